@@ -1,0 +1,226 @@
+//! Copy, fill and iota against the reference.
+
+use streampool_device::{DType, Layout, Op, Scalar};
+
+use crate::fixture::Fixture;
+use crate::num::Num;
+use crate::operand::{Operand, check};
+use crate::random::{any_shape, any_value, read_operand, small, target};
+use crate::rng::Rng;
+
+const COPY: Op<usize> = Op::Copy { src: 0, dst: 1 };
+
+/// Copies cast every type to every other: truncating, saturating, wrapping, NaN to zero, `bool` as 0 or 1.
+pub fn copies_cast_by_the_rules(fixture: &Fixture) {
+    let mut lane = fixture.lane();
+    let mut rng = Rng::new(10);
+    let floats = [
+        0.0,
+        -0.0,
+        0.4,
+        -0.4,
+        0.5,
+        1.5,
+        2.5,
+        -1.9,
+        1.9,
+        127.4,
+        127.9,
+        128.0,
+        -128.9,
+        -129.0,
+        255.5,
+        256.0,
+        300.0,
+        -1.0,
+        65504.0,
+        65520.0,
+        2147483647.0,
+        2147483648.0,
+        -2147483649.0,
+        9.3e18,
+        -9.3e18,
+        1e30,
+        1e-7,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        f64::NAN,
+    ];
+    for from in DType::ALL {
+        let mut values: Vec<Num> = (0..200).map(|_| any_value(&mut rng, from)).collect();
+        if from.is_float() {
+            values.extend(floats.map(Num::Float));
+        }
+        let shape = [values.len()];
+        for to in DType::ALL {
+            let src = Operand::of(from, &shape, values.iter().copied());
+            check(
+                fixture,
+                &mut lane,
+                &COPY,
+                &[src, Operand::row_major(to, &shape)],
+            );
+        }
+    }
+}
+
+/// Copies go between any layouts of one shape: strided, reversed, broadcast, empty, of rank 0 to 8.
+pub fn copies_go_between_any_layouts(fixture: &Fixture) {
+    let mut lane = fixture.lane();
+    let mut rng = Rng::new(11);
+    for _ in 0..1200 {
+        let shape = any_shape(&mut rng, 600);
+        let from = rng.pick(&DType::ALL);
+        let to = if rng.chance(2) {
+            from
+        } else {
+            rng.pick(&DType::ALL)
+        };
+        let src = read_operand(&mut rng, from, &shape, |rng| any_value(rng, from));
+        let dst = target(&mut rng, to, &shape);
+        check(fixture, &mut lane, &COPY, &[src, dst]);
+    }
+}
+
+/// Copies of lengths around the blocks that a device may work in.
+pub fn copies_of_block_lengths(fixture: &Fixture) {
+    let mut lane = fixture.lane();
+    for block in [8, 16, 32, 64, 128, 256, 1024, 4096, 65_536] {
+        for length in [block - 1, block, block + 1] {
+            let values = (0..length).map(|index| Num::Int(index as i64 % 251));
+            let src = Operand::of(DType::U8, &[length], values);
+            check(
+                fixture,
+                &mut lane,
+                &COPY,
+                &[src.clone(), Operand::row_major(DType::U8, &[length])],
+            );
+            if length < 10_000 {
+                check(
+                    fixture,
+                    &mut lane,
+                    &COPY,
+                    &[src, Operand::row_major(DType::F16, &[length])],
+                );
+            }
+        }
+    }
+}
+
+/// Copies that transpose, around the tiles that a device may work in.
+pub fn copies_transpose(fixture: &Fixture) {
+    let mut lane = fixture.lane();
+    let mut rng = Rng::new(12);
+    for [rows, columns] in [
+        [1, 1],
+        [7, 9],
+        [16, 16],
+        [31, 33],
+        [64, 65],
+        [3, 200],
+        [129, 127],
+    ] {
+        for dtype in [DType::F32, DType::F64, DType::F16, DType::U8] {
+            let turned = Layout::contiguous(&[columns, rows])
+                .and_then(|layout| layout.permute(&[1, 0]))
+                .expect("the shape is small");
+            let mut src = Operand::blank(dtype, turned);
+            src.set_all((0..rows * columns).map(|_| small(&mut rng, dtype)));
+            check(
+                fixture,
+                &mut lane,
+                &COPY,
+                &[src, Operand::row_major(dtype, &[rows, columns])],
+            );
+        }
+    }
+}
+
+/// A fill writes one value, converted to the element type, to every element and to nothing else.
+pub fn fills_write_every_element(fixture: &Fixture) {
+    let mut lane = fixture.lane();
+    let mut rng = Rng::new(13);
+    let values: [Scalar; 8] = [
+        0.0.into(),
+        1.0.into(),
+        3.7.into(),
+        100.into(),
+        7i64.into(),
+        true.into(),
+        false.into(),
+        0.1f32.into(),
+    ];
+    for dtype in DType::ALL {
+        for value in values {
+            for _ in 0..4 {
+                let shape = any_shape(&mut rng, 500);
+                let dst = target(&mut rng, dtype, &shape);
+                check(fixture, &mut lane, &Op::Fill { dst: 0, value }, &[dst]);
+            }
+        }
+        for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            if dtype.is_float() || dtype == DType::Bool {
+                let value = value.into();
+                check(
+                    fixture,
+                    &mut lane,
+                    &Op::Fill { dst: 0, value },
+                    &[Operand::row_major(dtype, &[17])],
+                );
+            }
+        }
+    }
+    let largest = Op::Fill {
+        dst: 0,
+        value: i64::MAX.into(),
+    };
+    check(
+        fixture,
+        &mut lane,
+        &largest,
+        &[Operand::row_major(DType::I64, &[33])],
+    );
+}
+
+/// An iota counts row-major, whatever the layout, and integers are exact.
+pub fn iotas_count_row_major(fixture: &Fixture) {
+    let mut lane = fixture.lane();
+    let mut rng = Rng::new(14);
+    let steps: [(Scalar, Scalar); 5] = [
+        (0.into(), 1.into()),
+        (5.into(), 3.into()),
+        (100.into(), (-1).into()),
+        (1.0.into(), 0.0.into()),
+        (2.0.into(), 0.25.into()),
+    ];
+    for dtype in DType::ALL.into_iter().filter(|&dtype| dtype != DType::Bool) {
+        for (start, step) in steps {
+            for _ in 0..4 {
+                let shape = any_shape(&mut rng, 100);
+                let dst = target(&mut rng, dtype, &shape);
+                let op = Op::Iota {
+                    dst: 0,
+                    start,
+                    step,
+                };
+                // Negative values of an unsigned type, and what is past the end of a narrow one, have no rule.
+                let count = dst.layout.elements() as i64;
+                let last = start.to_i64() + count * step.to_i64();
+                if (dtype != DType::U8 || last >= 0) && last.abs() < 128 || dtype.size() > 1 {
+                    check(fixture, &mut lane, &op, &[dst]);
+                }
+            }
+        }
+    }
+    let long = Op::Iota {
+        dst: 0,
+        start: (1i64 << 40).into(),
+        step: 3.into(),
+    };
+    check(
+        fixture,
+        &mut lane,
+        &long,
+        &[Operand::row_major(DType::I64, &[70_000])],
+    );
+}

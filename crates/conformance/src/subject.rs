@@ -1,0 +1,86 @@
+//! The device under test, and what a test needs to know beside its trait.
+
+use std::sync::Arc;
+
+use streampool_device::Device;
+
+use crate::Fixture;
+
+/// Makes the next command that executes on the queue of this index fail on the device.
+pub type ArmFault = Box<dyn Fn(&Arc<dyn Device>, u32) + Send + Sync>;
+
+/// A device under test.
+pub struct Subject {
+    pub(crate) device: Arc<dyn Device>,
+    pub(crate) other: Option<Arc<dyn Device>>,
+    pub(crate) arm_fault: Option<ArmFault>,
+}
+
+impl Subject {
+    /// A device that nobody else uses while the promise is tested.
+    pub fn new(device: Arc<dyn Device>) -> Subject {
+        Subject {
+            device,
+            other: None,
+            arm_fault: None,
+        }
+    }
+
+    /// Adds a second, different device, whose events and programs the first must refuse.
+    pub fn with_other(mut self, other: Arc<dyn Device>) -> Subject {
+        self.other = Some(other);
+        self
+    }
+
+    /// Adds a way to make the device fail; without one the fault promises are skipped.
+    pub fn with_faults(
+        mut self,
+        arm: impl Fn(&Arc<dyn Device>, u32) + Send + Sync + 'static,
+    ) -> Subject {
+        self.arm_fault = Some(Box::new(arm));
+        self
+    }
+}
+
+impl From<Arc<dyn Device>> for Subject {
+    fn from(device: Arc<dyn Device>) -> Subject {
+        Subject::new(device)
+    }
+}
+
+/// What the closure given to [`suite!`](crate::suite) may return: a device or a [`Subject`], or why there
+/// is none here.
+pub trait Opened {
+    /// The subject, or the reason to skip.
+    fn opened(self) -> Result<Subject, String>;
+}
+
+impl<T: Into<Subject>> Opened for Result<T, String> {
+    fn opened(self) -> Result<Subject, String> {
+        self.map(Into::into)
+    }
+}
+
+impl<T: Into<Subject>> Opened for Option<T> {
+    fn opened(self) -> Result<Subject, String> {
+        self.map(Into::into)
+            .ok_or_else(|| "there is no such device here".to_owned())
+    }
+}
+
+/// Tests one promise on a device, or prints why it cannot.
+pub fn run(opened: Result<Subject, String>, promise: fn(&Fixture)) {
+    match opened {
+        Ok(subject) => {
+            let fixture = Fixture::new(subject);
+            promise(&fixture);
+            fixture.finish();
+        }
+        Err(reason) => skip(&reason),
+    }
+}
+
+/// Prints why a promise is not tested on this device.
+pub(crate) fn skip(reason: &str) {
+    eprintln!("skipped: {reason}");
+}

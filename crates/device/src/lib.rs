@@ -1,0 +1,47 @@
+//! What a device is: the narrow waist between the runtime and the hardware.
+//!
+//! Four ideas and one list. A [`Device`] hands out memory, queues and events. A [`Queue`] is one in-order
+//! lane; every method that appends to it takes `&mut self`, so two threads can never share an encoder. An
+//! [`Event`] marks a point of a queue. A [`Program`] is a captured sequence of ops that replays with one
+//! call. An [`Op`] is one of the closed list of primitive operations.
+//!
+//! A queue counts what is appended to it: each command gets the next [`Tick`], and [`Progress`], the part
+//! of a queue that any thread may look at, says which tick is complete.
+//!
+//! ```
+//! use streampool_device::{DType, Layout};
+//!
+//! let matrix = Layout::contiguous(&[3, 4])?;
+//! assert_eq!(matrix.permute(&[1, 0])?.shape(), &[4, 3]);
+//! assert_eq!(DType::BF16.size(), 2);
+//! # Ok::<(), streampool_device::Error>(())
+//! ```
+
+pub mod bytes;
+mod device;
+mod dtype;
+mod error;
+mod event;
+mod expr;
+mod layout;
+pub mod lock;
+mod memory;
+mod op;
+mod program;
+mod queue;
+mod quirk;
+mod trace;
+mod validate;
+
+pub use device::{CacheReport, Device, DeviceKind, MemoryUse, Properties, QueueOptions};
+pub use dtype::{DType, Element, Scalar};
+pub use error::{Error, Fault, Result};
+pub use event::{Event, EventStatus};
+pub use expr::{Binary, Compare, Expr, ExprBuilder, Node, Unary, Value};
+pub use layout::{Dims, Layout, MAX_RANK};
+pub use memory::{Memory, Space, Span, View};
+pub use op::{Access, Activation, Axes, MatMul, Norm, NormKind, Op, OpKind, ReduceKind};
+pub use program::Program;
+pub use queue::{Flush, Handler, HostSlice, Progress, Queue, Tick};
+pub use quirk::Quirk;
+pub use trace::{Interval, Trace};

@@ -1,0 +1,165 @@
+//! The queue: one in-order lane of a device.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::{Event, Fault, Op, Program, Result, Span};
+
+/// The place of a command in its queue; the first command has tick 1.
+pub type Tick = u64;
+
+/// Called once, when everything before it on its queue is complete, or with the fault that hit it.
+pub type Handler = Box<dyn FnOnce(std::result::Result<(), Fault>) + Send>;
+
+/// How soon flushed work has to start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flush {
+    /// Now, whoever waits.
+    Start,
+    /// The calling thread is about to wait for it: the device may leave the work to that thread.
+    ForWaiter,
+}
+
+/// Host bytes that a download writes after the call has returned.
+#[derive(Debug)]
+pub struct HostSlice {
+    /// The first byte.
+    pub pointer: *mut u8,
+    /// How many there are.
+    pub bytes: usize,
+}
+
+// SAFETY: it is an address and a length; whoever dereferences it has the guarantee given to `Queue::download`.
+unsafe impl Send for HostSlice {}
+
+/// One in-order lane. Commands execute in the order they were appended, each after the one before it.
+///
+/// Every method that appends takes `&mut self` and returns the tick of what it appended. Nothing is
+/// promised to start before [`flush`](Queue::flush), or before somebody queries or waits for it on
+/// [`Progress`] or on an event recorded after it; a device may start it sooner.
+///
+/// No two places append at the same time. Who may only look at a queue cannot encode:
+///
+/// ```compile_fail,E0596
+/// # use streampool_device::{Op, Queue, Result, Tick};
+/// fn append(queue: &dyn Queue, op: &Op) -> Result<Tick> {
+///     unsafe { queue.encode(op) }
+/// }
+/// ```
+///
+/// and of two threads only one can have it:
+///
+/// ```compile_fail,E0499
+/// # use streampool_device::{Op, Queue};
+/// fn append(queue: &mut dyn Queue, op: &Op) {
+///     std::thread::scope(|scope| {
+///         scope.spawn(|| unsafe { queue.encode(op) });
+///         scope.spawn(|| unsafe { queue.encode(op) });
+///     });
+/// }
+/// ```
+///
+/// The same with the queue handed over, one thread after the other:
+///
+/// ```
+/// # use streampool_device::{Op, Queue, Result, Tick};
+/// fn append(queue: &mut dyn Queue, op: &Op) -> Result<Tick> {
+///     std::thread::scope(|scope| {
+///         scope.spawn(|| unsafe { queue.encode(op) });
+///     });
+///     unsafe { queue.encode(op) }
+/// }
+/// ```
+///
+/// # Faults
+/// When a command fails, the queue is poisoned: what follows is not executed, events recorded on it
+/// complete with the fault, handlers are called with it, and appending fails with
+/// [`Poisoned`](crate::Error::Poisoned) until [`recover`](Queue::recover). Waits for events are honoured all
+/// the same: a tick is over only when what it was ordered after is. Other queues go on.
+///
+/// # Capture
+/// Between [`begin_capture`](Queue::begin_capture) and [`end_capture`](Queue::end_capture), `encode`
+/// appends to the program instead of the queue, and returns the tick of the last real command. Every other
+/// appending method fails with [`Capturing`](crate::Error::Capturing). Other queues are not affected.
+///
+/// # Dropping
+/// Dropping a queue does not wait. What was appended still executes, its handlers are still called, and
+/// its [`Progress`] stays valid.
+pub trait Queue: Send {
+    /// The part of this queue that any thread may look at.
+    fn progress(&self) -> Arc<dyn Progress>;
+
+    /// Appends an op. It is [validated](Op::validate) first; an op that is refused leaves nothing behind.
+    ///
+    /// # Safety
+    /// - Every span it names is allocated on this device and stays so until the op is complete.
+    /// - Until then nothing else writes what it reads, or touches what it writes, except commands ordered
+    ///   before or after it by this queue or by events.
+    /// - No written operand aliases another, save as [`Op`] allows.
+    unsafe fn encode(&mut self, op: &Op) -> Result<Tick>;
+
+    /// Appends a copy of `bytes` to the start of `dst`. The bytes are taken before it returns. Fails if
+    /// they do not fit.
+    ///
+    /// # Safety
+    /// As for [`encode`](Queue::encode), with `dst` written.
+    unsafe fn upload(&mut self, dst: Span, bytes: &[u8]) -> Result<Tick>;
+
+    /// Appends a copy of `src` into host memory of the same size. Fails if the sizes differ.
+    ///
+    /// # Safety
+    /// - As for [`encode`](Queue::encode), with `src` read.
+    /// - `into` stays valid, and nobody else touches it, until the command is complete.
+    unsafe fn download(&mut self, src: Span, into: HostSlice) -> Result<Tick>;
+
+    /// Records `event` here: it completes when everything before it has. An earlier recording of the same
+    /// event no longer counts for it, but whoever already waits for that one still gets it.
+    fn record(&mut self, event: &dyn Event) -> Result<Tick>;
+
+    /// Makes what follows wait for the event's latest recording. Fails with
+    /// [`NotRecorded`](crate::Error::NotRecorded) if there is none. A recording that completes with a fault
+    /// releases the wait all the same and does not poison this queue: the caller learns of it from the event.
+    fn wait(&mut self, event: &dyn Event) -> Result<Tick>;
+
+    /// Calls `handler` once when everything before it is complete. Handlers of one queue run one at a time
+    /// and in order, on any thread, while no lock of the device is held: they may use the device freely,
+    /// this queue included. Later commands do not wait for them.
+    fn on_complete(&mut self, handler: Handler) -> Result<Tick>;
+
+    /// Hands over everything appended so far and returns the tick of its last command. Never blocks.
+    fn flush(&mut self, when: Flush) -> Result<Tick>;
+
+    /// Starts a capture.
+    fn begin_capture(&mut self) -> Result<()>;
+
+    /// Ends the capture and returns what was captured. Spans within `slots[i]` become the program's slot
+    /// `i`, bound anew at each replay.
+    fn end_capture(&mut self, slots: &[Span]) -> Result<Arc<dyn Program>>;
+
+    /// Appends a replay of `program`, its slots bound to `slots`, each at least as long as the one captured
+    /// and aligned like it. It is one command, and the op of its faults is
+    /// [`Replay`](crate::OpKind::Replay).
+    ///
+    /// # Safety
+    /// As for [`encode`](Queue::encode), for every op of the program with its slots bound.
+    unsafe fn replay(&mut self, program: &Arc<dyn Program>, slots: &[Span]) -> Result<Tick>;
+
+    /// Clears the poison, after waiting for what was appended to be over. Without poison it does nothing.
+    fn recover(&mut self) -> Result<()>;
+}
+
+/// How far a queue is. Shared freely; outlives its queue.
+pub trait Progress: Send + Sync {
+    /// The highest tick known to be over, executed or not because of a fault. Never blocks, never goes
+    /// back, and reading it makes what came before visible to this thread. Polling it makes work start.
+    fn completed(&self) -> Tick;
+
+    /// The fault that poisons the queue now.
+    fn fault(&self) -> Option<Fault>;
+
+    /// Waits until `tick` is over, flushing it if need be; the waiting thread may execute the work itself.
+    /// Fails with the fault if `tick` was hit by one that is not yet recovered, with
+    /// [`Timeout`](crate::Error::Timeout) at the deadline, and with [`Invalid`](crate::Error::Invalid) if
+    /// no command of that tick was ever appended.
+    fn wait(&self, tick: Tick, deadline: Option<Instant>) -> Result<()>;
+}

@@ -1,0 +1,415 @@
+//! Whether an op's operands fit together: the check every device makes at its door.
+
+use crate::{
+    Access, Axes, DType, Dims, Error, Expr, MAX_RANK, MatMul, Norm, Op, OpKind, ReduceKind, Result,
+    Span, View,
+};
+
+impl Op<View> {
+    /// Checks shapes, types and parameters; the error names the argument and what would be right.
+    ///
+    /// Devices call it at the start of [`Queue::encode`](crate::Queue::encode); kernels rely on it.
+    pub fn validate(&self) -> Result<()> {
+        self.check_operands()?;
+        self.check_aliases()
+    }
+
+    fn check_operands(&self) -> Result<()> {
+        let kind = self.kind();
+        match self {
+            Op::Nop => Ok(()),
+            Op::Copy { src, dst } => {
+                writable(kind, "dst", dst)?;
+                shape(kind, "dst", dst.shape(), src.shape())
+            }
+            Op::Fill { dst, .. } => writable(kind, "dst", dst),
+            Op::Iota { dst, .. } => {
+                writable(kind, "dst", dst)?;
+                require(
+                    kind,
+                    "dst",
+                    dst.dtype() != DType::Bool,
+                    dst.dtype(),
+                    "a number type",
+                )
+            }
+            Op::Map {
+                expr,
+                inputs,
+                outputs,
+            } => map(expr, inputs, outputs),
+            Op::Reduce {
+                kind: reduce,
+                src,
+                dst,
+                axes,
+            } => self::reduce(*reduce, src, dst, *axes),
+            Op::Softmax { src, dst, axis, .. } => {
+                writable(kind, "dst", dst)?;
+                float(kind, "src", src)?;
+                same_view(kind, "dst", dst, src)?;
+                axis_of(kind, *axis, src)
+            }
+            Op::Norm(op) => norm(op),
+            Op::MatMul(op) => matmul(op),
+            Op::Attention
+            | Op::Conv
+            | Op::Pool
+            | Op::Resize
+            | Op::Gather
+            | Op::Scatter
+            | Op::Scan
+            | Op::Sort
+            | Op::Random
+            | Op::Rnn
+            | Op::Linalg
+            | Op::Histogram
+            | Op::NonZero => Ok(()),
+        }
+    }
+
+    /// Calls `f` with each operand's name, how it is touched, and the operand.
+    pub fn for_each_operand<'a>(&'a self, mut f: impl FnMut(&'static str, Access, &'a View)) {
+        use Access::{Read, Write};
+        match self {
+            Op::Copy { src, dst } | Op::Reduce { src, dst, .. } | Op::Softmax { src, dst, .. } => {
+                f("src", Read, src);
+                f("dst", Write, dst);
+            }
+            Op::Fill { dst, .. } | Op::Iota { dst, .. } => f("dst", Write, dst),
+            Op::Map {
+                inputs, outputs, ..
+            } => {
+                inputs.iter().for_each(|input| f("input", Read, input));
+                outputs.iter().for_each(|output| f("output", Write, output));
+            }
+            Op::Norm(op) => {
+                f("src", Read, &op.src);
+                op.scale.iter().for_each(|scale| f("scale", Read, scale));
+                op.bias.iter().for_each(|bias| f("bias", Read, bias));
+                f("dst", Write, &op.dst);
+            }
+            Op::MatMul(op) => {
+                f("a", Read, &op.a);
+                f("b", Read, &op.b);
+                op.bias.iter().for_each(|bias| f("bias", Read, bias));
+                f("out", Write, &op.out);
+            }
+            _ => {}
+        }
+    }
+
+    /// Checks that no operand that is written shares memory with another, save as [`Op`] allows.
+    fn check_aliases(&self) -> Result<()> {
+        let in_place = matches!(self, Op::Map { .. } | Op::Softmax { .. } | Op::Norm(_));
+        let mut outcome = Ok(());
+        self.for_each_operand(|argument, access, written| {
+            if access == Access::Read {
+                return;
+            }
+            self.for_each_operand(|other_argument, other_access, other| {
+                let allowed = in_place && other_access == Access::Read && other == written;
+                if !std::ptr::eq(written, other) && overlap(written, other) && !allowed {
+                    outcome = Err(invalid(
+                        self.kind(),
+                        argument,
+                        format_args!("in memory that {other_argument} is in, too"),
+                        "in memory of its own",
+                    ));
+                }
+            });
+        });
+        outcome
+    }
+}
+
+fn overlap(a: &View, b: &View) -> bool {
+    let meet = |a: Span, b: Span| {
+        a.handle == b.handle && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes
+    };
+    // Mostly each has a span of its own, and what it reaches of that does not matter.
+    meet(a.span(), b.span()) && matches!((a.reach(), b.reach()), (Some(a), Some(b)) if meet(a, b))
+}
+
+fn invalid(
+    op: OpKind,
+    argument: &'static str,
+    got: impl ToString,
+    expected: impl ToString,
+) -> Error {
+    Error::InvalidOp {
+        op,
+        argument,
+        got: got.to_string(),
+        expected: expected.to_string(),
+    }
+}
+
+fn require(
+    op: OpKind,
+    argument: &'static str,
+    holds: bool,
+    got: impl ToString,
+    expected: impl ToString,
+) -> Result<()> {
+    if holds {
+        return Ok(());
+    }
+    Err(invalid(op, argument, got, expected))
+}
+
+fn shape(op: OpKind, argument: &'static str, got: &[usize], expected: &[usize]) -> Result<()> {
+    if got == expected {
+        return Ok(());
+    }
+    Err(invalid(
+        op,
+        argument,
+        format_args!("of shape {got:?}"),
+        format_args!("{expected:?}"),
+    ))
+}
+
+fn dtype(op: OpKind, argument: &'static str, got: DType, expected: DType) -> Result<()> {
+    if got == expected {
+        return Ok(());
+    }
+    Err(invalid(
+        op,
+        argument,
+        format_args!("of type {got}"),
+        expected,
+    ))
+}
+
+fn float(op: OpKind, argument: &'static str, view: &View) -> Result<()> {
+    if view.dtype().is_float() {
+        return Ok(());
+    }
+    Err(invalid(
+        op,
+        argument,
+        format_args!("of type {}", view.dtype()),
+        "a float type",
+    ))
+}
+
+fn same_view(op: OpKind, argument: &'static str, got: &View, expected: &View) -> Result<()> {
+    shape(op, argument, got.shape(), expected.shape())?;
+    dtype(op, argument, got.dtype(), expected.dtype())
+}
+
+fn writable(op: OpKind, argument: &'static str, view: &View) -> Result<()> {
+    if !view.layout().overlaps() {
+        return Ok(());
+    }
+    Err(invalid(
+        op,
+        argument,
+        view.layout(),
+        "a layout in which no two indices name one element",
+    ))
+}
+
+fn axis_of(op: OpKind, axis: usize, view: &View) -> Result<()> {
+    if axis < view.layout().rank() {
+        return Ok(());
+    }
+    Err(invalid(
+        op,
+        "axis",
+        axis,
+        format_args!(
+            "below {}, the rank of {:?}",
+            view.layout().rank(),
+            view.shape()
+        ),
+    ))
+}
+
+fn map(expr: &Expr, inputs: &[View], outputs: &[View]) -> Result<()> {
+    let op = OpKind::Map;
+    let count = |argument, got: usize, expected: usize| {
+        require(
+            op,
+            argument,
+            got == expected,
+            got,
+            format_args!("{expected} operands"),
+        )
+    };
+    count("inputs", inputs.len(), expr.inputs().len())?;
+    count("outputs", outputs.len(), expr.outputs().len())?;
+    let target = &outputs[0];
+    for (output, &value) in outputs.iter().zip(expr.outputs()) {
+        writable(op, "output", output)?;
+        shape(op, "output", output.shape(), target.shape())?;
+        dtype(op, "output", output.dtype(), expr.dtype(value))?;
+    }
+    for (input, &wanted) in inputs.iter().zip(expr.inputs()) {
+        dtype(op, "input", input.dtype(), wanted)?;
+        broadcasts(op, "input", input, target.shape())?;
+    }
+    Ok(())
+}
+
+fn broadcasts(op: OpKind, argument: &'static str, view: &View, to: &[usize]) -> Result<()> {
+    let from = view.shape();
+    let fits = from.len() <= to.len()
+        && from
+            .iter()
+            .rev()
+            .zip(to.iter().rev())
+            .all(|(&from, &to)| from == to || from == 1);
+    if fits {
+        return Ok(());
+    }
+    Err(invalid(
+        op,
+        argument,
+        format_args!("of shape {from:?}"),
+        format_args!("one that broadcasts to {to:?}"),
+    ))
+}
+
+fn reduce(kind: ReduceKind, src: &View, dst: &View, axes: Axes) -> Result<()> {
+    let op = OpKind::Reduce;
+    writable(op, "dst", dst)?;
+    for axis in axes.iter() {
+        axis_of(op, axis, src)?;
+    }
+    let mut expected = Dims::new(src.shape())?;
+    for axis in axes.iter() {
+        expected[axis] = 1;
+    }
+    shape(op, "dst", dst.shape(), &expected)?;
+    let reduced: usize = axes.iter().map(|axis| src.shape()[axis]).product();
+    let source = src.dtype();
+    let (fits, wanted) = match kind {
+        ReduceKind::Mean => (source.is_float(), "a float type"),
+        ReduceKind::Any | ReduceKind::All => (source == DType::Bool, "bool"),
+        _ => (source != DType::Bool, "a number type"),
+    };
+    require(op, "src", fits, format_args!("of type {source}"), wanted)?;
+    match kind {
+        ReduceKind::ArgMax | ReduceKind::ArgMin => {
+            let count = axes.iter().count();
+            require(
+                op,
+                "axes",
+                count == 1,
+                format_args!("{count} axes"),
+                "one axis",
+            )?;
+            dtype(op, "dst", dst.dtype(), DType::I64)?;
+        }
+        _ => dtype(op, "dst", dst.dtype(), source)?,
+    }
+    let needs_one = matches!(
+        kind,
+        ReduceKind::Max | ReduceKind::Min | ReduceKind::ArgMax | ReduceKind::ArgMin
+    );
+    require(
+        op,
+        "src",
+        !(needs_one && reduced == 0 && dst.layout().elements() > 0),
+        format_args!("of shape {:?}, with nothing to reduce", src.shape()),
+        "at least one element along the axes",
+    )
+}
+
+fn norm(op: &Norm) -> Result<()> {
+    let kind = OpKind::Norm;
+    writable(kind, "dst", &op.dst)?;
+    float(kind, "src", &op.src)?;
+    same_view(kind, "dst", &op.dst, &op.src)?;
+    axis_of(kind, op.axis, &op.src)?;
+    let normalised = &op.src.shape()[op.axis..];
+    for (argument, operand) in [("scale", &op.scale), ("bias", &op.bias)] {
+        if let Some(operand) = operand {
+            shape(kind, argument, operand.shape(), normalised)?;
+            dtype(kind, argument, operand.dtype(), op.src.dtype())?;
+        }
+    }
+    require(
+        kind,
+        "epsilon",
+        op.epsilon >= 0.0 && op.epsilon.is_finite(),
+        op.epsilon,
+        "finite and not negative",
+    )
+}
+
+fn matmul(op: &MatMul) -> Result<()> {
+    let kind = OpKind::MatMul;
+    writable(kind, "out", &op.out)?;
+    let expected = match op.a.dtype() {
+        DType::I8 | DType::U8 => DType::I32,
+        DType::Bool | DType::I32 | DType::I64 => {
+            return Err(invalid(
+                kind,
+                "a",
+                format_args!("of type {}", op.a.dtype()),
+                "a float type, i8 or u8",
+            ));
+        }
+        float => float,
+    };
+    dtype(kind, "b", op.b.dtype(), op.a.dtype())?;
+    dtype(kind, "out", op.out.dtype(), expected)?;
+    for (argument, view) in [("a", &op.a), ("b", &op.b), ("out", &op.out)] {
+        let rank = view.layout().rank();
+        require(
+            kind,
+            argument,
+            rank >= 2,
+            format_args!("of rank {rank}"),
+            "at least rank 2",
+        )?;
+    }
+    let (a_batch, a) = op.a.shape().split_at(op.a.shape().len() - 2);
+    let (b_batch, b) = op.b.shape().split_at(op.b.shape().len() - 2);
+    if a[1] != b[0] {
+        return Err(invalid(
+            kind,
+            "b",
+            format_args!("of shape {:?}", op.b.shape()),
+            format_args!("{} rows, as many as a {:?} has columns", a[1], op.a.shape()),
+        ));
+    }
+    let rank = a_batch.len().max(b_batch.len());
+    let mut product = Dims::new(&[1; MAX_RANK][..rank + 2])?;
+    for shape in [a_batch, b_batch] {
+        for (size, &wanted) in product[rank - shape.len()..].iter_mut().zip(shape) {
+            if *size != wanted && *size != 1 && wanted != 1 {
+                return Err(invalid(
+                    kind,
+                    "b",
+                    format_args!("of shape {:?}", op.b.shape()),
+                    format_args!(
+                        "leading dimensions that broadcast with those of {:?}",
+                        op.a.shape()
+                    ),
+                ));
+            }
+            if *size == 1 {
+                *size = wanted;
+            }
+        }
+    }
+    product[rank..].copy_from_slice(&[a[0], b[1]]);
+    shape(kind, "out", op.out.shape(), &product)?;
+    if let Some(bias) = &op.bias {
+        dtype(kind, "bias", bias.dtype(), op.out.dtype())?;
+        broadcasts(kind, "bias", bias, op.out.shape())?;
+    }
+    require(kind, "alpha", op.alpha.is_finite(), op.alpha, "finite")?;
+    let epilogue = op.activation != crate::Activation::None || op.alpha != 1.0;
+    require(
+        kind,
+        "activation",
+        !(expected == DType::I32 && epilogue),
+        format_args!("{:?} with alpha {}", op.activation, op.alpha),
+        "none, and alpha 1, for an integer product",
+    )
+}

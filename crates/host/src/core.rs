@@ -1,0 +1,59 @@
+//! What all parts of one host device share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use streampool_device::lock::{self, Mutex};
+use streampool_device::{Interval, Properties, Trace};
+
+use crate::imitate::Imitation;
+use crate::injector::Injector;
+use crate::map::Expressions;
+use crate::memory::Ledger;
+use crate::pool::Pool;
+use crate::ranks;
+
+/// The shared state. Queues, strands, events and programs keep it alive; the workers do not.
+pub(crate) struct Core {
+    pub(crate) properties: Properties,
+    pub(crate) ledger: Ledger,
+    pub(crate) injector: Injector,
+    pub(crate) imitation: Imitation,
+    pub(crate) expressions: Expressions,
+    pub(crate) tracing: Tracing,
+    pub(crate) pool: Pool,
+}
+
+/// Where intervals are sent.
+pub(crate) struct Tracing {
+    on: AtomicBool,
+    trace: Mutex<Option<Arc<dyn Trace>>>,
+}
+
+impl Tracing {
+    pub(crate) fn new() -> Self {
+        Tracing {
+            on: AtomicBool::new(false),
+            trace: Mutex::new(ranks::TRACE, None),
+        }
+    }
+
+    pub(crate) fn set(&self, trace: Option<Arc<dyn Trace>>) {
+        let on = trace.is_some();
+        // Dropped after the lock is free: it is foreign code.
+        let _old = std::mem::replace(&mut *self.trace.lock(), trace);
+        self.on.store(on, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_on(&self) -> bool {
+        self.on.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn send(&self, interval: Interval) {
+        let trace = self.trace.lock().clone();
+        if let Some(trace) = trace {
+            lock::assert_none_held();
+            trace.op(interval);
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! The device: what it is, and what it hands out.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use streampool_device::{
+    CacheReport, Device, DeviceKind, Error, Event, Memory, MemoryUse, OpKind, Properties, Queue,
+    QueueOptions, Quirk, Result, Space, Trace,
+};
+
+use crate::core::{Core, Tracing};
+use crate::event::HostEvent;
+use crate::imitate::Imitation;
+use crate::injector::Injector;
+use crate::kernels;
+use crate::map::Expressions;
+use crate::memory::{ALIGNMENT, Ledger};
+use crate::options::HostOptions;
+use crate::pool::Pool;
+use crate::queue::HostQueue;
+
+/// The host CPU as a device. Its workers end when it and all its queues, events and programs are dropped.
+pub struct HostDevice {
+    pub(crate) core: Arc<Core>,
+}
+
+impl HostDevice {
+    /// Starts the workers. Fails on options that make no sense, and if a thread cannot be started.
+    pub fn new(options: HostOptions) -> Result<Arc<HostDevice>> {
+        options.check()?;
+        let HostOptions {
+            threads,
+            capacity,
+            quirks,
+            cache_dir,
+        } = options;
+        let name = unused_name();
+        let core = Core {
+            ledger: Ledger::new(&name, capacity),
+            properties: Properties {
+                name,
+                kind: DeviceKind::Host,
+                hardware: hardware(),
+                features: kernels::features(),
+                compute_units: threads,
+                alignment: ALIGNMENT,
+                memory_capacity: capacity,
+                unified_memory: true,
+            },
+            injector: Injector::new(),
+            imitation: Imitation::new(quirks),
+            expressions: Expressions::new(cache_dir),
+            tracing: Tracing::new(),
+            pool: Pool::start(threads)?,
+        };
+        Ok(Arc::new(HostDevice {
+            core: Arc::new(core),
+        }))
+    }
+
+    /// Delays and faults on request, for tests.
+    pub fn injector(&self) -> &Injector {
+        &self.core.injector
+    }
+
+    /// How often an imitated quirk was hit without its mitigation.
+    pub fn violations(&self) -> u64 {
+        self.core.imitation.violations()
+    }
+}
+
+/// Whether the host executes this op.
+pub(crate) fn supports(op: OpKind) -> bool {
+    use OpKind::{Download, Map, Nop, Replay, Upload};
+    matches!(op, Nop | Upload | Download | Replay | Map) || kernels::supports(op)
+}
+
+impl Device for HostDevice {
+    fn properties(&self) -> &Properties {
+        &self.core.properties
+    }
+
+    fn supports(&self, op: OpKind) -> bool {
+        supports(op)
+    }
+
+    fn allocate(&self, bytes: usize, space: Space) -> Result<Memory> {
+        self.core.ledger.allocate(bytes, space, &self.core.injector)
+    }
+
+    unsafe fn free(&self, memory: Memory) {
+        // SAFETY: the same promises are made to the caller's caller, by `Device::free`.
+        unsafe { self.core.ledger.free(memory) }
+    }
+
+    fn memory_use(&self) -> MemoryUse {
+        self.core.ledger.memory_use()
+    }
+
+    fn create_queue(&self, options: QueueOptions) -> Result<Box<dyn Queue>> {
+        if self.core.pool.was_left_behind() {
+            return Err(Error::DeviceLost(
+                "this process is a fork of the one that opened the device: open it after the fork"
+                    .to_owned(),
+            ));
+        }
+        Ok(Box::new(HostQueue::new(Arc::clone(&self.core), options)))
+    }
+
+    fn create_event(&self, timing: bool) -> Result<Box<dyn Event>> {
+        Ok(Box::new(HostEvent::new(Arc::clone(&self.core), timing)))
+    }
+
+    fn quirks(&self) -> Vec<Quirk> {
+        self.core.imitation.quirks().to_vec()
+    }
+
+    fn caches(&self) -> Vec<CacheReport> {
+        vec![self.core.expressions.report()]
+    }
+
+    fn set_trace(&self, trace: Option<Arc<dyn Trace>>) {
+        self.core.tracing.set(trace);
+    }
+}
+
+impl std::fmt::Debug for HostDevice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HostDevice")
+            .field("properties", self.properties())
+            .field("memory_use", &self.memory_use())
+            .finish_non_exhaustive()
+    }
+}
+
+/// `host` for the first device of this process, then `host:1` and so on.
+fn unused_name() -> String {
+    static MADE: AtomicUsize = AtomicUsize::new(0);
+    match MADE.fetch_add(1, Ordering::Relaxed) {
+        0 => "host".to_owned(),
+        index => format!("host:{index}"),
+    }
+}
+
+/// What the processor calls itself, or else its architecture.
+fn hardware() -> String {
+    std::fs::read_to_string("/proc/cpuinfo")
+        .ok()
+        .and_then(|text| {
+            let line = text.lines().find(|line| line.starts_with("model name"))?;
+            Some(line.split_once(':')?.1.trim().to_owned())
+        })
+        .unwrap_or_else(|| std::env::consts::ARCH.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_have_names_of_their_own_and_sound_properties() {
+        let options = HostOptions::default().threads(3).capacity(4096);
+        let (one, other) = (
+            HostDevice::new(options.clone()).unwrap(),
+            HostDevice::new(options).unwrap(),
+        );
+        assert_ne!(one.properties().name, other.properties().name);
+        let properties = one.properties();
+        assert_eq!(
+            (properties.compute_units, properties.memory_capacity),
+            (3, 4096)
+        );
+        assert!(properties.alignment.is_power_of_two() && !properties.hardware.is_empty());
+        assert!(HostDevice::new(HostOptions::default().threads(0)).is_err());
+    }
+
+    #[test]
+    fn what_is_supported_is_what_has_a_kernel() {
+        assert!(supports(OpKind::MatMul) && supports(OpKind::Upload));
+        assert!(!supports(OpKind::Conv) && !supports(OpKind::NonZero));
+    }
+}

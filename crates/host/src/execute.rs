@@ -1,0 +1,145 @@
+//! Executing commands.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Instant;
+
+use streampool_device::{Fault, HostSlice, Interval, Op, OpKind, Span, Tick};
+
+use crate::command::Command;
+use crate::cost;
+use crate::kernels;
+use crate::region::Crew;
+use crate::strand::Strand;
+use crate::team::{Solo, Team};
+
+impl Strand {
+    /// Executes the command at `tick`, or skips it if the strand is poisoned, and publishes that it is over.
+    ///
+    /// That operands are alive and not raced for is what the caller of `Queue::encode` and its like
+    /// guaranteed, until the tick that is published here.
+    pub(crate) fn execute(self: &Arc<Self>, command: Command, tick: Tick) {
+        match command {
+            Command::Record(recording) => {
+                recording.note(self.fault());
+                self.publish(tick);
+                return recording.release();
+            }
+            Command::Handler(handler) => self.call_soon(handler, self.fault().map_or(Ok(()), Err)),
+            _ if self.is_poisoned() => {}
+            Command::Wait(_) => {}
+            Command::Nop => self.guarded(tick, OpKind::Nop, || Ok(())),
+            Command::Op(op) => self.guarded(tick, op.kind(), || self.kernel(&op)),
+            Command::Upload(dst, bytes) => self.guarded(tick, OpKind::Upload, || {
+                // SAFETY: by the guarantees of `Queue::upload`; that it fits was checked there.
+                unsafe {
+                    std::ptr::copy_nonoverlapping(bytes.as_ptr(), pointer(&dst), bytes.len())
+                };
+                Ok(())
+            }),
+            Command::Download(src, into) => self.guarded(tick, OpKind::Download, || {
+                let HostSlice { pointer: to, bytes } = into;
+                // SAFETY: by the guarantees of `Queue::download`; the sizes were compared there.
+                unsafe { std::ptr::copy_nonoverlapping(pointer(&src), to, bytes) };
+                Ok(())
+            }),
+            Command::Replay(replay) => {
+                let injected = self
+                    .core
+                    .injector
+                    .before(self.options.index, OpKind::Replay);
+                let done = injected.and_then(|()| {
+                    replay.execute(|op| self.timed(tick, op.kind(), || self.kernel(op)))
+                });
+                self.poison_on(tick, OpKind::Replay, done);
+            }
+            Command::Broken(op, why) => self.poison_on(tick, op, Err(why)),
+        }
+        self.publish(tick);
+    }
+
+    /// Does one op's work; if it fails, so does the strand.
+    pub(crate) fn guarded(
+        &self,
+        tick: Tick,
+        op: OpKind,
+        work: impl FnOnce() -> Result<(), String>,
+    ) {
+        let done = self.timed(tick, op, work);
+        self.poison_on(tick, op, done);
+    }
+
+    fn poison_on(&self, tick: Tick, op: OpKind, done: Result<(), String>) {
+        if let Err(why) = done {
+            self.poison(Fault::new(&self.options.label, tick, op, why));
+        }
+    }
+
+    /// Does one op's work as the injector and the tracer want it. A panic counts as its failure.
+    fn timed(
+        &self,
+        tick: Tick,
+        op: OpKind,
+        work: impl FnOnce() -> Result<(), String>,
+    ) -> Result<(), String> {
+        self.core.injector.before(self.options.index, op)?;
+        let begin = self.core.tracing.is_on().then(Instant::now);
+        catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panic_message(&*panic)))?;
+        if let Some(begin) = begin {
+            self.core.tracing.send(Interval {
+                queue: self.options.index,
+                tick,
+                op,
+                begin,
+                end: Instant::now(),
+            });
+        }
+        Ok(())
+    }
+
+    fn kernel(&self, op: &Op) -> Result<(), String> {
+        let launch = || {
+            if cost::estimate(op) < cost::WORTH_SPLITTING {
+                self.launch(op, &Solo)
+            } else {
+                self.launch(op, &Crew::new(&self.core.pool))
+            }
+        };
+        match self.core.imitation.is_on() {
+            false => launch(),
+            true => self.core.imitation.execute(op, launch),
+        }
+    }
+
+    fn launch(&self, op: &Op, team: &dyn Team) -> Result<(), String> {
+        match op {
+            Op::Nop => Ok(()),
+            Op::Map {
+                expr,
+                inputs,
+                outputs,
+            } => {
+                // SAFETY: by the guarantees of `Queue::encode`; the op was validated there.
+                unsafe { self.core.expressions.execute(expr, inputs, outputs, team) }
+            }
+            // SAFETY: as above.
+            op => unsafe { kernels::execute(op, team) },
+        }
+    }
+}
+
+fn pointer(span: &Span) -> *mut u8 {
+    std::ptr::with_exposed_provenance_mut(span.handle as usize + span.offset)
+}
+
+fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let text = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    format!(
+        "the kernel panicked: {}",
+        text.unwrap_or("without a message")
+    )
+}

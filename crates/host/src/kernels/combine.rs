@@ -1,0 +1,164 @@
+//! What reductions combine elements in, and how.
+
+use half::{bf16, f16};
+
+use super::convert::{Float, Native, Truth};
+use super::real::{Real, is_nan};
+
+/// What elements are combined in.
+pub(super) trait Wide: Copy + Send + Sync + PartialOrd + 'static {
+    const ZERO: Self;
+    const ONE: Self;
+    const LOWEST: Self;
+    const HIGHEST: Self;
+    fn plus(self, other: Self) -> Self;
+    fn times(self, other: Self) -> Self;
+    fn over(self, count: usize) -> Self;
+
+    /// The larger; NaN wins.
+    #[inline(always)]
+    fn larger(self, other: Self) -> Self {
+        let larger = if other > self { other } else { self };
+        if is_nan(other) { other } else { larger }
+    }
+
+    /// The smaller; NaN wins.
+    #[inline(always)]
+    fn smaller(self, other: Self) -> Self {
+        let smaller = if other < self { other } else { self };
+        if is_nan(other) { other } else { smaller }
+    }
+}
+
+macro_rules! wide_floats {
+    ($($type:ty),*) => {$(
+        impl Wide for $type {
+            const ZERO: Self = 0.0;
+            const ONE: Self = 1.0;
+            const LOWEST: Self = <$type>::NEG_INFINITY;
+            const HIGHEST: Self = <$type>::INFINITY;
+
+            #[inline(always)]
+            fn plus(self, other: Self) -> Self {
+                self + other
+            }
+
+            #[inline(always)]
+            fn times(self, other: Self) -> Self {
+                self * other
+            }
+
+            #[inline(always)]
+            fn over(self, count: usize) -> Self {
+                self / <$type as Real>::from_f64(count as f64)
+            }
+        }
+    )*};
+}
+wide_floats!(f32, f64);
+
+impl Wide for i64 {
+    const ZERO: Self = 0;
+    const ONE: Self = 1;
+    const LOWEST: Self = i64::MIN;
+    const HIGHEST: Self = i64::MAX;
+
+    #[inline(always)]
+    fn plus(self, other: Self) -> Self {
+        self.wrapping_add(other)
+    }
+
+    #[inline(always)]
+    fn times(self, other: Self) -> Self {
+        self.wrapping_mul(other)
+    }
+
+    #[inline(always)]
+    fn over(self, count: usize) -> Self {
+        self.checked_div(count as i64).unwrap_or(0)
+    }
+}
+
+/// An element that can be reduced.
+pub(super) trait Reducible: Native {
+    /// What it is combined in.
+    type Wide: Wide;
+    /// The element in that type.
+    fn widen(self) -> Self::Wide;
+    /// The combination in the element's type, divided by the count if there is one.
+    fn finish(sum: Self::Wide, count: Option<usize>) -> Self;
+}
+
+macro_rules! reducible {
+    ($($type:ty: $wide:ty, |$x:ident| $widen:expr, |$sum:ident| $narrow:expr;)*) => {$(
+        impl Reducible for $type {
+            type Wide = $wide;
+
+            #[inline(always)]
+            fn widen(self) -> $wide {
+                let $x = self;
+                $widen
+            }
+
+            #[inline(always)]
+            fn finish(sum: $wide, count: Option<usize>) -> Self {
+                let $sum = match count {
+                    Some(count) => sum.over(count),
+                    None => sum,
+                };
+                $narrow
+            }
+        }
+    )*};
+}
+
+reducible! {
+    f32: f32, |x| x, |sum| sum;
+    f64: f64, |x| x, |sum| sum;
+    f16: f32, |x| Float::widen(x), |sum| Float::narrow(sum);
+    bf16: f32, |x| Float::widen(x), |sum| Float::narrow(sum);
+    i8: i64, |x| i64::from(x), |sum| sum as i8;
+    u8: i64, |x| i64::from(x), |sum| sum as u8;
+    i32: i64, |x| i64::from(x), |sum| sum as i32;
+    i64: i64, |x| x, |sum| sum;
+    Truth: i64, |x| i64::from(x.get()), |sum| Truth::new(sum != 0);
+}
+
+/// How two are combined.
+pub(super) trait Combine<W>: 'static {
+    /// What changes nothing.
+    const IDENTITY: W;
+    /// The combination.
+    fn combine(left: W, right: W) -> W;
+}
+
+macro_rules! combinations {
+    ($($(#[$doc:meta])* $name:ident: $identity:ident, $combine:ident;)*) => {$(
+        $(#[$doc])*
+        pub(super) enum $name {}
+
+        impl<W: Wide> Combine<W> for $name {
+            const IDENTITY: W = W::$identity;
+
+            #[inline(always)]
+            fn combine(left: W, right: W) -> W {
+                left.$combine(right)
+            }
+        }
+    )*};
+}
+
+combinations! {
+    /// The sum.
+    Sum: ZERO, plus;
+    /// The product.
+    Prod: ONE, times;
+    /// The largest.
+    Max: LOWEST, larger;
+    /// The smallest.
+    Min: HIGHEST, smaller;
+    /// Whether any of zeros and ones is one.
+    Any: ZERO, larger;
+    /// Whether all of zeros and ones are ones.
+    All: ONE, smaller;
+}

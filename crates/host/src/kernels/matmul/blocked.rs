@@ -1,0 +1,164 @@
+//! The product of large matrices: operands are packed into panels that the caches hold.
+//!
+//! Each sum runs over the inner dimension in one order, by panels of a fixed length, wherever the tile it
+//! lies in begins: how the work was divided cannot be seen in the result.
+
+use std::mem::MaybeUninit;
+use std::ops::Range;
+
+use super::factor::{Factor, pack_interleaved, pack_lines};
+use super::multiply::{MAX_COLUMNS, MAX_ROWS, Packed, Sums, Unit};
+use super::product::Product;
+use crate::kernels::scratch::with_scratch;
+
+/// The most rows of a tile: with the most columns, its packed operands fit a second-level cache.
+pub(super) const TILE_ROWS: usize = 480;
+/// The most columns of a tile.
+pub(super) const TILE_COLUMNS: usize = 512;
+
+/// Rows of `b` that are packed at a time; a multiple of the elements in any unit.
+const ROWS_AT_ONCE: usize = 32;
+
+/// Memory for the sums of one block.
+type Block<S> = MaybeUninit<[S; MAX_ROWS * MAX_COLUMNS]>;
+
+/// Computes the tile of `product` with these rows and columns.
+///
+/// # Safety
+/// As for `execute`; no other thread touches this tile of the product.
+pub(super) unsafe fn tile<T: Factor>(
+    product: &Product<T>,
+    rows: Range<usize>,
+    columns: Range<usize>,
+) {
+    let (_, width) = T::Unit::block();
+    let panel = T::Unit::PANEL;
+    let padded = columns.len().next_multiple_of(width);
+    let one_panel = product.k.div_ceil(T::PER_UNIT) <= panel;
+    let a_units = rows.len() * T::Unit::PANEL_STRIDE;
+    let b_units = padded * panel.min(product.k.div_ceil(T::PER_UNIT));
+    let kept_sums = if one_panel { 0 } else { rows.len() * padded };
+    let line = 64 / size_of::<T::Unit>();
+    let b_units = b_units.next_multiple_of(line);
+    with_scratch(
+        (a_units + b_units + kept_sums) * size_of::<T::Unit>(),
+        |scratch| {
+            let a: *mut T::Unit = scratch.cast();
+            let b = a.wrapping_add(a_units);
+            let tile = Tile {
+                product,
+                rows,
+                columns,
+                width,
+                a,
+                b,
+                sums: b.wrapping_add(b_units),
+                padded,
+            };
+            let step = panel * T::PER_UNIT;
+            let mut from = 0;
+            // Also without an inner dimension the epilogue has to run, over sums of nothing.
+            loop {
+                let to = (from + step).min(product.k);
+                // SAFETY: the scratch has room for the packed operands and sums; the rest the caller promises.
+                unsafe { tile.panel(from, to - from) };
+                from = to;
+                if from == product.k {
+                    break;
+                }
+            }
+        },
+    );
+}
+
+struct Tile<'a, T: Factor> {
+    product: &'a Product<T>,
+    rows: Range<usize>,
+    columns: Range<usize>,
+    width: usize,
+    a: *mut T::Unit,
+    b: *mut T::Unit,
+    sums: *mut T::Unit,
+    padded: usize,
+}
+
+impl<T: Factor> Tile<'_, T> {
+    /// Multiplies `length` elements of the inner dimension, and finishes if they are the last.
+    ///
+    /// # Safety
+    /// As for [`tile`].
+    unsafe fn panel(&self, from: usize, length: usize) {
+        let product = self.product;
+        let steps = length.div_ceil(T::PER_UNIT);
+        let stride = T::Unit::PANEL_STRIDE;
+        let last = from + length == product.k;
+        // SAFETY: lines and columns lie within the operands; the panels within the scratch.
+        unsafe {
+            let lines = product.a_lines(self.rows.start, self.rows.len(), from, length);
+            pack_lines::<T>(lines, self.a, stride);
+            // Where rows of `b` are contiguous, a few are read along before the next, page by page.
+            let along = if product.b.column == 1 {
+                ROWS_AT_ONCE
+            } else {
+                length.max(1)
+            };
+            for start in (0..length).step_by(along) {
+                for column in self.columns.clone().step_by(self.width) {
+                    let count = self.width.min(self.columns.end - column);
+                    let some = along.min(length - start);
+                    let lines = product.b_lines(column, count, from + start, some);
+                    let to = start / T::PER_UNIT * self.width;
+                    pack_interleaved::<T>(lines, self.b_panel(column, steps).add(to), self.width);
+                }
+            }
+            for column in self.columns.clone().step_by(self.width) {
+                let count = self.width.min(self.columns.end - column);
+                let mut block: Block<T::Unit> = MaybeUninit::uninit();
+                for rows in even_parts(self.rows.len(), T::Unit::block().0) {
+                    let first_row = self.rows.start + rows.start;
+                    let in_out = match count == self.width {
+                        true => product.sums_in_out(first_row, column),
+                        false => None,
+                    };
+                    let sums = in_out.unwrap_or_else(|| match from == 0 && last {
+                        true => Sums {
+                            at: block.as_mut_ptr().cast(),
+                            row: self.width,
+                        },
+                        false => Sums {
+                            at: self.sums.wrapping_add(
+                                rows.start * self.padded + column - self.columns.start,
+                            ),
+                            row: self.padded,
+                        },
+                    });
+                    let operands = Packed {
+                        a: self.a.add(rows.start * stride),
+                        b: self.b_panel(column, steps),
+                        steps,
+                        rows: rows.len(),
+                    };
+                    T::Unit::multiply(&operands, sums, from > 0);
+                    if last {
+                        product.finish((first_row, rows.len()), (column, count), sums);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The packed panel of the columns from `column` on.
+    fn b_panel(&self, column: usize, steps: usize) -> *mut T::Unit {
+        self.b.wrapping_add((column - self.columns.start) * steps)
+    }
+}
+
+/// `0..total` in as few parts of at most `most` as possible, which differ by one at most.
+pub(super) fn even_parts(total: usize, most: usize) -> impl Iterator<Item = Range<usize>> + Clone {
+    let parts = total.div_ceil(most).max(1);
+    let (each, larger) = (total / parts, total % parts);
+    (0..parts).map(move |part| {
+        let start = part * each + part.min(larger);
+        start..start + each + usize::from(part < larger)
+    })
+}

@@ -1,0 +1,307 @@
+//! The types that are multiplied: how they become units, and how they are packed.
+
+use half::{bf16, f16};
+use streampool_device::Activation;
+
+use super::multiply::Unit;
+use crate::kernels::convert::{Float, Native};
+use crate::kernels::real::{Real, activate};
+use crate::kernels::simd::vectorised;
+
+/// An element type of the operands of a product.
+pub(super) trait Factor: Native {
+    /// What it is multiplied as, and summed in.
+    type Unit: Unit;
+    /// An element of the product.
+    type Out: Native;
+    /// Elements in a unit.
+    const PER_UNIT: usize;
+    /// Whether an element is its own unit, so that operands can be multiplied where they lie.
+    const IN_PLACE: bool;
+    /// Whether a sum is an element of the product, so that it can be summed where it will lie.
+    const SUMS_ARE_OUT: bool;
+
+    /// A unit of two neighbouring elements, the second nothing where the dimension ends; of the first alone
+    /// if a unit is one element.
+    fn unit(first: Self, second: Option<Self>) -> Self::Unit;
+    /// A sum times `alpha`.
+    fn scale(sum: Self::Unit, alpha: f64) -> Self::Unit;
+    /// A sum plus an element of the bias.
+    fn add(sum: Self::Unit, bias: Self::Out) -> Self::Unit;
+    /// The activation applied to sums.
+    fn activate(activation: Activation, sums: &mut [Self::Unit]);
+    /// A sum as an element of the product.
+    fn narrow(sum: Self::Unit) -> Self::Out;
+}
+
+macro_rules! floats {
+    ($($type:ty: $in_place:literal),*) => {$(
+        impl Factor for $type {
+            type Unit = <$type as Float>::Wide;
+            type Out = $type;
+            const PER_UNIT: usize = 1;
+            const IN_PLACE: bool = $in_place;
+            const SUMS_ARE_OUT: bool = $in_place;
+
+            #[inline(always)]
+            fn unit(first: Self, _: Option<Self>) -> Self::Unit {
+                first.widen()
+            }
+
+            #[inline(always)]
+            fn scale(sum: Self::Unit, alpha: f64) -> Self::Unit {
+                sum * <Self::Unit as Real>::from_f64(alpha)
+            }
+
+            #[inline(always)]
+            fn add(sum: Self::Unit, bias: Self::Out) -> Self::Unit {
+                sum + bias.widen()
+            }
+
+            #[inline(always)]
+            fn activate(activation: Activation, sums: &mut [Self::Unit]) {
+                activate(activation, sums);
+            }
+
+            #[inline(always)]
+            fn narrow(sum: Self::Unit) -> Self::Out {
+                Float::narrow(sum)
+            }
+        }
+    )*};
+}
+floats!(f32: true, f64: true, f16: false, bf16: false);
+
+macro_rules! integers {
+    ($($type:ty),*) => {$(
+        impl Factor for $type {
+            type Unit = i32;
+            type Out = i32;
+            const PER_UNIT: usize = 2;
+            const IN_PLACE: bool = false;
+            const SUMS_ARE_OUT: bool = true;
+
+            #[inline(always)]
+            fn unit(first: Self, second: Option<Self>) -> i32 {
+                i32::from(first) & 0xffff | i32::from(second.unwrap_or(0)) << 16
+            }
+
+            #[inline(always)]
+            fn scale(sum: i32, _: f64) -> i32 {
+                sum
+            }
+
+            #[inline(always)]
+            fn add(sum: i32, bias: i32) -> i32 {
+                sum.wrapping_add(bias)
+            }
+
+            #[inline(always)]
+            fn activate(_: Activation, _: &mut [i32]) {}
+
+            #[inline(always)]
+            fn narrow(sum: i32) -> i32 {
+                sum
+            }
+        }
+    )*};
+}
+integers!(i8, u8);
+
+/// A matrix where it lies: `lines` lines (rows of `a`, columns of `b`) of `length` elements each along the
+/// inner dimension.
+#[derive(Clone, Copy)]
+pub(super) struct Lines<T> {
+    pub(super) at: *const T,
+    pub(super) lines: usize,
+    pub(super) length: usize,
+    /// From one line to the next.
+    pub(super) line: isize,
+    /// From one element of a line to the next.
+    pub(super) step: isize,
+}
+
+impl<T: Factor> Lines<T> {
+    /// Units of a line.
+    #[inline(always)]
+    fn units(&self) -> usize {
+        self.length.div_ceil(T::PER_UNIT)
+    }
+
+    /// The unit at `unit` of line `line`.
+    ///
+    /// # Safety
+    /// Both exist, and the matrix can be read.
+    #[inline(always)]
+    unsafe fn unit(&self, line: usize, unit: usize) -> T::Unit {
+        let element = unit * T::PER_UNIT;
+        let at = self
+            .at
+            .wrapping_offset(line as isize * self.line + element as isize * self.step);
+        // SAFETY: the element exists; the second is read only if it does.
+        unsafe {
+            let pair = T::PER_UNIT == 2 && element + 1 < self.length;
+            T::unit(
+                *at,
+                if pair {
+                    Some(*at.wrapping_offset(self.step))
+                } else {
+                    None
+                },
+            )
+        }
+    }
+
+    /// The unit at `unit`, not the last, of a line whose elements are neighbours.
+    #[inline(always)]
+    unsafe fn whole_unit(&self, line: *const T, unit: usize) -> T::Unit {
+        // SAFETY: the caller promises that all elements of the unit exist.
+        unsafe {
+            let at = line.add(unit * T::PER_UNIT);
+            T::unit(
+                *at,
+                if T::PER_UNIT == 2 {
+                    Some(*at.add(1))
+                } else {
+                    None
+                },
+            )
+        }
+    }
+}
+
+vectorised! {
+    /// Packs lines one after another, `stride` units apart.
+    ///
+    /// # Safety
+    /// The matrix can be read and `to` written.
+    pub(super) unsafe fn pack_lines[T: Factor](from: Lines<T>, to: *mut T::Unit, stride: usize) {
+        let units = from.units();
+        let whole = from.length / T::PER_UNIT;
+        // SAFETY: lines and units are counted by the matrix, which the caller vouches for.
+        unsafe {
+            if from.step == 1 {
+                for line in 0..from.lines {
+                    let source = from.at.offset(line as isize * from.line);
+                    let to = to.add(line * stride);
+                    for unit in 0..whole {
+                        *to.add(unit) = from.whole_unit(source, unit);
+                    }
+                    if whole < units {
+                        *to.add(whole) = from.unit(line, whole);
+                    }
+                }
+            } else {
+                for unit in 0..units {
+                    for line in 0..from.lines {
+                        *to.add(line * stride + unit) = from.unit(line, unit);
+                    }
+                }
+            }
+        }
+    }
+}
+
+vectorised! {
+    /// Packs lines side by side: unit after unit, each with those of all lines, `width` of them; lines that
+    /// are missing count as nothing.
+    ///
+    /// # Safety
+    /// The matrix can be read and `to` written; `width` is not below the number of lines.
+    pub(super) unsafe fn pack_interleaved[T: Factor](from: Lines<T>, to: *mut T::Unit, width: usize) {
+        let units = from.units();
+        // SAFETY: lines and units are counted by the matrix, which the caller vouches for.
+        unsafe {
+            if from.lines < width {
+                for unit in 0..units {
+                    for line in from.lines..width {
+                        *to.add(unit * width + line) = T::Unit::NOTHING;
+                    }
+                }
+            }
+            if from.line == 1 && T::PER_UNIT == 1 {
+                for unit in 0..units {
+                    let source = from.at.offset(unit as isize * from.step);
+                    let to = to.add(unit * width);
+                    convert(source, to, from.lines, |element| T::unit(element, None));
+                }
+            } else if from.step == 1 {
+                transpose(&from, to, width);
+            } else {
+                for unit in 0..units {
+                    for line in 0..from.lines {
+                        *to.add(unit * width + line) = from.unit(line, unit);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Converts `count` neighbours, by whole vectors: most counts here are too small for a call of `memcpy`, which
+/// a plain loop would become.
+///
+/// # Safety
+/// `count` elements can be read and written.
+#[inline(always)]
+pub(super) unsafe fn convert<A: Copy, B: Copy>(
+    from: *const A,
+    to: *mut B,
+    count: usize,
+    f: impl Fn(A) -> B,
+) {
+    const CHUNK: usize = 16;
+    let whole = count / CHUNK * CHUNK;
+    // SAFETY: chunks and what is left lie within the count.
+    unsafe {
+        for start in (0..whole).step_by(CHUNK) {
+            let chunk = from.add(start).cast::<[A; CHUNK]>().read_unaligned();
+            to.add(start)
+                .cast::<[B; CHUNK]>()
+                .write_unaligned(chunk.map(&f));
+        }
+        for index in whole..count {
+            *to.add(index) = f(*from.add(index));
+        }
+    }
+}
+
+/// Interleaves lines whose elements are neighbours, in squares that stay in the cache.
+///
+/// # Safety
+/// As for [`pack_interleaved`].
+#[inline(always)]
+unsafe fn transpose<T: Factor>(from: &Lines<T>, to: *mut T::Unit, width: usize) {
+    const SIDE: usize = 8;
+    let units = from.units();
+    let (square_lines, square_units) = (
+        from.lines / SIDE * SIDE,
+        from.length / T::PER_UNIT / SIDE * SIDE,
+    );
+    // SAFETY: lines and units are counted by the matrix, which the caller vouches for.
+    unsafe {
+        for unit in (0..square_units).step_by(SIDE) {
+            for line in (0..square_lines).step_by(SIDE) {
+                let mut square = [[T::Unit::NOTHING; SIDE]; SIDE];
+                for (row, units) in square.iter_mut().enumerate() {
+                    let source = from.at.offset((line + row) as isize * from.line);
+                    for (column, value) in units.iter_mut().enumerate() {
+                        *value = from.whole_unit(source, unit + column);
+                    }
+                }
+                for column in 0..SIDE {
+                    let to = to.add((unit + column) * width + line);
+                    for (row, units) in square.iter().enumerate() {
+                        *to.add(row) = units[column];
+                    }
+                }
+            }
+        }
+        for unit in 0..units {
+            let first = if unit < square_units { square_lines } else { 0 };
+            for line in first..from.lines {
+                *to.add(unit * width + line) = from.unit(line, unit);
+            }
+        }
+    }
+}

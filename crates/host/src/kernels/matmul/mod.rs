@@ -1,0 +1,282 @@
+//! Matrix products.
+
+mod blocked;
+mod factor;
+mod lanes;
+mod multiply;
+mod product;
+mod skinny;
+
+use std::ops::Range;
+
+use half::{bf16, f16};
+use streampool_device::{DType, MAX_RANK, MatMul, View};
+
+use self::blocked::{TILE_COLUMNS, TILE_ROWS};
+use self::factor::Factor;
+use self::multiply::Unit;
+use self::product::{Matrix, Product};
+use self::skinny::Reading;
+use super::strided::{Walk, address, broadcast_strides};
+use crate::team::Team;
+
+/// Multiplications that are worth a thread.
+const GRAIN: usize = 3 << 19;
+/// The same where the operand is only streamed through once.
+const SKINNY_GRAIN: usize = 1 << 19;
+
+/// # Safety
+/// As for [`execute`](super::execute).
+pub(super) unsafe fn execute(op: &MatMul, team: &dyn Team) -> Result<(), String> {
+    // SAFETY: the view's element types are checked here; the rest is passed on.
+    unsafe {
+        match op.a.dtype() {
+            DType::F32 => in_place::<f32>(op, team),
+            DType::F64 => in_place::<f64>(op, team),
+            DType::F16 => packed::<f16>(op, team),
+            DType::BF16 => packed::<bf16>(op, team),
+            DType::I8 => packed::<i8>(op, team),
+            DType::U8 => packed::<u8>(op, team),
+            other => return Err(format!("a product of {other} reached the kernels")),
+        }
+    }
+    Ok(())
+}
+
+/// The products of an op: one for each index of the batch.
+struct Batch<T: Factor> {
+    first: Product<T>,
+    walk: Walk<4>,
+}
+
+impl<T: Factor> Batch<T> {
+    fn new(op: &MatMul) -> Self {
+        let shape = op.out.shape();
+        let lead = shape.len() - 2;
+        let batch = &shape[..lead];
+        let bias = op.bias.map(|bias| (bias, broadcast_strides(&bias, shape)));
+        let first = Product {
+            m: shape[lead],
+            n: shape[lead + 1],
+            k: op.b.shape()[op.b.layout().rank() - 2],
+            a: matrix(&op.a),
+            b: matrix(&op.b),
+            out: matrix(&op.out),
+            bias: bias.map(|(bias, strides)| Matrix {
+                at: address(&bias),
+                row: strides[lead],
+                column: strides[lead + 1],
+            }),
+            alpha: op.alpha,
+            activation: op.activation,
+        };
+        // The transposed product has its operands exchanged.
+        let (first, left, right) = match first.reads_better_transposed() {
+            true => (first.transposed(), &op.b, &op.a),
+            false => (first, &op.a, &op.b),
+        };
+        let walk = Walk::new(
+            batch,
+            [
+                &batch_strides(left, batch)[..lead],
+                &batch_strides(right, batch)[..lead],
+                &op.out.layout().strides()[..lead],
+                &bias.map_or([0; MAX_RANK], |(_, strides)| strides)[..lead],
+            ],
+        );
+        Batch { first, walk }
+    }
+
+    /// How many products there are, none if they have no elements.
+    fn count(&self) -> usize {
+        match self.first.m * self.first.n {
+            0 => 0,
+            _ => self.walk.elements(),
+        }
+    }
+
+    /// Calls `f` with each product of the range.
+    fn for_each(&self, range: Range<usize>, mut f: impl FnMut(&Product<T>)) {
+        let steps = self.walk.run_strides();
+        self.walk.for_each_run(range, |offsets, length| {
+            for index in 0..length as isize {
+                let mut product = self.first;
+                product.a.at = product.a.at.wrapping_offset(offsets[0] + index * steps[0]);
+                product.b.at = product.b.at.wrapping_offset(offsets[1] + index * steps[1]);
+                product.out.at = product
+                    .out
+                    .at
+                    .wrapping_offset(offsets[2] + index * steps[2]);
+                if let Some(bias) = &mut product.bias {
+                    bias.at = bias.at.wrapping_offset(offsets[3] + index * steps[3]);
+                }
+                f(&product);
+            }
+        });
+    }
+}
+
+/// The last two dimensions of a view.
+fn matrix<T>(view: &View) -> Matrix<T> {
+    let strides = view.layout().strides();
+    Matrix {
+        at: address(view),
+        row: strides[strides.len() - 2],
+        column: strides[strides.len() - 1],
+    }
+}
+
+/// The strides of a view's other dimensions as they broadcast to `batch`.
+fn batch_strides(view: &View, batch: &[usize]) -> [isize; MAX_RANK] {
+    let own = view.layout().rank() - 2;
+    let lead = batch.len() - own;
+    let mut strides = [0; MAX_RANK];
+    for axis in 0..own {
+        if view.shape()[axis] == batch[lead + axis] {
+            strides[lead + axis] = view.layout().strides()[axis];
+        }
+    }
+    strides
+}
+
+impl<T: Factor> Product<T> {
+    /// Whether the transposed product is the better one to compute: that with fewer rows if one of the sides
+    /// is short, else that which is stored by rows.
+    fn reads_better_transposed(&self) -> bool {
+        let short = self.m.min(self.n) <= skinny::FEW_ROWS;
+        let by_columns = self.out.row == 1 && self.out.column != 1;
+        if short { self.n < self.m } else { by_columns }
+    }
+
+    fn multiplications(&self) -> usize {
+        self.m.saturating_mul(self.n).saturating_mul(self.k.max(1))
+    }
+}
+
+/// Products of a type that can be multiplied where it lies.
+///
+/// # Safety
+/// As for [`execute`]; the op's elements are of type `T`.
+unsafe fn in_place<T: Factor<Unit = T> + Unit>(op: &MatMul, team: &dyn Team) {
+    let batch = Batch::<T>::new(op);
+    match skinny::reading(&batch.first) {
+        // SAFETY: passed on from the caller.
+        Some(reading) => unsafe { few_rows(&batch, reading, team) },
+        // SAFETY: passed on from the caller.
+        None => unsafe { tiles(&batch, team) },
+    }
+}
+
+/// Products of a type that is converted as it is packed.
+///
+/// # Safety
+/// As for [`execute`]; the op's elements are of type `T`.
+unsafe fn packed<T: Factor>(op: &MatMul, team: &dyn Team) {
+    // SAFETY: passed on from the caller.
+    unsafe { tiles(&Batch::<T>::new(op), team) }
+}
+
+/// # Safety
+/// As for [`in_place`].
+unsafe fn few_rows<T: Factor<Unit = T> + Unit>(
+    batch: &Batch<T>,
+    reading: Reading,
+    team: &dyn Team,
+) {
+    let each = batch.first.multiplications();
+    let n = batch.first.n;
+    let parts = pieces(each, SKINNY_GRAIN, team);
+    divide(
+        batch.count(),
+        parts,
+        each,
+        SKINNY_GRAIN,
+        team,
+        &|products, piece| {
+            let columns = part(n, parts, piece, multiply::MAX_COLUMNS);
+            // SAFETY: parts are disjoint; the rest the caller promises.
+            batch.for_each(products, |product| unsafe {
+                skinny::columns(product, columns.clone(), reading)
+            });
+        },
+    );
+}
+
+/// # Safety
+/// As for [`in_place`].
+unsafe fn tiles<T: Factor>(batch: &Batch<T>, team: &dyn Team) {
+    let Product { m, n, .. } = batch.first;
+    let each = batch.first.multiplications();
+    let (mut down, mut across) = (
+        m.div_ceil(TILE_ROWS).max(1),
+        n.div_ceil(TILE_COLUMNS).max(1),
+    );
+    let wanted = pieces(each, GRAIN, team).div_ceil(batch.count().max(1));
+    while down * across < wanted {
+        if n / across >= m / down {
+            across += 1;
+        } else {
+            down += 1;
+        }
+    }
+    divide(
+        batch.count(),
+        down * across,
+        each,
+        GRAIN,
+        team,
+        &|products, piece| {
+            let rows = part(m, down, piece / across, multiply::MAX_ROWS);
+            let columns = part(n, across, piece % across, multiply::MAX_COLUMNS);
+            if !rows.is_empty() && !columns.is_empty() {
+                batch.for_each(products, |product| {
+                    // SAFETY: tiles are disjoint; the rest the caller promises.
+                    unsafe { blocked::tile(product, rows.clone(), columns.clone()) };
+                });
+            }
+        },
+    );
+}
+
+/// Into how many pieces one product of `each` multiplications is worth dividing.
+fn pieces(each: usize, grain: usize, team: &dyn Team) -> usize {
+    match team.width() {
+        1 => 1,
+        width if each >= 2 * grain => (each / grain).min(2 * width),
+        _ => 1,
+    }
+}
+
+/// The part `index` of `0..total` in `parts`, which begin at multiples of `step`.
+fn part(total: usize, parts: usize, index: usize, step: usize) -> Range<usize> {
+    let steps = total.div_ceil(step);
+    let bound = |index: usize| (steps * index / parts * step).min(total);
+    bound(index)..bound(index + 1)
+}
+
+/// Calls `work` with ranges of products and pieces until each piece of each product is done: all here if it
+/// is little, else spread over the team.
+fn divide(
+    products: usize,
+    pieces: usize,
+    each: usize,
+    grain: usize,
+    team: &dyn Team,
+    work: &(dyn Fn(Range<usize>, usize) + Sync),
+) {
+    let worth = each.saturating_mul(products) / grain;
+    let width = team.width();
+    if width == 1 || worth < 2 || products * pieces < 2 {
+        (0..pieces).for_each(|piece| work(0..products, piece));
+    } else if products >= 2 * width {
+        let parts = products.min(worth).min(4 * width);
+        team.run(parts, &|index| {
+            (0..pieces).for_each(|piece| work(part(products, parts, index, 1), piece));
+        });
+    } else {
+        team.run(products * pieces, &|task| {
+            let product = task / pieces;
+            work(product..product + 1, task % pieces);
+        });
+    }
+}

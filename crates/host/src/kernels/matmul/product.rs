@@ -1,0 +1,206 @@
+//! One matrix product, and what happens to its sums before they are stored.
+
+use streampool_device::Activation;
+
+use super::factor::{Factor, Lines, convert};
+use super::multiply::Sums;
+use crate::kernels::simd::vectorised;
+
+/// A matrix where it lies.
+#[derive(Debug)]
+pub(super) struct Matrix<T> {
+    pub(super) at: *mut T,
+    /// From one row to the next.
+    pub(super) row: isize,
+    /// From one column to the next.
+    pub(super) column: isize,
+}
+
+impl<T> Clone for Matrix<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Matrix<T> {}
+
+impl<T> Matrix<T> {
+    /// The matrix from another element on.
+    #[inline(always)]
+    pub(super) fn from(self, row: usize, column: usize) -> Self {
+        let distance = row as isize * self.row + column as isize * self.column;
+        Matrix {
+            at: self.at.wrapping_offset(distance),
+            ..self
+        }
+    }
+
+    fn transposed(self) -> Self {
+        Matrix {
+            row: self.column,
+            column: self.row,
+            ..self
+        }
+    }
+}
+
+/// `out = activation(alpha * a @ b + bias)` for matrices.
+#[derive(Clone, Copy)]
+pub(super) struct Product<T: Factor> {
+    pub(super) m: usize,
+    pub(super) n: usize,
+    pub(super) k: usize,
+    pub(super) a: Matrix<T>,
+    pub(super) b: Matrix<T>,
+    pub(super) out: Matrix<T::Out>,
+    pub(super) bias: Option<Matrix<T::Out>>,
+    pub(super) alpha: f64,
+    pub(super) activation: Activation,
+}
+
+// SAFETY: it is a description; whoever dereferences its addresses has the guarantees given to `execute`, and
+// tasks write different parts of the product.
+unsafe impl<T: Factor> Sync for Product<T> {}
+
+impl<T: Factor> Product<T> {
+    /// The product of the transposed operands in the other order, which is the transposed product.
+    pub(super) fn transposed(self) -> Self {
+        Product {
+            m: self.n,
+            n: self.m,
+            a: self.b.transposed(),
+            b: self.a.transposed(),
+            out: self.out.transposed(),
+            bias: self.bias.map(Matrix::transposed),
+            ..self
+        }
+    }
+
+    /// Some rows of `a`, some elements of each.
+    pub(super) fn a_lines(&self, row: usize, rows: usize, from: usize, length: usize) -> Lines<T> {
+        Lines {
+            at: self.a.from(row, from).at,
+            lines: rows,
+            length,
+            line: self.a.row,
+            step: self.a.column,
+        }
+    }
+
+    /// Some columns of `b`, some elements of each.
+    pub(super) fn b_lines(
+        &self,
+        column: usize,
+        columns: usize,
+        from: usize,
+        length: usize,
+    ) -> Lines<T> {
+        Lines {
+            at: self.b.from(from, column).at,
+            lines: columns,
+            length,
+            line: self.b.column,
+            step: self.b.row,
+        }
+    }
+
+    /// Where the sums of a block of whole vectors can be the elements of the product themselves.
+    pub(super) fn sums_in_out(&self, row: usize, column: usize) -> Option<Sums<T::Unit>> {
+        let fits = T::SUMS_ARE_OUT && self.out.column == 1 && self.out.row > 0;
+        fits.then(|| Sums {
+            at: self.out.from(row, column).at.cast(),
+            row: self.out.row.unsigned_abs(),
+        })
+    }
+
+    /// Finishes sums of the block at `row` and `column`, and stores them if they are not in the product.
+    ///
+    /// # Safety
+    /// The sums can be read and written, and the product and bias are as promised to `execute`.
+    #[inline]
+    pub(super) unsafe fn finish(
+        &self,
+        (row, rows): (usize, usize),
+        (column, columns): (usize, usize),
+        sums: Sums<T::Unit>,
+    ) {
+        let out = self.out.from(row, column);
+        let stored = out.at.cast() == sums.at;
+        if stored && self.bias.is_none() && self.alpha == 1.0 && self.activation == Activation::None
+        {
+            return;
+        }
+        let epilogue = Epilogue {
+            bias: self.bias.map(|bias| bias.from(row, column)),
+            alpha: self.alpha,
+            activation: self.activation,
+        };
+        // SAFETY: the block lies within the product, to which the bias is broadcast.
+        unsafe { finish::<T>(rows, columns, sums, out, epilogue) }
+    }
+}
+
+/// What happens to sums.
+#[derive(Clone, Copy)]
+struct Epilogue<T> {
+    bias: Option<Matrix<T>>,
+    alpha: f64,
+    activation: Activation,
+}
+
+vectorised! {
+    /// Scales, biases and activates sums, and stores them.
+    ///
+    /// # Safety
+    /// The sums can be read and written, the bias read and the product written.
+    unsafe fn finish[T: Factor](
+        rows: usize,
+        columns: usize,
+        sums: Sums<T::Unit>,
+        out: Matrix<T::Out>,
+        epilogue: Epilogue<T::Out>,
+    ) {
+        for row in 0..rows {
+            // SAFETY: the caller promises that there are so many rows and columns of sums, bias and product.
+            unsafe {
+                let values = std::slice::from_raw_parts_mut(sums.at.add(row * sums.row), columns);
+                if epilogue.alpha != 1.0 {
+                    values.iter_mut().for_each(|value| *value = T::scale(*value, epilogue.alpha));
+                }
+                if let Some(bias) = epilogue.bias {
+                    let bias = bias.from(row, 0);
+                    match bias.column {
+                        0 => {
+                            let bias = *bias.at;
+                            values.iter_mut().for_each(|value| *value = T::add(*value, bias));
+                        }
+                        1 => {
+                            let bias = std::slice::from_raw_parts(bias.at.cast_const(), columns);
+                            for (value, &bias) in values.iter_mut().zip(bias) {
+                                *value = T::add(*value, bias);
+                            }
+                        }
+                        _ => {
+                            for (column, value) in values.iter_mut().enumerate() {
+                                *value = T::add(*value, *bias.from(0, column).at);
+                            }
+                        }
+                    }
+                }
+                T::activate(epilogue.activation, values);
+                let out = out.from(row, 0);
+                if out.at.cast() == values.as_mut_ptr() {
+                    // The sums are the product.
+                    continue;
+                }
+                if out.column == 1 {
+                    convert(values.as_ptr(), out.at, columns, T::narrow);
+                } else {
+                    for (column, &value) in values.iter().enumerate() {
+                        *out.from(0, column).at = T::narrow(value);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! Reductions.
+//!
+//! What is reduced to one element is combined in an order that its layout alone decides: in lanes, the
+//! lanes in a tree, by chunks of a fixed length. However the work is divided, the result has the same bits.
+
+use std::ops::Range;
+
+use streampool_device::{Axes, MAX_RANK, ReduceKind, View};
+
+use super::arg::arg;
+use super::combine::{All, Any, Combine, Max, Min, Prod, Reducible, Sum};
+use super::convert::with_native;
+use super::simd::vectorised;
+use super::split::{Shared, split};
+use super::strided::{Walk, address};
+use crate::team::Team;
+
+/// Elements that are worth a thread.
+pub(super) const GRAIN: usize = 1 << 16;
+/// Elements that are combined before they are merged with others.
+const CHUNK: usize = 1 << 14;
+/// Columns that are reduced side by side.
+const COLUMNS: usize = 64;
+/// Rows that are combined before they are merged with others.
+const ROWS: usize = 512;
+/// Sums that run side by side along a row.
+const LANES: usize = 32;
+
+/// `dst = kind(src)` over `axes`.
+///
+/// # Safety
+/// As for [`execute`](super::execute).
+pub(super) unsafe fn execute(
+    kind: ReduceKind,
+    src: &View,
+    dst: &View,
+    axes: Axes,
+    team: &dyn Team,
+) {
+    let plan = Plan::new(src, dst, axes);
+    with_native!(src.dtype(), T => {
+        // SAFETY: the elements are of type `T`; the rest is passed on.
+        unsafe {
+            match kind {
+                ReduceKind::Sum => reduce::<T, Sum>(&plan, false, team),
+                ReduceKind::Mean => reduce::<T, Sum>(&plan, true, team),
+                ReduceKind::Prod => reduce::<T, Prod>(&plan, false, team),
+                ReduceKind::Max => reduce::<T, Max>(&plan, false, team),
+                ReduceKind::Min => reduce::<T, Min>(&plan, false, team),
+                ReduceKind::Any => reduce::<T, Any>(&plan, false, team),
+                ReduceKind::All => reduce::<T, All>(&plan, false, team),
+                ReduceKind::ArgMax => arg::<T, Max>(&plan, team),
+                ReduceKind::ArgMin => arg::<T, Min>(&plan, team),
+            }
+        }
+    })
+}
+
+/// The dimensions that stay and those that are reduced.
+pub(super) struct Plan<'a> {
+    pub(super) src: &'a View,
+    pub(super) dst: &'a View,
+    /// Offsets into source and result.
+    pub(super) kept: Walk<2>,
+    /// Offsets into the source.
+    pub(super) reduced: Walk<1>,
+}
+
+impl<'a> Plan<'a> {
+    fn new(src: &'a View, dst: &'a View, axes: Axes) -> Self {
+        let (mut kept, mut reduced) = ([1; MAX_RANK], [1; MAX_RANK]);
+        let (mut from, mut to) = ([0; MAX_RANK], [0; MAX_RANK]);
+        for (axis, &size) in src.shape().iter().enumerate() {
+            from[axis] = src.layout().strides()[axis];
+            to[axis] = dst.layout().strides()[axis];
+            if axes.contains(axis) {
+                reduced[axis] = size;
+            } else {
+                kept[axis] = size;
+            }
+        }
+        Plan {
+            src,
+            dst,
+            kept: Walk::in_memory_order(&kept, [&from, &to], 0),
+            reduced: Walk::in_memory_order(&reduced, [&from], 0),
+        }
+    }
+
+    /// Whether neighbours in memory go to different results, and there are enough of them to fill vectors.
+    pub(super) fn by_columns(&self) -> bool {
+        self.kept.run_strides()[0] == 1
+            && self.kept.run_length() >= 8
+            && (self.reduced.run_strides()[0] != 1 || self.reduced.run_length() == 1)
+    }
+}
+
+/// # Safety
+/// As for [`execute`]; the elements are of type `T`.
+unsafe fn reduce<T: Reducible, K: Combine<T::Wide>>(plan: &Plan, mean: bool, team: &dyn Team) {
+    let (from, to) = (
+        Shared(address::<T>(plan.src)),
+        Shared(address::<T>(plan.dst)),
+    );
+    let (kept, depth) = (&plan.kept, plan.reduced.elements());
+    let steps = kept.run_strides();
+    let finish = |sum| T::finish(sum, mean.then_some(depth));
+    let grain = GRAIN.div_ceil(depth.max(1));
+    if plan.by_columns() {
+        split(kept.elements(), grain, team, &|range| {
+            kept.for_each_run(range, |offsets, length| {
+                for start in (0..length).step_by(COLUMNS) {
+                    let count = COLUMNS.min(length - start) as isize;
+                    let start = start as isize;
+                    // SAFETY: the plan's offsets lie in the views; ranges are disjoint.
+                    unsafe {
+                        let sums = columns::<T, K>(
+                            from.at(offsets[0] + start),
+                            count as usize,
+                            &plan.reduced,
+                        );
+                        for (column, &sum) in (0..count).zip(&sums) {
+                            to.at(offsets[1] + (start + column) * steps[1])
+                                .write(finish(sum));
+                        }
+                    }
+                }
+            });
+        });
+        return;
+    }
+    let each = |range: Range<usize>, f: &mut dyn FnMut(isize, isize)| {
+        kept.for_each_run(range, |offsets, length| {
+            for index in 0..length as isize {
+                f(offsets[0] + index * steps[0], offsets[1] + index * steps[1]);
+            }
+        });
+    };
+    let chunks = depth.div_ceil(CHUNK);
+    if kept.elements() < 4 * team.width() && chunks > 1 && team.width() > 1 {
+        each(0..kept.elements(), &mut |source, target| {
+            let mut partial = vec![K::IDENTITY; chunks];
+            let sums = Shared(partial.as_mut_ptr());
+            split(chunks, GRAIN / CHUNK, team, &|range| {
+                for chunk in range {
+                    // SAFETY: there is a place for each chunk, which one task writes; the source is readable.
+                    unsafe {
+                        sums.at(chunk as isize).write(one_chunk::<T, K>(
+                            from.at(source),
+                            plan,
+                            chunk,
+                        ))
+                    };
+                }
+            });
+            let sum = partial.into_iter().fold(K::IDENTITY, K::combine);
+            // SAFETY: the plan's offsets lie in the views.
+            unsafe { to.at(target).write(finish(sum)) };
+        });
+        return;
+    }
+    split(kept.elements(), grain, team, &|range| {
+        each(range, &mut |source, target| {
+            // SAFETY: the plan's offsets lie in the views; ranges are disjoint.
+            unsafe {
+                let sum = (0..chunks)
+                    .map(|chunk| one_chunk::<T, K>(from.at(source), plan, chunk))
+                    .fold(K::IDENTITY, K::combine);
+                to.at(target).write(finish(sum));
+            }
+        });
+    });
+}
+
+/// # Safety
+/// The source can be read from `from` on as the plan says.
+unsafe fn one_chunk<T: Reducible, K: Combine<T::Wide>>(
+    from: *const T,
+    plan: &Plan,
+    chunk: usize,
+) -> T::Wide {
+    let mut sum = K::IDENTITY;
+    let [step] = plan.reduced.run_strides();
+    plan.reduced
+        .for_each_run(chunk * CHUNK..(chunk + 1) * CHUNK, |[offset], length| {
+            // SAFETY: the walk stays inside the source.
+            sum = K::combine(sum, unsafe {
+                row::<T, K>(from.offset(offset), step, length)
+            });
+        });
+    sum
+}
+
+vectorised! {
+    /// The combination of one run.
+    ///
+    /// # Safety
+    /// The run can be read.
+    pub(super) unsafe fn row[T: Reducible, K: Combine<T::Wide>](
+        from: *const T,
+        step: isize,
+        length: usize,
+    ) -> T::Wide {
+        let mut lanes = [K::IDENTITY; LANES];
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut start = 0;
+            while start + LANES <= length {
+                if step == 1 {
+                    for (lane, sum) in lanes.iter_mut().enumerate() {
+                        *sum = K::combine(*sum, (*from.add(start + lane)).widen());
+                    }
+                } else {
+                    for (lane, sum) in lanes.iter_mut().enumerate() {
+                        *sum = K::combine(*sum, (*from.offset((start + lane) as isize * step)).widen());
+                    }
+                }
+                start += LANES;
+            }
+            for (lane, index) in (start..length).enumerate() {
+                lanes[lane] = K::combine(lanes[lane], (*from.offset(index as isize * step)).widen());
+            }
+        }
+        let mut half = LANES / 2;
+        while half > 0 {
+            for lane in 0..half {
+                lanes[lane] = K::combine(lanes[lane], lanes[lane + half]);
+            }
+            half /= 2;
+        }
+        lanes[0]
+    }
+}
+
+/// The combinations of `count` columns that are neighbours.
+///
+/// # Safety
+/// The source can be read from `from` on as the walk says, `count` elements each time.
+unsafe fn columns<T: Reducible, K: Combine<T::Wide>>(
+    from: *const T,
+    count: usize,
+    reduced: &Walk<1>,
+) -> [T::Wide; COLUMNS] {
+    let [step] = reduced.run_strides();
+    let mut sums = [K::IDENTITY; COLUMNS];
+    for start in (0..reduced.elements()).step_by(ROWS) {
+        let mut part = [K::IDENTITY; COLUMNS];
+        reduced.for_each_run(start..start + ROWS, |[offset], length| {
+            // SAFETY: the walk stays inside the source.
+            unsafe { rows::<T, K>(from.offset(offset), count, step, length, &mut part) };
+        });
+        for (sum, &part) in sums.iter_mut().zip(&part) {
+            *sum = K::combine(*sum, part);
+        }
+    }
+    sums
+}
+
+vectorised! {
+    /// Combines `length` rows of `count` neighbours into `sums`.
+    ///
+    /// # Safety
+    /// The rows can be read.
+    unsafe fn rows[T: Reducible, K: Combine<T::Wide>](
+        from: *const T,
+        count: usize,
+        step: isize,
+        length: usize,
+        sums: &mut [T::Wide; COLUMNS],
+    ) {
+        for row in 0..length as isize {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let from = from.offset(row * step);
+                if count == COLUMNS {
+                    for (column, sum) in sums.iter_mut().enumerate() {
+                        *sum = K::combine(*sum, (*from.add(column)).widen());
+                    }
+                } else {
+                    for (column, sum) in sums.iter_mut().enumerate().take(count) {
+                        *sum = K::combine(*sum, (*from.add(column)).widen());
+                    }
+                }
+            }
+        }
+    }
+}

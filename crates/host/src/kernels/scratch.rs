@@ -1,0 +1,60 @@
+//! Working memory of a thread, kept from one kernel to the next.
+
+use std::cell::Cell;
+use std::mem::MaybeUninit;
+
+/// A cache line, so that scratch is aligned for every vector.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Line(#[allow(dead_code, reason = "space")] MaybeUninit<[u8; 64]>);
+
+thread_local! {
+    static SCRATCH: Cell<Vec<Line>> = const { Cell::new(Vec::new()) };
+}
+
+/// More than this is given back after use.
+const KEPT_LINES: usize = (4 << 20) / size_of::<Line>();
+
+/// Calls `f` with uninitialised memory of at least `bytes` bytes, aligned to 64. It comes from this thread's
+/// store, or from the heap where that is in use or, as the thread exits, gone.
+pub(crate) fn with_scratch<R>(bytes: usize, f: impl FnOnce(*mut u8) -> R) -> R {
+    let mut lines = SCRATCH.try_with(Cell::take).unwrap_or_default();
+    let needed = bytes.div_ceil(size_of::<Line>());
+    if lines.capacity() < needed {
+        lines = Vec::with_capacity(needed);
+    }
+    let result = f(lines.as_mut_ptr().cast());
+    if lines.capacity() <= KEPT_LINES {
+        // A thread that is exiting has no store any more: the memory is freed instead.
+        let _ = SCRATCH.try_with(|store| store.set(lines));
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scratch_is_aligned_and_nests() {
+        with_scratch(1000, |outer| {
+            assert_eq!(outer.addr() % 64, 0);
+            // SAFETY: 1000 bytes may be written; the inner scratch is other memory.
+            unsafe { outer.write_bytes(1, 1000) };
+            with_scratch(2000, |inner| {
+                assert_ne!(inner, outer);
+                // SAFETY: 2000 bytes may be written.
+                unsafe { inner.write_bytes(2, 2000) };
+            });
+            // SAFETY: it was written above.
+            assert_eq!(unsafe { *outer.add(999) }, 1);
+        });
+    }
+
+    #[test]
+    fn it_is_kept_between_calls() {
+        let first = with_scratch(4096, |memory| memory.addr());
+        let second = with_scratch(64, |memory| memory.addr());
+        assert_eq!(first, second);
+    }
+}

@@ -1,0 +1,145 @@
+//! Which vector instructions this machine has, and loops compiled once for each kind.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// The vector instructions that kernels are compiled for, in rising order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub(crate) enum Level {
+    /// What the target always has: SSE2 on x86-64, NEON on aarch64.
+    Baseline = 1,
+    /// AVX2, FMA and F16C.
+    Avx2 = 2,
+    /// AVX-512 F, BW, DQ and VL besides.
+    Avx512 = 3,
+}
+
+static LEVEL: AtomicU8 = AtomicU8::new(0);
+
+/// The best level of this machine.
+#[inline]
+pub(crate) fn level() -> Level {
+    #[cfg(test)]
+    if let Some(level) = forced::LEVEL.get() {
+        return level;
+    }
+    match LEVEL.load(Ordering::Relaxed) {
+        3 => Level::Avx512,
+        2 => Level::Avx2,
+        1 => Level::Baseline,
+        _ => detect(),
+    }
+}
+
+#[cold]
+fn detect() -> Level {
+    let level = best();
+    LEVEL.store(level as u8, Ordering::Relaxed);
+    level
+}
+
+#[cfg(target_arch = "x86_64")]
+fn best() -> Level {
+    let avx2 = is_x86_feature_detected!("avx2")
+        && is_x86_feature_detected!("fma")
+        && is_x86_feature_detected!("f16c");
+    let avx512 = is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("avx512vl");
+    match (avx2, avx512) {
+        (true, true) => Level::Avx512,
+        (true, false) => Level::Avx2,
+        _ => Level::Baseline,
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn best() -> Level {
+    Level::Baseline
+}
+
+/// The names of the vector instructions of this machine that kernels use.
+pub(crate) fn features() -> Vec<String> {
+    let names: &[&str] = match level() {
+        Level::Avx512 => &[
+            "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl",
+        ],
+        Level::Avx2 => &["avx2", "fma", "f16c"],
+        Level::Baseline if cfg!(target_arch = "aarch64") => &["neon"],
+        Level::Baseline if cfg!(target_arch = "x86_64") => &["sse2"],
+        Level::Baseline => &[],
+    };
+    names.iter().map(|&name| name.to_owned()).collect()
+}
+
+/// Defines a function whose body is compiled for each [`Level`]; a call takes the best one. What the body
+/// calls must be `#[inline(always)]` to be compiled along with it.
+macro_rules! vectorised {
+    (
+        $(#[$meta:meta])*
+        $vis:vis unsafe fn $name:ident [$($generic:ident : $bound:path),*] (
+            $($arg:ident : $type:ty),* $(,)?
+        ) $(-> $result:ty)? $body:block
+    ) => {
+        $(#[$meta])*
+        $vis unsafe fn $name<$($generic: $bound),*>($($arg: $type),*) $(-> $result)? {
+            #[inline(always)]
+            #[allow(clippy::too_many_arguments)]
+            unsafe fn body<$($generic: $bound),*>($($arg: $type),*) $(-> $result)? $body
+
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl")]
+            #[allow(clippy::too_many_arguments)]
+            unsafe fn avx512<$($generic: $bound),*>($($arg: $type),*) $(-> $result)? {
+                // SAFETY: the caller's promises are passed on unchanged.
+                unsafe { body::<$($generic),*>($($arg),*) }
+            }
+
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,fma,f16c")]
+            #[allow(clippy::too_many_arguments)]
+            unsafe fn avx2<$($generic: $bound),*>($($arg: $type),*) $(-> $result)? {
+                // SAFETY: the caller's promises are passed on unchanged.
+                unsafe { body::<$($generic),*>($($arg),*) }
+            }
+
+            // SAFETY: the level says that the machine has the instructions; the caller's promises are
+            // passed on unchanged.
+            unsafe {
+                match $crate::kernels::simd::level() {
+                    #[cfg(target_arch = "x86_64")]
+                    $crate::kernels::simd::Level::Avx512 => avx512::<$($generic),*>($($arg),*),
+                    #[cfg(target_arch = "x86_64")]
+                    $crate::kernels::simd::Level::Avx2 => avx2::<$($generic),*>($($arg),*),
+                    _ => body::<$($generic),*>($($arg),*),
+                }
+            }
+        }
+    };
+}
+pub(crate) use vectorised;
+
+/// Tests run each level that the machine has, on their own thread.
+#[cfg(test)]
+pub(crate) mod forced {
+    use std::cell::Cell;
+
+    use super::{Level, level};
+
+    thread_local! {
+        pub(super) static LEVEL: Cell<Option<Level>> = const { Cell::new(None) };
+    }
+
+    /// Calls `f` once at each level.
+    pub(crate) fn at_each_level(mut f: impl FnMut(Level)) {
+        let best = level();
+        for level in [Level::Baseline, Level::Avx2, Level::Avx512] {
+            if level <= best {
+                LEVEL.set(Some(level));
+                f(level);
+                LEVEL.set(None);
+            }
+        }
+    }
+}

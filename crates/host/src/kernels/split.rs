@@ -1,0 +1,53 @@
+//! Spreading elements over a team.
+
+use std::ops::Range;
+
+use crate::team::Team;
+
+/// Calls `work` with ranges that make up `0..total`: all at once on this thread if less than two threads are
+/// worth it at `grain` each, else in a few for each thread, so that a late one does not hold up the rest.
+///
+/// What a range is computed to must not depend on where it begins or ends.
+pub(crate) fn split(
+    total: usize,
+    grain: usize,
+    team: &dyn Team,
+    work: &(dyn Fn(Range<usize>) + Sync),
+) {
+    let width = team.width();
+    let worth = total / grain.max(1);
+    if width == 1 || worth < 2 {
+        if total > 0 {
+            work(0..total);
+        }
+        return;
+    }
+    let parts = worth.min(4 * width);
+    let bound = |part: usize| (total as u128 * part as u128 / parts as u128) as usize;
+    team.run(parts, &|part| work(bound(part)..bound(part + 1)));
+}
+
+/// A base address that the threads of a team share, each accessing elements of its own.
+#[derive(Debug)]
+pub(crate) struct Shared<T>(pub(crate) *mut T);
+
+impl<T> Shared<T> {
+    /// The address `offset` elements further on.
+    #[inline(always)]
+    pub(crate) fn at(&self, offset: isize) -> *mut T {
+        self.0.wrapping_offset(offset)
+    }
+}
+
+impl<T> Clone for Shared<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Shared<T> {}
+
+// SAFETY: it is an address; whoever dereferences it answers for what lies there.
+unsafe impl<T> Send for Shared<T> {}
+// SAFETY: as for `Send`.
+unsafe impl<T> Sync for Shared<T> {}

@@ -1,0 +1,196 @@
+//! The instructions that expressions are compiled to.
+
+use streampool_device::{Binary, Compare, Unary};
+
+use super::lane::{Half, Lane};
+
+/// What one instruction does with each element of a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Code {
+    Unary(Unary, Lane),
+    Binary(Binary, Lane),
+    Compare(Compare, Lane),
+    /// The second operand where the first, a `bool`, is true, else the third.
+    Select(Lane),
+    Cast(Lane, Lane),
+    /// The same value; a `bool` becomes 0 or 1.
+    Move(Lane),
+    /// A stored half to `f32`.
+    Load(Half),
+    /// `f32` to a stored half, to nearest even.
+    Store(Half),
+    /// `f32` to the nearest value of a half.
+    Round(Half),
+    /// `f64` to `f32`, rounded to odd: rounding that to a half is as good as rounding the `f64`.
+    NarrowOdd,
+    /// `i64` to `f64`, rounded to odd.
+    WidenOdd,
+}
+
+impl Code {
+    /// The sizes of the operands' elements, in order.
+    pub(super) fn operands(self) -> impl Iterator<Item = usize> + Clone {
+        let (sizes, count) = match self {
+            Code::Unary(_, lane) | Code::Cast(lane, _) | Code::Move(lane) => {
+                ([lane.size(), 0, 0], 1)
+            }
+            Code::Binary(_, lane) | Code::Compare(_, lane) => ([lane.size(), lane.size(), 0], 2),
+            Code::Select(lane) => ([1, lane.size(), lane.size()], 3),
+            Code::Load(_) => ([2, 0, 0], 1),
+            Code::Store(_) | Code::Round(_) => ([4, 0, 0], 1),
+            Code::NarrowOdd | Code::WidenOdd => ([8, 0, 0], 1),
+        };
+        sizes.into_iter().take(count)
+    }
+
+    /// What the result is.
+    pub(super) fn result(self) -> usize {
+        match self {
+            Code::Unary(Unary::IsNan | Unary::IsInf, _) | Code::Compare(..) => 1,
+            Code::Unary(_, lane) | Code::Binary(_, lane) => lane.size(),
+            Code::Select(lane) | Code::Cast(_, lane) | Code::Move(lane) => lane.size(),
+            Code::Load(_) | Code::Round(_) | Code::NarrowOdd => 4,
+            Code::Store(_) => 2,
+            Code::WidenOdd => 8,
+        }
+    }
+
+    /// The lane of the result, for everything but a stored half.
+    pub(super) fn lane(self) -> Lane {
+        match self {
+            Code::Unary(Unary::IsNan | Unary::IsInf, _) | Code::Compare(..) => Lane::Bool,
+            Code::Unary(_, lane) | Code::Binary(_, lane) => lane,
+            Code::Select(lane) | Code::Cast(_, lane) | Code::Move(lane) => lane,
+            Code::Load(_) | Code::Store(_) | Code::Round(_) | Code::NarrowOdd => Lane::F32,
+            Code::WidenOdd => Lane::F64,
+        }
+    }
+
+    /// Roughly how long one element takes, in picoseconds.
+    pub(super) fn cost(self) -> usize {
+        use Unary::{
+            Abs, Ceil, Cos, Erf, Exp, Expm1, Floor, Gelu, GeluTanh, IsInf, IsNan, Log, Log1p, Neg,
+            Not, Recip, Relu, Round, Rsqrt, Sigmoid, Sign, Silu, Sin, Softplus, Sqrt, Tan, Tanh,
+            Trunc,
+        };
+        let wide = |lane: Lane| lane.size().max(2) * 25;
+        match self {
+            Code::Unary(
+                Neg | Abs | Sign | Relu | Floor | Ceil | Round | Trunc | IsNan | IsInf | Not,
+                lane,
+            ) => wide(lane),
+            Code::Unary(Sqrt | Rsqrt | Recip, lane) => 3 * wide(lane),
+            Code::Unary(
+                Exp | Log | Log1p | Expm1 | Sin | Cos | Tan | Tanh | Erf | Sigmoid | Silu | Gelu
+                | GeluTanh | Softplus,
+                Lane::F32,
+            ) => 1_000,
+            Code::Unary(..) => 15_000,
+            Code::Binary(Binary::Pow | Binary::Rem | Binary::Atan2, _) => 15_000,
+            Code::Binary(Binary::Div, lane) if !matches!(lane, Lane::F32 | Lane::F64) => 5_000,
+            Code::Binary(Binary::Div, lane) => 3 * wide(lane),
+            Code::Binary(_, lane) | Code::Compare(_, lane) | Code::Select(lane) => wide(lane),
+            Code::Cast(..) | Code::Load(_) | Code::Store(_) | Code::Round(_) => 300,
+            Code::Move(lane) => wide(lane),
+            Code::NarrowOdd | Code::WidenOdd => 600,
+        }
+    }
+
+    /// Three bytes that say it.
+    pub(super) fn to_bytes(self) -> [u8; 3] {
+        match self {
+            Code::Unary(function, lane) => [0, function as u8, lane as u8],
+            Code::Binary(function, lane) => [1, function as u8, lane as u8],
+            Code::Compare(comparison, lane) => [2, comparison as u8, lane as u8],
+            Code::Select(lane) => [3, lane as u8, 0],
+            Code::Cast(from, to) => [4, from as u8, to as u8],
+            Code::Move(lane) => [5, lane as u8, 0],
+            Code::Load(half) => [6, half as u8, 0],
+            Code::Store(half) => [7, half as u8, 0],
+            Code::Round(half) => [8, half as u8, 0],
+            Code::NarrowOdd => [9, 0, 0],
+            Code::WidenOdd => [10, 0, 0],
+        }
+    }
+
+    /// The instruction that these bytes say.
+    pub(super) fn from_bytes([tag, first, second]: [u8; 3]) -> Option<Code> {
+        let lane = |number: u8| Lane::ALL.get(usize::from(number)).copied();
+        let half = || [Half::F16, Half::BF16].get(usize::from(first)).copied();
+        let index = usize::from(first);
+        Some(match tag {
+            0 => Code::Unary(*UNARY.get(index)?, lane(second)?),
+            1 => Code::Binary(*BINARY.get(index)?, lane(second)?),
+            2 => Code::Compare(*COMPARE.get(index)?, lane(second)?),
+            3 => Code::Select(lane(first)?),
+            4 => Code::Cast(lane(first)?, lane(second)?),
+            5 => Code::Move(lane(first)?),
+            6 => Code::Load(half()?),
+            7 => Code::Store(half()?),
+            8 => Code::Round(half()?),
+            9 => Code::NarrowOdd,
+            10 => Code::WidenOdd,
+            _ => return None,
+        })
+    }
+}
+
+#[rustfmt::skip]
+pub(super) const UNARY: [Unary; 33] = {
+    use Unary::*;
+    [
+        Neg, Abs, Sign, Relu, Exp, Log, Log1p, Expm1, Sqrt, Rsqrt, Recip, Sin, Cos, Tan, Asin, Acos, Atan, Sinh,
+        Cosh, Tanh, Erf, Sigmoid, Silu, Gelu, GeluTanh, Softplus, Floor, Ceil, Round, Trunc, IsNan, IsInf, Not,
+    ]
+};
+
+#[rustfmt::skip]
+pub(super) const BINARY: [Binary; 14] = {
+    use Binary::*;
+    [Add, Sub, Mul, Div, Rem, Pow, Min, Max, Atan2, And, Or, Xor, Shl, Shr]
+};
+
+pub(super) const COMPARE: [Compare; 6] = {
+    use Compare::*;
+    [Eq, Ne, Lt, Le, Gt, Ge]
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lists_are_in_the_order_of_the_contract() {
+        assert!(
+            UNARY
+                .iter()
+                .enumerate()
+                .all(|(index, &function)| function as usize == index)
+        );
+        assert!(
+            BINARY
+                .iter()
+                .enumerate()
+                .all(|(index, &function)| function as usize == index)
+        );
+        assert!(
+            COMPARE
+                .iter()
+                .enumerate()
+                .all(|(index, &function)| function as usize == index)
+        );
+    }
+
+    #[test]
+    fn bytes_name_one_instruction_each() {
+        for first in 0..=u8::MAX {
+            for second in 0..16 {
+                for tag in 0..16 {
+                    if let Some(code) = Code::from_bytes([tag, first, second]) {
+                        assert_eq!(Code::from_bytes(code.to_bytes()), Some(code));
+                    }
+                }
+            }
+        }
+    }
+}

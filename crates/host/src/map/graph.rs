@@ -1,0 +1,217 @@
+//! From an expression to a graph of instructions in which nothing is computed twice, or computed at all if
+//! it is constant.
+
+use std::collections::HashMap;
+
+use streampool_device::{Binary, DType, Expr, Node, Unary};
+
+use super::code::Code;
+use super::lane::{Half, Lane};
+use super::machine::Level;
+use super::number;
+use super::table;
+
+/// The index of a step of the graph.
+pub(super) type Id = u32;
+
+/// One value of the graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Step {
+    /// The elements of an input as they are stored.
+    Input(u16),
+    /// A constant's bits.
+    Const(Lane, u64),
+    /// The result of an instruction; unused operands are zero.
+    Apply(Code, [Id; 3]),
+}
+
+/// Where an output comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Source {
+    pub(super) step: Id,
+    pub(super) dtype: DType,
+}
+
+/// Steps, each after its operands, and the sources of the outputs.
+///
+/// A value of type `f16` or `bf16` is held as `f32` and rounded to its type after every function that may
+/// leave it, so that fusing functions never changes a result.
+#[derive(Debug)]
+pub(super) struct Graph {
+    pub(super) steps: Vec<Step>,
+    pub(super) outputs: Vec<Source>,
+    known: HashMap<Step, Id>,
+    level: Level,
+}
+
+impl Graph {
+    pub(super) fn new(expr: &Expr, level: Level) -> Result<Graph, String> {
+        let mut graph = Graph {
+            steps: Vec::new(),
+            outputs: Vec::new(),
+            known: HashMap::new(),
+            level,
+        };
+        let mut values = Vec::with_capacity(expr.nodes().len());
+        for &(node, dtype) in expr.nodes() {
+            let value = graph.lower(expr, &values, node, dtype)?;
+            values.push(value);
+        }
+        for &output in expr.outputs() {
+            let dtype = expr.dtype(output);
+            let mut step = values[output.index()];
+            if let (Some(half), Step::Apply(Code::Round(rounded), [unrounded, ..])) =
+                (Half::of(dtype), graph.steps[step as usize])
+                && half == rounded
+            {
+                // Storing rounds anyway.
+                step = unrounded;
+            }
+            graph.outputs.push(Source { step, dtype });
+        }
+        Ok(graph)
+    }
+
+    fn lower(
+        &mut self,
+        expr: &Expr,
+        values: &[Id],
+        node: Node,
+        dtype: DType,
+    ) -> Result<Id, String> {
+        let lane = Lane::of(dtype);
+        match node {
+            Node::Input(index) => {
+                let input = self.push(Step::Input(index))?;
+                match Half::of(dtype) {
+                    Some(half) => self.apply(Code::Load(half), &[input]),
+                    None => Ok(input),
+                }
+            }
+            Node::Const(value) => match Half::of(dtype) {
+                Some(half) => {
+                    let wide =
+                        self.push(Step::Const(Lane::F64, number::constant(value, Lane::F64)))?;
+                    let narrow = self.apply(Code::NarrowOdd, &[wide])?;
+                    self.apply(Code::Round(half), &[narrow])
+                }
+                None => self.push(Step::Const(lane, number::constant(value, lane))),
+            },
+            Node::Unary(function, x) => {
+                let code = Code::Unary(function, Lane::of(expr.dtype(x)));
+                let result = self.apply(code, &[values[x.index()]])?;
+                self.rounded(result, dtype, !stays_in_type(function))
+            }
+            Node::Binary(function, x, y) => {
+                let operands = [values[x.index()], values[y.index()]];
+                let result = self.apply(Code::Binary(function, lane), &operands)?;
+                let picks = matches!(function, Binary::Min | Binary::Max);
+                self.rounded(result, dtype, !picks)
+            }
+            Node::Compare(comparison, x, y) => {
+                let code = Code::Compare(comparison, Lane::of(expr.dtype(x)));
+                self.apply(code, &[values[x.index()], values[y.index()]])
+            }
+            Node::Select(condition, x, y) => {
+                let operands = [condition, x, y].map(|value| values[value.index()]);
+                self.apply(Code::Select(lane), &operands)
+            }
+            Node::Cast(x) => self.cast(values[x.index()], expr.dtype(x), dtype),
+        }
+    }
+
+    fn rounded(&mut self, value: Id, dtype: DType, inexact: bool) -> Result<Id, String> {
+        match Half::of(dtype) {
+            Some(half) if inexact => self.apply(Code::Round(half), &[value]),
+            _ => Ok(value),
+        }
+    }
+
+    fn cast(&mut self, value: Id, from: DType, to: DType) -> Result<Id, String> {
+        if from == to {
+            return Ok(value);
+        }
+        let Some(half) = Half::of(to) else {
+            let (from, to) = (Lane::of(from), Lane::of(to));
+            return if from == to {
+                Ok(value)
+            } else {
+                self.apply(Code::Cast(from, to), &[value])
+            };
+        };
+        let single = match Lane::of(from) {
+            Lane::F32 => value,
+            // At most eight bits: exact in any float here.
+            lane @ (Lane::I8 | Lane::U8 | Lane::Bool) => {
+                return self.apply(Code::Cast(lane, Lane::F32), &[value]);
+            }
+            lane => {
+                let double = match lane {
+                    Lane::I64 => self.apply(Code::WidenOdd, &[value])?,
+                    Lane::I32 => self.apply(Code::Cast(Lane::I32, Lane::F64), &[value])?,
+                    _ => value,
+                };
+                self.apply(Code::NarrowOdd, &[double])?
+            }
+        };
+        self.apply(Code::Round(half), &[single])
+    }
+
+    fn apply(&mut self, code: Code, operands: &[Id]) -> Result<Id, String> {
+        let mut padded = [0; 3];
+        padded[..operands.len()].copy_from_slice(operands);
+        let mut constants = [0; 3];
+        let constant = operands
+            .iter()
+            .zip(&mut constants)
+            .all(|(&operand, constant)| match self.steps[operand as usize] {
+                Step::Const(_, bits) => {
+                    *constant = bits;
+                    true
+                }
+                _ => false,
+            });
+        if constant {
+            let bits = self.evaluate(code, constants)?;
+            return self.push(Step::Const(code.lane(), bits));
+        }
+        self.push(Step::Apply(code, padded))
+    }
+
+    fn push(&mut self, step: Step) -> Result<Id, String> {
+        if let Some(&id) = self.known.get(&step) {
+            return Ok(id);
+        }
+        let id = self.steps.len() as Id;
+        self.steps.push(step);
+        self.known.insert(step, id);
+        Ok(id)
+    }
+
+    /// Executes one instruction now, with the very loop that would execute it later.
+    fn evaluate(&self, code: Code, operands: [u64; 3]) -> Result<u64, String> {
+        let Some(entry) = table::entry(code, self.level) else {
+            return Err(format!("no kernel for {code:?}"));
+        };
+        let [x, y, z] = operands
+            .each_ref()
+            .map(|bits| std::ptr::from_ref(bits).cast());
+        let mut result = 0u64;
+        // SAFETY: each pointer is to eight aligned bytes, enough for one element of any lane; they are
+        // different variables; the level is one that this processor has.
+        unsafe { entry(std::ptr::from_mut(&mut result).cast(), x, y, z, 1) };
+        Ok(result)
+    }
+}
+
+// Constants are kept in eight bytes whose first ones are the element.
+const _: () = assert!(cfg!(target_endian = "little"));
+
+/// Whether the result of a half is exactly a half.
+fn stays_in_type(function: Unary) -> bool {
+    use Unary::{Abs, Ceil, Floor, IsInf, IsNan, Neg, Relu, Round, Sign, Trunc};
+    matches!(
+        function,
+        Neg | Abs | Sign | Relu | Floor | Ceil | Round | Trunc | IsNan | IsInf
+    )
+}

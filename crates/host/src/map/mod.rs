@@ -1,0 +1,116 @@
+//! Fused elementwise expressions: compiled once to instructions over blocks, then executed by vector loops.
+//!
+//! An expression becomes a graph without duplicates, constants and dead values ([`graph`]), the graph a list
+//! of instructions over a few buffers ([`program`]), and each instruction a loop made for this processor
+//! ([`table`], [`machine`]). A call finds the fewest dimensions its operands share ([`plan`]), and executes
+//! all instructions for one block of elements after the other ([`run`]). Contiguous operands are read and
+//! written where they are; others go through a buffer ([`stage`]).
+//!
+//! Each element's result depends on its operands alone: not on its place, its neighbours, the blocks, or the
+//! number of threads.
+
+mod casts;
+mod code;
+mod graph;
+mod half;
+mod lane;
+mod machine;
+mod math32;
+mod math64;
+mod number;
+mod plan;
+mod program;
+mod recent;
+mod run;
+mod scratch;
+mod stage;
+mod stored;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use streampool_device::{CacheReport, Expr, View};
+use streampool_kernels::{Cache, DiskKey, DiskStore};
+
+use crate::team::Team;
+
+use self::machine::Level;
+use self::program::Program;
+use self::recent::Recent;
+
+/// Expressions kept compiled; more make those not used lately leave.
+const CAPACITY: usize = 4096;
+
+/// Above this many nodes an expression is looked for by its address first.
+const LARGE: usize = 12;
+
+/// The compiled expressions of a device.
+pub(crate) struct Expressions {
+    cache: Cache<Arc<Expr>, Program>,
+    recent: Recent,
+    disk: Option<DiskStore>,
+}
+
+impl Expressions {
+    /// None yet; compiled ones are kept in `cache_dir` too, if given.
+    pub(crate) fn new(cache_dir: Option<PathBuf>) -> Self {
+        let stamp = format!(
+            "streampool-host {} expressions {} {}",
+            env!("CARGO_PKG_VERSION"),
+            std::env::consts::ARCH,
+            Level::best().name()
+        );
+        Expressions {
+            cache: Cache::new("expressions", CAPACITY),
+            recent: Recent::new(),
+            disk: cache_dir.map(|dir| DiskStore::new(dir, stamp)),
+        }
+    }
+
+    /// Computes `outputs = expr(inputs)`. The result is the same however many threads the team has.
+    ///
+    /// # Safety
+    /// The views are of memory on this machine, and for the time of the call nobody else writes it or reads
+    /// the outputs. They have passed [`Op::validate`](streampool_device::Op::validate) with `expr`. No
+    /// output overlaps another operand, unless it is exactly the view that an input is.
+    pub(crate) unsafe fn execute(
+        &self,
+        expr: &Arc<Expr>,
+        inputs: &[View],
+        outputs: &[View],
+        team: &dyn Team,
+    ) -> Result<(), String> {
+        let program = self.program(expr)?;
+        // SAFETY: passed on.
+        unsafe { run::run(&program, inputs, outputs, team) }
+    }
+
+    fn program(&self, expr: &Arc<Expr>) -> Result<Arc<Program>, String> {
+        let large = expr.nodes().len() > LARGE;
+        if large && let Some(program) = self.recent.get(expr) {
+            return Ok(program);
+        }
+        let disk = self.disk.as_ref().map(|store| DiskKey {
+            store,
+            bytes: || stored::key(expr),
+        });
+        let program = self
+            .cache
+            .get_or_load(expr, disk, || Program::compile(expr, Level::best()))?;
+        if large {
+            self.recent.put(expr, &program);
+        }
+        Ok(program)
+    }
+
+    /// What is held, and why the directory could not be used.
+    pub(crate) fn report(&self) -> CacheReport {
+        let mut report = self.cache.report();
+        report.hits += self.recent.hits();
+        report.problem = self.disk.as_ref().and_then(DiskStore::failure);
+        report
+    }
+}

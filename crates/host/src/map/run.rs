@@ -1,0 +1,233 @@
+//! Executing a program: block by block, so that what lies between two instructions stays in the cache.
+
+use std::ops::Range;
+
+use streampool_device::View;
+
+use crate::team::Team;
+
+use super::plan::{Access, Operand, Space};
+use super::program::Program;
+use super::scratch::{self, LINE};
+use super::stage::{Way, spread, transfer};
+
+/// Buffers of a block together take about this many bytes, half of a small first-level cache.
+const CACHE: usize = 20 << 10;
+
+/// Operands up to this number are planned without allocating.
+const FEW: usize = 8;
+
+/// Work below this is not worth another thread, in picoseconds.
+const WORTH_SHARING: usize = 30_000_000;
+
+/// Reading or writing one byte far from the caches, in picoseconds.
+const BYTE: usize = 30;
+
+/// Parts end at multiples of this, so that two threads never write one cache line of an aligned output.
+const GRAIN: usize = 1024;
+
+/// Executes `program` over the views.
+///
+/// # Safety
+/// The views are of memory on this machine that nobody writes, and of which nobody reads the outputs, during
+/// the call. They have passed [`Op::validate`](streampool_device::Op::validate) with the expression that the
+/// program was compiled from. No output overlaps another operand, unless it is exactly the view that an
+/// input is.
+pub(super) unsafe fn run(
+    program: &Program,
+    inputs: &[View],
+    outputs: &[View],
+    team: &dyn Team,
+) -> Result<(), String> {
+    let views = inputs.iter().chain(outputs).map(View::dtype);
+    if !views.eq(program.inputs.iter().chain(&program.outputs).copied()) {
+        return Err("the compiled expression is of other operands than the call".to_owned());
+    }
+    let count = inputs.len() + outputs.len();
+    let mut few = [Operand::EMPTY; FEW];
+    let mut many;
+    let operands = match few.get_mut(..count) {
+        Some(few) => few,
+        None => {
+            many = vec![Operand::EMPTY; count];
+            &mut many[..]
+        }
+    };
+    let space = Space::new(inputs, outputs, operands);
+    if space.elements == 0 {
+        return Ok(());
+    }
+    let call = Call::new(program, space, operands);
+    let parts = call.parts(team.width());
+    if parts == 1 {
+        // SAFETY: passed on; this thread executes all of it.
+        unsafe { call.part(0..space.elements) };
+        return Ok(());
+    }
+    let grains = space.elements.div_ceil(GRAIN);
+    let bound = |part: usize| (grains * part / parts * GRAIN).min(space.elements);
+    team.run(parts, &|part| {
+        // SAFETY: passed on; parts are disjoint ranges of elements, and no two elements of an output share
+        // memory.
+        unsafe { call.part(bound(part)..bound(part + 1)) };
+    });
+    Ok(())
+}
+
+/// One execution of a program.
+struct Call<'a> {
+    program: &'a Program,
+    space: Space,
+    operands: &'a [Operand],
+    /// Elements of a block.
+    block: usize,
+    /// Bytes of a buffer.
+    buffer: usize,
+    /// How many buffers there are.
+    buffers: usize,
+}
+
+// SAFETY: the pointers in the operands are to memory that outlives the call and that each part touches in
+// ranges of its own, as the caller of `run` vouches.
+unsafe impl Sync for Call<'_> {}
+
+impl<'a> Call<'a> {
+    fn new(program: &'a Program, space: Space, operands: &'a [Operand]) -> Call<'a> {
+        let staged = operands
+            .iter()
+            .filter(|operand| operand.access != Access::Direct)
+            .count();
+        let buffers = program.constants.len() + program.registers + staged;
+        let fit = CACHE / (program.width * buffers.max(1));
+        let block = match program.instructions.len() {
+            // Nothing lies between instructions, or waits in a buffer.
+            0 | 1 if buffers == 0 => space.elements,
+            _ => (fit / LINE * LINE).clamp(LINE, GRAIN),
+        };
+        let block = block.min(space.elements);
+        Call {
+            program,
+            space,
+            operands,
+            block,
+            buffer: (block * program.width).next_multiple_of(LINE),
+            buffers,
+        }
+    }
+
+    /// How many parts the work is worth.
+    fn parts(&self, width: usize) -> usize {
+        if width <= 1 {
+            return 1;
+        }
+        let bytes: usize = self.operands.iter().map(|operand| operand.size).sum();
+        let work = self
+            .space
+            .elements
+            .saturating_mul(self.program.cost + bytes * BYTE);
+        let worth = work / WORTH_SHARING;
+        // A few for each thread even out threads that come late.
+        (worth + 1)
+            .min(4 * width)
+            .min(self.space.elements.div_ceil(GRAIN))
+    }
+
+    /// Executes the elements of these numbers.
+    ///
+    /// # Safety
+    /// As for [`run`]; no other thread executes any of these elements.
+    unsafe fn part(&self, range: Range<usize>) {
+        let slots = self.program.slots();
+        let table = (slots * size_of::<*mut u8>()).next_multiple_of(LINE);
+        // In a single-block call nothing needs room unless it is staged.
+        let buffer = if self.buffers == 0 { 0 } else { self.buffer };
+        scratch::with(table + self.buffers * buffer, |memory| {
+            // SAFETY: the memory begins with room for one pointer for each slot, is aligned for them, and
+            // zero bytes are pointers too.
+            let table_of =
+                unsafe { std::slice::from_raw_parts_mut(memory.cast::<*mut u8>(), slots) };
+            self.place(table_of, memory.wrapping_add(table));
+            // SAFETY: passed on; every slot was just given its buffer or its operand.
+            unsafe { self.blocks(table_of, range) };
+        });
+    }
+
+    /// Gives each slot that needs one a buffer.
+    fn place(&self, table: &mut [*mut u8], mut next: *mut u8) {
+        let operands = self.operands.len();
+        for (slot, place) in table.iter_mut().enumerate() {
+            match self.operands.get(slot) {
+                Some(operand) if operand.access == Access::Direct => *place = operand.base,
+                _ => {
+                    *place = next;
+                    next = next.wrapping_add(self.buffer);
+                }
+            }
+            debug_assert!(slot < operands || !place.is_null());
+        }
+    }
+
+    /// # Safety
+    /// As for [`part`](Self::part); the table names a buffer for each slot that is not a direct operand.
+    unsafe fn blocks(&self, table: &mut [*mut u8], range: Range<usize>) {
+        let operands = self.operands.len();
+        for (constant, &buffer) in self.program.constants.iter().zip(&table[operands..]) {
+            let from = std::ptr::from_ref(&constant.bits).cast();
+            // SAFETY: the constant is at most eight aligned bytes, and the buffer holds a block of them.
+            unsafe { spread(from, buffer, self.block, usize::from(constant.size)) };
+        }
+        for (operand, &buffer) in self.operands.iter().zip(&*table) {
+            if operand.access == Access::Constant {
+                // SAFETY: an operand of a space with elements has its first; the buffer holds a block.
+                unsafe { spread(operand.base, buffer, self.block, operand.size) };
+            }
+        }
+        let inner = self.space.rank - 1;
+        let mut number = range.start;
+        while number < range.end {
+            let position = self.space.position(number);
+            let mut count = self.block.min(range.end - number);
+            if self.space.by_rows {
+                count = count.min(self.space.sizes[inner] - position[inner]);
+            }
+            for (slot, operand) in self.operands.iter().enumerate() {
+                match operand.access {
+                    Access::Direct => {
+                        let offset = self.space.offset(operand, &position);
+                        table[slot] = operand.base.wrapping_offset(offset);
+                    }
+                    Access::Staged if self.program.used.get(slot) == Some(&true) => {
+                        let way = Way::Gather;
+                        // SAFETY: the block lies inside the space, and its buffer is of this thread.
+                        unsafe {
+                            transfer(way, &self.space, operand, position, table[slot], count)
+                        };
+                    }
+                    Access::Staged | Access::Constant => {}
+                }
+            }
+            for instruction in &self.program.instructions {
+                let [x, y, z] = instruction.operands.map(|slot| table[usize::from(slot)]);
+                let to = table[usize::from(instruction.to)];
+                // SAFETY: `Program::checked` made sure that slots exist and have elements of the right size;
+                // all of them are buffers of a block or direct operands, of which `count` elements lie
+                // inside the space; no result is an operand of its own instruction, and outputs that are
+                // inputs too are staged.
+                unsafe { (instruction.entry)(to, x, y, z, count) };
+            }
+            for (slot, operand) in self
+                .operands
+                .iter()
+                .enumerate()
+                .skip(self.program.inputs.len())
+            {
+                if operand.access == Access::Staged {
+                    let way = Way::Scatter;
+                    // SAFETY: the block lies inside the space and this thread alone writes it.
+                    unsafe { transfer(way, &self.space, operand, position, table[slot], count) };
+                }
+            }
+            number += count;
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! The workers: as many threads as the machine has processors, whatever the number of queues.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+
+use crossbeam_deque::{Injector as Jobs, Steal};
+use streampool_device::lock::{Condvar, Mutex};
+use streampool_device::{Error, Result};
+
+use crate::ranks;
+use crate::region::Region;
+use crate::strand::Strand;
+
+/// How often an idle worker looks again before it sleeps.
+const LOOKS_BEFORE_SLEEP: usize = 32;
+
+/// Something for a worker to do. An entry may be stale: whoever takes it finds out from its target.
+pub(crate) enum Job {
+    /// Execute a strand's commands.
+    Strand(Arc<Strand>),
+    /// Call a strand's handlers.
+    Handlers(Arc<Strand>),
+    /// Lend a hand in a parallel region.
+    Region(Arc<Region>),
+}
+
+impl Job {
+    fn run(self, pool: &Shared) {
+        match self {
+            Job::Strand(strand) => strand.run_queued(),
+            Job::Handlers(strand) => strand.run_handlers(),
+            Job::Region(region) => {
+                let _busy = pool.busy();
+                region.help();
+            }
+        }
+    }
+}
+
+/// The threads. Dropping it ends and joins them; that happens when the last owner of the device's core is
+/// gone, so no job is left that needs one.
+pub(crate) struct Pool {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+    process: u32,
+}
+
+/// What the workers share.
+///
+/// Each worker has a list of its own, and takes from others' when that and the common one are empty. All are
+/// of the kind that any thread may push to: the faster single-owner deque races by its own account, and is
+/// reported by the thread sanitizer.
+pub(crate) struct Shared {
+    common: Jobs<Job>,
+    own: Box<[Jobs<Job>]>,
+    sleeping: AtomicUsize,
+    busy: AtomicUsize,
+    stopped: Mutex<bool>,
+    wake: Condvar,
+}
+
+thread_local! {
+    /// The pool that this thread works for, as an address to compare with, and its number there.
+    static WORKER: Cell<(*const Shared, usize)> = const { Cell::new((std::ptr::null(), 0)) };
+}
+
+impl Pool {
+    pub(crate) fn start(threads: usize) -> Result<Pool> {
+        let shared = Arc::new(Shared {
+            common: Jobs::new(),
+            own: (0..threads).map(|_| Jobs::new()).collect(),
+            sleeping: AtomicUsize::new(0),
+            busy: AtomicUsize::new(0),
+            stopped: Mutex::new(ranks::SLEEP, false),
+            wake: Condvar::new(),
+        });
+        let mut pool = Pool {
+            shared,
+            threads: Vec::with_capacity(threads),
+            process: std::process::id(),
+        };
+        for index in 0..threads {
+            let shared = Arc::clone(&pool.shared);
+            let thread = std::thread::Builder::new()
+                .name(format!("streampool-{index}"))
+                .spawn(move || work(&shared, index))
+                .map_err(|error| {
+                    Error::DeviceLost(format!(
+                        "worker thread {index} of {threads} did not start: {error}"
+                    ))
+                })?;
+            pool.threads.push(thread);
+        }
+        Ok(pool)
+    }
+}
+
+impl std::ops::Deref for Pool {
+    type Target = Shared;
+    fn deref(&self) -> &Shared {
+        &self.shared
+    }
+}
+
+impl Pool {
+    /// Whether this process is a fork of the one with the workers.
+    pub(crate) fn was_left_behind(&self) -> bool {
+        self.process != std::process::id()
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        if self.was_left_behind() {
+            // There are no workers here, and the lock may have been held when the process was forked.
+            self.threads.drain(..).for_each(std::mem::forget);
+            return;
+        }
+        *self.shared.stopped.lock() = true;
+        self.shared.wake.notify_all();
+        let current = std::thread::current().id();
+        for thread in self.threads.drain(..) {
+            // A worker that drops the device last ends by itself.
+            if thread.thread().id() != current {
+                // It catches the panics of what it runs, so there is no result to lose.
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// Gives a job to the workers.
+    pub(crate) fn push(&self, job: Job) {
+        match self.worker() {
+            Some(index) => self.own[index].push(job),
+            None => self.common.push(job),
+        }
+        // Read and written, so that it is ordered against a worker that counts itself as sleeping: either
+        // that worker sees the job or this sees the worker.
+        if self.sleeping.fetch_add(0, Ordering::SeqCst) > 0 {
+            drop(self.stopped.lock());
+            self.wake.notify_one();
+        }
+    }
+
+    /// Whether the calling thread is one of these workers.
+    pub(crate) fn is_worker(&self) -> bool {
+        self.worker().is_some()
+    }
+
+    /// Whether nothing waits for a worker.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.common.is_empty() && self.own.iter().all(Jobs::is_empty)
+    }
+
+    /// Counts the calling thread as busy with long work until the guard is dropped.
+    pub(crate) fn busy(&self) -> Busy<'_> {
+        self.busy.fetch_add(1, Ordering::Relaxed);
+        Busy(self)
+    }
+
+    /// How many threads the caller, itself busy, may use: itself and those with nothing long to do.
+    pub(crate) fn width(&self) -> usize {
+        let others = self.busy.load(Ordering::Relaxed).saturating_sub(1);
+        self.own.len().saturating_sub(others).max(1)
+    }
+
+    /// The calling thread's number among these workers.
+    fn worker(&self) -> Option<usize> {
+        let (pool, index) = WORKER.get();
+        std::ptr::eq(pool, self).then_some(index)
+    }
+
+    /// A job for the worker of this number: its own first, then anybody's.
+    fn find(&self, worker: usize) -> Option<Job> {
+        let (before, rest) = self.own.split_at(worker);
+        let (own, after) = rest.split_at(1);
+        let lists = own.iter().chain([&self.common]).chain(after).chain(before);
+        lists.into_iter().find_map(take)
+    }
+
+    /// Sleeps until there may be a job; `false` when the pool is stopped.
+    fn sleep(&self) -> bool {
+        let mut stopped = self.stopped.lock();
+        self.sleeping.fetch_add(1, Ordering::SeqCst);
+        if !*stopped && self.is_quiet() {
+            stopped = self.wake.wait(stopped);
+        }
+        self.sleeping.fetch_sub(1, Ordering::SeqCst);
+        !*stopped
+    }
+}
+
+fn take(jobs: &Jobs<Job>) -> Option<Job> {
+    loop {
+        match jobs.steal() {
+            Steal::Success(job) => return Some(job),
+            Steal::Empty => return None,
+            Steal::Retry => std::hint::spin_loop(),
+        }
+    }
+}
+
+fn work(shared: &Arc<Shared>, index: usize) {
+    WORKER.set((Arc::as_ptr(shared), index));
+    loop {
+        while let Some(job) = shared.find(index) {
+            job.run(shared);
+        }
+        let found = (0..LOOKS_BEFORE_SLEEP).any(|_| {
+            std::hint::spin_loop();
+            !shared.is_quiet()
+        });
+        if !found && !shared.sleep() {
+            break;
+        }
+    }
+}
+
+/// See [`Shared::busy`].
+pub(crate) struct Busy<'a>(&'a Shared);
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.busy.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dropping_the_pool_ends_its_workers() {
+        for threads in [1, 3] {
+            let pool = Pool::start(threads).unwrap();
+            let shared = Arc::downgrade(&pool.shared);
+            assert!(!pool.is_worker() && pool.is_quiet());
+            drop(pool);
+            assert!(shared.upgrade().is_none(), "a worker still holds the pool");
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! What the streams of one pool share.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use streampool_device::lock::Mutex;
+use streampool_device::{Device, Flush, QueueOptions};
+
+use crate::clock::MAX_STREAMS;
+use crate::clocks::Clocks;
+use crate::event::EventPool;
+use crate::lane::{Flushed, Lane};
+use crate::memory::{Callbacks, GRAIN, Source};
+use crate::quirks::Mitigation;
+use crate::settings::Settings;
+use crate::waiters::Slots;
+use crate::{Error, Result, faults, os, ranks};
+
+/// The main thread's stream, which is never leased.
+pub(crate) const DEFAULT_STREAM: u8 = 0;
+
+pub(crate) struct Core {
+    /// Tells this pool's objects from others'.
+    pub id: u64,
+    pub device: Arc<dyn Device>,
+    pub settings: Settings,
+    pub slots: Slots,
+    pub clocks: Arc<Clocks>,
+    pub source: Arc<Source>,
+    pub mitigation: Mitigation,
+    pub events: Arc<EventPool>,
+    pub pressure: Callbacks,
+    lanes: [OnceLock<Arc<Lane>>; MAX_STREAMS],
+    creation: Mutex<()>,
+    turn: AtomicUsize,
+    shut: AtomicBool,
+}
+
+impl Core {
+    pub fn new(device: Arc<dyn Device>, settings: Settings) -> Result<Core> {
+        let properties = device.properties();
+        if properties.alignment < GRAIN {
+            return Err(Error::Alignment {
+                device: properties.name.clone(),
+                got: properties.alignment,
+                expected: GRAIN,
+            });
+        }
+        let workers = (1..settings.streams).fold(0, |mask, index| mask | 1 << index);
+        let id = os::number_pool();
+        Ok(Core {
+            id,
+            slots: Slots::new(workers),
+            clocks: Arc::new(Clocks::new()),
+            source: Arc::new(Source::new(id, device.clone(), settings.memory_limit)),
+            mitigation: Mitigation::new(&device.quirks(), &settings.mitigations),
+            events: Arc::new(EventPool::new(id, device.clone())),
+            pressure: Callbacks::new(),
+            lanes: [const { OnceLock::new() }; MAX_STREAMS],
+            creation: Mutex::new(ranks::CREATION, ()),
+            turn: AtomicUsize::new(0),
+            shut: AtomicBool::new(false),
+            device,
+            settings,
+        })
+    }
+
+    /// A stream, made if it is asked for the first time.
+    pub fn lane(&self, index: u8) -> Result<&Arc<Lane>> {
+        let place = &self.lanes[usize::from(index)];
+        if let Some(lane) = place.get() {
+            return Ok(lane);
+        }
+        let _creation = self.creation.lock();
+        if let Some(lane) = place.get() {
+            return Ok(lane);
+        }
+        self.check()?;
+        let queue = self.device.create_queue(QueueOptions {
+            label: format!("stream {index}"),
+            index: u32::from(index),
+        })?;
+        let lane = Lane::new(self.id, index, queue, self.clocks.clone());
+        self.clocks.set(index, lane.progress.clone());
+        Ok(place.get_or_init(|| Arc::new(lane)))
+    }
+
+    /// The streams made so far.
+    pub fn lanes(&self) -> impl Iterator<Item = &Arc<Lane>> {
+        self.lanes.iter().filter_map(OnceLock::get)
+    }
+
+    /// Hands over what `lane` has encoded.
+    #[inline]
+    pub fn flush(&self, lane: &Lane, when: Flush) -> Result<Flushed> {
+        self.mitigation.flush(lane, &self.clocks, when)
+    }
+
+    /// Waits for what was flushed, and asks whether what it used was any good.
+    #[inline]
+    pub fn wait(&self, lane: &Lane, flushed: Flushed, deadline: Option<Instant>) -> Result<()> {
+        lane.progress.wait(flushed.tick, deadline)?;
+        match flushed.unsettled {
+            true => faults::settle(self, lane, flushed.tick),
+            false => Ok(()),
+        }
+    }
+
+    /// The next stream to be shared, round robin.
+    pub fn next_shared(&self) -> u8 {
+        match self.settings.streams - 1 {
+            0 => DEFAULT_STREAM,
+            workers => 1 + (self.turn.fetch_add(1, Ordering::Relaxed) % workers) as u8,
+        }
+    }
+
+    /// Refuses work where none can be done.
+    #[inline]
+    pub fn check(&self) -> Result<()> {
+        if os::is_stale(self.id) {
+            return Err(Error::Forked);
+        }
+        if self.is_shut() {
+            return Err(Error::ShutDown);
+        }
+        Ok(())
+    }
+
+    pub fn is_shut(&self) -> bool {
+        self.shut.load(Ordering::Acquire)
+    }
+
+    /// Ends everything: refuses new work, wakes who waits for a stream, waits for the work in flight, and
+    /// lets go of queues and memory. Buffers that are still out keep their memory until they are dropped.
+    pub fn shut_down(&self) {
+        self.shut.store(true, Ordering::Release);
+        self.slots.close();
+        // Whoever is making a stream has finished, or will see that it is too late.
+        drop(self.creation.lock());
+        for lane in self.lanes() {
+            lane.close();
+        }
+        for lane in self.lanes() {
+            lane.arena.close();
+        }
+        self.pressure.clear();
+    }
+}
+
+impl std::fmt::Debug for Core {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "pool {} on {}", self.id, self.device.properties().name)
+    }
+}

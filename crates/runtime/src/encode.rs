@@ -1,0 +1,145 @@
+//! Encoding: from an op over buffers to a command on the stream's queue. The one place of this crate that
+//! answers for the device contract's safety.
+
+use smallvec::SmallVec;
+use streampool_device::{Access, Element, Flush, HostSlice, Op, Span};
+
+use crate::clock::Stamp;
+use crate::lane::Flushed;
+use crate::memory::{Buffer, Operand};
+use crate::order::{self, Ordered, Touch};
+use crate::{Error, Result, Stream};
+
+impl Stream {
+    /// Encodes an op. What it reads on other streams it waits for, what it writes waits for whoever still
+    /// uses it; memory stays until it is done with. It returns the op's place in the stream's order.
+    ///
+    /// An op that is refused leaves nothing behind, and the error names the operand and what would fit.
+    #[inline]
+    pub fn encode(&self, op: Op<Operand<'_>>) -> Result<Stamp> {
+        self.core().check()?;
+        let kind = op.kind();
+        let mut touches = SmallVec::<[Touch<'_>; 4]>::new();
+        let op = op.try_map(|argument, access, operand| {
+            if access == Access::Write && !operand.is_writable() {
+                return Err(Error::NotWritable { op: kind, argument });
+            }
+            operand.buffer().belongs_to(self.pool_id())?;
+            touches.push(Touch {
+                marks: operand.buffer().marks(),
+                access,
+            });
+            Ok(*operand.view())
+        })?;
+        self.append(&touches, |stream, encoder| {
+            // SAFETY: `append` holds the order and keeps the memory; an operand's view lies within its
+            // buffer, and a written one is borrowed exclusively.
+            Ok(unsafe { stream.core().mitigation.encode(encoder, &op) }?)
+        })
+    }
+
+    /// Copies `values` to the start of `buffer`. They are taken before this returns.
+    pub fn upload<T: Element>(&self, buffer: &mut Buffer, values: &[T]) -> Result<Stamp> {
+        self.core().check()?;
+        buffer.belongs_to(self.pool_id())?;
+        let bytes: &[u8] = bytemuck::cast_slice(values);
+        if bytes.len() > buffer.bytes() {
+            return Err(Error::WrongLength {
+                what: "the data to upload",
+                got: bytes.len(),
+                expected: format!("at most {}, the size of the buffer", buffer.bytes()),
+            });
+        }
+        let span = buffer.span();
+        let touch = Touch {
+            marks: buffer.marks(),
+            access: Access::Write,
+        };
+        self.append(&[touch], |stream, queue| {
+            let _driver = stream.core().mitigation.any_call();
+            // SAFETY: `append` holds the order and keeps the memory.
+            Ok(unsafe { queue.upload(span, bytes) }?)
+        })
+    }
+
+    /// Copies the start of `buffer` into `values`, and waits for it.
+    pub fn download_into<T>(&self, buffer: &Buffer, values: &mut [T]) -> Result<()>
+    where
+        T: Element + bytemuck::AnyBitPattern,
+    {
+        self.download_bytes(buffer, bytemuck::cast_slice_mut(values))
+    }
+
+    /// The values of `buffer`, after waiting for them.
+    pub fn download<T: Element>(&self, buffer: &Buffer) -> Result<Vec<T>> {
+        let size = T::DTYPE.size();
+        let mut bytes = vec![0; buffer.bytes() / size * size];
+        self.download_bytes(buffer, &mut bytes)?;
+        bytes
+            .chunks_exact(size)
+            .map(|value| bytemuck::checked::try_pod_read_unaligned(value))
+            .collect::<std::result::Result<Vec<T>, _>>()
+            .map_err(|error| Error::NotOfType {
+                dtype: T::DTYPE,
+                why: error.to_string(),
+            })
+    }
+
+    fn download_bytes(&self, buffer: &Buffer, bytes: &mut [u8]) -> Result<()> {
+        self.core().check()?;
+        buffer.belongs_to(self.pool_id())?;
+        if bytes.len() > buffer.bytes() {
+            return Err(Error::WrongLength {
+                what: "the place for the download",
+                got: bytes.len(),
+                expected: format!("at most {}, the size of the buffer", buffer.bytes()),
+            });
+        }
+        let span = Span {
+            bytes: bytes.len(),
+            ..buffer.span()
+        };
+        let touch = Touch {
+            marks: buffer.marks(),
+            access: Access::Read,
+        };
+        let into = HostSlice {
+            pointer: bytes.as_mut_ptr(),
+            bytes: bytes.len(),
+        };
+        let stamp = self.append(&[touch], |stream, queue| {
+            let _driver = stream.core().mitigation.any_call();
+            // SAFETY: `append` holds the order and keeps the memory; `bytes` is borrowed until the wait
+            // below has returned, which it does only when the command is over.
+            Ok(unsafe { queue.download(span, into) }?)
+        })?;
+        // A pool that shuts down meanwhile completes what was encoded: there is something to wait for.
+        let flushed = self.core().flush(self.lane(), Flush::ForWaiter);
+        let flushed = flushed.unwrap_or(Flushed::at(stamp.tick));
+        self.core().wait(self.lane(), flushed, None)
+    }
+
+    /// Appends a command that touches `touches`, ordered after all it conflicts with, and marks it on them.
+    /// The marks keep the memory from being reused before the command is complete.
+    #[inline]
+    pub(crate) fn append(
+        &self,
+        touches: &[Touch<'_>],
+        command: impl FnOnce(&Stream, &mut dyn streampool_device::Queue) -> Result<u64>,
+    ) -> Result<Stamp> {
+        let Ordered {
+            mut encoder,
+            unsettled,
+        } = order::lock_after(self.core(), self.lane(), touches)?;
+        let tick = command(self, encoder.queue()?)?;
+        for &stamp in unsettled.stamps() {
+            encoder.consumed.add(stamp, tick);
+        }
+        encoder.counts.ops += 1;
+        let stamp = self.lane().appended(&mut encoder, tick);
+        for touch in touches {
+            touch.mark(stamp);
+        }
+        Ok(stamp)
+    }
+}

@@ -1,0 +1,223 @@
+//! Events: points of streams that can be queried, waited for and timed. They come from a pool.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use streampool_device::lock::Mutex;
+use streampool_device::{Device, Event as DeviceEvent, EventStatus};
+
+use crate::clock::Stamp;
+use crate::core::Core;
+use crate::recycler::Recycler;
+use crate::{Error, Result, faults, os, ranks};
+
+/// Idle events kept for the next who needs one, of each kind.
+const IDLE_EVENTS: usize = 252;
+
+/// The events of one pool. Making one can cost a driver call, so they are used again.
+pub(crate) struct EventPool {
+    owner: u64,
+    device: Arc<dyn Device>,
+    plain: Recycler<Box<dyn DeviceEvent>>,
+    timed: Recycler<Box<dyn DeviceEvent>>,
+    made: AtomicU64,
+    reused: AtomicU64,
+}
+
+impl EventPool {
+    pub fn new(owner: u64, device: Arc<dyn Device>) -> Self {
+        EventPool {
+            owner,
+            device,
+            plain: Recycler::new(IDLE_EVENTS),
+            timed: Recycler::new(IDLE_EVENTS),
+            made: AtomicU64::new(0),
+            reused: AtomicU64::new(0),
+        }
+    }
+
+    pub fn take(self: &Arc<Self>, timing: bool) -> Result<PooledEvent> {
+        let event = match self.idle(timing).take() {
+            Some(event) => {
+                self.reused.fetch_add(1, Ordering::Relaxed);
+                event
+            }
+            None => {
+                self.made.fetch_add(1, Ordering::Relaxed);
+                self.device.create_event(timing)?
+            }
+        };
+        Ok(PooledEvent {
+            event: Some(event),
+            timing,
+            pool: self.clone(),
+        })
+    }
+
+    fn idle(&self, timing: bool) -> &Recycler<Box<dyn DeviceEvent>> {
+        match timing {
+            true => &self.timed,
+            false => &self.plain,
+        }
+    }
+
+    /// How many were made, how many were used again, how many are idle.
+    pub fn counts(&self) -> (u64, u64, usize) {
+        (
+            self.made.load(Ordering::Relaxed),
+            self.reused.load(Ordering::Relaxed),
+            self.plain.len() + self.timed.len(),
+        )
+    }
+}
+
+/// A device's event on loan; it goes back to the pool when dropped. What an earlier borrower recorded on
+/// it says nothing to this one.
+pub(crate) struct PooledEvent {
+    // `None` only inside `drop`.
+    event: Option<Box<dyn DeviceEvent>>,
+    timing: bool,
+    pool: Arc<EventPool>,
+}
+
+impl PooledEvent {
+    pub fn device_event(&self) -> &dyn DeviceEvent {
+        match &self.event {
+            Some(event) => &**event,
+            None => unreachable!("a pooled event is there until it is dropped"),
+        }
+    }
+}
+
+impl Drop for PooledEvent {
+    fn drop(&mut self) {
+        let Some(event) = self.event.take() else {
+            return;
+        };
+        if os::is_stale(self.pool.owner) {
+            std::mem::forget(event);
+            return;
+        }
+        // A full pool drops what is too many.
+        let _ = self.pool.idle(self.timing).put(event);
+    }
+}
+
+/// A point of a stream. [`Stream::record`](crate::Stream::record) it, as often as wanted; queries and
+/// waits concern the latest recording.
+pub struct Event {
+    pooled: PooledEvent,
+    core: Arc<Core>,
+    /// The latest recording's stamp, packed; 0 if this owner of the device's event never recorded it.
+    recorded: AtomicU64,
+    /// Held while that or the device's event changes, so that the two always agree.
+    recording: Mutex<()>,
+}
+
+impl Event {
+    pub(crate) fn new(core: &Arc<Core>, timing: bool) -> Result<Self> {
+        Ok(Event {
+            pooled: core.events.take(timing)?,
+            core: core.clone(),
+            recorded: AtomicU64::new(0),
+            recording: Mutex::new(ranks::RECORDING, ()),
+        })
+    }
+
+    /// Where it stands. Never blocks. Fails with the fault if the work before it failed, or used what
+    /// failed elsewhere.
+    pub fn query(&self) -> Result<EventStatus> {
+        let Some(stamp) = self.recorded() else {
+            return Ok(EventStatus::Unrecorded);
+        };
+        let status = self.device_event().query()?;
+        match status {
+            EventStatus::Complete => self.judge(stamp).map(|()| status),
+            _ => Ok(status),
+        }
+    }
+
+    /// Waits until everything before its latest recording is complete. An event that was never recorded is
+    /// an error, not a wait for ever. Fails as [`query`](Self::query) does.
+    pub fn wait(&self) -> Result<()> {
+        self.wait_by(None)
+    }
+
+    /// Waits for at most `timeout`; then fails with [`Timeout`](streampool_device::Error::Timeout).
+    pub fn wait_timeout(&self, timeout: Duration) -> Result<()> {
+        self.wait_by(Instant::now().checked_add(timeout))
+    }
+
+    fn wait_by(&self, deadline: Option<Instant>) -> Result<()> {
+        let stamp = self.require_recorded()?;
+        self.device_event().wait(deadline)?;
+        self.judge(stamp)
+    }
+
+    /// Whether what came before `stamp`, which is complete, used only what is good.
+    fn judge(&self, stamp: Stamp) -> Result<()> {
+        faults::outcome(&self.core, stamp).map_err(Error::Dependency)
+    }
+
+    /// The time from `start` to this event. It waits for the two recordings and for nothing else; an event
+    /// without timing or never recorded is an error.
+    pub fn elapsed_since(&self, start: &Event) -> Result<Duration> {
+        start.require_recorded()?;
+        self.require_recorded()?;
+        if start.core.id != self.core.id {
+            return Err(Error::ForeignEvent);
+        }
+        Ok(self.device_event().elapsed_since(start.device_event())?)
+    }
+
+    pub(crate) fn device_event(&self) -> &dyn DeviceEvent {
+        self.pooled.device_event()
+    }
+
+    pub(crate) fn belongs_to(&self, pool: u64) -> Result<()> {
+        match self.core.id == pool {
+            true => Ok(()),
+            false => Err(Error::ForeignEvent),
+        }
+    }
+
+    /// Records it with `record`, which says where. The device's event and the stamp change together.
+    pub(crate) fn record(
+        &self,
+        record: impl FnOnce(&dyn DeviceEvent) -> Result<Stamp>,
+    ) -> Result<Stamp> {
+        let _recording = self.recording.lock();
+        let stamp = record(self.device_event())?;
+        self.recorded.store(stamp.pack(), Ordering::Release);
+        Ok(stamp)
+    }
+
+    /// The latest recording, and what `wait` says, which sees that same recording.
+    pub(crate) fn with_recording<T>(
+        &self,
+        wait: impl FnOnce(&dyn DeviceEvent) -> Result<T>,
+    ) -> Result<(Stamp, T)> {
+        let _recording = self.recording.lock();
+        let stamp = self.require_recorded()?;
+        Ok((stamp, wait(self.device_event())?))
+    }
+
+    pub(crate) fn recorded(&self) -> Option<Stamp> {
+        Stamp::unpack(self.recorded.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn require_recorded(&self) -> Result<Stamp> {
+        self.recorded()
+            .ok_or(Error::Device(streampool_device::Error::NotRecorded))
+    }
+}
+
+impl std::fmt::Debug for Event {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.recorded() {
+            Some(stamp) => write!(f, "Event(stream {} at tick {})", stamp.stream, stamp.tick),
+            None => f.write_str("Event(never recorded)"),
+        }
+    }
+}

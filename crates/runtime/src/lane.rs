@@ -1,0 +1,227 @@
+//! One stream's inside: its queue and clock behind one lock, and what others may look at without it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use streampool_device::lock::{Guard, Mutex};
+use streampool_device::{Flush, Progress, Queue, Tick};
+
+use crate::clock::{After, Stamp};
+use crate::clocks::Clocks;
+use crate::core::Core;
+use crate::event::PooledEvent;
+use crate::faults::History;
+use crate::memory::Arena;
+use crate::{Error, Result, ranks};
+
+/// On cache lines of its own, like the arena.
+#[repr(align(128))]
+pub(crate) struct Lane {
+    pub index: u8,
+    pub progress: Arc<dyn Progress>,
+    pub arena: Arc<Arena>,
+    pub history: History,
+    encoder: Mutex<Encoder>,
+    /// The tick of the last command, for those who look without the lock.
+    last: AtomicU64,
+}
+
+/// What only the holder of the stream's lock touches.
+pub(crate) struct Encoder {
+    /// Gone once the pool is shut down.
+    queue: Option<Box<dyn Queue>>,
+    /// What comes next is ordered after this.
+    pub after: After,
+    /// This is complete, without a fault.
+    pub clean: After,
+    /// What was used before it was known whether it is any good.
+    pub consumed: Consumed,
+    /// The latest event recorded for other streams.
+    marker: Option<Arc<Marker>>,
+    pub counts: Counts,
+}
+
+/// What a stream did.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Counts {
+    pub ops: u64,
+    pub waits: u64,
+    pub flushes: u64,
+}
+
+/// Results of other streams that a stream used before it was known whether they are any good.
+#[derive(Debug, Default)]
+pub(crate) struct Consumed(Vec<Use>);
+
+/// The use of another stream's results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Use {
+    /// Up to where they were used.
+    pub stamp: Stamp,
+    /// The first command that used one.
+    pub since: Tick,
+}
+
+/// What was handed over to the device.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Flushed {
+    /// The last command's tick.
+    pub tick: Tick,
+    /// Whether results of other streams were used that are not known to be good.
+    pub unsettled: bool,
+}
+
+impl Flushed {
+    /// Everything up to `tick`, whatever it used.
+    pub fn at(tick: Tick) -> Self {
+        Flushed {
+            tick,
+            unsettled: true,
+        }
+    }
+}
+
+/// An event on a stream, shared by all who wait for what is before it.
+pub(crate) struct Marker {
+    pub stamp: Stamp,
+    pub event: PooledEvent,
+    /// What the stream was ordered after at that point.
+    pub after: After,
+}
+
+impl Lane {
+    pub fn new(pool: u64, index: u8, queue: Box<dyn Queue>, clocks: Arc<Clocks>) -> Self {
+        Lane {
+            index,
+            progress: queue.progress(),
+            arena: Arc::new(Arena::new(pool, index, clocks)),
+            history: History::new(),
+            encoder: Mutex::new(
+                ranks::STREAM,
+                Encoder {
+                    queue: Some(queue),
+                    after: After::nothing(),
+                    clean: After::nothing(),
+                    consumed: Consumed::default(),
+                    marker: None,
+                    counts: Counts::default(),
+                },
+            ),
+            last: AtomicU64::new(0),
+        }
+    }
+
+    /// Takes the stream's lock. No thread holds two.
+    #[inline]
+    pub fn lock(&self) -> Guard<'_, Encoder> {
+        self.encoder.lock()
+    }
+
+    /// Notes the tick of a command just appended.
+    #[inline]
+    pub fn appended(&self, _encoder: &mut Encoder, tick: Tick) -> Stamp {
+        self.last.store(tick, Ordering::Relaxed);
+        Stamp {
+            stream: self.index,
+            tick,
+        }
+    }
+
+    /// The tick of the last command.
+    #[inline]
+    pub fn last_tick(&self) -> Tick {
+        self.last.load(Ordering::Relaxed)
+    }
+
+    /// Whether everything encoded is over.
+    #[inline]
+    pub fn is_idle(&self) -> bool {
+        self.progress.completed() >= self.last_tick()
+    }
+
+    /// An event on this stream that covers `tick`: the latest one if it does, else a new one.
+    pub fn marker(&self, core: &Core, tick: Tick) -> Result<Arc<Marker>> {
+        let mut encoder = self.lock();
+        if let Some(marker) = &encoder.marker
+            && marker.stamp.tick >= tick
+        {
+            return Ok(marker.clone());
+        }
+        let event = core.events.take(false)?;
+        let recorded = {
+            let _driver = core.mitigation.any_call();
+            encoder.queue()?.record(event.device_event())?
+        };
+        let marker = Arc::new(Marker {
+            stamp: self.appended(&mut encoder, recorded),
+            event,
+            after: encoder.after.clone(),
+        });
+        encoder.marker = Some(marker.clone());
+        Ok(marker)
+    }
+
+    /// Waits for everything and lets go of the queue. Faults were reported to those they hit, or nobody
+    /// is left to tell.
+    pub fn close(&self) {
+        // Without the queue nothing can be added that would not be waited for.
+        let (queue, marker) = {
+            let mut encoder = self.lock();
+            (encoder.queue.take(), encoder.marker.take())
+        };
+        drop(marker);
+        if let Some(mut queue) = queue
+            && let Ok(tick) = queue.flush(Flush::ForWaiter)
+        {
+            let _ = self.progress.wait(tick, None);
+        }
+    }
+}
+
+impl Consumed {
+    /// Remembers that the command at `tick` uses the result at `stamp`.
+    pub fn add(&mut self, stamp: Stamp, tick: Tick) {
+        match self
+            .0
+            .iter_mut()
+            .find(|known| known.stamp.stream == stamp.stream)
+        {
+            Some(known) => known.stamp.tick = known.stamp.tick.max(stamp.tick),
+            None => self.0.push(Use { stamp, since: tick }),
+        }
+    }
+
+    /// What commands up to `tick` used.
+    pub fn until(&self, tick: Tick) -> Vec<Use> {
+        self.0
+            .iter()
+            .filter(|known| known.since <= tick)
+            .copied()
+            .collect()
+    }
+
+    /// Forgets a use that was settled, unless more was used since.
+    pub fn settled(&mut self, judged: Use) {
+        self.0.retain(|known| *known != judged);
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Encoder {
+    /// Has the next who asks for a marker record a new one.
+    pub fn forget_marker(&mut self) {
+        self.marker = None;
+    }
+
+    /// The queue, unless the pool was shut down.
+    #[inline]
+    pub fn queue(&mut self) -> Result<&mut dyn Queue> {
+        match &mut self.queue {
+            Some(queue) => Ok(&mut **queue),
+            None => Err(Error::ShutDown),
+        }
+    }
+}

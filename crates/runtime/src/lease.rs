@@ -1,0 +1,84 @@
+//! Leases: a stream that belongs to one holder, until it is dropped.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::core::Core;
+use crate::settings::Exhaustion;
+use crate::{Error, Result, Stream, os};
+
+/// A stream that nobody else is given meanwhile. Dropping it waits for its work and returns the stream.
+///
+/// While it lives the pool's streams do, too; so it keeps no pool from shutting down, and ends with it.
+#[derive(Debug)]
+pub struct Lease {
+    stream: Stream,
+}
+
+impl Lease {
+    pub(crate) fn new(stream: Stream) -> Self {
+        Lease { stream }
+    }
+
+    pub(crate) fn index(&self) -> u8 {
+        self.stream.index()
+    }
+}
+
+impl std::ops::Deref for Lease {
+    type Target = Stream;
+    fn deref(&self) -> &Stream {
+        &self.stream
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if os::is_stale(self.stream.pool_id()) {
+            return;
+        }
+        self.stream.vacate();
+        self.stream.core().slots.release(self.index());
+    }
+}
+
+/// Ends the lease that a thread had on a stream.
+pub(crate) fn end(core: Arc<Core>, index: u8) {
+    if let Ok(lane) = core.lane(index) {
+        let lane = lane.clone();
+        drop(Lease::new(Stream::new(core, lane)));
+    }
+}
+
+/// How a slot was come by.
+pub(crate) enum Slot {
+    /// It is the caller's alone.
+    Claimed(u8),
+    /// Others have it too.
+    Shared(u8),
+}
+
+/// Claims a slot, or does what the policy says.
+pub(crate) fn claim(core: &Arc<Core>) -> Result<Slot> {
+    if let Some(index) = core.slots.try_claim() {
+        return Ok(Slot::Claimed(index));
+    }
+    let limit = core.settings.streams - 1;
+    match core.settings.exhaustion {
+        // Without workers nobody ever returns one.
+        Exhaustion::Wait(_) if limit == 0 => Err(Error::NoFreeStream { limit }),
+        Exhaustion::Share => Ok(Slot::Shared(core.next_shared())),
+        Exhaustion::Fail => Err(Error::NoFreeStream { limit }),
+        Exhaustion::Wait(timeout) => {
+            let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+            match core.slots.claim_wait(deadline) {
+                Some(index) => Ok(Slot::Claimed(index)),
+                None if core.is_shut() => Err(Error::ShutDown),
+                None => Err(Error::WaitTimedOut {
+                    limit,
+                    waited: timeout.unwrap_or_default(),
+                }),
+            }
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! Memory: arenas of blocks, the buffers that name them, and what happens when it runs short.
+
+mod arena;
+mod block;
+mod buffer;
+mod class;
+mod heap;
+mod pressure;
+mod source;
+
+pub use arena::ArenaUse;
+pub use buffer::{Buffer, Operand};
+pub use pressure::Pressure;
+
+pub(crate) use arena::Arena;
+pub(crate) use class::GRAIN;
+pub(crate) use pressure::Callbacks;
+pub(crate) use source::Source;

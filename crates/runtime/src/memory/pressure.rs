@@ -1,0 +1,211 @@
+//! Allocation when the arena is empty, and what is tried when the device is, too.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use streampool_device::lock::{Mutex, assert_none_held};
+use streampool_device::{Flush, Span};
+
+use super::block::{Origin, Release};
+use super::class::Class;
+use super::{Arena, Buffer};
+use crate::clock::Marks;
+use crate::core::Core;
+use crate::lane::Lane;
+use crate::{Error, Result, ranks};
+
+/// Chunks are at least this long, so that small blocks share them.
+const SMALL_CHUNK: usize = 2 << 20;
+/// Blocks longer than this get chunks of their own size.
+const SMALL_BLOCK: usize = 1 << 20;
+/// Blocks up to this length share chunks of twice as much.
+const MEDIUM_BLOCK: usize = 10 << 20;
+
+/// What callbacks under pressure are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pressure {
+    /// Bytes that are needed now.
+    pub needed: usize,
+    /// Bytes taken from the device.
+    pub reserved: usize,
+    /// The most that may be taken.
+    pub limit: usize,
+}
+
+type Relieve = Arc<dyn Fn(&Pressure) + Send + Sync>;
+
+/// The callbacks under pressure.
+pub(crate) struct Callbacks(Mutex<Vec<Relieve>>);
+
+impl Callbacks {
+    pub fn new() -> Self {
+        Callbacks(Mutex::new(ranks::PRESSURE, Vec::new()))
+    }
+
+    pub fn add(&self, relieve: Relieve) {
+        self.0.lock().push(relieve);
+    }
+
+    /// Lets go of them all, and of what they hold: a stream of the pool itself, perhaps.
+    pub fn clear(&self) {
+        let callbacks = std::mem::take(&mut *self.0.lock());
+        drop(callbacks);
+    }
+
+    /// Calls them, unless this is one of them that ran short itself.
+    fn call(&self, pressure: &Pressure) {
+        let Some(_asking) = Asking::begin() else {
+            return;
+        };
+        let callbacks = self.0.lock().clone();
+        assert_none_held();
+        for relieve in callbacks {
+            relieve(pressure);
+        }
+    }
+}
+
+thread_local! {
+    static ASKING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// This thread is inside a callback, until it is dropped, by a panic too.
+struct Asking;
+
+impl Asking {
+    fn begin() -> Option<Asking> {
+        (!ASKING.replace(true)).then_some(Asking)
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        ASKING.set(false);
+    }
+}
+
+/// What is tried, in this order, before memory is out.
+#[derive(Debug, Clone, Copy)]
+enum Remedy {
+    TrimIdle,
+    AskCallbacks,
+    Synchronize,
+}
+
+impl Core {
+    /// A buffer of `bytes` on `lane`'s stream.
+    #[inline]
+    pub fn allocate(&self, lane: &Lane, bytes: usize) -> Result<Buffer> {
+        self.check()?;
+        let class = Class::holding(bytes)?;
+        match lane.arena.take_idle(class) {
+            Some(block) => Ok(Buffer::new(block, bytes)),
+            None => self.allocate_slowly(&lane.arena, class, bytes),
+        }
+    }
+
+    #[cold]
+    fn allocate_slowly(&self, arena: &Arc<Arena>, class: Class, bytes: usize) -> Result<Buffer> {
+        use Remedy::{AskCallbacks, Synchronize, TrimIdle};
+        for remedy in [None, Some(TrimIdle), Some(AskCallbacks), Some(Synchronize)] {
+            if let Some(remedy) = remedy {
+                self.apply(remedy, class.bytes);
+            }
+            if let Some(block) = arena.take(class) {
+                return Ok(Buffer::new(block, bytes));
+            }
+            if self.grow(arena, class)?
+                && let Some(block) = arena.take(class)
+            {
+                self.relieve_above_high_watermark(class.bytes);
+                return Ok(Buffer::new(block, bytes));
+            }
+        }
+        let uses: Vec<_> = self.lanes().map(|lane| lane.arena.measure()).collect();
+        Err(Error::OutOfMemory {
+            requested: bytes,
+            reserved: self.source.reserved(),
+            in_use: uses.iter().map(|arena| arena.in_use).sum(),
+            pending: uses.iter().map(|arena| arena.pending).sum(),
+            limit: self.source.limit(),
+        })
+    }
+
+    /// Adds a chunk to the arena; one just large enough if a generous one is not to be had.
+    fn grow(&self, arena: &Arena, class: Class) -> Result<bool> {
+        let generous = if class.bytes <= SMALL_BLOCK {
+            SMALL_CHUNK
+        } else if class.bytes <= MEDIUM_BLOCK {
+            2 * MEDIUM_BLOCK
+        } else {
+            class.bytes.next_multiple_of(SMALL_CHUNK)
+        };
+        for bytes in [generous, class.bytes] {
+            if let Some(chunk) = self.source.chunk(bytes)? {
+                arena.grow(chunk);
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn apply(&self, remedy: Remedy, needed: usize) {
+        match remedy {
+            Remedy::TrimIdle => {
+                self.trim_all();
+            }
+            Remedy::AskCallbacks => {
+                self.pressure.call(&self.describe_pressure(needed));
+                self.trim_all();
+            }
+            Remedy::Synchronize => {
+                for lane in self.lanes() {
+                    // Only that the work is over counts here; how it ended is told to who waits for it.
+                    if let Ok(flushed) = self.flush(lane, Flush::Start) {
+                        let _ = lane.progress.wait(flushed.tick, None);
+                    }
+                }
+                self.trim_all();
+            }
+        }
+    }
+
+    fn describe_pressure(&self, needed: usize) -> Pressure {
+        Pressure {
+            needed,
+            reserved: self.source.reserved(),
+            limit: self.source.limit(),
+        }
+    }
+
+    /// Gives back what lies idle, before memory is short.
+    fn relieve_above_high_watermark(&self, needed: usize) {
+        let limit = self.source.limit() as f64;
+        let above = |mark: f64| self.source.reserved() as f64 > limit * mark;
+        if !above(self.settings.high_watermark) {
+            return;
+        }
+        self.trim_all();
+        if above(self.settings.low_watermark) {
+            self.pressure.call(&self.describe_pressure(needed));
+            self.trim_all();
+        }
+    }
+
+    /// Gives what no stream uses back to the device; says how many bytes.
+    pub fn trim_all(&self) -> usize {
+        self.lanes().map(|lane| lane.arena.trim()).sum()
+    }
+}
+
+impl Lane {
+    /// A buffer over memory that was not allocated here.
+    pub fn adopt(&self, span: Span, release: Release) -> Buffer {
+        self.arena.lend_adopted(span.bytes);
+        let marks = Marks::new(self.index);
+        let block = self
+            .arena
+            .block(span, marks, Origin::Adopted(Some(release)));
+        Buffer::new(block, span.bytes)
+    }
+}

@@ -1,0 +1,172 @@
+//! Ordering: what a stream has to wait for before it touches memory, found by comparing stamps.
+//!
+//! What is needed from other streams is taken before this stream's lock, so that no thread ever holds two.
+
+use streampool_device::lock::Guard;
+use streampool_device::{Access, Flush};
+
+use crate::clock::{Hazards, Marks, Stamp};
+use crate::core::Core;
+use crate::faults::{self, Verdict};
+use crate::lane::{Encoder, Lane};
+use crate::{Error, Result};
+
+/// A block that an op touches. The borrow it stands for lasts until the op is marked on it.
+pub(crate) struct Touch<'a> {
+    pub marks: &'a Marks,
+    pub access: Access,
+}
+
+impl Touch<'_> {
+    /// Remembers the op on the block.
+    pub fn mark(&self, stamp: Stamp) {
+        match self.access {
+            Access::Read => self.marks.read_at(stamp),
+            Access::Write => self.marks.written_at(stamp),
+        }
+    }
+}
+
+/// A stream's lock, with whatever is encoded next ordered after all that it conflicts with.
+pub(crate) struct Ordered<'l> {
+    pub encoder: Guard<'l, Encoder>,
+    /// Results of other streams that it uses and that may still turn out failed.
+    pub unsettled: Hazards,
+}
+
+/// What stands between a stream and its next command.
+#[derive(Default)]
+struct Obstacles {
+    /// Not there yet.
+    waits: Hazards,
+    /// Read, and not there yet.
+    unsettled: Hazards,
+    /// Read and complete; whether they are any good is not known.
+    unjudged: Hazards,
+}
+
+/// Takes the lock of `lane`, with whatever is encoded next ordered after all that `touches` conflict with.
+#[inline]
+pub(crate) fn lock_after<'l>(
+    core: &Core,
+    lane: &'l Lane,
+    touches: &[Touch<'_>],
+) -> Result<Ordered<'l>> {
+    let mut encoder = lane.lock();
+    let mut obstacles = Obstacles::default();
+    for touch in touches {
+        match touch.access {
+            // Only a write can be read too early; it counts whether what it wrote is any good.
+            Access::Read => match touch.marks.last_write() {
+                Some(stamp) if stamp.stream == lane.index => faults::check_own(lane, stamp)?,
+                Some(stamp) => encoder.order_read(core, stamp, &mut obstacles),
+                None => {}
+            },
+            Access::Write => {
+                for stamp in touch.marks.uses() {
+                    if stamp.stream != lane.index {
+                        encoder.order_write(core, stamp, &mut obstacles);
+                    }
+                }
+            }
+        }
+    }
+    if obstacles.waits.is_empty() && obstacles.unjudged.is_empty() {
+        return Ok(Ordered {
+            encoder,
+            unsettled: obstacles.unsettled,
+        });
+    }
+    drop(encoder);
+    obstacles.overcome(core, lane)
+}
+
+impl Obstacles {
+    #[cold]
+    fn overcome<'l>(self, core: &Core, lane: &'l Lane) -> Result<Ordered<'l>> {
+        let mut clean = Vec::new();
+        for &stamp in self.unjudged.stamps() {
+            match faults::verdict(core, stamp)? {
+                Verdict::Hit(fault) => return Err(Error::Dependency(fault)),
+                Verdict::Clean { all_before: true } => clean.push(stamp),
+                Verdict::Clean { all_before: false } => {}
+            }
+        }
+        let mut encoder = wait_for(core, lane, self.waits.stamps())?;
+        for stamp in clean {
+            encoder.clean.cover(stamp);
+        }
+        Ok(Ordered {
+            encoder,
+            unsettled: self.unsettled,
+        })
+    }
+}
+
+/// Takes the lock of `lane` with waits for `stamps` of other streams encoded.
+#[cold]
+pub(crate) fn wait_for<'l>(
+    core: &Core,
+    lane: &'l Lane,
+    stamps: &[Stamp],
+) -> Result<Guard<'l, Encoder>> {
+    let mut markers = Vec::with_capacity(stamps.len());
+    for stamp in stamps {
+        let source = core.lane(stamp.stream)?;
+        match source.marker(core, stamp.tick) {
+            Ok(marker) => markers.push(marker),
+            // A poisoned stream takes no event, but what it had may still wait for others: so does this
+            // thread.
+            Err(Error::Device(streampool_device::Error::Poisoned(_))) => {
+                core.flush(source, Flush::ForWaiter)?;
+                core.clocks.wait(*stamp);
+            }
+            Err(other) => return Err(other),
+        }
+    }
+    let mut encoder = lane.lock();
+    for marker in markers {
+        let tick = {
+            let _driver = core.mitigation.any_call();
+            encoder.queue()?.wait(marker.event.device_event())?
+        };
+        lane.appended(&mut encoder, tick);
+        encoder.after.cover_all(&marker.after);
+        encoder.after.cover(marker.stamp);
+        encoder.counts.waits += 1;
+    }
+    Ok(encoder)
+}
+
+impl Encoder {
+    /// Orders after `stamp`, whose result is used.
+    #[inline]
+    fn order_read(&mut self, core: &Core, stamp: Stamp, obstacles: &mut Obstacles) {
+        if self.clean.covers(stamp) {
+            return;
+        }
+        if core.clocks.is_complete(stamp) {
+            self.after.cover(stamp);
+            obstacles.unjudged.add(stamp);
+            return;
+        }
+        // Whether it is any good is asked when this stream is synchronised.
+        obstacles.unsettled.add(stamp);
+        if !self.after.covers(stamp) {
+            obstacles.waits.add(stamp);
+        }
+    }
+
+    /// Orders after `stamp`, whose result is not used.
+    #[inline]
+    fn order_write(&mut self, core: &Core, stamp: Stamp, obstacles: &mut Obstacles) {
+        if self.after.covers(stamp) {
+            return;
+        }
+        if core.clocks.is_complete(stamp) {
+            self.after.cover(stamp);
+        } else {
+            obstacles.waits.add(stamp);
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! Programs: ops captured once, replayed on any stream with one call.
+//!
+//! A capture lists ops over *slots*, bound to buffers at each replay, and over buffers the program holds
+//! itself: constants, which it only reads, and scratch, which is its own.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use streampool_device::lock::Mutex;
+use streampool_device::{Access, DType, Layout, Op, Span, View};
+
+use crate::clock::Stamp;
+use crate::memory::Buffer;
+use crate::order::Touch;
+use crate::{Error, Result, Stream, ranks};
+
+/// A program in the making.
+pub struct Capture {
+    /// Tells its references from those of other captures.
+    number: u64,
+    stream: Stream,
+    slots: Vec<Slot>,
+    /// What stands for the slots while the ops are captured, and the program's own memory.
+    memory: Vec<Held>,
+    ops: Vec<Op>,
+}
+
+/// The memory behind one reference of a capture.
+enum Held {
+    Slot(Role, Buffer),
+    Constant(Arc<Buffer>),
+    Scratch(Buffer),
+}
+
+impl Held {
+    fn buffer(&self) -> &Buffer {
+        match self {
+            Held::Slot(_, buffer) | Held::Scratch(buffer) => buffer,
+            Held::Constant(buffer) => buffer,
+        }
+    }
+
+    fn is_writable(&self) -> bool {
+        matches!(self, Held::Slot(Role::Output, _) | Held::Scratch(_))
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Slot {
+    role: Role,
+    bytes: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Input,
+    Output,
+}
+
+/// Memory inside a capture: a slot, a constant or scratch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reference {
+    capture: u64,
+    place: usize,
+    span: Span,
+}
+
+impl Reference {
+    /// The elements of type `dtype` and of this shape at its start.
+    pub fn view(&self, dtype: DType, shape: &[usize]) -> Result<Captured> {
+        self.view_as(dtype, Layout::contiguous(shape)?)
+    }
+
+    /// The elements that `layout` names.
+    pub fn view_as(&self, dtype: DType, layout: Layout) -> Result<Captured> {
+        Ok(Captured {
+            reference: *self,
+            view: View::new(self.span, dtype, layout)?,
+        })
+    }
+}
+
+/// An operand of a captured op.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Captured {
+    reference: Reference,
+    view: View,
+}
+
+impl Capture {
+    /// Begins a capture; its memory belongs to `stream`, and others may replay it, too.
+    pub fn new(stream: &Stream) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Capture {
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
+            stream: stream.clone(),
+            slots: Vec::new(),
+            memory: Vec::new(),
+            ops: Vec::new(),
+        }
+    }
+
+    /// The next input slot: a buffer of at least `bytes` that each replay reads.
+    pub fn input(&mut self, bytes: usize) -> Result<Reference> {
+        self.slot(Role::Input, bytes)
+    }
+
+    /// The next output slot: a buffer of at least `bytes` that each replay writes.
+    pub fn output(&mut self, bytes: usize) -> Result<Reference> {
+        self.slot(Role::Output, bytes)
+    }
+
+    /// A buffer that the program keeps alive and only reads, such as weights.
+    pub fn constant(&mut self, buffer: &Arc<Buffer>) -> Result<Reference> {
+        buffer.belongs_to(self.stream.pool_id())?;
+        Ok(self.hold(Held::Constant(buffer.clone())))
+    }
+
+    /// Memory of the program's own.
+    pub fn scratch(&mut self, bytes: usize) -> Result<Reference> {
+        let buffer = self.stream.allocate(bytes)?;
+        Ok(self.hold(Held::Scratch(buffer)))
+    }
+
+    fn slot(&mut self, role: Role, bytes: usize) -> Result<Reference> {
+        let buffer = self.stream.allocate(bytes)?;
+        self.slots.push(Slot { role, bytes });
+        Ok(self.hold(Held::Slot(role, buffer)))
+    }
+
+    fn hold(&mut self, held: Held) -> Reference {
+        let reference = Reference {
+            capture: self.number,
+            place: self.memory.len(),
+            span: held.buffer().span(),
+        };
+        self.memory.push(held);
+        reference
+    }
+
+    /// Captures an op. Nothing is executed.
+    pub fn encode(&mut self, op: Op<Captured>) -> Result<()> {
+        let kind = op.kind();
+        let op = op.try_map(|argument, access, operand| {
+            let reference = operand.reference;
+            let held = match self.memory.get(reference.place) {
+                Some(held) if reference.capture == self.number => held,
+                _ => return Err(Error::ForeignSlot { op: kind, argument }),
+            };
+            if access == Access::Write && !held.is_writable() {
+                return Err(Error::NotWritable { op: kind, argument });
+            }
+            Ok(operand.view)
+        })?;
+        op.validate()?;
+        self.ops.push(op);
+        Ok(())
+    }
+
+    /// The program of what was captured.
+    pub fn finish(self) -> Result<Program> {
+        let core = self.stream.core();
+        core.check()?;
+        let spans: Vec<Span> = self
+            .memory
+            .iter()
+            .filter(|held| matches!(held, Held::Slot(..)))
+            .map(|held| held.buffer().span())
+            .collect();
+        let device_program = {
+            let mut encoder = self.stream.lane().lock();
+            core.mitigation
+                .capture(encoder.queue()?, &self.ops, &spans)?
+        };
+        let held = self
+            .memory
+            .into_iter()
+            .filter(|held| !matches!(held, Held::Slot(..)))
+            .collect();
+        Ok(Program {
+            pool: self.stream.pool_id(),
+            device_program,
+            slots: self.slots,
+            held: Mutex::new(ranks::PROGRAM, held),
+        })
+    }
+}
+
+/// A captured program. Any thread may replay it on any stream of its pool; replays that share its scratch
+/// are ordered one after the other by themselves.
+pub struct Program {
+    pool: u64,
+    device_program: Arc<dyn streampool_device::Program>,
+    slots: Vec<Slot>,
+    held: Mutex<Vec<Held>>,
+}
+
+impl Program {
+    /// How many ops it replays.
+    pub fn ops(&self) -> usize {
+        self.device_program.ops()
+    }
+
+    /// The size of each input, in bytes.
+    pub fn inputs(&self) -> impl Iterator<Item = usize> {
+        self.sizes(Role::Input)
+    }
+
+    /// The size of each output, in bytes.
+    pub fn outputs(&self) -> impl Iterator<Item = usize> {
+        self.sizes(Role::Output)
+    }
+
+    /// About how much memory it holds, scratch included, constants not.
+    pub fn bytes(&self) -> usize {
+        let held = self.held.lock();
+        let scratch = held.iter().map(|held| match held {
+            Held::Scratch(buffer) => buffer.bytes(),
+            Held::Slot(..) | Held::Constant(_) => 0,
+        });
+        self.device_program.bytes() + scratch.sum::<usize>()
+    }
+
+    fn sizes(&self, role: Role) -> impl Iterator<Item = usize> {
+        self.slots
+            .iter()
+            .filter(move |slot| slot.role == role)
+            .map(|slot| slot.bytes)
+    }
+}
+
+impl Stream {
+    /// Replays `program` with these buffers as its inputs and outputs, in the order of their slots. It is
+    /// one command, ordered like any op.
+    pub fn replay(
+        &self,
+        program: &Program,
+        inputs: &[&Buffer],
+        outputs: &mut [&mut Buffer],
+    ) -> Result<Stamp> {
+        self.core().check()?;
+        if program.pool != self.pool_id() {
+            return Err(Error::ForeignProgram);
+        }
+        let outputs: Vec<&Buffer> = outputs.iter().map(|buffer| &**buffer).collect();
+        check_bindings("input", program.inputs(), inputs, self.pool_id())?;
+        check_bindings("output", program.outputs(), &outputs, self.pool_id())?;
+        // The scratch is written by whoever replays: the lock makes finding the order and marking it one step.
+        let held = program.held.lock();
+        let mut touches = Vec::with_capacity(inputs.len() + outputs.len() + held.len());
+        for held in held.iter() {
+            let access = match held {
+                Held::Scratch(_) => Access::Write,
+                Held::Slot(..) | Held::Constant(_) => Access::Read,
+            };
+            touches.push(Touch {
+                marks: held.buffer().marks(),
+                access,
+            });
+        }
+        let (mut inputs, mut outputs) = (inputs.iter(), outputs.iter());
+        let mut spans = Vec::with_capacity(program.slots.len());
+        for slot in &program.slots {
+            let (buffer, access) = match slot.role {
+                Role::Input => (inputs.next(), Access::Read),
+                Role::Output => (outputs.next(), Access::Write),
+            };
+            if let Some(buffer) = buffer {
+                spans.push(buffer.span());
+                touches.push(Touch {
+                    marks: buffer.marks(),
+                    access,
+                });
+            }
+        }
+        self.append(&touches, |stream, queue| {
+            let _driver = stream.core().mitigation.any_call();
+            // SAFETY: `append` holds the order and keeps the memory; scratch and constants belong to the
+            // program, which marks them, and slots are bound to distinct borrows of the right size.
+            Ok(unsafe { queue.replay(&program.device_program, &spans) }?)
+        })
+    }
+}
+
+fn check_bindings(
+    what: &'static str,
+    wanted: impl Iterator<Item = usize>,
+    given: &[&Buffer],
+    pool: u64,
+) -> Result<()> {
+    let wanted: Vec<usize> = wanted.collect();
+    if wanted.len() != given.len() {
+        return Err(Error::WrongBinding {
+            what,
+            index: given.len().min(wanted.len()),
+            got: format!("one of {} given", given.len()),
+            expected: format!("{} in all", wanted.len()),
+        });
+    }
+    for (index, (&buffer, &bytes)) in given.iter().zip(&wanted).enumerate() {
+        buffer.belongs_to(pool)?;
+        if buffer.bytes() < bytes {
+            return Err(Error::WrongBinding {
+                what,
+                index,
+                got: format!("{} bytes long", buffer.bytes()),
+                expected: format!("at least {bytes}"),
+            });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,275 @@
+//! What can be set, and where each value came from.
+//!
+//! A value given to the builder counts first, then the environment variable, then the default. Nothing is
+//! read twice: [`Settings::VARIABLES`] is the one table of names, meanings, allowed values and defaults.
+
+mod builder;
+mod error;
+mod value;
+mod variable;
+
+use std::time::Duration;
+
+use serde::{Serialize, Serializer};
+use streampool_device::Quirk;
+
+pub use builder::SettingsBuilder;
+pub use error::SettingError;
+pub use variable::Variable;
+
+use value::Value;
+use variable::{
+    EXHAUSTION, HIGH_WATERMARK, LOW_WATERMARK, MEMORY_LIMIT, MITIGATIONS, STREAMS, VARIABLES,
+};
+
+/// What a thread gets when every worker stream is leased.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Exhaustion {
+    /// A stream that another thread uses too, chosen round robin.
+    #[default]
+    Share,
+    /// Its turn, first come first served, within this time; `None` waits for ever.
+    #[serde(rename = "wait_ms")]
+    Wait(#[serde(serialize_with = "milliseconds")] Option<Duration>),
+    /// An error at once.
+    Fail,
+}
+
+impl Exhaustion {
+    /// The longest time that can be waited for, short of for ever: 2³² − 1 milliseconds, about 49 days.
+    pub const LONGEST_WAIT: Duration = Duration::from_millis(u32::MAX as u64);
+}
+
+fn milliseconds<S: Serializer>(wait: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
+    wait.map(|wait| wait.as_secs_f64() * 1e3).serialize(to)
+}
+
+/// Which driver quirks are worked around.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mitigations {
+    /// Each one that the device has.
+    #[default]
+    All,
+    /// None: for a driver known to be repaired, and for tests.
+    None,
+    /// All but the quirks of these [names](Quirk::name).
+    Except(Vec<String>),
+}
+
+impl Mitigations {
+    /// Whether this quirk is worked around.
+    pub fn covers(&self, quirk: Quirk) -> bool {
+        match self {
+            Mitigations::All => true,
+            Mitigations::None => false,
+            Mitigations::Except(names) => names.iter().all(|name| name != quirk.name()),
+        }
+    }
+}
+
+/// Who decided a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// The program, through [`SettingsBuilder`].
+    Builder,
+    /// A `STREAMPOOL_*` variable.
+    Environment,
+    /// Nobody.
+    #[default]
+    Default,
+}
+
+impl std::fmt::Display for Origin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Origin::Builder => "builder",
+            Origin::Environment => "environment",
+            Origin::Default => "default",
+        })
+    }
+}
+
+/// The settings of a pool. [`Settings::builder`] makes them; [`Settings::default`] is the defaults, whatever
+/// the environment says.
+///
+/// ```
+/// # use streampool_runtime::{Exhaustion, Settings};
+/// let settings = Settings::builder()
+///     .without_environment()
+///     .streams(8)
+///     .exhaustion(Exhaustion::Fail)
+///     .build()?;
+/// assert_eq!(settings.streams, 8);
+/// assert_eq!(settings.memory_limit, None);
+/// # Ok::<(), streampool_runtime::SettingError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Settings {
+    /// How many streams the device has, the default one included: 1 to [`Settings::MOST_STREAMS`].
+    pub streams: usize,
+    /// What a thread gets when every worker stream is leased.
+    pub exhaustion: Exhaustion,
+    /// The most bytes of device memory to hold, if fewer than the device has.
+    pub memory_limit: Option<usize>,
+    /// The fraction of the limit above which idle memory is given back to the device.
+    pub high_watermark: f64,
+    /// The fraction of the limit, at most the high one. If giving back idle memory leaves more than this,
+    /// pressure callbacks are called once, and what lies idle then is given back, too.
+    pub low_watermark: f64,
+    /// Which driver quirks are worked around.
+    pub mitigations: Mitigations,
+    #[serde(skip)]
+    origins: Origins,
+}
+
+/// The origin of each field of [`Settings`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Origins {
+    streams: Origin,
+    exhaustion: Origin,
+    memory_limit: Origin,
+    high_watermark: Origin,
+    low_watermark: Origin,
+    mitigations: Origin,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            streams: 32,
+            exhaustion: Exhaustion::Share,
+            memory_limit: None,
+            high_watermark: 0.9,
+            low_watermark: 0.75,
+            mitigations: Mitigations::All,
+            origins: Origins::default(),
+        }
+    }
+}
+
+impl Settings {
+    /// The most streams a pool can have.
+    pub const MOST_STREAMS: usize = 64;
+
+    /// Every variable that is read.
+    pub const VARIABLES: &[Variable] = VARIABLES;
+
+    /// Begins to make settings.
+    pub fn builder() -> SettingsBuilder {
+        SettingsBuilder::default()
+    }
+
+    /// Checks every value. The builder has done so; this is for fields that were changed since.
+    pub fn validate(&self) -> Result<(), SettingError> {
+        let origins = &self.origins;
+        value::check(&STREAMS, &self.streams, origins.streams)?;
+        value::check(&EXHAUSTION, &self.exhaustion, origins.exhaustion)?;
+        value::check(&MEMORY_LIMIT, &self.memory_limit, origins.memory_limit)?;
+        value::check(
+            &HIGH_WATERMARK,
+            &self.high_watermark,
+            origins.high_watermark,
+        )?;
+        value::check(&LOW_WATERMARK, &self.low_watermark, origins.low_watermark)?;
+        value::check(&MITIGATIONS, &self.mitigations, origins.mitigations)?;
+        if self.low_watermark > self.high_watermark {
+            return Err(SettingError::WatermarksCrossed {
+                low: self.low_watermark,
+                high: self.high_watermark,
+            });
+        }
+        Ok(())
+    }
+
+    /// Each setting as the name of its variable, its value as text, and who decided it.
+    pub fn origins(&self) -> Vec<(&'static str, String, Origin)> {
+        let origins = &self.origins;
+        vec![
+            (STREAMS.name, self.streams.text(), origins.streams),
+            (EXHAUSTION.name, self.exhaustion.text(), origins.exhaustion),
+            (
+                MEMORY_LIMIT.name,
+                self.memory_limit.text(),
+                origins.memory_limit,
+            ),
+            (
+                HIGH_WATERMARK.name,
+                self.high_watermark.text(),
+                origins.high_watermark,
+            ),
+            (
+                LOW_WATERMARK.name,
+                self.low_watermark.text(),
+                origins.low_watermark,
+            ),
+            (
+                MITIGATIONS.name,
+                self.mitigations.text(),
+                origins.mitigations,
+            ),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_tells_the_defaults_and_every_origin_is_listed() {
+        let listed = Settings::default().origins();
+        let table: Vec<_> = Settings::VARIABLES
+            .iter()
+            .map(|v| (v.name, v.default.to_string(), Origin::Default))
+            .collect();
+        assert_eq!(listed, table);
+    }
+
+    #[test]
+    fn fields_changed_to_nonsense_are_refused_by_name() {
+        fn refused(change: fn(&mut Settings)) -> String {
+            let mut settings = Settings::default();
+            change(&mut settings);
+            settings.validate().unwrap_err().to_string()
+        }
+        assert!(refused(|s| s.streams = 0).contains("STREAMPOOL_STREAMS"));
+        assert!(refused(|s| s.streams = 65).contains("1 to 64"));
+        assert!(
+            refused(|s| s.exhaustion = Exhaustion::Wait(Some(Duration::MAX)))
+                .contains("4294967295")
+        );
+        assert!(refused(|s| s.memory_limit = Some(0)).contains("STREAMPOOL_MEMORY_LIMIT"));
+        assert!(refused(|s| s.high_watermark = f64::NAN).contains("STREAMPOOL_HIGH_WATERMARK"));
+        assert!(refused(|s| s.low_watermark = -0.1).contains("STREAMPOOL_LOW_WATERMARK"));
+        assert!(refused(|s| s.low_watermark = 0.95).contains("0.95"));
+        assert!(
+            refused(|s| s.mitigations = Mitigations::Except(vec!["sticky-tape".into()]))
+                .contains("sticky-tape")
+        );
+        assert_eq!(Settings::default().validate(), Ok(()));
+    }
+
+    #[test]
+    fn mitigations_cover_all_but_the_named() {
+        let but_norm = Mitigations::Except(vec!["norm-bound-to-thread".into()]);
+        assert!(!but_norm.covers(Quirk::NormBoundToThread));
+        assert!(but_norm.covers(Quirk::BuffersInFlight(64)));
+        assert!(Mitigations::All.covers(Quirk::NormBoundToThread));
+        assert!(!Mitigations::None.covers(Quirk::NormBoundToThread));
+    }
+
+    #[test]
+    fn json_says_milliseconds() {
+        let settings = Settings {
+            exhaustion: Exhaustion::Wait(Some(Duration::from_micros(2500))),
+            ..Settings::default()
+        };
+        let json = serde_json::to_value(&settings).unwrap();
+        assert_eq!(json["exhaustion"]["wait_ms"], 2.5);
+        assert_eq!(json["mitigations"], "all");
+        assert_eq!(json.get("origins"), None);
+    }
+}

@@ -1,0 +1,329 @@
+//! How each kind of value is read, checked and shown.
+
+use std::time::Duration;
+
+use streampool_device::{Quirk, bytes};
+
+use super::{Exhaustion, Mitigations, Origin, SettingError, Settings, Variable};
+
+/// The value of one setting. Each setting has a type of its own, so the type says which one it is; the two
+/// watermarks are alike.
+pub(super) trait Value: Sized {
+    /// Reads it, bounds aside.
+    fn parse(text: &str) -> Option<Self>;
+    /// Whether it is within bounds.
+    fn is_allowed(&self) -> bool;
+    /// Shows it.
+    fn text(&self) -> String;
+}
+
+/// Refuses a value that is out of bounds.
+pub(super) fn check<T: Value>(
+    variable: &Variable,
+    value: &T,
+    origin: Origin,
+) -> Result<(), SettingError> {
+    if value.is_allowed() {
+        Ok(())
+    } else {
+        Err(invalid(variable, value.text(), origin))
+    }
+}
+
+/// Reads and checks a value from the environment.
+pub(super) fn read<T: Value>(variable: &Variable, text: &str) -> Result<T, SettingError> {
+    T::parse(text.trim())
+        .filter(T::is_allowed)
+        .ok_or_else(|| invalid(variable, text.to_owned(), Origin::Environment))
+}
+
+fn invalid(variable: &Variable, value: String, origin: Origin) -> SettingError {
+    SettingError::Invalid {
+        name: variable.name,
+        value,
+        origin,
+        allowed: variable.allowed,
+    }
+}
+
+/// The number of streams.
+impl Value for usize {
+    fn parse(text: &str) -> Option<Self> {
+        text.parse().ok()
+    }
+
+    fn is_allowed(&self) -> bool {
+        (1..=Settings::MOST_STREAMS).contains(self)
+    }
+
+    fn text(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Value for Exhaustion {
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "-1" => Some(Exhaustion::Wait(None)),
+            "0" => Some(Exhaustion::Fail),
+            _ => {
+                let wait = Duration::from_millis(text.parse().ok()?);
+                // Other spellings of zero would wait for no time, which nobody means.
+                (!wait.is_zero()).then_some(Exhaustion::Wait(Some(wait)))
+            }
+        }
+    }
+
+    fn is_allowed(&self) -> bool {
+        match self {
+            Exhaustion::Wait(Some(wait)) => *wait <= Exhaustion::LONGEST_WAIT,
+            _ => true,
+        }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Exhaustion::Share => "share".into(),
+            Exhaustion::Wait(None) => "wait for ever".into(),
+            Exhaustion::Wait(Some(wait)) if wait.subsec_nanos() % 1_000_000 == 0 => {
+                format!("wait {} ms", wait.as_millis())
+            }
+            Exhaustion::Wait(Some(wait)) => format!("wait {} ms", wait.as_secs_f64() * 1e3),
+            Exhaustion::Fail => "fail".into(),
+        }
+    }
+}
+
+/// The memory limit.
+impl Value for Option<usize> {
+    fn parse(text: &str) -> Option<Self> {
+        if text.eq_ignore_ascii_case("none") {
+            return Some(None);
+        }
+        bytes::parse(text).map(Some)
+    }
+
+    fn is_allowed(&self) -> bool {
+        *self != Some(0)
+    }
+
+    fn text(&self) -> String {
+        self.map_or_else(|| "none".into(), bytes::format)
+    }
+}
+
+/// A watermark.
+impl Value for f64 {
+    fn parse(text: &str) -> Option<Self> {
+        text.parse().ok()
+    }
+
+    fn is_allowed(&self) -> bool {
+        *self > 0.0 && *self <= 1.0
+    }
+
+    fn text(&self) -> String {
+        self.to_string()
+    }
+}
+
+/// The name of every quirk.
+const QUIRKS: [&str; 5] = [
+    Quirk::SharedMatMulState.name(),
+    Quirk::NormBoundToThread.name(),
+    Quirk::EncoderFreedInUse.name(),
+    Quirk::StridedCopyRace.name(),
+    Quirk::BuffersInFlight(0).name(),
+];
+
+impl Value for Mitigations {
+    fn parse(text: &str) -> Option<Self> {
+        if text.eq_ignore_ascii_case("all") {
+            return Some(Mitigations::All);
+        }
+        if text.eq_ignore_ascii_case("none") {
+            return Some(Mitigations::None);
+        }
+        let off = text
+            .split(',')
+            .map(|part| part.trim().strip_prefix('-').map(str::to_owned));
+        let mut off: Vec<String> = off.collect::<Option<_>>()?;
+        off.sort_unstable();
+        off.dedup();
+        Some(Mitigations::Except(off))
+    }
+
+    fn is_allowed(&self) -> bool {
+        match self {
+            Mitigations::Except(off) => off.iter().all(|name| QUIRKS.contains(&name.as_str())),
+            _ => true,
+        }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Mitigations::All => "all".into(),
+            Mitigations::None => "none".into(),
+            Mitigations::Except(off) if off.is_empty() => "all".into(),
+            Mitigations::Except(off) => format!("-{}", off.join(",-")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::variable::{EXHAUSTION, HIGH_WATERMARK, MEMORY_LIMIT, MITIGATIONS, STREAMS};
+    use super::*;
+
+    /// Reads each text and compares, or expects the refusal that names the variable, text and table entry.
+    fn table<T: Value + PartialEq + std::fmt::Debug>(
+        variable: &Variable,
+        cases: &[(&str, Option<T>)],
+    ) {
+        for (text, expected) in cases {
+            match (read::<T>(variable, text), expected) {
+                (Ok(value), Some(expected)) => assert_eq!(value, *expected, "`{text}`"),
+                (
+                    Err(SettingError::Invalid {
+                        name,
+                        value,
+                        origin,
+                        allowed,
+                    }),
+                    None,
+                ) => {
+                    assert_eq!((name, value.as_str()), (variable.name, *text));
+                    assert_eq!((origin, allowed), (Origin::Environment, variable.allowed));
+                }
+                (got, _) => panic!("`{text}` gives {got:?}, not {expected:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn streams() {
+        table(
+            &STREAMS,
+            &[
+                ("1", Some(1)),
+                (" 64 ", Some(64)),
+                ("0", None),
+                ("65", None),
+                ("-3", None),
+                ("3.5", None),
+                ("", None),
+                ("many", None),
+                ("99999999999999999999", None),
+            ],
+        );
+    }
+
+    #[test]
+    fn exhaustion() {
+        let wait = |ms| Some(Exhaustion::Wait(Some(Duration::from_millis(ms))));
+        table(
+            &EXHAUSTION,
+            &[
+                ("0", Some(Exhaustion::Fail)),
+                ("-1", Some(Exhaustion::Wait(None))),
+                ("250", wait(250)),
+                ("4294967295", wait(4_294_967_295)),
+                ("4294967296", None),
+                ("-2", None),
+                ("00", None),
+                ("1s", None),
+                ("share", None),
+                ("", None),
+            ],
+        );
+    }
+
+    #[test]
+    fn memory_limit() {
+        table(
+            &MEMORY_LIMIT,
+            &[
+                ("none", Some(None)),
+                ("4096", Some(Some(4096))),
+                ("6GiB", Some(Some(6 << 30))),
+                ("0", None),
+                ("0K", None),
+                ("-1", None),
+                ("", None),
+            ],
+        );
+    }
+
+    #[test]
+    fn fraction() {
+        table(
+            &HIGH_WATERMARK,
+            &[
+                ("0.5", Some(0.5)),
+                ("1", Some(1.0)),
+                ("1e-3", Some(0.001)),
+                ("0", None),
+                ("1.01", None),
+                ("-0.5", None),
+                ("NaN", None),
+                ("inf", None),
+                ("90%", None),
+            ],
+        );
+    }
+
+    #[test]
+    fn mitigations() {
+        let except = |names: &[&str]| {
+            Some(Mitigations::Except(
+                names.iter().map(|&name| name.into()).collect(),
+            ))
+        };
+        table(
+            &MITIGATIONS,
+            &[
+                ("all", Some(Mitigations::All)),
+                ("None", Some(Mitigations::None)),
+                ("-strided-copy-race", except(&["strided-copy-race"])),
+                (
+                    "-strided-copy-race, -buffers-in-flight,-strided-copy-race",
+                    except(&["buffers-in-flight", "strided-copy-race"]),
+                ),
+                ("strided-copy-race", None),
+                ("-gremlins", None),
+                ("-strided-copy-race,", None),
+                ("-", None),
+                ("", None),
+            ],
+        );
+    }
+
+    #[test]
+    fn shown_values_can_be_read_again() {
+        let off = Mitigations::Except(vec![
+            "buffers-in-flight".into(),
+            "norm-bound-to-thread".into(),
+        ]);
+        assert_eq!(Mitigations::parse(&off.text()), Some(off));
+        assert_eq!(
+            Exhaustion::Wait(Some(Duration::from_micros(1500))).text(),
+            "wait 1.5 ms"
+        );
+    }
+
+    #[test]
+    fn every_quirk_has_a_name_in_the_list_and_in_the_table() {
+        // A new quirk stops this from compiling until it is listed.
+        let known = |quirk: Quirk| match quirk {
+            Quirk::SharedMatMulState
+            | Quirk::NormBoundToThread
+            | Quirk::EncoderFreedInUse
+            | Quirk::StridedCopyRace
+            | Quirk::BuffersInFlight(_) => QUIRKS.contains(&quirk.name()),
+        };
+        assert!(known(Quirk::SharedMatMulState) && known(Quirk::BuffersInFlight(9)));
+        for name in QUIRKS {
+            assert!(MITIGATIONS.allowed.contains(&format!("-{name}")), "{name}");
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Streams: in-order lanes of work that threads encode to.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use streampool_device::{Fault, Flush};
+
+use crate::binding::{self, Binding};
+use crate::clock::Stamp;
+use crate::core::{Core, DEFAULT_STREAM};
+use crate::lane::Lane;
+use crate::memory::Buffer;
+use crate::{Error, Event, Result, faults, order};
+
+/// One of a pool's streams. Cheap to clone; clones are the same stream.
+///
+/// Work on a stream executes in the order it was encoded; work on different streams does so at the same
+/// time. Any thread may encode to any stream: what one call encodes stays together.
+#[derive(Clone)]
+pub struct Stream(Arc<Parts>);
+
+struct Parts {
+    core: Arc<Core>,
+    lane: Arc<Lane>,
+}
+
+impl Stream {
+    pub(crate) fn new(core: Arc<Core>, lane: Arc<Lane>) -> Self {
+        Stream(Arc::new(Parts { core, lane }))
+    }
+
+    #[inline]
+    pub(crate) fn core(&self) -> &Core {
+        &self.0.core
+    }
+
+    #[inline]
+    pub(crate) fn lane(&self) -> &Lane {
+        &self.0.lane
+    }
+
+    /// The number of the pool it belongs to, unique in this process.
+    pub fn pool_id(&self) -> u64 {
+        self.core().id
+    }
+
+    /// Its number in its pool.
+    pub fn index(&self) -> u8 {
+        self.lane().index
+    }
+
+    /// Whether it is the default stream, the main thread's.
+    pub fn is_default(&self) -> bool {
+        self.index() == DEFAULT_STREAM
+    }
+
+    /// Allocates `bytes` on this stream. What the memory holds is arbitrary.
+    ///
+    /// When memory is short, what can be reclaimed is; [`OutOfMemory`](Error::OutOfMemory) comes after
+    /// everything was tried, with the figures.
+    #[inline]
+    pub fn allocate(&self, bytes: usize) -> Result<Buffer> {
+        self.core().allocate(self.lane(), bytes)
+    }
+
+    /// Has what is encoded start now. Without it, work starts when somebody waits for it, or when enough
+    /// has come together. Does not wait, save where a device bears only so many buffers in flight.
+    pub fn flush(&self) -> Result<()> {
+        self.core().check()?;
+        self.core().flush(self.lane(), Flush::Start)?;
+        Ok(())
+    }
+
+    /// Waits until everything encoded so far is complete; the waiting thread may do the work itself.
+    ///
+    /// Fails with the fault if any of it failed, or used what failed elsewhere.
+    #[inline]
+    pub fn synchronize(&self) -> Result<()> {
+        self.synchronize_by(None)
+    }
+
+    /// As [`synchronize`](Self::synchronize), for at most `timeout`; then fails with
+    /// [`Timeout`](streampool_device::Error::Timeout), and the work goes on.
+    pub fn synchronize_timeout(&self, timeout: Duration) -> Result<()> {
+        self.synchronize_by(Instant::now().checked_add(timeout))
+    }
+
+    #[inline]
+    fn synchronize_by(&self, deadline: Option<Instant>) -> Result<()> {
+        self.core().check()?;
+        let flushed = self.core().flush(self.lane(), Flush::ForWaiter)?;
+        self.core().wait(self.lane(), flushed, deadline)
+    }
+
+    /// Whether everything encoded so far is complete. Never blocks.
+    pub fn is_idle(&self) -> bool {
+        self.lane().is_idle()
+    }
+
+    /// Records `event` here: it is complete when everything encoded before is.
+    pub fn record(&self, event: &Event) -> Result<Stamp> {
+        self.core().check()?;
+        event.belongs_to(self.pool_id())?;
+        let mut encoder = self.lane().lock();
+        event.record(|device_event| {
+            let _driver = self.core().mitigation.any_call();
+            let tick = encoder.queue()?.record(device_event)?;
+            Ok(self.lane().appended(&mut encoder, tick))
+        })
+    }
+
+    /// Makes what is encoded next wait for the event's latest recording. An event that was never recorded
+    /// is an error.
+    pub fn wait(&self, event: &Event) -> Result<()> {
+        self.core().check()?;
+        event.belongs_to(self.pool_id())?;
+        let mut encoder = self.lane().lock();
+        let (stamp, tick) = event.with_recording(|device_event| {
+            let _driver = self.core().mitigation.any_call();
+            Ok(encoder.queue()?.wait(device_event)?)
+        })?;
+        self.lane().appended(&mut encoder, tick);
+        if stamp.stream != self.index() {
+            encoder.after.cover(stamp);
+            encoder.consumed.add(stamp, tick);
+        }
+        Ok(())
+    }
+
+    /// Makes what is encoded next wait for everything that `other` has encoded.
+    pub fn wait_for_stream(&self, other: &Stream) -> Result<()> {
+        self.core().check()?;
+        if other.pool_id() != self.pool_id() {
+            return Err(Error::ForeignStream);
+        }
+        let stamp = Stamp {
+            stream: other.index(),
+            tick: other.lane().last_tick(),
+        };
+        if other.index() == self.index() || stamp.tick == 0 {
+            return Ok(());
+        }
+        let mut encoder = order::wait_for(self.core(), self.lane(), &[stamp])?;
+        encoder.consumed.add(stamp, self.lane().last_tick());
+        Ok(())
+    }
+
+    /// Calls `handler` once when everything encoded so far is complete, or with the fault that hit it or
+    /// what it used. It runs on any thread, with this stream as the current one, and may use the pool
+    /// freely. A stream's handlers run in order, one at a time.
+    pub fn on_complete(
+        &self,
+        handler: impl FnOnce(std::result::Result<(), Fault>) + Send + 'static,
+    ) -> Result<()> {
+        self.core().check()?;
+        let stream = self.clone();
+        {
+            let mut encoder = self.lane().lock();
+            let before = Stamp {
+                stream: self.index(),
+                tick: self.lane().last_tick(),
+            };
+            let handler = move |outcome: std::result::Result<(), Fault>| {
+                let outcome = outcome.and_then(|()| faults::outcome(stream.core(), before));
+                let _entered = binding::enter(Binding {
+                    pool: stream.pool_id(),
+                    stream: stream.index(),
+                });
+                handler(outcome);
+            };
+            let _driver = self.core().mitigation.any_call();
+            let tick = encoder.queue()?.on_complete(Box::new(handler))?;
+            self.lane().appended(&mut encoder, tick);
+        }
+        self.flush()
+    }
+
+    /// The fault that poisons this stream: it takes no work until [`recover`](Self::recover).
+    pub fn fault(&self) -> Option<Fault> {
+        self.lane().progress.fault()
+    }
+
+    /// Makes a poisoned stream usable again, after waiting for what is left of its work. What the fault hit
+    /// stays failed: who uses those results is told. Without a fault it does nothing.
+    pub fn recover(&self) -> Result<()> {
+        self.core().check()?;
+        let flushed = self.core().flush(self.lane(), Flush::ForWaiter)?;
+        // The fault is told below, if it is there.
+        let _ = self.lane().progress.wait(flushed.tick, None);
+        let mut encoder = self.lane().lock();
+        if let Some(fault) = self.fault() {
+            faults::remember(self.lane(), &fault, self.lane().last_tick());
+            encoder.queue()?.recover()?;
+            encoder.forget_marker();
+        }
+        Ok(())
+    }
+
+    /// Leaves the stream fit for its next holder: idle, and without a fault that is not theirs.
+    pub(crate) fn vacate(&self) {
+        if self.core().is_shut() {
+            return;
+        }
+        if !self.is_idle() {
+            // Who held the stream no longer asks.
+            let _ = self.synchronize();
+        }
+        if self.fault().is_some() {
+            let _ = self.recover();
+        }
+        let _ = faults::settle(self.core(), self.lane(), self.lane().last_tick());
+    }
+}
+
+impl PartialEq for Stream {
+    fn eq(&self, other: &Self) -> bool {
+        self.pool_id() == other.pool_id() && self.index() == other.index()
+    }
+}
+
+impl Eq for Stream {}
+
+impl std::fmt::Debug for Stream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "stream {} of {:?}", self.index(), self.core())
+    }
+}

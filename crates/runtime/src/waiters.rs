@@ -1,0 +1,317 @@
+//! Slots that a thread can wait for, first come, first served.
+
+use std::collections::VecDeque;
+// Not loom's in a model: nothing hangs on this count, and loom's cannot be dropped while it reports a deadlock.
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::slots::SlotSet;
+use crate::sync::{AtomicU8, Condvar, Mutex, MutexGuard, Ordering, lock, wait, wait_timeout};
+
+/// A [`SlotSet`] with a queue of the threads that wait for a slot.
+///
+/// While threads wait, and after closing, the set is shut: claims get nothing and so overtake nobody, and
+/// a release comes here and hands its slot to the longest waiter. As long as nobody waits, neither a claim
+/// nor a release takes the lock.
+#[derive(Debug)]
+pub(crate) struct Slots {
+    set: SlotSet,
+    // The set is shut if and only if the queue is not empty or is closed; both change under this lock.
+    queue: Mutex<Queue>,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    // The longest waiter is in front. Who leaves the queue otherwise than by its own timing out has been
+    // given its outcome before.
+    waiters: VecDeque<Arc<Waiter>>,
+    closed: bool,
+}
+
+/// A thread that waits.
+#[derive(Debug)]
+struct Waiter {
+    // PENDING, CLOSED, or the slot that it was handed. Used under the lock of the queue only, which orders it.
+    outcome: AtomicU8,
+    woken: Condvar,
+}
+
+const PENDING: u8 = u8::MAX;
+const CLOSED: u8 = u8::MAX - 1;
+
+impl Slots {
+    /// Slots of which those in `mask` are free. Slot 0, the default stream's, is never among them.
+    pub(crate) fn new(mask: u64) -> Self {
+        Slots {
+            set: SlotSet::new(mask),
+            queue: Mutex::new(Queue::default()),
+        }
+    }
+
+    /// Takes the lowest free slot, unless there is none, or threads wait, or it is closed.
+    #[inline]
+    pub(crate) fn try_claim(&self) -> Option<u8> {
+        self.set.claim()
+    }
+
+    /// Takes the lowest free slot; waits for one, behind those that wait already, until the deadline.
+    /// `None` if the time is up or it is closed.
+    pub(crate) fn claim_wait(&self, deadline: Option<Instant>) -> Option<u8> {
+        if let Some(slot) = self.set.claim() {
+            return Some(slot);
+        }
+        let mut queue = lock(&self.queue);
+        if queue.closed {
+            return None;
+        }
+        // Shuts the set at the look that finds it empty, so that every later release comes to the queue.
+        // If others wait it is shut already.
+        if let Some(slot) = self.set.claim_or_shut() {
+            return Some(slot);
+        }
+        let waiter = Arc::new(Waiter::new());
+        queue.waiters.push_back(waiter.clone());
+        loop {
+            match waiter.outcome() {
+                PENDING => {}
+                CLOSED => return None,
+                slot => return Some(slot),
+            }
+            // An outcome goes before a deadline: a slot that was handed over is never lost.
+            queue = match waiter.sleep(queue, deadline) {
+                Ok(queue) => queue,
+                Err(mut queue) => {
+                    queue.waiters.retain(|other| !Arc::ptr_eq(other, &waiter));
+                    self.open_if_idle(&queue);
+                    return None;
+                }
+            };
+        }
+    }
+
+    /// Gives a slot back: to the longest waiter, or to the free ones.
+    #[inline]
+    pub(crate) fn release(&self, slot: u8) {
+        if !self.set.release_if_open(slot) {
+            self.hand_over(slot);
+        }
+    }
+
+    #[cold]
+    fn hand_over(&self, slot: u8) {
+        let mut queue = lock(&self.queue);
+        match queue.waiters.pop_front() {
+            Some(waiter) => {
+                waiter.give(slot);
+                self.open_if_idle(&queue);
+                // So that the woken thread does not run into the lock.
+                drop(queue);
+                waiter.woken.notify_one();
+            }
+            // The last waiter's time was up meanwhile, or it is closed.
+            None => self.set.release(slot),
+        }
+    }
+
+    fn open_if_idle(&self, queue: &MutexGuard<'_, Queue>) {
+        if queue.waiters.is_empty() && !queue.closed {
+            self.set.open();
+        }
+    }
+
+    /// Ends all waiting, now and later, with `None`. Slots can still be given back.
+    pub(crate) fn close(&self) {
+        let mut queue = lock(&self.queue);
+        queue.closed = true;
+        self.set.shut();
+        for waiter in queue.waiters.drain(..) {
+            waiter.give(CLOSED);
+            waiter.woken.notify_one();
+        }
+    }
+
+    /// How many threads wait.
+    pub(crate) fn waiting(&self) -> usize {
+        lock(&self.queue).waiters.len()
+    }
+
+    /// How many slots are free.
+    pub(crate) fn free(&self) -> u32 {
+        self.set.free()
+    }
+}
+
+impl Waiter {
+    fn new() -> Self {
+        Waiter {
+            outcome: AtomicU8::new(PENDING),
+            woken: Condvar::new(),
+        }
+    }
+
+    fn outcome(&self) -> u8 {
+        self.outcome.load(Ordering::Relaxed)
+    }
+
+    fn give(&self, outcome: u8) {
+        self.outcome.store(outcome, Ordering::Relaxed);
+    }
+
+    /// Sleeps until woken (or for no reason); `Err` if the deadline has passed already.
+    fn sleep<'a>(
+        &self,
+        queue: MutexGuard<'a, Queue>,
+        deadline: Option<Instant>,
+    ) -> Result<MutexGuard<'a, Queue>, MutexGuard<'a, Queue>> {
+        let Some(deadline) = deadline else {
+            return Ok(wait(&self.woken, queue));
+        };
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(queue);
+        }
+        Ok(wait_timeout(&self.woken, queue, left))
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::Mutex as StdMutex;
+    use std::sync::atomic::AtomicBool;
+    use std::thread;
+    use std::time::Duration;
+
+    fn until(condition: impl Fn() -> bool) {
+        while !condition() {
+            thread::yield_now();
+        }
+    }
+
+    fn soon() -> Option<Instant> {
+        Some(Instant::now() + Duration::from_millis(1))
+    }
+
+    #[test]
+    fn without_waiters_it_is_a_set() {
+        let slots = Slots::new(0b110);
+        assert_eq!(slots.try_claim(), Some(1));
+        assert_eq!(slots.claim_wait(None), Some(2));
+        assert_eq!(slots.try_claim(), None);
+        assert_eq!((slots.free(), slots.waiting()), (0, 0));
+        slots.release(2);
+        assert_eq!(slots.claim_wait(soon()), Some(2));
+    }
+
+    #[test]
+    fn a_deadline_ends_the_waiting_and_leaves_no_trace() {
+        let slots = Slots::new(0b10);
+        assert_eq!(slots.try_claim(), Some(1));
+        assert_eq!(slots.claim_wait(Some(Instant::now())), None);
+        assert_eq!(slots.claim_wait(soon()), None);
+        assert_eq!(slots.waiting(), 0);
+        slots.release(1);
+        assert_eq!(slots.try_claim(), Some(1));
+    }
+
+    #[test]
+    fn waiters_are_served_in_the_order_of_their_coming() {
+        let slots = Slots::new(0b10);
+        let served = StdMutex::new(Vec::new());
+        assert_eq!(slots.try_claim(), Some(1));
+        thread::scope(|scope| {
+            for place in 0..10 {
+                let (slots, served) = (&slots, &served);
+                scope.spawn(move || {
+                    let slot = slots.claim_wait(None);
+                    lock(served).push(place);
+                    slots.release(slot.unwrap());
+                });
+                until(|| slots.waiting() == place + 1);
+            }
+            slots.release(1);
+        });
+        assert_eq!(*lock(&served), (0..10).collect::<Vec<_>>());
+        assert_eq!(slots.free(), 1);
+    }
+
+    #[test]
+    fn nobody_overtakes_a_waiter() {
+        let slots = Slots::new(0b110);
+        assert_eq!((slots.try_claim(), slots.try_claim()), (Some(1), Some(2)));
+        thread::scope(|scope| {
+            let waiter = scope.spawn(|| slots.claim_wait(None));
+            until(|| slots.waiting() == 1);
+            slots.release(2);
+            // The slot has gone to the waiter already, whether it runs or not.
+            assert_eq!(slots.try_claim(), None);
+            assert_eq!(slots.free(), 0);
+            assert_eq!(waiter.join().unwrap(), Some(2));
+        });
+        slots.release(1);
+        assert_eq!(slots.try_claim(), Some(1));
+    }
+
+    #[test]
+    fn one_waiter_timing_out_does_not_hide_the_next() {
+        let slots = Slots::new(0b10);
+        assert_eq!(slots.try_claim(), Some(1));
+        thread::scope(|scope| {
+            let patient = scope.spawn(|| slots.claim_wait(None));
+            until(|| slots.waiting() == 1);
+            assert_eq!(slots.claim_wait(soon()), None);
+            assert_eq!(slots.waiting(), 1);
+            slots.release(1);
+            assert_eq!(patient.join().unwrap(), Some(1));
+        });
+    }
+
+    #[test]
+    fn closing_ends_all_waiting_and_still_takes_slots_back() {
+        let slots = Slots::new(0b110);
+        assert_eq!((slots.try_claim(), slots.try_claim()), (Some(1), Some(2)));
+        thread::scope(|scope| {
+            let waiters: Vec<_> = (0..4)
+                .map(|_| scope.spawn(|| slots.claim_wait(None)))
+                .collect();
+            until(|| slots.waiting() == 4);
+            slots.close();
+            for waiter in waiters {
+                assert_eq!(waiter.join().unwrap(), None);
+            }
+        });
+        slots.release(1);
+        slots.release(2);
+        assert_eq!(slots.free(), 2);
+        assert_eq!((slots.try_claim(), slots.claim_wait(None)), (None, None));
+    }
+
+    #[test]
+    fn no_slot_is_lost_or_has_two_holders_under_every_kind_of_claim() {
+        let slots = Slots::new(0b1110);
+        let held: [AtomicBool; 4] = Default::default();
+        let use_slot = |slot: u8| {
+            let mine = &held[usize::from(slot)];
+            assert!(!mine.swap(true, Ordering::Relaxed), "{slot} held twice");
+            thread::yield_now();
+            mine.store(false, Ordering::Relaxed);
+            slots.release(slot);
+        };
+        thread::scope(|scope| {
+            for kind in 0..12 {
+                let (slots, use_slot) = (&slots, &use_slot);
+                scope.spawn(move || {
+                    for round in 0..1_000 {
+                        let slot = match (kind + round) % 4 {
+                            0 => slots.try_claim(),
+                            1 => slots.claim_wait(Some(Instant::now() + Duration::from_micros(20))),
+                            _ => Some(slots.claim_wait(None).unwrap()),
+                        };
+                        slot.into_iter().for_each(use_slot);
+                    }
+                });
+            }
+        });
+        assert_eq!((slots.free(), slots.waiting()), (3, 0));
+    }
+}

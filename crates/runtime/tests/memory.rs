@@ -1,0 +1,418 @@
+//! Memory when it is short, shared, foreign or fragmented.
+#![cfg(not(loom))]
+
+mod common;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, Mutex};
+use std::thread;
+
+use common::*;
+use streampool_device::{Device, Space};
+use streampool_runtime::{Buffer, Error, Pool, Pressure, Stream};
+
+const MIB: usize = 1 << 20;
+
+/// As many buffers of 4 MiB as there is room for.
+fn use_up(stream: &Stream) -> (Vec<Buffer>, Error) {
+    let mut buffers = Vec::new();
+    loop {
+        match stream.allocate(4 * MIB) {
+            Ok(buffer) => buffers.push(buffer),
+            Err(error) => return (buffers, error),
+        }
+    }
+}
+
+fn measure(pool: &Pool) -> streampool_runtime::MemorySnapshot {
+    pool.snapshot().unwrap().memory
+}
+
+#[test]
+fn out_of_memory_carries_the_figures_and_leaves_the_pool_usable() {
+    let device = device_of(2, 16 * MIB);
+    let pool = pool(&device, 4);
+    let stream = pool.stream(1).unwrap();
+    for _ in 0..3 {
+        let (mut buffers, error) = use_up(stream);
+        assert_eq!(buffers.len(), 4);
+        let expected = Error::OutOfMemory {
+            requested: 4 * MIB,
+            reserved: 16 * MIB,
+            in_use: 16 * MIB,
+            pending: 0,
+            limit: 16 * MIB,
+        };
+        assert_eq!(error, expected);
+        assert!(error.to_string().contains("STREAMPOOL_MEMORY_LIMIT"));
+        buffers.pop();
+        // What one stream freed serves another.
+        let other = pool.stream(2).unwrap();
+        let again = other.allocate(4 * MIB).unwrap();
+        drop((buffers, again));
+        let small = filled(other, 3.0);
+        assert_eq!(value_of(other, &small), Ok(3.0));
+    }
+}
+
+#[test]
+fn the_limit_of_the_settings_counts_if_it_is_the_lower_one() {
+    let device = device_of(2, 64 * MIB);
+    let pool = pool_with(&device, settings().memory_limit(Some(8 * MIB)));
+    let (buffers, error) = use_up(pool.stream(1).unwrap());
+    assert_eq!(buffers.len(), 2);
+    assert!(
+        matches!(error, Error::OutOfMemory { limit, .. } if limit == 8 * MIB),
+        "{error}"
+    );
+    assert!(in_use(&device) <= 8 * MIB);
+}
+
+#[test]
+fn an_allocation_waits_for_pending_frees_before_it_fails() {
+    within(FOREVER, || {
+        let device = device_of(4, 16 * MIB);
+        let pool = pool(&device, 4);
+        let gate = Gate::new(&device);
+        let (home, user) = (pool.stream(1).unwrap(), pool.stream(2).unwrap());
+        let (mut buffers, _) = use_up(home);
+        gate.hold(user);
+        let mut foreign = buffers.pop().unwrap();
+        fill(user, &mut foreign, 1.0).unwrap();
+        drop(foreign);
+        assert_eq!(measure(&pool).pending, 4 * MIB);
+        thread::scope(|scope| {
+            let allocating = scope.spawn(|| home.allocate(4 * MIB).map(drop));
+            gate.open_all();
+            assert_eq!(join(allocating), Ok(()));
+        });
+    });
+}
+
+#[test]
+fn trimming_gives_everything_unused_back_to_the_device() {
+    let device = device();
+    let pool = pool(&device, 4);
+    let stream = pool.stream(1).unwrap();
+    let kept = filled(stream, 1.0);
+    let buffers: Vec<_> = (0..20)
+        .map(|size| stream.allocate(size * 100_000).unwrap())
+        .collect();
+    let before = in_use(&device);
+    drop(buffers);
+    stream.synchronize().unwrap();
+    let trimmed = pool.trim().unwrap();
+    assert!(trimmed > 0);
+    assert_eq!(in_use(&device), before - trimmed);
+    assert_eq!(measure(&pool).reserved, in_use(&device));
+    assert_eq!(value_of(stream, &kept), Ok(1.0));
+    drop(kept);
+    pool.trim().unwrap();
+    assert_eq!((in_use(&device), measure(&pool).reserved), (0, 0));
+    let again = filled(stream, 2.0);
+    assert_eq!(value_of(stream, &again), Ok(2.0));
+}
+
+#[test]
+fn trimming_leaves_what_the_stream_still_uses() {
+    let device = device();
+    let pool = pool(&device, 4);
+    let gate = Gate::new(&device);
+    let stream = pool.stream(1).unwrap();
+    gate.hold(stream);
+    drop(filled(stream, 1.0));
+    assert_eq!(pool.trim(), Ok(0));
+    assert!(in_use(&device) > 0);
+    gate.open_all();
+    stream.synchronize().unwrap();
+    assert!(pool.trim().unwrap() > 0);
+    assert_eq!(in_use(&device), 0);
+}
+
+#[test]
+fn above_the_high_watermark_idle_memory_is_trimmed_and_callbacks_are_asked() {
+    let device = device_of(2, 64 * MIB);
+    let settings = settings().high_watermark(0.5).low_watermark(0.25);
+    let pool = pool_with(&device, settings);
+    let cache = Arc::new(Mutex::new(Vec::new()));
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let (inside, tell, weak) = (cache.clone(), told.clone(), pool.stream(3).unwrap().clone());
+    pool.on_pressure(move |pressure: &Pressure| {
+        tell.lock().unwrap().push(*pressure);
+        inside.lock().unwrap().clear();
+        // It may use the pool.
+        let small = filled(&weak, 1.0);
+        assert_eq!(value_of(&weak, &small), Ok(1.0));
+    });
+    // Idle memory of another stream goes first.
+    drop(pool.stream(2).unwrap().allocate(8 * MIB).unwrap());
+    let stream = pool.stream(1).unwrap();
+    for _ in 0..30 {
+        let buffer = stream.allocate(11 * MIB).unwrap();
+        cache.lock().unwrap().push(buffer);
+        assert!(measure(&pool).reserved <= 48 * MIB);
+    }
+    let told = told.lock().unwrap();
+    assert!(!told.is_empty());
+    for pressure in told.iter() {
+        assert_eq!(pressure.limit, 64 * MIB);
+        assert!(pressure.reserved > 16 * MIB, "{pressure:?}");
+        assert!(pressure.needed >= 11 * MIB);
+    }
+}
+
+#[test]
+fn callbacks_that_let_go_of_buffers_save_an_allocation() {
+    let device = device_of(2, 16 * MIB);
+    let pool = pool_with(&device, settings().high_watermark(1.0).low_watermark(1.0));
+    let cache = Arc::new(Mutex::new(Vec::new()));
+    let calls = Arc::new(AtomicUsize::new(0));
+    let (inside, count) = (cache.clone(), calls.clone());
+    pool.on_pressure(move |_| {
+        count.fetch_add(1, Ordering::SeqCst);
+        inside.lock().unwrap().clear();
+    });
+    for stream in [1, 2] {
+        let stream = pool.stream(stream).unwrap();
+        for _ in 0..2 {
+            let buffer = stream.allocate(4 * MIB).unwrap();
+            cache.lock().unwrap().push(buffer);
+        }
+    }
+    assert_eq!(calls.load(Ordering::SeqCst), 0);
+    let large = pool.stream(3).unwrap().allocate(12 * MIB).unwrap();
+    assert_eq!(calls.load(Ordering::SeqCst), 1);
+    drop(large);
+}
+
+#[test]
+fn a_recorded_stream_keeps_memory_from_being_reused() {
+    let device = device();
+    let pool = pool(&device, 4);
+    let gate = Gate::new(&device);
+    let (home, foreign) = (pool.stream(1).unwrap(), pool.stream(2).unwrap());
+    let buffer_of_home = buffer(home);
+    let place = buffer_of_home.span();
+    gate.hold(foreign);
+    // What is on that stream now was encoded by means that the runtime does not see.
+    buffer_of_home.record_stream(foreign).unwrap();
+    drop(buffer_of_home);
+    let other = buffer(home);
+    assert_ne!(other.span(), place);
+    assert!(measure(&pool).pending > 0);
+    gate.open_all();
+    foreign.synchronize().unwrap();
+    assert_eq!(buffer(home).span(), place);
+    let elsewhere = common::pool(&device, 2);
+    let outcome = other.record_stream(elsewhere.stream(1).unwrap());
+    assert_eq!(outcome, Err(Error::ForeignBuffer));
+}
+
+/// Memory of the device that is given back when its adopter releases it, and how often that was.
+fn adopt(device: &Arc<streampool_host::HostDevice>, pool: &Pool) -> (Buffer, Arc<AtomicUsize>) {
+    let memory = device.allocate(N * 4, Space::Device).unwrap();
+    let released = Arc::new(AtomicUsize::new(0));
+    let (count, owner, span) = (released.clone(), device.clone(), memory.span());
+    let release = move || {
+        count.fetch_add(1, Ordering::SeqCst);
+        // SAFETY: it came from this device, and the pool says that nothing uses it any more.
+        unsafe { owner.free(memory) };
+    };
+    // SAFETY: the memory stays allocated until `release`, and nobody else knows of it.
+    let buffer = unsafe { pool.adopt(span, release) }.unwrap();
+    (buffer, released)
+}
+
+#[test]
+fn adopted_memory_is_released_once_when_no_stream_uses_it() {
+    let device = device();
+    let pool = pool(&device, 8);
+    let gate = Gate::new(&device);
+    on_thread(|| {
+        let (mut adopted, released) = adopt(&device, &pool);
+        let stream = pool.current().unwrap();
+        let user = pool.stream(5).unwrap();
+        fill(stream, &mut adopted, 4.0).unwrap();
+        stream.synchronize().unwrap();
+        gate.hold(user);
+        let mut seen = buffer(user);
+        copy(user, &adopted, &mut seen).unwrap();
+        drop(adopted);
+        pool.trim().unwrap();
+        assert_eq!(released.load(Ordering::SeqCst), 0, "it is still read");
+        gate.open_all();
+        assert_eq!(value_of(user, &seen), Ok(4.0));
+        pool.trim().unwrap();
+        assert_eq!(released.load(Ordering::SeqCst), 1);
+        pool.trim().unwrap();
+        assert_eq!(released.load(Ordering::SeqCst), 1);
+    });
+    assert_all_returned(&pool);
+}
+
+#[test]
+fn adopted_memory_is_released_once_at_shutdown_and_after() {
+    let device = device();
+    let pool = pool(&device, 4);
+    on_thread(|| {
+        let (mut pending, pending_released) = adopt(&device, &pool);
+        let (used_later, later_released) = adopt(&device, &pool);
+        let stream = pool.stream(2).unwrap();
+        fill(stream, &mut pending, 1.0).unwrap();
+        drop(pending);
+        drop(pool);
+        assert_eq!(pending_released.load(Ordering::SeqCst), 1);
+        assert_eq!(later_released.load(Ordering::SeqCst), 0);
+        drop(used_later);
+        assert_eq!(later_released.load(Ordering::SeqCst), 1);
+        assert_eq!(in_use(&device), 0);
+    });
+}
+
+#[test]
+fn a_snapshot_is_consistent() {
+    within(FOREVER, || {
+        let device = device();
+        let pool = pool(&device, 8);
+        let all_here = Barrier::new(6);
+        on_threads(6, |number| {
+            let stream = pool.current().unwrap();
+            all_here.wait();
+            let mut kept = Vec::new();
+            for round in 0..rounds(300) {
+                kept.push(stream.allocate((number + round) * 37 % 9000).unwrap());
+                if round % 3 == 0 {
+                    kept.swap_remove(round % kept.len());
+                }
+                if round % 50 == 0 {
+                    pool.snapshot().unwrap();
+                }
+            }
+            let own = pool.snapshot().unwrap().made;
+            let own = own.iter().find(|made| made.index == stream.index());
+            let asked: usize = kept.iter().map(Buffer::bytes).sum();
+            let memory = own.unwrap().memory;
+            assert!(memory.in_use >= asked && memory.in_use <= memory.reserved);
+            assert_eq!(memory.allocations, rounds(300) as u64);
+        });
+        let snapshot = pool.snapshot().unwrap();
+        let mut reserved = 0;
+        for made in &snapshot.made {
+            let memory = made.memory;
+            let known = memory.in_use + memory.pending + memory.idle + memory.free;
+            assert_eq!(known, memory.reserved, "every byte is somewhere: {made:?}");
+            assert!(memory.largest_free <= memory.free && memory.hits <= memory.allocations);
+            reserved += memory.reserved;
+        }
+        assert_eq!(snapshot.memory.reserved, reserved);
+        assert_eq!(in_use(&device), reserved);
+        assert!(snapshot.memory.peak_reserved >= reserved);
+    });
+}
+
+#[test]
+fn changing_sizes_do_not_make_memory_grow() {
+    let device = device();
+    let pool = pool(&device, 4);
+    on_thread(|| {
+        let stream = pool.current().unwrap();
+        let mut most = 0;
+        for round in 0..rounds(2000) {
+            // Many small ones, then few large ones out of the same bytes.
+            let (count, bytes) = match round % 3 {
+                0 => (60, 20_000 + round),
+                1 => (6, 200_000 + round),
+                _ => (1, 900_000 + round),
+            };
+            let buffers: Vec<_> = (0..count)
+                .map(|_| stream.allocate(bytes).unwrap())
+                .collect();
+            drop(buffers);
+            if round == 30 {
+                most = measure(&pool).reserved;
+            }
+        }
+        assert!(
+            measure(&pool).reserved <= most,
+            "it grew: {:?}",
+            measure(&pool)
+        );
+    });
+}
+
+#[test]
+fn a_failing_allocation_of_the_device_is_tried_again() {
+    let device = device();
+    let pool = pool(&device, 4);
+    let stream = pool.stream(1).unwrap();
+    for failures in 1..=7 {
+        device.injector().fail_allocations(failures);
+        let buffer = filled(stream, failures as f32);
+        assert_eq!(value_of(stream, &buffer), Ok(failures as f32));
+        drop(buffer);
+        pool.synchronize().unwrap();
+        pool.trim().unwrap();
+        assert_eq!(in_use(&device), 0);
+    }
+    device.injector().fail_allocations(usize::MAX);
+    let error = stream.allocate(100).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            Error::OutOfMemory {
+                requested: 100,
+                in_use: 0,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    device.injector().clear();
+    let buffer = filled(stream, 1.0);
+    assert_eq!(value_of(stream, &buffer), Ok(1.0));
+}
+
+#[test]
+fn many_threads_share_what_little_there_is() {
+    within(FOREVER, || {
+        let device = device_of(4, 16 * MIB);
+        let pool = pool(&device, 16);
+        // Twelve threads, each at most one megabyte at a time: it always fits.
+        on_threads(12, |number| {
+            let stream = pool.current().unwrap();
+            for round in 0..rounds(150) {
+                let bytes = MIB / 2 + (number * round * 1000) % (MIB / 2);
+                let mut buffer = stream.allocate(bytes).unwrap();
+                fill(stream, &mut buffer, round as f32).unwrap();
+                let mut values = [0f32; N];
+                stream.download_into(&buffer, &mut values).unwrap();
+                assert_eq!(values, [round as f32; N]);
+            }
+        });
+        assert_all_returned(&pool);
+    });
+}
+
+#[test]
+fn a_callback_that_runs_short_itself_gets_the_error() {
+    within(FOREVER, || {
+        let pool = pool_with(&device(), settings().streams(4).memory_limit(Some(4 << 20)));
+        let stream = pool.stream(1).unwrap();
+        let (send, receive) = std::sync::mpsc::channel();
+        let inner = stream.clone();
+        pool.on_pressure(move |_| {
+            let outcome = inner.allocate(8 << 20).map(drop);
+            send.send(matches!(outcome, Err(Error::OutOfMemory { .. })))
+                .unwrap();
+        });
+        assert!(matches!(
+            stream.allocate(16 << 20),
+            Err(Error::OutOfMemory { .. })
+        ));
+        assert_eq!(receive.recv_timeout(FOREVER), Ok(true));
+        assert!(
+            receive.try_recv().is_err(),
+            "asked once, not again from inside"
+        );
+    });
+}

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Runs the behaviour tests under ThreadSanitizer, with a standard library built under it too, so that no report
+# has to be suppressed. Arguments go to cargo test: `ci/tsan.sh -p streampool-host`.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+[ "$#" -gt 0 ] || set -- --workspace --exclude streampool-cli
+
+compiler=$(ci/setup-debian-rust.sh)
+export RUSTC=$compiler RUSTC_BOOTSTRAP=1
+export RUSTFLAGS="-Zsanitizer=thread --cfg sanitize_thread"
+export TSAN_OPTIONS="halt_on_error=1 exitcode=66"
+host=$("$compiler" -vV | sed -n 's/^host: //p')
+cargo test --tests --no-fail-fast -Zbuild-std --target "$host" --target-dir "${CARGO_TARGET_DIR:-target}/tsan" "$@"

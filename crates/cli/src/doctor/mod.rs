@@ -1,0 +1,35 @@
+//! `streampool doctor`: what this machine has, what works, and what is in force.
+
+mod page;
+mod report;
+mod self_test;
+
+use clap::Args;
+
+use crate::{Outcome, Result, output};
+
+/// Look at the devices, the pool, its memory and the settings
+///
+/// Says which devices there are and why any cannot be used, tries out the usable ones, and lists every
+/// setting with who decided it. Ends with 1 if something is wrong.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+        streampool doctor\n  \
+        streampool doctor --json | jq .findings\n  \
+        STREAMPOOL_STREAMS=8 streampool doctor")]
+pub struct Options {
+    /// Write one JSON object instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Looks, and says what was seen.
+pub fn run(options: &Options) -> Result<Outcome> {
+    let report = report::examine();
+    if options.json {
+        output::json(&report)?;
+    } else {
+        output::text(&page::page(&report))?;
+    }
+    Ok(Outcome::of(report.ok))
+}

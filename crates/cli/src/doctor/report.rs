@@ -1,0 +1,230 @@
+//! What the doctor sees: gathered once, then written as text or as JSON.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use streampool::device::{DeviceKind, Properties};
+use streampool::host::HostOptions;
+use streampool::{CacheSnapshot, Device, Pool, Settings, Snapshot};
+
+use super::self_test::{self, SelfTest};
+
+/// Everything, as it is at this moment.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// Whether nothing is wrong.
+    pub ok: bool,
+    /// The version of this program.
+    pub version: &'static str,
+    /// What is wrong.
+    pub findings: Vec<Finding>,
+    /// Every kind of device there is.
+    pub devices: Vec<Seen>,
+    /// Every setting; without values if one of them is wrong.
+    pub settings: Vec<Setting>,
+    /// The settings by which pools are made, for the text.
+    #[serde(skip)]
+    pub in_force: Option<Settings>,
+}
+
+/// Something that is wrong.
+#[derive(Debug, Serialize)]
+pub struct Finding {
+    /// With what.
+    pub about: String,
+    /// What is wrong, and what would be right.
+    pub problem: String,
+}
+
+/// One kind of device.
+#[derive(Debug, Serialize)]
+pub struct Seen {
+    /// The kind.
+    pub kind: &'static str,
+    /// Whether it can be used.
+    pub usable: bool,
+    /// Why not.
+    pub why_not: Option<String>,
+    /// What it is.
+    pub hardware: Option<Hardware>,
+    /// What a pool on it holds after the self-test.
+    pub pool: Option<Snapshot>,
+    /// Whether a little work came out right.
+    pub self_test: Option<SelfTest>,
+}
+
+/// What a usable device is.
+#[derive(Debug, Serialize)]
+pub struct Hardware {
+    /// What it calls itself.
+    pub name: String,
+    /// What it computes with.
+    pub features: Vec<String>,
+    /// Processors that run kernels at the same time.
+    pub compute_units: usize,
+    /// The most bytes it can give.
+    pub memory_capacity: usize,
+    /// Whether the host reads and writes its memory directly.
+    pub unified_memory: bool,
+    /// Allocations begin at multiples of this.
+    pub alignment: usize,
+}
+
+/// One setting.
+#[derive(Debug, Serialize)]
+pub struct Setting {
+    /// The environment variable that decides it.
+    pub name: &'static str,
+    /// The value in force; `None` if nothing can be in force.
+    pub value: Option<String>,
+    /// Who decided it.
+    pub origin: Option<String>,
+    /// What it decides.
+    pub meaning: &'static str,
+}
+
+/// Looks at everything.
+pub fn examine() -> Report {
+    let mut findings = Vec::new();
+    let settings = Settings::builder().build();
+    if let Err(error) = &settings {
+        findings.push(Finding::new("settings", error));
+    }
+    let devices: Vec<Seen> = streampool::devices()
+        .into_iter()
+        .map(|status| match status.device {
+            Ok(device) => usable(status.kind, device, settings.as_ref().ok(), &mut findings),
+            Err(why) => {
+                // The host is there on every machine: something keeps it from working.
+                if status.kind == DeviceKind::Host {
+                    findings.push(Finding::new("host", &why));
+                }
+                Seen::unusable(status.kind, why)
+            }
+        })
+        .collect();
+    Report {
+        ok: findings.is_empty(),
+        version: env!("CARGO_PKG_VERSION"),
+        findings,
+        devices,
+        settings: list(settings.as_ref().ok()),
+        in_force: settings.ok(),
+    }
+}
+
+fn usable(
+    kind: DeviceKind,
+    device: Arc<dyn Device>,
+    settings: Option<&Settings>,
+    findings: &mut Vec<Finding>,
+) -> Seen {
+    let mut seen = Seen {
+        kind: kind.name(),
+        usable: true,
+        why_not: None,
+        hardware: Some(Hardware::of(device.properties())),
+        pool: None,
+        self_test: None,
+    };
+    let Some(settings) = settings else {
+        return seen;
+    };
+    match try_out(device, settings.clone()) {
+        Ok((self_test, pool)) => {
+            if let Some(problem) = &self_test.problem {
+                findings.push(Finding::new(kind.name(), problem));
+            }
+            for cache in &pool.caches {
+                findings.extend(Finding::of_cache(kind, cache));
+            }
+            seen.self_test = Some(self_test);
+            seen.pool = Some(pool);
+        }
+        Err(error) => findings.push(Finding::new(kind.name(), &error)),
+    }
+    seen
+}
+
+fn try_out(
+    device: Arc<dyn Device>,
+    settings: Settings,
+) -> streampool::Result<(SelfTest, Snapshot)> {
+    let pool = Pool::with_settings(device, settings)?;
+    let self_test = self_test::run(&pool);
+    Ok((self_test, pool.snapshot()?))
+}
+
+fn list(settings: Option<&Settings>) -> Vec<Setting> {
+    let in_force = settings.map(Settings::origins).unwrap_or_default();
+    let of_pools = Settings::VARIABLES.iter().map(|variable| {
+        let found = in_force.iter().find(|(name, ..)| *name == variable.name);
+        Setting {
+            name: variable.name,
+            value: found.map(|(_, value, _)| value.clone()),
+            origin: found.map(|(.., origin)| origin.to_string()),
+            meaning: variable.meaning,
+        }
+    });
+    let of_host = HostOptions::VARIABLES.iter().map(|&(name, meaning)| {
+        let value = std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
+        let origin = if value.is_some() {
+            "environment"
+        } else {
+            "default"
+        };
+        Setting {
+            name,
+            value: Some(value.unwrap_or_else(|| "unset".to_owned())),
+            origin: Some(origin.to_owned()),
+            meaning,
+        }
+    });
+    of_pools.chain(of_host).collect()
+}
+
+impl Finding {
+    fn new(about: &str, problem: &impl ToString) -> Self {
+        Finding {
+            about: about.to_owned(),
+            problem: problem.to_string(),
+        }
+    }
+
+    fn of_cache(kind: DeviceKind, cache: &CacheSnapshot) -> Option<Self> {
+        let problem = cache.problem.as_ref()?;
+        Some(Finding {
+            about: format!("{} {}", kind.name(), cache.name),
+            problem: format!(
+                "{problem}; kernels are compiled anew in each run until STREAMPOOL_CACHE_DIR names a \
+                 folder that can be read and written, or is unset"
+            ),
+        })
+    }
+}
+
+impl Seen {
+    fn unusable(kind: DeviceKind, why: String) -> Self {
+        Seen {
+            kind: kind.name(),
+            usable: false,
+            why_not: Some(why),
+            hardware: None,
+            pool: None,
+            self_test: None,
+        }
+    }
+}
+
+impl Hardware {
+    fn of(properties: &Properties) -> Self {
+        Hardware {
+            name: properties.hardware.clone(),
+            features: properties.features.clone(),
+            compute_units: properties.compute_units,
+            memory_capacity: properties.memory_capacity,
+            unified_memory: properties.unified_memory,
+            alignment: properties.alignment,
+        }
+    }
+}

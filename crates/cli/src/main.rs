@@ -1,0 +1,76 @@
+//! The `streampool` program: `doctor` looks, `bench` measures, `story` shows.
+
+mod bench;
+mod doctor;
+mod machine;
+mod output;
+mod progress;
+mod story;
+mod table;
+mod text;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Why a command failed, in words for whoever typed it.
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+type Result<T, E = Failure> = std::result::Result<T, E>;
+
+/// Run models from any number of threads on one device.
+#[derive(Parser)]
+#[command(
+    name = "streampool",
+    version,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    max_term_width = 80,
+    after_help = "Examples:\n  \
+        streampool doctor                 what this machine has, and whether it works\n  \
+        streampool bench runtime          what the runtime costs here\n  \
+        streampool story                  the whole argument, shown on this machine"
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Doctor(doctor::Options),
+    #[command(subcommand)]
+    Bench(bench::Bench),
+    Story(story::Options),
+}
+
+/// What a command found, once it could do its work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Good,
+    /// Something is wrong, and the output says what.
+    Bad,
+}
+
+impl Outcome {
+    fn of(good: bool) -> Self {
+        if good { Outcome::Good } else { Outcome::Bad }
+    }
+}
+
+fn main() -> ExitCode {
+    let command = Cli::parse().command;
+    let (json, done) = match &command {
+        Command::Doctor(options) => (options.json, doctor::run(options)),
+        Command::Bench(bench::Bench::Runtime(options)) => (options.json, bench::run(options)),
+        Command::Story(options) => (options.json, story::run(options)),
+    };
+    match done {
+        Ok(Outcome::Good) => ExitCode::SUCCESS,
+        Ok(Outcome::Bad) => ExitCode::FAILURE,
+        Err(failure) => {
+            output::failure(json, &*failure);
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Numbers as people read them.
+
+/// Bytes in the largest unit that keeps at least one before the point.
+pub fn bytes(bytes: usize) -> String {
+    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let mut value = bytes as f64 / 1024.0;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    let digits = usize::from(value.fract() >= 0.05 && value < 100.0);
+    format!("{value:.digits$} {}", UNITS[unit])
+}
+
+/// A count with its thousands apart.
+pub fn count(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A count of something, in the plural unless it is one.
+pub fn counted(number: u64, thing: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {thing}{plural}", count(number))
+}
+
+/// A measured value with about three digits that mean something.
+pub fn figure(value: f64) -> String {
+    match value.abs() {
+        size if size >= 100.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_take_the_unit_that_fits() {
+        assert_eq!(bytes(0), "0 B");
+        assert_eq!(bytes(1023), "1023 B");
+        assert_eq!(bytes(1024), "1 KiB");
+        assert_eq!(bytes(1536), "1.5 KiB");
+        assert_eq!(bytes(8 << 20), "8 MiB");
+        assert_eq!(bytes(15_980_000_000), "14.9 GiB");
+        assert_eq!(bytes(usize::MAX), "16384 PiB");
+    }
+
+    #[test]
+    fn thousands_stand_apart() {
+        assert_eq!(count(0), "0");
+        assert_eq!(count(999), "999");
+        assert_eq!(count(3100), "3,100");
+        assert_eq!(count(1_234_567), "1,234,567");
+        assert_eq!(counted(1, "core"), "1 core");
+        assert_eq!(counted(2, "core"), "2 cores");
+    }
+
+    #[test]
+    fn figures_keep_three_digits() {
+        assert_eq!(figure(1.234), "1.23");
+        assert_eq!(figure(-0.4), "-0.40");
+        assert_eq!(figure(43.21), "43.2");
+        assert_eq!(figure(150.4), "150");
+    }
+}

@@ -1,0 +1,428 @@
+//! The program as its users meet it: what it prints, and how it ends.
+
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// The program, in an environment without settings.
+fn streampool(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_streampool"));
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("STREAMPOOL_") {
+            command.env_remove(name);
+        }
+    }
+    command.args(arguments);
+    command
+}
+
+fn run(command: &mut Command) -> Output {
+    command.output().expect("the program starts")
+}
+
+fn stdout(output: &Output) -> &str {
+    std::str::from_utf8(&output.stdout).expect("the output is text")
+}
+
+fn stderr(output: &Output) -> &str {
+    std::str::from_utf8(&output.stderr).expect("the errors are text")
+}
+
+#[track_caller]
+fn assert_code(output: &Output, code: i32) {
+    assert_eq!(
+        output.status.code(),
+        Some(code),
+        "stdout:\n{}\nstderr:\n{}",
+        stdout(output),
+        stderr(output)
+    );
+}
+
+/// The one JSON object on standard output; `serde_json` refuses anything after it.
+#[track_caller]
+fn object(output: &Output) -> Value {
+    let value: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error} in:\n{}", stdout(output)));
+    assert!(value.is_object(), "{value}");
+    value
+}
+
+/// No line is wider than a terminal, and none ends in blanks.
+#[track_caller]
+fn assert_fits_a_terminal(output: &Output) {
+    for line in stdout(output).lines() {
+        assert!(line.chars().count() <= 80, "too wide: {line}");
+        assert_eq!(line, line.trim_end());
+    }
+}
+
+#[test]
+fn doctor_tells_what_there_is() {
+    let output = run(&mut streampool(&["doctor"]));
+    assert_code(&output, 0);
+    assert_fits_a_terminal(&output);
+    let text = stdout(&output);
+    for expected in [
+        "Device host: usable",
+        "self-test",
+        "ok: allocate, fill and compute on 2 streams",
+        "Device cuda: not usable",
+        "Device metal: not usable",
+        "when all are leased",
+        "watermarks",
+        "STREAMPOOL_STREAMS",
+        "STREAMPOOL_HOST_THREADS",
+        "Nothing is wrong.",
+    ] {
+        assert!(text.contains(expected), "`{expected}` is not in:\n{text}");
+    }
+}
+
+#[test]
+fn doctor_as_json_has_all_of_it() {
+    let output = run(streampool(&["doctor", "--json"]).env("STREAMPOOL_STREAMS", "5"));
+    assert_code(&output, 0);
+    let report = object(&output);
+    assert_eq!(report["ok"], true);
+    assert_eq!(report["findings"], serde_json::json!([]));
+
+    let devices = report["devices"].as_array().expect("a list of devices");
+    let kinds: Vec<_> = devices.iter().map(|device| &device["kind"]).collect();
+    assert_eq!(kinds, ["host", "cuda", "metal"]);
+    let host = &devices[0];
+    assert_eq!(host["usable"], true);
+    assert!(
+        host["hardware"]["compute_units"]
+            .as_u64()
+            .expect("a number")
+            >= 1
+    );
+    assert!(
+        host["hardware"]["memory_capacity"]
+            .as_u64()
+            .expect("a number")
+            > 0
+    );
+    assert_eq!(host["self_test"]["ok"], true);
+    assert_eq!(host["pool"]["streams"], 5);
+    assert_eq!(host["pool"]["free_streams"], 4);
+    assert_eq!(host["pool"]["memory"]["in_use"], 0);
+    assert!(
+        host["pool"]["memory"]["reserved"]
+            .as_u64()
+            .expect("a number")
+            > 0
+    );
+    for unusable in &devices[1..] {
+        assert_eq!(unusable["usable"], false);
+        assert!(!unusable["why_not"].as_str().expect("a reason").is_empty());
+    }
+
+    let settings = report["settings"].as_array().expect("a list of settings");
+    let setting = |name: &str| {
+        let found = settings.iter().find(|setting| setting["name"] == name);
+        found.unwrap_or_else(|| panic!("{name} is not among {settings:?}"))
+    };
+    assert_eq!(setting("STREAMPOOL_STREAMS")["value"], "5");
+    assert_eq!(setting("STREAMPOOL_STREAMS")["origin"], "environment");
+    assert_eq!(setting("STREAMPOOL_MITIGATIONS")["origin"], "default");
+}
+
+#[test]
+fn doctor_works_with_a_single_stream() {
+    let output = run(streampool(&["doctor"]).env("STREAMPOOL_STREAMS", "1"));
+    assert_code(&output, 0);
+    assert!(stdout(&output).contains("ok: allocate, fill and compute on 1 stream,"));
+}
+
+#[test]
+fn bad_settings_are_findings_that_say_what_would_be_right() {
+    let cases = [
+        ("STREAMPOOL_STREAMS", "0", "settings", "1 to 64"),
+        (
+            "STREAMPOOL_STREAM",
+            "8",
+            "settings",
+            "did you mean STREAMPOOL_STREAMS?",
+        ),
+        (
+            "STREAMPOOL_MITIGATIONS",
+            "-gremlins",
+            "settings",
+            "-shared-matmul-state",
+        ),
+        ("STREAMPOOL_HOST_THREADS", "many", "host", "1 to 1024"),
+        (
+            "STREAMPOOL_HOST_THREAD",
+            "1",
+            "host",
+            "STREAMPOOL_HOST_THREADS",
+        ),
+        ("STREAMPOOL_HOST_MEMORY", "2 gallons", "host", "GiB"),
+        (
+            "STREAMPOOL_CUDA_DEVICE",
+            "0",
+            "settings",
+            "known: STREAMPOOL_STREAMS",
+        ),
+    ];
+    for (name, value, about, right) in cases {
+        let output = run(streampool(&["doctor", "--json"]).env(name, value));
+        assert_code(&output, 1);
+        let report = object(&output);
+        assert_eq!(report["ok"], false, "{name}={value}");
+        let findings = report["findings"].as_array().expect("a list of findings");
+        assert_eq!(findings.len(), 1, "{findings:?}");
+        assert_eq!(findings[0]["about"], about);
+        let problem = findings[0]["problem"].as_str().expect("a text");
+        assert!(
+            problem.contains(name) && problem.contains(right),
+            "{problem}"
+        );
+
+        let page = run(streampool(&["doctor"]).env(name, value));
+        assert_code(&page, 1);
+        assert_fits_a_terminal(&page);
+        assert!(stdout(&page).contains("1 finding"), "{}", stdout(&page));
+    }
+}
+
+#[test]
+fn a_size_means_the_same_in_every_setting() {
+    let mut command = streampool(&["doctor", "--json"]);
+    let output = run(command
+        .env("STREAMPOOL_HOST_MEMORY", "2G")
+        .env("STREAMPOOL_MEMORY_LIMIT", "1GiB"));
+    assert_code(&output, 0);
+    let host = &object(&output)["devices"][0];
+    assert_eq!(host["hardware"]["memory_capacity"], 2_000_000_000);
+    assert_eq!(host["pool"]["memory"]["limit"], 1 << 30);
+}
+
+#[test]
+fn a_cache_directory_that_cannot_be_used_is_a_finding() {
+    // A file stands where the directory would be.
+    let in_the_way = env!("CARGO_BIN_EXE_streampool");
+    let output = run(streampool(&["doctor", "--json"]).env("STREAMPOOL_CACHE_DIR", in_the_way));
+    assert_code(&output, 1);
+    let report = object(&output);
+    assert_eq!(report["devices"][0]["self_test"]["ok"], true);
+    let findings = report["findings"].as_array().expect("a list of findings");
+    assert_eq!(findings.len(), 1, "{findings:?}");
+    assert_eq!(findings[0]["about"], "host expressions");
+    let problem = findings[0]["problem"].as_str().expect("a text");
+    for part in ["cannot", in_the_way, "STREAMPOOL_CACHE_DIR"] {
+        assert!(problem.contains(part), "{problem}");
+    }
+}
+
+#[test]
+fn every_figure_of_the_bench_is_there() {
+    let output = run(&mut streampool(&["bench", "runtime", "--quick", "--json"]));
+    assert_code(&output, 0);
+    let report = object(&output);
+    assert_eq!(report["device"], "host");
+    assert!(report["machine"]["cores"].as_u64().expect("a number") >= 1);
+    assert!(
+        !report["machine"]["cpu"]
+            .as_str()
+            .expect("a name")
+            .is_empty()
+    );
+    assert!(report["machine"]["threads"].as_u64().expect("a number") >= 1);
+    let figures = [
+        ("current_ns", "ns"),
+        ("lease_ns", "ns"),
+        ("alloc_free_ns", "ns"),
+        ("alloc_scaling_2", "x"),
+        ("remote_free_ns", "ns"),
+        ("malloc_ns", "ns"),
+        ("empty_op_ns", "ns"),
+        ("order_ns", "ns"),
+        ("linear_ns", "ns"),
+        ("linear_scaling_8", "x"),
+        ("linear_vs_bare", "x"),
+    ];
+    for (key, unit) in figures {
+        let figure = &report[key];
+        assert_eq!(figure["unit"], unit, "{key}");
+        let number = |part: &str| {
+            let value = figure[part].as_f64();
+            value.unwrap_or_else(|| panic!("{key}.{part} is {}", figure[part]))
+        };
+        let (min, median, max) = (number("min"), number("median"), number("max"));
+        assert!(
+            min <= median && median <= max,
+            "{key}: {min} {median} {max}"
+        );
+        assert!(
+            [min, median, max].iter().all(|value| value.is_finite()),
+            "{key}"
+        );
+        // A difference of two times may be anything; a time or a ratio of two is above nothing.
+        assert!(key == "order_ns" || min > 0.0, "{key}: {min}");
+        assert_eq!(
+            figure["goal"].is_null(),
+            ["malloc_ns", "linear_ns"].contains(&key),
+            "{key}"
+        );
+    }
+}
+
+#[test]
+fn bench_on_a_device_that_is_not_there_says_why() {
+    let output = run(&mut streampool(&[
+        "bench", "runtime", "--device", "cuda", "--json",
+    ]));
+    assert_code(&output, 1);
+    assert!(
+        stderr(&output).contains("the cuda device cannot be used"),
+        "{}",
+        stderr(&output)
+    );
+    let error = object(&output)["error"]
+        .as_str()
+        .expect("a text")
+        .to_owned();
+    assert!(error.contains("cuda"), "{error}");
+}
+
+#[test]
+fn bench_with_too_few_streams_says_how_to_have_more() {
+    let output = run(streampool(&["bench", "runtime", "--quick"]).env("STREAMPOOL_STREAMS", "2"));
+    assert_code(&output, 1);
+    assert!(
+        stderr(&output).contains("STREAMPOOL_STREAMS"),
+        "{}",
+        stderr(&output)
+    );
+    assert_eq!(stdout(&output), "");
+}
+
+#[test]
+fn the_story_holds() {
+    let output = run(&mut streampool(&["story", "--json"]));
+    assert_code(&output, 0);
+    let story = object(&output);
+    assert_eq!(story["ok"], true);
+    let chapter = &story["chapters"][0];
+    assert_eq!(chapter["name"], "safety");
+    let steps = chapter["steps"].as_array().expect("a list of steps");
+    let step = |name: &str| {
+        let found = steps.iter().find(|step| step["name"] == name);
+        let step = found.unwrap_or_else(|| panic!("{name} is not among {steps:?}"));
+        assert_eq!(step["ok"], true, "{step}");
+        &step["numbers"]
+    };
+    assert_eq!(step("products")["checked"], 3100);
+    assert_eq!(step("products")["wrong"], 0);
+    assert_eq!(step("products")["streams"], 31);
+    assert_eq!(step("handover")["corrupted"], 0);
+    for quirk in [
+        "shared-matmul-state",
+        "norm-bound-to-thread",
+        "encoder-freed-in-use",
+        "strided-copy-race",
+        "buffers-in-flight",
+    ] {
+        let numbers = step(quirk);
+        assert!(
+            numbers["violations_without"].as_u64() > Some(0),
+            "{numbers}"
+        );
+        assert_eq!(numbers["violations_with"], 0);
+        assert_eq!(numbers["failed_with"], 0);
+    }
+    assert_eq!(step("fault")["faulted"], 1);
+    assert_eq!(step("fault")["recovered"], 1);
+    assert_eq!(step("leftover")["in_use"], 0);
+    assert!(
+        chapter["answer"]
+            .as_str()
+            .expect("a sentence")
+            .starts_with("Yes:")
+    );
+}
+
+#[test]
+fn the_story_is_not_told_under_a_bad_setting() {
+    for (name, value) in [
+        ("STREAMPOOL_STREAMS", "0"),
+        ("STREAMPOOL_STREAM", "8"),
+        ("STREAMPOOL_HOST_THREADS", "many"),
+    ] {
+        let output = run(streampool(&["story", "--json"]).env(name, value));
+        assert_code(&output, 1);
+        assert!(stderr(&output).contains(name), "{}", stderr(&output));
+        let error = object(&output)["error"].to_string();
+        assert!(error.contains(name), "{error}");
+    }
+}
+
+#[test]
+fn help_shows_what_can_be_typed() {
+    let cases: [(&[&str], &[&str]); 5] = [
+        (&["--help"], &["doctor", "bench", "story", "Examples:"]),
+        (
+            &["doctor", "--help"],
+            &["--json", "Examples:", "streampool doctor --json"],
+        ),
+        (&["bench", "--help"], &["runtime"]),
+        (
+            &["bench", "runtime", "--help"],
+            &["--quick", "--device", "host", "Examples:"],
+        ),
+        (
+            &["story", "--help"],
+            &["--json", "STREAMPOOL_STREAMS", "Examples:"],
+        ),
+    ];
+    for (arguments, expected) in cases {
+        let output = run(&mut streampool(arguments));
+        assert_code(&output, 0);
+        for part in expected {
+            assert!(
+                stdout(&output).contains(part),
+                "{part} is not in:\n{}",
+                stdout(&output)
+            );
+        }
+    }
+    let version = run(&mut streampool(&["--version"]));
+    assert_eq!(
+        stdout(&version).trim(),
+        concat!("streampool ", env!("CARGO_PKG_VERSION"))
+    );
+}
+
+#[test]
+fn what_nobody_knows_is_refused_with_code_2() {
+    let cases: [(&[&str], &str); 5] = [
+        (&["docter"], "doctor"),
+        (&["bench", "everything"], "everything"),
+        (&["doctor", "--jason"], "--json"),
+        (&["bench", "runtime", "--device", "abacus"], "abacus"),
+        (&[], "Usage"),
+    ];
+    for (arguments, told) in cases {
+        let output = run(&mut streampool(arguments));
+        assert_code(&output, 2);
+        assert!(stderr(&output).contains(told), "{}", stderr(&output));
+        assert_eq!(stdout(&output), "");
+    }
+}
+
+#[test]
+fn nobody_reading_is_no_failure() {
+    let mut program = streampool(&["doctor"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    // From here on nobody can read what it writes.
+    drop(program.stdout.take());
+    let output = program.wait_with_output().expect("the program ends");
+    assert_code(&output, 0);
+    assert_eq!(stderr(&output), "");
+}

@@ -97,6 +97,7 @@ impl Fixture {
         let options = QueueOptions {
             label: format!("lane-{index}"),
             index,
+            ..QueueOptions::default()
         };
         let queue = self
             .device()

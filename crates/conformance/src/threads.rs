@@ -188,6 +188,7 @@ fn short_lives(fixture: &Fixture, seed: u64) {
         let options = QueueOptions {
             label: format!("short-{seed}"),
             index: 1000 + seed as u32,
+            ..QueueOptions::default()
         };
         let queue = fixture
             .device()

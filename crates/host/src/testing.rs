@@ -5,6 +5,7 @@ use std::sync::mpsc::Sender;
 use std::thread::ThreadId;
 use std::time::Duration;
 
+use proptest::test_runner::{Config as ProptestConfig, RngSeed};
 use streampool_device::{
     DType, Device, HostSlice, Interval, Layout, Memory, Op, Queue, QueueOptions, Space, Span,
     Trace, View,
@@ -28,7 +29,12 @@ pub(crate) fn device(threads: usize) -> Arc<HostDevice> {
 
 pub(crate) fn queue(device: &HostDevice, index: u32) -> Box<dyn Queue> {
     let label = format!("queue {index}");
-    device.create_queue(QueueOptions { label, index }).unwrap()
+    let options = QueueOptions {
+        label,
+        index,
+        ..QueueOptions::default()
+    };
+    device.create_queue(options).unwrap()
 }
 
 impl Buffer {
@@ -109,5 +115,15 @@ impl Trace for Spy {
     fn op(&self, interval: Interval) {
         // A test that is over listens no more.
         let _ = self.0.send((std::thread::current().id(), interval));
+    }
+}
+
+/// So many cases of a property, the same in every run.
+pub(crate) fn cases(cases: u32) -> ProptestConfig {
+    ProptestConfig {
+        cases,
+        rng_seed: RngSeed::Fixed(0x5EED),
+        failure_persistence: None,
+        ..ProptestConfig::default()
     }
 }

@@ -4,6 +4,8 @@ use proptest::prelude::*;
 use streampool_conformance::halves::{nearest_bf16, nearest_f16};
 use streampool_device::{DType, Op, Scalar};
 
+use crate::testing::cases;
+
 use super::tensor::{Number, Random, Tensor, Threads, run, run_on};
 
 /// The cast by the words of the contract.
@@ -66,7 +68,7 @@ fn awkward(random: &mut Random, dtype: DType) -> Number {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(600))]
+    #![proptest_config(cases(600))]
 
     #[test]
     fn copies_cast_any_type_to_any(seed in any::<u64>()) {

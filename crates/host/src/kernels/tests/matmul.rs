@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use streampool_device::{Activation, DType, MatMul, Op};
 
 use crate::kernels::simd::forced::at_each_level;
+use crate::testing::cases;
 
 use super::tensor::{Number, Random, Tensor, Threads, near, run, run_on};
 
@@ -160,7 +161,7 @@ fn random_case(seed: u64, sizes: [usize; 3]) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(cases(400))]
 
     #[test]
     fn products_of_any_shape(seed in any::<u64>()) {
@@ -175,7 +176,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(12))]
+    #![proptest_config(cases(12))]
 
     #[test]
     fn products_of_several_panels(seed in any::<u64>()) {

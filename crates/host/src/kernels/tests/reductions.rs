@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use streampool_device::{Axes, DType, Norm, NormKind, Op, ReduceKind, View};
 
 use crate::kernels::simd::forced::at_each_level;
+use crate::testing::cases;
 
 use super::tensor::{Number, Random, Tensor, Threads, near, run, run_on};
 
@@ -61,7 +62,7 @@ fn reference(kind: ReduceKind, values: &[Number]) -> Number {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(600))]
+    #![proptest_config(cases(600))]
 
     #[test]
     fn reductions(seed in any::<u64>()) {
@@ -111,7 +112,11 @@ proptest! {
                 ReduceKind::Sum | ReduceKind::Mean => values.iter().map(|value| value.float().abs()).sum(),
                 _ => 0.0,
             };
-            let tolerance = if kind == ReduceKind::Prod { 80.0 } else { 4.0 };
+            // Equal terms, added one by one, drift by half a last place each at the worst.
+            let tolerance = match kind {
+                ReduceKind::Prod => 80.0,
+                _ => 4.0 + values.len() as f64 / 2.0,
+            };
             let agree = match dst.view.dtype() {
                 dtype if dtype.is_float() => {
                     // A product too large for the type is infinite, one too small may vanish.

@@ -8,6 +8,7 @@ use streampool_device::{
 };
 
 use crate::team::Solo;
+use crate::testing::cases;
 
 use super::super::code::{BINARY, COMPARE, UNARY};
 use super::reference::{Element, evaluate, round_to};
@@ -223,7 +224,7 @@ fn check(seed: u64, shape: &[usize], size: usize) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+    #![proptest_config(cases(300))]
 
     #[test]
     fn small_shapes_of_every_rank(

@@ -80,6 +80,21 @@ pub struct QueueOptions {
     pub label: String,
     /// A number for traces.
     pub index: u32,
+    /// Whose work goes first when the device cannot run all at once. A hint: a device may have no such
+    /// choice.
+    pub priority: Priority,
+}
+
+/// How urgent the work of a queue is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Priority {
+    /// After all other.
+    Low,
+    /// As most work is.
+    #[default]
+    Normal,
+    /// Before all other.
+    High,
 }
 
 /// A device. All methods may be called from any thread at the same time.

@@ -64,6 +64,34 @@ pub enum Error {
     /// The queue is poisoned by an earlier fault: recover it before encoding more.
     #[error("the queue is poisoned and takes no work until it is recovered: {0}")]
     Poisoned(Fault),
+    /// There is no such device on this machine, or something it cannot do without is missing.
+    #[error("no {device} device: {why}")]
+    Unavailable {
+        /// The device asked for.
+        device: String,
+        /// What is missing, and what to do about it.
+        why: String,
+    },
+    /// A call of the device's driver failed, and left everything as it was.
+    #[error("{device}: {call} failed: {message}")]
+    Driver {
+        /// The device's name.
+        device: String,
+        /// The driver's function.
+        call: &'static str,
+        /// What the driver said.
+        message: String,
+    },
+    /// A kernel does not compile.
+    #[error("{device}: the kernel `{kernel}` does not compile:\n{log}")]
+    Compile {
+        /// The device's name.
+        device: String,
+        /// The kernel's name.
+        kernel: String,
+        /// The compiler's log.
+        log: String,
+    },
     /// The whole device is gone; nothing on it will work again in this process.
     #[error("device lost: {0}")]
     DeviceLost(String),

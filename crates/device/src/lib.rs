@@ -33,7 +33,7 @@ mod quirk;
 mod trace;
 mod validate;
 
-pub use device::{CacheReport, Device, DeviceKind, MemoryUse, Properties, QueueOptions};
+pub use device::{CacheReport, Device, DeviceKind, MemoryUse, Priority, Properties, QueueOptions};
 pub use dtype::{DType, Element, Scalar};
 pub use error::{Error, Fault, Result};
 pub use event::{Event, EventStatus};

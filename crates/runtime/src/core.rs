@@ -80,6 +80,7 @@ impl Core {
         let queue = self.device.create_queue(QueueOptions {
             label: format!("stream {index}"),
             index: u32::from(index),
+            ..QueueOptions::default()
         })?;
         let lane = Lane::new(self.id, index, queue, self.clocks.clone());
         self.clocks.set(index, lane.progress.clone());

@@ -18,6 +18,8 @@ use crate::{Error, Result, ranks};
 const SMALL_CHUNK: usize = 2 << 20;
 /// Blocks longer than this get chunks of their own size.
 const SMALL_BLOCK: usize = 1 << 20;
+/// How often an allocation that there is room for is tried again when other threads take the room first.
+const RACES: usize = 64;
 /// Blocks up to this length share chunks of twice as much.
 const MEDIUM_BLOCK: usize = 10 << 20;
 
@@ -107,7 +109,8 @@ impl Core {
     #[cold]
     fn allocate_slowly(&self, arena: &Arc<Arena>, class: Class, bytes: usize) -> Result<Buffer> {
         use Remedy::{AskCallbacks, Synchronize, TrimIdle};
-        for remedy in [None, Some(TrimIdle), Some(AskCallbacks), Some(Synchronize)] {
+        let first = [None, Some(TrimIdle), Some(AskCallbacks), Some(Synchronize)];
+        for remedy in first.into_iter().chain([Some(Synchronize); RACES]) {
             if let Some(remedy) = remedy {
                 self.apply(remedy, class.bytes);
             }
@@ -120,6 +123,9 @@ impl Core {
                 self.relieve_above_high_watermark(class.bytes);
                 return Ok(Buffer::new(block, bytes));
             }
+            if matches!(remedy, Some(Synchronize)) && !self.has_room(class.bytes) {
+                break;
+            }
         }
         let uses: Vec<_> = self.lanes().map(|lane| lane.arena.measure()).collect();
         Err(Error::OutOfMemory {
@@ -129,6 +135,13 @@ impl Core {
             pending: uses.iter().map(|arena| arena.pending).sum(),
             limit: self.source.limit(),
         })
+    }
+
+    /// Whether what is in use leaves room for so many bytes. Then it is only that other threads were faster to
+    /// take what was given back.
+    fn has_room(&self, bytes: usize) -> bool {
+        let in_use: usize = self.lanes().map(|lane| lane.arena.measure().in_use).sum();
+        in_use.saturating_add(bytes) <= self.source.limit()
     }
 
     /// Adds a chunk to the arena; one just large enough if a generous one is not to be had.

@@ -30,8 +30,10 @@ mod op;
 mod program;
 mod queue;
 mod quirk;
+mod slots;
 mod trace;
 mod validate;
+pub mod variables;
 
 pub use device::{CacheReport, Device, DeviceKind, MemoryUse, Priority, Properties, QueueOptions};
 pub use dtype::{DType, Element, Scalar};
@@ -44,4 +46,5 @@ pub use op::{Access, Activation, Axes, MatMul, Norm, NormKind, Op, OpKind, Reduc
 pub use program::Program;
 pub use queue::{Flush, Handler, HostSlice, Progress, Queue, Tick};
 pub use quirk::Quirk;
+pub use slots::Slots;
 pub use trace::{Interval, Trace};

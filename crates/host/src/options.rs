@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
-use streampool_device::{Error, Quirk, Result, bytes};
+use streampool_device::variables::{self, CACHE_DIR, CACHE_DIR_MEANING, invalid};
+use streampool_device::{Quirk, Result};
 
 const MAX_THREADS: usize = 1024;
 const PREFIX: &str = "STREAMPOOL_HOST_";
+const OWN: &str = "an environment variable of the host device";
 const THREADS: &str = "STREAMPOOL_HOST_THREADS";
 const MEMORY: &str = "STREAMPOOL_HOST_MEMORY";
-const CACHE_DIR: &str = "STREAMPOOL_CACHE_DIR";
 
 /// How a [`HostDevice`](crate::HostDevice) is made.
 ///
@@ -50,16 +51,13 @@ impl HostOptions {
             MEMORY,
             "the most bytes the host device allocates, such as 2GiB",
         ),
-        (
-            CACHE_DIR,
-            "the folder in which compiled kernels are kept between runs",
-        ),
+        (CACHE_DIR, CACHE_DIR_MEANING),
     ];
 
     /// The defaults, changed by the variables that are set. A value that does not parse is an error, and so
     /// is a variable of the host device that does not exist.
     pub fn from_env() -> Result<Self> {
-        Self::from_variables(std::env::vars_os().map(|(name, value)| (lossy(name), lossy(value))))
+        Self::from_variables(variables::all())
     }
 
     fn from_variables(variables: impl Iterator<Item = (String, String)>) -> Result<Self> {
@@ -67,24 +65,9 @@ impl HostOptions {
         for (name, value) in variables {
             match name.as_str() {
                 THREADS => options.threads = parse_threads(&value)?,
-                MEMORY => options.capacity = parse_bytes(&value)?,
-                CACHE_DIR if value.is_empty() => {
-                    return Err(invalid(CACHE_DIR, "empty", "the path of a folder"));
-                }
-                CACHE_DIR => options.cache_dir = Some(value.into()),
-                _ if name.starts_with(PREFIX) => {
-                    let known: Vec<_> = Self::VARIABLES
-                        .iter()
-                        .map(|(name, _)| *name)
-                        .filter(|name| name.starts_with(PREFIX))
-                        .collect();
-                    return Err(invalid(
-                        "an environment variable of the host device",
-                        name,
-                        format!("one of {}", known.join(", ")),
-                    ));
-                }
-                _ => {}
+                MEMORY => options.capacity = variables::bytes(MEMORY, &value)?,
+                CACHE_DIR => options.cache_dir = Some(variables::folder(CACHE_DIR, &value)?),
+                name => variables::refuse_unknown(name, PREFIX, OWN, Self::VARIABLES)?,
             }
         }
         Ok(options)
@@ -136,37 +119,15 @@ impl HostOptions {
     }
 }
 
-fn lossy(text: std::ffi::OsString) -> String {
-    text.to_string_lossy().into_owned()
-}
-
-fn invalid(what: &'static str, got: impl ToString, expected: impl ToString) -> Error {
-    Error::Invalid {
-        what,
-        got: got.to_string(),
-        expected: expected.to_string(),
-    }
-}
-
 fn parse_threads(value: &str) -> Result<usize> {
     match value.trim().parse() {
         Ok(threads) if (1..=MAX_THREADS).contains(&threads) => Ok(threads),
-        _ => Err(invalid(
+        _ => Err(variables::bad(
             THREADS,
-            quoted(value),
+            value,
             format!("a number from 1 to {MAX_THREADS}"),
         )),
     }
-}
-
-fn parse_bytes(value: &str) -> Result<usize> {
-    bytes::parse(value.trim())
-        .filter(|&bytes| bytes > 0)
-        .ok_or_else(|| invalid(MEMORY, quoted(value), bytes::SPELLING))
-}
-
-fn quoted(value: &str) -> String {
-    format!("`{value}`")
 }
 
 /// The machine's memory; where it does not say, 8 GiB.

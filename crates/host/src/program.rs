@@ -1,10 +1,9 @@
 //! Programs: captured ops, and where in them the slots are.
 
 use std::any::Any;
-use std::convert::Infallible;
 use std::sync::Arc;
 
-use streampool_device::{Error, Op, OpKind, Program, Result, Span, View};
+use streampool_device::{Error, Op, Program, Result, Slots, Span};
 
 use crate::core::Core;
 use crate::cost;
@@ -17,8 +16,7 @@ pub(crate) struct HostProgram(Arc<Body>);
 struct Body {
     core: Arc<Core>,
     ops: Box<[Captured]>,
-    slots: Box<[Span]>,
-    sizes: Box<[usize]>,
+    slots: Slots,
     cost: u64,
 }
 
@@ -37,19 +35,19 @@ pub(crate) struct Replay {
 impl HostProgram {
     pub(crate) fn new(core: Arc<Core>, ops: Vec<Op>, slots: &[Span]) -> Self {
         let cost = ops.iter().map(cost::estimate).fold(0, u64::saturating_add);
+        let slots = Slots::new(slots, ALIGNMENT);
         let ops = ops
             .into_iter()
             .map(|op| {
                 let mut bound = false;
-                op.for_each_operand(|_, _, view| bound |= slot_of(view, slots).is_some());
+                op.for_each_operand(|_, _, view| bound |= slots.holding(view).is_some());
                 Captured { op, bound }
             })
             .collect();
         HostProgram(Arc::new(Body {
             core,
             ops,
-            slots: slots.into(),
-            sizes: slots.iter().map(|slot| slot.bytes).collect(),
+            slots,
             cost,
         }))
     }
@@ -65,11 +63,13 @@ impl Program for HostProgram {
     }
 
     fn slots(&self) -> &[usize] {
-        &self.0.sizes
+        self.0.slots.sizes()
     }
 
     fn bytes(&self) -> usize {
-        size_of::<Body>() + size_of_val(&*self.0.ops) + 2 * size_of_val(&*self.0.slots)
+        size_of::<Body>()
+            + size_of_val(&*self.0.ops)
+            + self.0.slots.sizes().len() * (size_of::<Span>() + size_of::<usize>())
     }
 }
 
@@ -85,7 +85,7 @@ impl Replay {
                 what: "a program",
                 device: core.properties.name.clone(),
             })?;
-        body.check(slots)?;
+        body.slots.check(slots)?;
         Ok(Replay {
             body: Arc::clone(body),
             slots: slots.into(),
@@ -104,7 +104,7 @@ impl Replay {
     ) -> std::result::Result<(), String> {
         for (index, captured) in self.body.ops.iter().enumerate() {
             let done = if captured.bound {
-                execute(&self.bind(&captured.op))
+                execute(&self.body.slots.bind(&captured.op, &self.slots))
             } else {
                 execute(&captured.op)
             };
@@ -115,74 +115,11 @@ impl Replay {
         }
         Ok(())
     }
-
-    fn bind(&self, op: &Op) -> Op {
-        let bound = op.try_map(|_, _, view| {
-            let Some(slot) = slot_of(view, &self.body.slots) else {
-                return Ok::<View, Infallible>(*view);
-            };
-            let (captured, given, span) = (&self.body.slots[slot], &self.slots[slot], view.span());
-            Ok(view.rebased(Span {
-                handle: given.handle,
-                offset: given.offset + (span.offset - captured.offset),
-                bytes: span.bytes,
-            }))
-        });
-        match bound {
-            Ok(op) => op,
-        }
-    }
-}
-
-impl Body {
-    fn check(&self, slots: &[Span]) -> Result<()> {
-        let invalid = |got: String, expected: String| Error::InvalidOp {
-            op: OpKind::Replay,
-            argument: "slots",
-            got,
-            expected,
-        };
-        if slots.len() != self.slots.len() {
-            let expected = format!("{}, one for each slot", self.slots.len());
-            return Err(invalid(format!("{} spans", slots.len()), expected));
-        }
-        for (index, (given, captured)) in slots.iter().zip(&self.slots).enumerate() {
-            if given.bytes < captured.bytes {
-                return Err(invalid(
-                    format!("{} bytes for slot {index}", given.bytes),
-                    format!("at least {}", captured.bytes),
-                ));
-            }
-            let alignment = alignment_of(captured);
-            if !address(given).is_multiple_of(alignment) {
-                return Err(invalid(
-                    format!("at address {:#x} for slot {index}", address(given)),
-                    format!("a multiple of {alignment}, as when it was captured"),
-                ));
-            }
-        }
-        Ok(())
-    }
-}
-
-fn address(span: &Span) -> usize {
-    span.handle as usize + span.offset
-}
-
-/// The alignment a span happens to have, as far as allocations are aligned.
-fn alignment_of(span: &Span) -> usize {
-    1 << address(span)
-        .trailing_zeros()
-        .min(ALIGNMENT.trailing_zeros())
-}
-
-fn slot_of(view: &View, slots: &[Span]) -> Option<usize> {
-    slots.iter().position(|slot| slot.contains(&view.span()))
 }
 
 #[cfg(test)]
 mod tests {
-    use streampool_device::Queue;
+    use streampool_device::{OpKind, Queue, View};
 
     use super::*;
     use crate::OpMatcher;

@@ -22,13 +22,25 @@
 
 mod cache;
 mod disk;
+mod dispatch;
+mod elementwise;
 mod entry;
 mod flight;
 mod hash;
+mod kernel;
+mod matmul;
 mod ranks;
+mod rows;
 mod shard;
+pub mod text;
 
 pub use cache::{Cache, DiskKey};
 pub use disk::DiskStore;
+pub use dispatch::{Dispatch, Limits, Operand, Params, Plan};
+pub use elementwise::Elementwise;
 pub use entry::Stored;
 pub use hash::KeyHasher;
+pub use kernel::{Kernel, lower};
+pub use matmul::{Product, small_product};
+pub use rows::Rows;
+pub use text::{Dialect, Source};

@@ -1,0 +1,143 @@
+//! Each element by itself: copies, constants, sequences, fused expressions.
+//!
+//! An op becomes one launch of a kernel whose text depends on what is computed ([`body`]) and on how its
+//! elements are found ([`form`], [`transpose`]), but not on sizes and strides, which it is told.
+
+mod body;
+mod constant;
+mod each;
+mod expression;
+mod form;
+mod space;
+mod transpose;
+
+use std::sync::Arc;
+
+use smallvec::smallvec;
+use streampool_device::{Expr, Scalar, View};
+
+use body::{Body, Fused};
+use form::{Form, THREADS};
+use space::{Order, Space};
+use transpose::Transpose;
+
+use crate::text::{Dialect, KernelText};
+use crate::{Dispatch, Kernel, Limits, Operand, Params, Plan};
+
+/// A kernel that computes each element by itself.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Elementwise(Shape);
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Shape {
+    Each(Body, Form),
+    Transpose(Transpose),
+}
+
+/// The most bytes of operands' addresses and parameters that every device passes to a kernel.
+const MOST_ARGUMENT_BYTES: usize = 4000;
+
+/// The most operands of a kernel in Metal, which has 31 buffers and needs one for the parameters.
+const MOST_METAL_OPERANDS: usize = 30;
+
+impl Elementwise {
+    pub(crate) fn text(&self, dialect: Dialect) -> Option<KernelText> {
+        let body = match &self.0 {
+            Shape::Each(body, _) => body,
+            Shape::Transpose(transpose) => &transpose.body,
+        };
+        if !body.exists_in(dialect) {
+            return None;
+        }
+        let text = match &self.0 {
+            Shape::Each(body, form) => each::text(body, form, dialect),
+            Shape::Transpose(transpose) => transpose.text(dialect),
+        };
+        (dialect == Dialect::Cuda || text.buffers.len() <= MOST_METAL_OPERANDS).then_some(text)
+    }
+}
+
+/// `dst = cast(src)`.
+pub(crate) fn copy(src: &View, dst: &View, limits: &Limits) -> Plan {
+    let Some(space) = Space::new([src, dst].into_iter(), Order::Any) else {
+        return Plan::default();
+    };
+    let body = Body::copy(src.dtype(), dst.dtype());
+    match Transpose::new(&body, &space, limits) {
+        Some((transpose, params, groups)) => {
+            plan(Shape::Transpose(transpose), &space, params, groups)
+        }
+        None => each(body, &space, Params::new(), limits),
+    }
+}
+
+/// `dst = value`.
+pub(crate) fn fill(dst: &View, value: Scalar, limits: &Limits) -> Plan {
+    let Some(space) = Space::new([dst].into_iter(), Order::Any) else {
+        return Plan::default();
+    };
+    let bits = constant::stored(value, dst.dtype());
+    let size = dst.dtype().size();
+    let params = match size {
+        8 => Params::new().i64(bits as i64),
+        _ => Params::new().u32(bits as u32),
+    };
+    each(Body::Fill(size), &space, params, limits)
+}
+
+/// `dst[i] = start + i * step`.
+pub(crate) fn iota(dst: &View, start: Scalar, step: Scalar, limits: &Limits) -> Plan {
+    let Some(space) = Space::new([dst].into_iter(), Order::RowMajor) else {
+        return Plan::default();
+    };
+    let params = body::iota_params(dst.dtype(), start, step);
+    each(Body::Iota(dst.dtype()), &space, params, limits)
+}
+
+/// `outputs = expr(inputs)`; `None` if there are more operands than a kernel can be passed: those whose
+/// addresses, with four or eight bytes for each stride of those that are not contiguous, take more than
+/// about 4000 bytes. For Metal there is no text from 31 operands on.
+pub(crate) fn map(
+    expr: &Arc<Expr>,
+    inputs: &[View],
+    outputs: &[View],
+    limits: &Limits,
+) -> Option<Plan> {
+    let Some(space) = Space::new(inputs.iter().chain(outputs), Order::Any) else {
+        return Some(Plan::default());
+    };
+    let body = Body::Map(Fused(expr.clone()));
+    let form = Form::new(&space, each::widest(&body));
+    let addresses = 8 * space.operands.len();
+    if addresses + form.params_size() > MOST_ARGUMENT_BYTES {
+        return None;
+    }
+    Some(each_in(form, body, &space, Params::new(), limits))
+}
+
+fn each(body: Body, space: &Space, own: Params, limits: &Limits) -> Plan {
+    let form = Form::new(space, each::widest(&body));
+    each_in(form, body, space, own, limits)
+}
+
+fn each_in(form: Form, body: Body, space: &Space, own: Params, limits: &Limits) -> Plan {
+    let params = form.params(space, own);
+    let groups = form.groups(space, limits);
+    plan(Shape::Each(body, form), space, params, groups)
+}
+
+fn plan(shape: Shape, space: &Space, params: Params, groups: u32) -> Plan {
+    let operands = space.operands.iter();
+    Plan {
+        dispatches: smallvec![Dispatch {
+            kernel: Kernel::Elementwise(Elementwise(shape)),
+            groups: [groups, 1, 1],
+            threads: THREADS,
+            operands: operands
+                .map(|operand| Operand::Memory(operand.span()))
+                .collect(),
+            params,
+        }],
+        scratch: 0,
+    }
+}

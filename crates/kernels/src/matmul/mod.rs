@@ -1,0 +1,87 @@
+//! Matrix products.
+//!
+//! Three forms. [`Tiled`] takes every product: tiles of both operands in shared memory. [`Dots`] and [`Sums`]
+//! take those with few rows, where the time is that of reading the second operand once: the one when its
+//! columns are dense, as the weights of a linear layer are, the other when its rows are.
+
+mod dots;
+mod problem;
+mod shared_text;
+mod small;
+mod sums;
+mod tiled;
+
+#[cfg(test)]
+mod tests;
+
+use streampool_device::{Activation, DType, MatMul};
+
+use crate::text::{Dialect, KernelText};
+use crate::{Limits, Plan};
+
+pub use dots::Dots;
+pub use sums::Sums;
+pub use tiled::Tiled;
+
+use problem::Problem;
+use small::Rival;
+
+/// A kernel that multiplies matrices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Product {
+    /// Any product.
+    Tiled(Tiled),
+    /// Few rows, and a second operand with dense columns.
+    Dots(Dots),
+    /// Few rows, and a second operand with dense rows.
+    Sums(Sums),
+}
+
+/// What the text of a product depends on besides its form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Ends {
+    /// The type of the factors.
+    pub dtype: DType,
+    /// The type of the result and of the bias.
+    pub result: DType,
+    /// What is applied last.
+    pub activation: Activation,
+    /// Whether something is added.
+    pub bias: bool,
+}
+
+impl Product {
+    pub(crate) fn text(&self, dialect: Dialect) -> Option<KernelText> {
+        match self {
+            Product::Tiled(kernel) => kernel.text(dialect),
+            Product::Dots(kernel) => Some(kernel.text()),
+            Product::Sums(kernel) => Some(kernel.text()),
+        }
+    }
+}
+
+impl Ends {
+    fn of(op: &MatMul) -> Ends {
+        Ends {
+            dtype: op.a.dtype(),
+            result: op.out.dtype(),
+            activation: op.activation,
+            bias: op.bias.is_some(),
+        }
+    }
+}
+
+/// The launches that execute `op`, which was validated.
+pub(crate) fn matmul(op: &MatMul, limits: &Limits) -> Plan {
+    let Some(problem) = Problem::of(op) else {
+        return Plan::default();
+    };
+    small::plan(op, &problem, limits, Rival::Tiled)
+        .unwrap_or_else(|| tiled::plan(op, &problem, limits))
+}
+
+/// The launch that executes `op`, which was validated, where a kernel made for few rows is expected to be
+/// faster than a vendor's library.
+pub fn small_product(op: &MatMul, limits: &Limits) -> Option<Plan> {
+    small::plan(op, &Problem::of(op)?, limits, Rival::Library)
+}

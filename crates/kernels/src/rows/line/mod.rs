@@ -1,0 +1,197 @@
+//! Kernels that work on rows as a whole: how threads are put to the rows.
+//!
+//! A row is read once and held by its threads in registers. If it is too long for that, it is read again
+//! for each pass over it.
+
+mod text;
+
+use smallvec::SmallVec;
+use streampool_device::{DType, View};
+
+use super::Rows;
+use super::dims::Dims;
+use super::packs::{begins_aligned, packs};
+use super::team::{Team, Teams};
+use crate::{Dispatch, Kernel, Limits, Operand, Params, Plan};
+
+/// What the text of a kernel that works on lines depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Line {
+    pub dtype: DType,
+    team: Team,
+    threads: u16,
+    /// Neighbours that a thread takes at once.
+    pub pack: u8,
+    /// Elements that a thread holds; none if it reads them again.
+    held: u8,
+    /// Classes of the dimensions of rows and of those of a row's elements.
+    kept: u8,
+    inner: u8,
+}
+
+/// Which elements are closest in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    /// Those of one row.
+    Rows,
+    /// Those of neighbouring rows, `run` of them without a gap.
+    Columns { run: usize },
+}
+
+/// A launch over the rows of a source, a result and whatever else has elements for those of a row.
+pub(super) struct Launch<'a, const N: usize> {
+    pub line: Line,
+    teams: Teams,
+    rows: Dims<2>,
+    /// In packs.
+    inner: Dims<N>,
+    operands: [Option<&'a View>; N],
+}
+
+impl<'a, const N: usize> Launch<'a, N> {
+    /// The launch over `rows`, each of the elements `inner`. Source and result come first among `operands`;
+    /// only they depend on the row. `None` if there are no elements.
+    pub fn new(
+        rows: Dims<2>,
+        inner: Dims<N>,
+        operands: [Option<&'a View>; N],
+        limits: &Limits,
+    ) -> Option<Self> {
+        let length = inner.elements();
+        if rows.elements() * length == 0 {
+            return None;
+        }
+        let dtype = operands[0]?.dtype();
+        let order = order(&rows, &inner);
+        let in_packs = |pack: usize| {
+            operands.iter().enumerate().all(|(index, operand)| {
+                operand.is_none_or(|view| {
+                    begins_aligned(view, pack)
+                        && inner.divides_into(index, pack)
+                        && (index >= 2 || rows.keep_alignment(index, pack))
+                })
+            })
+        };
+        let pack = match order {
+            Order::Rows => packs(dtype.size())
+                .find(|&pack| in_packs(pack))
+                .unwrap_or(1),
+            Order::Columns { .. } => 1,
+        };
+        let (teams, held) = teams(order, rows.elements(), length, pack, dtype, limits);
+        let inner = inner.in_packs(pack);
+        let line = Line {
+            dtype,
+            team: teams.team,
+            threads: teams.threads as u16,
+            pack: pack as u8,
+            held: held as u8,
+            kept: rows.class(),
+            inner: inner.class(),
+        };
+        Some(Launch {
+            line,
+            teams,
+            rows,
+            inner,
+            operands,
+        })
+    }
+
+    /// The plan of this launch. `complete` appends the parameters that the kernel has besides the shape's.
+    pub fn plan(self, kernel: Rows, complete: impl FnOnce(Params) -> Params) -> Plan {
+        let rows = self.rows.elements();
+        let mut params = Params::new()
+            .i64(rows as i64)
+            .i64(self.inner.elements() as i64);
+        for operand in self.operands {
+            let at = operand.map_or(0, |view| view.layout().offset());
+            params = params.i64(at as i64);
+        }
+        let params = self.inner.params(self.rows.params(params));
+        // The result is the last buffer.
+        let memory = |index: usize| self.operands[index].map(|view| Operand::Memory(view.span()));
+        let order = std::iter::once(0).chain(2..N).chain(std::iter::once(1));
+        let operands: SmallVec<[Operand; 4]> = order.filter_map(memory).collect();
+        Plan {
+            dispatches: SmallVec::from_iter([Dispatch {
+                kernel: Kernel::Rows(kernel),
+                groups: [self.teams.groups(rows), 1, 1],
+                threads: self.teams.threads as u32,
+                operands,
+                params: complete(params.u32(self.teams.width())),
+            }]),
+            scratch: 0,
+        }
+    }
+}
+
+fn order<const N: usize>(rows: &Dims<2>, inner: &Dims<N>) -> Order {
+    let (across, along) = (rows.innermost(), inner.innermost());
+    let by_columns = across.size > 1
+        && along.size > 1
+        && across.strides[0].unsigned_abs() < along.strides[0].unsigned_abs();
+    if by_columns {
+        Order::Columns { run: across.size }
+    } else {
+        Order::Rows
+    }
+}
+
+/// The threads for `rows` rows of `length` elements, and how many elements each holds.
+fn teams(
+    order: Order,
+    rows: usize,
+    length: usize,
+    pack: usize,
+    dtype: DType,
+    limits: &Limits,
+) -> (Teams, usize) {
+    let most = if dtype == DType::F64 { 16 } else { 32 };
+    // The fewest that hold the row.
+    let held_by = |threads: usize, most: usize| {
+        [4, 8, 16, 32]
+            .into_iter()
+            .find(|&held| held >= pack && held <= most && threads * held >= length)
+    };
+    let (team, together) = match order {
+        Order::Columns { run } => (Team::Columns, run.next_power_of_two().min(32)),
+        Order::Rows => (Team::Group, 1),
+    };
+    let few = rows < 8 * limits.compute_units as usize;
+    if order == Order::Rows
+        && (length <= 256 || !few)
+        && let Some(held) = held_by(32, most)
+    {
+        let size = length.div_ceil(held).next_power_of_two();
+        let teams = Teams {
+            team: Team::Lanes,
+            threads: 256,
+            rows: 256 / size,
+        };
+        return (teams, held);
+    }
+    for (threads, most) in [(256, most / 2), (1024, most)] {
+        if let Some(held) = held_by(threads / together, most) {
+            let rows = match order {
+                Order::Rows => 1,
+                Order::Columns { .. } => threads / length.div_ceil(held).next_power_of_two(),
+            };
+            let teams = Teams {
+                team,
+                threads,
+                rows,
+            };
+            return (teams, held);
+        }
+    }
+    let teams = Teams {
+        team,
+        threads: 1024,
+        rows: together,
+    };
+    (teams, 0)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,104 @@
+//! Element types: how each lies in memory, in what it is computed, and how one becomes another.
+
+use streampool_device::DType;
+
+/// The type of a stored element.
+pub const fn storage_type(dtype: DType) -> &'static str {
+    match dtype {
+        DType::F32 => "f32",
+        DType::F64 => "f64",
+        DType::F16 | DType::BF16 => "u16",
+        DType::I8 => "i8",
+        DType::U8 | DType::Bool => "u8",
+        DType::I32 => "i32",
+        DType::I64 => "i64",
+    }
+}
+
+/// The type an element is computed in.
+pub const fn compute_type(dtype: DType) -> &'static str {
+    match dtype {
+        DType::F16 | DType::BF16 => "f32",
+        DType::Bool => "bool",
+        other => storage_type(other),
+    }
+}
+
+/// The element that `stored`, an expression of the storage type, holds, as the type it is computed in.
+pub fn load(dtype: DType, stored: &str) -> String {
+    match dtype {
+        DType::F16 => format!("load_f16({stored})"),
+        DType::BF16 => format!("load_bf16({stored})"),
+        DType::Bool => format!("({stored} != 0)"),
+        _ => stored.to_owned(),
+    }
+}
+
+/// What is stored for `value`, an expression of the type the element is computed in.
+pub fn store(dtype: DType, value: &str) -> String {
+    match dtype {
+        DType::F16 => format!("store_f16({value})"),
+        DType::BF16 => format!("store_bf16({value})"),
+        DType::Bool => format!("u8(({value}) ? 1 : 0)"),
+        _ => value.to_owned(),
+    }
+}
+
+/// What is stored as `to` for `value`, an expression of the type that `from` is computed in. It rounds once.
+pub fn store_as(from: DType, to: DType, value: &str) -> String {
+    if !matches!(to, DType::F16 | DType::BF16) {
+        return store(to, &cast(from, to, value));
+    }
+    match from {
+        DType::F32 | DType::F16 | DType::BF16 | DType::F64 => store(to, value),
+        DType::I32 | DType::I64 => store(to, &format!("cut_to_odd(i64({value}))")),
+        DType::I8 | DType::U8 | DType::Bool => store(to, &format!("f32({value})")),
+    }
+}
+
+/// `value`, an expression of the type that `from` is computed in, as `to`, in the type that is computed in.
+pub fn cast(from: DType, to: DType, value: &str) -> String {
+    if from == to {
+        return value.to_owned();
+    }
+    match to {
+        DType::F16 | DType::BF16 => load(to, &store_as(from, to, value)),
+        DType::Bool => format!("({value} != 0)"),
+        DType::F32 if compute_type(from) == "f32" => value.to_owned(),
+        DType::F32 => format!("f32({value})"),
+        DType::F64 => format!("f64({value})"),
+        DType::I8 | DType::U8 | DType::I32 | DType::I64 if from.is_float() => {
+            format!("to_{}({value})", to.name())
+        }
+        DType::I8 | DType::U8 | DType::I32 | DType::I64 => format!("{}({value})", to.name()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn casts_round_once_and_follow_the_rules() {
+        let cases = [
+            (DType::F64, DType::BF16, "load_bf16(store_bf16(x))"),
+            (
+                DType::I32,
+                DType::F16,
+                "load_f16(store_f16(cut_to_odd(i64(x))))",
+            ),
+            (DType::F16, DType::F32, "x"),
+            (DType::BF16, DType::I8, "to_i8(x)"),
+            (DType::I64, DType::U8, "u8(x)"),
+            (DType::Bool, DType::F16, "load_f16(store_f16(f32(x)))"),
+            (DType::F32, DType::Bool, "(x != 0)"),
+        ];
+        for (from, to, text) in cases {
+            assert_eq!(cast(from, to, "x"), text, "{from} to {to}");
+        }
+        assert_eq!(
+            store_as(DType::F32, DType::Bool, "x"),
+            "u8(((x != 0)) ? 1 : 0)"
+        );
+    }
+}

@@ -1,0 +1,59 @@
+//! Compilers from the Python package index, installed once below the target directory.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The folder of `package` in `version`, installed now if it is not there.
+pub fn installed(package: &str, version: &str) -> PathBuf {
+    let home = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    fs::create_dir_all(home).expect("the target directory can be written");
+    let folder = home.join(format!("{package}-{version}"));
+    // Other test processes may be here at the same time.
+    let lock = File::create(home.join(format!("{package}.lock"))).expect("a file to lock");
+    lock.lock().expect("the file locks");
+    if !folder.exists() {
+        let partial = home.join(format!("{package}-{version}.partial"));
+        if partial.exists() {
+            fs::remove_dir_all(&partial).expect("what a broken installation left can be removed");
+        }
+        install(&format!("{package}=={version}"), &partial);
+        fs::rename(&partial, &folder).expect("the new folder can be renamed");
+    }
+    folder
+}
+
+fn install(requirement: &str, folder: &Path) {
+    let output = Command::new("python3")
+        .args(["-m", "pip", "install", "--quiet", "--no-deps", "--target"])
+        .arg(folder)
+        .arg(requirement)
+        .output()
+        .unwrap_or_else(|error| {
+            panic!("this test checks kernel text with the package {requirement}, for which it needs python3: {error}")
+        });
+    assert!(
+        output.status.success(),
+        "this test checks kernel text with the package {requirement}, which pip cannot install: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+/// The file below `folder` whose name begins with `beginning`.
+pub fn library(folder: &Path, beginning: &str) -> PathBuf {
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("an installed package can be read") {
+            let path = entry.expect("an installed package can be read").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path
+                .file_name()
+                .is_some_and(|name| name.to_string_lossy().starts_with(beginning))
+            {
+                return path;
+            }
+        }
+    }
+    panic!("{} has no {beginning}", folder.display());
+}

@@ -1,0 +1,233 @@
+//! Matrix products by cuBLASLt.
+//!
+//! The algorithm of a product is chosen once for everything that it depends on and remembered. What the
+//! library does not apply to a product, a kernel of ours does after it; what it does not multiply is left to
+//! our own kernels wholly.
+
+mod algorithm;
+mod descriptors;
+mod ending;
+mod library;
+mod problem;
+mod product;
+
+use std::sync::{Arc, OnceLock};
+
+use cudarc::driver::sys::CUdeviceptr;
+use smallvec::smallvec;
+use streampool_device::{CacheReport, DType, MatMul, Result, View};
+use streampool_kernels::{Cache, Operand};
+
+use crate::context::Context;
+use crate::core::Core;
+use crate::options::Precision;
+use crate::properties;
+use crate::step::{Step, Steps, address};
+
+use algorithm::{Addresses, Algorithm, Alignment, Key, Terms};
+use ending::{SCRATCH, Way};
+use library::Library;
+use problem::Problem;
+
+pub(crate) use product::Product;
+
+/// How many algorithms are remembered.
+const CAPACITY: usize = 4096;
+
+/// What the library wants the address of a bias to be a multiple of.
+const BIAS_ALIGNMENT: u64 = 16;
+
+/// What the library wants the start of its scratch memory to be a multiple of.
+const WORKSPACE_ALIGNMENT: usize = 256;
+
+/// The library, and the algorithms chosen so far.
+pub(crate) struct Blas {
+    library: Option<Arc<Library>>,
+    found: Result<String, String>,
+    terms: Terms,
+    /// `None` for what the library has no algorithm for.
+    algorithms: Cache<Key, Option<Arc<Algorithm>>>,
+    /// The first failure of the library that was no answer.
+    problem: OnceLock<String>,
+}
+
+impl Blas {
+    /// The context is bound.
+    pub fn new(context: &Arc<Context>, precision: Precision) -> Blas {
+        let (library, found) = match Library::open(context) {
+            Ok((library, version)) => (Some(library), Ok(version)),
+            Err(why) => (None, Err(why)),
+        };
+        // From Hopper on, the fastest algorithms need more.
+        let workspace = match properties::capability(context) {
+            Ok((9.., _)) => 32 << 20,
+            _ => 4 << 20,
+        };
+        Blas {
+            library,
+            found,
+            terms: Terms {
+                precision,
+                workspace,
+            },
+            algorithms: Cache::new("cuda products", CAPACITY),
+            problem: OnceLock::new(),
+        }
+    }
+
+    /// The library and its version, or why there is none.
+    pub fn library(&self) -> &Result<String, String> {
+        &self.found
+    }
+
+    /// The steps of a product that was validated; `None` if it is not for the library. The context is bound.
+    pub fn steps(&self, core: &Core, op: &MatMul) -> Result<Option<Steps>> {
+        let Some(library) = &self.library else {
+            return Ok(None);
+        };
+        if !is_taken(op) {
+            return Ok(None);
+        }
+        let Some(problem) = Problem::of(op) else {
+            return Ok(None);
+        };
+        let fits = op.bias.is_some_and(|bias| {
+            problem.takes_bias(op, &bias) && start(&bias).is_multiple_of(BIAS_ALIGNMENT)
+        });
+        for way in ending::ways(op, fits) {
+            let Some(target) = way.target(op) else {
+                continue;
+            };
+            if let Some((product, scratch)) = self.product(library, op, &way, &target, problem) {
+                return finished(core, op, &way, &target, product, scratch).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// What the library does this way, and the scratch memory that it needs; `None` if it does not.
+    /// `problem` is that of the op with its own target.
+    fn product(
+        &self,
+        library: &Arc<Library>,
+        op: &MatMul,
+        way: &Way,
+        target: &View,
+        problem: Problem,
+    ) -> Option<(Product, usize)> {
+        let waits = way.waits;
+        let problem = match waits {
+            true => Problem::of(&MatMul {
+                out: *target,
+                ..*op
+            })?,
+            false => problem,
+        };
+        let ([a, b], bias) = (problem.factors(op), op.bias.filter(|_| way.ending.bias));
+        let addresses = Addresses {
+            a: start(a),
+            b: start(b),
+            bias: bias.as_ref().map_or(0, start),
+            out: if waits { 0 } else { start(&op.out) },
+            workspace: 0,
+        };
+        let key = Key {
+            problem,
+            factors: a.dtype(),
+            result: target.dtype(),
+            ending: way.ending,
+            alignment: Alignment::of(addresses.a, addresses.b, addresses.out),
+        };
+        let algorithm = self.algorithm(library, &key, addresses.bias)?;
+        let workspace_at = match waits {
+            true => target.span().bytes.next_multiple_of(WORKSPACE_ALIGNMENT),
+            false => 0,
+        };
+        let scratch = workspace_at + algorithm.workspace;
+        let product = Product {
+            algorithm,
+            addresses,
+            waits,
+            workspace_at,
+            alpha: op.alpha,
+        };
+        Some((product, scratch))
+    }
+
+    fn algorithm(
+        &self,
+        library: &Arc<Library>,
+        key: &Key,
+        bias: CUdeviceptr,
+    ) -> Option<Arc<Algorithm>> {
+        let chosen = self.algorithms.get_or_compile(key, || {
+            Algorithm::choose(library, key, &self.terms, bias)
+                .map(|algorithm| algorithm.map(Arc::new))
+                .map_err(|status| format!("cuBLASLt chooses no algorithm: {status:?}"))
+        });
+        match chosen {
+            Ok(algorithm) => (*algorithm).clone(),
+            Err(why) => {
+                // Our own kernels take the product; the report says why.
+                self.problem.get_or_init(|| why);
+                None
+            }
+        }
+    }
+
+    pub fn report(&self) -> CacheReport {
+        CacheReport {
+            problem: self.problem.get().cloned(),
+            ..self.algorithms.report()
+        }
+    }
+}
+
+/// Whether the library multiplies such elements, and this alpha.
+fn is_taken(op: &MatMul) -> bool {
+    let alpha = match op.out.dtype() {
+        DType::F64 => op.alpha,
+        DType::F32 | DType::F16 | DType::BF16 => f64::from(op.alpha as f32),
+        _ => return false,
+    };
+    // With an alpha of zero the library looks at neither factor, and a NaN in them is lost.
+    alpha != 0.0 && alpha.is_finite()
+}
+
+/// The address of a view's first element.
+fn start(view: &View) -> CUdeviceptr {
+    address(&view.span()) + (view.layout().offset() * view.dtype().size()) as u64
+}
+
+/// The library's part, then ours.
+fn finished(
+    core: &Core,
+    op: &MatMul,
+    way: &Way,
+    target: &View,
+    product: Product,
+    scratch: usize,
+) -> Result<Steps> {
+    let mut steps = Steps {
+        list: smallvec![Step::Product(product)],
+        scratch,
+    };
+    if !way.is_all_of(op) {
+        let rest = core.lowered(&ending::rest(op, way, target)?)?;
+        debug_assert_eq!(rest.scratch, 0, "a map needs no scratch memory");
+        steps.list.extend(rest.list.into_iter().map(in_scratch));
+    }
+    Ok(steps)
+}
+
+/// The step with the operand that stands for scratch memory put there.
+fn in_scratch(mut step: Step) -> Step {
+    if let Step::Launch(launch) = &mut step {
+        for operand in &mut launch.operands {
+            if matches!(operand, Operand::Memory(span) if span.handle == SCRATCH) {
+                *operand = Operand::Scratch(0);
+            }
+        }
+    }
+    step
+}

@@ -1,0 +1,56 @@
+//! What everything on one device shares.
+
+use std::sync::Arc;
+
+use cudarc::driver::sys::{self, CUstream};
+use streampool_device::Properties;
+use streampool_kernels::Limits;
+
+use crate::blas::Blas;
+use crate::compiler::Kernels;
+use crate::context::{Context, Failure};
+use crate::handlers::Watcher;
+use crate::injector::Injector;
+use crate::memory::Ledger;
+use crate::program::Budget;
+use crate::tracing::Tracing;
+
+/// What everything on one device shares. Queues, events and programs keep it alive.
+pub(crate) struct Core {
+    pub properties: Properties,
+    pub context: Arc<Context>,
+    pub limits: Limits,
+    pub ledger: Ledger,
+    pub kernels: Kernels,
+    pub blas: Blas,
+    pub programs: Budget,
+    pub watcher: Watcher,
+    pub tracing: Tracing,
+    pub injector: Injector,
+}
+
+impl Core {
+    /// A launch beyond what any GPU can run, which the driver refuses.
+    pub fn refused_launch(&self, stream: CUstream) -> Result<(), Failure> {
+        let function = self.kernels.nop()?;
+        let mut argument = [0u64; 1];
+        let mut arguments = [argument.as_mut_ptr().cast()];
+        // SAFETY: the arguments are those of the empty kernel; so many threads are refused, not launched.
+        let result = unsafe {
+            sys::cuLaunchKernel(
+                function.raw(),
+                1,
+                1,
+                1,
+                1 << 20,
+                1,
+                1,
+                0,
+                stream,
+                arguments.as_mut_ptr(),
+                std::ptr::null_mut(),
+            )
+        };
+        self.context.check("cuLaunchKernel", result)
+    }
+}

@@ -1,0 +1,182 @@
+//! The device: what it is, and what it hands out.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use cudarc::driver::sys::CUdevice_attribute as Attribute;
+use streampool_device::{
+    CacheReport, Device, DeviceKind, Error, Event, Memory, MemoryUse, OpKind, Properties, Queue,
+    QueueOptions, Quirk, Result, Space, Trace,
+};
+use streampool_kernels::Limits;
+
+use crate::blas::Blas;
+use crate::compiler::Kernels;
+use crate::context::{Context, Failure};
+use crate::core::Core;
+use crate::event::CudaEvent;
+use crate::handlers::Watcher;
+use crate::injector::Injector;
+use crate::lane::Lane;
+use crate::memory::{ALIGNMENT, Ledger};
+use crate::options::CudaOptions;
+use crate::program::Budget;
+use crate::queue::CudaQueue;
+use crate::tracing::{Origin, Sink, Tracing};
+use crate::{driver, properties};
+
+/// An NVIDIA GPU as a device.
+pub struct CudaDevice {
+    pub(crate) core: Arc<Core>,
+}
+
+impl CudaDevice {
+    /// Opens a GPU. The error says what is missing: the driver, the GPU, or a driver that is new enough.
+    pub fn new(options: CudaOptions) -> Result<Arc<CudaDevice>> {
+        options.check()?;
+        let context = Context::open(options.ordinal)?;
+        Self::with_context(&context, options)
+            .map_err(|failure| context.error(failure))
+            .map(Arc::new)
+    }
+
+    fn with_context(context: &Arc<Context>, options: CudaOptions) -> Result<CudaDevice, Failure> {
+        context.bind()?;
+        let kernels = Kernels::new(context.clone(), options.cache_dir);
+        let blas = Blas::new(context, options.precision);
+        let capacity = properties::memory(context)?;
+        let capacity = options
+            .capacity
+            .map_or(capacity, |asked| asked.min(capacity));
+        let units = context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+        let shared =
+            context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK)?;
+        let core = Core {
+            properties: Properties {
+                name: context.name.clone(),
+                kind: DeviceKind::Cuda,
+                hardware: properties::hardware(context)?,
+                features: properties::features(context, &kernels, &blas)?,
+                compute_units: units,
+                alignment: ALIGNMENT,
+                memory_capacity: capacity,
+                unified_memory: false,
+            },
+            limits: Limits {
+                compute_units: units as u32,
+                shared_bytes: shared as u32,
+            },
+            ledger: Ledger::new(context.clone(), capacity),
+            kernels,
+            blas,
+            programs: Budget::new(options.program_memory),
+            watcher: Watcher::new(),
+            tracing: Tracing::new(),
+            injector: Injector::new(),
+            context: context.clone(),
+        };
+        Ok(CudaDevice {
+            core: Arc::new(core),
+        })
+    }
+
+    /// How many GPUs there are; the error says why there is none.
+    pub fn count() -> Result<usize> {
+        let counted = driver::start().and_then(|()| driver::count());
+        counted.map_err(|why| Error::Unavailable {
+            device: DeviceKind::Cuda.name().to_owned(),
+            why,
+        })
+    }
+
+    /// Makes the next command of the queue of this index a launch that the driver refuses: for tests of what
+    /// follows a fault.
+    pub fn refuse_next(&self, queue: u32) {
+        self.core.injector.arm(queue);
+    }
+
+    fn origin(&self) -> Result<Origin, Failure> {
+        let lane = Lane::new(self.core.clone(), QueueOptions::default())?;
+        let mark = lane.shelf.mark(lane.stream, true)?;
+        mark.wait()?;
+        Ok(Origin {
+            mark,
+            at: Instant::now(),
+        })
+    }
+}
+
+impl Device for CudaDevice {
+    fn properties(&self) -> &Properties {
+        &self.core.properties
+    }
+
+    fn supports(&self, op: OpKind) -> bool {
+        use OpKind::*;
+        matches!(
+            op,
+            Nop | Upload
+                | Download
+                | Replay
+                | Copy
+                | Fill
+                | Iota
+                | Map
+                | Reduce
+                | Softmax
+                | Norm
+                | MatMul
+        )
+    }
+
+    fn allocate(&self, bytes: usize, space: Space) -> Result<Memory> {
+        self.core.ledger.allocate(bytes, space)
+    }
+
+    unsafe fn free(&self, memory: Memory) {
+        // SAFETY: the same promises are made to this function's caller.
+        unsafe { self.core.ledger.free(memory) }
+    }
+
+    fn memory_use(&self) -> MemoryUse {
+        self.core.ledger.memory_use()
+    }
+
+    fn create_queue(&self, options: QueueOptions) -> Result<Box<dyn Queue>> {
+        Ok(Box::new(CudaQueue::new(self.core.clone(), options)?))
+    }
+
+    fn create_event(&self, timing: bool) -> Result<Box<dyn Event>> {
+        Ok(Box::new(CudaEvent::new(self.core.clone(), timing)))
+    }
+
+    fn quirks(&self) -> Vec<Quirk> {
+        Vec::new()
+    }
+
+    fn caches(&self) -> Vec<CacheReport> {
+        vec![
+            self.core.kernels.report(),
+            self.core.blas.report(),
+            self.core.programs.report(),
+        ]
+    }
+
+    fn set_trace(&self, trace: Option<Arc<dyn Trace>>) {
+        // On a lost device there is nothing to trace.
+        let sink = trace.and_then(|trace| {
+            let origin = Arc::new(self.origin().ok()?);
+            Some(Sink { trace, origin })
+        });
+        self.core.tracing.set(sink);
+    }
+}
+
+impl std::fmt::Debug for CudaDevice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CudaDevice")
+            .field("properties", self.properties())
+            .field("memory_use", &self.memory_use())
+            .finish_non_exhaustive()
+    }
+}

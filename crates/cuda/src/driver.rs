@@ -1,0 +1,96 @@
+//! The driver: whether it is there, and what it says when a call fails.
+
+use std::ffi::{CStr, c_char, c_int};
+use std::sync::OnceLock;
+
+use cudarc::driver::sys::{self, CUresult};
+
+/// The oldest driver that has every function used here, as it numbers its versions: 12.8.
+const OLDEST: c_int = 12_080;
+
+/// Loads the driver and starts it, once. The error says what is missing and what to do.
+pub(crate) fn start() -> Result<(), String> {
+    static STARTED: OnceLock<Result<(), String>> = OnceLock::new();
+    STARTED.get_or_init(try_start).clone()
+}
+
+fn try_start() -> Result<(), String> {
+    // SAFETY: loading the driver's library runs its initialisers, which is what it is loaded for.
+    if !unsafe { sys::is_culib_present() } {
+        return Err(
+            "the NVIDIA driver is not installed: there is no libcuda.so.1 in the library path"
+                .to_owned(),
+        );
+    }
+    let version = driver_version()?;
+    if version < OLDEST {
+        return Err(format!(
+            "the NVIDIA driver is too old: it knows CUDA {}, and at least {} is needed; update the driver",
+            spelled(version),
+            spelled(OLDEST)
+        ));
+    }
+    // SAFETY: it has no preconditions; the library is there.
+    match unsafe { sys::cuInit(0) } {
+        CUresult::CUDA_SUCCESS => Ok(()),
+        CUresult::CUDA_ERROR_NO_DEVICE => {
+            Err("the NVIDIA driver finds no GPU (is CUDA_VISIBLE_DEVICES empty?)".to_owned())
+        }
+        other => Err(format!(
+            "the NVIDIA driver does not start: {}",
+            message(other)
+        )),
+    }
+}
+
+fn driver_version() -> Result<c_int, String> {
+    let mut version = 0;
+    // SAFETY: it writes one integer; every driver has it.
+    match unsafe { sys::cuDriverGetVersion(&mut version) } {
+        CUresult::CUDA_SUCCESS => Ok(version),
+        other => Err(format!(
+            "the NVIDIA driver does not tell its version: {}",
+            message(other)
+        )),
+    }
+}
+
+/// The version of CUDA that the driver knows, such as `13.0`. The driver has been started.
+pub(crate) fn version() -> String {
+    driver_version().map_or_else(|why| why, spelled)
+}
+
+fn spelled(version: c_int) -> String {
+    format!("{}.{}", version / 1000, version % 1000 / 10)
+}
+
+/// How many GPUs the driver shows to this process. The driver has been started.
+pub(crate) fn count() -> Result<usize, String> {
+    let mut count = 0;
+    // SAFETY: it writes one integer.
+    match unsafe { sys::cuDeviceGetCount(&mut count) } {
+        CUresult::CUDA_SUCCESS => Ok(usize::try_from(count).unwrap_or(0)),
+        other => Err(format!(
+            "the NVIDIA driver does not count its GPUs: {}",
+            message(other)
+        )),
+    }
+}
+
+/// What the driver calls this result, and what it says of it.
+pub(crate) fn message(result: CUresult) -> String {
+    let text = |get: unsafe fn(CUresult, *mut *const c_char) -> CUresult| {
+        let mut text: *const c_char = std::ptr::null();
+        // SAFETY: it writes a pointer to a constant string, or leaves it null.
+        let found = unsafe { get(result, &mut text) } == CUresult::CUDA_SUCCESS && !text.is_null();
+        found.then(|| {
+            // SAFETY: the driver's strings end with a zero and live as long as the process.
+            let text = unsafe { CStr::from_ptr(text) };
+            text.to_string_lossy().into_owned()
+        })
+    };
+    match (text(sys::cuGetErrorName), text(sys::cuGetErrorString)) {
+        (Some(name), Some(words)) => format!("{words} ({name})"),
+        _ => format!("result {}", result as i32),
+    }
+}

@@ -1,0 +1,345 @@
+//! The lane: a stream of the driver, and what any thread may know of it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use cudarc::driver::sys::{self, CUresult, CUstream, CUstream_flags_enum as Flags};
+use streampool_device::lock::{self, Mutex};
+use streampool_device::{Error, Fault, HostSlice, OpKind, Priority, QueueOptions, Result, Tick};
+
+use crate::context::Failure;
+use crate::core::Core;
+use crate::handlers::Handlers;
+use crate::marks::{Mark, Shelf};
+use crate::memory::DeviceBlock;
+use crate::pinned::{Block, Blocks};
+use crate::ranks;
+use crate::tracing::Timed;
+
+/// A stream of the driver, and what any thread may know of it. The one who appends is its queue.
+///
+/// The driver tells only whether a stream has passed a mark or everything. So the lane remembers which tick
+/// each mark stands for; what is known to be over is the highest such tick that was seen passed.
+pub(crate) struct Lane {
+    pub core: Arc<Core>,
+    pub label: String,
+    pub index: u32,
+    pub stream: CUstream,
+    pub shelf: Arc<Shelf>,
+    pub blocks: Arc<Blocks>,
+    pub handlers: Handlers,
+    appended: AtomicU64,
+    completed: AtomicU64,
+    poisoned: AtomicBool,
+    state: Mutex<State>,
+}
+
+// SAFETY: the driver's streams may be used from any thread.
+unsafe impl Send for Lane {}
+// SAFETY: as above; the rest is atomics and locks.
+unsafe impl Sync for Lane {}
+
+#[derive(Default)]
+struct State {
+    fault: Option<Fault>,
+    marks: VecDeque<(Tick, Arc<Mark>)>,
+    /// What has to stay until a tick is over, and what is to be done then.
+    held: VecDeque<(Tick, Held)>,
+    timed: VecDeque<Timed>,
+}
+
+/// What commands under way need.
+pub(crate) enum Held {
+    /// Bytes on their way to the device.
+    Upload(#[allow(dead_code, reason = "kept alive, never read")] Block),
+    /// Bytes on their way to the host, and where they go at last.
+    Download(Block, HostSlice),
+    /// Scratch memory that was replaced by a larger one.
+    Scratch(#[allow(dead_code, reason = "kept alive, never read")] Arc<DeviceBlock>),
+}
+
+impl Lane {
+    pub fn new(core: Arc<Core>, options: QueueOptions) -> Result<Arc<Lane>, Failure> {
+        core.context.bind()?;
+        let (mut least, mut greatest) = (0, 0);
+        // SAFETY: the context is bound; it writes two integers.
+        let result = unsafe { sys::cuCtxGetStreamPriorityRange(&mut least, &mut greatest) };
+        core.context.check("cuCtxGetStreamPriorityRange", result)?;
+        // The driver's default is 0, its least urgent; more urgent numbers are negative.
+        let priority = match options.priority {
+            Priority::Low => least,
+            Priority::Normal => (least + greatest) / 2,
+            Priority::High => greatest,
+        };
+        let mut stream = std::ptr::null_mut();
+        let flags = Flags::CU_STREAM_NON_BLOCKING as u32;
+        // SAFETY: the context is bound; it writes one handle.
+        let result = unsafe { sys::cuStreamCreateWithPriority(&mut stream, flags, priority) };
+        core.context.check("cuStreamCreateWithPriority", result)?;
+        Ok(Arc::new(Lane {
+            shelf: Shelf::new(core.context.clone()),
+            blocks: Blocks::new(core.context.clone()),
+            handlers: Handlers::new(),
+            label: options.label,
+            index: options.index,
+            stream,
+            appended: AtomicU64::new(0),
+            completed: AtomicU64::new(0),
+            poisoned: AtomicBool::new(false),
+            state: Mutex::new(ranks::LANE, State::default()),
+            core,
+        }))
+    }
+
+    /// The last tick given out.
+    #[inline]
+    pub fn appended(&self) -> Tick {
+        self.appended.load(Ordering::Acquire)
+    }
+
+    /// Gives out a tick. Only the queue does so, after the driver has the command.
+    #[inline]
+    pub fn publish(&self, tick: Tick) {
+        self.appended.store(tick, Ordering::Release);
+    }
+
+    #[inline]
+    pub fn completed(&self) -> Tick {
+        self.completed.load(Ordering::Acquire)
+    }
+
+    #[inline]
+    pub fn is_over(&self, tick: Tick) -> bool {
+        self.completed() >= tick
+    }
+
+    /// The fault that poisons it now.
+    #[inline]
+    pub fn fault(&self) -> Option<Fault> {
+        match self.poisoned.load(Ordering::Acquire) {
+            true => self.state.lock().fault.clone(),
+            false => None,
+        }
+    }
+
+    /// Poisons it.
+    pub fn poison(&self, tick: Tick, op: OpKind, why: impl Into<String>) {
+        let fault = Fault::new(&self.label, tick, op, why);
+        self.state.lock().fault.get_or_insert(fault);
+        self.poisoned.store(true, Ordering::Release);
+    }
+
+    /// Clears the poison.
+    pub fn cleanse(&self) {
+        self.state.lock().fault = None;
+        self.poisoned.store(false, Ordering::Release);
+    }
+
+    /// Remembers that `mark` stands for `tick`.
+    pub fn remember(&self, tick: Tick, mark: Arc<Mark>) {
+        self.state.lock().marks.push_back((tick, mark));
+    }
+
+    /// The mark of `tick` stands for `later` as well: the device does nothing between them.
+    pub fn retick(&self, tick: Tick, later: Tick) {
+        if let Some((at, _)) = self.state.lock().marks.back_mut()
+            && *at == tick
+        {
+            *at = later;
+        }
+    }
+
+    /// Keeps `held` until `tick` is over.
+    pub fn hold(&self, tick: Tick, held: Held) {
+        self.state.lock().held.push_back((tick, held));
+    }
+
+    /// Reports an op when it is over.
+    pub fn report(&self, timed: Timed) {
+        self.state.lock().timed.push_back(timed);
+    }
+
+    /// Whether something has to be done when what was appended is over.
+    pub fn owes(&self) -> bool {
+        let state = self.state.lock();
+        !state.held.is_empty() || !state.timed.is_empty() || !self.handlers.is_empty()
+    }
+
+    /// Notes that the stream has passed `tick`: lands what was on its way to the host, lets go of what was
+    /// held, and only then says so.
+    pub fn passed(&self, tick: Tick) {
+        if !self.is_over(tick) {
+            self.settle(tick);
+        }
+    }
+
+    /// As [`passed`](Self::passed), for what came to be held only after that.
+    pub fn settle(&self, tick: Tick) {
+        let mut state = self.state.lock();
+        while state.marks.front().is_some_and(|(at, _)| *at <= tick) {
+            state.marks.pop_front();
+        }
+        while state.held.front().is_some_and(|(at, _)| *at <= tick) {
+            if let Some((_, Held::Download(block, into))) = state.held.pop_front() {
+                // SAFETY: the device has written the block, which is at least as long; the caller of
+                // `download` vouches for `into` until this tick is over, which nobody knows yet.
+                unsafe {
+                    block
+                        .pointer()
+                        .copy_to_nonoverlapping(into.pointer, into.bytes)
+                };
+            }
+        }
+        let due = state.timed.partition_point(|timed| timed.tick <= tick);
+        let timed: Vec<Timed> = state.timed.drain(..due).collect();
+        self.completed.fetch_max(tick, Ordering::AcqRel);
+        drop(state);
+        self.deliver(timed);
+        if !self.handlers.is_empty() {
+            self.core.watcher.look();
+        }
+    }
+
+    fn deliver(&self, timed: Vec<Timed>) {
+        for timed in timed {
+            if let Some(trace) = self.core.tracing.trace()
+                && let Some(interval) = timed.interval(self.index)
+            {
+                lock::assert_none_held();
+                trace.op(interval);
+            }
+        }
+    }
+
+    /// Asks the driver how far the stream is, and returns the highest tick known to be over. On a device
+    /// that is lost everything is over.
+    pub fn poll(&self) -> Tick {
+        let appended = self.appended();
+        let completed = self.completed();
+        if completed >= appended {
+            return completed;
+        }
+        match self.ask(appended) {
+            Ok(Some(tick)) => self.passed(tick),
+            Ok(None) => {}
+            Err(_) if self.core.context.is_lost() => self.abandon(appended),
+            Err(_) => {}
+        }
+        self.completed()
+    }
+
+    fn ask(&self, appended: Tick) -> Result<Option<Tick>, Failure> {
+        self.core.context.bind()?;
+        // SAFETY: the stream lives as long as this.
+        match unsafe { sys::cuStreamQuery(self.stream) } {
+            CUresult::CUDA_SUCCESS => return Ok(Some(appended)),
+            CUresult::CUDA_ERROR_NOT_READY => {}
+            other => self.core.context.check("cuStreamQuery", other)?,
+        }
+        let mut passed = None;
+        while let Some((tick, mark)) = self.mark_at(passed.unwrap_or(0) + 1) {
+            if !mark.is_over()? {
+                break;
+            }
+            passed = Some(tick);
+        }
+        Ok(passed)
+    }
+
+    /// On a lost device: nothing will run any more, so nothing is waited for.
+    fn abandon(&self, tick: Tick) {
+        let mut state = self.state.lock();
+        state.marks.clear();
+        state.timed.clear();
+        // The device may still write there; what it holds is gone with the process.
+        state.held.drain(..).for_each(std::mem::forget);
+        self.completed.fetch_max(tick, Ordering::AcqRel);
+        drop(state);
+        self.core.watcher.look();
+    }
+
+    /// Waits until `tick` is over.
+    pub fn reach(&self, tick: Tick, deadline: Option<Instant>) -> Result<()> {
+        if self.is_over(tick) {
+            return self.alive();
+        }
+        match deadline {
+            None => self.wait_for(tick).map_err(|failure| {
+                self.abandon(self.appended());
+                self.core.context.error(failure)
+            })?,
+            Some(deadline) => self.wait_until(tick, deadline)?,
+        }
+        self.alive()
+    }
+
+    fn alive(&self) -> Result<()> {
+        let context = &self.core.context;
+        context
+            .check_alive()
+            .map_err(|failure| context.error(failure))
+    }
+
+    fn wait_for(&self, tick: Tick) -> Result<(), Failure> {
+        let context = &self.core.context;
+        context.bind()?;
+        let appended = self.appended();
+        let mark = match tick < appended {
+            true => self.mark_at(tick),
+            false => None,
+        };
+        if let Some((at, mark)) = mark {
+            mark.wait()?;
+            self.passed(at);
+            return Ok(());
+        }
+        // SAFETY: the stream lives as long as this.
+        let result = unsafe { sys::cuStreamSynchronize(self.stream) };
+        context.check("cuStreamSynchronize", result)?;
+        self.passed(appended);
+        Ok(())
+    }
+
+    /// The first mark at or after `tick`.
+    fn mark_at(&self, tick: Tick) -> Option<(Tick, Arc<Mark>)> {
+        let state = self.state.lock();
+        let found = state.marks.partition_point(|(at, _)| *at < tick);
+        state.marks.get(found).map(|(at, mark)| (*at, mark.clone()))
+    }
+
+    fn wait_until(&self, tick: Tick, deadline: Instant) -> Result<()> {
+        let begun = Instant::now();
+        let mut rounds = 0u32;
+        loop {
+            if self.poll() >= tick {
+                return Ok(());
+            }
+            let now = Instant::now();
+            if now >= deadline {
+                return Err(Error::Timeout(now - begun));
+            }
+            rounds += 1;
+            match rounds {
+                0..200 => std::hint::spin_loop(),
+                200..400 => std::thread::yield_now(),
+                _ => std::thread::sleep(Duration::from_micros(50).min(deadline - now)),
+            }
+        }
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        let context = &self.core.context;
+        if context.bind().is_err() {
+            return;
+        }
+        if !self.is_over(self.appended()) && self.wait_for(self.appended()).is_err() {
+            return;
+        }
+        // SAFETY: it was made by `new`, and whoever would use it is gone.
+        unsafe { sys::cuStreamDestroy_v2(self.stream) };
+    }
+}

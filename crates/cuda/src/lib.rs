@@ -1,0 +1,41 @@
+//! NVIDIA GPUs as Streampool devices, through the driver's own functions.
+//!
+//! The driver, NVRTC and cuBLASLt are loaded when they are needed: this crate builds and runs on a machine
+//! that has none of them, and says what is missing.
+//!
+//! ```
+//! use streampool_cuda::{CudaDevice, CudaOptions};
+//! use streampool_device::Device;
+//!
+//! match CudaDevice::new(CudaOptions::default()) {
+//!     Ok(device) => println!("{}", device.properties().hardware),
+//!     Err(why) => println!("{why}"),
+//! }
+//! ```
+
+mod blas;
+pub mod ceiling;
+mod compiler;
+mod context;
+mod core;
+mod device;
+mod driver;
+mod event;
+mod handlers;
+mod injector;
+mod lane;
+mod marks;
+mod memory;
+mod options;
+mod peers;
+mod pinned;
+mod program;
+mod progress;
+mod properties;
+mod queue;
+mod ranks;
+mod step;
+mod tracing;
+
+pub use device::CudaDevice;
+pub use options::{CudaOptions, Precision};

@@ -1,0 +1,167 @@
+//! Memory of the device, counted; and the device's own for its own use.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use cudarc::driver::sys::{self, CUdeviceptr, CUresult};
+use streampool_device::{Error, Memory, MemoryUse, Result, Space};
+
+use crate::context::{Context, Failure};
+
+/// Every allocation begins at a multiple of this.
+pub(crate) const ALIGNMENT: usize = 256;
+
+/// The allocations of one device, within its capacity.
+pub(crate) struct Ledger {
+    context: Arc<Context>,
+    capacity: usize,
+    in_use: AtomicUsize,
+    allocations: AtomicUsize,
+}
+
+impl Ledger {
+    pub fn new(context: Arc<Context>, capacity: usize) -> Ledger {
+        Ledger {
+            context,
+            capacity,
+            in_use: AtomicUsize::new(0),
+            allocations: AtomicUsize::new(0),
+        }
+    }
+
+    pub fn allocate(&self, bytes: usize, space: Space) -> Result<Memory> {
+        if bytes == 0 {
+            return Err(Error::Invalid {
+                what: "the size of an allocation",
+                got: "0 bytes".to_owned(),
+                expected: "at least one".to_owned(),
+            });
+        }
+        self.context.check_process()?;
+        // In one step: what is refused never counts, so that it makes nobody else fail.
+        let reserved = self
+            .in_use
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |in_use| {
+                in_use
+                    .checked_add(bytes)
+                    .filter(|&total| total <= self.capacity)
+            });
+        if reserved.is_err() {
+            return Err(self.out_of_memory(bytes));
+        }
+        match self.ask(bytes, space) {
+            Ok(handle) => {
+                self.allocations.fetch_add(1, Ordering::Relaxed);
+                Ok(Memory {
+                    handle,
+                    bytes,
+                    space,
+                })
+            }
+            Err(failure) => {
+                self.in_use.fetch_sub(bytes, Ordering::Relaxed);
+                Err(match failure {
+                    Failure::Call(_, CUresult::CUDA_ERROR_OUT_OF_MEMORY) => {
+                        self.out_of_memory(bytes)
+                    }
+                    other => self.context.error(other),
+                })
+            }
+        }
+    }
+
+    fn ask(&self, bytes: usize, space: Space) -> Result<CUdeviceptr, Failure> {
+        self.context.bind()?;
+        match space {
+            Space::Device => allocate(&self.context, bytes),
+            Space::Staging => {
+                let mut pointer = std::ptr::null_mut();
+                // SAFETY: the context is bound; it writes one pointer.
+                let result = unsafe {
+                    sys::cuMemHostAlloc(&mut pointer, bytes, sys::CU_MEMHOSTALLOC_PORTABLE)
+                };
+                self.context.check("cuMemHostAlloc", result)?;
+                // With unified addresses the device knows it by the same one.
+                Ok(pointer.addr() as CUdeviceptr)
+            }
+        }
+    }
+
+    /// What the driver has left counts, too: others use the same GPU.
+    fn out_of_memory(&self, requested: usize) -> Error {
+        Error::OutOfMemory {
+            device: self.context.name.clone(),
+            requested,
+            in_use: self.in_use.load(Ordering::Relaxed),
+            capacity: self.capacity,
+        }
+    }
+
+    /// # Safety
+    /// As for [`Device::free`](streampool_device::Device::free).
+    pub unsafe fn free(&self, memory: Memory) {
+        if self.context.check_process().is_ok() && self.context.bind().is_ok() {
+            // SAFETY: it came from `allocate`, is given back once, and no command names it.
+            unsafe {
+                match memory.space {
+                    Space::Device => sys::cuMemFree_v2(memory.handle),
+                    Space::Staging => sys::cuMemFreeHost(std::ptr::with_exposed_provenance_mut(
+                        memory.handle as usize,
+                    )),
+                };
+            }
+        }
+        self.in_use.fetch_sub(memory.bytes, Ordering::Relaxed);
+        self.allocations.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub fn memory_use(&self) -> MemoryUse {
+        MemoryUse {
+            in_use: self.in_use.load(Ordering::Relaxed),
+            allocations: self.allocations.load(Ordering::Relaxed),
+        }
+    }
+}
+
+fn allocate(context: &Context, bytes: usize) -> Result<CUdeviceptr, Failure> {
+    let mut address = 0;
+    // SAFETY: the context is bound; it writes one address.
+    let result = unsafe { sys::cuMemAlloc_v2(&mut address, bytes) };
+    context.check("cuMemAlloc", result)?;
+    Ok(address)
+}
+
+/// Device memory for the device's own use: scratch memory and work spaces.
+pub(crate) struct DeviceBlock {
+    context: Arc<Context>,
+    address: CUdeviceptr,
+    bytes: usize,
+}
+
+impl DeviceBlock {
+    /// The context is bound.
+    pub fn new(context: &Arc<Context>, bytes: usize) -> Result<DeviceBlock, Failure> {
+        Ok(DeviceBlock {
+            context: context.clone(),
+            address: allocate(context, bytes)?,
+            bytes,
+        })
+    }
+
+    pub fn address(&self) -> CUdeviceptr {
+        self.address
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Drop for DeviceBlock {
+    fn drop(&mut self) {
+        if self.context.bind().is_ok() {
+            // SAFETY: it came from `cuMemAlloc`; whoever drops it knows that nothing uses it any more.
+            unsafe { sys::cuMemFree_v2(self.address) };
+        }
+    }
+}

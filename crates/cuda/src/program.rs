@@ -1,0 +1,214 @@
+//! Programs: ops captured once, replayed with one launch of a graph.
+//!
+//! A graph of the driver cannot run twice at the same time, so each lane that replays a program has an
+//! [`Instance`] of its own, as far as the [`Budget`] of the device goes. Without one, the ops are executed one
+//! by one.
+
+mod budget;
+mod cabinet;
+mod graph;
+mod instance;
+mod tasks;
+
+use std::any::Any;
+use std::sync::Arc;
+
+use cudarc::driver::sys::CUresult;
+use smallvec::SmallVec;
+use streampool_device::{Error, Op, Program, Result, Slots, Span};
+
+use crate::context::Failure;
+use crate::core::Core;
+use crate::lane::Lane;
+use crate::memory::ALIGNMENT;
+use crate::step::Steps;
+
+pub(crate) use budget::Budget;
+use budget::Room;
+use cabinet::Cabinet;
+use instance::Instance;
+use tasks::tasks;
+
+/// What the driver takes for a graph and for each of its nodes, about, in bytes.
+const GRAPH_BYTES: usize = 64 << 10;
+const NODE_BYTES: usize = 8 << 10;
+
+/// The instances of a program, for each lane that replayed it.
+type Instances = Cabinet<Lane, Box<Instance>>;
+
+/// A program of a CUDA device.
+pub(crate) struct CudaProgram {
+    core: Arc<Core>,
+    recipe: Recipe,
+    /// How many nodes its graph has, about: what the library makes of a product is its own.
+    nodes: usize,
+    instances: Arc<Instances>,
+}
+
+/// What an instance is made from.
+struct Recipe {
+    ops: Box<[Captured]>,
+    slots: Slots,
+    /// The bytes of scratch memory that the ops need, one after the other.
+    scratch: usize,
+}
+
+struct Captured {
+    op: Op,
+    /// The slots that its operands lie in.
+    touches: SmallVec<[usize; 4]>,
+}
+
+impl Captured {
+    fn new(op: Op, slots: &Slots) -> Captured {
+        let mut touches = SmallVec::new();
+        op.for_each_operand(|_, _, view| touches.extend(slots.holding(view)));
+        touches.sort_unstable();
+        touches.dedup();
+        Captured { op, touches }
+    }
+}
+
+impl Recipe {
+    /// The steps of one of the ops, its operands in slots moved to where these are now. They are found anew,
+    /// not patched: what an op is lowered to may depend on how its operands are aligned.
+    fn steps_of(&self, op: &Captured, core: &Core, slots: &[Span]) -> Result<Steps, Failure> {
+        let steps = match op.touches.is_empty() {
+            true => core.steps(&op.op),
+            false => core.steps(&self.slots.bind(&op.op, slots)),
+        };
+        steps.map_err(Failure::Unprepared)
+    }
+
+    /// The steps of all ops.
+    fn steps(&self, core: &Core, slots: &[Span]) -> Result<Vec<Steps>, Failure> {
+        let ops = self.ops.iter();
+        ops.map(|op| self.steps_of(op, core, slots)).collect()
+    }
+}
+
+impl CudaProgram {
+    /// The program of these ops, which were validated. The context is bound.
+    pub fn new(core: Arc<Core>, ops: Vec<Op>, slots: &[Span]) -> Result<CudaProgram> {
+        let slots = Slots::new(slots, ALIGNMENT);
+        let (mut nodes, mut scratch) = (0, 0);
+        for op in &ops {
+            let steps = core.steps(op)?;
+            nodes += tasks(&steps).len();
+            scratch = scratch.max(steps.scratch);
+        }
+        let ops = ops.into_iter().map(|op| Captured::new(op, &slots));
+        let instances = Arc::new(Cabinet::new());
+        let program = CudaProgram {
+            recipe: Recipe {
+                ops: ops.collect(),
+                slots,
+                scratch,
+            },
+            nodes,
+            instances: core.programs.register(instances),
+            core,
+        };
+        Ok(program)
+    }
+
+    /// The CUDA program behind `program`, if it is one of this device.
+    pub fn of<'a>(program: &'a dyn Program, core: &Arc<Core>) -> Result<&'a CudaProgram> {
+        program
+            .as_any()
+            .downcast_ref::<CudaProgram>()
+            .filter(|program| Arc::ptr_eq(&program.core, core))
+            .ok_or_else(|| Error::Foreign {
+                what: "a program",
+                device: core.properties.name.clone(),
+            })
+    }
+
+    /// Whether `slots` fit.
+    pub fn check(&self, slots: &[Span]) -> Result<()> {
+        self.recipe.slots.check(slots)
+    }
+
+    /// Launches its graph on `lane`; `false` if there is no room for one. Only the queue of the lane does so,
+    /// and then gives out the next tick. The context is bound.
+    ///
+    /// # Safety
+    /// As for [`Queue::replay`](streampool_device::Queue::replay).
+    pub unsafe fn launch(&self, lane: &Arc<Lane>, slots: &[Span]) -> Result<bool, Failure> {
+        if self.nodes == 0 {
+            return Ok(true);
+        }
+        let now = self.core.programs.now();
+        let found = self.instances.take(lane, lane.index, now);
+        let ready = match found.value {
+            Some(mut instance) => instance
+                .bind(&self.core, &self.recipe, slots)?
+                .then_some(instance),
+            None => None,
+        };
+        let ready = match ready {
+            Some(instance) => Some(instance),
+            None => self.instance(lane, slots, found.wanted)?,
+        };
+        let Some(mut instance) = ready else {
+            return Ok(false);
+        };
+        // SAFETY: the caller vouches for the memory of the ops with these slots, to which it is bound.
+        let tick = unsafe { instance.launch(lane)? };
+        self.instances.put(lane, lane.index, tick, instance);
+        Ok(true)
+    }
+
+    /// A new instance for `lane`, for which instances that were not used since `wanted` may give way.
+    fn instance(
+        &self,
+        lane: &Arc<Lane>,
+        slots: &[Span],
+        wanted: u64,
+    ) -> Result<Option<Box<Instance>>, Failure> {
+        let Some(room) = Room::take(&self.core, self.instance_bytes(), wanted) else {
+            return Ok(None);
+        };
+        match Instance::new(lane, &self.recipe, slots, room) {
+            Ok(instance) => Ok(instance.map(Box::new)),
+            // The GPU is full before the budget is.
+            Err(Failure::Call(_, CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    fn instance_bytes(&self) -> usize {
+        GRAPH_BYTES + self.nodes * NODE_BYTES + self.recipe.scratch
+    }
+
+    /// Its ops one by one, with these slots.
+    pub fn steps(&self, slots: &[Span]) -> Result<Vec<Steps>, Failure> {
+        self.recipe.steps(&self.core, slots)
+    }
+}
+
+impl Drop for CudaProgram {
+    fn drop(&mut self) {
+        self.core.programs.retire(&self.instances);
+    }
+}
+
+impl Program for CudaProgram {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn ops(&self) -> usize {
+        self.recipe.ops.len()
+    }
+
+    fn slots(&self) -> &[usize] {
+        self.recipe.slots.sizes()
+    }
+
+    fn bytes(&self) -> usize {
+        let ops = size_of_val(&*self.recipe.ops);
+        let instances = self.instances.filled() * self.instance_bytes();
+        size_of::<CudaProgram>() + size_of::<Instances>() + ops + instances
+    }
+}

@@ -1,0 +1,292 @@
+//! A graph of the driver: a chain of nodes, each of which can be given other memory later.
+
+use std::sync::Arc;
+
+use cudarc::driver::sys::{
+    self, CUDA_KERNEL_NODE_PARAMS, CUDA_MEMCPY3D, CUdeviceptr, CUgraph, CUgraphExec, CUgraphNode,
+    CUmemorytype, CUresult, CUstream, CUstreamCaptureMode,
+};
+
+use super::tasks::{Bytes, Kind, Task};
+use crate::blas::Product;
+use crate::context::{Context, Failure};
+use crate::core::Core;
+use crate::step::Launch;
+
+/// A chain of nodes, each run after the one before it.
+pub(super) struct Chain {
+    raw: RawGraph,
+    last: Option<Node>,
+}
+
+/// One node of a chain.
+#[derive(Clone, Copy)]
+pub(super) struct Node {
+    raw: CUgraphNode,
+    kind: Kind,
+}
+
+// SAFETY: a node is used only through the graph it is of, by whoever has that.
+unsafe impl Send for Node {}
+
+impl Chain {
+    /// The context is bound.
+    pub fn new(context: &Arc<Context>) -> Result<Chain, Failure> {
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: it writes one handle.
+        let result = unsafe { sys::cuGraphCreate(&mut raw, 0) };
+        context.check("cuGraphCreate", result)?;
+        Ok(Chain {
+            raw: RawGraph {
+                context: context.clone(),
+                raw,
+            },
+            last: None,
+        })
+    }
+
+    /// Appends a node that does `task`. The context is bound.
+    ///
+    /// # Safety
+    /// As for [`Step::submit`](crate::step::Step::submit), each time the graph runs.
+    pub unsafe fn append(
+        &mut self,
+        core: &Core,
+        task: &Task<'_>,
+        scratch: CUdeviceptr,
+    ) -> Result<Node, Failure> {
+        let context = &core.context;
+        let graph = self.raw.raw;
+        let mut raw = std::ptr::null_mut();
+        let before = self.last.map_or(std::ptr::null_mut(), |node| node.raw);
+        let (dependencies, count) = (&raw const before, usize::from(self.last.is_some()));
+        match task {
+            Task::Launch(launch) => with_kernel(launch, scratch, |params| {
+                // SAFETY: the handles are alive, and the driver copies the arguments, which are as the
+                // kernel's text declares them.
+                let result = unsafe {
+                    sys::cuGraphAddKernelNode_v2(&mut raw, graph, dependencies, count, params)
+                };
+                context.check("cuGraphAddKernelNode", result)
+            })?,
+            Task::Copy(bytes) => {
+                // SAFETY: the handles are alive; the caller vouches for the memory.
+                let result = unsafe {
+                    sys::cuGraphAddMemcpyNode(
+                        &mut raw,
+                        graph,
+                        dependencies,
+                        count,
+                        &linear(bytes),
+                        context.raw(),
+                    )
+                };
+                context.check("cuGraphAddMemcpyNode", result)?;
+            }
+            Task::Product(product) => {
+                // SAFETY: the caller vouches for the memory.
+                let child = unsafe { captured(core, product, scratch)? };
+                // SAFETY: the handles are alive; the driver copies the child.
+                let result = unsafe {
+                    sys::cuGraphAddChildGraphNode(&mut raw, graph, dependencies, count, child.raw)
+                };
+                context.check("cuGraphAddChildGraphNode", result)?;
+            }
+        }
+        let node = Node {
+            raw,
+            kind: task.kind(),
+        };
+        self.last = Some(node);
+        Ok(node)
+    }
+}
+
+/// A chain that can be launched.
+pub(super) struct Graph {
+    exec: CUgraphExec,
+    // What nodes are updated by: it has to stay as it was.
+    chain: Chain,
+}
+
+// SAFETY: the driver's graphs may be used from any thread, by one at a time: what uses them takes `&mut self`.
+unsafe impl Send for Graph {}
+
+impl Graph {
+    /// Makes `chain` ready to be launched on `stream`. The context is bound.
+    pub fn new(chain: Chain, stream: CUstream) -> Result<Graph, Failure> {
+        let context = chain.raw.context.clone();
+        let mut exec = std::ptr::null_mut();
+        // SAFETY: the graph is alive; it writes one handle.
+        let result = unsafe { sys::cuGraphInstantiateWithFlags(&mut exec, chain.raw.raw, 0) };
+        context.check("cuGraphInstantiate", result)?;
+        let graph = Graph { exec, chain };
+        // SAFETY: both handles are alive and of this context.
+        let result = unsafe { sys::cuGraphUpload(exec, stream) };
+        context.check("cuGraphUpload", result)?;
+        Ok(graph)
+    }
+
+    /// Has `node` do `task` instead, from the next launch on; `false` if it cannot do anything of that kind.
+    /// The context is bound.
+    ///
+    /// # Safety
+    /// As for [`Chain::append`].
+    pub unsafe fn update(
+        &mut self,
+        core: &Core,
+        node: &Node,
+        task: &Task<'_>,
+        scratch: CUdeviceptr,
+    ) -> Result<bool, Failure> {
+        if node.kind != task.kind() {
+            return Ok(false);
+        }
+        let (exec, context) = (self.exec, &core.context);
+        let result = match task {
+            Task::Launch(launch) => with_kernel(launch, scratch, |params| {
+                // SAFETY: as where the node was appended.
+                unsafe { sys::cuGraphExecKernelNodeSetParams_v2(exec, node.raw, params) }
+            }),
+            Task::Copy(bytes) => {
+                let (params, context) = (linear(bytes), context.raw());
+                // SAFETY: as where the node was appended.
+                unsafe { sys::cuGraphExecMemcpyNodeSetParams(exec, node.raw, &params, context) }
+            }
+            Task::Product(product) => {
+                // SAFETY: the caller vouches for the memory.
+                let child = unsafe { captured(core, product, scratch)? };
+                // SAFETY: as where the node was appended.
+                unsafe { sys::cuGraphExecChildGraphNodeSetParams(exec, node.raw, child.raw) }
+            }
+        };
+        match context.check("the update of a graph's node", result) {
+            Ok(()) => Ok(true),
+            // The driver does not change everything in place.
+            Err(Failure::Call(..)) => Ok(false),
+            Err(lost) => Err(lost),
+        }
+    }
+
+    /// Launches it on `stream`. The context is bound.
+    ///
+    /// # Safety
+    /// As for [`Step::submit`](crate::step::Step::submit), for each node.
+    pub unsafe fn launch(&mut self, stream: CUstream) -> Result<(), Failure> {
+        // SAFETY: both handles are alive, and the caller vouches for the memory.
+        let result = unsafe { sys::cuGraphLaunch(self.exec, stream) };
+        self.chain.raw.context.check("cuGraphLaunch", result)
+    }
+}
+
+impl Drop for Graph {
+    fn drop(&mut self) {
+        if self.chain.raw.context.bind().is_ok() {
+            // SAFETY: it was made by `new`. One that still runs is freed by the driver when it is over.
+            unsafe { sys::cuGraphExecDestroy(self.exec) };
+        }
+    }
+}
+
+struct RawGraph {
+    context: Arc<Context>,
+    raw: CUgraph,
+}
+
+impl Drop for RawGraph {
+    fn drop(&mut self) {
+        if self.context.bind().is_ok() {
+            // SAFETY: whoever has this owns the graph.
+            unsafe { sys::cuGraphDestroy(self.raw) };
+        }
+    }
+}
+
+/// Calls `work` with the parameters of a node that launches a kernel.
+fn with_kernel<R>(
+    launch: &Launch,
+    scratch: CUdeviceptr,
+    work: impl FnOnce(&CUDA_KERNEL_NODE_PARAMS) -> R,
+) -> R {
+    launch.with_arguments(scratch, |arguments| {
+        let [x, y, z] = launch.groups;
+        work(&CUDA_KERNEL_NODE_PARAMS {
+            func: launch.function.raw(),
+            gridDimX: x,
+            gridDimY: y,
+            gridDimZ: z,
+            blockDimX: launch.threads,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: 0,
+            kernelParams: arguments.as_mut_ptr(),
+            extra: std::ptr::null_mut(),
+            kern: std::ptr::null_mut(),
+            ctx: std::ptr::null_mut(),
+        })
+    })
+}
+
+/// The parameters of a node that copies bytes within the device's memory.
+fn linear(bytes: &Bytes) -> CUDA_MEMCPY3D {
+    let (memory, array) = (CUmemorytype::CU_MEMORYTYPE_DEVICE, std::ptr::null_mut());
+    CUDA_MEMCPY3D {
+        srcXInBytes: 0,
+        srcY: 0,
+        srcZ: 0,
+        srcLOD: 0,
+        srcMemoryType: memory,
+        srcHost: std::ptr::null(),
+        srcDevice: bytes.src,
+        srcArray: array,
+        reserved0: std::ptr::null_mut(),
+        srcPitch: bytes.count,
+        srcHeight: 1,
+        dstXInBytes: 0,
+        dstY: 0,
+        dstZ: 0,
+        dstLOD: 0,
+        dstMemoryType: memory,
+        dstHost: std::ptr::null_mut(),
+        dstDevice: bytes.dst,
+        dstArray: array,
+        reserved1: std::ptr::null_mut(),
+        dstPitch: bytes.count,
+        dstHeight: 1,
+        WidthInBytes: bytes.count,
+        Height: 1,
+        Depth: 1,
+    }
+}
+
+/// What cuBLASLt submits for a product, as a graph. Other threads are not affected. The context is bound.
+///
+/// # Safety
+/// As for [`Chain::append`].
+unsafe fn captured(
+    core: &Core,
+    product: &Product,
+    scratch: CUdeviceptr,
+) -> Result<RawGraph, Failure> {
+    let context = &core.context;
+    core.programs.on_capture_stream(context, |stream| {
+        let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        // SAFETY: the stream is alive and nobody else uses it.
+        let result = unsafe { sys::cuStreamBeginCapture_v2(stream, mode) };
+        context.check("cuStreamBeginCapture", result)?;
+        // SAFETY: the caller vouches for the memory whenever it runs; nothing runs now.
+        let submitted = unsafe { product.submit(context, stream, scratch) };
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: the stream captures; it writes one handle, or null.
+        let result = unsafe { sys::cuStreamEndCapture(stream, &mut raw) };
+        let ended = context.check("cuStreamEndCapture", result);
+        let graph = (!raw.is_null()).then(|| RawGraph {
+            context: context.clone(),
+            raw,
+        });
+        submitted?;
+        ended?;
+        let nothing = CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+        graph.ok_or(Failure::Call("cuStreamEndCapture", nothing))
+    })
+}

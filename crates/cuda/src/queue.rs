@@ -1,0 +1,409 @@
+//! The queue: the one who appends to a lane.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use cudarc::driver::sys::{self, CUdeviceptr};
+use streampool_device::{
+    Error, Event, Flush, Handler, HostSlice, Op, OpKind, Program, Progress, Queue, QueueOptions,
+    Result, Span, Tick,
+};
+
+use crate::context::Failure;
+use crate::core::Core;
+use crate::event::{CudaEvent, Recording};
+use crate::lane::{Held, Lane};
+use crate::marks::Mark;
+use crate::memory::DeviceBlock;
+use crate::pinned;
+use crate::program::CudaProgram;
+use crate::progress::CudaProgress;
+use crate::step::{Steps, address};
+use crate::tracing::{Origin, Timed};
+
+/// A mark is set at the latest after so many commands, so that what is over is known by and by.
+const MARK_EVERY: Tick = 64;
+
+/// When a command began: the origin of its time, when it was encoded, and where it begins.
+type Timing = (Arc<Origin>, Instant, Mark);
+
+/// A queue of a CUDA device.
+pub(crate) struct CudaQueue {
+    lane: Arc<Lane>,
+    last: Tick,
+    /// The last tick that a mark stands for.
+    marked: Tick,
+    scratch: Option<Arc<DeviceBlock>>,
+    capture: Option<Vec<Op>>,
+}
+
+impl CudaQueue {
+    pub fn new(core: Arc<Core>, options: QueueOptions) -> Result<CudaQueue> {
+        core.context.check_process()?;
+        let lane =
+            Lane::new(core.clone(), options).map_err(|failure| core.context.error(failure))?;
+        Ok(CudaQueue {
+            lane,
+            last: 0,
+            marked: 0,
+            scratch: None,
+            capture: None,
+        })
+    }
+
+    fn core(&self) -> &Core {
+        &self.lane.core
+    }
+
+    fn failed(&self, failure: Failure) -> Error {
+        self.core().context.error(failure)
+    }
+
+    /// Whether a command may be appended: not while capturing, not while poisoned, not on a lost device.
+    #[inline]
+    fn accepts(&self, what: &'static str) -> Result<()> {
+        if self.capture.is_some() {
+            return Err(Error::Capturing(what));
+        }
+        if let Some(fault) = self.lane.fault() {
+            return Err(Error::Poisoned(fault));
+        }
+        self.core()
+            .context
+            .bind()
+            .map_err(|failure| self.failed(failure))
+    }
+
+    /// Gives out the next tick: the driver has its command.
+    #[inline]
+    fn append(&mut self) -> Tick {
+        self.last += 1;
+        self.lane.publish(self.last);
+        self.last
+    }
+
+    /// Sets a mark if there has been none for long. It is only a help to see progress: without it, work is
+    /// seen to be over a little later.
+    #[inline]
+    fn mark_now_and_then(&mut self) {
+        if self.last - self.marked >= MARK_EVERY {
+            self.mark_what_is_before();
+        }
+    }
+
+    fn mark_what_is_before(&mut self) {
+        if self.marked < self.last
+            && let Ok(mark) = self.lane.shelf.mark(self.lane.stream, false)
+        {
+            self.marked = self.last;
+            self.lane.remember(self.last, Arc::new(mark));
+        }
+    }
+
+    /// Appends what `submit` tells the driver to do, and keeps what it returns until that is over. A launch
+    /// that the driver refuses is a fault of this queue.
+    fn command(
+        &mut self,
+        op: OpKind,
+        submit: impl FnOnce(&mut CudaQueue) -> Result<Option<Held>, Failure>,
+    ) -> Result<Tick> {
+        let timing = self.begin_timing()?;
+        let submitted = match self.core().injector.strikes(self.lane.index) {
+            true => self.core().refused_launch(self.lane.stream).map(|()| None),
+            false => submit(self),
+        };
+        let tick = self.last + 1;
+        match submitted {
+            Ok(held) => {
+                // Before the tick is given out: who sees it over finds everything here.
+                if let Some(held) = held {
+                    self.lane.hold(tick, held);
+                }
+                if let Some(timing) = timing {
+                    self.end_timing(tick, op, timing)?;
+                }
+            }
+            Err(failure @ (Failure::Unprepared(_) | Failure::Lost(_))) => {
+                return Err(self.failed(failure));
+            }
+            Err(refused) => self.lane.poison(tick, op, refused.to_string()),
+        }
+        self.append();
+        self.mark_now_and_then();
+        Ok(tick)
+    }
+
+    /// When a command began, if somebody wants to know.
+    fn begin_timing(&self) -> Result<Option<Timing>> {
+        let Some(origin) = self.core().tracing.origin() else {
+            return Ok(None);
+        };
+        let encoded = Instant::now();
+        Ok(Some((origin, encoded, self.time_mark()?)))
+    }
+
+    fn end_timing(&self, tick: Tick, op: OpKind, timing: Timing) -> Result<()> {
+        let (origin, encoded, begin) = timing;
+        self.lane.report(Timed {
+            tick,
+            op,
+            begin,
+            end: self.time_mark()?,
+            encoded,
+            origin,
+        });
+        self.core().watcher.watch(&self.lane)
+    }
+
+    fn time_mark(&self) -> Result<Mark> {
+        let mark = self.lane.shelf.mark(self.lane.stream, true);
+        mark.map_err(|failure| self.failed(failure))
+    }
+
+    /// The address of at least `bytes` of scratch memory, which belong to this queue.
+    fn scratch(&mut self, bytes: usize) -> Result<Option<Arc<DeviceBlock>>, Failure> {
+        if bytes == 0 {
+            return Ok(None);
+        }
+        if self
+            .scratch
+            .as_ref()
+            .is_none_or(|block| block.bytes() < bytes)
+        {
+            let larger = DeviceBlock::new(&self.core().context, bytes.next_power_of_two())?;
+            if let Some(smaller) = self.scratch.replace(Arc::new(larger)) {
+                self.lane.hold(self.last, Held::Scratch(smaller));
+            }
+        }
+        Ok(self.scratch.clone())
+    }
+
+    /// Submits the steps of one op.
+    ///
+    /// # Safety
+    /// As for [`Queue::encode`].
+    unsafe fn submit(&mut self, steps: &Steps) -> Result<(), Failure> {
+        let scratch = self.scratch(steps.scratch)?;
+        let scratch: CUdeviceptr = scratch.map_or(0, |block| block.address());
+        for step in &steps.list {
+            // SAFETY: the caller vouches for the op's memory; scratch memory belongs to this queue and is
+            // kept until what was appended before its replacement is over.
+            unsafe { step.submit(&self.lane.core.context, self.lane.stream, scratch)? };
+        }
+        Ok(())
+    }
+
+    fn size_error(op: OpKind, argument: &'static str, got: usize, expected: String) -> Error {
+        Error::InvalidOp {
+            op,
+            argument,
+            got: format!("{got} bytes"),
+            expected,
+        }
+    }
+}
+
+impl Queue for CudaQueue {
+    fn progress(&self) -> Arc<dyn Progress> {
+        Arc::new(CudaProgress(self.lane.clone()))
+    }
+
+    unsafe fn encode(&mut self, op: &Op) -> Result<Tick> {
+        op.validate()?;
+        if self.capture.is_some() {
+            // What cannot be executed is refused now, not when the capture ends.
+            self.core()
+                .context
+                .bind()
+                .map_err(|failure| self.failed(failure))?;
+            self.core().steps(op)?;
+            if let Some(captured) = &mut self.capture {
+                captured.push(op.clone());
+            }
+            return Ok(self.last);
+        }
+        self.accepts("encode")?;
+        let steps = self.core().steps(op)?;
+        // SAFETY: the caller promises what `submit` asks for.
+        self.command(op.kind(), |queue| unsafe {
+            queue.submit(&steps).map(|()| None)
+        })
+    }
+
+    unsafe fn upload(&mut self, dst: Span, bytes: &[u8]) -> Result<Tick> {
+        self.accepts("upload")?;
+        if bytes.len() > dst.bytes {
+            let expected = format!("at most {}, the size of the span", dst.bytes);
+            return Err(Self::size_error(
+                OpKind::Upload,
+                "bytes",
+                bytes.len(),
+                expected,
+            ));
+        }
+        if bytes.is_empty() {
+            return Ok(self.append());
+        }
+        self.command(OpKind::Upload, |queue| {
+            let (lane, context) = (&queue.lane, &queue.lane.core.context);
+            let is_long = bytes.len() > pinned::LARGEST;
+            let (mut source, mut held) = (bytes.as_ptr(), None);
+            if !is_long {
+                let block = lane.blocks.take(bytes.len())?;
+                // SAFETY: the block is at least as long, and nobody else has it.
+                unsafe {
+                    block
+                        .pointer()
+                        .copy_from_nonoverlapping(source, bytes.len())
+                };
+                source = block.pointer();
+                held = Some(Held::Upload(block));
+            }
+            // SAFETY: the caller vouches for `dst`; the source is a block that is held until the copy is
+            // over, or the caller's bytes, which are waited for below.
+            let result = unsafe {
+                sys::cuMemcpyHtoDAsync_v2(address(&dst), source.cast(), bytes.len(), lane.stream)
+            };
+            context.check("cuMemcpyHtoDAsync", result)?;
+            if is_long {
+                // SAFETY: the stream is alive.
+                let result = unsafe { sys::cuStreamSynchronize(lane.stream) };
+                context.check("cuStreamSynchronize", result)?;
+            }
+            Ok(held)
+        })
+    }
+
+    unsafe fn download(&mut self, src: Span, into: HostSlice) -> Result<Tick> {
+        self.accepts("download")?;
+        if into.bytes != src.bytes {
+            let expected = format!("{}, the size of the span", src.bytes);
+            return Err(Self::size_error(
+                OpKind::Download,
+                "into",
+                into.bytes,
+                expected,
+            ));
+        }
+        if src.bytes == 0 {
+            return Ok(self.append());
+        }
+        self.command(OpKind::Download, |queue| {
+            let lane = &queue.lane;
+            let (mut target, mut held) = (into.pointer, None);
+            if src.bytes <= pinned::LARGEST {
+                let block = lane.blocks.take(src.bytes)?;
+                target = block.pointer();
+                held = Some(Held::Download(block, into));
+            }
+            // SAFETY: the caller vouches for `src` and, until the copy is over, for `into`; a block is held
+            // as long.
+            let result = unsafe {
+                sys::cuMemcpyDtoHAsync_v2(target.cast(), address(&src), src.bytes, lane.stream)
+            };
+            lane.core.context.check("cuMemcpyDtoHAsync", result)?;
+            Ok(held)
+        })
+    }
+
+    fn record(&mut self, event: &dyn Event) -> Result<Tick> {
+        self.accepts("record")?;
+        let event = CudaEvent::of(event, &self.lane.core)?;
+        let mark = self.lane.shelf.mark(self.lane.stream, event.timing());
+        let mark = Arc::new(mark.map_err(|failure| self.failed(failure))?);
+        let tick = self.append();
+        self.marked = tick;
+        self.lane.remember(tick, mark.clone());
+        event.set_latest(Arc::new(Recording::new(self.lane.clone(), tick, mark)));
+        Ok(tick)
+    }
+
+    fn wait(&mut self, event: &dyn Event) -> Result<Tick> {
+        self.accepts("wait")?;
+        let recording = CudaEvent::of(event, &self.lane.core)?
+            .latest()
+            .ok_or(Error::NotRecorded)?;
+        if !Arc::ptr_eq(recording.lane(), &self.lane) && !recording.is_known() {
+            // What was before is not to seem as late as what is waited for.
+            self.mark_what_is_before();
+            let held = recording.mark().hold(self.lane.stream);
+            held.map_err(|failure| self.failed(failure))?;
+        }
+        Ok(self.append())
+    }
+
+    fn on_complete(&mut self, handler: Handler) -> Result<Tick> {
+        self.accepts("on_complete")?;
+        self.mark_what_is_before();
+        let tick = self.append();
+        // Nothing is between the mark and this tick.
+        if self.marked + 1 == tick {
+            self.lane.retick(self.marked, tick);
+            self.marked = tick;
+        }
+        self.lane.handlers.push(tick, handler);
+        self.core().watcher.watch(&self.lane)?;
+        Ok(tick)
+    }
+
+    fn flush(&mut self, _when: Flush) -> Result<Tick> {
+        // The driver starts work as soon as it is told of it.
+        Ok(self.last)
+    }
+
+    fn begin_capture(&mut self) -> Result<()> {
+        match self.capture {
+            Some(_) => Err(Error::Capturing("begin_capture")),
+            None => {
+                self.capture = Some(Vec::new());
+                Ok(())
+            }
+        }
+    }
+
+    fn end_capture(&mut self, slots: &[Span]) -> Result<Arc<dyn Program>> {
+        let ops = self.capture.take().ok_or(Error::NotCapturing)?;
+        Ok(Arc::new(CudaProgram::new(
+            self.lane.core.clone(),
+            ops,
+            slots,
+        )?))
+    }
+
+    unsafe fn replay(&mut self, program: &Arc<dyn Program>, slots: &[Span]) -> Result<Tick> {
+        self.accepts("replay")?;
+        let program = CudaProgram::of(&**program, &self.lane.core)?;
+        program.check(slots)?;
+        self.command(OpKind::Replay, |queue| {
+            // SAFETY: the caller vouches for the memory of the program's ops with these slots.
+            let launched = unsafe { program.launch(&queue.lane, slots)? };
+            if !launched {
+                for steps in program.steps(slots)? {
+                    // SAFETY: as above.
+                    unsafe { queue.submit(&steps)? };
+                }
+            }
+            Ok(None)
+        })
+    }
+
+    fn recover(&mut self) -> Result<()> {
+        if self.lane.fault().is_some() {
+            self.lane.reach(self.last, None)?;
+            self.lane.cleanse();
+        }
+        Ok(())
+    }
+}
+
+impl Drop for CudaQueue {
+    fn drop(&mut self) {
+        if let Some(scratch) = self.scratch.take() {
+            self.lane.hold(self.last, Held::Scratch(scratch));
+        }
+        if self.lane.poll() < self.last {
+            // The watcher keeps all that is needed until the work is over. Without it, dropping the lane waits.
+            let _ = self.core().watcher.watch(&self.lane);
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Steps: what the driver is asked to do for one op.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use cudarc::driver::sys::{self, CUdeviceptr, CUstream};
+use smallvec::{SmallVec, smallvec};
+use streampool_device::{Error, Op, OpKind, Result, Span, View};
+use streampool_kernels::{Dispatch, Operand, Params, Plan, lower, small_product};
+
+use crate::blas::Product;
+use crate::compiler::Function;
+use crate::context::{Context, Failure};
+use crate::core::Core;
+
+/// Copies at least this long are the copy engine's.
+const LONG_COPY: usize = 1 << 20;
+
+/// What the driver is asked to do for one op, in order.
+pub(crate) struct Steps {
+    pub list: SmallVec<[Step; 1]>,
+    /// Bytes of scratch memory they share.
+    pub scratch: usize,
+}
+
+/// One thing the driver is asked to do.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "launches are what most steps are, and made for each command"
+)]
+pub(crate) enum Step {
+    /// Run a kernel of ours.
+    Launch(Launch),
+    /// Copy bytes.
+    Copy {
+        /// Where from.
+        src: Span,
+        /// Where to: as long.
+        dst: Span,
+    },
+    /// Have cuBLASLt multiply.
+    Product(Product),
+}
+
+/// A kernel and what it is given.
+pub(crate) struct Launch {
+    pub function: Arc<Function>,
+    pub groups: [u32; 3],
+    pub threads: u32,
+    pub operands: SmallVec<[Operand; 4]>,
+    pub params: Params,
+}
+
+/// The address of a span's first byte.
+pub(crate) fn address(span: &Span) -> CUdeviceptr {
+    span.handle.wrapping_add(span.offset as u64)
+}
+
+impl Core {
+    /// The steps of an op that was validated. Compiles what was never compiled before.
+    pub fn steps(&self, op: &Op) -> Result<Steps> {
+        match op {
+            Op::Copy { src, dst } if self.is_plain_copy(src, dst) => Ok(Steps {
+                list: match (src.reach(), dst.reach()) {
+                    (Some(src), Some(dst)) => smallvec![Step::Copy { src, dst }],
+                    _ => SmallVec::new(),
+                },
+                scratch: 0,
+            }),
+            Op::MatMul(product) => {
+                if self.kernels.compiler().is_ok()
+                    && let Some(plan) = small_product(product, &self.limits)
+                {
+                    return self.compiled(op.kind(), plan);
+                }
+                match self.blas.steps(self, product)? {
+                    Some(steps) => Ok(steps),
+                    None => self.lowered(op),
+                }
+            }
+            _ => self.lowered(op),
+        }
+    }
+
+    fn is_plain_copy(&self, src: &View, dst: &View) -> bool {
+        let bytes = src.layout().elements() * src.dtype().size();
+        src.dtype() == dst.dtype()
+            && src.layout().is_contiguous()
+            && dst.layout().is_contiguous()
+            && (bytes >= LONG_COPY || self.kernels.compiler().is_err())
+    }
+
+    /// The steps of an op by our own kernels.
+    pub fn lowered(&self, op: &Op) -> Result<Steps> {
+        match lower(op, &self.limits) {
+            Some(plan) => self.compiled(op.kind(), plan),
+            None => Err(Error::Unsupported {
+                device: self.properties.name.clone(),
+                op: op.kind(),
+                why: "CUDA has no kernel for it yet".to_owned(),
+            }),
+        }
+    }
+
+    fn compiled(&self, op: OpKind, plan: Plan) -> Result<Steps> {
+        let list = plan
+            .dispatches
+            .into_iter()
+            .map(|dispatch| self.launch(op, dispatch).map(Step::Launch))
+            .collect::<Result<_>>()?;
+        Ok(Steps {
+            list,
+            scratch: plan.scratch,
+        })
+    }
+
+    fn launch(&self, op: OpKind, dispatch: Dispatch) -> Result<Launch> {
+        Ok(Launch {
+            function: self.kernels.function(op, &dispatch.kernel)?,
+            groups: dispatch.groups,
+            threads: dispatch.threads,
+            operands: dispatch.operands,
+            params: dispatch.params,
+        })
+    }
+}
+
+impl Step {
+    /// Appends it to `stream`. The context is bound.
+    ///
+    /// # Safety
+    /// The memory that it names, and `scratch`, stay allocated until it is over, and what touches them is
+    /// ordered before or after it.
+    pub unsafe fn submit(
+        &self,
+        context: &Context,
+        stream: CUstream,
+        scratch: CUdeviceptr,
+    ) -> Result<(), Failure> {
+        match self {
+            Step::Launch(launch) => launch.with_arguments(scratch, |arguments| {
+                let ([x, y, z], threads) = (launch.groups, launch.threads);
+                // SAFETY: the function is loaded as long as this step holds it, its arguments are as its
+                // text declares them, and the caller vouches for the memory.
+                let result = unsafe {
+                    sys::cuLaunchKernel(
+                        launch.function.raw(),
+                        x,
+                        y,
+                        z,
+                        threads,
+                        1,
+                        1,
+                        0,
+                        stream,
+                        arguments.as_mut_ptr(),
+                        std::ptr::null_mut(),
+                    )
+                };
+                context.check("cuLaunchKernel", result)
+            }),
+            Step::Copy { src, dst } => {
+                // SAFETY: the caller vouches for both; neither is longer than its allocation.
+                let result =
+                    unsafe { sys::cuMemcpyAsync(address(dst), address(src), src.bytes, stream) };
+                context.check("cuMemcpyAsync", result)
+            }
+            // SAFETY: the caller vouches for the memory.
+            Step::Product(product) => unsafe { product.submit(context, stream, scratch) },
+        }
+    }
+}
+
+impl Launch {
+    /// Calls `work` with pointers to the arguments, which are alive until it returns.
+    pub fn with_arguments<R>(
+        &self,
+        scratch: CUdeviceptr,
+        work: impl FnOnce(&mut [*mut c_void]) -> R,
+    ) -> R {
+        let mut addresses: SmallVec<[CUdeviceptr; 8]> = self
+            .operands
+            .iter()
+            .map(|operand| match operand {
+                Operand::Memory(span) => address(span),
+                Operand::Scratch(offset) => scratch + *offset as u64,
+            })
+            .collect();
+        let params = self.params.to_bytes();
+        let mut arguments: SmallVec<[*mut c_void; 9]> = addresses
+            .iter_mut()
+            .map(|address| std::ptr::from_mut(address).cast())
+            .collect();
+        arguments.push(params.as_ptr().cast_mut().cast());
+        work(&mut arguments)
+    }
+}

@@ -1,0 +1,99 @@
+//! Profiles of work on a GPU.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use streampool_device::Device;
+use streampool_runtime::OpKind;
+
+use crate::common::device;
+use crate::work::*;
+use crate::{PATIENCE, pool};
+
+const THREADS: usize = 8;
+const ROUNDS: usize = 25;
+/// The GPU's clock is laid upon the host's, not quite exactly.
+const SLACK: Duration = Duration::from_millis(1);
+
+#[test]
+fn a_profile_has_every_op_on_its_stream_in_order_and_in_time() {
+    let Some(device) = device() else { return };
+    within(PATIENCE, || {
+        let pool = pool(&device, 16);
+        let begun = Instant::now();
+        let recording = pool.profile(100_000).unwrap();
+        on_threads(THREADS, |_| {
+            let stream = pool.current().unwrap();
+            let mut buffers = (filled(stream, 0.0), buffer(stream));
+            for _ in 0..ROUNDS {
+                add(stream, &buffers.0, &mut buffers.1, 1.0).unwrap();
+                copy(stream, &buffers.1, &mut buffers.0).unwrap();
+            }
+            stream.synchronize().unwrap();
+        });
+        let profile = recording.finish().unwrap();
+        let over = Instant::now();
+
+        let mut counts: HashMap<OpKind, usize> = HashMap::new();
+        for interval in profile.intervals() {
+            assert!(begun <= interval.begin && interval.begin <= interval.end);
+            assert!(
+                interval.end <= over + SLACK,
+                "on the host's clock it is over"
+            );
+            *counts.entry(interval.op).or_default() += 1;
+        }
+        let expected = [
+            (OpKind::Fill, THREADS),
+            (OpKind::Map, THREADS * ROUNDS),
+            (OpKind::Copy, THREADS * ROUNDS),
+        ];
+        assert_eq!(counts, expected.into_iter().collect());
+        for stream in profile.per_stream() {
+            let ops = profile.intervals().iter();
+            let ops: Vec<_> = ops.filter(|op| op.queue == stream.0).collect();
+            let in_order = |pair: &[&streampool_device::Interval]| {
+                pair[0].tick < pair[1].tick && pair[0].end <= pair[1].begin
+            };
+            assert!(ops.windows(2).all(in_order), "a stream is in order");
+        }
+        assert_eq!(profile.dropped(), 0);
+    });
+}
+
+#[test]
+fn what_comes_after_a_recording_is_not_in_it() {
+    let Some(device) = device() else { return };
+    within(PATIENCE, || {
+        let pool = pool(&device, 4);
+        let stream = pool.stream(1).unwrap();
+        let first = pool.profile(10).unwrap();
+        let mut buffer = filled(stream, 1.0);
+        assert_eq!(first.finish().unwrap().intervals().len(), 1);
+        fill(stream, &mut buffer, 2.0).unwrap();
+        stream.synchronize().unwrap();
+        let second = pool.profile(10).unwrap();
+        assert_eq!(second.finish().unwrap().intervals().len(), 0);
+    });
+}
+
+#[test]
+fn a_snapshot_tells_of_the_device_and_its_caches() {
+    let Some(device) = device() else { return };
+    let pool = pool(&device, 4);
+    let stream = pool.stream(1).unwrap();
+    let one = filled(stream, 1.0);
+    let mut sum = buffer(stream);
+    add(stream, &one, &mut sum, 1.0).unwrap();
+    stream.synchronize().unwrap();
+    let snapshot = pool.snapshot().unwrap();
+    assert_eq!(snapshot.device, device.properties().name);
+    let made = &snapshot.made[0];
+    assert_eq!((made.completed, made.ops), (made.encoded, 2));
+    let kernels: usize = snapshot.caches.iter().map(|cache| cache.entries).sum();
+    assert!(kernels > 0, "{:?}", snapshot.caches);
+    for cache in &snapshot.caches {
+        assert_eq!(cache.problem, None, "{cache:?}");
+    }
+    assert!(snapshot.memory.reserved >= snapshot.memory.in_use);
+}

@@ -1,0 +1,434 @@
+//! Programs on a CUDA device: replays from many threads, with slots bound anew, within a bound, and dropped
+//! under way.
+
+mod common;
+#[path = "../../runtime/tests/common/work.rs"]
+#[allow(dead_code, reason = "shared with the runtime's own tests")]
+mod work;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
+
+use common::{device, device_with, options};
+use streampool_cuda::{CudaDevice, CudaOptions};
+use streampool_device::{Activation, CacheReport, Device, MatMul};
+use streampool_runtime::{
+    Binary, Buffer, Capture, Captured, DType, Expr, Op, Pool, Program, Reference, Stream,
+};
+use work::*;
+
+const BYTES: usize = N * 4;
+
+fn pool(device: &Arc<CudaDevice>, streams: usize) -> Pool {
+    let settings = settings().streams(streams).build().unwrap();
+    Pool::with_settings(device.clone(), settings).unwrap()
+}
+
+fn graphs(device: &CudaDevice) -> CacheReport {
+    let mut caches = device.caches().into_iter();
+    let found = caches.find(|cache| cache.name == "program graphs");
+    found.expect("the device reports its graphs")
+}
+
+fn view(reference: &Reference) -> Captured {
+    reference.view(DType::F32, &[N]).unwrap()
+}
+
+fn captured_add(capture: &mut Capture, from: &Reference, to: &Reference, amount: f32) {
+    let op = Op::Map {
+        expr: plus(amount),
+        inputs: vec![view(from)],
+        outputs: vec![view(to)],
+    };
+    capture.encode(op).unwrap();
+}
+
+/// `middle = input + amount; output = middle + constant`, all but the constant in slots.
+fn two_sums(stream: &Stream, amount: f32, constant: f32) -> Program {
+    let mut capture = Capture::new(stream);
+    let input = capture.input(BYTES).unwrap();
+    let [middle, output] = [0, 1].map(|_| capture.output(BYTES).unwrap());
+    let weights = Arc::new(filled(stream, constant));
+    let weights = capture.constant(&weights).unwrap();
+    captured_add(&mut capture, &input, &middle, amount);
+    let mut expr = Expr::builder();
+    let [x, y] = [0, 1].map(|_| expr.input(DType::F32).unwrap());
+    let sum = expr.binary(Binary::Add, x, y).unwrap();
+    let op = Op::Map {
+        expr: Arc::new(expr.finish(&[sum]).unwrap()),
+        inputs: vec![view(&middle), view(&weights)],
+        outputs: vec![view(&output)],
+    };
+    capture.encode(op).unwrap();
+    capture.finish().unwrap()
+}
+
+/// An input and both outputs of [`two_sums`].
+struct Binding {
+    input: Buffer,
+    middle: Buffer,
+    output: Buffer,
+}
+
+impl Binding {
+    fn new(stream: &Stream) -> Binding {
+        let [input, middle, output] = [0, 1, 2].map(|_| buffer(stream));
+        Binding {
+            input,
+            middle,
+            output,
+        }
+    }
+
+    fn replay(&mut self, stream: &Stream, program: &Program, value: f32) {
+        fill(stream, &mut self.input, value).unwrap();
+        let mut outputs = [&mut self.middle, &mut self.output];
+        stream
+            .replay(program, &[&self.input], &mut outputs)
+            .unwrap();
+    }
+
+    fn values(&self, stream: &Stream) -> [f32; 2] {
+        [&self.middle, &self.output].map(|buffer| value_of(stream, buffer).unwrap())
+    }
+}
+
+#[test]
+fn bindings_alternate_while_others_allocate_synchronise_and_capture() {
+    let Some(device) = device() else { return };
+    within(FOREVER, || {
+        let pool = pool(&device, 16);
+        let program = two_sums(pool.stream(15).unwrap(), 1.0, 10.0);
+        let (all_here, over) = (Barrier::new(7), AtomicBool::new(false));
+        let replay_all = |number: usize| {
+            let stream = pool.current().unwrap();
+            let mut bindings: Vec<Binding> = (0..3).map(|_| Binding::new(stream)).collect();
+            all_here.wait();
+            for round in 0..300 {
+                // Three replays under way, each with other memory; then what they wrote.
+                for (place, binding) in bindings.iter_mut().enumerate() {
+                    let value = (number * 10_000 + round * 10 + place) as f32;
+                    binding.replay(stream, &program, value);
+                }
+                for (place, binding) in bindings.iter().enumerate() {
+                    let value = (number * 10_000 + round * 10 + place) as f32;
+                    assert_eq!(binding.values(stream), [value + 1.0, value + 11.0]);
+                }
+            }
+        };
+        let disturb = |number: usize| {
+            let stream = pool.current().unwrap();
+            all_here.wait();
+            let mut round = 0;
+            while !over.load(Ordering::Relaxed) {
+                round += 1;
+                match number {
+                    0 => {
+                        // Too large for what is there: the device is asked.
+                        drop(stream.allocate((1 + round % 7) << 25).unwrap());
+                        pool.trim().unwrap();
+                    }
+                    1 => pool.synchronize().unwrap(),
+                    _ => {
+                        let program = two_sums(stream, round as f32, 0.5);
+                        let mut binding = Binding::new(stream);
+                        binding.replay(stream, &program, 1.0);
+                        let sum = 1.0 + round as f32;
+                        assert_eq!(binding.values(stream), [sum, sum + 0.5]);
+                    }
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            let disturbers: Vec<_> = (0..3)
+                .map(|number| scope.spawn(move || disturb(number)))
+                .collect();
+            let replayers: Vec<_> = (0..4)
+                .map(|number| scope.spawn(move || replay_all(number)))
+                .collect();
+            // Whatever becomes of them, the others have to end.
+            let outcomes: Vec<_> = replayers.into_iter().map(|thread| thread.join()).collect();
+            over.store(true, Ordering::Relaxed);
+            disturbers.into_iter().for_each(join);
+            for outcome in outcomes {
+                outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            }
+        });
+    });
+}
+
+#[test]
+fn sixteen_threads_replay_one_program_each_with_its_own_memory() {
+    let Some(device) = device() else { return };
+    within(FOREVER, || {
+        let pool = pool(&device, 20);
+        let program = two_sums(pool.stream(19).unwrap(), 0.25, 100.0);
+        let all_here = Barrier::new(16);
+        on_threads(16, |number| {
+            let stream = pool.current().unwrap();
+            let mut binding = Binding::new(stream);
+            all_here.wait();
+            for round in 0..200 {
+                let value = (number * 1000 + round) as f32;
+                binding.replay(stream, &program, value);
+                assert_eq!(binding.values(stream), [value + 0.25, value + 100.25]);
+            }
+        });
+        let graphs = graphs(&device);
+        assert_eq!(graphs.hits, 16 * 200, "each replay was one launch");
+        assert!(
+            graphs.compiled <= 16,
+            "one graph for each stream: {graphs:?}"
+        );
+    });
+}
+
+fn upload(stream: &Stream, values: &[f32]) -> Buffer {
+    let mut buffer = stream.allocate(size_of_val(values)).unwrap();
+    stream.upload(&mut buffer, values).unwrap();
+    buffer
+}
+
+/// Values that sum up exactly in `f32`, in any order.
+fn small(index: usize, seed: usize) -> f32 {
+    ((index * 7 + index / 5 + seed * 3) % 5) as f32 - 2.0
+}
+
+const ROWS: usize = 96;
+const INNER: usize = 512;
+const COLUMNS: usize = 160;
+
+fn product_of(a: &[f32], b: &[f32], bias: &[f32]) -> Vec<f32> {
+    let mut product = Vec::with_capacity(ROWS * COLUMNS);
+    for row in a.chunks_exact(INNER) {
+        for column in 0..COLUMNS {
+            let terms = row.iter().zip(b[column..].iter().step_by(COLUMNS));
+            let sum: f32 = terms.map(|(a, b)| a * b).sum();
+            product.push((sum + bias[column]).max(0.0));
+        }
+    }
+    product
+}
+
+/// `out = relu(a @ b + bias)` with `a` and `out` in slots, large enough for the library; then `copy = out`.
+fn product_program(stream: &Stream, b: &[f32], bias: &[f32]) -> Program {
+    let constant = |values: &[f32]| Arc::new(upload(stream, values));
+    let mut capture = Capture::new(stream);
+    let a = capture.input(ROWS * INNER * 4).unwrap();
+    let out = capture.output(ROWS * COLUMNS * 4).unwrap();
+    let copy = capture.output(ROWS * COLUMNS * 4).unwrap();
+    let b = capture.constant(&constant(b)).unwrap();
+    let bias = capture.constant(&constant(bias)).unwrap();
+    let matrix =
+        |reference: &Reference, shape: &[usize]| reference.view(DType::F32, shape).unwrap();
+    let out = matrix(&out, &[ROWS, COLUMNS]);
+    let product = MatMul {
+        a: matrix(&a, &[ROWS, INNER]),
+        b: matrix(&b, &[INNER, COLUMNS]),
+        out,
+        bias: Some(matrix(&bias, &[COLUMNS])),
+        activation: Activation::Relu,
+        alpha: 1.0,
+    };
+    capture.encode(Op::MatMul(product)).unwrap();
+    let dst = matrix(&copy, &[ROWS, COLUMNS]);
+    capture.encode(Op::Copy { src: out, dst }).unwrap();
+    capture.finish().unwrap()
+}
+
+#[test]
+fn large_products_find_their_slots() {
+    let Some(device) = device() else { return };
+    within(FOREVER, || {
+        let pool = pool(&device, 8);
+        let b: Vec<f32> = (0..INNER * COLUMNS).map(|at| small(at, 1)).collect();
+        let bias: Vec<f32> = (0..COLUMNS).map(|at| small(at, 2)).collect();
+        let program = product_program(pool.stream(7).unwrap(), &b, &bias);
+        let (b, bias) = (&b, &bias);
+        on_threads(4, |number| {
+            let stream = pool.current().unwrap();
+            let mut bound: Vec<_> = (0..2)
+                .map(|place| {
+                    let seed = 10 * number + place;
+                    let a: Vec<f32> = (0..ROWS * INNER).map(|at| small(at, seed)).collect();
+                    let input = upload(stream, &a);
+                    let outputs = [0, 1].map(|_| stream.allocate(ROWS * COLUMNS * 4).unwrap());
+                    (input, outputs, product_of(&a, b, bias))
+                })
+                .collect();
+            for round in 0..40 {
+                for (input, outputs, _) in &mut bound {
+                    let [out, copy] = outputs;
+                    stream
+                        .replay(&program, &[&*input], &mut [out, copy])
+                        .unwrap();
+                }
+                for (_, outputs, expected) in &bound {
+                    for output in outputs {
+                        let got: Vec<f32> = stream.download(output).unwrap();
+                        assert!(got == *expected, "round {round}: a wrong product");
+                    }
+                }
+            }
+        });
+        let graphs = graphs(&device);
+        assert_eq!(graphs.hits, 4 * 40 * 2);
+        assert!(graphs.compiled <= 4, "slots are bound in place: {graphs:?}");
+    });
+}
+
+#[test]
+fn without_room_for_a_graph_the_ops_run_one_by_one() {
+    let options = CudaOptions {
+        program_memory: 1000,
+        ..options()
+    };
+    let Some(device) = device_with(options) else {
+        return;
+    };
+    within(FOREVER, || {
+        let pool = pool(&device, 8);
+        let program = two_sums(pool.stream(7).unwrap(), 3.0, 4.0);
+        let b: Vec<f32> = (0..INNER * COLUMNS).map(|at| small(at, 5)).collect();
+        let product = product_program(pool.stream(7).unwrap(), &b, &[1.0; COLUMNS]);
+        on_threads(4, |number| {
+            let stream = pool.current().unwrap();
+            let mut bindings = [Binding::new(stream), Binding::new(stream)];
+            for round in 0..50 {
+                for binding in &mut bindings {
+                    let value = (number * 100 + round) as f32;
+                    binding.replay(stream, &program, value);
+                    assert_eq!(binding.values(stream), [value + 3.0, value + 7.0]);
+                }
+            }
+            let a: Vec<f32> = (0..ROWS * INNER).map(|at| small(at, number)).collect();
+            let input = upload(stream, &a);
+            let [mut out, mut copy] = [0, 1].map(|_| stream.allocate(ROWS * COLUMNS * 4).unwrap());
+            stream
+                .replay(&product, &[&input], &mut [&mut out, &mut copy])
+                .unwrap();
+            let got: Vec<f32> = stream.download(&copy).unwrap();
+            assert!(
+                got == product_of(&a, &b, &[1.0; COLUMNS]),
+                "a wrong product"
+            );
+        });
+        let graphs = graphs(&device);
+        assert_eq!((graphs.entries, graphs.compiled, graphs.hits), (0, 0, 0));
+    });
+}
+
+/// Zeroes of so many megabytes, many times over: what is encoded after it is late.
+fn keep_busy(stream: &Stream) -> Buffer {
+    const FLOATS: usize = 8 << 20;
+    let mut buffer = stream.allocate(FLOATS * 4).unwrap();
+    for _ in 0..60 {
+        let dst = buffer.write(DType::F32, &[FLOATS]).unwrap();
+        let value = 0f32.into();
+        stream.encode(Op::Fill { dst, value }).unwrap();
+    }
+    buffer
+}
+
+#[test]
+fn programs_are_dropped_under_way_also_by_others() {
+    let Some(device) = device() else { return };
+    within(FOREVER, || {
+        let pool = pool(&device, 8);
+        let b: Vec<f32> = (0..INNER * COLUMNS).map(|at| small(at, 1)).collect();
+        let a: Vec<f32> = (0..ROWS * INNER).map(|at| small(at, 2)).collect();
+        let expected = product_of(&a, &b, &[0.0; COLUMNS]);
+        on_threads(4, |number| {
+            let stream = pool.current().unwrap();
+            let input = upload(stream, &a);
+            for round in 0..10 {
+                let sums = two_sums(stream, 1.0, 2.0);
+                let product = product_program(stream, &b, &[0.0; COLUMNS]);
+                let mut binding = Binding::new(stream);
+                let [mut out, mut copy] =
+                    [0, 1].map(|_| stream.allocate(ROWS * COLUMNS * 4).unwrap());
+                let busy = keep_busy(stream);
+                binding.replay(stream, &sums, round as f32);
+                stream
+                    .replay(&product, &[&input], &mut [&mut out, &mut copy])
+                    .unwrap();
+                match number % 2 {
+                    0 => drop((sums, product)),
+                    _ => on_thread(move || drop((sums, product))),
+                }
+                // Who takes memory now must not get what the graphs still use.
+                let taken: Vec<Buffer> = (0..8).map(|_| filled(stream, -1.0)).collect();
+                let next = product_program(stream, &b, &[1.0; COLUMNS]);
+                let [mut other, mut another] =
+                    [0, 1].map(|_| stream.allocate(ROWS * COLUMNS * 4).unwrap());
+                stream
+                    .replay(&next, &[&input], &mut [&mut other, &mut another])
+                    .unwrap();
+                let sum = round as f32 + 1.0;
+                assert_eq!(binding.values(stream), [sum, sum + 2.0]);
+                let got: Vec<f32> = stream.download(&copy).unwrap();
+                assert!(got == expected, "round {round}: a wrong product");
+                drop((busy, taken));
+            }
+        });
+        assert_eq!(graphs(&device).entries, 0, "no graph without its program");
+        pool.synchronize().unwrap();
+        assert_all_returned(&pool);
+    });
+}
+
+#[test]
+fn many_programs_keep_within_the_bound() {
+    const PROGRAMS: usize = 20;
+    let options = CudaOptions {
+        program_memory: 512 << 10,
+        ..options()
+    };
+    let Some(device) = device_with(options) else {
+        return;
+    };
+    within(FOREVER, || {
+        let pool = pool(&device, 4);
+        let stream = pool.stream(1).unwrap();
+        let programs: Vec<Program> = (0..PROGRAMS)
+            .map(|number| two_sums(stream, number as f32, 1.0))
+            .collect();
+        let mut binding = Binding::new(stream);
+        let mut replay = |number: usize, value: f32| {
+            binding.replay(stream, &programs[number], value);
+            let sum = value + number as f32;
+            assert_eq!(binding.values(stream), [sum, sum + 1.0]);
+            graphs(&device)
+        };
+        for round in 0..10 {
+            for number in 0..PROGRAMS {
+                let graphs = replay(number, round as f32);
+                assert!(graphs.entries <= 8, "64 KiB each at least: {graphs:?}");
+            }
+        }
+        let turns = graphs(&device);
+        assert!(turns.entries > 1, "there is room for some: {turns:?}");
+        assert!(
+            turns.compiled < PROGRAMS as u64,
+            "those that take turns leave each other alone: {turns:?}"
+        );
+        let launched = turns.hits;
+        assert!(launched > 0 && launched < (10 * PROGRAMS) as u64);
+        // Whoever is used alone gets a graph in the end, at the cost of one that is not.
+        for _ in 0..3 * PROGRAMS {
+            replay(PROGRAMS - 1, 5.0);
+        }
+        let alone = graphs(&device);
+        assert!(alone.hits > launched, "it got none: {alone:?}");
+        assert_eq!(alone.entries, turns.entries);
+        let bytes: usize = programs.iter().map(Program::bytes).sum();
+        assert!(bytes >= alone.entries * (64 << 10));
+        drop(programs);
+        assert_eq!(graphs(&device).entries, 0);
+        assert_eq!(
+            graphs(&device).hits,
+            alone.hits,
+            "what was counted stays so"
+        );
+    });
+}

@@ -44,6 +44,17 @@ pub fn figure(value: f64) -> String {
     }
 }
 
+/// A large measured value in thousands or millions, with three digits.
+pub fn compact(value: f64) -> String {
+    // What would be rounded to 1000 is one of the next unit.
+    match value.abs() {
+        size if size >= 999.5e6 => format!("{} G", figure(value / 1e9)),
+        size if size >= 999.5e3 => format!("{} M", figure(value / 1e6)),
+        size if size >= 999.5 => format!("{} k", figure(value / 1e3)),
+        _ => figure(value),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,5 +86,14 @@ mod tests {
         assert_eq!(figure(-0.4), "-0.40");
         assert_eq!(figure(43.21), "43.2");
         assert_eq!(figure(150.4), "150");
+    }
+
+    #[test]
+    fn rates_are_compact() {
+        assert_eq!(compact(17.25), "17.2");
+        assert_eq!(compact(583_210.0), "583 k");
+        assert_eq!(compact(999_900.0), "1.00 M");
+        assert_eq!(compact(2_060_000.0), "2.06 M");
+        assert_eq!(compact(41.6e9), "41.6 G");
     }
 }

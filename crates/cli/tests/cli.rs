@@ -4,8 +4,15 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-/// The program, in an environment without settings.
+/// The program, in an environment without settings and without GPUs.
 fn streampool(arguments: &[&str]) -> Command {
+    let mut command = with_gpus(arguments);
+    command.env("CUDA_VISIBLE_DEVICES", "");
+    command
+}
+
+/// The program, in an environment without settings, with the GPUs that there are.
+fn with_gpus(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_streampool"));
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("STREAMPOOL_") {
@@ -14,6 +21,21 @@ fn streampool(arguments: &[&str]) -> Command {
     }
     command.args(arguments);
     command
+}
+
+/// Whether there is a GPU to test on; says so if not.
+fn has_gpu(test: &str) -> bool {
+    match streampool::cuda::CudaDevice::count() {
+        Ok(count) if count > 0 => true,
+        Ok(_) => {
+            eprintln!("{test} is skipped: the driver shows no GPU");
+            false
+        }
+        Err(why) => {
+            eprintln!("{test} is skipped: {why}");
+            false
+        }
+    }
 }
 
 fn run(command: &mut Command) -> Output {
@@ -67,12 +89,13 @@ fn doctor_tells_what_there_is() {
         "Device host: usable",
         "self-test",
         "ok: allocate, fill and compute on 2 streams",
-        "Device cuda: not usable",
+        "Device cuda: not usable\n  the NVIDIA driver ",
         "Device metal: not usable",
         "when all are leased",
         "watermarks",
         "STREAMPOOL_STREAMS",
         "STREAMPOOL_HOST_THREADS",
+        "STREAMPOOL_CUDA_DEVICE",
         "Nothing is wrong.",
     ] {
         assert!(text.contains(expected), "`{expected}` is not in:\n{text}");
@@ -90,6 +113,8 @@ fn doctor_as_json_has_all_of_it() {
     let devices = report["devices"].as_array().expect("a list of devices");
     let kinds: Vec<_> = devices.iter().map(|device| &device["kind"]).collect();
     assert_eq!(kinds, ["host", "cuda", "metal"]);
+    let names: Vec<_> = devices.iter().map(|device| &device["name"]).collect();
+    assert_eq!(names, ["host", "cuda", "metal"]);
     let host = &devices[0];
     assert_eq!(host["usable"], true);
     assert!(
@@ -117,7 +142,10 @@ fn doctor_as_json_has_all_of_it() {
     for unusable in &devices[1..] {
         assert_eq!(unusable["usable"], false);
         assert!(!unusable["why_not"].as_str().expect("a reason").is_empty());
+        assert!(unusable["hardware"].is_null() && unusable["self_test"].is_null());
     }
+    let why_no_gpu = devices[1]["why_not"].as_str().expect("a reason");
+    assert!(why_no_gpu.contains("NVIDIA driver"), "{why_no_gpu}");
 
     let settings = report["settings"].as_array().expect("a list of settings");
     let setting = |name: &str| {
@@ -127,6 +155,16 @@ fn doctor_as_json_has_all_of_it() {
     assert_eq!(setting("STREAMPOOL_STREAMS")["value"], "5");
     assert_eq!(setting("STREAMPOOL_STREAMS")["origin"], "environment");
     assert_eq!(setting("STREAMPOOL_MITIGATIONS")["origin"], "default");
+    assert_eq!(setting("STREAMPOOL_CUDA_PRECISION")["origin"], "default");
+    let mut names: Vec<_> = settings.iter().map(|setting| &setting["name"]).collect();
+    names.sort_by_key(|name| name.to_string());
+    let listed = names.len();
+    names.dedup();
+    assert_eq!(
+        names.len(),
+        listed,
+        "a setting is listed twice: {settings:?}"
+    );
 }
 
 #[test]
@@ -162,6 +200,19 @@ fn bad_settings_are_findings_that_say_what_would_be_right() {
         ("STREAMPOOL_HOST_MEMORY", "2 gallons", "host", "GiB"),
         (
             "STREAMPOOL_CUDA_DEVICE",
+            "first",
+            "cuda",
+            "the number of a GPU",
+        ),
+        (
+            "STREAMPOOL_CUDA_MEMORI",
+            "1GiB",
+            "cuda",
+            "STREAMPOOL_CUDA_MEMORY",
+        ),
+        ("STREAMPOOL_CUDA_PRECISION", "fp8", "cuda", "tf32"),
+        (
+            "STREAMPOOL_METAL_HEAP",
             "0",
             "settings",
             "known: STREAMPOOL_STREAMS",
@@ -272,20 +323,87 @@ fn every_figure_of_the_bench_is_there() {
 
 #[test]
 fn bench_on_a_device_that_is_not_there_says_why() {
-    let output = run(&mut streampool(&[
-        "bench", "runtime", "--device", "cuda", "--json",
-    ]));
-    assert_code(&output, 1);
-    assert!(
-        stderr(&output).contains("the cuda device cannot be used"),
-        "{}",
-        stderr(&output)
-    );
-    let error = object(&output)["error"]
-        .as_str()
-        .expect("a text")
-        .to_owned();
-    assert!(error.contains("cuda"), "{error}");
+    for (device, why) in [
+        ("cuda", "no cuda device: the NVIDIA driver"),
+        ("metal", "the metal device cannot be used"),
+    ] {
+        let output = run(&mut streampool(&[
+            "bench", "runtime", "--device", device, "--json",
+        ]));
+        assert_code(&output, 1);
+        assert!(stderr(&output).contains(why), "{}", stderr(&output));
+        let error = object(&output)["error"].to_string();
+        assert!(error.contains(why), "{error}");
+
+        let output = run(&mut streampool(&["bench", "runtime", "--device", device]));
+        assert_code(&output, 1);
+        assert!(stderr(&output).contains(why), "{}", stderr(&output));
+        assert_eq!(stdout(&output), "");
+    }
+}
+
+#[test]
+fn doctor_tries_out_the_gpu() {
+    if !has_gpu("doctor_tries_out_the_gpu") {
+        return;
+    }
+    let output = run(&mut with_gpus(&["doctor", "--json"]));
+    assert_code(&output, 0);
+    let report = object(&output);
+    let devices = report["devices"].as_array().expect("a list of devices");
+    let gpu = devices.iter().find(|device| device["name"] == "cuda");
+    let gpu = gpu.unwrap_or_else(|| panic!("there is no cuda in {devices:?}"));
+    assert_eq!(gpu["usable"], true);
+    assert_eq!(gpu["self_test"]["ok"], true, "{gpu}");
+    let features = gpu["hardware"]["features"].to_string();
+    for part in ["compute ", "driver "] {
+        assert!(features.contains(part), "{features}");
+    }
+    let page = run(&mut with_gpus(&["doctor"]));
+    assert_code(&page, 0);
+    assert_fits_a_terminal(&page);
+    assert!(stdout(&page).contains("Device cuda: usable"));
+}
+
+#[test]
+fn every_figure_of_the_gpu_bench_is_there() {
+    if !has_gpu("every_figure_of_the_gpu_bench_is_there") {
+        return;
+    }
+    let arguments = ["bench", "runtime", "--device", "cuda", "--quick", "--json"];
+    let output = run(&mut with_gpus(&arguments));
+    assert_code(&output, 0);
+    let report = object(&output);
+    assert_eq!(report["sharing"]["wrong"], 0);
+    assert_eq!(report["sharing"]["faults"], 0);
+    assert_eq!(report["sharing"]["memory_restored"], true);
+    let figures = report["figures"].as_array().expect("a list of figures");
+    for figure in figures {
+        let (name, threads) = (&figure["name"], &figure["threads"]);
+        let same = |other: &&Value| other["name"] == *name && other["threads"] == *threads;
+        assert_eq!(figures.iter().filter(same).count(), 1, "{name}, {threads}");
+        for side in ["ours", "raw", "ratio"] {
+            let value = &figure[side];
+            assert!(
+                value.is_null() || value.as_f64() > Some(0.0),
+                "{name}: {value}"
+            );
+        }
+    }
+    for (name, threads) in [
+        ("launch_sync", 31),
+        ("pipelined_32", 8),
+        ("linear", 16),
+        ("linear_scaling", 8),
+        ("mlp", 8),
+        ("alloc_free", 8),
+        ("raw_event_records", 1),
+    ] {
+        let found = figures
+            .iter()
+            .any(|figure| figure["name"] == name && figure["threads"] == threads);
+        assert!(found, "{name} at {threads} is not among {figures:?}");
+    }
 }
 
 #[test]
@@ -351,6 +469,7 @@ fn the_story_is_not_told_under_a_bad_setting() {
         ("STREAMPOOL_STREAMS", "0"),
         ("STREAMPOOL_STREAM", "8"),
         ("STREAMPOOL_HOST_THREADS", "many"),
+        ("STREAMPOOL_CUDA_PRECISION", "fp8"),
     ] {
         let output = run(streampool(&["story", "--json"]).env(name, value));
         assert_code(&output, 1);

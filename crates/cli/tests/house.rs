@@ -1,6 +1,8 @@
 //! The laws of the house, read off the source: who may use whom, where `unsafe` may stand, how long a file may
 //! be, and that what README promises is there.
 
+#[path = "house/locks.rs"]
+mod locks;
 #[path = "house/source.rs"]
 mod source;
 
@@ -351,71 +353,6 @@ fn no_file_is_too_long() {
         &format!("A file has at most {MOST_LINES} lines:"),
         &violations,
     );
-}
-
-/// The locks that `ranks.rs` declares: the order and the name of each.
-fn declared_ranks(source: &Source) -> Vec<(u16, String)> {
-    let mut declared = Vec::new();
-    let mut unnamed = None;
-    for (_, line) in source.shipped() {
-        for beginning in ["rank(", "order: "] {
-            if let Some((_, rest)) = line.code.split_once(beginning) {
-                let end = rest.find(|c: char| !c.is_ascii_digit());
-                unnamed = rest[..end.unwrap_or(rest.len())].parse().ok().or(unnamed);
-            }
-        }
-        if let (Some(order), false) = (unnamed, line.text.is_empty()) {
-            declared.push((order, line.text.trim().to_owned()));
-            unnamed = None;
-        }
-    }
-    assert_eq!(unnamed, None, "{}: a rank has no name", source.path);
-    declared
-}
-
-/// The ranks of the host's own locks, which one row stands for.
-const HOST_RANKS: std::ops::Range<u16> = 200..300;
-
-#[test]
-fn architecture_tells_the_rank_of_every_lock_and_no_other() {
-    let architecture = read("ARCHITECTURE.md");
-    let (_, section) = architecture
-        .split_once("\n## Lock order\n")
-        .expect("the section");
-    let (table, _) = section.split_once("\n## ").expect("its end");
-    let mut told: BTreeSet<(u16, String)> = table
-        .lines()
-        .filter_map(|line| {
-            let mut cells = line.strip_prefix('|')?.split('|').map(str::trim);
-            Some((cells.next()?.parse().ok()?, cells.next()?.to_owned()))
-        })
-        .collect();
-    assert!(table.contains("\n| 200– | host |"));
-    let mut violations = Vec::new();
-    for source in sources("src") {
-        if !source.path.ends_with("/ranks.rs") {
-            continue;
-        }
-        let declared = declared_ranks(&source);
-        assert!(!declared.is_empty(), "{} declares no rank", source.path);
-        let hosts = source.path == "crates/host/src/ranks.rs";
-        for rank in declared {
-            let (order, name) = &rank;
-            let known = if hosts {
-                HOST_RANKS.contains(order)
-            } else {
-                !HOST_RANKS.contains(order) && told.remove(&rank)
-            };
-            if !known {
-                let place = &source.path;
-                violations.push(format!("{place}: {order}, {name}, has no row"));
-            }
-        }
-    }
-    for (order, name) in told {
-        violations.push(format!("{order}, {name}, has a row but no ranks.rs has it"));
-    }
-    assert_none("ARCHITECTURE.md lists each lock by rank:", &violations);
 }
 
 /// Whether a front page holds an example that `cargo test` runs.

@@ -1,34 +1,67 @@
 //! The devices of this machine, and why any of them cannot be used.
 
+use std::fmt;
 use std::sync::Arc;
 
+#[cfg(feature = "cuda")]
+use streampool_cuda::{CudaDevice, CudaOptions};
 use streampool_device::{Device, DeviceKind};
 use streampool_host::{HostDevice, HostOptions};
 use streampool_runtime::{Pool, Result};
 
-/// One kind of device, as this build finds it on this machine.
+/// One device, as this build finds it on this machine.
 #[derive(Debug, Clone)]
 pub struct DeviceStatus {
-    /// The kind.
+    /// Its kind.
     pub kind: DeviceKind,
-    /// The device, or why there is none to use.
-    pub device: Result<Arc<dyn Device>, String>,
+    /// What tells it from the others: `host`, `cuda`, `cuda:1`.
+    pub name: String,
+    /// The device, or why it cannot be used.
+    pub device: Result<Arc<dyn Device>, Unusable>,
 }
 
-/// Every kind of device that Streampool knows, usable or not.
+/// Why a device cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unusable {
+    /// There is none: this machine or this build lacks it.
+    Absent(String),
+    /// Something is wrong with it, or with how it is set up.
+    Broken(String),
+}
+
+impl fmt::Display for Unusable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unusable::Absent(why) | Unusable::Broken(why) => f.write_str(why),
+        }
+    }
+}
+
+/// Every device that Streampool knows, usable or not. A kind of which there is none has one entry, which
+/// says why. The usable ones are open as long as the list lives.
 pub fn devices() -> Vec<DeviceStatus> {
-    let not_built = |kind: DeviceKind| DeviceStatus {
-        kind,
-        device: Err(format!("this version has no {} device yet", kind.name())),
+    let host = open_host().map_err(|error| Unusable::Broken(error.to_string()));
+    let mut all = vec![status(DeviceKind::Host, 0, host)];
+    all.extend(cuda_devices());
+    let no_metal = "this version has no metal device yet".to_owned();
+    all.push(status(
+        DeviceKind::Metal,
+        0,
+        Err(Unusable::Absent(no_metal)),
+    ));
+    all
+}
+
+fn status(
+    kind: DeviceKind,
+    number: usize,
+    device: Result<Arc<dyn Device>, Unusable>,
+) -> DeviceStatus {
+    let name = match number {
+        0 => kind.name().to_owned(),
+        other => format!("{}:{other}", kind.name()),
     };
-    vec![
-        DeviceStatus {
-            kind: DeviceKind::Host,
-            device: open_host().map_err(|error| error.to_string()),
-        },
-        not_built(DeviceKind::Cuda),
-        not_built(DeviceKind::Metal),
-    ]
+    DeviceStatus { kind, name, device }
 }
 
 /// A pool on the host CPU, set up by the environment.
@@ -38,4 +71,99 @@ pub fn host_pool() -> Result<Pool> {
 
 fn open_host() -> Result<Arc<dyn Device>> {
     Ok(HostDevice::new(HostOptions::from_env()?)?)
+}
+
+/// A pool on the NVIDIA GPU that `STREAMPOOL_CUDA_DEVICE` names, by default the first, set up by the
+/// environment.
+#[cfg(feature = "cuda")]
+pub fn cuda_pool() -> Result<Pool> {
+    Pool::new(CudaDevice::new(CudaOptions::from_env()?)?)
+}
+
+#[cfg(feature = "cuda")]
+fn cuda_devices() -> Vec<DeviceStatus> {
+    let none = |unusable| vec![status(DeviceKind::Cuda, 0, Err(unusable))];
+    // A bad setting is told even where there is no GPU: it is in force nowhere.
+    let options = match CudaOptions::from_env() {
+        Ok(options) => options,
+        Err(error) => return none(Unusable::Broken(error.to_string())),
+    };
+    let count = match CudaDevice::count() {
+        Ok(0) => {
+            return none(Unusable::Absent(
+                "the NVIDIA driver shows no GPU".to_owned(),
+            ));
+        }
+        Ok(count) => count,
+        Err(error) => return none(Unusable::Absent(reason(error))),
+    };
+    // The one that was asked for is listed even if it is not there.
+    let asked_for = (options.ordinal >= count).then_some(options.ordinal);
+    let open = |ordinal| -> Result<Arc<dyn Device>, Unusable> {
+        CudaDevice::new(options.clone().ordinal(ordinal))
+            .map(|device| device as Arc<dyn Device>)
+            .map_err(|error| Unusable::Broken(reason(error)))
+    };
+    (0..count)
+        .chain(asked_for)
+        .map(|ordinal| status(DeviceKind::Cuda, ordinal, open(ordinal)))
+        .collect()
+}
+
+/// What is missing, without the name of the device, which is told anyway.
+#[cfg(feature = "cuda")]
+fn reason(error: streampool_device::Error) -> String {
+    match error {
+        streampool_device::Error::Unavailable { why, .. } => why,
+        other => other.to_string(),
+    }
+}
+
+#[cfg(not(feature = "cuda"))]
+fn cuda_devices() -> Vec<DeviceStatus> {
+    let why = "this program was built without the feature `cuda`".to_owned();
+    vec![status(DeviceKind::Cuda, 0, Err(Unusable::Absent(why)))]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_is_listed_and_what_cannot_be_used_says_why() {
+        let all = devices();
+        for kind in [DeviceKind::Host, DeviceKind::Cuda, DeviceKind::Metal] {
+            let first = all.iter().find(|status| status.kind == kind);
+            assert_eq!(first.unwrap().name, kind.name());
+        }
+        for status in &all {
+            match &status.device {
+                Ok(device) => {
+                    assert_eq!(device.properties().kind, status.kind);
+                    assert_eq!(device.properties().name, status.name);
+                }
+                Err(unusable) => assert!(!unusable.to_string().is_empty()),
+            }
+        }
+        assert!(all[0].device.is_ok(), "{:?}", all[0]);
+    }
+
+    #[test]
+    fn several_of_a_kind_are_told_apart() {
+        let none = || Err(Unusable::Absent("none".to_owned()));
+        let names = [0, 1, 12].map(|number| status(DeviceKind::Cuda, number, none()).name);
+        assert_eq!(names, ["cuda", "cuda:1", "cuda:12"]);
+    }
+
+    #[cfg(feature = "cuda")]
+    #[test]
+    fn a_reason_comes_without_the_name_of_the_device() {
+        let error = streampool_device::Error::Unavailable {
+            device: "cuda".to_owned(),
+            why: "the driver is on holiday".to_owned(),
+        };
+        assert_eq!(reason(error), "the driver is on holiday");
+        let lost = streampool_device::Error::DeviceLost("gone".to_owned());
+        assert_eq!(reason(lost), "device lost: gone");
+    }
 }

@@ -1,7 +1,8 @@
 //! Run models from any number of threads on one device.
 //!
 //! Each thread gets its own stream from a pool, memory is safe across streams without being asked, and
-//! nothing waits on a global lock. The host CPU is the embedded device.
+//! nothing waits on a global lock. The host CPU is the embedded device; NVIDIA GPUs are reached through the
+//! driver, which is loaded only where there is one.
 //!
 //! ```
 //! use streampool::prelude::*;
@@ -30,7 +31,11 @@ mod devices;
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
-pub use devices::{DeviceStatus, devices, host_pool};
+#[cfg(feature = "cuda")]
+pub use devices::cuda_pool;
+pub use devices::{DeviceStatus, Unusable, devices, host_pool};
+#[cfg(feature = "cuda")]
+pub use streampool_cuda as cuda;
 pub use streampool_device as device;
 pub use streampool_host as host;
 pub use streampool_runtime::*;

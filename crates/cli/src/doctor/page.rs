@@ -25,7 +25,7 @@ pub fn page(report: &Report) -> String {
 }
 
 fn device(page: &mut String, seen: &Seen) {
-    let _ = write!(page, "\nDevice {}: ", seen.kind);
+    let _ = write!(page, "\nDevice {}: ", seen.name);
     let (Some(hardware), true) = (&seen.hardware, seen.usable) else {
         let why = seen.why_not.as_deref().unwrap_or("no reason is known");
         let _ = writeln!(page, "not usable");
@@ -57,15 +57,9 @@ fn device(page: &mut String, seen: &Seen) {
 
 fn about(table: &mut Table, hardware: &Hardware) {
     table.row(["hardware", &hardware.name]);
-    let features = hardware.features.join(", ");
-    table.row([
-        "computes with",
-        if features.is_empty() {
-            "nothing special"
-        } else {
-            &features
-        },
-    ]);
+    for (label, feature) in labelled("computes with", &hardware.features) {
+        table.row([label, &feature]);
+    }
     table.row(["compute units", &count(hardware.compute_units as u64)]);
     let reach = if hardware.unified_memory {
         "shared with the host"
@@ -80,6 +74,19 @@ fn about(table: &mut Table, hardware: &Hardware) {
             bytes(hardware.alignment)
         ),
     ]);
+}
+
+/// The features in one cell, or in one each if some are sentences: those tell what is missing.
+fn labelled<'a>(label: &'a str, features: &[String]) -> Vec<(&'a str, String)> {
+    const LONGEST_NAME: usize = 32;
+    if features.is_empty() {
+        return vec![(label, "nothing special".to_owned())];
+    }
+    if features.iter().all(|feature| feature.len() <= LONGEST_NAME) {
+        return vec![(label, features.join(", "))];
+    }
+    let labels = std::iter::once(label).chain(std::iter::repeat(""));
+    labels.zip(features.iter().cloned()).collect()
 }
 
 fn held(cache: &CacheSnapshot) -> String {

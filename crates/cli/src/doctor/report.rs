@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use streampool::device::{DeviceKind, Properties};
+use streampool::cuda::CudaOptions;
+use streampool::device::Properties;
 use streampool::host::HostOptions;
-use streampool::{CacheSnapshot, Device, Pool, Settings, Snapshot};
+use streampool::{CacheSnapshot, Device, DeviceStatus, Pool, Settings, Snapshot, Unusable};
 
 use super::self_test::{self, SelfTest};
 
@@ -18,7 +19,7 @@ pub struct Report {
     pub version: &'static str,
     /// What is wrong.
     pub findings: Vec<Finding>,
-    /// Every kind of device there is.
+    /// Every device, and the kinds of which there is none.
     pub devices: Vec<Seen>,
     /// Every setting; without values if one of them is wrong.
     pub settings: Vec<Setting>,
@@ -36,11 +37,13 @@ pub struct Finding {
     pub problem: String,
 }
 
-/// One kind of device.
+/// One device, or a kind of which there is none.
 #[derive(Debug, Serialize)]
 pub struct Seen {
     /// The kind.
     pub kind: &'static str,
+    /// What tells it from others of its kind.
+    pub name: String,
     /// Whether it can be used.
     pub usable: bool,
     /// Why not.
@@ -92,16 +95,7 @@ pub fn examine() -> Report {
     }
     let devices: Vec<Seen> = streampool::devices()
         .into_iter()
-        .map(|status| match status.device {
-            Ok(device) => usable(status.kind, device, settings.as_ref().ok(), &mut findings),
-            Err(why) => {
-                // The host is there on every machine: something keeps it from working.
-                if status.kind == DeviceKind::Host {
-                    findings.push(Finding::new("host", &why));
-                }
-                Seen::unusable(status.kind, why)
-            }
-        })
+        .map(|status| look_at(status, settings.as_ref().ok(), &mut findings))
         .collect();
     Report {
         ok: findings.is_empty(),
@@ -113,35 +107,43 @@ pub fn examine() -> Report {
     }
 }
 
-fn usable(
-    kind: DeviceKind,
-    device: Arc<dyn Device>,
-    settings: Option<&Settings>,
-    findings: &mut Vec<Finding>,
-) -> Seen {
+fn look_at(status: DeviceStatus, settings: Option<&Settings>, findings: &mut Vec<Finding>) -> Seen {
     let mut seen = Seen {
-        kind: kind.name(),
-        usable: true,
+        kind: status.kind.name(),
+        name: status.name,
+        usable: false,
         why_not: None,
-        hardware: Some(Hardware::of(device.properties())),
+        hardware: None,
         pool: None,
         self_test: None,
     };
+    let device = match status.device {
+        Ok(device) => device,
+        Err(unusable) => {
+            if let Unusable::Broken(why) = &unusable {
+                findings.push(Finding::new(&seen.name, why));
+            }
+            seen.why_not = Some(unusable.to_string());
+            return seen;
+        }
+    };
+    seen.usable = true;
+    seen.hardware = Some(Hardware::of(device.properties()));
     let Some(settings) = settings else {
         return seen;
     };
     match try_out(device, settings.clone()) {
         Ok((self_test, pool)) => {
             if let Some(problem) = &self_test.problem {
-                findings.push(Finding::new(kind.name(), problem));
+                findings.push(Finding::new(&seen.name, problem));
             }
             for cache in &pool.caches {
-                findings.extend(Finding::of_cache(kind, cache));
+                findings.extend(Finding::of_cache(&seen.name, cache));
             }
             seen.self_test = Some(self_test);
             seen.pool = Some(pool);
         }
-        Err(error) => findings.push(Finding::new(kind.name(), &error)),
+        Err(error) => findings.push(Finding::new(&seen.name, &error)),
     }
     seen
 }
@@ -166,21 +168,29 @@ fn list(settings: Option<&Settings>) -> Vec<Setting> {
             meaning: variable.meaning,
         }
     });
-    let of_host = HostOptions::VARIABLES.iter().map(|&(name, meaning)| {
-        let value = std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
-        let origin = if value.is_some() {
-            "environment"
-        } else {
-            "default"
-        };
-        Setting {
-            name,
-            value: Some(value.unwrap_or_else(|| "unset".to_owned())),
-            origin: Some(origin.to_owned()),
-            meaning,
-        }
-    });
-    of_pools.chain(of_host).collect()
+    let shared = HostOptions::VARIABLES.iter().map(|(name, _)| *name);
+    let shared: Vec<&str> = shared.collect();
+    let of_cuda = CudaOptions::VARIABLES.iter();
+    let of_devices = HostOptions::VARIABLES
+        .iter()
+        .chain(of_cuda.filter(|(name, _)| !shared.contains(name)))
+        .map(|&(name, meaning)| of_device(name, meaning));
+    of_pools.chain(of_devices).collect()
+}
+
+/// A setting that a device reads for itself.
+fn of_device(name: &'static str, meaning: &'static str) -> Setting {
+    let value = std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
+    let origin = match value {
+        Some(_) => "environment",
+        None => "default",
+    };
+    Setting {
+        name,
+        value: Some(value.unwrap_or_else(|| "unset".to_owned())),
+        origin: Some(origin.to_owned()),
+        meaning,
+    }
 }
 
 impl Finding {
@@ -191,28 +201,15 @@ impl Finding {
         }
     }
 
-    fn of_cache(kind: DeviceKind, cache: &CacheSnapshot) -> Option<Self> {
+    fn of_cache(device: &str, cache: &CacheSnapshot) -> Option<Self> {
         let problem = cache.problem.as_ref()?;
         Some(Finding {
-            about: format!("{} {}", kind.name(), cache.name),
+            about: format!("{device} {}", cache.name),
             problem: format!(
                 "{problem}; kernels are compiled anew in each run until STREAMPOOL_CACHE_DIR names a \
                  folder that can be read and written, or is unset"
             ),
         })
-    }
-}
-
-impl Seen {
-    fn unusable(kind: DeviceKind, why: String) -> Self {
-        Seen {
-            kind: kind.name(),
-            usable: false,
-            why_not: Some(why),
-            hardware: None,
-            pool: None,
-            self_test: None,
-        }
     }
 }
 

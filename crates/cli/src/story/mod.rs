@@ -53,6 +53,7 @@ pub fn run(options: &Options) -> Result<Outcome> {
 fn refuse_bad_environment() -> Result<()> {
     streampool::Settings::builder().build()?;
     streampool::host::HostOptions::from_env()?;
+    streampool::cuda::CudaOptions::from_env()?;
     Ok(())
 }
 

@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Builds what bench/gpu.sh runs on a GPU machine that has no Rust: the tests of the CUDA device as `test-NAME` and
+# the program `streampool`, stripped, in one folder.
+#
+#   bench/build-gpu.sh BINARIES_DIR [NAME...]
+#
+# A NAME is that of a test file of crates/cuda/tests, `unit` for the tests inside its source, or `streampool`; all of
+# them by default. What does not compile is left out, and the exit code says so.
+set -euo pipefail
+
+usage() {
+    sed -n 's/^# \{0,1\}//; 2,8p' "$0" >&2
+    exit 2
+}
+
+case ${1:-} in '' | -*) usage ;; esac
+mkdir -p "$1"
+binaries=$(cd "$1" && pwd)
+shift
+cd "$(dirname "$0")/.."
+most_bytes=$((60 << 20))
+
+# The lock ranks are checked by debug assertions: the tests keep them. Linking all that many binaries slowly gains
+# them nothing.
+tests_profile=(CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true)
+stripped=(CARGO_PROFILE_RELEASE_DEBUG=0 CARGO_PROFILE_RELEASE_STRIP=symbols)
+
+# collect: copies the executables that cargo tells of on its standard output.
+collect() {
+    python3 -c '
+import json, shutil, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    path, target = message.get("executable"), message.get("target", {})
+    if message.get("reason") != "compiler-artifact" or not path:
+        continue
+    name = target["name"] if target["kind"] == ["test"] else "unit"
+    name = f"test-{name}" if message["profile"]["test"] else target["name"]
+    shutil.copy2(path, f"{sys.argv[1]}/{name}")
+' "$binaries"
+}
+
+build() {
+    env "${stripped[@]}" "$@" --release --message-format=json-render-diagnostics | collect
+}
+
+tests=() program=no
+for name in "$@"; do
+    case $name in
+    streampool) program=yes ;;
+    unit) tests+=(--lib) ;;
+    *) tests+=(--test "$name") ;;
+    esac
+done
+if [ "$#" -eq 0 ]; then
+    tests=(--tests) program=yes
+fi
+
+failures=0
+if [ "${#tests[@]}" -gt 0 ]; then
+    build "${tests_profile[@]}" cargo test -p streampool-cuda --no-run --no-fail-fast "${tests[@]}" || failures=1
+fi
+if [ "$program" = yes ]; then
+    build cargo build -p streampool-cli --bin streampool || failures=1
+fi
+
+commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
+[ -z "$(git status --porcelain 2>/dev/null)" ] || commit="$commit, with changes"
+printf '%s, %s\n' "$commit" "$(rustc --version)" >"$binaries/built.txt"
+
+ls -l "$binaries"
+bytes=$(du -sb "$binaries" | cut -f1)
+printf '%d bytes in all, of at most %d\n' "$bytes" "$most_bytes"
+[ "$bytes" -le "$most_bytes" ] && [ "$failures" -eq 0 ]

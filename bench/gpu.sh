@@ -1,0 +1,269 @@
+#!/usr/bin/env bash
+# Shows on a GPU all that has to be shown there, with binaries built elsewhere (bench/build-gpu.sh): the machine needs
+# neither Rust nor a network. Writes one report.
+#
+#   bench/gpu.sh BINARIES_DIR REPORT_DIR [--quick] [STAGE...]
+#
+# Stages, all of them by default, always in this order:
+#   doctor       what the machine has, and whether a little work comes out right
+#   conformance  every promise of the contract
+#   tests        every other test of the CUDA device
+#   sanitizer    compute-sanitizer's memcheck and racecheck on a short set
+#   bench        our figures beside the raw driver's
+#   torch        PyTorch's, in Python and C++
+#   report       all of it in report.md and report.json, and whether the goals are met
+#
+# What a stage finds stays in REPORT_DIR, so that stages may be run one by one. A stage that fails does not stop the
+# others; the exit code is not zero if any failed. --quick measures for a shorter time and sanitizes less.
+set -uo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+all_stages=(doctor conformance tests sanitizer bench torch report)
+
+usage() {
+    sed -n 's/^# \{0,1\}//; 2,17p' "$0" >&2
+    [ "$#" -eq 0 ] || printf '\n%s\n' "$*" >&2
+    exit 2
+}
+
+quick=() folders=() chosen=()
+for argument in "$@"; do
+    case $argument in
+    --quick) quick=(--quick) ;;
+    -*) usage "there is no option $argument" ;;
+    *)
+        if [ "${#folders[@]}" -lt 2 ]; then
+            folders+=("$argument")
+        elif [[ " ${all_stages[*]} " == *" $argument "* ]]; then
+            chosen+=("$argument")
+        else
+            usage "there is no stage $argument"
+        fi
+        ;;
+    esac
+done
+[ "${#folders[@]}" -eq 2 ] || usage "BINARIES_DIR and REPORT_DIR are needed"
+[ -d "${folders[0]}" ] || usage "there is no folder ${folders[0]}: build into it with bench/build-gpu.sh"
+[ "${#chosen[@]}" -gt 0 ] || chosen=("${all_stages[@]}")
+mkdir -p "${folders[1]}" || usage "${folders[1]} cannot be written"
+binaries=$(cd "${folders[0]}" && pwd)
+report=$(cd "${folders[1]}" && pwd)
+# Binaries may have come by a way that does not keep the mode.
+chmod +x "$binaries"/test-* "$binaries"/streampool 2>/dev/null
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+# Kernels that one test has compiled, the next one finds there.
+export TMPDIR=$work
+
+is_chosen() {
+    [[ " ${chosen[*]} " == *" $1 "* ]]
+}
+
+# libraries: NVRTC and cuBLASLt as Python's packages bring them, where the system has none.
+libraries() {
+    python3 - <<'PYTHON'
+import glob, subprocess, sys
+known = subprocess.run("PATH=$PATH:/sbin ldconfig -p", shell=True, capture_output=True, text=True).stdout
+roots = [f"{path}/nvidia/*/lib" for path in sys.path if path]
+roots += ["/usr/local/cuda/lib64", "/usr/local/cuda*/targets/*/lib", "/usr/local/cuda*/lib64"]
+wanted = {}
+for library in ("libnvrtc.so", "libcublasLt.so"):
+    if library not in known:
+        found = [hit.rsplit("/", 1)[0] for root in roots for hit in sorted(glob.glob(f"{root}/{library}*"))]
+        wanted.update(dict.fromkeys(found[:1]))
+print(":".join(wanted))
+PYTHON
+}
+
+found=$(libraries)
+export LD_LIBRARY_PATH=$found${found:+${LD_LIBRARY_PATH:+:}}${LD_LIBRARY_PATH:-}
+if nvidia-smi -L >/dev/null 2>&1; then
+    # There is a GPU: a test that skips for want of one has failed.
+    export REQUIRE_CUDA=1
+else
+    echo "nvidia-smi shows no GPU: what needs one is skipped or fails"
+fi
+
+failures=0 stage='' deadline=0
+
+# begin STAGE SECONDS: what its steps said in an earlier run no longer counts.
+begin() {
+    stage=$1 deadline=$((SECONDS + $2))
+    printf '\n==== %s\n' "$stage"
+    touch "$report/stages.tsv"
+    awk -F '\t' -v stage="$stage" '$1 != stage' "$report/stages.tsv" >"$work/stages.tsv"
+    mv "$work/stages.tsv" "$report/stages.tsv"
+}
+
+# summary LOG: what tests and the sanitizer's tools say at their end, in one line.
+summary() {
+    awk '/^test result:/ { passed += $4; failed += $6; ended = 1 }
+         /^skipped: / { skipped++ }
+         /^test .* FAILED$/ { names = names " " $2 }
+         / (ERROR|RACECHECK) SUMMARY: / { sub(/.*SUMMARY: /, ""); found = found "; " $0 }
+         END {
+             if (ended) line = passed " passed, " failed " failed, " skipped + 0 " skips" (names ? ":" names : "")
+             print line found
+         }' "$1"
+}
+
+# step NAME COMMAND...: one command of a stage, with a log of its own, within what is left of the stage's time.
+step() {
+    local name=$1 begun=$SECONDS left=$((deadline - SECONDS)) code=0 verdict=ok
+    local log=$work/$stage.$name.log
+    shift
+    if [ "$left" -gt 0 ]; then
+        timeout -k 10 "$left" "$@" >"$log" 2>&1 || code=$?
+    else
+        code=124 && echo "there was no time left for it" >"$log"
+    fi
+    case $code in
+    0) ;;
+    124 | 137) verdict="timed out" ;;
+    *) verdict="failed ($code)" ;;
+    esac
+    local line
+    line=$(printf '%s\t%s\t%s\t%d\t%s' "$stage" "$name" "$verdict" $((SECONDS - begun)) "$(summary "$log")")
+    printf '%s\n' "$line" | tee -a "$report/stages.tsv"
+    if [ "$code" -ne 0 ]; then
+        tail -n 40 "$log"
+        return 1
+    fi
+}
+
+# run_tests NAME [FILTER...]: one test binary.
+run_tests() {
+    local name=$1
+    shift
+    step "$name" "$binaries/test-$name" --show-output "$@" || failures=1
+}
+
+run_doctor() {
+    begin doctor 60
+    step doctor "$binaries/streampool" doctor || failures=1
+}
+
+run_conformance() {
+    begin conformance 230
+    run_tests conformance
+}
+
+run_the_tests() {
+    begin tests 230
+    local path name
+    for path in "$binaries"/test-*; do
+        name=${path##*/test-}
+        [ "$name" = conformance ] || run_tests "$name"
+    done
+}
+
+# What the sanitizer slows down a hundred times is still over in a minute or two. No promise about faults: to have
+# a launch refused is an error to it.
+memcheck_set=(queue::commands_execute_in_order queue::copies_keep_their_place_among_ops
+    events::queues_are_ordered_by_events programs::slots_are_bound_at_replay
+    ops_move::copies_go_between_any_layouts ops_move::copies_of_block_lengths ops_fused::inputs_broadcast
+    ops_fused::maps_of_block_lengths ops_reduce::reductions_of_block_lengths ops_norm::norms_of_block_lengths
+    ops_norm::softmax_of_block_lengths ops_matmul::products_of_block_sizes ops_matmul::epilogues
+    threads::chains_in_both_directions)
+racecheck_set=(ops_move::copies_transpose ops_reduce::reductions_of_block_lengths
+    ops_reduce::reductions_over_any_axes ops_norm::norms_of_block_lengths ops_norm::softmax_of_block_lengths
+    ops_matmul::products_of_block_sizes ops_matmul::epilogues)
+
+# sanitize TOOL TEST...: these promises under a tool of compute-sanitizer.
+sanitize() {
+    local tool=$1
+    shift
+    step "$tool" "$sanitizer" --tool "$tool" --error-exitcode 86 --print-limit 20 \
+        "$binaries/test-conformance" --exact --test-threads 4 "$@"
+}
+
+run_sanitizer() {
+    begin sanitizer 230
+    local sanitizer
+    sanitizer=$(PATH=$PATH:/usr/local/cuda/bin command -v compute-sanitizer) || {
+        printf '%s\t%s\t%s\t0\t%s\n' sanitizer sanitizer failed "there is no compute-sanitizer" |
+            tee -a "$report/stages.tsv"
+        failures=1
+        return
+    }
+    if [ "${#quick[@]}" -gt 0 ]; then
+        memcheck_set=("${memcheck_set[@]:4:6}") racecheck_set=("${racecheck_set[@]:1:2}")
+    fi
+    local memcheck racecheck
+    sanitize memcheck "${memcheck_set[@]}" &
+    memcheck=$!
+    sanitize racecheck "${racecheck_set[@]}" &
+    racecheck=$!
+    wait "$memcheck" || failures=1
+    wait "$racecheck" || failures=1
+}
+
+run_bench() {
+    finish_torch_build
+    begin bench 230
+    # shellcheck disable=SC2016
+    step runtime bash -c '"$0" bench runtime --device cuda --json "${@:2}" >"$1"' \
+        "$binaries/streampool" "$report/runtime.json" "${quick[@]}" || failures=1
+}
+
+torch_build=''
+# start_torch_build: compiles the C++ while tests run.
+start_torch_build() {
+    "$here/torch/build.sh" "$work/threads" >"$work/torch.build.log" 2>&1 &
+    torch_build=$!
+}
+
+# What is measured is measured alone.
+finish_torch_build() {
+    if [ -n "$torch_build" ]; then
+        wait "$torch_build"
+        torch_build=''
+    fi
+}
+
+run_torch() {
+    finish_torch_build
+    begin torch 235
+    step python python3 "$here/torch/threads.py" "$report/torch_python.json" "${quick[@]}" || failures=1
+    if [ -x "$work/threads" ]; then
+        step cpp "$work/threads" "$report/torch_cpp.json" "${quick[@]}" || failures=1
+    else
+        cp "$work/torch.build.log" "$work/torch.cpp.log"
+        printf 'torch\tcpp\tfailed\t0\tit does not compile\n' | tee -a "$report/stages.tsv"
+        tail -n 40 "$work/torch.build.log"
+        failures=1
+    fi
+}
+
+# The logs of this run after those of earlier ones, so much of them as is worth keeping.
+keep_logs() {
+    local log
+    for log in "$work"/*.log; do
+        [ -e "$log" ] || continue
+        printf '\n======== %s, %s\n' "$(basename "$log" .log)" "$(date -u +%FT%TZ)"
+        tail -c 2000000 "$log"
+    done >>"$report/logs.txt"
+    tail -c 15000000 "$report/logs.txt" >"$work/logs.txt" && mv "$work/logs.txt" "$report/logs.txt"
+}
+
+if is_chosen torch; then
+    start_torch_build
+fi
+for name in "${all_stages[@]}"; do
+    is_chosen "$name" || continue
+    case $name in
+    doctor) run_doctor ;;
+    conformance) run_conformance ;;
+    tests) run_the_tests ;;
+    sanitizer) run_sanitizer ;;
+    bench) run_bench ;;
+    torch) run_torch ;;
+    report)
+        printf '\n==== report\n'
+        python3 "$here/report.py" "$report" "$binaries/built.txt" || failures=1
+        ;;
+    esac
+done
+keep_logs
+exit "$failures"

@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""The report, made from figures that are made up: python3 bench/test_report.py"""
+
+import contextlib
+import io
+import json
+import pathlib
+import tempfile
+import unittest
+
+import report
+
+THREADS = (1, 2, 4, 8, 16, 31)
+SHARING = {
+    "threads": 31, "ops_each": 1000, "checked": 31000, "wrong": 0, "faults": 0, "memory_restored": True, "met": True,
+    "seconds": 1.5,
+}
+
+
+def runtime(**changed):
+    """What `streampool bench runtime --device cuda --json` writes when every goal is met."""
+    point = lambda name, threads, ours, raw: {"name": name, "threads": threads, "ours": ours, "raw": raw}
+    figures = [point("launch_sync", threads, 95e3 * threads, 100e3 * threads) for threads in THREADS]
+    figures += [point("linear", 1, 90e3, 100e3), point("linear", 8, 500e3, 600e3)]
+    figures += [point("mlp", 8, 400e3, 500e3), point("alloc_free", 8, 50e6, 1e6), point("matmul", 1, 780.0, None)]
+    figures.append({"name": "linear_scaling", "threads": 8, "ours": 1.0, "raw": None, "against": "one_thread"})
+    for figure in figures:
+        figure["ours"] = changed.get(f"{figure['name']}_{figure['threads']}", figure["ours"])
+    return {"device": "cuda", "figures": figures, "sharing": {**SHARING, **changed.get("sharing", {})}}
+
+
+TORCH_PYTHON = {
+    "torch": "2.11.0", "cuda": "13.0",
+    "figures": [
+        {"name": "matmul", "side": "python", "threads": 1, "value": 790.0},
+        {"name": "mlp", "side": "graph", "threads": 8, "value": 80e3},
+    ],
+}
+TORCH_CPP = {
+    "figures": [
+        {"name": "linear", "side": "cpp", "threads": 1, "value": 60e3},
+        {"name": "linear", "side": "cpp", "threads": 8, "value": 300e3},
+        {"name": "alloc_free", "side": "cpp", "threads": 8, "value": 350e3},
+    ]
+}
+
+
+class Report(unittest.TestCase):
+    def make(self, **files):
+        """Whether all is well by these files, the page, and the object."""
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            for file, content in files.items():
+                (folder / f"{file}.json").write_text(json.dumps(content))
+            (folder / "stages.tsv").write_text("conformance\tconformance\tok\t61\t130 passed, 0 failed, 0 skips\n")
+            with contextlib.redirect_stdout(io.StringIO()):
+                well = report.make(folder, "abc123, rustc 1.95")
+            return well, (folder / "report.md").read_text(), json.loads((folder / "report.json").read_text())
+
+    def test_every_goal_is_met(self):
+        well, page, object = self.make(runtime=runtime(), torch_python=TORCH_PYTHON, torch_cpp=TORCH_CPP)
+        self.assertTrue(well, page)
+        self.assertEqual({goal["met"] for goal in object["goals"]}, {True})
+        self.assertIn("13 goals: 13 met, 0 missed, 0 not measured.", page)
+        self.assertIn("| conformance | conformance | ok | 61 | 130 passed, 0 failed, 0 skips |", page)
+        self.assertIn("31000 results checked: 0 wrong, 0 faults, memory back to its start.", page)
+        for word in ("1.67 × PyTorch C++", "5.56 × ours at 1", "5.00 × PyTorch graph", "142.86 × PyTorch C++", "abc123"):
+            self.assertIn(word, page)
+        self.assertNotIn("linear_scaling", page)
+
+    def test_one_that_is_missed_is_told(self):
+        slow = runtime(linear_8=340e3)
+        well, page, object = self.make(runtime=slow, torch_python=TORCH_PYTHON, torch_cpp=TORCH_CPP)
+        self.assertFalse(well)
+        missed = [(goal["name"], goal["against"]) for goal in object["goals"] if goal["met"] is False]
+        self.assertEqual(missed, [("linear", "ours at 1"), ("linear", "PyTorch C++")])
+        self.assertIn("**no**; **no**", page)
+
+    def test_what_was_not_measured_is_no_success(self):
+        well, page, object = self.make(runtime=runtime())
+        self.assertFalse(well)
+        absent = [goal["name"] for goal in object["goals"] if goal["met"] is None]
+        self.assertEqual(absent, ["linear", "linear", "mlp", "alloc_free", "matmul"])
+        self.assertIn("5 not measured", page)
+
+    def test_nothing_at_all_is_a_report_too(self):
+        well, page, _ = self.make()
+        self.assertFalse(well)
+        self.assertIn("13 not measured", page)
+
+    def test_a_wrong_result_under_sharing_is_no_success(self):
+        wrong = runtime(sharing={"wrong": 1, "memory_restored": False, "met": False})
+        well, page, _ = self.make(runtime=wrong, torch_python=TORCH_PYTHON, torch_cpp=TORCH_CPP)
+        self.assertFalse(well)
+        self.assertIn("1 wrong, 0 faults, memory **not** back", page)
+
+    def test_numbers_are_short(self):
+        cases = [(None, ""), (0.5, "0.5"), (780.4, "780"), (56_800, "56.8 k"), (298_000, "298 k"), (2.06e6, "2.06 M")]
+        for value, text in cases:
+            self.assertEqual(report.spelled(value), text)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -166,9 +166,9 @@ memcheck_set=(queue::commands_execute_in_order queue::copies_keep_their_place_am
     ops_fused::maps_of_block_lengths ops_reduce::reductions_of_block_lengths ops_norm::norms_of_block_lengths
     ops_norm::softmax_of_block_lengths ops_matmul::products_of_block_sizes ops_matmul::epilogues
     threads::chains_in_both_directions)
-racecheck_set=(ops_move::copies_transpose ops_reduce::reductions_of_block_lengths
-    ops_reduce::reductions_over_any_axes ops_norm::norms_of_block_lengths ops_norm::softmax_of_block_lengths
-    ops_matmul::products_of_block_sizes ops_matmul::epilogues)
+racecheck_set=(ops_move::copies_transpose ops_norm::softmax_of_extremes ops_norm::norms_of_extremes
+    ops_reduce::nan_wins ops_reduce::long_sums_stay_accurate ops_matmul::nan_stays_in_its_row
+    ops_matmul::integer_products_with_bias)
 
 # sanitize TOOL TEST...: these promises under a tool of compute-sanitizer.
 sanitize() {
@@ -227,7 +227,7 @@ run_torch() {
     begin torch 235
     step python python3 "$here/torch/threads.py" "$report/torch_python.json" "${quick[@]}" || failures=1
     if [ -x "$work/threads" ]; then
-        step cpp "$work/threads" "$report/torch_cpp.json" "${quick[@]}" || failures=1
+        step cpp python3 "$here/torch/each.py" "$work/threads" "$report/torch_cpp.json" "${quick[@]}" || failures=1
     else
         cp "$work/torch.build.log" "$work/torch.cpp.log"
         printf 'torch\tcpp\tfailed\t0\tit does not compile\n' | tee -a "$report/stages.tsv"

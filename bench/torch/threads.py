@@ -53,12 +53,15 @@ def rate_once(make, model, shape, threads, seconds):
     made = threading.Barrier(threads)
     ready = threading.Barrier(threads + 1)
     counts = [0] * threads
+    # Made before anybody captures: random numbers drawn meanwhile are an error to PyTorch.
+    inputs = [torch.randn(shape, device="cuda") for _ in range(threads)]
+    torch.cuda.synchronize()
 
     def work(number):
         stream = torch.cuda.Stream()
         with torch.no_grad(), torch.cuda.stream(stream):
             try:
-                run = make(model, torch.randn(shape, device="cuda"), stream)
+                run = make(model, inputs[number], stream)
                 made.wait()
                 run()
                 stream.synchronize()

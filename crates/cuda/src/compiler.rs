@@ -15,10 +15,11 @@ use crate::context::{Context, Failure};
 use crate::{driver, properties};
 
 pub(crate) use function::Function;
+use function::Modules;
 use images::Images;
 
-/// Kernels kept loaded; more make those not used lately leave.
-const CAPACITY: usize = 4096;
+/// Kernels found without asking the disk. Far more than there are to compile: those that leave stay loaded.
+const CAPACITY: usize = 1 << 16;
 
 /// The empty kernel, which is launched without a compiler, too. Its one argument is the parameter that every
 /// kernel has.
@@ -32,6 +33,7 @@ const NOP: &[u8] = b".version 7.0
 pub(crate) struct Kernels {
     context: Arc<Context>,
     images: Images,
+    modules: Arc<Modules>,
     cache: Cache<Kernel, Function, Error>,
     nop: OnceLock<Arc<Function>>,
     compiled: AtomicU64,
@@ -50,6 +52,7 @@ impl Kernels {
 
     fn with_images(context: Arc<Context>, images: Images) -> Kernels {
         Kernels {
+            modules: Modules::new(context.clone()),
             context,
             images,
             cache: Cache::new("kernels", CAPACITY),
@@ -73,7 +76,7 @@ impl Kernels {
         if let Some(function) = self.nop.get() {
             return Ok(function.clone());
         }
-        let function = Function::load(&self.context, NOP, "nop")?;
+        let function = self.modules.load(NOP, "nop")?;
         Ok(self.nop.get_or_init(|| Arc::new(function)).clone())
     }
 
@@ -96,7 +99,7 @@ impl Kernels {
     /// What an earlier run made of the text, if the driver takes it.
     fn kept(&self, source: &Source) -> Option<Function> {
         let image = self.images.kept(source)?;
-        let function = Function::load(&self.context, &image.0, source.entry).ok()?;
+        let function = self.modules.load(&image.0, source.entry).ok()?;
         self.loaded.fetch_add(1, Ordering::Relaxed);
         Some(function)
     }
@@ -108,7 +111,8 @@ impl Kernels {
             log,
         })?;
         self.compiled.fetch_add(1, Ordering::Relaxed);
-        Function::load(&self.context, &image.0, source.entry)
+        self.modules
+            .load(&image.0, source.entry)
             .map_err(|failure| self.refused(failure, compiler))
     }
 

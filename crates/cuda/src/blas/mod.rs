@@ -54,7 +54,7 @@ pub(crate) struct Blas {
 impl Blas {
     /// The context is bound.
     pub fn new(context: &Arc<Context>, precision: Precision) -> Blas {
-        let (library, found) = match Library::open(context) {
+        let (library, found) = match Library::open() {
             Ok((library, version)) => (Some(library), Ok(version)),
             Err(why) => (None, Err(why)),
         };

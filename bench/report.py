@@ -102,6 +102,12 @@ def judge(values):
     return judged
 
 
+def crashes(cpp):
+    """What PyTorch did not survive: its figures are those of the runs that ended."""
+    count = (cpp or {}).get("crashes", 0)
+    return [f"PyTorch's C++ threads crashed in {count} runs, which were tried again.", ""] if count else []
+
+
 def sharing(runtime):
     """Whether threads that share everything disturbed one another: a line, and whether all was well."""
     found = (runtime or {}).get("sharing")
@@ -194,6 +200,7 @@ def page(report, values, judged):
         "",
         report["sharing"],
         "",
+        *report["crashes"],
     ])
 
 
@@ -216,6 +223,7 @@ def make(folder, built):
             for goal, ratio, met in judged
         ],
         "sharing": shared,
+        "crashes": crashes(cpp),
         "runtime": runtime,
     }
     text = page(report, values, judged)

@@ -16,7 +16,7 @@ pub fn all() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os().map(move |(name, value)| (lossy(name), lossy(value)))
 }
 
-/// Reads a number of bytes above zero: see [`bytes`].
+/// Reads a number of bytes above zero: see [`mod@bytes`].
 pub fn bytes(name: &'static str, value: &str) -> Result<usize> {
     bytes::parse(value.trim())
         .filter(|&bytes| bytes > 0)

@@ -123,20 +123,25 @@ impl Watcher {
         }))
     }
 
-    /// Looks after `lane` as long as it owes something.
-    pub fn watch(&self, lane: &Arc<Lane>) -> Result<()> {
+    /// Starts the thread, once.
+    pub fn start(&self) -> Result<()> {
         let mut watched = self.0.watched.lock();
-        if !watched.lanes.iter().any(|known| Arc::ptr_eq(known, lane)) {
-            watched.lanes.push(lane.clone());
-        }
         if !watched.started {
             let shared = self.0.clone();
             spawn("cuda-watcher", move || shared.keep_watch())?;
             watched.started = true;
         }
+        Ok(())
+    }
+
+    /// Looks after `lane` as long as it owes something. It was started before.
+    pub fn watch(&self, lane: &Arc<Lane>) {
+        let mut watched = self.0.watched.lock();
+        if !watched.lanes.iter().any(|known| Arc::ptr_eq(known, lane)) {
+            watched.lanes.push(lane.clone());
+        }
         drop(watched);
         self.0.news.notify_one();
-        Ok(())
     }
 
     /// Something may be due now.

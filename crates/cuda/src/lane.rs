@@ -142,12 +142,15 @@ impl Lane {
         self.state.lock().marks.push_back((tick, mark));
     }
 
-    /// The mark of `tick` stands for `later` as well: the device does nothing between them.
-    pub fn retick(&self, tick: Tick, later: Tick) {
-        if let Some((at, _)) = self.state.lock().marks.back_mut()
-            && *at == tick
-        {
-            *at = later;
+    /// Has the mark of `tick` stand for `later` as well: the device does nothing between them. `false` if the
+    /// mark is gone already.
+    pub fn retick(&self, tick: Tick, later: Tick) -> bool {
+        match self.state.lock().marks.back_mut() {
+            Some((at, _)) if *at == tick => {
+                *at = later;
+                true
+            }
+            _ => false,
         }
     }
 
@@ -177,26 +180,35 @@ impl Lane {
 
     /// As [`passed`](Self::passed), for what came to be held only after that.
     pub fn settle(&self, tick: Tick) {
+        // What is let go of may wait for the GPU: not with the lock held.
+        let mut done = Vec::new();
         let mut state = self.state.lock();
         while state.marks.front().is_some_and(|(at, _)| *at <= tick) {
             state.marks.pop_front();
         }
         while state.held.front().is_some_and(|(at, _)| *at <= tick) {
-            if let Some((_, Held::Download(block, into))) = state.held.pop_front() {
+            let Some((_, held)) = state.held.pop_front() else {
+                break;
+            };
+            if let Held::Download(block, into) = &held {
                 // SAFETY: the device has written the block, which is at least as long; the caller of
                 // `download` vouches for `into` until this tick is over, which nobody knows yet.
                 unsafe {
                     block
                         .pointer()
-                        .copy_to_nonoverlapping(into.pointer, into.bytes)
-                };
+                        .copy_to_nonoverlapping(into.pointer, into.bytes);
+                }
             }
+            done.push(held);
         }
         let due = state.timed.partition_point(|timed| timed.tick <= tick);
         let timed: Vec<Timed> = state.timed.drain(..due).collect();
+        let delivery = (!timed.is_empty()).then(|| self.core.tracing.begin_delivery());
         self.completed.fetch_max(tick, Ordering::AcqRel);
         drop(state);
+        drop(done);
         self.deliver(timed);
+        drop(delivery);
         if !self.handlers.is_empty() {
             self.core.watcher.look();
         }
@@ -267,7 +279,9 @@ impl Lane {
         }
         match deadline {
             None => self.wait_for(tick).map_err(|failure| {
-                self.abandon(self.appended());
+                if self.core.context.is_lost() {
+                    self.abandon(self.appended());
+                }
                 self.core.context.error(failure)
             })?,
             Some(deadline) => self.wait_until(tick, deadline)?,

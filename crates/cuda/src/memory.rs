@@ -87,6 +87,17 @@ impl Ledger {
         }
     }
 
+    /// Memory for the device's own use, taken before a command is begun: what is refused leaves nothing behind.
+    pub fn prepared<T>(&self, bytes: usize, taken: Result<T, Failure>) -> Result<T, Failure> {
+        taken.map_err(|failure| match failure {
+            Failure::Call(_, CUresult::CUDA_ERROR_OUT_OF_MEMORY) => {
+                Failure::Unprepared(self.out_of_memory(bytes))
+            }
+            lost @ Failure::Lost(_) => lost,
+            other => Failure::Unprepared(self.context.error(other)),
+        })
+    }
+
     /// What the driver has left counts, too: others use the same GPU.
     fn out_of_memory(&self, requested: usize) -> Error {
         Error::OutOfMemory {

@@ -14,7 +14,7 @@ const SMALLEST: usize = 4 << 10;
 pub(crate) const LARGEST: usize = 4 << 20;
 const CLASSES: usize = (LARGEST / SMALLEST).ilog2() as usize + 1;
 /// The most bytes that wait for their next use on one lane.
-const KEPT: usize = 8 << 20;
+const KEPT: usize = 32 << 20;
 
 /// The blocks of one lane that wait for their next use.
 pub(crate) struct Blocks {

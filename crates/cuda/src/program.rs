@@ -129,8 +129,8 @@ impl CudaProgram {
         self.recipe.slots.check(slots)
     }
 
-    /// Launches its graph on `lane`; `false` if there is none now, for want of room or because it could not be
-    /// made. Only the queue of the lane does so,
+    /// Launches its graph on `lane`; `false` if there is none now, for want of room or because it could not be made.
+    /// Only the queue of the lane does so,
     /// and then gives out the next tick. The context is bound.
     ///
     /// # Safety

@@ -120,7 +120,7 @@ impl CudaQueue {
                     self.lane.hold(tick, held);
                 }
                 if let Some(timing) = timing {
-                    self.end_timing(tick, op, timing)?;
+                    self.end_timing(tick, op, timing);
                 }
             }
             Err(failure @ (Failure::Unprepared(_) | Failure::Lost(_))) => {
@@ -138,21 +138,25 @@ impl CudaQueue {
         let Some(origin) = self.core().tracing.origin() else {
             return Ok(None);
         };
+        self.core().watcher.start()?;
         let encoded = Instant::now();
         Ok(Some((origin, encoded, self.time_mark()?)))
     }
 
-    fn end_timing(&self, tick: Tick, op: OpKind, timing: Timing) -> Result<()> {
+    /// The driver has the command already: if it cannot be timed, only its interval is lost.
+    fn end_timing(&self, tick: Tick, op: OpKind, timing: Timing) {
         let (origin, encoded, begin) = timing;
-        self.lane.report(Timed {
-            tick,
-            op,
-            begin,
-            end: self.time_mark()?,
-            encoded,
-            origin,
-        });
-        self.core().watcher.watch(&self.lane)
+        if let Ok(end) = self.time_mark() {
+            self.lane.report(Timed {
+                tick,
+                op,
+                begin,
+                end,
+                encoded,
+                origin,
+            });
+            self.core().watcher.watch(&self.lane);
+        }
     }
 
     fn time_mark(&self) -> Result<Mark> {
@@ -170,9 +174,12 @@ impl CudaQueue {
             .as_ref()
             .is_none_or(|block| block.bytes() < bytes)
         {
-            let larger = DeviceBlock::new(&self.core().context, bytes.next_power_of_two())?;
+            let bytes = bytes.next_power_of_two();
+            let larger = DeviceBlock::new(&self.core().context, bytes);
+            let larger = self.core().ledger.prepared(bytes, larger)?;
             if let Some(smaller) = self.scratch.replace(Arc::new(larger)) {
-                self.lane.hold(self.last, Held::Scratch(smaller));
+                // The next command is the first that does without it.
+                self.lane.hold(self.last + 1, Held::Scratch(smaller));
             }
         }
         Ok(self.scratch.clone())
@@ -249,7 +256,10 @@ impl Queue for CudaQueue {
             let is_long = bytes.len() > pinned::LARGEST;
             let (mut source, mut held) = (bytes.as_ptr(), None);
             if !is_long {
-                let block = lane.blocks.take(bytes.len())?;
+                let block = lane
+                    .core
+                    .ledger
+                    .prepared(bytes.len(), lane.blocks.take(bytes.len()))?;
                 // SAFETY: the block is at least as long, and nobody else has it.
                 unsafe {
                     block
@@ -292,7 +302,10 @@ impl Queue for CudaQueue {
             let lane = &queue.lane;
             let (mut target, mut held) = (into.pointer, None);
             if src.bytes <= pinned::LARGEST {
-                let block = lane.blocks.take(src.bytes)?;
+                let block = lane
+                    .core
+                    .ledger
+                    .prepared(src.bytes, lane.blocks.take(src.bytes))?;
                 target = block.pointer();
                 held = Some(Held::Download(block, into));
             }
@@ -334,15 +347,17 @@ impl Queue for CudaQueue {
 
     fn on_complete(&mut self, handler: Handler) -> Result<Tick> {
         self.accepts("on_complete")?;
+        self.core().watcher.start()?;
         self.mark_what_is_before();
         let tick = self.append();
         // Nothing is between the mark and this tick.
-        if self.marked + 1 == tick {
-            self.lane.retick(self.marked, tick);
+        if self.marked + 1 == tick && self.lane.retick(self.marked, tick) {
             self.marked = tick;
+        } else {
+            self.mark_what_is_before();
         }
         self.lane.handlers.push(tick, handler);
-        self.core().watcher.watch(&self.lane)?;
+        self.core().watcher.watch(&self.lane);
         Ok(tick)
     }
 
@@ -378,7 +393,10 @@ impl Queue for CudaQueue {
             // SAFETY: the caller vouches for the memory of the program's ops with these slots.
             let launched = unsafe { program.launch(&queue.lane, slots)? };
             if !launched {
-                for steps in program.steps(slots)? {
+                let all = program.steps(slots)?;
+                // All that can be refused is, before the first is submitted.
+                queue.scratch(all.iter().map(|steps| steps.scratch).max().unwrap_or(0))?;
+                for steps in all {
                     // SAFETY: as above.
                     unsafe { queue.submit(&steps)? };
                 }
@@ -399,11 +417,14 @@ impl Queue for CudaQueue {
 impl Drop for CudaQueue {
     fn drop(&mut self) {
         if let Some(scratch) = self.scratch.take() {
-            self.lane.hold(self.last, Held::Scratch(scratch));
+            self.lane.hold(self.last + 1, Held::Scratch(scratch));
+            self.append();
         }
-        if self.lane.poll() < self.last {
+        if !self.lane.is_over(self.last) || self.lane.owes() {
             // The watcher keeps all that is needed until the work is over. Without it, dropping the lane waits.
-            let _ = self.core().watcher.watch(&self.lane);
+            if self.core().watcher.start().is_ok() {
+                self.core().watcher.watch(&self.lane);
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Intervals: when each op ran, on the host's clock.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use streampool_device::lock::Mutex;
@@ -13,6 +13,8 @@ use crate::ranks;
 /// Where intervals are sent, if anywhere.
 pub(crate) struct Tracing {
     on: AtomicBool,
+    /// Threads that hand over intervals of ticks that are over.
+    delivering: AtomicUsize,
     sink: Mutex<Option<Sink>>,
 }
 
@@ -32,14 +34,25 @@ impl Tracing {
     pub fn new() -> Tracing {
         Tracing {
             on: AtomicBool::new(false),
+            delivering: AtomicUsize::new(0),
             sink: Mutex::new(ranks::TRACE, None),
         }
     }
 
+    /// Sends to another receiver from now on, when what is over has been sent to the last one.
     pub fn set(&self, sink: Option<Sink>) {
+        while self.delivering.load(Ordering::Acquire) > 0 {
+            std::thread::yield_now();
+        }
         self.on.store(sink.is_some(), Ordering::Release);
         let old = std::mem::replace(&mut *self.sink.lock(), sink);
         drop(old);
+    }
+
+    /// Begins to hand over intervals, before their ticks are known to be over.
+    pub fn begin_delivery(&self) -> Delivery<'_> {
+        self.delivering.fetch_add(1, Ordering::AcqRel);
+        Delivery(&self.delivering)
     }
 
     /// From when the op that is encoded now is timed, if somebody wants to know.
@@ -54,6 +67,15 @@ impl Tracing {
     /// Who gets the interval of the op that is over now.
     pub fn trace(&self) -> Option<Arc<dyn Trace>> {
         self.sink.lock().as_ref().map(|sink| sink.trace.clone())
+    }
+}
+
+/// Ends when all its intervals are handed over.
+pub(crate) struct Delivery<'a>(&'a AtomicUsize);
+
+impl Drop for Delivery<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

@@ -1,10 +1,19 @@
-//! Compiled kernels, shared by every device.
+//! Kernels, shared by every device that compiles.
 //!
-//! A device that runs compiled code needs the same three things whatever it compiles: the kernel's text,
-//! a [`Cache`] that compiles each kernel once however many threads ask for it, and a [`DiskStore`] that
-//! keeps the result between runs. This crate is their home: it holds the cache and the store, used by the
-//! host for its fused expressions, and is where the kernel text shared by CUDA and Metal belongs. It
-//! compiles nothing itself and knows no device.
+//! [`lower`] says which kernels execute an op, and with what; [`Kernel::source`] renders the text of one for CUDA or
+//! for Metal. A [`Cache`] compiles each kernel once however many threads ask for it, and a [`DiskStore`] keeps the
+//! result between runs; the host uses both for its fused expressions. This crate compiles nothing itself and knows
+//! no device.
+//!
+//! ```
+//! use streampool_device::Op;
+//! use streampool_kernels::{Dialect, Limits, lower};
+//!
+//! let limits = Limits { compute_units: 8, shared_bytes: 32 << 10 };
+//! let plan = lower(&Op::Nop, &limits).expect("every op on this list has a kernel");
+//! let source = plan.dispatches[0].kernel.source(Dialect::Metal).expect("Metal has all it needs");
+//! assert!(source.text.contains("kernel void nop("));
+//! ```
 //!
 //! ```
 //! use streampool_kernels::Cache;

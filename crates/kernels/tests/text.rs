@@ -86,6 +86,10 @@ fn compile_all<T>(sources: &[Source], compile: impl Fn(&Source) -> Result<T, Str
 }
 
 #[test]
+#[cfg_attr(
+    any(sanitize_address, sanitize_thread),
+    ignore = "runs the compilers of others, which leak"
+)]
 fn cuda_text_compiles() {
     let nvrtc = match Nvrtc::installed() {
         Ok(nvrtc) => nvrtc,
@@ -96,6 +100,10 @@ fn cuda_text_compiles() {
 }
 
 #[test]
+#[cfg_attr(
+    any(sanitize_address, sanitize_thread),
+    ignore = "runs the compilers of others, which leak"
+)]
 fn metal_text_is_read() {
     let clang = match Clang::installed() {
         Ok(clang) => clang,
@@ -118,6 +126,10 @@ const BREAKS: [(&str, &str); 5] = [
 ];
 
 #[test]
+#[cfg_attr(
+    any(sanitize_address, sanitize_thread),
+    ignore = "runs the compilers of others, which leak"
+)]
 fn wrong_metal_text_is_refused() {
     let clang = match Clang::installed() {
         Ok(clang) => clang,
@@ -137,6 +149,10 @@ fn wrong_metal_text_is_refused() {
 }
 
 #[test]
+#[cfg_attr(
+    any(sanitize_address, sanitize_thread),
+    ignore = "runs the compilers of others, which leak"
+)]
 fn wrong_cuda_text_is_refused_with_a_log() {
     let nvrtc = match Nvrtc::installed() {
         Ok(nvrtc) => nvrtc,

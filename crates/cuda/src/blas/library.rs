@@ -31,7 +31,9 @@ impl Library {
         };
         // SAFETY: loading the library runs its initialisers, which is what it is loaded for.
         if !unsafe { sys::is_culib_present() } {
-            return absent("libcublasLt.so.13 is not in the library path");
+            return absent(
+                "libcublasLt.so.13 is not in the library path (install it, or add its folder to LD_LIBRARY_PATH)",
+            );
         }
         // SAFETY: the library is there; the function has no preconditions.
         let version = unsafe { sys::cublasLtGetVersion() };

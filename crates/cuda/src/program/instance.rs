@@ -143,6 +143,9 @@ impl Drop for Instance {
             && !lane.is_over(self.tick)
         {
             lane.hold(self.tick, Held::Scratch(scratch));
+            if lane.core.watcher.start().is_ok() {
+                lane.core.watcher.watch(&lane);
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Kernel text: one source, rendered in the dialect of each compiler.
 //!
-//! A [`KernelText`] names its buffers, parameters and shared arrays, and has a body in the C++ that both
+//! A `KernelText` names its buffers, parameters and shared arrays, and has a body in the C++ that both
 //! compilers understand, over the names that the prelude gives it in each dialect:
 //!
 //! | name | what it is |

@@ -55,7 +55,7 @@ impl Clang {
         if !known {
             return Err("there is no package of clang for this system".to_owned());
         }
-        let folder = packages::installed("libclang", "18.1.1");
+        let folder = packages::installed("libclang", "18.1.1")?;
         let path = packages::library(&folder, "libclang.");
         // SAFETY: the library is clang's, whose initialisation asks nothing of us.
         let library = unsafe { Library::new(&path) };

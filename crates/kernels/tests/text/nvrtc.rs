@@ -37,7 +37,7 @@ impl Nvrtc {
         if !known {
             return Err("there is no package of NVRTC for this system".to_owned());
         }
-        let folder = packages::installed("nvidia-cuda-nvrtc", "13.0.88");
+        let folder = packages::installed("nvidia-cuda-nvrtc", "13.0.88")?;
         let open = |name: &str| {
             let path = packages::library(&folder, name);
             // SAFETY: both libraries are NVRTC's, whose initialisation asks nothing of us.

@@ -4,8 +4,11 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The folder of `package` in `version`, installed now if it is not there.
-pub fn installed(package: &str, version: &str) -> PathBuf {
+/// Set where these packages have to be had: then a test that would skip for want of one fails.
+const REQUIRED: &str = "REQUIRE_PACKAGES";
+
+/// The folder of `package` in `version`, installed now if it is not there; or why it cannot be had.
+pub fn installed(package: &str, version: &str) -> Result<PathBuf, String> {
     let home = Path::new(env!("CARGO_TARGET_TMPDIR"));
     fs::create_dir_all(home).expect("the target directory can be written");
     let folder = home.join(format!("{package}-{version}"));
@@ -17,26 +20,29 @@ pub fn installed(package: &str, version: &str) -> PathBuf {
         if partial.exists() {
             fs::remove_dir_all(&partial).expect("what a broken installation left can be removed");
         }
-        install(&format!("{package}=={version}"), &partial);
+        if let Err(why) = install(&format!("{package}=={version}"), &partial) {
+            assert!(std::env::var_os(REQUIRED).is_none(), "{why}");
+            return Err(why);
+        }
         fs::rename(&partial, &folder).expect("the new folder can be renamed");
     }
-    folder
+    Ok(folder)
 }
 
-fn install(requirement: &str, folder: &Path) {
+fn install(requirement: &str, folder: &Path) -> Result<(), String> {
     let output = Command::new("python3")
         .args(["-m", "pip", "install", "--quiet", "--no-deps", "--target"])
         .arg(folder)
         .arg(requirement)
         .output()
-        .unwrap_or_else(|error| {
-            panic!("this test checks kernel text with the package {requirement}, for which it needs python3: {error}")
-        });
-    assert!(
-        output.status.success(),
-        "this test checks kernel text with the package {requirement}, which pip cannot install: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+        .map_err(|error| format!("the package {requirement} is installed by python3: {error}"))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(format!(
+            "pip cannot install {requirement}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        )),
+    }
 }
 
 /// The file below `folder` whose name begins with `beginning`.

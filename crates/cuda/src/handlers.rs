@@ -170,6 +170,7 @@ impl Shared {
                 let before = lane.completed();
                 let completed = lane.poll();
                 lane.settle(completed);
+                lane.report_due();
                 news |= completed > before;
                 if lane.handlers.take(completed) {
                     news = true;

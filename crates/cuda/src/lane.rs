@@ -201,20 +201,28 @@ impl Lane {
             }
             done.push(held);
         }
-        let due = state.timed.partition_point(|timed| timed.tick <= tick);
-        let timed: Vec<Timed> = state.timed.drain(..due).collect();
-        let delivery = (!timed.is_empty()).then(|| self.core.tracing.begin_delivery());
         self.completed.fetch_max(tick, Ordering::AcqRel);
         drop(state);
         drop(done);
-        self.deliver(timed);
-        drop(delivery);
         if !self.handlers.is_empty() {
             self.core.watcher.look();
         }
     }
 
-    fn deliver(&self, timed: Vec<Timed>) {
+    /// Reports the ops that are over. Only who holds no lock does so: a wait, or the watcher.
+    pub fn report_due(&self) {
+        let mut state = self.state.lock();
+        let completed = self.completed();
+        let due = state.timed.partition_point(|timed| timed.tick <= completed);
+        if due == 0 {
+            return;
+        }
+        let timed: Vec<Timed> = state.timed.drain(..due).collect();
+        let _delivery = self.core.tracing.begin_delivery();
+        drop(state);
+        if self.core.context.bind().is_err() {
+            return;
+        }
         for timed in timed {
             if let Some(trace) = self.core.tracing.trace()
                 && let Some(interval) = timed.interval(self.index)
@@ -274,6 +282,14 @@ impl Lane {
 
     /// Waits until `tick` is over.
     pub fn reach(&self, tick: Tick, deadline: Option<Instant>) -> Result<()> {
+        let reached = self.go_to(tick, deadline);
+        if self.core.tracing.is_on() {
+            self.report_due();
+        }
+        reached
+    }
+
+    fn go_to(&self, tick: Tick, deadline: Option<Instant>) -> Result<()> {
         if self.is_over(tick) {
             return self.alive();
         }

@@ -55,10 +55,16 @@ impl Tracing {
         Delivery(&self.delivering)
     }
 
+    /// Whether anybody wants intervals.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.on.load(Ordering::Acquire)
+    }
+
     /// From when the op that is encoded now is timed, if somebody wants to know.
     #[inline]
     pub fn origin(&self) -> Option<Arc<Origin>> {
-        match self.on.load(Ordering::Acquire) {
+        match self.is_on() {
             true => self.sink.lock().as_ref().map(|sink| sink.origin.clone()),
             false => None,
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use streampool_device::{Error, Fault, Progress, Result, Tick};
+use streampool_device::{Fault, Progress, Result, Tick, commands};
 
 use crate::lane::Lane;
 
@@ -20,18 +20,8 @@ impl Progress for CudaProgress {
     }
 
     fn wait(&self, tick: Tick, deadline: Option<Instant>) -> Result<()> {
-        let appended = self.0.appended();
-        if tick > appended {
-            return Err(Error::Invalid {
-                what: "the tick to wait for",
-                got: tick.to_string(),
-                expected: format!("at most {appended}, the last one of its queue"),
-            });
-        }
+        commands::check_wait(tick, self.0.appended())?;
         self.0.reach(tick, deadline)?;
-        match self.0.fault() {
-            Some(fault) if tick >= fault.tick() => Err(Error::Fault(fault)),
-            _ => Ok(()),
-        }
+        commands::outcome(tick, self.0.fault())
     }
 }

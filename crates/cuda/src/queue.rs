@@ -6,7 +6,7 @@ use std::time::Instant;
 use cudarc::driver::sys::{self, CUdeviceptr};
 use streampool_device::{
     Error, Event, Flush, Handler, HostSlice, Op, OpKind, Program, Progress, Queue, QueueOptions,
-    Result, Span, Tick,
+    Result, Span, Tick, commands,
 };
 
 use crate::context::Failure;
@@ -15,7 +15,7 @@ use crate::event::{CudaEvent, Recording};
 use crate::lane::{Held, Lane};
 use crate::marks::Mark;
 use crate::memory::DeviceBlock;
-use crate::pinned;
+use crate::pinned::{self, Block};
 use crate::program::CudaProgram;
 use crate::progress::CudaProgress;
 use crate::step::{Steps, address};
@@ -68,10 +68,19 @@ impl CudaQueue {
         if let Some(fault) = self.lane.fault() {
             return Err(Error::Poisoned(fault));
         }
-        self.core()
-            .context
-            .bind()
-            .map_err(|failure| self.failed(failure))
+        self.bind()
+    }
+
+    #[inline]
+    fn bind(&self) -> Result<()> {
+        let bound = self.core().context.bind();
+        bound.map_err(|failure| self.failed(failure))
+    }
+
+    /// A block of the lane's pinned memory through which so many bytes pass.
+    fn staging(&self, bytes: usize) -> Result<Block, Failure> {
+        let block = self.lane.blocks.take(bytes);
+        self.core().ledger.prepared(bytes, block)
     }
 
     /// Gives out the next tick: the driver has its command.
@@ -194,19 +203,10 @@ impl CudaQueue {
         let scratch: CUdeviceptr = scratch.map_or(0, |block| block.address());
         for step in &steps.list {
             // SAFETY: the caller vouches for the op's memory; scratch memory belongs to this queue and is
-            // kept until what was appended before its replacement is over.
+            // kept until the first command that does without it is over.
             unsafe { step.submit(&self.lane.core.context, self.lane.stream, scratch)? };
         }
         Ok(())
-    }
-
-    fn size_error(op: OpKind, argument: &'static str, got: usize, expected: String) -> Error {
-        Error::InvalidOp {
-            op,
-            argument,
-            got: format!("{got} bytes"),
-            expected,
-        }
     }
 }
 
@@ -219,10 +219,7 @@ impl Queue for CudaQueue {
         op.validate()?;
         if self.capture.is_some() {
             // What cannot be executed is refused now, not when the capture ends.
-            self.core()
-                .context
-                .bind()
-                .map_err(|failure| self.failed(failure))?;
+            self.bind()?;
             self.core().steps(op)?;
             if let Some(captured) = &mut self.capture {
                 captured.push(op.clone());
@@ -239,15 +236,7 @@ impl Queue for CudaQueue {
 
     unsafe fn upload(&mut self, dst: Span, bytes: &[u8]) -> Result<Tick> {
         self.accepts("upload")?;
-        if bytes.len() > dst.bytes {
-            let expected = format!("at most {}, the size of the span", dst.bytes);
-            return Err(Self::size_error(
-                OpKind::Upload,
-                "bytes",
-                bytes.len(),
-                expected,
-            ));
-        }
+        commands::check_upload(dst, bytes.len())?;
         if bytes.is_empty() {
             return Ok(self.append());
         }
@@ -256,10 +245,7 @@ impl Queue for CudaQueue {
             let is_long = bytes.len() > pinned::LARGEST;
             let (mut source, mut held) = (bytes.as_ptr(), None);
             if !is_long {
-                let block = lane
-                    .core
-                    .ledger
-                    .prepared(bytes.len(), lane.blocks.take(bytes.len()))?;
+                let block = queue.staging(bytes.len())?;
                 // SAFETY: the block is at least as long, and nobody else has it.
                 unsafe {
                     block
@@ -286,15 +272,7 @@ impl Queue for CudaQueue {
 
     unsafe fn download(&mut self, src: Span, into: HostSlice) -> Result<Tick> {
         self.accepts("download")?;
-        if into.bytes != src.bytes {
-            let expected = format!("{}, the size of the span", src.bytes);
-            return Err(Self::size_error(
-                OpKind::Download,
-                "into",
-                into.bytes,
-                expected,
-            ));
-        }
+        commands::check_download(src, &into)?;
         if src.bytes == 0 {
             return Ok(self.append());
         }
@@ -302,10 +280,7 @@ impl Queue for CudaQueue {
             let lane = &queue.lane;
             let (mut target, mut held) = (into.pointer, None);
             if src.bytes <= pinned::LARGEST {
-                let block = lane
-                    .core
-                    .ledger
-                    .prepared(src.bytes, lane.blocks.take(src.bytes))?;
+                let block = queue.staging(src.bytes)?;
                 target = block.pointer();
                 held = Some(Held::Download(block, into));
             }

@@ -18,6 +18,7 @@
 //! ```
 
 pub mod bytes;
+pub mod commands;
 mod device;
 mod dtype;
 mod error;

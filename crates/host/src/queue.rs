@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use streampool_device::{
     Error, Event, Flush, Handler, HostSlice, Op, OpKind, Program, Progress, Queue, QueueOptions,
-    Result, Span, Tick,
+    Result, Span, Tick, commands,
 };
 
 use crate::command::Command;
@@ -85,14 +85,7 @@ impl Queue for HostQueue {
 
     unsafe fn upload(&mut self, dst: Span, bytes: &[u8]) -> Result<Tick> {
         self.accepts("upload")?;
-        if bytes.len() > dst.bytes {
-            return Err(Error::InvalidOp {
-                op: OpKind::Upload,
-                argument: "bytes",
-                got: format!("{} bytes", bytes.len()),
-                expected: format!("at most {}, the size of the span", dst.bytes),
-            });
-        }
+        commands::check_upload(dst, bytes.len())?;
         Ok(self.append(
             Command::Upload(dst, bytes.into()),
             cost::copying(bytes.len()),
@@ -101,14 +94,7 @@ impl Queue for HostQueue {
 
     unsafe fn download(&mut self, src: Span, into: HostSlice) -> Result<Tick> {
         self.accepts("download")?;
-        if into.bytes != src.bytes {
-            return Err(Error::InvalidOp {
-                op: OpKind::Download,
-                argument: "into",
-                got: format!("{} bytes", into.bytes),
-                expected: format!("{}, the size of the span", src.bytes),
-            });
-        }
+        commands::check_download(src, &into)?;
         Ok(self.append(Command::Download(src, into), cost::copying(src.bytes)))
     }
 

@@ -86,7 +86,7 @@ fn moving_ops(v: &Views) -> Vec<(&'static str, Op)> {
         ("inputs", map(&[], &[v.f32(&[3])])),
         ("inputs", map(&[v.f32(&[3]); 2], &[v.f32(&[3])])),
         ("outputs", map(&[v.f32(&[3])], &[])),
-        ("outputs", map(&[v.f32(&[3])], &[v.f32(&[3]); 2])),
+        ("inputs", map(&[v.f32(&[3])], &[v.f32(&[3]); 2])),
         ("input", map(&[v.f32(&[4])], &[v.f32(&[3])])),
         ("input", map(&[v.f32(&[2, 3])], &[v.f32(&[3])])),
         ("input", map(&[v.of(I32, &[3])], &[v.f32(&[3])])),
@@ -199,7 +199,7 @@ fn normalising_ops(v: &Views) -> Vec<(&'static str, Op)> {
 }
 
 fn product_ops(v: &Views) -> Vec<(&'static str, Op)> {
-    use DType::{F16, F32, I8, I32, I64};
+    use DType::{F16, F32, I8, I32, I64, U16};
     let (a, b, out) = (v.f32(&[2, 3]), v.f32(&[3, 2]), v.f32(&[2, 2]));
     let right = product(a, b, out);
     let bytes = product(v.of(I8, &[2, 3]), v.of(I8, &[3, 2]), v.of(I32, &[2, 2]));
@@ -210,6 +210,10 @@ fn product_ops(v: &Views) -> Vec<(&'static str, Op)> {
         (
             "a",
             product(v.of(I64, &[2, 3]), v.of(I64, &[3, 2]), v.of(I64, &[2, 2])),
+        ),
+        (
+            "a",
+            product(v.of(U16, &[2, 3]), v.of(U16, &[3, 2]), v.of(I32, &[2, 2])),
         ),
         ("a", product(v.f32(&[3]), b, out)),
         ("b", product(a, v.f32(&[3]), out)),

@@ -22,7 +22,7 @@
 //! | All methods may be called from any thread at the same time | `memory::sixteen_threads_allocate_and_free` `threads::everything_at_once` |
 //! | No call of one queue waits for a lock that another holds while it works | `handlers::later_commands_do_not_wait_for_handlers` `threads::thirty_one_threads_multiply` |
 //! | It calls nobody back while it holds a lock | `handlers::a_handler_is_called_once_in_its_place` `trace::intervals_are_ordered_and_named` |
-//! | `supports`, and `Unsupported` with the op's name | `unsupported::the_simplest_ops_are_supported` `unsupported::unsupported_ops_are_refused_by_name` `unsupported::unsupported_ops_are_refused_while_capturing` |
+//! | `supports`, and `Unsupported` with the op's name | `unsupported::the_simplest_ops_are_supported` `unsupported::unsupported_ops_are_refused_by_name` `unsupported::unsupported_ops_are_refused_while_capturing` `unsupported::every_supported_op_is_captured` |
 //! | `allocate`: as long as asked, aligned, disjoint, in both spaces; zero bytes is an error | `memory::allocations_are_aligned` `memory::allocations_are_disjoint` `memory::both_spaces_hold_data` `memory::zero_bytes_are_refused` |
 //! | `allocate` fails with `OutOfMemory` and the figures, and then nothing changed | `memory::out_of_memory_has_the_figures` |
 //! | `memory_use` counts what is allocated and not yet freed | `memory::memory_use_counts_allocations` |
@@ -71,11 +71,21 @@
 //! | **Copy** casts (and `bool` is 0 or 1) between any strides | `ops_move::copies_cast_by_the_rules` `ops_move::copies_go_between_any_layouts` `ops_move::copies_of_block_lengths` `ops_move::copies_transpose` |
 //! | **Fill** and **Iota** | `ops_move::fills_write_every_element` `ops_move::iotas_count_row_major` |
 //! | **Map**: each function, by element type | `ops_map::float_functions` `ops_map::float_functions_far_out` `ops_map::float_pairs` `ops_map::integer_functions` `ops_map::truth_functions` `ops_map::nan_and_infinity` `ops_map::casts_inside_expressions` |
-//! | Fused, with several types and outputs, inputs broadcasting, in place | `ops_fused::fused_expressions` `ops_fused::mixed_types_in_one_expression` `ops_fused::inputs_broadcast` `ops_fused::maps_in_place` `ops_fused::maps_of_block_lengths` |
+//! | Fused, with several types and outputs, inputs broadcasting, in place, over several groups of operands | `ops_fused::fused_expressions` `ops_fused::mixed_types_in_one_expression` `ops_fused::inputs_broadcast` `ops_fused::maps_of_several_groups` `ops_fused::maps_in_place` `ops_fused::maps_of_block_lengths` |
 //! | **Reduce**: each kind over any axes; NaN wins; the first of equals | `ops_reduce::reductions_over_any_axes` `ops_reduce::reductions_of_block_lengths` `ops_reduce::nothing_reduces_to_the_neutral_element` `ops_reduce::nan_wins` `ops_reduce::the_first_of_equals_is_found` `ops_reduce::long_sums_stay_accurate` |
 //! | **Softmax** and its logarithm along any axis, in place | `ops_norm::softmax_along_any_axis` `ops_norm::softmax_of_extremes` `ops_norm::softmax_of_block_lengths` |
 //! | **Norm**: layer and RMS from any axis, in place | `ops_norm::norms_from_any_axis` `ops_norm::norms_of_block_lengths` `ops_norm::norms_of_extremes` |
 //! | **MatMul**: every type and layout, batches that broadcast, bias, alpha, activation | `ops_matmul::products_of_block_sizes` `ops_matmul::empty_products` `ops_matmul::products_of_any_layout` `ops_matmul::epilogues` `ops_matmul::integer_products_with_bias` `ops_matmul::nan_stays_in_its_row` |
+//! | **Conv**: any window over one to three dimensions, groups, bias and activation, and the transpose | `ops_conv::convolutions_of_any_window` `ops_conv::convolutions_of_block_sizes` `ops_conv::pointwise_convolutions` `ops_conv::depthwise_convolutions` `ops_conv::convolutions_end_in_every_activation` `ops_conv::empty_convolutions` `ops_conv::nan_stays_in_its_windows` |
+//! | **Pool**: the largest and where it is, means, norms | `ops_spatial::the_largest_of_any_window` `ops_spatial::means_and_norms_of_any_window` `ops_spatial::pools_of_block_lengths` `ops_spatial::pools_of_the_whole` |
+//! | **Resize**: the nearest, linear, cubic, at any places | `ops_spatial::the_nearest_of_any_place` `ops_spatial::interpolation_at_any_place` `ops_spatial::resizes_of_block_lengths` `ops_spatial::places_that_are_elements_see_no_other` |
+//! | **Attention**: masks, causal bounds, shared heads, a cap; nothing attended to gives zeros | `ops_attention::attention_of_block_lengths` `ops_attention::attention_of_any_layout` `ops_attention::attention_to_nothing` `ops_attention::attention_at_any_distance` `ops_attention::attention_of_extremes` `ops_attention::attention_of_packed_projections` |
+//! | **Rnn**: every cell and direction; lengths, peepholes, states given or left out | `ops_rnn::layers_of_every_cell` `ops_rnn::layers_of_any_layout` `ops_rnn::layers_of_block_lengths` `ops_rnn::layers_of_nothing` `ops_rnn::nan_stays_in_its_sequence` |
+//! | **Random**: the stated bits, by place, in any layout, at once or in parts; the distributions | `ops_random::random_numbers_are_those_of_the_recipe` `ops_random::random_numbers_of_block_lengths` `ops_random::parts_of_a_sequence_are_the_sequence` `ops_random::random_numbers_follow_their_distribution` |
+//! | **Linalg**: products of the results are what was given; singular matrices are no fault | `ops_linalg::lu_multiplies_back` `ops_linalg::lu_solves` `ops_linalg::triangles_are_solved` `ops_linalg::cholesky_multiplies_back` `ops_linalg::inverses_multiply_to_one` `ops_linalg::singular_matrices_are_no_fault` |
+//! | **Gather** and **Scatter**: by axis, by element, by list; an index out of range is a fault on the host and defined elsewhere | `ops_index::gathers_of_any_layout` `ops_index::gathers_of_rows` `ops_index::scatters_combine` `ops_index::scatters_replace` `ops_index::one_of_several_updates_stays` `ops_index::indices_out_of_range` |
+//! | **Scan** along any axis, from either end; **Sort**, stable and with NaN last, and the first few | `ops_order::scans_along_any_axis` `ops_order::scans_of_block_lengths` `ops_order::nan_wins_from_its_place_on` `ops_order::sorts_along_any_axis` `ops_order::sorts_of_block_lengths` `ops_order::order_of_equals_zeros_and_nan` |
+//! | **Histogram** and **NonZero** | `ops_tally::histograms_of_any_layout` `ops_tally::the_ends_of_the_range` `ops_tally::histograms_of_nothing` `ops_tally::places_of_any_layout` `ops_tally::places_of_block_lengths` |
 //! | The same op gives the same bits, whatever else runs | `threads::results_are_the_same_bits_everywhere` |
 
 mod build;
@@ -86,6 +96,7 @@ mod operand;
 mod random;
 mod reference;
 mod rng;
+mod samples;
 mod subject;
 mod suite;
 
@@ -95,12 +106,22 @@ pub mod faults;
 pub mod halves;
 pub mod handlers;
 pub mod memory;
+pub mod ops_attention;
+pub mod ops_conv;
 pub mod ops_fused;
+pub mod ops_index;
+pub mod ops_linalg;
 pub mod ops_map;
 pub mod ops_matmul;
 pub mod ops_move;
 pub mod ops_norm;
+pub mod ops_order;
+pub mod ops_random;
 pub mod ops_reduce;
+pub mod ops_rnn;
+pub mod ops_spatial;
+pub mod ops_tally;
+pub mod packages;
 pub mod programs;
 pub mod progress;
 pub mod queue;

@@ -1,4 +1,4 @@
-//! One element as the reference computes with it: an `f64` or an `i64`, whatever its type on the device.
+//! One element as the reference computes with it: an `f64` or an `i128`, whatever its type on the device.
 
 use half::{bf16, f16};
 use streampool_device::DType;
@@ -9,10 +9,15 @@ use crate::halves::{nearest_bf16, nearest_f16};
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Num {
     Float(f64),
-    Int(i64),
+    Int(i128),
 }
 
 impl Num {
+    /// The integer.
+    pub(crate) fn whole(value: i64) -> Num {
+        Num::Int(i128::from(value))
+    }
+
     pub(crate) fn float(self) -> f64 {
         match self {
             Num::Float(value) => value,
@@ -20,9 +25,9 @@ impl Num {
         }
     }
 
-    pub(crate) fn int(self) -> i64 {
+    pub(crate) fn int(self) -> i128 {
         match self {
-            Num::Float(value) => value as i64,
+            Num::Float(value) => value as i128,
             Num::Int(value) => value,
         }
     }
@@ -41,11 +46,16 @@ impl Num {
     /// The value an element of `dtype` takes when this is cast to it.
     pub(crate) fn cast(self, dtype: DType) -> Num {
         match (dtype, self) {
-            (DType::Bool, _) => Num::Int(i64::from(self.is_true())),
+            (DType::Bool, _) => Num::Int(i128::from(self.is_true())),
             (_, Num::Float(value)) if dtype.is_integer() => Num::Int(saturated(dtype, value)),
             (_, Num::Int(value)) if dtype.is_integer() => Num::Int(wrapped(dtype, value)),
             // Straight from the integer, so that it rounds once.
             (DType::F32, Num::Int(value)) => Num::Float(f64::from(value as f32)),
+            (DType::BF16, Num::Int(value)) if value.unsigned_abs() >> 53 != 0 => {
+                // What a brain float cannot see of it becomes one bit, and then an `f64` holds it.
+                let sticky = i128::from(value & 0xffff != 0) << 16;
+                Num::Float(rounded(dtype, (value & !0xffff | sticky) as f64))
+            }
             _ => Num::Float(rounded(dtype, self.float())),
         }
     }
@@ -59,10 +69,8 @@ impl Num {
             DType::F16 => Num::Float(f16::from_bits(bits as u16).to_f64()),
             DType::BF16 => Num::Float(bf16::from_bits(bits as u16).to_f64()),
             DType::F64 => Num::Float(f64::from_bits(bits)),
-            DType::I8 => Num::Int(i64::from(bits as i8)),
-            DType::U8 | DType::Bool => Num::Int(i64::from(bits as u8)),
-            DType::I32 => Num::Int(i64::from(bits as i32)),
-            DType::I64 => Num::Int(bits as i64),
+            DType::Bool => Num::Int(i128::from(bits as u8)),
+            whole => Num::Int(wrapped(whole, i128::from(bits))),
         }
     }
 
@@ -90,23 +98,30 @@ pub(crate) fn rounded(dtype: DType, value: f64) -> f64 {
     }
 }
 
-/// An integer modulo the width of its type.
-pub(crate) fn wrapped(dtype: DType, value: i64) -> i64 {
-    match dtype {
-        DType::I8 => i64::from(value as i8),
-        DType::U8 => i64::from(value as u8),
-        DType::I32 => i64::from(value as i32),
-        _ => value,
-    }
+/// The value as an integer of type `dtype` as the language casts to it, as an `i128`.
+macro_rules! as_integer {
+    ($value:ident, $dtype:ident) => {
+        match $dtype {
+            DType::I8 => i128::from($value as i8),
+            DType::U8 => i128::from($value as u8),
+            DType::I16 => i128::from($value as i16),
+            DType::U16 => i128::from($value as u16),
+            DType::I32 => i128::from($value as i32),
+            DType::U32 => i128::from($value as u32),
+            DType::I64 => i128::from($value as i64),
+            DType::U64 => i128::from($value as u64),
+            _ => $value as i128,
+        }
+    };
 }
 
-fn saturated(dtype: DType, value: f64) -> i64 {
-    match dtype {
-        DType::I8 => i64::from(value as i8),
-        DType::U8 => i64::from(value as u8),
-        DType::I32 => i64::from(value as i32),
-        _ => value as i64,
-    }
+/// An integer modulo the width of its type.
+pub(crate) fn wrapped(dtype: DType, value: i128) -> i128 {
+    as_integer!(value, dtype)
+}
+
+fn saturated(dtype: DType, value: f64) -> i128 {
+    as_integer!(value, dtype)
 }
 
 /// How far an element of a type may be from the true value, as a part of the magnitudes it came from.
@@ -145,6 +160,11 @@ mod tests {
             (Num::Int(-1), DType::U8, 255),
             (Num::Int(128), DType::I8, -128),
             (Num::Int(256), DType::Bool, 1),
+            (Num::Float(-1.0), DType::U64, 0),
+            (Num::Float(1e30), DType::U64, i128::from(u64::MAX)),
+            (Num::Int(-1), DType::U64, i128::from(u64::MAX)),
+            (Num::Int(-1), DType::U16, 65_535),
+            (Num::Int(40_000), DType::I16, -25_536),
             (Num::Float(f64::NAN), DType::Bool, 1),
         ];
         for (from, dtype, to) in cases {
@@ -157,11 +177,25 @@ mod tests {
     }
 
     #[test]
+    fn long_integers_round_once() {
+        let above_a_tie = Num::Int((1 << 63) + (1 << 55) + 1);
+        let up = 2f64.powi(63) + 2f64.powi(56);
+        assert_eq!(above_a_tie.cast(DType::BF16), Num::Float(up));
+        let tie = Num::Int((1 << 63) + (1 << 55));
+        assert_eq!(tie.cast(DType::BF16), Num::Float(2f64.powi(63)));
+    }
+
+    #[test]
     fn stored_values_load_again() {
         for dtype in DType::ALL {
             let mut bytes = vec![0; dtype.size()];
             Num::Int(1).store(dtype, &mut bytes);
             assert_eq!(Num::load(&bytes, dtype).float(), 1.0);
+            if dtype.is_integer() {
+                let most = Num::Float(1e30).cast(dtype);
+                most.store(dtype, &mut bytes);
+                assert_eq!(Num::load(&bytes, dtype), most);
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! An operand on the host: bytes, an element type and a layout, and how the device's result is compared.
 
-use streampool_device::{DType, Layout, MAX_RANK, Op};
+use streampool_device::{Access, DType, Layout, MAX_RANK, Op, View};
 
 use crate::fixture::Fixture;
 use crate::lane::Lane;
@@ -60,6 +60,12 @@ impl Operand {
             let size = self.dtype.size();
             value.store(self.dtype, &mut self.bytes[at * size..][..size]);
         }
+    }
+
+    /// Other bytes in its memory.
+    pub(crate) fn replace(&mut self, bytes: Vec<u8>) {
+        assert_eq!(bytes.len(), self.bytes.len());
+        self.bytes = bytes;
     }
 
     /// The elements, in row-major order.
@@ -126,19 +132,8 @@ fn execute(
     op: &Op<usize>,
     operands: &[Operand],
 ) -> Vec<Vec<u8>> {
-    let views: Vec<_> = operands
-        .iter()
-        .map(|operand| {
-            let span = fixture.span(operand.bytes.len());
-            lane.upload(span, &operand.bytes)
-                .expect("the upload is right");
-            streampool_device::View::new(span, operand.dtype, operand.layout)
-                .expect("it is in bounds")
-        })
-        .collect();
-    let device_op = op
-        .try_map(|_, _, &index| Ok::<_, ()>(views[index]))
-        .expect("the mapping cannot fail");
+    let views = uploaded(fixture, lane, operands);
+    let device_op = placed(op, &views);
     lane.run(&device_op);
     let landings: Vec<_> = views
         .iter()
@@ -153,6 +148,37 @@ fn execute(
         .collect()
 }
 
+/// The operands on the device.
+fn uploaded(fixture: &Fixture, lane: &mut Lane, operands: &[Operand]) -> Vec<View> {
+    operands
+        .iter()
+        .map(|operand| {
+            let span = fixture.span(operand.bytes.len());
+            lane.upload(span, &operand.bytes)
+                .expect("the upload is right");
+            View::new(span, operand.dtype, operand.layout).expect("it is in bounds")
+        })
+        .collect()
+}
+
+/// The op over these views.
+fn placed(op: &Op<usize>, views: &[View]) -> Op {
+    op.try_map(|_, _, &index| Ok::<_, ()>(views[index]))
+        .expect("the mapping cannot fail")
+}
+
+/// How an op ends that may be a fault.
+pub(crate) fn outcome(
+    fixture: &Fixture,
+    lane: &mut Lane,
+    op: &Op<usize>,
+    operands: &[Operand],
+) -> streampool_device::Result<()> {
+    let views = uploaded(fixture, lane, operands);
+    lane.run(&placed(op, &views));
+    lane.try_sync()
+}
+
 /// The bytes an op writes, for tests that compare two executions bit by bit.
 pub(crate) fn bits(
     fixture: &Fixture,
@@ -161,6 +187,38 @@ pub(crate) fn bits(
     operands: &[Operand],
 ) -> Vec<Vec<u8>> {
     execute(fixture, lane, op, operands)
+}
+
+/// The operands after an op that wrote nothing but the elements it is to write.
+pub(crate) fn executed(
+    fixture: &Fixture,
+    lane: &mut Lane,
+    op: &Op<usize>,
+    operands: &[Operand],
+) -> Vec<Operand> {
+    let mut after = operands.to_vec();
+    for (operand, bytes) in after.iter_mut().zip(execute(fixture, lane, op, operands)) {
+        operand.replace(bytes);
+    }
+    let mut written = vec![false; operands.len()];
+    let visited = op.try_map(|_, access, &index| {
+        written[index] |= access == Access::Write;
+        Ok::<_, ()>(index)
+    });
+    assert!(visited.is_ok(), "the visit cannot fail");
+    for ((before, after), written) in operands.iter().zip(&after).zip(written) {
+        let mut kept = after.bytes.clone();
+        let size = before.dtype.size();
+        for at in positions(&before.layout).filter(|_| written) {
+            let element = at * size..(at + 1) * size;
+            kept[element.clone()].copy_from_slice(&before.bytes[element]);
+        }
+        assert!(
+            kept == before.bytes,
+            "{op:?} wrote what it was not to write"
+        );
+    }
+    after
 }
 
 fn compare(op: &Op<usize>, operands: &[Operand], got: &[Vec<u8>]) {

@@ -21,6 +21,8 @@ pub fn inputs_broadcast(fixture: &Fixture) {
             DType::I32,
             DType::I64,
             DType::U8,
+            DType::U16,
+            DType::U64,
         ]);
         let shape = any_shape(&mut rng, 400);
         let input = |rng: &mut Rng| {
@@ -39,6 +41,47 @@ pub fn inputs_broadcast(fixture: &Fixture) {
         let out = target(&mut rng, dtype, &shape);
         let expr = Expr::binary(Binary::Add, dtype).expect("it is of numbers");
         check(fixture, &mut lane, &map(expr, &[0, 1], &[2]), &[x, y, out]);
+    }
+}
+
+/// One expression over several groups of operands, of shapes and layouts of their own, some of them in place.
+pub fn maps_of_several_groups(fixture: &Fixture) {
+    let mut lane = fixture.lane();
+    let mut rng = Rng::new(29);
+    for groups in [2, 3, 4, 5, 8, 17, 64, 130] {
+        for dtype in [DType::F32, DType::F16, DType::I32, DType::F64] {
+            let expr = Expr::binary(Binary::Add, dtype).expect("it is of numbers");
+            let plain = rng.chance(2);
+            let (mut operands, mut inputs, mut outputs) = (Vec::new(), Vec::new(), Vec::new());
+            for _ in 0..groups {
+                let first = operands.len();
+                let shape = match plain {
+                    true => vec![rng.below(3000)],
+                    false => any_shape(&mut rng, 300),
+                };
+                for _ in 0..2 {
+                    operands.push(match plain {
+                        true => {
+                            let values: Vec<Num> =
+                                (0..shape[0]).map(|_| small(&mut rng, dtype)).collect();
+                            Operand::of(dtype, &shape, values)
+                        }
+                        false => operand(&mut rng, dtype, &shape, |rng| small(rng, dtype)),
+                    });
+                }
+                inputs.extend([first, first + 1]);
+                if rng.chance(4) {
+                    outputs.push(first);
+                } else {
+                    outputs.push(operands.len());
+                    operands.push(match plain {
+                        true => Operand::row_major(dtype, &shape),
+                        false => target(&mut rng, dtype, &shape),
+                    });
+                }
+            }
+            check(fixture, &mut lane, &map(expr, &inputs, &outputs), &operands);
+        }
     }
 }
 
@@ -138,7 +181,7 @@ pub fn mixed_types_in_one_expression(fixture: &Fixture) {
                 Num::Float(rng.real(-200.0, 200.0))
             }),
             read_operand(&mut rng, DType::I32, &shape, |rng| {
-                Num::Int(rng.between(-200, 200))
+                Num::whole(rng.between(-200, 200))
             }),
             target(&mut rng, DType::F32, &shape),
             target(&mut rng, DType::I8, &shape),
@@ -158,7 +201,14 @@ pub fn maps_in_place(fixture: &Fixture) {
     let mut lane = fixture.lane();
     let mut rng = Rng::new(27);
     for _ in 0..150 {
-        let dtype = rng.pick(&[DType::F32, DType::F64, DType::I32, DType::I8]);
+        let dtype = rng.pick(&[
+            DType::F32,
+            DType::F64,
+            DType::I32,
+            DType::I8,
+            DType::I16,
+            DType::U32,
+        ]);
         let shape = any_shape(&mut rng, 5000);
         let x = operand(&mut rng, dtype, &shape, |rng| small(rng, dtype));
         let y = read_operand(&mut rng, dtype, &shape, |rng| small(rng, dtype));
@@ -179,7 +229,7 @@ pub fn maps_of_block_lengths(fixture: &Fixture) {
     for block in [4, 8, 16, 32, 64, 256, 512, 1024, 2048, 4096, 16_384] {
         for length in [block - 1, block, block + 1] {
             for dtype in [DType::F32, DType::I8, DType::F16] {
-                let values = (0..length).map(|index| Num::Int(index as i64 % 60).cast(dtype));
+                let values = (0..length).map(|index| Num::whole(index as i64 % 60).cast(dtype));
                 let x = Operand::of(dtype, &[length], values);
                 let expr = Expr::binary(Binary::Add, dtype).expect("it is of numbers");
                 let operands = [x.clone(), x, Operand::row_major(dtype, &[length])];

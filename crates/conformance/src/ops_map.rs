@@ -7,7 +7,7 @@ use streampool_device::{Binary, Compare, DType, Expr, Op, Unary};
 use crate::fixture::Fixture;
 use crate::num::Num;
 use crate::operand::{Operand, check};
-use crate::random::{FLOATS, any_value};
+use crate::random::{FLOATS, INTEGERS, any_value};
 use crate::rng::Rng;
 
 /// The op over operands by index.
@@ -20,7 +20,7 @@ pub(crate) fn map(expr: Expr, inputs: &[usize], outputs: &[usize]) -> Op<usize> 
 }
 
 /// Functions of a float, each with where its arguments come from.
-const FLOAT_UNARY: [(Unary, f64, f64); 31] = [
+const FLOAT_UNARY: [(Unary, f64, f64); 34] = [
     (Unary::Neg, -9.0, 9.0),
     (Unary::Abs, -9.0, 9.0),
     (Unary::Sign, -9.0, 9.0),
@@ -41,6 +41,9 @@ const FLOAT_UNARY: [(Unary, f64, f64); 31] = [
     (Unary::Sinh, -4.0, 4.0),
     (Unary::Cosh, -4.0, 4.0),
     (Unary::Tanh, -4.0, 4.0),
+    (Unary::Asinh, -9.0, 9.0),
+    (Unary::Acosh, 1.1, 9.0),
+    (Unary::Atanh, -0.9, 0.9),
     (Unary::Erf, -4.0, 4.0),
     (Unary::Sigmoid, -8.0, 8.0),
     (Unary::Silu, -3.0, 8.0),
@@ -84,6 +87,7 @@ pub fn float_functions_far_out(fixture: &Fixture) {
             Unary::Sigmoid,
             Unary::Erf,
             Unary::Atan,
+            Unary::Asinh,
             Unary::Relu,
             Unary::Abs,
         ] {
@@ -100,6 +104,7 @@ pub fn float_functions_far_out(fixture: &Fixture) {
             Unary::Gelu,
             Unary::GeluTanh,
             Unary::Softplus,
+            Unary::Acosh,
             Unary::Sqrt,
         ] {
             let expr = Expr::unary(function, dtype).expect("it is of floats");
@@ -214,8 +219,6 @@ fn compared(comparison: Compare, dtype: DType) -> Expr {
     build().expect("operands of one type compare")
 }
 
-const INTEGERS: [DType; 4] = [DType::I8, DType::U8, DType::I32, DType::I64];
-
 /// Functions of integers: they wrap, divide by zero to zero, shift modulo the width.
 pub fn integer_functions(fixture: &Fixture) {
     use Binary::{Add, And, Div, Max, Min, Mul, Or, Pow, Rem, Shl, Shr, Sub, Xor};
@@ -228,9 +231,9 @@ pub fn integer_functions(fixture: &Fixture) {
             .into_iter()
             .enumerate()
         {
-            (x[index], y[index]) = (Num::Int(left).cast(dtype), Num::Int(right).cast(dtype));
+            (x[index], y[index]) = (Num::whole(left).cast(dtype), Num::whole(right).cast(dtype));
         }
-        (x[5], y[5]) = (Num::Int(i64::MIN).cast(dtype), Num::Int(-1).cast(dtype));
+        (x[5], y[5]) = (Num::whole(i64::MIN).cast(dtype), Num::whole(-1).cast(dtype));
         let (x, y) = (Operand::of(dtype, &[300], x), Operand::of(dtype, &[300], y));
         for function in [Add, Sub, Mul, Div, Rem, Min, Max, And, Or, Xor, Shl, Shr] {
             let expr = Expr::binary(function, dtype).expect("it is of integers");
@@ -255,7 +258,7 @@ pub fn integer_functions(fixture: &Fixture) {
                 &operands,
             );
         }
-        let low = if dtype == DType::U8 { 0 } else { -4 };
+        let low = if dtype.is_unsigned() { 0 } else { -4 };
         let powers: Vec<(i64, i64)> = (low..=5)
             .flat_map(|base| (low..=9).map(move |power| (base, power)))
             .collect();
@@ -264,8 +267,8 @@ pub fn integer_functions(fixture: &Fixture) {
             .filter(|&(base, power)| base != 0 || power >= 0)
             .collect();
         let shape = [powers.len()];
-        let base = Operand::of(dtype, &shape, powers.iter().map(|pair| Num::Int(pair.0)));
-        let power = Operand::of(dtype, &shape, powers.iter().map(|pair| Num::Int(pair.1)));
+        let base = Operand::of(dtype, &shape, powers.iter().map(|pair| Num::whole(pair.0)));
+        let power = Operand::of(dtype, &shape, powers.iter().map(|pair| Num::whole(pair.1)));
         let expr = Expr::binary(Pow, dtype).expect("it is of integers");
         let operands = [base, power, Operand::row_major(dtype, &shape)];
         check(fixture, &mut lane, &map(expr, &[0, 1], &[2]), &operands);

@@ -33,8 +33,8 @@ fn result_type(dtype: DType) -> DType {
 
 fn value(rng: &mut Rng, dtype: DType) -> Num {
     match dtype {
-        DType::I8 => Num::Int(rng.between(-128, 127)),
-        DType::U8 => Num::Int(rng.between(0, 255)),
+        DType::I8 => Num::whole(rng.between(-128, 127)),
+        DType::U8 => Num::whole(rng.between(0, 255)),
         _ => Num::Float(rng.real(-2.0, 2.0)),
     }
 }
@@ -205,7 +205,7 @@ pub fn integer_products_with_bias(fixture: &Fixture) {
                 operand(&mut rng, dtype, &[k, n], |rng| value(rng, dtype)),
                 target(&mut rng, DType::I32, &[m, n]),
                 read_operand(&mut rng, DType::I32, &[n], |rng| {
-                    Num::Int(rng.between(-1_000_000, 1_000_000))
+                    Num::whole(rng.between(-1_000_000, 1_000_000))
                 }),
             ];
             check(fixture, &mut lane, &op, &operands);

@@ -5,7 +5,7 @@ use streampool_device::{Axes, DType, Op, OpKind, ReduceKind};
 use crate::fixture::Fixture;
 use crate::num::Num;
 use crate::operand::{Operand, check};
-use crate::random::{FLOATS, any_shape, read_operand, target};
+use crate::random::{FLOATS, any_shape, any_value, read_operand, target};
 use crate::rng::Rng;
 
 const KINDS: [ReduceKind; 9] = [
@@ -40,8 +40,12 @@ fn types(kind: ReduceKind) -> &'static [DType] {
             DType::F64,
             DType::I8,
             DType::U8,
+            DType::I16,
+            DType::U16,
             DType::I32,
+            DType::U32,
             DType::I64,
+            DType::U64,
         ],
     }
 }
@@ -55,17 +59,14 @@ fn reduce(kind: ReduceKind, axes: &[usize]) -> Op<usize> {
     }
 }
 
-/// A value such that no sum or product of a few hundred leaves the type.
+/// A value such that no sum or product of a few hundred floats leaves the type; integers wrap.
 fn value(rng: &mut Rng, kind: ReduceKind, dtype: DType) -> Num {
     match (kind, dtype) {
-        (ReduceKind::Any, _) => Num::Int(i64::from(rng.chance(20))),
-        (ReduceKind::All, _) => Num::Int(i64::from(!rng.chance(20))),
+        (ReduceKind::Any, _) => Num::whole(i64::from(rng.chance(20))),
+        (ReduceKind::All, _) => Num::whole(i64::from(!rng.chance(20))),
         (ReduceKind::Prod, _) if dtype.is_float() => Num::Float(rng.real(0.8, 1.2)),
-        (ReduceKind::Prod, _) => Num::Int(if rng.chance(60) { 2 } else { 1 }),
-        (ReduceKind::Sum, DType::I8 | DType::U8) => Num::Int(i64::from(rng.chance(4))),
-        (_, DType::I8) => Num::Int(rng.between(-128, 127)),
-        (_, DType::U8) => Num::Int(rng.between(0, 255)),
-        _ if dtype.is_integer() => Num::Int(rng.between(-50_000, 50_000)),
+        (ReduceKind::Prod, _) => Num::whole(if rng.chance(60) { 2 } else { 1 }),
+        _ if dtype.is_integer() => any_value(rng, dtype),
         (kind, _) if is_index(kind) => Num::Float(rng.between(-5, 5) as f64),
         _ => Num::Float(rng.real(-3.0, 3.0)),
     }
@@ -199,7 +200,7 @@ pub fn the_first_of_equals_is_found(fixture: &Fixture) {
         for &dtype in types(kind) {
             for length in [1, 2, 9, 16, 17, 70, 300] {
                 let values: Vec<Num> = (0..2 * length)
-                    .map(|_| Num::Int(rng.between(0, 2)).cast(dtype))
+                    .map(|_| Num::whole(rng.between(0, 2)).cast(dtype))
                     .collect();
                 let rows = Operand::of(dtype, &[2, length], values.iter().copied());
                 let out = Operand::row_major(DType::I64, &[2, 1]);

@@ -9,6 +9,18 @@ use crate::rng::Rng;
 /// The float types.
 pub(crate) const FLOATS: [DType; 4] = [DType::F32, DType::F16, DType::BF16, DType::F64];
 
+/// The integer types.
+pub(crate) const INTEGERS: [DType; 8] = [
+    DType::I8,
+    DType::U8,
+    DType::I16,
+    DType::U16,
+    DType::I32,
+    DType::U32,
+    DType::I64,
+    DType::U64,
+];
+
 /// A shape of any rank, now and then with a dimension of zero or one, of at most `most` elements.
 pub(crate) fn any_shape(rng: &mut Rng, most: usize) -> Vec<usize> {
     let rank = rng.below(MAX_RANK + 1);
@@ -33,9 +45,9 @@ pub(crate) fn any_shape(rng: &mut Rng, most: usize) -> Vec<usize> {
 /// A value that every type holds exactly: small whole numbers, truth values for `bool`.
 pub(crate) fn small(rng: &mut Rng, dtype: DType) -> Num {
     match dtype {
-        DType::Bool => Num::Int(rng.between(0, 1)),
-        DType::U8 => Num::Int(rng.between(0, 10)),
-        _ if dtype.is_integer() => Num::Int(rng.between(-10, 10)),
+        DType::Bool => Num::whole(rng.between(0, 1)),
+        _ if dtype.is_unsigned() => Num::whole(rng.between(0, 10)),
+        _ if dtype.is_integer() => Num::whole(rng.between(-10, 10)),
         _ => Num::Float(rng.between(-10, 10) as f64),
     }
 }
@@ -53,20 +65,17 @@ pub(crate) fn any_value(rng: &mut Rng, dtype: DType) -> Num {
             6 => rng.real(-5e9, 5e9),
             _ => rng.real(-3.0, 3.0),
         }),
-        DType::Bool => Num::Int(rng.between(0, 1)),
-        DType::I8 => Num::Int(rng.between(-128, 127)),
-        DType::U8 => Num::Int(rng.between(0, 255)),
-        DType::I32 => Num::Int(integer(rng, i64::from(i32::MIN), i64::from(i32::MAX))),
-        _ => Num::Int(integer(rng, i64::MIN, i64::MAX)),
+        DType::Bool => Num::whole(rng.between(0, 1)),
+        _ => integer(rng, dtype),
     }
 }
 
-fn integer(rng: &mut Rng, low: i64, high: i64) -> i64 {
+fn integer(rng: &mut Rng, dtype: DType) -> Num {
     match rng.below(6) {
-        0 => low,
-        1 => high,
-        2 => rng.between(low, high),
-        _ => rng.between(-300, 300),
+        0 => Num::Float(f64::NEG_INFINITY).cast(dtype),
+        1 => Num::Float(f64::INFINITY).cast(dtype),
+        2 => Num::whole(rng.between(i64::MIN, i64::MAX)).cast(dtype),
+        _ => Num::whole(rng.between(-300, 300)).cast(dtype),
     }
 }
 

@@ -113,6 +113,7 @@ macro_rules! suite {
             unsupported {
                 unsupported_ops_are_refused_by_name,
                 unsupported_ops_are_refused_while_capturing,
+                every_supported_op_is_captured,
                 the_simplest_ops_are_supported,
             }
             trace {
@@ -148,6 +149,7 @@ macro_rules! suite {
             }
             ops_fused {
                 inputs_broadcast,
+                maps_of_several_groups,
                 fused_expressions,
                 mixed_types_in_one_expression,
                 maps_in_place,
@@ -169,6 +171,43 @@ macro_rules! suite {
                 norms_of_block_lengths,
                 norms_of_extremes,
             }
+            ops_random {
+                random_numbers_are_those_of_the_recipe,
+                random_numbers_of_block_lengths,
+                parts_of_a_sequence_are_the_sequence,
+                random_numbers_follow_their_distribution,
+            }
+            ops_linalg {
+                lu_multiplies_back,
+                lu_solves,
+                triangles_are_solved,
+                cholesky_multiplies_back,
+                inverses_multiply_to_one,
+                singular_matrices_are_no_fault,
+            }
+            ops_index {
+                gathers_of_any_layout,
+                gathers_of_rows,
+                scatters_combine,
+                scatters_replace,
+                one_of_several_updates_stays,
+                indices_out_of_range,
+            }
+            ops_order {
+                scans_along_any_axis,
+                scans_of_block_lengths,
+                nan_wins_from_its_place_on,
+                sorts_along_any_axis,
+                sorts_of_block_lengths,
+                order_of_equals_zeros_and_nan,
+            }
+            ops_tally {
+                histograms_of_any_layout,
+                the_ends_of_the_range,
+                histograms_of_nothing,
+                places_of_any_layout,
+                places_of_block_lengths,
+            }
             ops_matmul {
                 products_of_block_sizes,
                 empty_products,
@@ -176,6 +215,40 @@ macro_rules! suite {
                 epilogues,
                 integer_products_with_bias,
                 nan_stays_in_its_row,
+            }
+            ops_attention {
+                attention_of_block_lengths,
+                attention_of_any_layout,
+                attention_to_nothing,
+                attention_at_any_distance,
+                attention_of_extremes,
+                attention_of_packed_projections,
+            }
+            ops_rnn {
+                layers_of_every_cell,
+                layers_of_any_layout,
+                layers_of_block_lengths,
+                layers_of_nothing,
+                nan_stays_in_its_sequence,
+            }
+            ops_conv {
+                convolutions_of_any_window,
+                convolutions_of_block_sizes,
+                pointwise_convolutions,
+                depthwise_convolutions,
+                convolutions_end_in_every_activation,
+                empty_convolutions,
+                nan_stays_in_its_windows,
+            }
+            ops_spatial {
+                the_largest_of_any_window,
+                means_and_norms_of_any_window,
+                pools_of_block_lengths,
+                pools_of_the_whole,
+                the_nearest_of_any_place,
+                interpolation_at_any_place,
+                resizes_of_block_lengths,
+                places_that_are_elements_see_no_other,
             }
         }
     };
@@ -201,7 +274,7 @@ macro_rules! promises {
 mod tests {
     use std::collections::BTreeSet;
 
-    const THEMES: [(&str, &str); 17] = [
+    const THEMES: &[(&str, &str)] = &[
         ("memory", include_str!("memory.rs")),
         ("queue", include_str!("queue.rs")),
         ("progress", include_str!("progress.rs")),
@@ -218,7 +291,16 @@ mod tests {
         ("ops_fused", include_str!("ops_fused.rs")),
         ("ops_reduce", include_str!("ops_reduce.rs")),
         ("ops_norm", include_str!("ops_norm.rs")),
+        ("ops_index", include_str!("ops_index.rs")),
+        ("ops_order", include_str!("ops_order.rs")),
+        ("ops_tally", include_str!("ops_tally.rs")),
         ("ops_matmul", include_str!("ops_matmul.rs")),
+        ("ops_random", include_str!("ops_random.rs")),
+        ("ops_linalg", include_str!("ops_linalg.rs")),
+        ("ops_attention", include_str!("ops_attention.rs")),
+        ("ops_rnn", include_str!("ops_rnn.rs")),
+        ("ops_conv", include_str!("ops_conv.rs")),
+        ("ops_spatial", include_str!("ops_spatial.rs")),
     ];
 
     /// Every promise that is written, as `theme::name`.

@@ -1,34 +1,18 @@
-//! Ops that a device does not execute.
+//! Which ops a device executes.
 
 use streampool_device::{Error, Op, OpKind};
 
 use crate::build::fill;
 use crate::fixture::Fixture;
-
-const NAMED_ONLY: [Op; 13] = [
-    Op::Attention,
-    Op::Conv,
-    Op::Pool,
-    Op::Resize,
-    Op::Gather,
-    Op::Scatter,
-    Op::Scan,
-    Op::Sort,
-    Op::Random,
-    Op::Rnn,
-    Op::Linalg,
-    Op::Histogram,
-    Op::NonZero,
-];
+use crate::lane::Lane;
+use crate::samples::samples;
 
 /// An op that the device says it does not support is refused with its name, and the queue goes on.
 pub fn unsupported_ops_are_refused_by_name(fixture: &Fixture) {
     let mut lane = fixture.lane();
-    let mut appended = 0;
-    for op in NAMED_ONLY {
-        if fixture.device().supports(op.kind()) {
-            continue;
-        }
+    let unsupported = unsupported(fixture, &mut lane);
+    let mut appended = lane.encode(&Op::Nop).expect("it does nothing");
+    for op in unsupported {
         refused(fixture, lane.encode(&op), op.kind());
         appended += 1;
         assert_eq!(
@@ -44,12 +28,11 @@ pub fn unsupported_ops_are_refused_by_name(fixture: &Fixture) {
 pub fn unsupported_ops_are_refused_while_capturing(fixture: &Fixture) {
     let mut lane = fixture.lane();
     let view = fixture.tensor::<f32>(&[4]);
+    let unsupported = unsupported(fixture, &mut lane);
     lane.begin_capture().expect("a capture can begin");
     lane.run(&fill(view, 3.0));
-    for op in NAMED_ONLY {
-        if !fixture.device().supports(op.kind()) {
-            refused(fixture, lane.encode(&op), op.kind());
-        }
+    for op in unsupported {
+        refused(fixture, lane.encode(&op), op.kind());
     }
     let program = lane.end_capture(&[]).expect("the capture can end");
     assert_eq!(program.ops(), 1);
@@ -68,6 +51,29 @@ pub fn the_simplest_ops_are_supported(fixture: &Fixture) {
     ] {
         assert!(fixture.device().supports(op), "{op}");
     }
+}
+
+/// Every op that the device says it supports can be captured and replayed, as often as one likes.
+pub fn every_supported_op_is_captured(fixture: &Fixture) {
+    let mut lane = fixture.lane();
+    let mut ops = samples(fixture, &mut lane);
+    ops.retain(|op| fixture.device().supports(op.kind()));
+    lane.begin_capture().expect("a capture can begin");
+    for op in &ops {
+        lane.run(op);
+    }
+    let program = lane.end_capture(&[]).expect("the capture can end");
+    assert_eq!(program.ops(), ops.len());
+    for _ in 0..3 {
+        lane.replay(&program, &[]).expect("it can be replayed");
+    }
+    lane.sync();
+}
+
+fn unsupported(fixture: &Fixture, lane: &mut Lane) -> Vec<Op> {
+    let mut ops = samples(fixture, lane);
+    ops.retain(|op| !fixture.device().supports(op.kind()));
+    ops
 }
 
 fn refused(fixture: &Fixture, result: streampool_device::Result<u64>, kind: OpKind) {

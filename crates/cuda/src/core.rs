@@ -9,6 +9,7 @@ use streampool_kernels::Limits;
 use crate::blas::Blas;
 use crate::compiler::Kernels;
 use crate::context::{Context, Failure};
+use crate::dnn::Dnn;
 use crate::handlers::Watcher;
 use crate::injector::Injector;
 use crate::memory::Ledger;
@@ -23,6 +24,7 @@ pub(crate) struct Core {
     pub ledger: Ledger,
     pub kernels: Kernels,
     pub blas: Blas,
+    pub dnn: Dnn,
     pub programs: Budget,
     pub watcher: Watcher,
     pub tracing: Tracing,

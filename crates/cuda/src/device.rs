@@ -14,6 +14,7 @@ use crate::blas::Blas;
 use crate::compiler::Kernels;
 use crate::context::{Context, Failure};
 use crate::core::Core;
+use crate::dnn::Dnn;
 use crate::event::CudaEvent;
 use crate::handlers::Watcher;
 use crate::injector::Injector;
@@ -44,6 +45,7 @@ impl CudaDevice {
         context.bind()?;
         let kernels = Kernels::new(context.clone(), options.cache_dir);
         let blas = Blas::new(context, options.precision);
+        let dnn = Dnn::new(options.precision);
         let capacity = properties::memory(context)?;
         let capacity = options
             .capacity
@@ -56,7 +58,7 @@ impl CudaDevice {
                 name: context.name.clone(),
                 kind: DeviceKind::Cuda,
                 hardware: properties::hardware(context)?,
-                features: properties::features(context, &kernels, &blas)?,
+                features: properties::features(context, &kernels, &blas, &dnn)?,
                 compute_units: units,
                 alignment: ALIGNMENT,
                 memory_capacity: capacity,
@@ -65,10 +67,13 @@ impl CudaDevice {
             limits: Limits {
                 compute_units: units as u32,
                 shared_bytes: shared as u32,
+                // Addresses take eight bytes each, of 4096 for them and the parameters.
+                buffers: 480,
             },
             ledger: Ledger::new(context.clone(), capacity),
             kernels,
             blas,
+            dnn,
             programs: Budget::new(options.program_memory),
             watcher: Watcher::new(),
             tracing: Tracing::new(),
@@ -126,6 +131,19 @@ impl Device for CudaDevice {
                 | Softmax
                 | Norm
                 | MatMul
+                | Conv
+                | Pool
+                | Resize
+                | Attention
+                | Rnn
+                | Random
+                | Linalg
+                | Gather
+                | Scatter
+                | Scan
+                | Sort
+                | Histogram
+                | NonZero
         )
     }
 
@@ -158,6 +176,7 @@ impl Device for CudaDevice {
         vec![
             self.core.kernels.report(),
             self.core.blas.report(),
+            self.core.dnn.report(),
             self.core.programs.report(),
         ]
     }

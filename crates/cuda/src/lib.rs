@@ -19,6 +19,7 @@ mod compiler;
 mod context;
 mod core;
 mod device;
+mod dnn;
 mod driver;
 mod event;
 mod handlers;
@@ -34,6 +35,7 @@ mod progress;
 mod properties;
 mod queue;
 mod ranks;
+mod recurrent;
 mod step;
 mod tracing;
 

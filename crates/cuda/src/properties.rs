@@ -9,6 +9,7 @@ use streampool_device::lock::Mutex;
 use crate::blas::Blas;
 use crate::compiler::Kernels;
 use crate::context::{Context, Failure};
+use crate::dnn::Dnn;
 use crate::{driver, ranks};
 
 /// The name of the GPU of this number: `cuda`, then `cuda:1` and so on.
@@ -69,6 +70,7 @@ pub(crate) fn features(
     context: &Context,
     kernels: &Kernels,
     blas: &Blas,
+    dnn: &Dnn,
 ) -> Result<Vec<String>, Failure> {
     let (major, minor) = capability(context)?;
     let library = |found: &Result<String, String>| match found {
@@ -80,5 +82,6 @@ pub(crate) fn features(
         format!("driver {}", driver::version()),
         library(kernels.compiler()),
         library(blas.library()),
+        library(dnn.library()),
     ])
 }

@@ -30,5 +30,7 @@ pub(crate) const SHELF: Rank = rank(278, "cuda event shelf");
 pub(crate) const INJECTOR: Rank = rank(280, "cuda injector");
 /// The names that devices have had.
 pub(crate) const NAMES: Rank = rank(284, "cuda names");
+/// The sessions of cuDNN that nobody uses.
+pub(crate) const DNN: Rank = rank(288, "cuda dnn sessions");
 /// The modules that are loaded.
 pub(crate) const MODULES: Rank = rank(286, "cuda modules");

@@ -12,6 +12,7 @@ use crate::blas::Product;
 use crate::compiler::Function;
 use crate::context::{Context, Failure};
 use crate::core::Core;
+use crate::dnn::Convolution;
 
 /// Copies at least this long are the copy engine's.
 const LONG_COPY: usize = 1 << 20;
@@ -40,6 +41,8 @@ pub(crate) enum Step {
     },
     /// Have cuBLASLt multiply.
     Product(Product),
+    /// Have cuDNN convolve.
+    Conv(Convolution),
 }
 
 /// A kernel and what it is given.
@@ -54,6 +57,11 @@ pub(crate) struct Launch {
 /// The address of a span's first byte.
 pub(crate) fn address(span: &Span) -> CUdeviceptr {
     span.handle.wrapping_add(span.offset as u64)
+}
+
+/// The address of a view's first element.
+pub(crate) fn start(view: &View) -> CUdeviceptr {
+    address(&view.span()) + (view.layout().offset() * view.dtype().size()) as u64
 }
 
 impl Core {
@@ -78,6 +86,11 @@ impl Core {
                     None => self.lowered(op),
                 }
             }
+            Op::Conv(conv) => match self.dnn.steps(self, conv)? {
+                Some(steps) => Ok(steps),
+                None => self.lowered(op),
+            },
+            Op::Rnn(_) => self.recurrent(op),
             _ => self.lowered(op),
         }
     }
@@ -102,7 +115,8 @@ impl Core {
         }
     }
 
-    fn compiled(&self, op: OpKind, plan: Plan) -> Result<Steps> {
+    /// The launches of a plan, its kernels compiled.
+    pub fn compiled(&self, op: OpKind, plan: Plan) -> Result<Steps> {
         let list = plan
             .dispatches
             .into_iter()
@@ -167,6 +181,11 @@ impl Step {
             }
             // SAFETY: the caller vouches for the memory.
             Step::Product(product) => unsafe { product.submit(context, stream, scratch) },
+            Step::Conv(conv) => {
+                let mut session = conv.session()?;
+                // SAFETY: as above.
+                unsafe { conv.submit(&mut session, context, stream, scratch) }
+            }
         }
     }
 }

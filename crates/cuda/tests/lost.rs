@@ -134,7 +134,7 @@ fn everybody_is_told_and_nothing_hangs() {
         assert!(is_lost(device.allocate(BYTES, Space::Device)));
         assert!(is_lost(device.allocate(BYTES, Space::Staging)));
         device.set_trace(None);
-        assert_eq!(device.caches().len(), 3);
+        assert_eq!(device.caches().len(), 4);
         // They share the GPU's context, and so its fate.
         assert!(is_lost(queue(&*other_device, 1).map(drop)));
         assert!(is_lost(other_device.allocate(BYTES, Space::Device)));

@@ -17,25 +17,37 @@ pub enum DType {
     I8,
     /// Unsigned byte.
     U8,
+    /// 16-bit signed integer.
+    I16,
+    /// 16-bit unsigned integer.
+    U16,
     /// 32-bit signed integer.
     I32,
+    /// 32-bit unsigned integer.
+    U32,
     /// 64-bit signed integer.
     I64,
+    /// 64-bit unsigned integer.
+    U64,
     /// One byte, 0 or 1; a device never writes another value.
     Bool,
 }
 
 impl DType {
     /// Every element type.
-    pub const ALL: [DType; 9] = [
+    pub const ALL: [DType; 13] = [
         DType::F32,
         DType::F16,
         DType::BF16,
         DType::F64,
         DType::I8,
         DType::U8,
+        DType::I16,
+        DType::U16,
         DType::I32,
+        DType::U32,
         DType::I64,
+        DType::U64,
         DType::Bool,
     ];
 
@@ -43,9 +55,9 @@ impl DType {
     pub const fn size(self) -> usize {
         match self {
             DType::I8 | DType::U8 | DType::Bool => 1,
-            DType::F16 | DType::BF16 => 2,
-            DType::F32 | DType::I32 => 4,
-            DType::F64 | DType::I64 => 8,
+            DType::F16 | DType::BF16 | DType::I16 | DType::U16 => 2,
+            DType::F32 | DType::I32 | DType::U32 => 4,
+            DType::F64 | DType::I64 | DType::U64 => 8,
         }
     }
 
@@ -58,8 +70,12 @@ impl DType {
             DType::F64 => "f64",
             DType::I8 => "i8",
             DType::U8 => "u8",
+            DType::I16 => "i16",
+            DType::U16 => "u16",
             DType::I32 => "i32",
+            DType::U32 => "u32",
             DType::I64 => "i64",
+            DType::U64 => "u64",
             DType::Bool => "bool",
         }
     }
@@ -71,7 +87,17 @@ impl DType {
 
     /// Whether this is an integer type; `bool` is not.
     pub const fn is_integer(self) -> bool {
-        matches!(self, DType::I8 | DType::U8 | DType::I32 | DType::I64)
+        self.is_signed() || self.is_unsigned()
+    }
+
+    /// Whether this is an integer type with a sign.
+    pub const fn is_signed(self) -> bool {
+        matches!(self, DType::I8 | DType::I16 | DType::I32 | DType::I64)
+    }
+
+    /// Whether this is an integer type without a sign; `bool` is not.
+    pub const fn is_unsigned(self) -> bool {
+        matches!(self, DType::U8 | DType::U16 | DType::U32 | DType::U64)
     }
 }
 
@@ -102,7 +128,8 @@ macro_rules! elements {
     )*};
 }
 
-elements!(f32 => F32, f16 => F16, bf16 => BF16, f64 => F64, i8 => I8, u8 => U8, i32 => I32, i64 => I64, bool => Bool);
+elements!(f32 => F32, f16 => F16, bf16 => BF16, f64 => F64, bool => Bool);
+elements!(i8 => I8, u8 => U8, i16 => I16, u16 => U16, i32 => I32, u32 => U32, i64 => I64, u64 => U64);
 
 /// A constant of an op, converted to the element type it is used with.
 ///
@@ -111,7 +138,8 @@ elements!(f32 => F32, f16 => F16, bf16 => BF16, f64 => F64, i8 => I8, u8 => U8, 
 pub enum Scalar {
     /// A float constant.
     Float(f64),
-    /// An integer constant.
+    /// An integer constant, which wraps to the type it is used with: a `u64` above [`i64::MAX`] is made by
+    /// wrapping, too, as `Scalar::Int(value as i64)`.
     Int(i64),
     /// A truth value.
     Bool(bool),

@@ -56,6 +56,10 @@ pub enum Unary {
     IsInf,
     /// Logical for `bool`, bitwise for integers.
     Not,
+    // Floats. They come last: what is kept on disk names functions by their number.
+    Asinh,
+    Acosh,
+    Atanh,
 }
 
 /// Functions of two values of one type; the result has that type.

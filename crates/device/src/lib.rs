@@ -17,7 +17,9 @@
 //! # Ok::<(), streampool_device::Error>(())
 //! ```
 
+mod aliases;
 pub mod bytes;
+mod check;
 pub mod commands;
 mod device;
 mod dtype;
@@ -28,6 +30,7 @@ mod layout;
 pub mod lock;
 mod memory;
 mod op;
+mod ops;
 mod program;
 mod queue;
 mod quirk;
@@ -44,6 +47,11 @@ pub use expr::{Binary, Compare, Expr, ExprBuilder, Node, Unary, Value};
 pub use layout::{Dims, Layout, MAX_RANK};
 pub use memory::{Memory, Space, Span, View};
 pub use op::{Access, Activation, Axes, MatMul, Norm, NormKind, Op, OpKind, ReduceKind};
+pub use ops::{
+    Along, Attention, Cell, Combine, Conv, Direction, Distribution, Gather, Histogram, Indexing,
+    Interpolation, Linalg, NonZero, Pool, PoolKind, Random, Resize, Rnn, Rounding, Scan, ScanKind,
+    Scatter, Slide, Sort, Window,
+};
 pub use program::Program;
 pub use queue::{Flush, Handler, HostSlice, Progress, Queue, Tick};
 pub use quirk::Quirk;

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::{Expr, Scalar, View};
+use crate::{
+    Attention, Conv, Expr, Gather, Histogram, Linalg, NonZero, Pool, Random, Resize, Rnn, Scalar,
+    Scan, Scatter, Sort, View,
+};
 
 /// The name of an op.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -228,7 +231,7 @@ pub enum Access {
 /// A primitive operation over operands of type `T`: views on a device, buffers above it.
 ///
 /// Every operand that is written may alias no other operand, except that `Map`, `Softmax` and `Norm` may
-/// write exactly the view they read.
+/// write exactly a view they read, and `Scatter` its `src`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Op<T = View> {
     /// Nothing, in order: what a launch costs.
@@ -257,12 +260,15 @@ pub enum Op<T = View> {
         step: Scalar,
     },
     /// `outputs = expr(inputs)`, element by element; inputs broadcast to the outputs' one shape.
+    ///
+    /// With several times as many operands as the expression has, it is computed for each such group by
+    /// itself, in one launch where the device can: groups need not have the same shape.
     Map {
         /// The expression.
         expr: Arc<Expr>,
-        /// One for each input of the expression.
+        /// One for each input of the expression, group after group.
         inputs: Vec<T>,
-        /// One for each output of the expression.
+        /// One for each output of the expression, group after group.
         outputs: Vec<T>,
     },
     /// `dst = kind(src)` over `axes`, which have size one in `dst`.
@@ -291,32 +297,32 @@ pub enum Op<T = View> {
     Norm(Norm<T>),
     /// Matrix product.
     MatMul(MatMul<T>),
-    /// Named, without operands until a device executes it.
-    Attention,
-    /// Named, without operands until a device executes it.
-    Conv,
-    /// Named, without operands until a device executes it.
-    Pool,
-    /// Named, without operands until a device executes it.
-    Resize,
-    /// Named, without operands until a device executes it.
-    Gather,
-    /// Named, without operands until a device executes it.
-    Scatter,
-    /// Named, without operands until a device executes it.
-    Scan,
-    /// Named, without operands until a device executes it.
-    Sort,
-    /// Named, without operands until a device executes it.
-    Random,
-    /// Named, without operands until a device executes it.
-    Rnn,
-    /// Named, without operands until a device executes it.
-    Linalg,
-    /// Named, without operands until a device executes it.
-    Histogram,
-    /// Named, without operands until a device executes it.
-    NonZero,
+    /// Scaled dot-product attention.
+    Attention(Box<Attention<T>>),
+    /// Convolution and its transpose.
+    Conv(Box<Conv<T>>),
+    /// Pooling windows.
+    Pool(Pool<T>),
+    /// Interpolation to another size.
+    Resize(Resize<T>),
+    /// Elements or slices picked by index.
+    Gather(Gather<T>),
+    /// Elements or slices put by index.
+    Scatter(Scatter<T>),
+    /// Running totals.
+    Scan(Scan<T>),
+    /// Sorting and top-k.
+    Sort(Sort<T>),
+    /// Random numbers.
+    Random(Random<T>),
+    /// Recurrent layers.
+    Rnn(Box<Rnn<T>>),
+    /// Factorisations and solves.
+    Linalg(Linalg<T>),
+    /// Counts per bin.
+    Histogram(Histogram<T>),
+    /// Places of what is not zero.
+    NonZero(NonZero<T>),
 }
 
 impl<T> Op<T> {
@@ -332,19 +338,19 @@ impl<T> Op<T> {
             Op::Softmax { .. } => OpKind::Softmax,
             Op::Norm(_) => OpKind::Norm,
             Op::MatMul(_) => OpKind::MatMul,
-            Op::Attention => OpKind::Attention,
-            Op::Conv => OpKind::Conv,
-            Op::Pool => OpKind::Pool,
-            Op::Resize => OpKind::Resize,
-            Op::Gather => OpKind::Gather,
-            Op::Scatter => OpKind::Scatter,
-            Op::Scan => OpKind::Scan,
-            Op::Sort => OpKind::Sort,
-            Op::Random => OpKind::Random,
-            Op::Rnn => OpKind::Rnn,
-            Op::Linalg => OpKind::Linalg,
-            Op::Histogram => OpKind::Histogram,
-            Op::NonZero => OpKind::NonZero,
+            Op::Attention(_) => OpKind::Attention,
+            Op::Conv(_) => OpKind::Conv,
+            Op::Pool(_) => OpKind::Pool,
+            Op::Resize(_) => OpKind::Resize,
+            Op::Gather(_) => OpKind::Gather,
+            Op::Scatter(_) => OpKind::Scatter,
+            Op::Scan(_) => OpKind::Scan,
+            Op::Sort(_) => OpKind::Sort,
+            Op::Random(_) => OpKind::Random,
+            Op::Rnn(_) => OpKind::Rnn,
+            Op::Linalg(_) => OpKind::Linalg,
+            Op::Histogram(_) => OpKind::Histogram,
+            Op::NonZero(_) => OpKind::NonZero,
         }
     }
 
@@ -437,19 +443,19 @@ impl<T> Op<T> {
                 activation: op.activation,
                 alpha: op.alpha,
             }),
-            Op::Attention => Op::Attention,
-            Op::Conv => Op::Conv,
-            Op::Pool => Op::Pool,
-            Op::Resize => Op::Resize,
-            Op::Gather => Op::Gather,
-            Op::Scatter => Op::Scatter,
-            Op::Scan => Op::Scan,
-            Op::Sort => Op::Sort,
-            Op::Random => Op::Random,
-            Op::Rnn => Op::Rnn,
-            Op::Linalg => Op::Linalg,
-            Op::Histogram => Op::Histogram,
-            Op::NonZero => Op::NonZero,
+            Op::Attention(op) => Op::Attention(Box::new(op.try_map(&mut f)?)),
+            Op::Conv(op) => Op::Conv(Box::new(op.try_map(&mut f)?)),
+            Op::Pool(op) => Op::Pool(op.try_map(&mut f)?),
+            Op::Resize(op) => Op::Resize(op.try_map(&mut f)?),
+            Op::Gather(op) => Op::Gather(op.try_map(&mut f)?),
+            Op::Scatter(op) => Op::Scatter(op.try_map(&mut f)?),
+            Op::Scan(op) => Op::Scan(op.try_map(&mut f)?),
+            Op::Sort(op) => Op::Sort(op.try_map(&mut f)?),
+            Op::Random(op) => Op::Random(op.try_map(&mut f)?),
+            Op::Rnn(op) => Op::Rnn(Box::new(op.try_map(&mut f)?)),
+            Op::Linalg(op) => Op::Linalg(op.try_map(&mut f)?),
+            Op::Histogram(op) => Op::Histogram(op.try_map(&mut f)?),
+            Op::NonZero(op) => Op::NonZero(op.try_map(&mut f)?),
         })
     }
 }

@@ -1,8 +1,12 @@
 //! Whether an op's operands fit together: the check every device makes at its door.
 
+use crate::aliases::groups_apart;
+use crate::check::{
+    axis_of, broadcasts, dtype, float, invalid, require, same_view, shape, writable,
+};
 use crate::{
-    Access, Axes, DType, Dims, Error, Expr, MAX_RANK, MatMul, Norm, Op, OpKind, ReduceKind, Result,
-    Span, View,
+    Access, Axes, DType, Dims, Expr, MAX_RANK, MatMul, Norm, Op, OpKind, ReduceKind, Result, Span,
+    View,
 };
 
 impl Op<View> {
@@ -52,19 +56,19 @@ impl Op<View> {
             }
             Op::Norm(op) => norm(op),
             Op::MatMul(op) => matmul(op),
-            Op::Attention
-            | Op::Conv
-            | Op::Pool
-            | Op::Resize
-            | Op::Gather
-            | Op::Scatter
-            | Op::Scan
-            | Op::Sort
-            | Op::Random
-            | Op::Rnn
-            | Op::Linalg
-            | Op::Histogram
-            | Op::NonZero => Ok(()),
+            Op::Attention(op) => op.check(),
+            Op::Conv(op) => op.check(),
+            Op::Pool(op) => op.check(),
+            Op::Resize(op) => op.check(),
+            Op::Gather(op) => op.check(),
+            Op::Scatter(op) => op.check(),
+            Op::Scan(op) => op.check(),
+            Op::Sort(op) => op.check(),
+            Op::Random(op) => op.check(),
+            Op::Rnn(op) => op.check(),
+            Op::Linalg(op) => op.check(),
+            Op::Histogram(op) => op.check(),
+            Op::NonZero(op) => op.check(),
         }
     }
 
@@ -95,20 +99,40 @@ impl Op<View> {
                 op.bias.iter().for_each(|bias| f("bias", Read, bias));
                 f("out", Write, &op.out);
             }
-            _ => {}
+            _ => {
+                let named = self.try_map(|argument, access, operand| {
+                    f(argument, access, operand);
+                    Ok::<(), std::convert::Infallible>(())
+                });
+                debug_assert!(named.is_ok());
+            }
         }
     }
 
     /// Checks that no operand that is written shares memory with another, save as [`Op`] allows.
     fn check_aliases(&self) -> Result<()> {
-        let in_place = matches!(self, Op::Map { .. } | Op::Softmax { .. } | Op::Norm(_));
+        if let Op::Map {
+            expr,
+            inputs,
+            outputs,
+        } = self
+            && outputs.len() > expr.outputs().len()
+        {
+            return groups_apart(expr, inputs, outputs);
+        }
+        let in_place = |argument| match self {
+            Op::Map { .. } | Op::Softmax { .. } | Op::Norm(_) => true,
+            Op::Scatter(_) => argument == "src",
+            _ => false,
+        };
         let mut outcome = Ok(());
         self.for_each_operand(|argument, access, written| {
             if access == Access::Read {
                 return;
             }
             self.for_each_operand(|other_argument, other_access, other| {
-                let allowed = in_place && other_access == Access::Read && other == written;
+                let allowed =
+                    in_place(other_argument) && other_access == Access::Read && other == written;
                 if !std::ptr::eq(written, other) && overlap(written, other) && !allowed {
                     outcome = Err(invalid(
                         self.kind(),
@@ -131,145 +155,37 @@ fn overlap(a: &View, b: &View) -> bool {
     meet(a.span(), b.span()) && matches!((a.reach(), b.reach()), (Some(a), Some(b)) if meet(a, b))
 }
 
-fn invalid(
-    op: OpKind,
-    argument: &'static str,
-    got: impl ToString,
-    expected: impl ToString,
-) -> Error {
-    Error::InvalidOp {
-        op,
-        argument,
-        got: got.to_string(),
-        expected: expected.to_string(),
-    }
-}
-
-fn require(
-    op: OpKind,
-    argument: &'static str,
-    holds: bool,
-    got: impl ToString,
-    expected: impl ToString,
-) -> Result<()> {
-    if holds {
-        return Ok(());
-    }
-    Err(invalid(op, argument, got, expected))
-}
-
-fn shape(op: OpKind, argument: &'static str, got: &[usize], expected: &[usize]) -> Result<()> {
-    if got == expected {
-        return Ok(());
-    }
-    Err(invalid(
-        op,
-        argument,
-        format_args!("of shape {got:?}"),
-        format_args!("{expected:?}"),
-    ))
-}
-
-fn dtype(op: OpKind, argument: &'static str, got: DType, expected: DType) -> Result<()> {
-    if got == expected {
-        return Ok(());
-    }
-    Err(invalid(
-        op,
-        argument,
-        format_args!("of type {got}"),
-        expected,
-    ))
-}
-
-fn float(op: OpKind, argument: &'static str, view: &View) -> Result<()> {
-    if view.dtype().is_float() {
-        return Ok(());
-    }
-    Err(invalid(
-        op,
-        argument,
-        format_args!("of type {}", view.dtype()),
-        "a float type",
-    ))
-}
-
-fn same_view(op: OpKind, argument: &'static str, got: &View, expected: &View) -> Result<()> {
-    shape(op, argument, got.shape(), expected.shape())?;
-    dtype(op, argument, got.dtype(), expected.dtype())
-}
-
-fn writable(op: OpKind, argument: &'static str, view: &View) -> Result<()> {
-    if !view.layout().overlaps() {
-        return Ok(());
-    }
-    Err(invalid(
-        op,
-        argument,
-        view.layout(),
-        "a layout in which no two indices name one element",
-    ))
-}
-
-fn axis_of(op: OpKind, axis: usize, view: &View) -> Result<()> {
-    if axis < view.layout().rank() {
-        return Ok(());
-    }
-    Err(invalid(
-        op,
-        "axis",
-        axis,
-        format_args!(
-            "below {}, the rank of {:?}",
-            view.layout().rank(),
-            view.shape()
-        ),
-    ))
-}
-
 fn map(expr: &Expr, inputs: &[View], outputs: &[View]) -> Result<()> {
     let op = OpKind::Map;
-    let count = |argument, got: usize, expected: usize| {
-        require(
-            op,
-            argument,
-            got == expected,
-            got,
-            format_args!("{expected} operands"),
-        )
-    };
-    count("inputs", inputs.len(), expr.inputs().len())?;
-    count("outputs", outputs.len(), expr.outputs().len())?;
-    let target = &outputs[0];
-    for (output, &value) in outputs.iter().zip(expr.outputs()) {
-        writable(op, "output", output)?;
-        shape(op, "output", output.shape(), target.shape())?;
-        dtype(op, "output", output.dtype(), expr.dtype(value))?;
-    }
-    for (input, &wanted) in inputs.iter().zip(expr.inputs()) {
-        dtype(op, "input", input.dtype(), wanted)?;
-        broadcasts(op, "input", input, target.shape())?;
+    let (reads, writes) = (expr.inputs().len(), expr.outputs().len());
+    let groups = outputs.len() / writes;
+    require(
+        op,
+        "outputs",
+        groups > 0 && outputs.len() == groups * writes,
+        outputs.len(),
+        format_args!("{writes} operands, or a multiple of that"),
+    )?;
+    require(
+        op,
+        "inputs",
+        inputs.len() == groups * reads,
+        inputs.len(),
+        format_args!("{} operands", groups * reads),
+    )?;
+    for (group, outputs) in outputs.chunks_exact(writes).enumerate() {
+        let target = &outputs[0];
+        for (output, &value) in outputs.iter().zip(expr.outputs()) {
+            writable(op, "output", output)?;
+            shape(op, "output", output.shape(), target.shape())?;
+            dtype(op, "output", output.dtype(), expr.dtype(value))?;
+        }
+        for (input, &wanted) in inputs[group * reads..].iter().zip(expr.inputs()) {
+            dtype(op, "input", input.dtype(), wanted)?;
+            broadcasts(op, "input", input, target.shape())?;
+        }
     }
     Ok(())
-}
-
-fn broadcasts(op: OpKind, argument: &'static str, view: &View, to: &[usize]) -> Result<()> {
-    let from = view.shape();
-    let fits = from.len() <= to.len()
-        && from
-            .iter()
-            .rev()
-            .zip(to.iter().rev())
-            .all(|(&from, &to)| from == to || from == 1);
-    if fits {
-        return Ok(());
-    }
-    Err(invalid(
-        op,
-        argument,
-        format_args!("of shape {from:?}"),
-        format_args!("one that broadcasts to {to:?}"),
-    ))
 }
 
 fn reduce(kind: ReduceKind, src: &View, dst: &View, axes: Axes) -> Result<()> {
@@ -345,7 +261,7 @@ fn matmul(op: &MatMul) -> Result<()> {
     writable(kind, "out", &op.out)?;
     let expected = match op.a.dtype() {
         DType::I8 | DType::U8 => DType::I32,
-        DType::Bool | DType::I32 | DType::I64 => {
+        other if !other.is_float() => {
             return Err(invalid(
                 kind,
                 "a",

@@ -1,6 +1,6 @@
 //! About how long an op takes, to decide who is worth waking for it.
 
-use streampool_device::{Op, View};
+use streampool_device::{Linalg, Op, View};
 
 /// Nanoseconds of work from which waking another thread pays.
 pub(crate) const WORTH_WAKING: u64 = 100_000;
@@ -15,10 +15,32 @@ pub(crate) fn estimate(op: &Op) -> u64 {
             let depth = op.a.shape().last().copied().unwrap_or(1);
             elements(&op.out).saturating_mul(depth) / 32
         }
+        Op::Conv(op) => {
+            let taps: usize = op.weight.shape()[2..].iter().product();
+            let read = op.src.shape()[1] / op.groups;
+            let spread = if op.transposed { &op.src } else { &op.dst };
+            let made = op.dst.shape()[1] / op.groups;
+            let pixels: usize = spread.shape()[2..].iter().product();
+            let work = [
+                op.src.shape()[0],
+                op.groups,
+                made,
+                read.max(1),
+                taps,
+                pixels,
+            ];
+            work.into_iter().fold(1, usize::saturating_mul) / 32 + elements(&op.src) / 4
+        }
+        Op::Pool(op) => {
+            let taps: usize = op.window.iter().map(|slide| slide.kernel as usize).sum();
+            elements(&op.src) / 2 + elements(&op.dst).saturating_mul(taps) / 2
+        }
+        Op::Resize(op) => (elements(&op.src) + elements(&op.dst)) * 2,
         Op::Map { expr, outputs, .. } => {
-            outputs
-                .first()
-                .map_or(0, elements)
+            let groups = outputs.iter().step_by(expr.outputs().len().max(1));
+            groups
+                .map(elements)
+                .sum::<usize>()
                 .saturating_mul(expr.nodes().len())
                 / 4
         }
@@ -27,6 +49,23 @@ pub(crate) fn estimate(op: &Op) -> u64 {
         Op::Reduce { src, .. } => elements(src) / 2,
         Op::Softmax { src, .. } => elements(src) * 2,
         Op::Norm(op) => elements(&op.src),
+        Op::Attention(op) => {
+            let depth = op.key.shape()[2].saturating_mul(op.query.shape()[3]);
+            elements(&op.out).saturating_mul(depth) / 8 / op.value.shape()[3].max(1)
+        }
+        Op::Rnn(op) => {
+            let products = elements(&op.weight).saturating_add(elements(&op.recurrent));
+            let rows = op.src.shape()[0].saturating_mul(op.src.shape()[1]);
+            rows.saturating_mul(products) / 16
+        }
+        Op::Random(op) => elements(&op.dst) * 2,
+        Op::Linalg(op) => linalg(op),
+        Op::Gather(op) => elements(&op.dst) / 2 + elements(&op.indices),
+        Op::Scatter(op) => elements(&op.dst) / 2 + elements(&op.updates) * 2,
+        Op::Scan(op) => elements(&op.src) * 2,
+        Op::Sort(op) => elements(&op.src) * 20,
+        Op::Histogram(op) => elements(&op.src) * 4,
+        Op::NonZero(op) => elements(&op.src) * 2,
         _ => 0,
     };
     nanoseconds as u64
@@ -35,6 +74,17 @@ pub(crate) fn estimate(op: &Op) -> u64 {
 /// How long one thread takes to copy this many bytes, in nanoseconds.
 pub(crate) fn copying(bytes: usize) -> u64 {
     bytes as u64 / 8
+}
+
+/// A multiplication for each element and each row or column that it meets.
+fn linalg(op: &Linalg) -> usize {
+    let (result, met) = match op {
+        Linalg::Lu { factors, .. } => (factors, factors.shape()),
+        Linalg::LuSolve { factors, dst, .. } => (dst, factors.shape()),
+        Linalg::Triangular { src, dst, .. } => (dst, src.shape()),
+        Linalg::Cholesky { dst, .. } | Linalg::Inverse { dst, .. } => (dst, dst.shape()),
+    };
+    elements(result).saturating_mul(met.last().copied().unwrap_or(1)) / 4
 }
 
 fn elements(view: &View) -> usize {

@@ -27,6 +27,7 @@
 //! # Ok::<(), streampool_device::Error>(())
 //! ```
 
+pub mod ceiling;
 mod command;
 mod core;
 mod cost;

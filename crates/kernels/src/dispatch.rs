@@ -12,6 +12,8 @@ pub struct Limits {
     pub compute_units: u32,
     /// The most bytes of memory that the threads of a group share.
     pub shared_bytes: u32,
+    /// The most operands of a kernel.
+    pub buffers: u32,
 }
 
 /// The launches that execute one op, in order.

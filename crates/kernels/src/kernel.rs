@@ -3,9 +3,20 @@
 use smallvec::{SmallVec, smallvec};
 use streampool_device::Op;
 
+use crate::attention::{self, Attention};
+use crate::conv::{self, Convolution};
 use crate::elementwise::{self, Elementwise};
+use crate::index::{self, Index};
+use crate::linalg::{self, Linalg};
 use crate::matmul::{self, Product};
+use crate::pool::{self, Pooling};
+use crate::random::{self, Random};
+use crate::resize::{self, Resizing};
+use crate::rnn::{self, Rnn};
 use crate::rows::{self, Rows};
+use crate::scan::{self, Scan};
+use crate::sort::{self, Sort};
+use crate::tally::{self, Tally};
 use crate::text::{Dialect, KernelText, Source};
 use crate::{Dispatch, Limits, Params, Plan};
 
@@ -20,6 +31,28 @@ pub enum Kernel {
     Rows(Rows),
     /// Matrix products.
     Product(Product),
+    /// Attention.
+    Attention(Attention),
+    /// Recurrent layers.
+    Rnn(Rnn),
+    /// Convolutions.
+    Conv(Convolution),
+    /// Pooling.
+    Pool(Pooling),
+    /// Interpolation to another size.
+    Resize(Resizing),
+    /// Elements picked and put by index.
+    Index(Index),
+    /// Running totals.
+    Scan(Scan),
+    /// Sorting and top-k.
+    Sort(Sort),
+    /// Counts, and places of what is not zero.
+    Tally(Tally),
+    /// Random numbers.
+    Random(Random),
+    /// Factorisations and solves.
+    Linalg(Linalg),
 }
 
 impl Kernel {
@@ -33,6 +66,17 @@ impl Kernel {
             Kernel::Elementwise(kernel) => kernel.text(dialect),
             Kernel::Rows(kernel) => kernel.text(dialect),
             Kernel::Product(kernel) => kernel.text(dialect),
+            Kernel::Attention(kernel) => kernel.text(dialect),
+            Kernel::Rnn(kernel) => kernel.text(dialect),
+            Kernel::Conv(kernel) => kernel.text(dialect),
+            Kernel::Pool(kernel) => kernel.text(dialect),
+            Kernel::Resize(kernel) => kernel.text(dialect),
+            Kernel::Index(kernel) => kernel.text(dialect),
+            Kernel::Scan(kernel) => kernel.text(dialect),
+            Kernel::Sort(kernel) => kernel.text(dialect),
+            Kernel::Tally(kernel) => kernel.text(dialect),
+            Kernel::Random(kernel) => kernel.text(dialect),
+            Kernel::Linalg(kernel) => kernel.text(dialect),
         };
         Some(text?.render(dialect))
     }
@@ -74,6 +118,18 @@ pub fn lower(op: &Op, limits: &Limits) -> Option<Plan> {
         } => Some(rows::softmax(src, dst, *axis, *log, limits)),
         Op::Norm(norm) => Some(rows::norm(norm, limits)),
         Op::MatMul(product) => Some(matmul::matmul(product, limits)),
-        _ => None,
+        Op::Attention(op) => attention::attention(op, limits),
+        Op::Rnn(op) => rnn::rnn(op, limits),
+        Op::Conv(op) => conv::conv(op, limits),
+        Op::Pool(op) => pool::pool(op, limits),
+        Op::Resize(op) => resize::resize(op),
+        Op::Random(op) => Some(random::random(op)),
+        Op::Linalg(op) => Some(linalg::linalg(op, limits)),
+        Op::Gather(op) => Some(index::gather(op, limits)),
+        Op::Scatter(op) => Some(index::scatter(op, limits)),
+        Op::Scan(op) => Some(scan::scan(op, limits)),
+        Op::Sort(op) => sort::sort(op, limits),
+        Op::Histogram(op) => Some(tally::histogram(op, limits)),
+        Op::NonZero(op) => Some(tally::nonzero(op, limits)),
     }
 }

@@ -9,7 +9,7 @@
 //! use streampool_device::Op;
 //! use streampool_kernels::{Dialect, Limits, lower};
 //!
-//! let limits = Limits { compute_units: 8, shared_bytes: 32 << 10 };
+//! let limits = Limits { compute_units: 8, shared_bytes: 32 << 10, buffers: 480 };
 //! let plan = lower(&Op::Nop, &limits).expect("every op on this list has a kernel");
 //! let source = plan.dispatches[0].kernel.source(Dialect::Metal).expect("Metal has all it needs");
 //! assert!(source.text.contains("kernel void nop("));
@@ -29,27 +29,43 @@
 //! # Ok::<(), String>(())
 //! ```
 
+mod attention;
 mod cache;
+mod conv;
 mod disk;
 mod dispatch;
 mod elementwise;
 mod entry;
 mod flight;
 mod hash;
+mod index;
 mod kernel;
+mod linalg;
 mod matmul;
+mod numbered;
+mod pool;
+pub mod random;
 mod ranks;
+mod resize;
+pub mod rnn;
 mod rows;
+mod scan;
 mod shard;
+mod sort;
+mod spatial;
+mod tally;
 pub mod text;
 
+pub use attention::Attention;
 pub use cache::{Cache, DiskKey};
 pub use disk::DiskStore;
 pub use dispatch::{Dispatch, Limits, Operand, Params, Plan};
 pub use elementwise::Elementwise;
 pub use entry::Stored;
 pub use hash::KeyHasher;
+pub use index::{IndexedAxis, Places};
 pub use kernel::{Kernel, lower};
+pub use linalg::Linalg;
 pub use matmul::{Product, small_product};
 pub use rows::Rows;
 pub use text::{Dialect, Source};

@@ -6,8 +6,6 @@ mod clang;
 mod nvrtc;
 #[path = "text/ops.rs"]
 mod ops;
-#[path = "text/packages.rs"]
-mod packages;
 
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -15,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use clang::Clang;
 use nvrtc::Nvrtc;
-use streampool_device::{DType, Op};
+use streampool_device::{Combine, DType, Op};
 use streampool_kernels::{Dialect, Kernel, Limits, Source, lower};
 
 /// A large GPU and a small one; which it is makes a difference for no element type that it does not make for `f32`.
@@ -23,10 +21,12 @@ const LIMITS: [Limits; 2] = [
     Limits {
         compute_units: 132,
         shared_bytes: 48 * 1024,
+        buffers: 480,
     },
     Limits {
         compute_units: 8,
         shared_bytes: 32 * 1024,
+        buffers: 30,
     },
 ];
 
@@ -36,6 +36,11 @@ fn sources(ops: &[Op], dialect: Dialect) -> Vec<Source> {
     let mut sources = Vec::new();
     for op in ops {
         let (mut doubles, mut singles) = (false, true);
+        // Metal changes at most 32 bits at once.
+        let atomic_words = match op {
+            Op::Scatter(op) => op.combine != Combine::Replace && op.dst.dtype().size() == 8,
+            _ => false,
+        };
         op.for_each_operand(|_, _, view| {
             doubles |= view.dtype() == DType::F64;
             singles &= view.dtype() == DType::F32;
@@ -48,7 +53,7 @@ fn sources(ops: &[Op], dialect: Dialect) -> Vec<Source> {
                 }
                 let source = dispatch.kernel.source(dialect);
                 assert!(
-                    source.is_some() || doubles && dialect == Dialect::Metal,
+                    source.is_some() || (doubles || atomic_words) && dialect == Dialect::Metal,
                     "{op:?} has no text"
                 );
                 sources.extend(source);

@@ -293,11 +293,6 @@ const CASES: &[Case] = &[
         &["norm", "epsilon is -1", "not negative"],
     ),
     (
-        "an op no device executes yet",
-        |w| done(w.stream.encode(Op::Attention)?),
-        &["host", "attention"],
-    ),
-    (
         "writing what was given for reading",
         |w| {
             let b = w.buffer();

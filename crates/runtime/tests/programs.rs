@@ -250,13 +250,21 @@ fn a_capture_refuses_what_is_not_its_own_and_what_it_may_not_write() {
 }
 
 #[test]
-fn a_program_of_unsupported_ops_is_an_error_and_the_stream_goes_on() {
+fn a_program_of_wrong_ops_is_an_error_and_the_stream_goes_on() {
     let pool = pool(&device(), 4);
     let stream = pool.stream(1).unwrap();
     let mut capture = Capture::new(stream);
-    capture.encode(Op::Conv).unwrap();
-    let error = capture.finish().map(drop).unwrap_err();
-    assert!(error.to_string().contains("conv"), "{error}");
+    let view = capture.output(N * 4).unwrap().view(DType::F32, &[N]);
+    let (axis, log) = (1, false);
+    let (src, dst) = (view.clone().unwrap(), view.unwrap());
+    let wrong = capture.encode(Op::Softmax {
+        src,
+        dst,
+        axis,
+        log,
+    });
+    let error = wrong.and(capture.finish().map(drop)).unwrap_err();
+    assert!(error.to_string().contains("softmax"), "{error}");
     let program = add_three(stream);
     assert_eq!(replay(stream, &program, 0.0), 3.0);
 }

@@ -39,7 +39,7 @@ pub(super) fn matmul(op: &MatMul<usize>, operands: &[Operand]) -> Vec<Expected> 
             if out.dtype.is_float() {
                 float_element(op, pairs, bias)
             } else {
-                let sum = pairs.fold(0i64, |sum, (left, right)| {
+                let sum = pairs.fold(0i128, |sum, (left, right)| {
                     sum.wrapping_add(left.int().wrapping_mul(right.int()))
                 });
                 let value = sum.wrapping_add(bias.map_or(0, Num::int));

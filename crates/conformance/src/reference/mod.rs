@@ -1,10 +1,19 @@
-//! What each op means, computed one element at a time in `f64` and `i64`: slow and obviously right.
+//! What each op means, computed one element at a time in `f64` and `i128`: slow and obviously right.
 
+mod attention;
+mod conv;
+mod index;
 mod map;
 mod matmul;
 mod norm;
+mod order;
+mod pool;
+mod random;
 mod reduce;
+mod resize;
+mod rnn;
 mod softmax;
+mod tally;
 
 pub(crate) use map::activation;
 
@@ -43,7 +52,15 @@ pub(crate) fn expected(op: &Op<usize>, operands: &[Operand]) -> Vec<(usize, Vec<
             expr,
             inputs,
             outputs,
-        } => map::map(expr, inputs, outputs, operands),
+        } => {
+            let groups = outputs.chunks(expr.outputs().len()).enumerate();
+            let reads = expr.inputs().len();
+            groups
+                .flat_map(|(group, outputs)| {
+                    map::map(expr, &inputs[group * reads..][..reads], outputs, operands)
+                })
+                .collect()
+        }
         Op::Reduce {
             kind,
             src,
@@ -58,6 +75,31 @@ pub(crate) fn expected(op: &Op<usize>, operands: &[Operand]) -> Vec<(usize, Vec<
         } => vec![(*dst, softmax::softmax(&operands[*src], *axis, *log))],
         Op::Norm(op) => vec![(op.dst, norm::norm(op, operands))],
         Op::MatMul(op) => vec![(op.out, matmul::matmul(op, operands))],
+        Op::Attention(op) => vec![(op.out, attention::attention(op, operands))],
+        Op::Rnn(op) => rnn::rnn(op, operands),
+        Op::Conv(op) => vec![(op.dst, conv::conv(op, operands))],
+        Op::Pool(op) => {
+            let [results, indices] = pool::pool(op, operands);
+            let indices = op.indices.map(|operand| (operand, indices));
+            std::iter::once((op.dst, results)).chain(indices).collect()
+        }
+        Op::Resize(op) => vec![(op.dst, resize::resize(op, operands))],
+        Op::Random(op) => vec![(op.dst, random::random(op, operands))],
+        Op::Gather(op) => vec![(op.dst, index::gather(op, operands))],
+        Op::Scatter(op) => vec![(op.dst, index::scatter(op, operands))],
+        Op::Scan(op) => vec![(op.dst, order::scan(op, &operands[op.src]))],
+        Op::Sort(op) => {
+            let [values, indices] = order::sort(op, operands);
+            let indices = op.indices.map(|operand| (operand, indices));
+            std::iter::once((op.values, values))
+                .chain(indices)
+                .collect()
+        }
+        Op::Histogram(op) => vec![(op.dst, tally::histogram(op, operands))],
+        Op::NonZero(op) => {
+            let [indices, count] = tally::nonzero(op, operands);
+            vec![(op.indices, indices), (op.count, count)]
+        }
         other => panic!("{} has no reference", other.kind()),
     }
 }
@@ -65,11 +107,14 @@ pub(crate) fn expected(op: &Op<usize>, operands: &[Operand]) -> Vec<(usize, Vec<
 /// A constant in the type it is used with.
 pub(crate) fn constant(value: Scalar, dtype: DType) -> Num {
     if dtype == DType::Bool {
-        Num::Int(i64::from(value.to_bool()))
+        Num::Int(i128::from(value.to_bool()))
     } else if dtype.is_float() {
         Num::Float(value.to_f64()).cast(dtype)
     } else {
-        Num::Int(value.to_i64()).cast(dtype)
+        match value {
+            Scalar::Float(value) => Num::Float(value).cast(dtype),
+            other => Num::whole(other.to_i64()).cast(dtype),
+        }
     }
 }
 
@@ -97,10 +142,10 @@ fn copy(src: &Operand, to: DType) -> Vec<Expected> {
 
 fn iota(dst: &Operand, start: Scalar, step: Scalar) -> Vec<Expected> {
     let (start, step) = (constant(start, dst.dtype), constant(step, dst.dtype));
-    (0..dst.layout.elements() as i64)
+    (0..dst.layout.elements())
         .map(|index| match (start, step) {
             (Num::Int(start), Num::Int(step)) => {
-                let value = start.wrapping_add(index.wrapping_mul(step));
+                let value = start.wrapping_add((index as i128).wrapping_mul(step));
                 Expected::exact(Num::Int(value).cast(dst.dtype))
             }
             _ => {

@@ -35,7 +35,7 @@ fn combine(kind: ReduceKind, src: &Operand, group: &[Num]) -> Expected {
             value: Num::Float(floats().sum()),
             scale: finite(magnitude),
         },
-        ReduceKind::Sum => whole(src, ints().fold(0, i64::wrapping_add)),
+        ReduceKind::Sum => whole(src, ints().fold(0, i128::wrapping_add)),
         ReduceKind::Mean => Expected {
             value: Num::Float(floats().sum::<f64>() / group.len() as f64),
             scale: finite(magnitude / group.len() as f64),
@@ -47,22 +47,22 @@ fn combine(kind: ReduceKind, src: &Operand, group: &[Num]) -> Expected {
                 scale: finite(product.abs() * group.len().max(1) as f64),
             }
         }
-        ReduceKind::Prod => whole(src, ints().fold(1, i64::wrapping_mul)),
+        ReduceKind::Prod => whole(src, ints().fold(1, i128::wrapping_mul)),
         ReduceKind::Max | ReduceKind::Min => Expected::exact(group[best(kind, group)]),
         ReduceKind::ArgMax | ReduceKind::ArgMin => {
-            Expected::exact(Num::Int(best(kind, group) as i64))
+            Expected::exact(Num::Int(best(kind, group) as i128))
         }
         ReduceKind::Any => Expected::exact(truth(group.iter().any(|value| value.is_true()))),
         ReduceKind::All => Expected::exact(truth(group.iter().all(|value| value.is_true()))),
     }
 }
 
-fn whole(src: &Operand, value: i64) -> Expected {
+fn whole(src: &Operand, value: i128) -> Expected {
     Expected::exact(Num::Int(wrapped(src.dtype, value)))
 }
 
 fn truth(value: bool) -> Num {
-    Num::Int(i64::from(value))
+    Num::Int(i128::from(value))
 }
 
 /// An error bound that an infinite element would make meaningless asks for the exact value instead.

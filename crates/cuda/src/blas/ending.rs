@@ -91,31 +91,41 @@ fn waiting_room(op: &MatMul) -> Option<View> {
 /// What is left to do after the library put its part into `target`.
 pub(super) fn rest(op: &MatMul, way: &Way, target: &View) -> Result<Op> {
     let bias = op.bias.filter(|_| !way.ending.bias);
-    let function = match way.ending.activation == op.activation {
-        true => None,
-        false => function(op.activation),
+    let activation = match way.ending.activation == op.activation {
+        true => Activation::None,
+        false => op.activation,
     };
-    let stored = op.out.dtype();
+    after_product(target, bias, activation, &op.out)
+}
+
+/// `out = activation(sum + bias)`, the bias broadcast.
+pub(crate) fn after_product(
+    sum: &View,
+    bias: Option<View>,
+    activation: Activation,
+    out: &View,
+) -> Result<Op> {
+    let stored = out.dtype();
     let computed = match stored {
         DType::F64 => DType::F64,
         _ => DType::F32,
     };
     let mut expr = Expr::builder();
-    let sum = expr.input(target.dtype())?;
-    let mut value = expr.cast(sum, computed)?;
+    let element = expr.input(sum.dtype())?;
+    let mut value = expr.cast(element, computed)?;
     if bias.is_some() {
         let bias = expr.input(stored)?;
         let bias = expr.cast(bias, computed)?;
         value = expr.binary(Binary::Add, value, bias)?;
     }
-    if let Some(function) = function {
+    if let Some(function) = function(activation) {
         value = expr.unary(function, value)?;
     }
     let value = expr.cast(value, stored)?;
     Ok(Op::Map {
         expr: Arc::new(expr.finish(&[value])?),
-        inputs: std::iter::once(*target).chain(bias).collect(),
-        outputs: vec![op.out],
+        inputs: std::iter::once(*sum).chain(bias).collect(),
+        outputs: vec![*out],
     })
 }
 

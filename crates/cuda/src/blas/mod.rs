@@ -22,13 +22,14 @@ use crate::context::Context;
 use crate::core::Core;
 use crate::options::Precision;
 use crate::properties;
-use crate::step::{Step, Steps, address};
+use crate::step::{Step, Steps, start};
 
 use algorithm::{Addresses, Algorithm, Alignment, Key, Terms};
 use ending::{SCRATCH, Way};
 use library::Library;
 use problem::Problem;
 
+pub(crate) use ending::after_product;
 pub(crate) use product::Product;
 
 /// How many algorithms are remembered.
@@ -103,6 +104,17 @@ impl Blas {
             }
         }
         Ok(None)
+    }
+
+    /// A product whose result lies at the start of scratch memory, and how much of that it needs in all; `None`
+    /// if it is not for the library.
+    pub fn into_scratch(&self, op: &MatMul) -> Option<(Product, usize)> {
+        let library = self.library.as_ref().filter(|_| is_taken(op))?;
+        let way = Way {
+            ending: algorithm::Ending::PLAIN,
+            waits: true,
+        };
+        self.product(library, op, &way, &op.out, Problem::of(op)?)
     }
 
     /// What the library does this way, and the scratch memory that it needs; `None` if it does not.
@@ -192,11 +204,6 @@ fn is_taken(op: &MatMul) -> bool {
     };
     // With an alpha of zero the library looks at neither factor, and a NaN in them is lost.
     alpha != 0.0 && alpha.is_finite()
-}
-
-/// The address of a view's first element.
-fn start(view: &View) -> CUdeviceptr {
-    address(&view.span()) + (view.layout().offset() * view.dtype().size()) as u64
 }
 
 /// The library's part, then ours.

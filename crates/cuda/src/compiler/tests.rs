@@ -36,6 +36,7 @@ fn fill() -> Kernel {
     let limits = Limits {
         compute_units: 16,
         shared_bytes: 48 << 10,
+        buffers: 480,
     };
     let value = 1f32.into();
     let plan = lower(&Op::Fill { dst, value }, &limits).unwrap();

@@ -8,7 +8,6 @@ use cudarc::driver::sys::{
 };
 
 use super::tasks::{Bytes, Kind, Task};
-use crate::blas::Product;
 use crate::context::{Context, Failure};
 use crate::core::Core;
 use crate::step::Launch;
@@ -83,9 +82,9 @@ impl Chain {
                 };
                 context.check("cuGraphAddMemcpyNode", result)?;
             }
-            Task::Product(product) => {
+            Task::Product(_) | Task::Conv(_) => {
                 // SAFETY: the caller vouches for the memory.
-                let child = unsafe { captured(core, product, scratch)? };
+                let child = unsafe { captured(core, task, scratch)? };
                 // SAFETY: the handles are alive; the driver copies the child.
                 let result = unsafe {
                     sys::cuGraphAddChildGraphNode(&mut raw, graph, dependencies, count, child.raw)
@@ -153,9 +152,9 @@ impl Graph {
                 // SAFETY: as where the node was appended.
                 unsafe { sys::cuGraphExecMemcpyNodeSetParams(exec, node.raw, &params, context) }
             }
-            Task::Product(product) => {
+            Task::Product(_) | Task::Conv(_) => {
                 // SAFETY: the caller vouches for the memory.
-                let child = unsafe { captured(core, product, scratch)? };
+                let child = unsafe { captured(core, task, scratch)? };
                 // SAFETY: as where the node was appended.
                 unsafe { sys::cuGraphExecChildGraphNodeSetParams(exec, node.raw, child.raw) }
             }
@@ -262,7 +261,7 @@ fn linear(bytes: &Bytes) -> CUDA_MEMCPY3D {
 /// How often a capture is tried again that somebody else has spoilt.
 const ATTEMPTS: usize = 4;
 
-/// What cuBLASLt submits for a product, as a graph. The context is bound.
+/// What a library submits for a task of its own, as a graph. The context is bound.
 ///
 /// Whoever waits for the whole context meanwhile, in this process, spoils the capture. Nothing here does so, but
 /// other users of the driver may: then it is tried again, and at last the failure is [`is_spoilt`].
@@ -271,12 +270,26 @@ const ATTEMPTS: usize = 4;
 /// As for [`Chain::append`].
 unsafe fn captured(
     core: &Core,
-    product: &Product,
+    task: &Task<'_>,
     scratch: CUdeviceptr,
 ) -> Result<RawGraph, Failure> {
     for _ in 0..ATTEMPTS {
-        // SAFETY: as this function's.
-        match unsafe { captured_once(core, product, scratch) } {
+        let context = &core.context;
+        let done = match task {
+            Task::Launch(_) | Task::Copy(_) => break,
+            Task::Product(product) => captured_once(core, |stream| {
+                // SAFETY: the caller vouches for the memory whenever it runs; nothing runs now.
+                unsafe { product.submit(context, stream, scratch) }
+            }),
+            // What a session needs to be opened is not done while it captures.
+            Task::Conv(conv) => conv.session().and_then(|mut session| {
+                captured_once(core, |stream| {
+                    // SAFETY: as above.
+                    unsafe { conv.submit(&mut session, context, stream, scratch) }
+                })
+            }),
+        };
+        match done {
             Err(Failure::Call(..)) => {}
             other => return other,
         }
@@ -291,12 +304,10 @@ pub(super) fn is_spoilt(failure: &Failure) -> bool {
     matches!(failure, Failure::Call(_, SPOILT))
 }
 
-/// # Safety
-/// As for [`captured`].
-unsafe fn captured_once(
+/// What `submit` appends to a stream, as a graph.
+fn captured_once(
     core: &Core,
-    product: &Product,
-    scratch: CUdeviceptr,
+    submit: impl FnOnce(CUstream) -> Result<(), Failure>,
 ) -> Result<RawGraph, Failure> {
     let context = &core.context;
     core.programs.on_capture_stream(context, |stream| {
@@ -304,8 +315,7 @@ unsafe fn captured_once(
         // SAFETY: the stream is alive and nobody else uses it.
         let result = unsafe { sys::cuStreamBeginCapture_v2(stream, mode) };
         context.check("cuStreamBeginCapture", result)?;
-        // SAFETY: the caller vouches for the memory whenever it runs; nothing runs now.
-        let submitted = unsafe { product.submit(context, stream, scratch) };
+        let submitted = submit(stream);
         let mut raw = std::ptr::null_mut();
         // SAFETY: the stream captures; it writes one handle, or null.
         let result = unsafe { sys::cuStreamEndCapture(stream, &mut raw) };

@@ -4,6 +4,7 @@ use cudarc::driver::sys::CUdeviceptr;
 use smallvec::SmallVec;
 
 use crate::blas::Product;
+use crate::dnn::Convolution;
 use crate::step::{Launch, Step, Steps, address};
 
 /// The most bytes that one node copies: safely below the widest row that the driver copies.
@@ -17,6 +18,8 @@ pub(super) enum Task<'a> {
     Copy(Bytes),
     /// Have cuBLASLt multiply.
     Product(&'a Product),
+    /// Have cuDNN convolve.
+    Conv(&'a Convolution),
 }
 
 /// A copy of so many bytes.
@@ -33,6 +36,7 @@ pub(super) enum Kind {
     Launch,
     Copy,
     Product,
+    Conv,
 }
 
 impl Task<'_> {
@@ -41,6 +45,7 @@ impl Task<'_> {
             Task::Launch(_) => Kind::Launch,
             Task::Copy(_) => Kind::Copy,
             Task::Product(_) => Kind::Product,
+            Task::Conv(_) => Kind::Conv,
         }
     }
 }
@@ -52,6 +57,7 @@ pub(super) fn tasks(steps: &Steps) -> SmallVec<[Task<'_>; 2]> {
         match step {
             Step::Launch(launch) => tasks.push(Task::Launch(launch)),
             Step::Product(product) => tasks.push(Task::Product(product)),
+            Step::Conv(conv) => tasks.push(Task::Conv(conv)),
             Step::Copy { src, dst } => {
                 let whole = Bytes {
                     src: address(src),

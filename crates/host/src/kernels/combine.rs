@@ -57,27 +57,32 @@ macro_rules! wide_floats {
 }
 wide_floats!(f32, f64);
 
-impl Wide for i64 {
-    const ZERO: Self = 0;
-    const ONE: Self = 1;
-    const LOWEST: Self = i64::MIN;
-    const HIGHEST: Self = i64::MAX;
+macro_rules! wide_integers {
+    ($($type:ty),*) => {$(
+        impl Wide for $type {
+            const ZERO: Self = 0;
+            const ONE: Self = 1;
+            const LOWEST: Self = <$type>::MIN;
+            const HIGHEST: Self = <$type>::MAX;
 
-    #[inline(always)]
-    fn plus(self, other: Self) -> Self {
-        self.wrapping_add(other)
-    }
+            #[inline(always)]
+            fn plus(self, other: Self) -> Self {
+                self.wrapping_add(other)
+            }
 
-    #[inline(always)]
-    fn times(self, other: Self) -> Self {
-        self.wrapping_mul(other)
-    }
+            #[inline(always)]
+            fn times(self, other: Self) -> Self {
+                self.wrapping_mul(other)
+            }
 
-    #[inline(always)]
-    fn over(self, count: usize) -> Self {
-        self.checked_div(count as i64).unwrap_or(0)
-    }
+            #[inline(always)]
+            fn over(self, count: usize) -> Self {
+                self.checked_div(count as $type).unwrap_or(0)
+            }
+        }
+    )*};
 }
+wide_integers!(i64, u64);
 
 /// An element that can be reduced.
 pub(super) trait Reducible: Native {
@@ -119,8 +124,12 @@ reducible! {
     bf16: f32, |x| Float::widen(x), |sum| Float::narrow(sum);
     i8: i64, |x| i64::from(x), |sum| sum as i8;
     u8: i64, |x| i64::from(x), |sum| sum as u8;
+    i16: i64, |x| i64::from(x), |sum| sum as i16;
+    u16: i64, |x| i64::from(x), |sum| sum as u16;
     i32: i64, |x| i64::from(x), |sum| sum as i32;
+    u32: i64, |x| i64::from(x), |sum| sum as u32;
     i64: i64, |x| x, |sum| sum;
+    u64: u64, |x| x, |sum| sum;
     Truth: i64, |x| i64::from(x.get()), |sum| Truth::new(sum != 0);
 }
 

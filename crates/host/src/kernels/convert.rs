@@ -22,6 +22,11 @@ impl Truth {
 
 /// An element as it lies in memory; any bits are a value of it.
 pub(crate) trait Native: Copy + Send + Sync + 'static {
+    /// The unsigned type of an integer's size; of any other type itself.
+    type Bits: Native;
+    /// The type whose bits a cast to `T` writes.
+    type Written<T: Native>: Native;
+
     /// The constant in this type.
     fn from_scalar(scalar: Scalar) -> Self;
 }
@@ -42,47 +47,29 @@ pub(crate) trait Float: Native {
     fn narrow(wide: Self::Wide) -> Self;
 }
 
+/// `$body` with `$name` standing for the type that is listed for `$dtype`, or what is said of any other.
+macro_rules! with_types {
+    ($dtype:expr, $name:ident => $body:expr,
+     { $($variant:ident = $type:ty),* } $(, $other:ident => $otherwise:expr)?) => {
+        match $dtype {
+            $(streampool_device::DType::$variant => {
+                type $name = $type;
+                $body
+            })*
+            $($other => $otherwise,)?
+        }
+    };
+}
+pub(crate) use with_types;
+
 /// `$body` with `$name` standing for the element type of `$dtype`.
 macro_rules! with_native {
     ($dtype:expr, $name:ident => $body:expr) => {
-        match $dtype {
-            streampool_device::DType::F32 => {
-                type $name = f32;
-                $body
-            }
-            streampool_device::DType::F16 => {
-                type $name = half::f16;
-                $body
-            }
-            streampool_device::DType::BF16 => {
-                type $name = half::bf16;
-                $body
-            }
-            streampool_device::DType::F64 => {
-                type $name = f64;
-                $body
-            }
-            streampool_device::DType::I8 => {
-                type $name = i8;
-                $body
-            }
-            streampool_device::DType::U8 => {
-                type $name = u8;
-                $body
-            }
-            streampool_device::DType::I32 => {
-                type $name = i32;
-                $body
-            }
-            streampool_device::DType::I64 => {
-                type $name = i64;
-                $body
-            }
-            streampool_device::DType::Bool => {
-                type $name = $crate::kernels::convert::Truth;
-                $body
-            }
-        }
+        $crate::kernels::convert::with_types!($dtype, $name => $body, {
+            F32 = f32, F16 = half::f16, BF16 = half::bf16, F64 = f64,
+            I8 = i8, U8 = u8, I16 = i16, U16 = u16, I32 = i32, U32 = u32, I64 = i64, U64 = u64,
+            Bool = $crate::kernels::convert::Truth
+        })
     };
 }
 pub(crate) use with_native;
@@ -90,25 +77,9 @@ pub(crate) use with_native;
 /// `$body` with `$name` standing for the float type of `$dtype`; an error for any other.
 macro_rules! with_float {
     ($dtype:expr, $name:ident => $body:expr) => {
-        match $dtype {
-            streampool_device::DType::F32 => {
-                type $name = f32;
-                $body
-            }
-            streampool_device::DType::F16 => {
-                type $name = half::f16;
-                $body
-            }
-            streampool_device::DType::BF16 => {
-                type $name = half::bf16;
-                $body
-            }
-            streampool_device::DType::F64 => {
-                type $name = f64;
-                $body
-            }
-            other => Err($crate::kernels::convert::not_a_float(other)),
-        }
+        $crate::kernels::convert::with_types!($dtype, $name => $body, {
+            F32 = f32, F16 = half::f16, BF16 = half::bf16, F64 = f64
+        }, other => Err($crate::kernels::convert::not_a_float(other)))
     };
 }
 pub(crate) use with_float;
@@ -205,9 +176,21 @@ fn to_odd_f64(value: i64) -> f64 {
     (if fits { value } else { sticky }) as f64
 }
 
+/// As [`to_odd_f64`].
+#[inline(always)]
+fn unsigned_to_odd_f64(value: u64) -> f64 {
+    let sticky = value & !0x7ff | u64::from(value & 0x7ff != 0) << 11;
+    (if value < 1 << 53 { value } else { sticky }) as f64
+}
+
+/// For each type, the type whose bits a cast from it to a `T` writes: to integers of one size, integers and
+/// truth values become the same bits, so that their casts are loops over unsigned ones only.
 macro_rules! natives {
-    ($($type:ty),*) => {$(
+    ($($type:ty: $bits:ty, |$to:ident| $written:ty;)*) => {$(
         impl Native for $type {
+            type Bits = $bits;
+            type Written<$to: Native> = $written;
+
             #[inline(always)]
             fn from_scalar(scalar: Scalar) -> Self {
                 match scalar {
@@ -219,7 +202,22 @@ macro_rules! natives {
         }
     )*};
 }
-natives!(f32, f16, bf16, f64, i8, u8, i32, i64, Truth);
+
+natives! {
+    f32: f32, |T| T;
+    f16: f16, |T| T;
+    bf16: bf16, |T| T;
+    f64: f64, |T| T;
+    i8: u8, |T| T::Bits;
+    u8: u8, |T| T::Bits;
+    i16: u16, |T| T::Bits;
+    u16: u16, |T| T::Bits;
+    i32: u32, |T| T::Bits;
+    u32: u32, |T| T::Bits;
+    i64: u64, |T| T::Bits;
+    u64: u64, |T| T::Bits;
+    Truth: Truth, |T| T::Bits;
+}
 
 impl Float for f32 {
     type Wide = f32;
@@ -269,54 +267,70 @@ impl Float for bf16 {
     }
 }
 
-/// For each type: from itself written `x`, the conversions to each type.
+/// Conversions that the language has.
 macro_rules! casts {
-    ($($from:ty { $($to:ty: $x:ident => $value:expr;)* })*) => {$($(
+    ($($from:ty => $($to:ty),*;)*) => {$($(
         impl CastTo<$to> for $from {
             #[inline(always)]
             fn cast_to(self) -> $to {
-                let $x = self;
-                $value
+                self as $to
             }
         }
     )*)*};
 }
 
 casts! {
-    f32 {
-        f32: x => x; f16: x => f32_to_f16(x); bf16: x => f32_to_bf16(x); f64: x => f64::from(x);
-        i8: x => x as i8; u8: x => x as u8; i32: x => x as i32; i64: x => x as i64;
-        Truth: x => Truth::new(x != 0.0);
-    }
-    f64 {
-        f32: x => x as f32; f16: x => f32_to_f16(to_odd(x)); bf16: x => f32_to_bf16(to_odd(x)); f64: x => x;
-        i8: x => x as i8; u8: x => x as u8; i32: x => x as i32; i64: x => x as i64;
-        Truth: x => Truth::new(x != 0.0);
-    }
-    i8 {
-        f32: x => f32::from(x); f16: x => f32_to_f16(f32::from(x)); bf16: x => f32_to_bf16(f32::from(x));
-        f64: x => f64::from(x);
-        i8: x => x; u8: x => x as u8; i32: x => i32::from(x); i64: x => i64::from(x);
-        Truth: x => Truth::new(x != 0);
-    }
-    u8 {
-        f32: x => f32::from(x); f16: x => f32_to_f16(f32::from(x)); bf16: x => f32_to_bf16(f32::from(x));
-        f64: x => f64::from(x);
-        i8: x => x as i8; u8: x => x; i32: x => i32::from(x); i64: x => i64::from(x);
-        Truth: x => Truth::new(x != 0);
-    }
-    i32 {
-        f32: x => x as f32; f16: x => f32_to_f16(to_odd(f64::from(x)));
-        bf16: x => f32_to_bf16(to_odd(f64::from(x))); f64: x => f64::from(x);
-        i8: x => x as i8; u8: x => x as u8; i32: x => x; i64: x => i64::from(x);
-        Truth: x => Truth::new(x != 0);
-    }
-    i64 {
-        f32: x => x as f32; f16: x => f32_to_f16(to_odd(to_odd_f64(x)));
-        bf16: x => f32_to_bf16(to_odd(to_odd_f64(x))); f64: x => x as f64;
-        i8: x => x as i8; u8: x => x as u8; i32: x => x as i32; i64: x => x;
-        Truth: x => Truth::new(x != 0);
-    }
+    f32 => f32, f64, i8, u8, i16, u16, i32, u32, i64, u64;
+    f64 => f32, f64, i8, u8, i16, u16, i32, u32, i64, u64;
+    i8 => f32, f64, i8, u8, i16, u16, i32, u32, i64, u64;
+    u8 => f32, f64, i8, u8, i16, u16, i32, u32, i64, u64;
+    i16 => f32, f64, i8, u8, i16, u16, i32, u32, i64, u64;
+    u16 => f32, f64, i8, u8, i16, u16, i32, u32, i64, u64;
+    i32 => f32, f64, i8, u8, i16, u16, i32, u32, i64, u64;
+    u32 => f32, f64, i8, u8, i16, u16, i32, u32, i64, u64;
+    i64 => f32, f64, i8, u8, i16, u16, i32, u32, i64, u64;
+    u64 => f32, f64, i8, u8, i16, u16, i32, u32, i64, u64;
+}
+
+/// Conversions to halves by way of an `f32` that rounds as the value does, and to truth values.
+macro_rules! casts_to_halves_and_truth {
+    ($($from:ty, $zero:literal, $x:ident => $single:expr;)*) => {$(
+        impl CastTo<f16> for $from {
+            #[inline(always)]
+            fn cast_to(self) -> f16 {
+                let $x = self;
+                f32_to_f16($single)
+            }
+        }
+
+        impl CastTo<bf16> for $from {
+            #[inline(always)]
+            fn cast_to(self) -> bf16 {
+                let $x = self;
+                f32_to_bf16($single)
+            }
+        }
+
+        impl CastTo<Truth> for $from {
+            #[inline(always)]
+            fn cast_to(self) -> Truth {
+                Truth::new(self != $zero)
+            }
+        }
+    )*};
+}
+
+casts_to_halves_and_truth! {
+    f32, 0.0, x => x;
+    f64, 0.0, x => to_odd(x);
+    i8, 0, x => f32::from(x);
+    u8, 0, x => f32::from(x);
+    i16, 0, x => f32::from(x);
+    u16, 0, x => f32::from(x);
+    i32, 0, x => to_odd(f64::from(x));
+    u32, 0, x => to_odd(f64::from(x));
+    i64, 0, x => to_odd(to_odd_f64(x));
+    u64, 0, x => to_odd(unsigned_to_odd_f64(x));
 }
 
 /// Conversions from a type by way of another that holds all its values.
@@ -333,9 +347,9 @@ macro_rules! casts_through {
 }
 
 casts_through! {
-    f16, x => f16_to_f32(x), f32: f32, bf16, f64, i8, u8, i32, i64, Truth;
-    bf16, x => bf16_to_f32(x), f32: f32, f16, f64, i8, u8, i32, i64, Truth;
-    Truth, x => u8::from(x.get()), u8: f32, f16, bf16, f64, i8, u8, i32, i64, Truth;
+    f16, x => f16_to_f32(x), f32: f32, bf16, f64, i8, u8, i16, u16, i32, u32, i64, u64, Truth;
+    bf16, x => bf16_to_f32(x), f32: f32, f16, f64, i8, u8, i16, u16, i32, u32, i64, u64, Truth;
+    Truth, x => u8::from(x.get()), u8: f32, f16, bf16, f64, i8, u8, i16, u16, i32, u32, i64, u64, Truth;
 }
 
 impl CastTo<f16> for f16 {
@@ -412,6 +426,10 @@ mod tests {
         assert_eq!(negative.to_f32_const(), -1.0 - 2f32.powi(-10));
         let large: bf16 = ((1i64 << 62) + (1 << 54) + 1).cast_to();
         assert_eq!(large.to_f32_const(), 2f32.powi(62) + 2f32.powi(55));
+        let unsigned: bf16 = ((1u64 << 63) + (1 << 55) + 1).cast_to();
+        assert_eq!(unsigned.to_f32_const(), 2f32.powi(63) + 2f32.powi(56));
+        let tie: bf16 = ((1u64 << 63) + (1 << 55)).cast_to();
+        assert_eq!(tie.to_f32_const(), 2f32.powi(63));
         let huge: f16 = f64::MAX.cast_to();
         assert_eq!(huge, f16::INFINITY);
         let tiny: f16 = f64::MIN_POSITIVE.cast_to();
@@ -428,5 +446,10 @@ mod tests {
         assert!(<f32 as CastTo<Truth>>::cast_to(f32::NAN).get());
         assert!(!<f32 as CastTo<Truth>>::cast_to(-0.0).get());
         assert_eq!(<Truth as CastTo<i32>>::cast_to(Truth(7)), 1);
+        assert_eq!(<f32 as CastTo<u64>>::cast_to(-1.0), 0);
+        assert_eq!(<f64 as CastTo<u64>>::cast_to(1e30), u64::MAX);
+        assert_eq!(<i64 as CastTo<u64>>::cast_to(-1), u64::MAX);
+        assert_eq!(<i16 as CastTo<u32>>::cast_to(-1), u32::MAX);
+        assert_eq!(<u16 as CastTo<i8>>::cast_to(0x1ff), -1);
     }
 }

@@ -1,8 +1,8 @@
 //! Strided, casting copies.
 
-use streampool_device::{MAX_RANK, View};
+use streampool_device::{DType, MAX_RANK, View};
 
-use super::convert::{CastTo, with_native};
+use super::convert::{CastTo, Native, with_native};
 use super::simd::vectorised;
 use super::split::{Shared, split};
 use super::strided::{Walk, address};
@@ -22,7 +22,7 @@ pub(super) unsafe fn execute(src: &View, dst: &View, team: &dyn Team) {
     let walk = Walk::in_memory_order(dst.shape(), strides, 1);
     // SAFETY: the element types are the views'; the rest is passed on.
     unsafe {
-        if src.dtype() == dst.dtype() {
+        if keeps_bits(src.dtype(), dst.dtype()) {
             // Without a conversion only the size matters.
             match src.dtype().size() {
                 1 => run::<u8, u8>(src, dst, &walk, team),
@@ -31,13 +31,20 @@ pub(super) unsafe fn execute(src: &View, dst: &View, team: &dyn Team) {
                 _ => run::<i64, i64>(src, dst, &walk, team),
             }
         } else {
-            with_native!(src.dtype(), S => with_native!(dst.dtype(), D => run::<S, D>(src, dst, &walk, team)))
+            with_native!(src.dtype(), S => with_native!(dst.dtype(), D => {
+                run::<S, <S as Native>::Written<D>>(src, dst, &walk, team)
+            }))
         }
     }
 }
 
+/// Whether a cast changes no bits.
+fn keeps_bits(from: DType, to: DType) -> bool {
+    from == to || from.is_integer() && to.is_integer() && from.size() == to.size()
+}
+
 /// # Safety
-/// As for [`execute`]; the views' elements are of types `S` and `D`, or of their sizes if those are one type.
+/// As for [`execute`]; the views' elements are of types `S` and `D`, or as good as of them.
 unsafe fn run<S: CastTo<D>, D>(src: &View, dst: &View, walk: &Walk<2>, team: &dyn Team) {
     let (from, to) = (Shared(address::<S>(src)), Shared(address::<D>(dst)));
     if let Some(plan) = Transposition::of(walk) {

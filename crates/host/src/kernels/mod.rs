@@ -1,26 +1,38 @@
 //! The host CPU's kernels: one file for each op.
 
 mod arg;
+mod attention;
 mod combine;
+mod conv;
 pub(crate) mod convert;
 mod copy;
 mod fill;
+mod index;
+mod linalg;
 mod matmul;
 mod norm;
+mod pool;
+mod random;
 pub(crate) mod real;
 mod reduce;
+mod resize;
+mod rnn;
 mod rows;
+mod scan;
 pub(crate) mod scratch;
 pub(crate) mod simd;
+mod smooth;
 mod softmax;
+mod sort;
 pub(crate) mod split;
 pub(crate) mod strided;
+mod tally;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use self::simd::features;
 use crate::team::{Solo, Team};
-use streampool_device::{Op, OpKind};
+use streampool_device::Op;
 
 /// Executes a validated op, neither `Map` nor `Nop`, on this thread and the team's.
 ///
@@ -48,26 +60,23 @@ pub(crate) unsafe fn execute(op: &Op, team: &dyn Team) -> Result<(), String> {
             } => return softmax::execute(src, dst, *axis, *log, team),
             Op::Norm(op) => return norm::execute(op, team),
             Op::MatMul(op) => return matmul::execute(op, team),
-            other => return Err(format!("the host has no kernel for {}", other.kind())),
+            Op::Attention(op) => return attention::execute(op, team),
+            Op::Conv(op) => return conv::execute(op, team),
+            Op::Pool(op) => return pool::execute(op, team),
+            Op::Resize(op) => return resize::execute(op, team),
+            Op::Gather(op) => return index::gather(op, team),
+            Op::Scatter(op) => return index::scatter(op, team),
+            Op::Scan(op) => return scan::execute(op, team),
+            Op::Sort(op) => return sort::execute(op, team),
+            Op::Random(op) => return random::execute(op, team),
+            Op::Rnn(op) => return rnn::execute(op, team),
+            Op::Linalg(op) => return linalg::execute(op, team),
+            Op::Histogram(op) => return tally::histogram(op, team),
+            Op::NonZero(op) => return tally::nonzero(op, team),
+            Op::Nop | Op::Map { .. } => unreachable!("these are executed elsewhere"),
         }
     }
     Ok(())
-}
-
-/// Whether the host executes ops of this kind, here or elsewhere.
-pub(crate) fn supports(kind: OpKind) -> bool {
-    matches!(
-        kind,
-        OpKind::Nop
-            | OpKind::Map
-            | OpKind::Copy
-            | OpKind::Fill
-            | OpKind::Iota
-            | OpKind::Reduce
-            | OpKind::Softmax
-            | OpKind::Norm
-            | OpKind::MatMul
-    )
 }
 
 /// Executes an op on the calling thread alone: the bare kernel, for comparison with what a queue adds.

@@ -9,7 +9,7 @@ use streampool_device::{Axes, MAX_RANK, ReduceKind, View};
 
 use super::arg::arg;
 use super::combine::{All, Any, Combine, Max, Min, Prod, Reducible, Sum};
-use super::convert::with_native;
+use super::convert::{Truth, with_native};
 use super::simd::vectorised;
 use super::split::{Shared, split};
 use super::strided::{Walk, address};
@@ -39,7 +39,7 @@ pub(super) unsafe fn execute(
 ) {
     let plan = Plan::new(src, dst, axes);
     with_native!(src.dtype(), T => {
-        // SAFETY: the elements are of type `T`; the rest is passed on.
+        // SAFETY: the elements are of type `T`, for `Any` and `All` truth values; the rest is passed on.
         unsafe {
             match kind {
                 ReduceKind::Sum => reduce::<T, Sum>(&plan, false, team),
@@ -47,8 +47,8 @@ pub(super) unsafe fn execute(
                 ReduceKind::Prod => reduce::<T, Prod>(&plan, false, team),
                 ReduceKind::Max => reduce::<T, Max>(&plan, false, team),
                 ReduceKind::Min => reduce::<T, Min>(&plan, false, team),
-                ReduceKind::Any => reduce::<T, Any>(&plan, false, team),
-                ReduceKind::All => reduce::<T, All>(&plan, false, team),
+                ReduceKind::Any => reduce::<Truth, Any>(&plan, false, team),
+                ReduceKind::All => reduce::<Truth, All>(&plan, false, team),
                 ReduceKind::ArgMax => arg::<T, Max>(&plan, team),
                 ReduceKind::ArgMin => arg::<T, Min>(&plan, team),
             }

@@ -8,8 +8,11 @@ use std::mem::MaybeUninit;
 #[repr(align(64))]
 struct Line(#[allow(dead_code, reason = "space")] MaybeUninit<[u8; 64]>);
 
+/// What a thread keeps: kernels call each other, and each level has memory of its own.
+type Store = [Vec<Line>; 2];
+
 thread_local! {
-    static SCRATCH: Cell<Vec<Line>> = const { Cell::new(Vec::new()) };
+    static SCRATCH: Cell<Store> = const { Cell::new([const { Vec::new() }; 2]) };
 }
 
 /// More than this is given back after use.
@@ -18,16 +21,20 @@ const KEPT_LINES: usize = (4 << 20) / size_of::<Line>();
 /// Calls `f` with uninitialised memory of at least `bytes` bytes, aligned to 64. It comes from this thread's
 /// store, or from the heap where that is in use or, as the thread exits, gone.
 pub(crate) fn with_scratch<R>(bytes: usize, f: impl FnOnce(*mut u8) -> R) -> R {
-    let mut lines = SCRATCH.try_with(Cell::take).unwrap_or_default();
+    // The inner level is found first, then empty: a call inside `f` gets what this one leaves.
+    let [mut lines, inner] = SCRATCH.try_with(Cell::take).unwrap_or_default();
+    let _ = SCRATCH.try_with(|store| store.set([inner, Vec::new()]));
     let needed = bytes.div_ceil(size_of::<Line>());
     if lines.capacity() < needed {
         lines = Vec::with_capacity(needed);
     }
     let result = f(lines.as_mut_ptr().cast());
-    if lines.capacity() <= KEPT_LINES {
-        // A thread that is exiting has no store any more: the memory is freed instead.
-        let _ = SCRATCH.try_with(|store| store.set(lines));
+    // A thread that is exiting has no store any more: the memory is freed instead.
+    let [inner, _] = SCRATCH.try_with(Cell::take).unwrap_or_default();
+    if lines.capacity() > KEPT_LINES {
+        lines = Vec::new();
     }
+    let _ = SCRATCH.try_with(|store| store.set([lines, inner]));
     result
 }
 

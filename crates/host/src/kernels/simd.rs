@@ -74,7 +74,8 @@ pub(crate) fn features() -> Vec<String> {
 }
 
 /// Defines a function whose body is compiled for each [`Level`]; a call takes the best one. What the body
-/// calls must be `#[inline(always)]` to be compiled along with it.
+/// calls must be `#[inline(always)]` to be compiled along with it. With a name in angle brackets, that stands
+/// for the [`Machine`](crate::map::machine::Machine) in the body.
 macro_rules! vectorised {
     (
         $(#[$meta:meta])*
@@ -82,18 +83,31 @@ macro_rules! vectorised {
             $($arg:ident : $type:ty),* $(,)?
         ) $(-> $result:ty)? $body:block
     ) => {
+        $crate::kernels::simd::vectorised! {
+            $(#[$meta])*
+            $vis unsafe fn $name <AnyMachine> [$($generic : $bound),*] ($($arg : $type),*) $(-> $result)? $body
+        }
+    };
+    (
+        $(#[$meta:meta])*
+        $vis:vis unsafe fn $name:ident <$machine:ident> [$($generic:ident : $bound:path),*] (
+            $($arg:ident : $type:ty),* $(,)?
+        ) $(-> $result:ty)? $body:block
+    ) => {
         $(#[$meta])*
         $vis unsafe fn $name<$($generic: $bound),*>($($arg: $type),*) $(-> $result)? {
             #[inline(always)]
             #[allow(clippy::too_many_arguments)]
-            unsafe fn body<$($generic: $bound),*>($($arg: $type),*) $(-> $result)? $body
+            unsafe fn body<$machine: $crate::map::machine::Machine, $($generic: $bound),*>(
+                $($arg: $type),*
+            ) $(-> $result)? $body
 
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl")]
             #[allow(clippy::too_many_arguments)]
             unsafe fn avx512<$($generic: $bound),*>($($arg: $type),*) $(-> $result)? {
                 // SAFETY: the caller's promises are passed on unchanged.
-                unsafe { body::<$($generic),*>($($arg),*) }
+                unsafe { body::<$crate::map::machine::Fused, $($generic),*>($($arg),*) }
             }
 
             #[cfg(target_arch = "x86_64")]
@@ -101,7 +115,7 @@ macro_rules! vectorised {
             #[allow(clippy::too_many_arguments)]
             unsafe fn avx2<$($generic: $bound),*>($($arg: $type),*) $(-> $result)? {
                 // SAFETY: the caller's promises are passed on unchanged.
-                unsafe { body::<$($generic),*>($($arg),*) }
+                unsafe { body::<$crate::map::machine::Fused, $($generic),*>($($arg),*) }
             }
 
             // SAFETY: the level says that the machine has the instructions; the caller's promises are
@@ -112,7 +126,7 @@ macro_rules! vectorised {
                     $crate::kernels::simd::Level::Avx512 => avx512::<$($generic),*>($($arg),*),
                     #[cfg(target_arch = "x86_64")]
                     $crate::kernels::simd::Level::Avx2 => avx2::<$($generic),*>($($arg),*),
-                    _ => body::<$($generic),*>($($arg),*),
+                    _ => body::<$crate::map::machine::Always, $($generic),*>($($arg),*),
                 }
             }
         }

@@ -34,12 +34,16 @@ macro_rules! casts {
 }
 
 casts! {
-    f32 -> f32 f64 i8 u8 i32 i64;
-    f64 -> f32 f64 i8 u8 i32 i64;
-    i8 -> f32 f64 i8 u8 i32 i64;
-    u8 -> f32 f64 i8 u8 i32 i64;
-    i32 -> f32 f64 i8 u8 i32 i64;
-    i64 -> f32 f64 i8 u8 i32 i64;
+    f32 -> f32 f64 i8 u8 i16 u16 i32 u32 i64 u64;
+    f64 -> f32 f64 i8 u8 i16 u16 i32 u32 i64 u64;
+    i8 -> f32 f64 u8 u16 u32 u64;
+    u8 -> f32 f64 u8 u16 u32 u64;
+    i16 -> f32 f64 u8 u16 u32 u64;
+    u16 -> f32 f64 u8 u16 u32 u64;
+    i32 -> f32 f64 u8 u16 u32 u64;
+    u32 -> f32 f64 u8 u16 u32 u64;
+    i64 -> f32 f64 u8 u16 u32 u64;
+    u64 -> f32 f64 u8 u16 u32 u64;
 }
 
 macro_rules! truth_casts {
@@ -50,7 +54,24 @@ macro_rules! truth_casts {
                 Truth::of(self != $zero)
             }
         }
+    )*};
+}
 
+truth_casts! {
+    f32 = 0.0;
+    f64 = 0.0;
+    i8 = 0;
+    u8 = 0;
+    i16 = 0;
+    u16 = 0;
+    i32 = 0;
+    u32 = 0;
+    i64 = 0;
+    u64 = 0;
+}
+
+macro_rules! casts_of_truth {
+    ($($number:ident)*) => {$(
         impl CastTo<$number> for Truth {
             #[inline(always)]
             fn cast(self) -> $number {
@@ -60,14 +81,7 @@ macro_rules! truth_casts {
     )*};
 }
 
-truth_casts! {
-    f32 = 0.0;
-    f64 = 0.0;
-    i8 = 0;
-    u8 = 0;
-    i32 = 0;
-    i64 = 0;
-}
+casts_of_truth! { f32 f64 u8 u16 u32 u64 }
 
 impl CastTo<Truth> for Truth {
     #[inline(always)]
@@ -76,25 +90,48 @@ impl CastTo<Truth> for Truth {
     }
 }
 
-/// The loop of a cast from `S`.
-pub(super) fn cast<I, S>(to: Lane) -> Entry
-where
-    I: Isa,
+/// What everything is cast to: a cast of an integer to a signed one is one to the unsigned one of its size.
+pub(super) trait CastToShared:
+    CastTo<f32> + CastTo<f64> + CastTo<u8> + CastTo<u16> + CastTo<u32> + CastTo<u64> + CastTo<Truth>
+{
+}
+
+impl<S> CastToShared for S where
     S: CastTo<f32>
         + CastTo<f64>
-        + CastTo<i8>
         + CastTo<u8>
-        + CastTo<i32>
-        + CastTo<i64>
-        + CastTo<Truth>,
+        + CastTo<u16>
+        + CastTo<u32>
+        + CastTo<u64>
+        + CastTo<Truth>
+{
+}
+
+/// The loop of a cast from `S`, save to signed integers.
+pub(super) fn cast<I: Isa, S: CastToShared>(to: Lane) -> Option<Entry> {
+    match to {
+        Lane::F32 => Some(I::one::<S, To<f32>>()),
+        Lane::F64 => Some(I::one::<S, To<f64>>()),
+        Lane::U8 => Some(I::one::<S, To<u8>>()),
+        Lane::U16 => Some(I::one::<S, To<u16>>()),
+        Lane::U32 => Some(I::one::<S, To<u32>>()),
+        Lane::U64 => Some(I::one::<S, To<u64>>()),
+        Lane::Bool => Some(I::one::<S, To<Truth>>()),
+        Lane::I8 | Lane::I16 | Lane::I32 | Lane::I64 => None,
+    }
+}
+
+/// The loop of a cast from the float `S`, which saturates at the bounds of the very type.
+pub(super) fn cast_float<I, S>(to: Lane) -> Option<Entry>
+where
+    I: Isa,
+    S: CastToShared + CastTo<i8> + CastTo<i16> + CastTo<i32> + CastTo<i64>,
 {
     match to {
-        Lane::F32 => I::one::<S, To<f32>>(),
-        Lane::F64 => I::one::<S, To<f64>>(),
-        Lane::I8 => I::one::<S, To<i8>>(),
-        Lane::U8 => I::one::<S, To<u8>>(),
-        Lane::I32 => I::one::<S, To<i32>>(),
-        Lane::I64 => I::one::<S, To<i64>>(),
-        Lane::Bool => I::one::<S, To<Truth>>(),
+        Lane::I8 => Some(I::one::<S, To<i8>>()),
+        Lane::I16 => Some(I::one::<S, To<i16>>()),
+        Lane::I32 => Some(I::one::<S, To<i32>>()),
+        Lane::I64 => Some(I::one::<S, To<i64>>()),
+        _ => cast::<I, S>(to),
     }
 }

@@ -25,6 +25,8 @@ pub(super) enum Code {
     NarrowOdd,
     /// `i64` to `f64`, rounded to odd.
     WidenOdd,
+    /// `u64` to `f64`, rounded to odd.
+    WidenOddUnsigned,
 }
 
 impl Code {
@@ -38,7 +40,7 @@ impl Code {
             Code::Select(lane) => ([1, lane.size(), lane.size()], 3),
             Code::Load(_) => ([2, 0, 0], 1),
             Code::Store(_) | Code::Round(_) => ([4, 0, 0], 1),
-            Code::NarrowOdd | Code::WidenOdd => ([8, 0, 0], 1),
+            Code::NarrowOdd | Code::WidenOdd | Code::WidenOddUnsigned => ([8, 0, 0], 1),
         };
         sizes.into_iter().take(count)
     }
@@ -51,7 +53,7 @@ impl Code {
             Code::Select(lane) | Code::Cast(_, lane) | Code::Move(lane) => lane.size(),
             Code::Load(_) | Code::Round(_) | Code::NarrowOdd => 4,
             Code::Store(_) => 2,
-            Code::WidenOdd => 8,
+            Code::WidenOdd | Code::WidenOddUnsigned => 8,
         }
     }
 
@@ -62,7 +64,7 @@ impl Code {
             Code::Unary(_, lane) | Code::Binary(_, lane) => lane,
             Code::Select(lane) | Code::Cast(_, lane) | Code::Move(lane) => lane,
             Code::Load(_) | Code::Store(_) | Code::Round(_) | Code::NarrowOdd => Lane::F32,
-            Code::WidenOdd => Lane::F64,
+            Code::WidenOdd | Code::WidenOddUnsigned => Lane::F64,
         }
     }
 
@@ -87,12 +89,39 @@ impl Code {
             ) => 1_000,
             Code::Unary(..) => 15_000,
             Code::Binary(Binary::Pow | Binary::Rem | Binary::Atan2, _) => 15_000,
-            Code::Binary(Binary::Div, lane) if !matches!(lane, Lane::F32 | Lane::F64) => 5_000,
+            Code::Binary(Binary::Div, lane) if !lane.is_float() => 5_000,
             Code::Binary(Binary::Div, lane) => 3 * wide(lane),
             Code::Binary(_, lane) | Code::Compare(_, lane) | Code::Select(lane) => wide(lane),
             Code::Cast(..) | Code::Load(_) | Code::Store(_) | Code::Round(_) => 300,
             Code::Move(lane) => wide(lane),
-            Code::NarrowOdd | Code::WidenOdd => 600,
+            Code::NarrowOdd | Code::WidenOdd | Code::WidenOddUnsigned => 600,
+        }
+    }
+
+    /// The instruction that does the same to the same bits and that a loop exists for: where the sign of an
+    /// integer does not matter there is one for the unsigned type only.
+    pub(super) fn shared(self) -> Code {
+        use Binary::{Add, And, Mul, Or, Shl, Sub, Xor};
+        match self {
+            Code::Unary(Unary::Abs | Unary::Relu, lane) if lane.is_unsigned() => Code::Move(lane),
+            Code::Unary(function @ (Unary::Neg | Unary::Not), lane) => {
+                Code::Unary(function, lane.unsigned())
+            }
+            Code::Binary(function @ (Add | Sub | Mul | And | Or | Xor | Shl), lane) => {
+                Code::Binary(function, lane.unsigned())
+            }
+            Code::Compare(comparison @ (Compare::Eq | Compare::Ne), lane) => {
+                Code::Compare(comparison, lane.unsigned())
+            }
+            Code::Cast(from, to) if !from.is_float() => {
+                let (short, to) = (to.size() <= from.size(), to.unsigned());
+                match from {
+                    from if from.unsigned() == to => Code::Move(to),
+                    from if short && !to.is_float() => Code::Cast(from.unsigned(), to),
+                    from => Code::Cast(from, to),
+                }
+            }
+            other => other,
         }
     }
 
@@ -110,6 +139,7 @@ impl Code {
             Code::Round(half) => [8, half as u8, 0],
             Code::NarrowOdd => [9, 0, 0],
             Code::WidenOdd => [10, 0, 0],
+            Code::WidenOddUnsigned => [11, 0, 0],
         }
     }
 
@@ -130,17 +160,19 @@ impl Code {
             8 => Code::Round(half()?),
             9 => Code::NarrowOdd,
             10 => Code::WidenOdd,
+            11 => Code::WidenOddUnsigned,
             _ => return None,
         })
     }
 }
 
 #[rustfmt::skip]
-pub(super) const UNARY: [Unary; 33] = {
+pub(super) const UNARY: [Unary; 36] = {
     use Unary::*;
     [
         Neg, Abs, Sign, Relu, Exp, Log, Log1p, Expm1, Sqrt, Rsqrt, Recip, Sin, Cos, Tan, Asin, Acos, Atan, Sinh,
         Cosh, Tanh, Erf, Sigmoid, Silu, Gelu, GeluTanh, Softplus, Floor, Ceil, Round, Trunc, IsNan, IsInf, Not,
+        Asinh, Acosh, Atanh,
     ]
 };
 

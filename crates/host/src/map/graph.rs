@@ -141,14 +141,16 @@ impl Graph {
         };
         let single = match Lane::of(from) {
             Lane::F32 => value,
-            // At most eight bits: exact in any float here.
+            // At most eight bits: exact in any half.
             lane @ (Lane::I8 | Lane::U8 | Lane::Bool) => {
                 return self.apply(Code::Cast(lane, Lane::F32), &[value]);
             }
+            lane @ (Lane::I16 | Lane::U16) => self.apply(Code::Cast(lane, Lane::F32), &[value])?,
             lane => {
                 let double = match lane {
                     Lane::I64 => self.apply(Code::WidenOdd, &[value])?,
-                    Lane::I32 => self.apply(Code::Cast(Lane::I32, Lane::F64), &[value])?,
+                    Lane::U64 => self.apply(Code::WidenOddUnsigned, &[value])?,
+                    Lane::I32 | Lane::U32 => self.apply(Code::Cast(lane, Lane::F64), &[value])?,
                     _ => value,
                 };
                 self.apply(Code::NarrowOdd, &[double])?

@@ -79,6 +79,14 @@ pub(super) fn widen_odd(value: i64) -> f64 {
     }
 }
 
+/// `u64` to `f64`, rounded to odd.
+#[inline(always)]
+pub(super) fn widen_odd_unsigned(value: u64) -> f64 {
+    let sticky = if value & 0x7ff != 0 { 0x800 } else { 0 };
+    let short = (value & !0x7ff | sticky) as f64;
+    if value < 1 << 53 { value as f64 } else { short }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::lane::Half;

@@ -9,8 +9,12 @@ pub(super) enum Lane {
     F64,
     I8,
     U8,
+    I16,
+    U16,
     I32,
+    U32,
     I64,
+    U64,
     Bool,
 }
 
@@ -22,13 +26,17 @@ pub(super) enum Half {
 }
 
 impl Lane {
-    pub(super) const ALL: [Lane; 7] = [
+    pub(super) const ALL: [Lane; 11] = [
         Lane::F32,
         Lane::F64,
         Lane::I8,
         Lane::U8,
+        Lane::I16,
+        Lane::U16,
         Lane::I32,
+        Lane::U32,
         Lane::I64,
+        Lane::U64,
         Lane::Bool,
     ];
 
@@ -39,8 +47,12 @@ impl Lane {
             DType::F64 => Lane::F64,
             DType::I8 => Lane::I8,
             DType::U8 => Lane::U8,
+            DType::I16 => Lane::I16,
+            DType::U16 => Lane::U16,
             DType::I32 => Lane::I32,
+            DType::U32 => Lane::U32,
             DType::I64 => Lane::I64,
+            DType::U64 => Lane::U64,
             DType::Bool => Lane::Bool,
         }
     }
@@ -49,8 +61,29 @@ impl Lane {
     pub(super) fn size(self) -> usize {
         match self {
             Lane::I8 | Lane::U8 | Lane::Bool => 1,
-            Lane::F32 | Lane::I32 => 4,
-            Lane::F64 | Lane::I64 => 8,
+            Lane::I16 | Lane::U16 => 2,
+            Lane::F32 | Lane::I32 | Lane::U32 => 4,
+            Lane::F64 | Lane::I64 | Lane::U64 => 8,
+        }
+    }
+
+    pub(super) fn is_float(self) -> bool {
+        matches!(self, Lane::F32 | Lane::F64)
+    }
+
+    pub(super) fn is_unsigned(self) -> bool {
+        matches!(self, Lane::U8 | Lane::U16 | Lane::U32 | Lane::U64)
+    }
+
+    /// For an integer the unsigned one of its size, in which the same bits come of all that does not ask for
+    /// the sign; any other lane itself.
+    pub(super) fn unsigned(self) -> Lane {
+        match self {
+            Lane::I8 => Lane::U8,
+            Lane::I16 => Lane::U16,
+            Lane::I32 => Lane::U32,
+            Lane::I64 => Lane::U64,
+            other => other,
         }
     }
 }

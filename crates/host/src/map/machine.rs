@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 pub(super) type Entry = unsafe fn(*mut u8, *const u8, *const u8, *const u8, usize);
 
 /// How a machine multiplies and adds.
-pub(super) trait Machine {
+pub(crate) trait Machine {
     /// Whether `fma` rounds once.
     const FUSED: bool;
 
@@ -22,7 +22,7 @@ pub(super) trait Machine {
 }
 
 /// A machine with fused multiply-add.
-pub(super) struct Fused;
+pub(crate) struct Fused;
 
 impl Machine for Fused {
     const FUSED: bool = true;
@@ -35,7 +35,7 @@ impl Machine for Fused {
 
 /// A machine without; there, `mul_add` would be a call.
 #[cfg(not(target_arch = "aarch64"))]
-pub(super) struct Separate;
+pub(crate) struct Separate;
 
 #[cfg(not(target_arch = "aarch64"))]
 impl Machine for Separate {
@@ -46,6 +46,13 @@ impl Machine for Separate {
         x * y + z
     }
 }
+
+/// What every machine of this architecture is.
+#[cfg(not(target_arch = "aarch64"))]
+pub(crate) type Always = Separate;
+// Every 64-bit ARM has fused multiply-add.
+#[cfg(target_arch = "aarch64")]
+pub(crate) type Always = Fused;
 
 /// A function of one element.
 pub(super) trait Call1<T> {
@@ -169,11 +176,7 @@ macro_rules! isa {
     };
 }
 
-#[cfg(not(target_arch = "aarch64"))]
-isa!(Baseline, Separate);
-// Every 64-bit ARM has fused multiply-add.
-#[cfg(target_arch = "aarch64")]
-isa!(Baseline, Fused);
+isa!(Baseline, Always);
 #[cfg(target_arch = "x86_64")]
 isa!(Avx2, Fused, "avx2,fma,bmi1,bmi2,lzcnt,popcnt");
 #[cfg(target_arch = "x86_64")]

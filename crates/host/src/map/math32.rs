@@ -72,12 +72,22 @@ fn expm1_small<M: Machine>(x: f32) -> f32 {
 }
 
 #[inline(always)]
-pub(super) fn exp<M: Machine>(x: f32) -> f32 {
+pub(crate) fn exp<M: Machine>(x: f32) -> f32 {
     // Beyond these bounds the result is zero or infinite anyway.
     let (power, rest) = split_exponent::<M>(clamp(x, -104.0, 89.0));
     let half = power >> 1;
     // In two steps: the power alone may be too large or too small for a normal number.
     (expm1_small::<M>(rest) + 1.0) * power_of_two(half) * power_of_two(power.wrapping_sub(half))
+}
+
+/// `exp(x)` for `x` not above zero, and nothing where that would be hardly a normal number.
+#[inline(always)]
+pub(crate) fn exp_below_zero<M: Machine>(x: f32) -> f32 {
+    const LOWEST: f32 = -86.0;
+    let (power, rest) = split_exponent::<M>(if x < LOWEST { LOWEST } else { x });
+    let near_one = expm1_small::<M>(rest) + 1.0;
+    let result = f32::from_bits(near_one.to_bits().wrapping_add((power as u32) << 23));
+    if x < LOWEST { 0.0 } else { result }
 }
 
 #[inline(always)]
@@ -134,13 +144,42 @@ pub(super) fn log1p<M: Machine>(x: f32) -> f32 {
 }
 
 #[inline(always)]
-pub(super) fn tanh<M: Machine>(x: f32) -> f32 {
+pub(crate) fn tanh<M: Machine>(x: f32) -> f32 {
     let twice = expm1::<M>(clamp(2.0 * x.abs(), 0.0, 20.0));
     (twice / (twice + 2.0)).copysign(x)
 }
 
+/// From here on `log(2 x)` is all there is to see of the inverses of the hyperbolic functions.
+const FAR_OUT: f32 = 1e4;
+
 #[inline(always)]
-pub(super) fn sigmoid<M: Machine>(x: f32) -> f32 {
+pub(super) fn asinh<M: Machine>(x: f32) -> f32 {
+    let size = x.abs();
+    let square = size * size;
+    let near = log1p::<M>(size + square / (1.0 + (1.0 + square).sqrt()));
+    let far = log::<M>(size) + std::f32::consts::LN_2;
+    (if size > FAR_OUT { far } else { near }).copysign(x)
+}
+
+#[inline(always)]
+pub(super) fn acosh<M: Machine>(x: f32) -> f32 {
+    let above = x - 1.0;
+    // The root of a negative number is NaN; far below that the product is positive again.
+    let near = log1p::<M>(above + (above * (above + 2.0)).sqrt());
+    let far = log::<M>(x) + std::f32::consts::LN_2;
+    let result = if x > FAR_OUT { far } else { near };
+    if x < 1.0 { f32::NAN } else { result }
+}
+
+#[inline(always)]
+pub(super) fn atanh<M: Machine>(x: f32) -> f32 {
+    let size = x.abs();
+    let result = 0.5 * log1p::<M>(2.0 * size / (1.0 - size));
+    (if size > 1.0 { f32::NAN } else { result }).copysign(x)
+}
+
+#[inline(always)]
+pub(crate) fn sigmoid<M: Machine>(x: f32) -> f32 {
     let small = exp::<M>(-x.abs());
     (if x >= 0.0 { 1.0 } else { small }) / (1.0 + small)
 }

@@ -6,6 +6,9 @@
     reason = "coefficients stand as they were fitted"
 )]
 
+/// From here on `log(2 x)` is all there is to see of the inverses of the hyperbolic functions.
+const FAR_OUT: f64 = 1e9;
+
 /// The polynomial with these coefficients, the constant one first.
 fn polynomial(x: f64, coefficients: &[f64]) -> f64 {
     coefficients
@@ -52,6 +55,34 @@ fn scaled_erfc(x: f64) -> f64 {
 
 fn near(x: f64) -> f64 {
     x * polynomial(x * x, &NEAR)
+}
+
+pub(super) fn asinh(x: f64) -> f64 {
+    let size = x.abs();
+    let result = if size > FAR_OUT {
+        size.ln() + std::f64::consts::LN_2
+    } else {
+        let square = size * size;
+        (size + square / (1.0 + (1.0 + square).sqrt())).ln_1p()
+    };
+    result.copysign(x)
+}
+
+pub(super) fn acosh(x: f64) -> f64 {
+    if x > FAR_OUT {
+        return x.ln() + std::f64::consts::LN_2;
+    }
+    let above = x - 1.0;
+    if x < 1.0 {
+        f64::NAN
+    } else {
+        (above + (above * (above + 2.0)).sqrt()).ln_1p()
+    }
+}
+
+pub(super) fn atanh(x: f64) -> f64 {
+    let size = x.abs();
+    (0.5 * (2.0 * size / (1.0 - size)).ln_1p()).copysign(x)
 }
 
 pub(super) fn erf(x: f64) -> f64 {

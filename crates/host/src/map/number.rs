@@ -204,9 +204,13 @@ macro_rules! integers {
 
 integers! {
     i8: i8::wrapping_abs, i8::signum, i8::is_negative;
+    i16: i16::wrapping_abs, i16::signum, i16::is_negative;
     i32: i32::wrapping_abs, i32::signum, i32::is_negative;
     i64: i64::wrapping_abs, i64::signum, i64::is_negative;
     u8: |x: u8| x, |x: u8| Ord::min(x, 1), |_: u8| false;
+    u16: |x: u16| x, |x: u16| Ord::min(x, 1), |_: u16| false;
+    u32: |x: u32| x, |x: u32| Ord::min(x, 1), |_: u32| false;
+    u64: |x: u64| x, |x: u64| Ord::min(x, 1), |_: u64| false;
 }
 
 impl Truth {
@@ -266,6 +270,9 @@ pub(super) trait Float: Number {
     fn sinh<M: Machine>(self) -> Self;
     fn cosh<M: Machine>(self) -> Self;
     fn tanh<M: Machine>(self) -> Self;
+    fn asinh<M: Machine>(self) -> Self;
+    fn acosh<M: Machine>(self) -> Self;
+    fn atanh<M: Machine>(self) -> Self;
     fn erf<M: Machine>(self) -> Self;
     fn sigmoid<M: Machine>(self) -> Self;
     fn silu<M: Machine>(self) -> Self;
@@ -333,6 +340,9 @@ float_functions! { f32, math32::CIRCLE_LIMIT;
     sinh = f32::sinh;
     cosh = f32::cosh;
     tanh = math32::tanh::<M>;
+    asinh = math32::asinh::<M>;
+    acosh = math32::acosh::<M>;
+    atanh = math32::atanh::<M>;
     erf = math32::erf::<M>;
     sigmoid = math32::sigmoid::<M>;
     silu = math32::silu::<M>;
@@ -362,6 +372,9 @@ float_functions! { f64, f64::INFINITY;
     sinh = f64::sinh;
     cosh = f64::cosh;
     tanh = f64::tanh;
+    asinh = math64::asinh;
+    acosh = math64::acosh;
+    atanh = math64::atanh;
     erf = math64::erf;
     sigmoid = math64::sigmoid;
     silu = math64::silu;
@@ -390,8 +403,12 @@ pub(super) fn constant(value: streampool_device::Scalar, lane: Lane) -> u64 {
         Lane::F64 => value.to_f64().to_bits(),
         Lane::I8 => integer!(i8),
         Lane::U8 => integer!(u8),
+        Lane::I16 => integer!(i16),
+        Lane::U16 => integer!(u16),
         Lane::I32 => integer!(i32),
+        Lane::U32 => integer!(u32),
         Lane::I64 => integer!(i64),
+        Lane::U64 => integer!(u64),
         Lane::Bool => u64::from(value.to_bool()),
     }
 }

@@ -130,7 +130,7 @@ impl Program {
             .sum();
         let sizes = constants
             .iter()
-            .all(|constant| matches!(constant.size, 1 | 4 | 8));
+            .all(|constant| matches!(constant.size, 1 | 2 | 4 | 8));
         (sizes && slots <= usize::from(u16::MAX)).then_some(Program {
             inputs,
             outputs,

@@ -1,5 +1,7 @@
 //! Executing a program: block by block, so that what lies between two instructions stays in the cache.
 
+mod groups;
+
 use std::ops::Range;
 
 use streampool_device::View;
@@ -39,10 +41,11 @@ pub(super) unsafe fn run(
     outputs: &[View],
     team: &dyn Team,
 ) -> Result<(), String> {
-    let views = inputs.iter().chain(outputs).map(View::dtype);
-    if !views.eq(program.inputs.iter().chain(&program.outputs).copied()) {
-        return Err("the compiled expression is of other operands than the call".to_owned());
+    if outputs.len() != program.outputs.len() {
+        // SAFETY: passed on.
+        return unsafe { groups::run(program, inputs, outputs, team) };
     }
+    check(program, inputs, outputs)?;
     let count = inputs.len() + outputs.len();
     let mut few = [Operand::EMPTY; FEW];
     let mut many;
@@ -72,6 +75,15 @@ pub(super) unsafe fn run(
         unsafe { call.part(bound(part)..bound(part + 1)) };
     });
     Ok(())
+}
+
+/// Whether the views are of the types that the program was compiled for.
+fn check(program: &Program, inputs: &[View], outputs: &[View]) -> Result<(), String> {
+    let views = inputs.iter().chain(outputs).map(View::dtype);
+    if views.eq(program.inputs.iter().chain(&program.outputs).copied()) {
+        return Ok(());
+    }
+    Err("the compiled expression is of other operands than the call".to_owned())
 }
 
 /// One execution of a program.
@@ -120,16 +132,18 @@ impl<'a> Call<'a> {
         if width <= 1 {
             return 1;
         }
-        let bytes: usize = self.operands.iter().map(|operand| operand.size).sum();
-        let work = self
-            .space
-            .elements
-            .saturating_mul(self.program.cost + bytes * BYTE);
-        let worth = work / WORTH_SHARING;
+        let worth = self.work() / WORTH_SHARING;
         // A few for each thread even out threads that come late.
         (worth + 1)
             .min(4 * width)
             .min(self.space.elements.div_ceil(GRAIN))
+    }
+
+    /// Picoseconds of work, roughly.
+    fn work(&self) -> usize {
+        let bytes: usize = self.operands.iter().map(|operand| operand.size).sum();
+        let each = self.program.cost + bytes * BYTE;
+        self.space.elements.saturating_mul(each)
     }
 
     /// Executes the elements of these numbers.

@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 
 use streampool_device::{Binary, Compare, Unary};
 
-use super::casts::{To, cast};
+use super::casts::{To, cast, cast_float};
 use super::code::Code;
 use super::half;
 use super::lane::{Half, Lane};
@@ -25,51 +25,69 @@ pub(super) fn entry(code: Code, level: Level) -> Option<Entry> {
 }
 
 fn of<I: Isa>(code: Code) -> Option<Entry> {
-    match code {
+    match code.shared() {
         Code::Unary(function, lane) => match lane {
             Lane::F32 => number::<I, f32>(function).or_else(|| float::<I, f32>(function)),
             Lane::F64 => number::<I, f64>(function).or_else(|| float::<I, f64>(function)),
-            Lane::I8 => number::<I, i8>(function).or_else(|| not::<I, i8>(function)),
-            Lane::U8 => number::<I, u8>(function).or_else(|| not::<I, u8>(function)),
-            Lane::I32 => number::<I, i32>(function).or_else(|| not::<I, i32>(function)),
-            Lane::I64 => number::<I, i64>(function).or_else(|| not::<I, i64>(function)),
+            Lane::I8 => signed::<I, i8>(function),
+            Lane::U8 => unsigned::<I, u8>(function).or_else(|| not::<I, u8>(function)),
+            Lane::I16 => signed::<I, i16>(function),
+            Lane::U16 => unsigned::<I, u16>(function).or_else(|| not::<I, u16>(function)),
+            Lane::I32 => signed::<I, i32>(function),
+            Lane::U32 => unsigned::<I, u32>(function).or_else(|| not::<I, u32>(function)),
+            Lane::I64 => signed::<I, i64>(function),
+            Lane::U64 => unsigned::<I, u64>(function).or_else(|| not::<I, u64>(function)),
             Lane::Bool => not::<I, Truth>(function),
         },
         Code::Binary(function, lane) => match lane {
             Lane::F32 => numbers::<I, f32>(function).or_else(|| floats::<I, f32>(function)),
             Lane::F64 => numbers::<I, f64>(function).or_else(|| floats::<I, f64>(function)),
             Lane::I8 => integers::<I, i8>(function),
-            Lane::U8 => integers::<I, u8>(function),
+            Lane::U8 => integers::<I, u8>(function).or_else(|| words::<I, u8>(function)),
+            Lane::I16 => integers::<I, i16>(function),
+            Lane::U16 => integers::<I, u16>(function).or_else(|| words::<I, u16>(function)),
             Lane::I32 => integers::<I, i32>(function),
+            Lane::U32 => integers::<I, u32>(function).or_else(|| words::<I, u32>(function)),
             Lane::I64 => integers::<I, i64>(function),
+            Lane::U64 => integers::<I, u64>(function).or_else(|| words::<I, u64>(function)),
             Lane::Bool => bits::<I, Truth>(function),
         },
-        Code::Compare(comparison, lane) => Some(match lane {
+        Code::Compare(comparison, lane) => match lane {
             Lane::F32 => compare::<I, f32>(comparison),
             Lane::F64 => compare::<I, f64>(comparison),
-            Lane::I8 => compare::<I, i8>(comparison),
+            Lane::I8 => order::<I, i8>(comparison),
             Lane::U8 => compare::<I, u8>(comparison),
-            Lane::I32 => compare::<I, i32>(comparison),
-            Lane::I64 => compare::<I, i64>(comparison),
+            Lane::I16 => order::<I, i16>(comparison),
+            Lane::U16 => compare::<I, u16>(comparison),
+            Lane::I32 => order::<I, i32>(comparison),
+            Lane::U32 => compare::<I, u32>(comparison),
+            Lane::I64 => order::<I, i64>(comparison),
+            Lane::U64 => compare::<I, u64>(comparison),
             Lane::Bool => compare::<I, Truth>(comparison),
-        }),
+        },
         Code::Select(lane) => Some(match lane.size() {
             1 => I::select::<u8>(),
+            2 => I::select::<u16>(),
             4 => I::select::<u32>(),
             _ => I::select::<u64>(),
         }),
-        Code::Cast(from, to) => Some(match from {
-            Lane::F32 => cast::<I, f32>(to),
-            Lane::F64 => cast::<I, f64>(to),
+        Code::Cast(from, to) => match from {
+            Lane::F32 => cast_float::<I, f32>(to),
+            Lane::F64 => cast_float::<I, f64>(to),
             Lane::I8 => cast::<I, i8>(to),
             Lane::U8 => cast::<I, u8>(to),
+            Lane::I16 => cast::<I, i16>(to),
+            Lane::U16 => cast::<I, u16>(to),
             Lane::I32 => cast::<I, i32>(to),
+            Lane::U32 => cast::<I, u32>(to),
             Lane::I64 => cast::<I, i64>(to),
+            Lane::U64 => cast::<I, u64>(to),
             Lane::Bool => cast::<I, Truth>(to),
-        }),
+        },
         Code::Move(Lane::Bool) => Some(I::one::<Truth, To<Truth>>()),
         Code::Move(lane) => Some(match lane.size() {
             1 => I::one::<u8, Same>(),
+            2 => I::one::<u16, Same>(),
             4 => I::one::<u32, Same>(),
             _ => I::one::<u64, Same>(),
         }),
@@ -81,6 +99,7 @@ fn of<I: Isa>(code: Code) -> Option<Entry> {
         Code::Round(Half::BF16) => Some(I::one::<f32, RoundBf16>()),
         Code::NarrowOdd => Some(I::one::<f64, NarrowOdd>()),
         Code::WidenOdd => Some(I::one::<i64, WidenOdd>()),
+        Code::WidenOddUnsigned => Some(I::one::<u64, WidenOddUnsigned>()),
     }
 }
 
@@ -109,6 +128,7 @@ ones! {
     RoundBf16<>(f32) -> f32 = |x| half::load_bf16(half::store_bf16(x));
     NarrowOdd<>(f64) -> f32 = half::narrow_odd;
     WidenOdd<>(i64) -> f64 = half::widen_odd;
+    WidenOddUnsigned<>(u64) -> f64 = half::widen_odd_unsigned;
     Same<T: Copy>(T) -> T = |x| x;
     Not<T: Bits>(T) -> T = T::not;
     IsNan<T: Float>(T) -> Truth = |x| Truth::of(T::is_nan(x));
@@ -147,6 +167,17 @@ unary! { number<Number>:
     Relu = relu;
 }
 
+unary! { signed<Number>:
+    Abs = abs;
+    Sign = sign;
+    Relu = relu;
+}
+
+unary! { unsigned<Number>:
+    Neg = neg;
+    Sign = sign;
+}
+
 unary! { smooth<Float>:
     Exp = exp::<M>;
     Log = log::<M>;
@@ -161,6 +192,9 @@ unary! { smooth<Float>:
     Sinh = sinh::<M>;
     Cosh = cosh::<M>;
     Tanh = tanh::<M>;
+    Asinh = asinh::<M>;
+    Acosh = acosh::<M>;
+    Atanh = atanh::<M>;
     Erf = erf::<M>;
     Sigmoid = sigmoid::<M>;
     Silu = silu::<M>;
@@ -268,15 +302,38 @@ binary! { bits<Bits>:
     Xor = xor;
 }
 
-binary! { shifts<Shift>:
+binary! { signed_or_not<Number>:
+    Div = div;
+    Rem = rem;
+    Pow = pow;
+    Min = min;
+    Max = max;
+}
+
+binary! { wrapping<Number>:
+    Add = add;
+    Sub = sub;
+    Mul = mul;
+}
+
+binary! { shift_left<Shift>:
     Shl = shl;
+}
+
+binary! { shift_right<Shift>:
     Shr = shr;
 }
 
-fn integers<I: Isa, T: Number + Bits + Shift>(function: Binary) -> Option<Entry> {
-    numbers::<I, T>(function)
+/// What the sign matters to.
+fn integers<I: Isa, T: Number + Shift>(function: Binary) -> Option<Entry> {
+    signed_or_not::<I, T>(function).or_else(|| shift_right::<I, T>(function))
+}
+
+/// What it does not matter to.
+fn words<I: Isa, T: Number + Bits + Shift>(function: Binary) -> Option<Entry> {
+    wrapping::<I, T>(function)
         .or_else(|| bits::<I, T>(function))
-        .or_else(|| shifts::<I, T>(function))
+        .or_else(|| shift_left::<I, T>(function))
 }
 
 impl PartialEq for Truth {
@@ -295,8 +352,8 @@ impl PartialOrd for Truth {
 
 /// Comparisons by their operator, and the function that finds each one's loop.
 macro_rules! comparisons {
-    ($($name:ident = $method:ident;)*) => {
-        fn compare<I: Isa, T: Copy + PartialOrd>(comparison: Compare) -> Entry {
+    ($finder:ident: $($name:ident = $method:ident;)*) => {
+        fn $finder<I: Isa, T: Copy + PartialOrd>(comparison: Compare) -> Option<Entry> {
             $(
                 struct $name;
 
@@ -308,19 +365,28 @@ macro_rules! comparisons {
                         Truth::of(x.$method(&y))
                     }
                 }
+
+                if comparison == Compare::$name {
+                    return Some(I::two::<T, $name>());
+                }
             )*
-            match comparison {
-                $(Compare::$name => I::two::<T, $name>(),)*
-            }
+            None
         }
     };
 }
 
-comparisons! {
+comparisons! { equality:
     Eq = eq;
     Ne = ne;
+}
+
+comparisons! { order:
     Lt = lt;
     Le = le;
     Gt = gt;
     Ge = ge;
+}
+
+fn compare<I: Isa, T: Copy + PartialOrd>(comparison: Compare) -> Option<Entry> {
+    equality::<I, T>(comparison).or_else(|| order::<I, T>(comparison))
 }

@@ -7,7 +7,7 @@ use streampool_device::{DType, Expr, Scalar};
 
 use super::expression;
 use crate::Params;
-use crate::text::{Dialect, Field, load, storage_type, store, store_as};
+use crate::text::{Dialect, Field, bits_type, load, storage_type, store, store_as};
 
 /// What a kernel computes for each element.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -38,16 +38,6 @@ impl Hash for Fused {
             node.hash(state);
         }
         self.0.outputs().hash(state);
-    }
-}
-
-/// A type that holds the bits of elements of `size` bytes.
-fn bits_type(size: usize) -> &'static str {
-    match size {
-        1 => "u8",
-        2 => "u16",
-        4 => "u32",
-        _ => "i64",
     }
 }
 

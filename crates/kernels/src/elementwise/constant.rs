@@ -4,7 +4,7 @@ use half::{bf16, f16};
 use streampool_device::{DType, Scalar};
 
 /// The bits of an element of `dtype` that holds `value`, in the low bytes.
-pub(super) fn stored(value: Scalar, dtype: DType) -> u64 {
+pub(crate) fn stored(value: Scalar, dtype: DType) -> u64 {
     match dtype {
         DType::F16 => u64::from(f16::from_f32_const(cut_to_odd(value.to_f64())).to_bits()),
         DType::BF16 => u64::from(bf16::from_f32_const(cut_to_odd(value.to_f64())).to_bits()),
@@ -14,25 +14,28 @@ pub(super) fn stored(value: Scalar, dtype: DType) -> u64 {
 
 /// The bits of `value` in the type that elements of `dtype` are computed in.
 pub(super) fn computed(value: Scalar, dtype: DType) -> u64 {
+    macro_rules! integer {
+        ($int:ty, $bits:ty) => {
+            match value {
+                Scalar::Float(value) => u64::from(value as $int as $bits),
+                other => u64::from(other.to_i64() as $bits),
+            }
+        };
+    }
     let single = |value: f32| u64::from(value.to_bits());
     match dtype {
         DType::F32 => single(value.to_f64() as f32),
         DType::F16 => single(f16::from_f32_const(cut_to_odd(value.to_f64())).to_f32_const()),
         DType::BF16 => single(bf16::from_f32_const(cut_to_odd(value.to_f64())).to_f32_const()),
         DType::F64 => value.to_f64().to_bits(),
-        DType::I8 => match value {
-            Scalar::Float(value) => u64::from(value as i8 as u8),
-            other => u64::from(other.to_i64() as u8),
-        },
-        DType::U8 => match value {
-            Scalar::Float(value) => u64::from(value as u8),
-            other => u64::from(other.to_i64() as u8),
-        },
-        DType::I32 => match value {
-            Scalar::Float(value) => u64::from(value as i32 as u32),
-            other => u64::from(other.to_i64() as u32),
-        },
-        DType::I64 => value.to_i64() as u64,
+        DType::I8 => integer!(i8, u8),
+        DType::U8 => integer!(u8, u8),
+        DType::I16 => integer!(i16, u16),
+        DType::U16 => integer!(u16, u16),
+        DType::I32 => integer!(i32, u32),
+        DType::U32 => integer!(u32, u32),
+        DType::I64 => integer!(i64, u64),
+        DType::U64 => integer!(u64, u64),
         DType::Bool => u64::from(value.to_bool()),
     }
 }
@@ -60,6 +63,10 @@ mod tests {
         assert_eq!(stored(Scalar::Float(f64::NAN), DType::I32), 0);
         assert_eq!(stored(Scalar::Float(f64::NAN), DType::Bool), 1);
         assert_eq!(stored(Scalar::Int(i64::MIN), DType::I64), 1 << 63);
+        assert_eq!(stored(Scalar::Int(-1), DType::U64), u64::MAX);
+        assert_eq!(stored(Scalar::Int(-1), DType::I16), 0xffff);
+        assert_eq!(stored(Scalar::Float(1e19), DType::U64), 10u64.pow(19));
+        assert_eq!(stored(Scalar::Float(-1.0), DType::U32), 0);
         assert_eq!(
             stored(Scalar::Bool(true), DType::F32),
             u64::from(1f32.to_bits())

@@ -69,7 +69,7 @@ fn constant(value: Scalar, dtype: DType) -> String {
         DType::F32 | DType::F16 | DType::BF16 => format!("bits_f32({bits:#x}u)"),
         DType::F64 => format!("bits_f64({bits:#x})"),
         DType::Bool => (bits != 0).to_string(),
-        DType::I8 | DType::U8 | DType::I32 | DType::I64 => format!("{}({bits:#x})", dtype.name()),
+        whole => format!("{}({bits:#x})", whole.name()),
     }
 }
 
@@ -117,6 +117,9 @@ fn unary(function: Unary, dtype: DType, x: &str) -> String {
         Unary::Sinh => "m_sinh",
         Unary::Cosh => "m_cosh",
         Unary::Tanh => "m_tanh",
+        Unary::Asinh => "m_asinh",
+        Unary::Acosh => "m_acosh",
+        Unary::Atanh => "m_atanh",
         Unary::Erf => "m_erf",
         Unary::Sigmoid => "act_sigmoid",
         Unary::Silu => "act_silu",

@@ -161,18 +161,18 @@ pub(super) fn groups(parts: usize, per_unit: u32, limits: &Limits) -> u32 {
 }
 
 /// The type of numbers of elements.
-pub(super) fn number_type(wide: bool) -> &'static str {
+pub(crate) fn number_type(wide: bool) -> &'static str {
     if wide { "u64" } else { "u32" }
 }
 
 /// The type of distances in memory.
-pub(super) fn distance_type(wide: bool) -> &'static str {
+pub(crate) fn distance_type(wide: bool) -> &'static str {
     if wide { "i64" } else { "i32" }
 }
 
 /// Appends a number of elements.
 #[inline(always)]
-pub(super) fn number(params: Params, wide: bool, value: usize) -> Params {
+pub(crate) fn number(params: Params, wide: bool, value: usize) -> Params {
     if wide {
         params.i64(value as i64)
     } else {
@@ -182,7 +182,7 @@ pub(super) fn number(params: Params, wide: bool, value: usize) -> Params {
 
 /// Appends a distance in elements.
 #[inline(always)]
-pub(super) fn distance(params: Params, wide: bool, value: isize) -> Params {
+pub(crate) fn distance(params: Params, wide: bool, value: isize) -> Params {
     if wide {
         params.i64(value as i64)
     } else {
@@ -192,7 +192,7 @@ pub(super) fn distance(params: Params, wide: bool, value: isize) -> Params {
 
 /// Appends the size of a dimension, and what [`positions`] divides by it with.
 #[inline(always)]
-pub(super) fn size(params: Params, wide: bool, value: usize) -> Params {
+pub(crate) fn size(params: Params, wide: bool, value: usize) -> Params {
     let params = number(params, wide, value);
     if wide {
         return params;
@@ -201,12 +201,12 @@ pub(super) fn size(params: Params, wide: bool, value: usize) -> Params {
     params.u32(factor).u32(shift)
 }
 
-pub(super) fn number_field(wide: bool, name: impl Into<String>) -> Field {
+pub(crate) fn number_field(wide: bool, name: impl Into<String>) -> Field {
     Field::new(number_type(wide), name)
 }
 
 /// The fields of [`size`].
-pub(super) fn size_fields(wide: bool, axis: usize) -> Vec<Field> {
+pub(crate) fn size_fields(wide: bool, axis: usize) -> Vec<Field> {
     let mut fields = vec![number_field(wide, format!("size{axis}"))];
     if !wide {
         fields.push(Field::new("u32", format!("factor{axis}")));
@@ -216,7 +216,7 @@ pub(super) fn size_fields(wide: bool, axis: usize) -> Vec<Field> {
 }
 
 /// Statements that split `index` into `position0` to `position{rank - 1}`.
-pub(super) fn positions(wide: bool, rank: usize, index: &str) -> String {
+pub(crate) fn positions(wide: bool, rank: usize, index: &str) -> String {
     let (number, distance) = (number_type(wide), distance_type(wide));
     let (mut text, mut left) = (String::new(), index.to_owned());
     for axis in (1..rank).rev() {
@@ -282,6 +282,7 @@ mod tests {
     const LIMITS: Limits = Limits {
         compute_units: 10,
         shared_bytes: 32768,
+        buffers: 480,
     };
 
     fn view(dtype: DType, shape: &[usize], strides: &[isize], offset: usize) -> View {

@@ -4,10 +4,11 @@
 //! elements are found ([`form`], [`transpose`]), but not on sizes and strides, which it is told.
 
 mod body;
-mod constant;
+pub(crate) mod constant;
 mod each;
 mod expression;
-mod form;
+pub(crate) mod form;
+mod many;
 mod space;
 mod transpose;
 
@@ -18,6 +19,7 @@ use streampool_device::{Expr, Scalar, View};
 
 use body::{Body, Fused};
 use form::{Form, THREADS};
+use many::Many;
 use space::{Order, Space};
 use transpose::Transpose;
 
@@ -32,6 +34,7 @@ pub struct Elementwise(Shape);
 enum Shape {
     Each(Body, Form),
     Transpose(Transpose),
+    Many(Many),
 }
 
 /// The most bytes of operands' addresses and parameters that every device passes to a kernel.
@@ -45,6 +48,7 @@ impl Elementwise {
         let body = match &self.0 {
             Shape::Each(body, _) => body,
             Shape::Transpose(transpose) => &transpose.body,
+            Shape::Many(many) => &many.body,
         };
         if !body.exists_in(dialect) {
             return None;
@@ -52,6 +56,7 @@ impl Elementwise {
         let text = match &self.0 {
             Shape::Each(body, form) => each::text(body, form, dialect),
             Shape::Transpose(transpose) => transpose.text(dialect),
+            Shape::Many(many) => many.text(dialect),
         };
         (dialect == Dialect::Cuda || text.buffers.len() <= MOST_METAL_OPERANDS).then_some(text)
     }
@@ -96,13 +101,16 @@ pub(crate) fn iota(dst: &View, start: Scalar, step: Scalar, limits: &Limits) -> 
 
 /// `outputs = expr(inputs)`; `None` if there are more operands than a kernel can be passed: those whose
 /// addresses, with four or eight bytes for each stride of those that are not contiguous, take more than
-/// about 4000 bytes. For Metal there is no text from 31 operands on.
+/// about 4000 bytes. For Metal there is no text from 31 operands on. Several groups of operands share launches.
 pub(crate) fn map(
     expr: &Arc<Expr>,
     inputs: &[View],
     outputs: &[View],
     limits: &Limits,
 ) -> Option<Plan> {
+    if outputs.len() != expr.outputs().len() {
+        return many::plan(expr, inputs, outputs, limits);
+    }
     let Some(space) = Space::new(inputs.iter().chain(outputs), Order::Any) else {
         return Some(Plan::default());
     };

@@ -9,6 +9,7 @@ use crate::{Dispatch, Kernel, Limits, Operand};
 const LARGE_GPU: Limits = Limits {
     compute_units: 132,
     shared_bytes: 48 << 10,
+    buffers: 480,
 };
 const A: u64 = 1;
 const B: u64 = 2;

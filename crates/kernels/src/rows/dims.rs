@@ -10,7 +10,7 @@ use crate::text::Field;
 
 /// A dimension: its size and the stride of each operand along it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Dim<const N: usize> {
+pub(crate) struct Dim<const N: usize> {
     pub size: usize,
     pub strides: [isize; N],
 }
@@ -19,7 +19,7 @@ pub(super) struct Dim<const N: usize> {
 /// last dimension is the one along which its elements are neighbours. (Where it repeats its elements, the
 /// dimension comes first.)
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Dims<const N: usize> {
+pub(crate) struct Dims<const N: usize> {
     dims: [Dim<N>; MAX_RANK],
     rank: usize,
 }
@@ -182,7 +182,7 @@ impl<const N: usize> Dim<N> {
 }
 
 /// The kernel's parameters that describe the dimensions `name` of a class.
-pub(super) fn fields(fields: &mut Vec<Field>, name: &str, class: u8, operands: &[&str]) {
+pub(crate) fn fields(fields: &mut Vec<Field>, name: &str, class: u8, operands: &[&str]) {
     for index in 1..class {
         fields.push(Field::new("i64", format!("{name}_size{index}")));
     }
@@ -194,7 +194,7 @@ pub(super) fn fields(fields: &mut Vec<Field>, name: &str, class: u8, operands: &
 }
 
 /// A function that the text of [`locate`] calls.
-pub(super) const FUNCTIONS: &str = "\
+pub(crate) const FUNCTIONS: &str = "\
 // Division of wide integers is slow, and mostly they are not.
 FUNCTION i64 divided(i64 a, i64 b) {
     return ((u64(a) | u64(b)) >> 32) == 0 ? i64(u32(a) / u32(b)) : a / b;
@@ -202,7 +202,7 @@ FUNCTION i64 divided(i64 a, i64 b) {
 ";
 
 /// Statements that add the offset of element `index` of the dimensions `name` to a variable for each operand.
-pub(super) fn locate(name: &str, class: u8, index: &str, operands: &[(&str, &str)]) -> String {
+pub(crate) fn locate(name: &str, class: u8, index: &str, operands: &[(&str, &str)]) -> String {
     let mut text = format!("{{ i64 rest = {index};\n");
     for dim in (1..class).rev() {
         let _ = writeln!(

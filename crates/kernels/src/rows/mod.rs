@@ -1,14 +1,14 @@
 //! Rows at a time: reductions, softmax, normalisation.
 
-mod dims;
+pub(crate) mod dims;
 mod line;
 mod norm;
-mod packs;
+pub(crate) mod packs;
 mod reduce;
 mod softmax;
 mod team;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 

@@ -3,7 +3,7 @@
 use streampool_device::View;
 
 /// How many elements of a size a thread may take at once, the most first: 16 bytes, or 4.
-pub(super) fn packs(element: usize) -> impl Iterator<Item = usize> {
+pub(crate) fn packs(element: usize) -> impl Iterator<Item = usize> {
     [16, 4]
         .into_iter()
         .map(move |bytes| bytes / element)
@@ -11,13 +11,13 @@ pub(super) fn packs(element: usize) -> impl Iterator<Item = usize> {
 }
 
 /// Whether packs of `pack` elements can begin where the view does. Allocations are aligned for any.
-pub(super) fn begins_aligned(view: &View, pack: usize) -> bool {
+pub(crate) fn begins_aligned(view: &View, pack: usize) -> bool {
     let first = view.span().offset / view.dtype().size() + view.layout().offset();
     first.is_multiple_of(pack)
 }
 
 /// Statements that declare `name`, the pack of `pack` elements of type `ty` at `from`.
-pub(super) fn read(name: &str, pack: u8, ty: &str, from: &str) -> String {
+pub(crate) fn read(name: &str, pack: u8, ty: &str, from: &str) -> String {
     match pack {
         1 => format!("Pack<{ty}, 1> {name};\n{name}.values[0] = *({from});\n"),
         _ => format!("const Pack<{ty}, {pack}> {name} = load_pack<{pack}>({from});\n"),
@@ -25,7 +25,7 @@ pub(super) fn read(name: &str, pack: u8, ty: &str, from: &str) -> String {
 }
 
 /// A statement that writes the pack `name` of `pack` elements to `to`.
-pub(super) fn write(name: &str, pack: u8, to: &str) -> String {
+pub(crate) fn write(name: &str, pack: u8, to: &str) -> String {
     match pack {
         1 => format!("*({to}) = {name}.values[0];\n"),
         _ => format!("store_pack<{pack}>({to}, {name});\n"),

@@ -5,13 +5,14 @@ use streampool_device::{DType, Layout, Span, View};
 use crate::Limits;
 
 /// A large GPU.
-pub(super) const LIMITS: Limits = Limits {
+pub(crate) const LIMITS: Limits = Limits {
     compute_units: 132,
     shared_bytes: 48 << 10,
+    buffers: 480,
 };
 
 /// A view of memory that is large enough.
-pub(super) fn view(dtype: DType, layout: Layout) -> View {
+pub(crate) fn view(dtype: DType, layout: Layout) -> View {
     let span = Span {
         handle: 4096,
         offset: 0,
@@ -21,7 +22,7 @@ pub(super) fn view(dtype: DType, layout: Layout) -> View {
 }
 
 /// Row-major elements.
-pub(super) fn row_major(dtype: DType, shape: &[usize]) -> View {
+pub(crate) fn row_major(dtype: DType, shape: &[usize]) -> View {
     view(
         dtype,
         Layout::contiguous(shape).expect("the shape is small"),

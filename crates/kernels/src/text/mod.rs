@@ -21,6 +21,7 @@
 //! | `infinity_f32() nan_f32() infinity_f64() nan_f64()` | constants |
 //! | `bits_f32(bits) f32_bits(value) bits_f64(bits) f64_bits(value)` | floats and their bits |
 //! | `quotient(n, factor, shift)` | a division by a constant of the launch |
+//! | `swap_if(at, expected, wanted)`, `add_at(at, value)` | changes that no other thread comes between, in texts that ask for `atomics` |
 //! | each buffer's and shared array's name | a pointer |
 //! | `p.NAME` | a parameter |
 //!
@@ -29,11 +30,15 @@
 //!
 //! Text is compiled with exact arithmetic: what a compiler calls fast math is off.
 
+mod atomics;
 mod prelude;
 mod types;
 
 use std::fmt::Write;
 
+pub(crate) use atomics::atomics;
+pub(crate) use prelude::tiles;
+pub(crate) use types::bits_type;
 pub use types::{cast, compute_type, load, storage_type, store, store_as};
 
 /// What NVRTC is told, besides the architecture.

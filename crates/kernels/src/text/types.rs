@@ -10,8 +10,22 @@ pub const fn storage_type(dtype: DType) -> &'static str {
         DType::F16 | DType::BF16 => "u16",
         DType::I8 => "i8",
         DType::U8 | DType::Bool => "u8",
+        DType::I16 => "i16",
+        DType::U16 => "u16",
         DType::I32 => "i32",
+        DType::U32 => "u32",
         DType::I64 => "i64",
+        DType::U64 => "u64",
+    }
+}
+
+/// A type that holds the bits of elements of `size` bytes.
+pub(crate) const fn bits_type(size: usize) -> &'static str {
+    match size {
+        1 => "u8",
+        2 => "u16",
+        4 => "u32",
+        _ => "i64",
     }
 }
 
@@ -52,7 +66,10 @@ pub fn store_as(from: DType, to: DType, value: &str) -> String {
     match from {
         DType::F32 | DType::F16 | DType::BF16 | DType::F64 => store(to, value),
         DType::I32 | DType::I64 => store(to, &format!("cut_to_odd(i64({value}))")),
-        DType::I8 | DType::U8 | DType::Bool => store(to, &format!("f32({value})")),
+        DType::U32 | DType::U64 => store(to, &format!("cut_to_odd(u64({value}))")),
+        DType::I8 | DType::U8 | DType::I16 | DType::U16 | DType::Bool => {
+            store(to, &format!("f32({value})"))
+        }
     }
 }
 
@@ -67,10 +84,8 @@ pub fn cast(from: DType, to: DType, value: &str) -> String {
         DType::F32 if compute_type(from) == "f32" => value.to_owned(),
         DType::F32 => format!("f32({value})"),
         DType::F64 => format!("f64({value})"),
-        DType::I8 | DType::U8 | DType::I32 | DType::I64 if from.is_float() => {
-            format!("to_{}({value})", to.name())
-        }
-        DType::I8 | DType::U8 | DType::I32 | DType::I64 => format!("{}({value})", to.name()),
+        whole if from.is_float() => format!("to_{}({value})", whole.name()),
+        whole => format!("{}({value})", whole.name()),
     }
 }
 
@@ -90,6 +105,14 @@ mod tests {
             (DType::F16, DType::F32, "x"),
             (DType::BF16, DType::I8, "to_i8(x)"),
             (DType::I64, DType::U8, "u8(x)"),
+            (DType::I16, DType::BF16, "load_bf16(store_bf16(f32(x)))"),
+            (
+                DType::U64,
+                DType::F16,
+                "load_f16(store_f16(cut_to_odd(u64(x))))",
+            ),
+            (DType::F64, DType::U64, "to_u64(x)"),
+            (DType::U64, DType::I16, "i16(x)"),
             (DType::Bool, DType::F16, "load_f16(store_f16(f32(x)))"),
             (DType::F32, DType::Bool, "(x != 0)"),
         ];

@@ -5,9 +5,8 @@ use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_ulong, c_void};
 use std::ptr::{null, null_mut};
 
 use libloading::{Library, Symbol};
+use streampool_conformance::packages;
 use streampool_kernels::Source;
-
-use crate::packages;
 
 type Handle = *mut c_void;
 
@@ -55,7 +54,7 @@ impl Clang {
         if !known {
             return Err("there is no package of clang for this system".to_owned());
         }
-        let folder = packages::installed("libclang", "18.1.1")?;
+        let folder = packages::installed(env!("CARGO_TARGET_TMPDIR"), "libclang", "18.1.1")?;
         let path = packages::library(&folder, "libclang.");
         // SAFETY: the library is clang's, whose initialisation asks nothing of us.
         let library = unsafe { Library::new(&path) };

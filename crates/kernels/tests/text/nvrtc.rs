@@ -4,10 +4,9 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr::{null, null_mut};
 
 use libloading::{Library, Symbol};
+use streampool_conformance::packages;
 use streampool_kernels::Source;
 use streampool_kernels::text::CUDA_OPTIONS;
-
-use crate::packages;
 
 type Handle = *mut c_void;
 type Create = unsafe extern "C" fn(
@@ -37,7 +36,8 @@ impl Nvrtc {
         if !known {
             return Err("there is no package of NVRTC for this system".to_owned());
         }
-        let folder = packages::installed("nvidia-cuda-nvrtc", "13.0.88")?;
+        let folder =
+            packages::installed(env!("CARGO_TARGET_TMPDIR"), "nvidia-cuda-nvrtc", "13.0.88")?;
         let open = |name: &str| {
             let path = packages::library(&folder, name);
             // SAFETY: both libraries are NVRTC's, whose initialisation asks nothing of us.

@@ -1,5 +1,20 @@
 //! Ops of every kind, for every way in which a kernel may be made for them.
 
+#[path = "attention.rs"]
+mod attention;
+#[path = "index.rs"]
+mod index;
+#[path = "linalg.rs"]
+mod linalg;
+#[path = "order.rs"]
+mod order;
+#[path = "random.rs"]
+mod random;
+#[path = "rnn.rs"]
+mod rnn;
+#[path = "spatial.rs"]
+mod spatial;
+
 use std::sync::Arc;
 
 use streampool_device::{
@@ -18,6 +33,13 @@ pub fn all() -> Vec<Op> {
     ops.extend(softmaxes());
     ops.extend(norms());
     ops.extend(products());
+    ops.extend(attention::ops());
+    ops.extend(rnn::ops());
+    ops.extend(random::ops());
+    ops.extend(spatial::ops());
+    ops.extend(linalg::ops());
+    ops.extend(index::ops());
+    ops.extend(order::ops());
     for op in &ops {
         op.validate()
             .unwrap_or_else(|error| panic!("{op:?}: {error}"));
@@ -79,7 +101,9 @@ fn moves() -> Vec<Op> {
         DType::U8,
         DType::Bool,
         DType::F16,
+        DType::U16,
         DType::F32,
+        DType::U32,
         DType::I64,
         DType::F64,
     ] {
@@ -147,12 +171,12 @@ fn moves() -> Vec<Op> {
     ops
 }
 
-const UNARY: [Unary; 33] = {
+const UNARY: [Unary; 36] = {
     use Unary::*;
     [
         Neg, Abs, Sign, Relu, Exp, Log, Log1p, Expm1, Sqrt, Rsqrt, Recip, Sin, Cos, Tan, Asin,
         Acos, Atan, Sinh, Cosh, Tanh, Erf, Sigmoid, Silu, Gelu, GeluTanh, Softplus, Floor, Ceil,
-        Round, Trunc, IsNan, IsInf, Not,
+        Round, Trunc, IsNan, IsInf, Not, Asinh, Acosh, Atanh,
     ]
 };
 
@@ -260,10 +284,22 @@ fn maps() -> Vec<Op> {
     for expr in [long(), broad()] {
         ops.push(map(&Arc::new(expr.expect("types agree")), memory, &[1000]));
     }
-    for dtype in [DType::F32, DType::F16, DType::I8, DType::I64] {
+    for dtype in [DType::F32, DType::F16, DType::I8, DType::U16, DType::I64] {
         let expr = Arc::new(Expr::binary(Binary::Mul, dtype).expect("it is of numbers"));
         ops.push(map(&expr, memory, &[1000]));
         ops.push(map(&expr, memory, &[1 << 32]));
+        for groups in [3, 8] {
+            let mut views = |count| {
+                (0..count)
+                    .map(|_| memory.row_major(dtype, &[999]))
+                    .collect()
+            };
+            ops.push(Op::Map {
+                expr: expr.clone(),
+                inputs: views(2 * groups),
+                outputs: views(groups),
+            });
+        }
         let out = memory.row_major(dtype, &[30, 64]);
         let mut broadcast = |x: View, y: View| {
             let (inputs, outputs) = (vec![x, y], vec![out]);

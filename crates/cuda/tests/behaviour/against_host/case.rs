@@ -12,7 +12,16 @@ use streampool_device::{
 use super::random::Rng;
 
 const FLOATS: [DType; 4] = [DType::F32, DType::F16, DType::BF16, DType::F64];
-const INTEGERS: [DType; 4] = [DType::I8, DType::U8, DType::I32, DType::I64];
+const INTEGERS: [DType; 8] = [
+    DType::I8,
+    DType::U8,
+    DType::I16,
+    DType::U16,
+    DType::I32,
+    DType::U32,
+    DType::I64,
+    DType::U64,
+];
 
 /// An operand that is yet to get its memory.
 #[derive(Debug, Clone, Copy)]
@@ -85,8 +94,12 @@ fn random_bytes(rng: &mut Rng, plan: &Plan) -> Vec<u8> {
             DType::BF16 => bytes.extend(bf16::from_f64(float).to_ne_bytes()),
             DType::I8 => bytes.extend(small.to_ne_bytes()),
             DType::U8 => bytes.push(small.unsigned_abs()),
+            DType::I16 => bytes.extend(i16::from(small).to_ne_bytes()),
+            DType::U16 => bytes.extend(u16::from(small.unsigned_abs()).to_ne_bytes()),
             DType::I32 => bytes.extend(i32::from(small).to_ne_bytes()),
+            DType::U32 => bytes.extend(u32::from(small.unsigned_abs()).to_ne_bytes()),
             DType::I64 => bytes.extend(i64::from(small).to_ne_bytes()),
+            DType::U64 => bytes.extend(u64::from(small.unsigned_abs()).to_ne_bytes()),
             DType::Bool => bytes.push(u8::from(small > 0)),
         }
     }
@@ -101,8 +114,12 @@ pub fn values(dtype: DType, bytes: &[u8]) -> Vec<f64> {
         DType::F16 => bytemuck::pod_read_unaligned::<f16>(bytes).into(),
         DType::BF16 => bytemuck::pod_read_unaligned::<bf16>(bytes).into(),
         DType::I8 => bytemuck::pod_read_unaligned::<i8>(bytes).into(),
+        DType::I16 => bytemuck::pod_read_unaligned::<i16>(bytes).into(),
+        DType::U16 => bytemuck::pod_read_unaligned::<u16>(bytes).into(),
         DType::I32 => bytemuck::pod_read_unaligned::<i32>(bytes).into(),
+        DType::U32 => bytemuck::pod_read_unaligned::<u32>(bytes).into(),
         DType::I64 => bytemuck::pod_read_unaligned::<i64>(bytes) as f64,
+        DType::U64 => bytemuck::pod_read_unaligned::<u64>(bytes) as f64,
         DType::U8 | DType::Bool => bytes[0].into(),
     };
     bytes.chunks_exact(dtype.size()).map(value).collect()

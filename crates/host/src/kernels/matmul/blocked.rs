@@ -154,7 +154,10 @@ impl<T: Factor> Tile<'_, T> {
 }
 
 /// `0..total` in as few parts of at most `most` as possible, which differ by one at most.
-pub(super) fn even_parts(total: usize, most: usize) -> impl Iterator<Item = Range<usize>> + Clone {
+pub(in crate::kernels) fn even_parts(
+    total: usize,
+    most: usize,
+) -> impl Iterator<Item = Range<usize>> + Clone {
     let parts = total.div_ceil(most).max(1);
     let (each, larger) = (total / parts, total % parts);
     (0..parts).map(move |part| {

@@ -9,7 +9,7 @@ use crate::kernels::real::{Real, activate};
 use crate::kernels::simd::vectorised;
 
 /// An element type of the operands of a product.
-pub(super) trait Factor: Native {
+pub(in crate::kernels) trait Factor: Native {
     /// What it is multiplied as, and summed in.
     type Unit: Unit;
     /// An element of the product.
@@ -111,14 +111,14 @@ integers!(i8, u8);
 /// A matrix where it lies: `lines` lines (rows of `a`, columns of `b`) of `length` elements each along the
 /// inner dimension.
 #[derive(Clone, Copy)]
-pub(super) struct Lines<T> {
-    pub(super) at: *const T,
-    pub(super) lines: usize,
-    pub(super) length: usize,
+pub(in crate::kernels) struct Lines<T> {
+    pub(in crate::kernels) at: *const T,
+    pub(in crate::kernels) lines: usize,
+    pub(in crate::kernels) length: usize,
     /// From one line to the next.
-    pub(super) line: isize,
+    pub(in crate::kernels) line: isize,
     /// From one element of a line to the next.
-    pub(super) step: isize,
+    pub(in crate::kernels) step: isize,
 }
 
 impl<T: Factor> Lines<T> {
@@ -175,7 +175,7 @@ vectorised! {
     ///
     /// # Safety
     /// The matrix can be read and `to` written.
-    pub(super) unsafe fn pack_lines[T: Factor](from: Lines<T>, to: *mut T::Unit, stride: usize) {
+    pub(in crate::kernels) unsafe fn pack_lines[T: Factor](from: Lines<T>, to: *mut T::Unit, stride: usize) {
         let units = from.units();
         let whole = from.length / T::PER_UNIT;
         // SAFETY: lines and units are counted by the matrix, which the caller vouches for.
@@ -208,7 +208,7 @@ vectorised! {
     ///
     /// # Safety
     /// The matrix can be read and `to` written; `width` is not below the number of lines.
-    pub(super) unsafe fn pack_interleaved[T: Factor](from: Lines<T>, to: *mut T::Unit, width: usize) {
+    pub(in crate::kernels) unsafe fn pack_interleaved[T: Factor](from: Lines<T>, to: *mut T::Unit, width: usize) {
         let units = from.units();
         // SAFETY: lines and units are counted by the matrix, which the caller vouches for.
         unsafe {
@@ -244,7 +244,7 @@ vectorised! {
 /// # Safety
 /// `count` elements can be read and written.
 #[inline(always)]
-pub(super) unsafe fn convert<A: Copy, B: Copy>(
+pub(in crate::kernels) unsafe fn convert<A: Copy, B: Copy>(
     from: *const A,
     to: *mut B,
     count: usize,

@@ -4,7 +4,7 @@
 ///
 /// A unit is what one lane takes at one step: a float, or a pair of short integers. Sums are as wide as
 /// units.
-pub(super) trait Lanes: Copy {
+pub(in crate::kernels) trait Lanes: Copy {
     /// One lane's operand of a step.
     type Unit: Copy;
     /// One lane's sum.
@@ -70,7 +70,7 @@ pub(super) trait Lanes: Copy {
 macro_rules! plain {
     ($name:ident, $unit:ty, $width:literal, $zero:expr, |$sum:ident, $x:ident, $y:ident| $step:expr, |$s:ident, $t:ident| $add:expr) => {
         #[derive(Clone, Copy)]
-        pub(super) struct $name([$unit; $width]);
+        pub(in crate::kernels) struct $name([$unit; $width]);
 
         impl Lanes for $name {
             type Unit = $unit;
@@ -193,7 +193,7 @@ plain!(
 );
 
 #[cfg(target_arch = "x86_64")]
-pub(super) use x86::*;
+pub(in crate::kernels) use x86::*;
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
@@ -209,7 +209,7 @@ mod x86 {
             $(, totals: |$a:ident, $b:ident, $c:ident, $d:ident| $totals:block)?
         ) => {
             #[derive(Clone, Copy)]
-            pub(in super::super) struct $name($vector);
+            pub(in crate::kernels) struct $name($vector);
 
             impl Lanes for $name {
                 type Unit = $unit;

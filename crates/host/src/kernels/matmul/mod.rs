@@ -1,9 +1,9 @@
 //! Matrix products.
 
-mod blocked;
-mod factor;
-mod lanes;
-mod multiply;
+pub(super) mod blocked;
+pub(super) mod factor;
+pub(super) mod lanes;
+pub(super) mod multiply;
 mod product;
 mod skinny;
 

@@ -8,48 +8,48 @@ use crate::kernels::simd::level;
 /// The most units of the inner dimension that a packed panel holds, in bytes.
 const PANEL_BYTES: usize = 1024;
 /// The most rows one call multiplies.
-pub(super) const MAX_ROWS: usize = 12;
+pub(in crate::kernels) const MAX_ROWS: usize = 12;
 /// The most columns one call multiplies.
-pub(super) const MAX_COLUMNS: usize = 128;
+pub(in crate::kernels) const MAX_COLUMNS: usize = 128;
 /// The most rows a skinny call multiplies.
-pub(super) const SKINNY_ROWS: usize = 6;
+pub(in crate::kernels) const SKINNY_ROWS: usize = 6;
 /// The most rows of a block of dot products.
-pub(super) const DOT_ROWS: usize = 4;
+pub(in crate::kernels) const DOT_ROWS: usize = 4;
 
 /// Packed operands: a panel of rows, [`Unit::PANEL_STRIDE`] apart, and a panel of columns, the columns of
 /// each step next to each other.
 #[derive(Clone, Copy)]
-pub(super) struct Packed<U> {
-    pub(super) a: *const U,
-    pub(super) b: *const U,
-    pub(super) steps: usize,
-    pub(super) rows: usize,
+pub(in crate::kernels) struct Packed<U> {
+    pub(in crate::kernels) a: *const U,
+    pub(in crate::kernels) b: *const U,
+    pub(in crate::kernels) steps: usize,
+    pub(in crate::kernels) rows: usize,
 }
 
 /// Operands where they lie: distances are in units, and the columns of `b` are next to each other
 /// (skinny) or its steps and those of `a` are (dots).
 #[derive(Clone, Copy)]
-pub(super) struct InPlace<U> {
-    pub(super) a: *const U,
-    pub(super) a_row: isize,
-    pub(super) a_step: isize,
-    pub(super) b: *const U,
+pub(in crate::kernels) struct InPlace<U> {
+    pub(in crate::kernels) a: *const U,
+    pub(in crate::kernels) a_row: isize,
+    pub(in crate::kernels) a_step: isize,
+    pub(in crate::kernels) b: *const U,
     /// From one step to the next, or from one column to the next for dots.
-    pub(super) b_next: isize,
-    pub(super) steps: usize,
-    pub(super) rows: usize,
-    pub(super) columns: usize,
+    pub(in crate::kernels) b_next: isize,
+    pub(in crate::kernels) steps: usize,
+    pub(in crate::kernels) rows: usize,
+    pub(in crate::kernels) columns: usize,
 }
 
 /// Where sums are: row-major.
 #[derive(Clone, Copy)]
-pub(super) struct Sums<S> {
-    pub(super) at: *mut S,
-    pub(super) row: usize,
+pub(in crate::kernels) struct Sums<S> {
+    pub(in crate::kernels) at: *mut S,
+    pub(in crate::kernels) row: usize,
 }
 
 /// What is multiplied: `f32`, `f64`, or pairs of 16-bit integers. Its sums are of the same type.
-pub(super) trait Unit: Copy + Send + Sync + 'static {
+pub(in crate::kernels) trait Unit: Copy + Send + Sync + 'static {
     /// Zero, and a pair of zeros.
     const NOTHING: Self;
     /// Units of a packed row.

@@ -55,7 +55,7 @@ impl Random {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Number {
     Float(f64),
-    Int(i64),
+    Int(i128),
 }
 
 impl Number {
@@ -66,9 +66,9 @@ impl Number {
         }
     }
 
-    pub(super) fn int(self) -> i64 {
+    pub(super) fn int(self) -> i128 {
         match self {
-            Number::Float(value) => value as i64,
+            Number::Float(value) => value as i128,
             Number::Int(value) => value,
         }
     }
@@ -193,10 +193,14 @@ impl Tensor {
             DType::F64 => Number::Float(read!(f64)),
             DType::F16 => Number::Float(f16::from_bits(read!(u16)).to_f64()),
             DType::BF16 => Number::Float(bf16::from_bits(read!(u16)).to_f64()),
-            DType::I8 => Number::Int(i64::from(read!(i8))),
-            DType::U8 | DType::Bool => Number::Int(i64::from(read!(u8))),
-            DType::I32 => Number::Int(i64::from(read!(i32))),
-            DType::I64 => Number::Int(read!(i64)),
+            DType::I8 => Number::Int(i128::from(read!(i8))),
+            DType::U8 | DType::Bool => Number::Int(i128::from(read!(u8))),
+            DType::I16 => Number::Int(i128::from(read!(i16))),
+            DType::U16 => Number::Int(i128::from(read!(u16))),
+            DType::I32 => Number::Int(i128::from(read!(i32))),
+            DType::U32 => Number::Int(i128::from(read!(u32))),
+            DType::I64 => Number::Int(i128::from(read!(i64))),
+            DType::U64 => Number::Int(i128::from(read!(u64))),
         }
     }
 
@@ -209,11 +213,8 @@ impl Tensor {
             DType::F64 => write(&value.float().to_ne_bytes()),
             DType::F16 => write(&nearest_f16(value.float()).to_bits().to_ne_bytes()),
             DType::BF16 => write(&nearest_bf16(value.float()).to_bits().to_ne_bytes()),
-            DType::I8 => write(&(value.int() as i8).to_ne_bytes()),
-            DType::U8 => write(&(value.int() as u8).to_ne_bytes()),
             DType::Bool => write(&[u8::from(value.int() != 0)]),
-            DType::I32 => write(&(value.int() as i32).to_ne_bytes()),
-            DType::I64 => write(&value.int().to_ne_bytes()),
+            whole => write(&value.int().to_le_bytes()[..whole.size()]),
         }
     }
 
@@ -230,10 +231,10 @@ impl Tensor {
     pub(super) fn small(self, random: &mut Random) -> Tensor {
         let dtype = self.view.dtype();
         self.fill(|| match dtype {
-            DType::Bool => Number::Int(random.below(2) as i64),
-            DType::U8 => Number::Int(random.below(200) as i64),
+            DType::Bool => Number::Int(random.below(2) as i128),
+            _ if dtype.is_unsigned() => Number::Int(random.below(200) as i128),
             _ if dtype.is_float() => Number::Float(random.number()),
-            _ => Number::Int(random.below(200) as i64 - 100),
+            _ => Number::Int(random.below(200) as i128 - 100),
         })
     }
 

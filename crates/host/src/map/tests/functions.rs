@@ -73,6 +73,14 @@ fn truth(function: Unary, x: f64) -> f64 {
         Unary::Sinh => x.sinh(),
         Unary::Cosh => x.cosh(),
         Unary::Tanh => x.tanh(),
+        Unary::Asinh => x.asinh(),
+        // The difference from one is exact, so that its own precision is left near there.
+        Unary::Acosh if (1.0..1e9).contains(&x) => {
+            (x - 1.0 + ((x - 1.0) * (x + 1.0)).sqrt()).ln_1p()
+        }
+        Unary::Acosh => x.acosh(),
+        // Of the size, so that the quotient does not come near minus one.
+        Unary::Atanh => (0.5 * (2.0 * x.abs() / (1.0 - x.abs())).ln_1p()).copysign(x),
         Unary::Erf if x.abs() < 2.0 => erf_series(x),
         Unary::Erf => {
             if x.is_nan() {

@@ -19,7 +19,7 @@ pub(super) fn random_expr(numbers: &mut Numbers, size: usize) -> Expr {
     let mut expr = Expr::builder();
     let mut values: Vec<(Value, DType)> = Vec::new();
     for _ in 0..1 + numbers.below(5) {
-        let dtype = DType::ALL[numbers.below(9)];
+        let dtype = DType::ALL[numbers.below(DType::ALL.len())];
         values.push((expr.input(dtype).unwrap(), dtype));
     }
     for _ in 0..size {
@@ -82,7 +82,7 @@ fn random_node(
             Some((expr.constant(value, dtype).ok()?, dtype))
         }
         _ => {
-            let to = DType::ALL[numbers.below(9)];
+            let to = DType::ALL[numbers.below(DType::ALL.len())];
             Some((expr.cast(x, to).ok()?, to))
         }
     }
@@ -92,9 +92,10 @@ fn random_node(
 pub(super) fn element(dtype: DType, numbers: &mut Numbers) -> Element {
     match dtype {
         DType::Bool => Element::Bool(numbers.below(2) == 1),
-        DType::U8 => Element::Int(numbers.below(256) as i64),
-        DType::I8 => Element::Int(numbers.below(256) as i64 - 128),
-        DType::I32 | DType::I64 => Element::Int(numbers.below(2000) as i64 - 1000),
+        DType::U8 => Element::Int(numbers.below(256) as i128),
+        DType::I8 => Element::Int(numbers.below(256) as i128 - 128),
+        _ if dtype.is_unsigned() => Element::Int(numbers.below(2000) as i128),
+        _ if dtype.is_signed() => Element::Int(numbers.below(2000) as i128 - 1000),
         _ => match numbers.below(40) {
             0 => Element::Float(f64::NAN),
             1 => Element::Float(f64::INFINITY),

@@ -2,6 +2,7 @@
 
 mod functions;
 mod fused;
+mod groups;
 mod integers;
 mod reference;
 mod threads;

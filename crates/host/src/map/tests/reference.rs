@@ -13,7 +13,7 @@ use super::{Buffer, execute};
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Element {
     Float(f64),
-    Int(i64),
+    Int(i128),
     Bool(bool),
 }
 
@@ -31,10 +31,14 @@ impl Element {
             DType::F64 => Float(number!(f64)),
             DType::F16 => Float(half::f16::from_bits(number!(u16)).to_f64()),
             DType::BF16 => Float(half::bf16::from_bits(number!(u16)).to_f64()),
-            DType::I8 => Int(i64::from(number!(i8))),
-            DType::U8 => Int(i64::from(number!(u8))),
-            DType::I32 => Int(i64::from(number!(i32))),
-            DType::I64 => Int(number!(i64)),
+            DType::I8 => Int(i128::from(number!(i8))),
+            DType::U8 => Int(i128::from(number!(u8))),
+            DType::I16 => Int(i128::from(number!(i16))),
+            DType::U16 => Int(i128::from(number!(u16))),
+            DType::I32 => Int(i128::from(number!(i32))),
+            DType::U32 => Int(i128::from(number!(u32))),
+            DType::I64 => Int(i128::from(number!(i64))),
+            DType::U64 => Int(i128::from(number!(u64))),
             DType::Bool => Bool(match bytes {
                 [0] => false,
                 [1] => true,
@@ -49,9 +53,7 @@ impl Element {
             (Float(x), DType::F64) => x.to_ne_bytes().to_vec(),
             (Float(x), DType::F16) => nearest_f16(x).to_bits().to_ne_bytes().to_vec(),
             (Float(x), DType::BF16) => nearest_bf16(x).to_bits().to_ne_bytes().to_vec(),
-            (Int(x), DType::I32) => (x as i32).to_ne_bytes().to_vec(),
-            (Int(x), DType::I64) => x.to_ne_bytes().to_vec(),
-            (Int(x), DType::I8 | DType::U8) => vec![x as u8],
+            (Int(x), dtype) if dtype.is_integer() => x.to_le_bytes()[..dtype.size()].to_vec(),
             (Bool(x), DType::Bool) => vec![u8::from(x)],
             other => panic!("no such element: {other:?}"),
         }
@@ -73,11 +75,11 @@ impl Element {
         }
     }
 
-    fn int(self) -> i64 {
+    fn int(self) -> i128 {
         match self {
-            Float(x) => x as i64,
+            Float(x) => x as i128,
             Int(x) => x,
-            Bool(x) => i64::from(x),
+            Bool(x) => i128::from(x),
         }
     }
 }
@@ -106,22 +108,19 @@ pub(super) fn round_to(x: f64, dtype: DType) -> f64 {
     }
 }
 
-pub(super) fn wrap(x: i128, dtype: DType) -> i64 {
-    match dtype {
-        DType::I8 => i64::from(x as i8),
-        DType::U8 => i64::from(x as u8),
-        DType::I32 => i64::from(x as i32),
-        _ => x as i64,
+/// The least and the largest value of an integer type.
+fn range(dtype: DType) -> (i128, i128) {
+    let bits = 8 * dtype.size();
+    if dtype.is_signed() {
+        (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+    } else {
+        (0, (1 << bits) - 1)
     }
 }
 
-fn range(dtype: DType) -> (i64, i64) {
-    match dtype {
-        DType::I8 => (-128, 127),
-        DType::U8 => (0, 255),
-        DType::I32 => (i64::from(i32::MIN), i64::from(i32::MAX)),
-        _ => (i64::MIN, i64::MAX),
-    }
+pub(super) fn wrap(x: i128, dtype: DType) -> i128 {
+    let (low, high) = range(dtype);
+    (x - low).rem_euclid(high - low + 1) + low
 }
 
 pub(super) fn cast(x: Element, to: DType) -> Element {
@@ -132,15 +131,15 @@ pub(super) fn cast(x: Element, to: DType) -> Element {
         (Int(x), DType::F32) => Float(f64::from(x as f32)),
         (Int(x), DType::BF16) if x.unsigned_abs() >> 53 != 0 => {
             // Too long for a double: what the rounding to a brain float cannot see becomes one bit.
-            let sticky = i64::from(x & 0xffff != 0) << 16;
+            let sticky = i128::from(x & 0xffff != 0) << 16;
             Float(round_to((x & !0xffff | sticky) as f64, to))
         }
         (x, to) if to.is_float() => Float(round_to(x.float(), to)),
         (Float(x), to) => {
             let (low, high) = range(to);
-            Int((x as i64).clamp(low, high))
+            Int((x as i128).clamp(low, high))
         }
-        (x, to) => Int(wrap(i128::from(x.int()), to)),
+        (x, to) => Int(wrap(x.int(), to)),
     }
 }
 
@@ -148,7 +147,7 @@ pub(super) fn constant(value: Scalar, dtype: DType) -> Element {
     let element = match value {
         Scalar::Float(x) => Float(x),
         Scalar::Int(x) if dtype.is_float() => Float(x as f64),
-        Scalar::Int(x) => Int(x),
+        Scalar::Int(x) => Int(i128::from(x)),
         Scalar::Bool(x) => Bool(x),
     };
     cast(element, dtype)
@@ -176,9 +175,9 @@ fn alone(expr: Expr, operands: &[(Element, DType)]) -> Element {
 fn unary(function: Unary, x: Element, dtype: DType) -> Element {
     match (function, x) {
         (Unary::Not, Bool(x)) => Bool(!x),
-        (Unary::Not, Int(x)) => Int(wrap(i128::from(!x), dtype)),
-        (Unary::Neg, Int(x)) => Int(wrap(-i128::from(x), dtype)),
-        (Unary::Abs, Int(x)) => Int(wrap(i128::from(x).abs(), dtype)),
+        (Unary::Not, Int(x)) => Int(wrap(!x, dtype)),
+        (Unary::Neg, Int(x)) => Int(wrap(-x, dtype)),
+        (Unary::Abs, Int(x)) => Int(wrap(x.abs(), dtype)),
         (Unary::Sign, Int(x)) => Int(x.signum()),
         (Unary::Relu, Int(x)) => Int(x.max(0)),
         (Unary::Neg, Float(x)) => Float(-x),
@@ -197,7 +196,7 @@ fn unary(function: Unary, x: Element, dtype: DType) -> Element {
     }
 }
 
-fn power(base: i64, exponent: i64, dtype: DType) -> i64 {
+fn power(base: i128, exponent: i128, dtype: DType) -> i128 {
     match (base, exponent) {
         (1, _) => 1,
         (-1, exponent) => {
@@ -212,12 +211,12 @@ fn power(base: i64, exponent: i64, dtype: DType) -> i64 {
         (base, exponent) => {
             let mut result = 1i128;
             for bit in (0..64).rev() {
-                result = i128::from(wrap(result.wrapping_mul(result), dtype));
+                result = wrap(result.wrapping_mul(result), dtype);
                 if exponent >> bit & 1 == 1 {
-                    result = i128::from(wrap(result.wrapping_mul(i128::from(base)), dtype));
+                    result = wrap(result.wrapping_mul(base), dtype);
                 }
             }
-            result as i64
+            result
         }
     }
 }
@@ -231,22 +230,21 @@ pub(super) fn binary(function: Binary, x: Element, y: Element, dtype: DType) -> 
             _ => x != y,
         }),
         (Int(x), Int(y)) => {
-            let (wide, by) = (i128::from(x), i128::from(y));
-            let bits = (dtype.size() * 8) as i64;
+            let bits = (dtype.size() * 8) as i128;
             let result = match function {
-                Add => wide + by,
-                Sub => wide - by,
-                Mul => wide * by,
-                Div => wide.checked_div(by).unwrap_or(0),
-                Rem => wide.checked_rem(by).unwrap_or(0),
-                Pow => i128::from(power(x, y, dtype)),
-                Min => wide.min(by),
-                Max => wide.max(by),
-                And => wide & by,
-                Or => wide | by,
-                Xor => wide ^ by,
-                Shl => wide << y.rem_euclid(bits),
-                Shr => wide >> y.rem_euclid(bits),
+                Add => x + y,
+                Sub => x - y,
+                Mul => x.wrapping_mul(y),
+                Div => x.checked_div(y).unwrap_or(0),
+                Rem => x.checked_rem(y).unwrap_or(0),
+                Pow => power(x, y, dtype),
+                Min => x.min(y),
+                Max => x.max(y),
+                And => x & y,
+                Or => x | y,
+                Xor => x ^ y,
+                Shl => x << y.rem_euclid(bits),
+                Shr => x >> y.rem_euclid(bits),
                 Atan2 => panic!("not of integers"),
             };
             Int(wrap(result, dtype))

@@ -11,7 +11,7 @@ use super::fused::{element, random_expr};
 use super::{Buffer, Expressions, Numbers};
 
 /// Threads made for each call.
-struct Threads(usize);
+pub(super) struct Threads(pub(super) usize);
 
 impl Team for Threads {
     fn width(&self) -> usize {

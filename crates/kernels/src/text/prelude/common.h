@@ -12,15 +12,16 @@ FUNCTION u16 store_bf16(f32 value) {
 #ifdef HAS_F64
 FUNCTION u16 store_bf16(f64 value) { return store_bf16(cut_to_odd(value)); }
 #endif
-FUNCTION f32 cut_to_odd(i64 value) {
-    u64 size = value < 0 ? u64(0) - u64(value) : u64(value);
-    u32 high = u32(size >> 32);
-    u32 zeros = high != 0u ? leading_zeros(high) : 32u + leading_zeros(u32(size));
+FUNCTION f32 cut_to_odd(u64 value) {
+    u32 high = u32(value >> 32);
+    u32 zeros = high != 0u ? leading_zeros(high) : 32u + leading_zeros(u32(value));
     u32 lost = zeros < 40u ? 40u - zeros : 0u;
-    u64 kept = size >> lost;
-    u64 odd = (kept << lost) != size ? 1u : 0u;
-    f32 cut = f32((kept | odd) << lost);
-    return value < 0 ? -cut : cut;
+    u64 kept = value >> lost;
+    u64 odd = (kept << lost) != value ? 1u : 0u;
+    return f32((kept | odd) << lost);
+}
+FUNCTION f32 cut_to_odd(i64 value) {
+    return value < 0 ? -cut_to_odd(u64(0) - u64(value)) : cut_to_odd(u64(value));
 }
 
 // n / divisor for n below 2^31: the factor is 2^shift / divisor, rounded up.
@@ -36,6 +37,22 @@ template <typename F> FUNCTION i64 to_i64(F x) {
     if (x >= F(9223372036854775808.0f)) return i64(0x7fffffffffffffff);
     if (x <= F(-9223372036854775808.0f)) return i64(0x8000000000000000);
     return x == x ? i64(x) : i64(0);
+}
+template <typename F> FUNCTION u32 to_u32(F x) {
+    if (x >= F(4294967296.0f)) return 0xffffffffu;
+    return x > F(0.0f) ? u32(x) : 0u;
+}
+template <typename F> FUNCTION u64 to_u64(F x) {
+    if (x >= F(18446744073709551616.0f)) return ~u64(0);
+    return x > F(0.0f) ? u64(x) : u64(0);
+}
+template <typename F> FUNCTION i16 to_i16(F x) {
+    i32 whole = to_i32(x);
+    return i16(whole < -32768 ? -32768 : whole > 32767 ? 32767 : whole);
+}
+template <typename F> FUNCTION u16 to_u16(F x) {
+    i32 whole = to_i32(x);
+    return u16(whole < 0 ? 0 : whole > 65535 ? 65535 : whole);
 }
 template <typename F> FUNCTION i8 to_i8(F x) {
     i32 whole = to_i32(x);

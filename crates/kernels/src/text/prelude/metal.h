@@ -74,6 +74,9 @@ FUNCTION f32 m_atan(f32 x) { return precise::atan(x); }
 FUNCTION f32 m_atan2(f32 y, f32 x) { return precise::atan2(y, x); }
 FUNCTION f32 m_sinh(f32 x) { return precise::sinh(x); }
 FUNCTION f32 m_cosh(f32 x) { return precise::cosh(x); }
+FUNCTION f32 m_asinh(f32 x) { return precise::asinh(x); }
+FUNCTION f32 m_acosh(f32 x) { return precise::acosh(x); }
+FUNCTION f32 m_atanh(f32 x) { return precise::atanh(x); }
 FUNCTION f32 m_pow(f32 x, f32 y) { return precise::pow(x, y); }
 FUNCTION f32 m_rem(f32 x, f32 y) { return precise::fmod(x, y); }
 FUNCTION f32 m_floor(f32 x) { return floor(x); }

@@ -1,4 +1,4 @@
-//! Compilers from the Python package index, installed once below the target directory.
+//! Packages from the Python package index, for tests: compilers and reference data, each installed once.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -8,8 +8,10 @@ use std::process::Command;
 const REQUIRED: &str = "REQUIRE_PACKAGES";
 
 /// The folder of `package` in `version`, installed now if it is not there; or why it cannot be had.
-pub fn installed(package: &str, version: &str) -> Result<PathBuf, String> {
-    let home = Path::new(env!("CARGO_TARGET_TMPDIR"));
+///
+/// It is kept in `home`, a folder below the target directory: `env!("CARGO_TARGET_TMPDIR")` of an integration test.
+pub fn installed(home: &str, package: &str, version: &str) -> Result<PathBuf, String> {
+    let home = Path::new(home);
     fs::create_dir_all(home).expect("the target directory can be written");
     let folder = home.join(format!("{package}-{version}"));
     // Other test processes may be here at the same time.
@@ -31,7 +33,8 @@ pub fn installed(package: &str, version: &str) -> Result<PathBuf, String> {
 
 fn install(requirement: &str, folder: &Path) -> Result<(), String> {
     let output = Command::new("python3")
-        .args(["-m", "pip", "install", "--quiet", "--no-deps", "--target"])
+        .args(["-m", "pip", "install", "--quiet", "--no-deps"])
+        .args(["--no-compile", "--target"])
         .arg(folder)
         .arg(requirement)
         .output()

@@ -1,0 +1,313 @@
+//! Convolutions against the reference.
+
+use streampool_device::{Activation, Conv, DType, Op, OpKind, Slide, Window};
+
+use crate::fixture::Fixture;
+use crate::num::Num;
+use crate::operand::{Operand, check};
+use crate::random::{FLOATS, operand, read_operand, target};
+use crate::rng::Rng;
+
+/// The sizes of a convolution.
+struct Sizes {
+    images: usize,
+    groups: usize,
+    /// Channels of a group.
+    read: usize,
+    made: usize,
+    /// Elements along each spatial dimension.
+    spatial: Vec<usize>,
+    slides: Vec<Slide>,
+    transposed: bool,
+    /// What the transpose has beyond what the windows spread to.
+    extra: usize,
+}
+
+impl Sizes {
+    fn new(images: usize, read: usize, made: usize, spatial: &[usize], kernel: u32) -> Sizes {
+        Sizes {
+            images,
+            groups: 1,
+            read,
+            made,
+            spatial: spatial.to_vec(),
+            slides: vec![Slide::new(kernel); spatial.len()],
+            transposed: false,
+            extra: 0,
+        }
+    }
+
+    fn slid(mut self, change: impl Fn(&mut Slide)) -> Sizes {
+        self.slides.iter_mut().for_each(change);
+        self
+    }
+
+    fn src(&self) -> Vec<usize> {
+        [&[self.images, self.groups * self.read], &self.spatial[..]].concat()
+    }
+
+    fn weight(&self) -> Vec<usize> {
+        let (from, to) = match self.transposed {
+            false => (self.groups * self.made, self.read),
+            true => (self.groups * self.read, self.made),
+        };
+        let kernel = self.slides.iter().map(|slide| slide.kernel as usize);
+        [from, to].into_iter().chain(kernel).collect()
+    }
+
+    /// `None` if the transpose is less than nothing.
+    fn dst(&self) -> Option<Vec<usize>> {
+        let mut shape = vec![self.images, self.groups * self.made];
+        for (slide, &size) in self.slides.iter().zip(&self.spatial) {
+            shape.push(match self.transposed {
+                false => slide.windows(size),
+                true => usize::try_from(slide.spread(size)).ok()? + self.extra,
+            });
+        }
+        Some(shape)
+    }
+
+    fn op(&self, bias: bool, activation: Activation) -> Op<usize> {
+        Op::Conv(Box::new(Conv {
+            src: 0,
+            weight: 1,
+            bias: bias.then_some(3),
+            dst: 2,
+            window: Window::new(&self.slides).expect("the window is right"),
+            groups: self.groups,
+            transposed: self.transposed,
+            activation,
+        }))
+    }
+
+    /// Row-major operands.
+    fn operands(&self, rng: &mut Rng, dtype: DType) -> Option<[Operand; 4]> {
+        let mut plain = |shape: &[usize]| {
+            let count = shape.iter().product();
+            let values: Vec<Num> = (0..count).map(|_| real(rng)).collect();
+            Operand::of(dtype, shape, values)
+        };
+        Some([
+            plain(&self.src()),
+            plain(&self.weight()),
+            Operand::row_major(dtype, &self.dst()?),
+            plain(&[self.groups * self.made]),
+        ])
+    }
+}
+
+fn real(rng: &mut Rng) -> Num {
+    Num::Float(rng.real(-2.0, 2.0))
+}
+
+fn plain(fixture: &Fixture, rng: &mut Rng, dtype: DType, sizes: &Sizes) {
+    let operands = sizes.operands(rng, dtype).expect("there is a result");
+    let op = sizes.op(true, Activation::None);
+    check(fixture, &mut fixture.lane(), &op, &operands);
+}
+
+fn any_sizes(rng: &mut Rng) -> Sizes {
+    let rank = 1 + rng.below(3);
+    let most = [40, 14, 7][rank - 1];
+    let slides = (0..rank).map(|_| Slide {
+        kernel: 1 + rng.below(4) as u32,
+        stride: 1 + rng.below(3) as u32,
+        dilation: 1 + rng.below(3) as u32,
+        before: rng.below(4) as u32,
+        after: rng.below(4) as u32,
+    });
+    let slides: Vec<Slide> = slides.collect();
+    Sizes {
+        images: rng.below(3).max(1),
+        groups: rng.pick(&[1, 1, 2, 3]),
+        read: 1 + rng.below(4),
+        made: 1 + rng.below(5),
+        spatial: (0..rank).map(|_| 1 + rng.below(most)).collect(),
+        extra: match slides
+            .iter()
+            .all(|slide| slide.stride.max(slide.dilation) > 1)
+        {
+            true => rng.below(2),
+            false => 0,
+        },
+        slides,
+        transposed: rng.chance(3),
+    }
+}
+
+/// Windows of any kind over one to three dimensions, in groups, transposed too, operands of any layout.
+pub fn convolutions_of_any_window(fixture: &Fixture) {
+    if !fixture.supports(OpKind::Conv) {
+        return;
+    }
+    let mut lane = fixture.lane();
+    let mut rng = Rng::new(60);
+    for round in 0..300 {
+        let dtype = FLOATS[round % FLOATS.len()];
+        let sizes = any_sizes(&mut rng);
+        let Some(dst) = sizes.dst() else {
+            continue;
+        };
+        let operands = [
+            read_operand(&mut rng, dtype, &sizes.src(), real),
+            read_operand(&mut rng, dtype, &sizes.weight(), real),
+            target(&mut rng, dtype, &dst),
+            operand(&mut rng, dtype, &[sizes.groups * sizes.made], real),
+        ];
+        let op = sizes.op(
+            rng.chance(2),
+            rng.pick(&[Activation::None, Activation::Relu]),
+        );
+        check(fixture, &mut lane, &op, &operands);
+        if let Some(operands) = sizes.operands(&mut rng, dtype) {
+            check(fixture, &mut lane, &op, &operands);
+        }
+    }
+}
+
+/// Channels and pixels around the blocks that a device may work in.
+pub fn convolutions_of_block_sizes(fixture: &Fixture) {
+    if !fixture.supports(OpKind::Conv) {
+        return;
+    }
+    let mut rng = Rng::new(61);
+    let padded = |slide: &mut Slide| (slide.before, slide.after) = (1, 1);
+    for block in [4, 8, 12, 16, 32, 64] {
+        for made in [block - 1, block, block + 1] {
+            let sizes = Sizes::new(1, 3, made, &[5, 6], 3).slid(padded);
+            plain(fixture, &mut rng, DType::F32, &sizes);
+            let sizes = Sizes::new(1, made, 5, &[4, 3], 3).slid(padded);
+            plain(fixture, &mut rng, DType::F16, &sizes);
+            let sizes = Sizes::new(1, 2, 3, &[made], 3).slid(padded);
+            plain(fixture, &mut rng, DType::F32, &sizes);
+            let sizes = Sizes::new(1, 2, 9, &[3, made], 2);
+            plain(fixture, &mut rng, DType::BF16, &sizes);
+        }
+    }
+    let large = Sizes::new(2, 19, 65, &[33, 31], 3).slid(padded);
+    plain(fixture, &mut rng, DType::F32, &large);
+}
+
+/// Windows of one element, which are products of matrices.
+pub fn pointwise_convolutions(fixture: &Fixture) {
+    if !fixture.supports(OpKind::Conv) {
+        return;
+    }
+    let mut rng = Rng::new(62);
+    for dtype in FLOATS {
+        for transposed in [false, true] {
+            for groups in [1, 3] {
+                let sizes = Sizes {
+                    groups,
+                    transposed,
+                    ..Sizes::new(2, 7, 9, &[5, 13], 1)
+                };
+                plain(fixture, &mut rng, dtype, &sizes);
+                let skipping = sizes.slid(|slide| slide.stride = 2);
+                plain(fixture, &mut rng, dtype, &skipping);
+            }
+        }
+    }
+}
+
+/// As many groups as channels.
+pub fn depthwise_convolutions(fixture: &Fixture) {
+    if !fixture.supports(OpKind::Conv) {
+        return;
+    }
+    let mut rng = Rng::new(63);
+    for dtype in FLOATS {
+        for (made, stride) in [(1, 1), (1, 2), (2, 1)] {
+            for (kernel, size) in [(3, 17), (5, 9), (3, 70)] {
+                let sizes = Sizes {
+                    groups: 13,
+                    ..Sizes::new(2, 1, made, &[6, size], kernel)
+                };
+                let sizes = sizes.slid(|slide| {
+                    slide.stride = stride;
+                    (slide.before, slide.after) = (kernel / 2, kernel / 2);
+                });
+                plain(fixture, &mut rng, dtype, &sizes);
+            }
+        }
+    }
+}
+
+/// Every activation, with and without a bias.
+pub fn convolutions_end_in_every_activation(fixture: &Fixture) {
+    if !fixture.supports(OpKind::Conv) {
+        return;
+    }
+    use Activation::*;
+    let mut lane = fixture.lane();
+    let mut rng = Rng::new(64);
+    for dtype in FLOATS {
+        for activation in [None, Relu, Gelu, GeluTanh, Silu, Sigmoid, Tanh] {
+            for bias in [false, true] {
+                for transposed in [false, true] {
+                    let sizes = Sizes {
+                        transposed,
+                        ..Sizes::new(1, 3, 5, &[4, 9], 2)
+                    };
+                    let operands = sizes.operands(&mut rng, dtype).expect("there is a result");
+                    check(fixture, &mut lane, &sizes.op(bias, activation), &operands);
+                }
+            }
+        }
+    }
+}
+
+/// No images, no channels, no pixels: nothing is written, or the bias alone.
+pub fn empty_convolutions(fixture: &Fixture) {
+    if !fixture.supports(OpKind::Conv) {
+        return;
+    }
+    let mut rng = Rng::new(65);
+    let sparse = |slide: &mut Slide| (slide.stride, slide.dilation) = (3, 1);
+    for transposed in [false, true] {
+        for (images, read, made, size) in [(0, 2, 3, 4), (2, 0, 3, 4), (2, 2, 0, 4), (2, 2, 3, 1)] {
+            let sizes = Sizes {
+                transposed,
+                ..Sizes::new(images, read, made, &[size, 4], 1)
+            };
+            plain(fixture, &mut rng, DType::F32, &sizes);
+            // Between what is spread, nothing is.
+            let sizes = Sizes {
+                extra: if transposed { 2 } else { 0 },
+                ..sizes.slid(sparse)
+            };
+            plain(fixture, &mut rng, DType::F32, &sizes);
+        }
+    }
+    let narrow = Sizes::new(1, 2, 3, &[2, 2], 3);
+    plain(fixture, &mut rng, DType::F32, &narrow);
+}
+
+/// NaN and infinity reach exactly the windows that see them, and what was in the result before is not read.
+pub fn nan_stays_in_its_windows(fixture: &Fixture) {
+    if !fixture.supports(OpKind::Conv) {
+        return;
+    }
+    let mut lane = fixture.lane();
+    let mut rng = Rng::new(66);
+    for dtype in FLOATS {
+        for special in [f64::NAN, f64::INFINITY] {
+            for transposed in [false, true] {
+                let sizes = Sizes {
+                    transposed,
+                    ..Sizes::new(1, 3, 5, &[9, 21], 3)
+                };
+                let sizes = sizes.slid(|slide| (slide.before, slide.after) = (1, 1));
+                let mut operands = sizes.operands(&mut rng, dtype).expect("there is a result");
+                let at = |place: usize| {
+                    move |index: usize| Num::Float(if index == place { special } else { 1.0 })
+                };
+                operands[0].set_all((0..3 * 9 * 21).map(at(200)));
+                let results = operands[2].layout.elements();
+                operands[2].set_all(std::iter::repeat_n(Num::Float(f64::NAN), results));
+                let op = sizes.op(true, Activation::None);
+                check(fixture, &mut lane, &op, &operands);
+            }
+        }
+    }
+}

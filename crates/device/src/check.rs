@@ -1,0 +1,152 @@
+//! What each check of an op's operands is made of: each compares one thing and names the argument.
+
+use crate::{DType, Error, OpKind, Result, View};
+
+pub(crate) fn invalid(
+    op: OpKind,
+    argument: &'static str,
+    got: impl ToString,
+    expected: impl ToString,
+) -> Error {
+    Error::InvalidOp {
+        op,
+        argument,
+        got: got.to_string(),
+        expected: expected.to_string(),
+    }
+}
+
+pub(crate) fn require(
+    op: OpKind,
+    argument: &'static str,
+    holds: bool,
+    got: impl ToString,
+    expected: impl ToString,
+) -> Result<()> {
+    if holds {
+        return Ok(());
+    }
+    Err(invalid(op, argument, got, expected))
+}
+
+pub(crate) fn shape(
+    op: OpKind,
+    argument: &'static str,
+    got: &[usize],
+    expected: &[usize],
+) -> Result<()> {
+    if got == expected {
+        return Ok(());
+    }
+    Err(invalid(
+        op,
+        argument,
+        format_args!("of shape {got:?}"),
+        format_args!("{expected:?}"),
+    ))
+}
+
+pub(crate) fn dtype(op: OpKind, argument: &'static str, got: DType, expected: DType) -> Result<()> {
+    if got == expected {
+        return Ok(());
+    }
+    Err(invalid(
+        op,
+        argument,
+        format_args!("of type {got}"),
+        expected,
+    ))
+}
+
+pub(crate) fn float(op: OpKind, argument: &'static str, view: &View) -> Result<()> {
+    if view.dtype().is_float() {
+        return Ok(());
+    }
+    Err(invalid(
+        op,
+        argument,
+        format_args!("of type {}", view.dtype()),
+        "a float type",
+    ))
+}
+
+pub(crate) fn same_view(
+    op: OpKind,
+    argument: &'static str,
+    got: &View,
+    expected: &View,
+) -> Result<()> {
+    shape(op, argument, got.shape(), expected.shape())?;
+    dtype(op, argument, got.dtype(), expected.dtype())
+}
+
+pub(crate) fn writable(op: OpKind, argument: &'static str, view: &View) -> Result<()> {
+    if !view.layout().overlaps() {
+        return Ok(());
+    }
+    Err(invalid(
+        op,
+        argument,
+        view.layout(),
+        "a layout in which no two indices name one element",
+    ))
+}
+
+pub(crate) fn axis_of(op: OpKind, axis: usize, view: &View) -> Result<()> {
+    if axis < view.layout().rank() {
+        return Ok(());
+    }
+    Err(invalid(
+        op,
+        "axis",
+        axis,
+        format_args!(
+            "below {}, the rank of {:?}",
+            view.layout().rank(),
+            view.shape()
+        ),
+    ))
+}
+
+pub(crate) fn broadcasts(
+    op: OpKind,
+    argument: &'static str,
+    view: &View,
+    to: &[usize],
+) -> Result<()> {
+    let from = view.shape();
+    let fits = from.len() <= to.len()
+        && from
+            .iter()
+            .rev()
+            .zip(to.iter().rev())
+            .all(|(&from, &to)| from == to || from == 1);
+    if fits {
+        return Ok(());
+    }
+    Err(invalid(
+        op,
+        argument,
+        format_args!("of shape {from:?}"),
+        format_args!("one that broadcasts to {to:?}"),
+    ))
+}
+
+pub(crate) fn same_type(
+    op: OpKind,
+    argument: &'static str,
+    got: &View,
+    expected: &View,
+) -> Result<()> {
+    dtype(op, argument, got.dtype(), expected.dtype())
+}
+
+pub(crate) fn rank(op: OpKind, argument: &'static str, view: &View, expected: usize) -> Result<()> {
+    require(
+        op,
+        argument,
+        view.layout().rank() == expected,
+        format_args!("of shape {:?}", view.shape()),
+        format_args!("of rank {expected}"),
+    )
+}

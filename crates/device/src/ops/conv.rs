@@ -1,0 +1,119 @@
+//! Convolution and its transpose.
+
+use super::{Window, optional};
+use crate::check::{float, invalid, rank, require, same_type, shape, writable};
+use crate::{Access, Activation, OpKind, Result, View};
+
+/// `dst = activation(src * weight + bias)`, the convolution (as in machine learning: a correlation) or its transpose.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Conv<T = View> {
+    /// `[batch, channels in, spatial ...]`, one to three spatial dimensions.
+    pub src: T,
+    /// `[channels out, channels in / groups, kernel ...]`; transposed: `[channels in, channels out / groups, kernel ...]`.
+    pub weight: T,
+    /// `[channels out]`.
+    pub bias: Option<T>,
+    /// `[batch, channels out, spatial ...]`, with as many windows as there are; transposed: up to
+    /// `max(stride, dilation) - 1` more than the windows spread to.
+    pub dst: T,
+    /// How the kernel slides; transposed, over `dst`.
+    pub window: Window,
+    /// Channels are in this many groups, and each sees its own.
+    pub groups: usize,
+    /// Whether each element of `src` is spread over a window of `dst`, instead of each of `dst` being the sum
+    /// over a window of `src`.
+    pub transposed: bool,
+    /// Applied last.
+    pub activation: Activation,
+}
+
+impl<T> Conv<T> {
+    #[inline(always)]
+    pub(crate) fn try_map<'a, U, E>(
+        &'a self,
+        f: &mut impl FnMut(&'static str, Access, &'a T) -> Result<U, E>,
+    ) -> Result<Conv<U>, E> {
+        Ok(Conv {
+            src: f("src", Access::Read, &self.src)?,
+            weight: f("weight", Access::Read, &self.weight)?,
+            bias: optional(&self.bias, "bias", Access::Read, f)?,
+            dst: f("dst", Access::Write, &self.dst)?,
+            window: self.window,
+            groups: self.groups,
+            transposed: self.transposed,
+            activation: self.activation,
+        })
+    }
+}
+
+impl Conv<View> {
+    pub(crate) fn check(&self) -> Result<()> {
+        let kind = OpKind::Conv;
+        let Conv {
+            src,
+            weight,
+            dst,
+            groups,
+            ..
+        } = self;
+        writable(kind, "dst", dst)?;
+        float(kind, "src", src)?;
+        for (argument, view) in [("src", src), ("weight", weight), ("dst", dst)] {
+            rank(kind, argument, view, self.window.len() + 2)?;
+            same_type(kind, argument, view, src)?;
+        }
+        let channels = src.shape()[1];
+        require(
+            kind,
+            "groups",
+            *groups > 0 && channels.is_multiple_of(*groups),
+            groups,
+            format_args!("a divisor of the {channels} channels of src"),
+        )?;
+        let (from, to) = (weight.shape()[0], weight.shape()[1]);
+        let (read, made) = match self.transposed {
+            false => (to * groups, from),
+            true => (from, to * groups),
+        };
+        if read != channels || !made.is_multiple_of(*groups) {
+            return Err(invalid(
+                kind,
+                "weight",
+                format_args!("of shape {:?}", weight.shape()),
+                format_args!("one for {channels} channels in {groups} groups"),
+            ));
+        }
+        shape(kind, "dst", &dst.shape()[..2], &[src.shape()[0], made])?;
+        for (axis, slide) in self.window.iter().enumerate() {
+            let (size, got) = (src.shape()[axis + 2], dst.shape()[axis + 2]);
+            require(
+                kind,
+                "weight",
+                weight.shape()[axis + 2] == slide.kernel as usize,
+                format_args!("of shape {:?}", weight.shape()),
+                format_args!("a kernel of {} in dimension {}", slide.kernel, axis + 2),
+            )?;
+            let (fits, expected) = match self.transposed {
+                false => (got == slide.windows(size), slide.windows(size) as i128),
+                true => {
+                    let spread = slide.spread(size);
+                    let extra = got as i128 - spread;
+                    let most = i128::from(slide.stride.max(slide.dilation));
+                    (extra >= 0 && (extra == 0 || extra < most), spread)
+                }
+            };
+            require(
+                kind,
+                "dst",
+                fits,
+                format_args!("of shape {:?}", dst.shape()),
+                format_args!("{expected} elements in dimension {}", axis + 2),
+            )?;
+        }
+        if let Some(bias) = &self.bias {
+            same_type(kind, "bias", bias, src)?;
+            shape(kind, "bias", bias.shape(), &[made])?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,132 @@
+//! Whether all indices are in range.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use streampool_device::{DType, Indexing, View};
+use streampool_kernels::{IndexedAxis, Places};
+
+use super::resolve::Index;
+use super::{GRAIN, first_index, with_index};
+use crate::kernels::simd::vectorised;
+use crate::kernels::split::split;
+use crate::kernels::strided::Walk;
+use crate::team::Team;
+
+/// Fails with the first index that is out of range.
+///
+/// # Safety
+/// As for [`execute`](crate::kernels::execute).
+pub(super) unsafe fn indices(
+    indexing: Indexing,
+    places: &Places,
+    indices: &View,
+    team: &dyn Team,
+) -> Result<(), String> {
+    // SAFETY: the indices are of the type; the rest is passed on.
+    unsafe { with_index!(indices.dtype(), I => typed::<I>(indexing, places, indices, team)) }
+}
+
+/// # Safety
+/// As for [`indices`]; they are of type `I`.
+unsafe fn typed<I: Index>(
+    indexing: Indexing,
+    places: &Places,
+    indices: &View,
+    team: &dyn Team,
+) -> Result<(), String> {
+    let layout = indices.layout();
+    // In a list of indices each is for an axis of its own.
+    let listed = match indexing {
+        Indexing::Nd(_) => layout.rank() - 1,
+        Indexing::Axis(_) | Indexing::Elements(_) => layout.rank(),
+    };
+    let (shape, strides) = (&layout.shape()[..listed], &layout.strides()[..listed]);
+    let walk = Walk::new(shape, [strides]);
+    let ([step], first) = (walk.run_strides(), first_index::<I>(indices));
+    for (number, axis) in places.axes().iter().enumerate() {
+        let ahead = number as isize * places.step;
+        let outside = AtomicBool::new(false);
+        split(walk.elements(), 4 * GRAIN, team, &|range| {
+            walk.for_each_run(range, |[offset], length| {
+                // SAFETY: the walk stays inside the indices.
+                if unsafe {
+                    any_outside::<I>(first.at(offset + ahead), step, length, axis.size as i64)
+                } {
+                    outside.store(true, Ordering::Relaxed);
+                }
+            });
+        });
+        if outside.into_inner() {
+            let list = (listed < layout.rank()).then_some(number);
+            // SAFETY: passed on.
+            return Err(unsafe { complaint::<I>(&walk, shape, indices, ahead, axis, list) });
+        }
+    }
+    Ok(())
+}
+
+vectorised! {
+    /// Whether any index of a run is out of range.
+    ///
+    /// # Safety
+    /// The run can be read.
+    unsafe fn any_outside[I: Index](from: *const I, step: isize, length: usize, size: i64) -> bool {
+        let mut outside = false;
+        // SAFETY: the caller's promise.
+        unsafe {
+            if step == 1 {
+                for element in 0..length {
+                    outside |= is_outside((*from.add(element)).value(), size);
+                }
+            } else {
+                for element in 0..length as isize {
+                    outside |= is_outside((*from.offset(element * step)).value(), size);
+                }
+            }
+        }
+        outside
+    }
+}
+
+#[inline(always)]
+fn is_outside(index: i64, size: i64) -> bool {
+    index >= size || index < -size
+}
+
+/// What is said of the first index that is out of range.
+///
+/// # Safety
+/// As for [`typed`].
+#[cold]
+unsafe fn complaint<I: Index>(
+    walk: &Walk<1>,
+    shape: &[usize],
+    indices: &View,
+    ahead: isize,
+    axis: &IndexedAxis,
+    list: Option<usize>,
+) -> String {
+    let ([step], first) = (walk.run_strides(), first_index::<I>(indices));
+    let (mut number, mut found) = (0, None);
+    walk.for_each_run(0..walk.elements(), |[offset], length| {
+        for element in 0..length as isize {
+            // SAFETY: the walk stays inside the indices.
+            let index = unsafe { *first.at(offset + ahead + element * step) }.value();
+            if found.is_none() && is_outside(index, axis.size as i64) {
+                found = Some((number, index));
+            }
+            number += 1;
+        }
+    });
+    let (mut number, index) = found.unwrap_or_default();
+    let mut place: Vec<usize> = shape.to_vec();
+    for (at, &size) in place.iter_mut().zip(shape).rev() {
+        *at = number % size.max(1);
+        number /= size.max(1);
+    }
+    place.extend(list);
+    format!(
+        "index {index} at {place:?} is out of range for axis {} of {} elements",
+        axis.axis, axis.size
+    )
+}

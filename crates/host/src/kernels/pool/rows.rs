@@ -1,0 +1,183 @@
+//! Lines of windows: first what each column of a line's windows comes to, then neighbouring columns joined.
+
+use streampool_device::{Pool, PoolKind};
+
+use super::kinds::Pooling;
+use super::place::{Along, Line, spatial};
+use crate::kernels::scratch::with_scratch;
+use crate::kernels::simd::vectorised;
+use crate::kernels::split::{Shared, split};
+use crate::kernels::strided::address;
+use crate::team::Team;
+
+/// Elements that are worth a thread.
+const GRAIN: usize = 1 << 15;
+
+/// # Safety
+/// As for `execute`; the elements are those of the pooling.
+pub(super) unsafe fn execute<P: Pooling>(op: &Pool, pooling: &P, team: &dyn Team) {
+    let along = Along::of(op);
+    let [z, y, x] = along;
+    let channels = op.src.shape()[1];
+    let lines = op.src.shape()[0] * channels * z.outputs * y.outputs;
+    let each = x.size * z.kernel() * y.kernel() + x.outputs * x.kernel();
+    let (from, to) = (
+        Shared(address::<P::Element>(&op.src)),
+        Shared(address::<P::Element>(&op.dst)),
+    );
+    let steps = [spatial(&op.src, 2), spatial(&op.dst, 2)];
+    let padding = op.kind
+        == PoolKind::Mean {
+            count_padding: true,
+        };
+    split(lines, GRAIN.div_ceil(each), team, &|range| {
+        with_scratch((x.size + x.outputs) * size_of::<P::Sum>(), |scratch| {
+            let columns: *mut P::Sum = scratch.cast();
+            let sums = columns.wrapping_add(x.size);
+            for number in range {
+                let line = Line::of(number, channels, &along);
+                // SAFETY: what the window sees lies in the source, the line in the result, and columns and
+                // sums in the scratch; ranges are disjoint.
+                unsafe {
+                    let mut is_first = true;
+                    for z in z.seen(line.z) {
+                        for y in y.seen(line.y) {
+                            let row = from.at(line.start(&op.src, z, y));
+                            add::<P>(pooling, row, steps[0], columns, x.size, is_first);
+                            is_first = false;
+                        }
+                    }
+                    let counted = match is_first {
+                        true => 0,
+                        false => x.size,
+                    };
+                    join::<P>(pooling, columns, counted, &x, sums);
+                    let outer = z.counted(line.z, padding) * y.counted(line.y, padding);
+                    let to = to.at(line.start(&op.dst, line.z, line.y));
+                    finish::<P>(
+                        pooling,
+                        sums,
+                        &x,
+                        [outer, usize::from(padding)],
+                        to,
+                        steps[1],
+                    );
+                }
+            }
+        });
+    });
+}
+
+vectorised! {
+    /// Joins a row of elements to the columns.
+    ///
+    /// # Safety
+    /// The row can be read, the columns be written and, save for the first row, read.
+    unsafe fn add[P: Pooling](
+        pooling: &P,
+        row: *const P::Element,
+        step: isize,
+        columns: *mut P::Sum,
+        count: usize,
+        is_first: bool,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match (is_first, step) {
+                (true, 1) => {
+                    for index in 0..count {
+                        *columns.add(index) = pooling.one(*row.add(index));
+                    }
+                }
+                (false, 1) => {
+                    for index in 0..count {
+                        let one = pooling.one(*row.add(index));
+                        *columns.add(index) = pooling.join(*columns.add(index), one);
+                    }
+                }
+                (true, step) => {
+                    for index in 0..count {
+                        *columns.add(index) = pooling.one(*row.offset(index as isize * step));
+                    }
+                }
+                (false, step) => {
+                    for index in 0..count {
+                        let one = pooling.one(*row.offset(index as isize * step));
+                        *columns.add(index) = pooling.join(*columns.add(index), one);
+                    }
+                }
+            }
+        }
+    }
+}
+
+vectorised! {
+    /// Joins the columns of each window.
+    ///
+    /// # Safety
+    /// So many columns can be read, all that there are or none, and the sums written.
+    unsafe fn join[P: Pooling](
+        pooling: &P,
+        columns: *const P::Sum,
+        count: usize,
+        along: &Along,
+        sums: *mut P::Sum,
+    ) {
+        // SAFETY: the caller's promise; windows see columns that there are.
+        unsafe {
+            for index in 0..along.outputs {
+                *sums.add(index) = pooling.nothing();
+            }
+            if count == 0 {
+                return;
+            }
+            for tap in 0..along.kernel() {
+                let (outputs, first) = along.seeing(tap);
+                let (to, from) = (sums.add(outputs.start), columns.add(first));
+                // With a known distance, a loop becomes vectors.
+                match along.stride() {
+                    1 => {
+                        for index in 0..outputs.len() {
+                            *to.add(index) = pooling.join(*to.add(index), *from.add(index));
+                        }
+                    }
+                    2 => {
+                        for index in 0..outputs.len() {
+                            *to.add(index) = pooling.join(*to.add(index), *from.add(2 * index));
+                        }
+                    }
+                    stride => {
+                        for index in 0..outputs.len() {
+                            *to.add(index) = pooling.join(*to.add(index), *from.add(stride * index));
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+vectorised! {
+    /// Stores the results of a line, whose windows count `outer` elements along the other dimensions, and along
+    /// this one padding or not.
+    ///
+    /// # Safety
+    /// The sums can be read and the line be written.
+    unsafe fn finish[P: Pooling](
+        pooling: &P,
+        sums: *const P::Sum,
+        along: &Along,
+        counted: [usize; 2],
+        to: *mut P::Element,
+        step: isize,
+    ) {
+        let [outer, padding] = counted;
+        // SAFETY: the caller's promise.
+        unsafe {
+            for index in 0..along.outputs {
+                let count = outer * along.counted(index, padding != 0);
+                *to.offset(index as isize * step) = pooling.finish(*sums.add(index), count);
+            }
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! Scaled dot-product attention.
+//!
+//! Three forms, none of which stores a matrix of scores: the softmax is carried along from block to block of keys.
+//! [`Form::Tiles`] multiplies short floats on the tensor cores, scores and sums staying in registers.
+//! [`Form::Blocks`] sums in registers of single threads, which is as exact as `f32` is. [`Form::Single`] takes what
+//! is left: doubles, and values too wide for registers.
+
+mod text;
+
+#[cfg(test)]
+mod tests;
+
+use smallvec::{SmallVec, smallvec};
+use streampool_device::{Attention as Op, DType, View};
+
+use crate::rows::packs::begins_aligned;
+use crate::{Dispatch, Kernel, Limits, Operand, Params, Plan};
+
+/// A kernel that attends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Attention {
+    dtype: DType,
+    form: Form,
+    mask: Mask,
+    causal: bool,
+    softcap: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Mask {
+    None,
+    Keep,
+    Add,
+}
+
+/// How work is divided among threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Form {
+    /// Four warps, each with some times 16 queries.
+    Tiles {
+        /// Of keys and values, rounded up to what is multiplied at once.
+        widths: [u16; 2],
+        /// Keys at a time.
+        keys: u8,
+        /// Times 16 queries of a warp.
+        tiles: u8,
+        /// Whether elements of a row are neighbours that can be moved eight at a time.
+        dense: bool,
+    },
+    /// 256 threads for 64 queries.
+    Blocks {
+        /// Of values, rounded up to what the threads sum.
+        width: u16,
+        /// Keys at a time.
+        keys: u8,
+    },
+    /// A warp for each query.
+    Single,
+}
+
+/// The widest rows that registers hold the sums of.
+const WIDEST: usize = 256;
+/// Columns of values that one warp sums for a single query.
+const SINGLE_COLUMNS: usize = 256;
+/// Queries of a group of [`Form::Blocks`].
+const BLOCK_QUERIES: usize = 64;
+/// Warps of a group of [`Form::Tiles`].
+const WARPS: usize = 4;
+/// The most bytes of shared memory that a kernel may name.
+const MOST_SHARED: u32 = 48 << 10;
+/// The most groups along the first axis of a grid, and along the others.
+const MOST_GROUPS: [usize; 2] = [i32::MAX as usize, 65_535];
+
+impl Form {
+    fn of(op: &Op, limits: &Limits) -> Form {
+        let (width, value_width) = (op.query.shape()[3], op.value.shape()[3]);
+        let shared = limits.shared_bytes.min(MOST_SHARED);
+        let short = matches!(op.query.dtype(), DType::F16 | DType::BF16);
+        if op.query.dtype() == DType::F64 || value_width > WIDEST {
+            return Form::Single;
+        }
+        if short && width <= WIDEST {
+            let widths = [width, value_width].map(padded);
+            let bytes = |keys: u32| {
+                let rows = widths
+                    .iter()
+                    .map(|&width| u32::from(width) + text::TILE_GAP);
+                keys * rows.sum::<u32>() * 2
+            };
+            let keys = [64, 32].into_iter().find(|&keys| bytes(keys) <= shared);
+            let groups = op.query.shape()[..2].iter().product::<usize>()
+                * op.query.shape()[2].div_ceil(WARPS * 32);
+            let many = groups >= 2 * limits.compute_units as usize;
+            let tiles = if many && widths.iter().all(|&width| width <= 64) {
+                2
+            } else {
+                1
+            };
+            return Form::Tiles {
+                widths,
+                keys: keys.unwrap_or(16) as u8,
+                tiles,
+                dense: [&op.query, &op.key, &op.value, &op.out]
+                    .into_iter()
+                    .all(is_dense),
+            };
+        }
+        let width = match value_width {
+            ..=32 => 32,
+            wider => wider.next_multiple_of(64) as u16,
+        };
+        let fits = |&keys: &u32| text::block_bytes(u32::from(width), keys) <= shared;
+        let keys = [64, 32].into_iter().find(fits);
+        Form::Blocks {
+            width,
+            keys: keys.unwrap_or(16) as u8,
+        }
+    }
+
+    /// Queries of a group.
+    fn queries(self) -> usize {
+        match self {
+            Form::Tiles { tiles, .. } => WARPS * 16 * usize::from(tiles),
+            Form::Blocks { .. } => BLOCK_QUERIES,
+            Form::Single => 1,
+        }
+    }
+
+    fn threads(self) -> u32 {
+        match self {
+            Form::Tiles { .. } => WARPS as u32 * 32,
+            Form::Blocks { .. } => 256,
+            Form::Single => 32,
+        }
+    }
+
+    /// Whether exponentials are powers of two, and scores scaled for them.
+    fn by_two(self) -> bool {
+        self != Form::Single
+    }
+}
+
+/// A width as the tensor cores take it: not all multiples of 16, so that there are fewer kernels.
+fn padded(width: usize) -> u16 {
+    let step = if width > 128 { 64 } else { 16 };
+    width.max(1).next_multiple_of(step) as u16
+}
+
+/// Whether eight elements of each row can be moved at once.
+fn is_dense(view: &View) -> bool {
+    let layout = view.layout();
+    let (shape, strides) = (layout.shape(), layout.strides());
+    let apart = |axis: usize| shape[axis] <= 1 || strides[axis] % 8 == 0;
+    begins_aligned(view, 8) && shape[3].is_multiple_of(8) && strides[3] == 1 && (0..3).all(apart)
+}
+
+/// The launch that executes `op`, which was validated; `None` if it has more queries than groups can be counted.
+pub(crate) fn attention(op: &Op, limits: &Limits) -> Option<Plan> {
+    if op.out.layout().elements() == 0 {
+        return Some(Plan::default());
+    }
+    let form = Form::of(op, limits);
+    let [batch, heads, queries, width] = [0, 1, 2, 3].map(|axis| op.query.shape()[axis]);
+    let [key_heads, keys, value_width] = [1, 2, 3].map(|axis| op.value.shape()[axis]);
+    let kernel = Attention {
+        dtype: op.query.dtype(),
+        form,
+        mask: match &op.mask {
+            None => Mask::None,
+            Some(mask) if mask.dtype() == DType::Bool => Mask::Keep,
+            Some(_) => Mask::Add,
+        },
+        causal: op.causal.is_some(),
+        softcap: op.softcap != 0.0,
+    };
+    let tiles = queries.div_ceil(form.queries());
+    let groups = batch.checked_mul(heads)?.checked_mul(tiles)?;
+    let columns = match form {
+        Form::Single => value_width.div_ceil(SINGLE_COLUMNS),
+        _ => 1,
+    };
+    if groups > MOST_GROUPS[0] || columns > MOST_GROUPS[1] || keys > MOST_GROUPS[0] {
+        return None;
+    }
+    let mut params = Params::new();
+    let mut operands: SmallVec<[Operand; 4]> = SmallVec::new();
+    for view in [&op.query, &op.key, &op.value]
+        .into_iter()
+        .chain(&op.mask)
+        .chain([&op.out])
+    {
+        params = params.i64(view.layout().offset() as i64);
+        for axis in 0..4 {
+            params = params.i64(stride(view, axis));
+        }
+        operands.push(Operand::Memory(view.span()));
+    }
+    // Beyond any key, and still far from the end of its type.
+    let distance = op.causal.unwrap_or(0).clamp(-(1 << 40), 1 << 40);
+    params = params.i64(distance);
+    for size in [
+        heads,
+        heads / key_heads,
+        queries,
+        keys,
+        width,
+        value_width,
+        tiles,
+    ] {
+        params = params.u32(size as u32);
+    }
+    let unit = if form.by_two() && !kernel.softcap {
+        std::f64::consts::LOG2_E
+    } else {
+        1.0
+    };
+    for number in [op.scale * unit, op.softcap] {
+        params = match kernel.dtype {
+            DType::F64 => params.f64(number),
+            _ => params.f32(number as f32),
+        };
+    }
+    Some(Plan {
+        dispatches: smallvec![Dispatch {
+            kernel: Kernel::Attention(kernel),
+            groups: [groups as u32, columns as u32, 1],
+            threads: form.threads(),
+            operands,
+            params,
+        }],
+        scratch: 0,
+    })
+}
+
+/// The stride along an axis of four; zero where the view repeats, as a mask may.
+fn stride(view: &View, axis: usize) -> i64 {
+    let layout = view.layout();
+    match (axis + layout.rank()).checked_sub(4) {
+        Some(own) if layout.shape()[own] != 1 => layout.strides()[own] as i64,
+        _ => 0,
+    }
+}

@@ -1,0 +1,196 @@
+//! The text of attention.
+
+use std::fmt::Write;
+
+use streampool_device::DType;
+
+use super::{Attention, Form, Mask, SINGLE_COLUMNS};
+use crate::text::{
+    Buffer, Dialect, Field, KernelText, SharedArray, compute_type, load, storage_type, store, tiles,
+};
+
+/// Unused elements behind each row of keys and values of [`Form::Tiles`].
+pub(super) const TILE_GAP: u32 = 8;
+/// Unused numbers behind each line of a tile of [`Form::Blocks`].
+const BLOCK_GAP: u32 = 4;
+/// Queries of a group of [`Form::Blocks`].
+const BLOCK_ROWS: u32 = super::BLOCK_QUERIES as u32;
+/// How far tiles of [`Form::Blocks`] reach along rows.
+const DEPTH: u32 = 16;
+
+/// Numbers of the shared arrays of [`Form::Blocks`]: queries, keys, weights and values.
+fn block_lengths(width: u32, keys: u32) -> [u32; 4] {
+    [
+        DEPTH * (BLOCK_ROWS + BLOCK_GAP),
+        DEPTH * (keys + BLOCK_GAP),
+        keys * (BLOCK_ROWS + BLOCK_GAP),
+        DEPTH * width,
+    ]
+}
+
+/// Bytes of the shared arrays of [`Form::Blocks`].
+pub(super) fn block_bytes(width: u32, keys: u32) -> u32 {
+    block_lengths(width, keys).iter().sum::<u32>() * 4
+}
+
+impl Attention {
+    pub(crate) fn text(&self, dialect: Dialect) -> Option<KernelText> {
+        let number = compute_type(self.dtype);
+        if dialect == Dialect::Metal && self.dtype == DType::F64 {
+            return None;
+        }
+        let mut functions = self.ends(number);
+        if self.form.by_two() {
+            functions.push_str(tiles(dialect));
+        }
+        functions.push_str(include_str!("functions.h"));
+        let (entry, body, shared) = match self.form {
+            Form::Tiles {
+                widths,
+                keys,
+                tiles,
+                dense,
+            } => {
+                let [width, value_width] = widths.map(u32::from);
+                let keys = u32::from(keys);
+                constants(
+                    &mut functions,
+                    &[
+                        ("WIDTH", width),
+                        ("VALUE_WIDTH", value_width),
+                        ("KEYS", keys),
+                        ("ROW_TILES", tiles.into()),
+                        ("DENSE", dense.into()),
+                        ("BRAIN", (self.dtype == DType::BF16).into()),
+                    ],
+                );
+                functions.push_str("struct alignas(16) Words { u16 elements[8]; };\n");
+                functions.push_str(include_str!("tensor_functions.h"));
+                let array = |name, width| SharedArray {
+                    ty: "Words",
+                    name,
+                    length: (keys * (width + TILE_GAP) / 8) as usize,
+                };
+                let shared = vec![array("key_words", width), array("value_words", value_width)];
+                ("attention_tiles", include_str!("tensor_body.h"), shared)
+            }
+            Form::Blocks { width, keys } => {
+                let (width, keys) = (u32::from(width), u32::from(keys));
+                let run = if width < 64 { 2 } else { 4 };
+                constants(
+                    &mut functions,
+                    &[("VALUE_WIDTH", width), ("VALUE_RUN", run), ("KEYS", keys)],
+                );
+                functions.push_str(include_str!("blocks_functions.h"));
+                let lengths = block_lengths(width, keys);
+                let array = |ty, name, length| SharedArray {
+                    ty,
+                    name,
+                    length: length as usize,
+                };
+                let shared = vec![
+                    array("RowRun", "query_runs", lengths[0] / 4),
+                    array("f32", "key_tile", lengths[1]),
+                    array("RowRun", "weight_runs", lengths[2] / 4),
+                    array("ValueRun", "value_runs", lengths[3] / run),
+                ];
+                ("attention_blocks", include_str!("blocks_body.h"), shared)
+            }
+            Form::Single => {
+                constants(&mut functions, &[("COLUMNS", SINGLE_COLUMNS as u32)]);
+                let weights = SharedArray {
+                    ty: number,
+                    name: "weights",
+                    length: 32,
+                };
+                (
+                    "attention_single",
+                    include_str!("single_body.h"),
+                    vec![weights],
+                )
+            }
+        };
+        Some(KernelText {
+            entry,
+            buffers: self.buffers(),
+            params: self.fields(number),
+            shared,
+            threads: Some(self.form.threads()),
+            functions,
+            body: body.to_owned(),
+        })
+    }
+
+    /// Begins the functions: what elements are, and what there is.
+    fn ends(&self, number: &str) -> String {
+        let mut text = String::new();
+        let stored = storage_type(self.dtype);
+        let _ = writeln!(text, "typedef {stored} Stored;\ntypedef {number} Number;");
+        let loaded = load(self.dtype, "element");
+        let _ = writeln!(
+            text,
+            "FUNCTION Number loaded(Stored element) {{ return {loaded}; }}"
+        );
+        let stored = store(self.dtype, "number");
+        let _ = writeln!(
+            text,
+            "FUNCTION Stored stored(Number number) {{ return {stored}; }}"
+        );
+        let (unit, exp) = match self.form.by_two() {
+            true => ("1.4426950408889634f", "short_exp2"),
+            false => ("Number(1)", "m_exp"),
+        };
+        let _ = writeln!(text, "#define UNIT {unit}\n#define EXP {exp}");
+        let _ = writeln!(text, "#define INFINITE infinity_{number}()");
+        let _ = writeln!(text, "#define MASK {}", self.mask as u32);
+        let _ = writeln!(text, "#define CAUSAL {}", u32::from(self.causal));
+        let _ = writeln!(text, "#define SOFTCAP {}", u32::from(self.softcap));
+        text
+    }
+
+    fn operands(&self) -> impl Iterator<Item = &'static str> {
+        let mask = (self.mask != Mask::None).then_some("mask");
+        ["query", "key", "value"]
+            .into_iter()
+            .chain(mask)
+            .chain(["out"])
+    }
+
+    fn buffers(&self) -> Vec<Buffer> {
+        let stored = storage_type(self.dtype);
+        let buffer = |name| match name {
+            "out" => Buffer::write(name, stored),
+            "mask" if self.mask == Mask::Keep => Buffer::read(name, "u8"),
+            _ => Buffer::read(name, stored),
+        };
+        self.operands().map(buffer).collect()
+    }
+
+    fn fields(&self, number: &'static str) -> Vec<Field> {
+        let mut fields = Vec::new();
+        for operand in self.operands() {
+            let parts = ["at", "batch", "head", "row", "column"];
+            fields.extend(parts.map(|part| Field::new("i64", format!("{operand}_{part}"))));
+        }
+        fields.push(Field::new("i64", "distance"));
+        let sizes = [
+            "heads",
+            "shares",
+            "queries",
+            "keys",
+            "width",
+            "value_width",
+            "tiles",
+        ];
+        fields.extend(sizes.map(|name| Field::new("u32", name)));
+        fields.extend(["scale", "softcap"].map(|name| Field::new(number, name)));
+        fields
+    }
+}
+
+/// Defines constants of the text.
+fn constants(text: &mut String, constants: &[(&str, u32)]) {
+    for (name, value) in constants {
+        let _ = writeln!(text, "#define {name} {value}u");
+    }
+}

@@ -1,0 +1,101 @@
+//! A thread for each result.
+
+use smallvec::smallvec;
+use streampool_device::Conv;
+
+use super::shared_text::{bias, buffers, ends, operands, window};
+use super::{Convolution, Ends};
+use crate::elementwise::form::{distance_type, number_type, positions};
+use crate::spatial::{self, RANK, slides};
+use crate::text::{Field, KernelText};
+use crate::{Dispatch, Kernel, Params, Plan};
+
+/// A thread for each result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Direct {
+    pub(super) ends: Ends,
+    /// The window's extents where it is small.
+    unrolled: Option<[u8; 3]>,
+    wide: bool,
+}
+
+/// Threads in each group.
+const THREADS: u32 = 256;
+/// A window of at most so many elements is unrolled.
+const MOST_UNROLLED: u32 = 32;
+
+pub(super) fn plan(op: &Conv) -> Option<Plan> {
+    let wide = spatial::is_wide(&[&op.src, &op.weight, &op.dst]);
+    let kernels = slides(&op.window).map(|slide| slide.kernel);
+    let small = kernels
+        .iter()
+        .try_fold(1u32, |product, &kernel| product.checked_mul(kernel));
+    let kernel = Direct {
+        ends: Ends::of(op),
+        unrolled: small
+            .filter(|&product| product <= MOST_UNROLLED)
+            .map(|_| kernels.map(|kernel| kernel as u8)),
+        wide,
+    };
+    let mut params = spatial::count(Params::new(), wide, spatial::shape(&op.dst));
+    for view in [&op.src, &op.weight, &op.dst] {
+        params = spatial::walk(params, wide, view);
+    }
+    params = bias(window(params, op), op);
+    params = params
+        .u32((op.src.shape()[1] / op.groups) as u32)
+        .u32((op.dst.shape()[1] / op.groups) as u32);
+    let groups = op.dst.layout().elements().div_ceil(THREADS as usize);
+    Some(Plan {
+        dispatches: smallvec![Dispatch {
+            kernel: Kernel::Conv(Convolution::Direct(kernel)),
+            groups: [u32::try_from(groups).ok()?, 1, 1],
+            threads: THREADS,
+            operands: operands(op),
+            params,
+        }],
+        scratch: 0,
+    })
+}
+
+impl Direct {
+    pub(super) fn text(&self) -> KernelText {
+        let mut params = spatial::count_fields(self.wide);
+        for operand in ["src", "weight", "dst"] {
+            params.extend(spatial::walk_fields(self.wide, operand));
+        }
+        params.extend(spatial::window_fields());
+        if self.ends.bias {
+            params.extend(["bias_at", "bias_step"].map(|name| Field::new("i64", name)));
+        }
+        params.extend(["read", "made"].map(|name| Field::new("u32", name)));
+        let mut functions = format!(
+            "typedef {} Count;\ntypedef {} Distance;\n#define TAPS {}\n",
+            number_type(self.wide),
+            distance_type(self.wide),
+            self.unrolled.map_or("", |_| "UNROLL"),
+        );
+        for axis in 0..3 {
+            functions.push_str(&match self.unrolled {
+                Some(kernels) => format!("#define KERNEL_{axis} {}\n", kernels[axis]),
+                None => format!("#define KERNEL_{axis} p.kernel_{axis}\n"),
+            });
+        }
+        functions.push_str(&ends(self.ends));
+        let mut body = String::from(
+            "    const Count index = Count(group_x) * threads + lane;\n    \
+             if (index >= p.count) { return; }\n",
+        );
+        body.push_str(&positions(self.wide, RANK, "index"));
+        body.push_str(include_str!("direct_body.h"));
+        KernelText {
+            entry: "conv_direct",
+            buffers: buffers(self.ends),
+            params,
+            threads: Some(THREADS),
+            functions,
+            body,
+            ..KernelText::default()
+        }
+    }
+}

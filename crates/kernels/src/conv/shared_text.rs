@@ -1,0 +1,90 @@
+//! Text that all convolutions share: how elements are read and results are written.
+
+use std::fmt::Write;
+
+use smallvec::{SmallVec, smallvec};
+use streampool_device::{Activation, Conv, View};
+
+use super::Ends;
+use crate::text::{Buffer, compute_type, load, storage_type, store};
+use crate::{Operand, Params, spatial};
+
+/// The buffers, in the order of [`operands`].
+pub(super) fn buffers(ends: Ends) -> Vec<Buffer> {
+    let stored = storage_type(ends.dtype);
+    let mut buffers = vec![Buffer::read("src", stored), Buffer::read("weight", stored)];
+    if ends.bias {
+        buffers.push(Buffer::read("bias", stored));
+    }
+    buffers.push(Buffer::write("dst", stored));
+    buffers
+}
+
+/// The operands of a launch.
+pub(super) fn operands(op: &Conv) -> SmallVec<[Operand; 4]> {
+    let memory = |view: &View| Operand::Memory(view.span());
+    match &op.bias {
+        Some(bias) => smallvec![
+            memory(&op.src),
+            memory(&op.weight),
+            memory(bias),
+            memory(&op.dst)
+        ],
+        None => smallvec![memory(&op.src), memory(&op.weight), memory(&op.dst)],
+    }
+}
+
+/// Appends where the bias lies, if there is one.
+pub(super) fn bias(params: Params, op: &Conv) -> Params {
+    match &op.bias {
+        Some(bias) => {
+            let layout = bias.layout();
+            params
+                .i64(layout.offset() as i64)
+                .i64(layout.strides()[0] as i64)
+        }
+        None => params,
+    }
+}
+
+/// Appends how the window slides: over the source, or transposed over the result.
+pub(super) fn window(params: Params, op: &Conv) -> Params {
+    spatial::window(params, &op.window, spatial::shape(&op.src))
+}
+
+/// Types, and what is done from an element to a number and from a sum to what is stored.
+pub(super) fn ends(ends: Ends) -> String {
+    let activated = match ends.activation {
+        Activation::None => "value",
+        Activation::Relu => "act_relu(value)",
+        Activation::Gelu => "act_gelu(value)",
+        Activation::GeluTanh => "act_gelu_tanh(value)",
+        Activation::Silu => "act_silu(value)",
+        Activation::Sigmoid => "act_sigmoid(value)",
+        Activation::Tanh => "act_tanh(value)",
+    };
+    let bias = match ends.bias {
+        true => format!(
+            "Number({})",
+            load(ends.dtype, "bias[p.bias_at + i64(channel) * p.bias_step]")
+        ),
+        false => "Number(0)".to_owned(),
+    };
+    let mut text = String::new();
+    let _ = writeln!(text, "typedef {} Stored;", storage_type(ends.dtype));
+    let _ = writeln!(text, "typedef {} Number;", compute_type(ends.dtype));
+    let _ = writeln!(
+        text,
+        "FUNCTION Number loaded(Stored stored) {{ return {}; }}",
+        load(ends.dtype, "stored")
+    );
+    let _ = writeln!(
+        text,
+        "FUNCTION Stored finished(Number value) {{ return {}; }}",
+        store(ends.dtype, activated)
+    );
+    let _ = writeln!(text, "#define BIAS(channel) {bias}");
+    let _ = writeln!(text, "#define TRANSPOSED {}", u32::from(ends.transposed));
+    text.push_str(include_str!("window.h"));
+    text
+}

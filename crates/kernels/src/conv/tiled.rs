@@ -1,0 +1,168 @@
+//! Weights times what the windows see: tiles of both in shared memory, a block of sums in each thread.
+
+use std::fmt::Write;
+
+use smallvec::smallvec;
+use streampool_device::Conv;
+
+use super::shared_text::{bias, buffers, ends, operands, window};
+use super::{Convolution, Ends};
+use crate::elementwise::form::{size, size_fields};
+use crate::spatial::{self, slides};
+use crate::text::{Field, KernelText, SharedArray};
+use crate::{Dispatch, Kernel, Limits, Params, Plan};
+
+/// Tiles of weights and of the image in shared memory, a block of sums in each of 256 threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Tiled {
+    pub(super) ends: Ends,
+    /// Channels and pixels of the result that a group computes: 32, 64 or 128.
+    tile: [u8; 2],
+}
+
+const THREADS: u32 = 256;
+/// Threads along each side of a tile.
+const SIDE: u32 = 16;
+/// How many taps of channels are summed between two barriers.
+const DEPTH: u32 = 16;
+/// Unused elements behind each line of a tile: lines begin in different banks, and stay aligned.
+const GAP: u32 = 4;
+/// Groups along the second axis of the grid; images and groups of channels beyond go to the third.
+const IMAGES_Y: usize = 1 << 15;
+/// Taps of all channels of a group, and tiles, are counted in 31 bits.
+const LIMIT: usize = 1 << 31;
+
+pub(super) fn plan(op: &Conv, limits: &Limits) -> Option<Plan> {
+    let (read, made) = (op.src.shape()[1] / op.groups, op.dst.shape()[1] / op.groups);
+    let images = op.src.shape()[0] * op.groups;
+    let pixels: usize = op.dst.shape()[2..].iter().product();
+    let kernels = slides(&op.window).map(|slide| slide.kernel as usize);
+    let taps = kernels
+        .iter()
+        .try_fold(1usize, |taps, &kernel| taps.checked_mul(kernel))?;
+    let depths = taps.checked_mul(read).filter(|&depths| depths < LIMIT)?;
+    let kernel = Tiled {
+        ends: Ends::of(op),
+        tile: tile(made, pixels, images, limits),
+    };
+    let [rows, columns] = kernel.tile.map(usize::from);
+    let (down, across) = (made.div_ceil(rows), pixels.div_ceil(columns));
+    let tiles = down.checked_mul(across).filter(|&tiles| tiles < LIMIT)?;
+    let mut params = Params::new();
+    for view in [&op.src, &op.weight, &op.dst] {
+        params = spatial::walk(params, true, view);
+    }
+    params = bias(window(params, op), op)
+        .u32(images as u32)
+        .u32(op.groups as u32)
+        .u32(read as u32)
+        .u32(made as u32)
+        .u32(pixels as u32)
+        .u32(depths as u32);
+    let shape = spatial::shape(&op.dst);
+    let line_taps = kernels[2];
+    for divisor in [
+        down,
+        shape[3],
+        shape[4],
+        taps,
+        kernels[1] * line_taps,
+        line_taps,
+    ] {
+        params = size(params, false, divisor);
+    }
+    Some(Plan {
+        dispatches: smallvec![Dispatch {
+            kernel: Kernel::Conv(Convolution::Tiled(kernel)),
+            groups: [
+                tiles as u32,
+                images.min(IMAGES_Y) as u32,
+                u32::try_from(images.div_ceil(IMAGES_Y)).ok()?,
+            ],
+            threads: THREADS,
+            operands: operands(op),
+            params,
+        }],
+        scratch: 0,
+    })
+}
+
+/// What is divided by: tiles of rows, pixels of a line and lines, and taps of a channel, a plane and a line.
+const DIVISORS: [&str; 6] = ["down", "lines", "line", "taps", "plane_taps", "line_taps"];
+
+/// Large tiles read less, small ones occupy more of the device.
+fn tile(made: usize, pixels: usize, images: usize, limits: &Limits) -> [u8; 2] {
+    let side = |size: usize, most: usize| size.next_power_of_two().clamp(32, most) as u8;
+    let groups =
+        |rows: usize, columns: usize| made.div_ceil(rows) * pixels.div_ceil(columns) * images;
+    let units = limits.compute_units as usize;
+    match () {
+        () if made > 64 && groups(128, 128) >= units => [side(made, 128), side(pixels, 128)],
+        () if groups(64, 64) >= units => [side(made, 64), side(pixels, 64)],
+        () => [32, 32],
+    }
+}
+
+impl Tiled {
+    fn fields() -> Vec<Field> {
+        let mut fields = Vec::new();
+        for operand in ["src", "weight", "dst"] {
+            fields.extend(spatial::walk_fields(true, operand));
+        }
+        fields.extend(spatial::window_fields());
+        fields
+    }
+
+    pub(super) fn text(&self) -> KernelText {
+        let [rows, columns] = self.tile.map(u32::from);
+        let [row_run, column_run] = [rows, columns].map(|tile| (tile / SIDE).min(4));
+        let mut params = Self::fields();
+        if self.ends.bias {
+            params.extend(["bias_at", "bias_step"].map(|name| Field::new("i64", name)));
+        }
+        let sizes = ["images", "groups", "read", "made", "pixels", "depths"];
+        params.extend(sizes.map(|name| Field::new("u32", name)));
+        params.extend((0..DIVISORS.len()).flat_map(|divisor| size_fields(false, divisor)));
+        let mut functions = ends(self.ends);
+        for (name, value) in [
+            ("THREADS", THREADS),
+            ("SIDE", SIDE),
+            ("DEPTH", DEPTH),
+            ("IMAGES_Y", IMAGES_Y as u32),
+            ("ROWS", rows),
+            ("COLUMNS", columns),
+            ("ROW_PITCH", rows + GAP),
+            ("COLUMN_PITCH", columns + GAP),
+            ("ROW_RUN", row_run),
+            ("COLUMN_RUN", column_run),
+        ] {
+            let _ = writeln!(functions, "#define {name} {value}u");
+        }
+        for (number, name) in DIVISORS.iter().enumerate() {
+            let _ = writeln!(
+                functions,
+                "#define DIVIDED_BY_{}(n) quotient(n, p.factor{number}, p.shift{number})",
+                name.to_uppercase()
+            );
+            let _ = writeln!(functions, "#define {} p.size{number}", name.to_uppercase());
+        }
+        functions.push_str(include_str!("tiled_functions.h"));
+        let shared = |ty, name, pitch, run| SharedArray {
+            ty,
+            name,
+            length: (DEPTH * pitch / run) as usize,
+        };
+        KernelText {
+            entry: "conv_tiled",
+            buffers: buffers(self.ends),
+            params,
+            shared: vec![
+                shared("RowRun", "weight_runs", rows + GAP, row_run),
+                shared("ColumnRun", "image_runs", columns + GAP, column_run),
+            ],
+            threads: Some(THREADS),
+            functions,
+            body: include_str!("tiled_body.h").to_owned(),
+        }
+    }
+}

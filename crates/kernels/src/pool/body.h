@@ -1,0 +1,38 @@
+    const i32 begin_0 = i32(position2) * p.stride_0 - p.before_0;
+    const i32 begin_1 = i32(position3) * p.stride_1 - p.before_1;
+    const i32 begin_2 = i32(position4) * p.stride_2 - p.before_2;
+    GLOBAL const Stored* from = src + p.src_at + (position0 * p.src_0 + position1 * p.src_1);
+    Number result = LOWEST;
+    i32 count = 0;
+    i64 place = -1;
+    TAPS
+    for (i32 tap_0 = 0; tap_0 < KERNEL_0; ++tap_0) {
+        const i32 at_0 = begin_0 + tap_0 * p.dilation_0;
+        if (u32(at_0) >= u32(p.extent_0)) { continue; }
+        TAPS
+        for (i32 tap_1 = 0; tap_1 < KERNEL_1; ++tap_1) {
+            const i32 at_1 = begin_1 + tap_1 * p.dilation_1;
+            if (u32(at_1) >= u32(p.extent_1)) { continue; }
+            const Distance row = at_0 * p.src_2 + at_1 * p.src_3;
+            TAPS
+            for (i32 tap_2 = 0; tap_2 < KERNEL_2; ++tap_2) {
+                const i32 at_2 = begin_2 + tap_2 * p.dilation_2;
+                if (u32(at_2) >= u32(p.extent_2)) { continue; }
+#define PLACE ((i64(at_0) * p.extent_1 + at_1) * p.extent_2 + at_2)
+                const Number value = LOADED(row + at_2 * p.src_4);
+                JOIN
+                ++count;
+            }
+        }
+    }
+#if PADDED
+    count = counted(begin_0, p.extent_0 + p.after_0, p.kernel_0, p.dilation_0) *
+            counted(begin_1, p.extent_1 + p.after_1, p.kernel_1, p.dilation_1) *
+            counted(begin_2, p.extent_2 + p.after_2, p.kernel_2, p.dilation_2);
+#endif
+    dst[p.dst_at + (position0 * p.dst_0 + position1 * p.dst_1 + position2 * p.dst_2 + position3 * p.dst_3 +
+                    position4 * p.dst_4)] = FINISHED;
+#if INDEXED
+    indices[p.indices_at + (position0 * p.indices_0 + position1 * p.indices_1 + position2 * p.indices_2 +
+                            position3 * p.indices_3 + position4 * p.indices_4)] = place;
+#endif

@@ -1,0 +1,320 @@
+//! Recurrent layers.
+//!
+//! What all steps see of the input is one product. Then one launch takes all steps: each group has some sequences
+//! of one direction. [`Form::Tiles`] keeps the weights of short floats in registers and multiplies on the tensor
+//! cores; [`Form::Sums`] takes any state, and reads weights, turned so that neighbouring threads read neighbours,
+//! at each step.
+
+mod text;
+
+use smallvec::SmallVec;
+use streampool_device::{Cell, DType, Direction, Layout, MatMul, Rnn as Op, Span, View};
+
+use crate::{Dispatch, Kernel, Limits, Operand, Params, Plan, elementwise, matmul};
+
+/// A kernel that takes the steps of a recurrent layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Rnn {
+    dtype: DType,
+    cell: Cell,
+    form: Form,
+    given: Given,
+}
+
+/// Which operands there are that need not be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Given {
+    bias: bool,
+    peephole: bool,
+    lengths: bool,
+    hidden: bool,
+    cell: bool,
+    last_hidden: bool,
+    last_cell: bool,
+}
+
+/// How work is divided among threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Form {
+    /// A warp for eight units, of some times 16 sequences.
+    Tiles {
+        /// The state's size, rounded up to what is multiplied at once.
+        width: u8,
+        /// Times 16 sequences.
+        tiles: u8,
+    },
+    /// A thread for a unit of some sequences.
+    Sums {
+        /// Threads for different units.
+        units: u16,
+        /// Sequences of a thread.
+        run: u8,
+        /// Whether each thread has one unit at most.
+        one_unit: bool,
+        /// KiB of shared memory that hold the states; none where they do not fit.
+        shared: u8,
+    },
+}
+
+/// The handle of spans that stand for scratch memory in the ops of a plan.
+pub const SCRATCH: u64 = u64::MAX;
+/// What parts of scratch memory begin at multiples of.
+const ALIGNMENT: usize = 256;
+/// The largest state whose weights the registers of a group hold.
+const TILES_STATE: usize = 128;
+/// The threads of a group of [`Form::Sums`].
+const THREADS: u32 = 256;
+/// The most bytes of shared memory that a kernel may name.
+const MOST_SHARED: usize = 48 << 10;
+/// Shared memory is named in multiples of so many bytes.
+const STEP: usize = 4 << 10;
+
+impl Form {
+    fn of(op: &Op, limits: &Limits) -> Form {
+        let (batch, hidden) = (op.src.shape()[1], op.recurrent.shape()[2]);
+        let directions = op.direction.count();
+        let busy = limits.compute_units as usize;
+        if matches!(op.src.dtype(), DType::F16 | DType::BF16) && hidden <= TILES_STATE {
+            let many = directions * batch.div_ceil(32) >= busy;
+            return Form::Tiles {
+                width: hidden.next_multiple_of(16) as u8,
+                tiles: if many { 2 } else { 1 },
+            };
+        }
+        let number = wide(op.src.dtype()).size();
+        let most = MOST_SHARED.min(limits.shared_bytes as usize);
+        let units = hidden.next_power_of_two().clamp(32, 128);
+        let one_unit = hidden <= units;
+        let form = |run: usize, bytes: usize| Form::Sums {
+            units: units as u16,
+            run: run as u8,
+            one_unit,
+            // Not each size has a kernel of its own.
+            shared: (bytes.div_ceil(STEP) * (STEP >> 10)) as u8,
+        };
+        let arrays = if one_unit { 2 } else { 3 };
+        let bytes = |run: usize| arrays * form(run, 0).pitch() * hidden * number;
+        let occupies = |form: &Form| directions * batch.div_ceil(form.sequences()) >= busy;
+        let fitting = || {
+            let runs = [16, 8, 4, 2, 1]
+                .into_iter()
+                .filter(|&run| bytes(run) <= most);
+            runs.map(|run| form(run, bytes(run)))
+        };
+        let chosen = fitting().find(occupies).or_else(|| fitting().next_back());
+        chosen.unwrap_or(form(1, 0))
+    }
+
+    /// Sequences of a group.
+    fn sequences(self) -> usize {
+        match self {
+            Form::Tiles { tiles, .. } => usize::from(tiles) * 16,
+            Form::Sums { units, run, .. } => {
+                THREADS as usize / usize::from(units) * usize::from(run)
+            }
+        }
+    }
+
+    /// From the states of one unit to those of the next, or of one sequence to the next: not a power of two, so
+    /// that they lie in different banks.
+    fn pitch(self) -> usize {
+        match self {
+            Form::Tiles { width, .. } => usize::from(width) + 8,
+            Form::Sums { .. } => self.sequences() + 4,
+        }
+    }
+
+    fn threads(self) -> u32 {
+        match self {
+            Form::Tiles { width, .. } => 32 * u32::from(width / 8),
+            Form::Sums { .. } => THREADS,
+        }
+    }
+}
+
+/// The type that elements are computed in.
+fn wide(dtype: DType) -> DType {
+    match dtype {
+        DType::F64 => DType::F64,
+        _ => DType::F32,
+    }
+}
+
+/// Row-major elements in scratch memory, from a place there on.
+fn in_scratch(at: usize, dtype: DType, shape: &[usize]) -> Option<View> {
+    let layout = Layout::contiguous(shape).ok()?;
+    let span = Span {
+        handle: SCRATCH,
+        offset: at,
+        bytes: layout.elements().checked_mul(dtype.size())?,
+    };
+    View::new(span, dtype, layout).ok()
+}
+
+/// The product of all inputs and weights, whose result lies at the start of scratch memory; `None` if it is empty,
+/// or too large.
+pub fn projection(op: &Op) -> Option<MatMul> {
+    let [steps, batch, _] = [0, 1, 2].map(|axis| op.src.shape()[axis]);
+    let (directions, gates) = (op.direction.count(), op.weight.shape()[1]);
+    let shape = [directions, steps, batch, gates];
+    let out = in_scratch(0, wide(op.src.dtype()), &shape)?;
+    let (sizes, strides) = (op.weight.shape(), op.weight.layout().strides());
+    let turned = Layout::strided(
+        &[directions, 1, sizes[2], gates],
+        &[strides[0], 0, strides[2], strides[1]],
+        op.weight.layout().offset(),
+    );
+    Some(MatMul {
+        a: op.src,
+        b: View::new(op.weight.span(), op.weight.dtype(), turned.ok()?).ok()?,
+        out,
+        bias: None,
+        activation: Default::default(),
+        alpha: 1.0,
+    })
+}
+
+/// The launches that execute `op`, which was validated; `None` if it is too large for any.
+pub(crate) fn rnn(op: &Op, limits: &Limits) -> Option<Plan> {
+    let mut plan = matmul::matmul(&projection(op)?, limits);
+    let rest = steps(op, limits)?;
+    plan.dispatches.iter_mut().for_each(place);
+    plan.dispatches.extend(rest.dispatches);
+    plan.scratch = rest.scratch;
+    Some(plan)
+}
+
+/// The launches that follow the [`projection`], in whose scratch memory its result is.
+pub fn steps(op: &Op, limits: &Limits) -> Option<Plan> {
+    let [steps, batch, _] = [0, 1, 2].map(|axis| op.src.shape()[axis]);
+    let hidden = op.recurrent.shape()[2];
+    let (directions, gates) = (op.direction.count(), op.cell.gates());
+    if batch * hidden == 0 {
+        return Some(Plan::default());
+    }
+    let form = Form::of(op, limits);
+    let number = wide(op.src.dtype());
+    let parts = batch.div_ceil(form.sequences());
+    let groups = directions.checked_mul(parts)?;
+    let too_large = |size: usize| i32::try_from(size).is_err();
+    if [groups, steps, batch, hidden, gates * hidden]
+        .into_iter()
+        .any(too_large)
+    {
+        return None;
+    }
+    let mut plan = Plan::default();
+    let mut room = |elements: usize, dtype: DType| -> Option<usize> {
+        let at = plan.scratch;
+        let bytes = elements.checked_mul(dtype.size())?;
+        plan.scratch = at.checked_add(bytes)?.checked_next_multiple_of(ALIGNMENT)?;
+        Some(at)
+    };
+    let mut elements = [directions, steps, batch, gates, hidden].into_iter();
+    let projected = room(
+        elements.try_fold(1usize, |all, size| all.checked_mul(size))?,
+        number,
+    )?;
+    let (weights, states) = match form {
+        Form::Tiles { .. } => (Operand::Memory(op.recurrent.span()), None),
+        Form::Sums { shared, .. } => {
+            let shape = [directions, hidden, hidden, gates];
+            let at = room(shape.iter().product(), op.recurrent.dtype())?;
+            let turned = in_scratch(at, op.recurrent.dtype(), &shape)?;
+            let copy = elementwise::copy(&turned_weights(op)?, &turned, limits);
+            debug_assert_eq!(copy.scratch, 0, "a copy needs no scratch memory");
+            plan.dispatches.extend(copy.dispatches);
+            let states = match shared {
+                1.. => None,
+                0 => Some(room(
+                    groups.checked_mul(3 * form.pitch() * hidden)?,
+                    number,
+                )?),
+            };
+            (Operand::Scratch(at), states)
+        }
+    };
+    plan.dispatches.iter_mut().for_each(place);
+    let kernel = Rnn {
+        dtype: op.src.dtype(),
+        cell: op.cell,
+        form,
+        given: Given {
+            bias: op.bias.is_some(),
+            peephole: op.peephole.is_some(),
+            lengths: op.lengths.is_some(),
+            hidden: op.hidden.is_some(),
+            cell: op.cell_state.is_some(),
+            last_hidden: op.last_hidden.is_some(),
+            last_cell: op.last_cell.is_some(),
+        },
+    };
+    let mut operands: SmallVec<[Operand; 4]> = SmallVec::new();
+    operands.extend([Operand::Scratch(projected), weights]);
+    let mut params = Params::new();
+    if matches!(form, Form::Tiles { .. }) {
+        params = walk(params, &op.recurrent);
+    }
+    let optional = [
+        &op.bias,
+        &op.peephole,
+        &op.lengths,
+        &op.hidden,
+        &op.cell_state,
+    ];
+    let written = [&op.last_hidden, &op.last_cell];
+    let views = optional.into_iter().flatten().chain([&op.dst]);
+    for view in views.chain(written.into_iter().flatten()) {
+        operands.push(Operand::Memory(view.span()));
+        params = walk(params, view);
+    }
+    operands.extend(states.map(Operand::Scratch));
+    let reverse = op.direction == Direction::Reverse;
+    for size in [steps, batch, hidden, parts, usize::from(reverse)] {
+        params = params.u32(size as u32);
+    }
+    plan.dispatches.push(Dispatch {
+        kernel: Kernel::Rnn(kernel),
+        groups: [groups as u32, 1, 1],
+        threads: form.threads(),
+        operands,
+        params,
+    });
+    Some(plan)
+}
+
+/// The recurrent weights of each direction, element of the state and unit, gate after gate.
+fn turned_weights(op: &Op) -> Option<View> {
+    let layout = op.recurrent.layout();
+    let (hidden, strides) = (op.recurrent.shape()[2], layout.strides());
+    let turned = Layout::strided(
+        &[op.direction.count(), hidden, hidden, op.cell.gates()],
+        &[
+            strides[0],
+            strides[2],
+            strides[1],
+            strides[1] * hidden as isize,
+        ],
+        layout.offset(),
+    );
+    View::new(op.recurrent.span(), op.recurrent.dtype(), turned.ok()?).ok()
+}
+
+/// Appends where a view begins, and its strides.
+fn walk(params: Params, view: &View) -> Params {
+    let layout = view.layout();
+    let begun = params.i64(layout.offset() as i64);
+    let strides = layout.strides().iter();
+    strides.fold(begun, |params, &stride| params.i64(stride as i64))
+}
+
+/// Puts operands that stand for scratch memory there.
+fn place(dispatch: &mut Dispatch) {
+    for operand in &mut dispatch.operands {
+        if let Operand::Memory(span) = operand
+            && span.handle == SCRATCH
+        {
+            *operand = Operand::Scratch(span.offset);
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! The text of recurrent layers.
+
+use std::fmt::Write;
+
+use streampool_device::{Cell, DType};
+
+use super::{Form, Rnn};
+use crate::text::{
+    Buffer, Dialect, Field, KernelText, SharedArray, compute_type, load, storage_type, store, tiles,
+};
+
+const CELLS: [&str; 5] = ["TANH", "RELU", "GRU_BEFORE", "GRU_AFTER", "LSTM"];
+
+fn number_of(cell: Cell) -> usize {
+    match cell {
+        Cell::Tanh => 0,
+        Cell::Relu => 1,
+        Cell::Gru { reset_after: false } => 2,
+        Cell::Gru { reset_after: true } => 3,
+        Cell::Lstm => 4,
+    }
+}
+
+impl Rnn {
+    pub(crate) fn text(&self, dialect: Dialect) -> Option<KernelText> {
+        if dialect == Dialect::Metal && self.dtype == DType::F64 {
+            return None;
+        }
+        let number = compute_type(self.dtype);
+        let mut functions = self.ends(number);
+        if number == "f32" {
+            functions.push_str(tiles(dialect));
+        }
+        functions.push_str(include_str!("functions.h"));
+        let sequences = self.form.sequences() as u32;
+        let mut constant = |name: &str, value: u32| {
+            let _ = writeln!(functions, "#define {name} {value}u");
+        };
+        constant("SEQUENCES", sequences);
+        constant("PITCH", self.form.pitch() as u32);
+        let (entry, body, shared) = match self.form {
+            Form::Tiles { width, tiles } => {
+                constant("WIDTH", width.into());
+                constant("TILES", tiles.into());
+                functions.push_str("#define THREADS threads\n");
+                let multiply = match self.dtype {
+                    DType::BF16 => "multiply_bf16",
+                    _ => "multiply_f16",
+                };
+                let _ = writeln!(functions, "#define MULTIPLY_TILES {multiply}");
+                functions.push_str("struct alignas(16) Words { u16 elements[8]; };\n");
+                let words = SharedArray {
+                    ty: "Words",
+                    name: "words",
+                    length: 2 * self.form.sequences() * self.form.pitch() / 8,
+                };
+                ("rnn_tiles", include_str!("tiles_body.h"), vec![words])
+            }
+            Form::Sums {
+                units,
+                run,
+                one_unit,
+                shared,
+            } => {
+                let bytes = if number == "f64" { 8 } else { 4 };
+                let vector = u32::from(run).min(16 / bytes);
+                let at_once = self.cell.gates() == 4 && bytes == 4;
+                constant("GATES_AT_ONCE", at_once.into());
+                constant("UNITS", units.into());
+                constant("RUN", run.into());
+                constant("VECTOR", vector);
+                constant("ONE_UNIT", one_unit.into());
+                constant("STATES_SHARED", (shared > 0).into());
+                let (space, barrier) = match (shared, dialect) {
+                    (1.., _) => ("SHARED", "BARRIER()"),
+                    (0, Dialect::Cuda) => ("GLOBAL", "BARRIER()"),
+                    (0, Dialect::Metal) => ("GLOBAL", "threadgroup_barrier(mem_flags::mem_device)"),
+                };
+                let _ = writeln!(functions, "#define STATE {space}");
+                let _ = writeln!(functions, "#define STATE_BARRIER() {barrier}");
+                functions.push_str(include_str!("sums_functions.h"));
+                let states = SharedArray {
+                    ty: "Run",
+                    name: "states",
+                    length: usize::from(shared) * 1024 / (bytes * vector) as usize,
+                };
+                let shared = (shared > 0).then_some(states).into_iter().collect();
+                ("rnn_sums", include_str!("sums_body.h"), shared)
+            }
+        };
+        Some(KernelText {
+            entry,
+            buffers: self.buffers(number),
+            params: self.fields(),
+            shared,
+            threads: Some(self.form.threads()),
+            functions,
+            body: body.to_owned(),
+        })
+    }
+
+    /// Begins the functions: what elements are, and what there is.
+    fn ends(&self, number: &str) -> String {
+        let mut text = String::new();
+        let stored = storage_type(self.dtype);
+        let _ = writeln!(text, "typedef {stored} Stored;\ntypedef {number} Number;");
+        let loaded = load(self.dtype, "element");
+        let _ = writeln!(
+            text,
+            "FUNCTION Number loaded(Stored element) {{ return {loaded}; }}"
+        );
+        let stored = store(self.dtype, "number");
+        let _ = writeln!(
+            text,
+            "FUNCTION Stored stored(Number number) {{ return {stored}; }}"
+        );
+        let short = u32::from(number == "f32");
+        let _ = writeln!(text, "#define SHORT {short}");
+        for (index, name) in CELLS.iter().enumerate() {
+            let _ = writeln!(text, "#define {name} {index}");
+        }
+        let gates = self.cell.gates();
+        let first = match self.cell {
+            Cell::Gru { reset_after: false } => 2,
+            _ => gates,
+        };
+        let _ = writeln!(text, "#define CELL {}", number_of(self.cell));
+        let _ = writeln!(text, "#define GATES {gates}\n#define FIRST_GATES {first}u");
+        let given = self.given;
+        for (name, given) in [
+            ("BIAS", given.bias),
+            ("PEEPHOLE", given.peephole),
+            ("LENGTHS", given.lengths),
+            ("HIDDEN", given.hidden),
+            ("CELL", given.cell),
+            ("LAST_HIDDEN", given.last_hidden),
+            ("LAST_CELL", given.last_cell),
+        ] {
+            let _ = writeln!(text, "#define HAS_{name} {}", u32::from(given));
+        }
+        text
+    }
+
+    /// The operands that are walked by strides, in their order, each with the names of its axes.
+    fn walked(&self) -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
+        const ROWS: &[&str] = &["direction", "row"];
+        const STATE: &[&str] = &["direction", "sequence", "unit"];
+        let given = self.given;
+        let tiles = matches!(self.form, Form::Tiles { .. });
+        [
+            (tiles, "weights", &["direction", "row", "column"][..]),
+            (given.bias, "bias", ROWS),
+            (given.peephole, "peephole", ROWS),
+            (given.lengths, "lengths", &["row"]),
+            (given.hidden, "hidden", STATE),
+            (given.cell, "cell", STATE),
+            (true, "dst", &["step", "direction", "sequence", "unit"]),
+            (given.last_hidden, "last_hidden", STATE),
+            (given.last_cell, "last_cell", STATE),
+        ]
+        .into_iter()
+        .filter(|(given, ..)| *given)
+        .map(|(_, name, axes)| (name, axes))
+    }
+
+    fn buffers(&self, number: &'static str) -> Vec<Buffer> {
+        let stored = storage_type(self.dtype);
+        let mut buffers = vec![
+            Buffer::read("projected", number),
+            Buffer::read("weights", stored),
+        ];
+        let others = self.walked().filter(|(name, _)| *name != "weights");
+        buffers.extend(others.map(|(name, _)| match name {
+            "lengths" => Buffer::read(name, "i32"),
+            "dst" | "last_hidden" | "last_cell" => Buffer::write(name, stored),
+            _ => Buffer::read(name, stored),
+        }));
+        if matches!(self.form, Form::Sums { shared: 0, .. }) {
+            buffers.push(Buffer::write("states", number));
+        }
+        buffers
+    }
+
+    fn fields(&self) -> Vec<Field> {
+        let mut fields = Vec::new();
+        for (name, axes) in self.walked() {
+            let parts = ["at"].iter().chain(axes);
+            fields.extend(parts.map(|part| Field::new("i64", format!("{name}_{part}"))));
+        }
+        let sizes = ["steps", "batch", "hidden", "parts", "reverse"];
+        fields.extend(sizes.map(|name| Field::new("u32", name)));
+        fields
+    }
+}

@@ -1,0 +1,308 @@
+//! Counts per bin: each group counts a part of the source in the memory it shares, and the counts of all groups
+//! are added in their order. More bins than fit there are counted in the scratch memory.
+
+use smallvec::SmallVec;
+use streampool_device::{DType, Histogram, View};
+
+use super::{THREADS, Tally, dispatch};
+use crate::rows::dims::{self, Dim, Dims};
+use crate::text::{
+    Buffer, Dialect, Field, KernelText, SharedArray, atomics, compute_type, load, storage_type,
+    store,
+};
+use crate::{Limits, Operand, Params, Plan};
+
+/// How many bins fit in what a group shares: a kernel is made for each number.
+const SHARED_BINS: [usize; 3] = [256, 1024, 4096];
+
+/// Elements that a thread counts at least.
+const ELEMENTS_OF_THREAD: usize = 16;
+
+/// Groups for each processor, at most.
+const GROUPS_PER_UNIT: usize = 4;
+
+/// No more elements are counted in one word.
+const MOST_IN_ONE: usize = 1 << 31;
+
+/// What bins are summed in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Sum {
+    /// Counts.
+    Count,
+    /// Sums of weights.
+    Single,
+    /// Sums of wide weights.
+    Double,
+}
+
+/// A kernel that adds elements to bins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Adding {
+    src: DType,
+    weights: Option<DType>,
+    /// Bins that the group has room for; none if the bins are in the scratch memory.
+    shared: Option<u16>,
+    class: u8,
+}
+
+/// A kernel that adds up the bins of all parts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Finishing {
+    sum: Sum,
+    dst: DType,
+}
+
+impl Sum {
+    fn of(weights: Option<DType>) -> Sum {
+        match weights {
+            None => Sum::Count,
+            Some(DType::F64) => Sum::Double,
+            Some(_) => Sum::Single,
+        }
+    }
+
+    const fn ty(self) -> &'static str {
+        match self {
+            Sum::Count => "u32",
+            Sum::Single => "f32",
+            Sum::Double => "f64",
+        }
+    }
+
+    const fn size(self) -> usize {
+        match self {
+            Sum::Count | Sum::Single => 4,
+            Sum::Double => 8,
+        }
+    }
+
+    fn exists_in(self, dialect: Dialect) -> bool {
+        self != Sum::Double || dialect == Dialect::Cuda
+    }
+
+    pub(super) fn clear_text(self, dialect: Dialect) -> Option<KernelText> {
+        self.exists_in(dialect).then(|| KernelText {
+            entry: "clear_bins",
+            buffers: vec![Buffer::write("sums", self.ty())],
+            params: vec![Field::new("i64", "count")],
+            threads: Some(THREADS),
+            body: "for (i64 bin = i64(group_x) * threads + lane; bin < p.count; bin += i64(groups_x) * threads)\n\
+                   sums[bin] = 0;\n"
+                .to_owned(),
+            ..KernelText::default()
+        })
+    }
+}
+
+/// `dst[b] =` how many elements of `src` lie in bin `b`, or the sum of their weights.
+pub(crate) fn histogram(op: &Histogram, limits: &Limits) -> Plan {
+    let bins = op.dst.layout().elements();
+    let weights = op.weights.as_ref().unwrap_or(&op.src);
+    let strides = [&op.src, weights].map(|view| view.layout().strides());
+    let shape = op.src.shape().iter().enumerate();
+    let space = Dims::collapsed(shape.map(|(axis, &size)| Dim {
+        size,
+        strides: strides.map(|strides| strides[axis]),
+    }));
+    let count = space.elements();
+    let sum = Sum::of(op.weights.as_ref().map(View::dtype));
+    let shared = SHARED_BINS.into_iter().find(|&room| bins <= room);
+    let most = GROUPS_PER_UNIT * limits.compute_units.max(1) as usize;
+    let groups = count
+        .div_ceil(THREADS as usize * ELEMENTS_OF_THREAD)
+        .clamp(1, most);
+    let copies = match shared {
+        Some(_) => groups,
+        None => count.div_ceil(MOST_IN_ONE).max(1),
+    };
+    let kernel = Adding {
+        src: op.src.dtype(),
+        weights: op.weights.as_ref().map(View::dtype),
+        shared: shared.map(|room| room as u16),
+        class: space.class(),
+    };
+    let begins = [&op.src, weights].map(|view| view.layout().offset() as i64);
+    let params = [count as i64, bins as i64, copies as i64]
+        .into_iter()
+        .chain(begins)
+        .chain([op.low, op.high].map(|end| end.to_bits() as i64))
+        .fold(Params::new(), Params::i64)
+        .f32(op.low as f32)
+        .f32(op.high as f32);
+    let memory = |view: &View| Operand::Memory(view.span());
+    let sums = Operand::Scratch(0);
+    let mut operands: SmallVec<[Operand; 4]> = SmallVec::from_iter([memory(&op.src)]);
+    operands.extend(op.weights.as_ref().map(memory));
+    operands.push(sums);
+    let mut dispatches = SmallVec::new();
+    if shared.is_none() {
+        let cleared = (copies * bins).div_ceil(THREADS as usize).min(most);
+        let params = Params::new().i64((copies * bins) as i64);
+        dispatches.push(dispatch(Tally::Clear(sum), cleared, &[sums], params));
+    }
+    dispatches.push(dispatch(
+        Tally::Add(kernel),
+        groups,
+        &operands,
+        space.params(params),
+    ));
+    let finishing = Finishing {
+        sum,
+        dst: op.dst.dtype(),
+    };
+    let layout = op.dst.layout();
+    let params = [
+        bins as i64,
+        copies as i64,
+        layout.offset() as i64,
+        layout.strides()[0] as i64,
+    ]
+    .into_iter()
+    .fold(Params::new(), Params::i64);
+    let groups = bins.div_ceil(THREADS as usize);
+    dispatches.push(dispatch(
+        Tally::Finish(finishing),
+        groups,
+        &[sums, memory(&op.dst)],
+        params,
+    ));
+    Plan {
+        dispatches,
+        scratch: copies * bins * sum.size(),
+    }
+}
+
+impl Adding {
+    pub(super) fn text(&self, dialect: Dialect) -> Option<KernelText> {
+        let sum = Sum::of(self.weights);
+        let metal = dialect == Dialect::Metal;
+        if !sum.exists_in(dialect) || metal && self.src == DType::F64 {
+            return None;
+        }
+        let mut buffers = vec![Buffer::read("src", storage_type(self.src))];
+        buffers.extend(
+            self.weights
+                .map(|dtype| Buffer::read("weights", storage_type(dtype))),
+        );
+        buffers.push(Buffer::write("sums", sum.ty()));
+        let mut params: Vec<Field> = [
+            "count",
+            "bins",
+            "copies",
+            "src_at",
+            "weights_at",
+            "low",
+            "high",
+        ]
+        .map(|name| Field::new("i64", name))
+        .into();
+        params.extend(["low_near", "high_near"].map(|name| Field::new("f32", name)));
+        dims::fields(&mut params, "place", self.class, &["src", "weights"]);
+        let shared = self.shared.map(|room| SharedArray {
+            ty: sum.ty(),
+            name: "bins",
+            length: usize::from(room),
+        });
+        Some(KernelText {
+            entry: "add_to_bins",
+            buffers,
+            params,
+            shared: shared.into_iter().collect(),
+            threads: Some(THREADS),
+            functions: format!("{}{}{}", dims::FUNCTIONS, atomics(dialect), bin_of(dialect)),
+            body: self.body(sum, dialect),
+        })
+    }
+
+    fn body(&self, sum: Sum, dialect: Dialect) -> String {
+        let ty = sum.ty();
+        let (open, place, close) = match self.shared {
+            Some(_) => (
+                "for (u32 bin = lane; bin < p.bins; bin += threads) bins[bin] = 0;\nBARRIER();\n",
+                "bins + bin",
+                "BARRIER();\nfor (u32 bin = lane; bin < p.bins; bin += threads)\n\
+                 sums[i64(group_x) * p.bins + bin] = bins[bin];\n",
+            ),
+            None => (
+                "GLOBAL SUM* own = sums + i64(group_x) % p.copies * p.bins;\n",
+                "own + bin",
+                "",
+            ),
+        };
+        let weight = match self.weights {
+            None => "1u".to_owned(),
+            Some(dtype) => load(dtype, "weights[weight_at]"),
+        };
+        let (range, real) = match dialect {
+            Dialect::Cuda => ("bits_f64(p.low), bits_f64(p.high)", "f64"),
+            Dialect::Metal => ("p.low_near, p.high_near", "f32"),
+        };
+        format!(
+            "{open}\
+             for (i64 index = i64(group_x) * threads + lane; index < p.count; index += i64(groups_x) * threads) {{\n\
+             i64 from = p.src_at, weight_at = p.weights_at;\n\
+             {locate}\
+             const i64 bin = bin_of({real}({value}), {range}, p.bins);\n\
+             if (bin >= 0) add_at({place}, {ty}({weight}));\n}}\n\
+             {close}",
+            open = open.replace("SUM", ty),
+            locate = dims::locate(
+                "place",
+                self.class,
+                "index",
+                &[("from", "src"), ("weight_at", "weights")]
+            ),
+            value = load(self.src, "src[from]"),
+        )
+    }
+}
+
+/// The function `bin_of`: the bin of a value, or -1. Where there are no wide floats, what is very near to the end of
+/// a bin may fall into the one beside it.
+fn bin_of(dialect: Dialect) -> String {
+    let real = match dialect {
+        Dialect::Cuda => "f64",
+        Dialect::Metal => "f32",
+    };
+    format!(
+        "FUNCTION i64 bin_of({real} value, {real} low, {real} high, i64 bins) {{
+    if (!(value >= low && value <= high)) return -1;
+    const i64 bin = i64(m_mul((value - low) / (high - low), {real}(bins)));
+    return bin < bins ? bin : bins - 1;
+}}
+"
+    )
+}
+
+impl Finishing {
+    pub(super) fn text(&self, dialect: Dialect) -> Option<KernelText> {
+        if !self.sum.exists_in(dialect) {
+            return None;
+        }
+        let ty = match self.sum {
+            Sum::Count => "i64",
+            Sum::Single | Sum::Double => self.sum.ty(),
+        };
+        debug_assert_eq!(ty, compute_type(self.dst));
+        Some(KernelText {
+            entry: "add_up_bins",
+            buffers: vec![
+                Buffer::read("sums", self.sum.ty()),
+                Buffer::write("dst", storage_type(self.dst)),
+            ],
+            params: ["bins", "copies", "dst_at", "dst_step"]
+                .map(|name| Field::new("i64", name))
+                .into(),
+            threads: Some(THREADS),
+            body: format!(
+                "const i64 bin = i64(group_x) * threads + lane;\n\
+                 if (bin < p.bins) {{\n\
+                 {ty} total = 0;\n\
+                 for (i64 copy = 0; copy < p.copies; copy++) total += {ty}(sums[copy * p.bins + bin]);\n\
+                 dst[p.dst_at + bin * p.dst_step] = {stored};\n}}\n",
+                stored = store(self.dst, "total"),
+            ),
+            ..KernelText::default()
+        })
+    }
+}

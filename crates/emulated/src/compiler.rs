@@ -1,0 +1,206 @@
+//! The C++ compiler of this machine, and what it has compiled before.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use libloading::Library;
+
+use crate::machine::Run;
+use crate::text::{Unit, file};
+
+const OPTIONS: &[&str] = &[
+    "-std=c++17",
+    "-O1",
+    "-fPIC",
+    "-c",
+    "-w",
+    // As on a GPU: integers wrap, and memory has no type. Products are fused with sums where the text says so.
+    "-fwrapv",
+    "-fno-strict-aliasing",
+    "-ffp-contract=off",
+    "-fno-exceptions",
+    "-fno-rtti",
+    // Where machines differ, the shim is called.
+    "-fsanitize=alignment,bounds,shift-exponent,integer-divide-by-zero,float-cast-overflow",
+];
+
+/// Kernels in one file. The compiler starts slowly, so few; and each processor gets some, so not all.
+const BATCH: usize = 16;
+
+/// Characters of what a compiler says.
+const LONGEST_LOG: usize = 6000;
+
+/// A compiler, and the folder of what it made.
+pub struct Compiler {
+    program: String,
+    /// What tells its code from another compiler's.
+    identity: String,
+    folder: PathBuf,
+}
+
+/// The code of a kernel.
+pub struct Code {
+    pub run: Run,
+    /// The size of its parameters.
+    pub params: usize,
+    pub most_threads: Option<u32>,
+    /// What `run` lies in.
+    _library: Library,
+}
+
+impl Compiler {
+    /// The compiler that `$CXX` names, or else the first of the usual ones that is there.
+    pub fn installed() -> Result<Compiler, String> {
+        let named = std::env::var("CXX").ok().filter(|name| !name.is_empty());
+        let candidates = match &named {
+            Some(name) => vec![name.as_str()],
+            None => vec!["c++", "g++", "clang++"],
+        };
+        for program in &candidates {
+            let Ok(output) = Command::new(program).arg("--version").output() else {
+                continue;
+            };
+            if output.status.success() {
+                let folder = folder()?;
+                return Ok(Compiler {
+                    program: (*program).to_owned(),
+                    identity: format!("{}{OPTIONS:?}", String::from_utf8_lossy(&output.stdout)),
+                    folder,
+                });
+            }
+        }
+        Err(format!(
+            "there is no C++ compiler: {} cannot be run",
+            candidates.join(", ")
+        ))
+    }
+
+    pub fn identity(&self) -> &str {
+        &self.identity
+    }
+
+    /// Compiles those of `units` that never were, on all processors.
+    pub fn compile(&self, units: &[Unit]) -> Result<(), String> {
+        let mut missing: Vec<Unit> = units
+            .iter()
+            .filter(|unit| !self.library(unit).exists())
+            .cloned()
+            .collect();
+        // Kernels that differ may have one text.
+        missing.sort_by(|a, b| a.name.cmp(&b.name));
+        missing.dedup();
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let batch = missing.len().div_ceil(processors).clamp(1, BATCH);
+        let batches: Vec<&[Unit]> = missing.chunks(batch).collect();
+        let next = AtomicUsize::new(0);
+        let work = || -> Result<(), String> {
+            while let Some(units) = batches.get(next.fetch_add(1, Ordering::Relaxed)) {
+                self.compile_file(units)?;
+            }
+            Ok(())
+        };
+        std::thread::scope(|scope| {
+            let others: Vec<_> = (1..processors.min(batches.len()))
+                .map(|_| scope.spawn(work))
+                .collect();
+            let own = work();
+            let all = others
+                .into_iter()
+                .map(|other| other.join().expect("compiling does not panic"));
+            all.fold(own, Result::and)
+        })
+    }
+
+    fn compile_file(&self, units: &[Unit]) -> Result<(), String> {
+        static FILES: AtomicUsize = AtomicUsize::new(0);
+        let number = FILES.fetch_add(1, Ordering::Relaxed);
+        let text = self
+            .folder
+            .join(format!("{}-{number}.cpp", std::process::id()));
+        let (object, library) = (text.with_extension("o"), text.with_extension("so"));
+        fs::write(&text, file(units)).map_err(|error| failed(&text, error))?;
+        self.run(OPTIONS, [&object, &text])?;
+        // Apart, so that the linker is not told of sanitizers, whose own library may not be there.
+        self.run(&["-shared"], [&library, &object])?;
+        // One file, with the name of each kernel that is in it. Another process may have been faster.
+        for unit in units {
+            let name = self.library(unit);
+            if let Err(error) = fs::hard_link(&library, &name)
+                && !name.exists()
+            {
+                return Err(failed(&name, error));
+            }
+        }
+        for done in [text, object, library] {
+            fs::remove_file(&done).map_err(|error| failed(&done, error))?;
+        }
+        Ok(())
+    }
+
+    fn run(&self, options: &[&str], [to, from]: [&PathBuf; 2]) -> Result<(), String> {
+        let output = Command::new(&self.program)
+            .args(options)
+            .arg("-o")
+            .args([to, from])
+            .output()
+            .map_err(|error| format!("{} cannot be run: {error}", self.program))?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let log = String::from_utf8_lossy(&output.stderr);
+        let log: String = log.chars().take(LONGEST_LOG).collect();
+        Err(format!(
+            "{} does not take {}:\n{log}",
+            self.program,
+            from.display()
+        ))
+    }
+
+    fn library(&self, unit: &Unit) -> PathBuf {
+        self.folder.join(format!("{}.so", unit.name))
+    }
+
+    /// The code of a unit that was compiled.
+    pub fn load(&self, unit: &Unit) -> Result<Code, String> {
+        let path = self.library(unit);
+        let missing = |error| format!("{}: {error}", path.display());
+        // SAFETY: the library is ours and does nothing when it is loaded; both functions have these types.
+        unsafe {
+            let library = Library::new(&path).map_err(missing)?;
+            let run = *library
+                .get::<Run>(format!("run_{}", unit.name))
+                .map_err(missing)?;
+            let params = *library
+                .get::<unsafe extern "C" fn() -> u64>(format!("params_{}", unit.name))
+                .map_err(missing)?;
+            Ok(Code {
+                run,
+                params: params() as usize,
+                most_threads: unit.most_threads,
+                _library: library,
+            })
+        }
+    }
+}
+
+/// Below the target directory that the running program is in.
+fn folder() -> Result<PathBuf, String> {
+    let program =
+        std::env::current_exe().map_err(|error| format!("the running program: {error}"))?;
+    let target = program
+        .ancestors()
+        .find(|folder| folder.ends_with("deps"))
+        .and_then(Path::parent);
+    let folder = match target {
+        Some(target) => target.join("emulated"),
+        None => std::env::temp_dir().join("streampool-emulated"),
+    };
+    fs::create_dir_all(&folder).map_err(|error| failed(&folder, error))?;
+    Ok(folder)
+}
+
+fn failed(path: &Path, error: std::io::Error) -> String {
+    format!("{}: {error}", path.display())
+}

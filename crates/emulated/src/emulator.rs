@@ -1,0 +1,191 @@
+//! The imitation GPU.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use streampool_device::Op;
+use streampool_kernels::{Dialect, Dispatch, Kernel, Limits, Operand, lower};
+
+use crate::compiler::{Code, Compiler};
+use crate::group::{self, Launch};
+use crate::guarded::Guarded;
+use crate::random::Random;
+use crate::regions::Regions;
+use crate::text::Unit;
+
+/// Small enough that ops of the sizes of tests are split over groups.
+const LIMITS: Limits = Limits {
+    compute_units: 8,
+    shared_bytes: 48 << 10,
+    buffers: 480,
+};
+
+/// Set where compilers have to be there: then a test that would skip for want of one fails.
+const REQUIRED: &str = "REQUIRE_PACKAGES";
+
+/// Executes the kernels of ops on the CPU.
+pub struct Emulator {
+    compiler: Compiler,
+    limits: Limits,
+    codes: Mutex<HashMap<Kernel, Arc<Code>>>,
+    /// What is replaced in each text, to see that what is wrong is found.
+    #[cfg(test)]
+    pub(crate) broken: Option<(&'static str, &'static str)>,
+}
+
+impl Emulator {
+    /// With the C++ compiler of this machine; or why there is none.
+    pub fn new() -> Result<Emulator, String> {
+        Ok(Emulator {
+            compiler: Compiler::installed()?,
+            limits: LIMITS,
+            codes: Mutex::default(),
+            #[cfg(test)]
+            broken: None,
+        })
+    }
+
+    /// As [`new`](Emulator::new), for tests: without a compiler it says so, and the test is skipped; where
+    /// compilers are required, it fails.
+    pub fn or_skip() -> Option<Emulator> {
+        match Emulator::new() {
+            Ok(emulator) => Some(emulator),
+            Err(why) => {
+                assert!(std::env::var_os(REQUIRED).is_none(), "{why}");
+                println!("skipped: {why}");
+                None
+            }
+        }
+    }
+
+    /// As if the GPU were of this size.
+    pub fn with_limits(self, limits: Limits) -> Emulator {
+        Emulator { limits, ..self }
+    }
+
+    /// Compiles the kernels of `ops`, many at a time: sooner than when each is first executed.
+    pub fn prepare<'a>(&self, ops: impl IntoIterator<Item = &'a Op>) -> Result<(), String> {
+        let mut dispatches = Vec::new();
+        for op in ops {
+            dispatches.extend(self.plan(op)?.dispatches);
+        }
+        self.codes(&dispatches).map(|_| ())
+    }
+
+    /// Executes `op`, which was [validated](Op::validate).
+    ///
+    /// It fails if a kernel does not compile, if its threads do not all come to a barrier or an exchange, and if
+    /// it writes anything but the elements that the op writes.
+    ///
+    /// # Safety
+    /// The handles of all operands are addresses of live memory, and nobody else touches that meanwhile. A kernel
+    /// that goes far astray does so in this process.
+    pub unsafe fn execute(&self, op: &Op) -> Result<(), String> {
+        let plan = self.plan(op)?;
+        let codes = self.codes(&plan.dispatches)?;
+        // SAFETY: passed on from the caller.
+        let mut regions = unsafe { Regions::of(op) };
+        let mut scratch = Guarded::new(plan.scratch, 0);
+        let mut random = Random::new(plan.dispatches.len() as u64);
+        for (number, (dispatch, code)) in plan.dispatches.iter().zip(&codes).enumerate() {
+            let told = |why| format!("launch {number}, {:?}: {why}", dispatch.kernel);
+            self.launch(dispatch, code, &mut regions, &mut scratch, &mut random)
+                .map_err(told)?;
+            regions.check().map_err(told)?;
+            scratch.check("scratch memory").map_err(told)?;
+        }
+        // SAFETY: passed on from the caller.
+        unsafe { regions.put_back() };
+        Ok(())
+    }
+
+    fn plan(&self, op: &Op) -> Result<streampool_kernels::Plan, String> {
+        lower(op, &self.limits).ok_or_else(|| format!("there is no kernel for {}", op.kind()))
+    }
+
+    /// The code of the kernel of each of them.
+    fn codes(&self, dispatches: &[Dispatch]) -> Result<Vec<Arc<Code>>, String> {
+        let mut units: HashMap<Kernel, Unit> = HashMap::new();
+        for dispatch in dispatches {
+            let kernel = &dispatch.kernel;
+            if units.contains_key(kernel) || self.known(kernel).is_some() {
+                continue;
+            }
+            #[cfg_attr(not(test), expect(unused_mut, reason = "only tests break it"))]
+            let mut source = kernel
+                .source(Dialect::Cuda)
+                .ok_or_else(|| format!("{kernel:?} has no text in CUDA's dialect"))?;
+            #[cfg(test)]
+            if let Some((right, wrong)) = self.broken {
+                source.text = source.text.replace(right, wrong);
+            }
+            let unit = Unit::new(&source, dispatch.operands.len(), self.compiler.identity());
+            units.insert(kernel.clone(), unit);
+        }
+        let texts: Vec<Unit> = units.values().cloned().collect();
+        self.compiler.compile(&texts)?;
+        for (kernel, unit) in units {
+            let code = Arc::new(self.compiler.load(&unit)?);
+            let mut codes = self.codes.lock().unwrap_or_else(PoisonError::into_inner);
+            codes.insert(kernel, code);
+        }
+        let known = |dispatch: &Dispatch| self.known(&dispatch.kernel).expect("it was loaded");
+        Ok(dispatches.iter().map(known).collect())
+    }
+
+    fn known(&self, kernel: &Kernel) -> Option<Arc<Code>> {
+        let codes = self.codes.lock().unwrap_or_else(PoisonError::into_inner);
+        codes.get(kernel).cloned()
+    }
+
+    fn launch(
+        &self,
+        dispatch: &Dispatch,
+        code: &Code,
+        regions: &mut Regions,
+        scratch: &mut Guarded,
+        random: &mut Random,
+    ) -> Result<(), String> {
+        let params = dispatch.params.to_bytes();
+        let threads = dispatch.threads;
+        if params.len() != code.params.next_multiple_of(8) {
+            let (given, taken) = (params.len(), code.params);
+            return Err(format!(
+                "{given} bytes of parameters are given and {taken} taken"
+            ));
+        }
+        if threads == 0
+            || !threads.is_multiple_of(32)
+            || threads > code.most_threads.unwrap_or(1024)
+        {
+            return Err(format!(
+                "a group has {threads} threads, at most {:?}",
+                code.most_threads
+            ));
+        }
+        if dispatch.groups.contains(&0) {
+            return Err(format!("it has {:?} groups", dispatch.groups));
+        }
+        let buffers = dispatch
+            .operands
+            .iter()
+            .map(|operand| match operand {
+                Operand::Memory(span) => regions.address(span),
+                Operand::Scratch(at) => scratch
+                    .bytes_mut()
+                    .get_mut(*at..)
+                    .map(<[u8]>::as_mut_ptr)
+                    .ok_or_else(|| format!("byte {at} is beyond the scratch memory")),
+            })
+            .collect::<Result<Vec<_>, String>>()?;
+        let launch = Launch {
+            run: code.run,
+            groups: dispatch.groups,
+            threads,
+            buffers: &buffers,
+            params: &params,
+            shared_bytes: self.limits.shared_bytes as usize,
+        };
+        group::run(&launch, random)
+    }
+}

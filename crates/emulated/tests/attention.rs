@@ -1,0 +1,174 @@
+//! The kernels of attention, executed on the CPU.
+
+use streampool_device::{Attention, DType, Layout, Op};
+use streampool_emulated::{Emulator, Tensor, Tolerance, assert_same_as_host, prepare};
+use streampool_kernels::Limits;
+
+/// Batch, heads, heads of keys, queries, keys, width and width of values.
+type Sizes = [usize; 7];
+
+/// What is besides the products.
+#[derive(Clone, Copy, Default)]
+struct Besides {
+    mask: Option<DType>,
+    causal: Option<i64>,
+    softcap: f64,
+}
+
+fn op(dtype: DType, sizes: Sizes, besides: Besides) -> Op<Tensor> {
+    let [batch, heads, key_heads, queries, keys, width, value_width] = sizes;
+    let of = |seed: u64, shape: [usize; 4]| Tensor::new(dtype, &shape).uniform(seed, -1.0, 1.0);
+    Op::Attention(Box::new(Attention {
+        query: of(1, [batch, heads, queries, width]),
+        key: of(2, [batch, key_heads, keys, width]),
+        value: of(3, [batch, key_heads, keys, value_width]),
+        mask: besides.mask.map(|mask| {
+            let shape = [heads, queries, keys];
+            Tensor::new(mask, &shape).uniform(4, 0.0, 2.0)
+        }),
+        out: Tensor::new(dtype, &[batch, heads, queries, value_width]),
+        scale: 0.3,
+        causal: besides.causal,
+        softcap: besides.softcap,
+    }))
+}
+
+fn tolerance(dtype: DType) -> Tolerance {
+    match dtype {
+        DType::F16 => Tolerance::Within(2e-3, 4e-3),
+        DType::BF16 => Tolerance::Within(1.6e-2, 3e-2),
+        _ => Tolerance::Within(1e-5, 1e-4),
+    }
+}
+
+fn compare(emulator: &Emulator, ops: &[(DType, Op<Tensor>)]) {
+    let all: Vec<Op<Tensor>> = ops.iter().map(|(_, op)| op.clone()).collect();
+    prepare(emulator, &all).unwrap_or_else(|why| panic!("{why}"));
+    for (dtype, op) in ops {
+        assert_same_as_host(emulator, op, tolerance(*dtype));
+    }
+}
+
+const FLOATS: [DType; 4] = [DType::F32, DType::F16, DType::BF16, DType::F64];
+
+#[test]
+#[cfg_attr(
+    any(sanitize_address, sanitize_thread),
+    ignore = "switches stacks behind the sanitizer's back"
+)]
+fn every_form_attends_as_the_host_does() {
+    let Some(emulator) = Emulator::or_skip() else {
+        return;
+    };
+    let mut ops = Vec::new();
+    for dtype in FLOATS {
+        for sizes in [
+            [1, 1, 1, 16, 16, 16, 16],
+            [2, 2, 1, 70, 65, 16, 24],
+            [1, 2, 2, 33, 130, 32, 32],
+            [1, 1, 1, 5, 9, 40, 7],
+            [1, 1, 1, 3, 70, 70, 130],
+            [1, 1, 1, 2, 40, 200, 300],
+            [1, 1, 1, 4, 0, 16, 16],
+            [1, 1, 1, 4, 5, 0, 16],
+        ] {
+            ops.push((dtype, op(dtype, sizes, Besides::default())));
+        }
+        for causal in [-40, 0, 7] {
+            let besides = Besides {
+                causal: Some(causal),
+                ..Besides::default()
+            };
+            ops.push((dtype, op(dtype, [1, 2, 1, 67, 80, 16, 16], besides)));
+        }
+        for mask in [dtype, DType::Bool] {
+            let besides = Besides {
+                mask: Some(mask),
+                softcap: 0.7,
+                ..Besides::default()
+            };
+            ops.push((dtype, op(dtype, [2, 2, 1, 20, 37, 16, 16], besides)));
+        }
+    }
+    compare(&emulator, &ops);
+}
+
+#[test]
+#[cfg_attr(
+    any(sanitize_address, sanitize_thread),
+    ignore = "switches stacks behind the sanitizer's back"
+)]
+fn a_small_gpu_takes_more_rows_to_a_warp() {
+    let Some(emulator) = Emulator::or_skip() else {
+        return;
+    };
+    let emulator = emulator.with_limits(Limits {
+        compute_units: 1,
+        shared_bytes: 32 << 10,
+        buffers: 480,
+    });
+    let ops: Vec<_> = [DType::F16, DType::BF16, DType::F32]
+        .into_iter()
+        .flat_map(|dtype| {
+            let causal = Besides {
+                causal: Some(3),
+                ..Besides::default()
+            };
+            [
+                (
+                    dtype,
+                    op(dtype, [1, 3, 3, 140, 70, 16, 16], Besides::default()),
+                ),
+                (dtype, op(dtype, [1, 3, 3, 140, 70, 32, 16], causal)),
+                (dtype, op(dtype, [1, 1, 1, 17, 40, 256, 256], causal)),
+            ]
+        })
+        .collect();
+    compare(&emulator, &ops);
+}
+
+#[test]
+#[cfg_attr(
+    any(sanitize_address, sanitize_thread),
+    ignore = "switches stacks behind the sanitizer's back"
+)]
+fn views_need_not_be_dense() {
+    let Some(emulator) = Emulator::or_skip() else {
+        return;
+    };
+    let mut ops = Vec::new();
+    for dtype in FLOATS {
+        let shape = [1, 2, 35, 24];
+        let laid_out = |strides: [isize; 4], offset: usize| {
+            Tensor::laid_out(
+                dtype,
+                Layout::strided(&shape, &strides, offset).expect("a layout"),
+            )
+        };
+        let packed = |part: usize| laid_out([35 * 144, 24, 144, 1], part * 48);
+        for (query, out) in [
+            (packed(0), laid_out([35 * 48, 24, 48, 1], 0)),
+            (
+                laid_out([1680, 840, 1, 35], 0),
+                laid_out([1680, 840, 1, 35], 1),
+            ),
+            (
+                laid_out([1680, 840, 24, -1], 23),
+                laid_out([3360, 1680, 48, 2], 0),
+            ),
+        ] {
+            let op = Op::Attention(Box::new(Attention {
+                query: query.uniform(1, -1.0, 1.0),
+                key: packed(1).uniform(2, -1.0, 1.0),
+                value: packed(2).uniform(3, -1.0, 1.0),
+                mask: None,
+                out,
+                scale: 0.25,
+                causal: Some(0),
+                softcap: 0.0,
+            }));
+            ops.push((dtype, op));
+        }
+    }
+    compare(&emulator, &ops);
+}

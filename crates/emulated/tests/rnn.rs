@@ -1,0 +1,116 @@
+//! The kernels of recurrent layers, executed on the CPU.
+
+use streampool_device::{Cell, DType, Direction, Op, Rnn};
+use streampool_emulated::{Emulator, Tensor, Tolerance, assert_same_as_host, prepare};
+use streampool_kernels::Limits;
+
+const CELLS: [Cell; 5] = [
+    Cell::Tanh,
+    Cell::Relu,
+    Cell::Gru { reset_after: false },
+    Cell::Gru { reset_after: true },
+    Cell::Lstm,
+];
+
+/// A layer of steps, sequences, and the sizes of input and state.
+fn layer(
+    dtype: DType,
+    (cell, direction): (Cell, Direction),
+    [steps, batch, input, hidden]: [usize; 4],
+    everything: bool,
+) -> Op<Tensor> {
+    let (directions, gates) = (direction.count(), cell.gates() * hidden);
+    let state = [directions, batch, hidden];
+    let of_lstm = everything && cell == Cell::Lstm;
+    let of = |seed: u64, shape: &[usize], most: f64| {
+        Tensor::new(dtype, shape).uniform(seed, -most, most)
+    };
+    let recurrent = 1.0 / hidden.max(1) as f64;
+    Op::Rnn(Box::new(Rnn {
+        cell,
+        direction,
+        src: of(1, &[steps, batch, input], 1.0),
+        weight: of(2, &[directions, gates, input], 0.5),
+        recurrent: of(3, &[directions, gates, hidden], recurrent),
+        bias: everything.then(|| of(4, &[directions, 2 * gates], 1.0)),
+        peephole: of_lstm.then(|| of(5, &[directions, 3 * hidden], 0.5)),
+        lengths: everything
+            .then(|| Tensor::new(DType::I32, &[batch]).uniform(6, -1.0, steps as f64 + 1.0)),
+        hidden: everything.then(|| of(7, &state, 1.0)),
+        cell_state: of_lstm.then(|| of(8, &state, 1.0)),
+        dst: Tensor::new(dtype, &[steps, directions, batch, hidden]),
+        last_hidden: everything.then(|| Tensor::new(dtype, &state)),
+        last_cell: of_lstm.then(|| Tensor::new(dtype, &state)),
+    }))
+}
+
+fn tolerance(dtype: DType) -> Tolerance {
+    match dtype {
+        DType::F16 => Tolerance::Within(4e-3, 4e-3),
+        DType::BF16 => Tolerance::Within(3e-2, 3e-2),
+        _ => Tolerance::Within(2e-5, 1e-4),
+    }
+}
+
+fn compare(emulator: &Emulator, ops: &[(DType, Op<Tensor>)]) {
+    let all: Vec<Op<Tensor>> = ops.iter().map(|(_, op)| op.clone()).collect();
+    prepare(emulator, &all).unwrap_or_else(|why| panic!("{why}"));
+    for (dtype, op) in ops {
+        assert_same_as_host(emulator, op, tolerance(*dtype));
+    }
+}
+
+#[test]
+#[cfg_attr(
+    any(sanitize_address, sanitize_thread),
+    ignore = "switches stacks behind the sanitizer's back"
+)]
+fn every_form_steps_as_the_host_does() {
+    let Some(emulator) = Emulator::or_skip() else {
+        return;
+    };
+    let mut ops = Vec::new();
+    for dtype in [DType::F32, DType::F16, DType::BF16, DType::F64] {
+        for cell in CELLS {
+            let both = (cell, Direction::Both);
+            ops.push((dtype, layer(dtype, both, [4, 19, 5, 21], true)));
+            ops.push((
+                dtype,
+                layer(dtype, (cell, Direction::Reverse), [3, 2, 3, 9], false),
+            ));
+        }
+        let lstm = (Cell::Lstm, Direction::Forward);
+        ops.push((dtype, layer(dtype, lstm, [2, 3, 4, 150], true)));
+        ops.push((dtype, layer(dtype, lstm, [0, 3, 4, 5], true)));
+        ops.push((dtype, layer(dtype, lstm, [2, 3, 0, 5], true)));
+        ops.push((dtype, layer(dtype, lstm, [2, 0, 3, 5], true)));
+        let gru = (Cell::Gru { reset_after: false }, Direction::Forward);
+        ops.push((dtype, layer(dtype, gru, [2, 3, 4, 150], true)));
+    }
+    compare(&emulator, &ops);
+}
+
+#[test]
+#[cfg_attr(
+    any(sanitize_address, sanitize_thread),
+    ignore = "switches stacks behind the sanitizer's back"
+)]
+fn states_that_do_not_fit_lie_in_device_memory() {
+    let Some(emulator) = Emulator::or_skip() else {
+        return;
+    };
+    let emulator = emulator.with_limits(Limits {
+        compute_units: 1,
+        // Enough for the tiles of the product, and not for two sequences.
+        shared_bytes: 18 << 10,
+        buffers: 480,
+    });
+    let mut ops = Vec::new();
+    for cell in CELLS {
+        for dtype in [DType::F32, DType::F16] {
+            let both = (cell, Direction::Both);
+            ops.push((dtype, layer(dtype, both, [2, 5, 4, 260], true)));
+        }
+    }
+    compare(&emulator, &ops);
+}

@@ -1,0 +1,113 @@
+//! Counts, and places of what is not zero: the kernels come to what the host comes to.
+
+use streampool_device::{DType, Histogram, Layout, NonZero, Op};
+use streampool_emulated::{Emulator, Tensor, Tolerance, assert_same_as_host, prepare};
+
+#[test]
+#[cfg_attr(
+    any(sanitize_address, sanitize_thread),
+    ignore = "switches stacks behind the sanitizer's back"
+)]
+fn histograms() {
+    let Some(emulator) = Emulator::or_skip() else {
+        return;
+    };
+    let mut ops = Vec::new();
+    for (number, dtype) in (0..).zip(DType::ALL[..12].iter().copied()) {
+        for (shape, bins) in [
+            (&[5000][..], 10),
+            (&[3, 7, 9], 1),
+            (&[70, 70], 300),
+            (&[0, 3], 4),
+            (&[], 5),
+        ] {
+            let src = Tensor::new(dtype, shape).random(number);
+            let weighted = number % 2 == 0;
+            let weight = [DType::F32, DType::F16, DType::BF16, DType::F64][number as usize / 2 % 4];
+            ops.push(Op::Histogram(Histogram {
+                src,
+                weights: weighted.then(|| Tensor::new(weight, shape).random(9)),
+                dst: Tensor::new(if weighted { weight } else { DType::I64 }, &[bins]),
+                low: -1.25,
+                high: if dtype.is_float() { 1.25 } else { 4.0 },
+            }));
+        }
+    }
+    let values = [
+        f64::NAN,
+        f64::INFINITY,
+        -1.0,
+        1.0,
+        0.0,
+        f64::NEG_INFINITY,
+        0.999,
+        -1.0001,
+    ];
+    for bins in [2, 5000] {
+        for weights in [false, true] {
+            let dtype = if weights { DType::F32 } else { DType::I64 };
+            ops.push(Op::Histogram(Histogram {
+                src: Tensor::laid_out(
+                    DType::F32,
+                    Layout::strided(&[30, 20], &[-3, 100], 90).expect("a layout"),
+                )
+                .values(&values),
+                weights: weights.then(|| Tensor::new(DType::F32, &[30, 20]).random(1)),
+                dst: Tensor::laid_out(dtype, Layout::strided(&[bins], &[2], 1).expect("a layout")),
+                low: -1.0,
+                high: 1.0,
+            }));
+        }
+    }
+    prepare(&emulator, &ops).unwrap_or_else(|why| panic!("{why}"));
+    for op in &ops {
+        assert_same_as_host(&emulator, op, Tolerance::Usual);
+    }
+}
+
+#[test]
+#[cfg_attr(
+    any(sanitize_address, sanitize_thread),
+    ignore = "switches stacks behind the sanitizer's back"
+)]
+fn places() {
+    let Some(emulator) = Emulator::or_skip() else {
+        return;
+    };
+    let mut ops = Vec::new();
+    for (number, dtype) in (0..).zip(DType::ALL) {
+        for shape in [
+            &[][..],
+            &[1],
+            &[4095],
+            &[4096],
+            &[4097],
+            &[3, 5, 7],
+            &[40, 300],
+            &[0, 2],
+            &[2, 3, 2, 3, 2, 3, 2, 3],
+        ] {
+            let layouts = [
+                Layout::contiguous(shape).expect("a layout"),
+                Layout::contiguous(&shape.iter().copied().rev().collect::<Vec<_>>())
+                    .and_then(|layout| layout.permute(&(0..shape.len()).rev().collect::<Vec<_>>()))
+                    .expect("a layout"),
+            ];
+            let src = Tensor::laid_out(dtype, layouts[number % 2]);
+            let src = match number % 3 {
+                0 => src.values(&[0.0, -0.0, 1.0, f64::NAN, 0.0, 0.0, -0.0]),
+                1 => src.values(&[1.0, 3.0]),
+                _ => src.values(&[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]),
+            };
+            ops.push(Op::NonZero(NonZero {
+                src,
+                indices: Tensor::new(DType::I64, &[shape.len(), shape.iter().product()]),
+                count: Tensor::new(DType::I64, &[1]),
+            }));
+        }
+    }
+    prepare(&emulator, &ops).unwrap_or_else(|why| panic!("{why}"));
+    for op in &ops {
+        assert_same_as_host(&emulator, op, Tolerance::Exact);
+    }
+}

@@ -1,0 +1,145 @@
+//! Recurrent layers.
+
+use streampool_device::{Cell, Direction, Op, Rnn};
+
+use crate::{Error, Result, Tensor};
+
+/// What a recurrent layer knows. Gates lie in the order of ONNX: input, output, forget, cell (LSTM); update, reset,
+/// new (GRU).
+#[derive(Debug, Clone, Copy)]
+pub struct RnnWeights<'a> {
+    /// `[directions, gates * hidden, input]`.
+    pub input: &'a Tensor,
+    /// `[directions, gates * hidden, hidden]`.
+    pub recurrent: &'a Tensor,
+    /// `[directions, 2 * gates * hidden]`: those of `input`, then those of `recurrent`.
+    pub bias: Option<&'a Tensor>,
+    /// `[directions, 3 * hidden]`: what the gates of an LSTM see of the cell.
+    pub peephole: Option<&'a Tensor>,
+}
+
+/// Where a recurrent layer begins, and how far it goes.
+#[derive(Debug, Clone, Copy)]
+pub struct RnnOptions<'a> {
+    /// In which order steps are taken.
+    pub direction: Direction,
+    /// `[batch]`, `i32`: how many steps each sequence has.
+    pub lengths: Option<&'a Tensor>,
+    /// `[directions, batch, hidden]`: the state before the first step; zero, if left out.
+    pub hidden: Option<&'a Tensor>,
+    /// `[directions, batch, hidden]`: the cell before the first step of an LSTM.
+    pub cell: Option<&'a Tensor>,
+}
+
+impl Default for RnnOptions<'_> {
+    fn default() -> Self {
+        RnnOptions {
+            direction: Direction::Forward,
+            lengths: None,
+            hidden: None,
+            cell: None,
+        }
+    }
+}
+
+/// What a recurrent layer gives.
+#[derive(Debug, Clone)]
+pub struct RnnOutput {
+    /// `[steps, directions, batch, hidden]`: the state after each step.
+    pub states: Tensor,
+    /// `[directions, batch, hidden]`: the last state.
+    pub hidden: Tensor,
+    /// `[directions, batch, hidden]`: the last cell of an LSTM.
+    pub cell: Option<Tensor>,
+}
+
+impl Tensor {
+    /// A layer of LSTM cells over `[steps, batch, input]`.
+    pub fn lstm(&self, weights: &RnnWeights<'_>, options: &RnnOptions<'_>) -> Result<RnnOutput> {
+        self.recurrent("lstm", Cell::Lstm, weights, options)
+    }
+
+    /// A layer of GRU cells over `[steps, batch, input]`. With `reset_after` the reset gate is applied after the product
+    /// of the state, as in PyTorch.
+    pub fn gru(
+        &self,
+        reset_after: bool,
+        weights: &RnnWeights<'_>,
+        options: &RnnOptions<'_>,
+    ) -> Result<RnnOutput> {
+        self.recurrent("gru", Cell::Gru { reset_after }, weights, options)
+    }
+
+    /// A layer of plain cells, `tanh` or `relu`, over `[steps, batch, input]`.
+    pub fn rnn(
+        &self,
+        relu: bool,
+        weights: &RnnWeights<'_>,
+        options: &RnnOptions<'_>,
+    ) -> Result<RnnOutput> {
+        let cell = if relu { Cell::Relu } else { Cell::Tanh };
+        self.recurrent("rnn", cell, weights, options)
+    }
+
+    fn recurrent(
+        &self,
+        op: &'static str,
+        cell: Cell,
+        weights: &RnnWeights<'_>,
+        options: &RnnOptions<'_>,
+    ) -> Result<RnnOutput> {
+        let on = self
+            .encoder(op)?
+            .with("input", [weights.input])?
+            .with("recurrent", [weights.recurrent])?
+            .with("bias", weights.bias)?
+            .with("peephole", weights.peephole)?
+            .with("lengths", options.lengths)?
+            .with("hidden", options.hidden)?
+            .with("cell", options.cell)?;
+        let &[steps, batch, _] = self.shape() else {
+            return Err(Error::shape(
+                op,
+                "self",
+                self.shape(),
+                "[steps, batch, input]",
+            ));
+        };
+        let &[directions, _, hidden] = weights.recurrent.shape() else {
+            let expected = "[directions, gates * hidden, hidden]";
+            return Err(Error::shape(
+                op,
+                "recurrent",
+                weights.recurrent.shape(),
+                expected,
+            ));
+        };
+        let state = [directions, batch, hidden];
+        let mut states = on.blank(self.dtype(), &[steps, directions, batch, hidden])?;
+        let mut last_hidden = on.blank(self.dtype(), &state)?;
+        let mut last_cell = match cell {
+            Cell::Lstm => Some(on.blank(self.dtype(), &state)?),
+            _ => None,
+        };
+        on.encode(Op::Rnn(Box::new(Rnn {
+            cell,
+            direction: options.direction,
+            src: self.operand()?,
+            weight: weights.input.operand()?,
+            recurrent: weights.recurrent.operand()?,
+            bias: weights.bias.map(Tensor::operand).transpose()?,
+            peephole: weights.peephole.map(Tensor::operand).transpose()?,
+            lengths: options.lengths.map(Tensor::operand).transpose()?,
+            hidden: options.hidden.map(Tensor::operand).transpose()?,
+            cell_state: options.cell.map(Tensor::operand).transpose()?,
+            dst: states.operand()?,
+            last_hidden: Some(last_hidden.operand()?),
+            last_cell: last_cell.as_mut().map(|cell| cell.operand()).transpose()?,
+        })))?;
+        Ok(RnnOutput {
+            states: states.finish(),
+            hidden: last_hidden.finish(),
+            cell: last_cell.map(|cell| cell.finish()),
+        })
+    }
+}

@@ -1,0 +1,194 @@
+//! Shapes: how many elements, the size that is left to infer, and reshaping without a copy.
+
+use streampool_device::{Dims, Layout, MAX_RANK};
+
+use crate::{Error, Result};
+
+/// A number that can stand for a size in a shape; −1, in a signed type, is the size that fits.
+pub trait Size: Copy + std::fmt::Debug + sealed::Sealed {
+    /// As a wide number.
+    fn wide(self) -> i128;
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+macro_rules! sizes {
+    ($($number:ty),*) => {$(
+        impl sealed::Sealed for $number {}
+        impl Size for $number {
+            fn wide(self) -> i128 {
+                self as i128
+            }
+        }
+    )*};
+}
+
+sizes!(usize, isize, i32, i64);
+
+/// The layout of a fresh tensor of this shape, for `op`.
+#[inline]
+pub(crate) fn contiguous(op: &'static str, shape: &[usize]) -> Result<Layout> {
+    Layout::contiguous(shape).map_err(|_| {
+        Error::shape(
+            op,
+            "shape",
+            shape,
+            format_args!("at most {MAX_RANK} axes and {} elements", isize::MAX),
+        )
+    })
+}
+
+/// The sizes that `shape` means for a tensor of shape `from`.
+pub(crate) fn infer<S: Size>(op: &'static str, from: &[usize], shape: &[S]) -> Result<Dims> {
+    let elements: usize = from.iter().product();
+    let refused =
+        |expected: String| Error::parameter(op, "shape", format_args!("{shape:?}"), expected);
+    let misfit = || refused(format!("{elements} elements, as in {from:?}"));
+    if shape.len() > MAX_RANK {
+        return Err(refused(format!("at most {MAX_RANK} axes")));
+    }
+    let mut sizes = Dims::new(&[0; MAX_RANK][..shape.len()])?;
+    let mut unknown = None;
+    let mut known = 1usize;
+    for (axis, &size) in shape.iter().enumerate() {
+        match size.wide() {
+            -1 if unknown.is_none() => unknown = Some(axis),
+            -1 => return Err(refused("at most one −1".to_owned())),
+            wide => {
+                let size = usize::try_from(wide)
+                    .map_err(|_| refused("sizes of at least 0, or −1".to_owned()))?;
+                sizes[axis] = size;
+                known = known.checked_mul(size).ok_or_else(misfit)?;
+            }
+        }
+    }
+    match unknown {
+        Some(_) if known == 0 => {
+            return Err(refused(
+                "no 0 beside −1, which could be anything".to_owned(),
+            ));
+        }
+        Some(axis) if elements.is_multiple_of(known) => sizes[axis] = elements / known,
+        None if known == elements => {}
+        _ => return Err(misfit()),
+    }
+    Ok(sizes)
+}
+
+/// The elements of `layout`, row-major, under another shape of as many; `None` if only a copy can be.
+///
+/// Axes that lie in memory as one axis would are one run; each run has to be cut by the new shape alone.
+pub(crate) fn reshaped(layout: &Layout, shape: &[usize]) -> Option<Layout> {
+    if layout.elements() == 0 {
+        return Layout::contiguous(shape).ok();
+    }
+    let (sizes, old) = (layout.shape(), layout.strides());
+    let mut strides = [1isize; MAX_RANK];
+    let mut left = shape.len();
+    let mut run = 1;
+    let mut base = old.last().copied().unwrap_or(1);
+    for axis in (0..sizes.len()).rev() {
+        run *= sizes[axis];
+        let goes_on = axis > 0 && (sizes[axis - 1] == 1 || old[axis - 1] == run as isize * base);
+        if goes_on {
+            continue;
+        }
+        let mut cut = 1;
+        while left > 0 && (cut < run || shape[left - 1] == 1) {
+            left -= 1;
+            strides[left] = cut as isize * base;
+            cut *= shape[left];
+        }
+        if cut != run {
+            return None;
+        }
+        if axis > 0 {
+            (run, base) = (1, old[axis - 1]);
+        }
+    }
+    Layout::strided(shape, &strides[..shape.len()], layout.offset()).ok()
+}
+
+/// The one shape that two broadcast to, aligned from the right.
+pub(crate) fn broadcast(
+    op: &'static str,
+    argument: &'static str,
+    a: &[usize],
+    b: &[usize],
+) -> Result<Dims> {
+    let (long, short) = if a.len() >= b.len() { (a, b) } else { (b, a) };
+    let mut joined = Dims::new(long)?;
+    let lead = long.len() - short.len();
+    for (size, &other) in joined[lead..].iter_mut().zip(short) {
+        *size = match (*size, other) {
+            (1, other) => other,
+            (size, 1) => size,
+            (size, other) if size == other => size,
+            _ => {
+                let expected = format!("one that broadcasts with {a:?}");
+                return Err(Error::shape(op, argument, b, expected));
+            }
+        };
+    }
+    Ok(joined)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_size_is_inferred() {
+        assert_eq!(&*infer("t", &[2, 3, 4], &[6, -1]).unwrap(), &[6, 4]);
+        assert_eq!(&*infer("t", &[], &[-1, 1]).unwrap(), &[1, 1]);
+        assert_eq!(&*infer("t", &[0, 3], &[3, -1]).unwrap(), &[3, 0]);
+        assert!(infer("t", &[0, 3], &[0, -1]).is_err());
+        assert!(infer("t", &[6], &[-1, -1]).is_err());
+        assert!(infer("t", &[6], &[-2]).is_err());
+        assert!(infer("t", &[6], &[4usize]).is_err());
+        assert!(infer("t", &[6], &[usize::MAX, usize::MAX]).is_err());
+        assert!(infer("t", &[1], &[1; 9]).is_err());
+    }
+
+    #[test]
+    fn runs_of_axes_are_reshaped_in_place() {
+        let strided =
+            |shape: &[usize], strides: &[isize]| Layout::strided(shape, strides, 40).unwrap();
+        let seen = reshaped(&strided(&[2, 3, 4], &[12, 4, 1]), &[6, 2, 2]).unwrap();
+        assert_eq!((seen.strides(), seen.offset()), (&[4, 2, 1][..], 40));
+        // The two axes at the end are one run, the first is its own.
+        let padded = strided(&[2, 3, 4], &[20, 4, 1]);
+        assert_eq!(reshaped(&padded, &[2, 12]).unwrap().strides(), &[20, 1]);
+        assert!(reshaped(&padded, &[24]).is_none());
+        assert!(reshaped(&strided(&[3, 2], &[1, 3]), &[6]).is_none());
+        // Broadcast and reversed axes are runs, too.
+        assert_eq!(
+            reshaped(&strided(&[2, 4], &[0, 0]), &[8])
+                .unwrap()
+                .strides(),
+            &[0]
+        );
+        assert_eq!(
+            reshaped(&strided(&[2, 3], &[-3, -1]), &[6])
+                .unwrap()
+                .strides(),
+            &[-1]
+        );
+        // Axes of one do not count.
+        let ones = strided(&[3, 1, 1], &[1, 77, 99]);
+        assert_eq!(reshaped(&ones, &[1, 3, 1]).unwrap().shape(), &[1, 3, 1]);
+        assert_eq!(reshaped(&strided(&[], &[]), &[1, 1]).unwrap().offset(), 40);
+    }
+
+    #[test]
+    fn shapes_broadcast_from_the_right() {
+        let join = |a: &[usize], b: &[usize]| broadcast("t", "b", a, b).map(|dims| dims.to_vec());
+        assert_eq!(join(&[2, 3], &[3]), Ok(vec![2, 3]));
+        assert_eq!(join(&[1, 3], &[4, 2, 1]), Ok(vec![4, 2, 3]));
+        assert_eq!(join(&[1], &[0]), Ok(vec![0]));
+        assert_eq!(join(&[], &[2]), Ok(vec![2]));
+        assert!(join(&[2, 3], &[2]).is_err());
+    }
+}

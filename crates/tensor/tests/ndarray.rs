@@ -1,0 +1,37 @@
+//! Arrays of the crate `ndarray`, in and out.
+#![cfg(feature = "ndarray")]
+
+mod common;
+
+use common::pool;
+use ndarray::{Array2, arr0, array, s};
+use streampool_tensor::Tensor;
+
+#[test]
+fn arrays_go_in_and_come_out() {
+    let pool = pool();
+    let a = Array2::from_shape_fn((3, 4), |(i, j)| (10 * i + j) as f32);
+    let x = Tensor::from_ndarray(&pool, &a).unwrap();
+    assert_eq!(x.to_ndarray::<f32>().unwrap(), a.clone().into_dyn());
+    // However the array lies in memory.
+    for view in [a.t(), a.slice(s![..;-1, 1..;2])] {
+        let x = Tensor::from_ndarray(&pool, &view).unwrap();
+        assert_eq!(x.shape(), view.shape());
+        assert_eq!(x.to_ndarray::<f32>().unwrap(), view.to_owned().into_dyn());
+    }
+    // And however the tensor does.
+    let turned = x.transpose(0, 1).unwrap().to_ndarray::<f32>().unwrap();
+    assert_eq!(turned, a.t().to_owned().into_dyn());
+}
+
+#[test]
+fn scalars_empty_ones_and_wrong_types() {
+    let pool = pool();
+    let x = Tensor::from_ndarray(&pool, &arr0(7i64)).unwrap();
+    assert_eq!(x.rank(), 0);
+    assert_eq!(x.to_ndarray::<i64>().unwrap(), arr0(7i64).into_dyn());
+    let x = Tensor::from_ndarray(&pool, &Array2::<u8>::zeros((0, 3))).unwrap();
+    assert_eq!(x.to_ndarray::<u8>().unwrap().shape(), [0, 3]);
+    let x = Tensor::from_ndarray(&pool, &array![true, false]).unwrap();
+    assert!(x.to_ndarray::<u8>().is_err());
+}

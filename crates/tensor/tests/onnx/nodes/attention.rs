@@ -1,0 +1,261 @@
+//! Attention, its linear kin, and the rotation that goes before it.
+
+use streampool_tensor::{AttentionOptions, DType, Padding, Scalar, Tensor};
+
+use super::Operator;
+use crate::error::Fault;
+use crate::node::{Node, Outputs};
+use crate::tensors;
+
+pub fn operator(op: &str) -> Option<Operator> {
+    Some(match op {
+        "Attention" => attention,
+        "RotaryEmbedding" => rotary_embedding,
+        "LinearAttention" => linear_attention,
+        _ => return None,
+    })
+}
+
+/// `[batch, length, heads * width]` as `[batch, heads, length, width]`; what is so already stays.
+fn by_head(tensor: &Tensor, heads: usize) -> Result<Tensor, Fault> {
+    let &[batch, length, features] = tensor.shape() else {
+        return Ok(tensor.clone());
+    };
+    if heads == 0 || features % heads != 0 {
+        let expected = format!("a divisor of {features}");
+        return Err(Fault::malformed("the number of heads", heads, expected));
+    }
+    Ok(tensor
+        .reshape(&[batch, length, heads, features / heads])?
+        .transpose(1, 2)?)
+}
+
+/// The reverse of [`by_head`].
+fn packed(tensor: &Tensor) -> Result<Tensor, Fault> {
+    let length = tensor.size(2)?;
+    Ok(tensor
+        .transpose(1, 2)?
+        .reshape(&[tensor.size(0)? as i64, length as i64, -1])?)
+}
+
+fn attention(node: &Node<'_>) -> Outputs {
+    let heads = node.size_or("q_num_heads", 0)?;
+    let key_heads = node.size_or("kv_num_heads", 0)?;
+    let query = by_head(node.input(0)?, heads)?;
+    let with_past = |place: usize, past: usize| -> Result<Tensor, Fault> {
+        let new = by_head(node.input(place)?, key_heads)?;
+        match node.optional(past) {
+            Some(past) => Ok(Tensor::cat(&[past, &new], 2)?),
+            None => Ok(new),
+        }
+    };
+    let (key, value) = (with_past(1, 4)?, with_past(2, 5)?);
+    let keys = key.size(2)?;
+    let mask = mask(node, keys, query.dtype())?;
+    let causal = node.flag_or("is_causal", false)?;
+    let width = query.size(3)?.max(1) as f64;
+    let options = AttentionOptions {
+        mask: mask.as_ref(),
+        causal,
+        past: node.optional(4).map_or(Ok(0), |past| past.size(2))?,
+        scale: Some(node.float_or("scale", 1.0 / width.sqrt())?),
+        softcap: node.float_or("softcap", 0.0)?,
+    };
+    let mixed = query.attention(&key, &value, &options)?;
+    let mixed = if node.input(0)?.rank() == 3 {
+        packed(&mixed)?
+    } else {
+        mixed
+    };
+    if !node.wants(3) {
+        return Ok(vec![mixed, key, value]);
+    }
+    let scores = scores(node, &query, &key, &options)?;
+    Ok(vec![mixed, key, value, scores])
+}
+
+/// The mask, with what is beyond it and beyond each sequence's length left out.
+fn mask(node: &Node<'_>, keys: usize, dtype: DType) -> Result<Option<Tensor>, Fault> {
+    let mut mask = node.optional(3).cloned();
+    if let Some(short) = mask
+        .as_mut()
+        .filter(|mask| mask.shape().last() != Some(&keys))
+    {
+        let missing = keys as isize - short.size(-1)? as isize;
+        let mut amounts = vec![(0, 0); short.rank()];
+        amounts[short.rank() - 1] = (0, missing);
+        let outside = match short.dtype() {
+            DType::Bool => Scalar::Bool(false),
+            _ => Scalar::Float(f64::NEG_INFINITY),
+        };
+        *short = short.pad(&amounts, Padding::Constant(outside))?;
+    }
+    let Some(lengths) = node.optional(6) else {
+        return Ok(mask);
+    };
+    let places = Tensor::arange(node.pool(), 0, keys as i64, 1, lengths.dtype())?;
+    let inside = places.lt(&lengths.unsqueeze(1)?)?;
+    let inside = inside.reshape(&[lengths.elements(), 1, 1, keys])?;
+    let Some(mask) = mask else {
+        return Ok(Some(inside));
+    };
+    if mask.dtype() == DType::Bool {
+        return Ok(Some(mask.logical_and(&inside)?));
+    }
+    let outside = Tensor::full(node.pool(), &[], f64::NEG_INFINITY, dtype)?;
+    Ok(Some(inside.where_cond(&mask, &outside)?))
+}
+
+/// What the softmax is taken of, or one of the steps on the way.
+fn scores(
+    node: &Node<'_>,
+    query: &Tensor,
+    key: &Tensor,
+    options: &AttentionOptions<'_>,
+) -> Result<Tensor, Fault> {
+    let repeats = query.size(1)? / key.size(1)?.max(1);
+    let key = key.repeat_interleave(repeats, 1)?;
+    // Half of the scale to each side, so that neither grows large.
+    let scale = options.scale.unwrap_or(1.0).sqrt();
+    let products = query
+        .mul(scale)?
+        .matmul(&key.mul(scale)?.transpose(2, 3)?)?;
+    let mode = node.int_or("qk_matmul_output_mode", 0)?;
+    if mode == 0 {
+        return Ok(products);
+    }
+    let capped = match options.softcap {
+        0.0 => products,
+        cap => products.div(cap)?.tanh()?.mul(cap)?,
+    };
+    if mode == 1 {
+        return Ok(capped);
+    }
+    let mut masked = capped;
+    let outside = Tensor::full(node.pool(), &[], f64::NEG_INFINITY, masked.dtype())?;
+    if let Some(mask) = options.mask {
+        masked = match mask.dtype() {
+            DType::Bool => mask.where_cond(&masked, &outside)?,
+            _ => masked.add(mask)?,
+        };
+    }
+    if options.causal {
+        let (queries, keys) = (masked.size(2)?, masked.size(3)?);
+        let seen = Tensor::ones(node.pool(), &[queries, keys], DType::Bool)?;
+        masked = seen
+            .tril(options.past as i64)?
+            .where_cond(&masked, &outside)?;
+    }
+    match mode {
+        2 => Ok(masked),
+        3 => {
+            let precision = node.attr_int("softmax_precision")?;
+            let dtype = precision.map_or(Ok(masked.dtype()), tensors::dtype)?;
+            Ok(masked
+                .to_dtype(dtype)?
+                .softmax(-1)?
+                .to_dtype(masked.dtype())?)
+        }
+        other => Err(node.unknown("qk_matmul_output_mode", other)),
+    }
+}
+
+fn rotary_embedding(node: &Node<'_>) -> Outputs {
+    let input = node.input(0)?;
+    let x = by_head(input, node.size_or("num_heads", 0)?)?;
+    let width = x.size(3)?;
+    let rotated = match node.size_or("rotary_embedding_dim", 0)? {
+        0 => width,
+        some => some,
+    };
+    let cache = |place: usize| -> Result<Tensor, Fault> {
+        let cache = node.input(place)?;
+        let picked = match node.optional(3) {
+            Some(positions) => cache.index_select(0, positions)?,
+            None => cache.clone(),
+        };
+        Ok(picked.unsqueeze(1)?)
+    };
+    let y = x.narrow(3, 0, rotated)?.rotary(
+        &cache(1)?,
+        &cache(2)?,
+        node.flag_or("interleaved", false)?,
+    )?;
+    let y = match rotated == width {
+        true => y,
+        false => Tensor::cat(&[&y, &x.narrow(3, rotated, width - rotated)?], 3)?,
+    };
+    Ok(vec![if input.rank() == 3 { packed(&y)? } else { y }])
+}
+
+/// Attention without a softmax: a state for each head is updated step by step, and each query reads it.
+fn linear_attention(node: &Node<'_>) -> Outputs {
+    let heads = node.size_or("q_num_heads", 0)?;
+    let key_heads = node.size_or("kv_num_heads", 0)?;
+    let (query, dtype) = (by_head(node.input(0)?, heads)?, node.input(0)?.dtype());
+    let wide = |tensor: Tensor| {
+        tensor.to_dtype(if dtype == DType::F64 {
+            dtype
+        } else {
+            DType::F32
+        })
+    };
+    let key = wide(by_head(node.input(1)?, key_heads)?)?;
+    let value = wide(by_head(node.input(2)?, key_heads)?)?;
+    let scale = match node.float_or("scale", 0.0)? {
+        0.0 => 1.0 / (query.size(3)?.max(1) as f64).sqrt(),
+        scale => scale,
+    };
+    let rule = node.string_or("update_rule", "gated_delta")?;
+    let (gated, delta) = match rule {
+        "linear" => (false, false),
+        "gated" => (true, false),
+        "delta" => (false, true),
+        "gated_delta" => (true, true),
+        other => return Err(node.unknown("update_rule", other)),
+    };
+    let (batch, steps) = (key.size(0)?, key.size(2)?);
+    let (width, value_width) = (key.size(3)?, value.size(3)?);
+    let mut state = match node.optional(3) {
+        Some(past) => wide(past.clone())?,
+        None => Tensor::zeros(
+            node.pool(),
+            &[batch, key_heads, width, value_width],
+            key.dtype(),
+        )?,
+    };
+    let decay = gated
+        .then(|| by_head(node.input(4)?, key_heads))
+        .transpose()?;
+    let decay = decay.map(|decay| wide(decay)?.exp()).transpose()?;
+    let rate = delta
+        .then(|| -> Result<Tensor, Fault> {
+            let rate = node.input(5)?;
+            let own = rate.size(2)?;
+            wide(by_head(rate, own)?).map_err(Fault::from)
+        })
+        .transpose()?;
+    let shared = heads / key_heads.max(1);
+    let query = wide(query)?.reshape(&[batch, key_heads, shared, steps, width])?;
+    let mut made = Vec::with_capacity(steps);
+    for step in 0..steps {
+        // `[batch, heads, width, 1]` and `[batch, heads, 1, width]`.
+        let row = key.narrow(2, step, 1)?;
+        let column = row.transpose(2, 3)?;
+        if let Some(decay) = &decay {
+            state = state.mul(&decay.narrow(2, step, 1)?.transpose(2, 3)?)?;
+        }
+        let mut update = value.narrow(2, step, 1)?;
+        if let Some(rate) = &rate {
+            let known = row.matmul(&state)?;
+            update = update.sub(&known)?.mul(&rate.narrow(2, step, 1)?)?;
+        }
+        state = state.add(&column.matmul(&update)?)?;
+        made.push(query.select(3, step as isize)?.matmul(&state)?);
+    }
+    let made: Vec<&Tensor> = made.iter().collect();
+    // `[batch, key heads, shared, steps, width]`
+    let out = Tensor::stack(&made, 3)?.mul(scale)?.to_dtype(dtype)?;
+    let out = packed(&out.reshape(&[batch, heads, steps, value_width])?)?;
+    Ok(vec![out, state.to_dtype(dtype)?])
+}

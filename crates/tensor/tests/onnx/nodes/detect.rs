@@ -1,0 +1,77 @@
+//! Boxes in pictures.
+
+use streampool_tensor::{BoxFormat, DType, RoiOptions, Tensor};
+
+use super::Operator;
+use crate::node::{Node, Outputs};
+
+pub fn operator(op: &str) -> Option<Operator> {
+    Some(match op {
+        "RoiAlign" => roi_align,
+        "NonMaxSuppression" => non_max_suppression,
+        _ => return None,
+    })
+}
+
+fn roi_align(node: &Node<'_>) -> Outputs {
+    let default = if node.opset() >= 16 {
+        "half_pixel"
+    } else {
+        "output_half_pixel"
+    };
+    let aligned = match node.string_or("coordinate_transformation_mode", default)? {
+        "half_pixel" => true,
+        "output_half_pixel" => false,
+        other => return Err(node.unknown("coordinate_transformation_mode", other)),
+    };
+    let largest = match node.string_or("mode", "avg")? {
+        "avg" => false,
+        "max" => true,
+        other => return Err(node.unknown("mode", other)),
+    };
+    let options = RoiOptions {
+        sizes: [
+            node.size_or("output_height", 1)?,
+            node.size_or("output_width", 1)?,
+        ],
+        samples: node.size_or("sampling_ratio", 0)?,
+        scale: node.float_or("spatial_scale", 1.0)?,
+        aligned,
+        largest,
+    };
+    Ok(vec![node.input(0)?.roi_align(
+        node.input(1)?,
+        node.input(2)?,
+        &options,
+    )?])
+}
+
+/// For each batch and class the best boxes that overlap no better one.
+fn non_max_suppression(node: &Node<'_>) -> Outputs {
+    let (boxes, scores) = (node.input(0)?, node.input(1)?);
+    let most = match node.optional(2) {
+        Some(_) => node.int(2)?.max(0) as usize,
+        None => 0,
+    };
+    let overlap = node.optional_float(3)?.unwrap_or(0.0);
+    let least = node.optional_float(4)?.unwrap_or(f64::NEG_INFINITY);
+    let format = match node.int_or("center_point_box", 0)? {
+        0 => BoxFormat::Corners,
+        _ => BoxFormat::Center,
+    };
+    let mut found = Vec::new();
+    for batch in 0..scores.size(0)? as isize {
+        let own = boxes.select(0, batch)?;
+        for class in 0..scores.size(1)? as isize {
+            let rated = scores.select(0, batch)?.select(0, class)?;
+            let kept = own.non_max_suppression(&rated, format, overlap, least)?;
+            let kept = kept.narrow(0, 0, most.min(kept.elements()))?.unsqueeze(1)?;
+            let number = |value: isize| kept.full_like(value as i64);
+            found.push(Tensor::cat(&[&number(batch)?, &number(class)?, &kept], 1)?);
+        }
+    }
+    if found.is_empty() {
+        return Ok(vec![Tensor::zeros(node.pool(), &[0, 3], DType::I64)?]);
+    }
+    Ok(vec![Tensor::cat(&found.iter().collect::<Vec<_>>(), 0)?])
+}

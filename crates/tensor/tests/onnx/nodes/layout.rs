@@ -1,0 +1,284 @@
+//! Shapes, and where elements lie.
+
+use streampool_tensor::{DType, DepthOrder, Padding, Scalar, Tensor};
+
+use super::Operator;
+use crate::error::Fault;
+use crate::node::{Node, Outputs, resolve, size};
+
+pub fn operator(op: &str) -> Option<Operator> {
+    Some(match op {
+        "Identity" => |node| Ok(vec![node.input(0)?.clone()]),
+        "Shape" => shape,
+        "Size" => |node| {
+            let elements = node.input(0)?.elements() as i64;
+            Ok(vec![Tensor::scalar(node.pool(), elements)?])
+        },
+        "Reshape" => reshape,
+        "Flatten" => flatten,
+        "Squeeze" => squeeze,
+        "Unsqueeze" => unsqueeze,
+        "Transpose" => transpose,
+        "Expand" => expand,
+        "Tile" => tile,
+        "Concat" => concat,
+        "Split" => split,
+        "Slice" => slice,
+        "Pad" => pad,
+        "CenterCropPad" => center_crop_pad,
+        "DepthToSpace" => depth_to_space,
+        "SpaceToDepth" => space_to_depth,
+        _ => return None,
+    })
+}
+
+fn shape(node: &Node<'_>) -> Outputs {
+    let x = node.input(0)?;
+    let rank = x.rank() as i64;
+    let place = |position: i64| match position {
+        0.. => position.min(rank),
+        _ => (position + rank).max(0),
+    } as usize;
+    let start = place(node.int_or("start", 0)?);
+    let end = place(node.int_or("end", rank)?);
+    let sizes: Vec<i64> = x.shape()[start..end.max(start)]
+        .iter()
+        .map(|&size| size as i64)
+        .collect();
+    Ok(vec![Tensor::from_vec(node.pool(), sizes)?])
+}
+
+fn reshape(node: &Node<'_>) -> Outputs {
+    let x = node.input(0)?;
+    let mut sizes = node.ints_of("shape", 1)?.unwrap_or_default();
+    if !node.flag_or("allowzero", false)? {
+        for (size, &kept) in sizes.iter_mut().zip(x.shape()) {
+            if *size == 0 {
+                *size = kept as i64;
+            }
+        }
+    }
+    Ok(vec![x.reshape(&sizes)?])
+}
+
+fn flatten(node: &Node<'_>) -> Outputs {
+    let x = node.input(0)?;
+    // One more axis than there are: all may be rows.
+    let axis = node.axis_or("axis", 1)?;
+    let axis = match axis == x.rank() as isize {
+        true => x.rank(),
+        false => resolve(axis, x.rank())?,
+    };
+    let (rows, columns) = x.shape().split_at(axis);
+    Ok(vec![x.reshape(&[
+        rows.iter().product::<usize>(),
+        columns.iter().product(),
+    ])?])
+}
+
+fn squeeze(node: &Node<'_>) -> Outputs {
+    let x = node.input(0)?;
+    let Some(axes) = node.axes_of(1)? else {
+        return Ok(vec![x.squeeze_all()?]);
+    };
+    let mut axes = axes
+        .iter()
+        .map(|&axis| resolve(axis, x.rank()))
+        .collect::<Result<Vec<_>, _>>()?;
+    axes.sort_unstable();
+    let mut last_first = axes.iter().rev();
+    Ok(vec![last_first.try_fold(x.clone(), |x, &axis| {
+        x.squeeze(axis as isize)
+    })?])
+}
+
+fn unsqueeze(node: &Node<'_>) -> Outputs {
+    let x = node.input(0)?;
+    let axes = node.axes_of(1)?.unwrap_or_default();
+    let rank = x.rank() + axes.len();
+    let mut axes = axes
+        .iter()
+        .map(|&axis| resolve(axis, rank))
+        .collect::<Result<Vec<_>, _>>()?;
+    axes.sort_unstable();
+    Ok(vec![axes.iter().try_fold(x.clone(), |x, &axis| {
+        x.unsqueeze(axis as isize)
+    })?])
+}
+
+fn transpose(node: &Node<'_>) -> Outputs {
+    let x = node.input(0)?;
+    let order: Vec<isize> = match node.attr_ints("perm")? {
+        Some(order) => order.iter().map(|&axis| axis as isize).collect(),
+        None => (0..x.rank() as isize).rev().collect(),
+    };
+    Ok(vec![x.permute(&order)?])
+}
+
+/// Both ways: sizes that are asked for may be one, too.
+fn expand(node: &Node<'_>) -> Outputs {
+    let x = node.input(0)?;
+    let mut sizes = Vec::new();
+    for value in node.ints(1)? {
+        sizes.push(size("a size", value)?);
+    }
+    let missing = x.rank().saturating_sub(sizes.len());
+    sizes.splice(0..0, std::iter::repeat_n(1, missing));
+    let first = sizes.len() - x.rank();
+    for (wanted, &own) in sizes[first..].iter_mut().zip(x.shape()) {
+        if *wanted == 1 {
+            *wanted = own;
+        }
+    }
+    Ok(vec![x.broadcast_to(&sizes)?])
+}
+
+fn tile(node: &Node<'_>) -> Outputs {
+    let mut repeats = Vec::new();
+    for value in node.ints(1)? {
+        repeats.push(size("a number of repeats", value)?);
+    }
+    Ok(vec![node.input(0)?.tile(&repeats)?])
+}
+
+fn concat(node: &Node<'_>) -> Outputs {
+    Ok(vec![Tensor::cat(&node.all()?, node.axis_or("axis", 1)?)?])
+}
+
+fn split(node: &Node<'_>) -> Outputs {
+    let (x, axis) = (node.input(0)?, node.axis_or("axis", 0)?);
+    if let Some(sizes) = node.ints_of("split", 1)? {
+        let sizes = sizes
+            .into_iter()
+            .map(|value| size("a size", value))
+            .collect::<Result<Vec<_>, _>>()?;
+        return Ok(x.split_sizes(axis, &sizes)?);
+    }
+    let parts = node.size_or("num_outputs", node.wanted())?.max(1);
+    let whole = x.size(axis)?;
+    let part = whole.div_ceil(parts);
+    let sizes: Vec<usize> = (0..parts)
+        .map(|place| part.min(whole.saturating_sub(place * part)))
+        .collect();
+    Ok(x.split_sizes(axis, &sizes)?)
+}
+
+fn slice(node: &Node<'_>) -> Outputs {
+    let x = node.input(0)?;
+    let given = |name: &str, place: usize| -> Result<Option<Vec<isize>>, Fault> {
+        let found = node.ints_of(name, place)?;
+        Ok(found.map(|values| values.into_iter().map(clamped).collect()))
+    };
+    let starts = given("starts", 1)?.unwrap_or_default();
+    let ends = given("ends", 2)?.unwrap_or_default();
+    let axes = given("axes", 3)?.unwrap_or_else(|| (0..starts.len() as isize).collect());
+    let steps = given("steps", 4)?.unwrap_or_else(|| vec![1; starts.len()]);
+    if [ends.len(), axes.len(), steps.len()] != [starts.len(); 3] {
+        let got = format!("{starts:?}, {ends:?}, {axes:?} and {steps:?}");
+        return Err(Fault::malformed(
+            "starts, ends, axes and steps",
+            got,
+            "as many of each",
+        ));
+    }
+    let mut y = x.clone();
+    for (place, &axis) in axes.iter().enumerate() {
+        let (start, mut end, step) = (starts[place], ends[place], steps[place]);
+        let size = y.size(axis)? as isize;
+        // Beyond the start there is no number for "to the first, included".
+        if step < 0 && end < -size {
+            y = y.slice(axis, start.., step)?;
+            continue;
+        }
+        end = end.min(size);
+        y = y.slice(axis, start..end, step)?;
+    }
+    Ok(vec![y])
+}
+
+fn clamped(value: i64) -> isize {
+    value.clamp(-(i64::MAX / 4), i64::MAX / 4) as isize
+}
+
+fn pad(node: &Node<'_>) -> Outputs {
+    let x = node.input(0)?;
+    let amounts = match node.attr_ints("pads")? {
+        Some(amounts) => amounts.to_vec(),
+        None => node.ints(1)?,
+    };
+    let axes = match node.optional_ints(3)? {
+        Some(axes) => axes
+            .iter()
+            .map(|&axis| resolve(axis as isize, x.rank()))
+            .collect::<Result<_, _>>()?,
+        None => (0..x.rank()).collect::<Vec<usize>>(),
+    };
+    if amounts.len() != 2 * axes.len() {
+        return Err(Fault::malformed(
+            "the number of pads",
+            amounts.len(),
+            2 * axes.len(),
+        ));
+    }
+    let (before, after) = amounts.split_at(axes.len());
+    let mut each = vec![(0, 0); x.rank()];
+    for (place, &axis) in axes.iter().enumerate() {
+        each[axis] = (before[place] as isize, after[place] as isize);
+    }
+    let padding = match node.string_or("mode", "constant")? {
+        "constant" => Padding::Constant(constant(node, x.dtype())?),
+        "reflect" => Padding::Reflect,
+        "edge" => Padding::Edge,
+        "wrap" => Padding::Wrap,
+        other => return Err(node.unknown("mode", other)),
+    };
+    Ok(vec![x.pad(&each, padding)?])
+}
+
+/// What is around.
+fn constant(node: &Node<'_>, dtype: DType) -> Result<Scalar, Fault> {
+    let Some(value) = node.optional(2) else {
+        return Ok(node.float_or("value", 0.0)?.into());
+    };
+    Ok(match dtype.is_float() {
+        true => value.to_dtype(DType::F64)?.item::<f64>()?.into(),
+        false => value.to_dtype(DType::I64)?.item::<i64>()?.into(),
+    })
+}
+
+fn center_crop_pad(node: &Node<'_>) -> Outputs {
+    let x = node.input(0)?;
+    let axes = match node.attr_ints("axes")? {
+        Some(axes) => axes
+            .iter()
+            .map(|&axis| resolve(axis as isize, x.rank()))
+            .collect::<Result<_, _>>()?,
+        None => (0..x.rank()).collect::<Vec<usize>>(),
+    };
+    let mut each = vec![(0, 0); x.rank()];
+    for (&axis, wanted) in axes.iter().zip(node.ints(1)?) {
+        let change = size("a size", wanted)? as isize - x.shape()[axis] as isize;
+        // Of an odd number one more at the end; both are rounded towards the middle.
+        let before = change / 2;
+        each[axis] = (before, change - before);
+    }
+    Ok(vec![x.pad(&each, Padding::Constant(0.into()))?])
+}
+
+fn depth_to_space(node: &Node<'_>) -> Outputs {
+    let order = match node.string_or("mode", "DCR")? {
+        "DCR" => DepthOrder::BlockFirst,
+        "CRD" => DepthOrder::ChannelFirst,
+        other => return Err(node.unknown("mode", other)),
+    };
+    let block = node.size_or("blocksize", 0)?;
+    Ok(vec![node.input(0)?.depth_to_space(block, order)?])
+}
+
+fn space_to_depth(node: &Node<'_>) -> Outputs {
+    let block = node.size_or("blocksize", 0)?;
+    Ok(vec![
+        node.input(0)?
+            .space_to_depth(block, DepthOrder::BlockFirst)?,
+    ])
+}

@@ -1,0 +1,58 @@
+//! How far predictions are from the classes that are right.
+
+use streampool_tensor::{DType, Tensor};
+
+use super::Operator;
+use crate::error::Fault;
+use crate::node::Node;
+
+pub fn operator(op: &str) -> Option<Operator> {
+    Some(match op {
+        "NegativeLogLikelihoodLoss" => |node| Ok(vec![loss(node, node.input(0)?)?]),
+        "SoftmaxCrossEntropyLoss" => |node| {
+            let log = node.input(0)?.log_softmax(1)?;
+            Ok(vec![loss(node, &log)?, log])
+        },
+        _ => return None,
+    })
+}
+
+/// Of logarithms of probabilities, `[batch, classes, ...]`, for the classes `[batch, ...]` that are right.
+fn loss(node: &Node<'_>, log: &Tensor) -> Result<Tensor, Fault> {
+    let target = node.input(1)?.to_dtype(DType::I64)?;
+    let classes = log.size(1)?;
+    let ignored = node.attr_int("ignore_index")?;
+    let (target, counts) = match ignored {
+        Some(ignored) => {
+            let counts = target.ne(ignored)?;
+            (
+                counts.where_cond(&target, &target.full_like(0)?)?,
+                Some(counts),
+            )
+        }
+        None => (target, None),
+    };
+    let picked = log.gather(1, &target.unsqueeze(1)?)?.squeeze(1)?.neg()?;
+    let mut weight = match node.optional(2) {
+        Some(weight) if weight.shape() == [classes] => weight.index_select(0, &target)?,
+        Some(weight) => {
+            let got = format!("of shape {:?}", weight.shape());
+            return Err(Fault::malformed(
+                "the weight",
+                got,
+                format_args!("[{classes}]"),
+            ));
+        }
+        None => picked.full_like(1.0)?,
+    };
+    if let Some(counts) = counts {
+        weight = weight.mul(&counts.to_dtype(weight.dtype())?)?;
+    }
+    let weighted = picked.mul(&weight)?;
+    Ok(match node.string_or("reduction", "mean")? {
+        "none" => weighted,
+        "sum" => weighted.sum(&[], false)?,
+        "mean" => weighted.sum(&[], false)?.div(&weight.sum(&[], false)?)?,
+        other => return Err(node.unknown("reduction", other)),
+    })
+}

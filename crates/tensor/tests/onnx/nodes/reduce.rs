@@ -1,0 +1,90 @@
+//! Reductions over axes.
+
+use streampool_tensor::{DType, Tensor};
+
+use super::Operator;
+use crate::node::{Node, Outputs};
+
+pub fn operator(op: &str) -> Option<Operator> {
+    Some(match op {
+        "ReduceSum" => |node| reduced(node, |x, axes, keep| x.sum(axes, keep)),
+        "ReduceMean" => |node| reduced(node, |x, axes, keep| x.mean(axes, keep)),
+        "ReduceProd" => |node| reduced(node, |x, axes, keep| x.prod(axes, keep)),
+        "ReduceMax" => |node| reduced(node, |x, axes, keep| extreme(x, axes, keep, true)),
+        "ReduceMin" => |node| reduced(node, |x, axes, keep| extreme(x, axes, keep, false)),
+        "ReduceL1" => |node| reduced(node, |x, axes, keep| x.l1_norm(axes, keep)),
+        "ReduceL2" => |node| {
+            reduced(node, |x, axes, keep| {
+                as_floats(x, |x| x.l2_norm(axes, keep))
+            })
+        },
+        "ReduceSumSquare" => |node| reduced(node, |x, axes, keep| x.sum_square(axes, keep)),
+        "ReduceLogSum" => |node| {
+            reduced(node, |x, axes, keep| {
+                as_floats(x, |x| x.log_sum(axes, keep))
+            })
+        },
+        "ReduceLogSumExp" => |node| {
+            reduced(node, |x, axes, keep| {
+                as_floats(x, |x| x.log_sum_exp(axes, keep))
+            })
+        },
+        "ArgMax" => |node| arg(node, Tensor::argmax),
+        "ArgMin" => |node| arg(node, Tensor::argmin),
+        _ => return None,
+    })
+}
+
+type Made = streampool_tensor::Result<Tensor>;
+
+/// In the type of `x`, by way of floats.
+fn as_floats(x: &Tensor, reduce: impl Fn(&Tensor) -> Made) -> Made {
+    match x.dtype().is_float() {
+        true => reduce(x),
+        false => reduce(&x.to_dtype(DType::F64)?)?.to_dtype(x.dtype()),
+    }
+}
+
+fn reduced(node: &Node<'_>, reduce: impl Fn(&Tensor, &[isize], bool) -> Made) -> Outputs {
+    let x = node.input(0)?;
+    let axes = node.axes_of(1)?.unwrap_or_default();
+    let keep = node.flag_or("keepdims", true)?;
+    if !axes.is_empty() {
+        return Ok(vec![reduce(x, &axes, keep)?]);
+    }
+    if !node.flag_or("noop_with_empty_axes", false)? {
+        return Ok(vec![reduce(x, &[], keep)?]);
+    }
+    // Over no axes: of each element by itself.
+    Ok(vec![reduce(&x.unsqueeze(0)?, &[0], false)?])
+}
+
+/// The largest or smallest; of nothing, the type's lowest or highest.
+fn extreme(x: &Tensor, axes: &[isize], keep: bool, largest: bool) -> Made {
+    if x.elements() == 0 {
+        let worst = if largest {
+            f64::NEG_INFINITY
+        } else {
+            f64::INFINITY
+        };
+        return x
+            .sum(axes, keep)?
+            .to_dtype(DType::F64)?
+            .full_like(worst)?
+            .to_dtype(x.dtype());
+    }
+    match largest {
+        true => x.max(axes, keep),
+        false => x.min(axes, keep),
+    }
+}
+
+fn arg(node: &Node<'_>, of: impl Fn(&Tensor, isize, bool) -> Made) -> Outputs {
+    let (x, axis) = (node.input(0)?, node.axis_or("axis", 0)?);
+    let keep = node.flag_or("keepdims", true)?;
+    if !node.flag_or("select_last_index", false)? {
+        return Ok(vec![of(x, axis, keep)?]);
+    }
+    let last = x.size(axis)? as i64 - 1;
+    Ok(vec![of(&x.flip(&[axis])?, axis, keep)?.rsub(last)?])
+}

@@ -1,0 +1,135 @@
+//! Signals: windows, frequencies, and bands of those.
+
+use streampool_tensor::{DType, Tensor};
+
+use super::Operator;
+use crate::error::Fault;
+use crate::node::{Node, Outputs, resolve, size};
+
+pub fn operator(op: &str) -> Option<Operator> {
+    Some(match op {
+        "HannWindow" => |node| window(node, &[0.5, -0.5]),
+        "HammingWindow" => |node| window(node, &[25.0 / 46.0, -21.0 / 46.0]),
+        "BlackmanWindow" => |node| window(node, &[0.42, -0.5, 0.08]),
+        "DFT" => dft,
+        "STFT" => stft,
+        "MelWeightMatrix" => mel_weights,
+        _ => return None,
+    })
+}
+
+/// A sum of cosines, each of one more period, with these weights.
+fn window(node: &Node<'_>, weights: &[f64]) -> Outputs {
+    let count = size("size", node.int(0)?)?;
+    let dtype = node.attr_dtype("output_datatype")?.unwrap_or(DType::F32);
+    let period = match node.flag_or("periodic", true)? {
+        true => count,
+        false => count.saturating_sub(1),
+    };
+    let step = std::f64::consts::TAU / period.max(1) as f64;
+    let places = Tensor::arange(node.pool(), 0, count as i64, 1, DType::F64)?;
+    let mut sum = places.full_like(0.0)?;
+    for (periods, &weight) in weights.iter().enumerate() {
+        let wave = places.mul(step * periods as f64)?.cos()?;
+        sum = sum.add(&wave.mul(weight)?)?;
+    }
+    Ok(vec![sum.to_dtype(dtype)?])
+}
+
+fn dft(node: &Node<'_>) -> Outputs {
+    let x = node.input(0)?;
+    // The axis is an attribute before version 20.
+    let axis = match (node.attr_int("axis")?, node.optional(2)) {
+        (Some(axis), _) => axis,
+        (None, Some(_)) => node.int(2)?,
+        (None, None) if node.opset() < 20 => 1,
+        (None, None) => -2,
+    };
+    let axis = resolve(axis as isize, x.rank())?;
+    let length = node.optional(1).map(|_| node.int(1)).transpose()?;
+    let length = length
+        .map(|length| size("dft_length", length))
+        .transpose()?;
+    let (inverse, onesided) = (
+        node.flag_or("inverse", false)?,
+        node.flag_or("onesided", false)?,
+    );
+    let own = x.shape()[axis];
+    let made = match (inverse, onesided) {
+        (true, true) => x.irfft(axis as isize, length.unwrap_or(2 * own.saturating_sub(1)))?,
+        (true, false) => x.ifft(axis as isize, length.unwrap_or(own))?,
+        (false, half) => {
+            let length = length.unwrap_or(own);
+            let whole = x.fft(axis as isize, length)?;
+            let kept = if half { length / 2 + 1 } else { length };
+            whole.narrow(axis as isize, 0, kept)?
+        }
+    };
+    Ok(vec![made])
+}
+
+/// The frequencies of pieces of `[batch, length, 1 or 2]`: `[batch, pieces, frequencies, 2]`.
+fn stft(node: &Node<'_>) -> Outputs {
+    let (x, step) = (node.input(0)?, size("frame_step", node.int(1)?)?.max(1));
+    let window = node.optional(2);
+    let length = match (node.optional(3), window) {
+        (Some(_), _) => size("frame_length", node.int(3)?)?,
+        (None, Some(window)) => window.elements(),
+        (None, None) => x.size(1)?,
+    };
+    let Some(room) = x.size(1)?.checked_sub(length) else {
+        let expected = format!("at most {}", x.size(1)?);
+        return Err(Fault::malformed("frame_length", length, expected));
+    };
+    let pieces = (0..=room / step)
+        .map(|piece| x.narrow(1, piece * step, length))
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut framed = Tensor::stack(&pieces.iter().collect::<Vec<_>>(), 1)?;
+    if let Some(window) = window {
+        framed = framed.mul(&window.reshape(&[length, 1])?)?;
+    }
+    let whole = framed.fft(2, length)?;
+    let kept = if node.flag_or("onesided", true)? {
+        length / 2 + 1
+    } else {
+        length
+    };
+    Ok(vec![whole.narrow(2, 0, kept)?])
+}
+
+/// How much each frequency counts in each band of the mel scale: triangles that overlap by half.
+fn mel_weights(node: &Node<'_>) -> Outputs {
+    let (bands, length) = (
+        size("num_mel_bins", node.int(0)?)?,
+        size("dft_length", node.int(1)?)?,
+    );
+    let rate = node.int(2)? as f64;
+    let edge = |place| Ok(node.optional_float(place)?.unwrap_or(0.0));
+    let (low, high): (Result<f64, Fault>, _) = (edge(3), edge(4));
+    let mel = |hertz: f64| 2595.0 * (1.0 + hertz / 700.0).log10();
+    let (low, high) = (mel(low?), mel(high?));
+    // The frequencies where triangles begin, peak and end.
+    let step = (high - low) / (bands + 2) as f64;
+    let points = Tensor::arange(node.pool(), 0, bands as i64 + 2, 1, DType::F64)?;
+    let hertz = points
+        .mul(step)?
+        .add(low)?
+        .mul(std::f64::consts::LN_10 / 2595.0)?
+        .expm1()?
+        .mul(700.0)?;
+    let points = hertz.mul((length + 1) as f64)?.div(rate)?.floor()?;
+    let point = |first: usize| points.narrow(0, first, bands);
+    let (begin, peak, end) = (point(0)?, point(1)?, point(2)?);
+    let bins =
+        Tensor::arange(node.pool(), 0, length as i64 / 2 + 1, 1, DType::F64)?.unsqueeze(1)?;
+    let rising = bins.sub(&begin)?.div(&peak.sub(&begin)?.maximum(1.0)?)?;
+    let falling = bins.sub(&end)?.div(&peak.sub(&end)?.minimum(-1.0)?)?;
+    let at_peak = bins.eq(&peak)?;
+    let sides = bins
+        .lt(&peak)?
+        .where_cond(&rising, &falling)?
+        .clamp(0.0, 1.0)?;
+    let weights = at_peak.where_cond(1.0, &sides)?;
+    let dtype = node.attr_dtype("output_datatype")?.unwrap_or(DType::F32);
+    Ok(vec![weights.to_dtype(dtype)?])
+}

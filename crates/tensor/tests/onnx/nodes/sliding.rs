@@ -1,0 +1,94 @@
+//! Windows as ONNX describes them.
+
+use crate::error::Fault;
+use crate::node::Node;
+
+/// How a window moves, with a value for each spatial axis.
+pub struct Sliding {
+    pub stride: Vec<usize>,
+    pub padding: Vec<(usize, usize)>,
+    pub dilation: Vec<usize>,
+}
+
+impl Sliding {
+    /// What a node says of a window of the sizes `kernel` over `spatial` elements.
+    pub fn of(node: &Node<'_>, spatial: &[usize], kernel: &[usize]) -> Result<Sliding, Fault> {
+        let rank = spatial.len();
+        let stride = each(node, "strides", rank)?;
+        let dilation = each(node, "dilations", rank)?;
+        if kernel.len() != rank {
+            let expected = format!("{rank} sizes");
+            return Err(Fault::malformed(
+                "the kernel's shape",
+                format_args!("{kernel:?}"),
+                expected,
+            ));
+        }
+        let same = |larger_first: bool| {
+            (0..rank).map(move |axis| {
+                let reach = kernel[axis].saturating_sub(1) * dilation[axis] + 1;
+                let windows = spatial[axis].div_ceil(stride[axis].max(1));
+                let covered = windows.saturating_sub(1) * stride[axis] + reach;
+                halves(covered.saturating_sub(spatial[axis]), larger_first)
+            })
+        };
+        let padding = match node.string_or("auto_pad", "NOTSET")? {
+            "NOTSET" => pads(node, rank)?,
+            "VALID" => vec![(0, 0); rank],
+            "SAME_UPPER" => same(false).collect(),
+            "SAME_LOWER" => same(true).collect(),
+            other => return Err(node.unknown("auto_pad", other)),
+        };
+        let (stride, dilation) = (each(node, "strides", rank)?, each(node, "dilations", rank)?);
+        Ok(Sliding {
+            stride,
+            padding,
+            dilation,
+        })
+    }
+}
+
+/// A total of padding, before and after.
+pub fn halves(total: usize, larger_first: bool) -> (usize, usize) {
+    match larger_first {
+        true => (total.div_ceil(2), total / 2),
+        false => (total / 2, total.div_ceil(2)),
+    }
+}
+
+/// An attribute with a value for each axis, or ones.
+pub fn each(node: &Node<'_>, name: &str, rank: usize) -> Result<Vec<usize>, Fault> {
+    let given = node.sizes(name)?;
+    match given.len() {
+        0 => Ok(vec![1; rank]),
+        count if count == rank => Ok(given),
+        _ => {
+            let expected = format!("{rank} values");
+            Err(Fault::malformed(
+                format_args!("attribute {name}"),
+                format_args!("{given:?}"),
+                expected,
+            ))
+        }
+    }
+}
+
+/// The padding of each axis, from the attribute that lists all beginnings and then all ends.
+pub fn pads(node: &Node<'_>, rank: usize) -> Result<Vec<(usize, usize)>, Fault> {
+    let given = node.sizes("pads")?;
+    match given.len() {
+        0 => Ok(vec![(0, 0); rank]),
+        count if count == 2 * rank => {
+            let (before, after) = given.split_at(rank);
+            Ok(before.iter().copied().zip(after.iter().copied()).collect())
+        }
+        _ => {
+            let expected = format!("{} values", 2 * rank);
+            Err(Fault::malformed(
+                "attribute pads",
+                format_args!("{given:?}"),
+                expected,
+            ))
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Recurrent layers.
+
+use streampool_tensor::{DType, Direction, RnnOptions, RnnOutput, RnnWeights, Tensor};
+
+use crate::{FLOATS, assert_near, common::pool, real, refusal, values};
+
+fn sigmoid(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+/// Weights of one direction.
+fn weights(pool: &streampool_tensor::Pool, rows: usize, dtype: DType) -> [Tensor; 3] {
+    let make = |shape: &[usize], seed| real(pool, shape, seed).to_dtype(dtype).unwrap();
+    [
+        make(&[1, rows, 3], 1),
+        make(&[1, rows, 2], 2),
+        make(&[1, 2 * rows], 3),
+    ]
+}
+
+/// The steps of one sequence of inputs of three, for states of two.
+fn steps(
+    x: &Tensor,
+    [w, r, b]: &[Tensor; 3],
+    mut step: impl FnMut(&[f64], &[f64]) -> Vec<f64>,
+) -> Vec<f64> {
+    let (x, w, r, b) = (values(x), values(w), values(r), values(b));
+    let (rows, mut state, mut all) = (w.len() / 3, vec![0.0; 2], Vec::new());
+    for x in x.chunks_exact(3) {
+        let gates: Vec<f64> = (0..rows)
+            .map(|row| {
+                let input: f64 = (0..3).map(|i| w[row * 3 + i] * x[i]).sum();
+                let again: f64 = (0..2).map(|i| r[row * 2 + i] * state[i]).sum();
+                input + again + b[row] + b[rows + row]
+            })
+            .collect();
+        state = step(&gates, &state);
+        all.extend(&state);
+    }
+    all
+}
+
+fn given<'a>([input, recurrent, bias]: &'a [Tensor; 3]) -> RnnWeights<'a> {
+    RnnWeights {
+        input,
+        recurrent,
+        bias: Some(bias),
+        peephole: None,
+    }
+}
+
+#[test]
+fn cells_take_step_after_step() {
+    let pool = pool();
+    for dtype in FLOATS {
+        let x = real(&pool, &[5, 1, 3], 4).to_dtype(dtype).unwrap();
+        let near = match dtype {
+            DType::BF16 => 5e-2,
+            DType::F16 => 6e-3,
+            _ => 1e-5,
+        };
+        let options = RnnOptions::default();
+        let lstm = weights(&pool, 8, dtype);
+        let mut cell = [0.0; 2];
+        let expected = steps(&x, &lstm, |gates, _| {
+            (0..2)
+                .map(|i| {
+                    let [input, output, forget, new] = [0, 2, 4, 6].map(|gate| gates[gate + i]);
+                    cell[i] = sigmoid(forget) * cell[i] + sigmoid(input) * new.tanh();
+                    sigmoid(output) * cell[i].tanh()
+                })
+                .collect()
+        });
+        let result = x.lstm(&given(&lstm), &options).unwrap();
+        assert_eq!(result.states.shape(), [5, 1, 1, 2]);
+        assert_near(&result.states, &expected, near);
+        assert_near(&result.hidden, &expected[8..], near);
+        assert_near(&result.cell.unwrap(), &cell, near);
+        let plain = weights(&pool, 2, dtype);
+        for relu in [false, true] {
+            let expected = steps(&x, &plain, |gates, _| {
+                gates
+                    .iter()
+                    .map(|&x| if relu { x.max(0.0) } else { x.tanh() })
+                    .collect()
+            });
+            let result = x.rnn(relu, &given(&plain), &options).unwrap();
+            // What grows from step to step takes its error along.
+            let size = expected.iter().fold(1.0, |most: f64, x| most.max(x.abs()));
+            assert_near(&result.states, &expected, near * size);
+            assert!(result.cell.is_none());
+        }
+    }
+}
+
+#[test]
+fn the_reverse_direction_begins_at_the_end() {
+    let pool = pool();
+    let x = real(&pool, &[4, 2, 3], 5);
+    let gru = weights(&pool, 6, DType::F32);
+    let run = |x: &Tensor, direction| {
+        let options = RnnOptions {
+            direction,
+            ..RnnOptions::default()
+        };
+        x.gru(true, &given(&gru), &options).unwrap()
+    };
+    let back = run(&x, Direction::Reverse);
+    let forth = run(&x.flip(&[0]).unwrap(), Direction::Forward);
+    assert_near(
+        &back.states.flip(&[0]).unwrap(),
+        &values(&forth.states),
+        1e-6,
+    );
+    assert_near(&back.hidden, &values(&forth.hidden), 1e-6);
+    // Both at once are one of each.
+    let both: Vec<Tensor> = gru
+        .iter()
+        .map(|x| Tensor::cat(&[x, x], 0).unwrap())
+        .collect();
+    let both: [Tensor; 3] = both.try_into().unwrap();
+    let options = RnnOptions {
+        direction: Direction::Both,
+        ..RnnOptions::default()
+    };
+    let result: RnnOutput = x.gru(true, &given(&both), &options).unwrap();
+    assert_near(
+        &result.states.select(1, 1).unwrap(),
+        &values(&back.states),
+        1e-6,
+    );
+    assert_near(
+        &result.states.select(1, 0).unwrap(),
+        &values(&run(&x, Direction::Forward).states),
+        1e-6,
+    );
+}
+
+#[test]
+fn sequences_end_where_their_length_says() {
+    let pool = pool();
+    let x = real(&pool, &[4, 3, 3], 6);
+    let lstm = weights(&pool, 8, DType::F32);
+    let lengths = Tensor::from_slice(&pool, &[4, 2, 0], &[3]).unwrap();
+    let options = RnnOptions {
+        lengths: Some(&lengths),
+        ..RnnOptions::default()
+    };
+    let result = x.lstm(&given(&lstm), &options).unwrap();
+    let whole = x.lstm(&given(&lstm), &RnnOptions::default()).unwrap();
+    let of = |states: &Tensor, step, sequence| {
+        values(&states.select(0, step).unwrap().select(1, sequence).unwrap())
+    };
+    assert_eq!(of(&result.states, 3, 1), [0.0; 2]);
+    assert_eq!(of(&result.states, 1, 1), of(&whole.states, 1, 1));
+    assert_eq!(of(&result.states, 3, 0), of(&whole.states, 3, 0));
+    let last = result.hidden.select(1, 1).unwrap();
+    assert_near(&last, &of(&whole.states, 1, 1), 0.0);
+    assert_near(&result.hidden.select(1, 2).unwrap(), &[0.0; 2], 0.0);
+    let nothing = x
+        .narrow(0, 0, 0)
+        .unwrap()
+        .lstm(&given(&lstm), &RnnOptions::default())
+        .unwrap();
+    assert_eq!(nothing.states.shape(), [0, 1, 3, 2]);
+    assert_near(&nothing.hidden, &[0.0; 6], 0.0);
+}
+
+#[test]
+fn what_does_not_fit_is_named() {
+    let pool = pool();
+    let x = real(&pool, &[4, 2, 3], 7);
+    let all = weights(&pool, 8, DType::F32);
+    let lstm = given(&all);
+    let options = RnnOptions::default();
+    let lengths = Tensor::from_slice(&pool, &[1i64, 2], &[2]).unwrap();
+    let twice = RnnOptions {
+        direction: Direction::Both,
+        ..options
+    };
+    let peephole = RnnWeights {
+        peephole: Some(&all[0]),
+        ..lstm
+    };
+    for (got, expected) in [
+        (
+            x.select(0, 0).unwrap().lstm(&lstm, &options),
+            "lstm: self has shape [2, 3], expected [steps, batch, input]",
+        ),
+        (
+            x.lstm(
+                &RnnWeights {
+                    recurrent: &x.select(0, 0).unwrap(),
+                    ..lstm
+                },
+                &options,
+            ),
+            "lstm: recurrent has shape [2, 3], expected [directions",
+        ),
+        (
+            x.gru(false, &lstm, &options),
+            "gru: input is of shape [1, 8, 3], expected [1, 6, 3]",
+        ),
+        (
+            x.lstm(&lstm, &twice),
+            "lstm: input is of shape [1, 8, 3], expected [2, 8, 3]",
+        ),
+        (
+            x.lstm(
+                &lstm,
+                &RnnOptions {
+                    hidden: Some(&all[2]),
+                    ..options
+                },
+            ),
+            "lstm: hidden is of shape [1, 16], expected [1, 2, 2]",
+        ),
+        (
+            x.lstm(
+                &lstm,
+                &RnnOptions {
+                    lengths: Some(&lengths),
+                    ..options
+                },
+            ),
+            "lstm: lengths is of type i64, expected i32",
+        ),
+        (x.lstm(&peephole, &options), "lstm: peephole is of shape"),
+        (
+            x.to_dtype(DType::I32).unwrap().rnn(true, &lstm, &options),
+            "rnn: self is of type i32, expected a float type",
+        ),
+    ] {
+        let got = refusal(got);
+        assert!(got.starts_with(expected), "{got}\n{expected}");
+    }
+}

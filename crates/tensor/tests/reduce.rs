@@ -1,0 +1,490 @@
+//! Reductions over any axes, of tensors that lie in memory as they like.
+
+mod common;
+
+use common::naive::{Float, Integer, Values, any_float, moderate, shape};
+use common::{Choices, pool};
+use half::{bf16, f16};
+use streampool_tensor::{DType, Element, Pool, Result, Tensor};
+
+/// Some axes, negative ones among them, and the same sorted; none for all.
+fn some_axes(choices: &mut Choices, rank: usize) -> (Vec<isize>, Vec<usize>) {
+    let chosen: Vec<usize> = (0..rank).filter(|_| choices.below(2) == 0).collect();
+    if chosen.is_empty() {
+        return (Vec::new(), (0..rank).collect());
+    }
+    let mut given: Vec<isize> = chosen
+        .iter()
+        .map(|&axis| {
+            axis as isize
+                - if choices.below(2) == 0 {
+                    rank as isize
+                } else {
+                    0
+                }
+        })
+        .collect();
+    let turn = choices.below(given.len());
+    given.rotate_left(turn);
+    (given, chosen)
+}
+
+/// The elements that are reduced to each element of the result, and its shape with and without the axes.
+fn gathered<T: Element>(values: &Values<T>, axes: &[usize]) -> (Vec<Vec<T>>, [Vec<usize>; 2]) {
+    let reduced = |axis: usize| axes.contains(&axis);
+    let kept: Vec<usize> = (0..values.shape.len())
+        .map(|axis| if reduced(axis) { 1 } else { values.shape[axis] })
+        .collect();
+    let dropped = (0..values.shape.len())
+        .filter(|&axis| !reduced(axis))
+        .map(|axis| values.shape[axis])
+        .collect();
+    let mut groups = vec![Vec::new(); kept.iter().product()];
+    for (index, &value) in common::naive::indices(&values.shape)
+        .iter()
+        .zip(&values.values)
+    {
+        let place = (0..kept.len()).fold(0, |place, axis| {
+            place * kept[axis] + if reduced(axis) { 0 } else { index[axis] }
+        });
+        groups[place].push(value);
+    }
+    (groups, [kept, dropped])
+}
+
+/// A reduction, and what is right for its elements; `needs_one` if it refuses to reduce nothing.
+struct Case<T, U> {
+    name: &'static str,
+    operator: fn(&Tensor, &[isize], bool) -> Result<Tensor>,
+    fits: fn(&[T], U) -> bool,
+    needs_one: bool,
+}
+
+fn check<T: Element, U: Element>(
+    pool: &Pool,
+    choices: &mut Choices,
+    of: fn(&mut Choices) -> T,
+    cases: &[Case<T, U>],
+) {
+    for case in cases {
+        for _ in 0..12 {
+            let shape = shape(choices, 8);
+            let values = Values::random(choices, &shape, of);
+            let (given, axes) = some_axes(choices, shape.len());
+            let tensor = values.tensor(choices, pool);
+            let (groups, shapes) = gathered(&values, &axes);
+            let results = [true, false].map(|keep| (case.operator)(&tensor, &given, keep));
+            let name = case.name;
+            if case.needs_one && groups.iter().any(Vec::is_empty) {
+                for result in results {
+                    let message = result.expect_err("nothing to reduce").to_string();
+                    let wanted = format!(
+                        "{name}: self has shape {shape:?}, expected at least one element along the axes"
+                    );
+                    assert_eq!(message, wanted);
+                }
+                continue;
+            }
+            for (result, wanted) in results.into_iter().zip(&shapes) {
+                let got = Values::<U>::of(&result.unwrap());
+                assert_eq!(&got.shape, wanted, "{name}");
+                for (elements, &value) in groups.iter().zip(&got.values) {
+                    assert!(
+                        (case.fits)(elements, value),
+                        "{name} of {elements:?} is {value:?}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+fn wide<T: Float>(elements: &[T]) -> Vec<f64> {
+    elements.iter().map(|x| x.wide()).collect()
+}
+
+/// Sums are as wrong as their largest term.
+fn is_near<T: Float>(got: T, wanted: f64, elements: &[T]) -> bool {
+    let terms: f64 = elements.iter().map(|x| x.wide().abs()).sum();
+    got.is_near(wanted) || (got.wide() - wanted).abs() <= T::TOLERANCE * terms
+}
+
+fn extreme(elements: &[f64], better: fn(f64, f64) -> f64) -> f64 {
+    let nan = elements.iter().any(|x| x.is_nan());
+    let found = elements.iter().copied().reduce(better);
+    if nan {
+        f64::NAN
+    } else {
+        found.unwrap_or(f64::NAN)
+    }
+}
+
+fn floats<T: Float>(seed: u64) {
+    let (pool, mut choices) = (pool(), Choices::new(seed));
+    let sums: &[Case<T, T>] = &[
+        Case {
+            name: "sum",
+            operator: |x, axes, keep| x.sum(axes, keep),
+            fits: |x, y| is_near(y, wide(x).iter().sum(), x),
+            needs_one: false,
+        },
+        Case {
+            name: "mean",
+            operator: |x, axes, keep| x.mean(axes, keep),
+            fits: |x, y| is_near(y, wide(x).iter().sum::<f64>() / x.len() as f64, x),
+            needs_one: false,
+        },
+        Case {
+            name: "l1_norm",
+            operator: |x, axes, keep| x.l1_norm(axes, keep),
+            fits: |x, y| y.is_near(wide(x).iter().map(|x| x.abs()).sum()),
+            needs_one: false,
+        },
+        Case {
+            name: "l2_norm",
+            operator: |x, axes, keep| x.l2_norm(axes, keep),
+            fits: |x, y| y.is_near(wide(x).iter().map(|x| x * x).sum::<f64>().sqrt()),
+            needs_one: false,
+        },
+        Case {
+            name: "norm",
+            operator: |x, axes, keep| x.norm(3.0, axes, keep),
+            fits: |x, y| y.is_near(wide(x).iter().map(|x| x.abs().powi(3)).sum::<f64>().cbrt()),
+            needs_one: false,
+        },
+        Case {
+            name: "norm",
+            operator: |x, axes, keep| x.norm(0.0, axes, keep),
+            fits: |x, y| y.is_near(wide(x).iter().filter(|&&x| x != 0.0).count() as f64),
+            needs_one: false,
+        },
+        Case {
+            name: "sum_square",
+            operator: |x, axes, keep| x.sum_square(axes, keep),
+            fits: |x, y| y.is_near(wide(x).iter().map(|x| x * x).sum()),
+            needs_one: false,
+        },
+        Case {
+            name: "log_sum",
+            operator: |x, axes, keep| x.abs()?.log_sum(axes, keep),
+            fits: |x, y| y.is_near(wide(x).iter().map(|x| x.abs()).sum::<f64>().ln()),
+            needs_one: false,
+        },
+        Case {
+            name: "log_sum_exp",
+            operator: |x, axes, keep| x.log_sum_exp(axes, keep),
+            fits: |x, y| y.is_near(wide(x).iter().map(|x| x.exp()).sum::<f64>().ln()),
+            needs_one: false,
+        },
+        Case {
+            name: "var",
+            operator: |x, axes, keep| x.var(axes, 1, keep),
+            fits: |x, y| y.is_near(variance(x, 1)),
+            needs_one: false,
+        },
+        Case {
+            name: "std",
+            operator: |x, axes, keep| x.std(axes, 0, keep),
+            fits: |x, y| y.is_near(variance(x, 0).sqrt()),
+            needs_one: false,
+        },
+    ];
+    check(&pool, &mut choices, moderate, sums);
+    let picks: &[Case<T, T>] = &[
+        Case {
+            name: "max",
+            operator: |x, axes, keep| x.max(axes, keep),
+            fits: |x, y| y.is_near(extreme(&wide(x), f64::max)),
+            needs_one: true,
+        },
+        Case {
+            name: "min",
+            operator: |x, axes, keep| x.min(axes, keep),
+            fits: |x, y| y.is_near(extreme(&wide(x), f64::min)),
+            needs_one: true,
+        },
+        Case {
+            name: "norm",
+            operator: |x, axes, keep| x.norm(f64::INFINITY, axes, keep),
+            fits: |x, y| {
+                let magnitudes: Vec<f64> = wide(x).iter().map(|x| x.abs()).collect();
+                y.is_near(extreme(&magnitudes, f64::max))
+            },
+            needs_one: true,
+        },
+    ];
+    check(&pool, &mut choices, any_float, picks);
+}
+
+fn variance<T: Float>(elements: &[T], correction: usize) -> f64 {
+    let values = wide(elements);
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let squares: f64 = values.iter().map(|x| (x - mean).powi(2)).sum();
+    squares / values.len().saturating_sub(correction) as f64
+}
+
+fn integers<T: Integer>(seed: u64) {
+    let (pool, mut choices) = (pool(), Choices::new(seed));
+    let cases: &[Case<T, T>] = &[
+        Case {
+            name: "sum",
+            operator: |x, axes, keep| x.sum(axes, keep),
+            fits: |x, y| y.wide() == T::wrap(x.iter().map(|x| x.wide()).sum()).wide(),
+            needs_one: false,
+        },
+        Case {
+            name: "prod",
+            operator: |x, axes, keep| x.prod(axes, keep),
+            fits: |x, y| {
+                let product = x.iter().fold(1i128, |product, x| {
+                    T::wrap(product.wrapping_mul(x.wide())).wide()
+                });
+                y.wide() == T::wrap(product).wide()
+            },
+            needs_one: false,
+        },
+        Case {
+            name: "sum_square",
+            operator: |x, axes, keep| x.sum_square(axes, keep),
+            fits: |x, y| {
+                let sum = x.iter().fold(0i128, |sum, x| {
+                    T::wrap(x.wide().wrapping_mul(x.wide()).wrapping_add(sum)).wide()
+                });
+                y.wide() == T::wrap(sum).wide()
+            },
+            needs_one: false,
+        },
+        Case {
+            name: "max",
+            operator: |x, axes, keep| x.max(axes, keep),
+            fits: |x, y| x.iter().map(|x| x.wide()).max() == Some(y.wide()),
+            needs_one: true,
+        },
+        Case {
+            name: "min",
+            operator: |x, axes, keep| x.min(axes, keep),
+            fits: |x, y| x.iter().map(|x| x.wide()).min() == Some(y.wide()),
+            needs_one: true,
+        },
+    ];
+    check(&pool, &mut choices, T::random, cases);
+}
+
+#[test]
+fn floats_are_summed_and_compared() {
+    floats::<f32>(1);
+    floats::<f64>(2);
+    floats::<f16>(3);
+    floats::<bf16>(4);
+}
+
+#[test]
+fn integers_wrap() {
+    integers::<i8>(11);
+    integers::<u8>(12);
+    integers::<i16>(13);
+    integers::<u16>(14);
+    integers::<i32>(15);
+    integers::<u32>(16);
+    integers::<i64>(17);
+    integers::<u64>(18);
+}
+
+#[test]
+fn truth_values_are_counted_and_joined() {
+    let (pool, mut choices) = (pool(), Choices::new(21));
+    let of = |choices: &mut Choices| choices.below(3) != 0;
+    let counts: &[Case<bool, i64>] = &[
+        Case {
+            name: "sum",
+            operator: |x, axes, keep| x.sum(axes, keep),
+            fits: |x, y| x.iter().filter(|&&x| x).count() as i64 == y,
+            needs_one: false,
+        },
+        Case {
+            name: "prod",
+            operator: |x, axes, keep| x.prod(axes, keep),
+            fits: |x, y| i64::from(x.iter().all(|&x| x)) == y,
+            needs_one: false,
+        },
+    ];
+    check(&pool, &mut choices, of, counts);
+    let joined: &[Case<bool, bool>] = &[
+        Case {
+            name: "any",
+            operator: |x, axes, keep| x.any(axes, keep),
+            fits: |x, y| x.contains(&true) == y,
+            needs_one: false,
+        },
+        Case {
+            name: "all",
+            operator: |x, axes, keep| x.to_dtype(DType::F32)?.mul(-0.5)?.all(axes, keep),
+            fits: |x, y| x.contains(&false) != y,
+            needs_one: false,
+        },
+        Case {
+            name: "max",
+            operator: |x, axes, keep| x.max(axes, keep),
+            fits: |x, y| x.contains(&true) == y,
+            needs_one: true,
+        },
+        Case {
+            name: "min",
+            operator: |x, axes, keep| x.min(axes, keep),
+            fits: |x, y| x.contains(&false) != y,
+            needs_one: true,
+        },
+    ];
+    check(&pool, &mut choices, of, joined);
+}
+
+#[test]
+fn the_first_of_the_extremes_is_named() {
+    let (pool, mut choices) = (pool(), Choices::new(31));
+    for _ in 0..40 {
+        let shape = shape(&mut choices, 6);
+        if shape.is_empty() || shape.contains(&0) {
+            continue;
+        }
+        let values = Values::random(&mut choices, &shape, |choices| {
+            choices.between(-3, 3) as i32
+        });
+        let axis = choices.below(shape.len());
+        let tensor = values.tensor(&mut choices, &pool);
+        let (groups, shapes) = gathered(&values, &[axis]);
+        for (keep, wanted) in [true, false].into_iter().zip(&shapes) {
+            let largest = tensor.argmax(axis as isize, keep).unwrap();
+            let smallest = tensor
+                .argmin(axis as isize - shape.len() as isize, keep)
+                .unwrap();
+            assert_eq!(largest.shape(), wanted);
+            let first = |elements: &Vec<i32>, best: Option<&i32>| {
+                elements.iter().position(|x| Some(x) == best).unwrap() as i64
+            };
+            let most: Vec<i64> = groups.iter().map(|x| first(x, x.iter().max())).collect();
+            let least: Vec<i64> = groups.iter().map(|x| first(x, x.iter().min())).collect();
+            assert_eq!(largest.to_vec::<i64>().unwrap(), most);
+            assert_eq!(smallest.to_vec::<i64>().unwrap(), least);
+        }
+    }
+}
+
+#[test]
+fn halves_are_added_in_single_precision() {
+    let pool = pool();
+    for dtype in [DType::F16, DType::BF16] {
+        // Added one by one in halves, these would stop at 512 or sooner.
+        let x = Tensor::full(&pool, &[20_000], 0.25, dtype).unwrap();
+        let value = |tensor: Result<Tensor>| {
+            tensor
+                .unwrap()
+                .to_dtype(DType::F64)
+                .unwrap()
+                .item::<f64>()
+                .unwrap()
+        };
+        assert!((value(x.sum(&[], false)) / 5000.0 - 1.0).abs() < 4e-3);
+        assert_eq!(value(x.mean(&[], false)), 0.25);
+        // Squares of which each overflows a half, though the result does not.
+        let large = Tensor::full(&pool, &[16], 4096, dtype).unwrap();
+        assert_eq!(value(large.l2_norm(&[], false)), 16384.0);
+        let columns = Tensor::full(&pool, &[20_000, 8], 0.25, dtype).unwrap();
+        let sums = columns
+            .sum(&[0], false)
+            .unwrap()
+            .to_dtype(DType::F64)
+            .unwrap();
+        for sum in sums.to_vec::<f64>().unwrap() {
+            assert!((sum / 5000.0 - 1.0).abs() < 4e-3, "{sum}");
+        }
+    }
+}
+
+#[test]
+fn hard_numbers_are_kept_safe() {
+    let pool = pool();
+    // A variance of one far from zero: the difference of two sums of squares has nothing left of it.
+    let far: Vec<f32> = (0..1000)
+        .map(|x| 1e6 + if x % 2 == 0 { 1.0 } else { -1.0 })
+        .collect();
+    let far = Tensor::from_vec(&pool, far).unwrap();
+    assert_eq!(far.var(&[], 0, false).unwrap().item::<f32>().unwrap(), 1.0);
+    let one = Tensor::ones(&pool, &[1], DType::F32).unwrap();
+    assert!(
+        one.var(&[], 1, false)
+            .unwrap()
+            .item::<f32>()
+            .unwrap()
+            .is_nan()
+    );
+    let nothing = Tensor::ones(&pool, &[0], DType::F32).unwrap();
+    assert!(
+        nothing
+            .mean(&[], false)
+            .unwrap()
+            .item::<f32>()
+            .unwrap()
+            .is_nan()
+    );
+    let exp = |values: &[f32]| {
+        let x = Tensor::from_slice(&pool, values, &[values.len()]).unwrap();
+        x.log_sum_exp(&[], false).unwrap().item::<f32>().unwrap()
+    };
+    assert!((exp(&[1000.0, 1000.0]) - (1000.0 + 2f32.ln())).abs() < 1e-3);
+    assert!((exp(&[-1000.0, -1000.0]) - (-1000.0 + 2f32.ln())).abs() < 1e-3);
+    assert_eq!(exp(&[f32::NEG_INFINITY; 2]), f32::NEG_INFINITY);
+    assert_eq!(exp(&[f32::INFINITY, 1.0]), f32::INFINITY);
+    assert_eq!(exp(&[]), f32::NEG_INFINITY);
+    assert!(exp(&[f32::NAN, 1.0]).is_nan());
+}
+
+#[test]
+fn errors_name_what_is_wrong() {
+    let pool = pool();
+    let x = Tensor::ones(&pool, &[2, 3], DType::F32).unwrap();
+    let n = Tensor::ones(&pool, &[2, 3], DType::I32).unwrap();
+    let b = Tensor::ones(&pool, &[2, 3], DType::Bool).unwrap();
+    let message = |result: Result<Tensor>| result.expect_err("an error").to_string();
+    assert_eq!(
+        message(n.mean(&[], false)),
+        "mean: self is of type i32, expected a float type: cast it with `to_dtype`"
+    );
+    assert_eq!(
+        message(x.sum(&[2], false)),
+        "sum: axes is axis 2, expected -2 to 1"
+    );
+    assert_eq!(
+        message(x.sum(&[0, -2], false)),
+        "sum: axes is [0, -2], expected each axis once"
+    );
+    assert_eq!(
+        message(x.argmax(-3, false)),
+        "argmax: axis is axis -3, expected -2 to 1"
+    );
+    assert_eq!(
+        message(b.argmax(0, false)),
+        "argmax: self is of type bool, expected a number type: cast it with `to_dtype`"
+    );
+    assert_eq!(
+        message(x.norm(-1.0, &[], false)),
+        "norm: p is -1, expected not negative"
+    );
+    assert_eq!(
+        message(x.norm(2.0, &[5], false)),
+        "norm: axes is axis 5, expected -2 to 1"
+    );
+    assert_eq!(
+        message(n.std(&[], 1, false)),
+        "std: self is of type i32, expected a float type: cast it with `to_dtype`"
+    );
+    for result in [
+        n.l2_norm(&[], false),
+        n.log_sum(&[], false),
+        n.log_sum_exp(&[], false),
+    ] {
+        assert!(
+            message(result)
+                .ends_with("self is of type i32, expected a float type: cast it with `to_dtype`")
+        );
+    }
+}

@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
-# Builds what bench/gpu.sh runs on a GPU machine that has no Rust: the tests of the CUDA device as `test-NAME` and
-# the program `streampool`, stripped, in one folder.
+# Builds what bench/gpu.sh runs on a GPU machine that has no Rust: the tests of the CUDA device and the one of the
+# operators as `test-NAME` and the program `streampool`, stripped, in one folder.
 #
 #   bench/build-gpu.sh BINARIES_DIR [NAME...]
 #
-# A NAME is that of a test file of crates/cuda/tests, `unit` for the tests inside its source, or `streampool`; all of
-# them by default. What does not compile is left out, and the exit code says so.
+# A NAME is that of a test file of crates/cuda/tests, `unit` for the tests inside its source, `onnx` for the operators
+# against the node tests of ONNX, or `streampool`; all of them by default. What does not compile is left out, and the exit
+# code says so. The node tests' data is carried along as BINARIES_DIR/onnx from STREAMPOOL_ONNX_DATA, or from where the
+# test has installed it; without it that test skips.
 set -euo pipefail
 
 usage() {
-    sed -n 's/^# \{0,1\}//; 2,8p' "$0" >&2
+    sed -n 's/^# \{0,1\}//; 2,10p' "$0" >&2
     exit 2
 }
 
@@ -44,21 +46,41 @@ build() {
     env "${stripped[@]}" "$@" --release --message-format=json-render-diagnostics | collect
 }
 
-tests=() program=no
+# carry_onnx_data: the node tests' models, inputs and outputs.
+carry_onnx_data() {
+    local data=${STREAMPOOL_ONNX_DATA:-}
+    if [ -z "$data" ]; then
+        data=$(find "${CARGO_TARGET_DIR:-target}/tmp" -type d -path '*/onnx/backend/test/data/node' -print -quit \
+            2>/dev/null || true)
+    fi
+    if [ -z "$data" ]; then
+        echo "the node tests of ONNX are not here: run the test onnx of streampool-tensor first" >&2
+        return
+    fi
+    rm -rf "$binaries/onnx"
+    cp -rL "$data" "$binaries/onnx"
+}
+
+tests=() program=no onnx=no
 for name in "$@"; do
     case $name in
     streampool) program=yes ;;
     unit) tests+=(--lib) ;;
+    onnx) onnx=yes ;;
     *) tests+=(--test "$name") ;;
     esac
 done
 if [ "$#" -eq 0 ]; then
-    tests=(--tests) program=yes
+    tests=(--tests) program=yes onnx=yes
 fi
 
 failures=0
 if [ "${#tests[@]}" -gt 0 ]; then
     build "${tests_profile[@]}" cargo test -p streampool-cuda --no-run --no-fail-fast "${tests[@]}" || failures=1
+fi
+if [ "$onnx" = yes ]; then
+    build "${tests_profile[@]}" cargo test -p streampool-tensor --no-run --test onnx || failures=1
+    carry_onnx_data
 fi
 if [ "$program" = yes ]; then
     build cargo build -p streampool-cli --bin streampool || failures=1

@@ -11,6 +11,7 @@
 #   sanitizer    compute-sanitizer's memcheck and racecheck on a short set
 #   bench        our figures beside the raw driver's
 #   torch        PyTorch's, in Python and C++
+#   ops          the operators of tensors, in turn with PyTorch's
 #   report       all of it in report.md and report.json, and whether the goals are met
 #
 # What a stage finds stays in REPORT_DIR, so that stages may be run one by one. A stage that fails does not stop the
@@ -18,10 +19,10 @@
 set -uo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
-all_stages=(doctor conformance tests sanitizer bench torch report)
+all_stages=(doctor conformance tests sanitizer bench torch ops report)
 
 usage() {
-    sed -n 's/^# \{0,1\}//; 2,17p' "$0" >&2
+    sed -n 's/^# \{0,1\}//; 2,18p' "$0" >&2
     [ "$#" -eq 0 ] || printf '\n%s\n' "$*" >&2
     exit 2
 }
@@ -154,7 +155,12 @@ run_the_tests() {
     local path name
     for path in "$binaries"/test-*; do
         name=${path##*/test-}
-        [ "$name" = conformance ] || run_tests "$name"
+        case $name in
+        conformance) ;;
+        # It is for any device, and reads what was carried along.
+        onnx) STREAMPOOL_TEST_DEVICE=cuda STREAMPOOL_ONNX_DATA=$binaries/onnx run_tests onnx ;;
+        *) run_tests "$name" ;;
+        esac
     done
 }
 
@@ -236,6 +242,25 @@ run_torch() {
     fi
 }
 
+run_ops() {
+    finish_torch_build
+    begin ops 150
+    local effort=(--seconds 0.3) turns=(--seconds 0.12 --rounds 3) precision
+    if [ "${#quick[@]}" -gt 0 ]; then
+        effort=(--quick) turns=(--seconds 0.05 --rounds 2)
+    fi
+    for precision in f32 f16; do
+        # shellcheck disable=SC2016
+        step "$precision" bash -c '"$0" bench ops --device cuda --json "${@:2}" >"$1"' \
+            "$binaries/streampool" "$report/ops_$precision.json" --precision "$precision" "${effort[@]}" || failures=1
+        # A goal that is missed, which it says with 3, is for the report to tell.
+        # shellcheck disable=SC2016
+        step "compare_$precision" bash -c 'python3 "$@" || [ "$?" -eq 3 ]' compare \
+            "$here/ops/compare.py" "$binaries/streampool" --device cuda --precision "$precision" \
+            --json "$report/compare_$precision.json" "${turns[@]}" || failures=1
+    done
+}
+
 # The logs of this run after those of earlier ones, so much of them as is worth keeping.
 keep_logs() {
     local log
@@ -259,6 +284,7 @@ for name in "${all_stages[@]}"; do
     sanitizer) run_sanitizer ;;
     bench) run_bench ;;
     torch) run_torch ;;
+    ops) run_ops ;;
     report)
         printf '\n==== report\n'
         python3 "$here/report.py" "$report" "$binaries/built.txt" || failures=1

@@ -3,9 +3,9 @@
 
     report.py REPORT_DIR [BUILT_TXT]
 
-Reads stages.tsv (how each step went), runtime.json (ours and the raw driver's figures), torch_python.json and
-torch_cpp.json from REPORT_DIR, whichever are there. The exit code is not zero if a goal is missed or a figure of one
-is not there.
+Reads stages.tsv (how each step went), runtime.json (ours and the raw driver's figures), torch_python.json,
+torch_cpp.json and what report_ops.py names from REPORT_DIR, whichever are there. The exit code is not zero if a goal is
+missed or a figure of one is not there.
 """
 
 import datetime
@@ -16,6 +16,8 @@ import platform
 import subprocess
 import sys
 from dataclasses import dataclass
+
+import report_ops
 
 # Whose figures there are, in the order of the table's columns.
 SIDES = {"ours": "ours", "raw": "raw driver", "python": "PyTorch Python", "graph": "PyTorch graph", "cpp": "PyTorch C++"}
@@ -94,7 +96,8 @@ def collect(runtime, *torch):
                 values[figure["name"], side, figure.get("threads", 1)] = figure[side]
     for source in torch:
         for figure in (source or {}).get("figures", []):
-            values[figure["name"], figure["side"], figure["threads"]] = figure["value"]
+            if not figure["name"].startswith("eager_"):  # Those stand beside the operators.
+                values[figure["name"], figure["side"], figure["threads"]] = figure["value"]
     return values
 
 
@@ -183,13 +186,23 @@ def machine(built, torch):
     }
 
 
-def page(report, values, judged):
+def eager(cpp):
+    """What a call costs PyTorch's thread, by the name of the operator."""
+    values = {figure["name"]: figure["value"] for figure in (cpp or {}).get("figures", [])}
+    return lambda name: values.get(f"eager_{name}")
+
+
+def tally(verdicts):
+    """How many goals are met, and how many not."""
+    counts = [list(verdicts).count(verdict) for verdict in (True, False, None)]
+    return f"{len(verdicts)} goals: {counts[0]} met, {counts[1]} missed, {counts[2]} not measured."
+
+
+def page(report, values, judged, operators):
     """The report for people."""
     facts = [f"- {name}: {', '.join(value) if isinstance(value, list) else value}"
              for name, value in report["machine"].items() if value]
     steps = [[step.get(key, "") for key in ("stage", "step", "verdict", "seconds", "detail")] for step in report["stages"]]
-    missed = [one for one in judged if one[2] is False]
-    absent = [one for one in judged if one[2] is None]
     return "\n".join([
         "# Streampool on a GPU",
         "",
@@ -201,12 +214,12 @@ def page(report, values, judged):
         "## Figures",
         "",
         figures_table(values, judged),
-        f"{len(judged)} goals: {len(judged) - len(missed) - len(absent)} met, {len(missed)} missed, "
-        f"{len(absent)} not measured.",
+        tally([met for _, _, met in judged]),
         "",
         report["sharing"],
         "",
         *report["crashes"],
+        *operators,
     ])
 
 
@@ -215,6 +228,9 @@ def make(folder, built):
     runtime, python, cpp = (read_json(folder / f"{name}.json") for name in ("runtime", "torch_python", "torch_cpp"))
     values = collect(runtime, python, cpp)
     judged = judge(values)
+    names = [f"{what}_{precision}" for what in ("ops", "compare") for precision in report_ops.PRECISIONS]
+    found = {name: read_json(folder / f"{name}.json") for name in names}
+    judged_ops = report_ops.judge(found)
     shared, undisturbed = sharing(runtime)
     report = {
         "machine": machine(built, python),
@@ -231,12 +247,19 @@ def make(folder, built):
         "sharing": shared,
         "crashes": crashes(cpp),
         "runtime": runtime,
+        "operators": found,
+        "goals_of_operators": [
+            {"name": one.name, "value": one.value, "limit": one.limit, "at_most": one.at_most, "met": one.met}
+            for one in judged_ops
+        ],
     }
-    text = page(report, values, judged)
+    operators = report_ops.page(found, judged_ops, eager(cpp), table)
+    text = page(report, values, judged, [*operators, tally([one.met for one in judged_ops]), ""])
     (folder / "report.json").write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     (folder / "report.md").write_text(text, encoding="utf-8")
     print(text)
-    return all(met for _, _, met in judged) and bool(undisturbed)
+    goals = [met for _, _, met in judged] + [one.met for one in judged_ops]
+    return all(goals) and bool(undisturbed)
 
 
 def main():

@@ -9,6 +9,7 @@ import tempfile
 import unittest
 
 import report
+import report_ops
 
 THREADS = (1, 2, 4, 8, 16, 31)
 SHARING = {
@@ -41,8 +42,29 @@ TORCH_CPP = {
         {"name": "linear", "side": "cpp", "threads": 1, "value": 60e3},
         {"name": "linear", "side": "cpp", "threads": 8, "value": 300e3},
         {"name": "alloc_free", "side": "cpp", "threads": 8, "value": 350e3},
+        {"name": "eager_add", "side": "cpp", "threads": 1, "value": 3456.0},
     ]
 }
+
+
+def operators(**changed):
+    """What the stage `ops` leaves when every goal is met, by the names of the files."""
+    names = (*report_ops.LIST, "attention_long", "copy", "add", "cast", "embedding", "cumsum", "max_pool")
+    found = {}
+    for precision in report_ops.PRECISIONS:
+        row = {"flop_per_s": None, "bytes_per_s": 4.1e12, "bound": "bytes", "of_peak": 0.95}
+        ops = {name: dict(row) for name in names}
+        ops["matmul"] = {"flop_per_s": 51.5e12, "bytes_per_s": 1e11, "bound": "flops", "of_peak": 0.99}
+        ops["cumsum"]["of_peak"] = changed.get(f"cumsum_{precision}", 0.9)
+        overhead = {name: {"ns": changed.get(f"{name}_ns", 2345.0)} for name in report_ops.EAGER}
+        found[f"ops_{precision}"] = {"ops": ops, "overhead": overhead}
+        ours = {name: changed.get(f"{name}_{precision}", 100e-6) for name in names}
+        ratios = {name: 120e-6 / ours[name] for name in names}
+        found[f"compare_{precision}"] = {
+            "seconds": {"ours": ours, "torch": dict.fromkeys(names, 120e-6)}, "ratios": ratios,
+            "mean": changed.get("mean", 1.2),
+        }
+    return found
 
 
 class Report(unittest.TestCase):
@@ -58,7 +80,9 @@ class Report(unittest.TestCase):
             return well, (folder / "report.md").read_text(), json.loads((folder / "report.json").read_text())
 
     def test_every_goal_is_met(self):
-        well, page, object = self.make(runtime=runtime(), torch_python=TORCH_PYTHON, torch_cpp=TORCH_CPP)
+        well, page, object = self.make(
+            runtime=runtime(), torch_python=TORCH_PYTHON, torch_cpp=TORCH_CPP, **operators()
+        )
         self.assertTrue(well, page)
         self.assertEqual({goal["met"] for goal in object["goals"]}, {True})
         self.assertIn("13 goals: 13 met, 0 missed, 0 not measured.", page)
@@ -67,6 +91,33 @@ class Report(unittest.TestCase):
         for word in ("1.67 × PyTorch C++", "5.56 × ours at 1", "5.00 × PyTorch graph", "142.86 × PyTorch C++", "abc123"):
             self.assertIn(word, page)
         self.assertNotIn("linear_scaling", page)
+        self.assertEqual({goal["met"] for goal in object["goals_of_operators"]}, {True})
+        self.assertIn("37 goals: 37 met, 0 missed, 0 not measured.", page)
+        self.assertIn("| matmul | 100.0 | 120.0 | 1.20 | 51.5 TFLOP/s | 0.99 of flops |", page)
+        self.assertIn("| cumsum | 100.0 | 120.0 | 1.20 | 4100 GB/s | 0.90 of bytes |", page)
+        self.assertIn("| add | 2345 | 3456 |", page)
+        self.assertNotIn("eager_add", page)
+
+    def test_operators_that_are_slow_are_told(self):
+        slow = operators(lstm_f32=180e-6, attention_long_f16=200e-6, cumsum_f16=0.79, add_ns=4001.0, mean=0.99)
+        well, page, object = self.make(runtime=runtime(), torch_python=TORCH_PYTHON, torch_cpp=TORCH_CPP, **slow)
+        self.assertFalse(well)
+        missed = [goal["name"] for goal in object["goals_of_operators"] if not goal["met"]]
+        self.assertEqual(missed, [
+            "f32: geometric mean, × PyTorch", "f32: lstm, × PyTorch", "f16: geometric mean, × PyTorch",
+            "f16: cumsum, × the copy's bandwidth", "f16: attention_long, × PyTorch's SDPA",
+            "a call of add that nobody waits for, ns",
+        ])
+        self.assertIn("37 goals: 31 met, 6 missed, 0 not measured.", page)
+
+    def test_an_operator_that_fails_is_told(self):
+        found = operators()
+        del found["ops_f16"]["ops"]["cumsum"]
+        found["ops_f16"]["refused"] = {"cumsum": "comes out wrong"}
+        well, page, object = self.make(runtime=runtime(), torch_python=TORCH_PYTHON, torch_cpp=TORCH_CPP, **found)
+        self.assertFalse(well)
+        self.assertIn("**cumsum has no figures**: comes out wrong", page)
+        self.assertIn("37 goals: 36 met, 0 missed, 1 not measured.", page)
 
     def test_one_that_is_missed_is_told(self):
         slow = runtime(linear_8=340e3)
@@ -87,6 +138,7 @@ class Report(unittest.TestCase):
         well, page, _ = self.make()
         self.assertFalse(well)
         self.assertIn("13 not measured", page)
+        self.assertIn("37 goals: 0 met, 0 missed, 37 not measured.", page)
 
     def test_a_wrong_result_under_sharing_is_no_success(self):
         wrong = runtime(sharing={"wrong": 1, "memory_restored": False, "met": False})

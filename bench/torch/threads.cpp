@@ -1,10 +1,13 @@
 // PyTorch from C++ threads, a stream of its pool for each: forward passes per second with a synchronise after each,
-// or allocations. Prints one number.
+// or allocations; or the nanoseconds that one call of an operator on tiny tensors takes its thread, which does not wait
+// for it. Prints one number.
 //
-//   threads linear|mlp|alloc_free THREADS SECONDS
+//   threads linear|mlp|alloc_free|eager_add|eager_linear|eager_layer_norm THREADS SECONDS
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/add.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/layer_norm.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/relu.h>
@@ -76,14 +79,27 @@ static double rate_once(int threads, double seconds, int batch, const Work& work
     return total / std::chrono::duration<double>(Clock::now() - begun).count();
 }
 
-// The middle one of three rounds.
-static double rate(int threads, double seconds, int batch, const Work& work) {
+// Nanoseconds of one call of as many as do not wait for one another.
+static double eager_once(const Work& work) {
+    constexpr int calls = 10000;
+    c10::cuda::device_synchronize();
+    auto begun = Clock::now();
+    for (int call = 0; call < calls; call++) {
+        work();
+    }
+    auto took = Clock::now() - begun;
+    c10::cuda::device_synchronize();
+    return std::chrono::duration<double, std::nano>(took).count() / calls;
+}
+
+// The middle one of so many rounds.
+static double middle(int count, const std::function<double()>& round) {
     std::vector<double> rounds;
-    for (int round = 0; round < 3; round++) {
-        rounds.push_back(rate_once(threads, seconds, batch, work));
+    for (int number = 0; number < count; number++) {
+        rounds.push_back(round());
     }
     std::sort(rounds.begin(), rounds.end());
-    return rounds[1];
+    return rounds[count / 2];
 }
 
 static Tensor random_tensor(std::vector<int64_t> shape) {
@@ -102,7 +118,7 @@ struct Layer {
 
 int main(int count, char** arguments) {
     if (count != 4) {
-        std::fprintf(stderr, "usage: threads linear|mlp|alloc_free THREADS SECONDS\n");
+        std::fprintf(stderr, "usage: threads FIGURE THREADS SECONDS\n");
         return 2;
     }
     const std::string name = arguments[1];
@@ -114,19 +130,32 @@ int main(int count, char** arguments) {
     Tensor batch_of_four = random_tensor({4, 256});
     Layer first(512, 1024), second(1024, 1024), third(1024, 256);
     Tensor one_row = random_tensor({1, 512});
+    Tensor a = random_tensor({1024}), b = random_tensor({1024});
+    Tensor scale = random_tensor({256}), shift = random_tensor({256});
     c10::cuda::device_synchronize();
 
     int batch = 1;
     Work work;
-    if (name == "linear") {
+    if (name == "linear" || name == "eager_linear") {
         work = [&] { return linear(batch_of_four); };
     } else if (name == "mlp") {
         work = [&] { return third(at::relu(second(at::relu(first(one_row))))); };
-    } else {
+    } else if (name == "eager_add") {
+        work = [&] { return at::add(a, b); };
+    } else if (name == "eager_layer_norm") {
+        work = [&] { return at::layer_norm(batch_of_four, {256}, scale, shift); };
+    } else if (name == "alloc_free") {
         batch = 256;
         work = [&] { return at::empty({16384}, at::TensorOptions().device(at::kCUDA).dtype(at::kFloat)); };
+    } else {
+        std::fprintf(stderr, "there is no figure %s\n", arguments[1]);
+        return 2;
     }
-    std::printf("%.1f\n", rate(threads, seconds, batch, work));
+    const bool eager = name.starts_with("eager_");
+    // The first of the rounds without waiting warms up; it is never the middle one.
+    const double value = eager ? middle(7, [&] { return eager_once(work); })
+                               : middle(3, [&] { return rate_once(threads, seconds, batch, work); });
+    std::printf("%.1f\n", value);
     std::fflush(stdout);
     // What PyTorch takes down at the end is not measured.
     std::_Exit(0);

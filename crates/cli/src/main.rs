@@ -29,6 +29,7 @@ type Result<T, E = Failure> = std::result::Result<T, E>;
     after_help = "Examples:\n  \
         streampool doctor                 what this machine has, and whether it works\n  \
         streampool bench runtime          what the runtime costs here\n  \
+        streampool bench ops              how fast operators are here\n  \
         streampool story                  the whole argument, shown on this machine"
 )]
 struct Cli {
@@ -62,7 +63,7 @@ fn main() -> ExitCode {
     let command = Cli::parse().command;
     let (json, done) = match &command {
         Command::Doctor(options) => (options.json, doctor::run(options)),
-        Command::Bench(bench::Bench::Runtime(options)) => (options.json, bench::run(options)),
+        Command::Bench(bench) => (bench.json(), bench.run()),
         Command::Story(options) => (options.json, story::run(options)),
     };
     match done {

@@ -44,10 +44,11 @@ pub fn figure(value: f64) -> String {
     }
 }
 
-/// A large measured value in thousands or millions, with three digits.
+/// A large measured value in thousands, millions and so on, with three digits.
 pub fn compact(value: f64) -> String {
     // What would be rounded to 1000 is one of the next unit.
     match value.abs() {
+        size if size >= 999.5e9 => format!("{} T", figure(value / 1e12)),
         size if size >= 999.5e6 => format!("{} G", figure(value / 1e9)),
         size if size >= 999.5e3 => format!("{} M", figure(value / 1e6)),
         size if size >= 999.5 => format!("{} k", figure(value / 1e3)),
@@ -95,5 +96,6 @@ mod tests {
         assert_eq!(compact(999_900.0), "1.00 M");
         assert_eq!(compact(2_060_000.0), "2.06 M");
         assert_eq!(compact(41.6e9), "41.6 G");
+        assert_eq!(compact(723.4e12), "723 T");
     }
 }

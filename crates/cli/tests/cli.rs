@@ -1,83 +1,17 @@
 //! The program as its users meet it: what it prints, and how it ends.
 
-use std::process::{Command, Output, Stdio};
+#[path = "cli/operators.rs"]
+mod operators;
+#[path = "cli/program.rs"]
+mod program;
 
+use std::process::Stdio;
+
+use program::{
+    assert_code, assert_fits_a_terminal, has_gpu, object, run, stderr, stdout, streampool,
+    with_gpus,
+};
 use serde_json::Value;
-
-/// The program, in an environment without settings and without GPUs.
-fn streampool(arguments: &[&str]) -> Command {
-    let mut command = with_gpus(arguments);
-    command.env("CUDA_VISIBLE_DEVICES", "");
-    command
-}
-
-/// The program, in an environment without settings, with the GPUs that there are.
-fn with_gpus(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_streampool"));
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("STREAMPOOL_") {
-            command.env_remove(name);
-        }
-    }
-    command.args(arguments);
-    command
-}
-
-/// Whether there is a GPU to test on; says so if not.
-fn has_gpu(test: &str) -> bool {
-    match streampool::cuda::CudaDevice::count() {
-        Ok(count) if count > 0 => true,
-        Ok(_) => {
-            eprintln!("{test} is skipped: the driver shows no GPU");
-            false
-        }
-        Err(why) => {
-            eprintln!("{test} is skipped: {why}");
-            false
-        }
-    }
-}
-
-fn run(command: &mut Command) -> Output {
-    command.output().expect("the program starts")
-}
-
-fn stdout(output: &Output) -> &str {
-    std::str::from_utf8(&output.stdout).expect("the output is text")
-}
-
-fn stderr(output: &Output) -> &str {
-    std::str::from_utf8(&output.stderr).expect("the errors are text")
-}
-
-#[track_caller]
-fn assert_code(output: &Output, code: i32) {
-    assert_eq!(
-        output.status.code(),
-        Some(code),
-        "stdout:\n{}\nstderr:\n{}",
-        stdout(output),
-        stderr(output)
-    );
-}
-
-/// The one JSON object on standard output; `serde_json` refuses anything after it.
-#[track_caller]
-fn object(output: &Output) -> Value {
-    let value: Value = serde_json::from_slice(&output.stdout)
-        .unwrap_or_else(|error| panic!("{error} in:\n{}", stdout(output)));
-    assert!(value.is_object(), "{value}");
-    value
-}
-
-/// No line is wider than a terminal, and none ends in blanks.
-#[track_caller]
-fn assert_fits_a_terminal(output: &Output) {
-    for line in stdout(output).lines() {
-        assert!(line.chars().count() <= 80, "too wide: {line}");
-        assert_eq!(line, line.trim_end());
-    }
-}
 
 #[test]
 fn doctor_tells_what_there_is() {
@@ -89,6 +23,7 @@ fn doctor_tells_what_there_is() {
         "Device host: usable",
         "self-test",
         "ok: allocate, fill and compute on 2 streams",
+        "ok: linear, softmax and conv of tensors",
         "Device cuda: not usable\n  the NVIDIA driver ",
         "Device metal: not usable",
         "when all are leased",
@@ -130,6 +65,7 @@ fn doctor_as_json_has_all_of_it() {
             > 0
     );
     assert_eq!(host["self_test"]["ok"], true);
+    assert_eq!(host["operators"]["ok"], true, "{host}");
     assert_eq!(host["pool"]["streams"], 5);
     assert_eq!(host["pool"]["free_streams"], 4);
     assert_eq!(host["pool"]["memory"]["in_use"], 0);
@@ -142,7 +78,9 @@ fn doctor_as_json_has_all_of_it() {
     for unusable in &devices[1..] {
         assert_eq!(unusable["usable"], false);
         assert!(!unusable["why_not"].as_str().expect("a reason").is_empty());
-        assert!(unusable["hardware"].is_null() && unusable["self_test"].is_null());
+        for key in ["hardware", "self_test", "operators"] {
+            assert!(unusable[key].is_null(), "{unusable}");
+        }
     }
     let why_no_gpu = devices[1]["why_not"].as_str().expect("a reason");
     assert!(why_no_gpu.contains("NVIDIA driver"), "{why_no_gpu}");
@@ -355,6 +293,7 @@ fn doctor_tries_out_the_gpu() {
     let gpu = gpu.unwrap_or_else(|| panic!("there is no cuda in {devices:?}"));
     assert_eq!(gpu["usable"], true);
     assert_eq!(gpu["self_test"]["ok"], true, "{gpu}");
+    assert_eq!(gpu["operators"]["ok"], true, "{gpu}");
     let features = gpu["hardware"]["features"].to_string();
     for part in ["compute ", "driver "] {
         assert!(features.contains(part), "{features}");
@@ -481,13 +420,17 @@ fn the_story_is_not_told_under_a_bad_setting() {
 
 #[test]
 fn help_shows_what_can_be_typed() {
-    let cases: [(&[&str], &[&str]); 5] = [
+    let cases: [(&[&str], &[&str]); 6] = [
         (&["--help"], &["doctor", "bench", "story", "Examples:"]),
         (
             &["doctor", "--help"],
             &["--json", "Examples:", "streampool doctor --json"],
         ),
-        (&["bench", "--help"], &["runtime"]),
+        (&["bench", "--help"], &["runtime", "ops"]),
+        (
+            &["bench", "ops", "--help"],
+            &["--precision", "--seconds", "--take-turns", "Examples:"],
+        ),
         (
             &["bench", "runtime", "--help"],
             &["--quick", "--device", "host", "Examples:"],
@@ -517,11 +460,12 @@ fn help_shows_what_can_be_typed() {
 
 #[test]
 fn what_nobody_knows_is_refused_with_code_2() {
-    let cases: [(&[&str], &str); 5] = [
+    let cases: [(&[&str], &str); 6] = [
         (&["docter"], "doctor"),
         (&["bench", "everything"], "everything"),
         (&["doctor", "--jason"], "--json"),
         (&["bench", "runtime", "--device", "abacus"], "abacus"),
+        (&["bench", "ops", "--seconds", "0"], "0.001 to 600"),
         (&[], "Usage"),
     ];
     for (arguments, told) in cases {

@@ -4,6 +4,31 @@
 //! nothing waits on a global lock. The host CPU is the embedded device; NVIDIA GPUs are reached through the
 //! driver, which is loaded only where there is one.
 //!
+//! [`Tensor`]s are values on a device, free to go from thread to thread. An operator runs on the stream of the thread
+//! that calls it, after whatever made its inputs, and returns at once:
+//!
+//! ```
+//! use streampool::prelude::*;
+//!
+//! let pool = streampool::host_pool()?;
+//! let weight = Tensor::from_slice(&pool, &[1.0f32, 2.0, 3.0, 4.0], &[2, 2])?;
+//! let answer = |x: [f32; 2]| -> streampool::tensor::Result<Vec<f32>> {
+//!     let x = Tensor::from_slice(&pool, &x, &[1, 2])?;
+//!     x.linear(&weight, None)?.to_vec()
+//! };
+//! std::thread::scope(|scope| {
+//!     let one = scope.spawn(|| answer([1.0, 0.0]));
+//!     let other = scope.spawn(|| answer([0.0, 1.0]));
+//!     assert_eq!(one.join().unwrap()?, [1.0, 3.0]);
+//!     assert_eq!(other.join().unwrap()?, [2.0, 4.0]);
+//!     Ok::<(), streampool::tensor::Error>(())
+//! })
+//! # .map_err(Box::<dyn std::error::Error>::from)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Below tensors are buffers and ops, for those who place memory themselves:
+//!
 //! ```
 //! use streampool::prelude::*;
 //!
@@ -39,8 +64,10 @@ pub use streampool_cuda as cuda;
 pub use streampool_device as device;
 pub use streampool_host as host;
 pub use streampool_runtime::*;
+pub use streampool_tensor as tensor;
+pub use streampool_tensor::Tensor;
 
 /// What most programs need.
 pub mod prelude {
-    pub use crate::{Buffer, DType, Event, Layout, MatMul, Norm, Op, Pool, Scalar, Stream};
+    pub use crate::{Buffer, DType, Event, Layout, MatMul, Norm, Op, Pool, Scalar, Stream, Tensor};
 }

@@ -1,57 +1,48 @@
 //! `streampool bench`: what things cost on this machine.
 
 mod bare;
+mod difference;
 mod figure;
 mod gpu;
 mod linear;
 mod lookup;
 mod memory;
+mod noise;
+mod ops;
 mod order;
 mod report;
+mod runtime;
 mod timing;
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Subcommand, ValueEnum};
+use streampool::Pool;
 use streampool::device::DeviceKind;
-use streampool::{Device, Pool};
 
-use crate::machine::Machine;
-use crate::progress::Progress;
-use crate::{Outcome, Result, output};
-use figure::Measurement;
-use report::Report;
+use crate::{Outcome, Result};
 
 /// Measure what things cost on this machine
 #[derive(Subcommand)]
 pub enum Bench {
-    Runtime(Options),
+    Runtime(runtime::Options),
+    Ops(ops::Options),
 }
 
-/// Measure the runtime's own overheads: streams, memory, ordering, launches
-///
-/// Every figure is the median of many short rounds, taken in turn so that a disturbance hits all alike,
-/// with the smallest and the largest beside it. Takes about half a minute; quieten the machine first.
-///
-/// On a GPU the figures are rates, each beside what bare calls of the driver reach in the same process, and
-/// every result is checked. Takes about a minute.
-#[derive(Args)]
-#[command(after_help = "Examples:\n  \
-        streampool bench runtime\n  \
-        streampool bench runtime --quick\n  \
-        streampool bench runtime --device cuda\n  \
-        streampool bench runtime --json | jq .empty_op_ns.median")]
-pub struct Options {
-    /// Write one JSON object instead of a table
-    #[arg(long)]
-    pub json: bool,
-    /// The device to measure on
-    #[arg(long, value_enum, default_value_t = On::Host)]
-    pub device: On,
-    /// Fewer and shorter rounds: a first impression in a few seconds
-    #[arg(long)]
-    pub quick: bool,
+impl Bench {
+    /// Measures, and says what it came to. A goal that is missed is no failure of the program.
+    pub fn run(&self) -> Result<Outcome> {
+        match self {
+            Bench::Runtime(options) => runtime::run(options),
+            Bench::Ops(options) => ops::run(options),
+        }
+    }
+
+    /// Whether JSON was asked for.
+    pub fn json(&self) -> bool {
+        match self {
+            Bench::Runtime(options) => options.json,
+            Bench::Ops(options) => options.json,
+        }
+    }
 }
 
 /// A device that can be asked for.
@@ -70,97 +61,22 @@ impl On {
             On::Metal => DeviceKind::Metal,
         }
     }
-}
 
-/// How much is measured.
-struct Effort {
-    rounds: usize,
-    /// How long one measurement takes in one round.
-    slice: Duration,
-}
-
-impl Effort {
-    fn of(options: &Options) -> Self {
-        match options.quick {
-            true => Effort {
-                rounds: 5,
-                slice: Duration::from_millis(4),
-            },
-            false => Effort {
-                rounds: 31,
-                slice: Duration::from_millis(25),
-            },
+    /// A pool on it, set up by the environment.
+    fn pool(self) -> Result<Pool> {
+        if self == On::Cuda {
+            return Ok(streampool::cuda_pool()?);
         }
-    }
-}
-
-/// Measures, and says what it came to. A goal that is missed is no failure of the program.
-pub fn run(options: &Options) -> Result<Outcome> {
-    if options.device == On::Cuda {
-        return gpu::run(options.json, options.quick);
-    }
-    let pool = Pool::new(device(options.device.kind())?)?;
-    let effort = Effort::of(options);
-    let mut measurements = measurements(&pool)?;
-    measure(&mut measurements, &effort)?;
-    let report = Report {
-        device: pool.device().properties().name.clone(),
-        machine: Machine::with(pool.device().properties()),
-        rounds: effort.rounds,
-        measurements,
-    };
-    if options.json {
-        output::json(&report.object()?)?;
-    } else {
-        output::text(&report.page())?;
-    }
-    Ok(Outcome::Good)
-}
-
-fn device(kind: DeviceKind) -> Result<Arc<dyn Device>> {
-    let found = streampool::devices()
-        .into_iter()
-        .find(|found| found.kind == kind);
-    match found.map(|found| found.device) {
-        Some(Ok(device)) => Ok(device),
-        Some(Err(why)) => Err(format!("the {} device cannot be used: {why}", kind.name()).into()),
-        None => Err(format!("there is no {} device", kind.name()).into()),
-    }
-}
-
-fn measurements(pool: &Pool) -> Result<Vec<Measurement>> {
-    let mut all = vec![
-        lookup::current(pool),
-        lookup::lease(pool),
-        memory::alloc_free(pool)?,
-        memory::alloc_scaling(pool)?,
-        memory::remote_free(pool)?,
-        memory::malloc(),
-        order::empty_op(pool)?,
-        order::foreign_read(pool)?,
-        linear::one_thread(pool)?,
-        linear::scaling(pool)?,
-    ];
-    // Only the host's kernels can be called without a queue.
-    if pool.device().properties().kind == DeviceKind::Host {
-        all.push(linear::against_bare(pool)?);
-    }
-    Ok(all)
-}
-
-/// One round of all before the next of any: what disturbs the machine for a while hits all alike.
-fn measure(measurements: &mut [Measurement], effort: &Effort) -> Result<()> {
-    let progress = Progress::new();
-    let steps = effort.rounds + 1;
-    for round in 0..steps {
-        for measurement in &mut *measurements {
-            progress.step(round + 1, steps, measurement.figure.what);
-            let value = measurement.round(effort.slice)?;
-            // The first round warms up.
-            if round > 0 {
-                measurement.values.push(value);
+        let kind = self.kind();
+        let found = streampool::devices()
+            .into_iter()
+            .find(|found| found.kind == kind);
+        match found.map(|found| found.device) {
+            Some(Ok(device)) => Ok(Pool::new(device)?),
+            Some(Err(why)) => {
+                Err(format!("the {} device cannot be used: {why}", kind.name()).into())
             }
+            None => Err(format!("there is no {} device", kind.name()).into()),
         }
     }
-    Ok(())
 }

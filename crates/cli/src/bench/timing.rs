@@ -13,13 +13,21 @@ const CHUNK: u64 = 64;
 
 /// Nanoseconds of one call, of as many as fill `slice`.
 pub fn per_call(slice: Duration, mut call: impl FnMut() -> streampool::Result<()>) -> Result<f64> {
+    Ok(1e9 * seconds_per_call(slice, |calls| Ok(time(calls, &mut call)?))?)
+}
+
+/// Seconds of one call, of as many as fill `slice`; `time` makes so many calls and says how long they took.
+pub fn seconds_per_call(
+    slice: Duration,
+    mut time: impl FnMut(u64) -> Result<Duration>,
+) -> Result<f64> {
     let mut calls = 1;
     loop {
-        let elapsed = time(calls, &mut call)?;
+        let elapsed = time(calls)?;
         if elapsed * 8 >= slice {
             let rest = slice.as_secs_f64() / elapsed.as_secs_f64();
             let calls = ((calls as f64 * rest) as u64).max(1);
-            return Ok(time(calls, &mut call)?.as_nanos() as f64 / calls as f64);
+            return Ok(time(calls)?.as_secs_f64() / calls as f64);
         }
         calls *= 2;
     }

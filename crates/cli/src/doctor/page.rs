@@ -34,7 +34,12 @@ fn device(page: &mut String, seen: &Seen) {
         }
         return;
     };
-    let works = seen.self_test.as_ref().is_none_or(|test| test.ok);
+    let tests = [
+        ("self-test", &seen.self_test),
+        ("operators", &seen.operators),
+    ];
+    let mut tried = tests.iter().filter_map(|(_, test)| test.as_ref());
+    let works = tried.all(|test| test.ok);
     let _ = writeln!(page, "{}", if works { "usable" } else { "NOT WORKING" });
     let mut table = Table::pairs(2);
     about(&mut table, hardware);
@@ -49,8 +54,10 @@ fn device(page: &mut String, seen: &Seen) {
             table.row([format!("quirk {}", quirk.name), measure(quirk)]);
         }
     }
-    if let Some(test) = &seen.self_test {
-        table.row(["self-test".to_owned(), verdict(test)]);
+    for (name, test) in tests {
+        if let Some(test) = test {
+            table.row([name.to_owned(), verdict(test)]);
+        }
     }
     page.push_str(&table.render());
 }

@@ -54,6 +54,8 @@ pub struct Seen {
     pub pool: Option<Snapshot>,
     /// Whether a little work came out right.
     pub self_test: Option<SelfTest>,
+    /// Whether a few operators of tensors did.
+    pub operators: Option<SelfTest>,
 }
 
 /// What a usable device is.
@@ -116,6 +118,7 @@ fn look_at(status: DeviceStatus, settings: Option<&Settings>, findings: &mut Vec
         hardware: None,
         pool: None,
         self_test: None,
+        operators: None,
     };
     let device = match status.device {
         Ok(device) => device,
@@ -133,14 +136,16 @@ fn look_at(status: DeviceStatus, settings: Option<&Settings>, findings: &mut Vec
         return seen;
     };
     match try_out(device, settings.clone()) {
-        Ok((self_test, pool)) => {
-            if let Some(problem) = &self_test.problem {
+        Ok((tests, pool)) => {
+            for problem in tests.iter().filter_map(|test| test.problem.as_ref()) {
                 findings.push(Finding::new(&seen.name, problem));
             }
             for cache in &pool.caches {
                 findings.extend(Finding::of_cache(&seen.name, cache));
             }
+            let [self_test, operators] = tests;
             seen.self_test = Some(self_test);
+            seen.operators = Some(operators);
             seen.pool = Some(pool);
         }
         Err(error) => findings.push(Finding::new(&seen.name, &error)),
@@ -151,10 +156,10 @@ fn look_at(status: DeviceStatus, settings: Option<&Settings>, findings: &mut Vec
 fn try_out(
     device: Arc<dyn Device>,
     settings: Settings,
-) -> streampool::Result<(SelfTest, Snapshot)> {
+) -> streampool::Result<([SelfTest; 2], Snapshot)> {
     let pool = Pool::with_settings(device, settings)?;
-    let self_test = self_test::run(&pool);
-    Ok((self_test, pool.snapshot()?))
+    let tests = [self_test::run(&pool), self_test::operators(&pool)];
+    Ok((tests, pool.snapshot()?))
 }
 
 fn list(settings: Option<&Settings>) -> Vec<Setting> {

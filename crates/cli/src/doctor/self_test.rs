@@ -1,10 +1,12 @@
 //! A little work on a pool, to see that it comes out right.
 
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Instant;
 
 use serde::Serialize;
-use streampool::{DType, Expr, Op, Pool, Unary};
+use streampool::tensor::{self, ConvOptions};
+use streampool::{DType, Expr, Op, Pool, Tensor, Unary};
 
 const ELEMENTS: usize = 1024;
 
@@ -21,26 +23,41 @@ pub struct SelfTest {
     pub milliseconds: f64,
 }
 
+impl SelfTest {
+    /// How `work` goes, which says what came out wrong.
+    fn of<E: Display>(what: String, work: impl FnOnce() -> Result<Option<String>, E>) -> SelfTest {
+        let begin = Instant::now();
+        let problem = match work() {
+            Ok(None) => None,
+            Ok(Some(wrong)) => Some(format!("the self-test read wrong values: {wrong}")),
+            Err(error) => Some(format!("the self-test failed: {error}")),
+        };
+        SelfTest {
+            ok: problem.is_none(),
+            problem,
+            what,
+            milliseconds: begin.elapsed().as_secs_f64() * 1e3,
+        }
+    }
+}
+
 /// Fills a buffer on each of two streams, computes with it by a compiled kernel, and reads each result back on
 /// the other.
 pub fn run(pool: &Pool) -> SelfTest {
-    let begin = Instant::now();
     let streams = pool.settings().streams.min(2);
-    let problem = match compute_and_read(pool, streams) {
-        Ok(None) => None,
-        Ok(Some(wrong)) => Some(format!("the self-test read wrong values: {wrong}")),
-        Err(error) => Some(format!("the self-test failed: {error}")),
-    };
-    SelfTest {
-        ok: problem.is_none(),
-        problem,
-        what: format!(
-            "allocate, fill and compute on {streams} stream{}, read back on the {}",
-            if streams == 1 { "" } else { "s" },
-            if streams == 1 { "same" } else { "other" },
-        ),
-        milliseconds: begin.elapsed().as_secs_f64() * 1e3,
-    }
+    let what = format!(
+        "allocate, fill and compute on {streams} stream{}, read back on the {}",
+        if streams == 1 { "" } else { "s" },
+        if streams == 1 { "same" } else { "other" },
+    );
+    SelfTest::of(what, || compute_and_read(pool, streams))
+}
+
+/// Has tensors go through a layer, a softmax and a convolution, whose results are known.
+pub fn operators(pool: &Pool) -> SelfTest {
+    SelfTest::of("linear, softmax and conv of tensors".to_owned(), || {
+        operate(pool)
+    })
 }
 
 fn compute_and_read(pool: &Pool, streams: usize) -> streampool::Result<Option<String>> {
@@ -68,6 +85,40 @@ fn compute_and_read(pool: &Pool, streams: usize) -> streampool::Result<Option<St
         let read = reader.download::<i32>(buffer)?;
         if let Some(wrong) = read.iter().find(|read| *read != value) {
             return Ok(Some(format!("{wrong} instead of {value}")));
+        }
+    }
+    Ok(None)
+}
+
+fn operate(pool: &Pool) -> tensor::Result<Option<String>> {
+    let x = Tensor::arange(pool, 0, 6, 1, DType::F32)?.reshape(&[2, 3])?;
+    let weight = Tensor::from_slice(pool, &[1f32, 0.0, -1.0, 2.0, 1.0, 0.0], &[2, 3])?;
+    let bias = Tensor::from_slice(pool, &[10f32, 0.0], &[2])?;
+    let image = x.view(&[1, 1, 2, 3])?;
+    let kernel = Tensor::ones(pool, &[1, 1, 2, 2], DType::F32)?;
+    let halves = Tensor::full(pool, &[2], 7.0, DType::F32)?;
+    let results = [
+        (
+            "linear",
+            x.linear(&weight, Some(&bias))?,
+            vec![8f32, 1.0, 8.0, 10.0],
+        ),
+        ("softmax", halves.softmax(0)?, vec![0.5, 0.5]),
+        (
+            "conv",
+            image.conv(&kernel, &ConvOptions::default())?,
+            vec![8.0, 12.0],
+        ),
+    ];
+    for (op, got, right) in results {
+        let got = got.to_vec::<f32>()?;
+        if got.len() != right.len()
+            || got
+                .iter()
+                .zip(&right)
+                .any(|(got, right)| (got - right).abs() > 1e-5)
+        {
+            return Ok(Some(format!("{op} gives {got:?} instead of {right:?}")));
         }
     }
     Ok(None)

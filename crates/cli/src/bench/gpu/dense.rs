@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use streampool::{Activation, Buffer, DType, Layout, MatMul, Op, Stream};
 
-use super::noise::Noise;
+use crate::bench::noise::Noise;
 
 /// A layer whose weights all threads share.
 pub struct Dense {
@@ -117,32 +117,10 @@ pub fn uploaded(stream: &Stream, values: &[f32]) -> streampool::Result<Buffer> {
     Ok(buffer)
 }
 
-/// The largest difference, as a fraction of the largest value that is right.
-pub fn difference(got: &[f32], right: &[f32]) -> f64 {
-    if got.len() != right.len() {
-        return f64::INFINITY;
-    }
-    let largest = right
-        .iter()
-        .fold(f64::MIN_POSITIVE, |most, x| most.max(f64::from(x.abs())));
-    let apart = got
-        .iter()
-        .zip(right)
-        .map(|(&got, &right)| f64::from(got) - f64::from(right));
-    // NaN is as far from right as can be.
-    let distance = |apart: f64| {
-        if apart.is_nan() {
-            f64::INFINITY
-        } else {
-            apart.abs()
-        }
-    };
-    apart.map(distance).fold(0.0, f64::max) / largest
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::difference::difference;
 
     #[test]
     fn the_device_agrees_with_the_host() {
@@ -167,13 +145,5 @@ mod tests {
             assert!(difference(&got, &right) < 1e-5, "{got:?} {right:?}");
             assert!(right.iter().any(|&x| x != 0.0));
         }
-    }
-
-    #[test]
-    fn differences_are_seen() {
-        assert_eq!(difference(&[1.0, 2.0], &[1.0, 2.0]), 0.0);
-        assert_eq!(difference(&[1.0, 3.0], &[1.0, 2.0]), 0.5);
-        assert_eq!(difference(&[1.0], &[1.0, 2.0]), f64::INFINITY);
-        assert_eq!(difference(&[f32::NAN], &[1.0]), f64::INFINITY);
     }
 }

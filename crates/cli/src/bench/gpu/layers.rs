@@ -4,11 +4,12 @@ use streampool::cuda::Precision;
 use streampool::{Activation, Buffer, Capture, DType, Program, Reference, Stream};
 
 use super::THREADS;
-use super::dense::{Dense, Shapes, difference, uploaded};
-use super::noise::Noise;
+use super::dense::{Dense, Shapes, uploaded};
 use super::point::{Against, Group, Point, Unit};
 use super::stage::{Crew, Stage};
 use crate::Result;
+use crate::bench::difference::difference;
+use crate::bench::noise::Noise;
 
 /// Rows of the input of the one layer; of the three it is one.
 const BATCH: usize = 4;

@@ -6,7 +6,6 @@ mod driver;
 mod launch;
 mod layers;
 mod memory;
-mod noise;
 mod point;
 mod product;
 mod report;

@@ -3,10 +3,10 @@
 use streampool::{Activation, Buffer, DType, Layout, MatMul, Op, Stream};
 
 use super::dense::uploaded;
-use super::noise::Noise;
 use super::point::{Group, Point, Unit};
 use super::stage::Stage;
 use crate::Result;
+use crate::bench::noise::Noise;
 
 /// Rows and columns of each matrix.
 const SIZE: usize = 8192;

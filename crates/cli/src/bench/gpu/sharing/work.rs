@@ -7,8 +7,9 @@ use streampool::{
     ReduceKind, Stream, Unary,
 };
 
-use crate::bench::gpu::dense::{difference, uploaded};
-use crate::bench::gpu::noise::Noise;
+use crate::bench::difference::difference;
+use crate::bench::gpu::dense::uploaded;
+use crate::bench::noise::Noise;
 
 const ROWS: usize = 8;
 const COLUMNS: usize = 32;

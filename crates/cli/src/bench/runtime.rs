@@ -1,0 +1,121 @@
+//! `streampool bench runtime`: what the runtime itself costs.
+
+use std::time::Duration;
+
+use clap::Args;
+use streampool::Pool;
+use streampool::device::DeviceKind;
+
+use super::figure::Measurement;
+use super::report::Report;
+use super::{On, gpu, linear, lookup, memory, order};
+use crate::machine::Machine;
+use crate::progress::Progress;
+use crate::{Outcome, Result, output};
+
+/// Measure the runtime's own overheads: streams, memory, ordering, launches
+///
+/// Every figure is the median of many short rounds, taken in turn so that a disturbance hits all alike,
+/// with the smallest and the largest beside it. Takes about half a minute; quieten the machine first.
+///
+/// On a GPU the figures are rates, each beside what bare calls of the driver reach in the same process, and
+/// every result is checked. Takes about a minute.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+        streampool bench runtime\n  \
+        streampool bench runtime --quick\n  \
+        streampool bench runtime --device cuda\n  \
+        streampool bench runtime --json | jq .empty_op_ns.median")]
+pub struct Options {
+    /// Write one JSON object instead of a table
+    #[arg(long)]
+    pub json: bool,
+    /// The device to measure on
+    #[arg(long, value_enum, default_value_t = On::Host)]
+    pub device: On,
+    /// Fewer and shorter rounds: a first impression in a few seconds
+    #[arg(long)]
+    pub quick: bool,
+}
+
+/// How much is measured.
+struct Effort {
+    rounds: usize,
+    /// How long one measurement takes in one round.
+    slice: Duration,
+}
+
+impl Effort {
+    fn of(options: &Options) -> Self {
+        match options.quick {
+            true => Effort {
+                rounds: 5,
+                slice: Duration::from_millis(4),
+            },
+            false => Effort {
+                rounds: 31,
+                slice: Duration::from_millis(25),
+            },
+        }
+    }
+}
+
+/// Measures, and says what it came to. A goal that is missed is no failure of the program.
+pub fn run(options: &Options) -> Result<Outcome> {
+    if options.device == On::Cuda {
+        return gpu::run(options.json, options.quick);
+    }
+    let pool = options.device.pool()?;
+    let effort = Effort::of(options);
+    let mut measurements = measurements(&pool)?;
+    measure(&mut measurements, &effort)?;
+    let report = Report {
+        device: pool.device().properties().name.clone(),
+        machine: Machine::with(pool.device().properties()),
+        rounds: effort.rounds,
+        measurements,
+    };
+    if options.json {
+        output::json(&report.object()?)?;
+    } else {
+        output::text(&report.page())?;
+    }
+    Ok(Outcome::Good)
+}
+
+fn measurements(pool: &Pool) -> Result<Vec<Measurement>> {
+    let mut all = vec![
+        lookup::current(pool),
+        lookup::lease(pool),
+        memory::alloc_free(pool)?,
+        memory::alloc_scaling(pool)?,
+        memory::remote_free(pool)?,
+        memory::malloc(),
+        order::empty_op(pool)?,
+        order::foreign_read(pool)?,
+        linear::one_thread(pool)?,
+        linear::scaling(pool)?,
+    ];
+    // Only the host's kernels can be called without a queue.
+    if pool.device().properties().kind == DeviceKind::Host {
+        all.push(linear::against_bare(pool)?);
+    }
+    Ok(all)
+}
+
+/// One round of all before the next of any: what disturbs the machine for a while hits all alike.
+fn measure(measurements: &mut [Measurement], effort: &Effort) -> Result<()> {
+    let progress = Progress::new();
+    let steps = effort.rounds + 1;
+    for round in 0..steps {
+        for measurement in &mut *measurements {
+            progress.step(round + 1, steps, measurement.figure.what);
+            let value = measurement.round(effort.slice)?;
+            // The first round warms up.
+            if round > 0 {
+                measurement.values.push(value);
+            }
+        }
+    }
+    Ok(())
+}

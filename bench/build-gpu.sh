@@ -6,7 +6,7 @@
 #
 # A NAME is that of a test file of crates/cuda/tests, `unit` for the tests inside its source, `onnx` for the operators
 # against the node tests of ONNX, or `streampool`; all of them by default. What does not compile is left out, and the exit
-# code says so. The node tests' data is carried along as BINARIES_DIR/onnx from STREAMPOOL_ONNX_DATA, or from where the
+# code says so. The node tests' data is carried along as BINARIES_DIR/onnx from ONNX_DATA, or from where the
 # test has installed it; without it that test skips.
 set -euo pipefail
 
@@ -48,7 +48,7 @@ build() {
 
 # carry_onnx_data: the node tests' models, inputs and outputs.
 carry_onnx_data() {
-    local data=${STREAMPOOL_ONNX_DATA:-}
+    local data=${ONNX_DATA:-}
     if [ -z "$data" ]; then
         data=$(find "${CARGO_TARGET_DIR:-target}/tmp" -type d -path '*/onnx/backend/test/data/node' -print -quit \
             2>/dev/null || true)

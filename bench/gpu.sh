@@ -158,7 +158,7 @@ run_the_tests() {
         case $name in
         conformance) ;;
         # It is for any device, and reads what was carried along.
-        onnx) STREAMPOOL_TEST_DEVICE=cuda STREAMPOOL_ONNX_DATA=$binaries/onnx run_tests onnx ;;
+        onnx) TEST_DEVICE=cuda ONNX_DATA=$binaries/onnx run_tests onnx ;;
         *) run_tests "$name" ;;
         esac
     done

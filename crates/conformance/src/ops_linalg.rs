@@ -150,7 +150,7 @@ fn assert_factors(dtype: DType, src: &Operand, factors: &Operand, pivots: &Opera
     for (number, (a, f)) in sources.each().zip(results.each()).enumerate() {
         let order = order(rows, &all[number * steps..][..steps]);
         let bound = 4.0 * epsilon(dtype) * (steps.max(4) as f64) * a.largest().max(f.largest());
-        for row in 0..rows {
+        for (row, &source) in order.iter().enumerate() {
             for column in 0..columns {
                 let lower = |inner: usize| if inner == row { 1.0 } else { f.at(row, inner) };
                 if column < row.min(steps) {
@@ -162,7 +162,7 @@ fn assert_factors(dtype: DType, src: &Operand, factors: &Operand, pivots: &Opera
                 let product: f64 = (0..=row.min(column).min(steps - 1))
                     .map(|inner| lower(inner) * f.at(inner, column))
                     .sum();
-                let wanted = a.at(order[row], column);
+                let wanted = a.at(source, column);
                 assert!(
                     (product - wanted).abs() <= bound,
                     "{dtype} {rows} by {columns}: {product} for {wanted} at {row}, {column}"

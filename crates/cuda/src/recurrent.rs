@@ -12,7 +12,7 @@ impl Core {
         let Op::Rnn(layer) = op else {
             return self.lowered(op);
         };
-        let product = rnn::projection(layer).and_then(|product| self.blas.into_scratch(&product));
+        let product = rnn::projection(layer).and_then(|product| self.blas.to_scratch(&product));
         let (Some((product, scratch)), Some(plan)) = (product, rnn::steps(layer, &self.limits))
         else {
             return self.lowered(op);

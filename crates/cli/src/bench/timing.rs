@@ -13,7 +13,7 @@ const CHUNK: u64 = 64;
 
 /// Nanoseconds of one call, of as many as fill `slice`.
 pub fn per_call(slice: Duration, mut call: impl FnMut() -> streampool::Result<()>) -> Result<f64> {
-    Ok(1e9 * seconds_per_call(slice, |calls| Ok(time(calls, &mut call)?))?)
+    Ok(1e9 * seconds_per_call(slice, |calls| time(calls, &mut call))?)
 }
 
 /// Seconds of one call, of as many as fill `slice`; `time` makes so many calls and says how long they took.

@@ -108,7 +108,7 @@ impl Blas {
 
     /// A product whose result lies at the start of scratch memory, and how much of that it needs in all; `None`
     /// if it is not for the library.
-    pub fn into_scratch(&self, op: &MatMul) -> Option<(Product, usize)> {
+    pub fn to_scratch(&self, op: &MatMul) -> Option<(Product, usize)> {
         let library = self.library.as_ref().filter(|_| is_taken(op))?;
         let way = Way {
             ending: algorithm::Ending::PLAIN,

@@ -63,7 +63,8 @@ pub(super) fn number_fits(
     };
     let (got, whole) = match number {
         Scalar::Float(value) => {
-            let whole = (value.trunc() == value && value.abs() < 1e19).then_some(value as i128);
+            let whole =
+                (value.trunc() == value && value.abs() <= u64::MAX as f64).then_some(value as i128);
             (value.to_string(), whole)
         }
         // One above `i64::MAX` is written as a negative one.

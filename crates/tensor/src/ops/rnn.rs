@@ -97,7 +97,7 @@ impl Tensor {
             .with("lengths", options.lengths)?
             .with("hidden", options.hidden)?
             .with("cell", options.cell)?;
-        let &[steps, batch, _] = self.shape() else {
+        let &[steps, batch, width] = self.shape() else {
             return Err(Error::shape(
                 op,
                 "self",
@@ -114,6 +114,11 @@ impl Tensor {
                 expected,
             ));
         };
+        let expected = [options.direction.count(), cell.gates() * hidden, width];
+        if weights.input.shape() != expected {
+            let expected = format!("{expected:?}");
+            return Err(Error::shape(op, "input", weights.input.shape(), expected));
+        }
         let state = [directions, batch, hidden];
         let mut states = on.blank(self.dtype(), &[steps, directions, batch, hidden])?;
         let mut last_hidden = on.blank(self.dtype(), &state)?;

@@ -1,5 +1,6 @@
 //! What operators are given: small, seldom empty, seldom extreme.
 
+use streampool_device::MAX_RANK;
 use streampool_tensor::{DType, Pool, Tensor};
 
 use crate::common::Choices;
@@ -83,6 +84,7 @@ impl Given {
     pub fn tensor_of(&mut self, shape: &[usize], dtype: DType) -> Tensor {
         let other = self.seldom(15).then(|| self.shape());
         let shape = other.as_deref().unwrap_or(shape);
+        let shape = &shape[..shape.len().min(MAX_RANK)];
         let values: Vec<f32> = (0..shape.iter().product())
             .map(|_| match self.choices.below(40) {
                 0 => self.one_of(&[f32::NAN, f32::INFINITY, -0.0, 1e30]),
@@ -96,6 +98,7 @@ impl Given {
 
     /// Indices that are mostly inside `size`.
     pub fn indices(&mut self, shape: &[usize], size: usize) -> Tensor {
+        let shape = &shape[..shape.len().min(MAX_RANK)];
         let size = size.max(1) as isize;
         let far = if self.seldom(8) { 3 } else { 0 };
         let values: Vec<i64> = (0..shape.iter().product())

@@ -21,7 +21,8 @@ fn an_index_out_of_range_reaches_who_reads_and_the_stream_recovers() {
     let places = indices(&pool, &[7], &[1]);
     let one = whole(&pool, &[1], 3, DType::F32);
     pool.synchronize().unwrap();
-    let cases: [(&str, &dyn Fn() -> Result<Tensor, Error>); 8] = [
+    type Call<'a> = &'a dyn Fn() -> Result<Tensor, Error>;
+    let cases: [(&str, Call<'_>); 8] = [
         ("gather", &|| x.index_select(0, &far)),
         ("gather", &|| x.embedding(&far)),
         ("gather", &|| x.gather(0, &wide)),

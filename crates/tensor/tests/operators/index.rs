@@ -167,13 +167,13 @@ fn what_does_not_fit_is_named() {
         ),
         (
             x.index_select(0, &floats),
-            "index_select: indices is f32, expected i64",
+            "index_select: indices is of type f32, expected i64",
         ),
         (
             x.gather(0, &places),
             "gather: indices is of shape [2], expected at most [4, 3] in all axes but 0",
         ),
-        (x.take(&floats), "take: indices is f32"),
+        (x.take(&floats), "take: indices is of type f32"),
         (
             floats.embedding(&places),
             "embedding: self has shape [2], expected [entries, features]",

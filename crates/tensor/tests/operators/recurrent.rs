@@ -199,11 +199,11 @@ fn what_does_not_fit_is_named() {
         ),
         (
             x.gru(false, &lstm, &options),
-            "gru: input is of shape [1, 8, 3], expected [1, 6, 3]",
+            "gru: input has shape [1, 8, 3], expected [1, 6, 3]",
         ),
         (
             x.lstm(&lstm, &twice),
-            "lstm: input is of shape [1, 8, 3], expected [2, 8, 3]",
+            "lstm: input has shape [1, 8, 3], expected [2, 8, 3]",
         ),
         (
             x.lstm(

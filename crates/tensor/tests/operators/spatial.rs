@@ -411,7 +411,7 @@ fn what_does_not_fit_is_named() {
         ),
         (
             x.max_unpool(&make(&[1, 4, 5, 5]), &[7, 7]),
-            "max_unpool: indices is f32",
+            "max_unpool: indices is of type f32",
         ),
         (
             x.max_unpool(&index, &[usize::MAX, 7]),

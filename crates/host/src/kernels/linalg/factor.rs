@@ -63,11 +63,11 @@ vectorised! {
     /// # Safety
     /// As for [`lu`].
     unsafe fn lu_narrow[T: Number](a: Block<T>, from: usize, to: usize, pivots: &mut [i32]) {
-        for step in from..to {
+        for (step, pivot_row) in (from..to).zip(&mut pivots[from..to]) {
             // SAFETY: the caller's promise; exchanged rows are the block's.
             unsafe {
                 let chosen = largest_in_column(a, step);
-                pivots[step] = chosen as i32;
+                *pivot_row = chosen as i32;
                 a.exchange(step, chosen);
                 let pivot = a.get(step, step);
                 if pivot == T::ZERO {

@@ -227,8 +227,8 @@ fn what_does_not_fit_is_named() {
         ),
         (x.lstm(&peephole, &options), "lstm: peephole is of shape"),
         (
-            x.to_dtype(DType::I32).unwrap().rnn(true, &lstm, &options),
-            "rnn: self is of type i32, expected a float type",
+            x.to_dtype(DType::I32).unwrap().lstm(&lstm, &options),
+            "lstm: self is of type i32, expected a float type",
         ),
     ] {
         let got = refusal(got);

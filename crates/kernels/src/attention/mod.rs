@@ -1,8 +1,8 @@
 //! Scaled dot-product attention.
 //!
 //! Three forms, none of which stores a matrix of scores: the softmax is carried along from block to block of keys.
-//! [`Form::Tiles`] multiplies short floats on the tensor cores, scores and sums staying in registers.
-//! [`Form::Blocks`] sums in registers of single threads, which is as exact as `f32` is. [`Form::Single`] takes what
+//! `Form::Tiles` multiplies short floats on the tensor cores, scores and sums staying in registers.
+//! `Form::Blocks` sums in registers of single threads, which is as exact as `f32` is. `Form::Single` takes what
 //! is left: doubles, and values too wide for registers.
 
 mod text;
@@ -62,9 +62,9 @@ enum Form {
 const WIDEST: usize = 256;
 /// Columns of values that one warp sums for a single query.
 const SINGLE_COLUMNS: usize = 256;
-/// Queries of a group of [`Form::Blocks`].
+/// Queries of a group of `Form::Blocks`.
 const BLOCK_QUERIES: usize = 64;
-/// Warps of a group of [`Form::Tiles`].
+/// Warps of a group of `Form::Tiles`.
 const WARPS: usize = 4;
 /// The most bytes of shared memory that a kernel may name.
 const MOST_SHARED: u32 = 48 << 10;

@@ -1,8 +1,8 @@
 //! Recurrent layers.
 //!
 //! What all steps see of the input is one product. Then one launch takes all steps: each group has some sequences
-//! of one direction. [`Form::Tiles`] keeps the weights of short floats in registers and multiplies on the tensor
-//! cores; [`Form::Sums`] takes any state, and reads weights, turned so that neighbouring threads read neighbours,
+//! of one direction. `Form::Tiles` keeps the weights of short floats in registers and multiplies on the tensor
+//! cores; `Form::Sums` takes any state, and reads weights, turned so that neighbouring threads read neighbours,
 //! at each step.
 
 mod text;
@@ -62,7 +62,7 @@ pub const SCRATCH: u64 = u64::MAX;
 const ALIGNMENT: usize = 256;
 /// The largest state whose weights the registers of a group hold.
 const TILES_STATE: usize = 128;
-/// The threads of a group of [`Form::Sums`].
+/// The threads of a group of `Form::Sums`.
 const THREADS: u32 = 256;
 /// The most bytes of shared memory that a kernel may name.
 const MOST_SHARED: usize = 48 << 10;

@@ -4,17 +4,22 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use crossbeam_deque::{Injector as Jobs, Steal};
 use streampool_device::lock::{Condvar, Mutex};
 use streampool_device::{Error, Result};
 
 use crate::ranks;
-use crate::region::Region;
+use crate::region::{End, Region};
 use crate::strand::Strand;
 
-/// How often an idle worker looks again before it sleeps.
-const LOOKS_BEFORE_SLEEP: usize = 32;
+/// How long a worker that did something goes on looking for more before it sleeps: about what it takes to
+/// wake one, so that the ops of a model, which follow one another closely, find their helpers awake.
+const PATIENCE: Duration = Duration::from_micros(100);
+
+/// Looks between two looks at the clock.
+const LOOKS: usize = 16;
 
 /// Something for a worker to do. An entry may be stale: whoever takes it finds out from its target.
 pub(crate) enum Job {
@@ -33,7 +38,7 @@ impl Job {
             Job::Handlers(strand) => strand.run_handlers(),
             Job::Region(region) => {
                 let _busy = pool.busy();
-                region.help();
+                region.help(End::Back);
             }
         }
     }
@@ -55,6 +60,8 @@ pub(crate) struct Pool {
 pub(crate) struct Shared {
     common: Jobs<Job>,
     own: Box<[Jobs<Job>]>,
+    /// Workers that are inside a job.
+    working: AtomicUsize,
     sleeping: AtomicUsize,
     busy: AtomicUsize,
     stopped: Mutex<bool>,
@@ -71,6 +78,7 @@ impl Pool {
         let shared = Arc::new(Shared {
             common: Jobs::new(),
             own: (0..threads).map(|_| Jobs::new()).collect(),
+            working: AtomicUsize::new(0),
             sleeping: AtomicUsize::new(0),
             busy: AtomicUsize::new(0),
             stopped: Mutex::new(ranks::SLEEP, false),
@@ -138,11 +146,44 @@ impl Shared {
             Some(index) => self.own[index].push(job),
             None => self.common.push(job),
         }
-        // Read and written, so that it is ordered against a worker that counts itself as sleeping: either
-        // that worker sees the job or this sees the worker.
-        if self.sleeping.fetch_add(0, Ordering::SeqCst) > 0 {
+        self.alert();
+    }
+
+    /// Sees to it that somebody takes what was pushed: a worker that is awake and in no job does, and else
+    /// one is woken.
+    fn alert(&self) {
+        // Read and written, so that it is ordered against a worker that counts itself as working or sleeping:
+        // either that worker sees what was pushed or this sees the worker.
+        let working = self.working.fetch_add(0, Ordering::SeqCst);
+        let sleeping = self.sleeping.fetch_add(0, Ordering::SeqCst);
+        if sleeping > 0 && working + sleeping >= self.own.len() {
             drop(self.stopped.lock());
             self.wake.notify_one();
+        }
+    }
+
+    /// Runs a job as one of the workers.
+    fn run(&self, job: Job) {
+        self.working.fetch_add(1, Ordering::SeqCst);
+        // Whoever pushed more may have counted on this worker.
+        if !self.is_quiet() {
+            self.alert();
+        }
+        job.run(self);
+        self.working.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Waits for a while, awake; whether there may be a job.
+    fn look(&self) -> bool {
+        let begun = Instant::now();
+        loop {
+            let found = (0..LOOKS).any(|_| {
+                std::hint::spin_loop();
+                !self.is_quiet()
+            });
+            if found || begun.elapsed() >= PATIENCE {
+                return found;
+            }
         }
     }
 
@@ -208,13 +249,9 @@ fn work(shared: &Arc<Shared>, index: usize) {
     WORKER.set((Arc::as_ptr(shared), index));
     loop {
         while let Some(job) = shared.find(index) {
-            job.run(shared);
+            shared.run(job);
         }
-        let found = (0..LOOKS_BEFORE_SLEEP).any(|_| {
-            std::hint::spin_loop();
-            !shared.is_quiet()
-        });
-        if !found && !shared.sleep() {
+        if !shared.look() && !shared.sleep() {
             break;
         }
     }

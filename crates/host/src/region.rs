@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread::Thread;
 
 use streampool_device::lock::Mutex;
@@ -44,9 +44,17 @@ impl Team for Crew<'_> {
         for _ in 1..threads {
             self.pool.push(Job::Region(Arc::clone(&region)));
         }
-        region.help();
+        region.help(End::Front);
         region.wait();
     }
+}
+
+/// Where a thread takes parts from: the caller and its helpers from different ends, so that from op to op each
+/// comes by about the same elements, which are in its cache.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum End {
+    Front,
+    Back,
 }
 
 /// One call of [`Team::run`].
@@ -54,7 +62,8 @@ pub(crate) struct Region {
     /// Valid until every part is finished: the caller does not return before.
     work: *const (dyn Fn(usize) + Sync),
     parts: usize,
-    next: AtomicUsize,
+    /// Parts taken from the front, and from the back in the upper half.
+    taken: AtomicU64,
     finished: AtomicUsize,
     caller: Thread,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
@@ -73,7 +82,7 @@ impl Region {
         Region {
             work,
             parts,
-            next: AtomicUsize::new(0),
+            taken: AtomicU64::new(0),
             finished: AtomicUsize::new(0),
             caller: std::thread::current(),
             panic: Mutex::new(ranks::REGION, None),
@@ -81,12 +90,8 @@ impl Region {
     }
 
     /// Takes parts until none is left. After the region is over this does nothing.
-    pub(crate) fn help(&self) {
-        loop {
-            let part = self.next.fetch_add(1, Ordering::Relaxed);
-            if part >= self.parts {
-                return;
-            }
+    pub(crate) fn help(&self, end: End) {
+        while let Some(part) = self.take(end) {
             // SAFETY: this part is taken and not finished, so the caller is still inside `Team::run`,
             // which borrows what `work` points to.
             let work = unsafe { &*self.work };
@@ -97,6 +102,23 @@ impl Region {
                 self.caller.unpark();
             }
         }
+    }
+
+    /// The number of a part that nobody took.
+    fn take(&self, end: End) -> Option<usize> {
+        const FROM_BACK: u64 = 1 << 32;
+        let taken = self.taken.fetch_add(
+            match end {
+                End::Front => 1,
+                End::Back => FROM_BACK,
+            },
+            Ordering::Relaxed,
+        );
+        let (front, back) = ((taken % FROM_BACK) as usize, (taken / FROM_BACK) as usize);
+        (front + back < self.parts).then_some(match end {
+            End::Front => front,
+            End::Back => self.parts.wrapping_sub(1 + back),
+        })
     }
 
     /// Waits for the parts that others are inside, and passes on a panic.

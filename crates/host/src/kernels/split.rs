@@ -4,8 +4,16 @@ use std::ops::Range;
 
 use crate::team::Team;
 
-/// Calls `work` with ranges that make up `0..total`: all at once on this thread if less than two threads are
-/// worth it at `grain` each, else in a few for each thread, so that a late one does not hold up the rest.
+/// In how many parts to do work that is worth so many: a few for each of `width` threads, so that a late one does
+/// not hold up the rest, and as many for each.
+pub(crate) fn parts(worth: usize, width: usize) -> usize {
+    match worth.min(4 * width) {
+        few if few < width => few.max(1),
+        many => many / width * width,
+    }
+}
+
+/// Calls `work` with ranges that make up `0..total`, in [`parts`] that are worth `grain` each.
 ///
 /// What a range is computed to must not depend on where it begins or ends.
 pub(crate) fn split(
@@ -14,15 +22,13 @@ pub(crate) fn split(
     team: &dyn Team,
     work: &(dyn Fn(Range<usize>) + Sync),
 ) {
-    let width = team.width();
-    let worth = total / grain.max(1);
-    if width == 1 || worth < 2 {
+    let parts = parts(total / grain.max(1), team.width());
+    if parts == 1 {
         if total > 0 {
             work(0..total);
         }
         return;
     }
-    let parts = worth.min(4 * width);
     let bound = |part: usize| (total as u128 * part as u128 / parts as u128) as usize;
     team.run(parts, &|part| work(bound(part)..bound(part + 1)));
 }

@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use streampool_device::View;
 
+use crate::kernels::split;
 use crate::team::Team;
 
 use super::plan::{Access, Operand, Space};
@@ -20,7 +21,7 @@ const CACHE: usize = 20 << 10;
 const FEW: usize = 8;
 
 /// Work below this is not worth another thread, in picoseconds.
-const WORTH_SHARING: usize = 30_000_000;
+const WORTH_SHARING: usize = 10_000_000;
 
 /// Reading or writing one byte far from the caches, in picoseconds.
 const BYTE: usize = 30;
@@ -129,14 +130,8 @@ impl<'a> Call<'a> {
 
     /// How many parts the work is worth.
     fn parts(&self, width: usize) -> usize {
-        if width <= 1 {
-            return 1;
-        }
         let worth = self.work() / WORTH_SHARING;
-        // A few for each thread even out threads that come late.
-        (worth + 1)
-            .min(4 * width)
-            .min(self.space.elements.div_ceil(GRAIN))
+        split::parts(worth, width).min(self.space.elements.div_ceil(GRAIN))
     }
 
     /// Picoseconds of work, roughly.

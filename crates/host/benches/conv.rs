@@ -1,13 +1,12 @@
 //! The host's convolution on one thread and on all, beside its matrix product, which is as fast as the machine's
 //! multiplications allow.
 
-use std::time::{Duration, Instant};
+mod common;
 
-use streampool_device::{
-    Activation, Conv, DType, Device, Flush, Layout, MatMul, Op, QueueOptions, Slide, Span, View,
-    Window,
-};
-use streampool_host::{HostDevice, HostOptions, bare_execute};
+use streampool_device::{Activation, Conv, MatMul, Op, Slide, Window};
+use streampool_host::{HostOptions, bare_execute};
+
+use common::{fastest, numbers, queued, view};
 
 /// Channels read, channels made, groups, rows and columns, kernel, stride.
 const SHAPES: [(usize, usize, usize, usize, u32, u32); 8] = [
@@ -22,9 +21,6 @@ const SHAPES: [(usize, usize, usize, usize, u32, u32); 8] = [
 ];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let device = HostDevice::new(HostOptions::default())?;
-    let mut queue = device.create_queue(QueueOptions::default())?;
-    let progress = queue.progress();
     let most = product_rate()?;
     println!("the matrix product: {most:.1} GFLOP/s on one thread");
     println!(
@@ -40,12 +36,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         };
         let results = slide.windows(size);
         let taps = kernel as usize;
-        let numbers = |count: usize| -> Vec<f32> {
-            (0..count).map(|i| (i % 17) as f32 * 0.1 - 0.8).collect()
-        };
-        let src = numbers(read * size * size);
-        let weight = numbers(made * read / groups * taps * taps);
-        let dst = numbers(made * results * results);
+        let src = numbers(&[read, size, size], 0);
+        let weight = numbers(&[made, read / groups, taps, taps], 1);
+        let dst = numbers(&[made, results, results], 2);
         let op = Op::Conv(Box::new(Conv {
             src: view(&src, &[1, read, size, size])?,
             weight: view(&weight, &[made, read / groups, taps, taps])?,
@@ -59,22 +52,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         // SAFETY: the operands live until after the loop, and nothing else touches them.
         let bare =
             fastest(|| unsafe { bare_execute(&op) }.unwrap_or_else(|error| panic!("{error}")));
-        let queued = fastest(|| {
-            // SAFETY: as above; the work is waited for.
-            let tick = unsafe { queue.encode(&op) };
-            let done = tick
-                .and_then(|_| queue.flush(Flush::ForWaiter))
-                .and_then(|tick| progress.wait(tick, None));
-            done.unwrap_or_else(|error| panic!("{error}"));
-        });
+        let device = queued(&op, HostOptions::default())?;
         let work = 2 * made * (read / groups) * taps * taps * results * results;
-        let rate = work as f64 / bare.as_secs_f64() / 1e9;
+        let rate = work as f64 / bare / 1e9;
         let name = format!("{read} -> {made} / {groups}, {size}², {kernel}x{kernel} / {stride}");
         println!(
             "{name:>32} {rate:>9.1} {:>7.2} {:>9.0} {:>9.0}",
             rate / most,
-            bare.as_secs_f64() * 1e6,
-            queued.as_secs_f64() * 1e6,
+            bare * 1e6,
+            device * 1e6,
         );
     }
     Ok(())
@@ -94,32 +80,5 @@ fn product_rate() -> streampool_device::Result<f64> {
     });
     // SAFETY: the operands live until after the call, and nothing else touches them.
     let time = fastest(|| unsafe { bare_execute(&op) }.unwrap_or_else(|error| panic!("{error}")));
-    Ok(2.0 * (SIDE * SIDE * SIDE) as f64 / time.as_secs_f64() / 1e9)
-}
-
-/// A view of numbers of this program: on the host a handle is an address.
-fn view(numbers: &[f32], shape: &[usize]) -> streampool_device::Result<View> {
-    let span = Span {
-        handle: numbers.as_ptr().expose_provenance() as u64,
-        offset: 0,
-        bytes: size_of_val(numbers),
-    };
-    View::new(span, DType::F32, Layout::contiguous(shape)?)
-}
-
-/// The shortest time of a call, over repeated runs of about two milliseconds.
-fn fastest(mut call: impl FnMut()) -> Duration {
-    call();
-    let start = Instant::now();
-    call();
-    let once = start.elapsed().max(Duration::from_nanos(50));
-    let calls = (Duration::from_millis(2).as_nanos() / once.as_nanos()).max(1) as u32;
-    (0..60)
-        .map(|_| {
-            let start = Instant::now();
-            (0..calls).for_each(|_| call());
-            start.elapsed() / calls
-        })
-        .min()
-        .unwrap_or_default()
+    Ok(2.0 * (SIDE * SIDE * SIDE) as f64 / time / 1e9)
 }

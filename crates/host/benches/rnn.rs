@@ -4,7 +4,7 @@ mod common;
 
 use common::{fastest, numbers, queued, view};
 use streampool_device::{Cell, Direction, Op, Rnn};
-use streampool_host::bare_execute;
+use streampool_host::{HostOptions, bare_execute};
 
 /// Steps, batch, and the width of input and state.
 const SHAPES: [(usize, usize, usize); 5] = [
@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }));
         // SAFETY: the operands live until after the call, and nothing else touches them.
         let bare = fastest(|| unsafe { bare_execute(&op) }.unwrap_or_else(|why| panic!("{why}")));
-        let device = queued(&op)?;
+        let device = queued(&op, HostOptions::default())?;
         let work = (16 * steps * batch * width * width) as f64;
         let rate = |seconds: f64| format!("{:.0} GFLOP/s", work / seconds / 1e9);
         let name = format!("{steps} x {batch} x {width}");

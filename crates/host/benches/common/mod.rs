@@ -37,9 +37,9 @@ pub fn fastest(mut call: impl FnMut()) -> f64 {
     (0..40).map(run).min().unwrap_or_default().as_secs_f64()
 }
 
-/// The shortest time of an op on a device with all threads, in seconds.
-pub fn queued(op: &Op) -> Result<f64> {
-    let device = HostDevice::new(HostOptions::default())?;
+/// The shortest time of an op on a device, in seconds.
+pub fn queued(op: &Op, options: HostOptions) -> Result<f64> {
+    let device = HostDevice::new(options)?;
     let mut queue = device.create_queue(QueueOptions::default())?;
     let progress = queue.progress();
     Ok(fastest(|| {

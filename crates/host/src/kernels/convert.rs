@@ -40,7 +40,7 @@ pub(crate) trait CastTo<T>: Copy {
 /// A float type, and the type it is computed in.
 pub(crate) trait Float: Native {
     /// `f32` for the short floats.
-    type Wide: super::real::Real + Native;
+    type Wide: super::smooth::Smooth + Native;
     /// The value in the type it is computed in.
     fn widen(self) -> Self::Wide;
     /// The nearest value, ties to even.

@@ -17,6 +17,7 @@ pub(crate) mod real;
 mod reduce;
 mod resize;
 mod rnn;
+mod rounds;
 mod rows;
 mod scan;
 pub(crate) mod scratch;

@@ -11,7 +11,7 @@ use super::strided::{Walk, address};
 use crate::team::Team;
 
 /// Elements that are worth a thread.
-const GRAIN: usize = 1 << 15;
+const GRAIN: usize = 1 << 13;
 
 /// # Safety
 /// As for [`execute`](super::execute).
@@ -34,59 +34,38 @@ unsafe fn rows_of<T: Float>(op: &Norm, team: &dyn Team) {
     let (source, target) = (op.src.layout().strides(), op.dst.layout().strides());
     let rows = Walk::in_memory_order(outer, [&source[..op.axis], &target[..op.axis]], 1);
     let between = rows.run_strides();
-    // Within a row, the order of the numbers in the scratch must be the one of scale and bias.
-    let none = [0; streampool_device::MAX_RANK];
-    let strides = |view: &Option<View>| {
-        view.map_or(none, |view| {
-            let mut strides = none;
-            strides[..inner.len()].copy_from_slice(view.layout().strides());
-            strides
-        })
-    };
-    let (scale, bias) = (strides(&op.scale), strides(&op.bias));
+    // Within a row, the numbers in the scratch are in the order of the row's dimensions.
     let reading = Walk::new(inner, [&source[op.axis..]]);
-    let writing = Walk::new(
-        inner,
-        [
-            &target[op.axis..],
-            &scale[..inner.len()],
-            &bias[..inner.len()],
-        ],
-    );
+    let writing = Walk::new(inner, [&target[op.axis..]]);
     let (from, to) = (Shared(address::<T>(&op.src)), Shared(address::<T>(&op.dst)));
-    let scale = op.scale.map(|view| Shared(address::<T>(&view)));
-    let bias = op.bias.map(|view| Shared(address::<T>(&view)));
     split(rows.elements(), GRAIN.div_ceil(length), team, &|range| {
-        rows::with_row::<T::Wide, _>(length, |row| {
+        rows::with_row::<T::Wide, _>(3 * length, |scratch| {
+            let (row, rest) = scratch.split_at_mut(length);
+            let (scale, bias) = rest.split_at_mut(length);
+            // SAFETY: the views have the rows' shape.
+            unsafe {
+                operand::<T>(op.scale.as_ref(), T::Wide::ONE, scale);
+                // Added to a negative zero it leaves that as it is, which a positive one does not.
+                operand::<T>(op.bias.as_ref(), -T::Wide::ZERO, bias);
+            }
             rows.for_each_run(range, |offsets, count| {
                 for index in 0..count as isize {
                     let from = from.at(offsets[0] + index * between[0]);
                     let to = to.at(offsets[1] + index * between[1]);
                     // SAFETY: the row lies in the views and is read before it is written, in case they are
-                    // one; scale and bias have its shape; ranges are disjoint.
+                    // one; ranges are disjoint.
                     unsafe {
-                        let mut filled = 0;
-                        reading.for_each_run(0..length, |[offset], count| {
-                            let part = &mut row[filled..filled + count];
-                            rows::read::<T>(from.offset(offset), reading.run_strides()[0], part);
-                            filled += count;
-                        });
-                        normalise::<T::Wide>(row, op.kind, op.epsilon);
+                        read::<T>(&reading, from, row);
+                        let factor = normalise::<T::Wide>(row, op.kind, op.epsilon);
+                        let step = writing.run_strides()[0];
                         let mut done = 0;
-                        writing.for_each_run(
-                            0..length,
-                            |[offset, scale_offset, bias_offset], count| {
-                                let part = &mut row[done..done + count];
-                                let [step, scale_step, bias_step] = writing.run_strides();
-                                let scale = scale
-                                    .map(|scale| (scale.at(scale_offset).cast_const(), scale_step));
-                                let bias =
-                                    bias.map(|bias| (bias.at(bias_offset).cast_const(), bias_step));
-                                affine::<T>(part, scale, bias);
-                                rows::write::<T>(part, to.offset(offset), step);
-                                done += count;
-                            },
-                        );
+                        writing.for_each_run(0..length, |[offset], count| {
+                            let part = done..done + count;
+                            let [row, scale, bias] =
+                                [&*row, &*scale, &*bias].map(|all| &all[part.clone()]);
+                            finish::<T>(row, factor, scale, bias, to.offset(offset), step);
+                            done += count;
+                        });
                     }
                 }
             });
@@ -94,61 +73,70 @@ unsafe fn rows_of<T: Float>(op: &Norm, team: &dyn Team) {
     });
 }
 
+/// Fills the row from a view of its shape, or with the number that makes no difference.
+///
+/// # Safety
+/// The elements are of type `T` and can be read.
+unsafe fn operand<T: Float>(view: Option<&View>, neutral: T::Wide, row: &mut [T::Wide]) {
+    match view {
+        // SAFETY: the caller's promise.
+        Some(view) => unsafe {
+            let walk = Walk::new(view.shape(), [view.layout().strides()]);
+            read::<T>(&walk, address::<T>(view), row);
+        },
+        None => row.fill(neutral),
+    }
+}
+
+/// Fills the row with the elements that the walk comes to.
+///
+/// # Safety
+/// The elements can be read.
+unsafe fn read<T: Float>(walk: &Walk<1>, from: *const T, row: &mut [T::Wide]) {
+    let mut filled = 0;
+    walk.for_each_run(0..row.len(), |[offset], count| {
+        let part = &mut row[filled..filled + count];
+        // SAFETY: the caller's promise.
+        unsafe { rows::read::<T>(from.offset(offset), walk.run_strides()[0], part) };
+        filled += count;
+    });
+}
+
 vectorised! {
-    /// Normalises a row in place.
+    /// Centres a row where it is to be; the factor that is left to normalise it with.
     ///
     /// # Safety
     /// None is needed: it is declared so as the other compiled loops are.
-    unsafe fn normalise[R: Real](row: &mut [R], kind: NormKind, epsilon: f64) {
+    unsafe fn normalise[R: Real](row: &mut [R], kind: NormKind, epsilon: f64) -> R {
         let count = R::from_f64(row.len() as f64);
-        if kind == NormKind::Layer {
-            let mean = sum_of(row, |x| x) / count;
-            row.iter_mut().for_each(|x| *x = *x - mean);
-        }
-        let square = sum_of(row, |x| x * x) / count;
-        let scale = R::ONE / (square + R::from_f64(epsilon)).sqrt();
-        row.iter_mut().for_each(|x| *x = *x * scale);
+        let mean = match kind {
+            NormKind::Layer => sum_of(row, |x| *x) / count,
+            NormKind::Rms => R::ZERO,
+        };
+        let square = sum_of(row, |x| {
+            *x = *x - mean;
+            *x * *x
+        });
+        R::ONE / (square / count + R::from_f64(epsilon)).sqrt()
     }
 }
 
 vectorised! {
-    /// Multiplies the row with one operand and adds another, each elements some step apart.
+    /// Stores the row, multiplied with a factor and a scale, plus a bias, to elements `step` apart.
     ///
     /// # Safety
-    /// As many elements of both can be read as the row is long.
-    unsafe fn affine[T: Float](
-        row: &mut [T::Wide],
-        scale: Option<(*const T, isize)>,
-        bias: Option<(*const T, isize)>,
+    /// The elements can be written.
+    unsafe fn finish[T: Float](
+        row: &[T::Wide],
+        factor: T::Wide,
+        scale: &[T::Wide],
+        bias: &[T::Wide],
+        to: *mut T,
+        step: isize,
     ) {
+        let numbers = row.iter().zip(scale).zip(bias);
+        let numbers = numbers.map(|((&x, &scale), &bias)| x * factor * scale + bias);
         // SAFETY: the caller's promise.
-        unsafe {
-            match scale {
-                Some((scale, 1)) => {
-                    for (index, value) in row.iter_mut().enumerate() {
-                        *value = *value * (*scale.add(index)).widen();
-                    }
-                }
-                Some((scale, step)) => {
-                    for (index, value) in row.iter_mut().enumerate() {
-                        *value = *value * (*scale.offset(index as isize * step)).widen();
-                    }
-                }
-                None => {}
-            }
-            match bias {
-                Some((bias, 1)) => {
-                    for (index, value) in row.iter_mut().enumerate() {
-                        *value = *value + (*bias.add(index)).widen();
-                    }
-                }
-                Some((bias, step)) => {
-                    for (index, value) in row.iter_mut().enumerate() {
-                        *value = *value + (*bias.offset(index as isize * step)).widen();
-                    }
-                }
-                None => {}
-            }
-        }
+        unsafe { rows::store::<T>(numbers, to, step) };
     }
 }

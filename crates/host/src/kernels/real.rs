@@ -1,6 +1,7 @@
 //! Functions of the floats that kernels compute in, written so that loops over `f32` vectorise.
 //!
-//! There is no fused multiply-add here: the result is the same on every machine.
+//! There is no fused multiply-add here: the result is the same on every machine. Those that have it are in
+//! [`smooth`](super::smooth).
 
 use streampool_device::Activation;
 

@@ -6,7 +6,7 @@ use super::scratch::with_scratch;
 use super::simd::vectorised;
 
 /// Sums that run side by side.
-const LANES: usize = 32;
+pub(super) const LANES: usize = 32;
 
 /// Calls `f` with scratch for a row of `length` numbers, all zero.
 pub(super) fn with_row<R: Real, Out>(length: usize, f: impl FnOnce(&mut [R]) -> Out) -> Out {
@@ -22,74 +22,108 @@ pub(super) fn with_row<R: Real, Out>(length: usize, f: impl FnOnce(&mut [R]) -> 
     })
 }
 
+/// Fills the row from elements `step` apart.
+///
+/// # Safety
+/// The elements can be read.
+#[inline(always)]
+pub(super) unsafe fn load<T: Float>(from: *const T, step: isize, row: &mut [T::Wide]) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if step == 1 {
+            for (index, value) in row.iter_mut().enumerate() {
+                *value = (*from.add(index)).widen();
+            }
+        } else {
+            for (index, value) in row.iter_mut().enumerate() {
+                *value = (*from.offset(index as isize * step)).widen();
+            }
+        }
+    }
+}
+
+/// Stores numbers to elements `step` apart.
+///
+/// # Safety
+/// The elements can be written.
+#[inline(always)]
+pub(super) unsafe fn store<T: Float>(
+    numbers: impl Iterator<Item = T::Wide>,
+    to: *mut T,
+    step: isize,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if step == 1 {
+            for (index, number) in numbers.enumerate() {
+                to.add(index).write(T::narrow(number));
+            }
+        } else {
+            for (index, number) in numbers.enumerate() {
+                to.offset(index as isize * step).write(T::narrow(number));
+            }
+        }
+    }
+}
+
 vectorised! {
-    /// Fills the row from elements `step` apart.
+    /// [`load`], for callers that are not compiled for the machine.
     ///
     /// # Safety
     /// The elements can be read.
     pub(super) unsafe fn read[T: Float](from: *const T, step: isize, row: &mut [T::Wide]) {
         // SAFETY: the caller's promise.
-        unsafe {
-            if step == 1 {
-                for (index, value) in row.iter_mut().enumerate() {
-                    *value = (*from.add(index)).widen();
-                }
-            } else {
-                for (index, value) in row.iter_mut().enumerate() {
-                    *value = (*from.offset(index as isize * step)).widen();
-                }
-            }
-        }
+        unsafe { load::<T>(from, step, row) };
     }
 }
 
 vectorised! {
-    /// Stores the row to elements `step` apart.
+    /// [`store`], for callers that are not compiled for the machine.
     ///
     /// # Safety
     /// The elements can be written.
     pub(super) unsafe fn write[T: Float](row: &[T::Wide], to: *mut T, step: isize) {
         // SAFETY: the caller's promise.
-        unsafe {
-            if step == 1 {
-                for (index, &value) in row.iter().enumerate() {
-                    to.add(index).write(T::narrow(value));
-                }
-            } else {
-                for (index, &value) in row.iter().enumerate() {
-                    to.offset(index as isize * step).write(T::narrow(value));
-                }
-            }
-        }
+        unsafe { store::<T>(row.iter().copied(), to, step) };
     }
 }
 
-/// Combines the row in lanes, and the lanes in a tree.
+/// What the lanes come to, combined in a tree.
 #[inline(always)]
-fn fold<R: Real>(row: &[R], identity: R, step: impl Fn(R, R) -> R, merge: impl Fn(R, R) -> R) -> R {
+pub(super) fn tree<R: Copy>(mut lanes: [R; LANES], merge: impl Fn(R, R) -> R) -> R {
+    // Out of registers here, lest the loop before is compiled to suit the order of this one.
+    let (fours, _) = std::hint::black_box(&mut lanes).as_chunks::<4>();
+    let four = |index: usize| fours[index];
+    let merged = |x: [R; 4], y: [R; 4]| std::array::from_fn(|lane| merge(x[lane], y[lane]));
+    let halves: [[R; 4]; 4] = std::array::from_fn(|index| merged(four(index), four(index + 4)));
+    let [a, b, c, d] = merged(merged(halves[0], halves[2]), merged(halves[1], halves[3]));
+    merge(merge(a, c), merge(b, d))
+}
+
+/// Combines what `step` makes of the row in lanes, and the lanes in a tree.
+#[inline(always)]
+pub(super) fn fold<R: Copy>(
+    row: &mut [R],
+    identity: R,
+    step: impl Fn(R, &mut R) -> R,
+    merge: impl Fn(R, R) -> R,
+) -> R {
     let mut lanes = [identity; LANES];
-    let (chunks, rest) = row.as_chunks::<LANES>();
+    let (chunks, rest) = row.as_chunks_mut::<LANES>();
     for chunk in chunks {
-        for (lane, &value) in lanes.iter_mut().zip(chunk) {
+        for (lane, value) in lanes.iter_mut().zip(chunk) {
             *lane = step(*lane, value);
         }
     }
-    for (lane, &value) in lanes.iter_mut().zip(rest) {
+    for (lane, value) in lanes.iter_mut().zip(rest) {
         *lane = step(*lane, value);
     }
-    let mut half = LANES / 2;
-    while half > 0 {
-        for lane in 0..half {
-            lanes[lane] = merge(lanes[lane], lanes[lane + half]);
-        }
-        half /= 2;
-    }
-    lanes[0]
+    tree(lanes, merge)
 }
 
-/// The sum of `f` over the row.
+/// The sum over the row of what `f` makes of each number, which it may replace.
 #[inline(always)]
-pub(super) fn sum_of<R: Real>(row: &[R], f: impl Fn(R) -> R) -> R {
+pub(super) fn sum_of<R: Real>(row: &mut [R], f: impl Fn(&mut R) -> R) -> R {
     fold(
         row,
         R::ZERO,
@@ -98,8 +132,14 @@ pub(super) fn sum_of<R: Real>(row: &[R], f: impl Fn(R) -> R) -> R {
     )
 }
 
-/// The largest of the row; NaN wins.
+/// The largest of the row, of the numbers that are not NaN.
 #[inline(always)]
-pub(super) fn largest<R: Real>(row: &[R]) -> R {
-    fold(row, R::NEG_INFINITY, R::larger, R::larger)
+pub(super) fn largest<R: Real>(row: &mut [R]) -> R {
+    let larger = |most: R, value: R| if value > most { value } else { most };
+    fold(
+        row,
+        R::NEG_INFINITY,
+        |most, value| larger(most, *value),
+        larger,
+    )
 }

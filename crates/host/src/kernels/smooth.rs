@@ -1,12 +1,11 @@
 //! Functions of floats that use the machine's fused multiply-add, for loops where they are most of the work.
 
-use super::matmul::multiply::Unit;
 use super::real::Real;
 use crate::map::machine::Machine;
 use crate::map::math32;
 
 /// A float that is multiplied as it is.
-pub(super) trait Smooth: Real + Unit {
+pub(crate) trait Smooth: Real {
     /// `exp(x)` for `x` not above zero.
     fn exp_below_zero<M: Machine>(self) -> Self;
     /// The hyperbolic tangent.

@@ -6,12 +6,13 @@ use super::convert::{Float, with_float};
 use super::real::Real;
 use super::rows::{self, largest, sum_of};
 use super::simd::vectorised;
+use super::smooth::Smooth;
 use super::split::{Shared, split};
 use super::strided::{Walk, address};
 use crate::team::Team;
 
 /// Elements that are worth a thread.
-const GRAIN: usize = 1 << 14;
+const GRAIN: usize = 1 << 13;
 
 /// `dst = softmax(src)` along `axis`, or its logarithm.
 ///
@@ -51,37 +52,52 @@ unsafe fn rows_of<T: Float>(src: &View, dst: &View, axis: usize, log: bool, team
     split(walk.elements(), GRAIN.div_ceil(length), team, &|range| {
         rows::with_row::<T::Wide, _>(length, |row| {
             walk.for_each_run(range, |offsets, count| {
-                for index in 0..count as isize {
-                    let from = from.at(offsets[0] + index * between[0]);
-                    let to = to.at(offsets[1] + index * between[1]);
-                    // SAFETY: the row lies in the views and is read before it is written, in case they are
-                    // one; ranges are disjoint.
-                    unsafe {
-                        rows::read::<T>(from, steps[0], row);
-                        softmax::<T::Wide>(row, log);
-                        rows::write::<T>(row, to, steps[1]);
-                    }
-                }
+                let (from, to) = (from.at(offsets[0]), to.at(offsets[1]));
+                // SAFETY: the rows lie in the views, and ranges are disjoint.
+                unsafe { softmax::<T>(from, to, between, steps, count, row, log) };
             });
         });
     });
 }
 
 vectorised! {
-    /// The softmax of a row in place.
+    /// The softmax of `count` rows, which are `between` apart, and their elements `steps`, where they are read
+    /// and written. The numbers in `row`, as many as there are in each, are overwritten.
     ///
     /// # Safety
-    /// None is needed: it is declared so as the other compiled loops are.
-    unsafe fn softmax[R: Real](row: &mut [R], log: bool) {
-        let top = largest(row);
-        if log {
-            let sum = sum_of(row, |x| (x - top).exp());
-            let shift = sum.ln();
-            row.iter_mut().for_each(|x| *x = *x - top - shift);
-        } else {
-            row.iter_mut().for_each(|x| *x = (*x - top).exp());
-            let scale = R::ONE / sum_of(row, |x| x);
-            row.iter_mut().for_each(|x| *x = *x * scale);
+    /// The elements can be read and written. A row may be written where it is read.
+    unsafe fn softmax<M>[T: Float](
+        from: *const T,
+        to: *mut T,
+        between: [isize; 2],
+        steps: [isize; 2],
+        count: usize,
+        row: &mut [T::Wide],
+        log: bool,
+    ) {
+        for index in 0..count as isize {
+            let from = from.wrapping_offset(index * between[0]);
+            let to = to.wrapping_offset(index * between[1]);
+            // SAFETY: the caller's promise.
+            unsafe { rows::load::<T>(from, steps[0], row) };
+            // NaN is passed over here: its exponential brings it into the sum.
+            let top = largest(row);
+            if log {
+                let sum = sum_of(row, |x| (*x - top).exp_below_zero::<M>());
+                let shift = sum.ln();
+                let results = row.iter().map(|&x| x - top - shift);
+                // SAFETY: the caller's promise.
+                unsafe { rows::store::<T>(results, to, steps[1]) };
+            } else {
+                let sum = sum_of(row, |x| {
+                    *x = (*x - top).exp_below_zero::<M>();
+                    *x
+                });
+                let scale = T::Wide::ONE / sum;
+                let results = row.iter().map(|&x| x * scale);
+                // SAFETY: the caller's promise.
+                unsafe { rows::store::<T>(results, to, steps[1]) };
+            }
         }
     }
 }

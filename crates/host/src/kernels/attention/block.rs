@@ -3,15 +3,15 @@
 use std::ops::Range;
 
 use super::problem::{Mask, Problem};
-use super::score::{self, LANES, State};
+use super::score::{self, State};
 use crate::kernels::convert::Float;
 use crate::kernels::matmul::blocked::even_parts;
 use crate::kernels::matmul::factor::{Factor, Lines, pack_interleaved, pack_lines};
 use crate::kernels::matmul::multiply::{MAX_ROWS, Packed, Sums, Unit};
 use crate::kernels::real::Real;
 use crate::kernels::rows;
+use crate::kernels::rows::LANES;
 use crate::kernels::scratch::with_scratch;
-use crate::kernels::smooth::Smooth;
 
 /// How working memory is divided, in numbers.
 #[derive(Debug, Clone, Copy)]
@@ -36,7 +36,7 @@ impl Sizes {
     pub(super) fn new<T>(problem: &Problem<T>, rows: usize) -> Sizes
     where
         T: Float,
-        T::Wide: Smooth,
+        T::Wide: Unit,
     {
         let (_, columns) = <T::Wide as Unit>::block();
         let stride = <T::Wide as Unit>::PANEL_STRIDE;
@@ -94,7 +94,7 @@ pub(super) struct Block<'a, T: Float> {
 impl<'a, T> Block<'a, T>
 where
     T: Float + Factor<Unit = <T as Float>::Wide, Out = T>,
-    T::Wide: Smooth,
+    T::Wide: Unit,
 {
     const STRIDE: usize = <T::Wide as Unit>::PANEL_STRIDE;
 

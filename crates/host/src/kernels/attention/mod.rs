@@ -11,7 +11,7 @@ use self::block::{Block, Sizes};
 use self::problem::Problem;
 use super::convert::{Float, with_float};
 use super::matmul::factor::Factor;
-use super::smooth::Smooth;
+use super::matmul::multiply::Unit;
 use super::split::split;
 use crate::team::Team;
 
@@ -39,7 +39,7 @@ pub(super) unsafe fn execute(op: &Attention, team: &dyn Team) -> Result<(), Stri
 unsafe fn blocks<T>(op: &Attention, team: &dyn Team)
 where
     T: Float + Factor<Unit = <T as Float>::Wide, Out = T>,
-    T::Wide: Smooth,
+    T::Wide: Unit,
 {
     let problem = Problem::<T>::new(op);
     let (rows, heads) = (problem.rows(), problem.key_heads());

@@ -2,11 +2,9 @@
 
 use crate::kernels::convert::Float;
 use crate::kernels::real::Real;
+use crate::kernels::rows::{LANES, tree};
 use crate::kernels::simd::vectorised;
 use crate::kernels::smooth::Smooth;
-
-/// Scores that are computed side by side.
-pub(super) const LANES: usize = 32;
 
 /// What the softmax of a row has come to: the largest score, and the sum of the exponentials relative to it.
 #[derive(Debug, Clone, Copy)]
@@ -140,16 +138,4 @@ vectorised! {
             values.iter_mut().for_each(|value| *value = *value * factor);
         }
     }
-}
-
-#[inline(always)]
-fn tree<R: Copy>(mut lanes: [R; LANES], merge: impl Fn(R, R) -> R) -> R {
-    let mut half = LANES / 2;
-    while half > 0 {
-        for lane in 0..half {
-            lanes[lane] = merge(lanes[lane], lanes[lane + half]);
-        }
-        half /= 2;
-    }
-    lanes[0]
 }

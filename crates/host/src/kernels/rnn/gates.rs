@@ -5,10 +5,13 @@ use streampool_device::Cell;
 use crate::kernels::simd::vectorised;
 use crate::kernels::smooth::Smooth;
 
-/// What one sequence's step is made of: as many numbers each as the state has, gate after gate.
+/// What one sequence's step is made of: `size` numbers each, one for each unit of the state, gate after gate.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Step<'a, R> {
     pub(super) cell: Cell,
+    pub(super) size: usize,
+    /// The first unit that is computed.
+    pub(super) first: usize,
     /// From the input, biases included.
     pub(super) input: &'a [R],
     /// From the state.
@@ -22,7 +25,7 @@ pub(super) struct Step<'a, R> {
 }
 
 vectorised! {
-    /// Computes the state after a step.
+    /// Computes the state of some units after a step.
     ///
     /// # Safety
     /// None is needed: it is declared so as the other compiled loops are.
@@ -32,8 +35,9 @@ vectorised! {
         cell: &mut [R],
     ) {
         let size = hidden.len();
-        let input = |gate: usize| &step.input[gate * size..][..size];
-        let state = |gate: usize| &step.state[gate * size..][..size];
+        let units = |gate: usize| gate * step.size + step.first..gate * step.size + step.first + size;
+        let input = |gate: usize| &step.input[units(gate)];
+        let state = |gate: usize| &step.state[units(gate)];
         match step.cell {
             Cell::Tanh => {
                 let (x, s) = (input(0), state(0));
@@ -52,7 +56,7 @@ vectorised! {
                 let s0 = state(0);
                 if reset_after {
                     let (s1, s2) = (state(1), state(2));
-                    let bias = &step.bias[..size];
+                    let bias = &step.bias[units(0)];
                     for index in 0..size {
                         let update = (x0[index] + s0[index]).fast_sigmoid::<M>();
                         let reset = (x1[index] + s1[index]).fast_sigmoid::<M>();
@@ -60,7 +64,7 @@ vectorised! {
                         hidden[index] = (R::ONE - update) * new + update * hidden[index];
                     }
                 } else {
-                    let s2 = &step.reset[..size];
+                    let s2 = &step.reset[units(0)];
                     for index in 0..size {
                         let update = (x0[index] + s0[index]).fast_sigmoid::<M>();
                         let new = (x2[index] + s2[index]).fast_tanh::<M>();
@@ -86,7 +90,7 @@ vectorised! {
                         hidden[index] = o.fast_sigmoid::<M>() * next.fast_tanh::<M>();
                     }
                 } else {
-                    let peep = |gate: usize| &step.peephole[gate * size..][..size];
+                    let peep = |gate: usize| &step.peephole[units(gate)];
                     let (p0, p1, p2) = (peep(0), peep(1), peep(2));
                     for index in 0..size {
                         let before = cell[index];
@@ -106,18 +110,14 @@ vectorised! {
 }
 
 vectorised! {
-    /// The state as the reset gate of a GRU leaves it.
+    /// The state of some units as the reset gate of a GRU leaves it.
     ///
     /// # Safety
     /// None is needed: it is declared so as the other compiled loops are.
-    pub(super) unsafe fn reset<M>[R: Smooth](
-        input: &[R],
-        state: &[R],
-        hidden: &[R],
-        to: &mut [R],
-    ) {
+    pub(super) unsafe fn reset<M>[R: Smooth](step: &Step<'_, R>, hidden: &[R], to: &mut [R]) {
         let size = hidden.len();
-        let (x, s) = (&input[size..][..size], &state[size..][..size]);
+        let units = step.size + step.first..step.size + step.first + size;
+        let (x, s) = (&step.input[units.clone()], &step.state[units]);
         let to = &mut to[..size];
         for index in 0..size {
             to[index] = (x[index] + s[index]).fast_sigmoid::<M>() * hidden[index];

@@ -12,11 +12,11 @@ use self::weights::Weights;
 use super::convert::{Float, with_float};
 use super::matmul::blocked::even_parts;
 use super::matmul::factor::Factor;
+use super::matmul::multiply::Unit;
 use super::scratch::with_scratch;
-use super::smooth::Smooth;
 use super::split::{Shared, split};
 use super::{copy, matmul};
-use crate::team::Team;
+use crate::team::{Solo, Team};
 
 /// Multiplications that are worth a thread.
 const GRAIN: usize = 1 << 19;
@@ -41,7 +41,7 @@ pub(super) unsafe fn execute(op: &Rnn, team: &dyn Team) -> Result<(), String> {
 unsafe fn layer<T>(op: &Rnn, team: &dyn Team) -> Result<(), String>
 where
     T: Float + Factor<Unit = <T as Float>::Wide, Out = T>,
-    T::Wide: Smooth,
+    T::Wide: Unit,
 {
     let [steps, batch, input] = [0, 1, 2].map(|axis| op.src.shape()[axis]);
     let hidden = op.recurrent.shape()[2];
@@ -122,18 +122,20 @@ where
                 _ => MANY_SEQUENCES,
             };
             let parts = batch.div_ceil(together);
-            let each = (steps * gates * hidden).saturating_mul(batch.div_ceil(parts));
-            split(
-                directions * parts,
-                GRAIN.div_ceil(each.max(1)),
-                team,
-                &|range| {
-                    for index in range {
-                        let part = even_parts(batch, together).nth(index % parts);
-                        layer.sequences(index / parts, part.unwrap_or(0..0));
-                    }
-                },
-            );
+            let sequences = |index: usize, team: &dyn Team| {
+                let part = even_parts(batch, together).nth(index % parts);
+                layer.sequences(index / parts, part.unwrap_or(0..0), team);
+            };
+            let tasks = directions * parts;
+            if tasks < team.width() {
+                // Too few to go round: the threads share each one's steps.
+                (0..tasks).for_each(|index| sequences(index, team));
+            } else {
+                let each = (steps * gates * hidden).saturating_mul(batch.div_ceil(parts));
+                split(tasks, GRAIN.div_ceil(each.max(1)), team, &|range| {
+                    range.for_each(|index| sequences(index, &Solo));
+                });
+            }
             Ok(())
         }
     })

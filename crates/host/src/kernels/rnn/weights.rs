@@ -86,6 +86,11 @@ where
         self.panels() * MAX_COLUMNS
     }
 
+    /// Multiplications of one state with all weights.
+    pub(super) fn length(&self) -> usize {
+        self.sums() * self.hidden
+    }
+
     fn panel_length(&self) -> usize {
         MAX_COLUMNS * self.hidden
     }

@@ -2,8 +2,9 @@
 
 use streampool_device::{Linalg, Op, View};
 
-/// Nanoseconds of work from which waking another thread pays.
-pub(crate) const WORTH_WAKING: u64 = 100_000;
+/// Nanoseconds of work from which waking another thread pays. Whoever submitted less most often waits for it soon, and
+/// then executes it without the two changes of threads that a worker's help costs, some 20 us.
+pub(crate) const WORTH_WAKING: u64 = 1_000_000;
 
 /// Nanoseconds of work from which splitting an op over threads pays.
 pub(crate) const WORTH_SPLITTING: u64 = 20_000;

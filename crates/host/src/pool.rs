@@ -63,6 +63,7 @@ pub(crate) struct Shared {
     /// Workers that are inside a job.
     working: AtomicUsize,
     sleeping: AtomicUsize,
+    looking: AtomicUsize,
     busy: AtomicUsize,
     stopped: Mutex<bool>,
     wake: Condvar,
@@ -80,6 +81,7 @@ impl Pool {
             own: (0..threads).map(|_| Jobs::new()).collect(),
             working: AtomicUsize::new(0),
             sleeping: AtomicUsize::new(0),
+            looking: AtomicUsize::new(0),
             busy: AtomicUsize::new(0),
             stopped: Mutex::new(ranks::SLEEP, false),
             wake: Condvar::new(),
@@ -173,18 +175,22 @@ impl Shared {
         self.working.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Waits for a while, awake; whether there may be a job.
+    /// Waits for a while, awake; whether there may be a job. It takes no processor from those who are busy.
     fn look(&self) -> bool {
+        let looking = 1 + self.looking.fetch_add(1, Ordering::Relaxed);
         let begun = Instant::now();
-        loop {
+        let found = loop {
             let found = (0..LOOKS).any(|_| {
                 std::hint::spin_loop();
                 !self.is_quiet()
             });
-            if found || begun.elapsed() >= PATIENCE {
-                return found;
+            let crowded = self.busy.load(Ordering::Relaxed) + looking > self.own.len();
+            if found || crowded || begun.elapsed() >= PATIENCE {
+                break found;
             }
-        }
+        };
+        self.looking.fetch_sub(1, Ordering::Relaxed);
+        found
     }
 
     /// Whether the calling thread is one of these workers.

@@ -4,7 +4,7 @@ use streampool_device::{Norm, NormKind, View};
 
 use super::convert::{Float, with_float};
 use super::real::Real;
-use super::rows::{self, sum_of};
+use super::rows::{self, MOST_TOGETHER, sum_of};
 use super::simd::vectorised;
 use super::split::{Shared, split};
 use super::strided::{Walk, address};
@@ -38,10 +38,11 @@ unsafe fn rows_of<T: Float>(op: &Norm, team: &dyn Team) {
     let reading = Walk::new(inner, [&source[op.axis..]]);
     let writing = Walk::new(inner, [&target[op.axis..]]);
     let (from, to) = (Shared(address::<T>(&op.src)), Shared(address::<T>(&op.dst)));
+    let together = rows::together(length);
     split(rows.elements(), GRAIN.div_ceil(length), team, &|range| {
-        rows::with_row::<T::Wide, _>(3 * length, |scratch| {
-            let (row, rest) = scratch.split_at_mut(length);
-            let (scale, bias) = rest.split_at_mut(length);
+        rows::with_row::<T::Wide, _>((2 + together) * length, |scratch| {
+            let (scale, scratch) = scratch.split_at_mut(length);
+            let (bias, scratch) = scratch.split_at_mut(length);
             // SAFETY: the views have the rows' shape.
             unsafe {
                 operand::<T>(op.scale.as_ref(), T::Wide::ONE, scale);
@@ -49,21 +50,33 @@ unsafe fn rows_of<T: Float>(op: &Norm, team: &dyn Team) {
                 operand::<T>(op.bias.as_ref(), -T::Wide::ZERO, bias);
             }
             rows.for_each_run(range, |offsets, count| {
-                for index in 0..count as isize {
-                    let from = from.at(offsets[0] + index * between[0]);
-                    let to = to.at(offsets[1] + index * between[1]);
-                    // SAFETY: the row lies in the views and is read before it is written, in case they are
-                    // one; ranges are disjoint.
+                for first in (0..count).step_by(together) {
+                    let indices = || (first..count.min(first + together)).map(|row| row as isize);
+                    for (row, index) in scratch.chunks_exact_mut(length).zip(indices()) {
+                        // SAFETY: the row lies in the view, and is read before it is written, in case they are one.
+                        unsafe {
+                            read::<T>(&reading, from.at(offsets[0] + index * between[0]), row)
+                        };
+                    }
+                    let mut factors = [T::Wide::ONE; MOST_TOGETHER];
+                    let some = &mut scratch[..indices().len() * length];
+                    // SAFETY: none is needed.
                     unsafe {
-                        read::<T>(&reading, from, row);
-                        let factor = normalise::<T::Wide>(row, op.kind, op.epsilon);
+                        normalise::<T::Wide>(some, length, &mut factors, op.kind, op.epsilon)
+                    };
+                    let finished = scratch.chunks_exact(length).zip(&factors);
+                    for ((row, &factor), index) in finished.zip(indices()) {
+                        let to = to.at(offsets[1] + index * between[1]);
                         let step = writing.run_strides()[0];
                         let mut done = 0;
                         writing.for_each_run(0..length, |[offset], count| {
                             let part = done..done + count;
                             let [row, scale, bias] =
-                                [&*row, &*scale, &*bias].map(|all| &all[part.clone()]);
-                            finish::<T>(row, factor, scale, bias, to.offset(offset), step);
+                                [row, &*scale, &*bias].map(|all| &all[part.clone()]);
+                            // SAFETY: the row lies in the view; ranges are disjoint.
+                            unsafe {
+                                finish::<T>(row, factor, scale, bias, to.offset(offset), step)
+                            };
                             done += count;
                         });
                     }
@@ -103,21 +116,31 @@ unsafe fn read<T: Float>(walk: &Walk<1>, from: *const T, row: &mut [T::Wide]) {
 }
 
 vectorised! {
-    /// Centres a row where it is to be; the factor that is left to normalise it with.
+    /// Centres rows of this length where they are to be, and leaves the factors to normalise them with.
     ///
     /// # Safety
     /// None is needed: it is declared so as the other compiled loops are.
-    unsafe fn normalise[R: Real](row: &mut [R], kind: NormKind, epsilon: f64) -> R {
-        let count = R::from_f64(row.len() as f64);
-        let mean = match kind {
-            NormKind::Layer => sum_of(row, |x| *x) / count,
-            NormKind::Rms => R::ZERO,
-        };
-        let square = sum_of(row, |x| {
-            *x = *x - mean;
-            *x * *x
-        });
-        R::ONE / (square / count + R::from_f64(epsilon)).sqrt()
+    unsafe fn normalise[R: Real](
+        rows: &mut [R],
+        length: usize,
+        factors: &mut [R; MOST_TOGETHER],
+        kind: NormKind,
+        epsilon: f64,
+    ) {
+        let count = R::from_f64(length as f64);
+        let mut means = [R::ZERO; MOST_TOGETHER];
+        if kind == NormKind::Layer {
+            for (row, mean) in rows.chunks_exact_mut(length).zip(&mut means) {
+                *mean = sum_of(row, |x| *x) / count;
+            }
+        }
+        for ((row, &mean), factor) in rows.chunks_exact_mut(length).zip(&means).zip(factors) {
+            let square = sum_of(row, |x| {
+                *x = *x - mean;
+                *x * *x
+            });
+            *factor = R::ONE / (square / count + R::from_f64(epsilon)).sqrt();
+        }
     }
 }
 

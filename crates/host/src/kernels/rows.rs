@@ -1,6 +1,6 @@
 //! Rows in the type they are computed in.
 
-use super::convert::Float;
+use super::convert::{Float, Native};
 use super::real::Real;
 use super::scratch::with_scratch;
 use super::simd::vectorised;
@@ -8,17 +8,22 @@ use super::simd::vectorised;
 /// Sums that run side by side.
 pub(super) const LANES: usize = 32;
 
-/// Calls `f` with scratch for a row of `length` numbers, all zero.
-pub(super) fn with_row<R: Real, Out>(length: usize, f: impl FnOnce(&mut [R]) -> Out) -> Out {
+/// Rows that are combined pass by pass, so that a row's last steps, each of which waits for the one before, overlap the
+/// next one's.
+pub(super) const MOST_TOGETHER: usize = 8;
+
+/// How many rows of this length are worth combining so: as many as the nearest cache holds.
+pub(super) fn together(length: usize) -> usize {
+    const NUMBERS: usize = 4096;
+    (NUMBERS / length.max(1)).clamp(1, MOST_TOGETHER)
+}
+
+/// Calls `f` with scratch for `length` numbers, which may be any.
+pub(super) fn with_row<R: Native, Out>(length: usize, f: impl FnOnce(&mut [R]) -> Out) -> Out {
     with_scratch(length * size_of::<R>(), |memory| {
-        let row: *mut R = memory.cast();
-        // SAFETY: the scratch is aligned, has the length, and is this call's alone; it is written before a
-        // slice of it is made.
-        let row = unsafe {
-            (0..length).for_each(|index| row.add(index).write(R::ZERO));
-            std::slice::from_raw_parts_mut(row, length)
-        };
-        f(row)
+        // SAFETY: the scratch is initialised, and any bits are a number; it is aligned, has the length, and is this
+        // call's alone.
+        f(unsafe { std::slice::from_raw_parts_mut(memory.cast(), length) })
     })
 }
 
@@ -90,7 +95,7 @@ vectorised! {
 
 /// What the lanes come to, combined in a tree.
 #[inline(always)]
-pub(super) fn tree<R: Copy>(mut lanes: [R; LANES], merge: impl Fn(R, R) -> R) -> R {
+fn tree<R: Copy>(mut lanes: [R; LANES], merge: impl Fn(R, R) -> R) -> R {
     // Out of registers here, lest the loop before is compiled to suit the order of this one.
     let (fours, _) = std::hint::black_box(&mut lanes).as_chunks::<4>();
     let four = |index: usize| fours[index];
@@ -102,7 +107,7 @@ pub(super) fn tree<R: Copy>(mut lanes: [R; LANES], merge: impl Fn(R, R) -> R) ->
 
 /// Combines what `step` makes of the row in lanes, and the lanes in a tree.
 #[inline(always)]
-pub(super) fn fold<R: Copy>(
+fn fold<R: Copy>(
     row: &mut [R],
     identity: R,
     step: impl Fn(R, &mut R) -> R,

@@ -1,12 +1,14 @@
 //! Working memory of a thread, kept from one kernel to the next.
 
 use std::cell::Cell;
-use std::mem::MaybeUninit;
+
+/// Bytes of a cache line.
+pub(crate) const LINE: usize = 64;
 
 /// A cache line, so that scratch is aligned for every vector.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
-struct Line(#[allow(dead_code, reason = "space")] MaybeUninit<[u8; 64]>);
+struct Line(#[allow(dead_code, reason = "space")] [u8; LINE]);
 
 /// What a thread keeps: kernels call each other, and each level has memory of its own.
 type Store = [Vec<Line>; 2];
@@ -16,22 +18,22 @@ thread_local! {
 }
 
 /// More than this is given back after use.
-const KEPT_LINES: usize = (4 << 20) / size_of::<Line>();
+const KEPT_LINES: usize = (4 << 20) / LINE;
 
-/// Calls `f` with uninitialised memory of at least `bytes` bytes, aligned to 64. It comes from this thread's
-/// store, or from the heap where that is in use or, as the thread exits, gone.
+/// Calls `f` with memory of at least `bytes` bytes, initialised to anything and aligned to a line. It comes from this
+/// thread's store, or from the heap where that is in use or, as the thread exits, gone.
 pub(crate) fn with_scratch<R>(bytes: usize, f: impl FnOnce(*mut u8) -> R) -> R {
     // The inner level is found first, then empty: a call inside `f` gets what this one leaves.
     let [mut lines, inner] = SCRATCH.try_with(Cell::take).unwrap_or_default();
     let _ = SCRATCH.try_with(|store| store.set([inner, Vec::new()]));
-    let needed = bytes.div_ceil(size_of::<Line>());
-    if lines.capacity() < needed {
-        lines = Vec::with_capacity(needed);
+    let needed = bytes.div_ceil(LINE);
+    if lines.len() < needed {
+        lines = vec![Line([0; LINE]); needed];
     }
     let result = f(lines.as_mut_ptr().cast());
     // A thread that is exiting has no store any more: the memory is freed instead.
     let [inner, _] = SCRATCH.try_with(Cell::take).unwrap_or_default();
-    if lines.capacity() > KEPT_LINES {
+    if lines.len() > KEPT_LINES {
         lines = Vec::new();
     }
     let _ = SCRATCH.try_with(|store| store.set([lines, inner]));

@@ -4,7 +4,7 @@ use streampool_device::{MAX_RANK, View};
 
 use super::convert::{Float, with_float};
 use super::real::Real;
-use super::rows::{self, largest, sum_of};
+use super::rows::{self, MOST_TOGETHER, largest, sum_of};
 use super::simd::vectorised;
 use super::smooth::Smooth;
 use super::split::{Shared, split};
@@ -50,11 +50,11 @@ unsafe fn rows_of<T: Float>(src: &View, dst: &View, axis: usize, log: bool, team
         return;
     }
     split(walk.elements(), GRAIN.div_ceil(length), team, &|range| {
-        rows::with_row::<T::Wide, _>(length, |row| {
+        rows::with_row::<T::Wide, _>(rows::together(length) * length, |scratch| {
             walk.for_each_run(range, |offsets, count| {
-                let (from, to) = (from.at(offsets[0]), to.at(offsets[1]));
+                let ends = [from.at(offsets[0]), to.at(offsets[1])];
                 // SAFETY: the rows lie in the views, and ranges are disjoint.
-                unsafe { softmax::<T>(from, to, between, steps, count, row, log) };
+                unsafe { softmax::<T>(ends, between, steps, count, length, scratch, log) };
             });
         });
     });
@@ -62,41 +62,53 @@ unsafe fn rows_of<T: Float>(src: &View, dst: &View, axis: usize, log: bool, team
 
 vectorised! {
     /// The softmax of `count` rows, which are `between` apart, and their elements `steps`, where they are read
-    /// and written. The numbers in `row`, as many as there are in each, are overwritten.
+    /// and written, at those `ends`. The scratch is for as many rows of that length as are computed together.
     ///
     /// # Safety
     /// The elements can be read and written. A row may be written where it is read.
     unsafe fn softmax<M>[T: Float](
-        from: *const T,
-        to: *mut T,
+        ends: [*mut T; 2],
         between: [isize; 2],
         steps: [isize; 2],
         count: usize,
-        row: &mut [T::Wide],
+        length: usize,
+        scratch: &mut [T::Wide],
         log: bool,
     ) {
-        for index in 0..count as isize {
-            let from = from.wrapping_offset(index * between[0]);
-            let to = to.wrapping_offset(index * between[1]);
-            // SAFETY: the caller's promise.
-            unsafe { rows::load::<T>(from, steps[0], row) };
+        let [from, to] = ends;
+        let together = scratch.len() / length;
+        for first in (0..count).step_by(together) {
+            let rows = || (first..count.min(first + together)).map(|row| row as isize);
+            for (row, index) in scratch.chunks_exact_mut(length).zip(rows()) {
+                // SAFETY: the caller's promise.
+                unsafe { rows::load::<T>(from.wrapping_offset(index * between[0]), steps[0], row) };
+            }
             // NaN is passed over here: its exponential brings it into the sum.
-            let top = largest(row);
-            if log {
-                let sum = sum_of(row, |x| (*x - top).exp_below_zero::<M>());
-                let shift = sum.ln();
-                let results = row.iter().map(|&x| x - top - shift);
-                // SAFETY: the caller's promise.
-                unsafe { rows::store::<T>(results, to, steps[1]) };
-            } else {
-                let sum = sum_of(row, |x| {
-                    *x = (*x - top).exp_below_zero::<M>();
-                    *x
+            let mut tops = [T::Wide::ZERO; MOST_TOGETHER];
+            for ((row, top), _) in scratch.chunks_exact_mut(length).zip(&mut tops).zip(rows()) {
+                *top = largest(row);
+            }
+            let mut sums = [T::Wide::ZERO; MOST_TOGETHER];
+            let states = tops.iter().zip(&mut sums).zip(rows());
+            for (row, ((&top, sum), _)) in scratch.chunks_exact_mut(length).zip(states) {
+                *sum = sum_of(row, |x| {
+                    let exponential = (*x - top).exp_below_zero::<M>();
+                    *x = if log { *x - top } else { exponential };
+                    exponential
                 });
-                let scale = T::Wide::ONE / sum;
-                let results = row.iter().map(|&x| x * scale);
+            }
+            for ((row, &sum), index) in scratch.chunks_exact(length).zip(&sums).zip(rows()) {
+                let to = to.wrapping_offset(index * between[1]);
                 // SAFETY: the caller's promise.
-                unsafe { rows::store::<T>(results, to, steps[1]) };
+                unsafe {
+                    if log {
+                        let shift = sum.ln();
+                        rows::store::<T>(row.iter().map(|&x| x - shift), to, steps[1]);
+                    } else {
+                        let scale = T::Wide::ONE / sum;
+                        rows::store::<T>(row.iter().map(|&x| x * scale), to, steps[1]);
+                    }
+                }
             }
         }
     }

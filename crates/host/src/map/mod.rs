@@ -22,7 +22,6 @@ mod plan;
 mod program;
 mod recent;
 mod run;
-mod scratch;
 mod stage;
 mod stored;
 mod table;

@@ -6,12 +6,12 @@ use std::ops::Range;
 
 use streampool_device::View;
 
+use crate::kernels::scratch::{LINE, with_scratch};
 use crate::kernels::split;
 use crate::team::Team;
 
 use super::plan::{Access, Operand, Space};
 use super::program::Program;
-use super::scratch::{self, LINE};
 use super::stage::{Way, spread, transfer};
 
 /// Buffers of a block together take about this many bytes, half of a small first-level cache.
@@ -150,7 +150,7 @@ impl<'a> Call<'a> {
         let table = (slots * size_of::<*mut u8>()).next_multiple_of(LINE);
         // In a single-block call nothing needs room unless it is staged.
         let buffer = if self.buffers == 0 { 0 } else { self.buffer };
-        scratch::with(table + self.buffers * buffer, |memory| {
+        with_scratch(table + self.buffers * buffer, |memory| {
             // SAFETY: the memory begins with room for one pointer for each slot, is aligned for them, and
             // zero bytes are pointers too.
             let table_of =

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::problem::{Mask, Problem};
-use super::score::{self, State};
+use super::score::{self, Rows, State};
 use crate::kernels::convert::Float;
 use crate::kernels::matmul::blocked::even_parts;
 use crate::kernels::matmul::factor::{Factor, Lines, pack_interleaved, pack_lines};
@@ -252,10 +252,7 @@ where
                     T::Wide::multiply(&operands, sums, index > 0);
                 }
             }
-            for (index, row) in rows.clone().enumerate() {
-                let scores = self.scores.add(index * Self::STRIDE);
-                self.weigh(row, scores, visible(row), seen, keys.start);
-            }
+            self.weigh(rows.clone(), visible, seen, keys.start);
             for first in (0..sizes.padded).step_by(sizes.columns) {
                 let operands = Packed {
                     a: self.scores.cast_const(),
@@ -272,41 +269,50 @@ where
         }
     }
 
-    /// Makes weights of the scores of a row: of the first `visible` keys, with nothing for the rest of the `seen`
-    /// ones. The keys begin at `first`.
+    /// Makes weights of the scores of a few rows: of the first `visible` keys of each, with nothing for the rest of
+    /// the `seen` ones. The keys begin at `first`.
     unsafe fn weigh(
         &self,
-        row: usize,
-        scores: *mut T::Wide,
-        visible: usize,
+        rows: Range<usize>,
+        visible: impl Fn(usize) -> usize,
         seen: usize,
         first: usize,
     ) {
         let problem = self.problem;
-        let (head, query) = problem.place(self.range.start + row);
-        let whole = visible.next_multiple_of(LANES);
-        // SAFETY: a row has room for whole vectors; the mask has these keys.
-        unsafe {
-            let some = std::slice::from_raw_parts_mut(scores, visible);
-            if problem.softcap != 0.0 {
-                score::cap(some, Real::from_f64(problem.softcap));
-            }
-            match &problem.mask {
-                Mask::None => {}
-                Mask::Keep(mask) => {
-                    score::keep(some, mask.at(head, query, first), mask.column());
+        let mut counts = [0; MAX_ROWS];
+        for ((index, row), count) in rows.clone().enumerate().zip(&mut counts) {
+            let (head, query) = problem.place(self.range.start + row);
+            let visible = visible(row);
+            *count = visible.next_multiple_of(LANES);
+            // SAFETY: a row has room for whole vectors; the mask has these keys.
+            unsafe {
+                let scores = self.scores.add(index * Self::STRIDE);
+                let some = std::slice::from_raw_parts_mut(scores, visible);
+                if problem.softcap != 0.0 {
+                    score::cap(some, Real::from_f64(problem.softcap));
                 }
-                Mask::Add(mask) => {
-                    score::add::<T>(some, mask.at(head, query, first), mask.column());
+                match &problem.mask {
+                    Mask::None => {}
+                    Mask::Keep(mask) => {
+                        score::keep(some, mask.at(head, query, first), mask.column());
+                    }
+                    Mask::Add(mask) => {
+                        score::add::<T>(some, mask.at(head, query, first), mask.column());
+                    }
                 }
+                (visible..*count).for_each(|key| scores.add(key).write(Real::NEG_INFINITY));
+                (*count..seen).for_each(|key| scores.add(key).write(Real::ZERO));
             }
-            (visible..whole).for_each(|key| scores.add(key).write(Real::NEG_INFINITY));
-            let chunks = std::slice::from_raw_parts_mut(scores.cast(), whole / LANES);
-            let padded = self.sizes.padded;
-            let sums = std::slice::from_raw_parts_mut(self.sums.add(row * padded), padded);
-            score::advance(chunks, &mut *self.states.add(row), sums);
-            (whole..seen).for_each(|key| scores.add(key).write(Real::ZERO));
         }
+        let under_way = Rows {
+            scores: self.scores,
+            stride: Self::STRIDE,
+            states: self.states.wrapping_add(rows.start),
+            values: self.sums.wrapping_add(rows.start * self.sizes.padded),
+            width: self.sizes.padded,
+        };
+        // SAFETY: there are scores, a state and sums for each row, and they are this block's alone.
+        unsafe { score::advance(under_way, &counts[..rows.len()]) };
     }
 
     unsafe fn store(&self) {

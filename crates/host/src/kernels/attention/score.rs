@@ -1,8 +1,9 @@
 //! From a row of scores to what is multiplied with the values.
 
 use crate::kernels::convert::Float;
+use crate::kernels::matmul::multiply::MAX_ROWS;
 use crate::kernels::real::Real;
-use crate::kernels::rows::{LANES, tree};
+use crate::kernels::rows::{largest, sum_of};
 use crate::kernels::simd::vectorised;
 use crate::kernels::smooth::Smooth;
 
@@ -88,39 +89,55 @@ vectorised! {
     }
 }
 
+/// Rows under way: scores, what their softmax has come to, and sums of values.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rows<R> {
+    pub(super) scores: *mut R,
+    /// From the scores of one row to those of the next.
+    pub(super) stride: usize,
+    pub(super) states: *mut State<R>,
+    pub(super) values: *mut R,
+    /// The values of a row.
+    pub(super) width: usize,
+}
+
 vectorised! {
-    /// Replaces scores by their exponentials relative to the largest yet, and moves the row's sums of values on
-    /// to be relative to it.
+    /// Replaces the scores of rows, so many in each, by their exponentials relative to the largest yet, and moves
+    /// the rows' sums of values on to be relative to it.
     ///
     /// # Safety
-    /// None is needed: it is declared so as the other compiled loops are.
-    pub(super) unsafe fn advance<M>[R: Smooth](
-        scores: &mut [[R; LANES]],
-        state: &mut State<R>,
-        values: &mut [R],
-    ) {
-        let mut tops = [R::NEG_INFINITY; LANES];
-        for chunk in &*scores {
-            for (top, &score) in tops.iter_mut().zip(chunk) {
-                // NaN is passed over here: its exponential brings it into the sum.
-                *top = if score > *top { score } else { *top };
-            }
+    /// There are as many rows, and nobody else is at them.
+    pub(super) unsafe fn advance<M>[R: Smooth](rows: Rows<R>, counts: &[usize]) {
+        let scores = |row: usize, count: usize| {
+            // SAFETY: the caller's promise.
+            unsafe { std::slice::from_raw_parts_mut(rows.scores.add(row * rows.stride), count) }
+        };
+        // Pass by pass, so that the last steps of a row, each of which waits for the one before, overlap the next one's.
+        let mut tops = [R::ZERO; MAX_ROWS];
+        for ((row, &count), top) in counts.iter().enumerate().zip(&mut tops) {
+            // NaN is passed over here: its exponential brings it into the sum.
+            *top = largest(scores(row, count));
         }
-        let top = tree(tops, |x, y| if y > x { y } else { x });
-        let top = if top > state.top { top } else { state.top };
-        // Relative to nothing where there is no score yet.
-        let base = if top == R::NEG_INFINITY { R::ZERO } else { top };
-        let mut sums = [R::ZERO; LANES];
-        for chunk in scores {
-            for (sum, score) in sums.iter_mut().zip(chunk) {
+        for ((row, &count), &top) in counts.iter().enumerate().zip(&tops) {
+            // SAFETY: the caller's promise.
+            let (state, values) = unsafe {
+                (
+                    &mut *rows.states.add(row),
+                    std::slice::from_raw_parts_mut(rows.values.add(row * rows.width), rows.width),
+                )
+            };
+            let top = if top > state.top { top } else { state.top };
+            // Relative to nothing where there is no score yet.
+            let base = if top == R::NEG_INFINITY { R::ZERO } else { top };
+            let sum = sum_of(scores(row, count), |score| {
                 *score = (*score - base).exp_below_zero::<M>();
-                *sum = *sum + *score;
+                *score
+            });
+            let shrink = (state.top - base).exp_below_zero::<M>();
+            *state = State { top, sum: state.sum * shrink + sum };
+            if shrink != R::ONE {
+                values.iter_mut().for_each(|value| *value = *value * shrink);
             }
-        }
-        let shrink = (state.top - base).exp_below_zero::<M>();
-        *state = State { top, sum: state.sum * shrink + tree(sums, |x, y| x + y) };
-        if shrink != R::ONE {
-            values.iter_mut().for_each(|value| *value = *value * shrink);
         }
     }
 }

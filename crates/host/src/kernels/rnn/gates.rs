@@ -1,5 +1,7 @@
 //! What becomes of a state once it was multiplied with the weights.
 
+use std::slice;
+
 use streampool_device::Cell;
 
 use crate::kernels::simd::vectorised;
@@ -14,10 +16,10 @@ pub(super) struct Step<'a, R> {
     pub(super) first: usize,
     /// From the input, biases included.
     pub(super) input: &'a [R],
-    /// From the state.
-    pub(super) state: &'a [R],
-    /// From the state that was reset.
-    pub(super) reset: &'a [R],
+    /// From the state: of the units that are computed only. Others may be in the making.
+    pub(super) state: *const R,
+    /// From the state that was reset, likewise.
+    pub(super) reset: *const R,
     /// What is added to the last gate's part of the state before it is reset, if anything.
     pub(super) bias: &'a [R],
     /// What the input, output and forget gates see of the cell, if anything.
@@ -28,16 +30,19 @@ vectorised! {
     /// Computes the state of some units after a step.
     ///
     /// # Safety
-    /// None is needed: it is declared so as the other compiled loops are.
+    /// The step's sums of these units can be read.
     pub(super) unsafe fn advance<M>[R: Smooth](
         step: &Step<'_, R>,
+        before: &[R],
         hidden: &mut [R],
         cell: &mut [R],
     ) {
         let size = hidden.len();
         let units = |gate: usize| gate * step.size + step.first..gate * step.size + step.first + size;
         let input = |gate: usize| &step.input[units(gate)];
-        let state = |gate: usize| &step.state[units(gate)];
+        // SAFETY: the caller's promise.
+        let state = |gate: usize| unsafe { slice::from_raw_parts(step.state.add(units(gate).start), size) };
+        let before = &before[..size];
         match step.cell {
             Cell::Tanh => {
                 let (x, s) = (input(0), state(0));
@@ -61,14 +66,15 @@ vectorised! {
                         let update = (x0[index] + s0[index]).fast_sigmoid::<M>();
                         let reset = (x1[index] + s1[index]).fast_sigmoid::<M>();
                         let new = (x2[index] + reset * (s2[index] + bias[index])).fast_tanh::<M>();
-                        hidden[index] = (R::ONE - update) * new + update * hidden[index];
+                        hidden[index] = (R::ONE - update) * new + update * before[index];
                     }
                 } else {
-                    let s2 = &step.reset[units(0)];
+                    // SAFETY: the caller's promise.
+                    let s2 = unsafe { slice::from_raw_parts(step.reset.add(step.first), size) };
                     for index in 0..size {
                         let update = (x0[index] + s0[index]).fast_sigmoid::<M>();
                         let new = (x2[index] + s2[index]).fast_tanh::<M>();
-                        hidden[index] = (R::ONE - update) * new + update * hidden[index];
+                        hidden[index] = (R::ONE - update) * new + update * before[index];
                     }
                 }
             }
@@ -113,11 +119,13 @@ vectorised! {
     /// The state of some units as the reset gate of a GRU leaves it.
     ///
     /// # Safety
-    /// None is needed: it is declared so as the other compiled loops are.
+    /// The step's sums of these units can be read.
     pub(super) unsafe fn reset<M>[R: Smooth](step: &Step<'_, R>, hidden: &[R], to: &mut [R]) {
         let size = hidden.len();
-        let units = step.size + step.first..step.size + step.first + size;
-        let (x, s) = (&step.input[units.clone()], &step.state[units]);
+        let first = step.size + step.first;
+        // SAFETY: the caller's promise.
+        let s = unsafe { slice::from_raw_parts(step.state.add(first), size) };
+        let x = &step.input[first..first + size];
         let to = &mut to[..size];
         for index in 0..size {
             to[index] = (x[index] + s[index]).fast_sigmoid::<M>() * hidden[index];

@@ -28,7 +28,8 @@ pub(super) struct Layer<'a, T: Float> {
 
 /// What some sequences have come to: rows of numbers, one for each. The threads that step them share it.
 struct Memory<R> {
-    hidden: Shared<R>,
+    /// Before a step, and after it; they change places.
+    hidden: [Shared<R>; 2],
     cell: Shared<R>,
     reset: Shared<R>,
     sums: Shared<R>,
@@ -37,23 +38,30 @@ struct Memory<R> {
 }
 
 /// A part of a step that needs what the one before made.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// The states are multiplied with the weights.
-    Multiply,
-    /// They are reset.
+    /// The states are reset.
     Reset,
-    /// What was reset is multiplied with its weights.
-    MultiplyReset,
     /// They become those after the step.
     Advance,
 }
 
-/// One sequence at a step.
+/// One of `parts` parts of a phase: what becomes of some units.
+#[derive(Debug, Clone)]
+struct Task {
+    phase: Phase,
+    /// Steps before this one.
+    done: usize,
+    /// The step's number.
+    step: usize,
+    direction: usize,
+    sequences: Range<usize>,
+    units: Range<usize>,
+}
+
+/// One of the sequences.
 #[derive(Debug, Clone, Copy)]
 struct Place {
-    direction: usize,
-    step: usize,
     sequence: usize,
     /// Its number among those that are stepped together.
     index: usize,
@@ -78,19 +86,21 @@ where
             count * size,
             count * size,
             count * size,
+            count * size,
             count * self.weights.sums(),
             size,
             3 * size,
         ];
         rows::with_row::<T::Wide, _>(lengths.iter().sum(), |all| {
+            all.fill(Real::ZERO);
             let mut rest = all;
-            let [hidden, cell, reset, sums, bias, peephole] = lengths.map(|length| {
+            let [before, after, cell, reset, sums, bias, peephole] = lengths.map(|length| {
                 let (part, left) = std::mem::take(&mut rest).split_at_mut(length);
                 rest = left;
                 Shared(part.as_mut_ptr())
             });
             let memory = Memory {
-                hidden,
+                hidden: [before, after],
                 cell,
                 reset,
                 sums,
@@ -98,31 +108,36 @@ where
                 peephole,
             };
             let phases: &[Phase] = match self.op.cell {
-                Cell::Gru { reset_after: false } => &[
-                    Phase::Multiply,
-                    Phase::Reset,
-                    Phase::MultiplyReset,
-                    Phase::Advance,
-                ],
-                _ => &[Phase::Multiply, Phase::Advance],
+                Cell::Gru { reset_after: false } => &[Phase::Reset, Phase::Advance],
+                _ => &[Phase::Advance],
             };
             let steps = self.op.src.shape()[0];
             let backwards = direction == 1 || self.op.direction == Direction::Reverse;
             // SAFETY: passed on from the caller.
             unsafe { self.begin(direction, range.clone(), &memory) };
-            let parts = (count * self.weights.length() / GRAIN).clamp(1, team.width());
+            let parts = match size.is_multiple_of(UNITS) {
+                true => (count * self.weights.length() / GRAIN).clamp(1, team.width()),
+                // Sums are stored by whole vectors, some of which would be two threads'.
+                false => 1,
+            };
             rounds(steps * phases.len(), parts, team, &|round, part| {
-                let step = round / phases.len();
-                let step = if backwards { steps - 1 - step } else { step };
-                let phase = phases[round % phases.len()];
-                // SAFETY: as above. What a phase writes lies apart for each of its parts, and is read by later ones.
-                unsafe { self.phase(phase, direction, range.clone(), step, part, parts, &memory) };
+                let done = round / phases.len();
+                let task = Task {
+                    phase: phases[round % phases.len()],
+                    done,
+                    step: if backwards { steps - 1 - done } else { done },
+                    direction,
+                    sequences: range.clone(),
+                    units: share(size, part, parts),
+                };
+                // SAFETY: as above. A phase reads what those before wrote, and writes numbers of its units alone.
+                unsafe { self.phase(&task, &memory) };
             });
             for (index, sequence) in range.clone().enumerate() {
                 let at = [direction, sequence, 0];
                 // SAFETY: as above; all steps are over.
                 unsafe {
-                    let hidden = part_of(&memory.hidden, index * size, size);
+                    let hidden = part_of(&memory.hidden[steps % 2], index * size, size);
                     write::<T>(hidden, self.op.last_hidden.as_ref(), at);
                     let cell = part_of(&memory.cell, index * size, size);
                     write::<T>(cell, self.op.last_cell.as_ref(), at);
@@ -139,7 +154,8 @@ where
         let (op, size) = (self.op, self.hidden());
         // SAFETY: the views have these shapes, and no other thread is at the memory yet.
         unsafe {
-            for (view, state) in [(op.hidden, &memory.hidden), (op.cell_state, &memory.cell)] {
+            let [hidden, _] = &memory.hidden;
+            for (view, state) in [(op.hidden, hidden), (op.cell_state, &memory.cell)] {
                 let Some(view) = view else { continue };
                 for (index, sequence) in range.clone().enumerate() {
                     let from = element::<T>(&view, [direction, sequence, 0]);
@@ -164,106 +180,71 @@ where
         }
     }
 
-    /// One of `parts` of a phase.
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "the coordinates of a piece of work"
-    )]
-    unsafe fn phase(
-        &self,
-        phase: Phase,
-        direction: usize,
-        range: Range<usize>,
-        step: usize,
-        part: usize,
-        parts: usize,
-        memory: &Memory<T::Wide>,
-    ) {
-        let count = range.len();
-        let units = share(self.hidden(), UNITS, part, parts);
-        let places = range.enumerate().map(|(index, sequence)| Place {
-            direction,
-            step,
-            sequence,
-            index,
-        });
+    unsafe fn phase(&self, task: &Task, memory: &Memory<T::Wide>) {
         let [plain, reset] = self.weights.sheets();
+        let hidden = &memory.hidden[task.done % 2];
+        let sequences = task.sequences.clone().enumerate();
         // SAFETY: the caller's promise.
         unsafe {
-            match phase {
-                Phase::Multiply => {
-                    let panels = share(plain.panels(), 1, part, parts);
-                    self.multiply(
-                        direction,
-                        plain,
-                        panels,
-                        count,
-                        &memory.hidden,
-                        &memory.sums,
-                    );
+            match (task.phase, reset.rows) {
+                (Phase::Reset, _) | (Phase::Advance, 0) => {
+                    self.multiply(task, plain, hidden, &memory.sums);
                 }
-                Phase::MultiplyReset => {
-                    let panels = share(reset.panels(), 1, part, parts);
-                    self.multiply(direction, reset, panels, count, &memory.reset, &memory.sums);
-                }
-                Phase::Reset => {
-                    for place in places {
-                        let at = place.index * self.hidden() + units.start;
+                (Phase::Advance, _) => self.multiply(task, reset, &memory.reset, &memory.sums),
+            }
+            for (index, sequence) in sequences {
+                let place = Place { sequence, index };
+                match task.phase {
+                    Phase::Reset => {
+                        let at = index * self.hidden() + task.units.start;
                         gates::reset(
-                            &self.made(place, units.clone(), memory),
-                            part_of(&memory.hidden, at, units.len()),
-                            part_mut(&memory.reset, at, units.len()),
+                            &self.made(task, place, memory),
+                            part_of(hidden, at, task.units.len()),
+                            part_mut(&memory.reset, at, task.units.len()),
                         );
                     }
-                }
-                Phase::Advance => {
-                    for place in places {
-                        self.advance(place, units.clone(), memory);
-                    }
+                    Phase::Advance => self.advance(task, place, memory),
                 }
             }
         }
     }
 
     /// The states of some units after a step.
-    unsafe fn advance(&self, place: Place, units: Range<usize>, memory: &Memory<T::Wide>) {
-        let Place {
-            direction,
-            step,
-            sequence,
-            index,
-        } = place;
-        let to = [step, direction, sequence, units.start];
-        let at = index * self.hidden() + units.start;
+    unsafe fn advance(&self, task: &Task, place: Place, memory: &Memory<T::Wide>) {
+        let Task { units, step, .. } = task;
+        let at = place.index * self.hidden() + units.start;
+        let [before, after] = [task.done % 2, (task.done + 1) % 2];
+        let to = [*step, task.direction, place.sequence, units.start];
         // SAFETY: the caller's promise.
         unsafe {
-            if step >= self.length(sequence) {
+            let before = part_of(&memory.hidden[before], at, units.len());
+            let after = part_mut(&memory.hidden[after], at, units.len());
+            if *step >= self.length(place.sequence) {
+                after.copy_from_slice(before);
                 return self.clear(to, units.len());
             }
-            let hidden = part_mut(&memory.hidden, at, units.len());
             let cell = part_mut(&memory.cell, at, units.len());
-            gates::advance(&self.made(place, units, memory), hidden, cell);
-            write::<T>(hidden, Some(&self.op.dst), to);
+            gates::advance(&self.made(task, place, memory), before, after, cell);
+            write::<T>(after, Some(&self.op.dst), to);
         }
     }
 
     /// What the states of some units after a step are made of.
     unsafe fn made<'m>(
         &self,
+        task: &Task,
         place: Place,
-        units: Range<usize>,
         memory: &'m Memory<T::Wide>,
     ) -> Step<'m, T::Wide> {
         let (op, size) = (self.op, self.hidden());
         let (steps, batch) = (op.src.shape()[0], op.src.shape()[1]);
         let (gates, sums) = (op.cell.gates() * size, self.weights.sums());
-        let row = (place.direction * steps + place.step) * batch + place.sequence;
+        let row = (task.direction * steps + task.step) * batch + place.sequence;
         let [_, reset] = self.weights.sheets();
-        // SAFETY: each step of each sequence has a row of what it sees of the input; sums were written by the phases
-        // before.
+        // SAFETY: each step of each sequence has a row of what it sees of the input; the sums of these units are this
+        // thread's.
         unsafe {
-            let input = part_of(&self.projected, row * gates, gates);
-            let state = part_of(&memory.sums, place.index * sums, sums);
+            let state = memory.sums.at((place.index * sums) as isize).cast_const();
             let peephole = match op.peephole {
                 Some(_) => part_of(&memory.peephole, 0, 3 * size),
                 None => &[],
@@ -271,10 +252,10 @@ where
             Step {
                 cell: op.cell,
                 size,
-                first: units.start,
-                input,
-                reset: &state[reset.sums()..],
+                first: task.units.start,
+                input: part_of(&self.projected, row * gates, gates),
                 state,
+                reset: state.add(reset.sums()),
                 bias: part_of(&memory.bias, 0, size),
                 peephole,
             }
@@ -306,21 +287,41 @@ where
         }
     }
 
-    /// The sums of the states with some panels of the weights of a sheet.
+    /// The sums of the states with the weights of a sheet for a task's units.
     unsafe fn multiply(
         &self,
-        direction: usize,
+        task: &Task,
         sheet: &Sheet,
-        panels: Range<usize>,
-        count: usize,
+        states: &Shared<T::Wide>,
+        sums: &Shared<T::Wide>,
+    ) {
+        let size = self.hidden();
+        if task.units.len() == size {
+            // SAFETY: the caller's promise.
+            return unsafe { self.multiply_columns(task, sheet, 0..sheet.rows, states, sums) };
+        }
+        for gate in (0..sheet.rows).step_by(size) {
+            let columns = gate + task.units.start..gate + task.units.end;
+            // SAFETY: the caller's promise.
+            unsafe { self.multiply_columns(task, sheet, columns, states, sums) };
+        }
+    }
+
+    unsafe fn multiply_columns(
+        &self,
+        task: &Task,
+        sheet: &Sheet,
+        columns: Range<usize>,
         states: &Shared<T::Wide>,
         sums: &Shared<T::Wide>,
     ) {
         let (size, row) = (self.hidden(), self.weights.sums());
-        for panel in panels {
-            let first = panel * MAX_COLUMNS;
-            let at = self.weights.panel_at(direction, sheet, panel);
-            for rows in even_parts(count, SKINNY_ROWS) {
+        let mut first = columns.start;
+        while first < columns.end {
+            let (panel, within) = (first / MAX_COLUMNS, first % MAX_COLUMNS);
+            let count = (columns.end - first).min(MAX_COLUMNS - within);
+            let at = self.weights.panel_at(task.direction, sheet, panel) + within;
+            for rows in even_parts(task.sequences.len(), SKINNY_ROWS) {
                 let operands = InPlace {
                     a: states.at((rows.start * size) as isize).cast_const(),
                     a_row: size as isize,
@@ -330,7 +331,7 @@ where
                     steps: size,
                     rows: rows.len(),
                     // Panels are filled up with zeros.
-                    columns: MAX_COLUMNS.min((sheet.rows - first).next_multiple_of(PART)),
+                    columns: count.next_multiple_of(UNITS),
                 };
                 let sums = Sums {
                     at: sums.at((rows.start * row + sheet.sums() + first) as isize),
@@ -339,14 +340,17 @@ where
                 // SAFETY: the panel is packed, and sums have room for whole panels.
                 unsafe { T::Wide::skinny(&operands, sums) };
             }
+            first += count;
         }
     }
 }
 
-/// One of `parts` about equal parts of `0..total`, each of whole grains but for the last.
-fn share(total: usize, grain: usize, part: usize, parts: usize) -> Range<usize> {
-    let grains = total.div_ceil(grain);
-    let bound = |part: usize| (grains * part / parts * grain).min(total);
+/// One of `parts` about equal parts of a state's units, each of whole [`UNITS`] if there is more than one.
+fn share(units: usize, part: usize, parts: usize) -> Range<usize> {
+    let bound = |part: usize| match part == parts {
+        true => units,
+        false => units / UNITS * part / parts * UNITS,
+    };
     bound(part)..bound(part + 1)
 }
 
@@ -371,11 +375,8 @@ unsafe fn part_mut<'m, R>(numbers: &Shared<R>, from: usize, count: usize) -> &'m
 /// Multiplications of a step that are worth a thread.
 const GRAIN: usize = 1 << 14;
 
-/// Units of a state that one thread advances: whole vectors, and no cache line is two threads'.
+/// Units that any machine computes by whole vectors, and whose numbers share no cache line with others.
 const UNITS: usize = 32;
-
-/// Columns that any machine multiplies by whole vectors.
-const PART: usize = 32;
 
 /// The address of an element.
 fn element<T>(view: &View, index: impl IntoIterator<Item = usize>) -> *mut T {

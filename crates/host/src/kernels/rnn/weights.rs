@@ -11,7 +11,7 @@ use crate::kernels::strided::address;
 use crate::team::Team;
 
 /// Elements that are worth a thread.
-const GRAIN: usize = 1 << 16;
+const GRAIN: usize = 1 << 13;
 
 /// Rows of the recurrent weights that are multiplied with one state.
 #[derive(Debug, Clone, Copy)]

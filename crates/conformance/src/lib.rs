@@ -100,6 +100,7 @@ mod samples;
 mod subject;
 mod suite;
 
+pub mod cases;
 pub mod errors;
 pub mod events;
 pub mod faults;

@@ -48,6 +48,11 @@ impl Operand {
         operand
     }
 
+    /// All of its memory.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     pub(crate) fn shape(&self) -> &[usize] {
         self.layout.shape()
     }
@@ -76,6 +81,9 @@ impl Operand {
             .collect()
     }
 }
+
+/// An op that names its operands by their index, and these.
+pub(crate) type Example = (Op<usize>, Vec<Operand>);
 
 /// Elements behind the last one that no op may touch.
 const GUARD: usize = 5;
@@ -257,7 +265,7 @@ fn compare(op: &Op<usize>, operands: &[Operand], got: &[Vec<u8>]) {
     }
 }
 
-fn describe(operands: &[Operand]) -> String {
+pub(crate) fn describe(operands: &[Operand]) -> String {
     let lines: Vec<String> = operands
         .iter()
         .enumerate()

@@ -4,7 +4,7 @@ use streampool_device::{Attention, DType, Op, OpKind};
 
 use crate::fixture::Fixture;
 use crate::num::Num;
-use crate::operand::{Operand, check};
+use crate::operand::{Example, Operand, check};
 use crate::random::{FLOATS, operand, read_operand, target};
 use crate::rng::Rng;
 
@@ -93,6 +93,52 @@ pub fn attention_of_block_lengths(fixture: &Fixture) {
     attend(fixture, PLAIN, &operands);
 }
 
+/// Attention over any layouts, with shared heads, a mask, a bound or a cap.
+pub(crate) fn any_attention(rng: &mut Rng, dtype: DType) -> Example {
+    let [batch, key_heads, shares] = [0; 3].map(|_| 1 + rng.below(3));
+    let heads = key_heads * shares;
+    let mut size = |some: usize, many: usize| {
+        let most = if rng.chance(4) { many } else { some };
+        1 + rng.below(most)
+    };
+    let [queries, keys] = [0; 2].map(|_| size(12, 90));
+    let [width, value_width] = [0; 2].map(|_| size(20, 70));
+    let mut op = Attention {
+        scale: rng.pick(&[1.0, 0.25, -0.5]),
+        causal: rng.chance(3).then(|| rng.between(-4, 30)),
+        softcap: if rng.chance(4) { 1.5 } else { 0.0 },
+        ..PLAIN
+    };
+    let mut operands = vec![
+        read_operand(rng, dtype, &[batch, heads, queries, width], real),
+        read_operand(rng, dtype, &[batch, key_heads, keys, width], real),
+        read_operand(rng, dtype, &[batch, key_heads, keys, value_width], real),
+        target(rng, dtype, &[batch, heads, queries, value_width]),
+    ];
+    if rng.chance(2) {
+        op.mask = Some(4);
+        let full = [batch, heads, queries, keys];
+        let shape: Vec<usize> = full[rng.below(4)..]
+            .iter()
+            .map(|&size| if rng.chance(3) { 1 } else { size })
+            .collect();
+        operands.push(if rng.chance(2) {
+            read_operand(rng, DType::Bool, &shape, |rng| {
+                Num::whole(rng.between(0, 1))
+            })
+        } else {
+            read_operand(rng, dtype, &shape, |rng| {
+                Num::Float(if rng.chance(4) {
+                    f64::NEG_INFINITY
+                } else {
+                    rng.real(-2.0, 2.0)
+                })
+            })
+        });
+    }
+    (Op::Attention(Box::new(op)), operands)
+}
+
 /// Operands of any layout with heads that are shared, masks that broadcast, bounds and a cap.
 pub fn attention_of_any_layout(fixture: &Fixture) {
     if !fixture.supports(OpKind::Attention) {
@@ -102,53 +148,8 @@ pub fn attention_of_any_layout(fixture: &Fixture) {
     let mut rng = Rng::new(71);
     for _ in 0..300 {
         let dtype = rng.pick(&FLOATS);
-        let [batch, key_heads, shares] = [0; 3].map(|_| 1 + rng.below(3));
-        let heads = key_heads * shares;
-        let mut size = |some: usize, many: usize| {
-            let most = if rng.chance(4) { many } else { some };
-            1 + rng.below(most)
-        };
-        let [queries, keys] = [0; 2].map(|_| size(12, 90));
-        let [width, value_width] = [0; 2].map(|_| size(20, 70));
-        let mut op = Attention {
-            scale: rng.pick(&[1.0, 0.25, -0.5]),
-            causal: rng.chance(3).then(|| rng.between(-4, 30)),
-            softcap: if rng.chance(4) { 1.5 } else { 0.0 },
-            ..PLAIN
-        };
-        let mut operands = vec![
-            read_operand(&mut rng, dtype, &[batch, heads, queries, width], real),
-            read_operand(&mut rng, dtype, &[batch, key_heads, keys, width], real),
-            read_operand(
-                &mut rng,
-                dtype,
-                &[batch, key_heads, keys, value_width],
-                real,
-            ),
-            target(&mut rng, dtype, &[batch, heads, queries, value_width]),
-        ];
-        if rng.chance(2) {
-            op.mask = Some(4);
-            let full = [batch, heads, queries, keys];
-            let shape: Vec<usize> = full[rng.below(4)..]
-                .iter()
-                .map(|&size| if rng.chance(3) { 1 } else { size })
-                .collect();
-            operands.push(if rng.chance(2) {
-                read_operand(&mut rng, DType::Bool, &shape, |rng| {
-                    Num::whole(rng.between(0, 1))
-                })
-            } else {
-                read_operand(&mut rng, dtype, &shape, |rng| {
-                    Num::Float(if rng.chance(4) {
-                        f64::NEG_INFINITY
-                    } else {
-                        rng.real(-2.0, 2.0)
-                    })
-                })
-            });
-        }
-        check(fixture, &mut lane, &Op::Attention(Box::new(op)), &operands);
+        let (op, operands) = any_attention(&mut rng, dtype);
+        check(fixture, &mut lane, &op, &operands);
     }
 }
 

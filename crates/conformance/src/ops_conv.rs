@@ -4,7 +4,7 @@ use streampool_device::{Activation, Conv, DType, Op, OpKind, Slide, Window};
 
 use crate::fixture::Fixture;
 use crate::num::Num;
-use crate::operand::{Operand, check};
+use crate::operand::{Example, Operand, check};
 use crate::random::{FLOATS, operand, read_operand, target};
 use crate::rng::Rng;
 
@@ -80,6 +80,17 @@ impl Sizes {
         }))
     }
 
+    /// Operands of any layout.
+    fn laid_out(&self, rng: &mut Rng, dtype: DType) -> Option<[Operand; 4]> {
+        let dst = self.dst()?;
+        Some([
+            read_operand(rng, dtype, &self.src(), real),
+            read_operand(rng, dtype, &self.weight(), real),
+            target(rng, dtype, &dst),
+            operand(rng, dtype, &[self.groups * self.made], real),
+        ])
+    }
+
     /// Row-major operands.
     fn operands(&self, rng: &mut Rng, dtype: DType) -> Option<[Operand; 4]> {
         let mut plain = |shape: &[usize]| {
@@ -135,6 +146,23 @@ fn any_sizes(rng: &mut Rng) -> Sizes {
     }
 }
 
+/// A convolution with any window, over any layouts or row-major; `None` if it is of less than nothing.
+pub(crate) fn any_convolution(rng: &mut Rng, dtype: DType) -> Option<Example> {
+    let sizes = any_sizes(rng);
+    let operands = match rng.chance(2) {
+        true => sizes.operands(rng, dtype)?.to_vec(),
+        false => sizes.laid_out(rng, dtype)?.to_vec(),
+    };
+    Some((any_ending(rng, &sizes), operands))
+}
+
+fn any_ending(rng: &mut Rng, sizes: &Sizes) -> Op<usize> {
+    sizes.op(
+        rng.chance(2),
+        rng.pick(&[Activation::None, Activation::Relu]),
+    )
+}
+
 /// Windows of any kind over one to three dimensions, in groups, transposed too, operands of any layout.
 pub fn convolutions_of_any_window(fixture: &Fixture) {
     if !fixture.supports(OpKind::Conv) {
@@ -145,19 +173,10 @@ pub fn convolutions_of_any_window(fixture: &Fixture) {
     for round in 0..300 {
         let dtype = FLOATS[round % FLOATS.len()];
         let sizes = any_sizes(&mut rng);
-        let Some(dst) = sizes.dst() else {
+        let Some(operands) = sizes.laid_out(&mut rng, dtype) else {
             continue;
         };
-        let operands = [
-            read_operand(&mut rng, dtype, &sizes.src(), real),
-            read_operand(&mut rng, dtype, &sizes.weight(), real),
-            target(&mut rng, dtype, &dst),
-            operand(&mut rng, dtype, &[sizes.groups * sizes.made], real),
-        ];
-        let op = sizes.op(
-            rng.chance(2),
-            rng.pick(&[Activation::None, Activation::Relu]),
-        );
+        let op = any_ending(&mut rng, &sizes);
         check(fixture, &mut lane, &op, &operands);
         if let Some(operands) = sizes.operands(&mut rng, dtype) {
             check(fixture, &mut lane, &op, &operands);

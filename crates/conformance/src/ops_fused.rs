@@ -4,10 +4,31 @@ use streampool_device::{Binary, Compare, DType, Expr, ExprBuilder, Unary, Value}
 
 use crate::fixture::Fixture;
 use crate::num::Num;
-use crate::operand::{Operand, check};
+use crate::operand::{Example, Operand, check};
 use crate::ops_map::map;
 use crate::random::{FLOATS, any_shape, operand, read_operand, small, target};
 use crate::rng::Rng;
+
+/// An expression of two inputs that broadcast to its output.
+pub(crate) fn broadcasting(rng: &mut Rng, expr: Expr) -> Example {
+    let shape = any_shape(rng, 400);
+    let dtype = expr.inputs()[0];
+    let input = |rng: &mut Rng| {
+        let lead = if rng.chance(3) {
+            rng.below(shape.len() + 1)
+        } else {
+            0
+        };
+        let narrow: Vec<usize> = shape[lead..]
+            .iter()
+            .map(|&size| if rng.chance(4) { 1 } else { size })
+            .collect();
+        read_operand(rng, dtype, &narrow, |rng| small(rng, dtype))
+    };
+    let (x, y) = (input(rng), input(rng));
+    let out = target(rng, expr.dtype(expr.outputs()[0]), &shape);
+    (map(expr, &[0, 1], &[2]), vec![x, y, out])
+}
 
 /// Inputs of any layout broadcast to outputs of any layout, of rank 0 to 8, empty ones too.
 pub fn inputs_broadcast(fixture: &Fixture) {
@@ -24,24 +45,49 @@ pub fn inputs_broadcast(fixture: &Fixture) {
             DType::U16,
             DType::U64,
         ]);
-        let shape = any_shape(&mut rng, 400);
-        let input = |rng: &mut Rng| {
-            let lead = if rng.chance(3) {
-                rng.below(shape.len() + 1)
-            } else {
-                0
-            };
-            let narrow: Vec<usize> = shape[lead..]
-                .iter()
-                .map(|&size| if rng.chance(4) { 1 } else { size })
-                .collect();
-            read_operand(rng, dtype, &narrow, |rng| small(rng, dtype))
-        };
-        let (x, y) = (input(&mut rng), input(&mut rng));
-        let out = target(&mut rng, dtype, &shape);
         let expr = Expr::binary(Binary::Add, dtype).expect("it is of numbers");
-        check(fixture, &mut lane, &map(expr, &[0, 1], &[2]), &[x, y, out]);
+        let (op, operands) = broadcasting(&mut rng, expr);
+        check(fixture, &mut lane, &op, &operands);
     }
+}
+
+/// A sum over several groups of operands: all row-major and of one dimension, or of any layout.
+pub(crate) fn several_groups(
+    rng: &mut Rng,
+    dtype: DType,
+    groups: usize,
+    plain: bool,
+    in_place: bool,
+) -> Example {
+    let expr = Expr::binary(Binary::Add, dtype).expect("it is of numbers");
+    let (mut operands, mut inputs, mut outputs) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..groups {
+        let first = operands.len();
+        let shape = match plain {
+            true => vec![rng.below(3000)],
+            false => any_shape(rng, 300),
+        };
+        for _ in 0..2 {
+            operands.push(match plain {
+                true => {
+                    let values: Vec<Num> = (0..shape[0]).map(|_| small(rng, dtype)).collect();
+                    Operand::of(dtype, &shape, values)
+                }
+                false => operand(rng, dtype, &shape, |rng| small(rng, dtype)),
+            });
+        }
+        inputs.extend([first, first + 1]);
+        if in_place && rng.chance(4) {
+            outputs.push(first);
+        } else {
+            outputs.push(operands.len());
+            operands.push(match plain {
+                true => Operand::row_major(dtype, &shape),
+                false => target(rng, dtype, &shape),
+            });
+        }
+    }
+    (map(expr, &inputs, &outputs), operands)
 }
 
 /// One expression over several groups of operands, of shapes and layouts of their own, some of them in place.
@@ -50,37 +96,9 @@ pub fn maps_of_several_groups(fixture: &Fixture) {
     let mut rng = Rng::new(29);
     for groups in [2, 3, 4, 5, 8, 17, 64, 130] {
         for dtype in [DType::F32, DType::F16, DType::I32, DType::F64] {
-            let expr = Expr::binary(Binary::Add, dtype).expect("it is of numbers");
             let plain = rng.chance(2);
-            let (mut operands, mut inputs, mut outputs) = (Vec::new(), Vec::new(), Vec::new());
-            for _ in 0..groups {
-                let first = operands.len();
-                let shape = match plain {
-                    true => vec![rng.below(3000)],
-                    false => any_shape(&mut rng, 300),
-                };
-                for _ in 0..2 {
-                    operands.push(match plain {
-                        true => {
-                            let values: Vec<Num> =
-                                (0..shape[0]).map(|_| small(&mut rng, dtype)).collect();
-                            Operand::of(dtype, &shape, values)
-                        }
-                        false => operand(&mut rng, dtype, &shape, |rng| small(rng, dtype)),
-                    });
-                }
-                inputs.extend([first, first + 1]);
-                if rng.chance(4) {
-                    outputs.push(first);
-                } else {
-                    outputs.push(operands.len());
-                    operands.push(match plain {
-                        true => Operand::row_major(dtype, &shape),
-                        false => target(&mut rng, dtype, &shape),
-                    });
-                }
-            }
-            check(fixture, &mut lane, &map(expr, &inputs, &outputs), &operands);
+            let (op, operands) = several_groups(&mut rng, dtype, groups, plain, true);
+            check(fixture, &mut lane, &op, &operands);
         }
     }
 }
@@ -135,27 +153,29 @@ fn step(
     }
 }
 
+/// A fused expression over operands of any layout.
+pub(crate) fn any_fused(rng: &mut Rng, dtype: DType) -> Example {
+    let shape = any_shape(rng, 200);
+    let inputs = 1 + rng.below(4);
+    let expr = fused(rng, dtype, inputs);
+    let outputs = expr.outputs().len();
+    let mut operands: Vec<Operand> = (0..inputs)
+        .map(|_| read_operand(rng, dtype, &shape, |rng| Num::Float(rng.real(-2.0, 2.0))))
+        .collect();
+    operands.extend((0..outputs).map(|_| target(rng, dtype, &shape)));
+    let reads: Vec<usize> = (0..inputs).collect();
+    let writes: Vec<usize> = (inputs..inputs + outputs).collect();
+    (map(expr, &reads, &writes), operands)
+}
+
 /// Fused expressions of many nodes and several outputs.
 pub fn fused_expressions(fixture: &Fixture) {
     let mut lane = fixture.lane();
     let mut rng = Rng::new(25);
     for _ in 0..400 {
         let dtype = rng.pick(&FLOATS);
-        let shape = any_shape(&mut rng, 200);
-        let inputs = 1 + rng.below(4);
-        let expr = fused(&mut rng, dtype, inputs);
-        let outputs = expr.outputs().len();
-        let mut operands: Vec<Operand> = (0..inputs)
-            .map(|_| {
-                read_operand(&mut rng, dtype, &shape, |rng| {
-                    Num::Float(rng.real(-2.0, 2.0))
-                })
-            })
-            .collect();
-        operands.extend((0..outputs).map(|_| target(&mut rng, dtype, &shape)));
-        let reads: Vec<usize> = (0..inputs).collect();
-        let writes: Vec<usize> = (inputs..inputs + outputs).collect();
-        check(fixture, &mut lane, &map(expr, &reads, &writes), &operands);
+        let (op, operands) = any_fused(&mut rng, dtype);
+        check(fixture, &mut lane, &op, &operands);
     }
 }
 

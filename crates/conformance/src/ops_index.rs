@@ -6,7 +6,7 @@ use streampool_device::{
 
 use crate::fixture::Fixture;
 use crate::num::Num;
-use crate::operand::{Operand, check};
+use crate::operand::{Example, Operand, check};
 use crate::random::{any_shape, any_value, operand, read_operand, small, target};
 use crate::rng::Rng;
 
@@ -117,6 +117,15 @@ fn scatter(indexing: Indexing, combine: Combine, dst: usize) -> Op<usize> {
     })
 }
 
+/// A gather by any way of indexing; `None` if what came up has nothing to name.
+pub(crate) fn any_gather(rng: &mut Rng, dtype: DType) -> Option<Example> {
+    let case = Case::any(rng)?;
+    let indices = case.indices(rng)?;
+    let src = read_operand(rng, dtype, &case.data, |rng| any_value(rng, dtype));
+    let dst = target(rng, dtype, &case.picked);
+    Some((gather(case.indexing), vec![src, indices, dst]))
+}
+
 /// Elements of every type are picked, by every way of indexing, from any layout to any layout.
 pub fn gathers_of_any_layout(fixture: &Fixture) {
     if !fixture.supports(OpKind::Gather) {
@@ -126,20 +135,9 @@ pub fn gathers_of_any_layout(fixture: &Fixture) {
     let mut lane = fixture.lane();
     for turn in 0..400 {
         let dtype = DType::ALL[turn % DType::ALL.len()];
-        let Some(case) = Case::any(&mut rng) else {
-            continue;
-        };
-        let Some(indices) = case.indices(&mut rng) else {
-            continue;
-        };
-        let src = read_operand(&mut rng, dtype, &case.data, |rng| any_value(rng, dtype));
-        let dst = target(&mut rng, dtype, &case.picked);
-        check(
-            fixture,
-            &mut lane,
-            &gather(case.indexing),
-            &[src, indices, dst],
-        );
+        if let Some((op, operands)) = any_gather(&mut rng, dtype) {
+            check(fixture, &mut lane, &op, &operands);
+        }
     }
 }
 
@@ -169,6 +167,34 @@ pub fn gathers_of_rows(fixture: &Fixture) {
     }
 }
 
+/// Updates that are combined with what is there; `None` if what came up has nothing to name.
+pub(crate) fn any_scatter(
+    rng: &mut Rng,
+    dtype: DType,
+    combine: Combine,
+    may_be_in_place: bool,
+) -> Option<Example> {
+    let case = Case::any(rng)?;
+    let indices = case.indices(rng)?;
+    let value = |rng: &mut Rng| match combine {
+        Combine::Mul if dtype.is_float() => Num::Float(rng.real(0.9, 1.1)),
+        Combine::Add if dtype.is_float() => Num::Float(rng.real(-3.0, 3.0)),
+        _ => any_value(rng, dtype),
+    };
+    let in_place = may_be_in_place && rng.chance(3);
+    let src = match in_place {
+        true => operand(rng, dtype, &case.data, value),
+        false => read_operand(rng, dtype, &case.data, value),
+    };
+    let updates = read_operand(rng, dtype, &case.picked, value);
+    let mut operands = vec![src, indices, updates];
+    if !in_place {
+        operands.push(target(rng, dtype, &case.data));
+    }
+    let dst = if in_place { 0 } else { 3 };
+    Some((scatter(case.indexing, combine, dst), operands))
+}
+
 /// Updates of every number type, many in one place, are combined with what is there, in place or not.
 pub fn scatters_combine(fixture: &Fixture) {
     if !fixture.supports(OpKind::Scatter) {
@@ -179,35 +205,30 @@ pub fn scatters_combine(fixture: &Fixture) {
     for turn in 0..600 {
         let dtype = DType::ALL[turn % 12];
         let combine = rng.pick(&[Combine::Add, Combine::Mul, Combine::Min, Combine::Max]);
-        let Some(case) = Case::any(&mut rng) else {
-            continue;
-        };
-        let Some(indices) = case.indices(&mut rng) else {
-            continue;
-        };
-        let value = |rng: &mut Rng| match combine {
-            Combine::Mul if dtype.is_float() => Num::Float(rng.real(0.9, 1.1)),
-            Combine::Add if dtype.is_float() => Num::Float(rng.real(-3.0, 3.0)),
-            _ => any_value(rng, dtype),
-        };
-        let in_place = rng.chance(3);
-        let src = match in_place {
-            true => operand(&mut rng, dtype, &case.data, value),
-            false => read_operand(&mut rng, dtype, &case.data, value),
-        };
-        let updates = read_operand(&mut rng, dtype, &case.picked, value);
-        let mut operands = vec![src, indices, updates];
-        if !in_place {
-            operands.push(target(&mut rng, dtype, &case.data));
+        if let Some((op, operands)) = any_scatter(&mut rng, dtype, combine, true) {
+            check(fixture, &mut lane, &op, &operands);
         }
-        let dst = if in_place { 0 } else { 3 };
-        check(
-            fixture,
-            &mut lane,
-            &scatter(case.indexing, combine, dst),
-            &operands,
-        );
     }
+}
+
+/// Rows that are replaced, each at most once.
+pub(crate) fn any_replacement(rng: &mut Rng, dtype: DType) -> Example {
+    let (rows, width) = (1 + rng.below(40), 1 + rng.below(20));
+    let mut places: Vec<i64> = (0..rows as i64).collect();
+    for index in (1..rows).rev() {
+        places.swap(index, rng.below(index + 1));
+    }
+    places.truncate(rng.below(rows + 1));
+    let indices = places.iter().map(|&place| {
+        let from_end = place - rows as i64;
+        Num::whole(if rng.chance(3) { from_end } else { place })
+    });
+    let indices = Operand::of(DType::I64, &[places.len()], indices.collect::<Vec<_>>());
+    let src = read_operand(rng, dtype, &[rows, width], |rng| any_value(rng, dtype));
+    let updates = read_operand(rng, dtype, &[places.len(), width], |rng| small(rng, dtype));
+    let dst = target(rng, dtype, &[rows, width]);
+    let op = scatter(Indexing::Axis(0), Combine::Replace, 3);
+    (op, vec![src, indices, updates, dst])
 }
 
 /// Where each place is named once, what is put there stays.
@@ -219,24 +240,8 @@ pub fn scatters_replace(fixture: &Fixture) {
     let mut lane = fixture.lane();
     for turn in 0..200 {
         let dtype = DType::ALL[turn % DType::ALL.len()];
-        let (rows, width) = (1 + rng.below(40), 1 + rng.below(20));
-        let mut places: Vec<i64> = (0..rows as i64).collect();
-        for index in (1..rows).rev() {
-            places.swap(index, rng.below(index + 1));
-        }
-        places.truncate(rng.below(rows + 1));
-        let indices = places.iter().map(|&place| {
-            let from_end = place - rows as i64;
-            Num::whole(if rng.chance(3) { from_end } else { place })
-        });
-        let indices = Operand::of(DType::I64, &[places.len()], indices.collect::<Vec<_>>());
-        let src = read_operand(&mut rng, dtype, &[rows, width], |rng| any_value(rng, dtype));
-        let updates = read_operand(&mut rng, dtype, &[places.len(), width], |rng| {
-            small(rng, dtype)
-        });
-        let dst = target(&mut rng, dtype, &[rows, width]);
-        let op = scatter(Indexing::Axis(0), Combine::Replace, 3);
-        check(fixture, &mut lane, &op, &[src, indices, updates, dst]);
+        let (op, operands) = any_replacement(&mut rng, dtype);
+        check(fixture, &mut lane, &op, &operands);
     }
 }
 

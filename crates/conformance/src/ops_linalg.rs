@@ -8,7 +8,7 @@ use crate::num::Num;
 use crate::operand::{Operand, any_layout, executed};
 use crate::rng::Rng;
 
-const TYPES: [DType; 2] = [DType::F32, DType::F64];
+pub(crate) const TYPES: [DType; 2] = [DType::F32, DType::F64];
 /// Within the blocks that a device may work in, around their ends, and in several of them.
 const SIZES: [usize; 12] = [0, 1, 2, 3, 7, 16, 31, 32, 33, 63, 65, 130];
 
@@ -59,7 +59,7 @@ impl Matrix<'_> {
     }
 }
 
-fn epsilon(dtype: DType) -> f64 {
+pub(crate) fn epsilon(dtype: DType) -> f64 {
     match dtype {
         DType::F64 => f64::EPSILON,
         _ => f64::from(f32::EPSILON),
@@ -67,7 +67,7 @@ fn epsilon(dtype: DType) -> f64 {
 }
 
 /// Batches: none, one dimension, two, and an empty one.
-fn batch(rng: &mut Rng) -> Vec<usize> {
+pub(crate) fn batch(rng: &mut Rng) -> Vec<usize> {
     match rng.below(6) {
         0 | 1 => vec![],
         2 | 3 => vec![1 + rng.below(4)],
@@ -76,12 +76,12 @@ fn batch(rng: &mut Rng) -> Vec<usize> {
     }
 }
 
-fn shape(batch: &[usize], rows: usize, columns: usize) -> Vec<usize> {
+pub(crate) fn shape(batch: &[usize], rows: usize, columns: usize) -> Vec<usize> {
     [batch, &[rows, columns]].concat()
 }
 
 /// Matrices of any layout from the value of each row and column.
-fn matrices(
+pub(crate) fn matrices(
     rng: &mut Rng,
     dtype: DType,
     shape: &[usize],

@@ -200,7 +200,7 @@ pub fn nan_and_infinity(fixture: &Fixture) {
     }
 }
 
-const COMPARISONS: [Compare; 6] = [
+pub(crate) const COMPARISONS: [Compare; 6] = [
     Compare::Eq,
     Compare::Ne,
     Compare::Lt,
@@ -209,7 +209,7 @@ const COMPARISONS: [Compare; 6] = [
     Compare::Ge,
 ];
 
-fn compared(comparison: Compare, dtype: DType) -> Expr {
+pub(crate) fn compared(comparison: Compare, dtype: DType) -> Expr {
     let build = || {
         let mut expr = Expr::builder();
         let (x, y) = (expr.input(dtype)?, expr.input(dtype)?);

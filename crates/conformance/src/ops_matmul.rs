@@ -4,11 +4,11 @@ use streampool_device::{Activation, DType, MatMul, Op, OpKind};
 
 use crate::fixture::Fixture;
 use crate::num::Num;
-use crate::operand::{Operand, check};
+use crate::operand::{Example, Operand, check};
 use crate::random::{FLOATS, operand, read_operand, target};
 use crate::rng::Rng;
 
-const ACTIVATIONS: [Activation; 7] = [
+pub(crate) const ACTIVATIONS: [Activation; 7] = [
     Activation::None,
     Activation::Relu,
     Activation::Gelu,
@@ -50,7 +50,7 @@ fn product(fixture: &Fixture, rng: &mut Rng, dtype: DType, [m, k, n]: [usize; 3]
     check(fixture, &mut fixture.lane(), &Op::MatMul(PLAIN), &operands);
 }
 
-const TYPES: [DType; 6] = [
+pub(crate) const TYPES: [DType; 6] = [
     DType::F32,
     DType::F16,
     DType::BF16,
@@ -111,6 +111,34 @@ pub fn empty_products(fixture: &Fixture) {
     check(fixture, &mut fixture.lane(), &with_bias, &operands);
 }
 
+/// A product of any layouts, whose leading dimensions broadcast.
+pub(crate) fn any_product(rng: &mut Rng, dtype: DType) -> Example {
+    let batch: Vec<usize> = (0..rng.below(4))
+        .map(|_| rng.below(4))
+        .map(|size| size.max(1))
+        .collect();
+    let [m, k, n] = [1 + rng.below(12), 1 + rng.below(20), 1 + rng.below(12)];
+    let lead = |rng: &mut Rng, full: bool, last: [usize; 2]| {
+        let skip = if full { 0 } else { rng.below(batch.len() + 1) };
+        let mut shape: Vec<usize> = batch[skip..]
+            .iter()
+            .map(|&size| if !full && rng.chance(3) { 1 } else { size })
+            .collect();
+        shape.extend(last);
+        shape
+    };
+    // One of them has the whole batch, so that the result has it too.
+    let a_full = rng.chance(2);
+    let (a_shape, b_shape) = (lead(rng, a_full, [m, k]), lead(rng, !a_full, [k, n]));
+    let out_shape = lead(rng, true, [m, n]);
+    let operands = vec![
+        read_operand(rng, dtype, &a_shape, |rng| value(rng, dtype)),
+        read_operand(rng, dtype, &b_shape, |rng| value(rng, dtype)),
+        target(rng, result_type(dtype), &out_shape),
+    ];
+    (Op::MatMul(PLAIN), operands)
+}
+
 /// Operands of any layout, transposed too, whose leading dimensions broadcast.
 pub fn products_of_any_layout(fixture: &Fixture) {
     if !fixture.supports(OpKind::MatMul) {
@@ -120,34 +148,36 @@ pub fn products_of_any_layout(fixture: &Fixture) {
     let mut rng = Rng::new(52);
     for _ in 0..500 {
         let dtype = rng.pick(&TYPES);
-        let batch: Vec<usize> = (0..rng.below(4))
-            .map(|_| rng.below(4))
-            .map(|size| size.max(1))
-            .collect();
-        let [m, k, n] = [1 + rng.below(12), 1 + rng.below(20), 1 + rng.below(12)];
-        let lead = |rng: &mut Rng, full: bool, last: [usize; 2]| {
-            let skip = if full { 0 } else { rng.below(batch.len() + 1) };
-            let mut shape: Vec<usize> = batch[skip..]
-                .iter()
-                .map(|&size| if !full && rng.chance(3) { 1 } else { size })
-                .collect();
-            shape.extend(last);
-            shape
-        };
-        // One of them has the whole batch, so that the result has it too.
-        let a_full = rng.chance(2);
-        let (a_shape, b_shape) = (
-            lead(&mut rng, a_full, [m, k]),
-            lead(&mut rng, !a_full, [k, n]),
-        );
-        let out_shape = lead(&mut rng, true, [m, n]);
-        let operands = [
-            read_operand(&mut rng, dtype, &a_shape, |rng| value(rng, dtype)),
-            read_operand(&mut rng, dtype, &b_shape, |rng| value(rng, dtype)),
-            target(&mut rng, result_type(dtype), &out_shape),
-        ];
-        check(fixture, &mut lane, &Op::MatMul(PLAIN), &operands);
+        let (op, operands) = any_product(&mut rng, dtype);
+        check(fixture, &mut lane, &op, &operands);
     }
+}
+
+/// Shapes of a bias that broadcast to the result of [`epilogue`].
+pub(crate) const BIASES: [&[usize]; 7] =
+    [&[], &[1], &[9], &[5, 1], &[5, 9], &[3, 5, 9], &[3, 1, 1]];
+
+/// A product with an alpha, a bias and an activation.
+pub(crate) fn epilogue(
+    rng: &mut Rng,
+    dtype: DType,
+    activation: Activation,
+    bias: &[usize],
+) -> Example {
+    let op = MatMul {
+        bias: (!bias.is_empty() || rng.chance(2)).then_some(3),
+        activation,
+        alpha: rng.pick(&[1.0, 0.0, -0.5, 0.125]),
+        ..PLAIN
+    };
+    let real = |rng: &mut Rng| Num::Float(rng.real(-1.0, 1.0));
+    let operands = vec![
+        operand(rng, dtype, &[3, 5, 7], real),
+        operand(rng, dtype, &[7, 9], real),
+        target(rng, dtype, &[3, 5, 9]),
+        read_operand(rng, dtype, bias, real),
+    ];
+    (Op::MatMul(op), operands)
 }
 
 /// Every activation with alpha and a bias of any shape that broadcasts.
@@ -159,29 +189,9 @@ pub fn epilogues(fixture: &Fixture) {
     let mut rng = Rng::new(53);
     for dtype in FLOATS {
         for activation in ACTIVATIONS {
-            for bias_shape in [
-                &[][..],
-                &[1],
-                &[9],
-                &[5, 1],
-                &[5, 9],
-                &[3, 5, 9],
-                &[3, 1, 1],
-            ] {
-                let op = MatMul {
-                    bias: (!bias_shape.is_empty() || rng.chance(2)).then_some(3),
-                    activation,
-                    alpha: rng.pick(&[1.0, 0.0, -0.5, 0.125]),
-                    ..PLAIN
-                };
-                let real = |rng: &mut Rng| Num::Float(rng.real(-1.0, 1.0));
-                let operands = [
-                    operand(&mut rng, dtype, &[3, 5, 7], real),
-                    operand(&mut rng, dtype, &[7, 9], real),
-                    target(&mut rng, dtype, &[3, 5, 9]),
-                    read_operand(&mut rng, dtype, bias_shape, real),
-                ];
-                check(fixture, &mut lane, &Op::MatMul(op), &operands);
+            for bias_shape in BIASES {
+                let (op, operands) = epilogue(&mut rng, dtype, activation, bias_shape);
+                check(fixture, &mut lane, &op, &operands);
             }
         }
     }

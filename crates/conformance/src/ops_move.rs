@@ -4,7 +4,7 @@ use streampool_device::{DType, Layout, Op, Scalar};
 
 use crate::fixture::Fixture;
 use crate::num::Num;
-use crate::operand::{Operand, check};
+use crate::operand::{Example, Operand, check};
 use crate::random::{INTEGERS, any_shape, any_value, read_operand, small, target};
 use crate::rng::Rng;
 
@@ -64,21 +64,26 @@ pub fn copies_cast_by_the_rules(fixture: &Fixture) {
     }
 }
 
+/// A copy between any types and layouts.
+pub(crate) fn any_copy(rng: &mut Rng) -> Example {
+    let shape = any_shape(rng, 600);
+    let from = rng.pick(&DType::ALL);
+    let to = if rng.chance(2) {
+        from
+    } else {
+        rng.pick(&DType::ALL)
+    };
+    let src = read_operand(rng, from, &shape, |rng| any_value(rng, from));
+    (COPY, vec![src, target(rng, to, &shape)])
+}
+
 /// Copies go between any layouts of one shape: strided, reversed, broadcast, empty, of rank 0 to 8.
 pub fn copies_go_between_any_layouts(fixture: &Fixture) {
     let mut lane = fixture.lane();
     let mut rng = Rng::new(11);
     for _ in 0..1200 {
-        let shape = any_shape(&mut rng, 600);
-        let from = rng.pick(&DType::ALL);
-        let to = if rng.chance(2) {
-            from
-        } else {
-            rng.pick(&DType::ALL)
-        };
-        let src = read_operand(&mut rng, from, &shape, |rng| any_value(rng, from));
-        let dst = target(&mut rng, to, &shape);
-        check(fixture, &mut lane, &COPY, &[src, dst]);
+        let (op, operands) = any_copy(&mut rng);
+        check(fixture, &mut lane, &op, &operands);
     }
 }
 
@@ -136,6 +141,12 @@ pub fn copies_transpose(fixture: &Fixture) {
     }
 }
 
+/// One value in every element of any layout.
+pub(crate) fn filling(rng: &mut Rng, dtype: DType, value: Scalar) -> Example {
+    let shape = any_shape(rng, 500);
+    (Op::Fill { dst: 0, value }, vec![target(rng, dtype, &shape)])
+}
+
 /// A fill writes one value, converted to the element type, to every element and to nothing else.
 pub fn fills_write_every_element(fixture: &Fixture) {
     let mut lane = fixture.lane();
@@ -153,9 +164,8 @@ pub fn fills_write_every_element(fixture: &Fixture) {
     for dtype in DType::ALL {
         for value in values {
             for _ in 0..4 {
-                let shape = any_shape(&mut rng, 500);
-                let dst = target(&mut rng, dtype, &shape);
-                check(fixture, &mut lane, &Op::Fill { dst: 0, value }, &[dst]);
+                let (op, operands) = filling(&mut rng, dtype, value);
+                check(fixture, &mut lane, &op, &operands);
             }
         }
         for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
@@ -184,6 +194,17 @@ pub fn fills_write_every_element(fixture: &Fixture) {
     }
 }
 
+/// A sequence over any layout.
+pub(crate) fn counting(rng: &mut Rng, dtype: DType, start: Scalar, step: Scalar) -> Example {
+    let shape = any_shape(rng, 100);
+    let op = Op::Iota {
+        dst: 0,
+        start,
+        step,
+    };
+    (op, vec![target(rng, dtype, &shape)])
+}
+
 /// An iota counts row-major, whatever the layout, and integers are exact.
 pub fn iotas_count_row_major(fixture: &Fixture) {
     let mut lane = fixture.lane();
@@ -198,14 +219,8 @@ pub fn iotas_count_row_major(fixture: &Fixture) {
     for dtype in DType::ALL.into_iter().filter(|&dtype| dtype != DType::Bool) {
         for (start, step) in steps {
             for _ in 0..4 {
-                let shape = any_shape(&mut rng, 100);
-                let dst = target(&mut rng, dtype, &shape);
-                let op = Op::Iota {
-                    dst: 0,
-                    start,
-                    step,
-                };
-                check(fixture, &mut lane, &op, &[dst]);
+                let (op, operands) = counting(&mut rng, dtype, start, step);
+                check(fixture, &mut lane, &op, &operands);
             }
         }
     }

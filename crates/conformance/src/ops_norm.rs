@@ -4,7 +4,7 @@ use streampool_device::{DType, Norm, NormKind, Op, OpKind};
 
 use crate::fixture::Fixture;
 use crate::num::Num;
-use crate::operand::{Operand, check};
+use crate::operand::{Example, Operand, check};
 use crate::random::{FLOATS, any_shape, operand, read_operand, target};
 use crate::rng::Rng;
 
@@ -21,6 +21,18 @@ fn real(rng: &mut Rng) -> Num {
     Num::Float(rng.real(-4.0, 4.0))
 }
 
+/// Softmax or its logarithm along any axis of any layout; `None` if there is no axis.
+pub(crate) fn any_softmax(rng: &mut Rng, dtype: DType) -> Option<Example> {
+    let shape = any_shape(rng, 400);
+    if shape.is_empty() {
+        return None;
+    }
+    let (axis, log) = (rng.below(shape.len()), rng.chance(2));
+    let src = read_operand(rng, dtype, &shape, real);
+    let dst = target(rng, dtype, &shape);
+    Some((softmax(1, axis, log), vec![src, dst]))
+}
+
 /// Softmax and its logarithm along any axis of any layout, into another view or in place.
 pub fn softmax_along_any_axis(fixture: &Fixture) {
     if !fixture.supports(OpKind::Softmax) {
@@ -30,15 +42,14 @@ pub fn softmax_along_any_axis(fixture: &Fixture) {
     let mut rng = Rng::new(40);
     for dtype in FLOATS {
         for _ in 0..100 {
-            let shape = any_shape(&mut rng, 400);
-            if shape.is_empty() {
+            let Some((op, operands)) = any_softmax(&mut rng, dtype) else {
                 continue;
-            }
-            let (axis, log) = (rng.below(shape.len()), rng.chance(2));
-            let src = read_operand(&mut rng, dtype, &shape, real);
-            let dst = target(&mut rng, dtype, &shape);
-            check(fixture, &mut lane, &softmax(1, axis, log), &[src, dst]);
-            let both = operand(&mut rng, dtype, &shape, real);
+            };
+            check(fixture, &mut lane, &op, &operands);
+            let Op::Softmax { axis, log, .. } = op else {
+                panic!("another op: {op:?}");
+            };
+            let both = operand(&mut rng, dtype, operands[0].shape(), real);
             check(fixture, &mut lane, &softmax(0, axis, log), &[both]);
         }
     }
@@ -106,6 +117,21 @@ fn norm(kind: NormKind, axis: usize, dst: usize, affine: [bool; 2]) -> Norm<usiz
 
 const KINDS: [NormKind; 2] = [NormKind::Layer, NormKind::Rms];
 
+/// A normalisation from any axis of any layout; `None` if there is no axis.
+pub(crate) fn any_norm(rng: &mut Rng, dtype: DType) -> Option<(Norm<usize>, Vec<Operand>)> {
+    let shape = any_shape(rng, 400);
+    if shape.is_empty() {
+        return None;
+    }
+    let (kind, axis) = (rng.pick(&KINDS), rng.below(shape.len()));
+    let affine = [rng.chance(2), rng.chance(2)];
+    let src = operand(rng, dtype, &shape, real);
+    let dst = target(rng, dtype, &shape);
+    let scale = read_operand(rng, dtype, &shape[axis..], real);
+    let bias = read_operand(rng, dtype, &shape[axis..], real);
+    Some((norm(kind, axis, 1, affine), vec![src, dst, scale, bias]))
+}
+
 /// Both normalisations from any axis of any layout, with and without scale and bias, also in place.
 pub fn norms_from_any_axis(fixture: &Fixture) {
     if !fixture.supports(OpKind::Norm) {
@@ -115,24 +141,11 @@ pub fn norms_from_any_axis(fixture: &Fixture) {
     let mut rng = Rng::new(42);
     for dtype in FLOATS {
         for _ in 0..100 {
-            let shape = any_shape(&mut rng, 400);
-            if shape.is_empty() {
+            let Some((op, operands)) = any_norm(&mut rng, dtype) else {
                 continue;
-            }
-            let (kind, axis) = (rng.pick(&KINDS), rng.below(shape.len()));
-            let affine = [rng.chance(2), rng.chance(2)];
-            let src = operand(&mut rng, dtype, &shape, real);
-            let dst = target(&mut rng, dtype, &shape);
-            let scale = read_operand(&mut rng, dtype, &shape[axis..], real);
-            let bias = read_operand(&mut rng, dtype, &shape[axis..], real);
-            let operands = [src, dst, scale, bias];
+            };
             for dst in [1, 0] {
-                check(
-                    fixture,
-                    &mut lane,
-                    &Op::Norm(norm(kind, axis, dst, affine)),
-                    &operands,
-                );
+                check(fixture, &mut lane, &Op::Norm(Norm { dst, ..op }), &operands);
             }
         }
     }

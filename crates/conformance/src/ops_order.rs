@@ -4,11 +4,12 @@ use streampool_device::{DType, Op, OpKind, Scan, ScanKind, Sort};
 
 use crate::fixture::Fixture;
 use crate::num::Num;
-use crate::operand::{Operand, check};
+use crate::operand::{Example, Operand, check};
 use crate::random::{FLOATS, any_shape, any_value, read_operand, small, target};
 use crate::rng::Rng;
 
-const KINDS: [ScanKind; 4] = [ScanKind::Sum, ScanKind::Prod, ScanKind::Max, ScanKind::Min];
+pub(crate) const KINDS: [ScanKind; 4] =
+    [ScanKind::Sum, ScanKind::Prod, ScanKind::Max, ScanKind::Min];
 
 fn scan(kind: ScanKind, axis: usize, exclusive: bool, reverse: bool) -> Op<usize> {
     Op::Scan(Scan {
@@ -30,6 +31,19 @@ fn value(rng: &mut Rng, kind: ScanKind, dtype: DType) -> Num {
     }
 }
 
+/// A scan along any axis of any layout; `None` if there is no axis.
+pub(crate) fn any_scan(rng: &mut Rng, kind: ScanKind, dtype: DType) -> Option<Example> {
+    let shape = any_shape(rng, 300);
+    if shape.is_empty() {
+        return None;
+    }
+    let axis = rng.below(shape.len());
+    let src = read_operand(rng, dtype, &shape, |rng| value(rng, kind, dtype));
+    let dst = target(rng, dtype, &shape);
+    let op = scan(kind, axis, rng.chance(2), rng.chance(2));
+    Some((op, vec![src, dst]))
+}
+
 /// Every kind of scan, of every number type, along any axis of any layout, from either end.
 pub fn scans_along_any_axis(fixture: &Fixture) {
     if !fixture.supports(OpKind::Scan) {
@@ -40,15 +54,9 @@ pub fn scans_along_any_axis(fixture: &Fixture) {
     for kind in KINDS {
         for dtype in &DType::ALL[..12] {
             for _ in 0..12 {
-                let shape = any_shape(&mut rng, 300);
-                if shape.is_empty() {
-                    continue;
+                if let Some((op, operands)) = any_scan(&mut rng, kind, *dtype) {
+                    check(fixture, &mut lane, &op, &operands);
                 }
-                let axis = rng.below(shape.len());
-                let src = read_operand(&mut rng, *dtype, &shape, |rng| value(rng, kind, *dtype));
-                let dst = target(&mut rng, *dtype, &shape);
-                let op = scan(kind, axis, rng.chance(2), rng.chance(2));
-                check(fixture, &mut lane, &op, &[src, dst]);
             }
         }
     }
@@ -127,6 +135,27 @@ fn cut(shape: &[usize], axis: usize, wanted: usize) -> Vec<usize> {
     cut
 }
 
+/// The order along any axis of any layout, or the first of it; `None` if there is no axis.
+pub(crate) fn any_sort(rng: &mut Rng, dtype: DType) -> Option<Example> {
+    let shape = any_shape(rng, 300);
+    if shape.is_empty() {
+        return None;
+    }
+    let axis = rng.below(shape.len());
+    let wanted = match rng.chance(2) {
+        true => shape[axis],
+        false => rng.below(shape[axis] + 1),
+    };
+    let kept = cut(&shape, axis, wanted);
+    let src = read_operand(rng, dtype, &shape, |rng| any_value(rng, dtype));
+    let mut operands = vec![src, target(rng, dtype, &kept)];
+    let with_indices = !rng.chance(4);
+    if with_indices {
+        operands.push(target(rng, DType::I64, &kept));
+    }
+    Some((sort(axis, rng.chance(2), with_indices), operands))
+}
+
 /// Every type is ordered along any axis of any layout, wholly or in part.
 pub fn sorts_along_any_axis(fixture: &Fixture) {
     if !fixture.supports(OpKind::Sort) {
@@ -136,24 +165,9 @@ pub fn sorts_along_any_axis(fixture: &Fixture) {
     let mut lane = fixture.lane();
     for dtype in DType::ALL {
         for _ in 0..25 {
-            let shape = any_shape(&mut rng, 300);
-            if shape.is_empty() {
-                continue;
+            if let Some((op, operands)) = any_sort(&mut rng, dtype) {
+                check(fixture, &mut lane, &op, &operands);
             }
-            let axis = rng.below(shape.len());
-            let wanted = match rng.chance(2) {
-                true => shape[axis],
-                false => rng.below(shape[axis] + 1),
-            };
-            let kept = cut(&shape, axis, wanted);
-            let src = read_operand(&mut rng, dtype, &shape, |rng| any_value(rng, dtype));
-            let mut operands = vec![src, target(&mut rng, dtype, &kept)];
-            let with_indices = !rng.chance(4);
-            if with_indices {
-                operands.push(target(&mut rng, DType::I64, &kept));
-            }
-            let op = sort(axis, rng.chance(2), with_indices);
-            check(fixture, &mut lane, &op, &operands);
         }
     }
 }

@@ -4,7 +4,7 @@ use streampool_device::{DType, Distribution, Op, OpKind, Random};
 
 use crate::fixture::Fixture;
 use crate::lane::Lane;
-use crate::operand::{Operand, bits, check};
+use crate::operand::{Example, Operand, bits, check};
 use crate::random::{FLOATS, any_shape, target};
 use crate::rng::Rng;
 
@@ -54,6 +54,20 @@ fn distribution(rng: &mut Rng, dtype: DType) -> Distribution {
     }
 }
 
+/// Any distribution, in any layout, from any place on.
+pub(crate) fn any_random(rng: &mut Rng, dtype: DType) -> Example {
+    let shape = any_shape(rng, 600);
+    let dst = target(rng, dtype, &shape);
+    let offset = match rng.below(4) {
+        0 => 0,
+        1 => rng.next() >> 30,
+        2 => u64::MAX - rng.next() % 500,
+        _ => rng.next(),
+    };
+    let op = random(distribution(rng, dtype), rng.next(), offset);
+    (op, vec![dst])
+}
+
 /// The recipe's bits, for every type and distribution, in any layout, from any place on.
 pub fn random_numbers_are_those_of_the_recipe(fixture: &Fixture) {
     if !fixture.supports(OpKind::Random) {
@@ -63,16 +77,8 @@ pub fn random_numbers_are_those_of_the_recipe(fixture: &Fixture) {
     let mut rng = Rng::new(90);
     for dtype in DType::ALL {
         for _ in 0..40 {
-            let shape = any_shape(&mut rng, 600);
-            let dst = target(&mut rng, dtype, &shape);
-            let offset = match rng.below(4) {
-                0 => 0,
-                1 => rng.next() >> 30,
-                2 => u64::MAX - rng.next() % 500,
-                _ => rng.next(),
-            };
-            let op = random(distribution(&mut rng, dtype), rng.next(), offset);
-            check(fixture, &mut lane, &op, &[dst]);
+            let (op, operands) = any_random(&mut rng, dtype);
+            check(fixture, &mut lane, &op, &operands);
         }
     }
 }

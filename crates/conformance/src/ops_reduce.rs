@@ -4,11 +4,11 @@ use streampool_device::{Axes, DType, Op, OpKind, ReduceKind};
 
 use crate::fixture::Fixture;
 use crate::num::Num;
-use crate::operand::{Operand, check};
+use crate::operand::{Example, Operand, check};
 use crate::random::{FLOATS, any_shape, any_value, read_operand, target};
 use crate::rng::Rng;
 
-const KINDS: [ReduceKind; 9] = [
+pub(crate) const KINDS: [ReduceKind; 9] = [
     ReduceKind::Sum,
     ReduceKind::Mean,
     ReduceKind::Prod,
@@ -29,7 +29,7 @@ fn needs_elements(kind: ReduceKind) -> bool {
 }
 
 /// The element types that `kind` takes.
-fn types(kind: ReduceKind) -> &'static [DType] {
+pub(crate) fn types(kind: ReduceKind) -> &'static [DType] {
     match kind {
         ReduceKind::Mean => &FLOATS,
         ReduceKind::Any | ReduceKind::All => &[DType::Bool],
@@ -72,14 +72,7 @@ fn value(rng: &mut Rng, kind: ReduceKind, dtype: DType) -> Num {
     }
 }
 
-fn one(
-    fixture: &Fixture,
-    rng: &mut Rng,
-    kind: ReduceKind,
-    dtype: DType,
-    shape: &[usize],
-    axes: &[usize],
-) {
+fn over(rng: &mut Rng, kind: ReduceKind, dtype: DType, shape: &[usize], axes: &[usize]) -> Example {
     let kept: Vec<usize> = shape
         .iter()
         .enumerate()
@@ -88,12 +81,32 @@ fn one(
     let src = read_operand(rng, dtype, shape, |rng| value(rng, kind, dtype));
     let to = if is_index(kind) { DType::I64 } else { dtype };
     let dst = target(rng, to, &kept);
-    check(
-        fixture,
-        &mut fixture.lane(),
-        &reduce(kind, axes),
-        &[src, dst],
-    );
+    (reduce(kind, axes), vec![src, dst])
+}
+
+fn one(
+    fixture: &Fixture,
+    rng: &mut Rng,
+    kind: ReduceKind,
+    dtype: DType,
+    shape: &[usize],
+    axes: &[usize],
+) {
+    let (op, operands) = over(rng, kind, dtype, shape, axes);
+    check(fixture, &mut fixture.lane(), &op, &operands);
+}
+
+/// A reduction over any axes of any layout; `None` if what came up has no result.
+pub(crate) fn any_reduction(rng: &mut Rng, kind: ReduceKind, dtype: DType) -> Option<Example> {
+    let shape = any_shape(rng, 300);
+    let mut axes: Vec<usize> = (0..shape.len()).filter(|_| rng.chance(2)).collect();
+    if is_index(kind) {
+        axes.truncate(1);
+    }
+    let reduced: usize = axes.iter().map(|&axis| shape[axis]).product();
+    let refused = (is_index(kind) && axes.len() != 1) || (needs_elements(kind) && reduced == 0);
+    let no_mean = kind == ReduceKind::Mean && reduced == 0;
+    (!refused && !no_mean).then(|| over(rng, kind, dtype, &shape, &axes))
 }
 
 /// Every reduction, of every type it takes, over any axes of any layout.
@@ -105,17 +118,8 @@ pub fn reductions_over_any_axes(fixture: &Fixture) {
     for kind in KINDS {
         for &dtype in types(kind) {
             for _ in 0..30 {
-                let shape = any_shape(&mut rng, 300);
-                let mut axes: Vec<usize> = (0..shape.len()).filter(|_| rng.chance(2)).collect();
-                if is_index(kind) {
-                    axes.truncate(1);
-                }
-                let reduced: usize = axes.iter().map(|&axis| shape[axis]).product();
-                let refused =
-                    (is_index(kind) && axes.len() != 1) || (needs_elements(kind) && reduced == 0);
-                let no_mean = kind == ReduceKind::Mean && reduced == 0;
-                if !refused && !no_mean {
-                    one(fixture, &mut rng, kind, dtype, &shape, &axes);
+                if let Some((op, operands)) = any_reduction(&mut rng, kind, dtype) {
+                    check(fixture, &mut fixture.lane(), &op, &operands);
                 }
             }
         }

@@ -4,7 +4,7 @@ use streampool_device::{Cell, DType, Direction, Op, OpKind, Rnn};
 
 use crate::fixture::Fixture;
 use crate::num::Num;
-use crate::operand::{Operand, check};
+use crate::operand::{Example, Operand, check};
 use crate::random::{FLOATS, read_operand, target};
 use crate::rng::Rng;
 
@@ -50,7 +50,7 @@ fn layer(
     (cell, direction): (Cell, Direction),
     [steps, batch, input, hidden]: [usize; 4],
     given: Given,
-) -> (Op<usize>, Vec<Operand>) {
+) -> Example {
     let (directions, gates) = (direction.count(), cell.gates() * hidden);
     let state = [directions, batch, hidden];
     let mut operands = Vec::new();
@@ -118,6 +118,23 @@ pub fn layers_of_every_cell(fixture: &Fixture) {
     }
 }
 
+/// A layer of any sizes and layouts, with any of the operands that need not be there.
+pub(crate) fn any_layer(rng: &mut Rng, dtype: DType) -> Example {
+    let kind = (rng.pick(&CELLS), rng.pick(&DIRECTIONS));
+    let sizes = [0; 4].map(|_| {
+        let most = if rng.chance(6) { 20 } else { 6 };
+        1 + rng.below(most)
+    });
+    let given = Given {
+        bias: rng.chance(2),
+        peephole: rng.chance(2),
+        lengths: rng.chance(2),
+        states: rng.chance(2),
+        last: rng.chance(2),
+    };
+    layer(rng, dtype, kind, sizes, given)
+}
+
 /// Any sizes, any layouts and any choice of operands.
 pub fn layers_of_any_layout(fixture: &Fixture) {
     if !fixture.supports(OpKind::Rnn) {
@@ -127,19 +144,7 @@ pub fn layers_of_any_layout(fixture: &Fixture) {
     let mut rng = Rng::new(81);
     for _ in 0..150 {
         let dtype = rng.pick(&FLOATS);
-        let kind = (rng.pick(&CELLS), rng.pick(&DIRECTIONS));
-        let sizes = [0; 4].map(|_| {
-            let most = if rng.chance(6) { 20 } else { 6 };
-            1 + rng.below(most)
-        });
-        let given = Given {
-            bias: rng.chance(2),
-            peephole: rng.chance(2),
-            lengths: rng.chance(2),
-            states: rng.chance(2),
-            last: rng.chance(2),
-        };
-        let (op, operands) = layer(&mut rng, dtype, kind, sizes, given);
+        let (op, operands) = any_layer(&mut rng, dtype);
         check(fixture, &mut lane, &op, &operands);
     }
 }

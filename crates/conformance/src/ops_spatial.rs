@@ -6,7 +6,7 @@ use streampool_device::{
 
 use crate::fixture::Fixture;
 use crate::num::Num;
-use crate::operand::{Operand, check};
+use crate::operand::{Example, Operand, check};
 use crate::random::{FLOATS, INTEGERS, any_value, read_operand, target};
 use crate::rng::Rng;
 
@@ -30,11 +30,40 @@ fn any_slide(rng: &mut Rng) -> Slide {
     }
 }
 
-fn real(rng: &mut Rng) -> Num {
+pub(crate) fn real(rng: &mut Rng) -> Num {
     Num::Float(rng.real(-3.0, 3.0))
 }
 
-/// Random windows over one to three dimensions, whose last may reach beyond the padding.
+/// A random window over one to three dimensions, whose last may reach beyond the padding.
+pub(crate) fn any_pool(
+    rng: &mut Rng,
+    dtype: DType,
+    kinds: &[PoolKind],
+    value: fn(&mut Rng, DType) -> Num,
+) -> Example {
+    let rank = 1 + rng.below(3);
+    let slides: Vec<Slide> = (0..rank).map(|_| any_slide(rng)).collect();
+    let most = [70, 16, 8][rank - 1];
+    let mut src = vec![rng.below(3), 1 + rng.below(4)];
+    let mut dst = src.clone();
+    for slide in &slides {
+        let size = 1 + rng.below(most);
+        src.push(size);
+        dst.push(match rng.chance(2) {
+            true => slide.windows_ceil(size),
+            false => slide.windows(size),
+        });
+    }
+    let kind = rng.pick(kinds);
+    let operands = vec![
+        read_operand(rng, dtype, &src, |rng| value(rng, dtype)),
+        target(rng, dtype, &dst),
+        target(rng, DType::I64, &dst),
+    ];
+    let indices = kind == PoolKind::Max && rng.chance(2);
+    (pool(kind, &slides, indices), operands)
+}
+
 fn pools(
     fixture: &Fixture,
     seed: u64,
@@ -46,27 +75,8 @@ fn pools(
     let mut rng = Rng::new(seed);
     for round in 0..240 {
         let dtype = types[round % types.len()];
-        let rank = 1 + rng.below(3);
-        let slides: Vec<Slide> = (0..rank).map(|_| any_slide(&mut rng)).collect();
-        let most = [70, 16, 8][rank - 1];
-        let mut src = vec![rng.below(3), 1 + rng.below(4)];
-        let mut dst = src.clone();
-        for slide in &slides {
-            let size = 1 + rng.below(most);
-            src.push(size);
-            dst.push(match rng.chance(2) {
-                true => slide.windows_ceil(size),
-                false => slide.windows(size),
-            });
-        }
-        let kind = rng.pick(kinds);
-        let operands = [
-            read_operand(&mut rng, dtype, &src, |rng| value(rng, dtype)),
-            target(&mut rng, dtype, &dst),
-            target(&mut rng, DType::I64, &dst),
-        ];
-        let indices = kind == PoolKind::Max && rng.chance(2);
-        check(fixture, &mut lane, &pool(kind, &slides, indices), &operands);
+        let (op, operands) = any_pool(&mut rng, dtype, kinds, value);
+        check(fixture, &mut lane, &op, &operands);
     }
 }
 
@@ -196,13 +206,13 @@ fn any_places(rng: &mut Rng, sizes: &[usize]) -> (Vec<usize>, Dims<Along>) {
     (to, Dims::new(&along).expect("few dimensions"))
 }
 
-fn resized(
-    fixture: &Fixture,
+/// Any sizes looked at in any places.
+pub(crate) fn any_resize(
     rng: &mut Rng,
     dtype: DType,
     interpolation: Interpolation,
     value: impl Fn(&mut Rng) -> Num,
-) {
+) -> Example {
     let rank = 1 + rng.below(4);
     let sizes: Vec<usize> = (0..rank).map(|_| 1 + rng.below(12)).collect();
     let (to, along) = any_places(rng, &sizes);
@@ -216,11 +226,11 @@ fn resized(
         exclude_outside: rng.chance(3),
         outside: rng.chance(3).then_some(7.0),
     });
-    let operands = [
+    let operands = vec![
         read_operand(rng, dtype, &sizes, &value),
         target(rng, dtype, &to),
     ];
-    check(fixture, &mut fixture.lane(), &op, &operands);
+    (op, operands)
 }
 
 /// The nearest element of every type, by each rounding.
@@ -234,9 +244,9 @@ pub fn the_nearest_of_any_place(fixture: &Fixture) {
         for _ in 0..4 {
             for dtype in DType::ALL {
                 let interpolation = Interpolation::Nearest(rounding);
-                resized(fixture, &mut rng, dtype, interpolation, |rng| {
-                    any_value(rng, dtype)
-                });
+                let value = |rng: &mut Rng| any_value(rng, dtype);
+                let (op, operands) = any_resize(&mut rng, dtype, interpolation, value);
+                check(fixture, &mut fixture.lane(), &op, &operands);
             }
         }
     }
@@ -254,7 +264,8 @@ pub fn interpolation_at_any_place(fixture: &Fixture) {
             true => Interpolation::Linear,
             false => Interpolation::Cubic(rng.pick(&[-0.75, -0.5])),
         };
-        resized(fixture, &mut rng, dtype, interpolation, real);
+        let (op, operands) = any_resize(&mut rng, dtype, interpolation, real);
+        check(fixture, &mut fixture.lane(), &op, &operands);
     }
 }
 

@@ -4,7 +4,7 @@ use streampool_device::{DType, Histogram, NonZero, Op, OpKind};
 
 use crate::fixture::Fixture;
 use crate::num::Num;
-use crate::operand::{Operand, check};
+use crate::operand::{Example, Operand, check};
 use crate::random::{FLOATS, any_shape, any_value, read_operand, target};
 use crate::rng::Rng;
 
@@ -18,6 +18,25 @@ fn histogram(weighted: bool, low: f64, high: f64) -> Op<usize> {
     })
 }
 
+/// Counts, or sums of weights, of elements of any layout.
+pub(crate) fn any_histogram(rng: &mut Rng, dtype: DType) -> Example {
+    let shape = any_shape(rng, 500);
+    let src = read_operand(rng, dtype, &shape, |rng| any_value(rng, dtype));
+    let bins = rng.pick(&[1, 2, 10, 255, 257, 5000]);
+    let low = rng.real(-5.0, 1.0);
+    let high = low + rng.real(0.5, 300.0);
+    let weighted = rng.chance(2);
+    let weight = rng.pick(&FLOATS);
+    let dst = target(rng, if weighted { weight } else { DType::I64 }, &[bins]);
+    let mut operands = vec![src, dst];
+    if weighted {
+        operands.push(read_operand(rng, weight, &shape, |rng| {
+            Num::Float(rng.real(-2.0, 2.0))
+        }));
+    }
+    (histogram(weighted, low, high), operands)
+}
+
 /// Elements of every number type, of any layout, are counted or weighed in few bins and in many.
 pub fn histograms_of_any_layout(fixture: &Fixture) {
     if !fixture.supports(OpKind::Histogram) {
@@ -27,30 +46,8 @@ pub fn histograms_of_any_layout(fixture: &Fixture) {
     let mut lane = fixture.lane();
     for dtype in &DType::ALL[..12] {
         for _ in 0..16 {
-            let shape = any_shape(&mut rng, 500);
-            let src = read_operand(&mut rng, *dtype, &shape, |rng| any_value(rng, *dtype));
-            let bins = rng.pick(&[1, 2, 10, 255, 257, 5000]);
-            let low = rng.real(-5.0, 1.0);
-            let high = low + rng.real(0.5, 300.0);
-            let weighted = rng.chance(2);
-            let weight = rng.pick(&FLOATS);
-            let dst = target(
-                &mut rng,
-                if weighted { weight } else { DType::I64 },
-                &[bins],
-            );
-            let mut operands = vec![src, dst];
-            if weighted {
-                operands.push(read_operand(&mut rng, weight, &shape, |rng| {
-                    Num::Float(rng.real(-2.0, 2.0))
-                }));
-            }
-            check(
-                fixture,
-                &mut lane,
-                &histogram(weighted, low, high),
-                &operands,
-            );
+            let (op, operands) = any_histogram(&mut rng, *dtype);
+            check(fixture, &mut lane, &op, &operands);
         }
     }
 }
@@ -108,6 +105,21 @@ const NONZERO: Op<usize> = Op::NonZero(NonZero {
     count: 2,
 });
 
+/// Elements of any layout, most of them zero or few.
+pub(crate) fn any_places(rng: &mut Rng, dtype: DType) -> Example {
+    let shape = any_shape(rng, 500);
+    let one_in = 1 + rng.below(6);
+    let src = read_operand(rng, dtype, &shape, |rng| match rng.chance(one_in) {
+        true => any_value(rng, dtype),
+        false if dtype.is_float() => Num::Float(-0.0),
+        false => Num::whole(0),
+    });
+    let elements = src.layout.elements();
+    let indices = target(rng, DType::I64, &[shape.len(), elements]);
+    let count = target(rng, DType::I64, &[1]);
+    (NONZERO, vec![src, indices, count])
+}
+
 /// The places of what is not zero, of every type and any layout.
 pub fn places_of_any_layout(fixture: &Fixture) {
     if !fixture.supports(OpKind::NonZero) {
@@ -117,17 +129,8 @@ pub fn places_of_any_layout(fixture: &Fixture) {
     let mut lane = fixture.lane();
     for dtype in DType::ALL {
         for _ in 0..16 {
-            let shape = any_shape(&mut rng, 500);
-            let one_in = 1 + rng.below(6);
-            let src = read_operand(&mut rng, dtype, &shape, |rng| match rng.chance(one_in) {
-                true => any_value(rng, dtype),
-                false if dtype.is_float() => Num::Float(-0.0),
-                false => Num::whole(0),
-            });
-            let elements = src.layout.elements();
-            let indices = target(&mut rng, DType::I64, &[shape.len(), elements]);
-            let count = target(&mut rng, DType::I64, &[1]);
-            check(fixture, &mut lane, &NONZERO, &[src, indices, count]);
+            let (op, operands) = any_places(&mut rng, dtype);
+            check(fixture, &mut lane, &op, &operands);
         }
     }
 }

@@ -1,41 +1,40 @@
 //! Random ops on the host and on the emulator: the same results.
 
-#[path = "../../cuda/tests/behaviour/against_host/case.rs"]
-#[allow(dead_code, reason = "shared with the tests of the CUDA device")]
-mod case;
-#[path = "../../cuda/tests/behaviour/against_host/random.rs"]
-mod random;
-
 use std::ops::Range;
 
-use case::Case;
-use streampool_device::{Access, Op};
-use streampool_emulated::{Emulator, Tensor, Tolerance, assert_same_as_host, prepare};
+use streampool_conformance::cases::Case;
+use streampool_device::Op;
+use streampool_emulated::{Emulator, Tensor, Written, emulate, on_host, prepare};
 use streampool_kernels::Limits;
 
 fn tensors(case: &Case) -> Op<Tensor> {
-    let (mut reads, mut writes) = (case.reads.iter(), case.writes.iter());
-    let op = case.op.try_map(|_, access, plan| {
-        let bytes = match access {
-            Access::Read => reads.next(),
-            Access::Write => writes.next(),
-        };
-        let bytes = bytes.ok_or("bytes for each operand")?;
-        Ok::<_, &str>(Tensor::of_bytes(plan.dtype, plan.layout, bytes.clone()))
-    });
-    op.expect("bytes for each operand")
+    let operands = case.operands();
+    let operands: Vec<Tensor> = operands
+        .map(|(dtype, layout, bytes)| Tensor::of_bytes(dtype, layout, bytes.to_vec()))
+        .collect();
+    let op = case
+        .op()
+        .try_map(|_, _, &index| operands.get(index).cloned().ok_or(index));
+    op.expect("an op names its operands")
 }
 
 /// Executes each case as on a GPU of this size.
-fn compare(limits: Limits, seeds: Range<u64>) {
+fn compare(limits: Limits, numbers: Range<u64>) {
     let Some(emulator) = Emulator::or_skip() else {
         return;
     };
     let emulator = emulator.with_limits(limits);
-    let ops: Vec<_> = seeds.map(|seed| tensors(&Case::random(seed))).collect();
+    let cases: Vec<Case> = numbers.map(Case::random).collect();
+    let ops: Vec<_> = cases.iter().map(tensors).collect();
     prepare(&emulator, &ops).unwrap_or_else(|why| panic!("{why}"));
-    for op in &ops {
-        assert_same_as_host(&emulator, op, Tolerance::Usual);
+    for (case, op) in cases.iter().zip(&ops) {
+        let elements = |written: Result<Vec<Written>, String>| -> Vec<Vec<u8>> {
+            let written = written.unwrap_or_else(|why| panic!("{why}\n{case:?}"));
+            written.into_iter().map(|written| written.bytes).collect()
+        };
+        let (host, emulated) = (elements(on_host(op)), elements(emulate(&emulator, op)));
+        case.compare(&host, &emulated)
+            .unwrap_or_else(|why| panic!("the host and the emulator: {why}"));
     }
 }
 
@@ -50,7 +49,7 @@ fn random_ops_come_to_the_same_as_if_on_a_small_gpu() {
         shared_bytes: 32 << 10,
         buffers: 480,
     };
-    compare(limits, 0..400);
+    compare(limits, 0..16 * Case::KINDS);
 }
 
 #[test]
@@ -64,5 +63,5 @@ fn random_ops_come_to_the_same_as_if_on_a_large_gpu() {
         shared_bytes: 48 << 10,
         buffers: 480,
     };
-    compare(limits, 400..800);
+    compare(limits, 16 * Case::KINDS..32 * Case::KINDS);
 }

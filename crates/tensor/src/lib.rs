@@ -62,8 +62,8 @@ pub use error::{Error, Result};
 pub use files::{NpzFile, SafeTensors, write_npz, write_safetensors};
 pub use ops::{
     Alignment, AttentionOptions, BoxFormat, ConvOptions, DepthOrder, Generator, GridOptions, Lu,
-    Other, Outside, Padding, PoolOptions, ResizeOptions, RnnOptions, RnnOutput, RnnWeights,
-    RoiOptions, Sampling, Unique, multi,
+    Other, Outside, Padding, PoolOptions, ResizeOptions, RnnActivation, RnnOptions, RnnOutput,
+    RnnWeights, RoiOptions, Sampling, Unique, multi,
 };
 pub use shape::Size;
 pub use streampool_device::{

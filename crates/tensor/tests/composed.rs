@@ -62,7 +62,11 @@ fn an_equation_that_does_not_fit_is_refused() {
         assert!(error.starts_with("einsum: "), "{error}");
     }
     assert!(Tensor::einsum("", &[]).is_err());
-    assert!(Tensor::einsum("ij,ij->ij", &[&x, &floats(&pool, &[3, 2], 2)]).is_err());
+    let turned = Tensor::einsum("ij,ij->ij", &[&x, &floats(&pool, &[3, 2], 2)]);
+    assert_eq!(
+        turned.expect_err("sizes differ").to_string(),
+        "einsum: equation is ij,ij->ij where i is 2 and 3, expected one size for each label"
+    );
 }
 
 #[test]

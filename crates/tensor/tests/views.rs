@@ -294,6 +294,10 @@ fn what_cannot_be_is_refused_with_op_argument_got_and_expected() {
     assert!(x.narrow(0, usize::MAX, 2).is_err());
     assert!(x.expand(&[-1, 2, 3]).is_err());
     assert!(x.expand(&[1; 9]).is_err());
+    assert_eq!(
+        told(x.expand(&[4, 5])),
+        "expand: shape is [4, 5], expected sizes that [2, 3] broadcasts to"
+    );
     assert!(x.flip(&[0, -2]).is_err());
     assert!(x.split(0, 0).is_err() && x.chunk(0, 0).is_err());
     let other = Tensor::zeros(&pool, &[4], DType::F32).unwrap();

@@ -2,8 +2,8 @@
 
 use streampool_tensor::{
     Activation, Alignment, AttentionOptions, Combine, ConvOptions, DType, Direction, Generator,
-    Interpolation, PoolOptions, ResizeOptions, Result, RnnOptions, RnnWeights, Rounding, ScanKind,
-    Tensor,
+    Interpolation, PoolOptions, ResizeOptions, Result, RnnActivation, RnnOptions, RnnWeights,
+    Rounding, ScanKind, Tensor,
 };
 
 use crate::given::Given;
@@ -465,6 +465,17 @@ fn recurrent(
         lengths: lengths.as_ref(),
         hidden: hidden.as_ref(),
         cell: cell.as_ref(),
+        activations: match on.seldom(3) {
+            true => on.one_of::<&[RnnActivation]>(&[
+                &[RnnActivation::Softsign],
+                &[RnnActivation::Elu { alpha: 0.5 }, RnnActivation::Relu],
+                &[RnnActivation::Softplus; 3],
+                &[RnnActivation::Tanh; 6],
+            ]),
+            false => &[],
+        },
+        clip: on.seldom(3).then_some(0.5),
+        input_forget: on.seldom(4),
     };
     layer(&x, &weights, &options)
 }

@@ -213,7 +213,7 @@ fn what_does_not_fit_is_named() {
                 &x.narrow(0, 0, 2).unwrap().to_dtype(DType::Bool).unwrap(),
                 Combine::Add,
             ),
-            "index_reduce: dst is of type bool",
+            "index_reduce: self is of type bool",
         ),
     ] {
         let got = refusal(got);

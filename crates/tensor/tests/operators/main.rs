@@ -12,6 +12,7 @@ mod order;
 mod product;
 mod random;
 mod recurrent;
+mod recurrent_steps;
 mod spatial;
 mod tally;
 mod threads;

@@ -182,7 +182,7 @@ fn what_does_not_fit_is_named() {
         ),
         (
             generator.uniform(&pool, &[2], 0.0, 1.0, DType::I32),
-            "uniform: dst is of type i32, expected a float type",
+            "uniform: dtype is i32, expected a float type",
         ),
         (
             generator.normal(&pool, &[2], 0.0, -1.0, DType::F32),
@@ -210,7 +210,7 @@ fn what_does_not_fit_is_named() {
         ),
         (
             generator.integers(&pool, &[2], 0, 2, DType::Bool),
-            "integers: dst is of type bool",
+            "integers: dtype is bool, expected a number type",
         ),
         (
             generator.uniform(&pool, &[1; 9], 0.0, 1.0, DType::F32),

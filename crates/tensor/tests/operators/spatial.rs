@@ -374,7 +374,7 @@ fn what_does_not_fit_is_named() {
         ),
         (
             x.conv_transpose(&make(&[4, 2, 3, 3]), &[1, 0], &plain),
-            "conv_transpose: dst is",
+            "conv_transpose: extra is 1, expected at most 0 for axis 2",
         ),
         (
             x.max_pool(&[2], &pooling),
@@ -396,14 +396,14 @@ fn what_does_not_fit_is_named() {
             integers.avg_pool(&[2, 2], true, &pooling),
             "avg_pool: self is of type i32",
         ),
-        (x.lp_pool(-1.0, &[2, 2], &pooling), "lp_pool: kind is -1"),
+        (x.lp_pool(-1.0, &[2, 2], &pooling), "lp_pool: p is -1"),
         (
             x.adaptive_avg_pool(&[2]),
             "adaptive_avg_pool: sizes is [2], expected 2 sizes",
         ),
         (
             x.adaptive_max_pool(&[2, 0]),
-            "adaptive_max_pool: self has shape",
+            "adaptive_max_pool: sizes is [2, 0], expected at least 1 for each axis",
         ),
         (
             x.max_unpool(&index, &[7]),

@@ -103,7 +103,7 @@ fn what_does_not_fit_is_named() {
     for (got, expected) in [
         (
             x.histogram(0, 0.0, 1.0),
-            "histogram: dst is of no bins, expected at least one bin",
+            "histogram: bins is 0, expected at least 1",
         ),
         (
             x.histogram(2, 1.0, 1.0),

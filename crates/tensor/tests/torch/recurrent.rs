@@ -50,6 +50,7 @@ fn layers() {
             lengths: lengths.as_ref(),
             hidden: hidden.as_ref(),
             cell: cell.as_ref(),
+            ..RnnOptions::default()
         };
         let result = match gates.len() {
             4 => x.lstm(&weights, &options),

@@ -1,6 +1,6 @@
 //! Recurrent layers.
 
-use streampool_tensor::{Direction, RnnOptions, RnnOutput, RnnWeights, Tensor};
+use streampool_tensor::{Direction, RnnActivation, RnnOptions, RnnOutput, RnnWeights, Tensor};
 
 use super::Operator;
 use crate::error::Fault;
@@ -19,15 +19,10 @@ type Layer<'f> =
     &'f dyn Fn(&Tensor, &RnnWeights<'_>, &RnnOptions<'_>) -> streampool_tensor::Result<RnnOutput>;
 
 fn lstm(node: &Node<'_>) -> Outputs {
-    activations(node, &["Sigmoid", "Tanh", "Tanh"])?;
-    if node.flag_or("input_forget", false)? {
-        return Err(Fault::unsupported("input_forget"));
-    }
     layer(node, &Tensor::lstm)
 }
 
 fn gru(node: &Node<'_>) -> Outputs {
-    activations(node, &["Sigmoid", "Tanh"])?;
     let reset_after = node.flag_or("linear_before_reset", false)?;
     layer(node, &|x, weights, options| {
         x.gru(reset_after, weights, options)
@@ -35,25 +30,45 @@ fn gru(node: &Node<'_>) -> Outputs {
 }
 
 fn rnn(node: &Node<'_>) -> Outputs {
-    let relu = activations(node, &["Tanh"]).is_err();
-    if relu {
-        activations(node, &["Relu"])?;
-    }
+    let names = node.attr_strings("activations")?;
+    let relu = !names.is_empty() && names.iter().all(|&name| name == "Relu");
     layer(node, &|x, weights, options| x.rnn(relu, weights, options))
 }
 
-/// Checks that the activations are these, for each direction.
-fn activations(node: &Node<'_>, expected: &[&str]) -> Result<(), Fault> {
-    let given = node.attr_strings("activations")?;
-    match given
-        .iter()
-        .zip(expected.iter().cycle())
-        .find(|(given, expected)| given != expected)
-    {
-        Some((other, _)) => Err(node.unknown("activation", other)),
-        None if node.has("clip") => Err(Fault::unsupported("clip")),
-        None => Ok(()),
+/// The activations by name; each takes as many of the parameters that are listed as it has.
+fn activations(node: &Node<'_>) -> Result<Vec<RnnActivation>, Fault> {
+    use RnnActivation::*;
+    let listed = |name| Ok::<_, Fault>(node.attr_floats(name)?.unwrap_or_default().iter());
+    let (mut alphas, mut betas) = (listed("activation_alpha")?, listed("activation_beta")?);
+    let mut alpha = |usual: f64| alphas.next().map_or(usual, |&alpha| alpha.into());
+    let mut beta = |usual: f64| betas.next().map_or(usual, |&beta| beta.into());
+    let mut all = Vec::new();
+    for name in node.attr_strings("activations")? {
+        all.push(match name {
+            "Relu" => Relu,
+            "Tanh" => Tanh,
+            "Sigmoid" => Sigmoid,
+            "Affine" => Affine {
+                alpha: alpha(1.0),
+                beta: beta(0.0),
+            },
+            "LeakyRelu" => LeakyRelu { alpha: alpha(0.01) },
+            "ThresholdedRelu" => ThresholdedRelu { alpha: alpha(1.0) },
+            "ScaledTanh" => ScaledTanh {
+                alpha: alpha(1.0),
+                beta: beta(1.0),
+            },
+            "HardSigmoid" => HardSigmoid {
+                alpha: alpha(0.2),
+                beta: beta(0.5),
+            },
+            "Elu" => Elu { alpha: alpha(1.0) },
+            "Softsign" => Softsign,
+            "Softplus" => Softplus,
+            other => return Err(node.unknown("activation", other)),
+        });
     }
+    Ok(all)
 }
 
 fn layer(node: &Node<'_>, layer: Layer<'_>) -> Outputs {
@@ -78,7 +93,11 @@ fn layer(node: &Node<'_>, layer: Layer<'_>) -> Outputs {
         bias: node.optional(3),
         peephole: node.optional(7),
     };
+    let activations = activations(node)?;
     let options = RnnOptions {
+        activations: &activations,
+        clip: node.attr_float("clip")?,
+        input_forget: node.flag_or("input_forget", false)?,
         direction,
         lengths: node.optional(4),
         hidden: hidden.as_ref(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cudarc::driver::sys::{self, CUdeviceptr, CUstream};
 use smallvec::{SmallVec, smallvec};
 use streampool_device::{Error, Op, OpKind, Result, Span, View};
-use streampool_kernels::{Dispatch, Operand, Params, Plan, lower, small_product};
+use streampool_kernels::{Dispatch, Operand, Plan, lower, small_product};
 
 use crate::blas::Product;
 use crate::compiler::Function;
@@ -25,10 +25,6 @@ pub(crate) struct Steps {
 }
 
 /// One thing the driver is asked to do.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "launches are what most steps are, and made for each command"
-)]
 pub(crate) enum Step {
     /// Run a kernel of ours.
     Launch(Launch),
@@ -48,10 +44,7 @@ pub(crate) enum Step {
 /// A kernel and what it is given.
 pub(crate) struct Launch {
     pub function: Arc<Function>,
-    pub groups: [u32; 3],
-    pub threads: u32,
-    pub operands: SmallVec<[Operand; 4]>,
-    pub params: Params,
+    pub dispatch: Box<Dispatch>,
 }
 
 /// The address of a span's first byte.
@@ -117,24 +110,14 @@ impl Core {
 
     /// The launches of a plan, its kernels compiled.
     pub fn compiled(&self, op: OpKind, plan: Plan) -> Result<Steps> {
-        let list = plan
-            .dispatches
-            .into_iter()
-            .map(|dispatch| self.launch(op, dispatch).map(Step::Launch))
-            .collect::<Result<_>>()?;
+        let mut list = SmallVec::with_capacity(plan.dispatches.len());
+        for dispatch in plan.dispatches {
+            let function = self.kernels.function(op, &dispatch.kernel)?;
+            list.push(Step::Launch(Launch { function, dispatch }));
+        }
         Ok(Steps {
             list,
             scratch: plan.scratch,
-        })
-    }
-
-    fn launch(&self, op: OpKind, dispatch: Dispatch) -> Result<Launch> {
-        Ok(Launch {
-            function: self.kernels.function(op, &dispatch.kernel)?,
-            groups: dispatch.groups,
-            threads: dispatch.threads,
-            operands: dispatch.operands,
-            params: dispatch.params,
         })
     }
 }
@@ -153,7 +136,7 @@ impl Step {
     ) -> Result<(), Failure> {
         match self {
             Step::Launch(launch) => launch.with_arguments(scratch, |arguments| {
-                let ([x, y, z], threads) = (launch.groups, launch.threads);
+                let ([x, y, z], threads) = (launch.dispatch.groups, launch.dispatch.threads);
                 // SAFETY: the function is loaded as long as this step holds it, its arguments are as its
                 // text declares them, and the caller vouches for the memory.
                 let result = unsafe {
@@ -198,6 +181,7 @@ impl Launch {
         work: impl FnOnce(&mut [*mut c_void]) -> R,
     ) -> R {
         let mut addresses: SmallVec<[CUdeviceptr; 8]> = self
+            .dispatch
             .operands
             .iter()
             .map(|operand| match operand {
@@ -205,7 +189,7 @@ impl Launch {
                 Operand::Scratch(offset) => scratch + *offset as u64,
             })
             .collect();
-        let params = self.params.to_bytes();
+        let params = self.dispatch.params.as_bytes();
         let mut arguments: SmallVec<[*mut c_void; 9]> = addresses
             .iter_mut()
             .map(|address| std::ptr::from_mut(address).cast())

@@ -76,14 +76,16 @@ fn made(device: &CudaDevice) -> (u64, u64) {
     (report.compiled, report.loaded)
 }
 
-/// `x * factor + factor` on whatever stream this thread has; each factor has a kernel of its own.
-fn compute(stream: &Stream, factor: f32) {
+/// Adds `amount` to `x` so many times, on whatever stream this thread has: each number of steps has a kernel of its
+/// own.
+fn compute(stream: &Stream, steps: usize, amount: f32) {
     let expr = || {
         let mut expr = Expr::builder();
-        let x = expr.input(DType::F32)?;
-        let constant = expr.constant(f64::from(factor), DType::F32)?;
-        let product = expr.binary(Binary::Mul, x, constant)?;
-        let sum = expr.binary(Binary::Add, product, constant)?;
+        let mut sum = expr.input(DType::F32)?;
+        let amount = expr.constant(amount, DType::F32)?;
+        for _ in 0..steps {
+            sum = expr.binary(Binary::Add, sum, amount)?;
+        }
         expr.finish(&[sum])
     };
     let values: Vec<f32> = (0..N).map(|place| place as f32).collect();
@@ -96,16 +98,17 @@ fn compute(stream: &Stream, factor: f32) {
         outputs: vec![y.write(DType::F32, &[N]).unwrap()],
     };
     stream.encode(op).unwrap();
-    let expected: Vec<f32> = values.iter().map(|x| x * factor + factor).collect();
+    let added = steps as f32 * amount;
+    let expected: Vec<f32> = values.iter().map(|x| x + added).collect();
     assert_eq!(stream.download::<f32>(&y).unwrap(), expected);
 }
 
-/// Computes with each factor on a device that is opened for it; gives what that device had to make.
-fn compute_anew(folder: &Folder, factors: &[f32]) -> Option<(u64, u64)> {
+/// Computes in each number of steps on a device that is opened for it; gives what that device had to make.
+fn compute_anew(folder: &Folder, steps: &[usize]) -> Option<(u64, u64)> {
     let device = open(Some(&folder.0))?;
     let pool = Pool::new(device.clone()).unwrap();
-    for &factor in factors {
-        compute(pool.current().unwrap(), factor);
+    for &steps in steps {
+        compute(pool.current().unwrap(), steps, 1.0);
     }
     Some(made(&device))
 }
@@ -120,33 +123,43 @@ fn a_kernel_is_compiled_once_however_many_threads_ask() {
             scope.spawn(|| {
                 let stream = pool.current().unwrap();
                 start.wait();
-                compute(stream, 2.0);
+                compute(stream, 2, 1.0);
             });
         }
     });
     assert_eq!(made(&device), (1, 0));
-    compute(pool.current().unwrap(), 2.0);
-    compute(pool.current().unwrap(), 4.0);
+    compute(pool.current().unwrap(), 2, 1.0);
+    compute(pool.current().unwrap(), 4, 1.0);
     assert_eq!(made(&device), (2, 0));
     assert!(report(&device).hits >= 1);
 }
 
 #[test]
+fn a_kernel_serves_all_constants() {
+    let Some(device) = open(None) else { return };
+    let pool = Pool::new(device.clone()).unwrap();
+    for amount in [1.0, 0.5, -3.0, 1024.0] {
+        compute(pool.current().unwrap(), 2, amount);
+    }
+    assert_eq!(made(&device), (1, 0));
+}
+
+#[test]
 fn what_one_device_compiled_another_loads() {
     let folder = Folder::new();
-    let Some(first) = compute_anew(&folder, &[2.0, 4.0]) else {
+    let Some(first) = compute_anew(&folder, &[2, 4]) else {
         return;
     };
     assert_eq!(first, (2, 0));
     assert_eq!(folder.files().len(), 2);
-    assert_eq!(compute_anew(&folder, &[4.0, 2.0, 4.0]), Some((0, 2)));
-    assert_eq!(compute_anew(&folder, &[2.0, 8.0]), Some((1, 1)));
+    assert_eq!(compute_anew(&folder, &[4, 2, 4]), Some((0, 2)));
+    assert_eq!(compute_anew(&folder, &[2, 8]), Some((1, 1)));
 }
 
 #[test]
 fn a_damaged_file_is_ignored_and_replaced() {
     let folder = Folder::new();
-    if compute_anew(&folder, &[2.0]).is_none() {
+    if compute_anew(&folder, &[2]).is_none() {
         return;
     }
     let file = folder.files().remove(0);
@@ -160,8 +173,8 @@ fn a_damaged_file_is_ignored_and_replaced() {
         b"not a kernel",
     ] {
         fs::write(&file, damaged).unwrap();
-        assert_eq!(compute_anew(&folder, &[2.0]), Some((1, 0)));
-        assert_eq!(compute_anew(&folder, &[2.0]), Some((0, 1)));
+        assert_eq!(compute_anew(&folder, &[2]), Some((1, 0)));
+        assert_eq!(compute_anew(&folder, &[2]), Some((0, 1)));
     }
     assert_eq!(folder.files(), [file]);
 }
@@ -169,13 +182,13 @@ fn a_damaged_file_is_ignored_and_replaced() {
 #[test]
 fn the_file_of_another_kernel_is_ignored_and_replaced() {
     let folder = Folder::new();
-    if compute_anew(&folder, &[2.0, 4.0]).is_none() {
+    if compute_anew(&folder, &[2, 4]).is_none() {
         return;
     }
     let files = folder.files();
     fs::copy(&files[0], &files[1]).unwrap();
-    assert_eq!(compute_anew(&folder, &[2.0, 4.0]), Some((1, 1)));
-    assert_eq!(compute_anew(&folder, &[2.0, 4.0]), Some((0, 2)));
+    assert_eq!(compute_anew(&folder, &[2, 4]), Some((1, 1)));
+    assert_eq!(compute_anew(&folder, &[2, 4]), Some((0, 2)));
 }
 
 #[test]
@@ -184,7 +197,7 @@ fn a_folder_that_cannot_be_used_is_reported_and_costs_only_the_compile() {
     fs::write(&folder.0, "in the way").unwrap();
     if let Some(device) = open(Some(&folder.0)) {
         let pool = Pool::new(device.clone()).unwrap();
-        compute(pool.current().unwrap(), 2.0);
+        compute(pool.current().unwrap(), 2, 1.0);
         let report = report(&device);
         assert_eq!((report.compiled, report.loaded), (1, 0));
         let problem = report.problem.expect("the folder is a file");

@@ -381,17 +381,22 @@ impl<T> Op<T> {
                 expr,
                 inputs,
                 outputs,
-            } => Op::Map {
-                expr: expr.clone(),
-                inputs: inputs
-                    .iter()
-                    .map(|input| f("input", Read, input))
-                    .collect::<Result<_, E>>()?,
-                outputs: outputs
-                    .iter()
-                    .map(|output| f("output", Write, output))
-                    .collect::<Result<_, E>>()?,
-            },
+            } => {
+                // Collecting would move each operand several times.
+                let mut reads = Vec::with_capacity(inputs.len());
+                for input in inputs {
+                    reads.push(f("input", Read, input)?);
+                }
+                let mut writes = Vec::with_capacity(outputs.len());
+                for output in outputs {
+                    writes.push(f("output", Write, output)?);
+                }
+                Op::Map {
+                    expr: expr.clone(),
+                    inputs: reads,
+                    outputs: writes,
+                }
+            }
             Op::Reduce {
                 kind,
                 src,

@@ -104,7 +104,7 @@ impl Emulator {
     }
 
     /// The code of the kernel of each of them.
-    fn codes(&self, dispatches: &[Dispatch]) -> Result<Vec<Arc<Code>>, String> {
+    fn codes(&self, dispatches: &[Box<Dispatch>]) -> Result<Vec<Arc<Code>>, String> {
         let mut units: HashMap<Kernel, Unit> = HashMap::new();
         for dispatch in dispatches {
             let kernel = &dispatch.kernel;
@@ -129,8 +129,9 @@ impl Emulator {
             let mut codes = self.codes.lock().unwrap_or_else(PoisonError::into_inner);
             codes.insert(kernel, code);
         }
-        let known = |dispatch: &Dispatch| self.known(&dispatch.kernel).expect("it was loaded");
-        Ok(dispatches.iter().map(known).collect())
+        let kernels = dispatches.iter().map(|dispatch| &dispatch.kernel);
+        let codes = kernels.map(|kernel| self.known(kernel).expect("it was loaded"));
+        Ok(codes.collect())
     }
 
     fn known(&self, kernel: &Kernel) -> Option<Arc<Code>> {
@@ -146,7 +147,7 @@ impl Emulator {
         scratch: &mut Guarded,
         random: &mut Random,
     ) -> Result<(), String> {
-        let params = dispatch.params.to_bytes();
+        let params = dispatch.params.as_bytes();
         let threads = dispatch.threads;
         if params.len() != code.params.next_multiple_of(8) {
             let (given, taken) = (params.len(), code.params);
@@ -183,7 +184,7 @@ impl Emulator {
             groups: dispatch.groups,
             threads,
             buffers: &buffers,
-            params: &params,
+            params,
             shared_bytes: self.limits.shared_bytes as usize,
         };
         group::run(&launch, random)

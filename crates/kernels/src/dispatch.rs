@@ -1,6 +1,6 @@
 //! Launches of kernels: what an op becomes on a device that compiles kernels.
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 use streampool_device::Span;
 
 use crate::Kernel;
@@ -19,10 +19,37 @@ pub struct Limits {
 /// The launches that execute one op, in order.
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
-    /// Each sees what the ones before it wrote.
-    pub dispatches: SmallVec<[Dispatch; 1]>,
+    /// Each sees what the ones before it wrote. They are large, and handed on several times for each command.
+    pub dispatches: SmallVec<[Box<Dispatch>; 1]>,
     /// Bytes of memory they share, of no meaning before and after. The device lends it.
     pub scratch: usize,
+}
+
+impl Plan {
+    /// One launch.
+    #[inline]
+    pub(crate) fn of(dispatch: Dispatch) -> Plan {
+        Plan {
+            dispatches: smallvec![Box::new(dispatch)],
+            scratch: 0,
+        }
+    }
+
+    /// Launches that share so many bytes of scratch memory.
+    pub(crate) fn with_scratch(
+        scratch: usize,
+        dispatches: impl IntoIterator<Item = Dispatch>,
+    ) -> Plan {
+        Plan {
+            dispatches: dispatches.into_iter().map(Box::new).collect(),
+            scratch,
+        }
+    }
+
+    /// Appends a launch.
+    pub(crate) fn push(&mut self, dispatch: Dispatch) {
+        self.dispatches.push(Box::new(dispatch));
+    }
 }
 
 /// One launch of a kernel.
@@ -50,27 +77,19 @@ pub enum Operand {
 }
 
 /// The values of a kernel's parameters, laid out as C lays out a struct of them.
-///
-/// Those of all but the widest kernels lie in place: they are written once for each launch.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Params {
+    /// Where the last field ends.
     length: usize,
-    inline: [u8; INLINE],
-    spilled: Vec<u8>,
+    /// Zeros from there on.
+    bytes: Vec<u8>,
 }
 
-const INLINE: usize = 192;
+/// Bytes of the parameters of most kernels: they are written for each launch, which should allocate once.
+const USUAL: usize = 192;
 
-impl Default for Params {
-    #[inline]
-    fn default() -> Params {
-        Params {
-            length: 0,
-            inline: [0; INLINE],
-            spilled: Vec::new(),
-        }
-    }
-}
+/// Structs are aligned to their widest fields, and all are taken to have some of eight bytes.
+const ALIGNMENT: usize = 8;
 
 impl Params {
     /// None yet.
@@ -104,42 +123,39 @@ impl Params {
     }
 
     #[inline]
-    fn field<const N: usize>(mut self, bytes: [u8; N]) -> Params {
-        let start = self.length.next_multiple_of(N);
-        self.length = start + N;
-        match self.inline.get_mut(start..start + N) {
-            Some(place) if self.spilled.is_empty() => place.copy_from_slice(&bytes),
-            _ => self.spill(start, &bytes),
+    fn field<const N: usize>(self, value: [u8; N]) -> Params {
+        let Params { length, mut bytes } = self;
+        let start = length + length.wrapping_neg() % N;
+        let end = start + N;
+        if end > bytes.len() {
+            bytes = longer(bytes);
         }
-        self
-    }
-
-    #[cold]
-    fn spill(&mut self, start: usize, bytes: &[u8]) {
-        if self.spilled.is_empty() {
-            self.spilled.extend_from_slice(&self.inline);
+        if let Some(place) = bytes.get_mut(start..end) {
+            place.copy_from_slice(&value);
         }
-        self.spilled.resize(start, 0);
-        self.spilled.extend_from_slice(bytes);
+        Params { length: end, bytes }
     }
 
     /// The bytes, padded to a multiple of eight as the struct is; at least eight.
     #[inline]
-    pub fn to_bytes(&self) -> std::borrow::Cow<'_, [u8]> {
-        use std::borrow::Cow::{Borrowed, Owned};
-        let length = self.length.next_multiple_of(8).max(8);
-        if self.spilled.is_empty() {
-            return Borrowed(&self.inline[..length]);
+    pub fn as_bytes(&self) -> &[u8] {
+        match self.length {
+            0 => &[0; ALIGNMENT],
+            length => &self.bytes[..length.next_multiple_of(ALIGNMENT)],
         }
-        let mut bytes = self.spilled.clone();
-        bytes.resize(length, 0);
-        Owned(bytes)
     }
+}
+
+/// By value, so that the compiler keeps parameters in registers while they are written.
+#[cold]
+fn longer(mut bytes: Vec<u8>) -> Vec<u8> {
+    bytes.resize((2 * bytes.len()).max(USUAL), 0);
+    bytes
 }
 
 impl PartialEq for Params {
     fn eq(&self, other: &Params) -> bool {
-        self.to_bytes() == other.to_bytes()
+        self.as_bytes() == other.as_bytes()
     }
 }
 
@@ -156,13 +172,13 @@ mod tests {
         expected[0] = 1;
         expected[8] = 2;
         expected[16..20].copy_from_slice(&3f32.to_le_bytes());
-        assert_eq!(params.to_bytes()[..], expected);
+        assert_eq!(params.as_bytes()[..], expected);
     }
 
     #[test]
-    fn many_params_spill() {
+    fn there_is_room_for_many() {
         let params = (0..100).fold(Params::new().u32(7), |params, value| params.i64(value));
-        let bytes = params.to_bytes();
+        let bytes = params.as_bytes();
         assert_eq!(bytes.len(), 8 + 100 * 8);
         assert_eq!(bytes[..4], 7u32.to_le_bytes());
         for value in 0..100 {

@@ -1,6 +1,6 @@
 //! The kernels that there are, and which of them execute an op.
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 use streampool_device::Op;
 
 use crate::attention::{self, Attention};
@@ -86,16 +86,13 @@ impl Kernel {
 /// A plan without launches is right for an op on no elements.
 pub fn lower(op: &Op, limits: &Limits) -> Option<Plan> {
     match op {
-        Op::Nop => Some(Plan {
-            dispatches: smallvec![Dispatch {
-                kernel: Kernel::Nop,
-                groups: [1; 3],
-                threads: 32,
-                operands: SmallVec::new(),
-                params: Params::new(),
-            }],
-            scratch: 0,
-        }),
+        Op::Nop => Some(Plan::of(Dispatch {
+            kernel: Kernel::Nop,
+            groups: [1; 3],
+            threads: 32,
+            operands: SmallVec::new(),
+            params: Params::new(),
+        })),
         Op::Copy { src, dst } => Some(elementwise::copy(src, dst, limits)),
         Op::Fill { dst, value } => Some(elementwise::fill(dst, *value, limits)),
         Op::Iota { dst, start, step } => Some(elementwise::iota(dst, *start, *step, limits)),

@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(&dims.0[..], [(3, [1]), (4, [3])]);
         let params = dims.params(Params::new());
         let values: Vec<i64> = params
-            .to_bytes()
+            .as_bytes()
             .chunks(8)
             .map(|bytes| i64::from_le_bytes(bytes.try_into().expect("eight bytes")))
             .collect();

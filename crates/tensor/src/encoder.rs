@@ -127,7 +127,8 @@ impl<'p> Encoder<'p> {
             } => Error::Parameter {
                 op: self.op,
                 argument: match argument {
-                    "src" | "a" | "query" => "self",
+                    // A result is made here: where it is wrong, what it is made of is.
+                    "src" | "a" | "query" | "dst" => "self",
                     other => other,
                 },
                 got,

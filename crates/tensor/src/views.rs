@@ -132,6 +132,7 @@ impl Tensor {
             };
         }
         self.broadcast_to(&sizes)
+            .map_err(|_| refused(&format!("sizes that {own:?} broadcasts to")))
     }
 
     /// Without an axis of size one.

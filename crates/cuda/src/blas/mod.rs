@@ -230,7 +230,7 @@ fn finished(
 /// The step with the operand that stands for scratch memory put there.
 fn in_scratch(mut step: Step) -> Step {
     if let Step::Launch(launch) = &mut step {
-        for operand in &mut launch.operands {
+        for operand in &mut launch.dispatch.operands {
             if matches!(operand, Operand::Memory(span) if span.handle == SCRATCH) {
                 *operand = Operand::Scratch(0);
             }

@@ -208,13 +208,13 @@ fn with_kernel<R>(
     work: impl FnOnce(&CUDA_KERNEL_NODE_PARAMS) -> R,
 ) -> R {
     launch.with_arguments(scratch, |arguments| {
-        let [x, y, z] = launch.groups;
+        let [x, y, z] = launch.dispatch.groups;
         work(&CUDA_KERNEL_NODE_PARAMS {
             func: launch.function.raw(),
             gridDimX: x,
             gridDimY: y,
             gridDimZ: z,
-            blockDimX: launch.threads,
+            blockDimX: launch.dispatch.threads,
             blockDimY: 1,
             blockDimZ: 1,
             sharedMemBytes: 0,

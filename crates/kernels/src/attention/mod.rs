@@ -10,7 +10,7 @@ mod text;
 #[cfg(test)]
 mod tests;
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 use streampool_device::{Attention as Op, DType, View};
 
 use crate::rows::packs::begins_aligned;
@@ -220,16 +220,13 @@ pub(crate) fn attention(op: &Op, limits: &Limits) -> Option<Plan> {
             _ => params.f32(number as f32),
         };
     }
-    Some(Plan {
-        dispatches: smallvec![Dispatch {
-            kernel: Kernel::Attention(kernel),
-            groups: [groups as u32, columns as u32, 1],
-            threads: form.threads(),
-            operands,
-            params,
-        }],
-        scratch: 0,
-    })
+    Some(Plan::of(Dispatch {
+        kernel: Kernel::Attention(kernel),
+        groups: [groups as u32, columns as u32, 1],
+        threads: form.threads(),
+        operands,
+        params,
+    }))
 }
 
 /// The stride along an axis of four; zero where the view repeats, as a mask may.

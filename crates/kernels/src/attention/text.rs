@@ -6,7 +6,7 @@ use streampool_device::DType;
 
 use super::{Attention, Form, Mask, SINGLE_COLUMNS};
 use crate::text::{
-    Buffer, Dialect, Field, KernelText, SharedArray, compute_type, load, storage_type, store, tiles,
+    Buffer, Dialect, Field, KernelText, SharedArray, compute_type, elements, storage_type, tiles,
 };
 
 /// Unused elements behind each row of keys and values of [`Form::Tiles`].
@@ -123,19 +123,7 @@ impl Attention {
 
     /// Begins the functions: what elements are, and what there is.
     fn ends(&self, number: &str) -> String {
-        let mut text = String::new();
-        let stored = storage_type(self.dtype);
-        let _ = writeln!(text, "typedef {stored} Stored;\ntypedef {number} Number;");
-        let loaded = load(self.dtype, "element");
-        let _ = writeln!(
-            text,
-            "FUNCTION Number loaded(Stored element) {{ return {loaded}; }}"
-        );
-        let stored = store(self.dtype, "number");
-        let _ = writeln!(
-            text,
-            "FUNCTION Stored stored(Number number) {{ return {stored}; }}"
-        );
+        let mut text = elements(self.dtype, number);
         let (unit, exp) = match self.form.by_two() {
             true => ("1.4426950408889634f", "short_exp2"),
             false => ("Number(1)", "m_exp"),

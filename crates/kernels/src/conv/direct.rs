@@ -1,6 +1,5 @@
 //! A thread for each result.
 
-use smallvec::smallvec;
 use streampool_device::Conv;
 
 use super::shared_text::{bias, buffers, ends, operands, window};
@@ -46,16 +45,13 @@ pub(super) fn plan(op: &Conv) -> Option<Plan> {
         .u32((op.src.shape()[1] / op.groups) as u32)
         .u32((op.dst.shape()[1] / op.groups) as u32);
     let groups = op.dst.layout().elements().div_ceil(THREADS as usize);
-    Some(Plan {
-        dispatches: smallvec![Dispatch {
-            kernel: Kernel::Conv(Convolution::Direct(kernel)),
-            groups: [u32::try_from(groups).ok()?, 1, 1],
-            threads: THREADS,
-            operands: operands(op),
-            params,
-        }],
-        scratch: 0,
-    })
+    Some(Plan::of(Dispatch {
+        kernel: Kernel::Conv(Convolution::Direct(kernel)),
+        groups: [u32::try_from(groups).ok()?, 1, 1],
+        threads: THREADS,
+        operands: operands(op),
+        params,
+    }))
 }
 
 impl Direct {

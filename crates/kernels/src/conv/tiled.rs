@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 
-use smallvec::smallvec;
 use streampool_device::Conv;
 
 use super::shared_text::{bias, buffers, ends, operands, window};
@@ -71,20 +70,17 @@ pub(super) fn plan(op: &Conv, limits: &Limits) -> Option<Plan> {
     ] {
         params = size(params, false, divisor);
     }
-    Some(Plan {
-        dispatches: smallvec![Dispatch {
-            kernel: Kernel::Conv(Convolution::Tiled(kernel)),
-            groups: [
-                tiles as u32,
-                images.min(IMAGES_Y) as u32,
-                u32::try_from(images.div_ceil(IMAGES_Y)).ok()?,
-            ],
-            threads: THREADS,
-            operands: operands(op),
-            params,
-        }],
-        scratch: 0,
-    })
+    Some(Plan::of(Dispatch {
+        kernel: Kernel::Conv(Convolution::Tiled(kernel)),
+        groups: [
+            tiles as u32,
+            images.min(IMAGES_Y) as u32,
+            u32::try_from(images.div_ceil(IMAGES_Y)).ok()?,
+        ],
+        threads: THREADS,
+        operands: operands(op),
+        params,
+    }))
 }
 
 /// What is divided by: tiles of rows, pixels of a line and lines, and taps of a channel, a plane and a line.

@@ -1,11 +1,9 @@
 //! What is computed for each element.
 
-use std::hash::{Hash, Hasher};
-use std::sync::Arc;
-
-use streampool_device::{DType, Expr, Scalar};
+use streampool_device::{DType, Scalar};
 
 use super::expression;
+use super::fused::Fused;
 use crate::Params;
 use crate::text::{Dialect, Field, bits_type, load, storage_type, store, store_as};
 
@@ -22,23 +20,6 @@ pub(super) enum Body {
     Iota(DType),
     /// An expression.
     Map(Fused),
-}
-
-/// An expression as a part of a key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Fused(pub(super) Arc<Expr>);
-
-impl Hash for Fused {
-    /// Some nodes are enough: expressions that differ mostly differ there, and this is called for each launch.
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        const SAMPLES: usize = 16;
-        let nodes = self.0.nodes();
-        nodes.len().hash(state);
-        for node in nodes.iter().step_by(nodes.len().div_ceil(SAMPLES).max(1)) {
-            node.hash(state);
-        }
-        self.0.outputs().hash(state);
-    }
 }
 
 impl Body {
@@ -58,7 +39,8 @@ impl Body {
             Body::Convert(from, to) => (vec![storage_type(*from)], vec![storage_type(*to)]),
             Body::Fill(size) => (vec![], vec![bits_type(*size)]),
             Body::Iota(dtype) => (vec![], vec![storage_type(*dtype)]),
-            Body::Map(Fused(expr)) => {
+            Body::Map(fused) => {
+                let expr = fused.expr();
                 let outputs = expr.outputs().iter().map(|&output| expr.dtype(output));
                 (
                     expr.inputs().iter().copied().map(storage_type).collect(),
@@ -71,7 +53,7 @@ impl Body {
     /// Roughly how many functions there are.
     pub(super) fn work(&self) -> usize {
         match self {
-            Body::Map(Fused(expr)) => expr.nodes().len(),
+            Body::Map(fused) => fused.expr().nodes().len(),
             _ => 1,
         }
     }
@@ -84,7 +66,10 @@ impl Body {
                 Body::Move(_) | Body::Fill(_) => true,
                 Body::Convert(from, to) => !double(from) && !double(to),
                 Body::Iota(dtype) => !double(dtype),
-                Body::Map(Fused(expr)) => !expr.nodes().iter().any(|(_, dtype)| double(dtype)),
+                Body::Map(fused) => {
+                    let mut nodes = fused.expr().nodes().iter();
+                    !nodes.any(|(_, dtype)| double(dtype))
+                }
             }
     }
 
@@ -102,7 +87,8 @@ impl Body {
                 ("f32", "step_low"),
             ],
             Body::Iota(_) => &[("i64", "start"), ("i64", "step")],
-            Body::Move(_) | Body::Convert(..) | Body::Map(_) => &[],
+            Body::Map(fused) => return fused.fields(),
+            Body::Move(_) | Body::Convert(..) => &[],
         };
         fields
             .iter()
@@ -126,7 +112,8 @@ impl Body {
                 "u64(p.step)".to_owned(),
                 format!("u64({element})"),
             ],
-            Body::Move(_) | Body::Convert(..) | Body::Map(_) => vec![],
+            Body::Map(fused) => fused.arguments(),
+            Body::Move(_) | Body::Convert(..) => vec![],
         }
     }
 
@@ -148,7 +135,7 @@ impl Body {
                 store_as(*from, *to, &load(*from, "x0")),
             ),
             Body::Iota(dtype) => iota(*dtype, dialect),
-            Body::Map(Fused(expr)) => expression::evaluate(expr),
+            Body::Map(fused) => expression::evaluate(fused),
         }
     }
 }

@@ -5,19 +5,22 @@ use std::fmt::Write;
 use streampool_device::{Binary, Compare, DType, Expr, Node, Scalar, Unary};
 
 use super::constant::computed;
+use super::fused::{Fused, constant_name};
 use crate::text::{cast, compute_type, load, storage_type, store};
 
-/// The function `evaluate`, from stored inputs to stored outputs.
+/// The function `evaluate`, from the constants that are parameters and stored inputs to stored outputs.
 ///
 /// Halves are computed as `f32` and rounded to their type after every function that may leave it, so that
 /// it does not matter what an expression is fused from.
-pub(super) fn evaluate(expr: &Expr) -> String {
-    let mut parameters: Vec<String> = expr
-        .inputs()
-        .iter()
-        .enumerate()
-        .map(|(input, &dtype)| format!("{} x{input}", storage_type(dtype)))
+pub(super) fn evaluate(fused: &Fused) -> String {
+    let expr = fused.expr();
+    let constants = fused.types().enumerate();
+    let mut parameters: Vec<String> = constants
+        .map(|(index, ty)| format!("{ty} {}", constant_name(index)))
         .collect();
+    let mut constants = (0..parameters.len()).map(constant_name);
+    let inputs = expr.inputs().iter().enumerate();
+    parameters.extend(inputs.map(|(input, &dtype)| format!("{} x{input}", storage_type(dtype))));
     let outputs = expr.outputs().iter().enumerate();
     parameters.extend(
         outputs.map(|(output, &value)| {
@@ -26,7 +29,7 @@ pub(super) fn evaluate(expr: &Expr) -> String {
     );
     let mut text = format!("FUNCTION void evaluate({}) {{\n", parameters.join(", "));
     for (index, &(node, dtype)) in expr.nodes().iter().enumerate() {
-        let value = value(expr, node, dtype);
+        let value = value(expr, node, dtype, &mut constants);
         let _ = writeln!(
             text,
             "    const {} v{index} = {value};",
@@ -40,11 +43,17 @@ pub(super) fn evaluate(expr: &Expr) -> String {
     text + "}\n"
 }
 
-fn value(expr: &Expr, node: Node, dtype: DType) -> String {
+/// The value of a node. Of its constants, those that are parameters come first.
+fn value(
+    expr: &Expr,
+    node: Node,
+    dtype: DType,
+    parameters: &mut impl Iterator<Item = String>,
+) -> String {
     let name = |value: streampool_device::Value| format!("v{}", value.index());
     match node {
         Node::Input(input) => load(dtype, &format!("x{input}")),
-        Node::Const(value) => constant(value, dtype),
+        Node::Const(value) => parameters.next().unwrap_or_else(|| constant(value, dtype)),
         Node::Unary(function, x) => {
             let exact = stays_in_type(function);
             rounded(dtype, exact, unary(function, expr.dtype(x), &name(x)))
@@ -182,7 +191,13 @@ fn operator(comparison: Compare) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+
+    fn fused(expr: streampool_device::Result<Expr>) -> Fused {
+        Fused::new(&Arc::new(expr.unwrap()))
+    }
 
     #[test]
     fn halves_round_after_each_function_that_may_leave_their_type() {
@@ -191,12 +206,12 @@ mod tests {
         let two = expr.constant(2.0, DType::F16).unwrap();
         let twice = expr.binary(Binary::Mul, x, two).unwrap();
         let negated = expr.unary(Unary::Neg, twice).unwrap();
-        let text = evaluate(&expr.finish(&[negated]).unwrap());
+        let text = evaluate(&fused(expr.finish(&[negated])));
         assert_eq!(
             text,
-            "FUNCTION void evaluate(u16 x0, PRIVATE u16& y0) {\n    \
+            "FUNCTION void evaluate(f32 c0, u16 x0, PRIVATE u16& y0) {\n    \
              const f32 v0 = load_f16(x0);\n    \
-             const f32 v1 = bits_f32(0x40000000u);\n    \
+             const f32 v1 = c0;\n    \
              const f32 v2 = load_f16(store_f16(m_mul(v0, v1)));\n    \
              const f32 v3 = -v2;\n    \
              y0 = store_f16(v3);\n}\n"
@@ -205,10 +220,10 @@ mod tests {
 
     #[test]
     fn integers_wrap_and_truth_values_are_logical() {
-        let text = |function, dtype| evaluate(&Expr::binary(function, dtype).unwrap());
+        let text = |function, dtype| evaluate(&fused(Expr::binary(function, dtype)));
         assert!(text(Binary::Add, DType::I32).contains("int_add(v0, v1)"));
         assert!(text(Binary::Xor, DType::Bool).contains("y0 = u8((v2) ? 1 : 0)"));
-        let not = evaluate(&Expr::unary(Unary::Not, DType::U8).unwrap());
+        let not = evaluate(&fused(Expr::unary(Unary::Not, DType::U8)));
         assert!(not.contains("const u8 v1 = u8(~v0)"));
     }
 }

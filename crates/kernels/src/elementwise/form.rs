@@ -306,7 +306,7 @@ mod tests {
     }
 
     fn bytes(params: Params) -> Vec<u32> {
-        let bytes = params.to_bytes();
+        let bytes = params.as_bytes();
         bytes
             .chunks(4)
             .map(|word| u32::from_le_bytes(word.try_into().unwrap()))

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use streampool_device::{Expr, View};
 
-use super::body::{Body, Fused};
+use super::body::Body;
 use super::each;
 use super::form::{Form, Reach, THREADS};
+use super::fused::Fused;
 use super::space::{Order, Space};
 use super::{Elementwise, MOST_ARGUMENT_BYTES, Shape};
 use crate::text::{Dialect, Field, KernelText};
@@ -48,8 +49,10 @@ pub(super) fn plan(
     limits: &Limits,
 ) -> Option<Plan> {
     let (reads, writes) = (expr.inputs().len(), expr.outputs().len());
-    let body = Body::Map(Fused(expr.clone()));
-    let most = most_slots(reads + writes, limits);
+    let fused = Fused::new(expr);
+    let most = most_slots(reads + writes, fused.params_size(), limits);
+    let constants = fused.params();
+    let body = Body::Map(fused);
     let mut plan = Plan::default();
     let mut alike: Vec<Vec<Group>> = Vec::new();
     for (number, outputs) in outputs.chunks_exact(writes).enumerate() {
@@ -70,17 +73,18 @@ pub(super) fn plan(
     }
     for groups in alike {
         for groups in groups.chunks(most.unwrap_or(1)) {
-            plan.dispatches.push(launch(&body, groups, limits));
+            plan.push(launch(&body, constants.clone(), groups, limits));
         }
     }
     Some(plan)
 }
 
-/// The most groups of so many operands in one launch; `None` if there is no room for two.
-fn most_slots(operands: usize, limits: &Limits) -> Option<usize> {
+/// The most groups of so many operands in one launch, beside constants of so many bytes; `None` if there is no
+/// room for two.
+fn most_slots(operands: usize, constants: usize, limits: &Limits) -> Option<usize> {
     let fits = |slots: &usize| {
         slots * operands <= limits.buffers as usize
-            && slots * (8 * operands + SLOT_BYTES) + 8 <= MOST_ARGUMENT_BYTES
+            && slots * (8 * operands + SLOT_BYTES) + constants + 8 <= MOST_ARGUMENT_BYTES
     };
     SLOTS.into_iter().rev().find(fits)
 }
@@ -96,7 +100,7 @@ fn is_plain(form: &Form) -> bool {
 }
 
 /// The launch over groups of one form, no more than there are slots for.
-fn launch(body: &Body, groups: &[Group], limits: &Limits) -> Dispatch {
+fn launch(body: &Body, constants: Params, groups: &[Group], limits: &Limits) -> Dispatch {
     let slots = SLOTS
         .into_iter()
         .find(|&slots| slots >= groups.len())
@@ -106,7 +110,7 @@ fn launch(body: &Body, groups: &[Group], limits: &Limits) -> Dispatch {
     let most = BLOCKS_PER_UNIT * limits.compute_units.max(1) as usize;
     // A block goes over as many chunks in every group.
     let share = total.div_ceil(most).max(THREADS as usize);
-    let mut params = Params::new();
+    let mut params = constants;
     let mut first = 0u32;
     let blocks: SmallVec<[u32; 32]> = groups
         .iter()
@@ -150,6 +154,13 @@ impl Many {
     pub(super) fn text(&self, dialect: Dialect) -> KernelText {
         let one = each::text(&self.body, &self.form, dialect);
         let slots = self.slots;
+        // They are every slot's own, too, since the text of one group finds all its parameters there.
+        let constants = self.body.fields();
+        let (mut fields, mut own) = (String::new(), String::new());
+        for Field { ty, name } in &constants {
+            fields += &format!(" {ty} {name};");
+            own += &format!(", p.{name}");
+        }
         let mut buffers = Vec::new();
         let (mut declared, mut chosen) = (String::new(), String::new());
         for buffer in &one.buffers {
@@ -176,7 +187,7 @@ impl Many {
              if (group_x >= p.first[slot + step]) slot += step;\n}}\n\
              {declared}\
              switch (slot) {{\n{chosen}}}\n\
-             const Slot own = {{p.count[slot], p.tail[slot]}};\n\
+             const Slot own = {{p.count[slot], p.tail[slot]{own}}};\n\
              const u32 block = group_x - p.first[slot], blocks = p.first[slot + 1] - p.first[slot];\n\
              {{\n\
              const Slot p = own;\n\
@@ -185,15 +196,20 @@ impl Many {
             half = slots / 2,
             inner = one.body,
         );
+        let mut params = constants;
+        params.extend([
+            Field::new("u32", format!("first[{}]", slots + 1)),
+            Field::new("u32", format!("count[{slots}]")),
+            Field::new("u32", format!("tail[{slots}]")),
+        ]);
         KernelText {
             entry: "elementwise_groups",
             buffers,
-            params: vec![
-                Field::new("u32", format!("first[{}]", slots + 1)),
-                Field::new("u32", format!("count[{slots}]")),
-                Field::new("u32", format!("tail[{slots}]")),
-            ],
-            functions: format!("struct Slot {{ u32 count, tail; }};\n{}", one.functions),
+            params,
+            functions: format!(
+                "struct Slot {{ u32 count, tail;{fields} }};\n{}",
+                one.functions
+            ),
             body,
             ..one
         }
@@ -236,7 +252,7 @@ mod tests {
     fn each_group_has_blocks_for_its_length() {
         let plan = products(&[10, 0, 1 << 20, 3], &LIMITS);
         let dispatch = &plan.dispatches[0];
-        let bytes = dispatch.params.to_bytes();
+        let bytes = dispatch.params.as_bytes();
         let words: Vec<u32> = bytes
             .chunks(4)
             .map(|word| u32::from_le_bytes(word.try_into().unwrap()))

@@ -1,24 +1,25 @@
 //! Each element by itself: copies, constants, sequences, fused expressions.
 //!
 //! An op becomes one launch of a kernel whose text depends on what is computed ([`body`]) and on how its
-//! elements are found ([`form`], [`transpose`]), but not on sizes and strides, which it is told.
+//! elements are found ([`form`], [`transpose`]), but not on sizes, strides and constants, which it is told.
 
 mod body;
 pub(crate) mod constant;
 mod each;
 mod expression;
 pub(crate) mod form;
+mod fused;
 mod many;
 mod space;
 mod transpose;
 
 use std::sync::Arc;
 
-use smallvec::smallvec;
 use streampool_device::{Expr, Scalar, View};
 
-use body::{Body, Fused};
+use body::Body;
 use form::{Form, THREADS};
+use fused::Fused;
 use many::Many;
 use space::{Order, Space};
 use transpose::Transpose;
@@ -100,8 +101,8 @@ pub(crate) fn iota(dst: &View, start: Scalar, step: Scalar, limits: &Limits) -> 
 }
 
 /// `outputs = expr(inputs)`; `None` if there are more operands than a kernel can be passed: those whose
-/// addresses, with four or eight bytes for each stride of those that are not contiguous, take more than
-/// about 4000 bytes. For Metal there is no text from 31 operands on. Several groups of operands share launches.
+/// addresses, with four or eight bytes for each constant and each stride of those that are not contiguous,
+/// take more than about 4000 bytes. For Metal there is no text from 31 operands on. Several groups of operands share launches.
 pub(crate) fn map(
     expr: &Arc<Expr>,
     inputs: &[View],
@@ -114,13 +115,15 @@ pub(crate) fn map(
     let Some(space) = Space::new(inputs.iter().chain(outputs), Order::Any) else {
         return Some(Plan::default());
     };
-    let body = Body::Map(Fused(expr.clone()));
+    let fused = Fused::new(expr);
+    let (constants, own) = (fused.params_size(), fused.params());
+    let body = Body::Map(fused);
     let form = Form::new(&space, each::widest(&body));
     let addresses = 8 * space.operands.len();
-    if addresses + form.params_size() > MOST_ARGUMENT_BYTES {
+    if addresses + constants + form.params_size() > MOST_ARGUMENT_BYTES {
         return None;
     }
-    Some(each_in(form, body, &space, Params::new(), limits))
+    Some(each_in(form, body, &space, own, limits))
 }
 
 fn each(body: Body, space: &Space, own: Params, limits: &Limits) -> Plan {
@@ -136,16 +139,13 @@ fn each_in(form: Form, body: Body, space: &Space, own: Params, limits: &Limits) 
 
 fn plan(shape: Shape, space: &Space, params: Params, groups: u32) -> Plan {
     let operands = space.operands.iter();
-    Plan {
-        dispatches: smallvec![Dispatch {
-            kernel: Kernel::Elementwise(Elementwise(shape)),
-            groups: [groups, 1, 1],
-            threads: THREADS,
-            operands: operands
-                .map(|operand| Operand::Memory(operand.span()))
-                .collect(),
-            params,
-        }],
-        scratch: 0,
-    }
+    Plan::of(Dispatch {
+        kernel: Kernel::Elementwise(Elementwise(shape)),
+        groups: [groups, 1, 1],
+        threads: THREADS,
+        operands: operands
+            .map(|operand| Operand::Memory(operand.span()))
+            .collect(),
+        params,
+    })
 }

@@ -51,10 +51,7 @@ enum Action {
 pub(crate) fn gather(op: &Gather, limits: &Limits) -> Plan {
     let action = Action::Pick(op.src.dtype().size() as u8);
     let picked = launch(action, op.indexing, &op.dst, &op.indices, &op.src, limits);
-    Plan {
-        dispatches: picked.into_iter().collect(),
-        scratch: 0,
-    }
+    Plan::with_scratch(0, picked)
 }
 
 /// `dst = src`, with `updates` put where `indices` names.
@@ -75,7 +72,7 @@ pub(crate) fn scatter(op: &Scatter, limits: &Limits) -> Plan {
         &op.dst,
         limits,
     );
-    plan.dispatches.extend(put);
+    plan.dispatches.extend(put.map(Box::new));
     plan
 }
 

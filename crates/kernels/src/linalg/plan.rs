@@ -358,7 +358,7 @@ impl Launches<'_> {
             .flatten()
             .map(|matrix| matrix.operand)
             .collect();
-        self.plan.dispatches.push(Dispatch {
+        self.plan.push(Dispatch {
             kernel: Kernel::Linalg(kernel),
             // Matrices do not overlap in memory, so there are fewer tiles than groups can be counted.
             groups: [

@@ -1,6 +1,5 @@
 //! Products of few rows: where they are worth a kernel of their own, and what its two forms share.
 
-use smallvec::smallvec;
 use streampool_device::{DType, MatMul};
 
 use super::problem::{Batch, Problem};
@@ -70,16 +69,13 @@ fn of_few_rows(op: &MatMul, problem: &Problem, limits: &Limits, rival: Rival) ->
     if rival == Rival::Library && loses {
         return None;
     }
-    Some(Plan {
-        dispatches: smallvec![Dispatch {
-            kernel: Kernel::Product(product),
-            groups: [problem.n.div_ceil(columns) as u32, matrices as u32, 1],
-            threads,
-            operands: problem.operands(op),
-            params: values(op.alpha, problem, order),
-        }],
-        scratch: 0,
-    })
+    Some(Plan::of(Dispatch {
+        kernel: Kernel::Product(product),
+        groups: [problem.n.div_ceil(columns) as u32, matrices as u32, 1],
+        threads,
+        operands: problem.operands(op),
+        params: values(op.alpha, problem, order),
+    }))
 }
 
 /// Which way `b` is dense, if `a` is dense along its rows and all is near.

@@ -64,7 +64,7 @@ fn plain(dtype: DType, [m, k, n]: [usize; 3]) -> MatMul {
     )
 }
 
-fn only(op: &MatMul) -> Dispatch {
+fn only(op: &MatMul) -> Box<Dispatch> {
     let mut plan = matmul(op, &LARGE_GPU);
     assert_eq!((plan.dispatches.len(), plan.scratch), (1, 0));
     plan.dispatches.remove(0)
@@ -83,7 +83,7 @@ fn entry(op: &MatMul) -> &'static str {
 
 /// The value of a parameter, by its name.
 fn parameter(dispatch: &Dispatch, name: &str) -> i64 {
-    let bytes = dispatch.params.to_bytes();
+    let bytes = dispatch.params.as_bytes();
     let mut at = 0usize;
     for field in form(dispatch).text(Dialect::Cuda).unwrap().params {
         let size = if matches!(field.ty, "i64" | "f64") {
@@ -329,7 +329,7 @@ fn parameters_fill_what_the_text_declares() {
             };
             at.next_multiple_of(size) + size
         });
-        assert_eq!(dispatch.params.to_bytes().len(), end.next_multiple_of(8));
+        assert_eq!(dispatch.params.as_bytes().len(), end.next_multiple_of(8));
         assert_eq!(dispatch.operands.len(), text.buffers.len());
         assert_eq!(text.threads, Some(dispatch.threads));
     }

@@ -1,6 +1,5 @@
 //! The product of any matrices: tiles of both in shared memory, a block of sums in each thread.
 
-use smallvec::smallvec;
 use streampool_device::{DType, MatMul};
 
 use super::problem::{Batch, Problem};
@@ -58,21 +57,18 @@ pub(super) fn plan(op: &MatMul, problem: &Problem, limits: &Limits) -> Plan {
         b_along_k: nearer(problem.b.row, problem.k, problem.b.column, problem.n),
         batch_rank: problem.batch().len() as u8,
     };
-    Plan {
-        dispatches: smallvec![Dispatch {
-            kernel: Kernel::Product(Product::Tiled(kernel)),
-            // Results do not overlap in memory, so there are fewer of them than groups can be counted.
-            groups: [
-                (tiles_m * tiles_n) as u32,
-                matrices.min(MATRICES_Y as usize) as u32,
-                matrices.div_ceil(MATRICES_Y as usize) as u32,
-            ],
-            threads: THREADS,
-            operands: problem.operands(op),
-            params: kernel.values(op.alpha, problem, tiles_n as u32),
-        }],
-        scratch: 0,
-    }
+    Plan::of(Dispatch {
+        kernel: Kernel::Product(Product::Tiled(kernel)),
+        // Results do not overlap in memory, so there are fewer of them than groups can be counted.
+        groups: [
+            (tiles_m * tiles_n) as u32,
+            matrices.min(MATRICES_Y as usize) as u32,
+            matrices.div_ceil(MATRICES_Y as usize) as u32,
+        ],
+        threads: THREADS,
+        operands: problem.operands(op),
+        params: kernel.values(op.alpha, problem, tiles_n as u32),
+    })
 }
 
 /// Whether the first of two dimensions, each a stride and a size, is the one to read along.

@@ -83,19 +83,16 @@ pub(crate) fn pool(op: &Pool, limits: &Limits) -> Option<Plan> {
         };
     }
     let groups = op.dst.layout().elements().div_ceil(THREADS as usize);
-    Some(Plan {
-        dispatches: smallvec![Dispatch {
-            kernel: Kernel::Pool(kernel),
-            groups: [u32::try_from(groups).ok()?, 1, 1],
-            threads: THREADS,
-            operands: views
-                .iter()
-                .map(|view| Operand::Memory(view.span()))
-                .collect(),
-            params,
-        }],
-        scratch: 0,
-    })
+    Some(Plan::of(Dispatch {
+        kernel: Kernel::Pool(kernel),
+        groups: [u32::try_from(groups).ok()?, 1, 1],
+        threads: THREADS,
+        operands: views
+            .iter()
+            .map(|view| Operand::Memory(view.span()))
+            .collect(),
+        params,
+    }))
 }
 
 impl Pooling {

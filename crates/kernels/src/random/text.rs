@@ -62,17 +62,14 @@ pub(crate) fn random(op: &streampool_device::Random) -> Plan {
         },
     };
     let turns = (count as u64 + skipped).div_ceil(each);
-    Plan {
-        dispatches: smallvec![Dispatch {
-            kernel: Kernel::Random(kernel),
-            // Elements do not overlap in memory, so there are fewer than groups can be counted.
-            groups: [turns.div_ceil(u64::from(THREADS)) as u32, 1, 1],
-            threads: THREADS,
-            operands: smallvec![Operand::Memory(dst.span())],
-            params: kernel.values(op, &recipe, &dims, skipped),
-        }],
-        scratch: 0,
-    }
+    Plan::of(Dispatch {
+        kernel: Kernel::Random(kernel),
+        // Elements do not overlap in memory, so there are fewer than groups can be counted.
+        groups: [turns.div_ceil(u64::from(THREADS)) as u32, 1, 1],
+        threads: THREADS,
+        operands: smallvec![Operand::Memory(dst.span())],
+        params: kernel.values(op, &recipe, &dims, skipped),
+    })
 }
 
 /// Whether whole blocks can be stored at once. Where a span begins, memory is aligned for every pack.

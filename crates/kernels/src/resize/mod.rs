@@ -91,16 +91,13 @@ pub(crate) fn resize(op: &Resize) -> Option<Plan> {
     };
     let groups = elements.div_ceil(THREADS as usize);
     let memory = |view: &streampool_device::View| Operand::Memory(view.span());
-    Some(Plan {
-        dispatches: smallvec![Dispatch {
-            kernel: Kernel::Resize(kernel),
-            groups: [u32::try_from(groups).ok()?, 1, 1],
-            threads: THREADS,
-            operands: smallvec![memory(&op.src), memory(&op.dst)],
-            params: kernel.params(op, &dims, elements),
-        }],
-        scratch: 0,
-    })
+    Some(Plan::of(Dispatch {
+        kernel: Kernel::Resize(kernel),
+        groups: [u32::try_from(groups).ok()?, 1, 1],
+        threads: THREADS,
+        operands: smallvec![memory(&op.src), memory(&op.dst)],
+        params: kernel.params(op, &dims, elements),
+    }))
 }
 
 /// The type of unsigned numbers as long as those of `dtype`.

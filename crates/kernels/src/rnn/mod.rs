@@ -178,7 +178,9 @@ pub fn projection(op: &Op) -> Option<MatMul> {
 pub(crate) fn rnn(op: &Op, limits: &Limits) -> Option<Plan> {
     let mut plan = matmul::matmul(&projection(op)?, limits);
     let rest = steps(op, limits)?;
-    plan.dispatches.iter_mut().for_each(place);
+    plan.dispatches
+        .iter_mut()
+        .for_each(|dispatch| place(dispatch));
     plan.dispatches.extend(rest.dispatches);
     plan.scratch = rest.scratch;
     Some(plan)
@@ -234,7 +236,9 @@ pub fn steps(op: &Op, limits: &Limits) -> Option<Plan> {
             (Operand::Scratch(at), states)
         }
     };
-    plan.dispatches.iter_mut().for_each(place);
+    plan.dispatches
+        .iter_mut()
+        .for_each(|dispatch| place(dispatch));
     let kernel = Rnn {
         dtype: op.src.dtype(),
         cell: op.cell,
@@ -273,7 +277,7 @@ pub fn steps(op: &Op, limits: &Limits) -> Option<Plan> {
     for size in [steps, batch, hidden, parts, usize::from(reverse)] {
         params = params.u32(size as u32);
     }
-    plan.dispatches.push(Dispatch {
+    plan.push(Dispatch {
         kernel: Kernel::Rnn(kernel),
         groups: [groups as u32, 1, 1],
         threads: form.threads(),

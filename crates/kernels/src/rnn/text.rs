@@ -6,7 +6,7 @@ use streampool_device::{Cell, DType};
 
 use super::{Form, Rnn};
 use crate::text::{
-    Buffer, Dialect, Field, KernelText, SharedArray, compute_type, load, storage_type, store, tiles,
+    Buffer, Dialect, Field, KernelText, SharedArray, compute_type, elements, storage_type, tiles,
 };
 
 const CELLS: [&str; 5] = ["TANH", "RELU", "GRU_BEFORE", "GRU_AFTER", "LSTM"];
@@ -101,19 +101,7 @@ impl Rnn {
 
     /// Begins the functions: what elements are, and what there is.
     fn ends(&self, number: &str) -> String {
-        let mut text = String::new();
-        let stored = storage_type(self.dtype);
-        let _ = writeln!(text, "typedef {stored} Stored;\ntypedef {number} Number;");
-        let loaded = load(self.dtype, "element");
-        let _ = writeln!(
-            text,
-            "FUNCTION Number loaded(Stored element) {{ return {loaded}; }}"
-        );
-        let stored = store(self.dtype, "number");
-        let _ = writeln!(
-            text,
-            "FUNCTION Stored stored(Number number) {{ return {stored}; }}"
-        );
+        let mut text = elements(self.dtype, number);
         let short = u32::from(number == "f32");
         let _ = writeln!(text, "#define SHORT {short}");
         for (index, name) in CELLS.iter().enumerate() {

@@ -27,25 +27,19 @@ pub(crate) struct Dims<const N: usize> {
 impl<const N: usize> Dims<N> {
     /// The fewest dimensions that name the same elements as these, though in another order.
     pub fn collapsed(given: impl Iterator<Item = Dim<N>>) -> Dims<N> {
-        let mut sorted = Dims::none();
+        let mut dims = Dims::none();
         for dim in given {
             match dim.size {
-                0 => return Dims::none().with(dim),
-                1 => {}
-                _ => sorted.insert(dim),
-            }
-        }
-        let mut merged: Dims<N> = Dims::none();
-        for dim in sorted.as_slice() {
-            match merged.as_mut_slice().last_mut() {
-                Some(outer) if outer.steps_over(dim) => {
-                    outer.size *= dim.size;
-                    outer.strides = dim.strides;
+                0 => {
+                    (dims.dims[0], dims.rank) = (dim, 1);
+                    return dims;
                 }
-                _ => merged = merged.with(*dim),
+                1 => {}
+                _ => dims.insert(dim),
             }
         }
-        merged
+        dims.merge();
+        dims
     }
 
     fn none() -> Dims<N> {
@@ -59,12 +53,6 @@ impl<const N: usize> Dims<N> {
         }
     }
 
-    fn with(mut self, dim: Dim<N>) -> Dims<N> {
-        self.dims[self.rank] = dim;
-        self.rank += 1;
-        self
-    }
-
     fn insert(&mut self, dim: Dim<N>) {
         let mut at = self.rank;
         while at > 0 && self.dims[at - 1].distance() < dim.distance() {
@@ -73,6 +61,25 @@ impl<const N: usize> Dims<N> {
         }
         self.dims[at] = dim;
         self.rank += 1;
+    }
+
+    /// Makes one of neighbours that every operand passes through in equal steps.
+    fn merge(&mut self) {
+        let mut merged = 0;
+        for at in 0..self.rank {
+            let dim = self.dims[at];
+            match self.dims[..merged].last_mut() {
+                Some(outer) if outer.steps_over(&dim) => {
+                    outer.size *= dim.size;
+                    outer.strides = dim.strides;
+                }
+                _ => {
+                    self.dims[merged] = dim;
+                    merged += 1;
+                }
+            }
+        }
+        self.rank = merged;
     }
 
     pub fn as_slice(&self) -> &[Dim<N>] {
@@ -147,19 +154,13 @@ impl<const N: usize> Dims<N> {
     pub fn params(&self, mut params: Params) -> Params {
         let class = usize::from(self.class());
         let padding = class - self.rank;
-        let dim = |index: usize| match index.checked_sub(padding) {
-            Some(index) => self.dims[index],
-            None => Dim {
-                size: 1,
-                strides: [0; N],
-            },
-        };
+        let dim = |index: usize| Some(&self.dims[index.checked_sub(padding)?]);
         for index in 1..class {
-            params = params.i64(dim(index).size as i64);
+            params = params.i64(dim(index).map_or(1, |dim| dim.size as i64));
         }
         for operand in 0..N {
             for index in 0..class {
-                params = params.i64(dim(index).strides[operand] as i64);
+                params = params.i64(dim(index).map_or(0, |dim| dim.strides[operand] as i64));
             }
         }
         params
@@ -292,7 +293,7 @@ mod tests {
         fields(&mut names, "kept", dims.class(), &["src", "dst"]);
         let values: Vec<i64> = dims
             .params(Params::new())
-            .to_bytes()
+            .as_bytes()
             .chunks(8)
             .map(|bytes| i64::from_le_bytes(bytes.try_into().expect("eight bytes")))
             .collect();

@@ -76,7 +76,7 @@ fn params_buffers_and_threads_are_those_of_the_text() {
         let text = kernel.text(Dialect::Cuda).expect("CUDA has every type");
         assert_eq!(
             size_of_params(&text),
-            dispatch.params.to_bytes().len(),
+            dispatch.params.as_bytes().len(),
             "{kernel:?}"
         );
         assert_eq!(text.buffers.len(), dispatch.operands.len(), "{kernel:?}");

@@ -222,10 +222,7 @@ pub(crate) fn scan(op: &Op, limits: &Limits) -> Plan {
     let memory = |view: &View| Operand::Memory(view.span());
     let (src, dst) = (memory(&op.src), memory(&op.dst));
     if cut.segments == 1 {
-        return Plan {
-            dispatches: SmallVec::from_iter([lines.launch(kernel, cut, &[src, dst])]),
-            scratch: 0,
-        };
+        return Plan::of(lines.launch(kernel, cut, &[src, dst]));
     }
     let total = total_type(dtype);
     let totals = Operand::Scratch(0);
@@ -239,14 +236,12 @@ pub(crate) fn scan(op: &Op, limits: &Limits) -> Plan {
         role: Role::Carried,
         ..kernel
     };
-    Plan {
-        dispatches: SmallVec::from_iter([
-            lines.launch(first, cut, &[src, totals]),
-            between(op.kind, total, count, cut.segments),
-            lines.launch(last, cut, &[src, totals, dst]),
-        ]),
-        scratch: count * cut.segments * total.size(),
-    }
+    let dispatches = [
+        lines.launch(first, cut, &[src, totals]),
+        between(op.kind, total, count, cut.segments),
+        lines.launch(last, cut, &[src, totals, dst]),
+    ];
+    Plan::with_scratch(count * cut.segments * total.size(), dispatches)
 }
 
 /// Makes of the totals of the segments of `lines` lines, at the beginning of the scratch memory, what comes before

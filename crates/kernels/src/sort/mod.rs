@@ -113,10 +113,7 @@ impl Task<'_> {
                 None,
                 None,
             );
-            return Plan {
-                dispatches: SmallVec::from_iter([sorted]),
-                scratch: 0,
-            };
+            return Plan::of(sorted);
         }
         let few = self.wanted <= FEW;
         let keep = if few { self.wanted } else { LARGEST_BLOCK };
@@ -124,24 +121,20 @@ impl Task<'_> {
         let ([mut from, mut to], scratch) = self.stores(left);
         let largest = LARGEST_BLOCK as u16;
         let first = Step::Elements(largest);
-        let mut dispatches = SmallVec::new();
-        dispatches.push(self.blocks(first, Sink::Candidates, self.length, keep, None, Some(from)));
+        let mut plan = Plan {
+            scratch,
+            ..Plan::default()
+        };
+        plan.push(self.blocks(first, Sink::Candidates, self.length, keep, None, Some(from)));
         if few {
             while left > LARGEST_BLOCK {
                 let again = Step::Candidates(largest);
-                dispatches.push(self.blocks(
-                    again,
-                    Sink::Candidates,
-                    left,
-                    keep,
-                    Some(from),
-                    Some(to),
-                ));
+                plan.push(self.blocks(again, Sink::Candidates, left, keep, Some(from), Some(to)));
                 left = kept(left, keep);
                 std::mem::swap(&mut from, &mut to);
             }
             let last = Step::Candidates(block_of(left));
-            dispatches.push(self.blocks(last, results, left, self.wanted, Some(from), None));
+            plan.push(self.blocks(last, results, left, self.wanted, Some(from), None));
         } else {
             let mut run = LARGEST_BLOCK;
             while run < self.length {
@@ -150,15 +143,12 @@ impl Task<'_> {
                 } else {
                     results
                 };
-                dispatches.push(self.merge(run, sink, from, to, limits));
+                plan.push(self.merge(run, sink, from, to, limits));
                 std::mem::swap(&mut from, &mut to);
                 run *= 2;
             }
         }
-        Plan {
-            dispatches,
-            scratch,
-        }
+        plan
     }
 
     /// Two stores for `length` candidates of each line, and how many bytes they take.

@@ -134,13 +134,16 @@ pub(crate) fn histogram(op: &Histogram, limits: &Limits) -> Plan {
     let mut operands: SmallVec<[Operand; 4]> = SmallVec::from_iter([memory(&op.src)]);
     operands.extend(op.weights.as_ref().map(memory));
     operands.push(sums);
-    let mut dispatches = SmallVec::new();
+    let mut plan = Plan {
+        scratch: copies * bins * sum.size(),
+        ..Plan::default()
+    };
     if shared.is_none() {
         let cleared = (copies * bins).div_ceil(THREADS as usize).min(most);
         let params = Params::new().i64((copies * bins) as i64);
-        dispatches.push(dispatch(Tally::Clear(sum), cleared, &[sums], params));
+        plan.push(dispatch(Tally::Clear(sum), cleared, &[sums], params));
     }
-    dispatches.push(dispatch(
+    plan.push(dispatch(
         Tally::Add(kernel),
         groups,
         &operands,
@@ -160,16 +163,13 @@ pub(crate) fn histogram(op: &Histogram, limits: &Limits) -> Plan {
     .into_iter()
     .fold(Params::new(), Params::i64);
     let groups = bins.div_ceil(THREADS as usize);
-    dispatches.push(dispatch(
+    plan.push(dispatch(
         Tally::Finish(finishing),
         groups,
         &[sums, memory(&op.dst)],
         params,
     ));
-    Plan {
-        dispatches,
-        scratch: copies * bins * sum.size(),
-    }
+    plan
 }
 
 impl Adding {

@@ -1,7 +1,6 @@
 //! The places of what is not zero: each group counts its part of the elements, and knows from the counts of those
 //! before where its own begin.
 
-use smallvec::SmallVec;
 use streampool_device::{DType, NonZero, Scalar, View};
 
 use super::{THREADS, Tally, dispatch};
@@ -80,19 +79,13 @@ pub(crate) fn nonzero(op: &NonZero, limits: &Limits) -> Plan {
     .chain(shape.iter().map(|&size| size as i64))
     .fold(params(), Params::i64);
     let written = [src, counts, memory(&op.indices), memory(&op.count)];
-    Plan {
-        dispatches: SmallVec::from_iter([
-            dispatch(kernel(Step::Count), groups, &[src, counts], params()),
-            scan::sums_before(groups + 1),
-            dispatch(
-                kernel(Step::Write(shape.len() as u8)),
-                groups,
-                &written,
-                places,
-            ),
-        ]),
-        scratch: (groups + 1) * DType::I64.size(),
-    }
+    let write = kernel(Step::Write(shape.len() as u8));
+    let dispatches = [
+        dispatch(kernel(Step::Count), groups, &[src, counts], params()),
+        scan::sums_before(groups + 1),
+        dispatch(write, groups, &written, places),
+    ];
+    Plan::with_scratch((groups + 1) * DType::I64.size(), dispatches)
 }
 
 impl Places {

@@ -38,7 +38,7 @@ use std::fmt::Write;
 
 pub(crate) use atomics::atomics;
 pub(crate) use prelude::tiles;
-pub(crate) use types::bits_type;
+pub(crate) use types::{bits_type, elements};
 pub use types::{cast, compute_type, load, storage_type, store, store_as};
 
 /// What NVRTC is told, besides the architecture.

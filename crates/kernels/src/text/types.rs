@@ -89,6 +89,21 @@ pub fn cast(from: DType, to: DType, value: &str) -> String {
     }
 }
 
+/// Begins the functions of a kernel that computes in `number`: the types `Stored` and `Number`, and `loaded` and `stored`
+/// between them.
+pub(crate) fn elements(dtype: DType, number: &str) -> String {
+    let (ty, loaded, stored) = (
+        storage_type(dtype),
+        load(dtype, "element"),
+        store(dtype, "number"),
+    );
+    format!(
+        "typedef {ty} Stored;\ntypedef {number} Number;\n\
+         FUNCTION Number loaded(Stored element) {{ return {loaded}; }}\n\
+         FUNCTION Stored stored(Number number) {{ return {stored}; }}\n"
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -112,8 +112,8 @@ impl Tensor {
         ];
         for (argument, tensor, shape) in weights {
             if let Some(tensor) = tensor {
-                let why = format!("for {features} features");
-                door::shaped(op, argument, tensor, shape, &why)?;
+                let why = format_args!("for {features} features");
+                door::shaped(op, argument, tensor, shape, why)?;
                 door::of_type(op, argument, tensor, self.dtype())?;
             }
         }

@@ -73,6 +73,14 @@ impl Tensor {
         shape[0] = self.shape()[0];
         shape[1] = weight.shape()[1] * options.groups;
         for (axis, slide) in window.iter().enumerate() {
+            let most = slide.stride.max(slide.dilation) as usize - 1;
+            if extra[axis] > most {
+                let expected = format!(
+                    "at most {most} for axis {}, less than its stride or dilation",
+                    axis + 2
+                );
+                return Err(Error::parameter(op, "extra", extra[axis], expected));
+            }
             let spread = slide.spread(self.shape()[axis + 2]) + extra[axis] as i128;
             shape[axis + 2] = usize::try_from(spread).map_err(|_| {
                 let got = format!("{:?}", options.padding);

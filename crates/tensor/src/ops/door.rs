@@ -32,7 +32,7 @@ pub(super) fn shaped(
     argument: &'static str,
     tensor: &Tensor,
     shape: &[usize],
-    why: &str,
+    why: impl std::fmt::Display,
 ) -> Result<()> {
     if tensor.shape() == shape {
         return Ok(());

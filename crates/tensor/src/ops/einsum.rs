@@ -202,9 +202,15 @@ impl Labelled {
             match (ours.unwrap_or(1), theirs.unwrap_or(1)) {
                 (ours, theirs) if ours == theirs || theirs == 1 => Ok(ours),
                 (1, theirs) => Ok(theirs),
-                _ => {
-                    let expected = "one size for each label";
-                    Err(Error::parameter(OP, "equation", equation, expected))
+                (ours, theirs) => {
+                    let name = char::from_u32(*label).map_or("an axis of ...".into(), String::from);
+                    let got = format!("{equation} where {name} is {ours} and {theirs}");
+                    Err(Error::parameter(
+                        OP,
+                        "equation",
+                        got,
+                        "one size for each label",
+                    ))
                 }
             }
         };

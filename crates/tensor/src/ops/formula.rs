@@ -220,7 +220,7 @@ impl<const N: usize> Formula<N> {
     pub(super) fn apply(&self, lead: &Tensor, operands: [Other<'_>; N]) -> Result<Tensor> {
         let mut on = lead.encoder(self.op)?;
         let dtype = lead.dtype();
-        let mut joined = Dims::new(lead.shape())?;
+        let mut joined: Option<Dims> = None;
         let mut inputs = Vec::with_capacity(N);
         for (&argument, operand) in self.arguments.iter().zip(&operands) {
             let Other::Tensor(tensor) = operand else {
@@ -231,14 +231,16 @@ impl<const N: usize> Formula<N> {
                 if tensor.dtype() != dtype {
                     return Err(self.other_type(argument, tensor.dtype(), dtype));
                 }
-                if tensor.shape() != &*joined {
-                    joined = shape::broadcast(self.op, argument, &joined, tensor.shape())?;
+                let known = joined.as_deref().unwrap_or(lead.shape());
+                if tensor.shape() != known {
+                    joined = Some(shape::broadcast(self.op, argument, known, tensor.shape())?);
                 }
             }
             inputs.push(tensor.operand()?);
         }
         let expr = self.expr(dtype, &operands)?;
-        launch(on, expr, inputs, &joined)
+        let shape = joined.as_deref().unwrap_or(lead.shape());
+        launch(on, expr, inputs, shape)
     }
 
     /// The expression for tensors of type `dtype` and the numbers among `operands`.

@@ -336,8 +336,8 @@ impl Tensor {
     ) -> Result<Tensor> {
         let on = on.with(argument, [tensor])?;
         let channels = self.channels(on.op())?;
-        let why = format!("one for each channel of {:?}", self.shape());
-        door::shaped(on.op(), argument, tensor, &[channels], &why)?;
+        let why = format_args!("one for each channel of {:?}", self.shape());
+        door::shaped(on.op(), argument, tensor, &[channels], why)?;
         if tensor.dtype() != DType::F32 {
             door::of_type(on.op(), argument, tensor, self.dtype())?;
         }

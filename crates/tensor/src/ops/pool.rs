@@ -64,7 +64,11 @@ impl Tensor {
 
     /// `(Σ |x|^p)^(1/p)` of each window.
     pub fn lp_pool(&self, p: f64, kernel: &[usize], options: &PoolOptions<'_>) -> Result<Tensor> {
-        self.pooled("lp_pool", PoolKind::Lp(p), kernel, options)
+        let op = "lp_pool";
+        if !(p > 0.0 && p.is_finite()) {
+            return Err(Error::parameter(op, "p", p, "positive and finite"));
+        }
+        self.pooled(op, PoolKind::Lp(p), kernel, options)
     }
 
     /// The mean over as many windows as `sizes` says, which cover each spatial axis evenly: window `i` of `n` covers
@@ -155,9 +159,13 @@ impl Tensor {
     fn adaptive(&self, op: &'static str, kind: PoolKind, sizes: &[usize]) -> Result<Tensor> {
         let spatial = self.spatial(op)?;
         check_sizes(op, "sizes", sizes, spatial.len())?;
-        if spatial.contains(&0) || sizes.contains(&0) {
-            let expected = "at least one element and one window in each spatial axis";
+        if spatial.contains(&0) {
+            let expected = "at least one element in each spatial axis";
             return Err(Error::shape(op, "self", self.shape(), expected));
+        }
+        if sizes.contains(&0) {
+            let (got, expected) = (format_args!("{sizes:?}"), "at least 1 for each axis");
+            return Err(Error::parameter(op, "sizes", got, expected));
         }
         if let PoolKind::Mean { .. } = kind {
             door::floats(op, "self", self)?;

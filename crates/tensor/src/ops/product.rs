@@ -102,8 +102,8 @@ impl Tensor {
             return Err(Error::shape(on.op(), "self", self.shape(), expected));
         }
         if let Some(bias) = bias {
-            let why = format!("as weight {:?} makes", weight.shape());
-            door::shaped(on.op(), "bias", bias, &[made], &why)?;
+            let why = format_args!("as weight {:?} makes", weight.shape());
+            door::shaped(on.op(), "bias", bias, &[made], why)?;
         }
         let finish = Finish {
             bias,

@@ -263,8 +263,22 @@ impl Generator {
             dst: dst.operand()?,
             seed: self.seed,
             offset: self.offset,
-        }))?;
+        }))
+        .map_err(|error| of_type(op, dtype, error))?;
         self.offset = self.offset.wrapping_add(dst.layout().elements() as u64);
         Ok(dst.finish())
+    }
+}
+
+/// What a device says of a result that a distribution does not come in, said of the type that was asked for.
+#[cold]
+fn of_type(op: &'static str, dtype: DType, error: Error) -> Error {
+    match error {
+        Error::Parameter {
+            argument: "self",
+            expected,
+            ..
+        } => Error::parameter(op, "dtype", dtype, expected),
+        other => other,
     }
 }

@@ -45,6 +45,9 @@ impl Tensor {
         weights: Option<&Tensor>,
     ) -> Result<Tensor> {
         let on = self.encoder(op)?.with("weights", weights)?;
+        if bins == 0 {
+            return Err(Error::parameter(op, "bins", bins, "at least 1"));
+        }
         let dtype = weights.map_or(DType::I64, Tensor::dtype);
         let mut dst = on.blank(dtype, &[bins])?;
         on.encode(Op::Histogram(Histogram {

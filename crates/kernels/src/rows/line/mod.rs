@@ -42,9 +42,9 @@ enum Order {
 pub(super) struct Launch<'a, const N: usize> {
     pub line: Line,
     teams: Teams,
-    rows: Dims<2>,
-    /// In packs.
-    inner: Dims<N>,
+    rows: &'a Dims<2>,
+    /// Not in packs.
+    inner: &'a Dims<N>,
     operands: [Option<&'a View>; N],
 }
 
@@ -52,8 +52,8 @@ impl<'a, const N: usize> Launch<'a, N> {
     /// The launch over `rows`, each of the elements `inner`. Source and result come first among `operands`;
     /// only they depend on the row. `None` if there are no elements.
     pub fn new(
-        rows: Dims<2>,
-        inner: Dims<N>,
+        rows: &'a Dims<2>,
+        inner: &'a Dims<N>,
         operands: [Option<&'a View>; N],
         limits: &Limits,
     ) -> Option<Self> {
@@ -62,7 +62,7 @@ impl<'a, const N: usize> Launch<'a, N> {
             return None;
         }
         let dtype = operands[0]?.dtype();
-        let order = order(&rows, &inner);
+        let order = order(rows, inner);
         let in_packs = |pack: usize| {
             operands.iter().enumerate().all(|(index, operand)| {
                 operand.is_none_or(|view| {
@@ -79,7 +79,6 @@ impl<'a, const N: usize> Launch<'a, N> {
             Order::Columns { .. } => 1,
         };
         let (teams, held) = teams(order, rows.elements(), length, pack, dtype, limits);
-        let inner = inner.in_packs(pack);
         let line = Line {
             dtype,
             team: teams.team,
@@ -101,28 +100,24 @@ impl<'a, const N: usize> Launch<'a, N> {
     /// The plan of this launch. `complete` appends the parameters that the kernel has besides the shape's.
     pub fn plan(self, kernel: Rows, complete: impl FnOnce(Params) -> Params) -> Plan {
         let rows = self.rows.elements();
-        let mut params = Params::new()
-            .i64(rows as i64)
-            .i64(self.inner.elements() as i64);
+        let inner = self.inner.in_packs(usize::from(self.line.pack));
+        let mut params = Params::new().i64(rows as i64).i64(inner.elements() as i64);
         for operand in self.operands {
             let at = operand.map_or(0, |view| view.layout().offset());
             params = params.i64(at as i64);
         }
-        let params = self.inner.params(self.rows.params(params));
+        let params = inner.params(self.rows.params(params));
         // The result is the last buffer.
         let memory = |index: usize| self.operands[index].map(|view| Operand::Memory(view.span()));
         let order = std::iter::once(0).chain(2..N).chain(std::iter::once(1));
         let operands: SmallVec<[Operand; 4]> = order.filter_map(memory).collect();
-        Plan {
-            dispatches: SmallVec::from_iter([Dispatch {
-                kernel: Kernel::Rows(kernel),
-                groups: [self.teams.groups(rows), 1, 1],
-                threads: self.teams.threads as u32,
-                operands,
-                params: complete(params.u32(self.teams.width())),
-            }]),
-            scratch: 0,
-        }
+        Plan::of(Dispatch {
+            kernel: Kernel::Rows(kernel),
+            groups: [self.teams.groups(rows), 1, 1],
+            threads: self.teams.threads as u32,
+            operands,
+            params: complete(params.u32(self.teams.width())),
+        })
     }
 }
 

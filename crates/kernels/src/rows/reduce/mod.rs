@@ -74,10 +74,7 @@ pub(crate) fn reduce(
     let pass = Pass::over_elements(kind, src, dst, kept, inner, limits);
     let (source, result) = (Operand::Memory(src.span()), Operand::Memory(dst.span()));
     let Some(parts) = pass.parts(limits) else {
-        return Plan {
-            dispatches: smallvec![pass.dispatch(smallvec![source, result])],
-            scratch: 0,
-        };
+        return Plan::of(pass.dispatch(smallvec![source, result]));
     };
     let known = kept.elements() * parts;
     let indices_at = (known * text::value_size(kind, src.dtype())).next_multiple_of(16);
@@ -85,21 +82,17 @@ pub(crate) fn reduce(
     let last = pass.over_parts(parts, kept, limits);
     let (values, indices) = (Operand::Scratch(0), Operand::Scratch(indices_at));
     if text::finds_index(kind) {
-        return Plan {
-            dispatches: smallvec![
-                first.dispatch(smallvec![source, values, indices]),
-                last.dispatch(smallvec![values, indices, result]),
-            ],
-            scratch: indices_at + known * size_of::<i64>(),
-        };
+        let dispatches = [
+            first.dispatch(smallvec![source, values, indices]),
+            last.dispatch(smallvec![values, indices, result]),
+        ];
+        return Plan::with_scratch(indices_at + known * size_of::<i64>(), dispatches);
     }
-    Plan {
-        dispatches: smallvec![
-            first.dispatch(smallvec![source, values]),
-            last.dispatch(smallvec![values, result]),
-        ],
-        scratch: indices_at,
-    }
+    let dispatches = [
+        first.dispatch(smallvec![source, values]),
+        last.dispatch(smallvec![values, result]),
+    ];
+    Plan::with_scratch(indices_at, dispatches)
 }
 
 /// One launch.

@@ -171,10 +171,15 @@ memcheck_set=(queue::commands_execute_in_order queue::copies_keep_their_place_am
     ops_move::copies_go_between_any_layouts ops_move::copies_of_block_lengths ops_fused::inputs_broadcast
     ops_fused::maps_of_block_lengths ops_reduce::reductions_of_block_lengths ops_norm::norms_of_block_lengths
     ops_norm::softmax_of_block_lengths ops_matmul::products_of_block_sizes ops_matmul::epilogues
+    ops_attention::attention_of_block_lengths ops_conv::convolutions_of_block_sizes ops_rnn::layers_of_block_lengths
+    ops_index::indices_out_of_range ops_order::sorts_of_block_lengths ops_order::scans_of_block_lengths
+    ops_spatial::pools_of_block_lengths ops_tally::places_of_block_lengths ops_linalg::lu_solves
     threads::chains_in_both_directions)
 racecheck_set=(ops_move::copies_transpose ops_norm::softmax_of_extremes ops_norm::norms_of_extremes
     ops_reduce::nan_wins ops_reduce::long_sums_stay_accurate ops_matmul::nan_stays_in_its_row
-    ops_matmul::integer_products_with_bias)
+    ops_matmul::integer_products_with_bias ops_attention::attention_of_block_lengths ops_rnn::layers_of_block_lengths
+    ops_order::sorts_of_block_lengths ops_order::scans_of_block_lengths ops_linalg::lu_solves
+    ops_tally::histograms_of_any_layout)
 
 # sanitize TOOL TEST...: these promises under a tool of compute-sanitizer.
 sanitize() {

@@ -2,9 +2,9 @@
 
 use streampool_device::{Linalg, Op, View};
 
-/// Nanoseconds of work from which waking another thread pays. Whoever submitted less most often waits for it soon, and
-/// then executes it without the two changes of threads that a worker's help costs, some 20 us.
-pub(crate) const WORTH_WAKING: u64 = 1_000_000;
+/// Nanoseconds of work that are begun before anybody flushes or waits. Whoever submitted less most often waits for it
+/// soon, and then executes it on processors that are awake, with none of the changes of threads that a worker costs.
+pub(crate) const WORTH_WAKING: u64 = 10_000_000;
 
 /// Nanoseconds of work from which splitting an op over threads pays.
 pub(crate) const WORTH_SPLITTING: u64 = 20_000;

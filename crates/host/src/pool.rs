@@ -34,12 +34,15 @@ pub(crate) enum Job {
 impl Job {
     fn run(self, pool: &Shared) {
         match self {
-            Job::Strand(strand) => strand.run_queued(),
-            Job::Handlers(strand) => strand.run_handlers(),
-            Job::Region(region) => {
-                let _busy = pool.busy();
-                region.help(End::Back);
+            Job::Strand(strand) => {
+                let _working = pool.working();
+                strand.run_queued();
             }
+            Job::Handlers(strand) => {
+                let _working = pool.working();
+                strand.run_handlers();
+            }
+            Job::Region(region) => region.help(End::Back, || (pool.working(), pool.busy())),
         }
     }
 }
@@ -164,15 +167,14 @@ impl Shared {
         }
     }
 
-    /// Runs a job as one of the workers.
-    fn run(&self, job: Job) {
+    /// Counts the calling worker as inside a job until the guard is dropped.
+    fn working(&self) -> Working<'_> {
         self.working.fetch_add(1, Ordering::SeqCst);
         // Whoever pushed more may have counted on this worker.
         if !self.is_quiet() {
             self.alert();
         }
-        job.run(self);
-        self.working.fetch_sub(1, Ordering::SeqCst);
+        Working(self)
     }
 
     /// Waits for a while, awake; whether there may be a job. It takes no processor from those who are busy.
@@ -255,11 +257,20 @@ fn work(shared: &Arc<Shared>, index: usize) {
     WORKER.set((Arc::as_ptr(shared), index));
     loop {
         while let Some(job) = shared.find(index) {
-            shared.run(job);
+            job.run(shared);
         }
         if !shared.look() && !shared.sleep() {
             break;
         }
+    }
+}
+
+/// See [`Shared::working`].
+struct Working<'a>(&'a Shared);
+
+impl Drop for Working<'_> {
+    fn drop(&mut self) {
+        self.0.working.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

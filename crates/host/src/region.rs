@@ -44,7 +44,7 @@ impl Team for Crew<'_> {
         for _ in 1..threads {
             self.pool.push(Job::Region(Arc::clone(&region)));
         }
-        region.help(End::Front);
+        region.help(End::Front, || ());
         region.wait();
     }
 }
@@ -89,15 +89,19 @@ impl Region {
         }
     }
 
-    /// Takes parts until none is left. After the region is over this does nothing.
-    pub(crate) fn help(&self, end: End) {
+    /// Takes parts until none is left, each under what `guard` gives. After the region is over this does nothing.
+    ///
+    /// The guard is dropped before the part counts as finished: what follows the region finds this thread free.
+    pub(crate) fn help<G>(&self, end: End, guard: impl Fn() -> G) {
         while let Some(part) = self.take(end) {
+            let guard = guard();
             // SAFETY: this part is taken and not finished, so the caller is still inside `Team::run`,
             // which borrows what `work` points to.
             let work = unsafe { &*self.work };
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(part))) {
                 self.panic.lock().get_or_insert(panic);
             }
+            drop(guard);
             if self.finished.fetch_add(1, Ordering::AcqRel) + 1 == self.parts {
                 self.caller.unpark();
             }

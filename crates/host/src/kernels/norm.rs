@@ -53,10 +53,13 @@ unsafe fn rows_of<T: Float>(op: &Norm, team: &dyn Team) {
                 for first in (0..count).step_by(together) {
                     let indices = || (first..count.min(first + together)).map(|row| row as isize);
                     for (row, index) in scratch.chunks_exact_mut(length).zip(indices()) {
+                        let row_from =
+                            |index: isize| from.at(offsets[0] + index * between[0]).cast_const();
+                        if reading.run_strides()[0] == 1 {
+                            rows::prefetch(row_from(index + together as isize), length);
+                        }
                         // SAFETY: the row lies in the view, and is read before it is written, in case they are one.
-                        unsafe {
-                            read::<T>(&reading, from.at(offsets[0] + index * between[0]), row)
-                        };
+                        unsafe { read::<T>(&reading, row_from(index), row) };
                     }
                     let mut factors = [T::Wide::ONE; MOST_TOGETHER];
                     let some = &mut scratch[..indices().len() * length];
@@ -70,14 +73,14 @@ unsafe fn rows_of<T: Float>(op: &Norm, team: &dyn Team) {
                         let step = writing.run_strides()[0];
                         let mut done = 0;
                         writing.for_each_run(0..length, |[offset], count| {
-                            let part = done..done + count;
-                            let [row, scale, bias] =
-                                [row, &*scale, &*bias].map(|all| &all[part.clone()]);
+                            let end = done + count;
+                            let (row, scale, bias) =
+                                (&row[done..end], &scale[done..end], &bias[done..end]);
                             // SAFETY: the row lies in the view; ranges are disjoint.
                             unsafe {
                                 finish::<T>(row, factor, scale, bias, to.offset(offset), step)
                             };
-                            done += count;
+                            done = end;
                         });
                     }
                 }

@@ -2,7 +2,7 @@
 
 use super::convert::{Float, Native};
 use super::real::Real;
-use super::scratch::with_scratch;
+use super::scratch::{LINE, with_scratch};
 use super::simd::vectorised;
 
 /// Sums that run side by side.
@@ -10,12 +10,29 @@ pub(super) const LANES: usize = 32;
 
 /// Rows that are combined pass by pass, so that a row's last steps, each of which waits for the one before, overlap the
 /// next one's.
-pub(super) const MOST_TOGETHER: usize = 8;
+pub(super) const MOST_TOGETHER: usize = 4;
 
 /// How many rows of this length are worth combining so: as many as the nearest cache holds.
 pub(super) fn together(length: usize) -> usize {
-    const NUMBERS: usize = 4096;
+    const NUMBERS: usize = 2048;
     (NUMBERS / length.max(1)).clamp(1, MOST_TOGETHER)
+}
+
+/// Fetches a row into the cache that is read soon: what waits for a row's numbers to be combined does not look that
+/// far ahead. There may be none.
+#[inline(always)]
+pub(super) fn prefetch<T>(from: *const T, length: usize) {
+    /// Longer rows are prefetched well enough by the processor.
+    const MOST_BYTES: usize = 8 << 10;
+    let bytes = length * size_of::<T>();
+    if bytes <= MOST_BYTES {
+        #[cfg(target_arch = "x86_64")]
+        for offset in (0..bytes).step_by(LINE) {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            // SAFETY: it changes nothing but the cache, and any address will do.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(from.cast::<i8>().wrapping_add(offset)) };
+        }
+    }
 }
 
 /// Calls `f` with scratch for `length` numbers, which may be any.
@@ -93,15 +110,28 @@ vectorised! {
     }
 }
 
+/// Sums side by side, each vector of them in one cache line: only then can what was just stored be read at once.
+#[repr(align(64))]
+struct Lanes<R>([R; LANES]);
+
 /// What the lanes come to, combined in a tree.
 #[inline(always)]
-fn tree<R: Copy>(mut lanes: [R; LANES], merge: impl Fn(R, R) -> R) -> R {
+fn tree<R: Copy>(lanes: &mut Lanes<R>, merge: impl Fn(R, R) -> R) -> R {
     // Out of registers here, lest the loop before is compiled to suit the order of this one.
-    let (fours, _) = std::hint::black_box(&mut lanes).as_chunks::<4>();
-    let four = |index: usize| fours[index];
-    let merged = |x: [R; 4], y: [R; 4]| std::array::from_fn(|lane| merge(x[lane], y[lane]));
-    let halves: [[R; 4]; 4] = std::array::from_fn(|index| merged(four(index), four(index + 4)));
-    let [a, b, c, d] = merged(merged(halves[0], halves[2]), merged(halves[1], halves[3]));
+    let (fours, _) = std::hint::black_box(lanes).0.as_chunks::<4>();
+    let mut halves = [fours[0], fours[1], fours[2], fours[3]];
+    for (half, other) in halves.iter_mut().zip(&fours[4..]) {
+        for (lane, &other) in half.iter_mut().zip(other) {
+            *lane = merge(*lane, other);
+        }
+    }
+    let [mut x, mut y, z, w] = halves;
+    for lane in 0..4 {
+        x[lane] = merge(x[lane], z[lane]);
+        y[lane] = merge(y[lane], w[lane]);
+        x[lane] = merge(x[lane], y[lane]);
+    }
+    let [a, b, c, d] = x;
     merge(merge(a, c), merge(b, d))
 }
 
@@ -113,17 +143,17 @@ fn fold<R: Copy>(
     step: impl Fn(R, &mut R) -> R,
     merge: impl Fn(R, R) -> R,
 ) -> R {
-    let mut lanes = [identity; LANES];
+    let mut lanes = Lanes([identity; LANES]);
     let (chunks, rest) = row.as_chunks_mut::<LANES>();
     for chunk in chunks {
-        for (lane, value) in lanes.iter_mut().zip(chunk) {
+        for (lane, value) in lanes.0.iter_mut().zip(chunk) {
             *lane = step(*lane, value);
         }
     }
-    for (lane, value) in lanes.iter_mut().zip(rest) {
+    for (lane, value) in lanes.0.iter_mut().zip(rest) {
         *lane = step(*lane, value);
     }
-    tree(lanes, merge)
+    tree(&mut lanes, merge)
 }
 
 /// The sum over the row of what `f` makes of each number, which it may replace.

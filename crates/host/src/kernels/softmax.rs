@@ -80,8 +80,12 @@ vectorised! {
         for first in (0..count).step_by(together) {
             let rows = || (first..count.min(first + together)).map(|row| row as isize);
             for (row, index) in scratch.chunks_exact_mut(length).zip(rows()) {
+                let row_from = |index: isize| from.wrapping_offset(index * between[0]);
+                if steps[0] == 1 {
+                    rows::prefetch(row_from(index + together as isize), length);
+                }
                 // SAFETY: the caller's promise.
-                unsafe { rows::load::<T>(from.wrapping_offset(index * between[0]), steps[0], row) };
+                unsafe { rows::load::<T>(row_from(index), steps[0], row) };
             }
             // NaN is passed over here: its exponential brings it into the sum.
             let mut tops = [T::Wide::ZERO; MOST_TOGETHER];

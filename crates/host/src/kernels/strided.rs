@@ -118,6 +118,13 @@ impl<const N: usize> Walk<N> {
         let Some(inner) = self.rank.checked_sub(1) else {
             return f([0; N], 1);
         };
+        if inner == 0 {
+            let mut offsets = self.strides[0];
+            for offset in &mut offsets {
+                *offset *= range.start as isize;
+            }
+            return f(offsets, left);
+        }
         let (mut index, mut offsets) = self.locate(range.start);
         let mut length = (self.sizes[inner] - index[inner]).min(left);
         f(offsets, length);

@@ -102,7 +102,7 @@ summary() {
     awk '/^test result:/ { passed += $4; failed += $6; ended = 1 }
          /^skipped: / { skipped++ }
          /^test .* FAILED$/ { names = names " " $2 }
-         / (ERROR|RACECHECK) SUMMARY: / { sub(/.*SUMMARY: /, ""); found = found "; " $0 }
+         / (ERROR|RACECHECK) SUMMARY: / { sub(/.*SUMMARY: /, ""); if (!said[$0]++) found = found "; " $0 }
          END {
              if (ended) line = passed " passed, " failed " failed, " skipped + 0 " skips" (names ? ":" names : "")
              print line found
@@ -181,12 +181,13 @@ racecheck_set=(ops_move::copies_transpose ops_norm::softmax_of_extremes ops_norm
     ops_order::sorts_of_block_lengths ops_order::scans_of_block_lengths ops_linalg::lu_solves
     ops_tally::histograms_of_any_layout)
 
-# sanitize TOOL TEST...: these promises under a tool of compute-sanitizer.
+# sanitize TOOL TEST...: each of these promises under a tool of compute-sanitizer, several at a time. In one process the
+# tool would slow them down together, until they give up waiting.
 sanitize() {
     local tool=$1
     shift
-    step "$tool" "$sanitizer" --tool "$tool" --error-exitcode 86 --print-limit 20 \
-        "$binaries/test-conformance" --exact --test-threads 4 "$@"
+    step "$tool" xargs -P 8 -n 1 "$sanitizer" --tool "$tool" --error-exitcode 86 --print-limit 20 \
+        "$binaries/test-conformance" --exact < <(printf '%s\n' "$@")
 }
 
 run_sanitizer() {

@@ -46,7 +46,7 @@ enum Phase {
     Advance,
 }
 
-/// One of `parts` parts of a phase: what becomes of some units.
+/// A share of a phase: what becomes of some units.
 #[derive(Debug, Clone)]
 struct Task {
     phase: Phase,

@@ -25,7 +25,7 @@ pub(super) struct Sheet {
 
 impl Sheet {
     /// How many panels it is packed in.
-    pub(super) fn panels(&self) -> usize {
+    fn panels(&self) -> usize {
         self.rows.div_ceil(MAX_COLUMNS)
     }
 

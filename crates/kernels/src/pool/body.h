@@ -2,26 +2,26 @@
     const i32 begin_1 = i32(position3) * p.stride_1 - p.before_1;
     const i32 begin_2 = i32(position4) * p.stride_2 - p.before_2;
     GLOBAL const Stored* from = src + p.src_at + (position0 * p.src_0 + position1 * p.src_1);
-    Number result = LOWEST;
+    Number result = NEUTRAL;
     i32 count = 0;
     i64 place = -1;
+    // No branch, so that all elements of a small window are on their way at once.
     TAPS
     for (i32 tap_0 = 0; tap_0 < KERNEL_0; ++tap_0) {
         const i32 at_0 = begin_0 + tap_0 * p.dilation_0;
-        if (u32(at_0) >= u32(p.extent_0)) { continue; }
         TAPS
         for (i32 tap_1 = 0; tap_1 < KERNEL_1; ++tap_1) {
             const i32 at_1 = begin_1 + tap_1 * p.dilation_1;
-            if (u32(at_1) >= u32(p.extent_1)) { continue; }
+            const bool row_inside = u32(at_0) < u32(p.extent_0) && u32(at_1) < u32(p.extent_1);
             const Distance row = at_0 * p.src_2 + at_1 * p.src_3;
             TAPS
             for (i32 tap_2 = 0; tap_2 < KERNEL_2; ++tap_2) {
                 const i32 at_2 = begin_2 + tap_2 * p.dilation_2;
-                if (u32(at_2) >= u32(p.extent_2)) { continue; }
+                const bool inside = row_inside && u32(at_2) < u32(p.extent_2);
 #define PLACE ((i64(at_0) * p.extent_1 + at_1) * p.extent_2 + at_2)
-                const Number value = LOADED(row + at_2 * p.src_4);
+                const Number value = inside ? LOADED(row + at_2 * p.src_4) : NEUTRAL;
                 JOIN
-                ++count;
+                count += inside;
             }
         }
     }

@@ -150,11 +150,11 @@ impl Pooling {
                 lowest(self.dtype),
                 match (indexed, is_float) {
                     (true, true) => {
-                        "if (place < 0 || value > result || (m_isnan(value) && !m_isnan(result))) \
-                         { result = value; place = PLACE; }"
+                        "if (inside && (place < 0 || value > result || \
+                         (m_isnan(value) && !m_isnan(result)))) { result = value; place = PLACE; }"
                     }
                     (true, false) => {
-                        "if (place < 0 || value > result) { result = value; place = PLACE; }"
+                        "if (inside && (place < 0 || value > result)) { result = value; place = PLACE; }"
                     }
                     (false, true) => "result = m_max(result, value);",
                     (false, false) => "result = int_max(result, value);",
@@ -179,7 +179,7 @@ impl Pooling {
             ),
         };
         let defines = [
-            ("LOWEST", start),
+            ("NEUTRAL", start),
             ("JOIN", join.to_owned()),
             ("FINISHED", store(self.dtype, &format!("({finish})"))),
             ("LOADED(at)", load(self.dtype, "from[at]")),

@@ -26,14 +26,24 @@ pub(super) fn prefetch<T>(from: *const T, length: usize) {
     const MOST_BYTES: usize = 8 << 10;
     let bytes = length * size_of::<T>();
     if bytes <= MOST_BYTES {
-        #[cfg(target_arch = "x86_64")]
         for offset in (0..bytes).step_by(LINE) {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: it changes nothing but the cache, and any address will do.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(from.cast::<i8>().wrapping_add(offset)) };
+            fetch(from.cast::<i8>().wrapping_add(offset));
         }
     }
 }
+
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn fetch(line: *const i8) {
+    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+    // SAFETY: it changes nothing but the cache, and any address will do.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(line) };
+}
+
+/// There is no stable way to say it here.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+fn fetch(_line: *const i8) {}
 
 /// Calls `f` with scratch for `length` numbers, which may be any.
 pub(super) fn with_row<R: Native, Out>(length: usize, f: impl FnOnce(&mut [R]) -> Out) -> Out {

@@ -52,7 +52,8 @@ unsafe fn rows_of<T: Float>(op: &Norm, team: &dyn Team) {
             rows.for_each_run(range, |offsets, count| {
                 for first in (0..count).step_by(together) {
                     let indices = || (first..count.min(first + together)).map(|row| row as isize);
-                    for (row, index) in scratch.chunks_exact_mut(length).zip(indices()) {
+                    let some = &mut scratch[..indices().len() * length];
+                    for (row, index) in some.chunks_exact_mut(length).zip(indices()) {
                         let row_from =
                             |index: isize| from.at(offsets[0] + index * between[0]).cast_const();
                         if reading.run_strides()[0] == 1 {
@@ -62,12 +63,11 @@ unsafe fn rows_of<T: Float>(op: &Norm, team: &dyn Team) {
                         unsafe { read::<T>(&reading, row_from(index), row) };
                     }
                     let mut factors = [T::Wide::ONE; MOST_TOGETHER];
-                    let some = &mut scratch[..indices().len() * length];
                     // SAFETY: none is needed.
                     unsafe {
                         normalise::<T::Wide>(some, length, &mut factors, op.kind, op.epsilon)
                     };
-                    let finished = scratch.chunks_exact(length).zip(&factors);
+                    let finished = some.chunks_exact(length).zip(&factors);
                     for ((row, &factor), index) in finished.zip(indices()) {
                         let to = to.at(offsets[1] + index * between[1]);
                         let step = writing.run_strides()[0];

@@ -78,8 +78,9 @@ vectorised! {
         let [from, to] = ends;
         let together = scratch.len() / length;
         for first in (0..count).step_by(together) {
-            let rows = || (first..count.min(first + together)).map(|row| row as isize);
-            for (row, index) in scratch.chunks_exact_mut(length).zip(rows()) {
+            let indices = || (first..count.min(first + together)).map(|row| row as isize);
+            let rows = &mut scratch[..indices().len() * length];
+            for (row, index) in rows.chunks_exact_mut(length).zip(indices()) {
                 let row_from = |index: isize| from.wrapping_offset(index * between[0]);
                 if steps[0] == 1 {
                     rows::prefetch(row_from(index + together as isize), length);
@@ -89,19 +90,18 @@ vectorised! {
             }
             // NaN is passed over here: its exponential brings it into the sum.
             let mut tops = [T::Wide::ZERO; MOST_TOGETHER];
-            for ((row, top), _) in scratch.chunks_exact_mut(length).zip(&mut tops).zip(rows()) {
+            for (row, top) in rows.chunks_exact_mut(length).zip(&mut tops) {
                 *top = largest(row);
             }
             let mut sums = [T::Wide::ZERO; MOST_TOGETHER];
-            let states = tops.iter().zip(&mut sums).zip(rows());
-            for (row, ((&top, sum), _)) in scratch.chunks_exact_mut(length).zip(states) {
+            for ((row, &top), sum) in rows.chunks_exact_mut(length).zip(&tops).zip(&mut sums) {
                 *sum = sum_of(row, |x| {
                     let exponential = (*x - top).exp_below_zero::<M>();
                     *x = if log { *x - top } else { exponential };
                     exponential
                 });
             }
-            for ((row, &sum), index) in scratch.chunks_exact(length).zip(&sums).zip(rows()) {
+            for ((row, &sum), index) in rows.chunks_exact(length).zip(&sums).zip(indices()) {
                 let to = to.wrapping_offset(index * between[1]);
                 // SAFETY: the caller's promise.
                 unsafe {

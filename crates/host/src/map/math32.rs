@@ -84,11 +84,7 @@ pub(crate) fn exp<M: Machine>(x: f32) -> f32 {
 #[inline(always)]
 pub(crate) fn exp_below_zero<M: Machine>(x: f32) -> f32 {
     const LOWEST: f32 = -87.0;
-    // Rounds to an integer and leaves it in the low bits with the bias of an exponent.
-    const BIASED: f32 = ROUNDER + 127.0;
-    let shifted = M::fma(x, std::f32::consts::LOG2_E, BIASED);
-    let power = shifted - BIASED;
-    let rest = M::fma(-power, LN_2_LOW, M::fma(-power, LN_2_HIGH, x));
+    let (power, rest) = split_exponent::<M>(x);
     let near_one = polynomial::<M, 7>(
         rest,
         [
@@ -101,7 +97,7 @@ pub(crate) fn exp_below_zero<M: Machine>(x: f32) -> f32 {
             0.001_381_443_3,
         ],
     );
-    let result = near_one * f32::from_bits(shifted.to_bits() << 23);
+    let result = near_one * power_of_two(power);
     if x < LOWEST { 0.0 } else { result }
 }
 
@@ -219,11 +215,16 @@ pub(super) fn softplus<M: Machine>(x: f32) -> f32 {
 /// `exp(-x * x * scale)` for `scale` a power of two.
 #[inline(always)]
 fn gauss<M: Machine>(x: f32, scale: f32) -> f32 {
-    let square = x * x;
-    // The rounding of the square would be multiplied by it in the result.
-    let lost = if M::FUSED { M::fma(x, x, -square) } else { 0.0 };
-    let result = exp::<M>(-square * scale);
-    M::fma(-lost * scale, result, result)
+    let scaled = -scale * x;
+    let power = scaled * x;
+    // The rounding of the power would be multiplied by it in the result.
+    let lost = if M::FUSED {
+        M::fma(scaled, x, -power)
+    } else {
+        0.0
+    };
+    let result = exp_below_zero::<M>(power);
+    M::fma(result, lost, result)
 }
 
 /// `erfc(x) * exp(x * x)` for `x` from 0 to 10.1.
@@ -303,16 +304,7 @@ fn normal_tail<M: Machine>(x: f32) -> f32 {
             0.010_076_989,
         ],
     );
-    let half = -0.5 * x;
-    let power = half * x;
-    // The rounding of the square would be multiplied by it in the result.
-    let lost = if M::FUSED {
-        M::fma(half, x, -power)
-    } else {
-        0.0
-    };
-    let density = exp_below_zero::<M>(power);
-    M::fma(density, lost, density) * above / below
+    gauss::<M>(x, 0.5) * above / below
 }
 
 #[inline(always)]

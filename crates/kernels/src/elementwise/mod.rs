@@ -102,7 +102,8 @@ pub(crate) fn iota(dst: &View, start: Scalar, step: Scalar, limits: &Limits) -> 
 
 /// `outputs = expr(inputs)`; `None` if there are more operands than a kernel can be passed: those whose
 /// addresses, with four or eight bytes for each constant and each stride of those that are not contiguous,
-/// take more than about 4000 bytes. For Metal there is no text from 31 operands on. Several groups of operands share launches.
+/// take more than about 4000 bytes. For Metal there is no text from 31 operands on. Several groups of operands
+/// share launches.
 pub(crate) fn map(
     expr: &Arc<Expr>,
     inputs: &[View],

@@ -51,7 +51,7 @@ enum Action {
 pub(crate) fn gather(op: &Gather, limits: &Limits) -> Plan {
     let action = Action::Pick(op.src.dtype().size() as u8);
     let picked = launch(action, op.indexing, &op.dst, &op.indices, &op.src, limits);
-    Plan::with_scratch(0, picked)
+    picked.map_or_else(Plan::default, Plan::of)
 }
 
 /// `dst = src`, with `updates` put where `indices` names.
@@ -72,7 +72,9 @@ pub(crate) fn scatter(op: &Scatter, limits: &Limits) -> Plan {
         &op.dst,
         limits,
     );
-    plan.dispatches.extend(put.map(Box::new));
+    if let Some(put) = put {
+        plan.push(put);
+    }
     plan
 }
 

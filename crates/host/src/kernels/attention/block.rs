@@ -9,8 +9,7 @@ use crate::kernels::matmul::blocked::even_parts;
 use crate::kernels::matmul::factor::{Factor, Lines, pack_interleaved, pack_lines};
 use crate::kernels::matmul::multiply::{MAX_ROWS, Packed, Sums, Unit};
 use crate::kernels::real::Real;
-use crate::kernels::rows;
-use crate::kernels::rows::LANES;
+use crate::kernels::rows::{self, LANES};
 use crate::kernels::scratch::with_scratch;
 
 /// How working memory is divided, in numbers.

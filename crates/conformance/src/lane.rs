@@ -182,7 +182,23 @@ impl Lane {
     }
 
     pub(crate) fn end_capture(&mut self, slots: &[Span]) -> Result<Arc<dyn Program>> {
-        self.queue.end_capture(slots)
+        end_capture(&mut *self.queue, slots)
+    }
+
+    /// Captures `ops` with memory that is written and, as long as the program lives, no more.
+    pub(crate) fn capture_with(
+        &mut self,
+        ops: &[Op],
+        slots: &[Span],
+        constants: &[Span],
+    ) -> Arc<dyn Program> {
+        self.begin_capture().expect("a capture can begin");
+        for op in ops {
+            self.encode(op).expect("the op can be captured");
+        }
+        // SAFETY: see the front of this file.
+        let program = unsafe { self.queue.end_capture(slots, constants) };
+        program.expect("the capture can end")
     }
 
     /// Captures `ops` with `slots`.
@@ -236,4 +252,10 @@ impl Lane {
         self.sync();
         landing.read()
     }
+}
+
+/// Ends a capture without constants.
+pub(crate) fn end_capture(queue: &mut dyn Queue, slots: &[Span]) -> Result<Arc<dyn Program>> {
+    // SAFETY: there are no constants.
+    unsafe { queue.end_capture(slots, &[]) }
 }

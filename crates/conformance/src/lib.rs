@@ -60,6 +60,7 @@
 //! | **Program**: replays on any queue, any number of times, also at the same time | `programs::captured_ops_run_at_replay` `programs::eight_threads_replay_one_program` `programs::a_program_may_be_dropped_under_way` |
 //! | Spans within `slots[i]` are bound anew at each replay | `programs::slots_are_bound_at_replay` `programs::slots_keep_the_places_within_them` `programs::one_span_may_fill_two_reading_slots` |
 //! | Slots are as many, as long and aligned as captured | `programs::wrong_slots_are_refused` |
+//! | Constants may be kept in any form as long as a program with them lives, and no longer | `programs::constants_hold_as_long_as_their_programs` |
 //! | **Faults** reach who waits, with queue, tick and op; what was before succeeded, what follows is not executed | `faults::a_fault_reaches_who_waits` `faults::every_waiter_gets_the_fault` |
 //! | Events recorded after it complete with it | `faults::events_complete_with_the_fault` |
 //! | Handlers are called with it | `faults::handlers_are_called_with_the_fault` |

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use streampool_device::{Error, Flush, Op, Program, Span, View};
+use streampool_device::{Error, Flush, MatMul, Op, OpKind, Program, Span, View};
 
-use crate::build::{Load, add, affine, copy, fill};
+use crate::build::{Load, add, affine, copy, fill, matmul};
 use crate::fixture::Fixture;
-use crate::lane::Lane;
+use crate::lane::{Lane, end_capture};
 
 /// What is captured is not executed, takes no tick, and is replayed any number of times.
 pub fn captured_ops_run_at_replay(fixture: &Fixture) {
@@ -221,7 +221,7 @@ pub fn foreign_programs_are_refused(fixture: &Fixture) {
             .create_queue(Default::default())
             .expect("a queue can be made");
         queue.begin_capture().expect("a capture can begin");
-        programs.push(queue.end_capture(&[]).expect("the capture can end"));
+        programs.push(end_capture(&mut *queue, &[]).expect("the capture can end"));
     }
     let mut lane = fixture.lane();
     for program in programs {
@@ -286,6 +286,74 @@ pub fn eight_threads_replay_one_program(fixture: &Fixture) {
             });
         }
     });
+}
+
+/// The rows, inner dimension and columns of products whose right operand is constant.
+const PRODUCTS: [[usize; 3]; 4] = [[1, 300, 70], [20, 300, 70], [90, 270, 33], [40, 20, 5]];
+
+/// Programs with constants compute what their ops do, on many queues at the same time. Memory that was constant for
+/// programs that are gone may change: later ones compute with what is there then.
+pub fn constants_hold_as_long_as_their_programs(fixture: &Fixture) {
+    if !fixture.supports(OpKind::MatMul) {
+        return;
+    }
+    for [m, k, n] in PRODUCTS {
+        let (right, bias) = (fixture.tensor::<f32>(&[k, n]), fixture.tensor::<f32>(&[n]));
+        let (left, out) = (
+            fixture.tensor::<f32>(&[m, k]),
+            fixture.tensor::<f32>(&[m, n]),
+        );
+        let product = match matmul(left, right, out) {
+            Op::MatMul(product) => Op::MatMul(MatMul {
+                bias: Some(bias),
+                ..product
+            }),
+            other => other,
+        };
+        for round in 0..3 {
+            // Small integers, so that sums are exact in any order.
+            let numbers = |count: usize, step: usize| -> Vec<f32> {
+                let number = |at: usize| ((at * step + round) % 7) as f32 - 3.0;
+                (0..count).map(number).collect()
+            };
+            let (weights, biases) = (numbers(k * n, 5), numbers(n, 3));
+            let mut lane = fixture.lane();
+            lane.put(right, &weights);
+            lane.put(bias, &biases);
+            lane.sync();
+            let constants = [right.span(), bias.span()];
+            std::thread::scope(|scope| {
+                for thread in 0..4 {
+                    let (mut lane, weights, biases) = (fixture.lane(), &weights, &biases);
+                    let (product, slots) = (&product, [left.span(), out.span()]);
+                    let rows = numbers(m * k, thread + 1);
+                    scope.spawn(move || {
+                        let program =
+                            lane.capture_with(std::slice::from_ref(product), &slots, &constants);
+                        assert!(program.bytes() > 0);
+                        let from = fixture.tensor::<f32>(&[m, k]);
+                        let to = fixture.tensor::<f32>(&[m, n]);
+                        lane.put(from, &rows);
+                        for _ in 0..5 {
+                            lane.replay(&program, &[from.span(), to.span()])
+                                .expect("it can be replayed");
+                        }
+                        let got = lane.get::<f32>(to);
+                        for (at, got) in got.into_iter().enumerate() {
+                            let (row, column) = (at / n, at % n);
+                            let terms = (0..k)
+                                .map(|step| rows[row * k + step] * weights[step * n + column]);
+                            assert_eq!(
+                                got,
+                                biases[column] + terms.sum::<f32>(),
+                                "at {row}, {column}"
+                            );
+                        }
+                    });
+                }
+            });
+        }
+    }
 }
 
 /// A program dropped while its replay is under way still replays.

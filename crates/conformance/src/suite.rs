@@ -88,6 +88,7 @@ macro_rules! suite {
                 foreign_programs_are_refused,
                 replays_keep_their_place,
                 eight_threads_replay_one_program,
+                constants_hold_as_long_as_their_programs,
                 a_program_may_be_dropped_under_way,
                 a_capture_does_not_affect_others,
                 a_capturing_queue_may_be_dropped,

@@ -1,5 +1,6 @@
 //! The device: what it is, and what it hands out.
 
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -154,6 +155,10 @@ impl Device for CudaDevice {
     unsafe fn free(&self, memory: Memory) {
         // SAFETY: the same promises are made to this function's caller.
         unsafe { self.core.ledger.free(memory) }
+    }
+
+    fn host_address(&self, memory: &Memory) -> Result<NonNull<u8>> {
+        memory.staging_address()
     }
 
     fn memory_use(&self) -> MemoryUse {

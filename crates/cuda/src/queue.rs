@@ -351,7 +351,11 @@ impl Queue for CudaQueue {
         }
     }
 
-    fn end_capture(&mut self, slots: &[Span]) -> Result<Arc<dyn Program>> {
+    unsafe fn end_capture(
+        &mut self,
+        slots: &[Span],
+        _constants: &[Span],
+    ) -> Result<Arc<dyn Program>> {
         let ops = self.capture.take().ok_or(Error::NotCapturing)?;
         Ok(Arc::new(CudaProgram::new(
             self.lane.core.clone(),

@@ -59,7 +59,8 @@ fn prepare(device: &CudaDevice) -> Before {
     let slots = [leaked(device, BYTES), leaked(device, BYTES)];
     struck.begin_capture().unwrap();
     encode(&mut *struck, &plus_one(slots[0], slots[1])).unwrap();
-    let program = struck.end_capture(&slots).unwrap();
+    // SAFETY: there are no constants.
+    let program = unsafe { struck.end_capture(&slots, &[]) }.unwrap();
     encode(&mut *bystander, &fill(slots[0], 1.0)).unwrap();
     let event = device.create_event(true).unwrap();
     let tick = bystander.record(&*event).unwrap();

@@ -1,5 +1,6 @@
 //! The device: what it is, and what it hands out.
 
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::{Event, Memory, OpKind, Queue, Quirk, Result, Space, Trace};
@@ -121,6 +122,9 @@ pub trait Device: Send + Sync + std::fmt::Debug {
     /// - No command that names it is still incomplete on any queue, and no program that names it will be
     ///   replayed without rebinding it.
     unsafe fn free(&self, memory: Memory);
+
+    /// Where the host finds memory that is in [`Space::Staging`]; an error for other memory.
+    fn host_address(&self, memory: &Memory) -> Result<NonNull<u8>>;
 
     /// How its memory is used.
     fn memory_use(&self) -> MemoryUse;

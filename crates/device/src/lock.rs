@@ -32,6 +32,11 @@ impl<T> Mutex<T> {
         }
     }
 
+    /// What it protects: who has it alone need not lock.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.inner.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Locks it. In debug builds, panics if this thread holds a lock of the same or a higher rank.
     pub fn lock(&self) -> Guard<'_, T> {
         let held = Held::take(self.rank);

@@ -1,5 +1,7 @@
 //! Memory as a device sees it: an owned allocation, a range of it, a strided view of that range.
 
+use std::ptr::NonNull;
+
 use crate::{DType, Error, Layout, Result};
 
 /// Where memory lives and who can reach it.
@@ -24,6 +26,18 @@ pub struct Memory {
 }
 
 impl Memory {
+    /// Where the host finds it, on a device whose handles of staging memory are addresses of the host's.
+    pub fn staging_address(&self) -> Result<NonNull<u8>> {
+        let pointer = std::ptr::with_exposed_provenance_mut(self.handle as usize);
+        NonNull::new(pointer)
+            .filter(|_| self.space == Space::Staging)
+            .ok_or_else(|| Error::Invalid {
+                what: "memory for the host to reach",
+                got: format!("{:?}", self.space),
+                expected: format!("{:?}", Space::Staging),
+            })
+    }
+
     /// The whole of it.
     pub fn span(&self) -> Span {
         Span {

@@ -134,7 +134,19 @@ pub trait Queue: Send {
 
     /// Ends the capture and returns what was captured. Spans within `slots[i]` become the program's slot
     /// `i`, bound anew at each replay.
-    fn end_capture(&mut self, slots: &[Span]) -> Result<Arc<dyn Program>>;
+    ///
+    /// `constants` are memory that no longer changes: what the device finds there now, it finds at each
+    /// replay. It may read it at once and keep it in the form that suits its kernels. A span in a slot is
+    /// no constant.
+    ///
+    /// # Safety
+    /// - All of `constants` is allocated on this device, and what writes it is complete.
+    /// - Nobody writes or frees it as long as the program or a replay of it lives.
+    unsafe fn end_capture(
+        &mut self,
+        slots: &[Span],
+        constants: &[Span],
+    ) -> Result<Arc<dyn Program>>;
 
     /// Appends a replay of `program`, its slots bound to `slots`, each at least as long as the one captured
     /// and aligned like it. It is one command, and the op of its faults is

@@ -10,6 +10,7 @@ use crate::imitate::Imitation;
 use crate::injector::Injector;
 use crate::map::Expressions;
 use crate::memory::Ledger;
+use crate::packs::Packs;
 use crate::pool::Pool;
 use crate::ranks;
 
@@ -20,6 +21,7 @@ pub(crate) struct Core {
     pub(crate) injector: Injector,
     pub(crate) imitation: Imitation,
     pub(crate) expressions: Expressions,
+    pub(crate) packs: Packs,
     pub(crate) tracing: Tracing,
     pub(crate) pool: Pool,
 }

@@ -1,5 +1,6 @@
 //! The device: what it is, and what it hands out.
 
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -16,6 +17,7 @@ use crate::kernels;
 use crate::map::Expressions;
 use crate::memory::{ALIGNMENT, Ledger};
 use crate::options::HostOptions;
+use crate::packs::Packs;
 use crate::pool::Pool;
 use crate::queue::HostQueue;
 
@@ -50,6 +52,7 @@ impl HostDevice {
             injector: Injector::new(),
             imitation: Imitation::new(quirks),
             expressions: Expressions::new(cache_dir),
+            packs: Packs::new(),
             tracing: Tracing::new(),
             pool: Pool::start(threads)?,
         };
@@ -85,6 +88,10 @@ impl Device for HostDevice {
     unsafe fn free(&self, memory: Memory) {
         // SAFETY: the same promises are made to the caller's caller, by `Device::free`.
         unsafe { self.core.ledger.free(memory) }
+    }
+
+    fn host_address(&self, memory: &Memory) -> Result<NonNull<u8>> {
+        memory.staging_address()
     }
 
     fn memory_use(&self) -> MemoryUse {

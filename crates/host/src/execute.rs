@@ -9,7 +9,8 @@ use streampool_device::{Fault, HostSlice, Interval, Op, OpKind, Span, Tick};
 
 use crate::command::Command;
 use crate::cost;
-use crate::kernels;
+use crate::kernels::{self, Prepared};
+use crate::program::Replay;
 use crate::region::Crew;
 use crate::strand::Strand;
 use crate::team::{Solo, Team};
@@ -27,7 +28,8 @@ impl Strand {
                 return recording.release();
             }
             Command::Handler(handler) => self.call_soon(handler, self.fault().map_or(Ok(()), Err)),
-            _ if self.is_poisoned() => {}
+            // Dropped before the tick is over: from then on the memory that a program knows may change.
+            command if self.is_poisoned() => drop(command),
             Command::Wait(_) => {}
             Command::Nop => self.guarded(tick, OpKind::Nop, || Ok(())),
             Command::Op(op) => self.guarded(tick, op.kind(), || self.kernel(&op)),
@@ -49,9 +51,7 @@ impl Strand {
                     .core
                     .injector
                     .before(self.options.index, OpKind::Replay);
-                let done = injected.and_then(|()| {
-                    replay.execute(|op| self.timed(tick, op.kind(), || self.kernel(op)))
-                });
+                let done = injected.and_then(|()| self.replay(tick, &replay));
                 self.poison_on(tick, OpKind::Replay, done);
             }
             Command::Broken(op, why) => self.poison_on(tick, op, Err(why)),
@@ -98,33 +98,64 @@ impl Strand {
         Ok(())
     }
 
+    /// Executes the ops of a program. Meanwhile the thread counts as busy also between its large ops, so that nobody
+    /// relies on the processor it is on.
+    fn replay(&self, tick: Tick, replay: &Replay) -> Result<(), String> {
+        let crew = (replay.cost() >= cost::WORTH_SPLITTING).then(|| Crew::new(&self.core.pool));
+        replay.execute(|op, captured| {
+            let team: &dyn Team = match &crew {
+                Some(crew) if captured.is_large => crew,
+                _ => &Solo,
+            };
+            self.timed(tick, captured.kind, || {
+                self.imitated(op, || self.launch(op, &captured.prepared, team))
+            })
+        })
+    }
+
     fn kernel(&self, op: &Op) -> Result<(), String> {
-        let launch = || {
+        self.imitated(op, || {
             if cost::estimate(op) < cost::WORTH_SPLITTING {
-                self.launch(op, &Solo)
+                self.launch(op, &Prepared::Plain, &Solo)
             } else {
-                self.launch(op, &Crew::new(&self.core.pool))
+                self.launch(op, &Prepared::Plain, &Crew::new(&self.core.pool))
             }
-        };
+        })
+    }
+
+    /// Launches an op as the imitated driver does.
+    fn imitated(&self, op: &Op, launch: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
         match self.core.imitation.is_on() {
             false => launch(),
             true => self.core.imitation.execute(op, launch),
         }
     }
 
-    fn launch(&self, op: &Op, team: &dyn Team) -> Result<(), String> {
-        match op {
-            Op::Nop => Ok(()),
-            Op::Map {
-                expr,
-                inputs,
-                outputs,
-            } => {
+    fn launch(&self, op: &Op, prepared: &Prepared, team: &dyn Team) -> Result<(), String> {
+        match (op, prepared) {
+            (Op::Nop, _) => Ok(()),
+            (
+                Op::Map {
+                    inputs, outputs, ..
+                },
+                Prepared::Map(program),
+            ) => {
                 // SAFETY: by the guarantees of `Queue::encode`; the op was validated there.
+                unsafe { program.execute(inputs, outputs, team) }
+            }
+            (
+                Op::Map {
+                    expr,
+                    inputs,
+                    outputs,
+                },
+                _,
+            ) => {
+                // SAFETY: as above.
                 unsafe { self.core.expressions.execute(expr, inputs, outputs, team) }
             }
             // SAFETY: as above.
-            op => unsafe { kernels::execute(op, team) },
+            _ => unsafe { kernels::execute(op, prepared, team) },
         }
     }
 }

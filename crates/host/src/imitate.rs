@@ -197,7 +197,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::testing::{Buffer, FOREVER, encode, queue};
+    use crate::testing::{Buffer, FOREVER, encode, end_capture, queue};
     use crate::{HostDevice, HostOptions};
 
     fn device(quirk: Quirk) -> Arc<HostDevice> {
@@ -332,7 +332,7 @@ mod tests {
                 lane.begin_capture().unwrap();
                 encode(&mut *lane, &buffer.fill(1.0));
                 encode(&mut *lane, &norm(&buffer));
-                let program = lane.end_capture(&[]).unwrap();
+                let program = end_capture(&mut *lane, &[]);
                 // SAFETY: the buffer outlives the wait.
                 let tick = unsafe { lane.replay(&program, &[]).unwrap() };
                 assert_eq!(lane.progress().wait(tick, None), Ok(()));

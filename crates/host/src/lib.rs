@@ -41,6 +41,7 @@ mod kernels;
 mod map;
 mod memory;
 mod options;
+mod packs;
 mod pool;
 mod program;
 mod progress;

@@ -3,11 +3,13 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use streampool_device::{Error, Op, Program, Result, Slots, Span};
+use streampool_device::{Error, Op, OpKind, Program, Result, Slots, Span, View};
 
 use crate::core::Core;
 use crate::cost;
+use crate::kernels::{Preparation, Prepared};
 use crate::memory::ALIGNMENT;
+use crate::region::Crew;
 
 /// A captured program of the host device.
 pub(crate) struct HostProgram(Arc<Body>);
@@ -20,7 +22,12 @@ struct Body {
     cost: u64,
 }
 
-struct Captured {
+/// An op of a program, and what is known of it.
+pub(crate) struct Captured {
+    pub(crate) kind: OpKind,
+    pub(crate) prepared: Prepared,
+    /// Whether it is worth splitting over threads.
+    pub(crate) is_large: bool,
     op: Op,
     /// Whether an operand lies in a slot.
     bound: bool,
@@ -33,17 +40,51 @@ pub(crate) struct Replay {
 }
 
 impl HostProgram {
-    pub(crate) fn new(core: Arc<Core>, ops: Vec<Op>, slots: &[Span]) -> Self {
-        let cost = ops.iter().map(cost::estimate).fold(0, u64::saturating_add);
+    /// Prepares the ops.
+    ///
+    /// # Safety
+    /// As for [`Queue::end_capture`](streampool_device::Queue::end_capture).
+    pub(crate) unsafe fn new(
+        core: Arc<Core>,
+        ops: Vec<Op>,
+        slots: &[Span],
+        constants: &[Span],
+    ) -> Self {
         let slots = Slots::new(slots, ALIGNMENT);
-        let ops = ops
-            .into_iter()
-            .map(|op| {
-                let mut bound = false;
-                op.for_each_operand(|_, _, view| bound |= slots.holding(view).is_some());
-                Captured { op, bound }
-            })
-            .collect();
+        let is_constant = |view: &View| {
+            let span = view.span();
+            constants.iter().any(|constant| constant.contains(&span))
+                && slots.holding(view).is_none()
+        };
+        let crew = Crew::new(&core.pool);
+        let preparation = Preparation {
+            packs: &core.packs,
+            team: &crew,
+            threads: core.properties.compute_units,
+            constant: &is_constant,
+        };
+        let mut cost = 0u64;
+        let prepare = |op: Op| {
+            let mut bound = false;
+            op.for_each_operand(|_, _, view| bound |= slots.holding(view).is_some());
+            let own = cost::estimate(&op);
+            cost = cost.saturating_add(own);
+            let prepared = match &op {
+                // One that does not compile is its replay's fault.
+                Op::Map { expr, .. } => core.expressions.program(expr).map(Prepared::Map),
+                // SAFETY: passed on from the caller.
+                op => Ok(unsafe { Prepared::new(op, &preparation) }),
+            };
+            Captured {
+                kind: op.kind(),
+                prepared: prepared.unwrap_or_default(),
+                is_large: own >= cost::WORTH_SPLITTING,
+                op,
+                bound,
+            }
+        };
+        let ops = ops.into_iter().map(prepare).collect();
+        drop(crew);
         HostProgram(Arc::new(Body {
             core,
             ops,
@@ -69,6 +110,12 @@ impl Program for HostProgram {
     fn bytes(&self) -> usize {
         size_of::<Body>()
             + size_of_val(&*self.0.ops)
+            + self
+                .0
+                .ops
+                .iter()
+                .map(|op| op.prepared.bytes())
+                .sum::<usize>()
             + self.0.slots.sizes().len() * (size_of::<Span>() + size_of::<usize>())
     }
 }
@@ -100,16 +147,16 @@ impl Replay {
     /// Calls `execute` with each op, bound, until one fails.
     pub(crate) fn execute(
         &self,
-        mut execute: impl FnMut(&Op) -> std::result::Result<(), String>,
+        mut execute: impl FnMut(&Op, &Captured) -> std::result::Result<(), String>,
     ) -> std::result::Result<(), String> {
         for (index, captured) in self.body.ops.iter().enumerate() {
             let done = if captured.bound {
-                execute(&self.body.slots.bind(&captured.op, &self.slots))
+                execute(&self.body.slots.bind(&captured.op, &self.slots), captured)
             } else {
-                execute(&captured.op)
+                execute(&captured.op, captured)
             };
             done.map_err(|why| {
-                let (kind, count) = (captured.op.kind(), self.body.ops.len());
+                let (kind, count) = (captured.kind, self.body.ops.len());
                 format!("{kind}, op {} of {count}: {why}", index + 1)
             })?;
         }
@@ -119,11 +166,11 @@ impl Replay {
 
 #[cfg(test)]
 mod tests {
-    use streampool_device::{OpKind, Queue, View};
+    use streampool_device::Queue;
 
     use super::*;
     use crate::OpMatcher;
-    use crate::testing::{Buffer, device, encode, queue};
+    use crate::testing::{Buffer, device, encode, end_capture, queue};
 
     fn replay(queue: &mut dyn Queue, program: &Arc<dyn Program>, slots: &[Span]) -> Result<u64> {
         // SAFETY: the tests keep the buffers and order what conflicts.
@@ -146,7 +193,7 @@ mod tests {
             let dst = half(&output, which);
             encode(&mut *lane, &Op::Copy { src, dst });
         }
-        let program = lane.end_capture(&[input.span(), output.span()]).unwrap();
+        let program = end_capture(&mut *lane, &[input.span(), output.span()]);
         assert_eq!((program.ops(), program.slots()), (2, &[16, 32][..]));
         drop(lane);
         std::thread::scope(|scope| {
@@ -178,7 +225,7 @@ mod tests {
         lane.begin_capture().unwrap();
         encode(&mut *lane, &a.fill(1.0));
         let slot = a.span().part(0, 256).unwrap();
-        let program = lane.end_capture(&[slot]).unwrap();
+        let program = end_capture(&mut *lane, &[slot]);
         let short = Buffer::new(&device, 63);
         let long = Buffer::new(&device, 65);
         let crooked = long.span().part(4, 256).unwrap();
@@ -205,7 +252,7 @@ mod tests {
         lane.begin_capture().unwrap();
         encode(&mut *lane, &Op::Nop);
         encode(&mut *lane, &a.fill(1.0));
-        let program = lane.end_capture(&[]).unwrap();
+        let program = end_capture(&mut *lane, &[]);
         device
             .injector()
             .fail_op(OpMatcher::any().of_kind(OpKind::Fill), 1, "boom");

@@ -146,13 +146,17 @@ impl Queue for HostQueue {
         }
     }
 
-    fn end_capture(&mut self, slots: &[Span]) -> Result<Arc<dyn Program>> {
+    unsafe fn end_capture(
+        &mut self,
+        slots: &[Span],
+        constants: &[Span],
+    ) -> Result<Arc<dyn Program>> {
         let ops = self.capture.take().ok_or(Error::NotCapturing)?;
-        Ok(Arc::new(HostProgram::new(
-            Arc::clone(&self.strand.core),
-            ops,
-            slots,
-        )))
+        let core = Arc::clone(&self.strand.core);
+        // SAFETY: passed on from the caller.
+        Ok(Arc::new(unsafe {
+            HostProgram::new(core, ops, slots, constants)
+        }))
     }
 
     unsafe fn replay(&mut self, program: &Arc<dyn Program>, slots: &[Span]) -> Result<Tick> {
@@ -186,7 +190,7 @@ mod tests {
     use streampool_device::{Device, Fault};
 
     use super::*;
-    use crate::testing::{Buffer, device, encode, queue};
+    use crate::testing::{Buffer, device, encode, end_capture, queue};
     use crate::{Injector, OpMatcher};
 
     fn poison(queue: &mut dyn Queue, injector: &Injector) -> Fault {
@@ -326,7 +330,9 @@ mod tests {
         ));
         assert!(matches!(queue.wait(&*foreign), Err(Error::Foreign { .. })));
         assert_eq!(queue.wait(&*event), Err(Error::NotRecorded));
-        assert!(matches!(queue.end_capture(&[]), Err(Error::NotCapturing)));
+        // SAFETY: there are no constants.
+        let ended = unsafe { queue.end_capture(&[], &[]) };
+        assert!(matches!(ended, Err(Error::NotCapturing)));
         assert!(matches!(
             queue.progress().wait(1, None),
             Err(Error::Invalid { .. })
@@ -356,7 +362,7 @@ mod tests {
             queue.begin_capture(),
             Err(Error::Capturing("begin_capture"))
         );
-        assert_eq!(queue.end_capture(&[]).unwrap().ops(), 1);
+        assert_eq!(end_capture(&mut *queue, &[]).ops(), 1);
         assert_eq!(encode(&mut *queue, &Op::Nop), before + 1);
     }
 

@@ -23,6 +23,8 @@ pub(crate) const TRACE: Rank = rank(225, "host trace");
 pub(crate) const RULES: Rank = rank(230, "host injector");
 /// The buffers in flight that an imitated driver counts.
 pub(crate) const BUFFERS: Rank = rank(235, "host buffers in flight");
+/// The packed constants that programs share.
+pub(crate) const PACKS: Rank = rank(238, "host packed constants");
 /// The allocations that debug builds remember.
 #[cfg(debug_assertions)]
 pub(crate) const LEDGER: Rank = rank(240, "host memory ledger");

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use proptest::test_runner::{Config as ProptestConfig, RngSeed};
 use streampool_device::{
-    DType, Device, HostSlice, Interval, Layout, Memory, Op, Queue, QueueOptions, Space, Span,
-    Trace, View,
+    DType, Device, HostSlice, Interval, Layout, Memory, Op, Program, Queue, QueueOptions, Space,
+    Span, Trace, View,
 };
 
 use crate::{HostDevice, HostOptions};
@@ -106,6 +106,12 @@ impl Drop for Buffer {
 pub(crate) fn encode(queue: &mut dyn Queue, op: &Op) -> u64 {
     // SAFETY: tests keep buffers alive and order what conflicts.
     unsafe { queue.encode(op).unwrap() }
+}
+
+/// Ends a capture without constants.
+pub(crate) fn end_capture(queue: &mut dyn Queue, slots: &[Span]) -> Arc<dyn Program> {
+    // SAFETY: there are no constants.
+    unsafe { queue.end_capture(slots, &[]).unwrap() }
 }
 
 /// Tells which thread executed what.

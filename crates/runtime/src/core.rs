@@ -82,7 +82,13 @@ impl Core {
             index: u32::from(index),
             ..QueueOptions::default()
         })?;
-        let lane = Lane::new(self.id, index, queue, self.clocks.clone());
+        let lane = Lane::new(
+            self.id,
+            index,
+            queue,
+            self.clocks.clone(),
+            self.settings.reuse_memory,
+        );
         self.clocks.set(index, lane.progress.clone());
         Ok(place.get_or_init(|| Arc::new(lane)))
     }

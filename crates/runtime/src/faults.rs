@@ -7,9 +7,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use streampool_device::lock::Mutex;
-use streampool_device::{Fault, Tick};
+use streampool_device::{Fault, Flush, Tick};
 
-use crate::clock::{MAX_STREAMS, Stamp};
+use crate::clock::{MAX_STREAMS, Marks, Stamp};
 use crate::core::Core;
 use crate::lane::Lane;
 use crate::{Error, Result, ranks};
@@ -90,6 +90,18 @@ pub(crate) fn verdict(core: &Core, stamp: Stamp) -> Result<Verdict> {
             })
         }
     }
+}
+
+/// Waits until what wrote a block last is over; fails if a fault hit that.
+pub(crate) fn written(core: &Core, marks: &Marks) -> Result<()> {
+    let Some(stamp) = marks.last_write() else {
+        return Ok(());
+    };
+    if !core.clocks.is_complete(stamp) {
+        core.flush(core.lane(stamp.stream)?, Flush::ForWaiter)?;
+        core.clocks.wait(stamp);
+    }
+    outcome(core, stamp).map_err(Error::Dependency)
 }
 
 /// The fault that hit a completed command or what it used.

@@ -90,11 +90,17 @@ pub(crate) struct Marker {
 }
 
 impl Lane {
-    pub fn new(pool: u64, index: u8, queue: Box<dyn Queue>, clocks: Arc<Clocks>) -> Self {
+    pub fn new(
+        pool: u64,
+        index: u8,
+        queue: Box<dyn Queue>,
+        clocks: Arc<Clocks>,
+        reuse: bool,
+    ) -> Self {
         Lane {
             index,
             progress: queue.progress(),
-            arena: Arc::new(Arena::new(pool, index, clocks)),
+            arena: Arc::new(Arena::new(pool, index, clocks, reuse)),
             history: History::new(),
             encoder: Mutex::new(
                 ranks::STREAM,

@@ -53,7 +53,7 @@ pub use clock::Stamp;
 pub use error::{Error, Result};
 pub use event::Event;
 pub use lease::Lease;
-pub use memory::{ArenaUse, Buffer, Operand, Pressure};
+pub use memory::{ArenaUse, Buffer, HoldsBuffer, Operand, Pressure};
 pub use pool::{Pool, Recording};
 pub use profiler::{HostSpan, Mark, Profile, Profiler, Summary};
 pub use program::{Capture, Captured, Program, Reference};

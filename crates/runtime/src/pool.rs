@@ -308,6 +308,15 @@ impl Drop for Inner {
     }
 }
 
+impl PartialEq for Pool {
+    /// Whether both are the same pool.
+    fn eq(&self, other: &Self) -> bool {
+        self.0.core.id == other.0.core.id
+    }
+}
+
+impl Eq for Pool {}
+
 impl std::fmt::Debug for Pool {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.core.fmt(f)

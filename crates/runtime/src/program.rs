@@ -10,9 +10,9 @@ use streampool_device::lock::Mutex;
 use streampool_device::{Access, DType, Layout, Op, Span, View};
 
 use crate::clock::Stamp;
-use crate::memory::Buffer;
+use crate::memory::{Buffer, HoldsBuffer, Shared};
 use crate::order::Touch;
-use crate::{Error, Result, Stream, ranks};
+use crate::{Error, Result, Stream, faults, ranks};
 
 /// A program in the making.
 pub struct Capture {
@@ -28,20 +28,22 @@ pub struct Capture {
 /// The memory behind one reference of a capture.
 enum Held {
     Slot(Role, Buffer),
-    Constant(Arc<Buffer>),
+    Constant(Arc<dyn HoldsBuffer + Send + Sync>),
     Scratch(Buffer),
+    Shared(Shared),
 }
 
 impl Held {
     fn buffer(&self) -> &Buffer {
         match self {
             Held::Slot(_, buffer) | Held::Scratch(buffer) => buffer,
-            Held::Constant(buffer) => buffer,
+            Held::Constant(holder) => holder.held(),
+            Held::Shared(shared) => shared.buffer(),
         }
     }
 
     fn is_writable(&self) -> bool {
-        matches!(self, Held::Slot(Role::Output, _) | Held::Scratch(_))
+        !matches!(self, Held::Slot(Role::Input, _) | Held::Constant(_))
     }
 }
 
@@ -66,6 +68,19 @@ pub struct Reference {
 }
 
 impl Reference {
+    /// How long it is, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.span.bytes
+    }
+
+    /// A part of it.
+    pub fn part(&self, offset: usize, bytes: usize) -> Result<Reference> {
+        Ok(Reference {
+            span: self.span.part(offset, bytes)?,
+            ..*self
+        })
+    }
+
     /// The elements of type `dtype` and of this shape at its start.
     pub fn view(&self, dtype: DType, shape: &[usize]) -> Result<Captured> {
         self.view_as(dtype, Layout::contiguous(shape)?)
@@ -110,16 +125,27 @@ impl Capture {
         self.slot(Role::Output, bytes)
     }
 
-    /// A buffer that the program keeps alive and only reads, such as weights.
-    pub fn constant(&mut self, buffer: &Arc<Buffer>) -> Result<Reference> {
-        buffer.belongs_to(self.stream.pool_id())?;
-        Ok(self.hold(Held::Constant(buffer.clone())))
+    /// A buffer that the program only reads, such as weights. It keeps `holder` alive, which lends the buffer. The device
+    /// may read it when the capture is [finished](Self::finish), and keep it in a form that suits its kernels.
+    pub fn constant<H>(&mut self, holder: &Arc<H>) -> Result<Reference>
+    where
+        H: HoldsBuffer + Send + Sync + 'static,
+    {
+        holder.held().belongs_to(self.stream.pool_id())?;
+        Ok(self.hold(Held::Constant(holder.clone())))
     }
 
     /// Memory of the program's own.
     pub fn scratch(&mut self, bytes: usize) -> Result<Reference> {
         let buffer = self.stream.allocate(bytes)?;
         Ok(self.hold(Held::Scratch(buffer)))
+    }
+
+    /// Memory of the program's own that the host reaches, too, through [`Program::shared`]; all zero at first. On a
+    /// device without unified memory its ops are best confined to copies.
+    pub fn shared(&mut self, bytes: usize) -> Result<Reference> {
+        let shared = Shared::new(self.stream.core(), self.stream.lane(), bytes)?;
+        Ok(self.hold(Held::Shared(shared)))
     }
 
     fn slot(&mut self, role: Role, bytes: usize) -> Result<Reference> {
@@ -157,20 +183,31 @@ impl Capture {
         Ok(())
     }
 
-    /// The program of what was captured.
+    /// The program of what was captured. Waits until what writes its constants is over; a fault that hit that is the
+    /// error.
     pub fn finish(self) -> Result<Program> {
         let core = self.stream.core();
         core.check()?;
-        let spans: Vec<Span> = self
-            .memory
-            .iter()
-            .filter(|held| matches!(held, Held::Slot(..)))
-            .map(|held| held.buffer().span())
-            .collect();
+        let (mut slots, mut constants) = (Vec::new(), Vec::new());
+        for held in &self.memory {
+            match held {
+                Held::Slot(_, buffer) => slots.push(buffer.span()),
+                Held::Constant(holder) => {
+                    faults::written(core, holder.held().marks())?;
+                    constants.push(holder.held().span());
+                }
+                Held::Scratch(_) | Held::Shared(_) => {}
+            }
+        }
         let device_program = {
             let mut encoder = self.stream.lane().lock();
-            core.mitigation
-                .capture(encoder.queue()?, &self.ops, &spans)?
+            let queue = encoder.queue()?;
+            // SAFETY: constants are written, as was just waited for. Who writes or frees a buffer has it alone, and
+            // these are shared with the program; what replays it is marked on them.
+            unsafe {
+                core.mitigation
+                    .capture(queue, &self.ops, &slots, &constants)?
+            }
         };
         let held = self
             .memory
@@ -190,6 +227,7 @@ impl Capture {
 /// are ordered one after the other by themselves.
 pub struct Program {
     pool: u64,
+    // Dropped before the memory that it knows.
     device_program: Arc<dyn streampool_device::Program>,
     slots: Vec<Slot>,
     held: Mutex<Vec<Held>>,
@@ -211,11 +249,22 @@ impl Program {
         self.sizes(Role::Output)
     }
 
+    /// What its [shared memory](Capture::shared) holds, the pieces in order, once no replay uses them.
+    pub fn shared(&mut self) -> impl Iterator<Item = &mut [u8]> {
+        self.held
+            .get_mut()
+            .iter_mut()
+            .filter_map(|held| match held {
+                Held::Shared(shared) => Some(shared.bytes_mut()),
+                _ => None,
+            })
+    }
+
     /// About how much memory it holds, scratch included, constants not.
     pub fn bytes(&self) -> usize {
         let held = self.held.lock();
         let scratch = held.iter().map(|held| match held {
-            Held::Scratch(buffer) => buffer.bytes(),
+            Held::Scratch(_) | Held::Shared(_) => held.buffer().bytes(),
             Held::Slot(..) | Held::Constant(_) => 0,
         });
         self.device_program.bytes() + scratch.sum::<usize>()
@@ -250,7 +299,7 @@ impl Stream {
         let mut touches = Vec::with_capacity(inputs.len() + outputs.len() + held.len());
         for held in held.iter() {
             let access = match held {
-                Held::Scratch(_) => Access::Write,
+                Held::Scratch(_) | Held::Shared(_) => Access::Write,
                 Held::Slot(..) | Held::Constant(_) => Access::Read,
             };
             touches.push(Touch {

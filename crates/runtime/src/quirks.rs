@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use streampool_device::lock::{Guard, Mutex};
-use streampool_device::{Expr, Flush, Op, Program, Queue, Quirk, Result, Tick, View};
+use streampool_device::{Expr, Flush, Op, Program, Queue, Quirk, Result, Span, Tick, View};
 
 use crate::clock::Stamp;
 use crate::clocks::Clocks;
@@ -85,7 +85,8 @@ impl Mitigation {
     pub unsafe fn encode(&self, queue: &mut dyn Queue, op: &Op) -> Result<Tick> {
         match op {
             Op::Norm(_) if self.capture_norm => {
-                let program = self.capture(queue, std::slice::from_ref(op), &[])?;
+                // SAFETY: there are no constants.
+                let program = unsafe { self.capture(queue, std::slice::from_ref(op), &[], &[])? };
                 // SAFETY: the program is this op alone, for which the caller answers.
                 unsafe { queue.replay(&program, &[]) }
             }
@@ -117,11 +118,15 @@ impl Mitigation {
     }
 
     /// Captures ops into a program. Nothing is executed.
-    pub fn capture(
+    ///
+    /// # Safety
+    /// As for [`Queue::end_capture`].
+    pub unsafe fn capture(
         &self,
         queue: &mut dyn Queue,
         ops: &[Op],
-        slots: &[streampool_device::Span],
+        slots: &[Span],
+        constants: &[Span],
     ) -> Result<Arc<dyn Program>> {
         queue.begin_capture()?;
         let encoded = ops.iter().try_for_each(|op| {
@@ -129,7 +134,8 @@ impl Mitigation {
             unsafe { self.encode_one(queue, op) }.map(drop)
         });
         // A capture that failed half way has to end all the same.
-        let program = queue.end_capture(slots);
+        // SAFETY: the caller's guarantee, handed on.
+        let program = unsafe { queue.end_capture(slots, constants) };
         encoded.and(program)
     }
 

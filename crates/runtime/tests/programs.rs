@@ -7,7 +7,9 @@ use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use common::*;
-use streampool_runtime::{Buffer, Capture, DType, Error, Op, Program, Reference, Stream};
+use streampool_runtime::{
+    Activation, Buffer, Capture, DType, Error, MatMul, Op, Program, Reference, Stream,
+};
 
 const BYTES: usize = N * 4;
 
@@ -163,6 +165,60 @@ fn a_constant_lives_as_long_as_the_program() {
     assert!(weak.upgrade().is_some());
     drop((program, noise));
     assert!(weak.upgrade().is_none());
+}
+
+/// `output = input @ weights`, both square.
+fn product_with(stream: &Stream, weights: &Arc<Buffer>) -> Result<Program, Error> {
+    let side = N.isqrt();
+    let mut capture = Capture::new(stream);
+    let input = capture.input(BYTES)?;
+    let output = capture.output(BYTES)?;
+    let constant = capture.constant(weights)?;
+    let square = |reference: &Reference| reference.view(DType::F32, &[side, side]);
+    capture.encode(Op::MatMul(MatMul {
+        a: square(&input)?,
+        b: square(&constant)?,
+        out: square(&output)?,
+        bias: None,
+        activation: Activation::None,
+        alpha: 1.0,
+    }))?;
+    capture.finish()
+}
+
+#[test]
+fn a_capture_waits_for_what_writes_its_constants() {
+    let device = device();
+    let pool = pool(&device, 4);
+    let (writer, stream) = (pool.stream(1).unwrap(), pool.stream(2).unwrap());
+    let delay = Duration::from_millis(20);
+    device
+        .injector()
+        .delay_queue(u32::from(writer.index()), delay);
+    let weights = Arc::new(filled(writer, 3.0));
+    let program = product_with(stream, &weights).unwrap();
+    assert!(writer.is_idle());
+    device.injector().clear();
+    let (input, mut output) = (filled(stream, 2.0), filled(stream, 0.0));
+    stream
+        .replay(&program, &[&input], &mut [&mut output])
+        .unwrap();
+    let wanted = 6.0 * N.isqrt() as f32;
+    assert_eq!(value_of(stream, &output), Ok(wanted));
+}
+
+#[test]
+fn a_fault_in_a_constant_is_the_captures() {
+    let device = device();
+    let pool = pool(&device, 4);
+    let (writer, stream) = (pool.stream(1).unwrap(), pool.stream(2).unwrap());
+    let which = streampool_host::OpMatcher::any().on_queue(u32::from(writer.index()));
+    device.injector().fail_op(which, 1, "broken on purpose");
+    let weights = Arc::new(filled(writer, 3.0));
+    let refused = product_with(stream, &weights).map(drop);
+    assert!(matches!(refused, Err(Error::Dependency(_))), "{refused:?}");
+    let weights = Arc::new(filled(stream, 3.0));
+    assert!(product_with(stream, &weights).is_ok());
 }
 
 #[test]

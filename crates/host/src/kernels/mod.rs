@@ -12,6 +12,7 @@ mod linalg;
 mod matmul;
 mod norm;
 mod pool;
+mod prepared;
 mod random;
 pub(crate) mod real;
 mod reduce;
@@ -31,6 +32,7 @@ mod tally;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use self::prepared::{Preparation, Prepared};
 pub(crate) use self::simd::features;
 use crate::team::{Solo, Team};
 use streampool_device::Op;
@@ -39,8 +41,9 @@ use streampool_device::Op;
 ///
 /// # Safety
 /// As for [`Queue::encode`](streampool_device::Queue::encode): the spans are live allocations of the host,
-/// whose handles are addresses, and nothing else touches them in conflict.
-pub(crate) unsafe fn execute(op: &Op, team: &dyn Team) -> Result<(), String> {
+/// whose handles are addresses, and nothing else touches them in conflict. It is prepared as this op, save where
+/// operands lie that are no constants.
+pub(crate) unsafe fn execute(op: &Op, prepared: &Prepared, team: &dyn Team) -> Result<(), String> {
     // SAFETY: passed on from the caller.
     unsafe {
         match op {
@@ -60,9 +63,9 @@ pub(crate) unsafe fn execute(op: &Op, team: &dyn Team) -> Result<(), String> {
                 log,
             } => return softmax::execute(src, dst, *axis, *log, team),
             Op::Norm(op) => return norm::execute(op, team),
-            Op::MatMul(op) => return matmul::execute(op, team),
+            Op::MatMul(op) => return matmul::execute(op, prepared.matmul(), team),
             Op::Attention(op) => return attention::execute(op, team),
-            Op::Conv(op) => return conv::execute(op, team),
+            Op::Conv(op) => return conv::execute(op, prepared.conv(), team),
             Op::Pool(op) => return pool::execute(op, team),
             Op::Resize(op) => return resize::execute(op, team),
             Op::Gather(op) => return index::gather(op, team),
@@ -70,7 +73,7 @@ pub(crate) unsafe fn execute(op: &Op, team: &dyn Team) -> Result<(), String> {
             Op::Scan(op) => return scan::execute(op, team),
             Op::Sort(op) => return sort::execute(op, team),
             Op::Random(op) => return random::execute(op, team),
-            Op::Rnn(op) => return rnn::execute(op, team),
+            Op::Rnn(op) => return rnn::execute(op, prepared.rnn(), team),
             Op::Linalg(op) => return linalg::execute(op, team),
             Op::Histogram(op) => return tally::histogram(op, team),
             Op::NonZero(op) => return tally::nonzero(op, team),
@@ -87,5 +90,5 @@ pub(crate) unsafe fn execute(op: &Op, team: &dyn Team) -> Result<(), String> {
 /// [validation](Op::validate).
 pub unsafe fn bare_execute(op: &Op) -> Result<(), String> {
     // SAFETY: passed on from the caller.
-    unsafe { execute(op, &Solo) }
+    unsafe { execute(op, &Prepared::Plain, &Solo) }
 }

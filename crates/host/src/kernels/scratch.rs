@@ -8,7 +8,11 @@ pub(crate) const LINE: usize = 64;
 /// A cache line, so that scratch is aligned for every vector.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
-struct Line(#[allow(dead_code, reason = "space")] [u8; LINE]);
+pub(crate) struct Line(#[allow(dead_code, reason = "space")] [u8; LINE]);
+
+impl Line {
+    pub(crate) const ZERO: Line = Line([0; LINE]);
+}
 
 /// What a thread keeps: kernels call each other, and each level has memory of its own.
 type Store = [Vec<Line>; 2];
@@ -28,7 +32,7 @@ pub(crate) fn with_scratch<R>(bytes: usize, f: impl FnOnce(*mut u8) -> R) -> R {
     let _ = SCRATCH.try_with(|store| store.set([inner, Vec::new()]));
     let needed = bytes.div_ceil(LINE);
     if lines.len() < needed {
-        lines = vec![Line([0; LINE]); needed];
+        lines = vec![Line::ZERO; needed];
     }
     let result = f(lines.as_mut_ptr().cast());
     // A thread that is exiting has no store any more: the memory is freed instead.

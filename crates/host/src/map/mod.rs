@@ -37,7 +37,7 @@ use streampool_kernels::{Cache, DiskKey, DiskStore};
 use crate::team::Team;
 
 use self::machine::Level;
-use self::program::Program;
+pub(crate) use self::program::Program;
 use self::recent::Recent;
 
 /// Expressions kept compiled; more make those not used lately leave.
@@ -84,10 +84,11 @@ impl Expressions {
     ) -> Result<(), String> {
         let program = self.program(expr)?;
         // SAFETY: passed on.
-        unsafe { run::run(&program, inputs, outputs, team) }
+        unsafe { program.execute(inputs, outputs, team) }
     }
 
-    fn program(&self, expr: &Arc<Expr>) -> Result<Arc<Program>, String> {
+    /// The program of an expression, compiled if it is not yet.
+    pub(crate) fn program(&self, expr: &Arc<Expr>) -> Result<Arc<Program>, String> {
         let large = expr.nodes().len() > LARGE;
         if large && let Some(program) = self.recent.get(expr) {
             return Ok(program);
@@ -111,5 +112,21 @@ impl Expressions {
         report.hits += self.recent.hits();
         report.problem = self.disk.as_ref().and_then(DiskStore::failure);
         report
+    }
+}
+
+impl Program {
+    /// Computes `outputs = expr(inputs)` for the expression that this was compiled from.
+    ///
+    /// # Safety
+    /// As for [`Expressions::execute`].
+    pub(crate) unsafe fn execute(
+        &self,
+        inputs: &[View],
+        outputs: &[View],
+        team: &dyn Team,
+    ) -> Result<(), String> {
+        // SAFETY: passed on.
+        unsafe { run::run(self, inputs, outputs, team) }
     }
 }

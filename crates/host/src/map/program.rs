@@ -28,7 +28,7 @@ pub(super) struct Constant {
 /// A compiled expression. It is only ever made by [`Program::checked`], which makes sure that executing it
 /// stays inside its slots whatever made it up.
 #[derive(Debug, Clone)]
-pub(super) struct Program {
+pub(crate) struct Program {
     pub(super) inputs: Vec<DType>,
     pub(super) outputs: Vec<DType>,
     pub(super) constants: Vec<Constant>,

@@ -57,6 +57,8 @@ pub(crate) struct Arena {
     freed: FreeQueue<Block>,
     clocks: Arc<Clocks>,
     closed: AtomicBool,
+    /// Whether a block is lent again.
+    reuse: bool,
 }
 
 struct Bins {
@@ -113,7 +115,7 @@ impl Bins {
 }
 
 impl Arena {
-    pub fn new(pool: u64, stream: u8, clocks: Arc<Clocks>) -> Self {
+    pub fn new(pool: u64, stream: u8, clocks: Arc<Clocks>, reuse: bool) -> Self {
         Arena {
             pool,
             stream,
@@ -129,6 +131,7 @@ impl Arena {
             freed: FreeQueue::new(),
             clocks,
             closed: AtomicBool::new(false),
+            reuse,
         }
     }
 
@@ -201,7 +204,7 @@ impl Arena {
     /// stream is this arena's.
     #[inline]
     pub fn give_back(&self, block: BlockBox, at_home: bool) {
-        if self.closed.load(Ordering::SeqCst) {
+        if !self.reuse || self.closed.load(Ordering::SeqCst) {
             return self.retire(block);
         }
         if !at_home {

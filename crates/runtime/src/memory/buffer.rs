@@ -132,6 +132,22 @@ impl Drop for Buffer {
     }
 }
 
+/// What holds a buffer and can lend it for as long as it lives.
+///
+/// # Safety
+/// It lends the same buffer each time.
+pub unsafe trait HoldsBuffer {
+    /// The buffer.
+    fn held(&self) -> &Buffer;
+}
+
+// SAFETY: a buffer is itself.
+unsafe impl HoldsBuffer for Buffer {
+    fn held(&self) -> &Buffer {
+        self
+    }
+}
+
 impl std::fmt::Debug for Buffer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Buffer({} bytes", self.bytes)?;

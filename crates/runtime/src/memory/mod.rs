@@ -6,13 +6,15 @@ mod buffer;
 mod class;
 mod heap;
 mod pressure;
+mod shared;
 mod source;
 
 pub use arena::ArenaUse;
-pub use buffer::{Buffer, Operand};
+pub use buffer::{Buffer, HoldsBuffer, Operand};
 pub use pressure::Pressure;
 
 pub(crate) use arena::Arena;
 pub(crate) use class::GRAIN;
 pub(crate) use pressure::Callbacks;
+pub(crate) use shared::Shared;
 pub(crate) use source::Source;

@@ -17,6 +17,7 @@ pub struct SettingsBuilder {
     high_watermark: Option<f64>,
     low_watermark: Option<f64>,
     mitigations: Option<Mitigations>,
+    reuse_memory: Option<bool>,
     without_environment: bool,
 }
 
@@ -54,6 +55,12 @@ impl SettingsBuilder {
     /// Sets [`Settings::mitigations`].
     pub fn mitigations(mut self, mitigations: Mitigations) -> Self {
         self.mitigations = Some(mitigations);
+        self
+    }
+
+    /// Sets [`Settings::reuse_memory`].
+    pub fn reuse_memory(mut self, reuse: bool) -> Self {
+        self.reuse_memory = Some(reuse);
         self
     }
 
@@ -113,6 +120,7 @@ impl SettingsBuilder {
             high_watermark,
             low_watermark: low.value.unwrap_or(default_low),
             mitigations: mitigations.value.unwrap_or(default.mitigations),
+            reuse_memory: self.reuse_memory.unwrap_or(default.reuse_memory),
             origins: Origins {
                 streams: streams.origin,
                 exhaustion: exhaustion.origin,

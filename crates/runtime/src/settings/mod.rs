@@ -121,6 +121,10 @@ pub struct Settings {
     pub low_watermark: f64,
     /// Which driver quirks are worked around.
     pub mitigations: Mitigations,
+    /// Whether new buffers get the memory of dropped ones. Without that, no two buffers of a pool ever have the
+    /// same address: for devices that only list what they are told.
+    #[serde(skip)]
+    pub reuse_memory: bool,
     #[serde(skip)]
     origins: Origins,
 }
@@ -145,6 +149,7 @@ impl Default for Settings {
             high_watermark: 0.9,
             low_watermark: 0.75,
             mitigations: Mitigations::All,
+            reuse_memory: true,
             origins: Origins::default(),
         }
     }

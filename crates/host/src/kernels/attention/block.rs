@@ -7,7 +7,7 @@ use super::score::{self, Rows, State};
 use crate::kernels::convert::Float;
 use crate::kernels::matmul::blocked::even_parts;
 use crate::kernels::matmul::factor::{Factor, Lines, pack_interleaved, pack_lines};
-use crate::kernels::matmul::multiply::{MAX_ROWS, Packed, Sums, Unit};
+use crate::kernels::matmul::multiply::{Earlier, MAX_ROWS, Packed, Sums, Unit};
 use crate::kernels::real::Real;
 use crate::kernels::rows::{self, LANES};
 use crate::kernels::scratch::with_scratch;
@@ -248,7 +248,11 @@ where
                         at: self.scores.add(first),
                         row: Self::STRIDE,
                     };
-                    T::Wide::multiply(&operands, sums, index > 0);
+                    let earlier = match index {
+                        0 => Earlier::Lost,
+                        _ => Earlier::Added,
+                    };
+                    T::Wide::multiply(&operands, sums, earlier);
                 }
             }
             self.weigh(rows.clone(), visible, seen, keys.start);
@@ -263,7 +267,7 @@ where
                     at: self.sums.add(rows.start * sizes.padded + first),
                     row: sizes.padded,
                 };
-                T::Wide::multiply(&operands, sums, true);
+                T::Wide::multiply(&operands, sums, Earlier::Added);
             }
         }
     }

@@ -12,23 +12,154 @@ mod store;
 mod sums;
 mod weights;
 
+use std::sync::{Arc, OnceLock};
+
 use streampool_device::Conv;
 
 use self::axis::Axis;
 use self::plan::Plan;
 use self::sums::Summed;
+use self::weights::{Rows, Weights};
 use super::convert::{Float, with_float};
+use super::matmul;
+use super::prepared::Preparation;
+use super::scratch::with_scratch;
+use crate::packs::{Form, Pack};
 use crate::team::Team;
+
+/// What a convolution with constant weights is executed with.
+pub(crate) enum Ready {
+    /// It is a product.
+    Product(matmul::Ready),
+    Phases(Vec<Phase>),
+}
+
+/// One of the convolutions that the op is made of.
+pub(crate) struct Phase {
+    axes: [Axis; 3],
+    rows: Rows,
+    /// The weights in rows, unless they are in place.
+    pack: Option<Arc<Pack>>,
+    /// By one less than how many threads it is divided for.
+    plans: Box<[OnceLock<Plan>]>,
+}
+
+impl Ready {
+    /// About how much memory it holds, which others may hold, too.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Ready::Product(ready) => ready.bytes(),
+            Ready::Phases(phases) => {
+                let packed = phases.iter().filter_map(|phase| phase.pack.as_ref());
+                size_of_val(&**phases) + packed.map(|pack| pack.bytes()).sum::<usize>()
+            }
+        }
+    }
+}
+
+/// # Safety
+/// Constants can be read.
+pub(super) unsafe fn prepare(op: &Conv, preparation: &Preparation<'_>) -> Option<Ready> {
+    if op.dst.layout().elements() == 0 || !preparation.is_constant(&op.weight) {
+        return None;
+    }
+    if let Some(product) = pointwise::product(op) {
+        // SAFETY: passed on from the caller.
+        return unsafe { matmul::prepare(&product, preparation) }.map(Ready::Product);
+    }
+    let phases: Option<Vec<Phase>> = phases(op)
+        .into_iter()
+        .map(|axes| {
+            let (rows, pack) = with_float!(op.src.dtype(), T => {
+                let rows = Rows::new::<T>(op, &axes);
+                if rows.are_in_place() {
+                    return Some(Phase::new(axes, rows, None, preparation));
+                }
+                let form = Form::Taps {
+                    groups: op.groups,
+                    transposed: op.transposed,
+                    taps: [0, 1, 2].map(|place: usize| {
+                        axes[place].taps.iter().map(|tap| tap.number).collect()
+                    }),
+                };
+                let bytes = rows.length() * size_of::<<T as Float>::Wide>();
+                let pack = preparation.packs.get(&op.weight, form, bytes, |to| {
+                    // SAFETY: the caller lets constants be read, and the memory has room for all rows.
+                    unsafe { rows.copy::<T>(op, &axes, to.cast()) };
+                });
+                Ok::<_, String>((rows, pack?))
+            })
+            .ok()?;
+            Some(Phase::new(axes, rows, Some(pack), preparation))
+        })
+        .collect();
+    phases.map(Ready::Phases)
+}
+
+impl Phase {
+    fn new(
+        axes: [Axis; 3],
+        rows: Rows,
+        pack: Option<Arc<Pack>>,
+        preparation: &Preparation<'_>,
+    ) -> Self {
+        Phase {
+            axes,
+            rows,
+            pack,
+            plans: (0..preparation.threads).map(|_| OnceLock::new()).collect(),
+        }
+    }
+
+    /// # Safety
+    /// As for [`execute`]; the elements are of type `T`.
+    unsafe fn execute<T: Float>(&self, op: &Conv, team: &dyn Team)
+    where
+        T::Wide: Summed,
+    {
+        let copy = self
+            .pack
+            .as_ref()
+            .map_or(std::ptr::null(), |pack| pack.at());
+        let weights = Weights::<T>::new(op, &self.rows, copy);
+        let width = team.width();
+        let fresh = || Plan::new(op, self.axes.clone(), width);
+        // SAFETY: passed on from the caller.
+        unsafe {
+            match self.plans.get(width - 1) {
+                Some(plan) => plan.get_or_init(fresh).execute::<T>(op, &weights, team),
+                None => fresh().execute::<T>(op, &weights, team),
+            }
+        }
+    }
+}
 
 /// # Safety
 /// As for [`execute`](super::execute).
-pub(super) unsafe fn execute(op: &Conv, team: &dyn Team) -> Result<(), String> {
+pub(super) unsafe fn execute(
+    op: &Conv,
+    ready: Option<&Ready>,
+    team: &dyn Team,
+) -> Result<(), String> {
     if op.dst.layout().elements() == 0 {
         return Ok(());
     }
+    if let Some(Ready::Phases(phases)) = ready {
+        return with_float!(op.src.dtype(), T => {
+            for phase in phases {
+                // SAFETY: the elements are of type `T`; the rest is passed on.
+                unsafe { phase.execute::<T>(op, team) };
+            }
+            Ok(())
+        });
+    }
     if let Some(product) = pointwise::product(op) {
+        let ready = match ready {
+            Some(Ready::Product(ready)) => Some(ready),
+            _ => None,
+        };
         // SAFETY: the product reads and writes the elements that the convolution does.
-        return unsafe { super::matmul::execute(&product, team) };
+        return unsafe { matmul::execute(&product, ready, team) };
     }
     with_float!(op.src.dtype(), T => {
         // SAFETY: the elements are of type `T`; the rest is passed on.
@@ -44,11 +175,24 @@ where
     T::Wide: Summed,
 {
     for axes in phases(op) {
-        // SAFETY: passed on from the caller; phases write different elements of the result.
-        unsafe {
-            let weights = weights::Weights::<T>::new(op, &axes);
-            Plan::new(op, axes, team.width()).execute::<T>(&weights, team);
-        }
+        let rows = Rows::new::<T>(op, &axes);
+        let length = if rows.are_in_place() {
+            0
+        } else {
+            rows.length()
+        };
+        with_scratch(length * size_of::<T::Wide>(), |copy| {
+            let copy: *mut T::Wide = copy.cast();
+            // SAFETY: the copy has room for all rows; the rest is passed on from the caller. Phases write different
+            // elements of the result.
+            unsafe {
+                if length > 0 {
+                    rows.copy::<T>(op, &axes, copy);
+                }
+                let weights = Weights::<T>::new(op, &rows, copy);
+                Plan::new(op, axes, team.width()).execute::<T>(op, &weights, team);
+            }
+        });
     }
 }
 

@@ -37,8 +37,8 @@ pub(super) struct Part {
     rows: Range<usize>,
 }
 
-pub(super) struct Plan<'a> {
-    op: &'a Conv,
+/// The division of a convolution; it serves every op that differs in where its operands lie.
+pub(super) struct Plan {
     axes: [Axis; 3],
     /// Channels of a group that are read and made.
     read: usize,
@@ -52,11 +52,8 @@ pub(super) struct Plan<'a> {
     offsets: Vec<usize>,
 }
 
-// SAFETY: it is a description; whoever dereferences addresses of the op has the guarantees given to `execute`.
-unsafe impl Sync for Plan<'_> {}
-
-impl<'a> Plan<'a> {
-    pub(super) fn new(op: &'a Conv, axes: [Axis; 3], width: usize) -> Self {
+impl Plan {
+    pub(super) fn new(op: &Conv, axes: [Axis; 3], width: usize) -> Self {
         let (read, made) = (op.src.shape()[1] / op.groups, op.dst.shape()[1] / op.groups);
         let outputs = [0, 1, 2].map(|place| axes[place].outputs);
         let banded = (0..3).find(|&place| outputs[place] > 1).unwrap_or(2);
@@ -89,7 +86,6 @@ impl<'a> Plan<'a> {
         let shape = shape_of(band);
         let offsets = shape.offsets(&axes, read);
         Plan {
-            op,
             axes,
             read,
             made,
@@ -103,26 +99,26 @@ impl<'a> Plan<'a> {
 
     /// # Safety
     /// As for `execute`; the elements are of type `T`.
-    pub(super) unsafe fn execute<T: Float>(&self, weights: &Weights<T>, team: &dyn Team)
+    pub(super) unsafe fn execute<T: Float>(&self, op: &Conv, weights: &Weights<T>, team: &dyn Team)
     where
         T::Wide: Summed,
     {
         let bands = self.axes[self.banded].outputs.div_ceil(self.band);
-        let parts = self.op.src.shape()[0] * self.op.groups * bands * self.row_parts;
+        let parts = op.src.shape()[0] * op.groups * bands * self.row_parts;
         let each = self.made * self.offsets.len() * self.shape.plane / self.row_parts;
         let form = best_form::<T::Wide>(self.made.div_ceil(self.row_parts));
         let work = |range: Range<usize>| {
             let bytes = (self.read * self.shape.channel + SLACK) * size_of::<T::Wide>();
             with_scratch(bytes, |scratch| {
                 for number in range {
-                    let part = self.part(number, bands);
+                    let part = self.part(op, number, bands);
                     // SAFETY: parts are disjoint, and the scratch has room for the copy of any; the rest the
                     // caller promises.
                     unsafe {
                         let image: *mut T::Wide = scratch.cast();
-                        let (op, axes, shape) = (self.op, &self.axes, &self.shape);
+                        let (axes, shape) = (&self.axes, &self.shape);
                         image::copy::<T>(&op.src, axes, shape, &part, self.read, image);
-                        self.compute(&part, form, weights, image);
+                        self.compute(op, &part, form, weights, image);
                     }
                 }
             });
@@ -135,7 +131,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    fn part(&self, number: usize, bands: usize) -> Part {
+    fn part(&self, op: &Conv, number: usize, bands: usize) -> Part {
         let (number, rows) = (number / self.row_parts, number % self.row_parts);
         let (pair, band) = (number / bands, number % bands);
         let (mut first, mut outputs) = ([0; 3], [0, 1, 2].map(|place| self.axes[place].outputs));
@@ -145,8 +141,8 @@ impl<'a> Plan<'a> {
             .min(outputs[self.banded].saturating_sub(first[self.banded]));
         let bound = |part: usize| self.made * part / self.row_parts;
         Part {
-            image: pair / self.op.groups,
-            group: pair % self.op.groups,
+            image: pair / op.groups,
+            group: pair % op.groups,
             first,
             outputs,
             rows: bound(rows)..bound(rows + 1),
@@ -157,6 +153,7 @@ impl<'a> Plan<'a> {
     /// As for [`execute`](Self::execute); `image` is the copy that the part needs.
     unsafe fn compute<T: Float>(
         &self,
+        op: &Conv,
         part: &Part,
         form: Form,
         weights: &Weights<T>,
@@ -168,7 +165,7 @@ impl<'a> Plan<'a> {
         if line_count == 0 || length == 0 {
             return;
         }
-        let strides = self.op.dst.layout().strides();
+        let strides = op.dst.layout().strides();
         let place_of = |place: usize, output: usize| {
             let axis = &self.axes[place];
             (axis.first + (part.first[place] + output) * axis.every) as isize
@@ -176,10 +173,10 @@ impl<'a> Plan<'a> {
         };
         let every = |place: usize| self.axes[place].every as isize * spatial(strides, place);
         let channel = part.group * self.made;
-        let to = address::<T>(&self.op.dst)
+        let to = address::<T>(&op.dst)
             .wrapping_offset(part.image as isize * strides[0])
             .wrapping_offset(place_of(1, 0) + place_of(2, 0));
-        let bias = self.op.bias.map(|bias| {
+        let bias = op.bias.map(|bias| {
             let step = bias.layout().strides()[0];
             (address::<T>(&bias).cast_const(), step)
         });
@@ -221,7 +218,7 @@ impl<'a> Plan<'a> {
                         pitch,
                         place: column % pitch,
                         bias: bias.map(|(bias, step)| (bias.wrapping_offset(made * step), step)),
-                        activation: self.op.activation,
+                        activation: op.activation,
                     };
                     // SAFETY: the columns of all taps lie in the copy and the slack behind it; those of sums
                     // that are stored are results of this part.

@@ -84,7 +84,7 @@ unsafe fn subtract_piece<T: Number>(c: Block<T>, a: Block<T>, b: Block<T>) {
                 alpha: 1.0,
             };
             // SAFETY: the factors can be read, and the scratch is this call's alone.
-            unsafe { matmul::execute(&op, &Solo) }
+            unsafe { matmul::execute(&op, None, &Solo) }
         });
         match done {
             // SAFETY: the product was written; the rest the caller promises.

@@ -7,7 +7,7 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use super::factor::{Factor, pack_interleaved, pack_lines};
-use super::multiply::{MAX_COLUMNS, MAX_ROWS, Packed, Sums, Unit};
+use super::multiply::{Earlier, MAX_COLUMNS, MAX_ROWS, Packed, Sums, Unit};
 use super::product::Product;
 use crate::kernels::scratch::with_scratch;
 
@@ -35,8 +35,14 @@ pub(super) unsafe fn tile<T: Factor>(
     let panel = T::Unit::PANEL;
     let padded = columns.len().next_multiple_of(width);
     let one_panel = product.k.div_ceil(T::PER_UNIT) <= panel;
-    let a_units = rows.len() * T::Unit::PANEL_STRIDE;
-    let b_units = padded * panel.min(product.k.div_ceil(T::PER_UNIT));
+    let a_units = match product.ready_a.is_null() {
+        true => rows.len() * T::Unit::PANEL_STRIDE,
+        false => 0,
+    };
+    let b_units = match product.ready_b.is_null() {
+        true => padded * panel.min(product.k.div_ceil(T::PER_UNIT)),
+        false => 0,
+    };
     let kept_sums = if one_panel { 0 } else { rows.len() * padded };
     let line = 64 / size_of::<T::Unit>();
     let b_units = b_units.next_multiple_of(line);
@@ -92,24 +98,16 @@ impl<T: Factor> Tile<'_, T> {
         let steps = length.div_ceil(T::PER_UNIT);
         let stride = T::Unit::PANEL_STRIDE;
         let last = from + length == product.k;
+        let earlier = match product.in_one {
+            _ if from == 0 => Earlier::Lost,
+            true => Earlier::Continued,
+            false => Earlier::Added,
+        };
         // SAFETY: lines and columns lie within the operands; the panels within the scratch.
         unsafe {
-            let lines = product.a_lines(self.rows.start, self.rows.len(), from, length);
-            pack_lines::<T>(lines, self.a, stride);
-            // Where rows of `b` are contiguous, a few are read along before the next, page by page.
-            let along = if product.b.column == 1 {
-                ROWS_AT_ONCE
-            } else {
-                length.max(1)
-            };
-            for start in (0..length).step_by(along) {
-                for column in self.columns.clone().step_by(self.width) {
-                    let count = self.width.min(self.columns.end - column);
-                    let some = along.min(length - start);
-                    let lines = product.b_lines(column, count, from + start, some);
-                    let to = start / T::PER_UNIT * self.width;
-                    pack_interleaved::<T>(lines, self.b_panel(column, steps).add(to), self.width);
-                }
+            let a = self.a_panel(from, length);
+            if product.ready_b.is_null() {
+                self.pack_b(from, length);
             }
             for column in self.columns.clone().step_by(self.width) {
                 let count = self.width.min(self.columns.end - column);
@@ -133,12 +131,12 @@ impl<T: Factor> Tile<'_, T> {
                         },
                     });
                     let operands = Packed {
-                        a: self.a.add(rows.start * stride),
-                        b: self.b_panel(column, steps),
+                        a: a.wrapping_add(rows.start * stride),
+                        b: self.b_panel(column, from, steps),
                         steps,
                         rows: rows.len(),
                     };
-                    T::Unit::multiply(&operands, sums, from > 0);
+                    T::Unit::multiply(&operands, sums, earlier);
                     if last {
                         product.finish((first_row, rows.len()), (column, count), sums);
                     }
@@ -147,8 +145,60 @@ impl<T: Factor> Tile<'_, T> {
         }
     }
 
+    /// The packed panel of all rows of the tile.
+    ///
+    /// # Safety
+    /// As for [`tile`].
+    unsafe fn a_panel(&self, from: usize, length: usize) -> *const T::Unit {
+        let (product, stride) = (self.product, T::Unit::PANEL_STRIDE);
+        if !product.ready_a.is_null() {
+            let panel = from / (T::Unit::PANEL * T::PER_UNIT);
+            let row = panel * product.m + self.rows.start;
+            return product.ready_a.wrapping_add(row * stride);
+        }
+        let lines = product.a_lines(self.rows.start, self.rows.len(), from, length);
+        // SAFETY: the rows lie within the operand, and the scratch has room for a panel of them.
+        unsafe { pack_lines::<T>(lines, self.a, stride) };
+        self.a
+    }
+
+    /// Packs the panels of all columns of the tile.
+    ///
+    /// # Safety
+    /// As for [`tile`].
+    unsafe fn pack_b(&self, from: usize, length: usize) {
+        let product = self.product;
+        let steps = length.div_ceil(T::PER_UNIT);
+        // Where rows of `b` are contiguous, a few are read along before the next, page by page.
+        let along = match product.b.column {
+            1 => ROWS_AT_ONCE,
+            _ => length.max(1),
+        };
+        for start in (0..length).step_by(along) {
+            for column in self.columns.clone().step_by(self.width) {
+                let count = self.width.min(self.columns.end - column);
+                let some = along.min(length - start);
+                let lines = product.b_lines(column, count, from + start, some);
+                let to = self.b_scratch(column, steps);
+                let to = to.wrapping_add(start / T::PER_UNIT * self.width);
+                // SAFETY: the columns lie within the operand, and the scratch has room for a panel of them.
+                unsafe { pack_interleaved::<T>(lines, to, self.width) };
+            }
+        }
+    }
+
     /// The packed panel of the columns from `column` on.
-    fn b_panel(&self, column: usize, steps: usize) -> *mut T::Unit {
+    fn b_panel(&self, column: usize, from: usize, steps: usize) -> *const T::Unit {
+        let product = self.product;
+        if product.ready_b.is_null() {
+            return self.b_scratch(column, steps);
+        }
+        // Blocks begin at whole ones of the matrix, as tiles do.
+        let unit = column * product.k.div_ceil(T::PER_UNIT) + from / T::PER_UNIT * self.width;
+        product.ready_b.wrapping_add(unit)
+    }
+
+    fn b_scratch(&self, column: usize, steps: usize) -> *mut T::Unit {
         self.b.wrapping_add((column - self.columns.start) * steps)
     }
 }

@@ -5,6 +5,7 @@ pub(super) mod factor;
 pub(super) mod lanes;
 pub(super) mod multiply;
 mod product;
+mod ready;
 mod skinny;
 
 use std::ops::Range;
@@ -16,8 +17,13 @@ use self::blocked::{TILE_COLUMNS, TILE_ROWS};
 use self::factor::Factor;
 use self::multiply::Unit;
 use self::product::{Matrix, Product};
+pub(super) use self::ready::Ready;
+use self::ready::Side;
 use self::skinny::Reading;
+use super::convert::with_types;
+use super::prepared::Preparation;
 use super::strided::{Walk, address, broadcast_strides};
+use crate::packs::Form;
 use crate::team::Team;
 
 /// Multiplications that are worth a thread.
@@ -25,19 +31,38 @@ const GRAIN: usize = 3 << 19;
 /// The same where the operand is only streamed through once.
 const SKINNY_GRAIN: usize = 1 << 19;
 
+/// `$body` with `$name` as the type of a factor.
+macro_rules! with_factor {
+    ($dtype:expr, $name:ident => $body:expr) => {
+        with_types!($dtype, $name => $body, {
+            F32 = f32, F64 = f64, F16 = f16, BF16 = bf16, I8 = i8, U8 = u8
+        }, other => Err(format!("a product of {other} reached the kernels")))
+    };
+}
+
+/// Packs the operand that is constant, if one is and packing pays.
+///
 /// # Safety
-/// As for [`execute`](super::execute).
-pub(super) unsafe fn execute(op: &MatMul, team: &dyn Team) -> Result<(), String> {
+/// Constants can be read.
+pub(super) unsafe fn prepare(op: &MatMul, preparation: &Preparation<'_>) -> Option<Ready> {
+    // SAFETY: the view's element types are checked here; the rest is passed on.
+    with_factor!(op.a.dtype(), T => Ok(unsafe { prepare_as::<T>(op, preparation) })).ok()?
+}
+
+/// # Safety
+/// As for [`execute`](super::execute); what is ready was [prepared](prepare) for an op that differs in where its other
+/// operands lie.
+pub(super) unsafe fn execute(
+    op: &MatMul,
+    ready: Option<&Ready>,
+    team: &dyn Team,
+) -> Result<(), String> {
     // SAFETY: the view's element types are checked here; the rest is passed on.
     unsafe {
         match op.a.dtype() {
-            DType::F32 => in_place::<f32>(op, team),
-            DType::F64 => in_place::<f64>(op, team),
-            DType::F16 => packed::<f16>(op, team),
-            DType::BF16 => packed::<bf16>(op, team),
-            DType::I8 => packed::<i8>(op, team),
-            DType::U8 => packed::<u8>(op, team),
-            other => return Err(format!("a product of {other} reached the kernels")),
+            DType::F32 => in_place::<f32>(op, ready, team),
+            DType::F64 => in_place::<f64>(op, ready, team),
+            other => return with_factor!(other, T => Ok(tiles(&Batch::<T>::new(op, ready), team))),
         }
     }
     Ok(())
@@ -46,11 +71,14 @@ pub(super) unsafe fn execute(op: &MatMul, team: &dyn Team) -> Result<(), String>
 /// The products of an op: one for each index of the batch.
 struct Batch<T: Factor> {
     first: Product<T>,
-    walk: Walk<4>,
+    /// Whether they are the transposed products.
+    turned: bool,
+    /// By operands, result, bias and what is ready.
+    walk: Walk<5>,
 }
 
 impl<T: Factor> Batch<T> {
-    fn new(op: &MatMul) -> Self {
+    fn new(op: &MatMul, ready: Option<&Ready>) -> Self {
         let shape = op.out.shape();
         let lead = shape.len() - 2;
         let batch = &shape[..lead];
@@ -69,12 +97,31 @@ impl<T: Factor> Batch<T> {
             }),
             alpha: op.alpha,
             activation: op.activation,
+            ready_a: std::ptr::null(),
+            ready_b: std::ptr::null(),
+            in_one: false,
         };
         // The transposed product has its operands exchanged.
-        let (first, left, right) = match first.reads_better_transposed() {
+        let turned = first.reads_better_transposed();
+        let (mut first, left, right) = match turned {
             true => (first.transposed(), &op.b, &op.a),
             false => (first, &op.a, &op.b),
         };
+        let mut ready_strides = [0; MAX_RANK];
+        if let Some(Ready { side, pack }) = ready {
+            let operand = match side {
+                Side::Left => {
+                    first.ready_a = pack.at();
+                    left
+                }
+                Side::Right => {
+                    first.ready_b = pack.at();
+                    right
+                }
+            };
+            let each = ready::length(&first, *side) as isize;
+            ready_strides = one_after_another(operand, batch, each);
+        }
         let walk = Walk::new(
             batch,
             [
@@ -82,9 +129,14 @@ impl<T: Factor> Batch<T> {
                 &batch_strides(right, batch)[..lead],
                 &op.out.layout().strides()[..lead],
                 &bias.map_or([0; MAX_RANK], |(_, strides)| strides)[..lead],
+                &ready_strides[..lead],
             ],
         );
-        Batch { first, walk }
+        Batch {
+            first,
+            turned,
+            walk,
+        }
     }
 
     /// How many products there are, none if they have no elements.
@@ -109,6 +161,13 @@ impl<T: Factor> Batch<T> {
                     .wrapping_offset(offsets[2] + index * steps[2]);
                 if let Some(bias) = &mut product.bias {
                     bias.at = bias.at.wrapping_offset(offsets[3] + index * steps[3]);
+                }
+                let ready = offsets[4] + index * steps[4];
+                if !product.ready_a.is_null() {
+                    product.ready_a = product.ready_a.wrapping_offset(ready);
+                }
+                if !product.ready_b.is_null() {
+                    product.ready_b = product.ready_b.wrapping_offset(ready);
                 }
                 f(&product);
             }
@@ -139,6 +198,21 @@ fn batch_strides(view: &View, batch: &[usize]) -> [isize; MAX_RANK] {
     strides
 }
 
+/// The strides as they broadcast to `batch`, if a view's matrices lay one after another, `each` elements apart.
+fn one_after_another(view: &View, batch: &[usize], each: isize) -> [isize; MAX_RANK] {
+    let own = view.layout().rank() - 2;
+    let lead = batch.len() - own;
+    let (mut strides, mut step) = ([0; MAX_RANK], each);
+    for axis in (0..own).rev() {
+        let size = view.shape()[axis];
+        if size == batch[lead + axis] {
+            strides[lead + axis] = step;
+        }
+        step *= size as isize;
+    }
+    strides
+}
+
 impl<T: Factor> Product<T> {
     /// Whether the transposed product is the better one to compute: that with fewer rows if one of the sides
     /// is short, else that which is stored by rows.
@@ -153,27 +227,74 @@ impl<T: Factor> Product<T> {
     }
 }
 
+/// # Safety
+/// As for [`prepare`]; the op's elements are of type `T`.
+unsafe fn prepare_as<T: Factor>(op: &MatMul, preparation: &Preparation<'_>) -> Option<Ready> {
+    let batch = Batch::<T>::new(op, None);
+    if batch.count() == 0 || batch.first.k == 0 {
+        return None;
+    }
+    let turned = batch.turned;
+    let (left, right) = match turned {
+        true => (&op.b, &op.a),
+        false => (&op.a, &op.b),
+    };
+    let constant = |view| preparation.is_constant(view);
+    let (side, view, form) = match skinny::reading(&batch.first) {
+        // Dot products read what they need where it lies, in another order than panels have.
+        Some(Reading::Dots) => return None,
+        // Blocks are filled up to whole ones.
+        Some(Reading::Rows) if batch.first.is_small() || batch.first.n < T::Unit::block().1 => {
+            return None;
+        }
+        _ if constant(right) => (Side::Right, right, Form::Right { turned }),
+        None if constant(left) => (Side::Left, left, Form::Left { turned }),
+        _ => return None,
+    };
+    // The products of the view's own matrices, whatever they are broadcast to.
+    let shape = view.shape();
+    let own = &shape[..shape.len() - 2];
+    let walk = Walk::new(own, [&view.layout().strides()[..own.len()]]);
+    let product = |number: usize| {
+        let mut product = batch.first;
+        let mut distance = 0;
+        walk.for_each_run(number..number + 1, |[offset], _| distance = offset);
+        match side {
+            Side::Left => product.a.at = product.a.at.wrapping_offset(distance),
+            Side::Right => product.b.at = product.b.at.wrapping_offset(distance),
+        }
+        product
+    };
+    let count = ready::matrices(view);
+    let bytes = count * ready::length(&batch.first, side) * size_of::<T::Unit>();
+    let pack = preparation.packs.get(view, form, bytes, |to| {
+        // SAFETY: the caller lets constants be read, and the memory has room for all matrices.
+        unsafe { ready::pack(count, product, side, to.cast(), preparation.team) };
+    })?;
+    Some(Ready { side, pack })
+}
+
 /// Products of a type that can be multiplied where it lies.
 ///
 /// # Safety
 /// As for [`execute`]; the op's elements are of type `T`.
-unsafe fn in_place<T: Factor<Unit = T> + Unit>(op: &MatMul, team: &dyn Team) {
-    let batch = Batch::<T>::new(op);
+unsafe fn in_place<T: Factor<Unit = T> + Unit>(
+    op: &MatMul,
+    ready: Option<&Ready>,
+    team: &dyn Team,
+) {
+    let mut batch = Batch::<T>::new(op, ready);
     match skinny::reading(&batch.first) {
+        Some(_) if !batch.first.ready_b.is_null() => {
+            batch.first.in_one = true;
+            // SAFETY: passed on from the caller.
+            unsafe { tiles(&batch, team) }
+        }
         // SAFETY: passed on from the caller.
         Some(reading) => unsafe { few_rows(&batch, reading, team) },
         // SAFETY: passed on from the caller.
         None => unsafe { tiles(&batch, team) },
     }
-}
-
-/// Products of a type that is converted as it is packed.
-///
-/// # Safety
-/// As for [`execute`]; the op's elements are of type `T`.
-unsafe fn packed<T: Factor>(op: &MatMul, team: &dyn Team) {
-    // SAFETY: passed on from the caller.
-    unsafe { tiles(&Batch::<T>::new(op), team) }
 }
 
 /// # Safety
@@ -211,7 +332,11 @@ unsafe fn tiles<T: Factor>(batch: &Batch<T>, team: &dyn Team) {
         m.div_ceil(TILE_ROWS).max(1),
         n.div_ceil(TILE_COLUMNS).max(1),
     );
-    let wanted = pieces(each, GRAIN, team).div_ceil(batch.count().max(1));
+    let grain = match batch.first.in_one {
+        true => SKINNY_GRAIN,
+        false => GRAIN,
+    };
+    let wanted = pieces(each, grain, team).div_ceil(batch.count().max(1));
     while down * across < wanted {
         if n / across >= m / down {
             across += 1;
@@ -223,7 +348,7 @@ unsafe fn tiles<T: Factor>(batch: &Batch<T>, team: &dyn Team) {
         batch.count(),
         down * across,
         each,
-        GRAIN,
+        grain,
         team,
         &|products, piece| {
             let rows = part(m, down, piece / across, multiply::MAX_ROWS);

@@ -48,6 +48,17 @@ pub(in crate::kernels) struct Sums<S> {
     pub(in crate::kernels) row: usize,
 }
 
+/// What becomes of the sums that are there already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::kernels) enum Earlier {
+    /// They are overwritten.
+    Lost,
+    /// They are added to the new ones.
+    Added,
+    /// The new ones begin with them: each sum is as if all steps were taken in one call.
+    Continued,
+}
+
 /// What is multiplied: `f32`, `f64`, or pairs of 16-bit integers. Its sums are of the same type.
 pub(in crate::kernels) trait Unit: Copy + Send + Sync + 'static {
     /// Zero, and a pair of zeros.
@@ -60,11 +71,11 @@ pub(in crate::kernels) trait Unit: Copy + Send + Sync + 'static {
     /// The rows and columns of a full packed block on this machine.
     fn block() -> (usize, usize);
 
-    /// `sums = a b`, or `sums += a b` if `resume`, of `rows` rows and a full block's columns.
+    /// `sums = a b`, or with earlier ones `sums += a b`, of `rows` rows and a full block's columns.
     ///
     /// # Safety
-    /// All that the operands describe can be read, and all sums written and, to resume, read.
-    unsafe fn multiply(operands: &Packed<Self>, sums: Sums<Self>, resume: bool);
+    /// All that the operands describe can be read, and all sums written and, if they are not lost, read.
+    unsafe fn multiply(operands: &Packed<Self>, sums: Sums<Self>, earlier: Earlier);
 
     /// `sums = a b` for at most [`SKINNY_ROWS`] rows and [`MAX_COLUMNS`] columns that lie next to each
     /// other in `b`.
@@ -82,16 +93,27 @@ pub(in crate::kernels) trait Unit: Copy + Send + Sync + 'static {
 }
 
 /// A block of `R` rows and `V` vectors of columns.
+#[allow(
+    clippy::needless_range_loop,
+    reason = "a zip is called, not inlined, in builds of many units"
+)]
 #[inline(always)]
 unsafe fn block<L: Lanes, const R: usize, const V: usize>(
     operands: &InPlace<L::Unit>,
     sums: Sums<L::Sum>,
-    resume: bool,
+    earlier: Earlier,
 ) {
     let mut block = [[L::zero(); V]; R];
     // SAFETY: the caller promises that what the operands describe can be read, that R rows of V vectors of
     // sums can be accessed, and that the machine has the instructions of `L`.
     unsafe {
+        if earlier == Earlier::Continued {
+            for (row, vectors) in block.iter_mut().enumerate() {
+                for (at, vector) in vectors.iter_mut().enumerate() {
+                    *vector = L::load(sums.at.add(row * sums.row + at * L::WIDTH));
+                }
+            }
+        }
         let (mut a, mut b) = (operands.a, operands.b);
         for _ in 0..operands.steps {
             let mut columns = [L::zero(); V];
@@ -100,21 +122,20 @@ unsafe fn block<L: Lanes, const R: usize, const V: usize>(
             }
             for (row, vectors) in block.iter_mut().enumerate() {
                 let x = L::splat(a.offset(row as isize * operands.a_row));
-                for (vector, &y) in vectors.iter_mut().zip(&columns) {
-                    *vector = vector.plus_product(x, y);
+                for at in 0..V {
+                    vectors[at] = vectors[at].plus_product(x, columns[at]);
                 }
             }
             a = a.wrapping_offset(operands.a_step);
             b = b.wrapping_offset(operands.b_next);
         }
-        // Earlier sums are added last: nothing waits for them meanwhile.
+        // Added last: nothing waits for them meanwhile.
         for (row, vectors) in block.iter().enumerate() {
             for (at, &vector) in vectors.iter().enumerate() {
                 let to = sums.at.add(row * sums.row + at * L::WIDTH);
-                let vector = if resume {
-                    vector.plus(L::load(to))
-                } else {
-                    vector
+                let vector = match earlier {
+                    Earlier::Added => vector.plus(L::load(to)),
+                    Earlier::Lost | Earlier::Continued => vector,
                 };
                 vector.store(to);
             }
@@ -165,13 +186,13 @@ unsafe fn skinny_rows<L: Lanes, const R: usize>(operands: &InPlace<L::Unit>, sum
             };
             let left = operands.columns - column;
             if R <= 2 && left >= 8 * L::WIDTH {
-                block::<L, R, 8>(&part, to, false);
+                block::<L, R, 8>(&part, to, Earlier::Lost);
                 column += 8 * L::WIDTH;
             } else if left >= 4 * L::WIDTH {
-                block::<L, R, 4>(&part, to, false);
+                block::<L, R, 4>(&part, to, Earlier::Lost);
                 column += 4 * L::WIDTH;
             } else if left >= L::WIDTH {
-                block::<L, R, 1>(&part, to, false);
+                block::<L, R, 1>(&part, to, Earlier::Lost);
                 column += L::WIDTH;
             } else {
                 narrow_block::<L, R>(&part, to, left);
@@ -217,6 +238,7 @@ unsafe fn dot_block<L: Lanes, const R: usize, const C: usize>(
 }
 
 /// One vector of steps of a block of dot products.
+#[allow(clippy::needless_range_loop, reason = "as for `block`")]
 #[inline(always)]
 unsafe fn dot_step<L: Lanes, const R: usize, const C: usize>(
     block: &mut [[L; C]; R],
@@ -237,8 +259,8 @@ unsafe fn dot_step<L: Lanes, const R: usize, const C: usize>(
                     .offset(column as isize * operands.b_next)
                     .add(step),
             );
-            for (sums, &x) in block.iter_mut().zip(&rows) {
-                sums[column] = sums[column].plus_product(x, y);
+            for row in 0..R {
+                block[row][column] = block[row][column].plus_product(rows[row], y);
             }
         }
     }
@@ -264,7 +286,7 @@ macro_rules! compiled {
             use super::*;
 
             $(#[target_feature(enable = $feature)])?
-            pub(super) unsafe fn multiply(operands: &Packed<$unit>, sums: Sums<$unit>, resume: bool) {
+            pub(super) unsafe fn multiply(operands: &Packed<$unit>, sums: Sums<$unit>, earlier: Earlier) {
                 // With constant distances, all addresses are displacements of two pointers.
                 let operands = InPlace {
                     a: operands.a,
@@ -278,7 +300,7 @@ macro_rules! compiled {
                 };
                 // SAFETY: the caller's promise; the function is only called where the features are.
                 unsafe {
-                    by_rows!(operands.rows, R => block::<$lanes, R, $vectors>(&operands, sums, resume), $($rows)*)
+                    by_rows!(operands.rows, R => block::<$lanes, R, $vectors>(&operands, sums, earlier), $($rows)*)
                 }
             }
 
@@ -345,15 +367,15 @@ macro_rules! units {
             }
 
             #[inline]
-            unsafe fn multiply(operands: &Packed<Self>, sums: Sums<Self>, resume: bool) {
+            unsafe fn multiply(operands: &Packed<Self>, sums: Sums<Self>, earlier: Earlier) {
                 // SAFETY: the level says that the features are there; the rest the caller promises.
                 unsafe {
                     match level() {
                         #[cfg(target_arch = "x86_64")]
-                        Level::Avx512 => $avx512::multiply(operands, sums, resume),
+                        Level::Avx512 => $avx512::multiply(operands, sums, earlier),
                         #[cfg(target_arch = "x86_64")]
-                        Level::Avx2 => $avx2::multiply(operands, sums, resume),
-                        _ => $plain::multiply(operands, sums, resume),
+                        Level::Avx2 => $avx2::multiply(operands, sums, earlier),
+                        _ => $plain::multiply(operands, sums, earlier),
                     }
                 }
             }

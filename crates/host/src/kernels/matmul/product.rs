@@ -56,6 +56,11 @@ pub(super) struct Product<T: Factor> {
     pub(super) bias: Option<Matrix<T::Out>>,
     pub(super) alpha: f64,
     pub(super) activation: Activation,
+    /// The operands as they were packed before, or null.
+    pub(super) ready_a: *const T::Unit,
+    pub(super) ready_b: *const T::Unit,
+    /// Whether each sum is one over the whole inner dimension, in its order, instead of one for each panel.
+    pub(super) in_one: bool,
 }
 
 // SAFETY: it is a description; whoever dereferences its addresses has the guarantees given to `execute`, and
@@ -140,6 +145,9 @@ impl<T: Factor> Product<T> {
     }
 }
 
+/// Sums that are biased at a time.
+const CHUNK: usize = 16;
+
 /// What happens to sums.
 #[derive(Clone, Copy)]
 struct Epilogue<T> {
@@ -175,8 +183,16 @@ vectorised! {
                             values.iter_mut().for_each(|value| *value = T::add(*value, bias));
                         }
                         1 => {
+                            // By whole vectors: the count is small and mostly a multiple of them.
                             let bias = std::slice::from_raw_parts(bias.at.cast_const(), columns);
-                            for (value, &bias) in values.iter_mut().zip(bias) {
+                            let (vectors, rest) = values.as_chunks_mut::<CHUNK>();
+                            let (biases, left) = bias.as_chunks::<CHUNK>();
+                            for (vector, bias) in vectors.iter_mut().zip(biases) {
+                                for (value, &bias) in vector.iter_mut().zip(bias) {
+                                    *value = T::add(*value, bias);
+                                }
+                            }
+                            for (value, &bias) in rest.iter_mut().zip(left) {
                                 *value = T::add(*value, bias);
                             }
                         }

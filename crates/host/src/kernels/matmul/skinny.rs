@@ -37,11 +37,18 @@ pub(super) fn reading<T: Factor>(product: &Product<T>) -> Option<Reading> {
     let by_rows = product.b.column == 1 || product.n == 1 && product.b.row != 1;
     let by_dots = product.b.row == 1 || product.k == 1;
     let few = product.m <= FEW_ROWS;
-    let small = product.m <= FEW_ROWS_OF_SMALL && product.n * product.k <= SMALL;
+    let small = product.m <= FEW_ROWS_OF_SMALL && product.is_small();
     match (by_rows, by_dots) {
         (true, _) if few || small => Some(Reading::Rows),
         (false, true) if few => Some(Reading::Dots),
         _ => None,
+    }
+}
+
+impl<T: Factor> Product<T> {
+    /// Whether `b` stays in the first-level cache.
+    pub(super) fn is_small(&self) -> bool {
+        self.n * self.k <= SMALL
     }
 }
 

@@ -5,6 +5,8 @@ mod gates;
 mod layer;
 mod weights;
 
+use std::sync::Arc;
+
 use streampool_device::{DType, Layout, MatMul, Rnn, Span, View};
 
 use self::layer::Layer;
@@ -13,9 +15,11 @@ use super::convert::{Float, with_float};
 use super::matmul::blocked::even_parts;
 use super::matmul::factor::Factor;
 use super::matmul::multiply::Unit;
+use super::prepared::Preparation;
 use super::scratch::with_scratch;
 use super::split::{Shared, split};
 use super::{copy, matmul};
+use crate::packs::{Form, Pack};
 use crate::team::{Solo, Team};
 
 /// Multiplications that are worth a thread.
@@ -27,18 +31,95 @@ const MANY_SEQUENCES: usize = 24;
 /// Bytes of weights that a second-level cache holds.
 const SMALL_WEIGHTS: usize = 1 << 19;
 
+/// What a layer with constant weights is executed with.
+pub(crate) struct Ready {
+    /// The input's weights.
+    product: Option<matmul::Ready>,
+    /// The recurrent weights as the steps read them.
+    recurrent: Option<Arc<Pack>>,
+}
+
+impl Ready {
+    /// About how much memory it holds, which others may hold, too.
+    pub(crate) fn bytes(&self) -> usize {
+        self.product.as_ref().map_or(0, matmul::Ready::bytes)
+            + self.recurrent.as_ref().map_or(0, |pack| pack.bytes())
+    }
+}
+
+/// # Safety
+/// Constants can be read.
+pub(super) unsafe fn prepare(op: &Rnn, preparation: &Preparation<'_>) -> Option<Ready> {
+    let [steps, batch, input] = [0, 1, 2].map(|axis| op.src.shape()[axis]);
+    let hidden = op.recurrent.shape()[2];
+    let (directions, gates) = (op.direction.count(), op.cell.gates() * hidden);
+    if batch * hidden == 0 {
+        return None;
+    }
+    let dtype = op.src.dtype();
+    // Weights that are copied to be multiplied are no constants then.
+    let product = match wide_type(dtype) == dtype && preparation.is_constant(&op.weight) {
+        true => {
+            // Somewhere: only their shapes matter.
+            let nowhere = |shape: &[usize]| view_of::<u8>(std::ptr::null_mut(), dtype, shape);
+            let src = nowhere(&[steps * batch, input]).ok()?;
+            let projected = nowhere(&[directions, steps * batch, gates]).ok()?;
+            let product = product(src, &op.weight, projected, None).ok()?;
+            // SAFETY: passed on from the caller.
+            unsafe { matmul::prepare(&product, preparation) }
+        }
+        false => None,
+    };
+    let recurrent = match preparation.is_constant(&op.recurrent) {
+        true => with_float!(dtype, T => {
+            let weights = Weights::<T>::new(op);
+            let bytes = weights.packed_length() * size_of::<<T as Float>::Wide>();
+            let form = Form::Gates { first: weights.sheets()[0].rows };
+            Ok(preparation.packs.get(&op.recurrent, form, bytes, |to| {
+                // SAFETY: the caller lets constants be read, and the memory has room for all panels.
+                unsafe { weights.pack(to.cast(), preparation.team) };
+            }))
+        })
+        .ok()?,
+        false => None,
+    };
+    Some(Ready { product, recurrent })
+}
+
+/// The product of all steps' input with the weights.
+fn product(
+    src: View,
+    weight: &View,
+    projected: View,
+    bias: Option<View>,
+) -> Result<MatMul, String> {
+    let turned = weight.layout().permute(&[0, 2, 1]).map_err(told)?;
+    Ok(MatMul {
+        a: src,
+        b: View::new(weight.span(), weight.dtype(), turned).map_err(told)?,
+        out: projected,
+        bias,
+        activation: Default::default(),
+        alpha: 1.0,
+    })
+}
+
 /// # Safety
 /// As for [`execute`](super::execute).
-pub(super) unsafe fn execute(op: &Rnn, team: &dyn Team) -> Result<(), String> {
+pub(super) unsafe fn execute(
+    op: &Rnn,
+    ready: Option<&Ready>,
+    team: &dyn Team,
+) -> Result<(), String> {
     with_float!(op.src.dtype(), T => {
         // SAFETY: the elements are of type `T`; the rest is passed on.
-        unsafe { layer::<T>(op, team) }
+        unsafe { layer::<T>(op, ready, team) }
     })
 }
 
 /// # Safety
 /// As for [`execute`]; the elements are of type `T`.
-unsafe fn layer<T>(op: &Rnn, team: &dyn Team) -> Result<(), String>
+unsafe fn layer<T>(op: &Rnn, ready: Option<&Ready>, team: &dyn Team) -> Result<(), String>
 where
     T: Float + Factor<Unit = <T as Float>::Wide, Out = T>,
     T::Wide: Unit,
@@ -64,7 +145,11 @@ where
     };
     let projected_at = room(directions * rows * gates);
     let bias_at = room(directions * gates);
-    let weights_at = room(weights.packed_length());
+    let recurrent = ready.and_then(|ready| ready.recurrent.as_ref());
+    let weights_at = room(match recurrent {
+        Some(_) => 0,
+        None => weights.packed_length(),
+    });
     let src_at = room(if rows_of_src.is_none() {
         rows * input
     } else {
@@ -92,7 +177,6 @@ where
                 }
             };
             let projected = view(projected_at, &[directions, rows, gates])?;
-            let turned = weight.layout().permute(&[0, 2, 1]).map_err(told)?;
             let bias = match &op.bias {
                 None => None,
                 Some(bias) => {
@@ -100,17 +184,20 @@ where
                     Some(view(bias_at, &[directions, 1, gates])?)
                 }
             };
-            let product = MatMul {
-                a: src,
-                b: View::new(weight.span(), wide, turned).map_err(told)?,
-                out: projected,
-                bias,
-                activation: Default::default(),
-                alpha: 1.0,
+            let product = product(src, &weight, projected, bias)?;
+            matmul::execute(
+                &product,
+                ready.and_then(|ready| ready.product.as_ref()),
+                team,
+            )?;
+            let packed = match recurrent {
+                Some(pack) => pack.at::<T::Wide>().cast_mut(),
+                None => {
+                    let packed = memory.at(weights_at as isize);
+                    weights.pack(packed, team);
+                    packed
+                }
             };
-            matmul::execute(&product, team)?;
-            let packed = memory.at(weights_at as isize);
-            weights.pack(packed, team);
             let layer = Layer::<T> {
                 op,
                 weights: &weights,

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use streampool_device::{Combine, DType, Gather, Indexing, Op, Scatter};
 
 use super::tensor::{Number, Random, Tensor, Threads, near, run, run_on};
-use crate::kernels::execute;
+use crate::kernels::{Prepared, execute};
 use crate::team::Solo;
 use crate::testing::cases;
 
@@ -217,7 +217,7 @@ fn every_index_out_of_range_is_found_before_anything_is_written() {
         for op in ops {
             op.validate().unwrap();
             // SAFETY: the tensors outlive the call, and nobody else has them.
-            let failed = unsafe { execute(&op, &Solo) };
+            let failed = unsafe { execute(&op, &Prepared::Plain, &Solo) };
             let wanted =
                 format!("index {wrong} at {at:?} is out of range for axis 1 of 5 elements");
             assert_eq!(failed, Err(wanted));
@@ -236,7 +236,7 @@ fn a_list_of_indices_is_named_by_its_own_axis() {
     let op = gather(Indexing::Nd(0), &src, &indices, &dst);
     op.validate().unwrap();
     // SAFETY: the tensors outlive the call, and nobody else has them.
-    let failed = unsafe { execute(&op, &Solo) };
+    let failed = unsafe { execute(&op, &Prepared::Plain, &Solo) };
     let wanted = "index 3 at [1, 1] is out of range for axis 1 of 3 elements";
     assert_eq!(failed, Err(wanted.to_owned()));
 }

@@ -2,8 +2,8 @@
 
 use streampool_device::{DType, Linalg, Op};
 
-use crate::kernels::execute;
 use crate::kernels::simd::forced::at_each_level;
+use crate::kernels::{Prepared, execute};
 use crate::team::Solo;
 
 use super::tensor::{Number, Random, Tensor, Threads, run_on};
@@ -131,7 +131,7 @@ fn pivots_that_are_no_rows_are_refused() {
             dst: dst.view,
         });
         // SAFETY: the operands are alive and nobody else uses them.
-        let refused = unsafe { execute(&op, &Solo) };
+        let refused = unsafe { execute(&op, &Prepared::Plain, &Solo) };
         assert!(refused.is_err_and(|why| why.contains("pivot")), "{stray}");
     }
 }

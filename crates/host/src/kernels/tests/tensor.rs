@@ -4,9 +4,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use half::{bf16, f16};
 use streampool_conformance::halves::{nearest_bf16, nearest_f16};
-use streampool_device::{DType, Layout, Op, Span, View};
+use streampool_device::{Access, DType, Layout, Op, Span, View};
 
-use crate::kernels::execute;
+use crate::kernels::{Preparation, Prepared, execute};
+use crate::packs::Packs;
 use crate::team::{Solo, Team};
 
 /// SplitMix64.
@@ -296,7 +297,53 @@ pub(super) fn run(op: &Op) {
 pub(super) fn run_on(op: &Op, team: &dyn Team) {
     op.validate().unwrap();
     // SAFETY: the operands are tensors of the caller, which it borrows no part of meanwhile.
-    unsafe { execute(op, team) }.unwrap();
+    unsafe { execute(op, &Prepared::Plain, team) }.unwrap();
+    prepared_is_the_same(op, team);
+}
+
+/// Executes an op again with each choice of its factors as constants, and compares the results bit for bit.
+fn prepared_is_the_same(op: &Op, team: &dyn Team) {
+    let factors: &[&[&str]] = match op {
+        Op::MatMul(_) => &[&["a"], &["b"]],
+        Op::Conv(_) => &[&["weight"]],
+        Op::Rnn(_) => &[&["weight"], &["recurrent"], &["weight", "recurrent"]],
+        _ => return,
+    };
+    let (mut reads, mut writes) = (Vec::new(), Vec::new());
+    op.for_each_operand(|name, access, view| match access {
+        Access::Read => reads.push((name, *view)),
+        Access::Write => writes.push(view.span()),
+    });
+    let wanted: Vec<Vec<u8>> = writes.iter().map(|span| bytes_of(span).to_vec()).collect();
+    for constants in factors {
+        let packs = Packs::new();
+        let constant = |view: &View| {
+            let mut given = reads.iter().filter(|(name, _)| constants.contains(name));
+            given.any(|(_, given)| given.span() == view.span())
+        };
+        let preparation = Preparation {
+            packs: &packs,
+            team,
+            threads: 2,
+            constant: &constant,
+        };
+        // SAFETY: as for `run_on`.
+        let prepared = unsafe { Prepared::new(op, &preparation) };
+        for span in &writes {
+            bytes_of(span).fill(0x55);
+        }
+        // SAFETY: as for `run_on`.
+        unsafe { execute(op, &prepared, team) }.unwrap();
+        for (span, wanted) in writes.iter().zip(&wanted) {
+            assert!(bytes_of(span) == wanted, "{constants:?} of {op:?}");
+        }
+    }
+}
+
+fn bytes_of<'a>(span: &Span) -> &'a mut [u8] {
+    let at = std::ptr::with_exposed_provenance_mut(span.handle as usize + span.offset);
+    // SAFETY: it is the span of a tensor that the caller of `run_on` keeps and borrows no part of meanwhile.
+    unsafe { std::slice::from_raw_parts_mut(at, span.bytes) }
 }
 
 /// Whether two numbers are as near as the type and the tolerance (in units of its rounding) allow.

@@ -1,0 +1,95 @@
+//! What is known of an op before it is executed: its constants packed, its division planned.
+
+use std::sync::Arc;
+
+use streampool_device::{Op, View};
+
+use super::{conv, matmul, rnn};
+use crate::packs::Packs;
+use crate::team::Team;
+
+/// What ops are prepared with.
+pub(crate) struct Preparation<'a> {
+    pub(crate) packs: &'a Packs,
+    pub(crate) team: &'a dyn Team,
+    /// The most threads that will execute an op.
+    pub(crate) threads: usize,
+    /// Whether all of a view is constant.
+    pub(crate) constant: &'a dyn Fn(&View) -> bool,
+}
+
+impl Preparation<'_> {
+    pub(super) fn is_constant(&self, view: &View) -> bool {
+        (self.constant)(view)
+    }
+}
+
+/// What an op, wherever its operands other than constants lie, is executed with.
+#[derive(Default)]
+pub(crate) enum Prepared {
+    /// Nothing but the op.
+    #[default]
+    Plain,
+    /// A product with a packed operand.
+    MatMul(matmul::Ready),
+    /// A convolution, divided for any number of threads.
+    Conv(Box<conv::Ready>),
+    /// A recurrent layer with packed weights.
+    Rnn(Box<rnn::Ready>),
+    /// A compiled expression.
+    Map(Arc<crate::map::Program>),
+}
+
+impl Prepared {
+    /// Prepares a validated op.
+    ///
+    /// # Safety
+    /// Constants can be read, and nobody writes them as long as what is returned is used.
+    pub(crate) unsafe fn new(op: &Op, preparation: &Preparation<'_>) -> Self {
+        // SAFETY: passed on from the caller.
+        unsafe {
+            match op {
+                Op::MatMul(op) => matmul::prepare(op, preparation).map(Prepared::MatMul),
+                Op::Conv(op) => {
+                    conv::prepare(op, preparation).map(|ready| Prepared::Conv(Box::new(ready)))
+                }
+                Op::Rnn(op) => {
+                    rnn::prepare(op, preparation).map(|ready| Prepared::Rnn(Box::new(ready)))
+                }
+                _ => None,
+            }
+        }
+        .unwrap_or_default()
+    }
+
+    /// About how much memory it holds, which other programs may hold, too.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Prepared::Plain | Prepared::Map(_) => 0,
+            Prepared::MatMul(ready) => ready.bytes(),
+            Prepared::Conv(ready) => size_of::<conv::Ready>() + ready.bytes(),
+            Prepared::Rnn(ready) => size_of::<rnn::Ready>() + ready.bytes(),
+        }
+    }
+
+    pub(super) fn matmul(&self) -> Option<&matmul::Ready> {
+        match self {
+            Prepared::MatMul(ready) => Some(ready),
+            _ => None,
+        }
+    }
+
+    pub(super) fn conv(&self) -> Option<&conv::Ready> {
+        match self {
+            Prepared::Conv(ready) => Some(ready),
+            _ => None,
+        }
+    }
+
+    pub(super) fn rnn(&self) -> Option<&rnn::Ready> {
+        match self {
+            Prepared::Rnn(ready) => Some(ready),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Memory that the host and the device both reach.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use streampool_device::{Device, Memory, Space};
+
+use super::Buffer;
+use crate::Result;
+use crate::clocks::Clocks;
+use crate::core::Core;
+use crate::lane::Lane;
+
+/// A buffer in staging memory, and where the host finds it.
+pub(crate) struct Shared {
+    buffer: Buffer,
+    address: NonNull<u8>,
+    clocks: Arc<Clocks>,
+}
+
+// SAFETY: the address is that of the buffer's memory, which any thread may reach; references to it come from
+// borrows of the whole.
+unsafe impl Send for Shared {}
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
+
+/// Staging memory on its way back to its device.
+struct Returned {
+    device: Arc<dyn Device>,
+    memory: Option<Memory>,
+}
+
+impl Drop for Returned {
+    fn drop(&mut self) {
+        if let Some(memory) = self.memory.take() {
+            // SAFETY: it came from this device, once, and whoever adopted it says that no stream uses it.
+            unsafe { self.device.free(memory) };
+        }
+    }
+}
+
+impl Shared {
+    /// `bytes` bytes, all zero.
+    pub fn new(core: &Core, lane: &Lane, bytes: usize) -> Result<Shared> {
+        let device = core.device.clone();
+        let memory = device.allocate(bytes.max(1), Space::Staging)?;
+        let address = device.host_address(&memory);
+        let span = memory.span().part(0, bytes)?;
+        let returned = Returned {
+            device,
+            memory: Some(memory),
+        };
+        let address = address?;
+        // SAFETY: the device says that the host reaches the memory there, and nobody has it yet.
+        unsafe { address.write_bytes(0, bytes) };
+        Ok(Shared {
+            buffer: lane.adopt(span, Box::new(move || drop(returned))),
+            address,
+            clocks: core.clocks.clone(),
+        })
+    }
+
+    pub fn buffer(&self) -> &Buffer {
+        &self.buffer
+    }
+
+    /// Its bytes, once no stream uses them.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        for stamp in self.buffer.marks().uses() {
+            self.clocks.wait(stamp);
+        }
+        // SAFETY: it is that long and was written wholly when it was made; what was encoded to use it is over, and
+        // nothing more can be while it is borrowed.
+        unsafe { std::slice::from_raw_parts_mut(self.address.as_ptr(), self.buffer.bytes()) }
+    }
+}

@@ -1,11 +1,38 @@
-//! What can go wrong with a graph, and in which of its nodes.
+//! What can go wrong with models: which file, node or tensor it is, what it was given, and what would be right.
 
-/// The result of evaluating a graph.
+use std::path::PathBuf;
+
+use crate::graph::Operator;
+
+/// The result of a call of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a graph failed.
+/// Why a call failed.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
+    /// The operating system refused or failed to read a file.
+    #[error("{}: {error}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        error: std::io::Error,
+    },
+    /// A file is not what it should be.
+    #[error("{what} is {got}, expected {expected}")]
+    File {
+        /// Where in the file.
+        what: String,
+        /// What is there.
+        got: String,
+        /// What would be right.
+        expected: String,
+    },
+    /// The model uses operators that are not supported.
+    #[error("{}", unsupported(.0))]
+    Unsupported(Vec<UnsupportedOperator>),
     /// A node failed.
     #[error("node {node:?} ({op}): {fault}")]
     Node {
@@ -17,13 +44,61 @@ pub enum Error {
         #[source]
         fault: Box<Fault>,
     },
+    /// A tensor or another value of a file cannot be taken.
+    #[error("value {name:?}: {fault}")]
+    Value {
+        /// Its name.
+        name: String,
+        /// Why.
+        #[source]
+        fault: Box<Fault>,
+    },
     /// A graph does not hold together.
     #[error(transparent)]
     Graph(Fault),
+    /// An input that a caller gave, or did not give.
+    #[error("input {name:?} is {got}, expected {expected}")]
+    Input {
+        /// Its name.
+        name: String,
+        /// What was given.
+        got: String,
+        /// What would be right.
+        expected: String,
+    },
+    /// Values on the host that are not what they should be.
+    #[error("the values are {got}, expected {expected}")]
+    Array {
+        /// What was given.
+        got: String,
+        /// What would be right.
+        expected: String,
+    },
+    /// A run was not over at its deadline.
+    #[error("the deadline of the run is past")]
+    Deadline,
+    /// The tensors of the caller refused or failed.
+    #[error(transparent)]
+    Tensor(#[from] streampool_tensor::Error),
+    /// The runtime or the device refused or failed.
+    #[error(transparent)]
+    Runtime(#[from] streampool_runtime::Error),
+}
+
+/// An operator that is not supported, and every place where it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnsupportedOperator {
+    /// Which.
+    pub operator: Operator,
+    /// Why, if it is not simply unknown.
+    pub why: Option<String>,
+    /// The nodes.
+    pub nodes: Vec<String>,
 }
 
 /// Why one node failed.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Fault {
     /// The operator refused its arguments, or failed.
     #[error(transparent)]
@@ -31,7 +106,7 @@ pub enum Fault {
     /// A node of a graph inside the node failed.
     #[error(transparent)]
     Inner(#[from] Box<Error>),
-    /// The file is not what it should be.
+    /// The model is not what it should be.
     #[error("{what} is {got}, expected {expected}")]
     Malformed {
         /// What is wrong.
@@ -41,14 +116,55 @@ pub enum Fault {
         /// What would be right.
         expected: String,
     },
-    /// The file asks for what is not to be had.
+    /// The model asks for what is not to be had.
     #[error("{0} is not supported")]
     Unsupported(String),
 }
 
+impl Error {
+    /// The input `name` is not what it should be.
+    pub(crate) fn input(name: &str, got: impl ToString, expected: impl ToString) -> Error {
+        Error::Input {
+            name: name.to_owned(),
+            got: got.to_string(),
+            expected: expected.to_string(),
+        }
+    }
+
+    /// `what` in a file is not what it should be.
+    pub(crate) fn file(what: impl ToString, got: impl ToString, expected: impl ToString) -> Error {
+        Error::File {
+            what: what.to_string(),
+            got: got.to_string(),
+            expected: expected.to_string(),
+        }
+    }
+}
+
 impl Fault {
+    /// The error of a value of this name.
+    pub(crate) fn of_value(self, name: &str) -> Error {
+        Error::Value {
+            name: name.to_owned(),
+            fault: Box::new(self),
+        }
+    }
+
+    /// The error of a node.
+    pub(crate) fn of_node(self, name: &str, op: impl ToString) -> Error {
+        Error::Node {
+            node: name.to_owned(),
+            op: op.to_string(),
+            fault: Box::new(self),
+        }
+    }
+
     /// `what` is not what it should be.
-    pub fn malformed(what: impl ToString, got: impl ToString, expected: impl ToString) -> Fault {
+    pub(crate) fn malformed(
+        what: impl ToString,
+        got: impl ToString,
+        expected: impl ToString,
+    ) -> Fault {
         Fault::Malformed {
             what: what.to_string(),
             got: got.to_string(),
@@ -57,7 +173,26 @@ impl Fault {
     }
 
     /// `what` is not supported.
-    pub fn unsupported(what: impl ToString) -> Fault {
+    pub(crate) fn unsupported(what: impl ToString) -> Fault {
         Fault::Unsupported(what.to_string())
     }
+}
+
+fn unsupported(all: &[UnsupportedOperator]) -> String {
+    let each = all.iter().map(|one| {
+        let why = one
+            .why
+            .as_ref()
+            .map(|why| format!(" ({why})"))
+            .unwrap_or_default();
+        let (operator, version) = (&one.operator, one.operator.version);
+        format!(
+            "{operator} of version {version}{why} at {}",
+            one.nodes.join(", ")
+        )
+    });
+    format!(
+        "operators that are not supported: {}",
+        each.collect::<Vec<_>>().join("; ")
+    )
 }

@@ -84,8 +84,8 @@ impl Tensor {
             .download_into(self.buffer(), nothing)?)
     }
 
-    /// Its values row-major from the start of its memory, where downloads begin: itself, or a copy.
-    fn dense(&self) -> Result<Tensor> {
+    /// Its values row-major from the start of its memory, where downloads and programs begin: itself, or a copy.
+    pub fn dense(&self) -> Result<Tensor> {
         if self.layout().offset() == 0 && self.is_contiguous() {
             return Ok(self.clone());
         }

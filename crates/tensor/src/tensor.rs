@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use streampool_device::{DType, Layout};
-use streampool_runtime::{Buffer, Operand, Pool};
+use streampool_runtime::{Buffer, HoldsBuffer, Operand, Pool};
 
 use crate::{Error, Result, axis};
 
@@ -161,5 +161,12 @@ impl Tensor {
             dtype: self.dtype,
             layout,
         }
+    }
+}
+
+// SAFETY: a tensor never changes its memory.
+unsafe impl HoldsBuffer for Tensor {
+    fn held(&self) -> &Buffer {
+        self.buffer()
     }
 }

@@ -1,60 +1,203 @@
-//! One node of a graph, as its operator sees it: inputs, attributes, and the errors when they are not as they should be.
+//! One node as its operator sees it: inputs, attributes, and the errors when they are not as they should be.
 
-use streampool_tensor::{DType, Pool, Tensor};
+use std::cell::OnceCell;
 
+use streampool_tensor::{DType, Pool, Scalar, Tensor};
+
+use super::{Scope, Value};
 use crate::error::Fault;
-use crate::graph::Scope;
-use crate::proto::{Attribute, Graph, NodeProto, TensorProto};
-use crate::tensors;
+use crate::graph::{Attribute, Domain, Graph, Node};
+use crate::onnx;
 
-/// What an operator makes: its outputs, in order.
+/// What most operators make: tensors, in order.
 pub type Outputs = Result<Vec<Tensor>, Fault>;
 
 /// A node with the values of its inputs.
-pub struct Node<'a> {
-    pub(crate) proto: &'a NodeProto,
-    pub(crate) inputs: Vec<Option<Tensor>>,
-    pub(crate) scope: &'a Scope<'a>,
+pub struct Call<'a> {
+    node: &'a Node,
+    inputs: Vec<Input>,
+    scope: &'a Scope<'a>,
+    pool: &'a Pool,
 }
 
-impl<'a> Node<'a> {
+struct Input {
+    value: Option<Value>,
+    /// The tensor, where it is known and the work is elsewhere.
+    lifted: OnceCell<Tensor>,
+}
+
+impl<'a> Call<'a> {
+    pub(super) fn new(node: &'a Node, inputs: Vec<Option<Value>>, scope: &'a Scope<'a>) -> Self {
+        let known = scope.place.known();
+        let tensors = inputs.iter().flatten().flat_map(Value::tensors);
+        let all_known = tensors.into_iter().all(|tensor| tensor.pool() == known);
+        let inputs = inputs.into_iter().map(|value| Input {
+            value,
+            lifted: OnceCell::new(),
+        });
+        Call {
+            node,
+            inputs: inputs.collect(),
+            scope,
+            pool: if all_known { known } else { scope.place.work() },
+        }
+    }
+
     /// The name of the operator.
     pub fn op(&self) -> &'a str {
-        &self.proto.op
+        &self.node.operator.name
+    }
+
+    /// Whose operator it is.
+    pub fn domain(&self) -> Domain {
+        self.node.operator.domain
     }
 
     /// The version of the operators.
     pub fn opset(&self) -> i64 {
-        self.scope.opset
+        self.node.operator.version
     }
 
     /// Where it is computed.
     pub fn pool(&self) -> &'a Pool {
-        self.scope.pool
+        self.pool
+    }
+
+    /// The pool of what is known, for what depends on shapes alone.
+    pub fn known_pool(&self) -> &'a Pool {
+        self.scope.place.known()
+    }
+
+    /// How many inputs there are, those that are left out included.
+    pub fn input_count(&self) -> usize {
+        self.inputs.len()
+    }
+
+    /// The results of a graph inside the node, for these inputs.
+    pub fn inner(&self, graph: &Graph, inputs: Vec<Value>) -> Result<Vec<Value>, Fault> {
+        self.scope.inner(graph, inputs)
+    }
+
+    /// An input of whatever kind, as it was made.
+    pub fn value(&self, place: usize) -> Result<&Value, Fault> {
+        self.optional_value(place).ok_or_else(|| left_out(place))
+    }
+
+    /// An input of whatever kind that may be left out, as it was made.
+    pub fn optional_value(&self, place: usize) -> Option<&Value> {
+        self.inputs.get(place)?.value.as_ref()
+    }
+
+    /// Whether that input is there.
+    pub fn has_input(&self, place: usize) -> bool {
+        self.optional_value(place).is_some()
+    }
+
+    /// The tensor of an input as it was made: where it is known, in the pool of what is known.
+    pub fn given(&self, place: usize) -> Result<&Tensor, Fault> {
+        self.value(place)?.tensor()
     }
 
     /// How many outputs are asked for, at most.
     pub fn wanted(&self) -> usize {
-        self.proto.outputs.len()
+        self.node.outputs.len()
     }
 
     /// Whether that output is asked for.
     pub fn wants(&self, place: usize) -> bool {
-        self.proto
-            .outputs
-            .get(place)
-            .is_some_and(|name| !name.is_empty())
+        self.node.outputs.get(place).is_some_and(Option::is_some)
     }
 
     /// An input that has to be there.
     pub fn input(&self, place: usize) -> Result<&Tensor, Fault> {
-        let missing = || Fault::malformed(format_args!("input {place}"), "left out", "a tensor");
-        self.optional(place).ok_or_else(missing)
+        self.optional(place)?.ok_or_else(|| left_out(place))
     }
 
     /// An input that may be left out.
-    pub fn optional(&self, place: usize) -> Option<&Tensor> {
-        self.inputs.get(place)?.as_ref()
+    pub fn optional(&self, place: usize) -> Result<Option<&Tensor>, Fault> {
+        let Some(input) = self.inputs.get(place) else {
+            return Ok(None);
+        };
+        let Some(value) = &input.value else {
+            return Ok(None);
+        };
+        let tensor = value.tensor()?;
+        if tensor.pool() == self.pool {
+            return Ok(Some(tensor));
+        }
+        if let Some(lifted) = input.lifted.get() {
+            return Ok(Some(lifted));
+        }
+        let lifted = self.lift(tensor)?;
+        Ok(Some(input.lifted.get_or_init(|| lifted)))
+    }
+
+    /// As many numbers from zero on, where the node is computed; they are made but once.
+    pub fn counted(&self, count: usize, dtype: DType) -> Result<Tensor, Fault> {
+        let known = Tensor::arange(self.known_pool(), 0, count as i64, 1, dtype)?;
+        self.lift(&known)
+    }
+
+    /// A number without axes, where the node is computed.
+    pub fn constant(&self, value: impl Into<Scalar>, dtype: DType) -> Result<Tensor, Fault> {
+        self.lift(&Tensor::full(self.known_pool(), &[], value, dtype)?)
+    }
+
+    /// Inputs that may be left out: where they were made, if that is where known values are, otherwise where the node is
+    /// computed.
+    pub fn beside<const N: usize>(
+        &self,
+        places: [usize; N],
+    ) -> Result<[Option<&Tensor>; N], Fault> {
+        let mut found = [None; N];
+        for (found, &place) in found.iter_mut().zip(&places) {
+            *found = self.present(place)?;
+        }
+        if found
+            .iter()
+            .flatten()
+            .all(|tensor| tensor.pool() == self.known_pool())
+        {
+            return Ok(found);
+        }
+        for (found, &place) in found.iter_mut().zip(&places) {
+            *found = self.optional(place)?;
+        }
+        Ok(found)
+    }
+
+    /// A tensor where the node is computed.
+    pub fn lift(&self, tensor: &Tensor) -> Result<Tensor, Fault> {
+        match tensor.pool() == self.pool {
+            true => Ok(tensor.clone()),
+            false => self.scope.place.lift(tensor),
+        }
+    }
+
+    /// Tensors wherever they were made, as they are in one place: where they are all known, there.
+    pub fn together(&self, tensors: &[Tensor]) -> Result<Vec<Tensor>, Fault> {
+        let (known, work) = (self.known_pool(), self.scope.place.work());
+        if tensors.iter().all(|tensor| tensor.pool() == known) {
+            return Ok(tensors.to_vec());
+        }
+        let lifted = tensors.iter().map(|tensor| match tensor.pool() == work {
+            true => Ok(tensor.clone()),
+            false => self.scope.place.lift(tensor),
+        });
+        lifted.collect()
+    }
+
+    /// The number of an input that is known, has one element, and meets others that are not known; `None` where one of
+    /// these does not hold.
+    pub fn number(&self, place: usize) -> Result<Option<Scalar>, Fault> {
+        let Some(tensor) = self.present(place)? else {
+            return Ok(None);
+        };
+        // Numbers are told as signed.
+        if tensor.pool() == self.pool || tensor.elements() != 1 || tensor.dtype() == DType::U64 {
+            return Ok(None);
+        }
+        scalar(tensor).map(Some)
     }
 
     /// All inputs, which have to be there, and at least one.
@@ -66,22 +209,36 @@ impl<'a> Node<'a> {
 
     /// The integers of an input that has to be there.
     pub fn ints(&self, place: usize) -> Result<Vec<i64>, Fault> {
-        integers(self.input(place)?)
+        integers(self.given(place)?)
     }
 
     /// The integers of an input that may be left out.
     pub fn optional_ints(&self, place: usize) -> Result<Option<Vec<i64>>, Fault> {
-        self.optional(place).map(integers).transpose()
+        self.present(place)?.map(integers).transpose()
     }
 
     /// The one integer of an input that has to be there.
     pub fn int(&self, place: usize) -> Result<i64, Fault> {
-        Ok(self.input(place)?.to_dtype(DType::I64)?.item::<i64>()?)
+        Ok(self.given(place)?.to_dtype(DType::I64)?.item::<i64>()?)
+    }
+
+    /// The one integer of an input that may be left out.
+    pub fn optional_int(&self, place: usize) -> Result<Option<i64>, Fault> {
+        match self.has_input(place) {
+            true => self.int(place).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    /// The sizes that an input lists.
+    pub fn input_sizes(&self, place: usize) -> Result<Vec<usize>, Fault> {
+        let listed = self.ints(place)?.into_iter();
+        listed.map(|value| size("a size", value)).collect()
     }
 
     /// The numbers of an input that may be left out.
     pub fn optional_floats(&self, place: usize) -> Result<Option<Vec<f64>>, Fault> {
-        let Some(tensor) = self.optional(place) else {
+        let Some(tensor) = self.present(place)? else {
             return Ok(None);
         };
         Ok(Some(tensor.to_dtype(DType::F64)?.to_vec::<f64>()?))
@@ -89,37 +246,42 @@ impl<'a> Node<'a> {
 
     /// The one number of an input that may be left out.
     pub fn optional_float(&self, place: usize) -> Result<Option<f64>, Fault> {
-        let Some(tensor) = self.optional(place) else {
+        let Some(tensor) = self.present(place)? else {
             return Ok(None);
         };
         Ok(Some(tensor.to_dtype(DType::F64)?.item::<f64>()?))
     }
 
-    fn attribute(&self, name: &str, kind: i32) -> Result<Option<&'a Attribute>, Fault> {
-        let Some(found) = self
-            .proto
-            .attributes
-            .iter()
-            .find(|other| other.name == name)
-        else {
+    /// The tensor of an input that may be left out, as it was made.
+    fn present(&self, place: usize) -> Result<Option<&Tensor>, Fault> {
+        self.optional_value(place).map(Value::tensor).transpose()
+    }
+
+    /// An attribute, as `read` takes it, which says no where it is of another kind than `expected`.
+    fn attribute<T>(
+        &self,
+        name: &str,
+        expected: &str,
+        read: impl FnOnce(&'a Attribute) -> Option<T>,
+    ) -> Result<Option<T>, Fault> {
+        let Some(found) = self.node.attribute(name) else {
             return Ok(None);
         };
-        if found.kind != kind {
-            let what = format!("attribute {name}");
-            let (got, expected) = (format!("of kind {}", found.kind), format!("of kind {kind}"));
-            return Err(Fault::malformed(what, got, expected));
-        }
-        Ok(Some(found))
+        let wrong = || Fault::malformed(format_args!("attribute {name}"), found.kind(), expected);
+        read(found).map(Some).ok_or_else(wrong)
     }
 
     /// Whether there is an attribute of this name.
     pub fn has(&self, name: &str) -> bool {
-        self.proto.attributes.iter().any(|other| other.name == name)
+        self.node.attribute(name).is_some()
     }
 
     /// An integer attribute, if it is there.
     pub fn attr_int(&self, name: &str) -> Result<Option<i64>, Fault> {
-        Ok(self.attribute(name, Attribute::INT)?.map(|found| found.int))
+        self.attribute(name, "an integer", |found| match found {
+            Attribute::Int(value) => Some(*value),
+            _ => None,
+        })
     }
 
     /// An integer attribute, or what it is when left out.
@@ -147,8 +309,10 @@ impl<'a> Node<'a> {
 
     /// A float attribute, if it is there.
     pub fn attr_float(&self, name: &str) -> Result<Option<f64>, Fault> {
-        let found = self.attribute(name, Attribute::FLOAT)?;
-        Ok(found.map(|found| f64::from(found.float)))
+        self.attribute(name, "a float", |found| match found {
+            Attribute::Float(value) => Some(f64::from(*value)),
+            _ => None,
+        })
     }
 
     /// A float attribute, or what it is when left out.
@@ -158,16 +322,18 @@ impl<'a> Node<'a> {
 
     /// Integers, if they are there.
     pub fn attr_ints(&self, name: &str) -> Result<Option<&'a [i64]>, Fault> {
-        Ok(self
-            .attribute(name, Attribute::INTS)?
-            .map(|found| &found.ints[..]))
+        self.attribute(name, "integers", |found| match found {
+            Attribute::Ints(values) => Some(&values[..]),
+            _ => None,
+        })
     }
 
     /// Floats, if they are there.
     pub fn attr_floats(&self, name: &str) -> Result<Option<&'a [f32]>, Fault> {
-        Ok(self
-            .attribute(name, Attribute::FLOATS)?
-            .map(|found| &found.floats[..]))
+        self.attribute(name, "floats", |found| match found {
+            Attribute::Floats(values) => Some(&values[..]),
+            _ => None,
+        })
     }
 
     /// Sizes; none if they are left out.
@@ -178,42 +344,44 @@ impl<'a> Node<'a> {
 
     /// A string, or what it is when left out.
     pub fn string_or(&self, name: &str, default: &'a str) -> Result<&'a str, Fault> {
-        let Some(found) = self.attribute(name, Attribute::STRING)? else {
-            return Ok(default);
-        };
-        std::str::from_utf8(&found.string).map_err(|_| {
-            Fault::malformed(format_args!("attribute {name}"), "not UTF-8", "a string")
-        })
+        let found = self.attribute(name, "a string", |found| match found {
+            Attribute::String(value) => Some(&value[..]),
+            _ => None,
+        })?;
+        Ok(found.unwrap_or(default))
     }
 
     /// Strings; none if they are left out.
     pub fn attr_strings(&self, name: &str) -> Result<Vec<&'a str>, Fault> {
-        let Some(found) = self.attribute(name, Attribute::STRINGS)? else {
-            return Ok(Vec::new());
-        };
-        let texts = found.strings.iter().map(|bytes| std::str::from_utf8(bytes));
-        texts
-            .collect::<Result<_, _>>()
-            .map_err(|_| Fault::malformed(format_args!("attribute {name}"), "not UTF-8", "strings"))
+        let found = self.attribute(name, "strings", |found| match found {
+            Attribute::Strings(values) => Some(values.iter().map(String::as_str).collect()),
+            _ => None,
+        })?;
+        Ok(found.unwrap_or_default())
     }
 
-    /// A tensor, if it is there.
-    pub fn attr_tensor(&self, name: &str) -> Result<Option<&'a TensorProto>, Fault> {
-        let found = self.attribute(name, Attribute::TENSOR)?;
-        Ok(found.and_then(|found| found.tensor.as_ref()))
+    /// A tensor, if it is there: in the pool of what is known.
+    pub fn attr_tensor(&self, name: &str) -> Result<Option<&'a Tensor>, Fault> {
+        self.attribute(name, "a tensor", |found| match found {
+            Attribute::Tensor(tensor) => Some(tensor),
+            _ => None,
+        })
     }
 
     /// A graph inside the node.
     pub fn attr_graph(&self, name: &str) -> Result<&'a Graph, Fault> {
-        let found = self.attribute(name, Attribute::GRAPH)?;
-        found.and_then(|found| found.graph.as_ref()).ok_or_else(|| {
+        let found = self.attribute(name, "a graph", |found| match found {
+            Attribute::Graph(graph) => Some(&**graph),
+            _ => None,
+        })?;
+        found.ok_or_else(|| {
             Fault::malformed(format_args!("attribute {name}"), "left out", "a graph")
         })
     }
 
     /// An element type, if it is there.
     pub fn attr_dtype(&self, name: &str) -> Result<Option<DType>, Fault> {
-        self.attr_int(name)?.map(tensors::dtype).transpose()
+        self.attr_int(name)?.map(onnx::dtype).transpose()
     }
 
     /// The integers that older versions have as an attribute and newer ones as an input.
@@ -236,9 +404,22 @@ impl<'a> Node<'a> {
     }
 }
 
+fn left_out(place: usize) -> Fault {
+    Fault::malformed(format_args!("input {place}"), "left out", "a tensor")
+}
+
 /// The values of a tensor of integers.
-pub fn integers(tensor: &Tensor) -> Result<Vec<i64>, Fault> {
+fn integers(tensor: &Tensor) -> Result<Vec<i64>, Fault> {
     Ok(tensor.to_dtype(DType::I64)?.to_vec::<i64>()?)
+}
+
+/// The value of a tensor of one element.
+pub fn scalar(tensor: &Tensor) -> Result<Scalar, Fault> {
+    Ok(match tensor.dtype() {
+        dtype if dtype.is_float() => tensor.to_dtype(DType::F64)?.item::<f64>()?.into(),
+        DType::Bool => tensor.item::<bool>()?.into(),
+        _ => tensor.to_dtype(DType::I64)?.item::<i64>()?.into(),
+    })
 }
 
 /// A number that has to be a size.

@@ -1,32 +1,32 @@
 //! Functions of several elements, and other types of the same ones.
 
-use streampool_tensor::{DType, Tensor};
+use streampool_tensor::{DType, Other, Tensor};
 
 use super::Operator;
 use crate::error::Fault;
-use crate::node::{Node, Outputs};
+use crate::evaluate::{Call, Outputs};
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {
-        "Add" => |node| binary(node, |x, y| x.add(y)),
-        "Sub" => |node| binary(node, |x, y| x.sub(y)),
-        "Mul" => |node| binary(node, |x, y| x.mul(y)),
-        "Div" => |node| binary(node, |x, y| x.div(y)),
-        "PRelu" => |node| binary(node, |x, y| x.prelu(y)),
-        "And" => |node| binary(node, |x, y| x.logical_and(y)),
-        "Or" => |node| binary(node, |x, y| x.logical_or(y)),
-        "Xor" => |node| binary(node, |x, y| x.logical_xor(y)),
-        "Equal" => |node| binary(node, |x, y| x.eq(y)),
-        "Greater" => |node| binary(node, |x, y| x.gt(y)),
-        "GreaterOrEqual" => |node| binary(node, |x, y| x.ge(y)),
-        "Less" => |node| binary(node, |x, y| x.lt(y)),
-        "LessOrEqual" => |node| binary(node, |x, y| x.le(y)),
-        "BitwiseAnd" => |node| binary(node, |x, y| x.bitwise_and(y)),
-        "BitwiseOr" => |node| binary(node, |x, y| x.bitwise_or(y)),
-        "BitwiseXor" => |node| binary(node, |x, y| x.bitwise_xor(y)),
-        "Max" => |node| folded(node, |x, y| x.maximum(y)),
-        "Min" => |node| folded(node, |x, y| x.minimum(y)),
-        "Sum" => |node| folded(node, |x, y| x.add(y)),
+        "Add" => |call| with_number(call, true, |x, y| x.add(y)),
+        "Sub" => |call| with_number(call, false, |x, y| x.sub(y)),
+        "Mul" => |call| with_number(call, true, |x, y| x.mul(y)),
+        "Div" => |call| with_number(call, false, |x, y| x.div(y)),
+        "PRelu" => |call| Ok(vec![call.input(0)?.prelu(&second(call, 1)?)?]),
+        "And" => |call| binary(call, |x, y| x.logical_and(y)),
+        "Or" => |call| binary(call, |x, y| x.logical_or(y)),
+        "Xor" => |call| binary(call, |x, y| x.logical_xor(y)),
+        "Equal" => |call| with_number(call, true, |x, y| x.eq(y)),
+        "Greater" => |call| with_number(call, false, |x, y| x.gt(y)),
+        "GreaterOrEqual" => |call| with_number(call, false, |x, y| x.ge(y)),
+        "Less" => |call| with_number(call, false, |x, y| x.lt(y)),
+        "LessOrEqual" => |call| with_number(call, false, |x, y| x.le(y)),
+        "BitwiseAnd" => |call| binary(call, |x, y| x.bitwise_and(y)),
+        "BitwiseOr" => |call| binary(call, |x, y| x.bitwise_or(y)),
+        "BitwiseXor" => |call| binary(call, |x, y| x.bitwise_xor(y)),
+        "Max" => |call| folded(call, |x, y| x.maximum(y)),
+        "Min" => |call| folded(call, |x, y| x.minimum(y)),
+        "Sum" => |call| folded(call, |x, y| x.add(y)),
         "Mean" => mean,
         "Pow" => pow,
         "Mod" => modulo,
@@ -34,7 +34,8 @@ pub fn operator(op: &str) -> Option<Operator> {
         "Clip" => clip,
         "Where" => choose,
         "Cast" => cast,
-        "CastLike" => |node| Ok(vec![node.input(0)?.to_dtype(node.input(1)?.dtype())?]),
+        "CastLike" => |call| Ok(vec![call.input(0)?.to_dtype(call.given(1)?.dtype())?]),
+        "Affine" => affine,
         "BitCast" => bit_cast,
         _ => return None,
     })
@@ -42,13 +43,48 @@ pub fn operator(op: &str) -> Option<Operator> {
 
 type Made = streampool_tensor::Result<Tensor>;
 
-fn binary(node: &Node<'_>, function: impl Fn(&Tensor, &Tensor) -> Made) -> Outputs {
-    Ok(vec![function(node.input(0)?, node.input(1)?)?])
+fn binary(call: &Call<'_>, function: impl Fn(&Tensor, &Tensor) -> Made) -> Outputs {
+    Ok(vec![function(call.input(0)?, call.input(1)?)?])
+}
+
+/// A function of two tensors, one of which may be a number that is known, and is then no operand; where the two may
+/// change places, also the first.
+fn with_number(
+    call: &Call<'_>,
+    symmetric: bool,
+    function: impl Fn(&Tensor, Other<'_>) -> Made,
+) -> Outputs {
+    for (place, other) in [(1, 0), (0, 1)] {
+        if place == 0 && !symmetric {
+            continue;
+        }
+        let (number, tensor) = (call.given(place)?, call.given(other)?);
+        if number.rank() > tensor.rank() || number.dtype() != tensor.dtype() {
+            continue;
+        }
+        if let Some(number) = call.number(place)? {
+            return Ok(vec![function(call.input(other)?, number.into())?]);
+        }
+    }
+    let second = second(call, -1)?;
+    Ok(vec![function(call.input(0)?, (&second).into())?])
+}
+
+/// The second operand. Before version 7 it lies along the axes of the first from one on, which is `default` unless it is
+/// named; -1 stands for the last.
+fn second(call: &Call<'_>, default: i64) -> Result<Tensor, Fault> {
+    let (x, y) = (call.given(0)?, call.input(1)?);
+    let axis = call.int_or("axis", default)?;
+    if call.opset() >= 7 || axis < 0 || y.elements() == 1 {
+        return Ok(y.clone());
+    }
+    let behind = (x.rank() as i64 - axis - y.rank() as i64).max(0);
+    (0..behind).try_fold(y.clone(), |y, _| Ok(y.unsqueeze(-1)?))
 }
 
 /// A function of any number of tensors, two at a time.
-fn folded(node: &Node<'_>, function: impl Fn(&Tensor, &Tensor) -> Made) -> Outputs {
-    let all = node.all()?;
+fn folded(call: &Call<'_>, function: impl Fn(&Tensor, &Tensor) -> Made) -> Outputs {
+    let all = call.all()?;
     let first = all[0].clone();
     Ok(vec![
         all[1..]
@@ -57,15 +93,22 @@ fn folded(node: &Node<'_>, function: impl Fn(&Tensor, &Tensor) -> Made) -> Outpu
     ])
 }
 
-fn mean(node: &Node<'_>) -> Outputs {
-    let count = node.inputs.len() as f64;
-    let sum = folded(node, |x, y| x.add(y))?;
+fn mean(call: &Call<'_>) -> Outputs {
+    let count = call.input_count() as f64;
+    let sum = folded(call, |x, y| x.add(y))?;
     Ok(vec![sum[0].div(count)?])
 }
 
 /// In the type of the base.
-fn pow(node: &Node<'_>) -> Outputs {
-    let (x, y) = (node.input(0)?, node.input(1)?);
+fn pow(call: &Call<'_>) -> Outputs {
+    let x = call.input(0)?;
+    if let Some(power) = call.number(1)?
+        && x.dtype().is_float()
+        && call.given(1)?.rank() <= x.rank()
+    {
+        return Ok(vec![x.pow(power)?]);
+    }
+    let y = call.input(1)?;
     if y.dtype().is_float() && !x.dtype().is_float() {
         let power = x.to_dtype(DType::F64)?.pow(&y.to_dtype(DType::F64)?)?;
         return Ok(vec![power.to_dtype(x.dtype())?]);
@@ -73,58 +116,71 @@ fn pow(node: &Node<'_>) -> Outputs {
     Ok(vec![x.pow(&y.to_dtype(x.dtype())?)?])
 }
 
-fn modulo(node: &Node<'_>) -> Outputs {
-    match node.flag_or("fmod", false)? {
-        true => binary(node, |x, y| x.rem(y)),
-        false => binary(node, |x, y| x.modulo(y)),
+fn modulo(call: &Call<'_>) -> Outputs {
+    match call.flag_or("fmod", false)? {
+        true => binary(call, |x, y| x.rem(y)),
+        false => binary(call, |x, y| x.modulo(y)),
     }
 }
 
 /// By more than the width there is nothing left.
-fn shift(node: &Node<'_>) -> Outputs {
-    let (x, by) = (node.input(0)?, node.input(1)?);
-    let moved = match node.string_or("direction", "")? {
+fn shift(call: &Call<'_>) -> Outputs {
+    let (x, by) = (call.input(0)?, call.input(1)?);
+    let moved = match call.string_or("direction", "")? {
         "LEFT" => x.bitwise_left_shift(by)?,
         "RIGHT" => x.bitwise_right_shift(by)?,
-        other => return Err(node.unknown("direction", other)),
+        other => return Err(call.unknown("direction", other)),
     };
     let width = 8 * x.dtype().size() as i64;
     Ok(vec![by.lt(width)?.where_cond(&moved, 0)?])
 }
 
 /// Bounds are attributes before version 11.
-fn clip(node: &Node<'_>) -> Outputs {
-    let mut x = node.input(0)?.clone();
-    if let Some(low) = node.attr_float("min")? {
+fn clip(call: &Call<'_>) -> Outputs {
+    let mut x = call.input(0)?.clone();
+    if let Some(low) = call.attr_float("min")? {
         x = x.maximum(low)?;
     }
-    if let Some(high) = node.attr_float("max")? {
+    if let Some(high) = call.attr_float("max")? {
         x = x.minimum(high)?;
     }
-    if let Some(low) = node.optional(1) {
+    if let Some(low) = bound(call, 1)? {
         x = x.maximum(low)?;
     }
-    if let Some(high) = node.optional(2) {
+    if let Some(high) = bound(call, 2)? {
         x = x.minimum(high)?;
     }
     Ok(vec![x])
 }
 
-fn choose(node: &Node<'_>) -> Outputs {
+fn bound<'c>(call: &'c Call<'_>, place: usize) -> Result<Option<Other<'c>>, Fault> {
+    match call.number(place)? {
+        Some(number) => Ok(Some(number.into())),
+        None => Ok(call.optional(place)?.map(Other::from)),
+    }
+}
+
+/// An operator of early versions: `alpha * x + beta`.
+fn affine(call: &Call<'_>) -> Outputs {
+    let (alpha, beta) = (call.float_or("alpha", 1.0)?, call.float_or("beta", 0.0)?);
+    Ok(vec![call.input(0)?.mul(alpha)?.add(beta)?])
+}
+
+fn choose(call: &Call<'_>) -> Outputs {
     Ok(vec![
-        node.input(0)?.where_cond(node.input(1)?, node.input(2)?)?,
+        call.input(0)?.where_cond(call.input(1)?, call.input(2)?)?,
     ])
 }
 
-fn target(node: &Node<'_>) -> Result<DType, Fault> {
+fn target(call: &Call<'_>) -> Result<DType, Fault> {
     let missing = || Fault::malformed("attribute to", "left out", "an element type");
-    node.attr_dtype("to")?.ok_or_else(missing)
+    call.attr_dtype("to")?.ok_or_else(missing)
 }
 
-fn cast(node: &Node<'_>) -> Outputs {
-    Ok(vec![node.input(0)?.to_dtype(target(node)?)?])
+fn cast(call: &Call<'_>) -> Outputs {
+    Ok(vec![call.input(0)?.to_dtype(target(call)?)?])
 }
 
-fn bit_cast(node: &Node<'_>) -> Outputs {
-    Ok(vec![node.input(0)?.bit_cast(target(node)?)?])
+fn bit_cast(call: &Call<'_>) -> Outputs {
+    Ok(vec![call.input(0)?.bit_cast(target(call)?)?])
 }

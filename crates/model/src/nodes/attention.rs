@@ -3,9 +3,10 @@
 use streampool_tensor::{AttentionOptions, DType, Padding, Scalar, Tensor};
 
 use super::Operator;
+use super::heads::{by_head, packed, seen, turned};
 use crate::error::Fault;
-use crate::node::{Node, Outputs};
-use crate::tensors;
+use crate::evaluate::{Call, Outputs};
+use crate::onnx;
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {
@@ -16,67 +17,48 @@ pub fn operator(op: &str) -> Option<Operator> {
     })
 }
 
-/// `[batch, length, heads * width]` as `[batch, heads, length, width]`; what is so already stays.
-fn by_head(tensor: &Tensor, heads: usize) -> Result<Tensor, Fault> {
-    let &[batch, length, features] = tensor.shape() else {
-        return Ok(tensor.clone());
-    };
-    if heads == 0 || features % heads != 0 {
-        let expected = format!("a divisor of {features}");
-        return Err(Fault::malformed("the number of heads", heads, expected));
-    }
-    Ok(tensor
-        .reshape(&[batch, length, heads, features / heads])?
-        .transpose(1, 2)?)
-}
-
-/// The reverse of [`by_head`].
-fn packed(tensor: &Tensor) -> Result<Tensor, Fault> {
-    let length = tensor.size(2)?;
-    Ok(tensor
-        .transpose(1, 2)?
-        .reshape(&[tensor.size(0)? as i64, length as i64, -1])?)
-}
-
-fn attention(node: &Node<'_>) -> Outputs {
-    let heads = node.size_or("q_num_heads", 0)?;
-    let key_heads = node.size_or("kv_num_heads", 0)?;
-    let query = by_head(node.input(0)?, heads)?;
+fn attention(call: &Call<'_>) -> Outputs {
+    let heads = call.size_or("q_num_heads", 0)?;
+    let key_heads = call.size_or("kv_num_heads", 0)?;
+    let query = by_head(call.input(0)?, heads)?;
     let with_past = |place: usize, past: usize| -> Result<Tensor, Fault> {
-        let new = by_head(node.input(place)?, key_heads)?;
-        match node.optional(past) {
+        let new = by_head(call.input(place)?, key_heads)?;
+        match call.optional(past)? {
             Some(past) => Ok(Tensor::cat(&[past, &new], 2)?),
             None => Ok(new),
         }
     };
     let (key, value) = (with_past(1, 4)?, with_past(2, 5)?);
     let keys = key.size(2)?;
-    let mask = mask(node, keys, query.dtype())?;
-    let causal = node.flag_or("is_causal", false)?;
+    let mask = mask(call, keys, query.dtype())?;
+    let causal = call.flag_or("is_causal", false)?;
     let width = query.size(3)?.max(1) as f64;
     let options = AttentionOptions {
         mask: mask.as_ref(),
         causal,
-        past: node.optional(4).map_or(Ok(0), |past| past.size(2))?,
-        scale: Some(node.float_or("scale", 1.0 / width.sqrt())?),
-        softcap: node.float_or("softcap", 0.0)?,
+        past: match call.optional(4)? {
+            Some(past) => past.size(2)?,
+            None => 0,
+        },
+        scale: Some(call.float_or("scale", 1.0 / width.sqrt())?),
+        softcap: call.float_or("softcap", 0.0)?,
     };
     let mixed = query.attention(&key, &value, &options)?;
-    let mixed = if node.input(0)?.rank() == 3 {
+    let mixed = if call.input(0)?.rank() == 3 {
         packed(&mixed)?
     } else {
         mixed
     };
-    if !node.wants(3) {
+    if !call.wants(3) {
         return Ok(vec![mixed, key, value]);
     }
-    let scores = scores(node, &query, &key, &options)?;
+    let scores = scores(call, &query, &key, &options)?;
     Ok(vec![mixed, key, value, scores])
 }
 
 /// The mask, with what is beyond it and beyond each sequence's length left out.
-fn mask(node: &Node<'_>, keys: usize, dtype: DType) -> Result<Option<Tensor>, Fault> {
-    let mut mask = node.optional(3).cloned();
+fn mask(call: &Call<'_>, keys: usize, dtype: DType) -> Result<Option<Tensor>, Fault> {
+    let mut mask = call.optional(3)?.cloned();
     if let Some(short) = mask
         .as_mut()
         .filter(|mask| mask.shape().last() != Some(&keys))
@@ -90,10 +72,10 @@ fn mask(node: &Node<'_>, keys: usize, dtype: DType) -> Result<Option<Tensor>, Fa
         };
         *short = short.pad(&amounts, Padding::Constant(outside))?;
     }
-    let Some(lengths) = node.optional(6) else {
+    let Some(lengths) = call.optional(6)? else {
         return Ok(mask);
     };
-    let places = Tensor::arange(node.pool(), 0, keys as i64, 1, lengths.dtype())?;
+    let places = call.counted(keys, lengths.dtype())?;
     let inside = places.lt(&lengths.unsqueeze(1)?)?;
     let inside = inside.reshape(&[lengths.elements(), 1, 1, keys])?;
     let Some(mask) = mask else {
@@ -102,13 +84,13 @@ fn mask(node: &Node<'_>, keys: usize, dtype: DType) -> Result<Option<Tensor>, Fa
     if mask.dtype() == DType::Bool {
         return Ok(Some(mask.logical_and(&inside)?));
     }
-    let outside = Tensor::full(node.pool(), &[], f64::NEG_INFINITY, dtype)?;
+    let outside = call.constant(f64::NEG_INFINITY, dtype)?;
     Ok(Some(inside.where_cond(&mask, &outside)?))
 }
 
 /// What the softmax is taken of, or one of the steps on the way.
 fn scores(
-    node: &Node<'_>,
+    call: &Call<'_>,
     query: &Tensor,
     key: &Tensor,
     options: &AttentionOptions<'_>,
@@ -120,7 +102,7 @@ fn scores(
     let products = query
         .mul(scale)?
         .matmul(&key.mul(scale)?.transpose(2, 3)?)?;
-    let mode = node.int_or("qk_matmul_output_mode", 0)?;
+    let mode = call.int_or("qk_matmul_output_mode", 0)?;
     if mode == 0 {
         return Ok(products);
     }
@@ -132,7 +114,7 @@ fn scores(
         return Ok(capped);
     }
     let mut masked = capped;
-    let outside = Tensor::full(node.pool(), &[], f64::NEG_INFINITY, masked.dtype())?;
+    let outside = call.constant(f64::NEG_INFINITY, masked.dtype())?;
     if let Some(mask) = options.mask {
         masked = match mask.dtype() {
             DType::Bool => mask.where_cond(&masked, &outside)?,
@@ -141,58 +123,45 @@ fn scores(
     }
     if options.causal {
         let (queries, keys) = (masked.size(2)?, masked.size(3)?);
-        let seen = Tensor::ones(node.pool(), &[queries, keys], DType::Bool)?;
-        masked = seen
-            .tril(options.past as i64)?
-            .where_cond(&masked, &outside)?;
+        let seen = call.lift(&seen(call.known_pool(), queries, keys, options.past)?)?;
+        masked = seen.where_cond(&masked, &outside)?;
     }
     match mode {
         2 => Ok(masked),
         3 => {
-            let precision = node.attr_int("softmax_precision")?;
-            let dtype = precision.map_or(Ok(masked.dtype()), tensors::dtype)?;
+            let precision = call.attr_int("softmax_precision")?;
+            let dtype = precision.map_or(Ok(masked.dtype()), onnx::dtype)?;
             Ok(masked
                 .to_dtype(dtype)?
                 .softmax(-1)?
                 .to_dtype(masked.dtype())?)
         }
-        other => Err(node.unknown("qk_matmul_output_mode", other)),
+        other => Err(call.unknown("qk_matmul_output_mode", other)),
     }
 }
 
-fn rotary_embedding(node: &Node<'_>) -> Outputs {
-    let input = node.input(0)?;
-    let x = by_head(input, node.size_or("num_heads", 0)?)?;
-    let width = x.size(3)?;
-    let rotated = match node.size_or("rotary_embedding_dim", 0)? {
-        0 => width,
-        some => some,
-    };
+fn rotary_embedding(call: &Call<'_>) -> Outputs {
+    let input = call.input(0)?;
+    let x = by_head(input, call.size_or("num_heads", 0)?)?;
     let cache = |place: usize| -> Result<Tensor, Fault> {
-        let cache = node.input(place)?;
-        let picked = match node.optional(3) {
+        let cache = call.input(place)?;
+        let picked = match call.optional(3)? {
             Some(positions) => cache.index_select(0, positions)?,
             None => cache.clone(),
         };
         Ok(picked.unsqueeze(1)?)
     };
-    let y = x.narrow(3, 0, rotated)?.rotary(
-        &cache(1)?,
-        &cache(2)?,
-        node.flag_or("interleaved", false)?,
-    )?;
-    let y = match rotated == width {
-        true => y,
-        false => Tensor::cat(&[&y, &x.narrow(3, rotated, width - rotated)?], 3)?,
-    };
+    let (cos, sin) = (cache(1)?, cache(2)?);
+    let rotated = call.size_or("rotary_embedding_dim", 0)?;
+    let y = turned(&x, &cos, &sin, rotated, call.flag_or("interleaved", false)?)?;
     Ok(vec![if input.rank() == 3 { packed(&y)? } else { y }])
 }
 
 /// Attention without a softmax: a state for each head is updated step by step, and each query reads it.
-fn linear_attention(node: &Node<'_>) -> Outputs {
-    let heads = node.size_or("q_num_heads", 0)?;
-    let key_heads = node.size_or("kv_num_heads", 0)?;
-    let (query, dtype) = (by_head(node.input(0)?, heads)?, node.input(0)?.dtype());
+fn linear_attention(call: &Call<'_>) -> Outputs {
+    let heads = call.size_or("q_num_heads", 0)?;
+    let key_heads = call.size_or("kv_num_heads", 0)?;
+    let (query, dtype) = (by_head(call.input(0)?, heads)?, call.input(0)?.dtype());
     let wide = |tensor: Tensor| {
         tensor.to_dtype(if dtype == DType::F64 {
             dtype
@@ -200,37 +169,37 @@ fn linear_attention(node: &Node<'_>) -> Outputs {
             DType::F32
         })
     };
-    let key = wide(by_head(node.input(1)?, key_heads)?)?;
-    let value = wide(by_head(node.input(2)?, key_heads)?)?;
-    let scale = match node.float_or("scale", 0.0)? {
+    let key = wide(by_head(call.input(1)?, key_heads)?)?;
+    let value = wide(by_head(call.input(2)?, key_heads)?)?;
+    let scale = match call.float_or("scale", 0.0)? {
         0.0 => 1.0 / (query.size(3)?.max(1) as f64).sqrt(),
         scale => scale,
     };
-    let rule = node.string_or("update_rule", "gated_delta")?;
+    let rule = call.string_or("update_rule", "gated_delta")?;
     let (gated, delta) = match rule {
         "linear" => (false, false),
         "gated" => (true, false),
         "delta" => (false, true),
         "gated_delta" => (true, true),
-        other => return Err(node.unknown("update_rule", other)),
+        other => return Err(call.unknown("update_rule", other)),
     };
     let (batch, steps) = (key.size(0)?, key.size(2)?);
     let (width, value_width) = (key.size(3)?, value.size(3)?);
-    let mut state = match node.optional(3) {
+    let mut state = match call.optional(3)? {
         Some(past) => wide(past.clone())?,
         None => Tensor::zeros(
-            node.pool(),
+            call.pool(),
             &[batch, key_heads, width, value_width],
             key.dtype(),
         )?,
     };
     let decay = gated
-        .then(|| by_head(node.input(4)?, key_heads))
+        .then(|| by_head(call.input(4)?, key_heads))
         .transpose()?;
     let decay = decay.map(|decay| wide(decay)?.exp()).transpose()?;
     let rate = delta
         .then(|| -> Result<Tensor, Fault> {
-            let rate = node.input(5)?;
+            let rate = call.input(5)?;
             let own = rate.size(2)?;
             wide(by_head(rate, own)?).map_err(Fault::from)
         })

@@ -2,12 +2,12 @@
 
 use streampool_tensor::{DType, Tensor};
 
-use super::Operator;
+use super::{Values, Wide};
 use crate::error::Fault;
-use crate::node::{Node, Outputs, resolve};
-use crate::proto::Graph;
+use crate::evaluate::{Call, Value, resolve};
+use crate::graph::{Dim, Graph};
 
-pub fn operator(op: &str) -> Option<Operator> {
+pub fn operator(op: &str) -> Option<Wide> {
     Some(match op {
         "If" => choose,
         "Loop" => repeat,
@@ -20,67 +20,83 @@ fn truth(tensor: &Tensor) -> Result<bool, Fault> {
     Ok(tensor.to_dtype(DType::Bool)?.item::<bool>()?)
 }
 
-fn choose(node: &Node<'_>) -> Outputs {
-    let name = if truth(node.input(0)?)? {
-        "then_branch"
-    } else {
-        "else_branch"
+fn choose(call: &Call<'_>) -> Values {
+    let name = match truth(call.given(0)?)? {
+        true => "then_branch",
+        false => "else_branch",
     };
-    node.scope.inner(node.attr_graph(name)?, Vec::new())
+    call.inner(call.attr_graph(name)?, Vec::new())
 }
 
-fn repeat(node: &Node<'_>) -> Outputs {
-    let body = node.attr_graph("body")?;
-    let most = node.optional(0).map(|_| node.int(0)).transpose()?;
-    let mut more = node.optional(1).map_or(Ok(true), truth)?;
-    let mut carried = rest(node, 2)?;
-    let mut listed = vec![Vec::new(); outputs(body, 1 + carried.len())?];
+fn repeat(call: &Call<'_>) -> Values {
+    let body = call.attr_graph("body")?;
+    let most = call.optional_int(0)?;
+    let mut more = match call.has_input(1) {
+        true => truth(call.given(1)?)?,
+        false => true,
+    };
+    let mut carried = rest(call, 2)?;
+    let count = carried.len();
+    let mut lists = Lists::new(body, 1 + count)?;
     let mut round = 0;
     while more && most.is_none_or(|most| round < most) {
         let mut inputs = vec![
-            Tensor::scalar(node.pool(), round)?,
-            Tensor::full(node.pool(), &[], true, DType::Bool)?,
+            Tensor::scalar(call.known_pool(), round)?.into(),
+            Tensor::scalar(call.known_pool(), true)?.into(),
         ];
         inputs.append(&mut carried);
-        let count = inputs.len() - 2;
-        let made = node.scope.inner(body, inputs)?;
-        more = truth(&made[0])?;
-        carried = made[1..1 + count].to_vec();
-        for (list, item) in listed.iter_mut().zip(&made[1 + count..]) {
-            list.push(item.clone());
-        }
+        let mut made = call.inner(body, inputs)?;
+        lists.push(made.split_off(1 + count))?;
+        carried = made.split_off(1);
         round += 1;
+        // What comes after the last round need not be asked.
+        if most.is_none_or(|most| round < most) {
+            more = made.iter().try_fold(true, |more, value| {
+                Ok::<_, Fault>(more && truth(value.tensor()?)?)
+            })?;
+        }
     }
-    for list in listed {
-        carried.push(stacked(&list, 0)?);
+    for place in 0..lists.count() {
+        carried.push(lists.stacked(call, place, 0)?.into());
     }
     Ok(carried)
 }
 
-fn scan(node: &Node<'_>) -> Outputs {
-    let body = node.attr_graph("body")?;
-    if node.opset() >= 9 {
-        return scan_one(node, body, rest(node, 0)?);
+fn scan(call: &Call<'_>) -> Values {
+    let body = call.attr_graph("body")?;
+    if call.opset() >= 9 {
+        return scan_one(call, body, rest(call, 0)?);
     }
     // Before version 9 there are lengths, and batches, each scanned by itself.
-    if node.optional(0).is_some() {
+    if call.has_input(0) {
         return Err(Fault::unsupported("sequence_lens"));
     }
-    let inputs = rest(node, 1)?;
-    let batches = inputs.first().map_or(Ok(0), |input| input.size(0))?;
-    let mut made = vec![Vec::new(); node.wanted()];
+    let inputs = rest(call, 1)?;
+    let batches = match inputs.first() {
+        Some(input) => input.tensor()?.size(0)?,
+        None => 0,
+    };
+    if batches == 0 {
+        return Err(Fault::unsupported("a scan of no batches"));
+    }
+    let mut made = vec![Vec::new(); body.outputs.len()];
     for batch in 0..batches {
-        let of = |input: &Tensor| input.select(0, batch as isize);
-        let inputs = inputs.iter().map(of).collect::<Result<Vec<Tensor>, _>>()?;
-        for (list, item) in made.iter_mut().zip(scan_one(node, body, inputs)?) {
-            list.push(item);
+        let of = |input: &Value| Ok(input.tensor()?.select(0, batch as isize)?.into());
+        let inputs = inputs
+            .iter()
+            .map(of)
+            .collect::<Result<Vec<Value>, Fault>>()?;
+        for (list, item) in made.iter_mut().zip(scan_one(call, body, inputs)?) {
+            list.push(item.tensor()?.clone());
         }
     }
-    made.iter().map(|list| stacked(list, 0)).collect()
+    made.iter()
+        .map(|list| Ok(stacked(call, list, 0)?.into()))
+        .collect()
 }
 
-fn scan_one(node: &Node<'_>, body: &Graph, mut states: Vec<Tensor>) -> Outputs {
-    let scanned = node.size_or("num_scan_inputs", 1)?;
+fn scan_one(call: &Call<'_>, body: &Graph, mut states: Vec<Value>) -> Values {
+    let scanned = call.size_or("num_scan_inputs", 1)?;
     let Some(count) = states.len().checked_sub(scanned) else {
         let expected = format!("at most {}", states.len());
         return Err(Fault::malformed(
@@ -90,67 +106,119 @@ fn scan_one(node: &Node<'_>, body: &Graph, mut states: Vec<Tensor>) -> Outputs {
         ));
     };
     let sequences = states.split_off(count);
-    let mut listed = vec![Vec::new(); outputs(body, count)?];
+    let sequences = sequences
+        .iter()
+        .map(Value::tensor)
+        .collect::<Result<Vec<&Tensor>, _>>()?;
+    let mut lists = Lists::new(body, count)?;
     let number = |name: &str, place: usize| -> Result<i64, Fault> {
-        let given = node.attr_ints(name)?.unwrap_or(&[]);
+        let given = call.attr_ints(name)?.unwrap_or(&[]);
         Ok(given.get(place).copied().unwrap_or(0))
     };
-    let axis = |place: usize| -> Result<usize, Fault> {
-        resolve(
+    let directions = match call.opset() {
+        9.. => "scan_input_directions",
+        _ => "directions",
+    };
+    let mut axes = Vec::with_capacity(sequences.len());
+    for (place, sequence) in sequences.iter().enumerate() {
+        axes.push(resolve(
             number("scan_input_axes", place)? as isize,
-            sequences[place].rank(),
-        )
-    };
-    let steps = match sequences.first() {
-        Some(sequence) => sequence.shape()[axis(0)?],
-        None => 0,
-    };
+            sequence.rank(),
+        )?);
+    }
+    let steps = sequences
+        .first()
+        .map_or(0, |sequence| sequence.shape()[axes[0]]);
     for step in 0..steps {
         let mut inputs = std::mem::take(&mut states);
         for (place, sequence) in sequences.iter().enumerate() {
-            let backward = number("scan_input_directions", place)? == 1;
+            let backward = number(directions, place)? == 1;
             let index = if backward { steps - 1 - step } else { step };
-            inputs.push(sequence.select(axis(place)? as isize, index as isize)?);
+            inputs.push(
+                sequence
+                    .select(axes[place] as isize, index as isize)?
+                    .into(),
+            );
         }
-        let made = node.scope.inner(body, inputs)?;
-        for (list, item) in listed.iter_mut().zip(&made[count..]) {
-            list.push(item.clone());
-        }
-        states = made[..count].to_vec();
+        states = call.inner(body, inputs)?;
+        lists.push(states.split_off(count))?;
     }
-    for (place, mut list) in listed.into_iter().enumerate() {
+    for place in 0..lists.count() {
         if number("scan_output_directions", place)? == 1 {
-            list.reverse();
+            lists.each[place].reverse();
         }
-        states.push(stacked(&list, number("scan_output_axes", place)? as isize)?);
+        let axis = number("scan_output_axes", place)? as isize;
+        states.push(lists.stacked(call, place, axis)?.into());
     }
     Ok(states)
 }
 
-/// How many outputs a graph has beyond the first `known`.
-fn outputs(body: &Graph, known: usize) -> Result<usize, Fault> {
-    body.outputs.len().checked_sub(known).ok_or_else(|| {
-        let expected = format!("at least {known}");
-        Fault::malformed(
-            "the number of the body's outputs",
-            body.outputs.len(),
-            expected,
-        )
-    })
+/// What the rounds of a graph list: its outputs beyond the first few.
+struct Lists<'a> {
+    body: &'a Graph,
+    first: usize,
+    each: Vec<Vec<Tensor>>,
+}
+
+impl<'a> Lists<'a> {
+    fn new(body: &'a Graph, first: usize) -> Result<Self, Fault> {
+        let outputs = body.outputs.len();
+        let count = outputs.checked_sub(first).ok_or_else(|| {
+            let expected = format!("at least {first}");
+            Fault::malformed("the number of the body's outputs", outputs, expected)
+        })?;
+        Ok(Lists {
+            body,
+            first,
+            each: vec![Vec::new(); count],
+        })
+    }
+
+    fn count(&self) -> usize {
+        self.each.len()
+    }
+
+    fn push(&mut self, items: Vec<Value>) -> Result<(), Fault> {
+        for (list, item) in self.each.iter_mut().zip(items) {
+            list.push(item.tensor()?.clone());
+        }
+        Ok(())
+    }
+
+    /// One list as a tensor; without rounds, one of no elements.
+    fn stacked(&self, call: &Call<'_>, place: usize, axis: isize) -> Result<Tensor, Fault> {
+        let list = &self.each[place];
+        if !list.is_empty() {
+            return stacked(call, list, axis);
+        }
+        let info = self.body.value(self.body.outputs[self.first + place]);
+        let (Some(dtype), Some(shape)) = (info.dtype, &info.shape) else {
+            return Err(Fault::unsupported(format_args!(
+                "a list without rounds of {:?}, whose type and shape are not declared,",
+                info.name
+            )));
+        };
+        // A size that nothing tells is of no importance where there are no elements.
+        let mut sizes: Vec<usize> = shape
+            .iter()
+            .map(|dim| match dim {
+                Dim::Fixed(size) => *size,
+                Dim::Named(_) | Dim::Free => 0,
+            })
+            .collect();
+        sizes.insert(resolve(axis, sizes.len() + 1)?, 0);
+        Ok(Tensor::zeros(call.known_pool(), &sizes, dtype)?)
+    }
 }
 
 /// The inputs from `first` on, which have to be there.
-fn rest(node: &Node<'_>, first: usize) -> Result<Vec<Tensor>, Fault> {
-    (first..node.inputs.len())
-        .map(|place| node.input(place).cloned())
+fn rest(call: &Call<'_>, first: usize) -> Values {
+    (first..call.input_count())
+        .map(|place| call.value(place).cloned())
         .collect()
 }
 
-fn stacked(list: &[Tensor], axis: isize) -> Result<Tensor, Fault> {
-    if list.is_empty() {
-        return Err(Fault::unsupported(
-            "a loop without rounds that lists results",
-        ));
-    }
+fn stacked(call: &Call<'_>, list: &[Tensor], axis: isize) -> Result<Tensor, Fault> {
+    let list = call.together(list)?;
     Ok(Tensor::stack(&list.iter().collect::<Vec<_>>(), axis)?)
 }

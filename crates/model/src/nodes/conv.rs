@@ -1,17 +1,17 @@
 //! Convolutions.
 
-use streampool_tensor::{ConvOptions, Tensor};
+use streampool_tensor::{Activation, ConvOptions, Tensor};
 
 use super::Operator;
 use super::sliding::{Sliding, each, halves, pads};
 use crate::error::Fault;
-use crate::node::{Node, Outputs, size};
+use crate::evaluate::{Call, Outputs};
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {
-        "Conv" => |node| {
-            let (x, weight) = (node.input(0)?, node.input(1)?);
-            Ok(vec![convolved(node, x, weight, node.optional(2))?])
+        "Conv" => |call| {
+            let (x, weight) = (call.input(0)?, call.input(1)?);
+            Ok(vec![convolved(call, x, weight, call.optional(2)?)?])
         },
         "ConvTranspose" => conv_transpose,
         "CausalConvWithState" => causal_conv,
@@ -23,19 +23,30 @@ pub fn operator(op: &str) -> Option<Operator> {
 
 /// The convolution that a node's attributes describe.
 pub fn convolved(
-    node: &Node<'_>,
+    call: &Call<'_>,
     x: &Tensor,
     weight: &Tensor,
     bias: Option<&Tensor>,
 ) -> Result<Tensor, Fault> {
-    let sliding = Sliding::of(node, spatial(x)?, spatial(weight)?)?;
+    convolved_with(call, x, weight, bias, Activation::None)
+}
+
+/// As [`convolved`], with an activation in the same launch.
+pub fn convolved_with(
+    call: &Call<'_>,
+    x: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    activation: Activation,
+) -> Result<Tensor, Fault> {
+    let sliding = Sliding::of(call, spatial(x)?, spatial(weight)?)?;
     let options = ConvOptions {
         bias,
         stride: &sliding.stride,
         padding: &sliding.padding,
         dilation: &sliding.dilation,
-        groups: node.size_or("group", 1)?,
-        ..ConvOptions::default()
+        groups: call.size_or("group", 1)?,
+        activation,
     };
     Ok(x.conv(weight, &options)?)
 }
@@ -48,20 +59,20 @@ pub fn spatial(tensor: &Tensor) -> Result<&[usize], Fault> {
     shape.get(2..).ok_or_else(missing)
 }
 
-fn conv_transpose(node: &Node<'_>) -> Outputs {
-    let (x, weight) = (node.input(0)?, node.input(1)?);
+fn conv_transpose(call: &Call<'_>) -> Outputs {
+    let (x, weight) = (call.input(0)?, call.input(1)?);
     let (sizes, kernel) = (spatial(x)?, spatial(weight)?);
     let rank = sizes.len().min(kernel.len());
-    let (stride, dilation) = (each(node, "strides", rank)?, each(node, "dilations", rank)?);
-    let mut extra = match node.has("output_padding") {
-        true => each(node, "output_padding", rank)?,
+    let (stride, dilation) = (each(call, "strides", rank)?, each(call, "dilations", rank)?);
+    let mut extra = match call.has("output_padding") {
+        true => each(call, "output_padding", rank)?,
         false => vec![0; rank],
     };
-    let auto = node.string_or("auto_pad", "NOTSET")?;
-    let wanted = node.sizes("output_shape")?;
+    let auto = call.string_or("auto_pad", "NOTSET")?;
+    let wanted = call.sizes("output_shape")?;
     let mut padding = match auto {
         "VALID" => vec![(0, 0); rank],
-        _ => pads(node, rank)?,
+        _ => pads(call, rank)?,
     };
     for axis in 0..rank {
         let whole = match (wanted.len().checked_sub(rank), auto) {
@@ -76,19 +87,19 @@ fn conv_transpose(node: &Node<'_>) -> Outputs {
         extra[axis] += whole.saturating_sub(spread);
     }
     let options = ConvOptions {
-        bias: node.optional(2),
+        bias: call.optional(2)?,
         stride: &stride,
         padding: &padding,
         dilation: &dilation,
-        groups: node.size_or("group", 1)?,
+        groups: call.size_or("group", 1)?,
         ..ConvOptions::default()
     };
     Ok(vec![x.conv_transpose(weight, &extra, &options)?])
 }
 
 /// A convolution of each channel by itself that sees only what is before, some of it from an earlier call.
-fn causal_conv(node: &Node<'_>) -> Outputs {
-    let (x, weight) = (node.input(0)?, node.input(1)?);
+fn causal_conv(call: &Call<'_>) -> Outputs {
+    let (x, weight) = (call.input(0)?, call.input(1)?);
     let (batch, channels, past) = match (x.shape(), weight.shape()) {
         (&[batch, channels, _], &[_, _, kernel]) if kernel > 0 => (batch, channels, kernel - 1),
         (x, weight) => {
@@ -100,61 +111,55 @@ fn causal_conv(node: &Node<'_>) -> Outputs {
             ));
         }
     };
-    let before = match node.optional(3) {
+    let before = match call.optional(3)? {
         Some(before) => before.clone(),
-        None => Tensor::zeros(node.pool(), &[batch, channels, past], x.dtype())?,
+        None => Tensor::zeros(call.pool(), &[batch, channels, past], x.dtype())?,
     };
     let all = Tensor::cat(&[&before, x], 2)?;
     let options = ConvOptions {
-        bias: node.optional(2),
+        bias: call.optional(2)?,
         groups: channels,
         ..ConvOptions::default()
     };
     let y = all.conv(weight, &options)?;
-    let y = match node.string_or("activation", "none")? {
+    let y = match call.string_or("activation", "none")? {
         "none" => y,
         "silu" | "swish" => y.silu()?,
-        other => return Err(node.unknown("activation", other)),
+        other => return Err(call.unknown("activation", other)),
     };
     let present = all.narrow(2, x.shape()[2], past)?;
     Ok(vec![y, present])
 }
 
-fn deform_conv(node: &Node<'_>) -> Outputs {
-    let (x, weight) = (node.input(0)?, node.input(1)?);
-    let sliding = Sliding::of(node, spatial(x)?, spatial(weight)?)?;
+fn deform_conv(call: &Call<'_>) -> Outputs {
+    let (x, weight) = (call.input(0)?, call.input(1)?);
+    let sliding = Sliding::of(call, spatial(x)?, spatial(weight)?)?;
     let options = ConvOptions {
-        bias: node.optional(3),
+        bias: call.optional(3)?,
         stride: &sliding.stride,
         padding: &sliding.padding,
         dilation: &sliding.dilation,
-        groups: node.size_or("group", 1)?,
+        groups: call.size_or("group", 1)?,
         ..ConvOptions::default()
     };
     Ok(vec![x.deform_conv(
         weight,
-        node.input(2)?,
-        node.optional(4),
+        call.input(2)?,
+        call.optional(4)?,
         &options,
     )?])
 }
 
-fn fold(node: &Node<'_>) -> Outputs {
-    let sizes = |place| {
-        let given = node.ints(place)?.into_iter();
-        given
-            .map(|value| size("a size", value))
-            .collect::<Result<Vec<usize>, Fault>>()
-    };
-    let (image, block) = (sizes(1)?, sizes(2)?);
+fn fold(call: &Call<'_>) -> Outputs {
+    let (image, block) = (call.input_sizes(1)?, call.input_sizes(2)?);
     let rank = image.len();
-    let (stride, dilation) = (each(node, "strides", rank)?, each(node, "dilations", rank)?);
-    let padding = pads(node, rank)?;
+    let (stride, dilation) = (each(call, "strides", rank)?, each(call, "dilations", rank)?);
+    let padding = pads(call, rank)?;
     let options = ConvOptions {
         stride: &stride,
         padding: &padding,
         dilation: &dilation,
         ..ConvOptions::default()
     };
-    Ok(vec![node.input(0)?.fold(&image, &block, &options)?])
+    Ok(vec![call.input(0)?.fold(&image, &block, &options)?])
 }

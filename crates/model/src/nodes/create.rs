@@ -1,10 +1,10 @@
 //! Tensors made of nothing, or of a shape.
 
-use streampool_tensor::{DType, Generator, Scalar, Tensor};
+use streampool_tensor::{DType, Generator, Tensor};
 
 use super::Operator;
 use crate::error::Fault;
-use crate::node::{Node, Outputs, size};
+use crate::evaluate::{Call, Outputs, scalar};
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {
@@ -13,6 +13,7 @@ pub fn operator(op: &str) -> Option<Operator> {
         "Range" => range,
         "EyeLike" => eye_like,
         "Bernoulli" => bernoulli,
+        "Multinomial" => multinomial,
         "RandomUniform" | "RandomUniformLike" => random_uniform,
         "RandomNormal" | "RandomNormalLike" => random_normal,
         "Dropout" => dropout,
@@ -20,17 +21,17 @@ pub fn operator(op: &str) -> Option<Operator> {
     })
 }
 
-fn constant(node: &Node<'_>) -> Outputs {
-    let pool = node.pool();
-    let made = if let Some(value) = node.attr_tensor("value")? {
-        value.tensor(pool)?
-    } else if let Some(value) = node.attr_float("value_float")? {
+fn constant(call: &Call<'_>) -> Outputs {
+    let pool = call.pool();
+    let made = if let Some(value) = call.attr_tensor("value")? {
+        value.clone()
+    } else if let Some(value) = call.attr_float("value_float")? {
         Tensor::scalar(pool, value as f32)?
-    } else if let Some(values) = node.attr_floats("value_floats")? {
+    } else if let Some(values) = call.attr_floats("value_floats")? {
         Tensor::from_slice(pool, values, &[values.len()])?
-    } else if let Some(value) = node.attr_int("value_int")? {
+    } else if let Some(value) = call.attr_int("value_int")? {
         Tensor::scalar(pool, value)?
-    } else if let Some(values) = node.attr_ints("value_ints")? {
+    } else if let Some(values) = call.attr_ints("value_ints")? {
         Tensor::from_slice(pool, values, &[values.len()])?
     } else {
         return Err(Fault::unsupported("a constant that is no tensor"));
@@ -38,32 +39,23 @@ fn constant(node: &Node<'_>) -> Outputs {
     Ok(vec![made])
 }
 
-fn constant_of_shape(node: &Node<'_>) -> Outputs {
-    let mut shape = Vec::new();
-    for value in node.ints(0)? {
-        shape.push(size("a size", value)?);
-    }
-    let made = match node.attr_tensor("value")? {
-        Some(value) => value
-            .tensor(node.pool())?
-            .reshape::<usize>(&[])?
-            .broadcast_to(&shape)?,
-        None => Tensor::zeros(node.pool(), &shape, DType::F32)?,
+fn constant_of_shape(call: &Call<'_>) -> Outputs {
+    let shape = call.input_sizes(0)?;
+    let made = match call.attr_tensor("value")? {
+        Some(value) => {
+            let number = Tensor::full(call.pool(), &[], scalar(value)?, value.dtype())?;
+            number.broadcast_to(&shape)?
+        }
+        None => Tensor::zeros(call.pool(), &shape, DType::F32)?,
     };
     Ok(vec![made])
 }
 
-fn range(node: &Node<'_>) -> Outputs {
-    let dtype = node.input(0)?.dtype();
-    let number = |place: usize| -> Result<Scalar, Fault> {
-        let value = node.input(place)?;
-        Ok(match dtype.is_float() {
-            true => value.to_dtype(DType::F64)?.item::<f64>()?.into(),
-            false => value.to_dtype(DType::I64)?.item::<i64>()?.into(),
-        })
-    };
+fn range(call: &Call<'_>) -> Outputs {
+    let dtype = call.given(0)?.dtype();
+    let number = |place: usize| scalar(call.given(place)?);
     Ok(vec![Tensor::arange(
-        node.pool(),
+        call.pool(),
         number(0)?,
         number(1)?,
         number(2)?,
@@ -71,42 +63,54 @@ fn range(node: &Node<'_>) -> Outputs {
     )?])
 }
 
-fn eye_like(node: &Node<'_>) -> Outputs {
-    let x = node.input(0)?;
-    let dtype = node.attr_dtype("dtype")?.unwrap_or(x.dtype());
-    let diagonal = node.int_or("k", 0)?;
-    let ones = Tensor::ones(node.pool(), x.shape(), dtype)?;
+fn eye_like(call: &Call<'_>) -> Outputs {
+    let x = call.given(0)?;
+    let dtype = call.attr_dtype("dtype")?.unwrap_or(x.dtype());
+    let diagonal = call.int_or("k", 0)?;
+    let ones = Tensor::ones(call.known_pool(), x.shape(), dtype)?;
     Ok(vec![ones.tril(diagonal)?.triu(diagonal)?])
 }
 
 /// The sequence that a node's seed names; without one it is always the same.
-fn generator(node: &Node<'_>) -> Result<Generator, Fault> {
-    let seed = node.attr_float("seed")?.unwrap_or(0.0);
+fn generator(call: &Call<'_>) -> Result<Generator, Fault> {
+    let seed = call.attr_float("seed")?.unwrap_or(0.0);
     Ok(Generator::new(seed.to_bits()))
 }
 
 /// The shape and the type of random numbers.
-fn wanted(node: &Node<'_>) -> Result<(Vec<usize>, DType), Fault> {
-    let like = node.optional(0);
+fn wanted(call: &Call<'_>) -> Result<(Vec<usize>, DType), Fault> {
+    let like = match call.has_input(0) {
+        true => Some(call.given(0)?),
+        false => None,
+    };
     let shape = match like {
         Some(like) => like.shape().to_vec(),
-        None => node.sizes("shape")?,
+        None => call.sizes("shape")?,
     };
-    let dtype = node.attr_dtype("dtype")?.or(like.map(Tensor::dtype));
+    let dtype = call.attr_dtype("dtype")?.or(like.map(Tensor::dtype));
     Ok((shape, dtype.unwrap_or(DType::F32)))
 }
 
-fn bernoulli(node: &Node<'_>) -> Outputs {
-    let x = node.input(0)?;
-    let dtype = node.attr_dtype("dtype")?.unwrap_or(x.dtype());
-    Ok(vec![generator(node)?.bernoulli_of(x)?.to_dtype(dtype)?])
+fn bernoulli(call: &Call<'_>) -> Outputs {
+    let x = call.input(0)?;
+    let dtype = call.attr_dtype("dtype")?.unwrap_or(x.dtype());
+    Ok(vec![generator(call)?.bernoulli_of(x)?.to_dtype(dtype)?])
 }
 
-fn random_uniform(node: &Node<'_>) -> Outputs {
-    let (low, high) = (node.float_or("low", 0.0)?, node.float_or("high", 1.0)?);
-    let (shape, dtype) = wanted(node)?;
-    Ok(vec![generator(node)?.uniform(
-        node.pool(),
+/// Classes as likely as the logarithms of their weights say.
+fn multinomial(call: &Call<'_>) -> Outputs {
+    let dtype = call.attr_dtype("dtype")?.unwrap_or(DType::I32);
+    let count = call.size_or("sample_size", 1)?;
+    let weights = call.input(0)?.softmax(-1)?;
+    let drawn = generator(call)?.multinomial(&weights, count, true)?;
+    Ok(vec![drawn.to_dtype(dtype)?])
+}
+
+fn random_uniform(call: &Call<'_>) -> Outputs {
+    let (low, high) = (call.float_or("low", 0.0)?, call.float_or("high", 1.0)?);
+    let (shape, dtype) = wanted(call)?;
+    Ok(vec![generator(call)?.uniform(
+        call.pool(),
         &shape,
         low,
         high,
@@ -114,11 +118,11 @@ fn random_uniform(node: &Node<'_>) -> Outputs {
     )?])
 }
 
-fn random_normal(node: &Node<'_>) -> Outputs {
-    let (mean, deviation) = (node.float_or("mean", 0.0)?, node.float_or("scale", 1.0)?);
-    let (shape, dtype) = wanted(node)?;
-    Ok(vec![generator(node)?.normal(
-        node.pool(),
+fn random_normal(call: &Call<'_>) -> Outputs {
+    let (mean, deviation) = (call.float_or("mean", 0.0)?, call.float_or("scale", 1.0)?);
+    let (shape, dtype) = wanted(call)?;
+    Ok(vec![generator(call)?.normal(
+        call.pool(),
         &shape,
         mean,
         deviation,
@@ -127,19 +131,31 @@ fn random_normal(node: &Node<'_>) -> Outputs {
 }
 
 /// Nothing is dropped, save in training.
-fn dropout(node: &Node<'_>) -> Outputs {
-    let x = node.input(0)?;
-    let all = Tensor::ones(node.pool(), x.shape(), DType::Bool)?;
-    let training = match node.optional(2) {
-        Some(training) => training.to_dtype(DType::Bool)?.item::<bool>()?,
-        None => false,
+fn dropout(call: &Call<'_>) -> Outputs {
+    let x = call.input(0)?;
+    let training = match call.has_input(2) {
+        true => call.given(2)?.to_dtype(DType::Bool)?.item::<bool>()?,
+        false => false,
     };
-    let ratio = node.optional_float(1)?.unwrap_or(0.5);
-    if !training || ratio == 0.0 {
-        return Ok(vec![x.clone(), all]);
+    let ratio = match training {
+        true => call.optional_float(1)?.unwrap_or(0.5),
+        false => 0.0,
+    };
+    if ratio == 0.0 {
+        let mut outputs = vec![x.clone()];
+        if call.wants(1) {
+            // Before version 10 what is kept is told in the type of the numbers.
+            let dtype = if call.opset() < 10 {
+                x.dtype()
+            } else {
+                DType::Bool
+            };
+            outputs.push(Tensor::ones(call.pool(), x.shape(), dtype)?);
+        }
+        return Ok(outputs);
     }
-    let seed = node.int_or("seed", 0)? as u64;
-    let kept = Generator::new(seed).bernoulli(node.pool(), x.shape(), 1.0 - ratio, DType::Bool)?;
+    let seed = call.int_or("seed", 0)? as u64;
+    let kept = Generator::new(seed).bernoulli(call.pool(), x.shape(), 1.0 - ratio, DType::Bool)?;
     let scaled = x.mul(&kept.to_dtype(x.dtype())?)?.div(1.0 - ratio)?;
     Ok(vec![scaled, kept])
 }

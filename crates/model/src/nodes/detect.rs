@@ -3,7 +3,7 @@
 use streampool_tensor::{BoxFormat, DType, RoiOptions, Tensor};
 
 use super::Operator;
-use crate::node::{Node, Outputs};
+use crate::evaluate::{Call, Outputs};
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {
@@ -13,49 +13,46 @@ pub fn operator(op: &str) -> Option<Operator> {
     })
 }
 
-fn roi_align(node: &Node<'_>) -> Outputs {
-    let default = if node.opset() >= 16 {
+fn roi_align(call: &Call<'_>) -> Outputs {
+    let default = if call.opset() >= 16 {
         "half_pixel"
     } else {
         "output_half_pixel"
     };
-    let aligned = match node.string_or("coordinate_transformation_mode", default)? {
+    let aligned = match call.string_or("coordinate_transformation_mode", default)? {
         "half_pixel" => true,
         "output_half_pixel" => false,
-        other => return Err(node.unknown("coordinate_transformation_mode", other)),
+        other => return Err(call.unknown("coordinate_transformation_mode", other)),
     };
-    let largest = match node.string_or("mode", "avg")? {
+    let largest = match call.string_or("mode", "avg")? {
         "avg" => false,
         "max" => true,
-        other => return Err(node.unknown("mode", other)),
+        other => return Err(call.unknown("mode", other)),
     };
     let options = RoiOptions {
         sizes: [
-            node.size_or("output_height", 1)?,
-            node.size_or("output_width", 1)?,
+            call.size_or("output_height", 1)?,
+            call.size_or("output_width", 1)?,
         ],
-        samples: node.size_or("sampling_ratio", 0)?,
-        scale: node.float_or("spatial_scale", 1.0)?,
+        samples: call.size_or("sampling_ratio", 0)?,
+        scale: call.float_or("spatial_scale", 1.0)?,
         aligned,
         largest,
     };
-    Ok(vec![node.input(0)?.roi_align(
-        node.input(1)?,
-        node.input(2)?,
+    Ok(vec![call.input(0)?.roi_align(
+        call.input(1)?,
+        call.input(2)?,
         &options,
     )?])
 }
 
 /// For each batch and class the best boxes that overlap no better one.
-fn non_max_suppression(node: &Node<'_>) -> Outputs {
-    let (boxes, scores) = (node.input(0)?, node.input(1)?);
-    let most = match node.optional(2) {
-        Some(_) => node.int(2)?.max(0) as usize,
-        None => 0,
-    };
-    let overlap = node.optional_float(3)?.unwrap_or(0.0);
-    let least = node.optional_float(4)?.unwrap_or(f64::NEG_INFINITY);
-    let format = match node.int_or("center_point_box", 0)? {
+fn non_max_suppression(call: &Call<'_>) -> Outputs {
+    let (boxes, scores) = (call.input(0)?, call.input(1)?);
+    let most = call.optional_int(2)?.unwrap_or(0).max(0) as usize;
+    let overlap = call.optional_float(3)?.unwrap_or(0.0);
+    let least = call.optional_float(4)?.unwrap_or(f64::NEG_INFINITY);
+    let format = match call.int_or("center_point_box", 0)? {
         0 => BoxFormat::Corners,
         _ => BoxFormat::Center,
     };
@@ -71,7 +68,7 @@ fn non_max_suppression(node: &Node<'_>) -> Outputs {
         }
     }
     if found.is_empty() {
-        return Ok(vec![Tensor::zeros(node.pool(), &[0, 3], DType::I64)?]);
+        return Ok(vec![Tensor::zeros(call.pool(), &[0, 3], DType::I64)?]);
     }
     Ok(vec![Tensor::cat(&found.iter().collect::<Vec<_>>(), 0)?])
 }

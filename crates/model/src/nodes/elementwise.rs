@@ -3,48 +3,50 @@
 use streampool_tensor::Tensor;
 
 use super::Operator;
-use crate::node::{Node, Outputs};
+use crate::evaluate::{Call, Outputs};
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {
-        "Abs" => |node| unary(node, Tensor::abs),
-        "Acos" => |node| unary(node, Tensor::acos),
-        "Acosh" => |node| unary(node, Tensor::acosh),
-        "Asin" => |node| unary(node, Tensor::asin),
-        "Asinh" => |node| unary(node, Tensor::asinh),
-        "Atan" => |node| unary(node, Tensor::atan),
-        "Atanh" => |node| unary(node, Tensor::atanh),
-        "BitwiseNot" => |node| unary(node, Tensor::bitwise_not),
-        "Ceil" => |node| unary(node, Tensor::ceil),
-        "Cos" => |node| unary(node, Tensor::cos),
-        "Cosh" => |node| unary(node, Tensor::cosh),
-        "Erf" => |node| unary(node, Tensor::erf),
-        "Exp" => |node| unary(node, Tensor::exp),
-        "Floor" => |node| unary(node, Tensor::floor),
-        "HardSwish" => |node| unary(node, Tensor::hard_swish),
-        "IsNaN" => |node| unary(node, Tensor::is_nan),
-        "Log" => |node| unary(node, Tensor::log),
-        "Mish" => |node| unary(node, Tensor::mish),
-        "Neg" => |node| unary(node, Tensor::neg),
-        "Not" => |node| unary(node, Tensor::logical_not),
-        "Reciprocal" => |node| unary(node, Tensor::reciprocal),
-        "Relu" => |node| unary(node, Tensor::relu),
-        "Round" => |node| unary(node, Tensor::round),
-        "Sigmoid" => |node| unary(node, Tensor::sigmoid),
-        "Sign" => |node| unary(node, Tensor::sign),
-        "Sin" => |node| unary(node, Tensor::sin),
-        "Sinh" => |node| unary(node, Tensor::sinh),
-        "Softplus" => |node| unary(node, Tensor::softplus),
-        "Softsign" => |node| unary(node, Tensor::softsign),
-        "Sqrt" => |node| unary(node, Tensor::sqrt),
-        "Tan" => |node| unary(node, Tensor::tan),
-        "Tanh" => |node| unary(node, Tensor::tanh),
-        "Celu" => |node| one(node, "alpha", 1.0, |x, alpha| x.celu(alpha)),
-        "Elu" => |node| one(node, "alpha", 1.0, |x, alpha| x.elu(alpha)),
-        "LeakyRelu" => |node| one(node, "alpha", 0.01, |x, alpha| x.leaky_relu(alpha)),
-        "Swish" => |node| one(node, "alpha", 1.0, |x, alpha| x.swish(alpha)),
-        "ThresholdedRelu" => |node| one(node, "alpha", 1.0, |x, alpha| x.thresholded_relu(alpha)),
+        "Abs" => |call| unary(call, Tensor::abs),
+        "Acos" => |call| unary(call, Tensor::acos),
+        "Acosh" => |call| unary(call, Tensor::acosh),
+        "Asin" => |call| unary(call, Tensor::asin),
+        "Asinh" => |call| unary(call, Tensor::asinh),
+        "Atan" => |call| unary(call, Tensor::atan),
+        "Atanh" => |call| unary(call, Tensor::atanh),
+        "BitwiseNot" => |call| unary(call, Tensor::bitwise_not),
+        "Ceil" => |call| unary(call, Tensor::ceil),
+        "Cos" => |call| unary(call, Tensor::cos),
+        "Cosh" => |call| unary(call, Tensor::cosh),
+        "Erf" => |call| unary(call, Tensor::erf),
+        "Exp" => |call| unary(call, Tensor::exp),
+        "Floor" => |call| unary(call, Tensor::floor),
+        "HardSwish" => |call| unary(call, Tensor::hard_swish),
+        "IsNaN" => |call| unary(call, Tensor::is_nan),
+        "Log" => |call| unary(call, Tensor::log),
+        "Mish" => |call| unary(call, Tensor::mish),
+        "Neg" => |call| unary(call, Tensor::neg),
+        "Not" => |call| unary(call, Tensor::logical_not),
+        "Reciprocal" => |call| unary(call, Tensor::reciprocal),
+        "Relu" => |call| unary(call, Tensor::relu),
+        "Round" => |call| unary(call, Tensor::round),
+        "Sigmoid" => |call| unary(call, Tensor::sigmoid),
+        "Sign" => |call| unary(call, Tensor::sign),
+        "Sin" => |call| unary(call, Tensor::sin),
+        "Sinh" => |call| unary(call, Tensor::sinh),
+        "Softplus" => |call| unary(call, Tensor::softplus),
+        "Softsign" => |call| unary(call, Tensor::softsign),
+        "Sqrt" => |call| unary(call, Tensor::sqrt),
+        "Tan" => |call| unary(call, Tensor::tan),
+        "Tanh" => |call| unary(call, Tensor::tanh),
+        "Celu" => |call| one(call, "alpha", 1.0, |x, alpha| x.celu(alpha)),
+        "Elu" => |call| one(call, "alpha", 1.0, |x, alpha| x.elu(alpha)),
+        "LeakyRelu" => |call| one(call, "alpha", 0.01, |x, alpha| x.leaky_relu(alpha)),
+        "Swish" => |call| one(call, "alpha", 1.0, |x, alpha| x.swish(alpha)),
+        "ThresholdedRelu" => |call| one(call, "alpha", 1.0, |x, alpha| x.thresholded_relu(alpha)),
         "HardSigmoid" => hard_sigmoid,
+        "ParametricSoftplus" => parametric_softplus,
+        "ScaledTanh" => scaled_tanh,
         "Selu" => selu,
         "Shrink" => shrink,
         "Gelu" => gelu,
@@ -55,53 +57,65 @@ pub fn operator(op: &str) -> Option<Operator> {
 
 type Made = streampool_tensor::Result<Tensor>;
 
-fn unary(node: &Node<'_>, function: impl Fn(&Tensor) -> Made) -> Outputs {
-    Ok(vec![function(node.input(0)?)?])
+fn unary(call: &Call<'_>, function: impl Fn(&Tensor) -> Made) -> Outputs {
+    Ok(vec![function(call.input(0)?)?])
 }
 
 /// A function with one parameter.
 fn one(
-    node: &Node<'_>,
+    call: &Call<'_>,
     name: &str,
     default: f64,
     function: impl Fn(&Tensor, f64) -> Made,
 ) -> Outputs {
     Ok(vec![function(
-        node.input(0)?,
-        node.float_or(name, default)?,
+        call.input(0)?,
+        call.float_or(name, default)?,
     )?])
 }
 
-fn hard_sigmoid(node: &Node<'_>) -> Outputs {
-    let (alpha, beta) = (node.float_or("alpha", 0.2)?, node.float_or("beta", 0.5)?);
-    unary(node, |x| x.hard_sigmoid(alpha, beta))
+fn hard_sigmoid(call: &Call<'_>) -> Outputs {
+    let (alpha, beta) = (call.float_or("alpha", 0.2)?, call.float_or("beta", 0.5)?);
+    unary(call, |x| x.hard_sigmoid(alpha, beta))
 }
 
-fn selu(node: &Node<'_>) -> Outputs {
-    let alpha = node.float_or("alpha", 1.673_263_242_354_377_2)?;
-    let gamma = node.float_or("gamma", 1.050_700_987_355_480_5)?;
-    unary(node, |x| x.selu(alpha, gamma))
+/// An operator of early versions.
+fn parametric_softplus(call: &Call<'_>) -> Outputs {
+    let (alpha, beta) = (call.float_or("alpha", 1.0)?, call.float_or("beta", 1.0)?);
+    unary(call, |x| x.mul(beta)?.softplus()?.mul(alpha))
 }
 
-fn shrink(node: &Node<'_>) -> Outputs {
-    let (bias, lambda) = (node.float_or("bias", 0.0)?, node.float_or("lambd", 0.5)?);
-    unary(node, |x| x.shrink(bias, lambda))
+/// An operator of early versions.
+fn scaled_tanh(call: &Call<'_>) -> Outputs {
+    let (alpha, beta) = (call.float_or("alpha", 1.0)?, call.float_or("beta", 1.0)?);
+    unary(call, |x| x.mul(beta)?.tanh()?.mul(alpha))
 }
 
-fn gelu(node: &Node<'_>) -> Outputs {
-    match node.string_or("approximate", "none")? {
-        "none" => unary(node, Tensor::gelu),
-        "tanh" => unary(node, Tensor::gelu_tanh),
-        other => Err(node.unknown("approximate", other)),
+fn selu(call: &Call<'_>) -> Outputs {
+    let alpha = call.float_or("alpha", 1.673_263_242_354_377_2)?;
+    let gamma = call.float_or("gamma", 1.050_700_987_355_480_5)?;
+    unary(call, |x| x.selu(alpha, gamma))
+}
+
+fn shrink(call: &Call<'_>) -> Outputs {
+    let (bias, lambda) = (call.float_or("bias", 0.0)?, call.float_or("lambd", 0.5)?);
+    unary(call, |x| x.shrink(bias, lambda))
+}
+
+fn gelu(call: &Call<'_>) -> Outputs {
+    match call.string_or("approximate", "none")? {
+        "none" => unary(call, Tensor::gelu),
+        "tanh" => unary(call, Tensor::gelu_tanh),
+        other => Err(call.unknown("approximate", other)),
     }
 }
 
-fn is_inf(node: &Node<'_>) -> Outputs {
-    let positive = node.flag_or("detect_positive", true)?;
-    match (positive, node.flag_or("detect_negative", true)?) {
-        (true, true) => unary(node, Tensor::is_inf),
-        (true, false) => unary(node, Tensor::is_pos_inf),
-        (false, true) => unary(node, Tensor::is_neg_inf),
-        (false, false) => unary(node, |x| x.is_inf()?.logical_and(false)),
+fn is_inf(call: &Call<'_>) -> Outputs {
+    let positive = call.flag_or("detect_positive", true)?;
+    match (positive, call.flag_or("detect_negative", true)?) {
+        (true, true) => unary(call, Tensor::is_inf),
+        (true, false) => unary(call, Tensor::is_pos_inf),
+        (false, true) => unary(call, Tensor::is_neg_inf),
+        (false, false) => unary(call, |x| x.is_inf()?.logical_and(false)),
     }
 }

@@ -3,7 +3,7 @@
 use streampool_tensor::{GridOptions, Outside, Sampling};
 
 use super::Operator;
-use crate::node::{Node, Outputs, size};
+use crate::evaluate::{Call, Outputs};
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {
@@ -13,32 +13,30 @@ pub fn operator(op: &str) -> Option<Operator> {
     })
 }
 
-fn affine_grid(node: &Node<'_>) -> Outputs {
-    let mut sizes = Vec::new();
-    for value in node.ints(1)?.into_iter().skip(2) {
-        sizes.push(size("a size", value)?);
-    }
-    let corners = node.flag_or("align_corners", false)?;
-    Ok(vec![node.input(0)?.affine_grid(&sizes, corners)?])
+fn affine_grid(call: &Call<'_>) -> Outputs {
+    let sizes = call.input_sizes(1)?;
+    let sizes = sizes.get(2..).unwrap_or_default();
+    let corners = call.flag_or("align_corners", false)?;
+    Ok(vec![call.input(0)?.affine_grid(sizes, corners)?])
 }
 
-fn grid_sample(node: &Node<'_>) -> Outputs {
-    let sampling = match node.string_or("mode", "linear")? {
+fn grid_sample(call: &Call<'_>) -> Outputs {
+    let sampling = match call.string_or("mode", "linear")? {
         "linear" | "bilinear" => Sampling::Linear,
         "nearest" => Sampling::Nearest,
         "cubic" | "bicubic" => Sampling::Cubic,
-        other => return Err(node.unknown("mode", other)),
+        other => return Err(call.unknown("mode", other)),
     };
-    let outside = match node.string_or("padding_mode", "zeros")? {
+    let outside = match call.string_or("padding_mode", "zeros")? {
         "zeros" => Outside::Zeros,
         "border" => Outside::Edge,
         "reflection" => Outside::Reflect,
-        other => return Err(node.unknown("padding_mode", other)),
+        other => return Err(call.unknown("padding_mode", other)),
     };
     let options = GridOptions {
         sampling,
         outside,
-        align_corners: node.flag_or("align_corners", false)?,
+        align_corners: call.flag_or("align_corners", false)?,
     };
-    Ok(vec![node.input(0)?.grid_sample(node.input(1)?, &options)?])
+    Ok(vec![call.input(0)?.grid_sample(call.input(1)?, &options)?])
 }

@@ -4,43 +4,43 @@ use streampool_tensor::{Combine, DType, Tensor};
 
 use super::Operator;
 use crate::error::Fault;
-use crate::node::{Node, Outputs, resolve, size};
+use crate::evaluate::{Call, Outputs, resolve, size};
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {
-        "Gather" => |node| {
-            let axis = node.axis_or("axis", 0)?;
-            Ok(vec![node.input(0)?.index_select(axis, &indices(node, 1)?)?])
+        "Gather" => |call| {
+            let axis = call.axis_or("axis", 0)?;
+            Ok(vec![call.input(0)?.index_select(axis, &indices(call, 1)?)?])
         },
-        "GatherElements" => |node| {
-            let axis = node.axis_or("axis", 0)?;
-            Ok(vec![node.input(0)?.gather(axis, &indices(node, 1)?)?])
+        "GatherElements" => |call| {
+            let axis = call.axis_or("axis", 0)?;
+            Ok(vec![call.input(0)?.gather(axis, &indices(call, 1)?)?])
         },
-        "GatherND" => |node| {
-            let batch = node.size_or("batch_dims", 0)?;
-            Ok(vec![node.input(0)?.gather_nd(batch, &indices(node, 1)?)?])
+        "GatherND" => |call| {
+            let batch = call.size_or("batch_dims", 0)?;
+            Ok(vec![call.input(0)?.gather_nd(batch, &indices(call, 1)?)?])
         },
-        "Scatter" | "ScatterElements" => |node| {
-            let (axis, combine) = (node.axis_or("axis", 0)?, combine(node)?);
-            let updates = node.input(2)?;
-            Ok(vec![node.input(0)?.scatter_reduce(
+        "Scatter" | "ScatterElements" => |call| {
+            let (axis, combine) = (call.axis_or("axis", 0)?, combine(call)?);
+            let updates = call.input(2)?;
+            Ok(vec![call.input(0)?.scatter_reduce(
                 axis,
-                &indices(node, 1)?,
+                &indices(call, 1)?,
                 updates,
                 combine,
             )?])
         },
-        "ScatterND" => |node| {
-            let (indices, updates) = (indices(node, 1)?, node.input(2)?);
-            Ok(vec![node.input(0)?.scatter_nd(
+        "ScatterND" => |call| {
+            let (indices, updates) = (indices(call, 1)?, call.input(2)?);
+            Ok(vec![call.input(0)?.scatter_nd(
                 &indices,
                 updates,
-                combine(node)?,
+                combine(call)?,
             )?])
         },
         "TensorScatter" => tensor_scatter,
         "Compress" => compress,
-        "NonZero" => |node| Ok(vec![node.input(0)?.nonzero()?.transpose(0, 1)?]),
+        "NonZero" => |call| Ok(vec![call.input(0)?.nonzero()?.transpose(0, 1)?]),
         "OneHot" => one_hot,
         "Trilu" => trilu,
         "ReverseSequence" => reverse_sequence,
@@ -49,46 +49,46 @@ pub fn operator(op: &str) -> Option<Operator> {
 }
 
 /// Indices in a type that operators take.
-fn indices(node: &Node<'_>, place: usize) -> Result<Tensor, Fault> {
-    let indices = node.input(place)?;
+fn indices(call: &Call<'_>, place: usize) -> Result<Tensor, Fault> {
+    let indices = call.input(place)?;
     match indices.dtype() {
         DType::I32 | DType::I64 => Ok(indices.clone()),
         _ => Ok(indices.to_dtype(DType::I64)?),
     }
 }
 
-fn combine(node: &Node<'_>) -> Result<Combine, Fault> {
-    Ok(match node.string_or("reduction", "none")? {
+fn combine(call: &Call<'_>) -> Result<Combine, Fault> {
+    Ok(match call.string_or("reduction", "none")? {
         "none" => Combine::Replace,
         "add" => Combine::Add,
         "mul" => Combine::Mul,
         "min" => Combine::Min,
         "max" => Combine::Max,
-        other => return Err(node.unknown("reduction", other)),
+        other => return Err(call.unknown("reduction", other)),
     })
 }
 
 /// Counted from zero, and seen so that they lie along `axis` of `rank`.
-fn counted(node: &Node<'_>, count: usize, axis: usize, rank: usize) -> Result<Tensor, Fault> {
+fn counted(call: &Call<'_>, count: usize, axis: usize, rank: usize) -> Result<Tensor, Fault> {
     let mut shape = vec![1; rank];
     shape[axis] = count;
-    Ok(Tensor::arange(node.pool(), 0, count as i64, 1, DType::I64)?.view(&shape)?)
+    Ok(call.counted(count, DType::I64)?.view(&shape)?)
 }
 
 /// Each batch's updates put one after the other along an axis, from a place of its own.
-fn tensor_scatter(node: &Node<'_>) -> Outputs {
-    let (cache, update) = (node.input(0)?, node.input(1)?);
-    let axis = resolve(node.axis_or("axis", -2)?, cache.rank())?;
-    let mut places = counted(node, update.size(axis as isize)?, axis, cache.rank())?;
-    if let Some(first) = node.optional(2) {
+fn tensor_scatter(call: &Call<'_>) -> Outputs {
+    let (cache, update) = (call.input(0)?, call.input(1)?);
+    let axis = resolve(call.axis_or("axis", -2)?, cache.rank())?;
+    let mut places = counted(call, update.size(axis as isize)?, axis, cache.rank())?;
+    if let Some(first) = call.optional(2)? {
         let mut shape = vec![1; cache.rank()];
         shape[0] = first.elements();
         places = places.add(&first.to_dtype(DType::I64)?.reshape(&shape)?)?;
     }
-    places = match node.string_or("mode", "linear")? {
+    places = match call.string_or("mode", "linear")? {
         "linear" => places,
         "circular" => places.rem(cache.shape()[axis] as i64)?,
-        other => return Err(node.unknown("mode", other)),
+        other => return Err(call.unknown("mode", other)),
     };
     Ok(vec![cache.scatter(
         axis as isize,
@@ -98,9 +98,9 @@ fn tensor_scatter(node: &Node<'_>) -> Outputs {
 }
 
 /// What a condition says, which may be shorter than there are elements.
-fn compress(node: &Node<'_>) -> Outputs {
-    let (x, condition) = (node.input(0)?, node.input(1)?);
-    let (x, axis) = match node.attr_int("axis")? {
+fn compress(call: &Call<'_>) -> Outputs {
+    let (x, condition) = (call.input(0)?, call.input(1)?);
+    let (x, axis) = match call.attr_int("axis")? {
         Some(axis) => (x.clone(), axis as isize),
         None => (x.reshape(&[-1])?, 0),
     };
@@ -108,10 +108,10 @@ fn compress(node: &Node<'_>) -> Outputs {
     Ok(vec![x.index_select(axis, &places)?])
 }
 
-fn one_hot(node: &Node<'_>) -> Outputs {
-    let (values, axis) = (node.input(2)?, node.axis_or("axis", -1)?);
-    let classes = size("depth", node.int(1)?)?;
-    let hot = node
+fn one_hot(call: &Call<'_>) -> Outputs {
+    let (values, axis) = (call.input(2)?, call.axis_or("axis", -1)?);
+    let classes = size("depth", call.int(1)?)?;
+    let hot = call
         .input(0)?
         .to_dtype(DType::I64)?
         .one_hot(classes, axis, DType::Bool)?;
@@ -121,27 +121,24 @@ fn one_hot(node: &Node<'_>) -> Outputs {
     )?])
 }
 
-fn trilu(node: &Node<'_>) -> Outputs {
-    let diagonal = match node.optional(1) {
-        Some(_) => node.int(1)?,
-        None => 0,
-    };
-    let x = node.input(0)?;
-    Ok(vec![match node.flag_or("upper", true)? {
+fn trilu(call: &Call<'_>) -> Outputs {
+    let diagonal = call.optional_int(1)?.unwrap_or(0);
+    let x = call.input(0)?;
+    Ok(vec![match call.flag_or("upper", true)? {
         true => x.triu(diagonal)?,
         false => x.tril(diagonal)?,
     }])
 }
 
 /// The first elements of each batch, as many as its length says, in reverse.
-fn reverse_sequence(node: &Node<'_>) -> Outputs {
-    let x = node.input(0)?;
-    let batch = resolve(node.axis_or("batch_axis", 1)?, x.rank())?;
-    let time = resolve(node.axis_or("time_axis", 0)?, x.rank())?;
+fn reverse_sequence(call: &Call<'_>) -> Outputs {
+    let x = call.input(0)?;
+    let batch = resolve(call.axis_or("batch_axis", 1)?, x.rank())?;
+    let time = resolve(call.axis_or("time_axis", 0)?, x.rank())?;
     let mut shape = vec![1; x.rank()];
     shape[batch] = x.shape()[batch];
-    let lengths = node.input(1)?.to_dtype(DType::I64)?.reshape(&shape)?;
-    let places = counted(node, x.shape()[time], time, x.rank())?;
+    let lengths = call.input(1)?.to_dtype(DType::I64)?.reshape(&shape)?;
+    let places = counted(call, x.shape()[time], time, x.rank())?;
     let turned = lengths.sub(1)?.sub(&places)?;
     let picked = places.lt(&lengths)?.where_cond(&turned, &places)?;
     Ok(vec![

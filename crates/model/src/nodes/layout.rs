@@ -4,15 +4,14 @@ use streampool_tensor::{DType, DepthOrder, Padding, Scalar, Tensor};
 
 use super::Operator;
 use crate::error::Fault;
-use crate::node::{Node, Outputs, resolve, size};
+use crate::evaluate::{Call, Outputs, resolve, scalar, size};
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {
-        "Identity" => |node| Ok(vec![node.input(0)?.clone()]),
         "Shape" => shape,
-        "Size" => |node| {
-            let elements = node.input(0)?.elements() as i64;
-            Ok(vec![Tensor::scalar(node.pool(), elements)?])
+        "Size" => |call| {
+            let elements = call.given(0)?.elements() as i64;
+            Ok(vec![Tensor::scalar(call.known_pool(), elements)?])
         },
         "Reshape" => reshape,
         "Flatten" => flatten,
@@ -32,26 +31,26 @@ pub fn operator(op: &str) -> Option<Operator> {
     })
 }
 
-fn shape(node: &Node<'_>) -> Outputs {
-    let x = node.input(0)?;
+fn shape(call: &Call<'_>) -> Outputs {
+    let x = call.given(0)?;
     let rank = x.rank() as i64;
     let place = |position: i64| match position {
         0.. => position.min(rank),
         _ => (position + rank).max(0),
     } as usize;
-    let start = place(node.int_or("start", 0)?);
-    let end = place(node.int_or("end", rank)?);
+    let start = place(call.int_or("start", 0)?);
+    let end = place(call.int_or("end", rank)?);
     let sizes: Vec<i64> = x.shape()[start..end.max(start)]
         .iter()
         .map(|&size| size as i64)
         .collect();
-    Ok(vec![Tensor::from_vec(node.pool(), sizes)?])
+    Ok(vec![Tensor::from_vec(call.known_pool(), sizes)?])
 }
 
-fn reshape(node: &Node<'_>) -> Outputs {
-    let x = node.input(0)?;
-    let mut sizes = node.ints_of("shape", 1)?.unwrap_or_default();
-    if !node.flag_or("allowzero", false)? {
+fn reshape(call: &Call<'_>) -> Outputs {
+    let x = call.input(0)?;
+    let mut sizes = call.ints_of("shape", 1)?.unwrap_or_default();
+    if !call.flag_or("allowzero", false)? {
         for (size, &kept) in sizes.iter_mut().zip(x.shape()) {
             if *size == 0 {
                 *size = kept as i64;
@@ -61,10 +60,10 @@ fn reshape(node: &Node<'_>) -> Outputs {
     Ok(vec![x.reshape(&sizes)?])
 }
 
-fn flatten(node: &Node<'_>) -> Outputs {
-    let x = node.input(0)?;
+fn flatten(call: &Call<'_>) -> Outputs {
+    let x = call.input(0)?;
     // One more axis than there are: all may be rows.
-    let axis = node.axis_or("axis", 1)?;
+    let axis = call.axis_or("axis", 1)?;
     let axis = match axis == x.rank() as isize {
         true => x.rank(),
         false => resolve(axis, x.rank())?,
@@ -76,9 +75,9 @@ fn flatten(node: &Node<'_>) -> Outputs {
     ])?])
 }
 
-fn squeeze(node: &Node<'_>) -> Outputs {
-    let x = node.input(0)?;
-    let Some(axes) = node.axes_of(1)? else {
+fn squeeze(call: &Call<'_>) -> Outputs {
+    let x = call.input(0)?;
+    let Some(axes) = call.axes_of(1)? else {
         return Ok(vec![x.squeeze_all()?]);
     };
     let mut axes = axes
@@ -92,9 +91,9 @@ fn squeeze(node: &Node<'_>) -> Outputs {
     })?])
 }
 
-fn unsqueeze(node: &Node<'_>) -> Outputs {
-    let x = node.input(0)?;
-    let axes = node.axes_of(1)?.unwrap_or_default();
+fn unsqueeze(call: &Call<'_>) -> Outputs {
+    let x = call.input(0)?;
+    let axes = call.axes_of(1)?.unwrap_or_default();
     let rank = x.rank() + axes.len();
     let mut axes = axes
         .iter()
@@ -106,9 +105,9 @@ fn unsqueeze(node: &Node<'_>) -> Outputs {
     })?])
 }
 
-fn transpose(node: &Node<'_>) -> Outputs {
-    let x = node.input(0)?;
-    let order: Vec<isize> = match node.attr_ints("perm")? {
+fn transpose(call: &Call<'_>) -> Outputs {
+    let x = call.input(0)?;
+    let order: Vec<isize> = match call.attr_ints("perm")? {
         Some(order) => order.iter().map(|&axis| axis as isize).collect(),
         None => (0..x.rank() as isize).rev().collect(),
     };
@@ -116,12 +115,9 @@ fn transpose(node: &Node<'_>) -> Outputs {
 }
 
 /// Both ways: sizes that are asked for may be one, too.
-fn expand(node: &Node<'_>) -> Outputs {
-    let x = node.input(0)?;
-    let mut sizes = Vec::new();
-    for value in node.ints(1)? {
-        sizes.push(size("a size", value)?);
-    }
+fn expand(call: &Call<'_>) -> Outputs {
+    let x = call.input(0)?;
+    let mut sizes = call.input_sizes(1)?;
     let missing = x.rank().saturating_sub(sizes.len());
     sizes.splice(0..0, std::iter::repeat_n(1, missing));
     let first = sizes.len() - x.rank();
@@ -133,28 +129,22 @@ fn expand(node: &Node<'_>) -> Outputs {
     Ok(vec![x.broadcast_to(&sizes)?])
 }
 
-fn tile(node: &Node<'_>) -> Outputs {
-    let mut repeats = Vec::new();
-    for value in node.ints(1)? {
-        repeats.push(size("a number of repeats", value)?);
-    }
-    Ok(vec![node.input(0)?.tile(&repeats)?])
+fn tile(call: &Call<'_>) -> Outputs {
+    Ok(vec![call.input(0)?.tile(&call.input_sizes(1)?)?])
 }
 
-fn concat(node: &Node<'_>) -> Outputs {
-    Ok(vec![Tensor::cat(&node.all()?, node.axis_or("axis", 1)?)?])
+fn concat(call: &Call<'_>) -> Outputs {
+    Ok(vec![Tensor::cat(&call.all()?, call.axis_or("axis", 1)?)?])
 }
 
-fn split(node: &Node<'_>) -> Outputs {
-    let (x, axis) = (node.input(0)?, node.axis_or("axis", 0)?);
-    if let Some(sizes) = node.ints_of("split", 1)? {
-        let sizes = sizes
-            .into_iter()
-            .map(|value| size("a size", value))
-            .collect::<Result<Vec<_>, _>>()?;
+fn split(call: &Call<'_>) -> Outputs {
+    let (x, axis) = (call.input(0)?, call.axis_or("axis", 0)?);
+    if let Some(sizes) = call.ints_of("split", 1)? {
+        let sizes = sizes.into_iter().map(|value| size("a size", value));
+        let sizes = sizes.collect::<Result<Vec<_>, _>>()?;
         return Ok(x.split_sizes(axis, &sizes)?);
     }
-    let parts = node.size_or("num_outputs", node.wanted())?.max(1);
+    let parts = call.size_or("num_outputs", call.wanted())?.max(1);
     let whole = x.size(axis)?;
     let part = whole.div_ceil(parts);
     let sizes: Vec<usize> = (0..parts)
@@ -163,10 +153,10 @@ fn split(node: &Node<'_>) -> Outputs {
     Ok(x.split_sizes(axis, &sizes)?)
 }
 
-fn slice(node: &Node<'_>) -> Outputs {
-    let x = node.input(0)?;
+fn slice(call: &Call<'_>) -> Outputs {
+    let x = call.input(0)?;
     let given = |name: &str, place: usize| -> Result<Option<Vec<isize>>, Fault> {
-        let found = node.ints_of(name, place)?;
+        let found = call.ints_of(name, place)?;
         Ok(found.map(|values| values.into_iter().map(clamped).collect()))
     };
     let starts = given("starts", 1)?.unwrap_or_default();
@@ -200,13 +190,13 @@ fn clamped(value: i64) -> isize {
     value.clamp(-(i64::MAX / 4), i64::MAX / 4) as isize
 }
 
-fn pad(node: &Node<'_>) -> Outputs {
-    let x = node.input(0)?;
-    let amounts = match node.attr_ints("pads")? {
+fn pad(call: &Call<'_>) -> Outputs {
+    let x = call.input(0)?;
+    let amounts = match call.attr_ints("pads")? {
         Some(amounts) => amounts.to_vec(),
-        None => node.ints(1)?,
+        None => call.ints(1)?,
     };
-    let axes = match node.optional_ints(3)? {
+    let axes = match call.optional_ints(3)? {
         Some(axes) => axes
             .iter()
             .map(|&axis| resolve(axis as isize, x.rank()))
@@ -225,30 +215,44 @@ fn pad(node: &Node<'_>) -> Outputs {
     for (place, &axis) in axes.iter().enumerate() {
         each[axis] = (before[place] as isize, after[place] as isize);
     }
-    let padding = match node.string_or("mode", "constant")? {
-        "constant" => Padding::Constant(constant(node, x.dtype())?),
+    let padding = match call.string_or("mode", "constant")? {
+        "constant" if given_away(call)? => return pad_with(x, &each, call.input(2)?),
+        "constant" => Padding::Constant(constant(call)?),
         "reflect" => Padding::Reflect,
         "edge" => Padding::Edge,
         "wrap" => Padding::Wrap,
-        other => return Err(node.unknown("mode", other)),
+        other => return Err(call.unknown("mode", other)),
     };
     Ok(vec![x.pad(&each, padding)?])
 }
 
-/// What is around.
-fn constant(node: &Node<'_>, dtype: DType) -> Result<Scalar, Fault> {
-    let Some(value) = node.optional(2) else {
-        return Ok(node.float_or("value", 0.0)?.into());
-    };
-    Ok(match dtype.is_float() {
-        true => value.to_dtype(DType::F64)?.item::<f64>()?.into(),
-        false => value.to_dtype(DType::I64)?.item::<i64>()?.into(),
-    })
+/// Whether what is around is not known before the model runs.
+fn given_away(call: &Call<'_>) -> Result<bool, Fault> {
+    Ok(call.has_input(2) && call.given(2)?.pool() != call.known_pool())
 }
 
-fn center_crop_pad(node: &Node<'_>) -> Outputs {
-    let x = node.input(0)?;
-    let axes = match node.attr_ints("axes")? {
+/// What is around.
+fn constant(call: &Call<'_>) -> Result<Scalar, Fault> {
+    match call.has_input(2) {
+        true => scalar(call.given(2)?),
+        false => Ok(call.float_or("value", 0.0)?.into()),
+    }
+}
+
+/// Padding by a number that the host need not see.
+fn pad_with(x: &Tensor, amounts: &[(isize, isize)], around: &Tensor) -> Outputs {
+    let nothing = |value: Scalar| Padding::Constant(value);
+    let padded = x.pad(amounts, nothing(0.into()))?;
+    let inside =
+        Tensor::ones(x.pool(), x.shape(), DType::Bool)?.pad(amounts, nothing(false.into()))?;
+    Ok(vec![
+        inside.where_cond(&padded, &around.reshape::<usize>(&[])?)?,
+    ])
+}
+
+fn center_crop_pad(call: &Call<'_>) -> Outputs {
+    let x = call.input(0)?;
+    let axes = match call.attr_ints("axes")? {
         Some(axes) => axes
             .iter()
             .map(|&axis| resolve(axis as isize, x.rank()))
@@ -256,7 +260,7 @@ fn center_crop_pad(node: &Node<'_>) -> Outputs {
         None => (0..x.rank()).collect::<Vec<usize>>(),
     };
     let mut each = vec![(0, 0); x.rank()];
-    for (&axis, wanted) in axes.iter().zip(node.ints(1)?) {
+    for (&axis, wanted) in axes.iter().zip(call.ints(1)?) {
         let change = size("a size", wanted)? as isize - x.shape()[axis] as isize;
         // Of an odd number one more at the end; both are rounded towards the middle.
         let before = change / 2;
@@ -265,20 +269,20 @@ fn center_crop_pad(node: &Node<'_>) -> Outputs {
     Ok(vec![x.pad(&each, Padding::Constant(0.into()))?])
 }
 
-fn depth_to_space(node: &Node<'_>) -> Outputs {
-    let order = match node.string_or("mode", "DCR")? {
+fn depth_to_space(call: &Call<'_>) -> Outputs {
+    let order = match call.string_or("mode", "DCR")? {
         "DCR" => DepthOrder::BlockFirst,
         "CRD" => DepthOrder::ChannelFirst,
-        other => return Err(node.unknown("mode", other)),
+        other => return Err(call.unknown("mode", other)),
     };
-    let block = node.size_or("blocksize", 0)?;
-    Ok(vec![node.input(0)?.depth_to_space(block, order)?])
+    let block = call.size_or("blocksize", 0)?;
+    Ok(vec![call.input(0)?.depth_to_space(block, order)?])
 }
 
-fn space_to_depth(node: &Node<'_>) -> Outputs {
-    let block = node.size_or("blocksize", 0)?;
+fn space_to_depth(call: &Call<'_>) -> Outputs {
+    let block = call.size_or("blocksize", 0)?;
     Ok(vec![
-        node.input(0)?
+        call.input(0)?
             .space_to_depth(block, DepthOrder::BlockFirst)?,
     ])
 }

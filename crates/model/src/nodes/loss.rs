@@ -4,24 +4,24 @@ use streampool_tensor::{DType, Tensor};
 
 use super::Operator;
 use crate::error::Fault;
-use crate::node::Node;
+use crate::evaluate::Call;
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {
-        "NegativeLogLikelihoodLoss" => |node| Ok(vec![loss(node, node.input(0)?)?]),
-        "SoftmaxCrossEntropyLoss" => |node| {
-            let log = node.input(0)?.log_softmax(1)?;
-            Ok(vec![loss(node, &log)?, log])
+        "NegativeLogLikelihoodLoss" => |call| Ok(vec![loss(call, call.input(0)?)?]),
+        "SoftmaxCrossEntropyLoss" => |call| {
+            let log = call.input(0)?.log_softmax(1)?;
+            Ok(vec![loss(call, &log)?, log])
         },
         _ => return None,
     })
 }
 
 /// Of logarithms of probabilities, `[batch, classes, ...]`, for the classes `[batch, ...]` that are right.
-fn loss(node: &Node<'_>, log: &Tensor) -> Result<Tensor, Fault> {
-    let target = node.input(1)?.to_dtype(DType::I64)?;
+fn loss(call: &Call<'_>, log: &Tensor) -> Result<Tensor, Fault> {
+    let target = call.input(1)?.to_dtype(DType::I64)?;
     let classes = log.size(1)?;
-    let ignored = node.attr_int("ignore_index")?;
+    let ignored = call.attr_int("ignore_index")?;
     let (target, counts) = match ignored {
         Some(ignored) => {
             let counts = target.ne(ignored)?;
@@ -33,7 +33,7 @@ fn loss(node: &Node<'_>, log: &Tensor) -> Result<Tensor, Fault> {
         None => (target, None),
     };
     let picked = log.gather(1, &target.unsqueeze(1)?)?.squeeze(1)?.neg()?;
-    let mut weight = match node.optional(2) {
+    let mut weight = match call.optional(2)? {
         Some(weight) if weight.shape() == [classes] => weight.index_select(0, &target)?,
         Some(weight) => {
             let got = format!("of shape {:?}", weight.shape());
@@ -49,10 +49,10 @@ fn loss(node: &Node<'_>, log: &Tensor) -> Result<Tensor, Fault> {
         weight = weight.mul(&counts.to_dtype(weight.dtype())?)?;
     }
     let weighted = picked.mul(&weight)?;
-    Ok(match node.string_or("reduction", "mean")? {
+    Ok(match call.string_or("reduction", "mean")? {
         "none" => weighted,
         "sum" => weighted.sum(&[], false)?,
         "mean" => weighted.sum(&[], false)?.div(&weight.sum(&[], false)?)?,
-        other => return Err(node.unknown("reduction", other)),
+        other => return Err(call.unknown("reduction", other)),
     })
 }

@@ -1,4 +1,5 @@
-//! The operators of ONNX, in families: what each node means in operators of tensors.
+//! The operators of ONNX, of ONNX Runtime and of the planner, in families: what each node means in operators of
+//! tensors.
 
 mod arithmetic;
 mod attention;
@@ -7,10 +8,13 @@ mod conv;
 mod create;
 mod detect;
 mod elementwise;
+mod fused;
 mod grid;
+mod heads;
 mod index;
 mod layout;
 mod loss;
+mod microsoft;
 mod norm;
 mod order;
 mod pool;
@@ -19,50 +23,102 @@ mod quantise;
 mod recurrent;
 mod reduce;
 mod resize;
+mod sequence;
 mod signal;
 mod sliding;
 
-use crate::error::Fault;
-use crate::node::{Node, Outputs};
+#[cfg(test)]
+mod tests;
 
-/// What computes a node.
-type Operator = fn(&Node<'_>) -> Outputs;
+use crate::error::Fault;
+use crate::evaluate::{Call, Outputs, Value};
+use crate::graph::{self, Domain};
+
+/// What computes a node that makes tensors.
+type Operator = fn(&Call<'_>) -> Outputs;
+
+/// What computes a node that may make other values.
+type Wide = fn(&Call<'_>) -> Values;
+
+/// Values, in order.
+type Values = Result<Vec<Value>, Fault>;
 
 /// The operator of a name, if a family has it.
-type Family = fn(&str) -> Option<Operator>;
+#[derive(Clone, Copy)]
+enum Family {
+    Tensors(fn(&str) -> Option<Operator>),
+    Values(fn(&str) -> Option<Wide>),
+}
 
-/// Each family, by name.
-const FAMILIES: &[(&str, Family)] = &[
-    ("elementwise", elementwise::operator),
-    ("arithmetic", arithmetic::operator),
-    ("reduce", reduce::operator),
-    ("layout", layout::operator),
-    ("create", create::operator),
-    ("index", index::operator),
-    ("order", order::operator),
-    ("norm", norm::operator),
-    ("product", product::operator),
-    ("attention", attention::operator),
-    ("conv", conv::operator),
-    ("pool", pool::operator),
-    ("resize", resize::operator),
-    ("grid", grid::operator),
-    ("detect", detect::operator),
-    ("signal", signal::operator),
-    ("recurrent", recurrent::operator),
-    ("quantise", quantise::operator),
-    ("loss", loss::operator),
-    ("control", control::operator),
+/// An operator that was found.
+enum Found {
+    Tensors(Operator),
+    Values(Wide),
+}
+
+use Family::{Tensors, Values as Wider};
+
+/// Each family of ONNX's own operators, by name.
+const ONNX: &[(&str, Family)] = &[
+    ("elementwise", Tensors(elementwise::operator)),
+    ("arithmetic", Tensors(arithmetic::operator)),
+    ("reduce", Tensors(reduce::operator)),
+    ("layout", Tensors(layout::operator)),
+    ("create", Tensors(create::operator)),
+    ("index", Tensors(index::operator)),
+    ("order", Tensors(order::operator)),
+    ("norm", Tensors(norm::operator)),
+    ("product", Tensors(product::operator)),
+    ("attention", Tensors(attention::operator)),
+    ("conv", Tensors(conv::operator)),
+    ("pool", Tensors(pool::operator)),
+    ("resize", Tensors(resize::operator)),
+    ("grid", Tensors(grid::operator)),
+    ("detect", Tensors(detect::operator)),
+    ("signal", Tensors(signal::operator)),
+    ("recurrent", Tensors(recurrent::operator)),
+    ("quantise", Tensors(quantise::operator)),
+    ("loss", Tensors(loss::operator)),
+    ("sequence", Wider(sequence::operator)),
+    ("control", Wider(control::operator)),
 ];
 
+const MICROSOFT: &[(&str, Family)] = &[("microsoft", Tensors(microsoft::operator))];
+
+const FUSED: &[(&str, Family)] = &[("fused", Tensors(fused::operator))];
+
 /// The outputs of a node.
-pub fn evaluate(node: &Node<'_>) -> Outputs {
-    let operator = FAMILIES.iter().find_map(|(_, of)| of(node.op()));
-    operator.ok_or_else(|| Fault::unsupported("the operator"))?(node)
+pub fn evaluate(call: &Call<'_>) -> Values {
+    match found(call.domain(), call.op()) {
+        Some((_, Found::Tensors(operator))) => {
+            Ok(operator(call)?.into_iter().map(Value::Tensor).collect())
+        }
+        Some((_, Found::Values(operator))) => operator(call),
+        None => Err(Fault::unsupported("the operator")),
+    }
+}
+
+/// Whether there is such an operator.
+pub fn supports(operator: &graph::Operator) -> bool {
+    found(operator.domain, &operator.name).is_some()
 }
 
 /// The family of an operator.
-pub fn family(op: &str) -> Option<&'static str> {
-    let found = FAMILIES.iter().find(|(_, of)| of(op).is_some());
-    found.map(|(name, _)| *name)
+pub fn family(operator: &graph::Operator) -> Option<&'static str> {
+    found(operator.domain, &operator.name).map(|(family, _)| family)
+}
+
+fn found(domain: Domain, op: &str) -> Option<(&'static str, Found)> {
+    let families = match domain {
+        Domain::Onnx => ONNX,
+        Domain::Microsoft => MICROSOFT,
+        Domain::Fused => FUSED,
+    };
+    families.iter().find_map(|&(name, family)| {
+        let found = match family {
+            Tensors(of) => of(op).map(Found::Tensors),
+            Wider(of) => of(op).map(Found::Values),
+        };
+        Some((name, found?))
+    })
 }

@@ -4,15 +4,15 @@ use streampool_tensor::{DType, Tensor};
 
 use super::Operator;
 use crate::error::Fault;
-use crate::node::{Node, Outputs, resolve};
+use crate::evaluate::{Call, Outputs, resolve};
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {
-        "Softmax" => |node| softmax(node, Tensor::softmax),
-        "LogSoftmax" => |node| softmax(node, Tensor::log_softmax),
-        "Hardmax" => |node| softmax(node, hardmax),
+        "Softmax" => |call| softmax(call, Tensor::softmax),
+        "LogSoftmax" => |call| softmax(call, Tensor::log_softmax),
+        "Hardmax" => |call| softmax(call, hardmax),
         "LayerNormalization" => layer_norm,
-        "RMSNormalization" => rms_norm,
+        "RMSNormalization" | "SimplifiedLayerNormalization" => rms_norm,
         "BatchNormalization" => batch_norm,
         "InstanceNormalization" => instance_norm,
         "GroupNormalization" => group_norm,
@@ -26,12 +26,12 @@ pub fn operator(op: &str) -> Option<Operator> {
 type Along = fn(&Tensor, isize) -> streampool_tensor::Result<Tensor>;
 
 /// A function along an axis; before version 13, along all from that on as if they were one.
-fn softmax(node: &Node<'_>, along: Along) -> Outputs {
-    let x = node.input(0)?;
-    if node.opset() >= 13 {
-        return Ok(vec![along(x, node.axis_or("axis", -1)?)?]);
+fn softmax(call: &Call<'_>, along: Along) -> Outputs {
+    let x = call.input(0)?;
+    if call.opset() >= 13 {
+        return Ok(vec![along(x, call.axis_or("axis", -1)?)?]);
     }
-    let axis = resolve(node.axis_or("axis", 1)?, x.rank())?;
+    let axis = resolve(call.axis_or("axis", 1)?, x.rank())?;
     let rows: usize = x.shape()[..axis].iter().product();
     let columns: usize = x.shape()[axis..].iter().product();
     Ok(vec![
@@ -46,22 +46,25 @@ fn hardmax(x: &Tensor, axis: isize) -> streampool_tensor::Result<Tensor> {
     x.full_like(0)?.scatter(axis, &largest, &ones)
 }
 
-fn epsilon(node: &Node<'_>) -> Result<f64, Fault> {
-    node.float_or("epsilon", 1e-5)
+fn epsilon(call: &Call<'_>) -> Result<f64, Fault> {
+    call.float_or("epsilon", 1e-5)
 }
 
 /// The axis from which on is normalised.
-fn first_axis(node: &Node<'_>, x: &Tensor) -> Result<usize, Fault> {
-    resolve(node.axis_or("axis", -1)?, x.rank())
+fn first_axis(call: &Call<'_>, x: &Tensor) -> Result<usize, Fault> {
+    resolve(call.axis_or("axis", -1)?, x.rank())
 }
 
-fn layer_norm(node: &Node<'_>) -> Outputs {
-    let x = node.input(0)?;
-    let axis = first_axis(node, x)?;
+fn layer_norm(call: &Call<'_>) -> Outputs {
+    let x = call.input(0)?;
+    let axis = first_axis(call, x)?;
     let own = |tensor: &Tensor| tensor.broadcast_to(&x.shape()[axis..]);
-    let (scale, bias) = (own(node.input(1)?)?, node.optional(2).map(own).transpose()?);
-    let y = x.layer_norm(axis as isize, Some(&scale), bias.as_ref(), epsilon(node)?)?;
-    if node.wanted() == 1 {
+    let (scale, bias) = (
+        own(call.input(1)?)?,
+        call.optional(2)?.map(own).transpose()?,
+    );
+    let y = x.layer_norm(axis as isize, Some(&scale), bias.as_ref(), epsilon(call)?)?;
+    if call.wanted() == 1 {
         return Ok(vec![y]);
     }
     let axes: Vec<isize> = (axis..x.rank()).map(|axis| axis as isize).collect();
@@ -69,38 +72,41 @@ fn layer_norm(node: &Node<'_>) -> Outputs {
     let mean = wide.mean(&axes, true)?;
     let centred = wide.sub(&mean)?;
     let variance = centred.mul(&centred)?.mean(&axes, true)?;
-    Ok(vec![y, mean, variance.add(epsilon(node)?)?.rsqrt()?])
+    Ok(vec![y, mean, variance.add(epsilon(call)?)?.rsqrt()?])
 }
 
-fn rms_norm(node: &Node<'_>) -> Outputs {
-    let x = node.input(0)?;
-    let axis = first_axis(node, x)?;
-    let scale = node.input(1)?.broadcast_to(&x.shape()[axis..])?;
+fn rms_norm(call: &Call<'_>) -> Outputs {
+    let x = call.input(0)?;
+    let axis = first_axis(call, x)?;
+    let scale = call.input(1)?.broadcast_to(&x.shape()[axis..])?;
     Ok(vec![x.rms_norm(
         axis as isize,
         Some(&scale),
-        epsilon(node)?,
+        epsilon(call)?,
     )?])
 }
 
-fn batch_norm(node: &Node<'_>) -> Outputs {
-    let x = node.input(0)?;
-    let (scale, bias) = (Some(node.input(1)?), Some(node.input(2)?));
-    let (mean, variance) = (node.input(3)?, node.input(4)?);
-    if !node.flag_or("training_mode", false)? {
+fn batch_norm(call: &Call<'_>) -> Outputs {
+    let x = call.input(0)?;
+    let (scale, bias) = (Some(call.input(1)?), Some(call.input(2)?));
+    let (mean, variance) = (call.input(3)?, call.input(4)?);
+    if !call.flag_or("spatial", true)? {
+        return batch_norm_by_place(call);
+    }
+    if !call.flag_or("training_mode", false)? {
         return Ok(vec![x.batch_norm(
             mean,
             variance,
             scale,
             bias,
-            epsilon(node)?,
+            epsilon(call)?,
         )?]);
     }
     let axes: Vec<isize> = (0..x.rank() as isize).filter(|&axis| axis != 1).collect();
     let found_mean = x.mean(&axes, false)?;
     let found_variance = x.var(&axes, 0, false)?;
-    let y = x.batch_norm(&found_mean, &found_variance, scale, bias, epsilon(node)?)?;
-    let momentum = node.float_or("momentum", 0.9)?;
+    let y = x.batch_norm(&found_mean, &found_variance, scale, bias, epsilon(call)?)?;
+    let momentum = call.float_or("momentum", 0.9)?;
     let running =
         |before: &Tensor, found: &Tensor| before.mul(momentum)?.add(&found.mul(1.0 - momentum)?);
     let (mean, variance) = (
@@ -110,56 +116,63 @@ fn batch_norm(node: &Node<'_>) -> Outputs {
     Ok(vec![y, mean, variance])
 }
 
-fn instance_norm(node: &Node<'_>) -> Outputs {
-    let (scale, bias) = (Some(node.input(1)?), Some(node.input(2)?));
-    Ok(vec![node.input(0)?.instance_norm(
+/// As version 7 has it on request: each place of a sample has numbers of its own.
+fn batch_norm_by_place(call: &Call<'_>) -> Outputs {
+    let deviation = call.input(4)?.add(epsilon(call)?)?.sqrt()?;
+    let centred = call.input(0)?.sub(call.input(3)?)?.div(&deviation)?;
+    Ok(vec![centred.mul(call.input(1)?)?.add(call.input(2)?)?])
+}
+
+fn instance_norm(call: &Call<'_>) -> Outputs {
+    let (scale, bias) = (Some(call.input(1)?), Some(call.input(2)?));
+    Ok(vec![call.input(0)?.instance_norm(
         scale,
         bias,
-        epsilon(node)?,
+        epsilon(call)?,
     )?])
 }
 
-fn group_norm(node: &Node<'_>) -> Outputs {
-    let x = node.input(0)?;
-    let groups = node.size_or("num_groups", 1)?;
+fn group_norm(call: &Call<'_>) -> Outputs {
+    let x = call.input(0)?;
+    let groups = call.size_or("num_groups", 1)?;
     let channels = x.size(1)?;
     // Before version 21 there is one number for each group.
-    let own = |tensor: &Tensor| match node.opset() {
+    let own = |tensor: &Tensor| match call.opset() {
         21.. => Ok(tensor.clone()),
         _ => tensor.repeat_interleave(channels / groups.max(1), 0),
     };
-    let (scale, bias) = (own(node.input(1)?)?, own(node.input(2)?)?);
+    let (scale, bias) = (own(call.input(1)?)?, own(call.input(2)?)?);
     Ok(vec![x.group_norm(
         groups,
         Some(&scale),
         Some(&bias),
-        epsilon(node)?,
+        epsilon(call)?,
     )?])
 }
 
-fn lp_norm(node: &Node<'_>) -> Outputs {
-    let (x, p) = (node.input(0)?, node.int_or("p", 2)? as f64);
+fn lp_norm(call: &Call<'_>) -> Outputs {
+    let (x, p) = (call.input(0)?, call.int_or("p", 2)? as f64);
     // What is all zeros stays so.
     let least = if x.dtype() == DType::F16 {
         6.2e-5
     } else {
         1e-37
     };
-    Ok(vec![x.normalize(p, node.axis_or("axis", -1)?, least)?])
+    Ok(vec![x.normalize(p, call.axis_or("axis", -1)?, least)?])
 }
 
-fn local_response_norm(node: &Node<'_>) -> Outputs {
-    let size = node.size_or("size", 1)?;
-    let (alpha, beta) = (node.float_or("alpha", 1e-4)?, node.float_or("beta", 0.75)?);
-    let y = node
+fn local_response_norm(call: &Call<'_>) -> Outputs {
+    let size = call.size_or("size", 1)?;
+    let (alpha, beta) = (call.float_or("alpha", 1e-4)?, call.float_or("beta", 0.75)?);
+    let y = call
         .input(0)?
-        .local_response_norm(size, alpha, beta, node.float_or("bias", 1.0)?)?;
+        .local_response_norm(size, alpha, beta, call.float_or("bias", 1.0)?)?;
     Ok(vec![y])
 }
 
-fn mean_variance_norm(node: &Node<'_>) -> Outputs {
-    let x = node.input(0)?;
-    let given = node.attr_ints("axes")?.unwrap_or(&[0, 2, 3]);
+fn mean_variance_norm(call: &Call<'_>) -> Outputs {
+    let x = call.input(0)?;
+    let given = call.attr_ints("axes")?.unwrap_or(&[0, 2, 3]);
     let axes: Vec<isize> = given.iter().map(|&axis| axis as isize).collect();
     let centred = x.sub(&x.mean(&axes, true)?)?;
     let deviation = centred.mul(&centred)?.mean(&axes, true)?.sqrt()?;

@@ -6,27 +6,27 @@ use super::Operator;
 use super::conv::spatial;
 use super::sliding::{Sliding, each, pads};
 use crate::error::Fault;
-use crate::node::{Node, Outputs, size};
+use crate::evaluate::{Call, Outputs, size};
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {
-        "AveragePool" => |node| {
-            let count_padding = node.flag_or("count_include_pad", false)?;
-            pooled(node, |x, kernel, options| {
+        "AveragePool" => |call| {
+            let count_padding = call.flag_or("count_include_pad", false)?;
+            pooled(call, |x, kernel, options| {
                 x.avg_pool(kernel, count_padding, options)
             })
         },
-        "LpPool" => |node| {
-            let p = node.int_or("p", 2)? as f64;
-            pooled(node, |x, kernel, options| x.lp_pool(p, kernel, options))
+        "LpPool" => |call| {
+            let p = call.int_or("p", 2)? as f64;
+            pooled(call, |x, kernel, options| x.lp_pool(p, kernel, options))
         },
         "MaxPool" => max_pool,
         "MaxUnpool" => max_unpool,
-        "GlobalAveragePool" => |node| global(node, |x, axes| x.mean(axes, true)),
-        "GlobalMaxPool" => |node| global(node, |x, axes| x.max(axes, true)),
-        "GlobalLpPool" => |node| {
-            let p = node.int_or("p", 2)? as f64;
-            global(node, |x, axes| {
+        "GlobalAveragePool" => |call| global(call, |x, axes| x.mean(axes, true)),
+        "GlobalMaxPool" => |call| global(call, |x, axes| x.max(axes, true)),
+        "GlobalLpPool" => |call| {
+            let p = call.int_or("p", 2)? as f64;
+            global(call, |x, axes| {
                 x.abs()?.pow(p)?.sum(axes, true)?.pow(1.0 / p)
             })
         },
@@ -36,36 +36,49 @@ pub fn operator(op: &str) -> Option<Operator> {
 
 type Made = streampool_tensor::Result<Tensor>;
 
-fn pooled(node: &Node<'_>, pool: impl Fn(&Tensor, &[usize], &PoolOptions<'_>) -> Made) -> Outputs {
-    let (x, kernel) = (node.input(0)?, node.sizes("kernel_shape")?);
-    let sliding = Sliding::of(node, spatial(x)?, &kernel)?;
-    Ok(vec![pool(x, &kernel, &options(node, &sliding)?)?])
+/// The largest of each window that a node's attributes describe.
+pub fn max_pooled(call: &Call<'_>, x: &Tensor) -> Result<Tensor, Fault> {
+    pooled_of(call, x, Tensor::max_pool)
 }
 
-fn options<'s>(node: &Node<'_>, sliding: &'s Sliding) -> Result<PoolOptions<'s>, Fault> {
+fn pooled(call: &Call<'_>, pool: impl Fn(&Tensor, &[usize], &PoolOptions<'_>) -> Made) -> Outputs {
+    Ok(vec![pooled_of(call, call.input(0)?, pool)?])
+}
+
+fn pooled_of(
+    call: &Call<'_>,
+    x: &Tensor,
+    pool: impl Fn(&Tensor, &[usize], &PoolOptions<'_>) -> Made,
+) -> Result<Tensor, Fault> {
+    let kernel = call.sizes("kernel_shape")?;
+    let sliding = Sliding::of(call, spatial(x)?, &kernel)?;
+    Ok(pool(x, &kernel, &options(call, &sliding)?)?)
+}
+
+fn options<'s>(call: &Call<'_>, sliding: &'s Sliding) -> Result<PoolOptions<'s>, Fault> {
     Ok(PoolOptions {
         stride: &sliding.stride,
         padding: &sliding.padding,
         dilation: &sliding.dilation,
-        ceil: node.flag_or("ceil_mode", false)?,
+        ceil: call.flag_or("ceil_mode", false)?,
     })
 }
 
-fn max_pool(node: &Node<'_>) -> Outputs {
-    if !node.wants(1) {
-        return pooled(node, Tensor::max_pool);
+fn max_pool(call: &Call<'_>) -> Outputs {
+    if !call.wants(1) {
+        return pooled(call, Tensor::max_pool);
     }
-    let (x, kernel) = (node.input(0)?, node.sizes("kernel_shape")?);
-    let sliding = Sliding::of(node, spatial(x)?, &kernel)?;
-    let (y, places) = x.max_pool_with_indices(&kernel, &options(node, &sliding)?)?;
-    let places = match node.int_or("storage_order", 0)? {
+    let (x, kernel) = (call.input(0)?, call.sizes("kernel_shape")?);
+    let sliding = Sliding::of(call, spatial(x)?, &kernel)?;
+    let (y, places) = x.max_pool_with_indices(&kernel, &options(call, &sliding)?)?;
+    let places = match call.int_or("storage_order", 0)? {
         0 => places,
         _ => column_major(&places, spatial(x)?)?,
     };
     // Places count from the start of the whole tensor.
     let planes = x.shape()[0] * x.shape()[1];
     let plane: usize = spatial(x)?.iter().product();
-    let first = Tensor::arange(node.pool(), 0, planes as i64, 1, DType::I64)?.mul(plane as i64)?;
+    let first = call.counted(planes, DType::I64)?.mul(plane as i64)?;
     let mut shape = vec![1; x.rank()];
     shape[..2].copy_from_slice(&x.shape()[..2]);
     Ok(vec![y, places.add(&first.view(&shape)?)?])
@@ -84,10 +97,10 @@ fn column_major(places: &Tensor, sizes: &[usize]) -> Result<Tensor, Fault> {
     Ok(counted)
 }
 
-fn max_unpool(node: &Node<'_>) -> Outputs {
-    let (x, kernel) = (node.input(0)?, node.sizes("kernel_shape")?);
+fn max_unpool(call: &Call<'_>) -> Outputs {
+    let (x, kernel) = (call.input(0)?, call.sizes("kernel_shape")?);
     let (sizes, rank) = (spatial(x)?, kernel.len());
-    let (stride, padding) = (each(node, "strides", rank)?, pads(node, rank)?);
+    let (stride, padding) = (each(call, "strides", rank)?, pads(call, rank)?);
     if sizes.len() != rank {
         let expected = format!("{} sizes", sizes.len());
         return Err(Fault::malformed(
@@ -104,8 +117,8 @@ fn max_unpool(node: &Node<'_>) -> Outputs {
     }
     // Places count from the start of the whole tensor.
     let plane = whole.iter().product::<usize>().max(1) as i64;
-    let y = x.max_unpool(&node.input(1)?.rem(plane)?, &whole)?;
-    let Some(wanted) = node.optional_ints(2)? else {
+    let y = x.max_unpool(&call.input(1)?.rem(plane)?, &whole)?;
+    let Some(wanted) = call.optional_ints(2)? else {
         return Ok(vec![y]);
     };
     let mut after = Vec::with_capacity(y.rank());
@@ -118,8 +131,8 @@ fn max_unpool(node: &Node<'_>) -> Outputs {
     )?])
 }
 
-fn global(node: &Node<'_>, reduce: impl Fn(&Tensor, &[isize]) -> Made) -> Outputs {
-    let x = node.input(0)?;
+fn global(call: &Call<'_>, reduce: impl Fn(&Tensor, &[isize]) -> Made) -> Outputs {
+    let x = call.input(0)?;
     let axes: Vec<isize> = (2..x.rank() as isize).collect();
     Ok(vec![reduce(x, &axes)?])
 }

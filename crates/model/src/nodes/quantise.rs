@@ -4,48 +4,31 @@ use streampool_tensor::{DType, Tensor};
 
 use super::Operator;
 use super::conv::convolved;
-use super::product::matmul_integer;
 use crate::error::Fault;
-use crate::node::{Node, Outputs, resolve};
+use crate::evaluate::{Call, Outputs, resolve};
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {
         "QuantizeLinear" => quantize,
         "DequantizeLinear" => dequantize,
         "DynamicQuantizeLinear" => dynamic_quantize,
-        "MatMulInteger" => |node| {
-            let a = less_zero(node.input(0)?, node.optional(2), -2)?;
-            let b = less_zero(node.input(1)?, node.optional(3), -1)?;
-            Ok(vec![matmul_integer(&a, &b)?])
+        "MatMulInteger" => |call| {
+            let left = (call.input(0)?, call.optional(2)?);
+            Ok(vec![integer_product(call, left, (1, 3))?])
         },
-        "ConvInteger" => |node| {
-            let x = less_zero(node.input(0)?, node.optional(2), 1)?;
-            let weight = less_zero(node.input(1)?, node.optional(3), 0)?;
-            let sums = convolved(node, &x, &weight, None)?;
-            Ok(vec![sums.to_dtype(DType::I32)?])
+        "ConvInteger" => |call| {
+            Ok(vec![
+                integer_conv(call, (0, 2), (1, 3))?.to_dtype(DType::I32)?,
+            ])
         },
-        "QLinearMatMul" => |node| {
-            let a = dequantized(node, 0, -2)?;
-            let b = dequantized(node, 3, -1)?;
-            requantized(node, &a.matmul(&b)?, 6)
-        },
-        "QLinearConv" => |node| {
-            let x = dequantized(node, 0, 1)?;
-            let weight = dequantized(node, 3, 0)?;
-            let scale = seen_along(node.input(1)?, 0, 1)?.to_dtype(DType::F64)?;
-            let scale = scale.mul(&node.input(4)?.to_dtype(DType::F64)?)?;
-            let bias = node
-                .optional(8)
-                .map(|bias| bias.to_dtype(DType::F64)?.mul(&scale));
-            let y = convolved(node, &x, &weight, bias.transpose()?.as_ref())?;
-            requantized(node, &y, 6)
-        },
+        "QLinearMatMul" => qlinear_matmul,
+        "QLinearConv" => qlinear_conv,
         _ => return None,
     })
 }
 
 /// `values` of one axis, seen so that they lie along `axis` of `rank`; a single one fits anywhere.
-fn seen_along(values: &Tensor, axis: usize, rank: usize) -> Result<Tensor, Fault> {
+pub fn along(values: &Tensor, axis: usize, rank: usize) -> Result<Tensor, Fault> {
     if values.elements() == 1 {
         return Ok(values.reshape::<usize>(&[])?);
     }
@@ -56,44 +39,187 @@ fn seen_along(values: &Tensor, axis: usize, rank: usize) -> Result<Tensor, Fault
     Ok(values.reshape(&shape)?)
 }
 
+/// One factor of a product of integers.
+struct Factor {
+    /// As `i8`: what is `u8` less 128.
+    values: Tensor,
+    /// What is to be taken from each value, as `i32`, if it is not zero.
+    zero: Option<Tensor>,
+    /// The sums of the values over the axis that the product sums over, as `i32`.
+    sums: Tensor,
+}
+
+impl Factor {
+    /// `summed` is the axis that the product sums over, `other` the other one of a matrix. Both tensors are in one place.
+    fn new(
+        x: &Tensor,
+        zero: Option<&Tensor>,
+        [summed, other]: [isize; 2],
+    ) -> Result<Factor, Fault> {
+        let (values, moved) = match x.dtype() {
+            DType::I8 => (x.clone(), 0),
+            DType::U8 => (x.bitwise_xor(128)?.bit_cast(DType::I8)?, 128),
+            other => return Err(Fault::unsupported(format_args!("a product of {other}"))),
+        };
+        let zero = match zero {
+            Some(zero) => {
+                let zero = match zero.rank() {
+                    0 | 1 => along(zero, resolve(other, x.rank())?, x.rank())?,
+                    _ => zero.clone(),
+                };
+                Some(zero.to_dtype(DType::I32)?.sub(moved)?)
+            }
+            None if moved == 0 => None,
+            None => Some(Tensor::full(x.pool(), &[], -moved, DType::I32)?),
+        };
+        let sums = values.to_dtype(DType::I32)?.sum(&[summed], true)?;
+        Ok(Factor { values, zero, sums })
+    }
+
+    /// As [`new`](Self::new) of inputs; what is known of them is computed once.
+    fn of(
+        call: &Call<'_>,
+        (place, zero): (usize, usize),
+        axes: [isize; 2],
+    ) -> Result<Factor, Fault> {
+        let [Some(x), zero] = call.beside([place, zero])? else {
+            return Err(Fault::malformed(
+                format_args!("input {place}"),
+                "left out",
+                "a tensor",
+            ));
+        };
+        let mut factor = Factor::new(x, zero, axes)?;
+        if let Some(zero) = factor.zero.take_if(|zero| zero.pool() == call.known_pool()) {
+            let values = zero.to_vec::<i32>()?;
+            factor.zero = values.iter().any(|&value| value != 0).then_some(zero);
+        }
+        Ok(Factor {
+            values: call.lift(&factor.values)?,
+            zero: factor.zero.map(|zero| call.lift(&zero)).transpose()?,
+            sums: call.lift(&factor.sums)?,
+        })
+    }
+}
+
+/// The product of integer matrices, each less its zero point, exactly, as `i32`: of `left` and its zero point, and of the
+/// inputs `right`.
+pub fn integer_product(
+    call: &Call<'_>,
+    (left, zero): (&Tensor, Option<&Tensor>),
+    right: (usize, usize),
+) -> Result<Tensor, Fault> {
+    if left.rank() < 2 || call.given(right.0)?.rank() < 2 {
+        // Of a vector there is little to multiply.
+        let a = less_zero(left, zero, -1)?;
+        let b = less_zero(call.input(right.0)?, call.optional(right.1)?, -1)?;
+        return Ok(a.matmul(&b)?.to_dtype(DType::I32)?);
+    }
+    let a = Factor::new(left, zero, [-1, -2])?;
+    let b = Factor::of(call, right, [-2, -1])?;
+    let mut product = a.values.matmul(&b.values)?;
+    if let Some(zero) = &a.zero {
+        product = product.sub(&b.sums.mul(zero)?)?;
+    }
+    if let Some(zero) = &b.zero {
+        product = product.sub(&a.sums.mul(zero)?)?;
+    }
+    if let (Some(first), Some(second)) = (&a.zero, &b.zero) {
+        let count = i64::try_from(left.size(-1)?).unwrap_or(i64::MAX);
+        product = product.add(&first.mul(second)?.mul(count)?)?;
+    }
+    Ok(product)
+}
+
 /// A tensor less its zero point, in `f64`, where sums of products of bytes are exact.
 fn less_zero(x: &Tensor, zero: Option<&Tensor>, axis: isize) -> Result<Tensor, Fault> {
-    let wide = x.to_dtype(DType::F64)?;
+    less_zero_as(x, zero, axis, DType::F64)
+}
+
+fn less_zero_as(
+    x: &Tensor,
+    zero: Option<&Tensor>,
+    axis: isize,
+    dtype: DType,
+) -> Result<Tensor, Fault> {
+    let wide = x.to_dtype(dtype)?;
     let Some(zero) = zero else {
         return Ok(wide);
     };
-    let along = match zero.rank() {
-        0 | 1 => seen_along(zero, resolve(axis, x.rank())?, x.rank())?,
+    let zero = match zero.rank() {
+        0 | 1 => along(zero, resolve(axis, x.rank())?, x.rank())?,
         _ => zero.clone(),
     };
-    Ok(wide.sub(&along.to_dtype(DType::F64)?)?)
+    Ok(wide.sub(&zero.to_dtype(dtype)?)?)
 }
 
-/// What inputs `first` and the two after it, a scale and a zero point, stand for.
-fn dequantized(node: &Node<'_>, first: usize, axis: isize) -> Result<Tensor, Fault> {
-    let x = node.input(first)?;
-    let whole = less_zero(x, node.optional(first + 2), axis)?;
-    let scale = node.input(first + 1)?;
-    let scale = match scale.rank() {
-        0 | 1 => seen_along(scale, resolve(axis, x.rank())?, x.rank())?,
-        _ => scale.clone(),
+/// The convolution of integers, each less its zero point, exactly, as floats: of inputs and their zero points.
+fn integer_conv(
+    call: &Call<'_>,
+    x: (usize, usize),
+    weight: (usize, usize),
+) -> Result<Tensor, Fault> {
+    let window: usize = call.given(weight.0)?.shape().iter().skip(1).product();
+    // As long as sums are below 2^24, `f32` is exact.
+    let dtype = if window <= (1 << 24) / (255 * 255) {
+        DType::F32
+    } else {
+        DType::F64
     };
-    Ok(whole.mul(&scale.to_dtype(DType::F64)?)?)
+    let operand = |(place, zero): (usize, usize), axis| -> Result<Tensor, Fault> {
+        let [Some(values), zero] = call.beside([place, zero])? else {
+            return Err(Fault::malformed(
+                format_args!("input {place}"),
+                "left out",
+                "a tensor",
+            ));
+        };
+        call.lift(&less_zero_as(values, zero, axis, dtype)?)
+    };
+    convolved(call, &operand(x, 1)?, &operand(weight, 0)?, None)
+}
+
+fn qlinear_matmul(call: &Call<'_>) -> Outputs {
+    let left = (call.input(0)?, call.optional(2)?);
+    let product = integer_product(call, left, (3, 5))?.to_dtype(DType::F64)?;
+    let scale = |place: usize, axis: isize| -> Result<Tensor, Fault> {
+        let (scale, rank) = (call.input(place)?, product.rank());
+        let scale = match scale.rank() {
+            0 | 1 if rank > 1 => along(scale, resolve(axis, rank)?, rank)?,
+            _ => scale.clone(),
+        };
+        Ok(scale.to_dtype(DType::F64)?)
+    };
+    let product = product.mul(&scale(1, -2)?)?.mul(&scale(4, -1)?)?;
+    requantized(call, &product, 6)
+}
+
+fn qlinear_conv(call: &Call<'_>) -> Outputs {
+    let mut sums = integer_conv(call, (0, 2), (3, 5))?.to_dtype(DType::F64)?;
+    let rank = sums.rank();
+    if let Some(bias) = call.optional(8)? {
+        sums = sums.add(&along(bias, 1, rank)?.to_dtype(DType::F64)?)?;
+    }
+    let scale = call
+        .input(1)?
+        .to_dtype(DType::F64)?
+        .mul(&call.input(4)?.to_dtype(DType::F64)?)?;
+    requantized(call, &sums.mul(&along(&scale, 1, rank)?)?, 6)
 }
 
 /// A result in the scale and with the zero point of inputs `scale` and the one after it.
-fn requantized(node: &Node<'_>, y: &Tensor, scale: usize) -> Outputs {
-    let (scale, zero) = (node.input(scale)?, node.input(scale + 1)?);
-    let scale = seen_along(scale, 0, 0)?.to_dtype(y.dtype())?;
+fn requantized(call: &Call<'_>, y: &Tensor, scale: usize) -> Outputs {
+    let (scale, zero) = (call.input(scale)?, call.input(scale + 1)?);
+    let scale = along(scale, 0, 0)?.to_dtype(y.dtype())?;
     Ok(vec![rounded(
         &y.div(&scale)?,
-        &seen_along(zero, 0, 0)?,
+        &along(zero, 0, 0)?,
         zero.dtype(),
     )?])
 }
 
 /// The nearest integers, plus the zero point, in the range of `dtype`.
-fn rounded(scaled: &Tensor, zero: &Tensor, dtype: DType) -> Result<Tensor, Fault> {
+pub fn rounded(scaled: &Tensor, zero: &Tensor, dtype: DType) -> Result<Tensor, Fault> {
     let (low, high) = match dtype {
         DType::I8 => (f64::from(i8::MIN), f64::from(i8::MAX)),
         DType::U8 => (0.0, f64::from(u8::MAX)),
@@ -109,52 +235,64 @@ fn rounded(scaled: &Tensor, zero: &Tensor, dtype: DType) -> Result<Tensor, Fault
 }
 
 /// Scales or zero points, spread over the elements of `x` that share them.
-fn spread(node: &Node<'_>, values: &Tensor, x: &Tensor) -> Result<Tensor, Fault> {
-    let block = node.size_or("block_size", 0)?;
+fn spread(call: &Call<'_>, values: &Tensor, x: &Tensor) -> Result<Tensor, Fault> {
+    let block = call.size_or("block_size", 0)?;
     if values.elements() == 1 && block == 0 {
-        return seen_along(values, 0, 0);
+        return along(values, 0, 0);
     }
-    let axis = resolve(node.axis_or("axis", 1)?, x.rank())?;
+    let axis = resolve(call.axis_or("axis", 1)?, x.rank())?;
     if block == 0 {
-        return seen_along(values, axis, x.rank());
+        return along(values, axis, x.rank());
     }
     let blocks = values.repeat_interleave(block, axis as isize)?;
     Ok(blocks.narrow(axis as isize, 0, x.shape()[axis])?)
 }
 
-fn quantize(node: &Node<'_>) -> Outputs {
-    let (x, scale) = (node.input(0)?, node.input(1)?);
-    let zero = node.optional(2);
-    let named = node.attr_dtype("output_dtype")?;
+fn quantize(call: &Call<'_>) -> Outputs {
+    let scale = call.input(1)?;
+    // Integers are quantised as floats.
+    let x = &match call.input(0)? {
+        x if x.dtype().is_float() => x.clone(),
+        x => x.to_dtype(scale.dtype())?,
+    };
+    let zero = call.optional(2)?;
+    let named = call.attr_dtype("output_dtype")?;
     let dtype = zero.map(Tensor::dtype).or(named).unwrap_or(DType::U8);
     let zero = match zero {
-        Some(zero) => spread(node, zero, x)?,
-        None => Tensor::zeros(node.pool(), &[], dtype)?,
+        Some(zero) => spread(call, zero, x)?,
+        None => call.constant(0, dtype)?,
     };
-    let scale = spread(node, scale, x)?.to_dtype(x.dtype())?;
+    let scale = spread(call, scale, x)?.to_dtype(x.dtype())?;
     Ok(vec![rounded(&x.div(&scale)?, &zero, dtype)?])
 }
 
-fn dequantize(node: &Node<'_>) -> Outputs {
-    let (x, scale) = (node.input(0)?, node.input(1)?);
+fn dequantize(call: &Call<'_>) -> Outputs {
+    let (x, scale) = (call.input(0)?, call.input(1)?);
     let dtype = scale.dtype();
     let mut whole = x.to_dtype(DType::F32)?;
-    if let Some(zero) = node.optional(2) {
-        whole = whole.sub(&spread(node, zero, x)?.to_dtype(DType::F32)?)?;
+    if let Some(zero) = call.optional(2)? {
+        whole = whole.sub(&spread(call, zero, x)?.to_dtype(DType::F32)?)?;
     }
-    let scale = spread(node, scale, x)?.to_dtype(DType::F32)?;
+    let scale = spread(call, scale, x)?.to_dtype(DType::F32)?;
     Ok(vec![whole.mul(&scale)?.to_dtype(dtype)?])
 }
 
-fn dynamic_quantize(node: &Node<'_>) -> Outputs {
-    let x = node.input(0)?;
+fn dynamic_quantize(call: &Call<'_>) -> Outputs {
+    let (y, scale, zero) = dynamic(call.input(0)?)?;
+    Ok(vec![y, scale, zero])
+}
+
+/// Floats as bytes over the range that they have, with the scale and the zero point.
+pub fn dynamic(x: &Tensor) -> Result<(Tensor, Tensor, Tensor), Fault> {
     let (low, high) = (
         x.min(&[], false)?.minimum(0.0)?,
         x.max(&[], false)?.maximum(0.0)?,
     );
     let scale = high.sub(&low)?.div(255.0)?;
-    let none = Tensor::zeros(node.pool(), &[], DType::U8)?;
-    let zero = rounded(&low.neg()?.div(&scale)?, &none, DType::U8)?;
-    let y = rounded(&x.div(&scale)?, &zero, DType::U8)?;
-    Ok(vec![y, scale, zero])
+    // Where all is zero, so is the scale, and any other serves.
+    let divisor = scale.eq(0.0)?.where_cond(&scale.full_like(1.0)?, &scale)?;
+    let none = Tensor::zeros(x.pool(), &[], DType::U8)?;
+    let zero = rounded(&low.neg()?.div(&divisor)?, &none, DType::U8)?;
+    let y = rounded(&x.div(&divisor)?, &zero, DType::U8)?;
+    Ok((y, divisor, zero))
 }

@@ -4,7 +4,7 @@ use streampool_tensor::{Direction, RnnActivation, RnnOptions, RnnOutput, RnnWeig
 
 use super::Operator;
 use crate::error::Fault;
-use crate::node::{Node, Outputs};
+use crate::evaluate::{Call, Outputs};
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {
@@ -18,32 +18,32 @@ pub fn operator(op: &str) -> Option<Operator> {
 type Layer<'f> =
     &'f dyn Fn(&Tensor, &RnnWeights<'_>, &RnnOptions<'_>) -> streampool_tensor::Result<RnnOutput>;
 
-fn lstm(node: &Node<'_>) -> Outputs {
-    layer(node, &Tensor::lstm)
+fn lstm(call: &Call<'_>) -> Outputs {
+    layer(call, &Tensor::lstm)
 }
 
-fn gru(node: &Node<'_>) -> Outputs {
-    let reset_after = node.flag_or("linear_before_reset", false)?;
-    layer(node, &|x, weights, options| {
+fn gru(call: &Call<'_>) -> Outputs {
+    let reset_after = call.flag_or("linear_before_reset", false)?;
+    layer(call, &|x, weights, options| {
         x.gru(reset_after, weights, options)
     })
 }
 
-fn rnn(node: &Node<'_>) -> Outputs {
-    let names = node.attr_strings("activations")?;
+fn rnn(call: &Call<'_>) -> Outputs {
+    let names = call.attr_strings("activations")?;
     let relu = !names.is_empty() && names.iter().all(|&name| name == "Relu");
-    layer(node, &|x, weights, options| x.rnn(relu, weights, options))
+    layer(call, &|x, weights, options| x.rnn(relu, weights, options))
 }
 
 /// The activations by name; each takes as many of the parameters that are listed as it has.
-fn activations(node: &Node<'_>) -> Result<Vec<RnnActivation>, Fault> {
+fn activations(call: &Call<'_>) -> Result<Vec<RnnActivation>, Fault> {
     use RnnActivation::*;
-    let listed = |name| Ok::<_, Fault>(node.attr_floats(name)?.unwrap_or_default().iter());
+    let listed = |name| Ok::<_, Fault>(call.attr_floats(name)?.unwrap_or_default().iter());
     let (mut alphas, mut betas) = (listed("activation_alpha")?, listed("activation_beta")?);
     let mut alpha = |usual: f64| alphas.next().map_or(usual, |&alpha| alpha.into());
     let mut beta = |usual: f64| betas.next().map_or(usual, |&beta| beta.into());
     let mut all = Vec::new();
-    for name in node.attr_strings("activations")? {
+    for name in call.attr_strings("activations")? {
         all.push(match name {
             "Relu" => Relu,
             "Tanh" => Tanh,
@@ -65,41 +65,43 @@ fn activations(node: &Node<'_>) -> Result<Vec<RnnActivation>, Fault> {
             "Elu" => Elu { alpha: alpha(1.0) },
             "Softsign" => Softsign,
             "Softplus" => Softplus,
-            other => return Err(node.unknown("activation", other)),
+            other => return Err(call.unknown("activation", other)),
         });
     }
     Ok(all)
 }
 
-fn layer(node: &Node<'_>, layer: Layer<'_>) -> Outputs {
+fn layer(call: &Call<'_>, layer: Layer<'_>) -> Outputs {
     // Batches first, or steps first.
-    let batch_first = node.int_or("layout", 0)? == 1;
+    let batch_first = call.int_or("layout", 0)? == 1;
     let turned = |tensor: &Tensor| match batch_first {
         true => tensor.transpose(0, 1),
         false => Ok(tensor.clone()),
     };
-    let direction = match node.string_or("direction", "forward")? {
+    let direction = match call.string_or("direction", "forward")? {
         "forward" => Direction::Forward,
         "reverse" => Direction::Reverse,
         "bidirectional" => Direction::Both,
-        other => return Err(node.unknown("direction", other)),
+        other => return Err(call.unknown("direction", other)),
     };
-    let x = turned(node.input(0)?)?;
-    let state = |place| node.optional(place).map(turned).transpose();
+    let x = turned(call.input(0)?)?;
+    let state = |place| -> Result<Option<Tensor>, Fault> {
+        Ok(call.optional(place)?.map(turned).transpose()?)
+    };
     let (hidden, cell) = (state(5)?, state(6)?);
     let weights = RnnWeights {
-        input: node.input(1)?,
-        recurrent: node.input(2)?,
-        bias: node.optional(3),
-        peephole: node.optional(7),
+        input: call.input(1)?,
+        recurrent: call.input(2)?,
+        bias: call.optional(3)?,
+        peephole: call.optional(7)?,
     };
-    let activations = activations(node)?;
+    let activations = activations(call)?;
     let options = RnnOptions {
         activations: &activations,
-        clip: node.attr_float("clip")?,
-        input_forget: node.flag_or("input_forget", false)?,
+        clip: call.attr_float("clip")?,
+        input_forget: call.flag_or("input_forget", false)?,
         direction,
-        lengths: node.optional(4),
+        lengths: call.optional(4)?,
         hidden: hidden.as_ref(),
         cell: cell.as_ref(),
     };

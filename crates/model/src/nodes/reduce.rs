@@ -3,34 +3,34 @@
 use streampool_tensor::{DType, Tensor};
 
 use super::Operator;
-use crate::node::{Node, Outputs};
+use crate::evaluate::{Call, Outputs};
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {
-        "ReduceSum" => |node| reduced(node, |x, axes, keep| x.sum(axes, keep)),
-        "ReduceMean" => |node| reduced(node, |x, axes, keep| x.mean(axes, keep)),
-        "ReduceProd" => |node| reduced(node, |x, axes, keep| x.prod(axes, keep)),
-        "ReduceMax" => |node| reduced(node, |x, axes, keep| extreme(x, axes, keep, true)),
-        "ReduceMin" => |node| reduced(node, |x, axes, keep| extreme(x, axes, keep, false)),
-        "ReduceL1" => |node| reduced(node, |x, axes, keep| x.l1_norm(axes, keep)),
-        "ReduceL2" => |node| {
-            reduced(node, |x, axes, keep| {
+        "ReduceSum" => |call| reduced(call, |x, axes, keep| x.sum(axes, keep)),
+        "ReduceMean" => |call| reduced(call, |x, axes, keep| x.mean(axes, keep)),
+        "ReduceProd" => |call| reduced(call, |x, axes, keep| x.prod(axes, keep)),
+        "ReduceMax" => |call| reduced(call, |x, axes, keep| extreme(x, axes, keep, true)),
+        "ReduceMin" => |call| reduced(call, |x, axes, keep| extreme(x, axes, keep, false)),
+        "ReduceL1" => |call| reduced(call, |x, axes, keep| x.l1_norm(axes, keep)),
+        "ReduceL2" => |call| {
+            reduced(call, |x, axes, keep| {
                 as_floats(x, |x| x.l2_norm(axes, keep))
             })
         },
-        "ReduceSumSquare" => |node| reduced(node, |x, axes, keep| x.sum_square(axes, keep)),
-        "ReduceLogSum" => |node| {
-            reduced(node, |x, axes, keep| {
+        "ReduceSumSquare" => |call| reduced(call, |x, axes, keep| x.sum_square(axes, keep)),
+        "ReduceLogSum" => |call| {
+            reduced(call, |x, axes, keep| {
                 as_floats(x, |x| x.log_sum(axes, keep))
             })
         },
-        "ReduceLogSumExp" => |node| {
-            reduced(node, |x, axes, keep| {
+        "ReduceLogSumExp" => |call| {
+            reduced(call, |x, axes, keep| {
                 as_floats(x, |x| x.log_sum_exp(axes, keep))
             })
         },
-        "ArgMax" => |node| arg(node, Tensor::argmax),
-        "ArgMin" => |node| arg(node, Tensor::argmin),
+        "ArgMax" => |call| arg(call, Tensor::argmax),
+        "ArgMin" => |call| arg(call, Tensor::argmin),
         _ => return None,
     })
 }
@@ -45,14 +45,14 @@ fn as_floats(x: &Tensor, reduce: impl Fn(&Tensor) -> Made) -> Made {
     }
 }
 
-fn reduced(node: &Node<'_>, reduce: impl Fn(&Tensor, &[isize], bool) -> Made) -> Outputs {
-    let x = node.input(0)?;
-    let axes = node.axes_of(1)?.unwrap_or_default();
-    let keep = node.flag_or("keepdims", true)?;
+fn reduced(call: &Call<'_>, reduce: impl Fn(&Tensor, &[isize], bool) -> Made) -> Outputs {
+    let x = call.input(0)?;
+    let axes = call.axes_of(1)?.unwrap_or_default();
+    let keep = call.flag_or("keepdims", true)?;
     if !axes.is_empty() {
         return Ok(vec![reduce(x, &axes, keep)?]);
     }
-    if !node.flag_or("noop_with_empty_axes", false)? {
+    if !call.flag_or("noop_with_empty_axes", false)? {
         return Ok(vec![reduce(x, &[], keep)?]);
     }
     // Over no axes: of each element by itself.
@@ -79,10 +79,10 @@ fn extreme(x: &Tensor, axes: &[isize], keep: bool, largest: bool) -> Made {
     }
 }
 
-fn arg(node: &Node<'_>, of: impl Fn(&Tensor, isize, bool) -> Made) -> Outputs {
-    let (x, axis) = (node.input(0)?, node.axis_or("axis", 0)?);
-    let keep = node.flag_or("keepdims", true)?;
-    if !node.flag_or("select_last_index", false)? {
+fn arg(call: &Call<'_>, of: impl Fn(&Tensor, isize, bool) -> Made) -> Outputs {
+    let (x, axis) = (call.input(0)?, call.axis_or("axis", 0)?);
+    let keep = call.flag_or("keepdims", true)?;
+    if !call.flag_or("select_last_index", false)? {
         return Ok(vec![of(x, axis, keep)?]);
     }
     let last = x.size(axis)? as i64 - 1;

@@ -1,10 +1,10 @@
 //! Interpolation to other sizes.
 
-use streampool_tensor::{Alignment, Interpolation, ResizeOptions, Rounding};
+use streampool_tensor::{Alignment, Interpolation, ResizeOptions, Rounding, Tensor};
 
 use super::Operator;
 use crate::error::Fault;
-use crate::node::{Node, Outputs, resolve, size};
+use crate::evaluate::{Call, Outputs, resolve, size};
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {
@@ -22,40 +22,58 @@ struct Change {
     alignment: Alignment,
 }
 
-/// The operator as it was, also under an earlier name: places are scaled, and the lower neighbour counts.
-fn upsample(node: &Node<'_>) -> Outputs {
-    let given = match node.attr_floats("scales")? {
+/// The operator as it was, also under an earlier name: places are scaled, and the lower neighbour counts, or the upper
+/// one where there are fewer places than there were.
+fn upsample(call: &Call<'_>) -> Outputs {
+    let given = match call.attr_floats("scales")? {
         Some(scales) => scales.iter().map(|&scale| f64::from(scale)).collect(),
-        None => node.optional_floats(1)?.unwrap_or_default(),
+        None => call.optional_floats(1)?.unwrap_or_default(),
     };
-    let interpolation = match node.string_or("mode", "nearest")? {
+    let interpolation = match call.string_or("mode", "nearest")? {
         "nearest" => Interpolation::Nearest(Rounding::Floor),
         "linear" | "bilinear" => Interpolation::Linear,
-        other => return Err(node.unknown("mode", other)),
+        other => return Err(call.unknown("mode", other)),
     };
     let options = ResizeOptions {
         interpolation,
         ..ResizeOptions::default()
     };
-    let shape = node.input(0)?.shape();
+    let x = call.input(0)?;
     let scaled = |(&from, &scale): (&usize, &f64)| Change {
         size: (from as f64 * scale).floor() as usize,
         scale,
         alignment: Alignment::Asymmetric,
     };
-    changed(
-        node,
-        shape.iter().zip(&given).map(scaled).collect(),
-        &options,
-    )
+    let fewer = given.iter().any(|&scale| scale < 1.0);
+    if !(fewer && matches!(options.interpolation, Interpolation::Nearest(_))) {
+        let changes = x.shape().iter().zip(&given).map(scaled).collect();
+        return Ok(vec![changed(x, changes, &options)?]);
+    }
+    let part = |x: &Tensor, rounding, taken: fn(f64) -> bool| {
+        let scales = given
+            .iter()
+            .map(|&scale| if taken(scale) { scale } else { 1.0 });
+        let scales: Vec<f64> = scales.collect();
+        let options = ResizeOptions {
+            interpolation: Interpolation::Nearest(rounding),
+            ..options
+        };
+        changed(
+            x,
+            x.shape().iter().zip(&scales).map(scaled).collect(),
+            &options,
+        )
+    };
+    let smaller = part(x, Rounding::Ceil, |scale| scale < 1.0)?;
+    Ok(vec![part(&smaller, Rounding::Floor, |scale| scale >= 1.0)?])
 }
 
-fn resize(node: &Node<'_>) -> Outputs {
-    if node.opset() < 11 {
-        return upsample(node);
+fn resize(call: &Call<'_>) -> Outputs {
+    if call.opset() < 11 {
+        return upsample(call);
     }
-    let shape = node.input(0)?.shape();
-    let axes = match node.attr_ints("axes")? {
+    let shape = call.input(0)?.shape();
+    let axes = match call.attr_ints("axes")? {
         Some(axes) => axes
             .iter()
             .map(|&axis| resolve(axis as isize, shape.len()))
@@ -70,9 +88,12 @@ fn resize(node: &Node<'_>) -> Outputs {
             alignment: Alignment::HalfPixel,
         })
         .collect();
-    sizes(node, &axes, &mut changes)?;
-    let region = node.optional_floats(1)?.unwrap_or_default();
-    let mode = node.string_or("coordinate_transformation_mode", "half_pixel")?;
+    sizes(call, &axes, &mut changes)?;
+    let region = call.optional_floats(1)?.unwrap_or_default();
+    let mode = call.string_or("coordinate_transformation_mode", "half_pixel")?;
+    if mode == "tf_half_pixel_for_nn" {
+        return nearest_of_centres(call, &changes);
+    }
     for (place, &axis) in axes.iter().enumerate() {
         changes[axis].alignment = match mode {
             "half_pixel" => Alignment::HalfPixel,
@@ -91,31 +112,57 @@ fn resize(node: &Node<'_>) -> Outputs {
                     ));
                 }
             },
-            other => return Err(node.unknown("coordinate_transformation_mode", other)),
+            other => return Err(call.unknown("coordinate_transformation_mode", other)),
         };
     }
-    let interpolation = match node.string_or("mode", "nearest")? {
-        "nearest" => Interpolation::Nearest(rounding(node)?),
+    let interpolation = match call.string_or("mode", "nearest")? {
+        "nearest" => Interpolation::Nearest(rounding(call)?),
         "linear" => Interpolation::Linear,
-        "cubic" => Interpolation::Cubic(node.float_or("cubic_coeff_a", -0.75)?),
-        other => return Err(node.unknown("mode", other)),
+        "cubic" => Interpolation::Cubic(call.float_or("cubic_coeff_a", -0.75)?),
+        other => return Err(call.unknown("mode", other)),
     };
     let outside = match mode {
-        "tf_crop_and_resize" => Some(node.float_or("extrapolation_value", 0.0)?),
+        "tf_crop_and_resize" => Some(call.float_or("extrapolation_value", 0.0)?),
         _ => None,
     };
     let options = ResizeOptions {
         interpolation,
         alignment: Alignment::HalfPixel,
-        antialias: node.flag_or("antialias", false)?,
-        exclude_outside: node.flag_or("exclude_outside", false)?,
+        antialias: call.flag_or("antialias", false)?,
+        exclude_outside: call.flag_or("exclude_outside", false)?,
         outside,
     };
-    changed(node, changes, &options)
+    Ok(vec![changed(call.input(0)?, changes, &options)?])
+}
+
+/// A mode of versions 11 and 12: each new element is the old one that its centre is in, or beside.
+fn nearest_of_centres(call: &Call<'_>, changes: &[Change]) -> Outputs {
+    let rounding = rounding(call)?;
+    let mut y = call.input(0)?.clone();
+    for (axis, change) in changes.iter().enumerate() {
+        let old = y.shape()[axis];
+        if old == change.size && change.scale == 1.0 {
+            continue;
+        }
+        let nearest = |place: usize| {
+            let place = (place as f64 + 0.5) / change.scale;
+            let rounded = match rounding {
+                Rounding::HalfDown => (place - 0.5).ceil(),
+                Rounding::HalfUp => (place + 0.5).floor(),
+                Rounding::Floor => place.floor(),
+                Rounding::Ceil => place.ceil(),
+            };
+            (rounded.max(0.0) as i64).min(old.saturating_sub(1) as i64)
+        };
+        let places = Tensor::from_vec(call.known_pool(), (0..change.size).map(nearest).collect())?;
+        let places = call.lift(&places)?;
+        y = y.index_select(axis as isize, &places)?;
+    }
+    Ok(vec![y])
 }
 
 /// Takes the sizes, or the scales, of some axes.
-fn sizes(node: &Node<'_>, axes: &[usize], changes: &mut [Change]) -> Result<(), Fault> {
+fn sizes(call: &Call<'_>, axes: &[usize], changes: &mut [Change]) -> Result<(), Fault> {
     let counted = |count: usize| match count == axes.len() {
         true => Ok(()),
         false => Err(Fault::malformed(
@@ -124,8 +171,12 @@ fn sizes(node: &Node<'_>, axes: &[usize], changes: &mut [Change]) -> Result<(), 
             axes.len(),
         )),
     };
-    let Some(sizes) = node.optional_ints(3)? else {
-        let scales = node.optional_floats(2)?.unwrap_or_default();
+    // A list that is there but empty is as one that is left out.
+    let listed = call
+        .optional_ints(3)?
+        .filter(|sizes| !sizes.is_empty() || axes.is_empty());
+    let Some(sizes) = listed else {
+        let scales = call.optional_floats(2)?.unwrap_or_default();
         counted(scales.len())?;
         for (&axis, scale) in axes.iter().zip(scales) {
             let change = &mut changes[axis];
@@ -141,11 +192,11 @@ fn sizes(node: &Node<'_>, axes: &[usize], changes: &mut [Change]) -> Result<(), 
     }
     let scale = |(&axis, &wanted): (&usize, &usize)| wanted as f64 / changes[axis].size as f64;
     let scales: Vec<f64> = axes.iter().zip(&wanted).map(scale).collect();
-    let common = match node.string_or("keep_aspect_ratio_policy", "stretch")? {
+    let common = match call.string_or("keep_aspect_ratio_policy", "stretch")? {
         "stretch" => None,
         "not_larger" => scales.iter().copied().reduce(f64::min),
         "not_smaller" => scales.iter().copied().reduce(f64::max),
-        other => return Err(node.unknown("keep_aspect_ratio_policy", other)),
+        other => return Err(call.unknown("keep_aspect_ratio_policy", other)),
     };
     for (place, &axis) in axes.iter().enumerate() {
         let change = &mut changes[axis];
@@ -157,26 +208,21 @@ fn sizes(node: &Node<'_>, axes: &[usize], changes: &mut [Change]) -> Result<(), 
     Ok(())
 }
 
-fn rounding(node: &Node<'_>) -> Result<Rounding, Fault> {
+fn rounding(call: &Call<'_>) -> Result<Rounding, Fault> {
     Ok(
-        match node.string_or("nearest_mode", "round_prefer_floor")? {
+        match call.string_or("nearest_mode", "round_prefer_floor")? {
             "round_prefer_floor" => Rounding::HalfDown,
             "round_prefer_ceil" => Rounding::HalfUp,
             "floor" => Rounding::Floor,
             "ceil" => Rounding::Ceil,
-            other => return Err(node.unknown("nearest_mode", other)),
+            other => return Err(call.unknown("nearest_mode", other)),
         },
     )
 }
 
-fn changed(node: &Node<'_>, changes: Vec<Change>, options: &ResizeOptions) -> Outputs {
+fn changed(x: &Tensor, changes: Vec<Change>, options: &ResizeOptions) -> Result<Tensor, Fault> {
     let sizes: Vec<usize> = changes.iter().map(|change| change.size).collect();
     let scales: Vec<f64> = changes.iter().map(|change| change.scale).collect();
     let alignments: Vec<Alignment> = changes.iter().map(|change| change.alignment).collect();
-    Ok(vec![node.input(0)?.resize_scaled(
-        &sizes,
-        &scales,
-        &alignments,
-        options,
-    )?])
+    Ok(x.resize_scaled(&sizes, &scales, &alignments, options)?)
 }

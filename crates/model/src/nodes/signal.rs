@@ -4,13 +4,13 @@ use streampool_tensor::{DType, Tensor};
 
 use super::Operator;
 use crate::error::Fault;
-use crate::node::{Node, Outputs, resolve, size};
+use crate::evaluate::{Call, Outputs, resolve, size};
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {
-        "HannWindow" => |node| window(node, &[0.5, -0.5]),
-        "HammingWindow" => |node| window(node, &[25.0 / 46.0, -21.0 / 46.0]),
-        "BlackmanWindow" => |node| window(node, &[0.42, -0.5, 0.08]),
+        "HannWindow" => |call| window(call, &[0.5, -0.5]),
+        "HammingWindow" => |call| window(call, &[25.0 / 46.0, -21.0 / 46.0]),
+        "BlackmanWindow" => |call| window(call, &[0.42, -0.5, 0.08]),
         "DFT" => dft,
         "STFT" => stft,
         "MelWeightMatrix" => mel_weights,
@@ -19,15 +19,15 @@ pub fn operator(op: &str) -> Option<Operator> {
 }
 
 /// A sum of cosines, each of one more period, with these weights.
-fn window(node: &Node<'_>, weights: &[f64]) -> Outputs {
-    let count = size("size", node.int(0)?)?;
-    let dtype = node.attr_dtype("output_datatype")?.unwrap_or(DType::F32);
-    let period = match node.flag_or("periodic", true)? {
+fn window(call: &Call<'_>, weights: &[f64]) -> Outputs {
+    let count = size("size", call.int(0)?)?;
+    let dtype = call.attr_dtype("output_datatype")?.unwrap_or(DType::F32);
+    let period = match call.flag_or("periodic", true)? {
         true => count,
         false => count.saturating_sub(1),
     };
     let step = std::f64::consts::TAU / period.max(1) as f64;
-    let places = Tensor::arange(node.pool(), 0, count as i64, 1, DType::F64)?;
+    let places = Tensor::arange(call.pool(), 0, count as i64, 1, DType::F64)?;
     let mut sum = places.full_like(0.0)?;
     for (periods, &weight) in weights.iter().enumerate() {
         let wave = places.mul(step * periods as f64)?.cos()?;
@@ -36,23 +36,22 @@ fn window(node: &Node<'_>, weights: &[f64]) -> Outputs {
     Ok(vec![sum.to_dtype(dtype)?])
 }
 
-fn dft(node: &Node<'_>) -> Outputs {
-    let x = node.input(0)?;
+fn dft(call: &Call<'_>) -> Outputs {
+    let x = call.input(0)?;
     // The axis is an attribute before version 20.
-    let axis = match (node.attr_int("axis")?, node.optional(2)) {
-        (Some(axis), _) => axis,
-        (None, Some(_)) => node.int(2)?,
-        (None, None) if node.opset() < 20 => 1,
+    let axis = match (call.attr_int("axis")?, call.optional_int(2)?) {
+        (Some(axis), _) | (None, Some(axis)) => axis,
+        (None, None) if call.opset() < 20 => 1,
         (None, None) => -2,
     };
     let axis = resolve(axis as isize, x.rank())?;
-    let length = node.optional(1).map(|_| node.int(1)).transpose()?;
+    let length = call.optional_int(1)?;
     let length = length
         .map(|length| size("dft_length", length))
         .transpose()?;
     let (inverse, onesided) = (
-        node.flag_or("inverse", false)?,
-        node.flag_or("onesided", false)?,
+        call.flag_or("inverse", false)?,
+        call.flag_or("onesided", false)?,
     );
     let own = x.shape()[axis];
     let made = match (inverse, onesided) {
@@ -69,11 +68,11 @@ fn dft(node: &Node<'_>) -> Outputs {
 }
 
 /// The frequencies of pieces of `[batch, length, 1 or 2]`: `[batch, pieces, frequencies, 2]`.
-fn stft(node: &Node<'_>) -> Outputs {
-    let (x, step) = (node.input(0)?, size("frame_step", node.int(1)?)?.max(1));
-    let window = node.optional(2);
-    let length = match (node.optional(3), window) {
-        (Some(_), _) => size("frame_length", node.int(3)?)?,
+fn stft(call: &Call<'_>) -> Outputs {
+    let (x, step) = (call.input(0)?, size("frame_step", call.int(1)?)?.max(1));
+    let window = call.optional(2)?;
+    let length = match (call.optional_int(3)?, window) {
+        (Some(length), _) => size("frame_length", length)?,
         (None, Some(window)) => window.elements(),
         (None, None) => x.size(1)?,
     };
@@ -89,7 +88,7 @@ fn stft(node: &Node<'_>) -> Outputs {
         framed = framed.mul(&window.reshape(&[length, 1])?)?;
     }
     let whole = framed.fft(2, length)?;
-    let kept = if node.flag_or("onesided", true)? {
+    let kept = if call.flag_or("onesided", true)? {
         length / 2 + 1
     } else {
         length
@@ -98,19 +97,19 @@ fn stft(node: &Node<'_>) -> Outputs {
 }
 
 /// How much each frequency counts in each band of the mel scale: triangles that overlap by half.
-fn mel_weights(node: &Node<'_>) -> Outputs {
+fn mel_weights(call: &Call<'_>) -> Outputs {
     let (bands, length) = (
-        size("num_mel_bins", node.int(0)?)?,
-        size("dft_length", node.int(1)?)?,
+        size("num_mel_bins", call.int(0)?)?,
+        size("dft_length", call.int(1)?)?,
     );
-    let rate = node.int(2)? as f64;
-    let edge = |place| Ok(node.optional_float(place)?.unwrap_or(0.0));
+    let rate = call.int(2)? as f64;
+    let edge = |place| Ok(call.optional_float(place)?.unwrap_or(0.0));
     let (low, high): (Result<f64, Fault>, _) = (edge(3), edge(4));
     let mel = |hertz: f64| 2595.0 * (1.0 + hertz / 700.0).log10();
     let (low, high) = (mel(low?), mel(high?));
     // The frequencies where triangles begin, peak and end.
     let step = (high - low) / (bands + 2) as f64;
-    let points = Tensor::arange(node.pool(), 0, bands as i64 + 2, 1, DType::F64)?;
+    let points = Tensor::arange(call.pool(), 0, bands as i64 + 2, 1, DType::F64)?;
     let hertz = points
         .mul(step)?
         .add(low)?
@@ -121,7 +120,7 @@ fn mel_weights(node: &Node<'_>) -> Outputs {
     let point = |first: usize| points.narrow(0, first, bands);
     let (begin, peak, end) = (point(0)?, point(1)?, point(2)?);
     let bins =
-        Tensor::arange(node.pool(), 0, length as i64 / 2 + 1, 1, DType::F64)?.unsqueeze(1)?;
+        Tensor::arange(call.pool(), 0, length as i64 / 2 + 1, 1, DType::F64)?.unsqueeze(1)?;
     let rising = bins.sub(&begin)?.div(&peak.sub(&begin)?.maximum(1.0)?)?;
     let falling = bins.sub(&end)?.div(&peak.sub(&end)?.minimum(-1.0)?)?;
     let at_peak = bins.eq(&peak)?;
@@ -130,6 +129,6 @@ fn mel_weights(node: &Node<'_>) -> Outputs {
         .where_cond(&rising, &falling)?
         .clamp(0.0, 1.0)?;
     let weights = at_peak.where_cond(1.0, &sides)?;
-    let dtype = node.attr_dtype("output_datatype")?.unwrap_or(DType::F32);
+    let dtype = call.attr_dtype("output_datatype")?.unwrap_or(DType::F32);
     Ok(vec![weights.to_dtype(dtype)?])
 }

@@ -1,7 +1,7 @@
 //! Windows as ONNX describes them.
 
 use crate::error::Fault;
-use crate::node::Node;
+use crate::evaluate::Call;
 
 /// How a window moves, with a value for each spatial axis.
 pub struct Sliding {
@@ -12,10 +12,10 @@ pub struct Sliding {
 
 impl Sliding {
     /// What a node says of a window of the sizes `kernel` over `spatial` elements.
-    pub fn of(node: &Node<'_>, spatial: &[usize], kernel: &[usize]) -> Result<Sliding, Fault> {
+    pub fn of(call: &Call<'_>, spatial: &[usize], kernel: &[usize]) -> Result<Sliding, Fault> {
         let rank = spatial.len();
-        let stride = each(node, "strides", rank)?;
-        let dilation = each(node, "dilations", rank)?;
+        let stride = each(call, "strides", rank)?;
+        let dilation = each(call, "dilations", rank)?;
         if kernel.len() != rank {
             let expected = format!("{rank} sizes");
             return Err(Fault::malformed(
@@ -32,14 +32,14 @@ impl Sliding {
                 halves(covered.saturating_sub(spatial[axis]), larger_first)
             })
         };
-        let padding = match node.string_or("auto_pad", "NOTSET")? {
-            "NOTSET" => pads(node, rank)?,
+        let padding = match call.string_or("auto_pad", "NOTSET")? {
+            "NOTSET" => pads(call, rank)?,
             "VALID" => vec![(0, 0); rank],
             "SAME_UPPER" => same(false).collect(),
             "SAME_LOWER" => same(true).collect(),
-            other => return Err(node.unknown("auto_pad", other)),
+            other => return Err(call.unknown("auto_pad", other)),
         };
-        let (stride, dilation) = (each(node, "strides", rank)?, each(node, "dilations", rank)?);
+        let (stride, dilation) = (each(call, "strides", rank)?, each(call, "dilations", rank)?);
         Ok(Sliding {
             stride,
             padding,
@@ -57,8 +57,8 @@ pub fn halves(total: usize, larger_first: bool) -> (usize, usize) {
 }
 
 /// An attribute with a value for each axis, or ones.
-pub fn each(node: &Node<'_>, name: &str, rank: usize) -> Result<Vec<usize>, Fault> {
-    let given = node.sizes(name)?;
+pub fn each(call: &Call<'_>, name: &str, rank: usize) -> Result<Vec<usize>, Fault> {
+    let given = call.sizes(name)?;
     match given.len() {
         0 => Ok(vec![1; rank]),
         count if count == rank => Ok(given),
@@ -74,8 +74,8 @@ pub fn each(node: &Node<'_>, name: &str, rank: usize) -> Result<Vec<usize>, Faul
 }
 
 /// The padding of each axis, from the attribute that lists all beginnings and then all ends.
-pub fn pads(node: &Node<'_>, rank: usize) -> Result<Vec<(usize, usize)>, Fault> {
-    let given = node.sizes("pads")?;
+pub fn pads(call: &Call<'_>, rank: usize) -> Result<Vec<(usize, usize)>, Fault> {
+    let given = call.sizes("pads")?;
     match given.len() {
         0 => Ok(vec![(0, 0); rank]),
         count if count == 2 * rank => {

@@ -1,17 +1,13 @@
-//! Tensors as files hold them, and as devices do.
+//! Tensors as files hold them, and as pools do.
 
+use std::borrow::Cow;
+
+use streampool_device::MAX_RANK;
 use streampool_tensor::{DType, Pool, Tensor};
 
-use crate::error::Fault;
-use crate::proto::TensorProto;
-
-/// Values on the host, as their bytes.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Array {
-    pub dtype: DType,
-    pub shape: Vec<usize>,
-    pub bytes: Vec<u8>,
-}
+use super::external::External;
+use super::proto::TensorProto;
+use crate::error::{Fault, Result};
 
 /// The element type that a file means by this number.
 pub fn dtype(element: i64) -> Result<DType, Fault> {
@@ -29,106 +25,104 @@ pub fn dtype(element: i64) -> Result<DType, Fault> {
         12 => DType::U32,
         13 => DType::U64,
         16 => DType::BF16,
+        8 => return Err(Fault::unsupported("element type string")),
+        14 | 15 => return Err(Fault::unsupported("an element type of complex numbers")),
+        17..=20 | 24 => return Err(Fault::unsupported("an element type of 8-bit floats")),
+        21..=23 | 25..=26 => {
+            return Err(Fault::unsupported("an element type of less than 8 bits"));
+        }
         other => return Err(Fault::unsupported(format_args!("element type {other}"))),
     })
 }
 
-impl TensorProto {
-    /// The values.
-    pub fn array(&self) -> Result<Array, Fault> {
-        let dtype = dtype(i64::from(self.element))?;
-        let mut shape = Vec::with_capacity(self.sizes.len());
-        for &size in &self.sizes {
-            let size = usize::try_from(size).map_err(|_| {
-                let what = format!("a size of tensor {:?}", self.name);
-                Fault::malformed(what, size, "not negative")
-            })?;
-            shape.push(size);
+/// Takes tensors from files to a pool.
+pub struct Importer<'a> {
+    pool: &'a Pool,
+    external: External<'a>,
+}
+
+impl<'a> Importer<'a> {
+    pub fn new(pool: &'a Pool, external: External<'a>) -> Importer<'a> {
+        Importer { pool, external }
+    }
+
+    /// The tensor in the pool. An error tells its name.
+    pub fn tensor(&mut self, proto: &TensorProto) -> Result<Tensor> {
+        self.unnamed(proto)
+            .map_err(|fault| fault.of_value(&proto.name))
+    }
+
+    fn unnamed(&mut self, proto: &TensorProto) -> Result<Tensor, Fault> {
+        let dtype = dtype(i64::from(proto.element))?;
+        let (shape, bytes) = sizes(proto, dtype)?;
+        if proto.location == TensorProto::EXTERNAL {
+            let data = self.external.data(proto, bytes)?;
+            return Ok(Tensor::from_bytes(self.pool, dtype, &data, &shape)?);
         }
-        let bytes = self.bytes(dtype);
-        let elements = shape
-            .iter()
-            .try_fold(dtype.size(), |n, &size| n.checked_mul(size));
-        if elements != Some(bytes.len()) {
+        let data = match proto.raw.is_empty() {
+            true => listed(proto, dtype),
+            false => Cow::Borrowed(&proto.raw[..]),
+        };
+        if data.len() != bytes {
             return Err(Fault::malformed(
-                format_args!("the data of tensor {:?}", self.name),
-                format_args!("{} bytes", bytes.len()),
-                format_args!("enough for {shape:?} of {dtype}"),
+                "the data",
+                format_args!("{} bytes", data.len()),
+                format_args!("{bytes} bytes, for {shape:?} of {dtype}"),
             ));
         }
-        Ok(Array {
-            dtype,
-            shape,
-            bytes,
-        })
-    }
-
-    /// The tensor.
-    pub fn tensor(&self, pool: &Pool) -> Result<Tensor, Fault> {
-        self.array()?.tensor(pool)
-    }
-
-    fn bytes(&self, dtype: DType) -> Vec<u8> {
-        fn flat<T, const N: usize>(values: &[T], bytes: impl Fn(&T) -> [u8; N]) -> Vec<u8> {
-            values.iter().flat_map(bytes).collect()
-        }
-        if !self.raw.is_empty() {
-            return self.raw.clone();
-        }
-        match dtype {
-            DType::F32 => flat(&self.floats, |value| value.to_ne_bytes()),
-            DType::F64 => flat(&self.doubles, |value| value.to_ne_bytes()),
-            DType::I64 => flat(&self.longs, |value| value.to_ne_bytes()),
-            DType::U64 => flat(&self.unsigned, |value| value.to_ne_bytes()),
-            DType::U32 => flat(&self.unsigned, |value| (*value as u32).to_ne_bytes()),
-            DType::I32 => flat(&self.ints, |value| value.to_ne_bytes()),
-            DType::F16 | DType::BF16 | DType::I16 | DType::U16 => {
-                flat(&self.ints, |value| (*value as u16).to_ne_bytes())
-            }
-            DType::I8 | DType::U8 | DType::Bool => {
-                flat(&self.ints, |value| (*value as u8).to_ne_bytes())
-            }
-        }
+        Ok(Tensor::from_bytes(self.pool, dtype, &data, &shape)?)
     }
 }
 
-impl Array {
-    /// The values of a tensor, once they are computed.
-    pub fn read(tensor: &Tensor) -> Result<Array, Fault> {
-        Ok(Array {
-            dtype: tensor.dtype(),
-            shape: tensor.shape().to_vec(),
-            bytes: tensor.to_bytes()?,
-        })
+/// The shape that a tensor declares, and the bytes that it needs.
+fn sizes(proto: &TensorProto, dtype: DType) -> Result<(Vec<usize>, usize), Fault> {
+    if proto.sizes.len() > MAX_RANK {
+        let got = format!("{} axes", proto.sizes.len());
+        return Err(Fault::malformed(
+            "the shape",
+            got,
+            format_args!("at most {MAX_RANK}"),
+        ));
     }
-
-    /// The tensor of these values.
-    pub fn tensor(&self, pool: &Pool) -> Result<Tensor, Fault> {
-        Ok(Tensor::from_bytes(
-            pool,
-            self.dtype,
-            &self.bytes,
-            &self.shape,
-        )?)
+    let size = |&size: &i64| {
+        usize::try_from(size).map_err(|_| Fault::malformed("a size", size, "not negative"))
+    };
+    let shape = proto
+        .sizes
+        .iter()
+        .map(size)
+        .collect::<Result<Vec<usize>, Fault>>()?;
+    // Steps along axes are made of all other sizes, also where one is zero.
+    let mut sizes = shape.iter().filter(|&&size| size > 0);
+    let most = sizes.try_fold(dtype.size(), |bytes, &size| bytes.checked_mul(size));
+    match most {
+        Some(_) if shape.contains(&0) => Ok((shape, 0)),
+        Some(bytes) if isize::try_from(bytes).is_ok() => Ok((shape, bytes)),
+        _ => Err(Fault::malformed(
+            "the shape",
+            format_args!("{shape:?}"),
+            "one of sizes that memory can hold",
+        )),
     }
+}
 
-    /// The values as floats, if that is what they are.
-    pub fn floats(&self) -> Option<Vec<f64>> {
-        fn each<const N: usize>(bytes: &[u8], value: impl Fn([u8; N]) -> f64) -> Vec<f64> {
-            bytes
-                .as_chunks()
-                .0
-                .iter()
-                .map(|bytes| value(*bytes))
-                .collect()
+/// The bytes of values that are listed by number.
+fn listed(proto: &TensorProto, dtype: DType) -> Cow<'_, [u8]> {
+    fn flat<T, const N: usize>(values: &[T], bytes: impl Fn(&T) -> [u8; N]) -> Cow<'static, [u8]> {
+        Cow::Owned(values.iter().flat_map(bytes).collect())
+    }
+    match dtype {
+        DType::F32 => flat(&proto.floats, |value| value.to_ne_bytes()),
+        DType::F64 => flat(&proto.doubles, |value| value.to_ne_bytes()),
+        DType::I64 => flat(&proto.longs, |value| value.to_ne_bytes()),
+        DType::U64 => flat(&proto.unsigned, |value| value.to_ne_bytes()),
+        DType::U32 => flat(&proto.unsigned, |value| (*value as u32).to_ne_bytes()),
+        DType::I32 => flat(&proto.ints, |value| value.to_ne_bytes()),
+        DType::F16 | DType::BF16 | DType::I16 | DType::U16 => {
+            flat(&proto.ints, |value| (*value as u16).to_ne_bytes())
         }
-        let bytes = &self.bytes;
-        Some(match self.dtype {
-            DType::F32 => each(bytes, |bytes| f64::from(f32::from_ne_bytes(bytes))),
-            DType::F64 => each(bytes, f64::from_ne_bytes),
-            DType::F16 => each(bytes, |bytes| half::f16::from_ne_bytes(bytes).to_f64()),
-            DType::BF16 => each(bytes, |bytes| half::bf16::from_ne_bytes(bytes).to_f64()),
-            _ => return None,
-        })
+        DType::I8 | DType::U8 | DType::Bool => {
+            flat(&proto.ints, |value| (*value as u8).to_ne_bytes())
+        }
     }
 }

@@ -1,9 +1,42 @@
 //! When a result counts as what is expected: as the package's own runner has it, with more room for 16-bit floats, and
 //! for the rounding of sums whose terms are large.
 
-use streampool_tensor::DType;
+use streampool_tensor::{DType, Tensor};
 
-use crate::tensors::Array;
+/// Values on the host, as their bytes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Array {
+    pub dtype: DType,
+    pub shape: Vec<usize>,
+    pub bytes: Vec<u8>,
+}
+
+impl Array {
+    /// The values of a tensor, once they are computed.
+    pub fn read(tensor: &Tensor) -> streampool_tensor::Result<Array> {
+        Ok(Array {
+            dtype: tensor.dtype(),
+            shape: tensor.shape().to_vec(),
+            bytes: tensor.to_bytes()?,
+        })
+    }
+
+    /// The values as floats, if that is what they are.
+    fn floats(&self) -> Option<Vec<f64>> {
+        fn each<const N: usize>(bytes: &[u8], value: impl Fn([u8; N]) -> f64) -> Vec<f64> {
+            let elements = bytes.as_chunks().0;
+            elements.iter().map(|bytes| value(*bytes)).collect()
+        }
+        let bytes = &self.bytes;
+        Some(match self.dtype {
+            DType::F32 => each(bytes, |bytes| f64::from(f32::from_ne_bytes(bytes))),
+            DType::F64 => each(bytes, f64::from_ne_bytes),
+            DType::F16 => each(bytes, |bytes| half::f16::from_ne_bytes(bytes).to_f64()),
+            DType::BF16 => each(bytes, |bytes| half::bf16::from_ne_bytes(bytes).to_f64()),
+            _ => return None,
+        })
+    }
+}
 
 /// How far a float may be from what is expected: relative to that, and to the largest that is expected, or one.
 fn tolerance(dtype: DType) -> (f64, f64) {

@@ -11,13 +11,16 @@ const DEVICE: &str = "TEST_DEVICE";
 pub fn pool() -> Result<Pool, String> {
     let device = std::env::var(DEVICE).unwrap_or_else(|_| "host".to_owned());
     match &device[..] {
-        "host" => {
-            let device = HostDevice::new(HostOptions::default()).expect("every machine is a host");
-            Ok(Pool::new(device).expect("a pool on the host"))
-        }
+        "host" => Ok(host()),
         "cuda" => CudaDevice::new(CudaOptions::from_env().expect("settings that are good"))
             .map(|device| Pool::new(device).expect("a pool on the GPU"))
             .map_err(|error| error.to_string()),
         other => panic!("{DEVICE} is {other:?}, expected host or cuda"),
     }
+}
+
+/// A pool on the host.
+pub fn host() -> Pool {
+    let device = HostDevice::new(HostOptions::default()).expect("every machine is a host");
+    Pool::new(device).expect("a pool on the host")
 }

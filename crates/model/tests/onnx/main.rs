@@ -1,29 +1,25 @@
-//! The operators against references no one here wrote: the node tests of ONNX.
+//! The operators against references no one here wrote: the tests of ONNX's own backends.
 //!
-//! Each test is a small graph with inputs and the outputs that are expected. An evaluator walks the graph and computes
-//! every node with operators of tensors; eight threads take the tests in turn, on one pool.
+//! Each test is a small graph with inputs and the outputs that are expected. Each is evaluated node by node, once with
+//! all values on the tested device, and once with only the first input there and all that does not depend on it on the
+//! host. Eight threads take the tests in turn, on one pool.
 
 mod compare;
 mod device;
-mod error;
 mod exclusions;
-mod graph;
-mod node;
-mod nodes;
 mod package;
-mod proto;
 mod report;
-mod tensors;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use package::Case;
-use proto::Model;
+use package::{Case, value};
 use report::{Outcome, Report};
-use streampool_tensor::{Pool, Tensor};
-use tensors::Array;
+use streampool_model::onnx::Model;
+use streampool_model::testing::{Value, evaluate_eagerly};
+use streampool_tensor::Pool;
 
 const THREADS: usize = 8;
 
@@ -32,11 +28,12 @@ const THREADS: usize = 8;
     any(sanitize_address, sanitize_thread),
     ignore = "installs a package, and takes long"
 )]
-fn operators_agree_with_the_node_tests_of_onnx() {
+fn operators_agree_with_the_tests_of_onnx() {
     let (pool, cases) = match device::pool().and_then(|pool| Ok((pool, package::cases()?))) {
         Ok(found) => found,
         Err(why) => return println!("skipped: {why}"),
     };
+    let host = device::host();
     let only = std::env::var("ONNX_ONLY").ok();
     let chosen: Vec<Case> = cases
         .into_iter()
@@ -48,11 +45,9 @@ fn operators_agree_with_the_node_tests_of_onnx() {
         for _ in 0..THREADS {
             scope.spawn(|| {
                 while let Some(case) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let model = case.model();
-                    let run = || tested(&pool, case, &model);
-                    let result = catch_unwind(AssertUnwindSafe(run))
-                        .unwrap_or_else(|_| Err("it panics".to_owned()));
-                    let outcome = Outcome::new(&case.name, &model, result);
+                    let Some(outcome) = outcome(case, &host, &pool) else {
+                        continue;
+                    };
                     report
                         .lock()
                         .expect("no thread panics with it")
@@ -66,32 +61,68 @@ fn operators_agree_with_the_node_tests_of_onnx() {
     report.check(only.is_none());
 }
 
-/// Whether the model gives what is expected; or why not.
-fn tested(pool: &Pool, case: &Case, model: &Model) -> Result<(), String> {
-    let graph = model.graph.as_ref().ok_or("the model has no graph")?;
-    let inputs = (0..graph.inputs.len())
-        .map(|place| match case.input(place) {
-            Some(_) if !graph.inputs[place].is_tensor() => {
-                Err(format!("input {place} is no tensor"))
-            }
-            Some(proto) => proto
-                .tensor(pool)
-                .map(Some)
-                .map_err(|error| error.to_string()),
-            None => Ok(None),
-        })
-        .collect::<Result<Vec<Option<Tensor>>, String>>()?;
-    let outputs = graph::run(pool, model, inputs).map_err(|error| error.to_string())?;
-    for (place, (output, info)) in outputs.iter().zip(&graph.outputs).enumerate() {
+/// What becomes of a test on one pool, and then on two; none, if it is of a version of operators that is not read.
+fn outcome(case: &Case, host: &Pool, pool: &Pool) -> Option<Outcome> {
+    let run = |model: &Model, known: &Pool| {
+        let run = || {
+            let mut folders = case.data_sets();
+            folders.try_for_each(|folder| tested(&folder, model, known, pool))
+        };
+        let result = catch_unwind(AssertUnwindSafe(run));
+        result.unwrap_or_else(|_| Err("it panics".to_owned()))
+    };
+    let read = |known| case.model(known).transpose();
+    let model = match read(pool)? {
+        Ok(model) => model,
+        Err(why) => return Some(Outcome::new(&case.name, None, Err(why))),
+    };
+    let together = run(&model, pool);
+    let apart = read(host)?.and_then(|model| run(&model, host));
+    let apart = apart.map_err(|why| format!("with known values on the host: {why}"));
+    Some(Outcome::new(&case.name, Some(&model), together.and(apart)))
+}
+
+/// Whether the model gives what is expected; or why not. All inputs but the first are in the pool `known`.
+fn tested(folder: &Path, model: &Model, known: &Pool, work: &Pool) -> Result<(), String> {
+    let graph = &model.graph;
+    let mut inputs = Vec::with_capacity(graph.inputs.len());
+    for (place, &id) in graph.inputs.iter().enumerate() {
+        let pool = if place == 0 { work } else { known };
+        inputs.push(value(
+            folder,
+            &format!("input_{place}.pb"),
+            graph.value(id),
+            pool,
+        )?);
+    }
+    let outputs =
+        evaluate_eagerly(graph, (known, work), &inputs).map_err(|error| error.to_string())?;
+    for (place, (output, &id)) in outputs.iter().zip(&graph.outputs).enumerate() {
+        let info = graph.value(id);
         let name = &info.name;
-        let expected = case
-            .output(place)
-            .ok_or(format!("nothing says what {name} is"))?;
-        let expected = expected.array().map_err(|error| error.to_string())?;
-        let got = Array::read(output).map_err(|error| error.to_string())?;
-        if let Some(difference) = compare::difference(&got, &expected) {
+        let expected = value(folder, &format!("output_{place}.pb"), info, work)?;
+        let expected = expected.ok_or(format!("nothing says what {name} is"))?;
+        if let Some(difference) = difference(output, &expected)? {
             return Err(format!("{name}: {difference}"));
         }
     }
     Ok(())
+}
+
+fn difference(got: &Value, expected: &Value) -> Result<Option<String>, String> {
+    let kind = |value: &Value| match value {
+        Value::Tensor(_) => "a tensor".to_owned(),
+        Value::Sequence(tensors) => format!("a sequence of {}", tensors.len()),
+        Value::Nothing => "nothing".to_owned(),
+    };
+    if kind(got) != kind(expected) {
+        return Ok(Some(format!("{}, expected {}", kind(got), kind(expected))));
+    }
+    for (got, expected) in got.tensors().iter().zip(expected.tensors()) {
+        let read = |tensor| compare::Array::read(tensor).map_err(|error| error.to_string());
+        if let Some(difference) = compare::difference(&read(got)?, &read(expected)?) {
+            return Ok(Some(difference));
+        }
+    }
+    Ok(None)
 }

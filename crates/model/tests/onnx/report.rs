@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use streampool_model::graph::{Domain, Graph, Node};
+use streampool_model::onnx::Model;
+use streampool_model::testing;
+
 use crate::exclusions::{self, Exclusion};
-use crate::nodes;
-use crate::proto::{Graph, Model, ValueInfo};
-use crate::tensors;
 
 /// At least this share of the tests of ONNX's own operators on types we have has to pass.
 const SHARE: f64 = 0.95;
@@ -14,18 +15,18 @@ const SHARE: f64 = 0.95;
 pub struct Outcome {
     name: String,
     family: &'static str,
-    /// Whether it asks for nothing but ONNX's own operators on types we have.
+    /// Whether it can be read, and asks for nothing but ONNX's own operators.
     counts: bool,
     result: Result<(), String>,
 }
 
 impl Outcome {
-    pub fn new(name: &str, model: &Model, result: Result<(), String>) -> Outcome {
-        let graph = model.graph.as_ref();
+    /// `model` is the test's, if it can be read.
+    pub fn new(name: &str, model: Option<&Model>, result: Result<(), String>) -> Outcome {
         Outcome {
             name: name.to_owned(),
-            family: graph.map_or("none", family),
-            counts: graph.is_some_and(counts),
+            family: model.map_or("unreadable", |model| family(&model.graph)),
+            counts: model.is_some_and(|model| counts(&model.graph)),
             result,
         }
     }
@@ -34,28 +35,14 @@ impl Outcome {
 /// The family of a graph's one operator.
 fn family(graph: &Graph) -> &'static str {
     match &graph.nodes[..] {
-        [node] if node.domain.is_empty() => nodes::family(&node.op).unwrap_or("other"),
-        [_] => "other domains",
-        _ => "function bodies",
+        [node] => testing::family(&node.operator).unwrap_or("other"),
+        _ => "several nodes",
     }
 }
 
 fn counts(graph: &Graph) -> bool {
-    let values = || graph.inputs.iter().chain(&graph.outputs);
-    graph.nodes.iter().all(|node| node.domain.is_empty()) && values().all(ValueInfo::is_known)
-}
-
-impl ValueInfo {
-    /// Whether it is a tensor.
-    pub fn is_tensor(&self) -> bool {
-        self.kind.as_ref().is_some_and(|kind| kind.tensor.is_some())
-    }
-
-    /// Whether it is a tensor of a type we have.
-    fn is_known(&self) -> bool {
-        let tensor = self.kind.as_ref().and_then(|kind| kind.tensor.as_ref());
-        tensor.is_some_and(|tensor| tensors::dtype(i64::from(tensor.element)).is_ok())
-    }
+    let own = |node: &Node| node.operator.domain == Domain::Onnx;
+    graph.nodes.iter().all(own)
 }
 
 /// What became of all tests.

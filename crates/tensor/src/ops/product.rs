@@ -30,11 +30,46 @@ impl Tensor {
     ///
     /// Floats of one type give that type; `i8` and `u8` give `i32`.
     pub fn matmul(&self, other: &Tensor) -> Result<Tensor> {
-        self.product("matmul", other)
+        self.product("matmul", other, Finish::PLAIN)
     }
 
-    fn product(&self, op: &'static str, other: &Tensor) -> Result<Tensor> {
-        let on = self.encoder(op)?.with("other", [other])?;
+    /// As [`matmul`](Self::matmul), with `activation(alpha * product + bias)` in the same launch: `bias` broadcasts to
+    /// the result.
+    ///
+    /// ```
+    /// # use streampool_host::{HostDevice, HostOptions};
+    /// # use streampool_tensor::{Activation, Pool, Tensor};
+    /// # let pool = Pool::new(HostDevice::new(HostOptions::default())?)?;
+    /// let x = Tensor::from_slice(&pool, &[1.0f32, 2.0], &[1, 2])?;
+    /// let weight = Tensor::from_slice(&pool, &[1.0f32, -1.0, 1.0, -1.0], &[2, 2])?;
+    /// let bias = Tensor::from_slice(&pool, &[0.5f32, 0.5], &[2])?;
+    /// let y = x.matmul_with(&weight, Some(&bias), Activation::Relu, 2.0)?;
+    /// assert_eq!(y.to_vec::<f32>()?, [6.5, 0.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn matmul_with(
+        &self,
+        other: &Tensor,
+        bias: Option<&Tensor>,
+        activation: Activation,
+        alpha: f64,
+    ) -> Result<Tensor> {
+        // The product with a column has one more axis until the end.
+        let column = bias.filter(|bias| other.rank() == 1 && bias.rank() > 0);
+        let column = column.map(|bias| bias.unsqueeze(-1)).transpose()?;
+        let finish = Finish {
+            bias: column.as_ref().or(bias),
+            activation,
+            alpha,
+        };
+        self.product("matmul_with", other, finish)
+    }
+
+    fn product(&self, op: &'static str, other: &Tensor, finish: Finish<'_>) -> Result<Tensor> {
+        let on = self
+            .encoder(op)?
+            .with("other", [other])?
+            .with("bias", finish.bias)?;
         for (argument, tensor) in [("self", self), ("other", other)] {
             if tensor.rank() == 0 {
                 return Err(Error::shape(op, argument, &[], "at least one axis"));
@@ -46,7 +81,7 @@ impl Tensor {
             .transpose()?;
         let a = ("self", row.as_ref().unwrap_or(self));
         let b = ("other", column.as_ref().unwrap_or(other));
-        let product = multiplied(on, a, b, Finish::PLAIN)?;
+        let product = multiplied(on, a, b, finish)?;
         let product = match row {
             Some(_) => product.squeeze(-2)?,
             None => product,
@@ -149,7 +184,7 @@ impl Tensor {
     /// The product of two vectors of one length, without axes.
     pub fn dot(&self, other: &Tensor) -> Result<Tensor> {
         self.check_vectors("dot", other)?;
-        self.product("dot", other)
+        self.product("dot", other, Finish::PLAIN)
     }
 
     /// Every element of one vector times every element of another: `[n]` and `[m]` give `[n, m]`.

@@ -220,3 +220,27 @@ fn what_does_not_fit_is_named() {
     let elsewhere = Tensor::ones(&crate::common::pool(), &[3, 2], DType::F32).unwrap();
     assert!(refusal(x.matmul(&elsewhere)).starts_with("matmul: other is in a pool on"));
 }
+
+#[test]
+fn products_are_finished_in_the_same_launch() {
+    let pool = pool();
+    let dtype = DType::F32;
+    let (a, b) = (
+        whole(&pool, &[2, 3, 4], 1, dtype),
+        whole(&pool, &[4, 5], 2, dtype),
+    );
+    let bias = whole(&pool, &[5], 3, dtype);
+    let finished = a
+        .matmul_with(&b, Some(&bias), Activation::Relu, 0.5)
+        .unwrap();
+    let pieces = a.matmul(&b).unwrap().mul(0.5).unwrap().add(&bias).unwrap();
+    assert_near(&finished, &values(&pieces.relu().unwrap()), 1e-6);
+    // A column's axis is not in the result, nor in the bias.
+    let (column, bias) = (whole(&pool, &[4], 2, dtype), whole(&pool, &[3], 3, dtype));
+    let finished = a
+        .matmul_with(&column, Some(&bias), Activation::None, 1.0)
+        .unwrap();
+    let pieces = a.matmul(&column).unwrap().add(&bias).unwrap();
+    assert_eq!(finished.shape(), [2, 3]);
+    assert_near(&finished, &values(&pieces), 1e-6);
+}

@@ -1,0 +1,134 @@
+//! A graph under evaluation: which values there are, and where new ones are made.
+
+use streampool_tensor::{Pool, Tensor};
+
+use super::{Call, Value};
+use crate::error::{Error, Fault, Result};
+use crate::graph::{Graph, Node, ValueId};
+use crate::nodes;
+
+/// Where values come to be.
+pub trait Place {
+    /// The pool of what is known.
+    fn known(&self) -> &Pool;
+
+    /// The pool where the work is.
+    fn work(&self) -> &Pool;
+
+    /// What is known, as the work reads it.
+    fn lift(&self, known: &Tensor) -> Result<Tensor, Fault>;
+
+    /// Is told which node of the outermost graph comes next.
+    fn begin(&self, _node: usize) {}
+}
+
+/// The values of one graph while it is evaluated.
+pub struct Scope<'a> {
+    pub(super) place: &'a dyn Place,
+    values: Vec<Option<Value>>,
+}
+
+impl<'a> Scope<'a> {
+    /// No values but the constants of `graph`.
+    pub fn new(graph: &Graph, place: &'a dyn Place) -> Scope<'a> {
+        let mut values = vec![None; graph.value_count()];
+        for (&id, tensor) in &graph.constants {
+            values[id.index()] = Some(Value::Tensor(tensor.clone()));
+        }
+        Scope { place, values }
+    }
+
+    /// Gives a value.
+    pub fn set(&mut self, id: ValueId, value: Value) {
+        self.values[id.index()] = Some(value);
+    }
+
+    /// A value, if it was made or given.
+    pub fn get(&self, id: ValueId) -> Option<&Value> {
+        self.values[id.index()].as_ref()
+    }
+
+    /// Forgets a value.
+    pub fn forget(&mut self, id: ValueId) {
+        self.values[id.index()] = None;
+    }
+
+    /// The results of a graph inside a node of this one, for these inputs.
+    pub fn inner(&self, graph: &Graph, inputs: Vec<Value>) -> Result<Vec<Value>, Fault> {
+        if inputs.len() != graph.inputs.len() {
+            let (got, expected) = (graph.inputs.len(), inputs.len());
+            return Err(Fault::malformed(
+                "the number of inputs of a graph inside",
+                got,
+                expected,
+            ));
+        }
+        let mut scope = Scope::new(graph, self.place);
+        for (&id, value) in graph.inputs.iter().zip(inputs) {
+            scope.set(id, value);
+        }
+        for capture in &graph.captures {
+            let value = self
+                .get(capture.around)
+                .ok_or_else(|| not_made(graph, capture.here))?;
+            scope.set(capture.here, value.clone());
+        }
+        evaluate(&mut scope, graph).map_err(|error| Fault::Inner(Box::new(error)))
+    }
+}
+
+/// Evaluates all nodes, and gives the outputs.
+pub fn evaluate(scope: &mut Scope<'_>, graph: &Graph) -> Result<Vec<Value>> {
+    for node in &graph.nodes {
+        step(scope, graph, node)?;
+    }
+    let outputs = graph.outputs.iter().map(|&id| {
+        let value = scope.get(id).cloned();
+        value.ok_or_else(|| Error::Graph(not_made(graph, id)))
+    });
+    outputs.collect()
+}
+
+/// Evaluates one node.
+pub fn step(scope: &mut Scope<'_>, graph: &Graph, node: &Node) -> Result<()> {
+    let made = outputs(scope, graph, node).map_err(|fault| Error::Node {
+        node: node.name.clone(),
+        op: node.operator.to_string(),
+        fault: Box::new(fault),
+    })?;
+    for (&id, value) in node.outputs.iter().zip(made) {
+        if let Some(id) = id {
+            scope.set(id, value);
+        }
+    }
+    Ok(())
+}
+
+fn outputs(scope: &Scope<'_>, graph: &Graph, node: &Node) -> Result<Vec<Value>, Fault> {
+    let mut inputs = Vec::with_capacity(node.inputs.len());
+    for input in &node.inputs {
+        inputs.push(match *input {
+            None => None,
+            Some(id) => Some(scope.get(id).cloned().ok_or_else(|| not_made(graph, id))?),
+        });
+    }
+    let call = Call::new(node, inputs, scope);
+    let outputs = nodes::evaluate(&call)?;
+    let wanted = node
+        .outputs
+        .iter()
+        .rposition(Option::is_some)
+        .map_or(0, |last| last + 1);
+    if outputs.len() < wanted {
+        return Err(Fault::unsupported(format_args!("output {}", outputs.len())));
+    }
+    Ok(outputs)
+}
+
+fn not_made(graph: &Graph, id: ValueId) -> Fault {
+    Fault::malformed(
+        format_args!("value {:?}", graph.name(id)),
+        "not made",
+        "made before",
+    )
+}

@@ -1,0 +1,206 @@
+//! What is in a model, and what it takes to run it.
+
+use std::collections::BTreeMap;
+
+use streampool_device::OpKind;
+use streampool_tensor::{DType, Tensor};
+
+use crate::error::{Result, UnsupportedOperator};
+use crate::graph::{Attribute, Graph, Operator};
+use crate::nodes;
+use crate::onnx::Model;
+use crate::session::{Input, Port, Session};
+
+/// What is in a graph, the graphs inside its nodes included.
+#[derive(Debug, Clone, Default)]
+pub struct Contents {
+    /// What a caller gives.
+    pub inputs: Vec<Port>,
+    /// What a caller gets.
+    pub outputs: Vec<Port>,
+    /// How often each operator stands, the most frequent first.
+    pub operators: Vec<(String, usize)>,
+    /// The tensors that it brings, by element type.
+    pub parameters: Vec<Parameters>,
+    /// What cannot be run, and every place of it.
+    pub unsupported: Vec<UnsupportedOperator>,
+}
+
+/// The tensors of one element type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parameters {
+    /// The type.
+    pub dtype: DType,
+    /// How many there are.
+    pub tensors: usize,
+    /// Elements of all.
+    pub elements: usize,
+    /// Bytes of all.
+    pub bytes: usize,
+}
+
+/// What one part of a model takes when it runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// How many ops it has of each kind, the most frequent first.
+    pub ops: Vec<(OpKind, usize)>,
+    /// Elementwise ops that became part of others.
+    pub joined_maps: usize,
+    /// Copies that were left out, since the op before or after takes any order of axes.
+    pub dropped_copies: usize,
+    /// Memory of what it makes on the way.
+    pub scratch_bytes: usize,
+    /// Memory of its inputs and outputs.
+    pub shared_bytes: usize,
+    /// The node after it, which asks for values and is computed by itself; the last part has none.
+    pub ended_by: Option<String>,
+}
+
+impl Model {
+    /// What is in it.
+    pub fn contents(&self) -> Contents {
+        self.graph.contents()
+    }
+}
+
+impl Graph {
+    /// What is in it.
+    pub fn contents(&self) -> Contents {
+        let port = |&id| Port::from(self.value(id));
+        let mut census = Census::default();
+        census.add(self);
+        let mut operators: Vec<(String, usize)> = census.operators.into_iter().collect();
+        operators.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        Contents {
+            inputs: self.inputs.iter().map(port).collect(),
+            outputs: self.outputs.iter().map(port).collect(),
+            operators,
+            parameters: census.parameters.into_values().collect(),
+            unsupported: census.unsupported,
+        }
+    }
+}
+
+/// What was counted so far.
+#[derive(Default)]
+struct Census {
+    operators: BTreeMap<String, usize>,
+    parameters: BTreeMap<DType, Parameters>,
+    unsupported: Vec<UnsupportedOperator>,
+}
+
+impl Census {
+    fn add(&mut self, graph: &Graph) {
+        graph
+            .constants
+            .values()
+            .for_each(|tensor| self.tensor(tensor));
+        for node in &graph.nodes {
+            *self.operators.entry(node.operator.to_string()).or_default() += 1;
+            if !nodes::supports(&node.operator) {
+                self.refuse(&node.operator, &node.name);
+            }
+            for (_, attribute) in &node.attributes {
+                match attribute {
+                    Attribute::Tensor(tensor) => self.tensor(tensor),
+                    Attribute::Graph(graph) => self.add(graph),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn tensor(&mut self, tensor: &Tensor) {
+        let dtype = tensor.dtype();
+        let of_type = self.parameters.entry(dtype).or_insert(Parameters {
+            dtype,
+            tensors: 0,
+            elements: 0,
+            bytes: 0,
+        });
+        of_type.tensors += 1;
+        of_type.elements += tensor.elements();
+        of_type.bytes += tensor.elements() * dtype.size();
+    }
+
+    fn refuse(&mut self, operator: &Operator, node: &str) {
+        let known = self
+            .unsupported
+            .iter_mut()
+            .find(|one| one.operator == *operator);
+        match known {
+            Some(known) => known.nodes.push(node.to_owned()),
+            None => self.unsupported.push(UnsupportedOperator {
+                operator: operator.clone(),
+                why: None,
+                nodes: vec![node.to_owned()],
+            }),
+        }
+    }
+}
+
+impl Session {
+    /// What each part of the model takes when it runs on these inputs. It is run on them once, and should not have been
+    /// run before: of several plans for the same part the latest is told.
+    pub fn parts(&self, inputs: &[Input<'_>]) -> Result<Vec<Part>> {
+        self.run_in_order(inputs)?;
+        Ok(self.latest_parts())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use streampool_host::{HostDevice, HostOptions};
+    use streampool_tensor::Pool;
+
+    use super::*;
+    use crate::graph::{Domain, Node, ValueInfo};
+
+    #[test]
+    fn what_is_inside_of_nodes_counts_too() {
+        let pool = Pool::new(HostDevice::new(HostOptions::default()).unwrap()).unwrap();
+        let node = |name: &str, op: &str, attributes| Node {
+            name: name.to_owned(),
+            operator: Operator {
+                domain: Domain::Onnx,
+                name: op.to_owned(),
+                version: 17,
+            },
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            attributes,
+        };
+        let tensor = Tensor::from_slice(&pool, &[1.0f32, 2.0, 3.0], &[3]).unwrap();
+        let mut inner = Graph::default();
+        inner.nodes.push(node("deep", "Levitate", Vec::new()));
+        inner.nodes.push(node("plain", "Relu", Vec::new()));
+        let mut graph = Graph::default();
+        let id = graph.add_value(ValueInfo {
+            name: "w".to_owned(),
+            ..ValueInfo::default()
+        });
+        graph.constants.insert(id, tensor.clone());
+        graph.inputs.push(id);
+        let attributes = vec![
+            ("then".to_owned(), Attribute::Graph(Box::new(inner))),
+            ("value".to_owned(), Attribute::Tensor(tensor)),
+        ];
+        graph.nodes.push(node("fork", "If", attributes));
+        graph.nodes.push(node("high", "Levitate", Vec::new()));
+        let contents = graph.contents();
+        assert_eq!(contents.inputs[0].name, "w");
+        let counted = |name: &str, count| (name.to_owned(), count);
+        assert_eq!(
+            contents.operators,
+            [counted("Levitate", 2), counted("If", 1), counted("Relu", 1)]
+        );
+        let [parameters] = contents.parameters[..] else {
+            panic!("{:?}", contents.parameters);
+        };
+        assert_eq!((parameters.tensors, parameters.bytes), (2, 24));
+        let [refused] = &contents.unsupported[..] else {
+            panic!("{:?}", contents.unsupported);
+        };
+        assert_eq!(refused.nodes, ["deep", "high"]);
+    }
+}

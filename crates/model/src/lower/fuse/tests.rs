@@ -1,0 +1,147 @@
+//! Listings before and after.
+
+use std::collections::HashMap;
+
+use streampool_device::{Attention, DType, Span, Unary};
+
+use super::*;
+use crate::trace::{Kind, Made, Memory, Outcome};
+
+const SHAPE: [usize; 2] = [4, 8];
+
+/// All of the buffer of this number.
+fn whole(number: u64, shape: &[usize]) -> View {
+    let layout = Layout::contiguous(shape).unwrap();
+    let span = Span {
+        handle: number,
+        offset: 0,
+        bytes: layout.elements() * 4,
+    };
+    View::new(span, DType::F32, layout).unwrap()
+}
+
+fn unary(function: Unary, from: u64, to: u64) -> Step {
+    let op = Op::Map {
+        expr: Arc::new(Expr::unary(function, DType::F32).unwrap()),
+        inputs: vec![whole(from, &SHAPE)],
+        outputs: vec![whole(to, &SHAPE)],
+    };
+    Step { op, node: 0 }
+}
+
+fn binary(a: u64, b: u64, to: u64) -> Step {
+    let op = Op::Map {
+        expr: Arc::new(Expr::binary(streampool_device::Binary::Add, DType::F32).unwrap()),
+        inputs: vec![whole(a, &SHAPE), whole(b, &SHAPE)],
+        outputs: vec![whole(to, &SHAPE)],
+    };
+    Step { op, node: 0 }
+}
+
+fn listing(steps: Vec<Step>, output: u64, shape: &[usize]) -> Listing {
+    let mut graph = crate::graph::Graph::default();
+    let id = graph.add_value(crate::graph::ValueInfo::default());
+    let made = Made {
+        memory: Memory::of(whole(output, shape).span()),
+        kind: Kind {
+            dtype: DType::F32,
+            shape: shape.to_vec(),
+        },
+    };
+    Listing {
+        steps,
+        sources: HashMap::new(),
+        outputs: vec![(id, Outcome::Tensor(made))],
+    }
+}
+
+#[test]
+fn a_chain_becomes_one_op_that_reads_each_input_once() {
+    let steps = vec![
+        unary(Unary::Exp, 1, 2),
+        binary(2, 1, 3),
+        unary(Unary::Tanh, 3, 4),
+    ];
+    let mut chain = listing(steps, 4, &SHAPE);
+    assert_eq!(fuse(&mut chain), Fused { maps: 2, copies: 0 });
+    let [Step { op, .. }] = &chain.steps[..] else {
+        panic!("{:?}", chain.steps)
+    };
+    let map = Map::of(op).unwrap();
+    assert_eq!(map.inputs, [whole(1, &SHAPE)]);
+    assert_eq!(map.outputs, [whole(4, &SHAPE)]);
+    assert_eq!(map.expr.nodes().len(), 4);
+}
+
+#[test]
+fn what_others_read_stays() {
+    // Read twice.
+    let steps = vec![
+        unary(Unary::Exp, 1, 2),
+        unary(Unary::Tanh, 2, 3),
+        binary(2, 3, 4),
+    ];
+    let mut twice = listing(steps, 4, &SHAPE);
+    assert_eq!(fuse(&mut twice), Fused { maps: 1, copies: 0 });
+    // Read by the caller.
+    let mut output = listing(
+        vec![unary(Unary::Exp, 1, 2), unary(Unary::Tanh, 2, 3)],
+        2,
+        &SHAPE,
+    );
+    assert_eq!(fuse(&mut output), Fused::default());
+    assert_eq!(output.steps.len(), 2);
+}
+
+#[test]
+fn another_shape_is_not_joined() {
+    let flat = whole(2, &[32]);
+    let tanh = Op::Map {
+        expr: Arc::new(Expr::unary(Unary::Tanh, DType::F32).unwrap()),
+        inputs: vec![flat],
+        outputs: vec![whole(3, &[32])],
+    };
+    let steps = vec![unary(Unary::Exp, 1, 2), Step { op: tanh, node: 1 }];
+    assert_eq!(fuse(&mut listing(steps, 3, &[32])), Fused::default());
+}
+
+#[test]
+fn heads_are_written_side_by_side() {
+    let heads = [1, 3, 4, 8];
+    let attention = Op::Attention(Box::new(Attention {
+        query: whole(1, &heads),
+        key: whole(2, &heads),
+        value: whole(3, &heads),
+        mask: None,
+        out: whole(4, &heads),
+        scale: 1.0,
+        causal: None,
+        softcap: 0.0,
+    }));
+    let turned = whole(4, &heads).layout().permute(&[0, 2, 1, 3]).unwrap();
+    let copy = Op::Copy {
+        src: View::new(whole(4, &heads).span(), DType::F32, turned).unwrap(),
+        dst: whole(5, &[1, 4, 3, 8]),
+    };
+    let steps = vec![
+        Step {
+            op: attention,
+            node: 0,
+        },
+        Step { op: copy, node: 1 },
+    ];
+    let mut listing = listing(steps, 5, &[1, 4, 3, 8]);
+    assert_eq!(fuse(&mut listing), Fused { maps: 0, copies: 1 });
+    let [
+        Step {
+            op: Op::Attention(attention),
+            ..
+        },
+    ] = &listing.steps[..]
+    else {
+        panic!("{:?}", listing.steps)
+    };
+    assert_eq!(attention.out.span(), whole(5, &heads).span());
+    assert_eq!(attention.out.shape(), heads);
+    assert_eq!(attention.out.layout().strides(), [96, 8, 24, 1]);
+}

@@ -1,0 +1,9 @@
+//! From the listing of a trace to a plan: which ops, over which bytes of which block.
+
+mod arena;
+mod fuse;
+mod plan;
+mod uses;
+
+pub use fuse::{Fused, fuse};
+pub use plan::{Constant, Operand, Output, Place, Plan, Port};

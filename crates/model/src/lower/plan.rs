@@ -1,0 +1,218 @@
+//! The plan of a listing: what is left of its ops, and where their operands lie.
+
+use std::collections::{HashMap, HashSet};
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use streampool_device::{Access, DType, Layout, Op};
+use streampool_tensor::Tensor;
+
+use super::arena::{self, Piece};
+use crate::evaluate::Value;
+use crate::graph::ValueId;
+use crate::trace::{Kind, Listing, Made, Memory, Outcome, Source, Step};
+
+/// Ops over one block that host and device share, one of scratch, and constants.
+pub struct Plan {
+    /// The ops, in order, each with the node it is for.
+    pub ops: Vec<(Op<Operand>, usize)>,
+    /// Where each input is put.
+    pub inputs: Vec<Port>,
+    /// What each output is.
+    pub outputs: Vec<(ValueId, Output)>,
+    /// What is only read.
+    pub constants: Vec<Constant>,
+    /// The size of the block in which inputs and outputs lie, the inputs first.
+    pub shared_bytes: usize,
+    /// How much of it, from the start, is inputs.
+    pub input_bytes: usize,
+    /// The size of the block of everything else.
+    pub scratch_bytes: usize,
+}
+
+/// A tensor in the shared block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Port {
+    /// Where it begins.
+    pub offset: usize,
+    /// What it is.
+    pub kind: Kind,
+}
+
+/// What an output is.
+pub enum Output {
+    /// A value that does not depend on the inputs.
+    Known(Value),
+    /// A tensor.
+    Tensor(Port),
+    /// A sequence of tensors.
+    Sequence(Vec<Port>),
+}
+
+/// What a program only reads.
+pub enum Constant {
+    /// The memory of a tensor that is known.
+    Tensor(Tensor),
+    /// Bytes.
+    Bytes(Arc<[u8]>),
+}
+
+/// Where an operand lies.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Operand {
+    /// In which block, and where in it.
+    pub place: Place,
+    /// The size of its memory.
+    pub bytes: usize,
+    /// Its element type.
+    pub dtype: DType,
+    /// How its elements lie from there on.
+    pub layout: Layout,
+}
+
+/// A block, and where in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// The block of inputs and outputs.
+    Shared(usize),
+    /// The block of everything else.
+    Scratch(usize),
+    /// The constant of this number.
+    Constant(usize),
+}
+
+impl Plan {
+    /// The plan of a listing with these inputs.
+    pub fn new(listing: Listing, inputs: Vec<Kind>) -> Plan {
+        let mut shared_bytes = 0;
+        let mut port = |kind: Kind| {
+            let offset = shared_bytes;
+            shared_bytes += arena::padded(kind.bytes());
+            Port { offset, kind }
+        };
+        let inputs: Vec<Port> = inputs.into_iter().map(&mut port).collect();
+        let input_bytes = inputs
+            .iter()
+            .map(|port| arena::padded(port.kind.bytes()))
+            .sum();
+        let mut places = HashMap::new();
+        let mut output = |made: Made| {
+            let port = port(made.kind);
+            places.insert(made.memory, Place::Shared(port.offset));
+            port
+        };
+        let outputs = listing.outputs.into_iter().map(|(id, outcome)| {
+            let output = match outcome {
+                Outcome::Known(value) => Output::Known(value),
+                Outcome::Tensor(made) => Output::Tensor(output(made)),
+                Outcome::Sequence(made) => {
+                    Output::Sequence(made.into_iter().map(&mut output).collect())
+                }
+            };
+            (id, output)
+        });
+        let outputs = outputs.collect();
+        let steps = used(listing.steps, places.keys().copied().collect());
+        let mut constants = Vec::new();
+        let mut sources: Vec<(Memory, Source)> = listing.sources.into_iter().collect();
+        sources.sort_unstable_by_key(|&(memory, _)| memory);
+        let touched: HashSet<Memory> = steps.iter().flat_map(|step| memories(&step.op)).collect();
+        for (memory, source) in sources {
+            if !touched.contains(&memory) {
+                continue;
+            }
+            let constant = match source {
+                Source::Input(place) => {
+                    places.insert(memory, Place::Shared(inputs[place].offset));
+                    continue;
+                }
+                Source::Constant(tensor) => Constant::Tensor(tensor),
+                Source::Bytes(bytes) => Constant::Bytes(bytes),
+            };
+            places.insert(memory, Place::Constant(constants.len()));
+            constants.push(constant);
+        }
+        let scratch_bytes = place(&steps, &mut places);
+        let ops = steps
+            .iter()
+            .map(|step| (bound(&step.op, &places), step.node))
+            .collect();
+        Plan {
+            ops,
+            inputs,
+            outputs,
+            constants,
+            shared_bytes,
+            input_bytes,
+            scratch_bytes,
+        }
+    }
+}
+
+/// The steps without those that write only what nobody reads.
+fn used(steps: Vec<Step>, mut needed: HashSet<Memory>) -> Vec<Step> {
+    let mut kept: Vec<Step> = Vec::with_capacity(steps.len());
+    for step in steps.into_iter().rev() {
+        let mut writes_needed = false;
+        step.op.for_each_operand(|_, access, view| {
+            writes_needed |= access == Access::Write && needed.contains(&Memory::of(view.span()));
+        });
+        if writes_needed {
+            needed.extend(memories(&step.op));
+            kept.push(step);
+        }
+    }
+    kept.reverse();
+    kept
+}
+
+/// The memory that an op touches.
+fn memories(op: &Op) -> Vec<Memory> {
+    let mut all = Vec::new();
+    op.for_each_operand(|_, _, view| all.push(Memory::of(view.span())));
+    all
+}
+
+/// Gives all memory that has no place one in scratch; says how much that takes.
+fn place(steps: &[Step], places: &mut HashMap<Memory, Place>) -> usize {
+    let mut numbers: HashMap<Memory, usize> = HashMap::new();
+    let mut pieces: Vec<Piece> = Vec::new();
+    for (index, step) in steps.iter().enumerate() {
+        step.op.for_each_operand(|_, _, view| {
+            let memory = Memory::of(view.span());
+            if places.contains_key(&memory) {
+                return;
+            }
+            let number = *numbers.entry(memory).or_insert_with(|| {
+                pieces.push(Piece {
+                    bytes: view.span().bytes,
+                    first: index,
+                    last: index,
+                });
+                pieces.len() - 1
+            });
+            pieces[number].last = index;
+        });
+    }
+    let (offsets, bytes) = arena::arrange(&pieces);
+    places.extend(
+        numbers
+            .into_iter()
+            .map(|(memory, number)| (memory, Place::Scratch(offsets[number]))),
+    );
+    bytes
+}
+
+fn bound(op: &Op, places: &HashMap<Memory, Place>) -> Op<Operand> {
+    let bound = op.try_map(|_, _, view| {
+        Ok::<Operand, Infallible>(Operand {
+            place: places[&Memory::of(view.span())],
+            bytes: view.span().bytes,
+            dtype: view.dtype(),
+            layout: *view.layout(),
+        })
+    });
+    match bound {
+        Ok(op) => op,
+    }
+}

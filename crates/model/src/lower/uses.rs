@@ -1,0 +1,111 @@
+//! Who writes and who reads each piece of memory of a listing.
+
+use std::collections::{HashMap, HashSet};
+
+use streampool_device::{Access, Op, View};
+
+use crate::trace::{Memory, Outcome, Step};
+
+/// The writers and readers of memory, by step.
+pub struct Uses {
+    memory: HashMap<Memory, Use>,
+    outputs: HashSet<Memory>,
+}
+
+/// The steps that touch one piece of memory.
+#[derive(Debug, Default, Clone)]
+struct Use {
+    writes: Vec<usize>,
+    reads: Vec<usize>,
+}
+
+impl Uses {
+    /// Of these steps; what `outcomes` name is read by the caller.
+    pub fn of(steps: &[Step], outputs: HashSet<Memory>) -> Uses {
+        let mut uses = Uses {
+            memory: HashMap::new(),
+            outputs,
+        };
+        for (place, step) in steps.iter().enumerate() {
+            uses.add(place, &step.op);
+        }
+        uses
+    }
+
+    fn add(&mut self, place: usize, op: &Op) {
+        op.for_each_operand(|_, access, view| {
+            let one = self.memory.entry(Memory::of(view.span())).or_default();
+            match access {
+                Access::Read => one.reads.push(place),
+                Access::Write => one.writes.push(place),
+            }
+        });
+    }
+
+    fn remove(&mut self, place: usize, op: &Op) {
+        op.for_each_operand(|_, access, view| {
+            if let Some(one) = self.memory.get_mut(&Memory::of(view.span())) {
+                let list = match access {
+                    Access::Read => &mut one.reads,
+                    Access::Write => &mut one.writes,
+                };
+                if let Some(found) = list.iter().position(|&other| other == place) {
+                    list.remove(found);
+                }
+            }
+        });
+    }
+
+    /// Step `place` becomes `new`.
+    pub fn replace(&mut self, place: usize, old: &Op, new: &Op) {
+        self.remove(place, old);
+        self.add(place, new);
+    }
+
+    /// The one step that writes what `view` reads, if only that writes it.
+    pub fn writer(&self, view: &View) -> Option<usize> {
+        match self.memory.get(&Memory::of(view.span()))?.writes[..] {
+            [one] => Some(one),
+            _ => None,
+        }
+    }
+
+    /// The one step that reads memory that one step writes, if nobody else sees it.
+    pub fn only_reader(&self, view: &View) -> Option<usize> {
+        let memory = Memory::of(view.span());
+        let one = self.memory.get(&memory)?;
+        match (&one.writes[..], &one.reads[..]) {
+            ([_], [reader]) if !self.outputs.contains(&memory) => Some(*reader),
+            _ => None,
+        }
+    }
+
+    /// Whether memory is written at most once, so that it holds the same whenever it is read after that.
+    pub fn is_settled(&self, view: &View) -> bool {
+        let one = self.memory.get(&Memory::of(view.span()));
+        one.is_none_or(|one| one.writes.len() <= 1)
+    }
+}
+
+/// The memory of what is made for the caller.
+pub fn outputs(outcomes: &[(crate::graph::ValueId, Outcome)]) -> HashSet<Memory> {
+    let mut all = HashSet::new();
+    for (_, outcome) in outcomes {
+        match outcome {
+            Outcome::Known(_) => {}
+            Outcome::Tensor(made) => {
+                all.insert(made.memory);
+            }
+            Outcome::Sequence(made) => all.extend(made.iter().map(|made| made.memory)),
+        }
+    }
+    all
+}
+
+/// Whether a view is all of its memory, row-major.
+pub fn is_whole(view: &View) -> bool {
+    let layout = view.layout();
+    layout.is_contiguous()
+        && layout.offset() == 0
+        && layout.elements() * view.dtype().size() == view.span().bytes
+}

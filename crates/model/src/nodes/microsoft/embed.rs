@@ -1,0 +1,117 @@
+//! Embeddings, and norms of sums.
+
+use streampool_tensor::{DType, Tensor};
+
+use super::super::Operator;
+use crate::error::Fault;
+use crate::evaluate::{Call, Outputs};
+
+pub fn operator(op: &str) -> Option<Operator> {
+    Some(match op {
+        "SkipLayerNormalization" => skip_layer_norm,
+        "SkipSimplifiedLayerNormalization" => skip_rms_norm,
+        "EmbedLayerNormalization" => embed_layer_norm,
+        "BiasAdd" => |call| {
+            Ok(vec![
+                call.input(0)?.add(call.input(1)?)?.add(call.input(2)?)?,
+            ])
+        },
+        "BiasGelu" => |call| Ok(vec![call.input(0)?.add(call.input(1)?)?.gelu()?]),
+        "BiasSoftmax" => bias_softmax,
+        "BiasSplitGelu" => bias_split_gelu,
+        "FastGelu" => |call| {
+            let x = call.input(0)?;
+            Ok(vec![match call.optional(1)? {
+                Some(bias) => x.add(bias)?.gelu_tanh()?,
+                None => x.gelu_tanh()?,
+            }])
+        },
+        "QuickGelu" => |call| Ok(vec![call.input(0)?.swish(call.float_or("alpha", 1.702)?)?]),
+        _ => return None,
+    })
+}
+
+fn epsilon(call: &Call<'_>) -> Result<f64, Fault> {
+    call.float_or("epsilon", 1e-12)
+}
+
+/// The sum of the input, what was skipped, and the bias that is input `bias`.
+fn summed(call: &Call<'_>, bias: usize) -> Result<Tensor, Fault> {
+    let sum = call.input(0)?.add(call.input(1)?)?;
+    Ok(match call.optional(bias)? {
+        Some(bias) => sum.add(bias)?,
+        None => sum,
+    })
+}
+
+fn skip_layer_norm(call: &Call<'_>) -> Outputs {
+    let sum = summed(call, 4)?;
+    let y = sum.layer_norm(-1, Some(call.input(2)?), call.optional(3)?, epsilon(call)?)?;
+    with_sum(call, y, sum, true)
+}
+
+fn skip_rms_norm(call: &Call<'_>) -> Outputs {
+    let sum = summed(call, 3)?;
+    let y = sum.rms_norm(-1, Some(call.input(2)?), epsilon(call)?)?;
+    with_sum(call, y, sum, false)
+}
+
+/// The norm, the mean and the inverse deviation, or the root of the mean square, and the sum, as far as asked for.
+fn with_sum(call: &Call<'_>, y: Tensor, sum: Tensor, centred: bool) -> Outputs {
+    if call.wanted() == 1 {
+        return Ok(vec![y]);
+    }
+    let wide = sum.to_dtype(DType::F32)?;
+    let mean = wide.mean(&[-1], true)?;
+    let centre = if centred { wide.sub(&mean)? } else { wide };
+    let square = centre.mul(&centre)?.mean(&[-1], true)?;
+    Ok(vec![y, mean, square.add(epsilon(call)?)?.rsqrt()?, sum])
+}
+
+fn embed_layer_norm(call: &Call<'_>) -> Outputs {
+    let ids = call.input(0)?;
+    let length = ids.size(1)?;
+    let mut sum = call.input(2)?.index_select(0, ids)?;
+    let places = call.input(3)?;
+    sum = sum.add(&match call.optional(8)? {
+        Some(positions) => places.index_select(0, positions)?,
+        None => places.narrow(0, 0, length)?,
+    })?;
+    if let (Some(segments), Some(embedding)) = (call.optional(1)?, call.optional(4)?) {
+        sum = sum.add(&embedding.index_select(0, segments)?)?;
+    }
+    let y = sum.layer_norm(
+        -1,
+        Some(call.input(5)?),
+        Some(call.input(6)?),
+        epsilon(call)?,
+    )?;
+    // How many tokens of each sequence count.
+    let lengths = match call.optional(7)? {
+        Some(mask) => mask.to_dtype(DType::I32)?.sum(&[1], false)?,
+        None => Tensor::zeros(call.pool(), &[ids.size(0)?], DType::I32)?,
+    };
+    Ok(vec![y, lengths, sum])
+}
+
+fn bias_softmax(call: &Call<'_>) -> Outputs {
+    let x = call.input(0)?;
+    let axis = crate::evaluate::resolve(call.axis_or("axis", 1)?, x.rank())?;
+    let bias = call.input(1)?;
+    // The bias is of the last axes, or, as is asked for, of the first ones.
+    let bias = match call.flag_or("is_inner_broadcast", true)? {
+        true => bias.clone(),
+        false => return Err(Fault::unsupported("a bias that is broadcast to outer axes")),
+    };
+    let columns: usize = x.shape()[axis..].iter().product();
+    let rows: usize = x.shape()[..axis].iter().product();
+    let sum = x.add(&bias)?.reshape(&[rows, columns])?;
+    Ok(vec![sum.softmax(1)?.reshape(x.shape())?])
+}
+
+fn bias_split_gelu(call: &Call<'_>) -> Outputs {
+    let sum = call.input(0)?.add(call.input(1)?)?;
+    let half = sum.size(-1)? / 2;
+    let (left, right) = (sum.narrow(-1, 0, half)?, sum.narrow(-1, half, half)?);
+    Ok(vec![left.mul(&right.gelu()?)?])
+}

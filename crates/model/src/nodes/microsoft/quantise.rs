@@ -1,0 +1,125 @@
+//! Operators on numbers in fewer bits.
+
+use streampool_tensor::{DType, Tensor};
+
+use super::super::Operator;
+use super::super::quantise::{along, dynamic, integer_product, rounded};
+use super::same::{channels_last, channels_second};
+use crate::error::Fault;
+use crate::evaluate::{Call, Outputs};
+
+pub fn operator(op: &str) -> Option<Operator> {
+    Some(match op {
+        "QLinearAdd" => |call| {
+            let sum = number(call, 0)?.add(&number(call, 3)?)?;
+            back(call, &sum, 6)
+        },
+        "QLinearMul" => |call| {
+            let product = number(call, 0)?.mul(&number(call, 3)?)?;
+            back(call, &product, 6)
+        },
+        "QLinearSigmoid" => |call| back(call, &number(call, 0)?.sigmoid()?, 3),
+        "QLinearLeakyRelu" => |call| {
+            let alpha = call.float_or("alpha", 0.01)?;
+            back(call, &number(call, 0)?.leaky_relu(alpha)?, 3)
+        },
+        "QLinearSoftmax" => softmax,
+        "QLinearGlobalAveragePool" => global_average,
+        "QLinearConcat" => concat,
+        "DynamicQuantizeMatMul" => dynamic_matmul,
+        "MatMulIntegerToFloat" => matmul_to_float,
+        _ => return None,
+    })
+}
+
+/// What inputs `first` and the two after it, a scale and a zero point, stand for.
+fn number(call: &Call<'_>, first: usize) -> Result<Tensor, Fault> {
+    let wide = call.input(first)?.to_dtype(DType::F32)?;
+    let scale = along(call.input(first + 1)?, 0, 0)?;
+    Ok(match call.optional(first + 2)? {
+        Some(zero) => wide
+            .sub(&along(zero, 0, 0)?.to_dtype(DType::F32)?)?
+            .mul(&scale)?,
+        None => wide.mul(&scale)?,
+    })
+}
+
+/// A result in the scale and with the zero point of inputs `scale` and the one after it.
+fn back(call: &Call<'_>, y: &Tensor, scale: usize) -> Outputs {
+    let scaled = y.div(&along(call.input(scale)?, 0, 0)?)?;
+    let zero = match call.optional(scale + 1)? {
+        Some(zero) => along(zero, 0, 0)?,
+        None => Tensor::zeros(y.pool(), &[], call.input(0)?.dtype())?,
+    };
+    Ok(vec![rounded(&scaled, &zero, zero.dtype())?])
+}
+
+/// Along one axis since version 13 of ONNX's own, which an attribute tells; before, along all from that on.
+fn softmax(call: &Call<'_>) -> Outputs {
+    let x = number(call, 0)?;
+    let axis = crate::evaluate::resolve(call.axis_or("axis", -1)?, x.rank())?;
+    if call.int_or("opset", 13)? >= 13 {
+        return back(call, &x.softmax(axis as isize)?, 3);
+    }
+    let rows: usize = x.shape()[..axis].iter().product();
+    let columns: usize = x.shape()[axis..].iter().product();
+    let y = x
+        .reshape(&[rows, columns])?
+        .softmax(1)?
+        .reshape(x.shape())?;
+    back(call, &y, 3)
+}
+
+fn global_average(call: &Call<'_>) -> Outputs {
+    let x = number(call, 0)?;
+    let last = call.flag_or("channels_last", false)?;
+    let x = if last { channels_second(&x)? } else { x };
+    let axes: Vec<isize> = (2..x.rank() as isize).collect();
+    let y = x.mean(&axes, true)?;
+    back(call, &if last { channels_last(&y)? } else { y }, 3)
+}
+
+fn concat(call: &Call<'_>) -> Outputs {
+    let places = (2..call.input_count()).step_by(3);
+    let parts = places
+        .map(|place| number(call, place))
+        .collect::<Result<Vec<_>, _>>()?;
+    let parts: Vec<&Tensor> = parts.iter().collect();
+    if parts.is_empty() {
+        return Err(Fault::malformed(
+            "the number of inputs",
+            call.input_count(),
+            "at least five",
+        ));
+    }
+    let Some(axis) = call.attr_int("axis")? else {
+        return Err(Fault::malformed("attribute axis", "left out", "an axis"));
+    };
+    back(call, &Tensor::cat(&parts, axis as isize)?, 0)
+}
+
+fn with_bias(y: Tensor, bias: Option<&Tensor>) -> Outputs {
+    Ok(vec![match bias {
+        Some(bias) => y.add(bias)?,
+        None => y,
+    }])
+}
+
+fn dynamic_matmul(call: &Call<'_>) -> Outputs {
+    let (values, scale, zero) = dynamic(call.input(0)?)?;
+    let product = integer_product(call, (&values, Some(&zero)), (1, 3))?;
+    let scale = scale.mul(call.input(2)?)?;
+    with_bias(
+        product.to_dtype(scale.dtype())?.mul(&scale)?,
+        call.optional(4)?,
+    )
+}
+
+fn matmul_to_float(call: &Call<'_>) -> Outputs {
+    let product = integer_product(call, (call.input(0)?, call.optional(4)?), (1, 5))?;
+    let scale = call.input(2)?.mul(call.input(3)?)?;
+    with_bias(
+        product.to_dtype(scale.dtype())?.mul(&scale)?,
+        call.optional(6)?,
+    )
+}

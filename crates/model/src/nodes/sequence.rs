@@ -1,0 +1,175 @@
+//! Sequences of tensors, and values that may be missing.
+
+use streampool_tensor::Tensor;
+
+use super::{Values, Wide};
+use crate::error::Fault;
+use crate::evaluate::{Call, Value, resolve, size};
+
+pub fn operator(op: &str) -> Option<Wide> {
+    Some(match op {
+        "Identity" => |call| Ok(vec![call.value(0)?.clone()]),
+        "Optional" => |call| {
+            Ok(vec![
+                call.optional_value(0).cloned().unwrap_or(Value::Nothing),
+            ])
+        },
+        "OptionalHasElement" => has_element,
+        "OptionalGetElement" => get_element,
+        "SequenceEmpty" => |_| Ok(vec![Value::Sequence(Vec::new())]),
+        "SequenceConstruct" => construct,
+        "SequenceAt" => at,
+        "SequenceErase" => erase,
+        "SequenceInsert" => insert,
+        "SequenceLength" => length,
+        "SequenceMap" => map,
+        "SplitToSequence" => split,
+        "ConcatFromSequence" => concat,
+        _ => return None,
+    })
+}
+
+fn has_element(call: &Call<'_>) -> Values {
+    let there = !matches!(call.optional_value(0), None | Some(Value::Nothing));
+    Ok(vec![Tensor::scalar(call.known_pool(), there)?.into()])
+}
+
+fn get_element(call: &Call<'_>) -> Values {
+    match call.value(0)? {
+        Value::Nothing => Err(Fault::malformed("the optional", "empty", "a value")),
+        value => Ok(vec![value.clone()]),
+    }
+}
+
+fn construct(call: &Call<'_>) -> Values {
+    let tensors = (0..call.input_count()).map(|place| call.given(place).cloned());
+    Ok(vec![Value::Sequence(tensors.collect::<Result<_, _>>()?)])
+}
+
+/// The sequence that an input has to be.
+fn sequence<'c>(call: &'c Call<'_>, place: usize) -> Result<&'c [Tensor], Fault> {
+    match call.value(place)? {
+        Value::Sequence(tensors) => Ok(tensors),
+        Value::Tensor(_) => Err(Fault::malformed(
+            format_args!("input {place}"),
+            "a tensor",
+            "a sequence",
+        )),
+        Value::Nothing => Err(Fault::malformed(
+            format_args!("input {place}"),
+            "an empty optional",
+            "a sequence",
+        )),
+    }
+}
+
+/// The place that an input names, among `count`; one that is left out, `default`.
+fn position(call: &Call<'_>, place: usize, count: usize, default: usize) -> Result<usize, Fault> {
+    match call.optional_int(place)? {
+        Some(given) => resolve(given as isize, count),
+        None => Ok(default),
+    }
+}
+
+fn at(call: &Call<'_>) -> Values {
+    let tensors = sequence(call, 0)?;
+    let place = resolve(call.int(1)? as isize, tensors.len())?;
+    Ok(vec![tensors[place].clone().into()])
+}
+
+fn erase(call: &Call<'_>) -> Values {
+    let mut tensors = sequence(call, 0)?.to_vec();
+    let last = tensors.len().checked_sub(1);
+    let last =
+        last.ok_or_else(|| Fault::malformed("the sequence", "empty", "a tensor to erase"))?;
+    tensors.remove(position(call, 1, tensors.len(), last)?);
+    Ok(vec![Value::Sequence(tensors)])
+}
+
+fn insert(call: &Call<'_>) -> Values {
+    let mut tensors = sequence(call, 0)?.to_vec();
+    let end = tensors.len();
+    // Negative places count from the last tensor, as when one is picked, but the end is a place, too.
+    let place = match call.optional_int(2)? {
+        Some(given) if given < 0 => resolve(given as isize, end)?,
+        Some(given) => resolve(given as isize, end + 1)?,
+        None => end,
+    };
+    tensors.insert(place, call.given(1)?.clone());
+    Ok(vec![Value::Sequence(tensors)])
+}
+
+fn length(call: &Call<'_>) -> Values {
+    let count = sequence(call, 0)?.len() as i64;
+    Ok(vec![Tensor::scalar(call.known_pool(), count)?.into()])
+}
+
+/// A graph for each tensor of the sequence, and what it makes in sequences.
+fn map(call: &Call<'_>) -> Values {
+    let body = call.attr_graph("body")?;
+    let count = sequence(call, 0)?.len();
+    let mut made = vec![Vec::new(); body.outputs.len()];
+    for round in 0..count {
+        let mut inputs = Vec::with_capacity(call.input_count());
+        for place in 0..call.input_count() {
+            inputs.push(match call.value(place)? {
+                Value::Sequence(tensors) => {
+                    let short = || {
+                        let what = format_args!("the length of input {place}").to_string();
+                        Fault::malformed(what, tensors.len(), count)
+                    };
+                    Value::Tensor(tensors.get(round).ok_or_else(short)?.clone())
+                }
+                other => other.clone(),
+            });
+        }
+        for (list, value) in made.iter_mut().zip(call.inner(body, inputs)?) {
+            list.push(value.tensor()?.clone());
+        }
+    }
+    Ok(made.into_iter().map(Value::Sequence).collect())
+}
+
+fn split(call: &Call<'_>) -> Values {
+    let x = call.input(0)?;
+    let axis = call.axis_or("axis", 0)?;
+    let whole = x.size(axis)?;
+    let sizes = match call.optional_ints(1)? {
+        None => vec![1; whole],
+        Some(sizes) if call.given(1)?.rank() == 1 => {
+            let sizes = sizes.into_iter().map(|value| size("a size", value));
+            sizes.collect::<Result<_, _>>()?
+        }
+        Some(sizes) => {
+            let part = size("the size of a part", sizes.first().copied().unwrap_or(0))?.max(1);
+            let parts = (0..whole.div_ceil(part)).map(|place| part.min(whole - place * part));
+            parts.collect::<Vec<usize>>()
+        }
+    };
+    let mut parts = x.split_sizes(axis, &sizes)?;
+    if !call.has_input(1) && !call.flag_or("keepdims", true)? {
+        parts = parts
+            .iter()
+            .map(|part| part.squeeze(axis))
+            .collect::<Result<_, _>>()?;
+    }
+    Ok(vec![Value::Sequence(parts)])
+}
+
+fn concat(call: &Call<'_>) -> Values {
+    let tensors = call.together(sequence(call, 0)?)?;
+    let tensors: Vec<&Tensor> = tensors.iter().collect();
+    if tensors.is_empty() {
+        return Err(Fault::malformed(
+            "the sequence",
+            "empty",
+            "at least one tensor",
+        ));
+    }
+    let axis = call.axis_or("axis", 0)?;
+    let made = match call.flag_or("new_axis", false)? {
+        true => Tensor::stack(&tensors, axis)?,
+        false => Tensor::cat(&tensors, axis)?,
+    };
+    Ok(vec![made.into()])
+}

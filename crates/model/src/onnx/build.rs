@@ -1,0 +1,212 @@
+//! From the messages of a file, which name values, to graphs, which number them.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::functions::{Call, Functions};
+use super::opsets::{Opsets, normal};
+use super::proto::{FunctionProto, GraphProto, NodeProto, TensorProto};
+use super::scopes::{Context, Named, Scopes};
+use super::tensors::Importer;
+use super::types;
+use crate::error::{Error, Fault, Result};
+use crate::graph::{Graph, Node, Operator, ValueId, ValueInfo};
+
+/// Builds the graphs of one model.
+pub struct Builder<'a> {
+    pub(super) importer: Importer<'a>,
+    pub(super) scopes: Scopes<'a>,
+    pub(super) functions: Functions<'a>,
+    /// Operators of domains that are not known, and the nodes.
+    foreign: BTreeMap<String, Vec<String>>,
+}
+
+impl<'a> Builder<'a> {
+    pub fn new(importer: Importer<'a>, functions: &'a [FunctionProto]) -> Result<Builder<'a>> {
+        Ok(Builder {
+            importer,
+            scopes: Scopes::default(),
+            functions: Functions::new(functions)?,
+            foreign: BTreeMap::new(),
+        })
+    }
+
+    /// The graph of a model that is written for these versions of operators.
+    pub fn model(mut self, proto: &'a GraphProto, opsets: Opsets) -> Result<Graph> {
+        let context = Context {
+            opsets,
+            prefix: String::new(),
+            attributes: HashMap::new(),
+            function: None,
+        };
+        let graph = self.graph(proto, Some(context))?;
+        if self.foreign.is_empty() {
+            return Ok(graph);
+        }
+        let each = self
+            .foreign
+            .iter()
+            .map(|(op, nodes)| format!("{op} (at {})", nodes.join(", ")));
+        let what = format!(
+            "what other domains call {}",
+            each.collect::<Vec<_>>().join("; ")
+        );
+        Err(Error::Graph(Fault::unsupported(what)))
+    }
+
+    /// A graph: with a context the outermost, without one inside a node.
+    pub(super) fn graph(
+        &mut self,
+        proto: &'a GraphProto,
+        context: Option<Context<'a>>,
+    ) -> Result<Graph> {
+        self.scopes.enter_graph(context).map_err(Error::Graph)?;
+        if let Some(sparse) = proto.sparse_initializers.first() {
+            let name = sparse.values.as_ref().map_or("", |values| &values.name);
+            return Err(Fault::unsupported("a sparse tensor").of_value(name));
+        }
+        for tensor in &proto.initializers {
+            self.constant(tensor)?;
+        }
+        // Older models list constants as inputs, too.
+        let constants: HashSet<&str> = proto
+            .initializers
+            .iter()
+            .map(|tensor| &tensor.name[..])
+            .collect();
+        for input in proto
+            .inputs
+            .iter()
+            .filter(|input| !constants.contains(&input.name[..]))
+        {
+            let id = self.scopes.declare(&input.name, types::declared(input)?)?;
+            self.scopes.graph().inputs.push(id);
+        }
+        self.outputs_of(&proto.nodes, &infos(proto)?)?;
+        for node in &proto.nodes {
+            self.node(node)?;
+        }
+        for output in &proto.outputs {
+            let id = self.scopes.resolve(&output.name).map_err(Error::Graph)?;
+            let left_out =
+                || Fault::malformed("the output", "an input that a call leaves out", "a value");
+            let id = id.ok_or_else(|| left_out().of_value(&output.name))?;
+            self.scopes.graph().outputs.push(id);
+        }
+        let mut graph = self.scopes.leave_graph();
+        graph.sort().map_err(Error::Graph)?;
+        Ok(graph)
+    }
+
+    fn constant(&mut self, proto: &'a TensorProto) -> Result<()> {
+        if proto.element == TensorProto::STRING {
+            return self.scopes.name(&proto.name, Named::Strings);
+        }
+        let tensor = self.importer.tensor(proto)?;
+        let id = self
+            .scopes
+            .declare(&proto.name, types::of_constant(&proto.name, &tensor))?;
+        self.scopes.graph().constants.insert(id, tensor);
+        Ok(())
+    }
+
+    /// Declares what these nodes make, so that any of them may read it.
+    pub(super) fn outputs_of(
+        &mut self,
+        nodes: &'a [NodeProto],
+        infos: &HashMap<&str, ValueInfo>,
+    ) -> Result<()> {
+        let names = nodes.iter().flat_map(|node| &node.outputs);
+        for name in names.filter(|name| !name.is_empty()) {
+            let info = infos.get(&name[..]).cloned().unwrap_or_else(|| ValueInfo {
+                name: name.clone(),
+                ..ValueInfo::default()
+            });
+            self.scopes.declare(name, info)?;
+        }
+        Ok(())
+    }
+
+    /// Adds a node, or the body of the function that it calls, to the innermost graph.
+    pub(super) fn node(&mut self, proto: &'a NodeProto) -> Result<()> {
+        let context = self.scopes.context();
+        let name = match &proto.name[..] {
+            "" => proto
+                .outputs
+                .iter()
+                .find(|name| !name.is_empty())
+                .unwrap_or(&proto.op),
+            name => name,
+        };
+        let name = format!("{}{name}", context.prefix);
+        let op = qualified(proto);
+        let failed = |fault: Fault| fault.of_node(&name, &op);
+        if proto.op.is_empty() {
+            return Err(failed(Fault::malformed("the operator", "empty", "a name")));
+        }
+        let inputs = self.ids(&proto.inputs).map_err(failed)?;
+        let outputs = self.ids(&proto.outputs).map_err(failed)?;
+        let attributes = self.attributes(&proto.attributes).map_err(failed)?;
+        if let Some(function) = self.functions.called_by(proto) {
+            let call = Call {
+                name: &name,
+                inputs,
+                outputs,
+                attributes,
+            };
+            return self.inline(function, call).map_err(failed);
+        }
+        let (domain, version) = match context.opsets.find(&proto.domain) {
+            Ok(found) => found,
+            Err(Fault::Unsupported(_)) => {
+                self.foreign
+                    .entry(op)
+                    .or_default()
+                    .push(format!("{name:?}"));
+                return Ok(());
+            }
+            Err(fault) => return Err(failed(fault)),
+        };
+        let operator = Operator {
+            domain,
+            name: proto.op.clone(),
+            version,
+        };
+        self.scopes.graph().nodes.push(Node {
+            name,
+            operator,
+            inputs,
+            outputs,
+            attributes,
+        });
+        Ok(())
+    }
+
+    /// The values of these names; those that are left out have none.
+    fn ids(&mut self, names: &'a [String]) -> Result<Vec<Option<ValueId>>, Fault> {
+        let id = |name: &'a String| match name.is_empty() {
+            true => Ok(None),
+            false => self.scopes.resolve(name),
+        };
+        names.iter().map(id).collect()
+    }
+}
+
+/// What is declared of what the nodes of a graph make.
+fn infos(proto: &GraphProto) -> Result<HashMap<&str, ValueInfo>> {
+    let mut infos: HashMap<&str, ValueInfo> = HashMap::new();
+    for value in &proto.values {
+        infos.insert(&value.name, types::noted(value));
+    }
+    for output in &proto.outputs {
+        infos.insert(&output.name, types::declared(output)?);
+    }
+    Ok(infos)
+}
+
+/// An operator as messages name it.
+fn qualified(proto: &NodeProto) -> String {
+    match normal(&proto.domain) {
+        "" => proto.op.clone(),
+        domain => format!("{domain}.{}", proto.op),
+    }
+}

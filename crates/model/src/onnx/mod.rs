@@ -1,0 +1,102 @@
+//! ONNX files: how they are read, and the graphs they hold.
+//!
+//! A file is mapped, not read: what is kept of it, the values of tensors, goes to its pool in one copy, and the map is
+//! let go. Nothing is believed of a file: sizes are compared with the bytes that are there before memory is asked for,
+//! and graphs are built only if each of their values is made once, and before it is read.
+
+mod attributes;
+mod build;
+mod external;
+mod functions;
+mod mapped;
+mod opsets;
+mod proto;
+mod scan;
+mod scopes;
+mod tensors;
+mod test_data;
+#[cfg(test)]
+mod tests;
+mod types;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use bytes::Bytes;
+use prost::Message;
+use streampool_tensor::Pool;
+
+pub use tensors::dtype;
+pub use test_data::{optional, sequence, tensor};
+
+use crate::error::{Error, Result};
+use crate::graph::Graph;
+use build::Builder;
+use external::External;
+use opsets::Opsets;
+use proto::{EntryProto, ModelProto};
+use tensors::Importer;
+
+/// A model as its file has it.
+#[derive(Clone)]
+pub struct Model {
+    /// What it computes.
+    pub graph: Graph,
+    /// The name of its graph.
+    pub name: String,
+    /// What it says of itself.
+    pub doc: String,
+    /// What wrote it, and that one's version.
+    pub producer: String,
+    /// The version of the file format.
+    pub ir_version: i64,
+    /// The version of each domain's operators; ONNX's own domain has an empty name.
+    pub opsets: BTreeMap<String, i64>,
+    /// What else it says, by keys.
+    pub metadata: BTreeMap<String, String>,
+}
+
+/// The model in a file, with its tensors in the pool `known`. Nobody may shorten the file meanwhile.
+pub fn read(path: &Path, known: &Pool) -> Result<Model> {
+    read_bytes(mapped::map(path)?, path.parent(), known)
+}
+
+/// The model in these bytes, with its tensors in the pool `known`. Data that it keeps in other files is sought in
+/// `folder`.
+pub fn read_bytes(bytes: Bytes, folder: Option<&Path>, known: &Pool) -> Result<Model> {
+    scan::check(&bytes)?;
+    let model: ModelProto = decoded(bytes, "the model")?;
+    let Some(graph) = &model.graph else {
+        return Err(Error::file("the graph of the model", "left out", "there"));
+    };
+    let importer = Importer::new(known, External::new(folder));
+    let opsets = Opsets::read(&model.opsets)?;
+    let versions = opsets.versions();
+    Ok(Model {
+        graph: Builder::new(importer, &model.functions)?.model(graph, opsets)?,
+        name: graph.name.clone(),
+        doc: model.doc,
+        producer: format!("{} {}", model.producer, model.producer_version)
+            .trim()
+            .to_owned(),
+        ir_version: model.ir_version,
+        opsets: versions,
+        metadata: model
+            .metadata
+            .into_iter()
+            .map(|EntryProto { key, value }| (key, value))
+            .collect(),
+    })
+}
+
+/// The message in these bytes.
+fn decoded<T: Message + Default>(bytes: Bytes, what: &str) -> Result<T> {
+    let broken = |error| {
+        Error::file(
+            what,
+            format_args!("broken or cut off ({error})"),
+            "as ONNX writes it",
+        )
+    };
+    T::decode(bytes).map_err(broken)
+}

@@ -1,0 +1,56 @@
+//! Single values in files of their own, as ONNX's tests have them.
+
+use bytes::Bytes;
+use streampool_tensor::{Pool, Tensor};
+
+use super::decoded;
+use super::external::External;
+use super::proto::{OptionalProto, SequenceProto, TensorProto};
+use super::tensors::Importer;
+use crate::error::{Fault, Result};
+
+/// The tensor in the bytes of a `.pb` file, and its name.
+pub fn tensor(bytes: &[u8], known: &Pool) -> Result<(String, Tensor)> {
+    let proto: TensorProto = decoded(Bytes::copy_from_slice(bytes), "the tensor")?;
+    let tensor = importer(known).tensor(&proto)?;
+    Ok((proto.name, tensor))
+}
+
+/// The sequence of tensors in the bytes of a `.pb` file, and its name.
+pub fn sequence(bytes: &[u8], known: &Pool) -> Result<(String, Vec<Tensor>)> {
+    let proto: SequenceProto = decoded(Bytes::copy_from_slice(bytes), "the sequence")?;
+    let tensors = tensors(&proto, known)?;
+    Ok((proto.name, tensors))
+}
+
+/// The optional value in the bytes of a `.pb` file, as the tensors it holds if it holds anything, and its name.
+pub fn optional(bytes: &[u8], known: &Pool) -> Result<(String, Option<Vec<Tensor>>)> {
+    let proto: OptionalProto = decoded(Bytes::copy_from_slice(bytes), "the optional value")?;
+    let held = match (proto.kind, &proto.tensor, &proto.sequence) {
+        (_, Some(held), None) => Some(vec![importer(known).tensor(held)?]),
+        (_, None, Some(held)) => Some(tensors(held, known)?),
+        (0, None, None) => None,
+        (kind, ..) => {
+            let fault = Fault::unsupported(format_args!("an optional value of kind {kind}"));
+            return Err(fault.of_value(&proto.name));
+        }
+    };
+    Ok((proto.name, held))
+}
+
+fn tensors(proto: &SequenceProto, known: &Pool) -> Result<Vec<Tensor>> {
+    if !matches!(proto.kind, 0 | SequenceProto::TENSOR) {
+        let fault = Fault::unsupported(format_args!("a sequence of kind {}", proto.kind));
+        return Err(fault.of_value(&proto.name));
+    }
+    let mut importer = importer(known);
+    proto
+        .tensors
+        .iter()
+        .map(|tensor| importer.tensor(tensor))
+        .collect()
+}
+
+fn importer(known: &Pool) -> Importer<'_> {
+    Importer::new(known, External::new(None))
+}

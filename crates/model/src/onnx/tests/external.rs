@@ -1,0 +1,131 @@
+//! Data in files beside the model.
+
+use std::path::PathBuf;
+
+use super::*;
+use crate::onnx;
+
+/// A folder with a model in it, and a file of data; removed at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let folder =
+            std::env::temp_dir().join(format!("streampool-reader-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(folder.join("below")).unwrap();
+        let values = [1f32, 2.0, 3.0, 4.0].map(f32::to_le_bytes);
+        std::fs::write(folder.join("below/weights.bin"), values.as_flattened()).unwrap();
+        Folder(folder)
+    }
+
+    fn read(&self, entries: &[(&str, &str)]) -> Result<Model> {
+        let path = self.0.join("model.onnx");
+        std::fs::write(&path, proto(entries).encode_to_vec()).unwrap();
+        onnx::read(&path, &pool())
+    }
+
+    #[track_caller]
+    fn refusal(&self, entries: &[(&str, &str)]) -> String {
+        match self.read(entries) {
+            Ok(_) => panic!("the model is read"),
+            Err(error) => error.to_string(),
+        }
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn proto(entries: &[(&str, &str)]) -> ModelProto {
+    let entry = |&(key, value): &(&str, &str)| EntryProto {
+        key: key.to_owned(),
+        value: value.to_owned(),
+    };
+    let mut proto = graph(&[], &["w"], Vec::new());
+    proto.initializers.push(TensorProto {
+        location: TensorProto::EXTERNAL,
+        external: entries.iter().map(entry).collect(),
+        ..floats("w", &[2], &[])
+    });
+    model(proto)
+}
+
+#[test]
+fn data_is_found_beside_the_model() {
+    let folder = Folder::new("found");
+    let read = folder.read(&[
+        ("location", "./below/weights.bin"),
+        ("offset", "4"),
+        ("length", "8"),
+    ]);
+    let graph = read.unwrap().graph;
+    assert_eq!(
+        graph.constants[&graph.outputs[0]].to_vec::<f32>().unwrap(),
+        [2.0, 3.0]
+    );
+}
+
+#[test]
+fn paths_out_of_the_folder_are_refused() {
+    let folder = Folder::new("escape");
+    for location in [
+        "/etc/passwd",
+        "../weights.bin",
+        "below/../../weights.bin",
+        "",
+        "a\0b",
+    ] {
+        let said = folder.refusal(&[("location", location)]);
+        assert_tells(&said, &["\"w\"", "location", "below the model's folder"]);
+    }
+}
+
+#[test]
+fn files_that_do_not_hold_the_data_are_told() {
+    let folder = Folder::new("wrong");
+    let file = ("location", "below/weights.bin");
+    assert_tells(
+        &folder.refusal(&[("location", "none.bin")]),
+        &["\"w\"", "none.bin"],
+    );
+    assert_tells(
+        &folder.refusal(&[("location", "below")]),
+        &["\"w\"", "below"],
+    );
+    assert_tells(
+        &folder.refusal(&[file, ("offset", "12")]),
+        &["\"w\"", "within the 16 bytes"],
+    );
+    assert_tells(
+        &folder.refusal(&[file, ("offset", &usize::MAX.to_string())]),
+        &["\"w\"", "within"],
+    );
+    assert_tells(
+        &folder.refusal(&[file, ("offset", "-4")]),
+        &["\"w\"", "\"-4\""],
+    );
+    assert_tells(
+        &folder.refusal(&[file, ("length", "16")]),
+        &["\"w\"", "16", "8"],
+    );
+}
+
+#[test]
+fn models_of_bytes_have_no_files_beside_them() {
+    let said = refusal(&proto(&[("location", "below/weights.bin")]));
+    assert_tells(&said, &["\"w\"", "below/weights.bin"]);
+}
+
+#[test]
+fn a_file_that_is_not_there_or_empty_is_told() {
+    let folder = Folder::new("missing");
+    let path = folder.0.join("no.onnx");
+    let said = onnx::read(&path, &pool()).err().unwrap().to_string();
+    assert_tells(&said, &["no.onnx"]);
+    std::fs::write(&path, b"").unwrap();
+    let said = onnx::read(&path, &pool()).err().unwrap().to_string();
+    assert_tells(&said, &["graph"]);
+}

@@ -1,0 +1,87 @@
+//! What files declare of values.
+
+use streampool_tensor::Tensor;
+
+use super::dtype;
+use super::proto::{HolderType, SizeKind, SizeProto, TensorType, TypeProto, ValueProto};
+use crate::error::{Fault, Result};
+use crate::graph::{Dim, Kind, ValueInfo};
+
+/// What is declared of an input or an output, which has to be of a type we have.
+pub fn declared(proto: &ValueProto) -> Result<ValueInfo> {
+    info(proto).map_err(|fault| fault.of_value(&proto.name))
+}
+
+/// What is declared of a value inside a graph, as far as it is understood: who makes it knows better.
+pub fn noted(proto: &ValueProto) -> ValueInfo {
+    info(proto).unwrap_or_else(|_| ValueInfo {
+        name: proto.name.clone(),
+        ..ValueInfo::default()
+    })
+}
+
+fn info(proto: &ValueProto) -> Result<ValueInfo, Fault> {
+    let mut info = ValueInfo {
+        name: proto.name.clone(),
+        ..ValueInfo::default()
+    };
+    let declared = |kind: &&TypeProto| **kind != TypeProto::default();
+    let Some(kind) = proto.kind.as_ref().filter(declared) else {
+        return Ok(info);
+    };
+    let tensor;
+    (info.kind, tensor) = match kind {
+        TypeProto {
+            optional: Some(held),
+            ..
+        } => match element(held)? {
+            TypeProto {
+                sequence: Some(held),
+                ..
+            } => (Kind::OptionalSequence, tensor_of(element(held)?)?),
+            held => (Kind::Optional, tensor_of(held)?),
+        },
+        TypeProto {
+            sequence: Some(held),
+            ..
+        } => (Kind::Sequence, tensor_of(element(held)?)?),
+        kind => (Kind::Tensor, tensor_of(kind)?),
+    };
+    if tensor.element != 0 {
+        info.dtype = Some(dtype(i64::from(tensor.element))?);
+    }
+    if let Some(shape) = &tensor.shape {
+        info.shape = Some(shape.sizes.iter().map(dim).collect());
+    }
+    Ok(info)
+}
+
+fn element(holder: &HolderType) -> Result<&TypeProto, Fault> {
+    let none = || Fault::malformed("the type", "without that of its elements", "a whole one");
+    holder.element.as_ref().ok_or_else(none)
+}
+
+fn tensor_of(kind: &TypeProto) -> Result<&TensorType, Fault> {
+    let other =
+        || Fault::unsupported("a type other than tensors, sequences of them, and optional ones");
+    kind.tensor.as_ref().ok_or_else(other)
+}
+
+/// A size; one that is negative stands for any, as some exporters have it.
+fn dim(size: &SizeProto) -> Dim {
+    match &size.size {
+        Some(SizeKind::Fixed(size)) => usize::try_from(*size).map_or(Dim::Free, Dim::Fixed),
+        Some(SizeKind::Named(name)) if !name.is_empty() => Dim::Named(name.clone()),
+        _ => Dim::Free,
+    }
+}
+
+/// What is known of a value that is this tensor.
+pub fn of_constant(name: &str, tensor: &Tensor) -> ValueInfo {
+    ValueInfo {
+        name: name.to_owned(),
+        kind: Kind::Tensor,
+        dtype: Some(tensor.dtype()),
+        shape: Some(tensor.shape().iter().copied().map(Dim::Fixed).collect()),
+    }
+}

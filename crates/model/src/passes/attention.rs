@@ -1,0 +1,204 @@
+//! Attention from its pieces.
+
+use streampool_tensor::Tensor;
+
+use super::activation::from_last;
+use super::editor::{Editor, attribute, fused, input, is, pair, with_operator};
+use super::ints;
+use crate::graph::{Attribute, Domain, Node, ValueId, ValueInfo};
+
+/// A number added that leaves nothing of what it is added to.
+const OUT_OF_REACH: f64 = -1e9;
+
+/// What the softmax is taken of.
+struct Scores {
+    query: ValueId,
+    key: ValueId,
+    scale: f64,
+    mask: Option<Mask>,
+    nodes: Vec<usize>,
+}
+
+#[derive(Clone, Copy)]
+enum Mask {
+    Added(ValueId),
+    /// Where this says so, or does not, this takes the place of the scores.
+    Filled {
+        condition: ValueId,
+        fill: ValueId,
+        where_true: bool,
+    },
+}
+
+/// Ends with the product of softmax and values.
+pub fn fuse(editor: &mut Editor<'_>, place: usize) -> Option<()> {
+    let node = editor.node(place)?;
+    let [weights, value] = pair(node).filter(|_| is(node, "MatMul"))?;
+    let (softmax_place, softmax) = editor.made_by(weights, "Softmax")?;
+    let default = if softmax.operator.version < 13 { 1 } else { -1 };
+    if from_last(editor, softmax, default)? != -1 {
+        return None;
+    }
+    let mut scores = scores(editor, input(softmax, 0)?)?;
+    scores.nodes.push(softmax_place);
+    let rank = editor
+        .rank(scores.query)
+        .known()
+        .filter(|rank| (3..=4).contains(rank))?;
+    if [scores.key, value]
+        .iter()
+        .any(|&id| editor.rank(id).known() != Some(rank))
+    {
+        return None;
+    }
+    let (key, turned) = match untransposed(editor, scores.key) {
+        Some(key) => (key, false),
+        None => (scores.key, true),
+    };
+    let mut inputs = vec![Some(scores.query), Some(key), Some(value)];
+    let mask = match scores.mask {
+        None => None,
+        Some(Mask::Added(mask)) => Some((mask, None)),
+        Some(Mask::Filled {
+            condition,
+            fill,
+            where_true,
+        }) => {
+            let zero = Tensor::zeros(editor.pool(), &[], editor.constant(fill)?.dtype()).ok()?;
+            Some((condition, Some((zero, fill, where_true))))
+        }
+    };
+    let axes = mask.as_ref().map(|(mask, _)| editor.rank(*mask));
+    if axes.is_some_and(|axes| axes.known().is_none_or(|axes| axes > rank)) {
+        return None;
+    }
+    let old = node.clone();
+    let mut filling = None;
+    if let Some((mask, filled)) = mask {
+        inputs.push(Some(match filled {
+            None => mask,
+            Some((zero, fill, where_true)) => {
+                let zero = editor.add_constant(format!("{}.zero", old.name), zero);
+                let (yes, no) = if where_true {
+                    (fill, zero)
+                } else {
+                    (zero, fill)
+                };
+                let info = ValueInfo {
+                    name: format!("{}.mask", old.name),
+                    ..ValueInfo::default()
+                };
+                let made = editor.add_value(info, editor.rank(mask));
+                let mut node = with_operator(
+                    Domain::Onnx,
+                    "Where",
+                    16,
+                    &old,
+                    vec![Some(mask), Some(yes), Some(no)],
+                );
+                node.name = format!("{}.mask", old.name);
+                node.outputs = vec![Some(made)];
+                filling = Some(node);
+                made
+            }
+        }));
+    }
+    let mut new = fused("Attention", &old, inputs);
+    new.attributes = vec![
+        attribute("scale", Attribute::Float(scores.scale as f32)),
+        attribute("key_transposed", Attribute::Int(turned.into())),
+    ];
+    editor.replace("attention", place, &scores.nodes, new)?;
+    if let Some(filling) = filling {
+        editor.add_node(filling);
+    }
+    Some(())
+}
+
+/// The product of queries and keys behind what the softmax is taken of.
+fn scores(editor: &Editor<'_>, id: ValueId) -> Option<Scores> {
+    let (place, node) = editor.maker(id)?;
+    let masked = |from: ValueId, mask: Mask| {
+        let mut scores = scaled(editor, from)?;
+        scores.mask = Some(mask);
+        scores.nodes.push(place);
+        Some(scores)
+    };
+    if is(node, "Add") {
+        let [a, b] = pair(node)?;
+        return masked(a, Mask::Added(b)).or_else(|| masked(b, Mask::Added(a)));
+    }
+    if is(node, "Where") {
+        let (condition, yes, no) = (input(node, 0)?, input(node, 1)?, input(node, 2)?);
+        let filled = |from: ValueId, fill: ValueId, where_true: bool| {
+            let number = editor.number(fill)?;
+            let out = number <= OUT_OF_REACH && editor.rank(fill).least <= editor.rank(from).least;
+            out.then(|| {
+                masked(
+                    from,
+                    Mask::Filled {
+                        condition,
+                        fill,
+                        where_true,
+                    },
+                )
+            })?
+        };
+        return filled(no, yes, true).or_else(|| filled(yes, no, false));
+    }
+    scaled(editor, id)
+}
+
+/// A product of queries and keys, and the numbers that it is multiplied with before or after.
+fn scaled(editor: &Editor<'_>, id: ValueId) -> Option<Scores> {
+    let mut nodes = Vec::new();
+    let (id, mut scale) = unscaled(editor, id, &mut nodes);
+    let (place, node) = editor.maker(id)?;
+    let [query, key] = pair(node).filter(|_| is(node, "MatMul"))?;
+    nodes.push(place);
+    let (query, of_query) = unscaled(editor, query, &mut nodes);
+    let (key, of_key) = unscaled(editor, key, &mut nodes);
+    scale *= of_query * of_key;
+    let scores = Scores {
+        query,
+        key,
+        scale,
+        mask: None,
+        nodes,
+    };
+    scale.is_finite().then_some(scores)
+}
+
+/// What is multiplied with numbers, and their product.
+fn unscaled(editor: &Editor<'_>, mut id: ValueId, nodes: &mut Vec<usize>) -> (ValueId, f64) {
+    let mut scale = 1.0;
+    while let Some((place, node)) = editor.maker(id).filter(|_| editor.uses(id) == 1) {
+        let found = match &node.operator.name[..] {
+            "Mul" if is(node, "Mul") => editor.with_number(node),
+            "Div" if is(node, "Div") => editor.ordered(node).map(|(of, number)| (of, 1.0 / number)),
+            _ => None,
+        };
+        let Some((of, number)) = found else { break };
+        scale *= number;
+        nodes.push(place);
+        id = of;
+    }
+    (id, scale)
+}
+
+/// What a node swapped the last two axes of.
+fn untransposed(editor: &Editor<'_>, id: ValueId) -> Option<ValueId> {
+    let (_, node) = editor.made_by(id, "Transpose")?;
+    swaps_last(node).then(|| input(node, 0))?
+}
+
+fn swaps_last(node: &Node) -> bool {
+    let Some(order) = ints(node, "perm") else {
+        return false;
+    };
+    let mut swapped: Vec<i64> = (0..order.len() as i64).collect();
+    if let [.., a, b] = &mut swapped[..] {
+        std::mem::swap(a, b);
+    }
+    order == swapped
+}

@@ -1,0 +1,224 @@
+//! Convolutions, with the scales and shifts of channels that follow in their weights, and their activation.
+
+use streampool_tensor::{DType, Tensor};
+
+use super::activation;
+use super::editor::{Editor, attribute, input, is, pair};
+use super::{float, int};
+use crate::graph::{Attribute, Domain, Node, Operator, ValueId};
+
+/// What follows a convolution becomes part of it.
+pub fn fuse(editor: &mut Editor<'_>, place: usize) -> Option<()> {
+    let node = editor.node(place)?;
+    match &node.operator.name[..] {
+        "BatchNormalization" | "Mul" | "Div" | "Add" | "Sub" => folded(editor, place),
+        _ => activated(editor, place),
+    }
+}
+
+/// A scale and a shift for each channel.
+struct Affine {
+    scale: Option<Tensor>,
+    shift: Option<Tensor>,
+}
+
+/// A convolution with constant weights, of which the next node makes something else.
+struct Plain {
+    place: usize,
+    weight: Tensor,
+    bias: Option<Tensor>,
+    channels: usize,
+    /// The groups, if it is a transposed one.
+    transposed: Option<usize>,
+}
+
+fn plain(editor: &Editor<'_>, id: ValueId) -> Option<Plain> {
+    let (place, node) = editor.maker(id)?;
+    if !is(node, "Conv") && !is(node, "ConvTranspose") {
+        return None;
+    }
+    let weight = editor.constant(input(node, 1)?)?.clone();
+    if weight.rank() < 3 || !weight.dtype().is_float() {
+        return None;
+    }
+    let groups = usize::try_from(int(node, "group", 1)).ok()?;
+    let transposed = is(node, "ConvTranspose").then_some(groups);
+    let channels = match transposed {
+        Some(groups) => weight.shape()[1].checked_mul(groups)?,
+        None => weight.shape()[0],
+    };
+    let bias = match input(node, 2) {
+        Some(id) => Some(editor.constant(id)?.clone()),
+        None => None,
+    };
+    Some(Plain {
+        place,
+        weight,
+        bias,
+        channels,
+        transposed,
+    })
+}
+
+fn folded(editor: &mut Editor<'_>, place: usize) -> Option<()> {
+    let node = editor.node(place)?;
+    let (from, other) = match pair(node) {
+        Some([a, b]) if editor.constant(a).is_some() => (b, Some(a)),
+        Some([a, b]) => (a, Some(b)),
+        None => (input(node, 0)?, None),
+    };
+    let conv = plain(editor, from)?;
+    let affine = match &node.operator.name[..] {
+        "BatchNormalization" => normalisation(editor, node)?,
+        op => {
+            // The constant has to come second where the order matters.
+            let other =
+                other.filter(|_| !matches!(op, "Div" | "Sub") || input(node, 0) == Some(from))?;
+            let each = channels(editor.constant(other)?, &conv)?;
+            match op {
+                "Mul" => Affine {
+                    scale: Some(each),
+                    shift: None,
+                },
+                "Div" => Affine {
+                    scale: Some(each.reciprocal().ok()?),
+                    shift: None,
+                },
+                "Add" => Affine {
+                    scale: None,
+                    shift: Some(each),
+                },
+                _ => Affine {
+                    scale: None,
+                    shift: Some(each.neg().ok()?),
+                },
+            }
+        }
+    };
+    let (weight, bias) = merged(&conv, &affine)?;
+    let (mut new, name) = (editor.node(conv.place)?.clone(), node.name.clone());
+    new.outputs.clone_from(&node.outputs);
+    new.outputs.truncate(1);
+    new.inputs.truncate(2);
+    if let Some(weight) = weight {
+        new.inputs[1] = Some(editor.add_constant(format!("{name}.weight"), weight));
+    }
+    new.inputs
+        .push(Some(editor.add_constant(format!("{name}.bias"), bias)));
+    editor.replace("conv", place, &[conv.place], new)
+}
+
+/// In which type numbers are multiplied.
+fn wide(tensor: &Tensor) -> Option<Tensor> {
+    match tensor.dtype() {
+        DType::F16 | DType::BF16 => tensor.to_dtype(DType::F32).ok(),
+        _ => Some(tensor.clone()),
+    }
+}
+
+/// A constant as one number for each channel.
+fn channels(constant: &Tensor, conv: &Plain) -> Option<Tensor> {
+    let rank = conv.weight.rank();
+    if constant.dtype() != conv.weight.dtype() || constant.rank() > rank {
+        return None;
+    }
+    let constant = wide(constant)?;
+    if constant.elements() == 1 {
+        return constant
+            .reshape(&[1usize])
+            .ok()?
+            .broadcast_to(&[conv.channels])
+            .ok();
+    }
+    let missing = rank - constant.rank();
+    let fits = constant
+        .shape()
+        .iter()
+        .enumerate()
+        .all(|(axis, &size)| match missing + axis {
+            1 => size == conv.channels,
+            _ => size == 1,
+        });
+    fits.then(|| constant.reshape(&[conv.channels]).ok())?
+}
+
+fn normalisation(editor: &Editor<'_>, node: &Node) -> Option<Affine> {
+    let trains = int(node, "training_mode", 0) != 0 || int(node, "spatial", 1) == 0;
+    let wanted = node.outputs.iter().flatten().count();
+    if node.operator.domain != Domain::Onnx || trains || wanted != 1 {
+        return None;
+    }
+    let parameter = |place: usize| wide(editor.constant(input(node, place)?)?);
+    let (scale, bias, mean, variance) =
+        (parameter(1)?, parameter(2)?, parameter(3)?, parameter(4)?);
+    let deviation = variance
+        .add(f64::from(float(node, "epsilon", 1e-5)))
+        .ok()?
+        .sqrt()
+        .ok()?;
+    let scale = scale.div(&deviation).ok()?;
+    let shift = bias.sub(&mean.mul(&scale).ok()?).ok()?;
+    Some(Affine {
+        scale: Some(scale),
+        shift: Some(shift),
+    })
+}
+
+/// The weights, if they change, and the bias.
+fn merged(conv: &Plain, affine: &Affine) -> Option<(Option<Tensor>, Tensor)> {
+    let dtype = conv.weight.dtype();
+    let mut bias = match &conv.bias {
+        Some(bias) => wide(bias)?,
+        None => wide(&Tensor::zeros(conv.weight.pool(), &[conv.channels], dtype).ok()?)?,
+    };
+    let mut weight = None;
+    if let Some(scale) = &affine.scale {
+        bias = bias.mul(scale).ok()?;
+        weight = Some(scaled(conv, scale)?.to_dtype(dtype).ok()?);
+    }
+    if let Some(shift) = &affine.shift {
+        bias = bias.add(shift).ok()?;
+    }
+    if bias.shape() != [conv.channels] {
+        return None;
+    }
+    Some((weight, bias.to_dtype(dtype).ok()?))
+}
+
+/// The weights, those of each channel times its scale.
+fn scaled(conv: &Plain, scale: &Tensor) -> Option<Tensor> {
+    let (weight, shape) = (wide(&conv.weight)?, conv.weight.shape());
+    let (grouped, each) = match conv.transposed {
+        None => (shape.to_vec(), vec![conv.channels]),
+        Some(groups) => {
+            let inputs = shape[0].checked_div(groups)?;
+            let grouped = [&[groups, inputs], &shape[1..]].concat();
+            (grouped, vec![groups, 1, shape[1]])
+        }
+    };
+    let mut sizes = each;
+    sizes.resize(grouped.len(), 1);
+    let scale = scale.reshape(&sizes).ok()?;
+    weight
+        .reshape(&grouped)
+        .ok()?
+        .mul(&scale)
+        .ok()?
+        .reshape(shape)
+        .ok()
+}
+
+fn activated(editor: &mut Editor<'_>, place: usize) -> Option<()> {
+    let node = editor.node(place)?;
+    let name = activation::name(node)?;
+    let (inner, old) = editor.made_by(input(node, 0)?, "Conv")?;
+    let mut new = old.clone();
+    new.operator = Operator {
+        domain: Domain::Fused,
+        ..new.operator
+    };
+    new.outputs.clone_from(&node.outputs);
+    new.attributes
+        .push(attribute("activation", Attribute::String(name.to_owned())));
+    editor.replace("conv", place, &[inner], new)
+}

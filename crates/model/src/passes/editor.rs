@@ -1,0 +1,306 @@
+//! A graph under rewriting: who makes a value, how often it is read, and the one way to put a node for several.
+
+use streampool_tensor::{DType, Pool, Tensor};
+
+use super::Fusion;
+use super::rank::{Rank, ranks};
+use crate::graph::{Attribute, Domain, Graph, Node, Operator, ValueId, ValueInfo};
+
+/// A graph whose nodes are being rewritten.
+pub struct Editor<'a> {
+    graph: &'a mut Graph,
+    pool: &'a Pool,
+    nodes: Vec<Slot>,
+    /// For each value, the node that makes it.
+    makers: Vec<Option<usize>>,
+    /// For each value, how often it is read.
+    uses: Vec<usize>,
+    ranks: Vec<Rank>,
+}
+
+/// A node's place.
+#[derive(Default)]
+struct Slot {
+    node: Option<Node>,
+    /// What it was made of, if it was made here.
+    made_of: Option<(&'static str, Vec<String>)>,
+}
+
+impl<'a> Editor<'a> {
+    /// Takes the nodes out of a graph whose constants are in `pool`.
+    pub fn new(graph: &'a mut Graph, pool: &'a Pool) -> Editor<'a> {
+        let ranks = ranks(graph);
+        let mut makers = vec![None; graph.value_count()];
+        let mut uses = vec![0; graph.value_count()];
+        for (place, node) in graph.nodes.iter().enumerate() {
+            for id in node.outputs.iter().flatten() {
+                makers[id.index()] = Some(place);
+            }
+            for id in node.reads() {
+                uses[id.index()] += 1;
+            }
+        }
+        for id in &graph.outputs {
+            uses[id.index()] += 1;
+        }
+        let nodes = std::mem::take(&mut graph.nodes).into_iter();
+        let slot = |node| Slot {
+            node: Some(node),
+            made_of: None,
+        };
+        Editor {
+            nodes: nodes.map(slot).collect(),
+            graph,
+            pool,
+            makers,
+            uses,
+            ranks,
+        }
+    }
+
+    /// Gives the graph its nodes back, not sorted, and says what became one.
+    pub fn finish(self) -> Vec<Fusion> {
+        let mut fusions = Vec::new();
+        for slot in self.nodes {
+            let Some(node) = slot.node else { continue };
+            self.graph.nodes.push(node);
+            if let Some((what, nodes)) = slot.made_of.filter(|(_, nodes)| nodes.len() > 1) {
+                fusions.push(Fusion { what, nodes });
+            }
+        }
+        fusions
+    }
+
+    /// How many places of nodes there are.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The pool of constants.
+    pub fn pool(&self) -> &'a Pool {
+        self.pool
+    }
+
+    /// The node at a place, if it was not fused.
+    pub fn node(&self, place: usize) -> Option<&Node> {
+        self.nodes.get(place)?.node.as_ref()
+    }
+
+    /// The node that makes a value first of all, and its place.
+    pub fn maker(&self, id: ValueId) -> Option<(usize, &Node)> {
+        let place = self.makers[id.index()]?;
+        let node = self.node(place)?;
+        (node.outputs.first() == Some(&Some(id))).then_some((place, node))
+    }
+
+    /// The node that makes a value, if it is this operator of ONNX.
+    pub fn made_by(&self, id: ValueId, op: &str) -> Option<(usize, &Node)> {
+        self.maker(id).filter(|(_, node)| is(node, op))
+    }
+
+    /// How often a value is read.
+    pub fn uses(&self, id: ValueId) -> usize {
+        self.uses[id.index()]
+    }
+
+    /// The rank of a value.
+    pub fn rank(&self, id: ValueId) -> Rank {
+        self.ranks[id.index()]
+    }
+
+    /// A value that never changes.
+    pub fn constant(&self, id: ValueId) -> Option<&Tensor> {
+        self.graph.constants.get(&id)
+    }
+
+    /// The integers of a value that never changes.
+    pub fn integers(&self, id: ValueId) -> Option<Vec<i64>> {
+        self.constant(id)?.to_dtype(DType::I64).ok()?.to_vec().ok()
+    }
+
+    /// The one number of a value that never changes, whatever its rank.
+    pub fn number(&self, id: ValueId) -> Option<f64> {
+        let tensor = self.constant(id).filter(|tensor| tensor.elements() == 1)?;
+        tensor.to_dtype(DType::F64).ok()?.item().ok()
+    }
+
+    /// Whether a constant meets `other` without giving it more axes.
+    pub fn adds_no_axis(&self, constant: ValueId, other: ValueId) -> bool {
+        let rank = self.rank(constant);
+        rank.exact && rank.least <= self.rank(other).least
+    }
+
+    /// The two inputs of a node, the second a number that gives the first no axis.
+    pub fn ordered(&self, node: &Node) -> Option<(ValueId, f64)> {
+        let [a, b] = pair(node)?;
+        let number = self.number(b)?;
+        self.adds_no_axis(b, a).then_some((a, number))
+    }
+
+    /// The two inputs of a node, one of them a number that gives the other no axis.
+    pub fn with_number(&self, node: &Node) -> Option<(ValueId, f64)> {
+        self.ordered(node).or_else(|| {
+            let [a, b] = pair(node)?;
+            let number = self.number(a)?;
+            self.adds_no_axis(a, b).then_some((b, number))
+        })
+    }
+
+    /// A new value that never changes.
+    pub fn add_constant(&mut self, name: String, tensor: Tensor) -> ValueId {
+        let rank = Rank {
+            least: tensor.rank(),
+            exact: true,
+        };
+        let info = ValueInfo {
+            name,
+            dtype: Some(tensor.dtype()),
+            ..ValueInfo::default()
+        };
+        let id = self.add_value(info, rank);
+        self.graph.constants.insert(id, tensor);
+        id
+    }
+
+    /// A new value.
+    pub fn add_value(&mut self, info: ValueInfo, rank: Rank) -> ValueId {
+        let id = self.graph.add_value(info);
+        self.makers.push(None);
+        self.uses.push(0);
+        self.ranks.push(rank);
+        id
+    }
+
+    /// A new node beside those that were there.
+    pub fn add_node(&mut self, node: Node) {
+        self.count(&node, 1);
+        for id in node.outputs.iter().flatten() {
+            self.makers[id.index()] = Some(self.nodes.len());
+        }
+        self.nodes.push(Slot {
+            node: Some(node),
+            made_of: None,
+        });
+    }
+
+    /// Puts `node` for the one at `root` and those at `inner`, if nobody else reads what the latter make. What the
+    /// new node makes is what the old one made.
+    pub fn replace(
+        &mut self,
+        what: &'static str,
+        root: usize,
+        inner: &[usize],
+        node: Node,
+    ) -> Option<()> {
+        let mut inner = inner.to_vec();
+        inner.sort_unstable();
+        inner.dedup();
+        if !self.closed(root, &inner) {
+            return None;
+        }
+        self.take_over(what, root, &inner, node);
+        Some(())
+    }
+
+    /// As [`replace`](Self::replace), whoever reads what is made.
+    pub fn take_over(&mut self, what: &'static str, root: usize, inner: &[usize], node: Node) {
+        self.count(&node, 1);
+        let mut names = Vec::new();
+        for &place in inner.iter().chain([&root]) {
+            let slot = std::mem::take(&mut self.nodes[place]);
+            if let Some(old) = slot.node {
+                self.count(&old, -1);
+                match slot.made_of {
+                    Some((_, made_of)) => names.extend(made_of),
+                    None => names.push(old.name),
+                }
+            }
+        }
+        for id in node.outputs.iter().flatten() {
+            self.makers[id.index()] = Some(root);
+        }
+        self.nodes[root] = Slot {
+            node: Some(node),
+            made_of: Some((what, names)),
+        };
+    }
+
+    /// Whether what the nodes at `inner` make is read by them and `root` alone.
+    fn closed(&self, root: usize, inner: &[usize]) -> bool {
+        let nodes = || {
+            inner
+                .iter()
+                .chain([&root])
+                .filter_map(|&place| self.node(place))
+        };
+        let made = inner.iter().filter_map(|&place| self.node(place));
+        let mut made = made.flat_map(|node| node.outputs.iter().flatten());
+        made.all(|id| {
+            let reads = nodes()
+                .flat_map(|node| node.reads())
+                .filter(|read| read == id);
+            reads.count() == self.uses(*id)
+        })
+    }
+
+    fn count(&mut self, node: &Node, change: isize) {
+        for id in node.reads() {
+            let uses = &mut self.uses[id.index()];
+            *uses = uses.saturating_add_signed(change);
+        }
+    }
+}
+
+/// Whether a node is this operator of ONNX.
+pub fn is(node: &Node, op: &str) -> bool {
+    node.operator.domain == Domain::Onnx && node.operator.name == op
+}
+
+/// The inputs of a node that has two.
+pub fn pair(node: &Node) -> Option<[ValueId; 2]> {
+    match node.inputs[..] {
+        [Some(a), Some(b)] => Some([a, b]),
+        _ => None,
+    }
+}
+
+/// The input at a place, if it is there.
+pub fn input(node: &Node, place: usize) -> Option<ValueId> {
+    node.inputs.get(place).copied().flatten()
+}
+
+/// A node for `old`, of an operator of ours.
+pub fn fused(op: &str, old: &Node, inputs: Vec<Option<ValueId>>) -> Node {
+    with_operator(Domain::Fused, op, 1, old, inputs)
+}
+
+/// A node for `old`, of some operator.
+pub fn with_operator(
+    domain: Domain,
+    op: &str,
+    version: i64,
+    old: &Node,
+    inputs: Vec<Option<ValueId>>,
+) -> Node {
+    Node {
+        name: old.name.clone(),
+        operator: Operator {
+            domain,
+            name: op.to_owned(),
+            version,
+        },
+        inputs,
+        outputs: old.outputs.clone(),
+        attributes: Vec::new(),
+    }
+}
+
+/// An attribute, with its name.
+pub fn attribute(name: &str, attribute: Attribute) -> (String, Attribute) {
+    (name.to_owned(), attribute)
+}
+
+/// Whether a number of a file is meant to be `expected`.
+pub fn close(number: f64, expected: f64) -> bool {
+    (number - expected).abs() <= 2e-4 * expected.abs()
+}

@@ -1,0 +1,72 @@
+//! Nodes whose result is their input, and the types of values as far as they are certain.
+
+use streampool_tensor::DType;
+
+use super::sweep::Known;
+use super::{int, ints};
+use crate::graph::{Domain, Graph, Node, ValueId};
+use crate::onnx;
+
+/// The value that a node hands on as it is.
+pub fn source(graph: &Graph, known: &Known, node: &Node) -> Option<ValueId> {
+    if node.operator.domain != Domain::Onnx {
+        return None;
+    }
+    let input = (*node.inputs.first()?)?;
+    let listed = |place: usize| listed(graph, node, place);
+    let same = match &node.operator.name[..] {
+        "Identity" => true,
+        "Dropout" => {
+            let training = node.inputs.get(2).is_some_and(Option::is_some);
+            let kept_wanted = node.outputs.get(1).is_some_and(Option::is_some);
+            node.operator.version >= 7 && !training && !kept_wanted
+        }
+        "Cast" => {
+            let to = onnx::dtype(int(node, "to", 0)).ok()?;
+            known.types.get(&input) == Some(&to)
+        }
+        "Transpose" => {
+            let order = ints(node, "perm")?;
+            order
+                .iter()
+                .enumerate()
+                .all(|(place, &axis)| axis == place as i64)
+        }
+        "Concat" | "Sum" | "Max" | "Min" | "Mean" => node.inputs.len() == 1,
+        "Slice" if node.operator.version >= 10 => {
+            let steps = node.inputs.get(4).copied().flatten();
+            listed(1)?.iter().all(|&start| start == 0)
+                && listed(2)?.iter().all(|&end| end >= i64::from(i32::MAX))
+                && (steps.is_none() || listed(4)?.iter().all(|&step| step == 1))
+        }
+        _ => false,
+    };
+    same.then_some(input)
+}
+
+/// The integers of an input that is a constant.
+fn listed(graph: &Graph, node: &Node, place: usize) -> Option<Vec<i64>> {
+    let tensor = graph.constants.get(&(*node.inputs.get(place)?)?)?;
+    tensor.to_dtype(DType::I64).ok()?.to_vec().ok()
+}
+
+/// The type of a node's first result, if it is certain.
+pub fn dtype(known: &Known, node: &Node) -> Option<DType> {
+    if node.operator.domain != Domain::Onnx {
+        return None;
+    }
+    match &node.operator.name[..] {
+        "Cast" => onnx::dtype(int(node, "to", 0)).ok(),
+        "Shape" | "Size" | "ArgMax" | "ArgMin" | "NonZero" => Some(DType::I64),
+        "Equal" | "Less" | "LessOrEqual" | "Greater" | "GreaterOrEqual" | "And" | "Or" | "Xor"
+        | "Not" | "IsNaN" | "IsInf" => Some(DType::Bool),
+        "Add" | "Sub" | "Mul" | "Div" | "Pow" | "Neg" | "Abs" | "Exp" | "Log" | "Sqrt" | "Erf"
+        | "Relu" | "Sigmoid" | "Tanh" | "Clip" | "Softmax" | "MatMul" | "Gemm" | "Conv"
+        | "Slice" | "Gather" | "Squeeze" | "Unsqueeze" | "Reshape" | "Transpose" | "Flatten"
+        | "Expand" | "Tile" | "Concat" | "Split" | "Pad" | "ReduceMean" | "ReduceSum"
+        | "ReduceMax" | "ReduceMin" | "LayerNormalization" => {
+            known.types.get(&(*node.inputs.first()?)?).copied()
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,220 @@
+//! Layer and RMS normalisation from their pieces.
+
+use streampool_tensor::{DType, Tensor};
+
+use super::editor::{Editor, attribute, input, is, pair, with_operator};
+use super::{int, ints};
+use crate::graph::{Attribute, Domain, Node, ValueId};
+
+/// `x`, less its mean if `centred`, over its deviation.
+struct Normalised {
+    x: ValueId,
+    centred: bool,
+    /// From which axis on, counted from the last.
+    axis: i64,
+    epsilon: f64,
+    dtype: DType,
+    nodes: Vec<usize>,
+}
+
+/// Ends with a bias, a scale or neither; the first that is met has what comes before as well, so later ends are tried on
+/// what this made.
+pub fn fuse(editor: &mut Editor<'_>, place: usize) -> Option<()> {
+    let node = editor.node(place)?;
+    match &node.operator.name[..] {
+        "Add" => biased(editor, place),
+        "Mul" => scaled(editor, place).or_else(|| plain(editor, place)),
+        "Div" => plain(editor, place),
+        _ => None,
+    }
+}
+
+/// What is normalised, as itself.
+fn plain(editor: &mut Editor<'_>, place: usize) -> Option<()> {
+    let node = editor.node(place)?;
+    let found = normalised(editor, node)?;
+    let name = format!("{}.scale", node.name);
+    let one = Tensor::ones(editor.pool(), &[1], found.dtype).ok()?;
+    let mut new = norm(&found, node);
+    let scale = editor.add_constant(name, one);
+    new.inputs.push(Some(scale));
+    editor.replace(what(found.centred), place, &found.nodes, new)
+}
+
+/// What is normalised, times a constant.
+fn scaled(editor: &mut Editor<'_>, place: usize) -> Option<()> {
+    let node = editor.node(place)?;
+    let [a, b] = pair(node)?;
+    let (from, scale) = if editor.constant(b).is_some() {
+        (a, b)
+    } else {
+        (b, a)
+    };
+    let (inner, old) = editor.maker(from)?;
+    if !is_norm(old) || input(old, 2).is_some() || editor.number(input(old, 1)?)? != 1.0 {
+        return None;
+    }
+    let scale = own(editor, old, scale)?;
+    let (mut new, name) = (old.clone(), format!("{}.scale", node.name));
+    new.outputs.clone_from(&node.outputs);
+    let kind = what(is(old, "LayerNormalization"));
+    new.inputs[1] = Some(editor.add_constant(name, scale));
+    editor.replace(kind, place, &[inner], new)
+}
+
+/// What is normalised and scaled, plus a constant.
+fn biased(editor: &mut Editor<'_>, place: usize) -> Option<()> {
+    let node = editor.node(place)?;
+    let [a, b] = pair(node)?;
+    let (from, bias) = if editor.constant(b).is_some() {
+        (a, b)
+    } else {
+        (b, a)
+    };
+    let (inner, old) = editor.made_by(from, "LayerNormalization")?;
+    if input(old, 2).is_some() {
+        return None;
+    }
+    let bias = own(editor, old, bias)?;
+    let (mut new, name) = (old.clone(), format!("{}.bias", node.name));
+    new.outputs.clone_from(&node.outputs);
+    new.inputs.truncate(2);
+    new.inputs.push(Some(editor.add_constant(name, bias)));
+    editor.replace("layer_norm", place, &[inner], new)
+}
+
+fn what(centred: bool) -> &'static str {
+    if centred { "layer_norm" } else { "rms_norm" }
+}
+
+fn is_norm(node: &Node) -> bool {
+    is(node, "LayerNormalization") || is(node, "RMSNormalization")
+}
+
+/// The node that does all this; the scale is not among its inputs yet.
+fn norm(found: &Normalised, old: &Node) -> Node {
+    let (op, version) = match found.centred {
+        true => ("LayerNormalization", 17),
+        false => ("RMSNormalization", 23),
+    };
+    let mut new = with_operator(Domain::Onnx, op, version, old, vec![Some(found.x)]);
+    new.attributes = vec![
+        attribute("axis", Attribute::Int(found.axis)),
+        attribute("epsilon", Attribute::Float(found.epsilon as f32)),
+    ];
+    new
+}
+
+/// A scale or bias, with the axes that `node` normalises.
+fn own(editor: &Editor<'_>, node: &Node, id: ValueId) -> Option<Tensor> {
+    let tensor = editor.constant(id)?;
+    let axes = usize::try_from(int(node, "axis", -1).checked_neg()?).ok()?;
+    let of = editor.constant(input(node, 1)?)?;
+    if tensor.dtype() != of.dtype() || !editor.adds_no_axis(id, input(node, 0)?) {
+        return None;
+    }
+    let outer = tensor.rank().saturating_sub(axes);
+    let (before, inside) = tensor.shape().split_at_checked(outer)?;
+    let fits = before.iter().all(|&size| size == 1);
+    fits.then(|| tensor.reshape(inside).ok())?
+}
+
+/// `x` over its deviation, by division or by a product with the inverse.
+fn normalised(editor: &Editor<'_>, node: &Node) -> Option<Normalised> {
+    let [a, b] = pair(node)?;
+    if is(node, "Div") {
+        return over(editor, a, b, &[]);
+    }
+    [(a, b), (b, a)].into_iter().find_map(|(x, inverse)| {
+        let (place, node) = editor.maker(inverse)?;
+        if is(node, "Reciprocal") {
+            return over(editor, x, input(node, 0)?, &[place]);
+        }
+        let (one, deviation) = (editor.number(input(node, 0)?)?, input(node, 1)?);
+        (is(node, "Div") && one == 1.0).then(|| over(editor, x, deviation, &[place]))?
+    })
+}
+
+fn over(
+    editor: &Editor<'_>,
+    x: ValueId,
+    deviation: ValueId,
+    nodes: &[usize],
+) -> Option<Normalised> {
+    let mut nodes = nodes.to_vec();
+    let (place, root) = editor.maker(deviation)?;
+    let is_root = is(root, "Sqrt") || is(root, "Pow") && editor.ordered(root)?.1 == 0.5;
+    let (sum_place, sum) = editor.made_by(input(root, 0)?, "Add").filter(|_| is_root)?;
+    nodes.extend([place, sum_place]);
+    let [a, b] = pair(sum)?;
+    let (variance, epsilon) = editor.with_number(sum)?;
+    let dtype = editor.constant(if variance == a { b } else { a })?.dtype();
+    let (place, mean) = editor.made_by(variance, "ReduceMean")?;
+    nodes.push(place);
+    let axis = last_axes(editor, mean)?;
+    let (place, square) = editor.maker(input(mean, 0)?)?;
+    nodes.push(place);
+    let of = match &square.operator.name[..] {
+        "Mul" if is(square, "Mul") => {
+            let [a, b] = pair(square)?;
+            (a == b).then_some(a)?
+        }
+        "Pow" if is(square, "Pow") => {
+            let (base, power) = editor.ordered(square)?;
+            (power == 2.0).then_some(base)?
+        }
+        _ => return None,
+    };
+    let plain = Normalised {
+        x,
+        centred: false,
+        axis,
+        epsilon,
+        dtype,
+        nodes,
+    };
+    let Some(centred) = centred(editor, x, axis) else {
+        return (of == x).then_some(plain);
+    };
+    let (from, mut nodes) = centred;
+    if of != x {
+        // The same difference, computed twice.
+        let (_, again) = self::centred(editor, of, axis).filter(|(other, _)| *other == from)?;
+        nodes.extend(again);
+    }
+    nodes.extend(&plain.nodes);
+    Some(Normalised {
+        x: from,
+        centred: true,
+        nodes,
+        ..plain
+    })
+}
+
+/// Of what, and by which nodes, a value is what is left without the mean.
+fn centred(editor: &Editor<'_>, id: ValueId, axis: i64) -> Option<(ValueId, Vec<usize>)> {
+    let (place, difference) = editor.made_by(id, "Sub")?;
+    let [x, mean] = pair(difference)?;
+    let (mean_place, mean) = editor.made_by(mean, "ReduceMean")?;
+    let same = input(mean, 0)? == x && last_axes(editor, mean)? == axis;
+    same.then(|| (x, vec![place, mean_place]))
+}
+
+/// From which axis on, counted from the last, a node takes the mean of all; it has to keep the axes.
+fn last_axes(editor: &Editor<'_>, node: &Node) -> Option<i64> {
+    let listed = match input(node, 1) {
+        Some(id) => editor.integers(id)?,
+        None => ints(node, "axes")?.to_vec(),
+    };
+    let mut axes = Vec::with_capacity(listed.len());
+    for axis in listed {
+        axes.push(match axis {
+            ..0 => axis,
+            _ => axis - editor.rank(input(node, 0)?).known()? as i64,
+        });
+    }
+    axes.sort_unstable();
+    let first = *axes.first()?;
+    let last = axes.iter().copied().eq(first..0);
+    (last && int(node, "keepdims", 1) != 0).then_some(first)
+}

@@ -1,0 +1,203 @@
+//! How many axes values have, as far as the graph tells.
+
+use std::collections::HashMap;
+
+use streampool_tensor::DType;
+
+use super::{int, ints};
+use crate::graph::{Domain, Graph, Node, ValueId};
+
+/// How many axes a value has: at least so many, or exactly.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Rank {
+    pub least: usize,
+    pub exact: bool,
+}
+
+impl Rank {
+    fn exactly(rank: usize) -> Rank {
+        Rank {
+            least: rank,
+            exact: true,
+        }
+    }
+
+    /// The rank, if it is certain.
+    pub fn known(self) -> Option<usize> {
+        self.exact.then_some(self.least)
+    }
+
+    /// The rank of what broadcasts both.
+    fn with(self, other: Rank) -> Rank {
+        Rank {
+            least: self.least.max(other.least),
+            exact: self.exact && other.exact,
+        }
+    }
+
+    fn more(self, axes: usize) -> Rank {
+        Rank {
+            least: self.least + axes,
+            ..self
+        }
+    }
+}
+
+/// The ranks of the values of a graph whose nodes are in order.
+pub fn ranks(graph: &Graph) -> Vec<Rank> {
+    let mut finder = Finder {
+        graph,
+        ranks: vec![Rank::default(); graph.value_count()],
+        lengths: HashMap::new(),
+    };
+    for &id in &graph.inputs {
+        if let Some(shape) = &graph.value(id).shape {
+            finder.ranks[id.index()] = Rank::exactly(shape.len());
+        }
+    }
+    for (&id, tensor) in &graph.constants {
+        finder.ranks[id.index()] = Rank::exactly(tensor.rank());
+        if let &[length] = tensor.shape() {
+            finder.lengths.insert(id, length);
+        }
+    }
+    for node in &graph.nodes {
+        if node.operator.domain == Domain::Microsoft {
+            continue;
+        }
+        let rank = finder.rank(node).unwrap_or_default();
+        for id in node.outputs.iter().flatten() {
+            finder.ranks[id.index()] = rank;
+        }
+        if let (Some(length), Some(&Some(id))) = (finder.length(node), node.outputs.first()) {
+            finder.lengths.insert(id, length);
+        }
+    }
+    finder.ranks
+}
+
+struct Finder<'a> {
+    graph: &'a Graph,
+    ranks: Vec<Rank>,
+    /// Of some values of one axis, how long they are: shapes, most of the time.
+    lengths: HashMap<ValueId, usize>,
+}
+
+impl Finder<'_> {
+    fn input(&self, node: &Node, place: usize) -> Option<Rank> {
+        Some(self.ranks[(*node.inputs.get(place)?)?.index()])
+    }
+
+    /// The rank of what a node makes.
+    fn rank(&self, node: &Node) -> Option<Rank> {
+        let input = |place: usize| self.input(node, place);
+        Some(match &node.operator.name[..] {
+            "Add" | "Sub" | "Mul" | "Div" | "Pow" | "Max" | "Min" | "Where" | "Equal" | "Less"
+            | "LessOrEqual" | "Greater" | "GreaterOrEqual" | "And" | "Or" | "PRelu" => {
+                let all = (0..node.inputs.len()).map(input);
+                all.reduce(|all, rank| Some(all?.with(rank?)))??
+            }
+            "Transpose" => match ints(node, "perm") {
+                Some(order) => Rank::exactly(order.len()),
+                None => input(0)?,
+            },
+            "MatMul" => {
+                let (a, b) = (input(0)?, input(1)?);
+                match (a.least, b.known()) {
+                    (least, Some(2)) => Rank {
+                        least: least.max(1),
+                        ..a
+                    },
+                    (2.., _) if b.least >= 2 => a.with(b),
+                    _ => return None,
+                }
+            }
+            "Gemm" => Rank::exactly(2),
+            "Conv" | "ConvTranspose" => input(1)?,
+            "Unsqueeze" => input(0)?.more(self.axes(node)?),
+            "Squeeze" => Rank {
+                least: input(0)?.least.checked_sub(self.axes(node)?)?,
+                ..input(0)?
+            },
+            "Reshape" => Rank::exactly(self.lengths.get(&(*node.inputs.get(1)?)?).copied()?),
+            "Expand" => match self.lengths.get(&(*node.inputs.get(1)?)?) {
+                Some(&length) => input(0)?.with(Rank::exactly(length)),
+                None => Rank {
+                    exact: false,
+                    ..input(0)?
+                },
+            },
+            "Gather" => {
+                let (data, indices) = (input(0)?, input(1)?);
+                Rank {
+                    least: (data.least + indices.least).saturating_sub(1),
+                    exact: data.exact && indices.exact,
+                }
+            }
+            "ReduceMean" | "ReduceSum" | "ReduceMax" if int(node, "keepdims", 1) != 0 => input(0)?,
+            "Shape" => Rank::exactly(1),
+            "Relu"
+            | "Sigmoid"
+            | "Tanh"
+            | "Erf"
+            | "Exp"
+            | "Log"
+            | "Sqrt"
+            | "Reciprocal"
+            | "Neg"
+            | "Abs"
+            | "Not"
+            | "Cast"
+            | "Clip"
+            | "Softmax"
+            | "HardSwish"
+            | "HardSigmoid"
+            | "LeakyRelu"
+            | "Gelu"
+            | "Silu"
+            | "Slice"
+            | "Split"
+            | "Pad"
+            | "Concat"
+            | "LayerNormalization"
+            | "BatchNormalization"
+            | "InstanceNormalization"
+            | "MaxPool"
+            | "AveragePool"
+            | "GlobalAveragePool"
+            | "GlobalMaxPool"
+            | "Resize"
+            | "Identity" => input(0)?,
+            _ => return None,
+        })
+    }
+
+    /// How many axes a node names.
+    fn axes(&self, node: &Node) -> Option<usize> {
+        let named = || self.lengths.get(&(*node.inputs.get(1)?)?).copied();
+        ints(node, "axes").map(<[i64]>::len).or_else(named)
+    }
+
+    /// How long the one axis is of what a node makes.
+    fn length(&self, node: &Node) -> Option<usize> {
+        let of = |id: &Option<ValueId>| self.lengths.get(&(*id)?).copied();
+        match &node.operator.name[..] {
+            "Shape" if node.attributes.is_empty() => self.input(node, 0)?.known(),
+            "Concat" => node.inputs.iter().map(of).sum(),
+            "Cast" => of(node.inputs.first()?),
+            "Unsqueeze" if self.input(node, 0)?.known() == Some(0) => Some(1),
+            // One value of a list, for which no axis is left out.
+            "Slice" => {
+                let listed = |place: usize| -> Option<i64> {
+                    let tensor = self.graph.constants.get(&(*node.inputs.get(place)?)?)?;
+                    tensor.to_dtype(DType::I64).ok()?.item::<i64>().ok()
+                };
+                let (whole, start, end) = (of(node.inputs.first()?)?, listed(1)?, listed(2)?);
+                let stepless = node.inputs.get(4).copied().flatten().is_none() || listed(4)? == 1;
+                let inside = 0 <= start && start <= end && end <= whole as i64;
+                (stepless && inside).then_some((end - start) as usize)
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,188 @@
+use super::Sketch;
+use crate::graph::{Attribute, ValueId};
+use streampool_tensor::Tensor;
+
+/// How a test asks for attention.
+#[derive(Clone, Copy, Default)]
+struct Form {
+    scale_query: bool,
+    mask: Option<&'static [usize]>,
+    fill: Option<f32>,
+    axis: Option<i64>,
+    leak: bool,
+    given_scale: bool,
+}
+
+fn heads(sketch: &mut Sketch, perm: [i64; 4]) -> ValueId {
+    let x = sketch.input(&[2, 5, 3, 4]);
+    sketch.with(
+        "Transpose",
+        &[x],
+        &[("perm", Attribute::Ints(perm.to_vec()))],
+    )
+}
+
+fn operators(form: Form) -> Vec<String> {
+    let mut sketch = Sketch::new();
+    let (mut query, key) = (
+        heads(&mut sketch, [0, 2, 1, 3]),
+        heads(&mut sketch, [0, 2, 3, 1]),
+    );
+    let value = heads(&mut sketch, [0, 2, 1, 3]);
+    let two = if form.given_scale {
+        sketch.input(&[])
+    } else {
+        sketch.number(2.0)
+    };
+    if form.scale_query {
+        query = sketch.node("Mul", &[query, two]);
+    }
+    let mut scores = sketch.node("MatMul", &[query, key]);
+    if !form.scale_query {
+        scores = sketch.node("Div", &[scores, two]);
+    }
+    if let Some(shape) = form.mask {
+        let mask = sketch.input(shape);
+        scores = match form.fill {
+            None => sketch.node("Add", &[mask, scores]),
+            Some(fill) => {
+                let (zero, fill) = (sketch.number(0.0), sketch.number(fill));
+                let condition = sketch.node("Less", &[mask, zero]);
+                sketch.node("Where", &[condition, fill, scores])
+            }
+        };
+    }
+    let weights = sketch.with(
+        "Softmax",
+        &[scores],
+        &[("axis", Attribute::Int(form.axis.unwrap_or(-1)))],
+    );
+    let y = sketch.node("MatMul", &[weights, value]);
+    let outputs = if form.leak { vec![y, weights] } else { vec![y] };
+    let mut left = sketch.operators(&outputs);
+    left.retain(|op| op != "Transpose");
+    left
+}
+
+#[test]
+fn attention_is_one_node() {
+    let plain = Form::default();
+    for form in [
+        plain,
+        Form {
+            scale_query: true,
+            ..plain
+        },
+        Form {
+            mask: Some(&[2, 1, 1, 5]),
+            ..plain
+        },
+        Form {
+            mask: Some(&[5, 5]),
+            axis: Some(3),
+            ..plain
+        },
+    ] {
+        assert_eq!(operators(form), ["fused.Attention"]);
+    }
+}
+
+#[test]
+fn a_mask_that_fills_becomes_one_that_is_added() {
+    let form = Form {
+        mask: Some(&[2, 1, 5, 5]),
+        fill: Some(-1e10),
+        ..Form::default()
+    };
+    assert_eq!(operators(form), ["Less", "Where", "fused.Attention"]);
+}
+
+#[test]
+fn attention_is_left_where_a_condition_is_broken() {
+    let plain = Form::default();
+    for form in [
+        Form {
+            leak: true,
+            ..plain
+        },
+        Form {
+            axis: Some(2),
+            ..plain
+        },
+        Form {
+            given_scale: true,
+            ..plain
+        },
+        Form {
+            mask: Some(&[2, 1, 5, 5]),
+            fill: Some(-5.0),
+            ..plain
+        },
+        Form {
+            mask: Some(&[1, 2, 3, 5, 5]),
+            ..plain
+        },
+    ] {
+        assert!(!operators(form).contains(&"fused.Attention".to_owned()));
+    }
+}
+
+#[test]
+fn a_key_that_is_transposed_by_itself_is_read_as_it_was() {
+    let mut sketch = Sketch::new();
+    let [query, key, value] = [(); 3].map(|()| sketch.input(&[2, 3, 5, 4]));
+    let turned = sketch.with(
+        "Transpose",
+        &[key],
+        &[("perm", Attribute::Ints(vec![0, 1, 3, 2]))],
+    );
+    let scores = sketch.node("MatMul", &[query, turned]);
+    let weights = sketch.node("Softmax", &[scores]);
+    let y = sketch.node("MatMul", &[weights, value]);
+    assert_eq!(sketch.operators(&[y]), ["fused.Attention"]);
+}
+
+#[test]
+fn what_feeds_attention_is_packed_whatever_its_width() {
+    let mut sketch = Sketch::new();
+    let x = sketch.input(&[2, 5, 6]);
+    let part = |sketch: &mut Sketch, heads: i64, perm: [i64; 4]| {
+        let weight = sketch.weights(&[6, heads as usize * 4]);
+        let y = sketch.node("MatMul", &[x, weight]);
+        let shape = sketch.integers(&[0, 0, heads, 4]);
+        let y = sketch.node("Reshape", &[y, shape]);
+        sketch.with(
+            "Transpose",
+            &[y],
+            &[("perm", Attribute::Ints(perm.to_vec()))],
+        )
+    };
+    let query = part(&mut sketch, 3, [0, 2, 1, 3]);
+    let (key, value) = (
+        part(&mut sketch, 1, [0, 2, 3, 1]),
+        part(&mut sketch, 1, [0, 2, 1, 3]),
+    );
+    let scores = sketch.node("MatMul", &[query, key]);
+    let weights = sketch.node("Softmax", &[scores]);
+    let y = sketch.node("MatMul", &[weights, value]);
+    let operators = sketch.operators(&[y]);
+    let linear = operators.iter().filter(|op| *op == "fused.Linear");
+    assert_eq!(linear.count(), 1, "{operators:?}");
+    assert!(operators.contains(&"Split".to_owned()));
+}
+
+#[test]
+fn a_scale_of_several_numbers_is_none() {
+    let mut sketch = Sketch::new();
+    let [query, key, value] = [(); 3].map(|()| sketch.input(&[2, 3, 4, 4]));
+    let scales = Tensor::from_slice(&sketch.pool, &[1.0f32, 2.0, 3.0, 4.0], &[4]).unwrap();
+    let scales = sketch.constant(scales);
+    let scores = sketch.node("MatMul", &[query, key]);
+    let scores = sketch.node("Mul", &[scores, scales]);
+    let weights = sketch.node("Softmax", &[scores]);
+    let y = sketch.node("MatMul", &[weights, value]);
+    assert_eq!(
+        sketch.operators(&[y]),
+        ["MatMul", "Mul", "Softmax", "MatMul"]
+    );
+}

@@ -1,0 +1,165 @@
+mod activations;
+mod attention;
+mod clean;
+mod layers;
+mod norms;
+
+use streampool_host::{HostDevice, HostOptions};
+use streampool_tensor::{DType, Generator, Pool, Tensor};
+
+use super::{Report, simplify};
+use crate::evaluate::Value;
+use crate::graph::{Attribute, Dim, Domain, Graph, Node, Operator, ValueId, ValueInfo};
+use crate::testing::evaluate_eagerly;
+
+/// A graph as a test draws it.
+struct Sketch {
+    graph: Graph,
+    pool: Pool,
+    generator: Generator,
+    version: i64,
+}
+
+impl Sketch {
+    fn new() -> Sketch {
+        Sketch {
+            graph: Graph::default(),
+            pool: Pool::new(HostDevice::new(HostOptions::default()).unwrap()).unwrap(),
+            generator: Generator::new(7),
+            version: 17,
+        }
+    }
+
+    fn value(&mut self, name: &str, shape: Option<&[usize]>) -> ValueId {
+        self.graph.add_value(ValueInfo {
+            name: name.to_owned(),
+            dtype: shape.map(|_| DType::F32),
+            shape: shape.map(|shape| shape.iter().map(|&size| Dim::Fixed(size)).collect()),
+            ..ValueInfo::default()
+        })
+    }
+
+    fn input(&mut self, shape: &[usize]) -> ValueId {
+        let id = self.value("input", Some(shape));
+        self.graph.inputs.push(id);
+        id
+    }
+
+    fn random(&mut self, shape: &[usize]) -> Tensor {
+        self.generator
+            .uniform(&self.pool, shape, 0.0, 1.0, DType::F32)
+            .unwrap()
+    }
+
+    /// A constant of random numbers between zero and one.
+    fn weights(&mut self, shape: &[usize]) -> ValueId {
+        let tensor = self.random(shape);
+        self.constant(tensor)
+    }
+
+    fn number(&mut self, value: f32) -> ValueId {
+        let tensor = Tensor::scalar(&self.pool, value).unwrap();
+        self.constant(tensor)
+    }
+
+    fn integers(&mut self, values: &[i64]) -> ValueId {
+        let tensor = Tensor::from_slice(&self.pool, values, &[values.len()]).unwrap();
+        self.constant(tensor)
+    }
+
+    fn constant(&mut self, tensor: Tensor) -> ValueId {
+        let id = self.value("constant", None);
+        self.graph.constants.insert(id, tensor);
+        id
+    }
+
+    fn node(&mut self, op: &str, inputs: &[ValueId]) -> ValueId {
+        self.with(op, inputs, &[])
+    }
+
+    fn with(&mut self, op: &str, inputs: &[ValueId], attributes: &[(&str, Attribute)]) -> ValueId {
+        let name = format!("{op} {}", self.graph.nodes.len());
+        let output = self.value(&name, None);
+        let attributes = attributes
+            .iter()
+            .map(|(name, value)| (name.to_string(), value.clone()));
+        self.graph.nodes.push(Node {
+            name,
+            operator: Operator {
+                domain: Domain::Onnx,
+                name: op.to_owned(),
+                version: self.version,
+            },
+            inputs: inputs.iter().copied().map(Some).collect(),
+            outputs: vec![Some(output)],
+            attributes: attributes.collect(),
+        });
+        output
+    }
+
+    /// What is left of the graph with these outputs, which has to compute the same.
+    fn simplified(&mut self, outputs: &[ValueId]) -> (Graph, Report) {
+        self.graph.outputs = outputs.to_vec();
+        let mut graph = self.graph.clone();
+        let report = simplify(&mut graph, &self.pool).unwrap();
+        let inputs: Vec<Option<Value>> = self
+            .graph
+            .inputs
+            .clone()
+            .into_iter()
+            .map(|id| {
+                let shape = self.graph.value(id).shape.clone().unwrap();
+                let sizes: Vec<usize> = shape
+                    .iter()
+                    .map(|dim| match dim {
+                        Dim::Fixed(size) => *size,
+                        _ => 2,
+                    })
+                    .collect();
+                Some(
+                    self.random(&sizes)
+                        .sub(0.5)
+                        .unwrap()
+                        .mul(4.0)
+                        .unwrap()
+                        .into(),
+                )
+            })
+            .collect();
+        let run =
+            |graph: &Graph| evaluate_eagerly(graph, (&self.pool, &self.pool), &inputs).unwrap();
+        for (before, after) in run(&self.graph).iter().zip(run(&graph)) {
+            let (before, after) = (before.tensor().unwrap(), after.tensor().unwrap());
+            assert_eq!(before.shape(), after.shape());
+            let numbers = |tensor: &Tensor| {
+                tensor
+                    .to_dtype(DType::F64)
+                    .unwrap()
+                    .to_vec::<f64>()
+                    .unwrap()
+            };
+            for (a, b) in numbers(before).into_iter().zip(numbers(after)) {
+                assert!(
+                    (a - b).abs() <= 1e-4 * (1.0 + a.abs()),
+                    "{a} became {b}: {report:?}"
+                );
+            }
+        }
+        (graph, report)
+    }
+
+    /// The operators that are left, in order.
+    fn operators(&mut self, outputs: &[ValueId]) -> Vec<String> {
+        let (graph, report) = self.simplified(outputs);
+        assert_eq!(report.after, graph.nodes.len());
+        graph
+            .nodes
+            .iter()
+            .map(|node| node.operator.to_string())
+            .collect()
+    }
+}
+
+fn string(value: &str) -> Attribute {
+    Attribute::String(value.to_owned())
+}

@@ -1,0 +1,16 @@
+//! The ranks of this crate's locks: see `streampool_device::lock`.
+
+use streampool_device::lock::Rank;
+
+const fn rank(order: u16, name: &'static str) -> Rank {
+    Rank { order, name }
+}
+
+/// The programs of one stream. Taken before anything of the runtime.
+pub(crate) const PROGRAMS: Rank = rank(90, "model programs");
+/// The plans of a session.
+pub(crate) const PLANS: Rank = rank(95, "model plans");
+/// The listing of a trace, which is written while the trace's stream is locked.
+pub(crate) const LISTING: Rank = rank(170, "listing of a trace");
+/// The weights that were moved to a device.
+pub(crate) const WEIGHTS: Rank = rank(98, "model weights");

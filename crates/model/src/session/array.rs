@@ -1,0 +1,153 @@
+//! Values on the host.
+
+use streampool_tensor::{DType, Element, Tensor};
+
+use crate::error::{Error, Result};
+
+/// Values on the host: elements of one type in some axes, row-major.
+#[derive(Clone, PartialEq)]
+pub struct Array {
+    dtype: DType,
+    shape: Vec<usize>,
+    /// The bytes, in words so that elements of any type are aligned; the last word may not be full.
+    words: Vec<u64>,
+    bytes: usize,
+}
+
+impl Array {
+    /// These values under a shape of as many elements.
+    pub fn new<T: Element>(values: &[T], shape: &[usize]) -> Result<Array> {
+        Array::from_bytes(T::DTYPE, bytemuck::cast_slice(values), shape)
+    }
+
+    /// One value without axes.
+    pub fn scalar<T: Element>(value: T) -> Array {
+        let mut array = Array::zeros(T::DTYPE, &[]);
+        array
+            .bytes_mut()
+            .copy_from_slice(bytemuck::bytes_of(&value));
+        array
+    }
+
+    /// The elements whose bytes these are, in the order of this machine; a `bool` is the byte 0 or 1.
+    pub fn from_bytes(dtype: DType, bytes: &[u8], shape: &[usize]) -> Result<Array> {
+        let wanted = shape
+            .iter()
+            .try_fold(dtype.size(), |all, &size| all.checked_mul(size));
+        if wanted != Some(bytes.len()) {
+            return Err(Error::Array {
+                got: format!("{} bytes", bytes.len()),
+                expected: format!("as many as {shape:?} of {dtype} has"),
+            });
+        }
+        if dtype == DType::Bool && bytes.iter().any(|&byte| byte > 1) {
+            return Err(Error::Array {
+                got: "bytes above 1".to_owned(),
+                expected: "0 or 1 for bool".to_owned(),
+            });
+        }
+        let mut array = Array::zeros(dtype, shape);
+        array.bytes_mut().copy_from_slice(bytes);
+        Ok(array)
+    }
+
+    /// Zeros.
+    pub fn zeros(dtype: DType, shape: &[usize]) -> Array {
+        let bytes = shape.iter().product::<usize>() * dtype.size();
+        Array {
+            dtype,
+            shape: shape.to_vec(),
+            words: vec![0; bytes.div_ceil(size_of::<u64>())],
+            bytes,
+        }
+    }
+
+    /// The values of a tensor, after waiting for them.
+    pub fn of(tensor: &Tensor) -> Result<Array> {
+        Array::from_bytes(tensor.dtype(), &tensor.to_bytes()?, tensor.shape())
+    }
+
+    /// The type of its elements.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// The size of each axis.
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &bytemuck::cast_slice(&self.words)[..self.bytes]
+    }
+
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut bytemuck::cast_slice_mut(&mut self.words)[..self.bytes]
+    }
+
+    /// Its values. The type has to be its own.
+    pub fn values<T: Element>(&self) -> Result<&[T]> {
+        let fits = T::DTYPE == self.dtype;
+        let values = fits.then(|| bytemuck::checked::try_cast_slice(self.bytes()).ok());
+        values.flatten().ok_or_else(|| Error::Array {
+            got: self.dtype.to_string(),
+            expected: format!("{}, the type asked for", T::DTYPE),
+        })
+    }
+
+    /// The tensor of these values.
+    pub fn tensor(&self, pool: &streampool_tensor::Pool) -> Result<Tensor> {
+        Ok(Tensor::from_bytes(
+            pool,
+            self.dtype,
+            self.bytes(),
+            &self.shape,
+        )?)
+    }
+}
+
+impl std::fmt::Debug for Array {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Array({} {:?})", self.dtype, self.shape)
+    }
+}
+
+/// What is given to a run: values on the host, or a tensor.
+#[derive(Clone, Copy)]
+pub enum Input<'a> {
+    /// Values on the host, which are copied.
+    Array(&'a Array),
+    /// A tensor of the session's pool.
+    Tensor(&'a Tensor),
+}
+
+impl<'a> From<&'a Array> for Input<'a> {
+    fn from(array: &'a Array) -> Input<'a> {
+        Input::Array(array)
+    }
+}
+
+impl<'a> From<&'a Tensor> for Input<'a> {
+    fn from(tensor: &'a Tensor) -> Input<'a> {
+        Input::Tensor(tensor)
+    }
+}
+
+impl Input<'_> {
+    /// The type of its elements.
+    pub fn dtype(&self) -> DType {
+        match self {
+            Input::Array(array) => array.dtype(),
+            Input::Tensor(tensor) => tensor.dtype(),
+        }
+    }
+
+    /// The size of each axis.
+    pub fn shape(&self) -> &[usize] {
+        match self {
+            Input::Array(array) => array.shape(),
+            Input::Tensor(tensor) => tensor.shape(),
+        }
+    }
+}

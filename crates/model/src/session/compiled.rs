@@ -1,0 +1,170 @@
+//! A part of a model, planned for inputs of certain kinds, and programs captured from it.
+
+use std::sync::Arc;
+
+use streampool_device::{DType, Op};
+use streampool_runtime::{Capture, Captured, Program, Reference, Stream};
+use streampool_tensor::{Pool, Tensor};
+
+use super::weights::Weights;
+use crate::error::Result;
+use crate::evaluate::Value;
+use crate::lower::{Constant, Fused, Operand, Output, Place, Plan, Port};
+use crate::trace::Asked;
+
+/// A plan, and what it reads, where the work is.
+pub struct Compiled {
+    /// The plan.
+    pub plan: Plan,
+    /// Which node asked for values, and so ends this part.
+    pub ended: Option<Asked>,
+    /// What was joined to make it.
+    pub fused: Fused,
+    constants: Vec<Arc<Tensor>>,
+    /// What it was made for may be told by its address, and so has to stay.
+    _kept: Vec<Value>,
+}
+
+/// Where inputs and outputs of a program are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Ends {
+    /// In memory of the program's that the host reaches.
+    Host,
+    /// In buffers that each replay binds.
+    Device,
+}
+
+impl Compiled {
+    /// The plan with its constants in the pool of `weights`.
+    pub fn new(
+        plan: Plan,
+        ended: Option<Asked>,
+        kept: Vec<Value>,
+        weights: &Weights,
+    ) -> Result<Compiled> {
+        let constants = plan.constants.iter().map(|constant| match constant {
+            Constant::Tensor(tensor) => weights.at_work(tensor),
+            Constant::Bytes(bytes) => weights.upload(bytes),
+        });
+        let constants = constants.collect::<Result<_>>()?;
+        Ok(Compiled {
+            plan,
+            ended,
+            fused: Fused::default(),
+            constants,
+            _kept: kept,
+        })
+    }
+
+    /// A program of it, in memory of `stream`'s.
+    pub fn capture(&self, pool: &Pool, stream: &Stream, ends: Ends) -> Result<Program> {
+        let mut capture = Capture::new(stream);
+        let blocks = Blocks::new(self, pool, &mut capture, ends)?;
+        if let Some(shared) = blocks.mirrored {
+            let (mirror, inputs) = (blocks.shared, self.plan.input_bytes);
+            copy(
+                &mut capture,
+                shared.part(0, inputs)?,
+                mirror.part(0, inputs)?,
+            )?;
+        }
+        for (op, _) in &self.plan.ops {
+            capture.encode(op.try_map(|_, _, operand| blocks.view(operand))?)?;
+        }
+        if let Some(shared) = blocks.mirrored {
+            let (mirror, inputs) = (blocks.shared, self.plan.input_bytes);
+            let outputs = self.plan.shared_bytes - inputs;
+            copy(
+                &mut capture,
+                mirror.part(inputs, outputs)?,
+                shared.part(inputs, outputs)?,
+            )?;
+        }
+        Ok(capture.finish()?)
+    }
+}
+
+/// Where a program's operands are.
+struct Blocks {
+    shared: Reference,
+    /// What the host reaches, where the device works on a copy of it.
+    mirrored: Option<Reference>,
+    slots: Vec<(usize, Reference)>,
+    scratch: Reference,
+    constants: Vec<Reference>,
+}
+
+impl Blocks {
+    fn new(compiled: &Compiled, pool: &Pool, capture: &mut Capture, ends: Ends) -> Result<Blocks> {
+        let plan = &compiled.plan;
+        let scratch = capture.scratch(plan.scratch_bytes)?;
+        let mut slots = Vec::new();
+        let mut mirrored = None;
+        let shared = match ends {
+            Ends::Host if pool.device().properties().unified_memory => {
+                capture.shared(plan.shared_bytes)?
+            }
+            Ends::Host => {
+                mirrored = Some(capture.shared(plan.shared_bytes)?);
+                capture.scratch(plan.shared_bytes)?
+            }
+            Ends::Device => {
+                for port in &plan.inputs {
+                    slots.push((port.offset, capture.input(port.kind.bytes())?));
+                }
+                for port in plan.output_ports() {
+                    slots.push((port.offset, capture.output(port.kind.bytes())?));
+                }
+                scratch
+            }
+        };
+        let constants = compiled
+            .constants
+            .iter()
+            .map(|tensor| capture.constant(tensor));
+        Ok(Blocks {
+            constants: constants.collect::<Result<_, _>>()?,
+            shared,
+            mirrored,
+            slots,
+            scratch,
+        })
+    }
+
+    fn view(&self, operand: &Operand) -> streampool_runtime::Result<Captured> {
+        let memory = match operand.place {
+            Place::Constant(number) => self.constants[number],
+            Place::Scratch(offset) => self.scratch.part(offset, operand.bytes)?,
+            Place::Shared(offset) => match self
+                .slots
+                .binary_search_by_key(&offset, |&(offset, _)| offset)
+            {
+                Ok(slot) => self.slots[slot].1,
+                Err(_) => self.shared.part(offset, operand.bytes)?,
+            },
+        };
+        memory.view_as(operand.dtype, operand.layout)
+    }
+}
+
+fn copy(capture: &mut Capture, from: Reference, to: Reference) -> Result<()> {
+    let bytes = from.bytes();
+    if bytes > 0 {
+        capture.encode(Op::Copy {
+            src: from.view(DType::U8, &[bytes])?,
+            dst: to.view(DType::U8, &[bytes])?,
+        })?;
+    }
+    Ok(())
+}
+
+impl Plan {
+    /// The places of all outputs that are made, in order.
+    pub fn output_ports(&self) -> impl Iterator<Item = &Port> {
+        self.outputs.iter().flat_map(|(_, output)| match output {
+            Output::Known(_) => &[][..],
+            Output::Tensor(port) => std::slice::from_ref(port),
+            Output::Sequence(ports) => ports,
+        })
+    }
+}

@@ -1,0 +1,82 @@
+//! What a session did, counted by stream, so that counting shares nothing between threads.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::Serialize;
+use streampool_runtime::Settings;
+
+/// What a session did so far, and what it holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Statistics {
+    /// Runs of programs, of parts of a model too.
+    pub replays: u64,
+    /// Programs captured: one for each stream and kind of inputs, when they meet first.
+    pub captures: u64,
+    /// Nodes computed by themselves, because they ask for values.
+    pub nodes_alone: u64,
+    /// Plans made.
+    pub plans: usize,
+    /// Programs that lie ready.
+    pub programs: usize,
+    /// The memory they take.
+    pub program_bytes: usize,
+    /// Programs let go of because all took too much.
+    pub evicted: u64,
+}
+
+/// The counters of one stream, on a cache line of their own.
+#[derive(Default)]
+#[repr(align(128))]
+struct Lane {
+    replays: AtomicU64,
+    captures: AtomicU64,
+    nodes: AtomicU64,
+}
+
+/// The counters of all streams.
+pub struct Counts(Box<[Lane]>);
+
+impl Counts {
+    /// All zero.
+    pub fn new() -> Counts {
+        Counts(
+            (0..Settings::MOST_STREAMS)
+                .map(|_| Lane::default())
+                .collect(),
+        )
+    }
+
+    pub fn replayed(&self, stream: u8) {
+        self.0[usize::from(stream)]
+            .replays
+            .fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn captured(&self, stream: u8) {
+        self.0[usize::from(stream)]
+            .captures
+            .fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn computed(&self, stream: u8) {
+        self.0[usize::from(stream)]
+            .nodes
+            .fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The sums.
+    pub fn statistics(&self) -> Statistics {
+        let sum = |of: fn(&Lane) -> &AtomicU64| {
+            self.0
+                .iter()
+                .map(|lane| of(lane).load(Ordering::Relaxed))
+                .sum()
+        };
+        Statistics {
+            replays: sum(|lane| &lane.replays),
+            captures: sum(|lane| &lane.captures),
+            nodes_alone: sum(|lane| &lane.nodes),
+            ..Statistics::default()
+        }
+    }
+}

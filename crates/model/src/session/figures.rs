@@ -1,0 +1,48 @@
+//! What the plans of a session take.
+
+use std::collections::BTreeMap;
+
+use super::{Port, Session};
+use crate::graph::ValueInfo;
+use crate::inspect::Part;
+
+impl Session {
+    /// The latest plan of each part, in order.
+    pub(crate) fn latest_parts(&self) -> Vec<Part> {
+        let parts = &self.0.parts;
+        let mut found = Vec::new();
+        let mut start = 0;
+        while let Some(compiled) = parts.latest(start) {
+            let ended = compiled.ended.as_ref().map(|asked| asked.node);
+            let mut ops = BTreeMap::new();
+            for (op, _) in &compiled.plan.ops {
+                *ops.entry(op.kind()).or_insert(0) += 1;
+            }
+            let mut ops: Vec<_> = ops.into_iter().collect();
+            ops.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
+            found.push(Part {
+                ops,
+                scratch_bytes: compiled.plan.scratch_bytes,
+                shared_bytes: compiled.plan.shared_bytes,
+                joined_maps: compiled.fused.maps,
+                dropped_copies: compiled.fused.copies,
+                ended_by: ended.map(|node| parts.graph().nodes[node].name.clone()),
+            });
+            match ended {
+                Some(node) => start = node + 1,
+                None => break,
+            }
+        }
+        found
+    }
+}
+
+impl From<&ValueInfo> for Port {
+    fn from(info: &ValueInfo) -> Port {
+        Port {
+            name: info.name.clone(),
+            dtype: info.dtype,
+            shape: info.shape.clone(),
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Programs that are ready to run, by stream: each is one run's at a time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use streampool_device::lock::Mutex;
+use streampool_runtime::{Program, Settings};
+
+use super::compiled::{Compiled, Ends};
+use super::key::Key;
+use crate::ranks;
+
+/// A captured program, and what it was captured for.
+pub struct Ready {
+    pub key: Arc<Key>,
+    pub ends: Ends,
+    pub compiled: Arc<Compiled>,
+    pub program: Program,
+    bytes: usize,
+}
+
+impl Ready {
+    pub fn new(key: Arc<Key>, ends: Ends, compiled: Arc<Compiled>, program: Program) -> Ready {
+        Ready {
+            bytes: program.bytes(),
+            key,
+            ends,
+            compiled,
+            program,
+        }
+    }
+}
+
+/// The programs of all streams. A stream's are behind a lock of their own, which only threads that share the stream share.
+pub struct Lanes {
+    lanes: Box<[Mutex<Vec<Ready>>]>,
+    limit: usize,
+    bytes: AtomicUsize,
+    evicted: AtomicU64,
+}
+
+impl Lanes {
+    /// None so far; the programs that lie ready take at most `limit` bytes.
+    pub fn new(limit: usize) -> Lanes {
+        Lanes {
+            lanes: (0..Settings::MOST_STREAMS)
+                .map(|_| Mutex::new(ranks::PROGRAMS, Vec::new()))
+                .collect(),
+            limit,
+            bytes: AtomicUsize::new(0),
+            evicted: AtomicU64::new(0),
+        }
+    }
+
+    /// A program that lies ready on this stream.
+    pub fn take(&self, stream: u8, ends: Ends, fits: impl Fn(&Key) -> bool) -> Option<Ready> {
+        let mut lane = self.lanes[usize::from(stream)].lock();
+        // The latest is the last.
+        let place = lane
+            .iter()
+            .rposition(|ready| ready.ends == ends && fits(&ready.key))?;
+        let ready = lane.remove(place);
+        self.bytes.fetch_sub(ready.bytes, Ordering::Relaxed);
+        Some(ready)
+    }
+
+    /// Puts a program back. The longest unused of the stream, then of the others, go while all take too much.
+    pub fn give(&self, stream: u8, ready: Ready) {
+        let mut gone = Vec::new();
+        let mut bytes = self.bytes.fetch_add(ready.bytes, Ordering::Relaxed) + ready.bytes;
+        self.lanes[usize::from(stream)].lock().push(ready);
+        let others = (0..self.lanes.len()).filter(|&other| other != usize::from(stream));
+        for lane in std::iter::once(usize::from(stream)).chain(others) {
+            while bytes > self.limit {
+                let mut ready = self.lanes[lane].lock();
+                if ready.is_empty() {
+                    break;
+                }
+                let oldest = ready.remove(0);
+                drop(ready);
+                bytes = self.bytes.fetch_sub(oldest.bytes, Ordering::Relaxed) - oldest.bytes;
+                gone.push(oldest);
+            }
+        }
+        self.evicted.fetch_add(gone.len() as u64, Ordering::Relaxed);
+    }
+
+    /// Lets go of all programs that lie ready; says how many bytes they took.
+    pub fn clear(&self) -> usize {
+        let all: Vec<Ready> = self
+            .lanes
+            .iter()
+            .flat_map(|lane| std::mem::take(&mut *lane.lock()))
+            .collect();
+        let bytes = all.iter().map(|ready| ready.bytes).sum();
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        bytes
+    }
+
+    /// How many programs had to go.
+    pub fn evicted(&self) -> u64 {
+        self.evicted.load(Ordering::Relaxed)
+    }
+
+    /// How many programs lie ready, and the bytes they take.
+    pub fn held(&self) -> (usize, usize) {
+        let count = self.lanes.iter().map(|lane| lane.lock().len()).sum();
+        (count, self.bytes.load(Ordering::Relaxed))
+    }
+}

@@ -1,0 +1,338 @@
+//! Sessions: a model loaded once, run from any number of threads.
+
+mod array;
+mod compiled;
+mod counts;
+mod figures;
+mod key;
+mod lanes;
+mod options;
+mod parts;
+mod pending;
+mod run;
+mod special;
+mod weights;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use streampool_tensor::{DType, Pool, Tensor};
+
+pub use array::{Array, Input};
+pub use counts::Statistics;
+pub use options::{RunOptions, SessionOptions};
+pub use pending::Pending;
+
+use crate::check::check_operators;
+use crate::error::{Error, Result};
+use crate::evaluate::Value;
+use crate::graph::{Dim, Graph, ValueId};
+use crate::onnx;
+use crate::passes;
+use counts::Counts;
+use lanes::Lanes;
+use parts::Parts;
+use special::Special;
+use weights::Weights;
+
+/// A model, ready to run from any thread. Cheap to clone; clones are the same session.
+#[derive(Clone)]
+pub struct Session(Arc<Inner>);
+
+struct Inner {
+    inputs: Vec<Port>,
+    outputs: Vec<Port>,
+    parts: Parts,
+    weights: Weights,
+    lanes: Lanes,
+    special: Special,
+    has_parts: AtomicBool,
+    counts: Counts,
+}
+
+/// An input or output of a model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Port {
+    /// Its name.
+    pub name: String,
+    /// Its element type, where the model says it.
+    pub dtype: Option<DType>,
+    /// Its sizes, where the model says them.
+    pub shape: Option<Vec<Dim>>,
+}
+
+impl Session {
+    /// Loads an ONNX file, to be run on the device of `pool`.
+    pub fn load(pool: &Pool, path: impl AsRef<Path>) -> Result<Session> {
+        Session::load_with(pool, path, &SessionOptions::default())
+    }
+
+    /// As [`load`](Self::load), with options.
+    pub fn load_with(
+        pool: &Pool,
+        path: impl AsRef<Path>,
+        options: &SessionOptions,
+    ) -> Result<Session> {
+        let known = known_pool(pool)?;
+        let model = onnx::read(path.as_ref(), &known)?;
+        Session::of_graph(pool, known, model.graph, options)
+    }
+
+    fn of_graph(
+        pool: &Pool,
+        known: Pool,
+        mut graph: Graph,
+        options: &SessionOptions,
+    ) -> Result<Session> {
+        check_operators(&graph)?;
+        passes::simplify(&mut graph, &known)?;
+        let port = |&id: &ValueId| Port::from(graph.value(id));
+        Ok(Session(Arc::new(Inner {
+            inputs: graph.inputs.iter().map(port).collect(),
+            outputs: graph.outputs.iter().map(port).collect(),
+            parts: Parts::new(graph),
+            weights: Weights::new(known, pool.clone()),
+            lanes: Lanes::new(options.program_memory),
+            special: Special::default(),
+            has_parts: AtomicBool::new(false),
+            counts: Counts::new(),
+        })))
+    }
+
+    /// What it is given, in order.
+    pub fn inputs(&self) -> &[Port] {
+        &self.0.inputs
+    }
+
+    /// What it gives, in order.
+    pub fn outputs(&self) -> &[Port] {
+        &self.0.outputs
+    }
+
+    /// The pool it runs in.
+    pub fn pool(&self) -> &Pool {
+        self.0.pool()
+    }
+
+    /// Runs the model on the calling thread's current stream, and waits for the outputs.
+    pub fn run<'a, N, I>(&self, inputs: impl IntoIterator<Item = (N, I)>) -> Result<Outputs>
+    where
+        N: AsRef<str>,
+        I: Into<Input<'a>>,
+    {
+        self.run_with(inputs, &RunOptions::default())
+    }
+
+    /// As [`run`](Self::run), with options.
+    pub fn run_with<'a, N, I>(
+        &self,
+        inputs: impl IntoIterator<Item = (N, I)>,
+        options: &RunOptions,
+    ) -> Result<Outputs>
+    where
+        N: AsRef<str>,
+        I: Into<Input<'a>>,
+    {
+        let inputs = inputs.into_iter().map(|(name, input)| (name, input.into()));
+        let inputs = self.0.in_order(inputs)?;
+        self.0.run_arrays(&inputs, options)
+    }
+
+    /// Starts a run on the calling thread's current stream, and does not wait. The inputs are taken before this returns.
+    /// A model whose shapes depend on data is run to its end.
+    pub fn submit<'a, N, I>(&self, inputs: impl IntoIterator<Item = (N, I)>) -> Result<Pending>
+    where
+        N: AsRef<str>,
+        I: Into<Input<'a>>,
+    {
+        let inputs = inputs.into_iter().map(|(name, input)| (name, input.into()));
+        let inputs = self.0.in_order(inputs)?;
+        self.0.submit_arrays(&inputs)
+    }
+
+    /// Makes what runs with inputs of these shapes need, so that the first of them takes no longer than others: the shapes
+    /// are in the order of [`inputs`](Self::inputs), whose types the model has to declare. Call it on each thread that will
+    /// run, or leave it to their first runs: the plan is shared, the programs are not.
+    pub fn warm_up(&self, shapes: &[&[usize]]) -> Result<()> {
+        let arrays = self.0.inputs.iter().zip(shapes).map(|(port, shape)| {
+            let dtype = port.dtype.ok_or_else(|| Error::input(&port.name, "of no declared type", "declared"))?;
+            Ok(Array::zeros(dtype, shape))
+        });
+        let arrays: Vec<Array> = arrays.collect::<Result<_>>()?;
+        let inputs: Vec<Input<'_>> = arrays.iter().map(Input::from).collect();
+        self.run_in_order(&inputs)?;
+        Ok(())
+    }
+
+    /// As [`run`](Self::run), with the inputs in the order of [`inputs`](Self::inputs).
+    pub fn run_in_order(&self, inputs: &[Input<'_>]) -> Result<Outputs> {
+        self.0.check_all(inputs)?;
+        self.0.run_arrays(inputs, &RunOptions::default())
+    }
+
+    /// Runs the model on the calling thread's current stream; the outputs stay on the device, in the order of
+    /// [`outputs`](Self::outputs), and are not waited for.
+    pub fn run_to_tensors(&self, inputs: &[Input<'_>]) -> Result<Vec<Tensor>> {
+        self.0.check_all(inputs)?;
+        let values = self.0.run_tensors(inputs)?;
+        let tensors = values.iter().map(|value| value.tensor().cloned());
+        tensors.collect::<Result<_, _>>().map_err(Error::Graph)
+    }
+
+    /// What it did and holds.
+    pub fn statistics(&self) -> Statistics {
+        let (programs, program_bytes) = self.0.lanes.held();
+        Statistics {
+            plans: self.0.parts.count(),
+            programs,
+            program_bytes,
+            evicted: self.0.lanes.evicted(),
+            ..self.0.counts.statistics()
+        }
+    }
+}
+
+/// The pool of what is known: on the host.
+fn known_pool(pool: &Pool) -> Result<Pool> {
+    use streampool_device::DeviceKind;
+    use streampool_host::{HostDevice, HostOptions};
+    if pool.device().properties().kind == DeviceKind::Host {
+        return Ok(pool.clone());
+    }
+    let device =
+        HostDevice::new(HostOptions::default()).map_err(streampool_runtime::Error::from)?;
+    Ok(Pool::new(device)?)
+}
+
+impl Inner {
+    fn pool(&self) -> &Pool {
+        self.weights.work()
+    }
+
+    fn has_parts(&self) -> bool {
+        self.has_parts.load(Ordering::Relaxed)
+    }
+
+    fn note_parts(&self) {
+        self.has_parts.store(true, Ordering::Relaxed);
+    }
+
+    fn in_order<'a, N: AsRef<str>>(
+        &self,
+        given: impl Iterator<Item = (N, Input<'a>)>,
+    ) -> Result<Vec<Input<'a>>> {
+        let mut inputs: Vec<Option<Input<'a>>> = vec![None; self.inputs.len()];
+        for (name, input) in given {
+            let name = name.as_ref();
+            let place = self.inputs.iter().position(|port| port.name == name);
+            let place = place.ok_or_else(|| self.no_such_input(name))?;
+            if inputs[place].replace(input).is_some() {
+                return Err(Error::input(name, "given twice", "given once"));
+            }
+        }
+        let all: Option<Vec<Input<'a>>> = inputs.iter().copied().collect();
+        let all = all.ok_or_else(|| {
+            let missing = inputs.iter().position(Option::is_none).unwrap_or(0);
+            self.missing(missing)
+        })?;
+        self.check_all(&all)?;
+        Ok(all)
+    }
+
+    fn check_all(&self, inputs: &[Input<'_>]) -> Result<()> {
+        if inputs.len() > self.inputs.len() {
+            return Err(self.no_such_input(&format!("number {}", self.inputs.len())));
+        }
+        if let Some(missing) = (inputs.len()..self.inputs.len()).next() {
+            return Err(self.missing(missing));
+        }
+        for (port, input) in self.inputs.iter().zip(inputs) {
+            port.check(*input)?;
+        }
+        Ok(())
+    }
+
+    fn missing(&self, place: usize) -> Error {
+        let port = &self.inputs[place];
+        Error::input(&port.name, "not given", port.described())
+    }
+
+    fn no_such_input(&self, name: &str) -> Error {
+        let names: Vec<&str> = self.inputs.iter().map(|port| &port.name[..]).collect();
+        Error::input(
+            name,
+            "no input of the model",
+            format!("one of {}", names.join(", ")),
+        )
+    }
+
+    fn outputs(&self, arrays: Vec<Vec<Array>>) -> Outputs {
+        let names = self.outputs.iter().map(|port| port.name.clone());
+        Outputs(names.zip(arrays).collect())
+    }
+}
+
+impl Port {
+    fn check(&self, input: Input<'_>) -> Result<()> {
+        let fits =
+            |(dim, &size): (&Dim, &usize)| !matches!(dim, Dim::Fixed(fixed) if *fixed != size);
+        let dtype = self.dtype.is_none_or(|dtype| dtype == input.dtype());
+        let shape = self.shape.as_ref().is_none_or(|shape| {
+            shape.len() == input.shape().len() && shape.iter().zip(input.shape()).all(fits)
+        });
+        if dtype && shape {
+            return Ok(());
+        }
+        let got = format!("{} {:?}", input.dtype(), input.shape());
+        Err(Error::input(&self.name, got, self.described()))
+    }
+
+    /// What fits, for messages.
+    fn described(&self) -> String {
+        let dtype = self
+            .dtype
+            .map_or("a tensor".to_owned(), |dtype| dtype.to_string());
+        match &self.shape {
+            None => dtype,
+            Some(shape) => {
+                let sizes: Vec<String> = shape.iter().map(Dim::to_string).collect();
+                format!("{dtype} [{}]", sizes.join(", "))
+            }
+        }
+    }
+}
+
+/// What a run gave, on the host.
+#[derive(Debug, Clone)]
+pub struct Outputs(Vec<(String, Vec<Array>)>);
+
+impl Outputs {
+    /// The output of this name; of a sequence, its first element.
+    pub fn get(&self, name: &str) -> Option<&Array> {
+        self.sequence(name)?.first()
+    }
+
+    /// All arrays of the output of this name: one, if it is no sequence.
+    pub fn sequence(&self, name: &str) -> Option<&[Array]> {
+        let found = self.0.iter().find(|(other, _)| other == name);
+        found.map(|(_, arrays)| &arrays[..])
+    }
+
+    /// Names and arrays, in the model's order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &[Array])> {
+        self.0.iter().map(|(name, arrays)| (&name[..], &arrays[..]))
+    }
+
+    /// The output of this place.
+    pub fn at(&self, place: usize) -> Option<&Array> {
+        self.0.get(place)?.1.first()
+    }
+}
+
+/// The tensors of a value.
+impl From<Value> for Vec<Tensor> {
+    fn from(value: Value) -> Self {
+        value.tensors().to_vec()
+    }
+}

@@ -1,0 +1,59 @@
+//! What can be chosen for a session, and for one run.
+
+use std::time::{Duration, Instant};
+
+use streampool_runtime::Stream;
+
+use crate::error::{Error, Result};
+
+/// How a session is made.
+#[derive(Debug, Clone)]
+pub struct SessionOptions {
+    /// The most bytes of programs that lie ready; the longest unused go first. Those at work do not count.
+    pub program_memory: usize,
+}
+
+impl Default for SessionOptions {
+    fn default() -> Self {
+        SessionOptions {
+            program_memory: 1 << 30,
+        }
+    }
+}
+
+/// How one run is made.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RunOptions {
+    /// When the outputs are of no use any more: a run that has not begun by then does not, and one that is not over is
+    /// not waited for.
+    pub deadline: Option<Instant>,
+}
+
+impl RunOptions {
+    /// Options with a deadline this far from now.
+    pub fn within(time: Duration) -> RunOptions {
+        RunOptions {
+            deadline: Instant::now().checked_add(time),
+        }
+    }
+
+    /// Refuses what comes too late.
+    pub(super) fn check(&self) -> Result<()> {
+        match self.deadline {
+            Some(deadline) if Instant::now() >= deadline => Err(Error::Deadline),
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits for the work on a stream.
+    pub(super) fn wait_for(&self, stream: &Stream) -> Result<()> {
+        let Some(deadline) = self.deadline else {
+            return Ok(stream.synchronize()?);
+        };
+        let left = deadline.saturating_duration_since(Instant::now());
+        match stream.synchronize_timeout(left) {
+            Err(streampool_runtime::Error::Device(streampool_device::Error::Timeout(_))) => Err(Error::Deadline),
+            other => Ok(other?),
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! The parts of a model: as far as a graph can be traced, it is one program. A node that asks for values ends it; that
+//! node is computed by itself, and the next part begins after it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use streampool_device::lock::Mutex;
+
+use super::compiled::Compiled;
+use super::key::Key;
+use super::weights::Weights;
+use crate::error::Result;
+use crate::evaluate::Value;
+use crate::graph::{Graph, ValueId};
+use crate::lower::{Plan, fuse};
+use crate::ranks;
+use crate::trace::{Given, trace};
+
+/// Plans are made once for each key; more than this many are not kept.
+const MOST_PLANS: usize = 512;
+
+/// A graph, and the plans of its parts.
+pub struct Parts {
+    graph: Graph,
+    /// For each node, and the end, the values that are made before it and read from there on.
+    live: Box<[OnceLock<Vec<ValueId>>]>,
+    /// For each value, the last node that reads it; the number of nodes for outputs.
+    last_use: Vec<Option<usize>>,
+    /// For each value, the first node that comes after it is made.
+    made_at: Vec<Option<usize>>,
+    plans: Mutex<Plans>,
+}
+
+#[derive(Default)]
+struct Plans {
+    plans: HashMap<Arc<Key>, Arc<Cell>>,
+    /// The keys, in the order in which they came.
+    order: std::collections::VecDeque<Arc<Key>>,
+}
+
+/// A plan that one thread makes while others wait; `None` if it could not be made.
+type Cell = OnceLock<Option<Arc<Compiled>>>;
+
+impl Parts {
+    pub fn new(graph: Graph) -> Parts {
+        let nodes = graph.nodes.len();
+        let mut last_use = vec![None; graph.value_count()];
+        let mut made_at = vec![None; graph.value_count()];
+        for &input in &graph.inputs {
+            made_at[input.index()] = Some(0);
+        }
+        for (place, node) in graph.nodes.iter().enumerate() {
+            for read in node.reads() {
+                last_use[read.index()] = Some(place);
+            }
+            for made in node.outputs.iter().flatten() {
+                made_at[made.index()] = Some(place + 1);
+            }
+        }
+        for &output in &graph.outputs {
+            last_use[output.index()] = Some(nodes);
+        }
+        Parts {
+            live: (0..=nodes).map(|_| OnceLock::new()).collect(),
+            graph,
+            last_use,
+            made_at,
+            plans: Mutex::new(ranks::PLANS, Plans::default()),
+        }
+    }
+
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// The values that are made before node `place` and read from there on.
+    pub fn live(&self, place: usize) -> &[ValueId] {
+        self.live[place].get_or_init(|| {
+            let is_live = |id: &ValueId| {
+                let (made, used) = (self.made_at[id.index()], self.last_use[id.index()]);
+                made.is_some_and(|made| made <= place) && used.is_some_and(|used| used >= place)
+            };
+            self.graph.ids().filter(is_live).collect()
+        })
+    }
+
+    /// The plan of a key, for what is given.
+    pub fn plan(
+        &self,
+        key: &Arc<Key>,
+        given: &[(ValueId, Given)],
+        weights: &Weights,
+    ) -> Result<Arc<Compiled>> {
+        let cell = self.plans.lock().cell(key);
+        let mut failed = None;
+        let plan = cell.get_or_init(|| match self.compile(key.start, given, weights) {
+            Ok(compiled) => Some(Arc::new(compiled)),
+            Err(error) => {
+                failed = Some(error);
+                None
+            }
+        });
+        if let Some(compiled) = plan {
+            return Ok(compiled.clone());
+        }
+        self.plans.lock().forget(key);
+        match failed {
+            Some(error) => Err(error),
+            // Another thread has the error; this one finds out by itself.
+            None => Ok(Arc::new(self.compile(key.start, given, weights)?)),
+        }
+    }
+
+    fn compile(
+        &self,
+        start: usize,
+        given: &[(ValueId, Given)],
+        weights: &Weights,
+    ) -> Result<Compiled> {
+        let kept = given.iter().filter_map(|(_, given)| match given {
+            Given::Known(value) => Some(value.clone()),
+            Given::Input(_) => None,
+        });
+        let kept: Vec<Value> = kept.collect();
+        let kinds = given.iter().filter_map(|(_, given)| match given {
+            Given::Known(_) => None,
+            Given::Input(kind) => Some(kind.clone()),
+        });
+        let kinds = kinds.collect();
+        let nodes = start..self.graph.nodes.len();
+        let wanted = |ended: Option<usize>| match ended {
+            None => self.graph.outputs.clone(),
+            Some(node) => self.live(node).to_vec(),
+        };
+        let (mut listing, ended) =
+            trace(&self.graph, nodes, weights.known(), given.to_vec(), wanted)?;
+        let fused = fuse(&mut listing);
+        let compiled = Compiled::new(Plan::new(listing, kinds), ended, kept, weights)?;
+        Ok(Compiled { fused, ..compiled })
+    }
+
+    /// The latest plan of what begins at node `start`.
+    pub fn latest(&self, start: usize) -> Option<Arc<Compiled>> {
+        let plans = self.plans.lock();
+        let key = plans.order.iter().rfind(|key| key.start == start)?;
+        plans.plans.get(key)?.get()?.clone()
+    }
+
+    /// How many plans there are.
+    pub fn count(&self) -> usize {
+        self.plans.lock().plans.len()
+    }
+}
+
+impl Plans {
+    fn cell(&mut self, key: &Arc<Key>) -> Arc<Cell> {
+        if let Some(cell) = self.plans.get(key) {
+            return cell.clone();
+        }
+        if self.plans.len() >= MOST_PLANS
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.plans.remove(&oldest);
+        }
+        self.order.push_back(key.clone());
+        let cell = Arc::<Cell>::default();
+        self.plans.insert(key.clone(), cell.clone());
+        cell
+    }
+
+    fn forget(&mut self, key: &Arc<Key>) {
+        self.plans.remove(key);
+        self.order.retain(|other| other != key);
+    }
+}

@@ -1,0 +1,382 @@
+//! A run: one program where the whole model is one part, else part after part.
+
+use std::sync::Arc;
+
+use streampool_runtime::{Buffer, Stream};
+use streampool_tensor::{Layout, Tensor};
+
+use super::array::{Array, Input};
+use super::compiled::{Compiled, Ends};
+use super::key::{Key, KeyPart};
+use super::lanes::Ready;
+use super::pending::{Pending, Running};
+use super::special::Places;
+use super::weights::Weights;
+use super::{Inner, Outputs, RunOptions};
+use crate::error::{Error, Fault, Result};
+use crate::evaluate::{Place, Scope, Value, step};
+use crate::graph::ValueId;
+use crate::lower::{Output, Port};
+use crate::trace::{Given, Kind};
+
+/// The place of nodes that are computed by themselves.
+struct Eager<'a>(&'a Weights);
+
+impl Place for Eager<'_> {
+    fn known(&self) -> &streampool_tensor::Pool {
+        self.0.known()
+    }
+
+    fn work(&self) -> &streampool_tensor::Pool {
+        self.0.work()
+    }
+
+    fn lift(&self, known: &Tensor) -> Result<Tensor, Fault> {
+        self.0.lift(known)
+    }
+}
+
+/// A value between two parts.
+#[derive(Clone)]
+enum Between {
+    /// The same whatever is in the inputs.
+    Known(Value),
+    /// From the inputs.
+    Made(Value),
+}
+
+impl Inner {
+    /// Host arrays in, host arrays out.
+    pub fn run_arrays(&self, inputs: &[Input<'_>], options: &RunOptions) -> Result<Outputs> {
+        options.check()?;
+        let stream = self.pool().current()?;
+        let Some(mut ready) = self.ready(stream, inputs, Ends::Host)? else {
+            return self.run_parts_to_arrays(stream, inputs);
+        };
+        self.start(stream, &mut ready, inputs)?;
+        let waited = options.wait_for(stream);
+        // After a fault nobody knows what it left behind; after a deadline it is still at work, and who takes it next
+        // waits before writing its inputs.
+        let outputs = waited.and_then(|()| self.read_outputs(&mut ready));
+        if outputs.is_ok() || stream.fault().is_none() {
+            self.lanes.give(stream.index(), ready);
+        }
+        outputs
+    }
+
+    /// As [`run_arrays`](Self::run_arrays), without waiting.
+    pub fn submit_arrays(self: &Arc<Self>, inputs: &[Input<'_>]) -> Result<Pending> {
+        let stream = self.pool().current()?;
+        let Some(mut ready) = self.ready(stream, inputs, Ends::Host)? else {
+            return Ok(Pending::over(self.run_parts_to_arrays(stream, inputs)));
+        };
+        self.start(stream, &mut ready, inputs)?;
+        let event = self.pool().event()?;
+        stream.record(&event)?;
+        stream.flush()?;
+        Ok(Pending::running(Running {
+            inner: self.clone(),
+            stream: stream.clone(),
+            event,
+            ready: Some(ready),
+            waker: None,
+        }))
+    }
+
+    fn run_parts_to_arrays(&self, stream: &Stream, inputs: &[Input<'_>]) -> Result<Outputs> {
+        let values = self.run_parts(stream, inputs)?;
+        let arrays = values.iter().map(|value| value.tensors().iter().map(Array::of).collect());
+        Ok(self.outputs(arrays.collect::<Result<_>>()?))
+    }
+
+    /// Outputs stay where they are made.
+    pub fn run_tensors(&self, inputs: &[Input<'_>]) -> Result<Vec<Value>> {
+        let stream = self.pool().current()?;
+        if let Some(ready) = self.ready(stream, inputs, Ends::Device)? {
+            let inputs = ready.key.bound(inputs).map(|input| self.at_work(*input));
+            let inputs = inputs.collect::<Result<Vec<_>>>()?;
+            let result = self.replay_device(stream, &ready, &inputs);
+            self.lanes.give(stream.index(), ready);
+            let outputs = result?;
+            return outputs
+                .into_iter()
+                .map(|(_, value)| self.finished(value))
+                .collect();
+        }
+        self.run_parts(stream, inputs)
+    }
+
+    /// A program for all of the model; `None` if it has parts.
+    fn ready(&self, stream: &Stream, inputs: &[Input<'_>], ends: Ends) -> Result<Option<Ready>> {
+        if self.has_parts() {
+            return Ok(None);
+        }
+        let special = self.special.places();
+        let fits = |key: &Key| {
+            key.start == 0
+                && key.given.len() == inputs.len()
+                && key
+                    .given
+                    .iter()
+                    .zip(inputs)
+                    .enumerate()
+                    .all(|(place, (part, input))| {
+                        let bytes = match input {
+                            Input::Array(array) if special.contains(place) => Some(array.bytes()),
+                            _ => None,
+                        };
+                        part.fits(input.dtype(), input.shape(), bytes)
+                    })
+        };
+        if let Some(ready) = self.lanes.take(stream.index(), ends, fits) {
+            return Ok(Some(ready));
+        }
+        loop {
+            let special = self.special.places();
+            let given = self.given(inputs, special)?;
+            let key = Arc::new(Key::of(0, &given)?);
+            let compiled = self.parts.plan(&key, &given, &self.weights)?;
+            let Some(asked) = &compiled.ended else {
+                return Ok(Some(self.capture(stream, key, compiled, ends)?));
+            };
+            if !self.special.add(special, &asked.inputs, inputs) {
+                self.note_parts();
+                return Ok(None);
+            }
+        }
+    }
+
+    fn capture(
+        &self,
+        stream: &Stream,
+        key: Arc<Key>,
+        compiled: Arc<Compiled>,
+        ends: Ends,
+    ) -> Result<Ready> {
+        self.counts.captured(stream.index());
+        let program = compiled.capture(self.pool(), stream, ends)?;
+        Ok(Ready::new(key, ends, compiled, program))
+    }
+
+    /// Takes the inputs and sets a program to work on them.
+    fn start(&self, stream: &Stream, ready: &mut Ready, inputs: &[Input<'_>]) -> Result<()> {
+        let plan = &ready.compiled.plan;
+        let shared = ready.program.shared().next().unwrap_or_default();
+        for (port, input) in plan.inputs.iter().zip(ready.key.bound(inputs)) {
+            let room = &mut shared[port.offset..][..port.kind.bytes()];
+            match input {
+                Input::Array(array) => room.copy_from_slice(array.bytes()),
+                Input::Tensor(tensor) => room.copy_from_slice(&tensor.to_bytes()?),
+            }
+        }
+        stream.replay(&ready.program, &[], &mut [])?;
+        self.counts.replayed(stream.index());
+        Ok(())
+    }
+
+    /// What a program that is done has made.
+    pub fn read_outputs(&self, ready: &mut Ready) -> Result<Outputs> {
+        let shared: &[u8] = ready.program.shared().next().unwrap_or_default();
+        let read = |port: &Port| {
+            let bytes = &shared[port.offset..][..port.kind.bytes()];
+            Array::from_bytes(port.kind.dtype, bytes, &port.kind.shape)
+        };
+        let arrays = ready.compiled.plan.outputs.iter().map(|(_, output)| match output {
+            Output::Known(value) => value.tensors().iter().map(Array::of).collect(),
+            Output::Tensor(port) => Ok(vec![read(port)?]),
+            Output::Sequence(ports) => ports.iter().map(read).collect(),
+        });
+        Ok(self.outputs(arrays.collect::<Result<_>>()?))
+    }
+
+    fn replay_device(
+        &self,
+        stream: &Stream,
+        ready: &Ready,
+        inputs: &[Tensor],
+    ) -> Result<Vec<(ValueId, Between)>> {
+        let plan = &ready.compiled.plan;
+        let mut buffers: Vec<Buffer> = plan
+            .output_ports()
+            .map(|port| stream.allocate(port.kind.bytes()))
+            .collect::<Result<_, _>>()?;
+        let given: Vec<&Buffer> = inputs.iter().map(Tensor::buffer).collect();
+        stream.replay(
+            &ready.program,
+            &given,
+            &mut buffers.iter_mut().collect::<Vec<_>>(),
+        )?;
+        self.counts.replayed(stream.index());
+        let mut buffers = plan.output_ports().zip(buffers).map(|(port, buffer)| {
+            let layout =
+                Layout::contiguous(&port.kind.shape).map_err(streampool_runtime::Error::from)?;
+            Ok(Tensor::from_buffer(
+                self.pool(),
+                buffer,
+                port.kind.dtype,
+                layout,
+            )?)
+        });
+        let mut next = || {
+            buffers
+                .next()
+                .unwrap_or_else(|| Err(Error::Graph(Fault::unsupported("an output"))))
+        };
+        let outputs = plan.outputs.iter().map(|(id, output)| {
+            let value = match output {
+                Output::Known(value) => Between::Known(value.clone()),
+                Output::Tensor(_) => Between::Made(Value::Tensor(next()?)),
+                Output::Sequence(ports) => {
+                    let tensors = ports.iter().map(|_| next()).collect::<Result<_>>()?;
+                    Between::Made(Value::Sequence(tensors))
+                }
+            };
+            Ok((*id, value))
+        });
+        outputs.collect()
+    }
+
+    /// Part after part, with the nodes between them.
+    fn run_parts(&self, stream: &Stream, inputs: &[Input<'_>]) -> Result<Vec<Value>> {
+        let graph = self.parts.graph();
+        let mut values: Vec<Option<Between>> = vec![None; graph.value_count()];
+        let special = self.special.places();
+        for (place, (&id, input)) in graph.inputs.iter().zip(inputs).enumerate() {
+            let value = match special.contains(place) {
+                true => Between::Known(self.known(*input)?.into()),
+                false => Between::Made(self.at_work(*input)?.into()),
+            };
+            values[id.index()] = Some(value);
+        }
+        let mut start = 0;
+        loop {
+            let (outputs, ended) = self.run_part(stream, start, &values)?;
+            let Some(node) = ended else {
+                return outputs
+                    .into_iter()
+                    .map(|(_, value)| self.finished(value))
+                    .collect();
+            };
+            for (id, value) in outputs {
+                values[id.index()] = Some(value);
+            }
+            self.run_node(stream, node, &mut values)?;
+            start = node + 1;
+            // What nobody reads any more goes.
+            let live = self.parts.live(start);
+            for id in graph.ids() {
+                if values[id.index()].is_some() && live.binary_search(&id).is_err() {
+                    values[id.index()] = None;
+                }
+            }
+        }
+    }
+
+    fn run_part(
+        &self,
+        stream: &Stream,
+        start: usize,
+        values: &[Option<Between>],
+    ) -> Result<(Vec<(ValueId, Between)>, Option<usize>)> {
+        let mut given = Vec::new();
+        let mut tensors = Vec::new();
+        for &id in self.parts.live(start) {
+            let one = match &values[id.index()] {
+                None => continue,
+                Some(Between::Made(Value::Tensor(tensor))) => {
+                    tensors.push(tensor.dense()?);
+                    Given::Input(Kind::of(tensor))
+                }
+                Some(Between::Made(value) | Between::Known(value)) => Given::Known(value.clone()),
+            };
+            given.push((id, one));
+        }
+        let key = Arc::new(Key::of(start, &given)?);
+        let ready = match self
+            .lanes
+            .take(stream.index(), Ends::Device, |other| *other == *key)
+        {
+            Some(ready) => ready,
+            None => {
+                let compiled = self.parts.plan(&key, &given, &self.weights)?;
+                self.capture(stream, key, compiled, Ends::Device)?
+            }
+        };
+        let outputs = self.replay_device(stream, &ready, &tensors);
+        let ended = ready.compiled.ended.as_ref().map(|asked| asked.node);
+        self.lanes.give(stream.index(), ready);
+        Ok((outputs?, ended))
+    }
+
+    fn run_node(
+        &self,
+        stream: &Stream,
+        place: usize,
+        values: &mut [Option<Between>],
+    ) -> Result<()> {
+        let graph = self.parts.graph();
+        let node = &graph.nodes[place];
+        let eager = Eager(&self.weights);
+        let mut scope = Scope::new(graph, &eager);
+        for id in node.reads() {
+            if let Some(Between::Known(value) | Between::Made(value)) = &values[id.index()] {
+                scope.set(id, value.clone());
+            }
+        }
+        step(&mut scope, graph, node)?;
+        for &id in node.outputs.iter().flatten() {
+            values[id.index()] = scope.get(id).cloned().map(Between::Made);
+        }
+        self.counts.computed(stream.index());
+        Ok(())
+    }
+
+    /// A value as a caller gets it: in the pool where the work is.
+    fn finished(&self, value: Between) -> Result<Value> {
+        let (Between::Known(value) | Between::Made(value)) = value;
+        let moved = |tensor: &Tensor| self.weights.lift(tensor).map_err(Error::Graph);
+        Ok(match value {
+            Value::Tensor(tensor) => Value::Tensor(moved(&tensor)?),
+            Value::Sequence(tensors) => {
+                Value::Sequence(tensors.iter().map(moved).collect::<Result<_>>()?)
+            }
+            Value::Nothing => Value::Nothing,
+        })
+    }
+
+    /// An input where the work is, filling its memory.
+    fn at_work(&self, input: Input<'_>) -> Result<Tensor> {
+        match input {
+            Input::Array(array) => array.tensor(self.pool()),
+            Input::Tensor(tensor) => Ok(tensor.dense()?),
+        }
+    }
+
+    /// An input as a known value.
+    fn known(&self, input: Input<'_>) -> Result<Tensor> {
+        match input {
+            Input::Array(array) => array.tensor(self.weights.known()),
+            Input::Tensor(tensor) => Ok(tensor.to(self.weights.known())?),
+        }
+    }
+
+    /// What is given to a plan that begins with the first node.
+    fn given(&self, inputs: &[Input<'_>], special: Places) -> Result<Vec<(ValueId, Given)>> {
+        let ids = &self.parts.graph().inputs;
+        let given = ids
+            .iter()
+            .zip(inputs)
+            .enumerate()
+            .map(|(place, (&id, input))| {
+                let given = match special.contains(place) {
+                    true => Given::Known(self.known(*input)?.into()),
+                    false => Given::Input(Kind {
+                        dtype: input.dtype(),
+                        shape: input.shape().to_vec(),
+                    }),
+                };
+                Ok((id, given))
+            });
+        given.collect()
+    }
+}

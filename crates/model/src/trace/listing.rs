@@ -1,0 +1,99 @@
+//! What a trace found out.
+
+use std::collections::HashMap;
+
+use streampool_device::{DType, Op, Span};
+use streampool_tensor::Tensor;
+
+use crate::evaluate::Value;
+use crate::graph::ValueId;
+
+/// The ops of a trace, over memory that does not exist.
+pub struct Listing {
+    /// What is to be done, in order.
+    pub steps: Vec<Step>,
+    /// What there is before the first step. Memory that is not here is written by some step before it is read.
+    pub sources: HashMap<Memory, Source>,
+    /// The values that were wanted.
+    pub outputs: Vec<(ValueId, Outcome)>,
+}
+
+/// What a wanted value came to be.
+pub enum Outcome {
+    /// It depends on no input.
+    Known(Value),
+    /// It is made.
+    Tensor(Made),
+    /// A sequence, some of which is made.
+    Sequence(Vec<Made>),
+}
+
+/// A tensor that fills its memory, which is no other's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Made {
+    /// Where it is made.
+    pub memory: Memory,
+    /// What it is.
+    pub kind: Kind,
+}
+
+/// What a tensor is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Kind {
+    /// Its element type.
+    pub dtype: DType,
+    /// Its sizes.
+    pub shape: Vec<usize>,
+}
+
+impl Kind {
+    /// That of a tensor.
+    pub fn of(tensor: &Tensor) -> Kind {
+        Kind {
+            dtype: tensor.dtype(),
+            shape: tensor.shape().to_vec(),
+        }
+    }
+
+    /// The size of its values in bytes.
+    pub fn bytes(&self) -> usize {
+        self.shape.iter().product::<usize>() * self.dtype.size()
+    }
+}
+
+/// One op.
+#[derive(Debug, Clone)]
+pub struct Step {
+    /// What is done.
+    pub op: Op,
+    /// For which node of the graph.
+    pub node: usize,
+}
+
+/// One buffer of a trace. No two have the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Memory {
+    handle: u64,
+    offset: usize,
+}
+
+/// What memory holds before the first step.
+#[derive(Clone)]
+pub enum Source {
+    /// The input of this place.
+    Input(usize),
+    /// What this tensor, which is known, has in its memory.
+    Constant(Tensor),
+    /// Bytes that an operator made while it was traced.
+    Bytes(std::sync::Arc<[u8]>),
+}
+
+impl Memory {
+    /// The buffer that `span` is all of.
+    pub fn of(span: Span) -> Memory {
+        Memory {
+            handle: span.handle,
+            offset: span.offset,
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Traces: what a graph would have a device do for inputs of certain shapes, found by evaluating it in the pool of
+//! a device that only lists its ops.
+//!
+//! Operators need no second version for this, shapes come out of it, and what is known is computed on the way. Where
+//! an operator asks for values that are not known, the trace ends.
+
+mod device;
+mod listing;
+mod queue;
+
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use streampool_device::{DType, Layout, Op};
+use streampool_runtime::{Pool, Settings};
+use streampool_tensor::{Encoder, Tensor};
+
+use crate::error::{Error, Fault, Result};
+use crate::evaluate::{Place, Scope, Value, step};
+use crate::graph::{Graph, ValueId};
+use device::TraceDevice;
+pub use listing::{Kind, Listing, Made, Memory, Outcome, Source, Step};
+
+/// What is given to a trace.
+#[derive(Clone)]
+pub enum Given {
+    /// A value that is known.
+    Known(Value),
+    /// A tensor that each run gives.
+    Input(Kind),
+}
+
+/// Why a trace ended before the last node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked {
+    /// The node that asked for values which are not known.
+    pub node: usize,
+    /// The inputs that these depend on, as they were counted when they were given.
+    pub inputs: Vec<usize>,
+}
+
+/// The pool of a trace under way.
+struct Tracing<'a> {
+    known: &'a Pool,
+    pool: Pool,
+    device: Arc<TraceDevice>,
+    lifted: RefCell<Vec<(Tensor, Tensor)>>,
+}
+
+impl Place for Tracing<'_> {
+    fn known(&self) -> &Pool {
+        self.known
+    }
+
+    fn work(&self) -> &Pool {
+        &self.pool
+    }
+
+    fn lift(&self, known: &Tensor) -> Result<Tensor, Fault> {
+        let same = |other: &Tensor| {
+            other.buffer().span() == known.buffer().span()
+                && other.dtype() == known.dtype()
+                && other.layout() == known.layout()
+        };
+        if let Some((_, lifted)) = self.lifted.borrow().iter().find(|(other, _)| same(other)) {
+            return Ok(lifted.clone());
+        }
+        let lifted = self.blank(known.dtype(), *known.layout(), known.buffer().bytes())?;
+        self.device
+            .source(lifted.buffer().span(), Source::Constant(known.clone()));
+        self.lifted
+            .borrow_mut()
+            .push((known.clone(), lifted.clone()));
+        Ok(lifted)
+    }
+}
+
+impl Tracing<'_> {
+    fn blank(&self, dtype: DType, layout: Layout, bytes: usize) -> Result<Tensor, Fault> {
+        let stream = self
+            .pool
+            .current()
+            .map_err(streampool_tensor::Error::from)?;
+        let buffer = stream
+            .allocate(bytes)
+            .map_err(streampool_tensor::Error::from)?;
+        Ok(Tensor::from_buffer(&self.pool, buffer, dtype, layout)?)
+    }
+
+    fn input(&self, place: usize, kind: &Kind) -> Result<Tensor, Fault> {
+        let layout = Layout::contiguous(&kind.shape).map_err(|error| {
+            Fault::from(streampool_tensor::Error::from(
+                streampool_runtime::Error::from(error),
+            ))
+        })?;
+        let bytes = layout.elements() * kind.dtype.size();
+        let tensor = self.blank(kind.dtype, layout, bytes)?;
+        self.device
+            .source(tensor.buffer().span(), Source::Input(place));
+        Ok(tensor)
+    }
+
+    /// What a wanted value is; `taken` is the memory of the others.
+    fn outcome(&self, value: &Value, taken: &mut HashSet<Memory>) -> Result<Outcome> {
+        if value
+            .tensors()
+            .iter()
+            .all(|tensor| tensor.pool() == self.known)
+        {
+            return Ok(Outcome::Known(value.clone()));
+        }
+        let mut made = value
+            .tensors()
+            .iter()
+            .map(|tensor| self.made(tensor, taken));
+        Ok(match value {
+            Value::Sequence(_) => Outcome::Sequence(made.collect::<Result<_>>()?),
+            _ => Outcome::Tensor(made.next().ok_or_else(|| {
+                Error::Graph(Fault::malformed("an output", "nothing", "a tensor"))
+            })??),
+        })
+    }
+
+    fn made(&self, tensor: &Tensor, taken: &mut HashSet<Memory>) -> Result<Made> {
+        let tensor = match tensor.pool() == self.known {
+            true => self.lift(tensor).map_err(Error::Graph)?,
+            false => tensor.clone(),
+        };
+        let kind = Kind::of(&tensor);
+        let span = tensor.buffer().span();
+        let memory = Memory::of(span);
+        let whole = tensor.is_contiguous() && span.bytes == kind.bytes();
+        if whole && !self.device.has_source(memory) && taken.insert(memory) {
+            return Ok(Made { memory, kind });
+        }
+        let on = Encoder::new("output", &self.pool)?;
+        let mut copy = on.blank(kind.dtype, &kind.shape)?;
+        on.encode(Op::Copy {
+            src: tensor.operand()?,
+            dst: copy.operand()?,
+        })?;
+        let memory = Memory::of(copy.finish().buffer().span());
+        taken.insert(memory);
+        Ok(Made { memory, kind })
+    }
+}
+
+/// Traces the nodes `nodes` of `graph` with these values given, up to the end or to the first node that asks for values
+/// which are not known: that one is told. The values that are then `wanted` are the outputs of the listing.
+pub fn trace(
+    graph: &Graph,
+    nodes: std::ops::Range<usize>,
+    known: &Pool,
+    given: Vec<(ValueId, Given)>,
+    wanted: impl FnOnce(Option<usize>) -> Vec<ValueId>,
+) -> Result<(Listing, Option<Asked>)> {
+    let device = TraceDevice::new();
+    let settings = Settings::builder()
+        .without_environment()
+        .reuse_memory(false)
+        .build()
+        .map_err(streampool_runtime::Error::from)?;
+    let tracing = Tracing {
+        known,
+        pool: Pool::with_settings(device.clone(), settings)?,
+        device,
+        lifted: RefCell::default(),
+    };
+    let mut scope = Scope::new(graph, &tracing);
+    let mut inputs = 0;
+    for (id, given) in given {
+        let value = match given {
+            Given::Known(value) => value,
+            Given::Input(kind) => {
+                inputs += 1;
+                tracing
+                    .input(inputs - 1, &kind)
+                    .map_err(Error::Graph)?
+                    .into()
+            }
+        };
+        scope.set(id, value);
+    }
+    let mut ended = None;
+    for place in nodes {
+        tracing.device.begin(place);
+        if let Err(error) = step(&mut scope, graph, &graph.nodes[place]) {
+            let Some(inputs) = tracing.device.asked() else {
+                return Err(error);
+            };
+            ended = Some(Asked {
+                node: place,
+                inputs,
+            });
+            break;
+        }
+    }
+    let mut taken = HashSet::new();
+    let mut outputs = Vec::new();
+    for id in wanted(ended.as_ref().map(|asked| asked.node)) {
+        if let Some(value) = scope.get(id) {
+            outputs.push((id, tracing.outcome(value, &mut taken)?));
+        }
+    }
+    Ok((tracing.device.listing(outputs), ended))
+}

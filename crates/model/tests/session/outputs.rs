@@ -1,0 +1,144 @@
+//! What a run gives: also what is no result of any node, and nothing at all.
+
+use streampool_model::{Array, Input};
+use streampool_tensor::DType;
+
+use super::{first, floats, longs, pool, run};
+use crate::arrays::Random;
+use crate::onnx::{Graph, int};
+
+#[test]
+fn an_output_may_be_an_input_or_a_constant() {
+    let Some(pool) = pool() else { return };
+    let constant = floats(&[1.0, 2.0], &[2]);
+    let session = Graph::new()
+        .input("x", DType::F32, "n")
+        .constant("c", &constant)
+        .node("Identity x = same", &[])
+        .node("Neg x = less", &[])
+        .node("Add c c = known", &[])
+        .node("Shape x = shape", &[])
+        .outputs("x c same less known shape")
+        .session(&pool);
+    let known = floats(&[2.0, 4.0], &[2]);
+    for values in [&[1.0f32, -3.0][..], &[], &[7.0]] {
+        let x = floats(values, &[values.len()]);
+        let less: Vec<f32> = values.iter().map(|value| -value).collect();
+        let less = floats(&less, &[values.len()]);
+        let shape = longs(&[values.len() as i64], &[1]);
+        let expected = [&x, &constant, &x, &less, &known, &shape];
+        for _ in 0..2 {
+            let outputs = run(&session, &[&x]).unwrap();
+            for (place, expected) in expected.iter().enumerate() {
+                assert_eq!(outputs.at(place), Some(*expected), "output {place}");
+            }
+            let tensors = session.run_to_tensors(&[Input::from(&x)]).unwrap();
+            for (place, expected) in expected.iter().enumerate() {
+                assert_eq!(tensors[place].pool(), &pool);
+                let got = Array::of(&tensors[place]).unwrap();
+                assert_eq!(&got, *expected, "tensor {place}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_model_without_inputs_gives_what_it_knows() {
+    let Some(pool) = pool() else { return };
+    let session = Graph::new()
+        .constant("c", &floats(&[1.0, 2.0], &[2]))
+        .node("Exp c = e", &[])
+        .outputs("e c")
+        .session(&pool);
+    let outputs = run(&session, &[]).unwrap();
+    let e = outputs.get("e").unwrap().values::<f32>().unwrap();
+    assert!((e[0] - 1f32.exp()).abs() < 1e-6 && (e[1] - 2f32.exp()).abs() < 1e-5);
+    assert_eq!(outputs.get("c"), Some(&floats(&[1.0, 2.0], &[2])));
+}
+
+#[test]
+fn one_value_may_be_several_outputs() {
+    let Some(pool) = pool() else { return };
+    let session = Graph::new()
+        .input("x", DType::F32, "n")
+        .node("Add x x = sum", &[])
+        .node("Identity sum = again", &[])
+        .node("Identity again = once_more", &[])
+        .outputs("sum again once_more")
+        .session(&pool);
+    let outputs = run(&session, &[&floats(&[1.0, 4.0], &[2])]).unwrap();
+    for name in ["sum", "again", "once_more"] {
+        assert_eq!(
+            outputs.get(name),
+            Some(&floats(&[2.0, 8.0], &[2])),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn a_sequence_is_given_whole() {
+    let Some(pool) = pool() else { return };
+    let session = Graph::new()
+        .input("x", DType::F32, "n 2")
+        .node("Add x x = sum", &[])
+        .node("SequenceConstruct x sum x = all", &[])
+        .node("SequenceLength all = length", &[])
+        .outputs("all length")
+        .session(&pool);
+    let x = floats(&[1.0, 2.0], &[1, 2]);
+    let sum = floats(&[2.0, 4.0], &[1, 2]);
+    for _ in 0..2 {
+        let outputs = run(&session, &[&x]).unwrap();
+        let all = outputs.sequence("all").unwrap();
+        assert_eq!(all, [x.clone(), sum.clone(), x.clone()]);
+        assert_eq!(outputs.get("length"), Some(&Array::scalar(3i64)));
+    }
+}
+
+#[test]
+fn nothing_in_gives_nothing_out() {
+    let Some(pool) = pool() else { return };
+    let session = Graph::new()
+        .input("x", DType::F32, "n 4")
+        .constant("w", &Random::new(1).reals(&[4, 3]))
+        .node("MatMul x w = y", &[])
+        .node("Relu y = z", &[])
+        .constant("axes", &longs(&[0], &[1]))
+        .node("ReduceSum z axes = sum", &[int("keepdims", 0)])
+        .node("Softmax z = p", &[])
+        .outputs("z sum p")
+        .session(&pool);
+    let empty = floats(&[], &[0, 4]);
+    for _ in 0..2 {
+        let outputs = run(&session, &[&empty]).unwrap();
+        assert_eq!(outputs.get("z"), Some(&floats(&[], &[0, 3])));
+        assert_eq!(outputs.get("sum"), Some(&floats(&[0.0; 3], &[3])));
+        assert_eq!(outputs.get("p"), Some(&floats(&[], &[0, 3])));
+        // Between the empty ones others go as always.
+        let some = first(&session, &[&Random::new(2).reals(&[2, 4])]);
+        assert_eq!(some.shape(), [2, 3]);
+    }
+}
+
+#[test]
+fn shapes_may_alternate() {
+    let Some(pool) = pool() else { return };
+    let session = Graph::new()
+        .input("x", DType::F32, "n m")
+        .constant("flat", &longs(&[-1], &[1]))
+        .node("Shape x = shape", &[])
+        .node("Reshape x flat = line", &[])
+        .node("Add line line = twice", &[])
+        .node("Reshape twice shape = y", &[])
+        .outputs("y")
+        .session(&pool);
+    for round in 0..20 {
+        let shape = [1 + round % 2, 3 - round % 3];
+        let x = Random::new(round as u64).reals(&shape);
+        let twice: Vec<f32> = x.values::<f32>().unwrap().iter().map(|x| x * 2.0).collect();
+        assert_eq!(first(&session, &[&x]), floats(&twice, &shape));
+    }
+    assert_eq!(session.statistics().plans, 6);
+    assert_eq!(session.statistics().captures, 6);
+}

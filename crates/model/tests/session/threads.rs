@@ -1,0 +1,204 @@
+//! One session from many threads.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use streampool_model::{Array, Session};
+use streampool_tensor::{DType, Pool};
+
+use super::{first, floats, pool, run};
+use crate::arrays::Random;
+use crate::onnx::{Graph, graph, int};
+
+const THREADS: usize = 31;
+
+fn dense(pool: &Pool) -> Session {
+    let mut random = Random::new(3);
+    Graph::new()
+        .input("x", DType::F32, "n 24")
+        .constant("w", &random.reals(&[24, 24]))
+        .constant("b", &random.reals(&[24]))
+        .node("MatMul x w = xw", &[])
+        .node("Add xw b = h", &[])
+        .node("Erf h = e", &[])
+        .node("Mul h e = g", &[])
+        .node("Softmax g = y", &[])
+        .outputs("y")
+        .session(pool)
+}
+
+/// A part, a choice on data, and what follows it.
+fn choosing(pool: &Pool) -> Session {
+    let branch = |op: &str| {
+        Graph::new()
+            .node(&format!("{op} product = made"), &[])
+            .outputs("made")
+    };
+    Graph::new()
+        .input("x", DType::F32, "n 24")
+        .constant("w", &Random::new(4).reals(&[24, 8]))
+        .constant("zero", &Array::scalar(0f32))
+        .node("MatMul x w = product", &[])
+        .node("ReduceSum x = total", &[int("keepdims", 0)])
+        .node("Less total zero = yes", &[])
+        .node(
+            "If yes = chosen",
+            &[
+                graph("then_branch", branch("Neg")),
+                graph("else_branch", branch("Exp")),
+            ],
+        )
+        .node("Relu chosen = positive", &[])
+        .node("NonZero positive = places", &[])
+        .node("Transpose places = turned", &[])
+        .node("GatherND chosen turned = y", &[])
+        .outputs("y")
+        .session(pool)
+}
+
+fn inputs() -> Vec<Array> {
+    (0..12)
+        .map(|case| Random::new(case).reals(&[1 + case as usize % 4, 24]))
+        .collect()
+}
+
+/// Each input's output is what one thread by itself gets, from all threads.
+fn equal_from_all_threads(session: &Session) {
+    let inputs = inputs();
+    let expected: Vec<Array> = inputs.iter().map(|x| first(session, &[x])).collect();
+    let barrier = Barrier::new(THREADS);
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (inputs, expected, barrier) = (&inputs, &expected, &barrier);
+            scope.spawn(move || {
+                barrier.wait();
+                for turn in 0..40 {
+                    let case = (thread + turn) % inputs.len();
+                    let y = first(session, &[&inputs[case]]);
+                    assert!(y == expected[case], "thread {thread}, case {case}");
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn thirty_one_threads_get_the_bits_of_one() {
+    let Some(pool) = pool() else { return };
+    let session = dense(&pool);
+    equal_from_all_threads(&session);
+    assert_eq!(session.statistics().plans, 4);
+    equal_from_all_threads(&choosing(&pool));
+}
+
+#[test]
+fn threads_that_meet_a_shape_first_plan_it_once() {
+    let Some(pool) = pool() else { return };
+    let session = dense(&pool);
+    let x = Random::new(9).reals(&[2, 24]);
+    let barrier = Barrier::new(THREADS);
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                barrier.wait();
+                first(&session, &[&x]);
+            });
+        }
+    });
+    let statistics = session.statistics();
+    assert_eq!((statistics.plans, statistics.replays), (1, THREADS as u64));
+}
+
+#[test]
+fn a_session_may_be_dropped_while_others_run_it() {
+    let Some(pool) = pool() else { return };
+    let inputs = inputs();
+    let first_session = dense(&pool);
+    let expected: Vec<Array> = inputs.iter().map(|x| first(&first_session, &[x])).collect();
+    drop(first_session);
+    let before = pool.snapshot().unwrap().memory.in_use;
+    for _ in 0..3 {
+        let session = dense(&pool);
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                // The last of them ends it.
+                let session = session.clone();
+                let (inputs, expected) = (&inputs, &expected);
+                scope.spawn(move || {
+                    for turn in 0..1 + thread % 5 {
+                        let case = (thread + turn) % inputs.len();
+                        assert!(first(&session, &[&inputs[case]]) == expected[case]);
+                    }
+                    drop(session);
+                });
+            }
+            drop(session);
+        });
+    }
+    pool.synchronize().unwrap();
+    assert_eq!(pool.snapshot().unwrap().memory.in_use, before);
+}
+
+#[test]
+fn outputs_may_be_read_after_their_session_is_gone() {
+    let Some(pool) = pool() else { return };
+    let x = Random::new(1).reals(&[4, 24]);
+    let session = dense(&pool);
+    let expected = first(&session, &[&x]);
+    let tensors = session.run_to_tensors(&[(&x).into()]).unwrap();
+    drop(session);
+    assert_eq!(Array::of(&tensors[0]).unwrap(), expected);
+}
+
+#[test]
+fn a_tensor_of_one_thread_is_an_input_of_another() {
+    let Some(pool) = pool() else { return };
+    let session = dense(&pool);
+    let x = Random::new(1).reals(&[4, 24]);
+    let twice = {
+        let y = first(&session, &[&x]);
+        first(&session, &[&y])
+    };
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (send, receive) = std::sync::mpsc::sync_channel(2);
+        let (session, x, stop) = (&session, &x, &stop);
+        scope.spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                let made = session.run_to_tensors(&[x.into()]).unwrap().remove(0);
+                if send.send(made).is_err() {
+                    return;
+                }
+            }
+        });
+        for _ in 0..200 {
+            let made = receive.recv().unwrap();
+            let outputs = session.run_in_order(&[(&made).into()]).unwrap();
+            assert!(outputs.at(0) == Some(&twice));
+        }
+        stop.store(true, Ordering::Relaxed);
+        drop(receive);
+    });
+}
+
+#[test]
+fn wrong_and_right_inputs_may_be_mixed_among_threads() {
+    let Some(pool) = pool() else { return };
+    let session = dense(&pool);
+    let x = Random::new(1).reals(&[4, 24]);
+    let expected = first(&session, &[&x]);
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let (session, x, expected) = (&session, &x, &expected);
+            scope.spawn(move || {
+                for turn in 0..40 {
+                    if (thread + turn) % 3 == 0 {
+                        assert!(run(session, &[&floats(&[1.0], &[1])]).is_err());
+                    } else {
+                        assert!(&first(session, &[x]) == expected);
+                    }
+                }
+            });
+        }
+    });
+}

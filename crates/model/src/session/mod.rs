@@ -13,10 +13,12 @@ mod run;
 mod special;
 mod weights;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use bytes::Bytes;
 use streampool_tensor::{DType, Pool, Tensor};
 
 pub use array::{Array, Input};
@@ -27,8 +29,8 @@ pub use pending::Pending;
 use crate::check::check_operators;
 use crate::error::{Error, Result};
 use crate::evaluate::Value;
-use crate::graph::{Dim, Graph, ValueId};
-use crate::onnx;
+use crate::graph::{Dim, ValueId};
+use crate::onnx::{self, Model};
 use crate::passes;
 use counts::Counts;
 use lanes::Lanes;
@@ -43,6 +45,7 @@ pub struct Session(Arc<Inner>);
 struct Inner {
     inputs: Vec<Port>,
     outputs: Vec<Port>,
+    metadata: BTreeMap<String, String>,
     parts: Parts,
     weights: Weights,
     lanes: Lanes,
@@ -76,21 +79,34 @@ impl Session {
     ) -> Result<Session> {
         let known = known_pool(pool)?;
         let model = onnx::read(path.as_ref(), &known)?;
-        Session::of_graph(pool, known, model.graph, options)
+        Session::of_model(pool, known, model, options)
     }
 
-    fn of_graph(
+    /// As [`load_with`](Self::load_with), from the bytes of a file. What it keeps in files of its own cannot be found.
+    pub fn from_bytes(
         pool: &Pool,
-        known: Pool,
-        mut graph: Graph,
+        bytes: impl Into<Bytes>,
         options: &SessionOptions,
     ) -> Result<Session> {
+        let known = known_pool(pool)?;
+        let model = onnx::read_bytes(bytes.into(), None, &known)?;
+        Session::of_model(pool, known, model, options)
+    }
+
+    fn of_model(
+        pool: &Pool,
+        known: Pool,
+        model: Model,
+        options: &SessionOptions,
+    ) -> Result<Session> {
+        let mut graph = model.graph;
         check_operators(&graph)?;
         passes::simplify(&mut graph, &known)?;
         let port = |&id: &ValueId| Port::from(graph.value(id));
         Ok(Session(Arc::new(Inner {
             inputs: graph.inputs.iter().map(port).collect(),
             outputs: graph.outputs.iter().map(port).collect(),
+            metadata: model.metadata,
             parts: Parts::new(graph),
             weights: Weights::new(known, pool.clone()),
             lanes: Lanes::new(options.program_memory),
@@ -108,6 +124,11 @@ impl Session {
     /// What it gives, in order.
     pub fn outputs(&self) -> &[Port] {
         &self.0.outputs
+    }
+
+    /// What the model says of itself beyond that, by keys.
+    pub fn metadata(&self) -> &BTreeMap<String, String> {
+        &self.0.metadata
     }
 
     /// The pool it runs in.

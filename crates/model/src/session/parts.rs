@@ -135,8 +135,9 @@ impl Parts {
         let (mut listing, ended) =
             trace(&self.graph, nodes, weights.known(), given.to_vec(), wanted)?;
         let fused = fuse(&mut listing);
-        let compiled = Compiled::new(Plan::new(listing, kinds), ended, kept, weights)?;
-        Ok(Compiled { fused, ..compiled })
+        let mut compiled = Compiled::new(Plan::new(listing, kinds), ended, kept, weights)?;
+        compiled.fused = fused;
+        Ok(compiled)
     }
 
     /// The latest plan of what begins at node `start`.

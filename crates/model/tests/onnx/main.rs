@@ -2,7 +2,7 @@
 //!
 //! Each test is a small graph with inputs and the outputs that are expected. Each is evaluated node by node, once with
 //! all values on the tested device, and once with only the first input there and all that does not depend on it on the
-//! host. Eight threads take the tests in turn, on one pool.
+//! host. Then a session plans and runs it. Eight threads take the tests in turn, on one pool.
 
 mod compare;
 mod device;
@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use package::{Case, value};
 use report::{Outcome, Report};
 use streampool_model::onnx::Model;
+use streampool_model::{Array, Input, Session};
 use streampool_model::testing::{Value, evaluate_eagerly};
 use streampool_tensor::Pool;
 
@@ -79,7 +80,50 @@ fn outcome(case: &Case, host: &Pool, pool: &Pool) -> Option<Outcome> {
     let together = run(&model, pool);
     let apart = read(host)?.and_then(|model| run(&model, host));
     let apart = apart.map_err(|why| format!("with known values on the host: {why}"));
-    Some(Outcome::new(&case.name, Some(&model), together.and(apart)))
+    let planned = catch_unwind(AssertUnwindSafe(|| planned(case, &model, pool)));
+    let planned = planned.unwrap_or_else(|_| Err("it panics".to_owned()));
+    let planned = planned.map_err(|why| format!("in a session: {why}"));
+    let result = together.and(apart).and(planned);
+    Some(Outcome::new(&case.name, Some(&model), result))
+}
+
+/// Whether a session gives what is expected, twice, where it can be given what the test has; or why not.
+fn planned(case: &Case, model: &Model, pool: &Pool) -> Result<(), String> {
+    let session = Session::load(pool, case.file()).map_err(|error| error.to_string())?;
+    let graph = &model.graph;
+    for folder in case.data_sets() {
+        let mut inputs = Vec::with_capacity(graph.inputs.len());
+        for (place, &id) in graph.inputs.iter().enumerate() {
+            match value(&folder, &format!("input_{place}.pb"), graph.value(id), pool)? {
+                Some(Value::Tensor(tensor)) => {
+                    inputs.push(Array::of(&tensor).map_err(|error| error.to_string())?);
+                }
+                // A session is given tensors.
+                _ => return Ok(()),
+            }
+        }
+        let inputs: Vec<Input<'_>> = inputs.iter().map(Input::from).collect();
+        for _ in 0..2 {
+            let outputs = session.run_in_order(&inputs).map_err(|error| error.to_string())?;
+            for (place, ((name, got), &id)) in outputs.iter().zip(&graph.outputs).enumerate() {
+                let info = graph.value(id);
+                let Some(expected) = value(&folder, &format!("output_{place}.pb"), info, pool)? else {
+                    continue;
+                };
+                let tensors = got.iter().map(|array| array.tensor(pool)).collect::<Result<Vec<_>, _>>();
+                let mut tensors = tensors.map_err(|error| error.to_string())?;
+                let got = match expected {
+                    Value::Tensor(_) if tensors.len() == 1 => Value::Tensor(tensors.remove(0)),
+                    Value::Nothing if tensors.is_empty() => Value::Nothing,
+                    _ => Value::Sequence(tensors),
+                };
+                if let Some(difference) = difference(&got, &expected)? {
+                    return Err(format!("{name}: {difference}"));
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Whether the model gives what is expected; or why not. All inputs but the first are in the pool `known`.

@@ -51,9 +51,14 @@ pub fn cases() -> Result<Vec<Case>, String> {
 }
 
 impl Case {
+    /// The model's file.
+    pub fn file(&self) -> PathBuf {
+        self.folder.join("model.onnx")
+    }
+
     /// What is computed, with its constants in `known`; none, if it is of a version of operators that is not read.
     pub fn model(&self, known: &Pool) -> Result<Option<Model>, String> {
-        match onnx::read(&self.folder.join("model.onnx"), known) {
+        match onnx::read(&self.file(), known) {
             Ok(model) => Ok(Some(model)),
             Err(Error::File { what, .. }) if what == "the version of ONNX's operators" => Ok(None),
             Err(error) => Err(error.to_string()),

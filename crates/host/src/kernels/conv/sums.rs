@@ -50,6 +50,10 @@ pub(super) trait Summed: Real + Native {
 }
 
 /// A block of `R` rows and `V` vectors of columns.
+#[allow(
+    clippy::needless_range_loop,
+    reason = "a zip is called, not inlined, in builds of many units"
+)]
 #[inline(always)]
 unsafe fn block<L: Lanes<Sum = <L as Lanes>::Unit>, const R: usize, const V: usize>(
     terms: &Terms<'_, L::Unit>,
@@ -66,8 +70,8 @@ unsafe fn block<L: Lanes<Sum = <L as Lanes>::Unit>, const R: usize, const V: usi
             }
             for (row, vectors) in sums.iter_mut().enumerate() {
                 let weight = L::splat(terms.weights.add(row * terms.row + step));
-                for (vector, &column) in vectors.iter_mut().zip(&columns) {
-                    *vector = vector.plus_product(weight, column);
+                for at in 0..V {
+                    vectors[at] = vectors[at].plus_product(weight, columns[at]);
                 }
             }
         }

@@ -74,23 +74,35 @@ fn a_chain_becomes_one_op_that_reads_each_input_once() {
 }
 
 #[test]
-fn what_others_read_stays() {
-    // Read twice.
+fn what_is_read_twice_by_one_op_in_the_end_is_joined_too() {
     let steps = vec![
         unary(Unary::Exp, 1, 2),
         unary(Unary::Tanh, 2, 3),
         binary(2, 3, 4),
     ];
-    let mut twice = listing(steps, 4, &SHAPE);
-    assert_eq!(fuse(&mut twice), Fused { maps: 1, copies: 0 });
-    // Read by the caller.
-    let mut output = listing(
-        vec![unary(Unary::Exp, 1, 2), unary(Unary::Tanh, 2, 3)],
-        2,
-        &SHAPE,
-    );
-    assert_eq!(fuse(&mut output), Fused::default());
-    assert_eq!(output.steps.len(), 2);
+    let mut diamond = listing(steps, 4, &SHAPE);
+    assert_eq!(fuse(&mut diamond), Fused { maps: 2, copies: 0 });
+    assert_eq!(diamond.steps.len(), 1);
+}
+
+#[test]
+fn what_others_read_stays() {
+    let flat = Op::Copy {
+        src: whole(2, &[32]),
+        dst: whole(5, &[32]),
+    };
+    let by_two = vec![
+        unary(Unary::Exp, 1, 2),
+        unary(Unary::Tanh, 2, 3),
+        Step { op: flat, node: 0 },
+    ];
+    let by_the_caller = vec![unary(Unary::Exp, 1, 2), unary(Unary::Tanh, 2, 3)];
+    for (steps, output) in [(by_two, 3), (by_the_caller, 2)] {
+        let count = steps.len();
+        let mut listing = listing(steps, output, &SHAPE);
+        assert_eq!(fuse(&mut listing), Fused::default());
+        assert_eq!(listing.steps.len(), count);
+    }
 }
 
 #[test]

@@ -50,15 +50,16 @@ build() {
 carry_onnx_data() {
     local data=${ONNX_DATA:-}
     if [ -z "$data" ]; then
-        data=$(find "${CARGO_TARGET_DIR:-target}/tmp" -type d -path '*/onnx/backend/test/data/node' -print -quit \
+        data=$(find "${CARGO_TARGET_DIR:-target}/tmp" -type d -path '*/onnx/backend/test/data' -print -quit \
             2>/dev/null || true)
     fi
     if [ -z "$data" ]; then
-        echo "the node tests of ONNX are not here: run the test onnx of streampool-tensor first" >&2
+        echo "the node tests of ONNX are not here: run the test onnx of streampool-model first" >&2
         return
     fi
     rm -rf "$binaries/onnx"
-    cp -rL "$data" "$binaries/onnx"
+    mkdir "$binaries/onnx"
+    cp -rL "$data"/{node,simple,pytorch-converted,pytorch-operator} "$binaries/onnx"
 }
 
 tests=() program=no onnx=no
@@ -79,7 +80,7 @@ if [ "${#tests[@]}" -gt 0 ]; then
     build "${tests_profile[@]}" cargo test -p streampool-cuda --no-run --no-fail-fast "${tests[@]}" || failures=1
 fi
 if [ "$onnx" = yes ]; then
-    build "${tests_profile[@]}" cargo test -p streampool-tensor --no-run --test onnx || failures=1
+    build "${tests_profile[@]}" cargo test -p streampool-model --no-run --test onnx || failures=1
     carry_onnx_data
 fi
 if [ "$program" = yes ]; then

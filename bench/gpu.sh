@@ -12,6 +12,7 @@
 #   bench        our figures beside the raw driver's
 #   torch        PyTorch's, in Python and C++
 #   ops          the operators of tensors, in turn with PyTorch's
+#   models       an encoder as an ONNX model from several threads, and PyTorch's
 #   report       all of it in report.md and report.json, and whether the goals are met
 #
 # What a stage finds stays in REPORT_DIR, so that stages may be run one by one. A stage that fails does not stop the
@@ -19,10 +20,10 @@
 set -uo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
-all_stages=(doctor conformance tests sanitizer bench torch ops report)
+all_stages=(doctor conformance tests sanitizer bench torch ops models report)
 
 usage() {
-    sed -n 's/^# \{0,1\}//; 2,18p' "$0" >&2
+    sed -n 's/^# \{0,1\}//; 2,19p' "$0" >&2
     [ "$#" -eq 0 ] || printf '\n%s\n' "$*" >&2
     exit 2
 }
@@ -267,6 +268,33 @@ run_ops() {
     done
 }
 
+# encoder NAME ARGUMENT...: the encoder again and again; what was measured is in encoder_NAME.json.
+encoder() {
+    local name=$1
+    shift
+    # shellcheck disable=SC2016
+    step "encoder_$name" bash -c '"$0" run "$1" --device cuda --repeat --json "${@:3}" >"$2"' "$binaries/streampool" \
+        "$binaries/encoder.onnx" "$report/encoder_$name.json" "$@" || failures=1
+}
+
+run_models() {
+    finish_torch_build
+    begin models 200
+    if [ ! -e "$binaries/encoder.onnx" ]; then
+        printf 'models\tencoder\tskipped\t0\tmake it with models/make_encoder.py BINARIES_DIR\n' | tee -a "$report/stages.tsv"
+        return
+    fi
+    local threads
+    for threads in 1 8; do
+        encoder "host_$threads" --shape x=1,128,384 --threads "$threads"
+        encoder "resident_$threads" --shape x=1,128,384 --threads "$threads" --resident
+    done
+    encoder half_256 --shape x=256,128,384 --half --resident
+    # shellcheck disable=SC2016
+    step torch_encoder bash -c 'python3 "$0" >"$1"' "$here/models/torch_encoder.py" "$report/torch_encoder.json" ||
+        failures=1
+}
+
 # The logs of this run after those of earlier ones, so much of them as is worth keeping.
 keep_logs() {
     local log
@@ -291,6 +319,7 @@ for name in "${all_stages[@]}"; do
     bench) run_bench ;;
     torch) run_torch ;;
     ops) run_ops ;;
+    models) run_models ;;
     report)
         printf '\n==== report\n'
         python3 "$here/report.py" "$report" "$binaries/built.txt" || failures=1

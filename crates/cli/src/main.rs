@@ -1,10 +1,15 @@
-//! The `streampool` program: `doctor` looks, `bench` measures, `story` shows.
+//! The `streampool` program: `doctor` looks, `run` and `inspect` take a model, `bench` measures, `story` shows.
 
 mod bench;
+mod device;
 mod doctor;
+mod inputs;
+mod inspect;
 mod machine;
+mod noise;
 mod output;
 mod progress;
+mod run;
 mod story;
 mod table;
 mod text;
@@ -28,6 +33,8 @@ type Result<T, E = Failure> = std::result::Result<T, E>;
     max_term_width = 80,
     after_help = "Examples:\n  \
         streampool doctor                 what this machine has, and whether it works\n  \
+        streampool inspect model.onnx     what is in a model, and what it takes\n  \
+        streampool run model.onnx         run it on made-up inputs\n  \
         streampool bench runtime          what the runtime costs here\n  \
         streampool bench ops              how fast operators are here\n  \
         streampool story                  the whole argument, shown on this machine"
@@ -40,6 +47,8 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Doctor(doctor::Options),
+    Inspect(inspect::Options),
+    Run(run::Options),
     #[command(subcommand)]
     Bench(bench::Bench),
     Story(story::Options),
@@ -63,6 +72,8 @@ fn main() -> ExitCode {
     let command = Cli::parse().command;
     let (json, done) = match &command {
         Command::Doctor(options) => (options.json, doctor::run(options)),
+        Command::Inspect(options) => (options.json, inspect::run(options)),
+        Command::Run(options) => (options.json, run::run(options)),
         Command::Bench(bench) => (bench.json(), bench.run()),
         Command::Story(options) => (options.json, story::run(options)),
     };

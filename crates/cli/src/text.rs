@@ -1,4 +1,6 @@
-//! Numbers as people read them.
+//! Numbers and names as people read them.
+
+use std::path::Path;
 
 /// Bytes in the largest unit that keeps at least one before the point.
 pub fn bytes(bytes: usize) -> String {
@@ -56,9 +58,37 @@ pub fn compact(value: f64) -> String {
     }
 }
 
+/// A name in at most so many characters: of a longer one the middle is left out.
+pub fn shortened(name: &str, most: usize) -> String {
+    let letters: Vec<char> = name.chars().collect();
+    if letters.len() <= most {
+        return name.to_owned();
+    }
+    let (front, back) = (most / 2 - 1, most - most / 2 - 1);
+    let text = |letters: &[char]| letters.iter().collect::<String>();
+    format!(
+        "{}..{}",
+        text(&letters[..front]),
+        text(&letters[letters.len() - back..])
+    )
+}
+
+/// The name of a file without its folder.
+pub fn file_name(path: &Path) -> String {
+    let name = path.file_name().unwrap_or(path.as_os_str());
+    shortened(&name.to_string_lossy(), 40)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_names_lose_their_middle() {
+        assert_eq!(shortened("short", 5), "short");
+        assert_eq!(shortened("a/long/name/of/a/node", 10), "a/lo..node");
+        assert_eq!(file_name(Path::new("/models/m.onnx")), "m.onnx");
+    }
 
     #[test]
     fn bytes_take_the_unit_that_fits() {

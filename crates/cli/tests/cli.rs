@@ -1,5 +1,9 @@
 //! The program as its users meet it: what it prints, and how it ends.
 
+#[path = "cli/models.rs"]
+mod models;
+#[path = "cli/onnx.rs"]
+mod onnx;
 #[path = "cli/operators.rs"]
 mod operators;
 #[path = "cli/program.rs"]

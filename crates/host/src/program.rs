@@ -107,15 +107,10 @@ impl Program for HostProgram {
         self.0.slots.sizes()
     }
 
+    /// Packed constants are not counted: programs share them.
     fn bytes(&self) -> usize {
         size_of::<Body>()
             + size_of_val(&*self.0.ops)
-            + self
-                .0
-                .ops
-                .iter()
-                .map(|op| op.prepared.bytes())
-                .sum::<usize>()
             + self.0.slots.sizes().len() * (size_of::<Span>() + size_of::<usize>())
     }
 }

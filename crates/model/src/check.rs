@@ -13,11 +13,13 @@ pub fn check_operators(graph: &Graph) -> Result<()> {
     if unsupported.is_empty() {
         return Ok(());
     }
-    let each = unsupported.into_values().map(|(operator, nodes)| UnsupportedOperator {
-        operator,
-        why: None,
-        nodes,
-    });
+    let each = unsupported
+        .into_values()
+        .map(|(operator, nodes)| UnsupportedOperator {
+            operator,
+            why: None,
+            nodes,
+        });
     Err(Error::Unsupported(each.collect()))
 }
 

@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use streampool_device::OpKind;
 use streampool_tensor::{DType, Tensor};
 
-use crate::error::{Result, UnsupportedOperator};
-use crate::graph::{Attribute, Graph, Operator};
-use crate::nodes;
-use crate::onnx::Model;
+use crate::check::check_operators;
+use crate::error::{Error, Result, UnsupportedOperator};
+use crate::graph::{Attribute, Graph};
 use crate::session::{Input, Port, Session};
 
 /// What is in a graph, the graphs inside its nodes included.
@@ -56,13 +55,6 @@ pub struct Part {
     pub ended_by: Option<String>,
 }
 
-impl Model {
-    /// What is in it.
-    pub fn contents(&self) -> Contents {
-        self.graph.contents()
-    }
-}
-
 impl Graph {
     /// What is in it.
     pub fn contents(&self) -> Contents {
@@ -76,7 +68,10 @@ impl Graph {
             outputs: self.outputs.iter().map(port).collect(),
             operators,
             parameters: census.parameters.into_values().collect(),
-            unsupported: census.unsupported,
+            unsupported: match check_operators(self) {
+                Err(Error::Unsupported(all)) => all,
+                _ => Vec::new(),
+            },
         }
     }
 }
@@ -86,7 +81,6 @@ impl Graph {
 struct Census {
     operators: BTreeMap<String, usize>,
     parameters: BTreeMap<DType, Parameters>,
-    unsupported: Vec<UnsupportedOperator>,
 }
 
 impl Census {
@@ -97,9 +91,6 @@ impl Census {
             .for_each(|tensor| self.tensor(tensor));
         for node in &graph.nodes {
             *self.operators.entry(node.operator.to_string()).or_default() += 1;
-            if !nodes::supports(&node.operator) {
-                self.refuse(&node.operator, &node.name);
-            }
             for (_, attribute) in &node.attributes {
                 match attribute {
                     Attribute::Tensor(tensor) => self.tensor(tensor),
@@ -122,21 +113,6 @@ impl Census {
         of_type.elements += tensor.elements();
         of_type.bytes += tensor.elements() * dtype.size();
     }
-
-    fn refuse(&mut self, operator: &Operator, node: &str) {
-        let known = self
-            .unsupported
-            .iter_mut()
-            .find(|one| one.operator == *operator);
-        match known {
-            Some(known) => known.nodes.push(node.to_owned()),
-            None => self.unsupported.push(UnsupportedOperator {
-                operator: operator.clone(),
-                why: None,
-                nodes: vec![node.to_owned()],
-            }),
-        }
-    }
 }
 
 impl Session {
@@ -154,7 +130,7 @@ mod tests {
     use streampool_tensor::Pool;
 
     use super::*;
-    use crate::graph::{Domain, Node, ValueInfo};
+    use crate::graph::{Domain, Node, Operator, ValueInfo};
 
     #[test]
     fn what_is_inside_of_nodes_counts_too() {

@@ -27,6 +27,26 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! A [`Session`] is a model from an ONNX file, loaded once and run from any number of threads: each has a stream of its
+//! own, on which a program captured for its shapes is replayed, and all share the weights.
+//!
+//! ```no_run
+//! use streampool::prelude::*;
+//!
+//! let session = Session::load(&streampool::host_pool()?, "model.onnx")?;
+//! std::thread::scope(|scope| {
+//!     for _ in 0..8 {
+//!         scope.spawn(|| -> streampool::model::Result<()> {
+//!             let x = Array::new(&[0.5f32; 16], &[1, 16])?;
+//!             let outputs = session.run([("x", &x)])?;
+//!             println!("{:?}", outputs.at(0));
+//!             Ok(())
+//!         });
+//!     }
+//! });
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Below tensors are buffers and ops, for those who place memory themselves:
 //!
 //! ```
@@ -63,11 +83,16 @@ pub use devices::{DeviceStatus, Unusable, devices, host_pool};
 pub use streampool_cuda as cuda;
 pub use streampool_device as device;
 pub use streampool_host as host;
+pub use streampool_model as model;
+pub use streampool_model::{Array, Input, Outputs, Session, SessionOptions};
 pub use streampool_runtime::*;
 pub use streampool_tensor as tensor;
 pub use streampool_tensor::Tensor;
 
 /// What most programs need.
 pub mod prelude {
-    pub use crate::{Buffer, DType, Event, Layout, MatMul, Norm, Op, Pool, Scalar, Stream, Tensor};
+    pub use crate::{
+        Array, Buffer, DType, Event, Input, Layout, MatMul, Norm, Op, Outputs, Pool, Scalar,
+        Session, Stream, Tensor,
+    };
 }

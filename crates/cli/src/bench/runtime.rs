@@ -8,7 +8,8 @@ use streampool::device::DeviceKind;
 
 use super::figure::Measurement;
 use super::report::Report;
-use super::{On, gpu, linear, lookup, memory, order};
+use super::{gpu, linear, lookup, memory, order};
+use crate::device::On;
 use crate::machine::Machine;
 use crate::progress::Progress;
 use crate::{Outcome, Result, output};

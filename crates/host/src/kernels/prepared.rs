@@ -62,16 +62,6 @@ impl Prepared {
         .unwrap_or_default()
     }
 
-    /// About how much memory it holds, which other programs may hold, too.
-    pub(crate) fn bytes(&self) -> usize {
-        match self {
-            Prepared::Plain | Prepared::Map(_) => 0,
-            Prepared::MatMul(ready) => ready.bytes(),
-            Prepared::Conv(ready) => size_of::<conv::Ready>() + ready.bytes(),
-            Prepared::Rnn(ready) => size_of::<rnn::Ready>() + ready.bytes(),
-        }
-    }
-
     pub(super) fn matmul(&self) -> Option<&matmul::Ready> {
         match self {
             Prepared::MatMul(ready) => Some(ready),

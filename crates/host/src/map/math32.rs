@@ -202,7 +202,7 @@ fn gate(x: f32, factor: f32) -> f32 {
 }
 
 #[inline(always)]
-pub(super) fn silu<M: Machine>(x: f32) -> f32 {
+pub(crate) fn silu<M: Machine>(x: f32) -> f32 {
     gate(x, sigmoid::<M>(x))
 }
 
@@ -272,7 +272,7 @@ pub(super) fn erf<M: Machine>(x: f32) -> f32 {
 }
 
 #[inline(always)]
-pub(super) fn gelu<M: Machine>(x: f32) -> f32 {
+pub(crate) fn gelu<M: Machine>(x: f32) -> f32 {
     // Beyond this bound the tail of the normal distribution is nothing.
     let size = clamp(x.abs(), 0.0, 13.2);
     let above = if x > 0.0 { x } else { 0.0 };
@@ -308,7 +308,7 @@ fn normal_tail<M: Machine>(x: f32) -> f32 {
 }
 
 #[inline(always)]
-pub(super) fn gelu_tanh<M: Machine>(x: f32) -> f32 {
+pub(crate) fn gelu_tanh<M: Machine>(x: f32) -> f32 {
     let inner = x * M::fma(x * x, 0.071_354_814, 1.595_769_1);
     gate(x, sigmoid::<M>(inner))
 }

@@ -95,7 +95,7 @@ pub(super) fn erf(x: f64) -> f64 {
     result.copysign(x)
 }
 
-pub(super) fn gelu(x: f64) -> f64 {
+pub(crate) fn gelu(x: f64) -> f64 {
     let size = x.abs().clamp(0.0, 38.8);
     let scaled = size * std::f64::consts::FRAC_1_SQRT_2;
     let tail = match scaled < 0.5 {
@@ -105,17 +105,17 @@ pub(super) fn gelu(x: f64) -> f64 {
     gate(x, if x < 0.0 { tail } else { 1.0 - tail })
 }
 
-pub(super) fn gelu_tanh(x: f64) -> f64 {
+pub(crate) fn gelu_tanh(x: f64) -> f64 {
     let scale = std::f64::consts::FRAC_2_SQRT_PI * std::f64::consts::SQRT_2;
     gate(x, sigmoid(scale * x * (1.0 + 0.044_715 * x * x)))
 }
 
-pub(super) fn sigmoid(x: f64) -> f64 {
+pub(crate) fn sigmoid(x: f64) -> f64 {
     let small = (-x.abs()).exp();
     (if x >= 0.0 { 1.0 } else { small }) / (1.0 + small)
 }
 
-pub(super) fn silu(x: f64) -> f64 {
+pub(crate) fn silu(x: f64) -> f64 {
     gate(x, sigmoid(x))
 }
 

@@ -16,7 +16,7 @@ mod half;
 mod lane;
 pub(crate) mod machine;
 pub(crate) mod math32;
-mod math64;
+pub(crate) mod math64;
 mod number;
 mod plan;
 mod program;

@@ -17,9 +17,6 @@ pub trait Place {
 
     /// What is known, as the work reads it.
     fn lift(&self, known: &Tensor) -> Result<Tensor, Fault>;
-
-    /// Is told which node of the outermost graph comes next.
-    fn begin(&self, _node: usize) {}
 }
 
 /// The values of one graph while it is evaluated.
@@ -46,11 +43,6 @@ impl<'a> Scope<'a> {
     /// A value, if it was made or given.
     pub fn get(&self, id: ValueId) -> Option<&Value> {
         self.values[id.index()].as_ref()
-    }
-
-    /// Forgets a value.
-    pub fn forget(&mut self, id: ValueId) {
-        self.values[id.index()] = None;
     }
 
     /// The results of a graph inside a node of this one, for these inputs.

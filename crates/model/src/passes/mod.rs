@@ -11,6 +11,7 @@ mod dead;
 mod editor;
 mod factors;
 mod fold;
+mod half;
 mod identity;
 mod inline;
 mod linear;
@@ -63,6 +64,8 @@ const REWRITES: [Rewrite; 6] = [
     attention::fuse,
     pack::fuse,
 ];
+
+pub use half::shorten;
 
 /// Rewrites a graph whose constants are in the pool `known`, on the host.
 pub fn simplify(graph: &mut Graph, known: &Pool) -> Result<Report> {

@@ -85,18 +85,6 @@ impl Lanes {
         self.evicted.fetch_add(gone.len() as u64, Ordering::Relaxed);
     }
 
-    /// Lets go of all programs that lie ready; says how many bytes they took.
-    pub fn clear(&self) -> usize {
-        let all: Vec<Ready> = self
-            .lanes
-            .iter()
-            .flat_map(|lane| std::mem::take(&mut *lane.lock()))
-            .collect();
-        let bytes = all.iter().map(|ready| ready.bytes).sum();
-        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
-        bytes
-    }
-
     /// How many programs had to go.
     pub fn evicted(&self) -> u64 {
         self.evicted.load(Ordering::Relaxed)

@@ -102,6 +102,9 @@ impl Session {
         let mut graph = model.graph;
         check_operators(&graph)?;
         passes::simplify(&mut graph, &known)?;
+        if let Some(precision) = options.precision {
+            passes::shorten(&mut graph, precision)?;
+        }
         let port = |&id: &ValueId| Port::from(graph.value(id));
         Ok(Session(Arc::new(Inner {
             inputs: graph.inputs.iter().map(port).collect(),
@@ -177,7 +180,9 @@ impl Session {
     /// run, or leave it to their first runs: the plan is shared, the programs are not.
     pub fn warm_up(&self, shapes: &[&[usize]]) -> Result<()> {
         let arrays = self.0.inputs.iter().zip(shapes).map(|(port, shape)| {
-            let dtype = port.dtype.ok_or_else(|| Error::input(&port.name, "of no declared type", "declared"))?;
+            let dtype = port
+                .dtype
+                .ok_or_else(|| Error::input(&port.name, "of no declared type", "declared"))?;
             Ok(Array::zeros(dtype, shape))
         });
         let arrays: Vec<Array> = arrays.collect::<Result<_>>()?;

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use streampool_runtime::Stream;
+use streampool_tensor::DType;
 
 use crate::error::{Error, Result};
 
@@ -11,12 +12,15 @@ use crate::error::{Error, Result};
 pub struct SessionOptions {
     /// The most bytes of programs that lie ready; the longest unused go first. Those at work do not count.
     pub program_memory: usize,
+    /// What to compute in where the model says `f32`: `f16` or `bf16`. Its inputs and outputs stay as they are.
+    pub precision: Option<DType>,
 }
 
 impl Default for SessionOptions {
     fn default() -> Self {
         SessionOptions {
             program_memory: 1 << 30,
+            precision: None,
         }
     }
 }
@@ -52,7 +56,9 @@ impl RunOptions {
         };
         let left = deadline.saturating_duration_since(Instant::now());
         match stream.synchronize_timeout(left) {
-            Err(streampool_runtime::Error::Device(streampool_device::Error::Timeout(_))) => Err(Error::Deadline),
+            Err(streampool_runtime::Error::Device(streampool_device::Error::Timeout(_))) => {
+                Err(Error::Deadline)
+            }
             other => Ok(other?),
         }
     }

@@ -64,7 +64,10 @@ impl Pending {
 
 impl Running {
     fn finish(&mut self) -> Result<Outputs> {
-        let mut ready = self.ready.take().unwrap_or_else(|| unreachable!("it is finished once"));
+        let mut ready = self
+            .ready
+            .take()
+            .unwrap_or_else(|| unreachable!("it is finished once"));
         let outputs = self.inner.read_outputs(&mut ready)?;
         self.inner.lanes.give(self.stream.index(), ready);
         Ok(outputs)
@@ -73,13 +76,19 @@ impl Running {
     /// Has `waker` woken when the run is over.
     fn wake(&mut self, waker: &Waker) -> Result<()> {
         if let Some(known) = &self.waker {
-            known.lock().unwrap_or_else(PoisonError::into_inner).clone_from(waker);
+            known
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone_from(waker);
             return Ok(());
         }
         let shared = Arc::new(Mutex::new(waker.clone()));
         self.waker = Some(shared.clone());
         self.stream.on_complete(move |_| {
-            let waker = shared.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let waker = shared
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone();
             waker.wake();
         })?;
         Ok(())

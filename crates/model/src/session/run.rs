@@ -1,5 +1,6 @@
 //! A run: one program where the whole model is one part, else part after part.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use streampool_runtime::{Buffer, Stream};
@@ -7,7 +8,7 @@ use streampool_tensor::{Layout, Tensor};
 
 use super::array::{Array, Input};
 use super::compiled::{Compiled, Ends};
-use super::key::{Key, KeyPart};
+use super::key::Key;
 use super::lanes::Ready;
 use super::pending::{Pending, Running};
 use super::special::Places;
@@ -85,7 +86,9 @@ impl Inner {
 
     fn run_parts_to_arrays(&self, stream: &Stream, inputs: &[Input<'_>]) -> Result<Outputs> {
         let values = self.run_parts(stream, inputs)?;
-        let arrays = values.iter().map(|value| value.tensors().iter().map(Array::of).collect());
+        let arrays = values
+            .iter()
+            .map(|value| value.tensors().iter().map(Array::of).collect());
         Ok(self.outputs(arrays.collect::<Result<_>>()?))
     }
 
@@ -111,7 +114,7 @@ impl Inner {
         if self.has_parts() {
             return Ok(None);
         }
-        let special = self.special.places();
+        let values = values(inputs, self.special.places())?;
         let fits = |key: &Key| {
             key.start == 0
                 && key.given.len() == inputs.len()
@@ -121,10 +124,8 @@ impl Inner {
                     .zip(inputs)
                     .enumerate()
                     .all(|(place, (part, input))| {
-                        let bytes = match input {
-                            Input::Array(array) if special.contains(place) => Some(array.bytes()),
-                            _ => None,
-                        };
+                        let bytes = values.iter().find(|(other, _)| *other == place);
+                        let bytes = bytes.map(|(_, bytes)| &bytes[..]);
                         part.fits(input.dtype(), input.shape(), bytes)
                     })
         };
@@ -181,11 +182,16 @@ impl Inner {
             let bytes = &shared[port.offset..][..port.kind.bytes()];
             Array::from_bytes(port.kind.dtype, bytes, &port.kind.shape)
         };
-        let arrays = ready.compiled.plan.outputs.iter().map(|(_, output)| match output {
-            Output::Known(value) => value.tensors().iter().map(Array::of).collect(),
-            Output::Tensor(port) => Ok(vec![read(port)?]),
-            Output::Sequence(ports) => ports.iter().map(read).collect(),
-        });
+        let arrays = ready
+            .compiled
+            .plan
+            .outputs
+            .iter()
+            .map(|(_, output)| match output {
+                Output::Known(value) => value.tensors().iter().map(Array::of).collect(),
+                Output::Tensor(port) => Ok(vec![read(port)?]),
+                Output::Sequence(ports) => ports.iter().map(read).collect(),
+            });
         Ok(self.outputs(arrays.collect::<Result<_>>()?))
     }
 
@@ -379,4 +385,14 @@ impl Inner {
             });
         given.collect()
     }
+}
+
+/// The bytes of the special inputs, by place. Tensors are waited for here, before a lock is held.
+fn values<'a>(inputs: &'a [Input<'_>], special: Places) -> Result<Vec<(usize, Cow<'a, [u8]>)>> {
+    let places = (0..inputs.len()).filter(|&place| special.contains(place));
+    let values = places.map(|place| match &inputs[place] {
+        Input::Array(array) => Ok((place, Cow::Borrowed(array.bytes()))),
+        Input::Tensor(tensor) => Ok((place, Cow::Owned(tensor.to_bytes()?))),
+    });
+    values.collect()
 }

@@ -91,13 +91,4 @@ impl Weights {
             &[bytes.len()],
         )?))
     }
-
-    /// How many bytes were moved.
-    pub fn moved_bytes(&self) -> usize {
-        self.moved
-            .lock()
-            .values()
-            .map(|(_, tensor)| tensor.buffer().bytes())
-            .sum()
-    }
 }

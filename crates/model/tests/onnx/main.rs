@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use package::{Case, value};
 use report::{Outcome, Report};
 use streampool_model::onnx::Model;
-use streampool_model::{Array, Input, Session};
 use streampool_model::testing::{Value, evaluate_eagerly};
+use streampool_model::{Array, Input, Session};
 use streampool_tensor::Pool;
 
 const THREADS: usize = 8;
@@ -104,13 +104,19 @@ fn planned(case: &Case, model: &Model, pool: &Pool) -> Result<(), String> {
         }
         let inputs: Vec<Input<'_>> = inputs.iter().map(Input::from).collect();
         for _ in 0..2 {
-            let outputs = session.run_in_order(&inputs).map_err(|error| error.to_string())?;
+            let outputs = session
+                .run_in_order(&inputs)
+                .map_err(|error| error.to_string())?;
             for (place, ((name, got), &id)) in outputs.iter().zip(&graph.outputs).enumerate() {
                 let info = graph.value(id);
-                let Some(expected) = value(&folder, &format!("output_{place}.pb"), info, pool)? else {
+                let Some(expected) = value(&folder, &format!("output_{place}.pb"), info, pool)?
+                else {
                     continue;
                 };
-                let tensors = got.iter().map(|array| array.tensor(pool)).collect::<Result<Vec<_>, _>>();
+                let tensors = got
+                    .iter()
+                    .map(|array| array.tensor(pool))
+                    .collect::<Result<Vec<_>, _>>();
                 let mut tensors = tensors.map_err(|error| error.to_string())?;
                 let got = match expected {
                     Value::Tensor(_) if tensors.len() == 1 => Value::Tensor(tensors.remove(0)),

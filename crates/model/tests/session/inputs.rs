@@ -4,6 +4,7 @@ use streampool_model::graph::Dim;
 use streampool_model::{Array, Input, Session};
 use streampool_tensor::{DType, Pool};
 
+use super::device::host;
 use super::{first, floats, longs, pool, run};
 use crate::onnx::Graph;
 
@@ -126,6 +127,22 @@ fn too_few_and_too_many_inputs_are_refused() {
     assert!(error.contains("x, y"), "{error}");
     let error = session.run_to_tensors(&[Input::from(&x)]);
     assert!(error.unwrap_err().to_string().contains("\"y\""));
+}
+
+#[test]
+fn a_tensor_of_another_pool_is_refused_or_copied() {
+    let Some(pool) = pool() else { return };
+    let session = session(&pool);
+    let [x, y] = good();
+    let expected = first(&session, &[&x, &y]);
+    let other = x.tensor(&host()).unwrap();
+    let inputs = [Input::from(&other), Input::from(&y)];
+    let error = session.run_to_tensors(&inputs).unwrap_err();
+    assert!(error.to_string().contains("another pool"), "{error}");
+    // Through the host it goes anyway.
+    let outputs = session.run_in_order(&inputs).unwrap();
+    assert_eq!(outputs.at(0), Some(&expected));
+    assert_eq!(first(&session, &[&x, &y]), expected);
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod onnx;
 mod data;
 mod faults;
 mod inputs;
+mod later;
 mod memory;
 mod outputs;
 mod threads;

@@ -21,7 +21,10 @@ fn layers() -> Graph {
 }
 
 fn bounded(pool: &Pool, program_memory: usize) -> Session {
-    let options = SessionOptions { program_memory };
+    let options = SessionOptions {
+        program_memory,
+        ..SessionOptions::default()
+    };
     layers().load(pool, &options).unwrap()
 }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use streampool_model::{Array, Session};
 use streampool_tensor::{DType, Pool};
 
+use super::data::branches;
 use super::{first, floats, pool, run};
 use crate::arrays::Random;
 use crate::onnx::{Graph, graph, int};
@@ -110,6 +111,33 @@ fn threads_that_meet_a_shape_first_plan_it_once() {
 }
 
 #[test]
+fn threads_that_meet_a_choice_first_make_the_right_one() {
+    let Some(pool) = pool() else { return };
+    let x = floats(&[1.0, 2.0], &[2]);
+    for _ in 0..10 {
+        let session = branches("Greater c zero = yes", DType::I64, "", &pool);
+        let barrier = Barrier::new(THREADS);
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let (session, x, barrier) = (&session, &x, &barrier);
+                scope.spawn(move || {
+                    barrier.wait();
+                    for turn in 0..4 {
+                        let c = (thread + turn) % 3;
+                        let y = match c {
+                            0 => floats(&[-1.0, -3.0], &[2]),
+                            _ => floats(&[3.0, 5.0, 3.0, 5.0], &[4]),
+                        };
+                        assert!(first(session, &[x, &Array::scalar(c as i64)]) == y);
+                    }
+                });
+            }
+        });
+        assert_eq!(session.statistics().nodes_alone, 0);
+    }
+}
+
+#[test]
 fn a_session_may_be_dropped_while_others_run_it() {
     let Some(pool) = pool() else { return };
     let inputs = inputs();
@@ -191,8 +219,9 @@ fn wrong_and_right_inputs_may_be_mixed_among_threads() {
         for thread in 0..8 {
             let (session, x, expected) = (&session, &x, &expected);
             scope.spawn(move || {
-                for turn in 0..40 {
-                    if (thread + turn) % 3 == 0 {
+                let mut random = Random::new(thread);
+                for _ in 0..40 {
+                    if random.below(3) == 0 {
                         assert!(run(session, &[&floats(&[1.0], &[1])]).is_err());
                     } else {
                         assert!(&first(session, &[x]) == expected);

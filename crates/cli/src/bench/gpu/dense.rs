@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use streampool::{Activation, Buffer, DType, Layout, MatMul, Op, Stream};
 
-use crate::bench::noise::Noise;
+use crate::noise::Noise;
 
 /// A layer whose weights all threads share.
 pub struct Dense {

@@ -9,7 +9,7 @@ use super::point::{Against, Group, Point, Unit};
 use super::stage::{Crew, Stage};
 use crate::Result;
 use crate::bench::difference::difference;
-use crate::bench::noise::Noise;
+use crate::noise::Noise;
 
 /// Rows of the input of the one layer; of the three it is one.
 const BATCH: usize = 4;

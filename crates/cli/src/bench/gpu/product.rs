@@ -6,7 +6,7 @@ use super::dense::uploaded;
 use super::point::{Group, Point, Unit};
 use super::stage::Stage;
 use crate::Result;
-use crate::bench::noise::Noise;
+use crate::noise::Noise;
 
 /// Rows and columns of each matrix.
 const SIZE: usize = 8192;

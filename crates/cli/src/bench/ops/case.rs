@@ -7,8 +7,8 @@ use streampool::{DType, Pool, Tensor, tensor};
 
 use crate::Result;
 use crate::bench::difference::difference;
-use crate::bench::noise::Noise;
 use crate::bench::timing::seconds_per_call;
+use crate::noise::Noise;
 
 /// Where operators are measured, in which precision, and how large.
 pub struct Stage {

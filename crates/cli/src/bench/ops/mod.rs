@@ -16,8 +16,8 @@ use clap::{Args, ValueEnum};
 use streampool::DType;
 use streampool::cuda::{CudaOptions, Precision};
 
-use super::On;
 use super::figure::Spread;
+use crate::device::On;
 use crate::progress::Progress;
 use crate::{Outcome, Result, output};
 use case::{Case, Right, Stage};

@@ -5,7 +5,7 @@ use streampool::{DType, Op, Tensor};
 
 use super::case::{Case, Input, Right, Stage};
 use crate::Result;
-use crate::bench::noise::Noise;
+use crate::noise::Noise;
 
 const ROWS_OF_ONE: usize = 128;
 const COLUMNS: usize = 1536;

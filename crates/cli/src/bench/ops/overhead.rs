@@ -7,7 +7,7 @@ use streampool::{Tensor, tensor};
 use super::case::{Call, Stage};
 use crate::Result;
 use crate::bench::figure::{Figure, Goal, Measurement, Unit};
-use crate::bench::noise::Noise;
+use crate::noise::Noise;
 
 /// Calls between two waits: not so many that the driver, which queues about a thousand, makes the last ones wait for
 /// the GPU.

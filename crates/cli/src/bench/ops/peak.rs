@@ -8,7 +8,7 @@ use streampool::host::ceiling;
 
 use super::case::{Call, Stage};
 use crate::Result;
-use crate::bench::noise::Noise;
+use crate::noise::Noise;
 
 /// Rows and columns of a product that fills a GPU.
 const SIZE: usize = 4096;

@@ -4,7 +4,7 @@ use streampool::tensor::{AttentionOptions, ConvOptions};
 
 use super::case::{Case, Right, Stage};
 use crate::Result;
-use crate::bench::noise::Noise;
+use crate::noise::Noise;
 
 /// Rows of one request.
 const TOKENS: usize = 128;

@@ -5,7 +5,7 @@ use streampool::tensor::{RnnOptions, RnnWeights};
 use super::case::{Case, Input, Right, Stage};
 use super::products::dot;
 use crate::Result;
-use crate::bench::noise::Noise;
+use crate::noise::Noise;
 
 const STEPS: usize = 64;
 const INPUTS: usize = 128;

@@ -2,7 +2,7 @@
 
 use super::case::{Case, Right, Stage};
 use crate::Result;
-use crate::bench::noise::Noise;
+use crate::noise::Noise;
 
 const TOKENS: usize = 128;
 

@@ -94,7 +94,8 @@ pub(super) unsafe fn copy<T: Float>(
     for channel in 0..channels {
         let from = from.wrapping_offset(channel as isize * strides[1]);
         for fold in folds(axes) {
-            let begin = [0, 1, 2].map(|place| axes[place].begin(part.first[place], fold[place]));
+            let begin = |place: usize| axes[place].begin(part.first[place], fold[place]);
+            let begin = [begin(0), begin(1), begin(2)];
             let inside = x.inside(begin[2], shape.lengths[2]);
             let lines = Lines {
                 lines: shape.lengths[1],

@@ -44,19 +44,6 @@ pub(crate) struct Phase {
     plans: Box<[OnceLock<Plan>]>,
 }
 
-impl Ready {
-    /// About how much memory it holds, which others may hold, too.
-    pub(crate) fn bytes(&self) -> usize {
-        match self {
-            Ready::Product(ready) => ready.bytes(),
-            Ready::Phases(phases) => {
-                let packed = phases.iter().filter_map(|phase| phase.pack.as_ref());
-                size_of_val(&**phases) + packed.map(|pack| pack.bytes()).sum::<usize>()
-            }
-        }
-    }
-}
-
 /// # Safety
 /// Constants can be read.
 pub(super) unsafe fn prepare(op: &Conv, preparation: &Preparation<'_>) -> Option<Ready> {

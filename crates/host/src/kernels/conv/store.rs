@@ -4,8 +4,8 @@ use streampool_device::Activation;
 
 use crate::kernels::convert::Float;
 use crate::kernels::matmul::factor::convert;
-use crate::kernels::real::activate;
 use crate::kernels::simd::vectorised;
+use crate::kernels::smooth::activate;
 
 /// A block of sums on its way to the result.
 #[derive(Clone, Copy)]
@@ -34,7 +34,7 @@ vectorised! {
     ///
     /// # Safety
     /// The sums can be written, the bias read, and the elements of the result that they are for be written.
-    pub(super) unsafe fn store[T: Float](
+    pub(super) unsafe fn store<M>[T: Float](
         sums: *mut T::Wide,
         row: usize,
         rows: usize,
@@ -49,7 +49,7 @@ vectorised! {
                     let bias = (*bias.offset(number as isize * step)).widen();
                     values.iter_mut().for_each(|value| *value = *value + bias);
                 }
-                activate(ending.activation, values);
+                activate::<M, _>(ending.activation, values);
                 let mut to = ending.to.wrapping_offset(number as isize * ending.channel);
                 let (mut column, mut place) = (0, ending.place);
                 while column < columns {

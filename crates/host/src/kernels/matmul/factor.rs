@@ -5,8 +5,10 @@ use streampool_device::Activation;
 
 use super::multiply::Unit;
 use crate::kernels::convert::{Float, Native};
-use crate::kernels::real::{Real, activate};
+use crate::kernels::real::Real;
 use crate::kernels::simd::vectorised;
+use crate::kernels::smooth::activate;
+use crate::map::machine::Machine;
 
 /// An element type of the operands of a product.
 pub(in crate::kernels) trait Factor: Native {
@@ -29,7 +31,7 @@ pub(in crate::kernels) trait Factor: Native {
     /// A sum plus an element of the bias.
     fn add(sum: Self::Unit, bias: Self::Out) -> Self::Unit;
     /// The activation applied to sums.
-    fn activate(activation: Activation, sums: &mut [Self::Unit]);
+    fn activate<M: Machine>(activation: Activation, sums: &mut [Self::Unit]);
     /// A sum as an element of the product.
     fn narrow(sum: Self::Unit) -> Self::Out;
 }
@@ -59,8 +61,8 @@ macro_rules! floats {
             }
 
             #[inline(always)]
-            fn activate(activation: Activation, sums: &mut [Self::Unit]) {
-                activate(activation, sums);
+            fn activate<M: Machine>(activation: Activation, sums: &mut [Self::Unit]) {
+                activate::<M, _>(activation, sums);
             }
 
             #[inline(always)]
@@ -97,7 +99,7 @@ macro_rules! integers {
             }
 
             #[inline(always)]
-            fn activate(_: Activation, _: &mut [i32]) {}
+            fn activate<M: Machine>(_: Activation, _: &mut [i32]) {}
 
             #[inline(always)]
             fn narrow(sum: i32) -> i32 {

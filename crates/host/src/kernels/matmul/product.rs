@@ -161,7 +161,7 @@ vectorised! {
     ///
     /// # Safety
     /// The sums can be read and written, the bias read and the product written.
-    unsafe fn finish[T: Factor](
+    unsafe fn finish<M>[T: Factor](
         rows: usize,
         columns: usize,
         sums: Sums<T::Unit>,
@@ -203,7 +203,7 @@ vectorised! {
                         }
                     }
                 }
-                T::activate(epilogue.activation, values);
+                T::activate::<M>(epilogue.activation, values);
                 let out = out.from(row, 0);
                 if out.at.cast() == values.as_mut_ptr() {
                     // The sums are the product.

@@ -28,13 +28,6 @@ pub(crate) struct Ready {
     pub(super) pack: Arc<Pack>,
 }
 
-impl Ready {
-    /// About how much memory it holds, which others may hold, too.
-    pub(crate) fn bytes(&self) -> usize {
-        self.pack.bytes()
-    }
-}
-
 /// Units of the packed operand of one product.
 pub(super) fn length<T: Factor>(product: &Product<T>, side: Side) -> usize {
     let units = product.k.div_ceil(T::PER_UNIT);

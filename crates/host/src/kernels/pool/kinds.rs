@@ -158,6 +158,6 @@ fn power<R: Real>(x: R, exponent: R) -> R {
     if x == R::ZERO {
         R::ZERO
     } else {
-        (x.ln() * exponent).exp()
+        x.powf(exponent)
     }
 }

@@ -39,14 +39,6 @@ pub(crate) struct Ready {
     recurrent: Option<Arc<Pack>>,
 }
 
-impl Ready {
-    /// About how much memory it holds, which others may hold, too.
-    pub(crate) fn bytes(&self) -> usize {
-        self.product.as_ref().map_or(0, matmul::Ready::bytes)
-            + self.recurrent.as_ref().map_or(0, |pack| pack.bytes())
-    }
-}
-
 /// # Safety
 /// Constants can be read.
 pub(super) unsafe fn prepare(op: &Rnn, preparation: &Preparation<'_>) -> Option<Ready> {

@@ -1,3 +1,5 @@
+//! Activations from their pieces.
+
 use super::Sketch;
 use crate::graph::{Attribute, ValueId};
 

@@ -1,3 +1,5 @@
+//! Attention from its pieces, and several products of one input.
+
 use super::Sketch;
 use crate::graph::{Attribute, ValueId};
 use streampool_tensor::Tensor;

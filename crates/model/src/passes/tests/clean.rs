@@ -1,3 +1,5 @@
+//! What is known, what does nothing, and what nobody needs.
+
 use super::{Sketch, simplify};
 use crate::graph::{Attribute, Capture, Graph, Node, ValueId, ValueInfo};
 use streampool_tensor::{DType, Tensor};

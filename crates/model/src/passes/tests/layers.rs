@@ -1,3 +1,5 @@
+//! Products and convolutions with what follows them.
+
 use super::{Sketch, string};
 use crate::graph::Attribute;
 

@@ -1,3 +1,5 @@
+//! Graphs before and after, and what both compute.
+
 mod activations;
 mod attention;
 mod clean;

@@ -1,3 +1,5 @@
+//! Normalisations from their pieces.
+
 use super::Sketch;
 use crate::graph::{Attribute, ValueId};
 

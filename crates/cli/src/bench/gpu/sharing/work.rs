@@ -9,7 +9,7 @@ use streampool::{
 
 use crate::bench::difference::difference;
 use crate::bench::gpu::dense::uploaded;
-use crate::bench::noise::Noise;
+use crate::noise::Noise;
 
 const ROWS: usize = 8;
 const COLUMNS: usize = 32;

@@ -32,6 +32,24 @@ impl Noise {
         values
     }
 
+    /// So many values of a normal distribution around 0, of deviation 1.
+    pub fn normal(&mut self, count: usize) -> Vec<f32> {
+        // By Box and Muller: an angle, and a length that is never that of 0.
+        let mut uniform = || ((self.next() >> 40) as f32 + 0.5) / (1 << 24) as f32;
+        let value = |_| {
+            let length = (-2.0 * uniform().ln()).sqrt();
+            length * (std::f32::consts::TAU * uniform()).cos()
+        };
+        (0..count).map(value).collect()
+    }
+
+    /// So many whole numbers from 1 up to `most`.
+    pub fn counting(&mut self, count: usize, most: u64) -> Vec<f32> {
+        (0..count)
+            .map(|_| (1 + self.next() % most) as f32)
+            .collect()
+    }
+
     /// So many whole numbers from −4 to 4: sums of their products are exact in any order.
     pub fn integers(&mut self, count: usize) -> Vec<f32> {
         (0..count).map(|_| (self.next() % 9) as f32 - 4.0).collect()
@@ -50,6 +68,15 @@ mod tests {
         assert!(values.iter().all(|x| (-1.0..1.0).contains(x)));
         let mean = values.iter().sum::<f32>() / values.len() as f32;
         assert!(mean.abs() < 0.03, "{mean}");
+        let normal = Noise::new(5).normal(10_000);
+        let mean = normal.iter().sum::<f32>() / 1e4;
+        let square = normal.iter().map(|x| x * x).sum::<f32>() / 1e4;
+        assert!(
+            mean.abs() < 0.03 && (square - 1.0).abs() < 0.05,
+            "{mean}, {square}"
+        );
+        let counting = Noise::new(6).counting(1000, 7);
+        assert!(counting.iter().all(|x| (1.0..=7.0).contains(x)));
         let integers = Noise::new(4).integers(1000);
         assert!(integers.iter().all(|x| x.abs() <= 4.0 && x.fract() == 0.0));
     }

@@ -1,0 +1,44 @@
+//! Inputs from a `.npz` file.
+
+use std::path::Path;
+
+use streampool::model::Port;
+use streampool::tensor::NpzFile;
+use streampool::{Array, Pool};
+
+use crate::Result;
+
+/// The arrays of the names of `ports`, and no others.
+pub fn read(path: &Path, ports: &[Port], pool: &Pool) -> Result<Vec<Array>> {
+    let mut file = NpzFile::open(path)?;
+    let has: Vec<String> = file.names().map(str::to_owned).collect();
+    let names = || {
+        ports
+            .iter()
+            .map(|port| &port.name[..])
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    if let Some(other) = has
+        .iter()
+        .find(|name| ports.iter().all(|port| port.name != **name))
+    {
+        return Err(format!(
+            "{} has an array `{other}`, but the inputs of the model are {}",
+            path.display(),
+            names()
+        )
+        .into());
+    }
+    if let Some(port) = ports.iter().find(|port| !has.contains(&port.name)) {
+        return Err(format!(
+            "{} has no array `{}`: the inputs of the model are {}",
+            path.display(),
+            port.name,
+            names()
+        )
+        .into());
+    }
+    let array = |port: &Port| Ok(Array::of(&file.read(pool, &port.name)?)?);
+    ports.iter().map(array).collect()
+}

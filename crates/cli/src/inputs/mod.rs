@@ -1,0 +1,45 @@
+//! What a model is given: read from a file, or made up.
+
+mod file;
+mod made;
+mod shapes;
+
+use std::path::Path;
+
+use streampool::model::Port;
+use streampool::{Array, Input, Pool};
+
+use crate::Result;
+pub use shapes::{Given, resolve};
+
+/// Where inputs come from.
+#[derive(Debug, Clone, Copy)]
+pub enum From<'a> {
+    /// This `.npz` file, by their names.
+    File(&'a Path),
+    /// This seed, in shapes that the model or its user gives.
+    Seed(u64, &'a [Given]),
+}
+
+impl From<'_> {
+    /// A value for each of `ports`, in order. Thread `thread` gets its own where they are made up.
+    pub fn inputs(self, ports: &[Port], thread: usize, pool: &Pool) -> Result<Vec<Array>> {
+        match self {
+            From::File(path) => file::read(path, ports, pool),
+            From::Seed(seed, given) => {
+                let shapes = resolve(ports, given)?;
+                made::made(ports, &shapes, seed.wrapping_add(thread as u64), pool)
+            }
+        }
+    }
+
+    /// Whether each thread gets its own.
+    pub fn differ(self) -> bool {
+        matches!(self, From::Seed(..))
+    }
+}
+
+/// Them as a session takes them.
+pub fn refer(arrays: &[Array]) -> Vec<Input<'_>> {
+    arrays.iter().map(Input::from).collect()
+}

@@ -1,0 +1,19 @@
+//! What the process takes.
+
+/// The most bytes of memory that this process ever had at once, where the system tells.
+pub fn peak() -> Option<usize> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: usize = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    #[test]
+    fn a_process_takes_memory() {
+        assert!(super::peak().is_some_and(|bytes| bytes > 1 << 20));
+    }
+}

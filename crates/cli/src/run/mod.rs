@@ -1,0 +1,276 @@
+//! `streampool run`: a model on inputs from a file or made up, once or again and again.
+
+mod check;
+mod memory;
+mod report;
+mod threads;
+mod values;
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use streampool::{Array, DType, Outputs, Pool, Profile, Session, SessionOptions, Tensor};
+
+use crate::device::On;
+use crate::inputs::{self, From, refer};
+use crate::machine::Machine;
+use crate::progress::Progress;
+use crate::{Outcome, Result, output};
+use report::{AtOnce, Given, Report};
+use values::Seen;
+
+/// Run an ONNX model, once or from many threads
+///
+/// Without --input, inputs are made up: floats are normal, whole numbers count from 1, masks are ones. What the model
+/// leaves open of their shapes is given by --shape.
+///
+/// Once, it tells what came out. With --repeat, all threads share the session and run it as often as they can, each on
+/// inputs of its own, and it tells how often that was, how long a run took, and what else happened meanwhile. With
+/// several threads but without --repeat, all run it at the same time, and each has to get what one alone got.
+///
+/// Ends with 1 if an output is not what --check says, or not the same from each thread.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+        streampool run model.onnx --shape input_ids=1,16\n  \
+        streampool run model.onnx --input x.npz --check y.npz\n  \
+        streampool run model.onnx --input x.npz --output y.npz\n  \
+        streampool run model.onnx --threads 8 --repeat --json | jq .runs_per_second\n  \
+        streampool run model.onnx --profile trace.json")]
+pub struct Options {
+    /// The model
+    model: PathBuf,
+    /// Arrays by the names of the inputs
+    #[arg(long, value_name = "NPZ")]
+    input: Option<PathBuf>,
+    /// The shape of an input that is made up, such as x=1,16; may be given for each
+    #[arg(long, value_name = "NAME=SIZES", conflicts_with = "input", value_parser = inputs::Given::parse)]
+    shape: Vec<inputs::Given>,
+    /// What inputs are made from: the same seed gives the same again
+    #[arg(long, default_value_t = 0, conflicts_with = "input")]
+    seed: u64,
+    /// Threads that run it at the same time
+    #[arg(long, default_value_t = 1, value_parser = threads)]
+    threads: usize,
+    /// The device to run on
+    #[arg(long, value_enum, default_value_t = On::Host)]
+    device: On,
+    /// Compute in half precision, f16, where the model says f32
+    #[arg(long)]
+    half: bool,
+    /// Run it again and again, and measure
+    #[arg(long)]
+    repeat: bool,
+    /// With --repeat, leave inputs and outputs on the device
+    #[arg(long, requires = "repeat")]
+    resident: bool,
+    /// How long --repeat measures
+    #[arg(long, default_value_t = 3.0, requires = "repeat", value_parser = seconds)]
+    seconds: f64,
+    /// What outputs should be, by their names
+    #[arg(long, value_name = "NPZ")]
+    check: Option<PathBuf>,
+    /// How far a value may be from that, absolute or as a part of it
+    #[arg(long, default_value_t = 1e-4, requires = "check", value_parser = tolerance)]
+    tolerance: f64,
+    /// Write the outputs of the first run here
+    #[arg(long, value_name = "NPZ")]
+    output: Option<PathBuf>,
+    /// Write what ran when, for Perfetto or chrome://tracing, and tell what took how long
+    #[arg(long, value_name = "JSON")]
+    profile: Option<PathBuf>,
+    /// Write one JSON object instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn threads(text: &str) -> Result<usize, String> {
+    let value = text.parse().ok();
+    let value = value.filter(|threads| (1..=1024).contains(threads));
+    value.ok_or_else(|| "expected a number from 1 to 1024".to_owned())
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let value = text.parse().ok();
+    let value = value.filter(|seconds| (0.001..=3600.0).contains(seconds));
+    value.ok_or_else(|| "expected a number from 0.001 to 3600".to_owned())
+}
+
+fn tolerance(text: &str) -> Result<f64, String> {
+    let value = text.parse().ok();
+    let value = value.filter(|tolerance| (0.0..=1.0).contains(tolerance));
+    value.ok_or_else(|| "expected a number from 0 to 1".to_owned())
+}
+
+/// Runs it, and tells what it came to.
+pub fn run(options: &Options) -> Result<Outcome> {
+    threads::check(options.threads)?;
+    let pool = options.device.pool()?;
+    let report = report(options, &pool)?;
+    if options.json {
+        output::json(&report)?;
+    } else {
+        output::text(&report.page())?;
+    }
+    Ok(Outcome::of(report.ok))
+}
+
+fn report(options: &Options, pool: &Pool) -> Result<Report> {
+    let progress = Progress::new();
+    let session_options = SessionOptions {
+        precision: options.half.then_some(DType::F16),
+        ..SessionOptions::default()
+    };
+    progress.step(1, 4, &format!("loading {}", options.model.display()));
+    let (load, session) =
+        timed(|| Ok(Session::load_with(pool, &options.model, &session_options)?))?;
+    let from = match &options.input {
+        Some(path) => From::File(path),
+        None => From::Seed(options.seed, &options.shape),
+    };
+    let inputs = from.inputs(session.inputs(), 0, pool)?;
+    progress.step(2, 4, "the first run");
+    let go = || Ok(session.run_in_order(&refer(&inputs))?);
+    let (first_run, outputs) = timed(go)?;
+    let mut report = Report {
+        ok: true,
+        model: options.model.clone(),
+        device: pool.device().properties().name.clone(),
+        machine: Machine::with(pool.device().properties()),
+        inputs: given(&session, &inputs),
+        load_seconds: load,
+        first_run_seconds: first_run,
+        run_seconds: None,
+        measured: None,
+        at_once: None,
+        peak_rss_bytes: None,
+        memory: pool.snapshot()?.memory,
+        session: session.statistics(),
+        outputs: Vec::new(),
+        check: None,
+        profile: None,
+        profile_dropped: 0,
+    };
+    let profiled = options.profile.is_some();
+    let profile = if options.repeat {
+        let all = for_each_thread(options, from, &session, inputs)?;
+        let seconds = options.seconds;
+        progress.step(
+            3,
+            4,
+            &format!("{} threads for {seconds} s", options.threads),
+        );
+        let time = Duration::from_secs_f64(seconds);
+        let ends = if options.resident {
+            threads::Ends::Device
+        } else {
+            threads::Ends::Host
+        };
+        let (measured, profile) = threads::repeat(&session, &all, time, ends, profiled)?;
+        report.measured = Some(measured);
+        profile
+    } else {
+        progress.step(3, 4, "the next run");
+        let ((seconds, _), profile) = threads::recorded(pool, profiled, || timed(go))?;
+        report.run_seconds = Some(seconds);
+        if options.threads > 1 {
+            let differing = threads::differing(&session, &inputs, options.threads, &outputs)?;
+            report.ok &= differing == 0;
+            report.at_once = Some(AtOnce {
+                threads: options.threads,
+                differing,
+            });
+        }
+        profile
+    };
+    report.session = session.statistics();
+    report.memory = pool.snapshot()?.memory;
+    // What follows takes memory of its own.
+    report.peak_rss_bytes = memory::peak();
+    progress.step(4, 4, "looking at what came out");
+    let named = named(&outputs);
+    let seen = named
+        .iter()
+        .map(|(name, array)| Seen::of(name.clone(), array, pool));
+    report.outputs = seen.collect::<Result<_>>()?;
+    if let Some(path) = &options.check {
+        let compared = check::against(path, &outputs, options.tolerance, pool)?;
+        report.ok &= compared.iter().all(|one| one.ok);
+        report.check = Some(compared);
+    }
+    if let Some(path) = &options.output {
+        write_outputs(path, &named, pool)?;
+    }
+    if let (Some(path), Some(profile)) = (&options.profile, profile) {
+        write_profile(path, &profile)?;
+        report.profile = Some(report::parts(&profile));
+        report.profile_dropped = profile.dropped();
+    }
+    Ok(report)
+}
+
+/// The inputs of each thread, of which the first has `first`.
+fn for_each_thread(
+    options: &Options,
+    from: From<'_>,
+    session: &Session,
+    first: Vec<Array>,
+) -> Result<Vec<Vec<Array>>> {
+    let others = (1..options.threads).map(|thread| match from.differ() {
+        true => from.inputs(session.inputs(), thread, session.pool()),
+        false => Ok(first.clone()),
+    });
+    let others = others.collect::<Result<Vec<_>>>()?;
+    Ok(std::iter::once(first).chain(others).collect())
+}
+
+fn given(session: &Session, inputs: &[Array]) -> Vec<Given> {
+    let each = session.inputs().iter().zip(inputs);
+    each.map(|(port, array)| Given {
+        name: port.name.clone(),
+        dtype: array.dtype().to_string(),
+        shape: array.shape().to_vec(),
+    })
+    .collect()
+}
+
+/// Each array of the outputs; those of a sequence are numbered.
+fn named(outputs: &Outputs) -> Vec<(String, &Array)> {
+    let each = outputs.iter().flat_map(|(name, arrays)| {
+        let numbered = arrays.len() != 1;
+        arrays
+            .iter()
+            .enumerate()
+            .map(move |(number, array)| match numbered {
+                true => (format!("{name}.{number}"), array),
+                false => (name.to_owned(), array),
+            })
+    });
+    each.collect()
+}
+
+fn write_outputs(path: &Path, named: &[(String, &Array)], pool: &Pool) -> Result<()> {
+    let tensors: Vec<(&str, Tensor)> = named
+        .iter()
+        .map(|(name, array)| Ok((&name[..], array.tensor(pool)?)))
+        .collect::<Result<_>>()?;
+    let tensors = tensors.iter().map(|(name, tensor)| (*name, tensor));
+    Ok(streampool::tensor::write_npz(path, tensors, false)?)
+}
+
+fn write_profile(path: &Path, profile: &Profile) -> Result<()> {
+    let written = File::create(path).and_then(|file| {
+        let mut file = BufWriter::new(file);
+        profile.write_chrome_trace(&mut file)?;
+        file.flush()
+    });
+    written.map_err(|error| format!("{}: {error}", path.display()).into())
+}
+
+fn timed<T>(work: impl FnOnce() -> Result<T>) -> Result<(f64, T)> {
+    let begin = Instant::now();
+    let done = work()?;
+    Ok((begin.elapsed().as_secs_f64(), done))
+}

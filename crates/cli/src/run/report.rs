@@ -1,0 +1,230 @@
+//! What a run came to, as a page and as JSON.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use serde::Serialize;
+use streampool::model::Statistics;
+use streampool::{MemorySnapshot, Profile};
+
+use super::check::Compared;
+use super::threads::Measured;
+use super::values::Seen;
+use crate::machine::Machine;
+use crate::table::{Align, Table};
+use crate::text::{self, bytes, compact, count, counted, figure};
+
+/// All of it.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// Whether nothing is wrong.
+    pub ok: bool,
+    /// The file of the model.
+    pub model: PathBuf,
+    /// The name of the device.
+    pub device: String,
+    /// The machine.
+    pub machine: Machine,
+    /// What was given, by name: type and shape.
+    pub inputs: Vec<Given>,
+    /// How long loading took.
+    pub load_seconds: f64,
+    /// How long the first run took, planning included.
+    pub first_run_seconds: f64,
+    /// How long the second one took, where it is not repeated.
+    pub run_seconds: Option<f64>,
+    /// What many threads did.
+    #[serde(flatten)]
+    pub measured: Option<Measured>,
+    /// Threads that ran it once at the same time, and how many got other outputs than one alone.
+    pub at_once: Option<AtOnce>,
+    /// The most memory the process had.
+    pub peak_rss_bytes: Option<usize>,
+    /// The memory of the pool.
+    pub memory: MemorySnapshot,
+    /// What the session did and holds.
+    pub session: Statistics,
+    /// What came out.
+    pub outputs: Vec<Seen>,
+    /// How it compares to what it should be.
+    pub check: Option<Vec<Compared>>,
+    /// What took how long.
+    pub profile: Option<Vec<Part>>,
+    /// Records that the profile had no room for.
+    pub profile_dropped: u64,
+}
+
+/// One input.
+#[derive(Debug, Serialize)]
+pub struct Given {
+    pub name: String,
+    pub dtype: String,
+    pub shape: Vec<usize>,
+}
+
+/// Runs at the same time.
+#[derive(Debug, Serialize)]
+pub struct AtOnce {
+    pub threads: usize,
+    pub differing: usize,
+}
+
+/// All ops of a kind.
+#[derive(Debug, Serialize)]
+pub struct Part {
+    pub op: String,
+    pub count: usize,
+    pub total_seconds: f64,
+    pub median_seconds: f64,
+    pub of_all: f64,
+}
+
+/// The ops of a profile, by kind, those that took longest first.
+pub fn parts(profile: &Profile) -> Vec<Part> {
+    let per_op = profile.per_op();
+    let all: f64 = per_op.iter().map(|(_, one)| one.total.as_secs_f64()).sum();
+    let part = |(op, one): &(streampool::OpKind, streampool::Summary)| Part {
+        op: op.to_string(),
+        count: one.count,
+        total_seconds: one.total.as_secs_f64(),
+        median_seconds: one.median.as_secs_f64(),
+        of_all: one.total.as_secs_f64() / all.max(f64::MIN_POSITIVE),
+    };
+    per_op.iter().map(part).collect()
+}
+
+impl Report {
+    /// It for a terminal.
+    pub fn page(&self) -> String {
+        let (model, device) = (text::file_name(&self.model), &self.device);
+        let mut page = format!("{model} on {device}: {}\n\n", self.machine.line());
+        page.push_str(&self.times().render());
+        if let Some(measured) = &self.measured {
+            page.push_str(&meanwhile(measured));
+        }
+        page.push_str("\nOutputs\n");
+        page.push_str(&self.table_of_outputs());
+        if let Some(check) = &self.check {
+            let mut table = Table::new(2, &[Align::Left; 3]);
+            for one in check {
+                let verdict = if one.ok { "ok" } else { "WRONG" };
+                table.row([
+                    verdict.to_owned(),
+                    text::shortened(&one.name, 24),
+                    one.told(),
+                ]);
+            }
+            let _ = write!(page, "\nBeside the reference\n{}", table.render());
+        }
+        if let Some(profile) = &self.profile {
+            page.push_str(&self.table_of_ops(profile));
+        }
+        page
+    }
+
+    fn times(&self) -> Table {
+        let mut table = Table::pairs(2);
+        for input in &self.inputs {
+            table.row([
+                format!("input {}", text::shortened(&input.name, 24)),
+                format!("{} {:?}", input.dtype, input.shape),
+            ]);
+        }
+        table.row(["loaded in", &time(self.load_seconds)]);
+        table.row(["first run", &time(self.first_run_seconds)]);
+        if let Some(seconds) = self.run_seconds {
+            table.row(["next run", &time(seconds)]);
+        }
+        if let Some(AtOnce { threads, differing }) = self.at_once {
+            let verdict = match differing {
+                0 => "the same outputs from each".to_owned(),
+                _ => format!("OTHER OUTPUTS from {differing}"),
+            };
+            table.row([counted(threads as u64, "thread"), verdict]);
+        }
+        if let Some(measured) = &self.measured {
+            let threads = counted(measured.threads as u64, "thread");
+            let rate = compact(measured.runs_per_second);
+            let (runs, seconds) = (count(measured.runs as u64), measured.seconds);
+            table.row([threads, format!("{rate} runs/s ({runs} in {seconds:.1} s)")]);
+            let latency = &measured.latency_seconds;
+            let [p50, p90, p99] = [latency.p50, latency.p90, latency.p99].map(time);
+            table.row([
+                "each run".to_owned(),
+                format!("p50 {p50}, p90 {p90}, p99 {p99}"),
+            ]);
+        }
+        if let Some(peak) = self.peak_rss_bytes {
+            table.row(["peak memory", &bytes(peak)]);
+        }
+        let (used, taken) = (bytes(self.memory.in_use), bytes(self.memory.peak_reserved));
+        table.row([
+            "of the device".to_owned(),
+            format!("{used} in use, at most {taken} taken"),
+        ]);
+        let session = &self.session;
+        let plans = counted(session.plans as u64, "plan");
+        let captures = counted(session.captures, "capture");
+        let held = bytes(session.program_bytes);
+        table.row([
+            "session".to_owned(),
+            format!("{plans}, {captures}, programs of {held}"),
+        ]);
+        table
+    }
+
+    fn table_of_outputs(&self) -> String {
+        use Align::{Left, Right};
+        let mut table = Table::new(2, &[Left, Left, Right, Right, Right, Left]);
+        table.row(["", "", "min", "mean", "max", "first"]);
+        for output in &self.outputs {
+            table.row(output.cells());
+        }
+        table.render()
+    }
+
+    fn table_of_ops(&self, profile: &[Part]) -> String {
+        use Align::{Left, Right};
+        let mut table = Table::new(2, &[Left, Right, Right, Right, Right]);
+        table.row(["", "count", "median", "total", "of all"]);
+        for part in profile {
+            table.row([
+                part.op.clone(),
+                count(part.count as u64),
+                time(part.median_seconds),
+                time(part.total_seconds),
+                format!("{:.1} %", part.of_all * 100.0),
+            ]);
+        }
+        let dropped = match self.profile_dropped {
+            0 => String::new(),
+            dropped => format!("  and {} without room\n", counted(dropped, "record")),
+        };
+        format!("\nTime by op\n{}{dropped}", table.render())
+    }
+}
+
+fn meanwhile(measured: &Measured) -> String {
+    let meanwhile = &measured.meanwhile;
+    let mut table = Table::pairs(2);
+    let each = [
+        ("replays", meanwhile.replays),
+        ("nodes by themselves", meanwhile.nodes_alone),
+        ("captures", meanwhile.captures),
+        ("device allocations", meanwhile.device_allocations),
+        ("kernels compiled", meanwhile.kernels_compiled),
+    ];
+    for (name, number) in each {
+        table.row([name.to_owned(), count(number)]);
+    }
+    format!("\nMeanwhile\n{}", table.render())
+}
+
+/// A time in the unit that fits.
+fn time(seconds: f64) -> String {
+    match seconds {
+        long if long >= 1.0 => format!("{} s", figure(long)),
+        short if short >= 1e-3 => format!("{} ms", figure(short * 1e3)),
+        _ => format!("{} us", figure(seconds * 1e6)),
+    }
+}

@@ -39,7 +39,8 @@ pub(super) fn ways(op: &MatMul, fits: bool) -> [Way; 3] {
         ..Ending::PLAIN
     };
     [Ending { bias, activation }, only_bias, Ending::PLAIN].map(|ending| {
-        let waits = overflows_between(op, ending);
+        let waits = overflows_between(op, ending)
+            || blurs_between(op, ending) && waiting_room(op).is_some();
         Way {
             ending: if waits { Ending::PLAIN } else { ending },
             waits,
@@ -64,14 +65,19 @@ impl Way {
     }
 }
 
-/// Whether a sum beyond the range of the result's type could become one within by what is left to apply.
-/// `bf16` has the range of `f32`; that it is rounded twice is within what a product in it may be off.
+/// Whether a sum beyond the range of the result's type could become one within by the bias that is left to add. `bf16`
+/// has the range of `f32`. No activation brings a sum back that is beyond the range on the side where it grows.
 fn overflows_between(op: &MatMul, ending: Ending) -> bool {
+    op.out.dtype() == DType::F16 && op.bias.is_some() != ending.bias
+}
+
+/// Whether the activation that is left makes more of the rounding of its argument than of its own. It waits for it where
+/// there is room; where there is not, it is rounded twice, as `bf16` is.
+fn blurs_between(op: &MatMul, ending: Ending) -> bool {
     use Activation::{Gelu, GeluTanh, Silu};
-    let left = ending.activation != op.activation;
     op.out.dtype() == DType::F16
-        && (op.bias.is_some() != ending.bias
-            || left && matches!(op.activation, Gelu | GeluTanh | Silu))
+        && ending.activation != op.activation
+        && matches!(op.activation, Gelu | GeluTanh | Silu)
 }
 
 /// Room for the whole result as `f32` in scratch memory.
@@ -234,7 +240,8 @@ mod tests {
         assert!(waits(Activation::None, true, false));
         assert!(!waits(Activation::Sigmoid, false, false));
         assert!(!waits(Activation::None, true, true));
-        let large = product(DType::F16, false, Activation::Silu, 1 << 20);
+        let large = product(DType::F16, true, Activation::Silu, 1 << 20);
         assert_eq!(ways(&large, false)[0].target(&large), None);
+        assert!(!ways(&large, true)[0].waits && ways(&large, true)[0].ending.bias);
     }
 }

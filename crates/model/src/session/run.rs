@@ -46,6 +46,9 @@ enum Between {
     Made(Value),
 }
 
+/// What a part has made, by value.
+type Outcomes = Vec<(ValueId, Between)>;
+
 impl Inner {
     /// Host arrays in, host arrays out.
     pub fn run_arrays(&self, inputs: &[Input<'_>], options: &RunOptions) -> Result<Outputs> {
@@ -200,7 +203,7 @@ impl Inner {
         stream: &Stream,
         ready: &Ready,
         inputs: &[Tensor],
-    ) -> Result<Vec<(ValueId, Between)>> {
+    ) -> Result<Outcomes> {
         let plan = &ready.compiled.plan;
         let mut buffers: Vec<Buffer> = plan
             .output_ports()
@@ -283,7 +286,7 @@ impl Inner {
         stream: &Stream,
         start: usize,
         values: &[Option<Between>],
-    ) -> Result<(Vec<(ValueId, Between)>, Option<usize>)> {
+    ) -> Result<(Outcomes, Option<usize>)> {
         let mut given = Vec::new();
         let mut tensors = Vec::new();
         for &id in self.parts.live(start) {

@@ -62,7 +62,12 @@ pub(super) unsafe fn execute(
         match op.a.dtype() {
             DType::F32 => in_place::<f32>(op, ready, team),
             DType::F64 => in_place::<f64>(op, ready, team),
-            other => return with_factor!(other, T => Ok(tiles(&Batch::<T>::new(op, ready), team))),
+            other => {
+                return with_factor!(other, T => {
+                    tiles(&Batch::<T>::new(op, ready), team);
+                    Ok(())
+                });
+            }
         }
     }
     Ok(())

@@ -198,12 +198,7 @@ impl Inner {
         Ok(self.outputs(arrays.collect::<Result<_>>()?))
     }
 
-    fn replay_device(
-        &self,
-        stream: &Stream,
-        ready: &Ready,
-        inputs: &[Tensor],
-    ) -> Result<Outcomes> {
+    fn replay_device(&self, stream: &Stream, ready: &Ready, inputs: &[Tensor]) -> Result<Outcomes> {
         let plan = &ready.compiled.plan;
         let mut buffers: Vec<Buffer> = plan
             .output_ports()

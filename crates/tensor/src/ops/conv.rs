@@ -1,6 +1,6 @@
 //! Convolution and its transpose.
 
-use streampool_device::{Activation, Conv, Op, Window};
+use streampool_device::{Activation, Conv, Layout, Op, Window};
 
 use super::window::{self, Sliding, per_axis};
 use crate::{Error, Result, Tensor};
@@ -144,11 +144,25 @@ impl Tensor {
             .with("weight", [weight])?
             .with("bias", options.bias)?;
         let mut dst = on.blank(self.dtype(), shape)?;
+        // Kernels go along the last axis: one of a single element, as a sequence has that is written as a picture, is
+        // left out.
+        let single = |axis: &usize| {
+            (window[axis - 2].kernel, window[axis - 2].before) == (1, 0)
+                && [self.shape()[*axis], shape[*axis]] == [1, 1]
+        };
+        let singles = (3..self.rank()).rev().take_while(single).count();
+        let axes = self.rank() - singles;
+        let leading = |layout: &Layout| {
+            let (shape, strides) = (&layout.shape()[..axes], &layout.strides()[..axes]);
+            Layout::strided(shape, strides, layout.offset())
+        };
+        let window = Window::new(&window[..axes - 2])?;
+        let to = leading(dst.layout())?;
         on.encode(Op::Conv(Box::new(Conv {
-            src: self.operand()?,
-            weight: weight.operand()?,
+            src: self.operand_as(leading(self.layout())?)?,
+            weight: weight.operand_as(leading(weight.layout())?)?,
             bias: options.bias.map(Tensor::operand).transpose()?,
-            dst: dst.operand()?,
+            dst: dst.operand_as(to)?,
             window,
             groups: options.groups,
             transposed,

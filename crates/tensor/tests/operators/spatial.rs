@@ -60,6 +60,44 @@ fn lines_are_convolved_in_every_float_type() {
     }
 }
 
+/// A line written as a picture of one column is convolved as the line is; padding beside it counts.
+#[test]
+fn a_column_is_convolved_as_a_line() {
+    let pool = pool();
+    let (x, weight) = (
+        whole(&pool, &[2, 4, 9], 1, DType::F32),
+        whole(&pool, &[6, 4, 3], 2, DType::F32),
+    );
+    let column = |tensor: &Tensor| tensor.unsqueeze(-1).unwrap();
+    let of_line = ConvOptions {
+        stride: &[2],
+        padding: &[(2, 1)],
+        ..ConvOptions::default()
+    };
+    let of_column = ConvOptions {
+        stride: &[2, 3],
+        padding: &[(2, 1), (0, 0)],
+        ..ConvOptions::default()
+    };
+    let line = x.conv(&weight, &of_line).unwrap();
+    let y = column(&x).conv(&column(&weight), &of_column).unwrap();
+    assert_eq!(y.shape(), [2, 6, line.shape()[2], 1]);
+    assert_eq!(values(&y), values(&line));
+    // The one window sees only what is beside the element.
+    let beside = ConvOptions {
+        padding: &[(2, 1), (1, 1)],
+        ..of_column
+    };
+    let nothing = column(&x).conv(&column(&weight), &beside).unwrap();
+    assert_eq!(nothing.shape(), y.shape());
+    assert!(values(&nothing).iter().all(|&value| value == 0.0));
+    let back = column(&line)
+        .conv_transpose(&column(&weight), &[], &of_column)
+        .unwrap();
+    let line_back = line.conv_transpose(&weight, &[], &of_line).unwrap();
+    assert_eq!(values(&back), values(&line_back));
+}
+
 #[test]
 fn a_transposed_convolution_turns_a_convolution_around() {
     let pool = pool();

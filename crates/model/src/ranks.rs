@@ -8,6 +8,8 @@ const fn rank(order: u16, name: &'static str) -> Rank {
 
 /// The programs of one stream. Taken before anything of the runtime.
 pub(crate) const PROGRAMS: Rank = rank(90, "model programs");
+/// Whose turn it is to run a plan. Nothing else is locked meanwhile.
+pub(crate) const TURNS: Rank = rank(92, "model turns");
 /// The plans of a session.
 pub(crate) const PLANS: Rank = rank(95, "model plans");
 /// The listing of a trace, which is written while the trace's stream is locked.

@@ -1,6 +1,6 @@
 //! For tests of operators: graphs evaluated node by node, without a plan.
 
-use streampool_tensor::{Pool, Tensor};
+use streampool_tensor::{DType, Pool, Tensor};
 
 pub use crate::evaluate::Value;
 
@@ -44,6 +44,20 @@ pub fn evaluate_eagerly(
         }
     }
     evaluate(&mut scope, graph)
+}
+
+/// The largest difference between the elements of two tensors, as a part of one and what it should be; infinite where their
+/// shapes differ.
+pub fn difference(expected: &Tensor, got: &Tensor) -> Result<f64> {
+    if expected.shape() != got.shape() {
+        return Ok(f64::INFINITY);
+    }
+    let numbers = |tensor: &Tensor| tensor.to_dtype(DType::F64)?.to_vec::<f64>();
+    let pairs = numbers(expected)?.into_iter().zip(numbers(got)?);
+    Ok(pairs.fold(0.0, |most, (expected, got)| {
+        let apart = (expected - got).abs() / (1.0 + expected.abs());
+        if apart <= most { most } else { apart }
+    }))
 }
 
 /// The family of an operator, if there is such an operator.

@@ -8,5 +8,5 @@ mod scope;
 mod value;
 
 pub use call::{Call, Outputs, resolve, scalar, size};
-pub use scope::{Place, Scope, evaluate, step};
+pub use scope::{Place, Scope, evaluate, is_same, step};
 pub use value::Value;

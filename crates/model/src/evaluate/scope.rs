@@ -19,6 +19,12 @@ pub trait Place {
     fn lift(&self, known: &Tensor) -> Result<Tensor, Fault>;
 }
 
+/// Whether two tensors are the same values in the same memory, type and order.
+pub fn is_same(one: &Tensor, other: &Tensor) -> bool {
+    one.buffer().span() == other.buffer().span()
+        && (one.dtype(), one.layout()) == (other.dtype(), other.layout())
+}
+
 /// The values of one graph while it is evaluated.
 pub struct Scope<'a> {
     pub(super) place: &'a dyn Place,

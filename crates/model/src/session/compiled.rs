@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use streampool_device::{DType, Op};
+use streampool_device::{DType, DeviceKind, Op};
 use streampool_runtime::{Capture, Captured, Program, Reference, Stream};
 use streampool_tensor::{Pool, Tensor};
 
+use super::turns::Turns;
 use super::weights::Weights;
 use crate::error::Result;
 use crate::evaluate::Value;
@@ -20,10 +21,16 @@ pub struct Compiled {
     pub ended: Option<Asked>,
     /// What was joined to make it.
     pub fused: Fused,
+    /// Where its programs are shared by all threads, whose turn it is to have one.
+    pub turns: Option<Arc<Turns>>,
     constants: Vec<Arc<Tensor>>,
     /// What it was made for may be told by its address, and so has to stay.
     _kept: Vec<Value>,
 }
+
+/// Programs of which each takes as much as this are shared by all threads on a device that computes on as many
+/// processors as there are: more than these cannot be at work at once, and what they take is not worth having.
+const SHARED_FROM: usize = 1 << 18;
 
 /// Where inputs and outputs of a program are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -47,10 +54,16 @@ impl Compiled {
             Constant::Bytes(bytes) => weights.upload(bytes),
         });
         let constants = constants.collect::<Result<_>>()?;
+        let properties = weights.work().device().properties();
+        let large = plan.scratch_bytes + plan.shared_bytes >= SHARED_FROM;
+        // One more than processors: it takes its inputs while the others compute.
+        let turns = (large && properties.kind == DeviceKind::Host)
+            .then(|| Turns::new(properties.compute_units + 1));
         Ok(Compiled {
             plan,
             ended,
             fused: Fused::default(),
+            turns,
             constants,
             _kept: kept,
         })

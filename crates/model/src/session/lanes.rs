@@ -8,6 +8,7 @@ use streampool_runtime::{Program, Settings};
 
 use super::compiled::{Compiled, Ends};
 use super::key::Key;
+use super::turns::Turn;
 use crate::ranks;
 
 /// A captured program, and what it was captured for.
@@ -16,6 +17,8 @@ pub struct Ready {
     pub ends: Ends,
     pub compiled: Arc<Compiled>,
     pub program: Program,
+    /// Whose turn it is with a program that all threads share.
+    turn: Option<Turn>,
     bytes: usize,
 }
 
@@ -27,11 +30,23 @@ impl Ready {
             ends,
             compiled,
             program,
+            turn: None,
         }
     }
 }
 
-/// The programs of all streams. A stream's are behind a lock of their own, which only threads that share the stream share.
+impl Ready {
+    /// As one that threads take in turn.
+    pub fn in_turn(self, turn: Turn) -> Ready {
+        Ready {
+            turn: Some(turn),
+            ..self
+        }
+    }
+}
+
+/// The programs of all streams. A stream's are behind a lock of their own, which only threads that share the stream share;
+/// those that threads take in turn are behind one more.
 pub struct Lanes {
     lanes: Box<[Mutex<Vec<Ready>>]>,
     limit: usize,
@@ -43,7 +58,7 @@ impl Lanes {
     /// None so far; the programs that lie ready take at most `limit` bytes.
     pub fn new(limit: usize) -> Lanes {
         Lanes {
-            lanes: (0..Settings::MOST_STREAMS)
+            lanes: (0..=Settings::MOST_STREAMS)
                 .map(|_| Mutex::new(ranks::PROGRAMS, Vec::new()))
                 .collect(),
             limit,
@@ -54,7 +69,16 @@ impl Lanes {
 
     /// A program that lies ready on this stream.
     pub fn take(&self, stream: u8, ends: Ends, fits: impl Fn(&Key) -> bool) -> Option<Ready> {
-        let mut lane = self.lanes[usize::from(stream)].lock();
+        self.take_from(usize::from(stream), ends, fits)
+    }
+
+    /// A program of those that threads take in turn.
+    pub fn take_shared(&self, ends: Ends, key: &Key) -> Option<Ready> {
+        self.take_from(Settings::MOST_STREAMS, ends, |other| other == key)
+    }
+
+    fn take_from(&self, lane: usize, ends: Ends, fits: impl Fn(&Key) -> bool) -> Option<Ready> {
+        let mut lane = self.lanes[lane].lock();
         // The latest is the last.
         let place = lane
             .iter()
@@ -65,12 +89,19 @@ impl Lanes {
     }
 
     /// Puts a program back. The longest unused of the stream, then of the others, go while all take too much.
-    pub fn give(&self, stream: u8, ready: Ready) {
+    pub fn give(&self, stream: u8, mut ready: Ready) {
         let mut gone = Vec::new();
+        // It ends when the program lies there for the next.
+        let turn = ready.turn.take();
+        let home = match turn {
+            Some(_) => Settings::MOST_STREAMS,
+            None => usize::from(stream),
+        };
         let mut bytes = self.bytes.fetch_add(ready.bytes, Ordering::Relaxed) + ready.bytes;
-        self.lanes[usize::from(stream)].lock().push(ready);
-        let others = (0..self.lanes.len()).filter(|&other| other != usize::from(stream));
-        for lane in std::iter::once(usize::from(stream)).chain(others) {
+        self.lanes[home].lock().push(ready);
+        drop(turn);
+        let others = (0..self.lanes.len()).filter(|&other| other != home);
+        for lane in std::iter::once(home).chain(others) {
             while bytes > self.limit {
                 let mut ready = self.lanes[lane].lock();
                 if ready.is_empty() {

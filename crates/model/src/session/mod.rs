@@ -11,6 +11,7 @@ mod parts;
 mod pending;
 mod run;
 mod special;
+mod turns;
 mod weights;
 
 use std::collections::BTreeMap;
@@ -28,7 +29,6 @@ pub use pending::Pending;
 
 use crate::check::check_operators;
 use crate::error::{Error, Result};
-use crate::evaluate::Value;
 use crate::graph::{Dim, ValueId};
 use crate::onnx::{self, Model};
 use crate::passes;
@@ -45,6 +45,8 @@ pub struct Session(Arc<Inner>);
 struct Inner {
     inputs: Vec<Port>,
     outputs: Vec<Port>,
+    /// The names of these, as each run gives them on.
+    output_names: Arc<[String]>,
     metadata: BTreeMap<String, String>,
     parts: Parts,
     weights: Weights,
@@ -106,9 +108,11 @@ impl Session {
             passes::shorten(&mut graph, precision)?;
         }
         let port = |&id: &ValueId| Port::from(graph.value(id));
+        let name = |&id: &ValueId| graph.name(id).to_owned();
         Ok(Session(Arc::new(Inner {
             inputs: graph.inputs.iter().map(port).collect(),
             outputs: graph.outputs.iter().map(port).collect(),
+            output_names: graph.outputs.iter().map(name).collect(),
             metadata: model.metadata,
             parts: Parts::new(graph),
             weights: Weights::new(known, pool.clone()),
@@ -270,8 +274,8 @@ impl Inner {
         if inputs.len() > self.inputs.len() {
             return Err(self.no_such_input(&format!("number {}", self.inputs.len())));
         }
-        if let Some(missing) = (inputs.len()..self.inputs.len()).next() {
-            return Err(self.missing(missing));
+        if inputs.len() < self.inputs.len() {
+            return Err(self.missing(inputs.len()));
         }
         for (port, input) in self.inputs.iter().zip(inputs) {
             port.check(*input)?;
@@ -294,8 +298,10 @@ impl Inner {
     }
 
     fn outputs(&self, arrays: Vec<Vec<Array>>) -> Outputs {
-        let names = self.outputs.iter().map(|port| port.name.clone());
-        Outputs(names.zip(arrays).collect())
+        Outputs {
+            names: self.output_names.clone(),
+            arrays,
+        }
     }
 }
 
@@ -331,7 +337,10 @@ impl Port {
 
 /// What a run gave, on the host.
 #[derive(Debug, Clone)]
-pub struct Outputs(Vec<(String, Vec<Array>)>);
+pub struct Outputs {
+    names: Arc<[String]>,
+    arrays: Vec<Vec<Array>>,
+}
 
 impl Outputs {
     /// The output of this name; of a sequence, its first element.
@@ -341,24 +350,18 @@ impl Outputs {
 
     /// All arrays of the output of this name: one, if it is no sequence.
     pub fn sequence(&self, name: &str) -> Option<&[Array]> {
-        let found = self.0.iter().find(|(other, _)| other == name);
-        found.map(|(_, arrays)| &arrays[..])
+        let place = self.names.iter().position(|other| other == name)?;
+        self.arrays.get(place).map(Vec::as_slice)
     }
 
     /// Names and arrays, in the model's order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &[Array])> {
-        self.0.iter().map(|(name, arrays)| (&name[..], &arrays[..]))
+        let names = self.names.iter().map(String::as_str);
+        names.zip(self.arrays.iter().map(Vec::as_slice))
     }
 
     /// The output of this place.
     pub fn at(&self, place: usize) -> Option<&Array> {
-        self.0.get(place)?.1.first()
-    }
-}
-
-/// The tensors of a value.
-impl From<Value> for Vec<Tensor> {
-    fn from(value: Value) -> Self {
-        value.tensors().to_vec()
+        self.arrays.get(place)?.first()
     }
 }

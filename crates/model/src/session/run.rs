@@ -54,7 +54,7 @@ impl Inner {
     pub fn run_arrays(&self, inputs: &[Input<'_>], options: &RunOptions) -> Result<Outputs> {
         options.check()?;
         let stream = self.pool().current()?;
-        let Some(mut ready) = self.ready(stream, inputs, Ends::Host)? else {
+        let Some(mut ready) = self.ready(stream, inputs, Ends::Host, Some(options))? else {
             return self.run_parts_to_arrays(stream, inputs);
         };
         self.start(stream, &mut ready, inputs)?;
@@ -71,7 +71,7 @@ impl Inner {
     /// As [`run_arrays`](Self::run_arrays), without waiting.
     pub fn submit_arrays(self: &Arc<Self>, inputs: &[Input<'_>]) -> Result<Pending> {
         let stream = self.pool().current()?;
-        let Some(mut ready) = self.ready(stream, inputs, Ends::Host)? else {
+        let Some(mut ready) = self.ready(stream, inputs, Ends::Host, None)? else {
             return Ok(Pending::over(self.run_parts_to_arrays(stream, inputs)));
         };
         self.start(stream, &mut ready, inputs)?;
@@ -98,7 +98,7 @@ impl Inner {
     /// Outputs stay where they are made.
     pub fn run_tensors(&self, inputs: &[Input<'_>]) -> Result<Vec<Value>> {
         let stream = self.pool().current()?;
-        if let Some(ready) = self.ready(stream, inputs, Ends::Device)? {
+        if let Some(ready) = self.ready(stream, inputs, Ends::Device, None)? {
             let inputs = ready.key.bound(inputs).map(|input| self.at_work(*input));
             let inputs = inputs.collect::<Result<Vec<_>>>()?;
             let result = self.replay_device(stream, &ready, &inputs);
@@ -112,8 +112,15 @@ impl Inner {
         self.run_parts(stream, inputs)
     }
 
-    /// A program for all of the model; `None` if it has parts.
-    fn ready(&self, stream: &Stream, inputs: &[Input<'_>], ends: Ends) -> Result<Option<Ready>> {
+    /// A program for all of the model; `None` if it has parts. Who is `patient` waits for one of those that threads share,
+    /// and gives it back before it waits for anybody.
+    fn ready(
+        &self,
+        stream: &Stream,
+        inputs: &[Input<'_>],
+        ends: Ends,
+        patient: Option<&RunOptions>,
+    ) -> Result<Option<Ready>> {
         if self.has_parts() {
             return Ok(None);
         }
@@ -141,7 +148,21 @@ impl Inner {
             let key = Arc::new(Key::of(0, &given)?);
             let compiled = self.parts.plan(&key, &given, &self.weights)?;
             let Some(asked) = &compiled.ended else {
-                return Ok(Some(self.capture(stream, key, compiled, ends)?));
+                let turn = match (patient, &compiled.turns) {
+                    (Some(options), Some(turns)) => turns.next(options.deadline),
+                    _ => None,
+                };
+                if let Some(options) = patient {
+                    options.check()?;
+                }
+                let Some(turn) = turn else {
+                    return Ok(Some(self.capture(stream, key, compiled, ends)?));
+                };
+                let ready = match self.lanes.take_shared(ends, &key) {
+                    Some(ready) => ready,
+                    None => self.capture(stream, key, compiled, ends)?,
+                };
+                return Ok(Some(ready.in_turn(turn)));
             };
             if !self.special.add(special, &asked.inputs, inputs) {
                 self.note_parts();

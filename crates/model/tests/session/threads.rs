@@ -2,8 +2,10 @@
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use streampool_model::{Array, Session};
+use streampool_device::DeviceKind;
+use streampool_model::{Array, Error, RunOptions, Session};
 use streampool_tensor::{DType, Pool};
 
 use super::data::branches;
@@ -230,4 +232,60 @@ fn wrong_and_right_inputs_may_be_mixed_among_threads() {
             });
         }
     });
+}
+
+#[test]
+fn large_programs_are_as_many_as_can_be_at_work() {
+    let Some(pool) = pool() else { return };
+    let session = Graph::new()
+        .input("x", DType::F32, "n 64")
+        .constant("w", &Random::new(3).reals(&[64, 64]))
+        .node("MatMul x w = h", &[])
+        .node("Tanh h = t", &[])
+        .node("MatMul t w = y", &[])
+        .outputs("y")
+        .session(&pool);
+    let inputs = [1, 2, 3].map(|seed| Random::new(seed).reals(&[2048, 64]));
+    let expected = inputs.each_ref().map(|x| first(&session, &[x]));
+    std::thread::scope(|scope| {
+        for thread in 0..16 {
+            let (session, inputs, expected) = (&session, &inputs, &expected);
+            scope.spawn(move || {
+                for turn in 0..8 {
+                    let case = (thread + turn) % inputs.len();
+                    assert!(first(session, &[&inputs[case]]) == expected[case]);
+                }
+            });
+        }
+    });
+    let properties = pool.device().properties();
+    if properties.kind == DeviceKind::Host {
+        let statistics = session.statistics();
+        assert!(statistics.captures <= properties.compute_units as u64 + 1);
+        assert_eq!(statistics.captures, statistics.programs as u64);
+    }
+}
+
+#[test]
+fn who_waits_for_a_large_program_minds_the_deadline() {
+    let Some(pool) = pool() else { return };
+    let session = Graph::new()
+        .input("x", DType::F32, "n")
+        .node("Tanh x = y", &[])
+        .outputs("y")
+        .session(&pool);
+    let x = Random::new(1).reals(&[1 << 20]);
+    let expected = first(&session, &[&x]);
+    std::thread::scope(|scope| {
+        for _ in 0..16 {
+            scope.spawn(|| {
+                let options = RunOptions::within(Duration::from_micros(500));
+                match session.run_with([("x", &x)], &options) {
+                    Ok(outputs) => assert!(outputs.at(0) == Some(&expected)),
+                    Err(error) => assert!(matches!(error, Error::Deadline), "{error}"),
+                }
+            });
+        }
+    });
+    assert!(first(&session, &[&x]) == expected);
 }

@@ -1,6 +1,6 @@
 //! What ONNX Runtime's own operators give, as ONNX Runtime 1.31 computes it.
 
-use super::{bytes, expected, floats, given, microsoft, signed};
+use super::{Given, bytes, expected, floats, given, microsoft, signed};
 
 #[test]
 fn attention_projects_masks_and_adds() {
@@ -388,19 +388,24 @@ fn rotary_embedding_from_an_offset() {
     );
 }
 
+/// Two quantised tensors, the second of this shape, and the scale and zero point of what is made of them.
+fn two_quantised(second: &[usize], scale: f32) -> [Option<Given>; 8] {
+    [
+        bytes(&[2, 3], 1),
+        given::<f32>(&[], &[0.0625]),
+        given::<u8>(&[], &[120]),
+        bytes(second, 2),
+        given::<f32>(&[], &[0.03125]),
+        given::<u8>(&[], &[100]),
+        given::<f32>(&[], &[scale]),
+        given::<u8>(&[], &[128]),
+    ]
+}
+
 #[test]
 fn quantised_sums() {
     microsoft("QLinearAdd").check(
-        &[
-            bytes(&[2, 3], 1),
-            given::<f32>(&[], &[0.0625]),
-            given::<u8>(&[], &[120]),
-            bytes(&[2, 3], 2),
-            given::<f32>(&[], &[0.03125]),
-            given::<u8>(&[], &[100]),
-            given::<f32>(&[], &[0.125]),
-            given::<u8>(&[], &[128]),
-        ],
+        &two_quantised(&[2, 3], 0.125),
         &[expected(&[2, 3], &[54.0, 82.0, 110.0, 137.0, 165.0, 193.0])],
     );
 }
@@ -408,16 +413,7 @@ fn quantised_sums() {
 #[test]
 fn quantised_products() {
     microsoft("QLinearMul").check(
-        &[
-            bytes(&[2, 3], 1),
-            given::<f32>(&[], &[0.0625]),
-            given::<u8>(&[], &[120]),
-            bytes(&[3], 2),
-            given::<f32>(&[], &[0.03125]),
-            given::<u8>(&[], &[100]),
-            given::<f32>(&[], &[0.25]),
-            given::<u8>(&[], &[128]),
-        ],
+        &two_quantised(&[3], 0.25),
         &[expected(
             &[2, 3],
             &[194.0, 151.0, 129.0, 127.0, 116.0, 126.0],

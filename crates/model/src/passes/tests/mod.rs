@@ -12,7 +12,7 @@ use streampool_tensor::{DType, Generator, Pool, Tensor};
 use super::{Report, simplify};
 use crate::evaluate::Value;
 use crate::graph::{Attribute, Dim, Domain, Graph, Node, Operator, ValueId, ValueInfo};
-use crate::testing::evaluate_eagerly;
+use crate::testing::{difference, evaluate_eagerly};
 
 /// A graph as a test draws it.
 struct Sketch {
@@ -132,20 +132,8 @@ impl Sketch {
             |graph: &Graph| evaluate_eagerly(graph, (&self.pool, &self.pool), &inputs).unwrap();
         for (before, after) in run(&self.graph).iter().zip(run(&graph)) {
             let (before, after) = (before.tensor().unwrap(), after.tensor().unwrap());
-            assert_eq!(before.shape(), after.shape());
-            let numbers = |tensor: &Tensor| {
-                tensor
-                    .to_dtype(DType::F64)
-                    .unwrap()
-                    .to_vec::<f64>()
-                    .unwrap()
-            };
-            for (a, b) in numbers(before).into_iter().zip(numbers(after)) {
-                assert!(
-                    (a - b).abs() <= 1e-4 * (1.0 + a.abs()),
-                    "{a} became {b}: {report:?}"
-                );
-            }
+            let apart = difference(before, after).unwrap();
+            assert!(apart <= 1e-4, "{apart}: {report:?}");
         }
         (graph, report)
     }

@@ -58,6 +58,14 @@ pub fn compact(value: f64) -> String {
     }
 }
 
+/// A name in at most so many characters: of a longer one the beginning is left out.
+pub fn ending(name: &str, most: usize) -> String {
+    match name.chars().count().checked_sub(most) {
+        None | Some(0) => name.to_owned(),
+        Some(more) => format!("..{}", name.chars().skip(more + 2).collect::<String>()),
+    }
+}
+
 /// A name in at most so many characters: of a longer one the middle is left out.
 pub fn shortened(name: &str, most: usize) -> String {
     let letters: Vec<char> = name.chars().collect();
@@ -88,6 +96,12 @@ mod tests {
         assert_eq!(shortened("short", 5), "short");
         assert_eq!(shortened("a/long/name/of/a/node", 10), "a/lo..node");
         assert_eq!(file_name(Path::new("/models/m.onnx")), "m.onnx");
+    }
+
+    #[test]
+    fn of_long_names_the_end_may_be_what_counts() {
+        assert_eq!(ending("short", 5), "short");
+        assert_eq!(ending("a/long/name/of/a/node", 10), "..f/a/node");
     }
 
     #[test]

@@ -15,6 +15,8 @@ use crate::session::{Input, Port, Session};
 pub struct Contents {
     /// What a caller gives.
     pub inputs: Vec<Port>,
+    /// What a caller may give, and need not.
+    pub defaults: Vec<Port>,
     /// What a caller gets.
     pub outputs: Vec<Port>,
     /// How often each operator stands, the most frequent first.
@@ -65,6 +67,11 @@ impl Graph {
         operators.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         Contents {
             inputs: self.inputs.iter().map(port).collect(),
+            defaults: self
+                .defaults
+                .iter()
+                .map(|(_, info)| Port::from(info))
+                .collect(),
             outputs: self.outputs.iter().map(port).collect(),
             operators,
             parameters: census.parameters.into_values().collect(),

@@ -45,5 +45,6 @@ mod trace;
 
 pub use error::{Error, Fault, Result, UnsupportedOperator};
 pub use session::{
-    Array, Input, Outputs, Pending, Port, RunOptions, Session, SessionOptions, Statistics,
+    Array, Input, NodeTime, Outputs, Pending, Port, Profiled, Recording, RunOptions, Session,
+    SessionOptions, Statistics,
 };

@@ -6,6 +6,8 @@ const fn rank(order: u16, name: &'static str) -> Rank {
     Rank { order, name }
 }
 
+/// The choices of inputs that need not be given.
+pub(crate) const DEFAULTS: Rank = rank(88, "model defaults");
 /// The programs of one stream. Taken before anything of the runtime.
 pub(crate) const PROGRAMS: Rank = rank(90, "model programs");
 /// Whose turn it is to run a plan. Nothing else is locked meanwhile.
@@ -14,5 +16,7 @@ pub(crate) const TURNS: Rank = rank(92, "model turns");
 pub(crate) const PLANS: Rank = rank(95, "model plans");
 /// The listing of a trace, which is written while the trace's stream is locked.
 pub(crate) const LISTING: Rank = rank(170, "listing of a trace");
+/// The replays of a session that is profiled.
+pub(crate) const REPLAYS: Rank = rank(97, "model replays");
 /// The weights that were moved to a device.
 pub(crate) const WEIGHTS: Rank = rank(98, "model weights");

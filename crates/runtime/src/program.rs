@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use streampool_device::lock::Mutex;
-use streampool_device::{Access, DType, Layout, Op, Span, View};
+use streampool_device::{Access, DType, Layout, Op, Slots, Span, View};
 
 use crate::clock::Stamp;
 use crate::memory::{Buffer, HoldsBuffer, Shared};
@@ -23,6 +23,7 @@ pub struct Capture {
     /// What stands for the slots while the ops are captured, and the program's own memory.
     memory: Vec<Held>,
     ops: Vec<Op>,
+    keeps_ops: bool,
 }
 
 /// The memory behind one reference of a capture.
@@ -112,7 +113,13 @@ impl Capture {
             slots: Vec::new(),
             memory: Vec::new(),
             ops: Vec::new(),
+            keeps_ops: false,
         }
+    }
+
+    /// The program keeps its ops, too, for [`Stream::replay_each`].
+    pub fn keep_ops(&mut self) {
+        self.keeps_ops = true;
     }
 
     /// The next input slot: a buffer of at least `bytes` that each replay reads.
@@ -214,9 +221,12 @@ impl Capture {
             .into_iter()
             .filter(|held| !matches!(held, Held::Slot(..)))
             .collect();
+        let alignment = core.device.properties().alignment;
+        let ops = self.keeps_ops.then_some(self.ops);
         Ok(Program {
             pool: self.stream.pool_id(),
             device_program,
+            each: ops.map(|ops| (ops, Slots::new(&slots, alignment))),
             slots: self.slots,
             held: Mutex::new(ranks::PROGRAM, held),
         })
@@ -229,6 +239,8 @@ pub struct Program {
     pool: u64,
     // Dropped before the memory that it knows.
     device_program: Arc<dyn streampool_device::Program>,
+    /// Its ops, if it keeps them, and where in them the slots are.
+    each: Option<(Vec<Op>, Slots)>,
     slots: Vec<Slot>,
     held: Mutex<Vec<Held>>,
 }
@@ -287,6 +299,49 @@ impl Stream {
         inputs: &[&Buffer],
         outputs: &mut [&mut Buffer],
     ) -> Result<Stamp> {
+        self.with_bound(program, inputs, outputs, |touches, spans| {
+            self.append(touches, |stream, queue| {
+                let _driver = stream.core().mitigation.any_call();
+                // SAFETY: `append` holds the order and keeps the memory; scratch and constants belong to the
+                // program, which marks them, and slots are bound to distinct borrows of the right size.
+                Ok(unsafe { queue.replay(&program.device_program, spans) }?)
+            })
+        })
+    }
+
+    /// As [`replay`](Self::replay), each op as a command of its own, for the device to time them one by one; tells the
+    /// places of all. A program that has not [kept](Capture::keep_ops) its ops is replayed in one command.
+    pub fn replay_each(
+        &self,
+        program: &Program,
+        inputs: &[&Buffer],
+        outputs: &mut [&mut Buffer],
+    ) -> Result<Vec<Stamp>> {
+        let Some((ops, slots)) = &program.each else {
+            return Ok(vec![self.replay(program, inputs, outputs)?]);
+        };
+        self.with_bound(program, inputs, outputs, |touches, spans| {
+            slots.check(spans)?;
+            let each = ops.iter().map(|op| {
+                let op = slots.bind(op, spans);
+                self.append(touches, |stream, queue| {
+                    // SAFETY: as for a replay, whose ops these are; each is marked before the next is appended.
+                    Ok(unsafe { stream.core().mitigation.encode(queue, &op) }?)
+                })
+            });
+            each.collect()
+        })
+    }
+
+    /// Calls `act` with all memory that a program touches with these bindings, and with the bindings, while nobody else
+    /// can use the program's own.
+    fn with_bound<T>(
+        &self,
+        program: &Program,
+        inputs: &[&Buffer],
+        outputs: &mut [&mut Buffer],
+        act: impl FnOnce(&[Touch<'_>], &[Span]) -> Result<T>,
+    ) -> Result<T> {
         self.core().check()?;
         if program.pool != self.pool_id() {
             return Err(Error::ForeignProgram);
@@ -322,12 +377,7 @@ impl Stream {
                 });
             }
         }
-        self.append(&touches, |stream, queue| {
-            let _driver = stream.core().mitigation.any_call();
-            // SAFETY: `append` holds the order and keeps the memory; scratch and constants belong to the
-            // program, which marks them, and slots are bound to distinct borrows of the right size.
-            Ok(unsafe { queue.replay(&program.device_program, &spans) }?)
-        })
+        act(&touches, &spans)
     }
 }
 

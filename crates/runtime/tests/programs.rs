@@ -29,7 +29,10 @@ fn captured_add(capture: &mut Capture, from: &Reference, to: &Reference, amount:
 
 /// `output = input + 1 + 2`, by way of scratch.
 fn add_three(stream: &Stream) -> Program {
-    let mut capture = Capture::new(stream);
+    add_three_in(Capture::new(stream))
+}
+
+fn add_three_in(mut capture: Capture) -> Program {
     let input = capture.input(BYTES).unwrap();
     let output = capture.output(BYTES).unwrap();
     let scratch = capture.scratch(BYTES).unwrap();
@@ -68,6 +71,31 @@ fn capturing_executes_nothing_and_replaying_binds_anew_each_time() {
     pool.synchronize().unwrap();
     let memory = pool.snapshot().unwrap().memory;
     assert_eq!((memory.in_use, memory.pending), (0, 0));
+}
+
+#[test]
+fn a_program_that_keeps_its_ops_is_replayed_one_by_one() {
+    let pool = pool(&device(), 4);
+    let stream = pool.stream(1).unwrap();
+    let mut capture = Capture::new(stream);
+    capture.keep_ops();
+    let (kept, other) = (add_three_in(capture), add_three(stream));
+    for (program, commands) in [(&kept, 2), (&other, 1)] {
+        for (stream, value) in [(1, 4.0), (2, 5.0)] {
+            let stream = pool.stream(stream).unwrap();
+            let (input, mut output) = (filled(stream, value), buffer(stream));
+            let stamps = stream.replay_each(program, &[&input], &mut [&mut output]);
+            let ticks: Vec<u64> = stamps.unwrap().iter().map(|stamp| stamp.tick).collect();
+            assert_eq!(ticks.len(), commands);
+            assert!(ticks.is_sorted());
+            assert_eq!(value_of(stream, &output).unwrap(), value + 3.0);
+        }
+    }
+    let (short, mut output) = (stream.allocate(BYTES / 2).unwrap(), buffer(stream));
+    assert!(matches!(
+        stream.replay_each(&kept, &[&short], &mut [&mut output]),
+        Err(Error::WrongBinding { .. })
+    ));
 }
 
 #[test]

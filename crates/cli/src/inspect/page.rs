@@ -58,7 +58,7 @@ fn about(report: &Report) -> Table {
 }
 
 fn values(page: &mut String, title: &str, values: &[Value]) {
-    let mut table = Table::new(2, &[Align::Left; 3]);
+    let mut table = Table::new(2, &[Align::Left; 4]);
     for value in values {
         let shape = value.shape.as_ref();
         table.row([
@@ -67,6 +67,10 @@ fn values(page: &mut String, title: &str, values: &[Value]) {
             shape.map_or("of any shape".to_owned(), |sizes| {
                 format!("[{}]", sizes.join(", "))
             }),
+            match value.required {
+                Some(false) => "need not be given".to_owned(),
+                _ => String::new(),
+            },
         ]);
     }
     let _ = write!(page, "\n{title}\n{}", table.render());

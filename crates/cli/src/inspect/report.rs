@@ -55,11 +55,14 @@ pub struct Report {
 }
 
 /// An input or output.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Value {
     pub name: String,
     pub dtype: Option<&'static str>,
     pub shape: Option<Vec<String>>,
+    /// Whether it has to be given; of outputs, nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub required: Option<bool>,
 }
 
 /// How often an operator stands.
@@ -189,7 +192,7 @@ impl Report {
         });
         Report {
             ok: contents.unsupported.is_empty(),
-            inputs: contents.inputs.iter().map(Value::from).collect(),
+            inputs: inputs(&contents),
             outputs: contents.outputs.iter().map(Value::from).collect(),
             nodes: contents.operators.iter().map(|(_, count)| count).sum(),
             operators: contents.operators.into_iter().map(Operator::from).collect(),
@@ -212,6 +215,17 @@ impl Report {
             plan: None,
         }
     }
+}
+
+fn inputs(contents: &Contents) -> Vec<Value> {
+    let of = |ports: &[Port], required| -> Vec<Value> {
+        let value = |port| Value {
+            required: Some(required),
+            ..Value::from(port)
+        };
+        ports.iter().map(value).collect()
+    };
+    [of(&contents.inputs, true), of(&contents.defaults, false)].concat()
 }
 
 impl Simplified {
@@ -240,6 +254,7 @@ impl std::convert::From<&Port> for Value {
             name: port.name.clone(),
             dtype: port.dtype.map(|dtype| dtype.name()),
             shape: sizes.map(|sizes| sizes.iter().map(|size| size.to_string()).collect()),
+            required: None,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod check;
 mod memory;
+mod profile;
 mod report;
 mod threads;
 mod values;
@@ -151,6 +152,7 @@ fn report(options: &Options, pool: &Pool) -> Result<Report> {
         outputs: Vec::new(),
         check: None,
         profile: None,
+        nodes: None,
         profile_dropped: 0,
     };
     let profiled = options.profile.is_some();
@@ -173,7 +175,7 @@ fn report(options: &Options, pool: &Pool) -> Result<Report> {
         profile
     } else {
         progress.step(3, 4, "the next run");
-        let ((seconds, _), profile) = threads::recorded(pool, profiled, || timed(go))?;
+        let ((seconds, _), profile) = threads::recorded(&session, profiled, || timed(go))?;
         report.run_seconds = Some(seconds);
         if options.threads > 1 {
             let differing = threads::differing(&session, &inputs, options.threads, &outputs)?;
@@ -204,9 +206,10 @@ fn report(options: &Options, pool: &Pool) -> Result<Report> {
         write_outputs(path, &named, pool)?;
     }
     if let (Some(path), Some(profile)) = (&options.profile, profile) {
-        write_profile(path, &profile)?;
-        report.profile = Some(report::parts(&profile));
-        report.profile_dropped = profile.dropped();
+        write_profile(path, &profile.ops)?;
+        report.profile = Some(profile::ops(&profile.ops));
+        report.profile_dropped = profile.ops.dropped();
+        report.nodes = Some(profile::nodes(profile));
     }
     Ok(report)
 }

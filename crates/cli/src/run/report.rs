@@ -4,10 +4,11 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use serde::Serialize;
+use streampool::MemorySnapshot;
 use streampool::model::Statistics;
-use streampool::{MemorySnapshot, Profile};
 
 use super::check::Compared;
+use super::profile::{self, OfKind, OfNode};
 use super::threads::Measured;
 use super::values::Seen;
 use crate::machine::Machine;
@@ -49,7 +50,9 @@ pub struct Report {
     /// How it compares to what it should be.
     pub check: Option<Vec<Compared>>,
     /// What took how long.
-    pub profile: Option<Vec<Part>>,
+    pub profile: Option<Vec<OfKind>>,
+    /// The nodes of the model, the one that took longest first.
+    pub nodes: Option<Vec<OfNode>>,
     /// Records that the profile had no room for.
     pub profile_dropped: u64,
 }
@@ -67,30 +70,6 @@ pub struct Given {
 pub struct AtOnce {
     pub threads: usize,
     pub differing: usize,
-}
-
-/// All ops of a kind.
-#[derive(Debug, Serialize)]
-pub struct Part {
-    pub op: String,
-    pub count: usize,
-    pub total_seconds: f64,
-    pub median_seconds: f64,
-    pub of_all: f64,
-}
-
-/// The ops of a profile, by kind, those that took longest first.
-pub fn parts(profile: &Profile) -> Vec<Part> {
-    let per_op = profile.per_op();
-    let all: f64 = per_op.iter().map(|(_, one)| one.total.as_secs_f64()).sum();
-    let part = |(op, one): &(streampool::OpKind, streampool::Summary)| Part {
-        op: op.to_string(),
-        count: one.count,
-        total_seconds: one.total.as_secs_f64(),
-        median_seconds: one.median.as_secs_f64(),
-        of_all: one.total.as_secs_f64() / all.max(f64::MIN_POSITIVE),
-    };
-    per_op.iter().map(part).collect()
 }
 
 impl Report {
@@ -117,7 +96,10 @@ impl Report {
             let _ = write!(page, "\nBeside the reference\n{}", table.render());
         }
         if let Some(profile) = &self.profile {
-            page.push_str(&self.table_of_ops(profile));
+            page.push_str(&profile::table_of_ops(profile, self.profile_dropped));
+        }
+        if let Some(nodes) = &self.nodes {
+            page.push_str(&profile::table_of_nodes(nodes));
         }
         page
     }
@@ -182,26 +164,6 @@ impl Report {
         }
         table.render()
     }
-
-    fn table_of_ops(&self, profile: &[Part]) -> String {
-        use Align::{Left, Right};
-        let mut table = Table::new(2, &[Left, Right, Right, Right, Right]);
-        table.row(["", "count", "median", "total", "of all"]);
-        for part in profile {
-            table.row([
-                part.op.clone(),
-                count(part.count as u64),
-                time(part.median_seconds),
-                time(part.total_seconds),
-                format!("{:.1} %", part.of_all * 100.0),
-            ]);
-        }
-        let dropped = match self.profile_dropped {
-            0 => String::new(),
-            dropped => format!("  and {} without room\n", counted(dropped, "record")),
-        };
-        format!("\nTime by op\n{}{dropped}", table.render())
-    }
 }
 
 fn meanwhile(measured: &Measured) -> String {
@@ -221,7 +183,7 @@ fn meanwhile(measured: &Measured) -> String {
 }
 
 /// A time in the unit that fits.
-fn time(seconds: f64) -> String {
+pub fn time(seconds: f64) -> String {
     match seconds {
         long if long >= 1.0 => format!("{} s", figure(long)),
         short if short >= 1e-3 => format!("{} ms", figure(short * 1e3)),

@@ -5,8 +5,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use streampool::model::{self, Statistics};
-use streampool::{Array, Exhaustion, Input, Pool, Profile, Session, Settings, Tensor};
+use streampool::model::{self, Profiled, Statistics};
+use streampool::{Array, Exhaustion, Input, Session, Settings, Tensor};
 
 use crate::inputs::refer;
 use crate::{Failure, Result};
@@ -117,7 +117,7 @@ pub fn repeat(
     time: Duration,
     ends: Ends,
     profiled: bool,
-) -> Result<(Measured, Option<Profile>)> {
+) -> Result<(Measured, Option<Profiled>)> {
     let gate = &Barrier::new(inputs.len() + 1);
     thread::scope(|scope| {
         let work = |own| move || again_and_again(session, own, time, ends, gate);
@@ -125,9 +125,7 @@ pub fn repeat(
         gate.wait();
         // All are warm and wait: what is counted from here on is theirs.
         let before = Counters::of(session);
-        let recording = profiled
-            .then(|| session.pool().profile(RECORDS))
-            .transpose();
+        let recording = profiled.then(|| session.profile(RECORDS)).transpose();
         gate.wait();
         let begin = Instant::now();
         let ended = running.into_iter().map(|thread| {
@@ -231,13 +229,13 @@ pub fn differing(
     })
 }
 
-/// Whatever `pool` does while `work` is done.
+/// Whatever the session does while `work` is done.
 pub fn recorded<T>(
-    pool: &Pool,
+    session: &Session,
     profiled: bool,
     work: impl FnOnce() -> Result<T>,
-) -> Result<(T, Option<Profile>)> {
-    let recording = profiled.then(|| pool.profile(RECORDS)).transpose()?;
+) -> Result<(T, Option<Profiled>)> {
+    let recording = profiled.then(|| session.profile(RECORDS)).transpose()?;
     let done = work()?;
     let profile = recording.map(|recording| recording.finish()).transpose()?;
     Ok((done, profile))

@@ -188,12 +188,19 @@ fn a_profile_tells_what_took_how_long() {
     assert_code(&output, 0);
     assert_fits_a_terminal(&output);
     assert!(
-        stdout(&output).contains("Time by op"),
+        stdout(&output).contains("Time by op") && stdout(&output).contains("Time by node"),
         "{}",
         stdout(&output)
     );
-    let trace = std::fs::read(&trace).expect("the trace");
-    serde_json::from_slice::<serde_json::Value>(&trace).expect("a trace of JSON");
+    let trace = std::fs::read_to_string(&trace).expect("the trace");
+    serde_json::from_str::<serde_json::Value>(&trace).expect("a trace of JSON");
+    assert!(trace.contains("fused.Linear of product, ending"), "{trace}");
+    let json = [&arguments[..], &["--json"]].concat();
+    let output = run(&mut on("run", &model(test, "Relu"), &json));
+    assert_code(&output, 0);
+    let report = object(&output);
+    assert_eq!(report["nodes"][0]["made_of"][1], "ending", "{report}");
+    assert_eq!(report["nodes"][0]["count"], 1);
 }
 
 #[test]

@@ -24,6 +24,8 @@ pub struct Graph {
     pub nodes: Vec<Node>,
     /// Values that never change, in the pool of known values.
     pub constants: HashMap<ValueId, Tensor>,
+    /// Constants that a caller may give instead, and what they may then be.
+    pub defaults: Vec<(ValueId, ValueInfo)>,
     /// Of a graph inside a node: the values of the graph around it that it reads, and what they are here.
     pub captures: Vec<Capture>,
     values: Vec<ValueInfo>,

@@ -37,19 +37,33 @@ pub fn fuse(listing: &mut Listing) -> Fused {
             uses.replace(place, &listing.steps[place].op, &joined);
             uses.replace(writer, &listing.steps[writer].op, &Op::Nop);
             listing.steps[place].op = joined;
-            listing.steps[writer].op = Op::Nop;
+            listing.join(place, writer);
             fused.maps += 1;
         }
         if let Some((writer, direct)) = write_turned(&listing.steps, place, &uses) {
             uses.replace(writer, &listing.steps[writer].op, &direct);
             uses.replace(place, &listing.steps[place].op, &Op::Nop);
             listing.steps[writer].op = direct;
-            listing.steps[place].op = Op::Nop;
+            listing.join(writer, place);
             fused.copies += 1;
         }
     }
     listing.steps.retain(|step| step.op != Op::Nop);
     fused
+}
+
+impl Listing {
+    /// What step `gone` did is done by step `place`.
+    fn join(&mut self, place: usize, gone: usize) {
+        let nodes = std::mem::take(&mut self.steps[gone].nodes);
+        self.steps[gone].op = Op::Nop;
+        for node in nodes {
+            let own = &mut self.steps[place].nodes;
+            if !own.contains(&node) {
+                own.push(node);
+            }
+        }
+    }
 }
 
 /// A casting copy as an elementwise op.

@@ -14,8 +14,8 @@ use crate::trace::{Kind, Listing, Made, Memory, Outcome, Source, Step};
 
 /// Ops over one block that host and device share, one of scratch, and constants.
 pub struct Plan {
-    /// The ops, in order, each with the node it is for.
-    pub ops: Vec<(Op<Operand>, usize)>,
+    /// The ops, in order.
+    pub ops: Vec<Planned>,
     /// Where each input is put.
     pub inputs: Vec<Port>,
     /// What each output is.
@@ -28,6 +28,14 @@ pub struct Plan {
     pub input_bytes: usize,
     /// The size of the block of everything else.
     pub scratch_bytes: usize,
+}
+
+/// One op of a plan.
+pub struct Planned {
+    /// What is done.
+    pub op: Op<Operand>,
+    /// For which nodes of the graph: the one that gave it its name, and those joined with it.
+    pub nodes: Vec<usize>,
 }
 
 /// A tensor in the shared block.
@@ -135,7 +143,10 @@ impl Plan {
         let scratch_bytes = place(&steps, &mut places);
         let ops = steps
             .iter()
-            .map(|step| (bound(&step.op, &places), step.node))
+            .map(|step| Planned {
+                op: bound(&step.op, &places),
+                nodes: step.nodes.clone(),
+            })
             .collect();
         Plan {
             ops,

@@ -11,6 +11,10 @@ use super::types;
 use crate::error::{Error, Fault, Result};
 use crate::graph::{Graph, Node, Operator, ValueId, ValueInfo};
 
+/// From this version of the format on, constants that are listed as inputs are what these are unless they are given;
+/// before, all had to be listed.
+const DEFAULTS_FROM: i64 = 4;
+
 /// Builds the graphs of one model.
 pub struct Builder<'a> {
     pub(super) importer: Importer<'a>,
@@ -30,15 +34,18 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// The graph of a model that is written for these versions of operators.
-    pub fn model(mut self, proto: &'a GraphProto, opsets: Opsets) -> Result<Graph> {
+    /// The graph of a model that is written for these versions of operators, in this version of the format.
+    pub fn model(mut self, proto: &'a GraphProto, opsets: Opsets, format: i64) -> Result<Graph> {
         let context = Context {
             opsets,
             prefix: String::new(),
             attributes: HashMap::new(),
             function: None,
         };
-        let graph = self.graph(proto, Some(context))?;
+        let mut graph = self.graph(proto, Some(context))?;
+        if format >= DEFAULTS_FROM {
+            graph.defaults = defaults(proto, &graph);
+        }
         if self.foreign.is_empty() {
             return Ok(graph);
         }
@@ -189,6 +196,17 @@ impl<'a> Builder<'a> {
         };
         names.iter().map(id).collect()
     }
+}
+
+/// The constants that are listed as inputs.
+fn defaults(proto: &GraphProto, graph: &Graph) -> Vec<(ValueId, ValueInfo)> {
+    let constants = graph.constants.keys().map(|&id| (graph.name(id), id));
+    let constants: HashMap<&str, ValueId> = constants.collect();
+    let listed = proto.inputs.iter().filter_map(|input| {
+        let id = *constants.get(&input.name[..])?;
+        Some((id, types::noted(input)))
+    });
+    listed.collect()
 }
 
 /// What is declared of what the nodes of a graph make.

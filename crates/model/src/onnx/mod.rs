@@ -73,7 +73,7 @@ pub fn read_bytes(bytes: Bytes, folder: Option<&Path>, known: &Pool) -> Result<M
     let opsets = Opsets::read(&model.opsets)?;
     let versions = opsets.versions();
     Ok(Model {
-        graph: Builder::new(importer, &model.functions)?.model(graph, opsets)?,
+        graph: Builder::new(importer, &model.functions)?.model(graph, opsets, model.ir_version)?,
         name: graph.name.clone(),
         doc: model.doc,
         producer: format!("{} {}", model.producer, model.producer_version)

@@ -63,10 +63,11 @@ impl<'a> Editor<'a> {
         let mut fusions = Vec::new();
         for slot in self.nodes {
             let Some(node) = slot.node else { continue };
-            self.graph.nodes.push(node);
             if let Some((what, nodes)) = slot.made_of.filter(|(_, nodes)| nodes.len() > 1) {
-                fusions.push(Fusion { what, nodes });
+                let name = node.name.clone();
+                fusions.push(Fusion { what, name, nodes });
             }
+            self.graph.nodes.push(node);
         }
         fusions
     }

@@ -48,6 +48,8 @@ pub struct Report {
 pub struct Fusion {
     /// What they became.
     pub what: &'static str,
+    /// The name of the node that they became.
+    pub name: String,
     /// The names that they had.
     pub nodes: Vec<String>,
 }

@@ -72,6 +72,10 @@ impl Compiled {
     /// A program of it, in memory of `stream`'s.
     pub fn capture(&self, pool: &Pool, stream: &Stream, ends: Ends) -> Result<Program> {
         let mut capture = Capture::new(stream);
+        // The host times each op of a replay by itself.
+        if pool.device().properties().kind != DeviceKind::Host {
+            capture.keep_ops();
+        }
         let blocks = Blocks::new(self, pool, &mut capture, ends)?;
         if let Some(shared) = blocks.mirrored {
             let (mirror, inputs) = (blocks.shared, self.plan.input_bytes);
@@ -81,8 +85,8 @@ impl Compiled {
                 mirror.part(0, inputs)?,
             )?;
         }
-        for (op, _) in &self.plan.ops {
-            capture.encode(op.try_map(|_, _, operand| blocks.view(operand))?)?;
+        for planned in &self.plan.ops {
+            capture.encode(planned.op.try_map(|_, _, operand| blocks.view(operand))?)?;
         }
         if let Some(shared) = blocks.mirrored {
             let (mirror, inputs) = (blocks.shared, self.plan.input_bytes);

@@ -24,6 +24,21 @@ pub struct Statistics {
     pub evicted: u64,
 }
 
+impl Statistics {
+    /// Of two sessions together.
+    pub(super) fn and(self, other: Statistics) -> Statistics {
+        Statistics {
+            replays: self.replays + other.replays,
+            captures: self.captures + other.captures,
+            nodes_alone: self.nodes_alone + other.nodes_alone,
+            plans: self.plans + other.plans,
+            programs: self.programs + other.programs,
+            program_bytes: self.program_bytes + other.program_bytes,
+            evicted: self.evicted + other.evicted,
+        }
+    }
+}
+
 /// The counters of one stream, on a cache line of their own.
 #[derive(Default)]
 #[repr(align(128))]

@@ -15,8 +15,8 @@ impl Session {
         while let Some(compiled) = parts.latest(start) {
             let ended = compiled.ended.as_ref().map(|asked| asked.node);
             let mut ops = BTreeMap::new();
-            for (op, _) in &compiled.plan.ops {
-                *ops.entry(op.kind()).or_insert(0) += 1;
+            for planned in &compiled.plan.ops {
+                *ops.entry(planned.op.kind()).or_insert(0) += 1;
             }
             let mut ops: Vec<_> = ops.into_iter().collect();
             ops.sort_by_key(|&(_, count)| std::cmp::Reverse(count));

@@ -3,12 +3,14 @@
 mod array;
 mod compiled;
 mod counts;
+mod defaults;
 mod figures;
 mod key;
 mod lanes;
 mod options;
 mod parts;
 mod pending;
+mod profile;
 mod run;
 mod special;
 mod turns;
@@ -26,15 +28,18 @@ pub use array::{Array, Input};
 pub use counts::Statistics;
 pub use options::{RunOptions, SessionOptions};
 pub use pending::Pending;
+pub use profile::{NodeTime, Profiled, Recording};
 
 use crate::check::check_operators;
 use crate::error::{Error, Result};
-use crate::graph::{Dim, ValueId};
+use crate::graph::{Dim, Graph, ValueId};
 use crate::onnx::{self, Model};
 use crate::passes;
 use counts::Counts;
+use defaults::Defaults;
 use lanes::Lanes;
 use parts::Parts;
+use profile::Replays;
 use special::Special;
 use weights::Weights;
 
@@ -49,11 +54,14 @@ struct Inner {
     output_names: Arc<[String]>,
     metadata: BTreeMap<String, String>,
     parts: Parts,
-    weights: Weights,
+    weights: Arc<Weights>,
+    /// What need not be given.
+    defaults: Option<Defaults>,
     lanes: Lanes,
     special: Special,
     has_parts: AtomicBool,
     counts: Counts,
+    replays: Replays,
 }
 
 /// An input or output of a model.
@@ -103,29 +111,25 @@ impl Session {
     ) -> Result<Session> {
         let mut graph = model.graph;
         check_operators(&graph)?;
-        passes::simplify(&mut graph, &known)?;
-        if let Some(precision) = options.precision {
-            passes::shorten(&mut graph, precision)?;
-        }
-        let port = |&id: &ValueId| Port::from(graph.value(id));
-        let name = |&id: &ValueId| graph.name(id).to_owned();
-        Ok(Session(Arc::new(Inner {
-            inputs: graph.inputs.iter().map(port).collect(),
-            outputs: graph.outputs.iter().map(port).collect(),
-            output_names: graph.outputs.iter().map(name).collect(),
-            metadata: model.metadata,
-            parts: Parts::new(graph),
-            weights: Weights::new(known, pool.clone()),
-            lanes: Lanes::new(options.program_memory),
-            special: Special::default(),
-            has_parts: AtomicBool::new(false),
-            counts: Counts::new(),
-        })))
+        let defaults = Defaults::of(&graph, options);
+        graph.defaults.clear();
+        let weights = Arc::new(Weights::new(known, pool.clone()));
+        let inner = Inner::new(graph, model.metadata, weights, options)?;
+        Ok(Session(Arc::new(Inner { defaults, ..inner })))
     }
 
     /// What it is given, in order.
     pub fn inputs(&self) -> &[Port] {
         &self.0.inputs
+    }
+
+    /// What it may be given besides, by name: the model has values for these. Each choice of them that is given is planned by
+    /// itself.
+    pub fn defaults(&self) -> &[Port] {
+        match &self.0.defaults {
+            Some(defaults) => &defaults.ports,
+            None => &[],
+        }
     }
 
     /// What it gives, in order.
@@ -162,9 +166,7 @@ impl Session {
         N: AsRef<str>,
         I: Into<Input<'a>>,
     {
-        let inputs = inputs.into_iter().map(|(name, input)| (name, input.into()));
-        let inputs = self.0.in_order(inputs)?;
-        self.0.run_arrays(&inputs, options)
+        self.with_inputs(inputs, |inner, inputs| inner.run_arrays(inputs, options))
     }
 
     /// Starts a run on the calling thread's current stream, and does not wait. The inputs are taken before this returns.
@@ -174,9 +176,28 @@ impl Session {
         N: AsRef<str>,
         I: Into<Input<'a>>,
     {
+        self.with_inputs(inputs, |inner, inputs| inner.submit_arrays(inputs))
+    }
+
+    /// Calls `run` with inputs in order, and with the model that takes them.
+    fn with_inputs<'a, N, I, T>(
+        &self,
+        inputs: impl IntoIterator<Item = (N, I)>,
+        run: impl FnOnce(&Arc<Inner>, &[Input<'a>]) -> Result<T>,
+    ) -> Result<T>
+    where
+        N: AsRef<str>,
+        I: Into<Input<'a>>,
+    {
         let inputs = inputs.into_iter().map(|(name, input)| (name, input.into()));
-        let inputs = self.0.in_order(inputs)?;
-        self.0.submit_arrays(&inputs)
+        let Some(defaults) = &self.0.defaults else {
+            return run(&self.0, &self.0.in_order(inputs)?);
+        };
+        let inputs: Vec<(N, Input<'a>)> = inputs.collect();
+        let names = inputs.iter().map(|(name, _)| name.as_ref());
+        let other = defaults.given(names, &self.0.weights)?;
+        let inner = other.as_ref().unwrap_or(&self.0);
+        run(inner, &inner.in_order(inputs.into_iter())?)
     }
 
     /// Makes what runs with inputs of these shapes need, so that the first of them takes no longer than others: the shapes
@@ -212,14 +233,8 @@ impl Session {
 
     /// What it did and holds.
     pub fn statistics(&self) -> Statistics {
-        let (programs, program_bytes) = self.0.lanes.held();
-        Statistics {
-            plans: self.0.parts.count(),
-            programs,
-            program_bytes,
-            evicted: self.0.lanes.evicted(),
-            ..self.0.counts.statistics()
-        }
+        let others = self.0.defaults.iter().flat_map(Defaults::statistics);
+        others.fold(self.0.statistics(), Statistics::and)
     }
 }
 
@@ -236,6 +251,46 @@ fn known_pool(pool: &Pool) -> Result<Pool> {
 }
 
 impl Inner {
+    /// A model in a graph whose operators are all there.
+    fn new(
+        mut graph: Graph,
+        metadata: BTreeMap<String, String>,
+        weights: Arc<Weights>,
+        options: &SessionOptions,
+    ) -> Result<Inner> {
+        let rewritten = passes::simplify(&mut graph, weights.known())?;
+        if let Some(precision) = options.precision {
+            passes::shorten(&mut graph, precision)?;
+        }
+        let port = |&id: &ValueId| Port::from(graph.value(id));
+        let name = |&id: &ValueId| graph.name(id).to_owned();
+        Ok(Inner {
+            inputs: graph.inputs.iter().map(port).collect(),
+            outputs: graph.outputs.iter().map(port).collect(),
+            output_names: graph.outputs.iter().map(name).collect(),
+            metadata,
+            parts: Parts::new(graph, rewritten.fusions),
+            weights,
+            defaults: None,
+            lanes: Lanes::new(options.program_memory),
+            special: Special::default(),
+            has_parts: AtomicBool::new(false),
+            counts: Counts::new(),
+            replays: Replays::new(),
+        })
+    }
+
+    fn statistics(&self) -> Statistics {
+        let (programs, program_bytes) = self.lanes.held();
+        Statistics {
+            plans: self.parts.count(),
+            programs,
+            program_bytes,
+            evicted: self.lanes.evicted(),
+            ..self.counts.statistics()
+        }
+    }
+
     fn pool(&self) -> &Pool {
         self.weights.work()
     }
@@ -289,7 +344,9 @@ impl Inner {
     }
 
     fn no_such_input(&self, name: &str) -> Error {
-        let names: Vec<&str> = self.inputs.iter().map(|port| &port.name[..]).collect();
+        let defaults = self.defaults.iter().flat_map(|defaults| &defaults.ports);
+        let all = self.inputs.iter().chain(defaults);
+        let names: Vec<&str> = all.map(|port| &port.name[..]).collect();
         Error::input(
             name,
             "no input of the model",

@@ -13,6 +13,7 @@ use crate::error::Result;
 use crate::evaluate::Value;
 use crate::graph::{Graph, ValueId};
 use crate::lower::{Plan, fuse};
+use crate::passes::Fusion;
 use crate::ranks;
 use crate::trace::{Given, trace};
 
@@ -22,6 +23,8 @@ const MOST_PLANS: usize = 512;
 /// A graph, and the plans of its parts.
 pub struct Parts {
     graph: Graph,
+    /// By the name of a node that was made of several: theirs.
+    fusions: HashMap<String, Vec<String>>,
     /// For each node, and the end, the values that are made before it and read from there on.
     live: Box<[OnceLock<Vec<ValueId>>]>,
     /// For each value, the last node that reads it; the number of nodes for outputs.
@@ -42,7 +45,7 @@ struct Plans {
 type Cell = OnceLock<Option<Arc<Compiled>>>;
 
 impl Parts {
-    pub fn new(graph: Graph) -> Parts {
+    pub fn new(graph: Graph, fusions: Vec<Fusion>) -> Parts {
         let nodes = graph.nodes.len();
         let mut last_use = vec![None; graph.value_count()];
         let mut made_at = vec![None; graph.value_count()];
@@ -63,6 +66,10 @@ impl Parts {
         Parts {
             live: (0..=nodes).map(|_| OnceLock::new()).collect(),
             graph,
+            fusions: fusions
+                .into_iter()
+                .map(|fusion| (fusion.name, fusion.nodes))
+                .collect(),
             last_use,
             made_at,
             plans: Mutex::new(ranks::PLANS, Plans::default()),
@@ -71,6 +78,15 @@ impl Parts {
 
     pub fn graph(&self) -> &Graph {
         &self.graph
+    }
+
+    /// The names in the file of what node `place` stands for.
+    pub fn names(&self, place: usize) -> Vec<String> {
+        let name = &self.graph.nodes[place].name;
+        match self.fusions.get(name) {
+            Some(names) => names.clone(),
+            None => vec![name.clone()],
+        }
     }
 
     /// The values that are made before node `place` and read from there on.

@@ -194,7 +194,23 @@ impl Inner {
                 Input::Tensor(tensor) => room.copy_from_slice(&tensor.to_bytes()?),
             }
         }
-        stream.replay(&ready.program, &[], &mut [])?;
+        self.replay(stream, ready, &[], &mut [])?;
+        Ok(())
+    }
+
+    fn replay(
+        &self,
+        stream: &Stream,
+        ready: &Ready,
+        inputs: &[&Buffer],
+        outputs: &mut [&mut Buffer],
+    ) -> Result<()> {
+        if self.replays.are_noted() {
+            let stamps = stream.replay_each(&ready.program, inputs, outputs)?;
+            self.replays.note(&stamps, &ready.compiled);
+        } else {
+            stream.replay(&ready.program, inputs, outputs)?;
+        }
         self.counts.replayed(stream.index());
         Ok(())
     }
@@ -226,12 +242,8 @@ impl Inner {
             .map(|port| stream.allocate(port.kind.bytes()))
             .collect::<Result<_, _>>()?;
         let given: Vec<&Buffer> = inputs.iter().map(Tensor::buffer).collect();
-        stream.replay(
-            &ready.program,
-            &given,
-            &mut buffers.iter_mut().collect::<Vec<_>>(),
-        )?;
-        self.counts.replayed(stream.index());
+        let mut made: Vec<&mut Buffer> = buffers.iter_mut().collect();
+        self.replay(stream, ready, &given, &mut made)?;
         let mut buffers = plan.output_ports().zip(buffers).map(|(port, buffer)| {
             let layout =
                 Layout::contiguous(&port.kind.shape).map_err(streampool_runtime::Error::from)?;

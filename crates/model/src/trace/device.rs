@@ -36,8 +36,8 @@ pub struct Log {
 
 impl Log {
     pub fn push(&mut self, op: streampool_device::Op) {
-        let node = self.node;
-        self.steps.push(Step { op, node });
+        let nodes = vec![self.node];
+        self.steps.push(Step { op, nodes });
     }
 
     pub fn source(&mut self, span: Span, source: Source) {

@@ -66,8 +66,8 @@ impl Kind {
 pub struct Step {
     /// What is done.
     pub op: Op,
-    /// For which node of the graph.
-    pub node: usize,
+    /// For which nodes of the graph: one, or several that were joined.
+    pub nodes: Vec<usize>,
 }
 
 /// One buffer of a trace. No two have the same.

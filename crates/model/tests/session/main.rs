@@ -8,11 +8,13 @@ mod device;
 mod onnx;
 
 mod data;
+mod defaults;
 mod faults;
 mod inputs;
 mod later;
 mod memory;
 mod outputs;
+mod profile;
 mod threads;
 
 use streampool_model::{Array, Input, Outputs, Result, Session};

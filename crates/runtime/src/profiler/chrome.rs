@@ -72,13 +72,41 @@ struct Event<'a> {
 }
 
 /// What an event says beyond its name.
-#[derive(Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Args<'a> {
-    Name(&'a str),
-    Labels(String),
-    SortIndex(u32),
-    Tick(u64),
+#[derive(Default, Serialize)]
+struct Args<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    labels: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sort_index: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tick: Option<u64>,
+    #[serde(rename = "for", skip_serializing_if = "Option::is_none")]
+    label: Option<&'a str>,
+}
+
+impl<'a> Args<'a> {
+    fn name(name: &'a str) -> Self {
+        Args {
+            name: Some(name),
+            ..Args::default()
+        }
+    }
+
+    fn labels(labels: String) -> Self {
+        Args {
+            labels: Some(labels),
+            ..Args::default()
+        }
+    }
+
+    fn sort_index(index: u32) -> Self {
+        Args {
+            sort_index: Some(index),
+            ..Args::default()
+        }
+    }
 }
 
 impl<'a> Event<'a> {
@@ -101,7 +129,7 @@ impl<'a> Event<'a> {
 /// One record, whichever its kind.
 #[derive(Clone, Copy)]
 enum Entry<'a> {
-    Op(&'a Interval),
+    Op(&'a Interval, Option<&'a str>),
     Host(&'a HostSpan),
     Mark(&'a Mark),
 }
@@ -109,7 +137,7 @@ enum Entry<'a> {
 impl<'a> Entry<'a> {
     fn begin(self) -> Instant {
         match self {
-            Entry::Op(interval) => interval.begin,
+            Entry::Op(interval, _) => interval.begin,
             Entry::Host(span) => span.begin,
             Entry::Mark(mark) => mark.time,
         }
@@ -117,7 +145,7 @@ impl<'a> Entry<'a> {
 
     fn end(self) -> Instant {
         match self {
-            Entry::Op(interval) => interval.end,
+            Entry::Op(interval, _) => interval.end,
             Entry::Host(span) => span.end,
             Entry::Mark(mark) => mark.time,
         }
@@ -127,11 +155,15 @@ impl<'a> Entry<'a> {
         let begin = self.begin();
         let length = self.end().saturating_duration_since(begin).as_nanos();
         let (name, cat, tid, args): (&str, _, _, _) = match self {
-            Entry::Op(op) => (
+            Entry::Op(op, label) => (
                 op.op.name(),
                 "op",
                 threads.streams.get(&op.queue),
-                Some(Args::Tick(op.tick)),
+                Some(Args {
+                    tick: Some(op.tick),
+                    label,
+                    ..Args::default()
+                }),
             ),
             Entry::Host(span) => (span.name, "host", threads.hosts.get(&*span.thread), None),
             Entry::Mark(mark) => (&mark.name, "mark", Some(&MARKS), None),
@@ -195,20 +227,20 @@ impl Serialize for Events<'_> {
         let mut about =
             |name, tid, args: Args<'_>| list.serialize_element(&Event::about(name, tid, args));
 
-        about("process_name", MARKS, Args::Name(&profile.device))?;
+        about("process_name", MARKS, Args::name(&profile.device))?;
         if profile.dropped > 0 {
             let label = format!("{} records dropped", profile.dropped);
-            about("process_labels", MARKS, Args::Labels(label))?;
+            about("process_labels", MARKS, Args::labels(label))?;
         }
         if !profile.marks.is_empty() {
-            about("thread_name", MARKS, Args::Name("marks"))?;
+            about("thread_name", MARKS, Args::name("marks"))?;
         }
         for (tid, name) in threads.named() {
-            about("thread_name", tid, Args::Name(&name))?;
-            about("thread_sort_index", tid, Args::SortIndex(tid))?;
+            about("thread_name", tid, Args::name(&name))?;
+            about("thread_sort_index", tid, Args::sort_index(tid))?;
         }
 
-        let ops = profile.intervals.iter().map(Entry::Op);
+        let ops = profile.labelled().map(|(op, label)| Entry::Op(op, label));
         let spans = profile.host_spans.iter().map(Entry::Host);
         let marks = profile.marks.iter().map(Entry::Mark);
         let mut entries: Vec<Entry<'_>> = ops.chain(spans).chain(marks).collect();
@@ -319,6 +351,21 @@ mod tests {
             {"name": "encode", "cat": "host", "ph": "X", "ts": 2.5, "dur": 0.1, "pid": 1, "tid": 4},
         ]);
         assert_eq!(Value::Array(events), expected);
+    }
+
+    #[test]
+    fn what_an_op_is_for_stands_beside_it() {
+        let mut profile = sample(100);
+        profile.label(|op| (op.tick == 41).then(|| "layer 3".into()));
+        let labels: Vec<_> = profile.labelled().map(|(_, label)| label).collect();
+        assert_eq!(labels, [None, Some("layer 3")]);
+        let trace = written(&profile);
+        let args: Vec<_> = of_phase(&trace, "X")
+            .into_iter()
+            .map(|e| &e["args"])
+            .collect();
+        assert!(args.contains(&&json!({"tick": 41, "for": "layer 3"})));
+        assert!(args.contains(&&json!({"tick": 7})));
     }
 
     #[test]

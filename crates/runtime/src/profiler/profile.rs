@@ -38,6 +38,8 @@ pub struct Mark {
 pub struct Profile {
     pub(super) device: String,
     pub(super) intervals: Vec<Interval>,
+    /// What each of these was for, where somebody said it; as many, or none at all.
+    pub(super) labels: Vec<Option<Arc<str>>>,
     pub(super) host_spans: Vec<HostSpan>,
     pub(super) marks: Vec<Mark>,
     pub(super) dropped: u64,
@@ -48,6 +50,7 @@ impl Profile {
         Profile {
             device: device.to_owned(),
             intervals: Vec::new(),
+            labels: Vec::new(),
             host_spans: Vec::new(),
             marks: Vec::new(),
             dropped: 0,
@@ -71,6 +74,20 @@ impl Profile {
     /// The ops, by the time they began.
     pub fn intervals(&self) -> &[Interval] {
         &self.intervals
+    }
+
+    /// Says what each op was for, as far as `label` knows, which is asked for one after the other in the order of
+    /// [`intervals`](Self::intervals).
+    pub fn label(&mut self, label: impl FnMut(&Interval) -> Option<Arc<str>>) {
+        self.labels = self.intervals.iter().map(label).collect();
+    }
+
+    /// The ops with what each was for, where that was said.
+    pub fn labelled(&self) -> impl Iterator<Item = (&Interval, Option<&str>)> {
+        let labels = self.labels.iter().map(Option::as_deref);
+        self.intervals
+            .iter()
+            .zip(labels.chain(std::iter::repeat(None)))
     }
 
     /// What host threads did, by the time it began.

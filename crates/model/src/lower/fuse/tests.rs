@@ -26,7 +26,7 @@ fn unary(function: Unary, from: u64, to: u64) -> Step {
         inputs: vec![whole(from, &SHAPE)],
         outputs: vec![whole(to, &SHAPE)],
     };
-    Step { op, node: 0 }
+    Step { op, nodes: vec![0] }
 }
 
 fn binary(a: u64, b: u64, to: u64) -> Step {
@@ -35,7 +35,7 @@ fn binary(a: u64, b: u64, to: u64) -> Step {
         inputs: vec![whole(a, &SHAPE), whole(b, &SHAPE)],
         outputs: vec![whole(to, &SHAPE)],
     };
-    Step { op, node: 0 }
+    Step { op, nodes: vec![0] }
 }
 
 fn listing(steps: Vec<Step>, output: u64, shape: &[usize]) -> Listing {
@@ -94,7 +94,10 @@ fn what_others_read_stays() {
     let by_two = vec![
         unary(Unary::Exp, 1, 2),
         unary(Unary::Tanh, 2, 3),
-        Step { op: flat, node: 0 },
+        Step {
+            op: flat,
+            nodes: vec![0],
+        },
     ];
     let by_the_caller = vec![unary(Unary::Exp, 1, 2), unary(Unary::Tanh, 2, 3)];
     for (steps, output) in [(by_two, 3), (by_the_caller, 2)] {
@@ -113,7 +116,13 @@ fn another_shape_is_not_joined() {
         inputs: vec![flat],
         outputs: vec![whole(3, &[32])],
     };
-    let steps = vec![unary(Unary::Exp, 1, 2), Step { op: tanh, node: 1 }];
+    let steps = vec![
+        unary(Unary::Exp, 1, 2),
+        Step {
+            op: tanh,
+            nodes: vec![1],
+        },
+    ];
     assert_eq!(fuse(&mut listing(steps, 3, &[32])), Fused::default());
 }
 
@@ -138,9 +147,12 @@ fn heads_are_written_side_by_side() {
     let steps = vec![
         Step {
             op: attention,
-            node: 0,
+            nodes: vec![0],
         },
-        Step { op: copy, node: 1 },
+        Step {
+            op: copy,
+            nodes: vec![1],
+        },
     ];
     let mut listing = listing(steps, 5, &[1, 4, 3, 8]);
     assert_eq!(fuse(&mut listing), Fused { maps: 0, copies: 1 });

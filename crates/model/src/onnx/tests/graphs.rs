@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::graph::{Attribute, Graph};
+use crate::graph::{Attribute, Graph, ValueId, ValueInfo};
 
 fn names(graph: &Graph) -> Vec<&str> {
     graph.nodes.iter().map(|node| &node.name[..]).collect()
@@ -32,6 +32,27 @@ fn nodes_are_sorted_and_constants_are_no_inputs() {
     assert_eq!(read.name(*id), "w");
     assert_eq!(tensor.to_vec::<f32>().unwrap(), [1.0, 2.0]);
     assert_eq!(read.nodes[0].operator.version, 17);
+    assert!(read.defaults.is_empty());
+}
+
+#[test]
+fn constants_that_are_listed_may_be_given_from_version_4_on() {
+    let nodes = vec![
+        node("Add", &["x", "w"], &["s"]),
+        node("Add", &["s", "v"], &["y"]),
+    ];
+    let mut proto = graph(&["w", "x"], &["y"], nodes);
+    proto.initializers.push(floats("v", &[1], &[1.0]));
+    proto.initializers.push(floats("w", &[2], &[1.0, 2.0]));
+    for (version, count) in [(3, 0), (4, 1), (8, 1)] {
+        let mut model = model(proto.clone());
+        model.ir_version = version;
+        let read = read(&model).unwrap().graph;
+        assert_eq!((read.inputs.len(), read.constants.len()), (1, 2));
+        assert_eq!(read.defaults.len(), count);
+        let w = |(id, info): &(ValueId, ValueInfo)| read.name(*id) == "w" && info.name == "w";
+        assert!(read.defaults.iter().all(w));
+    }
 }
 
 #[test]

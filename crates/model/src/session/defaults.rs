@@ -1,0 +1,103 @@
+//! Inputs that need not be given: the model says what they are then. The model is planned with those as constants; for a
+//! caller that gives some of them, it is rewritten once more, with these as inputs like others.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use streampool_device::lock::Mutex;
+
+use super::counts::Statistics;
+use super::weights::Weights;
+use super::{Inner, Port, SessionOptions};
+use crate::error::Result;
+use crate::graph::Graph;
+use crate::ranks;
+
+/// Of so many choices of inputs what they need is kept; the oldest goes first.
+const MOST_CHOICES: usize = 8;
+
+/// The inputs of a model that have values of their own.
+pub struct Defaults {
+    /// What they are.
+    pub ports: Vec<Port>,
+    /// As it was read.
+    graph: Graph,
+    options: SessionOptions,
+    made: Mutex<VecDeque<Choice>>,
+}
+
+/// Which are given, by place, and the model for that.
+type Choice = (Vec<usize>, Arc<Inner>);
+
+impl Defaults {
+    /// Those of a graph as it was read, if there are any.
+    pub fn of(graph: &Graph, options: &SessionOptions) -> Option<Defaults> {
+        if graph.defaults.is_empty() {
+            return None;
+        }
+        let ports = graph.defaults.iter().map(|(_, info)| Port::from(info));
+        Some(Defaults {
+            ports: ports.collect(),
+            graph: graph.clone(),
+            options: options.clone(),
+            made: Mutex::new(ranks::DEFAULTS, VecDeque::new()),
+        })
+    }
+
+    /// The model with those of these names as inputs that are given; `None` if no name is one of them.
+    pub fn given<'n>(
+        &self,
+        names: impl Iterator<Item = &'n str>,
+        weights: &Arc<Weights>,
+    ) -> Result<Option<Arc<Inner>>> {
+        let place = |name: &str| self.ports.iter().position(|port| port.name == name);
+        let mut places: Vec<usize> = names.filter_map(place).collect();
+        if places.is_empty() {
+            return Ok(None);
+        }
+        places.sort_unstable();
+        places.dedup();
+        let find = |all: &VecDeque<Choice>| {
+            let found = all.iter().find(|(other, _)| *other == places);
+            found.map(|(_, inner)| inner.clone())
+        };
+        let found = find(&self.made.lock());
+        if found.is_some() {
+            return Ok(found);
+        }
+        let inner = Arc::new(self.with_inputs(&places, weights)?);
+        let mut made = self.made.lock();
+        // Who else made it meanwhile was first.
+        if let Some(other) = find(&made) {
+            return Ok(Some(other));
+        }
+        made.push_back((places.clone(), inner.clone()));
+        let oldest = (made.len() > MOST_CHOICES).then(|| made.pop_front());
+        drop(made);
+        drop(oldest);
+        Ok(Some(inner))
+    }
+
+    fn with_inputs(&self, places: &[usize], weights: &Arc<Weights>) -> Result<Inner> {
+        let mut graph = self.graph.clone();
+        let defaults = std::mem::take(&mut graph.defaults);
+        for &place in places {
+            let (id, info) = &defaults[place];
+            graph.constants.remove(id);
+            graph.declare(*id, info.clone());
+            graph.inputs.push(*id);
+        }
+        Inner::new(graph, BTreeMap::new(), weights.clone(), &self.options)
+    }
+
+    /// What the models for callers that gave some of them did and hold.
+    pub fn statistics(&self) -> Vec<Statistics> {
+        let all: Vec<Arc<Inner>> = self
+            .made
+            .lock()
+            .iter()
+            .map(|(_, one)| one.clone())
+            .collect();
+        all.iter().map(|inner| inner.statistics()).collect()
+    }
+}

@@ -1,0 +1,241 @@
+//! Profiles that know the nodes of a model.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use streampool_device::lock::Mutex;
+use streampool_device::{Interval, OpKind};
+use streampool_runtime::{Profile, Stamp};
+
+use super::Session;
+use super::compiled::Compiled;
+use super::parts::Parts;
+use crate::error::Result;
+use crate::ranks;
+
+/// The replays of a session while it is profiled.
+pub struct Replays {
+    noted: AtomicBool,
+    list: Mutex<List>,
+}
+
+#[derive(Default)]
+struct List {
+    replays: Noted,
+    runs: usize,
+    most: usize,
+}
+
+/// What a command of a stream is part of.
+struct Part {
+    compiled: Arc<Compiled>,
+    /// Which op of the plan is its first.
+    first: usize,
+    /// The number of the replay.
+    run: usize,
+}
+
+/// By stream and tick.
+type Noted = HashMap<(u32, u64), Part>;
+
+impl Replays {
+    /// None, and nobody asks for them.
+    pub fn new() -> Replays {
+        Replays {
+            noted: AtomicBool::new(false),
+            list: Mutex::new(ranks::REPLAYS, List::default()),
+        }
+    }
+
+    /// Whether somebody asks for them.
+    pub fn are_noted(&self) -> bool {
+        self.noted.load(Ordering::Relaxed)
+    }
+
+    /// Says where a plan was replayed: all of it in one command, or each op in one of its own.
+    pub fn note(&self, stamps: &[Stamp], compiled: &Arc<Compiled>) {
+        let mut list = self.list.lock();
+        list.runs += 1;
+        for (first, stamp) in stamps.iter().enumerate() {
+            if list.replays.len() < list.most {
+                let part = Part {
+                    compiled: compiled.clone(),
+                    first,
+                    run: list.runs,
+                };
+                list.replays
+                    .insert((u32::from(stamp.stream), stamp.tick), part);
+            }
+        }
+    }
+
+    fn begin(&self, most: usize) {
+        *self.list.lock() = List {
+            most,
+            ..List::default()
+        };
+        self.noted.store(true, Ordering::Relaxed);
+    }
+
+    fn end(&self) -> Noted {
+        self.noted.store(false, Ordering::Relaxed);
+        std::mem::take(&mut *self.list.lock()).replays
+    }
+}
+
+/// A profile in the making. Dropping it ends the recording and forgets it.
+pub struct Recording {
+    session: Session,
+    recording: Option<streampool_runtime::Recording>,
+}
+
+/// What ran while a session was profiled.
+pub struct Profiled {
+    /// The ops. Those of the session's programs are labelled with their nodes.
+    pub ops: Profile,
+    /// The nodes, the one that took longest first.
+    pub nodes: Vec<NodeTime>,
+}
+
+/// What a node took.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeTime {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub operator: String,
+    /// The nodes of the file that it stands for: its own name, or what it was made of, and what is computed along with it.
+    pub made_of: Vec<String>,
+    /// Its ops, in the order in which they ran.
+    pub ops: Vec<OpKind>,
+    /// How often it ran.
+    pub count: usize,
+    /// How long, in all.
+    pub total: Duration,
+}
+
+impl Session {
+    /// Records everything that the pool does from now on, at most `capacity` ops, and which of it is for which node of
+    /// this session's model. On a GPU each program then runs op by op, since of a graph only the whole could be timed.
+    pub fn profile(&self, capacity: usize) -> Result<Recording> {
+        let recording = self.pool().profile(capacity)?;
+        // After the pool: of what is noted each op is recorded.
+        self.0.replays.begin(capacity);
+        Ok(Recording {
+            session: self.clone(),
+            recording: Some(recording),
+        })
+    }
+}
+
+impl Recording {
+    /// Ends it, after waiting for the work in flight.
+    pub fn finish(mut self) -> Result<Profiled> {
+        let Some(recording) = self.recording.take() else {
+            unreachable!("it is finished once");
+        };
+        let mut ops = recording.finish()?;
+        let replays = self.session.0.replays.end();
+        let mut table = Table::new(&self.session);
+        // For each stream, the command that was seen last, and how many ops of it.
+        let mut seen: HashMap<u32, (u64, usize)> = HashMap::new();
+        ops.label(|interval| {
+            let part = replays.get(&(interval.queue, interval.tick))?;
+            let latest = seen.entry(interval.queue).or_default();
+            if latest.0 != interval.tick {
+                *latest = (interval.tick, 0);
+            }
+            let planned = part.compiled.plan.ops.get(part.first + latest.1)?;
+            latest.1 += 1;
+            // Of a graph only the whole is timed.
+            let is_told = planned.op.kind() == interval.op;
+            is_told.then(|| table.add(&planned.nodes, part.run, interval))?
+        });
+        Ok(Profiled {
+            ops,
+            nodes: table.sorted(),
+        })
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        if self.recording.is_some() {
+            self.session.0.replays.end();
+        }
+    }
+}
+
+/// What each node took, by the node that gives an op its name.
+struct Table<'a> {
+    parts: &'a Parts,
+    rows: HashMap<usize, Row>,
+}
+
+struct Row {
+    time: NodeTime,
+    label: Arc<str>,
+    /// The replays that it was in.
+    runs: HashSet<usize>,
+    /// The first that was seen.
+    first: usize,
+}
+
+impl<'a> Table<'a> {
+    fn new(session: &'a Session) -> Table<'a> {
+        Table {
+            parts: &session.0.parts,
+            rows: HashMap::new(),
+        }
+    }
+
+    /// Counts an op of these nodes in, and says what it is for.
+    fn add(&mut self, nodes: &[usize], run: usize, op: &Interval) -> Option<Arc<str>> {
+        let (&first, others) = nodes.split_first()?;
+        let row = self.rows.entry(first);
+        let row = row.or_insert_with(|| Row::of(self.parts, first, run));
+        row.runs.insert(run);
+        row.time.count = row.runs.len();
+        row.time.total += op.end.saturating_duration_since(op.begin);
+        if row.first == run {
+            row.time.ops.push(op.op);
+            for &other in others {
+                row.time.made_of.extend(self.parts.names(other));
+            }
+        }
+        Some(row.label.clone())
+    }
+
+    fn sorted(self) -> Vec<NodeTime> {
+        let mut all: Vec<NodeTime> = self.rows.into_values().map(|row| row.time).collect();
+        all.sort_by(|one, other| (other.total, &one.name).cmp(&(one.total, &other.name)));
+        all
+    }
+}
+
+impl Row {
+    fn of(parts: &Parts, place: usize, first: usize) -> Row {
+        let node = &parts.graph().nodes[place];
+        let operator = node.operator.to_string();
+        let made_of = parts.names(place);
+        let of = match &made_of[..] {
+            [_, .., _] => format!(" of {}", made_of.join(", ")),
+            _ => String::new(),
+        };
+        Row {
+            label: format!("{}: {operator}{of}", node.name).into(),
+            time: NodeTime {
+                name: node.name.clone(),
+                operator,
+                made_of,
+                ops: Vec::new(),
+                count: 0,
+                total: Duration::ZERO,
+            },
+            runs: HashSet::new(),
+            first,
+        }
+    }
+}

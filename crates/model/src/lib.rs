@@ -39,6 +39,7 @@ pub mod onnx;
 pub mod passes;
 mod ranks;
 mod session;
+pub mod symbols;
 #[doc(hidden)]
 pub mod testing;
 mod trace;

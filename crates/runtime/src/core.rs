@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use streampool_device::lock::Mutex;
-use streampool_device::{Device, Flush, QueueOptions};
+use streampool_device::{Device, Flush, Priority, QueueOptions};
 
 use crate::clock::MAX_STREAMS;
 use crate::clocks::Clocks;
@@ -16,6 +16,9 @@ use crate::quirks::Mitigation;
 use crate::settings::Settings;
 use crate::waiters::Slots;
 use crate::{Error, Result, faults, os, ranks};
+
+/// So many streams are for urgent work, beyond those of the settings, if there can be as many.
+const MOST_URGENT: usize = 2;
 
 /// The main thread's stream, which is never leased.
 pub(crate) const DEFAULT_STREAM: u8 = 0;
@@ -80,7 +83,10 @@ impl Core {
         let queue = self.device.create_queue(QueueOptions {
             label: format!("stream {index}"),
             index: u32::from(index),
-            ..QueueOptions::default()
+            priority: match usize::from(index) < self.settings.streams {
+                true => Priority::Normal,
+                false => Priority::High,
+            },
         })?;
         let lane = Lane::new(
             self.id,
@@ -112,6 +118,18 @@ impl Core {
             true => faults::settle(self, lane, flushed.tick),
             false => Ok(()),
         }
+    }
+
+    /// How many streams are for urgent work.
+    pub fn urgent(&self) -> usize {
+        MOST_URGENT.min(MAX_STREAMS - self.settings.streams)
+    }
+
+    /// The next of those, round robin; `None` if there is none.
+    pub fn next_urgent(&self) -> Option<u8> {
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        let place = turn.checked_rem(self.urgent())?;
+        Some((self.settings.streams + place) as u8)
     }
 
     /// The next stream to be shared, round robin.

@@ -49,8 +49,9 @@ impl Pool {
     /// A pool over `device` with these settings.
     pub fn with_settings(device: Arc<dyn Device>, settings: Settings) -> Result<Pool> {
         settings.validate()?;
-        let streams = (0..settings.streams).map(|_| OnceLock::new()).collect();
         let core = Arc::new(Core::new(device, settings)?);
+        let count = core.settings.streams + core.urgent();
+        let streams = (0..count).map(|_| OnceLock::new()).collect();
         Ok(Pool(Arc::new(Inner { core, streams })))
     }
 
@@ -88,7 +89,7 @@ impl Pool {
             None if os::is_main_thread() => DEFAULT_STREAM,
             None => self.bind_new()?,
         };
-        let stream = self.stream(usize::from(index))?;
+        let stream = self.numbered(index)?;
         binding::cache(Binding {
             pool: core.id,
             stream: index,
@@ -123,17 +124,30 @@ impl Pool {
 
     /// The stream of this number, whoever has it. A number that the pool does not have is an error.
     pub fn stream(&self, index: usize) -> Result<&Stream> {
-        let Some(place) = self.0.streams.get(index) else {
-            return Err(Error::NoSuchStream {
-                index,
-                last: self.0.streams.len() - 1,
-            });
-        };
+        let last = self.settings().streams - 1;
+        if index > last {
+            return Err(Error::NoSuchStream { index, last });
+        }
+        self.numbered(index as u8)
+    }
+
+    fn numbered(&self, index: u8) -> Result<&Stream> {
+        let place = &self.0.streams[usize::from(index)];
         if let Some(stream) = place.get() {
             return Ok(stream);
         }
-        let lane = self.0.core.lane(index as u8)?.clone();
+        let lane = self.0.core.lane(index)?.clone();
         Ok(place.get_or_init(|| Stream::new(self.0.core.clone(), lane)))
+    }
+
+    /// A stream whose work goes before that of others, where the device has such a choice. There are two of them beyond the
+    /// pool's number of streams, which whoever asks shares with others. A pool of as many streams as there can be has none:
+    /// then it is the thread's own.
+    pub fn urgent(&self) -> Result<&Stream> {
+        match self.0.core.next_urgent() {
+            Some(index) => self.numbered(index),
+            None => self.current(),
+        }
     }
 
     /// Stream 0, the main thread's.

@@ -36,6 +36,29 @@ fn streams_are_made_when_they_are_first_used() {
 }
 
 #[test]
+fn urgent_streams_are_beyond_those_that_are_leased() {
+    let pool = pool(&device(), 4);
+    let [one, other, third] = [(); 3].map(|()| pool.urgent().unwrap().index());
+    assert_eq!(HashSet::from([one, other]), HashSet::from([4, 5]));
+    assert_eq!(third, one);
+    assert!(matches!(
+        pool.stream(4),
+        Err(Error::NoSuchStream { index: 4, last: 3 })
+    ));
+    let urgent = pool.urgent().unwrap();
+    pool.on(urgent, || {
+        let buffer = filled(pool.current().unwrap(), 3.0);
+        assert_eq!(pool.current().unwrap().index(), urgent.index());
+        assert_eq!(value_of(urgent, &buffer).unwrap(), 3.0);
+    })
+    .unwrap();
+    assert_eq!(pool.snapshot().unwrap().free_streams, 3);
+    // Of as many streams as there can be none is left for it.
+    let full = common::pool(&device(), 64);
+    assert_eq!(full.urgent().unwrap().index(), current(&full));
+}
+
+#[test]
 fn the_first_use_on_a_thread_leases_a_stream_of_its_own() {
     within(FOREVER, || {
         let pool = pool(&device(), 8);

@@ -2,6 +2,7 @@
 
 mod page;
 mod report;
+mod values;
 
 use std::path::PathBuf;
 

@@ -67,8 +67,9 @@ fn values(page: &mut String, title: &str, values: &[Value]) {
             shape.map_or("of any shape".to_owned(), |sizes| {
                 format!("[{}]", sizes.join(", "))
             }),
-            match value.required {
-                Some(false) => "need not be given".to_owned(),
+            match (value.required, &value.computed) {
+                (Some(false), _) => "need not be given".to_owned(),
+                (_, Some(computed)) => format!("but found to be {computed}"),
                 _ => String::new(),
             },
         ]);

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use streampool::device::DeviceKind;
 use streampool::model::inspect::{Contents, Part};
+use streampool::model::symbols::Shapes;
 use streampool::model::{Port, UnsupportedOperator, onnx, passes};
 use streampool::{Pool, Session};
 
-use super::Options;
+use super::{Options, values};
 use crate::Result;
 use crate::inputs::{From, refer};
 
@@ -38,6 +39,8 @@ pub struct Report {
     pub inputs: Vec<Value>,
     /// What it gives.
     pub outputs: Vec<Value>,
+    /// What is made on the way, as far as its sizes are known.
+    pub values: Vec<Value>,
     /// Nodes, those of graphs inside others included.
     pub nodes: usize,
     /// How often each operator stands, the most frequent first.
@@ -63,6 +66,9 @@ pub struct Value {
     /// Whether it has to be given; of outputs, nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub required: Option<bool>,
+    /// What is found when the model is followed, where that is not what it declares.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub computed: Option<String>,
 }
 
 /// How often an operator stands.
@@ -148,6 +154,11 @@ pub fn examine(options: &Options) -> Result<Report> {
 fn read(path: &Path, known: &Pool) -> Result<Report> {
     let mut model = onnx::read(path, known)?;
     let contents = model.graph.contents();
+    let shapes = match contents.unsupported.is_empty() {
+        true => model.graph.shapes(known),
+        false => Shapes::default(),
+    };
+    let (outputs, values) = values::found(&model.graph, &shapes);
     let mut simplified = None;
     if contents.unsupported.is_empty() {
         let rewritten = passes::simplify(&mut model.graph, known)?;
@@ -155,6 +166,7 @@ fn read(path: &Path, known: &Pool) -> Result<Report> {
     }
     let mut report = Report::of(path, model, contents);
     report.simplified = simplified;
+    (report.outputs, report.values) = (outputs, values);
     Ok(report)
 }
 
@@ -193,7 +205,8 @@ impl Report {
         Report {
             ok: contents.unsupported.is_empty(),
             inputs: inputs(&contents),
-            outputs: contents.outputs.iter().map(Value::from).collect(),
+            outputs: Vec::new(),
+            values: Vec::new(),
             nodes: contents.operators.iter().map(|(_, count)| count).sum(),
             operators: contents.operators.into_iter().map(Operator::from).collect(),
             parameters: parameters.collect(),
@@ -255,6 +268,7 @@ impl std::convert::From<&Port> for Value {
             dtype: port.dtype.map(|dtype| dtype.name()),
             shape: sizes.map(|sizes| sizes.iter().map(|size| size.to_string()).collect()),
             required: None,
+            computed: None,
         }
     }
 }

@@ -137,6 +137,15 @@ impl Session {
         &self.0.outputs
     }
 
+    /// What it gives, with sizes said by those of the inputs, as far as they can be found out: for that the model is traced
+    /// several times.
+    pub fn computed_outputs(&self) -> Vec<Port> {
+        let graph = self.0.parts.graph();
+        let shapes = graph.shapes(self.0.weights.known());
+        let port = |&id: &ValueId| Port::from(&shapes.complete(id, graph.value(id)));
+        graph.outputs.iter().map(port).collect()
+    }
+
     /// What the model says of itself beyond that, by keys.
     pub fn metadata(&self) -> &BTreeMap<String, String> {
         &self.0.metadata
@@ -166,7 +175,15 @@ impl Session {
         N: AsRef<str>,
         I: Into<Input<'a>>,
     {
-        self.with_inputs(inputs, |inner, inputs| inner.run_arrays(inputs, options))
+        self.with_inputs(inputs, |inner, inputs| match options.urgent {
+            true => {
+                let stream = inner.pool().urgent()?;
+                inner
+                    .pool()
+                    .on(stream, || inner.run_arrays(inputs, options))?
+            }
+            false => inner.run_arrays(inputs, options),
+        })
     }
 
     /// Starts a run on the calling thread's current stream, and does not wait. The inputs are taken before this returns.

@@ -31,6 +31,10 @@ pub struct RunOptions {
     /// When the outputs are of no use any more: a run that has not begun by then does not, and one that is not over is
     /// not waited for.
     pub deadline: Option<Instant>,
+    /// Before others. On a GPU its work goes to a stream of the highest priority: what is at work there ends, and then it comes
+    /// first. On the host it is the first to get a program that threads wait for; otherwise threads have the processors in the
+    /// order that the system chooses.
+    pub urgent: bool,
 }
 
 impl RunOptions {
@@ -38,6 +42,7 @@ impl RunOptions {
     pub fn within(time: Duration) -> RunOptions {
         RunOptions {
             deadline: Instant::now().checked_add(time),
+            ..RunOptions::default()
         }
     }
 

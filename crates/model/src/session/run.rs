@@ -149,7 +149,7 @@ impl Inner {
             let compiled = self.parts.plan(&key, &given, &self.weights)?;
             let Some(asked) = &compiled.ended else {
                 let turn = match (patient, &compiled.turns) {
-                    (Some(options), Some(turns)) => turns.next(options.deadline),
+                    (Some(options), Some(turns)) => turns.next(options),
                     _ => None,
                 };
                 if let Some(options) = patient {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use streampool_device::lock::{Condvar, Mutex};
 
+use super::RunOptions;
 use crate::ranks;
 
 /// So long a thread waits for its turn. After that it goes without: whoever has the turns may wait for this thread.
@@ -18,7 +19,12 @@ pub struct Turns(Mutex<State>);
 struct State {
     free: usize,
     /// Who waits, in order. The first is woken when a turn is free.
-    waiting: VecDeque<Arc<Condvar>>,
+    waiting: VecDeque<Arc<Waiting>>,
+}
+
+struct Waiting {
+    wake: Condvar,
+    urgent: bool,
 }
 
 /// One turn, until it is dropped.
@@ -34,18 +40,23 @@ impl Turns {
         Arc::new(Turns(Mutex::new(ranks::TURNS, state)))
     }
 
-    /// The next turn; none if that takes until `deadline`, or too long.
-    pub fn next(self: &Arc<Self>, deadline: Option<Instant>) -> Option<Turn> {
+    /// The next turn; none if that takes until the deadline, or too long.
+    pub fn next(self: &Arc<Self>, options: &RunOptions) -> Option<Turn> {
         let mut state = self.0.lock();
         if state.free > 0 && state.waiting.is_empty() {
             state.free -= 1;
             return Some(Turn(self.clone()));
         }
-        let own = Arc::new(Condvar::new());
-        state.waiting.push_back(own.clone());
+        let own = Arc::new(Waiting {
+            wake: Condvar::new(),
+            urgent: options.urgent,
+        });
+        state.line_up(own.clone());
         let latest = Instant::now() + PATIENCE;
-        let latest = deadline.map_or(latest, |deadline| deadline.min(latest));
-        let is_own = |other: &Arc<Condvar>| Arc::ptr_eq(other, &own);
+        let latest = options
+            .deadline
+            .map_or(latest, |deadline| deadline.min(latest));
+        let is_own = |other: &Arc<Waiting>| Arc::ptr_eq(other, &own);
         loop {
             let is_first = state.waiting.front().is_some_and(is_own);
             let left = latest.saturating_duration_since(Instant::now());
@@ -56,18 +67,27 @@ impl Turns {
                 state.wake();
                 return has_turn.then(|| Turn(self.clone()));
             }
-            state = own.wait_timeout(state, left);
+            state = own.wake.wait_timeout(state, left);
         }
     }
 }
 
 impl State {
+    /// Urgent ones come before others.
+    fn line_up(&mut self, own: Arc<Waiting>) {
+        let place = match own.urgent {
+            true => self.waiting.iter().take_while(|other| other.urgent).count(),
+            false => self.waiting.len(),
+        };
+        self.waiting.insert(place, own);
+    }
+
     /// Wakes who is next, if there is a turn.
     fn wake(&self) {
         if self.free > 0
             && let Some(first) = self.waiting.front()
         {
-            first.notify_one();
+            first.wake.notify_one();
         }
     }
 }
@@ -94,7 +114,7 @@ mod tests {
             for _ in 0..8 {
                 scope.spawn(|| {
                     for _ in 0..200 {
-                        let turn = turns.next(None);
+                        let turn = turns.next(&RunOptions::default());
                         assert!(turn.is_some());
                         assert!(at_once.fetch_add(1, Ordering::SeqCst) < 2);
                         std::thread::yield_now();
@@ -103,19 +123,23 @@ mod tests {
                 });
             }
         });
-        assert!(turns.next(None).is_some());
+        assert!(turns.next(&RunOptions::default()).is_some());
     }
 
     #[test]
-    fn who_came_first_is_first() {
+    fn who_came_first_is_first_of_those_as_urgent() {
         let turns = Turns::new(1);
-        let held = turns.next(None);
+        let held = turns.next(&RunOptions::default());
         let order = std::sync::Mutex::new(Vec::new());
         std::thread::scope(|scope| {
-            for number in 0..5 {
+            for (number, urgent) in [false, false, true, false, true].into_iter().enumerate() {
                 let (turns, order) = (&turns, &order);
                 scope.spawn(move || {
-                    let turn = turns.next(None);
+                    let options = RunOptions {
+                        urgent,
+                        ..RunOptions::default()
+                    };
+                    let turn = turns.next(&options);
                     order.lock().unwrap().push(number);
                     drop(turn);
                 });
@@ -125,17 +149,17 @@ mod tests {
             }
             drop(held);
         });
-        assert_eq!(*order.lock().unwrap(), [0, 1, 2, 3, 4]);
+        assert_eq!(*order.lock().unwrap(), [2, 4, 0, 1, 3]);
     }
 
     #[test]
     fn nobody_waits_longer_than_a_deadline() {
         let turns = Turns::new(1);
-        let held = turns.next(None);
-        let deadline = Instant::now() + Duration::from_millis(5);
-        assert!(turns.next(Some(deadline)).is_none());
+        let held = turns.next(&RunOptions::default());
+        let soon = RunOptions::within(Duration::from_millis(5));
+        assert!(turns.next(&soon).is_none());
         assert!(turns.0.lock().waiting.is_empty());
         drop(held);
-        assert!(turns.next(Some(deadline)).is_some());
+        assert!(turns.next(&soon).is_some());
     }
 }

@@ -128,6 +128,7 @@ fn what_is_late_already_does_not_run() {
     let before = session.statistics().replays;
     let late = RunOptions {
         deadline: Some(Instant::now()),
+        ..RunOptions::default()
     };
     assert!(matches!(
         session.run_with([("x", x)], &late),

@@ -142,3 +142,34 @@ fn shapes_may_alternate() {
     assert_eq!(session.statistics().plans, 6);
     assert_eq!(session.statistics().captures, 6);
 }
+
+#[test]
+fn sizes_of_outputs_are_said_by_those_of_inputs() {
+    let Some(pool) = pool() else { return };
+    let session = Graph::new()
+        .input("x", DType::F32, "batch length 8")
+        .input("past", DType::F32, "batch before 8")
+        .constant("w", &Random::new(1).reals(&[8, 4]))
+        .constant("flat", &longs(&[-1, 4], &[2]))
+        .node("Concat past x = all", &[int("axis", 1)])
+        .node("MatMul all w = product", &[])
+        .node("Reshape product flat = rows", &[])
+        .node("NonZero x = places", &[])
+        .node("Neg x = after", &[])
+        .output("rows", DType::F32, "many 4")
+        .outputs("all product places after")
+        .session(&pool);
+    let outputs = session.computed_outputs();
+    let told = |place: usize| {
+        let sizes = outputs[place].shape.as_ref()?;
+        let sizes: Vec<String> = sizes.iter().map(|size| size.to_string()).collect();
+        Some(sizes.join(", "))
+    };
+    // What is made of a sum of names times another is left as it is declared.
+    assert_eq!(told(0).as_deref(), Some("many, 4"));
+    assert_eq!(told(1).as_deref(), Some("batch, length + before, 8"));
+    assert_eq!(told(2).as_deref(), Some("batch, length + before, 4"));
+    // What follows what asks for values is not known.
+    assert_eq!((told(3), told(4)), (None, None));
+    assert_eq!(outputs[1].dtype, Some(DType::F32));
+}

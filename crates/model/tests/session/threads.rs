@@ -235,6 +235,35 @@ fn wrong_and_right_inputs_may_be_mixed_among_threads() {
 }
 
 #[test]
+fn urgent_runs_give_what_others_give() {
+    let Some(pool) = pool() else { return };
+    let inputs = inputs();
+    for session in [dense(&pool), choosing(&pool)] {
+        let expected: Vec<Array> = inputs.iter().map(|x| first(&session, &[x])).collect();
+        std::thread::scope(|scope| {
+            for thread in 0..8 {
+                let (session, inputs, expected) = (&session, &inputs, &expected);
+                scope.spawn(move || {
+                    for turn in 0..20 {
+                        let case = (thread + turn) % inputs.len();
+                        let options = RunOptions {
+                            urgent: (thread + turn) % 3 == 0,
+                            ..RunOptions::default()
+                        };
+                        let outputs = session.run_with([("x", &inputs[case])], &options);
+                        assert!(outputs.unwrap().at(0) == Some(&expected[case]));
+                    }
+                });
+            }
+        });
+    }
+    let made = pool.snapshot().unwrap().made;
+    let streams = pool.settings().streams;
+    let urgent = made.iter().filter(|one| usize::from(one.index) >= streams);
+    assert_eq!(urgent.count(), 2);
+}
+
+#[test]
 fn large_programs_are_as_many_as_can_be_at_work() {
     let Some(pool) = pool() else { return };
     let session = Graph::new()

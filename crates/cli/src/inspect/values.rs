@@ -1,0 +1,97 @@
+//! The values of a model: what is declared of them, and what is found.
+
+use streampool::model::Port;
+use streampool::model::graph::{Dim, Graph, ValueId};
+use streampool::model::symbols::Shapes;
+
+use super::report::Value;
+
+/// The outputs of a graph, and all else that its nodes make.
+pub fn found(graph: &Graph, shapes: &Shapes) -> (Vec<Value>, Vec<Value>) {
+    let outputs = graph.outputs.iter().map(|&id| value(graph, shapes, id));
+    let made = graph
+        .nodes
+        .iter()
+        .flat_map(|node| node.outputs.iter().flatten());
+    let inner = made.filter(|id| !graph.outputs.contains(id) && shapes.get(**id).is_some());
+    let inner = inner.map(|&id| value(graph, shapes, id));
+    (outputs.collect(), inner.collect())
+}
+
+fn value(graph: &Graph, shapes: &Shapes, id: ValueId) -> Value {
+    let declared = graph.value(id);
+    let complete = Value::from(&Port::from(&shapes.complete(id, declared)));
+    let Some((_, sizes)) = shapes.get(id) else {
+        return complete;
+    };
+    let contradicts = |(declared, found): (&Dim, &Dim)| match (declared, found) {
+        (Dim::Fixed(declared), Dim::Fixed(found)) => declared != found,
+        (Dim::Fixed(_), Dim::Named(_)) => true,
+        _ => false,
+    };
+    let differs = declared.shape.as_ref().is_some_and(|shape| {
+        shape.len() != sizes.len() || shape.iter().zip(sizes).any(contradicts)
+    });
+    if !differs {
+        return complete;
+    }
+    // What is declared stands first, and what is found beside it.
+    Value {
+        computed: complete
+            .shape
+            .map(|sizes| format!("[{}]", sizes.join(", "))),
+        ..Value::from(&Port::from(declared))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use streampool::DType;
+    use streampool::model::graph::{Domain, Node, Operator, ValueInfo};
+
+    use super::*;
+
+    #[test]
+    fn what_is_found_stands_beside_what_is_declared() {
+        let mut graph = Graph::default();
+        let mut add = |name: &str, sizes: Option<[Dim; 2]>| {
+            graph.add_value(ValueInfo {
+                name: name.to_owned(),
+                dtype: Some(DType::F32),
+                shape: sizes.map(Vec::from),
+                ..ValueInfo::default()
+            })
+        };
+        let n = || Dim::Named("n".to_owned());
+        let x = add("x", Some([n(), Dim::Fixed(3)]));
+        let between = add("between", None);
+        let right = add("right", Some([n(), Dim::Free]));
+        let wrong = add("wrong", Some([Dim::Fixed(4), Dim::Fixed(3)]));
+        graph.inputs = vec![x];
+        graph.outputs = vec![right, wrong];
+        for (from, to) in [(x, between), (between, right), (between, wrong)] {
+            graph.nodes.push(Node {
+                name: graph.name(to).to_owned(),
+                operator: Operator {
+                    domain: Domain::Onnx,
+                    name: "Neg".to_owned(),
+                    version: 17,
+                },
+                inputs: vec![Some(from)],
+                outputs: vec![Some(to)],
+                attributes: Vec::new(),
+            });
+        }
+        let shapes = graph.shapes(&streampool::host_pool().unwrap());
+        let (outputs, inner) = found(&graph, &shapes);
+        let told = |value: &Value| {
+            let shape = value.shape.as_ref().map(|sizes| sizes.join(", "));
+            (shape.unwrap_or_default(), value.computed.clone())
+        };
+        assert_eq!(told(&outputs[0]), ("n, 3".to_owned(), None));
+        let beside = Some("[n, 3]".to_owned());
+        assert_eq!(told(&outputs[1]), ("4, 3".to_owned(), beside));
+        assert_eq!(inner.len(), 1);
+        assert_eq!(told(&inner[0]), ("n, 3".to_owned(), None));
+    }
+}

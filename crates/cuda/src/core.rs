@@ -25,6 +25,8 @@ pub(crate) struct Core {
     pub kernels: Kernels,
     pub blas: Blas,
     pub dnn: Dnn,
+    /// Whether products of `f32` go to the tensor cores in parts.
+    pub splits: bool,
     pub programs: Budget,
     pub watcher: Watcher,
     pub tracing: Tracing,

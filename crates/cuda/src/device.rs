@@ -21,7 +21,7 @@ use crate::handlers::Watcher;
 use crate::injector::Injector;
 use crate::lane::Lane;
 use crate::memory::{ALIGNMENT, Ledger};
-use crate::options::CudaOptions;
+use crate::options::{CudaOptions, Precision};
 use crate::program::Budget;
 use crate::queue::CudaQueue;
 use crate::tracing::{Origin, Sink, Tracing};
@@ -47,6 +47,10 @@ impl CudaDevice {
         let kernels = Kernels::new(context.clone(), options.cache_dir);
         let blas = Blas::new(context, options.precision);
         let dnn = Dnn::new(options.precision);
+        // From Ampere on, tensor cores multiply TF32.
+        let splits = options.precision == Precision::Exact
+            && kernels.compiler().is_ok()
+            && properties::capability(context)? >= (8, 0);
         let capacity = properties::memory(context)?;
         let capacity = options
             .capacity
@@ -75,6 +79,7 @@ impl CudaDevice {
             kernels,
             blas,
             dnn,
+            splits,
             programs: Budget::new(options.program_memory),
             watcher: Watcher::new(),
             tracing: Tracing::new(),

@@ -15,7 +15,7 @@ const PROGRAM_MEMORY: &str = "STREAMPOOL_CUDA_PROGRAM_MEMORY";
 /// How exact a product of `f32` matrices is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Precision {
-    /// As exact as `f32` is.
+    /// As exact as `f32` is, also where tensor cores multiply numbers in parts.
     #[default]
     Exact,
     /// Factors rounded to TF32: about three digits.

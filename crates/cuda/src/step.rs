@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cudarc::driver::sys::{self, CUdeviceptr, CUstream};
 use smallvec::{SmallVec, smallvec};
 use streampool_device::{Error, Op, OpKind, Result, Span, View};
-use streampool_kernels::{Dispatch, Operand, Plan, lower, small_product};
+use streampool_kernels::{Dispatch, Operand, Plan, lower, small_product, split_product};
 
 use crate::blas::Product;
 use crate::compiler::Function;
@@ -71,6 +71,11 @@ impl Core {
             Op::MatMul(product) => {
                 if self.kernels.compiler().is_ok()
                     && let Some(plan) = small_product(product, &self.limits)
+                {
+                    return self.compiled(op.kind(), plan);
+                }
+                if self.splits
+                    && let Some(plan) = split_product(product, &self.limits)
                 {
                     return self.compiled(op.kind(), plan);
                 }

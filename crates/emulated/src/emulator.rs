@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use streampool_device::Op;
-use streampool_kernels::{Dialect, Dispatch, Kernel, Limits, Operand, lower};
+use streampool_kernels::{Dialect, Dispatch, Kernel, Limits, Operand, Plan, lower};
 
 use crate::compiler::{Code, Compiler};
 use crate::group::{self, Launch};
@@ -23,10 +23,14 @@ const LIMITS: Limits = Limits {
 /// Set where compilers have to be there: then a test that would skip for want of one fails.
 const REQUIRED: &str = "REQUIRE_PACKAGES";
 
+/// The launches that execute an op on a device of this size, if there are kernels for it.
+pub type Lowering = fn(&Op, &Limits) -> Option<Plan>;
+
 /// Executes the kernels of ops on the CPU.
 pub struct Emulator {
     compiler: Compiler,
     limits: Limits,
+    lowering: Lowering,
     codes: Mutex<HashMap<Kernel, Arc<Code>>>,
     /// What is replaced in each text, to see that what is wrong is found.
     #[cfg(test)]
@@ -39,6 +43,7 @@ impl Emulator {
         Ok(Emulator {
             compiler: Compiler::installed()?,
             limits: LIMITS,
+            lowering: lower,
             codes: Mutex::default(),
             #[cfg(test)]
             broken: None,
@@ -61,6 +66,11 @@ impl Emulator {
     /// As if the GPU were of this size.
     pub fn with_limits(self, limits: Limits) -> Emulator {
         Emulator { limits, ..self }
+    }
+
+    /// With other kernels than those that every device has.
+    pub fn with_lowering(self, lowering: Lowering) -> Emulator {
+        Emulator { lowering, ..self }
     }
 
     /// Compiles the kernels of `ops`, many at a time: sooner than when each is first executed.
@@ -99,8 +109,9 @@ impl Emulator {
         Ok(())
     }
 
-    fn plan(&self, op: &Op) -> Result<streampool_kernels::Plan, String> {
-        lower(op, &self.limits).ok_or_else(|| format!("there is no kernel for {}", op.kind()))
+    fn plan(&self, op: &Op) -> Result<Plan, String> {
+        (self.lowering)(op, &self.limits)
+            .ok_or_else(|| format!("there is no kernel for {}", op.kind()))
     }
 
     /// The code of the kernel of each of them.

@@ -45,6 +45,6 @@ mod tensor;
 mod tests;
 mod text;
 
-pub use emulator::Emulator;
+pub use emulator::{Emulator, Lowering};
 pub use same::{Tolerance, Written, assert_same_as_host, emulate, on_host, prepare};
 pub use tensor::Tensor;

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use clang::Clang;
 use nvrtc::Nvrtc;
 use streampool_device::{Combine, DType, Op};
-use streampool_kernels::{Dialect, Kernel, Limits, Source, lower};
+use streampool_kernels::{Dialect, Kernel, Limits, Plan, Source, lower, split_product};
 
 /// A large GPU and a small one; which it is makes a difference for no element type that it does not make for `f32`.
 const LIMITS: [Limits; 2] = [
@@ -47,7 +47,11 @@ fn sources(ops: &[Op], dialect: Dialect) -> Vec<Source> {
         });
         for limits in &LIMITS[..1 + usize::from(singles)] {
             let plan = lower(op, limits).unwrap_or_else(|| panic!("there is no kernel for {op:?}"));
-            for dispatch in plan.dispatches {
+            let split = match (op, dialect) {
+                (Op::MatMul(op), Dialect::Cuda) => split_product(op, limits).unwrap_or_default(),
+                _ => Plan::default(),
+            };
+            for dispatch in plan.dispatches.into_iter().chain(split.dispatches) {
                 if !known.insert(dispatch.kernel.clone()) {
                     continue;
                 }

@@ -362,7 +362,7 @@ fn an_algorithm_is_chosen_once() {
         activation: Activation::Relu,
         ..cube([256, 128, 192])
     };
-    let values = random::<f32>(&case);
+    let values = random::<f16>(&case);
     let first = computed(stream, &case, &values);
     assert_eq!(chosen(&device), Some(before + 1), "all of it in one call");
     assert_eq!(first, computed(stream, &case, &values));

@@ -2,7 +2,6 @@
 // queries' values.
 #define THREADS 256u
 #define SIDE 16u
-#define DEPTH 16u
 #define ROW_RUN 4u
 #define ROWS (SIDE * ROW_RUN)
 #define COLUMNS (KEYS / SIDE)

@@ -53,6 +53,8 @@ enum Form {
         width: u16,
         /// Keys at a time.
         keys: u8,
+        /// How far tiles reach along rows, and how many values at a time.
+        depth: u8,
     },
     /// A warp for each query.
     Single,
@@ -109,12 +111,14 @@ impl Form {
             ..=32 => 32,
             wider => wider.next_multiple_of(64) as u16,
         };
-        let fits = |&keys: &u32| text::block_bytes(u32::from(width), keys) <= shared;
-        let keys = [64, 32].into_iter().find(fits);
-        Form::Blocks {
-            width,
-            keys: keys.unwrap_or(16) as u8,
-        }
+        // Memory is waited for less often where tiles are large.
+        let depth = if op.query.shape()[3] > 16 { 32 } else { 16 };
+        let fits = |&(keys, depth): &(u8, u8)| {
+            text::block_bytes(u32::from(width), keys.into(), depth.into()) <= shared
+        };
+        let tiles = [(64, depth), (64, 16), (32, 16)].into_iter().find(fits);
+        let (keys, depth) = tiles.unwrap_or((16, 16));
+        Form::Blocks { width, keys, depth }
     }
 
     /// Queries of a group.

@@ -71,9 +71,9 @@ fn short_floats_take_tensor_cores() {
 #[test]
 fn wide_floats_sum_in_registers_while_they_fit() {
     let of = |dtype, width| form(&op(dtype, [2, 3, 65, width], 0));
-    let blocks = |width, keys| Form::Blocks { width, keys };
-    assert_eq!(of(DType::F32, 32), (blocks(32, 64), [12, 1, 1]));
-    assert_eq!(of(DType::F32, 256), (blocks(256, 64), [12, 1, 1]));
+    let blocks = |width, keys, depth| Form::Blocks { width, keys, depth };
+    assert_eq!(of(DType::F32, 32), (blocks(32, 64, 32), [12, 1, 1]));
+    assert_eq!(of(DType::F32, 256), (blocks(256, 64, 16), [12, 1, 1]));
     assert_eq!(of(DType::F32, 300), (Form::Single, [390, 2, 1]));
     assert_eq!(of(DType::F64, 8), (Form::Single, [390, 1, 1]));
 }

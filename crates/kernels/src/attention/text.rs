@@ -15,22 +15,19 @@ pub(super) const TILE_GAP: u32 = 8;
 const BLOCK_GAP: u32 = 4;
 /// Queries of a group of [`Form::Blocks`].
 const BLOCK_ROWS: u32 = super::BLOCK_QUERIES as u32;
-/// How far tiles of [`Form::Blocks`] reach along rows.
-const DEPTH: u32 = 16;
-
 /// Numbers of the shared arrays of [`Form::Blocks`]: queries, keys, weights and values.
-fn block_lengths(width: u32, keys: u32) -> [u32; 4] {
+fn block_lengths(width: u32, keys: u32, depth: u32) -> [u32; 4] {
     [
-        DEPTH * (BLOCK_ROWS + BLOCK_GAP),
-        DEPTH * (keys + BLOCK_GAP),
+        depth * (BLOCK_ROWS + BLOCK_GAP),
+        depth * (keys + BLOCK_GAP),
         keys * (BLOCK_ROWS + BLOCK_GAP),
-        DEPTH * width,
+        depth * width,
     ]
 }
 
 /// Bytes of the shared arrays of [`Form::Blocks`].
-pub(super) fn block_bytes(width: u32, keys: u32) -> u32 {
-    block_lengths(width, keys).iter().sum::<u32>() * 4
+pub(super) fn block_bytes(width: u32, keys: u32, depth: u32) -> u32 {
+    block_lengths(width, keys, depth).iter().sum::<u32>() * 4
 }
 
 impl Attention {
@@ -74,15 +71,20 @@ impl Attention {
                 let shared = vec![array("key_words", width), array("value_words", value_width)];
                 ("attention_tiles", include_str!("tensor_body.h"), shared)
             }
-            Form::Blocks { width, keys } => {
-                let (width, keys) = (u32::from(width), u32::from(keys));
+            Form::Blocks { width, keys, depth } => {
+                let [width, keys, depth] = [width, keys.into(), depth.into()].map(u32::from);
                 let run = if width < 64 { 2 } else { 4 };
                 constants(
                     &mut functions,
-                    &[("VALUE_WIDTH", width), ("VALUE_RUN", run), ("KEYS", keys)],
+                    &[
+                        ("VALUE_WIDTH", width),
+                        ("VALUE_RUN", run),
+                        ("KEYS", keys),
+                        ("DEPTH", depth),
+                    ],
                 );
                 functions.push_str(include_str!("blocks_functions.h"));
-                let lengths = block_lengths(width, keys);
+                let lengths = block_lengths(width, keys, depth);
                 let array = |ty, name, length| SharedArray {
                     ty,
                     name,

@@ -1,13 +1,16 @@
 //! Matrix products.
 //!
-//! Three forms. [`Tiled`] takes every product: tiles of both operands in shared memory. [`Dots`] and [`Sums`]
+//! Four forms. [`Tiled`] takes every product: tiles of both operands in shared memory. [`Dots`] and [`Sums`]
 //! take those with few rows, where the time is that of reading the second operand once: the one when its
-//! columns are dense, as the weights of a linear layer are, the other when its rows are.
+//! columns are dense, as the weights of a linear layer are, the other when its rows are. [`Split`] multiplies `f32` on
+//! tensor cores.
 
 mod dots;
+mod matrices;
 mod problem;
 mod shared_text;
 mod small;
+mod split;
 mod sums;
 mod tiled;
 
@@ -20,6 +23,7 @@ use crate::text::{Dialect, KernelText};
 use crate::{Limits, Plan};
 
 pub use dots::Dots;
+pub use split::Split;
 pub use sums::Sums;
 pub use tiled::Tiled;
 
@@ -35,6 +39,8 @@ pub enum Product {
     Dots(Dots),
     /// Few rows, and a second operand with dense rows.
     Sums(Sums),
+    /// `f32` on tensor cores.
+    Split(Split),
 }
 
 /// What the text of a product depends on besides its form.
@@ -56,6 +62,7 @@ impl Product {
             Product::Tiled(kernel) => kernel.text(dialect),
             Product::Dots(kernel) => Some(kernel.text()),
             Product::Sums(kernel) => Some(kernel.text()),
+            Product::Split(kernel) => kernel.text(dialect),
         }
     }
 }
@@ -84,4 +91,10 @@ pub(crate) fn matmul(op: &MatMul, limits: &Limits) -> Plan {
 /// faster than a vendor's library.
 pub fn small_product(op: &MatMul, limits: &Limits) -> Option<Plan> {
     small::plan(op, &Problem::of(op)?, limits, Rival::Library)
+}
+
+/// The launch that executes `op`, which was validated, on tensor cores that multiply TF32; `None` if it is not of `f32`
+/// or not laid out for them. It is as exact as `f32` is.
+pub fn split_product(op: &MatMul, limits: &Limits) -> Option<Plan> {
+    split::plan(op, &Problem::of(op)?, limits)
 }

@@ -2,11 +2,11 @@
 
 use streampool_device::{DType, MatMul};
 
-use super::problem::{Batch, Problem};
-use super::shared_text::{alpha_type, buffers, constants, ends, walk_fields};
-use super::{Ends, Product};
-use crate::text::{Dialect, Field, KernelText, SharedArray};
-use crate::{Dispatch, Kernel, Limits, Params, Plan};
+use super::problem::Problem;
+use super::shared_text::{buffers, constants, ends};
+use super::{Ends, Product, matrices};
+use crate::text::{Dialect, KernelText, SharedArray};
+use crate::{Dispatch, Kernel, Limits, Plan};
 
 /// Tiles of both operands in shared memory, a block of sums in each of 256 threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -29,8 +29,6 @@ const SIDE: u32 = 16;
 const DEPTH: u32 = 16;
 /// Unused elements behind each line of a tile: lines begin in different banks, and stay aligned.
 const GAP: u32 = 4;
-/// Groups along the second axis of the grid; matrices beyond go to the third.
-const MATRICES_Y: u32 = 65535;
 
 pub(super) fn plan(op: &MatMul, problem: &Problem, limits: &Limits) -> Plan {
     // Neighbouring threads write along columns, which should be the way the result is dense.
@@ -44,7 +42,6 @@ pub(super) fn plan(op: &MatMul, problem: &Problem, limits: &Limits) -> Plan {
             false => problem,
         };
     let ends = Ends::of(op);
-    let matrices = problem.matrices();
     let tile = tile(ends.dtype, problem, limits);
     let [tiles_m, tiles_n] = [
         problem.m.div_ceil(usize::from(tile[0])),
@@ -60,14 +57,10 @@ pub(super) fn plan(op: &MatMul, problem: &Problem, limits: &Limits) -> Plan {
     Plan::of(Dispatch {
         kernel: Kernel::Product(Product::Tiled(kernel)),
         // Results do not overlap in memory, so there are fewer of them than groups can be counted.
-        groups: [
-            (tiles_m * tiles_n) as u32,
-            matrices.min(MATRICES_Y as usize) as u32,
-            matrices.div_ceil(MATRICES_Y as usize) as u32,
-        ],
+        groups: matrices::groups(tiles_m * tiles_n, problem),
         threads: THREADS,
         operands: problem.operands(op),
-        params: kernel.values(op.alpha, problem, tiles_n as u32),
+        params: matrices::values(op.alpha, ends, problem, tiles_n as u32),
     })
 }
 
@@ -94,61 +87,6 @@ fn tile(dtype: DType, problem: &Problem, limits: &Limits) -> [u8; 2] {
 }
 
 impl Tiled {
-    fn fields(&self) -> Vec<Field> {
-        let mut fields = Vec::new();
-        for operand in self.operands() {
-            fields.extend(walk_fields(operand));
-        }
-        fields.extend(["m", "n", "k"].map(|name| Field::new("i64", name)));
-        for axis in 0..self.batch_rank {
-            for operand in self.operands() {
-                fields.push(Field::new("i64", format!("{operand}_batch_{axis}")));
-            }
-        }
-        for axis in 0..self.batch_rank {
-            fields.push(Field::new("u32", format!("size_{axis}")));
-        }
-        fields.push(Field::new("u32", "matrices"));
-        fields.push(Field::new("u32", "tiles_n"));
-        fields.extend(alpha_type(self.ends.dtype).map(|ty| Field::new(ty, "alpha")));
-        fields
-    }
-
-    /// The values of [`Tiled::fields`].
-    fn values(&self, alpha: f64, problem: &Problem, tiles_n: u32) -> Params {
-        let bias = self.ends.bias;
-        let mut params = Params::new();
-        for walk in [problem.a, problem.b, problem.out] {
-            params = walk.append_to(params);
-        }
-        if bias {
-            params = problem.bias.append_to(params);
-        }
-        for size in [problem.m, problem.n, problem.k] {
-            params = params.i64(size as i64);
-        }
-        for batch in problem.batch() {
-            params = params.i64(batch.a).i64(batch.b).i64(batch.out);
-            if bias {
-                params = params.i64(batch.bias);
-            }
-        }
-        for &Batch { size, .. } in problem.batch() {
-            params = params.u32(size as u32);
-        }
-        params = params.u32(problem.matrices() as u32).u32(tiles_n);
-        match alpha_type(self.ends.dtype) {
-            Some("f64") => params.f64(alpha),
-            Some(_) => params.f32(alpha as f32),
-            None => params,
-        }
-    }
-
-    fn operands(&self) -> impl Iterator<Item = &'static str> {
-        let bias = self.ends.bias.then_some("bias");
-        ["a", "b", "out"].into_iter().chain(bias)
-    }
-
     pub(super) fn text(&self, dialect: Dialect) -> Option<KernelText> {
         if dialect == Dialect::Metal && self.ends.dtype == DType::F64 {
             return None;
@@ -162,7 +100,6 @@ impl Tiled {
                 ("THREADS", THREADS),
                 ("SIDE", SIDE),
                 ("DEPTH", DEPTH),
-                ("MATRICES_Y", MATRICES_Y),
                 ("ROWS", rows),
                 ("COLUMNS", columns),
                 ("ROW_PITCH", rows + GAP),
@@ -174,7 +111,7 @@ impl Tiled {
             ],
         );
         functions.push_str(include_str!("tiled_functions.h"));
-        let mut body = self.matrix_text();
+        let mut body = matrices::begin(self.ends, self.batch_rank);
         body.push_str(include_str!("tiled_body.h"));
         let shared = |ty, name, pitch, run| SharedArray {
             ty,
@@ -184,7 +121,7 @@ impl Tiled {
         Some(KernelText {
             entry: "product_tiled",
             buffers: buffers(self.ends),
-            params: self.fields(),
+            params: matrices::fields(self.ends, self.batch_rank),
             shared: vec![
                 shared("RowRun", "a_runs", rows + GAP, row_run),
                 shared("ColumnRun", "b_runs", columns + GAP, column_run),
@@ -193,32 +130,5 @@ impl Tiled {
             functions,
             body,
         })
-    }
-
-    /// Begins the body: where this group's matrices lie.
-    fn matrix_text(&self) -> String {
-        let mut text = String::new();
-        text.push_str("    const u32 matrix = group_z * MATRICES_Y + group_y;\n");
-        text.push_str("    if (matrix >= p.matrices) { return; }\n");
-        for operand in self.operands() {
-            text.push_str(&format!("    i64 {operand}_at = p.{operand}_at;\n"));
-        }
-        if self.batch_rank > 0 {
-            text.push_str("    u32 rest = matrix;\n");
-        }
-        for axis in (0..self.batch_rank).rev() {
-            text.push_str("    {\n");
-            text.push_str(&format!(
-                "        const i64 index = rest % p.size_{axis};\n"
-            ));
-            text.push_str(&format!("        rest /= p.size_{axis};\n"));
-            for operand in self.operands() {
-                text.push_str(&format!(
-                    "        {operand}_at += index * p.{operand}_batch_{axis};\n"
-                ));
-            }
-            text.push_str("    }\n");
-        }
-        text
     }
 }

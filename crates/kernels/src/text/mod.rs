@@ -11,6 +11,7 @@
 //! | `UNROLL` | before a loop of few turns |
 //! | `lane`, `threads` | this thread's number in its group, and how many there are |
 //! | `group_x group_y group_z`, `groups_x` | this group's number along each axis, and how many along the first |
+//! | `RESIDENTS` | defined by a text for more than one: groups that a processor should have registers for at a time |
 //! | `BARRIER()` | all threads of the group arrive, and see what the others wrote to shared arrays |
 //! | `shuffle_xor(value, distance)` | the value of the thread whose number differs by these bits, among 32 neighbours |
 //! | `Pack<T, N>`, `load_pack<N>(from)`, `store_pack<N>(to, pack)` | `N` neighbours in memory, moved at once, at an address that is a multiple of their size |
@@ -154,8 +155,9 @@ impl KernelText {
 
     fn cuda_entry(&self, text: &mut String) {
         let bounds = self.threads.map_or(String::new(), |threads| {
-            // With the 1 the compiler may use as many registers as it takes to have all loads under way.
-            format!("__launch_bounds__({threads}, 1) ")
+            // For one group the compiler may use as many registers as it takes to have all loads under way.
+            text.push_str("#ifndef RESIDENTS\n#define RESIDENTS 1\n#endif\n");
+            format!("__launch_bounds__({threads}, RESIDENTS) ")
         });
         let _ = write!(text, "extern \"C\" __global__ void {bounds}{}(", self.entry);
         for Buffer { name, ty, written } in &self.buffers {

@@ -1,0 +1,197 @@
+//! Products of `f32` on tensor cores, executed on the CPU.
+
+use streampool_device::{Activation, DType, Layout, MatMul, Op};
+use streampool_emulated::{Emulator, Tensor, Written, emulate, on_host};
+use streampool_kernels::{Limits, split_product};
+
+/// Processors: with one, tiles are large.
+const SIZES: [u32; 2] = [1, 132];
+
+/// For each term of a sum of products of numbers up to one: both sides round.
+const TOLERANCE: f64 = 1e-7;
+
+/// As on a GPU with so many processors.
+fn emulator(compute_units: u32) -> Option<Emulator> {
+    let limits = Limits {
+        compute_units,
+        shared_bytes: 48 << 10,
+        buffers: 480,
+    };
+    let emulator = Emulator::or_skip()?.with_limits(limits);
+    Some(emulator.with_lowering(|op, limits| match op {
+        Op::MatMul(op) => split_product(op, limits),
+        _ => None,
+    }))
+}
+
+fn factor(seed: u64, shape: &[usize], turned: bool) -> Tensor {
+    let layout = match (turned, shape) {
+        (true, &[rows, columns]) => {
+            let stored = Layout::contiguous(&[columns, rows]).expect("it is small");
+            stored.permute(&[1, 0]).expect("these are its dimensions")
+        }
+        _ => Layout::contiguous(shape).expect("it is small"),
+    };
+    Tensor::laid_out(DType::F32, layout).uniform(seed, -1.0, 1.0)
+}
+
+fn product(a: Tensor, b: Tensor, out: &[usize]) -> MatMul<Tensor> {
+    MatMul {
+        a,
+        b,
+        out: Tensor::new(DType::F32, out),
+        bias: None,
+        activation: Activation::None,
+        alpha: 1.0,
+    }
+}
+
+fn only(written: Result<Vec<Written>, String>) -> Vec<f64> {
+    written.unwrap_or_else(|why| panic!("{why}"))[0].values()
+}
+
+#[track_caller]
+fn compare(emulator: &Emulator, terms: usize, op: MatMul<Tensor>) {
+    let op = Op::MatMul(op);
+    let (wanted, got) = (only(on_host(&op)), only(emulate(emulator, &op)));
+    let same = |wanted: f64, got: f64| {
+        wanted == got
+            || wanted.is_nan() && got.is_nan()
+            || (wanted - got).abs() <= TOLERANCE * terms as f64 * (1.0 + wanted.abs())
+    };
+    for (place, (&wanted, &got)) in wanted.iter().zip(&got).enumerate() {
+        assert!(same(wanted, got), "element {place}: {wanted} and {got}");
+    }
+}
+
+#[test]
+#[cfg_attr(
+    any(sanitize_address, sanitize_thread),
+    ignore = "switches stacks behind the sanitizer's back"
+)]
+fn products_of_any_sizes_are_as_exact_as_f32() {
+    for size in SIZES {
+        let Some(emulator) = emulator(size) else {
+            return;
+        };
+        for (number, [m, n, k]) in [
+            [64, 64, 32],
+            [64, 68, 36],
+            [65, 68, 100],
+            [130, 100, 52],
+            [97, 132, 260],
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let seed = 10 * number as u64;
+            for turned in [false, true] {
+                let (a, b) = (
+                    factor(seed, &[m, k], false),
+                    factor(seed + 1, &[k, n], turned),
+                );
+                compare(&emulator, k, product(a, b, &[m, n]));
+            }
+        }
+    }
+}
+
+#[test]
+#[cfg_attr(
+    any(sanitize_address, sanitize_thread),
+    ignore = "switches stacks behind the sanitizer's back"
+)]
+fn what_follows_the_sum_is_applied() {
+    let Some(emulator) = emulator(SIZES[0]) else {
+        return;
+    };
+    for (shape, activation) in [
+        (vec![72], Activation::Gelu),
+        (vec![3, 1, 72], Activation::Relu),
+        (vec![66, 1], Activation::None),
+    ] {
+        let (a, b) = (
+            factor(1, &[3, 66, 48], false),
+            factor(2, &[3, 48, 72], false),
+        );
+        let op = MatMul {
+            bias: Some(factor(3, &shape, false)),
+            activation,
+            alpha: 0.5,
+            ..product(a, b, &[3, 66, 72])
+        };
+        compare(&emulator, 48, op);
+    }
+}
+
+#[test]
+#[cfg_attr(
+    any(sanitize_address, sanitize_thread),
+    ignore = "switches stacks behind the sanitizer's back"
+)]
+fn a_turned_result_is_the_product_of_turned_factors() {
+    let Some(emulator) = emulator(SIZES[0]) else {
+        return;
+    };
+    let (a, b) = (factor(1, &[68, 48], true), factor(2, &[48, 72], true));
+    compare(&emulator, 48, product(a, b, &[68, 72]));
+}
+
+#[test]
+#[cfg_attr(
+    any(sanitize_address, sanitize_thread),
+    ignore = "switches stacks behind the sanitizer's back"
+)]
+fn what_is_not_finite_spoils_only_its_own_results() {
+    let Some(emulator) = emulator(SIZES[1]) else {
+        return;
+    };
+    const SIDE: usize = 72;
+    let values = |special: &[(usize, f64)]| {
+        let mut values: Vec<f64> = (0..SIDE * 64).map(|at| (at % 13) as f64 - 6.0).collect();
+        special.iter().for_each(|&(at, value)| values[at] = value);
+        values
+    };
+    let greatest = f64::from(f32::MAX);
+    let a = values(&[
+        (5, f64::INFINITY),
+        (64 + 7, f64::NAN),
+        (128 + 9, greatest),
+        (192, 1e30),
+    ]);
+    let mut b = values(&[]);
+    b[5 * SIDE..6 * SIDE].fill(0.25);
+    b[9 * SIDE..10 * SIDE].fill(1.0);
+    b[0] = 1e30;
+    let op = product(
+        Tensor::new(DType::F32, &[SIDE, 64]).values(&a),
+        Tensor::new(DType::F32, &[64, SIDE]).values(&b),
+        &[SIDE, SIDE],
+    );
+    compare(&emulator, 64, op);
+}
+
+#[test]
+fn what_is_not_laid_out_for_it_is_left_to_others() {
+    let shape = |m, k, n| {
+        (
+            Tensor::new(DType::F32, &[m, k]),
+            Tensor::new(DType::F32, &[k, n]),
+            [m, n],
+        )
+    };
+    for (a, b, out) in [
+        shape(60, 64, 64),
+        shape(64, 66, 64),
+        shape(64, 64, 66),
+        shape(64, 28, 64),
+        shape(64, 4096, 64),
+    ] {
+        let op = product(a, b, &out);
+        let Some(emulator) = emulator(SIZES[1]) else {
+            return;
+        };
+        let refused = emulate(&emulator, &Op::MatMul(op));
+        assert!(refused.is_err_and(|why| why.contains("no kernel")));
+    }
+}

@@ -268,31 +268,36 @@ run_ops() {
     done
 }
 
-# encoder NAME ARGUMENT...: the encoder again and again; what was measured is in encoder_NAME.json.
-encoder() {
-    local name=$1
-    shift
+# measured NAME MODEL ARGUMENT...: a model again and again; what was measured is in model_NAME.json.
+measured() {
+    local name=$1 model=$2
+    shift 2
     # shellcheck disable=SC2016
-    step "encoder_$name" bash -c '"$0" run "$1" --device cuda --repeat --json "${@:3}" >"$2"' "$binaries/streampool" \
-        "$binaries/encoder.onnx" "$report/encoder_$name.json" "$@" || failures=1
+    step "$name" bash -c '"$0" run "$1" --device cuda --repeat --seconds 1 --json "${@:3}" >"$2"' "$binaries/streampool" \
+        "$binaries/$model.onnx" "$report/model_$name.json" "$@" || failures=1
 }
 
 run_models() {
     finish_torch_build
     begin models 200
-    if [ ! -e "$binaries/encoder.onnx" ]; then
-        printf 'models\tencoder\tskipped\t0\tmake it with models/make_encoder.py BINARIES_DIR\n' | tee -a "$report/stages.tsv"
+    if [ ! -e "$binaries/minilm.onnx" ]; then
+        printf 'models\tencoder\tskipped\t0\tmake them with models/make_encoder.py BINARIES_DIR\n' | tee -a "$report/stages.tsv"
         return
     fi
-    local threads
+    local layers=(--shape x=1,128,384) whole=(--shape input_ids=1,128 --shape attention_mask=1,128) threads
     for threads in 1 8; do
-        encoder "host_$threads" --shape x=1,128,384 --threads "$threads"
-        encoder "resident_$threads" --shape x=1,128,384 --threads "$threads" --resident
+        measured "layers_$threads" encoder "${layers[@]}" --threads "$threads" --resident
+        measured "layers_host_$threads" encoder "${layers[@]}" --threads "$threads"
+        measured "whole_$threads" minilm "${whole[@]}" --threads "$threads" --resident
+        measured "whole_host_$threads" minilm "${whole[@]}" --threads "$threads"
     done
-    encoder half_256 --shape x=256,128,384 --half --resident
+    measured layers_large half --shape x=256,128,384 --resident
+    measured whole_large minilm --shape input_ids=256,128 --shape attention_mask=256,128 --half --resident
     # shellcheck disable=SC2016
-    step torch_encoder bash -c 'python3 "$0" >"$1"' "$here/models/torch_encoder.py" "$report/torch_encoder.json" ||
-        failures=1
+    step torch_encoder bash -c 'python3 "$0" "$1" --reference "$2" >"$3"' "$here/models/torch_encoder.py" "$binaries" \
+        "$work" "$report/torch_encoder.json" || failures=1
+    step agree "$binaries/streampool" run "$binaries/minilm.onnx" --device cuda --input "$work/words.npz" \
+        --check "$work/states.npz" || failures=1
 }
 
 # The logs of this run after those of earlier ones, so much of them as is worth keeping.

@@ -4,7 +4,7 @@
     report.py REPORT_DIR [BUILT_TXT]
 
 Reads stages.tsv (how each step went), runtime.json (ours and the raw driver's figures), torch_python.json,
-torch_cpp.json and what report_ops.py names from REPORT_DIR, whichever are there. The exit code is not zero if a goal is
+torch_cpp.json and what report_ops.py and report_models.py name from REPORT_DIR, whichever are there. The exit code is not zero if a goal is
 missed or a figure of one is not there.
 """
 
@@ -17,6 +17,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
+import report_models
 import report_ops
 
 # Whose figures there are, in the order of the table's columns.
@@ -198,7 +199,7 @@ def tally(verdicts):
     return f"{len(verdicts)} goals: {counts[0]} met, {counts[1]} missed, {counts[2]} not measured."
 
 
-def page(report, values, judged, operators):
+def page(report, values, judged, parts):
     """The report for people."""
     facts = [f"- {name}: {', '.join(value) if isinstance(value, list) else value}"
              for name, value in report["machine"].items() if value]
@@ -219,8 +220,13 @@ def page(report, values, judged, operators):
         report["sharing"],
         "",
         *report["crashes"],
-        *operators,
+        *parts,
     ])
+
+
+def told(one):
+    """A goal, for the object."""
+    return {"name": one.name, "value": one.value, "limit": one.limit, "at_most": one.at_most, "met": one.met}
 
 
 def make(folder, built):
@@ -230,7 +236,8 @@ def make(folder, built):
     judged = judge(values)
     names = [f"{what}_{precision}" for what in ("ops", "compare") for precision in report_ops.PRECISIONS]
     found = {name: read_json(folder / f"{name}.json") for name in names}
-    judged_ops = report_ops.judge(found)
+    models = {name: read_json(folder / f"{name}.json") for name in (*report_models.FILES, "torch_encoder")}
+    judged_ops, judged_models = report_ops.judge(found), report_models.judge(models)
     shared, undisturbed = sharing(runtime)
     report = {
         "machine": machine(built, python),
@@ -248,17 +255,21 @@ def make(folder, built):
         "crashes": crashes(cpp),
         "runtime": runtime,
         "operators": found,
-        "goals_of_operators": [
-            {"name": one.name, "value": one.value, "limit": one.limit, "at_most": one.at_most, "met": one.met}
-            for one in judged_ops
-        ],
+        "goals_of_operators": [told(one) for one in judged_ops],
+        "models": models,
+        "goals_of_models": [told(one) for one in judged_models],
     }
-    operators = report_ops.page(found, judged_ops, eager(cpp), table)
-    text = page(report, values, judged, [*operators, tally([one.met for one in judged_ops]), ""])
+    parts = []
+    for lines, goals in (
+        (report_ops.page(found, judged_ops, eager(cpp), table), judged_ops),
+        (report_models.page(models, judged_models, table), judged_models),
+    ):
+        parts += [*lines, tally([one.met for one in goals]), ""]
+    text = page(report, values, judged, parts)
     (folder / "report.json").write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     (folder / "report.md").write_text(text, encoding="utf-8")
     print(text)
-    goals = [met for _, _, met in judged] + [one.met for one in judged_ops]
+    goals = [met for _, _, met in judged] + [one.met for one in (*judged_ops, *judged_models)]
     return all(goals) and bool(undisturbed)
 
 

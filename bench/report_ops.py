@@ -86,10 +86,10 @@ def eager_table(found, cpp, table):
     return table(["a call that nobody waits for", "ours, ns", "PyTorch C++, ns"], rows)
 
 
-def goals_table(judged, table):
+def goals_table(what, judged, table):
     said = {True: "yes", False: "**no**", None: "not measured"}
     rows = [["–" if one.value is None else f"{one.value:.4g}", one.goal(), said[one.met]] for one in judged]
-    return table(["operators", "value", "goal", "met"], [[one.name, *row] for one, row in zip(judged, rows)])
+    return table([what, "value", "goal", "met"], [[one.name, *row] for one, row in zip(judged, rows)])
 
 
 def page(found, judged, cpp, table):
@@ -99,4 +99,4 @@ def page(found, judged, cpp, table):
         lines += [f"In {precision}:", "", times_table(found, precision, table)]
         refused = (found.get(f"ops_{precision}") or {}).get("refused", {})
         lines += [f"**{name} has no figures**: {why}\n" for name, why in refused.items()]
-    return [*lines, eager_table(found, cpp, table), goals_table(judged, table)]
+    return [*lines, eager_table(found, cpp, table), goals_table("operators", judged, table)]

@@ -9,6 +9,7 @@ import tempfile
 import unittest
 
 import report
+import report_models
 import report_ops
 
 THREADS = (1, 2, 4, 8, 16, 31)
@@ -67,6 +68,17 @@ def operators(**changed):
     return found
 
 
+def models(**changed):
+    """What the stage `models` leaves when every goal is met, by the names of the files."""
+    meanwhile = dict.fromkeys(report_models.STEADY, 0) | {"captures": changed.get("captures", 0)}
+    found = {name: {"runs_per_second": changed.get(name, 12e3), "meanwhile": meanwhile} for name in report_models.FILES}
+    found["torch_encoder"] = {}
+    for model in report_models.MODELS:
+        found["torch_encoder"][f"{model}_batch_1_f32_graph_waited_runs_per_s"] = 5e3
+        found["torch_encoder"] |= {f"{model}_large_f16_{side}_items_per_s": 96e3 for side in ("graph", "eager")}
+    return found
+
+
 class Report(unittest.TestCase):
     def make(self, **files):
         """Whether all is well by these files, the page, and the object."""
@@ -81,7 +93,7 @@ class Report(unittest.TestCase):
 
     def test_every_goal_is_met(self):
         well, page, object = self.make(
-            runtime=runtime(), torch_python=TORCH_PYTHON, torch_cpp=TORCH_CPP, **operators()
+            runtime=runtime(), torch_python=TORCH_PYTHON, torch_cpp=TORCH_CPP, **operators(), **models()
         )
         self.assertTrue(well, page)
         self.assertEqual({goal["met"] for goal in object["goals"]}, {True})
@@ -97,6 +109,19 @@ class Report(unittest.TestCase):
         self.assertIn("| cumsum | 100.0 | 120.0 | 1.20 | 4100 GB/s | 0.90 of bytes |", page)
         self.assertIn("| add | 2345 | 3456 |", page)
         self.assertNotIn("eager_add", page)
+
+    def test_models_that_are_slow_are_told(self):
+        slow = models(model_layers_8=9.9e3, model_whole_large=370.0, captures=1)
+        well, page, object = self.make(
+            runtime=runtime(), torch_python=TORCH_PYTHON, torch_cpp=TORCH_CPP, **operators(), **slow
+        )
+        self.assertFalse(well)
+        missed = [goal["name"] for goal in object["goals_of_models"] if not goal["met"]]
+        self.assertEqual(missed, [
+            "six layers: 8 threads, × PyTorch's graphs", "MiniLM-L6, words to states: batch 256 in f16, × PyTorch",
+            "captures, allocations and compilations on the steady path",
+        ])
+        self.assertIn("| six layers, f32, batch 1, 8 threads, on the device | 9,900 | 5,000 | 1.98 |", page)
 
     def test_operators_that_are_slow_are_told(self):
         slow = operators(lstm_f32=180e-6, attention_long_f16=200e-6, cumsum_f16=0.79, add_ns=4001.0, mean=0.99)

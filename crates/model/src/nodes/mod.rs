@@ -34,6 +34,8 @@ use crate::error::Fault;
 use crate::evaluate::{Call, Outputs, Value};
 use crate::graph::{self, Domain};
 
+pub use microsoft::Blocks;
+
 /// What computes a node that makes tensors.
 type Operator = fn(&Call<'_>) -> Outputs;
 

@@ -10,12 +10,7 @@ use crate::evaluate::{Call, Outputs, size};
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {
-        "AveragePool" => |call| {
-            let count_padding = call.flag_or("count_include_pad", false)?;
-            pooled(call, |x, kernel, options| {
-                x.avg_pool(kernel, count_padding, options)
-            })
-        },
+        "AveragePool" => |call| Ok(vec![average_pooled(call, call.input(0)?)?]),
         "LpPool" => |call| {
             let p = call.int_or("p", 2)? as f64;
             pooled(call, |x, kernel, options| x.lp_pool(p, kernel, options))
@@ -35,6 +30,14 @@ pub fn operator(op: &str) -> Option<Operator> {
 }
 
 type Made = streampool_tensor::Result<Tensor>;
+
+/// The mean of each window that a node's attributes describe.
+pub fn average_pooled(call: &Call<'_>, x: &Tensor) -> Result<Tensor, Fault> {
+    let count_padding = call.flag_or("count_include_pad", false)?;
+    pooled_of(call, x, |x, kernel, options| {
+        x.avg_pool(kernel, count_padding, options)
+    })
+}
 
 /// The largest of each window that a node's attributes describe.
 pub fn max_pooled(call: &Call<'_>, x: &Tensor) -> Result<Tensor, Fault> {

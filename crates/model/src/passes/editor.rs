@@ -1,9 +1,11 @@
 //! A graph under rewriting: who makes a value, how often it is read, and the one way to put a node for several.
 
+use std::collections::HashMap;
+
 use streampool_tensor::{DType, Pool, Tensor};
 
-use super::Fusion;
 use super::rank::{Rank, ranks};
+use super::{Fusion, identity};
 use crate::graph::{Attribute, Domain, Graph, Node, Operator, ValueId, ValueInfo};
 
 /// A graph whose nodes are being rewritten.
@@ -16,6 +18,7 @@ pub struct Editor<'a> {
     /// For each value, how often it is read.
     uses: Vec<usize>,
     ranks: Vec<Rank>,
+    types: HashMap<ValueId, DType>,
 }
 
 /// A node's place.
@@ -29,7 +32,7 @@ struct Slot {
 impl<'a> Editor<'a> {
     /// Takes the nodes out of a graph whose constants are in `pool`.
     pub fn new(graph: &'a mut Graph, pool: &'a Pool) -> Editor<'a> {
-        let ranks = ranks(graph);
+        let (ranks, types) = (ranks(graph), identity::types(graph));
         let mut makers = vec![None; graph.value_count()];
         let mut uses = vec![0; graph.value_count()];
         for (place, node) in graph.nodes.iter().enumerate() {
@@ -55,6 +58,7 @@ impl<'a> Editor<'a> {
             makers,
             uses,
             ranks,
+            types,
         }
     }
 
@@ -107,6 +111,11 @@ impl<'a> Editor<'a> {
     /// The rank of a value.
     pub fn rank(&self, id: ValueId) -> Rank {
         self.ranks[id.index()]
+    }
+
+    /// The type of a value, if it was certain before anything was rewritten.
+    pub fn dtype(&self, id: ValueId) -> Option<DType> {
+        self.types.get(&id).copied()
     }
 
     /// A value that never changes.

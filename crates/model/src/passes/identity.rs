@@ -1,5 +1,7 @@
 //! Nodes whose result is their input, and the types of values as far as they are certain.
 
+use std::collections::HashMap;
+
 use streampool_tensor::DType;
 
 use super::sweep::Known;
@@ -50,8 +52,30 @@ fn listed(graph: &Graph, node: &Node, place: usize) -> Option<Vec<i64>> {
     tensor.to_dtype(DType::I64).ok()?.to_vec().ok()
 }
 
+/// The types of a graph's constants and inputs.
+pub fn given(graph: &Graph) -> HashMap<ValueId, DType> {
+    let constants = graph.constants.iter();
+    let mut types: HashMap<ValueId, DType> = constants
+        .map(|(&id, tensor)| (id, tensor.dtype()))
+        .collect();
+    for &id in &graph.inputs {
+        types.extend(graph.value(id).dtype.map(|dtype| (id, dtype)));
+    }
+    types
+}
+
+/// The types of a graph's values, as far as they are certain; its nodes are in order.
+pub fn types(graph: &Graph) -> HashMap<ValueId, DType> {
+    let mut types = given(graph);
+    for node in &graph.nodes {
+        let made = node.outputs.first().copied().flatten();
+        types.extend(made.zip(dtype(&types, node)));
+    }
+    types
+}
+
 /// The type of a node's first result, if it is certain.
-pub fn dtype(known: &Known, node: &Node) -> Option<DType> {
+pub fn dtype(types: &HashMap<ValueId, DType>, node: &Node) -> Option<DType> {
     if node.operator.domain != Domain::Onnx {
         return None;
     }
@@ -65,7 +89,7 @@ pub fn dtype(known: &Known, node: &Node) -> Option<DType> {
         | "Slice" | "Gather" | "Squeeze" | "Unsqueeze" | "Reshape" | "Transpose" | "Flatten"
         | "Expand" | "Tile" | "Concat" | "Split" | "Pad" | "ReduceMean" | "ReduceSum"
         | "ReduceMax" | "ReduceMin" | "LayerNormalization" => {
-            known.types.get(&(*node.inputs.first()?)?).copied()
+            types.get(&(*node.inputs.first()?)?).copied()
         }
         _ => None,
     }

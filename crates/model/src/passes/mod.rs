@@ -6,6 +6,7 @@
 
 mod activation;
 mod attention;
+mod blocks;
 mod conv;
 mod dead;
 mod editor;
@@ -58,9 +59,10 @@ pub struct Fusion {
 type Rewrite = fn(&mut Editor<'_>, usize) -> Option<()>;
 
 /// In this order: what a later one makes use of comes first.
-const REWRITES: [Rewrite; 6] = [
+const REWRITES: [Rewrite; 7] = [
     activation::fuse,
     norm::fuse,
+    blocks::fuse,
     linear::fuse,
     conv::fuse,
     attention::fuse,

@@ -50,16 +50,42 @@ fn scaled(editor: &mut Editor<'_>, place: usize) -> Option<()> {
     } else {
         (b, a)
     };
-    let (inner, old) = editor.maker(from)?;
+    // The norm may be computed in a wider type than what it is of, and what it gives be cast back.
+    let dtype = editor.constant(scale)?.dtype();
+    let cast = editor
+        .made_by(from, "Cast")
+        .map(|(place, cast)| Some((place, input(cast, 0)?)));
+    let (cast, made) = match cast {
+        Some(cast) => cast.map(|(place, from)| (Some(place), from))?,
+        None => (None, from),
+    };
+    let (inner, old) = editor.maker(made)?;
     if !is_norm(old) || input(old, 2).is_some() || editor.number(input(old, 1)?)? != 1.0 {
         return None;
     }
-    let scale = own(editor, old, scale)?;
+    let old_dtype = editor.constant(input(old, 1)?)?.dtype();
+    let x = match cast {
+        None => input(old, 0).filter(|_| old_dtype == dtype)?,
+        Some(_) => {
+            narrow(editor, input(old, 0)?, dtype).filter(|_| editor.dtype(from) == Some(dtype))?
+        }
+    };
+    let scale = own(editor, old, scale, dtype)?;
     let (mut new, name) = (old.clone(), format!("{}.scale", node.name));
     new.outputs.clone_from(&node.outputs);
     let kind = what(is(old, "LayerNormalization"));
-    new.inputs[1] = Some(editor.add_constant(name, scale));
-    editor.replace(kind, place, &[inner], new)
+    new.inputs = vec![Some(x), Some(editor.add_constant(name, scale))];
+    let places: Vec<usize> = [inner].into_iter().chain(cast).collect();
+    editor.replace(kind, place, &places, new)
+}
+
+/// What a value was cast from to a wider type, if that is certain to be this one. Norms compute in the wider type anyway.
+fn narrow(editor: &Editor<'_>, wide: ValueId, dtype: DType) -> Option<ValueId> {
+    let (_, cast) = editor.made_by(wide, "Cast")?;
+    let from = input(cast, 0)?;
+    let is_half = matches!(dtype, DType::F16 | DType::BF16);
+    let widens = is_half && editor.dtype(wide) == Some(DType::F32);
+    (widens && editor.dtype(from) == Some(dtype)).then_some(from)
 }
 
 /// What is normalised and scaled, plus a constant.
@@ -75,7 +101,8 @@ fn biased(editor: &mut Editor<'_>, place: usize) -> Option<()> {
     if input(old, 2).is_some() {
         return None;
     }
-    let bias = own(editor, old, bias)?;
+    let dtype = editor.constant(input(old, 1)?)?.dtype();
+    let bias = own(editor, old, bias, dtype)?;
     let (mut new, name) = (old.clone(), format!("{}.bias", node.name));
     new.outputs.clone_from(&node.outputs);
     new.inputs.truncate(2);
@@ -105,12 +132,11 @@ fn norm(found: &Normalised, old: &Node) -> Node {
     new
 }
 
-/// A scale or bias, with the axes that `node` normalises.
-fn own(editor: &Editor<'_>, node: &Node, id: ValueId) -> Option<Tensor> {
+/// A scale or bias of this type, with the axes that `node` normalises.
+fn own(editor: &Editor<'_>, node: &Node, id: ValueId, dtype: DType) -> Option<Tensor> {
     let tensor = editor.constant(id)?;
     let axes = usize::try_from(int(node, "axis", -1).checked_neg()?).ok()?;
-    let of = editor.constant(input(node, 1)?)?;
-    if tensor.dtype() != of.dtype() || !editor.adds_no_axis(id, input(node, 0)?) {
+    if tensor.dtype() != dtype || !editor.adds_no_axis(id, input(node, 0)?) {
         return None;
     }
     let outer = tensor.rank().saturating_sub(axes);

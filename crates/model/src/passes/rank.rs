@@ -62,7 +62,7 @@ pub fn ranks(graph: &Graph) -> Vec<Rank> {
         }
     }
     for node in &graph.nodes {
-        if node.operator.domain == Domain::Microsoft {
+        if node.operator.domain == Domain::Microsoft && node.operator.name != "MatMulNBits" {
             continue;
         }
         let rank = finder.rank(node).unwrap_or_default();
@@ -112,6 +112,10 @@ impl Finder<'_> {
                     _ => return None,
                 }
             }
+            "MatMulNBits" => Rank {
+                least: input(0)?.least.max(1),
+                ..input(0)?
+            },
             "Gemm" => Rank::exactly(2),
             "Conv" | "ConvTranspose" => input(1)?,
             "Unsqueeze" => input(0)?.more(self.axes(node)?),

@@ -22,16 +22,9 @@ pub struct Known {
 
 impl Known {
     fn new(graph: &Graph) -> Known {
-        let constants = graph.constants.iter();
-        let mut types: HashMap<ValueId, DType> = constants
-            .map(|(&id, tensor)| (id, tensor.dtype()))
-            .collect();
-        for &id in &graph.inputs {
-            types.extend(graph.value(id).dtype.map(|dtype| (id, dtype)));
-        }
         Known {
             names: HashMap::new(),
-            types,
+            types: identity::given(graph),
             made: HashSet::new(),
             outputs: graph.outputs.iter().copied().collect(),
         }
@@ -117,7 +110,7 @@ pub fn sweep(graph: &mut Graph, pool: &Pool, report: &mut Report) -> Result<()> 
             continue;
         }
         if let (Some(dtype), Some(&Some(id))) =
-            (identity::dtype(&known, &node), node.outputs.first())
+            (identity::dtype(&known.types, &node), node.outputs.first())
         {
             known.types.insert(id, dtype);
         }

@@ -58,7 +58,10 @@ impl Replays {
     pub fn note(&self, stamps: &[Stamp], compiled: &Arc<Compiled>) {
         let mut list = self.list.lock();
         list.runs += 1;
-        for (first, stamp) in stamps.iter().enumerate() {
+        let plan = &compiled.plan;
+        // One by one, the inputs may be copied to the device first.
+        let copies = usize::from(stamps.len() > plan.ops.len() && plan.input_bytes > 0);
+        for (first, stamp) in stamps.iter().skip(copies).enumerate() {
             if list.replays.len() < list.most {
                 let part = Part {
                     compiled: compiled.clone(),

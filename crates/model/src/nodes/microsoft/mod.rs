@@ -1,6 +1,7 @@
 //! ONNX Runtime's own operators.
 
 mod attention;
+mod blocks;
 mod embed;
 mod grouped;
 mod mask;
@@ -10,6 +11,8 @@ mod same;
 
 use super::Operator;
 
+pub use blocks::Blocks;
+
 /// The operator of a name.
 pub fn operator(op: &str) -> Option<Operator> {
     let families = [
@@ -17,6 +20,7 @@ pub fn operator(op: &str) -> Option<Operator> {
         grouped::operator,
         embed::operator,
         product::operator,
+        blocks::operator,
         quantise::operator,
         same::operator,
     ];

@@ -3,6 +3,7 @@
 use streampool_tensor::{DType, Tensor};
 
 use super::super::Operator;
+use super::super::pool::average_pooled;
 use super::super::quantise::{along, dynamic, integer_product, rounded};
 use super::same::{channels_last, channels_second};
 use crate::error::Fault;
@@ -26,6 +27,17 @@ pub fn operator(op: &str) -> Option<Operator> {
         "QLinearSoftmax" => softmax,
         "QLinearGlobalAveragePool" => global_average,
         "QLinearConcat" => concat,
+        "QLinearAveragePool" => average,
+        "QLinearReduceMean" => |call| {
+            let axes: Vec<isize> = call.axes_of(5)?.unwrap_or_default();
+            let keep = call.flag_or("keepdims", true)?;
+            back(call, &number(call, 0)?.mean(&axes, keep)?, 3)
+        },
+        "QLinearWhere" => |call| {
+            let (x, y) = (number(call, 1)?, number(call, 4)?);
+            back(call, &call.input(0)?.where_cond(&x, &y)?, 7)
+        },
+        "QGemm" => gemm,
         "DynamicQuantizeMatMul" => dynamic_matmul,
         "MatMulIntegerToFloat" => matmul_to_float,
         _ => return None,
@@ -77,6 +89,47 @@ fn global_average(call: &Call<'_>) -> Outputs {
     let axes: Vec<isize> = (2..x.rank() as isize).collect();
     let y = x.mean(&axes, true)?;
     back(call, &if last { channels_last(&y)? } else { y }, 3)
+}
+
+fn average(call: &Call<'_>) -> Outputs {
+    let x = number(call, 0)?;
+    let last = call.flag_or("channels_last", false)?;
+    let x = if last { channels_second(&x)? } else { x };
+    let y = average_pooled(call, &x)?;
+    back(call, &if last { channels_last(&y)? } else { y }, 3)
+}
+
+/// The bias counts in steps of both scales together. Without a scale of its own the result stays what it stands for.
+fn gemm(call: &Call<'_>) -> Outputs {
+    let turned = |x: Tensor, name| -> Result<Tensor, Fault> {
+        match call.flag_or(name, false)? {
+            true => Ok(x.transpose(0, 1)?),
+            false => Ok(x),
+        }
+    };
+    // Scales and zero points of the second factor may be one for each column.
+    let columns = usize::from(!call.flag_or("transB", false)?);
+    let steps = |place, zero: Option<&Tensor>, axis| -> Result<Tensor, Fault> {
+        let wide = call.input(place)?.to_dtype(DType::F32)?;
+        Ok(match zero {
+            Some(zero) => wide.sub(&along(zero, axis, 2)?.to_dtype(DType::F32)?)?,
+            None => wide,
+        })
+    };
+    let a = turned(steps(0, call.optional(2)?, 0)?, "transA")?;
+    let b = turned(steps(3, call.optional(5)?, columns)?, "transB")?;
+    let mut sum = a.matmul(&b)?;
+    if let Some(bias) = call.optional(6)? {
+        sum = sum.add(&bias.to_dtype(DType::F32)?)?;
+    }
+    let scale = call.input(1)?.reshape::<usize>(&[])?;
+    let scale = scale.mul(&along(call.input(4)?, 1, 2)?)?;
+    let scale = scale.mul(call.float_or("alpha", 1.0)?)?;
+    let y = sum.mul(&scale)?;
+    match call.has_input(7) {
+        true => back(call, &y, 7),
+        false => Ok(vec![y]),
+    }
 }
 
 fn concat(call: &Call<'_>) -> Outputs {

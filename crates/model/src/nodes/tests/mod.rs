@@ -1,5 +1,6 @@
 //! Single nodes, against numbers that others computed, or that follow from the operator's words.
 
+mod blocks;
 mod fused;
 mod known;
 mod microsoft;

@@ -1,7 +1,9 @@
 //! Products and convolutions with what follows them.
 
+use streampool_tensor::Tensor;
+
 use super::{Sketch, string};
-use crate::graph::Attribute;
+use crate::graph::{Attribute, Domain};
 
 #[test]
 fn a_product_with_bias_and_activation_is_one_node() {
@@ -169,4 +171,30 @@ fn gelu_ends_a_linear_layer_and_says_which() {
     assert!(
         matches!(graph.nodes[0].attribute("activation"), Some(Attribute::String(name)) if name == "gelu_tanh")
     );
+}
+
+#[test]
+fn a_matrix_of_few_bits_is_widened_once() {
+    for with_zeros in [false, true] {
+        let mut sketch = Sketch::new();
+        let x = sketch.input(&[2, 40]);
+        let bytes: Vec<u8> = (0..3 * 3 * 8)
+            .map(|place| (place * 37 % 256) as u8)
+            .collect();
+        let packed = Tensor::from_slice(&sketch.pool, &bytes, &[3, 3, 8]).unwrap();
+        let packed = sketch.constant(packed);
+        let mut inputs = vec![x, packed, sketch.weights(&[9])];
+        if with_zeros {
+            let zeros = Tensor::from_slice(&sketch.pool, &bytes[..6], &[6]).unwrap();
+            inputs.push(sketch.constant(zeros));
+        }
+        let attributes = [("K", 40), ("N", 3), ("bits", 4), ("block_size", 16)];
+        let attributes = attributes.map(|(name, value)| (name, Attribute::Int(value)));
+        let y = sketch.with("MatMulNBits", &inputs, &attributes);
+        sketch.graph.nodes[0].operator.domain = Domain::Microsoft;
+        let bias = sketch.weights(&[3]);
+        let y = sketch.node("Add", &[y, bias]);
+        let y = sketch.node("Relu", &[y]);
+        assert_eq!(sketch.operators(&[y]), ["fused.Linear"]);
+    }
 }

@@ -132,8 +132,14 @@ impl Sketch {
             |graph: &Graph| evaluate_eagerly(graph, (&self.pool, &self.pool), &inputs).unwrap();
         for (before, after) in run(&self.graph).iter().zip(run(&graph)) {
             let (before, after) = (before.tensor().unwrap(), after.tensor().unwrap());
+            assert_eq!(before.dtype(), after.dtype());
+            // Half precision rounds wherever a value is stored.
+            let most = match before.dtype() {
+                DType::F16 => 4e-3,
+                _ => 1e-4,
+            };
             let apart = difference(before, after).unwrap();
-            assert!(apart <= 1e-4, "{apart}: {report:?}");
+            assert!(apart <= most, "{apart}: {report:?}");
         }
         (graph, report)
     }

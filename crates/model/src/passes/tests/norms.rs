@@ -1,5 +1,7 @@
 //! Normalisations from their pieces.
 
+use streampool_tensor::DType;
+
 use super::Sketch;
 use crate::graph::{Attribute, ValueId};
 
@@ -112,4 +114,54 @@ fn rms_norm_is_one_node() {
         let operators = sketch.operators(&outputs);
         assert_eq!(operators == ["RMSNormalization"], !leak, "{operators:?}");
     }
+}
+
+/// The norm of `x` in f32 between casts, with its scale in half precision.
+fn half_norm(sketch: &mut Sketch, x: ValueId, centre: bool) -> ValueId {
+    let to = |code: i64| [("to", Attribute::Int(code))];
+    let half = sketch.with("Cast", &[x], &to(10));
+    let wide = sketch.with("Cast", &[half], &to(1));
+    let (from, variance) = match centre {
+        true => moments(sketch, wide, &[-1]),
+        false => {
+            let square = sketch.node("Mul", &[wide, wide]);
+            let attributes = [("axes", Attribute::Ints(vec![-1]))];
+            (wide, sketch.with("ReduceMean", &[square], &attributes))
+        }
+    };
+    let epsilon = sketch.number(1e-5);
+    let sum = sketch.node("Add", &[variance, epsilon]);
+    let deviation = sketch.node("Sqrt", &[sum]);
+    let y = sketch.node("Div", &[from, deviation]);
+    sketch.with("Cast", &[y], &to(10))
+}
+
+#[test]
+fn a_norm_between_casts_reads_what_was_cast() {
+    for (centre, norm) in [(true, "LayerNormalization"), (false, "RMSNormalization")] {
+        let mut sketch = Sketch::new();
+        let x = sketch.input(&[2, 4, 6]);
+        let y = half_norm(&mut sketch, x, centre);
+        let scale = sketch.random(&[6]).to_dtype(DType::F16).unwrap();
+        let scale = sketch.constant(scale);
+        let y = sketch.node("Mul", &[scale, y]);
+        assert_eq!(sketch.operators(&[y]), ["Cast", norm]);
+        if centre {
+            let bias = sketch.random(&[6]).to_dtype(DType::F16).unwrap();
+            let bias = sketch.constant(bias);
+            let y = sketch.node("Add", &[y, bias]);
+            assert_eq!(sketch.operators(&[y]), ["Cast", norm]);
+        }
+    }
+}
+
+#[test]
+fn a_norm_between_casts_stays_where_types_differ() {
+    let mut sketch = Sketch::new();
+    let x = sketch.input(&[2, 4, 6]);
+    let y = half_norm(&mut sketch, x, true);
+    let wide = sketch.with("Cast", &[y], &[("to", Attribute::Int(1))]);
+    let scale = sketch.weights(&[6]);
+    let y = sketch.node("Mul", &[wide, scale]);
+    assert!(sketch.operators(&[y]).len() > 3);
 }

@@ -16,14 +16,15 @@ use crate::ranks;
 /// What is made of a constant.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Form {
-    /// Matrices as the left operand of a product; of their transposes if `turned`.
-    Left { turned: bool },
-    /// Matrices as the right operand of a product; of their transposes if `turned`.
-    Right { turned: bool },
-    /// The weights of a convolution for these taps along each dimension.
+    /// Matrices as the left operand of a product; of their transposes if `turned`, for the matrix unit if `on_amx`.
+    Left { turned: bool, on_amx: bool },
+    /// Matrices as the right operand of a product, likewise.
+    Right { turned: bool, on_amx: bool },
+    /// The weights of a convolution for these taps along each dimension, for the matrix unit if `on_amx`.
     Taps {
         groups: usize,
         transposed: bool,
+        on_amx: bool,
         taps: [Vec<usize>; 3],
     },
     /// Recurrent weights whose first so many rows are multiplied with another state than the rest.
@@ -135,7 +136,10 @@ mod tests {
     use super::*;
     use crate::testing::{Buffer, device};
 
-    const RIGHT: Form = Form::Right { turned: false };
+    const RIGHT: Form = Form::Right {
+        turned: false,
+        on_amx: false,
+    };
 
     #[test]
     fn a_form_is_made_once_while_somebody_holds_it() {
@@ -157,7 +161,10 @@ mod tests {
         });
         assert!(held.iter().all(|pack| Arc::ptr_eq(pack, &held[0])));
         assert_eq!((made.load(Ordering::Relaxed), held[0].bytes()), (1, 128));
-        let other = get(Form::Right { turned: true });
+        let other = get(Form::Right {
+            turned: true,
+            on_amx: false,
+        });
         assert!(!Arc::ptr_eq(&other, &held[0]));
         drop(held);
         let again = get(RIGHT);

@@ -1,5 +1,7 @@
 //! The host CPU's kernels: one file for each op.
 
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod amx;
 mod arg;
 mod attention;
 mod combine;

@@ -59,7 +59,19 @@ fn best() -> Level {
     Level::Baseline
 }
 
-/// The names of the vector instructions of this machine that kernels use.
+/// Whether products can be computed by the matrix unit.
+pub(crate) fn has_matrix_unit() -> bool {
+    #[cfg(test)]
+    if forced::LEVEL.get().is_some() {
+        return false;
+    }
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    return super::amx::is_available();
+    #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+    return false;
+}
+
+/// The names of the instructions of this machine that kernels use, beyond those that all have.
 pub(crate) fn features() -> Vec<String> {
     let names: &[&str] = match level() {
         Level::Avx512 => &[
@@ -70,7 +82,13 @@ pub(crate) fn features() -> Vec<String> {
         Level::Baseline if cfg!(target_arch = "x86_64") => &["sse2"],
         Level::Baseline => &[],
     };
-    names.iter().map(|&name| name.to_owned()).collect()
+    let unit = has_matrix_unit().then_some("amx-bf16");
+    names
+        .iter()
+        .copied()
+        .chain(unit)
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Defines a function whose body is compiled for each [`Level`]; a call takes the best one. What the body
@@ -143,9 +161,28 @@ pub(crate) mod forced {
 
     thread_local! {
         pub(super) static LEVEL: Cell<Option<Level>> = const { Cell::new(None) };
+        static ALL_PRODUCTS: Cell<bool> = const { Cell::new(false) };
     }
 
-    /// Calls `f` once at each level.
+    /// Calls `f` with every product that the matrix unit can compute computed by it, however small. If this machine
+    /// has none, says so instead.
+    pub(crate) fn on_matrix_unit(f: impl FnOnce()) {
+        if !super::has_matrix_unit() {
+            println!("skipped: this machine has no matrix unit that kernels use");
+            return;
+        }
+        ALL_PRODUCTS.set(true);
+        f();
+        ALL_PRODUCTS.set(false);
+    }
+
+    /// Whether the matrix unit takes what it would not be worth for.
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    pub(crate) fn takes_all_products() -> bool {
+        ALL_PRODUCTS.get()
+    }
+
+    /// Calls `f` once at each level, without the matrix unit.
     pub(crate) fn at_each_level(mut f: impl FnMut(Level)) {
         let best = level();
         for level in [Level::Baseline, Level::Avx2, Level::Avx512] {

@@ -23,7 +23,8 @@ use self::weights::{Rows, Weights};
 use super::convert::{Float, with_float};
 use super::matmul;
 use super::prepared::Preparation;
-use super::scratch::with_scratch;
+use super::scratch::{LINE, with_scratch};
+use super::strided::address;
 use crate::packs::{Form, Pack};
 use crate::team::Team;
 
@@ -40,6 +41,8 @@ pub(crate) struct Phase {
     rows: Rows,
     /// The weights in rows, unless they are in place.
     pack: Option<Arc<Pack>>,
+    /// The same for the matrix unit, if it is used.
+    packed: Option<Arc<Pack>>,
     /// By one less than how many threads it is divided for.
     plans: Box<[OnceLock<Plan>]>,
 }
@@ -57,45 +60,62 @@ pub(super) unsafe fn prepare(op: &Conv, preparation: &Preparation<'_>) -> Option
     let phases: Option<Vec<Phase>> = phases(op)
         .into_iter()
         .map(|axes| {
-            let (rows, pack) = with_float!(op.src.dtype(), T => {
-                let rows = Rows::new::<T>(op, &axes);
-                if rows.are_in_place() {
-                    return Some(Phase::new(axes, rows, None, preparation));
-                }
-                let form = Form::Taps {
-                    groups: op.groups,
-                    transposed: op.transposed,
-                    taps: [0, 1, 2].map(|place: usize| {
-                        axes[place].taps.iter().map(|tap| tap.number).collect()
-                    }),
-                };
-                let bytes = rows.length() * size_of::<<T as Float>::Wide>();
-                let pack = preparation.packs.get(&op.weight, form, bytes, |to| {
-                    // SAFETY: the caller lets constants be read, and the memory has room for all rows.
-                    unsafe { rows.copy::<T>(op, &axes, to.cast()) };
-                });
-                Ok::<_, String>((rows, pack?))
+            with_float!(op.src.dtype(), T => {
+                // SAFETY: the elements are of type `T`; the rest is passed on from the caller.
+                Ok::<_, String>(unsafe { Phase::new::<T>(op, axes, preparation) })
             })
-            .ok()?;
-            Some(Phase::new(axes, rows, Some(pack), preparation))
+            .ok()?
         })
         .collect();
     phases.map(Ready::Phases)
 }
 
 impl Phase {
-    fn new(
+    /// Nothing if there is no memory for the weights.
+    ///
+    /// # Safety
+    /// As for [`prepare`]; the elements are of type `T`.
+    unsafe fn new<T: Float>(
+        op: &Conv,
         axes: [Axis; 3],
-        rows: Rows,
-        pack: Option<Arc<Pack>>,
         preparation: &Preparation<'_>,
-    ) -> Self {
-        Phase {
+    ) -> Option<Self> {
+        let rows = Rows::new::<T>(op, &axes);
+        let form = |on_amx| Form::Taps {
+            groups: op.groups,
+            transposed: op.transposed,
+            on_amx,
+            taps: [0, 1, 2]
+                .map(|place: usize| axes[place].taps.iter().map(|tap| tap.number).collect()),
+        };
+        let (mut pack, mut packed) = (None, None);
+        if !rows.are_in_place() {
+            let bytes = rows.length() * size_of::<T::Wide>();
+            let made = preparation.packs.get(&op.weight, form(false), bytes, |to| {
+                // SAFETY: the caller lets constants be read, and the memory has room for all rows.
+                unsafe { rows.copy::<T>(op, &axes, to.cast()) };
+            });
+            pack = Some(made?);
+        }
+        if rows.are_on_amx() {
+            let from = match &pack {
+                Some(pack) => pack.at(),
+                None => address::<f32>(&op.weight).cast_const(),
+            };
+            let bytes = rows.packed_bytes();
+            let made = preparation.packs.get(&op.weight, form(true), bytes, |to| {
+                // SAFETY: the rows are in place or were copied, and the memory has room for all of them.
+                unsafe { rows.pack(from, to) };
+            });
+            packed = Some(made?);
+        }
+        Some(Phase {
             axes,
             rows,
             pack,
+            packed,
             plans: (0..preparation.threads).map(|_| OnceLock::new()).collect(),
-        }
+        })
     }
 
     /// # Safety
@@ -108,9 +128,13 @@ impl Phase {
             .pack
             .as_ref()
             .map_or(std::ptr::null(), |pack| pack.at());
-        let weights = Weights::<T>::new(op, &self.rows, copy);
+        let packed = self
+            .packed
+            .as_ref()
+            .map_or(std::ptr::null(), |pack| pack.at());
+        let weights = Weights::<T>::new(op, &self.rows, copy, packed);
         let width = team.width();
-        let fresh = || Plan::new(op, self.axes.clone(), width);
+        let fresh = || Plan::new(op, self.axes.clone(), self.rows.are_on_amx(), width);
         // SAFETY: passed on from the caller.
         unsafe {
             match self.plans.get(width - 1) {
@@ -168,16 +192,26 @@ where
         } else {
             rows.length()
         };
-        with_scratch(length * size_of::<T::Wide>(), |copy| {
-            let copy: *mut T::Wide = copy.cast();
-            // SAFETY: the copy has room for all rows; the rest is passed on from the caller. Phases write different
-            // elements of the result.
+        let bytes = (length * size_of::<T::Wide>()).next_multiple_of(LINE);
+        with_scratch(bytes + rows.packed_bytes(), |scratch| {
+            let copy: *mut T::Wide = scratch.cast();
+            let packed = scratch.wrapping_add(bytes);
+            // SAFETY: the scratch has room for all rows, twice if need be; the rest is passed on from the caller.
+            // Phases write different elements of the result.
             unsafe {
                 if length > 0 {
                     rows.copy::<T>(op, &axes, copy);
                 }
-                let weights = Weights::<T>::new(op, &rows, copy);
-                Plan::new(op, axes, team.width()).execute::<T>(op, &weights, team);
+                if rows.are_on_amx() {
+                    let from = match rows.are_in_place() {
+                        true => address::<f32>(&op.weight).cast_const(),
+                        false => copy.cast_const().cast(),
+                    };
+                    rows.pack(from, packed);
+                }
+                let weights = Weights::<T>::new(op, &rows, copy, packed);
+                Plan::new(op, axes, rows.are_on_amx(), team.width())
+                    .execute::<T>(op, &weights, team);
             }
         });
     }

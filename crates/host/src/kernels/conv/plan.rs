@@ -11,8 +11,10 @@ use super::store::{Ending, store};
 use super::sums::{Form, MOST_SUMS, Summed, Terms, best_form};
 use super::weights::Weights;
 use crate::kernels::convert::Float;
+use crate::kernels::matmul::amx::BLOCK;
+use crate::kernels::matmul::amx::gathered::Gathered;
 use crate::kernels::matmul::blocked::even_parts;
-use crate::kernels::scratch::with_scratch;
+use crate::kernels::scratch::{LINE, with_scratch};
 use crate::kernels::split::split;
 use crate::kernels::strided::address;
 use crate::team::Team;
@@ -48,12 +50,14 @@ pub(super) struct Plan {
     band: usize,
     /// Into how many parts the rows are cut.
     row_parts: usize,
+    /// Whether sums are the matrix unit's.
+    on_amx: bool,
     shape: Shape,
     offsets: Vec<usize>,
 }
 
 impl Plan {
-    pub(super) fn new(op: &Conv, axes: [Axis; 3], width: usize) -> Self {
+    pub(super) fn new(op: &Conv, axes: [Axis; 3], on_amx: bool, width: usize) -> Self {
         let (read, made) = (op.src.shape()[1] / op.groups, op.dst.shape()[1] / op.groups);
         let outputs = [0, 1, 2].map(|place| axes[place].outputs);
         let banded = (0..3).find(|&place| outputs[place] > 1).unwrap_or(2);
@@ -81,7 +85,7 @@ impl Plan {
         band = outputs[banded].div_ceil(bands(band.max(1)).max(1)).max(1);
         let row_parts = wanted
             .div_ceil(pairs * bands(band))
-            .min(made.div_ceil(LEAST_ROWS))
+            .min(made.div_ceil(if on_amx { 2 * BLOCK } else { LEAST_ROWS }))
             .max(1);
         let shape = shape_of(band);
         let offsets = shape.offsets(&axes, read);
@@ -92,6 +96,7 @@ impl Plan {
             banded,
             band,
             row_parts,
+            on_amx,
             shape,
             offsets,
         }
@@ -108,8 +113,13 @@ impl Plan {
         let each = self.made * self.offsets.len() * self.shape.plane / self.row_parts;
         let form = best_form::<T::Wide>(self.made.div_ceil(self.row_parts));
         let work = |range: Range<usize>| {
-            let bytes = (self.read * self.shape.channel + SLACK) * size_of::<T::Wide>();
-            with_scratch(bytes, |scratch| {
+            let elements = self.read * self.shape.channel + SLACK;
+            let bytes = (elements * size_of::<T::Wide>()).next_multiple_of(LINE);
+            let more = match self.on_amx {
+                true => Gathered::scratch_bytes(self.made, self.offsets.len()),
+                false => 0,
+            };
+            with_scratch(bytes + more, |scratch| {
                 for number in range {
                     let part = self.part(op, number, bands);
                     // SAFETY: parts are disjoint, and the scratch has room for the copy of any; the rest the
@@ -118,7 +128,7 @@ impl Plan {
                         let image: *mut T::Wide = scratch.cast();
                         let (axes, shape) = (&self.axes, &self.shape);
                         image::copy::<T>(&op.src, axes, shape, &part, self.read, image);
-                        self.compute(op, &part, form, weights, image);
+                        self.compute(op, &part, form, weights, image, scratch.add(bytes));
                     }
                 }
             });
@@ -139,7 +149,9 @@ impl Plan {
         outputs[self.banded] = self
             .band
             .min(outputs[self.banded].saturating_sub(first[self.banded]));
-        let bound = |part: usize| self.made * part / self.row_parts;
+        let step = if self.on_amx { BLOCK } else { 1 };
+        let steps = self.made.div_ceil(step);
+        let bound = |part: usize| (steps * part / self.row_parts * step).min(self.made);
         Part {
             image: pair / op.groups,
             group: pair % op.groups,
@@ -150,7 +162,8 @@ impl Plan {
     }
 
     /// # Safety
-    /// As for [`execute`](Self::execute); `image` is the copy that the part needs.
+    /// As for [`execute`](Self::execute); `image` is the copy that the part needs, and the scratch what the matrix unit
+    /// does.
     unsafe fn compute<T: Float>(
         &self,
         op: &Conv,
@@ -158,6 +171,7 @@ impl Plan {
         form: Form,
         weights: &Weights<T>,
         image: *const T::Wide,
+        scratch: *mut u8,
     ) where
         T::Wide: Summed,
     {
@@ -185,6 +199,42 @@ impl Plan {
         for plane in 0..part.outputs[0] {
             let image = image.wrapping_add(plane * self.shape.lengths[1] * pitch);
             let to = to.wrapping_offset(place_of(0, plane));
+            let ending = |first: usize, column: usize| {
+                let made = (channel + first) as isize;
+                Ending {
+                    to: to
+                        .wrapping_offset(made * strides[1])
+                        .wrapping_offset((column / pitch) as isize * every(1)),
+                    channel: strides[1],
+                    line: every(1),
+                    step: every(2),
+                    length,
+                    pitch,
+                    place: column % pitch,
+                    bias: bias.map(|(bias, step)| (bias.wrapping_offset(made * step), step)),
+                    activation: op.activation,
+                }
+            };
+            if self.on_amx {
+                let gathered = Gathered {
+                    packed: weights.packed(part.group),
+                    rows: weights.row(part.group, 0).cast(),
+                    next: weights.row,
+                    range: part.rows.clone(),
+                    image: image.cast(),
+                    offsets: &self.offsets,
+                    columns,
+                };
+                // SAFETY: as below; the sums are `f32`, as `T` is summed in.
+                unsafe {
+                    gathered.multiply(scratch, |results| {
+                        let ending = ending(results.row, results.column);
+                        let (rows, columns) = (results.rows, results.columns);
+                        store::<T>(results.sums.cast(), BLOCK, rows, columns, ending);
+                    });
+                }
+                continue;
+            }
             let mut column = 0;
             while column < columns {
                 let left = columns - column;
@@ -206,26 +256,18 @@ impl Plan {
                     };
                     let mut sums = MaybeUninit::<[T::Wide; MOST_SUMS]>::uninit();
                     let sums: *mut T::Wide = sums.as_mut_ptr().cast();
-                    let made = (channel + first) as isize;
-                    let ending = Ending {
-                        to: to
-                            .wrapping_offset(made * strides[1])
-                            .wrapping_offset((column / pitch) as isize * every(1)),
-                        channel: strides[1],
-                        line: every(1),
-                        step: every(2),
-                        length,
-                        pitch,
-                        place: column % pitch,
-                        bias: bias.map(|(bias, step)| (bias.wrapping_offset(made * step), step)),
-                        activation: op.activation,
-                    };
                     // SAFETY: the columns of all taps lie in the copy and the slack behind it; those of sums
                     // that are stored are results of this part.
                     unsafe {
                         T::Wide::sums(&terms, sums);
                         let stored = (vectors * width).min(left);
-                        store::<T>(sums, vectors * width, rows.len(), stored, ending);
+                        store::<T>(
+                            sums,
+                            vectors * width,
+                            rows.len(),
+                            stored,
+                            ending(first, column),
+                        );
                     }
                 }
                 column += vectors * width;

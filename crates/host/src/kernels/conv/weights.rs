@@ -1,10 +1,11 @@
 //! Weights as the sums read them.
 
-use streampool_device::Conv;
+use streampool_device::{Conv, DType};
 
 use super::Axis;
 use super::image::spatial;
 use crate::kernels::convert::Float;
+use crate::kernels::matmul::amx::gathered;
 use crate::kernels::split::Shared;
 use crate::kernels::strided::address;
 
@@ -18,6 +19,10 @@ pub(super) struct Rows {
     row: usize,
     /// Whether they lie so already.
     in_place: bool,
+    /// The weights of one.
+    length: usize,
+    /// Whether they are packed for the matrix unit besides.
+    on_amx: bool,
 }
 
 /// Rows a multiple of so many bytes apart would lie in the same cache sets.
@@ -45,6 +50,37 @@ impl Rows {
                 false => length.next_multiple_of(line) + line,
             },
             in_place,
+            length,
+            on_amx: suits_matrix_unit(op, axes),
+        }
+    }
+
+    pub(super) fn are_on_amx(&self) -> bool {
+        self.on_amx
+    }
+
+    /// Bytes of all rows as they are packed for the matrix unit; none if they are not.
+    pub(super) fn packed_bytes(&self) -> usize {
+        match self.on_amx {
+            true => self.count / self.made * self.packed_group(),
+            false => 0,
+        }
+    }
+
+    fn packed_group(&self) -> usize {
+        gathered::packed_bytes(self.made, self.length)
+    }
+
+    /// Packs rows for the matrix unit, those of each group on their own.
+    ///
+    /// # Safety
+    /// The rows can be read, and [`packed_bytes`](Self::packed_bytes) be written.
+    pub(super) unsafe fn pack(&self, rows: *const f32, to: *mut u8) {
+        for group in 0..self.count / self.made {
+            let rows = rows.wrapping_add(group * self.made * self.row);
+            let to = to.wrapping_add(group * self.packed_group());
+            // SAFETY: there are so many rows, and room for as many groups.
+            unsafe { gathered::pack(rows, self.made, self.row, self.length, to) };
         }
     }
 
@@ -102,11 +138,14 @@ pub(super) struct Weights<T: Float> {
     pub(super) row: usize,
     /// From one group to the next.
     group: usize,
+    /// The rows packed for the matrix unit, if they are, and the bytes of a group.
+    packed: Shared<u8>,
+    packed_group: usize,
 }
 
 impl<T: Float> Weights<T> {
-    /// Those at `copy`, or where the op has them if they are in place.
-    pub(super) fn new(op: &Conv, rows: &Rows, copy: *const T::Wide) -> Self {
+    /// Those at `copy`, or where the op has them if they are in place, and packed ones.
+    pub(super) fn new(op: &Conv, rows: &Rows, copy: *const T::Wide, packed: *const u8) -> Self {
         Weights {
             at: match rows.in_place {
                 true => Shared(address(&op.weight)),
@@ -114,13 +153,32 @@ impl<T: Float> Weights<T> {
             },
             row: rows.row,
             group: rows.made * rows.row,
+            packed: Shared(packed.cast_mut()),
+            packed_group: match rows.on_amx {
+                true => rows.packed_group(),
+                false => 0,
+            },
         }
+    }
+
+    /// The rows of a group as they are packed for the matrix unit.
+    pub(super) fn packed(&self, group: usize) -> *const u8 {
+        self.packed.at((group * self.packed_group) as isize)
     }
 
     /// The first weight of a row of a group.
     pub(super) fn row(&self, group: usize, row: usize) -> *const T::Wide {
         self.at.at((group * self.group + row * self.row) as isize)
     }
+}
+
+/// Whether the convolution is one for the matrix unit, by types and sizes alone.
+fn suits_matrix_unit(op: &Conv, axes: &[Axis; 3]) -> bool {
+    let (made, read) = (op.dst.shape()[1] / op.groups, op.src.shape()[1] / op.groups);
+    let taps: usize = axes.iter().map(|axis| axis.taps.len()).product();
+    // All that are summed as `f32`.
+    op.src.dtype() != DType::F64
+        && gathered::suits(made, axes[1].outputs * axes[2].outputs, read * taps)
 }
 
 fn is_dense(shape: &[usize], strides: &[isize]) -> bool {

@@ -1,5 +1,7 @@
 //! The types that are multiplied: how they become units, and how they are packed.
 
+use std::mem::MaybeUninit;
+
 use half::{bf16, f16};
 use streampool_device::Activation;
 
@@ -22,6 +24,8 @@ pub(in crate::kernels) trait Factor: Native {
     const IN_PLACE: bool;
     /// Whether a sum is an element of the product, so that it can be summed where it will lie.
     const SUMS_ARE_OUT: bool;
+    /// How many `bf16` an element is the sum of, exactly; none if it is no such sum, or its unit no `f32`.
+    const PLANES: usize;
 
     /// A unit of two neighbouring elements, the second nothing where the dimension ends; of the first alone
     /// if a unit is one element.
@@ -37,13 +41,14 @@ pub(in crate::kernels) trait Factor: Native {
 }
 
 macro_rules! floats {
-    ($($type:ty: $in_place:literal),*) => {$(
+    ($($type:ty: $in_place:literal, $planes:literal;)*) => {$(
         impl Factor for $type {
             type Unit = <$type as Float>::Wide;
             type Out = $type;
             const PER_UNIT: usize = 1;
             const IN_PLACE: bool = $in_place;
             const SUMS_ARE_OUT: bool = $in_place;
+            const PLANES: usize = $planes;
 
             #[inline(always)]
             fn unit(first: Self, _: Option<Self>) -> Self::Unit {
@@ -72,7 +77,12 @@ macro_rules! floats {
         }
     )*};
 }
-floats!(f32: true, f64: true, f16: false, bf16: false);
+floats! {
+    f32: true, 3;
+    f64: true, 0;
+    f16: false, 2;
+    bf16: false, 1;
+}
 
 macro_rules! integers {
     ($($type:ty),*) => {$(
@@ -82,6 +92,7 @@ macro_rules! integers {
             const PER_UNIT: usize = 2;
             const IN_PLACE: bool = false;
             const SUMS_ARE_OUT: bool = true;
+            const PLANES: usize = 0;
 
             #[inline(always)]
             fn unit(first: Self, second: Option<Self>) -> i32 {
@@ -258,9 +269,18 @@ pub(in crate::kernels) unsafe fn convert<A: Copy, B: Copy>(
     unsafe {
         for start in (0..whole).step_by(CHUNK) {
             let chunk = from.add(start).cast::<[A; CHUNK]>().read_unaligned();
+            let mut converted = MaybeUninit::<[B; CHUNK]>::uninit();
+            // Not by `map`, which is called, not inlined, in builds of many units.
+            for (index, &element) in chunk.iter().enumerate() {
+                converted
+                    .as_mut_ptr()
+                    .cast::<B>()
+                    .add(index)
+                    .write(f(element));
+            }
             to.add(start)
                 .cast::<[B; CHUNK]>()
-                .write_unaligned(chunk.map(&f));
+                .write_unaligned(converted.assume_init());
         }
         for index in whole..count {
             *to.add(index) = f(*from.add(index));

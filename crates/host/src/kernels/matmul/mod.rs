@@ -1,5 +1,10 @@
 //! Matrix products.
 
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+pub(super) mod amx;
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+#[path = "no_amx.rs"]
+pub(super) mod amx;
 pub(super) mod blocked;
 pub(super) mod factor;
 pub(super) mod lanes;
@@ -22,6 +27,7 @@ use self::ready::Side;
 use self::skinny::Reading;
 use super::convert::with_types;
 use super::prepared::Preparation;
+use super::scratch::with_scratch;
 use super::strided::{Walk, address, broadcast_strides};
 use crate::packs::Form;
 use crate::team::Team;
@@ -30,6 +36,8 @@ use crate::team::Team;
 const GRAIN: usize = 3 << 19;
 /// The same where the operand is only streamed through once.
 const SKINNY_GRAIN: usize = 1 << 19;
+/// The same on the matrix unit.
+const AMX_GRAIN: usize = 1 << 22;
 
 /// `$body` with `$name` as the type of a factor.
 macro_rules! with_factor {
@@ -64,7 +72,7 @@ pub(super) unsafe fn execute(
             DType::F64 => in_place::<f64>(op, ready, team),
             other => {
                 return with_factor!(other, T => {
-                    tiles(&Batch::<T>::new(op, ready), team);
+                    tiles(Batch::<T>::new(op, ready), team);
                     Ok(())
                 });
             }
@@ -105,6 +113,7 @@ impl<T: Factor> Batch<T> {
             ready_a: std::ptr::null(),
             ready_b: std::ptr::null(),
             in_one: false,
+            on_amx: false,
         };
         // The transposed product has its operands exchanged.
         let turned = first.reads_better_transposed();
@@ -112,6 +121,7 @@ impl<T: Factor> Batch<T> {
             true => (first.transposed(), &op.b, &op.a),
             false => (first, &op.a, &op.b),
         };
+        first.on_amx = amx::suits(&first);
         let mut ready_strides = [0; MAX_RANK];
         if let Some(Ready { side, pack }) = ready {
             let operand = match side {
@@ -239,7 +249,7 @@ unsafe fn prepare_as<T: Factor>(op: &MatMul, preparation: &Preparation<'_>) -> O
     if batch.count() == 0 || batch.first.k == 0 {
         return None;
     }
-    let turned = batch.turned;
+    let (turned, on_amx) = (batch.turned, batch.first.on_amx);
     let (left, right) = match turned {
         true => (&op.b, &op.a),
         false => (&op.a, &op.b),
@@ -252,8 +262,8 @@ unsafe fn prepare_as<T: Factor>(op: &MatMul, preparation: &Preparation<'_>) -> O
         Some(Reading::Rows) if batch.first.is_small() || batch.first.n < T::Unit::block().1 => {
             return None;
         }
-        _ if constant(right) => (Side::Right, right, Form::Right { turned }),
-        None if constant(left) => (Side::Left, left, Form::Left { turned }),
+        _ if constant(right) => (Side::Right, right, Form::Right { turned, on_amx }),
+        None if constant(left) => (Side::Left, left, Form::Left { turned, on_amx }),
         _ => return None,
     };
     // The products of the view's own matrices, whatever they are broadcast to.
@@ -293,12 +303,12 @@ unsafe fn in_place<T: Factor<Unit = T> + Unit>(
         Some(_) if !batch.first.ready_b.is_null() => {
             batch.first.in_one = true;
             // SAFETY: passed on from the caller.
-            unsafe { tiles(&batch, team) }
+            unsafe { tiles(batch, team) }
         }
         // SAFETY: passed on from the caller.
         Some(reading) => unsafe { few_rows(&batch, reading, team) },
         // SAFETY: passed on from the caller.
-        None => unsafe { tiles(&batch, team) },
+        None => unsafe { tiles(batch, team) },
     }
 }
 
@@ -328,16 +338,28 @@ unsafe fn few_rows<T: Factor<Unit = T> + Unit>(
     );
 }
 
+/// The most bytes of rows that are packed for all pieces of a product before the first.
+const PACKED_AHEAD: usize = 3 << 20;
+
 /// # Safety
 /// As for [`in_place`].
-unsafe fn tiles<T: Factor>(batch: &Batch<T>, team: &dyn Team) {
+unsafe fn tiles<T: Factor>(mut batch: Batch<T>, team: &dyn Team) {
     let Product { m, n, .. } = batch.first;
     let each = batch.first.multiplications();
-    let (mut down, mut across) = (
-        m.div_ceil(TILE_ROWS).max(1),
-        n.div_ceil(TILE_COLUMNS).max(1),
-    );
+    let on_amx = batch.first.on_amx;
+    let (most, steps) = match on_amx {
+        true => (
+            (amx::MOST_ROWS, amx::MOST_COLUMNS),
+            (amx::BLOCK, amx::BLOCK),
+        ),
+        false => (
+            (TILE_ROWS, TILE_COLUMNS),
+            (multiply::MAX_ROWS, multiply::MAX_COLUMNS),
+        ),
+    };
+    let (mut down, mut across) = (m.div_ceil(most.0).max(1), n.div_ceil(most.1).max(1));
     let grain = match batch.first.in_one {
+        _ if on_amx => AMX_GRAIN,
         true => SKINNY_GRAIN,
         false => GRAIN,
     };
@@ -349,23 +371,41 @@ unsafe fn tiles<T: Factor>(batch: &Batch<T>, team: &dyn Team) {
             down += 1;
         }
     }
-    divide(
-        batch.count(),
-        down * across,
-        each,
-        grain,
-        team,
-        &|products, piece| {
-            let rows = part(m, down, piece / across, multiply::MAX_ROWS);
-            let columns = part(n, across, piece % across, multiply::MAX_COLUMNS);
-            if !rows.is_empty() && !columns.is_empty() {
-                batch.for_each(products, |product| {
-                    // SAFETY: tiles are disjoint; the rest the caller promises.
-                    unsafe { blocked::tile(product, rows.clone(), columns.clone()) };
-                });
+    // Pieces that have rows in common would pack them once each.
+    let bytes = match on_amx && across > 1 && batch.count() == 1 && batch.first.ready_a.is_null() {
+        true => ready::length(&batch.first, Side::Left) * size_of::<T::Unit>(),
+        false => 0,
+    };
+    let run = |batch: &Batch<T>| {
+        let work = |products: Range<usize>, piece: usize| {
+            let rows = part(m, down, piece / across, steps.0);
+            let columns = part(n, across, piece % across, steps.1);
+            if rows.is_empty() || columns.is_empty() {
+                return;
             }
-        },
-    );
+            batch.for_each(products, |product| {
+                let (rows, columns) = (rows.clone(), columns.clone());
+                // SAFETY: tiles are disjoint; the rest the caller promises.
+                unsafe {
+                    match on_amx {
+                        true => amx::tile(product, rows, columns),
+                        false => blocked::tile(product, rows, columns),
+                    }
+                }
+            });
+        };
+        divide(batch.count(), down * across, each, grain, team, &work);
+    };
+    if bytes == 0 || bytes > PACKED_AHEAD {
+        return run(&batch);
+    }
+    with_scratch(bytes, |scratch| {
+        let product = batch.first;
+        // SAFETY: the memory has room for all rows of the only product; the rest the caller promises.
+        unsafe { ready::pack(1, |_| product, Side::Left, scratch.cast(), team) };
+        batch.first.ready_a = scratch.cast();
+        run(&batch);
+    });
 }
 
 /// Into how many pieces one product of `each` multiplications is worth dividing.

@@ -61,6 +61,8 @@ pub(super) struct Product<T: Factor> {
     pub(super) ready_b: *const T::Unit,
     /// Whether each sum is one over the whole inner dimension, in its order, instead of one for each panel.
     pub(super) in_one: bool,
+    /// Whether it is multiplied by the matrix unit, and its operands are packed for that.
+    pub(super) on_amx: bool,
 }
 
 // SAFETY: it is a description; whoever dereferences its addresses has the guarantees given to `execute`, and

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use streampool_device::View;
 
+use super::amx;
 use super::factor::{Factor, pack_interleaved, pack_lines};
 use super::multiply::Unit;
 use super::product::Product;
@@ -30,6 +31,13 @@ pub(crate) struct Ready {
 
 /// Units of the packed operand of one product.
 pub(super) fn length<T: Factor>(product: &Product<T>, side: Side) -> usize {
+    if product.on_amx {
+        let lines = match side {
+            Side::Left => product.m,
+            Side::Right => product.n,
+        };
+        return amx::packed_bytes(product, lines) / size_of::<T::Unit>();
+    }
     let units = product.k.div_ceil(T::PER_UNIT);
     match side {
         // Each panel of all rows, then the next panel.
@@ -55,6 +63,8 @@ pub(super) unsafe fn pack<T: Factor>(
     let width = T::Unit::block().1;
     let step = T::Unit::PANEL * T::PER_UNIT;
     let pieces = match side {
+        Side::Left if first.on_amx => first.m.div_ceil(amx::BLOCK),
+        Side::Right if first.on_amx => first.n.div_ceil(amx::BLOCK),
         Side::Left => first.k.div_ceil(step),
         Side::Right => first.n.div_ceil(width),
     };
@@ -71,6 +81,18 @@ pub(super) unsafe fn pack<T: Factor>(
                 // SAFETY: pieces lie within the operand, and each has a place of its own.
                 unsafe {
                     match side {
+                        Side::Left if product.on_amx => {
+                            let row = piece * amx::BLOCK;
+                            let count = amx::BLOCK.min(product.m - row);
+                            let lines = product.a_lines(row, count, 0, product.k);
+                            amx::pack(lines, side, to.cast());
+                        }
+                        Side::Right if product.on_amx => {
+                            let column = piece * amx::BLOCK;
+                            let count = amx::BLOCK.min(product.n - column);
+                            let lines = product.b_lines(column, count, 0, product.k);
+                            amx::pack(lines, side, to.cast());
+                        }
                         Side::Left => {
                             let from = piece * step;
                             let some = step.min(product.k - from);

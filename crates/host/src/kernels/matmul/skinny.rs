@@ -30,7 +30,7 @@ const SMALL: usize = 1 << 13;
 
 /// How a product can be multiplied where it lies, if it has few rows and its types and strides allow.
 pub(super) fn reading<T: Factor>(product: &Product<T>) -> Option<Reading> {
-    if !T::IN_PLACE || product.k == 0 {
+    if !T::IN_PLACE || product.k == 0 || product.on_amx {
         return None;
     }
     // A single column may have any stride between its neighbours.

@@ -3,8 +3,8 @@
 
 use streampool_device::{Activation, Conv, DType, Op, Slide, Window};
 
-use super::tensor::{Random, Tensor, Threads, near, run, run_on};
-use crate::kernels::simd::forced::at_each_level;
+use super::tensor::{Number, Random, Tensor, Threads, near, run, run_on};
+use crate::kernels::simd::forced::{at_each_level, on_matrix_unit};
 
 struct Case {
     src: Tensor,
@@ -151,6 +151,59 @@ fn every_instruction_set_is_right() {
                     case.check();
                 }
             }
+        }
+    });
+}
+
+#[test]
+fn the_matrix_unit_is_right() {
+    on_matrix_unit(|| {
+        let random = &mut Random(11);
+        let stepping = Slide {
+            stride: 2,
+            dilation: 2,
+            ..PADDED
+        };
+        for dtype in [DType::F32, DType::F16, DType::BF16] {
+            for (sizes, image) in [
+                ([1, 3, 1], [5, 23]),
+                ([2, 5, 33], [9, 40]),
+                ([1, 70, 70], [4, 9]),
+            ] {
+                for (slide, transposed) in [(PADDED, false), (PADDED, true), (stepping, false)] {
+                    let case = Case::new(random, dtype, sizes, image, slide, transposed);
+                    run(&case.op());
+                    case.check();
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn what_is_not_finite_stays_in_its_windows() {
+    let random = &mut Random(12);
+    let mut case = Case::new(random, DType::F32, [1, 40, 40], [20, 30], PADDED, false);
+    for special in [f64::INFINITY, f64::NAN, f64::from(f32::MAX)] {
+        for tensor in [&mut case.src, &mut case.weight] {
+            let indices = tensor.indices();
+            tensor.set(
+                &indices[random.below(indices.len())],
+                Number::Float(special),
+            );
+        }
+    }
+    let results = |case: &Case| -> Vec<f64> {
+        run(&case.op());
+        let indices = case.dst.indices();
+        indices.iter().map(|at| case.dst.get(at).float()).collect()
+    };
+    let mut by_vectors = Vec::new();
+    at_each_level(|_| by_vectors = results(&case));
+    on_matrix_unit(|| {
+        for (got, wanted) in results(&case).into_iter().zip(by_vectors) {
+            let near = (got - wanted).abs() <= 1e-4 + 1e-5 * wanted.abs();
+            assert!(got == wanted || got.is_nan() && wanted.is_nan() || near);
         }
     });
 }

@@ -91,7 +91,7 @@ fn check(
     Ok(())
 }
 
-fn random_case(seed: u64, sizes: [usize; 3]) -> Result<(), TestCaseError> {
+pub(super) fn random_case(seed: u64, sizes: [usize; 3]) -> Result<(), TestCaseError> {
     let random = &mut Random(seed);
     let dtype = random.pick(&TYPES);
     let out_dtype = if dtype.is_float() { dtype } else { DType::I32 };

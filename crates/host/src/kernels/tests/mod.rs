@@ -1,5 +1,6 @@
 //! Every kernel against a plain reference, over random shapes, strides and types.
 
+mod amx;
 mod attention;
 mod conv;
 mod elementwise;

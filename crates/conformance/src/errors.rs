@@ -45,6 +45,7 @@ fn reduce(kind: ReduceKind, src: View, dst: View, over: &[usize]) -> Op {
 
 fn norm(src: View, dst: View, axis: usize) -> Norm {
     Norm {
+        added: None,
         kind: NormKind::Layer,
         src,
         dst,
@@ -151,6 +152,20 @@ fn normalising_ops(v: &Views) -> Vec<(&'static str, Op)> {
         ("dst", norm(src, v.f32(&[3, 2]), 1)),
         ("dst", norm(src, v.overlapping(DType::F32), 1)),
         ("axis", norm(src, src, 2)),
+        (
+            "added",
+            Norm {
+                added: Some(v.f32(&[3])),
+                ..right
+            },
+        ),
+        (
+            "added",
+            Norm {
+                added: Some(v.of(DType::F16, &[2, 3])),
+                ..right
+            },
+        ),
         (
             "scale",
             Norm {

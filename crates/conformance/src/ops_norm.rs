@@ -107,6 +107,7 @@ fn norm(kind: NormKind, axis: usize, dst: usize, affine: [bool; 2]) -> Norm<usiz
     Norm {
         kind,
         src: 0,
+        added: None,
         dst,
         scale: affine[0].then_some(2),
         bias: affine[1].then_some(3),
@@ -129,7 +130,13 @@ pub(crate) fn any_norm(rng: &mut Rng, dtype: DType) -> Option<(Norm<usize>, Vec<
     let dst = target(rng, dtype, &shape);
     let scale = read_operand(rng, dtype, &shape[axis..], real);
     let bias = read_operand(rng, dtype, &shape[axis..], real);
-    Some((norm(kind, axis, 1, affine), vec![src, dst, scale, bias]))
+    let mut added = Operand::blank(dtype, src.layout);
+    added.set_all((0..added.layout.elements()).map(|_| real(rng)));
+    let op = Norm {
+        added: rng.chance(2).then_some(4),
+        ..norm(kind, axis, 1, affine)
+    };
+    Some((op, vec![src, dst, scale, bias, added]))
 }
 
 /// Both normalisations from any axis of any layout, with and without scale and bias, also in place.
@@ -168,13 +175,15 @@ pub fn norms_of_block_lengths(fixture: &Fixture) {
                     Operand::row_major(DType::F32, &[2, length]),
                     Operand::of(DType::F32, &[length], values(length)),
                     Operand::of(DType::F32, &[length], values(length)),
+                    Operand::of(DType::F32, &[2, length], values(2 * length)),
                 ];
-                check(
-                    fixture,
-                    &mut lane,
-                    &Op::Norm(norm(kind, 1, 1, [true, true])),
-                    &operands,
-                );
+                for added in [None, Some(4)] {
+                    let op = Norm {
+                        added,
+                        ..norm(kind, 1, 1, [true, true])
+                    };
+                    check(fixture, &mut lane, &Op::Norm(op), &operands);
+                }
             }
         }
     }

@@ -61,6 +61,7 @@ fn unfilled(fixture: &Fixture) -> Vec<Op> {
             log: false,
         },
         Op::Norm(Norm {
+            added: None,
             kind: NormKind::Rms,
             src: float(&[4]),
             dst: float(&[4]),

@@ -183,13 +183,15 @@ pub enum Activation {
     Tanh,
 }
 
-/// `dst = norm(src) * scale + bias` over the dimensions from `axis` to the last.
+/// `dst = norm(src + added) * scale + bias` over the dimensions from `axis` to the last.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Norm<T = View> {
     /// Which normalisation.
     pub kind: NormKind,
     /// What is normalised.
     pub src: T,
+    /// Added to it first, without rounding: the shape, type and strides of `src`.
+    pub added: Option<T>,
     /// The result: shape and type of `src`.
     pub dst: T,
     /// Multiplied onto the result: the normalised dimensions' shape.
@@ -422,6 +424,11 @@ impl<T> Op<T> {
             Op::Norm(op) => Op::Norm(Norm {
                 kind: op.kind,
                 src: f("src", Read, &op.src)?,
+                added: op
+                    .added
+                    .as_ref()
+                    .map(|added| f("added", Read, added))
+                    .transpose()?,
                 scale: op
                     .scale
                     .as_ref()

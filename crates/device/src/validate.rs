@@ -89,6 +89,7 @@ impl Op<View> {
             }
             Op::Norm(op) => {
                 f("src", Read, &op.src);
+                op.added.iter().for_each(|added| f("added", Read, added));
                 op.scale.iter().for_each(|scale| f("scale", Read, scale));
                 op.bias.iter().for_each(|bias| f("bias", Read, bias));
                 f("dst", Write, &op.dst);
@@ -240,6 +241,17 @@ fn norm(op: &Norm) -> Result<()> {
     float(kind, "src", &op.src)?;
     same_view(kind, "dst", &op.dst, &op.src)?;
     axis_of(kind, op.axis, &op.src)?;
+    if let Some(added) = &op.added {
+        same_view(kind, "added", added, &op.src)?;
+        let (strides, wanted) = (added.layout().strides(), op.src.layout().strides());
+        require(
+            kind,
+            "added",
+            strides == wanted,
+            format_args!("with strides {strides:?}"),
+            format_args!("{wanted:?}, as `src` has"),
+        )?;
+    }
     let normalised = &op.src.shape()[op.axis..];
     for (argument, operand) in [("scale", &op.scale), ("bias", &op.bias)] {
         if let Some(operand) = operand {

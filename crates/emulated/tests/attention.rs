@@ -11,6 +11,8 @@ type Sizes = [usize; 7];
 #[derive(Clone, Copy, Default)]
 struct Besides {
     mask: Option<DType>,
+    /// Whether the mask is the same for each query.
+    of_keys: bool,
     causal: Option<i64>,
     softcap: f64,
 }
@@ -23,7 +25,7 @@ fn op(dtype: DType, sizes: Sizes, besides: Besides) -> Op<Tensor> {
         key: of(2, [batch, key_heads, keys, width]),
         value: of(3, [batch, key_heads, keys, value_width]),
         mask: besides.mask.map(|mask| {
-            let shape = [heads, queries, keys];
+            let shape = [heads, if besides.of_keys { 1 } else { queries }, keys];
             Tensor::new(mask, &shape).uniform(4, 0.0, 2.0)
         }),
         out: Tensor::new(dtype, &[batch, heads, queries, value_width]),
@@ -81,13 +83,20 @@ fn every_form_attends_as_the_host_does() {
             };
             ops.push((dtype, op(dtype, [1, 2, 1, 67, 80, 16, 16], besides)));
         }
-        for mask in [dtype, DType::Bool] {
+        for (mask, of_keys) in [
+            (dtype, false),
+            (DType::Bool, false),
+            (dtype, true),
+            (DType::Bool, true),
+        ] {
             let besides = Besides {
                 mask: Some(mask),
+                of_keys,
                 softcap: 0.7,
                 ..Besides::default()
             };
             ops.push((dtype, op(dtype, [2, 2, 1, 20, 37, 16, 16], besides)));
+            ops.push((dtype, op(dtype, [1, 2, 1, 70, 90, 16, 16], besides)));
         }
     }
     compare(&emulator, &ops);

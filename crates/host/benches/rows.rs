@@ -25,6 +25,7 @@ fn main() -> Result<()> {
         let shape = [rows, length];
         let [src, dst, scale, bias] = [1, 2, 3, 4].map(|seed| numbers(&shape, seed));
         let op = Op::Norm(Norm {
+            added: None,
             kind: NormKind::Layer,
             src: view(&src, &shape)?,
             dst: view(&dst, &shape)?,

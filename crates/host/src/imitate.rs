@@ -262,6 +262,7 @@ mod tests {
 
     fn norm(buffer: &Buffer) -> Op {
         Op::Norm(Norm {
+            added: None,
             kind: NormKind::Rms,
             src: buffer.view(),
             dst: buffer.view(),

@@ -281,6 +281,7 @@ const CASES: &[Case] = &[
             let (a, mut b) = (w.buffer(), w.buffer());
             let (src, dst) = (a.read(DType::F32, &[4])?, b.write(DType::F32, &[4])?);
             done(w.stream.encode(Op::Norm(Norm {
+                added: None,
                 kind: NormKind::Layer,
                 src,
                 dst,

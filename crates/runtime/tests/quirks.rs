@@ -103,6 +103,7 @@ fn matrix_products_encode_one_at_a_time() {
 fn normalisation_goes_through_a_program() {
     prove(Quirk::NormBoundToThread, |stream, a, b| {
         stream.encode(Op::Norm(Norm {
+            added: None,
             kind: NormKind::Rms,
             src: a.read(DType::F32, &[64])?,
             dst: b.write(DType::F32, &[64])?,

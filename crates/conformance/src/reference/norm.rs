@@ -6,7 +6,7 @@ use super::Expected;
 use crate::num::Num;
 use crate::operand::Operand;
 
-/// `norm(src) * scale + bias`.
+/// `norm(src + added) * scale + bias`.
 pub(super) fn norm(op: &Norm<usize>, operands: &[Operand]) -> Vec<Expected> {
     let src = &operands[op.src];
     let width: usize = src.shape()[op.axis..].iter().product();
@@ -20,7 +20,14 @@ pub(super) fn norm(op: &Norm<usize>, operands: &[Operand]) -> Vec<Expected> {
         })
     };
     let (scale, bias) = (affine(op.scale), affine(op.bias));
-    let values: Vec<f64> = src.values().iter().map(|value| value.float()).collect();
+    let mut values: Vec<f64> = src.values().iter().map(|value| value.float()).collect();
+    if let Some(added) = op.added {
+        let added = operands[added].values();
+        values
+            .iter_mut()
+            .zip(added)
+            .for_each(|(value, added)| *value += added.float());
+    }
     values
         .chunks(width.max(1))
         .flat_map(|row| {

@@ -38,6 +38,7 @@ unsafe fn rows_of<T: Float>(op: &Norm, team: &dyn Team) {
     let reading = Walk::new(inner, [&source[op.axis..]]);
     let writing = Walk::new(inner, [&target[op.axis..]]);
     let (from, to) = (Shared(address::<T>(&op.src)), Shared(address::<T>(&op.dst)));
+    let added = op.added.map(|added| Shared(address::<T>(&added)));
     let together = rows::together(length);
     split(rows.elements(), GRAIN.div_ceil(length), team, &|range| {
         rows::with_row::<T::Wide, _>((2 + together) * length, |scratch| {
@@ -61,6 +62,11 @@ unsafe fn rows_of<T: Float>(op: &Norm, team: &dyn Team) {
                         }
                         // SAFETY: the row lies in the view, and is read before it is written, in case they are one.
                         unsafe { read::<T>(&reading, row_from(index), row) };
+                        if let Some(added) = &added {
+                            let from = added.at(offsets[0] + index * between[0]).cast_const();
+                            // SAFETY: it is laid out as the view is.
+                            unsafe { add::<T>(&reading, from, row) };
+                        }
                     }
                     let mut factors = [T::Wide::ONE; MOST_TOGETHER];
                     // SAFETY: none is needed.
@@ -115,6 +121,20 @@ unsafe fn read<T: Float>(walk: &Walk<1>, from: *const T, row: &mut [T::Wide]) {
         // SAFETY: the caller's promise.
         unsafe { rows::read::<T>(from.offset(offset), walk.run_strides()[0], part) };
         filled += count;
+    });
+}
+
+/// Adds the elements that the walk comes to to the row.
+///
+/// # Safety
+/// The elements can be read.
+unsafe fn add<T: Float>(walk: &Walk<1>, from: *const T, row: &mut [T::Wide]) {
+    let mut done = 0;
+    walk.for_each_run(0..row.len(), |[offset], count| {
+        let part = &mut row[done..done + count];
+        // SAFETY: the caller's promise.
+        unsafe { rows::add::<T>(from.offset(offset), walk.run_strides()[0], part) };
+        done += count;
     });
 }
 

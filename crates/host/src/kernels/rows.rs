@@ -110,6 +110,27 @@ vectorised! {
 }
 
 vectorised! {
+    /// Adds elements `step` apart to the row.
+    ///
+    /// # Safety
+    /// The elements can be read.
+    pub(super) unsafe fn add[T: Float](from: *const T, step: isize, row: &mut [T::Wide]) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if step == 1 {
+                for (index, value) in row.iter_mut().enumerate() {
+                    *value = *value + (*from.add(index)).widen();
+                }
+            } else {
+                for (index, value) in row.iter_mut().enumerate() {
+                    *value = *value + (*from.offset(index as isize * step)).widen();
+                }
+            }
+        }
+    }
+}
+
+vectorised! {
     /// [`store`], for callers that are not compiled for the machine.
     ///
     /// # Safety

@@ -31,8 +31,9 @@ FUNCTION Number scored(Number product, Number scale, Number softcap) {
 #else
 #define MOVE_MASK
 #endif
+#define MASKED(score, row, column) MASKED_BY(score, MASK_AT(row, column))
 #if MASK == 1
-#define MASKED(score, row, column) (MASK_AT(row, column) != 0 ? (score) : -INFINITE)
+#define MASKED_BY(score, element) ((element) != 0 ? (score) : -INFINITE)
 #else
-#define MASKED(score, row, column) ((score) + UNIT * loaded(MASK_AT(row, column)))
+#define MASKED_BY(score, element) ((score) + UNIT * loaded(element))
 #endif

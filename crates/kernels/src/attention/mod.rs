@@ -22,6 +22,8 @@ pub struct Attention {
     dtype: DType,
     form: Form,
     mask: Mask,
+    /// Whether the mask of a key is the same for each query, and the form makes use of that.
+    mask_of_keys: bool,
     causal: bool,
     softcap: bool,
 }
@@ -174,6 +176,8 @@ pub(crate) fn attention(op: &Op, limits: &Limits) -> Option<Plan> {
             Some(mask) if mask.dtype() == DType::Bool => Mask::Keep,
             Some(_) => Mask::Add,
         },
+        mask_of_keys: matches!(form, Form::Tiles { .. })
+            && op.mask.is_some_and(|mask| stride(&mask, 2) == 0),
         causal: op.causal.is_some(),
         softcap: op.softcap != 0.0,
     };

@@ -66,6 +66,14 @@
             fetch<WIDTH>(keys_tile, key, p.key_row, p.key_column, first + KEYS, p.keys, p.width, lane);
         }
 
+#if MASK_OF_KEYS
+        MaskElement elements[KEYS / 4];
+        UNROLL
+        for (u32 index = 0; index < KEYS / 4; ++index) {
+            const u32 column = first + index / 2 * 8 + pair + index % 2;
+            elements[index] = MASK_AT(0, column < p.keys ? column : p.keys - 1);
+        }
+#endif
         UNROLL
         for (u32 tile = 0; tile < ROW_TILES; ++tile) {
             UNROLL
@@ -78,7 +86,9 @@
                 for (u32 index = 0; index < KEYS / 4; ++index) {
                     const u32 column = first + index / 2 * 8 + pair + index % 2;
                     f32 score = scored(own[index / 2 * 4 + index % 2], p.scale, p.softcap);
-#if MASK
+#if MASK_OF_KEYS
+                    score = MASKED_BY(score, elements[index]);
+#elif MASK
                     if (row < p.queries && column < bound) { score = MASKED(score, row, column); }
 #endif
                     if (first + KEYS > seen_by_all && column >= bound) { score = -infinity_f32(); }

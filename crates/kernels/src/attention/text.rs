@@ -133,9 +133,20 @@ impl Attention {
         let _ = writeln!(text, "#define UNIT {unit}\n#define EXP {exp}");
         let _ = writeln!(text, "#define INFINITE infinity_{number}()");
         let _ = writeln!(text, "#define MASK {}", self.mask as u32);
+        let of_keys = u32::from(self.mask_of_keys);
+        let _ = writeln!(text, "#define MASK_OF_KEYS {of_keys}");
+        let _ = writeln!(text, "typedef {} MaskElement;", self.mask_type());
         let _ = writeln!(text, "#define CAUSAL {}", u32::from(self.causal));
         let _ = writeln!(text, "#define SOFTCAP {}", u32::from(self.softcap));
         text
+    }
+
+    /// What elements of the mask are stored as.
+    fn mask_type(&self) -> &'static str {
+        match self.mask {
+            Mask::Keep => "u8",
+            _ => storage_type(self.dtype),
+        }
     }
 
     fn operands(&self) -> impl Iterator<Item = &'static str> {
@@ -150,7 +161,7 @@ impl Attention {
         let stored = storage_type(self.dtype);
         let buffer = |name| match name {
             "out" => Buffer::write(name, stored),
-            "mask" if self.mask == Mask::Keep => Buffer::read(name, "u8"),
+            "mask" => Buffer::read(name, self.mask_type()),
             _ => Buffer::read(name, stored),
         };
         self.operands().map(buffer).collect()

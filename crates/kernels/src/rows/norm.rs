@@ -52,7 +52,7 @@ pub(crate) fn norm(op: &Norm, limits: &Limits) -> Plan {
         op.scale.as_ref(),
         op.bias.as_ref(),
     ];
-    let Some(launch) = Launch::new(&rows, &inner, operands, limits) else {
+    let Some(launch) = Launch::new(&rows, &inner, operands, op.added.as_ref(), limits) else {
         return Plan::default();
     };
     let kernel = Normalisation {

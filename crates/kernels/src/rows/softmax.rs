@@ -25,7 +25,7 @@ pub(crate) fn softmax(src: &View, dst: &View, axis: usize, log: bool, limits: &L
     let others = (0..src.shape().len()).filter(|&other| other != axis);
     let rows = Dims::collapsed(others.map(dim));
     let inner = Dims::collapsed([dim(axis)].into_iter());
-    let Some(launch) = Launch::new(&rows, &inner, [Some(src), Some(dst)], limits) else {
+    let Some(launch) = Launch::new(&rows, &inner, [Some(src), Some(dst)], None, limits) else {
         return Plan::default();
     };
     let line = launch.line;

@@ -40,6 +40,7 @@ fn plans() -> Vec<Plan> {
                 plans.push(softmax(&src, &dst, axis, axis % 2 == 0, &LIMITS));
                 plans.push(norm(
                     &Norm {
+                        added: None,
                         kind: NormKind::Rms,
                         src,
                         dst,

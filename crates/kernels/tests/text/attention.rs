@@ -33,7 +33,9 @@ fn op(
         query: memory.row_major(dtype, &shape),
         key: memory.row_major(dtype, &shape),
         value: memory.row_major(dtype, &shape),
-        mask: mask.map(|mask| memory.row_major(mask, &[length, length])),
+        // One for all queries of some.
+        mask: mask
+            .map(|mask| memory.row_major(mask, &[if width == 64 { 1 } else { length }, length])),
         out: memory.row_major(dtype, &shape),
         scale: 0.5,
         causal: bounded.then_some(0),

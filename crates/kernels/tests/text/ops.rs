@@ -426,7 +426,9 @@ fn norms() -> Vec<Op> {
                     let mut weight =
                         |wanted: bool| wanted.then(|| memory.row_major(dtype, &shape[axis..]));
                     let (scale, bias) = (weight(has_scale), weight(has_bias));
+                    let added = has_bias.then(|| memory.row_major(dtype, shape));
                     ops.push(Op::Norm(Norm {
+                        added,
                         kind,
                         src,
                         dst,
@@ -445,6 +447,7 @@ fn norms() -> Vec<Op> {
         );
         let (scale, bias) = (None, None);
         ops.push(Op::Norm(Norm {
+            added: None,
             kind: NormKind::Layer,
             src,
             dst,

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use streampool_device::{Expr, ExprBuilder, Layout, Node, Op, Value, View};
+use streampool_device::{Binary, Expr, ExprBuilder, Layout, Node, Norm, Op, Value, View};
 
 use super::uses::{self, Uses};
 use crate::trace::{Listing, Step};
@@ -37,6 +37,13 @@ pub fn fuse(listing: &mut Listing) -> Fused {
             uses.replace(place, &listing.steps[place].op, &joined);
             uses.replace(writer, &listing.steps[writer].op, &Op::Nop);
             listing.steps[place].op = joined;
+            listing.join(place, writer);
+            fused.maps += 1;
+        }
+        if let Some((writer, normalised)) = join_norm(&listing.steps, place, &uses) {
+            uses.replace(place, &listing.steps[place].op, &normalised);
+            uses.replace(writer, &listing.steps[writer].op, &Op::Nop);
+            listing.steps[place].op = normalised;
             listing.join(place, writer);
             fused.maps += 1;
         }
@@ -135,6 +142,56 @@ fn join_map(steps: &[Step], place: usize, uses: &Uses) -> Option<(usize, Op)> {
         }
     }
     None
+}
+
+/// The normalisation at `place` of the sum that it alone reads, and where that is made.
+fn join_norm(steps: &[Step], place: usize, uses: &Uses) -> Option<(usize, Op)> {
+    let Op::Norm(norm) = &steps[place].op else {
+        return None;
+    };
+    if norm.added.is_some()
+        || !uses::is_whole(&norm.src)
+        || uses.only_reader(&norm.src) != Some(place)
+    {
+        return None;
+    }
+    let writer = uses.writer(&norm.src).filter(|&writer| writer < place)?;
+    let made = Map::of(&steps[writer].op)?;
+    let ([output], &[src, added]) = (made.outputs, made.inputs) else {
+        return None;
+    };
+    let alike = |view: &View| {
+        (view.shape(), view.layout().strides(), view.dtype())
+            == (
+                norm.src.shape(),
+                norm.src.layout().strides(),
+                norm.src.dtype(),
+            )
+    };
+    let fits = is_sum(made.expr)
+        && [output, &src, &added].into_iter().all(alike)
+        && made.inputs.iter().all(|input| uses.is_settled(input));
+    let op = Op::Norm(Norm {
+        src,
+        added: Some(added),
+        ..*norm
+    });
+    fits.then_some((writer, op))
+}
+
+/// Whether it is the sum of its two inputs.
+fn is_sum(expr: &Expr) -> bool {
+    let [output] = expr.outputs() else {
+        return false;
+    };
+    let (Node::Binary(Binary::Add, a, b), _) = expr.nodes()[output.index()] else {
+        return false;
+    };
+    let input = |value: Value| match expr.nodes()[value.index()] {
+        (Node::Input(number), _) => Some(number),
+        _ => None,
+    };
+    input(a).is_some() && input(b).is_some() && input(a) != input(b)
 }
 
 /// `reader` with its input `number` computed by `made`.

@@ -74,6 +74,7 @@ impl Tensor {
         }
         let mut y = on.blank(self.dtype(), self.shape())?;
         on.encode(Op::Norm(Norm {
+            added: None,
             kind,
             src: self.operand()?,
             dst: y.operand()?,

@@ -179,7 +179,7 @@ proptest! {
         let bias = Tensor::new(random, dtype, &shape[axis..], true).small(random);
         let (with_scale, with_bias) = (random.chance(2), random.chance(2));
         let epsilon = 1e-3;
-        let op = |dst: View| Op::Norm(Norm {
+        let op = |dst: View| Op::Norm(Norm { added: None,
             kind,
             src: src.view,
             dst,
@@ -304,6 +304,7 @@ fn a_team_gives_the_same_bits() {
                 team,
             );
             let layer = Norm {
+                added: None,
                 kind: NormKind::Layer,
                 src: src.view,
                 dst: norm.view,
@@ -349,6 +350,7 @@ fn every_instruction_set_gives_the_same_bits() {
                 axes,
             });
             run(&Op::Norm(Norm {
+                added: None,
                 kind: NormKind::Rms,
                 src: src.view,
                 dst: norm.view,

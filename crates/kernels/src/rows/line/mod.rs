@@ -24,6 +24,8 @@ pub(super) struct Line {
     pub pack: u8,
     /// Elements that a thread holds; none if it reads them again.
     held: u8,
+    /// Whether others are added to the source's.
+    added: bool,
     /// Classes of the dimensions of rows and of those of a row's elements.
     kept: u8,
     inner: u8,
@@ -46,15 +48,18 @@ pub(super) struct Launch<'a, const N: usize> {
     /// Not in packs.
     inner: &'a Dims<N>,
     operands: [Option<&'a View>; N],
+    /// What is added to the source, laid out as that is.
+    added: Option<&'a View>,
 }
 
 impl<'a, const N: usize> Launch<'a, N> {
     /// The launch over `rows`, each of the elements `inner`. Source and result come first among `operands`;
-    /// only they depend on the row. `None` if there are no elements.
+    /// only they, and what is added to the source, depend on the row. `None` if there are no elements.
     pub fn new(
         rows: &'a Dims<2>,
         inner: &'a Dims<N>,
         operands: [Option<&'a View>; N],
+        added: Option<&'a View>,
         limits: &Limits,
     ) -> Option<Self> {
         let length = inner.elements();
@@ -64,13 +69,14 @@ impl<'a, const N: usize> Launch<'a, N> {
         let dtype = operands[0]?.dtype();
         let order = order(rows, inner);
         let in_packs = |pack: usize| {
-            operands.iter().enumerate().all(|(index, operand)| {
-                operand.is_none_or(|view| {
-                    begins_aligned(view, pack)
-                        && inner.divides_into(index, pack)
-                        && (index >= 2 || rows.keep_alignment(index, pack))
+            added.is_none_or(|view| begins_aligned(view, pack))
+                && operands.iter().enumerate().all(|(index, operand)| {
+                    operand.is_none_or(|view| {
+                        begins_aligned(view, pack)
+                            && inner.divides_into(index, pack)
+                            && (index >= 2 || rows.keep_alignment(index, pack))
+                    })
                 })
-            })
         };
         let pack = match order {
             Order::Rows => packs(dtype.size())
@@ -85,6 +91,7 @@ impl<'a, const N: usize> Launch<'a, N> {
             threads: teams.threads as u16,
             pack: pack as u8,
             held: held as u8,
+            added: added.is_some(),
             kept: rows.class(),
             inner: inner.class(),
         };
@@ -94,6 +101,7 @@ impl<'a, const N: usize> Launch<'a, N> {
             rows,
             inner,
             operands,
+            added,
         })
     }
 
@@ -106,11 +114,17 @@ impl<'a, const N: usize> Launch<'a, N> {
             let at = operand.map_or(0, |view| view.layout().offset());
             params = params.i64(at as i64);
         }
+        let start = |view: &View| view.layout().offset() as i64;
+        if let (Some(added), Some(src)) = (self.added, self.operands[0]) {
+            params = params.i64(start(added) - start(src));
+        }
         let params = inner.params(self.rows.params(params));
         // The result is the last buffer.
-        let memory = |index: usize| self.operands[index].map(|view| Operand::Memory(view.span()));
-        let order = std::iter::once(0).chain(2..N).chain(std::iter::once(1));
-        let operands: SmallVec<[Operand; 4]> = order.filter_map(memory).collect();
+        let [src, dst] = [self.operands[0], self.operands[1]];
+        let others = self.operands[2..].iter().copied();
+        let order = [src, self.added].into_iter().chain(others).chain([dst]);
+        let memory = |view: &View| Operand::Memory(view.span());
+        let operands: SmallVec<[Operand; 4]> = order.flatten().map(memory).collect();
         Plan::of(Dispatch {
             kernel: Kernel::Rows(kernel),
             groups: [self.teams.groups(rows), 1, 1],

@@ -41,6 +41,7 @@ impl Line {
         }
         let stored = storage_type(self.dtype);
         let mut all_buffers = vec![Buffer::read("src", stored)];
+        all_buffers.extend(self.added.then(|| Buffer::read("added", stored)));
         all_buffers.extend(buffers);
         all_buffers.push(Buffer::write("dst", stored));
         let mut all_params: Vec<Field> =
@@ -48,6 +49,7 @@ impl Line {
         for operand in operands {
             all_params.push(Field::new("i64", format!("{operand}_at")));
         }
+        all_params.extend(self.added.then(|| Field::new("i64", "added_shift")));
         dims::fields(&mut all_params, "kept", self.kept, &["src", "dst"]);
         dims::fields(&mut all_params, "inner", self.inner, operands);
         all_params.push(Field::new("u32", "width"));
@@ -121,19 +123,33 @@ struct Largest {{
 ",
                 ty = self.ty(),
                 read = self.read(),
-                loaded = load(self.dtype, "elements.values[element]"),
+                loaded = self.loaded(),
             ));
         }
         text
     }
 
-    /// Statements that read pack `index` of the source.
+    /// Statements that read pack `index` of the source, and of what is added.
     fn read(&self) -> String {
+        let pack = |name, at| packs::read(name, self.pack, storage_type(self.dtype), at);
+        let others = match self.added {
+            true => pack("others", "added + at + p.added_shift"),
+            false => String::new(),
+        };
         format!(
-            "i64 at = from;\n{at}{elements}",
-            elements = packs::read("elements", self.pack, storage_type(self.dtype), "src + at"),
+            "i64 at = from;\n{at}{elements}{others}",
+            elements = pack("elements", "src + at"),
             at = dims::locate("inner", self.inner, "index", &[("at", "src")]),
         )
+    }
+
+    /// Element `element` of the pack that was read.
+    fn loaded(&self) -> String {
+        let of = |name| load(self.dtype, &format!("{name}.values[element]"));
+        match self.added {
+            true => format!("({} + {})", of("elements"), of("others")),
+            false => of("elements"),
+        }
     }
 
     /// Declares `name`: what the struct `operation` makes, from `start` on, of what `statement` leaves for
@@ -178,7 +194,7 @@ struct Largest {{
     }}
 ",
                 read = self.read(),
-                loaded = load(self.dtype, "elements.values[element]"),
+                loaded = self.loaded(),
             )
         };
         let combined = self.team.combined(operation, name);
@@ -212,7 +228,7 @@ struct Largest {{
             source = if self.holds() {
                 "held[turn * PACK + element]".to_owned()
             } else {
-                load(self.dtype, "elements.values[element]")
+                self.loaded()
             },
             stored = store(self.dtype, "value"),
             storage = storage_type(self.dtype),

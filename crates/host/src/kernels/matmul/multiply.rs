@@ -119,6 +119,10 @@ unsafe fn block<L: Lanes, const R: usize, const V: usize>(
             let mut columns = [L::zero(); V];
             for (at, vector) in columns.iter_mut().enumerate() {
                 *vector = L::units(b.add(at * L::WIDTH));
+                #[cfg(target_arch = "x86_64")]
+                std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(
+                    b.wrapping_add(at * L::WIDTH + 1024).cast(),
+                );
             }
             for (row, vectors) in block.iter_mut().enumerate() {
                 let x = L::splat(a.offset(row as isize * operands.a_row));

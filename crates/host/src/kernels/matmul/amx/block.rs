@@ -82,9 +82,11 @@ impl Block {
     /// Multiplies the block.
     ///
     /// # Safety
-    /// There are so many steps of the planes of `T` in all strips, and sums of two strips of rows and of columns.
+    /// There are so many steps of the planes of `T` in all strips, at least one, and sums of two strips of rows and of
+    /// columns.
     #[inline(always)]
     pub(super) unsafe fn multiply<T: Factor>(&self, _: &Tiles) {
+        debug_assert!(self.steps > 0);
         /// The whole loop, each of whose steps is `$step`: nothing but this block knows of tiles.
         macro_rules! run {
             ($($step:expr),*) => {

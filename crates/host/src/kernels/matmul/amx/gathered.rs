@@ -5,18 +5,17 @@ use std::ops::Range;
 use super::block::Block;
 use super::planes::{STEP, pack_gathered, pack_strips};
 use super::sums::{self, Terms};
-use super::{BLOCK, BLOCK_SUMS, Lines, PANEL, STRIP, Side, Strips, Sums, pays, strip_bytes};
+use super::{
+    BLOCK, BLOCK_SUMS, COLUMNS_AT_ONCE, Lines, PANEL, STRIP, Side, Strips, Sums, pays, strip_bytes,
+};
 use crate::kernels::amx::Tiles;
 
 /// The least rows and columns that are worth gathering and packing columns for.
-const LEAST_LINES: usize = 32;
-
-/// Columns that are multiplied before the next are packed: for as many, the rows are read once.
-const COLUMNS_AT_ONCE: usize = 4 * BLOCK;
+const LEAST_GATHERED: usize = 32;
 
 /// Whether the matrix unit is worth it for so many rows, columns, and elements of each.
 pub(in crate::kernels) fn suits(rows: usize, columns: usize, length: usize) -> bool {
-    length > 0 && pays(rows, columns, length, LEAST_LINES)
+    length > 0 && pays(rows, columns, length, LEAST_GATHERED)
 }
 
 /// Bytes of so many packed rows.
@@ -148,12 +147,16 @@ impl Gathered<'_> {
             distance: strip_bytes::<f32>(self.offsets.len()),
         }
         .from(row);
+        // The blocks of these rows fetch the strips of the next ones, half of one each.
+        let number = column / BLOCK % (COLUMNS_AT_ONCE / BLOCK);
+        let half = number % 2 * strip_bytes::<f32>(part.len()) / 2;
+        let fetched = a.from(BLOCK + number / 2 * STRIP).at.wrapping_add(half);
         let block = Block {
             a,
             b,
             steps: part.len().div_ceil(STEP),
             sums: if part.start == 0 { sums } else { spare },
-            next: a.from(BLOCK).at,
+            next: fetched,
         };
         let results = Results {
             row,

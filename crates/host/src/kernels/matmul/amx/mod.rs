@@ -41,8 +41,8 @@ const STRIP: usize = TILE_ROWS;
 /// Elements of the inner dimension that are summed before they are added to earlier ones: by shorter panels each sum
 /// is rounded less often.
 const PANEL: usize = 16 * STEP;
-/// Columns that are packed at a time.
-const COLUMNS_AT_ONCE: usize = 128;
+/// Columns that are packed at a time: for as many, the rows are read once.
+const COLUMNS_AT_ONCE: usize = 4 * BLOCK;
 /// Sums of a block.
 const BLOCK_SUMS: usize = BLOCK * BLOCK;
 

@@ -45,7 +45,7 @@ vectorised! {
             }
         }
         let mut nothing = true;
-        for value in nothings {
+        for &value in &nothings[..columns] {
             nothing &= value == 0.0;
         }
         if !nothing {

@@ -14,6 +14,10 @@ pub struct Statistics {
     pub captures: u64,
     /// Nodes computed by themselves, because they ask for values.
     pub nodes_alone: u64,
+    /// Runs that waited for one of the programs that threads share.
+    pub turns_waited: u64,
+    /// Runs that waited for one in vain, and captured a program for themselves.
+    pub runs_without_turn: u64,
     /// Plans made.
     pub plans: usize,
     /// Programs that lie ready.
@@ -31,6 +35,8 @@ impl Statistics {
             replays: self.replays + other.replays,
             captures: self.captures + other.captures,
             nodes_alone: self.nodes_alone + other.nodes_alone,
+            turns_waited: self.turns_waited + other.turns_waited,
+            runs_without_turn: self.runs_without_turn + other.runs_without_turn,
             plans: self.plans + other.plans,
             programs: self.programs + other.programs,
             program_bytes: self.program_bytes + other.program_bytes,
@@ -46,6 +52,8 @@ struct Lane {
     replays: AtomicU64,
     captures: AtomicU64,
     nodes: AtomicU64,
+    waited: AtomicU64,
+    without_turn: AtomicU64,
 }
 
 /// The counters of all streams.
@@ -79,6 +87,18 @@ impl Counts {
             .fetch_add(1, Ordering::Relaxed);
     }
 
+    pub fn waited(&self, stream: u8) {
+        self.0[usize::from(stream)]
+            .waited
+            .fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn without_turn(&self, stream: u8) {
+        self.0[usize::from(stream)]
+            .without_turn
+            .fetch_add(1, Ordering::Relaxed);
+    }
+
     /// The sums.
     pub fn statistics(&self) -> Statistics {
         let sum = |of: fn(&Lane) -> &AtomicU64| {
@@ -91,6 +111,8 @@ impl Counts {
             replays: sum(|lane| &lane.replays),
             captures: sum(|lane| &lane.captures),
             nodes_alone: sum(|lane| &lane.nodes),
+            turns_waited: sum(|lane| &lane.waited),
+            runs_without_turn: sum(|lane| &lane.without_turn),
             ..Statistics::default()
         }
     }

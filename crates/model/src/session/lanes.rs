@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use streampool_device::lock::Mutex;
-use streampool_runtime::{Program, Settings};
+use streampool_runtime::{Event, Program, Settings};
 
+use super::RunOptions;
 use super::compiled::{Compiled, Ends};
 use super::key::Key;
 use super::turns::Turn;
+use crate::error::Result;
 use crate::ranks;
 
 /// A captured program, and what it was captured for.
@@ -17,9 +19,20 @@ pub struct Ready {
     pub ends: Ends,
     pub compiled: Arc<Compiled>,
     pub program: Program,
-    /// Whose turn it is with a program that all threads share.
-    turn: Option<Turn>,
+    home: Home,
+    /// Behind a run that nobody waited for.
+    last_run: Option<Arc<Event>>,
     bytes: usize,
+}
+
+/// Where a program goes after its run.
+enum Home {
+    /// To those of its stream.
+    Stream,
+    /// To those that all threads share, at the end of this turn.
+    Shared(Turn),
+    /// Nowhere: there are enough of its kind.
+    None,
 }
 
 impl Ready {
@@ -30,18 +43,35 @@ impl Ready {
             ends,
             compiled,
             program,
-            turn: None,
+            home: Home::Stream,
+            last_run: None,
         }
     }
-}
 
-impl Ready {
     /// As one that threads take in turn.
     pub fn in_turn(self, turn: Turn) -> Ready {
-        Ready {
-            turn: Some(turn),
-            ..self
+        let home = Home::Shared(turn);
+        Ready { home, ..self }
+    }
+
+    /// As one more than threads share, for one run.
+    pub fn for_once(self) -> Ready {
+        let home = Home::None;
+        Ready { home, ..self }
+    }
+
+    /// It is given back while a run is under way; `event` comes behind it.
+    pub fn under_way(&mut self, event: Arc<Event>) {
+        self.last_run = Some(event);
+    }
+
+    /// Waits for a run that nobody waited for.
+    pub fn settle(&mut self, options: &RunOptions) -> Result<()> {
+        if let Some(event) = &self.last_run {
+            options.wait_for_event(event)?;
+            self.last_run = None;
         }
+        Ok(())
     }
 }
 
@@ -88,14 +118,14 @@ impl Lanes {
         Some(ready)
     }
 
-    /// Puts a program back. The longest unused of the stream, then of the others, go while all take too much.
+    /// Puts a program back, if it is to stay. The longest unused of the stream, then of the others, go while all take too much.
     pub fn give(&self, stream: u8, mut ready: Ready) {
         let mut gone = Vec::new();
-        // It ends when the program lies there for the next.
-        let turn = ready.turn.take();
-        let home = match turn {
-            Some(_) => Settings::MOST_STREAMS,
-            None => usize::from(stream),
+        // A turn ends when the program lies there for the next.
+        let (home, turn) = match std::mem::replace(&mut ready.home, Home::Stream) {
+            Home::Stream => (usize::from(stream), None),
+            Home::Shared(turn) => (Settings::MOST_STREAMS, Some(turn)),
+            Home::None => return,
         };
         let mut bytes = self.bytes.fetch_add(ready.bytes, Ordering::Relaxed) + ready.bytes;
         self.lanes[home].lock().push(ready);

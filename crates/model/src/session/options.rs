@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use streampool_runtime::Stream;
+use streampool_runtime::{Event, Stream};
 use streampool_tensor::DType;
 
 use crate::error::{Error, Result};
@@ -61,10 +61,34 @@ impl RunOptions {
         };
         let left = deadline.saturating_duration_since(Instant::now());
         match stream.synchronize_timeout(left) {
-            Err(streampool_runtime::Error::Device(streampool_device::Error::Timeout(_))) => {
-                Err(Error::Deadline)
-            }
+            Err(error) if is_timeout(&error) => Err(Error::Deadline),
             other => Ok(other?),
         }
     }
+
+    /// Waits for the work on a stream if there is a deadline, before what waits without one.
+    pub(super) fn wait_ahead(&self, stream: &Stream) -> Result<()> {
+        match self.deadline {
+            Some(_) => self.wait_for(stream),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits for what comes before an event, whatever becomes of that.
+    pub(super) fn wait_for_event(&self, event: &Event) -> Result<()> {
+        let Some(deadline) = self.deadline else {
+            return Ok(());
+        };
+        let left = deadline.saturating_duration_since(Instant::now());
+        match event.wait_timeout(left) {
+            Err(error) if is_timeout(&error) => Err(Error::Deadline),
+            // A fault is told to those whose work it hit.
+            _ => Ok(()),
+        }
+    }
+}
+
+fn is_timeout(error: &streampool_runtime::Error) -> bool {
+    use streampool_runtime::Error::Device;
+    matches!(error, Device(streampool_device::Error::Timeout(_)))
 }

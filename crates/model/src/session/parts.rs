@@ -133,6 +133,7 @@ impl Parts {
         given: &[(ValueId, Given)],
         weights: &Weights,
     ) -> Result<Compiled> {
+        weights.prune();
         let kept = given.iter().filter_map(|(_, given)| match given {
             Given::Known(value) => Some(value.clone()),
             Given::Input(_) => None,

@@ -26,7 +26,8 @@ enum State {
 pub(super) struct Running {
     pub inner: Arc<Inner>,
     pub stream: Stream,
-    pub event: Event,
+    /// Behind the run.
+    pub event: Arc<Event>,
     pub ready: Option<Ready>,
     /// Who is to be woken, once the stream was told to.
     pub waker: Option<Arc<Mutex<Waker>>>,
@@ -98,9 +99,10 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         // Who writes its inputs next waits until this run no longer reads them.
-        if let Some(ready) = self.ready.take()
+        if let Some(mut ready) = self.ready.take()
             && self.stream.fault().is_none()
         {
+            ready.under_way(self.event.clone());
             self.inner.lanes.give(self.stream.index(), ready);
         }
     }

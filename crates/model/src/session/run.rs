@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use streampool_runtime::{Buffer, Stream};
+use streampool_runtime::{Buffer, Event, Stream};
 use streampool_tensor::{Layout, Tensor};
 
 use super::array::{Array, Input};
@@ -12,6 +12,7 @@ use super::key::Key;
 use super::lanes::Ready;
 use super::pending::{Pending, Running};
 use super::special::Places;
+use super::turns::{Turn, Turns};
 use super::weights::Weights;
 use super::{Inner, Outputs, RunOptions};
 use crate::error::{Error, Fault, Result};
@@ -55,29 +56,45 @@ impl Inner {
         options.check()?;
         let stream = self.pool().current()?;
         let Some(mut ready) = self.ready(stream, inputs, Ends::Host, Some(options))? else {
-            return self.run_parts_to_arrays(stream, inputs);
+            return self.run_parts_to_arrays(stream, inputs, options);
         };
+        if let Err(late) = ready.settle(options) {
+            self.lanes.give(stream.index(), ready);
+            return Err(late);
+        }
         self.start(stream, &mut ready, inputs)?;
         let waited = options.wait_for(stream);
-        // After a fault nobody knows what it left behind; after a deadline it is still at work, and who takes it next
-        // waits before writing its inputs.
+        // After a deadline it is still at work, and who takes it next waits before writing its inputs.
+        if let Err(Error::Deadline) = waited
+            && let Ok(event) = self.event_on(stream)
+        {
+            ready.under_way(event);
+        }
         let outputs = waited.and_then(|()| self.read_outputs(&mut ready));
+        // After a fault nobody knows what it left behind.
         if outputs.is_ok() || stream.fault().is_none() {
             self.lanes.give(stream.index(), ready);
         }
         outputs
     }
 
+    /// An event behind what is encoded so far.
+    fn event_on(&self, stream: &Stream) -> Result<Arc<Event>> {
+        let event = self.pool().event()?;
+        stream.record(&event)?;
+        stream.flush()?;
+        Ok(Arc::new(event))
+    }
+
     /// As [`run_arrays`](Self::run_arrays), without waiting.
     pub fn submit_arrays(self: &Arc<Self>, inputs: &[Input<'_>]) -> Result<Pending> {
         let stream = self.pool().current()?;
         let Some(mut ready) = self.ready(stream, inputs, Ends::Host, None)? else {
-            return Ok(Pending::over(self.run_parts_to_arrays(stream, inputs)));
+            let outputs = self.run_parts_to_arrays(stream, inputs, &RunOptions::default());
+            return Ok(Pending::over(outputs));
         };
         self.start(stream, &mut ready, inputs)?;
-        let event = self.pool().event()?;
-        stream.record(&event)?;
-        stream.flush()?;
+        let event = self.event_on(stream)?;
         Ok(Pending::running(Running {
             inner: self.clone(),
             stream: stream.clone(),
@@ -87,8 +104,14 @@ impl Inner {
         }))
     }
 
-    fn run_parts_to_arrays(&self, stream: &Stream, inputs: &[Input<'_>]) -> Result<Outputs> {
-        let values = self.run_parts(stream, inputs)?;
+    fn run_parts_to_arrays(
+        &self,
+        stream: &Stream,
+        inputs: &[Input<'_>],
+        options: &RunOptions,
+    ) -> Result<Outputs> {
+        let values = self.run_parts(stream, inputs, options)?;
+        options.wait_ahead(stream)?;
         let arrays = values
             .iter()
             .map(|value| value.tensors().iter().map(Array::of).collect());
@@ -109,7 +132,7 @@ impl Inner {
                 .map(|(_, value)| self.finished(value))
                 .collect();
         }
-        self.run_parts(stream, inputs)
+        self.run_parts(stream, inputs, &RunOptions::default())
     }
 
     /// A program for all of the model; `None` if it has parts. Who is `patient` waits for one of those that threads share,
@@ -148,27 +171,48 @@ impl Inner {
             let key = Arc::new(Key::of(0, &given)?);
             let compiled = self.parts.plan(&key, &given, &self.weights)?;
             let Some(asked) = &compiled.ended else {
-                let turn = match (patient, &compiled.turns) {
-                    (Some(options), Some(turns)) => turns.next(options),
-                    _ => None,
-                };
                 if let Some(options) = patient {
                     options.check()?;
                 }
-                let Some(turn) = turn else {
-                    return Ok(Some(self.capture(stream, key, compiled, ends)?));
-                };
-                let ready = match self.lanes.take_shared(ends, &key) {
-                    Some(ready) => ready,
-                    None => self.capture(stream, key, compiled, ends)?,
-                };
-                return Ok(Some(ready.in_turn(turn)));
+                if let (Some(options), Some(turns)) = (patient, compiled.turns.clone()) {
+                    let turn = self.turn(stream, &turns, options)?;
+                    let shared = turn
+                        .as_ref()
+                        .and_then(|_| self.lanes.take_shared(ends, &key));
+                    let ready = match shared {
+                        Some(ready) => ready,
+                        None => self.capture(stream, key, compiled, ends)?,
+                    };
+                    return Ok(Some(match turn {
+                        Some(turn) => ready.in_turn(turn),
+                        None => ready.for_once(),
+                    }));
+                }
+                return Ok(Some(self.capture(stream, key, compiled, ends)?));
             };
             if !self.special.add(special, &asked.inputs, inputs) {
                 self.note_parts();
                 return Ok(None);
             }
         }
+    }
+
+    /// A turn; none for who has to do without. What comes too late is refused.
+    fn turn(
+        &self,
+        stream: &Stream,
+        turns: &Arc<Turns>,
+        options: &RunOptions,
+    ) -> Result<Option<Turn>> {
+        let turn = turns.free().or_else(|| {
+            self.counts.waited(stream.index());
+            turns.next(options)
+        });
+        options.check()?;
+        if turn.is_none() {
+            self.counts.without_turn(stream.index());
+        }
+        Ok(turn)
     }
 
     fn capture(
@@ -274,7 +318,12 @@ impl Inner {
     }
 
     /// Part after part, with the nodes between them.
-    fn run_parts(&self, stream: &Stream, inputs: &[Input<'_>]) -> Result<Vec<Value>> {
+    fn run_parts(
+        &self,
+        stream: &Stream,
+        inputs: &[Input<'_>],
+        options: &RunOptions,
+    ) -> Result<Vec<Value>> {
         let graph = self.parts.graph();
         let mut values: Vec<Option<Between>> = vec![None; graph.value_count()];
         let special = self.special.places();
@@ -297,7 +346,10 @@ impl Inner {
             for (id, value) in outputs {
                 values[id.index()] = Some(value);
             }
+            // The node asks for values, and so waits.
+            options.wait_ahead(stream)?;
             self.run_node(stream, node, &mut values)?;
+            options.check()?;
             start = node + 1;
             // What nobody reads any more goes.
             let live = self.parts.live(start);

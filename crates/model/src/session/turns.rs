@@ -10,14 +10,21 @@ use streampool_device::lock::{Condvar, Mutex};
 use super::RunOptions;
 use crate::ranks;
 
-/// So long a thread waits for its turn. After that it goes without: whoever has the turns may wait for this thread.
+/// So long nothing may move while a thread waits for its turn. Then one goes without: whoever has the turns may wait for it.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The turns of one plan.
-pub struct Turns(Mutex<State>);
+pub struct Turns {
+    state: Mutex<State>,
+    patience: Duration,
+}
 
 struct State {
     free: usize,
+    /// When somebody last gave a turn back, or went without one.
+    moved: Instant,
+    /// How long the latest turn took that was given back.
+    latest: Duration,
     /// Who waits, in order. The first is woken when a turn is free.
     waiting: VecDeque<Arc<Waiting>>,
 }
@@ -28,46 +35,80 @@ struct Waiting {
 }
 
 /// One turn, until it is dropped.
-pub struct Turn(Arc<Turns>);
+pub struct Turn {
+    turns: Arc<Turns>,
+    since: Instant,
+}
 
 impl Turns {
     /// So many at once.
     pub fn new(count: usize) -> Arc<Turns> {
-        let state = State {
-            free: count,
-            waiting: VecDeque::new(),
-        };
-        Arc::new(Turns(Mutex::new(ranks::TURNS, state)))
+        Turns::with_patience(count, PATIENCE)
     }
 
-    /// The next turn; none if that takes until the deadline, or too long.
-    pub fn next(self: &Arc<Self>, options: &RunOptions) -> Option<Turn> {
-        let mut state = self.0.lock();
-        if state.free > 0 && state.waiting.is_empty() {
-            state.free -= 1;
-            return Some(Turn(self.clone()));
+    fn with_patience(count: usize, patience: Duration) -> Arc<Turns> {
+        let state = State {
+            free: count,
+            moved: Instant::now(),
+            latest: Duration::ZERO,
+            waiting: VecDeque::new(),
+        };
+        Arc::new(Turns {
+            state: Mutex::new(ranks::TURNS, state),
+            patience,
+        })
+    }
+
+    /// A turn that nobody has or waits for.
+    pub fn free(self: &Arc<Self>) -> Option<Turn> {
+        let mut state = self.state.lock();
+        if state.free == 0 || !state.waiting.is_empty() {
+            return None;
         }
+        state.free -= 1;
+        Some(self.turn())
+    }
+
+    /// The next turn; none if that takes until the deadline, or if for too long nobody gives one back. How long that is
+    /// depends on how long turns take.
+    pub fn next(self: &Arc<Self>, options: &RunOptions) -> Option<Turn> {
+        let mut state = self.state.lock();
         let own = Arc::new(Waiting {
             wake: Condvar::new(),
             urgent: options.urgent,
         });
         state.line_up(own.clone());
-        let latest = Instant::now() + PATIENCE;
-        let latest = options
-            .deadline
-            .map_or(latest, |deadline| deadline.min(latest));
+        let came = Instant::now();
         let is_own = |other: &Arc<Waiting>| Arc::ptr_eq(other, &own);
         loop {
             let is_first = state.waiting.front().is_some_and(is_own);
-            let left = latest.saturating_duration_since(Instant::now());
             let has_turn = is_first && state.free > 0;
-            if has_turn || left.is_zero() {
+            let now = Instant::now();
+            let standstill = came.max(state.moved) + self.patience.max(2 * state.latest);
+            let is_late = options.deadline.is_some_and(|deadline| now >= deadline);
+            let is_stuck = now >= standstill;
+            if has_turn || is_late || is_stuck {
                 state.waiting.retain(|other| !is_own(other));
                 state.free -= usize::from(has_turn);
+                // The others wait as long again: this one may have been what all waited for.
+                if is_stuck && !has_turn {
+                    state.moved = now;
+                }
                 state.wake();
-                return has_turn.then(|| Turn(self.clone()));
+                return has_turn.then(|| self.turn());
             }
+            let until = options
+                .deadline
+                .map_or(standstill, |deadline| deadline.min(standstill));
+            let left = until.saturating_duration_since(now);
             state = own.wake.wait_timeout(state, left);
+        }
+    }
+
+    fn turn(self: &Arc<Self>) -> Turn {
+        Turn {
+            turns: self.clone(),
+            since: Instant::now(),
         }
     }
 }
@@ -94,14 +135,17 @@ impl State {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        let mut state = self.0.0.lock();
+        let mut state = self.turns.state.lock();
         state.free += 1;
+        state.moved = Instant::now();
+        state.latest = self.since.elapsed();
         state.wake();
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Barrier;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
@@ -143,7 +187,7 @@ mod tests {
                     order.lock().unwrap().push(number);
                     drop(turn);
                 });
-                while turns.0.lock().waiting.len() <= number {
+                while turns.state.lock().waiting.len() <= number {
                     std::thread::yield_now();
                 }
             }
@@ -158,8 +202,65 @@ mod tests {
         let held = turns.next(&RunOptions::default());
         let soon = RunOptions::within(Duration::from_millis(5));
         assert!(turns.next(&soon).is_none());
-        assert!(turns.0.lock().waiting.is_empty());
+        assert!(turns.state.lock().waiting.is_empty());
         drop(held);
-        assert!(turns.next(&soon).is_some());
+        assert!(turns.free().is_some());
+    }
+
+    /// How many of 8 threads with 4 runs each went without a turn; each run takes `run`.
+    fn without(turns: &Arc<Turns>, run: Duration) -> usize {
+        let without = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for _ in 0..4 {
+                        let turn = turns.next(&RunOptions::default());
+                        without.fetch_add(usize::from(turn.is_none()), Ordering::SeqCst);
+                        std::thread::sleep(run);
+                    }
+                });
+            }
+        });
+        without.into_inner()
+    }
+
+    #[test]
+    fn who_waits_is_patient_while_turns_are_given_back() {
+        // The last in the line wait several times as long as their patience.
+        let turns = Turns::with_patience(2, Duration::from_millis(150));
+        assert_eq!(without(&turns, Duration::from_millis(60)), 0);
+    }
+
+    #[test]
+    fn runs_may_take_longer_than_the_patience() {
+        let turns = Turns::with_patience(2, Duration::from_millis(60));
+        let run = Duration::from_millis(90);
+        let turn = turns.free();
+        std::thread::sleep(run);
+        drop(turn);
+        assert_eq!(without(&turns, run), 0);
+    }
+
+    #[test]
+    fn at_a_standstill_one_after_the_other_goes_without() {
+        let patience = Duration::from_millis(30);
+        let turns = Turns::with_patience(1, patience);
+        let held = turns.free();
+        let (begun, together) = (Instant::now(), Barrier::new(3));
+        let mut waited: Vec<Duration> = std::thread::scope(|scope| {
+            let threads = [(); 3].map(|()| {
+                scope.spawn(|| {
+                    together.wait();
+                    assert!(turns.next(&RunOptions::default()).is_none());
+                    begun.elapsed()
+                })
+            });
+            threads.map(|thread| thread.join().unwrap()).to_vec()
+        });
+        waited.sort();
+        for (place, waited) in waited.iter().enumerate() {
+            assert!(*waited >= patience * (place as u32 + 1), "{waited:?}");
+        }
+        drop(held);
     }
 }

@@ -1,7 +1,7 @@
 //! What a model knows, where the work is: on a device of its own memory, each weight once.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use streampool_device::Span;
 use streampool_device::lock::Mutex;
@@ -15,10 +15,28 @@ use crate::ranks;
 pub struct Weights {
     known: Pool,
     work: Pool,
-    /// What was moved, as long as a plan holds it, and what it was moved from: that has to stay, since its address stands
-    /// for it.
-    moved: Mutex<HashMap<Span, (Tensor, Weak<Tensor>)>>,
-    lifted: Mutex<VecDeque<(Tensor, Tensor)>>,
+    /// What was moved, as long as a plan holds it.
+    moved: Mutex<HashMap<Span, Entry<Weak<Tensor>>>>,
+    /// What was lifted, the longest unused first.
+    lifted: Mutex<VecDeque<Entry<Tensor>>>,
+}
+
+/// A tensor that has to stay, since its address stands for it, and what is made of it.
+struct Entry<T> {
+    from: Tensor,
+    made: Arc<Cell<T>>,
+}
+
+/// What one thread makes while others wait; `None` if it could not be made.
+type Cell<T> = OnceLock<Option<T>>;
+
+impl<T> Entry<T> {
+    fn of(from: &Tensor) -> Entry<T> {
+        Entry {
+            from: from.clone(),
+            made: Arc::default(),
+        }
+    }
 }
 
 /// Smaller tensors are lifted each time.
@@ -54,24 +72,60 @@ impl Weights {
             return Ok(Arc::new(known.clone()));
         }
         let span = known.buffer().span();
-        let found = self.moved.lock().get(&span).map(|(_, moved)| moved.clone());
-        if let Some(moved) = found.and_then(|moved| moved.upgrade()) {
-            return Ok(moved);
+        loop {
+            let mut all = self.moved.lock();
+            let entry = all.entry(span).or_insert_with(|| Entry::of(known));
+            let cell = entry.made.clone();
+            drop(all);
+            let mut own = None;
+            let there = cell.get_or_init(|| {
+                let moved = own.insert(self.moved(known)).as_ref().ok()?;
+                Some(Arc::downgrade(moved))
+            });
+            let there = there.as_ref().and_then(Weak::upgrade);
+            if there.is_none() {
+                // It failed, or nobody holds it any more: who comes next makes it anew.
+                self.forget(span, &cell);
+            }
+            match (own, there) {
+                (Some(own), _) => return own,
+                (None, Some(there)) => return Ok(there),
+                (None, None) => {}
+            }
         }
+    }
+
+    fn moved(&self, known: &Tensor) -> Result<Arc<Tensor>> {
         let mut bytes = vec![0u8; known.buffer().bytes()];
         self.known
             .current()?
             .download_into(known.buffer(), &mut bytes)?;
-        let moved = self.upload(&bytes)?;
-        let entry = (known.clone(), Arc::downgrade(&moved));
+        self.upload(&bytes)
+    }
+
+    fn forget(&self, span: Span, cell: &Arc<Cell<Weak<Tensor>>>) {
         let mut all = self.moved.lock();
-        let gone = all.extract_if(|_, (_, moved)| moved.strong_count() == 0);
-        let gone: Vec<_> = gone.collect();
-        let replaced = all.insert(span, entry);
+        let is_there = all
+            .get(&span)
+            .is_some_and(|entry| Arc::ptr_eq(&entry.made, cell));
+        let gone = is_there.then(|| all.remove(&span));
         drop(all);
         // Without the lock: who owns the memory may do anything when it goes.
-        drop((gone, replaced));
-        Ok(moved)
+        drop(gone);
+    }
+
+    /// Lets go of what no plan holds any more.
+    pub fn prune(&self) {
+        let is_over = |entry: &Entry<Weak<Tensor>>| match entry.made.get() {
+            Some(Some(moved)) => moved.strong_count() == 0,
+            // Who makes it, or failed to, sees to it.
+            Some(None) | None => false,
+        };
+        let mut all = self.moved.lock();
+        let gone: Vec<_> = all.extract_if(|_, entry| is_over(entry)).collect();
+        drop(all);
+        // Without the lock, as above.
+        drop(gone);
     }
 
     /// A tensor of the same values where the work is. Large ones are kept, since nodes that are computed by themselves
@@ -80,20 +134,40 @@ impl Weights {
         if known.pool() == &self.work {
             return Ok(known.clone());
         }
-        let same = |(other, _): &&(Tensor, Tensor)| is_same(other, known);
-        let found = self.lifted.lock().iter().find(same).cloned();
-        if let Some((_, lifted)) = found {
-            return Ok(lifted);
+        if known.buffer().bytes() <= LARGE {
+            return Ok(known.to(&self.work)?);
         }
-        let lifted = known.to(&self.work)?;
-        if known.buffer().bytes() > LARGE {
-            let mut all = self.lifted.lock();
-            all.push_back((known.clone(), lifted.clone()));
-            let oldest = (all.len() > MOST_LIFTED).then(|| all.pop_front());
-            drop(all);
-            drop(oldest);
+        let cell = self.lifted(known);
+        let mut failed = None;
+        let mut made = || known.to(&self.work).map_err(|error| failed = Some(error));
+        if let Some(lifted) = cell.get_or_init(|| made().ok()) {
+            return Ok(lifted.clone());
         }
-        Ok(lifted)
+        let mut all = self.lifted.lock();
+        let place = all.iter().position(|entry| Arc::ptr_eq(&entry.made, &cell));
+        let gone = place.and_then(|place| all.remove(place));
+        drop(all);
+        // Without the lock, as above.
+        drop(gone);
+        match failed {
+            Some(error) => Err(error.into()),
+            // Another thread has the error; this one finds out by itself.
+            None => Ok(known.to(&self.work)?),
+        }
+    }
+
+    /// Where it is lifted, or will be: the latest used now.
+    fn lifted(&self, known: &Tensor) -> Arc<Cell<Tensor>> {
+        let mut all = self.lifted.lock();
+        let place = all.iter().position(|entry| is_same(&entry.from, known));
+        let entry = place.and_then(|place| all.remove(place));
+        let entry = entry.unwrap_or_else(|| Entry::of(known));
+        let cell = entry.made.clone();
+        all.push_back(entry);
+        let oldest = (all.len() > MOST_LIFTED).then(|| all.pop_front());
+        drop(all);
+        drop(oldest);
+        cell
     }
 
     /// Bytes where the work is.
@@ -109,6 +183,8 @@ impl Weights {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Barrier;
+
     use streampool_host::{HostDevice, HostOptions};
 
     use super::*;
@@ -131,17 +207,69 @@ mod tests {
         assert_eq!(moved.to_bytes().unwrap()[..28], kept.to_bytes().unwrap());
         for elements in 1..500 {
             weights.at_work(&constant(&weights, elements)).unwrap();
-            assert!(weights.moved.lock().len() <= 2);
+            weights.prune();
+            assert_eq!(weights.moved.lock().len(), 1);
         }
         assert!(Arc::ptr_eq(&weights.at_work(&kept).unwrap(), &moved));
+        // What is gone already, though not told yet, is made anew.
+        drop(moved);
+        let moved = weights.at_work(&kept).unwrap();
+        assert_eq!(moved.to_bytes().unwrap()[..28], kept.to_bytes().unwrap());
+    }
+
+    /// What 8 threads get that ask at the same time.
+    fn at_once<T: Send>(ask: impl Fn() -> T + Sync) -> Vec<T> {
+        let barrier = Barrier::new(8);
+        let asked = || {
+            barrier.wait();
+            ask()
+        };
+        std::thread::scope(|scope| {
+            let threads = [(); 8].map(|()| scope.spawn(asked));
+            threads.map(|thread| thread.join().unwrap()).into()
+        })
     }
 
     #[test]
-    fn only_so_many_stay_lifted() {
+    fn threads_that_need_a_weight_first_move_it_once() {
         let weights = weights();
+        for elements in [1 << 20, 1 << 21] {
+            let known = constant(&weights, elements);
+            let moved = at_once(|| weights.at_work(&known).unwrap());
+            assert!(moved.iter().all(|other| Arc::ptr_eq(other, &moved[0])));
+            let lifted = at_once(|| weights.lift(&known).unwrap());
+            assert!(lifted.iter().all(|other| is_same(other, &lifted[0])));
+        }
+    }
+
+    #[test]
+    fn what_could_not_be_moved_is_tried_again() {
+        let known = HostDevice::new(HostOptions::default()).unwrap();
+        let work = HostDevice::new(HostOptions::default()).unwrap();
+        let weights = Weights::new(Pool::new(known).unwrap(), Pool::new(work.clone()).unwrap());
+        let known = constant(&weights, 1 << 22);
+        let fail = || work.injector().fail_allocations(1000);
+        fail();
+        assert!(weights.at_work(&known).is_err());
+        assert!(weights.moved.lock().is_empty());
+        fail();
+        assert!(weights.lift(&known).is_err());
+        assert!(weights.lifted.lock().is_empty());
+        work.injector().clear();
+        let bytes = known.to_bytes().unwrap();
+        assert_eq!(weights.at_work(&known).unwrap().to_bytes().unwrap(), bytes);
+        assert_eq!(weights.lift(&known).unwrap().to_bytes().unwrap(), bytes);
+    }
+
+    #[test]
+    fn only_so_many_stay_lifted_the_latest_used() {
+        let weights = weights();
+        let known = constant(&weights, LARGE);
+        let lifted = weights.lift(&known).unwrap();
         for more in 1..=2 * MOST_LIFTED {
             weights.lift(&constant(&weights, LARGE + more)).unwrap();
             assert!(weights.lifted.lock().len() <= MOST_LIFTED);
+            assert!(is_same(&weights.lift(&known).unwrap(), &lifted));
         }
     }
 }

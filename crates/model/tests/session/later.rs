@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::task::{Context, Poll, Wake};
 use std::time::{Duration, Instant};
 
+use streampool_host::{HostDevice, HostOptions};
 use streampool_model::{Array, Error, RunOptions, Session, SessionOptions};
 use streampool_tensor::{DType, Pool};
 
@@ -138,6 +139,72 @@ fn what_is_late_already_does_not_run() {
     let soon = RunOptions::within(Duration::from_secs(60));
     let outputs = session.run_with([("x", x)], &soon).unwrap();
     assert_eq!(outputs.at(0), Some(&first(&session, &[x])));
+}
+
+/// A pool on the host, and what makes each of its ops take at least so long from then on.
+fn slow(delay: Duration) -> (Pool, impl Fn()) {
+    let device = HostDevice::new(HostOptions::default()).unwrap();
+    let pool = Pool::new(device.clone()).unwrap();
+    let begin = move || {
+        for queue in 0..40 {
+            device.injector().delay_queue(queue, delay);
+        }
+    };
+    (pool, begin)
+}
+
+#[test]
+fn a_model_of_parts_keeps_its_deadline() {
+    let (pool, begin) = slow(Duration::from_millis(150));
+    let session = Graph::new()
+        .input("x", DType::F32, "n")
+        .node("NonZero x = places", &[])
+        .node("Transpose places = turned", &[])
+        .node("GatherND x turned = found", &[])
+        .node("NonZero found = again", &[])
+        .node("Neg again = y", &[])
+        .outputs("y")
+        .session(&pool);
+    let x = floats(&[0.0, 2.0, 3.0], &[3]);
+    let y = first(&session, &[&x]);
+    let before = session.statistics();
+    assert!(before.nodes_alone > 1, "{before:?}");
+    begin();
+    let soon = RunOptions::within(Duration::from_millis(50));
+    let late = session.run_with([("x", &x)], &soon);
+    assert!(matches!(late, Err(Error::Deadline)));
+    let after = session.statistics();
+    assert!(after.replays - before.replays < before.replays);
+    let later = RunOptions::within(Duration::from_secs(600));
+    let outputs = session.run_with([("x", &x)], &later).unwrap();
+    assert_eq!(outputs.at(0), Some(&y));
+}
+
+#[test]
+fn who_comes_after_a_late_run_keeps_a_deadline_of_its_own() {
+    let (pool, begin) = slow(Duration::from_millis(400));
+    let session = product().session(&pool);
+    let large = Random::new(3).reals(&[2048, 64]);
+    for x in [&xs(1)[0], &large] {
+        first(&session, &[x]);
+    }
+    begin();
+    for x in [&xs(1)[0], &large] {
+        let expected = session.submit([("x", x)]).unwrap();
+        let soon = || RunOptions::within(Duration::from_millis(20));
+        drop(session.submit([("x", x)]).unwrap());
+        let before = session.statistics();
+        for _ in 0..3 {
+            let late = session.run_with([("x", x)], &soon());
+            assert!(matches!(late, Err(Error::Deadline)));
+        }
+        // What is at work is not waited for any longer than that: nothing was begun.
+        let after = session.statistics();
+        assert!(after.replays - before.replays <= 1, "{after:?}");
+        let expected = expected.wait().unwrap();
+        assert_eq!(Some(&first(&session, &[x])), expected.at(0));
+        assert_eq!(session.statistics().captures, after.captures);
+    }
 }
 
 #[test]

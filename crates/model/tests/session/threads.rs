@@ -4,7 +4,8 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use streampool_device::DeviceKind;
+use streampool_device::{Device, DeviceKind};
+use streampool_host::{HostDevice, HostOptions};
 use streampool_model::{Array, Error, RunOptions, Session};
 use streampool_tensor::{DType, Pool};
 
@@ -317,4 +318,38 @@ fn who_waits_for_a_large_program_minds_the_deadline() {
         }
     });
     assert!(first(&session, &[&x]) == expected);
+}
+
+#[test]
+fn large_programs_stay_as_many_when_runs_take_long() {
+    let device = HostDevice::new(HostOptions::default()).unwrap();
+    let pool = Pool::new(device.clone()).unwrap();
+    let session = Graph::new()
+        .input("x", DType::F32, "n")
+        .node("Tanh x = y", &[])
+        .outputs("y")
+        .session(&pool);
+    let x = Random::new(1).reals(&[1 << 17]);
+    let expected = first(&session, &[&x]);
+    for stream in 0..32 {
+        device
+            .injector()
+            .delay_queue(stream, Duration::from_millis(60));
+    }
+    let turns = device.properties().compute_units + 1;
+    // The last in the line wait for longer than a second.
+    let threads = (turns * 12).min(THREADS);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                for _ in 0..3 {
+                    assert!(first(&session, &[&x]) == expected);
+                }
+            });
+        }
+    });
+    let statistics = session.statistics();
+    assert!(statistics.captures <= turns as u64, "{statistics:?}");
+    assert_eq!(statistics.runs_without_turn, 0);
+    assert_eq!(statistics.turns_waited > 0, threads > turns);
 }

@@ -86,14 +86,19 @@ impl Report {
         if let Some(check) = &self.check {
             let mut table = Table::new(2, &[Align::Left; 3]);
             for one in check {
-                let verdict = if one.ok { "ok" } else { "WRONG" };
                 table.row([
-                    verdict.to_owned(),
+                    one.verdict().to_owned(),
                     text::shortened(&one.name, 24),
                     one.told(),
                 ]);
             }
             let _ = write!(page, "\nBeside the reference\n{}", table.render());
+        } else {
+            for output in self.outputs.iter().filter(|output| output.nan > 0) {
+                let (nan, name) = (count(output.nan as u64), text::shortened(&output.name, 24));
+                let of = count(output.shape.iter().product::<usize>() as u64);
+                let _ = writeln!(page, "  WARNING: {nan} of {of} values of {name} are NaN");
+            }
         }
         if let Some(profile) = &self.profile {
             page.push_str(&profile::table_of_ops(profile, self.profile_dropped));

@@ -130,6 +130,14 @@ fn a_model_runs_on_inputs_from_a_file() {
     let report = object(&output);
     assert_eq!(report["ok"], false);
     assert_eq!(report["check"][0]["worst_absolute"], 0.5);
+    let output = run(&mut on("run", &path, &["--input", x, "--check", wrong]));
+    for part in ["WRONG  y", "at [0, 1, 0]", "expected 0.5"] {
+        assert!(
+            stdout(&output).contains(part),
+            "{part}:\n{}",
+            stdout(&output)
+        );
+    }
     let lax = ["--input", x, "--check", wrong, "--tolerance", "0.6"];
     assert_code(&run(&mut on("run", &path, &lax)), 0);
 }
@@ -241,12 +249,21 @@ fn bad_input_is_told_with_what_would_be_right() {
         assert_code(&output, 2);
         assert!(stderr(&output).contains("expected"), "{}", stderr(&output));
     }
-    let broken = folder(test).join("broken.onnx");
-    std::fs::write(&broken, b"no model at all").expect("it can be written");
+    let whole = std::fs::read(&path).expect("the model");
+    let files: [(&str, &[u8], &str); 3] = [
+        ("notes.txt", b"no model at all", "is not an ONNX model"),
+        ("cut.onnx", &whole[..whole.len() / 2], "is cut off: byte "),
+        ("none.onnx", b"", "none.onnx is empty"),
+    ];
     for command in ["run", "inspect"] {
-        let output = run(&mut on(command, &broken, &[]));
-        assert_code(&output, 1);
-        assert!(!stderr(&output).is_empty());
+        for (name, bytes, part) in files {
+            let broken = folder(test).join(name);
+            std::fs::write(&broken, bytes).expect("it can be written");
+            let output = run(&mut on(command, &broken, &[]));
+            assert_code(&output, 1);
+            let why = stderr(&output);
+            assert!(why.contains(name) && why.contains(part), "{why}");
+        }
         let output = run(&mut on(command, Path::new("nowhere.onnx"), &[]));
         assert_code(&output, 1);
         assert!(

@@ -58,16 +58,29 @@ pub struct Model {
 
 /// The model in a file, with its tensors in the pool `known`. Nobody may shorten the file meanwhile.
 pub fn read(path: &Path, known: &Pool) -> Result<Model> {
-    read_bytes(mapped::map(path)?, path.parent(), known)
+    let (name, bytes) = (path.display().to_string(), mapped::map(path)?);
+    if bytes.is_empty() {
+        return Err(Error::file(name, "empty", "an ONNX model"));
+    }
+    read_named(&name, bytes, path.parent(), known)
 }
 
 /// The model in these bytes, with its tensors in the pool `known`. Data that it keeps in other files is sought in
 /// `folder`.
 pub fn read_bytes(bytes: Bytes, folder: Option<&Path>, known: &Pool) -> Result<Model> {
-    scan::check(&bytes)?;
-    let model: ModelProto = decoded(bytes, "the model")?;
+    read_named("the model", bytes, folder, known)
+}
+
+/// The model in these bytes, which errors call `name`.
+fn read_named(name: &str, bytes: Bytes, folder: Option<&Path>, known: &Pool) -> Result<Model> {
+    scan::check(name, &bytes)?;
+    let model: ModelProto = decoded(bytes, name)?;
     let Some(graph) = &model.graph else {
-        return Err(Error::file("the graph of the model", "left out", "there"));
+        return Err(Error::file(
+            name,
+            "not an ONNX model: it has no graph",
+            "one with a graph",
+        ));
     };
     let importer = Importer::new(known, External::new(folder));
     let opsets = Opsets::read(&model.opsets)?;

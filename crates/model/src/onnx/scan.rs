@@ -40,52 +40,88 @@ const SLACK: usize = 1 << 18;
 /// A node, a tensor, an attribute or a declaration that says anything takes more bytes.
 const LEAST_BYTES: usize = 8;
 
-/// Checks that a file has no more messages than its bytes can give a meaning. What is broken is left to the parser.
-pub fn check(file: &[u8]) -> Result<()> {
-    let most = SLACK + file.len() / LEAST_BYTES;
-    let mut left = most;
-    match count(file, Kind::Model, DEEPEST, &mut left) {
-        Some(()) => Ok(()),
-        None if left == 0 => {
-            let got = format!("more than {most} messages in {} bytes", file.len());
-            Err(Error::file(
-                "the model",
-                got,
-                "of nodes and tensors that say something",
-            ))
-        }
-        None => Err(Error::file(
-            "the model",
-            "broken or cut off",
-            "as ONNX writes it",
-        )),
-    }
+/// What the pointers begin with that Git LFS leaves where a file should be.
+const POINTER: &[u8] = b"version https://git-lfs";
+
+/// Why a file cannot be a model.
+enum Broken {
+    /// It has too many messages.
+    Crowded,
+    /// They are too deep inside each other.
+    Deep,
+    /// At this place of it begins what is no field of a message, for this reason.
+    At(usize, String),
 }
 
-/// Takes the messages in `message` off those that are `left`; `None` if there are too many, or it is broken.
-fn count(mut message: &[u8], kind: Kind, depth: usize, left: &mut usize) -> Option<()> {
+/// Checks that a file, of this name, has no more messages than its bytes can give a meaning.
+pub fn check(name: &str, file: &[u8]) -> Result<()> {
+    if file.starts_with(POINTER) {
+        let got = "a pointer of Git LFS, not the file it stands for";
+        return Err(Error::file(name, got, "the file: `git lfs pull` gets it"));
+    }
+    let most = SLACK + file.len() / LEAST_BYTES;
+    let mut left = most;
+    count(file, 0, Kind::Model, DEEPEST, &mut left).map_err(|broken| match broken {
+        Broken::Crowded => Error::file(
+            name,
+            format!("more than {most} messages in {} bytes", file.len()),
+            "nodes and tensors that say something",
+        ),
+        Broken::Deep => Error::file(
+            name,
+            format!("nested more than {DEEPEST} messages deep"),
+            "fewer graphs inside nodes of each other",
+        ),
+        Broken::At(place, why) => Error::file(
+            name,
+            format!("not an ONNX model, or is cut off: byte {place} {why}"),
+            "a file as ONNX writes it",
+        ),
+    })
+}
+
+/// Takes the messages in `message`, which begins at byte `begin` of the file, off those that are `left`.
+fn count(
+    mut message: &[u8],
+    begin: usize,
+    kind: Kind,
+    depth: usize,
+    left: &mut usize,
+) -> Result<(), Broken> {
+    let end = begin + message.len();
     while !message.is_empty() {
-        let key = varint(&mut message)?;
+        let place = end - message.len();
+        let broken = |why: String| Broken::At(place, why);
+        let cut = || broken("begins a number that does not end".to_owned());
+        let key = varint(&mut message).ok_or_else(cut)?;
         let length = match key & 7 {
             0 => {
-                varint(&mut message)?;
+                varint(&mut message).ok_or_else(cut)?;
                 continue;
             }
             1 => 8,
-            2 => usize::try_from(varint(&mut message)?).ok()?,
+            2 => varint(&mut message).ok_or_else(cut)?,
             5 => 4,
-            _ => return None,
+            _ => return Err(broken("begins no field of a message".to_owned())),
         };
-        let (field, rest) = message.split_at_checked(length)?;
+        let has = message.len();
+        let parts = usize::try_from(length).ok();
+        let parts = parts.and_then(|length| message.split_at_checked(length));
+        let (field, rest) = parts.ok_or_else(|| {
+            broken(format!(
+                "begins a field of {length} bytes, of which {has} are there"
+            ))
+        })?;
         message = rest;
         if let Some(kind) = kind.field(key >> 3).filter(|_| key & 7 == 2) {
-            *left = left.checked_sub(1)?;
+            *left = left.checked_sub(1).ok_or(Broken::Crowded)?;
             if !matches!(kind, Kind::Leaf) {
-                count(field, kind, depth.checked_sub(1)?, left)?;
+                let depth = depth.checked_sub(1).ok_or(Broken::Deep)?;
+                count(field, end - rest.len() - field.len(), kind, depth, left)?;
             }
         }
     }
-    Some(())
+    Ok(())
 }
 
 /// The number at the beginning of `bytes`, which it is taken off.
@@ -123,14 +159,14 @@ mod tests {
     #[test]
     fn a_file_of_empty_messages_is_refused() {
         for tag in [1, 5, 11, 15] {
-            assert!(check(&empty(tag, 1000)).is_ok());
-            let error = check(&empty(tag, 1 << 20))
+            assert!(check("x.onnx", &empty(tag, 1000)).is_ok());
+            let error = check("x.onnx", &empty(tag, 1 << 20))
                 .err()
                 .map(|error| error.to_string());
             assert!(error.is_some_and(|error| error.contains("messages")));
         }
         assert!(
-            check(&empty(2, 1 << 20)).is_ok(),
+            check("x.onnx", &empty(2, 1 << 20)).is_ok(),
             "nothing is made of these"
         );
     }
@@ -138,8 +174,15 @@ mod tests {
     #[test]
     fn what_is_cut_off_is_refused() {
         let file = empty(1, 100);
-        assert!(check(&file[..file.len() - 1]).is_err());
-        assert!(check(&[0xff; 20]).is_err());
-        assert!(check(&[]).is_ok());
+        let said = |file: &[u8]| check("x.onnx", file).unwrap_err().to_string();
+        let cut = said(&file[..file.len() - 1]);
+        assert!(cut.starts_with("x.onnx is not an ONNX model, or is cut off: byte 0 "));
+        assert!(cut.contains("field of 200 bytes, of which 199 are there"));
+        // Of the last message in a graph the length is left out.
+        let inside = [&[7 << 3 | 2, 3][..], &[1 << 3 | 2, 0, 1 << 3 | 2]].concat();
+        assert!(said(&inside).contains("byte 4 begins a number that does not end"));
+        assert!(said(&[0xff; 20]).contains("byte 0 "));
+        assert!(said(b"version https://git-lfs.github.com/spec/v1").contains("git lfs pull"));
+        assert!(check("x.onnx", &[]).is_ok());
     }
 }

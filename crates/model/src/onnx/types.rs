@@ -67,11 +67,14 @@ fn tensor_of(kind: &TypeProto) -> Result<&TensorType, Fault> {
     kind.tensor.as_ref().ok_or_else(other)
 }
 
+/// What exporters write for a size that may be any: no name, though it stands where names do.
+const ANY: [&str; 4] = ["", "?", "-1", "None"];
+
 /// A size; one that is negative stands for any, as some exporters have it.
 fn dim(size: &SizeProto) -> Dim {
     match &size.size {
         Some(SizeKind::Fixed(size)) => usize::try_from(*size).map_or(Dim::Free, Dim::Fixed),
-        Some(SizeKind::Named(name)) if !name.is_empty() => Dim::Named(name.clone()),
+        Some(SizeKind::Named(name)) if !ANY.contains(&name.trim()) => Dim::Named(name.clone()),
         _ => Dim::Free,
     }
 }

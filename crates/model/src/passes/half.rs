@@ -1,68 +1,100 @@
-//! Half precision: weights and everything between inputs and outputs in a shorter float type.
+//! Half precision: weights and everything between inputs and outputs in a shorter float type, but for what needs more.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use streampool_tensor::DType;
+use streampool_tensor::{DType, Tensor};
 
+use super::saturate::shortened;
+use super::wide::{self, Wide};
 use crate::error::{Error, Fault, Result};
 use crate::graph::{Attribute, Domain, Graph, Node, Operator, ValueId, ValueInfo};
 
 /// What operators read as numbers, not as data: these inputs keep their type.
 const PARAMETERS: &[(&str, &[usize])] = &[("Resize", &[1, 2]), ("Upsample", &[1])];
 
-/// Has the model compute in `to` where it computed in `f32`. Its inputs and outputs keep their types.
+/// The number of `f32` among the element types of ONNX.
+const F32: i64 = 1;
+
+/// Has the model compute in `to` where it computed in `f32`, but for sums and what is made of them alone. Its inputs and
+/// outputs keep their types.
 pub fn shorten(graph: &mut Graph, to: DType) -> Result<()> {
     let element = match to {
         DType::F16 => 10,
         DType::BF16 => 16,
-        other => return Err(refused(format!("computing in {other}"), "f16 or bf16")),
+        other => {
+            let got = format!("{other}, which is none");
+            return Err(refused(got, "f16 or bf16"));
+        }
     };
-    for node in &graph.nodes {
-        let name = &node.operator.name;
-        if node.graphs().next().is_some() || name.contains("Quantize") || name.contains("QLinear") {
-            return Err(refused(
-                format!("node {:?} ({})", node.name, node.operator),
-                "a node that has a half precision",
-            ));
+    if let Some((node, why)) = graph
+        .nodes
+        .iter()
+        .find_map(|node| Some((node, unfit(node)?)))
+    {
+        let got = format!(
+            "not possible: the model has {why}, node {:?} ({})",
+            node.name, node.operator
+        );
+        return Err(refused(
+            got,
+            "a run without it, in the model's own precision",
+        ));
+    }
+    let wide = wide::find(graph);
+    let mut kept = kept(graph);
+    let full = full_constants(graph, &wide);
+    kept.extend(full.kept);
+    for (id, tensor) in &mut graph.constants {
+        if tensor.dtype() == DType::F32 && !kept.contains(id) {
+            *tensor = shortened(tensor, to)?;
         }
     }
-    weights(graph, to)?;
-    for node in &mut graph.nodes {
-        for (name, attribute) in &mut node.attributes {
-            match attribute {
-                Attribute::Int(one @ 1) if matches!(&name[..], "to" | "dtype") => *one = element,
-                Attribute::Tensor(tensor) if tensor.dtype() == DType::F32 => {
-                    *tensor = tensor.to_dtype(to)?
-                }
-                _ => {}
-            }
+    let mut long = HashMap::new();
+    for (id, tensor) in full.twice {
+        let twin = twin(graph, id, DType::F32);
+        graph.constants.insert(twin, tensor);
+        long.insert(id, twin);
+    }
+    let nodes = std::mem::take(&mut graph.nodes);
+    let mut shortener = Shortener {
+        whole: graph.inputs.iter().copied().collect(),
+        graph,
+        to,
+        element,
+        wide: &wide,
+        kept,
+        short: HashMap::new(),
+        long,
+        nodes: Vec::with_capacity(nodes.len()),
+    };
+    for (place, node) in nodes.into_iter().enumerate() {
+        match wide.nodes.contains(&place) {
+            true => shortener.stay(node),
+            false => shortener.shorten(node)?,
         }
     }
-    let mut renamed = HashMap::new();
-    let mut casts = Vec::new();
-    for input in graph.inputs.clone() {
-        if graph.value(input).dtype == Some(DType::F32) {
-            let short = twin(graph, input, to);
-            casts.push(cast(graph, input, short, element));
-            renamed.insert(input, short);
-        }
-    }
-    for node in &mut graph.nodes {
-        for read in node.inputs.iter_mut().flatten() {
-            *read = renamed.get(read).copied().unwrap_or(*read);
-        }
-    }
-    graph.nodes.splice(0..0, casts);
-    lengthen_outputs(graph, to);
+    graph.nodes = shortener.nodes;
+    lengthen_outputs(graph, to, &wide);
     Ok(())
 }
 
-fn refused(what: String, expected: &str) -> Error {
-    Error::Graph(Fault::malformed(what, "not possible", expected))
+fn refused(got: String, expected: &str) -> Error {
+    Error::Graph(Fault::malformed("half precision", got, expected))
 }
 
-fn weights(graph: &mut Graph, to: DType) -> Result<()> {
-    let mut kept = Vec::new();
+/// What a node has that keeps its model from half precision.
+fn unfit(node: &Node) -> Option<&'static str> {
+    let name = &node.operator.name;
+    if node.graphs().next().is_some() {
+        return Some("control flow");
+    }
+    let quantised = name.contains("Quantize") || name.contains("QLinear");
+    quantised.then_some("quantised values")
+}
+
+/// The constants that are parameters.
+fn kept(graph: &Graph) -> HashSet<ValueId> {
+    let mut kept = HashSet::new();
     for node in &graph.nodes {
         let parameters = PARAMETERS
             .iter()
@@ -71,26 +103,145 @@ fn weights(graph: &mut Graph, to: DType) -> Result<()> {
             kept.extend(node.inputs.get(place).copied().flatten());
         }
     }
-    for (id, tensor) in &mut graph.constants {
-        if tensor.dtype() == DType::F32 && !kept.contains(id) {
-            *tensor = tensor.to_dtype(to)?;
+    kept
+}
+
+/// Constants that nodes of `f32` read.
+struct Full {
+    /// Nobody else does.
+    kept: Vec<ValueId>,
+    /// Others do, in the short type.
+    twice: Vec<(ValueId, Tensor)>,
+}
+
+fn full_constants(graph: &Graph, wide: &Wide) -> Full {
+    let (mut long, mut short) = (HashSet::new(), HashSet::new());
+    for (place, node) in graph.nodes.iter().enumerate() {
+        let reads = node.inputs.iter().flatten().copied();
+        match wide.nodes.contains(&place) {
+            true => long.extend(reads),
+            false => short.extend(reads),
         }
     }
-    Ok(())
+    let (mut kept, mut twice) = (Vec::new(), Vec::new());
+    for (&id, tensor) in &graph.constants {
+        if tensor.dtype() != DType::F32 || !long.contains(&id) {
+            continue;
+        }
+        if short.contains(&id) || graph.outputs.contains(&id) {
+            twice.push((id, tensor.clone()));
+        } else {
+            kept.push(id);
+        }
+    }
+    Full { kept, twice }
+}
+
+/// Nodes on their way to the short type.
+struct Shortener<'a> {
+    graph: &'a mut Graph,
+    to: DType,
+    element: i64,
+    wide: &'a Wide,
+    /// Inputs of the graph.
+    whole: HashSet<ValueId>,
+    /// Constants that stay in `f32`.
+    kept: HashSet<ValueId>,
+    /// What values of `f32` are in the short type, where that was asked for.
+    short: HashMap<ValueId, ValueId>,
+    /// What short values are in `f32`.
+    long: HashMap<ValueId, ValueId>,
+    nodes: Vec<Node>,
+}
+
+impl Shortener<'_> {
+    /// Adds a node that computes in the short type.
+    fn shorten(&mut self, mut node: Node) -> Result<()> {
+        for (name, attribute) in &mut node.attributes {
+            match attribute {
+                Attribute::Int(one @ F32) if matches!(&name[..], "to" | "dtype") => {
+                    *one = self.element
+                }
+                Attribute::Tensor(tensor) if tensor.dtype() == DType::F32 => {
+                    *tensor = shortened(tensor, self.to)?
+                }
+                _ => {}
+            }
+        }
+        for read in node.inputs.iter_mut().flatten() {
+            if !self.is_full(*read) {
+                continue;
+            }
+            *read = match self.short.get(read) {
+                Some(&short) => short,
+                None => {
+                    let short = twin(self.graph, *read, self.to);
+                    self.cast(*read, short, self.element);
+                    self.short.insert(*read, short);
+                    short
+                }
+            };
+        }
+        self.nodes.push(node);
+        Ok(())
+    }
+
+    /// Adds a node that computes in `f32`.
+    fn stay(&mut self, mut node: Node) {
+        for read in node.inputs.iter_mut().flatten() {
+            let is_float = self.wide.types.get(read) == Some(&DType::F32);
+            if !is_float || self.is_full(*read) || self.kept.contains(read) {
+                continue;
+            }
+            *read = match self.long.get(read) {
+                Some(&long) => long,
+                None => {
+                    let long = twin(self.graph, *read, DType::F32);
+                    self.cast(*read, long, F32);
+                    self.long.insert(*read, long);
+                    long
+                }
+            };
+        }
+        let mut shorter = Vec::new();
+        for made in node.outputs.iter_mut().flatten() {
+            if !self.wide.values.contains(made) {
+                let long = twin(self.graph, *made, DType::F32);
+                shorter.push((long, *made));
+                *made = long;
+            }
+        }
+        self.nodes.push(node);
+        for (long, made) in shorter {
+            self.cast(long, made, self.element);
+        }
+    }
+
+    /// Whether a value is an input of the graph, or made by a node, in `f32`.
+    fn is_full(&self, id: ValueId) -> bool {
+        let given = self.whole.contains(&id) && self.graph.value(id).dtype == Some(DType::F32);
+        given || self.wide.values.contains(&id)
+    }
+
+    fn cast(&mut self, from: ValueId, to: ValueId, element: i64) {
+        let cast = cast(self.graph, from, to, element);
+        self.nodes.push(cast);
+    }
 }
 
 /// Outputs are made in the short type under another name, and then cast. One of another type is not touched by that.
-fn lengthen_outputs(graph: &mut Graph, to: DType) {
+fn lengthen_outputs(graph: &mut Graph, to: DType, wide: &Wide) {
     for output in graph.outputs.clone() {
-        let is_float = graph
-            .value(output)
-            .dtype
+        let known = wide.types.get(&output).copied();
+        let is_float = known
+            .or(graph.value(output).dtype)
             .is_none_or(|dtype| dtype == DType::F32);
         let makers = graph
             .nodes
             .iter()
             .flat_map(|node| node.outputs.iter().flatten());
-        if !is_float || !makers.into_iter().any(|made| *made == output) {
+        let is_short = is_float && !wide.values.contains(&output);
+        if !is_short || !makers.into_iter().any(|made| *made == output) {
             continue;
         }
         let short = twin(graph, output, to);
@@ -98,7 +249,7 @@ fn lengthen_outputs(graph: &mut Graph, to: DType) {
             let all = node.inputs.iter_mut().chain(&mut node.outputs).flatten();
             all.filter(|id| **id == output).for_each(|id| *id = short);
         }
-        let node = cast(graph, short, output, 1);
+        let node = cast(graph, short, output, F32);
         graph.nodes.push(node);
     }
 }

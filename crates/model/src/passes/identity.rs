@@ -76,8 +76,12 @@ pub fn types(graph: &Graph) -> HashMap<ValueId, DType> {
 
 /// The type of a node's first result, if it is certain.
 pub fn dtype(types: &HashMap<ValueId, DType>, node: &Node) -> Option<DType> {
-    if node.operator.domain != Domain::Onnx {
-        return None;
+    let of_input = |place: usize| types.get(&(*node.inputs.get(place)?)?).copied();
+    match node.operator.domain {
+        Domain::Onnx => {}
+        // What is joined gives what it is given.
+        Domain::Fused => return of_input(0),
+        Domain::Microsoft => return None,
     }
     match &node.operator.name[..] {
         "Cast" => onnx::dtype(int(node, "to", 0)).ok(),
@@ -88,9 +92,13 @@ pub fn dtype(types: &HashMap<ValueId, DType>, node: &Node) -> Option<DType> {
         | "Relu" | "Sigmoid" | "Tanh" | "Clip" | "Softmax" | "MatMul" | "Gemm" | "Conv"
         | "Slice" | "Gather" | "Squeeze" | "Unsqueeze" | "Reshape" | "Transpose" | "Flatten"
         | "Expand" | "Tile" | "Concat" | "Split" | "Pad" | "ReduceMean" | "ReduceSum"
-        | "ReduceMax" | "ReduceMin" | "LayerNormalization" => {
-            types.get(&(*node.inputs.first()?)?).copied()
+        | "ReduceMax" | "ReduceMin" | "ReduceProd" | "ReduceL1" | "ReduceL2"
+        | "ReduceSumSquare" | "ReduceLogSum" | "ReduceLogSumExp" | "LayerNormalization"
+        | "Reciprocal" | "Max" | "Min" | "Sum" | "Mean" | "Identity" | "LeakyRelu" | "MaxPool"
+        | "AveragePool" | "GlobalMaxPool" | "GlobalAveragePool" | "BatchNormalization" => {
+            of_input(0)
         }
+        "Where" => of_input(1),
         _ => None,
     }
 }

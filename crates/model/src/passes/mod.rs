@@ -19,9 +19,11 @@ mod linear;
 mod norm;
 mod pack;
 mod rank;
+mod saturate;
 mod sweep;
 #[cfg(test)]
 mod tests;
+mod wide;
 
 use streampool_tensor::Pool;
 

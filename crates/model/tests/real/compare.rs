@@ -1,7 +1,9 @@
 //! How near results are.
 
-use streampool_model::{Array, Session};
-use streampool_tensor::DType;
+use std::path::Path;
+
+use streampool_model::{Array, Session, SessionOptions};
+use streampool_tensor::{DType, Pool};
 
 use crate::data::Arrays;
 
@@ -55,4 +57,13 @@ pub fn assert_near(what: &str, got: &Arrays, expected: &Arrays, near: f32) {
 /// The values of an array of floats.
 pub fn floats(array: &Array) -> &[f32] {
     array.values().expect("floats")
+}
+
+/// The session of a model that computes in half precision.
+pub fn in_half(pool: &Pool, path: &Path) -> Session {
+    let options = SessionOptions {
+        precision: Some(DType::F16),
+        ..SessionOptions::default()
+    };
+    Session::load_with(pool, path, &options).unwrap_or_else(|error| panic!("{error}"))
 }

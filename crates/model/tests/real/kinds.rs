@@ -5,7 +5,7 @@ use std::path::Path;
 use streampool_model::{Array, Session};
 use streampool_tensor::Pool;
 
-use crate::compare::{assert_near, floats, run};
+use crate::compare::{assert_near, floats, in_half, run};
 use crate::data::{Arrays, MAGIKA, references};
 use crate::pool;
 
@@ -152,5 +152,23 @@ fn scores_agree_with_onnx_runtime() {
         session.statistics().nodes_alone,
         0,
         "all of it is one program"
+    );
+}
+
+#[test]
+fn files_are_of_the_kind_they_are_in_half_precision() {
+    let Some(pool) = pool() else { return };
+    let made = session(&pool).and_then(|exact| Ok((exact, MAGIKA.file("model.onnx")?)));
+    let (exact, path) = match made {
+        Ok(made) => made,
+        Err(why) => return println!("skipped: {why}"),
+    };
+    let inputs = batch(0, files().len());
+    let half = in_half(&pool, &path);
+    assert_near(
+        "magika in half",
+        &run(&half, &inputs),
+        &run(&exact, &inputs),
+        0.05,
     );
 }

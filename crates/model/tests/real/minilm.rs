@@ -3,7 +3,7 @@
 use streampool_model::{Array, Session};
 
 use crate::arrays::Random;
-use crate::compare::{assert_near, run};
+use crate::compare::{assert_near, in_half, run};
 use crate::data::{Arrays, MINILM, references};
 use crate::pool;
 
@@ -67,4 +67,24 @@ fn sentence_embeddings_agree_with_onnx_runtime() {
     let statistics = session.statistics();
     assert_eq!(statistics.captures, sizes.len() as u64);
     assert_eq!(statistics.nodes_alone, 0, "all of it is one program");
+}
+
+#[test]
+fn sentence_embeddings_in_half_precision_are_near() {
+    let Some(pool) = pool() else { return };
+    let made = session(&pool).and_then(|exact| Ok((exact, MINILM.file(FILE)?)));
+    let (exact, path) = match made {
+        Ok(made) => made,
+        Err(why) => return println!("skipped: {why}"),
+    };
+    let half = in_half(&pool, &path);
+    for (batch, length) in [(1, 8), (3, 23)] {
+        let inputs = sentences(3, batch, length);
+        assert_near(
+            "minilm in half",
+            &run(&half, &inputs),
+            &run(&exact, &inputs),
+            0.01,
+        );
+    }
 }

@@ -127,5 +127,5 @@ fn a_file_that_is_not_there_or_empty_is_told() {
     assert_tells(&said, &["no.onnx"]);
     std::fs::write(&path, b"").unwrap();
     let said = onnx::read(&path, &pool()).err().unwrap().to_string();
-    assert_tells(&said, &["graph"]);
+    assert_tells(&said, &["empty"]);
 }

@@ -189,7 +189,7 @@ fn what_is_missing_is_told() {
         &refusal(&model(graph(&[], &["y"], Vec::new()))),
         &["\"y\"", "made nowhere"],
     );
-    assert_tells(&refusal(&ModelProto::default()), &["the graph", "left out"]);
+    assert_tells(&refusal(&ModelProto::default()), &["the model", "no graph"]);
     assert_tells(
         &refusal(&model(graph(&[""], &[], Vec::new()))),
         &["name", "empty"],
@@ -276,7 +276,7 @@ fn nesting_has_an_end() {
         let node = with(node("If", &["x"], &["y"]), inner("then_branch", proto));
         proto = graph(&[], &["y"], vec![node]);
     }
-    assert_tells(&refusal(&model(proto)), &["the model", "broken"]);
+    assert_tells(&refusal(&model(proto)), &["the model", "100 messages deep"]);
 }
 
 #[test]

@@ -195,6 +195,17 @@ fn declared_types_are_kept() {
 }
 
 #[test]
+fn what_stands_for_any_size_is_no_name() {
+    let sizes = ["?", "", "-1", "None", "n"].map(|name| Some(SizeKind::Named(name.to_owned())));
+    let mut graph = graph(&["x"], &[], Vec::new());
+    graph.inputs[0].kind = Some(tensor_type(1, sizes.to_vec()));
+    let read = read(&model(graph)).unwrap().graph;
+    let mut shape = vec![Dim::Free; 4];
+    shape.push(Dim::Named("n".to_owned()));
+    assert_eq!(read.value(read.inputs[0]).shape, Some(shape));
+}
+
+#[test]
 fn inputs_of_other_types_are_refused_by_name() {
     let map = TypeProto {
         map: Some(()),

@@ -3,6 +3,7 @@
 mod activations;
 mod attention;
 mod clean;
+mod half;
 mod layers;
 mod norms;
 

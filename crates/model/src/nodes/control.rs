@@ -207,7 +207,7 @@ impl<'a> Lists<'a> {
             })
             .collect();
         sizes.insert(resolve(axis, sizes.len() + 1)?, 0);
-        Ok(Tensor::zeros(call.known_pool(), &sizes, dtype)?)
+        Ok(Tensor::zeros(call.pool(), &sizes, dtype)?)
     }
 }
 

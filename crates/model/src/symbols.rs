@@ -1,8 +1,8 @@
 //! Sizes as formulas: what the sizes of a graph's values are, said by those of its inputs.
 //!
 //! The graph is traced for a few choices of sizes, distinct primes for all that is open, and a size is what fits all of
-//! them: a number, a sum or a product of the names, for sizes like those that were tried. What no such formula fits is left open, and so is all that follows where
-//! values decide. Nothing here can fail: not to know is an answer.
+//! them: a number, a sum or a product of the names, for sizes like those that were tried. What no such formula fits is left
+//! open, and so is all that follows where values decide. Nothing here can fail: not to know is an answer.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ const PRIMES: [usize; 24] = [
 /// Primes times these are tried in order: some models take only sizes that can be halved again and again.
 const SCALES: [usize; 3] = [1, 8, 32];
 
-/// No more time than this is spent on it.
+/// When it has taken so long, no other choice is traced.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What is known of the values of a graph.

@@ -61,11 +61,13 @@ unsafe fn rows_of<T: Float>(op: &Norm, team: &dyn Team) {
                             rows::prefetch(row_from(index + together as isize), length);
                         }
                         // SAFETY: the row lies in the view, and is read before it is written, in case they are one.
-                        unsafe { read::<T>(&reading, row_from(index), row) };
+                        unsafe {
+                            for_each_part::<T>(&reading, row_from(index), row, rows::read::<T>)
+                        };
                         if let Some(added) = &added {
                             let from = added.at(offsets[0] + index * between[0]).cast_const();
                             // SAFETY: it is laid out as the view is.
-                            unsafe { add::<T>(&reading, from, row) };
+                            unsafe { for_each_part::<T>(&reading, from, row, rows::add::<T>) };
                         }
                     }
                     let mut factors = [T::Wide::ONE; MOST_TOGETHER];
@@ -104,36 +106,27 @@ unsafe fn operand<T: Float>(view: Option<&View>, neutral: T::Wide, row: &mut [T:
         // SAFETY: the caller's promise.
         Some(view) => unsafe {
             let walk = Walk::new(view.shape(), [view.layout().strides()]);
-            read::<T>(&walk, address::<T>(view), row);
+            for_each_part::<T>(&walk, address::<T>(view), row, rows::read::<T>);
         },
         None => row.fill(neutral),
     }
 }
 
-/// Fills the row with the elements that the walk comes to.
+/// Calls `act` with the elements that the walk comes to, in runs a step apart, and the part of the row for each.
 ///
 /// # Safety
 /// The elements can be read.
-unsafe fn read<T: Float>(walk: &Walk<1>, from: *const T, row: &mut [T::Wide]) {
-    let mut filled = 0;
-    walk.for_each_run(0..row.len(), |[offset], count| {
-        let part = &mut row[filled..filled + count];
-        // SAFETY: the caller's promise.
-        unsafe { rows::read::<T>(from.offset(offset), walk.run_strides()[0], part) };
-        filled += count;
-    });
-}
-
-/// Adds the elements that the walk comes to to the row.
-///
-/// # Safety
-/// The elements can be read.
-unsafe fn add<T: Float>(walk: &Walk<1>, from: *const T, row: &mut [T::Wide]) {
+unsafe fn for_each_part<T: Float>(
+    walk: &Walk<1>,
+    from: *const T,
+    row: &mut [T::Wide],
+    act: unsafe fn(*const T, isize, &mut [T::Wide]),
+) {
     let mut done = 0;
     walk.for_each_run(0..row.len(), |[offset], count| {
         let part = &mut row[done..done + count];
         // SAFETY: the caller's promise.
-        unsafe { rows::add::<T>(from.offset(offset), walk.run_strides()[0], part) };
+        unsafe { act(from.offset(offset), walk.run_strides()[0], part) };
         done += count;
     });
 }

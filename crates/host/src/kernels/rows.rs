@@ -32,9 +32,10 @@ pub(super) fn prefetch<T>(from: *const T, length: usize) {
     }
 }
 
+/// Fetches a line into the nearest cache, wherever it is.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn fetch(line: *const i8) {
+pub(super) fn fetch(line: *const i8) {
     use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
     // SAFETY: it changes nothing but the cache, and any address will do.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(line) };
@@ -43,7 +44,7 @@ fn fetch(line: *const i8) {
 /// There is no stable way to say it here.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
-fn fetch(_line: *const i8) {}
+pub(super) fn fetch(_line: *const i8) {}
 
 /// Calls `f` with scratch for `length` numbers, which may be any.
 pub(super) fn with_row<R: Native, Out>(length: usize, f: impl FnOnce(&mut [R]) -> Out) -> Out {

@@ -14,6 +14,7 @@ use smallvec::SmallVec;
 use streampool_device::{Attention as Op, DType, View};
 
 use crate::rows::packs::begins_aligned;
+use crate::text::MOST_SHARED;
 use crate::{Dispatch, Kernel, Limits, Operand, Params, Plan};
 
 /// A kernel that attends.
@@ -70,8 +71,6 @@ const SINGLE_COLUMNS: usize = 256;
 const BLOCK_QUERIES: usize = 64;
 /// Warps of a group of `Form::Tiles`.
 const WARPS: usize = 4;
-/// The most bytes of shared memory that a kernel may name.
-const MOST_SHARED: u32 = 48 << 10;
 /// The most groups along the first axis of a grid, and along the others.
 const MOST_GROUPS: [usize; 2] = [i32::MAX as usize, 65_535];
 

@@ -11,7 +11,7 @@ use streampool_device::{DType, MatMul, View};
 use super::problem::{Problem, Walk};
 use super::shared_text::{buffers, constants, ends};
 use super::{Ends, Product, matrices};
-use crate::text::{Dialect, KernelText, SharedArray, tiles};
+use crate::text::{Dialect, KernelText, MOST_SHARED, SharedArray, tiles};
 use crate::{Dispatch, Kernel, Limits, Plan};
 
 /// Tiles of results, each by eight warps of 32 × 32 that divide its inner dimension into parts.
@@ -53,7 +53,7 @@ impl Shape {
 
     /// Tiles of each part, as many as shared memory holds: one is multiplied while the others are fetched.
     fn stages(self) -> u32 {
-        SHARED / (self.parts() * self.tile())
+        MOST_SHARED / (self.parts() * self.tile())
     }
 }
 
@@ -62,8 +62,6 @@ const THREADS: u32 = 256;
 const COLUMNS: u32 = 64;
 /// How far a tile of factors reaches along the inner dimension.
 const DEPTH: u32 = 16;
-/// The most bytes of shared memory that a kernel may name.
-const SHARED: u32 = 48 << 10;
 /// Elements that are moved at once.
 const WIDTH: i64 = 4;
 /// With fewer rows or columns, libraries have better forms.

@@ -76,12 +76,12 @@
         }
         UNROLL
         for (u32 pack = 0; pack < A_PACKS; ++pack) {
-            copy_numbers(a_tiles + filled * A_NUMBERS + a_to + pack * 4 * PART_THREADS, a_from + pack * a_step,
+            copy_async(a_tiles + filled * A_NUMBERS + a_to + pack * 4 * PART_THREADS, a_from + pack * a_step,
                          next < a_end[pack]);
         }
         UNROLL
         for (u32 pack = 0; pack < B_PACKS; ++pack) {
-            copy_numbers(b_tiles + filled * B_NUMBERS + b_to + pack * 4 * PART_THREADS, b_from + pack * b_step,
+            copy_async(b_tiles + filled * B_NUMBERS + b_to + pack * 4 * PART_THREADS, b_from + pack * b_step,
                          B_NEXT < b_end[pack]);
         }
         end_copies();

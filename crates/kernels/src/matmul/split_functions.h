@@ -38,12 +38,6 @@ FUNCTION void load_lines(f32* to, const f32* line, u32) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3]) : "r"(at) : "memory");
 }
-// Begins to copy four numbers, or zeros.
-FUNCTION void copy_numbers(f32* to, const f32* from, bool inside) {
-    const u32 place = u32(__cvta_generic_to_shared(to));
-    const u32 bytes = inside ? 16u : 0u;
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" : : "r"(place), "l"(from), "r"(bytes) : "memory");
-}
 // The compiler cannot tell where it comes from, and keeps it instead of computing it again on each turn.
 FUNCTION u32 kept(u32 value) {
     asm volatile("" : "+r"(value));
@@ -73,9 +67,6 @@ FUNCTION void load_lines(f32* to, const f32* line, u32 place) {
     for (u32 part = 0; part < 4; ++part) {
         to[part] = ((const f32*)shuffle(own, part * 8 + place / 4))[place % 4];
     }
-}
-FUNCTION void copy_numbers(f32* to, const f32* from, bool inside) {
-    for (u32 index = 0; index < 4; ++index) { to[index] = inside ? from[index] : 0.0f; }
 }
 FUNCTION u32 kept(u32 value) { return value; }
 FUNCTION void end_copies() {}

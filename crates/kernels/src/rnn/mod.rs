@@ -10,6 +10,7 @@ mod text;
 use smallvec::SmallVec;
 use streampool_device::{Cell, DType, Direction, Layout, MatMul, Rnn as Op, Span, View};
 
+use crate::text::MOST_SHARED;
 use crate::{Dispatch, Kernel, Limits, Operand, Params, Plan, elementwise, matmul};
 
 /// A kernel that takes the steps of a recurrent layer.
@@ -64,8 +65,6 @@ const ALIGNMENT: usize = 256;
 const TILES_STATE: usize = 128;
 /// The threads of a group of `Form::Sums`.
 const THREADS: u32 = 256;
-/// The most bytes of shared memory that a kernel may name.
-const MOST_SHARED: usize = 48 << 10;
 /// Shared memory is named in multiples of so many bytes.
 const STEP: usize = 4 << 10;
 
@@ -82,7 +81,7 @@ impl Form {
             };
         }
         let number = wide(op.src.dtype()).size();
-        let most = MOST_SHARED.min(limits.shared_bytes as usize);
+        let most = MOST_SHARED.min(limits.shared_bytes) as usize;
         let units = hidden.next_power_of_two().clamp(32, 128);
         let one_unit = hidden <= units;
         let form = |run: usize, bytes: usize| Form::Sums {

@@ -45,6 +45,9 @@ pub use types::{cast, compute_type, load, storage_type, store, store_as};
 /// What NVRTC is told, besides the architecture.
 pub const CUDA_OPTIONS: &[&str] = &["--std=c++17", "--fmad=true", "--diag-suppress=177"];
 
+/// The most bytes of shared memory that a kernel may name.
+pub(crate) const MOST_SHARED: u32 = 48 << 10;
+
 /// The language of a device's compiler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Dialect {

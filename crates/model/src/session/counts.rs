@@ -70,33 +70,27 @@ impl Counts {
     }
 
     pub fn replayed(&self, stream: u8) {
-        self.0[usize::from(stream)]
-            .replays
-            .fetch_add(1, Ordering::Relaxed);
+        self.add_one(stream, |lane| &lane.replays);
     }
 
     pub fn captured(&self, stream: u8) {
-        self.0[usize::from(stream)]
-            .captures
-            .fetch_add(1, Ordering::Relaxed);
+        self.add_one(stream, |lane| &lane.captures);
     }
 
     pub fn computed(&self, stream: u8) {
-        self.0[usize::from(stream)]
-            .nodes
-            .fetch_add(1, Ordering::Relaxed);
+        self.add_one(stream, |lane| &lane.nodes);
     }
 
     pub fn waited(&self, stream: u8) {
-        self.0[usize::from(stream)]
-            .waited
-            .fetch_add(1, Ordering::Relaxed);
+        self.add_one(stream, |lane| &lane.waited);
     }
 
     pub fn without_turn(&self, stream: u8) {
-        self.0[usize::from(stream)]
-            .without_turn
-            .fetch_add(1, Ordering::Relaxed);
+        self.add_one(stream, |lane| &lane.without_turn);
+    }
+
+    fn add_one(&self, stream: u8, of: fn(&Lane) -> &AtomicU64) {
+        of(&self.0[usize::from(stream)]).fetch_add(1, Ordering::Relaxed);
     }
 
     /// The sums.

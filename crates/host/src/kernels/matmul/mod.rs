@@ -7,6 +7,7 @@ pub(super) mod amx;
 pub(super) mod amx;
 pub(super) mod blocked;
 pub(super) mod factor;
+mod image;
 pub(super) mod lanes;
 pub(super) mod multiply;
 mod product;

@@ -1,12 +1,15 @@
 //! The inner loops of the product, compiled for each instruction set.
 
 use super::lanes::{Lanes, PlainF32, PlainF64, PlainPairs};
+use crate::kernels::rows;
 #[cfg(target_arch = "x86_64")]
 use crate::kernels::simd::Level;
 use crate::kernels::simd::level;
 
 /// The most units of the inner dimension that a packed panel holds, in bytes.
 const PANEL_BYTES: usize = 1024;
+/// How far ahead of what is multiplied columns are fetched, in units: constants come from the last cache.
+const AHEAD: usize = 1024;
 /// The most rows one call multiplies.
 pub(in crate::kernels) const MAX_ROWS: usize = 12;
 /// The most columns one call multiplies.
@@ -119,10 +122,7 @@ unsafe fn block<L: Lanes, const R: usize, const V: usize>(
             let mut columns = [L::zero(); V];
             for (at, vector) in columns.iter_mut().enumerate() {
                 *vector = L::units(b.add(at * L::WIDTH));
-                #[cfg(target_arch = "x86_64")]
-                std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(
-                    b.wrapping_add(at * L::WIDTH + 1024).cast(),
-                );
+                rows::fetch(b.wrapping_add(at * L::WIDTH + AHEAD).cast());
             }
             for (row, vectors) in block.iter_mut().enumerate() {
                 let x = L::splat(a.offset(row as isize * operands.a_row));

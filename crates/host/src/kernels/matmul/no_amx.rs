@@ -34,7 +34,7 @@ pub(super) unsafe fn tile<T: Factor>(_: &Product<T>, _: Range<usize>, _: Range<u
 
 /// The product with gathered columns.
 pub(in crate::kernels) mod gathered {
-    use std::ops::Range;
+    pub(in crate::kernels) use crate::kernels::matmul::image::{Gathered, Results};
 
     /// No convolution suits it.
     pub(in crate::kernels) fn suits(_: usize, _: usize, _: usize) -> bool {
@@ -49,26 +49,6 @@ pub(in crate::kernels) mod gathered {
     /// It is never called.
     pub(in crate::kernels) unsafe fn pack(_: *const f32, _: usize, _: usize, _: usize, _: *mut u8) {
         unreachable!("no convolution suits the matrix unit")
-    }
-
-    #[allow(dead_code, reason = "it is never multiplied")]
-    pub(in crate::kernels) struct Gathered<'a> {
-        pub(in crate::kernels) packed: *const u8,
-        pub(in crate::kernels) rows: *const f32,
-        pub(in crate::kernels) next: usize,
-        pub(in crate::kernels) range: Range<usize>,
-        pub(in crate::kernels) image: *const f32,
-        pub(in crate::kernels) offsets: &'a [usize],
-        pub(in crate::kernels) columns: usize,
-    }
-
-    /// Never made.
-    pub(in crate::kernels) struct Results {
-        pub(in crate::kernels) row: usize,
-        pub(in crate::kernels) rows: usize,
-        pub(in crate::kernels) column: usize,
-        pub(in crate::kernels) columns: usize,
-        pub(in crate::kernels) sums: *mut f32,
     }
 
     impl Gathered<'_> {

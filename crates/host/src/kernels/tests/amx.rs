@@ -4,20 +4,8 @@ use streampool_device::{Activation, DType, MatMul, Op};
 
 use crate::kernels::simd::forced::{at_each_level, on_matrix_unit};
 
-use super::matmul::random_case;
+use super::matmul::{product, random_case};
 use super::tensor::{Number, Random, Tensor, Threads, run, run_on};
-
-/// A product of plain matrices.
-fn product(a: &Tensor, b: &Tensor, out: &Tensor) -> MatMul {
-    MatMul {
-        a: a.view,
-        b: b.view,
-        out: out.view,
-        bias: None,
-        activation: Activation::None,
-        alpha: 1.0,
-    }
-}
 
 #[test]
 fn products_of_any_shape_and_type_are_right() {

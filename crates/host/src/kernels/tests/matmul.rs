@@ -160,6 +160,18 @@ pub(super) fn random_case(seed: u64, sizes: [usize; 3]) -> Result<(), TestCaseEr
     check(&op, [&a, &b, &out], with_bias.then_some(&bias))
 }
 
+/// A product of plain matrices.
+pub(super) fn product(a: &Tensor, b: &Tensor, out: &Tensor) -> MatMul {
+    MatMul {
+        a: a.view,
+        b: b.view,
+        out: out.view,
+        bias: None,
+        activation: Activation::None,
+        alpha: 1.0,
+    }
+}
+
 proptest! {
     #![proptest_config(cases(400))]
 
@@ -222,21 +234,14 @@ fn extreme_bytes_are_summed_exactly() {
     let a = Tensor::plain(DType::I8, &[2, 301]).fill(|| Number::Int(-128));
     let b = Tensor::plain(DType::I8, &[301, 3]).fill(|| Number::Int(-128));
     let out = Tensor::plain(DType::I32, &[2, 3]);
-    let product = |a: &Tensor, b: &Tensor| {
-        run(&Op::MatMul(MatMul {
-            a: a.view,
-            b: b.view,
-            out: out.view,
-            bias: None,
-            activation: Activation::None,
-            alpha: 1.0,
-        }));
+    let corner = |a: &Tensor, b: &Tensor| {
+        run(&Op::MatMul(product(a, b, &out)));
         out.get(&[1, 2]).int()
     };
-    assert_eq!(product(&a, &b), 301 * 128 * 128);
+    assert_eq!(corner(&a, &b), 301 * 128 * 128);
     let a = Tensor::plain(DType::U8, &[2, 301]).fill(|| Number::Int(255));
     let b = Tensor::plain(DType::U8, &[301, 3]).fill(|| Number::Int(255));
-    assert_eq!(product(&a, &b), 301 * 255 * 255);
+    assert_eq!(corner(&a, &b), 301 * 255 * 255);
 }
 
 #[test]
@@ -280,14 +285,7 @@ fn each_of_many_flat_products_gets_its_own_operands() {
     let a = Tensor::plain(DType::F32, &[3, 40, 6]).small(random);
     let b = Tensor::plain(DType::F32, &[3, 6, 2]).small(random);
     let out = Tensor::plain(DType::F32, &[3, 40, 2]);
-    let op = MatMul {
-        a: a.view,
-        b: b.view,
-        out: out.view,
-        bias: None,
-        activation: Activation::None,
-        alpha: 1.0,
-    };
+    let op = product(&a, &b, &out);
     run(&Op::MatMul(op));
     for index in out.indices() {
         let wanted: f64 = (0..6)

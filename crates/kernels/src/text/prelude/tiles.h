@@ -40,8 +40,8 @@ FUNCTION void load_turned_tile(u32* to, const u16* at, u32 pitch, u32 place) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(from) : "memory");
 }
-// Begins to copy eight elements, 16 aligned bytes, or zeros.
-FUNCTION void copy_async(u16* to, const u16* from, bool inside) {
+// Begins to copy 16 aligned bytes of elements, or zeros.
+template <typename T> FUNCTION void copy_async(T* to, const T* from, bool inside) {
     const u32 place = u32(__cvta_generic_to_shared(to));
     const u32 bytes = inside ? 16u : 0u;
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" : : "r"(place), "l"(from), "r"(bytes) : "memory");
@@ -87,8 +87,8 @@ FUNCTION void load_turned_tile(PRIVATE u32* to, SHARED const u16* at, u32 pitch,
         to[part] = u32(from[0]) | u32(from[pitch]) << 16;
     }
 }
-FUNCTION void copy_async(SHARED u16* to, GLOBAL const u16* from, bool inside) {
-    for (u32 index = 0; index < 8; ++index) { to[index] = inside ? from[index] : u16(0); }
+template <typename T> FUNCTION void copy_async(SHARED T* to, GLOBAL const T* from, bool inside) {
+    for (u32 index = 0; index < 16 / sizeof(T); ++index) { to[index] = inside ? from[index] : T(0); }
 }
 FUNCTION void copies_arrive() {}
 #endif

@@ -2,7 +2,7 @@
 
 use std::arch::asm;
 
-use super::{Factor, STRIP, Strips, Sums, TILE_BYTES, Tiles};
+use super::{Factor, STRIP, Strips, Sums, TILE_BYTES, Tiles, sums};
 use crate::kernels::amx::ROW_BYTES;
 
 /// Two strips of rows times two strips of columns. Its sums are four tiles, as many as are needed to hide how long
@@ -79,13 +79,28 @@ macro_rules! fetch {
 }
 
 impl Block {
+    /// Multiplies the block, and adds what it comes to to these sums, if its own are others.
+    ///
+    /// # Safety
+    /// As for [`multiply`](Self::multiply), of both sums.
+    #[inline(always)]
+    pub(super) unsafe fn multiply_into<T: Factor>(&self, tiles: &Tiles, sums: Sums<f32>) {
+        // SAFETY: passed on from the caller.
+        unsafe {
+            self.multiply::<T>(tiles);
+            if self.sums.at != sums.at {
+                sums::add(self.sums, sums);
+            }
+        }
+    }
+
     /// Multiplies the block.
     ///
     /// # Safety
     /// There are so many steps of the planes of `T` in all strips, at least one, and sums of two strips of rows and of
     /// columns.
     #[inline(always)]
-    pub(super) unsafe fn multiply<T: Factor>(&self, _: &Tiles) {
+    unsafe fn multiply<T: Factor>(&self, _: &Tiles) {
         debug_assert!(self.steps > 0);
         /// The whole loop, each of whose steps is `$step`: nothing but this block knows of tiles.
         macro_rules! run {

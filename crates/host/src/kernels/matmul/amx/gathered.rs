@@ -9,6 +9,7 @@ use super::{
     BLOCK, BLOCK_SUMS, COLUMNS_AT_ONCE, Lines, PANEL, STRIP, Side, Strips, Sums, pays, strip_bytes,
 };
 use crate::kernels::amx::Tiles;
+pub(in crate::kernels) use crate::kernels::matmul::image::{Gathered, Results};
 
 /// The least rows and columns that are worth gathering and packing columns for.
 const LEAST_GATHERED: usize = 32;
@@ -43,33 +44,6 @@ pub(in crate::kernels) unsafe fn pack(
     };
     // SAFETY: passed on from the caller.
     unsafe { pack_strips(lines, Side::Left, to, strip_bytes::<f32>(length)) };
-}
-
-/// What is multiplied.
-pub(in crate::kernels) struct Gathered<'a> {
-    /// Rows as they were [packed](pack).
-    pub(in crate::kernels) packed: *const u8,
-    /// The same where they lie.
-    pub(in crate::kernels) rows: *const f32,
-    /// From one of those to the next.
-    pub(in crate::kernels) next: usize,
-    /// Which of them are multiplied: they begin at a whole block.
-    pub(in crate::kernels) range: Range<usize>,
-    pub(in crate::kernels) image: *const f32,
-    /// For each element of a row, where in the image the first column's is.
-    pub(in crate::kernels) offsets: &'a [usize],
-    /// Those of neighbouring columns are neighbours.
-    pub(in crate::kernels) columns: usize,
-}
-
-/// A block of results.
-pub(in crate::kernels) struct Results {
-    pub(in crate::kernels) row: usize,
-    pub(in crate::kernels) rows: usize,
-    pub(in crate::kernels) column: usize,
-    pub(in crate::kernels) columns: usize,
-    /// Rows of [`BLOCK`] each.
-    pub(in crate::kernels) sums: *mut f32,
 }
 
 impl Gathered<'_> {
@@ -147,16 +121,13 @@ impl Gathered<'_> {
             distance: strip_bytes::<f32>(self.offsets.len()),
         }
         .from(row);
-        // The blocks of these rows fetch the strips of the next ones, half of one each.
-        let number = column / BLOCK % (COLUMNS_AT_ONCE / BLOCK);
-        let half = number % 2 * strip_bytes::<f32>(part.len()) / 2;
-        let fetched = a.from(BLOCK + number / 2 * STRIP).at.wrapping_add(half);
         let block = Block {
             a,
             b,
             steps: part.len().div_ceil(STEP),
             sums: if part.start == 0 { sums } else { spare },
-            next: fetched,
+            // The blocks of these rows fetch the strips of the next ones.
+            next: a.ahead::<f32>(column % COLUMNS_AT_ONCE / BLOCK, part.len()),
         };
         let results = Results {
             row,
@@ -167,10 +138,7 @@ impl Gathered<'_> {
         };
         // SAFETY: passed on from the caller.
         unsafe {
-            block.multiply::<f32>(tiles);
-            if part.start > 0 {
-                sums::add(spare, sums);
-            }
+            block.multiply_into::<f32>(tiles, sums);
             if part.end == self.offsets.len() {
                 let terms = OfBlock {
                     rows: self.rows.wrapping_add(row * self.next),

@@ -107,6 +107,12 @@ impl Strips {
             ..self
         }
     }
+
+    /// Where the block of this number begins to fetch the strips behind its own, half of one of so many elements.
+    fn ahead<T: Factor>(self, number: usize, length: usize) -> *const u8 {
+        let half = number % 2 * strip_bytes::<T>(length) / 2;
+        self.from(BLOCK + number / 2 * STRIP).at.wrapping_add(half)
+    }
 }
 
 /// Computes the tile of `product` with these rows and columns, which begin at whole blocks.
@@ -195,10 +201,8 @@ impl<T: Factor> Tile<'_, T> {
                 for column in (first..first + count).step_by(BLOCK) {
                     let b = b.from(column - first);
                     for row in self.rows.clone().step_by(BLOCK) {
-                        // The blocks of these columns fetch the strips of the next ones, half of one each.
-                        let number = (row - self.rows.start) / BLOCK;
-                        let half = number % 2 * strip_bytes::<T>(length) / 2;
-                        let next = b.from(BLOCK + number / 2 * STRIP).at.wrapping_add(half);
+                        // The blocks of these columns fetch the strips of the next ones.
+                        let next = b.ahead::<T>((row - self.rows.start) / BLOCK, length);
                         let a = a.from(row - self.rows.start);
                         self.block((row, column), [a, b], next, from..from + length);
                     }
@@ -250,10 +254,7 @@ impl<T: Factor> Tile<'_, T> {
         // SAFETY: the strips hold so many steps of two tiles each, and the sums are those of a whole block; the rest
         // is passed on from the caller.
         unsafe {
-            block.multiply::<T>(self.tiles);
-            if part.start > 0 {
-                sums::add(block.sums, sums);
-            }
+            block.multiply_into::<T>(self.tiles, sums);
             if part.end == self.product.k {
                 let terms = Terms {
                     product: self.product,

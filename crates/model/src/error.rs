@@ -66,14 +66,6 @@ pub enum Error {
         /// What would be right.
         expected: String,
     },
-    /// Values on the host that are not what they should be.
-    #[error("the values are {got}, expected {expected}")]
-    Array {
-        /// What was given.
-        got: String,
-        /// What would be right.
-        expected: String,
-    },
     /// A run was not over at its deadline.
     #[error("the deadline of the run is past")]
     Deadline,

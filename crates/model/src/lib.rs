@@ -46,6 +46,6 @@ mod trace;
 
 pub use error::{Error, Fault, Result, UnsupportedOperator};
 pub use session::{
-    Array, Input, NodeTime, Outputs, Pending, Port, Profiled, Recording, RunOptions, Session,
+    Array, Input, NodeTime, Outputs, Pending, Port, Profiled, Recording, Rows, RunOptions, Session,
     SessionOptions, Statistics,
 };

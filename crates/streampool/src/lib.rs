@@ -69,6 +69,7 @@
 //! # Ok::<(), streampool::Error>(())
 //! ```
 
+mod batching;
 mod devices;
 
 /// The examples of README, run like those here.
@@ -76,9 +77,12 @@ mod devices;
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
+pub use batching::{BatchInference, batch_inference, queue_over};
 #[cfg(feature = "cuda")]
 pub use devices::cuda_pool;
 pub use devices::{DeviceStatus, Unusable, devices, host_pool};
+pub use streampool_batch as batch;
+pub use streampool_batch::{BatchQueue, Request, Ticket};
 #[cfg(feature = "cuda")]
 pub use streampool_cuda as cuda;
 pub use streampool_device as device;
@@ -92,7 +96,7 @@ pub use streampool_tensor::Tensor;
 /// What most programs need.
 pub mod prelude {
     pub use crate::{
-        Array, Buffer, DType, Event, Input, Layout, MatMul, Norm, Op, Outputs, Pool, Scalar,
-        Session, Stream, Tensor,
+        Array, BatchQueue, Buffer, DType, Event, Input, Layout, MatMul, Norm, Op, Outputs, Pool,
+        Request, Scalar, Session, Stream, Tensor,
     };
 }

@@ -108,6 +108,14 @@ pub enum Error {
         /// What the system said.
         message: String,
     },
+    /// Values on the host are not what they should be.
+    #[error("the values are {got}, expected {expected}")]
+    Array {
+        /// What was given.
+        got: String,
+        /// What would be right.
+        expected: String,
+    },
     /// The runtime or the device refused or failed.
     #[error(transparent)]
     Runtime(#[from] streampool_runtime::Error),

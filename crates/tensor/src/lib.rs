@@ -41,6 +41,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod array;
 mod axis;
 mod create;
 mod display;
@@ -57,6 +58,7 @@ mod shape;
 mod tensor;
 mod views;
 
+pub use array::Array;
 pub use encoder::{Blank, Encoder};
 pub use error::{Error, Result};
 pub use files::{NpzFile, SafeTensors, write_npz, write_safetensors};

@@ -18,6 +18,7 @@ mod test_data;
 #[cfg(test)]
 mod tests;
 mod types;
+pub mod writer;
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -3,7 +3,7 @@
 use streampool_device::DType;
 use streampool_tensor::Tensor;
 
-use super::array::Input;
+use super::input::Input;
 use crate::error::Result;
 use crate::evaluate::Value;
 use crate::graph::ValueId;

@@ -1,10 +1,10 @@
 //! Sessions: a model loaded once, run from any number of threads.
 
-mod array;
 mod compiled;
 mod counts;
 mod defaults;
 mod figures;
+mod input;
 mod key;
 mod lanes;
 mod options;
@@ -24,11 +24,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use streampool_tensor::{DType, Pool, Tensor};
 
-pub use array::{Array, Input};
 pub use counts::Statistics;
+pub use input::{Input, Rows};
 pub use options::{RunOptions, SessionOptions};
 pub use pending::Pending;
 pub use profile::{NodeTime, Profiled, Recording};
+pub use streampool_tensor::Array;
 
 use crate::check::check_operators;
 use crate::error::{Error, Result};
@@ -432,6 +433,11 @@ impl Outputs {
     pub fn iter(&self) -> impl Iterator<Item = (&str, &[Array])> {
         let names = self.names.iter().map(String::as_str);
         names.zip(self.arrays.iter().map(Vec::as_slice))
+    }
+
+    /// The arrays of all outputs, in the model's order.
+    pub fn into_arrays(self) -> Vec<Array> {
+        self.arrays.into_iter().flatten().collect()
     }
 
     /// The output of this place.

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use streampool_runtime::{Buffer, Event, Stream};
-use streampool_tensor::{Layout, Tensor};
+use streampool_tensor::{Array, Layout, Tensor};
 
-use super::array::{Array, Input};
 use super::compiled::{Compiled, Ends};
+use super::input::Input;
 use super::key::Key;
 use super::lanes::Ready;
 use super::pending::{Pending, Running};
@@ -115,14 +115,17 @@ impl Inner {
         let arrays = values
             .iter()
             .map(|value| value.tensors().iter().map(Array::of).collect());
-        Ok(self.outputs(arrays.collect::<Result<_>>()?))
+        Ok(self.outputs(arrays.collect::<Result<_, _>>()?))
     }
 
     /// Outputs stay where they are made.
     pub fn run_tensors(&self, inputs: &[Input<'_>]) -> Result<Vec<Value>> {
         let stream = self.pool().current()?;
         if let Some(ready) = self.ready(stream, inputs, Ends::Device, None)? {
-            let inputs = ready.key.bound(inputs).map(|input| self.at_work(*input));
+            let inputs = ready
+                .key
+                .bound(inputs)
+                .map(|input| input.at_work(self.pool()));
             let inputs = inputs.collect::<Result<Vec<_>>>()?;
             let result = self.replay_device(stream, &ready, &inputs);
             self.lanes.give(stream.index(), ready);
@@ -233,10 +236,7 @@ impl Inner {
         let shared = ready.program.shared().next().unwrap_or_default();
         for (port, input) in plan.inputs.iter().zip(ready.key.bound(inputs)) {
             let room = &mut shared[port.offset..][..port.kind.bytes()];
-            match input {
-                Input::Array(array) => room.copy_from_slice(array.bytes()),
-                Input::Tensor(tensor) => room.copy_from_slice(&tensor.to_bytes()?),
-            }
+            input.copy_to(room)?;
         }
         self.replay(stream, ready, &[], &mut [])?;
         Ok(())
@@ -276,7 +276,7 @@ impl Inner {
                 Output::Tensor(port) => Ok(vec![read(port)?]),
                 Output::Sequence(ports) => ports.iter().map(read).collect(),
             });
-        Ok(self.outputs(arrays.collect::<Result<_>>()?))
+        Ok(self.outputs(arrays.collect::<Result<_, _>>()?))
     }
 
     fn replay_device(&self, stream: &Stream, ready: &Ready, inputs: &[Tensor]) -> Result<Outcomes> {
@@ -329,8 +329,8 @@ impl Inner {
         let special = self.special.places();
         for (place, (&id, input)) in graph.inputs.iter().zip(inputs).enumerate() {
             let value = match special.contains(place) {
-                true => Between::Known(self.known(*input)?.into()),
-                false => Between::Made(self.at_work(*input)?.into()),
+                true => Between::Known(input.known(self.weights.known())?.into()),
+                false => Between::Made(input.at_work(self.pool())?.into()),
             };
             values[id.index()] = Some(value);
         }
@@ -433,22 +433,6 @@ impl Inner {
         })
     }
 
-    /// An input where the work is, filling its memory.
-    fn at_work(&self, input: Input<'_>) -> Result<Tensor> {
-        match input {
-            Input::Array(array) => array.tensor(self.pool()),
-            Input::Tensor(tensor) => Ok(tensor.dense()?),
-        }
-    }
-
-    /// An input as a known value.
-    fn known(&self, input: Input<'_>) -> Result<Tensor> {
-        match input {
-            Input::Array(array) => array.tensor(self.weights.known()),
-            Input::Tensor(tensor) => Ok(tensor.to(self.weights.known())?),
-        }
-    }
-
     /// What is given to a plan that begins with the first node.
     fn given(&self, inputs: &[Input<'_>], special: Places) -> Result<Vec<(ValueId, Given)>> {
         let ids = &self.parts.graph().inputs;
@@ -458,7 +442,7 @@ impl Inner {
             .enumerate()
             .map(|(place, (&id, input))| {
                 let given = match special.contains(place) {
-                    true => Given::Known(self.known(*input)?.into()),
+                    true => Given::Known(input.known(self.weights.known())?.into()),
                     false => Given::Input(Kind {
                         dtype: input.dtype(),
                         shape: input.shape().to_vec(),
@@ -473,9 +457,6 @@ impl Inner {
 /// The bytes of the special inputs, by place. Tensors are waited for here, before a lock is held.
 fn values<'a>(inputs: &'a [Input<'_>], special: Places) -> Result<Vec<(usize, Cow<'a, [u8]>)>> {
     let places = (0..inputs.len()).filter(|&place| special.contains(place));
-    let values = places.map(|place| match &inputs[place] {
-        Input::Array(array) => Ok((place, Cow::Borrowed(array.bytes()))),
-        Input::Tensor(tensor) => Ok((place, Cow::Owned(tensor.to_bytes()?))),
-    });
+    let values = places.map(|place| Ok((place, inputs[place].to_bytes()?)));
     values.collect()
 }

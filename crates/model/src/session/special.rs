@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::array::Input;
+use super::input::Input;
 
 /// Inputs of more elements are never special.
 const MOST_ELEMENTS: usize = 8;

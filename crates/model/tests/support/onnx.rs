@@ -3,29 +3,18 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use bytes::Bytes;
-use prost::Message;
+use streampool_model::onnx::writer::{self, Attribute};
 use streampool_model::{Array, Session, SessionOptions};
 use streampool_tensor::{DType, Pool};
 
-#[path = "../../src/onnx/proto.rs"]
-#[allow(dead_code, reason = "tests write less than the reader reads")]
-mod proto;
-
-use proto::{
-    AttributeProto, GraphProto, ModelProto, NodeProto, OpsetProto, ShapeProto, SizeKind, SizeProto,
-    TensorProto, TensorType, TypeProto, ValueProto,
-};
+pub use writer::int;
 
 /// The operators' version.
 const OPSET: i64 = 18;
 
 /// A graph under construction: a model, or what a node holds.
 #[derive(Default, Clone)]
-pub struct Graph(GraphProto);
-
-/// What a node says beside its inputs.
-pub type Attribute = AttributeProto;
+pub struct Graph(writer::Graph);
 
 impl Graph {
     /// Nothing so far.
@@ -34,60 +23,38 @@ impl Graph {
     }
 
     /// With an input of these sizes, divided by blanks: numbers, or names.
-    pub fn input(mut self, name: &str, dtype: DType, sizes: &str) -> Graph {
-        self.0.inputs.push(typed(name, dtype, sizes));
-        self
+    pub fn input(self, name: &str, dtype: DType, sizes: &str) -> Graph {
+        Graph(self.0.input(name, dtype, sizes))
     }
 
     /// With an output of these sizes.
-    pub fn output(mut self, name: &str, dtype: DType, sizes: &str) -> Graph {
-        self.0.outputs.push(typed(name, dtype, sizes));
-        self
+    pub fn output(self, name: &str, dtype: DType, sizes: &str) -> Graph {
+        Graph(self.0.output(name, dtype, sizes))
     }
 
     /// With an input of which nothing is said.
-    pub fn untyped(mut self, name: &str) -> Graph {
-        self.0.inputs.push(value(name));
-        self
+    pub fn untyped(self, name: &str) -> Graph {
+        Graph(self.0.untyped(name))
     }
 
     /// With these outputs, divided by blanks, of which nothing is said.
-    pub fn outputs(mut self, names: &str) -> Graph {
-        self.0.outputs.extend(names.split_whitespace().map(value));
-        self
+    pub fn outputs(self, names: &str) -> Graph {
+        Graph(self.0.outputs(names))
     }
 
     /// With a value that is always the same.
-    pub fn constant(mut self, name: &str, array: &Array) -> Graph {
-        self.0.initializers.push(TensorProto {
-            name: name.to_owned(),
-            ..tensor(array)
-        });
-        self
+    pub fn constant(self, name: &str, array: &Array) -> Graph {
+        Graph(self.0.constant(name, array))
     }
 
     /// With a node: `"Add a b = c"`, and its attributes.
     pub fn node(self, text: &str, attributes: &[Attribute]) -> Graph {
-        self.node_of("", text, attributes)
+        Graph(self.0.node(text, attributes))
     }
 
     /// As [`node`](Self::node), with an operator of a domain.
-    pub fn node_of(mut self, domain: &str, text: &str, attributes: &[Attribute]) -> Graph {
-        let (call, outputs) = text.split_once('=').expect("a node has a =");
-        let mut words = call.split_whitespace();
-        let op = words.next().expect("a node has an operator");
-        self.0.nodes.push(NodeProto {
-            op: op.to_owned(),
-            domain: domain.to_owned(),
-            // A dash stands for what is left out.
-            inputs: words
-                .map(|word| word.trim_matches('-').to_owned())
-                .collect(),
-            outputs: outputs.split_whitespace().map(str::to_owned).collect(),
-            attributes: attributes.to_vec(),
-            ..NodeProto::default()
-        });
-        self
+    pub fn node_of(self, domain: &str, text: &str, attributes: &[Attribute]) -> Graph {
+        Graph(self.0.node_of(domain, text, attributes))
     }
 
     /// Its session.
@@ -99,20 +66,11 @@ impl Graph {
     /// Its session with options, if it can be loaded.
     pub fn load(self, pool: &Pool, options: &SessionOptions) -> streampool_model::Result<Session> {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
-        let opset = |domain: &str| OpsetProto {
-            domain: domain.to_owned(),
-            version: OPSET,
-        };
-        let model = ModelProto {
-            ir_version: 8,
-            graph: Some(self.0),
-            opsets: vec![opset(""), opset("of.nobody")],
-            ..ModelProto::default()
-        };
+        let model = self.0.model(&[("", OPSET), ("of.nobody", OPSET)]);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("model-{}-{number}.onnx", std::process::id());
         let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
-        std::fs::write(&path, model.encode_to_vec()).expect("the target directory can be written");
+        std::fs::write(&path, model).expect("the target directory can be written");
         let session = Session::load_with(pool, &path, options);
         // Where a file that is mapped cannot be removed it stays.
         let _ = std::fs::remove_file(&path);
@@ -120,77 +78,7 @@ impl Graph {
     }
 }
 
-/// An attribute that is an integer.
-pub fn int(name: &str, int: i64) -> Attribute {
-    AttributeProto {
-        int,
-        ..attribute(name, AttributeProto::INT)
-    }
-}
-
 /// An attribute that is a graph.
 pub fn graph(name: &str, graph: Graph) -> Attribute {
-    AttributeProto {
-        graph: Some(Box::new(graph.0)),
-        ..attribute(name, AttributeProto::GRAPH)
-    }
-}
-
-fn attribute(name: &str, kind: i32) -> Attribute {
-    AttributeProto {
-        name: name.to_owned(),
-        kind,
-        ..AttributeProto::default()
-    }
-}
-
-fn value(name: &str) -> ValueProto {
-    ValueProto {
-        name: name.to_owned(),
-        kind: None,
-    }
-}
-
-fn typed(name: &str, dtype: DType, sizes: &str) -> ValueProto {
-    let size = |text: &str| match text.parse() {
-        Ok(fixed) => SizeKind::Fixed(fixed),
-        Err(_) => SizeKind::Named(text.to_owned()),
-    };
-    let sizes = sizes.split_whitespace().map(|text| SizeProto {
-        size: Some(size(text)),
-    });
-    let tensor = TensorType {
-        element: code(dtype),
-        shape: Some(ShapeProto {
-            sizes: sizes.collect(),
-        }),
-    };
-    ValueProto {
-        kind: Some(TypeProto {
-            tensor: Some(tensor),
-            ..TypeProto::default()
-        }),
-        ..value(name)
-    }
-}
-
-fn tensor(array: &Array) -> TensorProto {
-    TensorProto {
-        sizes: array.shape().iter().map(|&size| size as i64).collect(),
-        element: code(array.dtype()),
-        raw: Bytes::copy_from_slice(array.bytes()),
-        ..TensorProto::default()
-    }
-}
-
-/// The number of an element type in files.
-fn code(dtype: DType) -> i32 {
-    match dtype {
-        DType::F32 => 1,
-        DType::U8 => 2,
-        DType::I32 => 6,
-        DType::I64 => 7,
-        DType::Bool => 9,
-        other => panic!("no test writes {other}"),
-    }
+    writer::graph(name, graph.0)
 }

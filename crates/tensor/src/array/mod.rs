@@ -1,8 +1,10 @@
 //! Values on the host.
 
-use streampool_tensor::{DType, Element, Tensor};
+mod rows;
 
-use crate::error::{Error, Result};
+use streampool_runtime::{DType, Element, Pool};
+
+use crate::{Error, Result, Tensor};
 
 /// Values on the host: elements of one type in some axes, row-major.
 #[derive(Clone, PartialEq)]
@@ -82,7 +84,7 @@ impl Array {
         &bytemuck::cast_slice(&self.words)[..self.bytes]
     }
 
-    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+    fn bytes_mut(&mut self) -> &mut [u8] {
         &mut bytemuck::cast_slice_mut(&mut self.words)[..self.bytes]
     }
 
@@ -97,57 +99,13 @@ impl Array {
     }
 
     /// The tensor of these values.
-    pub fn tensor(&self, pool: &streampool_tensor::Pool) -> Result<Tensor> {
-        Ok(Tensor::from_bytes(
-            pool,
-            self.dtype,
-            self.bytes(),
-            &self.shape,
-        )?)
+    pub fn tensor(&self, pool: &Pool) -> Result<Tensor> {
+        Tensor::from_bytes(pool, self.dtype, self.bytes(), &self.shape)
     }
 }
 
 impl std::fmt::Debug for Array {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Array({} {:?})", self.dtype, self.shape)
-    }
-}
-
-/// What is given to a run: values on the host, or a tensor.
-#[derive(Clone, Copy)]
-pub enum Input<'a> {
-    /// Values on the host, which are copied.
-    Array(&'a Array),
-    /// A tensor of the session's pool.
-    Tensor(&'a Tensor),
-}
-
-impl<'a> From<&'a Array> for Input<'a> {
-    fn from(array: &'a Array) -> Input<'a> {
-        Input::Array(array)
-    }
-}
-
-impl<'a> From<&'a Tensor> for Input<'a> {
-    fn from(tensor: &'a Tensor) -> Input<'a> {
-        Input::Tensor(tensor)
-    }
-}
-
-impl Input<'_> {
-    /// The type of its elements.
-    pub fn dtype(&self) -> DType {
-        match self {
-            Input::Array(array) => array.dtype(),
-            Input::Tensor(tensor) => tensor.dtype(),
-        }
-    }
-
-    /// The size of each axis.
-    pub fn shape(&self) -> &[usize] {
-        match self {
-            Input::Array(array) => array.shape(),
-            Input::Tensor(tensor) => tensor.shape(),
-        }
     }
 }

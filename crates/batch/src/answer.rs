@@ -1,0 +1,170 @@
+//! What a request's caller gets, and how it comes together where the request was run in parts.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use streampool_tensor::Array;
+
+use crate::engine::{Job, Refusal};
+use crate::error::{Error, Result};
+use crate::figures::Fate;
+use crate::outcome::{Accepted, Outcome, Waiter};
+
+/// Rows of the arrays that a batch gave. Each caller cuts out its own.
+pub struct Share {
+    arrays: Arc<Vec<Array>>,
+    rows: Range<usize>,
+    /// How many rows the arrays have.
+    all: usize,
+}
+
+impl Share {
+    /// These of so many rows.
+    pub fn new(arrays: &Arc<Vec<Array>>, rows: Range<usize>, all: usize) -> Share {
+        Share {
+            arrays: arrays.clone(),
+            rows,
+            all,
+        }
+    }
+
+    /// The rows as arrays of their own.
+    pub fn cut(self) -> Result<Vec<Array>> {
+        if self.rows.len() == self.all {
+            return Ok(Arc::unwrap_or_clone(self.arrays));
+        }
+        let cut = |array: &Array| array.rows(self.rows.clone()).map_err(Error::failed);
+        self.arrays.iter().map(cut).collect()
+    }
+}
+
+/// Where the answer to a request is put.
+pub type Answer = Outcome<Result<Share>>;
+
+/// A part of a request.
+pub struct Part {
+    /// Its rows of each input.
+    pub inputs: Arc<Vec<Array>>,
+    /// Where what comes of it goes.
+    pub to: To,
+}
+
+/// Where what comes of a part goes.
+pub enum To {
+    /// It is all of the request.
+    Caller(Arc<Answer>),
+    /// It is one of several.
+    Joined(Arc<Joined>, usize),
+}
+
+/// The parts of a request that has more rows than a batch.
+pub struct Joined {
+    shares: Mutex<Vec<Option<Share>>>,
+    settled: AtomicBool,
+    answer: Arc<Answer>,
+}
+
+impl Joined {
+    /// So many parts, none of which is there.
+    pub fn new(parts: usize, answer: Arc<Answer>) -> Joined {
+        Joined {
+            shares: Mutex::new((0..parts).map(|_| None).collect()),
+            settled: AtomicBool::new(false),
+            answer,
+        }
+    }
+
+    fn settles(&self) -> bool {
+        !self.settled.swap(true, Ordering::Relaxed)
+    }
+
+    /// Takes a share; returns all once they are there.
+    fn with(&self, share: Share, part: usize) -> Option<Vec<Share>> {
+        let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
+        shares[part] = Some(share);
+        if shares.iter().any(Option::is_none) {
+            return None;
+        }
+        Some(shares.iter_mut().filter_map(Option::take).collect())
+    }
+}
+
+/// The rows of all these, as one share.
+fn joined(shares: Vec<Share>) -> Result<Share> {
+    let parts: Vec<Vec<Array>> = shares.into_iter().map(Share::cut).collect::<Result<_>>()?;
+    let outputs = parts.first().map_or(0, Vec::len);
+    let arrays = (0..outputs).map(|output| {
+        let parts: Vec<&Array> = parts.iter().filter_map(|part| part.get(output)).collect();
+        Array::join(&parts).map_err(Error::failed)
+    });
+    let arrays: Vec<Array> = arrays.collect::<Result<_>>()?;
+    let rows = arrays.first().map_or(0, Array::row_count);
+    Ok(Share::new(&Arc::new(arrays), 0..rows, rows))
+}
+
+impl Part {
+    /// Whether nobody wants it any more, or its request has failed already.
+    pub fn is_moot(&self) -> bool {
+        match &self.to {
+            To::Caller(answer) => answer.is_put(),
+            To::Joined(joined, _) => joined.answer.is_put(),
+        }
+    }
+
+    /// Puts what came of it. Returns what became of the request, if this decides it, and who waits for it.
+    pub fn answer(self, result: Result<Share>) -> (Option<Fate>, Option<Waiter>) {
+        match self.to {
+            To::Caller(answer) => put(&answer, result),
+            To::Joined(joint, part) => {
+                let result = match result {
+                    Err(error) => Err(error),
+                    Ok(share) => match joint.with(share, part) {
+                        None => return (None, None),
+                        Some(shares) => joined(shares),
+                    },
+                };
+                match joint.settles() {
+                    true => put(&joint.answer, result),
+                    false => (None, None),
+                }
+            }
+        }
+    }
+}
+
+fn put(answer: &Answer, result: Result<Share>) -> (Option<Fate>, Option<Waiter>) {
+    let fate = match &result {
+        Ok(_) => Fate::Completed,
+        Err(_) => Fate::Failed,
+    };
+    match answer.put(result) {
+        Accepted::By(waiter) => (Some(fate), waiter),
+        Accepted::Not => (Some(Fate::Cancelled), None),
+    }
+}
+
+impl Job for Part {
+    fn refuse(self, why: Refusal) -> Option<Waiter> {
+        let error = match why {
+            Refusal::Expired => Error::Expired,
+            Refusal::Closed => Error::Closed,
+        };
+        let answer = match &self.to {
+            To::Caller(answer) => answer,
+            To::Joined(joint, _) => &joint.answer,
+        };
+        match answer.put(Err(error)) {
+            Accepted::By(waiter) => waiter,
+            Accepted::Not => None,
+        }
+    }
+
+    fn settles(&self) -> bool {
+        match &self.to {
+            To::Caller(_) => true,
+            To::Joined(joint, _) => joint.settles(),
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! How a queue is made.
+
+use std::time::Duration;
+
+use crate::batch::Batch;
+use crate::engine::{Capacity, Engine};
+use crate::error::{Error, Result};
+use crate::padding::Padding;
+use crate::queue::{BatchQueue, Shared};
+use crate::schedule::{Limits, Schedule, Tenants};
+
+/// What happens to a request for which there is no room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WhenFull {
+    /// It fails, with an estimate of when there will be room.
+    #[default]
+    Reject,
+    /// Its caller waits until there is room.
+    Block,
+    /// Its caller waits so long.
+    Wait(Duration),
+}
+
+/// The settings of a queue.
+#[derive(Debug, Clone)]
+pub struct Builder {
+    limits: Limits,
+    in_flight: usize,
+    capacity: Capacity,
+    when_full: WhenFull,
+    padding: Option<Padding>,
+    tenants: Vec<(String, f64)>,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Builder {
+            limits: Limits {
+                rows: 32,
+                wait: Duration::ZERO,
+                passes: 8,
+                adaptive: true,
+                objective: None,
+            },
+            in_flight: 2,
+            capacity: Capacity {
+                requests: 10_000,
+                bytes: 1 << 30,
+            },
+            when_full: WhenFull::default(),
+            padding: None,
+            tenants: Vec::new(),
+        }
+    }
+}
+
+impl Builder {
+    /// The most rows of a batch; 32 if nothing is said. A request of more is run in parts, and joined.
+    pub fn max_batch_size(mut self, rows: usize) -> Builder {
+        self.limits.rows = rows;
+        self
+    }
+
+    /// How long a request may wait for others. If nothing is said it does not: whenever a lane is free, a batch of what is there
+    /// goes, so that batches form while others run, and a queue that has nothing else to do answers at once.
+    pub fn max_wait(mut self, wait: Duration) -> Builder {
+        self.limits.wait = wait;
+        self
+    }
+
+    /// How many batches run at the same time, each on a lane of its own; 2 if nothing is said.
+    pub fn in_flight(mut self, batches: usize) -> Builder {
+        self.in_flight = batches;
+        self
+    }
+
+    /// How many requests may wait; 10,000 if nothing is said.
+    pub fn capacity(mut self, requests: usize) -> Builder {
+        self.capacity.requests = requests;
+        self
+    }
+
+    /// How many bytes the arrays of waiting requests may have; 1 GiB if nothing is said.
+    pub fn capacity_bytes(mut self, bytes: usize) -> Builder {
+        self.capacity.bytes = bytes;
+        self
+    }
+
+    /// What happens to a request for which there is no room; it fails if nothing is said.
+    pub fn when_full(mut self, what: WhenFull) -> Builder {
+        self.when_full = what;
+        self
+    }
+
+    /// Fills requests up, so that those of about the same size can go together.
+    pub fn padding(mut self, padding: Padding) -> Builder {
+        self.padding = Some(padding);
+        self
+    }
+
+    /// Whether batches are only as large as pays, which is learned from how long they take; they are, if nothing is said. Else they
+    /// are as large as they may be.
+    pub fn adaptive(mut self, adaptive: bool) -> Builder {
+        self.limits.adaptive = adaptive;
+        self
+    }
+
+    /// How long a request should take at most, its wait included: batches that would take longer are made smaller.
+    pub fn latency_objective(mut self, objective: Duration) -> Builder {
+        self.limits.objective = Some(objective);
+        self
+    }
+
+    /// The weight of a tenant: when all send more than there is time for, each gets a share by its weight. Tenants that are not
+    /// named here have weight 1.
+    pub fn tenant(mut self, name: impl Into<String>, weight: f64) -> Builder {
+        self.tenants.push((name.into(), weight));
+        self
+    }
+
+    /// How many batches may pass over the oldest request, because others have a higher priority, fill a batch, or are next by
+    /// their tenant's share; 8 if nothing is said. Then it goes next, whatever others there are.
+    pub fn max_passed_over(mut self, batches: u32) -> Builder {
+        self.limits.passes = batches;
+        self
+    }
+
+    /// How many batches run at the same time.
+    pub fn lanes(&self) -> usize {
+        self.in_flight
+    }
+
+    /// The most rows of a batch.
+    pub fn most_rows(&self) -> usize {
+        self.limits.rows
+    }
+
+    /// A queue in front of a function. The function is called from several threads at once, up to `in_flight`.
+    pub fn build<E>(
+        self,
+        function: impl Fn(Batch) -> Result<Batch, E> + Send + Sync + 'static,
+    ) -> Result<BatchQueue>
+    where
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        self.check()?;
+        let tenants = self
+            .tenants
+            .iter()
+            .map(|(name, weight)| (&name[..], *weight));
+        let schedule = Schedule::new(self.limits.clone(), Tenants::new(tenants));
+        let engine = Engine::new(schedule, self.in_flight, self.capacity);
+        let function = move |batch| function(batch).map_err(Error::failed);
+        BatchQueue::start(Shared::new(
+            engine,
+            Box::new(function),
+            self.limits.rows,
+            self.in_flight,
+            self.when_full,
+            self.padding,
+            self.capacity,
+        ))
+    }
+
+    fn check(&self) -> Result<()> {
+        let at_least_one = |setting, value: usize| match value {
+            0 => Err(Error::setting(setting, value, "at least 1")),
+            _ => Ok(()),
+        };
+        at_least_one("max_batch_size", self.limits.rows)?;
+        at_least_one("in_flight", self.in_flight)?;
+        at_least_one("capacity", self.capacity.requests)?;
+        at_least_one("capacity_bytes", self.capacity.bytes)?;
+        if let Some((_, weight)) = self
+            .tenants
+            .iter()
+            .find(|(_, weight)| !(weight.is_finite() && *weight > 0.0))
+        {
+            return Err(Error::setting("tenant", weight, "a weight above 0"));
+        }
+        self.padding.as_ref().map_or(Ok(()), Padding::check)
+    }
+}

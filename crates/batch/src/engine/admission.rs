@@ -1,0 +1,221 @@
+//! How requests come in: at once while there is room, and one after the other when there is room again.
+
+use std::collections::VecDeque;
+use std::hash::Hash;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::{Engine, Job, Parts, State, Turn, wake};
+use crate::figures::Fate;
+use crate::outcome::{Accepted, Outcome, Waiter};
+use crate::schedule::Ids;
+use crate::sync::lock;
+
+/// How much may wait.
+#[derive(Debug, Clone, Copy)]
+pub struct Capacity {
+    /// Requests.
+    pub requests: usize,
+    /// Bytes of their arrays.
+    pub bytes: usize,
+}
+
+/// What is done with a request for which there is no room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Full {
+    /// It is not taken.
+    Refuse,
+    /// It waits outside, and comes in when there is room.
+    Hold,
+}
+
+/// Where a request is that was taken.
+pub enum Admission {
+    /// In the queue.
+    Queued(Ids),
+    /// Outside: it will be told where in the queue it is, once it is there, or that it will not be.
+    Held(Arc<Place>),
+}
+
+/// Where the parts of a request that is held outside come to be; nowhere, if it is turned away.
+pub type Place = Outcome<Option<Ids>>;
+
+/// Why a request was not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rejected {
+    /// There is no room.
+    Full,
+    /// It is larger than all the room there is.
+    TooLarge,
+    /// The queue is closed.
+    Closed,
+    /// Its deadline is past.
+    Expired,
+}
+
+/// Requests that wait outside, in order.
+pub struct Held<K, J>(VecDeque<Outside<K, J>>);
+
+struct Outside<K, J> {
+    kind: K,
+    parts: Parts<J>,
+    place: Arc<Place>,
+}
+
+impl<K, J> Outside<K, J> {
+    /// All parts have one deadline.
+    fn deadline(&self) -> Option<Instant> {
+        self.parts.first().and_then(|part| part.deadline)
+    }
+}
+
+impl<K, J> Held<K, J> {
+    pub fn new() -> Self {
+        Held(VecDeque::new())
+    }
+
+    /// When the first of them is of no use any more.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.0.iter().filter_map(Outside::deadline).min()
+    }
+
+    /// Takes out what is of no use any more, and who waits for it to come in.
+    pub fn expired(&mut self, now: Instant) -> (Vec<Parts<J>>, Vec<Waiter>) {
+        let is_late = |outside: &Outside<K, J>| outside.deadline().is_some_and(|at| at <= now);
+        if !self.0.iter().any(is_late) {
+            return (Vec::new(), Vec::new());
+        }
+        let (late, others) = self.0.drain(..).partition(is_late);
+        self.0 = others;
+        turn_away(late)
+    }
+
+    /// Takes out all, and who waits for them to come in.
+    pub fn clear(&mut self) -> (Vec<Parts<J>>, Vec<Waiter>) {
+        turn_away(std::mem::take(&mut self.0))
+    }
+}
+
+fn turn_away<K, J>(all: VecDeque<Outside<K, J>>) -> (Vec<Parts<J>>, Vec<Waiter>) {
+    let mut waiters = Vec::new();
+    let mut parts = Vec::new();
+    for outside in all {
+        waiters.extend(told(&outside.place, None));
+        parts.push(outside.parts);
+    }
+    (parts, waiters)
+}
+
+/// Who waited to be told.
+fn told(place: &Place, where_it_is: Option<Ids>) -> Option<Waiter> {
+    match place.put(where_it_is) {
+        Accepted::By(waiter) => waiter,
+        Accepted::Not => None,
+    }
+}
+
+impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
+    /// Takes requests, each in parts that are run by themselves. A `helper` is given a batch to run, if one can go; else a
+    /// worker is called.
+    pub fn add(
+        &self,
+        requests: impl IntoIterator<Item = (K, Parts<J>)>,
+        when_full: Full,
+        helper: bool,
+    ) -> (Vec<Result<Admission, Rejected>>, Option<Turn<J>>) {
+        let mut state = lock(&self.state);
+        let requests = requests.into_iter();
+        let added = requests
+            .map(|(kind, parts)| add(&mut state, kind, parts, when_full))
+            .collect();
+        let now = Instant::now();
+        self.tell_keeper(&mut state, now);
+        if !helper {
+            self.call_if_ready(&mut state, now);
+            return (added, None);
+        }
+        let Some((turn, admitted)) = self.take(&mut state) else {
+            return (added, None);
+        };
+        drop(state);
+        wake(admitted);
+        (added, Some(turn))
+    }
+
+    /// Gives up a request that is held outside, if it is still there; if not, its place is known.
+    pub fn withdraw(&self, place: &Arc<Place>, fate: Fate) -> bool {
+        let mut state = lock(&self.state);
+        let is_it = |outside: &Outside<K, J>| Arc::ptr_eq(&outside.place, place);
+        let Some(at) = state.held.0.iter().position(is_it) else {
+            return false;
+        };
+        let outside = state.held.0.remove(at);
+        if let Some(outside) = &outside {
+            state.settle(&outside.parts, fate);
+        }
+        drop(state);
+        true
+    }
+
+    /// Lets in what waits outside, as far as there is room. Returns whom to wake.
+    pub(super) fn admit_held(&self, state: &mut State<K, J>) -> Vec<Waiter> {
+        let mut waiters = Vec::new();
+        while let Some(first) = state.held.0.front()
+            && has_room(state, &first.parts)
+            && let Some(outside) = state.held.0.pop_front()
+        {
+            let ids = queue(state, &outside.kind, outside.parts);
+            waiters.extend(told(&outside.place, Some(ids)));
+        }
+        waiters
+    }
+}
+
+fn has_room<K: Hash + Eq + Clone, J>(state: &State<K, J>, parts: &Parts<J>) -> bool {
+    let (schedule, capacity) = (&state.schedule, &state.capacity);
+    schedule.requests() < capacity.requests && schedule.bytes() + bytes(parts) <= capacity.bytes
+}
+
+fn bytes<J>(parts: &Parts<J>) -> usize {
+    parts.iter().map(|part| part.bytes).sum()
+}
+
+fn queue<K: Hash + Eq + Clone, J>(state: &mut State<K, J>, kind: &K, parts: Parts<J>) -> Ids {
+    let ids = parts.into_iter().map(|part| state.schedule.add(kind, part));
+    ids.collect()
+}
+
+fn add<K: Hash + Eq + Clone, J: Job>(
+    state: &mut State<K, J>,
+    kind: K,
+    parts: Parts<J>,
+    when_full: Full,
+) -> Result<Admission, Rejected> {
+    if let Some(part) = parts.first() {
+        state.figures.submitted(part.tenant);
+    }
+    let is_late = parts
+        .first()
+        .is_some_and(|part| part.deadline.is_some_and(|at| at <= part.arrived));
+    let (fate, why) = if state.phase.is_closing() {
+        (Fate::Closed, Rejected::Closed)
+    } else if is_late {
+        (Fate::Expired, Rejected::Expired)
+    } else if bytes(&parts) > state.capacity.bytes {
+        (Fate::Rejected, Rejected::TooLarge)
+    } else if state.held.0.is_empty() && has_room(state, &parts) {
+        return Ok(Admission::Queued(queue(state, &kind, parts)));
+    } else if when_full == Full::Hold {
+        let place = Arc::new(Outcome::new());
+        state.held.0.push_back(Outside {
+            kind,
+            parts,
+            place: place.clone(),
+        });
+        return Ok(Admission::Held(place));
+    } else {
+        (Fate::Rejected, Rejected::Full)
+    };
+    state.settle(&parts, fate);
+    Err(why)
+}

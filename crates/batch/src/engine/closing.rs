@@ -1,0 +1,88 @@
+//! How a queue ends, and begins again.
+
+use std::hash::Hash;
+
+use super::{Engine, Job, Refusal, State, one, refuse, wake};
+use crate::figures::Fate;
+use crate::sync::{lock, wait};
+
+/// What happens to requests that are queued when the queue is closed. Those that run already run to their end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Close {
+    /// They are run.
+    Drain,
+    /// They are refused.
+    Cancel,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    Open,
+    /// Nothing comes in, and something is left.
+    Closing,
+    /// Nothing is left.
+    Closed,
+}
+
+impl Phase {
+    pub fn is_closing(self) -> bool {
+        self != Phase::Open
+    }
+}
+
+impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
+    /// Takes nothing any more. What waits is run or refused.
+    pub fn close(&self, how: Close) {
+        let mut state = lock(&self.state);
+        if state.phase == Phase::Open {
+            state.phase = Phase::Closing;
+        }
+        let (mut given_up, waiters) = state.held.clear();
+        if how == Close::Cancel {
+            given_up.extend(state.schedule.clear().into_iter().map(one));
+        }
+        for parts in &given_up {
+            state.settle(parts, Fate::Closed);
+        }
+        self.close_if_over(&mut state);
+        // All that is left can go at once now.
+        state.calls = state.idle;
+        self.called.notify_all();
+        drop(state);
+        wake(waiters);
+        refuse(given_up, Refusal::Closed);
+    }
+
+    /// Waits until nothing is left of a queue that is being closed.
+    pub fn wait_until_closed(&self) {
+        let mut state = lock(&self.state);
+        while state.phase == Phase::Closing {
+            state = wait(&self.closed, state);
+        }
+    }
+
+    /// Opens a closed queue again. Says whether it was closed.
+    pub fn open(&self) -> bool {
+        let mut state = lock(&self.state);
+        let closed = state.phase == Phase::Closed;
+        if closed {
+            state.phase = Phase::Open;
+        }
+        closed
+    }
+
+    /// Whether requests are taken.
+    pub fn is_open(&self) -> bool {
+        lock(&self.state).phase == Phase::Open
+    }
+
+    /// Ends a queue that is being closed, once nothing is left: workers and the keeper go home.
+    pub(super) fn close_if_over(&self, state: &mut State<K, J>) {
+        if state.phase == Phase::Closing && state.is_idle() && state.schedule.requests() == 0 {
+            state.phase = Phase::Closed;
+            self.closed.notify_all();
+            self.called.notify_all();
+            self.clock.notify_all();
+        }
+    }
+}

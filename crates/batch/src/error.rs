@@ -1,0 +1,123 @@
+//! What can go wrong with a request or a queue, and what to do about it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use streampool_tensor::DType;
+
+/// The result of a call of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a call or a request failed. Cheap to clone: all requests of a batch may get the same.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There was no room in the queue.
+    #[error(
+        "the queue is full: {requests} requests of {bytes} bytes wait; try again in {retry_after:?}, or raise `capacity`"
+    )]
+    Full {
+        /// How many requests wait.
+        requests: usize,
+        /// How many bytes these have.
+        bytes: usize,
+        /// When there will be room, as far as can be told.
+        retry_after: Duration,
+    },
+    /// A request that never fits.
+    #[error(
+        "the request has {bytes} bytes, and the queue takes {capacity}: raise `capacity_bytes`"
+    )]
+    TooLarge {
+        /// How many bytes it has.
+        bytes: usize,
+        /// How many wait at most.
+        capacity: usize,
+    },
+    /// The queue is closed.
+    #[error("the queue is closed: `restart` opens it again")]
+    Closed,
+    /// The deadline passed before it was the request's turn.
+    #[error("the deadline of the request passed before it was its turn")]
+    Expired,
+    /// A request is not what it should be.
+    #[error("the request's input {input} is {got}, expected {expected}")]
+    Request {
+        /// Which of its inputs.
+        input: usize,
+        /// What was given.
+        got: String,
+        /// What would be right.
+        expected: String,
+    },
+    /// What a function gave back does not fit what it was given.
+    #[error("output {output} of the batch is {got}, expected {expected}")]
+    Output {
+        /// Which output.
+        output: usize,
+        /// What came.
+        got: String,
+        /// What would be right.
+        expected: String,
+    },
+    /// A function gave back another number of rows than it was given.
+    #[error(
+        "the function of the queue gave back {got} rows for {expected}: it has to give one for each"
+    )]
+    Rows {
+        /// How many it gave.
+        got: usize,
+        /// How many it was given.
+        expected: usize,
+    },
+    /// The function failed.
+    #[error("{0}")]
+    Failed(#[source] Arc<dyn std::error::Error + Send + Sync>),
+    /// The function panicked.
+    #[error("the function of the queue panicked: {0}")]
+    Panicked(Arc<str>),
+    /// A setting is not what it can be.
+    #[error("`{setting}` is {got}, expected {expected}")]
+    Setting {
+        /// Which setting.
+        setting: &'static str,
+        /// What was given.
+        got: String,
+        /// What would be right.
+        expected: &'static str,
+    },
+    /// The operating system gave no thread.
+    #[error("no thread for the queue: {0}")]
+    Thread(Arc<std::io::Error>),
+}
+
+impl Error {
+    /// The function of a queue failed like this.
+    pub fn failed(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+        Error::Failed(error.into().into())
+    }
+
+    pub(crate) fn setting(
+        setting: &'static str,
+        got: impl std::fmt::Debug,
+        expected: &'static str,
+    ) -> Error {
+        Error::Setting {
+            setting,
+            got: format!("{got:?}"),
+            expected,
+        }
+    }
+
+    pub(crate) fn request(
+        input: usize,
+        (dtype, shape): (DType, &[usize]),
+        expected: impl Into<String>,
+    ) -> Error {
+        Error::Request {
+            input,
+            got: format!("{dtype} {shape:?}"),
+            expected: expected.into(),
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! What a queue did, in figures.
+
+use std::time::Instant;
+
+use crate::engine::Done;
+use crate::histogram::Histogram;
+use crate::schedule::{Group, Reason, TenantId};
+
+/// What became of a request. Each that was submitted has one fate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It was run.
+    Completed,
+    /// It was run, and failed.
+    Failed,
+    /// It was given up by whoever asked.
+    Cancelled,
+    /// Its deadline passed before it was its turn.
+    Expired,
+    /// There was no room for it.
+    Rejected,
+    /// The queue was closed.
+    Closed,
+}
+
+/// What became of the requests of one tenant.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Fates {
+    /// All that were submitted.
+    pub submitted: u64,
+    /// Those that were run.
+    pub completed: u64,
+    /// Those that were run, and failed.
+    pub failed: u64,
+    /// Those that were given up by whoever asked.
+    pub cancelled: u64,
+    /// Those whose deadline passed before it was their turn.
+    pub expired: u64,
+    /// Those for which there was no room.
+    pub rejected: u64,
+    /// Those that came when the queue was closed, or were queued then and given up.
+    pub closed: u64,
+}
+
+impl Fates {
+    fn count(&mut self, fate: Fate) {
+        *match fate {
+            Fate::Completed => &mut self.completed,
+            Fate::Failed => &mut self.failed,
+            Fate::Cancelled => &mut self.cancelled,
+            Fate::Expired => &mut self.expired,
+            Fate::Rejected => &mut self.rejected,
+            Fate::Closed => &mut self.closed,
+        } += 1;
+    }
+
+    /// Those of which is known what became of them.
+    pub fn over(&self) -> u64 {
+        self.completed + self.failed + self.cancelled + self.expired + self.rejected + self.closed
+    }
+
+    /// These and others.
+    pub fn add(&mut self, other: &Fates) {
+        self.submitted += other.submitted;
+        self.completed += other.completed;
+        self.failed += other.failed;
+        self.cancelled += other.cancelled;
+        self.expired += other.expired;
+        self.rejected += other.rejected;
+        self.closed += other.closed;
+    }
+}
+
+/// How many reasons there are.
+pub const REASONS: [Reason; 7] = [
+    Reason::Full,
+    Reason::Free,
+    Reason::Waited,
+    Reason::NoGain,
+    Reason::Objective,
+    Reason::PassedOver,
+    Reason::Closing,
+];
+
+/// What one tenant's requests came to.
+#[derive(Clone, Default)]
+pub struct TenantFigures {
+    pub fates: Fates,
+    /// Nanoseconds from its coming until its batch began.
+    pub queue_time: Histogram,
+}
+
+/// What all came to.
+#[derive(Clone, Default)]
+pub struct Figures {
+    pub tenants: Vec<TenantFigures>,
+    /// Rows of each batch.
+    pub batch_rows: Histogram,
+    /// Nanoseconds of each batch that went well.
+    pub service_time: Histogram,
+    /// How often a batch went for each of [`REASONS`].
+    pub reasons: [u64; REASONS.len()],
+    /// Batches, or parts of them, that were run again because one failed.
+    pub retries: u64,
+}
+
+impl Figures {
+    fn of(&mut self, tenant: TenantId) -> &mut TenantFigures {
+        if tenant >= self.tenants.len() {
+            self.tenants.resize_with(tenant + 1, TenantFigures::default);
+        }
+        &mut self.tenants[tenant]
+    }
+
+    /// A request came.
+    pub fn submitted(&mut self, tenant: TenantId) {
+        self.of(tenant).fates.submitted += 1;
+    }
+
+    /// This became of one.
+    pub fn count(&mut self, tenant: TenantId, fate: Fate) {
+        self.of(tenant).fates.count(fate);
+    }
+
+    /// A batch began.
+    pub fn began<J>(&mut self, group: &Group<J>, now: Instant) {
+        for entry in &group.entries {
+            let waited = now.saturating_duration_since(entry.arrived);
+            let nanos = u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX);
+            self.of(entry.tenant).queue_time.add(nanos);
+        }
+        self.batch_rows.add(group.rows as u64);
+        let reason = REASONS.iter().position(|&reason| reason == group.reason);
+        self.reasons[reason.unwrap_or_default()] += 1;
+    }
+
+    /// A batch is over.
+    pub fn done(&mut self, done: &Done) {
+        for &(tenant, fate) in &done.fates {
+            self.count(tenant, fate);
+        }
+        if let Some(took) = done.took {
+            self.service_time
+                .add(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
+        }
+        self.retries += done.retries;
+    }
+}

@@ -1,0 +1,68 @@
+//! Batches out of the requests of many callers.
+//!
+//! A [`BatchQueue`] stands before a function that is faster with many rows at once, such as a model on a GPU. Callers
+//! give it single requests, from any thread or task; it runs those that fit together as one [`Batch`], and each caller gets
+//! its own rows back. By default it does not wait: a batch forms while others run, and a queue that has nothing else to do
+//! runs a request at once, on the caller's own thread. How large batches should be is learned from how long they take.
+//!
+//! ```
+//! use streampool_batch::{Batch, BatchQueue};
+//! use streampool_tensor::Array;
+//!
+//! // Twice each element, for as many rows as come together.
+//! let queue = BatchQueue::builder().max_batch_size(16).build(|batch: Batch| {
+//!     let doubled: Vec<f32> = batch.array(0)?.values::<f32>()?.iter().map(|x| 2.0 * x).collect();
+//!     Batch::new(vec![Array::new(&doubled, &[batch.rows(), 2])?]).map_err(Box::<dyn std::error::Error + Send + Sync>::from)
+//! })?;
+//! std::thread::scope(|scope| {
+//!     for caller in 0..8 {
+//!         let queue = &queue;
+//!         scope.spawn(move || {
+//!             let x = caller as f32;
+//!             let row = Array::new(&[x, -x], &[1, 2]).expect("two elements");
+//!             let outputs = queue.infer(row).expect("an answer");
+//!             assert_eq!(outputs[0].values::<f32>().expect("floats"), [2.0 * x, -2.0 * x]);
+//!         });
+//!     }
+//! });
+//! assert_eq!(queue.statistics().requests.completed, 8);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! What was not asked for in time, was cancelled, or found no room is told to its caller only, and counted by reason. A
+//! batch that fails is run again in halves, so that only the guilty request fails.
+
+// The model checker runs the engine alone, from `tests/loom_*.rs`.
+#![cfg(not(loom))]
+
+mod answer;
+mod batch;
+mod builder;
+mod engine;
+mod error;
+mod figures;
+mod histogram;
+mod inference;
+mod outcome;
+mod padding;
+mod queue;
+mod request;
+mod runner;
+mod schedule;
+mod statistics;
+mod sync;
+mod ticket;
+
+pub use batch::Batch;
+pub use builder::{Builder, WhenFull};
+pub use engine::Close;
+pub use error::{Error, Result};
+pub use figures::Fates;
+pub use histogram::Histogram;
+pub use inference::InOrder;
+pub use padding::Padding;
+pub use queue::BatchQueue;
+pub use request::Request;
+pub use schedule::{Priority, Reason};
+pub use statistics::{Statistics, TenantStatistics};
+pub use ticket::Ticket;

@@ -1,0 +1,113 @@
+//! Runs batches: calls the function, gives each request its rows, and finds the guilty one when a batch fails.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Instant;
+
+use streampool_tensor::Array;
+
+use crate::answer::{Part, Share};
+use crate::batch::Batch;
+use crate::engine::Done;
+use crate::error::{Error, Result};
+use crate::schedule::Entry;
+
+/// What a queue calls.
+pub type Function = dyn Fn(Batch) -> Result<Batch> + Send + Sync;
+
+/// Runs the requests of a batch on a lane.
+pub fn run(function: &Function, entries: Vec<Entry<Part>>, lane: usize) -> Done {
+    let mut done = Done::default();
+    let begun = Instant::now();
+    match call(function, &entries, lane) {
+        Ok(arrays) => {
+            done.took = Some(begun.elapsed());
+            share(entries, arrays, &mut done);
+        }
+        Err(error) => fail(function, entries, lane, error, &mut done),
+    }
+    done
+}
+
+/// A batch failed. If it was one request's, that is its answer; else each half is tried by itself, so that in the end only those
+/// fail that are guilty.
+fn fail(
+    function: &Function,
+    mut entries: Vec<Entry<Part>>,
+    lane: usize,
+    error: Error,
+    done: &mut Done,
+) {
+    if entries.len() == 1 {
+        for entry in entries {
+            answer(entry, Err(error.clone()), done);
+        }
+        return;
+    }
+    let second = entries.split_off(entries.len() / 2);
+    for half in [entries, second] {
+        let (moot, half): (Vec<_>, Vec<_>) =
+            half.into_iter().partition(|entry| entry.job.is_moot());
+        for entry in moot {
+            answer(entry, Err(error.clone()), done);
+        }
+        if half.is_empty() {
+            continue;
+        }
+        done.retries += 1;
+        match call(function, &half, lane) {
+            Ok(arrays) => share(half, arrays, done),
+            Err(error) => fail(function, half, lane, error, done),
+        }
+    }
+}
+
+/// Calls the function. A panic in it is an error.
+fn call(function: &Function, entries: &[Entry<Part>], lane: usize) -> Result<Vec<Array>> {
+    let rows = entries.iter().map(|entry| entry.rows).sum();
+    let inputs = entries.iter().map(|entry| entry.job.inputs.clone());
+    let batch = Batch::of(inputs.collect(), rows, lane);
+    let result = catch_unwind(AssertUnwindSafe(|| function(batch)));
+    let given = result.unwrap_or_else(|panic| Err(Error::Panicked(message(&*panic))))?;
+    if given.rows() != rows {
+        return Err(Error::Rows {
+            got: given.rows(),
+            expected: rows,
+        });
+    }
+    given.into_at_least()
+}
+
+fn message(panic: &(dyn std::any::Any + Send)) -> Arc<str> {
+    let text = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("it did not say why").into()
+}
+
+/// Gives each request its rows.
+fn share(entries: Vec<Entry<Part>>, arrays: Vec<Array>, done: &mut Done) {
+    let all = arrays.first().map_or(0, Array::row_count);
+    let arrays = Arc::new(arrays);
+    let mut begin = 0;
+    let shares: Vec<Share> = entries
+        .iter()
+        .map(|entry| {
+            let rows = begin..begin + entry.rows;
+            begin = rows.end;
+            Share::new(&arrays, rows, all)
+        })
+        .collect();
+    // The last caller to cut its rows may have the arrays themselves.
+    drop(arrays);
+    for (entry, share) in entries.into_iter().zip(shares) {
+        answer(entry, Ok(share), done);
+    }
+}
+
+fn answer(entry: Entry<Part>, result: Result<Share>, done: &mut Done) {
+    let (fate, waiter) = entry.job.answer(result);
+    done.fates.extend(fate.map(|fate| (entry.tenant, fate)));
+    done.waiters.extend(waiter);
+}

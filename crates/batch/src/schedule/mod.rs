@@ -1,0 +1,373 @@
+//! Which requests go together, and when. Plain state: no threads, no clock of its own, nothing of models.
+
+mod bucket;
+mod costs;
+mod tenants;
+
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+use std::collections::{BTreeSet, HashMap};
+use std::hash::Hash;
+use std::time::{Duration, Instant};
+
+use smallvec::SmallVec;
+
+use bucket::Bucket;
+pub use tenants::{TenantId, Tenants};
+
+/// What comes first. Requests of a higher priority go before others; how often one may be passed over is bounded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Priority {
+    /// Before all others.
+    High,
+    /// As most.
+    #[default]
+    Normal,
+    /// After all others.
+    Low,
+}
+
+/// Why a batch went when it did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// As many rows as a batch may have were there.
+    Full,
+    /// The device was free, and there was no reason to wait.
+    Free,
+    /// A request had waited as long as it may.
+    Waited,
+    /// More rows were there, but larger batches take no less time for each.
+    NoGain,
+    /// More rows were there, but a larger batch would miss the objective.
+    Objective,
+    /// Its oldest request had been passed over as often as it may.
+    PassedOver,
+    /// The queue is being closed.
+    Closing,
+}
+
+/// What a schedule keeps to.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// The most rows of a batch.
+    pub rows: usize,
+    /// How long a request waits for others.
+    pub wait: Duration,
+    /// How many batches may pass over the oldest request.
+    pub passes: u32,
+    /// Whether batches are as large as pays, or as large as they may be.
+    pub adaptive: bool,
+    /// How long a request should take at most, with its wait.
+    pub objective: Option<Duration>,
+}
+
+/// A request, as far as the schedule has to know it.
+#[derive(Debug)]
+pub struct Entry<J> {
+    /// What is to be done.
+    pub job: J,
+    /// How many rows it has.
+    pub rows: usize,
+    /// What it takes in memory.
+    pub bytes: usize,
+    /// Whose it is.
+    pub tenant: TenantId,
+    /// What it comes before.
+    pub priority: Priority,
+    /// When it is of no use any more.
+    pub deadline: Option<Instant>,
+    /// Since when it has been waiting.
+    pub arrived: Instant,
+}
+
+/// The order in which requests of one bucket go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    priority: Priority,
+    /// When it is its tenant's turn.
+    turn: u64,
+    /// Rises with each request.
+    number: u64,
+}
+
+/// Finds a request that is queued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Id {
+    place: Place,
+    bucket: usize,
+}
+
+/// Finds the parts of a request that are queued.
+pub type Ids = SmallVec<[Id; 1]>;
+
+/// Requests that go together.
+#[derive(Debug)]
+pub struct Group<J> {
+    /// In order.
+    pub entries: Vec<Entry<J>>,
+    /// The rows of all.
+    pub rows: usize,
+    /// Which bucket they come from.
+    pub bucket: usize,
+    /// Why now, and why these.
+    pub reason: Reason,
+}
+
+/// Buckets without requests are forgotten when there are more.
+const MOST_BUCKETS: usize = 256;
+
+/// Requests that wait, in buckets of those that can go together.
+pub struct Schedule<K, J> {
+    limits: Limits,
+    /// Which bucket requests of a kind are in.
+    kinds: HashMap<K, usize>,
+    buckets: Vec<Bucket<K, J>>,
+    deadlines: BTreeSet<(Instant, Id)>,
+    tenants: Tenants,
+    /// The number of the next request.
+    next: u64,
+    requests: usize,
+    rows: usize,
+    bytes: usize,
+    /// The oldest request, and how many batches have passed it over since it was that.
+    passed_over: (u64, u32),
+    /// How many batches have gone.
+    batches: u64,
+}
+
+impl<K: Hash + Eq + Clone, J> Schedule<K, J> {
+    /// Nothing waits.
+    pub fn new(limits: Limits, tenants: Tenants) -> Self {
+        Schedule {
+            limits,
+            kinds: HashMap::new(),
+            buckets: Vec::new(),
+            deadlines: BTreeSet::new(),
+            tenants,
+            next: 0,
+            requests: 0,
+            rows: 0,
+            bytes: 0,
+            passed_over: (0, 0),
+            batches: 0,
+        }
+    }
+
+    /// How many requests wait.
+    pub fn requests(&self) -> usize {
+        self.requests
+    }
+
+    /// How many rows wait.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// How many bytes wait.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whose requests come when.
+    pub fn tenants(&mut self) -> &mut Tenants {
+        &mut self.tenants
+    }
+
+    /// Takes a request.
+    pub fn add(&mut self, kind: &K, entry: Entry<J>) -> Id {
+        let bucket = self.bucket_of(kind);
+        let place = Place {
+            priority: entry.priority,
+            turn: self.tenants.turn(entry.tenant, entry.rows),
+            number: self.next,
+        };
+        self.next += 1;
+        self.requests += 1;
+        self.rows += entry.rows;
+        self.bytes += entry.bytes;
+        let id = Id { place, bucket };
+        if let Some(deadline) = entry.deadline {
+            self.deadlines.insert((deadline, id));
+        }
+        self.buckets[bucket].add(place, entry);
+        id
+    }
+
+    fn bucket_of(&mut self, kind: &K) -> usize {
+        if let Some(&bucket) = self.kinds.get(kind) {
+            return bucket;
+        }
+        let unused = (self.buckets.len() >= MOST_BUCKETS)
+            .then(|| {
+                let empty = (0..self.buckets.len()).filter(|&at| self.buckets[at].is_empty());
+                empty.min_by_key(|&at| self.buckets[at].last_used)
+            })
+            .flatten();
+        let fresh = Bucket::new(kind.clone(), self.batches);
+        let bucket = match unused {
+            Some(bucket) => {
+                let old = std::mem::replace(&mut self.buckets[bucket], fresh);
+                self.kinds.remove(&old.kind);
+                bucket
+            }
+            None => {
+                self.buckets.push(fresh);
+                self.buckets.len() - 1
+            }
+        };
+        self.kinds.insert(kind.clone(), bucket);
+        bucket
+    }
+
+    /// Gives a request up, if it is still queued.
+    pub fn remove(&mut self, id: Id) -> Option<Entry<J>> {
+        let entry = self.buckets[id.bucket].remove(id.place)?;
+        self.forget(id, &entry);
+        Some(entry)
+    }
+
+    fn forget(&mut self, id: Id, entry: &Entry<J>) {
+        self.requests -= 1;
+        self.rows -= entry.rows;
+        self.bytes -= entry.bytes;
+        if let Some(deadline) = entry.deadline {
+            self.deadlines.remove(&(deadline, id));
+        }
+    }
+
+    /// Gives up what is of no use any more.
+    pub fn expired(&mut self, now: Instant) -> Vec<Entry<J>> {
+        let mut expired = Vec::new();
+        while let Some(&(deadline, id)) = self.deadlines.first()
+            && deadline <= now
+        {
+            expired.extend(self.remove(id));
+        }
+        expired
+    }
+
+    /// Gives everything up.
+    pub fn clear(&mut self) -> Vec<Entry<J>> {
+        self.deadlines.clear();
+        (self.requests, self.rows, self.bytes) = (0, 0, 0);
+        let buckets = self.buckets.iter_mut();
+        buckets.flat_map(Bucket::clear).collect()
+    }
+
+    /// When something will happen without anybody coming: a deadline passes, or a request has waited long enough.
+    pub fn next_time(&mut self, now: Instant) -> Option<Instant> {
+        let deadline = self.deadlines.first().map(|&(deadline, _)| deadline);
+        let wait = self.limits.wait;
+        if wait.is_zero() {
+            return deadline;
+        }
+        let oldest = self.buckets.iter_mut().filter_map(Bucket::oldest);
+        let due = oldest.filter_map(|(_, arrived)| arrived.checked_add(wait));
+        due.filter(|&due| due > now).chain(deadline).min()
+    }
+
+    /// Whether a batch can go.
+    pub fn is_ready(&mut self, now: Instant, closing: bool) -> bool {
+        self.requests > 0 && self.choose(now, closing).is_some()
+    }
+
+    /// The batch that goes next, if one can.
+    pub fn take(&mut self, now: Instant, closing: bool) -> Option<Group<J>> {
+        if self.requests == 0 {
+            return None;
+        }
+        let (bucket, first) = self.choose(now, closing)?;
+        let oldest = self.oldest();
+        let limits = &self.limits;
+        let (most, why_not_more) = self.buckets[bucket].size(limits, now);
+        let waited = !limits.wait.is_zero() && self.buckets[bucket].has_waited(limits.wait, now);
+        let entries = self.buckets[bucket].take(first, most);
+        let left = !self.buckets[bucket].is_empty();
+        let rows = entries.iter().map(|(_, entry)| entry.rows).sum();
+        let reason = match why_not_more {
+            _ if first.is_some() => Reason::PassedOver,
+            Some(reason) if left => reason,
+            _ if rows >= self.limits.rows => Reason::Full,
+            _ if closing => Reason::Closing,
+            _ if waited => Reason::Waited,
+            _ => Reason::Free,
+        };
+        self.note_passing(oldest, entries.iter().map(|(place, _)| place.number));
+        self.batches += 1;
+        self.buckets[bucket].last_used = self.batches;
+        let entries = entries.into_iter().map(|(place, entry)| {
+            self.tenants.reached(place.turn);
+            self.forget(Id { place, bucket }, &entry);
+            entry
+        });
+        Some(Group {
+            entries: entries.collect(),
+            rows,
+            bucket,
+            reason,
+        })
+    }
+
+    /// Which bucket goes next; and which request has to be among its batch, if one has.
+    fn choose(&mut self, now: Instant, closing: bool) -> Option<(usize, Option<Place>)> {
+        let limits = &self.limits;
+        let mut best: Option<(bool, Place, usize)> = None;
+        for (at, bucket) in self.buckets.iter_mut().enumerate() {
+            let Some(head) = bucket.head() else { continue };
+            let full = bucket.rows() >= limits.rows;
+            if !(closing || bucket.has_waited(limits.wait, now) || bucket.has_enough(limits)) {
+                continue;
+            }
+            let better = best.is_none_or(|(best_full, best_head, _)| {
+                (head.priority, !full, head) < (best_head.priority, !best_full, best_head)
+            });
+            if better {
+                best = Some((full, head, at));
+            }
+        }
+        let (_, _, best) = best?;
+        let must_lead = self.oldest().filter(|(id, _)| {
+            let passed = self.passed_over.0 == id.place.number;
+            self.limits.passes <= if passed { self.passed_over.1 } else { 0 }
+        });
+        Some(match must_lead {
+            Some((id, _)) => (id.bucket, Some(id.place)),
+            None => (best, None),
+        })
+    }
+
+    /// The request that has waited longest.
+    fn oldest(&mut self) -> Option<(Id, Instant)> {
+        let buckets = self.buckets.iter_mut().enumerate();
+        let oldest = buckets.filter_map(|(bucket, all)| {
+            let (place, arrived) = all.oldest()?;
+            Some((Id { place, bucket }, arrived))
+        });
+        oldest.min_by_key(|(id, _)| id.place.number)
+    }
+
+    fn note_passing(&mut self, oldest: Option<(Id, Instant)>, mut gone: impl Iterator<Item = u64>) {
+        let Some((id, _)) = oldest else { return };
+        let number = id.place.number;
+        let before = match self.passed_over {
+            (known, passes) if known == number => passes,
+            _ => 0,
+        };
+        let passed = !gone.any(|gone| gone == number);
+        self.passed_over = (number, before + u32::from(passed));
+    }
+
+    /// Takes note of how long so many rows took.
+    pub fn learn(&mut self, bucket: usize, rows: usize, took: Duration) {
+        self.buckets[bucket].costs.learn(rows, took);
+    }
+
+    /// How long all that waits will take, one batch after the other, as far as is known.
+    pub fn backlog(&self) -> Duration {
+        let buckets = self.buckets.iter();
+        buckets.map(|bucket| bucket.backlog(&self.limits)).sum()
+    }
+}

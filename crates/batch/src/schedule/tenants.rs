@@ -1,0 +1,90 @@
+//! Whose turn it is: each tenant gets a share by its weight, however much the others send.
+//!
+//! Each request is given a turn when it comes: where its tenant's last one ended, or where the queue stands by now if that
+//! is later. Turns are then served in order. A tenant that sends much has turns far ahead; one that sends little is next.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Tells tenants apart.
+pub type TenantId = usize;
+
+/// What one row of a tenant of weight 1 takes.
+const ROW: f64 = (1 << 20) as f64;
+/// More than these share one account.
+const MOST_TENANTS: usize = 1024;
+
+struct Tenant {
+    name: Arc<str>,
+    weight: f64,
+    /// Where its last request ends.
+    end: u64,
+}
+
+/// Who sends requests.
+pub struct Tenants {
+    all: Vec<Tenant>,
+    by_name: HashMap<Arc<str>, TenantId>,
+    /// Where the queue stands.
+    reached: u64,
+}
+
+impl Tenants {
+    /// The nameless one, and these by name and weight.
+    pub fn new<'a>(weights: impl IntoIterator<Item = (&'a str, f64)>) -> Self {
+        let mut tenants = Tenants {
+            all: Vec::new(),
+            by_name: HashMap::new(),
+            reached: 0,
+        };
+        tenants.add("", 1.0);
+        for (name, weight) in weights {
+            match tenants.by_name.get(name) {
+                Some(&known) => tenants.all[known].weight = weight,
+                None => {
+                    tenants.add(name, weight);
+                }
+            }
+        }
+        tenants
+    }
+
+    fn add(&mut self, name: &str, weight: f64) -> TenantId {
+        let name: Arc<str> = name.into();
+        self.by_name.insert(name.clone(), self.all.len());
+        self.all.push(Tenant {
+            name,
+            weight,
+            end: 0,
+        });
+        self.all.len() - 1
+    }
+
+    /// The tenant of this name. Whoever is not known has weight 1; where there are too many, they share the nameless account.
+    pub fn named(&mut self, name: &str) -> TenantId {
+        match self.by_name.get(name) {
+            Some(&known) => known,
+            None if self.all.len() >= MOST_TENANTS => 0,
+            None => self.add(name, 1.0),
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self, tenant: TenantId) -> &Arc<str> {
+        &self.all[tenant].name
+    }
+
+    /// The turn of a request of so many rows.
+    pub fn turn(&mut self, tenant: TenantId, rows: usize) -> u64 {
+        let reached = self.reached;
+        let tenant = &mut self.all[tenant];
+        let begin = tenant.end.max(reached);
+        tenant.end = begin.saturating_add((rows as f64 * ROW / tenant.weight) as u64);
+        begin
+    }
+
+    /// A request of this turn goes.
+    pub fn reached(&mut self, turn: u64) {
+        self.reached = self.reached.max(turn);
+    }
+}

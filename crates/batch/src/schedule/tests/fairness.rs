@@ -1,0 +1,158 @@
+//! Shares of tenants.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// Rows that each of tenants 1 and 2 got, in the course of batches.
+struct Served {
+    schedule: Schedule<u32, u32>,
+    now: Instant,
+    rows: [usize; 2],
+    /// How many of their requests wait.
+    waiting: [usize; 2],
+}
+
+impl Served {
+    fn new(weights: &[f64; 2], rows: usize) -> Served {
+        let limits = Limits {
+            passes: u32::MAX,
+            ..limits(rows)
+        };
+        Served {
+            schedule: schedule(limits, weights),
+            now: Instant::now(),
+            rows: [0; 2],
+            waiting: [0; 2],
+        }
+    }
+
+    fn add(&mut self, tenant: TenantId, rows: usize) {
+        let entry = Entry {
+            tenant,
+            rows,
+            ..entry(0, self.now)
+        };
+        self.schedule.add(&0, entry);
+        self.waiting[tenant - 1] += 1;
+    }
+
+    fn serve(&mut self) -> Group<u32> {
+        let group = next(&mut self.schedule, self.now);
+        for entry in &group.entries {
+            self.rows[entry.tenant - 1] += entry.rows;
+            self.waiting[entry.tenant - 1] -= 1;
+        }
+        group
+    }
+
+    /// How far the first is ahead, in rows of weight 1.
+    fn ahead(&self, weights: &[f64; 2]) -> f64 {
+        self.rows[0] as f64 / weights[0] - self.rows[1] as f64 / weights[1]
+    }
+}
+
+proptest! {
+    #![proptest_config(model::cases(200))]
+
+    /// Whatever the weights, and however many rows a request has, nobody is further ahead than one request.
+    #[test]
+    fn who_always_has_requests_gets_a_share_by_weight(
+        weights in (0.1..20.0f64, 0.1..20.0f64),
+        sizes in prop::collection::vec((1usize..5, 1usize..5), 1..20),
+        batch in 1usize..40,
+    ) {
+        let weights = [weights.0, weights.1];
+        let mut served = Served::new(&weights, batch);
+        let most = |tenant: usize| sizes.iter().map(|&(a, b)| [a, b][tenant]).max().unwrap_or(0) as f64;
+        let bound = most(0) / weights[0] + most(1) / weights[1];
+        let mut sizes = sizes.iter().cycle();
+        for _ in 0..300 {
+            while served.waiting.iter().any(|&waiting| waiting < batch) {
+                let &(first, second) = sizes.next().unwrap();
+                for (tenant, rows) in [(1, first), (2, second)] {
+                    if served.waiting[tenant - 1] < batch {
+                        served.add(tenant, rows);
+                    }
+                }
+            }
+            served.serve();
+            let ahead = served.ahead(&weights);
+            prop_assert!(ahead.abs() <= bound + 1e-3, "{ahead} for {bound}");
+        }
+    }
+}
+
+#[test]
+fn a_thousand_requests_of_one_do_not_hold_up_another() {
+    let mut served = Served::new(&[1.0, 1.0], 4);
+    for _ in 0..1000 {
+        served.add(1, 1);
+    }
+    for _ in 0..50 {
+        served.serve();
+    }
+    served.add(2, 1);
+    served.serve();
+    assert_eq!(served.rows[1], 1, "it is in the very next batch");
+}
+
+#[test]
+fn who_comes_back_gets_no_credit_for_idling() {
+    let weights = [1.0, 1.0];
+    let mut served = Served::new(&weights, 4);
+    served.add(2, 1);
+    served.serve();
+    for _ in 0..1000 {
+        served.add(1, 1);
+    }
+    for _ in 0..100 {
+        served.serve();
+    }
+    served.rows = [0; 2];
+    for _ in 0..300 {
+        served.add(2, 1);
+    }
+    for _ in 0..100 {
+        served.serve();
+        assert!(served.ahead(&weights).abs() <= 2.0, "{:?}", served.rows);
+    }
+}
+
+#[test]
+fn priorities_come_before_shares() {
+    let mut served = Served::new(&[1.0, 100.0], 1);
+    for _ in 0..10 {
+        served.add(2, 1);
+    }
+    let high = Entry {
+        tenant: 1,
+        rows: 5,
+        priority: Priority::High,
+        ..entry(0, served.now)
+    };
+    served.schedule.add(&0, high);
+    assert_eq!(served.serve().rows, 5);
+}
+
+#[test]
+fn names_are_told_apart_until_there_are_too_many() {
+    let mut tenants = Tenants::new([("a", 2.0), ("a", 3.0)]);
+    let (a, b) = (tenants.named("a"), tenants.named("b"));
+    assert_eq!((a, b, tenants.named("")), (1, 2, 0));
+    assert_eq!(&**tenants.name(b), "b");
+    // The last weight that was said counts.
+    let turns = [
+        tenants.turn(a, 3),
+        tenants.turn(a, 3),
+        tenants.turn(b, 1),
+        tenants.turn(b, 1),
+    ];
+    assert_eq!(turns[1], turns[3]);
+    let many: Vec<TenantId> = (0..2000)
+        .map(|name| tenants.named(&name.to_string()))
+        .collect();
+    assert_eq!(many[0], 3);
+    assert_eq!(many[1999], 0, "they share the nameless account");
+    assert_eq!(tenants.named("0"), 3);
+}

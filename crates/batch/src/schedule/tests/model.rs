@@ -1,0 +1,345 @@
+//! The schedule beside a plain list that does the same slowly, for whatever is done to them.
+
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+
+use super::*;
+
+/// So many cases, the same ones each time.
+pub fn cases(cases: u32) -> ProptestConfig {
+    ProptestConfig {
+        cases,
+        rng_seed: RngSeed::Fixed(0x5EED),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Add {
+        kind: u32,
+        rows: usize,
+        tenant: TenantId,
+        priority: Priority,
+        deadline: Option<u32>,
+    },
+    Take {
+        closing: bool,
+    },
+    /// The one that came so long ago, if it is still there.
+    Remove(usize),
+    Expire,
+    Clear,
+    Pass(u32),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let priority = prop::sample::select(vec![Priority::High, Priority::Normal, Priority::Low]);
+    let deadline = prop::option::weighted(0.3, 0u32..40);
+    let add = (0u32..4, 1usize..7, 0usize..4, priority, deadline);
+    let add = add.prop_map(|(kind, rows, tenant, priority, deadline)| Step::Add {
+        kind,
+        rows,
+        tenant,
+        priority,
+        deadline,
+    });
+    prop_oneof![
+        20 => add,
+        10 => prop::bool::weighted(0.1).prop_map(|closing| Step::Take { closing }),
+        3 => (0usize..30).prop_map(Step::Remove),
+        2 => Just(Step::Expire),
+        1 => prop::bool::weighted(0.1).prop_map(|all| if all { Step::Clear } else { Step::Expire }),
+        5 => (0u32..12).prop_map(Step::Pass),
+    ]
+}
+
+#[derive(Debug, Clone)]
+struct Known {
+    job: u32,
+    kind: u32,
+    rows: usize,
+    bytes: usize,
+    tenant: TenantId,
+    priority: Priority,
+    deadline: Option<Instant>,
+    arrived: Instant,
+    id: Id,
+}
+
+/// The schedule, and what it should hold in the order of coming.
+struct Pair {
+    schedule: Schedule<u32, u32>,
+    limits: Limits,
+    now: Instant,
+    known: Vec<Known>,
+    ids: Vec<Id>,
+    /// How often the oldest was passed over.
+    passes: u32,
+}
+
+type Checked = Result<(), TestCaseError>;
+
+impl Pair {
+    fn new(limits: Limits) -> Pair {
+        Pair {
+            schedule: schedule(limits.clone(), &[1.0, 3.0, 0.5]),
+            limits,
+            now: Instant::now(),
+            known: Vec::new(),
+            ids: Vec::new(),
+            passes: 0,
+        }
+    }
+
+    fn add(
+        &mut self,
+        kind: u32,
+        rows: usize,
+        tenant: TenantId,
+        priority: Priority,
+        deadline: Option<Instant>,
+    ) {
+        let job = self.ids.len() as u32;
+        let bytes = 10 * rows + job as usize;
+        let arrived = self.now;
+        let entry = Entry {
+            job,
+            rows,
+            bytes,
+            tenant,
+            priority,
+            deadline,
+            arrived,
+        };
+        let id = self.schedule.add(&kind, entry);
+        self.ids.push(id);
+        self.known.push(Known {
+            job,
+            kind,
+            rows,
+            bytes,
+            tenant,
+            priority,
+            deadline,
+            arrived,
+            id,
+        });
+    }
+
+    /// It came out of the schedule: it was there, and is as it was given.
+    fn out(&mut self, entry: &Entry<u32>) -> Result<Known, TestCaseError> {
+        let at = self.known.iter().position(|known| known.job == entry.job);
+        let Some(at) = at else {
+            return Err(TestCaseError::fail(format!("{} came out twice", entry.job)));
+        };
+        if at == 0 {
+            self.passes = 0;
+        }
+        let known = self.known.remove(at);
+        let given = (
+            known.rows,
+            known.bytes,
+            known.tenant,
+            known.priority,
+            known.deadline,
+        );
+        prop_assert_eq!(
+            (
+                entry.rows,
+                entry.bytes,
+                entry.tenant,
+                entry.priority,
+                entry.deadline
+            ),
+            given
+        );
+        Ok(known)
+    }
+
+    fn of_kind(&self, kind: u32) -> impl Iterator<Item = &Known> {
+        self.known.iter().filter(move |known| known.kind == kind)
+    }
+
+    /// Whether a batch of this kind may go, but for those that were passed over.
+    fn may_go(&self, kind: u32, closing: bool) -> bool {
+        let rows: usize = self.of_kind(kind).map(|known| known.rows).sum();
+        self.of_kind(kind).next().is_some_and(|oldest| {
+            closing || self.now - oldest.arrived >= self.limits.wait || rows >= self.limits.rows
+        })
+    }
+
+    fn must_lead(&self) -> Option<u32> {
+        let oldest = self.known.first()?;
+        (self.passes >= self.limits.passes).then_some(oldest.job)
+    }
+
+    fn take(&mut self, closing: bool) -> Checked {
+        let kinds: Vec<u32> = (0..4).filter(|&kind| self.may_go(kind, closing)).collect();
+        let leader = self.must_lead();
+        let expected = !kinds.is_empty() || leader.is_some();
+        prop_assert_eq!(self.schedule.is_ready(self.now, closing), expected);
+        let group = self.schedule.take(self.now, closing);
+        prop_assert_eq!(group.is_some(), expected);
+        let Some(group) = group else { return Ok(()) };
+
+        let oldest = self.known[0].job;
+        let passes = self.passes;
+        let before = self.known.clone();
+        let taken = group.entries.iter().map(|entry| self.out(entry));
+        let taken: Vec<Known> = taken.collect::<Result<_, _>>()?;
+        prop_assert!(
+            taken.iter().all(|known| known.kind == taken[0].kind),
+            "kinds are mixed"
+        );
+        prop_assert_eq!(
+            group.rows,
+            taken.iter().map(|known| known.rows).sum::<usize>()
+        );
+        prop_assert!(group.rows <= self.limits.rows || taken.len() == 1);
+        if taken.iter().all(|known| known.job != oldest) {
+            self.passes = passes + 1;
+            prop_assert!(
+                self.passes <= self.limits.passes,
+                "{} is passed over again",
+                oldest
+            );
+        }
+
+        // The leader is the very oldest; the others, and those that stay, are in order.
+        let kind = taken[0].kind;
+        let led = group.reason == Reason::PassedOver;
+        prop_assert_eq!(led, leader.is_some());
+        if let Some(leader) = leader {
+            prop_assert_eq!(taken[0].job, leader);
+        } else {
+            prop_assert!(kinds.contains(&kind));
+            let of_those = before.iter().filter(|known| kinds.contains(&known.kind));
+            prop_assert_eq!(
+                taken[0].priority,
+                of_those.map(|known| known.priority).min().unwrap()
+            );
+        }
+        let in_order: Vec<&Known> = taken.iter().skip(usize::from(led)).collect();
+        prop_assert!(in_order.is_sorted_by_key(|known| known.priority));
+        let last = in_order.last().map(|known| known.priority);
+        let left = self.of_kind(kind).map(|known| known.priority).min();
+        prop_assert!(
+            last.is_none() || left.is_none() || last <= left,
+            "a priority was passed by"
+        );
+        for gone in &taken {
+            let overtaken = self.of_kind(kind).any(|left| {
+                (left.tenant, left.priority) == (gone.tenant, gone.priority) && left.job < gone.job
+            });
+            prop_assert!(!overtaken, "{} overtook one of its own tenant", gone.job);
+        }
+        // No more would have fitted.
+        let next_fits = self
+            .of_kind(kind)
+            .all(|left| group.rows + left.rows <= self.limits.rows);
+        prop_assert!(
+            self.of_kind(kind).next().is_none() || !next_fits,
+            "the batch is cut"
+        );
+        Ok(())
+    }
+
+    fn step(&mut self, step: &Step) -> Checked {
+        match *step {
+            Step::Add {
+                kind,
+                rows,
+                tenant,
+                priority,
+                deadline,
+            } => {
+                let deadline = deadline.map(|ms| self.now + ms * MS);
+                self.add(kind, rows, tenant, priority, deadline);
+            }
+            Step::Take { closing } => self.take(closing)?,
+            Step::Remove(ago) => {
+                let Some(at) = self.ids.len().checked_sub(ago + 1) else {
+                    return Ok(());
+                };
+                let expected = self.known.iter().find(|known| known.id == self.ids[at]);
+                let expected = expected.map(|known| known.job);
+                let removed = self.schedule.remove(self.ids[at]);
+                prop_assert_eq!(removed.as_ref().map(|entry| entry.job), expected);
+                removed.map_or(Ok(()), |entry| self.out(&entry).map(drop))?;
+            }
+            Step::Expire => {
+                let now = self.now;
+                for entry in self.schedule.expired(now) {
+                    let known = self.out(&entry)?;
+                    prop_assert!(known.deadline.is_some_and(|at| at <= now));
+                }
+                prop_assert!(
+                    self.known
+                        .iter()
+                        .all(|known| known.deadline.is_none_or(|at| at > now))
+                );
+            }
+            Step::Clear => {
+                for entry in self.schedule.clear() {
+                    self.out(&entry)?;
+                }
+                prop_assert!(self.known.is_empty());
+            }
+            Step::Pass(ms) => self.now += ms * MS,
+        }
+        self.agree()
+    }
+
+    /// Both hold the same.
+    fn agree(&mut self) -> Checked {
+        let sum = |of: fn(&Known) -> usize| self.known.iter().map(of).sum::<usize>();
+        let expected = (
+            self.known.len(),
+            sum(|known| known.rows),
+            sum(|known| known.bytes),
+        );
+        let schedule = (
+            self.schedule.requests(),
+            self.schedule.rows(),
+            self.schedule.bytes(),
+        );
+        prop_assert_eq!(schedule, expected);
+        let deadlines = self.known.iter().filter_map(|known| known.deadline);
+        let oldest = (0..4).filter_map(|kind| self.of_kind(kind).next());
+        let due = oldest.map(|oldest| oldest.arrived + self.limits.wait);
+        let due = due.filter(|&due| due > self.now);
+        let next = deadlines.chain(due).min();
+        prop_assert_eq!(self.schedule.next_time(self.now), next);
+        Ok(())
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(600))]
+
+    #[test]
+    fn nobody_is_lost_passed_over_too_often_or_served_out_of_order(
+        steps in prop::collection::vec(step(), 1..150),
+        rows in 1usize..10,
+        wait in prop::sample::select(vec![0u32, 0, 5, 20]),
+        passes in 0u32..5,
+    ) {
+        let limits = Limits {
+            wait: wait * MS,
+            passes,
+            ..limits(rows)
+        };
+        let mut pair = Pair::new(limits);
+        for step in &steps {
+            pair.step(step)?;
+        }
+        // In the end everything comes out.
+        while !pair.known.is_empty() {
+            pair.take(true)?;
+            pair.agree()?;
+        }
+        prop_assert!(pair.schedule.take(pair.now, true).is_none());
+    }
+}

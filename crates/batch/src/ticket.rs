@@ -1,0 +1,96 @@
+//! What a caller holds while its request is under way.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use streampool_tensor::Array;
+
+use crate::answer::{Answer, Share};
+use crate::error::Result;
+use crate::padding::Cut;
+use crate::queue::Shared;
+use crate::schedule::Ids;
+
+/// A request under way: a future of its outputs, which can be waited for, too. Dropped, it is cancelled: it never runs if it
+/// has not begun, and does not disturb its batch if it has.
+#[must_use = "a ticket that is dropped cancels its request"]
+pub struct Ticket {
+    queue: Arc<Shared>,
+    answer: Arc<Answer>,
+    ids: Ids,
+    cut: Option<Cut>,
+}
+
+impl Ticket {
+    pub(crate) fn new(
+        queue: Arc<Shared>,
+        answer: Arc<Answer>,
+        ids: Ids,
+        cut: Option<Cut>,
+    ) -> Ticket {
+        Ticket {
+            queue,
+            answer,
+            ids,
+            cut,
+        }
+    }
+
+    /// Waits for the outputs. While there is a batch to run and a lane for it, the waiting thread runs it: so a queue that
+    /// has nothing else to do costs no change of threads.
+    pub fn wait(self) -> Result<Vec<Array>> {
+        while !self.answer.is_put() && self.queue.help() {}
+        self.outputs(self.answer.wait())
+    }
+
+    /// Waits for the outputs for so long; gives the ticket back if they are not there by then.
+    pub fn wait_timeout(self, time: Duration) -> std::result::Result<Result<Vec<Array>>, Ticket> {
+        let Some(until) = Instant::now().checked_add(time) else {
+            return Ok(self.wait());
+        };
+        match self.answer.wait_until(until) {
+            Some(result) => Ok(self.outputs(result)),
+            None => Err(self),
+        }
+    }
+
+    /// Whether the outputs, or the reason why there are none, are there.
+    pub fn is_ready(&self) -> bool {
+        self.answer.is_put()
+    }
+
+    fn outputs(&self, result: Result<Share>) -> Result<Vec<Array>> {
+        let mut arrays = result?.cut()?;
+        if let Some(cut) = &self.cut {
+            cut.apply(&mut arrays)?;
+        }
+        Ok(arrays)
+    }
+}
+
+impl Future for Ticket {
+    type Output = Result<Vec<Array>>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let result = self.answer.poll(context.waker());
+        result.map(|result| self.outputs(result))
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if self.answer.abandon() {
+            self.queue.engine.cancel(&self.ids);
+        }
+    }
+}
+
+impl std::fmt::Debug for Ticket {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ticket")
+            .field("ready", &self.is_ready())
+            .finish_non_exhaustive()
+    }
+}

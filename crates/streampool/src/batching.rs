@@ -1,0 +1,178 @@
+//! Models behind queues: requests of many callers become batches of a session.
+
+use streampool_batch::{Batch, BatchQueue, Builder, Error, InOrder, Request, Result};
+use streampool_device::DeviceKind;
+use streampool_model::graph::Dim;
+use streampool_model::{Array, Input, Rows, Session};
+use streampool_runtime::Lease;
+
+/// A queue in front of a session, whose inputs and outputs all have their rows along the first axis.
+///
+/// Each batch that is in flight has a stream of its own, whichever thread runs it. On a GPU batches are filled up to a few
+/// sizes, so that few programs serve all.
+///
+/// ```no_run
+/// use streampool::prelude::*;
+///
+/// let session = Session::load(&streampool::host_pool()?, "model.onnx")?;
+/// let queue = streampool::queue_over(&session, BatchQueue::builder().max_batch_size(16))?;
+/// std::thread::scope(|scope| {
+///     for _ in 0..64 {
+///         scope.spawn(|| {
+///             let row = Array::new(&[0.5f32; 16], &[1, 16]).expect("16 elements");
+///             println!("{:?}", queue.infer(row));
+///         });
+///     }
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn queue_over(session: &Session, settings: Builder) -> Result<BatchQueue> {
+    for (input, port) in session.inputs().iter().enumerate() {
+        let shape = port.shape.as_deref();
+        if let Some([] | [Dim::Fixed(_), ..]) = shape {
+            let sizes = shape.unwrap_or_default().iter().map(Dim::to_string);
+            return Err(Error::Request {
+                input,
+                got: format!(
+                    "{:?} of [{}]",
+                    port.name,
+                    sizes.collect::<Vec<_>>().join(", ")
+                ),
+                expected: "any number of rows along a first axis".to_owned(),
+            });
+        }
+    }
+    let lanes = (0..settings.lanes()).map(|_| session.pool().lease().map_err(Error::failed));
+    let lanes: Vec<Lease> = lanes.collect::<Result<_>>()?;
+    let few_sizes = session.pool().device().properties().kind != DeviceKind::Host;
+    let most = settings.most_rows();
+    let session = session.clone();
+    settings.build(move |batch: Batch| -> Result<Batch> {
+        let rows = match few_sizes {
+            true => filled_up(batch.rows()).min(most.max(batch.rows())),
+            false => batch.rows(),
+        };
+        let stream = &lanes[batch.lane()];
+        let outputs = session.pool().on(stream, || run(&session, &batch, rows));
+        let outputs = outputs.map_err(Error::failed).flatten();
+        if outputs.is_err() && stream.fault().is_some() {
+            // What failed is told to its callers; the stream serves those who come next.
+            stream.recover().map_err(Error::failed)?;
+        }
+        Batch::of_first(outputs?, batch.rows())
+    })
+}
+
+/// Runs a batch as one of so many rows.
+fn run(session: &Session, batch: &Batch, rows: usize) -> Result<Vec<Array>> {
+    let inputs = (0..batch.inputs()).map(|input| Rows::new(batch.parts(input), rows));
+    let inputs: Vec<Rows<'_>> = inputs.collect::<Result<_, _>>().map_err(Error::failed)?;
+    let inputs: Vec<Input<'_>> = inputs.iter().map(Input::from).collect();
+    let outputs = session.run_in_order(&inputs).map_err(Error::failed)?;
+    Ok(outputs.into_arrays())
+}
+
+/// The next of few sizes: four between a power of two and the next.
+fn filled_up(rows: usize) -> usize {
+    rows.next_multiple_of((rows.next_power_of_two() / 8).max(1))
+}
+
+/// Runs a model on a list of inputs, in batches: outputs come in the order of the inputs, however many these are, with only
+/// some under way at a time.
+///
+/// ```no_run
+/// use streampool::prelude::*;
+///
+/// let session = Session::load(&streampool::host_pool()?, "model.onnx")?;
+/// let inputs = (0..1000).map(|_| Array::new(&[0.5f32; 16], &[1, 16]).expect("16 elements"));
+/// for outputs in streampool::batch_inference(&session, inputs).batch_size(8) {
+///     println!("{:?}", outputs?[0].shape());
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn batch_inference<I>(session: &Session, inputs: I) -> BatchInference<I::IntoIter>
+where
+    I: IntoIterator,
+    I::Item: Into<Request>,
+{
+    BatchInference {
+        session: session.clone(),
+        batch_size: 8,
+        progress: None,
+        done: 0,
+        stage: Stage::Ready(inputs.into_iter()),
+    }
+}
+
+/// The outputs of a list of inputs, in order.
+pub struct BatchInference<I> {
+    session: Session,
+    batch_size: usize,
+    progress: Option<Box<dyn FnMut(usize) + Send>>,
+    done: usize,
+    stage: Stage<I>,
+}
+
+enum Stage<I> {
+    Ready(I),
+    Running(InOrder<I>),
+    Over,
+}
+
+impl<I> BatchInference<I> {
+    /// The most rows that run together; 8 if nothing is said.
+    pub fn batch_size(mut self, rows: usize) -> Self {
+        self.batch_size = rows;
+        self
+    }
+
+    /// Is told how many inputs are done, after each.
+    pub fn progress(mut self, tell: impl FnMut(usize) + Send + 'static) -> Self {
+        self.progress = Some(Box::new(tell));
+        self
+    }
+}
+
+impl<I> Iterator for BatchInference<I>
+where
+    I: Iterator,
+    I::Item: Into<Request>,
+{
+    type Item = Result<Vec<Array>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.stage = match std::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Ready(inputs) => {
+                let settings = BatchQueue::builder().max_batch_size(self.batch_size);
+                match queue_over(&self.session, settings) {
+                    Ok(queue) => Stage::Running(queue.infer_all(inputs)),
+                    Err(error) => return Some(Err(error)),
+                }
+            }
+            stage => stage,
+        };
+        let Stage::Running(outputs) = &mut self.stage else {
+            return None;
+        };
+        let outputs = outputs.next()?;
+        self.done += 1;
+        if let Some(tell) = &mut self.progress {
+            tell(self.done);
+        }
+        Some(outputs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_are_filled_up_to_few_sizes() {
+        let sizes: Vec<usize> = (1..=33).map(filled_up).collect();
+        assert_eq!(sizes[..8], [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(sizes[8..12], [10, 10, 12, 12]);
+        assert_eq!(sizes[32], 40);
+        assert!((1..2000).all(|rows| filled_up(rows) >= rows && filled_up(rows) * 4 <= rows * 5));
+    }
+}

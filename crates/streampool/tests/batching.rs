@@ -1,0 +1,187 @@
+//! Models behind queues, as users put them there.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
+
+use streampool::batch::Padding;
+use streampool::model::SessionOptions;
+use streampool::model::onnx::writer::{Graph, int};
+use streampool::{Array, BatchQueue, DType, Pool, Session};
+
+/// The pool that these tests run in: on the host, or where `TEST_DEVICE` says.
+fn pool() -> Pool {
+    match std::env::var("TEST_DEVICE").as_deref() {
+        #[cfg(feature = "cuda")]
+        Ok("cuda") => streampool::cuda_pool().expect("a GPU, since TEST_DEVICE asks for it"),
+        Ok(other) if other != "host" => panic!("TEST_DEVICE is {other:?}, expected host or cuda"),
+        _ => streampool::host_pool().expect("a host device"),
+    }
+}
+
+fn session(pool: &Pool, graph: Graph) -> Session {
+    let model = graph.model(&[("", 18)]);
+    Session::from_bytes(pool, model, &SessionOptions::default()).unwrap()
+}
+
+/// y = relu(x w), where all numbers are small integers: products of them are exact, however they are summed.
+fn layer(pool: &Pool) -> Session {
+    let weights: Vec<f32> = (0..32).map(|at| (at % 7) as f32 - 3.0).collect();
+    let graph = Graph::new()
+        .input("x", DType::F32, "batch 8")
+        .constant("w", &Array::new(&weights, &[8, 4]).unwrap())
+        .node("MatMul x w = h", &[])
+        .node("Relu h = y", &[])
+        .output("y", DType::F32, "batch 4");
+    session(pool, graph)
+}
+
+fn row(seed: usize, rows: usize) -> Array {
+    let value = |at| ((at * 5 + seed * 3) % 11) as f32 - 5.0;
+    let values: Vec<f32> = (0..8 * rows).map(value).collect();
+    Array::new(&values, &[rows, 8]).unwrap()
+}
+
+fn alone(session: &Session, input: &Array) -> Vec<Array> {
+    session.run([("x", input)]).unwrap().into_arrays()
+}
+
+#[test]
+fn many_callers_get_what_they_would_get_alone() {
+    let session = layer(&pool());
+    let settings = BatchQueue::builder().max_batch_size(16);
+    let queue = streampool::queue_over(&session, settings).unwrap();
+    let begin = Barrier::new(32);
+    std::thread::scope(|scope| {
+        for caller in 0..32 {
+            let (session, queue, begin) = (&session, &queue, &begin);
+            scope.spawn(move || {
+                begin.wait();
+                for round in 0..20 {
+                    // Some have more rows than a batch may have.
+                    let input = row(caller * 100 + round, 1 + (caller + round) % 20);
+                    assert_eq!(queue.infer(input.clone()).unwrap(), alone(session, &input));
+                }
+            });
+        }
+    });
+    let statistics = queue.statistics();
+    assert_eq!(statistics.requests.completed, 32 * 20);
+    assert_eq!(statistics.requests.submitted, 32 * 20);
+}
+
+#[test]
+fn what_fails_is_told_to_its_caller_alone_and_the_queue_goes_on() {
+    let table: Vec<f32> = (0..10).map(|at| at as f32).collect();
+    let graph = Graph::new()
+        .input("places", DType::I64, "batch 2")
+        .constant("table", &Array::new(&table, &[10]).unwrap())
+        .node("Gather table places = y", &[int("axis", 0)])
+        .output("y", DType::F32, "batch 2");
+    let session = session(&pool(), graph);
+    let settings = BatchQueue::builder().max_batch_size(8).adaptive(false);
+    let queue = streampool::queue_over(&session, settings).unwrap();
+    let asked = [1i64, 2, 77, 4, 5];
+    for _ in 0..3 {
+        let places = asked.map(|at| Array::new(&[at, 0], &[1, 2]).unwrap());
+        let tickets = queue.submit_many(places);
+        for (at, ticket) in asked.into_iter().zip(tickets) {
+            match ticket.unwrap().wait() {
+                Ok(arrays) => {
+                    // A GPU picks zero for an index that is out of range.
+                    let wanted = if at < 10 { at as f32 } else { 0.0 };
+                    assert_eq!(arrays[0].values::<f32>().unwrap(), [wanted, 0.0]);
+                }
+                Err(error) => {
+                    assert_eq!(at, 77, "{error}");
+                    assert!(error.to_string().contains("77"), "{error}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn requests_of_other_lengths_are_filled_up_to_go_together() {
+    let graph = Graph::new()
+        .input("x", DType::F32, "batch length")
+        .input("mask", DType::I64, "batch length")
+        .constant("axes", &Array::new(&[1i64], &[1]).unwrap())
+        .node("Cast mask = weight", &[int("to", 1)])
+        .node("Mul x weight = own", &[])
+        .node("ReduceSum own axes = sum", &[int("keepdims", 0)])
+        .node("Add x x = twice", &[])
+        .output("sum", DType::F32, "batch")
+        .output("twice", DType::F32, "batch length");
+    let session = session(&pool(), graph);
+    let padding = Padding::to_edges(1, [4, 8]).with_mask().outputs(&[1]);
+    let settings = BatchQueue::builder().padding(padding);
+    let queue = streampool::queue_over(&session, settings).unwrap();
+    let input = |length: usize| Array::new(&vec![3.0f32; length], &[1, length]).unwrap();
+    let tickets = queue.submit_many((1..=8).map(input));
+    for (length, ticket) in (1..=8).zip(tickets) {
+        let outputs = ticket.unwrap().wait().unwrap();
+        assert_eq!(outputs[0].values::<f32>().unwrap(), [3.0 * length as f32]);
+        assert_eq!(outputs[1].values::<f32>().unwrap(), vec![6.0; length]);
+    }
+    let own = (1..=8).sum::<usize>() as f64;
+    let all = 4.0 * 4.0 + 4.0 * 8.0;
+    assert_eq!(queue.statistics().padding_waste, (all - own) / all);
+}
+
+#[test]
+fn a_list_comes_back_in_order_and_is_read_as_it_is_needed() {
+    let session = layer(&pool());
+    let (read, told) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let reader = read.clone();
+    // Without an end.
+    let inputs = (0..).map(move |at| {
+        reader.fetch_add(1, Ordering::Relaxed);
+        row(at, 1)
+    });
+    let teller = told.clone();
+    let outputs = streampool::batch_inference(&session, inputs)
+        .batch_size(8)
+        .progress(move |done| teller.store(done, Ordering::Relaxed));
+    for (at, outputs) in outputs.take(50).enumerate() {
+        assert_eq!(outputs.unwrap(), alone(&session, &row(at, 1)));
+        assert_eq!(told.load(Ordering::Relaxed), at + 1);
+        assert!(read.load(Ordering::Relaxed) <= at + 8 * 4);
+    }
+}
+
+#[test]
+fn a_model_that_takes_one_number_of_rows_only_is_refused() {
+    let graph = Graph::new()
+        .input("x", DType::F32, "1 8")
+        .node("Relu x = y", &[])
+        .output("y", DType::F32, "1 8");
+    let session = session(&pool(), graph);
+    let error = streampool::queue_over(&session, BatchQueue::builder()).err();
+    let message = error.expect("a refusal").to_string();
+    assert!(message.contains("\"x\" of [1, 8]"), "{message}");
+    assert!(message.contains("any number of rows"), "{message}");
+    let mut outputs = streampool::batch_inference(&session, [row(0, 1)]);
+    assert!(outputs.next().is_some_and(|first| first.is_err()));
+    assert!(outputs.next().is_none());
+}
+
+#[test]
+fn outputs_without_rows_are_an_error_that_says_so() {
+    let graph = Graph::new()
+        .input("x", DType::F32, "batch 8")
+        .node("ReduceSum x = y", &[int("keepdims", 0)])
+        .outputs("y");
+    let session = session(&pool(), graph);
+    let queue = streampool::queue_over(&session, BatchQueue::builder()).unwrap();
+    let error = queue.infer(row(0, 2)).unwrap_err().to_string();
+    assert!(error.contains("output 0 of the batch is f32 []"), "{error}");
+}
+
+#[test]
+fn more_batches_in_flight_than_streams_are_refused() {
+    let session = layer(&pool());
+    let settings = BatchQueue::builder().in_flight(500);
+    let error = streampool::queue_over(&session, settings).err();
+    let message = error.expect("a refusal").to_string();
+    assert!(message.contains("stream"), "{message}");
+}

@@ -1,0 +1,179 @@
+//! Arrays as rows: what lies along their first axis is joined, taken out, filled up and cut.
+
+use std::ops::Range;
+
+use streampool_runtime::DType;
+
+use super::Array;
+use crate::{Error, Result};
+
+impl Array {
+    /// How many rows it has: the size of its first axis, and one without axes.
+    pub fn row_count(&self) -> usize {
+        self.shape.first().copied().unwrap_or(1)
+    }
+
+    /// These rows of it.
+    pub fn rows(&self, rows: Range<usize>) -> Result<Array> {
+        let Some(&count) = self.shape.first() else {
+            return Err(Error::Array {
+                got: "one value without axes".to_owned(),
+                expected: "rows along a first axis".to_owned(),
+            });
+        };
+        if rows.start > rows.end || rows.end > count {
+            return Err(Error::Array {
+                got: format!("{count} rows"),
+                expected: format!("as many as {rows:?} asks for"),
+            });
+        }
+        let mut shape = self.shape.clone();
+        shape[0] = rows.len();
+        let mut array = Array::zeros(self.dtype, &shape);
+        let row = self.bytes / count.max(1);
+        array
+            .bytes_mut()
+            .copy_from_slice(&self.bytes()[row * rows.start..row * rows.end]);
+        Ok(array)
+    }
+
+    /// The type and the shape of the rows of all of these, one after the other. They have to be of one type, and of one shape
+    /// but for their rows.
+    pub fn joined(parts: &[&Array]) -> Result<(DType, Vec<usize>)> {
+        let Some(first) = parts.first() else {
+            return Err(Error::Array {
+                got: "no arrays".to_owned(),
+                expected: "at least one to be joined".to_owned(),
+            });
+        };
+        let alike = |part: &&&Array| {
+            !part.shape.is_empty()
+                && part.dtype == first.dtype
+                && part.shape.get(1..) == first.shape.get(1..)
+        };
+        if let Some(other) = parts.iter().find(|part| !alike(part)) {
+            return Err(Error::Array {
+                got: format!("{} {:?}", other.dtype, other.shape),
+                expected: format!("rows like those of {} {:?}", first.dtype, first.shape),
+            });
+        }
+        let mut shape = first.shape.clone();
+        shape[0] = parts.iter().map(|part| part.row_count()).sum();
+        Ok((first.dtype, shape))
+    }
+
+    /// The rows of all of these, one after the other, as [`joined`](Self::joined) describes them.
+    pub fn join(parts: &[&Array]) -> Result<Array> {
+        let (dtype, shape) = Array::joined(parts)?;
+        let mut joined = Array::zeros(dtype, &shape);
+        let mut room = joined.bytes_mut();
+        for part in parts {
+            let (place, rest) = room.split_at_mut(part.bytes);
+            place.copy_from_slice(part.bytes());
+            room = rest;
+        }
+        Ok(joined)
+    }
+
+    /// With zeros behind what lies along an axis, so that it is this long.
+    pub fn filled_up(&self, axis: usize, size: usize) -> Result<Array> {
+        let old = self.size_along(axis)?;
+        if size < old {
+            return Err(Error::Array {
+                got: format!("{old} long along axis {axis}"),
+                expected: format!("at most {size}, to be filled up to that"),
+            });
+        }
+        Ok(self.with_size(axis, old, size))
+    }
+
+    /// Without what lies behind this many elements of an axis.
+    pub fn cut_to(&self, axis: usize, size: usize) -> Result<Array> {
+        let old = self.size_along(axis)?;
+        if size > old {
+            return Err(Error::Array {
+                got: format!("{old} long along axis {axis}"),
+                expected: format!("at least {size}, to be cut to that"),
+            });
+        }
+        Ok(self.with_size(axis, old, size))
+    }
+
+    fn size_along(&self, axis: usize) -> Result<usize> {
+        self.shape.get(axis).copied().ok_or_else(|| Error::Array {
+            got: format!("{:?}", self.shape),
+            expected: format!("a shape with an axis {axis}"),
+        })
+    }
+
+    /// The same elements along an axis, as far as both sizes go.
+    fn with_size(&self, axis: usize, old: usize, new: usize) -> Array {
+        let mut shape = self.shape.clone();
+        shape[axis] = new;
+        let mut array = Array::zeros(self.dtype, &shape);
+        let element = self.shape[axis + 1..].iter().product::<usize>() * self.dtype.size();
+        let kept = old.min(new) * element;
+        if kept > 0 {
+            let from = self.bytes().chunks_exact(old * element);
+            let to = array.bytes_mut();
+            for (from, to) in from.zip(to.chunks_exact_mut(new * element)) {
+                to[..kept].copy_from_slice(&from[..kept]);
+            }
+        }
+        array
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counted(shape: &[usize]) -> Array {
+        let values: Vec<i32> = (0..shape.iter().product::<usize>() as i32).collect();
+        Array::new(&values, shape).unwrap()
+    }
+
+    #[test]
+    fn rows_taken_out_and_joined_again_are_the_same() {
+        let whole = counted(&[5, 3]);
+        let parts = [
+            whole.rows(0..2).unwrap(),
+            whole.rows(2..2).unwrap(),
+            whole.rows(2..5).unwrap(),
+        ];
+        assert_eq!(parts[0].values::<i32>().unwrap(), [0, 1, 2, 3, 4, 5]);
+        let parts: Vec<&Array> = parts.iter().collect();
+        assert_eq!(Array::join(&parts).unwrap(), whole);
+    }
+
+    #[test]
+    fn what_is_filled_up_and_cut_is_the_same() {
+        let whole = counted(&[2, 3, 2]);
+        let long = whole.filled_up(1, 4).unwrap();
+        assert_eq!(long.shape(), [2, 4, 2]);
+        assert_eq!(
+            long.values::<i32>().unwrap(),
+            [0, 1, 2, 3, 4, 5, 0, 0, 6, 7, 8, 9, 10, 11, 0, 0]
+        );
+        assert_eq!(long.cut_to(1, 3).unwrap(), whole);
+        assert_eq!(whole.cut_to(1, 0).unwrap().shape(), [2, 0, 2]);
+        let none = whole.cut_to(1, 0).unwrap();
+        assert_eq!(
+            none.filled_up(1, 1).unwrap().values::<i32>().unwrap(),
+            [0; 4]
+        );
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let whole = counted(&[2, 3]);
+        let told = |result: Result<Array>| result.unwrap_err().to_string();
+        assert!(told(whole.rows(1..3)).contains("2 rows"));
+        assert!(told(Array::join(&[])).contains("at least one"));
+        assert!(told(Array::join(&[&whole, &counted(&[2, 4])])).contains("[2, 4]"));
+        assert!(told(Array::join(&[&Array::scalar(1i32)])).contains("[]"));
+        assert!(told(whole.filled_up(1, 2)).contains("3 long"));
+        assert!(told(whole.cut_to(2, 1)).contains("an axis 2"));
+        assert!(told(Array::scalar(1i32).rows(0..1)).contains("without axes"));
+    }
+}

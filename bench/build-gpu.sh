@@ -5,9 +5,9 @@
 #   bench/build-gpu.sh BINARIES_DIR [NAME...]
 #
 # A NAME is that of a test file of crates/cuda/tests, `unit` for the tests inside its source, `onnx` for the operators
-# against the node tests of ONNX, or `streampool`; all of them by default. What does not compile is left out, and the exit
-# code says so. The node tests' data is carried along as BINARIES_DIR/onnx from ONNX_DATA, or from where the
-# test has installed it; without it that test skips.
+# against the node tests of ONNX, `batching` for queues over sessions, or `streampool`; all of them by default. What does
+# not compile is left out, and the exit code says so. The node tests' data is carried along as BINARIES_DIR/onnx from
+# ONNX_DATA, or from where the test has installed it; without it that test skips.
 set -euo pipefail
 
 usage() {
@@ -62,17 +62,18 @@ carry_onnx_data() {
     cp -rL "$data"/{node,simple,pytorch-converted,pytorch-operator} "$binaries/onnx"
 }
 
-tests=() program=no onnx=no
+tests=() program=no onnx=no batching=no
 for name in "$@"; do
     case $name in
     streampool) program=yes ;;
     unit) tests+=(--lib) ;;
     onnx) onnx=yes ;;
+    batching) batching=yes ;;
     *) tests+=(--test "$name") ;;
     esac
 done
 if [ "$#" -eq 0 ]; then
-    tests=(--tests) program=yes onnx=yes
+    tests=(--tests) program=yes onnx=yes batching=yes
 fi
 
 failures=0
@@ -82,6 +83,9 @@ fi
 if [ "$onnx" = yes ]; then
     build "${tests_profile[@]}" cargo test -p streampool-model --no-run --test onnx || failures=1
     carry_onnx_data
+fi
+if [ "$batching" = yes ]; then
+    build "${tests_profile[@]}" cargo test -p streampool --no-run --test batching || failures=1
 fi
 if [ "$program" = yes ]; then
     build cargo build -p streampool-cli --bin streampool || failures=1

@@ -13,6 +13,7 @@
 #   torch        PyTorch's, in Python and C++
 #   ops          the operators of tensors, in turn with PyTorch's
 #   models       an encoder as an ONNX model from several threads, and PyTorch's
+#   batching     many callers through a queue that makes batches, beside threads by themselves
 #   report       all of it in report.md and report.json, and whether the goals are met
 #
 # What a stage finds stays in REPORT_DIR, so that stages may be run one by one. A stage that fails does not stop the
@@ -20,10 +21,10 @@
 set -uo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
-all_stages=(doctor conformance tests sanitizer bench torch ops models report)
+all_stages=(doctor conformance tests sanitizer bench torch ops models batching report)
 
 usage() {
-    sed -n 's/^# \{0,1\}//; 2,19p' "$0" >&2
+    sed -n 's/^# \{0,1\}//; 2,20p' "$0" >&2
     [ "$#" -eq 0 ] || printf '\n%s\n' "$*" >&2
     exit 2
 }
@@ -160,6 +161,7 @@ run_the_tests() {
         conformance) ;;
         # It is for any device, and reads what was carried along.
         onnx) TEST_DEVICE=cuda ONNX_DATA=$binaries/onnx run_tests onnx ;;
+        batching) TEST_DEVICE=cuda run_tests batching ;;
         *) run_tests "$name" ;;
         esac
     done
@@ -300,6 +302,27 @@ run_models() {
         --check "$work/states.npz" || failures=1
 }
 
+# queued NAME MODEL ARGUMENT...: a model by many callers through a queue, and by threads; batching_NAME.json tells.
+queued() {
+    local name=$1 model=$2
+    shift 2
+    # shellcheck disable=SC2016
+    step "$name" bash -c '"$0" bench model "$1" --device cuda --queue --seconds 2 --json "${@:3}" >"$2"' \
+        "$binaries/streampool" "$binaries/$model.onnx" "$report/batching_$name.json" "$@" || failures=1
+}
+
+run_batching() {
+    begin batching 300
+    if [ ! -e "$binaries/encoder.onnx" ] || [ ! -e "$binaries/mlp.onnx" ]; then
+        printf 'batching\tmodels\tskipped\t0\tmake them with models/make_*.py BINARIES_DIR\n' | tee -a "$report/stages.tsv"
+        return
+    fi
+    queued mlp mlp --shape x=1,512 --threads 1,8,256 --max-batch 256
+    queued encoder encoder --shape x=1,128,384 --threads 1,8,256 --max-batch 64
+    step queue "$binaries/streampool" bench queue || failures=1
+    step story "$binaries/streampool" story --device cuda || failures=1
+}
+
 # The logs of this run after those of earlier ones, so much of them as is worth keeping.
 keep_logs() {
     local log
@@ -325,6 +348,7 @@ for name in "${all_stages[@]}"; do
     torch) run_torch ;;
     ops) run_ops ;;
     models) run_models ;;
+    batching) run_batching ;;
     report)
         printf '\n==== report\n'
         python3 "$here/report.py" "$report" "$binaries/built.txt" || failures=1

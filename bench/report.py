@@ -4,7 +4,7 @@
     report.py REPORT_DIR [BUILT_TXT]
 
 Reads stages.tsv (how each step went), runtime.json (ours and the raw driver's figures), torch_python.json,
-torch_cpp.json and what report_ops.py and report_models.py name from REPORT_DIR, whichever are there. The exit code is not zero if a goal is
+torch_cpp.json and what the other report_*.py name from REPORT_DIR, whichever are there. The exit code is not zero if a goal is
 missed or a figure of one is not there.
 """
 
@@ -17,6 +17,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
+import report_batching
 import report_models
 import report_ops
 
@@ -237,7 +238,9 @@ def make(folder, built):
     names = [f"{what}_{precision}" for what in ("ops", "compare") for precision in report_ops.PRECISIONS]
     found = {name: read_json(folder / f"{name}.json") for name in names}
     models = {name: read_json(folder / f"{name}.json") for name in (*report_models.FILES, "torch_encoder")}
+    batching = {name: read_json(folder / f"{name}.json") for name in report_batching.FILES}
     judged_ops, judged_models = report_ops.judge(found), report_models.judge(models)
+    judged_batching = report_batching.judge(batching)
     shared, undisturbed = sharing(runtime)
     report = {
         "machine": machine(built, python),
@@ -258,18 +261,21 @@ def make(folder, built):
         "goals_of_operators": [told(one) for one in judged_ops],
         "models": models,
         "goals_of_models": [told(one) for one in judged_models],
+        "batching": batching,
+        "goals_of_batching": [told(one) for one in judged_batching],
     }
     parts = []
     for lines, goals in (
         (report_ops.page(found, judged_ops, eager(cpp), table), judged_ops),
         (report_models.page(models, judged_models, table), judged_models),
+        (report_batching.page(batching, judged_batching, table), judged_batching),
     ):
         parts += [*lines, tally([one.met for one in goals]), ""]
     text = page(report, values, judged, parts)
     (folder / "report.json").write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     (folder / "report.md").write_text(text, encoding="utf-8")
     print(text)
-    goals = [met for _, _, met in judged] + [one.met for one in (*judged_ops, *judged_models)]
+    goals = [met for _, _, met in judged] + [one.met for one in (*judged_ops, *judged_models, *judged_batching)]
     return all(goals) and bool(undisturbed)
 
 

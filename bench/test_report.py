@@ -9,6 +9,7 @@ import tempfile
 import unittest
 
 import report
+import report_batching
 import report_models
 import report_ops
 
@@ -79,6 +80,15 @@ def models(**changed):
     return found
 
 
+def batching(**changed):
+    """What the stage `batching` leaves when every goal is met, by the names of the files."""
+    point = lambda via, threads, rate: {"via": via, "threads": threads, "rows_per_second": rate}
+    rates = {"alone_1": 10e3, "alone_8": 80e3, "alone_256": 90e3, "queue": 1e6, **changed}
+    points = [point("threads", threads, rates[f"alone_{threads}"]) for threads in (1, 8, 256)]
+    points.append(point("queue", 256, rates["queue"]))
+    return {name: {"points": points} for name in report_batching.FILES}
+
+
 class Report(unittest.TestCase):
     def make(self, **files):
         """Whether all is well by these files, the page, and the object."""
@@ -93,7 +103,7 @@ class Report(unittest.TestCase):
 
     def test_every_goal_is_met(self):
         well, page, object = self.make(
-            runtime=runtime(), torch_python=TORCH_PYTHON, torch_cpp=TORCH_CPP, **operators(), **models()
+            runtime=runtime(), torch_python=TORCH_PYTHON, torch_cpp=TORCH_CPP, **operators(), **models(), **batching()
         )
         self.assertTrue(well, page)
         self.assertEqual({goal["met"] for goal in object["goals"]}, {True})

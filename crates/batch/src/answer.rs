@@ -18,15 +18,22 @@ pub struct Share {
     rows: Range<usize>,
     /// How many rows the arrays have.
     all: usize,
+    /// What was asked: its memory goes back to the thread that it came from, not to the one that ran the batch.
+    _asked: Option<Arc<Vec<Array>>>,
 }
 
 impl Share {
-    /// These of so many rows.
-    pub fn new(arrays: &Arc<Vec<Array>>, rows: Range<usize>, all: usize) -> Share {
+    /// These of all rows of some arrays, for who asked for them.
+    pub fn new(
+        arrays: &Arc<Vec<Array>>,
+        rows: Range<usize>,
+        asked: Option<Arc<Vec<Array>>>,
+    ) -> Share {
         Share {
             arrays: arrays.clone(),
             rows,
-            all,
+            all: arrays.first().map_or(0, Array::row_count),
+            _asked: asked,
         }
     }
 
@@ -101,7 +108,7 @@ fn joined(shares: Vec<Share>) -> Result<Share> {
     });
     let arrays: Vec<Array> = arrays.collect::<Result<_>>()?;
     let rows = arrays.first().map_or(0, Array::row_count);
-    Ok(Share::new(&Arc::new(arrays), 0..rows, rows))
+    Ok(Share::new(&Arc::new(arrays), 0..rows, None))
 }
 
 impl Part {

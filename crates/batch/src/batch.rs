@@ -38,6 +38,18 @@ impl Batch {
         })
     }
 
+    /// A batch of the arrays of each request, for functions that divide what they compute.
+    pub fn divided(requests: Vec<Vec<Array>>) -> Result<Batch> {
+        let mut rows = 0;
+        for arrays in &requests {
+            let own = arrays.first().map_or(0, Array::row_count);
+            check_rows(arrays, own)?;
+            rows += own;
+        }
+        let requests = requests.into_iter().map(Arc::new).collect();
+        Ok(Batch::of(requests, rows, 0))
+    }
+
     /// A batch of requests that are of one kind.
     pub(crate) fn of(requests: Vec<Arc<Vec<Array>>>, rows: usize, lane: usize) -> Batch {
         Batch {
@@ -93,6 +105,18 @@ impl Batch {
             }
         }
         Ok(arrays)
+    }
+
+    /// Whether it has one request for each of these, and with as many rows.
+    pub(crate) fn is_divided(&self, rows: impl ExactSizeIterator<Item = usize>) -> bool {
+        let own = self
+            .requests()
+            .map(|arrays| arrays.first().map_or(0, Array::row_count));
+        own.eq(rows)
+    }
+
+    pub(crate) fn into_requests(self) -> Vec<Arc<Vec<Array>>> {
+        self.requests
     }
 
     /// As [`into_arrays`](Self::into_arrays), with the rows that were computed in vain.

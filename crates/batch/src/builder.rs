@@ -171,6 +171,13 @@ impl Builder {
         at_least_one("in_flight", self.in_flight)?;
         at_least_one("capacity", self.capacity.requests)?;
         at_least_one("capacity_bytes", self.capacity.bytes)?;
+        if self.limits.objective.is_some_and(|time| time.is_zero()) {
+            return Err(Error::setting(
+                "latency_objective",
+                Duration::ZERO,
+                "more than no time",
+            ));
+        }
         if let Some((_, weight)) = self
             .tenants
             .iter()

@@ -1,6 +1,8 @@
 //! What a queue did, in figures.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use smallvec::SmallVec;
 
 use crate::engine::Done;
 use crate::histogram::Histogram;
@@ -122,27 +124,47 @@ impl Figures {
         self.of(tenant).fates.count(fate);
     }
 
-    /// A batch began.
-    pub fn began<J>(&mut self, group: &Group<J>, now: Instant) {
-        for entry in &group.entries {
-            let waited = now.saturating_duration_since(entry.arrived);
-            let nanos = u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX);
-            self.of(entry.tenant).queue_time.add(nanos);
-        }
-        self.batch_rows.add(group.rows as u64);
-        let reason = REASONS.iter().position(|&reason| reason == group.reason);
-        self.reasons[reason.unwrap_or_default()] += 1;
-    }
-
     /// A batch is over.
-    pub fn done(&mut self, done: &Done) {
+    pub fn done(&mut self, batch: &BatchFigures, done: &Done) {
+        for &(tenant, nanos) in &batch.waits {
+            self.of(tenant).queue_time.add(nanos);
+        }
+        self.batch_rows.add(batch.rows as u64);
+        let reason = REASONS.iter().position(|&reason| reason == batch.reason);
+        self.reasons[reason.unwrap_or_default()] += 1;
         for &(tenant, fate) in &done.fates {
             self.count(tenant, fate);
         }
         if let Some(took) = done.took {
-            self.service_time
-                .add(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
+            self.service_time.add(nanos(took));
         }
         self.retries += done.retries;
     }
+}
+
+/// What is known of a batch when it begins.
+pub struct BatchFigures {
+    pub rows: usize,
+    reason: Reason,
+    /// How many nanoseconds each request waited, and whose it is.
+    waits: SmallVec<[(TenantId, u64); 1]>,
+}
+
+impl BatchFigures {
+    /// Those of a batch that began then.
+    pub fn of<J>(group: &Group<J>, begun: Instant) -> BatchFigures {
+        let waits = group.entries.iter().map(|entry| {
+            let waited = begun.saturating_duration_since(entry.arrived);
+            (entry.tenant, nanos(waited))
+        });
+        BatchFigures {
+            rows: group.rows,
+            reason: group.reason,
+            waits: waits.collect(),
+        }
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,6 +1,7 @@
 //! A list of inputs in, their outputs out, in order, with only some under way at a time.
 
 use std::collections::VecDeque;
+use std::iter::Fuse;
 
 use streampool_tensor::Array;
 
@@ -12,7 +13,7 @@ use crate::ticket::Ticket;
 /// The outputs of many requests, in their order.
 pub struct InOrder<I> {
     queue: BatchQueue,
-    requests: I,
+    requests: Fuse<I>,
     under_way: VecDeque<Result<Ticket>>,
     /// How many are put in the queue together.
     together: usize,
@@ -28,7 +29,7 @@ where
     pub(crate) fn new(queue: BatchQueue, requests: I, rows: usize, lanes: usize) -> Self {
         InOrder {
             queue,
-            requests,
+            requests: requests.fuse(),
             under_way: VecDeque::new(),
             together: rows,
             // While every lane has a batch, the next is there.
@@ -38,7 +39,7 @@ where
 
     /// Has as many under way as there may be.
     fn fill(&mut self) {
-        while self.under_way.len() + self.together <= self.most {
+        while self.under_way.len().saturating_add(self.together) <= self.most {
             let before = self.under_way.len();
             let next = self.requests.by_ref().take(self.together);
             self.under_way.extend(self.queue.submit_many(next));

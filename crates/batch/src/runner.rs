@@ -20,9 +20,9 @@ pub fn run(function: &Function, entries: Vec<Entry<Part>>, lane: usize) -> Done 
     let mut done = Done::default();
     let begun = Instant::now();
     match call(function, &entries, lane) {
-        Ok(arrays) => {
+        Ok(given) => {
             done.took = Some(begun.elapsed());
-            share(entries, arrays, &mut done);
+            share(entries, given, &mut done);
         }
         Err(error) => fail(function, entries, lane, error, &mut done),
     }
@@ -56,14 +56,14 @@ fn fail(
         }
         done.retries += 1;
         match call(function, &half, lane) {
-            Ok(arrays) => share(half, arrays, done),
+            Ok(given) => share(half, given, done),
             Err(error) => fail(function, half, lane, error, done),
         }
     }
 }
 
 /// Calls the function. A panic in it is an error.
-fn call(function: &Function, entries: &[Entry<Part>], lane: usize) -> Result<Vec<Array>> {
+fn call(function: &Function, entries: &[Entry<Part>], lane: usize) -> Result<Given> {
     let rows = entries.iter().map(|entry| entry.rows).sum();
     let inputs = entries.iter().map(|entry| entry.job.inputs.clone());
     let batch = Batch::of(inputs.collect(), rows, lane);
@@ -75,7 +75,18 @@ fn call(function: &Function, entries: &[Entry<Part>], lane: usize) -> Result<Vec
             expected: rows,
         });
     }
-    given.into_at_least()
+    match given.is_divided(entries.iter().map(|entry| entry.rows)) {
+        true => Ok(Given::Divided(given.into_requests())),
+        false => given.into_at_least().map(Given::Whole),
+    }
+}
+
+/// What a function gave back.
+enum Given {
+    /// Arrays of each request.
+    Divided(Vec<Arc<Vec<Array>>>),
+    /// Arrays of all.
+    Whole(Vec<Array>),
 }
 
 fn message(panic: &(dyn std::any::Any + Send)) -> Arc<str> {
@@ -87,20 +98,27 @@ fn message(panic: &(dyn std::any::Any + Send)) -> Arc<str> {
 }
 
 /// Gives each request its rows.
-fn share(entries: Vec<Entry<Part>>, arrays: Vec<Array>, done: &mut Done) {
-    let all = arrays.first().map_or(0, Array::row_count);
-    let arrays = Arc::new(arrays);
+fn share(entries: Vec<Entry<Part>>, given: Given, done: &mut Done) {
     let mut begin = 0;
-    let shares: Vec<Share> = entries
-        .iter()
-        .map(|entry| {
-            let rows = begin..begin + entry.rows;
-            begin = rows.end;
-            Share::new(&arrays, rows, all)
-        })
-        .collect();
-    // The last caller to cut its rows may have the arrays themselves.
-    drop(arrays);
+    let mut next = |entry: &Entry<Part>, arrays: &Arc<Vec<Array>>| {
+        let rows = begin..begin + entry.rows;
+        begin = rows.end;
+        Share::new(arrays, rows, Some(entry.job.inputs.clone()))
+    };
+    let shares: Vec<Share> = match given {
+        Given::Divided(requests) => {
+            let each = entries.iter().zip(&requests);
+            each.map(|(entry, arrays)| {
+                Share::new(arrays, 0..entry.rows, Some(entry.job.inputs.clone()))
+            })
+            .collect()
+        }
+        // The last caller to cut its rows may have the arrays themselves.
+        Given::Whole(arrays) => {
+            let arrays = Arc::new(arrays);
+            entries.iter().map(|entry| next(entry, &arrays)).collect()
+        }
+    };
     for (entry, share) in entries.into_iter().zip(shares) {
         answer(entry, Ok(share), done);
     }

@@ -3,12 +3,14 @@
 
 #[cfg(loom)]
 pub use loom::{
+    sync::atomic::{AtomicBool, Ordering},
     sync::{Condvar, Mutex, MutexGuard},
     thread::{Thread, current, park},
 };
 
 #[cfg(not(loom))]
 pub use std::{
+    sync::atomic::{AtomicBool, Ordering},
     sync::{Condvar, Mutex, MutexGuard},
     thread::{Thread, current, park},
 };
@@ -16,10 +18,42 @@ pub use std::{
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
+/// How often a lock is looked at before a thread sleeps for it: some microseconds, and these are held for less.
+#[cfg(not(loom))]
+const LOOKS: u32 = 200;
+
 /// Locks a mutex whose content is valid at every step, so that a panic elsewhere says nothing about it.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    #[cfg(not(loom))]
+    for _ in 0..LOOKS {
+        match mutex.try_lock() {
+            Ok(guard) => return guard,
+            Err(std::sync::TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
+            Err(std::sync::TryLockError::WouldBlock) => std::hint::spin_loop(),
+        }
+    }
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+/// How long a thread looks out for what it would otherwise sleep for.
+#[cfg(not(loom))]
+const LOOK_OUT: Duration = Duration::from_micros(50);
+
+/// Looks out for a short while, until something is there; others may have the processor meanwhile.
+#[cfg(not(loom))]
+pub fn look_out(is_there: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !is_there() && begun.elapsed() < LOOK_OUT {
+        for _ in 0..20 {
+            std::hint::spin_loop();
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// A model has no time to pass.
+#[cfg(loom)]
+pub fn look_out(_: impl Fn() -> bool) {}
 
 /// Sleeps until woken, or for no reason.
 pub fn wait<'a, T>(woken: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {

@@ -38,11 +38,18 @@ impl Ticket {
         }
     }
 
-    /// Waits for the outputs. While there is a batch to run and a lane for it, the waiting thread runs it: so a queue that
-    /// has nothing else to do costs no change of threads.
+    /// Waits for the outputs. Where nothing else waits and a lane is free, the waiting thread runs the request itself: so a queue
+    /// that has nothing else to do costs no change of threads.
     pub fn wait(self) -> Result<Vec<Array>> {
-        while !self.answer.is_put() && self.queue.help() {}
-        self.outputs(self.answer.wait())
+        while !self.answer.is_put() && self.queue.help(&self.ids) {}
+        self.wait_asleep()
+    }
+
+    /// As [`wait`](Self::wait), without looking for a batch to run.
+    pub(crate) fn wait_asleep(self) -> Result<Vec<Array>> {
+        let result = self.answer.wait();
+        self.queue.engine.was_woken();
+        self.outputs(result)
     }
 
     /// Waits for the outputs for so long; gives the ticket back if they are not there by then.

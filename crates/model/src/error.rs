@@ -66,6 +66,16 @@ pub enum Error {
         /// What would be right.
         expected: String,
     },
+    /// An output that cannot be given as it was asked for.
+    #[error("output {name:?} is {got}, expected {expected}")]
+    Output {
+        /// Its name.
+        name: String,
+        /// What it is.
+        got: String,
+        /// What would be right.
+        expected: String,
+    },
     /// A run was not over at its deadline.
     #[error("the deadline of the run is past")]
     Deadline,

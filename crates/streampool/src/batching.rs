@@ -1,5 +1,7 @@
 //! Models behind queues: requests of many callers become batches of a session.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use streampool_batch::{Batch, BatchQueue, Builder, Error, InOrder, Request, Result};
 use streampool_device::DeviceKind;
 use streampool_model::graph::Dim;
@@ -47,29 +49,46 @@ pub fn queue_over(session: &Session, settings: Builder) -> Result<BatchQueue> {
     let few_sizes = session.pool().device().properties().kind != DeviceKind::Host;
     let most = settings.most_rows();
     let session = session.clone();
+    let row_bytes = AtomicUsize::new(0);
     settings.build(move |batch: Batch| -> Result<Batch> {
         let rows = match few_sizes {
             true => filled_up(batch.rows()).min(most.max(batch.rows())),
             false => batch.rows(),
         };
         let stream = &lanes[batch.lane()];
-        let outputs = session.pool().on(stream, || run(&session, &batch, rows));
+        let outputs = session
+            .pool()
+            .on(stream, || run(&session, &batch, rows, &row_bytes));
         let outputs = outputs.map_err(Error::failed).flatten();
         if outputs.is_err() && stream.fault().is_some() {
             // What failed is told to its callers; the stream serves those who come next.
             stream.recover().map_err(Error::failed)?;
         }
-        Batch::of_first(outputs?, batch.rows())
+        outputs
     })
 }
 
+/// Rows of at least so many bytes are copied to their callers' arrays at once. Smaller ones are copied for all together, and by
+/// each caller for itself: that takes less memory to be allocated here.
+const LARGE_ROW: usize = 16 << 10;
+
 /// Runs a batch as one of so many rows.
-fn run(session: &Session, batch: &Batch, rows: usize) -> Result<Vec<Array>> {
+fn run(session: &Session, batch: &Batch, rows: usize, row_bytes: &AtomicUsize) -> Result<Batch> {
     let inputs = (0..batch.inputs()).map(|input| Rows::new(batch.parts(input), rows));
     let inputs: Vec<Rows<'_>> = inputs.collect::<Result<_, _>>().map_err(Error::failed)?;
     let inputs: Vec<Input<'_>> = inputs.iter().map(Input::from).collect();
-    let outputs = session.run_in_order(&inputs).map_err(Error::failed)?;
-    Ok(outputs.into_arrays())
+    let divided = row_bytes.load(Ordering::Relaxed) >= LARGE_ROW;
+    let own: Vec<usize> = match divided {
+        true => batch
+            .requests()
+            .map(|arrays| arrays.first().map_or(0, Array::row_count))
+            .collect(),
+        false => vec![batch.rows()],
+    };
+    let outputs = session.run_divided(&inputs, &own).map_err(Error::failed)?;
+    let bytes = outputs.iter().flatten().map(|array| array.bytes().len());
+    row_bytes.store(bytes.sum::<usize>() / batch.rows(), Ordering::Relaxed);
+    Batch::divided(outputs)
 }
 
 /// The next of few sizes: four between a power of two and the next.

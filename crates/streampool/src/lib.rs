@@ -77,6 +77,35 @@ mod devices;
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
+/// The examples of the book.
+#[cfg(doctest)]
+mod book {
+    #[doc = include_str!("../../../docs/src/concepts/batching.md")]
+    struct ConceptsBatching;
+    #[doc = include_str!("../../../docs/src/concepts/faults.md")]
+    struct ConceptsFaults;
+    #[doc = include_str!("../../../docs/src/concepts/memory.md")]
+    struct ConceptsMemory;
+    #[doc = include_str!("../../../docs/src/concepts/sessions.md")]
+    struct ConceptsSessions;
+    #[doc = include_str!("../../../docs/src/concepts/streams.md")]
+    struct ConceptsStreams;
+    #[doc = include_str!("../../../docs/src/guides/errors.md")]
+    struct GuidesErrors;
+    #[doc = include_str!("../../../docs/src/guides/gpu.md")]
+    struct GuidesGpu;
+    #[doc = include_str!("../../../docs/src/guides/list.md")]
+    struct GuidesList;
+    #[doc = include_str!("../../../docs/src/guides/queue.md")]
+    struct GuidesQueue;
+    #[doc = include_str!("../../../docs/src/guides/serve.md")]
+    struct GuidesServe;
+    #[doc = include_str!("../../../docs/src/guides/slow.md")]
+    struct GuidesSlow;
+    #[doc = include_str!("../../../docs/src/reference/options.md")]
+    struct ReferenceOptions;
+}
+
 pub use batching::{BatchInference, batch_inference, queue_over};
 #[cfg(feature = "cuda")]
 pub use devices::cuda_pool;

@@ -166,15 +166,17 @@ fn a_model_that_takes_one_number_of_rows_only_is_refused() {
 }
 
 #[test]
-fn outputs_without_rows_are_an_error_that_says_so() {
-    let graph = Graph::new()
-        .input("x", DType::F32, "batch 8")
-        .node("ReduceSum x = y", &[int("keepdims", 0)])
-        .outputs("y");
-    let session = session(&pool(), graph);
-    let queue = streampool::queue_over(&session, BatchQueue::builder()).unwrap();
-    let error = queue.infer(row(0, 2)).unwrap_err().to_string();
-    assert!(error.contains("output 0 of the batch is f32 []"), "{error}");
+fn outputs_of_other_rows_are_an_error_that_names_them() {
+    let graph = || Graph::new().input("x", DType::F32, "batch 8");
+    let sum = graph().node("ReduceSum x = y", &[int("keepdims", 0)]);
+    let twice = graph().node("Concat x x = y", &[int("axis", 0)]);
+    for (graph, shape) in [(sum, "[]"), (twice, "[4, 8]")] {
+        let session = session(&pool(), graph.outputs("y"));
+        let queue = streampool::queue_over(&session, BatchQueue::builder()).unwrap();
+        let error = queue.infer(row(0, 2)).unwrap_err().to_string();
+        let told = format!("output \"y\" is f32 {shape}, expected 2 rows");
+        assert!(error.contains(&told), "{error}");
+    }
 }
 
 #[test]

@@ -115,8 +115,8 @@ fn told(place: &Place, where_it_is: Option<Ids>) -> Option<Waiter> {
 }
 
 impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
-    /// Takes requests, each in parts that are run by themselves. A `helper` is given a batch to run, if one can go; else a
-    /// worker is called.
+    /// Takes requests, each in parts that are run by themselves. A `helper` is given a batch of them to run, if nothing else waits
+    /// and one can go; else a worker is called.
     pub fn add(
         &self,
         requests: impl IntoIterator<Item = (K, Parts<J>)>,
@@ -124,22 +124,21 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
         helper: bool,
     ) -> (Vec<Result<Admission, Rejected>>, Option<Turn<J>>) {
         let mut state = lock(&self.state);
+        let alone = state.schedule.requests() == 0;
         let requests = requests.into_iter();
-        let added = requests
+        let added: Vec<_> = requests
             .map(|(kind, parts)| add(&mut state, kind, parts, when_full))
             .collect();
         let now = Instant::now();
         self.tell_keeper(&mut state, now);
-        if !helper {
+        if !(helper && alone) || added.iter().all(Result::is_err) {
             self.call_if_ready(&mut state, now);
             return (added, None);
         }
-        let Some((turn, admitted)) = self.take(&mut state) else {
-            return (added, None);
-        };
+        let (turn, waiters) = self.take(&mut state);
         drop(state);
-        wake(admitted);
-        (added, Some(turn))
+        wake(waiters);
+        (added, turn)
     }
 
     /// Gives up a request that is held outside, if it is still there; if not, its place is known.
@@ -153,19 +152,28 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
         if let Some(outside) = &outside {
             state.settle(&outside.parts, fate);
         }
+        // Those behind it may fit.
+        let admitted = self.admit_held(&mut state);
         drop(state);
+        wake(admitted);
         true
     }
 
     /// Lets in what waits outside, as far as there is room. Returns whom to wake.
     pub(super) fn admit_held(&self, state: &mut State<K, J>) -> Vec<Waiter> {
         let mut waiters = Vec::new();
+        let before = state.held.0.len();
         while let Some(first) = state.held.0.front()
             && has_room(state, &first.parts)
             && let Some(outside) = state.held.0.pop_front()
         {
             let ids = queue(state, &outside.kind, outside.parts);
             waiters.extend(told(&outside.place, Some(ids)));
+        }
+        if state.held.0.len() < before {
+            let now = Instant::now();
+            self.tell_keeper(state, now);
+            self.call_if_ready(state, now);
         }
         waiters
     }

@@ -61,14 +61,14 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
         }
     }
 
-    /// Opens a closed queue again. Says whether it was closed.
-    pub fn open(&self) -> bool {
-        let mut state = lock(&self.state);
-        let closed = state.phase == Phase::Closed;
-        if closed {
-            state.phase = Phase::Open;
-        }
-        closed
+    /// Opens a closed queue again.
+    pub fn open(&self) {
+        lock(&self.state).phase = Phase::Open;
+    }
+
+    /// Whether nothing is left of it.
+    pub fn is_closed(&self) -> bool {
+        lock(&self.state).phase == Phase::Closed
     }
 
     /// Whether requests are taken.

@@ -7,15 +7,21 @@
 mod admission;
 mod closing;
 
+#[cfg(all(test, not(loom)))]
+mod tests;
+
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
-use crate::figures::{Fate, Figures};
+use crate::alarm::Alarm;
+use crate::figures::{BatchFigures, Fate, Figures};
 use crate::outcome::Waiter;
 use crate::schedule::{Entry, Group, Id, Schedule, TenantId};
-use crate::sync::{Condvar, Mutex, MutexGuard, lock, wait, wait_until};
+use crate::sync::{
+    AtomicBool, Condvar, Mutex, MutexGuard, Ordering, lock, look_out, wait, wait_until,
+};
 
 use admission::Held;
 pub use admission::{Admission, Capacity, Full, Place, Rejected};
@@ -69,17 +75,22 @@ pub struct Done {
 pub struct Turn<J> {
     group: Group<J>,
     lane: usize,
+    begun: Instant,
 }
 
 /// A queue of requests of kinds `K`.
 pub struct Engine<K, J> {
     state: Mutex<State<K, J>>,
+    /// Whether workers are called, for those that look without the lock.
+    calling: AtomicBool,
     /// Workers sleep here.
     called: Condvar,
     /// The keeper of time sleeps here.
     clock: Condvar,
     /// Who waits for the queue to be closed sleeps here.
     closed: Condvar,
+    /// Who is to be woken because a batch is over.
+    alarm: Alarm,
 }
 
 struct State<K, J> {
@@ -91,8 +102,9 @@ struct State<K, J> {
     /// The lanes on which nothing runs.
     free: Vec<usize>,
     lanes: usize,
-    /// Workers that sleep, and how many of these have been called.
+    /// Workers without work, how many of these sleep, and how many have been called.
     idle: usize,
+    asleep: usize,
     calls: usize,
     /// When the keeper wakes by itself; `None` while it is awake.
     keeper_sleeps: Option<Option<Instant>>,
@@ -130,14 +142,22 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
                 free: (0..lanes).rev().collect(),
                 lanes,
                 idle: 0,
+                asleep: 0,
                 calls: 0,
                 keeper_sleeps: None,
                 figures: Figures::default(),
             }),
+            calling: AtomicBool::new(false),
             called: Condvar::new(),
             clock: Condvar::new(),
             closed: Condvar::new(),
+            alarm: Alarm::new(),
         }
+    }
+
+    /// What a thread does that was woken because a batch is over: it helps to wake the others.
+    pub fn was_woken(&self) {
+        self.alarm.help();
     }
 
     /// What `look` finds.
@@ -159,56 +179,68 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
         }
         state.settle(&parts, Fate::Cancelled);
         let admitted = self.admit_held(&mut state);
-        self.close_if_over(&mut state);
+        if !cfg!(planted) {
+            self.close_if_over(&mut state);
+        }
         drop(state);
         wake(admitted);
     }
 
-    /// Takes a batch for the calling thread, if one can go.
-    pub fn turn(&self) -> Option<Turn<J>> {
+    /// Takes a batch of these for the calling thread, if they are all that waits, and can go: so no caller runs what others ask
+    /// for.
+    pub fn turn(&self, ids: &[Id]) -> Option<Turn<J>> {
         let mut state = lock(&self.state);
-        let (turn, admitted) = self.take(&mut state)?;
+        let schedule = &state.schedule;
+        if schedule.requests() != ids.len() || !ids.iter().all(|&id| schedule.holds(id)) {
+            return None;
+        }
+        let (turn, waiters) = self.take(&mut state);
         drop(state);
-        wake(admitted);
-        Some(turn)
+        wake(waiters);
+        turn
     }
 
-    fn take(&self, state: &mut MutexGuard<'_, State<K, J>>) -> Option<(Turn<J>, Vec<Waiter>)> {
-        let state = &mut **state;
-        let lane = *state.free.last()?;
+    /// A batch, if one can go, and whom to wake.
+    fn take(&self, state: &mut State<K, J>) -> (Option<Turn<J>>, Vec<Waiter>) {
+        let Some(&lane) = state.free.last() else {
+            return (None, Vec::new());
+        };
         let now = Instant::now();
-        let group = state.schedule.take(now, state.phase.is_closing())?;
+        // What has expired never runs, even if the keeper has not come to it yet.
+        let (late, mut waiters) = self.expire(state, now);
+        let late = late.into_iter().flatten();
+        waiters.extend(late.filter_map(|part| part.job.refuse(Refusal::Expired)));
+        let Some(group) = state.schedule.take(now, state.phase.is_closing()) else {
+            return (None, waiters);
+        };
         state.free.pop();
-        state.figures.began(&group, now);
-        let admitted = self.admit_held(state);
+        let running = state.schedule.running(group.bucket);
+        running.batches += 1;
+        running.rows += group.rows;
+        waiters.extend(self.admit_held(state));
         self.call_if_ready(state, now);
-        Some((Turn { group, lane }, admitted))
+        let turn = Turn {
+            group,
+            lane,
+            begun: now,
+        };
+        (Some(turn), waiters)
     }
 
     /// Runs a batch on the calling thread.
     pub fn run(&self, turn: Turn<J>, run: &impl Fn(Vec<Entry<J>>, usize) -> Done) {
-        self.run_and(turn, run, true);
-    }
-
-    fn run_and(
-        &self,
-        turn: Turn<J>,
-        run: &impl Fn(Vec<Entry<J>>, usize) -> Done,
-        call_for_more: bool,
-    ) {
-        let Turn { group, lane } = turn;
+        let Turn { group, lane, begun } = turn;
         let mut freed = Freed {
             engine: self,
             lane,
             bucket: group.bucket,
-            rows: group.rows,
-            call_for_more,
+            batch: BatchFigures::of(&group, begun),
             done: Done::default(),
         };
         freed.done = run(group.entries, lane);
         let waiters = std::mem::take(&mut freed.done.waiters);
         drop(freed);
-        wake(waiters);
+        self.alarm.ring(waiters);
     }
 
     /// Calls a worker, if a batch can go and nobody is on the way to it.
@@ -218,8 +250,12 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
             && state.calls < state.idle
             && state.schedule.is_ready(now, state.phase.is_closing())
         {
-            state.calls += 1;
-            self.called.notify_one();
+            // Counted, so that a worker that does not sleep yet will not.
+            state.calls += usize::from(!cfg!(planted) || state.asleep > 0);
+            self.calling.store(true, Ordering::Relaxed);
+            if state.calls > state.idle - state.asleep {
+                self.called.notify_one();
+            }
         }
     }
 
@@ -227,23 +263,43 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
     pub fn work(&self, run: &impl Fn(Vec<Entry<J>>, usize) -> Done) {
         let mut state = lock(&self.state);
         loop {
-            if let Some((turn, admitted)) = self.take(&mut state) {
+            let (turn, waiters) = self.take(&mut state);
+            if turn.is_some() || !waiters.is_empty() {
                 drop(state);
-                wake(admitted);
-                self.run_and(turn, run, false);
+                wake(waiters);
+                if let Some(turn) = turn {
+                    self.run(turn, run);
+                }
                 state = lock(&self.state);
                 continue;
             }
             if state.phase == Phase::Closed {
                 return;
             }
-            state.idle += 1;
-            while state.calls == 0 && state.phase != Phase::Closed {
-                state = wait(&self.called, state);
-            }
-            state.idle -= 1;
-            state.calls = state.calls.saturating_sub(1);
+            state = self.wait_for_a_call(state);
         }
+    }
+
+    /// Waits until called. After its work a worker looks out for a while before it sleeps: to wake it would cost its caller more.
+    fn wait_for_a_call<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State<K, J>>,
+    ) -> MutexGuard<'a, State<K, J>> {
+        state.idle += 1;
+        if state.calls == 0 {
+            drop(state);
+            look_out(|| self.calling.load(Ordering::Relaxed));
+            state = lock(&self.state);
+        }
+        while state.calls == 0 && state.phase != Phase::Closed {
+            state.asleep += 1;
+            state = wait(&self.called, state);
+            state.asleep -= 1;
+        }
+        state.idle -= 1;
+        state.calls = state.calls.saturating_sub(1);
+        self.calling.store(state.calls > 0, Ordering::Relaxed);
+        state
     }
 
     /// What the keeper of time does until the queue is closed: it refuses what expires at once, and has batches go that have
@@ -298,13 +354,15 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
         let mut guard = lock(&self.state);
         let state = &mut *guard;
         state.free.push(freed.lane);
+        let running = state.schedule.running(freed.bucket);
+        running.batches -= 1;
+        running.rows -= freed.batch.rows;
         if let Some(took) = freed.done.took {
-            state.schedule.learn(freed.bucket, freed.rows, took);
+            state.schedule.learn(freed.bucket, freed.batch.rows, took);
         }
-        state.figures.done(&freed.done);
-        if freed.call_for_more {
-            self.call_if_ready(state, Instant::now());
-        }
+        state.figures.done(&freed.batch, &freed.done);
+        // This thread first wakes whoever waited.
+        self.call_if_ready(state, Instant::now());
         self.close_if_over(state);
     }
 }
@@ -314,9 +372,7 @@ struct Freed<'a, K: Hash + Eq + Clone, J: Job> {
     engine: &'a Engine<K, J>,
     lane: usize,
     bucket: usize,
-    rows: usize,
-    /// Whether a worker has to be called for what waits, since this thread will not take it.
-    call_for_more: bool,
+    batch: BatchFigures,
     done: Done,
 }
 

@@ -1,10 +1,11 @@
 //! Requests that can go together, in the order in which they go.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::costs::Costs;
-use super::{Entry, Limits, Place, Reason};
+use super::line::Line;
+use super::{Entry, Limits, Place, Reason, Running};
 
 /// Requests of one kind.
 pub struct Bucket<K, J> {
@@ -14,10 +15,12 @@ pub struct Bucket<K, J> {
     pub costs: Costs,
     /// Which batch was the last of them.
     pub last_used: u64,
-    entries: BTreeMap<Place, Entry<J>>,
+    line: Line<J>,
     /// In the order of their coming; some may be gone, but never the first.
     ages: VecDeque<(Place, Instant)>,
     rows: usize,
+    /// What of this kind runs.
+    pub running: Running,
 }
 
 impl<K, J> Bucket<K, J> {
@@ -27,14 +30,25 @@ impl<K, J> Bucket<K, J> {
             kind,
             costs: Costs::new(),
             last_used,
-            entries: BTreeMap::new(),
+            line: Line::new(),
             ages: VecDeque::new(),
             rows: 0,
+            running: Running::default(),
         }
     }
 
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.line.first().is_none()
+    }
+
+    /// Whether nothing of the kind waits or runs.
+    pub fn is_unused(&self) -> bool {
+        self.is_empty() && self.running.batches == 0
+    }
+
+    /// Whether the one at this place waits.
+    pub fn holds(&self, place: Place) -> bool {
+        self.line.get(place).is_some()
     }
 
     /// How many rows wait.
@@ -44,7 +58,7 @@ impl<K, J> Bucket<K, J> {
 
     /// The place of the first.
     pub fn head(&self) -> Option<Place> {
-        self.entries.first_key_value().map(|(&place, _)| place)
+        self.line.first()
     }
 
     /// The one that came first.
@@ -60,6 +74,12 @@ impl<K, J> Bucket<K, J> {
                 .is_some_and(|(_, arrived)| now.saturating_duration_since(arrived) >= wait)
     }
 
+    /// Whether a batch is worth its lane beside those of its kind that run: it is no smaller than they are on average. A smaller one
+    /// would take from them what it gains, and leave the next one as small; it goes when one of them is over.
+    pub fn is_large_beside_others(&self, limits: &Limits) -> bool {
+        self.rows.min(limits.rows) * self.running.batches >= self.running.rows
+    }
+
     /// Whether there is no use in waiting for more.
     pub fn has_enough(&self, limits: &Limits) -> bool {
         self.rows >= limits.rows || limits.adaptive && self.costs.is_enough(self.rows)
@@ -68,14 +88,14 @@ impl<K, J> Bucket<K, J> {
     pub fn add(&mut self, place: Place, entry: Entry<J>) {
         self.rows += entry.rows;
         self.ages.push_back((place, entry.arrived));
-        self.entries.insert(place, entry);
+        self.line.add(place, entry);
     }
 
     pub fn remove(&mut self, place: Place) -> Option<Entry<J>> {
-        let entry = self.entries.remove(&place)?;
+        let entry = self.line.remove(place)?;
         self.rows -= entry.rows;
-        while let Some((first, _)) = self.ages.front()
-            && !self.entries.contains_key(first)
+        while let Some(&(first, _)) = self.ages.front()
+            && self.line.get(first).is_none()
         {
             self.ages.pop_front();
         }
@@ -85,7 +105,7 @@ impl<K, J> Bucket<K, J> {
     pub fn clear(&mut self) -> impl Iterator<Item = Entry<J>> + use<K, J> {
         self.ages.clear();
         self.rows = 0;
-        std::mem::take(&mut self.entries).into_values()
+        self.line.clear()
     }
 
     /// How many rows the next batch should have at most, and why no more if more might come.
@@ -109,7 +129,7 @@ impl<K, J> Bucket<K, J> {
         let mut rows = 0;
         let mut next = leader;
         while let Some(place) = next.take().or_else(|| self.head()) {
-            let more = self.entries.get(&place).map_or(0, |entry| entry.rows);
+            let more = self.line.get(place).map_or(0, |entry| entry.rows);
             if rows > 0 && rows + more > most {
                 break;
             }

@@ -10,13 +10,13 @@ const CLASSES: usize = 24;
 const KEPT: usize = 8;
 /// A larger batch has to take less than this part of the time for each row, or it does not pay.
 const GAIN: f32 = 0.95;
-/// Once in so many choices against the full size, that is tried again.
-const TRY_AGAIN: u32 = 64;
+/// Once in so many choices against larger sizes, the next larger one is tried again.
+const TRY_AGAIN: u32 = 16;
 
 /// What batches took.
 pub struct Costs {
     classes: [Recent; CLASSES],
-    /// How often a smaller size than the full one was chosen since the full one was tried.
+    /// How often a smaller size than the full one was chosen since that was chosen last.
     declined: u32,
 }
 
@@ -38,13 +38,12 @@ impl Recent {
         self.count += 1;
     }
 
-    /// The middle one, so that a few slow ones, such as the first, do not count.
-    fn median(&self) -> Option<f32> {
+    /// One of the fastest: what disturbs a batch, such as being the first, makes it slower, never faster.
+    fn typical(&self) -> Option<f32> {
         let known = self.count.min(KEPT);
         let mut seconds = self.seconds;
         seconds[..known].sort_unstable_by(f32::total_cmp);
-        // Of an even number the lower: what disturbs a batch makes it slower, never faster.
-        (known > 0).then(|| seconds[(known - 1) / 2])
+        (known > 0).then(|| seconds[known / KEPT])
     }
 }
 
@@ -73,7 +72,7 @@ impl Costs {
         let nearest = (0..CLASSES)
             .filter(|&other| self.classes[other].count > 0)
             .min_by_key(|other| other.abs_diff(at));
-        let seconds = nearest.and_then(|at| self.classes[at].median());
+        let seconds = nearest.and_then(|at| self.classes[at].typical());
         Duration::try_from_secs_f32(seconds.unwrap_or(0.0)).unwrap_or_default()
     }
 
@@ -116,15 +115,19 @@ impl Costs {
             return (largest, by_time);
         }
         self.declined += 1;
-        if self.declined.is_multiple_of(TRY_AGAIN) {
-            return (largest, by_time);
-        }
-        (best, Some(Reason::NoGain))
+        // No more than the next one: where large batches do not pay, the largest costs most.
+        let next = sizes.iter().copied().find(|&size| size > best);
+        let size = match next {
+            Some(next) if self.declined.is_multiple_of(TRY_AGAIN) => next,
+            _ => best,
+        };
+        let by_gain = (size < largest).then_some(Reason::NoGain);
+        (size, by_gain.or(by_time))
     }
 
     /// Whether twice as many rows in a batch are known not to pay.
     pub fn is_enough(&self, rows: usize) -> bool {
-        let twice = [rows, 2 * rows].map(|rows| self.classes[class(rows)].median());
+        let twice = [rows, 2 * rows].map(|rows| self.classes[class(rows)].typical());
         matches!(twice, [Some(once), Some(twice)] if twice >= once * GAIN)
     }
 
@@ -132,7 +135,7 @@ impl Costs {
     fn cheapest(&self, sizes: &[usize]) -> usize {
         let mut best = (1, f32::INFINITY);
         for &size in sizes {
-            match self.classes[class(size)].median() {
+            match self.classes[class(size)].typical() {
                 // What is small and never came by is no reason to split what is there.
                 None if size < sizes[sizes.len() - 1] => {}
                 None => return size,
@@ -144,7 +147,7 @@ impl Costs {
     }
 
     fn takes(&self, rows: usize) -> Option<Duration> {
-        let seconds = self.classes[class(rows)].median()?;
+        let seconds = self.classes[class(rows)].typical()?;
         Duration::try_from_secs_f32(seconds * rows as f32).ok()
     }
 }

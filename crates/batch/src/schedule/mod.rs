@@ -2,6 +2,7 @@
 
 mod bucket;
 mod costs;
+mod line;
 mod tenants;
 
 #[cfg(all(test, not(loom)))]
@@ -116,6 +117,15 @@ pub struct Group<J> {
     pub reason: Reason,
 }
 
+/// What runs at the moment.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Running {
+    /// How many batches.
+    pub batches: usize,
+    /// The rows of all.
+    pub rows: usize,
+}
+
 /// Buckets without requests are forgotten when there are more.
 const MOST_BUCKETS: usize = 256;
 
@@ -202,7 +212,7 @@ impl<K: Hash + Eq + Clone, J> Schedule<K, J> {
         }
         let unused = (self.buckets.len() >= MOST_BUCKETS)
             .then(|| {
-                let empty = (0..self.buckets.len()).filter(|&at| self.buckets[at].is_empty());
+                let empty = (0..self.buckets.len()).filter(|&at| self.buckets[at].is_unused());
                 empty.min_by_key(|&at| self.buckets[at].last_used)
             })
             .flatten();
@@ -222,10 +232,16 @@ impl<K: Hash + Eq + Clone, J> Schedule<K, J> {
         bucket
     }
 
+    /// Whether a request is still queued.
+    pub fn holds(&self, id: Id) -> bool {
+        self.buckets[id.bucket].holds(id.place)
+    }
+
     /// Gives a request up, if it is still queued.
     pub fn remove(&mut self, id: Id) -> Option<Entry<J>> {
         let entry = self.buckets[id.bucket].remove(id.place)?;
         self.forget(id, &entry);
+        self.tenants.give_back(entry.tenant, entry.rows);
         Some(entry)
     }
 
@@ -254,7 +270,11 @@ impl<K: Hash + Eq + Clone, J> Schedule<K, J> {
         self.deadlines.clear();
         (self.requests, self.rows, self.bytes) = (0, 0, 0);
         let buckets = self.buckets.iter_mut();
-        buckets.flat_map(Bucket::clear).collect()
+        let entries: Vec<Entry<J>> = buckets.flat_map(Bucket::clear).collect();
+        for entry in &entries {
+            self.tenants.give_back(entry.tenant, entry.rows);
+        }
+        entries
     }
 
     /// When something will happen without anybody coming: a deadline passes, or a request has waited long enough.
@@ -318,7 +338,11 @@ impl<K: Hash + Eq + Clone, J> Schedule<K, J> {
         for (at, bucket) in self.buckets.iter_mut().enumerate() {
             let Some(head) = bucket.head() else { continue };
             let full = bucket.rows() >= limits.rows;
-            if !(closing || bucket.has_waited(limits.wait, now) || bucket.has_enough(limits)) {
+            let it_is_time = match limits.wait.is_zero() {
+                true => head.priority == Priority::High || bucket.is_large_beside_others(limits),
+                false => bucket.has_waited(limits.wait, now),
+            };
+            if !(closing || it_is_time || bucket.has_enough(limits)) {
                 continue;
             }
             let better = best.is_none_or(|(best_full, best_head, _)| {
@@ -358,6 +382,11 @@ impl<K: Hash + Eq + Clone, J> Schedule<K, J> {
         };
         let passed = !gone.any(|gone| gone == number);
         self.passed_over = (number, before + u32::from(passed));
+    }
+
+    /// What of the kind of this bucket runs.
+    pub fn running(&mut self, bucket: usize) -> &mut Running {
+        &mut self.buckets[bucket].running
     }
 
     /// Takes note of how long so many rows took.

@@ -21,6 +21,12 @@ struct Tenant {
     end: u64,
 }
 
+impl Tenant {
+    fn price(&self, rows: usize) -> u64 {
+        (rows as f64 * ROW / self.weight) as u64
+    }
+}
+
 /// Who sends requests.
 pub struct Tenants {
     all: Vec<Tenant>,
@@ -79,8 +85,14 @@ impl Tenants {
         let reached = self.reached;
         let tenant = &mut self.all[tenant];
         let begin = tenant.end.max(reached);
-        tenant.end = begin.saturating_add((rows as f64 * ROW / tenant.weight) as u64);
+        tenant.end = begin.saturating_add(tenant.price(rows));
         begin
+    }
+
+    /// A request of so many rows never ran: its tenant has not had them.
+    pub fn give_back(&mut self, tenant: TenantId, rows: usize) {
+        let tenant = &mut self.all[tenant];
+        tenant.end = tenant.end.saturating_sub(tenant.price(rows));
     }
 
     /// A request of this turn goes.

@@ -240,6 +240,13 @@ impl Session {
         self.0.run_arrays(inputs, &RunOptions::default())
     }
 
+    /// As [`run_in_order`](Self::run_in_order), for a batch: the rows of each output along its first axis are divided among so
+    /// many requests, of so many rows each, and rows behind these left out. What comes back are the outputs of each request.
+    pub fn run_divided(&self, inputs: &[Input<'_>], rows: &[usize]) -> Result<Vec<Vec<Array>>> {
+        self.0.check_all(inputs)?;
+        self.0.run_divided(inputs, rows)
+    }
+
     /// Runs the model on the calling thread's current stream; the outputs stay on the device, in the order of
     /// [`outputs`](Self::outputs), and are not waited for.
     pub fn run_to_tensors(&self, inputs: &[Input<'_>]) -> Result<Vec<Tensor>> {

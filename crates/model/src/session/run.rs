@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use streampool_runtime::{Buffer, Event, Stream};
-use streampool_tensor::{Array, Layout, Tensor};
+use streampool_tensor::{Array, DType, Layout, Tensor};
 
 use super::compiled::{Compiled, Ends};
 use super::input::Input;
@@ -53,10 +53,36 @@ type Outcomes = Vec<(ValueId, Between)>;
 impl Inner {
     /// Host arrays in, host arrays out.
     pub fn run_arrays(&self, inputs: &[Input<'_>], options: &RunOptions) -> Result<Outputs> {
+        self.run_and_read(inputs, options, |ready| self.read_outputs(ready), Ok)
+    }
+
+    /// As [`run_arrays`](Self::run_arrays), each output divided into so many rows at a time.
+    pub fn run_divided(&self, inputs: &[Input<'_>], rows: &[usize]) -> Result<Vec<Vec<Array>>> {
+        let first = inputs.first().and_then(|input| input.shape().first());
+        let share = Shares {
+            rows,
+            all: first.copied().unwrap_or_default(),
+        };
+        self.run_and_read(
+            inputs,
+            &RunOptions::default(),
+            |ready| self.read_divided(ready, &share),
+            |outputs| share.of(&outputs),
+        )
+    }
+
+    /// A run, and what `read` finds in its program, or `convert` makes of outputs that it has.
+    fn run_and_read<R>(
+        &self,
+        inputs: &[Input<'_>],
+        options: &RunOptions,
+        read: impl FnOnce(&mut Ready) -> Result<R>,
+        convert: impl FnOnce(Outputs) -> Result<R>,
+    ) -> Result<R> {
         options.check()?;
         let stream = self.pool().current()?;
         let Some(mut ready) = self.ready(stream, inputs, Ends::Host, Some(options))? else {
-            return self.run_parts_to_arrays(stream, inputs, options);
+            return convert(self.run_parts_to_arrays(stream, inputs, options)?);
         };
         if let Err(late) = ready.settle(options) {
             self.lanes.give(stream.index(), ready);
@@ -70,7 +96,7 @@ impl Inner {
         {
             ready.under_way(event);
         }
-        let outputs = waited.and_then(|()| self.read_outputs(&mut ready));
+        let outputs = waited.and_then(|()| read(&mut ready));
         // After a fault nobody knows what it left behind.
         if outputs.is_ok() || stream.fault().is_none() {
             self.lanes.give(stream.index(), ready);
@@ -279,6 +305,33 @@ impl Inner {
         Ok(self.outputs(arrays.collect::<Result<_, _>>()?))
     }
 
+    /// The same, divided: each share is copied once, out of the program's memory.
+    fn read_divided(&self, ready: &mut Ready, shares: &Shares<'_>) -> Result<Vec<Vec<Array>>> {
+        let plan = &ready.compiled.plan;
+        let mut left: Vec<(&Kind, &[u8])> = Vec::new();
+        let shared: &[u8] = ready.program.shared().next().unwrap_or_default();
+        for ((_, output), name) in plan.outputs.iter().zip(self.output_names.iter()) {
+            let Output::Tensor(port) = output else {
+                let outputs = self.read_outputs(ready)?;
+                return shares.of(&outputs);
+            };
+            shares.check(name, port.kind.dtype, &port.kind.shape)?;
+            left.push((&port.kind, &shared[port.offset..][..port.kind.bytes()]));
+        }
+        let each = shares.rows.iter().map(|&rows| {
+            let own = |(kind, left): &mut (&Kind, &[u8])| {
+                let mut shape = kind.shape.clone();
+                let row = kind.bytes() / shape[0].max(1);
+                shape[0] = rows;
+                let (own, others) = left.split_at(rows * row);
+                *left = others;
+                Ok(Array::from_bytes(kind.dtype, own, &shape)?)
+            };
+            left.iter_mut().map(own).collect()
+        });
+        each.collect()
+    }
+
     fn replay_device(&self, stream: &Stream, ready: &Ready, inputs: &[Tensor]) -> Result<Outcomes> {
         let plan = &ready.compiled.plan;
         let mut buffers: Vec<Buffer> = plan
@@ -451,6 +504,53 @@ impl Inner {
                 Ok((id, given))
             });
         given.collect()
+    }
+}
+
+/// How the rows of outputs are divided.
+struct Shares<'a> {
+    /// The rows of each share. Those behind them are nobody's.
+    rows: &'a [usize],
+    /// How many there are.
+    all: usize,
+}
+
+impl Shares<'_> {
+    fn check(&self, name: &str, dtype: DType, shape: &[usize]) -> Result<()> {
+        let asked: usize = self.rows.iter().sum();
+        if shape.first() == Some(&self.all) && asked <= self.all {
+            return Ok(());
+        }
+        Err(Error::Output {
+            name: name.to_owned(),
+            got: format!("{dtype} {shape:?}"),
+            expected: format!(
+                "{} rows along its first axis, one for each of the batch",
+                self.all
+            ),
+        })
+    }
+
+    fn of(&self, outputs: &Outputs) -> Result<Vec<Vec<Array>>> {
+        let named = outputs
+            .iter()
+            .flat_map(|(name, arrays)| arrays.iter().map(move |array| (name, array)));
+        let arrays: Vec<&Array> = named
+            .map(|(name, array)| {
+                self.check(name, array.dtype(), array.shape())?;
+                Ok(array)
+            })
+            .collect::<Result<_>>()?;
+        let mut begin = 0;
+        let each = self.rows.iter().map(|rows| {
+            let own = begin..begin + rows;
+            begin = own.end;
+            arrays
+                .iter()
+                .map(|array| Ok(array.rows(own.clone())?))
+                .collect()
+        });
+        each.collect()
     }
 }
 

@@ -48,9 +48,25 @@ impl Array {
                 expected: "0 or 1 for bool".to_owned(),
             });
         }
-        let mut array = Array::zeros(dtype, shape);
-        array.bytes_mut().copy_from_slice(bytes);
-        Ok(array)
+        Ok(Array::filled(dtype, shape.to_vec(), bytes))
+    }
+
+    /// As many bytes as the shape has.
+    fn filled(dtype: DType, shape: Vec<usize>, bytes: &[u8]) -> Array {
+        let (whole, rest) = bytes.as_chunks();
+        let mut words = Vec::with_capacity(bytes.len().div_ceil(size_of::<u64>()));
+        words.extend(whole.iter().copied().map(u64::from_ne_bytes));
+        if !rest.is_empty() {
+            let mut last = [0; size_of::<u64>()];
+            last[..rest.len()].copy_from_slice(rest);
+            words.push(u64::from_ne_bytes(last));
+        }
+        Array {
+            dtype,
+            shape,
+            words,
+            bytes: bytes.len(),
+        }
     }
 
     /// Zeros.

@@ -29,12 +29,9 @@ impl Array {
         }
         let mut shape = self.shape.clone();
         shape[0] = rows.len();
-        let mut array = Array::zeros(self.dtype, &shape);
         let row = self.bytes / count.max(1);
-        array
-            .bytes_mut()
-            .copy_from_slice(&self.bytes()[row * rows.start..row * rows.end]);
-        Ok(array)
+        let bytes = &self.bytes()[row * rows.start..row * rows.end];
+        Ok(Array::filled(self.dtype, shape, bytes))
     }
 
     /// The type and the shape of the rows of all of these, one after the other. They have to be of one type, and of one shape

@@ -48,14 +48,17 @@ impl Saturated {
         (0..batches).map(size).collect()
     }
 
-    /// The size of nearly all batches after so many; now and then another is tried.
+    /// The size of nearly all batches after so many; now and then the next larger one is tried.
     #[track_caller]
     fn settled(&mut self, after: usize, cost: Cost) -> usize {
         self.sizes(after, cost);
         let sizes = self.sizes(200, cost);
-        let usual = sizes[0];
-        let others = sizes.iter().filter(|&&size| size != usual).count();
-        assert!(others <= 5, "{sizes:?}");
+        let mut sorted = sizes.clone();
+        sorted.sort_unstable();
+        let usual = sorted[100];
+        let others = sizes.iter().filter(|&&size| size != usual);
+        assert!(others.clone().all(|&size| size == 2 * usual), "{sizes:?}");
+        assert!(others.count() <= sizes.len() / 10, "{sizes:?}");
         usual
     }
 }
@@ -134,7 +137,8 @@ fn a_few_slow_batches_change_nothing() {
 fn why_a_batch_is_small_is_told() {
     let mut saturated = Saturated::new(adaptive(32), LINEAR);
     saturated.sizes(20, LINEAR);
-    assert_eq!(saturated.serve(LINEAR), (1, Reason::NoGain));
+    let small = (1, Reason::NoGain);
+    assert!((0..2).any(|_| saturated.serve(LINEAR) == small));
     saturated.schedule.clear();
     saturated.schedule.add(&0, entry(0, saturated.now));
     assert_eq!(saturated.serve(LINEAR), (1, Reason::Free));
@@ -189,7 +193,9 @@ fn kinds_learn_by_themselves() {
     for _ in 0..4 {
         for kind in [0, 1] {
             for rows in [1, 2, 4] {
-                (0..rows).for_each(|job| drop(schedule.add(&kind, entry(job, now))));
+                for job in 0..rows {
+                    schedule.add(&kind, entry(job, now));
+                }
                 let group = schedule.take(now, false).unwrap();
                 let took = if kind == 0 {
                     MS
@@ -202,7 +208,9 @@ fn kinds_learn_by_themselves() {
         }
     }
     for (kind, rows) in [(0, 4), (1, 1)] {
-        (0..4).for_each(|job| drop(schedule.add(&kind, entry(job, now))));
+        for job in 0..4 {
+            schedule.add(&kind, entry(job, now));
+        }
         assert_eq!(next(&mut schedule, now).rows, rows);
         schedule.clear();
     }

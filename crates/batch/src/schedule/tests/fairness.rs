@@ -119,6 +119,38 @@ fn who_comes_back_gets_no_credit_for_idling() {
     }
 }
 
+/// One asks for ten times what there is, and most of that expires; what does not run does not count against it.
+#[test]
+fn what_never_ran_is_not_paid_for() {
+    let mut served = Served::new(&[1.0, 1.0], 4);
+    for _ in 0..500 {
+        while served.waiting[1] < 10 {
+            served.add(2, 1);
+        }
+        for _ in 0..40 {
+            let hasty = Entry {
+                tenant: 1,
+                deadline: Some(served.now + 5 * MS),
+                ..entry(0, served.now)
+            };
+            served.schedule.add(&0, hasty);
+            served.waiting[0] += 1;
+        }
+        served.serve();
+        served.now += MS;
+        served.waiting[0] -= served.schedule.expired(served.now).len();
+    }
+    let [hasty, patient] = served.rows;
+    assert!(hasty.abs_diff(patient) <= 100, "{:?}", served.rows);
+
+    served.schedule.clear();
+    served.add(2, 1);
+    served.add(1, 1);
+    served.add(2, 4);
+    served.serve();
+    assert_eq!(served.rows, [hasty + 1, patient + 1], "all are given up alike");
+}
+
 #[test]
 fn priorities_come_before_shares() {
     let mut served = Served::new(&[1.0, 100.0], 1);

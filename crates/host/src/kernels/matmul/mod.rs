@@ -7,6 +7,10 @@ pub(super) mod amx;
 pub(super) mod amx;
 pub(super) mod blocked;
 pub(super) mod factor;
+#[cfg_attr(
+    not(all(target_arch = "x86_64", target_os = "linux")),
+    allow(dead_code, reason = "only the matrix unit reads what it is given")
+)]
 mod image;
 pub(super) mod lanes;
 pub(super) mod multiply;

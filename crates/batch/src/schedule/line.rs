@@ -1,0 +1,70 @@
+//! Requests in the order in which they go. Nearly all come at its end and leave at its front.
+
+use std::collections::VecDeque;
+
+use super::{Entry, Place};
+
+/// A sorted line. Who leaves from its middle leaves a gap; the ends have none.
+pub struct Line<J> {
+    all: VecDeque<(Place, Option<Entry<J>>)>,
+}
+
+impl<J> Line<J> {
+    /// Nobody.
+    pub fn new() -> Self {
+        Line {
+            all: VecDeque::new(),
+        }
+    }
+
+    /// The place of the first.
+    pub fn first(&self) -> Option<Place> {
+        self.all.front().map(|&(place, _)| place)
+    }
+
+    fn position(&self, place: Place) -> Option<usize> {
+        match self.first()? == place {
+            true => Some(0),
+            false => self
+                .all
+                .binary_search_by_key(&place, |&(other, _)| other)
+                .ok(),
+        }
+    }
+
+    /// The one at this place.
+    pub fn get(&self, place: Place) -> Option<&Entry<J>> {
+        self.all.get(self.position(place)?)?.1.as_ref()
+    }
+
+    /// Takes one in. Places are unique.
+    pub fn add(&mut self, place: Place, entry: Entry<J>) {
+        let one = (place, Some(entry));
+        match self.all.back() {
+            Some(&(last, _)) if last > place => {
+                let at = self.all.partition_point(|&(other, _)| other < place);
+                self.all.insert(at, one);
+            }
+            _ => self.all.push_back(one),
+        }
+    }
+
+    /// Lets the one at this place go.
+    pub fn remove(&mut self, place: Place) -> Option<Entry<J>> {
+        let at = self.position(place)?;
+        let entry = self.all[at].1.take()?;
+        while let Some((_, None)) = self.all.front() {
+            self.all.pop_front();
+        }
+        while let Some((_, None)) = self.all.back() {
+            self.all.pop_back();
+        }
+        Some(entry)
+    }
+
+    /// Lets all go.
+    pub fn clear(&mut self) -> impl Iterator<Item = Entry<J>> + use<J> {
+        let all = std::mem::take(&mut self.all);
+        all.into_iter().filter_map(|(_, entry)| entry)
+    }
+}

@@ -61,8 +61,9 @@ impl Builder {
         self
     }
 
-    /// How long a request may wait for others. If nothing is said it does not: whenever a lane is free, a batch of what is there
-    /// goes, so that batches form while others run, and a queue that has nothing else to do answers at once.
+    /// How long a request may wait for others. If nothing is said it does not wait for any to come: a queue that has nothing
+    /// else to do runs it at once, and batches form while others run. Beside batches of its kind that run, the next goes
+    /// once it is as large as they are on average, or one of them is over.
     pub fn max_wait(mut self, wait: Duration) -> Builder {
         self.limits.wait = wait;
         self

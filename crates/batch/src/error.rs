@@ -92,9 +92,12 @@ pub enum Error {
 }
 
 impl Error {
-    /// The function of a queue failed like this.
+    /// The function of a queue failed like this. An error of this crate stays what it is.
     pub fn failed(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
-        Error::Failed(error.into().into())
+        match error.into().downcast() {
+            Ok(own) => *own,
+            Err(other) => Error::Failed(other.into()),
+        }
     }
 
     pub(crate) fn setting(

@@ -6,7 +6,7 @@
 //! runs a request at once, on the caller's own thread. How large batches should be is learned from how long they take.
 //!
 //! ```
-//! use streampool_batch::{Batch, BatchQueue};
+//! use streampool_batch::{Batch, BatchQueue, Close};
 //! use streampool_tensor::Array;
 //!
 //! // Twice each element, for as many rows as come together.
@@ -25,6 +25,7 @@
 //!         });
 //!     }
 //! });
+//! queue.close(Close::Drain);
 //! assert_eq!(queue.statistics().requests.completed, 8);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -18,20 +18,8 @@ pub use std::{
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-/// How often a lock is looked at before a thread sleeps for it: some microseconds, and these are held for less.
-#[cfg(not(loom))]
-const LOOKS: u32 = 200;
-
 /// Locks a mutex whose content is valid at every step, so that a panic elsewhere says nothing about it.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    #[cfg(not(loom))]
-    for _ in 0..LOOKS {
-        match mutex.try_lock() {
-            Ok(guard) => return guard,
-            Err(std::sync::TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
-            Err(std::sync::TryLockError::WouldBlock) => std::hint::spin_loop(),
-        }
-    }
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

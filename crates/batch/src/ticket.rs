@@ -88,7 +88,8 @@ impl Future for Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        if self.answer.abandon() {
+        // Of a request in several parts some may be left although its answer is there: one of them failed.
+        if self.answer.abandon() || self.ids.len() > 1 {
             self.queue.engine.cancel(&self.ids);
         }
     }

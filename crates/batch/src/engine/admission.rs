@@ -115,8 +115,8 @@ fn told(place: &Place, where_it_is: Option<Ids>) -> Option<Waiter> {
 }
 
 impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
-    /// Takes requests, each in parts that are run by themselves. A `helper` is given a batch of them to run, if nothing else waits
-    /// and one can go; else a worker is called.
+    /// Takes requests, each in parts that are run by themselves. A `helper` is given a batch to run, if one can go and what it asked
+    /// for is in it: it is all that waits, or goes together with all that waits. Else a worker is called.
     pub fn add(
         &self,
         requests: impl IntoIterator<Item = (K, Parts<J>)>,
@@ -125,13 +125,16 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
     ) -> (Vec<Result<Admission, Rejected>>, Option<Turn<J>>) {
         let mut state = lock(&self.state);
         let alone = state.schedule.requests() == 0;
-        let requests = requests.into_iter();
-        let added: Vec<_> = requests
-            .map(|(kind, parts)| add(&mut state, kind, parts, when_full))
-            .collect();
+        let mut patient = true;
+        let requests = requests.into_iter().map(|(kind, parts)| {
+            patient &= parts.iter().all(|part| part.deadline.is_none());
+            add(&mut state, kind, parts, when_full)
+        });
+        let added: Vec<_> = requests.collect();
+        let own = alone || patient && state.schedule.is_one_batch();
         let now = Instant::now();
         self.tell_keeper(&mut state, now);
-        if !(helper && alone) || added.iter().all(Result::is_err) {
+        if !(helper && own) || added.iter().all(Result::is_err) {
             self.call_if_ready(&mut state, now);
             return (added, None);
         }

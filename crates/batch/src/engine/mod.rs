@@ -1,5 +1,5 @@
 //! The queue as threads see it: one short lock round the schedule, lanes on which batches run, workers that run them,
-//! callers that run them while they wait anyway, and a keeper of time.
+//! callers that run their own while nothing else waits, and a keeper of time.
 //!
 //! Whenever the lock is given up while a batch can go and a lane is free, somebody is on the way to take it: a worker
 //! that was called, or the very thread that gave the lock up. A call is never lost, because it is counted.

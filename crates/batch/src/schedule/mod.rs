@@ -232,6 +232,12 @@ impl<K: Hash + Eq + Clone, J> Schedule<K, J> {
         bucket
     }
 
+    /// Whether all that waits can go together.
+    pub fn is_one_batch(&self) -> bool {
+        let first = self.buckets.iter().find(|bucket| !bucket.is_empty());
+        self.rows <= self.limits.rows && first.is_some_and(|bucket| bucket.rows() == self.rows)
+    }
+
     /// Whether a request is still queued.
     pub fn holds(&self, id: Id) -> bool {
         self.buckets[id.bucket].holds(id.place)

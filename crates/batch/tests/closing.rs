@@ -1,0 +1,307 @@
+//! How a queue ends, and begins again: nothing is stranded.
+#![cfg(not(loom))]
+
+mod common;
+
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use common::*;
+use streampool_batch::{Batch, BatchQueue, Close, Error, Ticket, WhenFull};
+
+/// Closes the queue while its only lane is held, lets that go once the queue is closing, and returns when it is closed.
+fn close_while_held(stand: &Stand, how: Close) {
+    thread::scope(|scope| {
+        scope.spawn(|| stand.close(how));
+        until("the queue is closing", || !stand.is_open());
+        stand.stage.open();
+    });
+}
+
+#[test]
+fn what_is_queued_is_run_or_refused_and_what_runs_is_run() {
+    for how in [Close::Drain, Close::Cancel] {
+        let stand = Stand::new(one_lane(4));
+        let first = stand.occupied();
+        let queued = stand.submit_many((1..=10).map(row));
+        close_while_held(&stand, how);
+        assert_eq!(values(first.wait()), [0]);
+        for (ticket, value) in queued.into_iter().zip(1..) {
+            let ticket = ticket.unwrap();
+            assert!(ticket.is_ready(), "nothing is left when it is closed");
+            match how {
+                Close::Drain => assert_eq!(values(ticket.wait()), [2 * value]),
+                Close::Cancel => assert_closed(ticket.wait()),
+            }
+        }
+        let statistics = stand.statistics();
+        let requests = &statistics.requests;
+        assert_eq!((requests.submitted, requests.over()), (11, 11));
+        assert_eq!(requests.closed, if how == Close::Cancel { 10 } else { 0 });
+        assert_eq!((statistics.queued_requests, statistics.running), (0, 0));
+    }
+}
+
+#[test]
+fn who_waits_outside_is_refused() {
+    for how in [Close::Drain, Close::Cancel] {
+        let stand = Stand::new(one_lane(4).capacity(1).when_full(WhenFull::Block));
+        let first = stand.occupied();
+        let queued = stand.submit(row(1)).unwrap();
+        thread::scope(|scope| {
+            let outside: Vec<_> = (2..5)
+                .map(|value| {
+                    let stand = &stand;
+                    scope.spawn(move || stand.infer(row(value)))
+                })
+                .collect();
+            until("all have come", || {
+                stand.statistics().requests.submitted == 5
+            });
+            close_while_held(&stand, how);
+            outside
+                .into_iter()
+                .for_each(|thread| assert_closed(thread.join().unwrap()));
+        });
+        assert_eq!(queued.wait().is_ok(), how == Close::Drain);
+        drop(first);
+        assert_eq!(stand.statistics().requests.over(), 5);
+    }
+}
+
+#[test]
+fn what_waits_for_others_waits_no_more() {
+    let stand = Stand::new(one_lane(8).in_flight(2).max_wait(Duration::MAX));
+    let tickets = stand.submit_many((0..5).map(row));
+    stand.close(Close::Drain);
+    for (ticket, value) in tickets.into_iter().zip(0..) {
+        assert_eq!(values(ticket.unwrap().wait()), [2 * value]);
+    }
+    assert_eq!(stand.stage.batches(), [[0, 1, 2, 3, 4]]);
+}
+
+#[test]
+fn a_closed_queue_takes_nothing_and_closes_again_at_once() {
+    let stand = Stand::new(one_lane(8));
+    assert!(stand.is_open());
+    for how in [Close::Drain, Close::Cancel, Close::Drain] {
+        stand.close(how);
+        assert!(!stand.is_open());
+        assert_closed(stand.infer(row(1)));
+        assert!(matches!(stand.submit(row(1)), Err(Error::Closed)));
+        let many = stand.submit_many((0..2).map(row));
+        assert!(
+            many.iter()
+                .all(|ticket| matches!(ticket, Err(Error::Closed)))
+        );
+    }
+    assert!(stand.stage.calls().is_empty());
+    let requests = stand.statistics().requests;
+    assert_eq!((requests.submitted, requests.closed), (12, 12));
+}
+
+#[test]
+fn whoever_closes_last_decides_and_all_wait_for_the_end() {
+    let stand = Stand::new(one_lane(4));
+    let first = stand.occupied();
+    let queued = stand.submit_many((1..=4).map(row));
+    thread::scope(|scope| {
+        let drains: Vec<_> = (0..3)
+            .map(|_| scope.spawn(|| stand.close(Close::Drain)))
+            .collect();
+        until("the queue is closing", || !stand.is_open());
+        let cancels = scope.spawn(|| stand.close(Close::Cancel));
+        until("what is queued is refused", || {
+            queued.iter().flatten().all(Ticket::is_ready)
+        });
+        assert_eq!(stand.stage.inside(), 1);
+        assert!(
+            drains
+                .iter()
+                .chain([&cancels])
+                .all(|thread| !thread.is_finished())
+        );
+        stand.stage.open();
+    });
+    queued
+        .into_iter()
+        .for_each(|ticket| assert_closed(ticket.unwrap().wait()));
+    assert_eq!(values(first.wait()), [0]);
+}
+
+/// A queue whose function has a handle of the queue itself, as long as the test has one.
+struct KnowsItself {
+    queue: BatchQueue,
+    own: Arc<Mutex<Option<BatchQueue>>>,
+}
+
+impl KnowsItself {
+    fn new(function: impl Fn(BatchQueue, i64) + Send + Sync + 'static) -> KnowsItself {
+        let own: Arc<Mutex<Option<BatchQueue>>> = Arc::default();
+        let inside = own.clone();
+        let queue = one_lane(1).in_flight(2).build(move |batch: Batch| {
+            let value = batch.array(0)?.values::<i64>()?[0];
+            let queue = inside.lock().unwrap().clone();
+            function(queue.ok_or("the test is over")?, value);
+            Ok::<_, Box<dyn std::error::Error + Send + Sync>>(batch)
+        });
+        let queue = queue.unwrap();
+        *own.lock().unwrap() = Some(queue.clone());
+        KnowsItself { queue, own }
+    }
+}
+
+impl Drop for KnowsItself {
+    fn drop(&mut self) {
+        *self.own.lock().unwrap() = None;
+    }
+}
+
+#[test]
+fn the_function_may_close_its_own_queue() {
+    let _watch = watch();
+    for how in [Close::Drain, Close::Cancel] {
+        for on_own_thread in [true, false] {
+            let knows_itself = KnowsItself::new(move |queue, value| {
+                if value == 7 {
+                    queue.close(how);
+                    queue.close(how);
+                }
+            });
+            let queue = &knows_itself.queue;
+            let result = match on_own_thread {
+                true => queue.infer(row(7)),
+                false => queue.submit(row(7)).unwrap().wait(),
+            };
+            assert_eq!(values(result), [7], "it runs to its end");
+            // Who is not inside waits for the end as ever.
+            queue.close(how);
+            assert_closed(queue.infer(row(1)));
+            queue.restart().unwrap();
+            assert_eq!(values(queue.infer(row(2))), [2]);
+            queue.close(how);
+        }
+    }
+}
+
+#[test]
+fn the_function_cannot_wait_for_its_own_end() {
+    let _watch = watch();
+    let knows_itself = KnowsItself::new(|queue, _| {
+        queue.restart().unwrap();
+        queue.close(Close::Drain);
+        let restarted = queue.restart();
+        assert!(matches!(restarted, Err(Error::Closed)), "{restarted:?}");
+    });
+    let queue = &knows_itself.queue;
+    assert_eq!(values(queue.infer(row(7))), [7]);
+    queue.close(Close::Drain);
+    queue.restart().unwrap();
+    assert_eq!(values(queue.submit(row(8)).unwrap().wait()), [8]);
+    queue.close(Close::Cancel);
+}
+
+#[test]
+fn when_the_last_handle_is_dropped_what_waits_is_refused() {
+    let _watch = watch();
+    let stage = Arc::new(Stage::default());
+    let function = stage.clone();
+    let queue = one_lane(4)
+        .build(move |batch| function.call(&batch))
+        .unwrap();
+    stage.shut();
+    let first = queue.submit(row(0)).unwrap();
+    stage.until_inside(1);
+    let waiting = queue.submit(row(1)).unwrap();
+    let other = queue.clone();
+    drop(queue);
+    assert!(other.is_open() && !waiting.is_ready());
+    thread::scope(|scope| {
+        scope.spawn(move || drop(other));
+        until("it is refused", || waiting.is_ready());
+        stage.open();
+    });
+    assert_closed(waiting.wait());
+    assert_eq!(values(first.wait()), [0], "a ticket outlives its queue");
+}
+
+/// The function drops the last handle there is, and does not wait for itself.
+#[test]
+fn the_last_handle_may_be_dropped_by_the_function() {
+    let _watch = watch();
+    let (give, handles) = channel::<BatchQueue>();
+    let handles = Mutex::new(handles);
+    let queue = one_lane(1).build(move |batch: Batch| {
+        drop(handles.lock().unwrap().recv());
+        Ok::<_, Error>(batch)
+    });
+    let queue = queue.unwrap();
+    let (first, second) = (queue.submit(row(1)).unwrap(), queue.submit(row(2)).unwrap());
+    give.send(queue).unwrap();
+    assert_closed(second.wait());
+    assert_eq!(values(first.wait()), [1]);
+}
+
+#[test]
+fn a_queue_begins_again_as_often_as_it_is_asked_to() {
+    let stand = Stand::new(one_lane(4).in_flight(2));
+    stand.restart().unwrap();
+    for round in 0..20 {
+        assert_eq!(values(stand.infer(row(round))), [2 * round]);
+        assert_eq!(
+            values(stand.submit(row(round)).unwrap().wait()),
+            [2 * round]
+        );
+        stand.close(if round % 2 == 0 {
+            Close::Drain
+        } else {
+            Close::Cancel
+        });
+        assert_closed(stand.infer(row(1)));
+        stand.restart().unwrap();
+        stand.restart().unwrap();
+    }
+    stand.close(Close::Drain);
+    let requests = stand.statistics().requests;
+    assert_eq!((requests.completed, requests.closed), (40, 20));
+}
+
+/// Threads that close and threads that restart, at once: each call ends, and so does each request.
+#[test]
+fn closing_and_restarting_at_once_strands_nobody() {
+    let stand = Stand::new(one_lane(4).in_flight(2));
+    let rounds = if SANITIZED { 50 } else { 500 };
+    thread::scope(|scope| {
+        for closer in 0..2 {
+            let stand = &stand;
+            scope.spawn(move || {
+                for round in 0..rounds {
+                    let how = if (round + closer) % 2 == 0 {
+                        Close::Drain
+                    } else {
+                        Close::Cancel
+                    };
+                    stand.close(how);
+                    stand.restart().unwrap();
+                }
+            });
+        }
+        for _ in 0..2 {
+            scope.spawn(|| {
+                for value in 0..rounds {
+                    match stand.infer(row(value)) {
+                        Ok(outputs) => assert_eq!(values(Ok(outputs)), [2 * value]),
+                        Err(error) => assert!(matches!(error, Error::Closed), "{error}"),
+                    }
+                }
+            });
+        }
+    });
+    assert!(stand.is_open());
+    assert_eq!(values(stand.infer(row(5))), [10]);
+    stand.close(Close::Drain);
+    let requests = stand.statistics().requests;
+    assert_eq!(requests.submitted, requests.over());
+}

@@ -1,0 +1,101 @@
+//! A list in, a list out in order, and only some under way.
+#![cfg(not(loom))]
+
+mod common;
+
+use std::cell::Cell;
+
+use common::*;
+use streampool_batch::{Close, Error, WhenFull};
+
+#[test]
+fn outputs_come_in_the_order_of_the_requests() {
+    let stand = Stand::new(one_lane(8).in_flight(3));
+    for count in [0, 1, 7, 8, 9, 500] {
+        let outputs = stand.infer_all((0..count).map(row));
+        let outputs: Vec<i64> = outputs.flat_map(values).collect();
+        let expected: Vec<i64> = (0..count).map(|value| 2 * value).collect();
+        assert_eq!(outputs, expected);
+    }
+    assert!(stand.stage.batches().iter().any(|batch| batch.len() == 8));
+}
+
+#[test]
+fn an_error_stands_in_its_place_and_the_others_follow() {
+    let stand = Stand::new(one_lane(4));
+    let requests = [
+        vec![row(1)],
+        vec![],
+        vec![row(-2)],
+        vec![row(3)],
+        vec![row(PANIC)],
+        vec![rows(&[4, 5])],
+    ];
+    let results: Vec<_> = stand.infer_all(requests).collect();
+    assert_eq!(results.len(), 6);
+    let mut results = results.into_iter();
+    let mut next = || results.next().unwrap();
+    assert_eq!(values(next()), [2]);
+    assert!(told(next()).contains("at least one array"));
+    assert_eq!(told(next()), "no -2");
+    assert_eq!(values(next()), [6]);
+    assert!(told(next()).contains("panicked"));
+    assert_eq!(values(next()), [8, 10]);
+}
+
+#[test]
+fn only_some_are_under_way_however_many_there_are() {
+    let stand = Stand::new(one_lane(4).in_flight(2));
+    let asked = Cell::new(0);
+    let requests = (0..).inspect(|_| asked.set(asked.get() + 1)).map(row);
+    let mut outputs = stand.infer_all(requests);
+    assert_eq!(asked.get(), 0, "nothing begins before it is asked for");
+    for taken in 0..100 {
+        assert_eq!(values(outputs.next().unwrap()), [2 * taken]);
+        assert!(asked.get() <= taken + 12, "{} of {taken}", asked.get());
+    }
+    // What is under way is given up.
+    drop(outputs);
+    stand.close(Close::Drain);
+    let requests = stand.statistics().requests;
+    assert_eq!(
+        (requests.submitted, requests.over()),
+        (asked.get() as u64, asked.get() as u64)
+    );
+}
+
+#[test]
+fn a_small_queue_is_waited_for() {
+    let stand = Stand::new(one_lane(8).capacity(2).when_full(WhenFull::Block));
+    let outputs: Vec<i64> = stand
+        .infer_all((0..100).map(row))
+        .flat_map(values)
+        .collect();
+    assert_eq!(outputs, Vec::from_iter((0..100).map(|value| 2 * value)));
+}
+
+#[test]
+fn a_queue_that_closes_midway_ends_what_is_left_with_errors() {
+    let stand = Stand::new(one_lane(4));
+    let mut outputs = stand.infer_all((0..100).map(row));
+    for value in 0..10 {
+        assert_eq!(values(outputs.next().unwrap()), [2 * value]);
+    }
+    stand.close(Close::Cancel);
+    let left: Vec<_> = outputs.collect();
+    assert_eq!(left.len(), 90);
+    let last = left.last().unwrap();
+    assert!(matches!(last, Err(Error::Closed)), "{last:?}");
+}
+
+#[test]
+fn an_iterator_that_has_ended_is_not_asked_again() {
+    let stand = Stand::new(one_lane(2));
+    let mut asked = 0;
+    let requests = std::iter::from_fn(|| {
+        asked += 1;
+        (asked != 4).then(|| row(asked))
+    });
+    let outputs: Vec<i64> = stand.infer_all(requests).flat_map(values).collect();
+    assert_eq!(outputs, [2, 4, 6]);
+}

@@ -3,16 +3,20 @@
 mod bench;
 mod device;
 mod doctor;
+mod html;
 mod inputs;
 mod inspect;
+mod latencies;
 mod machine;
 mod noise;
 mod output;
+mod plot;
 mod progress;
 mod run;
 mod story;
 mod table;
 mod text;
+mod threads;
 
 use std::process::ExitCode;
 
@@ -37,6 +41,7 @@ type Result<T, E = Failure> = std::result::Result<T, E>;
         streampool run model.onnx         run it on made-up inputs\n  \
         streampool bench runtime          what the runtime costs here\n  \
         streampool bench ops              how fast operators are here\n  \
+        streampool bench model model.onnx how a model is best served here\n  \
         streampool story                  the whole argument, shown on this machine"
 )]
 struct Cli {

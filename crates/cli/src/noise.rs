@@ -43,6 +43,12 @@ impl Noise {
         (0..count).map(value).collect()
     }
 
+    /// A time of an exponential distribution of mean 1: what lies between events that know nothing of each other.
+    pub fn exponential(&mut self) -> f64 {
+        let uniform = ((self.next() >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
+        -uniform.ln()
+    }
+
     /// So many whole numbers from 1 up to `most`.
     pub fn counting(&mut self, count: usize, most: u64) -> Vec<f32> {
         (0..count)

@@ -46,6 +46,15 @@ pub fn figure(value: f64) -> String {
     }
 }
 
+/// A time in the unit that fits.
+pub fn time(seconds: f64) -> String {
+    match seconds {
+        long if long >= 1.0 => format!("{} s", figure(long)),
+        short if short >= 1e-3 => format!("{} ms", figure(short * 1e3)),
+        _ => format!("{} us", figure(seconds * 1e6)),
+    }
+}
+
 /// A large measured value in thousands, millions and so on, with three digits.
 pub fn compact(value: f64) -> String {
     // What would be rounded to 1000 is one of the next unit.

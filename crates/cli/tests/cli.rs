@@ -1,5 +1,7 @@
 //! The program as its users meet it: what it prints, and how it ends.
 
+#[path = "cli/benches.rs"]
+mod benches;
 #[path = "cli/models.rs"]
 mod models;
 #[path = "cli/onnx.rs"]
@@ -8,6 +10,8 @@ mod onnx;
 mod operators;
 #[path = "cli/program.rs"]
 mod program;
+#[path = "cli/story.rs"]
+mod story;
 
 use std::process::Stdio;
 
@@ -359,67 +363,6 @@ fn bench_with_too_few_streams_says_how_to_have_more() {
         stderr(&output)
     );
     assert_eq!(stdout(&output), "");
-}
-
-#[test]
-fn the_story_holds() {
-    let output = run(&mut streampool(&["story", "--json"]));
-    assert_code(&output, 0);
-    let story = object(&output);
-    assert_eq!(story["ok"], true);
-    let chapter = &story["chapters"][0];
-    assert_eq!(chapter["name"], "safety");
-    let steps = chapter["steps"].as_array().expect("a list of steps");
-    let step = |name: &str| {
-        let found = steps.iter().find(|step| step["name"] == name);
-        let step = found.unwrap_or_else(|| panic!("{name} is not among {steps:?}"));
-        assert_eq!(step["ok"], true, "{step}");
-        &step["numbers"]
-    };
-    assert_eq!(step("products")["checked"], 3100);
-    assert_eq!(step("products")["wrong"], 0);
-    assert_eq!(step("products")["streams"], 31);
-    assert_eq!(step("handover")["corrupted"], 0);
-    for quirk in [
-        "shared-matmul-state",
-        "norm-bound-to-thread",
-        "encoder-freed-in-use",
-        "strided-copy-race",
-        "buffers-in-flight",
-    ] {
-        let numbers = step(quirk);
-        assert!(
-            numbers["violations_without"].as_u64() > Some(0),
-            "{numbers}"
-        );
-        assert_eq!(numbers["violations_with"], 0);
-        assert_eq!(numbers["failed_with"], 0);
-    }
-    assert_eq!(step("fault")["faulted"], 1);
-    assert_eq!(step("fault")["recovered"], 1);
-    assert_eq!(step("leftover")["in_use"], 0);
-    assert!(
-        chapter["answer"]
-            .as_str()
-            .expect("a sentence")
-            .starts_with("Yes:")
-    );
-}
-
-#[test]
-fn the_story_is_not_told_under_a_bad_setting() {
-    for (name, value) in [
-        ("STREAMPOOL_STREAMS", "0"),
-        ("STREAMPOOL_STREAM", "8"),
-        ("STREAMPOOL_HOST_THREADS", "many"),
-        ("STREAMPOOL_CUDA_PRECISION", "fp8"),
-    ] {
-        let output = run(streampool(&["story", "--json"]).env(name, value));
-        assert_code(&output, 1);
-        assert!(stderr(&output).contains(name), "{}", stderr(&output));
-        let error = object(&output)["error"].to_string();
-        assert!(error.contains(name), "{error}");
-    }
 }
 
 #[test]

@@ -1,16 +1,18 @@
 //! The laws of the house, read off the source: who may use whom, where `unsafe` may stand, how long a file may
-//! be, and that what README promises is there.
+//! be, and that what README and the book promise is there.
 
+#[path = "house/book.rs"]
+mod book;
 #[path = "house/locks.rs"]
 mod locks;
 #[path = "house/source.rs"]
 mod source;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use source::{Line, Source, has_word, rust_files, split};
+use source::{Line, Source, files, has_word, split};
 
 /// On which floor each crate stands. A crate may use crates of lower floors only.
 const FLOORS: &[(&str, u8)] = &[
@@ -139,11 +141,11 @@ fn read(path: &str) -> String {
 fn sources(folder: &str) -> Vec<Source> {
     let root = root();
     let crates = std::fs::read_dir(root.join("crates")).expect("the folder of the crates");
-    let mut files: Vec<PathBuf> = crates
-        .flat_map(|entry| rust_files(&entry.expect("a crate").path().join(folder)))
+    let mut found: Vec<PathBuf> = crates
+        .flat_map(|entry| files(&entry.expect("a crate").path().join(folder), "rs"))
         .collect();
-    files.sort();
-    files.iter().map(|file| Source::read(&root, file)).collect()
+    found.sort();
+    found.iter().map(|file| Source::read(&root, file)).collect()
 }
 
 /// What cargo says of each crate of the workspace.
@@ -482,44 +484,6 @@ fn readme_and_ci_agree_on_the_two_commands() {
         first.ends_with(TEST_COMMAND),
         ".ci/run begins with `{first}`"
     );
-}
-
-/// The names of settings in `text`.
-fn settings(text: &str) -> BTreeSet<String> {
-    text.match_indices("STREAMPOOL_")
-        .map(|(at, _)| {
-            let name = text[at..]
-                .chars()
-                .take_while(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || *c == '_');
-            name.collect::<String>()
-        })
-        // A name that ends so is the beginning of many.
-        .filter(|name| !name.ends_with('_'))
-        .collect()
-}
-
-#[test]
-fn readme_tells_every_setting_and_no_other() {
-    let mut read_by_code: BTreeMap<String, String> = BTreeMap::new();
-    for source in sources("src") {
-        for (number, line) in source.shipped() {
-            for name in settings(&line.text) {
-                let place = || format!("{}:{number}", source.path);
-                read_by_code.entry(name).or_insert_with(place);
-            }
-        }
-    }
-    let told = settings(&read("README.md"));
-    let mut violations = Vec::new();
-    for (name, place) in &read_by_code {
-        if !told.contains(name) {
-            violations.push(format!("{name} ({place}) is not in README.md"));
-        }
-    }
-    for name in told.iter().filter(|name| !read_by_code.contains_key(*name)) {
-        violations.push(format!("{name} is in README.md but nothing reads it"));
-    }
-    assert_none("README.md tells every setting:", &violations);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::Result;
+use crate::text::{compact, figure};
 
 /// What a value counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -15,6 +16,32 @@ pub enum Unit {
     /// How many times as much as something else.
     #[serde(rename = "x")]
     Ratio,
+    /// Microseconds.
+    #[serde(rename = "us")]
+    Microseconds,
+    /// How often in a second.
+    #[serde(rename = "/s")]
+    Rate,
+}
+
+impl Unit {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Unit::Nanoseconds => "ns",
+            Unit::Microseconds => "us",
+            Unit::Ratio => "x",
+            Unit::Rate => "/s",
+        }
+    }
+
+    /// A value in it, without its name.
+    pub fn number(self, value: f64) -> String {
+        match self {
+            Unit::Rate => compact(value),
+            _ => figure(value),
+        }
+    }
 }
 
 /// How good a figure is meant to be.

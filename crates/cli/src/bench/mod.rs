@@ -7,9 +7,12 @@ mod gpu;
 mod linear;
 mod lookup;
 mod memory;
+mod model;
 mod ops;
 mod order;
+mod queue;
 mod report;
+mod rounds;
 mod runtime;
 mod timing;
 
@@ -22,6 +25,8 @@ use crate::{Outcome, Result};
 pub enum Bench {
     Runtime(runtime::Options),
     Ops(ops::Options),
+    Queue(queue::Options),
+    Model(Box<model::Options>),
 }
 
 impl Bench {
@@ -30,6 +35,8 @@ impl Bench {
         match self {
             Bench::Runtime(options) => runtime::run(options),
             Bench::Ops(options) => ops::run(options),
+            Bench::Queue(options) => queue::run(options),
+            Bench::Model(options) => model::run(options),
         }
     }
 
@@ -38,6 +45,8 @@ impl Bench {
         match self {
             Bench::Runtime(options) => options.json,
             Bench::Ops(options) => options.json,
+            Bench::Queue(options) => options.json,
+            Bench::Model(options) => options.json,
         }
     }
 }

@@ -6,10 +6,12 @@ use super::figure::{Goal, Measurement, Spread, Unit};
 use crate::Result;
 use crate::machine::Machine;
 use crate::table::{Align, Table};
-use crate::text::figure;
+use crate::text::compact;
 
 /// What was measured, where.
 pub struct Report {
+    /// What the figures tell.
+    pub title: &'static str,
     /// The device's name.
     pub device: String,
     /// The machine.
@@ -64,10 +66,7 @@ impl Report {
             let Ok(spread) = spread(measurement) else {
                 continue;
             };
-            let unit = match measurement.figure.unit {
-                Unit::Nanoseconds => "ns",
-                Unit::Ratio => "x",
-            };
+            let unit = measurement.figure.unit;
             let goal = measurement.figure.goal;
             let verdict = goal.map(|goal| {
                 if goal.is_met(spread.median) {
@@ -78,14 +77,15 @@ impl Report {
             });
             table.row([
                 measurement.figure.what.to_owned(),
-                format!("{} {unit:<2}", figure(spread.median)),
-                format!("{} to {}", figure(spread.p10), figure(spread.p90)),
-                goal.map_or_else(String::new, goal_text),
+                format!("{} {:<2}", unit.number(spread.median), unit.name()),
+                format!("{} to {}", unit.number(spread.p10), unit.number(spread.p90)),
+                goal.map_or_else(String::new, |goal| goal_text(goal, unit)),
                 verdict.unwrap_or_default().to_owned(),
             ]);
         }
         format!(
-            "What the runtime costs on {}: {}\n\n{}\nMedians of {} rounds, and where eight in ten of them lie.\n",
+            "{} on {}: {}\n\n{}\nMedians of {} rounds, and where eight in ten of them lie.\n",
+            self.title,
             self.device,
             self.machine.line(),
             table.render(),
@@ -94,10 +94,14 @@ impl Report {
     }
 }
 
-fn goal_text(goal: Goal) -> String {
+fn goal_text(goal: Goal, unit: Unit) -> String {
+    let told = |value: f64| match unit {
+        Unit::Rate => compact(value),
+        _ => value.to_string(),
+    };
     match goal {
-        Goal::AtMost(most) => format!("<= {most}"),
-        Goal::AtLeast(least) => format!(">= {least}"),
+        Goal::AtMost(most) => format!("<= {}", told(most)),
+        Goal::AtLeast(least) => format!(">= {}", told(least)),
     }
 }
 

@@ -1,17 +1,14 @@
 //! `streampool bench runtime`: what the runtime itself costs.
 
-use std::time::Duration;
-
 use clap::Args;
 use streampool::Pool;
 use streampool::device::DeviceKind;
 
 use super::figure::Measurement;
 use super::report::Report;
-use super::{gpu, linear, lookup, memory, order};
+use super::{gpu, linear, lookup, memory, order, rounds};
 use crate::device::On;
 use crate::machine::Machine;
-use crate::progress::Progress;
 use crate::{Outcome, Result, output};
 
 /// Measure the runtime's own overheads: streams, memory, ordering, launches
@@ -39,41 +36,19 @@ pub struct Options {
     pub quick: bool,
 }
 
-/// How much is measured.
-struct Effort {
-    rounds: usize,
-    /// How long one measurement takes in one round.
-    slice: Duration,
-}
-
-impl Effort {
-    fn of(options: &Options) -> Self {
-        match options.quick {
-            true => Effort {
-                rounds: 5,
-                slice: Duration::from_millis(4),
-            },
-            false => Effort {
-                rounds: 31,
-                slice: Duration::from_millis(25),
-            },
-        }
-    }
-}
-
 /// Measures, and says what it came to. A goal that is missed is no failure of the program.
 pub fn run(options: &Options) -> Result<Outcome> {
     if options.device == On::Cuda {
         return gpu::run(options.json, options.quick);
     }
     let pool = options.device.pool()?;
-    let effort = Effort::of(options);
     let mut measurements = measurements(&pool)?;
-    measure(&mut measurements, &effort)?;
+    let rounds = rounds::take(&mut measurements, options.quick)?;
     let report = Report {
+        title: "What the runtime costs",
         device: pool.device().properties().name.clone(),
         machine: Machine::with(pool.device().properties()),
-        rounds: effort.rounds,
+        rounds,
         measurements,
     };
     if options.json {
@@ -102,21 +77,4 @@ fn measurements(pool: &Pool) -> Result<Vec<Measurement>> {
         all.push(linear::against_bare(pool)?);
     }
     Ok(all)
-}
-
-/// One round of all before the next of any: what disturbs the machine for a while hits all alike.
-fn measure(measurements: &mut [Measurement], effort: &Effort) -> Result<()> {
-    let progress = Progress::new();
-    let steps = effort.rounds + 1;
-    for round in 0..steps {
-        for measurement in &mut *measurements {
-            progress.step(round + 1, steps, measurement.figure.what);
-            let value = measurement.round(effort.slice)?;
-            // The first round warms up.
-            if round > 0 {
-                measurement.values.push(value);
-            }
-        }
-    }
-    Ok(())
 }

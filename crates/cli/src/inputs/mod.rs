@@ -10,6 +10,7 @@ use streampool::model::Port;
 use streampool::{Array, Input, Pool};
 
 use crate::Result;
+pub use made::made;
 pub use shapes::{Given, resolve};
 
 /// Where inputs come from.
@@ -28,7 +29,7 @@ impl From<'_> {
             From::File(path) => file::read(path, ports, pool),
             From::Seed(seed, given) => {
                 let shapes = resolve(ports, given)?;
-                made::made(ports, &shapes, seed.wrapping_add(thread as u64), pool)
+                made(ports, &shapes, seed.wrapping_add(thread as u64), pool)
             }
         }
     }

@@ -15,6 +15,11 @@ pub struct Given {
 }
 
 impl Given {
+    /// The name of the input.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Reads `name=1,16`; nothing after the sign is the shape of a single value.
     pub fn parse(text: &str) -> Result<Given, String> {
         let expected = || "expected the name of an input and its sizes, such as x=1,16".to_owned();

@@ -53,7 +53,7 @@ pub struct Options {
     #[arg(long, default_value_t = 0, conflicts_with = "input")]
     seed: u64,
     /// Threads that run it at the same time
-    #[arg(long, default_value_t = 1, value_parser = threads)]
+    #[arg(long, default_value_t = 1, value_parser = crate::threads::count)]
     threads: usize,
     /// The device to run on
     #[arg(long, value_enum, default_value_t = On::Host)]
@@ -87,13 +87,8 @@ pub struct Options {
     pub json: bool,
 }
 
-fn threads(text: &str) -> Result<usize, String> {
-    let value = text.parse().ok();
-    let value = value.filter(|threads| (1..=1024).contains(threads));
-    value.ok_or_else(|| "expected a number from 1 to 1024".to_owned())
-}
-
-fn seconds(text: &str) -> Result<f64, String> {
+/// Reads how long something is measured.
+pub fn seconds(text: &str) -> Result<f64, String> {
     let value = text.parse().ok();
     let value = value.filter(|seconds| (0.001..=3600.0).contains(seconds));
     value.ok_or_else(|| "expected a number from 0.001 to 3600".to_owned())
@@ -107,7 +102,7 @@ fn tolerance(text: &str) -> Result<f64, String> {
 
 /// Runs it, and tells what it came to.
 pub fn run(options: &Options) -> Result<Outcome> {
-    threads::check(options.threads)?;
+    crate::threads::check(options.threads)?;
     let pool = options.device.pool()?;
     let report = report(options, &pool)?;
     if options.json {

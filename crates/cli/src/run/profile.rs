@@ -4,9 +4,8 @@ use serde::Serialize;
 use streampool::Profile;
 use streampool::model::{NodeTime, Profiled};
 
-use super::report::time;
 use crate::table::{Align, Table};
-use crate::text::{self, count, counted};
+use crate::text::{self, count, counted, time};
 
 /// So many nodes are shown; JSON has all.
 const SHOWN: usize = 10;

@@ -13,7 +13,7 @@ use super::threads::Measured;
 use super::values::Seen;
 use crate::machine::Machine;
 use crate::table::{Align, Table};
-use crate::text::{self, bytes, compact, count, counted, figure};
+use crate::text::{self, bytes, compact, count, counted, time};
 
 /// All of it.
 #[derive(Debug, Serialize)]
@@ -185,13 +185,4 @@ fn meanwhile(measured: &Measured) -> String {
         table.row([name.to_owned(), count(number)]);
     }
     format!("\nMeanwhile\n{}", table.render())
-}
-
-/// A time in the unit that fits.
-pub fn time(seconds: f64) -> String {
-    match seconds {
-        long if long >= 1.0 => format!("{} s", figure(long)),
-        short if short >= 1e-3 => format!("{} ms", figure(short * 1e3)),
-        _ => format!("{} us", figure(seconds * 1e6)),
-    }
 }

@@ -1,15 +1,14 @@
 //! One session, many threads.
 
-use std::sync::Barrier;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::Serialize;
 use streampool::model::{self, Profiled, Statistics};
-use streampool::{Array, Exhaustion, Input, Session, Settings, Tensor};
+use streampool::{Array, Input, Session, Tensor};
 
 use crate::inputs::refer;
-use crate::{Failure, Result};
+use crate::latencies::{self, Latencies};
+use crate::{Failure, Result, threads};
 
 /// Runs of each thread before anything is measured: programs are captured, and memory is taken.
 const WARM: usize = 2;
@@ -96,20 +95,6 @@ impl Counters {
     }
 }
 
-/// Refuses more threads than have streams, where a thread without one would wait for another to end.
-pub fn check(threads: usize) -> Result<()> {
-    let settings = Settings::builder().build()?;
-    let waits = matches!(settings.exhaustion, Exhaustion::Wait(_));
-    if waits && threads >= settings.streams {
-        return Err(format!(
-            "{threads} threads need {} streams, since a thread waits for one here: set STREAMPOOL_STREAMS",
-            threads + 1
-        )
-        .into());
-    }
-    Ok(())
-}
-
 /// Each thread runs the model on its own inputs for this long, all at the same time.
 pub fn repeat(
     session: &Session,
@@ -118,86 +103,67 @@ pub fn repeat(
     ends: Ends,
     profiled: bool,
 ) -> Result<(Measured, Option<Profiled>)> {
-    let gate = &Barrier::new(inputs.len() + 1);
-    thread::scope(|scope| {
-        let work = |own| move || again_and_again(session, own, time, ends, gate);
-        let running: Vec<_> = inputs.iter().map(|own| scope.spawn(work(own))).collect();
-        gate.wait();
-        // All are warm and wait: what is counted from here on is theirs.
-        let before = Counters::of(session);
-        let recording = profiled.then(|| session.profile(RECORDS)).transpose();
-        gate.wait();
-        let begin = Instant::now();
-        let ended = running.into_iter().map(|thread| {
-            let ended = thread
-                .join()
-                .map_err(|_| Failure::from("a thread panicked"))?;
-            ended.map_err(Failure::from)
-        });
-        let times: Vec<Vec<Duration>> = ended.collect::<Result<_>>()?;
-        let seconds = begin.elapsed().as_secs_f64();
-        let meanwhile = Counters::of(session)?.since(&before?);
-        let profile = recording?.map(|recording| recording.finish()).transpose()?;
-        let mut all = times.concat();
-        all.sort_unstable();
-        let at = |part: f64| all[((all.len() - 1) as f64 * part) as usize].as_secs_f64();
-        let measured = Measured {
-            threads: inputs.len(),
-            seconds,
-            runs: all.len(),
-            runs_per_second: all.len() as f64 / seconds,
-            latency_seconds: Latency {
-                p50: at(0.5),
-                p90: at(0.9),
-                p99: at(0.99),
-                max: at(1.0),
-            },
-            meanwhile,
-        };
-        Ok((measured, profile))
-    })
+    let together = threads::together(
+        inputs.iter(),
+        |own| {
+            let own = Own::new(session, own, ends)?;
+            (0..WARM).try_for_each(|_| own.run(session))?;
+            Ok(own)
+        },
+        || {
+            let before = Counters::of(session)?;
+            let recording = profiled.then(|| session.profile(RECORDS)).transpose()?;
+            Ok::<_, Failure>((before, recording))
+        },
+        |own, _| Ok(latencies::again_and_again(time, || own.run(session))?),
+    )?;
+    let seconds = together.begin.elapsed().as_secs_f64();
+    let (before, recording) = together.before?;
+    let meanwhile = Counters::of(session)?.since(&before);
+    let profile = recording.map(|recording| recording.finish()).transpose()?;
+    let latencies = Latencies::new(together.done.concat());
+    let at = |part: f64| latencies.at(part).as_secs_f64();
+    let measured = Measured {
+        threads: inputs.len(),
+        seconds,
+        runs: latencies.count(),
+        runs_per_second: latencies.count() as f64 / seconds,
+        latency_seconds: Latency {
+            p50: at(0.5),
+            p90: at(0.9),
+            p99: at(0.99),
+            max: at(1.0),
+        },
+        meanwhile,
+    };
+    Ok((measured, profile))
 }
 
-/// How long each run took, warm-up aside: one at least.
-fn again_and_again(
-    session: &Session,
-    inputs: &[Array],
-    time: Duration,
-    ends: Ends,
-    gate: &Barrier,
-) -> model::Result<Vec<Duration>> {
-    let tensors = match ends {
-        Ends::Host => Vec::new(),
-        Ends::Device => {
-            let tensors = inputs.iter().map(|array| array.tensor(session.pool()));
-            tensors.collect::<model::Result<_>>()?
-        }
-    };
-    let inputs = match ends {
-        Ends::Host => refer(inputs),
-        Ends::Device => tensors.iter().map(Input::from).collect(),
-    };
-    let run = || match ends {
-        Ends::Host => session.run_in_order(&inputs).map(drop),
-        Ends::Device => {
-            let outputs = session.run_to_tensors(&inputs)?;
-            Ok(outputs.iter().try_for_each(Tensor::synchronize)?)
-        }
-    };
-    let warm = (0..WARM).try_for_each(|_| run());
-    // All come here, also one that failed: the others wait for it.
-    gate.wait();
-    gate.wait();
-    warm?;
-    let mut times = Vec::new();
-    let begin = Instant::now();
-    loop {
-        let started = Instant::now();
-        run()?;
-        let ended = Instant::now();
-        times.push(ended - started);
-        if ended - begin >= time {
-            return Ok(times);
+/// The inputs of one thread, where they are to be.
+enum Own<'a> {
+    Host(&'a [Array]),
+    Device(Vec<Tensor>),
+}
+
+impl Own<'_> {
+    fn new<'a>(session: &Session, inputs: &'a [Array], ends: Ends) -> model::Result<Own<'a>> {
+        Ok(match ends {
+            Ends::Host => Own::Host(inputs),
+            Ends::Device => {
+                let tensors = inputs.iter().map(|array| array.tensor(session.pool()));
+                Own::Device(tensors.collect::<Result<_, _>>()?)
+            }
+        })
+    }
+
+    fn run(&self, session: &Session) -> model::Result<()> {
+        match self {
+            Own::Host(arrays) => session.run_in_order(&refer(arrays)).map(drop),
+            Own::Device(tensors) => {
+                let inputs: Vec<Input<'_>> = tensors.iter().map(Input::from).collect();
+                let outputs = session.run_to_tensors(&inputs)?;
+                Ok(outputs.iter().try_for_each(Tensor::synchronize)?)
+            }
         }
     }
 }
@@ -210,23 +176,12 @@ pub fn differing(
     threads: usize,
     expected: &streampool::Outputs,
 ) -> Result<usize> {
-    let gate = &Barrier::new(threads);
-    thread::scope(|scope| {
-        let work = || {
-            gate.wait();
-            let outputs = session.run_in_order(&refer(inputs))?;
-            Ok(!outputs.iter().eq(expected.iter()))
-        };
-        let running: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        let ended = running.into_iter().map(|thread| {
-            let ended = thread
-                .join()
-                .map_err(|_| Failure::from("a thread panicked"))?;
-            ended.map_err(|error: model::Error| error.into())
-        });
-        let differ: Vec<bool> = ended.collect::<Result<_>>()?;
-        Ok(differ.into_iter().filter(|&differs| differs).count())
-    })
+    let run = |_, _| {
+        let outputs = session.run_in_order(&refer(inputs))?;
+        Ok(!outputs.iter().eq(expected.iter()))
+    };
+    let together = threads::together(0..threads, Ok, || (), run)?;
+    Ok(together.done.into_iter().filter(|&differs| differs).count())
 }
 
 /// Whatever the session does while `work` is done.

@@ -79,22 +79,22 @@ impl Source {
     }
 }
 
-/// All Rust files below `folder`, sorted.
-pub fn rust_files(folder: &Path) -> Vec<PathBuf> {
-    let mut files = Vec::new();
+/// All files below `folder` whose names end so, sorted.
+pub fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
     let Ok(entries) = std::fs::read_dir(folder) else {
-        return files;
+        return found;
     };
     for entry in entries {
         let path = entry.expect("a folder that can be read").path();
         if path.is_dir() {
-            files.extend(rust_files(&path));
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            files.push(path);
+            found.extend(files(&path, extension));
+        } else if path.extension().is_some_and(|own| own == extension) {
+            found.push(path);
         }
     }
-    files.sort();
-    files
+    found.sort();
+    found
 }
 
 /// Whether `word` stands in `code` by itself, not as a part of a longer name.

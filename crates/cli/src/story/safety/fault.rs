@@ -1,7 +1,5 @@
 //! A fault on one stream while all others work.
 
-use std::rc::Rc;
-
 use serde_json::json;
 use streampool::host::OpMatcher;
 use streampool::{OpKind, Stream};
@@ -10,7 +8,7 @@ use super::product::Weights;
 use super::stage::{Stage, THREADS};
 use crate::Result;
 use crate::story::crowd;
-use crate::story::verdict::{Step, Verdict};
+use crate::story::steps::{Seen, Step};
 
 /// The stream that is hit.
 const VICTIM: u8 = 16;
@@ -22,7 +20,7 @@ const FAILING: u64 = 20;
 
 /// What one thread saw.
 #[derive(Debug, Default)]
-struct Seen {
+struct Outcome {
     stream: u8,
     faults: usize,
     recovered: usize,
@@ -31,16 +29,15 @@ struct Seen {
 }
 
 /// The step.
-pub fn step(stage: &Rc<Stage>) -> Step {
-    let stage = stage.clone();
+pub fn step(stage: &Stage) -> Step<'_> {
     Step::new(
         "fault",
         format!("a fault on one of {THREADS} streams"),
-        move || break_one(&stage),
+        || break_one(stage),
     )
 }
 
-fn break_one(stage: &Stage) -> Result<Verdict> {
+fn break_one(stage: &Stage) -> Result<Seen> {
     let weights = Weights::new(stage.pool.current()?)?;
     let injector = stage.device.injector();
     let target = OpMatcher::any()
@@ -52,7 +49,7 @@ fn break_one(stage: &Stage) -> Result<Verdict> {
     });
     injector.clear();
     let seen = seen?;
-    let faulted: Vec<&Seen> = seen.iter().filter(|seen| seen.faults > 0).collect();
+    let faulted: Vec<&Outcome> = seen.iter().filter(|seen| seen.faults > 0).collect();
     let wrong: usize = seen.iter().map(|seen| seen.wrong).sum();
     let right: usize = seen.iter().map(|seen| seen.right).sum();
     let as_meant = match faulted[..] {
@@ -61,7 +58,7 @@ fn break_one(stage: &Stage) -> Result<Verdict> {
     };
     // The one that failed is the one that is missing.
     let complete = right == THREADS * PRODUCTS - 1;
-    Ok(Verdict {
+    Ok(Seen {
         ok: as_meant && wrong == 0 && complete,
         figures: format!(
             "{} faulted, {} recovered, {} wrong",
@@ -76,13 +73,14 @@ fn break_one(stage: &Stage) -> Result<Verdict> {
             "right": right,
             "wrong": wrong,
         }),
+        drawn: vec![right as u64, wrong as u64],
     })
 }
 
-fn multiply(weights: &Weights, stream: &Stream, thread: usize) -> streampool::Result<Seen> {
-    let mut seen = Seen {
+fn multiply(weights: &Weights, stream: &Stream, thread: usize) -> streampool::Result<Outcome> {
+    let mut seen = Outcome {
         stream: stream.index(),
-        ..Seen::default()
+        ..Outcome::default()
     };
     for number in 0..PRODUCTS {
         match weights.multiply(stream, 1 + thread * PRODUCTS + number) {

@@ -1,6 +1,5 @@
 //! A producer hands buffers to consumers that are slow, lets go of them at once, and goes on in the same memory.
 
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread;
@@ -10,7 +9,7 @@ use serde_json::json;
 use streampool::{Buffer, DType, Layout, Op, Pool};
 
 use super::stage::Stage;
-use crate::story::verdict::{Step, Verdict};
+use crate::story::steps::{Seen, Step};
 use crate::text::{bytes, count};
 use crate::{Failure, Result};
 
@@ -28,19 +27,18 @@ const UNDER_WAY: usize = 64;
 const DELAY: Duration = Duration::from_micros(50);
 
 /// The step.
-pub fn step(stage: &Rc<Stage>) -> Step {
-    let stage = stage.clone();
+pub fn step(stage: &Stage) -> Step<'_> {
     Step::new(
         "handover",
         format!(
             "{} handed to {CONSUMERS} slow readers",
             bytes(HANDOVERS * BYTES)
         ),
-        move || hand_over(&stage),
+        || hand_over(stage),
     )
 }
 
-fn hand_over(stage: &Stage) -> Result<Verdict> {
+fn hand_over(stage: &Stage) -> Result<Seen> {
     let done: Result<_> = thread::scope(|scope| {
         let (mut senders, mut consumers) = (Vec::new(), Vec::new());
         for _ in 0..CONSUMERS {
@@ -66,7 +64,7 @@ fn hand_over(stage: &Stage) -> Result<Verdict> {
     let (corrupted, memory) = done?;
     let handed = HANDOVERS * BYTES;
     let read = (HANDOVERS * CONSUMERS) as u64;
-    Ok(Verdict {
+    Ok(Seen {
         // Otherwise there was room for all, and no memory had to be used twice.
         ok: corrupted == 0 && memory < handed,
         figures: format!(
@@ -81,6 +79,7 @@ fn hand_over(stage: &Stage) -> Result<Verdict> {
             "bytes_handed_over": handed,
             "bytes_of_memory": memory,
         }),
+        drawn: vec![read - corrupted, corrupted],
     })
 }
 

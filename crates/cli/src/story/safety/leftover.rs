@@ -1,29 +1,26 @@
 //! What is left in memory after all of it.
 
-use std::rc::Rc;
-
 use serde_json::json;
 use streampool::Device;
 
 use super::stage::Stage;
 use crate::Result;
-use crate::story::verdict::{Step, Verdict};
+use crate::story::steps::{Seen, Step};
 use crate::text::bytes;
 
 /// The step. The pool keeps memory for the next who asks; trimmed, it gives all of it back.
-pub fn step(stage: &Rc<Stage>) -> Step {
-    let stage = stage.clone();
-    Step::new("leftover", "memory left in use after all this", move || {
-        count(&stage)
+pub fn step(stage: &Stage) -> Step<'_> {
+    Step::new("leftover", "memory left in use after all this", || {
+        count(stage)
     })
 }
 
-fn count(stage: &Stage) -> Result<Verdict> {
+fn count(stage: &Stage) -> Result<Seen> {
     stage.pool.synchronize()?;
     let memory = stage.pool.snapshot()?.memory;
     let trimmed = stage.pool.trim()?;
     let held = stage.device.memory_use().in_use;
-    Ok(Verdict {
+    Ok(Seen {
         ok: memory.in_use == 0 && memory.pending == 0 && held == 0,
         figures: format!(
             "{} in buffers, {} once trimmed",
@@ -36,5 +33,6 @@ fn count(stage: &Stage) -> Result<Verdict> {
             "given_back": trimmed,
             "kept": held,
         }),
+        drawn: Vec::new(),
     })
 }

@@ -1,14 +1,12 @@
 //! Many threads multiply at once with shared weights, and every product is checked.
 
-use std::rc::Rc;
-
 use serde_json::json;
 use streampool::{Activation, Buffer, DType, MatMul, Op, Stream};
 
 use super::stage::{Stage, THREADS};
 use crate::Result;
 use crate::story::crowd;
-use crate::story::verdict::{Step, Verdict};
+use crate::story::steps::{Seen, Step};
 use crate::text::count;
 
 const PRODUCTS: usize = 100;
@@ -75,16 +73,15 @@ fn product(a: &[f32], b: &[f32]) -> Vec<f32> {
 }
 
 /// The step.
-pub fn step(stage: &Rc<Stage>) -> Step {
-    let stage = stage.clone();
+pub fn step(stage: &Stage) -> Step<'_> {
     Step::new(
         "products",
         format!("{THREADS} threads, {PRODUCTS} products each"),
-        move || multiply_all(&stage),
+        || multiply_all(stage),
     )
 }
 
-fn multiply_all(stage: &Stage) -> Result<Verdict> {
+fn multiply_all(stage: &Stage) -> Result<Seen> {
     let weights = Weights::new(stage.pool.current()?)?;
     let done = crowd::on_own_streams(&stage.pool, THREADS, |thread, stream| {
         let mut wrong = 0u64;
@@ -99,7 +96,7 @@ fn multiply_all(stage: &Stage) -> Result<Verdict> {
     let mut streams: Vec<u8> = done.iter().map(|&(stream, _)| stream).collect();
     streams.sort_unstable();
     streams.dedup();
-    Ok(Verdict {
+    Ok(Seen {
         ok: wrong == 0 && streams.len() == THREADS,
         figures: format!("{} checked, {} wrong", count(checked), count(wrong)),
         numbers: json!({
@@ -108,6 +105,7 @@ fn multiply_all(stage: &Stage) -> Result<Verdict> {
             "checked": checked,
             "wrong": wrong,
         }),
+        drawn: vec![checked - wrong, wrong],
     })
 }
 

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use streampool::Pool;
 use streampool::host::{HostDevice, HostOptions};
-use streampool::{Pool, Settings};
 
 use crate::Result;
+use crate::story::setting;
 
 /// Threads that work at once, each on a stream of its own: all the worker streams there are.
-pub const THREADS: usize = 31;
+pub const THREADS: usize = setting::MOST_THREADS;
 
 /// A host device that can be made slow and faulty, and a pool on it.
 pub struct Stage {
@@ -20,11 +21,7 @@ impl Stage {
     /// A stage whose properties do not depend on the environment: the story is the same everywhere.
     pub fn new() -> Result<Self> {
         let device = HostDevice::new(HostOptions::default())?;
-        let settings = Settings::builder()
-            .without_environment()
-            .streams(THREADS + 1)
-            .build()?;
-        let pool = Pool::with_settings(device.clone(), settings)?;
+        let pool = setting::pool(device.clone())?;
         Ok(Stage { device, pool })
     }
 }

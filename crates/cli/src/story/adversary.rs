@@ -1,4 +1,4 @@
-//! Each imitated driver bug, met without its mitigation and with it.
+//! The chapter on the adversary: each imitated driver bug, met without its mitigation and with it.
 
 use std::time::Duration;
 
@@ -9,9 +9,12 @@ use streampool::{
     Settings, Stream,
 };
 
+use super::chapter::{Chapter, Drawing, Found};
+use super::crowd;
+use super::setting::Setting;
+use super::steps::{Seen, Step, Tried, sums};
 use crate::Result;
-use crate::story::crowd;
-use crate::story::verdict::{Step, Verdict};
+use crate::plot::{Bars, Group};
 use crate::text::count;
 
 const QUIRKS: [Quirk; 5] = [
@@ -31,15 +34,48 @@ const MOST_ROUNDS: usize = 20;
 /// Up to so long an op waits before it executes, so that threads meet more often.
 const DELAY: Duration = Duration::from_micros(100);
 
-/// A step for each bug.
-pub fn steps() -> impl Iterator<Item = Step> {
-    QUIRKS.into_iter().map(|quirk| {
-        let name = quirk.name();
-        Step::new(name, format!("driver bug {name}"), move || meet(quirk))
+/// The chapter.
+pub fn chapter() -> Chapter {
+    Chapter {
+        name: "adversary",
+        claim: "Drivers have bugs that only show under threads. Each that is imitated is met while nothing is done about it, and \
+                never with its mitigation.",
+        how: format!(
+            "The host device imitates {} bugs of GPU drivers by detecting the interleaving that they cannot bear. {THREADS} threads \
+             do what each cannot, with delays at random, first without mitigations until the bug was met, then {} times with them.",
+            QUIRKS.len(),
+            count((THREADS * TRIES) as u64)
+        ),
+        tell,
+    }
+}
+
+fn tell(_: &Setting, now: &dyn Fn(&str)) -> Result<Found> {
+    let step = |quirk: Quirk| Step::new(quirk.name(), quirk.name(), move || meet(quirk)).tried(now);
+    let tried = QUIRKS.map(step);
+    let [without, with] = sums(&tried);
+    let group = |one: &Tried| Group {
+        name: one.check.name.clone(),
+        values: one.drawn.iter().map(|&count| count as f64).collect(),
+    };
+    Ok(Found {
+        drawings: vec![Drawing::Bars(Bars {
+            title: "Adversary: times that each bug was met".to_owned(),
+            label: "violations and failures".to_owned(),
+            series: vec!["without mitigation".to_owned(), "with".to_owned()],
+            groups: tried.iter().map(group).collect(),
+        })],
+        sum: format!(
+            "Without mitigations the bugs were met {} times, with them {} times.",
+            count(without),
+            count(with)
+        ),
+        checks: tried.into_iter().map(|one| one.check).collect(),
+        ..Found::default()
     })
 }
 
-fn meet(quirk: Quirk) -> Result<Verdict> {
+fn meet(quirk: Quirk) -> Result<Seen> {
     let (mut without, mut rounds) = (0, 0);
     while without == 0 && rounds < MOST_ROUNDS {
         rounds += 1;
@@ -47,7 +83,7 @@ fn meet(quirk: Quirk) -> Result<Verdict> {
     }
     let with = work_against(quirk, Mitigations::All)?;
     let tries = (THREADS * TRIES) as u64;
-    Ok(Verdict {
+    Ok(Seen {
         ok: without > 0 && with.violations == 0 && with.failed == 0,
         figures: format!(
             "off: {} seen; on: {} of {}",
@@ -61,6 +97,7 @@ fn meet(quirk: Quirk) -> Result<Verdict> {
             "violations_with": with.violations,
             "failed_with": with.failed,
         }),
+        drawn: vec![without, with.violations + with.failed],
     })
 }
 

@@ -1,0 +1,251 @@
+//! The chapter on batching: what batches gain here, and a queue that gathers requests beside a thread for each.
+
+mod callers;
+
+use std::time::Duration;
+
+use streampool::model::Port;
+use streampool::model::graph::Dim;
+use streampool::{Array, Session};
+
+use super::chapter::{Chapter, Check, Drawing, Found};
+use super::rates::{ROUNDS, best, handed_over, per_second, processors};
+use super::setting::{Setting, Subject};
+use crate::Result;
+use crate::device::On;
+use crate::html::Table;
+use crate::inputs::refer;
+use crate::plot::{Axis, Plot, Scale, Series};
+use crate::text::{compact, figure};
+use callers::Point;
+
+/// Rows of one run.
+const ROWS: [usize; 4] = [1, 4, 16, 64];
+
+/// From so many callers on there is something to gather.
+const MANY: usize = 16;
+
+/// The least of a queue beside threads that run the session themselves, with each run handed over.
+const AS_GOOD: f64 = 0.7;
+
+/// The least on a GPU of the most callers' tickets beside one caller without a queue.
+const TOGETHER: f64 = 2.0;
+
+/// The chapter.
+pub fn chapter(on: On) -> Chapter {
+    Chapter {
+        name: "batching",
+        claim: match on {
+            On::Host => {
+                "A queue gathers what many callers ask for, and finds out by itself whether batches pay here. Many callers get \
+                 about as much from it as if each were a thread that runs the model, or more."
+            }
+            On::Cuda | On::Metal => {
+                "A queue gathers what many callers ask for into batches. Many get at least twice what one gets alone, and about as \
+                 much as threads that each run the model on a stream of their own."
+            }
+        },
+        how: format!(
+            "First one thread runs batches of 1 to {} rows. Then callers have one row each: as threads that run the session \
+             themselves, as threads that ask a queue over the session, and as tickets of the queue, held by as many threads as \
+             there are processors, as a server does. All are measured in turn, and the best of {ROUNDS} rounds counts. What \
+             callers get from batches is compared with what they get alone. For a request that goes through a queue 5 us of a \
+             processor are allowed.",
+            ROWS[ROWS.len() - 1]
+        ),
+        tell,
+    }
+}
+
+fn tell(setting: &Setting, now: &dyn Fn(&str)) -> Result<Found> {
+    let mut found = Found::default();
+    let (mut gains, mut sums) = (Vec::new(), Vec::new());
+    for subject in &setting.subjects {
+        let name = &subject.name;
+        if !takes_batches(&subject.session) {
+            sums.push(format!("{name} takes no batches and was left out"));
+            continue;
+        }
+        let rates = curve(subject, setting.slice, now)?;
+        let one = rates.first().copied().unwrap_or(f64::NAN);
+        let points = ROWS.iter().zip(&rates);
+        gains.push(Series::new(
+            name,
+            points.map(|(&rows, rate)| (rows as f64, rate / one)),
+        ));
+        found
+            .tables
+            .push((format!("{name}, one thread"), table_of_rows(&rates)));
+        found
+            .checks
+            .push(callers::answers(subject, &setting.pool, now)?);
+        let points = callers::measure(subject, setting.slice, now)?;
+        found.tables.push((
+            format!("{name}, one row for each caller, rows per second"),
+            callers::table(&points),
+        ));
+        found.drawings.push(callers::drawing(name, &points));
+        let (checks, sum) = judge(setting.on, subject, &points);
+        found.checks.extend(checks);
+        sums.push(sum);
+    }
+    found.drawings.insert(
+        0,
+        Drawing::Lines(Plot {
+            title: "Batching: rows in a run".to_owned(),
+            x: Axis::new("rows", Scale::Log2),
+            y: Axis::new("times the rows per second of single ones", Scale::Linear),
+            series: gains,
+        }),
+    );
+    found.sum = format!(
+        "What callers got was right. With {MANY} callers or more {}.",
+        sums.join("; ")
+    );
+    Ok(found)
+}
+
+type Rate = fn(&Point) -> f64;
+
+/// Whether many callers get enough out of a queue.
+fn judge(on: On, subject: &Subject, points: &[Point]) -> (Vec<Check>, String) {
+    let name = &subject.name;
+    let ways: [(&str, Rate); 2] = [
+        ("threads", |point| point.threads),
+        ("tickets", |point| point.tickets),
+    ];
+    let checks = ways.map(|(way, rate)| {
+        let beside = |point: &Point| rate(point) / handed_over(point.apart, processors());
+        Check::at_least(
+            format!("{name}-{way}"),
+            format!("{name} by {way}, beside runs handed over"),
+            least(points, beside),
+            AS_GOOD,
+        )
+    });
+    let mut checks = Vec::from(checks);
+    if let (On::Cuda | On::Metal, [one, .., most]) = (on, points) {
+        checks.push(Check::at_least(
+            format!("{name}-together"),
+            format!("{name} by tickets of many, beside one caller"),
+            most.tickets / one.apart,
+            TOGETHER,
+        ));
+    }
+    let [threads, tickets] = ways.map(|(_, rate)| least(points, |point| rate(point) / point.apart));
+    let rows = points.last().map_or(f64::NAN, |point| point.rows);
+    let sum = format!(
+        "{name} reached {threads:.2} of the rate without a queue or more by threads, and {tickets:.2} by tickets in batches of \
+         up to {} rows",
+        figure(rows)
+    );
+    (checks, sum)
+}
+
+/// The least figure among many callers.
+fn least(points: &[Point], figure: impl Fn(&Point) -> f64) -> f64 {
+    let many = points.iter().filter(|point| point.callers >= MANY);
+    many.map(figure).fold(f64::INFINITY, f64::min)
+}
+
+/// Whether a model leaves open how many rows it takes.
+fn takes_batches(session: &Session) -> bool {
+    let open = |port: &Port| {
+        let first = port.shape.as_ref().and_then(|shape| shape.first());
+        first.is_some_and(|first| !matches!(first, Dim::Fixed(_)))
+    };
+    session.inputs().iter().all(open) && session.outputs().iter().all(open)
+}
+
+/// Rows per second of one thread, for each number of rows in a run.
+fn curve(subject: &Subject, slice: Duration, now: &dyn Fn(&str)) -> Result<Vec<f64>> {
+    let batches = ROWS.map(|rows| batch_of(subject, rows));
+    let batches = batches.into_iter().collect::<Result<Vec<_>>>()?;
+    let mut rates = vec![Vec::new(); ROWS.len()];
+    for round in 1..=ROUNDS {
+        for ((rates, batch), rows) in rates.iter_mut().zip(&batches).zip(ROWS) {
+            now(&format!(
+                "{}, {rows} rows, round {round} of {ROUNDS}",
+                subject.name
+            ));
+            let run = || {
+                subject.session.run_in_order(&refer(batch))?;
+                Ok(rows as u64)
+            };
+            rates.push(per_second(&mut [run], slice)?);
+        }
+    }
+    rates.iter().map(|rates| best(rates)).collect()
+}
+
+/// The inputs of so many single runs as those of one.
+fn batch_of(subject: &Subject, rows: usize) -> Result<Vec<Array>> {
+    let joined = |place: usize| {
+        let parts: Vec<&Array> = (0..rows).map(|row| &subject.arrays(row)[place]).collect();
+        Ok(Array::join(&parts)?)
+    };
+    (0..subject.arrays(0).len()).map(joined).collect()
+}
+
+fn table_of_rows(rates: &[f64]) -> Table {
+    let one = rates.first().copied().unwrap_or(f64::NAN);
+    let row =
+        |(rows, &rate): (&usize, &f64)| vec![rows.to_string(), compact(rate), figure(rate / one)];
+    Table {
+        head: ["rows", "rows/s", "beside one row"]
+            .map(str::to_owned)
+            .to_vec(),
+        rows: ROWS.iter().zip(rates).map(row).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_callers_decide() {
+        let host = Setting::new(On::Host, None, &[], Duration::ZERO).unwrap();
+        let subject = &host.subjects[1];
+        assert!(takes_batches(&subject.session));
+        let point = |callers, threads, tickets| Point {
+            callers,
+            apart: 1000.0,
+            threads,
+            tickets,
+            rows: 2.0,
+        };
+        let held = |points: [Point; 2], on| {
+            let (checks, _) = judge(on, subject, &points);
+            checks.iter().map(|check| check.ok).collect::<Vec<_>>()
+        };
+        let few = || point(4, 10.0, 10.0);
+        assert_eq!(
+            held([few(), point(16, 710.0, 680.0)], On::Host),
+            [true, false]
+        );
+        assert_eq!(
+            held([few(), point(64, 680.0, 2000.0)], On::Host),
+            [false, true]
+        );
+        assert_eq!(
+            held([few(), point(64, 710.0, 1900.0)], On::Cuda),
+            [true, true, false]
+        );
+        assert_eq!(
+            held([few(), point(64, 680.0, 2000.0)], On::Cuda),
+            [false, true, true]
+        );
+    }
+
+    #[test]
+    fn a_batch_holds_the_inputs_of_all_its_runs() {
+        let host = Setting::new(On::Host, None, &[], Duration::ZERO).unwrap();
+        let subject = &host.subjects[0];
+        let batch = batch_of(subject, 3).unwrap();
+        assert_eq!(batch[0].row_count(), 3);
+        for row in 0..3 {
+            assert_eq!(batch[0].rows(row..row + 1).unwrap(), subject.arrays(row)[0]);
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! The chapter on correctness: how far results are from those of float64.
+
+use streampool::{Array, DType, Input, Pool, Session, SessionOptions};
+
+use super::builtin::Builtin;
+use super::chapter::{Chapter, Check, Drawing, Found};
+use super::setting::Setting;
+use crate::Result;
+use crate::html::Table;
+use crate::inputs::From;
+use crate::plot::{Axis, Plot, Scale, Series};
+use crate::text::count;
+
+/// How many rows, or sequences, a run has: one, and several.
+const ROWS: [usize; 2] = [1, 8];
+
+/// What is computed in, and how far a value may then be off, as a part of the largest: some hundred times what one rounding
+/// takes.
+const PRECISIONS: [(DType, f64); 2] = [(DType::F32, 1e-5), (DType::F16, 2e-2)];
+
+/// Points of a line.
+const POINTS: usize = 20;
+
+/// The chapter.
+pub fn chapter() -> Chapter {
+    Chapter {
+        name: "correctness",
+        claim: "Results are those of the model, as exactly as the type that is computed in allows.",
+        how: format!(
+            "The built-in models are evaluated once more by plain loops in float64, which share nothing with the runtime: \
+             attention, normalisation and GELU by their definitions. Each value is compared, at {} and {} rows; errors are \
+             parts of the largest value.",
+            ROWS[0], ROWS[1]
+        ),
+        tell,
+    }
+}
+
+fn tell(setting: &Setting, now: &dyn Fn(&str)) -> Result<Found> {
+    let mut found = Found::default();
+    let (mut rows, mut series, mut worst) = (Vec::new(), Vec::new(), 0f64);
+    for model in [Builtin::linear(), Builtin::encoder()] {
+        let name = model.name();
+        for (dtype, most) in PRECISIONS {
+            now(&format!("{name} in {dtype}"));
+            let errors = sorted_errors(&model, dtype, &setting.pool)?;
+            let at = |part: f64| errors[((errors.len() - 1) as f64 * part) as usize];
+            rows.push(vec![
+                name.to_owned(),
+                dtype.to_string(),
+                count(errors.len() as u64),
+                format!("{:.1e}", at(0.5)),
+                format!("{:.1e}", at(0.99)),
+                format!("{:.1e}", at(1.0)),
+                format!("{most:.0e}"),
+            ]);
+            found.checks.push(Check::at_most(
+                format!("{name}-{dtype}"),
+                format!("largest error of {name} in {dtype}"),
+                at(1.0),
+                most,
+            ));
+            if dtype == DType::F32 {
+                worst = worst.max(at(1.0));
+            }
+            let point = |step: usize| {
+                let part = step as f64 / POINTS as f64;
+                (at(part), 100.0 * part)
+            };
+            series.push(Series::new(
+                format!("{name} in {dtype}"),
+                (1..=POINTS).map(point),
+            ));
+        }
+    }
+    let head = [
+        "model",
+        "type",
+        "values",
+        "half below",
+        "99 % below",
+        "largest",
+        "allowed",
+    ];
+    found.tables.push((
+        "Errors as parts of the largest value".to_owned(),
+        Table {
+            head: head.map(str::to_owned).to_vec(),
+            rows,
+        },
+    ));
+    found.drawings.push(Drawing::Lines(Plot {
+        title: "Correctness: values with at most such an error".to_owned(),
+        x: Axis::new("error, as a part of the largest value", Scale::Log10),
+        y: Axis::new("% of the values", Scale::Linear),
+        series,
+    }));
+    found.sum = format!("In f32 no value was off by more than {worst:.1e} of the largest.");
+    Ok(found)
+}
+
+/// How far each value is off, the least first: of runs with few rows and with many, in a certain type.
+fn sorted_errors(model: &Builtin, dtype: DType, pool: &Pool) -> Result<Vec<f64>> {
+    let options = SessionOptions {
+        precision: (dtype != DType::F32).then_some(dtype),
+        ..SessionOptions::default()
+    };
+    let session = Session::from_bytes(pool, model.onnx()?, &options)?;
+    let mut errors = Vec::new();
+    for rows in ROWS {
+        errors.extend(errors_of(model, &session, rows)?);
+    }
+    errors.sort_by(f64::total_cmp);
+    Ok(errors)
+}
+
+/// How far each value of a run is off, as a part of the largest.
+fn errors_of(model: &Builtin, session: &Session, rows: usize) -> Result<Vec<f64>> {
+    let row = |seed: usize| {
+        let made = From::Seed(seed as u64, &[]).inputs(session.inputs(), 0, session.pool());
+        Ok(made?.remove(0))
+    };
+    let each: Vec<Array> = (0..rows).map(row).collect::<Result<_>>()?;
+    let x = Array::join(&each.iter().collect::<Vec<_>>())?;
+    let outputs = session.run_in_order(&[Input::from(&x)])?;
+    let y = outputs.at(0).ok_or("the model gave nothing")?;
+    Ok(errors(
+        y.values::<f32>()?,
+        &model.reference(x.values::<f32>()?),
+    ))
+}
+
+/// How far each is off, as a part of the largest that is right. What is no number is as far off as can be.
+pub fn errors(got: &[f32], right: &[f64]) -> Vec<f64> {
+    if got.len() != right.len() {
+        return vec![f64::INFINITY];
+    }
+    let largest = right
+        .iter()
+        .fold(f64::MIN_POSITIVE, |most, x| most.max(x.abs()));
+    let error = |(&got, right): (&f32, &f64)| {
+        let error = (f64::from(got) - right).abs() / largest;
+        if error.is_nan() { f64::INFINITY } else { error }
+    };
+    got.iter().zip(right).map(error).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_parts_of_the_largest() {
+        assert_eq!(errors(&[1.0, 3.0], &[1.0, 2.0]), [0.0, 0.5]);
+        assert_eq!(errors(&[f32::NAN], &[1.0]), [f64::INFINITY]);
+        assert_eq!(errors(&[1.0], &[1.0, 2.0]), [f64::INFINITY]);
+    }
+
+    #[test]
+    fn a_model_with_another_weight_is_not_right() {
+        let pool = streampool::host_pool().unwrap();
+        let model = Builtin::linear();
+        let options = SessionOptions::default();
+        let session = Session::from_bytes(&pool, model.onnx().unwrap(), &options).unwrap();
+        let most = |errors: Vec<f64>| errors.into_iter().fold(0.0, f64::max);
+        assert!(most(errors_of(&model, &session, 2).unwrap()) < 1e-5);
+        let Builtin::Linear(mut other) = model else {
+            unreachable!("it is the linear layer")
+        };
+        other.weight[1000] += 0.01;
+        let other = Builtin::Linear(other);
+        assert!(most(errors_of(&other, &session, 2).unwrap()) > 1e-5);
+    }
+}

@@ -1,0 +1,204 @@
+//! Where the story takes place: a device, a pool on it, and the models that are run there.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use streampool::cuda::{CudaDevice, CudaOptions, Precision};
+use streampool::host::{HostDevice, HostOptions};
+use streampool::{Array, Device, Input, Outputs, Pool, Session, SessionOptions, Settings};
+
+use super::builtin::Builtin;
+use crate::Result;
+use crate::device::On;
+use crate::inputs::{From, Given, refer};
+use crate::machine::Machine;
+use crate::text::file_name;
+
+/// Threads that work at once at most, each on a stream of its own: all the worker streams there are.
+pub const MOST_THREADS: usize = 31;
+
+/// So many inputs that differ; threads beyond take them again.
+const INPUTS: usize = 8;
+
+/// The device, the models and the time there is.
+pub struct Setting {
+    /// The device that was asked for.
+    pub on: On,
+    /// A pool on it.
+    pub pool: Pool,
+    /// A model whose run is little more than the call, and one that computes: the user's, if there is one.
+    pub subjects: [Subject; 2],
+    /// About how long one figure is measured.
+    pub slice: Duration,
+}
+
+impl Setting {
+    /// The setting on a device, with the model of a file in place of the encoder.
+    pub fn new(on: On, model: Option<&Path>, given: &[Given], slice: Duration) -> Result<Setting> {
+        let pool = pool(device(on)?)?;
+        let computing = match model {
+            Some(path) => Source::File(path.to_owned(), given.to_vec()),
+            None => Source::built_in(Builtin::encoder())?,
+        };
+        Ok(Setting {
+            on,
+            subjects: [
+                Subject::new(Source::built_in(Builtin::linear())?, &pool)?,
+                Subject::new(computing, &pool)?,
+            ],
+            pool,
+            slice,
+        })
+    }
+
+    /// What is told of it.
+    pub fn scene(&self) -> Scene {
+        let properties = self.pool.device().properties();
+        let model = |subject: &Subject| Model {
+            name: subject.name.clone(),
+            what: subject.described(),
+        };
+        Scene {
+            machine: Machine::with(properties),
+            device: properties.name.clone(),
+            models: self.subjects.iter().map(model).collect(),
+        }
+    }
+}
+
+/// What is told of a setting.
+#[derive(Serialize)]
+pub struct Scene {
+    machine: Machine,
+    device: String,
+    models: Vec<Model>,
+}
+
+#[derive(Serialize)]
+struct Model {
+    name: String,
+    what: String,
+}
+
+impl Scene {
+    /// Names and what they are.
+    pub fn lines(&self) -> Vec<[&str; 2]> {
+        let models = self
+            .models
+            .iter()
+            .map(|model| [&model.name[..], &model.what]);
+        let device = ["device", &self.device[..]];
+        std::iter::once(device).chain(models).collect()
+    }
+
+    /// The machine in one line.
+    pub fn machine(&self) -> String {
+        self.machine.line()
+    }
+}
+
+/// The device, set up the same whatever the environment says of its figures.
+fn device(on: On) -> Result<Arc<dyn Device>> {
+    Ok(match on {
+        On::Host => HostDevice::new(HostOptions::default())?,
+        On::Cuda => CudaDevice::new(CudaOptions::from_env()?.precision(Precision::Exact))?,
+        On::Metal => on.pool()?.device().clone(),
+    })
+}
+
+/// A pool with a stream for each thread and one for who starts them, whatever the environment says.
+pub fn pool(device: Arc<dyn Device>) -> Result<Pool> {
+    let settings = Settings::builder()
+        .without_environment()
+        .streams(MOST_THREADS + 1)
+        .build()?;
+    Ok(Pool::with_settings(device, settings)?)
+}
+
+/// Where a model comes from.
+enum Source {
+    /// The story brings it along, and this would be its file.
+    BuiltIn(Builtin, Vec<u8>),
+    /// The user's, and the shapes that its inputs are given.
+    File(PathBuf, Vec<Given>),
+}
+
+impl Source {
+    fn built_in(model: Builtin) -> Result<Source> {
+        let file = model.onnx()?;
+        Ok(Source::BuiltIn(model, file))
+    }
+
+    fn load(&self, pool: &Pool) -> Result<Session> {
+        let options = SessionOptions::default();
+        Ok(match self {
+            Source::BuiltIn(_, bytes) => Session::from_bytes(pool, bytes.clone(), &options)?,
+            Source::File(path, _) => Session::load(pool, path)?,
+        })
+    }
+}
+
+/// A model that is run.
+pub struct Subject {
+    /// Its name.
+    pub name: String,
+    /// It on the device.
+    pub session: Session,
+    /// Inputs that differ, each for one run.
+    inputs: Vec<Vec<Array>>,
+    source: Source,
+}
+
+impl Subject {
+    fn new(source: Source, pool: &Pool) -> Result<Subject> {
+        let session = source.load(pool)?;
+        let (name, given) = match &source {
+            Source::BuiltIn(model, _) => (model.name().to_owned(), &[][..]),
+            Source::File(path, given) => (file_name(path), &given[..]),
+        };
+        let inputs = (0..INPUTS)
+            .map(|seed| From::Seed(seed as u64, given).inputs(session.inputs(), 0, session.pool()));
+        Ok(Subject {
+            name,
+            inputs: inputs.collect::<Result<_>>()?,
+            session,
+            source,
+        })
+    }
+
+    /// What it is, in a few words.
+    fn described(&self) -> String {
+        match &self.source {
+            Source::BuiltIn(model, _) => model.described(),
+            Source::File(path, _) => path.display().to_string(),
+        }
+    }
+
+    /// It loaded once more, into another pool.
+    pub fn again(&self, pool: &Pool) -> Result<Session> {
+        self.source.load(pool)
+    }
+
+    /// The inputs of the thread, or the run, of this number.
+    pub fn arrays(&self, number: usize) -> &[Array] {
+        &self.inputs[number % INPUTS]
+    }
+
+    /// They as a session takes them.
+    pub fn inputs(&self, number: usize) -> Vec<Input<'_>> {
+        refer(self.arrays(number))
+    }
+
+    /// What a single thread gets for each of the inputs.
+    pub fn alone(&self) -> Result<Vec<Outputs>> {
+        let run = |number| Ok(self.session.run_in_order(&self.inputs(number))?);
+        (0..INPUTS).map(run).collect()
+    }
+}
+
+/// Whether two runs gave the same, bit by bit; `expected` has an entry for each of the inputs.
+pub fn same(outputs: &Outputs, expected: &[Outputs], number: usize) -> bool {
+    outputs.iter().eq(expected[number % INPUTS].iter())
+}

@@ -24,11 +24,11 @@ pub enum WhenFull {
 /// The settings of a queue.
 #[derive(Debug, Clone)]
 pub struct Builder {
-    limits: Limits,
-    in_flight: usize,
-    capacity: Capacity,
-    when_full: WhenFull,
-    padding: Option<Padding>,
+    pub(crate) limits: Limits,
+    pub(crate) in_flight: usize,
+    pub(crate) capacity: Capacity,
+    pub(crate) when_full: WhenFull,
+    pub(crate) padding: Option<Padding>,
     tenants: Vec<(String, f64)>,
 }
 
@@ -152,15 +152,7 @@ impl Builder {
         let schedule = Schedule::new(self.limits.clone(), Tenants::new(tenants));
         let engine = Engine::new(schedule, self.in_flight, self.capacity);
         let function = move |batch| function(batch).map_err(Error::failed);
-        BatchQueue::start(Shared::new(
-            engine,
-            Box::new(function),
-            self.limits.rows,
-            self.in_flight,
-            self.when_full,
-            self.padding,
-            self.capacity,
-        ))
+        BatchQueue::start(Shared::new(engine, Box::new(function), self))
     }
 
     fn check(&self) -> Result<()> {

@@ -1,5 +1,6 @@
 //! What a queue did, in figures.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
@@ -73,17 +74,6 @@ impl Fates {
     }
 }
 
-/// How many reasons there are.
-pub const REASONS: [Reason; 7] = [
-    Reason::Full,
-    Reason::Free,
-    Reason::Waited,
-    Reason::NoGain,
-    Reason::Objective,
-    Reason::PassedOver,
-    Reason::Closing,
-];
-
 /// What one tenant's requests came to.
 #[derive(Clone, Default)]
 pub struct TenantFigures {
@@ -100,8 +90,8 @@ pub struct Figures {
     pub batch_rows: Histogram,
     /// Nanoseconds of each batch that went well.
     pub service_time: Histogram,
-    /// How often a batch went for each of [`REASONS`].
-    pub reasons: [u64; REASONS.len()],
+    /// How often a batch went for which reason.
+    pub reasons: BTreeMap<Reason, u64>,
     /// Batches, or parts of them, that were run again because one failed.
     pub retries: u64,
 }
@@ -130,8 +120,7 @@ impl Figures {
             self.of(tenant).queue_time.add(nanos);
         }
         self.batch_rows.add(batch.rows as u64);
-        let reason = REASONS.iter().position(|&reason| reason == batch.reason);
-        self.reasons[reason.unwrap_or_default()] += 1;
+        *self.reasons.entry(batch.reason).or_default() += 1;
         for &(tenant, fate) in &done.fates {
             self.count(tenant, fate);
         }

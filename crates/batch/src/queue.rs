@@ -9,12 +9,12 @@ use streampool_tensor::Array;
 
 use crate::answer::{Answer, Joined, Part, To};
 use crate::builder::{Builder, WhenFull};
-use crate::engine::{Admission, Capacity, Close, Engine, Full, Parts, Rejected, Turn};
+use crate::engine::{Admission, Close, Done, Engine, Full, Parts, Rejected, Turn};
 use crate::error::{Error, Result};
 use crate::figures::Fate;
 use crate::inference::InOrder;
 use crate::outcome::Outcome;
-use crate::padding::{Cut, Padding, Waste};
+use crate::padding::{Cut, Waste};
 use crate::request::{Kind, Request};
 use crate::runner::{Function, run};
 use crate::schedule::{Entry, Id, Ids};
@@ -37,11 +37,7 @@ pub struct Shared {
     /// The queue as threads see it.
     pub engine: Engine<Kind, Part>,
     function: Box<Function>,
-    rows: usize,
-    lanes: usize,
-    when_full: WhenFull,
-    padding: Option<Padding>,
-    capacity: Capacity,
+    settings: Builder,
     waste: Waste,
 }
 
@@ -51,33 +47,23 @@ thread_local! {
 }
 
 impl Shared {
-    /// An engine, and what it runs.
-    pub fn new(
-        engine: Engine<Kind, Part>,
-        function: Box<Function>,
-        rows: usize,
-        lanes: usize,
-        when_full: WhenFull,
-        padding: Option<Padding>,
-        capacity: Capacity,
-    ) -> Shared {
+    /// An engine with these settings, and what it runs.
+    pub fn new(engine: Engine<Kind, Part>, function: Box<Function>, settings: Builder) -> Shared {
         Shared {
             engine,
             function,
-            rows,
-            lanes,
-            when_full,
-            padding,
-            capacity,
+            settings,
             waste: Waste::default(),
         }
     }
 
     fn run(&self, turn: Turn<Part>) {
-        self.inside(|| {
-            let run = |entries, lane| run(&*self.function, entries, lane);
-            self.engine.run(turn, &run);
-        });
+        self.inside(|| self.engine.run(turn, &self.runner()));
+    }
+
+    /// What runs a batch on a lane.
+    fn runner(&self) -> impl Fn(Vec<Entry<Part>>, usize) -> Done {
+        |entries, lane| run(&*self.function, entries, lane)
     }
 
     /// Notes that this thread is in the function, or one of the queue's own, as long as `work` lasts.
@@ -112,7 +98,7 @@ impl Shared {
             Rejected::Expired => Error::Expired,
             Rejected::TooLarge => Error::TooLarge {
                 bytes,
-                capacity: self.capacity.bytes,
+                capacity: self.settings.capacity.bytes,
             },
             Rejected::Full => self.full(),
         }
@@ -122,7 +108,8 @@ impl Shared {
         self.engine.look(|schedule, _, _| Error::Full {
             requests: schedule.requests(),
             bytes: schedule.bytes(),
-            retry_after: schedule.backlog() / u32::try_from(self.lanes).unwrap_or(u32::MAX),
+            retry_after: schedule.backlog()
+                / u32::try_from(self.settings.in_flight).unwrap_or(u32::MAX),
         })
     }
 }
@@ -233,13 +220,13 @@ impl BatchQueue {
         InOrder::new(
             self.clone(),
             requests.into_iter(),
-            self.shared().rows,
-            self.shared().lanes,
+            self.shared().settings.limits.rows,
+            self.shared().settings.in_flight,
         )
     }
 
     fn full(&self) -> Full {
-        match self.shared().when_full {
+        match self.shared().settings.when_full {
             WhenFull::Reject => Full::Refuse,
             WhenFull::Block | WhenFull::Wait(_) => Full::Hold,
         }
@@ -249,7 +236,7 @@ impl BatchQueue {
     fn prepare(&self, mut request: Request) -> Result<Prepared> {
         let shared = self.shared();
         let rows = request.rows()?;
-        let cut = match &shared.padding {
+        let cut = match &shared.settings.padding {
             Some(padding) => padding.apply(&mut request, &shared.waste)?,
             None => None,
         };
@@ -276,7 +263,8 @@ impl BatchQueue {
             arrived,
         };
         let mut parts = Parts::new();
-        if rows <= shared.rows {
+        let most = shared.settings.limits.rows;
+        if rows <= most {
             parts.push(entry(
                 request.inputs,
                 rows,
@@ -284,10 +272,10 @@ impl BatchQueue {
                 To::Caller(answer.clone()),
             ));
         } else {
-            let count = rows.div_ceil(shared.rows);
+            let count = rows.div_ceil(most);
             let joined = Arc::new(Joined::new(count, answer.clone()));
             for part in 0..count {
-                let range = part * shared.rows..rows.min((part + 1) * shared.rows);
+                let range = part * most..rows.min((part + 1) * most);
                 let cut = |input: &Array| input.rows(range.clone()).map_err(Error::failed);
                 let inputs = request.inputs.iter().map(cut).collect::<Result<_>>()?;
                 let to = To::Joined(joined.clone(), part);
@@ -337,7 +325,7 @@ impl BatchQueue {
         let ids = match &entering.admission {
             Admission::Queued(ids) => ids.clone(),
             Admission::Held(place) => {
-                let until = match shared.when_full {
+                let until = match shared.settings.when_full {
                     WhenFull::Wait(time) => Instant::now().checked_add(time),
                     WhenFull::Reject | WhenFull::Block => None,
                 };
@@ -394,15 +382,12 @@ impl BatchQueue {
 impl Owner {
     /// Starts a worker for each lane, and the keeper of time.
     fn hire(&self, mut threads: MutexGuard<'_, Vec<JoinHandle<()>>>) -> Result<()> {
-        for number in 0..=self.shared.lanes {
+        for number in 0..=self.shared.settings.in_flight {
             let shared = self.shared.clone();
             let work = move || {
                 shared.inside(|| match number {
                     0 => shared.engine.keep_time(),
-                    _ => {
-                        let run = |entries, lane| run(&*shared.function, entries, lane);
-                        shared.engine.work(&run);
-                    }
+                    _ => shared.engine.work(&shared.runner()),
                 });
             };
             let name = match number {

@@ -99,24 +99,23 @@ fn message(panic: &(dyn std::any::Any + Send)) -> Arc<str> {
 
 /// Gives each request its rows.
 fn share(entries: Vec<Entry<Part>>, given: Given, done: &mut Done) {
-    let mut begin = 0;
-    let mut next = |entry: &Entry<Part>, arrays: &Arc<Vec<Array>>| {
-        let rows = begin..begin + entry.rows;
-        begin = rows.end;
-        Share::new(arrays, rows, Some(entry.job.inputs.clone()))
-    };
+    let asked = |entry: &Entry<Part>| Some(entry.job.inputs.clone());
     let shares: Vec<Share> = match given {
         Given::Divided(requests) => {
             let each = entries.iter().zip(&requests);
-            each.map(|(entry, arrays)| {
-                Share::new(arrays, 0..entry.rows, Some(entry.job.inputs.clone()))
-            })
-            .collect()
+            each.map(|(entry, arrays)| Share::new(arrays, 0..entry.rows, asked(entry)))
+                .collect()
         }
         // The last caller to cut its rows may have the arrays themselves.
         Given::Whole(arrays) => {
             let arrays = Arc::new(arrays);
-            entries.iter().map(|entry| next(entry, &arrays)).collect()
+            let mut begin = 0;
+            let own = |entry: &Entry<Part>| {
+                let rows = begin..begin + entry.rows;
+                begin = rows.end;
+                Share::new(&arrays, rows, asked(entry))
+            };
+            entries.iter().map(own).collect()
         }
     };
     for (entry, share) in entries.into_iter().zip(shares) {

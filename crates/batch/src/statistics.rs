@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::figures::{Fates, REASONS};
+use crate::figures::Fates;
 use crate::histogram::Histogram;
 use crate::queue::Shared;
 use crate::schedule::Reason;
@@ -66,7 +66,6 @@ impl Statistics {
                     tenants.insert(name, statistics);
                 }
             }
-            let reasons = REASONS.into_iter().zip(figures.reasons);
             Statistics {
                 requests,
                 tenants,
@@ -77,7 +76,7 @@ impl Statistics {
                 queue_time,
                 batch_rows: figures.batch_rows.clone(),
                 service_time: figures.service_time.clone(),
-                reasons: reasons.filter(|(_, count)| *count > 0).collect(),
+                reasons: figures.reasons.clone(),
                 retries: figures.retries,
                 padding_waste: shared.waste(),
             }

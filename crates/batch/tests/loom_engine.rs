@@ -205,6 +205,19 @@ impl Queue {
         self.engine.wait_until_closed();
     }
 
+    /// Has the queue drained and its threads go home, after so many requests. Returns what became of these.
+    fn drained(
+        &self,
+        threads: impl IntoIterator<Item = loom::thread::JoinHandle<()>>,
+        submitted: u64,
+    ) -> Fates {
+        self.close(Close::Drain);
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        self.at_rest(submitted)
+    }
+
     /// Nothing is left, and so many were submitted. Returns what became of them.
     fn at_rest(&self, submitted: u64) -> Fates {
         self.engine.look(|schedule, figures, running| {
@@ -264,9 +277,7 @@ fn what_waits_for_others_is_drained() {
         let queue = Queue::of_batches(8, Duration::MAX, 1, 9);
         let worker = spawn(&turns, &queue, Queue::work);
         let submitted = queue.submit(Full::Refuse, false, false);
-        queue.close(Close::Drain);
-        worker.join().unwrap();
-        queue.at_rest(1);
+        queue.drained([worker], 1);
         submitted.outcome.wait()
     });
     assert_eq!(Vec::from_iter(ends), [Ran]);
@@ -289,27 +300,28 @@ fn no_call_is_lost() {
             let _submitted = queue.submit(Full::Refuse, false, false);
             queue.until_run(count);
         }
-        queue.close(Close::Drain);
-        worker.join().unwrap();
-        queue.at_rest(2).completed
+        queue.drained([worker], 2).completed
     });
     assert_eq!(Vec::from_iter(ends), [2]);
+}
+
+/// A worker, and two callers at once, of whom one may run batches itself.
+fn two_callers(helper: bool) -> Vec<u64> {
+    let ends = outcomes_bounded(move |turns| {
+        let queue = Queue::new(1, 9);
+        let worker = spawn(&turns, &queue, Queue::work);
+        let other = spawn(&turns, &queue, |queue| queue.infer(Full::Refuse, false));
+        assert_eq!(queue.infer(Full::Refuse, helper), Ran);
+        assert_eq!(other.join().unwrap(), Ran);
+        queue.drained([worker], 2).completed
+    });
+    Vec::from_iter(ends)
 }
 
 #[cfg(not(planted))]
 #[test]
 fn two_callers_at_once_are_served_by_one_worker() {
-    let ends = outcomes_bounded(|turns| {
-        let queue = Queue::new(1, 9);
-        let worker = spawn(&turns, &queue, Queue::work);
-        let other = spawn(&turns, &queue, |queue| queue.infer(Full::Refuse, false));
-        assert_eq!(queue.infer(Full::Refuse, false), Ran);
-        assert_eq!(other.join().unwrap(), Ran);
-        queue.close(Close::Drain);
-        worker.join().unwrap();
-        queue.at_rest(2).completed
-    });
-    assert_eq!(Vec::from_iter(ends), [2]);
+    assert_eq!(two_callers(false), [2]);
 }
 
 /// Two batches that come in at the same time, and each runs until the other does: whoever takes the first sees to the second.
@@ -329,11 +341,7 @@ fn two_batches_run_side_by_side() {
         for outcome in queue.submit_two() {
             assert_eq!(outcome.wait(), Ran);
         }
-        queue.close(Close::Drain);
-        for worker in workers {
-            worker.join().unwrap();
-        }
-        queue.at_rest(2).completed
+        queue.drained(workers, 2).completed
     });
     assert_eq!(Vec::from_iter(ends), [2]);
 }
@@ -350,11 +358,7 @@ fn a_small_batch_that_waits_for_a_larger_is_not_forgotten() {
         for outcome in first.iter().chain([&last]) {
             assert_eq!(outcome.wait(), Ran);
         }
-        queue.close(Close::Drain);
-        for worker in workers {
-            worker.join().unwrap();
-        }
-        queue.at_rest(3);
+        queue.drained(workers, 3);
         queue
             .engine
             .look(|_, figures, _| figures.batch_rows.count())
@@ -366,17 +370,7 @@ fn a_small_batch_that_waits_for_a_larger_is_not_forgotten() {
 #[cfg(not(planted))]
 #[test]
 fn a_helper_and_a_worker_leave_nobody_behind() {
-    let ends = outcomes_bounded(|turns| {
-        let queue = Queue::new(1, 9);
-        let worker = spawn(&turns, &queue, Queue::work);
-        let other = spawn(&turns, &queue, |queue| queue.infer(Full::Refuse, false));
-        assert_eq!(queue.infer(Full::Refuse, true), Ran);
-        assert_eq!(other.join().unwrap(), Ran);
-        queue.close(Close::Drain);
-        worker.join().unwrap();
-        queue.at_rest(2).completed
-    });
-    assert_eq!(Vec::from_iter(ends), [2]);
+    assert_eq!(two_callers(true), [2]);
 }
 
 /// A caller gives up while its request is taken: it runs or it does not, and counts once.
@@ -391,9 +385,7 @@ fn giving_up_meets_the_taking_once() {
         if given_up {
             queue.engine.cancel(&ids(&submitted));
         }
-        queue.close(Close::Drain);
-        worker.join().unwrap();
-        let fates = queue.at_rest(1);
+        let fates = queue.drained([worker], 1);
         assert_eq!(fates.cancelled, u64::from(given_up));
         (given_up, queue.runs())
     });
@@ -426,10 +418,10 @@ fn what_has_expired_never_runs() {
         let worker = spawn(&turns, &queue, Queue::work);
         let submitted = queue.submit(Full::Refuse, true, false);
         let end = submitted.outcome.wait();
-        queue.close(Close::Drain);
-        keeper.join().unwrap();
-        worker.join().unwrap();
-        assert_eq!((queue.at_rest(1).expired, queue.runs()), (1, 0));
+        assert_eq!(
+            (queue.drained([keeper, worker], 1).expired, queue.runs()),
+            (1, 0)
+        );
         end
     });
     assert_eq!(Vec::from_iter(ends), [Expired]);
@@ -459,9 +451,7 @@ fn the_keeper_tells_who_is_late_while_the_lane_is_taken() {
         queue
             .engine
             .run(queue.engine.turn(&ids).expect("it is free"), &run);
-        queue.close(Close::Drain);
-        keeper.join().unwrap();
-        let fates = queue.at_rest(4);
+        let fates = queue.drained([keeper], 4);
         (fates.expired, fates.completed)
     });
     assert_eq!(Vec::from_iter(ends), [(2, 2)]);
@@ -475,9 +465,7 @@ fn a_close_ends_when_the_last_request_expires() {
         let queue = Queue::new(1, 9);
         let submitted = queue.submit(Full::Refuse, true, false);
         let keeper = spawn(&turns, &queue, |queue| queue.engine.keep_time());
-        queue.close(Close::Drain);
-        keeper.join().unwrap();
-        queue.at_rest(1);
+        queue.drained([keeper], 1);
         submitted.outcome.wait()
     });
     assert_eq!(Vec::from_iter(ends), [Expired]);
@@ -493,9 +481,7 @@ fn who_waits_outside_comes_in() {
         let other = spawn(&turns, &queue, |queue| queue.infer(Full::Hold, false));
         assert_eq!(queue.infer(Full::Hold, false), Ran);
         assert_eq!(other.join().unwrap(), Ran);
-        queue.close(Close::Drain);
-        worker.join().unwrap();
-        queue.at_rest(2).completed
+        queue.drained([worker], 2).completed
     });
     assert_eq!(Vec::from_iter(ends), [2]);
 }
@@ -539,9 +525,7 @@ fn giving_up_outside_meets_being_let_in_once() {
         };
         let end = give_up(&queue, place, &second.outcome);
         assert_eq!(first.outcome.wait(), Ran);
-        queue.close(Close::Drain);
-        worker.join().unwrap();
-        let fates = queue.at_rest(2);
+        let fates = queue.drained([worker], 2);
         assert_eq!(fates.cancelled, u64::from(end == GivenUp));
         (end, queue.runs())
     });

@@ -3,10 +3,10 @@
 use serde_json::{Map, Value, json};
 
 use super::figure::{Goal, Measurement, Spread, Unit};
-use crate::Result;
 use crate::machine::Machine;
 use crate::table::{Align, Table};
 use crate::text::compact;
+use crate::{Outcome, Result, output};
 
 /// What was measured, where.
 pub struct Report {
@@ -23,6 +23,16 @@ pub struct Report {
 }
 
 impl Report {
+    /// Tells it, as one JSON object or as a table. A goal that is missed is no failure of the program.
+    pub fn tell(&self, as_json: bool) -> Result<Outcome> {
+        if as_json {
+            output::json(&self.object()?)?;
+        } else {
+            output::text(&self.page())?;
+        }
+        Ok(Outcome::Good)
+    }
+
     /// One object, with a key for each figure.
     pub fn object(&self) -> Result<Value> {
         let mut object = Map::new();

@@ -9,7 +9,7 @@ use super::report::Report;
 use super::{gpu, linear, lookup, memory, order, rounds};
 use crate::device::On;
 use crate::machine::Machine;
-use crate::{Outcome, Result, output};
+use crate::{Outcome, Result};
 
 /// Measure the runtime's own overheads: streams, memory, ordering, launches
 ///
@@ -51,12 +51,7 @@ pub fn run(options: &Options) -> Result<Outcome> {
         rounds,
         measurements,
     };
-    if options.json {
-        output::json(&report.object()?)?;
-    } else {
-        output::text(&report.page())?;
-    }
-    Ok(Outcome::Good)
+    report.tell(options.json)
 }
 
 fn measurements(pool: &Pool) -> Result<Vec<Measurement>> {

@@ -8,7 +8,7 @@ use streampool::tensor::{NpzFile, write_npz};
 
 use crate::onnx::{folder, model};
 use crate::program::{
-    assert_code, assert_fits_a_terminal, object, run, stderr, stdout, streampool,
+    assert_code, assert_fits_a_terminal, assert_refused, object, run, stderr, stdout, streampool,
 };
 
 /// `streampool COMMAND MODEL` with more arguments.
@@ -232,13 +232,7 @@ fn bad_input_is_told_with_what_would_be_right() {
     ];
     for (arguments, part) in cases {
         let output = run(on("run", &path, arguments).arg("--json"));
-        assert_code(&output, 1);
-        assert!(
-            stderr(&output).contains(part),
-            "{part}:\n{}",
-            stderr(&output)
-        );
-        assert!(object(&output)["error"].is_string());
+        assert_refused(&output, part);
     }
     for wrong in [
         &["--threads", "0"][..],

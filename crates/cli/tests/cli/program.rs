@@ -70,6 +70,14 @@ pub fn object(output: &Output) -> Value {
     value
 }
 
+/// It could not do what it was asked, and says why in words with this part, and as an object.
+#[track_caller]
+pub fn assert_refused(output: &Output, part: &str) {
+    assert_code(output, 1);
+    assert!(stderr(output).contains(part), "{part}:\n{}", stderr(output));
+    assert!(object(output)["error"].is_string());
+}
+
 /// No line is wider than a terminal, and none ends in blanks.
 #[track_caller]
 pub fn assert_fits_a_terminal(output: &Output) {

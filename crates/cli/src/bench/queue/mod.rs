@@ -14,7 +14,7 @@ use streampool::{Array, DType};
 use super::report::Report;
 use super::rounds;
 use crate::machine::Machine;
-use crate::{Outcome, Result, output};
+use crate::{Outcome, Result};
 
 /// Measure the queue that makes batches: its overhead, and how well it keeps deadlines, shares and shapes
 ///
@@ -56,12 +56,7 @@ pub fn run(options: &Options) -> Result<Outcome> {
         rounds,
         measurements,
     };
-    if options.json {
-        output::json(&report.object()?)?;
-    } else {
-        output::text(&report.page())?;
-    }
-    Ok(Outcome::Good)
+    report.tell(options.json)
 }
 
 /// The input of a request: one row of so many numbers.

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use crate::engine::Done;
 use crate::histogram::Histogram;
-use crate::schedule::{Group, Reason, TenantId};
+use crate::schedule::{Entry, Reason, TenantId};
 
 /// What became of a request. Each that was submitted has one fate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,6 +114,21 @@ impl Figures {
         self.of(tenant).fates.count(fate);
     }
 
+    /// What others came to is added.
+    pub fn add(&mut self, others: Figures) {
+        for (tenant, theirs) in others.tenants.iter().enumerate() {
+            let its = self.of(tenant);
+            its.fates.add(&theirs.fates);
+            its.queue_time.merge(&theirs.queue_time);
+        }
+        self.batch_rows.merge(&others.batch_rows);
+        self.service_time.merge(&others.service_time);
+        for (reason, count) in others.reasons {
+            *self.reasons.entry(reason).or_default() += count;
+        }
+        self.retries += others.retries;
+    }
+
     /// A batch is over.
     pub fn done(&mut self, batch: &BatchFigures, done: &Done) {
         for &(tenant, nanos) in &batch.waits {
@@ -140,15 +155,15 @@ pub struct BatchFigures {
 }
 
 impl BatchFigures {
-    /// Those of a batch that began then.
-    pub fn of<J>(group: &Group<J>, begun: Instant) -> BatchFigures {
-        let waits = group.entries.iter().map(|entry| {
+    /// Those of a batch of these that began then.
+    pub fn of<J>(entries: &[Entry<J>], reason: Reason, begun: Instant) -> BatchFigures {
+        let waits = entries.iter().map(|entry| {
             let waited = begun.saturating_duration_since(entry.arrived);
             (entry.tenant, nanos(waited))
         });
         BatchFigures {
-            rows: group.rows,
-            reason: group.reason,
+            rows: entries.iter().map(|entry| entry.rows).sum(),
+            reason,
             waits: waits.collect(),
         }
     }

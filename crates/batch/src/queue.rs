@@ -19,7 +19,7 @@ use crate::request::{Kind, Request};
 use crate::runner::{Function, run};
 use crate::schedule::{Entry, Id, Ids};
 use crate::statistics::Statistics;
-use crate::ticket::Ticket;
+use crate::ticket::{Ticket, outputs};
 
 /// A queue that makes batches of the requests of many callers. Cheap to clone; clones are the same queue. When the last is dropped
 /// the queue is closed, and what waits is refused.
@@ -61,16 +61,29 @@ impl Shared {
         self.inside(|| self.engine.run(turn, &self.runner()));
     }
 
+    /// Runs a request on the calling thread, without a lock, if nothing else is to be done. Says whether it did.
+    fn run_at_once(&self, prepared: &mut Prepared) -> bool {
+        let parts = std::mem::take(&mut prepared.parts);
+        let run = || {
+            let runner = self.runner();
+            self.engine.run_at_once(&prepared.kind, parts, &runner)
+        };
+        let left = self.inside(run).err();
+        prepared.parts = left.unwrap_or_default();
+        prepared.parts.is_empty()
+    }
+
     /// What runs a batch on a lane.
     fn runner(&self) -> impl Fn(Vec<Entry<Part>>, usize) -> Done {
         |entries, lane| run(&*self.function, entries, lane)
     }
 
     /// Notes that this thread is in the function, or one of the queue's own, as long as `work` lasts.
-    fn inside(&self, work: impl FnOnce()) {
+    fn inside<R>(&self, work: impl FnOnce() -> R) -> R {
         INSIDE.with_borrow_mut(|queues| queues.push(self));
-        work();
+        let result = work();
         INSIDE.with_borrow_mut(|queues| queues.pop());
+        result
     }
 
     fn is_inside(&self) -> bool {
@@ -185,7 +198,10 @@ impl BatchQueue {
 
     /// Runs a request and waits for its outputs. Where the queue has a lane free, the calling thread runs it itself.
     pub fn infer(&self, request: impl Into<Request>) -> Result<Vec<Array>> {
-        let prepared = self.prepare(request.into())?;
+        let mut prepared = self.prepare(request.into())?;
+        if self.shared().run_at_once(&mut prepared) {
+            return outputs(prepared.answer.wait(), prepared.cut.as_ref());
+        }
         let (entering, helped) = self.add(prepared, self.full(), true)?;
         let ticket = self.come_in(entering)?;
         match helped {

@@ -3,14 +3,14 @@
 
 #[cfg(loom)]
 pub use loom::{
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
     sync::{Condvar, Mutex, MutexGuard},
     thread::{Thread, current, park},
 };
 
 #[cfg(not(loom))]
 pub use std::{
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
     sync::{Condvar, Mutex, MutexGuard},
     thread::{Thread, current, park},
 };

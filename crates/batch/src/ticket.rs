@@ -69,12 +69,17 @@ impl Ticket {
     }
 
     fn outputs(&self, result: Result<Share>) -> Result<Vec<Array>> {
-        let mut arrays = result?.cut()?;
-        if let Some(cut) = &self.cut {
-            cut.apply(&mut arrays)?;
-        }
-        Ok(arrays)
+        outputs(result, self.cut.as_ref())
     }
+}
+
+/// What a caller gets of its share: its rows, without what filled them up.
+pub fn outputs(result: Result<Share>, cut: Option<&Cut>) -> Result<Vec<Array>> {
+    let mut arrays = result?.cut()?;
+    if let Some(cut) = cut {
+        cut.apply(&mut arrays)?;
+    }
+    Ok(arrays)
 }
 
 impl Future for Ticket {

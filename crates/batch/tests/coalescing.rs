@@ -4,11 +4,13 @@
 mod common;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use common::*;
-use streampool_batch::{Batch, BatchQueue, Close, Reason};
+use streampool_batch::{Batch, BatchQueue, Close, Error, Reason};
 
 #[test]
 fn an_idle_queue_runs_a_request_on_its_callers_own_thread() {
@@ -21,6 +23,66 @@ fn an_idle_queue_runs_a_request_on_its_callers_own_thread() {
     let statistics = stand.statistics();
     assert_eq!(statistics.reasons[&Reason::Free], 100);
     assert_eq!(statistics.requests.completed, 100);
+}
+
+/// Callers who find nothing waiting run their requests without the queue's lock: on as many lanes as there are, and counted.
+#[test]
+fn callers_who_find_nothing_waiting_share_the_lanes() {
+    const CALLERS: i64 = 8;
+    const EACH: i64 = if SANITIZED { 200 } else { 2_000 };
+    let used = [0; 3].map(|_| AtomicBool::new(false));
+    let used: Arc<[AtomicBool; 3]> = Arc::new(used);
+    let lanes = used.clone();
+    let call = move |batch: Batch| {
+        let lane = &lanes[batch.lane()];
+        assert!(!lane.swap(true, Ordering::Acquire), "a lane is used once");
+        lane.store(false, Ordering::Release);
+        Ok::<_, Error>(batch)
+    };
+    let queue = BatchQueue::builder().in_flight(3).build(call).unwrap();
+    thread::scope(|scope| {
+        for caller in 0..CALLERS {
+            let queue = &queue;
+            scope.spawn(move || {
+                for turn in 0..EACH {
+                    let value = caller * EACH + turn;
+                    assert_eq!(values(queue.infer(row(value))), [value]);
+                }
+            });
+        }
+        // Looking at it disturbs nobody, and finds nobody twice.
+        for _ in 0..100 {
+            let requests = queue.statistics().requests;
+            assert!(requests.over() <= requests.submitted);
+            thread::yield_now();
+        }
+    });
+    let statistics = queue.statistics();
+    let all = (CALLERS * EACH) as u64;
+    assert_eq!(statistics.requests.submitted, all);
+    assert_eq!(statistics.requests.completed, all);
+    assert_eq!(statistics.queue_time.count(), all);
+    assert_eq!((statistics.queued_requests, statistics.running), (0, 0));
+}
+
+#[test]
+fn a_caller_who_goes_without_the_lock_is_seen_and_waited_for() {
+    let stand = Stand::new(BatchQueue::builder());
+    assert_eq!(values(stand.infer(row(1))), [2]);
+    thread::scope(|scope| {
+        stand.stage.shut();
+        let caller = scope.spawn(|| values(stand.infer(row(2))));
+        stand.stage.until_inside(1);
+        assert_eq!(stand.statistics().running, 1);
+        let closer = scope.spawn(|| stand.close(Close::Cancel));
+        while stand.is_open() {
+            thread::yield_now();
+        }
+        assert!(!closer.is_finished(), "a request is still under way");
+        stand.stage.open();
+        assert_eq!(caller.join().unwrap(), [4]);
+    });
+    assert_eq!(stand.statistics().requests.completed, 2);
 }
 
 #[test]

@@ -74,6 +74,11 @@ impl<K, J> Held<K, J> {
         Held(VecDeque::new())
     }
 
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// When the first of them is of no use any more.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.0.iter().filter_map(Outside::deadline).min()
@@ -124,11 +129,12 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
         helper: bool,
     ) -> (Vec<Result<Admission, Rejected>>, Option<Turn<J>>) {
         let mut state = lock(&self.state);
+        self.shut_door(&mut state);
         let alone = state.schedule.requests() == 0;
         let mut patient = true;
         let requests = requests.into_iter().map(|(kind, parts)| {
             patient &= parts.iter().all(|part| part.deadline.is_none());
-            add(&mut state, kind, parts, when_full)
+            self.add_one(&mut state, kind, parts, when_full)
         });
         let added: Vec<_> = requests.collect();
         let own = alone || patient && state.schedule.is_one_batch();
@@ -167,7 +173,7 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
         let mut waiters = Vec::new();
         let before = state.held.0.len();
         while let Some(first) = state.held.0.front()
-            && has_room(state, &first.parts)
+            && self.has_room(state, &first.parts)
             && let Some(outside) = state.held.0.pop_front()
         {
             let ids = queue(state, &outside.kind, outside.parts);
@@ -180,11 +186,47 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
         }
         waiters
     }
-}
 
-fn has_room<K: Hash + Eq + Clone, J>(state: &State<K, J>, parts: &Parts<J>) -> bool {
-    let (schedule, capacity) = (&state.schedule, &state.capacity);
-    schedule.requests() < capacity.requests && schedule.bytes() + bytes(parts) <= capacity.bytes
+    fn has_room(&self, state: &State<K, J>, parts: &Parts<J>) -> bool {
+        let (schedule, capacity) = (&state.schedule, &self.capacity);
+        schedule.requests() < capacity.requests && schedule.bytes() + bytes(parts) <= capacity.bytes
+    }
+
+    fn add_one(
+        &self,
+        state: &mut State<K, J>,
+        kind: K,
+        parts: Parts<J>,
+        when_full: Full,
+    ) -> Result<Admission, Rejected> {
+        if let Some(part) = parts.first() {
+            state.figures.submitted(part.tenant);
+        }
+        let is_late = parts
+            .first()
+            .is_some_and(|part| part.deadline.is_some_and(|at| at <= part.arrived));
+        let (fate, why) = if state.phase.is_closing() {
+            (Fate::Closed, Rejected::Closed)
+        } else if is_late {
+            (Fate::Expired, Rejected::Expired)
+        } else if bytes(&parts) > self.capacity.bytes {
+            (Fate::Rejected, Rejected::TooLarge)
+        } else if state.held.0.is_empty() && self.has_room(state, &parts) {
+            return Ok(Admission::Queued(queue(state, &kind, parts)));
+        } else if when_full == Full::Hold {
+            let place = Arc::new(Outcome::new());
+            state.held.0.push_back(Outside {
+                kind,
+                parts,
+                place: place.clone(),
+            });
+            return Ok(Admission::Held(place));
+        } else {
+            (Fate::Rejected, Rejected::Full)
+        };
+        state.settle(&parts, fate);
+        Err(why)
+    }
 }
 
 fn bytes<J>(parts: &Parts<J>) -> usize {
@@ -194,39 +236,4 @@ fn bytes<J>(parts: &Parts<J>) -> usize {
 fn queue<K: Hash + Eq + Clone, J>(state: &mut State<K, J>, kind: &K, parts: Parts<J>) -> Ids {
     let ids = parts.into_iter().map(|part| state.schedule.add(kind, part));
     ids.collect()
-}
-
-fn add<K: Hash + Eq + Clone, J: Job>(
-    state: &mut State<K, J>,
-    kind: K,
-    parts: Parts<J>,
-    when_full: Full,
-) -> Result<Admission, Rejected> {
-    if let Some(part) = parts.first() {
-        state.figures.submitted(part.tenant);
-    }
-    let is_late = parts
-        .first()
-        .is_some_and(|part| part.deadline.is_some_and(|at| at <= part.arrived));
-    let (fate, why) = if state.phase.is_closing() {
-        (Fate::Closed, Rejected::Closed)
-    } else if is_late {
-        (Fate::Expired, Rejected::Expired)
-    } else if bytes(&parts) > state.capacity.bytes {
-        (Fate::Rejected, Rejected::TooLarge)
-    } else if state.held.0.is_empty() && has_room(state, &parts) {
-        return Ok(Admission::Queued(queue(state, &kind, parts)));
-    } else if when_full == Full::Hold {
-        let place = Arc::new(Outcome::new());
-        state.held.0.push_back(Outside {
-            kind,
-            parts,
-            place: place.clone(),
-        });
-        return Ok(Admission::Held(place));
-    } else {
-        (Fate::Rejected, Rejected::Full)
-    };
-    state.settle(&parts, fate);
-    Err(why)
 }

@@ -34,6 +34,7 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
     /// Takes nothing any more. What waits is run or refused.
     pub fn close(&self, how: Close) {
         let mut state = lock(&self.state);
+        self.shut_door(&mut state);
         if state.phase == Phase::Open {
             state.phase = Phase::Closing;
         }

@@ -1,11 +1,14 @@
 //! The queue as threads see it: one short lock round the schedule, lanes on which batches run, workers that run them,
-//! callers that run their own while nothing else waits, and a keeper of time.
+//! callers that run their own while nothing else waits, and a keeper of time. As long as nothing waits at all, callers come to the
+//! lanes by a door, without the lock.
 //!
 //! Whenever the lock is given up while a batch can go and a lane is free, somebody is on the way to take it: a worker
 //! that was called, or the very thread that gave the lock up. A call is never lost, because it is counted.
 
 mod admission;
 mod closing;
+mod direct;
+mod door;
 
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -27,6 +30,8 @@ use admission::Held;
 pub use admission::{Admission, Capacity, Full, Place, Rejected};
 pub use closing::Close;
 use closing::Phase;
+use direct::Lane;
+use door::Door;
 
 /// What is to be done for a part of a request.
 pub trait Job: Send {
@@ -81,6 +86,9 @@ pub struct Turn<J> {
 /// A queue of requests of kinds `K`.
 pub struct Engine<K, J> {
     state: Mutex<State<K, J>>,
+    capacity: Capacity,
+    door: Door,
+    lanes: Vec<Lane<K>>,
     /// Whether workers are called, for those that look without the lock.
     calling: AtomicBool,
     /// Workers sleep here.
@@ -95,13 +103,15 @@ pub struct Engine<K, J> {
 
 struct State<K, J> {
     schedule: Schedule<K, J>,
-    capacity: Capacity,
     /// Requests for which there was no room, in order.
     held: Held<K, J>,
     phase: Phase,
-    /// The lanes on which nothing runs.
+    /// The lanes on which nothing runs; while the door is open, only those that are not to be had there.
     free: Vec<usize>,
+    is_door_open: bool,
     lanes: usize,
+    /// Batches that run, but for those whose callers came by the door.
+    turns: usize,
     /// Workers without work, how many of these sleep, and how many have been called.
     idle: usize,
     asleep: usize,
@@ -112,7 +122,7 @@ struct State<K, J> {
 }
 
 impl<K, J> State<K, J> {
-    /// Whether nothing runs.
+    /// Whether nothing runs. Asked when the door is shut.
     fn is_idle(&self) -> bool {
         self.free.len() == self.lanes
     }
@@ -134,13 +144,17 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
     /// An open queue with so many lanes.
     pub fn new(schedule: Schedule<K, J>, lanes: usize, capacity: Capacity) -> Self {
         Engine {
+            capacity,
+            door: Door::new(),
+            lanes: (0..lanes).map(|_| Lane::new()).collect(),
             state: Mutex::new(State {
                 schedule,
-                capacity,
                 held: Held::new(),
                 phase: Phase::Open,
                 free: (0..lanes).rev().collect(),
+                is_door_open: false,
                 lanes,
+                turns: 0,
                 idle: 0,
                 asleep: 0,
                 calls: 0,
@@ -163,8 +177,14 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
     /// What `look` finds.
     pub fn look<R>(&self, look: impl FnOnce(&mut Schedule<K, J>, &mut Figures, usize) -> R) -> R {
         let state = &mut *lock(&self.state);
+        self.shut_door(state);
+        for lane in &self.lanes {
+            lane.tell(&mut state.figures);
+        }
         let running = state.lanes - state.free.len();
-        look(&mut state.schedule, &mut state.figures, running)
+        let seen = look(&mut state.schedule, &mut state.figures, running);
+        self.open_door(state);
+        seen
     }
 
     /// Gives up what of a request has not begun.
@@ -214,6 +234,7 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
             return (None, waiters);
         };
         state.free.pop();
+        state.turns += 1;
         let running = state.schedule.running(group.bucket);
         running.batches += 1;
         running.rows += group.rows;
@@ -234,7 +255,7 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
             engine: self,
             lane,
             bucket: group.bucket,
-            batch: BatchFigures::of(&group, begun),
+            batch: BatchFigures::of(&group.entries, group.reason, begun),
             done: Done::default(),
         };
         freed.done = run(group.entries, lane);
@@ -353,7 +374,7 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
     fn finish(&self, freed: &mut Freed<'_, K, J>) {
         let mut guard = lock(&self.state);
         let state = &mut *guard;
-        state.free.push(freed.lane);
+        state.turns -= 1;
         let running = state.schedule.running(freed.bucket);
         running.batches -= 1;
         running.rows -= freed.batch.rows;
@@ -361,9 +382,16 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
             state.schedule.learn(freed.bucket, freed.batch.rows, took);
         }
         state.figures.done(&freed.batch, &freed.done);
-        // This thread first wakes whoever waited.
+        self.take_back(state, freed.lane);
+    }
+
+    /// A lane is free again.
+    fn take_back(&self, state: &mut State<K, J>, lane: usize) {
+        state.free.push(lane);
+        // A worker, because this thread first wakes whoever waited.
         self.call_if_ready(state, Instant::now());
         self.close_if_over(state);
+        self.open_door(state);
     }
 }
 

@@ -395,6 +395,17 @@ impl<K: Hash + Eq + Clone, J> Schedule<K, J> {
         &mut self.buckets[bucket].running
     }
 
+    /// Whether requests wait for others that may come.
+    pub fn waits_for_others(&self) -> bool {
+        !self.limits.wait.is_zero()
+    }
+
+    /// Takes note of how long so many rows of a kind took.
+    pub fn learn_of(&mut self, kind: &K, rows: usize, took: Duration) {
+        let bucket = self.bucket_of(kind);
+        self.learn(bucket, rows, took);
+    }
+
     /// Takes note of how long so many rows took.
     pub fn learn(&mut self, bucket: usize, rows: usize, took: Duration) {
         self.buckets[bucket].costs.learn(rows, took);

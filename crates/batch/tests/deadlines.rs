@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::*;
-use streampool_batch::{Close, Error, Request, WhenFull};
+use streampool_batch::{Close, Error, Reason, Request, WhenFull};
 
 const SOON: Duration = Duration::from_millis(10);
 
@@ -82,12 +82,19 @@ fn deadlines_that_are_kept_are_no_matter() {
     assert_eq!(stand.statistics().requests.completed, 2);
 }
 
+/// Others never come, and it goes before it is too late.
 #[test]
-fn who_waits_for_others_or_for_room_expires_as_well() {
+fn who_waits_for_others_does_not_miss_its_deadline() {
     let stand = Stand::new(one_lane(4).max_wait(Duration::MAX));
-    assert_expired(stand.submit(soon(1)).unwrap().wait());
-    drop(stand);
+    let second = Duration::from_secs(if SANITIZED { 20 } else { 1 });
+    let request = Request::from(row(1)).within(second);
+    assert_eq!(values(stand.submit(request).unwrap().wait()), [2]);
+    stand.close(Close::Drain);
+    assert_eq!(stand.statistics().reasons[&Reason::Waited], 1);
+}
 
+#[test]
+fn who_waits_for_room_expires_as_well() {
     let stand = Stand::new(one_lane(4).capacity(1).when_full(WhenFull::Block));
     let first = stand.occupied();
     let queued = stand.submit(row(1)).unwrap();

@@ -1,11 +1,11 @@
 //! Requests that can go together, in the order in which they go.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use super::costs::Costs;
 use super::line::Line;
-use super::{Entry, Limits, Place, Reason, Running};
+use super::{Entry, Limits, Place, Reason, Running, TenantId};
 
 /// Requests of one kind.
 pub struct Bucket<K, J> {
@@ -18,6 +18,7 @@ pub struct Bucket<K, J> {
     line: Line<J>,
     /// In the order of their coming; some may be gone, but never the first.
     ages: VecDeque<(Place, Instant)>,
+    deadlines: BTreeSet<(Instant, Place)>,
     rows: usize,
     /// What of this kind runs.
     pub running: Running,
@@ -32,6 +33,7 @@ impl<K, J> Bucket<K, J> {
             last_used,
             line: Line::new(),
             ages: VecDeque::new(),
+            deadlines: BTreeSet::new(),
             rows: 0,
             running: Running::default(),
         }
@@ -61,17 +63,39 @@ impl<K, J> Bucket<K, J> {
         self.line.first()
     }
 
+    /// Whose the first is.
+    pub fn head_tenant(&self) -> Option<TenantId> {
+        self.line.first_tenant()
+    }
+
     /// The one that came first.
-    pub fn oldest(&mut self) -> Option<(Place, Instant)> {
+    pub fn oldest(&self) -> Option<(Place, Instant)> {
         self.ages.front().copied()
     }
 
-    /// Whether one has waited this long.
-    pub fn has_waited(&mut self, wait: Duration, now: Instant) -> bool {
-        wait.is_zero()
-            || self
-                .oldest()
-                .is_some_and(|(_, arrived)| now.saturating_duration_since(arrived) >= wait)
+    /// When the first of them is of no use any more.
+    pub fn first_deadline(&self) -> Option<Instant> {
+        self.deadlines.first().map(|&(deadline, _)| deadline)
+    }
+
+    /// One that is of no use any more.
+    pub fn expired(&self, now: Instant) -> Option<Place> {
+        let &(deadline, place) = self.deadlines.first()?;
+        (deadline <= now).then_some(place)
+    }
+
+    /// When a batch of them has to go, whoever may come: one has waited as long as it may, or would miss its deadline or the
+    /// objective otherwise.
+    pub fn due(&self, limits: &Limits) -> Option<Instant> {
+        let (_, oldest) = self.oldest()?;
+        let rows = self.rows.min(limits.rows);
+        let takes = self.costs.per_row(rows).mul_f64(rows as f64);
+        let deadline = self.deadlines.first();
+        let deadline = deadline.and_then(|&(by, place)| Some((self.line.get(place)?.arrived, by)));
+        let objective = limits.objective.and_then(|time| oldest.checked_add(time));
+        let by = objective.map(|by| (oldest, by)).into_iter().chain(deadline);
+        let due = by.map(|(arrived, by)| latest_begin(arrived, by, takes));
+        oldest.checked_add(limits.wait).into_iter().chain(due).min()
     }
 
     /// Whether a batch is worth its lane beside those of its kind that run: it is no smaller than they are on average. A smaller one
@@ -87,6 +111,8 @@ impl<K, J> Bucket<K, J> {
 
     pub fn add(&mut self, place: Place, entry: Entry<J>) {
         self.rows += entry.rows;
+        self.deadlines
+            .extend(entry.deadline.map(|deadline| (deadline, place)));
         self.ages.push_back((place, entry.arrived));
         self.line.add(place, entry);
     }
@@ -94,6 +120,9 @@ impl<K, J> Bucket<K, J> {
     pub fn remove(&mut self, place: Place) -> Option<Entry<J>> {
         let entry = self.line.remove(place)?;
         self.rows -= entry.rows;
+        if let Some(deadline) = entry.deadline {
+            self.deadlines.remove(&(deadline, place));
+        }
         while let Some(&(first, _)) = self.ages.front()
             && self.line.get(first).is_none()
         {
@@ -104,6 +133,7 @@ impl<K, J> Bucket<K, J> {
 
     pub fn clear(&mut self) -> impl Iterator<Item = Entry<J>> + use<K, J> {
         self.ages.clear();
+        self.deadlines.clear();
         self.rows = 0;
         self.line.clear()
     }
@@ -147,4 +177,12 @@ impl<K, J> Bucket<K, J> {
         let each = self.costs.per_row(self.rows.min(limits.rows));
         each.mul_f64(self.rows as f64)
     }
+}
+
+/// When something has to begin that takes about so long, to be over by a time: with as much to spare as it takes, and with a
+/// quarter of all the time there was, for what is known of it may be wrong.
+fn latest_begin(arrived: Instant, by: Instant, takes: Duration) -> Instant {
+    let all = by.saturating_duration_since(arrived);
+    let before = (2 * takes).max(all / 4);
+    arrived + all.saturating_sub(before)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Entry, Place};
+use super::{Entry, Place, TenantId};
 
 /// A sorted line. Who leaves from its middle leaves a gap; the ends have none.
 pub struct Line<J> {
@@ -20,6 +20,12 @@ impl<J> Line<J> {
     /// The place of the first.
     pub fn first(&self) -> Option<Place> {
         self.all.front().map(|&(place, _)| place)
+    }
+
+    /// Whose the first is.
+    pub fn first_tenant(&self) -> Option<TenantId> {
+        let (_, entry) = self.all.front()?;
+        entry.as_ref().map(|entry| entry.tenant)
     }
 
     fn position(&self, place: Place) -> Option<usize> {

@@ -8,13 +8,14 @@ mod tenants;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
 use bucket::Bucket;
+use tenants::usual_price;
 pub use tenants::{TenantId, Tenants};
 
 /// What comes first. Requests of a higher priority go before others; how often one may be passed over is bounded.
@@ -135,7 +136,8 @@ pub struct Schedule<K, J> {
     /// Which bucket requests of a kind are in.
     kinds: HashMap<K, usize>,
     buckets: Vec<Bucket<K, J>>,
-    deadlines: BTreeSet<(Instant, Id)>,
+    /// The buckets in which requests wait.
+    waiting: Vec<usize>,
     tenants: Tenants,
     /// The number of the next request.
     next: u64,
@@ -155,7 +157,7 @@ impl<K: Hash + Eq + Clone, J> Schedule<K, J> {
             limits,
             kinds: HashMap::new(),
             buckets: Vec::new(),
-            deadlines: BTreeSet::new(),
+            waiting: Vec::new(),
             tenants,
             next: 0,
             requests: 0,
@@ -191,19 +193,18 @@ impl<K: Hash + Eq + Clone, J> Schedule<K, J> {
         let bucket = self.bucket_of(kind);
         let place = Place {
             priority: entry.priority,
-            turn: self.tenants.turn(entry.tenant, entry.rows),
+            turn: self.tenants.turn(entry.tenant, entry.priority, entry.rows),
             number: self.next,
         };
         self.next += 1;
         self.requests += 1;
         self.rows += entry.rows;
         self.bytes += entry.bytes;
-        let id = Id { place, bucket };
-        if let Some(deadline) = entry.deadline {
-            self.deadlines.insert((deadline, id));
+        if self.buckets[bucket].is_empty() {
+            self.waiting.push(bucket);
         }
         self.buckets[bucket].add(place, entry);
-        id
+        Id { place, bucket }
     }
 
     fn bucket_of(&mut self, kind: &K) -> usize {
@@ -234,69 +235,90 @@ impl<K: Hash + Eq + Clone, J> Schedule<K, J> {
 
     /// Whether all that waits can go together.
     pub fn is_one_batch(&self) -> bool {
-        let first = self.buckets.iter().find(|bucket| !bucket.is_empty());
-        self.rows <= self.limits.rows && first.is_some_and(|bucket| bucket.rows() == self.rows)
+        self.rows <= self.limits.rows && self.waiting.len() == 1
     }
 
     /// Whether a request is still queued.
     pub fn holds(&self, id: Id) -> bool {
-        self.buckets[id.bucket].holds(id.place)
+        let bucket = self.buckets.get(id.bucket);
+        bucket.is_some_and(|bucket| bucket.holds(id.place))
     }
 
     /// Gives a request up, if it is still queued.
     pub fn remove(&mut self, id: Id) -> Option<Entry<J>> {
-        let entry = self.buckets[id.bucket].remove(id.place)?;
-        self.forget(id, &entry);
-        self.tenants.give_back(entry.tenant, entry.rows);
+        let entry = self.buckets.get_mut(id.bucket)?.remove(id.place)?;
+        self.forget(&entry);
+        self.tenants
+            .give_back(entry.tenant, entry.priority, entry.rows);
+        self.note_empty(id.bucket);
         Some(entry)
     }
 
-    fn forget(&mut self, id: Id, entry: &Entry<J>) {
+    fn forget(&mut self, entry: &Entry<J>) {
         self.requests -= 1;
         self.rows -= entry.rows;
         self.bytes -= entry.bytes;
-        if let Some(deadline) = entry.deadline {
-            self.deadlines.remove(&(deadline, id));
+    }
+
+    /// Takes note if nothing waits in a bucket any more.
+    fn note_empty(&mut self, bucket: usize) {
+        if !self.buckets[bucket].is_empty() {
+            return;
+        }
+        if let Some(at) = self.waiting.iter().position(|&other| other == bucket) {
+            self.waiting.swap_remove(at);
+        }
+        while self.buckets.len() > MOST_BUCKETS
+            && let Some(unused) = self.buckets.pop_if(|last| last.is_unused())
+        {
+            self.kinds.remove(&unused.kind);
         }
     }
 
     /// Gives up what is of no use any more.
     pub fn expired(&mut self, now: Instant) -> Vec<Entry<J>> {
         let mut expired = Vec::new();
-        while let Some(&(deadline, id)) = self.deadlines.first()
-            && deadline <= now
-        {
+        while let Some(id) = self.one_expired(now) {
             expired.extend(self.remove(id));
         }
         expired
     }
 
+    fn one_expired(&self, now: Instant) -> Option<Id> {
+        self.waiting.iter().find_map(|&bucket| {
+            let place = self.buckets[bucket].expired(now)?;
+            Some(Id { place, bucket })
+        })
+    }
+
     /// Gives everything up.
     pub fn clear(&mut self) -> Vec<Entry<J>> {
-        self.deadlines.clear();
+        self.waiting.clear();
         (self.requests, self.rows, self.bytes) = (0, 0, 0);
         let buckets = self.buckets.iter_mut();
         let entries: Vec<Entry<J>> = buckets.flat_map(Bucket::clear).collect();
         for entry in &entries {
-            self.tenants.give_back(entry.tenant, entry.rows);
+            self.tenants
+                .give_back(entry.tenant, entry.priority, entry.rows);
         }
         entries
     }
 
-    /// When something will happen without anybody coming: a deadline passes, or a request has waited long enough.
-    pub fn next_time(&mut self, now: Instant) -> Option<Instant> {
-        let deadline = self.deadlines.first().map(|&(deadline, _)| deadline);
-        let wait = self.limits.wait;
-        if wait.is_zero() {
-            return deadline;
-        }
-        let oldest = self.buckets.iter_mut().filter_map(Bucket::oldest);
-        let due = oldest.filter_map(|(_, arrived)| arrived.checked_add(wait));
-        due.filter(|&due| due > now).chain(deadline).min()
+    /// When something will happen without anybody coming: a deadline passes, or a batch has to go.
+    pub fn next_time(&self, now: Instant) -> Option<Instant> {
+        let waiting = self.waiting.iter().map(|&bucket| &self.buckets[bucket]);
+        let times = waiting.flat_map(|bucket| {
+            let due = match self.limits.wait.is_zero() {
+                true => None,
+                false => bucket.due(&self.limits).filter(|&due| due > now),
+            };
+            due.into_iter().chain(bucket.first_deadline())
+        });
+        times.min()
     }
 
     /// Whether a batch can go.
-    pub fn is_ready(&mut self, now: Instant, closing: bool) -> bool {
+    pub fn is_ready(&self, now: Instant, closing: bool) -> bool {
         self.requests > 0 && self.choose(now, closing).is_some()
     }
 
@@ -309,7 +331,8 @@ impl<K: Hash + Eq + Clone, J> Schedule<K, J> {
         let oldest = self.oldest();
         let limits = &self.limits;
         let (most, why_not_more) = self.buckets[bucket].size(limits, now);
-        let waited = !limits.wait.is_zero() && self.buckets[bucket].has_waited(limits.wait, now);
+        let due = self.buckets[bucket].due(limits);
+        let waited = !limits.wait.is_zero() && due.is_some_and(|due| due <= now);
         let entries = self.buckets[bucket].take(first, most);
         let left = !self.buckets[bucket].is_empty();
         let rows = entries.iter().map(|(_, entry)| entry.rows).sum();
@@ -325,12 +348,14 @@ impl<K: Hash + Eq + Clone, J> Schedule<K, J> {
         self.batches += 1;
         self.buckets[bucket].last_used = self.batches;
         let entries = entries.into_iter().map(|(place, entry)| {
-            self.tenants.reached(place.turn);
-            self.forget(Id { place, bucket }, &entry);
+            self.tenants.reached(place.priority, place.turn);
+            self.forget(&entry);
             entry
         });
+        let entries = entries.collect();
+        self.note_empty(bucket);
         Some(Group {
-            entries: entries.collect(),
+            entries,
             rows,
             bucket,
             reason,
@@ -338,27 +363,29 @@ impl<K: Hash + Eq + Clone, J> Schedule<K, J> {
     }
 
     /// Which bucket goes next; and which request has to be among its batch, if one has.
-    fn choose(&mut self, now: Instant, closing: bool) -> Option<(usize, Option<Place>)> {
-        let limits = &self.limits;
-        let mut best: Option<(bool, Place, usize)> = None;
-        for (at, bucket) in self.buckets.iter_mut().enumerate() {
-            let Some(head) = bucket.head() else { continue };
-            let full = bucket.rows() >= limits.rows;
-            let it_is_time = match limits.wait.is_zero() {
-                true => head.priority == Priority::High || bucket.is_large_beside_others(limits),
-                false => bucket.has_waited(limits.wait, now),
-            };
-            if !(closing || it_is_time || bucket.has_enough(limits)) {
-                continue;
-            }
-            let better = best.is_none_or(|(best_full, best_head, _)| {
-                (head.priority, !full, head) < (best_head.priority, !best_full, best_head)
-            });
-            if better {
-                best = Some((full, head, at));
-            }
-        }
-        let (_, _, best) = best?;
+    ///
+    /// That is the one whose first request is next; but of one tenant's, a full batch goes first if its turn is little later. So
+    /// batches are large, and nobody waits longer for that but who gains by it.
+    fn choose(&self, now: Instant, closing: bool) -> Option<(usize, Option<Place>)> {
+        let waiting = self.waiting.iter().filter_map(|&at| {
+            let bucket = &self.buckets[at];
+            Some((bucket.head()?, at, bucket))
+        });
+        let ready = waiting.filter(|(head, _, bucket)| {
+            closing || self.is_time(*head, bucket, now) || bucket.has_enough(&self.limits)
+        });
+        let ready: SmallVec<[_; 8]> = ready.collect();
+        let &(first, at, next) = ready.iter().min_by_key(|(head, ..)| *head)?;
+        let little_later = first.turn.saturating_add(usual_price(self.limits.rows));
+        let full = ready.iter().filter(|(head, _, bucket)| {
+            bucket.rows() >= self.limits.rows
+                && head.priority == first.priority
+                && head.turn <= little_later
+                && bucket.head_tenant() == next.head_tenant()
+        });
+        let best = full
+            .min_by_key(|(head, ..)| *head)
+            .map_or(at, |&(_, at, _)| at);
         let must_lead = self.oldest().filter(|(id, _)| {
             let passed = self.passed_over.0 == id.place.number;
             self.limits.passes <= if passed { self.passed_over.1 } else { 0 }
@@ -369,11 +396,20 @@ impl<K: Hash + Eq + Clone, J> Schedule<K, J> {
         })
     }
 
+    /// Whether a batch of a bucket may go that is not full.
+    fn is_time(&self, head: Place, bucket: &Bucket<K, J>, now: Instant) -> bool {
+        let limits = &self.limits;
+        head.priority == Priority::High
+            || match limits.wait.is_zero() {
+                true => bucket.is_large_beside_others(limits),
+                false => bucket.due(limits).is_some_and(|due| due <= now),
+            }
+    }
+
     /// The request that has waited longest.
-    fn oldest(&mut self) -> Option<(Id, Instant)> {
-        let buckets = self.buckets.iter_mut().enumerate();
-        let oldest = buckets.filter_map(|(bucket, all)| {
-            let (place, arrived) = all.oldest()?;
+    fn oldest(&self) -> Option<(Id, Instant)> {
+        let oldest = self.waiting.iter().filter_map(|&bucket| {
+            let (place, arrived) = self.buckets[bucket].oldest()?;
             Some((Id { place, bucket }, arrived))
         });
         oldest.min_by_key(|(id, _)| id.place.number)
@@ -413,7 +449,7 @@ impl<K: Hash + Eq + Clone, J> Schedule<K, J> {
 
     /// How long all that waits will take, one batch after the other, as far as is known.
     pub fn backlog(&self) -> Duration {
-        let buckets = self.buckets.iter();
-        buckets.map(|bucket| bucket.backlog(&self.limits)).sum()
+        let waiting = self.waiting.iter().map(|&bucket| &self.buckets[bucket]);
+        waiting.map(|bucket| bucket.backlog(&self.limits)).sum()
     }
 }

@@ -2,37 +2,51 @@
 //!
 //! Each request is given a turn when it comes: where its tenant's last one ended, or where the queue stands by now if that
 //! is later. Turns are then served in order. A tenant that sends much has turns far ahead; one that sends little is next.
+//! Each priority has turns of its own: it is served before the next, and says nothing about who had how much of that.
 
 use std::collections::HashMap;
 use std::sync::Arc;
+
+use super::Priority;
 
 /// Tells tenants apart.
 pub type TenantId = usize;
 
 /// What one row of a tenant of weight 1 takes.
 const ROW: f64 = (1 << 20) as f64;
+const PRIORITIES: usize = Priority::Low as usize + 1;
 /// More than these share one account.
 const MOST_TENANTS: usize = 1024;
 
 struct Tenant {
     name: Arc<str>,
     weight: f64,
-    /// Where its last request ends.
-    end: u64,
+    /// Where its last request of each priority ends.
+    end: [u64; PRIORITIES],
 }
 
 impl Tenant {
     fn price(&self, rows: usize) -> u64 {
-        (rows as f64 * ROW / self.weight) as u64
+        price(rows, self.weight)
     }
+}
+
+/// How far turns go on with so many rows of a tenant of this weight.
+fn price(rows: usize, weight: f64) -> u64 {
+    (rows as f64 * ROW / weight) as u64
+}
+
+/// How far turns go on with so many rows of a tenant of weight 1.
+pub fn usual_price(rows: usize) -> u64 {
+    price(rows, 1.0)
 }
 
 /// Who sends requests.
 pub struct Tenants {
     all: Vec<Tenant>,
     by_name: HashMap<Arc<str>, TenantId>,
-    /// Where the queue stands.
-    reached: u64,
+    /// Where the queue stands in each priority.
+    reached: [u64; PRIORITIES],
 }
 
 impl Tenants {
@@ -41,7 +55,7 @@ impl Tenants {
         let mut tenants = Tenants {
             all: Vec::new(),
             by_name: HashMap::new(),
-            reached: 0,
+            reached: [0; PRIORITIES],
         };
         tenants.add("", 1.0);
         for (name, weight) in weights {
@@ -61,7 +75,7 @@ impl Tenants {
         self.all.push(Tenant {
             name,
             weight,
-            end: 0,
+            end: [0; PRIORITIES],
         });
         self.all.len() - 1
     }
@@ -81,22 +95,27 @@ impl Tenants {
     }
 
     /// The turn of a request of so many rows.
-    pub fn turn(&mut self, tenant: TenantId, rows: usize) -> u64 {
-        let reached = self.reached;
+    pub fn turn(&mut self, tenant: TenantId, priority: Priority, rows: usize) -> u64 {
+        let reached = self.reached[priority as usize];
         let tenant = &mut self.all[tenant];
-        let begin = tenant.end.max(reached);
-        tenant.end = begin.saturating_add(tenant.price(rows));
+        let price = tenant.price(rows);
+        let end = &mut tenant.end[priority as usize];
+        let begin = reached.max(*end);
+        *end = begin.saturating_add(price);
         begin
     }
 
     /// A request of so many rows never ran: its tenant has not had them.
-    pub fn give_back(&mut self, tenant: TenantId, rows: usize) {
+    pub fn give_back(&mut self, tenant: TenantId, priority: Priority, rows: usize) {
         let tenant = &mut self.all[tenant];
-        tenant.end = tenant.end.saturating_sub(tenant.price(rows));
+        let price = tenant.price(rows);
+        let end = &mut tenant.end[priority as usize];
+        *end = end.saturating_sub(price);
     }
 
     /// A request of this turn goes.
-    pub fn reached(&mut self, turn: u64) {
-        self.reached = self.reached.max(turn);
+    pub fn reached(&mut self, priority: Priority, turn: u64) {
+        let reached = &mut self.reached[priority as usize];
+        *reached = turn.max(*reached);
     }
 }

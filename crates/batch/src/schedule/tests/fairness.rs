@@ -100,6 +100,77 @@ fn a_thousand_requests_of_one_do_not_hold_up_another() {
     assert_eq!(served.rows[1], 1, "it is in the very next batch");
 }
 
+/// Full batches of the one go first, but not for long.
+#[test]
+fn a_thousand_requests_of_one_kind_do_not_hold_up_another_kind() {
+    let now = Instant::now();
+    let mut schedule = schedule(limits(8), &[1.0, 1.0]);
+    let of = |tenant, job| Entry {
+        tenant,
+        ..entry(job, now)
+    };
+    for job in 0..1000 {
+        schedule.add(&0, of(1, job));
+    }
+    for _ in 0..10 {
+        next(&mut schedule, now);
+    }
+    schedule.add(&1, of(2, 1000));
+    let batches = (0..10).map(|_| jobs(&next(&mut schedule, now)));
+    let at = batches.into_iter().position(|jobs| jobs == [1000]);
+    assert!(at <= Some(2), "{at:?}");
+}
+
+#[test]
+fn shares_hold_between_kinds() {
+    let now = Instant::now();
+    let mut schedule = schedule(limits(8), &[1.0, 10.0]);
+    let mut rows = [0; 3];
+    let of = |tenant, job| Entry {
+        tenant,
+        ..entry(job, now)
+    };
+    // The first has much waiting; the second has never more than three, which fill no batch.
+    for job in 0..4000 {
+        schedule.add(&0, of(1, job));
+    }
+    for round in 0..200 {
+        for job in 0..3 {
+            schedule.add(&1, of(2, 10_000 + 3 * round + job));
+        }
+        loop {
+            let group = next(&mut schedule, now);
+            let tenant = group.entries[0].tenant;
+            rows[tenant] += group.rows;
+            if tenant == 2 {
+                break;
+            }
+        }
+    }
+    // It is behind by no more than the batch that may go first.
+    assert!(rows[1] <= 2 * 8 * 200, "{rows:?}");
+    assert_eq!(rows[2], 600);
+}
+
+/// One of many goes before its turn, because it is urgent. That does not put off who comes later.
+#[test]
+fn what_is_urgent_does_not_move_the_queue_on() {
+    let mut served = Served::new(&[1.0, 1.0], 1);
+    for _ in 0..300 {
+        served.add(1, 1);
+    }
+    served.enter(Entry {
+        tenant: 1,
+        rows: 1,
+        priority: Priority::High,
+        ..entry(0, served.now)
+    });
+    served.serve();
+    served.add(2, 1);
+    let gone = (0..3).map(|_| served.serve().entries[0].tenant);
+    assert!(gone.into_iter().any(|tenant| tenant == 2));
+}
+
 #[test]
 fn who_comes_back_gets_no_credit_for_idling() {
     let weights = [1.0, 1.0];
@@ -170,10 +241,10 @@ fn names_are_told_apart_until_there_are_too_many() {
     assert_eq!(&**tenants.name(b), "b");
     // The last weight that was said counts.
     let turns = [
-        tenants.turn(a, 3),
-        tenants.turn(a, 3),
-        tenants.turn(b, 1),
-        tenants.turn(b, 1),
+        tenants.turn(a, Priority::Normal, 3),
+        tenants.turn(a, Priority::Normal, 3),
+        tenants.turn(b, Priority::Normal, 1),
+        tenants.turn(b, Priority::Normal, 1),
     ];
     assert_eq!(turns[1], turns[3]);
     let many: Vec<TenantId> = (0..2000)

@@ -179,17 +179,32 @@ impl Pair {
     /// Whether a batch of this kind may go.
     fn may_go(&self, kind: u32, closing: bool) -> bool {
         let rows: usize = self.of_kind(kind).map(|known| known.rows).sum();
-        let Some(oldest) = self.of_kind(kind).next() else {
+        let Some(due) = self.due(kind) else {
             return false;
         };
         let mut of_kind = self.of_kind(kind);
         let urgent = of_kind.any(|known| known.priority == Priority::High);
         let running = self.running[kind as usize];
         let it_is_time = match self.limits.wait.is_zero() {
-            true => urgent || rows.min(self.limits.rows) * running.batches >= running.rows,
-            false => self.now - oldest.arrived >= self.limits.wait,
+            true => rows.min(self.limits.rows) * running.batches >= running.rows,
+            false => due <= self.now,
         };
-        closing || it_is_time || rows >= self.limits.rows
+        closing || urgent || it_is_time || rows >= self.limits.rows
+    }
+
+    /// When a batch of this kind has to go, whoever may come. What it would take is not known.
+    fn due(&self, kind: u32) -> Option<Instant> {
+        let oldest = self.of_kind(kind).next()?;
+        let with_deadline = self.of_kind(kind).filter(|known| known.deadline.is_some());
+        let hasty = with_deadline.min_by_key(|known| (known.deadline, known.id));
+        let hasty = hasty.and_then(|known| {
+            let time = known.deadline?.saturating_duration_since(known.arrived);
+            Some(known.arrived + (time - time / 4))
+        });
+        hasty
+            .into_iter()
+            .chain([oldest.arrived + self.limits.wait])
+            .min()
     }
 
     fn must_lead(&self) -> Option<u32> {
@@ -336,9 +351,8 @@ impl Pair {
         );
         prop_assert_eq!(schedule, expected);
         let deadlines = self.known.iter().filter_map(|known| known.deadline);
-        let oldest = (0..4).filter_map(|kind| self.of_kind(kind).next());
-        let due = oldest.map(|oldest| oldest.arrived + self.limits.wait);
-        let due = due.filter(|&due| due > self.now);
+        let due = (0..4).filter_map(|kind| self.due(kind));
+        let due = due.filter(|&due| due > self.now && !self.limits.wait.is_zero());
         let next = deadlines.chain(due).min();
         prop_assert_eq!(self.schedule.next_time(self.now), next);
         Ok(())

@@ -1,5 +1,7 @@
 //! Which requests go first, and which go together.
 
+use std::collections::BTreeSet;
+
 use super::*;
 
 #[test]
@@ -173,4 +175,23 @@ fn kinds_beyond_those_that_are_remembered_are_served_all_the_same() {
         (schedule.requests(), schedule.rows(), schedule.bytes()),
         (0, 0, 0)
     );
+}
+
+#[test]
+fn what_many_kinds_took_up_is_given_back() {
+    let now = Instant::now();
+    let mut schedule = schedule(limits(2), &[]);
+    for kind in 0..20 * MOST_BUCKETS as u32 {
+        schedule.add(&kind, entry(kind, now));
+    }
+    assert_eq!(schedule.waiting.len(), 20 * MOST_BUCKETS);
+    while schedule.take(now, false).is_some() {}
+    assert!(schedule.waiting.is_empty());
+    assert_eq!(schedule.buckets.len(), MOST_BUCKETS);
+    assert_eq!(schedule.kinds.len(), MOST_BUCKETS);
+    // Who asks for what is forgotten finds nothing.
+    let id = schedule.add(&7, entry(7, now));
+    let gone = Id { bucket: 9999, ..id };
+    assert!(!schedule.holds(gone) && schedule.remove(gone).is_none());
+    assert!(schedule.holds(id));
 }

@@ -112,6 +112,57 @@ fn the_next_time_is_that_of_the_first_thing_to_happen() {
 }
 
 #[test]
+fn nobody_waits_for_others_until_it_is_too_late() {
+    let begun = Instant::now();
+    let hasty = |job| Entry {
+        deadline: Some(begun + 40 * MS),
+        ..entry(job, begun)
+    };
+    let mut schedule = waiting(100 * MS, 4);
+    schedule.add(&0, entry(0, begun));
+    schedule.add(&0, hasty(1));
+    // Nothing is known of how long it takes: a quarter of the time is left for it.
+    assert_eq!(schedule.next_time(begun), Some(begun + 30 * MS));
+    assert!(!schedule.is_ready(begun + 29 * MS, false));
+    let group = next(&mut schedule, begun + 30 * MS);
+    assert_eq!((jobs(&group), group.reason), (vec![0, 1], Reason::Waited));
+    // What it takes is known, and is left twice.
+    schedule.learn(group.bucket, 1, 15 * MS);
+    schedule.add(&0, hasty(2));
+    assert_eq!(schedule.next_time(begun), Some(begun + 10 * MS));
+    assert_eq!(jobs(&next(&mut schedule, begun + 10 * MS)), [2]);
+}
+
+#[test]
+fn an_objective_bounds_the_wait() {
+    let begun = Instant::now();
+    let limits = Limits {
+        wait: 100 * MS,
+        objective: Some(8 * MS),
+        ..limits(4)
+    };
+    let mut schedule = schedule(limits, &[]);
+    schedule.add(&0, entry(0, begun));
+    assert_eq!(schedule.next_time(begun), Some(begun + 6 * MS));
+    assert!(!schedule.is_ready(begun + 5 * MS, false));
+    assert_eq!(jobs(&next(&mut schedule, begun + 6 * MS)), [0]);
+}
+
+#[test]
+fn what_is_urgent_waits_for_nobody() {
+    let now = Instant::now();
+    let mut schedule = waiting(100 * MS, 4);
+    schedule.add(&0, entry(0, now));
+    assert!(!schedule.is_ready(now, false));
+    let urgent = Entry {
+        priority: Priority::High,
+        ..entry(1, now)
+    };
+    schedule.add(&0, urgent);
+    assert_eq!(jobs(&next(&mut schedule, now)), [1, 0]);
+}
+
+#[test]
 fn a_wait_beyond_all_time_is_one_without_end() {
     let now = Instant::now();
     let mut schedule = waiting(Duration::MAX, 2);

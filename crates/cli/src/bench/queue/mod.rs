@@ -44,6 +44,7 @@ pub fn run(options: &Options) -> Result<Outcome> {
         deadline::median()?,
         deadline::latest()?,
         tenants::fairness()?,
+        tenants::fairness_between_sizes()?,
         lengths::mixed()?,
     ];
     let rounds = rounds::take(&mut measurements, options.quick)?;

@@ -26,7 +26,7 @@ const UNDER_WAY: usize = 128;
 /// A round is so much longer that its 99th percentile says something.
 const LONGER: u32 = 16;
 
-/// The small tenant's 99th percentile beside the large one, against its own without.
+/// The small tenant's 99th percentile beside the large one, against its own without, where all requests are of one kind.
 pub fn fairness() -> Result<Measurement> {
     const FIGURE: Figure = Figure {
         key: "queue_fairness",
@@ -34,6 +34,21 @@ pub fn fairness() -> Result<Measurement> {
         unit: Unit::Ratio,
         goal: Some(Goal::AtMost(2.0)),
     };
+    beside_and_alone(FIGURE, 1)
+}
+
+/// The same where the small tenant's requests have another size than the large one's, and so cannot go with them.
+pub fn fairness_between_sizes() -> Result<Measurement> {
+    const FIGURE: Figure = Figure {
+        key: "queue_fairness_between_sizes",
+        what: "  that sends another size",
+        unit: Unit::Ratio,
+        goal: Some(Goal::AtMost(2.0)),
+    };
+    beside_and_alone(FIGURE, 2)
+}
+
+fn beside_and_alone(figure: Figure, size: usize) -> Result<Measurement> {
     let queue = BatchQueue::builder()
         .max_batch_size(32)
         .tenant("small", 1.0)
@@ -42,30 +57,35 @@ pub fn fairness() -> Result<Measurement> {
             thread::sleep(BATCH);
             Ok::<Batch, Infallible>(batch)
         })?;
-    Ok(Measurement::new(FIGURE, move |slice| {
+    Ok(Measurement::new(figure, move |slice| {
         let time = slice * LONGER;
-        let alone = small(&queue, time, || thread::sleep(BATCH))?;
-        let beside = beside_large(&queue, time)?;
+        let alone = small(&queue, size, time, || thread::sleep(BATCH))?;
+        let beside = beside_large(&queue, size, time)?;
         let p99 = |times| Latencies::new(times).at(0.99).as_secs_f64();
         Ok(p99(beside) / p99(alone))
     }))
 }
 
-/// How long the requests of the small tenant take, each sent after a `pause`.
-fn small(queue: &BatchQueue, time: Duration, pause: impl Fn()) -> Result<Vec<Duration>> {
+/// How long the requests of the small tenant take, each of so many numbers and sent after a `pause`.
+fn small(
+    queue: &BatchQueue,
+    size: usize,
+    time: Duration,
+    pause: impl Fn(),
+) -> Result<Vec<Duration>> {
     let mut times = Vec::new();
     let begin = Instant::now();
     while begin.elapsed() < time {
         pause();
         let sent = Instant::now();
-        queue.infer(Request::new(row(1)).tenant("small"))?;
+        queue.infer(Request::new(row(size)).tenant("small"))?;
         times.push(sent.elapsed());
     }
     Ok(times)
 }
 
 /// The same while the large tenant keeps the queue full, and sends so many times as much.
-fn beside_large(queue: &BatchQueue, time: Duration) -> Result<Vec<Duration>> {
+fn beside_large(queue: &BatchQueue, size: usize, time: Duration) -> Result<Vec<Duration>> {
     let (answered, over) = (&AtomicU64::new(0), &AtomicBool::new(false));
     thread::scope(|scope| {
         let sender = || large(queue, answered, over);
@@ -79,7 +99,7 @@ fn beside_large(queue: &BatchQueue, time: Duration) -> Result<Vec<Duration>> {
                 thread::sleep(BATCH / 4);
             }
         };
-        let times = small(queue, time, pause);
+        let times = small(queue, size, time, pause);
         over.store(true, Ordering::Relaxed);
         for sender in senders {
             sender

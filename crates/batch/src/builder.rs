@@ -1,13 +1,18 @@
 //! How a queue is made.
 
-use std::time::Duration;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crate::batch::Batch;
-use crate::engine::{Capacity, Engine};
+use crate::engine::{Capacity, Engine, Full};
 use crate::error::{Error, Result};
 use crate::padding::Padding;
-use crate::queue::{BatchQueue, Shared};
+use crate::queue::BatchQueue;
 use crate::schedule::{Limits, Schedule, Tenants};
+
+/// The weights that tenants may have.
+const WEIGHTS: RangeInclusive<f64> = 0.001..=1000.0;
 
 /// What happens to a request for which there is no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -17,8 +22,26 @@ pub enum WhenFull {
     Reject,
     /// Its caller waits until there is room.
     Block,
-    /// Its caller waits so long.
+    /// Its caller waits so long; who brings several, so long for all of them.
     Wait(Duration),
+}
+
+impl WhenFull {
+    /// What the queue does with such a request.
+    pub(crate) fn full(self) -> Full {
+        match self {
+            WhenFull::Reject => Full::Refuse,
+            WhenFull::Block | WhenFull::Wait(_) => Full::Hold,
+        }
+    }
+
+    /// Until when its caller waits, who begins now.
+    pub(crate) fn until(self) -> Option<Instant> {
+        match self {
+            WhenFull::Wait(time) => Instant::now().checked_add(time),
+            WhenFull::Reject | WhenFull::Block => None,
+        }
+    }
 }
 
 /// The settings of a queue.
@@ -63,7 +86,8 @@ impl Builder {
 
     /// How long a request may wait for others. If nothing is said it does not wait for any to come: a queue that has nothing
     /// else to do runs it at once, and batches form while others run. Beside batches of its kind that run, the next goes
-    /// once it is as large as they are on average, or one of them is over.
+    /// once it is as large as they are on average, or one of them is over. Who has a deadline waits no longer than leaves time to
+    /// keep it, and who has high priority waits for nobody.
     pub fn max_wait(mut self, wait: Duration) -> Builder {
         self.limits.wait = wait;
         self
@@ -75,7 +99,7 @@ impl Builder {
         self
     }
 
-    /// How many requests may wait; 10,000 if nothing is said.
+    /// How many requests may wait; 10,000 if nothing is said. Of a request that is run in parts each part counts.
     pub fn capacity(mut self, requests: usize) -> Builder {
         self.capacity.requests = requests;
         self
@@ -106,14 +130,15 @@ impl Builder {
         self
     }
 
-    /// How long a request should take at most, its wait included: batches that would take longer are made smaller.
+    /// How long a request should take at most, its wait included: batches that would take longer are made smaller, and nobody waits
+    /// for others too long to keep it. Where no size keeps to it, batches are as large as pays.
     pub fn latency_objective(mut self, objective: Duration) -> Builder {
         self.limits.objective = Some(objective);
         self
     }
 
-    /// The weight of a tenant: when all send more than there is time for, each gets a share by its weight. Tenants that are not
-    /// named here have weight 1.
+    /// The weight of a tenant, from 0.001 to 1000: when all send more than there is time for, each gets a share by its weight.
+    /// Tenants that are not named here have weight 1.
     pub fn tenant(mut self, name: impl Into<String>, weight: f64) -> Builder {
         self.tenants.push((name.into(), weight));
         self
@@ -137,6 +162,9 @@ impl Builder {
     }
 
     /// A queue in front of a function. The function is called from several threads at once, up to `in_flight`.
+    ///
+    /// Where it fails on a batch, it is called with each half of it, and so on, so that only the requests fail that are guilty. It
+    /// may see the same rows again, and where it fails on each of n requests it is called 2n - 1 times for them.
     pub fn build<E>(
         self,
         function: impl Fn(Batch) -> Result<Batch, E> + Send + Sync + 'static,
@@ -152,7 +180,7 @@ impl Builder {
         let schedule = Schedule::new(self.limits.clone(), Tenants::new(tenants));
         let engine = Engine::new(schedule, self.in_flight, self.capacity);
         let function = move |batch| function(batch).map_err(Error::failed);
-        BatchQueue::start(Shared::new(engine, Box::new(function), self))
+        BatchQueue::start(engine, Arc::new(function), self)
     }
 
     fn check(&self) -> Result<()> {
@@ -171,12 +199,10 @@ impl Builder {
                 "more than no time",
             ));
         }
-        if let Some((_, weight)) = self
-            .tenants
-            .iter()
-            .find(|(_, weight)| !(weight.is_finite() && *weight > 0.0))
-        {
-            return Err(Error::setting("tenant", weight, "a weight above 0"));
+        let out_of_range = |tenant: &&(String, f64)| !WEIGHTS.contains(&tenant.1);
+        if let Some(tenant) = self.tenants.iter().find(out_of_range) {
+            let expected = "a weight from 0.001 to 1000";
+            return Err(Error::setting("tenant", tenant, expected));
         }
         self.padding.as_ref().map_or(Ok(()), Padding::check)
     }

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use streampool_tensor::DType;
 
+use crate::engine::Rejected;
+
 /// The result of a call of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -14,14 +16,16 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Error {
     /// There was no room in the queue.
     #[error(
-        "the queue is full: {requests} requests of {bytes} bytes wait; try again in {retry_after:?}, or raise `capacity`"
+        "the queue is full: {requests} requests of {bytes} bytes wait; try again in {retry_after:?}, or raise `{setting}`"
     )]
     Full {
-        /// How many requests wait.
+        /// How many requests wait; of one that is run in parts, its parts.
         requests: usize,
         /// How many bytes these have.
         bytes: usize,
-        /// When there will be room, as far as can be told.
+        /// Which limit is reached: `capacity` or `capacity_bytes`.
+        setting: &'static str,
+        /// When there will be room, as far as can be told; a millisecond at least.
         retry_after: Duration,
     },
     /// A request that never fits.
@@ -86,6 +90,14 @@ pub enum Error {
         /// What would be right.
         expected: &'static str,
     },
+    /// A call from within the queue's own function, which would wait for what comes only after that.
+    #[error("from within the queue's own function `{call}` would wait for ever: {instead}")]
+    Inside {
+        /// Which call.
+        call: &'static str,
+        /// What to do instead.
+        instead: &'static str,
+    },
     /// The operating system gave no thread.
     #[error("no thread for the queue: {0}")]
     Thread(Arc<std::io::Error>),
@@ -112,6 +124,14 @@ impl Error {
         }
     }
 
+    pub(crate) fn no_input(input: usize, expected: impl Into<String>) -> Error {
+        Error::Request {
+            input,
+            got: "not there".to_owned(),
+            expected: expected.into(),
+        }
+    }
+
     pub(crate) fn request(
         input: usize,
         (dtype, shape): (DType, &[usize]),
@@ -121,6 +141,27 @@ impl Error {
             input,
             got: format!("{dtype} {shape:?}"),
             expected: expected.into(),
+        }
+    }
+}
+
+impl From<Rejected> for Error {
+    fn from(rejected: Rejected) -> Error {
+        match rejected {
+            Rejected::Closed => Error::Closed,
+            Rejected::Expired => Error::Expired,
+            Rejected::TooLarge { bytes, capacity } => Error::TooLarge { bytes, capacity },
+            Rejected::Full {
+                requests,
+                bytes,
+                setting,
+                retry_after,
+            } => Error::Full {
+                requests,
+                bytes,
+                setting,
+                retry_after,
+            },
         }
     }
 }

@@ -5,6 +5,7 @@ use std::iter::Fuse;
 
 use streampool_tensor::Array;
 
+use crate::builder::{Builder, WhenFull};
 use crate::error::Result;
 use crate::queue::BatchQueue;
 use crate::request::Request;
@@ -14,11 +15,19 @@ use crate::ticket::Ticket;
 pub struct InOrder<I> {
     queue: BatchQueue,
     requests: Fuse<I>,
-    under_way: VecDeque<Result<Ticket>>,
-    /// How many are put in the queue together.
-    together: usize,
-    /// How many are under way at most.
-    most: usize,
+    /// With the bytes of each.
+    under_way: VecDeque<(Result<Ticket>, usize)>,
+    /// The bytes of all that are under way.
+    bytes: usize,
+    /// How much is put in the queue together.
+    group: Amount,
+    /// How much is under way at most, but for the last of a group, which may go beyond its bytes.
+    most: Amount,
+}
+
+struct Amount {
+    requests: usize,
+    bytes: usize,
 }
 
 impl<I> InOrder<I>
@@ -26,27 +35,54 @@ where
     I: Iterator,
     I::Item: Into<Request>,
 {
-    pub(crate) fn new(queue: BatchQueue, requests: I, rows: usize, lanes: usize) -> Self {
+    pub(crate) fn new(queue: BatchQueue, requests: I, settings: &Builder) -> Self {
+        // While every lane has a batch, the next is there.
+        let groups = settings.in_flight.saturating_add(1);
+        let together = settings.limits.rows.min(settings.capacity.requests);
         InOrder {
             queue,
             requests: requests.fuse(),
             under_way: VecDeque::new(),
-            together: rows,
-            // While every lane has a batch, the next is there.
-            most: rows.saturating_mul(lanes + 1),
+            bytes: 0,
+            group: Amount {
+                requests: together,
+                bytes: (settings.capacity.bytes / groups).max(1),
+            },
+            most: Amount {
+                requests: together.saturating_mul(groups),
+                bytes: settings.capacity.bytes,
+            },
         }
     }
 
-    /// Has as many under way as there may be.
+    /// Has as many under way as there may be. What finds no room in the queue waits for it: to be refused is of no use to who
+    /// wants all.
     fn fill(&mut self) {
-        while self.under_way.len().saturating_add(self.together) <= self.most {
-            let before = self.under_way.len();
-            let next = self.requests.by_ref().take(self.together);
-            self.under_way.extend(self.queue.submit_many(next));
-            if self.under_way.len() == before {
+        while self.under_way.len().saturating_add(self.group.requests) <= self.most.requests
+            && self.bytes.saturating_add(self.group.bytes) <= self.most.bytes
+        {
+            let group = self.next_group();
+            if group.is_empty() {
                 return;
             }
+            let sizes: Vec<usize> = group.iter().map(Request::bytes).collect();
+            self.bytes += sizes.iter().sum::<usize>();
+            let tickets = self.queue.submit_all(group, WhenFull::Block);
+            self.under_way.extend(tickets.into_iter().zip(sizes));
         }
+    }
+
+    fn next_group(&mut self) -> Vec<Request> {
+        let (mut group, mut bytes) = (Vec::new(), 0);
+        while group.len() < self.group.requests
+            && bytes < self.group.bytes
+            && let Some(request) = self.requests.next()
+        {
+            let request = request.into();
+            bytes += request.bytes();
+            group.push(request);
+        }
+        group
     }
 }
 
@@ -59,7 +95,8 @@ where
 
     fn next(&mut self) -> Option<Self::Item> {
         self.fill();
-        let first = self.under_way.pop_front()?;
+        let (first, bytes) = self.under_way.pop_front()?;
+        self.bytes -= bytes;
         Some(first.and_then(Ticket::wait))
     }
 }

@@ -45,6 +45,7 @@ mod error;
 mod figures;
 mod histogram;
 mod inference;
+mod inside;
 mod outcome;
 mod padding;
 mod queue;

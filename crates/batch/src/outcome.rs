@@ -1,5 +1,6 @@
 //! What becomes of one request: put once by whoever ran or refused it, taken once by whoever asked.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Poll, Waker};
 
 use crate::sync::{Mutex, Thread, current, lock, park};
@@ -25,11 +26,15 @@ pub enum Waiter {
 }
 
 impl Waiter {
-    /// Wakes them.
+    /// Wakes them. A waker that panics is an executor's concern: whoever wakes has others to wake, too.
     pub fn wake(self) {
         match self {
             Waiter::Thread(thread) => thread.unpark(),
-            Waiter::Task(waker) => waker.wake(),
+            Waiter::Task(waker) => {
+                let woken = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+                // What a panic leaves may panic in turn when it is dropped.
+                std::mem::forget(woken);
+            }
         }
     }
 }

@@ -13,6 +13,8 @@ pub struct Padding {
     axis: usize,
     edges: Edges,
     extra: Extra,
+    /// Those that have the axis, if it is known.
+    inputs: Option<Vec<usize>>,
     outputs: Vec<usize>,
 }
 
@@ -48,6 +50,7 @@ impl Padding {
             axis,
             edges,
             extra: Extra::Nothing,
+            inputs: None,
             outputs: Vec::new(),
         }
     }
@@ -65,6 +68,13 @@ impl Padding {
         self
     }
 
+    /// These inputs have the axis, and are equally long along it. If nothing is said, those are taken to have it that are as long
+    /// as the first that may: name them where another input may happen to be as long.
+    pub fn inputs(mut self, inputs: &[usize]) -> Padding {
+        self.inputs = Some(inputs.to_vec());
+        self
+    }
+
     /// These outputs of the function have the axis, too: each caller gets them cut to its own size.
     pub fn outputs(mut self, outputs: &[usize]) -> Padding {
         self.outputs = outputs.to_vec();
@@ -72,14 +82,15 @@ impl Padding {
     }
 
     pub(crate) fn check(&self) -> Result<()> {
-        let (setting, expected) = ("padding", "an axis behind the first, and sizes above 0");
+        let expected = "an axis behind the first, sizes above 0, and inputs if any are named";
         let sizes_fit = match &self.edges {
             Edges::At(edges) => edges.first().is_some_and(|&edge| edge > 0),
             Edges::Multiples(step) => *step > 0,
         };
-        match self.axis > 0 && sizes_fit {
+        let inputs_fit = self.inputs.as_ref().is_none_or(|named| !named.is_empty());
+        match self.axis > 0 && sizes_fit && inputs_fit {
             true => Ok(()),
-            false => Err(Error::setting(setting, self, expected)),
+            false => Err(Error::setting("padding", self, expected)),
         }
     }
 
@@ -94,19 +105,26 @@ impl Padding {
         }
     }
 
-    /// Fills the inputs up that are as long along the axis as the first that has it. Returns what has to be cut from the outputs.
-    pub(crate) fn apply(&self, request: &mut Request, waste: &Waste) -> Result<Option<Cut>> {
+    /// Fills the inputs up that have the axis. Nothing, if there is none.
+    pub(crate) fn apply(&self, request: &mut Request) -> Result<Option<Filled>> {
         let along = |array: &Array| array.shape().get(self.axis).copied();
-        let Some(size) = request.inputs.iter().find_map(along) else {
+        let size = match &self.inputs {
+            Some(named) => Some(self.size_of(named, request)?),
+            None => request.inputs.iter().find_map(along),
+        };
+        let Some(size) = size else {
             return Ok(None);
         };
         let edge = self.edge(size);
         let rows = request.inputs.first().map_or(0, Array::row_count);
-        waste.add(rows * size, rows * edge);
         if edge > size {
-            for input in &mut request.inputs {
-                if along(input) == Some(size) {
-                    *input = input.filled_up(self.axis, edge).map_err(Error::failed)?;
+            for (input, array) in request.inputs.iter_mut().enumerate() {
+                let has_it = match &self.inputs {
+                    Some(named) => named.contains(&input),
+                    None => along(array) == Some(size),
+                };
+                if has_it {
+                    *array = array.filled_up(self.axis, edge).map_err(Error::failed)?;
                 }
             }
         }
@@ -122,44 +140,72 @@ impl Padding {
         if let Some(extra) = extra {
             request.inputs.push(extra.map_err(Error::failed)?);
         }
-        Ok((edge > size && !self.outputs.is_empty()).then(|| Cut {
+        Ok(Some(Filled {
             axis: self.axis,
             size,
+            own: rows * size,
+            all: rows * edge,
             outputs: self.outputs.clone(),
         }))
     }
+
+    /// How long these inputs are along the axis.
+    fn size_of(&self, named: &[usize], request: &Request) -> Result<usize> {
+        let mut first = None;
+        for &input in named {
+            let expected = || {
+                let axis = self.axis;
+                format!("an axis {axis}, as long as in all inputs that `padding` names")
+            };
+            let Some(array) = request.inputs.get(input) else {
+                return Err(Error::no_input(input, expected()));
+            };
+            let given = (array.dtype(), array.shape());
+            match array.shape().get(self.axis) {
+                Some(&size) if first.is_none_or(|first| first == size) => first = Some(size),
+                _ => return Err(Error::request(input, given, expected())),
+            }
+        }
+        Ok(first.unwrap_or(0))
+    }
 }
 
-/// What has to be cut from the outputs of a request that was filled up.
+/// How a request was filled up, and so what has to be cut from its outputs.
 #[derive(Debug)]
-pub struct Cut {
+pub struct Filled {
     axis: usize,
     size: usize,
+    /// Elements along the axis in all rows: the request's own, and with those that fill it up.
+    own: usize,
+    all: usize,
     outputs: Vec<usize>,
 }
 
-impl Cut {
-    /// Cuts it.
-    pub fn apply(&self, arrays: &mut [Array]) -> Result<()> {
+impl Filled {
+    /// Cuts the outputs that have the axis to the request's own size. They have to be there, whether or not there is anything to
+    /// cut: so it does not depend on the sizes of requests whether a setting is right.
+    pub fn cut(&self, arrays: &mut [Array]) -> Result<()> {
         for &output in &self.outputs {
-            if let Some(array) = arrays.get_mut(output) {
-                *array = array
-                    .cut_to(self.axis, self.size)
-                    .map_err(|_| Error::Output {
-                        output,
-                        got: format!("{} {:?}", array.dtype(), array.shape()),
-                        expected: format!(
-                            "an axis {} of at least {}, as `padding` says",
-                            self.axis, self.size
-                        ),
-                    })?;
+            let (axis, size) = (self.axis, self.size);
+            let wrong = |got: String| Error::Output {
+                output,
+                got,
+                expected: format!("an axis {axis} of at least {size}, as `padding` says"),
+            };
+            let Some(array) = arrays.get_mut(output) else {
+                return Err(wrong("not there".to_owned()));
+            };
+            if array.shape().get(axis) != Some(&size) {
+                let cut = array.cut_to(axis, size);
+                let shape = || format!("{} {:?}", array.dtype(), array.shape());
+                *array = cut.map_err(|_| wrong(shape()))?;
             }
         }
         Ok(())
     }
 }
 
-/// How much of what is computed was filled up.
+/// How much of what came in was filled up.
 #[derive(Debug, Default)]
 pub struct Waste {
     own: AtomicU64,
@@ -167,9 +213,10 @@ pub struct Waste {
 }
 
 impl Waste {
-    fn add(&self, own: usize, all: usize) {
-        self.own.fetch_add(own as u64, Ordering::Relaxed);
-        self.all.fetch_add(all as u64, Ordering::Relaxed);
+    /// A request came in.
+    pub fn count(&self, filled: &Filled) {
+        self.own.fetch_add(filled.own as u64, Ordering::Relaxed);
+        self.all.fetch_add(filled.all as u64, Ordering::Relaxed);
     }
 
     /// The part of all elements that was filled up.
@@ -197,7 +244,8 @@ mod tests {
         let padding = Padding::to_edges(1, [8, 4]).with_mask().outputs(&[0]);
         padding.check().unwrap();
         let (mut request, waste) = (request(&[&[2, 3], &[2], &[2, 3, 2]]), Waste::default());
-        let cut = padding.apply(&mut request, &waste).unwrap().unwrap();
+        let filled = padding.apply(&mut request).unwrap().unwrap();
+        waste.count(&filled);
         let shapes: Vec<&[usize]> = request.inputs.iter().map(Array::shape).collect();
         assert_eq!(shapes, [&[2, 4][..], &[2], &[2, 4, 2], &[2, 4]]);
         assert_eq!(
@@ -210,7 +258,7 @@ mod tests {
         );
         assert_eq!(waste.part(), 0.25);
         let mut outputs = vec![request.inputs[2].clone(), request.inputs[0].clone()];
-        cut.apply(&mut outputs).unwrap();
+        filled.cut(&mut outputs).unwrap();
         assert_eq!(outputs[0].shape(), [2, 3, 2]);
         assert_eq!(outputs[1].shape(), [2, 4], "not said to have the axis");
     }
@@ -220,18 +268,59 @@ mod tests {
         let padding = Padding::to_edges(1, [4]).outputs(&[0]).with_lengths();
         for size in [4, 9] {
             let mut request = request(&[&[1, size]]);
-            let cut = padding.apply(&mut request, &Waste::default()).unwrap();
-            assert!(cut.is_none());
-            assert_eq!(request.inputs[0].shape(), [1, size]);
+            let filled = padding.apply(&mut request).unwrap().unwrap();
+            let mut outputs = vec![request.inputs[0].clone()];
+            filled.cut(&mut outputs).unwrap();
+            for array in [&request.inputs[0], &outputs[0]] {
+                assert_eq!(array.shape(), [1, size]);
+            }
             assert_eq!(request.inputs[1].values::<i64>().unwrap(), [size as i64]);
         }
         let mut flat = request(&[&[3]]);
-        assert!(
-            padding
-                .apply(&mut flat, &Waste::default())
-                .unwrap()
-                .is_none()
-        );
+        assert!(padding.apply(&mut flat).unwrap().is_none());
+    }
+
+    #[test]
+    fn inputs_that_are_named_are_filled_up_and_no_others() {
+        let padding = || Padding::to_edges(1, [8]);
+        // The second happens to be as long.
+        let shapes: [&[usize]; 3] = [&[1, 3], &[1, 3], &[1, 3, 2]];
+        let mut named = request(&shapes);
+        padding().inputs(&[0, 2]).apply(&mut named).unwrap();
+        let sizes = named.inputs.iter().map(|array| array.shape()[1]);
+        assert_eq!(Vec::from_iter(sizes), [8, 3, 8]);
+        let told = |inputs: &[usize], shapes: &[&[usize]]| {
+            let filled = padding().inputs(inputs).apply(&mut request(shapes));
+            filled.unwrap_err().to_string()
+        };
+        let error = told(&[0, 3], &shapes);
+        assert!(error.contains("input 3 is not there"), "{error}");
+        let error = told(&[0, 1], &[&[1, 3], &[1]]);
+        assert!(error.contains("input 1 is i32 [1]"), "{error}");
+        let error = told(&[0, 1], &[&[1, 3], &[1, 4]]);
+        assert!(error.contains("input 1 is i32 [1, 4]"), "{error}");
+    }
+
+    /// Whether or not there is anything to cut.
+    #[test]
+    fn outputs_that_are_not_there_are_told() {
+        let padding = Padding::to_edges(1, [4]).outputs(&[1]);
+        for size in [3, 4, 9] {
+            let mut request = request(&[&[1, size]]);
+            let filled = padding.apply(&mut request).unwrap().unwrap();
+            let told = |outputs: &mut [Array]| filled.cut(outputs).unwrap_err().to_string();
+            let error = told(&mut request.inputs.clone());
+            assert!(
+                error.contains("output 1 of the batch is not there"),
+                "{error}"
+            );
+            let flat = Array::new(&[1i32], &[1]).unwrap();
+            let error = told(&mut [request.inputs[0].clone(), flat]);
+            assert!(
+                error.contains("output 1 of the batch is i32 [1]"),
+                "{error}"
+            );
+        }
     }
 
     #[test]
@@ -239,6 +328,7 @@ mod tests {
         assert!(Padding::to_edges(0, [4]).check().is_err());
         assert!(Padding::to_edges(1, []).check().is_err());
         assert!(Padding::to_multiples(1, 0).check().is_err());
-        assert!(Padding::to_multiples(2, 16).check().is_ok());
+        assert!(Padding::to_multiples(2, 16).inputs(&[]).check().is_err());
+        assert!(Padding::to_multiples(2, 16).inputs(&[1]).check().is_ok());
     }
 }

@@ -1,7 +1,6 @@
 //! The queue that callers see.
 
-use std::cell::RefCell;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -13,8 +12,9 @@ use crate::engine::{Admission, Close, Done, Engine, Full, Parts, Rejected, Turn}
 use crate::error::{Error, Result};
 use crate::figures::Fate;
 use crate::inference::InOrder;
+use crate::inside::{Role, calls, inside, is_inside};
 use crate::outcome::Outcome;
-use crate::padding::{Cut, Waste};
+use crate::padding::{Filled, Waste};
 use crate::request::{Kind, Request};
 use crate::runner::{Function, run};
 use crate::schedule::{Entry, Id, Ids};
@@ -29,6 +29,7 @@ pub struct BatchQueue(Arc<Owner>);
 /// Who drops this closes the queue. Tickets and threads hold what is in it, and not this.
 struct Owner {
     shared: Arc<Shared>,
+    function: Arc<Function>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -36,94 +37,51 @@ struct Owner {
 pub struct Shared {
     /// The queue as threads see it.
     pub engine: Engine<Kind, Part>,
-    function: Box<Function>,
+    /// The owner's. A ticket may outlive the queue, but not keep what the function holds.
+    function: Weak<Function>,
     settings: Builder,
     waste: Waste,
 }
 
-thread_local! {
-    /// The queues whose function this thread is in.
-    static INSIDE: RefCell<Vec<*const Shared>> = const { RefCell::new(Vec::new()) };
-}
-
 impl Shared {
-    /// An engine with these settings, and what it runs.
-    pub fn new(engine: Engine<Kind, Part>, function: Box<Function>, settings: Builder) -> Shared {
-        Shared {
-            engine,
-            function,
-            settings,
-            waste: Waste::default(),
-        }
-    }
-
-    fn run(&self, turn: Turn<Part>) {
-        self.inside(|| self.engine.run(turn, &self.runner()));
-    }
-
-    /// Runs a request on the calling thread, without a lock, if nothing else is to be done. Says whether it did.
-    fn run_at_once(&self, prepared: &mut Prepared) -> bool {
-        let parts = std::mem::take(&mut prepared.parts);
-        let run = || {
-            let runner = self.runner();
-            self.engine.run_at_once(&prepared.kind, parts, &runner)
-        };
-        let left = self.inside(run).err();
-        prepared.parts = left.unwrap_or_default();
-        prepared.parts.is_empty()
+    fn run(&self, turn: Turn<Part>, function: &Function) {
+        let run = || self.engine.run(turn, &self.runner(function));
+        inside(self, Role::Works, run);
     }
 
     /// What runs a batch on a lane.
-    fn runner(&self) -> impl Fn(Vec<Entry<Part>>, usize) -> Done {
-        |entries, lane| run(&*self.function, entries, lane)
-    }
-
-    /// Notes that this thread is in the function, or one of the queue's own, as long as `work` lasts.
-    fn inside<R>(&self, work: impl FnOnce() -> R) -> R {
-        INSIDE.with_borrow_mut(|queues| queues.push(self));
-        let result = work();
-        INSIDE.with_borrow_mut(|queues| queues.pop());
-        result
-    }
-
-    fn is_inside(&self) -> bool {
-        INSIDE.with_borrow(|queues| queues.iter().any(|&queue| std::ptr::eq(queue, self)))
+    fn runner(&self, function: &Function) -> impl Fn(Vec<Entry<Part>>, usize) -> Done {
+        move |entries, lane| inside(self, Role::Calls, || run(function, entries, lane))
     }
 
     /// Runs these requests on the calling thread, if they are all that waits, and can go. Says whether it did.
     pub fn help(&self, ids: &[Id]) -> bool {
+        // Of a queue that is gone nothing waits any more.
+        let Some(function) = self.function.upgrade() else {
+            return false;
+        };
         let turn = self.engine.turn(ids);
         let helped = turn.is_some();
         if let Some(turn) = turn {
-            self.run(turn);
+            self.run(turn, &*function);
         }
         helped
     }
 
-    /// How much of what is computed was filled up.
-    pub fn waste(&self) -> f64 {
-        self.waste.part()
-    }
-
-    fn error(&self, rejected: Rejected, bytes: usize) -> Error {
-        match rejected {
-            Rejected::Closed => Error::Closed,
-            Rejected::Expired => Error::Expired,
-            Rejected::TooLarge => Error::TooLarge {
-                bytes,
-                capacity: self.settings.capacity.bytes,
-            },
-            Rejected::Full => self.full(),
+    /// Refuses a call that has to wait for a lane on a thread that has them all: it is in as many calls of the function.
+    pub fn refuse_to_wait_for_itself(&self, call: &'static str) -> Result<()> {
+        match calls(self) >= self.settings.in_flight {
+            true => Err(Error::Inside {
+                call,
+                instead: "raise `in_flight`, or ask another queue",
+            }),
+            false => Ok(()),
         }
     }
 
-    fn full(&self) -> Error {
-        self.engine.look(|schedule, _, _| Error::Full {
-            requests: schedule.requests(),
-            bytes: schedule.bytes(),
-            retry_after: schedule.backlog()
-                / u32::try_from(self.settings.in_flight).unwrap_or(u32::MAX),
-        })
+    /// How much of what came in was filled up.
+    pub fn waste(&self) -> f64 {
+        self.waste.part()
     }
 }
 
@@ -132,15 +90,14 @@ struct Prepared {
     kind: Kind,
     parts: Parts<Part>,
     answer: Arc<Answer>,
-    cut: Option<Cut>,
-    bytes: usize,
+    filled: Option<Filled>,
 }
 
 /// How a request came in.
 struct Entering {
     admission: Admission,
     answer: Arc<Answer>,
-    cut: Option<Cut>,
+    filled: Option<Filled>,
 }
 
 impl BatchQueue {
@@ -149,9 +106,21 @@ impl BatchQueue {
         Builder::default()
     }
 
-    pub(crate) fn start(shared: Shared) -> Result<BatchQueue> {
+    /// A queue with this engine and these settings, and what it runs.
+    pub(crate) fn start(
+        engine: Engine<Kind, Part>,
+        function: Arc<Function>,
+        settings: Builder,
+    ) -> Result<BatchQueue> {
+        let shared = Shared {
+            engine,
+            function: Arc::downgrade(&function),
+            settings,
+            waste: Waste::default(),
+        };
         let owner = Owner {
             shared: Arc::new(shared),
+            function,
             threads: Mutex::new(Vec::new()),
         };
         owner.hire(owner.threads())?;
@@ -167,8 +136,9 @@ impl BatchQueue {
     /// Where there is no room it fails or waits for room, as `when_full` says.
     pub fn submit(&self, request: impl Into<Request>) -> Result<Ticket> {
         let prepared = self.prepare(request.into())?;
-        let (entering, _) = self.add(prepared, self.full(), false)?;
-        self.come_in(entering)
+        let when_full = self.when_full();
+        let (entering, _) = self.add(prepared, when_full.full(), false)?;
+        self.come_in(entering, when_full.until())
     }
 
     /// Puts requests in the queue, all before the first of them can go.
@@ -176,38 +146,68 @@ impl BatchQueue {
         &self,
         requests: impl IntoIterator<Item = R>,
     ) -> Vec<Result<Ticket>> {
+        let requests = requests.into_iter().map(Into::into).collect();
+        self.submit_all(requests, self.when_full())
+    }
+
+    /// As [`submit_many`](Self::submit_many), whatever the queue's own `when_full` is.
+    pub(crate) fn submit_all(
+        &self,
+        requests: Vec<Request>,
+        when_full: WhenFull,
+    ) -> Vec<Result<Ticket>> {
         let shared = self.shared();
-        let prepared = requests
-            .into_iter()
-            .map(|request| self.prepare(request.into()));
+        let prepared = requests.into_iter().map(|request| self.prepare(request));
         let mut prepared: Vec<Result<Prepared>> = prepared.collect();
         let parts = prepared.iter_mut().flatten();
         let parts = parts.map(|ready| (ready.kind.clone(), std::mem::take(&mut ready.parts)));
-        let (admitted, _) = shared.engine.add(parts, self.full(), false);
+        let (admitted, _) = shared.engine.add(parts, when_full.full(), false);
         let mut admitted = admitted.into_iter();
         let entered = prepared.into_iter().map(|ready| {
             let ready = ready?;
             let admission = admitted.next().unwrap_or(Err(Rejected::Closed));
-            self.admitted(ready, admission)
+            admitted_as(ready, admission)
         });
         // They are all in before the first is waited for.
         let entered: Vec<Result<Entering>> = entered.collect();
-        let tickets = entered.into_iter().map(|entering| self.come_in(entering?));
+        let until = when_full.until();
+        let tickets = entered
+            .into_iter()
+            .map(|entering| self.come_in(entering?, until));
         tickets.collect()
     }
 
-    /// Runs a request and waits for its outputs. Where the queue has a lane free, the calling thread runs it itself.
+    /// Runs a request and waits for its outputs. Where a lane is free, and all that waits can go in one batch with the request,
+    /// the calling thread runs that itself.
+    ///
+    /// From within the queue's own function it is an error where it would wait for a lane that only the end of that call frees.
     pub fn infer(&self, request: impl Into<Request>) -> Result<Vec<Array>> {
         let mut prepared = self.prepare(request.into())?;
-        if self.shared().run_at_once(&mut prepared) {
-            return outputs(prepared.answer.wait(), prepared.cut.as_ref());
+        if self.run_at_once(&mut prepared) {
+            return outputs(prepared.answer.wait(), prepared.filled.as_ref());
         }
-        let (entering, helped) = self.add(prepared, self.full(), true)?;
-        let ticket = self.come_in(entering)?;
+        self.shared().refuse_to_wait_for_itself("infer")?;
+        let when_full = self.when_full();
+        let (entering, helped) = self.add(prepared, when_full.full(), true)?;
+        let ticket = self.come_in(entering, when_full.until())?;
         match helped {
             true => ticket.wait(),
             false => ticket.wait_asleep(),
         }
+    }
+
+    /// Runs a request on the calling thread, without a lock, if nothing else is to be done. Says whether it did.
+    fn run_at_once(&self, prepared: &mut Prepared) -> bool {
+        let shared = self.shared();
+        let parts = std::mem::take(&mut prepared.parts);
+        let runner = shared.runner(&*self.0.function);
+        let left = shared.engine.run_at_once(&prepared.kind, parts, &runner);
+        prepared.parts = left.err().unwrap_or_default();
+        let is_run = prepared.parts.is_empty();
+        if is_run && let Some(filled) = &prepared.filled {
+            shared.waste.count(filled);
+        }
+        is_run
     }
 
     /// Puts a request in the queue as soon as there is room, without blocking a thread.
@@ -227,33 +227,26 @@ impl BatchQueue {
         Ok(self.ticket(ids, entering))
     }
 
-    /// Runs many requests, and gives their outputs in order. Only some are under way at a time, however many there are.
+    /// Runs many requests, and gives their outputs in order. Only some are under way at a time, however many there are: as many as
+    /// keep all lanes busy, and no more bytes than `capacity_bytes`. What finds no room waits for it, whatever `when_full` is.
     pub fn infer_all<I>(&self, requests: I) -> InOrder<I::IntoIter>
     where
         I: IntoIterator,
         I::Item: Into<Request>,
     {
-        InOrder::new(
-            self.clone(),
-            requests.into_iter(),
-            self.shared().settings.limits.rows,
-            self.shared().settings.in_flight,
-        )
+        InOrder::new(self.clone(), requests.into_iter(), &self.shared().settings)
     }
 
-    fn full(&self) -> Full {
-        match self.shared().settings.when_full {
-            WhenFull::Reject => Full::Refuse,
-            WhenFull::Block | WhenFull::Wait(_) => Full::Hold,
-        }
+    fn when_full(&self) -> WhenFull {
+        self.shared().settings.when_full
     }
 
     /// What is done on the caller's thread before any lock: sizes are checked, and the request filled up and divided.
     fn prepare(&self, mut request: Request) -> Result<Prepared> {
         let shared = self.shared();
         let rows = request.rows()?;
-        let cut = match &shared.settings.padding {
-            Some(padding) => padding.apply(&mut request, &shared.waste)?,
+        let filled = match &shared.settings.padding {
+            Some(padding) => padding.apply(&mut request)?,
             None => None,
         };
         let kind = Kind::of(&request);
@@ -302,8 +295,7 @@ impl BatchQueue {
             kind,
             parts,
             answer,
-            cut,
-            bytes,
+            filled,
         })
     }
 
@@ -315,53 +307,43 @@ impl BatchQueue {
         let (mut added, turn) = shared.engine.add(request, full, helper);
         let helped = turn.is_some();
         if let Some(turn) = turn {
-            shared.run(turn);
+            shared.run(turn, &*self.0.function);
         }
         let admission = added.pop().unwrap_or(Err(Rejected::Closed));
-        Ok((self.admitted(prepared, admission)?, helped))
+        Ok((admitted_as(prepared, admission)?, helped))
     }
 
-    fn admitted(
-        &self,
-        prepared: Prepared,
-        admission: Result<Admission, Rejected>,
-    ) -> Result<Entering> {
-        let admission =
-            admission.map_err(|rejected| self.shared().error(rejected, prepared.bytes))?;
-        Ok(Entering {
-            admission,
-            answer: prepared.answer,
-            cut: prepared.cut,
-        })
-    }
-
-    /// Waits until a request is in the queue.
-    fn come_in(&self, entering: Entering) -> Result<Ticket> {
-        let shared = self.shared();
+    /// Waits until a request is in the queue, or that time has come.
+    fn come_in(&self, entering: Entering, until: Option<Instant>) -> Result<Ticket> {
         let ids = match &entering.admission {
             Admission::Queued(ids) => ids.clone(),
             Admission::Held(place) => {
-                let until = match shared.settings.when_full {
-                    WhenFull::Wait(time) => Instant::now().checked_add(time),
-                    WhenFull::Reject | WhenFull::Block => None,
-                };
-                let ids = match until {
+                let known = match until {
                     None => Some(place.wait()),
-                    Some(until) => place.wait_until(until).or_else(|| {
-                        let given_up = shared.engine.withdraw(place, Fate::Rejected);
-                        (!given_up).then(|| place.wait())
-                    }),
+                    Some(until) => place.wait_until(until),
                 };
-                let full = || self.shared().full();
+                let ids = match known {
+                    Some(ids) => ids,
+                    None => match self.shared().engine.withdraw(place, Fate::Rejected) {
+                        Some(full) => return Err(full.into()),
+                        None => place.wait(),
+                    },
+                };
                 // Turned away, it has no place, and its answer says why.
-                ids.ok_or_else(full)?.unwrap_or_default()
+                ids.unwrap_or_default()
             }
         };
         Ok(self.ticket(ids, entering))
     }
 
     fn ticket(&self, ids: Ids, entering: Entering) -> Ticket {
-        Ticket::new(self.shared().clone(), entering.answer, ids, entering.cut)
+        let shared = self.shared();
+        if let Some(filled) = &entering.filled
+            && !ids.is_empty()
+        {
+            shared.waste.count(filled);
+        }
+        Ticket::new(shared.clone(), entering.answer, ids, entering.filled)
     }
 
     /// What it did and holds.
@@ -384,8 +366,11 @@ impl BatchQueue {
     /// within the queue's function that is an error.
     pub fn restart(&self) -> Result<()> {
         let engine = &self.shared().engine;
-        if self.shared().is_inside() && !engine.is_open() {
-            return Err(Error::Closed);
+        if is_inside(&**self.shared()) && !engine.is_open() {
+            return Err(Error::Inside {
+                call: "restart",
+                instead: "call it from another thread",
+            });
         }
         let Some(threads) = self.0.wait_until_closed() else {
             return Ok(());
@@ -399,11 +384,11 @@ impl Owner {
     /// Starts a worker for each lane, and the keeper of time.
     fn hire(&self, mut threads: MutexGuard<'_, Vec<JoinHandle<()>>>) -> Result<()> {
         for number in 0..=self.shared.settings.in_flight {
-            let shared = self.shared.clone();
+            let (shared, function) = (self.shared.clone(), self.function.clone());
             let work = move || {
-                shared.inside(|| match number {
+                inside(&*shared, Role::Works, || match number {
                     0 => shared.engine.keep_time(),
-                    _ => shared.engine.work(&shared.runner()),
+                    _ => shared.engine.work(&shared.runner(&*function)),
                 });
             };
             let name = match number {
@@ -426,7 +411,7 @@ impl Owner {
     fn close(&self, how: Close) {
         let shared = &self.shared;
         shared.engine.close(how);
-        if !shared.is_inside() {
+        if !is_inside(&**shared) {
             self.wait_until_closed();
         }
     }
@@ -457,6 +442,23 @@ impl Drop for Owner {
     }
 }
 
+impl std::fmt::Debug for BatchQueue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BatchQueue")
+            .field("open", &self.is_open())
+            .field("settings", &self.shared().settings)
+            .finish_non_exhaustive()
+    }
+}
+
+fn admitted_as(prepared: Prepared, admission: Result<Admission, Rejected>) -> Result<Entering> {
+    Ok(Entering {
+        admission: admission?,
+        answer: prepared.answer,
+        filled: prepared.filled,
+    })
+}
+
 /// A request that waits outside until there is room. Dropped before, it is given up.
 struct Outside<'a> {
     queue: &'a Shared,
@@ -483,7 +485,7 @@ impl Future for Outside<'_> {
 impl Drop for Outside<'_> {
     fn drop(&mut self) {
         if let Some(place) = self.place
-            && !self.queue.engine.withdraw(place, Fate::Cancelled)
+            && self.queue.engine.withdraw(place, Fate::Cancelled).is_none()
             && let Some(ids) = place.wait()
         {
             self.queue.engine.cancel(&ids);

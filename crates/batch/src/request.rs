@@ -63,11 +63,7 @@ impl Request {
     /// How many rows it has.
     pub(crate) fn rows(&self) -> Result<usize> {
         let Some(first) = self.inputs.first() else {
-            return Err(Error::Request {
-                input: 0,
-                got: "not there".to_owned(),
-                expected: "at least one array".to_owned(),
-            });
+            return Err(Error::no_input(0, "at least one array"));
         };
         let rows = first.row_count();
         for (input, array) in self.inputs.iter().enumerate() {

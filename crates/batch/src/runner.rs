@@ -8,20 +8,27 @@ use streampool_tensor::Array;
 
 use crate::answer::{Part, Share};
 use crate::batch::Batch;
-use crate::engine::Done;
+use crate::engine::{Done, Job};
 use crate::error::{Error, Result};
+use crate::figures::Fate;
 use crate::schedule::Entry;
 
 /// What a queue calls.
 pub type Function = dyn Fn(Batch) -> Result<Batch> + Send + Sync;
 
-/// Runs the requests of a batch on a lane.
+/// Runs the requests of a batch on a lane, but for those that nobody wants any more.
 pub fn run(function: &Function, entries: Vec<Entry<Part>>, lane: usize) -> Done {
     let mut done = Done::default();
+    let all = entries.len();
+    let entries = wanted(entries, &mut done);
+    if entries.is_empty() {
+        return done;
+    }
     let begun = Instant::now();
     match call(function, &entries, lane) {
         Ok(given) => {
-            done.took = Some(begun.elapsed());
+            // The time of fewer rows than the batch had says nothing about others.
+            done.took = (entries.len() == all).then(|| begun.elapsed());
             share(entries, given, &mut done);
         }
         Err(error) => fail(function, entries, lane, error, &mut done),
@@ -46,11 +53,7 @@ fn fail(
     }
     let second = entries.split_off(entries.len() / 2);
     for half in [entries, second] {
-        let (moot, half): (Vec<_>, Vec<_>) =
-            half.into_iter().partition(|entry| entry.job.is_moot());
-        for entry in moot {
-            answer(entry, Err(error.clone()), done);
-        }
+        let half = wanted(half, done);
         if half.is_empty() {
             continue;
         }
@@ -62,13 +65,31 @@ fn fail(
     }
 }
 
+/// Those that somebody wants. What becomes of the others is known.
+fn wanted(entries: Vec<Entry<Part>>, done: &mut Done) -> Vec<Entry<Part>> {
+    if !entries.iter().any(|entry| entry.job.is_moot()) {
+        return entries;
+    }
+    let (moot, wanted): (Vec<_>, Vec<_>) =
+        entries.into_iter().partition(|entry| entry.job.is_moot());
+    let given_up = moot.into_iter().filter(|entry| entry.job.settles());
+    let fates = given_up.map(|entry| (entry.tenant, Fate::Cancelled));
+    done.fates.extend(fates);
+    wanted
+}
+
 /// Calls the function. A panic in it is an error.
 fn call(function: &Function, entries: &[Entry<Part>], lane: usize) -> Result<Given> {
     let rows = entries.iter().map(|entry| entry.rows).sum();
     let inputs = entries.iter().map(|entry| entry.job.inputs.clone());
     let batch = Batch::of(inputs.collect(), rows, lane);
     let result = catch_unwind(AssertUnwindSafe(|| function(batch)));
-    let given = result.unwrap_or_else(|panic| Err(Error::Panicked(message(&*panic))))?;
+    let given = result.unwrap_or_else(|panic| {
+        let message = message(&*panic);
+        // What a panic leaves may panic in turn when it is dropped.
+        std::mem::forget(panic);
+        Err(Error::Panicked(message))
+    })?;
     if given.rows() != rows {
         return Err(Error::Rows {
             got: given.rows(),

@@ -16,7 +16,7 @@ pub struct Statistics {
     pub requests: Fates,
     /// The same, and how long they waited, for each tenant; those without a name are under the empty one.
     pub tenants: BTreeMap<String, TenantStatistics>,
-    /// Requests that wait now.
+    /// Requests that wait now; of one that is run in parts, its parts.
     pub queued_requests: usize,
     /// Their rows.
     pub queued_rows: usize,
@@ -24,7 +24,7 @@ pub struct Statistics {
     pub queued_bytes: usize,
     /// Batches that run now.
     pub running: usize,
-    /// Nanoseconds that requests waited before their batch began.
+    /// Nanoseconds that requests waited before their batch began; of one that is run in parts, each part counts.
     pub queue_time: Histogram,
     /// Rows of batches.
     pub batch_rows: Histogram,
@@ -34,7 +34,7 @@ pub struct Statistics {
     pub reasons: BTreeMap<Reason, u64>,
     /// How often part of a batch was run again, because the batch failed.
     pub retries: u64,
-    /// The part of what was computed that only filled requests up.
+    /// Of all elements along the axis of `padding` that were let in, the part that only filled requests up.
     pub padding_waste: f64,
 }
 
@@ -44,7 +44,7 @@ pub struct TenantStatistics {
     /// What became of them.
     #[serde(flatten)]
     pub requests: Fates,
-    /// Nanoseconds that they waited before their batch began.
+    /// Nanoseconds that they waited before their batch began; of one that is run in parts, each part counts.
     pub queue_time: Histogram,
 }
 

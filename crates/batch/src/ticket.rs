@@ -9,7 +9,7 @@ use streampool_tensor::Array;
 
 use crate::answer::{Answer, Share};
 use crate::error::Result;
-use crate::padding::Cut;
+use crate::padding::Filled;
 use crate::queue::Shared;
 use crate::schedule::Ids;
 
@@ -20,7 +20,7 @@ pub struct Ticket {
     queue: Arc<Shared>,
     answer: Arc<Answer>,
     ids: Ids,
-    cut: Option<Cut>,
+    filled: Option<Filled>,
 }
 
 impl Ticket {
@@ -28,20 +28,25 @@ impl Ticket {
         queue: Arc<Shared>,
         answer: Arc<Answer>,
         ids: Ids,
-        cut: Option<Cut>,
+        filled: Option<Filled>,
     ) -> Ticket {
         Ticket {
             queue,
             answer,
             ids,
-            cut,
+            filled,
         }
     }
 
     /// Waits for the outputs. Where nothing else waits and a lane is free, the waiting thread runs the request itself: so a queue
     /// that has nothing else to do costs no change of threads.
+    ///
+    /// From within the queue's own function it is an error where it would wait for a lane that only the end of that call frees.
     pub fn wait(self) -> Result<Vec<Array>> {
         while !self.answer.is_put() && self.queue.help(&self.ids) {}
+        if !self.answer.is_put() {
+            self.queue.refuse_to_wait_for_itself("wait")?;
+        }
         self.wait_asleep()
     }
 
@@ -69,15 +74,15 @@ impl Ticket {
     }
 
     fn outputs(&self, result: Result<Share>) -> Result<Vec<Array>> {
-        outputs(result, self.cut.as_ref())
+        outputs(result, self.filled.as_ref())
     }
 }
 
 /// What a caller gets of its share: its rows, without what filled them up.
-pub fn outputs(result: Result<Share>, cut: Option<&Cut>) -> Result<Vec<Array>> {
+pub fn outputs(result: Result<Share>, filled: Option<&Filled>) -> Result<Vec<Array>> {
     let mut arrays = result?.cut()?;
-    if let Some(cut) = cut {
-        cut.apply(&mut arrays)?;
+    if let Some(filled) = filled {
+        filled.cut(&mut arrays)?;
     }
     Ok(arrays)
 }

@@ -193,7 +193,18 @@ fn the_function_cannot_wait_for_its_own_end() {
         queue.restart().unwrap();
         queue.close(Close::Drain);
         let restarted = queue.restart();
-        assert!(matches!(restarted, Err(Error::Closed)), "{restarted:?}");
+        let error = restarted.unwrap_err();
+        assert!(
+            matches!(
+                error,
+                Error::Inside {
+                    call: "restart",
+                    ..
+                }
+            ),
+            "{error}"
+        );
+        assert!(error.to_string().contains("another thread"), "{error}");
     });
     let queue = &knows_itself.queue;
     assert_eq!(values(queue.infer(row(7))), [7]);
@@ -225,6 +236,23 @@ fn when_the_last_handle_is_dropped_what_waits_is_refused() {
     });
     assert_closed(waiting.wait());
     assert_eq!(values(first.wait()), [0], "a ticket outlives its queue");
+}
+
+#[test]
+fn a_ticket_does_not_keep_what_the_function_holds() {
+    let _watch = watch();
+    let held = Arc::new(());
+    let of_function = held.clone();
+    let queue = one_lane(4).build(move |batch: Batch| {
+        let _holds = &of_function;
+        Ok::<_, Error>(batch)
+    });
+    let queue = queue.unwrap();
+    let ticket = queue.submit(row(1)).unwrap();
+    drop(queue);
+    assert_eq!(Arc::strong_count(&held), 1);
+    // Run before the end or refused by it, but not forgotten.
+    let _ = ticket.wait();
 }
 
 /// The function drops the last handle there is, and does not wait for itself.

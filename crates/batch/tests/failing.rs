@@ -87,6 +87,35 @@ fn a_panic_of_any_kind_is_told() {
     assert_eq!(values(queue.infer(row(2))), [2]);
 }
 
+/// What a panic leaves is whatever the function pleases.
+#[test]
+fn a_panic_may_leave_what_panics_when_it_is_dropped() {
+    struct Left;
+    impl Drop for Left {
+        fn drop(&mut self) {
+            if !std::thread::panicking() {
+                panic!("what is left panics");
+            }
+        }
+    }
+    let _watch = watch();
+    let queue = one_lane(4)
+        .build(|batch: Batch| match batch.array(0)?.values::<i64>()?[0] {
+            0 => std::panic::panic_any(Left),
+            _ => Ok::<_, Box<dyn std::error::Error + Send + Sync>>(batch),
+        })
+        .unwrap();
+    for _ in 0..2 {
+        // On the caller's thread, and on a worker's.
+        assert!(told(queue.infer(row(0))).ends_with("it did not say why"));
+        let error = block_on(queue.submit(row(0)).unwrap()).unwrap_err();
+        assert!(matches!(error, Error::Panicked(_)), "{error:?}");
+    }
+    assert_eq!(values(block_on(queue.submit(row(1)).unwrap())), [1]);
+    queue.close(Close::Drain);
+    assert_eq!(queue.statistics().requests.failed, 4);
+}
+
 #[test]
 fn the_error_of_the_function_is_handed_on_as_it_is() {
     let _watch = watch();

@@ -4,6 +4,7 @@
 mod common;
 
 use std::cell::Cell;
+use std::time::Duration;
 
 use common::*;
 use streampool_batch::{Close, Error, WhenFull};
@@ -66,12 +67,39 @@ fn only_some_are_under_way_however_many_there_are() {
 
 #[test]
 fn a_small_queue_is_waited_for() {
-    let stand = Stand::new(one_lane(8).capacity(2).when_full(WhenFull::Block));
-    let outputs: Vec<i64> = stand
-        .infer_all((0..100).map(row))
-        .flat_map(values)
-        .collect();
-    assert_eq!(outputs, Vec::from_iter((0..100).map(|value| 2 * value)));
+    let ways = [
+        WhenFull::Reject,
+        WhenFull::Wait(Duration::ZERO),
+        WhenFull::Block,
+    ];
+    for when_full in ways {
+        for builder in [one_lane(8).capacity(2), one_lane(8).capacity_bytes(24)] {
+            let stand = Stand::new(builder.when_full(when_full));
+            let outputs = stand.infer_all((0..100).map(row));
+            let outputs: Vec<i64> = outputs.flat_map(values).collect();
+            assert_eq!(outputs, Vec::from_iter((0..100).map(|value| 2 * value)));
+            assert_eq!(stand.statistics().requests.rejected, 0);
+        }
+    }
+}
+
+#[test]
+fn no_more_are_under_way_than_the_queue_has_room_for() {
+    let builders = [
+        // A group runs, another waits.
+        one_lane(usize::MAX).capacity(5),
+        one_lane(8).capacity_bytes(80),
+    ];
+    for builder in builders {
+        let stand = Stand::new(builder);
+        let asked = Cell::new(0);
+        let requests = (0..).inspect(|_| asked.set(asked.get() + 1)).map(row);
+        let mut outputs = stand.infer_all(requests);
+        for taken in 0..100 {
+            assert_eq!(values(outputs.next().unwrap()), [2 * taken]);
+            assert!(asked.get() <= taken + 10, "{} of {taken}", asked.get());
+        }
+    }
 }
 
 #[test]

@@ -83,14 +83,33 @@ fn what_is_left_of_a_request_that_failed_does_not_run() {
     let large = stand.submit(rows(&request)).unwrap();
     stand.stage.until_inside(1);
     stand.stage.let_one_out();
-    stand.stage.until_called(2);
     assert_eq!(told(large.wait()), "no -5");
     assert_eq!(stand.statistics().queued_requests, 0);
-    stand.stage.open();
     stand.close(Close::Drain);
-    assert_eq!(stand.stage.batches().len(), 2);
+    assert_eq!(stand.stage.batches(), [[1, 2, -5, 4]]);
     let requests = stand.statistics().requests;
     assert_eq!((requests.failed, requests.over()), (1, 1));
+}
+
+/// Its ticket is held, and nobody looks at it.
+#[test]
+fn parts_of_a_request_that_failed_are_left_out_of_their_batches() {
+    let stand = Stand::new(one_lane(2));
+    let first = stand.occupied();
+    let large = stand.submit(rows(&[-7, 1, 2, 3, 4])).unwrap();
+    let other = stand.submit(row(5)).unwrap();
+    stand.stage.open();
+    assert_eq!(values(block_on(other)), [10]);
+    drop(first);
+    stand.close(Close::Drain);
+    assert_eq!(stand.stage.batches(), [vec![0], vec![-7, 1], vec![5]]);
+    assert_eq!(told(large.wait()), "no -7");
+    let requests = stand.statistics().requests;
+    assert_eq!(
+        (requests.completed + requests.cancelled, requests.failed),
+        (2, 1)
+    );
+    assert_eq!(requests.over(), 3);
 }
 
 #[test]

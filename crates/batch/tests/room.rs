@@ -23,12 +23,13 @@ fn a_full_queue_refuses_and_says_when_to_come_again() {
         let Err(Error::Full {
             requests,
             bytes,
+            setting,
             retry_after,
         }) = result
         else {
             panic!("{result:?}");
         };
-        assert_eq!((requests, bytes), (3, 24));
+        assert_eq!((requests, bytes, setting), (3, 24, "capacity"));
         assert!(
             retry_after > Duration::ZERO,
             "a batch has run, so something is known"
@@ -66,10 +67,19 @@ fn bytes_are_counted_too() {
     assert_eq!(values(stand.infer(rows(&[1; 8]))), [2; 8]);
     let first = stand.occupied();
     let queued = stand.submit(rows(&[1; 5])).unwrap();
-    assert!(matches!(
-        stand.submit(rows(&[1; 4])),
-        Err(Error::Full { bytes: 40, .. })
-    ));
+    let full = stand.submit(rows(&[1; 4])).unwrap_err();
+    assert!(
+        matches!(
+            full,
+            Error::Full {
+                bytes: 40,
+                setting: "capacity_bytes",
+                ..
+            }
+        ),
+        "{full}"
+    );
+    assert!(full.to_string().ends_with("raise `capacity_bytes`"));
     let fits = stand.submit(rows(&[1; 3])).unwrap();
     stand.stage.open();
     drop(first);
@@ -77,6 +87,36 @@ fn bytes_are_counted_too() {
     assert_eq!(values(fits.wait()), [2; 3]);
     stand.close(Close::Drain);
     assert_eq!(stand.statistics().requests.rejected, 2);
+}
+
+/// Nothing has run, so nothing is known: to come again at once would be of no use all the same.
+#[test]
+fn who_is_refused_is_never_asked_back_at_once() {
+    let stand = Stand::new(one_lane(1).capacity(1));
+    let first = stand.occupied();
+    let queued = stand.submit(row(1)).unwrap();
+    let Err(Error::Full { retry_after, .. }) = stand.submit(row(2)) else {
+        panic!("there is no room");
+    };
+    assert_eq!(retry_after, Duration::from_millis(1));
+    stand.stage.open();
+    drop((first, queued));
+}
+
+/// If each of these waited for its own time, that would be longer than anything may take.
+#[test]
+fn who_brings_many_waits_for_the_time_once() {
+    let builder = one_lane(1).capacity(1);
+    let stand = Stand::new(builder.when_full(WhenFull::Wait(Duration::from_millis(100))));
+    let first = stand.occupied();
+    let queued = stand.submit(row(1)).unwrap();
+    let many = stand.submit_many((0..10_000).map(row));
+    assert!(
+        many.iter()
+            .all(|one| matches!(one, Err(Error::Full { requests: 1, .. })))
+    );
+    stand.stage.open();
+    drop((first, queued));
 }
 
 #[test]

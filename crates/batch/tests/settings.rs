@@ -57,8 +57,8 @@ fn settings_at_their_edges_work() {
         .capacity_bytes(8)
         .max_passed_over(0)
         .latency_objective(Duration::from_nanos(1))
-        .tenant("a", 1e-9)
-        .tenant("b", 1e9)
+        .tenant("a", 0.001)
+        .tenant("b", 1000.0)
         .padding(Padding::to_edges(1, [4]));
     assert_eq!((builder.lanes(), builder.most_rows()), (1, 1));
     let queue = built(builder).unwrap();
@@ -73,6 +73,15 @@ fn settings_at_their_edges_work() {
     let queue = built(huge).unwrap();
     assert_eq!(values(queue.infer(rows(&[1, 2]))), [1, 2]);
     assert_eq!(queue.infer_all((0..5).map(row)).flat_map(values).count(), 5);
+}
+
+#[test]
+fn a_queue_shows_its_settings() {
+    let queue = built(one_lane(7)).unwrap();
+    let shown = format!("{queue:?}");
+    for part in ["BatchQueue", "open: true", "rows: 7"] {
+        assert!(shown.contains(part), "{shown}");
+    }
 }
 
 #[test]

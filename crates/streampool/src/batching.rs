@@ -139,7 +139,7 @@ enum Stage<I> {
 }
 
 impl<I> BatchInference<I> {
-    /// The most rows that run together; 8 if nothing is said.
+    /// The most rows that run together, at least 1; 8 if nothing is said.
     pub fn batch_size(mut self, rows: usize) -> Self {
         self.batch_size = rows;
         self
@@ -161,8 +161,18 @@ where
 
     fn next(&mut self) -> Option<Self::Item> {
         self.stage = match std::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Ready(_) if self.batch_size == 0 => {
+                return Some(Err(Error::Setting {
+                    setting: "batch_size",
+                    got: "0".to_owned(),
+                    expected: "at least 1",
+                }));
+            }
             Stage::Ready(inputs) => {
-                let settings = BatchQueue::builder().max_batch_size(self.batch_size);
+                // How much is under way is bounded by what asks for it.
+                let settings = BatchQueue::builder()
+                    .max_batch_size(self.batch_size)
+                    .capacity(usize::MAX);
                 match queue_over(&self.session, settings) {
                     Ok(queue) => Stage::Running(queue.infer_all(inputs)),
                     Err(error) => return Some(Err(error)),

@@ -149,6 +149,20 @@ fn a_list_comes_back_in_order_and_is_read_as_it_is_needed() {
     }
 }
 
+/// More than a queue has room for if nothing is said.
+#[test]
+fn a_batch_of_a_list_may_be_of_any_size() {
+    let session = layer(&pool());
+    let inputs = (0..20_000).map(|at| row(at, 1));
+    let outputs = streampool::batch_inference(&session, inputs).batch_size(15_000);
+    assert_eq!(outputs.filter(Result::is_ok).count(), 20_000);
+
+    let mut outputs = streampool::batch_inference(&session, [row(0, 1)]).batch_size(0);
+    let error = outputs.next().unwrap().unwrap_err().to_string();
+    assert!(error.starts_with("`batch_size` is 0"), "{error}");
+    assert!(outputs.next().is_none());
+}
+
 #[test]
 fn a_model_that_takes_one_number_of_rows_only_is_refused() {
     let graph = Graph::new()

@@ -3,13 +3,16 @@
 use std::collections::VecDeque;
 use std::hash::Hash;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::{Engine, Job, Parts, State, Turn, wake};
 use crate::figures::Fate;
 use crate::outcome::{Accepted, Outcome, Waiter};
 use crate::schedule::Ids;
 use crate::sync::lock;
+
+/// Who found no room does not come again sooner, even if all that waits is thought to take less, or nothing is known of it.
+const SOON: Duration = Duration::from_millis(1);
 
 /// How much may wait.
 #[derive(Debug, Clone, Copy)]
@@ -44,9 +47,23 @@ pub type Place = Outcome<Option<Ids>>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rejected {
     /// There is no room.
-    Full,
+    Full {
+        /// How many requests wait.
+        requests: usize,
+        /// How many bytes these have.
+        bytes: usize,
+        /// Which limit is reached.
+        setting: &'static str,
+        /// When there may be room.
+        retry_after: Duration,
+    },
     /// It is larger than all the room there is.
-    TooLarge,
+    TooLarge {
+        /// How many bytes it has.
+        bytes: usize,
+        /// How many there is room for.
+        capacity: usize,
+    },
     /// The queue is closed.
     Closed,
     /// Its deadline is past.
@@ -150,22 +167,19 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
         (added, turn)
     }
 
-    /// Gives up a request that is held outside, if it is still there; if not, its place is known.
-    pub fn withdraw(&self, place: &Arc<Place>, fate: Fate) -> bool {
+    /// Gives up a request that is held outside, if it is still there, and says what it waited for; if not, its place is known.
+    pub fn withdraw(&self, place: &Arc<Place>, fate: Fate) -> Option<Rejected> {
         let mut state = lock(&self.state);
         let is_it = |outside: &Outside<K, J>| Arc::ptr_eq(&outside.place, place);
-        let Some(at) = state.held.0.iter().position(is_it) else {
-            return false;
-        };
-        let outside = state.held.0.remove(at);
-        if let Some(outside) = &outside {
-            state.settle(&outside.parts, fate);
-        }
+        let at = state.held.0.iter().position(is_it)?;
+        let outside = state.held.0.remove(at)?;
+        let full = self.full(&state, &outside.parts);
+        state.settle(&outside.parts, fate);
         // Those behind it may fit.
         let admitted = self.admit_held(&mut state);
         drop(state);
         wake(admitted);
-        true
+        Some(full)
     }
 
     /// Lets in what waits outside, as far as there is room. Returns whom to wake.
@@ -188,8 +202,31 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
     }
 
     fn has_room(&self, state: &State<K, J>, parts: &Parts<J>) -> bool {
+        self.limit(state, parts).is_none()
+    }
+
+    /// Which limit a request would be beyond.
+    fn limit(&self, state: &State<K, J>, parts: &Parts<J>) -> Option<&'static str> {
         let (schedule, capacity) = (&state.schedule, &self.capacity);
-        schedule.requests() < capacity.requests && schedule.bytes() + bytes(parts) <= capacity.bytes
+        if schedule.requests() >= capacity.requests {
+            return Some("capacity");
+        }
+        let all = schedule.bytes().saturating_add(bytes(parts));
+        (all > capacity.bytes).then_some("capacity_bytes")
+    }
+
+    /// Why there is no room for a request. One that would fit waits behind others that do not.
+    fn full(&self, state: &State<K, J>, parts: &Parts<J>) -> Rejected {
+        let first = state.held.0.front().map(|first| &first.parts);
+        let limits = std::iter::once(parts).chain(first);
+        let setting = limits.filter_map(|parts| self.limit(state, parts)).next();
+        let lanes = u32::try_from(state.lanes).unwrap_or(u32::MAX);
+        Rejected::Full {
+            requests: state.schedule.requests(),
+            bytes: state.schedule.bytes(),
+            setting: setting.unwrap_or("capacity"),
+            retry_after: (state.schedule.backlog() / lanes).max(SOON),
+        }
     }
 
     fn add_one(
@@ -210,7 +247,11 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
         } else if is_late {
             (Fate::Expired, Rejected::Expired)
         } else if bytes(&parts) > self.capacity.bytes {
-            (Fate::Rejected, Rejected::TooLarge)
+            let too_large = Rejected::TooLarge {
+                bytes: bytes(&parts),
+                capacity: self.capacity.bytes,
+            };
+            (Fate::Rejected, too_large)
         } else if state.held.0.is_empty() && self.has_room(state, &parts) {
             return Ok(Admission::Queued(queue(state, &kind, parts)));
         } else if when_full == Full::Hold {
@@ -222,7 +263,7 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
             });
             return Ok(Admission::Held(place));
         } else {
-            (Fate::Rejected, Rejected::Full)
+            (Fate::Rejected, self.full(state, &parts))
         };
         state.settle(&parts, fate);
         Err(why)

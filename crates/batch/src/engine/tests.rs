@@ -81,7 +81,7 @@ fn a_caller_who_is_refused_has_nothing_to_run() {
         panic!("there is room");
     };
     let (came, turn) = add(&engine, &call, false, true);
-    assert!(matches!(came, Err(Rejected::Full)) && turn.is_none());
+    assert!(matches!(came, Err(Rejected::Full { .. })) && turn.is_none());
     engine.close(Close::Drain);
     let (came, turn) = add(&engine, &call, false, true);
     assert!(matches!(came, Err(Rejected::Closed)) && turn.is_none());
@@ -105,4 +105,22 @@ fn a_lane_is_freed_whatever_becomes_of_its_batch() {
     };
     assert!(engine.turn(&ids).is_some());
     assert!(engine.turn(&ids).is_none(), "it is gone");
+}
+
+/// The figures are those that the request met, not those of later.
+#[test]
+fn who_is_refused_is_told_what_it_met() {
+    let (engine, call) = (engine(1), Call::default());
+    assert!(add(&engine, &call, false, false).0.is_ok());
+    let Err(Rejected::Full {
+        requests,
+        bytes,
+        setting,
+        retry_after,
+    }) = add(&engine, &call, false, false).0
+    else {
+        panic!("there is no room");
+    };
+    assert_eq!((requests, bytes, setting), (1, 1, "capacity"));
+    assert!(retry_after >= Duration::from_millis(1));
 }

@@ -69,7 +69,7 @@ fn giving_up_outside_meets_being_let_in_once() {
 
 /// What a ticket that is dropped before its request has come in does.
 fn give_up(queue: &Queue, place: &Arc<Place>, outcome: &Outcome<End>) -> End {
-    if queue.engine.withdraw(place, Fate::Cancelled) {
+    if queue.engine.withdraw(place, Fate::Cancelled).is_some() {
         return GivenUp;
     }
     let ids = place.wait().expect("nobody closes the queue");

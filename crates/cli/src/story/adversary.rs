@@ -27,6 +27,7 @@ const QUIRKS: [Quirk; 5] = [
 
 const THREADS: usize = 8;
 const TRIES: usize = 1250;
+const ALL_TRIES: u64 = (THREADS * TRIES) as u64;
 
 /// A bug that is a race shows itself sooner or later: after at most so many rounds.
 const MOST_ROUNDS: usize = 20;
@@ -38,13 +39,16 @@ const DELAY: Duration = Duration::from_micros(100);
 pub fn chapter() -> Chapter {
     Chapter {
         name: "adversary",
-        claim: "Drivers have bugs that only show under threads. Each that is imitated is met while nothing is done about it, and \
-                never with its mitigation.",
+        claim: format!(
+            "Drivers have bugs that only show under threads. Each that is imitated is met while nothing is done about it, and in \
+             {} tries never with its mitigation.",
+            count(ALL_TRIES)
+        ),
         how: format!(
             "The host device imitates {} bugs of GPU drivers by detecting the interleaving that they cannot bear. {THREADS} threads \
              do what each cannot, with delays at random, first without mitigations until the bug was met, then {} times with them.",
             QUIRKS.len(),
-            count((THREADS * TRIES) as u64)
+            count(ALL_TRIES)
         ),
         tell,
     }
@@ -82,17 +86,16 @@ fn meet(quirk: Quirk) -> Result<Seen> {
         without = work_against(quirk, Mitigations::None)?.violations;
     }
     let with = work_against(quirk, Mitigations::All)?;
-    let tries = (THREADS * TRIES) as u64;
     Ok(Seen {
         ok: without > 0 && with.violations == 0 && with.failed == 0,
         figures: format!(
             "off: {} seen; on: {} of {}",
             count(without),
             count(with.violations + with.failed),
-            count(tries)
+            count(ALL_TRIES)
         ),
         numbers: json!({
-            "tries": tries,
+            "tries": ALL_TRIES,
             "violations_without": without,
             "violations_with": with.violations,
             "failed_with": with.failed,

@@ -8,8 +8,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::setting::Setting;
+use super::sheet::Sheet;
 use crate::Result;
-use crate::html::Table;
 use crate::plot::{Bars, Plot};
 use crate::text::figure;
 
@@ -20,8 +20,8 @@ pub type Tell = fn(&Setting, &dyn Fn(&str)) -> Result<Found>;
 pub struct Chapter {
     /// Its name.
     pub name: &'static str,
-    /// What is claimed.
-    pub claim: &'static str,
+    /// What is claimed, with all that is allowed for.
+    pub claim: String,
     /// How that is measured, here.
     pub how: String,
     /// Measures it.
@@ -34,7 +34,7 @@ pub struct Found {
     /// What has to hold for the claim to hold.
     pub checks: Vec<Check>,
     /// The figures, each table with what is in it.
-    pub tables: Vec<(String, Table)>,
+    pub tables: Vec<(String, Sheet)>,
     /// They as drawings.
     pub drawings: Vec<Drawing>,
     /// What they come to, if all holds.
@@ -122,7 +122,7 @@ pub struct Told {
     /// Its name.
     pub name: &'static str,
     /// What is claimed.
-    pub claim: &'static str,
+    pub claim: String,
     /// How that was measured.
     pub how: String,
     /// What was found.
@@ -162,7 +162,7 @@ impl Told {
 
     /// It for JSON.
     pub fn json(&self) -> Value {
-        let table = |(what, table): &(String, Table)| json!({ "what": what, "head": table.head, "rows": table.rows });
+        let table = |(what, sheet): &(String, Sheet)| sheet.json(what);
         json!({
             "number": self.number,
             "name": self.name,
@@ -189,7 +189,7 @@ impl Chapter {
         Told {
             number,
             name: self.name,
-            claim: self.claim,
+            claim: self.claim.clone(),
             how: self.how.clone(),
             found,
             seconds: begin.elapsed().as_secs_f64(),
@@ -206,7 +206,7 @@ mod tests {
         Told {
             number: 2,
             name: "scaling",
-            claim: "It scales.",
+            claim: "It scales.".to_owned(),
             how: String::new(),
             found: Found {
                 checks: values.iter().map(check).collect(),

@@ -5,11 +5,10 @@ use streampool::{Array, DType, Input, Pool, Session, SessionOptions};
 use super::builtin::Builtin;
 use super::chapter::{Chapter, Check, Drawing, Found};
 use super::setting::Setting;
+use super::sheet::{Cell, Sheet};
 use crate::Result;
-use crate::html::Table;
 use crate::inputs::From;
 use crate::plot::{Axis, Plot, Scale, Series};
-use crate::text::count;
 
 /// How many rows, or sequences, a run has: one, and several.
 const ROWS: [usize; 2] = [1, 8];
@@ -23,9 +22,13 @@ const POINTS: usize = 20;
 
 /// The chapter.
 pub fn chapter() -> Chapter {
+    let allowed = PRECISIONS.map(|(dtype, most)| format!("{most:.0e} of the largest in {dtype}"));
     Chapter {
         name: "correctness",
-        claim: "Results are those of the model, as exactly as the type that is computed in allows.",
+        claim: format!(
+            "Results are those of the model: no value is off by more than {}.",
+            allowed.join(", or ")
+        ),
         how: format!(
             "The built-in models are evaluated once more by plain loops in float64, which share nothing with the runtime: \
              attention, normalisation and GELU by their definitions. Each value is compared, at {} and {} rows; errors are \
@@ -38,21 +41,22 @@ pub fn chapter() -> Chapter {
 
 fn tell(setting: &Setting, now: &dyn Fn(&str)) -> Result<Found> {
     let mut found = Found::default();
-    let (mut rows, mut series, mut worst) = (Vec::new(), Vec::new(), 0f64);
+    let (mut rows, mut series) = (Vec::new(), Vec::new());
+    let mut worst = PRECISIONS.map(|_| 0f64);
     for model in [Builtin::linear(), Builtin::encoder()] {
         let name = model.name();
-        for (dtype, most) in PRECISIONS {
+        for ((dtype, most), worst) in PRECISIONS.into_iter().zip(&mut worst) {
             now(&format!("{name} in {dtype}"));
             let errors = sorted_errors(&model, dtype, &setting.pool)?;
             let at = |part: f64| errors[((errors.len() - 1) as f64 * part) as usize];
             rows.push(vec![
-                name.to_owned(),
-                dtype.to_string(),
-                count(errors.len() as u64),
-                format!("{:.1e}", at(0.5)),
-                format!("{:.1e}", at(0.99)),
-                format!("{:.1e}", at(1.0)),
-                format!("{most:.0e}"),
+                Cell::word(name),
+                Cell::word(dtype.to_string()),
+                Cell::count(errors.len()),
+                Cell::small(at(0.5), 1),
+                Cell::small(at(0.99), 1),
+                Cell::small(at(1.0), 1),
+                Cell::small(most, 0),
             ]);
             found.checks.push(Check::at_most(
                 format!("{name}-{dtype}"),
@@ -60,9 +64,7 @@ fn tell(setting: &Setting, now: &dyn Fn(&str)) -> Result<Found> {
                 at(1.0),
                 most,
             ));
-            if dtype == DType::F32 {
-                worst = worst.max(at(1.0));
-            }
+            *worst = worst.max(at(1.0));
             let point = |step: usize| {
                 let part = step as f64 / POINTS as f64;
                 (at(part), 100.0 * part)
@@ -73,7 +75,7 @@ fn tell(setting: &Setting, now: &dyn Fn(&str)) -> Result<Found> {
             ));
         }
     }
-    let head = [
+    let head = &[
         "model",
         "type",
         "values",
@@ -84,10 +86,7 @@ fn tell(setting: &Setting, now: &dyn Fn(&str)) -> Result<Found> {
     ];
     found.tables.push((
         "Errors as parts of the largest value".to_owned(),
-        Table {
-            head: head.map(str::to_owned).to_vec(),
-            rows,
-        },
+        Sheet { head, rows },
     ));
     found.drawings.push(Drawing::Lines(Plot {
         title: "Correctness: values with at most such an error".to_owned(),
@@ -95,7 +94,10 @@ fn tell(setting: &Setting, now: &dyn Fn(&str)) -> Result<Found> {
         y: Axis::new("% of the values", Scale::Linear),
         series,
     }));
-    found.sum = format!("In f32 no value was off by more than {worst:.1e} of the largest.");
+    let worst = PRECISIONS.iter().zip(worst);
+    let worst = worst.map(|((dtype, _), worst)| format!("{worst:.1e} of the largest in {dtype}"));
+    let worst: Vec<String> = worst.collect();
+    found.sum = format!("No value was off by more than {}.", worst.join(", or "));
     Ok(found)
 }
 

@@ -13,6 +13,7 @@ mod report;
 mod safety;
 mod scaling;
 mod setting;
+mod sheet;
 mod steps;
 
 use std::path::PathBuf;

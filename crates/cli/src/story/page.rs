@@ -17,11 +17,11 @@ pub fn page(scene: &Scene, chapters: &[Told], written: Option<&Path>) -> String 
     for told in chapters {
         let _ = writeln!(page, "\n{}\n", told.title().to_uppercase());
         let mut words = Table::pairs(2);
-        words.row(["claim", told.claim]);
+        words.row(["claim", &told.claim]);
         words.row(["how", &told.how]);
         page.push_str(&words.render());
-        for (what, table) in &told.found.tables {
-            let _ = write!(page, "\n  {what}\n{}", figures(table));
+        for (what, sheet) in &told.found.tables {
+            let _ = write!(page, "\n  {what}\n{}", figures(&sheet.table()));
         }
         for drawing in &told.found.drawings {
             page.push('\n');

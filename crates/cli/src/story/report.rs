@@ -58,12 +58,12 @@ fn page(scene: &Scene, chapters: &[Told]) -> Page {
 
 fn section(told: &Told) -> Section {
     let mut parts = vec![
-        Part::Named("Claim.", told.claim.to_owned()),
+        Part::Named("Claim.", told.claim.clone()),
         Part::Named("How it is measured.", told.how.clone()),
     ];
-    for (what, table) in &told.found.tables {
+    for (what, sheet) in &told.found.tables {
         parts.push(Part::Text(what.clone()));
-        parts.push(Part::Table(table.clone()));
+        parts.push(Part::Table(sheet.table()));
     }
     let drawings = &told.found.drawings;
     parts.extend(drawings.iter().map(|drawing| Part::Svg(drawing.svg())));

@@ -136,8 +136,44 @@ fn the_numbers_of_a_chapter_agree() {
     assert_eq!(story["ok"], all);
     assert_code(&output, i32::from(!all));
     let rows = scaling["tables"][0]["rows"].as_array().expect("rows");
-    let threads: Vec<&str> = rows.iter().filter_map(|row| row[0].as_str()).collect();
-    assert_eq!(threads, ["1", "2", "4", "8", "16", "31"]);
+    let threads: Vec<u64> = rows.iter().filter_map(|row| row[0].as_u64()).collect();
+    assert_eq!(threads, [1, 2, 4, 8, 16, 31]);
+    // The last column is what the check of the model is about.
+    let parts = rows.iter().filter_map(|row| row[4].as_f64());
+    assert_eq!(
+        parts.reduce(f64::min),
+        checks[0]["numbers"]["value"].as_f64()
+    );
+}
+
+/// What the verdict is about stands in the tables, and what is allowed for in the claim.
+#[test]
+fn claim_table_and_verdict_of_a_queue_agree() {
+    let chosen = ["--chapter", "batching", "--json"];
+    let output = run(&mut streampool(&[&QUICK[..], &chosen].concat()));
+    let story = object(&output);
+    let batching = chapter(&story, "batching");
+    let claim = batching["claim"].as_str().expect("a sentence");
+    assert!(
+        claim.contains("at least 0.7") && claim.contains("5 us"),
+        "{claim}"
+    );
+    let callers = &batching["tables"][1];
+    let head = callers["head"].as_array().expect("names");
+    let rows = callers["rows"].as_array().expect("rows");
+    for way in ["thread", "ticket"] {
+        let column = head.iter().position(|name| *name == format!("{way} part"));
+        let column = column.expect("a column");
+        let many = rows.iter().filter(|row| row[0].as_u64() >= Some(16));
+        let least = many.filter_map(|row| row[column].as_f64()).reduce(f64::min);
+        let checks = batching["checks"].as_array().expect("a list of checks");
+        let check = checks
+            .iter()
+            .find(|check| check["name"] == format!("linear-{way}s"));
+        let check = check.expect("a check");
+        assert_eq!(check["numbers"]["value"].as_f64(), least);
+        assert_eq!(check["ok"], least >= Some(0.7));
+    }
 }
 
 #[test]

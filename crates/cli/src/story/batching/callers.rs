@@ -9,17 +9,17 @@ use streampool::{Array, DType, Pool};
 
 use super::ROWS;
 use crate::Result;
-use crate::html::Table;
 use crate::plot::{Axis, Plot, Scale, Series};
 use crate::story::chapter::{Check, Drawing};
 use crate::story::correctness::errors;
-use crate::story::rates::{self, ROUNDS, best, per_second, processors};
+use crate::story::rates::{self, ROUNDS, best, handed_over, per_second, processors};
 use crate::story::setting::Subject;
-use crate::text::{compact, count, figure};
+use crate::story::sheet::{Cell, Sheet};
+use crate::text::count;
 use crate::threads::together;
 
 /// Callers at a time.
-const CALLERS: [usize; 4] = [1, 4, 16, 64];
+pub const CALLERS: [usize; 4] = [1, 4, 16, 64];
 
 /// How far what a caller gets from a batch may be off what it gets alone, as a part of the largest value: sums are taken in
 /// another order.
@@ -39,6 +39,23 @@ pub struct Point {
     pub tickets: f64,
     /// How many rows a batch of these had.
     pub rows: f64,
+}
+
+impl Point {
+    /// What threads without a queue would get if each run took 5 us of a processor more: what queues are compared with.
+    fn handed_over(&self) -> f64 {
+        handed_over(self.apart, processors())
+    }
+
+    /// Which part of that threads get from a queue.
+    pub fn part_of_threads(&self) -> f64 {
+        self.threads / self.handed_over()
+    }
+
+    /// Which part of that tickets get.
+    pub fn part_of_tickets(&self) -> f64 {
+        self.tickets / self.handed_over()
+    }
 }
 
 fn queue(subject: &Subject) -> Result<BatchQueue> {
@@ -162,25 +179,30 @@ fn of_tickets(
 }
 
 /// The rates as a table.
-pub fn table(points: &[Point]) -> Table {
+pub fn sheet(points: &[Point]) -> Sheet {
     let row = |point: &Point| {
         vec![
-            point.callers.to_string(),
-            compact(point.apart),
-            compact(point.threads),
-            compact(point.tickets),
-            figure(point.rows),
+            Cell::count(point.callers),
+            Cell::rate(point.apart),
+            Cell::rate(point.handed_over()),
+            Cell::rate(point.threads),
+            Cell::figure(point.part_of_threads()),
+            Cell::rate(point.tickets),
+            Cell::figure(point.part_of_tickets()),
+            Cell::figure(point.rows),
         ]
     };
-    let head = [
-        "callers",
-        "threads, no queue",
-        "threads, queued",
-        "tickets, queued",
-        "rows in a batch",
-    ];
-    Table {
-        head: head.map(str::to_owned).to_vec(),
+    Sheet {
+        head: &[
+            "callers",
+            "no queue",
+            "+ 5 us",
+            "threads",
+            "thread part",
+            "tickets",
+            "ticket part",
+            "rows",
+        ],
         rows: points.iter().map(row).collect(),
     }
 }

@@ -20,7 +20,8 @@ pub fn chapter() -> Chapter {
     Chapter {
         name: "safety",
         claim: "8 and 31 threads use one device at once, with weights that all share, and every output is the one that a single \
-                thread gets. A fault stays on its own stream, and no memory is left behind.",
+                thread gets. A fault stays on its own stream, and no memory is left behind."
+            .to_owned(),
         how: "One thread runs each model on inputs that differ; then 8 and 31 threads run it at the same time, and each output is \
               compared with that of one thread, bit by bit. On a host device that can be made slow and faulty, threads multiply \
               with shared weights, a producer hands memory to slow readers and uses it again, and one stream of 31 is hit by a \

@@ -8,11 +8,11 @@ use streampool::cuda::ceiling::Ceiling as Driver;
 use super::chapter::{Chapter, Check, Drawing, Found};
 use super::rates::{self, ROUNDS, best};
 use super::setting::{MOST_THREADS, Setting, Subject};
+use super::sheet::{Cell, Sheet};
 use crate::Result;
 use crate::device::On;
-use crate::html::Table;
 use crate::plot::{Axis, Plot, Scale, Series};
-use crate::text::{compact, counted};
+use crate::text::counted;
 use ceiling::Ceiling;
 
 /// From how many threads at a time.
@@ -28,20 +28,31 @@ const OF_ONE_THREAD: f64 = 0.9;
 
 /// The chapter.
 pub fn chapter(on: On) -> Chapter {
-    let against = match on {
-        On::Cuda => {
-            "The ceiling of the linear layer is what the bare driver reaches with as many threads, each launching a graph of empty \
-             kernels and waiting for it. For a model that computes no ceiling is known: threads are compared with one thread."
-        }
-        On::Host | On::Metal => {
+    let (least, against) = match on {
+        On::Cuda => (
+            format!(
+                "for the linear layer at least {OF_GRAPHS} of what the bare driver launches, and for a model that computes at least \
+                 {OF_ONE_THREAD} of one thread's"
+            ),
+            "The ceiling of the linear layer is what the bare driver reaches with as many threads, or fewer, each launching a graph \
+             of empty kernels and waiting for it. For a model that computes no ceiling is known: threads are compared with one \
+             thread.",
+        ),
+        On::Metal => (
+            format!("at least {OF_ONE_THREAD} of one thread's"),
+            "No ceiling is known: threads are compared with one thread.",
+        ),
+        On::Host => (
+            format!("at least {OF_COPIES} of what threads reach that share nothing"),
             "The ceiling is what as many threads reach, or fewer, that share nothing: each has a device, a pool and a copy of the \
-             model of its own, and its part of the processors. Who shares weights shares caches, too, and may be above it."
-        }
+             model of its own, and its part of the processors. Who shares weights shares caches, too, and may be above it.",
+        ),
     };
     Chapter {
         name: "scaling",
-        claim: "With any number of threads from 1 to 31, all sharing one device, one pool and one session, the rate of runs stays \
-                near the most that the device allows.",
+        claim: format!(
+            "With any number of threads from 1 to 31, all sharing one device, one pool and one session, the rate of runs is {least}."
+        ),
         how: format!(
             "Threads run the same session as often as they can, each on inputs of its own, host memory to host memory. {against} \
              Both are measured in turn, and the best of {ROUNDS} rounds counts."
@@ -72,7 +83,7 @@ fn tell(setting: &Setting, now: &dyn Fn(&str)) -> Result<Found> {
         let points = measure(setting, subject, &mut ceiling, now)?;
         found
             .tables
-            .push((format!("{}, runs per second", subject.name), table(&points)));
+            .push((format!("{}, runs per second", subject.name), sheet(&points)));
         found.drawings.push(drawing(&subject.name, &points));
         let (check, sum) = judge(subject, &points, setting.on);
         found.checks.push(check);
@@ -116,23 +127,29 @@ fn measure(
     THREADS.iter().zip(&ours).zip(&theirs).map(point).collect()
 }
 
-fn table(points: &[Point]) -> Table {
+fn sheet(points: &[Point]) -> Sheet {
+    let one = points.first().map_or(f64::NAN, |point| point.ours);
     let row = |point: &Point| {
         let (ceiling, part) = match point.ceiling {
-            Some(ceiling) => (compact(ceiling), format!("{:.2}", point.ours / ceiling)),
-            None => ("-".to_owned(), "-".to_owned()),
+            Some(ceiling) => (Cell::rate(ceiling), Cell::figure(point.ours / ceiling)),
+            None => (Cell::none(), Cell::none()),
         };
         vec![
-            point.threads.to_string(),
-            compact(point.ours),
+            Cell::count(point.threads),
+            Cell::rate(point.ours),
+            Cell::figure(point.ours / one),
             ceiling,
             part,
         ]
     };
-    Table {
-        head: ["threads", "shared", "ceiling", "efficiency"]
-            .map(str::to_owned)
-            .to_vec(),
+    Sheet {
+        head: &[
+            "threads",
+            "shared",
+            "beside one thread",
+            "ceiling",
+            "efficiency",
+        ],
         rows: points.iter().map(row).collect(),
     }
 }
@@ -182,7 +199,7 @@ fn judge(subject: &Subject, points: &[Point], on: On) -> (Check, String) {
         .fold(0.0, f64::max);
     (
         check,
-        format!("{name} reached up to {most:.1} times the rate of one thread"),
+        format!("{name} reached {least:.2} to {most:.1} times the rate of one thread"),
     )
 }
 
@@ -206,6 +223,7 @@ mod tests {
         let free = |last| [point(1, 100.0, None), point(8, last, None)];
         assert!(judge(subject, &free(91.0), On::Cuda).0.ok);
         assert!(!judge(subject, &free(89.0), On::Cuda).0.ok);
-        assert_eq!(table(&free(91.0)).rows[1], ["8", "91.0", "-", "-"]);
+        let rows = sheet(&free(91.0)).table().rows;
+        assert_eq!(rows[1], ["8", "91.0", "0.91", "-", "-"]);
     }
 }

@@ -1,0 +1,75 @@
+//! Functions that call their own queue.
+#![cfg(not(loom))]
+
+mod common;
+
+use std::sync::{Arc, OnceLock};
+
+use common::*;
+use streampool_batch::{Batch, BatchQueue, Builder, Close, Error, Result};
+
+/// A queue whose function does something with the queue, and with the number that it got.
+fn queue(
+    builder: Builder,
+    act: impl Fn(&BatchQueue, i64) -> Result<i64> + Send + Sync + 'static,
+) -> Arc<OnceLock<BatchQueue>> {
+    let place: Arc<OnceLock<BatchQueue>> = Arc::default();
+    // Else the queue would keep itself.
+    let own = Arc::downgrade(&place);
+    let function = move |batch: Batch| -> Result<Batch> {
+        let number = batch.array(0)?.values::<i64>().unwrap()[0];
+        let own = own.upgrade().expect("the queue is there");
+        let given = act(own.get().expect("the queue is made"), number)?;
+        Batch::new(vec![row(given)])
+    };
+    place.set(builder.build(function).unwrap()).unwrap();
+    place
+}
+
+/// Each asks for what is one less, and adds one.
+fn counts_down(lanes: usize) -> Arc<OnceLock<BatchQueue>> {
+    queue(one_lane(1).in_flight(lanes), |queue, number| {
+        Ok(match number {
+            0 => 0,
+            more => values(Ok(queue.infer(row(more - 1))?))[0] + 1,
+        })
+    })
+}
+
+fn is_told(error: &Error, call: &str) {
+    assert!(matches!(error, Error::Inside { .. }), "{error:?}");
+    let text = error.to_string();
+    assert!(text.contains(&format!("`{call}`")), "{text}");
+}
+
+#[test]
+fn who_would_wait_for_itself_is_told() {
+    let _watch = watch();
+    for lanes in [1, 2, 3] {
+        let queue = counts_down(lanes);
+        let queue = queue.get().unwrap();
+        let deep = lanes as i64;
+        is_told(&queue.infer(row(deep)).unwrap_err(), "infer");
+        assert_eq!(values(queue.infer(row(0))), [0]);
+        assert_eq!(values(queue.infer(row(deep - 1))), [deep - 1]);
+        // On a worker, too.
+        is_told(
+            &block_on(queue.submit(row(deep)).unwrap()).unwrap_err(),
+            "infer",
+        );
+    }
+}
+
+#[test]
+fn a_ticket_of_the_own_queue_is_not_waited_for_in_vain() {
+    let _watch = watch();
+    let queue = queue(one_lane(1), |queue, number| match number {
+        0 => Ok(0),
+        more => queue.submit(row(more - 1))?.wait().map(|_| more),
+    });
+    let queue = queue.get().unwrap();
+    is_told(&queue.infer(row(1)).unwrap_err(), "wait");
+    queue.close(Close::Drain);
+    let requests = queue.statistics().requests;
+    assert_eq!((requests.failed, requests.cancelled), (1, 1));
+}

@@ -3,12 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use libloading::Library;
 
 use crate::machine::Run;
-use crate::text::{Unit, file};
+use crate::text::{Entry, Unit, file};
 
 const OPTIONS: &[&str] = &[
     "-std=c++17",
@@ -43,11 +44,13 @@ pub struct Compiler {
 /// The code of a kernel.
 pub struct Code {
     pub run: Run,
-    /// The size of its parameters.
-    pub params: usize,
-    pub most_threads: Option<u32>,
+    pub entry: Entry,
+    /// Bytes of the arrays that the kernel names.
+    pub shared_bytes: usize,
+    /// Bytes of an element of each buffer, zero where that is not known.
+    pub element_bytes: Vec<usize>,
     /// What `run` lies in.
-    _library: Library,
+    _library: Arc<Library>,
 }
 
 impl Compiler {
@@ -81,7 +84,7 @@ impl Compiler {
         &self.identity
     }
 
-    /// Compiles those of `units` that never were, on all processors.
+    /// Compiles those of `units` that never were, on all processors. They are of one dialect.
     pub fn compile(&self, units: &[Unit]) -> Result<(), String> {
         let mut missing: Vec<Unit> = units
             .iter()
@@ -121,7 +124,8 @@ impl Compiler {
             .join(format!("{}-{number}.cpp", std::process::id()));
         let (object, library) = (text.with_extension("o"), text.with_extension("so"));
         fs::write(&text, file(units)).map_err(|error| failed(&text, error))?;
-        self.run(OPTIONS, [&object, &text])?;
+        let options = units.first().map_or(&[][..], Unit::options);
+        self.run(&[OPTIONS, options].concat(), [&object, &text])?;
         // Apart, so that the linker is not told of sanitizers, whose own library may not be there.
         self.run(&["-shared"], [&library, &object])?;
         // One file, with the name of each kernel that is in it. Another process may have been faster.
@@ -162,26 +166,33 @@ impl Compiler {
         self.folder.join(format!("{}.so", unit.name))
     }
 
-    /// The code of a unit that was compiled.
-    pub fn load(&self, unit: &Unit) -> Result<Code, String> {
+    /// The code of each kernel of a unit that was compiled.
+    pub fn load(&self, unit: &Unit) -> Result<Vec<Code>, String> {
         let path = self.library(unit);
         let missing = |error| format!("{}: {error}", path.display());
-        // SAFETY: the library is ours and does nothing when it is loaded; both functions have these types.
-        unsafe {
-            let library = Library::new(&path).map_err(missing)?;
-            let run = *library
-                .get::<Run>(format!("run_{}", unit.name))
-                .map_err(missing)?;
-            let params = *library
-                .get::<unsafe extern "C" fn() -> u64>(format!("params_{}", unit.name))
-                .map_err(missing)?;
-            Ok(Code {
-                run,
-                params: params() as usize,
-                most_threads: unit.most_threads,
-                _library: library,
-            })
-        }
+        // SAFETY: the library is ours and does nothing when it is loaded.
+        let library = Arc::new(unsafe { Library::new(&path) }.map_err(missing)?);
+        let code = |(number, entry): (usize, &Entry)| {
+            let name = &unit.name;
+            // SAFETY: the library has both functions for each entry, of these types, and there are as many sizes.
+            unsafe {
+                let run = *library
+                    .get::<Run>(format!("run_{name}_{number}"))
+                    .map_err(missing)?;
+                let size = *library
+                    .get::<unsafe extern "C" fn(u64) -> u64>(format!("size_{name}_{number}"))
+                    .map_err(missing)?;
+                let buffers = entry.buffers().count() as u64;
+                Ok(Code {
+                    run,
+                    entry: entry.clone(),
+                    shared_bytes: size(0) as usize,
+                    element_bytes: (1..=buffers).map(|number| size(number) as usize).collect(),
+                    _library: library.clone(),
+                })
+            }
+        };
+        unit.entries.iter().enumerate().map(code).collect()
     }
 }
 

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use streampool_device::Op;
-use streampool_kernels::{Dialect, Dispatch, Kernel, Limits, Operand, Plan, lower};
+use streampool_device::{Combine, DType, Op};
+use streampool_kernels::{Dialect, Dispatch, Kernel, Limits, Operand, Plan, Source, lower};
 
 use crate::compiler::{Code, Compiler};
-use crate::group::{self, Launch};
+use crate::group::{self, Bound, Launch};
 use crate::guarded::Guarded;
 use crate::random::Random;
 use crate::regions::Regions;
@@ -20,6 +20,12 @@ const LIMITS: Limits = Limits {
     buffers: 480,
 };
 
+/// What a group shares at most on an Apple GPU.
+const APPLE_SHARED_BYTES: u32 = 32 << 10;
+
+/// Of its 31 buffers, one is for the parameters.
+const APPLE_BUFFERS: u32 = 30;
+
 /// Set where compilers have to be there: then a test that would skip for want of one fails.
 const REQUIRED: &str = "REQUIRE_PACKAGES";
 
@@ -29,6 +35,7 @@ pub type Lowering = fn(&Op, &Limits) -> Option<Plan>;
 /// Executes the kernels of ops on the CPU.
 pub struct Emulator {
     compiler: Compiler,
+    dialect: Dialect,
     limits: Limits,
     lowering: Lowering,
     codes: Mutex<HashMap<Kernel, Arc<Code>>>,
@@ -38,10 +45,11 @@ pub struct Emulator {
 }
 
 impl Emulator {
-    /// With the C++ compiler of this machine; or why there is none.
+    /// With the C++ compiler of this machine and kernels in CUDA's dialect; or why there is none.
     pub fn new() -> Result<Emulator, String> {
         Ok(Emulator {
             compiler: Compiler::installed()?,
+            dialect: Dialect::Cuda,
             limits: LIMITS,
             lowering: lower,
             codes: Mutex::default(),
@@ -63,14 +71,59 @@ impl Emulator {
         }
     }
 
+    /// As [`or_skip`](Emulator::or_skip), one for each dialect.
+    pub fn of_each_dialect() -> impl Iterator<Item = Emulator> {
+        [Dialect::Cuda, Dialect::Metal]
+            .into_iter()
+            .filter_map(|dialect| Some(Emulator::or_skip()?.with_dialect(dialect)))
+    }
+
+    /// With kernels in this dialect. In Metal's, the GPU is no larger than Apple's are.
+    pub fn with_dialect(self, dialect: Dialect) -> Emulator {
+        let limits = self.limits;
+        let codes = Mutex::default();
+        Emulator {
+            dialect,
+            codes,
+            ..self
+        }
+        .with_limits(limits)
+    }
+
     /// As if the GPU were of this size.
     pub fn with_limits(self, limits: Limits) -> Emulator {
+        let limits = match self.dialect {
+            Dialect::Cuda => limits,
+            Dialect::Metal => Limits {
+                shared_bytes: limits.shared_bytes.min(APPLE_SHARED_BYTES),
+                buffers: limits.buffers.min(APPLE_BUFFERS),
+                ..limits
+            },
+        };
         Emulator { limits, ..self }
     }
 
     /// With other kernels than those that every device has.
     pub fn with_lowering(self, lowering: Lowering) -> Emulator {
         Emulator { lowering, ..self }
+    }
+
+    /// The language of its kernels.
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    /// Whether the dialect has no words for what `op` does: Metal knows no doubles, and changes at most 32 bits
+    /// at once.
+    pub fn lacks(&self, op: &Op) -> bool {
+        let mut doubles = false;
+        op.for_each_operand(|_, _, view| doubles |= view.dtype() == DType::F64);
+        let within = match op {
+            Op::Map { expr, .. } => expr.nodes().iter().any(|(_, dtype)| *dtype == DType::F64),
+            Op::Scatter(op) => op.combine != Combine::Replace && op.dst.dtype().size() == 8,
+            _ => false,
+        };
+        self.dialect == Dialect::Metal && (doubles || within)
     }
 
     /// Compiles the kernels of `ops`, many at a time: sooner than when each is first executed.
@@ -124,25 +177,35 @@ impl Emulator {
             }
             #[cfg_attr(not(test), expect(unused_mut, reason = "only tests break it"))]
             let mut source = kernel
-                .source(Dialect::Cuda)
-                .ok_or_else(|| format!("{kernel:?} has no text in CUDA's dialect"))?;
+                .source(self.dialect)
+                .ok_or_else(|| format!("{kernel:?} has no text for {:?}", self.dialect))?;
             #[cfg(test)]
             if let Some((right, wrong)) = self.broken {
                 source.text = source.text.replace(right, wrong);
             }
-            let unit = Unit::new(&source, dispatch.operands.len(), self.compiler.identity());
+            let unit = self.unit(&source, dispatch.operands.len())?;
             units.insert(kernel.clone(), unit);
         }
         let texts: Vec<Unit> = units.values().cloned().collect();
         self.compiler.compile(&texts)?;
         for (kernel, unit) in units {
-            let code = Arc::new(self.compiler.load(&unit)?);
+            let [code] = <[Code; 1]>::try_from(self.compiler.load(&unit)?)
+                .map_err(|_| format!("{kernel:?} is one of several in its text"))?;
+            let code = Arc::new(code);
             let mut codes = self.codes.lock().unwrap_or_else(PoisonError::into_inner);
             codes.insert(kernel, code);
         }
         let kernels = dispatches.iter().map(|dispatch| &dispatch.kernel);
         let codes = kernels.map(|kernel| self.known(kernel).expect("it was loaded"));
         Ok(codes.collect())
+    }
+
+    fn unit(&self, source: &Source, operands: usize) -> Result<Unit, String> {
+        let compiler = self.compiler.identity();
+        match self.dialect {
+            Dialect::Cuda => Unit::cuda(source, operands, compiler),
+            Dialect::Metal => Unit::metal(&source.text, compiler),
+        }
     }
 
     fn known(&self, kernel: &Kernel) -> Option<Arc<Code>> {
@@ -158,46 +221,61 @@ impl Emulator {
         scratch: &mut Guarded,
         random: &mut Random,
     ) -> Result<(), String> {
-        let params = dispatch.params.as_bytes();
+        let mut params = dispatch.params.as_bytes().to_vec();
         let threads = dispatch.threads;
-        if params.len() != code.params.next_multiple_of(8) {
-            let (given, taken) = (params.len(), code.params);
+        let taken = code
+            .element_bytes
+            .last()
+            .map_or(0, |bytes| bytes.next_multiple_of(8));
+        if params.len() != taken {
+            let given = params.len();
             return Err(format!(
                 "{given} bytes of parameters are given and {taken} taken"
             ));
         }
-        if threads == 0
-            || !threads.is_multiple_of(32)
-            || threads > code.most_threads.unwrap_or(1024)
-        {
+        let indices = code.entry.buffers().map(|buffer| buffer.index as usize);
+        if !indices.eq(0..=dispatch.operands.len()) || code.entry.lengths().next().is_some() {
             return Err(format!(
-                "a group has {threads} threads, at most {:?}",
-                code.most_threads
+                "it is given its operands and parameters, not {:?}",
+                code.entry
             ));
+        }
+        let most = code.entry.most_threads;
+        if threads == 0 || !threads.is_multiple_of(32) || threads > most.unwrap_or(1024) {
+            return Err(format!("a group has {threads} threads, at most {most:?}"));
         }
         if dispatch.groups.contains(&0) {
             return Err(format!("it has {:?} groups", dispatch.groups));
         }
-        let buffers = dispatch
+        let mut buffers = dispatch
             .operands
             .iter()
             .map(|operand| match operand {
-                Operand::Memory(span) => regions.address(span),
+                Operand::Memory(span) => regions.bound(span),
                 Operand::Scratch(at) => scratch
                     .bytes_mut()
                     .get_mut(*at..)
-                    .map(<[u8]>::as_mut_ptr)
+                    .map(bound)
                     .ok_or_else(|| format!("byte {at} is beyond the scratch memory")),
             })
             .collect::<Result<Vec<_>, String>>()?;
+        buffers.push(bound(&mut params));
         let launch = Launch {
             run: code.run,
             groups: dispatch.groups,
-            threads,
+            threads: [threads, 1, 1],
             buffers: &buffers,
-            params,
+            lengths: &[],
             shared_bytes: self.limits.shared_bytes as usize,
         };
         group::run(&launch, random)
+    }
+}
+
+fn bound(bytes: &mut [u8]) -> Bound {
+    Bound {
+        address: bytes.as_mut_ptr(),
+        before: 0,
+        bytes: bytes.len(),
     }
 }

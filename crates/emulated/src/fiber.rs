@@ -6,18 +6,26 @@ use std::cell::Cell;
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
+use crate::machine::Range;
+use crate::watched::Watched;
+
 /// Bytes of each stack. Only what is used of it is ever backed by memory.
 const STACK: usize = 256 << 10;
 /// At the far end of each stack: when it changed, the stack was too short.
 const CANARY: [u8; 64] = [0xc5; 64];
 
 /// Where a suspended context goes on.
-#[repr(transparent)]
 #[derive(Debug, Clone, Copy)]
-pub struct Suspended(*mut u8);
+pub struct Suspended {
+    stack: *mut u8,
+    watched: Watched,
+}
 
 impl Suspended {
-    pub const NOWHERE: Suspended = Suspended(std::ptr::null_mut());
+    pub const NOWHERE: Suspended = Suspended {
+        stack: std::ptr::null_mut(),
+        watched: Watched::NONE,
+    };
 }
 
 /// What a new fiber calls. It never returns.
@@ -27,6 +35,8 @@ pub type Main = extern "C" fn(*mut c_void) -> !;
 pub struct Stacks {
     memory: NonNull<u8>,
     count: usize,
+    /// Of the last fiber on each.
+    watched: Vec<Watched>,
 }
 
 thread_local! {
@@ -55,7 +65,11 @@ impl Stacks {
         let Some(memory) = NonNull::new(memory) else {
             handle_alloc_error(layout)
         };
-        let stacks = Stacks { memory, count };
+        let stacks = Stacks {
+            memory,
+            count,
+            watched: vec![Watched::NONE; count],
+        };
         for number in 0..count {
             // SAFETY: the beginning of each stack is ours, and as long as the canary.
             unsafe { stacks.end(number).cast::<[u8; 64]>().write(CANARY) };
@@ -86,8 +100,18 @@ impl Stacks {
             frame.add(MAIN).write(main as usize);
             let begin: unsafe extern "C" fn() = begin;
             frame.add(RETURN).write(begin as usize);
-            Suspended(frame.cast())
+            self.watched[number].end();
+            self.watched[number] = Watched::begin();
+            Suspended {
+                stack: frame.cast(),
+                watched: self.watched[number],
+            }
         }
+    }
+
+    /// All of them.
+    pub fn range(&self) -> Range {
+        Range::of(self.memory.as_ptr(), Self::layout(self.count).size())
     }
 
     /// Whether stack `number` was long enough.
@@ -99,6 +123,10 @@ impl Stacks {
 
 impl Drop for Stacks {
     fn drop(&mut self) {
+        // SAFETY: none of the fibers goes on.
+        self.watched
+            .iter()
+            .for_each(|watched| unsafe { watched.end() });
         // SAFETY: allocated with this layout.
         unsafe { dealloc(self.memory.as_ptr(), Self::layout(self.count)) };
     }
@@ -128,9 +156,19 @@ const RETURN: usize = 11;
 ///
 /// # Safety
 /// `to` is suspended, goes on once, and its stack is alive.
+pub unsafe fn switch(from: *mut Suspended, to: Suspended) {
+    // SAFETY: as the caller says.
+    unsafe {
+        (*from).watched = Watched::current();
+        to.watched.go_on();
+        switch_stacks(&raw mut (*from).stack, to.stack);
+    }
+}
+
+/// Pushes what a call preserves, leaves in `from` where, and goes on with the stack `to`.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
-pub unsafe extern "C" fn switch(from: *mut Suspended, to: Suspended) {
+unsafe extern "C" fn switch_stacks(from: *mut *mut u8, to: *mut u8) {
     naked_asm!(
         "push rbp",
         "push rbx",
@@ -157,13 +195,10 @@ unsafe extern "C" fn begin() {
     naked_asm!("lea rsp, [rsp - 8]", "mov rdi, r12", "call r13", "ud2")
 }
 
-/// Suspends this context, so that `from` goes on with it, and goes on with `to`.
-///
-/// # Safety
-/// `to` is suspended, goes on once, and its stack is alive.
+/// Pushes what a call preserves, leaves in `from` where, and goes on with the stack `to`.
 #[cfg(target_arch = "aarch64")]
 #[unsafe(naked)]
-pub unsafe extern "C" fn switch(from: *mut Suspended, to: Suspended) {
+unsafe extern "C" fn switch_stacks(from: *mut *mut u8, to: *mut u8) {
     naked_asm!(
         "sub sp, sp, #160",
         "stp x19, x20, [sp]",

@@ -3,24 +3,49 @@
 //! A thread runs until it has to wait for others. Which goes first is drawn: warps and the threads of each come in
 //! another order each time, and a warp runs as far as it comes, so that results show where a barrier is missing.
 
-use std::ffi::{CStr, c_char, c_void};
+#[cfg_attr(sanitize_address, sanitize(address = "off"))]
+mod calls;
+
+use std::ffi::c_void;
 
 use crate::fiber::{Stacks, Suspended, switch};
 use crate::guarded::{Guarded, POISON, is_poisoned};
-use crate::machine::{Machine, Run};
+use crate::machine::{Machine, Range, Run};
 use crate::random::Random;
 
 const WARP: usize = 32;
+/// Bytes of what atomic functions exchange.
+const WORD: usize = 4;
 /// What lies beside each shared array, for nobody to write.
 const GAP: usize = 256;
+
+/// Memory that a kernel is given, by an address in it.
+#[derive(Debug, Clone, Copy)]
+pub struct Bound {
+    pub address: *mut u8,
+    /// Bytes before the address.
+    pub before: usize,
+    /// Bytes from the address on.
+    pub bytes: usize,
+}
+
+/// The words that a buffer has a part of: memory is allocated in no less, and a kernel may exchange a whole one for the
+/// sake of its part.
+fn words(buffer: &Bound) -> Range {
+    let first = buffer.address.wrapping_sub(buffer.before);
+    let more = first.addr() % WORD;
+    let bytes = (more + buffer.before + buffer.bytes).next_multiple_of(WORD);
+    Range::of(first.wrapping_sub(more), bytes)
+}
 
 /// A launch, as each of its groups sees it.
 pub struct Launch<'a> {
     pub run: Run,
     pub groups: [u32; 3],
-    pub threads: u32,
-    pub buffers: &'a [*mut u8],
-    pub params: &'a [u8],
+    pub threads: [u32; 3],
+    pub buffers: &'a [Bound],
+    /// Bytes of the shared arrays that the launch brings, beside those that the kernel names.
+    pub lengths: &'a [u64],
     /// The most bytes that its shared arrays may take.
     pub shared_bytes: usize,
 }
@@ -73,9 +98,11 @@ struct Thread {
 struct Group {
     machine: Machine,
     run: Run,
-    buffers: *const *mut u8,
-    params: *const u8,
+    addresses: Vec<*mut u8>,
+    lengths: *const u64,
     shared_bytes: usize,
+    /// What may be touched: the buffers, and then what is the machine's own.
+    ranges: Vec<Range>,
     scheduler: Suspended,
     current: usize,
     threads: Vec<Thread>,
@@ -90,33 +117,41 @@ struct Group {
 
 /// Runs all groups of a launch, in an order that `random` draws.
 pub fn run(launch: &Launch, random: &mut Random) -> Result<(), String> {
-    let count = launch.threads as usize;
+    let count = launch.threads.iter().product::<u32>() as usize;
     let machine = Machine {
         thread: [0; 3].into(),
         block: [0; 3].into(),
-        threads: [launch.threads, 1, 1].into(),
+        threads: launch.threads.into(),
         blocks: launch.groups.into(),
-        barrier,
-        exchange,
-        shared,
-        fail,
+        number: 0,
+        barrier: calls::barrier,
+        exchange: calls::exchange,
+        shared: calls::shared,
+        fail: calls::fail,
+        astray: calls::astray,
+        ranges: std::ptr::null(),
+        range_count: 0,
     };
+    let mut stacks = Stacks::take(count);
+    let buffers = launch.buffers.iter();
     let group = Box::into_raw(Box::new(Group {
         machine,
         run: launch.run,
-        buffers: launch.buffers.as_ptr(),
-        params: launch.params.as_ptr(),
+        addresses: buffers.clone().map(|buffer| buffer.address).collect(),
+        lengths: launch.lengths.as_ptr(),
         shared_bytes: launch.shared_bytes,
+        ranges: buffers.map(words).collect(),
         scheduler: Suspended::NOWHERE,
         current: 0,
         threads: Vec::with_capacity(count),
         given: vec![0; count],
-        exchanged: vec![0; count],
+        exchanged: vec![0; count.next_multiple_of(WARP)],
         shared: Guarded::new(launch.shared_bytes + 16 * GAP, 0),
         arrays: Vec::new(),
         failure: None,
     }));
-    let mut stacks = Stacks::take(count);
+    // SAFETY: the group is ours, and no fiber of it runs.
+    unsafe { &mut *group }.may_touch_its_own(stacks.range());
     let [x, y, z] = launch.groups;
     let mut places: Vec<[u32; 3]> = (0..z)
         .flat_map(|z| (0..y).flat_map(move |y| (0..x).map(move |x| [x, y, z])))
@@ -146,9 +181,9 @@ unsafe fn run_group(
 ) -> Result<(), String> {
     // SAFETY: as the caller says; fibers use it only while this waits in `switch`, where no borrow is held.
     unsafe { &mut *group }.prepare(place, count, |number| {
-        stacks.fiber(number, main, group.cast())
+        stacks.fiber(number, calls::main, group.cast())
     });
-    let mut warps: Vec<usize> = (0..count / WARP).collect();
+    let mut warps: Vec<usize> = (0..count.div_ceil(WARP)).collect();
     loop {
         random.shuffle(&mut warps);
         for &warp in &warps {
@@ -186,7 +221,7 @@ unsafe fn resume(group: *mut Group, number: usize) -> Result<(), String> {
     let (from, to) = unsafe {
         let group = &mut *group;
         group.current = number;
-        group.machine.thread.x = number as u32;
+        group.machine.at(number as u32);
         (&raw mut group.scheduler, group.threads[number].suspended)
     };
     // SAFETY: the thread is suspended and its stack is alive.
@@ -199,6 +234,35 @@ unsafe fn resume(group: *mut Group, number: usize) -> Result<(), String> {
 }
 
 impl Group {
+    /// Now that the group lies where it stays.
+    fn may_touch_its_own(&mut self, stacks: Range) {
+        let machine = Range::of((&raw const self.machine).cast(), size_of::<Machine>());
+        let shared = self.shared.bytes();
+        let shared = Range::of(shared.as_ptr(), shared.len());
+        self.ranges.extend([machine, shared, stacks]);
+        self.machine.ranges = self.ranges.as_ptr();
+        self.machine.range_count = self.ranges.len() as u64;
+    }
+
+    /// Where an access lies that is beside all memory that may be touched.
+    fn place(&self, at: *const u8, bytes: u64) -> String {
+        let buffers = self.ranges.iter().take(self.addresses.len());
+        let distance = |range: &Range| match at < range.begin {
+            true => (range.begin.addr() - at.addr(), "before it begins"),
+            false => (at.addr().saturating_sub(range.end.addr()), "after its end"),
+        };
+        let nearest = buffers
+            .enumerate()
+            .map(|(number, range)| (distance(range), number))
+            .min();
+        match nearest {
+            Some(((distance, side), number)) => format!(
+                "{bytes} bytes are touched that it was not given, {distance} bytes from buffer {number}, {side}"
+            ),
+            None => format!("{bytes} bytes are touched, and it has no buffers"),
+        }
+    }
+
     fn prepare(
         &mut self,
         place: [u32; 3],
@@ -219,22 +283,25 @@ impl Group {
     /// The threads of a warp that can run, those included whose exchange all have come to.
     fn ready(&mut self, warp: usize) -> Vec<usize> {
         let first = warp * WARP;
-        let ready: Vec<usize> = (first..first + WARP)
+        let members = first..self.threads.len().min(first + WARP);
+        let ready: Vec<usize> = members
+            .clone()
             .filter(|&number| self.threads[number].state == State::Ready)
             .collect();
         if !ready.is_empty() {
             return ready;
         }
         let mut released = Vec::new();
-        for number in first..first + WARP {
+        for number in members.clone() {
             let state = self.threads[number].state;
             let State::Exchange { mask, .. } = state else {
                 continue;
             };
-            let there = |lane: &usize| self.threads[first + lane].state == state;
-            if (0..WARP)
-                .filter(|lane| mask >> lane & 1 != 0)
-                .all(|lane| there(&lane))
+            let there = |number: usize| self.threads[number].state == state;
+            if members
+                .clone()
+                .filter(|number| mask >> (number - first) & 1 != 0)
+                .all(there)
             {
                 released.push(number);
             }
@@ -315,92 +382,4 @@ impl Group {
         // SAFETY: the array lies in that memory.
         Ok(unsafe { self.shared.address().add(start) }.cast())
     }
-}
-
-/// The whole life of a thread.
-extern "C" fn main(argument: *mut c_void) -> ! {
-    let group = argument.cast::<Group>();
-    // SAFETY: the group is alive while its fibers run, and nothing of it is borrowed while the kernel runs.
-    unsafe {
-        let (run, buffers, params) = ((*group).run, (*group).buffers, (*group).params);
-        run(group.cast(), buffers, params);
-    }
-    leave(group)
-}
-
-/// Ends the thread that runs.
-fn leave(group: *mut Group) -> ! {
-    // SAFETY: as in `main`.
-    unsafe { suspend(group, State::Ended) };
-    unreachable!("an ended thread is not resumed")
-}
-
-/// Suspends the thread that runs.
-///
-/// # Safety
-/// `group` is that of the thread.
-unsafe fn suspend(group: *mut Group, state: State) {
-    // SAFETY: the borrow ends before the switch, and the scheduler is suspended while a thread runs.
-    unsafe {
-        let (from, to) = {
-            let group = &mut *group;
-            let thread = &mut group.threads[group.current];
-            thread.state = state;
-            (&raw mut thread.suspended, group.scheduler)
-        };
-        switch(from, to);
-    }
-}
-
-/// Ends the thread that runs, and with it the group.
-fn fail_with(group: *mut Group, why: String) -> ! {
-    // SAFETY: as in `main`.
-    unsafe { (*group).failure = Some(why) };
-    leave(group)
-}
-
-extern "C" fn barrier(machine: *mut Machine, line: u32) {
-    // SAFETY: a kernel passes on the machine it was given, which is the first of a group.
-    unsafe { suspend(machine.cast(), State::Barrier(line)) };
-}
-
-extern "C" fn exchange(machine: *mut Machine, kind: u32, mask: u32, value: u64) -> *const u64 {
-    let group = machine.cast::<Group>();
-    // SAFETY: as in `barrier`; the borrow ends before the switch.
-    let lane = unsafe {
-        let group = &mut *group;
-        group.given[group.current] = value;
-        group.current % WARP
-    };
-    if mask >> lane & 1 == 0 {
-        fail_with(
-            group,
-            format!("it is not in the mask of its own exchange, {mask:#x}"),
-        );
-    }
-    // SAFETY: as in `barrier`.
-    unsafe {
-        suspend(group, State::Exchange { kind, mask });
-        let group = &mut *group;
-        group.exchanged.as_ptr().add(group.current / WARP * WARP)
-    }
-}
-
-extern "C" fn shared(machine: *mut Machine, bytes: u64) -> *mut c_void {
-    let group = machine.cast::<Group>();
-    // SAFETY: as in `barrier`.
-    match unsafe { &mut *group }.array(bytes as usize) {
-        Ok(array) => array,
-        Err(why) => fail_with(group, why),
-    }
-}
-
-extern "C" fn fail(machine: *mut Machine, why: *const c_char, line: u32) {
-    // SAFETY: kernels pass a string that ends with a zero.
-    let why = unsafe { CStr::from_ptr(why) }.to_string_lossy();
-    let place = match line {
-        0 => String::new(),
-        line => format!(" in line {line}"),
-    };
-    fail_with(machine.cast(), format!("{why}{place}"))
 }

@@ -4,6 +4,7 @@ use std::convert::Infallible;
 
 use streampool_device::{Access, Op, Span, View};
 
+use crate::group::Bound;
 use crate::guarded::Guarded;
 use crate::tensor::each_element;
 
@@ -102,12 +103,16 @@ impl Regions {
     }
 
     /// Where the copy of `span` lies.
-    pub fn address(&mut self, span: &Span) -> Result<*mut u8, String> {
+    pub fn bound(&mut self, span: &Span) -> Result<Bound, String> {
         let region = self.0.iter_mut().find(|region| region.span.contains(span));
         let region = region.ok_or_else(|| format!("{span:?} is not of the op"))?;
         let at = span.offset - region.span.offset;
-        // SAFETY: the span lies inside the region.
-        Ok(unsafe { region.memory.address().add(at) })
+        Ok(Bound {
+            // SAFETY: the span lies inside the region.
+            address: unsafe { region.memory.address().add(at) },
+            before: at,
+            bytes: region.span.bytes - at,
+        })
     }
 
     /// Fails if anything but the elements that the op writes is written.

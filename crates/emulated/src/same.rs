@@ -45,7 +45,8 @@ impl Tolerance {
     }
 }
 
-/// Compiles the kernels of `ops`, many at a time: sooner than when each is first executed.
+/// Compiles the kernels of `ops`, many at a time: sooner than when each is first executed. Ops that the dialect
+/// [lacks](Emulator::lacks) are left out.
 pub fn prepare<'a>(
     emulator: &Emulator,
     ops: impl IntoIterator<Item = &'a Op<Tensor>>,
@@ -55,15 +56,19 @@ pub fn prepare<'a>(
         .map(|op| placed(op).map(|(_, op)| op))
         .collect::<Result<_>>()
         .map_err(|error| error.to_string())?;
-    emulator.prepare(&ops)
+    emulator.prepare(ops.iter().filter(|op| !emulator.lacks(op)))
 }
 
-/// Asserts that the kernels of `op` come to what the host comes to.
+/// Asserts that the kernels of `op` come to what the host comes to, unless the dialect [lacks](Emulator::lacks) it.
 #[track_caller]
 pub fn assert_same_as_host(emulator: &Emulator, op: &Op<Tensor>, tolerance: Tolerance) {
-    let told = shapes(op);
+    let (told, dialect) = (shapes(op), emulator.dialect());
+    if is_lacking(emulator, op) {
+        return;
+    }
     let host = on_host(op).unwrap_or_else(|why| panic!("on the host: {why}\n{told:?}"));
-    let emulated = emulate(emulator, op).unwrap_or_else(|why| panic!("emulated: {why}\n{told:?}"));
+    let emulated = emulate(emulator, op)
+        .unwrap_or_else(|why| panic!("emulated for {dialect:?}: {why}\n{told:?}"));
     for (number, (host, emulated)) in host.iter().zip(&emulated).enumerate() {
         let (dtype, size) = (host.dtype, host.dtype.size());
         let pairs = host
@@ -73,12 +78,32 @@ pub fn assert_same_as_host(emulator: &Emulator, op: &Op<Tensor>, tolerance: Tole
         for (place, (wanted, got)) in pairs.enumerate() {
             assert!(
                 tolerance.allows(dtype, wanted, got),
-                "element {place} of output {number} is {} on the host and {} emulated:\n{told:?}",
+                "element {place} of output {number} is {} on the host and {} emulated for {dialect:?}:\n{told:?}",
                 load(dtype, wanted),
                 load(dtype, got),
             );
         }
     }
+}
+
+/// Asserts that the kernels of all `ops` come to what the host comes to, on each of `emulators`.
+#[track_caller]
+pub fn assert_all_same_as_host(
+    emulators: impl IntoIterator<Item = Emulator>,
+    ops: &[Op<Tensor>],
+    tolerance: Tolerance,
+) {
+    for emulator in emulators {
+        prepare(&emulator, ops).unwrap_or_else(|why| panic!("{why}"));
+        for op in ops {
+            assert_same_as_host(&emulator, op, tolerance);
+        }
+    }
+}
+
+/// Whether the dialect of `emulator` [lacks](Emulator::lacks) what `op` does.
+pub fn is_lacking(emulator: &Emulator, op: &Op<Tensor>) -> bool {
+    placed(op).is_ok_and(|(_, op)| emulator.lacks(&op))
 }
 
 /// What an op wrote to one operand.

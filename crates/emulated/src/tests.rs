@@ -1,11 +1,11 @@
 //! What the emulator is for: kernels that are wrong are found to be.
 
 use streampool_device::{Activation, Axes, DType, MatMul, Op, ReduceKind};
-use streampool_kernels::Source;
+use streampool_kernels::{Dialect, Source};
 
 use crate::compiler::{Code, Compiler};
 use crate::emulator::Emulator;
-use crate::group::{Launch, run};
+use crate::group::{Bound, Launch, run};
 use crate::guarded::Guarded;
 use crate::random::Random;
 use crate::same::{emulate, on_host};
@@ -25,11 +25,12 @@ fn code(compiler: &Compiler, body: &str) -> Code {
         entry: "entry",
         text,
     };
-    let unit = Unit::new(&source, 1, compiler.identity());
+    let unit = Unit::cuda(&source, 1, compiler.identity()).unwrap_or_else(|why| panic!("{why}"));
     compiler
         .compile(std::slice::from_ref(&unit))
         .unwrap_or_else(|why| panic!("{why}"));
-    compiler.load(&unit).unwrap_or_else(|why| panic!("{why}"))
+    let mut codes = compiler.load(&unit).unwrap_or_else(|why| panic!("{why}"));
+    codes.swap_remove(0)
 }
 
 /// What one group of this body wrote, a word for each thread.
@@ -42,13 +43,22 @@ fn written(body: &str) -> Option<Result<Vec<u32>, String>> {
         }
     };
     let code = code(&compiler, body);
+    let bound = |address, bytes| Bound {
+        address,
+        before: 0,
+        bytes,
+    };
+    let mut params = [0; 8];
     let mut memory = Guarded::new(THREADS as usize * 4, 0);
     let launch = Launch {
         run: code.run,
         groups: [1; 3],
-        threads: THREADS,
-        buffers: &[memory.address()],
-        params: &[0; 8],
+        threads: [THREADS, 1, 1],
+        buffers: &[
+            bound(memory.address(), THREADS as usize * 4),
+            bound(params.as_mut_ptr(), params.len()),
+        ],
+        lengths: &[],
         shared_bytes: 4096,
     };
     let outcome = run(&launch, &mut Random::new(1)).and_then(|()| memory.check("to"));
@@ -220,8 +230,13 @@ fn what_machines_differ_in_is_found() {
 }
 
 /// Whether whole numbers come to the same on the host and where `right` is replaced by `wrong` in kernel text.
-fn is_right(op: &Op<Tensor>, right: &'static str, wrong: &'static str) -> Option<bool> {
-    let mut emulator = Emulator::or_skip()?;
+fn is_right(
+    dialect: Dialect,
+    op: &Op<Tensor>,
+    right: &'static str,
+    wrong: &'static str,
+) -> Option<bool> {
+    let mut emulator = Emulator::or_skip()?.with_dialect(dialect);
     emulator.broken = Some((right, wrong));
     let host = on_host(op).unwrap_or_else(|why| panic!("{why}"));
     Some(emulate(&emulator, op).is_ok_and(|written| written == host))
@@ -268,11 +283,13 @@ fn broken_kernels_are_found() {
         (&sum, "distance = width / 2", "distance = width / 4"),
         (&copy, "y0 = x0;", "y0 = x0 + 1;"),
     ];
-    for (op, right, wrong) in breaks {
-        let (Some(sound), Some(broken)) = (is_right(op, right, right), is_right(op, right, wrong))
-        else {
-            return;
-        };
-        assert!(sound && !broken, "{right} as {wrong}: {sound}, {broken}");
+    for dialect in [Dialect::Cuda, Dialect::Metal] {
+        for (op, right, wrong) in breaks {
+            let is_right = |wrong| is_right(dialect, op, right, wrong);
+            let (Some(sound), Some(broken)) = (is_right(right), is_right(wrong)) else {
+                return;
+            };
+            assert!(sound && !broken, "{right} as {wrong}: {sound}, {broken}");
+        }
     }
 }

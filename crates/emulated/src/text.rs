@@ -1,71 +1,143 @@
 //! Kernel text as C++ that a CPU's compiler takes.
 
+mod arrays;
+mod entry;
+mod metal;
+
 use std::fmt::Write;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use streampool_kernels::Source;
+use streampool_kernels::{Dialect, Source};
+
+pub use entry::{Buffer, Entry, Parameter, Space};
+
+macro_rules! shim {
+    ($($file:literal),*) => {
+        concat!(
+            include_str!("shim/machine.h"),
+            include_str!("shim/undefined.h"),
+            include_str!("shim/bits.h"),
+            include_str!("shim/c_library.h"),
+            $(include_str!($file)),*
+        )
+    };
+}
 
 /// What stands before all kernels of a file.
-pub const SHIM: &str = concat!(
-    include_str!("shim/machine.h"),
-    include_str!("shim/undefined.h"),
-    include_str!("shim/intrinsics.h"),
-    include_str!("shim/functions.h"),
-    include_str!("shim/atomics.h"),
-);
+const fn shim(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::Cuda => shim!(
+            "shim/cuda/words.h",
+            "shim/cuda/intrinsics.h",
+            "shim/cuda/functions.h",
+            "shim/cuda/atomics.h"
+        ),
+        Dialect::Metal => shim!(
+            "shim/metal/accesses.h",
+            "shim/metal/types.h",
+            "shim/metal/positions.h",
+            "shim/metal/words.h",
+            "../../kernels/tests/metal/functions.h",
+            "shim/metal/functions.h"
+        ),
+    }
+}
 
-/// A kernel in C++. Many stand in one file, each in a namespace of its own.
+const fn options(dialect: Dialect) -> &'static [&'static str] {
+    match dialect {
+        Dialect::Cuda => &[],
+        // Each access to memory calls a function, which the shim has: nothing of the sanitizer is linked.
+        Dialect::Metal => &["-fsanitize=thread"],
+    }
+}
+
+/// The kernels of a text in C++. Many texts of one dialect stand in one file, each in a namespace of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unit {
     /// Tells it from all others: the hash of its text.
     pub name: String,
-    /// The most threads that its group may have, if its text says so.
-    pub most_threads: Option<u32>,
+    pub entries: Vec<Entry>,
+    dialect: Dialect,
     text: String,
 }
 
 impl Unit {
-    /// The kernel `source`, which takes so many buffers. `compiler` is what else its code depends on.
-    pub fn new(source: &Source, buffers: usize, compiler: &str) -> Unit {
-        let text =
-            with_shared_arrays(&source.text.replace("extern \"C\" __global__", "__global__"));
+    /// The kernel `source` in CUDA's dialect, which takes so many operands. `compiler` is what else its code depends on.
+    pub fn cuda(source: &Source, operands: usize, compiler: &str) -> Result<Unit, String> {
+        let text = source.text.replace("extern \"C\" __global__", "__global__");
+        let entry = Entry::cuda(source.entry, operands, &text);
+        Unit::new(Dialect::Cuda, source.entry, &text, vec![entry], compiler)
+    }
+
+    /// All kernels of a text in Metal's dialect.
+    pub fn metal(text: &str, compiler: &str) -> Result<Unit, String> {
+        // What it has is there already, and nothing is asked of an attribute whose name is a word of Metal.
+        let text = text.replace("#include <metal_stdlib>", "");
+        let entries = metal::entries(&text)?;
+        let text = text.replace("[[threadgroup(", "[[group_array(");
+        let label = match entries.as_slice() {
+            [only] => only.name.clone(),
+            _ => "library".to_owned(),
+        };
+        Unit::new(Dialect::Metal, &label, &text, entries, compiler)
+    }
+
+    /// What the compiler is told beside what it always is.
+    pub fn options(&self) -> &'static [&'static str] {
+        options(self.dialect)
+    }
+
+    fn new(
+        dialect: Dialect,
+        label: &str,
+        text: &str,
+        mut entries: Vec<Entry>,
+        compiler: &str,
+    ) -> Result<Unit, String> {
+        let text = arrays::asked_for(dialect, text, &mut entries)?;
         let digest = |seed: u8| {
             let mut hasher = DefaultHasher::new();
-            (seed, SHIM, compiler, &text, source.entry, buffers).hash(&mut hasher);
+            let how = (shim(dialect), options(dialect), compiler);
+            (seed, how, &text, &entries).hash(&mut hasher);
             hasher.finish()
         };
-        let name = format!("{}_{:016x}{:016x}", source.entry, digest(0), digest(1));
-        Unit {
-            most_threads: most_threads(&text),
-            text: in_namespace(&name, &text, source.entry, buffers),
+        let name = format!("{label}_{:016x}{:016x}", digest(0), digest(1));
+        Ok(Unit {
+            text: in_namespace(&name, &text, &entries),
             name,
-        }
+            entries,
+            dialect,
+        })
     }
 }
 
-/// One file of these kernels.
+/// One file of these kernels, which are of one dialect.
 pub fn file(units: &[Unit]) -> String {
-    units.iter().fold(SHIM.to_owned(), |mut file, unit| {
+    let mut file = String::new();
+    for (number, unit) in units.iter().enumerate() {
+        if number == 0 {
+            file.push_str(shim(unit.dialect));
+        }
         file.push_str(&unit.text);
-        file
-    })
+    }
+    file
 }
 
-fn in_namespace(name: &str, text: &str, entry: &str, buffers: usize) -> String {
+fn in_namespace(name: &str, text: &str, entries: &[Entry]) -> String {
     let mut unit = format!("namespace {name} {{\n#line 1 \"{name}\"\n{text}\n");
-    let _ = write!(
-        unit,
-        "extern \"C\" void run_{name}(Machine* on, void* const* buffers, const void* params) {{\n    \
-         machine = on;\n    {entry}("
-    );
-    for buffer in 0..buffers {
-        let _ = write!(unit, "Address{{buffers[{buffer}]}}, ");
+    for (number, entry) in entries.iter().enumerate() {
+        let arguments = entry.arguments().join(", ");
+        let sizes = entry.sizes().join(", ");
+        let _ = write!(
+            unit,
+            "extern \"C\" UNCHECKED void run_{name}_{number}(Machine* on, void* const* buffers, const unsigned long long* lengths) {{\n    \
+             machine = on;\n    {entry}({arguments});\n}}\n\
+             extern \"C\" UNCHECKED unsigned long long size_{name}_{number}(unsigned long long number) {{\n    \
+             const unsigned long long sizes[] = {{{sizes}}};\n    return sizes[number];\n}}\n",
+            entry = entry.name,
+        );
     }
-    let _ = write!(
-        unit,
-        "Bytes{{params}});\n}}\n\
-         extern \"C\" unsigned long long params_{name}() {{ return sizeof(Params); }}\n}}\n"
-    );
+    unit.push_str("}\n");
     for line in text.lines() {
         if let Some(defined) = line.trim_start().strip_prefix("#define ") {
             let end = |c: char| !c.is_ascii_alphanumeric() && c != '_';
@@ -74,34 +146,6 @@ fn in_namespace(name: &str, text: &str, entry: &str, buffers: usize) -> String {
         }
     }
     unit
-}
-
-/// Arrays of the group are not variables on a CPU: the machine is asked for them.
-fn with_shared_arrays(text: &str) -> String {
-    let mut arrays = String::with_capacity(text.len());
-    for line in text.lines() {
-        let array = line.trim_start().strip_prefix("__shared__ ");
-        let parts = array.and_then(|array| {
-            let (declared, length) = array.strip_suffix("];")?.split_once('[')?;
-            let (ty, name) = declared.rsplit_once(' ')?;
-            Some((ty, name, length))
-        });
-        match parts {
-            Some((ty, name, length)) => {
-                let _ = writeln!(arrays, "    auto& {name} = shared_array<{ty}, {length}>();");
-            }
-            None => {
-                arrays.push_str(line);
-                arrays.push('\n');
-            }
-        }
-    }
-    arrays
-}
-
-fn most_threads(text: &str) -> Option<u32> {
-    let (_, bounds) = text.split_once("__launch_bounds__(")?;
-    bounds.split([',', ')']).next()?.trim().parse().ok()
 }
 
 #[cfg(test)]
@@ -117,15 +161,17 @@ mod tests {
             entry: "f",
             text: text.to_owned(),
         };
-        let unit = Unit::new(&source, 1, "");
-        assert_eq!(unit.most_threads, Some(64));
+        let unit = Unit::cuda(&source, 1, "").expect("it is right");
+        assert_eq!(unit.entries[0].most_threads, Some(64));
         for part in [
             "auto& tile = shared_array<float, SIDE * 2>();",
-            "f(Address{buffers[0]}, Bytes{params});",
+            "f(Address{buffers[0]}, *(Params*)buffers[1]);",
+            "sizes[] = {0 + sizeof(float) * (SIDE * 2), 0, sizeof(Params)}",
             "#undef SIDE\n#undef AT\n",
         ] {
             assert!(unit.text.contains(part), "{part}:\n{}", unit.text);
         }
-        assert_ne!(unit.name, Unit::new(&source, 1, "another").name);
+        let other = Unit::cuda(&source, 1, "another").expect("it is right");
+        assert_ne!(unit.name, other.name);
     }
 }

@@ -59,9 +59,6 @@ const FLOATS: [DType; 4] = [DType::F32, DType::F16, DType::BF16, DType::F64];
     ignore = "switches stacks behind the sanitizer's back"
 )]
 fn every_form_attends_as_the_host_does() {
-    let Some(emulator) = Emulator::or_skip() else {
-        return;
-    };
     let mut ops = Vec::new();
     for dtype in FLOATS {
         for sizes in [
@@ -99,7 +96,9 @@ fn every_form_attends_as_the_host_does() {
             ops.push((dtype, op(dtype, [1, 2, 1, 70, 90, 16, 16], besides)));
         }
     }
-    compare(&emulator, &ops);
+    for emulator in Emulator::of_each_dialect() {
+        compare(&emulator, &ops);
+    }
 }
 
 #[test]
@@ -108,14 +107,11 @@ fn every_form_attends_as_the_host_does() {
     ignore = "switches stacks behind the sanitizer's back"
 )]
 fn a_small_gpu_takes_more_rows_to_a_warp() {
-    let Some(emulator) = Emulator::or_skip() else {
-        return;
-    };
-    let emulator = emulator.with_limits(Limits {
+    let limits = Limits {
         compute_units: 1,
         shared_bytes: 32 << 10,
         buffers: 480,
-    });
+    };
     let ops: Vec<_> = [DType::F16, DType::BF16, DType::F32]
         .into_iter()
         .flat_map(|dtype| {
@@ -133,7 +129,9 @@ fn a_small_gpu_takes_more_rows_to_a_warp() {
             ]
         })
         .collect();
-    compare(&emulator, &ops);
+    for emulator in Emulator::of_each_dialect() {
+        compare(&emulator.with_limits(limits), &ops);
+    }
 }
 
 #[test]
@@ -142,9 +140,6 @@ fn a_small_gpu_takes_more_rows_to_a_warp() {
     ignore = "switches stacks behind the sanitizer's back"
 )]
 fn views_need_not_be_dense() {
-    let Some(emulator) = Emulator::or_skip() else {
-        return;
-    };
     let mut ops = Vec::new();
     for dtype in FLOATS {
         let shape = [1, 2, 35, 24];
@@ -179,5 +174,7 @@ fn views_need_not_be_dense() {
             ops.push((dtype, op));
         }
     }
-    compare(&emulator, &ops);
+    for emulator in Emulator::of_each_dialect() {
+        compare(&emulator, &ops);
+    }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use streampool_device::{Binary, DType, Expr, Op, Scalar};
-use streampool_emulated::{Emulator, Tensor, Tolerance, assert_same_as_host, prepare};
+use streampool_emulated::{Emulator, Tensor, Tolerance, assert_all_same_as_host};
 
 /// Values at the ends of each type, and beyond.
 const VALUES: [Scalar; 14] = [
@@ -48,13 +48,7 @@ fn with_constants(dtype: DType, values: &[Scalar], groups: usize) -> Op<Tensor> 
 }
 
 fn compare(ops: &[Op<Tensor>]) {
-    let Some(emulator) = Emulator::or_skip() else {
-        return;
-    };
-    prepare(&emulator, ops).unwrap_or_else(|why| panic!("{why}"));
-    for op in ops {
-        assert_same_as_host(&emulator, op, Tolerance::Exact);
-    }
+    assert_all_same_as_host(Emulator::of_each_dialect(), ops, Tolerance::Exact);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Convolutions by the kernels of GPUs, beside the host.
 
 use streampool_device::{Activation, Conv, DType, Op, Slide, Window};
-use streampool_emulated::{Emulator, Tensor, Tolerance, assert_same_as_host, prepare};
+use streampool_emulated::{Emulator, Tensor, Tolerance, assert_all_same_as_host};
 
 /// The sizes of a convolution.
 struct Sizes<'a> {
@@ -45,13 +45,7 @@ fn conv(dtype: DType, sizes: &Sizes, bias: bool, activation: Activation) -> Op<T
 }
 
 fn check(ops: &[Op<Tensor>]) {
-    let Some(emulator) = Emulator::or_skip() else {
-        return;
-    };
-    prepare(&emulator, ops).expect("the kernels compile");
-    for op in ops {
-        assert_same_as_host(&emulator, op, Tolerance::Usual);
-    }
+    assert_all_same_as_host(Emulator::of_each_dialect(), ops, Tolerance::Usual);
 }
 
 const SLIDES: [Slide; 4] = [

@@ -1,7 +1,7 @@
 //! Gather and scatter: the kernels come to what the host comes to.
 
 use streampool_device::{Combine, DType, Gather, Indexing, Layout, Op, Scatter};
-use streampool_emulated::{Emulator, Tensor, Tolerance, assert_same_as_host, emulate, prepare};
+use streampool_emulated::{Emulator, Tensor, Tolerance, assert_all_same_as_host, emulate};
 
 /// A way of indexing, shapes of the data, the indices and the indexed elements, and how many of them there are
 /// along the axes that are indexed.
@@ -64,9 +64,6 @@ fn indices(dtype: DType, shape: &[usize], size: usize, seed: u64) -> Tensor {
     ignore = "switches stacks behind the sanitizer's back"
 )]
 fn gathers() {
-    let Some(emulator) = Emulator::or_skip() else {
-        return;
-    };
     let mut ops = Vec::new();
     for (number, &(indexing, data, lists, picked, size)) in (0..).zip(&CASES) {
         for (dtype, index) in [
@@ -95,10 +92,7 @@ fn gathers() {
             ));
         }
     }
-    prepare(&emulator, &ops).unwrap_or_else(|why| panic!("{why}"));
-    for op in &ops {
-        assert_same_as_host(&emulator, op, Tolerance::Exact);
-    }
+    assert_all_same_as_host(Emulator::of_each_dialect(), &ops, Tolerance::Exact);
 }
 
 #[test]
@@ -108,9 +102,6 @@ fn gathers() {
 )]
 fn scatters() {
     use Combine::{Add, Max, Min, Mul};
-    let Some(emulator) = Emulator::or_skip() else {
-        return;
-    };
     let mut ops = Vec::new();
     for (number, &(indexing, data, lists, picked, size)) in (0..).zip(&CASES) {
         for (turn, dtype) in DType::ALL[..12].iter().copied().enumerate() {
@@ -134,10 +125,7 @@ fn scatters() {
             }));
         }
     }
-    prepare(&emulator, &ops).unwrap_or_else(|why| panic!("{why}"));
-    for op in &ops {
-        assert_same_as_host(&emulator, op, Tolerance::Usual);
-    }
+    assert_all_same_as_host(Emulator::of_each_dialect(), &ops, Tolerance::Usual);
 }
 
 #[test]
@@ -146,9 +134,7 @@ fn scatters() {
     ignore = "switches stacks behind the sanitizer's back"
 )]
 fn replacements() {
-    let Some(emulator) = Emulator::or_skip() else {
-        return;
-    };
+    let mut ops = Vec::new();
     for (dtype, width) in [
         (DType::F32, 64),
         (DType::BF16, 6),
@@ -161,16 +147,16 @@ fn replacements() {
             .map(|n| (n * 7 + 3) % 40)
             .map(|place| f64::from(if place % 3 == 0 { place - 40 } else { place }))
             .collect();
-        let op = Op::Scatter(Scatter {
+        ops.push(Op::Scatter(Scatter {
             indexing: Indexing::Axis(0),
             combine: Combine::Replace,
             src: tensor(dtype, &[40, width], 1),
             indices: Tensor::new(DType::I32, &[30]).values(&order),
             updates: tensor(dtype, &[30, width], 2),
             dst: Tensor::new(dtype, &[40, width]),
-        });
-        assert_same_as_host(&emulator, &op, Tolerance::Exact);
+        }));
     }
+    assert_all_same_as_host(Emulator::of_each_dialect(), &ops, Tolerance::Exact);
 }
 
 #[test]
@@ -179,14 +165,17 @@ fn replacements() {
     ignore = "switches stacks behind the sanitizer's back"
 )]
 fn indices_out_of_range_give_zero_and_put_nothing() {
-    let Some(emulator) = Emulator::or_skip() else {
-        return;
-    };
+    for emulator in Emulator::of_each_dialect() {
+        assert_indices_out_of_range_do_nothing(&emulator);
+    }
+}
+
+fn assert_indices_out_of_range_do_nothing(emulator: &Emulator) {
     let wrong = [1.0, 4.0, -5.0, -4.0, 3e9, -3e9, 9e18, -9e18];
     for width in [1, 8] {
         let src = tensor(DType::F32, &[4, width], 3);
         let data: Vec<f64> = emulate(
-            &emulator,
+            emulator,
             &Op::Copy {
                 src: src.clone(),
                 dst: Tensor::new(DType::F32, &[4, width]),
@@ -196,7 +185,7 @@ fn indices_out_of_range_give_zero_and_put_nothing() {
             .values();
         let indices = Tensor::new(DType::I64, &[8]).values(&wrong);
         let picked = emulate(
-            &emulator,
+            emulator,
             &Op::Gather(Gather {
                 indexing: Indexing::Axis(0),
                 src: src.clone(),
@@ -212,7 +201,7 @@ fn indices_out_of_range_give_zero_and_put_nothing() {
         for combine in [Combine::Replace, Combine::Add, Combine::Max] {
             let updates = Tensor::new(DType::F32, &[8, width]).values(&[100.0]);
             let put = emulate(
-                &emulator,
+                emulator,
                 &Op::Scatter(Scatter {
                     indexing: Indexing::Axis(0),
                     combine,

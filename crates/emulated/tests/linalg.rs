@@ -1,7 +1,7 @@
 //! Factorisations and solves on the host and on the emulator.
 
 use streampool_device::{DType, Layout, Linalg, Op};
-use streampool_emulated::{Emulator, Tensor, Tolerance, assert_same_as_host, on_host, prepare};
+use streampool_emulated::{Emulator, Tensor, Tolerance, assert_all_same_as_host, on_host};
 use streampool_kernels::Limits;
 
 const TYPES: [DType; 2] = [DType::F32, DType::F64];
@@ -108,6 +108,11 @@ fn triangular(dtype: DType, size: usize, columns: usize, [upper, unit]: [bool; 2
     })
 }
 
+fn compare(ops: &[Op<Tensor>]) {
+    let emulators = Emulator::of_each_dialect().map(|emulator| emulator.with_limits(LIMITS));
+    assert_all_same_as_host(emulators, ops, Tolerance::Within(1e-4, 1e-4));
+}
+
 fn ops() -> Vec<Op<Tensor>> {
     let mut ops = Vec::new();
     for dtype in TYPES {
@@ -143,15 +148,7 @@ fn ops() -> Vec<Op<Tensor>> {
     ignore = "switches stacks behind the sanitizer's back"
 )]
 fn factorisations_and_solves_come_to_the_same() {
-    let Some(emulator) = Emulator::or_skip() else {
-        return;
-    };
-    let emulator = emulator.with_limits(LIMITS);
-    let ops = ops();
-    prepare(&emulator, &ops).unwrap_or_else(|why| panic!("{why}"));
-    for op in &ops {
-        assert_same_as_host(&emulator, op, Tolerance::Within(1e-4, 1e-4));
-    }
+    compare(&ops());
 }
 
 #[test]
@@ -160,21 +157,18 @@ fn factorisations_and_solves_come_to_the_same() {
     ignore = "switches stacks behind the sanitizer's back"
 )]
 fn singular_matrices_have_factors_and_nan_hurts_nobody_else() {
-    let Some(emulator) = Emulator::or_skip() else {
-        return;
-    };
-    let emulator = emulator.with_limits(LIMITS);
+    let mut ops = Vec::new();
     for size in [3, 90] {
         let shape = [3, size, size];
         let mut some = values(&shape, 5, false);
         some[..size * size].fill(0.0);
         some[size * size + 1] = f64::NAN;
         let src = Tensor::new(DType::F32, &shape).values(&some);
-        let op = Op::Linalg(Linalg::Lu {
+        ops.push(Op::Linalg(Linalg::Lu {
             src,
             factors: Tensor::new(DType::F32, &shape),
             pivots: Tensor::new(DType::I32, &shape[..2]),
-        });
-        assert_same_as_host(&emulator, &op, Tolerance::Within(1e-4, 1e-4));
+        }));
     }
+    compare(&ops);
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use streampool_conformance::cases::Case;
 use streampool_device::Op;
-use streampool_emulated::{Emulator, Tensor, Written, emulate, on_host, prepare};
+use streampool_emulated::{Emulator, Tensor, Written, emulate, is_lacking, on_host, prepare};
 use streampool_kernels::Limits;
 
 fn tensors(case: &Case) -> Op<Tensor> {
@@ -20,21 +20,30 @@ fn tensors(case: &Case) -> Op<Tensor> {
 
 /// Executes each case as on a GPU of this size.
 fn compare(limits: Limits, numbers: Range<u64>) {
-    let Some(emulator) = Emulator::or_skip() else {
-        return;
-    };
-    let emulator = emulator.with_limits(limits);
     let cases: Vec<Case> = numbers.map(Case::random).collect();
     let ops: Vec<_> = cases.iter().map(tensors).collect();
-    prepare(&emulator, &ops).unwrap_or_else(|why| panic!("{why}"));
-    for (case, op) in cases.iter().zip(&ops) {
+    for emulator in Emulator::of_each_dialect() {
+        compare_on(&emulator.with_limits(limits), &cases, &ops);
+    }
+}
+
+fn compare_on(emulator: &Emulator, cases: &[Case], ops: &[Op<Tensor>]) {
+    prepare(emulator, ops).unwrap_or_else(|why| panic!("{why}"));
+    for (case, op) in cases.iter().zip(ops) {
+        if is_lacking(emulator, op) {
+            continue;
+        }
         let elements = |written: Result<Vec<Written>, String>| -> Vec<Vec<u8>> {
             let written = written.unwrap_or_else(|why| panic!("{why}\n{case:?}"));
             written.into_iter().map(|written| written.bytes).collect()
         };
-        let (host, emulated) = (elements(on_host(op)), elements(emulate(&emulator, op)));
-        case.compare(&host, &emulated)
-            .unwrap_or_else(|why| panic!("the host and the emulator: {why}"));
+        let (host, emulated) = (elements(on_host(op)), elements(emulate(emulator, op)));
+        case.compare(&host, &emulated).unwrap_or_else(|why| {
+            panic!(
+                "the host and the emulator of {:?}: {why}",
+                emulator.dialect()
+            )
+        });
     }
 }
 

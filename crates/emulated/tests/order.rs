@@ -1,7 +1,7 @@
 //! Scans and sorts: the kernels come to what the host comes to.
 
 use streampool_device::{DType, Layout, Op, Scan, ScanKind, Sort};
-use streampool_emulated::{Emulator, Tensor, Tolerance, assert_same_as_host, prepare};
+use streampool_emulated::{Emulator, Tensor, Tolerance, assert_all_same_as_host};
 
 const KINDS: [ScanKind; 4] = [ScanKind::Sum, ScanKind::Prod, ScanKind::Max, ScanKind::Min];
 
@@ -41,9 +41,6 @@ fn values(kind: ScanKind, dtype: DType, shape: &[usize], seed: u64) -> Tensor {
     ignore = "switches stacks behind the sanitizer's back"
 )]
 fn scans() {
-    let Some(emulator) = Emulator::or_skip() else {
-        return;
-    };
     let mut ops = Vec::new();
     for (number, &(shape, axis)) in (0..).zip(&SHAPES) {
         for (turn, dtype) in DType::ALL[..12].iter().copied().enumerate() {
@@ -84,10 +81,7 @@ fn scans() {
             reverse,
         }));
     }
-    prepare(&emulator, &ops).unwrap_or_else(|why| panic!("{why}"));
-    for op in &ops {
-        assert_same_as_host(&emulator, op, Tolerance::Usual);
-    }
+    assert_all_same_as_host(Emulator::of_each_dialect(), &ops, Tolerance::Usual);
 }
 
 #[test]
@@ -96,9 +90,7 @@ fn scans() {
     ignore = "switches stacks behind the sanitizer's back"
 )]
 fn nan_wins_in_the_largest_so_far() {
-    let Some(emulator) = Emulator::or_skip() else {
-        return;
-    };
+    let mut ops = Vec::new();
     let values = [
         1.0,
         f64::NEG_INFINITY,
@@ -110,17 +102,17 @@ fn nan_wins_in_the_largest_so_far() {
     ];
     for kind in KINDS {
         for dtype in [DType::F32, DType::F16, DType::F64] {
-            let op = Op::Scan(Scan {
+            ops.push(Op::Scan(Scan {
                 kind,
                 src: Tensor::new(dtype, &[7, 50]).values(&values),
                 dst: Tensor::new(dtype, &[7, 50]),
                 axis: 1,
                 exclusive: true,
                 reverse: false,
-            });
-            assert_same_as_host(&emulator, &op, Tolerance::Usual);
+            }));
         }
     }
+    assert_all_same_as_host(Emulator::of_each_dialect(), &ops, Tolerance::Usual);
 }
 
 /// Few different values: there are equals, NaN, infinities and both zeros.
@@ -151,9 +143,6 @@ fn repeated(dtype: DType, shape: &[usize], seed: u64) -> Tensor {
     ignore = "switches stacks behind the sanitizer's back"
 )]
 fn sorts() {
-    let Some(emulator) = Emulator::or_skip() else {
-        return;
-    };
     let cases: [(&[usize], usize, usize); 14] = [
         (&[1], 0, 1),
         (&[9, 1], 1, 1),
@@ -189,8 +178,5 @@ fn sorts() {
             }
         }
     }
-    prepare(&emulator, &ops).unwrap_or_else(|why| panic!("{why}"));
-    for op in &ops {
-        assert_same_as_host(&emulator, op, Tolerance::Exact);
-    }
+    assert_all_same_as_host(Emulator::of_each_dialect(), &ops, Tolerance::Exact);
 }

@@ -1,7 +1,7 @@
 //! Random numbers on the host and on the emulator: the same bits.
 
 use streampool_device::{DType, Distribution, Layout, Op, Random};
-use streampool_emulated::{Emulator, Tensor, Tolerance, assert_same_as_host, prepare};
+use streampool_emulated::{Emulator, Tensor, Tolerance, assert_all_same_as_host};
 
 const FLOATS: [DType; 4] = [DType::F32, DType::F16, DType::BF16, DType::F64];
 
@@ -64,9 +64,6 @@ fn places(dtype: DType) -> Vec<(Tensor, u64)> {
     ignore = "switches stacks behind the sanitizer's back"
 )]
 fn every_distribution_has_the_bits_of_the_host() {
-    let Some(emulator) = Emulator::or_skip() else {
-        return;
-    };
     let mut ops = Vec::new();
     for dtype in DType::ALL {
         for distribution in distributions(dtype) {
@@ -74,10 +71,7 @@ fn every_distribution_has_the_bits_of_the_host() {
             ops.extend(places.map(|(dst, offset)| random(distribution, dst, offset)));
         }
     }
-    prepare(&emulator, &ops).unwrap_or_else(|why| panic!("{why}"));
-    for op in &ops {
-        assert_same_as_host(&emulator, op, Tolerance::Exact);
-    }
+    assert_all_same_as_host(Emulator::of_each_dialect(), &ops, Tolerance::Exact);
 }
 
 #[test]
@@ -86,9 +80,6 @@ fn every_distribution_has_the_bits_of_the_host() {
     ignore = "switches stacks behind the sanitizer's back"
 )]
 fn extreme_numbers_have_the_bits_of_the_host() {
-    let Some(emulator) = Emulator::or_skip() else {
-        return;
-    };
     let everywhere = [
         Distribution::Uniform {
             low: -3e38,
@@ -129,8 +120,5 @@ fn extreme_numbers_have_the_bits_of_the_host() {
             ops.push(random(distribution, Tensor::new(dtype, &[300]), 1));
         }
     }
-    prepare(&emulator, &ops).unwrap_or_else(|why| panic!("{why}"));
-    for op in &ops {
-        assert_same_as_host(&emulator, op, Tolerance::Exact);
-    }
+    assert_all_same_as_host(Emulator::of_each_dialect(), &ops, Tolerance::Exact);
 }

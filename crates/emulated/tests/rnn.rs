@@ -66,9 +66,6 @@ fn compare(emulator: &Emulator, ops: &[(DType, Op<Tensor>)]) {
     ignore = "switches stacks behind the sanitizer's back"
 )]
 fn every_form_steps_as_the_host_does() {
-    let Some(emulator) = Emulator::or_skip() else {
-        return;
-    };
     let mut ops = Vec::new();
     for dtype in [DType::F32, DType::F16, DType::BF16, DType::F64] {
         for cell in CELLS {
@@ -87,7 +84,9 @@ fn every_form_steps_as_the_host_does() {
         let gru = (Cell::Gru { reset_after: false }, Direction::Forward);
         ops.push((dtype, layer(dtype, gru, [2, 3, 4, 150], true)));
     }
-    compare(&emulator, &ops);
+    for emulator in Emulator::of_each_dialect() {
+        compare(&emulator, &ops);
+    }
 }
 
 #[test]
@@ -96,15 +95,12 @@ fn every_form_steps_as_the_host_does() {
     ignore = "switches stacks behind the sanitizer's back"
 )]
 fn states_that_do_not_fit_lie_in_device_memory() {
-    let Some(emulator) = Emulator::or_skip() else {
-        return;
-    };
-    let emulator = emulator.with_limits(Limits {
+    let limits = Limits {
         compute_units: 1,
         // Enough for the tiles of the product, and not for two sequences.
         shared_bytes: 18 << 10,
         buffers: 480,
-    });
+    };
     let mut ops = Vec::new();
     for cell in CELLS {
         for dtype in [DType::F32, DType::F16] {
@@ -112,5 +108,7 @@ fn states_that_do_not_fit_lie_in_device_memory() {
             ops.push((dtype, layer(dtype, both, [2, 5, 4, 260], true)));
         }
     }
-    compare(&emulator, &ops);
+    for emulator in Emulator::of_each_dialect() {
+        compare(&emulator.with_limits(limits), &ops);
+    }
 }

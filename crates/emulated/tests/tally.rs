@@ -1,7 +1,7 @@
 //! Counts, and places of what is not zero: the kernels come to what the host comes to.
 
 use streampool_device::{DType, Histogram, Layout, NonZero, Op};
-use streampool_emulated::{Emulator, Tensor, Tolerance, assert_same_as_host, prepare};
+use streampool_emulated::{Emulator, Tensor, Tolerance, assert_all_same_as_host};
 
 #[test]
 #[cfg_attr(
@@ -9,9 +9,6 @@ use streampool_emulated::{Emulator, Tensor, Tolerance, assert_same_as_host, prep
     ignore = "switches stacks behind the sanitizer's back"
 )]
 fn histograms() {
-    let Some(emulator) = Emulator::or_skip() else {
-        return;
-    };
     let mut ops = Vec::new();
     for (number, dtype) in (0..).zip(DType::ALL[..12].iter().copied()) {
         for (shape, bins) in [
@@ -59,10 +56,7 @@ fn histograms() {
             }));
         }
     }
-    prepare(&emulator, &ops).unwrap_or_else(|why| panic!("{why}"));
-    for op in &ops {
-        assert_same_as_host(&emulator, op, Tolerance::Usual);
-    }
+    assert_all_same_as_host(Emulator::of_each_dialect(), &ops, Tolerance::Usual);
 }
 
 #[test]
@@ -71,9 +65,6 @@ fn histograms() {
     ignore = "switches stacks behind the sanitizer's back"
 )]
 fn places() {
-    let Some(emulator) = Emulator::or_skip() else {
-        return;
-    };
     let mut ops = Vec::new();
     for (number, dtype) in (0..).zip(DType::ALL) {
         for shape in [
@@ -106,8 +97,5 @@ fn places() {
             }));
         }
     }
-    prepare(&emulator, &ops).unwrap_or_else(|why| panic!("{why}"));
-    for op in &ops {
-        assert_same_as_host(&emulator, op, Tolerance::Exact);
-    }
+    assert_all_same_as_host(Emulator::of_each_dialect(), &ops, Tolerance::Exact);
 }

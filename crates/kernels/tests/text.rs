@@ -16,7 +16,8 @@ use nvrtc::Nvrtc;
 use streampool_device::{Combine, DType, Op};
 use streampool_kernels::{Dialect, Kernel, Limits, Plan, Source, lower, split_product};
 
-/// A large GPU and a small one; which it is makes a difference for no element type that it does not make for `f32`.
+/// A large GPU and a small one. Which it is makes a difference for no element type that it does not make for `f32`, so
+/// where compiling takes long, other types are left out for the small one.
 const LIMITS: [Limits; 2] = [
     Limits {
         compute_units: 132,
@@ -30,6 +31,9 @@ const LIMITS: [Limits; 2] = [
     },
 ];
 
+/// What an Apple GPU has.
+const APPLE: Limits = LIMITS[1];
+
 /// The texts of the kernels that `ops` are made of, each once.
 fn sources(ops: &[Op], dialect: Dialect) -> Vec<Source> {
     let mut known: HashSet<Kernel> = HashSet::new();
@@ -37,15 +41,24 @@ fn sources(ops: &[Op], dialect: Dialect) -> Vec<Source> {
     for op in ops {
         let (mut doubles, mut singles) = (false, true);
         // Metal changes at most 32 bits at once.
-        let atomic_words = match op {
+        let lacking = match op {
             Op::Scatter(op) => op.combine != Combine::Replace && op.dst.dtype().size() == 8,
+            Op::Map { expr, .. } => expr.nodes().iter().any(|(_, dtype)| *dtype == DType::F64),
             _ => false,
         };
         op.for_each_operand(|_, _, view| {
             doubles |= view.dtype() == DType::F64;
             singles &= view.dtype() == DType::F32;
         });
-        for limits in &LIMITS[..1 + usize::from(singles)] {
+        let metal = dialect == Dialect::Metal;
+        for limits in &LIMITS[..1 + usize::from(singles || metal)] {
+            let limits = match dialect {
+                Dialect::Cuda => limits,
+                Dialect::Metal => &Limits {
+                    compute_units: limits.compute_units,
+                    ..APPLE
+                },
+            };
             let plan = lower(op, limits).unwrap_or_else(|| panic!("there is no kernel for {op:?}"));
             let split = match (op, dialect) {
                 (Op::MatMul(op), Dialect::Cuda) => split_product(op, limits).unwrap_or_default(),
@@ -57,7 +70,7 @@ fn sources(ops: &[Op], dialect: Dialect) -> Vec<Source> {
                 }
                 let source = dispatch.kernel.source(dialect);
                 assert!(
-                    source.is_some() || (doubles || atomic_words) && dialect == Dialect::Metal,
+                    source.is_some() || (doubles || lacking) && metal,
                     "{op:?} has no text"
                 );
                 sources.extend(source);
@@ -118,7 +131,7 @@ fn metal_text_is_read() {
         Ok(clang) => clang,
         Err(why) => return println!("skipped: {why}"),
     };
-    let sources = sources(&ops::all(), Dialect::Metal);
+    let sources = sources(&[ops::all(), ops::drawn()].concat(), Dialect::Metal);
     compile_all(&sources, |source| clang.check(source));
 }
 

@@ -5,7 +5,7 @@ struct Undefined {
     unsigned line, column;
 };
 #define UNDEFINED(NAME, WHY, ...) \
-    extern "C" __attribute__((visibility("hidden"), used)) void __ubsan_handle_##NAME(Undefined* at, ##__VA_ARGS__) { \
+    extern "C" __attribute__((visibility("hidden"), used)) UNCHECKED void __ubsan_handle_##NAME(Undefined* at, ##__VA_ARGS__) { \
         machine->fail(machine, WHY, at->line); \
     }
 UNDEFINED(type_mismatch_v1, "an address is not a multiple of what its type is aligned to", void*)

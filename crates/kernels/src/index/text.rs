@@ -2,7 +2,7 @@
 
 use super::{Action, Index, THREADS, combine};
 use crate::rows::{dims, packs};
-use crate::text::{Buffer, Dialect, Field, KernelText, atomics, bits_type, storage_type};
+use crate::text::{Buffer, Changed, Dialect, Field, KernelText, atomics, bits_type, storage_type};
 
 impl Index {
     /// Packs that a thread has under way.
@@ -21,7 +21,7 @@ impl Index {
         let mut functions = dims::FUNCTIONS.to_owned();
         functions += include_str!("position.h");
         if let Action::Combine(dtype, combine) = self.action {
-            functions += atomics(dialect);
+            functions += atomics(dialect, Changed::Device);
             functions += &combine::put(dtype, combine, dialect)?;
         }
         let indices = Buffer::read("indices", storage_type(self.index));

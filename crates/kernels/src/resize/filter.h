@@ -46,7 +46,7 @@ FUNCTION Number weight_of(Taps taps, i32 tap, i32 extent, Number a) {
 #ifdef HAS_F64
 #define SCALE(axis) Number(bits_f64(u64(p.scale_##axis)))
 #else
-#define SCALE(axis) p.scale_high_##axis
+#define SCALE(axis) p.scale_near_##axis
 #endif
 FUNCTION Taps taps_of(Place place, i32 extent, Number scale, Number a) {
     Taps taps;

@@ -174,11 +174,9 @@ impl Resizing {
         }
         for axis in self.axes().filter(|&axis| self.is_moved(axis)) {
             fields.push(Field::new("i32", format!("extent_{axis}")));
-            for part in ["scale", "shift"] {
-                fields.push(Field::new("i64", format!("{part}_{axis}")));
-                fields.push(Field::new("f32", format!("{part}_high_{axis}")));
-                fields.push(Field::new("f32", format!("{part}_low_{axis}")));
-            }
+            fields.push(Field::new("i64", format!("scale_{axis}")));
+            fields.push(Field::new("i64", format!("shift_{axis}")));
+            fields.push(Field::new("f32", format!("scale_near_{axis}")));
         }
         if matches!(self.filter, Filter::Cubic { .. }) {
             fields.push(Field::new(compute_type(self.dtype), "a"));
@@ -207,12 +205,11 @@ impl Resizing {
         }
         for dim in dims {
             if let Some(along) = dim.along {
-                params = params.u32(dim.sizes[0] as u32);
-                for value in [along.scale, along.shift] {
-                    let high = value as f32;
-                    let low = (value - f64::from(high)) as f32;
-                    params = params.i64(value.to_bits() as i64).f32(high).f32(low);
-                }
+                params = params
+                    .u32(dim.sizes[0] as u32)
+                    .i64(along.scale.to_bits() as i64)
+                    .i64(along.shift.to_bits() as i64)
+                    .f32(along.scale as f32);
             }
         }
         if let Interpolation::Cubic(a) = op.interpolation {
@@ -319,9 +316,7 @@ impl Resizing {
             }
             let _ = writeln!(
                 text,
-                "    const Place place{axis} = place_of(u32(position{axis}), p.scale_{axis}, \
-                 p.scale_high_{axis}, p.scale_low_{axis}, p.shift_{axis}, p.shift_high_{axis}, \
-                 p.shift_low_{axis});"
+                "    const Place place{axis} = place_of(u32(position{axis}), p.scale_{axis}, p.shift_{axis});"
             );
             if self.outside {
                 let value = match (self.is_nearest(), self.dtype) {

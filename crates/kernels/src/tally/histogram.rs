@@ -7,8 +7,8 @@ use streampool_device::{DType, Histogram, View};
 use super::{THREADS, Tally, dispatch};
 use crate::rows::dims::{self, Dim, Dims};
 use crate::text::{
-    Buffer, Dialect, Field, KernelText, SharedArray, atomics, compute_type, load, storage_type,
-    store,
+    Buffer, Changed, Dialect, Field, KernelText, SharedArray, atomics, compute_type, load,
+    storage_type, store,
 };
 use crate::{Limits, Operand, Params, Plan};
 
@@ -198,6 +198,10 @@ impl Adding {
         .into();
         params.extend(["low_near", "high_near"].map(|name| Field::new("f32", name)));
         dims::fields(&mut params, "place", self.class, &["src", "weights"]);
+        let changed = match self.shared {
+            Some(_) => Changed::Group,
+            None => Changed::Device,
+        };
         let shared = self.shared.map(|room| SharedArray {
             ty: sum.ty(),
             name: "bins",
@@ -209,7 +213,12 @@ impl Adding {
             params,
             shared: shared.into_iter().collect(),
             threads: Some(THREADS),
-            functions: format!("{}{}{}", dims::FUNCTIONS, atomics(dialect), bin_of(dialect)),
+            functions: format!(
+                "{}{}{}",
+                dims::FUNCTIONS,
+                atomics(dialect, changed),
+                bin_of(dialect)
+            ),
             body: self.body(sum, dialect),
         })
     }

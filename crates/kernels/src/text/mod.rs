@@ -37,7 +37,7 @@ mod types;
 
 use std::fmt::Write;
 
-pub(crate) use atomics::atomics;
+pub(crate) use atomics::{Changed, atomics};
 pub(crate) use prelude::tiles;
 pub(crate) use types::{bits_type, elements};
 pub use types::{cast, compute_type, load, storage_type, store, store_as};
@@ -179,6 +179,9 @@ impl KernelText {
     }
 
     fn metal_entry(&self, text: &mut String) {
+        if let Some(threads) = self.threads {
+            let _ = writeln!(text, "[[max_total_threads_per_threadgroup({threads})]]");
+        }
         let _ = write!(text, "kernel void {}(", self.entry);
         for (index, Buffer { name, ty, written }) in self.buffers.iter().enumerate() {
             let constant = if *written { "" } else { "const " };

@@ -17,6 +17,7 @@ mod spatial;
 
 use std::sync::Arc;
 
+use streampool_conformance::cases::Case;
 use streampool_device::{
     Activation, Axes, Binary, Compare, DType, Expr, Layout, MatMul, Norm, NormKind, Op, ReduceKind,
     Result, Scalar, Span, Unary, Value, View,
@@ -45,6 +46,23 @@ pub fn all() -> Vec<Op> {
             .unwrap_or_else(|error| panic!("{op:?}: {error}"));
     }
     ops
+}
+
+/// Those by which devices are compared with each other.
+pub fn drawn() -> Vec<Op> {
+    let placed = |number| {
+        let case = Case::random(number);
+        let mut memory = Memory::default();
+        let operands: Vec<View> = case
+            .operands()
+            .map(|(dtype, layout, _)| memory.view(dtype, layout))
+            .collect();
+        let op = case
+            .op()
+            .try_map(|_, _, &index| operands.get(index).copied().ok_or(index));
+        op.expect("an op names its operands")
+    };
+    (0..32 * Case::KINDS).map(placed).collect()
 }
 
 /// Operands of one op, each in memory of its own.

@@ -57,7 +57,11 @@ template <int N, typename T> FUNCTION void store_pack(device T* to, Pack<T, N> p
 FUNCTION f32 load_f16(u16 half_bits) { return f32(as_type<half>(half_bits)); }
 FUNCTION u16 store_f16(f32 value) { return as_type<u16>(half(value)); }
 
-FUNCTION f32 m_mul(f32 x, f32 y) { return x * y; }
+// A product that is not fused with a sum: it does not matter what an expression is fused from.
+FUNCTION f32 m_mul(f32 x, f32 y) {
+#pragma clang fp contract(off)
+    return x * y;
+}
 FUNCTION f32 m_fma(f32 x, f32 y, f32 z) { return fma(x, y, z); }
 FUNCTION f32 m_abs(f32 x) { return fabs(x); }
 FUNCTION f32 m_copysign(f32 x, f32 y) { return copysign(x, y); }

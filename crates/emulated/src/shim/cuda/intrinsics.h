@@ -1,11 +1,5 @@
-// Bits of values, conversions, and the exchange of values among the 32 threads of a warp.
+// Functions of CUDA that are instructions of a GPU: bits of values, conversions, exchanges.
 
-template <typename To, typename From> static inline To same_bits(From from) {
-    static_assert(sizeof(To) == sizeof(From), "as many bits");
-    To to;
-    __builtin_memcpy(&to, &from, sizeof(to));
-    return to;
-}
 static inline float __uint_as_float(unsigned bits) { return same_bits<float>(bits); }
 static inline unsigned __float_as_uint(float value) { return same_bits<unsigned>(value); }
 static inline float __int_as_float(int bits) { return same_bits<float>(bits); }
@@ -57,54 +51,26 @@ static inline float __double2float_rz(double value) {
     return farther ? __uint_as_float(__float_as_uint(near) - 1) : near;
 }
 
-// Halves by the nearest, ties to even. They take the place of the prelude's, which are assembly.
-static inline float load_f16(unsigned short half) {
-    const unsigned sign = (half & 0x8000u) << 16, exponent = half >> 10 & 31u, mantissa = half & 0x3ffu;
-    if (exponent == 31) return __uint_as_float(sign | 0x7f800000u | mantissa << 13);
-    if (exponent != 0) return __uint_as_float(sign | (exponent + 112) << 23 | mantissa << 13);
-    const float size = (float)mantissa * 0x1p-24f;
-    return sign ? -size : size;
-}
-static inline unsigned short store_f16(double value) {
-    const unsigned short sign = __builtin_signbit(value) ? 0x8000 : 0;
-    const double size = __builtin_fabs(value);
-    if (size != size) return sign | 0x7e00;
-    if (size >= 65520.0) return sign | 0x7c00;
-    // A multiple of the last place: what `rint` leaves is exact.
-    int exponent = size < 0x1p-14 ? -14 : __builtin_ilogb(size);
-    double places = __builtin_rint(__builtin_ldexp(size, 10 - exponent));
-    if (places == 2048.0) { places = 1024.0; exponent += 1; }
-    const unsigned whole = (unsigned)places;
-    return sign | (whole < 1024 ? whole : (unsigned)(exponent + 15) << 10 | (whole - 1024));
-}
-static inline unsigned short store_f16(float value) { return store_f16((double)value); }
 
-// The kinds of exchange tell threads of a warp that are at different ones.
-enum { SHUFFLE_XOR = 1, SHUFFLE_UP, SHUFFLE_DOWN, SHUFFLE, VOTE, SYNC };
-template <typename T> static inline T exchanged_with(unsigned kind, unsigned mask, T value, int from) {
+// What `exchanged_with` gives, of the types that CUDA exchanges.
+template <typename T> static inline T shuffled(unsigned kind, unsigned mask, T value, int from) {
     static_assert(sizeof(T) == 4 || sizeof(T) == 8, "a warp exchanges words of four and eight bytes");
-    unsigned long long word = 0;
-    __builtin_memcpy(&word, &value, sizeof(value));
-    const unsigned long long* words = machine->exchange(machine, kind, mask, word);
-    if ((mask >> from & 1u) == 0) machine->fail(machine, "it asks for the value of one outside the mask", 0);
-    __builtin_memcpy(&value, &words[from], sizeof(value));
-    return value;
+    return exchanged_with(kind, mask, value, from);
 }
-static inline int own_lane() { return (int)(machine->thread.x % 32); }
 template <typename T> static inline T __shfl_xor_sync(unsigned mask, T value, int distance, int width = 32) {
     const int own = own_lane(), other = own ^ distance;
-    return exchanged_with(SHUFFLE_XOR, mask, value, other < (own & -width) + width ? other : own);
+    return shuffled(SHUFFLE_XOR, mask, value, other < (own & -width) + width ? other : own);
 }
 template <typename T> static inline T __shfl_up_sync(unsigned mask, T value, unsigned distance, int width = 32) {
     const int own = own_lane(), other = own - (int)distance;
-    return exchanged_with(SHUFFLE_UP, mask, value, other >= (own & -width) ? other : own);
+    return shuffled(SHUFFLE_UP, mask, value, other >= (own & -width) ? other : own);
 }
 template <typename T> static inline T __shfl_down_sync(unsigned mask, T value, unsigned distance, int width = 32) {
     const int own = own_lane(), other = own + (int)distance;
-    return exchanged_with(SHUFFLE_DOWN, mask, value, other < (own & -width) + width ? other : own);
+    return shuffled(SHUFFLE_DOWN, mask, value, other < (own & -width) + width ? other : own);
 }
 template <typename T> static inline T __shfl_sync(unsigned mask, T value, int from, int width = 32) {
-    return exchanged_with(SHUFFLE, mask, value, (own_lane() & -width) + (from & (width - 1)));
+    return shuffled(SHUFFLE, mask, value, (own_lane() & -width) + (from & (width - 1)));
 }
 static inline unsigned __ballot_sync(unsigned mask, int predicate) {
     const unsigned long long* votes = machine->exchange(machine, VOTE, mask, predicate != 0);

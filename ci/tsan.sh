@@ -3,8 +3,8 @@
 # has to be suppressed. Arguments go to cargo test: `ci/tsan.sh -p streampool-host`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-# What runs on a GPU only, what a C++ compiler compiles, and the program are not watched.
-[ "$#" -gt 0 ] || set -- --workspace --exclude streampool-cli --exclude streampool-cuda --exclude streampool-emulated
+# What runs on a GPU or the imitation of one only, what a C++ compiler compiles, and the program are not watched.
+[ "$#" -gt 0 ] || set -- --workspace --exclude={agx-fix,streampool-{cli,cuda,emulated,metal,metal-sim}}
 
 compiler=$(ci/setup-debian-rust.sh)
 export RUSTC=$compiler RUSTC_BOOTSTRAP=1

@@ -28,6 +28,10 @@ impl On {
         if self == On::Cuda {
             return Ok(streampool::cuda_pool()?);
         }
+        #[cfg(feature = "metal")]
+        if self == On::Metal {
+            return Ok(streampool::metal_pool()?);
+        }
         let kind = self.kind();
         let found = streampool::devices()
             .into_iter()

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use streampool_device::{
-    Device, Element, Event, Layout, Memory, MemoryUse, OpKind, QueueOptions, Space, Span, View,
+    DType, Device, Element, Event, Layout, Memory, MemoryUse, Op, OpKind, QueueOptions, Space,
+    Span, View,
 };
 
 use crate::Subject;
@@ -59,6 +60,26 @@ impl Fixture {
             skip("no second device was given");
         }
         self.subject.other.as_ref()
+    }
+
+    /// Whether the device computes in `dtype`.
+    pub(crate) fn has(&self, dtype: DType) -> bool {
+        !self.subject.lacks.contains(&dtype)
+    }
+
+    /// Those of `types` that the device computes in.
+    pub(crate) fn of<const N: usize>(&self, types: [DType; N]) -> impl Iterator<Item = DType> {
+        types.into_iter().filter(|&dtype| self.has(dtype))
+    }
+
+    /// Whether the device may refuse `op` for a type that it computes in.
+    pub(crate) fn may_refuse(&self, op: &Op) -> bool {
+        let mut lacking = match op {
+            Op::Map { expr, .. } => expr.nodes().iter().any(|(_, dtype)| !self.has(*dtype)),
+            _ => false,
+        };
+        op.for_each_operand(|_, _, view| lacking |= !self.has(view.dtype()));
+        lacking || (self.subject.refuses)(op)
     }
 
     /// Whether faults can be made; without a way, says why the test is skipped.

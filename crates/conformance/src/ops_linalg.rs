@@ -179,7 +179,7 @@ pub fn lu_multiplies_back(fixture: &Fixture) {
     }
     let mut lane = fixture.lane();
     let mut rng = Rng::new(91);
-    for dtype in TYPES {
+    for dtype in fixture.of(TYPES) {
         for size in SIZES {
             for (rows, columns) in [(size, size), (size + 9, size), (size, size + 40)] {
                 let batch = batch(&mut rng);
@@ -234,7 +234,7 @@ pub fn lu_solves(fixture: &Fixture) {
     }
     let mut lane = fixture.lane();
     let mut rng = Rng::new(92);
-    for dtype in TYPES {
+    for dtype in fixture.of(TYPES) {
         for size in SIZES {
             for columns in [0, 1, 5, 70] {
                 let batch = batch(&mut rng);
@@ -265,7 +265,7 @@ pub fn triangles_are_solved(fixture: &Fixture) {
     }
     let mut lane = fixture.lane();
     let mut rng = Rng::new(93);
-    for dtype in TYPES {
+    for dtype in fixture.of(TYPES) {
         for size in SIZES {
             for [upper, unit] in [[false, false], [false, true], [true, false], [true, true]] {
                 let batch = batch(&mut rng);
@@ -318,7 +318,7 @@ pub fn cholesky_multiplies_back(fixture: &Fixture) {
     }
     let mut lane = fixture.lane();
     let mut rng = Rng::new(94);
-    for dtype in TYPES {
+    for dtype in fixture.of(TYPES) {
         for size in SIZES {
             let shape = shape(&batch(&mut rng), size, size);
             let src = matrices(&mut rng, dtype, &shape, |rng, row, column| {
@@ -361,7 +361,7 @@ pub fn inverses_multiply_to_one(fixture: &Fixture) {
     }
     let mut lane = fixture.lane();
     let mut rng = Rng::new(95);
-    for dtype in TYPES {
+    for dtype in fixture.of(TYPES) {
         for size in SIZES {
             let shape = shape(&batch(&mut rng), size, size);
             let src = general(&mut rng, dtype, &shape, true);
@@ -384,7 +384,7 @@ pub fn singular_matrices_are_no_fault(fixture: &Fixture) {
     }
     let mut lane = fixture.lane();
     let mut rng = Rng::new(96);
-    for dtype in TYPES {
+    for dtype in fixture.of(TYPES) {
         for size in [1, 4, 40, 110] {
             let mut elements = 0;
             // The first is zero, the second has NaN, the third is twice the unit matrix.

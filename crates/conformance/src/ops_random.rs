@@ -128,7 +128,7 @@ pub fn parts_of_a_sequence_are_the_sequence(fixture: &Fixture) {
         deviation: 2.0,
     };
     const LENGTH: usize = 3000;
-    for dtype in FLOATS {
+    for dtype in fixture.of(FLOATS) {
         let mut draw = |from: usize, length: usize| {
             let dst = [Operand::row_major(dtype, &[length])];
             let mut bytes =
@@ -210,7 +210,7 @@ pub fn random_numbers_follow_their_distribution(fixture: &Fixture) {
             |x| 1.0 - (-x).exp() * (1.0 + x + x * x / 2.0),
         ),
     ];
-    for dtype in [DType::F32, DType::F64] {
+    for dtype in fixture.of([DType::F32, DType::F64]) {
         for (distribution, mean, deviation, function) in cases {
             let values = sorted(fixture, &mut lane, dtype, distribution, COUNT);
             let found = values.iter().sum::<f64>() / COUNT as f64;

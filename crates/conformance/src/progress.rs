@@ -139,7 +139,7 @@ pub fn a_wait_ends_at_its_tick(fixture: &Fixture) {
 /// Any number of threads may wait for one queue, while another appends to it.
 pub fn many_threads_wait_at_once(fixture: &Fixture) {
     let mut lane = fixture.lane();
-    let view = fixture.tensor::<f64>(&[100]);
+    let view = fixture.tensor::<f32>(&[100]);
     lane.run(&fill(view, 0.0));
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -164,7 +164,7 @@ pub fn many_threads_wait_at_once(fixture: &Fixture) {
         }
         stop.store(true, Ordering::Release);
     });
-    assert_eq!(lane.get::<f64>(view), [100.0; 100]);
+    assert_eq!(lane.get::<f32>(view), [100.0; 100]);
 }
 
 /// It outlives its queue.

@@ -39,18 +39,18 @@ pub fn each_command_gets_the_next_tick(fixture: &Fixture) {
 /// Commands execute in the order they were appended, each after the one before it.
 pub fn commands_execute_in_order(fixture: &Fixture) {
     let mut lane = fixture.lane();
-    let view = fixture.tensor::<f64>(&[100]);
-    let mut expected = 1.0;
+    let view = fixture.tensor::<f32>(&[100]);
+    let mut expected = 1.0f32;
     lane.run(&fill(view, 1.0));
     for step in 0..400 {
         let (factor, amount) = (f64::from(step % 3) - 1.0, f64::from(step));
         lane.run(&affine(view, factor, amount));
-        expected = expected * factor + amount;
+        expected = expected * factor as f32 + amount as f32;
         if step % 50 == 0 {
             lane.flush(Flush::Start).expect("a flush succeeds");
         }
     }
-    assert_eq!(lane.get::<f64>(view), vec![expected; 100]);
+    assert_eq!(lane.get::<f32>(view), vec![expected; 100]);
 }
 
 /// Uploads, ops and downloads keep one order among themselves.
@@ -206,12 +206,13 @@ pub fn many_dropped_queues_finish(fixture: &Fixture) {
 /// A queue encodes from whichever thread holds it, and its order is kept.
 pub fn a_queue_moves_between_threads(fixture: &Fixture) {
     let mut lane = fixture.lane();
-    let view = fixture.tensor::<f64>(&[33]);
+    let view = fixture.tensor::<f32>(&[33]);
     lane.run(&fill(view, 0.0));
-    let mut expected = 0.0;
+    let mut expected = 0.0f32;
     for round in 0..50 {
         let amount = f64::from(round);
-        expected = expected * 0.5 + amount;
+        // A half is exact, so the sum is all that is rounded.
+        expected = expected * 0.5 + amount as f32;
         lane = std::thread::scope(|scope| {
             scope
                 .spawn(move || {
@@ -225,7 +226,7 @@ pub fn a_queue_moves_between_threads(fixture: &Fixture) {
                 .expect("the thread does not panic")
         });
     }
-    assert_eq!(lane.get::<f64>(view), vec![expected; 33]);
+    assert_eq!(lane.get::<f32>(view), vec![expected; 33]);
 }
 
 /// A refused op leaves nothing behind: no tick, no effect, and the queue goes on.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use streampool_device::Device;
+use streampool_device::{DType, Device, Op};
 
 use crate::Fixture;
 
@@ -14,6 +14,8 @@ pub struct Subject {
     pub(crate) device: Arc<dyn Device>,
     pub(crate) other: Option<Arc<dyn Device>>,
     pub(crate) arm_fault: Option<ArmFault>,
+    pub(crate) lacks: Vec<DType>,
+    pub(crate) refuses: fn(&Op) -> bool,
 }
 
 impl Subject {
@@ -23,12 +25,28 @@ impl Subject {
             device,
             other: None,
             arm_fault: None,
+            lacks: Vec::new(),
+            refuses: |_| false,
         }
     }
 
     /// Adds a second, different device, whose events and programs the first must refuse.
     pub fn with_other(mut self, other: Arc<dyn Device>) -> Subject {
         self.other = Some(other);
+        self
+    }
+
+    /// The hardware does not compute in this type: ops that do are refused as
+    /// [`Unsupported`](streampool_device::Error::Unsupported), those that only move elements need not be.
+    pub fn without(mut self, dtype: DType) -> Subject {
+        self.lacks.push(dtype);
+        self
+    }
+
+    /// The hardware has no way to execute these ops: the device may refuse them as
+    /// [`Unsupported`](streampool_device::Error::Unsupported).
+    pub fn refusing(mut self, refuses: fn(&Op) -> bool) -> Subject {
+        self.refuses = refuses;
         self
     }
 

@@ -70,7 +70,7 @@ pub fn chains_in_both_directions(fixture: &Fixture) {
     const ROUNDS: usize = 150;
     std::thread::scope(|scope| {
         for _ in 0..PAIRS {
-            let view = fixture.tensor::<f64>(&[40]);
+            let view = fixture.tensor::<f32>(&[40]);
             let (to_right, from_left) = mpsc::sync_channel(4);
             let (to_left, from_right) = mpsc::sync_channel(4);
             let (mut left, mut right) = (fixture.lane(), fixture.lane());
@@ -92,7 +92,7 @@ pub fn chains_in_both_directions(fixture: &Fixture) {
                 for _ in 0..ROUNDS {
                     expected = (expected * 0.5 + 1.0) + 3.0;
                 }
-                assert_eq!(left.get::<f64>(view), [expected; 40]);
+                assert_eq!(left.get::<f32>(view), [expected; 40]);
             });
             scope.spawn(move || {
                 for round in 0..ROUNDS {

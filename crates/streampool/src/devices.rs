@@ -7,6 +7,8 @@ use std::sync::Arc;
 use streampool_cuda::{CudaDevice, CudaOptions};
 use streampool_device::{Device, DeviceKind};
 use streampool_host::{HostDevice, HostOptions};
+#[cfg(feature = "metal")]
+use streampool_metal::{MetalDevice, MetalOptions};
 use streampool_runtime::{Pool, Result};
 
 /// One device, as this build finds it on this machine.
@@ -43,12 +45,7 @@ pub fn devices() -> Vec<DeviceStatus> {
     let host = open_host().map_err(|error| Unusable::Broken(error.to_string()));
     let mut all = vec![status(DeviceKind::Host, 0, host)];
     all.extend(cuda_devices());
-    let no_metal = "this version has no metal device yet".to_owned();
-    all.push(status(
-        DeviceKind::Metal,
-        0,
-        Err(Unusable::Absent(no_metal)),
-    ));
+    all.extend(metal_devices());
     all
 }
 
@@ -80,38 +77,67 @@ pub fn cuda_pool() -> Result<Pool> {
     Pool::new(CudaDevice::new(CudaOptions::from_env()?)?)
 }
 
+/// A pool on the Apple GPU that `STREAMPOOL_METAL_DEVICE` names, by default the one that the system prefers, set up
+/// by the environment.
+#[cfg(feature = "metal")]
+pub fn metal_pool() -> Result<Pool> {
+    Pool::new(MetalDevice::new(MetalOptions::from_env()?)?)
+}
+
 #[cfg(feature = "cuda")]
 fn cuda_devices() -> Vec<DeviceStatus> {
-    let none = |unusable| vec![status(DeviceKind::Cuda, 0, Err(unusable))];
-    // A bad setting is told even where there is no GPU: it is in force nowhere.
-    let options = match CudaOptions::from_env() {
-        Ok(options) => options,
-        Err(error) => return none(Unusable::Broken(error.to_string())),
+    let options = CudaOptions::from_env().map(|options| (options.ordinal, options));
+    let open = |options: &CudaOptions, ordinal| -> streampool_device::Result<Arc<dyn Device>> {
+        Ok(CudaDevice::new(options.clone().ordinal(ordinal))?)
     };
-    let count = match CudaDevice::count() {
-        Ok(0) => {
-            return none(Unusable::Absent(
-                "the NVIDIA driver shows no GPU".to_owned(),
-            ));
-        }
+    let none = "the NVIDIA driver shows no GPU";
+    gpus(DeviceKind::Cuda, options, CudaDevice::count, none, open)
+}
+
+#[cfg(feature = "metal")]
+fn metal_devices() -> Vec<DeviceStatus> {
+    let options = MetalOptions::from_env().map(|options| (options.ordinal, options));
+    let open = |options: &MetalOptions, ordinal| -> streampool_device::Result<Arc<dyn Device>> {
+        Ok(MetalDevice::new(options.clone().ordinal(ordinal))?)
+    };
+    let none = "Metal shows no GPU";
+    gpus(DeviceKind::Metal, options, MetalDevice::count, none, open)
+}
+
+/// Every GPU of this kind, each opened with the options; `none` says what it means that there are none.
+#[cfg(any(feature = "cuda", feature = "metal"))]
+fn gpus<O>(
+    kind: DeviceKind,
+    options: streampool_device::Result<(usize, O)>,
+    count: impl FnOnce() -> streampool_device::Result<usize>,
+    none: &str,
+    open: impl Fn(&O, usize) -> streampool_device::Result<Arc<dyn Device>>,
+) -> Vec<DeviceStatus> {
+    let unusable = |why| vec![status(kind, 0, Err(why))];
+    // A bad setting is told even where there is no GPU: it is in force nowhere.
+    let (asked_for, options) = match options {
+        Ok(options) => options,
+        Err(error) => return unusable(Unusable::Broken(error.to_string())),
+    };
+    let count = match count() {
+        Ok(0) => return unusable(Unusable::Absent(none.to_owned())),
         Ok(count) => count,
-        Err(error) => return none(Unusable::Absent(reason(error))),
+        Err(error) => return unusable(Unusable::Absent(reason(error))),
     };
     // The one that was asked for is listed even if it is not there.
-    let asked_for = (options.ordinal >= count).then_some(options.ordinal);
-    let open = |ordinal| -> Result<Arc<dyn Device>, Unusable> {
-        CudaDevice::new(options.clone().ordinal(ordinal))
-            .map(|device| device as Arc<dyn Device>)
-            .map_err(|error| Unusable::Broken(reason(error)))
+    let asked_for = (asked_for >= count).then_some(asked_for);
+    let open = |ordinal| {
+        let opened = open(&options, ordinal);
+        opened.map_err(|error| Unusable::Broken(reason(error)))
     };
     (0..count)
         .chain(asked_for)
-        .map(|ordinal| status(DeviceKind::Cuda, ordinal, open(ordinal)))
+        .map(|ordinal| status(kind, ordinal, open(ordinal)))
         .collect()
 }
 
 /// What is missing, without the name of the device, which is told anyway.
-#[cfg(feature = "cuda")]
+#[cfg(any(feature = "cuda", feature = "metal"))]
 fn reason(error: streampool_device::Error) -> String {
     match error {
         streampool_device::Error::Unavailable { why, .. } => why,
@@ -123,6 +149,12 @@ fn reason(error: streampool_device::Error) -> String {
 fn cuda_devices() -> Vec<DeviceStatus> {
     let why = "this program was built without the feature `cuda`".to_owned();
     vec![status(DeviceKind::Cuda, 0, Err(Unusable::Absent(why)))]
+}
+
+#[cfg(not(feature = "metal"))]
+fn metal_devices() -> Vec<DeviceStatus> {
+    let why = "this program was built without the feature `metal`".to_owned();
+    vec![status(DeviceKind::Metal, 0, Err(Unusable::Absent(why)))]
 }
 
 #[cfg(test)]
@@ -155,7 +187,7 @@ mod tests {
         assert_eq!(names, ["cuda", "cuda:1", "cuda:12"]);
     }
 
-    #[cfg(feature = "cuda")]
+    #[cfg(any(feature = "cuda", feature = "metal"))]
     #[test]
     fn a_reason_comes_without_the_name_of_the_device() {
         let error = streampool_device::Error::Unavailable {

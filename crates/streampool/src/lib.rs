@@ -109,6 +109,8 @@ mod book {
 pub use batching::{BatchInference, batch_inference, queue_over};
 #[cfg(feature = "cuda")]
 pub use devices::cuda_pool;
+#[cfg(feature = "metal")]
+pub use devices::metal_pool;
 pub use devices::{DeviceStatus, Unusable, devices, host_pool};
 pub use streampool_batch as batch;
 pub use streampool_batch::{BatchQueue, Request, Ticket};
@@ -116,6 +118,8 @@ pub use streampool_batch::{BatchQueue, Request, Ticket};
 pub use streampool_cuda as cuda;
 pub use streampool_device as device;
 pub use streampool_host as host;
+#[cfg(feature = "metal")]
+pub use streampool_metal as metal;
 pub use streampool_model as model;
 pub use streampool_model::{Array, Input, Outputs, Session, SessionOptions};
 pub use streampool_runtime::*;

@@ -10,6 +10,11 @@ use streampool::{CacheSnapshot, Device, DeviceStatus, Pool, Settings, Snapshot, 
 
 use super::self_test::{self, SelfTest};
 
+#[cfg(feature = "metal")]
+const METAL_VARIABLES: &[(&str, &str)] = streampool::metal::MetalOptions::VARIABLES;
+#[cfg(not(feature = "metal"))]
+const METAL_VARIABLES: &[(&str, &str)] = &[];
+
 /// Everything, as it is at this moment.
 #[derive(Debug, Serialize)]
 pub struct Report {
@@ -175,10 +180,10 @@ fn list(settings: Option<&Settings>) -> Vec<Setting> {
     });
     let shared = HostOptions::VARIABLES.iter().map(|(name, _)| *name);
     let shared: Vec<&str> = shared.collect();
-    let of_cuda = CudaOptions::VARIABLES.iter();
+    let of_gpus = CudaOptions::VARIABLES.iter().chain(METAL_VARIABLES);
     let of_devices = HostOptions::VARIABLES
         .iter()
-        .chain(of_cuda.filter(|(name, _)| !shared.contains(name)))
+        .chain(of_gpus.filter(|(name, _)| !shared.contains(name)))
         .map(|&(name, meaning)| of_device(name, meaning));
     of_pools.chain(of_devices).collect()
 }

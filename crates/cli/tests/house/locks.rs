@@ -26,7 +26,8 @@ fn declared_ranks(source: &Source) -> Vec<(u16, String)> {
 }
 
 /// The ranks of each device's own locks, which one row stands for.
-const DEVICE_RANKS: [(&str, std::ops::Range<u16>); 2] = [("host", 200..260), ("cuda", 260..300)];
+const DEVICE_RANKS: [(&str, std::ops::Range<u16>); 3] =
+    [("host", 200..260), ("cuda", 260..300), ("metal", 400..430)];
 
 #[test]
 fn architecture_tells_the_rank_of_every_lock_and_no_other() {

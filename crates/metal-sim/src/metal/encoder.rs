@@ -1,0 +1,139 @@
+//! What both kinds of encoders have in common.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use super::blit::BlitCommand;
+use super::buffer::Buffer;
+use super::command_buffer::{CommandBuffer, Turn};
+use super::dispatch::Dispatch;
+use crate::report::{Rule, violation};
+use crate::settings::settings;
+
+/// What an encoder leaves to the GPU.
+pub(super) struct Pass {
+    pub commands: Commands,
+    pub accesses: Vec<Access>,
+}
+
+pub(super) enum Commands {
+    /// Those of one group in any order.
+    Compute(Vec<Vec<Dispatch>>),
+    Blit(Vec<BlitCommand>),
+}
+
+/// That a buffer is read or written, where Metal orders that.
+#[derive(Clone, Copy)]
+pub(super) struct Access {
+    number: u64,
+    writes: bool,
+}
+
+impl Access {
+    pub fn of(buffer: &Buffer, writes: bool) -> Option<Access> {
+        buffer.tracked.then_some(Access {
+            number: buffer.number,
+            writes,
+        })
+    }
+}
+
+impl Pass {
+    /// Whether Metal runs one after the other.
+    pub fn is_ordered_with(&self, other: &Pass) -> bool {
+        let meets = |one: &Access, other: &Access| {
+            one.number == other.number && (one.writes || other.writes)
+        };
+        self.accesses
+            .iter()
+            .any(|one| other.accesses.iter().any(|other| meets(one, other)))
+    }
+}
+
+/// The encoder's place in its command buffer.
+pub(super) struct Session {
+    pub owner: Arc<CommandBuffer>,
+    ended: AtomicBool,
+}
+
+impl Session {
+    pub fn begin(owner: &Arc<CommandBuffer>) -> Option<Session> {
+        owner.open_encoder().then(|| Session {
+            owner: Arc::clone(owner),
+            ended: AtomicBool::new(false),
+        })
+    }
+
+    /// The turn of a call that encodes more, where it may.
+    pub fn enter(&self, what: &str) -> Option<Turn<'_>> {
+        let turn = self.owner.turn(what);
+        let name = || self.owner.name();
+        if self.ended.load(Ordering::Acquire) {
+            violation(
+                Rule::EncodeAfterEnd,
+                format!("{what} on an encoder of {} that is ended", name()),
+            );
+        } else if self.owner.is_committed() {
+            violation(
+                Rule::EncodeAfterCommit,
+                format!("{what} on an encoder of {}, which is committed", name()),
+            );
+        } else {
+            return Some(turn);
+        }
+        None
+    }
+
+    pub fn end(&self, pass: impl FnOnce() -> Pass) {
+        let _turn = self.owner.turn("endEncoding");
+        if self.ended.swap(true, Ordering::AcqRel) {
+            return violation(
+                Rule::EndEncoding,
+                format!("an encoder of {} is ended again", self.owner.name()),
+            );
+        }
+        if self.owner.is_committed() {
+            return violation(
+                Rule::EncodeAfterCommit,
+                format!(
+                    "an encoder is ended after the commit of {}",
+                    self.owner.name()
+                ),
+            );
+        }
+        self.owner.close_encoder(Some(pass()));
+    }
+
+    pub fn freed(&self) {
+        race();
+        if !self.ended.load(Ordering::Acquire) {
+            violation(
+                Rule::EndEncoding,
+                format!(
+                    "an encoder of {} is released without being ended",
+                    self.owner.name()
+                ),
+            );
+            self.owner.close_encoder(None);
+        }
+    }
+}
+
+/// Breaks like a driver that does not bear two threads which make or free encoders at once.
+pub(super) fn race() {
+    static BUSY: AtomicBool = AtomicBool::new(false);
+    if !settings().racing_encoders {
+        return;
+    }
+    if BUSY.swap(true, Ordering::AcqRel) {
+        return violation(
+            Rule::EncoderRace,
+            "two threads make or free encoders at once".to_owned(),
+        );
+    }
+    for _ in 0..crate::chance::below(4) {
+        thread::yield_now();
+    }
+    BUSY.store(false, Ordering::Release);
+}

@@ -1,0 +1,190 @@
+//! The GPU: a thread for each queue, which runs its steps in an order that Metal allows and nobody expects.
+//!
+//! Waits and signals stand where they are in the queue's order. Between two of them, passes of one queue may change
+//! places, also with those of other command buffers, as long as no hazard that Metal tracks orders them. A queue's
+//! command buffers are completed in the order of their commits.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::blit::BlitCommand;
+use super::command_buffer::CommandBuffer;
+use super::encoder::{Commands, Pass};
+use super::event::Event;
+use super::lock;
+use super::values::failure;
+use crate::chance;
+use crate::report::{Rule, violation};
+use crate::runtime::Id;
+use crate::settings::settings;
+
+/// How long a wait goes on before it looks whether the device is lost.
+const LOOK_AROUND: Duration = Duration::from_millis(10);
+
+pub(super) enum Step {
+    Pass(Pass),
+    Wait(Arc<Event>, u64),
+    Signal(Arc<Event>, u64),
+    /// Of a command buffer, whose object was retained for as long.
+    End(Id),
+}
+
+/// A step of a command buffer, and its place there.
+pub(super) struct Work {
+    pub commands: Arc<CommandBuffer>,
+    pub place: usize,
+    pub step: Step,
+}
+
+/// What a queue has committed.
+#[derive(Default)]
+pub(super) struct Lane {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    work: VecDeque<Work>,
+    closed: bool,
+}
+
+impl Lane {
+    /// A lane and its thread.
+    pub fn open() -> Arc<Lane> {
+        let lane = Arc::new(Lane::default());
+        let own = Arc::clone(&lane);
+        let thread = thread::Builder::new().name("imitated GPU".to_owned());
+        thread
+            .spawn(move || own.run())
+            .expect("a thread for a queue of the imitated GPU");
+        lane
+    }
+
+    pub fn append(&self, work: impl Iterator<Item = Work>) {
+        lock(&self.state).work.extend(work);
+        self.changed.notify_one();
+    }
+
+    /// The thread ends once there is nothing left to do.
+    pub fn close(&self) {
+        lock(&self.state).closed = true;
+        self.changed.notify_one();
+    }
+
+    fn run(&self) {
+        while let Some(work) = self.next() {
+            idle();
+            work.run();
+        }
+    }
+
+    fn next(&self) -> Option<Work> {
+        let mut state = lock(&self.state);
+        while state.work.is_empty() {
+            if state.closed {
+                return None;
+            }
+            state = self
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        let ready = ready(&state.work);
+        state.work.remove(ready[chance::below(ready.len())])
+    }
+}
+
+/// Which steps may come next.
+fn ready(work: &VecDeque<Work>) -> Vec<usize> {
+    let stands = |work: &Work| matches!(work.step, Step::Wait(..) | Step::Signal(..));
+    let window = work.iter().position(stands).unwrap_or(work.len());
+    if window == 0 {
+        return vec![0];
+    }
+    (0..window)
+        .filter(|&place| {
+            work.range(..place)
+                .all(|before| may_overtake(&work[place], before))
+        })
+        .collect()
+}
+
+fn may_overtake(later: &Work, before: &Work) -> bool {
+    match (&later.step, &before.step) {
+        (Step::Pass(later), Step::Pass(before)) => !later.is_ordered_with(before),
+        (Step::End(_), Step::End(_)) => false,
+        (Step::End(_), _) => !Arc::ptr_eq(&later.commands, &before.commands),
+        _ => true,
+    }
+}
+
+impl Work {
+    fn run(self) {
+        let Work {
+            commands,
+            place,
+            step,
+        } = self;
+        let goes_on = commands.begin_step(place);
+        match step {
+            Step::End(id) => commands.complete(id),
+            _ if !goes_on => {}
+            Step::Wait(event, value) => {
+                if let Err(code) = wait(&event, value) {
+                    commands.fail(code);
+                }
+            }
+            Step::Signal(event, value) => event.signal(value, &commands.name()),
+            Step::Pass(pass) => {
+                if let Err(why) = pass.run() {
+                    violation(Rule::Kernel, format!("{}: {why}", commands.name()));
+                    commands.fail(failure::PAGE_FAULT);
+                }
+            }
+        }
+    }
+}
+
+/// Waits for an event, unless the device is lost or the wait takes too long.
+fn wait(event: &Event, value: u64) -> Result<(), isize> {
+    let begun = Instant::now();
+    while !event.wait(value, LOOK_AROUND) {
+        let settings = settings();
+        if settings.lost {
+            return Err(failure::DEVICE_REMOVED);
+        }
+        if begun.elapsed() > settings.longest_wait {
+            return Err(failure::TIMEOUT);
+        }
+    }
+    Ok(())
+}
+
+impl Pass {
+    fn run(self) -> Result<(), String> {
+        match self.commands {
+            Commands::Blit(commands) => commands.iter().for_each(BlitCommand::run),
+            Commands::Compute(groups) => {
+                for mut group in groups {
+                    while !group.is_empty() {
+                        group.swap_remove(chance::below(group.len())).run()?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Does nothing for a while, now and then.
+pub(super) fn idle() {
+    let longest = settings().longest_delay;
+    if !longest.is_zero() && chance::one_in(2) {
+        thread::sleep(longest.mul_f64(chance::below(1000) as f64 / 1000.0));
+    } else if chance::one_in(4) {
+        thread::yield_now();
+    }
+}

@@ -1,0 +1,147 @@
+//! `MTLComputePipelineState` and its descriptor.
+
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex};
+
+use streampool_emulated::metal;
+
+use super::archive::Archive;
+use super::device::MOST_THREADS;
+use super::library::Function;
+use super::lock;
+use super::resource::{Resource, freed_in_flight};
+use crate::foundation::{NSOBJECT, objects, set_error};
+use crate::method;
+use crate::report::{Rule, violation};
+use crate::runtime::{Body, Class, Definition, Id, Strong};
+
+pub(super) static PIPELINE: Class =
+    Class::fixed(c"_Imitation_ComputePipelineState", Some(&NSOBJECT), define);
+
+#[unsafe(export_name = "_OBJC_CLASS_MTLComputePipelineDescriptor")]
+pub(super) static DESCRIPTOR: Class =
+    Class::fixed(c"MTLComputePipelineDescriptor", Some(&NSOBJECT), describe);
+
+/// `MTLPipelineOptionFailOnBinaryArchiveMiss`
+const FAIL_ON_MISS: usize = 1 << 2;
+const DOMAIN: &str = "MTLPipelineErrorDomain";
+/// How many threads run in step.
+const WIDTH: usize = 32;
+
+pub(super) struct Pipeline {
+    pub function: metal::Function,
+    uses: AtomicUsize,
+}
+
+impl Pipeline {
+    pub fn most_threads(&self) -> usize {
+        self.function
+            .max_total_threads_per_threadgroup()
+            .map_or(MOST_THREADS, |most| most as usize)
+    }
+}
+
+impl Resource for Pipeline {
+    fn uses(&self) -> &AtomicUsize {
+        &self.uses
+    }
+}
+
+impl Body for Pipeline {
+    fn freed(&self) {
+        freed_in_flight(self, || {
+            format!("the pipeline of kernel {}", self.function.name())
+        });
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Descriptor {
+    function: Mutex<Option<Strong>>,
+    archives: Mutex<Vec<Strong>>,
+}
+
+impl Body for Descriptor {}
+
+impl Descriptor {
+    pub fn function(&self) -> Option<Arc<Function>> {
+        lock(&self.function).as_ref()?.id().body_if()
+    }
+}
+
+pub(super) fn new(function: Id) -> Id {
+    let Some(function) = function.body_if::<Function>() else {
+        violation(
+            Rule::Argument,
+            "a pipeline of what is no function that lives".to_owned(),
+        );
+        return Id::NULL;
+    };
+    PIPELINE.instance(Pipeline {
+        function: function.compiled.clone(),
+        uses: AtomicUsize::new(0),
+    })
+}
+
+pub(super) fn new_as_described(descriptor: Id, options: usize, error: *mut Id) -> Id {
+    let described = descriptor.body_if::<Descriptor>();
+    let Some((descriptor, function)) =
+        described.and_then(|descriptor| Some((descriptor.function()?, descriptor)))
+    else {
+        let what = "a pipeline without a descriptor that has a function";
+        violation(Rule::Argument, what.to_owned());
+        return set_error(error, DOMAIN, 0, what);
+    };
+    let (function, descriptor) = (descriptor, function);
+    let archives: Vec<Arc<Archive>> = lock(&descriptor.archives)
+        .iter()
+        .filter_map(|archive| archive.id().body_if())
+        .collect();
+    if options & FAIL_ON_MISS != 0 && !archives.iter().any(|archive| archive.has(&function)) {
+        return set_error(error, DOMAIN, 0, "no binary archive has this function");
+    }
+    PIPELINE.instance(Pipeline {
+        function: function.compiled.clone(),
+        uses: AtomicUsize::new(0),
+    })
+}
+
+fn describe(class: &Definition) {
+    class.begin_with::<Descriptor>();
+    method!(
+        class,
+        "setComputeFunction:",
+        |this: Descriptor, function: Id| {
+            *lock(&this.function) = (!function.is_null()).then(|| Strong::new(function));
+        }
+    );
+    method!(
+        class,
+        "setBinaryArchives:",
+        |this: Descriptor, archives: Id| {
+            *lock(&this.archives) = objects(archives).into_iter().map(Strong::new).collect();
+        }
+    );
+    method!(class, "setLabel:", |_this: Descriptor, _label: Id| {});
+    method!(
+        class,
+        "setThreadGroupSizeIsMultipleOfThreadExecutionWidth:",
+        |_this: Descriptor, _is: u8| {}
+    );
+}
+
+fn define(class: &Definition) {
+    method!(
+        class,
+        "maxTotalThreadsPerThreadgroup",
+        |this: Pipeline| -> usize { this.most_threads() }
+    );
+    method!(class, "threadExecutionWidth", |_this: Pipeline| -> usize {
+        WIDTH
+    });
+    method!(
+        class,
+        "staticThreadgroupMemoryLength",
+        |this: Pipeline| -> usize { this.function.static_threadgroup_bytes() }
+    );
+}

@@ -1,0 +1,170 @@
+//! `MTLResidencySet`: what is to be reachable without being bound. It retains what it holds.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::Ordering;
+
+use super::buffer::Buffer;
+use super::lock;
+use crate::foundation::NSOBJECT;
+use crate::method;
+use crate::report::{Rule, violation};
+use crate::runtime::{Body, Class, Definition, Id, Strong};
+
+pub(super) static SET: Class = Class::fixed(c"_Imitation_ResidencySet", Some(&NSOBJECT), define);
+
+#[unsafe(export_name = "_OBJC_CLASS_MTLResidencySetDescriptor")]
+pub(super) static DESCRIPTOR: Class =
+    Class::fixed(c"MTLResidencySetDescriptor", Some(&NSOBJECT), describe);
+
+/// How many a queue may have.
+pub(super) const MOST_SETS: usize = 32;
+
+#[derive(Default)]
+pub(super) struct ResidencySet(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    held: BTreeMap<Id, Held>,
+    is_dirty: bool,
+}
+
+struct Held {
+    allocation: Strong,
+    /// Whether it is so once the changes are committed.
+    wanted: bool,
+    committed: bool,
+}
+
+impl Held {
+    fn new(allocation: Id) -> Held {
+        Held {
+            allocation: Strong::new(allocation),
+            wanted: true,
+            committed: false,
+        }
+    }
+
+    /// Takes effect; says whether it stays.
+    fn commit(&mut self) -> bool {
+        if let Some(buffer) = self.allocation.id().body_if::<Buffer>()
+            && self.wanted != self.committed
+        {
+            if self.wanted {
+                buffer.sets.fetch_add(1, Ordering::AcqRel);
+            } else {
+                buffer.sets.fetch_sub(1, Ordering::AcqRel);
+            }
+        }
+        self.committed = self.wanted;
+        self.wanted
+    }
+}
+
+impl ResidencySet {
+    fn commit(&self) {
+        let mut state = lock(&self.0);
+        state.is_dirty = false;
+        let gone: Vec<Held> = state
+            .held
+            .extract_if(.., |_, held| !held.commit())
+            .map(|(_, held)| held)
+            .collect();
+        // Their end may take its time, and may come back here.
+        drop(state);
+        drop(gone);
+    }
+}
+
+impl Body for ResidencySet {
+    fn freed(&self) {
+        lock(&self.0)
+            .held
+            .values_mut()
+            .for_each(|held| held.wanted = false);
+        self.commit();
+    }
+}
+
+pub(super) fn new(descriptor: Id) -> Id {
+    if descriptor.is_null() {
+        violation(
+            Rule::Argument,
+            "a residency set without a descriptor".to_owned(),
+        );
+    }
+    SET.instance(ResidencySet::default())
+}
+
+fn describe(class: &Definition) {
+    method!(class, "setLabel:", |_this, _label: Id| {});
+    method!(class, "setInitialCapacity:", |_this, _capacity: usize| {});
+}
+
+fn define(class: &Definition) {
+    method!(
+        class,
+        "addAllocation:",
+        |this: ResidencySet, allocation: Id| {
+            if allocation.body_if::<Buffer>().is_none() {
+                return violation(
+                    Rule::Argument,
+                    "addAllocation of what is no buffer that lives".to_owned(),
+                );
+            }
+            let mut state = lock(&this.0);
+            state.is_dirty = true;
+            state
+                .held
+                .entry(allocation)
+                .or_insert_with(|| Held::new(allocation))
+                .wanted = true;
+        }
+    );
+    method!(
+        class,
+        "removeAllocation:",
+        |this: ResidencySet, allocation: Id| {
+            let mut state = lock(&this.0);
+            state.is_dirty = true;
+            match state.held.get_mut(&allocation) {
+                Some(held) => held.wanted = false,
+                None => {
+                    drop(state);
+                    violation(
+                        Rule::Residency,
+                        "removeAllocation of what is not in the set".to_owned(),
+                    );
+                }
+            }
+        }
+    );
+    method!(class, "containsAllocation:", |this: ResidencySet,
+                                           allocation: Id|
+     -> u8 {
+        u8::from(
+            lock(&this.0)
+                .held
+                .get(&allocation)
+                .is_some_and(|held| held.wanted),
+        )
+    });
+    method!(class, "allocationCount", |this: ResidencySet| -> usize {
+        lock(&this.0)
+            .held
+            .values()
+            .filter(|held| held.wanted)
+            .count()
+    });
+    method!(class, "commit", |this: ResidencySet| this.commit());
+    method!(class, "requestResidency", |this: ResidencySet| {
+        if lock(&this.0).is_dirty {
+            violation(
+                Rule::Residency,
+                "requestResidency of a set with changes that are not committed".to_owned(),
+            );
+        }
+    });
+    method!(class, "endResidency", |_this: ResidencySet| {});
+    method!(class, "setLabel:", |_this: ResidencySet, _label: Id| {});
+}

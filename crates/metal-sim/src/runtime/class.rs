@@ -1,0 +1,268 @@
+//! Classes and their tables of methods.
+
+use std::collections::BTreeMap;
+use std::ffi::{CStr, CString, c_void};
+use std::fmt;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::{Arc, Once, OnceLock, PoisonError, RwLock};
+
+use super::builder::Definition;
+use super::object::{Body, Head, IMMORTAL, Id, Object};
+use super::selector::Selector;
+
+/// A method of a class. Its address is what `class_getInstanceMethod` gives out.
+pub struct Method {
+    pub(super) selector: Selector,
+    pub(super) types: CString,
+    pub(super) implementation: AtomicPtr<c_void>,
+}
+
+type Methods = BTreeMap<Selector, &'static Method>;
+type MakeBody = fn() -> Arc<dyn Body>;
+
+/// A class. It begins as every object does, for classes are sent messages too.
+#[repr(C)]
+pub struct Class {
+    pub(super) head: Head,
+    superclass: Option<&'static Class>,
+    name: &'static CStr,
+    is_meta: bool,
+    define: Option<fn(&Definition)>,
+    made: Once,
+    methods: RwLock<Methods>,
+    body: OnceLock<MakeBody>,
+    live: AtomicUsize,
+}
+
+static CLASSES: RwLock<BTreeMap<&'static CStr, &'static Class>> = RwLock::new(BTreeMap::new());
+
+impl Class {
+    /// A class that stands in a static, so that the linker finds it; `define` adds its methods when it is first used.
+    pub(crate) const fn fixed(
+        name: &'static CStr,
+        superclass: Option<&'static Class>,
+        define: fn(&Definition),
+    ) -> Class {
+        Class::new(name, superclass, false, Some(define))
+    }
+
+    const fn new(
+        name: &'static CStr,
+        superclass: Option<&'static Class>,
+        is_meta: bool,
+        define: Option<fn(&Definition)>,
+    ) -> Class {
+        Class {
+            head: Head::new(std::ptr::null_mut(), IMMORTAL),
+            superclass,
+            name,
+            is_meta,
+            define,
+            made: Once::new(),
+            methods: RwLock::new(Methods::new()),
+            body: OnceLock::new(),
+            live: AtomicUsize::new(0),
+        }
+    }
+
+    /// A new class that nobody finds by name until it is registered.
+    pub(super) fn allocate(
+        name: &CStr,
+        superclass: Option<&'static Class>,
+    ) -> Option<&'static Class> {
+        if Class::named(name).is_some() {
+            return None;
+        }
+        let name = Box::leak(name.to_owned().into_boxed_c_str());
+        let class: &'static Class = Box::leak(Box::new(Class::new(name, superclass, false, None)));
+        class.make();
+        Some(class)
+    }
+
+    pub(super) fn register(&'static self) {
+        write(&CLASSES).insert(self.name, self);
+    }
+
+    /// The class of that name.
+    pub fn named(name: &CStr) -> Option<&'static Class> {
+        static FIXED: Once = Once::new();
+        FIXED.call_once(|| crate::fixed_classes().for_each(Class::register));
+        read(&CLASSES).get(name).copied()
+    }
+
+    /// All classes that have a name.
+    pub(super) fn all() -> Vec<&'static Class> {
+        Class::named(c"NSObject");
+        read(&CLASSES).values().copied().collect()
+    }
+
+    /// Gives a class its metaclass and its methods, when it is first used.
+    pub(super) fn make(&'static self) {
+        self.made.call_once(|| {
+            let above = match self.superclass {
+                Some(superclass) => superclass.meta(),
+                // A class answers to what instances of the root class answer to.
+                None => self,
+            };
+            let meta = Box::leak(Box::new(Class::new(self.name, Some(above), true, None)));
+            self.head.set_class(meta);
+            if let Some(define) = self.define {
+                define(&Definition(self));
+            }
+        });
+    }
+
+    /// The class of this class.
+    pub(super) fn meta(&'static self) -> &'static Class {
+        if self.is_meta {
+            return self;
+        }
+        self.make();
+        self.head.class().unwrap_or(self)
+    }
+
+    pub(super) fn make_bodies(&self, make: MakeBody) {
+        self.body.get_or_init(|| make);
+    }
+
+    /// A new object without state but that of its class, with one reference.
+    pub(crate) fn create(&'static self) -> Id {
+        let body = self
+            .lineage()
+            .find_map(|class| class.body.get())
+            .map(|make| make());
+        self.create_with(body)
+    }
+
+    pub(super) fn create_with(&'static self, body: Option<Arc<dyn Body>>) -> Id {
+        self.make();
+        self.live.fetch_add(1, Ordering::Relaxed);
+        Object::create(self, body)
+    }
+
+    /// A new object with that state and one reference, which is the caller's.
+    pub fn instance(&'static self, body: impl Body) -> Id {
+        self.instance_with(Arc::new(body))
+    }
+
+    /// As [`Class::instance`], with state that others have, too.
+    pub fn instance_with(&'static self, body: Arc<impl Body>) -> Id {
+        self.create_with(Some(body))
+    }
+
+    pub(super) fn count_freed(&self) {
+        self.live.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// This class and those above it.
+    pub(crate) fn lineage(&'static self) -> impl Iterator<Item = &'static Class> {
+        std::iter::successors(Some(self), |class| class.superclass)
+    }
+
+    pub(super) fn superclass(&self) -> Option<&'static Class> {
+        self.superclass
+    }
+
+    pub(super) fn c_name(&self) -> &'static CStr {
+        self.name
+    }
+
+    pub(super) fn is_meta(&self) -> bool {
+        self.is_meta
+    }
+
+    /// The method that answers to `selector`, here or above.
+    pub(crate) fn method(&'static self, selector: Selector) -> Option<&'static Method> {
+        self.lineage().find_map(|class| class.own_method(selector))
+    }
+
+    fn own_method(&'static self, selector: Selector) -> Option<&'static Method> {
+        self.make_unless_meta();
+        read(&self.methods).get(&selector).copied()
+    }
+
+    /// Its own methods, without those of its superclasses.
+    pub(super) fn own_methods(&'static self) -> Vec<&'static Method> {
+        self.make_unless_meta();
+        read(&self.methods).values().copied().collect()
+    }
+
+    fn make_unless_meta(&'static self) {
+        if !self.is_meta {
+            self.make();
+        }
+    }
+
+    /// Adds a method, unless the class itself has one of that name.
+    pub(super) fn add(
+        &self,
+        selector: Selector,
+        implementation: *mut c_void,
+        types: CString,
+    ) -> bool {
+        let mut methods = write(&self.methods);
+        if methods.contains_key(&selector) {
+            return false;
+        }
+        let implementation = AtomicPtr::new(implementation);
+        let method = Method {
+            selector,
+            types,
+            implementation,
+        };
+        methods.insert(selector, Box::leak(Box::new(method)));
+        true
+    }
+
+    /// Adds a method, or gives the class's own one another implementation and returns the former.
+    pub(super) fn replace(
+        &'static self,
+        selector: Selector,
+        implementation: *mut c_void,
+        types: CString,
+    ) -> *mut c_void {
+        self.make_unless_meta();
+        if self.add(selector, implementation, types) {
+            return std::ptr::null_mut();
+        }
+        self.own_method(selector)
+            .map_or(std::ptr::null_mut(), |method| method.set(implementation))
+    }
+}
+
+impl Method {
+    pub(super) fn get(&self) -> *mut c_void {
+        self.implementation.load(Ordering::Acquire)
+    }
+
+    /// Sets the implementation and returns the former.
+    pub(super) fn set(&self, implementation: *mut c_void) -> *mut c_void {
+        self.implementation.swap(implementation, Ordering::AcqRel)
+    }
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name.to_string_lossy())
+    }
+}
+
+/// How many objects of each class live, blocks on the heap among them.
+pub fn live_objects() -> BTreeMap<String, usize> {
+    let classes = Class::all();
+    let objects = classes
+        .iter()
+        .map(|class| (class.to_string(), class.live.load(Ordering::Relaxed)));
+    objects
+        .chain([("block".to_owned(), super::block::live())])
+        .filter(|(_, live)| *live > 0)
+        .collect()
+}
+
+fn read<T>(lock: &RwLock<T>) -> std::sync::RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn write<T>(lock: &RwLock<T>) -> std::sync::RwLockWriteGuard<'_, T> {
+    lock.write().unwrap_or_else(PoisonError::into_inner)
+}

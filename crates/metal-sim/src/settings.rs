@@ -1,0 +1,192 @@
+//! What a test asks of the imitation, and the scope in which it does.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
+
+use crate::report::{self, Violation};
+use crate::{chance, live_objects, metal, signposts};
+
+/// How the device is, and what is to go wrong.
+#[derive(Clone)]
+pub(crate) struct Settings {
+    pub capacity: u64,
+    pub unified: bool,
+    pub most_in_flight: Option<usize>,
+    pub racing_encoders: bool,
+    pub longest_delay: Duration,
+    pub longest_wait: Duration,
+    pub failures: Vec<Failure>,
+    pub compile_failure: Option<String>,
+    pub lost: bool,
+}
+
+/// What becomes of the next command buffer of a queue with this label.
+#[derive(Clone)]
+pub(crate) struct Failure {
+    pub queue: String,
+    pub code: isize,
+    pub somewhere: bool,
+}
+
+const USUAL: Settings = Settings {
+    capacity: 64 << 30,
+    unified: true,
+    most_in_flight: None,
+    racing_encoders: false,
+    longest_delay: Duration::ZERO,
+    longest_wait: Duration::from_secs(20),
+    failures: Vec::new(),
+    compile_failure: None,
+    lost: false,
+};
+
+static SETTINGS: RwLock<Settings> = RwLock::new(USUAL);
+static ALONE: Mutex<()> = Mutex::new(());
+
+pub(crate) fn settings() -> Settings {
+    SETTINGS
+        .read()
+        .unwrap_or_else(PoisonError::into_inner)
+        .clone()
+}
+
+pub(crate) fn change<R>(change: impl FnOnce(&mut Settings) -> R) -> R {
+    change(&mut SETTINGS.write().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// The next command buffer that a queue with this label commits fails before anything of it is executed, with this code
+/// of `MTLCommandBufferErrorDomain`. Signals that it encodes are not given.
+pub fn fail_next(queue: &str, code: isize) {
+    fail(queue, code, false);
+}
+
+/// As [`fail_next`], but it may fail anywhere: what it encodes is executed up to there.
+pub fn fail_next_somewhere(queue: &str, code: isize) {
+    fail(queue, code, true);
+}
+
+fn fail(queue: &str, code: isize, somewhere: bool) {
+    let queue = queue.to_owned();
+    change(|settings| {
+        settings.failures.push(Failure {
+            queue,
+            code,
+            somewhere,
+        })
+    });
+}
+
+/// A test that has the imitation to itself, for what it asks and counts is the whole process's.
+///
+/// When it ends, everything that was committed has to come to its end, and no object may be left.
+pub struct Sim {
+    _alone: MutexGuard<'static, ()>,
+    recording: bool,
+}
+
+impl Sim {
+    /// A broken rule aborts the process, as it does without a `Sim`.
+    pub fn strict() -> Sim {
+        Sim::begin(false)
+    }
+
+    /// A broken rule is noted, and what broke it is ignored as far as that goes. Each has to be taken by
+    /// [`Sim::violations`] before the end.
+    pub fn recording() -> Sim {
+        Sim::begin(true)
+    }
+
+    fn begin(recording: bool) -> Sim {
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        change(|settings| *settings = USUAL);
+        report::begin(recording);
+        signposts::forget();
+        chance::seed(1);
+        Sim {
+            _alone: alone,
+            recording,
+        }
+    }
+
+    /// The violations since the last call. Waits until the GPU is idle, so that it has found all.
+    pub fn violations(&self) -> Vec<Violation> {
+        metal::wait_until_idle();
+        report::taken()
+    }
+
+    /// How many objects of each class live, once the GPU is idle.
+    pub fn live_objects(&self) -> BTreeMap<String, usize> {
+        metal::wait_until_idle();
+        live_objects()
+    }
+
+    /// Which orders and delays are drawn. The threads that draw are not in step, so it is not the same run twice.
+    pub fn seed(&self, seed: u64) {
+        chance::seed(seed);
+    }
+
+    /// The GPU and the threads that call handlers idle now and then, for at most so long.
+    pub fn delay(&self, longest: Duration) {
+        change(|settings| settings.longest_delay = longest);
+    }
+
+    /// How long a command buffer waits for an event, or a thread for room in a queue, before it is taken for hung.
+    pub fn longest_wait(&self, longest: Duration) {
+        change(|settings| settings.longest_wait = longest);
+    }
+
+    /// How much memory the device has: beyond that no buffer is allocated.
+    pub fn capacity(&self, bytes: u64) {
+        change(|settings| settings.capacity = bytes);
+    }
+
+    /// Whether host and device share their memory.
+    pub fn unified(&self, unified: bool) {
+        change(|settings| settings.unified = unified);
+    }
+
+    /// The device is removed: what is not completed fails, and all that follows.
+    pub fn lose_device(&self) {
+        change(|settings| settings.lost = true);
+    }
+
+    /// The next library does not compile, and says this.
+    pub fn fail_compile(&self, why: &str) {
+        change(|settings| settings.compile_failure = Some(why.to_owned()));
+    }
+
+    /// A driver that breaks when more command buffers of the device are in flight: a commit beyond is a violation.
+    pub fn most_in_flight(&self, count: usize) {
+        change(|settings| settings.most_in_flight = Some(count));
+    }
+
+    /// A driver that breaks when two threads make or free encoders of one device at once: that is a violation.
+    pub fn racing_encoders(&self) {
+        change(|settings| settings.racing_encoders = true);
+    }
+}
+
+impl Drop for Sim {
+    fn drop(&mut self) {
+        metal::wait_until_idle();
+        let violations = report::taken();
+        report::begin(false);
+        change(|settings| *settings = USUAL);
+        if std::thread::panicking() {
+            return;
+        }
+        let told: Vec<String> = violations.iter().map(ToString::to_string).collect();
+        assert!(
+            told.is_empty(),
+            "rules of Metal were broken:\n  {}",
+            told.join("\n  ")
+        );
+        // Where rules are broken, references may be lost.
+        let live = live_objects();
+        assert!(
+            self.recording || live.is_empty(),
+            "objects are left: {live:?}"
+        );
+    }
+}

@@ -1,0 +1,140 @@
+//! What a test asks to go wrong goes wrong.
+#![cfg(metal_sim)]
+
+mod common;
+
+use std::time::Duration;
+
+use common::*;
+use objc2::runtime::ProtocolObject;
+use objc2_foundation::NSString;
+use objc2_metal::*;
+use streampool_metal_sim::{fail_next, fail_next_somewhere};
+
+fn assert_failed(commands: &Commands, code: isize) {
+    commands.waitUntilCompleted();
+    assert_eq!(commands.status(), MTLCommandBufferStatus::Error);
+    let error = commands.error().expect("an error");
+    assert_eq!(
+        (error.domain().to_string().as_str(), error.code()),
+        ("MTLCommandBufferErrorDomain", code)
+    );
+}
+
+#[test]
+fn the_next_command_buffer_of_a_queue_fails() {
+    let _sim = Sim::strict();
+    with_metal(|metal| {
+        metal.queue.setLabel(Some(&NSString::from_str("mine")));
+        let event = metal.event();
+        fail_next("mine", 3);
+        fail_next("of another", 3);
+        let (first, second) = (metal.commands(), metal.commands());
+        first.commit();
+        second.encodeSignalEvent_value(ProtocolObject::from_ref(&*event), 1);
+        finish(&second);
+        assert_failed(&first, 3);
+        assert_eq!(second.status(), MTLCommandBufferStatus::Completed);
+        assert_eq!(event.signaledValue(), 1);
+    });
+}
+
+#[test]
+fn a_failure_may_come_anywhere() {
+    let _sim = Sim::strict();
+    with_metal(|metal| {
+        let (buffer, pipeline) = (metal.filled(0.0), metal.pipeline("add"));
+        metal.queue.setLabel(Some(&NSString::from_str("mine")));
+        for _ in 0..20 {
+            fail_next_somewhere("mine", 3);
+            let commands = metal.commands();
+            (0..4).for_each(|_| add(&commands, &pipeline, &buffer, 1.0));
+            commands.commit();
+            assert_failed(&commands, 3);
+        }
+        let executed = floats(&buffer)[0];
+        assert!(
+            0.0 < executed && executed < 80.0,
+            "{executed} of 80 executed"
+        );
+    });
+}
+
+#[test]
+fn a_lost_device_fails_all_that_follows() {
+    let sim = Sim::strict();
+    with_metal(|metal| {
+        finish(&metal.commands());
+        sim.lose_device();
+        for _ in 0..2 {
+            let commands = metal.commands();
+            commands.commit();
+            assert_failed(&commands, 11);
+        }
+    });
+}
+
+#[test]
+fn a_lost_device_ends_waits() {
+    let sim = Sim::strict();
+    with_metal(|metal| {
+        let (event, commands) = (metal.event(), metal.commands());
+        commands.encodeWaitForEvent_value(ProtocolObject::from_ref(&*event), 1);
+        commands.commit();
+        sim.lose_device();
+        assert_failed(&commands, 11);
+    });
+}
+
+#[test]
+fn a_wait_that_never_ends_times_out() {
+    let sim = Sim::strict();
+    sim.longest_wait(Duration::from_millis(5));
+    with_metal(|metal| {
+        let (event, commands) = (metal.event(), metal.commands());
+        commands.encodeWaitForEvent_value(ProtocolObject::from_ref(&*event), 1);
+        commands.commit();
+        assert_failed(&commands, 2);
+        assert!(!event.waitUntilSignaledValue_timeoutMS(1, 1));
+    });
+}
+
+#[test]
+fn a_text_that_does_not_compile_says_why() {
+    let sim = Sim::strict();
+    with_metal(|metal| {
+        let compile = |text: &str| {
+            metal
+                .device
+                .newLibraryWithSource_options_error(&NSString::from_str(text), None)
+        };
+        let wrong = compile("kernel void f(device float* a [[buffer(0)]]) { a[0] = nonsense; }")
+            .expect_err("an error");
+        assert!(
+            wrong
+                .localizedDescription()
+                .to_string()
+                .contains("nonsense")
+        );
+        sim.fail_compile("out of patience");
+        let refused = compile(TEXT).expect_err("an error");
+        assert_eq!(
+            (
+                refused.code(),
+                refused.localizedDescription().to_string().as_str()
+            ),
+            (3, "out of patience")
+        );
+        assert!(compile(TEXT).is_ok());
+    });
+}
+
+#[test]
+fn memory_may_be_apart() {
+    let sim = Sim::strict();
+    with_metal(|metal| {
+        assert!(metal.device.hasUnifiedMemory());
+        sim.unified(false);
+        assert!(!metal.device.hasUnifiedMemory());
+    });
+}

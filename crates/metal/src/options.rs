@@ -1,0 +1,209 @@
+//! How a Metal device is made, in code or by the environment.
+
+use std::path::PathBuf;
+
+use streampool_device::variables::{self, CACHE_DIR, CACHE_DIR_MEANING, invalid};
+use streampool_device::{Quirk, Result};
+
+const PREFIX: &str = "STREAMPOOL_METAL_";
+const OWN: &str = "an environment variable of the Metal device";
+const DEVICE: &str = "STREAMPOOL_METAL_DEVICE";
+const MEMORY: &str = "STREAMPOOL_METAL_MEMORY";
+
+/// The most buffers that all queues together have committed at a time, unless told otherwise.
+const IN_FLIGHT: usize = 64;
+
+/// How a [`MetalDevice`](crate::MetalDevice) is made.
+///
+/// ```
+/// use streampool_device::Quirk;
+/// use streampool_metal::{MetalDevice, MetalOptions};
+///
+/// let options = MetalOptions::default().capacity(2 << 30).without(Quirk::EncoderFreedInUse);
+/// if let Err(why) = MetalDevice::new(options) {
+///     println!("{why}");
+/// }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MetalOptions {
+    /// Metal's number of the GPU.
+    pub ordinal: usize,
+    /// The most bytes that may be allocated; by default what Metal recommends for the GPU.
+    pub capacity: Option<usize>,
+    /// Where compiled kernels are kept between runs; by default nowhere.
+    pub cache_dir: Option<PathBuf>,
+    /// Whether encoders are made and released one at a time on the whole device.
+    pub serial_encoders: bool,
+    /// The most buffers that all queues together have committed at a time; without one, any number.
+    pub in_flight: Option<usize>,
+}
+
+impl Default for MetalOptions {
+    fn default() -> Self {
+        MetalOptions {
+            ordinal: 0,
+            capacity: None,
+            cache_dir: None,
+            serial_encoders: true,
+            in_flight: Some(IN_FLIGHT),
+        }
+    }
+}
+
+impl MetalOptions {
+    /// The environment variables that [`from_env`](Self::from_env) reads, each with its meaning.
+    pub const VARIABLES: &[(&str, &str)] = &[
+        (DEVICE, "the number of the Metal GPU, from 0"),
+        (
+            MEMORY,
+            "the most bytes the Metal device allocates, such as 2GiB",
+        ),
+        (CACHE_DIR, CACHE_DIR_MEANING),
+    ];
+
+    /// The defaults, changed by the variables that are set. A value that does not parse is an error, and so
+    /// is a variable of the Metal device that does not exist.
+    pub fn from_env() -> Result<Self> {
+        Self::from_variables(variables::all())
+    }
+
+    fn from_variables(variables: impl Iterator<Item = (String, String)>) -> Result<Self> {
+        let mut options = MetalOptions::default();
+        for (name, value) in variables {
+            match name.as_str() {
+                DEVICE => options.ordinal = parse_ordinal(&value)?,
+                MEMORY => options.capacity = Some(variables::bytes(MEMORY, &value)?),
+                CACHE_DIR => options.cache_dir = Some(variables::folder(CACHE_DIR, &value)?),
+                name => variables::refuse_unknown(name, PREFIX, OWN, Self::VARIABLES)?,
+            }
+        }
+        Ok(options)
+    }
+
+    /// Sets Metal's number of the GPU.
+    pub fn ordinal(mut self, ordinal: usize) -> Self {
+        self.ordinal = ordinal;
+        self
+    }
+
+    /// Sets the most bytes that may be allocated.
+    pub fn capacity(mut self, bytes: usize) -> Self {
+        self.capacity = Some(bytes);
+        self
+    }
+
+    /// Sets where compiled kernels are kept between runs.
+    pub fn cache_dir(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.cache_dir = Some(folder.into());
+        self
+    }
+
+    /// Works around this quirk no more: see [`APPLE_QUIRKS`](crate::APPLE_QUIRKS) for those that it concerns.
+    pub fn without(mut self, quirk: Quirk) -> Self {
+        match quirk {
+            Quirk::EncoderFreedInUse => self.serial_encoders = false,
+            Quirk::BuffersInFlight(_) => self.in_flight = None,
+            Quirk::SharedMatMulState | Quirk::NormBoundToThread | Quirk::StridedCopyRace => {}
+        }
+        self
+    }
+
+    /// Works around this quirk, as it does by default.
+    pub fn with(mut self, quirk: Quirk) -> Self {
+        match quirk {
+            Quirk::EncoderFreedInUse => self.serial_encoders = true,
+            Quirk::BuffersInFlight(limit) => self.in_flight = Some(limit),
+            Quirk::SharedMatMulState | Quirk::NormBoundToThread | Quirk::StridedCopyRace => {}
+        }
+        self
+    }
+
+    #[cfg_attr(
+        not(any(target_vendor = "apple", metal_sim, test)),
+        expect(dead_code, reason = "there is no device to make")
+    )]
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.capacity == Some(0) {
+            let what = "the memory capacity of the Metal device";
+            return Err(invalid(what, 0, "at least 1 byte"));
+        }
+        if self.in_flight == Some(0) {
+            let what = "the limit of buffers in flight";
+            return Err(invalid(what, 0, "at least 1 buffer"));
+        }
+        Ok(())
+    }
+}
+
+fn parse_ordinal(value: &str) -> Result<usize> {
+    let expected = "the number of a GPU: 0 for the first";
+    let parsed = value.trim().parse();
+    parsed.map_err(|_| variables::bad(DEVICE, value, expected))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(variables: &[(&str, &str)]) -> Result<MetalOptions> {
+        MetalOptions::from_variables(
+            variables
+                .iter()
+                .map(|&(name, value)| (name.to_owned(), value.to_owned())),
+        )
+    }
+
+    #[test]
+    fn variables_change_the_defaults() {
+        let options = read(&[
+            ("HOME", "/root"),
+            ("STREAMPOOL_CUDA_DEVICE", "3"),
+            (DEVICE, "2"),
+            (MEMORY, "512mib"),
+            (CACHE_DIR, "/var/cache"),
+        ])
+        .unwrap();
+        let expected = MetalOptions::default()
+            .ordinal(2)
+            .capacity(512 << 20)
+            .cache_dir("/var/cache");
+        assert_eq!(options, expected);
+        assert_eq!(read(&[]), Ok(MetalOptions::default()));
+    }
+
+    #[test]
+    fn bad_values_name_the_variable_the_value_and_what_is_allowed() {
+        for (name, value, allowed) in [
+            (DEVICE, "", "0 for the first"),
+            (DEVICE, "metal:1", "0 for the first"),
+            (MEMORY, "0", "KiB"),
+            (MEMORY, "2 gallons", "KiB"),
+            (CACHE_DIR, "", "a folder"),
+            ("STREAMPOOL_METAL_DEVICES", "", MEMORY),
+        ] {
+            let message = read(&[(name, value)]).unwrap_err().to_string();
+            for part in [name, value, allowed] {
+                assert!(message.contains(part), "{message}");
+            }
+        }
+    }
+
+    #[test]
+    fn absurd_options_are_refused() {
+        let options = MetalOptions::default();
+        assert_eq!(options.check(), Ok(()));
+        assert!(options.clone().capacity(0).check().is_err());
+        assert!(options.with(Quirk::BuffersInFlight(0)).check().is_err());
+    }
+
+    #[test]
+    fn what_is_left_out_can_be_put_back() {
+        let quirks = [Quirk::EncoderFreedInUse, Quirk::BuffersInFlight(IN_FLIGHT)];
+        let defaults = MetalOptions::default();
+        for quirk in quirks {
+            let without = defaults.clone().without(quirk);
+            assert_ne!(without, defaults, "{quirk}");
+            assert_eq!(without.with(quirk), defaults, "{quirk}");
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! The device: what it is, and what it hands out.
+
+use std::path::Path;
+use std::ptr::NonNull;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use objc2::rc::autoreleasepool;
+use objc2_foundation::NSString;
+use objc2_metal::{
+    MTLCaptureManager, MTLCaptureScope, MTLCopyAllDevices, MTLCreateSystemDefaultDevice, MTLDevice,
+};
+use streampool_device::{
+    CacheReport, Device, DeviceKind, Error, Event, Memory, MemoryUse, OpKind, Properties, Queue,
+    QueueOptions, Quirk, Result, Space, Trace,
+};
+use streampool_kernels::Limits;
+
+use super::archive::Archive;
+use super::core::Core;
+use super::encoders::Encoders;
+use super::event::MetalEvent;
+use super::handlers::Callers;
+use super::in_flight::InFlight;
+use super::kernels::Kernels;
+use super::memory::{ALIGNMENT, Ledger};
+use super::objects::{CaptureScope, Gpu, Movable};
+use super::properties;
+use super::queue::MetalQueue;
+use super::signposts::Signposts;
+use super::tracing::{Origin, Sink, Tracing};
+use crate::MetalOptions;
+
+/// Metal does not tell how many cores a GPU has. So many groups at least are made of an op that can be split.
+const COMPUTE_UNITS: u32 = 16;
+/// Metal binds 31 buffers; one is for the parameters.
+const BUFFERS: u32 = 30;
+
+/// An Apple GPU as a device.
+pub struct MetalDevice {
+    core: Arc<Core>,
+    scope: CaptureScope,
+}
+
+impl MetalDevice {
+    /// Opens a GPU. The error says what is missing.
+    pub fn new(options: MetalOptions) -> Result<Arc<MetalDevice>> {
+        options.check()?;
+        autoreleasepool(|_| Self::open(&gpu(options.ordinal)?, &options)).map(Arc::new)
+    }
+
+    fn open(gpu: &Gpu, options: &MetalOptions) -> Result<MetalDevice> {
+        let name = properties::unused_name(options.ordinal);
+        let recommended = usize::try_from(gpu.recommendedMaxWorkingSetSize());
+        let recommended = recommended.unwrap_or(usize::MAX);
+        let capacity = options
+            .capacity
+            .map_or(recommended, |asked| asked.min(recommended));
+        let archive = options.cache_dir.as_deref().map(|dir| archive(gpu, dir));
+        let core = Core {
+            properties: Properties {
+                name: name.clone(),
+                kind: DeviceKind::Metal,
+                hardware: gpu.name().to_string(),
+                features: properties::features(gpu, options),
+                compute_units: COMPUTE_UNITS as usize,
+                alignment: ALIGNMENT,
+                memory_capacity: capacity,
+                unified_memory: gpu.hasUnifiedMemory(),
+            },
+            limits: Limits {
+                compute_units: COMPUTE_UNITS,
+                shared_bytes: gpu.maxThreadgroupMemoryLength() as u32,
+                buffers: BUFFERS,
+            },
+            ledger: Ledger::new(gpu.clone(), name.clone(), capacity),
+            kernels: Kernels::new(gpu.clone(), name, archive),
+            encoders: Encoders::new(options.serial_encoders),
+            in_flight: InFlight::new(options.in_flight),
+            callers: Callers::new(),
+            tracing: Tracing::new(),
+            signposts: Signposts::new(),
+            lost: OnceLock::new(),
+            gpu: gpu.clone(),
+        };
+        // SAFETY: the one capture manager of the process may be asked for at any time.
+        let manager = unsafe { MTLCaptureManager::sharedCaptureManager() };
+        let scope = manager.newCaptureScopeWithDevice(gpu);
+        scope.setLabel(Some(&NSString::from_str("streampool")));
+        Ok(MetalDevice {
+            core: Arc::new(core),
+            scope: Movable(scope),
+        })
+    }
+
+    /// How many GPUs there are; the error says why there is none.
+    pub fn count() -> Result<usize> {
+        match autoreleasepool(|_| MTLCopyAllDevices().len()) {
+            0 => Err(none("Metal shows no GPU".to_owned())),
+            count => Ok(count),
+        }
+    }
+
+    /// Host memory as memory of this device, without a copy: whole pages of 16 KiB. It counts as allocated, and is
+    /// given up by [`Device::free`].
+    ///
+    /// # Safety
+    /// - It stays allocated until it is freed here.
+    /// - While a command that names it is incomplete, nobody else writes what that reads, or touches what it writes.
+    pub unsafe fn wrap(&self, pointer: NonNull<u8>, bytes: usize) -> Result<Memory> {
+        // SAFETY: the same promises are made to this function's caller.
+        unsafe { self.core.ledger.wrap(pointer, bytes) }
+    }
+
+    /// Does `work` as one frame of Xcode's capture, if a capture of this device's scope is on.
+    pub fn capture_scope<R>(&self, work: impl FnOnce() -> R) -> R {
+        autoreleasepool(|_| self.scope.beginScope());
+        let done = work();
+        autoreleasepool(|_| self.scope.endScope());
+        done
+    }
+
+    /// One moment on the GPU's clock and on the host's.
+    fn origin(&self) -> Result<Origin> {
+        let mut queue = MetalQueue::new(self.core.clone(), QueueOptions::default())?;
+        let event = MetalEvent::new(self.core.clone(), true);
+        queue.record(&event)?;
+        let gpu = event.time()?;
+        Ok(Origin {
+            gpu,
+            at: Instant::now(),
+        })
+    }
+}
+
+fn none(why: String) -> Error {
+    Error::Unavailable {
+        device: DeviceKind::Metal.name().to_owned(),
+        why,
+    }
+}
+
+/// The GPU of this number. The first is the one that the system prefers.
+fn gpu(ordinal: usize) -> Result<Gpu> {
+    let preferred = MTLCreateSystemDefaultDevice();
+    let preferred = preferred.ok_or_else(|| none("Metal shows no GPU".to_owned()))?;
+    if ordinal == 0 {
+        return Ok(preferred);
+    }
+    let all = MTLCopyAllDevices();
+    let mut others = all
+        .iter()
+        .filter(|gpu| gpu.registryID() != preferred.registryID());
+    others.nth(ordinal - 1).ok_or_else(|| {
+        let count = all.len();
+        none(format!("there is no GPU {ordinal}, there are {count}"))
+    })
+}
+
+/// The archive of kernels for this GPU, this system and this version of ours.
+fn archive(gpu: &Gpu, folder: &Path) -> Archive {
+    let version = env!("CARGO_PKG_VERSION");
+    let system = properties::system().unwrap_or_default();
+    let stamp = format!("streampool {version} {} {system}", gpu.name());
+    Archive::open(gpu, folder, &stamp)
+}
+
+impl Drop for MetalDevice {
+    fn drop(&mut self) {
+        // What is under way may keep the rest for a while, and the next device looks for the file now.
+        self.core.kernels.save();
+    }
+}
+
+impl Device for MetalDevice {
+    fn properties(&self) -> &Properties {
+        &self.core.properties
+    }
+
+    fn supports(&self, op: OpKind) -> bool {
+        use OpKind::*;
+        matches!(
+            op,
+            Nop | Upload
+                | Download
+                | Replay
+                | Copy
+                | Fill
+                | Iota
+                | Map
+                | Reduce
+                | Softmax
+                | Norm
+                | MatMul
+                | Conv
+                | Pool
+                | Resize
+                | Attention
+                | Rnn
+                | Random
+                | Linalg
+                | Gather
+                | Scatter
+                | Scan
+                | Sort
+                | Histogram
+                | NonZero
+        )
+    }
+
+    fn allocate(&self, bytes: usize, space: Space) -> Result<Memory> {
+        self.core.check_alive()?;
+        self.core.ledger.allocate(bytes, space)
+    }
+
+    unsafe fn free(&self, memory: Memory) {
+        // SAFETY: the same promises are made to this function's caller.
+        unsafe { self.core.ledger.free(memory) }
+    }
+
+    fn host_address(&self, memory: &Memory) -> Result<NonNull<u8>> {
+        self.core.ledger.host_address(memory)
+    }
+
+    fn memory_use(&self) -> MemoryUse {
+        self.core.ledger.memory_use()
+    }
+
+    fn create_queue(&self, options: QueueOptions) -> Result<Box<dyn Queue>> {
+        Ok(Box::new(MetalQueue::new(self.core.clone(), options)?))
+    }
+
+    fn create_event(&self, timing: bool) -> Result<Box<dyn Event>> {
+        Ok(Box::new(MetalEvent::new(self.core.clone(), timing)))
+    }
+
+    /// None: what has to be worked around is worked around inside this device.
+    fn quirks(&self) -> Vec<Quirk> {
+        Vec::new()
+    }
+
+    fn caches(&self) -> Vec<CacheReport> {
+        vec![self.core.kernels.report()]
+    }
+
+    fn set_trace(&self, trace: Option<Arc<dyn Trace>>) {
+        // On a lost device there is nothing to trace.
+        let sink = trace.and_then(|trace| {
+            let origin = self.origin().ok()?;
+            Some(Sink { trace, origin })
+        });
+        self.core.tracing.set(sink);
+    }
+}
+
+impl std::fmt::Debug for MetalDevice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MetalDevice")
+            .field("properties", self.properties())
+            .field("memory_use", &self.memory_use())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,41 @@
+//! The making and the end of encoders: where the driver does not bear it otherwise, one at a time on the device.
+
+use objc2::Message;
+use objc2::rc::{Retained, autoreleasepool};
+use objc2_metal::MTLCommandEncoder;
+use streampool_device::lock::{Guard, Mutex};
+
+use super::objects::Movable;
+use crate::ranks;
+
+/// Guards the making and releasing of encoders.
+///
+/// To keep ended encoders until their buffer is over would not do: they would be released on a thread of Metal's
+/// while others make theirs. So who ends one releases it at once, and nobody else makes or releases one meanwhile.
+pub(crate) struct Encoders(Option<Mutex<()>>);
+
+impl Encoders {
+    pub fn new(serial: bool) -> Encoders {
+        Encoders(serial.then(|| Mutex::new(ranks::ENCODERS, ())))
+    }
+
+    fn lock(&self) -> Option<Guard<'_, ()>> {
+        self.0.as_ref().map(Mutex::lock)
+    }
+
+    /// An encoder as `make` makes it. No pool holds it any more when the lock is free.
+    pub fn begin<T: Message>(
+        &self,
+        make: impl FnOnce() -> Option<Retained<T>>,
+    ) -> Option<Movable<T>> {
+        let _guard = self.lock();
+        autoreleasepool(|_| make()).map(Movable)
+    }
+
+    /// Ends an encoder and releases it.
+    pub fn end<T: Message + MTLCommandEncoder>(&self, encoder: Movable<T>) {
+        let _guard = self.lock();
+        encoder.endEncoding();
+        drop(encoder);
+    }
+}

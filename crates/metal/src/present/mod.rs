@@ -1,0 +1,24 @@
+//! The device where there is Metal.
+
+mod archive;
+mod completion;
+mod core;
+mod device;
+mod encoders;
+mod event;
+mod handlers;
+mod in_flight;
+mod kernels;
+mod lane;
+mod memory;
+mod objects;
+mod page;
+mod program;
+mod properties;
+mod queue;
+mod signposts;
+mod staging;
+mod step;
+mod tracing;
+
+pub use device::MetalDevice;

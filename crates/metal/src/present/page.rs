@@ -1,0 +1,201 @@
+//! The page: the one command buffer of a queue that is written to, and the one encoder that is open on it.
+
+use std::sync::Arc;
+
+use objc2::rc::{Retained, autoreleasepool};
+use objc2::runtime::ProtocolObject;
+use objc2_metal::{
+    MTLCommandBuffer, MTLCommandQueue, MTLComputeCommandEncoder, MTLComputePipelineState,
+};
+use streampool_device::{Error, HostSlice, OpKind, Tick};
+
+use super::encoders::Encoders;
+use super::lane::Lane;
+use super::objects::{BlitEncoder, Command, CommandQueue, ComputeEncoder, Movable, PipelineState};
+use super::queue::Scratch;
+use super::staging::Block;
+
+/// What is written to. There is never a second encoder: to make one means to end the other.
+#[derive(Default)]
+pub(crate) enum Page {
+    /// Nothing was begun.
+    #[default]
+    Idle,
+    /// A command buffer without an encoder.
+    Buffer(Draft),
+    /// Kernels are encoded.
+    Compute(Draft, Compute),
+    /// Copies are encoded.
+    Blit(Draft, BlitEncoder),
+}
+
+/// A command buffer that is not sealed yet, and what goes with it.
+pub(crate) struct Draft {
+    pub command: Command,
+    /// The last tick that belongs to it.
+    pub last: Tick,
+    /// The first of its commands that executes. Metal only says that a buffer failed, so this one is blamed.
+    pub blame: Option<(Tick, OpKind)>,
+    /// How many of its commands execute.
+    pub commands: usize,
+    /// About how many bytes wait for it.
+    pub bytes: usize,
+    pub held: Vec<Held>,
+    pub waits: Vec<Wait>,
+}
+
+/// What a buffer waits for on the GPU: a value of another lane's timeline.
+pub(crate) struct Wait {
+    pub lane: Arc<Lane>,
+    pub value: u64,
+}
+
+/// What has to stay until a buffer is over, and what is to be done then.
+pub(crate) enum Held {
+    /// Bytes on their way to the GPU, or long parameters.
+    Block(#[expect(dead_code, reason = "kept alive, never read")] Block),
+    /// Bytes on their way to the host, and where they go at last.
+    Landing(Block, HostSlice),
+    /// Memory that kernels work in.
+    Scratch(#[expect(dead_code, reason = "kept alive, never read")] Arc<Scratch>),
+}
+
+/// A call that Metal refused, before anything of it was encoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Refused(pub &'static str);
+
+impl Refused {
+    pub fn error(self, device: &str) -> Error {
+        Error::Driver {
+            device: device.to_owned(),
+            call: self.0,
+            message: "it returned nil".to_owned(),
+        }
+    }
+}
+
+/// What makes command buffers and encoders.
+pub(crate) struct Maker<'a> {
+    pub queue: &'a CommandQueue,
+    pub encoders: &'a Encoders,
+}
+
+/// An encoder of kernels, and the pipeline that is set on it.
+pub(crate) struct Compute {
+    encoder: ComputeEncoder,
+    set: Option<PipelineState>,
+}
+
+impl Compute {
+    pub fn encoder(&self) -> &ProtocolObject<dyn MTLComputeCommandEncoder> {
+        &self.encoder
+    }
+
+    /// Sets the pipeline of the next dispatch, if it is another.
+    pub fn set_pipeline(&mut self, state: &PipelineState) {
+        let same = self.set.as_ref().is_some_and(|set| {
+            std::ptr::eq::<ProtocolObject<dyn MTLComputePipelineState>>(&**set, &**state)
+        });
+        if !same {
+            self.encoder.setComputePipelineState(state);
+            self.set = Some(state.clone());
+        }
+    }
+}
+
+impl Page {
+    /// The command buffer, made if there is none, with no encoder open.
+    pub fn buffer(&mut self, maker: &Maker<'_>) -> Result<&mut Draft, Refused> {
+        if !matches!(self, Page::Buffer(_)) {
+            let draft = match self.close(maker) {
+                Some(draft) => draft,
+                None => Draft::new(maker)?,
+            };
+            *self = Page::Buffer(draft);
+        }
+        self.draft().ok_or(Refused("commandBuffer"))
+    }
+
+    /// The command buffer with an encoder of kernels.
+    pub fn compute(&mut self, maker: &Maker<'_>) -> Result<(&mut Draft, &mut Compute), Refused> {
+        const CALL: Refused = Refused("computeCommandEncoder");
+        if !matches!(self, Page::Compute(..)) {
+            let draft = self.buffer(maker)?;
+            let made = maker
+                .encoders
+                .begin(|| draft.command.computeCommandEncoder());
+            let encoder = made.ok_or(CALL)?;
+            if let Page::Buffer(draft) = std::mem::take(self) {
+                *self = Page::Compute(draft, Compute { encoder, set: None });
+            }
+        }
+        match self {
+            Page::Compute(draft, compute) => Ok((draft, compute)),
+            _ => Err(CALL),
+        }
+    }
+
+    /// The command buffer with an encoder of copies.
+    pub fn blit(&mut self, maker: &Maker<'_>) -> Result<(&mut Draft, &BlitEncoder), Refused> {
+        const CALL: Refused = Refused("blitCommandEncoder");
+        if !matches!(self, Page::Blit(..)) {
+            let draft = self.buffer(maker)?;
+            let made = maker.encoders.begin(|| draft.command.blitCommandEncoder());
+            let encoder = made.ok_or(CALL)?;
+            if let Page::Buffer(draft) = std::mem::take(self) {
+                *self = Page::Blit(draft, encoder);
+            }
+        }
+        match self {
+            Page::Blit(draft, encoder) => Ok((draft, encoder)),
+            _ => Err(CALL),
+        }
+    }
+
+    /// What was begun, if anything was.
+    pub fn draft(&mut self) -> Option<&mut Draft> {
+        match self {
+            Page::Idle => None,
+            Page::Buffer(draft) | Page::Compute(draft, _) | Page::Blit(draft, _) => Some(draft),
+        }
+    }
+
+    /// Ends the encoder, and turns to an empty page.
+    pub fn close(&mut self, maker: &Maker<'_>) -> Option<Draft> {
+        match std::mem::take(self) {
+            Page::Idle => None,
+            Page::Buffer(draft) => Some(draft),
+            Page::Compute(draft, compute) => {
+                maker.encoders.end(compute.encoder);
+                Some(draft)
+            }
+            Page::Blit(draft, encoder) => {
+                maker.encoders.end(encoder);
+                Some(draft)
+            }
+        }
+    }
+}
+
+impl Draft {
+    fn new(maker: &Maker<'_>) -> Result<Draft, Refused> {
+        Ok(Draft {
+            command: command(maker.queue)?,
+            last: 0,
+            blame: None,
+            commands: 0,
+            bytes: 0,
+            held: Vec::new(),
+            waits: Vec::new(),
+        })
+    }
+}
+
+/// A command buffer. It does not retain what it names: whoever appends vouches for the memory, and the rest is held
+/// by us, at less than Metal takes for it.
+pub(crate) fn command(queue: &CommandQueue) -> Result<Command, Refused> {
+    let made: Option<Retained<_>> =
+        autoreleasepool(|_| queue.commandBufferWithUnretainedReferences());
+    made.map(Movable)
+        .ok_or(Refused("commandBufferWithUnretainedReferences"))
+}

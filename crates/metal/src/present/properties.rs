@@ -1,0 +1,104 @@
+//! What a GPU is.
+
+use objc2_metal::{MTLDevice, MTLGPUFamily};
+use streampool_device::DeviceKind;
+use streampool_device::lock::Mutex;
+
+use super::objects::Gpu;
+use crate::quirks::{APPLE_QUIRKS, Answer};
+use crate::ranks;
+use crate::{MetalOptions, quirks};
+
+/// Where the system says which it is.
+const SYSTEM: &str = "/System/Library/CoreServices/SystemVersion.plist";
+
+/// Each family that matters here, the newest of its kind first.
+const FAMILIES: [&[(MTLGPUFamily, &str)]; 2] = [
+    &[
+        (MTLGPUFamily::Apple10, "apple10"),
+        (MTLGPUFamily::Apple9, "apple9"),
+        (MTLGPUFamily::Apple8, "apple8"),
+        (MTLGPUFamily::Apple7, "apple7"),
+        (MTLGPUFamily::Mac2, "mac2"),
+    ],
+    &[
+        (MTLGPUFamily::Metal4, "metal4"),
+        (MTLGPUFamily::Metal3, "metal3"),
+    ],
+];
+
+/// The name of the GPU of this number: `metal`, then `metal:1` and so on; of a device that is not the first on it
+/// in this process, `metal#2` and so on.
+pub(crate) fn unused_name(ordinal: usize) -> String {
+    static MADE: Mutex<Vec<usize>> = Mutex::new(ranks::NAMES, Vec::new());
+    let name = match ordinal {
+        0 => DeviceKind::Metal.name().to_owned(),
+        other => format!("{}:{other}", DeviceKind::Metal.name()),
+    };
+    let mut made = MADE.lock();
+    made.push(ordinal);
+    match made.iter().filter(|&&known| known == ordinal).count() {
+        1 => name,
+        count => format!("{name}#{count}"),
+    }
+}
+
+/// The families it belongs to, the system, the memory that Metal recommends to use, and what is worked around.
+pub(crate) fn features(gpu: &Gpu, options: &MetalOptions) -> Vec<String> {
+    let newest = |kind: &&[(MTLGPUFamily, &str)]| {
+        let found = kind.iter().find(|(family, _)| gpu.supportsFamily(*family));
+        found.map(|(_, name)| (*name).to_owned())
+    };
+    let mut features: Vec<String> = FAMILIES.iter().filter_map(newest).collect();
+    features.extend(system().map(|version| format!("macOS {version}")));
+    let recommended = gpu.recommendedMaxWorkingSetSize() >> 20;
+    features.push(format!("working set {recommended} MiB"));
+    features.extend(in_force(options).map(|quirk| format!("works around {}", quirk.quirk)));
+    features
+}
+
+/// The quirks that are worked around.
+fn in_force(options: &MetalOptions) -> impl Iterator<Item = quirks::AppleQuirk> {
+    let switched_on = |known: &quirks::AppleQuirk| {
+        known.answer == Answer::InForce && options.clone().without(known.quirk) != *options
+    };
+    APPLE_QUIRKS.into_iter().filter(switched_on)
+}
+
+/// The version of the system, as it is told to people.
+pub(crate) fn system() -> Option<String> {
+    version_in(&std::fs::read_to_string(SYSTEM).ok()?).map(str::to_owned)
+}
+
+fn version_in(plist: &str) -> Option<&str> {
+    let (_, rest) = plist.split_once("<key>ProductVersion</key>")?;
+    let (_, rest) = rest.split_once("<string>")?;
+    rest.split_once("</string>").map(|(version, _)| version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_found_among_other_keys() {
+        let plist = "<dict>\n\t<key>ProductName</key>\n\t<string>macOS</string>\n\
+                     \t<key>ProductVersion</key>\n\t<string>15.1.1</string>\n</dict>";
+        assert_eq!(version_in(plist), Some("15.1.1"));
+        assert_eq!(version_in("<dict></dict>"), None);
+    }
+
+    #[test]
+    fn what_is_switched_off_is_not_in_force() {
+        let names = |options: &MetalOptions| -> Vec<&str> {
+            in_force(options).map(|quirk| quirk.quirk.name()).collect()
+        };
+        let options = MetalOptions::default();
+        assert_eq!(
+            names(&options),
+            ["encoder-freed-in-use", "buffers-in-flight"]
+        );
+        let without = options.without(streampool_device::Quirk::EncoderFreedInUse);
+        assert_eq!(names(&without), ["buffers-in-flight"]);
+    }
+}

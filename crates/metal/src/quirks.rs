@@ -1,0 +1,81 @@
+//! The defects of Apple's stack that are known to hurt threads, and what this device does about each.
+
+use streampool_device::Quirk;
+
+/// What is done about a defect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// It is worked around, unless [`MetalOptions::without`](crate::MetalOptions::without) says not to.
+    InForce,
+    /// The call that has it is never made, so there is nothing to switch.
+    NotCalled,
+}
+
+/// A defect of Apple's stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AppleQuirk {
+    /// The quirk, by the name that all devices share.
+    pub quirk: Quirk,
+    /// The call that has it.
+    pub call: &'static str,
+    /// The systems that it was reported on.
+    pub systems: &'static str,
+    /// Whether anything has to be done.
+    pub answer: Answer,
+    /// What is done, or why nothing has to be.
+    pub how: &'static str,
+}
+
+/// All of them. None is left to the runtime: what is in force is in force inside this device.
+pub const APPLE_QUIRKS: [AppleQuirk; 5] = [
+    AppleQuirk {
+        quirk: Quirk::SharedMatMulState,
+        call: "MPSNDArrayMatrixMultiplication",
+        systems: "macOS 13 and later",
+        answer: Answer::NotCalled,
+        how: "products are kernels of ours, which share nothing",
+    },
+    AppleQuirk {
+        quirk: Quirk::NormBoundToThread,
+        call: "layer normalisation of MPSGraph",
+        systems: "macOS 13 and later",
+        answer: Answer::NotCalled,
+        how: "normalisation is a kernel of ours, bound to no thread",
+    },
+    AppleQuirk {
+        quirk: Quirk::EncoderFreedInUse,
+        call: "computeCommandEncoder, blitCommandEncoder, and their release",
+        systems: "macOS 13 and later, with the AGX driver",
+        answer: Answer::InForce,
+        how: "encoders are made, ended and released one at a time on the whole device",
+    },
+    AppleQuirk {
+        quirk: Quirk::StridedCopyRace,
+        call: "strided copies of MPSNDArray",
+        systems: "macOS 13 and later",
+        answer: Answer::NotCalled,
+        how: "strided copies are kernels of ours, without scratch memory",
+    },
+    AppleQuirk {
+        quirk: Quirk::BuffersInFlight(64),
+        call: "commandBuffer, which blocks for ever when a queue has too many",
+        systems: "all",
+        answer: Answer::InForce,
+        how: "a queue commits one buffer at a time, the device at most 64; the next one goes when one is over",
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MetalOptions;
+
+    #[test]
+    fn what_is_in_force_can_be_switched_off_and_nothing_else() {
+        for known in APPLE_QUIRKS {
+            let without = MetalOptions::default().without(known.quirk);
+            let switched = without != MetalOptions::default();
+            assert_eq!(switched, known.answer == Answer::InForce, "{}", known.quirk);
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! What runs round each wrapped method: the guard, and the look at what was created.
+
+use std::cell::Cell;
+use std::io::Write;
+use std::mem::transmute;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::foreign::Object;
+use super::runtime::Class;
+use super::wrapping;
+use crate::logic::encoder::{Call, Destructor, Purpose, Thread};
+use crate::logic::figures::Figure;
+use crate::logic::guard::{Guard, Pass, Verdict, World};
+use crate::logic::kind::{Kind, Role};
+use crate::logic::settings::Settings;
+use crate::trampoline::{Way, Wrapper};
+
+/// What stands in for a method.
+pub struct Watch {
+    /// The method, for people.
+    pub name: String,
+    /// What it does.
+    pub kind: Kind,
+    /// Whether it is an encoder's.
+    pub is_encoder: bool,
+    /// Its selector.
+    pub selector: usize,
+    /// The address of what it was.
+    pub original: usize,
+}
+
+/// This process, for the guard.
+pub struct Process;
+
+static GUARD: OnceLock<Guard<Process>> = OnceLock::new();
+
+/// The process's guard, if there is one.
+pub fn guard() -> Option<&'static Guard<Process>> {
+    GUARD.get()
+}
+
+/// The process's guard. The first settings hold.
+pub fn guard_with(settings: Settings) -> &'static Guard<Process> {
+    GUARD.get_or_init(|| Guard::new(settings, Process))
+}
+
+/// Tells the user. Nothing can be done where nobody listens.
+pub fn say(message: &str) {
+    let _ = writeln!(std::io::stderr(), "agx-fix: {message}");
+}
+
+impl World for Process {
+    fn destroy(&self, object: usize, destructor: Destructor) {
+        type Method = extern "C" fn(usize, usize);
+        // SAFETY: the address is of the `dealloc` that was to be called on the object, which takes no argument.
+        let method: Method = unsafe { transmute(destructor.method as *const ()) };
+        method(object, destructor.selector);
+    }
+
+    fn say(&self, message: &str) {
+        say(message);
+    }
+
+    fn abort(&self) {
+        std::process::abort();
+    }
+}
+
+/// This thread.
+pub fn this_thread() -> Thread {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    thread_local! {
+        // Without a destructor, so that it is there until the very end of the thread.
+        static NUMBER: Cell<u64> = const { Cell::new(0) };
+    }
+    NUMBER.with(|number| {
+        if number.get() == 0 {
+            number.set(LAST.fetch_add(1, Ordering::Relaxed) + 1);
+        }
+        Thread(number.get())
+    })
+}
+
+/// Wraps a class, if that was not done before.
+pub fn learn(guard: &Guard<Process>, class: Class, role: Role) {
+    let Some(outcome) = wrapping::wrap(class, role) else {
+        return;
+    };
+    let thread = this_thread();
+    guard.figures.add(thread, Figure::Classes, 1);
+    guard.figures.add(thread, Figure::Methods, outcome.methods);
+    guard
+        .figures
+        .add(thread, Figure::MethodsLeftOut, outcome.left_out);
+    if outcome.left_out > 0 {
+        say(&format!(
+            "there are no stubs left for {} methods of class {}: calls of those are not guarded",
+            outcome.left_out,
+            class.name()
+        ));
+    }
+    if guard.settings.verbose {
+        say(&format!(
+            "{} methods of class {} are wrapped ({role:?})",
+            outcome.methods,
+            class.name()
+        ));
+    }
+}
+
+/// An object was returned as a new one.
+fn created(guard: &Guard<Process>, object: usize, role: Role) {
+    // SAFETY: the object was just returned to its user.
+    let Some(class) = (unsafe { Class::of(object as Object) }) else {
+        return;
+    };
+    learn(guard, class, role);
+    if role == Role::Encoder {
+        guard.created(this_thread(), object);
+    }
+}
+
+impl From<Verdict> for Way {
+    fn from(verdict: Verdict) -> Way {
+        match verdict {
+            Verdict::Guarded(pass) => Way::Watched(Some(pass)),
+            Verdict::Plain => Way::Straight,
+            Verdict::Refused => Way::Refused,
+        }
+    }
+}
+
+impl Wrapper for Watch {
+    fn before(&'static self, object: usize) -> Way {
+        let Some(guard) = guard() else {
+            return Way::Straight;
+        };
+        let thread = this_thread();
+        let purpose = match self.kind {
+            Kind::Create(_) if !self.is_encoder => return Way::Watched(None),
+            Kind::Create(_) => Purpose::Encode,
+            Kind::Use(purpose) => purpose,
+            Kind::Begin => {
+                guard.created(thread, object);
+                Purpose::Other
+            }
+            Kind::Destroy => {
+                let destructor = Destructor {
+                    method: self.original,
+                    selector: self.selector,
+                };
+                return guard.destroy(thread, object, destructor).into();
+            }
+        };
+        let name = &self.name;
+        guard.enter(thread, object, Call { name, purpose }).into()
+    }
+
+    fn after(&self, pass: Option<Pass>, result: usize) {
+        let Some(guard) = guard() else {
+            return;
+        };
+        if let Kind::Create(role) = self.kind
+            && result != 0
+        {
+            created(guard, result, role);
+        }
+        if let Some(pass) = pass {
+            guard.leave(this_thread(), pass);
+        }
+    }
+
+    fn abandoned(&self, pass: Option<Pass>) {
+        if let (Some(guard), Some(pass)) = (guard(), pass) {
+            guard.abandon(this_thread(), pass);
+        }
+    }
+
+    fn too_deep(&self) {
+        if let Some(guard) = guard() {
+            guard.figures.add(this_thread(), Figure::TooDeep, 1);
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Keeps programs that cannot be rebuilt from racing in Apple's AGX driver.
+//!
+//! The driver crashes when an encoder is destroyed while another thread is in a call on it, and when an encoder is used
+//! after its end. Inserted into a program (`DYLD_INSERT_LIBRARIES=libagx_fix.dylib`), or asked for by [`install`], this
+//! library wraps the methods of the driver's encoders, whatever their classes are called: one thread at a time is in an
+//! encoder, an encoder is destroyed when the last has left it, and a call that comes too late is not made, but counted and
+//! told.
+//!
+//! ```
+//! # #[cfg(metal_sim)]
+//! # extern crate streampool_metal_sim;
+//! let (settings, errors) = agx_fix::Settings::from_environment();
+//! assert!(errors.is_empty());
+//! match agx_fix::install(settings) {
+//!     Ok(_) => assert_eq!(agx_fix::check().displaced, [""; 0]),
+//!     Err(error) => println!("{error}"), // where there is no Metal
+//! }
+//! println!("{}", agx_fix::statistics());
+//! ```
+
+// The model checker runs the logic alone, from `tests/loom_*.rs`.
+#![cfg(not(loom))]
+
+// The tests in `src` do without Objective-C, those in `tests` do not.
+#[cfg(all(any(target_vendor = "apple", metal_sim), not(test)))]
+mod edge;
+#[cfg(not(all(any(target_vendor = "apple", metal_sim), not(test))))]
+#[path = "elsewhere.rs"]
+mod edge;
+// Where there is no Metal, only its tests use it.
+#[cfg_attr(not(any(target_vendor = "apple", metal_sim)), allow(dead_code))]
+mod logic;
+#[cfg(any(target_vendor = "apple", metal_sim, all(test, unix)))]
+mod trampoline;
+
+#[cfg(all(any(target_vendor = "apple", metal_sim), not(test)))]
+pub use edge::install_on;
+pub use logic::figures::Statistics;
+pub use logic::settings::{SettingError, Settings};
+
+/// Why nothing was wrapped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// This is not an Apple system.
+    #[error("there is no Metal here: agx-fix is for Apple's systems")]
+    NoMetal,
+    /// Metal has no device.
+    #[error("Metal has no device: it needs a GPU that this process may use")]
+    NoDevice,
+    /// The device does not do what every device does.
+    #[error("the device returned nothing for `{0}`, so its classes cannot be found out")]
+    Refused(&'static str),
+}
+
+/// Whether the wrapping is in force.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Check {
+    /// How many methods were wrapped.
+    pub methods: usize,
+    /// Those that run something else by now, because somebody else replaced them.
+    pub displaced: Vec<String>,
+}
+
+/// Finds out the classes of the default device's objects and wraps them; not if the settings say that it is disabled.
+/// Returns what was wrapped so far. When it was called before, the settings of that time hold.
+pub fn install(settings: Settings) -> Result<Statistics, Error> {
+    edge::install(settings)
+}
+
+/// What was counted so far.
+pub fn statistics() -> Statistics {
+    edge::statistics()
+}
+
+/// Looks whether the wrapped methods still run what they were made to.
+pub fn check() -> Check {
+    edge::check()
+}

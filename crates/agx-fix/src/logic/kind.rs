@@ -1,0 +1,181 @@
+//! What a method does to an encoder, from the names that Apple's public headers give and from what it returns. Classes are
+//! not known by name.
+
+use super::encoder::Purpose;
+
+/// What the objects of a class are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Makes queues.
+    Device,
+    /// Makes command buffers.
+    Queue,
+    /// Makes encoders.
+    CommandBuffer,
+    /// Is guarded.
+    Encoder,
+}
+
+/// What a wrapped method does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Returns an object, perhaps a new one, of a class that may have to be wrapped.
+    Create(Role),
+    /// Makes an encoder out of memory.
+    Begin,
+    /// Is called on an encoder.
+    Use(Purpose),
+    /// Gives an encoder's memory back.
+    Destroy,
+}
+
+/// Methods of every object that concern its memory or its class, and are called at any time.
+const OF_ALL_OBJECTS: &[&str] = &[
+    "retain",
+    "release",
+    "autorelease",
+    "retainCount",
+    "retainWeakReference",
+    "allowsWeakReference",
+    "_tryRetain",
+    "_isDeallocating",
+    "zone",
+    "self",
+    "class",
+    "superclass",
+    "hash",
+    "isEqual:",
+    "isProxy",
+    "isKindOfClass:",
+    "isMemberOfClass:",
+    "conformsToProtocol:",
+    "respondsToSelector:",
+    "methodForSelector:",
+    "methodSignatureForSelector:",
+    "forwardingTargetForSelector:",
+    "forwardInvocation:",
+    "description",
+    "debugDescription",
+];
+
+/// Methods that may be called after the end although they return nothing: they name the encoder.
+const AFTER_THE_END: &[&str] = &["setLabel:"];
+
+/// The letters before the type of a value that say how it is passed.
+const QUALIFIERS: &[char] = &['r', 'n', 'N', 'o', 'O', 'R', 'V', 'A'];
+
+/// What a method of a class with this role does, if it is to be wrapped. `types` is its type encoding, which begins with what
+/// it returns; `public` says whether one of Metal's public protocols has it.
+pub fn kind(role: Role, selector: &str, types: &str, public: bool) -> Option<Kind> {
+    let returns = types.trim_start_matches(QUALIFIERS).chars().next();
+    let returns_object = returns == Some('@');
+    let created = match role {
+        Role::Device => selector
+            .starts_with("newCommandQueue")
+            .then_some(Role::Queue),
+        Role::Queue => selector
+            .starts_with("commandBuffer")
+            .then_some(Role::CommandBuffer),
+        Role::CommandBuffer | Role::Encoder => {
+            let makes_one = selector.contains("ommandEncoder") && !begins(selector);
+            makes_one.then_some(Role::Encoder)
+        }
+    };
+    if let (Some(created), true) = (created, returns_object) {
+        return Some(Kind::Create(created));
+    }
+    if role != Role::Encoder || selector.starts_with('.') || OF_ALL_OBJECTS.contains(&selector) {
+        return None;
+    }
+    Some(match selector {
+        "dealloc" => Kind::Destroy,
+        "endEncoding" => Kind::Use(Purpose::End),
+        _ if begins(selector) => Kind::Begin,
+        _ if public && returns == Some('v') && !AFTER_THE_END.contains(&selector) => {
+            Kind::Use(Purpose::Encode)
+        }
+        _ => Kind::Use(Purpose::Other),
+    })
+}
+
+/// Whether a name is one of the `init` family: `initWithDevice:`, not `initialize`.
+fn begins(selector: &str) -> bool {
+    selector
+        .strip_prefix("init")
+        .is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_lowercase()))
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn creation_goes_from_role_to_role() {
+        let create = |role, selector| kind(role, selector, "@16@0:8", true);
+        assert_eq!(
+            create(Role::Device, "newCommandQueue"),
+            Some(Kind::Create(Role::Queue))
+        );
+        assert_eq!(create(Role::Device, "newBufferWithLength:options:"), None);
+        assert_eq!(
+            create(Role::Queue, "commandBufferWithUnretainedReferences"),
+            Some(Kind::Create(Role::CommandBuffer))
+        );
+        for role in [Role::CommandBuffer, Role::Encoder] {
+            let selector = "renderCommandEncoderWithDescriptor:";
+            assert_eq!(create(role, selector), Some(Kind::Create(Role::Encoder)));
+        }
+        assert_eq!(kind(Role::CommandBuffer, "commit", "v16@0:8", true), None);
+        assert_eq!(
+            kind(
+                Role::CommandBuffer,
+                "endCurrentCommandEncoder",
+                "v16@0:8",
+                false
+            ),
+            None
+        );
+    }
+
+    #[test]
+    fn what_encodes_is_told_from_what_only_asks() {
+        let encoder = |selector, types, public| kind(Role::Encoder, selector, types, public);
+        let used = |purpose| Some(Kind::Use(purpose));
+        assert_eq!(
+            encoder("setBuffer:offset:atIndex:", "v40@0:8", true),
+            used(Purpose::Encode)
+        );
+        assert_eq!(
+            encoder("setBuffer:offset:atIndex:", "Vv40@0:8", true),
+            used(Purpose::Encode)
+        );
+        assert_eq!(encoder("endEncoding", "v16@0:8", true), used(Purpose::End));
+        assert_eq!(encoder("label", "@16@0:8", true), used(Purpose::Other));
+        assert_eq!(encoder("setLabel:", "v24@0:8", true), used(Purpose::Other));
+        assert_eq!(
+            encoder("finishLater", "v16@0:8", false),
+            used(Purpose::Other)
+        );
+        assert_eq!(encoder("dealloc", "v16@0:8", false), Some(Kind::Destroy));
+    }
+
+    #[test]
+    fn beginnings_are_known_by_their_family() {
+        let begin = |selector| kind(Role::Encoder, selector, "@24@0:8@16", false);
+        assert_eq!(begin("init"), Some(Kind::Begin));
+        assert_eq!(begin("initWithCommandEncoder:"), Some(Kind::Begin));
+        assert_eq!(begin("initialize"), Some(Kind::Use(Purpose::Other)));
+    }
+
+    #[test]
+    fn memory_is_left_alone() {
+        for selector in [
+            "retain",
+            "_tryRetain",
+            ".cxx_destruct",
+            "respondsToSelector:",
+        ] {
+            assert_eq!(kind(Role::Encoder, selector, "v16@0:8", false), None);
+        }
+    }
+}

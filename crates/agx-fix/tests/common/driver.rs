@@ -1,0 +1,261 @@
+//! An imitation of a driver's classes. Its encoders break as AGX's do: when they are freed with a call in them, used after
+//! their end or their freeing, or used by two threads at once, the process crashes.
+
+use std::cell::Cell;
+use std::ffi::{CString, c_char, c_void};
+use std::hint::spin_loop;
+use std::mem::transmute;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use streampool_metal_sim::{Body, Class, ClassBuilder, Id, Message, Selector, method, send};
+
+unsafe extern "C" {
+    fn class_getMethodImplementation(
+        class: *const c_void,
+        selector: *const c_char,
+    ) -> *const c_void;
+    fn objc_autoreleasePoolPush() -> *mut c_void;
+    fn objc_autoreleasePoolPop(pool: *mut c_void);
+}
+
+fn crash(what: &str) -> ! {
+    eprintln!("the imitation driver crashes: {what}");
+    std::process::abort();
+}
+
+/// What an encoder holds.
+#[derive(Default)]
+struct Encoder {
+    /// The thread that is in it; 0 is none.
+    inside: AtomicU64,
+    ended: AtomicBool,
+    calls: AtomicU64,
+}
+
+impl Body for Encoder {
+    fn freed(&self) {
+        let inside = self.inside.load(Ordering::SeqCst);
+        if inside != 0 && inside != this_thread() {
+            crash("an encoder is freed with a call in it");
+        }
+    }
+}
+
+fn this_thread() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    thread_local! {
+        static NUMBER: Cell<u64> = Cell::new(LAST.fetch_add(1, Ordering::Relaxed) + 1);
+    }
+    NUMBER.get()
+}
+
+/// Does something inside an encoder.
+fn inside(encoder: Id, encodes: bool, work: impl FnOnce(&Encoder)) {
+    let Some(body) = encoder.body_if::<Encoder>() else {
+        crash("an encoder is used that is freed");
+    };
+    let before = body.inside.swap(this_thread(), Ordering::SeqCst);
+    if before != 0 && before != this_thread() {
+        crash("two threads are in an encoder");
+    }
+    if encodes && body.ended.load(Ordering::SeqCst) {
+        crash("an encoder is used after its end");
+    }
+    work(&body);
+    body.calls.fetch_add(1, Ordering::Relaxed);
+    // Nobody else may have come meanwhile.
+    if body.inside.swap(before, Ordering::SeqCst) != this_thread() {
+        crash("two threads are in an encoder");
+    }
+}
+
+/// What a message runs.
+fn method_of(class: &'static Class, selector: Selector) -> *const c_void {
+    // SAFETY: they are a class and a selector.
+    unsafe { class_getMethodImplementation((&raw const *class).cast(), selector.as_ptr()) }
+}
+
+/// Takes long enough for others to come, also where they have to be given the processor.
+fn linger() {
+    (0..200).for_each(|_| spin_loop());
+    std::thread::yield_now();
+}
+
+/// Classes as a driver has them: what all encoders do is in a class above, beside what only the driver calls.
+fn classes() -> &'static Class {
+    let encoder = ClassBuilder::new("ImitationEncoder", "NSObject");
+    method!(encoder, "label", |this| -> Id {
+        inside(this, false, |_| {});
+        Id::NULL
+    });
+    method!(encoder, "setLabel:", |this, _label: Id| inside(
+        this,
+        false,
+        |_| {}
+    ));
+    method!(encoder, "finishLater", |this| inside(this, false, |_| {}));
+    method!(encoder, "calls", |this| -> u64 {
+        this.body_if::<Encoder>()
+            .map_or(u64::MAX, |body| body.calls.load(Ordering::Relaxed))
+    });
+    method!(encoder, "endEncoding", |this| {
+        inside(this, true, |body| {
+            linger();
+            let _: () = send!(this, "finishLater");
+            body.ended.store(true, Ordering::SeqCst);
+        });
+    });
+    method!(encoder, "dealloc", |this| {
+        let _: () = send!(this, "finishLater");
+        let root = Class::named(c"NSObject").expect("the root class");
+        let selector = Selector::of(c"dealloc");
+        // SAFETY: the class has this method, of this type.
+        let dealloc: extern "C-unwind" fn(Id, Selector) =
+            unsafe { transmute(method_of(root, selector)) };
+        dealloc(this, selector);
+    });
+    encoder.register();
+
+    let compute = ClassBuilder::new("ImitationComputeEncoder", "ImitationEncoder");
+    method!(
+        compute,
+        "setBuffer:offset:atIndex:",
+        |this, _buffer: Id, _offset: usize, _index: usize| {
+            inside(this, true, |_| linger());
+        }
+    );
+    method!(
+        compute,
+        "setImageblockWidth:height:",
+        |this, _width: usize, _height: usize| {
+            inside(this, true, |_| linger());
+        }
+    );
+    compute.register();
+    let ray = ClassBuilder::new("ImitationRayEncoder", "ImitationComputeEncoder");
+    method!(ray, "trace", |this| inside(this, true, |_| linger()));
+    ray.register();
+
+    let commands = ClassBuilder::new("ImitationCommandBuffer", "NSObject");
+    method!(commands, "computeCommandEncoder", |_this| -> Id {
+        new("ImitationComputeEncoder")
+    });
+    method!(commands, "rayCommandEncoder", |_this| -> Id {
+        new("ImitationRayEncoder")
+    });
+    method!(commands, "hugeCommandEncoder", |_this| -> Id {
+        new("ImitationHugeEncoder")
+    });
+    commands.register();
+
+    let queue = ClassBuilder::new("ImitationQueue", "NSObject");
+    method!(queue, "commandBuffer", |_this| -> Id {
+        new("ImitationCommandBuffer")
+    });
+    queue.register();
+
+    let device = ClassBuilder::new("ImitationDevice", "NSObject");
+    method!(device, "newCommandQueue", |_this| -> Id {
+        instance("ImitationQueue")
+    });
+    device.register()
+}
+
+/// A class of encoders with so many methods `m0`, `m1` and so on.
+pub fn huge_class(methods: usize) {
+    extern "C-unwind" fn used(encoder: Id, _: Selector) {
+        inside(encoder, false, |_| {});
+    }
+    let class = ClassBuilder::new("ImitationHugeEncoder", "ImitationEncoder");
+    for number in 0..methods {
+        class.add(
+            &format!("m{number}"),
+            &(used as extern "C-unwind" fn(Id, Selector)),
+        );
+    }
+    class.register();
+}
+
+fn instance(class: &str) -> Id {
+    let name = CString::new(class).expect("a name");
+    Class::named(&name)
+        .expect("a class of that name")
+        .instance(Encoder::default())
+}
+
+/// As methods return what they make without `new` in their names.
+fn new(class: &str) -> Id {
+    send!(instance(class), "autorelease")
+}
+
+/// A device of the imitation driver. Called once.
+pub fn device() -> Id {
+    super::protocols::define();
+    classes().instance(Encoder::default())
+}
+
+/// A command buffer of a device, with one reference.
+pub fn command_buffer(device: Id) -> Id {
+    pooled(|| {
+        let queue: Id = send!(device, "newCommandQueue");
+        let commands: Id = send!(queue, "commandBuffer");
+        queue.release();
+        commands.retain()
+    })
+}
+
+/// An encoder, by this message, with one reference.
+pub fn encoder(commands: Id, by: &str) -> Id {
+    pooled(|| Message::new(commands, by).send::<Id>(()).retain())
+}
+
+/// Does something in an autorelease pool.
+pub fn pooled<R>(work: impl FnOnce() -> R) -> R {
+    // SAFETY: the pool is closed below, on this thread, and none is opened and left open meanwhile.
+    let pool = unsafe { objc_autoreleasePoolPush() };
+    let result = work();
+    // SAFETY: as above.
+    unsafe { objc_autoreleasePoolPop(pool) };
+    result
+}
+
+/// Sends a message that encodes.
+pub fn encode(encoder: Id) {
+    send!(
+        encoder,
+        "setBuffer:offset:atIndex:",
+        Id::NULL,
+        0usize,
+        1usize
+    )
+}
+
+/// A message whose method has been looked up and is about to run, as in the middle of `objc_msgSend`.
+pub struct Dispatched {
+    object: Id,
+    selector: Selector,
+    implementation: Encode,
+}
+
+type Encode = extern "C-unwind" fn(Id, Selector, Id, usize, usize);
+
+impl Dispatched {
+    /// A message that encodes.
+    pub fn encode(object: Id) -> Dispatched {
+        let selector = Selector::of(c"setBuffer:offset:atIndex:");
+        let class = object.class().expect("an object has a class");
+        // SAFETY: the class has this method, of this type.
+        let implementation =
+            unsafe { transmute::<*const c_void, Encode>(method_of(class, selector)) };
+        Dispatched {
+            object,
+            selector,
+            implementation,
+        }
+    }
+
+    /// Runs the method.
+    pub fn run(self) {
+        (self.implementation)(self.object, self.selector, Id::NULL, 0, 1);
+    }
+}

@@ -1,5 +1,6 @@
 //! What becomes of one request: put once by whoever ran or refused it, taken once by whoever asked.
 
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Poll, Waker};
 
@@ -31,11 +32,18 @@ impl Waiter {
         match self {
             Waiter::Thread(thread) => thread.unpark(),
             Waiter::Task(waker) => {
-                let woken = catch_unwind(AssertUnwindSafe(|| waker.wake()));
-                // What a panic leaves may panic in turn when it is dropped.
-                std::mem::forget(woken);
+                if let Err(panic) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
+                    discard(panic);
+                }
             }
         }
+    }
+}
+
+/// Drops what a panic has left, which may panic in turn, and so may what that leaves.
+pub fn discard(mut panic: Box<dyn Any + Send>) {
+    while let Err(next) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        panic = next;
     }
 }
 

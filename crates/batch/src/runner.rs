@@ -11,6 +11,7 @@ use crate::batch::Batch;
 use crate::engine::{Done, Job};
 use crate::error::{Error, Result};
 use crate::figures::Fate;
+use crate::outcome::discard;
 use crate::schedule::Entry;
 
 /// What a queue calls.
@@ -86,8 +87,7 @@ fn call(function: &Function, entries: &[Entry<Part>], lane: usize) -> Result<Giv
     let result = catch_unwind(AssertUnwindSafe(|| function(batch)));
     let given = result.unwrap_or_else(|panic| {
         let message = message(&*panic);
-        // What a panic leaves may panic in turn when it is dropped.
-        std::mem::forget(panic);
+        discard(panic);
         Err(Error::Panicked(message))
     })?;
     if given.rows() != rows {

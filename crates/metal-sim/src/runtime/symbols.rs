@@ -146,11 +146,8 @@ unsafe extern "C" fn class_addMethod(
 ) -> bool {
     class.make();
     // SAFETY: the C interface asks for a string.
-    class.add(
-        selector,
-        implementation,
-        CString::from(unsafe { text(types) }),
-    )
+    let types = CString::from(unsafe { text(types) });
+    class.add(selector, implementation, types)
 }
 
 #[unsafe(no_mangle)]
@@ -161,11 +158,8 @@ unsafe extern "C" fn class_replaceMethod(
     types: *const c_char,
 ) -> *mut c_void {
     // SAFETY: the C interface asks for a string.
-    class.replace(
-        selector,
-        implementation,
-        CString::from(unsafe { text(types) }),
-    )
+    let types = CString::from(unsafe { text(types) });
+    class.replace(selector, implementation, types)
 }
 
 /// The methods of the class itself, in memory that the caller gives to `free`.

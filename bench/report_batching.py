@@ -4,7 +4,7 @@ the model by themselves. Read from what the stage `batching` of gpu.sh wrote: ba
 
 from report_ops import Judged, goals_table
 
-MODELS = {"mlp": "512-1024-1024-256", "encoder": "six layers, 128 words"}
+MODELS = {"mlp": "512-1024-1024-256", "encoder": "six layers, 128 words", "half": "the same, f16"}
 FILES = [f"batching_{model}" for model in MODELS]
 CALLERS = 256
 LEAST_OF_CALLERS, LEAST_OF_ONE, LEAST_OF_EIGHT = 10.0, 62.0, 8.0

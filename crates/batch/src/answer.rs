@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use streampool_tensor::Array;
 
-use crate::engine::{Job, Refusal};
+use crate::engine::{Job, Rejected};
 use crate::error::{Error, Result};
 use crate::figures::Fate;
 use crate::outcome::{Accepted, Outcome, Waiter};
@@ -153,16 +153,12 @@ fn put(answer: &Answer, result: Result<Share>) -> (Option<Fate>, Option<Waiter>)
 }
 
 impl Job for Part {
-    fn refuse(self, why: Refusal) -> Option<Waiter> {
-        let error = match why {
-            Refusal::Expired => Error::Expired,
-            Refusal::Closed => Error::Closed,
-        };
+    fn refuse(self, why: Rejected) -> Option<Waiter> {
         let answer = match &self.to {
             To::Caller(answer) => answer,
             To::Joined(joint, _) => &joint.answer,
         };
-        match answer.put(Err(error)) {
+        match answer.put(Err(why.into())) {
             Accepted::By(waiter) => waiter,
             Accepted::Not => None,
         }

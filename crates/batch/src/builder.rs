@@ -48,7 +48,7 @@ impl WhenFull {
 #[derive(Debug, Clone)]
 pub struct Builder {
     pub(crate) limits: Limits,
-    pub(crate) in_flight: usize,
+    in_flight: Option<usize>,
     pub(crate) capacity: Capacity,
     pub(crate) when_full: WhenFull,
     pub(crate) padding: Option<Padding>,
@@ -65,7 +65,7 @@ impl Default for Builder {
                 adaptive: true,
                 objective: None,
             },
-            in_flight: 2,
+            in_flight: None,
             capacity: Capacity {
                 requests: 10_000,
                 bytes: 1 << 30,
@@ -95,7 +95,13 @@ impl Builder {
 
     /// How many batches run at the same time, each on a lane of its own; 2 if nothing is said.
     pub fn in_flight(mut self, batches: usize) -> Builder {
-        self.in_flight = batches;
+        self.in_flight = Some(batches);
+        self
+    }
+
+    /// As [`in_flight`](Self::in_flight), if that was not said: for those who know what a queue is to be in front of.
+    pub fn in_flight_by_default(mut self, batches: usize) -> Builder {
+        self.in_flight.get_or_insert(batches);
         self
     }
 
@@ -153,7 +159,7 @@ impl Builder {
 
     /// How many batches run at the same time.
     pub fn lanes(&self) -> usize {
-        self.in_flight
+        self.in_flight.unwrap_or(2)
     }
 
     /// The most rows of a batch.
@@ -178,7 +184,7 @@ impl Builder {
             .iter()
             .map(|(name, weight)| (&name[..], *weight));
         let schedule = Schedule::new(self.limits.clone(), Tenants::new(tenants));
-        let engine = Engine::new(schedule, self.in_flight, self.capacity);
+        let engine = Engine::new(schedule, self.lanes(), self.capacity);
         let function = move |batch| function(batch).map_err(Error::failed);
         BatchQueue::start(engine, Arc::new(function), self)
     }
@@ -189,7 +195,7 @@ impl Builder {
             _ => Ok(()),
         };
         at_least_one("max_batch_size", self.limits.rows)?;
-        at_least_one("in_flight", self.in_flight)?;
+        at_least_one("in_flight", self.lanes())?;
         at_least_one("capacity", self.capacity.requests)?;
         at_least_one("capacity_bytes", self.capacity.bytes)?;
         if self.limits.objective.is_some_and(|time| time.is_zero()) {

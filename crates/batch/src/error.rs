@@ -112,6 +112,14 @@ impl Error {
         }
     }
 
+    /// Whether the request was never run.
+    pub(crate) fn is_refusal(&self) -> bool {
+        matches!(
+            self,
+            Error::Full { .. } | Error::TooLarge { .. } | Error::Closed | Error::Expired
+        )
+    }
+
     pub(crate) fn setting(
         setting: &'static str,
         got: impl std::fmt::Debug,

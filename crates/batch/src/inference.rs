@@ -37,7 +37,7 @@ where
 {
     pub(crate) fn new(queue: BatchQueue, requests: I, settings: &Builder) -> Self {
         // While every lane has a batch, the next is there.
-        let groups = settings.in_flight.saturating_add(1);
+        let groups = settings.lanes().saturating_add(1);
         let together = settings.limits.rows.min(settings.capacity.requests);
         InOrder {
             queue,

@@ -46,6 +46,7 @@ mod figures;
 mod histogram;
 mod inference;
 mod inside;
+mod names;
 mod outcome;
 mod padding;
 mod queue;

@@ -13,11 +13,12 @@ use crate::error::{Error, Result};
 use crate::figures::Fate;
 use crate::inference::InOrder;
 use crate::inside::{Role, calls, inside, is_inside};
+use crate::names::Names;
 use crate::outcome::Outcome;
 use crate::padding::{Filled, Waste};
 use crate::request::{Kind, Request};
 use crate::runner::{Function, run};
-use crate::schedule::{Entry, Id, Ids};
+use crate::schedule::{Entry, Id, Ids, Schedule, TenantId};
 use crate::statistics::Statistics;
 use crate::ticket::{Ticket, outputs};
 
@@ -40,6 +41,7 @@ pub struct Shared {
     /// The owner's. A ticket may outlive the queue, but not keep what the function holds.
     function: Weak<Function>,
     settings: Builder,
+    names: Names,
     waste: Waste,
 }
 
@@ -70,13 +72,19 @@ impl Shared {
 
     /// Refuses a call that has to wait for a lane on a thread that has them all: it is in as many calls of the function.
     pub fn refuse_to_wait_for_itself(&self, call: &'static str) -> Result<()> {
-        match calls(self) >= self.settings.in_flight {
+        match calls(self) >= self.settings.lanes() {
             true => Err(Error::Inside {
                 call,
                 instead: "raise `in_flight`, or ask another queue",
             }),
             false => Ok(()),
         }
+    }
+
+    fn tenant(&self, name: &str) -> TenantId {
+        let named = |schedule: &mut Schedule<_, _>| schedule.tenants().named(name);
+        let ask = || self.engine.look(|schedule, _, _| named(schedule));
+        self.names.find(name, ask)
     }
 
     /// How much of what came in was filled up.
@@ -116,6 +124,7 @@ impl BatchQueue {
             engine,
             function: Arc::downgrade(&function),
             settings,
+            names: Names::default(),
             waste: Waste::default(),
         };
         let owner = Owner {
@@ -187,6 +196,36 @@ impl BatchQueue {
             return outputs(prepared.answer.wait(), prepared.filled.as_ref());
         }
         self.shared().refuse_to_wait_for_itself("infer")?;
+        match (prepared.parts.len(), self.when_full()) {
+            (1, WhenFull::Reject | WhenFull::Block) => self.leave(prepared),
+            _ => self.add_and_wait(prepared),
+        }
+    }
+
+    /// Leaves a request in one part to whoever comes to the queue next, and sleeps until it is over, however that comes.
+    fn leave(&self, prepared: Prepared) -> Result<Vec<Array>> {
+        let shared = self.shared();
+        let Prepared {
+            kind,
+            parts,
+            answer,
+            filled,
+        } = prepared;
+        let turn = shared.engine.leave(kind, parts, self.when_full().full());
+        if let Some(turn) = turn {
+            shared.run(turn, &*self.0.function);
+        }
+        let result = answer.wait();
+        shared.engine.was_woken();
+        if let Some(filled) = &filled
+            && !matches!(&result, Err(error) if error.is_refusal())
+        {
+            shared.waste.count(filled);
+        }
+        outputs(result, filled.as_ref())
+    }
+
+    fn add_and_wait(&self, prepared: Prepared) -> Result<Vec<Array>> {
         let when_full = self.when_full();
         let (entering, helped) = self.add(prepared, when_full.full(), true)?;
         let ticket = self.come_in(entering, when_full.until())?;
@@ -252,9 +291,7 @@ impl BatchQueue {
         let kind = Kind::of(&request);
         let bytes = request.bytes();
         let tenant = match &request.tenant {
-            Some(name) => shared
-                .engine
-                .look(|schedule, _, _| schedule.tenants().named(name)),
+            Some(name) => shared.tenant(name),
             None => 0,
         };
         let arrived = Instant::now();
@@ -383,7 +420,7 @@ impl BatchQueue {
 impl Owner {
     /// Starts a worker for each lane, and the keeper of time.
     fn hire(&self, mut threads: MutexGuard<'_, Vec<JoinHandle<()>>>) -> Result<()> {
-        for number in 0..=self.shared.settings.in_flight {
+        for number in 0..=self.shared.settings.lanes() {
             let (shared, function) = (self.shared.clone(), self.function.clone());
             let work = move || {
                 inside(&*shared, Role::Works, || match number {

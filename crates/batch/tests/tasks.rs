@@ -134,7 +134,9 @@ fn many_tasks_share_two_threads_of_an_executor() {
 struct Orphan(Mutex<Option<Work>>);
 
 impl Wake for Orphan {
-    fn wake(self: Arc<Self>) {}
+    fn wake(self: Arc<Self>) {
+        drop(self);
+    }
 }
 
 /// The only handle of a queue is in a task that nobody but its waker keeps: when that is dropped on a thread of the queue, the

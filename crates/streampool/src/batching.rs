@@ -10,8 +10,8 @@ use streampool_runtime::Lease;
 
 /// A queue in front of a session, whose inputs and outputs all have their rows along the first axis.
 ///
-/// Each batch that is in flight has a stream of its own, whichever thread runs it. On a GPU batches are filled up to a few
-/// sizes, so that few programs serve all.
+/// Each batch that is in flight has a stream of its own, whichever thread runs it. On a GPU these are four if nothing is said, and
+/// batches are filled up to a few sizes, so that few programs serve all.
 ///
 /// ```no_run
 /// use streampool::prelude::*;
@@ -44,14 +44,18 @@ pub fn queue_over(session: &Session, settings: Builder) -> Result<BatchQueue> {
             });
         }
     }
+    let is_gpu = session.pool().device().properties().kind != DeviceKind::Host;
+    let settings = match is_gpu {
+        true => settings.in_flight_by_default(GPU_IN_FLIGHT),
+        false => settings,
+    };
     let lanes = (0..settings.lanes()).map(|_| session.pool().lease().map_err(Error::failed));
     let lanes: Vec<Lease> = lanes.collect::<Result<_>>()?;
-    let few_sizes = session.pool().device().properties().kind != DeviceKind::Host;
     let most = settings.most_rows();
     let session = session.clone();
     let row_bytes = AtomicUsize::new(0);
     settings.build(move |batch: Batch| -> Result<Batch> {
-        let rows = match few_sizes {
+        let rows = match is_gpu {
             true => filled_up(batch.rows()).min(most.max(batch.rows())),
             false => batch.rows(),
         };
@@ -67,6 +71,9 @@ pub fn queue_over(session: &Session, settings: Builder) -> Result<BatchQueue> {
         outputs
     })
 }
+
+/// A GPU takes several small batches at once, and while callers are few they need not wait for each other.
+const GPU_IN_FLIGHT: usize = 4;
 
 /// Rows of at least so many bytes are copied to their callers' arrays at once. Smaller ones are copied for all together, and by
 /// each caller for itself: that takes less memory to be allocated here.

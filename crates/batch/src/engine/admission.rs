@@ -43,7 +43,7 @@ pub enum Admission {
 /// Where the parts of a request that is held outside come to be; nowhere, if it is turned away.
 pub type Place = Outcome<Option<Ids>>;
 
-/// Why a request was not taken.
+/// Why a request was not taken, or not run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rejected {
     /// There is no room.
@@ -66,7 +66,7 @@ pub enum Rejected {
     },
     /// The queue is closed.
     Closed,
-    /// Its deadline is past.
+    /// Its deadline passed before it was its turn.
     Expired,
 }
 
@@ -151,7 +151,8 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
         let mut patient = true;
         let requests = requests.into_iter().map(|(kind, parts)| {
             patient &= parts.iter().all(|part| part.deadline.is_none());
-            self.add_one(&mut state, kind, parts, when_full)
+            let added = self.add_one(&mut state, kind, parts, when_full);
+            added.map_err(|(why, _)| why)
         });
         let added: Vec<_> = requests.collect();
         let own = alone || patient && state.schedule.is_one_batch();
@@ -229,13 +230,14 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
         }
     }
 
-    fn add_one(
+    /// Takes a request, or gives it back and says why not.
+    pub(super) fn add_one(
         &self,
         state: &mut State<K, J>,
         kind: K,
         parts: Parts<J>,
         when_full: Full,
-    ) -> Result<Admission, Rejected> {
+    ) -> Result<Admission, (Rejected, Parts<J>)> {
         if let Some(part) = parts.first() {
             state.figures.submitted(part.tenant);
         }
@@ -266,7 +268,7 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
             (Fate::Rejected, self.full(state, &parts))
         };
         state.settle(&parts, fate);
-        Err(why)
+        Err((why, parts))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::hash::Hash;
 
-use super::{Engine, Job, Refusal, State, one, refuse, wake};
+use super::{Engine, Job, Rejected, State, one, refuse, wake};
 use crate::figures::Fate;
 use crate::sync::{lock, wait};
 
@@ -51,7 +51,7 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
         self.called.notify_all();
         drop(state);
         wake(waiters);
-        refuse(given_up, Refusal::Closed);
+        refuse(given_up, Rejected::Closed);
     }
 
     /// Waits until nothing is left of a queue that is being closed.

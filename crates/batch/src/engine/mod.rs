@@ -1,6 +1,6 @@
 //! The queue as threads see it: one short lock round the schedule, lanes on which batches run, workers that run them,
 //! callers that run their own while nothing else waits, and a keeper of time. As long as nothing waits at all, callers come to the
-//! lanes by a door, without the lock.
+//! lanes by a door, without the lock; and else they leave what they ask for to whoever has it next.
 //!
 //! Whenever the lock is given up while a batch can go and a lane is free, somebody is on the way to take it: a worker
 //! that was called, or the very thread that gave the lock up. A call is never lost, because it is counted.
@@ -9,6 +9,7 @@ mod admission;
 mod closing;
 mod direct;
 mod door;
+mod inbox;
 
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -32,11 +33,12 @@ pub use closing::Close;
 use closing::Phase;
 use direct::Lane;
 use door::Door;
+use inbox::{Inbox, Left};
 
 /// What is to be done for a part of a request.
 pub trait Job: Send {
     /// It will not be done. Returns who waits for it.
-    fn refuse(self, why: Refusal) -> Option<Waiter>;
+    fn refuse(self, why: Rejected) -> Option<Waiter>;
 
     /// Whether what becomes of this part decides what becomes of the request: true once for each request.
     fn settles(&self) -> bool;
@@ -49,18 +51,9 @@ fn one<J>(part: Entry<J>) -> Parts<J> {
     std::iter::once(part).collect()
 }
 
-fn refuse<J: Job>(requests: Vec<Parts<J>>, why: Refusal) {
+fn refuse<J: Job>(requests: Vec<Parts<J>>, why: Rejected) {
     let jobs = requests.into_iter().flatten().map(|part| part.job);
     wake(jobs.filter_map(|job| job.refuse(why)));
-}
-
-/// Why a request that was taken is not run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refusal {
-    /// Its deadline passed before it was its turn.
-    Expired,
-    /// The queue was closed, and what was queued given up.
-    Closed,
 }
 
 /// What became of a batch.
@@ -86,6 +79,7 @@ pub struct Turn<J> {
 /// A queue of requests of kinds `K`.
 pub struct Engine<K, J> {
     state: Mutex<State<K, J>>,
+    inbox: Inbox<Left<K, J>>,
     capacity: Capacity,
     door: Door,
     lanes: Vec<Lane<K>>,
@@ -145,6 +139,7 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
     pub fn new(schedule: Schedule<K, J>, lanes: usize, capacity: Capacity) -> Self {
         Engine {
             capacity,
+            inbox: Inbox::new(),
             door: Door::new(),
             lanes: (0..lanes).map(|_| Lane::new()).collect(),
             state: Mutex::new(State {
@@ -225,11 +220,13 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
         let Some(&lane) = state.free.last() else {
             return (None, Vec::new());
         };
+        let mut waiters = self.collect(state).waiters;
         let now = Instant::now();
         // What has expired never runs, even if the keeper has not come to it yet.
-        let (late, mut waiters) = self.expire(state, now);
+        let (late, admitted) = self.expire(state, now);
+        waiters.extend(admitted);
         let late = late.into_iter().flatten();
-        waiters.extend(late.filter_map(|part| part.job.refuse(Refusal::Expired)));
+        waiters.extend(late.filter_map(|part| part.job.refuse(Rejected::Expired)));
         let Some(group) = state.schedule.take(now, state.phase.is_closing()) else {
             return (None, waiters);
         };
@@ -333,7 +330,7 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
             if !expired.is_empty() {
                 drop(state);
                 wake(admitted);
-                refuse(expired, Refusal::Expired);
+                refuse(expired, Rejected::Expired);
                 state = lock(&self.state);
                 continue;
             }

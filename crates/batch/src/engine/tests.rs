@@ -11,7 +11,7 @@ use crate::schedule::{Limits, Priority, Tenants};
 struct Call(Arc<AtomicUsize>);
 
 impl Job for Call {
-    fn refuse(self, _: Refusal) -> Option<Waiter> {
+    fn refuse(self, _: Rejected) -> Option<Waiter> {
         self.0.fetch_add(1, Ordering::Relaxed);
         None
     }
@@ -43,8 +43,13 @@ fn add(
     late: bool,
     helper: bool,
 ) -> (Result<Admission, Rejected>, Option<Turn<Call>>) {
+    let (mut came, turn) = engine.add([(0, one(part(call, late)))], Full::Refuse, helper);
+    (came.pop().unwrap(), turn)
+}
+
+fn part(call: &Call, late: bool) -> Entry<Call> {
     let now = Instant::now();
-    let part = Entry {
+    Entry {
         job: call.clone(),
         rows: 1,
         bytes: 1,
@@ -52,9 +57,7 @@ fn add(
         priority: Priority::Normal,
         deadline: late.then_some(now),
         arrived: now.checked_sub(Duration::from_nanos(1)).unwrap(),
-    };
-    let (mut came, turn) = engine.add([(0, one(part))], Full::Refuse, helper);
-    (came.pop().unwrap(), turn)
+    }
 }
 
 #[test]
@@ -105,6 +108,35 @@ fn a_lane_is_freed_whatever_becomes_of_its_batch() {
     };
     assert!(engine.turn(&ids).is_some());
     assert!(engine.turn(&ids).is_none(), "it is gone");
+}
+
+/// As [`add`], by the inbox.
+fn leave(engine: &Engine<u8, Call>, call: &Call, late: bool) -> Option<Turn<Call>> {
+    engine.leave(0, one(part(call, late)), Full::Refuse)
+}
+
+#[test]
+fn who_leaves_a_request_runs_it_if_nothing_else_is_to_be_done() {
+    let (engine, call) = (engine(2), Call::default());
+    let turn = leave(&engine, &call, false).expect("it is alone");
+    assert!(leave(&engine, &call, false).is_none(), "the lane is taken");
+    assert!(leave(&engine, &call, false).is_none());
+    assert!(leave(&engine, &call, false).is_none());
+    assert_eq!(call.0.load(Ordering::Relaxed), 1, "one found no room");
+    engine.run(turn, &|_, _| Done::default());
+    assert!(add(&engine, &call, false, false).0.is_err(), "it is full");
+    let (turn, _) = engine.take(&mut lock(&engine.state));
+    assert_eq!(turn.expect("two wait").group.entries.len(), 2);
+}
+
+#[test]
+fn who_is_late_leaves_nothing_and_is_told() {
+    let (engine, call) = (engine(9), Call::default());
+    assert!(leave(&engine, &call, true).is_none());
+    assert_eq!(call.0.load(Ordering::Relaxed), 1);
+    engine.close(Close::Drain);
+    assert!(leave(&engine, &call, false).is_none());
+    assert_eq!(call.0.load(Ordering::Relaxed), 2);
 }
 
 /// The figures are those that the request met, not those of later.

@@ -6,12 +6,12 @@ use crate::engine::{Close, Full};
 use crate::loom_support::outcomes_bounded;
 use crate::queue::*;
 
-/// A worker, and somebody who submits while the queue is being closed.
-fn submit_against(how: Close) -> Vec<End> {
+/// A worker, and somebody who asks while the queue is being closed: a request is run, or its caller is told.
+pub fn ask_against(how: Close, ask: fn(&Queue) -> End) -> Vec<End> {
     let ends = outcomes_bounded(move |turns| {
         let queue = Queue::new(1, 9);
         let worker = spawn(&turns, &queue, Queue::work);
-        let caller = spawn(&turns, &queue, |queue| queue.infer(Full::Refuse, false));
+        let caller = spawn(&turns, &queue, ask);
         queue.close(how);
         let end = caller.join().unwrap();
         worker.join().unwrap();
@@ -23,10 +23,14 @@ fn submit_against(how: Close) -> Vec<End> {
     Vec::from_iter(ends)
 }
 
+fn infer(queue: &Queue) -> End {
+    queue.infer(Full::Refuse, false)
+}
+
 #[cfg(not(planted))]
 #[test]
 fn what_is_queued_is_drained_or_was_never_taken() {
-    assert_eq!(submit_against(Close::Drain), [Ran, Closed]);
+    assert_eq!(ask_against(Close::Drain, infer), [Ran, Closed]);
 }
 
 /// What may wait for others, for as long as it takes, waits no more when the queue is closed: workers that sleep are called.
@@ -46,7 +50,7 @@ fn what_waits_for_others_is_drained() {
 #[cfg(not(planted))]
 #[test]
 fn what_is_queued_is_run_or_refused_by_a_cancelling_close() {
-    assert_eq!(submit_against(Close::Cancel), [Ran, Closed]);
+    assert_eq!(ask_against(Close::Cancel, infer), [Ran, Closed]);
 }
 
 /// Somebody waits outside when the queue is closed.

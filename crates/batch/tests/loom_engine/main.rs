@@ -1,7 +1,7 @@
 //! Interleavings of callers, workers, the keeper of time and those who close a queue. In each, every request has one fate and
 //! nobody sleeps for ever. Built with `--cfg planted`, a call of a worker that does not sleep yet is not counted, who gives up the
-//! last request does not look whether the queue is being closed, and a lane comes back to a door that is shut, which must be
-//! found.
+//! last request does not look whether the queue is being closed, a lane comes back to a door that is shut, and who leaves a request
+//! looks too early whether others see to it, which must be found.
 #![cfg(loom)]
 // With the bugs planted, only the tests that must find them are built.
 #![cfg_attr(planted, allow(dead_code, unused_imports))]
@@ -33,6 +33,7 @@ mod sync;
 
 mod closing;
 mod door;
+mod inbox;
 mod leaving;
 mod queue;
 mod serving;

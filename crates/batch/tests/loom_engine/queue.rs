@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::engine::{
-    Admission, Capacity, Close, Done, Engine, Full, Job, Parts, Refusal, Rejected, Turn,
-};
+use crate::engine::{Admission, Capacity, Close, Done, Engine, Full, Job, Parts, Rejected, Turn};
 use crate::figures::{Fate, Fates};
 use crate::loom_support::Turns;
 use crate::outcome::{Accepted, Outcome, Waiter};
@@ -19,6 +17,7 @@ pub enum End {
     Expired,
     Closed,
     GivenUp,
+    NoRoom,
 }
 pub use End::*;
 
@@ -33,10 +32,12 @@ pub fn put(call: Call, end: End) -> (bool, Option<Waiter>) {
 }
 
 impl Job for Call {
-    fn refuse(self, why: Refusal) -> Option<Waiter> {
+    fn refuse(self, why: Rejected) -> Option<Waiter> {
         let end = match why {
-            Refusal::Expired => Expired,
-            Refusal::Closed => Closed,
+            Rejected::Expired => Expired,
+            Rejected::Closed => Closed,
+            Rejected::Full { .. } => NoRoom,
+            Rejected::TooLarge { .. } => panic!("it is not large"),
         };
         put(self, end).1
     }
@@ -154,6 +155,15 @@ impl Queue {
         }
     }
 
+    /// Leaves a request in the inbox, runs what it is given to run, and waits for its end.
+    pub fn leave(&self, full: Full) -> End {
+        let (outcome, (kind, parts)) = request(false);
+        if let Some(turn) = self.engine.leave(kind, parts, full) {
+            self.engine.run(turn, &|entries, _| self.run(entries));
+        }
+        outcome.wait()
+    }
+
     /// A queue whose door is open: a request has been run already.
     pub fn with_open_door(lanes: usize) -> Arc<Queue> {
         let queue = Queue::new(lanes, 9);
@@ -161,13 +171,13 @@ impl Queue {
         queue
     }
 
-    /// Runs a request without the lock if the door is open, and says so; else as [`infer`](Self::infer) does.
+    /// Runs a request without the lock if the door is open, and says so; else as [`leave`](Self::leave) does.
     pub fn infer_by_the_door(&self) -> (bool, End) {
         let (outcome, (kind, parts)) = request(false);
         let run = |entries: Vec<_>, _| self.run(entries);
         match self.engine.run_at_once(&kind, parts, &run) {
             Ok(()) => (true, outcome.wait()),
-            Err(_) => (false, self.infer(Full::Refuse, false)),
+            Err(_) => (false, self.leave(Full::Refuse)),
         }
     }
 

@@ -1,5 +1,6 @@
 //! How often models are run, by one thread or by many.
 
+use std::sync::Arc;
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
@@ -15,20 +16,30 @@ pub const ROUNDS: usize = 5;
 
 /// How much all `workers` together do per second, each on a thread of its own; a call says how much it did.
 ///
-/// Time is taken from when the first begins until the last has ended: where threads are more than processors, some begin late,
-/// and so would a clock beside them.
+/// Each is timed from when the first begins until it has done its last piece, since where threads are more than processors some
+/// begin late. Who is through goes on uncounted until all are, so that the last ones do not have the machine to themselves.
 pub fn per_second<W>(workers: &mut [W], slice: Duration) -> Result<f64>
 where
     W: FnMut() -> Result<u64> + Send,
 {
     let slice = slice / ROUNDS as u32;
-    let warm = |worker| until(slice / 8, Instant::now(), worker).map(|(worker, ..)| worker);
-    let count = |worker, begin| until(slice, begin, worker).map(|(_, done, end)| (done, end));
-    let all = together(workers.iter_mut(), warm, || (), count)?;
-    let done: u64 = all.done.iter().map(|(done, _)| done).sum();
-    let last = all.done.iter().map(|&(_, end)| end).max();
-    let last = last.ok_or_else(|| Failure::from("no thread was measured"))?;
-    Ok(done as f64 / (last - all.begin).as_secs_f64())
+    // Counts who is not through: one that fails gives its back, too.
+    let counted = Arc::new(());
+    let warm = |(worker, token)| {
+        until(slice / 8, Instant::now(), worker).map(|(worker, ..)| (worker, token))
+    };
+    let count = |(worker, token), begin| {
+        let (worker, done, end) = until::<W>(slice, begin, worker)?;
+        drop(token);
+        while Arc::strong_count(&counted) > 1 {
+            worker()?;
+        }
+        Ok(done as f64 / (end - begin).as_secs_f64())
+    };
+    let tokens = workers.iter().map(|_| counted.clone()).collect::<Vec<_>>();
+    let workers = workers.iter_mut().zip(tokens);
+    let rates = together(workers, warm, || (), count)?.done;
+    Ok(rates.iter().sum())
 }
 
 /// Calls a worker until so much time is over, once at least; says how much it did, and when it ended.

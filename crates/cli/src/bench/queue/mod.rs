@@ -1,5 +1,6 @@
 //! `streampool bench queue`: what a queue that makes batches costs, and what it keeps to.
 
+mod crowd;
 mod deadline;
 mod lengths;
 mod overhead;
@@ -39,8 +40,10 @@ pub fn run(options: &Options) -> Result<Outcome> {
     let mut measurements = vec![
         overhead::infer()?,
         overhead::submit()?,
-        overhead::many_callers()?,
+        crowd::of_nothing()?,
         overhead::idle()?,
+        crowd::of_batches()?,
+        crowd::of_sleepers()?,
         deadline::median()?,
         deadline::latest()?,
         tenants::fairness()?,

@@ -7,25 +7,18 @@ use std::time::{Duration, Instant};
 use streampool::batch::{Batch, BatchQueue, Request};
 
 use super::row;
+use crate::Result;
 use crate::bench::figure::{Figure, Goal, Measurement, Unit};
 use crate::latencies::{Latencies, again_and_again};
-use crate::{Result, threads};
 
 /// Numbers of a request.
-const LENGTH: usize = 16;
-
-const CALLERS: usize = 64;
-
-/// So many calls between two looks at the clock.
-const CHUNK: u64 = 16;
-
-/// Threads take turns on few processors: a round is so much longer that each has had several.
-const TURNS: u32 = 8;
+pub const LENGTH: usize = 16;
 
 /// About how long the function takes that does something.
 const WORK: Duration = Duration::from_micros(50);
 
-fn nothing() -> Result<BatchQueue> {
+/// A queue whose function does nothing.
+pub fn nothing() -> Result<BatchQueue> {
     Ok(BatchQueue::builder().build(Ok::<Batch, Infallible>)?)
 }
 
@@ -63,32 +56,6 @@ pub fn submit() -> Result<Measurement> {
             let ticket = queue.submit(Request::new(row(LENGTH)))?;
             Ok(ticket.wait().map(drop)?)
         })
-    }))
-}
-
-/// Requests that many callers get through together.
-pub fn many_callers() -> Result<Measurement> {
-    const FIGURE: Figure = Figure {
-        key: "queue_callers_64",
-        what: "  64 callers",
-        unit: Unit::Rate,
-        goal: Some(Goal::AtLeast(1e6)),
-    };
-    let queue = nothing()?;
-    Ok(Measurement::new(FIGURE, move |slice| {
-        let ask = || Ok(queue.infer(row(LENGTH)).map(drop)?);
-        let time = slice * TURNS;
-        let count = |(), begin: Instant| {
-            let mut calls = 0;
-            while begin.elapsed() < time {
-                (0..CHUNK).try_for_each(|_| ask())?;
-                calls += CHUNK;
-            }
-            Ok(calls)
-        };
-        let together = threads::together(0..CALLERS, |_| ask(), || (), count)?;
-        let seconds = together.begin.elapsed().as_secs_f64();
-        Ok(together.done.iter().sum::<u64>() as f64 / seconds)
     }))
 }
 

@@ -196,14 +196,17 @@ impl Compiler {
     }
 }
 
-/// Below the target directory that the running program is in.
+/// Below the outermost target directory that the running program is in: what is compiled for one build serves the others, with
+/// sanitizers and without.
 fn folder() -> Result<PathBuf, String> {
     let program =
         std::env::current_exe().map_err(|error| format!("the running program: {error}"))?;
-    let target = program
+    let deps = program.ancestors().find(|folder| folder.ends_with("deps"));
+    let outermost = program
         .ancestors()
-        .find(|folder| folder.ends_with("deps"))
-        .and_then(Path::parent);
+        .filter(|folder| folder.ends_with("target"))
+        .last();
+    let target = outermost.or(deps.and_then(Path::parent));
     let folder = match target {
         Some(target) => target.join("emulated"),
         None => std::env::temp_dir().join("streampool-emulated"),

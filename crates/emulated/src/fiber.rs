@@ -9,8 +9,12 @@ use std::ptr::NonNull;
 use crate::machine::Range;
 use crate::watched::Watched;
 
-/// Bytes of each stack. Only what is used of it is ever backed by memory.
-const STACK: usize = 256 << 10;
+/// Bytes of each stack. Only what is used of it is ever backed by memory; but the thread sanitizer notes who allocated each
+/// byte.
+const STACK: usize = if cfg!(sanitize_thread) { 64 } else { 256 } << 10;
+/// After so many fibers on a stack, the thread sanitizer is told of a new one: it keeps the few calls in whose midst each has
+/// ended, and has room for some ten thousand.
+const RENEWED: usize = 1000;
 /// At the far end of each stack: when it changed, the stack was too short.
 const CANARY: [u8; 64] = [0xc5; 64];
 
@@ -35,8 +39,8 @@ pub type Main = extern "C" fn(*mut c_void) -> !;
 pub struct Stacks {
     memory: NonNull<u8>,
     count: usize,
-    /// Of the last fiber on each.
-    watched: Vec<Watched>,
+    /// Of the fibers on each, and how many there were.
+    watched: Vec<(Watched, usize)>,
 }
 
 thread_local! {
@@ -68,7 +72,7 @@ impl Stacks {
         let stacks = Stacks {
             memory,
             count,
-            watched: vec![Watched::NONE; count],
+            watched: vec![(Watched::NONE, 0); count],
         };
         for number in 0..count {
             // SAFETY: the beginning of each stack is ours, and as long as the canary.
@@ -78,8 +82,9 @@ impl Stacks {
     }
 
     fn layout(count: usize) -> Layout {
-        // One more, of no thread: what leaves the first stack ends there.
-        Layout::from_size_align(STACK * (count + 1), 4096).expect("stacks fit an address space")
+        // One more, of no thread: what leaves the first stack ends there. Aligned to pages, zeros would be written, and all be
+        // backed by memory.
+        Layout::from_size_align(STACK * (count + 1), 16).expect("stacks fit an address space")
     }
 
     /// The far end of a stack: it grows down to it.
@@ -100,11 +105,15 @@ impl Stacks {
             frame.add(MAIN).write(main as usize);
             let begin: unsafe extern "C" fn() = begin;
             frame.add(RETURN).write(begin as usize);
-            self.watched[number].end();
-            self.watched[number] = Watched::begin();
+            let (watched, fibers) = &mut self.watched[number];
+            if fibers.is_multiple_of(RENEWED) {
+                watched.end();
+                *watched = Watched::begin();
+            }
+            *fibers += 1;
             Suspended {
                 stack: frame.cast(),
-                watched: self.watched[number],
+                watched: *watched,
             }
         }
     }
@@ -126,7 +135,7 @@ impl Drop for Stacks {
         // SAFETY: none of the fibers goes on.
         self.watched
             .iter()
-            .for_each(|watched| unsafe { watched.end() });
+            .for_each(|(watched, _)| unsafe { watched.end() });
         // SAFETY: allocated with this layout.
         unsafe { dealloc(self.memory.as_ptr(), Self::layout(self.count)) };
     }

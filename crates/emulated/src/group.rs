@@ -77,6 +77,10 @@ impl std::fmt::Display for State {
                     "shuffle",
                     "vote",
                     "syncwarp",
+                    "making of a matrix",
+                    "matrix load",
+                    "matrix store",
+                    "matrix product",
                 ];
                 let name = name.get(*kind as usize).copied().unwrap_or("exchange");
                 write!(f, "waits in a {name} of mask {mask:#x}")

@@ -1,10 +1,10 @@
 //! What the emulator is for: kernels that are wrong are found to be.
 
 use streampool_device::{Activation, Axes, DType, MatMul, Op, ReduceKind};
-use streampool_kernels::{Dialect, Source};
+use streampool_kernels::{Dialect, Source, lower, simdgroup_product};
 
 use crate::compiler::{Code, Compiler};
-use crate::emulator::Emulator;
+use crate::emulator::{Emulator, Lowering};
 use crate::group::{Bound, Launch, run};
 use crate::guarded::Guarded;
 use crate::random::Random;
@@ -231,12 +231,13 @@ fn what_machines_differ_in_is_found() {
 
 /// Whether whole numbers come to the same on the host and where `right` is replaced by `wrong` in kernel text.
 fn is_right(
-    dialect: Dialect,
+    (dialect, lowering): (Dialect, Lowering),
     op: &Op<Tensor>,
     right: &'static str,
     wrong: &'static str,
 ) -> Option<bool> {
-    let mut emulator = Emulator::or_skip()?.with_dialect(dialect);
+    let emulator = Emulator::or_skip()?.with_dialect(dialect);
+    let mut emulator = emulator.with_lowering(lowering);
     emulator.broken = Some((right, wrong));
     let host = on_host(op).unwrap_or_else(|why| panic!("{why}"));
     Some(emulate(&emulator, op).is_ok_and(|written| written == host))
@@ -285,11 +286,48 @@ fn broken_kernels_are_found() {
     ];
     for dialect in [Dialect::Cuda, Dialect::Metal] {
         for (op, right, wrong) in breaks {
-            let is_right = |wrong| is_right(dialect, op, right, wrong);
+            let is_right = |wrong| is_right((dialect, lower), op, right, wrong);
             let (Some(sound), Some(broken)) = (is_right(right), is_right(wrong)) else {
                 return;
             };
             assert!(sound && !broken, "{right} as {wrong}: {sound}, {broken}");
         }
+    }
+}
+
+#[test]
+fn a_broken_product_of_matrices_is_found() {
+    let whole = |shape: &[usize]| {
+        let values: Vec<f64> = (0..97).map(|value| f64::from(value % 13 - 6)).collect();
+        Tensor::new(DType::F32, shape).values(&values)
+    };
+    let op = Op::MatMul(MatMul {
+        a: whole(&[70, 90]),
+        b: whole(&[90, 80]),
+        out: Tensor::new(DType::F32, &[70, 80]),
+        bias: None,
+        activation: Activation::None,
+        alpha: 1.0,
+    });
+    let lowering: Lowering = |op, limits| match op {
+        Op::MatMul(op) => simdgroup_product(op, limits),
+        _ => None,
+    };
+    for (right, wrong) in [
+        ("        BARRIER();\n        a_from", "        a_from"),
+        ("        BARRIER();\n    }", "    }"),
+        (
+            "simdgroup_barrier(mem_flags::mem_threadgroup);\n        // All",
+            "// All",
+        ),
+        ("0, !A_ALONG_K", "0, A_ALONG_K"),
+        ("part_row + row * 8, depth", "part_row + row * 8, 0"),
+        ("tile_row < rows && tile_column < columns", "true"),
+    ] {
+        let is_right = |wrong| is_right((Dialect::Metal, lowering), &op, right, wrong);
+        let (Some(sound), Some(broken)) = (is_right(right), is_right(wrong)) else {
+            return;
+        };
+        assert!(sound && !broken, "{right} as {wrong}: {sound}, {broken}");
     }
 }

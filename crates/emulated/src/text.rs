@@ -38,7 +38,9 @@ const fn shim(dialect: Dialect) -> &'static str {
             "shim/metal/positions.h",
             "shim/metal/words.h",
             "../../kernels/tests/metal/functions.h",
-            "shim/metal/functions.h"
+            "../../kernels/tests/metal/simdgroup_matrix.h",
+            "shim/metal/functions.h",
+            "shim/metal/matrices.h"
         ),
     }
 }
@@ -71,8 +73,9 @@ impl Unit {
 
     /// All kernels of a text in Metal's dialect.
     pub fn metal(text: &str, compiler: &str) -> Result<Unit, String> {
-        // What it has is there already, and nothing is asked of an attribute whose name is a word of Metal.
+        // What these have is there already, and nothing is asked of an attribute whose name is a word of Metal.
         let text = text.replace("#include <metal_stdlib>", "");
+        let text = text.replace("#include <metal_simdgroup_matrix>", "");
         let entries = metal::entries(&text)?;
         let text = text.replace("[[threadgroup(", "[[group_array(");
         let label = match entries.as_slice() {

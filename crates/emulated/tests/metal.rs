@@ -48,6 +48,47 @@ kernel void functions(device uint* to [[buffer(0)]], uint2 at [[thread_position_
     to[32 * group + lane] = right ? neighbour + 100 * at.x + 10000 * at.y : 0;
 }
 
+// Of matrices that hold 100 rows + columns: each way to load one, and sums of products.
+kernel void matrices(device const float* from [[buffer(0)]], device float* to [[buffer(1)]],
+                     uint lane [[thread_index_in_threadgroup]]) {
+    threadgroup half halves[64];
+    threadgroup bfloat brains[64];
+    for (uint place = lane; place < 64; place += 32) {
+        halves[place] = half(place / 8 == place % 8 ? 0.5f : 0.0f);
+        brains[place] = bfloat(float(place == 1));
+    }
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    simdgroup_float8x8 plain, part, turned;
+    simdgroup_load(plain, from, 16);
+    simdgroup_load(part, from, 16, ulong2(8), false);
+    simdgroup_load(turned, from + 8, 16, 0, true);
+    simdgroup_store(plain, to);
+    simdgroup_store(part, to + 64);
+    simdgroup_store(turned, to + 128);
+    simdgroup_store(turned, to + 192, 8, 0, true);
+    // Half of a matrix, added to what is one everywhere; then its second row as the first, and three on the diagonal.
+    simdgroup_half8x8 half_of;
+    simdgroup_bfloat8x8 second_row;
+    simdgroup_load(half_of, halves);
+    simdgroup_load(second_row, brains);
+    simdgroup_float8x8 sum = make_filled_simdgroup_matrix<float, 8, 8>(1.0f), other = simdgroup_float8x8(3.0f);
+    simdgroup_multiply_accumulate(sum, plain, half_of, sum);
+    simdgroup_multiply_accumulate(other, second_row, plain, other);
+    simdgroup_store(sum, to + 256);
+    simdgroup_store(other, to + 320);
+}
+
+// Some threads stay away, or are about something else.
+kernel void apart(device float* at [[buffer(0)]], constant uint& how [[buffer(1)]],
+                  uint lane [[thread_index_in_threadgroup]]) {
+    simdgroup_float8x8 matrix = simdgroup_float8x8(1.0f), other;
+    if (how == 0 && lane % 32 < 8) { simdgroup_load(other, at); }
+    if (how == 1) { simdgroup_load(other, lane % 32 < 8 ? at : at + 8); }
+    if (how == 2 && lane % 32 > 30) { simdgroup_multiply_accumulate(matrix, matrix, matrix, matrix); }
+    if (how == 3) { simdgroup_load(other, at + 1); }
+    if (how == 4) { simdgroup_load(other, at, 8, ulong2(1), true); }
+}
+
 kernel void part(uint lane [[thread_index_in_threadgroup]]) {
     if (lane > 3) { threadgroup_barrier(mem_flags::mem_none); }
 }
@@ -90,7 +131,15 @@ fn a_library_tells_what_its_kernels_declare() {
     let Some(library) = library() else { return };
     assert_eq!(
         library.functions().collect::<Vec<_>>(),
-        ["scale", "sum", "shift", "functions", "part"]
+        [
+            "scale",
+            "sum",
+            "shift",
+            "functions",
+            "matrices",
+            "apart",
+            "part"
+        ]
     );
     assert!(library.function("sums").is_none());
     let scale = function(&library, "scale");
@@ -166,6 +215,66 @@ fn functions_are_those_of_metal() {
         })
         .collect();
     assert_eq!(to[..], wanted);
+}
+
+#[test]
+#[cfg_attr(
+    any(sanitize_address, sanitize_thread),
+    ignore = "runs a compiler, whose code no sanitizer watches"
+)]
+fn simdgroups_multiply_matrices() {
+    let Some(library) = library() else { return };
+    let value = |row: usize, column: usize| (100 * row + column) as f32;
+    let mut from: Vec<f32> = (0..256).map(|at| value(at / 16, at % 16)).collect();
+    let mut to = vec![-1.0f32; 6 * 64];
+    let buffers = [bound(0, &mut from), bound(1, &mut to)];
+    // SAFETY: as above.
+    let ran = unsafe { function(&library, "matrices").run([1; 3], [32, 1, 1], &buffers, &[]) };
+    assert_eq!(ran, Ok(()));
+    let diagonal = |row, column| if row == column { 3.0 } else { 0.0 };
+    let wanted: [&dyn Fn(usize, usize) -> f32; 6] = [
+        &value,
+        &|row, column| value(8 + row, 8 + column),
+        &|row, column| value(column, 8 + row),
+        &|row, column| value(row, 8 + column),
+        &|row, column| 1.0 + value(row, column) / 2.0,
+        &|row, column| match row {
+            0 => diagonal(row, column) + value(1, column),
+            _ => diagonal(row, column),
+        },
+    ];
+    for (number, (wanted, got)) in wanted.iter().zip(to.chunks(64)).enumerate() {
+        let wanted: Vec<f32> = (0..64).map(|at| wanted(at / 8, at % 8)).collect();
+        assert_eq!(got, wanted, "matrix {number}");
+    }
+}
+
+#[test]
+#[cfg_attr(
+    any(sanitize_address, sanitize_thread),
+    ignore = "runs a compiler, whose code no sanitizer watches"
+)]
+fn threads_that_are_not_together_at_a_matrix_are_told() {
+    let Some(library) = library() else { return };
+    let apart = function(&library, "apart");
+    let run = |how: u32, threads: u32| {
+        let (mut at, mut how) = ([0.0f32; 64], [how]);
+        let buffers = [bound(0, &mut at), bound(1, &mut how)];
+        // SAFETY: as above.
+        let ran = unsafe { apart.run([1; 3], [threads, 1, 1], &buffers, &[]) };
+        ran.expect_err("it is wrong")
+    };
+    for (how, threads, why) in [
+        (0, 32, "matrix load"),
+        (1, 32, "different things for one matrix"),
+        (2, 64, "matrix product"),
+        (3, 32, "0 bytes from buffer 0, after its end"),
+        (4, 32, "origin of a transposed matrix"),
+        (5, 48, "a simdgroup of 32 threads"),
+    ] {
+        let told = run(how, threads);
+        assert!(told.contains(why), "{how}: {told}");
+    }
 }
 
 #[test]

@@ -66,6 +66,6 @@ pub use hash::KeyHasher;
 pub use index::{IndexedAxis, Places};
 pub use kernel::{Kernel, lower};
 pub use linalg::Linalg;
-pub use matmul::{Product, small_product, split_product};
+pub use matmul::{Product, simdgroup_product, small_product, split_product};
 pub use rows::Rows;
 pub use text::{Dialect, Source};

@@ -1,4 +1,4 @@
-//! Every kernel is text that its compiler takes: CUDA's is compiled to machine code, Metal's is read by clang.
+//! Every kernel is text that its compiler takes: CUDA's is compiled to PTX, Metal's is read by clang.
 
 #[path = "text/clang.rs"]
 mod clang;
@@ -14,7 +14,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use clang::Clang;
 use nvrtc::Nvrtc;
 use streampool_device::{Combine, DType, Op};
-use streampool_kernels::{Dialect, Kernel, Limits, Plan, Source, lower, split_product};
+use streampool_kernels::{
+    Dialect, Kernel, Limits, Plan, Product, Rows, Source, lower, simdgroup_product, split_product,
+};
 
 /// A large GPU and a small one. Which it is makes a difference for no element type that it does not make for `f32`, so
 /// where compiling takes long, other types are left out for the small one.
@@ -34,10 +36,10 @@ const LIMITS: [Limits; 2] = [
 /// What an Apple GPU has.
 const APPLE: Limits = LIMITS[1];
 
-/// The texts of the kernels that `ops` are made of, each once.
-fn sources(ops: &[Op], dialect: Dialect) -> Vec<Source> {
+/// The kernels that `ops` are made of, each once, and their texts.
+fn kernels(ops: &[Op], dialect: Dialect) -> Vec<(Kernel, Source)> {
     let mut known: HashSet<Kernel> = HashSet::new();
-    let mut sources = Vec::new();
+    let mut kernels = Vec::new();
     for op in ops {
         let (mut doubles, mut singles) = (false, true);
         // Metal changes at most 32 bits at once.
@@ -60,11 +62,13 @@ fn sources(ops: &[Op], dialect: Dialect) -> Vec<Source> {
                 },
             };
             let plan = lower(op, limits).unwrap_or_else(|| panic!("there is no kernel for {op:?}"));
-            let split = match (op, dialect) {
-                (Op::MatMul(op), Dialect::Cuda) => split_product(op, limits).unwrap_or_default(),
-                _ => Plan::default(),
+            let special = match (op, dialect) {
+                (Op::MatMul(op), Dialect::Cuda) => split_product(op, limits),
+                (Op::MatMul(op), Dialect::Metal) => simdgroup_product(op, limits),
+                _ => None,
             };
-            for dispatch in plan.dispatches.into_iter().chain(split.dispatches) {
+            let special: Plan = special.unwrap_or_default();
+            for dispatch in plan.dispatches.into_iter().chain(special.dispatches) {
                 if !known.insert(dispatch.kernel.clone()) {
                     continue;
                 }
@@ -73,11 +77,17 @@ fn sources(ops: &[Op], dialect: Dialect) -> Vec<Source> {
                     source.is_some() || (doubles || lacking) && metal,
                     "{op:?} has no text"
                 );
-                sources.extend(source);
+                kernels.extend(source.map(|source| (dispatch.kernel, source)));
             }
         }
     }
-    sources
+    kernels
+}
+
+/// The texts of these kernels.
+fn sources(ops: &[Op], dialect: Dialect) -> Vec<Source> {
+    let kernels = kernels(ops, dialect).into_iter();
+    kernels.map(|(_, source)| source).collect()
 }
 
 /// Compiles each source on as many threads as there are processors.
@@ -135,6 +145,63 @@ fn metal_text_is_read() {
     compile_all(&sources, |source| clang.check(source));
 }
 
+macro_rules! entries {
+    ($($kind:pat => [$($entry:literal),*],)*) => {
+        /// All of them.
+        const ENTRIES: &[&str] = &[$($($entry,)*)*];
+
+        /// The entries that kernels of this kind have in Metal's dialect. A kind that is added does not compile here
+        /// before it says which.
+        fn entries(kernel: &Kernel) -> &'static [&'static str] {
+            match kernel {
+                $($kind => &[$($entry),*],)*
+            }
+        }
+    };
+}
+
+entries! {
+    Kernel::Nop => ["nop"],
+    Kernel::Elementwise(_) => ["elementwise", "transpose", "elementwise_groups"],
+    Kernel::Rows(Rows::Reduce(_)) => ["reduce"],
+    Kernel::Rows(Rows::Softmax(_)) => ["softmax"],
+    Kernel::Rows(Rows::Norm(_)) => ["normalise"],
+    Kernel::Product(Product::Tiled(_)) => ["product_tiled"],
+    Kernel::Product(Product::Dots(_)) => ["product_dots"],
+    Kernel::Product(Product::Sums(_)) => ["product_sums"],
+    Kernel::Product(Product::Blocks(_)) => ["product_blocks"],
+    Kernel::Product(Product::Split(_)) => [],
+    Kernel::Attention(_) => ["attention_tiles", "attention_blocks", "attention_single"],
+    Kernel::Rnn(_) => ["rnn_tiles", "rnn_sums"],
+    Kernel::Conv(_) => ["conv_tiled", "conv_direct"],
+    Kernel::Pool(_) => ["pool"],
+    Kernel::Resize(_) => ["resize"],
+    Kernel::Index(_) => ["gather", "scatter"],
+    Kernel::Scan(_) => ["scan"],
+    Kernel::Sort(_) => ["sort_blocks_of_lines", "merge_runs"],
+    Kernel::Tally(_) => ["clear_bins", "add_to_bins", "add_up_bins", "count_nonzero", "nonzero"],
+    Kernel::Random(_) => ["random"],
+    Kernel::Linalg(_) => [
+        "linalg_prepare", "linalg_panel", "linalg_lu", "linalg_cholesky", "linalg_solve", "linalg_update"
+    ],
+}
+
+/// So `metal_text_is_read` is about each of them.
+#[test]
+fn every_kind_of_kernel_is_made_for_some_op() {
+    let mut missing: HashSet<&str> = ENTRIES.iter().copied().collect();
+    for (kernel, source) in kernels(&ops::all(), Dialect::Metal) {
+        let known = entries(&kernel);
+        assert!(
+            known.contains(&source.entry),
+            "{} is not listed",
+            source.entry
+        );
+        missing.remove(source.entry);
+    }
+    assert!(missing.is_empty(), "{missing:?} are made for no op");
+}
+
 /// What is right about a kernel, and a way to break it.
 const BREAKS: [(&str, &str); 5] = [
     (
@@ -147,6 +214,21 @@ const BREAKS: [(&str, &str); 5] = [
     ("load_pack<4>(in0", "load_pack<4>(p"),
 ];
 
+/// The same of a product by simdgroup matrices.
+const MATRIX_BREAKS: [(&str, &str); 5] = [
+    ("#include <metal_simdgroup_matrix>", ""),
+    ("matrix<f32, 8, 8> sums", "matrix<f32, 4, 4> sums"),
+    (
+        "simdgroup_load(a_parts[row], a_tile",
+        "simdgroup_load(a_parts[row], a",
+    ),
+    ("simdgroup_store(sums[", "simdgroup_store(&sums["),
+    (
+        "SHARED f32* const strip = (SHARED f32*)",
+        "PRIVATE f32* const strip = (PRIVATE f32*)",
+    ),
+];
+
 #[test]
 #[cfg_attr(
     any(sanitize_address, sanitize_thread),
@@ -157,9 +239,13 @@ fn wrong_metal_text_is_refused() {
         Ok(clang) => clang,
         Err(why) => return println!("skipped: {why}"),
     };
-    let source = a_copy(Dialect::Metal);
-    clang.check(&source).expect("the kernel is right");
-    for (right, wrong) in BREAKS {
+    let copy = a_copy(Dialect::Metal);
+    let product = a_product_of_matrices();
+    let breaks = BREAKS.map(|of_copy| (&copy, of_copy)).into_iter();
+    for (source, (right, wrong)) in
+        breaks.chain(MATRIX_BREAKS.map(|of_product| (&product, of_product)))
+    {
+        clang.check(source).expect("the kernel is right");
         let text = source.text.replacen(right, wrong, 1);
         assert_ne!(text, source.text, "there is {right}");
         let entry = source.entry;
@@ -182,7 +268,8 @@ fn wrong_cuda_text_is_refused_with_a_log() {
     };
     let source = a_copy(Dialect::Cuda);
     let code = nvrtc.compile(&source).expect("the kernel is right");
-    assert!(code.starts_with(b"\x7fELF"));
+    let code = String::from_utf8_lossy(&code);
+    assert!(code.contains(".target sm_90"), "{code}");
     let text = source.text.replacen("y0 = x0;", "y0 = x1;", 1);
     let entry = source.entry;
     let log = nvrtc
@@ -198,4 +285,17 @@ fn a_copy(dialect: Dialect) -> Source {
         _ => false,
     });
     sources(&copies.collect::<Vec<_>>(), dialect).swap_remove(0)
+}
+
+/// A product by simdgroup matrices of halves.
+fn a_product_of_matrices() -> Source {
+    let products = ops::all().into_iter().filter(|op| match op {
+        Op::MatMul(op) => op.a.dtype() == DType::F16,
+        _ => false,
+    });
+    let sources = sources(&products.collect::<Vec<_>>(), Dialect::Metal);
+    let product = sources
+        .into_iter()
+        .find(|source| source.entry == "product_blocks");
+    product.expect("there are large ones")
 }

@@ -30,7 +30,10 @@ static inline unsigned short store_f16(double value) {
 static inline unsigned short store_f16(float value) { return store_f16((double)value); }
 
 // The kinds of exchange tell threads of a warp that are at different ones.
-enum { SHUFFLE_XOR = 1, SHUFFLE_UP, SHUFFLE_DOWN, SHUFFLE, VOTE, SYNC };
+enum {
+    SHUFFLE_XOR = 1, SHUFFLE_UP, SHUFFLE_DOWN, SHUFFLE, VOTE, SYNC,
+    MATRIX_MADE, MATRIX_LOAD, MATRIX_STORE, MATRIX_PRODUCT
+};
 template <typename T> UNCHECKED static T exchanged_with(unsigned kind, unsigned mask, T value, int from) {
     unsigned long long word = 0;
     __builtin_memcpy(&word, &value, sizeof(value));

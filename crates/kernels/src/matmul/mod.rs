@@ -1,10 +1,11 @@
 //! Matrix products.
 //!
-//! Four forms. [`Tiled`] takes every product: tiles of both operands in shared memory. [`Dots`] and [`Sums`]
+//! Five forms. [`Tiled`] takes every product: tiles of both operands in shared memory. [`Dots`] and [`Sums`]
 //! take those with few rows, where the time is that of reading the second operand once: the one when its
 //! columns are dense, as the weights of a linear layer are, the other when its rows are. [`Split`] multiplies `f32` on
-//! tensor cores.
+//! tensor cores, and [`Blocks`] floats by the matrices of Apple's simdgroups.
 
+mod blocks;
 mod dots;
 mod matrices;
 mod problem;
@@ -22,6 +23,7 @@ use streampool_device::{Activation, DType, MatMul};
 use crate::text::{Dialect, KernelText};
 use crate::{Limits, Plan};
 
+pub use blocks::Blocks;
 pub use dots::Dots;
 pub use split::Split;
 pub use sums::Sums;
@@ -41,6 +43,8 @@ pub enum Product {
     Sums(Sums),
     /// `f32` on tensor cores.
     Split(Split),
+    /// Floats by the matrices of simdgroups.
+    Blocks(Blocks),
 }
 
 /// What the text of a product depends on besides its form.
@@ -63,6 +67,7 @@ impl Product {
             Product::Dots(kernel) => Some(kernel.text()),
             Product::Sums(kernel) => Some(kernel.text()),
             Product::Split(kernel) => kernel.text(dialect),
+            Product::Blocks(kernel) => kernel.text(dialect),
         }
     }
 }
@@ -97,4 +102,10 @@ pub fn small_product(op: &MatMul, limits: &Limits) -> Option<Plan> {
 /// or not laid out for them. It is as exact as `f32` is.
 pub fn split_product(op: &MatMul, limits: &Limits) -> Option<Plan> {
     split::plan(op, &Problem::of(op)?, limits)
+}
+
+/// The launch that executes `op`, which was validated, on a GPU of Apple's whose simdgroups multiply matrices; `None` if
+/// it is better left to the kernels that every GPU has.
+pub fn simdgroup_product(op: &MatMul, limits: &Limits) -> Option<Plan> {
+    blocks::plan(op, &Problem::of(op)?, limits)
 }

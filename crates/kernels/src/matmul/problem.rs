@@ -168,6 +168,23 @@ impl Problem {
         }
     }
 
+    /// The same, or its [transpose](Problem::transposed): that whose result is denser along columns, which
+    /// neighbouring threads write along.
+    pub fn written_along_columns(&self) -> Problem {
+        match self.out.row.unsigned_abs() < self.out.column.unsigned_abs() && self.m > 1 {
+            true => self.transposed(),
+            false => *self,
+        }
+    }
+
+    /// Whether neighbouring threads read `a`, and whether they read `b`, along the inner dimension.
+    pub fn read_along_k(&self) -> [bool; 2] {
+        [
+            nearer((self.a.column, self.k), (self.a.row, self.m)),
+            nearer((self.b.row, self.k), (self.b.column, self.n)),
+        ]
+    }
+
     /// The views of `op` that are this problem's `a` and `b`.
     pub fn factors<'a>(&self, op: &'a MatMul) -> [&'a View; 2] {
         match self.swapped {
@@ -185,6 +202,11 @@ impl Problem {
             None => smallvec![a, b, memory(&op.out)],
         }
     }
+}
+
+/// Whether the first of two dimensions, each a stride and a size, is the one to read along.
+fn nearer((stride, size): (i64, usize), (other_stride, other_size): (i64, usize)) -> bool {
+    size > 1 && (other_size == 1 || stride.unsigned_abs() <= other_stride.unsigned_abs())
 }
 
 /// The stride of `view` along an axis of the product, which has `rank` axes; zero where it repeats.

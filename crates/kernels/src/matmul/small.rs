@@ -8,7 +8,7 @@ use crate::text::Field;
 use crate::{Dispatch, Kernel, Limits, Params, Plan};
 
 /// The most rows.
-const MOST_ROWS: usize = 16;
+pub(super) const MOST_ROWS: usize = 16;
 /// The widest load of a thread, in bytes.
 const WIDEST_LOAD: usize = 16;
 /// Sizes and distances within one matrix stay below this, so that 32 bits hold them.

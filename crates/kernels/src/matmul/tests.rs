@@ -2,8 +2,8 @@
 
 use streampool_device::{Activation, DType, Layout, MatMul, Op, Span, View};
 
-use super::{Product, matmul, small_product};
-use crate::text::Dialect;
+use super::{Product, matmul, simdgroup_product, small_product};
+use crate::text::{Dialect, Field};
 use crate::{Dispatch, Kernel, Limits, Operand};
 
 const LARGE_GPU: Limits = Limits {
@@ -100,6 +100,19 @@ fn parameter(dispatch: &Dispatch, name: &str) -> i64 {
         at += size;
     }
     panic!("no parameter is named {name}");
+}
+
+/// What so many parameters take.
+fn bytes(fields: &[Field]) -> usize {
+    let end = fields.iter().fold(0usize, |at, field| {
+        let size = if matches!(field.ty, "i64" | "f64") {
+            8
+        } else {
+            4
+        };
+        at.next_multiple_of(size) + size
+    });
+    end.next_multiple_of(8)
 }
 
 /// The value of a constant in the text.
@@ -321,15 +334,7 @@ fn parameters_fill_what_the_text_declares() {
     ] {
         let dispatch = only(&op);
         let text = form(&dispatch).text(Dialect::Cuda).unwrap();
-        let end = text.params.iter().fold(0usize, |at, field| {
-            let size = if matches!(field.ty, "i64" | "f64") {
-                8
-            } else {
-                4
-            };
-            at.next_multiple_of(size) + size
-        });
-        assert_eq!(dispatch.params.as_bytes().len(), end.next_multiple_of(8));
+        assert_eq!(dispatch.params.as_bytes().len(), bytes(&text.params));
         assert_eq!(dispatch.operands.len(), text.buffers.len());
         assert_eq!(text.threads, Some(dispatch.threads));
     }
@@ -358,4 +363,88 @@ fn equal_text_is_one_kernel() {
     assert_eq!(only(&op).kernel, before);
     op.activation = Activation::Relu;
     assert_ne!(only(&op).kernel, before);
+}
+
+/// The launch by simdgroup matrices, as on an Apple GPU.
+fn by_matrices(op: &MatMul) -> Option<Box<Dispatch>> {
+    let limits = Limits {
+        compute_units: 16,
+        shared_bytes: 32 << 10,
+        buffers: 30,
+    };
+    let mut plan = simdgroup_product(op, &limits)?;
+    assert_eq!((plan.dispatches.len(), plan.scratch), (1, 0));
+    Some(plan.dispatches.remove(0))
+}
+
+#[test]
+fn simdgroups_multiply_what_fills_their_matrices() {
+    let taken = |op: MatMul| by_matrices(&op).is_some();
+    for dtype in [DType::F32, DType::F16, DType::BF16] {
+        assert!(taken(plain(dtype, [17, 16, 17])));
+        assert!(taken(linear(dtype, [1024, 1024, 1024])));
+    }
+    // Few rows or columns, short sums, other types, nothing.
+    assert!(!taken(linear(DType::F32, [16, 64, 64])));
+    assert!(!taken(plain(DType::F32, [64, 64, 16])));
+    assert!(!taken(plain(DType::F16, [64, 15, 64])));
+    assert!(!taken(plain(DType::F64, [64, 64, 64])));
+    assert!(!taken(plain(DType::I8, [64, 64, 64])));
+    assert!(!taken(plain(DType::F32, [64, 0, 64])));
+    assert!(!taken(plain(DType::F32, [0, 64, 64])));
+}
+
+#[test]
+fn matrices_of_simdgroups_are_words_of_metal_only() {
+    for (dtype, factor) in [
+        (DType::F32, "f32"),
+        (DType::F16, "half"),
+        (DType::BF16, "bfloat"),
+    ] {
+        let product = form(&by_matrices(&linear(dtype, [100, 64, 100])).unwrap());
+        assert!(product.text(Dialect::Cuda).is_none());
+        let text = product.text(Dialect::Metal).unwrap();
+        let bytes = text.shared[0].length * 16;
+        assert!(bytes <= 16 << 10, "{bytes} bytes leave no room for others");
+        let rendered = text.render(Dialect::Metal).text;
+        let factors = format!("typedef {factor} Factor;");
+        for part in [
+            "kernel void product_blocks(",
+            "#include <metal_simdgroup_matrix>",
+            &factors,
+        ] {
+            assert!(rendered.contains(part), "{part}");
+        }
+    }
+}
+
+#[test]
+fn tiles_of_matrices_grow_with_the_product() {
+    let groups = |shape| by_matrices(&plain(DType::F32, shape)).unwrap().groups;
+    assert_eq!(groups([1024, 64, 1024]), [256, 1, 1]);
+    assert_eq!(groups([256, 64, 256]), [16, 1, 1]);
+    assert_eq!(groups([255, 64, 128]), [32, 1, 1]);
+    assert_eq!(groups([32, 64, 4096]), [128, 1, 1]);
+}
+
+#[test]
+fn parameters_of_matrices_fill_what_the_text_declares() {
+    let turned_out = product(
+        DType::F32,
+        [row_major(&[40, 50]), row_major(&[50, 70]), turned([40, 70])],
+    );
+    let batch = product(
+        DType::F16,
+        [[3, 40, 20], [3, 20, 30], [3, 40, 30]].map(|shape| row_major(&shape)),
+    );
+    for op in [turned_out, batch] {
+        let bias = Some(view(BIAS, op.out.dtype(), row_major(&[1])));
+        for op in [op, MatMul { bias, ..op }] {
+            let dispatch = by_matrices(&op).unwrap();
+            let text = form(&dispatch).text(Dialect::Metal).unwrap();
+            assert_eq!(dispatch.params.as_bytes().len(), bytes(&text.params));
+            assert_eq!(dispatch.operands.len(), text.buffers.len());
+            assert_eq!(text.threads, Some(dispatch.threads));
+        }
+    }
 }

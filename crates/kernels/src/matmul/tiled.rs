@@ -31,18 +31,10 @@ const DEPTH: u32 = 16;
 const GAP: u32 = 4;
 
 pub(super) fn plan(op: &MatMul, problem: &Problem, limits: &Limits) -> Plan {
-    // Neighbouring threads write along columns, which should be the way the result is dense.
-    let turned;
-    let problem =
-        match problem.out.row.unsigned_abs() < problem.out.column.unsigned_abs() && problem.m > 1 {
-            true => {
-                turned = problem.transposed();
-                &turned
-            }
-            false => problem,
-        };
+    let problem = problem.written_along_columns();
     let ends = Ends::of(op);
-    let tile = tile(ends.dtype, problem, limits);
+    let tile = tile(ends.dtype, &problem, limits);
+    let [a_along_k, b_along_k] = problem.read_along_k();
     let [tiles_m, tiles_n] = [
         problem.m.div_ceil(usize::from(tile[0])),
         problem.n.div_ceil(usize::from(tile[1])),
@@ -50,23 +42,18 @@ pub(super) fn plan(op: &MatMul, problem: &Problem, limits: &Limits) -> Plan {
     let kernel = Tiled {
         ends,
         tile,
-        a_along_k: nearer(problem.a.column, problem.k, problem.a.row, problem.m),
-        b_along_k: nearer(problem.b.row, problem.k, problem.b.column, problem.n),
+        a_along_k,
+        b_along_k,
         batch_rank: problem.batch().len() as u8,
     };
     Plan::of(Dispatch {
         kernel: Kernel::Product(Product::Tiled(kernel)),
         // Results do not overlap in memory, so there are fewer of them than groups can be counted.
-        groups: matrices::groups(tiles_m * tiles_n, problem),
+        groups: matrices::groups(tiles_m * tiles_n, &problem),
         threads: THREADS,
         operands: problem.operands(op),
-        params: matrices::values(op.alpha, ends, problem, tiles_n as u32),
+        params: matrices::values(op.alpha, ends, &problem, tiles_n as u32),
     })
-}
-
-/// Whether the first of two dimensions, each a stride and a size, is the one to read along.
-fn nearer(stride: i64, size: usize, other_stride: i64, other_size: usize) -> bool {
-    size > 1 && (other_size == 1 || stride.unsigned_abs() <= other_stride.unsigned_abs())
 }
 
 /// Large tiles read less, small ones occupy more of the device.
@@ -110,8 +97,14 @@ impl Tiled {
                 ("B_ALONG_K", u32::from(self.b_along_k)),
             ],
         );
+        functions.push_str(
+            "typedef Number Element;\n\
+             FUNCTION Element element(Stored stored) { return loaded(stored); }\n",
+        );
+        functions.push_str(include_str!("fetch_functions.h"));
         functions.push_str(include_str!("tiled_functions.h"));
         let mut body = matrices::begin(self.ends, self.batch_rank);
+        body.push_str(include_str!("fetch_body.h"));
         body.push_str(include_str!("tiled_body.h"));
         let shared = |ty, name, pitch, run| SharedArray {
             ty,

@@ -5,6 +5,7 @@
 #define constant const
 #define threadgroup
 #define thread
+#define EACH_SPACE(DECLARED) DECLARED()
 
 // What becomes of the functions of floats that Metal's library declares.
 #define ONE(name) static inline float name(float x) { return ::name##f(x); }

@@ -1,6 +1,7 @@
 //! Short ways to write ops.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use streampool_device::{Activation, Binary, DType, Expr, MatMul, Op, Scalar, Unary, View};
 
@@ -52,13 +53,38 @@ pub(crate) fn matmul(a: View, b: View, out: View) -> Op {
     })
 }
 
-/// Work that takes a queue a while: about a millisecond for each step.
+/// Work that takes a queue a while: some hundred microseconds for each step, also on a GPU, which is faster at it than a busy
+/// thread at appending it.
 pub(crate) struct Load(Op);
 
 impl Load {
     /// Each queue that is kept busy at the same time needs its own.
     pub(crate) fn new(fixture: &Fixture) -> Load {
-        let view = fixture.tensor::<f32>(&[1 << 15]);
+        const ENOUGH: Duration = Duration::from_micros(300);
+        let mut lane = fixture.lane();
+        let mut takes = |load: &Load| {
+            // The first may have to be compiled.
+            let [_, time] = [(); 2].map(|()| {
+                let begun = Instant::now();
+                load.append(&mut lane, 1);
+                lane.sync();
+                begun.elapsed()
+            });
+            time
+        };
+        let lengths = [1 << 7, 1 << 11, 1 << 15, 1 << 18, 1 << 21, 1 << 24];
+        let mut load = Load::of(fixture, lengths[0]);
+        for length in &lengths[1..] {
+            if takes(&load) >= ENOUGH {
+                break;
+            }
+            load = Load::of(fixture, *length);
+        }
+        load
+    }
+
+    fn of(fixture: &Fixture, length: usize) -> Load {
+        let view = fixture.tensor::<f32>(&[length]);
         let build = || {
             let mut expr = Expr::builder();
             let mut y = expr.input(DType::F32)?;

@@ -13,16 +13,11 @@ use common::{device, device_with, options};
 use streampool_cuda::{CudaDevice, CudaOptions};
 use streampool_device::{Activation, CacheReport, Device, MatMul};
 use streampool_runtime::{
-    Binary, Buffer, Capture, Captured, DType, Expr, Op, Pool, Program, Reference, Stream,
+    Binary, Buffer, Capture, Captured, DType, Expr, Op, Program, Reference, Stream,
 };
 use work::*;
 
 const BYTES: usize = N * 4;
-
-fn pool(device: &Arc<CudaDevice>, streams: usize) -> Pool {
-    let settings = settings().streams(streams).build().unwrap();
-    Pool::with_settings(device.clone(), settings).unwrap()
-}
 
 fn graphs(device: &CudaDevice) -> CacheReport {
     let mut caches = device.caches().into_iter();

@@ -1,4 +1,5 @@
-//! The host's matrix product beside the `gemm` crate called directly, on one thread and through the device.
+//! The host's matrix product beside the `gemm` crate called directly, on one thread and through the device:
+//! `cargo bench -p streampool-host --features gemm --bench matmul`.
 
 use std::time::{Duration, Instant};
 

@@ -377,19 +377,8 @@ fn many_threads_share_what_little_there_is() {
     within(FOREVER, || {
         let device = device_of(4, 16 * MIB);
         let pool = pool(&device, 16);
-        // Twelve threads, each at most one megabyte at a time: it always fits.
-        on_threads(12, |number| {
-            let stream = pool.current().unwrap();
-            for round in 0..rounds(150) {
-                let bytes = MIB / 2 + (number * round * 1000) % (MIB / 2);
-                let mut buffer = stream.allocate(bytes).unwrap();
-                fill(stream, &mut buffer, round as f32).unwrap();
-                let mut values = [0f32; N];
-                stream.download_into(&buffer, &mut values).unwrap();
-                assert_eq!(values, [round as f32; N]);
-            }
-        });
-        assert_all_returned(&pool);
+        // A megabyte for each always fits.
+        share_what_there_is(&pool, 12);
     });
 }
 

@@ -1,80 +1,27 @@
 //! A launch that the driver refuses reaches those whose work it hit, and nobody else.
 
-use std::sync::Barrier;
+#[path = "../../../runtime/tests/gpu/faults.rs"]
+mod one_of_many;
+
 use std::sync::mpsc::channel;
 
-use streampool_device::Error as DeviceError;
-use streampool_runtime::{Buffer, Error, Op, OpKind, Stream};
+use streampool_cuda::CudaDevice;
+use streampool_runtime::{Op, Stream};
 
-use crate::common::device;
-use crate::work::*;
-use crate::{PATIENCE, keep_busy, pool};
+use crate::gpu::*;
+use one_of_many::{is_dependency, is_fault};
 
-fn is_fault<T>(outcome: &Result<T, Error>) -> bool {
-    matches!(outcome, Err(Error::Device(DeviceError::Fault(fault)))
-        if fault.message().contains("cuLaunchKernel"))
-}
+/// What is in every message of such a fault.
+const FAULT: &str = "cuLaunchKernel";
 
-fn is_poisoned<T>(outcome: &Result<T, Error>) -> bool {
-    matches!(outcome, Err(Error::Device(DeviceError::Poisoned(_))))
-}
-
-fn is_dependency<T>(outcome: &Result<T, Error>) -> bool {
-    matches!(outcome, Err(Error::Dependency(fault)) if fault.message().contains("cuLaunchKernel"))
-}
-
-#[test]
-fn a_fault_on_one_of_thirty_one_streams_reaches_its_callers_only() {
-    let Some(device) = device() else { return };
-    within(PATIENCE, || {
-        let pool = pool(&device, 32);
-        let all_here = Barrier::new(31);
-        on_threads(31, |number| {
-            let stream = pool.current().unwrap();
-            let unlucky = stream.index() == 7;
-            all_here.wait();
-            for round in 0..50 {
-                let value = (number * 100 + round) as f32;
-                let one = filled(stream, value);
-                let mut two = buffer(stream);
-                if unlucky && round == 0 {
-                    device.refuse_next(7);
-                    meet_the_fault(stream, &one, &mut two);
-                    continue;
-                }
-                add(stream, &one, &mut two, 0.5).unwrap();
-                assert_eq!(value_of(stream, &two), Ok(value + 0.5));
-                assert_eq!(stream.fault(), None);
-            }
-        });
-        for stream in pool.snapshot().unwrap().made {
-            assert_eq!(stream.fault, None, "it was recovered");
-            assert_eq!(stream.past_faults, usize::from(stream.index == 7));
-        }
-        assert_all_returned(&pool);
-    });
-}
-
-fn meet_the_fault(stream: &Stream, one: &Buffer, two: &mut Buffer) {
-    add(stream, one, two, 0.5).unwrap();
-    assert!(is_fault(&stream.synchronize()));
-    let fault = stream.fault().unwrap();
-    assert_eq!((fault.queue(), fault.op()), ("stream 7", OpKind::Map));
-    assert!(is_poisoned(&add(stream, one, two, 0.5)));
-    assert!(is_poisoned(&stream.encode(Op::Nop)));
-    stream.recover().unwrap();
-    assert_eq!((stream.fault(), stream.synchronize()), (None, Ok(())));
-    // What was never written stays unusable, what was written before the fault is good.
-    assert!(is_dependency(&value_of(stream, two)));
-    assert!(value_of(stream, one).is_ok());
-    fill(stream, two, 1.0).unwrap();
-    assert_eq!(value_of(stream, two), Ok(1.0));
+/// Makes the next command of `stream` fail.
+fn fail_next(device: &CudaDevice, stream: &Stream) {
+    device.refuse_next(stream.index().into());
 }
 
 #[test]
 fn who_used_the_results_is_told_also_at_second_hand() {
-    let Some(device) = device() else { return };
-    within(PATIENCE, || {
+    with_device(|device| {
         let pool = pool(&device, 8);
         let stream = |index| pool.stream(index).unwrap();
         let (faulty, second, third, unrelated) = (stream(1), stream(2), stream(3), stream(4));
@@ -82,7 +29,7 @@ fn who_used_the_results_is_told_also_at_second_hand() {
         let good = filled(faulty, 1.0);
         let mut own = filled(unrelated, 5.0);
         let (mut a, mut b, mut c) = (buffer(faulty), buffer(second), buffer(third));
-        device.refuse_next(1);
+        fail_next(&device, faulty);
         add(faulty, &good, &mut a, 1.0).unwrap();
         // Whoever uses it is told at once if the fault is known by then, else by waiting.
         let told =
@@ -105,8 +52,7 @@ fn who_used_the_results_is_told_also_at_second_hand() {
 
 #[test]
 fn a_handler_before_the_fault_is_called_and_its_stream_recovers() {
-    let Some(device) = device() else { return };
-    within(PATIENCE, || {
+    with_device(|device| {
         let pool = pool(&device, 4);
         let stream = pool.stream(1).unwrap();
         for round in 0..20 {
@@ -115,9 +61,9 @@ fn a_handler_before_the_fault_is_called_and_its_stream_recovers() {
             stream
                 .on_complete(move |outcome| send.send(outcome).unwrap())
                 .unwrap();
-            device.refuse_next(1);
+            fail_next(&device, stream);
             stream.encode(Op::Nop).unwrap();
-            assert_eq!(receive.recv_timeout(PATIENCE), Ok(Ok(())));
+            assert_eq!(receive.recv_timeout(FOREVER), Ok(Ok(())));
             assert!(is_fault(&pool.synchronize()));
             stream.recover().unwrap();
             let buffer = filled(stream, round as f32);

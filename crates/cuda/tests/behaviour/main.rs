@@ -2,54 +2,32 @@
 
 #[path = "../common/mod.rs"]
 mod common;
-#[path = "../../../runtime/tests/common/work.rs"]
-#[allow(dead_code, reason = "shared with the runtime's own tests")]
-mod work;
+#[path = "../../../runtime/tests/gpu/mod.rs"]
+mod gpu;
 
-mod against_host;
-mod events;
 mod faults;
 mod lifecycle;
 mod memory;
-mod mixed;
-mod profile;
-mod sharing;
-mod transfers;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use streampool_cuda::CudaDevice;
-use streampool_device::Device;
-use streampool_runtime::{DType, Op, Pool, SettingsBuilder, Stream};
+use streampool_cuda::{CudaDevice as Gpu, CudaOptions};
 
-/// Longer than any of these tests takes, unless it hangs.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// It has floats of 64 bits.
+const DOUBLES: bool = true;
+/// So many floats, copied so often, take some milliseconds.
+const BUSY: (usize, usize) = (16 << 20, 200);
+/// Its clock is laid upon the host's, not quite exactly.
+const CLOCK_SLACK: Duration = Duration::from_millis(1);
 
-/// A pool of so many streams.
-fn pool(device: &Arc<CudaDevice>, streams: usize) -> Pool {
-    pool_with(device, work::settings().streams(streams))
-}
-
-/// A pool with these settings.
-fn pool_with(device: &Arc<CudaDevice>, settings: SettingsBuilder) -> Pool {
-    Pool::with_settings(device.clone(), settings.build().unwrap()).unwrap()
-}
-
-/// Keeps `stream` busy for some milliseconds, so that whatever is encoded on it next is late.
-fn keep_busy(stream: &Stream) {
-    const FLOATS: usize = 16 << 20;
-    let src = stream.allocate(FLOATS * 4).unwrap();
-    let mut dst = stream.allocate(FLOATS * 4).unwrap();
-    for _ in 0..200 {
-        let src = src.read(DType::F32, &[FLOATS]).unwrap();
-        let dst = dst.write(DType::F32, &[FLOATS]).unwrap();
-        stream.encode(Op::Copy { src, dst }).unwrap();
+/// Runs `test` with a device of its own that gives at most `capacity` bytes; without one, says why not.
+fn with_device(capacity: Option<usize>, test: impl FnOnce(Arc<Gpu>)) {
+    let options = CudaOptions {
+        capacity,
+        ..common::options()
+    };
+    if let Some(device) = common::device_with(options) {
+        test(device);
     }
-}
-
-/// Asserts that the device has all its memory back.
-fn assert_all_freed(device: &CudaDevice) {
-    let left = device.memory_use();
-    assert_eq!((left.in_use, left.allocations), (0, 0), "memory is left");
 }

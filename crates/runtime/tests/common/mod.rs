@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use streampool_device::Device;
 use streampool_host::{HostDevice, HostOptions};
-use streampool_runtime::{Pool, SettingsBuilder};
 
 pub use gate::Gate;
 pub use work::*;
@@ -22,16 +21,6 @@ pub fn device() -> Arc<HostDevice> {
 /// A device with so many workers and so many bytes.
 pub fn device_of(workers: usize, capacity: usize) -> Arc<HostDevice> {
     HostDevice::new(HostOptions::default().threads(workers).capacity(capacity)).unwrap()
-}
-
-/// A pool of so many streams.
-pub fn pool(device: &Arc<HostDevice>, streams: usize) -> Pool {
-    pool_with(device, settings().streams(streams))
-}
-
-/// A pool with these settings.
-pub fn pool_with(device: &Arc<HostDevice>, settings: SettingsBuilder) -> Pool {
-    Pool::with_settings(device.clone(), settings.build().unwrap()).unwrap()
 }
 
 /// Bytes that the device has given out.

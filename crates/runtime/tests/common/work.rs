@@ -6,6 +6,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use streampool_device::Device;
 use streampool_runtime::{
     Binary, Buffer, DType, Expr, Op, Pool, Result, Settings, SettingsBuilder, Stream,
 };
@@ -80,6 +81,16 @@ pub fn settings() -> SettingsBuilder {
     Settings::builder().without_environment()
 }
 
+/// A pool of so many streams.
+pub fn pool(device: &Arc<impl Device + 'static>, streams: usize) -> Pool {
+    pool_with(device, settings().streams(streams))
+}
+
+/// A pool with these settings.
+pub fn pool_with(device: &Arc<impl Device + 'static>, settings: SettingsBuilder) -> Pool {
+    Pool::with_settings(device.clone(), settings.build().unwrap()).unwrap()
+}
+
 /// A buffer of [`N`] floats, allocated on `stream`.
 pub fn buffer(stream: &Stream) -> Buffer {
     stream.allocate(N * 4).unwrap()
@@ -136,6 +147,23 @@ pub fn value_of(stream: &Stream, buffer: &Buffer) -> Result<f32> {
         "mixed values: {values:?}"
     );
     Ok(values[0])
+}
+
+/// Threads at once that each allocate at most a megabyte at a time, compute with it and let it go, many times. Nothing is left.
+pub fn share_what_there_is(pool: &Pool, threads: usize) {
+    const MIB: usize = 1 << 20;
+    on_threads(threads, |number| {
+        let stream = pool.current().unwrap();
+        for round in 0..rounds(150) {
+            let bytes = MIB / 2 + (number * round * 1000) % (MIB / 2);
+            let mut buffer = stream.allocate(bytes).unwrap();
+            fill(stream, &mut buffer, round as f32).unwrap();
+            let mut values = [0f32; N];
+            stream.download_into(&buffer, &mut values).unwrap();
+            assert_eq!(values, [round as f32; N]);
+        }
+    });
+    assert_all_returned(pool);
 }
 
 /// Asserts that nothing is in use, nothing pending, and every worker stream free.

@@ -4,14 +4,11 @@ use std::sync::RwLock;
 use std::sync::mpsc::channel;
 use std::thread;
 
-use crate::common::device;
-use crate::work::*;
-use crate::{PATIENCE, assert_all_freed, keep_busy, pool};
+use super::*;
 
 #[test]
 fn producers_and_consumers_agree() {
-    let Some(device) = device() else { return };
-    within(PATIENCE, || {
+    with_device(|device| {
         let pool = pool(&device, 32);
         thread::scope(|scope| {
             let mut threads = Vec::new();
@@ -19,7 +16,7 @@ fn producers_and_consumers_agree() {
                 let (send, receive) = channel();
                 let pool = &pool;
                 threads.push(scope.spawn(move || {
-                    for round in 0..300 {
+                    for round in 0..rounds(300) {
                         let value = (pair * 1000 + round) as f32;
                         let buffer = filled(pool.current().unwrap(), value);
                         send.send((value, buffer)).unwrap();
@@ -45,8 +42,7 @@ fn producers_and_consumers_agree() {
 
 #[test]
 fn a_chain_of_streams_passes_a_value_on() {
-    let Some(device) = device() else { return };
-    within(PATIENCE, || {
+    with_device(|device| {
         let pool = pool(&device, 32);
         let mut value = filled(pool.stream(1).unwrap(), 0.0);
         for round in 0..20 {
@@ -66,35 +62,51 @@ fn a_chain_of_streams_passes_a_value_on() {
 }
 
 #[test]
+fn a_chain_through_all_streams_keeps_its_order() {
+    with_device(|device| {
+        let pool = pool(&device, 32);
+        let mut total = filled(pool.stream(1).unwrap(), 0.0);
+        for round in 0..rounds(40) {
+            for index in 1..32 {
+                let stream = pool.stream(index).unwrap();
+                let mut next = buffer(stream);
+                add(stream, &total, &mut next, 1.0).unwrap();
+                total = next;
+            }
+            let value = value_of(pool.stream(1).unwrap(), &total);
+            assert_eq!(value, Ok(31.0 * (round + 1) as f32));
+        }
+    });
+}
+
+#[test]
 fn two_streams_play_ping_pong() {
-    let Some(device) = device() else { return };
-    within(PATIENCE, || {
+    with_device(|device| {
         let pool = pool(&device, 4);
         let (ping, pong) = (pool.stream(1).unwrap(), pool.stream(2).unwrap());
         let mut there = filled(ping, 0.0);
         let mut back = buffer(pong);
-        for round in 0..1000 {
+        for round in 0..rounds(1000) {
             if round % 250 == 0 {
                 keep_busy(if round % 500 == 0 { ping } else { pong });
             }
             add(pong, &there, &mut back, 1.0).unwrap();
             add(ping, &back, &mut there, 1.0).unwrap();
         }
-        assert_eq!(value_of(pong, &there), Ok(2000.0));
+        assert_eq!(value_of(pong, &there), Ok(2.0 * rounds(1000) as f32));
         assert!(pool.snapshot().unwrap().made[0].waits > 0);
     });
 }
 
 #[test]
 fn one_writes_and_many_read() {
-    let Some(device) = device() else { return };
-    within(PATIENCE, || {
+    with_device(|device| {
         let pool = pool(&device, 32);
         let first = on_thread(|| filled(pool.current().unwrap(), 0.0));
         let shared = RwLock::new((0u32, first));
         on_threads(16, |number| {
             let stream = pool.current().unwrap();
-            for round in 0..200 {
+            for round in 0..rounds(200) {
                 if number == 0 {
                     let mut shared = shared.write().unwrap();
                     shared.0 += 1;
@@ -121,14 +133,13 @@ fn one_writes_and_many_read() {
 
 #[test]
 fn a_late_reader_reads_what_was_written_for_it_though_the_block_is_reused_at_once() {
-    let Some(device) = device() else { return };
-    within(PATIENCE, || {
+    with_device(|device| {
         let pool = pool(&device, 4);
         on_thread(|| {
             let producer = pool.current().unwrap();
             let reader = pool.stream(3).unwrap();
             let mut seen = Vec::new();
-            for round in 0..300 {
+            for round in 0..rounds(300) {
                 if round % 50 == 0 {
                     keep_busy(reader);
                 }
@@ -148,8 +159,7 @@ fn a_late_reader_reads_what_was_written_for_it_though_the_block_is_reused_at_onc
 
 #[test]
 fn a_block_freed_on_a_sixth_thread_waits_for_its_five_readers() {
-    let Some(device) = device() else { return };
-    within(PATIENCE, || {
+    with_device(|device| {
         let pool = pool(&device, 16);
         let home = pool.stream(1).unwrap();
         let shared = filled(home, 7.0);

@@ -1,18 +1,15 @@
-//! Events of a CUDA device: across streams, waited for by the host, and timed.
+//! Events: asked, waited for by the host and by streams, and timed.
 
 use std::time::Duration;
 
 use streampool_device::Error as DeviceError;
 use streampool_runtime::{Error, EventStatus};
 
-use crate::common::device;
-use crate::work::*;
-use crate::{PATIENCE, keep_busy, pool};
+use super::*;
 
 #[test]
 fn an_event_is_over_when_everything_before_it_is() {
-    let Some(device) = device() else { return };
-    within(PATIENCE, || {
+    with_device(|device| {
         let pool = pool(&device, 4);
         let stream = pool.stream(1).unwrap();
         let event = pool.event().unwrap();
@@ -31,29 +28,8 @@ fn an_event_is_over_when_everything_before_it_is() {
 }
 
 #[test]
-fn a_stream_waits_for_another_ones_event() {
-    let Some(device) = device() else { return };
-    within(PATIENCE, || {
-        let pool = pool(&device, 4);
-        let (first, second) = (pool.stream(1).unwrap(), pool.stream(2).unwrap());
-        let (one, two) = (pool.timed_event().unwrap(), pool.timed_event().unwrap());
-        for _ in 0..20 {
-            keep_busy(first);
-            first.record(&one).unwrap();
-            second.wait(&one).unwrap();
-            second.record(&two).unwrap();
-            two.wait().unwrap();
-            assert_eq!(one.query(), Ok(EventStatus::Complete));
-            // Backwards it would be negative, and so an error.
-            two.elapsed_since(&one).unwrap();
-        }
-    });
-}
-
-#[test]
 fn times_add_up() {
-    let Some(device) = device() else { return };
-    within(PATIENCE, || {
+    with_device(|device| {
         let pool = pool(&device, 4);
         let stream = pool.stream(1).unwrap();
         let events: Vec<_> = (0..3).map(|_| pool.timed_event().unwrap()).collect();
@@ -78,14 +54,35 @@ fn times_add_up() {
 
 #[test]
 fn events_come_from_a_pool() {
-    let Some(device) = device() else { return };
-    let pool = pool(&device, 4);
-    let stream = pool.stream(1).unwrap();
-    for _ in 0..1000 {
-        let event = pool.event().unwrap();
-        stream.record(&event).unwrap();
-        event.wait().unwrap();
-    }
-    let events = pool.snapshot().unwrap().events;
-    assert!(events.made < 10, "{events:?}");
+    with_device(|device| {
+        let pool = pool(&device, 4);
+        let stream = pool.stream(1).unwrap();
+        for _ in 0..1000 {
+            let event = pool.event().unwrap();
+            stream.record(&event).unwrap();
+            event.wait().unwrap();
+        }
+        let events = pool.snapshot().unwrap().events;
+        assert!(events.made < 10, "{events:?}");
+    });
+}
+
+/// Their times are in that order, too.
+#[test]
+fn a_stream_waits_for_another_ones_event() {
+    with_device(|device| {
+        let pool = pool(&device, 4);
+        let (first, second) = (pool.stream(1).unwrap(), pool.stream(2).unwrap());
+        let (one, two) = (pool.timed_event().unwrap(), pool.timed_event().unwrap());
+        for _ in 0..20 {
+            keep_busy(first);
+            first.record(&one).unwrap();
+            second.wait(&one).unwrap();
+            second.record(&two).unwrap();
+            two.wait().unwrap();
+            assert_eq!(one.query(), Ok(EventStatus::Complete));
+            // Backwards it would be negative, and so an error.
+            two.elapsed_since(&one).unwrap();
+        }
+    });
 }

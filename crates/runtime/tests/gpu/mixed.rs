@@ -6,9 +6,7 @@ use streampool_runtime::{
     Activation, Axes, Buffer, Capture, DType, Event, MatMul, Op, Pool, Program, ReduceKind, Stream,
 };
 
-use crate::common::device;
-use crate::work::*;
-use crate::{PATIENCE, assert_all_freed, pool};
+use super::*;
 
 const THREADS: usize = 31;
 const OPS: usize = 1000;
@@ -138,8 +136,7 @@ fn sum_of(stream: &Stream, buffer: &Buffer) -> f32 {
 
 #[test]
 fn thirty_one_threads_do_a_thousand_mixed_ops_each_and_every_result_is_right() {
-    let Some(device) = device() else { return };
-    within(PATIENCE, || {
+    with_device(|device| {
         let pool = pool(&device, THREADS + 1);
         let shared = on_thread(|| {
             let stream = pool.current().unwrap();
@@ -157,7 +154,7 @@ fn thirty_one_threads_do_a_thousand_mixed_ops_each_and_every_result_is_right() {
         let all_here = Barrier::new(THREADS);
         on_threads(THREADS, |number| {
             all_here.wait();
-            for round in 0..OPS {
+            for round in 0..rounds(OPS) {
                 one_op(&pool, &shared, number, round);
             }
         });

@@ -1,24 +1,20 @@
 //! Profiles of work on a GPU.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use streampool_device::Device;
 use streampool_runtime::OpKind;
 
-use crate::common::device;
-use crate::work::*;
-use crate::{PATIENCE, pool};
+use super::*;
+use crate::CLOCK_SLACK;
 
 const THREADS: usize = 8;
-const ROUNDS: usize = 25;
-/// The GPU's clock is laid upon the host's, not quite exactly.
-const SLACK: Duration = Duration::from_millis(1);
+const ROUNDS: usize = rounds(25);
 
 #[test]
 fn a_profile_has_every_op_on_its_stream_in_order_and_in_time() {
-    let Some(device) = device() else { return };
-    within(PATIENCE, || {
+    with_device(|device| {
         let pool = pool(&device, 16);
         let begun = Instant::now();
         let recording = pool.profile(100_000).unwrap();
@@ -38,7 +34,7 @@ fn a_profile_has_every_op_on_its_stream_in_order_and_in_time() {
         for interval in profile.intervals() {
             assert!(begun <= interval.begin && interval.begin <= interval.end);
             assert!(
-                interval.end <= over + SLACK,
+                interval.end <= over + CLOCK_SLACK,
                 "on the host's clock it is over"
             );
             *counts.entry(interval.op).or_default() += 1;
@@ -63,8 +59,7 @@ fn a_profile_has_every_op_on_its_stream_in_order_and_in_time() {
 
 #[test]
 fn what_comes_after_a_recording_is_not_in_it() {
-    let Some(device) = device() else { return };
-    within(PATIENCE, || {
+    with_device(|device| {
         let pool = pool(&device, 4);
         let stream = pool.stream(1).unwrap();
         let first = pool.profile(10).unwrap();
@@ -79,21 +74,22 @@ fn what_comes_after_a_recording_is_not_in_it() {
 
 #[test]
 fn a_snapshot_tells_of_the_device_and_its_caches() {
-    let Some(device) = device() else { return };
-    let pool = pool(&device, 4);
-    let stream = pool.stream(1).unwrap();
-    let one = filled(stream, 1.0);
-    let mut sum = buffer(stream);
-    add(stream, &one, &mut sum, 1.0).unwrap();
-    stream.synchronize().unwrap();
-    let snapshot = pool.snapshot().unwrap();
-    assert_eq!(snapshot.device, device.properties().name);
-    let made = &snapshot.made[0];
-    assert_eq!((made.completed, made.ops), (made.encoded, 2));
-    let kernels: usize = snapshot.caches.iter().map(|cache| cache.entries).sum();
-    assert!(kernels > 0, "{:?}", snapshot.caches);
-    for cache in &snapshot.caches {
-        assert_eq!(cache.problem, None, "{cache:?}");
-    }
-    assert!(snapshot.memory.reserved >= snapshot.memory.in_use);
+    with_device(|device| {
+        let pool = pool(&device, 4);
+        let stream = pool.stream(1).unwrap();
+        let one = filled(stream, 1.0);
+        let mut sum = buffer(stream);
+        add(stream, &one, &mut sum, 1.0).unwrap();
+        stream.synchronize().unwrap();
+        let snapshot = pool.snapshot().unwrap();
+        assert_eq!(snapshot.device, device.properties().name);
+        let made = &snapshot.made[0];
+        assert_eq!((made.completed, made.ops), (made.encoded, 2));
+        let kernels: usize = snapshot.caches.iter().map(|cache| cache.entries).sum();
+        assert!(kernels > 0, "{:?}", snapshot.caches);
+        for cache in &snapshot.caches {
+            assert_eq!(cache.problem, None, "{cache:?}");
+        }
+        assert!(snapshot.memory.reserved >= snapshot.memory.in_use);
+    });
 }

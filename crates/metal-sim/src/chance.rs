@@ -4,9 +4,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 static STATE: AtomicU64 = AtomicU64::new(1);
 
+static SEED: AtomicU64 = AtomicU64::new(1);
+
 /// Begins again from a seed.
 pub(crate) fn seed(seed: u64) {
+    SEED.store(seed, Ordering::Relaxed);
     STATE.store(seed, Ordering::Relaxed);
+}
+
+/// The seed it began from.
+pub(crate) fn begun_from() -> u64 {
+    SEED.load(Ordering::Relaxed)
 }
 
 /// A number below `bound`, which is not 0.

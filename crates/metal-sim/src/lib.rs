@@ -38,7 +38,7 @@ pub use runtime::{
     Arguments, Body, Class, ClassBuilder, Encode, Id, Implementation, Message, Method, Selector,
     Strong, This, define_protocol, live_objects,
 };
-pub use settings::{Sim, fail_next, fail_next_somewhere};
+pub use settings::{Refusal, Sim, fail_next, fail_next_somewhere};
 pub use signposts::{Mark, Signpost, signposts};
 
 /// All classes that stand in statics.

@@ -2,7 +2,10 @@
 //! the violation is noted, where a test recorded.
 
 use std::fmt;
+use std::io::Write;
 use std::sync::{Mutex, PoisonError};
+
+use crate::chance;
 
 /// A rule of Metal, or of the Objective-C runtime, that the imitation enforces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,7 +38,8 @@ pub enum Rule {
     BuffersInFlight,
     /// With [`Sim::most_in_flight`](crate::Sim::most_in_flight): the device has no more command buffers in flight.
     DeviceInFlight,
-    /// With [`Sim::racing_encoders`](crate::Sim::racing_encoders): one thread at a time makes and frees encoders.
+    /// With [`Sim::racing_encoders`](crate::Sim::racing_encoders): one thread at a time makes, ends and
+    /// frees encoders.
     EncoderRace,
     /// What a command buffer without retained references names lives until it is completed.
     FreedInFlight,
@@ -149,9 +153,12 @@ pub(crate) fn violation(rule: Rule, what: String) {
         return noted.push(violation);
     }
     let thread = std::thread::current();
-    eprintln!(
-        "\nthread '{}' broke a rule of Metal, as imitated: {violation}\n{}",
+    // Not by `eprintln`, which a test keeps to itself until it ends.
+    let _ = writeln!(
+        std::io::stderr(),
+        "\nthread '{}' broke a rule of Metal, as imitated from seed {}: {violation}\n{}",
         thread.name().unwrap_or("without a name"),
+        chance::begun_from(),
         std::backtrace::Backtrace::force_capture(),
     );
     std::process::abort();

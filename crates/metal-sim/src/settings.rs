@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::thread;
 use std::time::Duration;
 
 use crate::report::{self, Violation};
@@ -12,12 +13,17 @@ use crate::{chance, live_objects, metal, signposts};
 pub(crate) struct Settings {
     pub capacity: u64,
     pub unified: bool,
+    pub apple_family: isize,
     pub most_in_flight: Option<usize>,
     pub racing_encoders: bool,
     pub longest_delay: Duration,
     pub longest_wait: Duration,
     pub failures: Vec<Failure>,
     pub compile_failure: Option<String>,
+    pub refusals: Vec<Refusal>,
+    pub paused: bool,
+    pub busy_archives: bool,
+    pub victims: bool,
     pub lost: bool,
 }
 
@@ -29,15 +35,43 @@ pub(crate) struct Failure {
     pub somewhere: bool,
 }
 
+/// A call that returns nil on request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// One that makes a command queue.
+    Queue,
+    /// One that makes a command buffer.
+    CommandBuffer,
+    /// One that makes an encoder.
+    Encoder,
+    /// One that makes an event.
+    Event,
+}
+
+/// Longer than any wait of a test takes that does not hang, on a machine that does other things as well.
+const LONGEST_WAIT: Duration =
+    Duration::from_secs(match cfg!(any(sanitize_thread, sanitize_address)) {
+        true => 300,
+        false => 60,
+    });
+
+/// How long a thread that is to wait does so before it looks whether it still is.
+const LOOK_AGAIN: Duration = Duration::from_micros(200);
+
 const USUAL: Settings = Settings {
     capacity: 64 << 30,
     unified: true,
+    apple_family: 8,
     most_in_flight: None,
     racing_encoders: false,
     longest_delay: Duration::ZERO,
-    longest_wait: Duration::from_secs(20),
+    longest_wait: LONGEST_WAIT,
     failures: Vec::new(),
     compile_failure: None,
+    refusals: Vec::new(),
+    paused: false,
+    busy_archives: false,
+    victims: false,
     lost: false,
 };
 
@@ -53,6 +87,22 @@ pub(crate) fn settings() -> Settings {
 
 pub(crate) fn change<R>(change: impl FnOnce(&mut Settings) -> R) -> R {
     change(&mut SETTINGS.write().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Whether such a call is to return nil now.
+pub(crate) fn is_refused(refusal: Refusal) -> bool {
+    let asked = |settings: &Settings| settings.refusals.iter().position(|next| *next == refusal);
+    if asked(&settings()).is_none() {
+        return false;
+    }
+    change(|settings| asked(settings).map(|at| settings.refusals.remove(at))).is_some()
+}
+
+/// Waits while `holds` says so of what a test asks.
+pub(crate) fn wait_while(holds: impl Fn(&Settings) -> bool) {
+    while holds(&settings()) {
+        thread::sleep(LOOK_AGAIN);
+    }
 }
 
 /// The next command buffer that a queue with this label commits fails before anything of it is executed, with this code
@@ -146,9 +196,44 @@ impl Sim {
         change(|settings| settings.unified = unified);
     }
 
+    /// The newest of Apple's families that the device is of: 8, unless it is another.
+    pub fn apple_family(&self, newest: isize) {
+        change(|settings| settings.apple_family = newest);
+    }
+
     /// The device is removed: what is not completed fails, and all that follows.
     pub fn lose_device(&self) {
         change(|settings| settings.lost = true);
+    }
+
+    /// The next call of this kind returns nil.
+    pub fn refuse(&self, refusal: Refusal) {
+        change(|settings| settings.refusals.push(refusal));
+    }
+
+    /// The GPU begins nothing any more, until it is [resumed](Sim::resume).
+    pub fn pause(&self) {
+        change(|settings| settings.paused = true);
+    }
+
+    /// The GPU goes on.
+    pub fn resume(&self) {
+        change(|settings| settings.paused = false);
+    }
+
+    /// While it is so, nothing is added to archives: who does waits.
+    pub fn busy_archives(&self, busy: bool) {
+        change(|settings| settings.busy_archives = busy);
+    }
+
+    /// A GPU that is set up anew when a command buffer fails: what other queues have in flight then fails as well.
+    pub fn victims(&self) {
+        change(|settings| settings.victims = true);
+    }
+
+    /// How many buffers are in residency sets, each counted once for each set, as committed.
+    pub fn resident(&self) -> usize {
+        metal::resident()
     }
 
     /// The next library does not compile, and says this.
@@ -161,7 +246,7 @@ impl Sim {
         change(|settings| settings.most_in_flight = Some(count));
     }
 
-    /// A driver that breaks when two threads make or free encoders of one device at once: that is a violation.
+    /// A driver that breaks when two threads make, end or free encoders of one device at once: that is a violation.
     pub fn racing_encoders(&self) {
         change(|settings| settings.racing_encoders = true);
     }
@@ -169,6 +254,9 @@ impl Sim {
 
 impl Drop for Sim {
     fn drop(&mut self) {
+        // A test that failed may have left both as they were.
+        self.resume();
+        self.busy_archives(false);
         metal::wait_until_idle();
         let violations = report::taken();
         report::begin(false);

@@ -316,10 +316,7 @@ fn an_archive_remembers_functions() {
 fn a_residency_set_keeps_what_it_holds() {
     let sim = Sim::strict();
     with_metal(|metal| {
-        let set = metal
-            .device
-            .newResidencySetWithDescriptor_error(&MTLResidencySetDescriptor::new())
-            .expect("a set");
+        let set = metal.residency_set();
         metal.queue.addResidencySet(&set);
         let buffer = metal.buffer();
         set.addAllocation(ProtocolObject::from_ref(&*buffer));

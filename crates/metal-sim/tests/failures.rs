@@ -9,7 +9,7 @@ use common::*;
 use objc2::runtime::ProtocolObject;
 use objc2_foundation::NSString;
 use objc2_metal::*;
-use streampool_metal_sim::{fail_next, fail_next_somewhere};
+use streampool_metal_sim::{Refusal, fail_next, fail_next_somewhere};
 
 fn assert_failed(commands: &Commands, code: isize) {
     commands.waitUntilCompleted();
@@ -136,5 +136,85 @@ fn memory_may_be_apart() {
         assert!(metal.device.hasUnifiedMemory());
         sim.unified(false);
         assert!(!metal.device.hasUnifiedMemory());
+    });
+}
+
+#[test]
+fn a_call_returns_nil_once_where_that_was_asked_for() {
+    let sim = Sim::strict();
+    with_metal(|metal| {
+        for _ in 0..2 {
+            sim.refuse(Refusal::Queue);
+            sim.refuse(Refusal::CommandBuffer);
+            sim.refuse(Refusal::Encoder);
+            sim.refuse(Refusal::Event);
+            assert!(metal.device.newCommandQueue().is_none());
+            assert!(metal.queue.commandBuffer().is_none());
+            let commands = metal.unretained();
+            assert!(commands.computeCommandEncoder().is_none());
+            sim.refuse(Refusal::Encoder);
+            assert!(commands.blitCommandEncoder().is_none());
+            assert!(metal.device.newSharedEvent().is_none());
+            assert!(metal.device.newCommandQueue().is_some());
+            assert!(metal.device.newSharedEvent().is_some());
+            compute(&commands).endEncoding();
+            finish(&commands);
+            assert_eq!(commands.status(), MTLCommandBufferStatus::Completed);
+        }
+    });
+}
+
+#[test]
+fn a_gpu_that_is_paused_begins_nothing() {
+    let sim = Sim::strict();
+    with_metal(|metal| {
+        let event = metal.event();
+        sim.pause();
+        let commands = metal.commands();
+        commands.encodeSignalEvent_value(ProtocolObject::from_ref(&*event), 1);
+        commands.commit();
+        assert!(!event.waitUntilSignaledValue_timeoutMS(1, 20));
+        sim.resume();
+        commands.waitUntilCompleted();
+        assert_eq!(event.signaledValue(), 1);
+    });
+}
+
+#[test]
+fn what_is_in_flight_when_the_gpu_is_set_up_anew_fails_as_a_victim() {
+    let sim = Sim::strict();
+    sim.victims();
+    with_metal(|metal| {
+        metal.queue.setLabel(Some(&NSString::from_str("mine")));
+        let other = metal.device.newCommandQueue().expect("a queue");
+        let event = metal.event();
+        let raise = ProtocolObject::from_ref(&*event);
+        fail_next("mine", 3);
+        let (guilty, victim) = (metal.commands(), other.commandBuffer().expect("one"));
+        victim.encodeWaitForEvent_value(raise, 1);
+        victim.commit();
+        guilty.commit();
+        assert_failed(&guilty, 3);
+        event.setSignaledValue(1);
+        assert_failed(&victim, 5);
+        let next = other.commandBuffer().expect("one");
+        finish(&next);
+        assert_eq!(next.status(), MTLCommandBufferStatus::Completed);
+    });
+}
+
+#[test]
+fn buffers_in_residency_sets_are_counted() {
+    let sim = Sim::strict();
+    with_metal(|metal| {
+        let set = metal.residency_set();
+        let buffer = metal.buffer();
+        set.addAllocation(ProtocolObject::from_ref(&*buffer));
+        assert_eq!(sim.resident(), 0, "not before it is committed");
+        set.commit();
+        assert_eq!(sim.resident(), 1);
+        set.removeAllocation(ProtocolObject::from_ref(&*buffer));
+        set.commit();
+        assert_eq!(sim.resident(), 0);
     });
 }

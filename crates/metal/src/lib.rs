@@ -1,4 +1,4 @@
-//! Apple GPUs as Streampool devices, through Metal.
+//! Apple GPUs as Streampool devices, through Metal on macOS 14 or later.
 //!
 //! It compiles everywhere. Elsewhere than on Apple's systems [`MetalDevice::new`] says that there is no Metal.
 //!

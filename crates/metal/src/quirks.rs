@@ -18,7 +18,7 @@ pub struct AppleQuirk {
     pub quirk: Quirk,
     /// The call that has it.
     pub call: &'static str,
-    /// The systems that it was reported on.
+    /// The systems that it was reported on, and where.
     pub systems: &'static str,
     /// Whether anything has to be done.
     pub answer: Answer,
@@ -31,37 +31,37 @@ pub const APPLE_QUIRKS: [AppleQuirk; 5] = [
     AppleQuirk {
         quirk: Quirk::SharedMatMulState,
         call: "MPSNDArrayMatrixMultiplication",
-        systems: "macOS 13 and later",
+        systems: "not established; multithreaded use of PyTorch's MPS backend",
         answer: Answer::NotCalled,
-        how: "products are kernels of ours, which share nothing",
+        how: "products are kernels of ours, by simdgroup matrices where there are, which share nothing",
     },
     AppleQuirk {
         quirk: Quirk::NormBoundToThread,
         call: "layer normalisation of MPSGraph",
-        systems: "macOS 13 and later",
+        systems: "not established; multithreaded use of PyTorch's MPS backend",
         answer: Answer::NotCalled,
         how: "normalisation is a kernel of ours, bound to no thread",
     },
     AppleQuirk {
         quirk: Quirk::EncoderFreedInUse,
         call: "computeCommandEncoder, blitCommandEncoder, and their release",
-        systems: "macOS 13 and later, with the AGX driver",
+        systems: "macOS 26.3 (mlx#3216) and 26.5.1 (pytorch#197805), with the AGX driver; others are not known",
         answer: Answer::InForce,
         how: "encoders are made, ended and released one at a time on the whole device",
     },
     AppleQuirk {
         quirk: Quirk::StridedCopyRace,
         call: "strided copies of MPSNDArray",
-        systems: "macOS 13 and later",
+        systems: "not established; multithreaded use of PyTorch's MPS backend",
         answer: Answer::NotCalled,
         how: "strided copies are kernels of ours, without scratch memory",
     },
     AppleQuirk {
         quirk: Quirk::BuffersInFlight(64),
         call: "commandBuffer, which blocks for ever when a queue has too many",
-        systems: "all",
+        systems: "all: Metal documents 64 uncompleted buffers for a queue",
         answer: Answer::InForce,
-        how: "a queue commits one buffer at a time, the device at most 64; the next one goes when one is over",
+        how: "a queue makes fewer than it has room for and commits one at a time; beyond that, all together commit at most 64",
     },
 ];
 

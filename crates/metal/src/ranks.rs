@@ -1,5 +1,5 @@
-//! The order in which the locks of this crate are taken. None is held while a handler or a trace runs, and none
-//! while a kernel is compiled.
+//! The order in which the locks of this crate are taken. None is held while a handler or a trace runs, and none that
+//! who compiles a kernel takes is held while one is compiled.
 
 use streampool_device::lock::Rank;
 
@@ -25,9 +25,13 @@ pub(crate) const TRACE: Rank = rank(412, "metal trace");
 pub(crate) const STAGING: Rank = rank(414, "metal staging blocks");
 /// The allocations that are alive, and their residency.
 pub(crate) const LEDGER: Rank = rank(416, "metal ledger");
-/// The archive of compiled kernels.
-pub(crate) const ARCHIVE: Rank = rank(418, "metal archive");
+/// The file of the archive. Who has it compiles kernels again to write them there; nobody waits for it but to write.
+pub(crate) const ARCHIVE_FILE: Rank = rank(418, "metal archive file");
+/// What was compiled and is not in the archive yet.
+pub(crate) const ARCHIVE: Rank = rank(420, "metal archive");
 /// The pipelines that were made.
-pub(crate) const PIPELINES: Rank = rank(420, "metal pipelines");
+pub(crate) const PIPELINES: Rank = rank(422, "metal pipelines");
+/// The frames of the capture scope.
+pub(crate) const CAPTURE: Rank = rank(424, "metal capture scope");
 /// The names that devices have had.
-pub(crate) const NAMES: Rank = rank(422, "metal names");
+pub(crate) const NAMES: Rank = rank(426, "metal names");

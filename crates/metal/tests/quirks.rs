@@ -8,7 +8,7 @@ mod work;
 
 use std::sync::Arc;
 
-use common::Stage;
+use common::{Stage, queue};
 use streampool_device::{Device, Flush, Op, QueueOptions, Quirk};
 use streampool_metal::{MetalDevice, MetalOptions};
 use streampool_metal_sim::{Rule, Sim};
@@ -23,11 +23,7 @@ const MOST: usize = 3;
 /// Has each thread begin, end and commit many short buffers on `device`.
 fn many_buffers(device: &Arc<MetalDevice>) {
     on_threads(THREADS, |number| {
-        let options = QueueOptions {
-            label: format!("queue {number}"),
-            ..QueueOptions::default()
-        };
-        let mut queue = device.create_queue(options).unwrap();
+        let mut queue = queue(device, &format!("queue {number}"));
         for _ in 0..rounds(ROUNDS) {
             // SAFETY: it touches no memory.
             let tick = unsafe { queue.encode(&Op::Nop).unwrap() };

@@ -10,6 +10,7 @@ use crate::foundation::{NSOBJECT, path, set_error};
 use crate::method;
 use crate::report::{Rule, violation};
 use crate::runtime::{Body, Class, Definition, Id, Strong};
+use crate::settings::wait_while;
 
 pub(super) static ARCHIVE: Class =
     Class::fixed(c"_Imitation_BinaryArchive", Some(&NSOBJECT), define);
@@ -96,6 +97,7 @@ fn define(class: &Definition) {
         class,
         "addComputePipelineFunctionsWithDescriptor:error:",
         |this: Archive, descriptor: Id, _error: *mut Id| -> u8 {
+            wait_while(|settings| settings.busy_archives);
             let function = descriptor
                 .body_if::<Descriptor>()
                 .and_then(|descriptor| descriptor.function());

@@ -17,7 +17,7 @@ use crate::settings::settings;
 
 pub(super) static BUFFER: Class = Class::fixed(c"_Imitation_Buffer", Some(&NSOBJECT), define);
 
-/// What the device allocates in.
+/// What the device allocates in, and a page of Apple silicon.
 const PAGE: usize = 16 * 1024;
 /// What memory holds that nobody wrote: a NaN in every type of float.
 const POISON: u8 = 0xff;
@@ -102,13 +102,11 @@ impl Buffer {
         options: usize,
         deallocator: Id,
     ) -> Id {
-        // SAFETY: it takes a number and returns one.
-        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
-        if bytes.is_null() || !(bytes as usize).is_multiple_of(page) || !length.is_multiple_of(page)
+        if bytes.is_null() || !(bytes as usize).is_multiple_of(PAGE) || !length.is_multiple_of(PAGE)
         {
             violation(
                 Rule::PageAligned,
-                format!("{length} bytes at {bytes:p} are no whole pages of {page}"),
+                format!("{length} bytes at {bytes:p} are no whole pages of {PAGE}"),
             );
             return Id::NULL;
         }

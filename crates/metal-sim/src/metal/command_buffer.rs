@@ -61,6 +61,8 @@ struct State {
     in_flight: Vec<InFlight>,
     handlers: Vec<Block>,
     failed: Option<isize>,
+    /// How often the GPU had been set up anew when it was committed.
+    resets: usize,
     /// What goes wrong, and before which step.
     planned: Option<(usize, isize)>,
     is_handled: bool,
@@ -219,6 +221,7 @@ impl CommandBuffer {
         let steps = {
             let mut state = lock(&self.state);
             state.status = Some(Status::Committed);
+            state.resets = self.queue.device.resets.load(Ordering::Acquire);
             state.planned = planned.map(|failure| {
                 let places = if failure.somewhere {
                     state.steps.len() + 1
@@ -266,14 +269,25 @@ impl CommandBuffer {
         } else if let Some((from, code)) = state.planned
             && place >= from
         {
-            state.failed.get_or_insert(code);
+            self.fail_at(&mut state, code);
+        } else if state.resets != self.queue.device.resets.load(Ordering::Acquire) {
+            state.failed.get_or_insert(failure::INNOCENT_VICTIM);
         }
         state.failed.is_none()
     }
 
     /// Called by the GPU where a step goes wrong.
     pub fn fail(&self, code: isize) {
-        lock(&self.state).failed.get_or_insert(code);
+        self.fail_at(&mut lock(&self.state), code);
+    }
+
+    fn fail_at(&self, state: &mut State, code: isize) {
+        if state.failed.is_none() {
+            state.failed = Some(code);
+            if settings().victims {
+                self.queue.device.resets.fetch_add(1, Ordering::AcqRel);
+            }
+        }
     }
 
     /// Called by the GPU after all steps.

@@ -21,15 +21,17 @@ pub(super) const MOST_THREADS: usize = 1024;
 pub(super) const THREADGROUP_MEMORY: usize = 32 * 1024;
 const LONGEST_BUFFER: usize = 8 << 30;
 
-/// Families that this device is of: Apple 1 to 8, Mac 2, common 1 to 3, Metal 3.
-const FAMILIES: [isize; 13] = [
-    1001, 1002, 1003, 1004, 1005, 1006, 1007, 1008, 2002, 3001, 3002, 3003, 5001,
-];
+/// Families that this device is of, beside Apple's: Mac 2, common 1 to 3, Metal 3.
+const FAMILIES: [isize; 5] = [2002, 3001, 3002, 3003, 5001];
+/// Apple's are those after this.
+const APPLE: isize = 1000;
 
 pub(super) struct Device {
     pub allocated: AtomicU64,
     /// Committed command buffers that are not completed.
     pub in_flight: AtomicUsize,
+    /// How often the GPU was set up anew.
+    pub resets: AtomicUsize,
     started: Instant,
 }
 
@@ -51,6 +53,7 @@ fn the_device() -> Id {
         *current = DEVICE.instance(Device {
             allocated: AtomicU64::new(0),
             in_flight: AtomicUsize::new(0),
+            resets: AtomicUsize::new(0),
             started: Instant::now(),
         });
     }
@@ -105,7 +108,8 @@ fn define(class: &Definition) {
     method!(class, "supportsFamily:", |_this: Device,
                                        family: isize|
      -> u8 {
-        u8::from(FAMILIES.contains(&family))
+        let apple = APPLE + 1..=APPLE + settings().apple_family;
+        u8::from(apple.contains(&family) || FAMILIES.contains(&family))
     });
     method!(class, "newCommandQueue", |this: Device| -> Id {
         queue::new(this.body(), 64)

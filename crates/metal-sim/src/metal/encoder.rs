@@ -9,7 +9,7 @@ use super::buffer::Buffer;
 use super::command_buffer::{CommandBuffer, Turn};
 use super::dispatch::Dispatch;
 use crate::report::{Rule, violation};
-use crate::settings::settings;
+use crate::settings::{Refusal, is_refused, settings};
 
 /// What an encoder leaves to the GPU.
 pub(super) struct Pass {
@@ -59,7 +59,7 @@ pub(super) struct Session {
 
 impl Session {
     pub fn begin(owner: &Arc<CommandBuffer>) -> Option<Session> {
-        owner.open_encoder().then(|| Session {
+        (!is_refused(Refusal::Encoder) && owner.open_encoder()).then(|| Session {
             owner: Arc::clone(owner),
             ended: AtomicBool::new(false),
         })
@@ -86,6 +86,7 @@ impl Session {
     }
 
     pub fn end(&self, pass: impl FnOnce() -> Pass) {
+        race();
         let _turn = self.owner.turn("endEncoding");
         if self.ended.swap(true, Ordering::AcqRel) {
             return violation(
@@ -120,7 +121,7 @@ impl Session {
     }
 }
 
-/// Breaks like a driver that does not bear two threads which make or free encoders at once.
+/// Breaks like a driver that does not bear two threads which make, end or free encoders at once.
 pub(super) fn race() {
     static BUSY: AtomicBool = AtomicBool::new(false);
     if !settings().racing_encoders {
@@ -129,7 +130,7 @@ pub(super) fn race() {
     if BUSY.swap(true, Ordering::AcqRel) {
         return violation(
             Rule::EncoderRace,
-            "two threads make or free encoders at once".to_owned(),
+            "two threads make, end or free encoders at once".to_owned(),
         );
     }
     for _ in 0..crate::chance::below(4) {

@@ -10,6 +10,7 @@ use crate::foundation::{NSOBJECT, autoreleased_string, text};
 use crate::method;
 use crate::report::{Rule, violation};
 use crate::runtime::{Body, Class, Definition, Id};
+use crate::settings::{Refusal, is_refused};
 
 pub(super) static SHARED_EVENT: Class =
     Class::fixed(c"_Imitation_SharedEvent", Some(&NSOBJECT), define);
@@ -71,6 +72,9 @@ impl Body for Event {
 }
 
 pub(super) fn new() -> Id {
+    if is_refused(Refusal::Event) {
+        return Id::NULL;
+    }
     SHARED_EVENT.instance(Event::default())
 }
 

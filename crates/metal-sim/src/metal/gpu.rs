@@ -18,7 +18,7 @@ use super::values::failure;
 use crate::chance;
 use crate::report::{Rule, violation};
 use crate::runtime::Id;
-use crate::settings::settings;
+use crate::settings::{settings, wait_while};
 
 /// How long a wait goes on before it looks whether the device is lost.
 const LOOK_AROUND: Duration = Duration::from_millis(10);
@@ -77,6 +77,7 @@ impl Lane {
     fn run(&self) {
         while let Some(work) = self.next() {
             idle();
+            wait_while(|settings| settings.paused);
             work.run();
         }
     }

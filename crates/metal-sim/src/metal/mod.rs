@@ -22,6 +22,7 @@ mod values;
 use crate::runtime::Class;
 
 pub(crate) use handlers::wait_until_idle;
+pub(crate) use residency::resident;
 
 pub(crate) fn classes() -> impl Iterator<Item = &'static Class> {
     [

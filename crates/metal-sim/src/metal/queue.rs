@@ -10,7 +10,7 @@ use crate::foundation::{NSOBJECT, autoreleased_string, text};
 use crate::method;
 use crate::report::{Rule, violation};
 use crate::runtime::{Body, Class, Definition, Id, Strong};
-use crate::settings::settings;
+use crate::settings::{Refusal, is_refused, settings};
 
 pub(super) static QUEUE: Class = Class::fixed(c"_Imitation_CommandQueue", Some(&NSOBJECT), define);
 
@@ -34,6 +34,9 @@ impl Drop for Queue {
 }
 
 pub(super) fn new(device: &Arc<Device>, most: usize) -> Id {
+    if is_refused(Refusal::Queue) {
+        return Id::NULL;
+    }
     QUEUE.instance(Queue {
         device: Arc::clone(device),
         lane: Lane::open(),
@@ -81,18 +84,22 @@ impl Queue {
     }
 }
 
+fn command_buffer_of(queue: &Arc<Queue>, retains: bool) -> Id {
+    if is_refused(Refusal::CommandBuffer) {
+        return Id::NULL;
+    }
+    queue.enter();
+    command_buffer::new(queue, retains)
+}
+
 fn define(class: &Definition) {
     method!(class, "commandBuffer", |this: Queue| -> Id {
-        this.enter();
-        command_buffer::new(this.body(), true)
+        command_buffer_of(this.body(), true)
     });
     method!(
         class,
         "commandBufferWithUnretainedReferences",
-        |this: Queue| -> Id {
-            this.enter();
-            command_buffer::new(this.body(), false)
-        }
+        |this: Queue| -> Id { command_buffer_of(this.body(), false) }
     );
     method!(class, "setLabel:", |this: Queue, label: Id| {
         *lock(&this.label) = text(label).unwrap_or_default()

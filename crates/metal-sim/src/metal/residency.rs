@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::buffer::Buffer;
 use super::lock;
@@ -19,6 +19,13 @@ pub(super) static DESCRIPTOR: Class =
 
 /// How many a queue may have.
 pub(super) const MOST_SETS: usize = 32;
+
+/// The sum over all sets of what each holds, as committed.
+static RESIDENT: AtomicUsize = AtomicUsize::new(0);
+
+pub(crate) fn resident() -> usize {
+    RESIDENT.load(Ordering::Acquire)
+}
 
 #[derive(Default)]
 pub(super) struct ResidencySet(Mutex<State>);
@@ -52,8 +59,10 @@ impl Held {
         {
             if self.wanted {
                 buffer.sets.fetch_add(1, Ordering::AcqRel);
+                RESIDENT.fetch_add(1, Ordering::AcqRel);
             } else {
                 buffer.sets.fetch_sub(1, Ordering::AcqRel);
+                RESIDENT.fetch_sub(1, Ordering::AcqRel);
             }
         }
         self.committed = self.wanted;

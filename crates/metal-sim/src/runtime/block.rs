@@ -28,8 +28,21 @@ struct Literal {
 struct Descriptor {
     reserved: c_ulong,
     size: c_ulong,
+}
+
+/// Stands after the descriptor of a block with [`HAS_COPY_DISPOSE`], and of no other.
+#[repr(C)]
+struct Helpers {
     copy: Option<unsafe extern "C-unwind" fn(*mut c_void, *const c_void)>,
     dispose: Option<unsafe extern "C-unwind" fn(*mut c_void)>,
+}
+
+impl Literal {
+    fn helpers(&self) -> Option<&Helpers> {
+        let has_some = self.flags.load(Ordering::Acquire) & HAS_COPY_DISPOSE != 0;
+        // SAFETY: a block points to its descriptor, and with this flag the helpers follow.
+        has_some.then(|| unsafe { &*self.descriptor.add(1).cast::<Helpers>() })
+    }
 }
 
 #[unsafe(export_name = "_NSConcreteStackBlock")]
@@ -80,7 +93,7 @@ pub(super) fn copy(block: *mut c_void) -> *mut c_void {
         (*copy).class = &HEAP;
         (*copy).flags = AtomicI32::new(flags | ON_HEAP);
         (*copy).references = AtomicU32::new(1);
-        if let (true, Some(helper)) = (flags & HAS_COPY_DISPOSE != 0, descriptor.copy) {
+        if let Some(helper) = from.helpers().and_then(|helpers| helpers.copy) {
             helper(copy.cast(), block);
         }
         LIVE.fetch_add(1, Ordering::Relaxed);
@@ -103,11 +116,11 @@ pub(super) fn release(block: *mut c_void) {
     LIVE.fetch_sub(1, Ordering::Relaxed);
     // SAFETY: the last reference to a block on the heap is gone, so that nobody uses it or what it captures.
     unsafe {
-        let descriptor = &*this.descriptor;
-        if let (true, Some(helper)) = (flags & HAS_COPY_DISPOSE != 0, descriptor.dispose) {
+        let layout = layout(&*this.descriptor);
+        if let Some(helper) = this.helpers().and_then(|helpers| helpers.dispose) {
             helper(block);
         }
-        dealloc(block.cast(), layout(descriptor));
+        dealloc(block.cast(), layout);
     }
 }
 

@@ -35,9 +35,12 @@ pub const BREACHES: &[Breach] = &[
     (Rule::OneThread, "two threads encode at once", |_, metal| {
         let encoder = compute(&metal.commands());
         let shared = Id::from_ptr(&*encoder);
+        let both = std::sync::Barrier::new(2);
         std::thread::scope(|scope| {
             for index in 0..2usize {
+                let both = &both;
                 scope.spawn(move || {
+                    both.wait();
                     for _ in 0..2_000 {
                         let _: () = send!(
                             shared,
@@ -56,10 +59,9 @@ pub const BREACHES: &[Breach] = &[
         "a commit with an open encoder",
         |_, metal| {
             let commands = metal.commands();
-            let encoder = compute(&commands);
+            let _encoder = compute(&commands);
             commands.commit();
             commands.waitUntilCompleted();
-            std::mem::forget(encoder);
         },
     ),
     (
@@ -165,15 +167,47 @@ pub const BREACHES: &[Breach] = &[
         |sim, metal| {
             sim.racing_encoders();
             let queue = Id::from_ptr(&*metal.queue);
+            let both = std::sync::Barrier::new(2);
             std::thread::scope(|scope| {
                 for _ in 0..2 {
+                    let both = &both;
                     scope.spawn(move || {
                         for _ in 0..500 {
+                            both.wait();
                             objc2::rc::autoreleasepool(|_| {
                                 let commands: Id = send!(queue, "commandBuffer");
                                 let encoder: Id = send!(commands, "blitCommandEncoder");
                                 let _: () = send!(encoder, "endEncoding");
                             });
+                        }
+                    });
+                }
+            });
+        },
+    ),
+    (
+        Rule::EncoderRace,
+        "two threads end encoders at once",
+        |sim, metal| {
+            const EACH: usize = 500;
+            let queue = metal
+                .device
+                .newCommandQueueWithMaxCommandBufferCount(2 * EACH);
+            let queue = queue.expect("a queue");
+            let commands: Vec<_> = (0..2 * EACH)
+                .map(|_| queue.commandBuffer().expect("a command buffer"))
+                .collect();
+            let encoders: Vec<_> = commands.iter().map(compute).collect();
+            sim.racing_encoders();
+            let both = std::sync::Barrier::new(2);
+            std::thread::scope(|scope| {
+                for half in encoders.chunks(EACH) {
+                    let half: Vec<Id> = half.iter().map(|one| Id::from_ptr(&**one)).collect();
+                    let both = &both;
+                    scope.spawn(move || {
+                        for encoder in half {
+                            both.wait();
+                            let _: () = send!(encoder, "endEncoding");
                         }
                     });
                 }

@@ -4,7 +4,6 @@ use std::ptr::NonNull;
 
 use objc2::rc::Retained;
 use objc2::runtime::ProtocolObject;
-use objc2_foundation::NSString;
 use objc2_metal::*;
 use streampool_metal_sim::{Id, Rule, send};
 
@@ -47,7 +46,9 @@ pub const BREACHES: &[Breach] = &[
             let queue = Id::from_ptr(&*metal.queue);
             std::thread::scope(|scope| {
                 scope.spawn(move || {
-                    let _: Id = send!(queue, "commandBuffer");
+                    let commands: Id = send!(queue, "commandBuffer");
+                    // The reference that no pool gives back.
+                    commands.release();
                 });
             });
         },
@@ -157,10 +158,34 @@ pub const BREACHES: &[Breach] = &[
         },
     ),
     (
+        Rule::PageAligned,
+        "memory in pages that are too small",
+        |_, metal| {
+            const SMALL: usize = 1 << 12;
+            let memory = vec![0u8; 3 << 14];
+            let whole = (1 << 14) - memory.as_ptr() as usize % (1 << 14);
+            let adopt = |start: usize, length| {
+                // SAFETY: it is refused.
+                unsafe {
+                    metal
+                        .device
+                        .newBufferWithBytesNoCopy_length_options_deallocator(
+                            NonNull::from(&memory[start]).cast(),
+                            length,
+                            MTLResourceOptions::StorageModeShared,
+                            None,
+                        )
+                }
+            };
+            assert!(adopt(whole + SMALL, 1 << 14).is_none());
+            assert!(adopt(whole, SMALL).is_none());
+        },
+    ),
+    (
         Rule::Residency,
         "a set is used with changes that are not committed",
         |_, metal| {
-            let set = residency_set(metal);
+            let set = metal.residency_set();
             set.addAllocation(ProtocolObject::from_ref(&*metal.buffer()));
             set.requestResidency();
         },
@@ -173,12 +198,3 @@ pub const BREACHES: &[Breach] = &[
         },
     ),
 ];
-
-fn residency_set(metal: &Metal) -> Retained<ProtocolObject<dyn MTLResidencySet>> {
-    let descriptor = MTLResidencySetDescriptor::new();
-    descriptor.setLabel(Some(&NSString::from_str("a set")));
-    metal
-        .device
-        .newResidencySetWithDescriptor_error(&descriptor)
-        .expect("a residency set")
-}

@@ -14,6 +14,7 @@ pub type Commands = Retained<ProtocolObject<dyn MTLCommandBuffer>>;
 pub type Compute = Retained<ProtocolObject<dyn MTLComputeCommandEncoder>>;
 pub type Buffer = Retained<ProtocolObject<dyn MTLBuffer>>;
 pub type Pipeline = Retained<ProtocolObject<dyn MTLComputePipelineState>>;
+pub type Residency = Retained<ProtocolObject<dyn MTLResidencySet>>;
 pub type Event = Retained<ProtocolObject<dyn MTLSharedEvent>>;
 
 /// Kernels for the tests.
@@ -83,6 +84,13 @@ impl Metal {
 
     pub fn event(&self) -> Event {
         self.device.newSharedEvent().expect("an event")
+    }
+
+    pub fn residency_set(&self) -> Residency {
+        let descriptor = MTLResidencySetDescriptor::new();
+        descriptor.setLabel(Some(&NSString::from_str("a set")));
+        let set = self.device.newResidencySetWithDescriptor_error(&descriptor);
+        set.expect("a residency set")
     }
 
     pub fn pipeline(&self, name: &str) -> Pipeline {

@@ -5,16 +5,16 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use block2::RcBlock;
-use objc2::rc::autoreleasepool;
 use objc2::runtime::ProtocolObject;
 use objc2_metal::{
     MTLCommandBuffer, MTLCommandBufferError, MTLCommandBufferStatus, MTLSharedEvent,
 };
 use streampool_device::lock;
 
-use super::lane::{After, EARLY, Lane, Late, Next, Sealed, State};
+use super::lane::{After, Lane, Late, Next, Sealed, State};
 use super::objects::{Command, RawCommand, gpu_times, message};
-use super::page::{Draft, Held, command};
+use super::page::{Held, command};
+use super::pool::pooled;
 use super::signposts::Signpost;
 
 /// A buffer that is committed and not over.
@@ -33,59 +33,51 @@ pub(crate) struct End {
 impl Lane {
     /// Commits the next sealed page, if there is one and its turn has come.
     pub(super) fn start(self: &Arc<Self>, state: &mut State, after: &mut After) {
-        while state.flight.is_none() && !state.queued {
-            let Some(first) = state.sealed.front() else {
-                return;
-            };
-            if state.fault.is_some() && first.waits.is_empty() {
-                if let Some(sealed) = state.sealed.pop_front() {
-                    self.give_up(sealed, after);
+        while state.flight.is_none()
+            && !state.queued
+            && let Some(mut first) = state.sealed.pop_front()
+        {
+            if state.spoils(first.last) {
+                match self.husk(&first) {
+                    Some(husk) => first.command = husk,
+                    None => {
+                        self.give_up(first, after);
+                        continue;
+                    }
                 }
-                continue;
             }
-            if !self.core.in_flight.enter(first.number, self) {
-                state.queued = true;
-                return;
+            match self.core.in_flight.enter(first.number, self) {
+                true => self.commit(first, state),
+                false => {
+                    state.queued = true;
+                    state.sealed.push_front(first);
+                }
             }
-            self.commit(state, after);
         }
     }
 
-    /// Its turn among the buffers in flight has come. Returns the lanes whose turn is next, if it leaves its own.
+    /// Its turn among the buffers in flight has come. Returns what other lanes can do then.
     pub(super) fn take_turn(self: &Arc<Self>) -> Vec<Next> {
         let mut after = After::default();
         let mut state = self.state.lock();
         state.queued = false;
-        self.commit(&mut state, &mut after);
-        self.start(&mut state, &mut after);
+        // Nothing takes it away meanwhile, or spoils it: what fails now is behind it.
+        if let Some(first) = state.sealed.pop_front() {
+            self.commit(first, &mut state);
+        }
         self.release(state, &mut after);
         self.finish_own(after)
     }
 
-    /// Commits the first sealed page. It has been let in among the buffers in flight.
-    fn commit(self: &Arc<Self>, state: &mut State, after: &mut After) {
-        let Some(mut sealed) = state.sealed.pop_front() else {
-            after.next.extend(self.leave());
-            return;
-        };
-        if state.fault.is_some() {
-            // It executes nothing any more, but is over only when what it was ordered after is.
-            match self.husk(&sealed) {
-                Some(husk) => sealed.command = husk,
-                None => {
-                    self.give_up(sealed, after);
-                    after.next.extend(self.leave());
-                    return;
-                }
-            }
-        }
+    /// Commits a page that has been let in among the buffers in flight.
+    fn commit(self: &Arc<Self>, sealed: Sealed, state: &mut State) {
         let lane = self.clone();
         let handler = RcBlock::new(move |buffer: NonNull<RawCommand>| {
             // SAFETY: Metal hands over the buffer that is over.
             let buffer = unsafe { buffer.as_ref() };
-            autoreleasepool(|_| lane.completed_by_metal(buffer));
+            pooled(|| lane.completed_by_metal(buffer));
         });
-        autoreleasepool(|_| {
+        pooled(|| {
             // SAFETY: Metal copies the block, which owns what it uses.
             unsafe {
                 sealed
@@ -98,8 +90,12 @@ impl Lane {
         });
     }
 
-    /// A buffer that only waits and signals as `sealed` would.
+    /// For a page that executes nothing any more, but is over only when what it was ordered after is: a buffer that waits
+    /// and signals as it would. None, if it waits for nothing.
     fn husk(&self, sealed: &Sealed) -> Option<Command> {
+        if sealed.waits.is_empty() {
+            return None;
+        }
         let husk = command(&self.queue).ok()?;
         for wait in &sealed.waits {
             let event = ProtocolObject::from_ref(&*wait.lane.timeline);
@@ -110,11 +106,19 @@ impl Lane {
         Some(husk)
     }
 
-    /// A page that executes nothing any more, with nothing to wait for, is over.
+    /// A page that executes nothing any more, with nothing to wait for, is over: all before it is.
     fn give_up(&self, sealed: Sealed, after: &mut After) {
+        let Sealed {
+            command,
+            held,
+            waits,
+            ..
+        } = sealed;
+        // Before the memory that it names may be freed.
+        pooled(|| drop(command));
         self.raise(sealed.signal);
         self.publish(sealed.last);
-        after.released.push(sealed);
+        after.given_up.push((held, waits));
     }
 
     /// Raises the timeline for a buffer that does not do so itself.
@@ -125,32 +129,26 @@ impl Lane {
         }
     }
 
-    /// Leaves the buffers in flight to whose turn is next.
-    fn leave(&self) -> Option<Next> {
-        self.core.in_flight.leave().map(Next::Turn)
-    }
-
     /// The buffer in flight is over. Metal calls this on a thread of its own.
     fn completed_by_metal(self: &Arc<Self>, buffer: &RawCommand) {
-        // The turn is given on before the next page of this lane asks for one.
-        let mut after = After::default();
-        after.next.extend(self.leave());
-        after.next.extend(self.conclude(end_of(buffer)));
-        self.finish(after);
+        self.finish(After {
+            next: self.conclude(end_of(buffer)),
+            ..After::default()
+        });
     }
 
     /// The buffer in flight has ended. That is told only once all it waited for is known to be over: the GPU signals
     /// before the host hears of it, and the host may hear of a fault.
     pub(super) fn conclude(self: &Arc<Self>, end: End) -> Vec<Next> {
-        let state = self.state.lock();
-        let Some(flight) = &state.flight else {
+        let mut state = self.state.lock();
+        let Some(Flight { sealed, .. }) = &mut state.flight else {
             return Vec::new();
         };
-        let waits = flight.sealed.waits.iter();
+        let waits = sealed.waits.iter();
         let mut open = waits.filter(|wait| !wait.lane.is_over(wait.value));
         let open = open.next().map(|wait| (wait.lane.clone(), wait.value));
-        drop(state);
         if let Some((lane, tick)) = open {
+            drop(state);
             let late = Late {
                 lane: self.clone(),
                 end,
@@ -162,6 +160,13 @@ impl Lane {
             lane.release(state, &mut after);
             return lane.finish_own(after);
         }
+        let (held, last) = (std::mem::take(&mut sealed.held), sealed.last);
+        let well = end.error.is_none() && !state.spoils(last);
+        drop(state);
+        // However long it takes: nobody waits for the lane's lock, it starts nothing else, and no tick is over yet.
+        if well {
+            land(&held);
+        }
         self.settle(end)
     }
 
@@ -172,8 +177,9 @@ impl Lane {
             return Vec::new();
         };
         self.core.signposts.end(signpost);
-        let End { error, times: ran } = end;
-        let well = error.is_none() && state.fault.is_none();
+        let End { error, times } = end;
+        let ran = (times.0, times.1.max(sealed.latest_wait()));
+        let well = error.is_none() && !state.spoils(sealed.last);
         if let Some((code, why)) = error {
             if code == MTLCommandBufferError::DeviceRemoved.0 as isize {
                 self.core.lose(&why);
@@ -184,20 +190,17 @@ impl Lane {
         if let Some(times) = &sealed.times {
             let _ = times.set(ran);
         }
-        if well {
-            land(&sealed.held);
-        }
         let interval = sealed.traced.filter(|_| well).map(|traced| {
             let interval = traced.interval(self.index, ran, state.traced_until);
             state.traced_until = Some(interval.end);
             (interval, self.core.tracing.begin_delivery())
         });
         self.publish(sealed.last);
-        let early = |draft: &mut Draft| draft.commands >= EARLY;
-        if state.sealed.is_empty() && (state.wanted || state.page.draft().is_some_and(early)) {
-            self.seal(&mut state, None);
-        }
-        self.start(&mut state, &mut after);
+        self.advance(&mut state, &mut after);
+        // Only now, when the next page of this lane has asked for a slot: others may wait for it.
+        after
+            .next
+            .extend(self.core.in_flight.leave().map(Next::Turn));
         self.release(state, &mut after);
         if let Some((interval, delivery)) = interval {
             if let Some(trace) = self.core.tracing.trace() {
@@ -206,7 +209,7 @@ impl Lane {
             }
             drop(delivery);
         }
-        after.released.push(sealed);
+        after.released = Some(sealed);
         self.finish_own(after)
     }
 }

@@ -19,6 +19,8 @@ pub(crate) struct Core {
     pub properties: Properties,
     pub gpu: Gpu,
     pub limits: Limits,
+    /// Whether simdgroups multiply matrices.
+    pub simdgroup_matrices: bool,
     pub ledger: Ledger,
     pub kernels: Kernels,
     pub encoders: Encoders,

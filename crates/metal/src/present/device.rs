@@ -5,11 +5,7 @@ use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use objc2::rc::autoreleasepool;
-use objc2_foundation::NSString;
-use objc2_metal::{
-    MTLCaptureManager, MTLCaptureScope, MTLCopyAllDevices, MTLCreateSystemDefaultDevice, MTLDevice,
-};
+use objc2_metal::{MTLCopyAllDevices, MTLCreateSystemDefaultDevice, MTLDevice};
 use streampool_device::{
     CacheReport, Device, DeviceKind, Error, Event, Memory, MemoryUse, OpKind, Properties, Queue,
     QueueOptions, Quirk, Result, Space, Trace,
@@ -17,6 +13,7 @@ use streampool_device::{
 use streampool_kernels::Limits;
 
 use super::archive::Archive;
+use super::capture::Capture;
 use super::core::Core;
 use super::encoders::Encoders;
 use super::event::MetalEvent;
@@ -24,12 +21,18 @@ use super::handlers::Callers;
 use super::in_flight::InFlight;
 use super::kernels::Kernels;
 use super::memory::{ALIGNMENT, Ledger};
-use super::objects::{CaptureScope, Gpu, Movable};
+use super::objects::Gpu;
+use super::pool::pooled;
 use super::properties;
 use super::queue::MetalQueue;
 use super::signposts::Signposts;
 use super::tracing::{Origin, Sink, Tracing};
 use crate::MetalOptions;
+
+// Without it, Metal names no default GPU to a program that shows no window.
+#[cfg(target_vendor = "apple")]
+#[link(name = "CoreGraphics", kind = "framework")]
+unsafe extern "C" {}
 
 /// Metal does not tell how many cores a GPU has. So many groups at least are made of an op that can be split.
 const COMPUTE_UNITS: u32 = 16;
@@ -39,14 +42,14 @@ const BUFFERS: u32 = 30;
 /// An Apple GPU as a device.
 pub struct MetalDevice {
     core: Arc<Core>,
-    scope: CaptureScope,
+    capture: Capture,
 }
 
 impl MetalDevice {
     /// Opens a GPU. The error says what is missing.
     pub fn new(options: MetalOptions) -> Result<Arc<MetalDevice>> {
         options.check()?;
-        autoreleasepool(|_| Self::open(&gpu(options.ordinal)?, &options)).map(Arc::new)
+        pooled(|| Self::open(&gpu(options.ordinal)?, &options)).map(Arc::new)
     }
 
     fn open(gpu: &Gpu, options: &MetalOptions) -> Result<MetalDevice> {
@@ -73,6 +76,7 @@ impl MetalDevice {
                 shared_bytes: gpu.maxThreadgroupMemoryLength() as u32,
                 buffers: BUFFERS,
             },
+            simdgroup_matrices: properties::has_simdgroup_matrices(gpu),
             ledger: Ledger::new(gpu.clone(), name.clone(), capacity),
             kernels: Kernels::new(gpu.clone(), name, archive),
             encoders: Encoders::new(options.serial_encoders),
@@ -83,19 +87,15 @@ impl MetalDevice {
             lost: OnceLock::new(),
             gpu: gpu.clone(),
         };
-        // SAFETY: the one capture manager of the process may be asked for at any time.
-        let manager = unsafe { MTLCaptureManager::sharedCaptureManager() };
-        let scope = manager.newCaptureScopeWithDevice(gpu);
-        scope.setLabel(Some(&NSString::from_str("streampool")));
         Ok(MetalDevice {
             core: Arc::new(core),
-            scope: Movable(scope),
+            capture: Capture::new(gpu),
         })
     }
 
     /// How many GPUs there are; the error says why there is none.
     pub fn count() -> Result<usize> {
-        match autoreleasepool(|_| MTLCopyAllDevices().len()) {
+        match pooled(|| MTLCopyAllDevices().len()) {
             0 => Err(none("Metal shows no GPU".to_owned())),
             count => Ok(count),
         }
@@ -112,12 +112,11 @@ impl MetalDevice {
         unsafe { self.core.ledger.wrap(pointer, bytes) }
     }
 
-    /// Does `work` as one frame of Xcode's capture, if a capture of this device's scope is on.
+    /// Does `work` as one frame of Xcode's capture, if a capture of this device's scope is on. Calls that overlap, or are
+    /// made within `work`, are one frame together. It ends also where `work` panics.
     pub fn capture_scope<R>(&self, work: impl FnOnce() -> R) -> R {
-        autoreleasepool(|_| self.scope.beginScope());
-        let done = work();
-        autoreleasepool(|_| self.scope.endScope());
-        done
+        let _frame = self.capture.frame();
+        work()
     }
 
     /// One moment on the GPU's clock and on the host's.
@@ -140,14 +139,14 @@ fn none(why: String) -> Error {
     }
 }
 
-/// The GPU of this number. The first is the one that the system prefers.
+/// The GPU of this number. The first is the one that the system prefers, or the first of all where it prefers none.
 fn gpu(ordinal: usize) -> Result<Gpu> {
-    let preferred = MTLCreateSystemDefaultDevice();
+    let all = MTLCopyAllDevices();
+    let preferred = MTLCreateSystemDefaultDevice().or_else(|| all.iter().next());
     let preferred = preferred.ok_or_else(|| none("Metal shows no GPU".to_owned()))?;
     if ordinal == 0 {
         return Ok(preferred);
     }
-    let all = MTLCopyAllDevices();
     let mut others = all
         .iter()
         .filter(|gpu| gpu.registryID() != preferred.registryID());
@@ -158,7 +157,7 @@ fn gpu(ordinal: usize) -> Result<Gpu> {
 }
 
 /// The archive of kernels for this GPU, this system and this version of ours.
-fn archive(gpu: &Gpu, folder: &Path) -> Archive {
+fn archive(gpu: &Gpu, folder: &Path) -> Arc<Archive> {
     let version = env!("CARGO_PKG_VERSION");
     let system = properties::system().unwrap_or_default();
     let stamp = format!("streampool {version} {} {system}", gpu.name());

@@ -1,11 +1,12 @@
 //! The making and the end of encoders: where the driver does not bear it otherwise, one at a time on the device.
 
 use objc2::Message;
-use objc2::rc::{Retained, autoreleasepool};
+use objc2::rc::Retained;
 use objc2_metal::MTLCommandEncoder;
 use streampool_device::lock::{Guard, Mutex};
 
 use super::objects::Movable;
+use super::pool::pooled;
 use crate::ranks;
 
 /// Guards the making and releasing of encoders.
@@ -29,7 +30,7 @@ impl Encoders {
         make: impl FnOnce() -> Option<Retained<T>>,
     ) -> Option<Movable<T>> {
         let _guard = self.lock();
-        autoreleasepool(|_| make()).map(Movable)
+        pooled(make).map(Movable)
     }
 
     /// Ends an encoder and releases it.

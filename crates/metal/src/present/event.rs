@@ -21,7 +21,7 @@ pub(crate) struct Recording {
     pub tick: Tick,
     /// The value of the lane's timeline from which on it is over.
     pub signal: u64,
-    /// The times of the buffer that it ends, if it is timed.
+    /// The times of the buffer that it is in; of one with timing it is the end. None, if it was over at once.
     pub times: Option<Arc<Times>>,
 }
 

@@ -12,7 +12,8 @@ use crate::ranks;
 /// Counts committed buffers. Nobody blocks: a lane that has to wait is called when its turn comes.
 ///
 /// Buffers are numbered as they are sealed, and wait only for buffers with lower numbers. The lowest of those that
-/// want to go goes first, so those in flight never all wait for one that is not.
+/// want to go goes first, and a lane gives its slot away only once its next buffer wants one. So those in flight never
+/// all wait for one that is not.
 pub(crate) struct InFlight {
     limit: Option<usize>,
     sealed: AtomicU64,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use objc2::rc::{Retained, autoreleasepool};
+use objc2::rc::Retained;
 use objc2::runtime::NSObjectProtocol;
 use objc2::sel;
 use objc2_foundation::NSString;
@@ -17,6 +17,7 @@ use streampool_kernels::{Cache, Dialect, Kernel, Source};
 
 use super::archive::Archive;
 use super::objects::{Gpu, PipelineState, message};
+use super::pool::pooled;
 use crate::ranks;
 
 /// Kernels found without compiling. Far more than there are: those that leave stay alive.
@@ -27,7 +28,7 @@ pub(crate) struct Kernels {
     gpu: Gpu,
     device: String,
     cache: Cache<Kernel, Pipeline, Error>,
-    archive: Option<Archive>,
+    archive: Option<Arc<Archive>>,
     /// All that were made. Buffers do not retain what they name, so none is released before the device is.
     made: Mutex<Vec<PipelineState>>,
     compiled: AtomicU64,
@@ -43,7 +44,7 @@ pub(crate) struct Pipeline {
 }
 
 impl Kernels {
-    pub fn new(gpu: Gpu, device: String, archive: Option<Archive>) -> Kernels {
+    pub fn new(gpu: Gpu, device: String, archive: Option<Arc<Archive>>) -> Kernels {
         Kernels {
             gpu,
             device,
@@ -59,7 +60,7 @@ impl Kernels {
     #[inline]
     pub fn pipeline(&self, op: OpKind, kernel: &Kernel) -> Result<Arc<Pipeline>> {
         self.cache
-            .get_or_compile(kernel, || autoreleasepool(|_| self.make(op, kernel)))
+            .get_or_compile(kernel, || pooled(|| self.make(op, kernel)))
     }
 
     fn make(&self, op: OpKind, kernel: &Kernel) -> Result<Pipeline> {
@@ -104,17 +105,17 @@ impl Kernels {
                     None,
                 )
         };
-        if let Some(archive) = &self.archive {
-            archive.offer(&descriptor);
-            if let Ok(state) = make(MTLPipelineOption::FailOnBinaryArchiveMiss) {
-                self.loaded.fetch_add(1, Ordering::Relaxed);
-                return Ok(state);
-            }
+        if let Some(archive) = &self.archive
+            && archive.offer(&descriptor)
+            && let Ok(state) = make(MTLPipelineOption::FailOnBinaryArchiveMiss)
+        {
+            self.loaded.fetch_add(1, Ordering::Relaxed);
+            return Ok(state);
         }
         let state = make(MTLPipelineOption::None).map_err(|error| message(&error))?;
         self.compiled.fetch_add(1, Ordering::Relaxed);
         if let Some(archive) = &self.archive {
-            archive.add(&descriptor);
+            archive.add(descriptor);
         }
         Ok(state)
     }
@@ -131,7 +132,7 @@ impl Kernels {
         CacheReport {
             compiled: self.compiled.load(Ordering::Relaxed),
             loaded: self.loaded.load(Ordering::Relaxed),
-            problem: self.archive.as_ref().and_then(Archive::problem),
+            problem: self.archive.as_ref().and_then(|archive| archive.problem()),
             ..self.cache.report()
         }
     }

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-use objc2::rc::autoreleasepool;
 use objc2::runtime::ProtocolObject;
 use objc2_foundation::NSString;
 use objc2_metal::{MTLCommandBuffer, MTLCommandQueue, MTLDevice, MTLEvent};
@@ -22,6 +21,7 @@ use super::event::Recording;
 use super::handlers::Handlers;
 use super::objects::{Command, CommandQueue, Timeline};
 use super::page::{Draft, Held, Maker, Page, Refused, Wait};
+use super::pool::pooled;
 use super::staging::Blocks;
 use super::tracing::{Times, Traced};
 use crate::ranks;
@@ -30,7 +30,7 @@ use crate::ranks;
 const FULL: usize = 64;
 const FULL_BYTES: usize = 32 << 20;
 /// With so many commands it starts while the GPU has nothing else of this lane.
-pub(super) const EARLY: usize = 8;
+const EARLY: usize = 8;
 /// With so many sealed pages, who appends waits. A queue of Metal's has room for more buffers than these.
 const MOST_SEALED: usize = 16;
 const QUEUE_BUFFERS: usize = 2 * MOST_SEALED;
@@ -94,8 +94,10 @@ pub(crate) struct Sealed {
 #[derive(Default)]
 #[must_use]
 pub(crate) struct After {
-    /// Buffers that were given up.
-    pub released: Vec<Sealed>,
+    /// A buffer that is over.
+    pub released: Option<Sealed>,
+    /// What buffers had that were given up, beside themselves.
+    pub given_up: Vec<(Vec<Held>, Vec<Wait>)>,
     /// Whether handlers are due, and nobody is at it.
     pub due: bool,
     /// What other lanes can do now.
@@ -120,7 +122,7 @@ impl Lane {
     pub fn new(core: Arc<Core>, options: QueueOptions) -> Result<Arc<Lane>> {
         // Seen in Instruments and in Metal's own errors.
         let name = format!("{} {}", core.properties.name, options.label);
-        let made = autoreleasepool(|_| {
+        let made = pooled(|| {
             let queue = core
                 .gpu
                 .newCommandQueueWithMaxCommandBufferCount(QUEUE_BUFFERS)
@@ -199,10 +201,11 @@ impl Lane {
         }
     }
 
-    /// Poisons it, if it is not yet.
+    /// Poisons it from the tick to blame on, unless it is poisoned from an earlier one on.
     pub(super) fn poison(&self, state: &mut State, blame: (Tick, OpKind), why: String) {
-        let fault = Fault::new(&self.label, blame.0, blame.1, why);
-        state.fault.get_or_insert(fault);
+        if !state.spoils(blame.0) {
+            state.fault = Some(Fault::new(&self.label, blame.0, blame.1, why));
+        }
         self.failed.store(true, Ordering::Release);
         self.poisoned.store(true, Ordering::Release);
     }
@@ -256,7 +259,8 @@ impl Lane {
         let tick = self.appended() + 1;
         let written = encode(&mut state.page, &self.maker());
         let Some(draft) = state.page.draft() else {
-            // Without a page nothing was written.
+            // Without a page nothing was written. What was sealed goes on.
+            self.go_on(state);
             return Err(self.refused(written.err().unwrap_or(Refused("commandBuffer"))));
         };
         draft.last = tick;
@@ -265,7 +269,6 @@ impl Lane {
         draft.bytes += bytes;
         let blame = draft.blame.unwrap_or((tick, op));
         let full = draft.commands >= FULL || draft.bytes >= FULL_BYTES;
-        let early = draft.commands >= EARLY;
         match written {
             Ok(held) => draft.held.extend(held),
             // What was written of it cannot be taken back, so nothing of its buffer is executed.
@@ -278,7 +281,7 @@ impl Lane {
             encoded: Instant::now(),
             origin,
         });
-        if traced.is_some() || full || early && state.is_quiet() {
+        if traced.is_some() || full {
             self.seal(&mut state, traced);
         }
         self.go_on(state);
@@ -293,7 +296,8 @@ impl Lane {
     pub fn pass(self: &Arc<Self>) -> Result<Tick> {
         let mut state = self.accepting()?;
         let tick = self.append_pass(&mut state);
-        self.go_on(state);
+        // It may be the turn of other lanes.
+        pooled(|| self.go_on(state));
         Ok(tick)
     }
 
@@ -315,7 +319,7 @@ impl Lane {
         if let Some(last) = state.last() {
             *last = tick;
         } else {
-            self.completed.store(tick, Ordering::Release);
+            self.publish(tick);
         }
         tick
     }
@@ -338,9 +342,13 @@ impl Lane {
         nop: impl FnOnce(&mut Page, &Maker<'_>) -> Result<(), Refused>,
     ) -> Result<Recording> {
         let mut state = self.with_room()?;
-        if timed && state.is_idle() {
-            let written = nop(&mut state.page, &self.maker());
-            written.map_err(|refused| self.refused(refused))?;
+        if timed
+            && state.is_idle()
+            && let Err(refused) = nop(&mut state.page, &self.maker())
+        {
+            // A page without a tick would be in the way of the next one.
+            drop(state.page.close(&self.maker()));
+            return Err(self.refused(refused));
         }
         let tick = self.append_pass(&mut state);
         self.seal(&mut state, None);
@@ -349,8 +357,7 @@ impl Lane {
             .back_mut()
             .or_else(|| flight.as_mut().map(|flight| &mut flight.sealed));
         let (signal, times) = match behind {
-            Some(buffer) if timed => (buffer.signal, Some(buffer.times().clone())),
-            Some(buffer) => (buffer.signal, None),
+            Some(buffer) => (buffer.signal, Some(buffer.times().clone())),
             None => (0, None),
         };
         self.go_on(state);
@@ -373,10 +380,13 @@ impl Lane {
         }
         let tick = self.appended() + 1;
         let maker = self.maker();
-        let draft = state
-            .page
-            .buffer(&maker)
-            .map_err(|refused| self.refused(refused))?;
+        let draft = match state.page.buffer(&maker) {
+            Ok(draft) => draft,
+            Err(refused) => {
+                self.go_on(state);
+                return Err(self.refused(refused));
+            }
+        };
         let event = ProtocolObject::from_ref(&*recording.lane.timeline);
         draft
             .command
@@ -384,6 +394,7 @@ impl Lane {
         draft.waits.push(Wait {
             lane: recording.lane.clone(),
             value: recording.signal,
+            times: recording.times.clone(),
         });
         draft.last = tick;
         self.appended.store(tick, Ordering::Release);
@@ -392,11 +403,11 @@ impl Lane {
     }
 
     /// Seals the page, if anything is on it: the encoder ends, and the timeline rises when it is over.
-    pub(super) fn seal(&self, state: &mut State, traced: Option<Traced>) {
+    fn seal(&self, state: &mut State, traced: Option<Traced>) {
+        state.wanted = false;
         let Some(draft) = state.page.close(&self.maker()) else {
             return;
         };
-        state.wanted = false;
         let Draft {
             command,
             last,
@@ -427,14 +438,11 @@ impl Lane {
         if self.asked.load(Ordering::Acquire) >= appended || self.is_over(appended) {
             return;
         }
-        autoreleasepool(|_| {
+        pooled(|| {
             let mut state = self.state.lock();
             self.asked.fetch_max(appended, Ordering::AcqRel);
-            match state.is_quiet() {
-                true => self.seal(&mut state, None),
-                // It is sealed when what is before it is over, with what comes until then.
-                false => state.wanted = !matches!(state.page, Page::Idle),
-            }
+            // It is sealed when what is before it is over, with what comes until then.
+            state.wanted = !matches!(state.page, Page::Idle);
             self.go_on(state);
         });
     }
@@ -442,9 +450,18 @@ impl Lane {
     /// Commits what can be, releases the lock, and does what is left.
     pub(super) fn go_on(self: &Arc<Self>, mut state: Guard<'_, State>) {
         let mut after = After::default();
-        self.start(&mut state, &mut after);
+        self.advance(&mut state, &mut after);
         self.release(state, &mut after);
         self.finish(after);
+    }
+
+    /// Commits what can be, and seals the page where it is to go and nothing is before it any more.
+    pub(super) fn advance(self: &Arc<Self>, state: &mut State, after: &mut After) {
+        self.start(state, after);
+        if state.is_quiet() && state.is_due() {
+            self.seal(state, None);
+            self.start(state, after);
+        }
     }
 
     /// Sees which handlers are due, releases the lock, and wakes who waits.
@@ -473,8 +490,8 @@ impl Lane {
 
     /// As [`finish`](Self::finish), but for what other lanes can do.
     pub(super) fn finish_own(self: &Arc<Self>, after: After) -> Vec<Next> {
-        if !after.released.is_empty() {
-            autoreleasepool(|_| drop(after.released));
+        if after.released.is_some() || !after.given_up.is_empty() {
+            pooled(|| drop((after.released, after.given_up)));
         }
         if after.due {
             self.core.callers.hand_over(self.clone());
@@ -482,9 +499,11 @@ impl Lane {
         after.next
     }
 
-    /// `tick` is over.
+    /// `tick` is over. The caller holds the lane's lock, and ticks end in their order. So a store will do; the greater of two,
+    /// taken at once, the thread sanitizer would not see.
     pub(super) fn publish(&self, tick: Tick) {
-        self.completed.fetch_max(tick, Ordering::AcqRel);
+        debug_assert!(self.completed.load(Ordering::Relaxed) <= tick);
+        self.completed.store(tick, Ordering::Release);
     }
 
     /// Waits until `tick` is over.
@@ -516,9 +535,22 @@ impl Lane {
 }
 
 impl State {
+    /// Whether a fault is at this tick or before it. What is before the fault is executed.
+    pub fn spoils(&self, tick: Tick) -> bool {
+        self.fault
+            .as_ref()
+            .is_some_and(|fault| tick >= fault.tick())
+    }
+
     /// Whether nothing of it is sealed or on the GPU.
     pub fn is_quiet(&self) -> bool {
         self.sealed.is_empty() && self.flight.is_none()
+    }
+
+    /// Whether the page is to go as soon as nothing is before it.
+    fn is_due(&mut self) -> bool {
+        let early = |draft: &mut Draft| draft.commands >= EARLY;
+        self.wanted || self.page.draft().is_some_and(early)
     }
 
     /// Whether everything appended is over.
@@ -539,6 +571,14 @@ impl State {
 }
 
 impl Sealed {
+    /// When the last of what it waited for was over, which is known. It was over after that by all that anybody can tell; but
+    /// the GPU signals an event before the buffer ends that signals it, and says when that ended.
+    pub(super) fn latest_wait(&self) -> f64 {
+        let times = self.waits.iter().filter_map(|wait| wait.times.as_ref());
+        let ends = times.filter_map(|times| times.get()).map(|(_, end)| *end);
+        ends.fold(0.0, f64::max)
+    }
+
     /// Where its times will be.
     fn times(&mut self) -> &Arc<Times> {
         self.times.get_or_insert_default()

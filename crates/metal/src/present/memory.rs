@@ -5,7 +5,6 @@ use std::collections::HashSet;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use objc2::rc::autoreleasepool;
 use objc2::runtime::{NSObjectProtocol, ProtocolObject};
 use objc2::sel;
 use objc2_foundation::NSString;
@@ -17,6 +16,7 @@ use streampool_device::lock::Mutex;
 use streampool_device::{Error, Memory, MemoryUse, Result, Space, Span};
 
 use super::objects::{Buffer, CommandQueue, Gpu, Movable, RawBuffer, Residency};
+use super::pool::pooled;
 use crate::ranks;
 
 /// Every allocation begins at a multiple of this, in memory and as a handle.
@@ -87,7 +87,7 @@ struct Live {
 
 impl Ledger {
     pub fn new(gpu: Gpu, device: String, capacity: usize) -> Ledger {
-        let residency = autoreleasepool(|_| residency_of(&gpu));
+        let residency = pooled(|| residency_of(&gpu));
         Ledger {
             longest: gpu.maxBufferLength(),
             unified: gpu.hasUnifiedMemory(),
@@ -130,7 +130,7 @@ impl Ledger {
             true => MTLResourceOptions::StorageModeShared,
             false => MTLResourceOptions::StorageModePrivate,
         };
-        let made = autoreleasepool(|_| self.gpu.newBufferWithLength_options(bytes, options));
+        let made = pooled(|| self.gpu.newBufferWithLength_options(bytes, options));
         let Some(buffer) = made else {
             self.in_use.fetch_sub(bytes, Ordering::Relaxed);
             return Err(self.out_of_memory(bytes));
@@ -154,7 +154,7 @@ impl Ledger {
         }
         let options = MTLResourceOptions::StorageModeShared;
         // SAFETY: the caller keeps the memory until it is freed here; nobody is to be called then.
-        let made = autoreleasepool(|_| unsafe {
+        let made = pooled(|| unsafe {
             self.gpu
                 .newBufferWithBytesNoCopy_length_options_deallocator(
                     pointer.cast(),
@@ -179,7 +179,7 @@ impl Ledger {
         let mut live = self.live.lock();
         live.handles.insert(allocation.handle());
         if let Some(residency) = &live.residency {
-            autoreleasepool(|_| {
+            pooled(|| {
                 residency.addAllocation(as_resident(&allocation));
                 residency.commit();
             });
@@ -204,13 +204,13 @@ impl Ledger {
         let mut live = self.live.lock();
         live.handles.remove(&memory.handle);
         if let Some(residency) = &live.residency {
-            autoreleasepool(|_| {
+            pooled(|| {
                 residency.removeAllocation(as_resident(&allocation));
                 residency.commit();
             });
         }
         drop(live);
-        autoreleasepool(|_| drop(allocation));
+        pooled(|| drop(allocation));
         self.in_use.fetch_sub(memory.bytes, Ordering::Relaxed);
         self.allocations.fetch_sub(1, Ordering::Relaxed);
     }

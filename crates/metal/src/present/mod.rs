@@ -1,6 +1,7 @@
 //! The device where there is Metal.
 
 mod archive;
+mod capture;
 mod completion;
 mod core;
 mod device;
@@ -13,6 +14,7 @@ mod lane;
 mod memory;
 mod objects;
 mod page;
+mod pool;
 mod program;
 mod properties;
 mod queue;

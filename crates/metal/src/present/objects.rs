@@ -8,8 +8,8 @@ use objc2::{Message, msg_send};
 use objc2_foundation::NSError;
 use objc2_metal::{
     MTLBinaryArchive, MTLBlitCommandEncoder, MTLBuffer, MTLCaptureScope, MTLCommandBuffer,
-    MTLCommandQueue, MTLComputeCommandEncoder, MTLComputePipelineState, MTLDevice, MTLResidencySet,
-    MTLSharedEvent,
+    MTLCommandQueue, MTLComputeCommandEncoder, MTLComputePipelineDescriptor,
+    MTLComputePipelineState, MTLDevice, MTLResidencySet, MTLSharedEvent,
 };
 
 pub(crate) type Gpu = Retained<ProtocolObject<dyn MTLDevice>>;
@@ -24,12 +24,13 @@ pub(crate) type ComputeEncoder = Movable<ProtocolObject<dyn MTLComputeCommandEnc
 pub(crate) type BlitEncoder = Movable<ProtocolObject<dyn MTLBlitCommandEncoder>>;
 pub(crate) type BinaryArchive = Movable<ProtocolObject<dyn MTLBinaryArchive>>;
 pub(crate) type Residency = Movable<ProtocolObject<dyn MTLResidencySet>>;
+pub(crate) type Described = Movable<MTLComputePipelineDescriptor>;
 pub(crate) type CaptureScope = Movable<ProtocolObject<dyn MTLCaptureScope>>;
 
 /// An object that any thread may use, one at a time.
 ///
-/// Buffers and capture scopes never change. Command buffers, encoders, archives and residency sets are guarded by
-/// the lock of who owns them.
+/// Buffers and archives that were read never change. Command buffers, encoders, capture scopes and residency sets are
+/// guarded by the lock of who owns them; descriptors and archives that are written are used by one thread at a time.
 pub(crate) struct Movable<T: ?Sized>(pub Retained<T>);
 
 // SAFETY: Metal's objects belong to no thread: they may be used from any, if not from several at a time, which

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use objc2::rc::{Retained, autoreleasepool};
+use objc2::rc::Retained;
 use objc2::runtime::ProtocolObject;
 use objc2_metal::{
     MTLCommandBuffer, MTLCommandQueue, MTLComputeCommandEncoder, MTLComputePipelineState,
@@ -12,8 +12,10 @@ use streampool_device::{Error, HostSlice, OpKind, Tick};
 use super::encoders::Encoders;
 use super::lane::Lane;
 use super::objects::{BlitEncoder, Command, CommandQueue, ComputeEncoder, Movable, PipelineState};
+use super::pool::pooled;
 use super::queue::Scratch;
 use super::staging::Block;
+use super::tracing::Times;
 
 /// What is written to. There is never a second encoder: to make one means to end the other.
 #[derive(Default)]
@@ -48,6 +50,8 @@ pub(crate) struct Draft {
 pub(crate) struct Wait {
     pub lane: Arc<Lane>,
     pub value: u64,
+    /// Of the buffer that raises it.
+    pub times: Option<Arc<Times>>,
 }
 
 /// What has to stay until a buffer is over, and what is to be done then.
@@ -194,8 +198,7 @@ impl Draft {
 /// A command buffer. It does not retain what it names: whoever appends vouches for the memory, and the rest is held
 /// by us, at less than Metal takes for it.
 pub(crate) fn command(queue: &CommandQueue) -> Result<Command, Refused> {
-    let made: Option<Retained<_>> =
-        autoreleasepool(|_| queue.commandBufferWithUnretainedReferences());
+    let made: Option<Retained<_>> = pooled(|| queue.commandBufferWithUnretainedReferences());
     made.map(Movable)
         .ok_or(Refused("commandBufferWithUnretainedReferences"))
 }

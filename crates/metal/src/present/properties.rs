@@ -43,13 +43,20 @@ pub(crate) fn unused_name(ordinal: usize) -> String {
     }
 }
 
-/// The families it belongs to, the system, the memory that Metal recommends to use, and what is worked around.
+/// Whether its simdgroups multiply matrices: those of Apple's families from 7 on do.
+pub(crate) fn has_simdgroup_matrices(gpu: &Gpu) -> bool {
+    gpu.supportsFamily(MTLGPUFamily::Apple7)
+}
+
+/// The families it belongs to, whether its simdgroups multiply matrices, the system, the memory that Metal recommends
+/// to use, and what is worked around.
 pub(crate) fn features(gpu: &Gpu, options: &MetalOptions) -> Vec<String> {
     let newest = |kind: &&[(MTLGPUFamily, &str)]| {
         let found = kind.iter().find(|(family, _)| gpu.supportsFamily(*family));
         found.map(|(_, name)| (*name).to_owned())
     };
     let mut features: Vec<String> = FAMILIES.iter().filter_map(newest).collect();
+    features.extend(has_simdgroup_matrices(gpu).then(|| "simdgroup matrices".to_owned()));
     features.extend(system().map(|version| format!("macOS {version}")));
     let recommended = gpu.recommendedMaxWorkingSetSize() >> 20;
     features.push(format!("working set {recommended} MiB"));

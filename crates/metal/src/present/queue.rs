@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use objc2::rc::autoreleasepool;
 use objc2_metal::{MTLDevice, MTLResourceOptions};
 use streampool_device::{
     Error, Event, Fault, Flush, Handler, HostSlice, Op, OpKind, Program, Progress, Queue,
@@ -16,6 +15,7 @@ use super::lane::Lane;
 use super::memory::Allocation;
 use super::objects::{Buffer, Movable, RawBuffer};
 use super::page::Held;
+use super::pool::pooled;
 use super::program::MetalProgram;
 use super::staging::Block;
 use super::step::{Place, Steps};
@@ -87,7 +87,7 @@ impl MetalQueue {
         let bytes = bytes.next_power_of_two();
         // Only kernels see it.
         let options = MTLResourceOptions::StorageModePrivate;
-        let made = autoreleasepool(|_| self.core().gpu.newBufferWithLength_options(bytes, options));
+        let made = pooled(|| self.core().gpu.newBufferWithLength_options(bytes, options));
         let buffer = made.ok_or_else(|| self.core().ledger.out_of_memory(bytes))?;
         let scratch = Arc::new(Scratch {
             buffer: Movable(buffer),
@@ -116,7 +116,7 @@ impl MetalQueue {
             rebase: |span: &Span| *span,
             scratch: scratch.as_ref().map(|scratch| scratch.buffer()),
         };
-        autoreleasepool(|_| {
+        pooled(|| {
             self.lane.execute(op, bytes, |page, maker| {
                 // SAFETY: the caller vouches for the op's memory; the rest is held.
                 unsafe { steps.encode(page, maker, &place, &params) }?;
@@ -239,7 +239,7 @@ impl Queue for MetalQueue {
             rebase: |span: &Span| *span,
             scratch: None,
         };
-        let recording = autoreleasepool(|_| {
+        let recording = pooled(|| {
             self.lane.record(event.timing(), |page, maker| match &nop {
                 // SAFETY: it touches no memory.
                 Some(nop) => unsafe { nop.encode(page, maker, &place, &[]) },
@@ -256,12 +256,12 @@ impl Queue for MetalQueue {
         let recording = MetalEvent::of(event, self.core())?
             .latest()
             .ok_or(Error::NotRecorded)?;
-        autoreleasepool(|_| self.lane.wait_for(&recording))
+        pooled(|| self.lane.wait_for(&recording))
     }
 
     fn on_complete(&mut self, handler: Handler) -> Result<Tick> {
         self.accepts("on_complete")?;
-        autoreleasepool(|_| self.lane.call_back(handler))
+        pooled(|| self.lane.call_back(handler))
     }
 
     fn flush(&mut self, _when: Flush) -> Result<Tick> {
@@ -300,7 +300,7 @@ impl Queue for MetalQueue {
         let params = program
             .long_params(&self.lane.blocks)
             .map_err(|bytes| self.core().ledger.out_of_memory(bytes))?;
-        autoreleasepool(|_| {
+        pooled(|| {
             self.lane.execute(OpKind::Replay, 0, |page, maker| {
                 let memory = scratch.as_ref().map(|scratch| scratch.buffer());
                 // SAFETY: the caller vouches for the memory of the program's ops with these slots.

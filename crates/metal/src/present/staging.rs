@@ -3,13 +3,13 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use objc2::rc::autoreleasepool;
 use objc2_metal::{MTLBuffer, MTLDevice, MTLResourceOptions};
 use streampool_device::Span;
 use streampool_device::lock::Mutex;
 
 use super::memory::Allocation;
 use super::objects::{Gpu, Movable, RawBuffer};
+use super::pool::pooled;
 use crate::ranks;
 
 const SMALLEST: usize = 4 << 10;
@@ -63,7 +63,7 @@ impl Blocks {
     }
 
     fn make(&self, bytes: usize) -> Option<Arc<Allocation>> {
-        autoreleasepool(|_| {
+        pooled(|| {
             let options = MTLResourceOptions::StorageModeShared;
             let buffer = self.gpu.newBufferWithLength_options(bytes, options)?;
             let host = buffer.contents().cast();

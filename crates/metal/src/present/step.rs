@@ -5,7 +5,7 @@ use std::sync::Arc;
 use objc2_metal::{MTLBlitCommandEncoder, MTLComputeCommandEncoder, MTLSize};
 use smallvec::{SmallVec, smallvec};
 use streampool_device::{DType, Error, Layout, Op, OpKind, Result, Span, View};
-use streampool_kernels::{Dispatch, Operand, Plan, lower};
+use streampool_kernels::{Dispatch, Operand, Plan, lower, simdgroup_product};
 
 use super::core::Core;
 use super::kernels::Pipeline;
@@ -65,6 +65,12 @@ impl Core {
                 list: smallvec![copy],
                 scratch: 0,
             });
+        }
+        if self.simdgroup_matrices
+            && let Op::MatMul(product) = op
+            && let Some(plan) = simdgroup_product(product, &self.limits)
+        {
+            return self.compiled(op.kind(), plan);
         }
         let plan = lower(op, &self.limits).ok_or_else(|| Error::Unsupported {
             device: self.properties.name.clone(),

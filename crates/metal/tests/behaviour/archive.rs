@@ -1,13 +1,13 @@
 //! Compiled kernels that are kept on disk between runs.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use streampool_device::{CacheReport, Device};
-use streampool_metal::MetalOptions;
+use streampool_metal::{MetalDevice, MetalOptions};
 
 use crate::common::{Stage, device_with};
-use crate::work::*;
-use crate::{PATIENCE, pool};
+use crate::gpu::*;
 
 /// An empty folder of this test's own.
 fn folder(name: &str) -> PathBuf {
@@ -19,15 +19,19 @@ fn folder(name: &str) -> PathBuf {
 /// What the cache of a device with its kernels in `folder` says after a little work.
 fn work_with(folder: &PathBuf) -> Option<CacheReport> {
     let device = device_with(MetalOptions::default().cache_dir(folder))?;
-    within(PATIENCE, || {
-        let pool = pool(&device, 4);
+    Some(work_on(&device))
+}
+
+fn work_on(device: &Arc<MetalDevice>) -> CacheReport {
+    within(FOREVER, || {
+        let pool = pool(device, 4);
         let stream = pool.stream(1).unwrap();
         let one = filled(stream, 1.0);
         let mut two = buffer(stream);
         add(stream, &one, &mut two, 1.0).unwrap();
         assert_eq!(value_of(stream, &two), Ok(2.0));
     });
-    device.caches().pop()
+    device.caches().pop().unwrap()
 }
 
 #[test]
@@ -58,5 +62,40 @@ fn an_archive_that_is_damaged_is_begun_anew() {
     assert_eq!((second.compiled, second.loaded), (first.compiled, 0));
     let third = work_with(&folder).unwrap();
     assert_eq!((third.compiled, third.loaded), (0, first.compiled));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn what_was_compiled_is_kept_though_the_device_never_ends() {
+    let _stage = Stage::new();
+    let folder = folder("endless");
+    let Some(device) = device_with(MetalOptions::default().cache_dir(&folder)) else {
+        return;
+    };
+    let first = work_on(&device);
+    until("the archive is on disk", || {
+        let files = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+        let mut names = files.map(|file| file.path());
+        names.any(|name| name.extension().is_some_and(|end| end == "metalarchive"))
+    });
+    let second = work_with(&folder).unwrap();
+    assert!(first.compiled > 0 && second.loaded > 0, "{second:?}");
+    drop(device);
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[cfg(metal_sim)]
+#[test]
+fn nobody_who_compiles_waits_for_the_archive() {
+    let stage = Stage::new();
+    let folder = folder("busy");
+    stage.0.busy_archives(true);
+    let device = device_with(MetalOptions::default().cache_dir(&folder)).unwrap();
+    let first = work_on(&device);
+    assert!(first.compiled > 1, "{first:?}");
+    stage.0.busy_archives(false);
+    drop(device);
+    let second = work_with(&folder).unwrap();
+    assert_eq!((second.compiled, second.loaded), (0, first.compiled));
     std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -22,11 +22,16 @@ fn scenario() {
         Some("race, plain") => race(driver::device()),
         Some("race") => race_guarded(),
         Some("misuse") => misuse(),
+        Some("shown") => shown(),
         Some("exact") => exact(),
         Some("classes") => classes(),
         Some("check") => check(),
         Some("huge") => huge(),
         Some("metal") => metal(),
+        Some("late, default") => late(MTLCreateSystemDefaultDevice, |made| made),
+        Some("late, listed") => late(MTLCopyAllDevices, |made| {
+            send!(made, "objectAtIndex:", 0usize)
+        }),
         Some("knows nothing of it") => use_metal(),
         Some(other) => panic!("{other}?"),
     }
@@ -43,9 +48,18 @@ fn wrap() -> Id {
     device
 }
 
+/// A command buffer of the imitation driver, wrapped as the environment says.
+fn wrapped_command_buffer() -> Id {
+    let device = wrap();
+    let commands = driver::command_buffer(device);
+    device.release();
+    commands
+}
+
 /// In every try two threads have looked up a method of an encoder when a third ends it, or not, and gives it up.
 fn race(device: Id) {
     let commands = driver::command_buffer(device);
+    device.release();
     let (begun, ended) = (Barrier::new(3), Barrier::new(3));
     let (shared, dispatched) = (AtomicUsize::new(0), AtomicUsize::new(0));
     std::thread::scope(|scope| {
@@ -169,6 +183,45 @@ fn what_is_right_stays_as_it_is() {
     assert_ended_well(&run("metal", &[]));
 }
 
+/// A function of Metal's that returns a reference.
+type Maker = unsafe extern "C" fn() -> *const c_void;
+
+/// What Apple's loader calls in place of a function where agx-fix is inserted.
+fn replacement(of: Maker) -> Maker {
+    let row = agx_fix_replacements
+        .iter()
+        .find(|row| row[1] as usize == of as usize);
+    row.expect("it is in the table")[0]
+}
+
+/// There is no device when the wrapping begins. The program gets one by a function of Metal's afterwards.
+fn late(by: Maker, device_of: impl Fn(Id) -> Id) {
+    // SAFETY: nil is allowed.
+    let nothing = unsafe { agx_fix::install_on(std::ptr::null_mut(), Settings::default()) };
+    assert_eq!(nothing, Err(agx_fix::Error::NoDevice));
+    assert_eq!(agx_fix::check().methods, 0);
+    let same = default_device();
+    // SAFETY: it may be called anywhere, and gives a reference.
+    let made = Id::from_ptr(unsafe { replacement(by)() });
+    assert_eq!(device_of(made), same);
+    made.release();
+    same.release();
+    assert_eq!(agx_fix::statistics().classes, 1, "the device's");
+    use_metal();
+    let read = agx_fix::statistics();
+    assert_eq!(
+        (read.classes, read.created, read.ended, read.destroyed),
+        (5, 200, 200, 200)
+    );
+    assert_eq!((read.calls, read.unannounced), (200, 0));
+}
+
+#[test]
+fn a_device_that_comes_late_is_wrapped() {
+    assert_ended_well(&run("late, default", &[]));
+    assert_ended_well(&run("late, listed", &[]));
+}
+
 /// A program that was not linked with agx-fix: all that it has of it is in the dylib. The symbols that this one has are not used.
 #[test]
 fn inserted_it_wraps_by_itself() {
@@ -239,7 +292,7 @@ fn disabled_it_does_nothing() {
 
 /// What an ended encoder is asked for.
 fn misuse() {
-    let commands = driver::command_buffer(wrap());
+    let commands = wrapped_command_buffer();
     let encoder = driver::encoder(commands, "computeCommandEncoder");
     driver::encode(encoder);
     let _: () = send!(encoder, "endEncoding");
@@ -289,13 +342,34 @@ fn by_setting_a_call_after_the_end_aborts() {
     );
 }
 
+/// The driver is asked for the encoder that there is, after its end.
+fn shown() {
+    let commands = wrapped_command_buffer();
+    let encoder = driver::encoder(commands, "computeCommandEncoder");
+    let _: () = send!(encoder, "endEncoding");
+    let shown: Id = send!(commands, "currentCommandEncoder");
+    assert_eq!(shown, encoder);
+    driver::encode(shown);
+    let read = agx_fix::statistics();
+    assert_eq!((read.created, read.after_end), (1, 1));
+    encoder.release();
+    commands.release();
+}
+
+#[test]
+fn an_encoder_that_is_only_shown_stays_ended() {
+    assert_ended_well(&run("shown", &[]));
+}
+
 fn default_device() -> Id {
     // SAFETY: it may be called anywhere, and gives a reference.
     Id::from_ptr(unsafe { MTLCreateSystemDefaultDevice() })
 }
 
 unsafe extern "C" {
+    safe static agx_fix_replacements: [[Maker; 2]; 2];
     fn MTLCreateSystemDefaultDevice() -> *const c_void;
+    fn MTLCopyAllDevices() -> *const c_void;
     fn agx_fix_statistics(to: *mut Statistics, size: usize) -> usize;
     fn agx_fix_check() -> isize;
     fn class_replaceMethod(
@@ -308,7 +382,7 @@ unsafe extern "C" {
 
 /// One life of an encoder, counted from Rust and from C.
 fn exact() {
-    let commands = driver::command_buffer(wrap());
+    let commands = wrapped_command_buffer();
     let wrapped = agx_fix::statistics();
     assert_eq!(
         (wrapped.classes, wrapped.created, wrapped.calls),
@@ -368,12 +442,13 @@ fn classes() {
     let again =
         unsafe { agx_fix::install_on(device.as_ptr(), Settings::default()) }.expect("as before");
     assert_eq!(again.classes, after.classes, "all are known");
+    device.release();
 }
 
 /// A class with more methods than there are stubs.
 fn huge() {
     const METHODS: u64 = 5000;
-    let commands = driver::command_buffer(wrap());
+    let commands = wrapped_command_buffer();
     let before = agx_fix::statistics();
     driver::huge_class(METHODS as usize);
     let encoder = driver::encoder(commands, "hugeCommandEncoder");
@@ -423,7 +498,7 @@ fn a_class_that_appears_later_is_learned() {
 /// Somebody puts a method back.
 fn check() {
     assert_eq!(agx_fix_check_now(), -1, "nothing is wrapped yet");
-    wrap();
+    wrap().release();
     assert_eq!(
         (agx_fix::check().displaced.len(), agx_fix_check_now()),
         (0, 0)

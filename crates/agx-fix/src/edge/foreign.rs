@@ -59,7 +59,13 @@ unsafe extern "C" {
 #[cfg_attr(target_vendor = "apple", link(name = "Metal", kind = "framework"))]
 unsafe extern "C" {
     pub fn MTLCreateSystemDefaultDevice() -> Object;
+    pub fn MTLCopyAllDevices() -> Object;
 }
+
+// Without it, Metal names no default device to a program that shows no window.
+#[cfg(target_vendor = "apple")]
+#[link(name = "CoreGraphics", kind = "framework")]
+unsafe extern "C" {}
 
 unsafe extern "C" {
     pub fn atexit(function: extern "C" fn()) -> c_int;

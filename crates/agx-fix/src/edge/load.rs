@@ -8,14 +8,7 @@ use std::ptr::null;
 
 use super::foreign::{ImageOfAddress, atexit, dladdr};
 use super::watch::{guard, say};
-use crate::{Settings, Statistics};
-
-/// The variable by which a library is inserted into a program.
-const INSERTED: &str = if cfg!(target_vendor = "apple") {
-    "DYLD_INSERT_LIBRARIES"
-} else {
-    "LD_PRELOAD"
-};
+use crate::{Settings, Statistics, inserted};
 
 #[used]
 #[cfg_attr(
@@ -34,14 +27,14 @@ extern "C" fn loaded() {
     for error in errors {
         say(&format!("{error}; what holds without the variable holds"));
     }
-    match super::install(settings) {
-        Err(error) => say(&format!("nothing is wrapped: {error}")),
-        Ok(_) => {
-            // SAFETY: the function is there until the end: inserted libraries are not unloaded.
-            if unsafe { atexit(ending) } != 0 {
-                say("the statistics will not be told at exit");
-            }
-        }
+    if let Err(error) = super::install(settings) {
+        say(&format!(
+            "nothing is wrapped yet: {error}. It is tried again when the program gets a device"
+        ));
+    }
+    // SAFETY: the function is there until the end: inserted libraries are not unloaded.
+    if unsafe { atexit(ending) } != 0 {
+        say("the statistics will not be told at exit");
     }
 }
 
@@ -61,10 +54,10 @@ fn is_inserted() -> bool {
     }
     // SAFETY: the name of a loaded file ends with a zero.
     let file = unsafe { CStr::from_ptr(image.file) };
-    let own = Path::new(OsStr::from_bytes(file.to_bytes())).file_name();
-    let list = std::env::var_os(INSERTED).unwrap_or_default();
-    let mut files = list.as_bytes().split(|&byte| byte == b':' || byte == b' ');
-    files.any(|file| own.is_some() && Path::new(OsStr::from_bytes(file)).file_name() == own)
+    let file = Path::new(OsStr::from_bytes(file.to_bytes()));
+    let (variable, between) = inserted::VARIABLE;
+    let list = std::env::var_os(variable).unwrap_or_default();
+    inserted::names(&list, between, file)
 }
 
 extern "C" fn ending() {

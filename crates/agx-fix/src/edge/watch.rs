@@ -109,15 +109,14 @@ pub fn learn(guard: &Guard<Process>, class: Class, role: Role) {
     }
 }
 
-/// An object was returned as a new one.
-fn created(guard: &Guard<Process>, object: usize, role: Role) {
-    // SAFETY: the object was just returned to its user.
-    let Some(class) = (unsafe { Class::of(object as Object) }) else {
-        return;
-    };
-    learn(guard, class, role);
-    if role == Role::Encoder {
-        guard.created(this_thread(), object);
+/// Wraps the class of an object, if that was not done before. Nil has none.
+///
+/// # Safety
+/// The object is nil or alive.
+pub unsafe fn learn_of(guard: &Guard<Process>, object: Object, role: Role) {
+    // SAFETY: the caller vouches for the object.
+    if let Some(class) = unsafe { Class::of(object) } {
+        learn(guard, class, role);
     }
 }
 
@@ -138,8 +137,9 @@ impl Wrapper for Watch {
         };
         let thread = this_thread();
         let purpose = match self.kind {
-            Kind::Create(_) if !self.is_encoder => return Way::Watched(None),
+            Kind::Create(_) | Kind::Show if !self.is_encoder => return Way::Watched(None),
             Kind::Create(_) => Purpose::Encode,
+            Kind::Show => Purpose::Other,
             Kind::Use(purpose) => purpose,
             Kind::Begin => {
                 guard.created(thread, object);
@@ -161,13 +161,18 @@ impl Wrapper for Watch {
         let Some(guard) = guard() else {
             return;
         };
-        if let Kind::Create(role) = self.kind
-            && result != 0
-        {
-            created(guard, result, role);
+        let thread = this_thread();
+        if let Some(role) = self.kind.returns() {
+            // SAFETY: the object was just returned to its user.
+            unsafe { learn_of(guard, result as Object, role) };
+        }
+        match self.kind {
+            Kind::Create(Role::Encoder) if result != 0 => guard.created(thread, result),
+            Kind::Show if result != 0 => guard.shown(thread, result),
+            _ => {}
         }
         if let Some(pass) = pass {
-            guard.leave(this_thread(), pass);
+            guard.leave(thread, pass);
         }
     }
 

@@ -8,10 +8,11 @@ use super::runtime::{self, Class, Protocol};
 use super::watch::Watch;
 use crate::logic::encoder::Purpose;
 use crate::logic::kind::{Kind, Role, kind};
-use crate::trampoline::{Target, is_stub, stub_before};
+use crate::trampoline::{FreeStub, Target, is_stub};
 
-/// Metal's public protocols of encoders. What else a driver's encoder can do, its driver does with it.
-const PUBLIC: [&CStr; 7] = [
+/// Metal's public protocols of encoders, and of what makes them. What else a driver's encoder can do, its driver does with it.
+const PUBLIC: [&CStr; 8] = [
+    c"MTLCommandBuffer",
     c"MTLCommandEncoder",
     c"MTLComputeCommandEncoder",
     c"MTLBlitCommandEncoder",
@@ -65,6 +66,10 @@ pub fn wrap(class: Class, role: Role) -> Option<Outcome> {
         left_out: 0,
     };
     for (method, kind) in methods(class, role) {
+        let Some(stub) = FreeStub::take() else {
+            outcome.left_out += 1;
+            continue;
+        };
         let watch: &'static Watch = Box::leak(Box::new(Watch {
             name: format!("-[{} {}]", class.name(), method.name()),
             kind,
@@ -77,10 +82,7 @@ pub fn wrap(class: Class, role: Role) -> Option<Outcome> {
             selector: watch.selector,
             wrapper: watch,
         }));
-        let Some(address) = stub_before(target) else {
-            outcome.left_out += 1;
-            continue;
-        };
+        let address = stub.stand_before(target);
         // SAFETY: the stub goes on to the method that it replaces.
         unsafe { class.replace(method, address) };
         outcome.methods += 1;
@@ -122,6 +124,7 @@ fn methods(class: Class, role: Role) -> Vec<(runtime::Method, Kind)> {
     // Should there not be stubs for all, those that begin and end a life have theirs.
     methods.sort_by_key(|(_, kind)| match kind {
         Kind::Create(_) | Kind::Begin | Kind::Destroy | Kind::Use(Purpose::End) => 0,
+        Kind::Show => 0,
         Kind::Use(Purpose::Encode) => 1,
         Kind::Use(Purpose::Other) => 2,
     });

@@ -353,8 +353,8 @@ impl Encoder {
         lock(&self.state).life = Life::Gone;
     }
 
-    /// Its object was handed out as a new one. False when it is destroyed, so that this must be another object at the
-    /// same address. Drivers keep ended encoders and hand them out again.
+    /// Its object was handed out to begin with. False when it is destroyed, so that this must be another object at the
+    /// same address. A driver may keep ended encoders and hand them out again.
     pub fn renew(&self) -> bool {
         let mut state = lock(&self.state);
         match state.life {
@@ -365,6 +365,11 @@ impl Encoder {
             Life::Condemned(_) => true,
             Life::DestroyedBy(_) | Life::Gone => false,
         }
+    }
+
+    /// Whether its object may still be handed out: it is not being destroyed, nor was it.
+    pub fn is_there(&self) -> bool {
+        matches!(lock(&self.state).life, Life::Lives | Life::Condemned(_))
     }
 
     /// Whether its memory was given back.

@@ -82,6 +82,13 @@ impl<W: World> Guard<W> {
         }
     }
 
+    /// An encoder was returned by what may return one that was in use before. Such a one stays ended if it was.
+    pub fn shown(&self, thread: Thread, object: usize) {
+        if self.registry.shown(object) {
+            self.figures.add(thread, Figure::Created, 1);
+        }
+    }
+
     /// A thread wants to call a method of an encoder.
     pub fn enter(&self, thread: Thread, object: usize, call: Call) -> Verdict {
         let encoder = self.find(thread, object);

@@ -19,14 +19,27 @@ pub enum Role {
 /// What a wrapped method does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Returns an object, perhaps a new one, of a class that may have to be wrapped.
+    /// Returns an object to begin with, of a class that may have to be wrapped.
     Create(Role),
+    /// Returns an encoder that may have been in use before.
+    Show,
     /// Makes an encoder out of memory.
     Begin,
     /// Is called on an encoder.
     Use(Purpose),
     /// Gives an encoder's memory back.
     Destroy,
+}
+
+impl Kind {
+    /// What the object is for that it returns and that may be new.
+    pub fn returns(self) -> Option<Role> {
+        match self {
+            Kind::Create(role) => Some(role),
+            Kind::Show => Some(Role::Encoder),
+            _ => None,
+        }
+    }
 }
 
 /// Methods of every object that concern its memory or its class, and are called at any time.
@@ -82,7 +95,13 @@ pub fn kind(role: Role, selector: &str, types: &str, public: bool) -> Option<Kin
         }
     };
     if let (Some(created), true) = (created, returns_object) {
-        return Some(Kind::Create(created));
+        // What Metal does not publish may ask for the encoder that there is: `currentCommandEncoder`. A question has no arguments.
+        let may_ask = created == Role::Encoder && !public && !selector.contains(':');
+        return Some(if may_ask {
+            Kind::Show
+        } else {
+            Kind::Create(created)
+        });
     }
     if role != Role::Encoder || selector.starts_with('.') || OF_ALL_OBJECTS.contains(&selector) {
         return None;
@@ -124,6 +143,14 @@ mod tests {
         for role in [Role::CommandBuffer, Role::Encoder] {
             let selector = "renderCommandEncoderWithDescriptor:";
             assert_eq!(create(role, selector), Some(Kind::Create(Role::Encoder)));
+        }
+        for role in [Role::CommandBuffer, Role::Encoder] {
+            let private = |selector| kind(role, selector, "@16@0:8", false);
+            assert_eq!(private("currentCommandEncoder"), Some(Kind::Show));
+            assert_eq!(
+                private("computeCommandEncoderWithCapacity:"),
+                Some(Kind::Create(Role::Encoder))
+            );
         }
         assert_eq!(kind(Role::CommandBuffer, "commit", "v16@0:8", true), None);
         assert_eq!(

@@ -52,11 +52,21 @@ impl Registry {
 
     /// An object was created, or is about to be initialised. True if it is a new one.
     pub fn created(&self, object: usize) -> bool {
+        self.enter_unless(object, Encoder::renew)
+    }
+
+    /// An object was returned by what may return one that was in use before. True if it is a new one.
+    pub fn shown(&self, object: usize) -> bool {
+        self.enter_unless(object, Encoder::is_there)
+    }
+
+    /// Enters an object as a new one, unless its address is that of an encoder for which this holds.
+    fn enter_unless(&self, object: usize, is_known: impl FnOnce(&Encoder) -> bool) -> bool {
         let mut shard = self.shard(object);
         let new = !shard
             .known
             .get(&object)
-            .is_some_and(|encoder| encoder.renew());
+            .is_some_and(|encoder| is_known(encoder));
         if new {
             shard.known.insert(object, Arc::new(Encoder::new()));
         }

@@ -63,14 +63,23 @@ fn first_stub() -> usize {
     (machine::stubs as *const () as usize).next_multiple_of(machine::STUB_BYTES)
 }
 
-/// A stub that stands before the target from now on. None when they are used up.
-pub fn stub_before(target: &'static Target) -> Option<usize> {
-    let next = |used| (used < STUBS).then_some(used + 1);
-    let number = USED
-        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next)
-        .ok()?;
-    TARGETS[number].store(std::ptr::from_ref(target).cast_mut(), Ordering::Release);
-    Some(first_stub() + number * machine::STUB_BYTES)
+/// A stub that stands before nothing yet.
+pub struct FreeStub(usize);
+
+impl FreeStub {
+    /// One that nobody else gets. None when they are used up.
+    pub fn take() -> Option<FreeStub> {
+        let next = |used| (used < STUBS).then_some(used + 1);
+        USED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next)
+            .ok()
+            .map(FreeStub)
+    }
+
+    /// The address of the stub, which stands before the target from now on.
+    pub fn stand_before(self, target: &'static Target) -> usize {
+        TARGETS[self.0].store(std::ptr::from_ref(target).cast_mut(), Ordering::Release);
+        first_stub() + self.0 * machine::STUB_BYTES
+    }
 }
 
 /// Whether an address is of a stub.

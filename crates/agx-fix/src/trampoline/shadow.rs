@@ -1,5 +1,6 @@
-//! The watched calls of a thread that are under way, the latest last. It takes no memory from the heap and leaves nothing to be done when the
-//! thread ends, since objects are destroyed until the very end of a thread.
+//! The watched calls of a thread that are under way, the latest last. They are in the thread's own storage and leave nothing to be done
+//! when it ends, since objects are destroyed until the very end of a thread. A call takes no memory from the heap, but for a
+//! thread's first on Apple's systems, which make that storage when it is first used.
 
 use std::cell::{Cell, UnsafeCell};
 use std::mem::MaybeUninit;

@@ -46,7 +46,8 @@ impl Recorder {
             selector: SELECTOR,
             wrapper: self,
         };
-        let stub = stub_before(Box::leak(Box::new(target))).expect("there are stubs");
+        let stub = FreeStub::take().expect("there are stubs");
+        let stub = stub.stand_before(Box::leak(Box::new(target)));
         stub as *const ()
     }
 

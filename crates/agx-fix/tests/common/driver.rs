@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::ffi::{CString, c_char, c_void};
 use std::hint::spin_loop;
 use std::mem::transmute;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use streampool_metal_sim::{Body, Class, ClassBuilder, Id, Message, Selector, method, send};
 
@@ -81,6 +81,9 @@ fn linger() {
     std::thread::yield_now();
 }
 
+/// The compute encoder that was made last.
+static CURRENT: AtomicUsize = AtomicUsize::new(0);
+
 /// Classes as a driver has them: what all encoders do is in a class above, beside what only the driver calls.
 fn classes() -> &'static Class {
     let encoder = ClassBuilder::new("ImitationEncoder", "NSObject");
@@ -138,7 +141,12 @@ fn classes() -> &'static Class {
 
     let commands = ClassBuilder::new("ImitationCommandBuffer", "NSObject");
     method!(commands, "computeCommandEncoder", |_this| -> Id {
-        new("ImitationComputeEncoder")
+        let encoder = new("ImitationComputeEncoder");
+        CURRENT.store(encoder.as_ptr::<()>() as usize, Ordering::SeqCst);
+        encoder
+    });
+    method!(commands, "currentCommandEncoder", |_this| -> Id {
+        Id::from_ptr(CURRENT.load(Ordering::SeqCst) as *const ())
     });
     method!(commands, "rayCommandEncoder", |_this| -> Id {
         new("ImitationRayEncoder")

@@ -8,6 +8,7 @@ pub fn define() {
         &[c"endEncoding", c"label", c"setLabel:"],
         &[],
     );
+    define_protocol(c"MTLCommandBuffer", &[c"computeCommandEncoder"], &[]);
     define_protocol(
         c"MTLComputeCommandEncoder",
         &[c"setBuffer:offset:atIndex:"],

@@ -212,6 +212,20 @@ fn an_ended_encoder_that_is_handed_out_again_is_new() {
 }
 
 #[test]
+fn an_ended_encoder_that_is_shown_again_stays_ended() {
+    let guard = guard(Settings::default());
+    call(&guard, ONE, END);
+    guard.shown(ONE, ENCODER);
+    assert!(matches!(guard.enter(ONE, ENCODER, DRAW), Verdict::Refused));
+    let pass = guarded(guard.destroy(ONE, ENCODER, DESTRUCTOR));
+    guard.leave(ONE, pass);
+    // Another encoder at the same address.
+    guard.shown(ONE, ENCODER);
+    call(&guard, ONE, DRAW);
+    assert_eq!(guard.figures.read().created, 2);
+}
+
+#[test]
 fn threads_take_turns_in_one_encoder() {
     let guard = guard(Settings::default());
     let inside = Mutex::new(());

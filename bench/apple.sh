@@ -10,6 +10,7 @@
 #   doctor       what the device is, and whether a little work comes out right
 #   conformance  every promise of the contract
 #   tests        every other test of the Metal device, and those of agx-fix
+#   inserted     a little work with agx-fix inserted, which has to wrap the driver's encoders
 #   story        the argument with figures, on Metal
 #   bench        what operators cost on Metal
 #
@@ -18,10 +19,10 @@
 # look through the folder before you send it.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-all_stages=(machine build doctor conformance tests story bench)
+all_stages=(machine build doctor conformance tests inserted story bench)
 
 usage() {
-    sed -n 's/^# \{0,1\}//; 2,20p' "$0" >&2
+    sed -n 's/^# \{0,1\}//; 2,19p' "$0" >&2
     [ "$#" -eq 0 ] || printf '\n%s\n' "$*" >&2
     exit 2
 }
@@ -38,6 +39,9 @@ for stage in "${chosen[@]}"; do
 done
 [ "$(uname -s)" = Darwin ] || echo "this is no Mac: stages that need Metal fail" >&2
 
+# A test that would be skipped for want of a GPU fails.
+export REQUIRE_METAL=1
+release=${CARGO_TARGET_DIR:-target}/release
 program=(cargo run --quiet --release -p streampool-cli --features metal --)
 
 machine() {
@@ -51,7 +55,8 @@ machine() {
 }
 
 build() {
-    cargo build --release -p streampool-cli --features metal && cargo test --release --no-run -p streampool-metal -p agx-fix
+    cargo build --release -p streampool-cli --features metal && cargo build --release -p agx-fix &&
+        cargo test --release --no-run -p streampool-metal -p agx-fix
 }
 
 doctor() {
@@ -67,6 +72,14 @@ tests() {
     local device=$?
     cargo test --release --no-fail-fast -p agx-fix -- --show-output
     [ "$?" -eq 0 ] && [ "$device" -eq 0 ]
+}
+
+inserted() {
+    local said=$report/inserted.txt
+    AGX_FIX_VERBOSE=1 DYLD_INSERT_LIBRARIES=$release/libagx_fix.dylib "$release/streampool" doctor 2>"$said"
+    local work=$?
+    cat "$said"
+    [ "$work" -eq 0 ] && grep -q 'are wrapped (Encoder)' "$said" && grep -q '[1-9][0-9]* encoders created' "$said"
 }
 
 story() {

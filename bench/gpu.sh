@@ -148,7 +148,7 @@ run_doctor() {
 }
 
 run_conformance() {
-    begin conformance 230
+    begin conformance 400
     run_tests conformance
 }
 
@@ -319,6 +319,7 @@ run_batching() {
     fi
     queued mlp mlp --shape x=1,512 --threads 1,8,256 --max-batch 256
     queued encoder encoder --shape x=1,128,384 --threads 1,8,256 --max-batch 64
+    queued half half --shape x=1,128,384 --threads 1,8,256 --max-batch 64
     step queue "$binaries/streampool" bench queue || failures=1
     step story "$binaries/streampool" story --device cuda || failures=1
 }

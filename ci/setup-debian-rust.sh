@@ -8,16 +8,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-installed() { dpkg-query --show --showformat='${Status}\n' rustc-web rust-web-src 2>/dev/null | grep -c '^install ok installed$' || true; }
-
-if [ "$(installed)" -ne 2 ]; then
-    command -v apt-get >/dev/null || { echo "this check needs Debian's packages rustc-web and rust-web-src" >&2; exit 1; }
-    as_root=()
-    [ "$(id -u)" -eq 0 ] || as_root=(sudo)
-    export DEBIAN_FRONTEND=noninteractive
-    "${as_root[@]}" apt-get update -q >&2
-    "${as_root[@]}" apt-get install -qy --no-install-recommends rustc-web rust-web-src >&2
-fi
+ci/debian-packages.sh rustc-web rust-web-src
 
 debian=$(dpkg -L rustc-web | grep '/bin/rustc$' | head -n 1)
 host=$(rustc -vV | sed -n 's/^host: //p')

@@ -468,7 +468,7 @@ fn every_source_file_says_what_it_is() {
 }
 
 #[test]
-fn readme_and_ci_agree_on_the_two_commands() {
+fn readme_shows_the_two_commands_and_ci_begins_with_the_tests() {
     let commands = |path: &str| {
         read(path)
             .lines()
@@ -482,11 +482,6 @@ fn readme_and_ci_agree_on_the_two_commands() {
         assert!(
             readme.iter().any(|line| line.contains(command)),
             "README.md does not show `{command}`"
-        );
-        assert!(
-            ci.iter()
-                .any(|line| line.starts_with("step ") && line.ends_with(command)),
-            ".ci/run has no step `{command}`"
         );
     }
     let first = ci

@@ -28,7 +28,7 @@ impl ClassBuilder {
 
     /// Adds a method; [`method!`](crate::method) is the way to write one.
     pub fn add(&self, selector: &str, implementation: &impl Implementation) {
-        Definition(self.0).add(selector, implementation);
+        add(self.0, selector, implementation);
     }
 
     /// Makes it known by its name.
@@ -39,26 +39,28 @@ impl ClassBuilder {
 }
 
 /// A class of this crate that gets its methods.
-pub(crate) struct Definition(pub(super) &'static Class);
+pub(crate) struct Definition {
+    class: &'static Class,
+    meta: &'static Class,
+}
 
 impl Definition {
+    pub(super) fn new(class: &'static Class, meta: &'static Class) -> Definition {
+        Definition { class, meta }
+    }
+
     pub(crate) fn add(&self, selector: &str, implementation: &impl Implementation) {
-        add(self.0, selector, implementation);
+        add(self.class, selector, implementation);
     }
 
     /// Methods of the class itself.
     pub(crate) fn of_class(&self) -> Definition {
-        Definition(
-            self.0
-                .head
-                .class()
-                .expect("a metaclass is made before the methods are"),
-        )
+        Definition::new(self.meta, self.meta)
     }
 
     /// What a new object holds before it is initialised.
     pub(crate) fn begin_with<T: Body + Default>(&self) {
-        self.0.make_bodies(|| Arc::new(T::default()));
+        self.class.make_bodies(|| Arc::new(T::default()));
     }
 }
 

@@ -105,10 +105,11 @@ impl Class {
                 None => self,
             };
             let meta = Box::leak(Box::new(Class::new(self.name, Some(above), true, None)));
-            self.head.set_class(meta);
             if let Some(define) = self.define {
-                define(&Definition(self));
+                define(&Definition::new(self, meta));
             }
+            // Who finds it asks it without waiting for this.
+            self.head.set_class(meta);
         });
     }
 
@@ -265,4 +266,33 @@ fn read<T>(lock: &RwLock<T>) -> std::sync::RwLockReadGuard<'_, T> {
 
 fn write<T>(lock: &RwLock<T>) -> std::sync::RwLockWriteGuard<'_, T> {
     lock.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+    use std::time::Duration;
+
+    use super::*;
+
+    static SLOW: Class = Class::fixed(c"Slow", None, |class| {
+        std::thread::sleep(Duration::from_millis(20));
+        crate::method!(class.of_class(), "answer", |_this| -> u32 { 42 });
+    });
+
+    #[test]
+    fn who_first_asks_a_class_while_another_makes_it_gets_an_answer() {
+        let first = Barrier::new(8);
+        std::thread::scope(|scope| {
+            for asker in 0..8 {
+                let first = &first;
+                scope.spawn(move || {
+                    first.wait();
+                    std::thread::sleep(Duration::from_millis(asker));
+                    let answer: u32 = crate::send!(Id::from_ptr(&SLOW), "answer");
+                    assert_eq!(answer, 42);
+                });
+            }
+        });
+    }
 }

@@ -49,6 +49,9 @@ impl MetalDevice {
     /// Opens a GPU. The error says what is missing.
     pub fn new(options: MetalOptions) -> Result<Arc<MetalDevice>> {
         options.check()?;
+        if let Some(why) = properties::system().and_then(|version| properties::too_old(&version)) {
+            return Err(none(why));
+        }
         pooled(|| Self::open(&gpu(options.ordinal)?, &options)).map(Arc::new)
     }
 

@@ -11,6 +11,8 @@ use crate::{MetalOptions, quirks};
 
 /// Where the system says which it is.
 const SYSTEM: &str = "/System/Library/CoreServices/SystemVersion.plist";
+/// The first macOS whose Metal compiles our kernels, which are Metal 3.1.
+const FIRST_MACOS: u32 = 14;
 
 /// Each family that matters here, the newest of its kind first.
 const FAMILIES: [&[(MTLGPUFamily, &str)]; 2] = [
@@ -77,6 +79,13 @@ pub(crate) fn system() -> Option<String> {
     version_in(&std::fs::read_to_string(SYSTEM).ok()?).map(str::to_owned)
 }
 
+/// Why kernels would not compile on this version of macOS, if they would not.
+pub(crate) fn too_old(version: &str) -> Option<String> {
+    let major: u32 = version.split('.').next()?.parse().ok()?;
+    (major < FIRST_MACOS)
+        .then(|| format!("this is macOS {version}, and it needs macOS {FIRST_MACOS} or later"))
+}
+
 fn version_in(plist: &str) -> Option<&str> {
     let (_, rest) = plist.split_once("<key>ProductVersion</key>")?;
     let (_, rest) = rest.split_once("<string>")?;
@@ -93,6 +102,15 @@ mod tests {
                      \t<key>ProductVersion</key>\n\t<string>15.1.1</string>\n</dict>";
         assert_eq!(version_in(plist), Some("15.1.1"));
         assert_eq!(version_in("<dict></dict>"), None);
+    }
+
+    #[test]
+    fn systems_before_the_first_are_refused() {
+        let why = "this is macOS 13.6.1, and it needs macOS 14 or later";
+        assert_eq!(too_old("13.6.1").as_deref(), Some(why));
+        for fine in ["14.0", "15", "26.5.1", "unheard of"] {
+            assert_eq!(too_old(fine), None, "{fine}");
+        }
     }
 
     #[test]

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Runs the behaviour tests under AddressSanitizer with leak detection, the Metal device's on the imitation of Metal.
-# Arguments go to cargo test: `ci/asan.sh -p streampool-host`.
+# Runs tests under AddressSanitizer with leak detection, the Metal device's on the imitation of Metal: those of the crates
+# that are full of `unsafe`. The host's kernels are watched through the contract's suite: their own tests compile for minutes.
+# Arguments go to cargo test instead: `ci/asan.sh -p streampool-host --lib`, `ci/asan.sh --workspace --tests`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-# Not watched: what runs on CUDA only, the tests of what executes kernels, the program, and models, whose one unsafe call maps a file.
-[ "$#" -gt 0 ] || set -- --workspace --exclude=streampool{,-cli,-cuda,-emulated,-kernels,-model}
+watched=(-p streampool-runtime -p streampool-metal -p streampool-metal-sim -p agx-fix)
 
 mirror=$(ci/metal-mirror.sh)
 export RUSTC_BOOTSTRAP=1
@@ -12,4 +12,13 @@ export RUSTFLAGS="-Zsanitizer=address -Cunsafe-allow-abi-mismatch=sanitizer --cf
 export ASAN_OPTIONS="detect_leaks=1 detect_stack_use_after_return=1 strict_init_order=1"
 host=$(rustc -vV | sed -n 's/^host: //p')
 cd "$mirror"
-exec cargo test --tests --no-fail-fast --target "$host" --target-dir "$(dirname "$mirror")/asan" "$@"
+run() { cargo test --no-fail-fast --target "$host" --target-dir "$(dirname "$mirror")/asan" "$@"; }
+
+if [ "$#" -gt 0 ]; then
+    run "$@"
+else
+    status=0
+    run -p streampool-host "${watched[@]}" --test '*' || status=$?
+    run "${watched[@]}" --lib || status=$?
+    exit "$status"
+fi

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Runs the behaviour tests under ThreadSanitizer, with a standard library built under it too, the Metal device's on the
-# imitation of Metal. Arguments go to cargo test: `ci/tsan.sh -p streampool-host`.
+# Runs tests under ThreadSanitizer, with a standard library built under it too, the Metal device's on the imitation of
+# Metal: those of the crates where threads share memory by `unsafe`, which compute on the host device. Arguments go to cargo
+# test instead: `ci/tsan.sh -p streampool-tensor --tests`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-# What runs on CUDA only, the tests of what executes kernels, the program, and what has no threads are not watched.
-[ "$#" -gt 0 ] || set -- --workspace --exclude=streampool-{cli,conformance,cuda,emulated,kernels}
+[ "$#" -gt 0 ] || set -- -p streampool-runtime -p streampool-metal -p streampool-metal-sim -p agx-fix --tests
 
 mirror=$(ci/metal-mirror.sh)
 compiler=$(ci/setup-debian-rust.sh)
@@ -15,4 +15,4 @@ printf 'race:objc2::__macro_helpers::cache::CachedSel\n' >"$mirror/tsan.suppress
 export TSAN_OPTIONS="halt_on_error=1 exitcode=66 suppressions=$mirror/tsan.suppressions"
 host=$("$compiler" -vV | sed -n 's/^host: //p')
 cd "$mirror"
-exec cargo test --tests --no-fail-fast -Zbuild-std --target "$host" --target-dir "$(dirname "$mirror")/tsan" "$@"
+exec cargo test --no-fail-fast -Zbuild-std --target "$host" --target-dir "$(dirname "$mirror")/tsan" "$@"

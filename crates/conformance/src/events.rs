@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use streampool_device::{Error, Event, EventStatus, Flush, Op, Result};
 
 use crate::build::{Load, add, copy, fill};
-use crate::fixture::{Fixture, patience, poll_until};
+use crate::fixture::{Fixture, patience, poll_until, rounds};
 
 /// An event is unrecorded, then pending or complete, then complete.
 pub fn status_follows_the_recording(fixture: &Fixture) {
@@ -209,7 +209,7 @@ pub fn stale_signals_do_not_complete_a_new_recording(fixture: &Fixture) {
 /// Ten thousand re-recordings under load: each wait is answered by its own recording.
 pub fn ten_thousand_recordings_of_few_events(fixture: &Fixture) {
     const THREADS: usize = 4;
-    const ROUNDS: usize = 2500;
+    const ROUNDS: usize = rounds(2500);
     let shared = fixture.event();
     fixture
         .lane()

@@ -21,6 +21,14 @@ pub(crate) fn patience() -> Option<Instant> {
     Some(Instant::now() + PATIENCE)
 }
 
+/// So many rounds, and a tenth of them under a sanitizer, where each takes so much longer.
+pub(crate) const fn rounds(count: usize) -> usize {
+    match cfg!(any(sanitize_address, sanitize_thread)) {
+        true => count / 10,
+        false => count,
+    }
+}
+
 /// Polls until `done`, yielding the processor in between.
 pub(crate) fn poll_until(what: &str, mut done: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;

@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use streampool_device::{DType, EventStatus, Flush, MatMul, Op, OpKind, QueueOptions, Space};
 
 use crate::build::{add, affine, copy, fill, matmul};
-use crate::fixture::{Fixture, patience};
+use crate::fixture::{Fixture, patience, rounds};
 use crate::num::Num;
 use crate::operand::{Operand, bits};
 use crate::rng::Rng;
@@ -34,7 +34,7 @@ pub fn thirty_one_threads_multiply(fixture: &Fixture) {
                 };
                 let right = small(k * n);
                 lane.put(b, &right);
-                for round in 0..100 {
+                for round in 0..rounds(100) {
                     let left = small(m * k);
                     lane.put(a, &left);
                     lane.run(&fill(out, -1.0));
@@ -67,7 +67,7 @@ fn exact_product(a: &[f32], b: &[f32], [m, k, n]: [usize; 3]) -> Vec<f32> {
 /// Chains of queues that wait for each other in both directions do not deadlock and lose nothing.
 pub fn chains_in_both_directions(fixture: &Fixture) {
     const PAIRS: usize = 6;
-    const ROUNDS: usize = 150;
+    const ROUNDS: usize = rounds(150);
     std::thread::scope(|scope| {
         for _ in 0..PAIRS {
             let view = fixture.tensor::<f32>(&[40]);

@@ -134,7 +134,7 @@ impl<T> Iterator for Taken<T> {
     #[inline]
     fn next(&mut self) -> Option<Box<Node<T>>> {
         // Nothing is left here until the link is read, so that a panic in between leaves nothing to drop twice.
-        let head = std::mem::replace(&mut self.head, ptr::null_mut());
+        let head = std::mem::take(&mut self.head);
         if head.is_null() {
             return None;
         }

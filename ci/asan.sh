@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs tests under AddressSanitizer with leak detection, the Metal device's on the imitation of Metal: those of the crates
 # that are full of `unsafe`. The host's kernels are watched through the contract's suite: their own tests compile for minutes.
-# Arguments go to cargo test instead: `ci/asan.sh -p streampool-host --lib`, `ci/asan.sh --workspace --tests`.
+# Arguments go to cargo test instead: `ci/asan.sh -p streampool-host --lib`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 watched=(-p streampool-runtime -p streampool-metal -p streampool-metal-sim -p agx-fix)

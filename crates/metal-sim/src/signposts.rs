@@ -110,6 +110,7 @@ unsafe extern "C" fn os_log_create(
 
 #[unsafe(no_mangle)]
 extern "C" fn os_signpost_enabled(address: *const c_void) -> bool {
+    let _inside = Inside::enter();
     log(address).is_some()
 }
 

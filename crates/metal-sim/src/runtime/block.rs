@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering};
 use super::class::Class;
 use super::object::Id;
 use crate::foundation::NSOBJECT;
+use crate::inside::Inside;
 
 const ON_HEAP: i32 = 1 << 24;
 const HAS_COPY_DISPOSE: i32 = 1 << 25;
@@ -175,11 +176,13 @@ impl Drop for Block {
 
 #[unsafe(no_mangle)]
 extern "C-unwind" fn _Block_copy(block: *mut c_void) -> *mut c_void {
+    let _inside = Inside::enter();
     copy(block)
 }
 
 #[unsafe(no_mangle)]
 extern "C-unwind" fn _Block_release(block: *mut c_void) {
+    let _inside = Inside::enter();
     release(block);
 }
 

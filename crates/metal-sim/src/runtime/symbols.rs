@@ -271,6 +271,7 @@ extern "C-unwind" fn objc_retainAutoreleasedReturnValue(object: Id) -> Id {
 
 #[unsafe(no_mangle)]
 extern "C-unwind" fn objc_retainBlock(block: Id) -> Id {
+    let _inside = Inside::enter();
     Id::from_ptr(block::copy(block.as_ptr()))
 }
 

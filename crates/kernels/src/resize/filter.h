@@ -23,9 +23,10 @@ struct Taps {
 FUNCTION Number filtered(Number x, Number a) {
     x = m_abs(x);
 #if CUBIC
-    if (x <= Number(1)) { return ((a + Number(2)) * x - (a + Number(3))) * x * x + Number(1); }
-    if (x < Number(2)) { return ((a * x - Number(5) * a) * x + Number(8) * a) * x - Number(4) * a; }
-    return Number(0);
+    // As products: sums of powers lose digits where the weight is small.
+    if (x <= Number(1)) { return (Number(1) - x) * (Number(1) + x - (a + Number(2)) * x * x); }
+    const Number rest = Number(2) - x;
+    return rest > Number(0) ? a * (x - Number(1)) * rest * rest : Number(0);
 #else
     return x < Number(1) ? Number(1) - x : Number(0);
 #endif

@@ -1,6 +1,6 @@
 //! What a test stands on: memory and queues that are waited for before anything is freed.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -45,6 +45,7 @@ pub struct Fixture {
     memories: Mutex<Vec<Memory>>,
     lanes: Mutex<Vec<Arc<Appended>>>,
     next_index: AtomicU32,
+    drawn: AtomicUsize,
 }
 
 impl Fixture {
@@ -55,6 +56,7 @@ impl Fixture {
             memories: Mutex::default(),
             lanes: Mutex::default(),
             next_index: AtomicU32::new(0),
+            drawn: AtomicUsize::new(0),
         }
     }
 
@@ -88,6 +90,12 @@ impl Fixture {
         };
         op.for_each_operand(|_, _, view| lacking |= !self.has(view.dtype()));
         lacking || (self.subject.refuses)(op)
+    }
+
+    /// Whether the op that was drawn now is one of those that are tried.
+    pub(crate) fn tries(&self) -> bool {
+        let before = self.drawn.fetch_add(1, Ordering::Relaxed);
+        before.is_multiple_of(self.subject.each)
     }
 
     /// Whether faults can be made; without a way, says why the test is skipped.

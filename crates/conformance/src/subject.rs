@@ -16,6 +16,7 @@ pub struct Subject {
     pub(crate) arm_fault: Option<ArmFault>,
     pub(crate) lacks: Vec<DType>,
     pub(crate) refuses: fn(&Op) -> bool,
+    pub(crate) each: usize,
 }
 
 impl Subject {
@@ -27,6 +28,7 @@ impl Subject {
             arm_fault: None,
             lacks: Vec::new(),
             refuses: |_| false,
+            each: 1,
         }
     }
 
@@ -47,6 +49,12 @@ impl Subject {
     /// [`Unsupported`](streampool_device::Error::Unsupported).
     pub fn refusing(mut self, refuses: fn(&Op) -> bool) -> Subject {
         self.refuses = refuses;
+        self
+    }
+
+    /// Ops are slow here: of what a test draws for them, one in `each` is tried, the first above all.
+    pub fn sampled(mut self, each: usize) -> Subject {
+        self.each = each;
         self
     }
 

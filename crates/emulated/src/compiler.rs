@@ -127,7 +127,8 @@ impl Compiler {
         let options = units.first().map_or(&[][..], Unit::options);
         self.run(&[OPTIONS, options].concat(), [&object, &text])?;
         // Apart, so that the linker is not told of sanitizers, whose own library may not be there.
-        self.run(&["-shared"], [&library, &object])?;
+        // And without C++'s libraries, which takes most of the linker's time.
+        self.run(&["-shared", "-nostdlib", "-lm"], [&library, &object])?;
         // One file, with the name of each kernel that is in it. Another process may have been faster.
         for unit in units {
             let name = self.library(unit);
@@ -145,9 +146,9 @@ impl Compiler {
 
     fn run(&self, options: &[&str], [to, from]: [&PathBuf; 2]) -> Result<(), String> {
         let output = Command::new(&self.program)
-            .args(options)
             .arg("-o")
             .args([to, from])
+            .args(options)
             .output()
             .map_err(|error| format!("{} cannot be run: {error}", self.program))?;
         if output.status.success() {

@@ -29,6 +29,7 @@ mod expr;
 mod layout;
 pub mod lock;
 mod memory;
+mod mitigations;
 mod op;
 mod ops;
 mod program;
@@ -46,6 +47,7 @@ pub use event::{Event, EventStatus};
 pub use expr::{Binary, Compare, Expr, ExprBuilder, Node, Unary, Value};
 pub use layout::{Dims, Layout, MAX_RANK};
 pub use memory::{Memory, Space, Span, View};
+pub use mitigations::Mitigations;
 pub use op::{Access, Activation, Axes, MatMul, Norm, NormKind, Op, OpKind, ReduceKind};
 pub use ops::{
     Along, Attention, Cell, Combine, Conv, Direction, Distribution, Gather, Histogram, Indexing,

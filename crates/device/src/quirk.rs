@@ -18,6 +18,15 @@ pub enum Quirk {
 }
 
 impl Quirk {
+    /// The name of each.
+    pub const NAMES: [&str; 5] = [
+        Quirk::SharedMatMulState.name(),
+        Quirk::NormBoundToThread.name(),
+        Quirk::EncoderFreedInUse.name(),
+        Quirk::StridedCopyRace.name(),
+        Quirk::BuffersInFlight(0).name(),
+    ];
+
     /// The name in settings, statistics and messages.
     pub const fn name(self) -> &'static str {
         match self {

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use streampool_device::variables::{self, CACHE_DIR, CACHE_DIR_MEANING, invalid};
-use streampool_device::{Quirk, Result};
+use streampool_device::{Mitigations, Quirk, Result};
+
+use crate::quirks::APPLE_QUIRKS;
 
 const PREFIX: &str = "STREAMPOOL_METAL_";
 const OWN: &str = "an environment variable of the Metal device";
@@ -61,7 +63,8 @@ impl MetalOptions {
         (CACHE_DIR, CACHE_DIR_MEANING),
     ];
 
-    /// The defaults, changed by the variables that are set. A value that does not parse is an error, and so
+    /// The defaults, changed by the variables that are set; [`Mitigations::VARIABLE`] says which quirks are worked around
+    /// here, too. A value that does not parse is an error, and so
     /// is a variable of the Metal device that does not exist.
     pub fn from_env() -> Result<Self> {
         Self::from_variables(variables::all())
@@ -73,6 +76,7 @@ impl MetalOptions {
             match name.as_str() {
                 DEVICE => options.ordinal = parse_ordinal(&value)?,
                 MEMORY => options.capacity = Some(variables::bytes(MEMORY, &value)?),
+                Mitigations::VARIABLE => options = options.mitigating(&parse_mitigations(&value)?),
                 CACHE_DIR => options.cache_dir = Some(variables::folder(CACHE_DIR, &value)?),
                 name => variables::refuse_unknown(name, PREFIX, OWN, Self::VARIABLES)?,
             }
@@ -118,6 +122,14 @@ impl MetalOptions {
         self
     }
 
+    /// Works around those of the quirks that are chosen.
+    fn mitigating(self, chosen: &Mitigations) -> Self {
+        let left = APPLE_QUIRKS
+            .into_iter()
+            .filter(|known| !chosen.covers(known.quirk));
+        left.fold(self, |options, known| options.without(known.quirk))
+    }
+
     #[cfg_attr(
         not(any(target_vendor = "apple", metal_sim, test)),
         expect(dead_code, reason = "there is no device to make")
@@ -139,6 +151,11 @@ fn parse_ordinal(value: &str) -> Result<usize> {
     let expected = "the number of a GPU: 0 for the first";
     let parsed = value.trim().parse();
     parsed.map_err(|_| variables::bad(DEVICE, value, expected))
+}
+
+fn parse_mitigations(value: &str) -> Result<Mitigations> {
+    let parsed = Mitigations::parse(value).filter(Mitigations::is_known);
+    parsed.ok_or_else(|| variables::bad(Mitigations::VARIABLE, value, Mitigations::ALLOWED))
 }
 
 #[cfg(test)]
@@ -172,6 +189,18 @@ mod tests {
     }
 
     #[test]
+    fn quirks_are_switched_by_the_variable_of_all() {
+        let read = |value| read(&[(Mitigations::VARIABLE, value)]).unwrap();
+        let defaults = MetalOptions::default();
+        assert_eq!(read("all"), defaults);
+        assert_eq!(read("-shared-matmul-state"), defaults);
+        let without_lock = defaults.clone().without(Quirk::EncoderFreedInUse);
+        assert_eq!(read("-encoder-freed-in-use"), without_lock);
+        let without_any = without_lock.without(Quirk::BuffersInFlight(IN_FLIGHT));
+        assert_eq!(read("none"), without_any);
+    }
+
+    #[test]
     fn bad_values_name_the_variable_the_value_and_what_is_allowed() {
         for (name, value, allowed) in [
             (DEVICE, "", "0 for the first"),
@@ -179,6 +208,7 @@ mod tests {
             (MEMORY, "0", "KiB"),
             (MEMORY, "2 gallons", "KiB"),
             (CACHE_DIR, "", "a folder"),
+            (Mitigations::VARIABLE, "-gremlins", "-buffers-in-flight"),
             ("STREAMPOOL_METAL_DEVICES", "", MEMORY),
         ] {
             let message = read(&[(name, value)]).unwrap_err().to_string();

@@ -48,7 +48,7 @@ fn device(page: &mut String, seen: &Seen) {
             table.row([format!("{} cache", cache.name), held(cache)]);
         }
         if pool.quirks.is_empty() {
-            table.row(["driver quirks", "none"]);
+            table.row(["driver quirks", "none for the runtime to work around"]);
         }
         for quirk in &pool.quirks {
             table.row([format!("quirk {}", quirk.name), measure(quirk)]);

@@ -11,10 +11,10 @@ mod variable;
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
-use streampool_device::Quirk;
 
 pub use builder::SettingsBuilder;
 pub use error::SettingError;
+pub use streampool_device::Mitigations;
 pub use variable::Variable;
 
 use value::Value;
@@ -45,28 +45,13 @@ fn milliseconds<S: Serializer>(wait: &Option<Duration>, to: S) -> Result<S::Ok, 
     wait.map(|wait| wait.as_secs_f64() * 1e3).serialize(to)
 }
 
-/// Which driver quirks are worked around.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Mitigations {
-    /// Each one that the device has.
-    #[default]
+/// Says to serde what it is like.
+#[derive(Serialize)]
+#[serde(remote = "Mitigations", rename_all = "snake_case")]
+enum MitigationsAsJson {
     All,
-    /// None: for a driver known to be repaired, and for tests.
     None,
-    /// All but the quirks of these [names](Quirk::name).
     Except(Vec<String>),
-}
-
-impl Mitigations {
-    /// Whether this quirk is worked around.
-    pub fn covers(&self, quirk: Quirk) -> bool {
-        match self {
-            Mitigations::All => true,
-            Mitigations::None => false,
-            Mitigations::Except(names) => names.iter().all(|name| name != quirk.name()),
-        }
-    }
 }
 
 /// Who decided a value.
@@ -120,6 +105,7 @@ pub struct Settings {
     /// pressure callbacks are called once, and what lies idle then is given back, too.
     pub low_watermark: f64,
     /// Which driver quirks are worked around.
+    #[serde(with = "MitigationsAsJson")]
     pub mitigations: Mitigations,
     /// Whether new buffers get the memory of dropped ones. Without that, no two buffers of a pool ever have the
     /// same address: for devices that only list what they are told.
@@ -255,15 +241,6 @@ mod tests {
                 .contains("sticky-tape")
         );
         assert_eq!(Settings::default().validate(), Ok(()));
-    }
-
-    #[test]
-    fn mitigations_cover_all_but_the_named() {
-        let but_norm = Mitigations::Except(vec!["norm-bound-to-thread".into()]);
-        assert!(!but_norm.covers(Quirk::NormBoundToThread));
-        assert!(but_norm.covers(Quirk::BuffersInFlight(64)));
-        assert!(Mitigations::All.covers(Quirk::NormBoundToThread));
-        assert!(!Mitigations::None.covers(Quirk::NormBoundToThread));
     }
 
     #[test]

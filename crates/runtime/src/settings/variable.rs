@@ -1,6 +1,7 @@
 //! The table of environment variables, and what is said about a name that is not in it.
 
 use serde::Serialize;
+use streampool_device::Mitigations;
 
 use super::SettingError;
 
@@ -56,10 +57,9 @@ pub(super) const LOW_WATERMARK: Variable = Variable {
 };
 
 pub(super) const MITIGATIONS: Variable = Variable {
-    name: "STREAMPOOL_MITIGATIONS",
+    name: Mitigations::VARIABLE,
     meaning: "which driver quirks are worked around",
-    allowed: "`all`, `none`, or a comma list of the ones to switch off: -shared-matmul-state, \
-              -norm-bound-to-thread, -encoder-freed-in-use, -strided-copy-race, -buffers-in-flight",
+    allowed: Mitigations::ALLOWED,
     default: "all",
 };
 
@@ -76,7 +76,7 @@ const PREFIX: &str = "STREAMPOOL_";
 
 /// Names with these beginnings are for a device to check. Only devices that there are belong here: nobody
 /// would look at the variables of another.
-const DEVICE_PREFIXES: &[&str] = &["STREAMPOOL_HOST_", "STREAMPOOL_CUDA_"];
+const DEVICE_PREFIXES: &[&str] = &["STREAMPOOL_HOST_", "STREAMPOOL_CUDA_", "STREAMPOOL_METAL_"];
 
 /// Where compiled kernels are kept: read by whoever keeps them.
 const CACHE_DIR: &str = "STREAMPOOL_CACHE_DIR";
@@ -188,6 +188,7 @@ mod tests {
             "STREAMPOOLX",
             "STREAMPOOL_HOST_THREADS",
             "STREAMPOOL_CUDA_DEVICE",
+            "STREAMPOOL_METAL_MEMORY",
             "STREAMPOOL_CACHE_DIR",
             "STREAMPOOL_STREAMS",
         ];
@@ -197,7 +198,7 @@ mod tests {
 
     #[test]
     fn variables_of_devices_that_do_not_exist_are_unknown() {
-        let name = "STREAMPOOL_METAL_HEAP";
+        let name = "STREAMPOOL_VULKAN_HEAP";
         let message = refuse_unknown([name]).unwrap_err().to_string();
         assert!(message.starts_with(name), "{message}");
     }

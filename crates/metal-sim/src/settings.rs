@@ -38,6 +38,8 @@ pub(crate) struct Failure {
 /// A call that returns nil on request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
+    /// The one that says which GPU the system prefers.
+    PreferredDevice,
     /// One that makes a command queue.
     Queue,
     /// One that makes a command buffer.

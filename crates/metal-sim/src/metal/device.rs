@@ -13,7 +13,7 @@ use crate::inside::Inside;
 use crate::method;
 use crate::report::{Rule, violation};
 use crate::runtime::{Body, Class, Definition, Id};
-use crate::settings::settings;
+use crate::settings::{Refusal, is_refused, settings};
 
 pub(super) static DEVICE: Class = Class::fixed(c"_Imitation_Device", Some(&NSOBJECT), define);
 
@@ -63,7 +63,10 @@ fn the_device() -> Id {
 #[unsafe(no_mangle)]
 extern "C-unwind" fn MTLCreateSystemDefaultDevice() -> Id {
     let _inside = Inside::enter();
-    the_device()
+    match is_refused(Refusal::PreferredDevice) {
+        true => Id::NULL,
+        false => the_device(),
+    }
 }
 
 #[unsafe(no_mangle)]

@@ -6,13 +6,21 @@ use std::sync::mpsc::channel;
 use streampool_device::{
     Device, Error, Flush, HostSlice, Interval, Memory, Op, Queue, QueueOptions, Space, Tick, Trace,
 };
-use streampool_metal::MetalDevice;
+use streampool_metal::{MetalDevice, MetalOptions};
 use streampool_metal_sim::Refusal;
 
 use crate::common::{self, Stage, device, fill_op, queue};
 use crate::gpu::*;
 
 const LABEL: &str = "refused";
+
+#[test]
+fn where_the_system_prefers_no_gpu_it_is_the_first_of_all() {
+    let stage = Stage::new();
+    stage.0.refuse(Refusal::PreferredDevice);
+    let device = MetalDevice::new(MetalOptions::default()).unwrap();
+    assert!(device.properties().hardware.contains("Apple GPU"));
+}
 
 /// A buffer in flight with a download, a sealed one behind it, and behind that one for which there is no encoder.
 /// Returns the last tick of each.

@@ -370,6 +370,9 @@ fn define(class: &Definition) {
                     format!("a handler for {}", this.name()),
                 );
             }
+            if !this.is_open_for("a handler") {
+                return;
+            }
             match Block::keep(handler) {
                 Some(handler) => lock(&this.state).handlers.push(handler),
                 None => violation(Rule::Argument, "a handler that is no block".to_owned()),

@@ -109,6 +109,16 @@ pub const BREACHES: &[Breach] = &[
         },
     ),
     (
+        Rule::OneEncoder,
+        "a handler while an encoder is open",
+        |_, metal| {
+            let commands = metal.commands();
+            let encoder = compute(&commands);
+            add_handler(&commands, |_| {});
+            encoder.endEncoding();
+        },
+    ),
+    (
         Rule::HandlerAfterCommit,
         "a handler for a committed command buffer",
         |_, metal| {

@@ -14,6 +14,7 @@ pub(crate) struct Settings {
     pub capacity: u64,
     pub unified: bool,
     pub apple_family: isize,
+    pub simdgroup: usize,
     pub most_in_flight: Option<usize>,
     pub racing_encoders: bool,
     pub longest_delay: Duration,
@@ -64,6 +65,7 @@ const USUAL: Settings = Settings {
     capacity: 64 << 30,
     unified: true,
     apple_family: 8,
+    simdgroup: 32,
     most_in_flight: None,
     racing_encoders: false,
     longest_delay: Duration::ZERO,
@@ -201,6 +203,11 @@ impl Sim {
     /// The newest of Apple's families that the device is of: 8, unless it is another.
     pub fn apple_family(&self, newest: isize) {
         change(|settings| settings.apple_family = newest);
+    }
+
+    /// Pipelines say that simdgroups have so many threads: 32, unless it is another. Kernels see 32 all the same.
+    pub fn simdgroup(&self, threads: usize) {
+        change(|settings| settings.simdgroup = threads);
     }
 
     /// The device is removed: what is not completed fails, and all that follows.

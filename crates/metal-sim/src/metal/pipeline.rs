@@ -14,6 +14,7 @@ use crate::foundation::{NSOBJECT, objects, set_error};
 use crate::method;
 use crate::report::{Rule, violation};
 use crate::runtime::{Body, Class, Definition, Id, Strong};
+use crate::settings::settings;
 
 pub(super) static PIPELINE: Class =
     Class::fixed(c"_Imitation_ComputePipelineState", Some(&NSOBJECT), define);
@@ -25,8 +26,6 @@ pub(super) static DESCRIPTOR: Class =
 /// `MTLPipelineOptionFailOnBinaryArchiveMiss`
 const FAIL_ON_MISS: usize = 1 << 2;
 const DOMAIN: &str = "MTLPipelineErrorDomain";
-/// How many threads run in step.
-const WIDTH: usize = 32;
 
 pub(super) struct Pipeline {
     pub function: metal::Function,
@@ -137,7 +136,7 @@ fn define(class: &Definition) {
         |this: Pipeline| -> usize { this.most_threads() }
     );
     method!(class, "threadExecutionWidth", |_this: Pipeline| -> usize {
-        WIDTH
+        settings().simdgroup
     });
     method!(
         class,

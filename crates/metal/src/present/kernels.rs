@@ -9,7 +9,7 @@ use objc2::sel;
 use objc2_foundation::NSString;
 use objc2_metal::{
     MTLCompileOptions, MTLComputePipelineDescriptor, MTLComputePipelineState, MTLDevice,
-    MTLLanguageVersion, MTLLibrary, MTLMathMode, MTLPipelineOption,
+    MTLLanguageVersion, MTLLibrary, MTLMathFloatingPointFunctions, MTLMathMode, MTLPipelineOption,
 };
 use streampool_device::lock::Mutex;
 use streampool_device::{CacheReport, Error, OpKind, Result};
@@ -22,6 +22,8 @@ use crate::ranks;
 
 /// Kernels found without compiling. Far more than there are: those that leave stay alive.
 const CAPACITY: usize = 1 << 16;
+/// How many threads of a GPU run in step, as kernels take for granted. On Apple's own all do; on others of a Mac not all.
+const SIMDGROUP: usize = 32;
 
 /// The kernels of one device.
 pub(crate) struct Kernels {
@@ -77,6 +79,16 @@ impl Kernels {
             kernel: source.entry.to_owned(),
             log,
         })?;
+        let width = state.threadExecutionWidth();
+        if width != SIMDGROUP {
+            return Err(Error::Unsupported {
+                device: self.device.clone(),
+                op,
+                why: format!(
+                    "its kernel needs simdgroups of {SIMDGROUP} threads, this GPU has them of {width}"
+                ),
+            });
+        }
         self.made.lock().push(state.clone());
         Ok(Pipeline {
             threads: state.maxTotalThreadsPerThreadgroup(),
@@ -150,6 +162,7 @@ fn exact() -> Retained<MTLCompileOptions> {
     options.setLanguageVersion(MTLLanguageVersion::Version3_1);
     if options.respondsToSelector(sel!(setMathMode:)) {
         options.setMathMode(MTLMathMode::Safe);
+        options.setMathFloatingPointFunctions(MTLMathFloatingPointFunctions::Precise);
     } else {
         // Before macOS 15.
         #[allow(deprecated, reason = "what replaces it is not there yet")]

@@ -114,27 +114,14 @@ impl Ledger {
                 expected: "at least one".to_owned(),
             });
         }
-        // In one step: what is refused never counts, so that it makes nobody else fail.
-        let reserved = self
-            .in_use
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |in_use| {
-                in_use
-                    .checked_add(bytes)
-                    .filter(|&total| total <= self.capacity && bytes <= self.longest)
-            });
-        if reserved.is_err() {
-            return Err(self.out_of_memory(bytes));
-        }
+        self.reserve(bytes)?;
         // Where host and GPU share all memory there is nothing to gain by hiding it from the host.
         let options = match self.unified || space == Space::Staging {
             true => MTLResourceOptions::StorageModeShared,
             false => MTLResourceOptions::StorageModePrivate,
         };
         let made = pooled(|| self.gpu.newBufferWithLength_options(bytes, options));
-        let Some(buffer) = made else {
-            self.in_use.fetch_sub(bytes, Ordering::Relaxed);
-            return Err(self.out_of_memory(bytes));
-        };
+        let buffer = made.ok_or_else(|| self.not_made(bytes))?;
         let host = (options == MTLResourceOptions::StorageModeShared).then(|| buffer.contents());
         let host = host.map(NonNull::cast);
         Ok(self.enter(Movable(buffer), host, bytes, space))
@@ -152,6 +139,7 @@ impl Ledger {
                 expected: format!("whole pages of {PAGE} bytes"),
             });
         }
+        self.reserve(bytes)?;
         let options = MTLResourceOptions::StorageModeShared;
         // SAFETY: the caller keeps the memory until it is freed here; nobody is to be called then.
         let made = pooled(|| unsafe {
@@ -163,9 +151,26 @@ impl Ledger {
                     None,
                 )
         });
-        let buffer = made.ok_or_else(|| self.out_of_memory(bytes))?;
-        self.in_use.fetch_add(bytes, Ordering::Relaxed);
+        let buffer = made.ok_or_else(|| self.not_made(bytes))?;
         Ok(self.enter(Movable(buffer), Some(pointer), bytes, Space::Staging))
+    }
+
+    /// Counts them in one step: what is refused never counts, so that it makes nobody else fail.
+    fn reserve(&self, bytes: usize) -> Result<()> {
+        let reserved = self
+            .in_use
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |in_use| {
+                in_use
+                    .checked_add(bytes)
+                    .filter(|&total| total <= self.capacity && bytes <= self.longest)
+            });
+        reserved.map(drop).map_err(|_| self.out_of_memory(bytes))
+    }
+
+    /// What was reserved is not made.
+    fn not_made(&self, bytes: usize) -> Error {
+        self.in_use.fetch_sub(bytes, Ordering::Relaxed);
+        self.out_of_memory(bytes)
     }
 
     fn enter(

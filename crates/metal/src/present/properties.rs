@@ -74,22 +74,31 @@ fn in_force(options: &MetalOptions) -> impl Iterator<Item = quirks::AppleQuirk> 
     APPLE_QUIRKS.into_iter().filter(switched_on)
 }
 
-/// The version of the system, as it is told to people.
+/// The version of the system and its build, such as `15.1.1 (24B91)`. To programs that were linked for an older one,
+/// macOS 26 says that it is 16; the build is the same to all.
 pub(crate) fn system() -> Option<String> {
-    version_in(&std::fs::read_to_string(SYSTEM).ok()?).map(str::to_owned)
+    told_in(&std::fs::read_to_string(SYSTEM).ok()?)
 }
 
 /// Why kernels would not compile on this version of macOS, if they would not.
 pub(crate) fn too_old(version: &str) -> Option<String> {
-    let major: u32 = version.split('.').next()?.parse().ok()?;
+    let major = version.split(|c: char| !c.is_ascii_digit()).next()?;
+    let major: u32 = major.parse().ok()?;
     (major < FIRST_MACOS)
         .then(|| format!("this is macOS {version}, and it needs macOS {FIRST_MACOS} or later"))
 }
 
-fn version_in(plist: &str) -> Option<&str> {
-    let (_, rest) = plist.split_once("<key>ProductVersion</key>")?;
-    let (_, rest) = rest.split_once("<string>")?;
-    rest.split_once("</string>").map(|(version, _)| version)
+fn told_in(plist: &str) -> Option<String> {
+    let value = |key: &str| {
+        let (_, rest) = plist.split_once(&format!("<key>{key}</key>"))?;
+        let (_, rest) = rest.split_once("<string>")?;
+        rest.split_once("</string>").map(|(value, _)| value)
+    };
+    let version = value("ProductVersion")?.to_owned();
+    Some(match value("ProductBuildVersion") {
+        Some(build) => format!("{version} ({build})"),
+        None => version,
+    })
 }
 
 #[cfg(test)]
@@ -98,17 +107,22 @@ mod tests {
 
     #[test]
     fn the_version_is_found_among_other_keys() {
-        let plist = "<dict>\n\t<key>ProductName</key>\n\t<string>macOS</string>\n\
-                     \t<key>ProductVersion</key>\n\t<string>15.1.1</string>\n</dict>";
-        assert_eq!(version_in(plist), Some("15.1.1"));
-        assert_eq!(version_in("<dict></dict>"), None);
+        let version = "\t<key>ProductName</key>\n\t<string>macOS</string>\n\
+                       \t<key>ProductVersion</key>\n\t<string>15.1.1</string>\n";
+        let build = "\t<key>ProductBuildVersion</key>\n\t<string>24B91</string>\n";
+        let told = |keys: &str| told_in(&format!("<dict>\n{keys}</dict>"));
+        assert_eq!(told(version).as_deref(), Some("15.1.1"));
+        let both = [build, version].concat();
+        assert_eq!(told(&both).as_deref(), Some("15.1.1 (24B91)"));
+        assert_eq!(told(""), None);
     }
 
     #[test]
     fn systems_before_the_first_are_refused() {
-        let why = "this is macOS 13.6.1, and it needs macOS 14 or later";
-        assert_eq!(too_old("13.6.1").as_deref(), Some(why));
-        for fine in ["14.0", "15", "26.5.1", "unheard of"] {
+        let why = "this is macOS 13.6.1 (22G313), and it needs macOS 14 or later";
+        assert_eq!(too_old("13.6.1 (22G313)").as_deref(), Some(why));
+        assert!(too_old("13").is_some());
+        for fine in ["14.0", "15", "15 (24A1)", "26.5.1", "unheard of"] {
             assert_eq!(too_old(fine), None, "{fine}");
         }
     }

@@ -4,10 +4,11 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 
 use streampool_device::{Device, Error as DeviceError, Space, Span};
+use streampool_metal::MetalOptions;
 #[cfg(metal_sim)]
 use streampool_runtime::Error;
 
-use crate::common::{Stage, device};
+use crate::common::{Stage, device, device_with};
 use crate::gpu::*;
 
 #[cfg(metal_sim)]
@@ -78,6 +79,26 @@ fn what_is_allocated_is_resident_until_it_is_freed() {
         assert_eq!(stage.0.resident(), all.len());
     }
     // SAFETY: it was allocated above with this layout, and nothing names it any more.
+    unsafe { dealloc(pages.as_ptr(), PAGES) };
+}
+
+#[test]
+fn wrapped_pages_count_and_have_to_fit() {
+    let _stage = Stage::new();
+    let capacity = PAGES.size() - 1;
+    let Some(device) = device_with(MetalOptions::default().capacity(capacity)) else {
+        return;
+    };
+    // SAFETY: the layout is not empty.
+    let pages = NonNull::new(unsafe { alloc_zeroed(PAGES) }).unwrap();
+    // SAFETY: it is refused.
+    let refused = unsafe { device.wrap(pages, PAGES.size()) };
+    assert!(
+        matches!(refused, Err(DeviceError::OutOfMemory { .. })),
+        "{refused:?}"
+    );
+    assert_all_freed(&device);
+    // SAFETY: it was allocated above with this layout, and nothing names it.
     unsafe { dealloc(pages.as_ptr(), PAGES) };
 }
 

@@ -30,6 +30,20 @@ fn product(stream: &Stream) -> Result<Vec<f32>> {
 }
 
 #[test]
+fn kernels_are_refused_where_simdgroups_are_of_another_size() {
+    let stage = Stage::new();
+    stage.0.simdgroup(16);
+    let Some(device) = device() else { return };
+    let pool = pool(&device, 4);
+    let refused = product(pool.stream(1).unwrap()).unwrap_err();
+    let why = refused.to_string();
+    assert!(
+        why.contains("simdgroups of 32") && why.contains("of 16"),
+        "{why}"
+    );
+}
+
+#[test]
 fn simdgroups_multiply_matrices_from_apples_family_7_on() {
     for (family, kernel) in [(6, "product_tiled"), (7, "product_blocks")] {
         let stage = Stage::new();

@@ -45,7 +45,7 @@ pub const APPLE_QUIRKS: [AppleQuirk; 5] = [
     AppleQuirk {
         quirk: Quirk::EncoderFreedInUse,
         call: "computeCommandEncoder, blitCommandEncoder, and their release",
-        systems: "macOS 26.3 (mlx#3216) and 26.5.1 (pytorch#197805), with the AGX driver; others are not known",
+        systems: "macOS 26.3.1 with the AGX driver (mlx#3216, omlx#173); pytorch#197805 on 26.5.1 looks alike, by PyTorch's own doing",
         answer: Answer::InForce,
         how: "encoders are made, ended and released one at a time on the whole device",
     },

@@ -47,6 +47,7 @@ mod histogram;
 mod inference;
 mod inside;
 mod names;
+mod nested;
 mod outcome;
 mod padding;
 mod queue;

@@ -14,6 +14,7 @@ use crate::figures::Fate;
 use crate::inference::InOrder;
 use crate::inside::{Role, calls, inside, is_inside};
 use crate::names::Names;
+use crate::nested::{Nested, Waiting};
 use crate::outcome::Outcome;
 use crate::padding::{Filled, Waste};
 use crate::request::{Kind, Request};
@@ -41,6 +42,7 @@ pub struct Shared {
     /// The owner's. A ticket may outlive the queue, but not keep what the function holds.
     function: Weak<Function>,
     settings: Builder,
+    nested: Arc<Nested>,
     names: Names,
     waste: Waste,
 }
@@ -70,15 +72,22 @@ impl Shared {
         helped
     }
 
-    /// Refuses a call that has to wait for a lane on a thread that has them all: it is in as many calls of the function.
-    pub fn refuse_to_wait_for_itself(&self, call: &'static str) -> Result<()> {
-        match calls(self) >= self.settings.lanes() {
-            true => Err(Error::Inside {
-                call,
-                instead: "raise `in_flight`, or ask another queue",
-            }),
-            false => Ok(()),
+    /// The calling thread is about to wait for an answer. From within the function that is refused where all lanes are of calls
+    /// that wait; else it is to be held as long as the wait lasts.
+    pub fn about_to_wait(
+        &self,
+        call: &'static str,
+        answer: &Arc<Answer>,
+    ) -> Result<Option<Waiting>> {
+        let calls = calls(self);
+        if calls == 0 {
+            return Ok(None);
         }
+        let waiting = self.nested.begin(calls, self.settings.lanes(), answer);
+        waiting.map(Some).ok_or(Error::Inside {
+            call,
+            instead: "raise `in_flight`, or ask another queue",
+        })
     }
 
     fn tenant(&self, name: &str) -> TenantId {
@@ -124,6 +133,7 @@ impl BatchQueue {
             engine,
             function: Arc::downgrade(&function),
             settings,
+            nested: Arc::default(),
             names: Names::default(),
             waste: Waste::default(),
         };
@@ -189,13 +199,13 @@ impl BatchQueue {
     /// Runs a request and waits for its outputs. Where a lane is free, and all that waits can go in one batch with the request,
     /// the calling thread runs that itself.
     ///
-    /// From within the queue's own function it is an error where it would wait for a lane that only the end of that call frees.
+    /// From within the queue's own function it is an error where all lanes are of calls that wait so.
     pub fn infer(&self, request: impl Into<Request>) -> Result<Vec<Array>> {
         let mut prepared = self.prepare(request.into())?;
         if self.run_at_once(&mut prepared) {
             return outputs(prepared.answer.wait(), prepared.filled.as_ref());
         }
-        self.shared().refuse_to_wait_for_itself("infer")?;
+        let _waiting = self.shared().about_to_wait("infer", &prepared.answer)?;
         match (prepared.parts.len(), self.when_full()) {
             (1, WhenFull::Reject | WhenFull::Block) => self.leave(prepared),
             _ => self.add_and_wait(prepared),

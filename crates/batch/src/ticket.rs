@@ -41,12 +41,13 @@ impl Ticket {
     /// Waits for the outputs. Where nothing else waits and a lane is free, the waiting thread runs the request itself: so a queue
     /// that has nothing else to do costs no change of threads.
     ///
-    /// From within the queue's own function it is an error where it would wait for a lane that only the end of that call frees.
+    /// From within the queue's own function it is an error where all lanes are of calls that wait so.
     pub fn wait(self) -> Result<Vec<Array>> {
         while !self.answer.is_put() && self.queue.help(&self.ids) {}
-        if !self.answer.is_put() {
-            self.queue.refuse_to_wait_for_itself("wait")?;
-        }
+        let _waiting = match self.answer.is_put() {
+            true => None,
+            false => self.queue.about_to_wait("wait", &self.answer)?,
+        };
         self.wait_asleep()
     }
 

@@ -61,6 +61,37 @@ fn who_would_wait_for_itself_is_told() {
 }
 
 #[test]
+fn who_would_wait_for_each_other_are_told() {
+    let _watch = watch();
+    let lanes = 3;
+    let all_inside = std::sync::Barrier::new(lanes);
+    let queue = queue(one_lane(1).in_flight(lanes), move |queue, number| {
+        Ok(match number {
+            0 => 0,
+            _ => {
+                all_inside.wait();
+                values(Ok(queue.infer(row(0))?))[0] + 1
+            }
+        })
+    });
+    let queue = queue.get().unwrap();
+    let outcomes: Vec<_> = std::thread::scope(|scope| {
+        let callers: Vec<_> = (0..lanes)
+            .map(|_| scope.spawn(|| queue.infer(row(1))))
+            .collect();
+        let ended = callers.into_iter().map(|caller| caller.join().unwrap());
+        ended.collect()
+    });
+    // Whoever would have kept the last lane gives it to the others.
+    let (right, told): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(Result::is_ok);
+    assert_eq!((right.len(), told.len()), (lanes - 1, 1));
+    for outputs in right {
+        assert_eq!(values(outputs), [1]);
+    }
+    is_told(told[0].as_ref().unwrap_err(), "infer");
+}
+
+#[test]
 fn a_ticket_of_the_own_queue_is_not_waited_for_in_vain() {
     let _watch = watch();
     let queue = queue(one_lane(1), |queue, number| match number {

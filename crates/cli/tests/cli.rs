@@ -158,7 +158,7 @@ fn bad_settings_are_findings_that_say_what_would_be_right() {
         ),
         ("STREAMPOOL_CUDA_PRECISION", "fp8", "cuda", "tf32"),
         (
-            "STREAMPOOL_METAL_HEAP",
+            "STREAMPOOL_VULKAN_HEAP",
             "0",
             "settings",
             "known: STREAMPOOL_STREAMS",

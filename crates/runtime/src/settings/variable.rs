@@ -74,8 +74,8 @@ pub(super) const VARIABLES: &[Variable] = &[
 
 const PREFIX: &str = "STREAMPOOL_";
 
-/// Names with these beginnings are for a device to check. Only devices that there are belong here: nobody
-/// would look at the variables of another.
+/// Names with these beginnings are for a device to check. Nobody looks at those of a device that was not built in: they
+/// are for other programs on the same machine.
 const DEVICE_PREFIXES: &[&str] = &["STREAMPOOL_HOST_", "STREAMPOOL_CUDA_", "STREAMPOOL_METAL_"];
 
 /// Where compiled kernels are kept: read by whoever keeps them.

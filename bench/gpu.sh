@@ -10,6 +10,7 @@
 #   tests        every other test of the CUDA device
 #   sanitizer    compute-sanitizer's memcheck and racecheck on a short set
 #   bench        our figures beside the raw driver's
+#   fairness     what each thread gets and waits while crowds of threads run flat out, and which calls starve
 #   torch        PyTorch's, in Python and C++
 #   ops          the operators of tensors, in turn with PyTorch's
 #   models       an encoder as an ONNX model from several threads, and PyTorch's
@@ -21,10 +22,10 @@
 set -uo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
-all_stages=(doctor conformance tests sanitizer bench torch ops models batching report)
+all_stages=(doctor conformance tests sanitizer bench fairness torch ops models batching report)
 
 usage() {
-    sed -n 's/^# \{0,1\}//; 2,20p' "$0" >&2
+    sed -n 's/^# \{0,1\}//; 2,21p' "$0" >&2
     [ "$#" -eq 0 ] || printf '\n%s\n' "$*" >&2
     exit 2
 }
@@ -222,6 +223,20 @@ run_bench() {
         "$binaries/streampool" "$report/runtime.json" "${quick[@]}" || failures=1
 }
 
+run_fairness() {
+    finish_torch_build
+    begin fairness 230
+    # shellcheck disable=SC2016
+    step crowds bash -c '"$0" bench fairness --device cuda --json "${@:2}" >"$1"' \
+        "$binaries/streampool" "$report/fairness.json" "${quick[@]}" || failures=1
+    # shellcheck disable=SC2016
+    step long bash -c '"$0" bench fairness --device cuda --threads 31 --seconds "$2" --json >"$1"' \
+        "$binaries/streampool" "$report/fairness_long.json" "$([ "${#quick[@]}" -gt 0 ] && echo 5 || echo 60)" || failures=1
+    # shellcheck disable=SC2016
+    step calls bash -c '"$0" bench fairness --device cuda --calls --json >"$1"' \
+        "$binaries/streampool" "$report/fairness_calls.json" || failures=1
+}
+
 torch_build=''
 # start_torch_build: compiles the C++ while tests run.
 start_torch_build() {
@@ -346,6 +361,7 @@ for name in "${all_stages[@]}"; do
     tests) run_the_tests ;;
     sanitizer) run_sanitizer ;;
     bench) run_bench ;;
+    fairness) run_fairness ;;
     torch) run_torch ;;
     ops) run_ops ;;
     models) run_models ;;

@@ -18,6 +18,7 @@ import sys
 from dataclasses import dataclass
 
 import report_batching
+import report_fairness
 import report_models
 import report_ops
 
@@ -241,6 +242,8 @@ def make(folder, built):
     batching = {name: read_json(folder / f"{name}.json") for name in report_batching.FILES}
     judged_ops, judged_models = report_ops.judge(found), report_models.judge(models)
     judged_batching = report_batching.judge(batching)
+    fairness = {name: read_json(folder / f"{name}.json") for name in report_fairness.FILES}
+    judged_fairness = report_fairness.judge(fairness)
     shared, undisturbed = sharing(runtime)
     report = {
         "machine": machine(built, python),
@@ -263,19 +266,22 @@ def make(folder, built):
         "goals_of_models": [told(one) for one in judged_models],
         "batching": batching,
         "goals_of_batching": [told(one) for one in judged_batching],
+        "fairness": fairness,
+        "goals_of_fairness": [told(one) for one in judged_fairness],
     }
     parts = []
     for lines, goals in (
         (report_ops.page(found, judged_ops, eager(cpp), table), judged_ops),
         (report_models.page(models, judged_models, table), judged_models),
         (report_batching.page(batching, judged_batching, table), judged_batching),
+        (report_fairness.page(fairness, judged_fairness, table), judged_fairness),
     ):
         parts += [*lines, tally([one.met for one in goals]), ""]
     text = page(report, values, judged, parts)
     (folder / "report.json").write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     (folder / "report.md").write_text(text, encoding="utf-8")
     print(text)
-    goals = [met for _, _, met in judged] + [one.met for one in (*judged_ops, *judged_models, *judged_batching)]
+    goals = [met for _, _, met in judged] + [one.met for one in (*judged_ops, *judged_models, *judged_batching, *judged_fairness)]
     return all(goals) and bool(undisturbed)
 
 

@@ -10,6 +10,7 @@ import unittest
 
 import report
 import report_batching
+import report_fairness
 import report_models
 import report_ops
 
@@ -89,6 +90,18 @@ def batching(**changed):
     return {name: {"points": points} for name in report_batching.FILES}
 
 
+def fairness(**changed):
+    """What the stage `fairness` leaves when every goal is met, by the names of the files."""
+    first = lambda longest: {"count": 9, "median": 0.001, "longest": longest}
+    firsts = lambda longest: {news: first(longest) for news in report_fairness.NEWS}
+    crowd = {"threads": 31, "runs_per_second": 3e5, "fewest": 80, "most": 100, "fewest_by_most": 0.8, "p99_9": 0.002,
+             "longest_wait": 0.01, "firsts": firsts(0.006), **changed}
+    found = {"idle": firsts(0.002), "crowds": [crowd]}
+    times = lambda starved: {"median": 0.1, "longest": 0.1, "starved": starved}
+    calls = {"calls": [{"call": "cuMemAlloc", "without_gate": times(3), "with_gate": times(0)}]}
+    return {"fairness": found, "fairness_long": found, "fairness_calls": calls}
+
+
 class Report(unittest.TestCase):
     def make(self, **files):
         """Whether all is well by these files, the page, and the object."""
@@ -103,7 +116,8 @@ class Report(unittest.TestCase):
 
     def test_every_goal_is_met(self):
         well, page, object = self.make(
-            runtime=runtime(), torch_python=TORCH_PYTHON, torch_cpp=TORCH_CPP, **operators(), **models(), **batching()
+            runtime=runtime(), torch_python=TORCH_PYTHON, torch_cpp=TORCH_CPP, **operators(), **models(), **batching(),
+            **fairness(),
         )
         self.assertTrue(well, page)
         self.assertEqual({goal["met"] for goal in object["goals"]}, {True})
@@ -132,6 +146,14 @@ class Report(unittest.TestCase):
             "captures, allocations and compilations on the steady path",
         ])
         self.assertIn("| six layers, f32, batch 1, 8 threads, on the device | 9,900 | 5,000 | 1.98 |", page)
+
+    def test_threads_that_starve_are_told(self):
+        starved = fairness(fewest_by_most=0.0001, longest_wait=3.0)
+        well, page, object = self.make(**starved)
+        self.assertFalse(well)
+        missed = [goal["name"] for goal in object["goals_of_fairness"] if not goal["met"]]
+        self.assertEqual(missed, ["31 threads: fewest runs of a thread ÷ most", "31 threads: longest wait, s"])
+        self.assertIn("| `cuMemAlloc` | 100 ms, 100 ms, starves | 100 ms, 100 ms |", page)
 
     def test_operators_that_are_slow_are_told(self):
         slow = operators(lstm_f32=180e-6, attention_long_f16=200e-6, cumsum_f16=0.79, add_ns=4001.0, mean=0.99)

@@ -9,6 +9,6 @@ cd "$(dirname "$0")/.."
 export CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
 for flags in "--cfg loom" "--cfg loom --cfg planted"; do
     echo "-- $flags"
-    RUSTFLAGS=$flags cargo test --release -p streampool-runtime -p streampool-batch -p agx-fix --test 'loom_*' --no-fail-fast \
+    RUSTFLAGS=$flags cargo test --release -p streampool-runtime -p streampool-batch -p streampool-cuda -p agx-fix --test 'loom_*' --no-fail-fast \
         --target-dir "${CARGO_TARGET_DIR:-target}/loom" -- "$@"
 done

@@ -54,8 +54,8 @@ pub type Answer = Outcome<Result<Share>>;
 pub struct Part {
     /// Its rows of each input.
     pub inputs: Arc<Vec<Array>>,
-    /// Where what comes of it goes.
-    pub to: To,
+    /// Where what comes of it goes; nowhere any more, once that was put.
+    to: Option<To>,
 }
 
 /// Where what comes of a part goes.
@@ -64,6 +64,15 @@ pub enum To {
     Caller(Arc<Answer>),
     /// It is one of several.
     Joined(Arc<Joined>, usize),
+}
+
+impl To {
+    fn answer(&self) -> &Answer {
+        match self {
+            To::Caller(answer) => answer,
+            To::Joined(joint, _) => &joint.answer,
+        }
+    }
 }
 
 /// The parts of a request that has more rows than a batch.
@@ -112,19 +121,25 @@ fn joined(shares: Vec<Share>) -> Result<Share> {
 }
 
 impl Part {
-    /// Whether nobody wants it any more, or its request has failed already.
-    pub fn is_moot(&self) -> bool {
-        match &self.to {
-            To::Caller(answer) => answer.is_put(),
-            To::Joined(joined, _) => joined.answer.is_put(),
+    /// These rows, and where what comes of them goes.
+    pub fn new(inputs: Vec<Array>, to: To) -> Part {
+        Part {
+            inputs: Arc::new(inputs),
+            to: Some(to),
         }
     }
 
+    /// Whether nobody wants it any more, or its request has failed already.
+    pub fn is_moot(&self) -> bool {
+        self.to.as_ref().is_none_or(|to| to.answer().is_put())
+    }
+
     /// Puts what came of it. Returns what became of the request, if this decides it, and who waits for it.
-    pub fn answer(self, result: Result<Share>) -> (Option<Fate>, Option<Waiter>) {
-        match self.to {
-            To::Caller(answer) => put(&answer, result),
-            To::Joined(joint, part) => {
+    pub fn answer(mut self, result: Result<Share>) -> (Option<Fate>, Option<Waiter>) {
+        match self.to.take() {
+            None => (None, None),
+            Some(To::Caller(answer)) => put(&answer, result),
+            Some(To::Joined(joint, part)) => {
                 let result = match result {
                     Err(error) => Err(error),
                     Ok(share) => match joint.with(share, part) {
@@ -137,6 +152,23 @@ impl Part {
                     false => (None, None),
                 }
             }
+        }
+    }
+
+    /// Puts why nothing comes of it. Returns who waits for it.
+    fn refused(&mut self, why: Error) -> Option<Waiter> {
+        match self.to.take()?.answer().put(Err(why)) {
+            Accepted::By(waiter) => waiter,
+            Accepted::Not => None,
+        }
+    }
+}
+
+/// Whoever waits is told, even if a panic has lost the request.
+impl Drop for Part {
+    fn drop(&mut self) {
+        if let Some(waiter) = self.refused(Error::Lost) {
+            waiter.wake();
         }
     }
 }
@@ -153,21 +185,35 @@ fn put(answer: &Answer, result: Result<Share>) -> (Option<Fate>, Option<Waiter>)
 }
 
 impl Job for Part {
-    fn refuse(self, why: Rejected) -> Option<Waiter> {
-        let answer = match &self.to {
-            To::Caller(answer) => answer,
-            To::Joined(joint, _) => &joint.answer,
-        };
-        match answer.put(Err(why.into())) {
-            Accepted::By(waiter) => waiter,
-            Accepted::Not => None,
-        }
+    fn refuse(mut self, why: Rejected) -> Option<Waiter> {
+        self.refused(why.into())
     }
 
     fn settles(&self) -> bool {
         match &self.to {
-            To::Caller(_) => true,
-            To::Joined(joint, _) => joint.settles(),
+            None => false,
+            Some(To::Caller(_)) => true,
+            Some(To::Joined(joint, _)) => joint.settles(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_for_what_is_lost_is_told() {
+        let answer = Arc::new(Answer::new());
+        drop(Part::new(vec![], To::Caller(answer.clone())));
+        assert!(matches!(answer.wait(), Err(Error::Lost)));
+        let answer = Arc::new(Answer::new());
+        let joined = Arc::new(Joined::new(2, answer.clone()));
+        let part = |number| Part::new(vec![], To::Joined(joined.clone(), number));
+        let share = Share::new(&Arc::default(), 0..0, None);
+        assert!(part(0).answer(Ok(share)).0.is_none());
+        assert!(!answer.is_put(), "the other is still to come");
+        drop(part(1));
+        assert!(matches!(answer.wait(), Err(Error::Lost)));
     }
 }

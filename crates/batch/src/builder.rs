@@ -105,7 +105,8 @@ impl Builder {
         self
     }
 
-    /// How many requests may wait; 10,000 if nothing is said. Of a request that is run in parts each part counts.
+    /// How many requests may wait; 10,000 if nothing is said. Of a request that is run in parts each part counts. Tenants share this
+    /// room, and that for bytes, by weight; an eighth is kept for those that have less than their share.
     pub fn capacity(mut self, requests: usize) -> Builder {
         self.capacity.requests = requests;
         self
@@ -169,8 +170,9 @@ impl Builder {
 
     /// A queue in front of a function. The function is called from several threads at once, up to `in_flight`.
     ///
-    /// Where it fails on a batch, it is called with each half of it, and so on, so that only the requests fail that are guilty. It
-    /// may see the same rows again, and where it fails on each of n requests it is called 2n - 1 times for them.
+    /// Where it fails on a batch, it is called with parts of it, so that only the requests fail that are guilty. It may see the same
+    /// rows again; where it fails on each of n requests it is called about n + log2(n) times for them. Where it knows that no part
+    /// would do better it should fail with [`Error::unavailable`]: then it is not called again.
     pub fn build<E>(
         self,
         function: impl Fn(Batch) -> Result<Batch, E> + Send + Sync + 'static,

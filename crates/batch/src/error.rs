@@ -77,9 +77,17 @@ pub enum Error {
     /// The function failed.
     #[error("{0}")]
     Failed(#[source] Arc<dyn std::error::Error + Send + Sync>),
+    /// The function could not have run anything: what failed is not a request's own. A function that knows says so with
+    /// [`unavailable`](Self::unavailable), and is not called again for the parts of its batch.
+    #[error("the function of the queue cannot run anything: {0}")]
+    Unavailable(#[source] Arc<dyn std::error::Error + Send + Sync>),
     /// The function panicked.
     #[error("the function of the queue panicked: {0}")]
     Panicked(Arc<str>),
+    /// A panic has lost the request, in the queue or where the function's answer was dropped; the panic's message is on standard
+    /// error.
+    #[error("a panic in the queue has lost the request")]
+    Lost,
     /// A setting is not what it can be.
     #[error("`{setting}` is {got}, expected {expected}")]
     Setting {
@@ -110,6 +118,11 @@ impl Error {
             Ok(own) => *own,
             Err(other) => Error::Failed(other.into()),
         }
+    }
+
+    /// The function of a queue failed like this, and would have with any other requests: the device is gone, say.
+    pub fn unavailable(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+        Error::Unavailable(error.into().into())
     }
 
     /// Whether the request was never run.

@@ -67,7 +67,7 @@ where
             }
             let sizes: Vec<usize> = group.iter().map(Request::bytes).collect();
             self.bytes += sizes.iter().sum::<usize>();
-            let tickets = self.queue.submit_all(group, WhenFull::Block);
+            let tickets = self.queue.submit_all("infer_all", group, WhenFull::Block);
             self.under_way.extend(tickets.into_iter().zip(sizes));
         }
     }

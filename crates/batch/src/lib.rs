@@ -31,7 +31,7 @@
 //! ```
 //!
 //! What was not asked for in time, was cancelled, or found no room is told to its caller only, and counted by reason. A
-//! batch that fails is run again in halves, so that only the guilty request fails.
+//! batch that fails is run again in parts, so that only the guilty request fails.
 
 // The model checker runs the engine alone, from `tests/loom_*.rs`.
 #![cfg(not(loom))]

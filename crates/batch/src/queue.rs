@@ -1,5 +1,6 @@
 //! The queue that callers see.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -14,8 +15,8 @@ use crate::figures::Fate;
 use crate::inference::InOrder;
 use crate::inside::{Role, calls, inside, is_inside};
 use crate::names::Names;
-use crate::nested::{Nested, Waiting};
-use crate::outcome::Outcome;
+use crate::nested::{Awaited, Nested, Waiting};
+use crate::outcome::{Outcome, discard};
 use crate::padding::{Filled, Waste};
 use crate::request::{Kind, Request};
 use crate::runner::{Function, run};
@@ -48,9 +49,8 @@ pub struct Shared {
 }
 
 impl Shared {
-    fn run(&self, turn: Turn<Part>, function: &Function) {
-        let run = || self.engine.run(turn, &self.runner(function));
-        inside(self, Role::Works, run);
+    fn run(&self, turn: Turn<'_, Kind, Part>, function: &Function) {
+        inside(self, Role::Works, || turn.run(&self.runner(function)));
     }
 
     /// What runs a batch on a lane.
@@ -72,18 +72,18 @@ impl Shared {
         helped
     }
 
-    /// The calling thread is about to wait for an answer. From within the function that is refused where all lanes are of calls
+    /// The calling thread is about to wait for an answer, or for room. From within the function that is refused where all lanes are of calls
     /// that wait; else it is to be held as long as the wait lasts.
     pub fn about_to_wait(
         &self,
         call: &'static str,
-        answer: &Arc<Answer>,
+        awaited: Arc<dyn Awaited>,
     ) -> Result<Option<Waiting>> {
         let calls = calls(self);
         if calls == 0 {
             return Ok(None);
         }
-        let waiting = self.nested.begin(calls, self.settings.lanes(), answer);
+        let waiting = self.nested.begin(calls, self.settings.lanes(), awaited);
         waiting.map(Some).ok_or(Error::Inside {
             call,
             instead: "raise `in_flight`, or ask another queue",
@@ -152,12 +152,13 @@ impl BatchQueue {
 
     /// Puts a request in the queue, and does not wait for it.
     ///
-    /// Where there is no room it fails or waits for room, as `when_full` says.
+    /// Where there is no room it fails or waits for room, as `when_full` says. From within the queue's own function it is an error
+    /// to wait for room without an end where all lanes are of calls that wait.
     pub fn submit(&self, request: impl Into<Request>) -> Result<Ticket> {
         let prepared = self.prepare(request.into())?;
         let when_full = self.when_full();
         let (entering, _) = self.add(prepared, when_full.full(), false)?;
-        self.come_in(entering, when_full.until())
+        self.come_in("submit", entering, when_full.until())
     }
 
     /// Puts requests in the queue, all before the first of them can go.
@@ -166,12 +167,13 @@ impl BatchQueue {
         requests: impl IntoIterator<Item = R>,
     ) -> Vec<Result<Ticket>> {
         let requests = requests.into_iter().map(Into::into).collect();
-        self.submit_all(requests, self.when_full())
+        self.submit_all("submit_many", requests, self.when_full())
     }
 
     /// As [`submit_many`](Self::submit_many), whatever the queue's own `when_full` is.
     pub(crate) fn submit_all(
         &self,
+        call: &'static str,
         requests: Vec<Request>,
         when_full: WhenFull,
     ) -> Vec<Result<Ticket>> {
@@ -192,12 +194,12 @@ impl BatchQueue {
         let until = when_full.until();
         let tickets = entered
             .into_iter()
-            .map(|entering| self.come_in(entering?, until));
+            .map(|entering| self.come_in(call, entering?, until));
         tickets.collect()
     }
 
     /// Runs a request and waits for its outputs. Where a lane is free, and all that waits can go in one batch with the request,
-    /// the calling thread runs that itself.
+    /// or the request is the first of the batch that goes next, the calling thread runs that itself.
     ///
     /// From within the queue's own function it is an error where all lanes are of calls that wait so.
     pub fn infer(&self, request: impl Into<Request>) -> Result<Vec<Array>> {
@@ -205,7 +207,9 @@ impl BatchQueue {
         if self.run_at_once(&mut prepared) {
             return outputs(prepared.answer.wait(), prepared.filled.as_ref());
         }
-        let _waiting = self.shared().about_to_wait("infer", &prepared.answer)?;
+        let _waiting = self
+            .shared()
+            .about_to_wait("infer", prepared.answer.clone())?;
         match (prepared.parts.len(), self.when_full()) {
             (1, WhenFull::Reject | WhenFull::Block) => self.leave(prepared),
             _ => self.add_and_wait(prepared),
@@ -238,7 +242,7 @@ impl BatchQueue {
     fn add_and_wait(&self, prepared: Prepared) -> Result<Vec<Array>> {
         let when_full = self.when_full();
         let (entering, helped) = self.add(prepared, when_full.full(), true)?;
-        let ticket = self.come_in(entering, when_full.until())?;
+        let ticket = self.come_in("infer", entering, when_full.until())?;
         match helped {
             true => ticket.wait(),
             false => ticket.wait_asleep(),
@@ -307,10 +311,7 @@ impl BatchQueue {
         let arrived = Instant::now();
         let answer = Arc::new(Outcome::new());
         let entry = |inputs: Vec<Array>, rows, bytes, to| Entry {
-            job: Part {
-                inputs: Arc::new(inputs),
-                to,
-            },
+            job: Part::new(inputs, to),
             rows,
             bytes,
             tenant,
@@ -361,18 +362,26 @@ impl BatchQueue {
     }
 
     /// Waits until a request is in the queue, or that time has come.
-    fn come_in(&self, entering: Entering, until: Option<Instant>) -> Result<Ticket> {
+    fn come_in(
+        &self,
+        call: &'static str,
+        entering: Entering,
+        until: Option<Instant>,
+    ) -> Result<Ticket> {
         let ids = match &entering.admission {
             Admission::Queued(ids) => ids.clone(),
             Admission::Held(place) => {
-                let known = match until {
-                    None => Some(place.wait()),
-                    Some(until) => place.wait_until(until),
+                let (known, nested) = match until {
+                    Some(until) => (place.wait_until(until), None),
+                    None => match self.shared().about_to_wait(call, place.clone()) {
+                        Ok(_waiting) => (Some(place.wait()), None),
+                        Err(nested) => (None, Some(nested)),
+                    },
                 };
                 let ids = match known {
                     Some(ids) => ids,
                     None => match self.shared().engine.withdraw(place, Fate::Rejected) {
-                        Some(full) => return Err(full.into()),
+                        Some(full) => return Err(nested.unwrap_or(full.into())),
                         None => place.wait(),
                     },
                 };
@@ -433,10 +442,16 @@ impl Owner {
         for number in 0..=self.shared.settings.lanes() {
             let (shared, function) = (self.shared.clone(), self.function.clone());
             let work = move || {
-                inside(&*shared, Role::Works, || match number {
+                let work = || match number {
                     0 => shared.engine.keep_time(),
                     _ => shared.engine.work(&shared.runner(&*function)),
-                });
+                };
+                let worked = catch_unwind(AssertUnwindSafe(|| inside(&*shared, Role::Works, work)));
+                if let Err(panic) = worked {
+                    discard(panic);
+                    // What panicked is the queue itself. All that waits is told, and nothing more is taken.
+                    shared.engine.close(Close::Cancel);
+                }
             };
             let name = match number {
                 0 => "batch-time".to_owned(),
@@ -476,7 +491,7 @@ impl Owner {
             return None;
         }
         for thread in threads.drain(..) {
-            // A thread of the queue does not panic: what it calls is caught.
+            // A thread of the queue does not panic: all that it does is caught.
             let _ = thread.join();
         }
         Some(threads)

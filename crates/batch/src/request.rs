@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     fn zeros(shape: &[usize]) -> Array {
-        Array::zeros(DType::F32, shape)
+        Array::zeros(DType::F32, shape).unwrap()
     }
 
     #[test]

@@ -37,32 +37,65 @@ pub fn run(function: &Function, entries: Vec<Entry<Part>>, lane: usize) -> Done 
     done
 }
 
-/// A batch failed. If it was one request's, that is its answer; else each half is tried by itself, so that in the end only those
-/// fail that are guilty.
+/// A batch failed: parts of it are tried, so that in the end only those requests fail that are guilty. Nobody is found guilty who
+/// was not tried alone, unless the function says that it cannot run anything.
+///
+/// A part that fails is tried again by its first half; once half of it went well, the guilty one is looked for in half of the rest,
+/// and behind that, parts are twice as large as those that went well. So one that is guilty is found as by halving, and if all
+/// of n are, the parts are soon single requests: n + log2(n) calls.
 fn fail(
     function: &Function,
-    mut entries: Vec<Entry<Part>>,
+    mut rest: Vec<Entry<Part>>,
     lane: usize,
     error: Error,
     done: &mut Done,
 ) {
-    if entries.len() == 1 {
-        for entry in entries {
-            answer(entry, Err(error.clone()), done);
-        }
-        return;
+    if rest.len() == 1 || matches!(error, Error::Unavailable(_)) {
+        return refuse(rest, &error, done);
     }
-    let second = entries.split_off(entries.len() / 2);
-    for half in [entries, second] {
-        let half = wanted(half, done);
-        if half.is_empty() {
-            continue;
+    // Of so many at the front one is guilty.
+    let mut suspects = rest.len();
+    let mut size = suspects / 2;
+    loop {
+        rest = wanted(rest, done);
+        if rest.is_empty() {
+            return;
         }
+        let mut behind = rest.split_off(size.min(rest.len()));
+        let tried = rest.len();
         done.retries += 1;
-        match call(function, &half, lane) {
-            Ok(given) => share(half, given, done),
-            Err(error) => fail(function, half, lane, error, done),
+        match call(function, &rest, lane) {
+            Ok(given) => {
+                share(rest, given, done);
+                suspects = suspects.saturating_sub(tried);
+                size = if suspects > 0 {
+                    suspects.div_ceil(2)
+                } else {
+                    2 * tried
+                };
+            }
+            Err(error) if matches!(error, Error::Unavailable(_)) => {
+                rest.append(&mut behind);
+                return refuse(rest, &error, done);
+            }
+            Err(error) if tried == 1 => {
+                refuse(rest, &error, done);
+                suspects = 0;
+            }
+            Err(_) => {
+                rest.append(&mut behind);
+                behind = rest;
+                suspects = tried;
+                size = tried / 2;
+            }
         }
+        rest = behind;
+    }
+}
+
+fn refuse(entries: Vec<Entry<Part>>, error: &Error, done: &mut Done) {
+    for entry in entries {
+        answer(entry, Err(error.clone()), done);
     }
 }
 

@@ -46,7 +46,7 @@ impl Ticket {
         while !self.answer.is_put() && self.queue.help(&self.ids) {}
         let _waiting = match self.answer.is_put() {
             true => None,
-            false => self.queue.about_to_wait("wait", &self.answer)?,
+            false => self.queue.about_to_wait("wait", self.answer.clone())?,
         };
         self.wait_asleep()
     }

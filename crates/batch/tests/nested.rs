@@ -6,7 +6,7 @@ mod common;
 use std::sync::{Arc, OnceLock};
 
 use common::*;
-use streampool_batch::{Batch, BatchQueue, Builder, Close, Error, Result};
+use streampool_batch::{Batch, BatchQueue, Builder, Close, Error, Request, Result, WhenFull};
 
 /// A queue whose function does something with the queue, and with the number that it got.
 fn queue(
@@ -103,4 +103,66 @@ fn a_ticket_of_the_own_queue_is_not_waited_for_in_vain() {
     queue.close(Close::Drain);
     let requests = queue.statistics().requests;
     assert_eq!((requests.failed, requests.cancelled), (1, 1));
+}
+
+/// The only lane is of the call that would wait for room, which only the lane can make.
+#[test]
+fn room_that_only_the_own_call_can_make_is_not_waited_for_in_vain() {
+    let _watch = watch();
+    type Brings = fn(&BatchQueue) -> Result<()>;
+    fn two() -> [Request; 2] {
+        [row(0), row(0)].map(Request::from)
+    }
+    let brings: [(&str, Brings); 3] = [
+        ("submit", |queue| {
+            let _first = queue.submit(row(0))?;
+            queue.submit(row(0)).map(drop)
+        }),
+        ("submit_many", |queue| {
+            queue
+                .submit_many(two())
+                .into_iter()
+                .try_for_each(|one| one.map(drop))
+        }),
+        ("infer_all", |queue| {
+            let _first = queue.submit(row(0))?;
+            queue.infer_all(two()).try_for_each(|one| one.map(drop))
+        }),
+    ];
+    for (call, bring) in brings {
+        let builder = one_lane(1).capacity(1).when_full(WhenFull::Block);
+        let queue = queue(builder, move |queue, number| match number {
+            0 => Ok(0),
+            _ => bring(queue).map(|()| 1),
+        });
+        let queue = queue.get().unwrap();
+        is_told(&queue.infer(row(1)).unwrap_err(), call);
+        // Nothing of it is left outside.
+        assert_eq!(values(queue.infer(row(0))), [0]);
+        queue.close(Close::Drain);
+        let requests = queue.statistics().requests;
+        assert_eq!(requests.over(), requests.submitted);
+    }
+}
+
+/// With a lane to spare, another batch makes room.
+#[test]
+fn room_that_another_lane_makes_is_waited_for() {
+    let _watch = watch();
+    let builder = one_lane(1)
+        .in_flight(2)
+        .capacity(1)
+        .when_full(WhenFull::Block);
+    let queue = queue(builder, |queue, number| match number {
+        0 => Ok(0),
+        _ => {
+            let tickets = queue.submit_many((0..5).map(|_| row(0)));
+            tickets
+                .into_iter()
+                .try_for_each(|one| block_on(one?).map(drop))?;
+            Ok(1)
+        }
+    });
+    let queue = queue.get().unwrap();
+    assert_eq!(values(queue.infer(row(1))), [1]);
 }

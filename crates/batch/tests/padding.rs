@@ -8,7 +8,7 @@ use streampool_batch::{Batch, Close, Error, Padding};
 use streampool_tensor::{Array, DType};
 
 fn wide(width: usize) -> Array {
-    Array::zeros(DType::I64, &[1, width])
+    Array::zeros(DType::I64, &[1, width]).unwrap()
 }
 
 #[test]

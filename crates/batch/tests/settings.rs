@@ -88,7 +88,7 @@ fn a_queue_shows_its_settings() {
 fn a_request_that_is_none_is_told_what_is_wrong_with_it() {
     let _watch = watch();
     let queue = built(one_lane(4)).unwrap();
-    let zeros = |shape: &[usize]| Array::zeros(DType::F32, shape);
+    let zeros = |shape: &[usize]| Array::zeros(DType::F32, shape).unwrap();
     let cases = [
         (vec![], "input 0 is not there, expected at least one array"),
         (

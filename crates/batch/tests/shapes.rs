@@ -6,7 +6,7 @@ mod common;
 use std::sync::{Arc, Mutex};
 
 use common::*;
-use streampool_batch::{Batch, BatchQueue, Builder, Padding, Request};
+use streampool_batch::{Batch, BatchQueue, Builder, Close, Padding, Request};
 use streampool_tensor::{Array, DType};
 
 /// What each call was given: key words, and the shape of each input.
@@ -161,4 +161,20 @@ fn an_output_without_the_axis_that_padding_names_is_told() {
         error.contains("output 0") && error.contains("`padding`"),
         "{error}"
     );
+}
+
+/// More kinds than are remembered wait at once. The bucket of a batch was forgotten while the batch was being taken.
+#[test]
+fn more_kinds_than_are_remembered_wait_at_once() {
+    let stand = Stand::new(one_lane(8));
+    let first = stand.occupied();
+    let kind = |key| Request::from(row(key)).key(key as u64);
+    let tickets = stand.submit_many((1..=300).map(kind));
+    stand.stage.open();
+    assert_eq!(values(first.wait()), [0]);
+    for (ticket, key) in tickets.into_iter().zip(1..) {
+        assert_eq!(values(block_on(ticket.unwrap())), [2 * key]);
+    }
+    stand.close(Close::Drain);
+    assert_eq!(stand.statistics().requests.completed, 301);
 }

@@ -4,7 +4,7 @@
 mod common;
 
 use common::*;
-use streampool_batch::{Close, Priority, Request};
+use streampool_batch::{Close, Error, Priority, Request};
 
 fn of(tenant: &str, value: i64) -> Request {
     Request::from(row(value)).tenant(tenant)
@@ -141,4 +141,56 @@ fn more_tenants_than_are_told_apart_are_served_on_the_nameless_account() {
     assert_eq!(statistics.requests.completed, 1500);
     assert!(statistics.tenants.len() <= 1024);
     assert!(statistics.tenants[""].requests.completed >= 476);
+}
+
+/// However much one sends, some room is left for those who have less than their share.
+#[test]
+fn one_tenant_does_not_take_all_the_room() {
+    let stand = Stand::new(one_lane(4).capacity(16));
+    let few = stand.submit(of("few", 1)).unwrap();
+    values(few.wait());
+    let first = stand.occupied();
+    let flood = stand.submit_many((1..=40).map(|value| of("many", value)));
+    let (came_in, refused): (Vec<_>, Vec<_>) = flood.into_iter().partition(Result::is_ok);
+    assert_eq!(
+        came_in.len(),
+        14,
+        "what others do not use is lent, but for an eighth"
+    );
+    assert!(
+        refused
+            .into_iter()
+            .all(|one| matches!(one, Err(Error::Full { .. })))
+    );
+    let few = [stand.submit(of("few", 1000)), stand.submit(of("few", 1001))];
+    assert!(few.iter().all(Result::is_ok), "{few:?}");
+    // What is given up goes to who has less than its share.
+    drop(came_in.into_iter().take(5).collect::<Vec<_>>());
+    assert!(stand.submit(of("many", 41)).is_ok());
+    stand.stage.open();
+    drop((first, few));
+}
+
+#[test]
+fn who_has_less_than_its_share_comes_in_before_those_who_have_more() {
+    let stand = Stand::new(one_lane(1).capacity(2));
+    let first = stand.occupied();
+    let queued = stand.submit(of("many", 1)).unwrap();
+    let bells = [(); 4].map(|()| Bell::new());
+    let outside = [of("many", 2), of("many", 3), of("few", 4), of("few", 5)];
+    let mut outside = outside.map(|request| Box::pin(stand.submit_when_room(request)));
+    let polls = bells
+        .iter()
+        .zip(&mut outside)
+        .map(|(bell, waits)| bell.poll(waits));
+    // Tickets that are dropped would make room.
+    let polls: Vec<_> = polls.collect();
+    let came_in: Vec<bool> = polls.iter().map(|poll| poll.is_ready()).collect();
+    assert_eq!(
+        came_in,
+        [false, false, true, false],
+        "nobody goes past its own"
+    );
+    stand.stage.open();
+    drop((first, queued));
 }

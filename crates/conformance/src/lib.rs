@@ -20,6 +20,7 @@
 //! |---|---|
 //! | **Device**: its properties do not change; its name tells it from others | `memory::properties_are_sensible` |
 //! | All methods may be called from any thread at the same time | `memory::sixteen_threads_allocate_and_free` `threads::everything_at_once` |
+//! | Whoever calls gets through, however many others append without a pause | `threads::newcomers_come_through_while_others_launch` |
 //! | No call of one queue waits for a lock that another holds while it works | `handlers::later_commands_do_not_wait_for_handlers` `threads::thirty_one_threads_multiply` |
 //! | It calls nobody back while it holds a lock | `handlers::a_handler_is_called_once_in_its_place` `trace::intervals_are_ordered_and_named` |
 //! | `supports`, and `Unsupported` with the op's name | `unsupported::the_simplest_ops_are_supported` `unsupported::unsupported_ops_are_refused_by_name` `unsupported::unsupported_ops_are_refused_while_capturing` `unsupported::every_supported_op_is_captured` |

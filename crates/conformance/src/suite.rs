@@ -130,6 +130,7 @@ macro_rules! suite {
                 everything_at_once,
                 one_writer_and_many_readers,
                 results_are_the_same_bits_everywhere,
+                newcomers_come_through_while_others_launch,
             }
             ops_move {
                 copies_cast_by_the_rules,

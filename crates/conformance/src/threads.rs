@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
+use std::time::Instant;
 
 use streampool_device::{DType, EventStatus, Flush, MatMul, Op, OpKind, QueueOptions, Space};
 
@@ -139,6 +140,44 @@ pub fn a_ring_of_queues(fixture: &Fixture) {
         lanes[QUEUES - 1].get::<i32>(view),
         [(QUEUES * LAPS) as i32; 16]
     );
+}
+
+/// Whoever comes while others launch without a pause gets queues, events, memory and programs all the same.
+pub fn newcomers_come_through_while_others_launch(fixture: &Fixture) {
+    const FLAT_OUT: usize = 12;
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for mut lane in fixture.lanes(FLAT_OUT) {
+            let stop = &stop;
+            scope.spawn(move || {
+                // They give up at last, so that a newcomer who starves is told of, not waited for.
+                let until = patience();
+                while !stop.load(Ordering::Relaxed) && Some(Instant::now()) < until {
+                    lane.run(&Op::Nop);
+                    lane.sync();
+                }
+                assert!(
+                    stop.load(Ordering::Relaxed),
+                    "a newcomer did not come through"
+                );
+            });
+        }
+        for newcomer in 0..rounds(20) {
+            let (mut lane, event) = (fixture.lane(), fixture.event());
+            let (view, staging) = (fixture.tensor::<u8>(&[1 << 16]), Space::Staging);
+            fixture.span_in(1 << 12, staging);
+            let values = vec![newcomer as u8; 1 << 16];
+            lane.put(view, &values);
+            lane.record(&*event).expect("an event can be recorded");
+            let copied = fixture.tensor::<u8>(&[1 << 16]);
+            let program = lane.capture(&[Op::Nop, copy(view, copied)], &[]);
+            for _ in 0..2 {
+                lane.replay(&program, &[]).expect("a program is replayed");
+            }
+            assert_eq!(lane.get::<u8>(copied), values);
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
 }
 
 /// Threads make and drop queues, events and memory while others work.

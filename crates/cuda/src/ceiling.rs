@@ -3,6 +3,7 @@
 //! Plain loops of driver calls, one stream for each thread, and nothing of the device in between. Whoever
 //! measures a runtime beside it uses [`per_second`] for both, so that one stopwatch times both sides.
 
+mod calls;
 mod chunks;
 mod crowd;
 mod kernel;
@@ -21,6 +22,7 @@ use kernel::Kernel;
 use lane::Lane;
 use pool::GreedyPool;
 
+pub use calls::CallTime;
 pub use crowd::per_second;
 
 /// Kernels in a replayed graph.
@@ -101,7 +103,7 @@ impl Ceiling {
     /// Bytes per second that the driver copies from device memory to device memory, `bytes` at a time.
     pub fn copied_bytes(&mut self, bytes: usize, slice: Duration) -> Result<f64> {
         let blocks = || {
-            self.context.bind()?;
+            let _bound = self.context.bind()?;
             let src = DeviceBlock::new(&self.context, bytes)?;
             Ok((src, DeviceBlock::new(&self.context, bytes)?))
         };
@@ -136,6 +138,15 @@ impl Ceiling {
         })
     }
 
+    /// How long each kind of call takes while `threads` others launch graphs and wait for them, and the launches per
+    /// second; `gated`: with launches held up meanwhile, as the device does it.
+    pub fn call_times(&mut self, threads: usize, gated: bool) -> Result<(Vec<CallTime>, f64)> {
+        self.make_lanes(threads)?;
+        let lanes = &mut self.lanes[..threads];
+        calls::times(&self.context, &self.kernel, lanes, gated)
+            .map_err(|failure| self.context.error(failure))
+    }
+
     /// How often per second `work` is done on `threads` lanes. It says how much it did.
     fn on_lanes(
         &mut self,
@@ -143,13 +154,18 @@ impl Ceiling {
         slice: Duration,
         work: impl Fn(&mut Lane) -> Result<usize, Failure> + Sync,
     ) -> Result<f64> {
+        self.make_lanes(threads)?;
+        let lanes = self.lanes[..threads].iter_mut().map(Ok);
+        rate(&self.context, lanes, slice, |lane| work(lane))
+    }
+
+    fn make_lanes(&mut self, threads: usize) -> Result<()> {
         while self.lanes.len() < threads {
             let lane = Lane::new(&self.context, &self.kernel);
             self.lanes
                 .push(lane.map_err(|failure| self.context.error(failure))?);
         }
-        let lanes = self.lanes[..threads].iter_mut().map(Ok);
-        rate(&self.context, lanes, slice, |lane| work(lane))
+        Ok(())
     }
 }
 
@@ -165,7 +181,7 @@ fn rate<T: Send>(
         Ok(move || {
             // A worker stays on its thread, where its first call finds it.
             if !bound {
-                context.bind()?;
+                let _bound = context.bind()?;
                 bound = true;
             }
             work(&mut thing).map(|done| done as u64)

@@ -1,10 +1,16 @@
 //! The context: one GPU as this process uses it, and whether it is still alive.
 
-use std::sync::{Arc, OnceLock};
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use cudarc::driver::sys::{self, CUcontext, CUdevice, CUdevice_attribute, CUresult};
+use cudarc::driver::sys::{
+    self, CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUresult, CUstream,
+    CUstreamCaptureMode,
+};
 use streampool_device::{Error, Result};
 
+use crate::gate::{Gate, Shut};
 use crate::{driver, properties};
 
 /// The primary context of one GPU, shared with every other user of the driver in this process.
@@ -16,6 +22,38 @@ pub(crate) struct Context {
     raw: CUcontext,
     process: u32,
     lost: OnceLock<String>,
+    gate: Arc<Gate>,
+    /// Device memory that nobody uses, still to be freed.
+    retired: Mutex<Vec<CUdeviceptr>>,
+}
+
+/// While this lives the context is the thread's. Then the thread has the one that it had before, unless that was none: a
+/// thread that had none loses nothing by keeping this one.
+#[must_use = "the context is the thread's until this is dropped"]
+pub(crate) struct Bound(CUcontext);
+
+impl Drop for Bound {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.0.is_null() {
+            // SAFETY: it was this thread's context before, and is its owner's to keep alive.
+            unsafe { sys::cuCtxSetCurrent(self.0) };
+        }
+    }
+}
+
+/// While this lives the thread is exempt; then its mode is what it was.
+#[must_use = "the thread is exempt until this is dropped"]
+pub(crate) struct Exempt(Option<CUstreamCaptureMode>, PhantomData<*const ()>);
+
+impl Drop for Exempt {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(mut mode) = self.0 {
+            // SAFETY: it puts back what was exchanged on this thread.
+            unsafe { sys::cuThreadExchangeStreamCaptureMode(&mut mode) };
+        }
+    }
 }
 
 // SAFETY: the driver's handles may be used from any thread.
@@ -54,15 +92,14 @@ impl Context {
         };
         let (mut device, mut raw) = (0, std::ptr::null_mut());
         // SAFETY: the driver is started and the number is one of its GPUs.
-        unsafe {
-            call(
-                sys::cuDeviceGet(&mut device, ordinal as i32),
-                "the GPU is not to be had",
-            )?;
-            call(
-                sys::cuDevicePrimaryCtxRetain(&mut raw, device),
-                "the GPU cannot be opened",
-            )?;
+        let result = unsafe { sys::cuDeviceGet(&mut device, ordinal as i32) };
+        call(result, "the GPU is not to be had")?;
+        let gate = gate_of(device);
+        {
+            let _alone = gate.shut();
+            // SAFETY: the GPU is there; it writes one handle.
+            let result = unsafe { sys::cuDevicePrimaryCtxRetain(&mut raw, device) };
+            call(result, "the GPU cannot be opened")?;
         }
         Ok(Arc::new(Context {
             name: properties::unused_name(ordinal),
@@ -70,23 +107,99 @@ impl Context {
             raw,
             process: std::process::id(),
             lost: OnceLock::new(),
+            gate,
+            retired: Mutex::new(Vec::new()),
         }))
     }
 
-    /// Makes it this thread's context; what a driver call that names no stream works on. Fails once the
-    /// device is lost.
+    /// Makes it this thread's context, what a driver call that names no stream works on, until the result is dropped. Fails
+    /// once the device is lost.
     #[inline]
-    pub fn bind(&self) -> Result<(), Failure> {
+    pub fn bind(&self) -> Result<Bound, Failure> {
         self.check_alive()?;
         let mut current = std::ptr::null_mut();
         // SAFETY: it writes one pointer.
         unsafe { sys::cuCtxGetCurrent(&mut current) };
         if current == self.raw {
-            return Ok(());
+            return Ok(Bound(std::ptr::null_mut()));
         }
         // SAFETY: the context is retained as long as this lives.
         let result = unsafe { sys::cuCtxSetCurrent(self.raw) };
-        self.check("cuCtxSetCurrent", result)
+        self.check("cuCtxSetCurrent", result)?;
+        Ok(Bound(current))
+    }
+
+    /// Exempts this thread, until the result is dropped, from what another user of the driver forbids while it captures in
+    /// global mode. Without that, calls that ask or wait fail, and spoil the capture.
+    #[inline]
+    pub fn exempt(&self) -> Exempt {
+        let mut mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+        // SAFETY: it exchanges this thread's mode for the one given.
+        let result = unsafe { sys::cuThreadExchangeStreamCaptureMode(&mut mode) };
+        let before = (result == CUresult::CUDA_SUCCESS).then_some(mode);
+        Exempt(before, PhantomData)
+    }
+
+    /// What the driver says of a stream of this context that lives.
+    #[inline]
+    pub fn query(&self, stream: CUstream) -> CUresult {
+        let _exempt = self.exempt();
+        // SAFETY: the stream is alive.
+        unsafe { sys::cuStreamQuery(stream) }
+    }
+
+    /// Comes before a launch: whoever needs the driver's lock alone goes first. The caller holds nothing that a call
+    /// with the gate shut waits for.
+    #[inline]
+    pub fn pass(&self) {
+        self.gate.pass();
+    }
+
+    /// Has launches wait until the result is dropped. It is held during calls that need the driver's lock alone
+    /// (docs/src/cuda.md has the list), and never while this thread waits for another.
+    pub fn alone(&self) -> (Shut<'_>, Exempt) {
+        (self.gate.shut(), self.exempt())
+    }
+
+    /// Frees device memory, when the next is allocated: to free it may wait for the GPU, and not everybody may.
+    ///
+    /// # Safety
+    /// It came from `cuMemAlloc` in this context, and nothing uses it any more.
+    pub unsafe fn retire(&self, address: CUdeviceptr) {
+        self.retired().push(address);
+    }
+
+    /// Frees what was retired. What the driver does not free now is tried again with the next. The context is bound, and
+    /// the gate shut.
+    pub fn free_retired(&self) {
+        let retired = std::mem::take(&mut *self.retired());
+        let failed = retired.into_iter().filter(|&address| {
+            // SAFETY: whoever retired it vouches for it.
+            let result = unsafe { sys::cuMemFree_v2(address) };
+            result != CUresult::CUDA_SUCCESS && !is_fatal(result)
+        });
+        let failed: Vec<CUdeviceptr> = failed.collect();
+        self.retired().extend(failed);
+    }
+
+    fn retired(&self) -> MutexGuard<'_, Vec<CUdeviceptr>> {
+        self.retired.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A call of a library that may load its kernels the first time, which takes the driver's lock alone.
+    #[inline]
+    pub fn call<T, E>(
+        &self,
+        before: &AtomicBool,
+        call: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
+        if before.load(Ordering::Relaxed) {
+            return call();
+        }
+        let _alone = self.alone();
+        let done = call()?;
+        before.store(true, Ordering::Relaxed);
+        Ok(done)
     }
 
     /// Fails once the device is lost.
@@ -167,9 +280,25 @@ impl Context {
     }
 }
 
+/// The gate of a GPU, which all who open it share, as they share its context.
+fn gate_of(device: CUdevice) -> Arc<Gate> {
+    static GATES: Mutex<Vec<(CUdevice, Arc<Gate>)>> = Mutex::new(Vec::new());
+    let mut gates = GATES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, gate)) = gates.iter().find(|(known, _)| *known == device) {
+        return gate.clone();
+    }
+    let gate = Arc::new(Gate::default());
+    gates.push((device, gate.clone()));
+    gate
+}
+
 impl Drop for Context {
     fn drop(&mut self) {
         if self.check_process().is_ok() {
+            let _alone = self.alone();
+            if let Ok(_bound) = self.bind() {
+                self.free_retired();
+            }
             // SAFETY: it was retained once and everything made in it is gone.
             unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.device) };
         }

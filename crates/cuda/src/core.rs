@@ -13,7 +13,9 @@ use crate::dnn::Dnn;
 use crate::handlers::Watcher;
 use crate::injector::Injector;
 use crate::memory::Ledger;
+use crate::pinned::Pinned;
 use crate::program::Budget;
+use crate::stock::Stock;
 use crate::tracing::Tracing;
 
 /// What everything on one device shares. Queues, events and programs keep it alive.
@@ -22,6 +24,8 @@ pub(crate) struct Core {
     pub context: Arc<Context>,
     pub limits: Limits,
     pub ledger: Ledger,
+    pub pinned: Arc<Pinned>,
+    pub stock: Arc<Stock>,
     pub kernels: Kernels,
     pub blas: Blas,
     pub dnn: Dnn,

@@ -22,8 +22,10 @@ use crate::injector::Injector;
 use crate::lane::Lane;
 use crate::memory::{ALIGNMENT, Ledger};
 use crate::options::{CudaOptions, Precision};
+use crate::pinned::Pinned;
 use crate::program::Budget;
 use crate::queue::CudaQueue;
+use crate::stock::Stock;
 use crate::tracing::{Origin, Sink, Tracing};
 use crate::{driver, properties};
 
@@ -43,10 +45,10 @@ impl CudaDevice {
     }
 
     fn with_context(context: &Arc<Context>, options: CudaOptions) -> Result<CudaDevice, Failure> {
-        context.bind()?;
+        let _bound = context.bind()?;
         let kernels = Kernels::new(context.clone(), options.cache_dir);
         let blas = Blas::new(context, options.precision);
-        let dnn = Dnn::new(options.precision);
+        let dnn = Dnn::new(context, options.precision);
         // From Ampere on, tensor cores multiply TF32.
         let splits = options.precision == Precision::Exact
             && kernels.compiler().is_ok()
@@ -58,6 +60,7 @@ impl CudaDevice {
         let units = context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
         let shared =
             context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK)?;
+        let pinned = Pinned::new(context.clone());
         let core = Core {
             properties: Properties {
                 name: context.name.clone(),
@@ -75,7 +78,9 @@ impl CudaDevice {
                 // Addresses take eight bytes each, of 4096 for them and the parameters.
                 buffers: 480,
             },
-            ledger: Ledger::new(context.clone(), capacity),
+            ledger: Ledger::new(context.clone(), pinned.clone(), capacity),
+            pinned,
+            stock: Stock::new(context.clone()),
             kernels,
             blas,
             dnn,

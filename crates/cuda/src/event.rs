@@ -44,7 +44,7 @@ impl Recording {
             let alive = context.check_alive();
             return alive.map(|()| true).map_err(|lost| context.error(lost));
         }
-        let over = context.bind().and_then(|()| self.mark.is_over());
+        let over = context.bind().and_then(|_bound| self.mark.is_over());
         let over = over.map_err(|failure| context.error(failure))?;
         if over {
             self.lane.passed(self.tick);
@@ -60,7 +60,7 @@ impl Recording {
             return Ok(());
         }
         let context = &self.lane.core.context;
-        let waited = context.bind().and_then(|()| self.mark.wait());
+        let waited = context.bind().and_then(|_bound| self.mark.wait());
         waited.map_err(|failure| context.error(failure))?;
         self.lane.passed(self.tick);
         Ok(())

@@ -1,11 +1,12 @@
 //! The lane: a stream of the driver, and what any thread may know of it.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use cudarc::driver::sys::{self, CUresult, CUstream, CUstream_flags_enum as Flags};
+use cudarc::driver::sys::{self, CUresult, CUstream};
 use streampool_device::lock::{self, Mutex};
 use streampool_device::{Error, Fault, HostSlice, OpKind, Priority, QueueOptions, Result, Tick};
 
@@ -27,6 +28,7 @@ pub(crate) struct Lane {
     pub label: String,
     pub index: u32,
     pub stream: CUstream,
+    priority: i32,
     pub shelf: Arc<Shelf>,
     pub blocks: Arc<Blocks>,
     pub handlers: Handlers,
@@ -54,15 +56,17 @@ struct State {
 pub(crate) enum Held {
     /// Bytes on their way to the device.
     Upload(#[allow(dead_code, reason = "kept alive, never read")] Block),
-    /// Bytes on their way to the host, and where they go at last.
-    Download(Block, HostSlice),
+    /// Bytes on their way to the host, and where they go at last, unless that was withdrawn.
+    Download(Block, Option<HostSlice>),
+    /// Bytes that the driver copies to host memory by itself.
+    Direct,
     /// Scratch memory that was replaced by a larger one.
     Scratch(#[allow(dead_code, reason = "kept alive, never read")] Arc<DeviceBlock>),
 }
 
 impl Lane {
     pub fn new(core: Arc<Core>, options: QueueOptions) -> Result<Arc<Lane>, Failure> {
-        core.context.bind()?;
+        let _bound = core.context.bind()?;
         let (mut least, mut greatest) = (0, 0);
         // SAFETY: the context is bound; it writes two integers.
         let result = unsafe { sys::cuCtxGetStreamPriorityRange(&mut least, &mut greatest) };
@@ -73,14 +77,11 @@ impl Lane {
             Priority::Normal => (least + greatest) / 2,
             Priority::High => greatest,
         };
-        let mut stream = std::ptr::null_mut();
-        let flags = Flags::CU_STREAM_NON_BLOCKING as u32;
-        // SAFETY: the context is bound; it writes one handle.
-        let result = unsafe { sys::cuStreamCreateWithPriority(&mut stream, flags, priority) };
-        core.context.check("cuStreamCreateWithPriority", result)?;
+        let stream = core.stock.stream(priority)?;
         Ok(Arc::new(Lane {
-            shelf: Shelf::new(core.context.clone()),
-            blocks: Blocks::new(core.context.clone()),
+            shelf: Shelf::new(core.context.clone(), core.stock.clone()),
+            blocks: Blocks::new(core.pinned.clone()),
+            priority,
             handlers: Handlers::new(),
             label: options.label,
             index: options.index,
@@ -190,7 +191,7 @@ impl Lane {
             let Some((_, held)) = state.held.pop_front() else {
                 break;
             };
-            if let Held::Download(block, into) = &held {
+            if let Held::Download(block, Some(into)) = &held {
                 // SAFETY: the device has written the block, which is at least as long; the caller of
                 // `download` vouches for `into` until this tick is over, which nobody knows yet.
                 unsafe {
@@ -220,15 +221,39 @@ impl Lane {
         let timed: Vec<Timed> = state.timed.drain(..due).collect();
         let _delivery = self.core.tracing.begin_delivery();
         drop(state);
-        if self.core.context.bind().is_err() {
+        let Ok(_bound) = self.core.context.bind() else {
             return;
-        }
+        };
         for timed in timed {
             if let Some(trace) = self.core.tracing.trace()
                 && let Some(interval) = timed.interval(self.index)
             {
                 lock::assert_none_held();
-                trace.op(interval);
+                // The panic hook has reported it; the others are still told.
+                let _ = catch_unwind(AssertUnwindSafe(|| trace.op(interval)));
+            }
+        }
+    }
+
+    /// Has downloads up to `tick` write nothing any more on the host. What the driver copies by itself is waited for.
+    pub fn withdraw(&self, tick: Tick) {
+        const RETRY: Duration = Duration::from_millis(1);
+        loop {
+            let mut state = self.state.lock();
+            let mut is_left = false;
+            for (at, held) in state.held.iter_mut().take_while(|(at, _)| *at <= tick) {
+                match held {
+                    Held::Download(_, into) => *into = None,
+                    Held::Direct => is_left |= *at > self.completed(),
+                    Held::Upload(_) | Held::Scratch(_) => {}
+                }
+            }
+            drop(state);
+            if !is_left || self.poll() >= tick {
+                return;
+            }
+            if self.wait_for(tick).is_err() {
+                std::thread::sleep(RETRY);
             }
         }
     }
@@ -251,9 +276,8 @@ impl Lane {
     }
 
     fn ask(&self, appended: Tick) -> Result<Option<Tick>, Failure> {
-        self.core.context.bind()?;
-        // SAFETY: the stream lives as long as this.
-        match unsafe { sys::cuStreamQuery(self.stream) } {
+        let _bound = self.core.context.bind()?;
+        match self.core.context.query(self.stream) {
             CUresult::CUDA_SUCCESS => return Ok(Some(appended)),
             CUresult::CUDA_ERROR_NOT_READY => {}
             other => self.core.context.check("cuStreamQuery", other)?,
@@ -314,7 +338,7 @@ impl Lane {
 
     fn wait_for(&self, tick: Tick) -> Result<(), Failure> {
         let context = &self.core.context;
-        context.bind()?;
+        let _bound = context.bind()?;
         let appended = self.appended();
         let mark = match tick < appended {
             true => self.mark_at(tick),
@@ -325,6 +349,7 @@ impl Lane {
             self.passed(at);
             return Ok(());
         }
+        let _exempt = context.exempt();
         // SAFETY: the stream lives as long as this.
         let result = unsafe { sys::cuStreamSynchronize(self.stream) };
         context.check("cuStreamSynchronize", result)?;
@@ -363,13 +388,13 @@ impl Lane {
 impl Drop for Lane {
     fn drop(&mut self) {
         let context = &self.core.context;
-        if context.bind().is_err() {
+        let Ok(_bound) = context.bind() else {
             return;
-        }
+        };
         if !self.is_over(self.appended()) && self.wait_for(self.appended()).is_err() {
             return;
         }
-        // SAFETY: it was made by `new`, and whoever would use it is gone.
-        unsafe { sys::cuStreamDestroy_v2(self.stream) };
+        // SAFETY: it was taken by `new`, its work is over, and whoever would use it is gone.
+        unsafe { self.core.stock.give_stream(self.priority, self.stream) };
     }
 }

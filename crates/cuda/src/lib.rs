@@ -22,6 +22,7 @@ mod device;
 mod dnn;
 mod driver;
 mod event;
+mod gate;
 mod handlers;
 mod injector;
 mod lane;
@@ -37,6 +38,8 @@ mod queue;
 mod ranks;
 mod recurrent;
 mod step;
+mod stock;
+mod sync;
 mod tracing;
 
 pub use device::CudaDevice;

@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::sys::{self, CUevent, CUevent_flags_enum as Flags, CUresult, CUstream};
+use cudarc::driver::sys::{self, CUevent, CUresult, CUstream};
 use streampool_device::lock::Mutex;
 
 use crate::context::{Context, Failure};
 use crate::ranks;
+use crate::stock::Stock;
 
 /// The driver's events that wait for their next use. Who uses them takes them from the shelf of its own lane.
 pub(crate) struct Shelf {
     context: Arc<Context>,
+    stock: Arc<Stock>,
     spare: Mutex<Spare>,
 }
 
@@ -24,9 +26,10 @@ struct Spare {
 unsafe impl Send for Spare {}
 
 impl Shelf {
-    pub fn new(context: Arc<Context>) -> Arc<Shelf> {
+    pub fn new(context: Arc<Context>, stock: Arc<Stock>) -> Arc<Shelf> {
         Arc::new(Shelf {
             context,
+            stock,
             spare: Mutex::new(ranks::SHELF, Spare::default()),
         })
     }
@@ -44,7 +47,7 @@ impl Shelf {
         let spare = Shelf::list(&mut self.spare.lock(), timed).pop();
         let raw = match spare {
             Some(raw) => raw,
-            None => self.make(timed)?,
+            None => self.fetch(timed)?,
         };
         let mark = Mark {
             raw,
@@ -57,28 +60,23 @@ impl Shelf {
         Ok(mark)
     }
 
-    fn make(&self, timed: bool) -> Result<CUevent, Failure> {
-        let flags = match timed {
-            true => Flags::CU_EVENT_DEFAULT,
-            false => Flags::CU_EVENT_DISABLE_TIMING,
-        };
-        let mut raw = std::ptr::null_mut();
-        // SAFETY: the context is bound; it writes one handle.
-        let result = unsafe { sys::cuEventCreate(&mut raw, flags as u32) };
-        self.context.check("cuEventCreate", result)?;
-        Ok(raw)
+    /// An event from the stock, which gives several.
+    #[cold]
+    fn fetch(&self, timed: bool) -> Result<CUevent, Failure> {
+        let mut events = self.stock.events(timed)?;
+        let raw = events.pop();
+        Shelf::list(&mut self.spare.lock(), timed).append(&mut events);
+        raw.ok_or(Failure::Call("cuEventCreate", CUresult::CUDA_ERROR_UNKNOWN))
     }
 }
 
 impl Drop for Shelf {
     fn drop(&mut self) {
-        if self.context.bind().is_err() {
-            return;
-        }
-        let spare = std::mem::take(&mut *self.spare.lock());
-        for raw in spare.plain.into_iter().chain(spare.timed) {
-            // SAFETY: it came from `cuEventCreate` and nobody else has it.
-            unsafe { sys::cuEventDestroy_v2(raw) };
+        let spare = std::mem::take(self.spare.get_mut());
+        // SAFETY: they came from the stock; who had one kept the shelf.
+        unsafe {
+            self.stock.give_events(false, spare.plain);
+            self.stock.give_events(true, spare.timed);
         }
     }
 }
@@ -103,6 +101,7 @@ impl Mark {
 
     /// Whether the stream has passed it. The context is bound.
     pub fn is_over(&self) -> Result<bool, Failure> {
+        let _exempt = self.context().exempt();
         // SAFETY: the handle is alive.
         match unsafe { sys::cuEventQuery(self.raw) } {
             CUresult::CUDA_ERROR_NOT_READY => Ok(false),
@@ -112,6 +111,7 @@ impl Mark {
 
     /// Waits until the stream has passed it. The context is bound.
     pub fn wait(&self) -> Result<(), Failure> {
+        let _exempt = self.context().exempt();
         // SAFETY: the handle is alive.
         let result = unsafe { sys::cuEventSynchronize(self.raw) };
         self.context().check("cuEventSynchronize", result)
@@ -127,6 +127,7 @@ impl Mark {
     /// Milliseconds from `start` to here; both are timed and over. The context is bound.
     pub fn since(&self, start: &Mark) -> Result<f32, Failure> {
         let mut milliseconds = 0.0;
+        let _exempt = self.context().exempt();
         // SAFETY: both handles are alive.
         let result = unsafe { sys::cuEventElapsedTime_v2(&mut milliseconds, start.raw, self.raw) };
         self.context().check("cuEventElapsedTime", result)?;

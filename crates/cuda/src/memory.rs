@@ -7,6 +7,7 @@ use cudarc::driver::sys::{self, CUdeviceptr, CUresult};
 use streampool_device::{Error, Memory, MemoryUse, Result, Space};
 
 use crate::context::{Context, Failure};
+use crate::pinned::Pinned;
 
 /// Every allocation begins at a multiple of this.
 pub(crate) const ALIGNMENT: usize = 256;
@@ -14,15 +15,17 @@ pub(crate) const ALIGNMENT: usize = 256;
 /// The allocations of one device, within its capacity.
 pub(crate) struct Ledger {
     context: Arc<Context>,
+    pinned: Arc<Pinned>,
     capacity: usize,
     in_use: AtomicUsize,
     allocations: AtomicUsize,
 }
 
 impl Ledger {
-    pub fn new(context: Arc<Context>, capacity: usize) -> Ledger {
+    pub fn new(context: Arc<Context>, pinned: Arc<Pinned>, capacity: usize) -> Ledger {
         Ledger {
             context,
+            pinned,
             capacity,
             in_use: AtomicUsize::new(0),
             allocations: AtomicUsize::new(0),
@@ -71,18 +74,13 @@ impl Ledger {
     }
 
     fn ask(&self, bytes: usize, space: Space) -> Result<CUdeviceptr, Failure> {
-        self.context.bind()?;
+        let _bound = self.context.bind()?;
         match space {
             Space::Device => allocate(&self.context, bytes),
             Space::Staging => {
-                let mut pointer = std::ptr::null_mut();
-                // SAFETY: the context is bound; it writes one pointer.
-                let result = unsafe {
-                    sys::cuMemHostAlloc(&mut pointer, bytes, sys::CU_MEMHOSTALLOC_PORTABLE)
-                };
-                self.context.check("cuMemHostAlloc", result)?;
+                let pointer = self.pinned.take(bytes)?;
                 // With unified addresses the device knows it by the same one.
-                Ok(pointer.addr() as CUdeviceptr)
+                Ok(pointer.expose_provenance() as CUdeviceptr)
             }
         }
     }
@@ -111,15 +109,21 @@ impl Ledger {
     /// # Safety
     /// As for [`Device::free`](streampool_device::Device::free).
     pub unsafe fn free(&self, memory: Memory) {
-        if self.context.check_process().is_ok() && self.context.bind().is_ok() {
-            // SAFETY: it came from `allocate`, is given back once, and no command names it.
-            unsafe {
-                match memory.space {
-                    Space::Device => sys::cuMemFree_v2(memory.handle),
-                    Space::Staging => sys::cuMemFreeHost(std::ptr::with_exposed_provenance_mut(
-                        memory.handle as usize,
-                    )),
-                };
+        if self.context.check_process().is_ok()
+            && let Ok(_bound) = self.context.bind()
+        {
+            match memory.space {
+                Space::Device => {
+                    let _alone = self.context.alone();
+                    // SAFETY: it came from `allocate`, is given back once, and no command names it.
+                    unsafe { self.context.retire(memory.handle) };
+                    self.context.free_retired();
+                }
+                // SAFETY: as above; a staging handle is the address of its memory.
+                Space::Staging => unsafe {
+                    let pointer = std::ptr::with_exposed_provenance_mut(memory.handle as usize);
+                    self.pinned.give(pointer, memory.bytes);
+                },
             }
         }
         self.in_use.fetch_sub(memory.bytes, Ordering::Relaxed);
@@ -136,6 +140,8 @@ impl Ledger {
 
 fn allocate(context: &Context, bytes: usize) -> Result<CUdeviceptr, Failure> {
     let mut address = 0;
+    let _alone = context.alone();
+    context.free_retired();
     // SAFETY: the context is bound; it writes one address.
     let result = unsafe { sys::cuMemAlloc_v2(&mut address, bytes) };
     context.check("cuMemAlloc", result)?;
@@ -170,9 +176,7 @@ impl DeviceBlock {
 
 impl Drop for DeviceBlock {
     fn drop(&mut self) {
-        if self.context.bind().is_ok() {
-            // SAFETY: it came from `cuMemAlloc`; whoever drops it knows that nothing uses it any more.
-            unsafe { sys::cuMemFree_v2(self.address) };
-        }
+        // SAFETY: it came from `cuMemAlloc`; whoever drops it knows that nothing uses it any more.
+        unsafe { self.context.retire(self.address) };
     }
 }

@@ -22,7 +22,7 @@ impl CudaDevice {
         if mine.device() == theirs.device() {
             return Ok(true);
         }
-        mine.bind()?;
+        let _bound = mine.bind()?;
         theirs.check_alive()?;
         let mut can = 0;
         // SAFETY: it writes one integer.
@@ -32,6 +32,7 @@ impl CudaDevice {
         if can == 0 {
             return Ok(false);
         }
+        let _alone = mine.alone();
         // SAFETY: the context is alive as long as `other`.
         match unsafe { sys::cuCtxEnablePeerAccess(theirs.raw(), 0) } {
             CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED => Ok(true),

@@ -1,4 +1,4 @@
-//! Pinned host memory through which bytes pass between the host and the device.
+//! Pinned host memory: staging, and blocks through which bytes pass between the host and the device.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -13,28 +13,131 @@ const SMALLEST: usize = 4 << 10;
 /// More than this is copied by the driver itself.
 pub(crate) const LARGEST: usize = 4 << 20;
 const CLASSES: usize = (LARGEST / SMALLEST).ilog2() as usize + 1;
+/// Blocks up to this size are cut from slabs, which stay until the device is closed.
+const LARGEST_CUT: usize = 256 << 10;
+const SLAB: usize = 2 << 20;
 /// The most bytes that wait for their next use on one lane.
-const KEPT: usize = 32 << 20;
+const KEPT_BY_LANE: usize = 32 << 20;
+/// The most bytes in blocks not cut from slabs that wait for their next use on the device.
+const KEPT_BY_DEVICE: usize = 256 << 20;
 
-/// The blocks of one lane that wait for their next use.
-pub(crate) struct Blocks {
+/// The pinned memory of one device. To take it from the driver holds up all who launch, so it is used again.
+pub(crate) struct Pinned {
     context: Arc<Context>,
-    spare: Mutex<Spare>,
+    stock: Mutex<Spare>,
 }
 
 #[derive(Default)]
 struct Spare {
     classes: [Vec<*mut u8>; CLASSES],
+    /// Bytes in these, without those cut from slabs if it is a device's.
     bytes: usize,
+    slabs: Vec<*mut u8>,
 }
 
 // SAFETY: the pointers own their memory.
 unsafe impl Send for Spare {}
 
-impl Blocks {
-    pub fn new(context: Arc<Context>) -> Arc<Blocks> {
-        Arc::new(Blocks {
+impl Pinned {
+    pub fn new(context: Arc<Context>) -> Arc<Pinned> {
+        Arc::new(Pinned {
             context,
+            stock: Mutex::new(ranks::PINNED_STOCK, Spare::default()),
+        })
+    }
+
+    /// At least `bytes` of memory, for the caller alone until it [gives](Self::give) them back. The context is bound.
+    pub fn take(&self, bytes: usize) -> Result<*mut u8, Failure> {
+        if bytes > LARGEST {
+            return self.allocate(bytes);
+        }
+        let class = class_of(bytes);
+        if let Some(pointer) = self.spare(class) {
+            return Ok(pointer);
+        }
+        if size_of(class) > LARGEST_CUT {
+            return self.allocate(size_of(class));
+        }
+        let slab = self.allocate(SLAB)?;
+        let pieces = (0..SLAB).step_by(size_of(class));
+        // SAFETY: each piece begins within the slab.
+        let mut pieces = pieces.map(|offset| unsafe { slab.add(offset) });
+        let first = pieces.next();
+        let mut stock = self.stock.lock();
+        stock.slabs.push(slab);
+        stock.classes[class].extend(pieces);
+        Ok(first.unwrap_or(slab))
+    }
+
+    fn spare(&self, class: usize) -> Option<*mut u8> {
+        let mut stock = self.stock.lock();
+        let pointer = stock.classes[class].pop()?;
+        if size_of(class) > LARGEST_CUT {
+            stock.bytes -= size_of(class);
+        }
+        Some(pointer)
+    }
+
+    /// Takes memory back.
+    ///
+    /// # Safety
+    /// It came from [`take`](Self::take) with as many `bytes`, once, and nobody uses it any more.
+    pub unsafe fn give(&self, pointer: *mut u8, bytes: usize) {
+        if bytes > LARGEST {
+            return self.free(pointer);
+        }
+        let class = class_of(bytes);
+        let mut stock = self.stock.lock();
+        if size_of(class) > LARGEST_CUT {
+            if stock.bytes + size_of(class) > KEPT_BY_DEVICE {
+                drop(stock);
+                return self.free(pointer);
+            }
+            stock.bytes += size_of(class);
+        }
+        stock.classes[class].push(pointer);
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<*mut u8, Failure> {
+        let mut pointer: *mut c_void = std::ptr::null_mut();
+        let _alone = self.context.alone();
+        // SAFETY: the context is bound; it writes one pointer.
+        let result =
+            unsafe { sys::cuMemHostAlloc(&mut pointer, bytes, sys::CU_MEMHOSTALLOC_PORTABLE) };
+        self.context.check("cuMemHostAlloc", result)?;
+        Ok(pointer.cast())
+    }
+
+    fn free(&self, pointer: *mut u8) {
+        if let Ok(_bound) = self.context.bind() {
+            let _alone = self.context.alone();
+            // SAFETY: it came from `cuMemHostAlloc` and no command names it any more.
+            unsafe { sys::cuMemFreeHost(pointer.cast()) };
+        }
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        let stock = std::mem::take(self.stock.get_mut());
+        let own = stock.classes.into_iter().enumerate();
+        let own = own.filter(|(class, _)| size_of(*class) > LARGEST_CUT);
+        let own = own.flat_map(|(_, pointers)| pointers);
+        own.chain(stock.slabs)
+            .for_each(|pointer| self.free(pointer));
+    }
+}
+
+/// The blocks of one lane that wait for their next use.
+pub(crate) struct Blocks {
+    pinned: Arc<Pinned>,
+    spare: Mutex<Spare>,
+}
+
+impl Blocks {
+    pub fn new(pinned: Arc<Pinned>) -> Arc<Blocks> {
+        Arc::new(Blocks {
+            pinned,
             spare: Mutex::new(ranks::PINNED, Spare::default()),
         })
     }
@@ -45,12 +148,12 @@ impl Blocks {
         let mut spare = self.spare.lock();
         let found = spare.classes[class].pop();
         if found.is_some() {
-            spare.bytes -= SMALLEST << class;
+            spare.bytes -= size_of(class);
         }
         drop(spare);
         let pointer = match found {
             Some(pointer) => pointer,
-            None => self.make(SMALLEST << class)?,
+            None => self.pinned.take(size_of(class))?,
         };
         Ok(Block {
             pointer,
@@ -58,31 +161,23 @@ impl Blocks {
             home: self.clone(),
         })
     }
-
-    fn make(&self, bytes: usize) -> Result<*mut u8, Failure> {
-        let mut pointer: *mut c_void = std::ptr::null_mut();
-        // SAFETY: the context is bound; it writes one pointer.
-        let result =
-            unsafe { sys::cuMemHostAlloc(&mut pointer, bytes, sys::CU_MEMHOSTALLOC_PORTABLE) };
-        self.context.check("cuMemHostAlloc", result)?;
-        Ok(pointer.cast())
-    }
-
-    fn free(&self, pointer: *mut u8) {
-        if self.context.bind().is_ok() {
-            // SAFETY: it came from `cuMemHostAlloc` and no command names it any more.
-            unsafe { sys::cuMemFreeHost(pointer.cast()) };
-        }
-    }
 }
 
 impl Drop for Blocks {
     fn drop(&mut self) {
-        let spare = std::mem::take(&mut *self.spare.lock());
-        for pointer in spare.classes.into_iter().flatten() {
-            self.free(pointer);
+        let spare = std::mem::take(self.spare.get_mut());
+        for (class, pointers) in spare.classes.into_iter().enumerate() {
+            for pointer in pointers {
+                // SAFETY: it was taken by this class, and no block has it.
+                unsafe { self.pinned.give(pointer, size_of(class)) };
+            }
         }
     }
+}
+
+/// The size of the blocks of a class.
+const fn size_of(class: usize) -> usize {
+    SMALLEST << class
 }
 
 fn class_of(bytes: usize) -> usize {
@@ -109,15 +204,16 @@ impl Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        let bytes = SMALLEST << self.class;
+        let bytes = size_of(self.class);
         let mut spare = self.home.spare.lock();
-        if spare.bytes + bytes <= KEPT {
+        if spare.bytes + bytes <= KEPT_BY_LANE {
             spare.classes[self.class].push(self.pointer);
             spare.bytes += bytes;
             return;
         }
         drop(spare);
-        self.home.free(self.pointer);
+        // SAFETY: it was taken by this class, and whoever drops the block knows that nothing uses it.
+        unsafe { self.home.pinned.give(self.pointer, bytes) };
     }
 }
 

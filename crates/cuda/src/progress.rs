@@ -19,6 +19,10 @@ impl Progress for CudaProgress {
         self.0.fault()
     }
 
+    fn withdraw(&self, tick: Tick) {
+        self.0.withdraw(tick);
+    }
+
     fn wait(&self, tick: Tick, deadline: Option<Instant>) -> Result<()> {
         commands::check_wait(tick, self.0.appended())?;
         self.0.reach(tick, deadline)?;

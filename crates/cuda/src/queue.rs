@@ -9,7 +9,7 @@ use streampool_device::{
     Result, Span, Tick, commands,
 };
 
-use crate::context::Failure;
+use crate::context::{Bound, Failure};
 use crate::core::Core;
 use crate::event::{CudaEvent, Recording};
 use crate::lane::{Held, Lane};
@@ -61,18 +61,19 @@ impl CudaQueue {
 
     /// Whether a command may be appended: not while capturing, not while poisoned, not on a lost device.
     #[inline]
-    fn accepts(&self, what: &'static str) -> Result<()> {
+    fn accepts(&self, what: &'static str) -> Result<Bound> {
         if self.capture.is_some() {
             return Err(Error::Capturing(what));
         }
         if let Some(fault) = self.lane.fault() {
             return Err(Error::Poisoned(fault));
         }
+        self.core().context.pass();
         self.bind()
     }
 
     #[inline]
-    fn bind(&self) -> Result<()> {
+    fn bind(&self) -> Result<Bound> {
         let bound = self.core().context.bind();
         bound.map_err(|failure| self.failed(failure))
     }
@@ -97,6 +98,8 @@ impl CudaQueue {
     fn mark_now_and_then(&mut self) {
         if self.last - self.marked >= MARK_EVERY {
             self.mark_what_is_before();
+            // If nobody looks, what is over would be kept for ever.
+            self.lane.poll();
         }
     }
 
@@ -219,14 +222,14 @@ impl Queue for CudaQueue {
         op.validate()?;
         if self.capture.is_some() {
             // What cannot be executed is refused now, not when the capture ends.
-            self.bind()?;
+            let _bound = self.bind()?;
             self.core().steps(op)?;
             if let Some(captured) = &mut self.capture {
                 captured.push(op.clone());
             }
             return Ok(self.last);
         }
-        self.accepts("encode")?;
+        let _bound = self.accepts("encode")?;
         let steps = self.core().steps(op)?;
         // SAFETY: the caller promises what `submit` asks for.
         self.command(op.kind(), |queue| unsafe {
@@ -235,7 +238,7 @@ impl Queue for CudaQueue {
     }
 
     unsafe fn upload(&mut self, dst: Span, bytes: &[u8]) -> Result<Tick> {
-        self.accepts("upload")?;
+        let _bound = self.accepts("upload")?;
         commands::check_upload(dst, bytes.len())?;
         if bytes.is_empty() {
             return Ok(self.append());
@@ -262,6 +265,7 @@ impl Queue for CudaQueue {
             };
             context.check("cuMemcpyHtoDAsync", result)?;
             if is_long {
+                let _exempt = context.exempt();
                 // SAFETY: the stream is alive.
                 let result = unsafe { sys::cuStreamSynchronize(lane.stream) };
                 context.check("cuStreamSynchronize", result)?;
@@ -271,18 +275,18 @@ impl Queue for CudaQueue {
     }
 
     unsafe fn download(&mut self, src: Span, into: HostSlice) -> Result<Tick> {
-        self.accepts("download")?;
+        let _bound = self.accepts("download")?;
         commands::check_download(src, &into)?;
         if src.bytes == 0 {
             return Ok(self.append());
         }
         self.command(OpKind::Download, |queue| {
             let lane = &queue.lane;
-            let (mut target, mut held) = (into.pointer, None);
+            let (mut target, mut held) = (into.pointer, Held::Direct);
             if src.bytes <= pinned::LARGEST {
                 let block = queue.staging(src.bytes)?;
                 target = block.pointer();
-                held = Some(Held::Download(block, into));
+                held = Held::Download(block, Some(into));
             }
             // SAFETY: the caller vouches for `src` and, until the copy is over, for `into`; a block is held
             // as long.
@@ -290,12 +294,12 @@ impl Queue for CudaQueue {
                 sys::cuMemcpyDtoHAsync_v2(target.cast(), address(&src), src.bytes, lane.stream)
             };
             lane.core.context.check("cuMemcpyDtoHAsync", result)?;
-            Ok(held)
+            Ok(Some(held))
         })
     }
 
     fn record(&mut self, event: &dyn Event) -> Result<Tick> {
-        self.accepts("record")?;
+        let _bound = self.accepts("record")?;
         let event = CudaEvent::of(event, &self.lane.core)?;
         let mark = self.lane.shelf.mark(self.lane.stream, event.timing());
         let mark = Arc::new(mark.map_err(|failure| self.failed(failure))?);
@@ -307,7 +311,7 @@ impl Queue for CudaQueue {
     }
 
     fn wait(&mut self, event: &dyn Event) -> Result<Tick> {
-        self.accepts("wait")?;
+        let _bound = self.accepts("wait")?;
         let recording = CudaEvent::of(event, &self.lane.core)?
             .latest()
             .ok_or(Error::NotRecorded)?;
@@ -321,7 +325,7 @@ impl Queue for CudaQueue {
     }
 
     fn on_complete(&mut self, handler: Handler) -> Result<Tick> {
-        self.accepts("on_complete")?;
+        let _bound = self.accepts("on_complete")?;
         self.core().watcher.start()?;
         self.mark_what_is_before();
         let tick = self.append();
@@ -365,7 +369,7 @@ impl Queue for CudaQueue {
     }
 
     unsafe fn replay(&mut self, program: &Arc<dyn Program>, slots: &[Span]) -> Result<Tick> {
-        self.accepts("replay")?;
+        let _bound = self.accepts("replay")?;
         let program = CudaProgram::of(&**program, &self.lane.core)?;
         program.check(slots)?;
         self.command(OpKind::Replay, |queue| {

@@ -24,8 +24,12 @@ pub(crate) const LANE: Rank = rank(270, "cuda lane");
 pub(crate) const TRACE: Rank = rank(272, "cuda trace");
 /// The pinned blocks of a lane that wait for their next use.
 pub(crate) const PINNED: Rank = rank(276, "cuda pinned blocks");
+/// The pinned memory of the device that waits for its next use.
+pub(crate) const PINNED_STOCK: Rank = rank(277, "cuda pinned memory");
 /// The events of a lane that wait for their next use.
 pub(crate) const SHELF: Rank = rank(278, "cuda event shelf");
+/// The streams and events of the device that wait for their next use.
+pub(crate) const STOCK: Rank = rank(279, "cuda stock");
 /// What the injector was told to do.
 pub(crate) const INJECTOR: Rank = rank(280, "cuda injector");
 /// The names that devices have had.

@@ -9,7 +9,7 @@ mod work;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 
-use common::{device, device_with, options};
+use common::{device, device_with, is_imitated, options};
 use streampool_cuda::{CudaDevice, CudaOptions};
 use streampool_device::{Activation, CacheReport, Device, MatMul};
 use streampool_runtime::{
@@ -189,15 +189,20 @@ fn small(index: usize, seed: usize) -> f32 {
     ((index * 7 + index / 5 + seed * 3) % 5) as f32 - 2.0
 }
 
-const ROWS: usize = 96;
-const INNER: usize = 512;
-const COLUMNS: usize = 160;
+/// Rows, inner length and columns of a product that is large for the GPU.
+fn sides() -> [usize; 3] {
+    match is_imitated() {
+        true => [24, 64, 40],
+        false => [96, 512, 160],
+    }
+}
 
 fn product_of(a: &[f32], b: &[f32], bias: &[f32]) -> Vec<f32> {
-    let mut product = Vec::with_capacity(ROWS * COLUMNS);
-    for row in a.chunks_exact(INNER) {
-        for column in 0..COLUMNS {
-            let terms = row.iter().zip(b[column..].iter().step_by(COLUMNS));
+    let [rows, inner, columns] = sides();
+    let mut product = Vec::with_capacity(rows * columns);
+    for row in a.chunks_exact(inner) {
+        for column in 0..columns {
+            let terms = row.iter().zip(b[column..].iter().step_by(columns));
             let sum: f32 = terms.map(|(a, b)| a * b).sum();
             product.push((sum + bias[column]).max(0.0));
         }
@@ -207,26 +212,27 @@ fn product_of(a: &[f32], b: &[f32], bias: &[f32]) -> Vec<f32> {
 
 /// `out = relu(a @ b + bias)` with `a` and `out` in slots, large enough for the library; then `copy = out`.
 fn product_program(stream: &Stream, b: &[f32], bias: &[f32]) -> Program {
+    let [rows, inner, columns] = sides();
     let constant = |values: &[f32]| Arc::new(upload(stream, values));
     let mut capture = Capture::new(stream);
-    let a = capture.input(ROWS * INNER * 4).unwrap();
-    let out = capture.output(ROWS * COLUMNS * 4).unwrap();
-    let copy = capture.output(ROWS * COLUMNS * 4).unwrap();
+    let a = capture.input(rows * inner * 4).unwrap();
+    let out = capture.output(rows * columns * 4).unwrap();
+    let copy = capture.output(rows * columns * 4).unwrap();
     let b = capture.constant(&constant(b)).unwrap();
     let bias = capture.constant(&constant(bias)).unwrap();
     let matrix =
         |reference: &Reference, shape: &[usize]| reference.view(DType::F32, shape).unwrap();
-    let out = matrix(&out, &[ROWS, COLUMNS]);
+    let out = matrix(&out, &[rows, columns]);
     let product = MatMul {
-        a: matrix(&a, &[ROWS, INNER]),
-        b: matrix(&b, &[INNER, COLUMNS]),
+        a: matrix(&a, &[rows, inner]),
+        b: matrix(&b, &[inner, columns]),
         out,
-        bias: Some(matrix(&bias, &[COLUMNS])),
+        bias: Some(matrix(&bias, &[columns])),
         activation: Activation::Relu,
         alpha: 1.0,
     };
     capture.encode(Op::MatMul(product)).unwrap();
-    let dst = matrix(&copy, &[ROWS, COLUMNS]);
+    let dst = matrix(&copy, &[rows, columns]);
     capture.encode(Op::Copy { src: out, dst }).unwrap();
     capture.finish().unwrap()
 }
@@ -235,9 +241,10 @@ fn product_program(stream: &Stream, b: &[f32], bias: &[f32]) -> Program {
 fn large_products_find_their_slots() {
     let Some(device) = device() else { return };
     within(FOREVER, || {
+        let [rows, inner, columns] = sides();
         let pool = pool(&device, 8);
-        let b: Vec<f32> = (0..INNER * COLUMNS).map(|at| small(at, 1)).collect();
-        let bias: Vec<f32> = (0..COLUMNS).map(|at| small(at, 2)).collect();
+        let b: Vec<f32> = (0..inner * columns).map(|at| small(at, 1)).collect();
+        let bias: Vec<f32> = (0..columns).map(|at| small(at, 2)).collect();
         let program = product_program(pool.stream(7).unwrap(), &b, &bias);
         let (b, bias) = (&b, &bias);
         on_threads(4, |number| {
@@ -245,9 +252,9 @@ fn large_products_find_their_slots() {
             let mut bound: Vec<_> = (0..2)
                 .map(|place| {
                     let seed = 10 * number + place;
-                    let a: Vec<f32> = (0..ROWS * INNER).map(|at| small(at, seed)).collect();
+                    let a: Vec<f32> = (0..rows * inner).map(|at| small(at, seed)).collect();
                     let input = upload(stream, &a);
-                    let outputs = [0, 1].map(|_| stream.allocate(ROWS * COLUMNS * 4).unwrap());
+                    let outputs = [0, 1].map(|_| stream.allocate(rows * columns * 4).unwrap());
                     (input, outputs, product_of(&a, b, bias))
                 })
                 .collect();
@@ -282,10 +289,11 @@ fn without_room_for_a_graph_the_ops_run_one_by_one() {
         return;
     };
     within(FOREVER, || {
+        let [rows, inner, columns] = sides();
         let pool = pool(&device, 8);
         let program = two_sums(pool.stream(7).unwrap(), 3.0, 4.0);
-        let b: Vec<f32> = (0..INNER * COLUMNS).map(|at| small(at, 5)).collect();
-        let product = product_program(pool.stream(7).unwrap(), &b, &[1.0; COLUMNS]);
+        let b: Vec<f32> = (0..inner * columns).map(|at| small(at, 5)).collect();
+        let product = product_program(pool.stream(7).unwrap(), &b, &vec![1.0; columns]);
         on_threads(4, |number| {
             let stream = pool.current().unwrap();
             let mut bindings = [Binding::new(stream), Binding::new(stream)];
@@ -296,15 +304,15 @@ fn without_room_for_a_graph_the_ops_run_one_by_one() {
                     assert_eq!(binding.values(stream), [value + 3.0, value + 7.0]);
                 }
             }
-            let a: Vec<f32> = (0..ROWS * INNER).map(|at| small(at, number)).collect();
+            let a: Vec<f32> = (0..rows * inner).map(|at| small(at, number)).collect();
             let input = upload(stream, &a);
-            let [mut out, mut copy] = [0, 1].map(|_| stream.allocate(ROWS * COLUMNS * 4).unwrap());
+            let [mut out, mut copy] = [0, 1].map(|_| stream.allocate(rows * columns * 4).unwrap());
             stream
                 .replay(&product, &[&input], &mut [&mut out, &mut copy])
                 .unwrap();
             let got: Vec<f32> = stream.download(&copy).unwrap();
             assert!(
-                got == product_of(&a, &b, &[1.0; COLUMNS]),
+                got == product_of(&a, &b, &vec![1.0; columns]),
                 "a wrong product"
             );
         });
@@ -313,12 +321,12 @@ fn without_room_for_a_graph_the_ops_run_one_by_one() {
     });
 }
 
-/// Zeroes of so many megabytes, many times over: what is encoded after it is late.
+/// Zeroes of some megabytes, many times over: what is encoded after it is late.
 fn keep_busy(stream: &Stream) -> Buffer {
-    const FLOATS: usize = 8 << 20;
-    let mut buffer = stream.allocate(FLOATS * 4).unwrap();
+    let floats = if is_imitated() { 1 << 12 } else { 8 << 20 };
+    let mut buffer = stream.allocate(floats * 4).unwrap();
     for _ in 0..60 {
-        let dst = buffer.write(DType::F32, &[FLOATS]).unwrap();
+        let dst = buffer.write(DType::F32, &[floats]).unwrap();
         let value = 0f32.into();
         stream.encode(Op::Fill { dst, value }).unwrap();
     }
@@ -329,19 +337,20 @@ fn keep_busy(stream: &Stream) -> Buffer {
 fn programs_are_dropped_under_way_also_by_others() {
     let Some(device) = device() else { return };
     within(FOREVER, || {
+        let [rows, inner, columns] = sides();
         let pool = pool(&device, 8);
-        let b: Vec<f32> = (0..INNER * COLUMNS).map(|at| small(at, 1)).collect();
-        let a: Vec<f32> = (0..ROWS * INNER).map(|at| small(at, 2)).collect();
-        let expected = product_of(&a, &b, &[0.0; COLUMNS]);
+        let b: Vec<f32> = (0..inner * columns).map(|at| small(at, 1)).collect();
+        let a: Vec<f32> = (0..rows * inner).map(|at| small(at, 2)).collect();
+        let expected = product_of(&a, &b, &vec![0.0; columns]);
         on_threads(4, |number| {
             let stream = pool.current().unwrap();
             let input = upload(stream, &a);
             for round in 0..10 {
                 let sums = two_sums(stream, 1.0, 2.0);
-                let product = product_program(stream, &b, &[0.0; COLUMNS]);
+                let product = product_program(stream, &b, &vec![0.0; columns]);
                 let mut binding = Binding::new(stream);
                 let [mut out, mut copy] =
-                    [0, 1].map(|_| stream.allocate(ROWS * COLUMNS * 4).unwrap());
+                    [0, 1].map(|_| stream.allocate(rows * columns * 4).unwrap());
                 let busy = keep_busy(stream);
                 binding.replay(stream, &sums, round as f32);
                 stream
@@ -353,9 +362,9 @@ fn programs_are_dropped_under_way_also_by_others() {
                 }
                 // Who takes memory now must not get what the graphs still use.
                 let taken: Vec<Buffer> = (0..8).map(|_| filled(stream, -1.0)).collect();
-                let next = product_program(stream, &b, &[1.0; COLUMNS]);
+                let next = product_program(stream, &b, &vec![1.0; columns]);
                 let [mut other, mut another] =
-                    [0, 1].map(|_| stream.allocate(ROWS * COLUMNS * 4).unwrap());
+                    [0, 1].map(|_| stream.allocate(rows * columns * 4).unwrap());
                 stream
                     .replay(&next, &[&input], &mut [&mut other, &mut another])
                     .unwrap();

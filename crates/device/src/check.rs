@@ -29,6 +29,21 @@ pub(crate) fn require(
     Err(invalid(op, argument, got, expected))
 }
 
+/// A size that is made of others, which come from outside.
+pub(crate) fn product<const N: usize>(
+    op: OpKind,
+    argument: &'static str,
+    sizes: [usize; N],
+) -> Result<usize> {
+    let all = sizes
+        .iter()
+        .try_fold(1, |all: usize, &size| all.checked_mul(size));
+    all.ok_or_else(|| {
+        let got = format_args!("of {sizes:?} elements along an axis");
+        invalid(op, argument, got, format_args!("at most {}", usize::MAX))
+    })
+}
+
 pub(crate) fn shape(
     op: OpKind,
     argument: &'static str,

@@ -230,6 +230,7 @@ impl Layout {
             got: format!("{:?} to {shape:?}", self.shape()),
             expected: "sizes that agree from the right, or are one".to_owned(),
         };
+        let shape = Dims::new(shape)?;
         let lead = shape.len().checked_sub(self.rank()).ok_or_else(refused)?;
         let mut strides = [0isize; MAX_RANK];
         for (axis, (&size, &stride)) in self.shape.iter().zip(self.strides.iter()).enumerate() {
@@ -239,7 +240,6 @@ impl Layout {
                 _ => return Err(refused()),
             }
         }
-        let shape = Dims::new(shape)?;
         Layout::strided(&shape, &strides[..shape.len()], self.offset)
     }
 
@@ -259,7 +259,12 @@ impl Layout {
         let mut sliced = *self;
         sliced.shape[axis] = (end - start).div_ceil(step);
         if sliced.elements() > 0 {
-            sliced.offset = (self.offset as isize + start as isize * self.strides[axis]) as usize;
+            let offset = self.offset as isize + start as isize * self.strides[axis];
+            sliced.offset = usize::try_from(offset).map_err(|_| Error::Invalid {
+                what: "the offset of a slice",
+                got: offset.to_string(),
+                expected: "not before the memory that the layout begins in".to_owned(),
+            })?;
             sliced.strides[axis] = match sliced.shape[axis] {
                 1 => self.strides[axis],
                 _ => self.strides[axis] * step as isize,

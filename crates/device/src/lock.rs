@@ -1,6 +1,8 @@
-//! Locks with a rank: a thread takes them in rising order only. Debug builds check it at every lock.
+//! Locks with a rank: a thread takes them in rising order only. Debug builds check it at every lock, and where the
+//! order is broken they tell both places in the code.
 //!
-//! Two locks of the same rank are never held together; so a thread never holds two stream locks.
+//! Two locks of the same rank are never held together; so a thread never holds two stream locks. To read is to lock,
+//! too: who reads one twice waits for ever if a writer comes in between.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::PoisonError;
@@ -38,31 +40,80 @@ impl<T> Mutex<T> {
     }
 
     /// Locks it. In debug builds, panics if this thread holds a lock of the same or a higher rank.
+    #[track_caller]
     pub fn lock(&self) -> Guard<'_, T> {
         let held = Held::take(self.rank);
-        Guard {
+        Locked {
             inner: self.inner.lock().unwrap_or_else(PoisonError::into_inner),
             held,
         }
     }
 }
 
-/// Holds a [`Mutex`].
+/// A lock with a rank that many may read at the same time, or one may write. A panic does not poison it, as with a
+/// [`Mutex`].
 #[derive(Debug)]
-pub struct Guard<'a, T> {
-    inner: std::sync::MutexGuard<'a, T>,
+pub struct RwLock<T> {
+    rank: Rank,
+    inner: std::sync::RwLock<T>,
+}
+
+impl<T> RwLock<T> {
+    /// A lock of this rank.
+    pub const fn new(rank: Rank, value: T) -> Self {
+        RwLock {
+            rank,
+            inner: std::sync::RwLock::new(value),
+        }
+    }
+
+    /// Locks it with other readers. In debug builds, panics if this thread holds a lock of the same or a higher rank.
+    #[inline]
+    #[track_caller]
+    pub fn read(&self) -> ReadGuard<'_, T> {
+        let held = Held::take(self.rank);
+        Locked {
+            inner: self.inner.read().unwrap_or_else(PoisonError::into_inner),
+            held,
+        }
+    }
+
+    /// Locks it alone. In debug builds, panics if this thread holds a lock of the same or a higher rank.
+    #[track_caller]
+    pub fn write(&self) -> WriteGuard<'_, T> {
+        let held = Held::take(self.rank);
+        Locked {
+            inner: self.inner.write().unwrap_or_else(PoisonError::into_inner),
+            held,
+        }
+    }
+}
+
+/// Holds a [`Mutex`].
+pub type Guard<'a, T> = Locked<std::sync::MutexGuard<'a, T>>;
+
+/// Holds a [`RwLock`] with other readers.
+pub type ReadGuard<'a, T> = Locked<std::sync::RwLockReadGuard<'a, T>>;
+
+/// Holds a [`RwLock`] alone.
+pub type WriteGuard<'a, T> = Locked<std::sync::RwLockWriteGuard<'a, T>>;
+
+/// Holds a lock, and its place in the order.
+#[derive(Debug)]
+pub struct Locked<G> {
+    inner: G,
     held: Held,
 }
 
-impl<T> Deref for Guard<'_, T> {
-    type Target = T;
-    fn deref(&self) -> &T {
+impl<G: Deref> Deref for Locked<G> {
+    type Target = G::Target;
+    fn deref(&self) -> &G::Target {
         &self.inner
     }
 }
 
-impl<T> DerefMut for Guard<'_, T> {
-    fn deref_mut(&mut self) -> &mut T {
+impl<G: DerefMut> DerefMut for Locked<G> {
+    fn deref_mut(&mut self) -> &mut G::Target {
         &mut self.inner
     }
 }
@@ -89,8 +140,8 @@ impl Condvar {
 
     /// Releases the lock, waits, and takes it again. May wake for no reason.
     pub fn wait<'a, T>(&self, guard: Guard<'a, T>) -> Guard<'a, T> {
-        let Guard { inner, held } = guard;
-        Guard {
+        let Locked { inner, held } = guard;
+        Locked {
             inner: self.0.wait(inner).unwrap_or_else(PoisonError::into_inner),
             held,
         }
@@ -98,16 +149,17 @@ impl Condvar {
 
     /// As [`wait`](Self::wait), for at most `timeout`.
     pub fn wait_timeout<'a, T>(&self, guard: Guard<'a, T>, timeout: Duration) -> Guard<'a, T> {
-        let Guard { inner, held } = guard;
+        let Locked { inner, held } = guard;
         let (inner, _) = self
             .0
             .wait_timeout(inner, timeout)
             .unwrap_or_else(PoisonError::into_inner);
-        Guard { inner, held }
+        Locked { inner, held }
     }
 }
 
 /// Panics, in debug builds, if this thread holds any ranked lock: called before foreign code runs.
+#[track_caller]
 pub fn assert_none_held() {
     #[cfg(debug_assertions)]
     checked::assert_none_held();
@@ -116,14 +168,16 @@ pub fn assert_none_held() {
 #[derive(Debug)]
 struct Held {
     #[cfg(debug_assertions)]
-    rank: Rank,
+    taken: checked::Taken,
 }
 
 impl Held {
     #[cfg(debug_assertions)]
+    #[track_caller]
     fn take(rank: Rank) -> Held {
-        checked::push(rank);
-        Held { rank }
+        Held {
+            taken: checked::push(rank),
+        }
     }
 
     #[cfg(not(debug_assertions))]
@@ -135,7 +189,7 @@ impl Held {
 #[cfg(debug_assertions)]
 impl Drop for Held {
     fn drop(&mut self) {
-        checked::pop(self.rank);
+        checked::pop(self.taken);
     }
 }
 
@@ -143,45 +197,60 @@ impl Drop for Held {
 mod checked {
     use super::Rank;
     use std::cell::RefCell;
+    use std::panic::Location;
 
-    thread_local! {
-        static HELD: RefCell<Vec<Rank>> = const { RefCell::new(Vec::new()) };
+    /// A lock that is held, and where it was taken.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub(super) struct Taken {
+        rank: Rank,
+        at: &'static Location<'static>,
     }
 
-    pub(super) fn push(rank: Rank) {
+    impl std::fmt::Display for Taken {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            let (Rank { order, name }, at) = (self.rank, self.at);
+            write!(f, "`{name}` ({order}), taken at {at}")
+        }
+    }
+
+    thread_local! {
+        static HELD: RefCell<Vec<Taken>> = const { RefCell::new(Vec::new()) };
+    }
+
+    #[track_caller]
+    pub(super) fn push(rank: Rank) -> Taken {
+        let taken = Taken {
+            rank,
+            at: Location::caller(),
+        };
         // While the thread ends its list may be gone already; then nothing is checked.
         let _ = HELD.try_with(|held| {
             let mut held = held.borrow_mut();
             if let Some(last) = held.last() {
-                assert!(
-                    last.order < rank.order,
-                    "lock order: `{}` ({}) taken while `{}` ({}) is held",
-                    rank.name,
-                    rank.order,
-                    last.name,
-                    last.order
-                );
+                let rises = last.rank.order < rank.order;
+                assert!(rises, "lock order: {taken}, while this is held: {last}");
             }
-            held.push(rank);
+            held.push(taken);
         });
+        taken
     }
 
-    pub(super) fn pop(rank: Rank) {
+    pub(super) fn pop(taken: Taken) {
         let _ = HELD.try_with(|held| {
             let mut held = held.borrow_mut();
-            if let Some(index) = held.iter().rposition(|&other| other == rank) {
+            if let Some(index) = held.iter().rposition(|&other| other == taken) {
                 held.remove(index);
             }
         });
     }
 
+    #[track_caller]
     pub(super) fn assert_none_held() {
+        let at = Location::caller();
         let _ = HELD.try_with(|held| {
-            let held = held.borrow();
-            assert!(
-                held.is_empty(),
-                "foreign code called while {held:?} is held"
-            );
+            if let Some(last) = held.borrow().last() {
+                panic!("foreign code called at {at} while this is held: {last}");
+            }
         });
     }
 }
@@ -209,13 +278,26 @@ mod tests {
         assert_eq!(*low.lock() + *high.lock(), 3);
     }
 
+    /// What a thread says that panics.
+    #[cfg(debug_assertions)]
+    fn told(work: impl FnOnce() + Send + 'static) -> String {
+        let panic = std::thread::spawn(work).join().unwrap_err();
+        panic.downcast_ref::<String>().unwrap().clone()
+    }
+
     #[test]
     #[cfg(debug_assertions)]
-    #[should_panic(expected = "lock order: `low`")]
-    fn falling_order_is_refused() {
-        let (low, high) = (Mutex::new(LOW, ()), Mutex::new(HIGH, ()));
-        let _high = high.lock();
-        let _low = low.lock();
+    fn falling_order_is_refused_and_both_places_are_told() {
+        let first = line!() + 3;
+        let told = told(|| {
+            let (low, high) = (Mutex::new(LOW, ()), Mutex::new(HIGH, ()));
+            let _high = high.lock();
+            let _low = low.lock();
+        });
+        let second = first + 1;
+        let file = file!();
+        assert!(told.starts_with(&format!("lock order: `low` (1), taken at {file}:{second}:")));
+        assert!(told.contains(&format!("held: `high` (2), taken at {file}:{first}:")));
     }
 
     #[test]
@@ -225,5 +307,44 @@ mod tests {
         let (one, other) = (Mutex::new(LOW, ()), Mutex::new(LOW, ()));
         let _one = one.lock();
         let _other = other.lock();
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    fn readers_keep_the_order_too() {
+        let (low, high) = (RwLock::new(LOW, 1), RwLock::new(HIGH, 2));
+        {
+            let (mut one, other) = (low.write(), high.read());
+            *one += *other;
+        }
+        assert_eq!((*low.read(), *high.read()), (3, 2), "all are given back");
+        let falling = told(|| {
+            let (low, high) = (Mutex::new(LOW, ()), RwLock::new(HIGH, ()));
+            let _high = high.read();
+            let _low = low.lock();
+        });
+        assert!(falling.contains("`low` (1)") && falling.contains("`high` (2)"));
+        let twice = told(|| {
+            let low = RwLock::new(LOW, ());
+            let _first = low.read();
+            let _again = low.read();
+        });
+        assert!(twice.starts_with("lock order: `low` (1)"), "{twice}");
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    fn foreign_code_is_kept_from_locks_and_the_place_told() {
+        let low = Mutex::new(LOW, ());
+        assert_none_held();
+        drop(low.lock());
+        assert_none_held();
+        let line = line!() + 4;
+        let told = told(|| {
+            let low = Mutex::new(LOW, ());
+            let _low = low.lock();
+            assert_none_held();
+        });
+        assert!(told.starts_with(&format!("foreign code called at {}:{}:", file!(), line)));
     }
 }

@@ -62,10 +62,11 @@ pub struct Span {
 impl Span {
     /// A part of this range.
     pub fn part(&self, offset: usize, bytes: usize) -> Result<Span> {
-        match offset.checked_add(bytes) {
-            Some(end) if end <= self.bytes => Ok(Span {
+        let inside = offset.checked_add(bytes).filter(|&end| end <= self.bytes);
+        match (inside, self.offset.checked_add(offset)) {
+            (Some(_), Some(offset)) => Ok(Span {
                 handle: self.handle,
-                offset: self.offset + offset,
+                offset,
                 bytes,
             }),
             _ => Err(Error::Invalid {
@@ -76,11 +77,14 @@ impl Span {
         }
     }
 
+    /// Where it ends. Spans may be made of any numbers, so this may be more than a `usize` holds.
+    pub(crate) fn end(&self) -> u128 {
+        self.offset as u128 + self.bytes as u128
+    }
+
     /// Whether `other` lies within this range of the same allocation.
     pub fn contains(&self, other: &Span) -> bool {
-        self.handle == other.handle
-            && self.offset <= other.offset
-            && other.offset + other.bytes <= self.offset + self.bytes
+        self.handle == other.handle && self.offset <= other.offset && other.end() <= self.end()
     }
 }
 
@@ -111,6 +115,13 @@ impl View {
                     expected: format!("elements 0 to {} at most", (span.bytes / size) as i128 - 1),
                 });
             }
+        }
+        if usize::try_from(span.end()).is_err() {
+            return Err(Error::Invalid {
+                what: "the span of a view",
+                got: format!("{} bytes from byte {}", span.bytes, span.offset),
+                expected: format!("an end at byte {} at most", usize::MAX),
+            });
         }
         if !span.offset.is_multiple_of(size) {
             return Err(Error::Invalid {
@@ -157,8 +168,9 @@ impl View {
         })
     }
 
-    /// The same elements in other memory of at least the same size, as a replay binds them.
-    pub fn rebased(&self, span: Span) -> View {
+    /// The same elements in other memory, as a replay binds them: a part of what was checked to be as long and as
+    /// aligned as what this is a part of.
+    pub(crate) fn rebased(&self, span: Span) -> View {
         debug_assert!(span.bytes >= self.span.bytes);
         View { span, ..*self }
     }

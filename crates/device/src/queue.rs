@@ -1,7 +1,7 @@
 //! The queue: one in-order lane of a device.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::{Event, Fault, Op, Program, Result, Span};
 
@@ -109,7 +109,8 @@ pub trait Queue: Send {
     ///
     /// # Safety
     /// - As for [`encode`](Queue::encode), with `src` read.
-    /// - `into` stays valid, and nobody else touches it, until the command is complete.
+    /// - `into` stays valid, and nobody else touches it, until the command is complete or has been
+    ///   [withdrawn](Progress::withdraw).
     unsafe fn download(&mut self, src: Span, into: HostSlice) -> Result<Tick>;
 
     /// Records `event` here: it completes when everything before it has. An earlier recording of the same
@@ -173,5 +174,21 @@ pub trait Progress: Send + Sync {
     /// Fails with the fault if `tick` was hit by one that is not yet recovered, with
     /// [`Timeout`](crate::Error::Timeout) at the deadline, and with [`Invalid`](crate::Error::Invalid) if
     /// no command of that tick was ever appended.
+    ///
+    /// Success and a fault mean that the tick is over. After any other error it may still be under way:
+    /// [`completed`](Progress::completed) tells.
     fn wait(&self, tick: Tick, deadline: Option<Instant>) -> Result<()>;
+
+    /// Takes back the host memory that downloads up to `tick` were to write: once this returns, they write nothing there
+    /// any more. It waits for what it cannot take back. For who lent memory to a download and could not wait for it.
+    fn withdraw(&self, tick: Tick) {
+        while self.completed() < tick {
+            if self.wait(tick, None).is_err() {
+                std::thread::sleep(RETRY);
+            }
+        }
+    }
 }
+
+/// How long to rest before a wait that failed is tried again.
+const RETRY: Duration = Duration::from_millis(1);

@@ -1,7 +1,5 @@
 //! The slots of a program: which operands of its ops each replay binds anew, and to what.
 
-use std::convert::Infallible;
-
 use crate::{Error, Op, OpKind, Result, Span, View};
 
 /// The slots of a captured program, on a device whose handles are addresses.
@@ -65,22 +63,19 @@ impl Slots {
         Ok(())
     }
 
-    /// `op` with its operands in slots moved to where these are now. They were [checked](Self::check).
+    /// `op` with its operands in slots moved to where these are now.
+    ///
+    /// # Panics
+    /// If `given` would be refused by a [check](Self::check), where that would have left an operand out of bounds.
     pub fn bind(&self, op: &Op, given: &[Span]) -> Op {
         let bound = op.try_map(|_, _, view| {
             let Some(slot) = self.holding(view) else {
-                return Ok::<View, Infallible>(*view);
+                return Ok::<View, Error>(*view);
             };
             let (captured, given, span) = (&self.captured[slot], &given[slot], view.span());
-            Ok(view.rebased(Span {
-                handle: given.handle,
-                offset: given.offset + (span.offset - captured.offset),
-                bytes: span.bytes,
-            }))
+            Ok(view.rebased(given.part(span.offset - captured.offset, span.bytes)?))
         });
-        match bound {
-            Ok(op) => op,
-        }
+        bound.unwrap_or_else(|error| panic!("slots are bound that were not checked: {error}"))
     }
 
     /// The alignment a span happens to have, as far as allocations are aligned.
@@ -91,8 +86,9 @@ impl Slots {
     }
 }
 
+/// Where it begins, modulo all there are: only its alignment counts.
 fn address(span: &Span) -> usize {
-    span.handle as usize + span.offset
+    (span.handle as usize).wrapping_add(span.offset)
 }
 
 #[cfg(test)]

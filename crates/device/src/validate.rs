@@ -150,7 +150,8 @@ impl Op<View> {
 
 fn overlap(a: &View, b: &View) -> bool {
     let meet = |a: Span, b: Span| {
-        a.handle == b.handle && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes
+        let (begin, end) = (a.offset.max(b.offset), a.end().min(b.end()));
+        a.handle == b.handle && (begin as u128) < end
     };
     // Mostly each has a span of its own, and what it reaches of that does not matter.
     meet(a.span(), b.span()) && matches!((a.reach(), b.reach()), (Some(a), Some(b)) if meet(a, b))

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use libloading::Library;
 
@@ -78,6 +78,15 @@ impl Compiler {
             "there is no C++ compiler: {} cannot be run",
             candidates.join(", ")
         ))
+    }
+
+    /// The one that is installed, looked for once.
+    pub fn shared() -> Result<&'static Compiler, String> {
+        static SHARED: OnceLock<Result<Compiler, String>> = OnceLock::new();
+        SHARED
+            .get_or_init(Compiler::installed)
+            .as_ref()
+            .map_err(String::clone)
     }
 
     pub fn identity(&self) -> &str {

@@ -203,7 +203,7 @@ impl Emulator {
     fn unit(&self, source: &Source, operands: usize) -> Result<Unit, String> {
         let compiler = self.compiler.identity();
         match self.dialect {
-            Dialect::Cuda => Unit::cuda(source, operands, compiler),
+            Dialect::Cuda => Unit::cuda(source.entry, &source.text, operands, compiler),
             Dialect::Metal => Unit::metal(&source.text, compiler),
         }
     }

@@ -32,7 +32,8 @@
 //! defined, and then does the same in C++ or leaves it to `src/shim`, where all functions of the GPU's compiler
 //! are that a text may call.
 //!
-//! [`metal`] compiles and runs Metal text by itself, for an imitation of Metal:
+//! [`cuda`] compiles and runs a kernel of CUDA text by itself, for an imitation of NVIDIA's driver, and [`metal`] does so
+//! with Metal text, for an imitation of Metal:
 //!
 //! ```
 //! use streampool_emulated::metal::{Binding, Library};
@@ -60,6 +61,7 @@
 #![cfg_attr(sanitize_address, feature(sanitize))]
 
 mod compiler;
+pub mod cuda;
 mod emulator;
 mod fiber;
 mod group;

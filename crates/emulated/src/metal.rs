@@ -1,6 +1,6 @@
 //! Libraries of Metal text, as an imitation of Metal compiles and runs them.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use crate::compiler::{Code, Compiler};
 use crate::group::{self, Bound, Launch};
@@ -20,9 +20,7 @@ pub struct Library {
 impl Library {
     /// Compiles a text, unless that was done before; else what is wrong with it.
     pub fn compile(text: &str) -> Result<Library, String> {
-        static COMPILER: OnceLock<Result<Compiler, String>> = OnceLock::new();
-        let compiler = COMPILER.get_or_init(Compiler::installed);
-        let compiler = compiler.as_ref().map_err(String::clone)?;
+        let compiler = Compiler::shared()?;
         let unit = Unit::metal(text, compiler.identity())?;
         compiler.compile(std::slice::from_ref(&unit))?;
         let functions = compiler.load(&unit)?.into_iter();

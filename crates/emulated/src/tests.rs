@@ -1,7 +1,7 @@
 //! What the emulator is for: kernels that are wrong are found to be.
 
 use streampool_device::{Activation, Axes, DType, MatMul, Op, ReduceKind};
-use streampool_kernels::{Dialect, Source, lower, simdgroup_product};
+use streampool_kernels::{Dialect, lower, simdgroup_product};
 
 use crate::compiler::{Code, Compiler};
 use crate::emulator::{Emulator, Lowering};
@@ -21,11 +21,8 @@ fn code(compiler: &Compiler, body: &str) -> Code {
          extern \"C\" __global__ void entry(unsigned* to, const Params p) {{\n\
          const unsigned lane = threadIdx.x;\n{body}\n}}\n"
     );
-    let source = Source {
-        entry: "entry",
-        text,
-    };
-    let unit = Unit::cuda(&source, 1, compiler.identity()).unwrap_or_else(|why| panic!("{why}"));
+    let unit =
+        Unit::cuda("entry", &text, 1, compiler.identity()).unwrap_or_else(|why| panic!("{why}"));
     compiler
         .compile(std::slice::from_ref(&unit))
         .unwrap_or_else(|why| panic!("{why}"));

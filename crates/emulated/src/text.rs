@@ -7,7 +7,7 @@ mod metal;
 use std::fmt::Write;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use streampool_kernels::{Dialect, Source};
+use streampool_kernels::Dialect;
 
 pub use entry::{Buffer, Entry, Parameter, Space};
 
@@ -64,11 +64,12 @@ pub struct Unit {
 }
 
 impl Unit {
-    /// The kernel `source` in CUDA's dialect, which takes so many operands. `compiler` is what else its code depends on.
-    pub fn cuda(source: &Source, operands: usize, compiler: &str) -> Result<Unit, String> {
-        let text = source.text.replace("extern \"C\" __global__", "__global__");
-        let entry = Entry::cuda(source.entry, operands, &text);
-        Unit::new(Dialect::Cuda, source.entry, &text, vec![entry], compiler)
+    /// The kernel `entry` of a text in CUDA's dialect, which takes so many operands. `compiler` is what else its code
+    /// depends on.
+    pub fn cuda(entry: &str, text: &str, operands: usize, compiler: &str) -> Result<Unit, String> {
+        let text = text.replace("extern \"C\" __global__", "__global__");
+        let declared = Entry::cuda(entry, operands, &text);
+        Unit::new(Dialect::Cuda, entry, &text, vec![declared], compiler)
     }
 
     /// All kernels of a text in Metal's dialect.
@@ -157,14 +158,10 @@ mod tests {
 
     #[test]
     fn a_unit_undoes_what_it_defines_and_asks_for_shared_memory() {
-        let text = "#define SIDE 4\n#define AT(x) (x)\n\
+        let text = "#define SIDE 4\n#define AT(x) (x)\nstruct Params { unsigned n; };\n\
                     extern \"C\" __global__ void __launch_bounds__(64, 1) f(float* to, const Params p) {\n    \
                     __shared__ float tile[SIDE * 2];\n}\n";
-        let source = Source {
-            entry: "f",
-            text: text.to_owned(),
-        };
-        let unit = Unit::cuda(&source, 1, "").expect("it is right");
+        let unit = Unit::cuda("f", text, 1, "").expect("it is right");
         assert_eq!(unit.entries[0].most_threads, Some(64));
         for part in [
             "auto& tile = shared_array<float, SIDE * 2>();",
@@ -174,7 +171,7 @@ mod tests {
         ] {
             assert!(unit.text.contains(part), "{part}:\n{}", unit.text);
         }
-        let other = Unit::cuda(&source, 1, "another").expect("it is right");
+        let other = Unit::cuda("f", text, 1, "another").expect("it is right");
         assert_ne!(unit.name, other.name);
     }
 }

@@ -32,3 +32,5 @@ pub(crate) const LEDGER: Rank = rank(240, "host memory ledger");
 pub(crate) const REGION: Rank = rank(245, "host parallel region");
 /// Idle workers.
 pub(crate) const SLEEP: Rank = rank(250, "host pool sleep");
+/// A slot of the large expressions used last: nothing is locked or dropped while it is held.
+pub(crate) const RECENT: Rank = rank(255, "host recent expressions");

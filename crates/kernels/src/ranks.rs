@@ -14,3 +14,9 @@ pub(crate) const DISK_FAILURE: Rank = Rank {
     order: 310,
     name: "kernel disk failure",
 };
+
+/// A part of a cache's table: nothing is locked, compiled or dropped while it is held, so it comes after all others.
+pub(crate) const TABLE: Rank = Rank {
+    order: 500,
+    name: "kernel table",
+};

@@ -3,10 +3,13 @@
 use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+
+use streampool_device::lock::RwLock;
 
 use crate::flight::Flight;
+use crate::ranks;
 
 /// What is known of a key.
 pub(crate) enum Found<V, E> {
@@ -29,7 +32,6 @@ type Table<K, V, E> = HashMap<u64, Bucket<K, V, E>, BuildHasherDefault<AsIs>>;
 /// A lock of its own, on cache lines of its own.
 #[repr(align(128))]
 pub(crate) struct Shard<K, V, E> {
-    /// Never held while anything else is locked or compiled, so it needs no rank.
     table: RwLock<Table<K, V, E>>,
     hits: AtomicU64,
     capacity: usize,
@@ -38,7 +40,7 @@ pub(crate) struct Shard<K, V, E> {
 impl<K: Eq, V, E> Shard<K, V, E> {
     pub(crate) fn new(capacity: usize) -> Self {
         Shard {
-            table: RwLock::default(),
+            table: RwLock::new(ranks::TABLE, HashMap::default()),
             hits: AtomicU64::new(0),
             capacity,
         }
@@ -50,7 +52,7 @@ impl<K: Eq, V, E> Shard<K, V, E> {
     where
         K: Borrow<Q>,
     {
-        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        let table = self.table.read();
         match find(&table, hash, key)? {
             State::Ready { value, used } => {
                 // Storing only what changes keeps the line shared between readers.
@@ -72,7 +74,7 @@ impl<K: Eq, V, E> Shard<K, V, E> {
         E: Clone,
     {
         let owned = key.to_owned();
-        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.table.write();
         match find(&table, hash, key) {
             Some(State::Ready { value, .. }) => {
                 self.hits.fetch_add(1, Ordering::Relaxed);
@@ -94,7 +96,7 @@ impl<K: Eq, V, E> Shard<K, V, E> {
     {
         let evicted;
         {
-            let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+            let mut table = self.table.write();
             evicted = if ready(&table) >= self.capacity {
                 make_room(&mut table, self.capacity)
             } else {
@@ -117,7 +119,7 @@ impl<K: Eq, V, E> Shard<K, V, E> {
     where
         K: Borrow<Q>,
     {
-        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.table.write();
         if let Some(bucket) = table.get_mut(&hash) {
             bucket.retain(|(held, _)| held.borrow() != key);
             if bucket.is_empty() {
@@ -127,7 +129,7 @@ impl<K: Eq, V, E> Shard<K, V, E> {
     }
 
     pub(crate) fn entries(&self) -> usize {
-        ready(&self.table.read().unwrap_or_else(PoisonError::into_inner))
+        ready(&self.table.read())
     }
 
     pub(crate) fn hits(&self) -> u64 {

@@ -1,6 +1,6 @@
 //! What can go wrong with models: which file, node or tensor it is, what it was given, and what would be right.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::graph::Operator;
 
@@ -79,6 +79,15 @@ pub enum Error {
     /// A run was not over at its deadline.
     #[error("the deadline of the run is past")]
     Deadline,
+    /// As many runs are under way on the stream as may be.
+    #[error(
+        "{limit} runs of the session are under way on this stream: wait for one of them, use submit_when_room, or raise \
+         SessionOptions::in_flight"
+    )]
+    Busy {
+        /// How many there may be at most.
+        limit: usize,
+    },
     /// The tensors of the caller refused or failed.
     #[error(transparent)]
     Tensor(#[from] streampool_tensor::Error),
@@ -130,6 +139,14 @@ impl Error {
             name: name.to_owned(),
             got: got.to_string(),
             expected: expected.to_string(),
+        }
+    }
+
+    /// The system refused or failed to read the file at `path`.
+    pub(crate) fn io(path: &Path, error: std::io::Error) -> Error {
+        Error::Io {
+            path: path.to_owned(),
+            error,
         }
     }
 

@@ -3,7 +3,7 @@
 //! A [`Session`] loads a model once; any number of threads run it at the same time, each on its own stream, with the
 //! weights shared and no lock between them. What a run needs is made the first time inputs of its kind come by on a stream:
 //! the model is traced into a plan of device ops over one block of memory, and the plan becomes a program that later runs
-//! replay, without allocating or compiling anything. [`nn`] is for those who define models in Rust.
+//! replay, without taking memory from the device or compiling anything. [`nn`] is for those who define models in Rust.
 //!
 //! ```
 //! use streampool_host::{HostDevice, HostOptions};

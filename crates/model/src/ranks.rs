@@ -8,6 +8,10 @@ const fn rank(order: u16, name: &'static str) -> Rank {
 
 /// The choices of inputs that need not be given.
 pub(crate) const DEFAULTS: Rank = rank(88, "model defaults");
+/// The runs under way on one stream.
+pub(crate) const UNDER_WAY: Rank = rank(84, "model runs under way");
+/// One of them.
+pub(crate) const RUN: Rank = rank(86, "model run");
 /// The programs of one stream. Taken before anything of the runtime.
 pub(crate) const PROGRAMS: Rank = rank(90, "model programs");
 /// Whose turn it is to run a plan. Nothing else is locked meanwhile.

@@ -18,7 +18,7 @@ pub(crate) struct Binding {
 }
 
 /// No pool has number 0.
-const NOTHING: Binding = Binding { pool: 0, stream: 0 };
+pub(crate) const NOTHING: Binding = Binding { pool: 0, stream: 0 };
 
 thread_local! {
     static CACHED: Cell<Binding> = const { Cell::new(NOTHING) };
@@ -86,6 +86,27 @@ pub(crate) fn is_current(pool: u64, stream: u8) -> bool {
 /// Remembers where this thread is.
 pub(crate) fn cache(binding: Binding) {
     CACHED.set(binding);
+}
+
+/// Whether a scope or a task has put this thread on a stream of `pool`.
+#[inline]
+pub(crate) fn is_put(pool: u64) -> bool {
+    let is_put = OVERRIDES.try_with(|overrides| {
+        let overrides = overrides.borrow();
+        overrides.iter().any(|binding| binding.pool == pool)
+    });
+    is_put.unwrap_or(false)
+}
+
+/// The stream of `pool` that this thread has leased by using it.
+#[inline]
+pub(crate) fn leased(pool: u64) -> Option<u8> {
+    let leased = KEPT.try_with(|kept| {
+        let kept = kept.borrow();
+        let own = |kept: &&Kept| kept.binding.pool == pool && kept.leased;
+        Some(kept.iter().find(own)?.binding.stream)
+    });
+    leased.ok().flatten()
 }
 
 /// The stream of `pool` that this thread is put on by a scope, or else has for itself or shares.

@@ -172,6 +172,46 @@ impl After {
     }
 }
 
+/// For every stream, a stretch of its commands that are complete and good.
+///
+/// Commands before a stretch may be bad though later ones are good: the stream recovered between, or used what was bad only
+/// then. So a later good command says nothing about those.
+#[derive(Debug, Clone)]
+pub struct Clean {
+    after: [u64; MAX_STREAMS],
+    until: [u64; MAX_STREAMS],
+}
+
+impl Clean {
+    /// Nothing is known to be good.
+    pub const fn nothing() -> Self {
+        Clean {
+            after: [0; MAX_STREAMS],
+            until: [0; MAX_STREAMS],
+        }
+    }
+
+    /// Whether the command at `stamp` is known to be good.
+    #[inline]
+    pub fn covers(&self, stamp: Stamp) -> bool {
+        let stream = usize::from(stamp.stream);
+        self.after[stream] < stamp.tick && stamp.tick <= self.until[stream]
+    }
+
+    /// Remembers that the commands behind `after`, up to `stamp`, are good. Of two stretches that do not meet, the later
+    /// one is kept.
+    pub fn cover(&mut self, after: u64, stamp: Stamp) {
+        let stream = usize::from(stamp.stream);
+        let (known_after, known_until) = (self.after[stream], self.until[stream]);
+        if after <= known_until && known_after <= stamp.tick {
+            self.after[stream] = known_after.min(after);
+            self.until[stream] = known_until.max(stamp.tick);
+        } else if stamp.tick > known_until {
+            (self.after[stream], self.until[stream]) = (after, stamp.tick);
+        }
+    }
+}
+
 /// What a stream must still wait for: for each stream, the highest tick asked for.
 #[derive(Debug, Default)]
 pub struct Hazards {
@@ -271,6 +311,21 @@ mod tests {
         assert!(!two.covers(stamp(5, 11)));
         two.cover(stamp(5, 3));
         assert!(two.covers(stamp(5, 10)), "a clock never goes back");
+    }
+
+    #[test]
+    fn what_is_good_says_nothing_about_what_was_before_a_fault() {
+        let mut clean = Clean::nothing();
+        clean.cover(4, stamp(3, 9));
+        assert!(clean.covers(stamp(3, 5)) && clean.covers(stamp(3, 9)));
+        assert!(!clean.covers(stamp(3, 4)) && !clean.covers(stamp(3, 10)));
+        assert!(!clean.covers(stamp(2, 5)));
+        clean.cover(9, stamp(3, 12));
+        assert!(clean.covers(stamp(3, 5)) && clean.covers(stamp(3, 12)));
+        clean.cover(20, stamp(3, 25));
+        assert!(!clean.covers(stamp(3, 12)), "between them may be a fault");
+        clean.cover(0, stamp(3, 2));
+        assert!(clean.covers(stamp(3, 25)), "the later stretch is kept");
     }
 
     #[test]

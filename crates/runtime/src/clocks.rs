@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use streampool_device::Progress;
 
+use crate::Result;
 use crate::clock::{MAX_STREAMS, Stamp};
 
 /// The progress of each stream made so far.
@@ -28,10 +29,15 @@ impl Clocks {
             .map_or(0, |progress| progress.completed())
     }
 
-    /// Waits until flushed work at `stamp` is over. Faults are told to those they hit.
-    pub fn wait(&self, stamp: Stamp) {
-        if let Some(progress) = self.0[usize::from(stamp.stream)].get() {
-            let _ = progress.wait(stamp.tick, None);
+    /// Waits until flushed work at `stamp` is over; fails if it could not be waited for. Faults are told to those they
+    /// hit.
+    pub fn wait(&self, stamp: Stamp) -> Result<()> {
+        let Some(progress) = self.0[usize::from(stamp.stream)].get() else {
+            return Ok(());
+        };
+        match progress.wait(stamp.tick, None) {
+            Err(error) if !self.is_complete(stamp) => Err(error.into()),
+            _ => Ok(()),
         }
     }
 

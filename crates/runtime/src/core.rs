@@ -1,6 +1,6 @@
 //! What the streams of one pool share.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -34,10 +34,32 @@ pub(crate) struct Core {
     pub mitigation: Mitigation,
     pub events: Arc<EventPool>,
     pub pressure: Callbacks,
-    lanes: [OnceLock<Arc<Lane>>; MAX_STREAMS],
-    creation: Mutex<()>,
+    /// Its one slot is that of the first for whom memory is short.
+    pub short_of_memory: Slots,
+    /// The streams that threads have run on: who has none of these yet is better off elsewhere.
+    pub preferred: AtomicU64,
+    /// Until then runs share a stream at once, in microseconds since the pool was made.
+    impatient_until: AtomicU64,
+    made_at: Instant,
+    lanes: [Place; MAX_STREAMS],
     turn: AtomicUsize,
     shut: AtomicBool,
+}
+
+/// Where a stream is, once it is made.
+struct Place {
+    lane: OnceLock<Arc<Lane>>,
+    /// Held while it is made: who needs another stream does not wait for it.
+    making: Mutex<()>,
+}
+
+impl Place {
+    const fn empty() -> Place {
+        Place {
+            lane: OnceLock::new(),
+            making: Mutex::new(ranks::CREATION, ()),
+        }
+    }
 }
 
 impl Core {
@@ -60,8 +82,11 @@ impl Core {
             mitigation: Mitigation::new(&device.quirks(), &settings.mitigations),
             events: Arc::new(EventPool::new(id, device.clone())),
             pressure: Callbacks::new(),
-            lanes: [const { OnceLock::new() }; MAX_STREAMS],
-            creation: Mutex::new(ranks::CREATION, ()),
+            short_of_memory: Slots::new(0b10),
+            preferred: AtomicU64::new(0),
+            impatient_until: AtomicU64::new(0),
+            made_at: Instant::now(),
+            lanes: [const { Place::empty() }; MAX_STREAMS],
             turn: AtomicUsize::new(0),
             shut: AtomicBool::new(false),
             device,
@@ -72,11 +97,11 @@ impl Core {
     /// A stream, made if it is asked for the first time.
     pub fn lane(&self, index: u8) -> Result<&Arc<Lane>> {
         let place = &self.lanes[usize::from(index)];
-        if let Some(lane) = place.get() {
+        if let Some(lane) = place.lane.get() {
             return Ok(lane);
         }
-        let _creation = self.creation.lock();
-        if let Some(lane) = place.get() {
+        let _making = place.making.lock();
+        if let Some(lane) = place.lane.get() {
             return Ok(lane);
         }
         self.check()?;
@@ -96,12 +121,17 @@ impl Core {
             self.settings.reuse_memory,
         );
         self.clocks.set(index, lane.progress.clone());
-        Ok(place.get_or_init(|| Arc::new(lane)))
+        Ok(place.lane.get_or_init(|| Arc::new(lane)))
+    }
+
+    /// A stream, if it was made.
+    pub fn made(&self, index: u8) -> Option<&Arc<Lane>> {
+        self.lanes[usize::from(index)].lane.get()
     }
 
     /// The streams made so far.
     pub fn lanes(&self) -> impl Iterator<Item = &Arc<Lane>> {
-        self.lanes.iter().filter_map(OnceLock::get)
+        self.lanes.iter().filter_map(|place| place.lane.get())
     }
 
     /// Hands over what `lane` has encoded.
@@ -130,6 +160,22 @@ impl Core {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let place = turn.checked_rem(self.urgent())?;
         Some((self.settings.streams + place) as u8)
+    }
+
+    /// Whether a run waited in vain a short time ago.
+    pub fn is_impatient(&self, now: Instant) -> bool {
+        self.micros(now) < self.impatient_until.load(Ordering::Relaxed)
+    }
+
+    /// Has runs that find no stream share one at once, until then.
+    pub fn lose_patience(&self, until: Instant) {
+        self.impatient_until
+            .store(self.micros(until), Ordering::Relaxed);
+    }
+
+    fn micros(&self, time: Instant) -> u64 {
+        let since = time.saturating_duration_since(self.made_at);
+        u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
     }
 
     /// The next stream to be shared, round robin.
@@ -162,7 +208,9 @@ impl Core {
         self.shut.store(true, Ordering::Release);
         self.slots.close();
         // Whoever is making a stream has finished, or will see that it is too late.
-        drop(self.creation.lock());
+        for place in &self.lanes {
+            drop(place.making.lock());
+        }
         for lane in self.lanes() {
             lane.close();
         }

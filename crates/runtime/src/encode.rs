@@ -2,13 +2,27 @@
 //! answers for the device contract's safety.
 
 use smallvec::SmallVec;
-use streampool_device::{Access, Element, Flush, HostSlice, Op, Span};
+use streampool_device::{Access, Element, Flush, HostSlice, Op, Progress, Span, Tick};
 
 use crate::clock::Stamp;
 use crate::lane::Flushed;
 use crate::memory::{Buffer, Operand};
 use crate::order::{self, Ordered, Touch};
 use crate::{Error, Result, Stream};
+
+/// Host memory that a download writes. When this is dropped, the download is over or writes nothing there any more.
+struct Lent<'a> {
+    progress: &'a dyn Progress,
+    tick: Tick,
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        if self.progress.completed() < self.tick {
+            self.progress.withdraw(self.tick);
+        }
+    }
+}
 
 impl Stream {
     /// Encodes an op. What it reads on other streams it waits for, what it writes waits for whoever still
@@ -28,6 +42,7 @@ impl Stream {
             touches.push(Touch {
                 marks: operand.buffer().marks(),
                 access,
+                is_partial: access == Access::Write && !operand.is_whole(),
             });
             Ok(*operand.view())
         })?;
@@ -52,8 +67,8 @@ impl Stream {
         }
         let span = buffer.span();
         let touch = Touch {
-            marks: buffer.marks(),
-            access: Access::Write,
+            is_partial: bytes.len() < buffer.bytes(),
+            ..Touch::whole(buffer.marks(), Access::Write)
         };
         self.append(&[touch], |stream, queue| {
             let _driver = stream.core().mitigation.any_call();
@@ -99,20 +114,21 @@ impl Stream {
             bytes: bytes.len(),
             ..buffer.span()
         };
-        let touch = Touch {
-            marks: buffer.marks(),
-            access: Access::Read,
-        };
+        let touch = Touch::whole(buffer.marks(), Access::Read);
         let into = HostSlice {
             pointer: bytes.as_mut_ptr(),
             bytes: bytes.len(),
         };
         let stamp = self.append(&[touch], |stream, queue| {
             let _driver = stream.core().mitigation.any_call();
-            // SAFETY: `append` holds the order and keeps the memory; `bytes` is borrowed until the wait
-            // below has returned, which it does only when the command is over.
+            // SAFETY: `append` holds the order and keeps the memory; `bytes` is borrowed until `_lent` is dropped, when
+            // the command is over or withdrawn, on every way out of this function.
             Ok(unsafe { queue.download(span, into) }?)
         })?;
+        let _lent = Lent {
+            progress: &*self.lane().progress,
+            tick: stamp.tick,
+        };
         // A pool that shuts down meanwhile completes what was encoded: there is something to wait for.
         let flushed = self.core().flush(self.lane(), Flush::ForWaiter);
         let flushed = flushed.unwrap_or(Flushed::at(stamp.tick));
@@ -132,8 +148,8 @@ impl Stream {
             unsettled,
         } = order::lock_after(self.core(), self.lane(), touches)?;
         let tick = command(self, encoder.queue()?)?;
-        for &stamp in unsettled.stamps() {
-            encoder.consumed.add(stamp, tick);
+        for stamp in unsettled {
+            encoder.consume(self.core(), stamp, tick);
         }
         encoder.counts.ops += 1;
         let stamp = self.lane().appended(&mut encoder, tick);

@@ -39,6 +39,9 @@ pub enum Error {
         /// How long the policy waits.
         waited: Duration,
     },
+    /// No stream was free until the deadline of a run.
+    #[error("no stream was free until the deadline of the run")]
+    Deadline,
     /// There is no stream of that number.
     #[error("there is no stream {index}: this pool's are 0 to {last}")]
     NoSuchStream {

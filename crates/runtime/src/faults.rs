@@ -4,12 +4,12 @@
 //! is told when that stream is synchronised, by its events and handlers, or at once if it is known by then.
 //! Nobody else is.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use streampool_device::lock::Mutex;
 use streampool_device::{Fault, Flush, Tick};
 
-use crate::clock::{MAX_STREAMS, Marks, Stamp};
+use crate::clock::{Marks, Stamp};
 use crate::core::Core;
 use crate::lane::Lane;
 use crate::{Error, Result, ranks};
@@ -25,27 +25,35 @@ struct Hit {
 /// What faults hit on one stream, directly or through what it used, as far as that is settled.
 pub(crate) struct History {
     hits: Mutex<Vec<Hit>>,
-    any: AtomicBool,
+    /// How many there ever were.
+    count: AtomicUsize,
 }
 
-/// More than anyone looks back; a stream that faults that often is not to be trusted anyway.
-const REMEMBERED: usize = 1024;
+/// So many are told apart. Of a stream that faults more often, the oldest become one that covers what lies between
+/// them, too: good work may count as hit then, but never the other way round.
+const TOLD_APART: usize = 1024;
 
 impl History {
     pub fn new() -> Self {
         History {
             hits: Mutex::new(ranks::HISTORY, Vec::new()),
-            any: AtomicBool::new(false),
+            count: AtomicUsize::new(0),
         }
     }
 
     fn add(&self, hit: Hit) {
         let mut hits = self.hits.lock();
-        if hits.len() == REMEMBERED {
-            hits.remove(0);
+        if hits.len() == TOLD_APART {
+            let oldest = hits.remove(0);
+            let next = &mut hits[0];
+            *next = Hit {
+                from: oldest.from.min(next.from),
+                to: oldest.to.max(next.to),
+                fault: oldest.fault,
+            };
         }
         hits.push(hit);
-        self.any.store(true, Ordering::Release);
+        self.count.fetch_add(1, Ordering::Release);
     }
 
     fn find(&self, tick: Tick) -> Option<Fault> {
@@ -56,14 +64,30 @@ impl History {
         Some(hit.fault.clone())
     }
 
+    /// Whether what a fault hit ended after the command at `one` and before that at `other`.
+    pub fn was_over_between(&self, one: Tick, other: Tick) -> bool {
+        let ended = |hit: &Hit| (one..other).contains(&hit.to);
+        self.any() && self.hits.lock().iter().any(ended)
+    }
+
+    /// The last command before `tick` that a fault hit; 0 if none was.
+    fn last_before(&self, tick: Tick) -> Tick {
+        if !self.any() {
+            return 0;
+        }
+        let hits = self.hits.lock();
+        let before = hits.iter().map(|hit| hit.to).filter(|to| *to < tick);
+        before.max().unwrap_or(0)
+    }
+
     /// Whether anything was ever hit.
     fn any(&self) -> bool {
-        self.any.load(Ordering::Acquire)
+        self.count() > 0
     }
 
     /// How many were settled here.
     pub fn count(&self) -> usize {
-        self.hits.lock().len()
+        self.count.load(Ordering::Acquire)
     }
 }
 
@@ -71,25 +95,18 @@ impl History {
 pub(crate) enum Verdict {
     /// A fault hit it.
     Hit(Fault),
-    /// Its result is good.
-    Clean {
-        /// And so is everything before it on its stream.
-        all_before: bool,
-    },
+    /// Its result is good, and so is that of every command of its stream behind `after`, up to it.
+    Clean { after: Tick },
 }
 
 /// Whether a completed command's result is any good.
 pub(crate) fn verdict(core: &Core, stamp: Stamp) -> Result<Verdict> {
-    let mut seen = [0; MAX_STREAMS];
-    match find(core, stamp, &mut seen)? {
-        Some(fault) => Ok(Verdict::Hit(fault)),
-        None => {
-            let lane = core.lane(stamp.stream)?;
-            Ok(Verdict::Clean {
-                all_before: !lane.history.any() && lane.progress.fault().is_none(),
-            })
-        }
-    }
+    Ok(match find(core, stamp, &mut Vec::new())? {
+        Some(fault) => Verdict::Hit(fault),
+        None => Verdict::Clean {
+            after: core.lane(stamp.stream)?.history.last_before(stamp.tick),
+        },
+    })
 }
 
 /// Waits until what wrote a block last is over; fails if a fault hit that.
@@ -99,7 +116,7 @@ pub(crate) fn written(core: &Core, marks: &Marks) -> Result<()> {
     };
     if !core.clocks.is_complete(stamp) {
         core.flush(core.lane(stamp.stream)?, Flush::ForWaiter)?;
-        core.clocks.wait(stamp);
+        core.clocks.wait(stamp)?;
     }
     outcome(core, stamp).map_err(Error::Dependency)
 }
@@ -112,14 +129,17 @@ pub(crate) fn outcome(core: &Core, stamp: Stamp) -> std::result::Result<(), Faul
     }
 }
 
-/// `seen` holds, for each stream, the tick up to which it was asked already.
-fn find(core: &Core, stamp: Stamp, seen: &mut [Tick; MAX_STREAMS]) -> Result<Option<Fault>> {
-    let asked = &mut seen[usize::from(stamp.stream)];
-    if *asked >= stamp.tick {
+/// `seen` holds what was asked already.
+///
+/// Others settle and recover meanwhile: they note a fault in the history first, and only then forget the use or clear the
+/// poison. So what they forget is read before what they note.
+fn find(core: &Core, stamp: Stamp, seen: &mut Vec<Stamp>) -> Result<Option<Fault>> {
+    if seen.contains(&stamp) {
         return Ok(None);
     }
-    *asked = stamp.tick;
+    seen.push(stamp);
     let lane = core.lane(stamp.stream)?;
+    let uses = lane.lock().consumed.until(stamp.tick);
     if let Some(fault) = lane.progress.fault()
         && fault.tick() <= stamp.tick
     {
@@ -131,7 +151,6 @@ fn find(core: &Core, stamp: Stamp, seen: &mut [Tick; MAX_STREAMS]) -> Result<Opt
         return Ok(Some(fault));
     }
     // What it used itself may not be settled yet.
-    let uses = lane.lock().consumed.until(stamp.tick);
     for used in uses {
         if let Some(fault) = find(core, used.stamp, seen)? {
             return Ok(Some(fault));
@@ -151,21 +170,21 @@ pub(crate) fn settle(core: &Core, lane: &Lane, tick: Tick) -> Result<()> {
         // Later commands may have used more of the same stream: that is settled when they are complete.
         let over = core.clocks.is_complete(used.stamp);
         let verdict = verdict(core, used.stamp)?;
-        if let Verdict::Hit(fault) = &verdict {
-            lane.history.add(Hit {
-                from: used.since,
-                to: lane.last_tick(),
-                fault: fault.clone(),
-            });
-            outcome = outcome.and(Err(Error::Dependency(fault.clone())));
-        } else if !over {
-            continue;
-        }
         let mut encoder = lane.lock();
-        encoder.consumed.settled(used);
-        if matches!(verdict, Verdict::Clean { all_before: true }) {
-            encoder.clean.cover(used.stamp);
+        match verdict {
+            Verdict::Hit(fault) => {
+                // With the lock held: nobody encodes between the last command that is hit and the first that is not.
+                lane.history.add(Hit {
+                    from: used.since,
+                    to: lane.last_tick(),
+                    fault: fault.clone(),
+                });
+                outcome = outcome.and(Err(Error::Dependency(fault)));
+            }
+            Verdict::Clean { .. } if !over => continue,
+            Verdict::Clean { after } => encoder.clean.cover(after, used.stamp),
         }
+        encoder.consumed.settled(used);
     }
     outcome
 }
@@ -189,4 +208,29 @@ pub(crate) fn remember(lane: &Lane, fault: &Fault, last: Tick) {
         to: last,
         fault: fault.clone(),
     });
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use streampool_device::OpKind;
+
+    #[test]
+    fn no_hit_is_forgotten_however_many_follow() {
+        let history = History::new();
+        for tick in (2..10_000).step_by(2) {
+            history.add(Hit {
+                from: tick,
+                to: tick,
+                fault: Fault::new("lane", tick, OpKind::Nop, "on purpose"),
+            });
+        }
+        let missed = (2..10_000)
+            .step_by(2)
+            .find(|&tick| history.find(tick).is_none());
+        assert_eq!(missed, None);
+        assert_eq!(history.count(), 4_999);
+        assert!(history.find(9_999).is_none(), "the last are told apart");
+        assert!(history.find(1).is_none() && history.find(10_000).is_none());
+    }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use streampool_device::lock::{Guard, Mutex};
 use streampool_device::{Flush, Progress, Queue, Tick};
 
-use crate::clock::{After, Stamp};
+use crate::clock::{After, Clean, Stamp};
 use crate::clocks::Clocks;
 use crate::core::Core;
 use crate::event::PooledEvent;
@@ -33,7 +33,7 @@ pub(crate) struct Encoder {
     /// What comes next is ordered after this.
     pub after: After,
     /// This is complete, without a fault.
-    pub clean: After,
+    pub clean: Clean,
     /// What was used before it was known whether it is any good.
     pub consumed: Consumed,
     /// The latest event recorded for other streams.
@@ -107,7 +107,7 @@ impl Lane {
                 Encoder {
                     queue: Some(queue),
                     after: After::nothing(),
-                    clean: After::nothing(),
+                    clean: Clean::nothing(),
                     consumed: Consumed::default(),
                     marker: None,
                     counts: Counts::default(),
@@ -185,13 +185,16 @@ impl Lane {
 }
 
 impl Consumed {
-    /// Remembers that the command at `tick` uses the result at `stamp`.
-    pub fn add(&mut self, stamp: Stamp, tick: Tick) {
-        match self
-            .0
-            .iter_mut()
-            .find(|known| known.stamp.stream == stamp.stream)
-        {
+    /// Remembers that the command at `tick` uses the result at `stamp`, on a stream with this history. Of two results the
+    /// later one is enough, unless a fault was over between them: then the later may be good and the earlier bad.
+    pub fn add(&mut self, stamp: Stamp, tick: Tick, history: &History) {
+        let mut known = self.0.iter_mut();
+        let known = known.find(|known| {
+            let (one, other) = (known.stamp.tick, stamp.tick);
+            known.stamp.stream == stamp.stream
+                && !history.was_over_between(one.min(other), one.max(other))
+        });
+        match known {
             Some(known) => known.stamp.tick = known.stamp.tick.max(stamp.tick),
             None => self.0.push(Use { stamp, since: tick }),
         }
@@ -217,6 +220,14 @@ impl Consumed {
 }
 
 impl Encoder {
+    /// Remembers that the command at `tick` uses the result at `stamp` of another stream.
+    pub fn consume(&mut self, core: &Core, stamp: Stamp, tick: Tick) {
+        // A stream that has a stamp was made.
+        if let Some(source) = core.made(stamp.stream) {
+            self.consumed.add(stamp, tick, &source.history);
+        }
+    }
+
     /// Has the next who asks for a marker record a new one.
     pub fn forget_marker(&mut self) {
         self.marker = None;

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use crate::core::Core;
 use crate::settings::Exhaustion;
+use crate::waiters::Waited;
 use crate::{Error, Result, Stream, os};
 
 /// A stream that nobody else is given meanwhile. Dropping it waits for its work and returns the stream.
@@ -71,10 +72,10 @@ pub(crate) fn claim(core: &Arc<Core>) -> Result<Slot> {
         Exhaustion::Fail => Err(Error::NoFreeStream { limit }),
         Exhaustion::Wait(timeout) => {
             let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-            match core.slots.claim_wait(deadline) {
-                Some(index) => Ok(Slot::Claimed(index)),
-                None if core.is_shut() => Err(Error::ShutDown),
-                None => Err(Error::WaitTimedOut {
+            match core.slots.claim_wait(deadline, None) {
+                Waited::Slot(index) => Ok(Slot::Claimed(index)),
+                Waited::Closed => Err(Error::ShutDown),
+                Waited::Late | Waited::Stuck => Err(Error::WaitTimedOut {
                     limit,
                     waited: timeout.unwrap_or_default(),
                 }),

@@ -40,6 +40,7 @@ mod program;
 mod quirks;
 mod ranks;
 mod recycler;
+mod run;
 mod settings;
 mod slots;
 mod snapshot;

@@ -15,9 +15,29 @@ use crate::{Error, Result};
 pub(crate) struct Touch<'a> {
     pub marks: &'a Marks,
     pub access: Access,
+    /// A write that leaves a part of the block as it was: whoever reads the block later gets that part, too.
+    pub is_partial: bool,
 }
 
-impl Touch<'_> {
+impl<'a> Touch<'a> {
+    /// A use of all of the block.
+    pub fn whole(marks: &'a Marks, access: Access) -> Touch<'a> {
+        Touch {
+            marks,
+            access,
+            is_partial: false,
+        }
+    }
+
+    /// The write whose result it uses.
+    #[inline]
+    fn used_write(&self) -> Option<Stamp> {
+        match self.access == Access::Read || self.is_partial {
+            true => self.marks.last_write(),
+            false => None,
+        }
+    }
+
     /// Remembers the op on the block.
     pub fn mark(&self, stamp: Stamp) {
         match self.access {
@@ -31,7 +51,7 @@ impl Touch<'_> {
 pub(crate) struct Ordered<'l> {
     pub encoder: Guard<'l, Encoder>,
     /// Results of other streams that it uses and that may still turn out failed.
-    pub unsettled: Hazards,
+    pub unsettled: Vec<Stamp>,
 }
 
 /// What stands between a stream and its next command.
@@ -39,10 +59,10 @@ pub(crate) struct Ordered<'l> {
 struct Obstacles {
     /// Not there yet.
     waits: Hazards,
-    /// Read, and not there yet.
-    unsettled: Hazards,
+    /// Read, and not there yet. Each is judged by itself: a later one that is good says nothing about an earlier one.
+    unsettled: Vec<Stamp>,
     /// Read and complete; whether they are any good is not known.
-    unjudged: Hazards,
+    unjudged: Vec<Stamp>,
 }
 
 /// Takes the lock of `lane`, with whatever is encoded next ordered after all that `touches` conflict with.
@@ -53,20 +73,20 @@ pub(crate) fn lock_after<'l>(
     touches: &[Touch<'_>],
 ) -> Result<Ordered<'l>> {
     let mut encoder = lane.lock();
+    check_own(lane, touches)?;
     let mut obstacles = Obstacles::default();
     for touch in touches {
-        match touch.access {
-            // Only a write can be read too early; it counts whether what it wrote is any good.
-            Access::Read => match touch.marks.last_write() {
-                Some(stamp) if stamp.stream == lane.index => faults::check_own(lane, stamp)?,
-                Some(stamp) => encoder.order_read(core, stamp, &mut obstacles),
-                None => {}
-            },
-            Access::Write => {
-                for stamp in touch.marks.uses() {
-                    if stamp.stream != lane.index {
-                        encoder.order_write(core, stamp, &mut obstacles);
-                    }
+        // Only a write can be read too early; it counts whether what it wrote is any good.
+        if let Some(stamp) = touch
+            .used_write()
+            .filter(|stamp| stamp.stream != lane.index)
+        {
+            encoder.order_read(core, stamp, &mut obstacles);
+        }
+        if touch.access == Access::Write {
+            for stamp in touch.marks.uses() {
+                if stamp.stream != lane.index {
+                    encoder.order_write(core, stamp, &mut obstacles);
                 }
             }
         }
@@ -78,24 +98,38 @@ pub(crate) fn lock_after<'l>(
         });
     }
     drop(encoder);
-    obstacles.overcome(core, lane)
+    obstacles.overcome(core, lane, touches)
+}
+
+/// Refuses what uses results of the stream itself that a fault hit.
+#[inline]
+fn check_own(lane: &Lane, touches: &[Touch<'_>]) -> Result<()> {
+    let own = touches.iter().filter_map(Touch::used_write);
+    let mut own = own.filter(|stamp| stamp.stream == lane.index);
+    own.try_for_each(|stamp| faults::check_own(lane, stamp))
 }
 
 impl Obstacles {
     #[cold]
-    fn overcome<'l>(self, core: &Core, lane: &'l Lane) -> Result<Ordered<'l>> {
+    fn overcome<'l>(
+        self,
+        core: &Core,
+        lane: &'l Lane,
+        touches: &[Touch<'_>],
+    ) -> Result<Ordered<'l>> {
         let mut clean = Vec::new();
-        for &stamp in self.unjudged.stamps() {
+        for stamp in self.unjudged {
             match faults::verdict(core, stamp)? {
                 Verdict::Hit(fault) => return Err(Error::Dependency(fault)),
-                Verdict::Clean { all_before: true } => clean.push(stamp),
-                Verdict::Clean { all_before: false } => {}
+                Verdict::Clean { after } => clean.push((after, stamp)),
             }
         }
         let mut encoder = wait_for(core, lane, self.waits.stamps())?;
-        for stamp in clean {
-            encoder.clean.cover(stamp);
+        for (after, stamp) in clean {
+            encoder.clean.cover(after, stamp);
         }
+        // Others may have settled what this stream used while its lock was free.
+        check_own(lane, touches)?;
         Ok(Ordered {
             encoder,
             unsettled: self.unsettled,
@@ -119,7 +153,7 @@ pub(crate) fn wait_for<'l>(
             // thread.
             Err(Error::Device(streampool_device::Error::Poisoned(_))) => {
                 core.flush(source, Flush::ForWaiter)?;
-                core.clocks.wait(*stamp);
+                core.clocks.wait(*stamp)?;
             }
             Err(other) => return Err(other),
         }
@@ -147,11 +181,11 @@ impl Encoder {
         }
         if core.clocks.is_complete(stamp) {
             self.after.cover(stamp);
-            obstacles.unjudged.add(stamp);
+            obstacles.unjudged.push(stamp);
             return;
         }
         // Whether it is any good is asked when this stream is synchronised.
-        obstacles.unsettled.add(stamp);
+        obstacles.unsettled.push(stamp);
         if !self.after.covers(stamp) {
             obstacles.waits.add(stamp);
         }

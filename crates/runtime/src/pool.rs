@@ -11,6 +11,7 @@ use crate::event::Event;
 use crate::lease::{self, Lease, Slot};
 use crate::memory::{Buffer, Pressure};
 use crate::profiler::{Profile, Profiler};
+use crate::run::{self, Hold, Running};
 use crate::settings::Settings;
 use crate::{Error, OnStream, Result, Snapshot, Stream, os};
 
@@ -68,7 +69,8 @@ impl Pool {
     /// The stream of this thread. The first call on a thread leases one, which is returned when the thread
     /// ends; the main thread has stream 0. Inside a [scope](Self::on) it is the scope's.
     ///
-    /// When all are leased, the [exhaustion](crate::Exhaustion) policy decides.
+    /// When all are leased, the [exhaustion](crate::Exhaustion) policy decides. A [run](Self::for_run) of the thread gives the
+    /// lease to threads that wait; the next call takes another.
     #[inline]
     pub fn current(&self) -> Result<&Stream> {
         if let Some(index) = binding::cached(self.0.core.id)
@@ -142,12 +144,16 @@ impl Pool {
 
     /// A stream whose work goes before that of others, where the device has such a choice. There are two of them beyond the
     /// pool's number of streams, which whoever asks shares with others. A pool of as many streams as there can be has none:
-    /// then it is the thread's own.
+    /// then it is the thread's own. Nobody owns such a stream, so one that is poisoned is recovered here, for who comes next.
     pub fn urgent(&self) -> Result<&Stream> {
-        match self.0.core.next_urgent() {
-            Some(index) => self.numbered(index),
-            None => self.current(),
+        let Some(index) = self.0.core.next_urgent() else {
+            return self.current();
+        };
+        let stream = self.numbered(index)?;
+        if stream.fault().is_some() {
+            stream.recover()?;
         }
+        Ok(stream)
     }
 
     /// Stream 0, the main thread's.
@@ -184,6 +190,43 @@ impl Pool {
     pub fn on_fresh<R>(&self, work: impl FnOnce(&Stream) -> R) -> Result<R> {
         let lease = self.lease()?;
         self.on(&lease, || work(&lease))
+    }
+
+    /// Runs `work` on a stream for just this run, with it as this thread's current stream. For work that is waited for
+    /// within the call: then threads can be more than streams, and each gets its turn.
+    ///
+    /// Inside a [scope](Self::on) or a task it is the stream of that; on the main thread stream 0; on a thread that has
+    /// [leased](Self::current) one, that. Any other thread takes a free stream, the one of its last run if it can, and gives it
+    /// back at the end. So it holds none between two runs.
+    ///
+    /// When no stream is free, the run waits in the order of coming, until `deadline` at most. Under `Share` it shares a
+    /// stream if for 100 ms none goes from one thread to another, because leases have them. Under `Fail` it fails.
+    ///
+    /// A lease that a thread has by [`current`](Self::current) goes to who waits when a run on it ends. The thread's next use
+    /// takes another stream.
+    #[inline]
+    pub fn for_run<R>(
+        &self,
+        deadline: Option<Instant>,
+        work: impl FnOnce(&Stream) -> R,
+    ) -> Result<R> {
+        let core = &self.0.core;
+        core.check()?;
+        let hold = run::begin(core, deadline)?;
+        let (stream, enters) = match hold {
+            Hold::Given => (self.current()?, false),
+            Hold::Leased(index) => (self.numbered(index)?, false),
+            Hold::Claimed(index) => (self.claimed(index)?, true),
+            Hold::Shared(index) => (self.numbered(index)?, true),
+        };
+        let running = Running { core, stream, hold };
+        let _entered = enters.then(|| {
+            binding::enter(Binding {
+                pool: core.id,
+                stream: stream.index(),
+            })
+        });
+        Ok(work(running.stream))
     }
 
     /// The future with `stream` as its current stream, whichever thread polls it.

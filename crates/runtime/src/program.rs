@@ -261,8 +261,9 @@ impl Program {
         self.sizes(Role::Output)
     }
 
-    /// What its [shared memory](Capture::shared) holds, the pieces in order, once no replay uses them.
-    pub fn shared(&mut self) -> impl Iterator<Item = &mut [u8]> {
+    /// What its [shared memory](Capture::shared) holds, the pieces in order, once no replay uses them. A piece whose replay
+    /// cannot be waited for is an error.
+    pub fn shared(&mut self) -> impl Iterator<Item = Result<&mut [u8]>> {
         self.held
             .get_mut()
             .iter_mut()
@@ -357,10 +358,7 @@ impl Stream {
                 Held::Scratch(_) | Held::Shared(_) => Access::Write,
                 Held::Slot(..) | Held::Constant(_) => Access::Read,
             };
-            touches.push(Touch {
-                marks: held.buffer().marks(),
-                access,
-            });
+            touches.push(Touch::whole(held.buffer().marks(), access));
         }
         let (mut inputs, mut outputs) = (inputs.iter(), outputs.iter());
         let mut spans = Vec::with_capacity(program.slots.len());
@@ -374,6 +372,7 @@ impl Stream {
                 touches.push(Touch {
                     marks: buffer.marks(),
                     access,
+                    is_partial: access == Access::Write && slot.bytes < buffer.bytes(),
                 });
             }
         }

@@ -158,7 +158,7 @@ impl Mitigation {
             }
             let oldest = buffers[0];
             drop(buffers);
-            clocks.wait(oldest);
+            clocks.wait(oldest)?;
         }
     }
 

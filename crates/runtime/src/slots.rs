@@ -45,6 +45,29 @@ impl SlotSet {
         None
     }
 
+    /// Takes `own` if it is free, else the lowest free number that is not among `others`, else the lowest.
+    #[inline]
+    pub(crate) fn claim_preferring(&self, own: Option<u8>, others: u64) -> Option<u8> {
+        let own = own.map_or(0, bit);
+        let mut word = self.0.load(Ordering::Relaxed);
+        while word & SHUT == 0 && word != 0 {
+            let choice = [word & own, word & !others, word];
+            let choice = choice.into_iter().find(|bits| *bits != 0).unwrap_or(word);
+            let number = choice.trailing_zeros() as u8;
+            match self.exchange(word, word & !bit(number), CLAIM) {
+                Ok(()) => return Some(number),
+                Err(now) => word = now,
+            }
+        }
+        None
+    }
+
+    /// Whether nothing can be claimed.
+    #[inline]
+    pub(crate) fn is_shut(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & SHUT != 0
+    }
+
     /// Takes the lowest free number or, if there is none, shuts the set in the same step: no number can
     /// become free unnoticed between the look and the shutting. `None` means that the set is shut.
     pub(crate) fn claim_or_shut(&self) -> Option<u8> {
@@ -142,6 +165,19 @@ mod tests {
         assert_eq!(set.claim(), Some(7));
         assert_eq!(set.claim(), None);
         assert_eq!(set.free(), 0);
+    }
+
+    #[test]
+    fn a_preference_comes_before_the_lowest() {
+        let set = SlotSet::new(0b1111_0000);
+        assert_eq!(set.claim_preferring(Some(6), 0), Some(6));
+        assert_eq!(set.claim_preferring(Some(6), 0b0001_0000), Some(5));
+        assert_eq!(set.claim_preferring(None, 0b1001_0000), Some(4));
+        assert_eq!(set.claim_preferring(None, 0), Some(7));
+        assert_eq!(set.claim_preferring(Some(7), 0), None);
+        set.shut();
+        set.release(6);
+        assert_eq!(set.claim_preferring(Some(6), 0), None, "it is shut");
     }
 
     #[test]

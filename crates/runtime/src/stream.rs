@@ -1,6 +1,6 @@
 //! Streams: in-order lanes of work that threads encode to.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use streampool_device::{Fault, Flush};
@@ -122,7 +122,7 @@ impl Stream {
         self.lane().appended(&mut encoder, tick);
         if stamp.stream != self.index() {
             encoder.after.cover(stamp);
-            encoder.consumed.add(stamp, tick);
+            encoder.consume(self.core(), stamp, tick);
         }
         Ok(())
     }
@@ -141,7 +141,7 @@ impl Stream {
             return Ok(());
         }
         let mut encoder = order::wait_for(self.core(), self.lane(), &[stamp])?;
-        encoder.consumed.add(stamp, self.lane().last_tick());
+        encoder.consume(self.core(), stamp, self.lane().last_tick());
         Ok(())
     }
 
@@ -154,7 +154,10 @@ impl Stream {
     ) -> Result<()> {
         self.core().check()?;
         let stream = self.clone();
-        {
+        // What is refused is dropped when the lock is free: it is the caller's, and may use the pool.
+        let handler = Arc::new(Mutex::new(Some(handler)));
+        let kept = handler.clone();
+        let added = {
             let mut encoder = self.lane().lock();
             let before = Stamp {
                 stream: self.index(),
@@ -166,12 +169,25 @@ impl Stream {
                     pool: stream.pool_id(),
                     stream: stream.index(),
                 });
-                handler(outcome);
+                let handler = handler
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .take();
+                if let Some(handler) = handler {
+                    handler(outcome);
+                }
             };
             let _driver = self.core().mitigation.any_call();
-            let tick = encoder.queue()?.on_complete(Box::new(handler))?;
-            self.lane().appended(&mut encoder, tick);
-        }
+            let added = encoder
+                .queue()
+                .and_then(|queue| Ok(queue.on_complete(Box::new(handler))?));
+            if let Ok(tick) = added {
+                self.lane().appended(&mut encoder, tick);
+            }
+            added
+        };
+        drop(kept);
+        added?;
         self.flush()
     }
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 // Not loom's in a model: nothing hangs on this count, and loom's cannot be dropped while it reports a deadlock.
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::slots::SlotSet;
 use crate::sync::{AtomicU8, Condvar, Mutex, MutexGuard, Ordering, lock, wait, wait_timeout};
@@ -20,12 +20,27 @@ pub(crate) struct Slots {
     queue: Mutex<Queue>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Queue {
     // The longest waiter is in front. Who leaves the queue otherwise than by its own timing out has been
     // given its outcome before.
     waiters: VecDeque<Arc<Waiter>>,
     closed: bool,
+    /// When a slot last went to a waiter, or one gave up for want of patience.
+    moved: Instant,
+}
+
+/// What waiting came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Waited {
+    /// The caller has this slot.
+    Slot(u8),
+    /// The time is up.
+    Late,
+    /// Nothing moved for too long.
+    Stuck,
+    /// There are no slots any more.
+    Closed,
 }
 
 /// A thread that waits.
@@ -44,7 +59,11 @@ impl Slots {
     pub(crate) fn new(mask: u64) -> Self {
         Slots {
             set: SlotSet::new(mask),
-            queue: Mutex::new(Queue::default()),
+            queue: Mutex::new(Queue {
+                waiters: VecDeque::new(),
+                closed: false,
+                moved: Instant::now(),
+            }),
         }
     }
 
@@ -54,36 +73,61 @@ impl Slots {
         self.set.claim()
     }
 
-    /// Takes the lowest free slot; waits for one, behind those that wait already, until the deadline.
-    /// `None` if the time is up or it is closed.
-    pub(crate) fn claim_wait(&self, deadline: Option<Instant>) -> Option<u8> {
+    /// As [`try_claim`](Self::try_claim): `own` if it is free, else one that is not among `others`, if there is one.
+    #[inline]
+    pub(crate) fn try_claim_preferring(&self, own: Option<u8>, others: u64) -> Option<u8> {
+        self.set.claim_preferring(own, others)
+    }
+
+    /// Whether threads wait, or it is closed.
+    #[inline]
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.set.is_shut()
+    }
+
+    /// Takes the lowest free slot; waits for one, behind those that wait already, until the deadline. Who has `patience`
+    /// waits only as long as slots go to waiters, one at least in that time.
+    pub(crate) fn claim_wait(
+        &self,
+        deadline: Option<Instant>,
+        patience: Option<Duration>,
+    ) -> Waited {
         if let Some(slot) = self.set.claim() {
-            return Some(slot);
+            return Waited::Slot(slot);
         }
         let mut queue = lock(&self.queue);
         if queue.closed {
-            return None;
+            return Waited::Closed;
         }
         // Shuts the set at the look that finds it empty, so that every later release comes to the queue.
         // If others wait it is shut already.
         if let Some(slot) = self.set.claim_or_shut() {
-            return Some(slot);
+            return Waited::Slot(slot);
         }
+        let came = patience.map(|_| Instant::now());
         let waiter = Arc::new(Waiter::new());
         queue.waiters.push_back(waiter.clone());
         loop {
             match waiter.outcome() {
                 PENDING => {}
-                CLOSED => return None,
-                slot => return Some(slot),
+                CLOSED => return Waited::Closed,
+                slot => return Waited::Slot(slot),
             }
+            let standstill = came.zip(patience);
+            let standstill = standstill.map(|(came, patience)| came.max(queue.moved) + patience);
+            let until = [deadline, standstill].into_iter().flatten().min();
             // An outcome goes before a deadline: a slot that was handed over is never lost.
-            queue = match waiter.sleep(queue, deadline) {
+            queue = match waiter.sleep(queue, until) {
                 Ok(queue) => queue,
                 Err(mut queue) => {
                     queue.waiters.retain(|other| !Arc::ptr_eq(other, &waiter));
+                    let is_late = until == deadline;
+                    if !is_late {
+                        // The others wait as long again: this one may have been what all waited for.
+                        queue.moved = Instant::now();
+                    }
                     self.open_if_idle(&queue);
-                    return None;
+                    return if is_late { Waited::Late } else { Waited::Stuck };
                 }
             };
         }
@@ -102,6 +146,7 @@ impl Slots {
         let mut queue = lock(&self.queue);
         match queue.waiters.pop_front() {
             Some(waiter) => {
+                queue.moved = Instant::now();
                 waiter.give(slot);
                 self.open_if_idle(&queue);
                 // So that the woken thread does not run into the lock.
@@ -182,6 +227,13 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
+    fn claim_wait(slots: &Slots, deadline: Option<Instant>) -> Option<u8> {
+        match slots.claim_wait(deadline, None) {
+            Waited::Slot(slot) => Some(slot),
+            Waited::Late | Waited::Stuck | Waited::Closed => None,
+        }
+    }
+
     fn until(condition: impl Fn() -> bool) {
         while !condition() {
             thread::yield_now();
@@ -196,19 +248,19 @@ mod tests {
     fn without_waiters_it_is_a_set() {
         let slots = Slots::new(0b110);
         assert_eq!(slots.try_claim(), Some(1));
-        assert_eq!(slots.claim_wait(None), Some(2));
+        assert_eq!(claim_wait(&slots, None), Some(2));
         assert_eq!(slots.try_claim(), None);
         assert_eq!((slots.free(), slots.waiting()), (0, 0));
         slots.release(2);
-        assert_eq!(slots.claim_wait(soon()), Some(2));
+        assert_eq!(claim_wait(&slots, soon()), Some(2));
     }
 
     #[test]
     fn a_deadline_ends_the_waiting_and_leaves_no_trace() {
         let slots = Slots::new(0b10);
         assert_eq!(slots.try_claim(), Some(1));
-        assert_eq!(slots.claim_wait(Some(Instant::now())), None);
-        assert_eq!(slots.claim_wait(soon()), None);
+        assert_eq!(claim_wait(&slots, Some(Instant::now())), None);
+        assert_eq!(claim_wait(&slots, soon()), None);
         assert_eq!(slots.waiting(), 0);
         slots.release(1);
         assert_eq!(slots.try_claim(), Some(1));
@@ -223,7 +275,7 @@ mod tests {
             for place in 0..10 {
                 let (slots, served) = (&slots, &served);
                 scope.spawn(move || {
-                    let slot = slots.claim_wait(None);
+                    let slot = claim_wait(slots, None);
                     lock(served).push(place);
                     slots.release(slot.unwrap());
                 });
@@ -240,7 +292,7 @@ mod tests {
         let slots = Slots::new(0b110);
         assert_eq!((slots.try_claim(), slots.try_claim()), (Some(1), Some(2)));
         thread::scope(|scope| {
-            let waiter = scope.spawn(|| slots.claim_wait(None));
+            let waiter = scope.spawn(|| claim_wait(&slots, None));
             until(|| slots.waiting() == 1);
             slots.release(2);
             // The slot has gone to the waiter already, whether it runs or not.
@@ -257,9 +309,9 @@ mod tests {
         let slots = Slots::new(0b10);
         assert_eq!(slots.try_claim(), Some(1));
         thread::scope(|scope| {
-            let patient = scope.spawn(|| slots.claim_wait(None));
+            let patient = scope.spawn(|| claim_wait(&slots, None));
             until(|| slots.waiting() == 1);
-            assert_eq!(slots.claim_wait(soon()), None);
+            assert_eq!(claim_wait(&slots, soon()), None);
             assert_eq!(slots.waiting(), 1);
             slots.release(1);
             assert_eq!(patient.join().unwrap(), Some(1));
@@ -272,7 +324,7 @@ mod tests {
         assert_eq!((slots.try_claim(), slots.try_claim()), (Some(1), Some(2)));
         thread::scope(|scope| {
             let waiters: Vec<_> = (0..4)
-                .map(|_| scope.spawn(|| slots.claim_wait(None)))
+                .map(|_| scope.spawn(|| claim_wait(&slots, None)))
                 .collect();
             until(|| slots.waiting() == 4);
             slots.close();
@@ -283,7 +335,7 @@ mod tests {
         slots.release(1);
         slots.release(2);
         assert_eq!(slots.free(), 2);
-        assert_eq!((slots.try_claim(), slots.claim_wait(None)), (None, None));
+        assert_eq!((slots.try_claim(), claim_wait(&slots, None)), (None, None));
     }
 
     #[test]
@@ -304,8 +356,10 @@ mod tests {
                     for round in 0..1_000 {
                         let slot = match (kind + round) % 4 {
                             0 => slots.try_claim(),
-                            1 => slots.claim_wait(Some(Instant::now() + Duration::from_micros(20))),
-                            _ => Some(slots.claim_wait(None).unwrap()),
+                            1 => {
+                                claim_wait(slots, Some(Instant::now() + Duration::from_micros(20)))
+                            }
+                            _ => Some(claim_wait(slots, None).unwrap()),
                         };
                         slot.into_iter().for_each(use_slot);
                     }
@@ -313,5 +367,36 @@ mod tests {
             }
         });
         assert_eq!((slots.free(), slots.waiting()), (3, 0));
+    }
+
+    #[test]
+    fn who_is_patient_waits_as_long_as_something_moves() {
+        let slots = Slots::new(0b10);
+        assert_eq!(slots.try_claim(), Some(1));
+        let patience = Some(Duration::from_millis(40));
+        assert_eq!(slots.claim_wait(None, patience), Waited::Stuck);
+        assert_eq!(slots.waiting(), 0);
+        thread::scope(|scope| {
+            let ahead: Vec<_> = (0..4)
+                .map(|place| {
+                    let ahead = scope.spawn(|| slots.claim_wait(None, None));
+                    until(|| slots.waiting() == place + 1);
+                    ahead
+                })
+                .collect();
+            let last = scope.spawn(|| slots.claim_wait(None, patience));
+            until(|| slots.waiting() == 5);
+            for one in ahead {
+                thread::sleep(Duration::from_millis(20));
+                slots.release(1);
+                assert_eq!(one.join().unwrap(), Waited::Slot(1));
+            }
+            slots.release(1);
+            assert_eq!(
+                last.join().unwrap(),
+                Waited::Slot(1),
+                "longer than its patience"
+            );
+        });
     }
 }

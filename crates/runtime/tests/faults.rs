@@ -4,14 +4,15 @@
 mod common;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use common::*;
 use streampool_device::Error as DeviceError;
 use streampool_host::OpMatcher;
-use streampool_runtime::{Error, Op, OpKind, Stream};
+use streampool_runtime::{Binary, DType, Error, Expr, Op, OpKind, Stream};
 
 /// The next op of this kind on `stream` fails.
 fn fail_next(device: &streampool_host::HostDevice, stream: &Stream, op: OpKind) {
@@ -355,5 +356,154 @@ fn a_stream_used_twice_is_asked_about_its_latest_use() {
         add(reader, &sum, &mut seen, 1.0).unwrap();
         gate.open_all();
         assert!(is_dependency(&reader.synchronize()));
+    });
+}
+
+/// Encodes `dst = one + other`.
+fn sum(
+    stream: &Stream,
+    one: &streampool_runtime::Buffer,
+    other: &streampool_runtime::Buffer,
+    dst: &mut streampool_runtime::Buffer,
+) -> Result<(), Error> {
+    let expr = Expr::binary(Binary::Add, DType::F32)?;
+    let inputs = vec![one.read(DType::F32, &[N])?, other.read(DType::F32, &[N])?];
+    let outputs = vec![dst.write(DType::F32, &[N])?];
+    let expr = Arc::new(expr);
+    let op = Op::Map {
+        expr,
+        inputs,
+        outputs,
+    };
+    stream.encode(op).map(drop)
+}
+
+#[test]
+fn a_good_result_after_a_recovery_hides_no_bad_one_before_it() {
+    within(FOREVER, || {
+        let device = device();
+        let pool = pool(&device, 4);
+        let (faulty, user) = (pool.stream(1).unwrap(), pool.stream(2).unwrap());
+        let good = filled(faulty, 1.0);
+        let mut bad = buffer(faulty);
+        fail_next(&device, faulty, OpKind::Map);
+        add(faulty, &good, &mut bad, 1.0).unwrap();
+        assert!(is_fault(&faulty.synchronize()));
+        faulty.recover().unwrap();
+        let later = filled(faulty, 2.0);
+        faulty.synchronize().unwrap();
+        let mut out = buffer(user);
+        assert!(is_dependency(&sum(user, &later, &bad, &mut out)));
+        assert!(is_dependency(&sum(user, &bad, &later, &mut out)));
+        sum(user, &good, &later, &mut out).unwrap();
+        assert_eq!(value_of(user, &out), Ok(3.0));
+    });
+}
+
+#[test]
+fn a_bad_result_used_before_a_recovery_is_told_though_a_good_one_was_used_after_it() {
+    within(FOREVER, || {
+        let device = device();
+        let pool = pool(&device, 4);
+        let gate = Gate::new(&device);
+        let (faulty, user) = (pool.stream(1).unwrap(), pool.stream(2).unwrap());
+        let good = filled(faulty, 1.0);
+        let (mut bad, mut one, mut two) = (buffer(faulty), buffer(user), buffer(user));
+        gate.hold(faulty);
+        fail_next(&device, faulty, OpKind::Map);
+        add(faulty, &good, &mut bad, 1.0).unwrap();
+        add(user, &bad, &mut one, 1.0).unwrap();
+        gate.open(faulty);
+        assert!(is_fault(&faulty.synchronize()));
+        faulty.recover().unwrap();
+        gate.hold(faulty);
+        let later = filled(faulty, 2.0);
+        add(user, &later, &mut two, 1.0).unwrap();
+        gate.open_all();
+        assert!(is_dependency(&user.synchronize()));
+        assert!(is_dependency(&value_of(user, &one)));
+    });
+}
+
+#[test]
+fn a_write_of_a_part_makes_the_rest_no_better() {
+    within(FOREVER, || {
+        let device = device();
+        let pool = pool(&device, 4);
+        let stream = pool.stream(1).unwrap();
+        let good = filled(stream, 1.0);
+        let mut bad = buffer(stream);
+        fail_next(&device, stream, OpKind::Map);
+        add(stream, &good, &mut bad, 1.0).unwrap();
+        assert!(is_fault(&stream.synchronize()));
+        stream.recover().unwrap();
+        let dst = bad.write(DType::F32, &[1]).unwrap();
+        let value = 7.0.into();
+        let part = stream.encode(Op::Fill { dst, value }).map(drop);
+        assert!(is_dependency(&part));
+        assert!(is_dependency(&stream.upload(&mut bad, &[7.0f32])));
+        assert!(is_dependency(&value_of(stream, &bad)));
+        fill(stream, &mut bad, 4.0).unwrap();
+        let dst = bad.write(DType::F32, &[1]).unwrap();
+        let value = 5.0.into();
+        stream.encode(Op::Fill { dst, value }).unwrap();
+        assert_eq!(stream.download::<f32>(&bad).unwrap()[..2], [5.0, 4.0]);
+    });
+}
+
+/// Who asks while others settle and recover hears of the fault each time.
+#[test]
+fn a_fault_is_not_missed_between_two_locks() {
+    within(FOREVER, || {
+        let device = device();
+        let pool = pool(&device, 4);
+        let gate = Gate::new(&device);
+        let stream = |index| pool.stream(index).unwrap();
+        let (faulty, user, reader) = (stream(1), stream(2), stream(3));
+        for round in 0..rounds(500) {
+            let good = filled(faulty, 1.0);
+            let (mut bad, mut second, mut third) = (buffer(faulty), buffer(user), buffer(reader));
+            gate.hold(faulty);
+            fail_next(&device, faulty, OpKind::Map);
+            add(faulty, &good, &mut bad, 1.0).unwrap();
+            add(user, &bad, &mut second, 1.0).unwrap();
+            user.flush().unwrap();
+            gate.open_all();
+            until("both are over", || faulty.is_idle() && user.is_idle());
+            let (together, settled) = (Barrier::new(2), AtomicBool::new(false));
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    together.wait();
+                    let told = user.synchronize();
+                    settled.store(true, Ordering::Relaxed);
+                    assert!(is_dependency(&told), "round {round}");
+                    faulty.recover().unwrap();
+                });
+                together.wait();
+                while !settled.load(Ordering::Relaxed) {
+                    let read = add(reader, &second, &mut third, 1.0);
+                    assert!(is_dependency(&read), "round {round}: {read:?}");
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn an_urgent_stream_is_good_again_for_who_comes_next() {
+    within(FOREVER, || {
+        let device = device();
+        let pool = pool(&device, 4);
+        for _ in 0..4 {
+            let urgent = pool.urgent().unwrap();
+            fail_next(&device, urgent, OpKind::Fill);
+            let mut bad = buffer(urgent);
+            fill(urgent, &mut bad, 1.0).unwrap();
+            assert!(is_fault(&urgent.synchronize()));
+        }
+        for _ in 0..4 {
+            let urgent = pool.urgent().unwrap();
+            assert_eq!(value_of(urgent, &filled(urgent, 2.0)), Ok(2.0));
+        }
     });
 }

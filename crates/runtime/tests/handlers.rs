@@ -7,6 +7,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Weak};
 
 use common::*;
+use streampool_host::OpMatcher;
 use streampool_runtime::{Error, Exhaustion, Op};
 
 #[test]
@@ -191,5 +192,25 @@ fn a_handler_is_on_its_own_stream_and_takes_no_other() {
         let outcome = receive.recv_timeout(FOREVER).unwrap();
         let no_other = Err(Error::NoFreeStream { limit: 1 });
         assert_eq!(outcome, (Ok(only.index()), no_other));
+    });
+}
+
+#[test]
+fn a_handler_that_is_refused_may_own_a_lease() {
+    within(FOREVER, || {
+        let device = device();
+        let pool = pool(&device, 4);
+        let lease = pool.lease().unwrap();
+        let stream = (*lease).clone();
+        let which = OpMatcher::any().on_queue(stream.index().into());
+        device.injector().fail_op(which, 1, "broken on purpose");
+        stream.encode(Op::Nop).unwrap();
+        assert!(stream.synchronize().is_err());
+        assert!(stream.on_complete(move |_| drop(lease)).is_err());
+        assert_eq!(
+            pool.snapshot().unwrap().free_streams,
+            3,
+            "the lease is over"
+        );
     });
 }

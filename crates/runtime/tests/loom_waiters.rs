@@ -22,7 +22,7 @@ use std::time::Instant;
 
 use loom_support::{outcomes, outcomes_bounded};
 use sync::UnsafeCell;
-use waiters::Slots;
+use waiters::{Slots, Waited};
 
 /// One slot, and a cell that only its holder may touch: loom reports any two touches that are not ordered.
 struct Owned {
@@ -53,13 +53,13 @@ impl Owned {
 
     /// Waits for the slot, as long as it takes, then uses it and gives it back.
     fn wait_and_release(&self) {
-        assert_eq!(self.slots.claim_wait(None), Some(1));
+        assert_eq!(self.slots.claim_wait(None, None), Waited::Slot(1));
         self.release();
     }
 
     /// Waits for the slot with no time to do so.
     fn wait_no_time(&self) -> bool {
-        self.slots.claim_wait(Some(Instant::now())).is_some()
+        self.slots.claim_wait(Some(Instant::now()), None) != Waited::Late
     }
 
     /// The slot has been used so many times, is free, and nobody waits.
@@ -120,7 +120,7 @@ fn who_comes_first_is_served_first() {
         let spawn = |place| {
             let (owned, served) = (owned.clone(), served.clone());
             turns.spawn(move || {
-                assert_eq!(owned.slots.claim_wait(None), Some(1));
+                assert_eq!(owned.slots.claim_wait(None, None), Waited::Slot(1));
                 served.lock().unwrap().push(place);
                 owned.release();
             })
@@ -194,7 +194,7 @@ fn nobody_overtakes_a_waiter() {
     let meetings = outcomes(|turns| {
         let owned = Owned::taken();
         let other = owned.clone();
-        let waiter = turns.spawn(move || other.slots.claim_wait(None));
+        let waiter = turns.spawn(move || other.slots.claim_wait(None, None));
         turns.next();
         let waits = owned.slots.waiting() == 1;
         owned.release();
@@ -203,7 +203,7 @@ fn nobody_overtakes_a_waiter() {
         if claimed {
             owned.release();
         }
-        assert_eq!(waiter.join().unwrap(), Some(1));
+        assert_eq!(waiter.join().unwrap(), Waited::Slot(1));
         assert_eq!(owned.slots.free(), 0);
         (waits, claimed)
     });
@@ -220,7 +220,8 @@ fn closing_strands_nobody_and_nothing() {
     let claims = outcomes_bounded(|turns| {
         let owned = Owned::taken();
         let (first, second) = (owned.clone(), owned.clone());
-        let waiter = turns.spawn(move || first.slots.claim_wait(None).is_some());
+        let waiter =
+            turns.spawn(move || matches!(first.slots.claim_wait(None, None), Waited::Slot(_)));
         let releaser = turns.spawn(move || second.release());
         turns.next();
         owned.slots.close();

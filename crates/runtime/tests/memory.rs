@@ -9,7 +9,7 @@ use std::thread;
 
 use common::*;
 use streampool_device::{Device, Space};
-use streampool_runtime::{Buffer, Error, Pool, Pressure, Stream};
+use streampool_runtime::{Buffer, Capture, DType, Error, Op, Pool, Pressure, Stream};
 
 const MIB: usize = 1 << 20;
 
@@ -270,6 +270,45 @@ fn adopted_memory_is_released_once_at_shutdown_and_after() {
 }
 
 #[test]
+fn adopted_memory_goes_back_though_nothing_else_is_short() {
+    let device = device();
+    let pool = pool(&device, 4);
+    let stream = pool.stream(1).unwrap();
+    let released: usize = (0..100)
+        .map(|_| {
+            let (mut adopted, released) = adopt(&device, &pool);
+            fill(stream, &mut adopted, 1.0).unwrap();
+            assert_eq!(value_of(stream, &adopted), Ok(1.0));
+            drop(adopted);
+            released.load(Ordering::SeqCst)
+        })
+        .sum();
+    assert_eq!(released, 100);
+}
+
+#[test]
+fn programs_that_are_gone_leave_their_staging_memory_to_the_next() {
+    let device = device_of(2, 64 * MIB);
+    let pool = pool(&device, 4);
+    let stream = pool.stream(1).unwrap();
+    for round in 0..200 {
+        let mut capture = Capture::new(stream);
+        let shared = capture.shared(MIB).unwrap();
+        let dst = shared.view(DType::F32, &[N]).unwrap();
+        let value = (round as f32).into();
+        capture.encode(Op::Fill { dst, value }).unwrap();
+        let mut program = capture.finish().unwrap();
+        stream.replay(&program, &[], &mut []).unwrap();
+        stream.flush().unwrap();
+        if round % 2 == 0 {
+            let bytes = program.shared().next().unwrap().unwrap();
+            assert_eq!(bytes[..4], (round as f32).to_ne_bytes());
+        }
+    }
+    assert!(pool.snapshot().unwrap().memory.reserved <= 64 * MIB);
+}
+
+#[test]
 fn a_snapshot_is_consistent() {
     within(FOREVER, || {
         let device = device();
@@ -404,4 +443,56 @@ fn a_callback_that_runs_short_itself_gets_the_error() {
             "asked once, not again from inside"
         );
     });
+}
+
+#[test]
+fn memory_that_comes_back_goes_to_who_ran_short_first() {
+    within(FOREVER, || {
+        for _ in 0..rounds(30) {
+            let device = device_of(4, 16 * MIB);
+            let pool = pool(&device, 8);
+            let (owner, user) = (pool.stream(1).unwrap(), pool.stream(2).unwrap());
+            let gate = Gate::new(&device);
+            let mut copied = buffer(user);
+            let large: Vec<Buffer> = (0..3).map(|_| filled_of(owner, 4 * MIB)).collect();
+            owner.synchronize().unwrap();
+            gate.hold(user);
+            for one in &large {
+                copy(user, one, &mut copied).unwrap();
+            }
+            // They come back when the other stream has used them.
+            drop(large);
+            let (short, begun) = (Arc::new(AtomicUsize::new(0)), AtomicUsize::new(0));
+            let count = short.clone();
+            pool.on_pressure(move |_| {
+                count.fetch_add(1, Ordering::SeqCst);
+            });
+            thread::scope(|scope| {
+                let (pool, begun) = (&pool, &begun);
+                let first = scope.spawn(|| pool.stream(3).unwrap().allocate(8 * MIB));
+                until("the first is short of memory", || {
+                    short.load(Ordering::SeqCst) > 0
+                });
+                let second = scope.spawn(|| {
+                    begun.store(1, Ordering::SeqCst);
+                    pool.stream(4).unwrap().allocate(10 * MIB)
+                });
+                until("the second comes", || begun.load(Ordering::SeqCst) > 0);
+                (0..100).for_each(|_| thread::yield_now());
+                gate.open_all();
+                // Whoever waits for the stream may do its work.
+                let first = first.join().unwrap();
+                assert!(first.is_ok(), "{first:?}");
+                let second = second.join().unwrap();
+                assert!(matches!(second, Err(Error::OutOfMemory { .. })));
+            });
+        }
+    });
+}
+
+/// A buffer of so many bytes, which begins with zeros.
+fn filled_of(stream: &Stream, bytes: usize) -> Buffer {
+    let mut buffer = stream.allocate(bytes).unwrap();
+    fill(stream, &mut buffer, 0.0).unwrap();
+    buffer
 }

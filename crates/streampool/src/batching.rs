@@ -66,7 +66,7 @@ pub fn queue_over(session: &Session, settings: Builder) -> Result<BatchQueue> {
         let outputs = outputs.map_err(Error::failed).flatten();
         if outputs.is_err() && stream.fault().is_some() {
             // What failed is told to its callers; the stream serves those who come next.
-            stream.recover().map_err(Error::failed)?;
+            stream.recover().map_err(Error::unavailable)?;
         }
         outputs
     })

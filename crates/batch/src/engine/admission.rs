@@ -5,7 +5,7 @@ use std::hash::Hash;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Engine, Job, Parts, State, Turn, wake};
+use super::{After, Engine, Job, Parts, State, Turn};
 use crate::figures::Fate;
 use crate::outcome::{Accepted, Outcome, Waiter};
 use crate::schedule::Ids;
@@ -13,6 +13,9 @@ use crate::sync::lock;
 
 /// Who found no room does not come again sooner, even if all that waits is thought to take less, or nothing is known of it.
 const SOON: Duration = Duration::from_millis(1);
+
+/// Of the room, one part of so many is kept for tenants that have less than their share.
+const KEPT: usize = 8;
 
 /// How much may wait.
 #[derive(Debug, Clone, Copy)]
@@ -39,6 +42,9 @@ pub enum Admission {
     /// Outside: it will be told where in the queue it is, once it is there, or that it will not be.
     Held(Arc<Place>),
 }
+
+/// What became of requests that were brought together, and a batch to be run.
+pub type Added<'a, K, J> = (Vec<Result<Admission, Rejected>>, Option<Turn<'a, K, J>>);
 
 /// Where the parts of a request that is held outside come to be; nowhere, if it is turned away.
 pub type Place = Outcome<Option<Ids>>;
@@ -79,6 +85,15 @@ struct Outside<K, J> {
     place: Arc<Place>,
 }
 
+/// Who waits for a request to come in is told, even if it was lost on the way.
+impl<K, J> Drop for Outside<K, J> {
+    fn drop(&mut self) {
+        if let Some(waiter) = told(&self.place, None) {
+            waiter.wake();
+        }
+    }
+}
+
 impl<K, J> Outside<K, J> {
     /// All parts have one deadline.
     fn deadline(&self) -> Option<Instant> {
@@ -101,31 +116,29 @@ impl<K, J> Held<K, J> {
         self.0.iter().filter_map(Outside::deadline).min()
     }
 
-    /// Takes out what is of no use any more, and who waits for it to come in.
-    pub fn expired(&mut self, now: Instant) -> (Vec<Parts<J>>, Vec<Waiter>) {
+    /// Takes out what is of no use any more; who waits for it to come in is to be woken.
+    pub fn expired(&mut self, now: Instant, waiters: &mut Vec<Waiter>) -> Vec<Parts<J>> {
         let is_late = |outside: &Outside<K, J>| outside.deadline().is_some_and(|at| at <= now);
         if !self.0.iter().any(is_late) {
-            return (Vec::new(), Vec::new());
+            return Vec::new();
         }
         let (late, others) = self.0.drain(..).partition(is_late);
         self.0 = others;
-        turn_away(late)
+        turn_away(late, waiters)
     }
 
-    /// Takes out all, and who waits for them to come in.
-    pub fn clear(&mut self) -> (Vec<Parts<J>>, Vec<Waiter>) {
-        turn_away(std::mem::take(&mut self.0))
+    /// Takes out all; who waits for them to come in is to be woken.
+    pub fn clear(&mut self, waiters: &mut Vec<Waiter>) -> Vec<Parts<J>> {
+        turn_away(std::mem::take(&mut self.0), waiters)
     }
 }
 
-fn turn_away<K, J>(all: VecDeque<Outside<K, J>>) -> (Vec<Parts<J>>, Vec<Waiter>) {
-    let mut waiters = Vec::new();
-    let mut parts = Vec::new();
-    for outside in all {
+fn turn_away<K, J>(all: VecDeque<Outside<K, J>>, waiters: &mut Vec<Waiter>) -> Vec<Parts<J>> {
+    let turned_away = all.into_iter().map(|mut outside| {
         waiters.extend(told(&outside.place, None));
-        parts.push(outside.parts);
-    }
-    (parts, waiters)
+        std::mem::take(&mut outside.parts)
+    });
+    turned_away.collect()
 }
 
 /// Who waited to be told.
@@ -144,15 +157,17 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
         requests: impl IntoIterator<Item = (K, Parts<J>)>,
         when_full: Full,
         helper: bool,
-    ) -> (Vec<Result<Admission, Rejected>>, Option<Turn<J>>) {
+    ) -> Added<'_, K, J> {
+        let mut after = After::new();
         let mut state = lock(&self.state);
         self.shut_door(&mut state);
+        // They came before.
+        self.collect(&mut state, &mut after);
         let alone = state.schedule.requests() == 0;
         let mut patient = true;
         let requests = requests.into_iter().map(|(kind, parts)| {
             patient &= parts.iter().all(|part| part.deadline.is_none());
-            let added = self.add_one(&mut state, kind, parts, when_full);
-            added.map_err(|(why, _)| why)
+            self.add_one(&mut state, kind, parts, when_full, &mut after)
         });
         let added: Vec<_> = requests.collect();
         let own = alone || patient && state.schedule.is_one_batch();
@@ -162,44 +177,83 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
             self.call_if_ready(&mut state, now);
             return (added, None);
         }
-        let (turn, waiters) = self.take(&mut state);
+        self.take(&mut state, &mut after);
         drop(state);
-        wake(waiters);
-        (added, turn)
+        (added, after.come())
     }
 
     /// Gives up a request that is held outside, if it is still there, and says what it waited for; if not, its place is known.
     pub fn withdraw(&self, place: &Arc<Place>, fate: Fate) -> Option<Rejected> {
+        let mut after = After::new();
+        let outside;
         let mut state = lock(&self.state);
         let is_it = |outside: &Outside<K, J>| Arc::ptr_eq(&outside.place, place);
         let at = state.held.0.iter().position(is_it)?;
-        let outside = state.held.0.remove(at)?;
+        outside = state.held.0.remove(at)?;
         let full = self.full(&state, &outside.parts);
         state.settle(&outside.parts, fate);
         // Those behind it may fit.
-        let admitted = self.admit_held(&mut state);
+        self.admit_held(&mut state, &mut after);
         drop(state);
-        wake(admitted);
+        // Who gives up is not to be told.
+        place.abandon();
         Some(full)
     }
 
-    /// Lets in what waits outside, as far as there is room. Returns whom to wake.
-    pub(super) fn admit_held(&self, state: &mut State<K, J>) -> Vec<Waiter> {
-        let mut waiters = Vec::new();
+    /// Lets in what waits outside, as far as there is room.
+    pub(super) fn admit_held(&self, state: &mut State<K, J>, after: &mut After<'_, K, J>) {
         let before = state.held.0.len();
-        while let Some(first) = state.held.0.front()
-            && self.has_room(state, &first.parts)
-            && let Some(outside) = state.held.0.pop_front()
+        while let Some(at) = self.next_in(state)
+            && let Some(mut outside) = state.held.0.remove(at)
         {
-            let ids = queue(state, &outside.kind, outside.parts);
-            waiters.extend(told(&outside.place, Some(ids)));
+            let ids = queue(state, &outside.kind, std::mem::take(&mut outside.parts));
+            after.waiters.extend(told(&outside.place, Some(ids)));
         }
         if state.held.0.len() < before {
             let now = Instant::now();
             self.tell_keeper(state, now);
             self.call_if_ready(state, now);
         }
-        waiters
+    }
+
+    /// Who comes in next of those outside, if there is room: the first whose tenant has less than its share, or else the first.
+    fn next_in(&self, state: &State<K, J>) -> Option<usize> {
+        if state.schedule.requests() >= self.capacity.requests {
+            return None;
+        }
+        let mut held = state.held.0.iter();
+        let at = held.position(|outside| self.is_within_share(state, &outside.parts));
+        let at = at.unwrap_or(0);
+        let next = state.held.0.get(at)?;
+        self.has_room(state, &next.parts).then_some(at)
+    }
+
+    /// Whether a request that comes now comes in before all that waits outside.
+    fn is_next(&self, state: &State<K, J>, parts: &Parts<J>) -> bool {
+        let mut held = state.held.0.iter();
+        state.held.0.is_empty()
+            || self.is_within_share(state, parts)
+                && !held.any(|outside| self.is_within_share(state, &outside.parts))
+    }
+
+    /// Whether the tenant of a request has less than its share of the room.
+    fn is_within_share(&self, state: &State<K, J>, parts: &Parts<J>) -> bool {
+        let Capacity { requests, bytes } = self.capacity;
+        let tenants = state.schedule.senders();
+        let tenant = parts.first().map_or(0, |part| part.tenant);
+        tenants.is_within_share(tenant, requests, bytes)
+    }
+
+    /// How much may wait when a request comes in: all, or a little less if its tenant has its share, and others may come.
+    fn room_for(&self, state: &State<K, J>, parts: &Parts<J>) -> Capacity {
+        let Capacity { requests, bytes } = self.capacity;
+        match state.schedule.senders().are_many() && !self.is_within_share(state, parts) {
+            true => Capacity {
+                requests: requests - requests.div_ceil(KEPT),
+                bytes: bytes - bytes.div_ceil(KEPT),
+            },
+            false => self.capacity,
+        }
     }
 
     fn has_room(&self, state: &State<K, J>, parts: &Parts<J>) -> bool {
@@ -208,7 +262,7 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
 
     /// Which limit a request would be beyond.
     fn limit(&self, state: &State<K, J>, parts: &Parts<J>) -> Option<&'static str> {
-        let (schedule, capacity) = (&state.schedule, &self.capacity);
+        let (schedule, capacity) = (&state.schedule, self.room_for(state, parts));
         if schedule.requests() >= capacity.requests {
             return Some("capacity");
         }
@@ -230,14 +284,15 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
         }
     }
 
-    /// Takes a request, or gives it back and says why not.
+    /// Takes a request, or refuses it and says why.
     pub(super) fn add_one(
         &self,
         state: &mut State<K, J>,
         kind: K,
         parts: Parts<J>,
         when_full: Full,
-    ) -> Result<Admission, (Rejected, Parts<J>)> {
+        after: &mut After<'_, K, J>,
+    ) -> Result<Admission, Rejected> {
         if let Some(part) = parts.first() {
             state.figures.submitted(part.tenant);
         }
@@ -254,7 +309,7 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
                 capacity: self.capacity.bytes,
             };
             (Fate::Rejected, too_large)
-        } else if state.held.0.is_empty() && self.has_room(state, &parts) {
+        } else if self.is_next(state, &parts) && self.has_room(state, &parts) {
             return Ok(Admission::Queued(queue(state, &kind, parts)));
         } else if when_full == Full::Hold {
             let place = Arc::new(Outcome::new());
@@ -268,7 +323,8 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
             (Fate::Rejected, self.full(state, &parts))
         };
         state.settle(&parts, fate);
-        Err((why, parts))
+        after.refused.push((parts, why));
+        Err(why)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::hash::Hash;
 
-use super::{Engine, Job, Rejected, State, one, refuse, wake};
+use super::{After, Engine, Job, Rejected, State, one};
 use crate::figures::Fate;
 use crate::sync::{lock, wait};
 
@@ -33,25 +33,24 @@ impl Phase {
 impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
     /// Takes nothing any more. What waits is run or refused.
     pub fn close(&self, how: Close) {
+        let mut after: After<'_, K, J> = After::new();
         let mut state = lock(&self.state);
         self.shut_door(&mut state);
         if state.phase == Phase::Open {
             state.phase = Phase::Closing;
         }
-        let (mut given_up, waiters) = state.held.clear();
+        let mut given_up = state.held.clear(&mut after.waiters);
         if how == Close::Cancel {
             given_up.extend(state.schedule.clear().into_iter().map(one));
         }
-        for parts in &given_up {
-            state.settle(parts, Fate::Closed);
+        for parts in given_up {
+            state.settle(&parts, Fate::Closed);
+            after.refused.push((parts, Rejected::Closed));
         }
         self.close_if_over(&mut state);
         // All that is left can go at once now.
         state.calls = state.idle;
         self.called.notify_all();
-        drop(state);
-        wake(waiters);
-        refuse(given_up, Rejected::Closed);
     }
 
     /// Waits until nothing is left of a queue that is being closed.

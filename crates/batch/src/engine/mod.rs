@@ -6,10 +6,12 @@
 //! that was called, or the very thread that gave the lock up. A call is never lost, because it is counted.
 
 mod admission;
+mod after;
 mod closing;
 mod direct;
 mod door;
 mod inbox;
+mod turn;
 
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -20,20 +22,22 @@ use std::time::{Duration, Instant};
 use smallvec::SmallVec;
 
 use crate::alarm::Alarm;
-use crate::figures::{BatchFigures, Fate, Figures};
+use crate::figures::{Fate, Figures};
 use crate::outcome::Waiter;
-use crate::schedule::{Entry, Group, Id, Schedule, TenantId};
+use crate::schedule::{Entry, Id, Schedule, TenantId};
 use crate::sync::{
     AtomicBool, Condvar, Mutex, MutexGuard, Ordering, lock, look_out, wait, wait_until,
 };
 
 use admission::Held;
 pub use admission::{Admission, Capacity, Full, Place, Rejected};
+use after::After;
 pub use closing::Close;
 use closing::Phase;
 use direct::Lane;
 use door::Door;
 use inbox::{Inbox, Left};
+pub use turn::Turn;
 
 /// What is to be done for a part of a request.
 pub trait Job: Send {
@@ -51,11 +55,6 @@ fn one<J>(part: Entry<J>) -> Parts<J> {
     std::iter::once(part).collect()
 }
 
-fn refuse<J: Job>(requests: Vec<Parts<J>>, why: Rejected) {
-    let jobs = requests.into_iter().flatten().map(|part| part.job);
-    wake(jobs.filter_map(|job| job.refuse(why)));
-}
-
 /// What became of a batch.
 #[derive(Default)]
 pub struct Done {
@@ -69,11 +68,11 @@ pub struct Done {
     pub retries: u64,
 }
 
-/// A batch that its holder has to run, and the lane that is its own meanwhile.
-pub struct Turn<J> {
-    group: Group<J>,
-    lane: usize,
-    begun: Instant,
+/// Who waits for what has become of a batch is woken, even if the batch could not be run to its end.
+impl Drop for Done {
+    fn drop(&mut self) {
+        wake(std::mem::take(&mut self.waiters));
+    }
 }
 
 /// A queue of requests of kinds `K`.
@@ -136,7 +135,8 @@ impl<K, J> State<K, J> {
 
 impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
     /// An open queue with so many lanes.
-    pub fn new(schedule: Schedule<K, J>, lanes: usize, capacity: Capacity) -> Self {
+    pub fn new(mut schedule: Schedule<K, J>, lanes: usize, capacity: Capacity) -> Self {
+        schedule.on_lanes(lanes);
         Engine {
             capacity,
             inbox: Inbox::new(),
@@ -184,6 +184,7 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
 
     /// Gives up what of a request has not begun.
     pub fn cancel(&self, ids: &[Id]) {
+        let mut after = After::new();
         let mut state = lock(&self.state);
         let parts: Parts<J> = ids
             .iter()
@@ -193,72 +194,47 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
             return;
         }
         state.settle(&parts, Fate::Cancelled);
-        let admitted = self.admit_held(&mut state);
+        after.given_up.push(parts);
+        self.admit_held(&mut state, &mut after);
         if !cfg!(planted) {
             self.close_if_over(&mut state);
         }
-        drop(state);
-        wake(admitted);
     }
 
     /// Takes a batch of these for the calling thread, if they are all that waits, and can go: so no caller runs what others ask
     /// for.
-    pub fn turn(&self, ids: &[Id]) -> Option<Turn<J>> {
+    pub fn turn(&self, ids: &[Id]) -> Option<Turn<'_, K, J>> {
+        let mut after = After::new();
         let mut state = lock(&self.state);
+        self.collect(&mut state, &mut after);
         let schedule = &state.schedule;
         if schedule.requests() != ids.len() || !ids.iter().all(|&id| schedule.holds(id)) {
             return None;
         }
-        let (turn, waiters) = self.take(&mut state);
+        self.take(&mut state, &mut after);
         drop(state);
-        wake(waiters);
-        turn
+        after.come()
     }
 
-    /// A batch, if one can go, and whom to wake.
-    fn take(&self, state: &mut State<K, J>) -> (Option<Turn<J>>, Vec<Waiter>) {
-        let Some(&lane) = state.free.last() else {
-            return (None, Vec::new());
-        };
-        let mut waiters = self.collect(state).waiters;
+    /// Takes a batch, if one can go.
+    fn take<'a>(&'a self, state: &mut State<K, J>, after: &mut After<'a, K, J>) {
+        if state.free.is_empty() {
+            return;
+        }
+        self.collect(state, after);
         let now = Instant::now();
         // What has expired never runs, even if the keeper has not come to it yet.
-        let (late, admitted) = self.expire(state, now);
-        waiters.extend(admitted);
-        let late = late.into_iter().flatten();
-        waiters.extend(late.filter_map(|part| part.job.refuse(Rejected::Expired)));
+        self.expire(state, now, after);
         let Some(group) = state.schedule.take(now, state.phase.is_closing()) else {
-            return (None, waiters);
+            return;
         };
-        state.free.pop();
+        let Some(lane) = state.free.pop() else {
+            return;
+        };
         state.turns += 1;
-        let running = state.schedule.running(group.bucket);
-        running.batches += 1;
-        running.rows += group.rows;
-        waiters.extend(self.admit_held(state));
+        after.turn = Some(Turn::new(self, group, lane, now));
+        self.admit_held(state, after);
         self.call_if_ready(state, now);
-        let turn = Turn {
-            group,
-            lane,
-            begun: now,
-        };
-        (Some(turn), waiters)
-    }
-
-    /// Runs a batch on the calling thread.
-    pub fn run(&self, turn: Turn<J>, run: &impl Fn(Vec<Entry<J>>, usize) -> Done) {
-        let Turn { group, lane, begun } = turn;
-        let mut freed = Freed {
-            engine: self,
-            lane,
-            bucket: group.bucket,
-            batch: BatchFigures::of(&group.entries, group.reason, begun),
-            done: Done::default(),
-        };
-        freed.done = run(group.entries, lane);
-        let waiters = std::mem::take(&mut freed.done.waiters);
-        drop(freed);
-        self.alarm.ring(waiters);
     }
 
     /// Calls a worker, if a batch can go and nobody is on the way to it.
@@ -279,14 +255,14 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
 
     /// What a worker does until the queue is closed.
     pub fn work(&self, run: &impl Fn(Vec<Entry<J>>, usize) -> Done) {
+        let mut after = After::new();
         let mut state = lock(&self.state);
         loop {
-            let (turn, waiters) = self.take(&mut state);
-            if turn.is_some() || !waiters.is_empty() {
+            self.take(&mut state, &mut after);
+            if !after.is_empty() {
                 drop(state);
-                wake(waiters);
-                if let Some(turn) = turn {
-                    self.run(turn, run);
+                if let Some(turn) = after.come() {
+                    turn.run(run);
                 }
                 state = lock(&self.state);
                 continue;
@@ -298,16 +274,24 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
         }
     }
 
-    /// Waits until called. After its work a worker looks out for a while before it sleeps: to wake it would cost its caller more.
+    /// Waits until called. After its work a worker looks out for a while before it sleeps: to wake it would cost its caller more, and
+    /// a batch that keeps its distance is often due soon.
     fn wait_for_a_call<'a>(
         &'a self,
         mut state: MutexGuard<'a, State<K, J>>,
     ) -> MutexGuard<'a, State<K, J>> {
         state.idle += 1;
         if state.calls == 0 {
+            let paced = state.schedule.paced_until(Instant::now());
             drop(state);
-            look_out(|| self.calling.load(Ordering::Relaxed));
+            look_out(|| {
+                let is_due = paced.is_some_and(|at| Instant::now() >= at);
+                is_due || self.calling.load(Ordering::Relaxed)
+            });
             state = lock(&self.state);
+            if paced.is_some() {
+                self.call_if_ready(&mut state, Instant::now());
+            }
         }
         while state.calls == 0 && state.phase != Phase::Closed {
             state.asleep += 1;
@@ -323,14 +307,14 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
     /// What the keeper of time does until the queue is closed: it refuses what expires at once, and has batches go that have
     /// waited long enough.
     pub fn keep_time(&self) {
+        let mut after = After::new();
         let mut state = lock(&self.state);
         while state.phase != Phase::Closed {
             let now = Instant::now();
-            let (expired, admitted) = self.expire(&mut state, now);
-            if !expired.is_empty() {
+            self.expire(&mut state, now, &mut after);
+            if !after.is_empty() {
                 drop(state);
-                wake(admitted);
-                refuse(expired, Rejected::Expired);
+                after.come();
                 state = lock(&self.state);
                 continue;
             }
@@ -342,18 +326,19 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
         }
     }
 
-    /// Takes out what is of no use any more, and lets in what has room now. Returns the first, and whom to wake.
-    fn expire(&self, state: &mut State<K, J>, now: Instant) -> (Vec<Parts<J>>, Vec<Waiter>) {
-        let (mut expired, mut waiters) = state.held.expired(now);
+    /// Takes out what is of no use any more, and lets in what has room now.
+    fn expire(&self, state: &mut State<K, J>, now: Instant, after: &mut After<'_, K, J>) {
+        let mut expired = state.held.expired(now, &mut after.waiters);
         expired.extend(state.schedule.expired(now).into_iter().map(one));
-        if !expired.is_empty() {
-            for parts in &expired {
-                state.settle(parts, Fate::Expired);
-            }
-            waiters.extend(self.admit_held(state));
-            self.close_if_over(state);
+        if expired.is_empty() {
+            return;
         }
-        (expired, waiters)
+        for parts in expired {
+            state.settle(&parts, Fate::Expired);
+            after.refused.push((parts, Rejected::Expired));
+        }
+        self.admit_held(state, after);
+        self.close_if_over(state);
     }
 
     /// Wakes the keeper, if something happens before it would wake by itself.
@@ -368,49 +353,30 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
         }
     }
 
-    fn finish(&self, freed: &mut Freed<'_, K, J>) {
-        let mut guard = lock(&self.state);
-        let state = &mut *guard;
-        state.turns -= 1;
-        let running = state.schedule.running(freed.bucket);
-        running.batches -= 1;
-        running.rows -= freed.batch.rows;
-        if let Some(took) = freed.done.took {
-            state.schedule.learn(freed.bucket, freed.batch.rows, took);
-        }
-        state.figures.done(&freed.batch, &freed.done);
-        self.take_back(state, freed.lane);
-    }
-
     /// A lane is free again.
     fn take_back(&self, state: &mut State<K, J>, lane: usize) {
         state.free.push(lane);
+        let now = Instant::now();
         // A worker, because this thread first wakes whoever waited.
-        self.call_if_ready(state, Instant::now());
+        self.call_if_ready(state, now);
+        if state.schedule.paced_until(now).is_some() {
+            self.tell_keeper(state, now);
+        }
         self.close_if_over(state);
         self.open_door(state);
     }
 }
 
-/// Frees the lane of a batch, whatever became of that.
-struct Freed<'a, K: Hash + Eq + Clone, J: Job> {
-    engine: &'a Engine<K, J>,
-    lane: usize,
-    bucket: usize,
-    batch: BatchFigures,
-    done: Done,
-}
-
-impl<K: Hash + Eq + Clone, J: Job> Drop for Freed<'_, K, J> {
-    fn drop(&mut self) {
-        self.engine.finish(self);
-    }
-}
-
 /// When the keeper has something to do.
 fn next_time<K: Hash + Eq + Clone, J>(state: &mut State<K, J>, now: Instant) -> Option<Instant> {
+    let schedule = &state.schedule;
+    let paced = match state.free.is_empty() {
+        true => None,
+        false => schedule.paced_until(now),
+    };
     let held = state.held.next_deadline();
-    state.schedule.next_time(now).into_iter().chain(held).min()
+    let times = schedule.next_time(now).into_iter().chain(paced);
+    times.chain(held).min()
 }
 
 fn wake(waiters: impl IntoIterator<Item = Waiter>) {

@@ -22,6 +22,10 @@ impl Job for Call {
 }
 
 fn engine(capacity: usize) -> Engine<u8, Call> {
+    engine_of(capacity)
+}
+
+fn engine_of<K: Hash + Eq + Clone, J: Job>(capacity: usize) -> Engine<K, J> {
     let limits = Limits {
         rows: 8,
         wait: Duration::ZERO,
@@ -37,20 +41,27 @@ fn engine(capacity: usize) -> Engine<u8, Call> {
 }
 
 /// Adds a request, whose deadline is past by now if it is late.
-fn add(
-    engine: &Engine<u8, Call>,
+fn add<'a>(
+    engine: &'a Engine<u8, Call>,
     call: &Call,
     late: bool,
     helper: bool,
-) -> (Result<Admission, Rejected>, Option<Turn<Call>>) {
-    let (mut came, turn) = engine.add([(0, one(part(call, late)))], Full::Refuse, helper);
+) -> (Result<Admission, Rejected>, Option<Turn<'a, u8, Call>>) {
+    let (mut came, turn) = engine.add([(0, one(part(call.clone(), late)))], Full::Refuse, helper);
     (came.pop().unwrap(), turn)
 }
 
-fn part(call: &Call, late: bool) -> Entry<Call> {
+/// What a worker would take.
+fn taken(engine: &Engine<u8, Call>) -> Option<Turn<'_, u8, Call>> {
+    let mut after = After::new();
+    engine.take(&mut lock(&engine.state), &mut after);
+    after.come()
+}
+
+fn part<J>(job: J, late: bool) -> Entry<J> {
     let now = Instant::now();
     Entry {
-        job: call.clone(),
+        job,
         rows: 1,
         bytes: 1,
         tenant: 0,
@@ -69,8 +80,7 @@ fn what_has_expired_is_refused_by_whoever_comes_before_the_keeper() {
 
     assert!(add(&engine, &late, true, false).0.is_ok());
     assert!(add(&engine, &patient, false, false).0.is_ok());
-    let (turn, _) = engine.take(&mut lock(&engine.state));
-    assert_eq!(turn.expect("one is not late").group.entries.len(), 1);
+    assert_eq!(taken(&engine).expect("one is not late").entries().len(), 1);
     assert_eq!(late.0.load(Ordering::Relaxed), 2);
     assert_eq!(patient.0.load(Ordering::Relaxed), 0);
     let expired = engine.look(|_, figures, _| figures.tenants[0].fates.expired);
@@ -89,7 +99,7 @@ fn a_caller_who_is_refused_has_nothing_to_run() {
     let (came, turn) = add(&engine, &call, false, true);
     assert!(matches!(came, Err(Rejected::Closed)) && turn.is_none());
     assert!(!engine.is_closed(), "what is queued is still to be run");
-    engine.run(engine.turn(&ids).unwrap(), &|_, _| Done::default());
+    engine.turn(&ids).unwrap().run(&|_, _| Done::default());
     assert!(engine.is_closed());
 }
 
@@ -99,9 +109,7 @@ fn a_lane_is_freed_whatever_becomes_of_its_batch() {
     let (_, turn) = add(&engine, &call, false, true);
     let (came, other) = add(&engine, &call, false, true);
     assert!(other.is_none(), "the lane is taken");
-    let run = |_, _| panic!("on purpose");
-    let run = std::panic::AssertUnwindSafe(|| engine.run(turn.unwrap(), &run));
-    assert!(std::panic::catch_unwind(run).is_err());
+    turn.unwrap().run(&|_, _| panic!("on purpose"));
     assert_eq!(engine.look(|_, _, running| running), 0);
     let Ok(Admission::Queued(ids)) = came else {
         panic!("there is room");
@@ -111,8 +119,8 @@ fn a_lane_is_freed_whatever_becomes_of_its_batch() {
 }
 
 /// As [`add`], by the inbox.
-fn leave(engine: &Engine<u8, Call>, call: &Call, late: bool) -> Option<Turn<Call>> {
-    engine.leave(0, one(part(call, late)), Full::Refuse)
+fn leave<'a>(engine: &'a Engine<u8, Call>, call: &Call, late: bool) -> Option<Turn<'a, u8, Call>> {
+    engine.leave(0, one(part(call.clone(), late)), Full::Refuse)
 }
 
 #[test]
@@ -123,10 +131,9 @@ fn who_leaves_a_request_runs_it_if_nothing_else_is_to_be_done() {
     assert!(leave(&engine, &call, false).is_none());
     assert!(leave(&engine, &call, false).is_none());
     assert_eq!(call.0.load(Ordering::Relaxed), 1, "one found no room");
-    engine.run(turn, &|_, _| Done::default());
+    turn.run(&|_, _| Done::default());
     assert!(add(&engine, &call, false, false).0.is_err(), "it is full");
-    let (turn, _) = engine.take(&mut lock(&engine.state));
-    assert_eq!(turn.expect("two wait").group.entries.len(), 2);
+    assert_eq!(taken(&engine).expect("two wait").entries().len(), 2);
 }
 
 #[test]
@@ -155,4 +162,135 @@ fn who_is_refused_is_told_what_it_met() {
     };
     assert_eq!((requests, bytes, setting), (1, 1, "capacity"));
     assert!(retry_after >= Duration::from_millis(1));
+}
+
+/// Whether whoever drops this has the lock of the engine, which it may ask for something.
+struct Foreign(std::sync::Weak<Engine<u8, Foreign>>, Arc<AtomicUsize>);
+
+impl Job for Foreign {
+    fn refuse(self, _: Rejected) -> Option<Waiter> {
+        None
+    }
+
+    fn settles(&self) -> bool {
+        true
+    }
+}
+
+impl Drop for Foreign {
+    fn drop(&mut self) {
+        if self
+            .0
+            .upgrade()
+            .is_some_and(|engine| engine.state.try_lock().is_err())
+        {
+            self.1.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+#[test]
+fn nothing_foreign_is_dropped_under_the_lock() {
+    let engine = Arc::new(engine_of::<u8, Foreign>(1));
+    let under_lock = Arc::new(AtomicUsize::new(0));
+    let foreign = |late: bool| {
+        let job = Foreign(Arc::downgrade(&engine), under_lock.clone());
+        one(part(job, late))
+    };
+    // No room, too late, and given up: by those who come with it, and by who finds it in the inbox.
+    let (came, _) = engine.add(
+        [(0, foreign(false)), (0, foreign(false))],
+        Full::Refuse,
+        false,
+    );
+    assert!(matches!(came[..], [Ok(_), Err(Rejected::Full { .. })]));
+    drop(engine.leave(0, foreign(false), Full::Refuse));
+    drop(engine.leave(0, foreign(true), Full::Refuse));
+    let (_, _) = engine.add([(0, foreign(true))], Full::Refuse, true);
+    let Ok(Admission::Queued(ids)) = &came[0] else {
+        panic!("there is room");
+    };
+    engine.cancel(ids);
+    let (_, _) = engine.add([(0, foreign(false))], Full::Refuse, false);
+    engine.close(Close::Cancel);
+    assert_eq!(under_lock.load(Ordering::Relaxed), 0);
+}
+
+/// A kind that panics when it is looked up, if it says so.
+#[derive(Clone, PartialEq, Eq)]
+struct Kind(bool);
+
+impl Hash for Kind {
+    fn hash<H: std::hash::Hasher>(&self, _: &mut H) {
+        assert!(!self.0, "on purpose");
+    }
+}
+
+/// Who is let in when a batch goes makes the engine panic, under its lock and with the lane taken.
+#[test]
+fn a_panic_in_the_engine_gives_back_the_lane_and_what_it_held() {
+    struct Told(Arc<AtomicUsize>);
+    impl Job for Told {
+        fn refuse(self, _: Rejected) -> Option<Waiter> {
+            None
+        }
+        fn settles(&self) -> bool {
+            true
+        }
+    }
+    impl Drop for Told {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    let told = Arc::new(AtomicUsize::new(0));
+    let request = |panics| (Kind(panics), one(part(Told(told.clone()), false)));
+    let engine = engine_of::<Kind, Told>(1);
+    let (came, _) = engine.add([request(false), request(true)], Full::Hold, false);
+    let [Ok(Admission::Queued(ids)), Ok(Admission::Held(place))] = &came[..] else {
+        panic!("there is room for one");
+    };
+    let turn = std::panic::AssertUnwindSafe(|| engine.turn(ids).is_some());
+    assert!(std::panic::catch_unwind(turn).is_err());
+    assert!(place.wait().is_none(), "who waits outside is told");
+    assert_eq!(told.load(Ordering::Relaxed), 2);
+    assert_eq!(engine.look(|_, _, running| running), 0);
+    let (came, turn) = engine.add([request(false)], Full::Refuse, true);
+    assert!(came[0].is_ok() && turn.is_some());
+}
+
+/// It was in the inbox already when the other came, which needs the lock anyway.
+#[test]
+fn who_left_a_request_before_goes_before() {
+    let (engine, call) = (engine(9), Call::default());
+    let (_, turn) = add(&engine, &call, false, true);
+    let early = Entry {
+        bytes: 7,
+        ..part(call.clone(), false)
+    };
+    engine.inbox.leave(Left {
+        kind: 0,
+        parts: one(early),
+        when_full: Full::Refuse,
+    });
+    assert!(add(&engine, &call, false, false).0.is_ok());
+    turn.unwrap().run(&|_, _| Done::default());
+    let next = taken(&engine).expect("two wait");
+    let bytes: Vec<usize> = next.entries().iter().map(|entry| entry.bytes).collect();
+    assert_eq!(bytes, [7, 1]);
+}
+
+/// What waits in the inbox is somebody else's: who waits for a ticket does not run it.
+#[test]
+fn nobody_runs_what_others_have_left() {
+    let (engine, call) = (engine(9), Call::default());
+    let Ok(Admission::Queued(ids)) = add(&engine, &call, false, false).0 else {
+        panic!("there is room");
+    };
+    engine.inbox.leave(Left {
+        kind: 1,
+        parts: one(part(call.clone(), false)),
+        when_full: Full::Refuse,
+    });
+    assert!(engine.turn(&ids).is_none());
 }

@@ -3,6 +3,7 @@
 mod bucket;
 mod costs;
 mod line;
+mod pace;
 mod tenants;
 
 #[cfg(all(test, not(loom)))]
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 use smallvec::SmallVec;
 
 use bucket::Bucket;
-use tenants::usual_price;
+use tenants::Turn;
 pub use tenants::{TenantId, Tenants};
 
 /// What comes first. Requests of a higher priority go before others; how often one may be passed over is bounded.
@@ -90,7 +91,7 @@ pub struct Entry<J> {
 pub struct Place {
     priority: Priority,
     /// When it is its tenant's turn.
-    turn: u64,
+    turn: Turn,
     /// Rises with each request.
     number: u64,
 }
@@ -148,6 +149,10 @@ pub struct Schedule<K, J> {
     passed_over: (u64, u32),
     /// How many batches have gone.
     batches: u64,
+    /// How many may run at a time.
+    lanes: usize,
+    /// When the last batch went.
+    last_begun: Option<Instant>,
 }
 
 impl<K: Hash + Eq + Clone, J> Schedule<K, J> {
@@ -165,7 +170,14 @@ impl<K: Hash + Eq + Clone, J> Schedule<K, J> {
             bytes: 0,
             passed_over: (0, 0),
             batches: 0,
+            lanes: 1,
+            last_begun: None,
         }
+    }
+
+    /// So many batches may run at a time.
+    pub fn on_lanes(&mut self, lanes: usize) {
+        self.lanes = lanes;
     }
 
     /// How many requests wait.
@@ -188,6 +200,11 @@ impl<K: Hash + Eq + Clone, J> Schedule<K, J> {
         &mut self.tenants
     }
 
+    /// Who sends them.
+    pub fn senders(&self) -> &Tenants {
+        &self.tenants
+    }
+
     /// Takes a request.
     pub fn add(&mut self, kind: &K, entry: Entry<J>) -> Id {
         let bucket = self.bucket_of(kind);
@@ -197,6 +214,7 @@ impl<K: Hash + Eq + Clone, J> Schedule<K, J> {
             number: self.next,
         };
         self.next += 1;
+        self.tenants.came(&entry, self.batches);
         self.requests += 1;
         self.rows += entry.rows;
         self.bytes += entry.bytes;
@@ -255,6 +273,7 @@ impl<K: Hash + Eq + Clone, J> Schedule<K, J> {
     }
 
     fn forget(&mut self, entry: &Entry<J>) {
+        self.tenants.left(entry);
         self.requests -= 1;
         self.rows -= entry.rows;
         self.bytes -= entry.bytes;
@@ -268,6 +287,11 @@ impl<K: Hash + Eq + Clone, J> Schedule<K, J> {
         if let Some(at) = self.waiting.iter().position(|&other| other == bucket) {
             self.waiting.swap_remove(at);
         }
+        self.forget_unused();
+    }
+
+    /// Forgets the last buckets, if there are too many.
+    fn forget_unused(&mut self) {
         while self.buckets.len() > MOST_BUCKETS
             && let Some(unused) = self.buckets.pop_if(|last| last.is_unused())
         {
@@ -298,6 +322,7 @@ impl<K: Hash + Eq + Clone, J> Schedule<K, J> {
         let buckets = self.buckets.iter_mut();
         let entries: Vec<Entry<J>> = buckets.flat_map(Bucket::clear).collect();
         for entry in &entries {
+            self.tenants.left(entry);
             self.tenants
                 .give_back(entry.tenant, entry.priority, entry.rows);
         }
@@ -322,7 +347,14 @@ impl<K: Hash + Eq + Clone, J> Schedule<K, J> {
         self.requests > 0 && self.choose(now, closing).is_some()
     }
 
-    /// The batch that goes next, if one can.
+    /// Whether a request is the first of the batch that goes next, if one can.
+    pub fn is_next(&self, id: Id, now: Instant, closing: bool) -> bool {
+        let is_head = |bucket: &Bucket<K, J>| bucket.head() == Some(id.place);
+        self.buckets.get(id.bucket).is_some_and(is_head)
+            && self.choose(now, closing) == Some((id.bucket, None))
+    }
+
+    /// The batch that goes next, if one can. It runs until [`over`](Self::over) says that it is over.
     pub fn take(&mut self, now: Instant, closing: bool) -> Option<Group<J>> {
         if self.requests == 0 {
             return None;
@@ -346,7 +378,12 @@ impl<K: Hash + Eq + Clone, J> Schedule<K, J> {
         };
         self.note_passing(oldest, entries.iter().map(|(place, _)| place.number));
         self.batches += 1;
-        self.buckets[bucket].last_used = self.batches;
+        self.last_begun = Some(now);
+        let of = &mut self.buckets[bucket];
+        of.last_used = self.batches;
+        // Before anything is forgotten: a bucket of which a batch runs never is.
+        of.running.batches += 1;
+        of.running.rows += rows;
         let entries = entries.into_iter().map(|(place, entry)| {
             self.tenants.reached(place.priority, place.turn);
             self.forget(&entry);
@@ -371,12 +408,14 @@ impl<K: Hash + Eq + Clone, J> Schedule<K, J> {
             let bucket = &self.buckets[at];
             Some((bucket.head()?, at, bucket))
         });
+        let paced = self.paced();
         let ready = waiting.filter(|(head, _, bucket)| {
-            closing || self.is_time(*head, bucket, now) || bucket.has_enough(&self.limits)
+            let is_time = self.is_time(*head, bucket, now) || bucket.has_enough(&self.limits);
+            closing || is_time && self.next_begin(paced, bucket).is_none_or(|at| at <= now)
         });
         let ready: SmallVec<[_; 8]> = ready.collect();
         let &(first, at, next) = ready.iter().min_by_key(|(head, ..)| *head)?;
-        let little_later = first.turn.saturating_add(usual_price(self.limits.rows));
+        let little_later = first.turn.later(self.limits.rows);
         let full = ready.iter().filter(|(head, _, bucket)| {
             bucket.rows() >= self.limits.rows
                 && head.priority == first.priority
@@ -426,9 +465,15 @@ impl<K: Hash + Eq + Clone, J> Schedule<K, J> {
         self.passed_over = (number, before + u32::from(passed));
     }
 
-    /// What of the kind of this bucket runs.
-    pub fn running(&mut self, bucket: usize) -> &mut Running {
-        &mut self.buckets[bucket].running
+    /// A batch of so many rows is over, and took so long, if that says anything about others.
+    pub fn over(&mut self, bucket: usize, rows: usize, took: Option<Duration>) {
+        let of = &mut self.buckets[bucket];
+        of.running.batches -= 1;
+        of.running.rows -= rows;
+        if let Some(took) = took {
+            of.costs.learn(rows, took);
+        }
+        self.forget_unused();
     }
 
     /// Whether requests wait for others that may come.
@@ -439,11 +484,6 @@ impl<K: Hash + Eq + Clone, J> Schedule<K, J> {
     /// Takes note of how long so many rows of a kind took.
     pub fn learn_of(&mut self, kind: &K, rows: usize, took: Duration) {
         let bucket = self.bucket_of(kind);
-        self.learn(bucket, rows, took);
-    }
-
-    /// Takes note of how long so many rows took.
-    pub fn learn(&mut self, bucket: usize, rows: usize, took: Duration) {
         self.buckets[bucket].costs.learn(rows, took);
     }
 

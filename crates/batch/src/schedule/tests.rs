@@ -4,6 +4,7 @@ mod costs;
 mod fairness;
 mod model;
 mod order;
+mod pace;
 mod times;
 
 use std::time::{Duration, Instant};
@@ -46,11 +47,18 @@ fn entry(job: u32, arrived: Instant) -> Entry<u32> {
     }
 }
 
+/// The batch that goes next, if one can. It is over at once.
+fn take(schedule: &mut Schedule<u32, u32>, now: Instant, closing: bool) -> Option<Group<u32>> {
+    let group = schedule.take(now, closing)?;
+    schedule.over(group.bucket, group.rows, None);
+    Some(group)
+}
+
 /// The batch that goes next, which is there.
 #[track_caller]
 fn next(schedule: &mut Schedule<u32, u32>, now: Instant) -> Group<u32> {
     assert!(schedule.is_ready(now, false));
-    schedule.take(now, false).expect("what is ready can go")
+    take(schedule, now, false).expect("what is ready can go")
 }
 
 fn jobs(group: &Group<u32>) -> Vec<u32> {

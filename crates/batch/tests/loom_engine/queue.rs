@@ -55,10 +55,10 @@ pub struct Queue {
 }
 
 /// What was submitted, as far as its caller knows.
-pub struct Submitted {
+pub struct Submitted<'a> {
     pub outcome: Arc<Outcome<End>>,
     pub came: Result<Admission, Rejected>,
-    pub turn: Option<Turn<Call>>,
+    pub turn: Option<Turn<'a, u8, Call>>,
 }
 
 pub fn request(late: bool) -> (Arc<Outcome<End>>, (u8, Parts<Call>)) {
@@ -120,7 +120,7 @@ impl Queue {
     }
 
     /// A request, late or not, whose caller runs a batch itself or leaves that to others.
-    pub fn submit(&self, full: Full, late: bool, helper: bool) -> Submitted {
+    pub fn submit(&self, full: Full, late: bool, helper: bool) -> Submitted<'_> {
         let (outcome, request) = request(late);
         let (mut came, turn) = self.engine.add([request], full, helper);
         Submitted {
@@ -142,7 +142,7 @@ impl Queue {
     pub fn infer(&self, full: Full, helper: bool) -> End {
         let submitted = self.submit(full, false, helper);
         if let Some(turn) = submitted.turn {
-            self.engine.run(turn, &|entries, _| self.run(entries));
+            turn.run(&|entries, _| self.run(entries));
         }
         match submitted.came {
             Ok(Admission::Queued(_)) => submitted.outcome.wait(),
@@ -159,7 +159,7 @@ impl Queue {
     pub fn leave(&self, full: Full) -> End {
         let (outcome, (kind, parts)) = request(false);
         if let Some(turn) = self.engine.leave(kind, parts, full) {
-            self.engine.run(turn, &|entries, _| self.run(entries));
+            turn.run(&|entries, _| self.run(entries));
         }
         outcome.wait()
     }
@@ -227,7 +227,7 @@ impl Queue {
     }
 }
 
-pub fn ids(submitted: &Submitted) -> Ids {
+pub fn ids(submitted: &Submitted<'_>) -> Ids {
     match &submitted.came {
         Ok(Admission::Queued(ids)) => ids.clone(),
         _ => panic!("there is room"),

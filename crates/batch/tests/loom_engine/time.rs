@@ -41,12 +41,8 @@ fn the_keeper_tells_who_is_late_while_the_lane_is_taken() {
             _ => ids(&patient),
         };
         let run = |entries: Vec<_>, _| queue.run(entries);
-        queue
-            .engine
-            .run(running.turn.expect("the lane was free"), &run);
-        queue
-            .engine
-            .run(queue.engine.turn(&ids).expect("it is free"), &run);
+        running.turn.expect("the lane was free").run(&run);
+        queue.engine.turn(&ids).expect("it is free").run(&run);
         let fates = queue.drained([keeper], 4);
         (fates.expired, fates.completed)
     });

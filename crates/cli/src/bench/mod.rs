@@ -2,6 +2,7 @@
 
 mod bare;
 mod difference;
+mod fairness;
 mod figure;
 mod gpu;
 mod linear;
@@ -26,6 +27,7 @@ pub enum Bench {
     Runtime(runtime::Options),
     Ops(ops::Options),
     Queue(queue::Options),
+    Fairness(fairness::Options),
     Model(Box<model::Options>),
 }
 
@@ -36,6 +38,7 @@ impl Bench {
             Bench::Runtime(options) => runtime::run(options),
             Bench::Ops(options) => ops::run(options),
             Bench::Queue(options) => queue::run(options),
+            Bench::Fairness(options) => fairness::run(options),
             Bench::Model(options) => model::run(options),
         }
     }
@@ -46,6 +49,7 @@ impl Bench {
             Bench::Runtime(options) => options.json,
             Bench::Ops(options) => options.json,
             Bench::Queue(options) => options.json,
+            Bench::Fairness(options) => options.json,
             Bench::Model(options) => options.json,
         }
     }

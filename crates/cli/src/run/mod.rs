@@ -1,7 +1,7 @@
 //! `streampool run`: a model on inputs from a file or made up, once or again and again.
 
 mod check;
-mod memory;
+pub mod memory;
 mod profile;
 mod report;
 mod threads;

@@ -103,7 +103,8 @@ mod tests {
         let cells = seen.cells();
         assert_eq!(cells[..3], ["y", "f32 [5]", "-3.50"]);
         assert_eq!(cells[5], "1 NaN -3.50 1.0e-3 ... (1 NaN)");
-        let none = Seen::of("n".to_owned(), &Array::zeros(DType::I64, &[0]), &pool).unwrap();
+        let none = Array::zeros(DType::I64, &[0]).unwrap();
+        let none = Seen::of("n".to_owned(), &none, &pool).unwrap();
         assert_eq!((none.min, none.mean, none.max), (None, None, None));
     }
 }

@@ -1,4 +1,4 @@
-//! `streampool bench model` and `streampool bench queue`.
+//! `streampool bench model`, `streampool bench queue` and `streampool bench fairness`.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::onnx::{folder, model};
 use crate::program::{
-    assert_code, assert_fits_a_terminal, assert_refused, object, run, stdout, streampool,
+    assert_code, assert_fits_a_terminal, assert_refused, object, run, stderr, stdout, streampool,
 };
 
 fn bench(model: &Path, arguments: &[&str]) -> Command {
@@ -238,6 +238,7 @@ fn every_figure_of_the_queue_is_there() {
         ("queue_expired_us", "us"),
         ("queue_expired_latest_us", "us"),
         ("queue_fairness", "x"),
+        ("queue_fairness_of_long_batches", "x"),
         ("queue_mixed_lengths", "x"),
     ] {
         let figure = &report[key];
@@ -273,4 +274,41 @@ fn help_shows_both() {
             );
         }
     }
+}
+
+#[test]
+fn every_thread_of_a_crowd_gets_its_turn() {
+    let arguments = ["bench", "fairness", "--threads", "2,40", "--seconds", "0.5"];
+    let output = run(&mut streampool(&[&arguments[..], &["--json"]].concat()));
+    assert_code(&output, 0);
+    let report = object(&output);
+    let crowds = report["crowds"].as_array().expect("a list of crowds");
+    assert_eq!(crowds.len(), 2);
+    for crowd in crowds {
+        assert!(number(crowd, "fewest") >= 1.0, "a thread starves: {crowd}");
+        assert!(number(crowd, "fewest") <= number(crowd, "most"));
+        assert!(
+            number(&crowd["firsts"]["thread"], "count") >= 1.0,
+            "{crowd}"
+        );
+    }
+    let output = run(&mut streampool(&arguments));
+    assert_code(&output, 0);
+    assert_fits_a_terminal(&output);
+}
+
+#[test]
+fn a_crowd_needs_threads_and_calls_need_a_driver() {
+    for (arguments, allowed) in [
+        (["--threads", "0"], "from 1 to 1024"),
+        (["--seconds", "0"], "from 0.1 to 3600"),
+    ] {
+        let output = run(&mut streampool(
+            &[&["bench", "fairness"], &arguments[..]].concat(),
+        ));
+        assert_code(&output, 2);
+        assert!(stderr(&output).contains(allowed), "{}", stderr(&output));
+    }
+    let calls = ["bench", "fairness", "--calls", "--json"];
+    assert_refused(&run(&mut streampool(&calls)), "--device cuda");
 }

@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use cudarc::cublaslt::sys::{
     self, cublasLtMatmulAlgo_t as Choice, cublasLtMatmulHeuristicResult_t as Candidate,
@@ -118,6 +119,7 @@ pub(super) struct Algorithm {
     b: Layout,
     out: Layout,
     choice: Choice,
+    ran: AtomicBool,
     /// Bytes of scratch memory that a call needs, which begin at a multiple of 256.
     pub workspace: usize,
 }
@@ -158,6 +160,7 @@ impl Algorithm {
         // SAFETY: the structure is plain numbers, of which zeros are values.
         let mut found: [Candidate; CANDIDATES] = unsafe { std::mem::zeroed() };
         let mut count = 0;
+        let _alone = library.context.alone();
         // SAFETY: everything named is alive, and there is room for as many results as are asked for.
         let status = unsafe {
             sys::cublasLtMatmulAlgoGetHeuristic(
@@ -195,6 +198,7 @@ impl Algorithm {
                 b,
                 out,
                 choice: candidate.algo,
+                ran: AtomicBool::new(false),
                 workspace: candidate.workspaceSize,
             }))
     }
@@ -219,7 +223,7 @@ impl Algorithm {
         description.describe(&self.method, addresses.bias)?;
         // SAFETY: what is named is alive during the call, which keeps none of it. The zero that makes the
         // library not read what was in the result is all bits zero in either type.
-        check(unsafe {
+        let mut multiply = || unsafe {
             sys::cublasLtMatmul(
                 self.library.handle(),
                 description.raw(),
@@ -238,7 +242,9 @@ impl Algorithm {
                 self.workspace,
                 stream,
             )
-        })
+        };
+        let context = &self.library.context;
+        context.call(&self.ran, || check(multiply()))
     }
 }
 

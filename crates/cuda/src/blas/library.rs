@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use cudarc::cublaslt::sys::{self, cublasLtHandle_t, cublasStatus_t};
 
+use crate::context::Context;
+
 /// The first version that has all that is used here.
 const OLDEST: usize = 12;
 
@@ -13,6 +15,7 @@ const OLDEST: usize = 12;
 /// the driver (seen in 580) while other threads make graphs. What it holds goes with the context or the process.
 pub(super) struct Library {
     handle: cublasLtHandle_t,
+    pub context: Arc<Context>,
 }
 
 // SAFETY: the library's documentation allows a handle on any thread.
@@ -23,7 +26,7 @@ unsafe impl Sync for Library {}
 impl Library {
     /// Loads the library and opens it on the device whose context is bound. With it comes its name and
     /// version; the error says what is missing.
-    pub fn open() -> Result<(Arc<Library>, String), String> {
+    pub fn open(context: &Arc<Context>) -> Result<(Arc<Library>, String), String> {
         let absent = |why: &str| {
             Err(format!(
                 "no cuBLASLt: {why}; matrix products run on slower kernels"
@@ -44,6 +47,7 @@ impl Library {
             ));
         }
         let mut handle = std::ptr::null_mut();
+        let _alone = context.alone();
         // SAFETY: a context is bound; it writes one handle.
         match unsafe { sys::cublasLtCreate(&mut handle) } {
             cublasStatus_t::CUBLAS_STATUS_SUCCESS => {}
@@ -53,7 +57,10 @@ impl Library {
                 ));
             }
         }
-        let library = Arc::new(Library { handle });
+        let library = Arc::new(Library {
+            handle,
+            context: context.clone(),
+        });
         Ok((library, format!("cuBLASLt {major}.{minor}")))
     }
 

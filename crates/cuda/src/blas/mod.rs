@@ -55,7 +55,7 @@ pub(crate) struct Blas {
 impl Blas {
     /// The context is bound.
     pub fn new(context: &Arc<Context>, precision: Precision) -> Blas {
-        let (library, found) = match Library::open() {
+        let (library, found) = match Library::open(context) {
             Ok((library, version)) => (Some(library), Ok(version)),
             Err(why) => (None, Err(why)),
         };

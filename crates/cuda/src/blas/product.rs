@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cudarc::cublaslt::sys::cublasStatus_t as Status;
-use cudarc::driver::sys::{self, CUdeviceptr, CUresult, CUstream};
+use cudarc::driver::sys::{CUdeviceptr, CUresult, CUstream};
 
 use super::algorithm::{Addresses, Algorithm};
 use crate::context::{Context, Failure};
@@ -51,8 +51,7 @@ impl Product {
 /// The driver knows best what went wrong; what it does not know of is what the library says.
 #[cold]
 fn failure(context: &Context, stream: CUstream, status: Status) -> Failure {
-    // SAFETY: the stream is alive.
-    let asked = context.check("cublasLtMatmul", unsafe { sys::cuStreamQuery(stream) });
+    let asked = context.check("cublasLtMatmul", context.query(stream));
     if let Err(lost @ Failure::Lost(_)) = asked {
         return lost;
     }

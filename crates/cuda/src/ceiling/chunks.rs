@@ -47,7 +47,7 @@ unsafe impl Send for Mapped {}
 impl Mapped {
     /// Reserves addresses for at least `bytes`: memory is mapped in multiples of what the GPU asks for.
     pub fn new(context: Arc<Context>, bytes: usize) -> Result<Mapped, Failure> {
-        context.bind()?;
+        let _bound = context.bind()?;
         let memory = CUmemAllocationProp {
             type_: CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
             requestedHandleTypes: CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_NONE,
@@ -116,7 +116,7 @@ impl Mapped {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        if self.context.bind().is_ok() {
+        if let Ok(_bound) = self.context.bind() {
             // SAFETY: the addresses were reserved by `new`, and nothing is mapped to them.
             unsafe { sys::cuMemAddressFree(self.address, self.bytes) };
         }

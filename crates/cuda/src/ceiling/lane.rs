@@ -12,9 +12,6 @@ use super::kernel::Kernel;
 use crate::context::{Context, Failure};
 use crate::memory::DeviceBlock;
 
-/// Threads of a launch: as few as the hardware runs together.
-const THREADS: u32 = 32;
-
 /// A stream, an event and a graph, for one thread at a time, which has bound the context.
 pub(super) struct Lane {
     context: Arc<Context>,
@@ -29,7 +26,7 @@ unsafe impl Send for Lane {}
 
 impl Lane {
     pub fn new(context: &Arc<Context>, kernel: &Arc<Kernel>) -> Result<Lane, Failure> {
-        context.bind()?;
+        let _bound = context.bind()?;
         let mut lane = Lane {
             context: context.clone(),
             kernel: kernel.clone(),
@@ -37,6 +34,7 @@ impl Lane {
             event: std::ptr::null_mut(),
             graph: std::ptr::null_mut(),
         };
+        let _alone = context.alone();
         let flags = CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
         // SAFETY: the context is bound; one handle is written.
         let result = unsafe { sys::cuStreamCreate(&mut lane.stream, flags) };
@@ -47,6 +45,10 @@ impl Lane {
         context.check("cuEventCreate", result)?;
         lane.graph = lane.captured()?;
         Ok(lane)
+    }
+
+    pub fn stream(&self) -> CUstream {
+        self.stream
     }
 
     fn captured(&mut self) -> Result<CUgraphExec, Failure> {
@@ -75,23 +77,7 @@ impl Lane {
     /// Launches the empty kernel.
     #[inline]
     pub fn launch(&mut self) -> Result<(), Failure> {
-        let none = std::ptr::null_mut();
-        // SAFETY: kernel and stream are alive, and the kernel takes no arguments.
-        let result = unsafe {
-            sys::cuLaunchKernel(
-                self.kernel.function(),
-                1,
-                1,
-                1,
-                THREADS,
-                1,
-                1,
-                0,
-                self.stream,
-                none,
-                none.cast(),
-            )
-        };
+        let result = self.kernel.launch(self.stream);
         self.check("cuLaunchKernel", result)
     }
 
@@ -149,9 +135,9 @@ impl Lane {
 
 impl Drop for Lane {
     fn drop(&mut self) {
-        if self.context.bind().is_err() {
+        let Ok(_bound) = self.context.bind() else {
             return;
-        }
+        };
         // SAFETY: each was made by `new`, or is null if that failed; nothing uses them any more, since every
         // user waits for what it asked for.
         unsafe {

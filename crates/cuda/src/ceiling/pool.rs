@@ -17,7 +17,7 @@ pub(super) struct GreedyPool {
 
 impl GreedyPool {
     pub fn of(context: &Arc<Context>) -> Result<GreedyPool, Failure> {
-        context.bind()?;
+        let _bound = context.bind()?;
         let mut pool = std::ptr::null_mut();
         // SAFETY: the GPU is there; one handle is written.
         let result = unsafe { sys::cuDeviceGetDefaultMemPool(&mut pool, context.device()) };
@@ -47,7 +47,9 @@ impl GreedyPool {
 impl Drop for GreedyPool {
     fn drop(&mut self) {
         // On a lost device there is nothing to put back.
-        if self.context.bind().is_ok() && self.set_threshold(self.threshold_before).is_ok() {
+        if let Ok(_bound) = self.context.bind()
+            && self.set_threshold(self.threshold_before).is_ok()
+        {
             // SAFETY: the pool is the GPU's own and always there.
             unsafe { sys::cuMemPoolTrimTo(self.pool, 0) };
         }

@@ -37,8 +37,9 @@ impl Modules {
     /// Loads an image or PTX (which ends with a zero) and finds `entry` in it.
     pub fn load(self: &Arc<Self>, image: &[u8], entry: &str) -> Result<Function, Failure> {
         let context = &self.context;
-        context.bind()?;
+        let _bound = context.bind()?;
         let mut module = ptr::null_mut();
+        let _alone = context.alone();
         // SAFETY: the context is bound. An image says itself how long it is, and was checked to be whole.
         let result = unsafe { sys::cuModuleLoadData(&mut module, image.as_ptr().cast()) };
         context.check("cuModuleLoadData", result)?;
@@ -50,6 +51,10 @@ impl Modules {
         // SAFETY: the module is loaded; it writes one pointer.
         let result = unsafe { sys::cuModuleGetFunction(&mut raw, module, name.as_ptr()) };
         context.check("cuModuleGetFunction", result)?;
+        // Else the driver loads it at its first launch.
+        // SAFETY: the function was just found in a module that stays loaded.
+        let result = unsafe { sys::cuFuncLoad(raw) };
+        context.check("cuFuncLoad", result)?;
         Ok(Function {
             raw,
             _modules: self.clone(),
@@ -59,9 +64,13 @@ impl Modules {
 
 impl Drop for Modules {
     fn drop(&mut self) {
-        if self.context.check_process().is_err() || self.context.bind().is_err() {
+        if self.context.check_process().is_err() {
             return;
         }
+        let Ok(_bound) = self.context.bind() else {
+            return;
+        };
+        let _alone = self.context.alone();
         for Module(module) in self.loaded.lock().drain(..) {
             // SAFETY: it was loaded in this context. Lanes keep their device until their work is over, so
             // nothing runs any more.

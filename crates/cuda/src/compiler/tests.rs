@@ -10,7 +10,7 @@ fn context() -> Option<Arc<Context>> {
     let context = Context::open(0)
         .inspect_err(|why| eprintln!("skipped: {why}"))
         .ok()?;
-    context.bind().unwrap();
+    let _bound = context.bind().unwrap();
     Some(context)
 }
 

@@ -2,6 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use cudarc::cudnn::sys::{
     self, cudnnConvolutionBwdDataAlgo_t as Backward, cudnnConvolutionBwdDataAlgoPerf_t,
@@ -17,10 +18,11 @@ use super::session::{Lent, check};
 const CANDIDATES: usize = 16;
 
 /// An algorithm, and the bytes of scratch memory it needs.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(super) struct Algorithm {
     kind: Kind,
     math: Math,
+    pub ran: AtomicBool,
     pub workspace: usize,
 }
 
@@ -91,6 +93,7 @@ impl Algorithm {
             return Ok(best.map(|best| Algorithm {
                 kind: Kind::Backward(best.algo),
                 math: within(told.math, best.mathType),
+                ran: AtomicBool::new(false),
                 workspace: best.memory,
             }));
         }
@@ -119,6 +122,7 @@ impl Algorithm {
         Ok(best.map(|best| Algorithm {
             kind: Kind::Forward(best.algo),
             math: within(told.math, best.mathType),
+            ran: AtomicBool::new(false),
             workspace: best.memory,
         }))
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cudarc::cudnn::sys::cudnnStatus_t as Status;
-use cudarc::driver::sys::{self, CUdeviceptr, CUresult, CUstream};
+use cudarc::driver::sys::{CUdeviceptr, CUresult, CUstream};
 
 use super::algorithm::{Addresses, Algorithm};
 use super::problem::Problem;
@@ -16,7 +16,7 @@ use crate::context::{Context, Failure};
 pub(crate) struct Convolution {
     pub(super) sessions: Arc<Sessions>,
     pub(super) problem: Arc<Problem>,
-    pub(super) algorithm: Algorithm,
+    pub(super) algorithm: Arc<Algorithm>,
     /// Without those in scratch memory.
     pub(super) addresses: Addresses,
 }
@@ -48,10 +48,11 @@ impl Convolution {
         }
         // SAFETY: the problem was made of the op's views, which are in bounds; the caller vouches for the rest. The
         // two names of a stream are one type.
-        let submitted = unsafe {
+        let convolve = || unsafe {
             self.algorithm
                 .run(session, &self.problem, &addresses, stream.cast())
         };
+        let submitted = context.call(&self.algorithm.ran, convolve);
         submitted.map_err(|status| failure(context, stream, status))
     }
 }
@@ -60,8 +61,7 @@ impl Convolution {
 #[cold]
 fn failure(context: &Context, stream: CUstream, status: Status) -> Failure {
     const CALL: &str = "cudnnConvolution";
-    // SAFETY: the stream is alive.
-    let asked = context.check(CALL, unsafe { sys::cuStreamQuery(stream) });
+    let asked = context.check(CALL, context.query(stream));
     match asked {
         Err(lost @ Failure::Lost(_)) => lost,
         _ => Failure::Call(CALL, result(status)),

@@ -16,6 +16,7 @@ use streampool_device::{Activation, CacheReport, Conv, Layout, Result, View};
 use streampool_kernels::Cache;
 
 use crate::blas::after_product;
+use crate::context::Context;
 use crate::core::Core;
 use crate::options::Precision;
 use crate::step::{Step, Steps, start};
@@ -43,15 +44,15 @@ pub(crate) struct Dnn {
     sessions: Option<Arc<Sessions>>,
     found: Result<String, String>,
     /// `None` for what the library has no algorithm for.
-    algorithms: Cache<Arc<Problem>, Option<Algorithm>>,
+    algorithms: Cache<Arc<Problem>, Option<Arc<Algorithm>>>,
     /// The first failure of the library that was no answer.
     problem: OnceLock<String>,
 }
 
 impl Dnn {
     /// The context is bound.
-    pub fn new(precision: Precision) -> Dnn {
-        let (sessions, found) = match open(precision) {
+    pub fn new(context: &Arc<Context>, precision: Precision) -> Dnn {
+        let (sessions, found) = match open(context, precision) {
             Ok((sessions, version)) => (Some(Arc::new(sessions)), Ok(version)),
             Err(why) => (
                 None,
@@ -88,6 +89,7 @@ impl Dnn {
         let Some(algorithm) = self.algorithm(sessions, &problem) else {
             return Ok(None);
         };
+        let workspace = algorithm.workspace;
         let mut steps = Steps {
             list: smallvec![Step::Conv(Convolution {
                 sessions: sessions.clone(),
@@ -100,7 +102,7 @@ impl Dnn {
                     workspace: 0,
                 },
             })],
-            scratch: algorithm.workspace,
+            scratch: workspace,
         };
         if op.bias.is_some() || op.activation != Activation::None {
             let bias = op
@@ -115,16 +117,18 @@ impl Dnn {
         Ok(Some(steps))
     }
 
-    fn algorithm(&self, sessions: &Sessions, problem: &Arc<Problem>) -> Option<Algorithm> {
+    fn algorithm(&self, sessions: &Sessions, problem: &Arc<Problem>) -> Option<Arc<Algorithm>> {
         let chosen = self.algorithms.get_or_compile(problem, || {
             let mut session = sessions
                 .take()
                 .map_err(|status| format!("cuDNN: {status:?}"))?;
+            let _alone = sessions.context.alone();
             Algorithm::choose(&mut session, problem, MOST_WORKSPACE)
+                .map(|algorithm| algorithm.map(Arc::new))
                 .map_err(|status| format!("cuDNN chooses no algorithm: {status:?}"))
         });
         match chosen {
-            Ok(algorithm) => *algorithm,
+            Ok(algorithm) => (*algorithm).clone(),
             Err(why) => {
                 // Our own kernels take the convolution; the report says why.
                 self.problem.get_or_init(|| why);
@@ -142,7 +146,7 @@ impl Dnn {
 }
 
 /// Loads the library and opens a first session, with which come its name and version. The error says what is missing.
-fn open(precision: Precision) -> Result<(Sessions, String), String> {
+fn open(context: &Arc<Context>, precision: Precision) -> Result<(Sessions, String), String> {
     // SAFETY: loading the library runs its initialisers, which is what it is loaded for.
     if !unsafe { sys::is_culib_present() } {
         return Err(
@@ -158,7 +162,7 @@ fn open(precision: Precision) -> Result<(Sessions, String), String> {
         ));
     }
     let (major, minor) = (version / 10_000, version / 100 % 100);
-    let sessions = Sessions::new(precision);
+    let sessions = Sessions::new(context.clone(), precision);
     let opened = sessions.take().map(drop);
     opened.map_err(|status| {
         format!("version {major}.{minor} does not start on this GPU ({status:?})")

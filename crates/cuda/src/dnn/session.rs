@@ -12,6 +12,7 @@ use streampool_device::DType;
 use streampool_device::lock::Mutex;
 
 use super::problem::{Order, Problem};
+use crate::context::Context;
 use crate::options::Precision;
 use crate::ranks;
 
@@ -31,6 +32,7 @@ pub(super) fn check(status: Status) -> Result<(), Status> {
 /// closed when the device is: a library may wait for the whole context then, and that crashes in the driver (seen in
 /// 580) while other threads make graphs. What they hold goes with the context or the process.
 pub(super) struct Sessions {
+    pub context: Arc<Context>,
     idle: Mutex<Vec<Session>>,
     precision: Precision,
 }
@@ -45,8 +47,9 @@ pub(super) struct Session {
 unsafe impl Send for Session {}
 
 impl Sessions {
-    pub fn new(precision: Precision) -> Sessions {
+    pub fn new(context: Arc<Context>, precision: Precision) -> Sessions {
         Sessions {
+            context,
             idle: Mutex::new(ranks::DNN, Vec::new()),
             precision,
         }
@@ -58,7 +61,7 @@ impl Sessions {
         let idle = self.idle.lock().pop();
         let session = match idle {
             Some(session) => session,
-            None => Session::open()?,
+            None => Session::open(&self.context)?,
         };
         Ok(Lent {
             sessions: self,
@@ -106,7 +109,8 @@ impl Drop for Lent<'_> {
 }
 
 impl Session {
-    fn open() -> Result<Session, Status> {
+    fn open(context: &Context) -> Result<Session, Status> {
+        let _alone = context.alone();
         let mut handle = std::ptr::null_mut();
         // SAFETY: the library is there and a context is bound; it writes one handle.
         check(unsafe { sys::cudnnCreate(&mut handle) })?;

@@ -3,11 +3,10 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-use cudarc::driver::sys::{self, CUresult, CUstream, CUstream_flags_enum as Flags};
+use cudarc::driver::sys::CUresult;
 use streampool_device::lock::Mutex;
 use streampool_device::{CacheReport, Tick};
 
-use crate::context::{Context, Failure};
 use crate::core::Core;
 use crate::lane::Lane;
 use crate::program::Instances;
@@ -35,8 +34,6 @@ struct Books {
     programs: Vec<Weak<Instances>>,
     /// How often programs that are gone were replayed.
     replays: u64,
-    /// Streams to capture on, which nobody uses now.
-    streams: Vec<CaptureStream>,
 }
 
 impl Budget {
@@ -146,23 +143,6 @@ impl Budget {
             instance.drop_idle();
         }
     }
-
-    /// Lends a stream on which nobody else captures to `work`. The context is bound.
-    pub(super) fn on_capture_stream<R>(
-        &self,
-        context: &Arc<Context>,
-        work: impl FnOnce(CUstream) -> Result<R, Failure>,
-    ) -> Result<R, Failure> {
-        let spare = self.books.lock().streams.pop();
-        let stream = match spare {
-            Some(stream) => stream,
-            None => CaptureStream::new(context.clone())?,
-        };
-        let result = work(stream.raw)?;
-        // Only one that is surely not capturing any more is used again.
-        self.books.lock().streams.push(stream);
-        Ok(result)
-    }
 }
 
 /// Whether the lane has passed `tick`, as far as the driver tells without waiting. What it owes others is not
@@ -171,11 +151,7 @@ fn is_idle(lane: &Weak<Lane>, tick: Tick) -> bool {
     let Some(lane) = lane.upgrade() else {
         return true;
     };
-    let has_passed = || {
-        // SAFETY: the stream lives as long as the lane.
-        let state = unsafe { sys::cuStreamQuery(lane.stream) };
-        state == CUresult::CUDA_SUCCESS
-    };
+    let has_passed = || lane.core.context.query(lane.stream) == CUresult::CUDA_SUCCESS;
     // Before its tick is given out, a replay may not be launched yet.
     lane.is_over(tick) || lane.appended() >= tick && has_passed()
 }
@@ -215,34 +191,6 @@ impl Drop for Room {
         let budget = &self.core.programs;
         budget.alive.fetch_sub(1, Ordering::Relaxed);
         budget.taken.fetch_sub(self.bytes, Ordering::Relaxed);
-    }
-}
-
-/// A stream that carries no work and is only captured on.
-struct CaptureStream {
-    context: Arc<Context>,
-    raw: CUstream,
-}
-
-// SAFETY: the driver's streams may be used from any thread.
-unsafe impl Send for CaptureStream {}
-
-impl CaptureStream {
-    fn new(context: Arc<Context>) -> Result<CaptureStream, Failure> {
-        let mut raw = std::ptr::null_mut();
-        // SAFETY: the context is bound; it writes one handle.
-        let result = unsafe { sys::cuStreamCreate(&mut raw, Flags::CU_STREAM_NON_BLOCKING as u32) };
-        context.check("cuStreamCreate", result)?;
-        Ok(CaptureStream { context, raw })
-    }
-}
-
-impl Drop for CaptureStream {
-    fn drop(&mut self) {
-        if self.context.bind().is_ok() {
-            // SAFETY: it was made by `new`, and whoever would use it is gone.
-            unsafe { sys::cuStreamDestroy_v2(self.raw) };
-        }
     }
 }
 

@@ -116,6 +116,7 @@ impl Graph {
     pub fn new(chain: Chain, stream: CUstream) -> Result<Graph, Failure> {
         let context = chain.raw.context.clone();
         let mut exec = std::ptr::null_mut();
+        let _alone = context.alone();
         // SAFETY: the graph is alive; it writes one handle.
         let result = unsafe { sys::cuGraphInstantiateWithFlags(&mut exec, chain.raw.raw, 0) };
         context.check("cuGraphInstantiate", result)?;
@@ -180,7 +181,8 @@ impl Graph {
 
 impl Drop for Graph {
     fn drop(&mut self) {
-        if self.chain.raw.context.bind().is_ok() {
+        if let Ok(_bound) = self.chain.raw.context.bind() {
+            let _alone = self.chain.raw.context.alone();
             // SAFETY: it was made by `new`. One that still runs is freed by the driver when it is over.
             unsafe { sys::cuGraphExecDestroy(self.exec) };
         }
@@ -194,7 +196,7 @@ struct RawGraph {
 
 impl Drop for RawGraph {
     fn drop(&mut self) {
-        if self.context.bind().is_ok() {
+        if let Ok(_bound) = self.context.bind() {
             // SAFETY: whoever has this owns the graph.
             unsafe { sys::cuGraphDestroy(self.raw) };
         }
@@ -310,22 +312,26 @@ fn captured_once(
     submit: impl FnOnce(CUstream) -> Result<(), Failure>,
 ) -> Result<RawGraph, Failure> {
     let context = &core.context;
-    core.programs.on_capture_stream(context, |stream| {
-        let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-        // SAFETY: the stream is alive and nobody else uses it.
-        let result = unsafe { sys::cuStreamBeginCapture_v2(stream, mode) };
-        context.check("cuStreamBeginCapture", result)?;
-        let submitted = submit(stream);
-        let mut raw = std::ptr::null_mut();
-        // SAFETY: the stream captures; it writes one handle, or null.
-        let result = unsafe { sys::cuStreamEndCapture(stream, &mut raw) };
-        let ended = context.check("cuStreamEndCapture", result);
-        let graph = (!raw.is_null()).then(|| RawGraph {
-            context: context.clone(),
-            raw,
-        });
-        submitted?;
-        ended?;
-        graph.ok_or(Failure::Call("cuStreamEndCapture", SPOILT))
-    })
+    let stream = core.stock.stream(0)?;
+    // The library may load its kernels, and the driver makes a graph.
+    let _alone = context.alone();
+    let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+    // SAFETY: the stream is alive and nobody else uses it.
+    let result = unsafe { sys::cuStreamBeginCapture_v2(stream, mode) };
+    context.check("cuStreamBeginCapture", result)?;
+    let submitted = submit(stream);
+    let mut raw = std::ptr::null_mut();
+    // SAFETY: the stream captures; it writes one handle, or null.
+    let result = unsafe { sys::cuStreamEndCapture(stream, &mut raw) };
+    let ended = context.check("cuStreamEndCapture", result);
+    let graph = (!raw.is_null()).then(|| RawGraph {
+        context: context.clone(),
+        raw,
+    });
+    submitted?;
+    ended?;
+    // Only a stream that surely does not capture any more is used again.
+    // SAFETY: it came from the stock with this priority, its capture has ended well, and nothing ran on it.
+    unsafe { core.stock.give_stream(0, stream) };
+    graph.ok_or(Failure::Call("cuStreamEndCapture", SPOILT))
 }

@@ -17,7 +17,12 @@ use streampool_cuda::{CudaDevice as Gpu, CudaOptions};
 /// It has floats of 64 bits.
 const DOUBLES: bool = true;
 /// So many floats, copied so often, take some milliseconds.
-const BUSY: (usize, usize) = (16 << 20, 200);
+fn busy() -> (usize, usize) {
+    match common::is_imitated() {
+        true => (1 << 20, 20),
+        false => (16 << 20, 200),
+    }
+}
 /// Its clock is laid upon the host's, not quite exactly.
 const CLOCK_SLACK: Duration = Duration::from_millis(1);
 

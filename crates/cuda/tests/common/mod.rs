@@ -8,6 +8,7 @@ use std::process::Command;
 use std::sync::{Arc, OnceLock};
 
 use streampool_cuda::{CudaDevice, CudaOptions};
+use streampool_device::Device;
 
 /// Where this is set there is a GPU for sure: a test that would be skipped for want of one fails instead.
 const REQUIRED: &str = "REQUIRE_CUDA";
@@ -38,6 +39,15 @@ pub fn open(options: CudaOptions) -> Result<Arc<CudaDevice>, String> {
 /// Whether there has to be a GPU.
 pub fn is_required() -> bool {
     std::env::var_os(REQUIRED).is_some()
+}
+
+/// Whether the GPU is the imitation of `ci/cuda-sim.sh`. It executes kernels on the CPU, so tests give it less of what
+/// only takes long.
+pub fn is_imitated() -> bool {
+    static IMITATED: OnceLock<bool> = OnceLock::new();
+    *IMITATED.get_or_init(|| {
+        open(options()).is_ok_and(|device| device.properties().hardware == "Imitation GPU")
+    })
 }
 
 /// A device of its own; without one, says why the test is skipped.

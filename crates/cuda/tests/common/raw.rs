@@ -90,8 +90,9 @@ pub fn download(queue: &mut dyn Queue, src: Span) -> Result<Vec<f32>> {
         pointer: values.as_mut_ptr().cast(),
         bytes: src.bytes,
     };
-    // SAFETY: as in `encode`; the values outlive the wait, which ends only when the command is over.
+    // SAFETY: as in `encode`; the values outlive the command, which is over or withdrawn below.
     let tick = unsafe { queue.download(src, into) }?;
-    queue.progress().wait(tick, None)?;
-    Ok(values)
+    let waited = queue.progress().wait(tick, None);
+    queue.progress().withdraw(tick);
+    waited.map(|()| values)
 }

@@ -1,7 +1,7 @@
 //! Convolution and its transpose.
 
 use super::{Window, optional};
-use crate::check::{float, invalid, rank, require, same_type, shape, writable};
+use crate::check::{float, invalid, product, rank, require, same_type, shape, writable};
 use crate::{Access, Activation, OpKind, Result, View};
 
 /// `dst = activation(src * weight + bias)`, the convolution (as in machine learning: a correlation) or its transpose.
@@ -71,9 +71,10 @@ impl Conv<View> {
             format_args!("a divisor of the {channels} channels of src"),
         )?;
         let (from, to) = (weight.shape()[0], weight.shape()[1]);
+        let grouped = product(kind, "weight", [to, *groups])?;
         let (read, made) = match self.transposed {
-            false => (to * groups, from),
-            true => (from, to * groups),
+            false => (grouped, from),
+            true => (from, grouped),
         };
         if read != channels || !made.is_multiple_of(*groups) {
             return Err(invalid(

@@ -1,7 +1,7 @@
 //! Recurrent layers.
 
 use super::optional;
-use crate::check::{float, invalid, rank, require, same_type, shape, writable};
+use crate::check::{float, invalid, product, rank, require, same_type, shape, writable};
 use crate::{Access, DType, OpKind, Result, View};
 
 /// What one step of a recurrent layer computes. `x` is the step's input, `h` the state before it.
@@ -117,29 +117,20 @@ impl Rnn<View> {
         rank(kind, "recurrent", &self.recurrent, 3)?;
         let [steps, batch, input] = [0, 1, 2].map(|axis| self.src.shape()[axis]);
         let hidden = self.recurrent.shape()[2];
-        let (directions, gates) = (self.direction.count(), self.cell.gates());
+        let directions = self.direction.count();
+        let of_hidden = |count| product(kind, "recurrent", [count, hidden]);
+        let gates = of_hidden(self.cell.gates())?;
+        let (biases, peepholes) = (of_hidden(2 * self.cell.gates())?, of_hidden(3)?);
         let state: &[usize] = &[directions, batch, hidden];
         let given: [(_, Option<&View>, &[usize]); 9] = [
-            (
-                "weight",
-                Some(&self.weight),
-                &[directions, gates * hidden, input],
-            ),
+            ("weight", Some(&self.weight), &[directions, gates, input]),
             (
                 "recurrent",
                 Some(&self.recurrent),
-                &[directions, gates * hidden, hidden],
+                &[directions, gates, hidden],
             ),
-            (
-                "bias",
-                self.bias.as_ref(),
-                &[directions, 2 * gates * hidden],
-            ),
-            (
-                "peephole",
-                self.peephole.as_ref(),
-                &[directions, 3 * hidden],
-            ),
+            ("bias", self.bias.as_ref(), &[directions, biases]),
+            ("peephole", self.peephole.as_ref(), &[directions, peepholes]),
             ("hidden", self.hidden.as_ref(), state),
             ("cell_state", self.cell_state.as_ref(), state),
             ("dst", Some(&self.dst), &[steps, directions, batch, hidden]),

@@ -32,7 +32,8 @@ impl Slide {
 
     /// Elements from the first of a window to its last.
     pub fn reach(&self) -> usize {
-        (self.kernel as usize - 1) * self.dilation as usize + 1
+        // Each is below 2³², so this is below 2⁶⁴.
+        (self.kernel as usize).saturating_sub(1) * self.dilation as usize + 1
     }
 
     /// How many windows lie wholly inside `size` elements and the padding.
@@ -49,9 +50,10 @@ impl Slide {
         let Some(room) = self.room(size) else {
             return 0;
         };
+        // Rounded up, it may be beyond what a `usize` holds.
         let windows = room.div_ceil(self.stride as usize) + 1;
-        let last = (windows - 1) * self.stride as usize;
-        if last >= size + self.before as usize {
+        let last = (windows as u128 - 1) * u128::from(self.stride);
+        if last >= size as u128 + u128::from(self.before) {
             windows - 1
         } else {
             windows
@@ -68,8 +70,12 @@ impl Slide {
             - i128::from(self.after)
     }
 
+    /// How far a window may move; `None` if there is no window, or no step.
     fn room(&self, size: usize) -> Option<usize> {
-        (size + self.before as usize + self.after as usize).checked_sub(self.reach())
+        let padded = size.checked_add(self.before as usize)?;
+        let padded = padded.checked_add(self.after as usize)?;
+        let room = padded.checked_sub(self.reach())?;
+        (self.kernel > 0 && self.stride > 0).then_some(room)
     }
 }
 

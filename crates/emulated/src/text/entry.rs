@@ -49,7 +49,8 @@ pub enum Space {
 }
 
 impl Entry {
-    /// The kernel `name` of a text in CUDA's dialect: its parameters come after so many operands.
+    /// The kernel `name` of a text in CUDA's dialect: its parameters, if the text says what they are, come after so many
+    /// operands.
     pub fn cuda(name: &str, operands: usize, text: &str) -> Entry {
         let operand = |index: usize| Buffer {
             index: index as u32,
@@ -66,7 +67,8 @@ impl Entry {
             is_reference: true,
             ..operand(operands)
         };
-        let buffers = (0..operands).map(operand).chain([params]);
+        let params = text.contains("struct Params ").then_some(params);
+        let buffers = (0..operands).map(operand).chain(params);
         let bounds = text.split_once("__launch_bounds__(");
         let most = bounds.and_then(|(_, bounds)| bounds.split([',', ')']).next());
         Entry {

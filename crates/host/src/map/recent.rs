@@ -1,11 +1,13 @@
 //! Large expressions by address: hashing thousands of nodes at every call would cost more than small calls do.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 
 use streampool_device::Expr;
+use streampool_device::lock::RwLock;
 
 use super::program::Program;
+use crate::ranks;
 
 const SLOTS: usize = 64;
 
@@ -14,7 +16,6 @@ type Pair = (Arc<Expr>, Arc<Program>);
 /// The programs of the expressions last used, each at the one slot its address leads to. A slot keeps its
 /// expression alive, so the address cannot come to mean another one.
 pub(super) struct Recent {
-    /// Held for a few instructions only, and nothing is locked or dropped under them: they need no rank.
     slots: [RwLock<Option<Pair>>; SLOTS],
     hits: AtomicU64,
 }
@@ -22,16 +23,13 @@ pub(super) struct Recent {
 impl Recent {
     pub(super) fn new() -> Self {
         Recent {
-            slots: std::array::from_fn(|_| RwLock::new(None)),
+            slots: std::array::from_fn(|_| RwLock::new(ranks::RECENT, None)),
             hits: AtomicU64::new(0),
         }
     }
 
     pub(super) fn get(&self, expr: &Arc<Expr>) -> Option<Arc<Program>> {
-        let slot = self
-            .slot(expr)
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
+        let slot = self.slot(expr).read();
         let (held, program) = slot.as_ref()?;
         if !Arc::ptr_eq(held, expr) {
             return None;
@@ -43,10 +41,7 @@ impl Recent {
     pub(super) fn put(&self, expr: &Arc<Expr>, program: &Arc<Program>) {
         let pair = Some((expr.clone(), program.clone()));
         let before = {
-            let mut slot = self
-                .slot(expr)
-                .write()
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut slot = self.slot(expr).write();
             std::mem::replace(&mut *slot, pair)
         };
         drop(before);

@@ -1,19 +1,23 @@
 //! The data of tensors that is kept in files beside the model.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::fs::File;
+use std::io::{Seek, SeekFrom};
 use std::path::{Component, Path, PathBuf};
 
 use bytes::Bytes;
 
-use super::mapped;
+use super::file;
 use super::proto::TensorProto;
 use crate::error::{Error, Fault};
 
-/// The files beside a model, each mapped once.
+/// The files beside a model, each opened once.
 pub struct External<'a> {
     /// Where the model is, if it is in a file.
     folder: Option<&'a Path>,
-    files: HashMap<PathBuf, Bytes>,
+    /// Each with its length.
+    files: HashMap<PathBuf, (File, usize)>,
 }
 
 /// Where the data of one tensor is.
@@ -44,23 +48,22 @@ impl<'a> External<'a> {
                 bytes,
             ));
         }
-        let file = self.file(place.location)?;
+        let (path, mut file, length) = self.file(place.location)?;
         let end = place.offset.checked_add(bytes);
-        match end {
-            Some(end) if end <= file.len() => Ok(file.slice(place.offset..end)),
-            _ => Err(Fault::malformed(
+        if end.is_none_or(|end| end > length) {
+            return Err(Fault::malformed(
                 "external data",
                 format_args!("{bytes} bytes from byte {} on", place.offset),
-                format_args!(
-                    "within the {} bytes of file {:?}",
-                    file.len(),
-                    place.location
-                ),
-            )),
+                format_args!("within the {length} bytes of file {:?}", place.location),
+            ));
         }
+        let begin = file.seek(SeekFrom::Start(place.offset as u64));
+        let data = begin.and_then(|_| file::aligned(&mut file, bytes));
+        Ok(data.map_err(|error| Box::new(Error::io(&path, error)))?)
     }
 
-    fn file(&mut self, location: &str) -> Result<Bytes, Fault> {
+    /// A file, and its length.
+    fn file(&mut self, location: &str) -> Result<(PathBuf, &File, usize), Fault> {
         let Some(folder) = self.folder else {
             let got = format!("in file {location:?}");
             let expected =
@@ -78,12 +81,11 @@ impl<'a> External<'a> {
             ));
         }
         let path = folder.join(relative);
-        if let Some(file) = self.files.get(&path) {
-            return Ok(file.clone());
-        }
-        let file = mapped::map(&path).map_err(Box::<Error>::from)?;
-        self.files.insert(path, file.clone());
-        Ok(file)
+        let (file, length) = match self.files.entry(path.clone()) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => place.insert(file::open(&path).map_err(Box::<Error>::from)?),
+        };
+        Ok((path, file, *length))
     }
 }
 

@@ -1,15 +1,17 @@
 //! ONNX files: how they are read, and the graphs they hold.
 //!
-//! A file is mapped, not read: what is kept of it, the values of tensors, goes to its pool in one copy, and the map is
-//! let go. Nothing is believed of a file: sizes are compared with the bytes that are there before memory is asked for,
+//! A file is read once, and never mapped: what others do to it meanwhile changes nothing that was read. The values of large
+//! tensors are read into memory of their own, and stay there where the pool is the host's. Nothing is believed of a file: sizes are compared with the bytes that are there before memory is asked for,
 //! and graphs are built only if each of their values is made once, and before it is read.
 
 mod attributes;
 mod build;
 mod external;
+mod file;
 mod functions;
-mod mapped;
+mod lend;
 mod opsets;
+mod pieces;
 mod proto;
 mod scan;
 mod scopes;
@@ -21,9 +23,10 @@ mod types;
 pub mod writer;
 
 use std::collections::BTreeMap;
+use std::io::{BufReader, Read};
 use std::path::Path;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use prost::Message;
 use streampool_tensor::Pool;
 
@@ -57,25 +60,32 @@ pub struct Model {
     pub metadata: BTreeMap<String, String>,
 }
 
-/// The model in a file, with its tensors in the pool `known`. Nobody may shorten the file meanwhile.
+/// The model in a file, with its tensors in the pool `known`.
 pub fn read(path: &Path, known: &Pool) -> Result<Model> {
-    let (name, bytes) = (path.display().to_string(), mapped::map(path)?);
-    if bytes.is_empty() {
-        return Err(Error::file(name, "empty", "an ONNX model"));
+    let (file, length) = file::open(path)?;
+    if length == 0 {
+        return Err(Error::file(path.display(), "empty", "an ONNX model"));
     }
-    read_named(&name, bytes, path.parent(), known)
+    read_from(path, BufReader::new(file), length, path.parent(), known)
 }
 
 /// The model in these bytes, with its tensors in the pool `known`. Data that it keeps in other files is sought in
 /// `folder`.
 pub fn read_bytes(bytes: Bytes, folder: Option<&Path>, known: &Pool) -> Result<Model> {
-    read_named("the model", bytes, folder, known)
+    let name = Path::new("the model");
+    read_from(name, &bytes[..], bytes.len(), folder, known)
 }
 
-/// The model in these bytes, which errors call `name`.
-fn read_named(name: &str, bytes: Bytes, folder: Option<&Path>, known: &Pool) -> Result<Model> {
-    scan::check(name, &bytes)?;
-    let model: ModelProto = decoded(bytes, name)?;
+/// The model in so many bytes, which errors call `path`.
+fn read_from(
+    path: &Path,
+    from: impl Read,
+    length: usize,
+    folder: Option<&Path>,
+    known: &Pool,
+) -> Result<Model> {
+    let name = &path.display().to_string();
+    let model: ModelProto = decoded(scan::read(path, from, length)?, name)?;
     let Some(graph) = &model.graph else {
         return Err(Error::file(
             name,
@@ -104,7 +114,7 @@ fn read_named(name: &str, bytes: Bytes, folder: Option<&Path>, known: &Pool) -> 
 }
 
 /// The message in these bytes.
-fn decoded<T: Message + Default>(bytes: Bytes, what: &str) -> Result<T> {
+fn decoded<T: Message + Default>(bytes: impl Buf, what: &str) -> Result<T> {
     let broken = |error| {
         Error::file(
             what,

@@ -1,6 +1,12 @@
-//! A look at a file before it is parsed: a message of two bytes becomes a structure of hundreds, so a small file of
-//! nothing but such would take the memory of a large one.
+//! How a file is read before it is parsed, and its messages are counted: one of two bytes becomes a structure of hundreds,
+//! so a small file of nothing but such would take the memory of a large one.
 
+use std::io::Read;
+use std::path::Path;
+
+use super::file;
+use super::lend::LARGE;
+use super::pieces::Pieces;
 use crate::error::{Error, Result};
 
 /// The messages that there may be many of.
@@ -12,6 +18,7 @@ enum Kind {
     Attribute,
     Function,
     Sparse,
+    Tensor,
     /// One that holds no other that counts.
     Leaf,
 }
@@ -25,7 +32,8 @@ impl Kind {
             (Kind::Graph, 1) | (Kind::Function, 7) => Kind::Node,
             (Kind::Graph, 15) => Kind::Sparse,
             (Kind::Node, 5) | (Kind::Function, 11) => Kind::Attribute,
-            (Kind::Graph, 5 | 11..=13) | (Kind::Attribute, 5) | (Kind::Sparse, 1) => Kind::Leaf,
+            (Kind::Graph, 5) | (Kind::Attribute, 5) | (Kind::Sparse, 1) => Kind::Tensor,
+            (Kind::Graph, 11..=13) => Kind::Leaf,
             _ => return None,
         })
     }
@@ -51,20 +59,36 @@ enum Broken {
     Deep,
     /// At this place of it begins what is no field of a message, for this reason.
     At(usize, String),
+    /// It could not be read.
+    Unread(std::io::Error),
 }
 
-/// Checks that a file, of this name, has no more messages than its bytes can give a meaning.
-pub fn check(name: &str, file: &[u8]) -> Result<()> {
-    if file.starts_with(POINTER) {
-        let got = "a pointer of Git LFS, not the file it stands for";
-        return Err(Error::file(name, got, "the file: `git lfs pull` gets it"));
+impl From<std::io::Error> for Broken {
+    fn from(error: std::io::Error) -> Broken {
+        Broken::Unread(error)
     }
-    let most = SLACK + file.len() / LEAST_BYTES;
-    let mut left = most;
-    count(file, 0, Kind::Model, DEEPEST, &mut left).map_err(|broken| match broken {
+}
+
+/// Reads so many bytes, and checks that they hold no more messages than they can give a meaning.
+pub fn read(path: &Path, from: impl Read, length: usize) -> Result<Pieces> {
+    let name = path.display();
+    let most = SLACK + length / LEAST_BYTES;
+    let mut reader = Reader {
+        from,
+        at: 0,
+        small: Vec::new(),
+        pieces: Pieces::default(),
+        left: most,
+    };
+    let counted = reader.message(length, Kind::Model, DEEPEST);
+    counted.map_err(|broken| match broken {
+        Broken::At(0, _) if reader.begins_with(POINTER) => {
+            let got = "a pointer of Git LFS, not the file it stands for";
+            Error::file(name, got, "the file: `git lfs pull` gets it")
+        }
         Broken::Crowded => Error::file(
             name,
-            format!("more than {most} messages in {} bytes", file.len()),
+            format!("more than {most} messages in {length} bytes"),
             "nodes and tensors that say something",
         ),
         Broken::Deep => Error::file(
@@ -77,70 +101,117 @@ pub fn check(name: &str, file: &[u8]) -> Result<()> {
             format!("not an ONNX model, or is cut off: byte {place} {why}"),
             "a file as ONNX writes it",
         ),
-    })
+        Broken::Unread(error) => Error::io(path, error),
+    })?;
+    reader.flush();
+    Ok(reader.pieces)
 }
 
-/// Takes the messages in `message`, which begins at byte `begin` of the file, off those that are `left`.
-fn count(
-    mut message: &[u8],
-    begin: usize,
-    kind: Kind,
-    depth: usize,
-    left: &mut usize,
-) -> Result<(), Broken> {
-    let end = begin + message.len();
-    while !message.is_empty() {
-        let place = end - message.len();
-        let broken = |why: String| Broken::At(place, why);
-        let cut = || broken("begins a number that does not end".to_owned());
-        let key = varint(&mut message).ok_or_else(cut)?;
-        let length = match key & 7 {
-            0 => {
-                varint(&mut message).ok_or_else(cut)?;
-                continue;
-            }
-            1 => 8,
-            2 => varint(&mut message).ok_or_else(cut)?,
-            5 => 4,
-            _ => return Err(broken("begins no field of a message".to_owned())),
-        };
-        let has = message.len();
-        let parts = usize::try_from(length).ok();
-        let parts = parts.and_then(|length| message.split_at_checked(length));
-        let (field, rest) = parts.ok_or_else(|| {
-            broken(format!(
-                "begins a field of {length} bytes, of which {has} are there"
-            ))
-        })?;
-        message = rest;
-        if let Some(kind) = kind.field(key >> 3).filter(|_| key & 7 == 2) {
-            *left = left.checked_sub(1).ok_or(Broken::Crowded)?;
-            if !matches!(kind, Kind::Leaf) {
-                let depth = depth.checked_sub(1).ok_or(Broken::Deep)?;
-                count(field, end - rest.len() - field.len(), kind, depth, left)?;
-            }
-        }
-    }
-    Ok(())
+/// What is being read.
+struct Reader<R> {
+    from: R,
+    /// So many bytes were read.
+    at: usize,
+    /// What was read since the last large field.
+    small: Vec<u8>,
+    pieces: Pieces,
+    /// So many messages may follow.
+    left: usize,
 }
 
-/// The number at the beginning of `bytes`, which it is taken off.
-fn varint(bytes: &mut &[u8]) -> Option<u64> {
-    let mut value = 0;
-    for place in 0..10 {
-        let (&byte, rest) = bytes.split_first()?;
-        *bytes = rest;
-        value |= u64::from(byte & 0x7f) << (7 * place);
-        if byte < 0x80 {
-            return Some(value);
+impl<R: Read> Reader<R> {
+    /// Reads a message, which ends at byte `end`.
+    fn message(&mut self, end: usize, kind: Kind, depth: usize) -> Result<(), Broken> {
+        while self.at < end {
+            let place = self.at;
+            let broken = |why: String| Broken::At(place, why);
+            let cut = || broken("begins a number that does not end".to_owned());
+            let key = self.varint(end)?.ok_or_else(cut)?;
+            let length = match key & 7 {
+                0 => {
+                    self.varint(end)?.ok_or_else(cut)?;
+                    continue;
+                }
+                1 => 8,
+                2 => self.varint(end)?.ok_or_else(cut)?,
+                5 => 4,
+                _ => return Err(broken("begins no field of a message".to_owned())),
+            };
+            let has = end - self.at;
+            let fits = usize::try_from(length).ok().filter(|&length| length <= has);
+            let length = fits.ok_or_else(|| {
+                broken(format!(
+                    "begins a field of {length} bytes, of which {has} are there"
+                ))
+            })?;
+            let kind = kind.field(key >> 3).filter(|_| key & 7 == 2);
+            if kind.is_some() {
+                self.left = self.left.checked_sub(1).ok_or(Broken::Crowded)?;
+            }
+            match kind {
+                None | Some(Kind::Leaf) => self.field(length)?,
+                Some(kind) => {
+                    let depth = depth.checked_sub(1).ok_or(Broken::Deep)?;
+                    self.message(self.at + length, kind, depth)?;
+                }
+            }
         }
+        Ok(())
     }
-    None
+
+    /// The number that comes next; `None` if it does not end before byte `end`.
+    fn varint(&mut self, end: usize) -> Result<Option<u64>, Broken> {
+        let mut value = 0;
+        for place in 0..10.min(end - self.at) {
+            let mut byte = [0];
+            self.from.read_exact(&mut byte)?;
+            self.small.try_reserve(1).map_err(std::io::Error::from)?;
+            self.small.extend(byte);
+            self.at += 1;
+            let [byte] = byte;
+            value |= u64::from(byte & 0x7f) << (7 * place);
+            if byte < 0x80 {
+                return Ok(Some(value));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads so many bytes that hold no messages.
+    fn field(&mut self, length: usize) -> Result<(), Broken> {
+        if length < LARGE {
+            file::append(&mut self.from, length, &mut self.small)?;
+        } else {
+            self.flush();
+            self.pieces.push(file::aligned(&mut self.from, length)?);
+        }
+        self.at += length;
+        Ok(())
+    }
+
+    /// Whether all of it begins so, where nothing large was read yet.
+    fn begins_with(&mut self, beginning: &[u8]) -> bool {
+        let missing = beginning.len().saturating_sub(self.small.len());
+        let more = file::append(&mut self.from, missing, &mut self.small);
+        more.is_ok() && self.small.starts_with(beginning)
+    }
+
+    fn flush(&mut self) {
+        self.pieces.push(std::mem::take(&mut self.small).into());
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use bytes::Buf;
+
     use super::*;
+
+    fn check(name: &str, file: &[u8]) -> Result<()> {
+        let mut read = read(Path::new(name), file, file.len())?;
+        assert_eq!(read.copy_to_bytes(read.remaining()), file);
+        Ok(())
+    }
 
     /// A message of a graph that holds `count` empty messages in field `tag`.
     fn empty(tag: u8, count: usize) -> Vec<u8> {

@@ -1,11 +1,11 @@
 //! Tensors as files hold them, and as pools do.
 
-use std::borrow::Cow;
-
+use bytes::Bytes;
 use streampool_device::MAX_RANK;
 use streampool_tensor::{DType, Pool, Tensor};
 
 use super::external::External;
+use super::lend;
 use super::proto::TensorProto;
 use crate::error::{Fault, Result};
 
@@ -57,11 +57,11 @@ impl<'a> Importer<'a> {
         let (shape, bytes) = sizes(proto, dtype)?;
         if proto.location == TensorProto::EXTERNAL {
             let data = self.external.data(proto, bytes)?;
-            return Ok(Tensor::from_bytes(self.pool, dtype, &data, &shape)?);
+            return Ok(lend::tensor(self.pool, dtype, data, &shape)?);
         }
         let data = match proto.raw.is_empty() {
             true => listed(proto, dtype),
-            false => Cow::Borrowed(&proto.raw[..]),
+            false => proto.raw.clone(),
         };
         if data.len() != bytes {
             return Err(Fault::malformed(
@@ -70,7 +70,7 @@ impl<'a> Importer<'a> {
                 format_args!("{bytes} bytes, for {shape:?} of {dtype}"),
             ));
         }
-        Ok(Tensor::from_bytes(self.pool, dtype, &data, &shape)?)
+        Ok(lend::tensor(self.pool, dtype, data, &shape)?)
     }
 }
 
@@ -107,9 +107,9 @@ fn sizes(proto: &TensorProto, dtype: DType) -> Result<(Vec<usize>, usize), Fault
 }
 
 /// The bytes of values that are listed by number.
-fn listed(proto: &TensorProto, dtype: DType) -> Cow<'_, [u8]> {
-    fn flat<T, const N: usize>(values: &[T], bytes: impl Fn(&T) -> [u8; N]) -> Cow<'static, [u8]> {
-        Cow::Owned(values.iter().flat_map(bytes).collect())
+fn listed(proto: &TensorProto, dtype: DType) -> Bytes {
+    fn flat<T, const N: usize>(values: &[T], bytes: impl Fn(&T) -> [u8; N]) -> Bytes {
+        values.iter().flat_map(bytes).collect()
     }
     match dtype {
         DType::F32 => flat(&proto.floats, |value| value.to_ne_bytes()),

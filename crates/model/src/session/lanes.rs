@@ -48,6 +48,11 @@ impl Ready {
         }
     }
 
+    /// What its program takes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// As one that threads take in turn.
     pub fn in_turn(self, turn: Turn) -> Ready {
         let home = Home::Shared(turn);

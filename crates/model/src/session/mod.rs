@@ -14,6 +14,7 @@ mod profile;
 mod run;
 mod special;
 mod turns;
+mod under_way;
 mod weights;
 
 use std::collections::BTreeMap;
@@ -42,6 +43,7 @@ use lanes::Lanes;
 use parts::Parts;
 use profile::Replays;
 use special::Special;
+use under_way::UnderWay;
 use weights::Weights;
 
 /// A model, ready to run from any thread. Cheap to clone; clones are the same session.
@@ -59,6 +61,7 @@ struct Inner {
     /// What need not be given.
     defaults: Option<Defaults>,
     lanes: Lanes,
+    under_way: UnderWay,
     special: Special,
     has_parts: AtomicBool,
     counts: Counts,
@@ -77,7 +80,8 @@ pub struct Port {
 }
 
 impl Session {
-    /// Loads an ONNX file, to be run on the device of `pool`.
+    /// Loads an ONNX file, to be run on the device of `pool`. It is read, not mapped: what others do to it afterwards changes
+    /// nothing.
     pub fn load(pool: &Pool, path: impl AsRef<Path>) -> Result<Session> {
         Session::load_with(pool, path, &SessionOptions::default())
     }
@@ -157,7 +161,8 @@ impl Session {
         self.0.pool()
     }
 
-    /// Runs the model on the calling thread's current stream, and waits for the outputs.
+    /// Runs the model, and waits for the outputs. The stream is one [for the run](Pool::for_run): where threads are more than
+    /// streams, they get one in the order of coming.
     pub fn run<'a, N, I>(&self, inputs: impl IntoIterator<Item = (N, I)>) -> Result<Outputs>
     where
         N: AsRef<str>,
@@ -187,14 +192,72 @@ impl Session {
         })
     }
 
-    /// Starts a run on the calling thread's current stream, and does not wait. The inputs are taken before this returns.
-    /// A model whose shapes depend on data is run to its end.
+    /// Starts a run on the calling thread's current stream, and does not wait for it. The inputs are taken before this
+    /// returns. A model whose shapes depend on data is run to its end.
+    ///
+    /// Any number of runs may be pending. When [`in_flight`](SessionOptions::in_flight) of them are under way on the stream,
+    /// this waits for the oldest; [`try_submit`](Self::try_submit) fails, and [`submit_when_room`](Self::submit_when_room)
+    /// waits without blocking a thread.
     pub fn submit<'a, N, I>(&self, inputs: impl IntoIterator<Item = (N, I)>) -> Result<Pending>
     where
         N: AsRef<str>,
         I: Into<Input<'a>>,
     {
-        self.with_inputs(inputs, |inner, inputs| inner.submit_arrays(inputs))
+        self.with_inputs(inputs, |inner, inputs| {
+            loop {
+                match inner.submit_arrays(inputs)? {
+                    Ok(pending) => return Ok(pending),
+                    Err(oldest) => oldest.settle(inner),
+                }
+            }
+        })
+    }
+
+    /// As [`submit`](Self::submit); fails with [`Busy`](Error::Busy) when as many runs are under way as may be.
+    pub fn try_submit<'a, N, I>(&self, inputs: impl IntoIterator<Item = (N, I)>) -> Result<Pending>
+    where
+        N: AsRef<str>,
+        I: Into<Input<'a>>,
+    {
+        self.with_inputs(inputs, |inner, inputs| {
+            let limit = inner.under_way.most();
+            let submitted = inner.submit_arrays(inputs)?;
+            submitted.map_err(|_oldest| Error::Busy { limit })
+        })
+    }
+
+    /// As [`submit`](Self::submit), without blocking a thread: it waits as a future until there is room. The stream is that
+    /// of the thread that polls it.
+    pub async fn submit_when_room<'a, N, I>(
+        &self,
+        inputs: impl IntoIterator<Item = (N, I)>,
+    ) -> Result<Pending>
+    where
+        N: AsRef<str>,
+        I: Into<Input<'a>>,
+    {
+        let inputs = inputs.into_iter().map(|(name, input)| (name, input.into()));
+        let inputs: Vec<(N, Input<'a>)> = inputs.collect();
+        loop {
+            let named = inputs.iter().map(|(name, input)| (name.as_ref(), *input));
+            let submitted = self.with_inputs(named, |inner, inputs| {
+                let submitted = inner.submit_arrays(inputs)?;
+                Ok(submitted.map_err(|oldest| (inner.clone(), oldest)))
+            });
+            match submitted? {
+                Ok(pending) => return Ok(pending),
+                Err((inner, oldest)) => {
+                    std::future::poll_fn(|context| {
+                        match oldest.is_over() || oldest.wake(context.waker()) {
+                            true => std::task::Poll::Ready(()),
+                            false => std::task::Poll::Pending,
+                        }
+                    })
+                    .await;
+                    oldest.settle(&inner);
+                }
+            }
+        }
     }
 
     /// Calls `run` with inputs in order, and with the model that takes them.
@@ -226,7 +289,7 @@ impl Session {
             let dtype = port
                 .dtype
                 .ok_or_else(|| Error::input(&port.name, "of no declared type", "declared"))?;
-            Ok(Array::zeros(dtype, shape))
+            Ok(Array::zeros(dtype, shape)?)
         });
         let arrays: Vec<Array> = arrays.collect::<Result<_>>()?;
         let inputs: Vec<Input<'_>> = arrays.iter().map(Input::from).collect();
@@ -298,6 +361,7 @@ impl Inner {
             weights,
             defaults: None,
             lanes: Lanes::new(options.program_memory),
+            under_way: UnderWay::new(options),
             special: Special::default(),
             has_parts: AtomicBool::new(false),
             counts: Counts::new(),

@@ -12,6 +12,9 @@ use crate::error::{Error, Result};
 pub struct SessionOptions {
     /// The most bytes of programs that lie ready; the longest unused go first. Those at work do not count.
     pub program_memory: usize,
+    /// The most runs that [`submit`](crate::Session::submit) has under way on one stream, two at least. They are fewer where
+    /// their programs take more than an eighth of `program_memory`.
+    pub in_flight: usize,
     /// What to compute in where the model says `f32`: `f16` or `bf16`. Its inputs and outputs stay as they are.
     pub precision: Option<DType>,
 }
@@ -20,6 +23,7 @@ impl Default for SessionOptions {
     fn default() -> Self {
         SessionOptions {
             program_memory: 1 << 30,
+            in_flight: 32,
             precision: None,
         }
     }

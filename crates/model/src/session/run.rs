@@ -3,16 +3,17 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use streampool_runtime::{Buffer, Event, Stream};
+use streampool_runtime::{Buffer, Event, Program, Stream};
 use streampool_tensor::{Array, DType, Layout, Tensor};
 
 use super::compiled::{Compiled, Ends};
 use super::input::Input;
 use super::key::Key;
 use super::lanes::Ready;
-use super::pending::{Pending, Running};
+use super::pending::Pending;
 use super::special::Places;
 use super::turns::{Turn, Turns};
+use super::under_way::Run;
 use super::weights::Weights;
 use super::{Inner, Outputs, RunOptions};
 use crate::error::{Error, Fault, Result};
@@ -80,7 +81,23 @@ impl Inner {
         convert: impl FnOnce(Outputs) -> Result<R>,
     ) -> Result<R> {
         options.check()?;
-        let stream = self.pool().current()?;
+        let ran = self.pool().for_run(options.deadline, |stream| {
+            self.run_and_read_on(stream, inputs, options, read, convert)
+        });
+        match ran {
+            Err(streampool_runtime::Error::Deadline) => Err(Error::Deadline),
+            ran => ran?,
+        }
+    }
+
+    fn run_and_read_on<R>(
+        &self,
+        stream: &Stream,
+        inputs: &[Input<'_>],
+        options: &RunOptions,
+        read: impl FnOnce(&mut Ready) -> Result<R>,
+        convert: impl FnOnce(Outputs) -> Result<R>,
+    ) -> Result<R> {
         let Some(mut ready) = self.ready(stream, inputs, Ends::Host, Some(options))? else {
             return convert(self.run_parts_to_arrays(stream, inputs, options)?);
         };
@@ -112,22 +129,24 @@ impl Inner {
         Ok(Arc::new(event))
     }
 
-    /// As [`run_arrays`](Self::run_arrays), without waiting.
-    pub fn submit_arrays(self: &Arc<Self>, inputs: &[Input<'_>]) -> Result<Pending> {
+    /// As [`run_arrays`](Self::run_arrays), without waiting; or the run that has to be over first.
+    pub fn submit_arrays(
+        self: &Arc<Self>,
+        inputs: &[Input<'_>],
+    ) -> Result<std::result::Result<Pending, Arc<Run>>> {
         let stream = self.pool().current()?;
+        if let Some(oldest) = self.under_way.in_the_way(stream) {
+            return Ok(Err(oldest));
+        }
         let Some(mut ready) = self.ready(stream, inputs, Ends::Host, None)? else {
             let outputs = self.run_parts_to_arrays(stream, inputs, &RunOptions::default());
-            return Ok(Pending::over(outputs));
+            return Ok(Ok(Pending::over(outputs)));
         };
         self.start(stream, &mut ready, inputs)?;
         let event = self.event_on(stream)?;
-        Ok(Pending::running(Running {
-            inner: self.clone(),
-            stream: stream.clone(),
-            event,
-            ready: Some(ready),
-            waker: None,
-        }))
+        let run = Run::new(stream, ready, event);
+        self.under_way.add(run.clone());
+        Ok(Ok(Pending::begun(self.clone(), run)))
     }
 
     fn run_parts_to_arrays(
@@ -259,7 +278,7 @@ impl Inner {
     /// Takes the inputs and sets a program to work on them.
     fn start(&self, stream: &Stream, ready: &mut Ready, inputs: &[Input<'_>]) -> Result<()> {
         let plan = &ready.compiled.plan;
-        let shared = ready.program.shared().next().unwrap_or_default();
+        let shared = shared(&mut ready.program)?;
         for (port, input) in plan.inputs.iter().zip(ready.key.bound(inputs)) {
             let room = &mut shared[port.offset..][..port.kind.bytes()];
             input.copy_to(room)?;
@@ -287,7 +306,7 @@ impl Inner {
 
     /// What a program that is done has made.
     pub fn read_outputs(&self, ready: &mut Ready) -> Result<Outputs> {
-        let shared: &[u8] = ready.program.shared().next().unwrap_or_default();
+        let shared: &[u8] = shared(&mut ready.program)?;
         let read = |port: &Port| {
             let bytes = &shared[port.offset..][..port.kind.bytes()];
             Array::from_bytes(port.kind.dtype, bytes, &port.kind.shape)
@@ -309,7 +328,7 @@ impl Inner {
     fn read_divided(&self, ready: &mut Ready, shares: &Shares<'_>) -> Result<Vec<Vec<Array>>> {
         let plan = &ready.compiled.plan;
         let mut left: Vec<(&Kind, &[u8])> = Vec::new();
-        let shared: &[u8] = ready.program.shared().next().unwrap_or_default();
+        let shared: &[u8] = shared(&mut ready.program)?;
         for ((_, output), name) in plan.outputs.iter().zip(self.output_names.iter()) {
             let Output::Tensor(port) = output else {
                 let outputs = self.read_outputs(ready)?;
@@ -559,4 +578,10 @@ fn values<'a>(inputs: &'a [Input<'_>], special: Places) -> Result<Vec<(usize, Co
     let places = (0..inputs.len()).filter(|&place| special.contains(place));
     let values = places.map(|place| Ok((place, inputs[place].to_bytes()?)));
     values.collect()
+}
+
+/// The memory in which a program takes its inputs from the host and leaves its outputs, once no replay uses it.
+fn shared(program: &mut Program) -> Result<&mut [u8]> {
+    let shared = program.shared().next().transpose()?;
+    Ok(shared.unwrap_or_default())
 }

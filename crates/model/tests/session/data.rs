@@ -61,7 +61,7 @@ pub fn branches(condition: &str, dtype: DType, sizes: &str, pool: &Pool) -> Sess
     Graph::new()
         .input("x", DType::F32, "n")
         .input("c", dtype, sizes)
-        .constant("zero", &Array::zeros(dtype, &[]))
+        .constant("zero", &Array::zeros(dtype, &[]).unwrap())
         .constant("one", &floats(&[1.0], &[1]))
         .node("Add x x = doubled", &[])
         .node(condition, &[])

@@ -15,7 +15,7 @@ use super::{first, floats, pool};
 use crate::arrays::Random;
 use crate::onnx::Graph;
 
-fn product() -> Graph {
+pub fn product() -> Graph {
     Graph::new()
         .input("x", DType::F32, "n 64")
         .constant("w", &Random::new(7).reals(&[64, 64]))
@@ -41,7 +41,7 @@ impl Wake for Bell {
     }
 }
 
-fn block_on<F: Future>(future: F) -> F::Output {
+pub fn block_on<F: Future>(future: F) -> F::Output {
     let (sender, receiver): (_, Receiver<()>) = channel();
     let waker = Arc::new(Bell(sender)).into();
     let mut future = pin!(future);

@@ -15,6 +15,7 @@ mod later;
 mod memory;
 mod outputs;
 mod profile;
+mod submits;
 mod threads;
 
 use streampool_model::{Array, Input, Outputs, Result, Session};

@@ -195,8 +195,9 @@ impl Arena {
         })
     }
 
-    /// Counts an adopted block in.
+    /// Counts an adopted block in, and lets go of earlier ones that nothing uses any more.
     pub fn lend_adopted(&self, bytes: usize) {
+        self.collect();
         self.bins.lock().lend(bytes);
     }
 
@@ -204,7 +205,9 @@ impl Arena {
     /// stream is this arena's.
     #[inline]
     pub fn give_back(&self, block: BlockBox, at_home: bool) {
-        if !self.reuse || self.closed.load(Ordering::SeqCst) {
+        // Adopted memory goes back to its owner as soon as nothing uses it: nobody here wants it again.
+        let is_done = matches!(block.origin, Origin::Adopted(_)) && self.is_reusable(&block);
+        if is_done || !self.reuse || self.closed.load(Ordering::SeqCst) {
             return self.retire(block);
         }
         if !at_home {

@@ -132,10 +132,17 @@ impl Drop for Buffer {
     }
 }
 
-/// What holds a buffer and can lend it for as long as it lives.
+/// What holds a buffer and can lend it for as long as it lives, as a program's [constant](crate::Capture::constant).
+///
+/// A program notes where the buffer lies when it is captured, and the device may keep a copy of its values in another
+/// form. Replays then read those, hold the holder for as long, and mark the buffer that it lends *then* as in use.
+/// So another buffer would leave the one that is read unmarked, to be freed or written meanwhile.
 ///
 /// # Safety
-/// It lends the same buffer each time.
+/// As long as the holder lives:
+/// - [`held`](Self::held) lends the same buffer each time, on whatever thread and wherever the holder has moved to.
+/// - Once it has lent the buffer, nobody writes the buffer's memory: it hands out no `&mut Buffer`, and does not let go
+///   of the buffer before its own end.
 pub unsafe trait HoldsBuffer {
     /// The buffer.
     fn held(&self) -> &Buffer;
@@ -179,6 +186,11 @@ impl Operand<'_> {
 
     pub(crate) fn view(&self) -> &View {
         &self.view
+    }
+
+    /// Whether it has all elements of its buffer.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.view.layout().elements() * self.view.dtype().size() >= self.buffer.bytes()
     }
 
     pub(crate) fn is_writable(&self) -> bool {

@@ -9,7 +9,7 @@ use super::source::Chunk;
 #[derive(Clone)]
 pub(crate) struct Range {
     pub chunk: Arc<Chunk>,
-    pub number: u32,
+    pub number: u64,
     pub offset: usize,
     pub bytes: usize,
     /// The last tick of the arena's own stream that used any of it.
@@ -19,9 +19,10 @@ pub(crate) struct Range {
 /// What is free.
 #[derive(Default)]
 pub(crate) struct Heap {
-    chunks: BTreeMap<u32, Free>,
-    by_size: BTreeSet<(usize, u32, usize)>,
-    next: u32,
+    chunks: BTreeMap<u64, Free>,
+    by_size: BTreeSet<(usize, u64, usize)>,
+    /// Never the same twice, however long a program runs: nobody makes 2⁶⁴ chunks.
+    next: u64,
 }
 
 struct Free {
@@ -96,7 +97,7 @@ impl Heap {
         let idle = |free: &Free| {
             free.last_use <= completed && free.ranges.get(&0) == Some(&free.chunk.bytes())
         };
-        let numbers: Vec<u32> = self
+        let numbers: Vec<u64> = self
             .chunks
             .iter()
             .filter(|(_, free)| idle(free))
@@ -130,5 +131,32 @@ impl Heap {
     /// The largest free range.
     pub fn largest(&self) -> usize {
         self.by_size.last().map_or(0, |&(bytes, _, _)| bytes)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use streampool_host::{HostDevice, HostOptions};
+
+    use super::*;
+    use streampool_device::Space;
+
+    use crate::memory::source::Source;
+
+    #[test]
+    fn chunks_are_told_apart_after_the_first_four_billion() {
+        let device = HostDevice::new(HostOptions::default()).unwrap();
+        let source = Arc::new(Source::new(0, device, None));
+        let mut heap = Heap {
+            next: u32::MAX.into(),
+            ..Heap::default()
+        };
+        for _ in 0..2 {
+            heap.add(source.chunk(4096, Space::Device).unwrap().unwrap());
+        }
+        let taken = [heap.take(4096).unwrap(), heap.take(4096).unwrap()];
+        assert!(heap.take(1).is_none());
+        taken.iter().for_each(|range| heap.give(range));
+        assert_eq!((heap.chunks(), heap.free()), (2, 8192));
     }
 }

@@ -2,24 +2,28 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use streampool_device::lock::{Mutex, assert_none_held};
-use streampool_device::{Flush, Span};
+use streampool_device::{Flush, Space, Span};
 
 use super::block::{Origin, Release};
 use super::class::Class;
+use super::source::Chunk;
 use super::{Arena, Buffer};
 use crate::clock::Marks;
 use crate::core::Core;
 use crate::lane::Lane;
+use crate::waiters::Waited;
 use crate::{Error, Result, ranks};
 
 /// Chunks are at least this long, so that small blocks share them.
 const SMALL_CHUNK: usize = 2 << 20;
 /// Blocks longer than this get chunks of their own size.
 const SMALL_BLOCK: usize = 1 << 20;
-/// How often an allocation that there is room for is tried again when other threads take the room first.
-const RACES: usize = 64;
+/// So long an allocation that there is room for is tried again: other threads use what they have all the time, and what
+/// they have lies idle for moments only.
+const RACES: Duration = Duration::from_millis(250);
 /// Blocks up to this length share chunks of twice as much.
 const MEDIUM_BLOCK: usize = 10 << 20;
 
@@ -69,6 +73,7 @@ impl Callbacks {
 
 thread_local! {
     static ASKING: Cell<bool> = const { Cell::new(false) };
+    static IS_FIRST: Cell<bool> = const { Cell::new(false) };
 }
 
 /// This thread is inside a callback, until it is dropped, by a panic too.
@@ -83,6 +88,35 @@ impl Asking {
 impl Drop for Asking {
     fn drop(&mut self) {
         ASKING.set(false);
+    }
+}
+
+/// The first of those for whom memory is short. There is one at a time, in the order of coming: it tries the remedies and
+/// gets what they free, while others that need memory of the device wait.
+struct First<'a>(&'a Core);
+
+/// So long nothing may move in the line: its first may wait, in a callback, for one that is behind it.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+impl<'a> First<'a> {
+    /// Waits to be first. `None` for who is, and allocates in a callback, or has waited for too long: it goes on without.
+    fn wait(core: &'a Core) -> Option<First<'a>> {
+        if IS_FIRST.get() {
+            return None;
+        }
+        assert_none_held();
+        let waited = core.short_of_memory.claim_wait(None, Some(PATIENCE));
+        matches!(waited, Waited::Slot(_)).then(|| {
+            IS_FIRST.set(true);
+            First(core)
+        })
+    }
+}
+
+impl Drop for First<'_> {
+    fn drop(&mut self) {
+        IS_FIRST.set(false);
+        self.0.short_of_memory.release(1);
     }
 }
 
@@ -110,12 +144,21 @@ impl Core {
     fn allocate_slowly(&self, arena: &Arc<Arena>, class: Class, bytes: usize) -> Result<Buffer> {
         use Remedy::{AskCallbacks, Synchronize, TrimIdle};
         let first = [None, Some(TrimIdle), Some(AskCallbacks), Some(Synchronize)];
-        for remedy in first.into_iter().chain([Some(Synchronize); RACES]) {
+        let (mut place, mut since) = (None, None);
+        for remedy in first
+            .into_iter()
+            .chain(std::iter::repeat(Some(Synchronize)))
+        {
             if let Some(remedy) = remedy {
+                place.get_or_insert_with(|| First::wait(self));
                 self.apply(remedy, class.bytes);
             }
             if let Some(block) = arena.take(class) {
                 return Ok(Buffer::new(block, bytes));
+            }
+            // What memory there is goes to who came first.
+            if self.short_of_memory.free() == 0 {
+                place.get_or_insert_with(|| First::wait(self));
             }
             if self.grow(arena, class)?
                 && let Some(block) = arena.take(class)
@@ -123,18 +166,40 @@ impl Core {
                 self.relieve_above_high_watermark(class.bytes);
                 return Ok(Buffer::new(block, bytes));
             }
-            if matches!(remedy, Some(Synchronize)) && !self.has_room(class.bytes) {
-                break;
+            if matches!(remedy, Some(Synchronize)) {
+                let since = since.get_or_insert_with(Instant::now);
+                if !self.has_room(class.bytes) || since.elapsed() > RACES {
+                    break;
+                }
+                std::thread::yield_now();
             }
         }
+        Err(self.out_of_memory(bytes))
+    }
+
+    /// Staging memory, which the host and the device both reach. When it is short, what can be reclaimed is.
+    pub fn staging(&self, bytes: usize) -> Result<Arc<Chunk>> {
+        use Remedy::{AskCallbacks, Synchronize, TrimIdle};
+        for remedy in [None, Some(TrimIdle), Some(AskCallbacks), Some(Synchronize)] {
+            if let Some(remedy) = remedy {
+                self.apply(remedy, bytes);
+            }
+            if let Some(chunk) = self.source.chunk(bytes, Space::Staging)? {
+                return Ok(chunk);
+            }
+        }
+        Err(self.out_of_memory(bytes))
+    }
+
+    fn out_of_memory(&self, requested: usize) -> Error {
         let uses: Vec<_> = self.lanes().map(|lane| lane.arena.measure()).collect();
-        Err(Error::OutOfMemory {
-            requested: bytes,
+        Error::OutOfMemory {
+            requested,
             reserved: self.source.reserved(),
             in_use: uses.iter().map(|arena| arena.in_use).sum(),
             pending: uses.iter().map(|arena| arena.pending).sum(),
             limit: self.source.limit(),
-        })
+        }
     }
 
     /// Whether what is in use leaves room for so many bytes. Then it is only that other threads were faster to
@@ -154,7 +219,7 @@ impl Core {
             class.bytes.next_multiple_of(SMALL_CHUNK)
         };
         for bytes in [generous, class.bytes] {
-            if let Some(chunk) = self.source.chunk(bytes)? {
+            if let Some(chunk) = self.source.chunk(bytes, Space::Device)? {
                 arena.grow(chunk);
                 return Ok(true);
             }

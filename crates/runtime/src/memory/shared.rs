@@ -3,8 +3,6 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use streampool_device::{Device, Memory, Space};
-
 use super::Buffer;
 use crate::Result;
 use crate::clocks::Clocks;
@@ -24,37 +22,16 @@ unsafe impl Send for Shared {}
 // SAFETY: as above.
 unsafe impl Sync for Shared {}
 
-/// Staging memory on its way back to its device.
-struct Returned {
-    device: Arc<dyn Device>,
-    memory: Option<Memory>,
-}
-
-impl Drop for Returned {
-    fn drop(&mut self) {
-        if let Some(memory) = self.memory.take() {
-            // SAFETY: it came from this device, once, and whoever adopted it says that no stream uses it.
-            unsafe { self.device.free(memory) };
-        }
-    }
-}
-
 impl Shared {
     /// `bytes` bytes, all zero.
     pub fn new(core: &Core, lane: &Lane, bytes: usize) -> Result<Shared> {
-        let device = core.device.clone();
-        let memory = device.allocate(bytes.max(1), Space::Staging)?;
-        let address = device.host_address(&memory);
-        let span = memory.span().part(0, bytes)?;
-        let returned = Returned {
-            device,
-            memory: Some(memory),
-        };
-        let address = address?;
+        let chunk = core.staging(bytes.max(1))?;
+        let span = chunk.span().part(0, bytes)?;
+        let address = chunk.host_address()?;
         // SAFETY: the device says that the host reaches the memory there, and nobody has it yet.
         unsafe { address.write_bytes(0, bytes) };
         Ok(Shared {
-            buffer: lane.adopt(span, Box::new(move || drop(returned))),
+            buffer: lane.adopt(span, Box::new(move || drop(chunk))),
             address,
             clocks: core.clocks.clone(),
         })
@@ -64,13 +41,13 @@ impl Shared {
         &self.buffer
     }
 
-    /// Its bytes, once no stream uses them.
-    pub fn bytes_mut(&mut self) -> &mut [u8] {
+    /// Its bytes, once no stream uses them; fails if that could not be waited for.
+    pub fn bytes_mut(&mut self) -> Result<&mut [u8]> {
         for stamp in self.buffer.marks().uses() {
-            self.clocks.wait(stamp);
+            self.clocks.wait(stamp)?;
         }
-        // SAFETY: it is that long and was written wholly when it was made; what was encoded to use it is over, and
-        // nothing more can be while it is borrowed.
-        unsafe { std::slice::from_raw_parts_mut(self.address.as_ptr(), self.buffer.bytes()) }
+        // SAFETY: it is that long and was written wholly when it was made; what was encoded to use it is over, since
+        // each wait said so, and nothing more can be while it is borrowed.
+        Ok(unsafe { std::slice::from_raw_parts_mut(self.address.as_ptr(), self.buffer.bytes()) })
     }
 }

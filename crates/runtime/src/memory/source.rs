@@ -1,5 +1,6 @@
 //! Where chunks come from: the device, counted against the limit.
 
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -32,7 +33,11 @@ impl Source {
 
     /// Takes a chunk from the device, or answers `None` where the limit or the device refuses.
     /// Other failures of the device are errors.
-    pub fn chunk(self: &Arc<Self>, bytes: usize) -> streampool_device::Result<Option<Arc<Chunk>>> {
+    pub fn chunk(
+        self: &Arc<Self>,
+        bytes: usize,
+        space: Space,
+    ) -> streampool_device::Result<Option<Arc<Chunk>>> {
         assert_none_held();
         // In one step: what is refused never counts, so that it makes nobody else fail.
         let limit = self.limit();
@@ -45,7 +50,7 @@ impl Source {
             return Ok(None);
         };
         let reserved = before + bytes;
-        match self.device.allocate(bytes, Space::Device) {
+        match self.device.allocate(bytes, space) {
             Ok(memory) => {
                 self.peak.fetch_max(reserved, Ordering::Relaxed);
                 self.chunks_made.fetch_add(1, Ordering::Relaxed);
@@ -87,7 +92,7 @@ impl Source {
     }
 }
 
-/// One allocation of the device, carved into blocks; given back when the last of them is gone.
+/// One allocation of the device; given back when the last that holds it is gone. Device memory is carved into blocks.
 pub(crate) struct Chunk {
     memory: Option<Memory>,
     bytes: usize,
@@ -97,6 +102,14 @@ pub(crate) struct Chunk {
 impl Chunk {
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Where the host finds it, if it is staging memory.
+    pub fn host_address(&self) -> streampool_device::Result<NonNull<u8>> {
+        match &self.memory {
+            Some(memory) => self.source.device.host_address(memory),
+            None => unreachable!("a chunk has its memory until it is dropped"),
+        }
     }
 
     /// The whole of it.
@@ -118,7 +131,8 @@ impl Drop for Chunk {
         }
         // SAFETY: every block carved from this chunk holds it, so none is in use. The arena lets go of a
         // chunk only when its stream has completed the last use of each block (`Heap::release_idle`), or
-        // after shutdown, which waited for all work.
+        // after shutdown, which waited for all work. Staging memory is held by one adopted block, which lets go
+        // of it when no stream uses it.
         unsafe { self.source.device.free(memory) };
         self.source
             .reserved

@@ -1,6 +1,6 @@
 //! What the runtime keeps on any GPU. The tests of each kind of device include this, and say at their root which type it
 //! is (`Gpu`), how a test gets one (`with_device`), whether it has floats of 64 bits (`DOUBLES`), what keeps it busy
-//! (`BUSY`), and how far its clock is off (`CLOCK_SLACK`).
+//! (`busy`), and how far its clock is off (`CLOCK_SLACK`).
 
 #[path = "../common/work.rs"]
 #[allow(dead_code, reason = "shared with the runtime's own tests")]
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use streampool_device::Device;
 use streampool_runtime::{DType, Op, Stream};
 
-use crate::{BUSY, Gpu};
+use crate::{Gpu, busy};
 pub use work::*;
 
 /// Runs `test` with a device of its own, where there is one.
@@ -35,7 +35,7 @@ pub fn with_device_of(capacity: usize, test: impl FnOnce(Arc<Gpu>)) {
 
 /// Keeps `stream` busy for some milliseconds, so that whatever is encoded on it next is late.
 pub fn keep_busy(stream: &Stream) {
-    let (floats, copies) = BUSY;
+    let (floats, copies) = busy();
     let src = stream.allocate(floats * 4).unwrap();
     let mut dst = stream.allocate(floats * 4).unwrap();
     for _ in 0..copies {

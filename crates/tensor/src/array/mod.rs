@@ -24,11 +24,7 @@ impl Array {
 
     /// One value without axes.
     pub fn scalar<T: Element>(value: T) -> Array {
-        let mut array = Array::zeros(T::DTYPE, &[]);
-        array
-            .bytes_mut()
-            .copy_from_slice(bytemuck::bytes_of(&value));
-        array
+        Array::filled(T::DTYPE, Vec::new(), bytemuck::bytes_of(&value))
     }
 
     /// The elements whose bytes these are, in the order of this machine; a `bool` is the byte 0 or 1.
@@ -69,15 +65,25 @@ impl Array {
         }
     }
 
-    /// Zeros.
-    pub fn zeros(dtype: DType, shape: &[usize]) -> Array {
-        let bytes = shape.iter().product::<usize>() * dtype.size();
-        Array {
+    /// Zeros. More than there is memory for are an error.
+    pub fn zeros(dtype: DType, shape: &[usize]) -> Result<Array> {
+        let mut sizes = shape.iter();
+        let bytes = sizes.try_fold(dtype.size(), |all, &size| all.checked_mul(size));
+        let mut words = Vec::new();
+        let room = bytes.map(|bytes| words.try_reserve_exact(bytes.div_ceil(size_of::<u64>())));
+        let (Some(bytes), Some(Ok(()))) = (bytes, room) else {
+            return Err(Error::Array {
+                got: format!("{shape:?} of {dtype}"),
+                expected: "as many elements as there is memory for".to_owned(),
+            });
+        };
+        words.resize(bytes.div_ceil(size_of::<u64>()), 0);
+        Ok(Array {
             dtype,
             shape: shape.to_vec(),
-            words: vec![0; bytes.div_ceil(size_of::<u64>())],
+            words,
             bytes,
-        }
+        })
     }
 
     /// The values of a tensor, after waiting for them.

@@ -55,14 +55,19 @@ impl Array {
             });
         }
         let mut shape = first.shape.clone();
-        shape[0] = parts.iter().map(|part| part.row_count()).sum();
+        let mut counts = parts.iter().map(|part| part.row_count());
+        let rows = counts.try_fold(0, |all: usize, count| all.checked_add(count));
+        shape[0] = rows.ok_or_else(|| Error::Array {
+            got: format!("{} arrays of rows", parts.len()),
+            expected: format!("at most {} rows in all", usize::MAX),
+        })?;
         Ok((first.dtype, shape))
     }
 
     /// The rows of all of these, one after the other, as [`joined`](Self::joined) describes them.
     pub fn join(parts: &[&Array]) -> Result<Array> {
         let (dtype, shape) = Array::joined(parts)?;
-        let mut joined = Array::zeros(dtype, &shape);
+        let mut joined = Array::zeros(dtype, &shape)?;
         let mut room = joined.bytes_mut();
         for part in parts {
             let (place, rest) = room.split_at_mut(part.bytes);
@@ -81,7 +86,7 @@ impl Array {
                 expected: format!("at most {size}, to be filled up to that"),
             });
         }
-        Ok(self.with_size(axis, old, size))
+        self.with_size(axis, old, size)
     }
 
     /// Without what lies behind this many elements of an axis.
@@ -93,7 +98,7 @@ impl Array {
                 expected: format!("at least {size}, to be cut to that"),
             });
         }
-        Ok(self.with_size(axis, old, size))
+        self.with_size(axis, old, size)
     }
 
     fn size_along(&self, axis: usize) -> Result<usize> {
@@ -104,20 +109,21 @@ impl Array {
     }
 
     /// The same elements along an axis, as far as both sizes go.
-    fn with_size(&self, axis: usize, old: usize, new: usize) -> Array {
+    fn with_size(&self, axis: usize, old: usize, new: usize) -> Result<Array> {
         let mut shape = self.shape.clone();
         shape[axis] = new;
-        let mut array = Array::zeros(self.dtype, &shape);
-        let element = self.shape[axis + 1..].iter().product::<usize>() * self.dtype.size();
-        let kept = old.min(new) * element;
-        if kept > 0 {
+        let mut array = Array::zeros(self.dtype, &shape)?;
+        // Where there are none, the sizes of the other axes may be any.
+        if self.bytes > 0 && array.bytes > 0 {
+            let element = self.shape[axis + 1..].iter().product::<usize>() * self.dtype.size();
+            let kept = old.min(new) * element;
             let from = self.bytes().chunks_exact(old * element);
             let to = array.bytes_mut();
             for (from, to) in from.zip(to.chunks_exact_mut(new * element)) {
                 to[..kept].copy_from_slice(&from[..kept]);
             }
         }
-        array
+        Ok(array)
     }
 }
 
@@ -159,6 +165,21 @@ mod tests {
             none.filled_up(1, 1).unwrap().values::<i32>().unwrap(),
             [0; 4]
         );
+    }
+
+    #[test]
+    fn sizes_that_no_memory_holds_are_refused() {
+        let refused = |result: Result<Array>| matches!(result, Err(Error::Array { .. }));
+        for shape in [&[usize::MAX, 2][..], &[1 << 62], &[1 << 61, 8], &[1 << 60]] {
+            assert!(refused(Array::zeros(DType::F32, shape)), "{shape:?}");
+        }
+        assert!(Array::zeros(DType::F32, &[0, 1 << 62]).is_ok());
+        let none = Array::from_bytes(DType::F32, &[], &[0, usize::MAX, 2]).unwrap();
+        assert_eq!(none.cut_to(1, 3).unwrap().shape(), [0, 3, 2]);
+        assert!(refused(none.filled_up(0, 1)));
+        let many = Array::from_bytes(DType::U8, &[], &[usize::MAX, 0]).unwrap();
+        assert!(refused(Array::join(&[&many, &many])));
+        assert!(refused(counted(&[1]).filled_up(0, usize::MAX)));
     }
 
     #[test]

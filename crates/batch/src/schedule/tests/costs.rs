@@ -31,7 +31,7 @@ impl Saturated {
     fn serve(&mut self, cost: Cost) -> (usize, Reason) {
         let group = next(&mut self.schedule, self.now);
         let took = Duration::from_secs_f64(cost(group.rows as f64));
-        self.schedule.learn(group.bucket, group.rows, took);
+        self.schedule.learn_of(&0, group.rows, took);
         self.now += took;
         (group.rows, group.reason)
     }
@@ -177,8 +177,8 @@ fn what_waits_is_estimated_by_what_was_learned() {
     let mut schedule = schedule(limits(8), &[]);
     schedule.add(&0, entry(0, now));
     assert_eq!(schedule.backlog(), Duration::ZERO, "nothing is known");
-    let bucket = next(&mut schedule, now).bucket;
-    schedule.learn(bucket, 8, 16 * MS);
+    next(&mut schedule, now);
+    schedule.learn_of(&0, 8, 16 * MS);
     for job in 0..20 {
         schedule.add(&0, entry(job, now));
     }
@@ -196,13 +196,13 @@ fn kinds_learn_by_themselves() {
                 for job in 0..rows {
                     schedule.add(&kind, entry(job, now));
                 }
-                let group = schedule.take(now, false).unwrap();
+                let group = take(&mut schedule, now, false).unwrap();
                 let took = if kind == 0 {
                     MS
                 } else {
                     group.rows as u32 * MS
                 };
-                schedule.learn(group.bucket, group.rows, took);
+                schedule.learn_of(&kind, group.rows, took);
                 schedule.clear();
             }
         }

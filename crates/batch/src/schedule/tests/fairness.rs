@@ -254,3 +254,40 @@ fn names_are_told_apart_until_there_are_too_many() {
     assert_eq!(many[1999], 0, "they share the nameless account");
     assert_eq!(tenants.named("0"), 3);
 }
+
+/// What it takes counts a thousand times. However long that goes on, turns tell who is next.
+#[test]
+fn a_tenant_of_tiny_weight_does_not_use_up_the_turns() {
+    let mut served = Served::new(&[0.001, 1.0], 1);
+    for _ in 0..2 {
+        served.add(1, 1 << 35);
+        served.serve();
+    }
+    for _ in 0..100 {
+        served.add(1, 1);
+    }
+    served.add(2, 1);
+    assert_eq!(served.serve().entries[0].tenant, 2);
+}
+
+/// Of the room, too: those who have something waiting share it, and one more who may come.
+#[test]
+fn room_is_shared_by_weight() {
+    let mut tenants = Tenants::new([("a", 3.0), ("b", 1.0)]);
+    let now = Instant::now();
+    let of = |tenant| Entry {
+        tenant,
+        ..entry(0, now)
+    };
+    let mut fill = |tenant, requests, bytes| {
+        let mut count = 0;
+        while tenants.is_within_share(tenant, requests, bytes) {
+            tenants.came(&of(tenant), 0);
+            count += 1;
+        }
+        count
+    };
+    assert_eq!(fill(2, 100, usize::MAX), 50, "one more may come");
+    assert_eq!(fill(1, 100, usize::MAX), 60, "three of five parts");
+    assert_eq!(fill(2, 1000, 6000), 70, "of the bytes, each has ten");
+}

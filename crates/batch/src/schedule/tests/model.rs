@@ -217,7 +217,7 @@ impl Pair {
         let leader = self.must_lead();
         let expected = !kinds.is_empty();
         prop_assert_eq!(self.schedule.is_ready(self.now, closing), expected);
-        let group = self.schedule.take(self.now, closing);
+        let group = take(&mut self.schedule, self.now, closing);
         prop_assert_eq!(group.is_some(), expected);
         let Some(group) = group else { return Ok(()) };
 
@@ -330,7 +330,7 @@ impl Pair {
                 let rows = batches * rows;
                 self.running[kind as usize] = Running { batches, rows };
                 let bucket = self.schedule.bucket_of(&kind);
-                *self.schedule.running(bucket) = Running { batches, rows };
+                self.schedule.buckets[bucket].running = Running { batches, rows };
             }
         }
         self.agree()
@@ -383,6 +383,6 @@ proptest! {
             pair.take(true)?;
             pair.agree()?;
         }
-        prop_assert!(pair.schedule.take(pair.now, true).is_none());
+        prop_assert!(take(&mut pair.schedule, pair.now, true).is_none());
     }
 }

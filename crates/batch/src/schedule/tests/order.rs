@@ -19,7 +19,7 @@ fn a_higher_priority_goes_first_and_the_same_in_the_order_of_coming() {
     let order: Vec<Vec<u32>> = (0..3).map(|_| jobs(&next(&mut schedule, now))).collect();
     assert_eq!(order, [[2, 5], [1, 4], [0, 3]]);
     assert!(!schedule.is_ready(now, true));
-    assert!(schedule.take(now, true).is_none());
+    assert!(take(&mut schedule, now, true).is_none());
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn kinds_beyond_those_that_are_remembered_are_served_all_the_same() {
         .collect();
     assert_eq!(schedule.remove(ids[7]).map(|entry| entry.job), Some(7));
     let mut seen = BTreeSet::from([7]);
-    while let Some(group) = schedule.take(now, false) {
+    while let Some(group) = take(&mut schedule, now, false) {
         let one_kind = group
             .entries
             .iter()
@@ -185,10 +185,20 @@ fn what_many_kinds_took_up_is_given_back() {
         schedule.add(&kind, entry(kind, now));
     }
     assert_eq!(schedule.waiting.len(), 20 * MOST_BUCKETS);
-    while schedule.take(now, false).is_some() {}
+    while take(&mut schedule, now, false).is_some() {}
     assert!(schedule.waiting.is_empty());
     assert_eq!(schedule.buckets.len(), MOST_BUCKETS);
     assert_eq!(schedule.kinds.len(), MOST_BUCKETS);
+    // Nor is a kind of which a batch runs forgotten, until that is over.
+    for kind in 0..=MOST_BUCKETS as u32 {
+        schedule.add(&(10_000 + kind), entry(kind, now));
+    }
+    let running: Vec<_> = std::iter::from_fn(|| schedule.take(now, false)).collect();
+    assert_eq!(schedule.buckets.len(), MOST_BUCKETS + 1);
+    for group in running {
+        schedule.over(group.bucket, group.rows, None);
+    }
+    assert_eq!(schedule.buckets.len(), MOST_BUCKETS);
     // Who asks for what is forgotten finds nothing.
     let id = schedule.add(&7, entry(7, now));
     let gone = Id { bucket: 9999, ..id };

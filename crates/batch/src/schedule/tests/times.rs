@@ -19,7 +19,7 @@ fn a_request_waits_for_others_and_no_longer_than_it_should() {
     assert_eq!(schedule.next_time(begun), Some(begun + 10 * MS));
     let early = begun + 10 * MS - Duration::from_nanos(1);
     assert!(!schedule.is_ready(early, false));
-    assert!(schedule.take(early, false).is_none());
+    assert!(take(&mut schedule, early, false).is_none());
     let group = next(&mut schedule, begun + 10 * MS);
     assert_eq!((jobs(&group), group.reason), (vec![0, 1], Reason::Waited));
     assert_eq!(schedule.next_time(begun), None);
@@ -34,9 +34,9 @@ fn what_is_full_or_the_last_does_not_wait() {
     schedule.add(&1, entry(2, now));
     let full = next(&mut schedule, now);
     assert_eq!((jobs(&full), full.reason), (vec![1, 2], Reason::Full));
-    assert!(schedule.take(now, false).is_none());
+    assert!(take(&mut schedule, now, false).is_none());
     assert!(schedule.is_ready(now, true));
-    let last = schedule.take(now, true).expect("the queue is being closed");
+    let last = take(&mut schedule, now, true).expect("the queue is being closed");
     assert_eq!((jobs(&last), last.reason), (vec![0], Reason::Closing));
 }
 
@@ -51,13 +51,13 @@ fn nobody_waits_for_what_does_not_pay() {
     let mut schedule = schedule(limits, &[]);
     schedule.add(&0, entry(0, now));
     assert!(!schedule.is_ready(now, false), "nothing is known");
-    let bucket = next(&mut schedule, now + 10 * MS).bucket;
-    schedule.learn(bucket, 1, MS);
-    schedule.learn(bucket, 2, 2 * MS);
+    next(&mut schedule, now + 10 * MS);
+    schedule.learn_of(&0, 1, MS);
+    schedule.learn_of(&0, 2, 2 * MS);
     schedule.add(&0, entry(1, now));
     assert_eq!(jobs(&next(&mut schedule, now)), [1]);
     for _ in 0..8 {
-        schedule.learn(bucket, 2, MS);
+        schedule.learn_of(&0, 2, MS);
     }
     schedule.add(&0, entry(2, now));
     assert!(!schedule.is_ready(now, false), "two pay");
@@ -85,7 +85,7 @@ fn what_has_expired_comes_out_by_its_deadline_and_only_that() {
     assert_eq!((schedule.requests(), schedule.bytes()), (2, 20));
     assert_eq!(schedule.next_time(begun), Some(begun + 9 * MS));
     // What goes has no deadline any more.
-    while schedule.take(begun + 6 * MS, false).is_some() {}
+    while take(&mut schedule, begun + 6 * MS, false).is_some() {}
     assert_eq!(schedule.next_time(begun), None);
     assert!(schedule.expired(begun + 10 * MS).is_empty());
 }
@@ -127,7 +127,7 @@ fn nobody_waits_for_others_until_it_is_too_late() {
     let group = next(&mut schedule, begun + 30 * MS);
     assert_eq!((jobs(&group), group.reason), (vec![0, 1], Reason::Waited));
     // What it takes is known, and is left twice.
-    schedule.learn(group.bucket, 1, 15 * MS);
+    schedule.learn_of(&0, 1, 15 * MS);
     schedule.add(&0, hasty(2));
     assert_eq!(schedule.next_time(begun), Some(begun + 10 * MS));
     assert_eq!(jobs(&next(&mut schedule, begun + 10 * MS)), [2]);

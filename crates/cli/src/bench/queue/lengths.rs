@@ -66,7 +66,10 @@ fn run(batch: Batch) -> Result<Batch, Infallible> {
 fn sorted() -> Result<f64> {
     let every_second = |first| {
         for length in LENGTHS.skip(first).step_by(IN_FLIGHT) {
-            run(Batch::new(vec![Array::zeros(DType::F32, &[ROWS, length])])?)?;
+            run(Batch::new(vec![Array::zeros(
+                DType::F32,
+                &[ROWS, length],
+            )?])?)?;
         }
         Ok(())
     };

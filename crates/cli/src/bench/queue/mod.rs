@@ -48,6 +48,7 @@ pub fn run(options: &Options) -> Result<Outcome> {
         deadline::latest()?,
         tenants::fairness()?,
         tenants::fairness_between_sizes()?,
+        tenants::fairness_of_long_batches()?,
         lengths::mixed()?,
     ];
     let rounds = rounds::take(&mut measurements, options.quick)?;
@@ -65,7 +66,7 @@ pub fn run(options: &Options) -> Result<Outcome> {
 
 /// The input of a request: one row of so many numbers.
 fn row(length: usize) -> Vec<Array> {
-    vec![Array::zeros(DType::F32, &[1, length])]
+    vec![Array::zeros(DType::F32, &[1, length]).expect("a row is short")]
 }
 
 /// Sends `requests`, so many of them under way at a time, and calls `answered` after each answer.

@@ -16,6 +16,9 @@ use crate::{Failure, Result};
 /// How long a batch takes, whatever is in it: as on a device, the processor is free meanwhile.
 const BATCH: Duration = Duration::from_micros(200);
 
+/// As long as what a thread takes to fall asleep and to wake does not count.
+const LONG_BATCH: Duration = Duration::from_millis(2);
+
 /// The large tenant sends so many requests for one of the small tenant.
 const TIMES: u64 = 100;
 
@@ -34,7 +37,7 @@ pub fn fairness() -> Result<Measurement> {
         unit: Unit::Ratio,
         goal: Some(Goal::AtMost(2.0)),
     };
-    beside_and_alone(FIGURE, 1)
+    beside_and_alone(FIGURE, 1, BATCH)
 }
 
 /// The same where the small tenant's requests have another size than the large one's, and so cannot go with them.
@@ -45,22 +48,33 @@ pub fn fairness_between_sizes() -> Result<Measurement> {
         unit: Unit::Ratio,
         goal: Some(Goal::AtMost(2.0)),
     };
-    beside_and_alone(FIGURE, 2)
+    beside_and_alone(FIGURE, 2, BATCH)
 }
 
-fn beside_and_alone(figure: Figure, size: usize) -> Result<Measurement> {
+/// The same with batches that take ten times as long: what is left is the wait for a lane.
+pub fn fairness_of_long_batches() -> Result<Measurement> {
+    const FIGURE: Figure = Figure {
+        key: "queue_fairness_of_long_batches",
+        what: "  with batches of 2 ms",
+        unit: Unit::Ratio,
+        goal: Some(Goal::AtMost(1.5)),
+    };
+    beside_and_alone(FIGURE, 1, LONG_BATCH)
+}
+
+fn beside_and_alone(figure: Figure, size: usize, batch: Duration) -> Result<Measurement> {
     let queue = BatchQueue::builder()
         .max_batch_size(32)
         .tenant("small", 1.0)
         .tenant("large", 1.0)
-        .build(|batch: Batch| {
-            thread::sleep(BATCH);
-            Ok::<Batch, Infallible>(batch)
+        .build(move |rows: Batch| {
+            thread::sleep(batch);
+            Ok::<Batch, Infallible>(rows)
         })?;
     Ok(Measurement::new(figure, move |slice| {
         let time = slice * LONGER;
-        let alone = small(&queue, size, time, || thread::sleep(BATCH))?;
-        let beside = beside_large(&queue, size, time)?;
+        let alone = small(&queue, size, time, || thread::sleep(batch))?;
+        let beside = beside_large(&queue, size, time, batch)?;
         let p99 = |times| Latencies::new(times).at(0.99).as_secs_f64();
         Ok(p99(beside) / p99(alone))
     }))
@@ -85,7 +99,12 @@ fn small(
 }
 
 /// The same while the large tenant keeps the queue full, and sends so many times as much.
-fn beside_large(queue: &BatchQueue, size: usize, time: Duration) -> Result<Vec<Duration>> {
+fn beside_large(
+    queue: &BatchQueue,
+    size: usize,
+    time: Duration,
+    batch: Duration,
+) -> Result<Vec<Duration>> {
     let (answered, over) = (&AtomicU64::new(0), &AtomicBool::new(false));
     thread::scope(|scope| {
         let sender = || large(queue, answered, over);
@@ -96,7 +115,7 @@ fn beside_large(queue: &BatchQueue, size: usize, time: Duration) -> Result<Vec<D
             while answered.load(Ordering::Relaxed) < TIMES * sent.get()
                 && !over.load(Ordering::Relaxed)
             {
-                thread::sleep(BATCH / 4);
+                thread::sleep(batch / 4);
             }
         };
         let times = small(queue, size, time, pause);

@@ -6,10 +6,10 @@ use super::*;
 use crate::onnx;
 
 /// A folder with a model in it, and a file of data; removed at the end.
-struct Folder(PathBuf);
+pub struct Folder(pub PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Folder {
+    pub fn new(name: &str) -> Folder {
         let folder =
             std::env::temp_dir().join(format!("streampool-reader-{}-{name}", std::process::id()));
         std::fs::create_dir_all(folder.join("below")).unwrap();

@@ -1,6 +1,7 @@
 //! Models made for the tests, good ones and bad ones.
 
 mod external;
+mod files;
 mod functions;
 mod graphs;
 mod random;

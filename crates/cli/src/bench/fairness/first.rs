@@ -1,0 +1,166 @@
+//! First answers: of a thread that starts, of inputs of new sizes, of a model that is loaded.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use streampool::model::{Session, SessionOptions};
+use streampool::{Array, DType, Pool};
+
+use super::mlp;
+use crate::latencies::Latencies;
+use crate::text::time;
+use crate::{Failure, Result};
+
+/// How often each is done on an idle device, after a few to warm up.
+const IDLE: usize = 9;
+const WARM_UP: usize = 3;
+
+/// Numbers of rows that between them need all kernels.
+const COMPILED: [usize; 10] = [1, 17, 31, 32, 63, 64, 100, 128, 200, 300];
+
+/// With fewer rows, other kernels compute.
+const FEWEST_ROWS: usize = 17;
+
+/// Who comes to a session that others run: for the first time, with new sizes, or with a model.
+pub struct Newcomers<'a> {
+    pool: &'a Pool,
+    session: &'a Session,
+    small: Vec<u8>,
+    /// How many rows the next one with new sizes brings.
+    rows: AtomicUsize,
+}
+
+/// What a newcomer brings.
+#[derive(Debug, Clone, Copy)]
+pub enum News {
+    Thread,
+    Sizes,
+    Model,
+}
+
+impl News {
+    pub const ALL: [News; 3] = [News::Thread, News::Sizes, News::Model];
+}
+
+/// How long first answers took, in seconds.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct First {
+    pub count: usize,
+    pub median: f64,
+    pub longest: f64,
+}
+
+/// Those of each kind.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Firsts {
+    pub thread: First,
+    pub sizes: First,
+    pub model: First,
+}
+
+impl First {
+    fn of(times: Vec<Duration>) -> First {
+        let times = Latencies::new(times);
+        First {
+            count: times.count(),
+            median: times.at(0.5).as_secs_f64(),
+            longest: times.at(1.0).as_secs_f64(),
+        }
+    }
+
+    fn cell(&self) -> String {
+        match self.count {
+            0 => String::new(),
+            _ => format!("{}, {}", time(self.median), time(self.longest)),
+        }
+    }
+}
+
+impl Firsts {
+    /// Those among `times`.
+    pub fn of(times: &[(News, Duration)]) -> Firsts {
+        let of = |is_it: fn(&News) -> bool| {
+            let times = times.iter().filter(|(news, _)| is_it(news));
+            First::of(times.map(|(_, time)| *time).collect())
+        };
+        Firsts {
+            thread: of(|news| matches!(news, News::Thread)),
+            sizes: of(|news| matches!(news, News::Sizes)),
+            model: of(|news| matches!(news, News::Model)),
+        }
+    }
+
+    /// A row of a table.
+    pub fn cells(&self, name: &str) -> [String; 4] {
+        [
+            name.to_owned(),
+            self.thread.cell(),
+            self.sizes.cell(),
+            self.model.cell(),
+        ]
+    }
+}
+
+/// An input of so many rows.
+pub fn input(rows: usize) -> Array {
+    Array::zeros(DType::F32, &[rows, mlp::INPUTS]).expect("rows are few")
+}
+
+impl<'a> Newcomers<'a> {
+    pub fn new(pool: &'a Pool, session: &'a Session) -> Result<Newcomers<'a>> {
+        // Sizes differ in which kernels they need. Those are compiled now: it takes as long on an idle device.
+        let other = Session::from_bytes(pool, mlp::onnx()?, &SessionOptions::default())?;
+        for rows in COMPILED {
+            other.run([("x", &input(rows))])?;
+        }
+        Ok(Newcomers {
+            pool,
+            session,
+            small: mlp::small_onnx()?,
+            rows: AtomicUsize::new(FEWEST_ROWS),
+        })
+    }
+
+    /// First answers while nothing else runs.
+    pub fn idle(&self) -> Result<Firsts> {
+        let mut times = Vec::new();
+        for round in 0..WARM_UP + IDLE {
+            for news in News::ALL {
+                let took = self.first(news)?;
+                if round >= WARM_UP {
+                    times.push((news, took));
+                }
+            }
+        }
+        Ok(Firsts::of(&times))
+    }
+
+    /// How long it takes to the first answer.
+    pub fn first(&self, news: News) -> Result<Duration> {
+        match news {
+            News::Thread => std::thread::scope(|scope| {
+                let thread = scope.spawn(|| self.timed(self.session, &input(1)));
+                let ended = thread.join();
+                ended.map_err(|_| Failure::from("a thread panicked"))?
+            }),
+            News::Sizes => {
+                let rows = self.rows.fetch_add(1, Ordering::Relaxed);
+                self.timed(self.session, &input(rows))
+            }
+            News::Model => {
+                let begun = Instant::now();
+                let options = SessionOptions::default();
+                let session = Session::from_bytes(self.pool, self.small.clone(), &options)?;
+                self.timed(&session, &input(1))?;
+                Ok(begun.elapsed())
+            }
+        }
+    }
+
+    fn timed(&self, session: &Session, input: &Array) -> Result<Duration> {
+        let begun = Instant::now();
+        session.run([("x", input)])?;
+        Ok(begun.elapsed())
+    }
+}

@@ -1,0 +1,47 @@
+//! What the environment sets.
+
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// What the environment sets.
+pub struct Settings {
+    /// How long a launch holds the driver's lock.
+    pub launch: Duration,
+    /// How long who holds it alone does.
+    pub alone: Duration,
+    /// Bytes of the GPU's memory.
+    pub memory: usize,
+}
+
+/// As the environment was at the first call.
+pub fn settings() -> &'static Settings {
+    static SETTINGS: OnceLock<Settings> = OnceLock::new();
+    SETTINGS.get_or_init(|| Settings {
+        launch: Duration::from_micros(number("CUDA_SIM_LAUNCH_US", 2)),
+        alone: Duration::from_micros(number("CUDA_SIM_ALONE_US", 10)),
+        memory: number("CUDA_SIM_MEMORY", 8 << 30) as usize,
+    })
+}
+
+fn number(name: &str, usual: u64) -> u64 {
+    match std::env::var(name) {
+        Ok(value) => value
+            .parse()
+            .unwrap_or_else(|_| panic!("{name} is a whole number, not `{value}`")),
+        Err(_) => usual,
+    }
+}
+
+/// Longer than this, it is slept instead of spun.
+const LONGEST_SPIN: Duration = Duration::from_micros(50);
+
+/// Takes so long.
+pub fn spend(time: Duration) {
+    if time > LONGEST_SPIN {
+        return std::thread::sleep(time);
+    }
+    let begun = Instant::now();
+    while begun.elapsed() < time {
+        std::hint::spin_loop();
+    }
+}

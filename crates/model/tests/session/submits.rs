@@ -1,0 +1,135 @@
+//! Runs submitted without end: few programs serve them, and who must not block need not.
+
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use streampool_host::{HostDevice, HostOptions, OpMatcher};
+use streampool_model::{Array, Error, Pending, Session, SessionOptions};
+use streampool_tensor::Pool;
+
+use super::later::{block_on, product};
+use super::{first, pool};
+use crate::arrays::Random;
+
+fn with_bound(pool: &Pool, in_flight: usize) -> Session {
+    let options = SessionOptions {
+        in_flight,
+        ..SessionOptions::default()
+    };
+    product().load(pool, &options).expect("a good model")
+}
+
+fn x(number: usize) -> Array {
+    Random::new(number as u64).reals(&[1, 64])
+}
+
+#[test]
+fn thousands_are_pending_in_few_programs() {
+    let Some(pool) = pool() else { return };
+    let session = with_bound(&pool, 16);
+    let expected: Vec<Array> = (0..50)
+        .map(|number| first(&session, &[&x(number)]))
+        .collect();
+    let pending: Vec<Pending> = (0..5000)
+        .map(|number| session.submit([("x", &x(number % 50))]).unwrap())
+        .collect();
+    let statistics = session.statistics();
+    assert!(statistics.captures <= 18, "{statistics:?}");
+    // From both ends, as if they were waited for in no order.
+    let mut both_ends: Vec<(usize, Pending)> = pending.into_iter().enumerate().collect();
+    while let Some((number, one)) = match both_ends.len() % 2 {
+        0 => both_ends.pop(),
+        _ => (!both_ends.is_empty()).then(|| both_ends.swap_remove(0)),
+    } {
+        assert_eq!(one.wait().unwrap().at(0), Some(&expected[number % 50]));
+    }
+}
+
+#[test]
+fn what_is_dropped_or_forgotten_costs_no_program() {
+    let Some(pool) = pool() else { return };
+    let session = with_bound(&pool, 4);
+    for number in 0..200 {
+        match number % 2 {
+            0 => drop(session.submit([("x", &x(number))]).unwrap()),
+            _ => std::mem::forget(session.submit([("x", &x(number))]).unwrap()),
+        }
+    }
+    let statistics = session.statistics();
+    assert!(statistics.captures <= 6, "{statistics:?}");
+    let last = session.submit([("x", &x(3))]).unwrap();
+    assert_eq!(last.wait().unwrap().at(0), Some(&first(&session, &[&x(3)])));
+}
+
+/// A pool whose products take long.
+fn slow_pool() -> (Arc<HostDevice>, Pool) {
+    let device = HostDevice::new(HostOptions::default()).unwrap();
+    let pool = Pool::new(device.clone()).unwrap();
+    (device, pool)
+}
+
+#[test]
+fn who_must_not_wait_is_told_and_a_future_waits_for_room() {
+    let (device, pool) = slow_pool();
+    let session = with_bound(&pool, 2);
+    let expected = first(&session, &[&x(1)]);
+    let delay = std::time::Duration::from_millis(300);
+    let stream = pool.current().unwrap();
+    device.injector().delay_queue(stream.index().into(), delay);
+    let under_way: Vec<Pending> = (0..2)
+        .map(|_| session.try_submit([("x", &x(1))]).unwrap())
+        .collect();
+    stream.flush().unwrap();
+    let refused = session.try_submit([("x", &x(1))]);
+    assert!(matches!(refused, Err(Error::Busy { limit: 2 })));
+    let input = x(1);
+    let mut waits = Box::pin(session.submit_when_room([("x", &input)]));
+    let polled = waits.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert!(matches!(polled, Poll::Pending), "it does not block");
+    let later = block_on(waits).unwrap();
+    for pending in under_way.into_iter().chain([later]) {
+        assert_eq!(pending.wait().unwrap().at(0), Some(&expected));
+    }
+}
+
+#[test]
+fn a_good_result_is_kept_though_a_later_run_on_its_stream_fails() {
+    let (device, pool) = slow_pool();
+    let session = with_bound(&pool, 8);
+    let expected = first(&session, &[&x(1)]);
+    let good = session.submit([("x", &x(1))]).unwrap();
+    let stream = pool.current().unwrap();
+    stream.synchronize().unwrap();
+    let which = OpMatcher::any().on_queue(stream.index().into());
+    device.injector().fail_op(which, 1, "broken on purpose");
+    let bad = session.submit([("x", &x(2))]).unwrap();
+    assert!(stream.synchronize().is_err());
+    assert_eq!(block_on(good).unwrap().at(0), Some(&expected));
+    assert!(block_on(bad).is_err());
+    stream.recover().unwrap();
+    let again = session.submit([("x", &x(1))]).unwrap();
+    assert_eq!(again.wait().unwrap().at(0), Some(&expected));
+}
+
+#[test]
+fn threads_that_share_streams_submit_without_end() {
+    let Some(pool) = pool() else { return };
+    let session = with_bound(&pool, 4);
+    let expected: Vec<Array> = (0..8)
+        .map(|number| first(&session, &[&x(number)]))
+        .collect();
+    std::thread::scope(|scope| {
+        for number in 0..40 {
+            let (session, expected) = (&session, &expected[number % 8]);
+            scope.spawn(move || {
+                let x = x(number % 8);
+                let pending: Vec<Pending> = (0..30)
+                    .map(|_| session.submit([("x", &x)]).unwrap())
+                    .collect();
+                for one in pending {
+                    assert_eq!(one.wait().unwrap().at(0), Some(expected));
+                }
+            });
+        }
+    });
+}

@@ -278,7 +278,7 @@ fn help_shows_both() {
 
 #[test]
 fn every_thread_of_a_crowd_gets_its_turn() {
-    let arguments = ["bench", "fairness", "--threads", "2,40", "--seconds", "0.5"];
+    let arguments = ["bench", "fairness", "--threads", "2,40", "--seconds", "1"];
     let output = run(&mut streampool(&[&arguments[..], &["--json"]].concat()));
     assert_code(&output, 0);
     let report = object(&output);

@@ -1,6 +1,6 @@
 //! A crowd: threads that run one session flat out, while others come.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -23,7 +23,8 @@ pub struct Crowd {
     /// Of these, so many ran flat out.
     pub steady: usize,
     pub runs_per_second: f64,
-    /// Runs of the steady thread that got the fewest, and of the one that got the most.
+    /// Runs of the steady thread that got the fewest, and of the one that got the most, from the moment when each had its
+    /// first answer.
     pub fewest: u64,
     pub most: u64,
     pub fewest_by_most: f64,
@@ -36,6 +37,8 @@ pub struct Crowd {
 /// What one steady thread did.
 struct Done {
     times: Vec<Duration>,
+    /// Those after the first answer of the last thread: a thread that started earlier had the device for itself.
+    compared: u64,
     longest: Duration,
 }
 
@@ -49,14 +52,20 @@ pub fn run(
     let others = (threads / 4).max(1);
     let steady = threads.saturating_sub(others).max(1);
     let stop = &AtomicBool::new(false);
+    let to_begin = &AtomicUsize::new(steady);
     let begun = Instant::now();
     let (done, firsts) = std::thread::scope(|scope| {
         let flat_out: Vec<_> = (0..steady)
-            .map(|_| scope.spawn(|| flat_out(session, stop)))
+            .map(|_| scope.spawn(|| flat_out(session, to_begin, stop)))
             .collect();
         let coming: Vec<_> = (0..others)
             .map(|number| scope.spawn(move || come(newcomers, number, stop)))
             .collect();
+        // Those that wait for their first answer in vain are not waited for.
+        let late = Instant::now() + slice;
+        while to_begin.load(Ordering::Relaxed) > 0 && Instant::now() < late {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         std::thread::sleep(slice);
         stop.store(true, Ordering::Relaxed);
         let done: Result<Vec<Done>> = flat_out.into_iter().map(ended).collect();
@@ -64,10 +73,10 @@ pub fn run(
         Ok::<_, Failure>((done?, firsts?.concat()))
     })?;
     let took = begun.elapsed();
-    let runs = |done: &Done| done.times.len() as u64;
-    let fewest = done.iter().map(runs).min().unwrap_or(0);
-    let most = done.iter().map(runs).max().unwrap_or(0);
-    let total: u64 = done.iter().map(runs).sum();
+    let compared = || done.iter().map(|done| done.compared);
+    let fewest = compared().min().unwrap_or(0);
+    let most = compared().max().unwrap_or(0);
+    let total: usize = done.iter().map(|done| done.times.len()).sum();
     let longest = done.iter().map(|done| done.longest).max();
     let times = done.into_iter().flat_map(|done| done.times).collect();
     Ok(Crowd {
@@ -89,17 +98,22 @@ fn ended<T>(thread: std::thread::ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
 }
 
 /// Runs again and again.
-fn flat_out(session: &Session, stop: &AtomicBool) -> Result<Done> {
+fn flat_out(session: &Session, to_begin: &AtomicUsize, stop: &AtomicBool) -> Result<Done> {
     let row = input(1);
     let counts_from = Instant::now() + FIRST_MOMENTS;
     let mut done = Done {
         times: Vec::new(),
+        compared: 0,
         longest: Duration::ZERO,
     };
     while !stop.load(Ordering::Relaxed) {
         let begun = Instant::now();
         session.run([("x", &row)])?;
         let ended = Instant::now();
+        if done.times.is_empty() {
+            to_begin.fetch_sub(1, Ordering::Relaxed);
+        }
+        done.compared += u64::from(to_begin.load(Ordering::Relaxed) == 0);
         done.times.push(ended - begun);
         let waited = ended.saturating_duration_since(begun.max(counts_from));
         done.longest = done.longest.max(waited);

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use streampool_device::lock::{Condvar, Mutex};
@@ -32,7 +33,12 @@ struct State {
 struct Waiting {
     wake: Condvar,
     urgent: bool,
+    /// So many urgent ones may still overtake it. Used under the lock.
+    overtakes_left: AtomicU8,
 }
+
+/// So many urgent waiters overtake one that is not.
+const OVERTAKES: u8 = 4;
 
 /// One turn, until it is dropped.
 pub struct Turn {
@@ -76,6 +82,7 @@ impl Turns {
         let own = Arc::new(Waiting {
             wake: Condvar::new(),
             urgent: options.urgent,
+            overtakes_left: AtomicU8::new(OVERTAKES),
         });
         state.line_up(own.clone());
         let came = Instant::now();
@@ -114,12 +121,19 @@ impl Turns {
 }
 
 impl State {
-    /// Urgent ones come before others.
+    /// Urgent ones come before others, but overtake none too often.
     fn line_up(&mut self, own: Arc<Waiting>) {
-        let place = match own.urgent {
-            true => self.waiting.iter().take_while(|other| other.urgent).count(),
-            false => self.waiting.len(),
-        };
+        let mut place = self.waiting.len();
+        if own.urgent {
+            let can_overtake = |other: &&Arc<Waiting>| {
+                !other.urgent && other.overtakes_left.load(Ordering::Relaxed) > 0
+            };
+            let overtaken = self.waiting.iter().rev().take_while(can_overtake);
+            for other in overtaken {
+                other.overtakes_left.fetch_sub(1, Ordering::Relaxed);
+                place -= 1;
+            }
+        }
         self.waiting.insert(place, own);
     }
 
@@ -146,7 +160,7 @@ impl Drop for Turn {
 #[cfg(test)]
 mod tests {
     use std::sync::Barrier;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
 
     use super::*;
 
@@ -194,6 +208,34 @@ mod tests {
             drop(held);
         });
         assert_eq!(*order.lock().unwrap(), [2, 4, 0, 1, 3]);
+    }
+
+    #[test]
+    fn urgent_ones_overtake_none_more_than_so_often() {
+        let turns = Turns::new(1);
+        let held = turns.next(&RunOptions::default());
+        let order = std::sync::Mutex::new(Vec::new());
+        let urgent = usize::from(OVERTAKES) + 3;
+        std::thread::scope(|scope| {
+            for number in 0..=urgent {
+                let (turns, order) = (&turns, &order);
+                scope.spawn(move || {
+                    let turn = turns.next(&RunOptions {
+                        urgent: number > 0,
+                        ..RunOptions::default()
+                    });
+                    order.lock().unwrap().push(number);
+                    drop(turn);
+                });
+                while turns.state.lock().waiting.len() <= number {
+                    std::thread::yield_now();
+                }
+            }
+            drop(held);
+        });
+        let order = order.into_inner().unwrap();
+        let place = order.iter().position(|number| *number == 0);
+        assert_eq!(place, Some(usize::from(OVERTAKES)), "{order:?}");
     }
 
     #[test]

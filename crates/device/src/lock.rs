@@ -5,8 +5,11 @@
 //! too: who reads one twice waits for ever if a writer comes in between.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::PoisonError;
-use std::time::Duration;
+use std::sync::{PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+
+/// Who waits for a lock with a deadline looks again at least this often.
+const LONGEST_PAUSE: Duration = Duration::from_micros(500);
 
 /// A place in the one order in which locks are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,6 +50,28 @@ impl<T> Mutex<T> {
             inner: self.inner.lock().unwrap_or_else(PoisonError::into_inner),
             held,
         }
+    }
+
+    /// As [`lock`](Self::lock); none if others hold it until the deadline.
+    #[track_caller]
+    pub fn lock_by(&self, deadline: Instant) -> Option<Guard<'_, T>> {
+        let held = Held::take(self.rank);
+        // The standard mutex has no such wait, and who has a deadline can bear to be late by a pause.
+        let mut pause = Duration::from_micros(20);
+        let inner = loop {
+            match self.inner.try_lock() {
+                Ok(inner) => break inner,
+                Err(TryLockError::Poisoned(poisoned)) => break poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) => {}
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return None;
+            }
+            std::thread::sleep(pause.min(left));
+            pause = (2 * pause).min(LONGEST_PAUSE);
+        };
+        Some(Locked { inner, held })
     }
 }
 

@@ -1,6 +1,7 @@
 //! How far every stream of a pool is: what arenas and orderings ask.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use streampool_device::Progress;
 
@@ -31,11 +32,11 @@ impl Clocks {
 
     /// Waits until flushed work at `stamp` is over; fails if it could not be waited for. Faults are told to those they
     /// hit.
-    pub fn wait(&self, stamp: Stamp) -> Result<()> {
+    pub fn wait(&self, stamp: Stamp, deadline: Option<Instant>) -> Result<()> {
         let Some(progress) = self.0[usize::from(stamp.stream)].get() else {
             return Ok(());
         };
-        match progress.wait(stamp.tick, None) {
+        match progress.wait(stamp.tick, deadline) {
             Err(error) if !self.is_complete(stamp) => Err(error.into()),
             _ => Ok(()),
         }

@@ -137,7 +137,13 @@ impl Core {
     /// Hands over what `lane` has encoded.
     #[inline]
     pub fn flush(&self, lane: &Lane, when: Flush) -> Result<Flushed> {
-        self.mitigation.flush(lane, &self.clocks, when)
+        self.flush_by(lane, when, None)
+    }
+
+    /// As [`flush`](Self::flush), waiting until the deadline at most for those who have the stream's lock.
+    #[inline]
+    pub fn flush_by(&self, lane: &Lane, when: Flush, deadline: Option<Instant>) -> Result<Flushed> {
+        self.mitigation.flush(lane, &self.clocks, when, deadline)
     }
 
     /// Waits for what was flushed, and asks whether what it used was any good.
@@ -145,7 +151,7 @@ impl Core {
     pub fn wait(&self, lane: &Lane, flushed: Flushed, deadline: Option<Instant>) -> Result<()> {
         lane.progress.wait(flushed.tick, deadline)?;
         match flushed.unsettled {
-            true => faults::settle(self, lane, flushed.tick),
+            true => faults::settle(self, lane, flushed.tick, deadline),
             false => Ok(()),
         }
     }

@@ -9,6 +9,7 @@ use streampool_device::{Device, Event as DeviceEvent, EventStatus};
 
 use crate::clock::Stamp;
 use crate::core::Core;
+use crate::faults::Verdict;
 use crate::recycler::Recycler;
 use crate::{Error, Result, faults, os, ranks};
 
@@ -133,7 +134,7 @@ impl Event {
         };
         let status = self.device_event().query()?;
         match status {
-            EventStatus::Complete => self.judge(stamp).map(|()| status),
+            EventStatus::Complete => self.judge(stamp, None).map(|()| status),
             _ => Ok(status),
         }
     }
@@ -152,12 +153,15 @@ impl Event {
     fn wait_by(&self, deadline: Option<Instant>) -> Result<()> {
         let stamp = self.require_recorded()?;
         self.device_event().wait(deadline)?;
-        self.judge(stamp)
+        self.judge(stamp, deadline)
     }
 
     /// Whether what came before `stamp`, which is complete, used only what is good.
-    fn judge(&self, stamp: Stamp) -> Result<()> {
-        faults::outcome(&self.core, stamp).map_err(Error::Dependency)
+    fn judge(&self, stamp: Stamp, deadline: Option<Instant>) -> Result<()> {
+        match faults::verdict(&self.core, stamp, deadline)? {
+            Verdict::Hit(fault) => Err(Error::Dependency(fault)),
+            Verdict::Clean { .. } => Ok(()),
+        }
     }
 
     /// The time from `start` to this event. It waits for the two recordings and for nothing else; an event

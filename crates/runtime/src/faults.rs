@@ -5,6 +5,7 @@
 //! Nobody else is.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use streampool_device::lock::Mutex;
 use streampool_device::{Fault, Flush, Tick};
@@ -100,8 +101,8 @@ pub(crate) enum Verdict {
 }
 
 /// Whether a completed command's result is any good.
-pub(crate) fn verdict(core: &Core, stamp: Stamp) -> Result<Verdict> {
-    Ok(match find(core, stamp, &mut Vec::new())? {
+pub(crate) fn verdict(core: &Core, stamp: Stamp, deadline: Option<Instant>) -> Result<Verdict> {
+    Ok(match find(core, stamp, deadline, &mut Vec::new())? {
         Some(fault) => Verdict::Hit(fault),
         None => Verdict::Clean {
             after: core.lane(stamp.stream)?.history.last_before(stamp.tick),
@@ -116,14 +117,14 @@ pub(crate) fn written(core: &Core, marks: &Marks) -> Result<()> {
     };
     if !core.clocks.is_complete(stamp) {
         core.flush(core.lane(stamp.stream)?, Flush::ForWaiter)?;
-        core.clocks.wait(stamp)?;
+        core.clocks.wait(stamp, None)?;
     }
     outcome(core, stamp).map_err(Error::Dependency)
 }
 
 /// The fault that hit a completed command or what it used.
 pub(crate) fn outcome(core: &Core, stamp: Stamp) -> std::result::Result<(), Fault> {
-    match verdict(core, stamp) {
+    match verdict(core, stamp, None) {
         Ok(Verdict::Hit(fault)) => Err(fault),
         Ok(Verdict::Clean { .. }) | Err(_) => Ok(()),
     }
@@ -133,13 +134,18 @@ pub(crate) fn outcome(core: &Core, stamp: Stamp) -> std::result::Result<(), Faul
 ///
 /// Others settle and recover meanwhile: they note a fault in the history first, and only then forget the use or clear the
 /// poison. So what they forget is read before what they note.
-fn find(core: &Core, stamp: Stamp, seen: &mut Vec<Stamp>) -> Result<Option<Fault>> {
+fn find(
+    core: &Core,
+    stamp: Stamp,
+    deadline: Option<Instant>,
+    seen: &mut Vec<Stamp>,
+) -> Result<Option<Fault>> {
     if seen.contains(&stamp) {
         return Ok(None);
     }
     seen.push(stamp);
     let lane = core.lane(stamp.stream)?;
-    let uses = lane.lock().consumed.until(stamp.tick);
+    let uses = lane.lock_by(deadline)?.consumed.until(stamp.tick);
     if let Some(fault) = lane.progress.fault()
         && fault.tick() <= stamp.tick
     {
@@ -152,7 +158,7 @@ fn find(core: &Core, stamp: Stamp, seen: &mut Vec<Stamp>) -> Result<Option<Fault
     }
     // What it used itself may not be settled yet.
     for used in uses {
-        if let Some(fault) = find(core, used.stamp, seen)? {
+        if let Some(fault) = find(core, used.stamp, deadline, seen)? {
             return Ok(Some(fault));
         }
     }
@@ -163,14 +169,19 @@ fn find(core: &Core, stamp: Stamp, seen: &mut Vec<Stamp>) -> Result<Option<Fault
 ///
 /// A use is forgotten only when its outcome is known and noted: others may look meanwhile.
 #[cold]
-pub(crate) fn settle(core: &Core, lane: &Lane, tick: Tick) -> Result<()> {
-    let uses = lane.lock().consumed.until(tick);
+pub(crate) fn settle(
+    core: &Core,
+    lane: &Lane,
+    tick: Tick,
+    deadline: Option<Instant>,
+) -> Result<()> {
+    let uses = lane.lock_by(deadline)?.consumed.until(tick);
     let mut outcome = Ok(());
     for used in uses {
         // Later commands may have used more of the same stream: that is settled when they are complete.
         let over = core.clocks.is_complete(used.stamp);
-        let verdict = verdict(core, used.stamp)?;
-        let mut encoder = lane.lock();
+        let verdict = verdict(core, used.stamp, deadline)?;
+        let mut encoder = lane.lock_by(deadline)?;
         match verdict {
             Verdict::Hit(fault) => {
                 // With the lock held: nobody encodes between the last command that is hit and the first that is not.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use streampool_device::lock::{Guard, Mutex};
 use streampool_device::{Flush, Progress, Queue, Tick};
@@ -121,6 +122,16 @@ impl Lane {
     #[inline]
     pub fn lock(&self) -> Guard<'_, Encoder> {
         self.encoder.lock()
+    }
+
+    /// As [`lock`](Self::lock), until the deadline at most: whoever has it may compile a kernel meanwhile.
+    pub fn lock_by(&self, deadline: Option<Instant>) -> Result<Guard<'_, Encoder>> {
+        let Some(deadline) = deadline else {
+            return Ok(self.lock());
+        };
+        let begun = Instant::now();
+        let locked = self.encoder.lock_by(deadline);
+        Ok(locked.ok_or_else(|| streampool_device::Error::Timeout(begun.elapsed()))?)
     }
 
     /// Notes the tick of a command just appended.

@@ -119,7 +119,7 @@ impl Obstacles {
     ) -> Result<Ordered<'l>> {
         let mut clean = Vec::new();
         for stamp in self.unjudged {
-            match faults::verdict(core, stamp)? {
+            match faults::verdict(core, stamp, None)? {
                 Verdict::Hit(fault) => return Err(Error::Dependency(fault)),
                 Verdict::Clean { after } => clean.push((after, stamp)),
             }
@@ -153,7 +153,7 @@ pub(crate) fn wait_for<'l>(
             // thread.
             Err(Error::Device(streampool_device::Error::Poisoned(_))) => {
                 core.flush(source, Flush::ForWaiter)?;
-                core.clocks.wait(*stamp)?;
+                core.clocks.wait(*stamp, None)?;
             }
             Err(other) => return Err(other),
         }

@@ -1,6 +1,7 @@
 //! The one table of driver calls that are not safe under threads, and how each is worked around.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use streampool_device::lock::{Guard, Mutex};
 use streampool_device::{Expr, Flush, Op, Program, Queue, Quirk, Result, Span, Tick, View};
@@ -141,15 +142,21 @@ impl Mitigation {
 
     /// Hands over what `lane` has encoded, once as few buffers are in flight as must be.
     #[inline]
-    pub fn flush(&self, lane: &Lane, clocks: &Clocks, when: Flush) -> crate::Result<Flushed> {
+    pub fn flush(
+        &self,
+        lane: &Lane,
+        clocks: &Clocks,
+        when: Flush,
+        deadline: Option<Instant>,
+    ) -> crate::Result<Flushed> {
         let Some(in_flight) = &self.in_flight else {
-            return self.flush_now(lane, when);
+            return self.flush_now(lane, when, deadline);
         };
         loop {
             let mut buffers = in_flight.buffers.lock();
             buffers.retain(|&buffer| !clocks.is_complete(buffer));
             if buffers.len() < in_flight.limit {
-                let flushed = self.flush_now(lane, when)?;
+                let flushed = self.flush_now(lane, when, deadline)?;
                 buffers.push(Stamp {
                     stream: lane.index,
                     tick: flushed.tick,
@@ -158,13 +165,18 @@ impl Mitigation {
             }
             let oldest = buffers[0];
             drop(buffers);
-            clocks.wait(oldest)?;
+            clocks.wait(oldest, deadline)?;
         }
     }
 
     #[inline]
-    fn flush_now(&self, lane: &Lane, when: Flush) -> crate::Result<Flushed> {
-        let mut encoder = lane.lock();
+    fn flush_now(
+        &self,
+        lane: &Lane,
+        when: Flush,
+        deadline: Option<Instant>,
+    ) -> crate::Result<Flushed> {
+        let mut encoder = lane.lock_by(deadline)?;
         let tick = {
             let queue = encoder.queue()?;
             let _driver = self.any_call();

@@ -88,7 +88,9 @@ impl Stream {
     #[inline]
     fn synchronize_by(&self, deadline: Option<Instant>) -> Result<()> {
         self.core().check()?;
-        let flushed = self.core().flush(self.lane(), Flush::ForWaiter)?;
+        let flushed = self
+            .core()
+            .flush_by(self.lane(), Flush::ForWaiter, deadline)?;
         self.core().wait(self.lane(), flushed, deadline)
     }
 
@@ -224,7 +226,7 @@ impl Stream {
         if self.fault().is_some() {
             let _ = self.recover();
         }
-        let _ = faults::settle(self.core(), self.lane(), self.lane().last_tick());
+        let _ = faults::settle(self.core(), self.lane(), self.lane().last_tick(), None);
     }
 }
 
@@ -239,5 +241,60 @@ impl Eq for Stream {}
 impl std::fmt::Debug for Stream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "stream {} of {:?}", self.index(), self.core())
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use streampool_device::{DType, Device, Op};
+    use streampool_host::{HostDevice, HostOptions};
+
+    use super::*;
+    use crate::{Pool, Settings};
+
+    const HELD: Duration = Duration::from_millis(400);
+
+    /// How long a wait of 5 ms on `waiting` takes while another thread holds the lock of `held`.
+    fn waits(held: &Stream, waiting: &Stream) -> (Result<()>, Duration) {
+        let (locked, is_locked) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let lock = held.lane().lock();
+                locked.send(()).unwrap();
+                std::thread::sleep(HELD);
+                drop(lock);
+            });
+            is_locked.recv().unwrap();
+            let begun = Instant::now();
+            let outcome = waiting.synchronize_timeout(Duration::from_millis(5));
+            (outcome, begun.elapsed())
+        })
+    }
+
+    #[test]
+    fn a_timeout_bounds_the_wait_for_locks_of_streams() {
+        let device = HostDevice::new(HostOptions::default().threads(2)).unwrap();
+        let settings = Settings::builder().streams(4).build().unwrap();
+        let pool = Pool::with_settings(device as Arc<dyn Device>, settings).unwrap();
+        let (one, other) = (pool.stream(1).unwrap(), pool.stream(2).unwrap());
+        let mut values = one.allocate(256).unwrap();
+        let mut copy = other.allocate(256).unwrap();
+        let dst = values.write(DType::F32, &[64]).unwrap();
+        let value = 1.0.into();
+        one.encode(Op::Fill { dst, value }).unwrap();
+        let src = values.read(DType::F32, &[64]).unwrap();
+        let dst = copy.write(DType::F32, &[64]).unwrap();
+        other.encode(Op::Copy { src, dst }).unwrap();
+        // Its own lock, and that of a stream whose results it used: whether they are good is asked there.
+        for held in [other, one] {
+            let (outcome, took) = waits(held, other);
+            assert!(took < HELD / 2, "{took:?}");
+            assert!(outcome.is_err_and(|error| is_timeout(&error)));
+        }
+        assert_eq!(other.synchronize_timeout(Duration::MAX), Ok(()));
+    }
+
+    fn is_timeout(error: &Error) -> bool {
+        matches!(error, Error::Device(streampool_device::Error::Timeout(_)))
     }
 }

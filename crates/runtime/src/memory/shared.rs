@@ -44,7 +44,7 @@ impl Shared {
     /// Its bytes, once no stream uses them; fails if that could not be waited for.
     pub fn bytes_mut(&mut self) -> Result<&mut [u8]> {
         for stamp in self.buffer.marks().uses() {
-            self.clocks.wait(stamp)?;
+            self.clocks.wait(stamp, None)?;
         }
         // SAFETY: it is that long and was written wholly when it was made; what was encoded to use it is over, since
         // each wait said so, and nothing more can be while it is borrowed.

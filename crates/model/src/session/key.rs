@@ -1,6 +1,6 @@
 //! What a plan was made for.
 
-use streampool_device::DType;
+use streampool_device::{DType, Layout, Span};
 use streampool_tensor::Tensor;
 
 use super::input::Input;
@@ -16,8 +16,8 @@ pub enum KeyPart {
     Kind(Kind),
     /// A value the plan was made for: its kind and its bytes.
     Value(Kind, Box<[u8]>),
-    /// A large value the plan was made for, by where it is.
-    Place(u64, usize),
+    /// A large value the plan was made for, by where it is and how its elements lie there.
+    Place(Kind, Span, Layout),
     /// Several.
     Several(Vec<KeyPart>),
 }
@@ -73,8 +73,11 @@ impl KeyPart {
         if kind.bytes() <= COMPARED {
             return Ok(KeyPart::Value(kind, tensor.to_bytes()?.into()));
         }
-        let span = tensor.buffer().span();
-        Ok(KeyPart::Place(span.handle, span.offset))
+        Ok(KeyPart::Place(
+            kind,
+            tensor.buffer().span(),
+            *tensor.layout(),
+        ))
     }
 
     /// Whether an input of this type and shape, with these bytes where the plan depends on them, is what it was made for.

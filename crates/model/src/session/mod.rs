@@ -1,5 +1,6 @@
 //! Sessions: a model loaded once, run from any number of threads.
 
+mod blame;
 mod compiled;
 mod counts;
 mod defaults;
@@ -163,6 +164,9 @@ impl Session {
 
     /// Runs the model, and waits for the outputs. The stream is one [for the run](Pool::for_run): where threads are more than
     /// streams, they get one in the order of coming.
+    ///
+    /// A run answers for its own values. After a fault of its own, such as an index out of range, its stream is recovered;
+    /// if it was not executed because another run on its stream failed, it is made again.
     pub fn run<'a, N, I>(&self, inputs: impl IntoIterator<Item = (N, I)>) -> Result<Outputs>
     where
         N: AsRef<str>,

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use streampool_runtime::{Event, Stream};
+use streampool_runtime::{Event, Stamp, Stream};
 use streampool_tensor::DType;
 
 use crate::error::{Error, Result};
@@ -58,13 +58,9 @@ impl RunOptions {
         }
     }
 
-    /// Waits for the work on a stream.
-    pub(super) fn wait_for(&self, stream: &Stream) -> Result<()> {
-        let Some(deadline) = self.deadline else {
-            return Ok(stream.synchronize()?);
-        };
-        let left = deadline.saturating_duration_since(Instant::now());
-        match stream.synchronize_timeout(left) {
+    /// Waits for a run's own work on a stream.
+    pub(super) fn wait_until(&self, stream: &Stream, stamp: Stamp) -> Result<()> {
+        match stream.wait_until(stamp, self.deadline) {
             Err(error) if is_timeout(&error) => Err(Error::Deadline),
             other => Ok(other?),
         }
@@ -73,7 +69,7 @@ impl RunOptions {
     /// Waits for the work on a stream if there is a deadline, before what waits without one.
     pub(super) fn wait_ahead(&self, stream: &Stream) -> Result<()> {
         match self.deadline {
-            Some(_) => self.wait_for(stream),
+            Some(_) => self.wait_until(stream, stream.position()),
             None => Ok(()),
         }
     }

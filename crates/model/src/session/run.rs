@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use streampool_runtime::{Buffer, Event, Program, Stream};
+use streampool_runtime::{Buffer, Event, Program, Stamp, Stream};
 use streampool_tensor::{Array, DType, Layout, Tensor};
 
+use super::blame::is_of_another;
 use super::compiled::{Compiled, Ends};
 use super::input::Input;
 use super::key::Key;
@@ -59,6 +60,7 @@ impl Inner {
 
     /// As [`run_arrays`](Self::run_arrays), each output divided into so many rows at a time.
     pub fn run_divided(&self, inputs: &[Input<'_>], rows: &[usize]) -> Result<Vec<Vec<Array>>> {
+        self.check_depends()?;
         let first = inputs.first().and_then(|input| input.shape().first());
         let share = Shares {
             rows,
@@ -72,17 +74,33 @@ impl Inner {
         )
     }
 
+    /// Refuses to divide an output that has the same rows however many are asked for.
+    fn check_depends(&self) -> Result<()> {
+        let graph = self.parts.graph();
+        let is_constant = |id: &&ValueId| graph.constants.contains_key(id);
+        match graph.outputs.iter().find(is_constant) {
+            None => Ok(()),
+            Some(&id) => Err(Error::Output {
+                name: graph.name(id).to_owned(),
+                got: "the same whatever is given".to_owned(),
+                expected: "rows along its first axis, one for each of the batch".to_owned(),
+            }),
+        }
+    }
+
     /// A run, and what `read` finds in its program, or `convert` makes of outputs that it has.
     fn run_and_read<R>(
         &self,
         inputs: &[Input<'_>],
         options: &RunOptions,
-        read: impl FnOnce(&mut Ready) -> Result<R>,
-        convert: impl FnOnce(Outputs) -> Result<R>,
+        read: impl Fn(&mut Ready) -> Result<R>,
+        convert: impl Fn(Outputs) -> Result<R>,
     ) -> Result<R> {
         options.check()?;
         let ran = self.pool().for_run(options.deadline, |stream| {
-            self.run_and_read_on(stream, inputs, options, read, convert)
+            self.by_itself(stream, options, || {
+                self.run_and_read_on(stream, inputs, options, &read, &convert)
+            })
         });
         match ran {
             Err(streampool_runtime::Error::Deadline) => Err(Error::Deadline),
@@ -95,18 +113,21 @@ impl Inner {
         stream: &Stream,
         inputs: &[Input<'_>],
         options: &RunOptions,
-        read: impl FnOnce(&mut Ready) -> Result<R>,
-        convert: impl FnOnce(Outputs) -> Result<R>,
+        read: impl Fn(&mut Ready) -> Result<R>,
+        convert: impl Fn(Outputs) -> Result<R>,
     ) -> Result<R> {
         let Some(mut ready) = self.ready(stream, inputs, Ends::Host, Some(options))? else {
             return convert(self.run_parts_to_arrays(stream, inputs, options)?);
         };
-        if let Err(late) = ready.settle(options) {
-            self.lanes.give(stream.index(), ready);
-            return Err(late);
-        }
-        self.start(stream, &mut ready, inputs)?;
-        let waited = options.wait_for(stream);
+        let settled = ready.settle(options);
+        let stamp = match settled.and_then(|()| self.start(stream, &mut ready, inputs)) {
+            Ok(stamp) => stamp,
+            Err(error) => {
+                self.lanes.give(stream.index(), ready);
+                return Err(error);
+            }
+        };
+        let waited = options.wait_until(stream, stamp);
         // After a deadline it is still at work, and who takes it next waits before writing its inputs.
         if let Err(Error::Deadline) = waited
             && let Ok(event) = self.event_on(stream)
@@ -114,8 +135,12 @@ impl Inner {
             ready.under_way(event);
         }
         let outputs = waited.and_then(|()| read(&mut ready));
-        // After a fault nobody knows what it left behind.
-        if outputs.is_ok() || stream.fault().is_none() {
+        // After a fault of its own nobody knows what it left behind.
+        let is_good = match &outputs {
+            Ok(_) | Err(Error::Deadline) => true,
+            Err(error) => is_of_another(stream, error, stamp),
+        };
+        if is_good {
             self.lanes.give(stream.index(), ready);
         }
         outputs
@@ -138,15 +163,28 @@ impl Inner {
         if let Some(oldest) = self.under_way.in_the_way(stream) {
             return Ok(Err(oldest));
         }
-        let Some(mut ready) = self.ready(stream, inputs, Ends::Host, None)? else {
-            let outputs = self.run_parts_to_arrays(stream, inputs, &RunOptions::default());
+        let options = RunOptions::default();
+        let begun = self.by_itself(stream, &options, || {
+            let Some(mut ready) = self.ready(stream, inputs, Ends::Host, None)? else {
+                return Ok(None);
+            };
+            let stamp = self.start(stream, &mut ready, inputs)?;
+            Ok(Some(Run::new(stream, ready, stamp, self.event_on(stream)?)))
+        });
+        let Some(run) = begun? else {
+            let outputs = self.by_itself(stream, &options, || {
+                self.run_parts_to_arrays(stream, inputs, &options)
+            });
             return Ok(Ok(Pending::over(outputs)));
         };
-        self.start(stream, &mut ready, inputs)?;
-        let event = self.event_on(stream)?;
-        let run = Run::new(stream, ready, event);
         self.under_way.add(run.clone());
         Ok(Ok(Pending::begun(self.clone(), run)))
+    }
+
+    /// Sets a program to work once more on the inputs that it has.
+    pub fn repeat(&self, stream: &Stream, ready: &Ready) -> Result<(Stamp, Arc<Event>)> {
+        let stamp = self.replay(stream, ready, &[], &mut [])?;
+        Ok((stamp, self.event_on(stream)?))
     }
 
     fn run_parts_to_arrays(
@@ -166,6 +204,12 @@ impl Inner {
     /// Outputs stay where they are made.
     pub fn run_tensors(&self, inputs: &[Input<'_>]) -> Result<Vec<Value>> {
         let stream = self.pool().current()?;
+        self.by_itself(stream, &RunOptions::default(), || {
+            self.run_tensors_on(stream, inputs)
+        })
+    }
+
+    fn run_tensors_on(&self, stream: &Stream, inputs: &[Input<'_>]) -> Result<Vec<Value>> {
         if let Some(ready) = self.ready(stream, inputs, Ends::Device, None)? {
             let inputs = ready
                 .key
@@ -276,32 +320,33 @@ impl Inner {
     }
 
     /// Takes the inputs and sets a program to work on them.
-    fn start(&self, stream: &Stream, ready: &mut Ready, inputs: &[Input<'_>]) -> Result<()> {
+    fn start(&self, stream: &Stream, ready: &mut Ready, inputs: &[Input<'_>]) -> Result<Stamp> {
         let plan = &ready.compiled.plan;
         let shared = shared(&mut ready.program)?;
         for (port, input) in plan.inputs.iter().zip(ready.key.bound(inputs)) {
             let room = &mut shared[port.offset..][..port.kind.bytes()];
             input.copy_to(room)?;
         }
-        self.replay(stream, ready, &[], &mut [])?;
-        Ok(())
+        self.replay(stream, ready, &[], &mut [])
     }
 
+    /// Where on its stream it ends.
     fn replay(
         &self,
         stream: &Stream,
         ready: &Ready,
         inputs: &[&Buffer],
         outputs: &mut [&mut Buffer],
-    ) -> Result<()> {
-        if self.replays.are_noted() {
+    ) -> Result<Stamp> {
+        let stamp = if self.replays.are_noted() {
             let stamps = stream.replay_each(&ready.program, inputs, outputs)?;
             self.replays.note(&stamps, &ready.compiled);
+            stamps.last().copied().unwrap_or(stream.position())
         } else {
-            stream.replay(&ready.program, inputs, outputs)?;
-        }
+            stream.replay(&ready.program, inputs, outputs)?
+        };
         self.counts.replayed(stream.index());
-        Ok(())
+        Ok(stamp)
     }
 
     /// What a program that is done has made.
@@ -536,8 +581,9 @@ struct Shares<'a> {
 
 impl Shares<'_> {
     fn check(&self, name: &str, dtype: DType, shape: &[usize]) -> Result<()> {
-        let asked: usize = self.rows.iter().sum();
-        if shape.first() == Some(&self.all) && asked <= self.all {
+        let mut rows = self.rows.iter();
+        let asked = rows.try_fold(0usize, |all, &rows| all.checked_add(rows));
+        if shape.first() == Some(&self.all) && asked.is_some_and(|asked| asked <= self.all) {
             return Ok(());
         }
         Err(Error::Output {

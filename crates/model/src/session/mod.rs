@@ -1,13 +1,16 @@
 //! Sessions: a model loaded once, run from any number of threads.
 
+mod between;
 mod blame;
 mod compiled;
 mod counts;
 mod defaults;
+mod divide;
 mod figures;
 mod input;
 mod key;
 mod lanes;
+mod ledger;
 mod options;
 mod parts;
 mod pending;
@@ -366,7 +369,7 @@ impl Inner {
             defaults: None,
             lanes: Lanes::new(options.program_memory),
             under_way: UnderWay::new(options),
-            special: Special::default(),
+            special: Special::new(),
             has_parts: AtomicBool::new(false),
             counts: Counts::new(),
             replays: Replays::new(),
@@ -378,7 +381,7 @@ impl Inner {
         Statistics {
             plans: self.parts.count(),
             programs,
-            program_bytes,
+            program_bytes: program_bytes + self.parts.bytes(),
             evicted: self.lanes.evicted(),
             ..self.counts.statistics()
         }

@@ -10,7 +10,8 @@ use crate::error::{Error, Result};
 /// How a session is made.
 #[derive(Debug, Clone)]
 pub struct SessionOptions {
-    /// The most bytes of programs that lie ready; the longest unused go first. Those at work do not count.
+    /// The most bytes of programs that lie ready, and of plans; the longest unused go first. Programs at work do not count.
+    /// Nor do more than 4,096 programs lie ready, or 512 plans.
     pub program_memory: usize,
     /// The most runs that [`submit`](crate::Session::submit) has under way on one stream, two at least. They are fewer where
     /// their programs take more than an eighth of `program_memory`.

@@ -91,7 +91,7 @@ impl Run {
             drop(event);
             // After a fault nobody knows what it left behind. Who comes next gets a stream without it.
             match is_good {
-                true => inner.lanes.give(self.stream.index(), *ready),
+                true => inner.give(&self.stream, *ready),
                 false => drop(self.stream.recover()),
             }
         }
@@ -114,7 +114,7 @@ impl Run {
             && self.stream.fault().is_none()
         {
             ready.under_way(event);
-            inner.lanes.give(self.stream.index(), *ready);
+            inner.give(&self.stream, *ready);
         }
     }
 

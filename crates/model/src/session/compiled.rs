@@ -30,9 +30,6 @@ pub struct Compiled {
     _held: Held,
 }
 
-/// About what an op of a plan takes beyond its own size: the expression, the nodes it is for.
-const OP: usize = 192;
-
 /// Programs of which each takes as much as this are shared by all threads on a device that computes on as many
 /// processors as there are: more than these cannot be at work at once, and what they take is not worth having.
 const SHARED_FROM: usize = 1 << 18;
@@ -216,7 +213,7 @@ impl Plan {
             Constant::Bytes(bytes) => bytes.len(),
         });
         size_of::<Compiled>()
-            + self.ops.len() * (size_of::<Planned>() + OP)
+            + self.ops.len() * size_of::<Planned>()
             + self.constants.len() * size_of::<Constant>()
             + bytes.sum::<usize>()
     }

@@ -62,7 +62,7 @@ pub enum Error {
     #[error(transparent)]
     Fault(Fault),
     /// The queue is poisoned by an earlier fault: recover it before encoding more.
-    #[error("the queue is poisoned and takes no work until it is recovered: {0}")]
+    #[error("the stream is poisoned and takes no work until it is recovered: {0}")]
     Poisoned(Fault),
     /// There is no such device on this machine, or something it cannot do without is missing.
     #[error("no {device} device: {why}")]

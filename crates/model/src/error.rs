@@ -133,6 +133,18 @@ pub enum Fault {
 }
 
 impl Error {
+    /// What failed on a stream, if that is behind it.
+    pub(crate) fn on_stream(&self) -> Option<&streampool_runtime::Fault> {
+        match self {
+            Error::Node { fault, .. } | Error::Value { fault, .. } => fault.on_stream(),
+            Error::Graph(fault) => fault.on_stream(),
+            Error::Tensor(streampool_tensor::Error::Runtime(error)) | Error::Runtime(error) => {
+                error.fault()
+            }
+            _ => None,
+        }
+    }
+
     /// The input `name` is not what it should be.
     pub(crate) fn input(name: &str, got: impl ToString, expected: impl ToString) -> Error {
         Error::Input {
@@ -161,6 +173,14 @@ impl Error {
 }
 
 impl Fault {
+    fn on_stream(&self) -> Option<&streampool_runtime::Fault> {
+        match self {
+            Fault::Tensor(streampool_tensor::Error::Runtime(error)) => error.fault(),
+            Fault::Inner(error) => error.on_stream(),
+            _ => None,
+        }
+    }
+
     /// The error of a value of this name.
     pub(crate) fn of_value(self, name: &str) -> Error {
         Error::Value {

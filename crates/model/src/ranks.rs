@@ -16,6 +16,10 @@ pub(crate) const RUN: Rank = rank(86, "model run");
 pub(crate) const PROGRAMS: Rank = rank(90, "model programs");
 /// Whose turn it is to run a plan. Nothing else is locked meanwhile.
 pub(crate) const TURNS: Rank = rank(92, "model turns");
+/// The values that plans of a session were made for lately. Nothing else is locked meanwhile.
+pub(crate) const SPECIAL: Rank = rank(93, "model values");
+/// What plans of a session take. Nothing else is locked meanwhile.
+pub(crate) const LEDGER: Rank = rank(96, "model ledger");
 /// The plans of a session.
 pub(crate) const PLANS: Rank = rank(95, "model plans");
 /// The listing of a trace, which is written while the trace's stream is locked.

@@ -5,9 +5,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use streampool_device::lock::Mutex;
-use streampool_device::{Device, Flush, Priority, QueueOptions};
+use streampool_device::{Device, Flush, Priority, QueueOptions, Tick};
 
-use crate::clock::MAX_STREAMS;
+use crate::clock::{MAX_STREAMS, Stamp};
 use crate::clocks::Clocks;
 use crate::event::EventPool;
 use crate::lane::{Flushed, Lane};
@@ -15,7 +15,7 @@ use crate::memory::{Callbacks, GRAIN, Source};
 use crate::quirks::Mitigation;
 use crate::settings::Settings;
 use crate::waiters::Slots;
-use crate::{Error, Result, faults, os, ranks};
+use crate::{Error, Result, faults, os, ranks, stream};
 
 /// So many streams are for urgent work, beyond those of the settings, if there can be as many.
 const MOST_URGENT: usize = 2;
@@ -106,7 +106,7 @@ impl Core {
         }
         self.check()?;
         let queue = self.device.create_queue(QueueOptions {
-            label: format!("stream {index}"),
+            label: stream::label(index),
             index: u32::from(index),
             priority: match usize::from(index) < self.settings.streams {
                 true => Priority::Normal,
@@ -154,6 +154,20 @@ impl Core {
             true => faults::settle(self, lane, flushed.tick, deadline),
             false => Ok(()),
         }
+    }
+
+    /// As [`wait`](Self::wait), for the command at `tick` alone. Who recovers the stream meanwhile clears its poison, and has
+    /// noted before what the fault hit.
+    pub fn wait_for(
+        &self,
+        lane: &Lane,
+        tick: Tick,
+        flushed: Flushed,
+        deadline: Option<Instant>,
+    ) -> Result<()> {
+        self.wait(lane, Flushed { tick, ..flushed }, deadline)?;
+        let stream = lane.index;
+        faults::check_own(lane, Stamp { stream, tick })
     }
 
     /// How many streams are for urgent work.

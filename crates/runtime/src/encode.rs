@@ -132,7 +132,7 @@ impl Stream {
         // A pool that shuts down meanwhile completes what was encoded: there is something to wait for.
         let flushed = self.core().flush(self.lane(), Flush::ForWaiter);
         let flushed = flushed.unwrap_or(Flushed::at(stamp.tick));
-        self.core().wait(self.lane(), flushed, None)
+        self.core().wait_for(self.lane(), stamp.tick, flushed, None)
     }
 
     /// Appends a command that touches `touches`, ordered after all it conflicts with, and marks it on them.

@@ -1,5 +1,6 @@
 //! One stream's inside: its queue and clock behind one lock, and what others may look at without it.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -40,6 +41,43 @@ pub(crate) struct Encoder {
     /// The latest event recorded for other streams.
     marker: Option<Arc<Marker>>,
     pub counts: Counts,
+    authors: Authors,
+}
+
+/// Which thread encoded which commands of a stream, the latest stretches of commands of one thread.
+#[derive(Default)]
+struct Authors(VecDeque<(Tick, usize)>);
+
+/// So many stretches are remembered. A fault is asked about soon after it happened.
+const STRETCHES: usize = 256;
+
+thread_local! {
+    /// Its address stands for the thread.
+    static THREAD: u8 = const { 0 };
+}
+
+/// A number that no other thread has that lives.
+fn this_thread() -> usize {
+    THREAD.with(|place| std::ptr::from_ref(place).addr())
+}
+
+impl Authors {
+    #[inline]
+    fn add(&mut self, tick: Tick) {
+        let thread = this_thread();
+        if self.0.back().is_some_and(|&(_, last)| last == thread) {
+            return;
+        }
+        if self.0.len() == STRETCHES {
+            self.0.pop_front();
+        }
+        self.0.push_back((tick, thread));
+    }
+
+    fn is_this_thread(&self, tick: Tick) -> bool {
+        let stretch = self.0.iter().rev().find(|&&(since, _)| since <= tick);
+        stretch.is_some_and(|&(_, thread)| thread == this_thread())
+    }
 }
 
 /// What a stream did.
@@ -112,6 +150,7 @@ impl Lane {
                     consumed: Consumed::default(),
                     marker: None,
                     counts: Counts::default(),
+                    authors: Authors::default(),
                 },
             ),
             last: AtomicU64::new(0),
@@ -136,7 +175,8 @@ impl Lane {
 
     /// Notes the tick of a command just appended.
     #[inline]
-    pub fn appended(&self, _encoder: &mut Encoder, tick: Tick) -> Stamp {
+    pub fn appended(&self, encoder: &mut Encoder, tick: Tick) -> Stamp {
+        encoder.authors.add(tick);
         self.last.store(tick, Ordering::Relaxed);
         Stamp {
             stream: self.index,
@@ -237,6 +277,11 @@ impl Encoder {
         if let Some(source) = core.made(stamp.stream) {
             self.consumed.add(stamp, tick, &source.history);
         }
+    }
+
+    /// Whether the calling thread encoded the command at `tick`, as far as that is remembered.
+    pub fn is_own(&self, tick: Tick) -> bool {
+        self.authors.is_this_thread(tick)
     }
 
     /// Has the next who asks for a marker record a new one.

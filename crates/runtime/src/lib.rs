@@ -65,7 +65,7 @@ pub use settings::{
 pub use snapshot::{
     CacheSnapshot, EventSnapshot, MemorySnapshot, QuirkSnapshot, Snapshot, StreamSnapshot,
 };
-pub use stream::Stream;
+pub use stream::{Culprit, Stream};
 pub use streampool_device::{
     Access, Activation, Axes, Binary, Compare, DType, Device, Element, EventStatus, Expr, Fault,
     Layout, MatMul, Norm, NormKind, Op, OpKind, Quirk, ReduceKind, Scalar, Span, Unary,

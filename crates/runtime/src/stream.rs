@@ -193,6 +193,37 @@ impl Stream {
         self.flush()
     }
 
+    /// The place of the command that was encoded last.
+    pub fn position(&self) -> Stamp {
+        Stamp {
+            stream: self.index(),
+            tick: self.lane().last_tick(),
+        }
+    }
+
+    /// Waits until the command at `stamp` is over; what comes behind it is not waited for. Fails with the fault that hit
+    /// this command, or what it used, even if the stream was recovered meanwhile.
+    pub fn wait_until(&self, stamp: Stamp, deadline: Option<Instant>) -> Result<()> {
+        let core = self.core();
+        core.check()?;
+        if stamp.stream != self.index() {
+            return Err(Error::ForeignStream);
+        }
+        let flushed = core.flush(self.lane(), Flush::ForWaiter)?;
+        core.wait_for(self.lane(), stamp.tick, flushed, deadline)
+    }
+
+    /// Whose work it was that failed with this fault.
+    pub fn culprit(&self, fault: &Fault) -> Culprit {
+        if fault.queue() != label(self.index()) {
+            return Culprit::Elsewhere;
+        }
+        match self.lane().lock().is_own(fault.tick()) {
+            true => Culprit::ThisThread,
+            false => Culprit::OtherThread,
+        }
+    }
+
     /// The fault that poisons this stream: it takes no work until [`recover`](Self::recover).
     pub fn fault(&self) -> Option<Fault> {
         self.lane().progress.fault()
@@ -228,6 +259,22 @@ impl Stream {
         }
         let _ = faults::settle(self.core(), self.lane(), self.lane().last_tick(), None);
     }
+}
+
+/// The name of a stream's queue, which its faults tell.
+pub(crate) fn label(index: u8) -> String {
+    format!("stream {index}")
+}
+
+/// Whose work on a stream failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Culprit {
+    /// The calling thread encoded it on this stream.
+    ThisThread,
+    /// Another thread did, or it is too long ago to tell.
+    OtherThread,
+    /// It was on another stream.
+    Elsewhere,
 }
 
 impl PartialEq for Stream {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use common::*;
 use streampool_device::Error as DeviceError;
 use streampool_host::OpMatcher;
-use streampool_runtime::{Binary, DType, Error, Expr, Op, OpKind, Stream};
+use streampool_runtime::{Binary, Culprit, DType, Error, Expr, Op, OpKind, Stream};
 
 /// The next op of this kind on `stream` fails.
 fn fail_next(device: &streampool_host::HostDevice, stream: &Stream, op: OpKind) {
@@ -505,5 +505,43 @@ fn an_urgent_stream_is_good_again_for_who_comes_next() {
             let urgent = pool.urgent().unwrap();
             assert_eq!(value_of(urgent, &filled(urgent, 2.0)), Ok(2.0));
         }
+    });
+}
+
+#[test]
+fn what_was_not_executed_is_told_after_another_thread_recovered_the_stream() {
+    within(FOREVER, || {
+        let device = device();
+        let pool = pool(&device, 4);
+        let stream = pool.stream(1).unwrap();
+        let mut one = filled(stream, 1.0);
+        let good = stream.position();
+        fail_next(&device, stream, OpKind::Map);
+        let failed = add(stream, &filled(stream, 1.0), &mut one, 0.5);
+        failed.unwrap();
+        let two = filled(stream, 2.0);
+        let skipped = stream.position();
+        on_threads(1, |_| {
+            assert!(is_fault(&stream.synchronize()));
+            let fault = stream.fault().unwrap();
+            assert_eq!(stream.culprit(&fault), Culprit::OtherThread);
+            stream.recover().unwrap();
+        });
+        let later = filled(stream, 3.0);
+        assert_eq!(stream.synchronize(), Ok(()));
+        assert_eq!(stream.wait_until(good, None), Ok(()));
+        assert_eq!(stream.wait_until(stream.position(), None), Ok(()));
+        let told = stream.wait_until(skipped, None);
+        assert!(is_dependency(&told), "{told:?}");
+        let fault = told.unwrap_err().fault().cloned().unwrap();
+        assert_eq!(stream.culprit(&fault), Culprit::ThisThread);
+        let elsewhere = pool.stream(2).unwrap();
+        assert_eq!(elsewhere.culprit(&fault), Culprit::Elsewhere);
+        assert!(is_dependency(&value_of(stream, &two)));
+        assert_eq!(value_of(stream, &later).unwrap(), 3.0);
+        assert_eq!(
+            stream.wait_until(elsewhere.position(), None),
+            Err(Error::ForeignStream)
+        );
     });
 }

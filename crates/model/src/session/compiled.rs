@@ -6,11 +6,12 @@ use streampool_device::{DType, DeviceKind, Op};
 use streampool_runtime::{Capture, Captured, Program, Reference, Stream};
 use streampool_tensor::{Pool, Tensor};
 
+use super::ledger::{Held, Ledger};
 use super::turns::Turns;
 use super::weights::Weights;
 use crate::error::Result;
 use crate::evaluate::Value;
-use crate::lower::{Constant, Fused, Operand, Output, Place, Plan, Port};
+use crate::lower::{Constant, Fused, Operand, Output, Place, Plan, Planned, Port};
 use crate::trace::Asked;
 
 /// A plan, and what it reads, where the work is.
@@ -26,6 +27,7 @@ pub struct Compiled {
     constants: Vec<Arc<Tensor>>,
     /// What it was made for may be told by its address, and so has to stay.
     _kept: Vec<Value>,
+    _held: Held,
 }
 
 /// Programs of which each takes as much as this are shared by all threads on a device that computes on as many
@@ -48,12 +50,18 @@ impl Compiled {
         ended: Option<Asked>,
         kept: Vec<Value>,
         weights: &Weights,
+        ledger: &Arc<Ledger>,
+        key_bytes: usize,
     ) -> Result<Compiled> {
         let constants = plan.constants.iter().map(|constant| match constant {
             Constant::Tensor(tensor) => weights.at_work(tensor),
             Constant::Bytes(bytes) => weights.upload(bytes),
         });
-        let constants = constants.collect::<Result<_>>()?;
+        let constants: Vec<Arc<Tensor>> = constants.collect::<Result<_>>()?;
+        let held = ledger.hold(
+            plan.bytes() + key_bytes,
+            tensors(&plan, &kept).chain(of_bytes(&plan, &constants)),
+        );
         let properties = weights.work().device().properties();
         let large = plan.scratch_bytes + plan.shared_bytes >= SHARED_FROM;
         // One more than processors: it takes its inputs while the others compute.
@@ -66,6 +74,7 @@ impl Compiled {
             turns,
             constants,
             _kept: kept,
+            _held: held,
         })
     }
 
@@ -175,7 +184,40 @@ fn copy(capture: &mut Capture, from: Reference, to: Reference) -> Result<()> {
     Ok(())
 }
 
+/// The known tensors that a plan keeps from going.
+fn tensors<'p>(plan: &'p Plan, kept: &'p [Value]) -> impl Iterator<Item = &'p Tensor> {
+    let outputs = plan.outputs.iter().filter_map(|(_, output)| match output {
+        Output::Known(value) => Some(value),
+        Output::Tensor(_) | Output::Sequence(_) => None,
+    });
+    let constants = plan.constants.iter().filter_map(|constant| match constant {
+        Constant::Tensor(tensor) => Some(tensor),
+        Constant::Bytes(_) => None,
+    });
+    let values = kept.iter().chain(outputs).flat_map(Value::tensors);
+    values.chain(constants)
+}
+
+/// Where bytes of a plan were put.
+fn of_bytes<'p>(plan: &'p Plan, constants: &'p [Arc<Tensor>]) -> impl Iterator<Item = &'p Tensor> {
+    let each = plan.constants.iter().zip(constants);
+    each.filter(|(constant, _)| matches!(constant, Constant::Bytes(_)))
+        .map(|(_, tensor)| &**tensor)
+}
+
 impl Plan {
+    /// About what it takes, without tensors.
+    fn bytes(&self) -> usize {
+        let bytes = self.constants.iter().map(|constant| match constant {
+            Constant::Tensor(_) => 0,
+            Constant::Bytes(bytes) => bytes.len(),
+        });
+        size_of::<Compiled>()
+            + self.ops.len() * size_of::<Planned>()
+            + self.constants.len() * size_of::<Constant>()
+            + bytes.sum::<usize>()
+    }
+
     /// The places of all outputs that are made, in order.
     pub fn output_ports(&self) -> impl Iterator<Item = &Port> {
         self.outputs.iter().flat_map(|(_, output)| match output {

@@ -22,7 +22,7 @@ pub struct Statistics {
     pub plans: usize,
     /// Programs that lie ready.
     pub programs: usize,
-    /// The memory they take.
+    /// About the memory that these take, and all plans: those at work and the tensors they keep included, weights not.
     pub program_bytes: usize,
     /// Programs let go of because all took too much.
     pub evicted: u64,
@@ -49,6 +49,7 @@ impl Statistics {
 #[derive(Default)]
 #[repr(align(128))]
 struct Lane {
+    runs: AtomicU64,
     replays: AtomicU64,
     captures: AtomicU64,
     nodes: AtomicU64,
@@ -67,6 +68,10 @@ impl Counts {
                 .map(|_| Lane::default())
                 .collect(),
         )
+    }
+
+    pub fn ran(&self, stream: u8) {
+        self.add_one(stream, |lane| &lane.runs);
     }
 
     pub fn replayed(&self, stream: u8) {
@@ -91,6 +96,12 @@ impl Counts {
 
     fn add_one(&self, stream: u8, of: fn(&Lane) -> &AtomicU64) {
         of(&self.0[usize::from(stream)]).fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many runs there were.
+    pub fn runs(&self) -> u64 {
+        let runs = self.0.iter().map(|lane| lane.runs.load(Ordering::Relaxed));
+        runs.sum()
     }
 
     /// The sums.

@@ -1,5 +1,6 @@
 //! Programs that are ready to run, by stream: each is one run's at a time.
 
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -25,6 +26,9 @@ pub struct Ready {
     bytes: usize,
 }
 
+/// About what a program and its plan take beyond what is told of them: lists, and memory that was rounded up. It was measured.
+const MORE: usize = 4 << 10;
+
 /// Where a program goes after its run.
 enum Home {
     /// To those of its stream.
@@ -38,7 +42,7 @@ enum Home {
 impl Ready {
     pub fn new(key: Arc<Key>, ends: Ends, compiled: Arc<Compiled>, program: Program) -> Ready {
         Ready {
-            bytes: program.bytes(),
+            bytes: program.bytes() + size_of::<Ready>() + MORE,
             key,
             ends,
             compiled,
@@ -83,72 +87,140 @@ impl Ready {
 /// The programs of all streams. A stream's are behind a lock of their own, which only threads that share the stream share;
 /// those that threads take in turn are behind one more.
 pub struct Lanes {
-    lanes: Box<[Mutex<Vec<Ready>>]>,
+    lanes: Box<[Mutex<Lane>]>,
     limit: usize,
     bytes: AtomicUsize,
+    count: AtomicUsize,
     evicted: AtomicU64,
 }
 
+/// More programs do not lie ready, however small they are.
+const MOST_PROGRAMS: usize = 4096;
+
+/// Those of one stream: by the hash of what they are for, and in the order in which they came.
+#[derive(Default)]
+struct Lane {
+    ready: HashMap<u64, Vec<(u64, Ready)>>,
+    order: BTreeMap<u64, u64>,
+    next: u64,
+}
+
+impl Lane {
+    fn push(&mut self, ready: Ready) {
+        let (turn, hash) = (self.next, ready.key.hash);
+        self.next += 1;
+        self.order.insert(turn, hash);
+        self.ready.entry(hash).or_default().push((turn, ready));
+        // Who took the last of a hash left an empty list, for it is likely to come back.
+        if self.ready.len() > 2 * self.order.len() + 16 {
+            self.ready.retain(|_, list| !list.is_empty());
+        }
+    }
+
+    /// The latest that fits.
+    fn take(&mut self, hash: u64, fits: impl Fn(&Ready) -> bool) -> Option<Ready> {
+        let list = self.ready.get_mut(&hash)?;
+        let place = list.iter().rposition(|(_, ready)| fits(ready))?;
+        let (turn, ready) = list.remove(place);
+        self.order.remove(&turn);
+        Some(ready)
+    }
+
+    fn take_oldest(&mut self) -> Option<Ready> {
+        let (turn, hash) = self.order.pop_first()?;
+        let list = self.ready.get_mut(&hash)?;
+        let place = list.iter().position(|(other, _)| *other == turn)?;
+        let (_, ready) = list.remove(place);
+        if list.is_empty() {
+            self.ready.remove(&hash);
+        }
+        Some(ready)
+    }
+}
+
 impl Lanes {
-    /// None so far; the programs that lie ready take at most `limit` bytes.
+    /// None so far; the programs that lie ready take at most `limit` bytes, together with their plans.
     pub fn new(limit: usize) -> Lanes {
         Lanes {
             lanes: (0..=Settings::MOST_STREAMS)
-                .map(|_| Mutex::new(ranks::PROGRAMS, Vec::new()))
+                .map(|_| Mutex::new(ranks::PROGRAMS, Lane::default()))
                 .collect(),
             limit,
             bytes: AtomicUsize::new(0),
+            count: AtomicUsize::new(0),
             evicted: AtomicU64::new(0),
         }
     }
 
     /// A program that lies ready on this stream.
-    pub fn take(&self, stream: u8, ends: Ends, fits: impl Fn(&Key) -> bool) -> Option<Ready> {
-        self.take_from(usize::from(stream), ends, fits)
+    pub fn take(
+        &self,
+        stream: u8,
+        ends: Ends,
+        hash: u64,
+        fits: impl Fn(&Ready) -> bool,
+    ) -> Option<Ready> {
+        self.take_from(usize::from(stream), ends, hash, fits)
     }
 
     /// A program of those that threads take in turn.
     pub fn take_shared(&self, ends: Ends, key: &Key) -> Option<Ready> {
-        self.take_from(Settings::MOST_STREAMS, ends, |other| other == key)
+        let fits = |ready: &Ready| *ready.key == *key;
+        self.take_from(Settings::MOST_STREAMS, ends, key.hash, fits)
     }
 
-    fn take_from(&self, lane: usize, ends: Ends, fits: impl Fn(&Key) -> bool) -> Option<Ready> {
+    fn take_from(
+        &self,
+        lane: usize,
+        ends: Ends,
+        hash: u64,
+        fits: impl Fn(&Ready) -> bool,
+    ) -> Option<Ready> {
         let mut lane = self.lanes[lane].lock();
-        // The latest is the last.
-        let place = lane
-            .iter()
-            .rposition(|ready| ready.ends == ends && fits(&ready.key))?;
-        let ready = lane.remove(place);
-        self.bytes.fetch_sub(ready.bytes, Ordering::Relaxed);
+        let ready = lane.take(hash, |ready| ready.ends == ends && fits(ready))?;
+        self.left(&ready);
         Some(ready)
     }
 
-    /// Puts a program back, if it is to stay. The longest unused of the stream, then of the others, go while all take too much.
-    pub fn give(&self, stream: u8, mut ready: Ready) {
-        let mut gone = Vec::new();
+    fn left(&self, ready: &Ready) {
+        self.bytes.fetch_sub(ready.bytes, Ordering::Relaxed);
+        self.count.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Puts a program back, if it is to stay. The longest unused of the stream, then of the others, go while all take too
+    /// much; `plans` says what plans take.
+    pub fn give(&self, stream: u8, mut ready: Ready, plans: impl Fn() -> usize) {
         // A turn ends when the program lies there for the next.
         let (home, turn) = match std::mem::replace(&mut ready.home, Home::Stream) {
             Home::Stream => (usize::from(stream), None),
             Home::Shared(turn) => (Settings::MOST_STREAMS, Some(turn)),
             Home::None => return,
         };
-        let mut bytes = self.bytes.fetch_add(ready.bytes, Ordering::Relaxed) + ready.bytes;
+        self.bytes.fetch_add(ready.bytes, Ordering::Relaxed);
+        self.count.fetch_add(1, Ordering::Relaxed);
         self.lanes[home].lock().push(ready);
         drop(turn);
+        self.shrink(home, plans);
+    }
+
+    /// Whether programs and plans take more than they may.
+    pub fn is_over(&self, plans: usize) -> bool {
+        self.count.load(Ordering::Relaxed) > MOST_PROGRAMS
+            || self.bytes.load(Ordering::Relaxed).saturating_add(plans) > self.limit
+    }
+
+    fn shrink(&self, home: usize, plans: impl Fn() -> usize) {
         let others = (0..self.lanes.len()).filter(|&other| other != home);
         for lane in std::iter::once(home).chain(others) {
-            while bytes > self.limit {
-                let mut ready = self.lanes[lane].lock();
-                if ready.is_empty() {
+            while self.is_over(plans()) {
+                let oldest = self.lanes[lane].lock().take_oldest();
+                let Some(oldest) = oldest else {
                     break;
-                }
-                let oldest = ready.remove(0);
-                drop(ready);
-                bytes = self.bytes.fetch_sub(oldest.bytes, Ordering::Relaxed) - oldest.bytes;
-                gone.push(oldest);
+                };
+                self.left(&oldest);
+                self.evicted.fetch_add(1, Ordering::Relaxed);
             }
         }
-        self.evicted.fetch_add(gone.len() as u64, Ordering::Relaxed);
     }
 
     /// How many programs had to go.
@@ -158,7 +230,7 @@ impl Lanes {
 
     /// How many programs lie ready, and the bytes they take.
     pub fn held(&self) -> (usize, usize) {
-        let count = self.lanes.iter().map(|lane| lane.lock().len()).sum();
-        (count, self.bytes.load(Ordering::Relaxed))
+        let [count, bytes] = [&self.count, &self.bytes].map(|sum| sum.load(Ordering::Relaxed));
+        (count, bytes)
     }
 }

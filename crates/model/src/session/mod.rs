@@ -1,12 +1,16 @@
 //! Sessions: a model loaded once, run from any number of threads.
 
+mod between;
+mod blame;
 mod compiled;
 mod counts;
 mod defaults;
+mod divide;
 mod figures;
 mod input;
 mod key;
 mod lanes;
+mod ledger;
 mod options;
 mod parts;
 mod pending;
@@ -163,6 +167,9 @@ impl Session {
 
     /// Runs the model, and waits for the outputs. The stream is one [for the run](Pool::for_run): where threads are more than
     /// streams, they get one in the order of coming.
+    ///
+    /// A run answers for its own values. After a fault of its own, such as an index out of range, its stream is recovered;
+    /// if it was not executed because another run on its stream failed, it is made again.
     pub fn run<'a, N, I>(&self, inputs: impl IntoIterator<Item = (N, I)>) -> Result<Outputs>
     where
         N: AsRef<str>,
@@ -362,7 +369,7 @@ impl Inner {
             defaults: None,
             lanes: Lanes::new(options.program_memory),
             under_way: UnderWay::new(options),
-            special: Special::default(),
+            special: Special::new(),
             has_parts: AtomicBool::new(false),
             counts: Counts::new(),
             replays: Replays::new(),
@@ -374,7 +381,7 @@ impl Inner {
         Statistics {
             plans: self.parts.count(),
             programs,
-            program_bytes,
+            program_bytes: program_bytes + self.parts.bytes(),
             evicted: self.lanes.evicted(),
             ..self.counts.statistics()
         }

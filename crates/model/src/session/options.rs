@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use streampool_runtime::{Event, Stream};
+use streampool_runtime::{Event, Stamp, Stream};
 use streampool_tensor::DType;
 
 use crate::error::{Error, Result};
@@ -10,7 +10,8 @@ use crate::error::{Error, Result};
 /// How a session is made.
 #[derive(Debug, Clone)]
 pub struct SessionOptions {
-    /// The most bytes of programs that lie ready; the longest unused go first. Those at work do not count.
+    /// The most bytes of programs that lie ready, and of plans; the longest unused go first. Programs at work do not count.
+    /// Nor do more than 4,096 programs lie ready, or 512 plans.
     pub program_memory: usize,
     /// The most runs that [`submit`](crate::Session::submit) has under way on one stream, two at least. They are fewer where
     /// their programs take more than an eighth of `program_memory`.
@@ -58,13 +59,9 @@ impl RunOptions {
         }
     }
 
-    /// Waits for the work on a stream.
-    pub(super) fn wait_for(&self, stream: &Stream) -> Result<()> {
-        let Some(deadline) = self.deadline else {
-            return Ok(stream.synchronize()?);
-        };
-        let left = deadline.saturating_duration_since(Instant::now());
-        match stream.synchronize_timeout(left) {
+    /// Waits for a run's own work on a stream.
+    pub(super) fn wait_until(&self, stream: &Stream, stamp: Stamp) -> Result<()> {
+        match stream.wait_until(stamp, self.deadline) {
             Err(error) if is_timeout(&error) => Err(Error::Deadline),
             other => Ok(other?),
         }
@@ -73,7 +70,7 @@ impl RunOptions {
     /// Waits for the work on a stream if there is a deadline, before what waits without one.
     pub(super) fn wait_ahead(&self, stream: &Stream) -> Result<()> {
         match self.deadline {
-            Some(_) => self.wait_for(stream),
+            Some(_) => self.wait_until(stream, stream.position()),
             None => Ok(()),
         }
     }

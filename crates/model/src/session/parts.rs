@@ -8,9 +8,9 @@ use streampool_device::lock::Mutex;
 
 use super::compiled::Compiled;
 use super::key::Key;
+use super::ledger::Ledger;
 use super::weights::Weights;
 use crate::error::Result;
-use crate::evaluate::Value;
 use crate::graph::{Graph, ValueId};
 use crate::lower::{Plan, fuse};
 use crate::passes::Fusion;
@@ -32,6 +32,7 @@ pub struct Parts {
     /// For each value, the first node that comes after it is made.
     made_at: Vec<Option<usize>>,
     plans: Mutex<Plans>,
+    ledger: Arc<Ledger>,
 }
 
 #[derive(Default)]
@@ -63,7 +64,9 @@ impl Parts {
         for &output in &graph.outputs {
             last_use[output.index()] = Some(nodes);
         }
+        let ledger = Ledger::new(&graph);
         Parts {
+            ledger,
             live: (0..=nodes).map(|_| OnceLock::new()).collect(),
             graph,
             fusions: fusions
@@ -100,51 +103,53 @@ impl Parts {
         })
     }
 
-    /// The plan of a key, for what is given.
+    /// The plan of a key, for what is given, and whether it was made now.
     pub fn plan(
         &self,
         key: &Arc<Key>,
         given: &[(ValueId, Given)],
         weights: &Weights,
-    ) -> Result<Arc<Compiled>> {
-        let cell = self.plans.lock().cell(key);
-        let mut failed = None;
-        let plan = cell.get_or_init(|| match self.compile(key.start, given, weights) {
-            Ok(compiled) => Some(Arc::new(compiled)),
+    ) -> Result<(Arc<Compiled>, bool)> {
+        let (cell, oldest) = self.plans.lock().cell(key);
+        drop(oldest);
+        let (mut failed, mut is_new) = (None, false);
+        let plan = cell.get_or_init(|| match self.compile(key, given, weights) {
+            Ok(compiled) => {
+                is_new = true;
+                Some(Arc::new(compiled))
+            }
             Err(error) => {
                 failed = Some(error);
                 None
             }
         });
         if let Some(compiled) = plan {
-            return Ok(compiled.clone());
+            return Ok((compiled.clone(), is_new));
         }
         self.plans.lock().forget(key);
         match failed {
             Some(error) => Err(error),
             // Another thread has the error; this one finds out by itself.
-            None => Ok(Arc::new(self.compile(key.start, given, weights)?)),
+            None => Ok((Arc::new(self.compile(key, given, weights)?), true)),
         }
     }
 
     fn compile(
         &self,
-        start: usize,
+        key: &Key,
         given: &[(ValueId, Given)],
         weights: &Weights,
     ) -> Result<Compiled> {
         weights.prune();
-        let kept = given.iter().filter_map(|(_, given)| match given {
-            Given::Known(value) => Some(value.clone()),
-            Given::Input(_) => None,
-        });
-        let kept: Vec<Value> = kept.collect();
-        let kinds = given.iter().filter_map(|(_, given)| match given {
-            Given::Known(_) => None,
-            Given::Input(kind) => Some(kind.clone()),
-        });
-        let kinds = kinds.collect();
-        let nodes = start..self.graph.nodes.len();
+        let (mut kept, mut kinds) = (Vec::new(), Vec::new());
+        for (_, given) in given {
+            match given {
+                Given::Known(value) => kept.push(value.clone()),
+                Given::Input(kind) => kinds.push(kind.clone()),
+                Given::Inputs(several) => kinds.extend_from_slice(several),
+            }
+        }
+        let nodes = key.start..self.graph.nodes.len();
         let wanted = |ended: Option<usize>| match ended {
             None => self.graph.outputs.clone(),
             Some(node) => self.live(node).to_vec(),
@@ -152,7 +157,8 @@ impl Parts {
         let (mut listing, ended) =
             trace(&self.graph, nodes, weights.known(), given.to_vec(), wanted)?;
         let fused = fuse(&mut listing);
-        let mut compiled = Compiled::new(Plan::new(listing, kinds), ended, kept, weights)?;
+        let plan = Plan::new(listing, kinds);
+        let mut compiled = Compiled::new(plan, ended, kept, weights, &self.ledger, key.bytes())?;
         compiled.fused = fused;
         Ok(compiled)
     }
@@ -164,6 +170,17 @@ impl Parts {
         plans.plans.get(key)?.get()?.clone()
     }
 
+    /// Lets go of the oldest plan; says whether there was one.
+    pub fn forget_oldest(&self) -> bool {
+        let oldest = self.plans.lock().pop_oldest();
+        oldest.is_some()
+    }
+
+    /// About what plans take, wherever they are held.
+    pub fn bytes(&self) -> usize {
+        self.ledger.bytes()
+    }
+
     /// How many plans there are.
     pub fn count(&self) -> usize {
         self.plans.lock().plans.len()
@@ -171,19 +188,22 @@ impl Parts {
 }
 
 impl Plans {
-    fn cell(&mut self, key: &Arc<Key>) -> Arc<Cell> {
+    /// Where the plan of a key is or will be, and the one that has to go for it.
+    fn cell(&mut self, key: &Arc<Key>) -> (Arc<Cell>, Option<Arc<Cell>>) {
         if let Some(cell) = self.plans.get(key) {
-            return cell.clone();
+            return (cell.clone(), None);
         }
-        if self.plans.len() >= MOST_PLANS
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.plans.remove(&oldest);
-        }
+        let is_full = self.plans.len() >= MOST_PLANS;
+        let oldest = is_full.then(|| self.pop_oldest()).flatten();
         self.order.push_back(key.clone());
         let cell = Arc::<Cell>::default();
         self.plans.insert(key.clone(), cell.clone());
-        cell
+        (cell, oldest)
+    }
+
+    fn pop_oldest(&mut self) -> Option<Arc<Cell>> {
+        let oldest = self.order.pop_front()?;
+        self.plans.remove(&oldest)
     }
 
     fn forget(&mut self, key: &Arc<Key>) {

@@ -10,7 +10,10 @@ use crate::error::Result;
 
 /// A run under way. It is a future of the outputs, and can be waited for, too. Dropped, it runs to its end unseen.
 ///
-/// Once its program is wanted for another run it holds only its outputs. So does one that is forgotten (`mem::forget`).
+/// Once its program is wanted for another run on its stream it holds only its outputs.
+///
+/// One that is forgotten (`mem::forget`) keeps its program from others until then, which is when as many runs are under way
+/// on the stream as may be, and its outputs for as long as the process lives.
 #[must_use = "a run under way is waited for, or awaited"]
 pub struct Pending(State);
 

@@ -1,55 +1,26 @@
 //! A run: one program where the whole model is one part, else part after part.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
-use streampool_runtime::{Buffer, Event, Program, Stream};
-use streampool_tensor::{Array, DType, Layout, Tensor};
+use streampool_runtime::{Buffer, Event, Program, Stamp, Stream};
+use streampool_tensor::{Array, Layout, Tensor};
 
+use super::between::{Between, Outcomes};
+use super::blame::is_of_another;
 use super::compiled::{Compiled, Ends};
 use super::input::Input;
-use super::key::Key;
+use super::key::{Key, Values};
 use super::lanes::Ready;
 use super::pending::Pending;
 use super::special::Places;
 use super::turns::{Turn, Turns};
 use super::under_way::Run;
-use super::weights::Weights;
 use super::{Inner, Outputs, RunOptions};
 use crate::error::{Error, Fault, Result};
-use crate::evaluate::{Place, Scope, Value, step};
+use crate::evaluate::Value;
 use crate::graph::ValueId;
 use crate::lower::{Output, Port};
 use crate::trace::{Given, Kind};
-
-/// The place of nodes that are computed by themselves.
-struct Eager<'a>(&'a Weights);
-
-impl Place for Eager<'_> {
-    fn known(&self) -> &streampool_tensor::Pool {
-        self.0.known()
-    }
-
-    fn work(&self) -> &streampool_tensor::Pool {
-        self.0.work()
-    }
-
-    fn lift(&self, known: &Tensor) -> Result<Tensor, Fault> {
-        self.0.lift(known)
-    }
-}
-
-/// A value between two parts.
-#[derive(Clone)]
-enum Between {
-    /// The same whatever is in the inputs.
-    Known(Value),
-    /// From the inputs.
-    Made(Value),
-}
-
-/// What a part has made, by value.
-type Outcomes = Vec<(ValueId, Between)>;
 
 impl Inner {
     /// Host arrays in, host arrays out.
@@ -57,32 +28,19 @@ impl Inner {
         self.run_and_read(inputs, options, |ready| self.read_outputs(ready), Ok)
     }
 
-    /// As [`run_arrays`](Self::run_arrays), each output divided into so many rows at a time.
-    pub fn run_divided(&self, inputs: &[Input<'_>], rows: &[usize]) -> Result<Vec<Vec<Array>>> {
-        let first = inputs.first().and_then(|input| input.shape().first());
-        let share = Shares {
-            rows,
-            all: first.copied().unwrap_or_default(),
-        };
-        self.run_and_read(
-            inputs,
-            &RunOptions::default(),
-            |ready| self.read_divided(ready, &share),
-            |outputs| share.of(&outputs),
-        )
-    }
-
     /// A run, and what `read` finds in its program, or `convert` makes of outputs that it has.
-    fn run_and_read<R>(
+    pub fn run_and_read<R>(
         &self,
         inputs: &[Input<'_>],
         options: &RunOptions,
-        read: impl FnOnce(&mut Ready) -> Result<R>,
-        convert: impl FnOnce(Outputs) -> Result<R>,
+        read: impl Fn(&mut Ready) -> Result<R>,
+        convert: impl Fn(Outputs) -> Result<R>,
     ) -> Result<R> {
         options.check()?;
         let ran = self.pool().for_run(options.deadline, |stream| {
-            self.run_and_read_on(stream, inputs, options, read, convert)
+            self.by_itself(stream, options, || {
+                self.run_and_read_on(stream, inputs, options, &read, &convert)
+            })
         });
         match ran {
             Err(streampool_runtime::Error::Deadline) => Err(Error::Deadline),
@@ -95,18 +53,21 @@ impl Inner {
         stream: &Stream,
         inputs: &[Input<'_>],
         options: &RunOptions,
-        read: impl FnOnce(&mut Ready) -> Result<R>,
-        convert: impl FnOnce(Outputs) -> Result<R>,
+        read: impl Fn(&mut Ready) -> Result<R>,
+        convert: impl Fn(Outputs) -> Result<R>,
     ) -> Result<R> {
         let Some(mut ready) = self.ready(stream, inputs, Ends::Host, Some(options))? else {
             return convert(self.run_parts_to_arrays(stream, inputs, options)?);
         };
-        if let Err(late) = ready.settle(options) {
-            self.lanes.give(stream.index(), ready);
-            return Err(late);
-        }
-        self.start(stream, &mut ready, inputs)?;
-        let waited = options.wait_for(stream);
+        let settled = ready.settle(options);
+        let stamp = match settled.and_then(|()| self.start(stream, &mut ready, inputs)) {
+            Ok(stamp) => stamp,
+            Err(error) => {
+                self.give(stream, ready);
+                return Err(error);
+            }
+        };
+        let waited = options.wait_until(stream, stamp);
         // After a deadline it is still at work, and who takes it next waits before writing its inputs.
         if let Err(Error::Deadline) = waited
             && let Ok(event) = self.event_on(stream)
@@ -114,15 +75,19 @@ impl Inner {
             ready.under_way(event);
         }
         let outputs = waited.and_then(|()| read(&mut ready));
-        // After a fault nobody knows what it left behind.
-        if outputs.is_ok() || stream.fault().is_none() {
-            self.lanes.give(stream.index(), ready);
+        // After a fault of its own nobody knows what it left behind.
+        let is_good = match &outputs {
+            Ok(_) | Err(Error::Deadline) => true,
+            Err(error) => is_of_another(stream, error, stamp),
+        };
+        if is_good {
+            self.give(stream, ready);
         }
         outputs
     }
 
     /// An event behind what is encoded so far.
-    fn event_on(&self, stream: &Stream) -> Result<Arc<Event>> {
+    pub fn event_on(&self, stream: &Stream) -> Result<Arc<Event>> {
         let event = self.pool().event()?;
         stream.record(&event)?;
         stream.flush()?;
@@ -138,34 +103,39 @@ impl Inner {
         if let Some(oldest) = self.under_way.in_the_way(stream) {
             return Ok(Err(oldest));
         }
-        let Some(mut ready) = self.ready(stream, inputs, Ends::Host, None)? else {
-            let outputs = self.run_parts_to_arrays(stream, inputs, &RunOptions::default());
+        let options = RunOptions::default();
+        let begun = self.by_itself(stream, &options, || {
+            let Some(mut ready) = self.ready(stream, inputs, Ends::Host, None)? else {
+                return Ok(None);
+            };
+            let stamp = self.start(stream, &mut ready, inputs)?;
+            Ok(Some(Run::new(stream, ready, stamp, self.event_on(stream)?)))
+        });
+        let Some(run) = begun? else {
+            let outputs = self.by_itself(stream, &options, || {
+                self.run_parts_to_arrays(stream, inputs, &options)
+            });
             return Ok(Ok(Pending::over(outputs)));
         };
-        self.start(stream, &mut ready, inputs)?;
-        let event = self.event_on(stream)?;
-        let run = Run::new(stream, ready, event);
         self.under_way.add(run.clone());
         Ok(Ok(Pending::begun(self.clone(), run)))
     }
 
-    fn run_parts_to_arrays(
-        &self,
-        stream: &Stream,
-        inputs: &[Input<'_>],
-        options: &RunOptions,
-    ) -> Result<Outputs> {
-        let values = self.run_parts(stream, inputs, options)?;
-        options.wait_ahead(stream)?;
-        let arrays = values
-            .iter()
-            .map(|value| value.tensors().iter().map(Array::of).collect());
-        Ok(self.outputs(arrays.collect::<Result<_, _>>()?))
+    /// Sets a program to work once more on the inputs that it has.
+    pub fn repeat(&self, stream: &Stream, ready: &Ready) -> Result<(Stamp, Arc<Event>)> {
+        let stamp = self.replay(stream, ready, &[], &mut [])?;
+        Ok((stamp, self.event_on(stream)?))
     }
 
     /// Outputs stay where they are made.
     pub fn run_tensors(&self, inputs: &[Input<'_>]) -> Result<Vec<Value>> {
         let stream = self.pool().current()?;
+        self.by_itself(stream, &RunOptions::default(), || {
+            self.run_tensors_on(stream, inputs)
+        })
+    }
+
+    fn run_tensors_on(&self, stream: &Stream, inputs: &[Input<'_>]) -> Result<Vec<Value>> {
         if let Some(ready) = self.ready(stream, inputs, Ends::Device, None)? {
             let inputs = ready
                 .key
@@ -173,7 +143,7 @@ impl Inner {
                 .map(|input| input.at_work(self.pool()));
             let inputs = inputs.collect::<Result<Vec<_>>>()?;
             let result = self.replay_device(stream, &ready, &inputs);
-            self.lanes.give(stream.index(), ready);
+            self.give(stream, ready);
             let outputs = result?;
             return outputs
                 .into_iter()
@@ -195,29 +165,19 @@ impl Inner {
         if self.has_parts() {
             return Ok(None);
         }
-        let values = values(inputs, self.special.places())?;
-        let fits = |key: &Key| {
-            key.start == 0
-                && key.given.len() == inputs.len()
-                && key
-                    .given
-                    .iter()
-                    .zip(inputs)
-                    .enumerate()
-                    .all(|(place, (part, input))| {
-                        let bytes = values.iter().find(|(other, _)| *other == place);
-                        let bytes = bytes.map(|(_, bytes)| &bytes[..]);
-                        part.fits(input.dtype(), input.shape(), bytes)
-                    })
-        };
-        if let Some(ready) = self.lanes.take(stream.index(), ends, fits) {
-            return Ok(Some(ready));
-        }
+        self.counts.ran(stream.index());
         loop {
-            let special = self.special.places();
+            let special = self.special.places(inputs);
+            let values = values(inputs, special)?;
+            let is_for =
+                |ready: &Ready| ready.compiled.ended.is_none() && ready.key.is_for(inputs, &values);
+            let hash = Key::hash_of(inputs, &values);
+            if let Some(ready) = self.lanes.take(stream.index(), ends, hash, is_for) {
+                return Ok(Some(ready));
+            }
             let given = self.given(inputs, special)?;
             let key = Arc::new(Key::of(0, &given)?);
-            let compiled = self.parts.plan(&key, &given, &self.weights)?;
+            let compiled = self.plan(&key, &given, &values)?;
             let Some(asked) = &compiled.ended else {
                 if let Some(options) = patient {
                     options.check()?;
@@ -245,6 +205,35 @@ impl Inner {
         }
     }
 
+    /// The plan of a key, for what is given; `values` are those of inputs that it is made for.
+    pub fn plan(
+        &self,
+        key: &Arc<Key>,
+        given: &[(ValueId, Given)],
+        values: &Values<'_>,
+    ) -> Result<Arc<Compiled>> {
+        let (compiled, is_new) = self.parts.plan(key, given, &self.weights)?;
+        if is_new {
+            if key.start == 0 {
+                self.special.planned(values, self.counts.runs());
+            }
+            self.forget_plans();
+        }
+        Ok(compiled)
+    }
+
+    /// Puts a program back for who comes next.
+    pub fn give(&self, stream: &Stream, ready: Ready) {
+        self.lanes
+            .give(stream.index(), ready, || self.parts.bytes());
+        self.forget_plans();
+    }
+
+    /// The oldest plans go while all take too much.
+    fn forget_plans(&self) {
+        while self.lanes.is_over(self.parts.bytes()) && self.parts.forget_oldest() {}
+    }
+
     /// A turn; none for who has to do without. What comes too late is refused.
     fn turn(
         &self,
@@ -263,7 +252,7 @@ impl Inner {
         Ok(turn)
     }
 
-    fn capture(
+    pub fn capture(
         &self,
         stream: &Stream,
         key: Arc<Key>,
@@ -276,32 +265,33 @@ impl Inner {
     }
 
     /// Takes the inputs and sets a program to work on them.
-    fn start(&self, stream: &Stream, ready: &mut Ready, inputs: &[Input<'_>]) -> Result<()> {
+    fn start(&self, stream: &Stream, ready: &mut Ready, inputs: &[Input<'_>]) -> Result<Stamp> {
         let plan = &ready.compiled.plan;
         let shared = shared(&mut ready.program)?;
         for (port, input) in plan.inputs.iter().zip(ready.key.bound(inputs)) {
             let room = &mut shared[port.offset..][..port.kind.bytes()];
             input.copy_to(room)?;
         }
-        self.replay(stream, ready, &[], &mut [])?;
-        Ok(())
+        self.replay(stream, ready, &[], &mut [])
     }
 
+    /// Where on its stream it ends.
     fn replay(
         &self,
         stream: &Stream,
         ready: &Ready,
         inputs: &[&Buffer],
         outputs: &mut [&mut Buffer],
-    ) -> Result<()> {
-        if self.replays.are_noted() {
+    ) -> Result<Stamp> {
+        let stamp = if self.replays.are_noted() {
             let stamps = stream.replay_each(&ready.program, inputs, outputs)?;
             self.replays.note(&stamps, &ready.compiled);
+            stamps.last().copied().unwrap_or(stream.position())
         } else {
-            stream.replay(&ready.program, inputs, outputs)?;
-        }
+            stream.replay(&ready.program, inputs, outputs)?
+        };
         self.counts.replayed(stream.index());
-        Ok(())
+        Ok(stamp)
     }
 
     /// What a program that is done has made.
@@ -324,34 +314,12 @@ impl Inner {
         Ok(self.outputs(arrays.collect::<Result<_, _>>()?))
     }
 
-    /// The same, divided: each share is copied once, out of the program's memory.
-    fn read_divided(&self, ready: &mut Ready, shares: &Shares<'_>) -> Result<Vec<Vec<Array>>> {
-        let plan = &ready.compiled.plan;
-        let mut left: Vec<(&Kind, &[u8])> = Vec::new();
-        let shared: &[u8] = shared(&mut ready.program)?;
-        for ((_, output), name) in plan.outputs.iter().zip(self.output_names.iter()) {
-            let Output::Tensor(port) = output else {
-                let outputs = self.read_outputs(ready)?;
-                return shares.of(&outputs);
-            };
-            shares.check(name, port.kind.dtype, &port.kind.shape)?;
-            left.push((&port.kind, &shared[port.offset..][..port.kind.bytes()]));
-        }
-        let each = shares.rows.iter().map(|&rows| {
-            let own = |(kind, left): &mut (&Kind, &[u8])| {
-                let mut shape = kind.shape.clone();
-                let row = kind.bytes() / shape[0].max(1);
-                shape[0] = rows;
-                let (own, others) = left.split_at(rows * row);
-                *left = others;
-                Ok(Array::from_bytes(kind.dtype, own, &shape)?)
-            };
-            left.iter_mut().map(own).collect()
-        });
-        each.collect()
-    }
-
-    fn replay_device(&self, stream: &Stream, ready: &Ready, inputs: &[Tensor]) -> Result<Outcomes> {
+    pub fn replay_device(
+        &self,
+        stream: &Stream,
+        ready: &Ready,
+        inputs: &[Tensor],
+    ) -> Result<Outcomes> {
         let plan = &ready.compiled.plan;
         let mut buffers: Vec<Buffer> = plan
             .output_ports()
@@ -389,122 +357,6 @@ impl Inner {
         outputs.collect()
     }
 
-    /// Part after part, with the nodes between them.
-    fn run_parts(
-        &self,
-        stream: &Stream,
-        inputs: &[Input<'_>],
-        options: &RunOptions,
-    ) -> Result<Vec<Value>> {
-        let graph = self.parts.graph();
-        let mut values: Vec<Option<Between>> = vec![None; graph.value_count()];
-        let special = self.special.places();
-        for (place, (&id, input)) in graph.inputs.iter().zip(inputs).enumerate() {
-            let value = match special.contains(place) {
-                true => Between::Known(input.known(self.weights.known())?.into()),
-                false => Between::Made(input.at_work(self.pool())?.into()),
-            };
-            values[id.index()] = Some(value);
-        }
-        let mut start = 0;
-        loop {
-            let (outputs, ended) = self.run_part(stream, start, &values)?;
-            let Some(node) = ended else {
-                return outputs
-                    .into_iter()
-                    .map(|(_, value)| self.finished(value))
-                    .collect();
-            };
-            for (id, value) in outputs {
-                values[id.index()] = Some(value);
-            }
-            // The node asks for values, and so waits.
-            options.wait_ahead(stream)?;
-            self.run_node(stream, node, &mut values)?;
-            options.check()?;
-            start = node + 1;
-            // What nobody reads any more goes.
-            let live = self.parts.live(start);
-            for id in graph.ids() {
-                if values[id.index()].is_some() && live.binary_search(&id).is_err() {
-                    values[id.index()] = None;
-                }
-            }
-        }
-    }
-
-    fn run_part(
-        &self,
-        stream: &Stream,
-        start: usize,
-        values: &[Option<Between>],
-    ) -> Result<(Outcomes, Option<usize>)> {
-        let mut given = Vec::new();
-        let mut tensors = Vec::new();
-        for &id in self.parts.live(start) {
-            let one = match &values[id.index()] {
-                None => continue,
-                Some(Between::Made(Value::Tensor(tensor))) => {
-                    tensors.push(tensor.dense()?);
-                    Given::Input(Kind::of(tensor))
-                }
-                Some(Between::Made(value) | Between::Known(value)) => Given::Known(value.clone()),
-            };
-            given.push((id, one));
-        }
-        let key = Arc::new(Key::of(start, &given)?);
-        let ready = match self
-            .lanes
-            .take(stream.index(), Ends::Device, |other| *other == *key)
-        {
-            Some(ready) => ready,
-            None => {
-                let compiled = self.parts.plan(&key, &given, &self.weights)?;
-                self.capture(stream, key, compiled, Ends::Device)?
-            }
-        };
-        let outputs = self.replay_device(stream, &ready, &tensors);
-        let ended = ready.compiled.ended.as_ref().map(|asked| asked.node);
-        self.lanes.give(stream.index(), ready);
-        Ok((outputs?, ended))
-    }
-
-    fn run_node(
-        &self,
-        stream: &Stream,
-        place: usize,
-        values: &mut [Option<Between>],
-    ) -> Result<()> {
-        let graph = self.parts.graph();
-        let node = &graph.nodes[place];
-        let eager = Eager(&self.weights);
-        let mut scope = Scope::new(graph, &eager);
-        for id in node.reads() {
-            if let Some(Between::Known(value) | Between::Made(value)) = &values[id.index()] {
-                scope.set(id, value.clone());
-            }
-        }
-        step(&mut scope, graph, node)?;
-        for &id in node.outputs.iter().flatten() {
-            values[id.index()] = scope.get(id).cloned().map(Between::Made);
-        }
-        self.counts.computed(stream.index());
-        Ok(())
-    }
-
-    /// A value as a caller gets it: in the pool where the work is.
-    fn finished(&self, value: Between) -> Result<Value> {
-        let (Between::Known(value) | Between::Made(value)) = value;
-        let moved = |tensor: &Tensor| self.weights.lift(tensor).map_err(Error::Graph);
-        Ok(match value {
-            Value::Tensor(tensor) => Value::Tensor(moved(&tensor)?),
-            Value::Sequence(tensors) => {
-                Value::Sequence(tensors.iter().map(moved).collect::<Result<_>>()?)
-            }
-            Value::Nothing => Value::Nothing,
-        })
-    }
-
     /// What is given to a plan that begins with the first node.
     fn given(&self, inputs: &[Input<'_>], special: Places) -> Result<Vec<(ValueId, Given)>> {
         let ids = &self.parts.graph().inputs;
@@ -526,62 +378,15 @@ impl Inner {
     }
 }
 
-/// How the rows of outputs are divided.
-struct Shares<'a> {
-    /// The rows of each share. Those behind them are nobody's.
-    rows: &'a [usize],
-    /// How many there are.
-    all: usize,
-}
-
-impl Shares<'_> {
-    fn check(&self, name: &str, dtype: DType, shape: &[usize]) -> Result<()> {
-        let asked: usize = self.rows.iter().sum();
-        if shape.first() == Some(&self.all) && asked <= self.all {
-            return Ok(());
-        }
-        Err(Error::Output {
-            name: name.to_owned(),
-            got: format!("{dtype} {shape:?}"),
-            expected: format!(
-                "{} rows along its first axis, one for each of the batch",
-                self.all
-            ),
-        })
-    }
-
-    fn of(&self, outputs: &Outputs) -> Result<Vec<Vec<Array>>> {
-        let named = outputs
-            .iter()
-            .flat_map(|(name, arrays)| arrays.iter().map(move |array| (name, array)));
-        let arrays: Vec<&Array> = named
-            .map(|(name, array)| {
-                self.check(name, array.dtype(), array.shape())?;
-                Ok(array)
-            })
-            .collect::<Result<_>>()?;
-        let mut begin = 0;
-        let each = self.rows.iter().map(|rows| {
-            let own = begin..begin + rows;
-            begin = own.end;
-            arrays
-                .iter()
-                .map(|array| Ok(array.rows(own.clone())?))
-                .collect()
-        });
-        each.collect()
-    }
-}
-
 /// The bytes of the special inputs, by place. Tensors are waited for here, before a lock is held.
-fn values<'a>(inputs: &'a [Input<'_>], special: Places) -> Result<Vec<(usize, Cow<'a, [u8]>)>> {
+pub fn values<'a>(inputs: &'a [Input<'_>], special: Places) -> Result<Values<'a>> {
     let places = (0..inputs.len()).filter(|&place| special.contains(place));
     let values = places.map(|place| Ok((place, inputs[place].to_bytes()?)));
     values.collect()
 }
 
 /// The memory in which a program takes its inputs from the host and leaves its outputs, once no replay uses it.
-fn shared(program: &mut Program) -> Result<&mut [u8]> {
+pub fn shared(program: &mut Program) -> Result<&mut [u8]> {
     let shared = program.shared().next().transpose()?;
     Ok(shared.unwrap_or_default())
 }

@@ -1,15 +1,41 @@
 //! Inputs whose values a plan is made for: small integers that decide what is computed, such as a sampling rate.
 
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use streampool_device::lock::Mutex;
+
 use super::input::Input;
+use crate::ranks;
 
 /// Inputs of more elements are never special.
 const MOST_ELEMENTS: usize = 8;
 
+/// After so many plans that were made for values it is asked whether these come back.
+const WINDOW: usize = 256;
+
+/// So often at least a value has to be used on average.
+const USES: u64 = 2;
+
 /// Which inputs of a session are special so far.
+pub struct Special {
+    places: AtomicU64,
+    /// Values of these did not come back.
+    barred: AtomicU64,
+    latest: Mutex<Latest>,
+}
+
+/// The plans made for values since the last time it was asked.
 #[derive(Default)]
-pub struct Special(AtomicU64);
+struct Latest {
+    plans: usize,
+    /// How many runs there had been before.
+    runs: u64,
+    /// The values, by place, hashed.
+    values: HashMap<usize, HashSet<u64>>,
+    hasher: RandomState,
+}
 
 /// A set of inputs, by place; only the first 64 can be in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,9 +49,24 @@ impl Places {
 }
 
 impl Special {
-    /// Those so far.
-    pub fn places(&self) -> Places {
-        Places(self.0.load(Ordering::Acquire))
+    /// None so far.
+    pub fn new() -> Special {
+        Special {
+            places: AtomicU64::new(0),
+            barred: AtomicU64::new(0),
+            latest: Mutex::new(ranks::SPECIAL, Latest::default()),
+        }
+    }
+
+    /// Those of these inputs. One that is special for other requests need not be so for a request that gives it at length.
+    pub fn places(&self, inputs: &[Input<'_>]) -> Places {
+        let all = self.places.load(Ordering::Acquire) & !self.barred.load(Ordering::Acquire);
+        if all == 0 {
+            return Places(0);
+        }
+        let small = inputs.iter().take(64).enumerate();
+        let small = small.filter(|(_, input)| can_be(input));
+        Places(all & small.fold(0, |places, (place, _)| places | 1 << place))
     }
 
     /// Makes those inputs special that values depend on which a trace asked for, if all of them can be. They are counted
@@ -39,14 +80,50 @@ impl Special {
             let Some(&place) = others.get(number) else {
                 return false;
             };
-            let input = inputs[place];
-            let small = input.shape().iter().product::<usize>() <= MOST_ELEMENTS;
-            if place >= 64 || input.dtype().is_float() || !small {
+            if place >= 64 || !can_be(&inputs[place]) {
                 return false;
             }
             places |= 1 << place;
         }
-        self.0.fetch_or(places, Ordering::AcqRel);
+        if places & self.barred.load(Ordering::Acquire) != 0 {
+            return false;
+        }
+        self.places.fetch_or(places, Ordering::AcqRel);
         places != 0
     }
+
+    /// Notes that a plan was made for these values, after so many runs. Inputs whose values do not come back are special no
+    /// longer: making a plan for each takes more than it saves.
+    pub fn planned(&self, values: &[(usize, impl AsRef<[u8]>)], runs: u64) {
+        if values.is_empty() {
+            return;
+        }
+        let mut latest = self.latest.lock();
+        if latest.plans == 0 {
+            latest.runs = runs;
+        }
+        latest.plans += 1;
+        for (place, bytes) in values {
+            let hash = latest.hasher.hash_one(bytes.as_ref());
+            latest.values.entry(*place).or_default().insert(hash);
+        }
+        if latest.plans < WINDOW {
+            return;
+        }
+        let latest = std::mem::take(&mut *latest);
+        if runs.saturating_sub(latest.runs) >= USES * WINDOW as u64 {
+            return;
+        }
+        let varied = latest.values.iter();
+        let varied = varied.filter(|(_, values)| values.len() > WINDOW / 2);
+        let places = match varied.fold(0u64, |places, (place, _)| places | 1 << place) {
+            0 => u64::MAX,
+            places => places,
+        };
+        self.barred.fetch_or(places, Ordering::AcqRel);
+    }
+}
+
+fn can_be(input: &Input<'_>) -> bool {
+    !input.dtype().is_float() && input.shape().iter().product::<usize>() <= MOST_ELEMENTS
 }

@@ -5,8 +5,9 @@ use std::sync::{Arc, PoisonError};
 use std::task::Waker;
 
 use streampool_device::lock::Mutex;
-use streampool_runtime::{Event, EventStatus, Settings, Stream};
+use streampool_runtime::{Event, EventStatus, Settings, Stamp, Stream};
 
+use super::blame::is_of_another;
 use super::lanes::Ready;
 use super::{Inner, Outputs, SessionOptions};
 use crate::error::{Error, Result};
@@ -28,8 +29,8 @@ pub struct Run {
 }
 
 enum State {
-    /// On its stream, with an event recorded behind it.
-    Running(Box<Ready>, Arc<Event>),
+    /// At this place of its stream, with an event recorded behind it.
+    Running(Box<Ready>, Stamp, Arc<Event>),
     /// Its outputs are read, and its program has gone on.
     Over(Result<Outputs>),
     /// Nobody wants its outputs any more.
@@ -40,18 +41,18 @@ enum State {
 type Wakers = std::sync::Mutex<(bool, Vec<Waker>)>;
 
 impl Run {
-    pub fn new(stream: &Stream, ready: Ready, event: Arc<Event>) -> Arc<Run> {
+    pub fn new(stream: &Stream, ready: Ready, stamp: Stamp, event: Arc<Event>) -> Arc<Run> {
         Arc::new(Run {
             stream: stream.clone(),
             bytes: ready.bytes(),
-            state: Mutex::new(ranks::RUN, State::Running(Box::new(ready), event)),
+            state: Mutex::new(ranks::RUN, State::Running(Box::new(ready), stamp, event)),
             wakers: Arc::default(),
         })
     }
 
-    fn event(&self) -> Option<Arc<Event>> {
+    fn event(&self) -> Option<(Stamp, Arc<Event>)> {
         match &*self.state.lock() {
-            State::Running(_, event) => Some(event.clone()),
+            State::Running(_, stamp, event) => Some((*stamp, event.clone())),
             State::Over(_) | State::Taken => None,
         }
     }
@@ -59,30 +60,40 @@ impl Run {
     /// Whether its outputs, or its failure, are there. Never blocks.
     pub fn is_over(&self) -> bool {
         self.event()
-            .is_none_or(|event| !matches!(event.query(), Ok(EventStatus::Pending)))
+            .is_none_or(|(_, event)| !matches!(event.query(), Ok(EventStatus::Pending)))
     }
 
-    /// Waits until it is over and reads its outputs, so that its program serves another.
+    /// Waits until it is over and reads its outputs, so that its program serves another. Where it was not executed, because
+    /// another run on its stream failed, it is set to work once more.
     pub fn settle(&self, inner: &Inner) {
-        let Some(event) = self.event() else {
-            return;
-        };
-        let waited = event.wait();
-        let mut state = self.state.lock();
-        let (mut ready, event) = match std::mem::replace(&mut *state, State::Taken) {
-            State::Running(ready, event) => (ready, event),
-            // Another thread was faster.
-            other => return *state = other,
-        };
-        let outputs = waited.map_err(Error::from);
-        let outputs = outputs.and_then(|()| inner.read_outputs(&mut ready));
-        // After a fault nobody knows what it left behind.
-        let is_good = outputs.is_ok() || self.stream.fault().is_none();
-        *state = State::Over(outputs);
-        drop(state);
-        drop(event);
-        if is_good {
-            inner.lanes.give(self.stream.index(), *ready);
+        while let Some((stamp, event)) = self.event() {
+            let waited = event.wait().map_err(Error::from);
+            let is_skipped = waited
+                .as_ref()
+                .is_err_and(|error| is_of_another(&self.stream, error, stamp));
+            let is_again = is_skipped && self.stream.recover().is_ok();
+            let mut state = self.state.lock();
+            let mut ready = match std::mem::replace(&mut *state, State::Taken) {
+                State::Running(ready, _, current) if Arc::ptr_eq(&current, &event) => ready,
+                // Another thread was faster.
+                other => {
+                    *state = other;
+                    continue;
+                }
+            };
+            if is_again && let Ok((stamp, event)) = inner.repeat(&self.stream, &ready) {
+                *state = State::Running(ready, stamp, event);
+                continue;
+            }
+            let is_good = waited.is_ok();
+            *state = State::Over(waited.and_then(|()| inner.read_outputs(&mut ready)));
+            drop(state);
+            drop(event);
+            // After a fault nobody knows what it left behind. Who comes next gets a stream without it.
+            match is_good {
+                true => inner.give(&self.stream, *ready),
+                false => drop(self.stream.recover()),
+            }
         }
     }
 
@@ -99,11 +110,11 @@ impl Run {
     pub fn abandon(&self, inner: &Inner) {
         let before = std::mem::replace(&mut *self.state.lock(), State::Taken);
         // Who writes its inputs next waits until this run no longer reads them.
-        if let State::Running(mut ready, event) = before
+        if let State::Running(mut ready, _, event) = before
             && self.stream.fault().is_none()
         {
             ready.under_way(event);
-            inner.lanes.give(self.stream.index(), *ready);
+            inner.give(&self.stream, *ready);
         }
     }
 

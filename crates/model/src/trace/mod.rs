@@ -29,6 +29,8 @@ pub enum Given {
     Known(Value),
     /// A tensor that each run gives.
     Input(Kind),
+    /// A sequence of tensors that each run gives.
+    Inputs(Vec<Kind>),
 }
 
 /// Why a trace ended before the last node.
@@ -165,18 +167,21 @@ pub fn trace(
     };
     let mut scope = Scope::new(graph, &tracing);
     let mut inputs = 0;
+    let mut input = |kind: &Kind| {
+        inputs += 1;
+        tracing.input(inputs - 1, kind).map_err(Error::Graph)
+    };
+    let mut ids = HashSet::new();
     for (id, given) in given {
         let value = match given {
             Given::Known(value) => value,
-            Given::Input(kind) => {
-                inputs += 1;
-                tracing
-                    .input(inputs - 1, &kind)
-                    .map_err(Error::Graph)?
-                    .into()
+            Given::Input(kind) => input(&kind)?.into(),
+            Given::Inputs(kinds) => {
+                Value::Sequence(kinds.iter().map(&mut input).collect::<Result<_>>()?)
             }
         };
         scope.set(id, value);
+        ids.insert(id);
     }
     let mut ended = None;
     for place in nodes {
@@ -195,6 +200,10 @@ pub fn trace(
     let mut taken = HashSet::new();
     let mut outputs = Vec::new();
     for id in wanted(ended.as_ref().map(|asked| asked.node)) {
+        // Who gave it has it for the next part.
+        if ended.is_some() && ids.contains(&id) {
+            continue;
+        }
         if let Some(value) = scope.get(id) {
             outputs.push((id, tracing.outcome(value, &mut taken)?));
         }

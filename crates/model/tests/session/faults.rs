@@ -1,6 +1,9 @@
 //! Runs and models that fail. An index that is out of range is a fault on the host only.
 
-use streampool_model::{Array, Input, Session, SessionOptions};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use streampool_model::{Array, Input, RunOptions, Session, SessionOptions};
 use streampool_tensor::{DType, Pool};
 
 use super::device::host;
@@ -28,8 +31,7 @@ fn a_fault_reaches_the_caller_and_the_session_goes_on() {
         assert_eq!(first(&session, &[&x, &good]), y);
         let error = run(&session, &[&x, &bad]).unwrap_err().to_string();
         assert!(error.contains('3'), "{error}");
-        // The stream is the caller's to recover.
-        pool.current().unwrap().recover().unwrap();
+        assert_eq!(pool.current().unwrap().fault(), None);
     }
     assert_eq!(first(&session, &[&x, &good]), y);
 }
@@ -43,7 +45,6 @@ fn a_fault_of_tensors_shows_when_they_are_read() {
     let bad = session.run_to_tensors(&[Input::from(&x), Input::from(&bad)]);
     let error = bad.and_then(|tensors| Ok(tensors[0].to_bytes()?));
     assert!(error.is_err());
-    pool.current().unwrap().recover().unwrap();
     assert_eq!(first(&session, &[&x, &good]), floats(&[6.0, 2.0], &[2]));
 }
 
@@ -54,7 +55,7 @@ fn a_fault_of_one_thread_is_no_other_thread_s() {
     let x = floats(&[1.0, 2.0, 3.0], &[3]);
     std::thread::scope(|scope| {
         for thread in 0..8 {
-            let (session, pool, x) = (&session, &pool, &x);
+            let (session, x) = (&session, &x);
             scope.spawn(move || {
                 for _ in 0..50 {
                     if thread % 2 == 0 {
@@ -62,7 +63,6 @@ fn a_fault_of_one_thread_is_no_other_thread_s() {
                         assert_eq!(y, floats(&[6.0, 2.0], &[2]));
                     } else {
                         assert!(run(session, &[x, &longs(&[2, 3], &[2])]).is_err());
-                        pool.current().unwrap().recover().unwrap();
                     }
                 }
             });
@@ -105,7 +105,6 @@ fn a_fault_between_parts_reaches_the_caller() {
     for _ in 0..2 {
         let bad = floats(&[0.0, 0.0, 1.0], &[3]);
         assert!(run(&session, &[&bad, &list]).is_err());
-        pool.current().unwrap().recover().unwrap();
         let good = floats(&[0.0, 1.0, 0.0], &[3]);
         assert_eq!(first(&session, &[&good, &list]), floats(&[6.0], &[1, 1]));
     }
@@ -162,4 +161,147 @@ fn a_model_of_unknown_operators_is_refused_with_every_place() {
     for text in ["of.nobody", "Own", "here", "there"] {
         assert!(error.contains(text), "{error} does not say {text}");
     }
+}
+
+/// A gather by itself, and one behind a node that asks for values.
+fn gathers(pool: &Pool) -> [Session; 2] {
+    let parts = Graph::new()
+        .input("x", DType::F32, "n")
+        .input("places", DType::I64, "m")
+        .node("Add x x = twice", &[])
+        .node("NonZero x = all", &[])
+        .node("Gather twice all = again", &[])
+        .node("Squeeze again = flat", &[])
+        .node("Gather flat places = y", &[])
+        .outputs("y");
+    [gather(pool), parts.session(pool)]
+}
+
+/// Places that are there, and what is found there.
+fn different() -> [(Array, Array); 3] {
+    [0, 1, 2].map(|place| {
+        let found = 2.0 * (place as f32 + 1.0);
+        (longs(&[place, 0], &[2]), floats(&[found, 2.0], &[2]))
+    })
+}
+
+#[test]
+fn one_bad_urgent_run_leaves_urgent_runs_to_others() {
+    let pool = host();
+    for session in gathers(&pool) {
+        let x = floats(&[1.0, 2.0, 3.0], &[3]);
+        let urgent = RunOptions {
+            urgent: true,
+            ..RunOptions::default()
+        };
+        let run = |places: &Array| session.run_with([("x", &x), ("places", places)], &urgent);
+        let (good, bad) = (different(), longs(&[2, 3], &[2]));
+        for _ in 0..3 {
+            assert!(run(&bad).is_err());
+        }
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let bad = scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    assert!(run(&bad).is_err());
+                }
+            });
+            let good = [(); 4].map(|()| {
+                scope.spawn(|| {
+                    for turn in 0..250 {
+                        let (good, y) = &good[turn % 3];
+                        assert_eq!(run(good).unwrap().at(0), Some(y));
+                    }
+                })
+            });
+            let good = good.map(|thread| thread.join());
+            stop.store(true, Ordering::Relaxed);
+            bad.join().unwrap();
+            good.into_iter().for_each(|result| result.unwrap());
+        });
+    }
+}
+
+#[test]
+fn a_run_under_way_answers_for_its_own_values() {
+    let pool = host();
+    let [session, _] = gathers(&pool);
+    let x = floats(&[1.0, 2.0, 3.0], &[3]);
+    let (good, bad) = (longs(&[2, 0], &[2]), longs(&[2, 3], &[2]));
+    let submit = |places: &Array| session.submit([("x", &x), ("places", places)]).unwrap();
+    let y = floats(&[6.0, 2.0], &[2]);
+    assert_eq!(first(&session, &[&x, &longs(&[1, 1], &[2])]).shape(), [2]);
+    for order in [[0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1]] {
+        let mut runs: Vec<_> = [&good, &bad, &good, &good]
+            .map(|places| Some(submit(places)))
+            .into();
+        for place in order {
+            let got = runs[place].take().unwrap().wait();
+            match place {
+                1 => assert!(got.unwrap_err().to_string().contains("index 3")),
+                _ => assert_eq!(got.unwrap().at(0), Some(&y)),
+            }
+        }
+        // One that is waited for behind one that nobody waits for.
+        drop(submit(&bad));
+        assert_eq!(first(&session, &[&x, &good]), y);
+        drop(submit(&bad));
+        assert_eq!(submit(&good).wait().unwrap().at(0), Some(&y));
+    }
+    assert_eq!(pool.current().unwrap().fault(), None);
+}
+
+#[test]
+fn a_run_on_a_shared_stream_answers_for_its_own_values() {
+    let pool = host();
+    let sessions = gathers(&pool);
+    let x = floats(&[1.0, 2.0, 3.0], &[3]);
+    let (good, bad) = (different(), longs(&[2, 3], &[2]));
+    let barrier = Barrier::new(8);
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let (session, x) = (&sessions[thread / 2 % 2], &x);
+            let (good, bad, barrier, pool) = (&good, &bad, &barrier, &pool);
+            scope.spawn(move || {
+                barrier.wait();
+                let one_of_them = |turn: usize| {
+                    let (good, y) = &good[turn % 3];
+                    match thread % 2 {
+                        0 => assert_eq!(first(session, &[x, good]), *y),
+                        _ => {
+                            let error = run(session, &[x, bad]).unwrap_err().to_string();
+                            assert!(error.contains("index 3"), "{error}");
+                        }
+                    }
+                };
+                let stream = pool.stream(1).unwrap();
+                pool.on(stream, || (0..200).for_each(one_of_them)).unwrap();
+            });
+        }
+    });
+}
+
+#[test]
+fn whoever_used_the_result_of_a_failed_run_hears_of_it() {
+    let pool = host();
+    let session = gather(&pool);
+    let x = floats(&[1.0, 2.0, 3.0], &[3]);
+    let (good, bad) = (longs(&[2, 0], &[2]), longs(&[2, 3], &[2]));
+    let inputs = [Input::from(&x), Input::from(&bad)];
+    let bad = session.run_to_tensors(&inputs).unwrap();
+    let used = bad[0].add(1.0).unwrap();
+    assert_eq!(first(&session, &[&x, &good]), floats(&[6.0, 2.0], &[2]));
+    assert!(used.to_bytes().is_err());
+    assert!(bad[0].to_bytes().is_err());
+    // What the caller encoded, and failed, is the caller's to recover.
+    let stream = pool.current().unwrap();
+    let twice = x.tensor(&pool).unwrap();
+    let _failed = twice
+        .gather(0, &longs(&[7], &[1]).tensor(&pool).unwrap())
+        .unwrap();
+    assert!(stream.synchronize().is_err());
+    let error = run(&session, &[&x, &good]).unwrap_err().to_string();
+    assert!(error.contains("the stream is poisoned"), "{error}");
+    stream.recover().unwrap();
+    assert_eq!(first(&session, &[&x, &good]), floats(&[6.0, 2.0], &[2]));
 }

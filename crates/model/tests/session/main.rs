@@ -7,6 +7,7 @@ mod device;
 #[path = "../support/onnx.rs"]
 mod onnx;
 
+mod answers;
 mod data;
 mod defaults;
 mod faults;

@@ -1,11 +1,11 @@
 //! What a session holds, and what it does again and again.
 
-use streampool_model::{Input, Session, SessionOptions};
+use streampool_model::{Array, Input, Session, SessionOptions};
 use streampool_tensor::{DType, Pool};
 
-use super::{first, floats, pool};
+use super::{first, floats, longs, pool, run};
 use crate::arrays::Random;
-use crate::onnx::Graph;
+use crate::onnx::{Graph, int};
 
 /// Two products with something between them.
 fn layers() -> Graph {
@@ -106,4 +106,155 @@ fn a_session_gives_its_memory_back() {
         drop(session);
         assert_eq!(pool.snapshot().unwrap().memory.in_use, before);
     }
+}
+
+/// The four numbers from the largest of `count` on.
+fn counting(pool: &Pool) -> Session {
+    Graph::new()
+        .input("x", DType::F32, "n")
+        .input("count", DType::I64, "m")
+        .constant("four", &longs(&[4], &[]))
+        .constant("one", &longs(&[1], &[]))
+        .node("ReduceMax count = most", &[int("keepdims", 0)])
+        .node("Add most four = end", &[])
+        .node("Range most end one = numbers", &[])
+        .node("Cast numbers = floats", &[int("to", 1)])
+        .node("Add floats x = y", &[])
+        .outputs("y")
+        .session(pool)
+}
+
+fn counted(session: &Session, count: i64) {
+    let y = first(session, &[&floats(&[0.5], &[1]), &longs(&[count], &[1])]);
+    let numbers = [0.5, 1.5, 2.5, 3.5].map(|more| count as f32 + more);
+    assert_eq!(y, floats(&numbers, &[4]));
+}
+
+#[test]
+fn values_that_do_not_come_back_have_no_plans_of_their_own() {
+    let Some(pool) = pool() else { return };
+    let session = counting(&pool);
+    for count in 0..1000 {
+        counted(&session, count % 50 + 1);
+    }
+    let steady = session.statistics();
+    assert_eq!((steady.plans, steady.nodes_alone), (50 + 1, 0));
+    for count in 0..800 {
+        counted(&session, count);
+    }
+    let after = session.statistics();
+    assert!(after.programs < 600 && after.nodes_alone > 0, "{after:?}");
+    for count in 1000..1100 {
+        counted(&session, count);
+    }
+    assert_eq!(session.statistics().captures, after.captures);
+}
+
+#[test]
+fn an_input_is_made_plans_for_only_where_it_is_short() {
+    let Some(pool) = pool() else { return };
+    let session = counting(&pool);
+    counted(&session, 3);
+    let x = floats(&[0.5], &[1]);
+    let mut counts = vec![1i64; 100_000];
+    counts[777] = 4;
+    let counts = longs(&counts, &[100_000]);
+    let run = || {
+        let y = first(&session, &[&x, &counts]);
+        assert_eq!(y, floats(&[4.5, 5.5, 6.5, 7.5], &[4]));
+    };
+    run();
+    let before = session.statistics();
+    let in_use = pool.snapshot().unwrap().memory.in_use;
+    (0..30).for_each(|_| run());
+    let after = session.statistics();
+    assert_eq!(
+        (after.captures, after.plans),
+        (before.captures, before.plans)
+    );
+    assert_eq!(pool.snapshot().unwrap().memory.in_use, in_use);
+    counted(&session, 3);
+}
+
+#[test]
+fn a_sequence_of_a_request_goes_with_it() {
+    let Some(pool) = pool() else { return };
+    let session = Graph::new()
+        .input("x", DType::F32, "n")
+        .input("number", DType::I64, "")
+        .input("flags", DType::F32, "2")
+        .constant("length", &longs(&[65_536], &[]))
+        .node("SplitToSequence x length = pieces", &[int("axis", 0)])
+        .node("NonZero flags = places", &[])
+        .node("SequenceAt pieces number = piece", &[])
+        .node("SequenceLength pieces = pieces_there", &[])
+        .outputs("piece pieces_there places")
+        .session(&pool);
+    let flags = floats(&[0.0, 1.0], &[2]);
+    let run = |seed: u64, number: i64| {
+        let x = Random::new(seed).reals(&[4 * 65_536]);
+        let got = run(&session, &[&x, &Array::scalar(number), &flags]).unwrap();
+        let expected = x.rows(number as usize * 65_536..(number as usize + 1) * 65_536);
+        assert_eq!(got.at(0), Some(&expected.unwrap()), "{number}");
+        assert_eq!(got.at(1), Some(&Array::scalar(4i64)));
+    };
+    for number in 0..4 {
+        run(1, number);
+    }
+    let before = (session.statistics(), pool.snapshot().unwrap().memory.in_use);
+    for seed in 0..40 {
+        run(seed, seed as i64 % 4);
+    }
+    let after = (session.statistics(), pool.snapshot().unwrap().memory.in_use);
+    assert_eq!(after.0.captures, before.0.captures);
+    assert_eq!(after.0.program_bytes, before.0.program_bytes);
+    assert_eq!(after.1, before.1);
+}
+
+#[test]
+fn what_plans_keep_counts() {
+    let Some(pool) = pool() else { return };
+    // What is known from the number takes memory of its own.
+    let session = Graph::new()
+        .input("x", DType::F32, "n")
+        .input("count", DType::I64, "1")
+        .node("ConstantOfShape count = zeros", &[])
+        .node("Cos zeros = ones", &[])
+        .node("NonZero x = places", &[])
+        .node("Gather ones places = y", &[])
+        .outputs("y")
+        .session(&pool);
+    let x = floats(&[1.0], &[1]);
+    let in_use = || pool.snapshot().unwrap().memory.in_use as f64;
+    let before = in_use();
+    for count in 1..=20 {
+        let y = first(&session, &[&x, &longs(&[count * 10_000], &[1])]);
+        assert_eq!(y, floats(&[1.0], &[1, 1]));
+    }
+    let (taken, told) = (in_use() - before, session.statistics().program_bytes as f64);
+    assert!(taken > 8e6, "{taken}");
+    assert!(
+        told > 0.8 * taken && told < 1.2 * taken,
+        "{told} of {taken}"
+    );
+    let options = SessionOptions {
+        program_memory: 1 << 20,
+        ..SessionOptions::default()
+    };
+    drop(session);
+    let session = Graph::new()
+        .input("x", DType::F32, "n")
+        .input("count", DType::I64, "1")
+        .node("ConstantOfShape count = zeros", &[])
+        .node("Cos zeros = ones", &[])
+        .node("NonZero x = places", &[])
+        .node("Gather ones places = y", &[])
+        .outputs("y")
+        .load(&pool, &options)
+        .unwrap();
+    for count in 1..=20 {
+        first(&session, &[&x, &longs(&[count * 10_000], &[1])]);
+        assert!(session.statistics().program_bytes <= 1 << 20);
+    }
+    assert!(in_use() - before < 2e6);
 }

@@ -1,0 +1,228 @@
+//! Runs of a model in parts: part after part, with the nodes between them, which ask for values, computed by themselves.
+
+use std::sync::Arc;
+
+use streampool_runtime::Stream;
+use streampool_tensor::{Array, Tensor};
+
+use super::compiled::Ends;
+use super::input::Input;
+use super::key::{Key, Values};
+use super::lanes::Ready;
+use super::weights::Weights;
+use super::{Inner, Outputs, RunOptions};
+use crate::error::{Error, Fault, Result};
+use crate::evaluate::{Place, Scope, Value, step};
+use crate::graph::ValueId;
+use crate::trace::{Given, Kind};
+
+/// The place of nodes that are computed by themselves.
+struct Eager<'a>(&'a Weights);
+
+impl Place for Eager<'_> {
+    fn known(&self) -> &streampool_tensor::Pool {
+        self.0.known()
+    }
+
+    fn work(&self) -> &streampool_tensor::Pool {
+        self.0.work()
+    }
+
+    fn lift(&self, known: &Tensor) -> Result<Tensor, Fault> {
+        self.0.lift(known)
+    }
+}
+
+/// A value between two parts.
+#[derive(Clone)]
+pub enum Between {
+    /// The same whatever is in the inputs.
+    Known(Value),
+    /// From the inputs.
+    Made(Value),
+}
+
+/// What a part has made, by value.
+pub type Outcomes = Vec<(ValueId, Between)>;
+
+impl Inner {
+    /// Host arrays in, host arrays out.
+    pub fn run_parts_to_arrays(
+        &self,
+        stream: &Stream,
+        inputs: &[Input<'_>],
+        options: &RunOptions,
+    ) -> Result<Outputs> {
+        let values = self.run_parts(stream, inputs, options)?;
+        options.wait_ahead(stream)?;
+        let arrays = values
+            .iter()
+            .map(|value| value.tensors().iter().map(Array::of).collect());
+        Ok(self.outputs(arrays.collect::<Result<_, _>>()?))
+    }
+
+    /// Part after part, with the nodes between them.
+    pub fn run_parts(
+        &self,
+        stream: &Stream,
+        inputs: &[Input<'_>],
+        options: &RunOptions,
+    ) -> Result<Vec<Value>> {
+        self.counts.ran(stream.index());
+        let graph = self.parts.graph();
+        let mut values: Vec<Option<Between>> = vec![None; graph.value_count()];
+        let special = self.special.places(inputs);
+        let special_values = super::run::values(inputs, special)?;
+        for (place, (&id, input)) in graph.inputs.iter().zip(inputs).enumerate() {
+            let value = match special.contains(place) {
+                true => Between::Known(input.known(self.weights.known())?.into()),
+                false => Between::Made(input.at_work(self.pool())?.into()),
+            };
+            values[id.index()] = Some(value);
+        }
+        let mut start = 0;
+        loop {
+            let (outputs, ended) = self.run_part(stream, start, &values, &special_values)?;
+            let Some(node) = ended else {
+                return outputs
+                    .into_iter()
+                    .map(|(_, value)| self.finished(value))
+                    .collect();
+            };
+            for (id, value) in outputs {
+                values[id.index()] = Some(value);
+            }
+            // The node asks for values, and so waits.
+            options.wait_ahead(stream)?;
+            self.run_node(stream, node, &mut values)?;
+            options.check()?;
+            start = node + 1;
+            // What nobody reads any more goes.
+            let live = self.parts.live(start);
+            for id in graph.ids() {
+                if values[id.index()].is_some() && live.binary_search(&id).is_err() {
+                    values[id.index()] = None;
+                }
+            }
+        }
+    }
+
+    fn run_part(
+        &self,
+        stream: &Stream,
+        start: usize,
+        values: &[Option<Between>],
+        special: &Values<'_>,
+    ) -> Result<(Outcomes, Option<usize>)> {
+        let mut given = Vec::new();
+        let mut tensors = Vec::new();
+        for &id in self.parts.live(start) {
+            let one = match &values[id.index()] {
+                None => continue,
+                Some(Between::Made(Value::Tensor(tensor))) => {
+                    tensors.push(self.as_input(tensor)?);
+                    Given::Input(Kind::of(tensor))
+                }
+                Some(Between::Made(Value::Sequence(several))) => {
+                    for tensor in several {
+                        tensors.push(self.as_input(tensor)?);
+                    }
+                    Given::Inputs(several.iter().map(Kind::of).collect())
+                }
+                Some(Between::Made(Value::Nothing)) => Given::Known(Value::Nothing),
+                Some(Between::Known(value)) => Given::Known(value.clone()),
+            };
+            given.push((id, one));
+        }
+        let key = Arc::new(Key::of(start, &given)?);
+        let is_for = |ready: &Ready| *ready.key == *key;
+        let ready = self
+            .lanes
+            .take(stream.index(), Ends::Device, key.hash, is_for);
+        let ready = match ready {
+            Some(ready) => ready,
+            None => {
+                let compiled = self.plan(&key, &given, special)?;
+                self.capture(stream, key, compiled, Ends::Device)?
+            }
+        };
+        let outputs = self.replay_device(stream, &ready, &tensors);
+        let ended = ready.compiled.ended.as_ref().map(|asked| asked.node);
+        self.give(stream, ready);
+        Ok((outputs?, ended))
+    }
+
+    /// A tensor where a program reads it.
+    fn as_input(&self, tensor: &Tensor) -> Result<Tensor> {
+        let lifted = self.weights.lift(tensor).map_err(Error::Graph)?;
+        Ok(lifted.dense()?)
+    }
+
+    fn run_node(
+        &self,
+        stream: &Stream,
+        place: usize,
+        values: &mut [Option<Between>],
+    ) -> Result<()> {
+        let graph = self.parts.graph();
+        let node = &graph.nodes[place];
+        let eager = Eager(&self.weights);
+        let mut scope = Scope::new(graph, &eager);
+        for id in node.reads() {
+            if let Some(Between::Known(value) | Between::Made(value)) = &values[id.index()] {
+                scope.set(id, value.clone());
+            }
+        }
+        step(&mut scope, graph, node)?;
+        for &id in node.outputs.iter().flatten() {
+            values[id.index()] = scope.get(id).cloned().map(Between::Made);
+        }
+        self.counts.computed(stream.index());
+        Ok(())
+    }
+
+    /// A value as a caller gets it: in the pool where the work is.
+    pub fn finished(&self, value: Between) -> Result<Value> {
+        let (Between::Known(value) | Between::Made(value)) = value;
+        let moved = |tensor: &Tensor| self.weights.lift(tensor).map_err(Error::Graph);
+        Ok(match value {
+            Value::Tensor(tensor) => Value::Tensor(moved(&tensor)?),
+            Value::Sequence(tensors) => {
+                Value::Sequence(tensors.iter().map(moved).collect::<Result<_>>()?)
+            }
+            Value::Nothing => Value::Nothing,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use streampool_host::{HostDevice, HostOptions};
+    use streampool_tensor::{Array, DType, Pool};
+
+    use crate::onnx::writer::Graph;
+    use crate::session::{Input, Session, SessionOptions};
+
+    #[test]
+    fn a_part_is_not_taken_for_the_whole() {
+        let model = Graph::default()
+            .input("x", DType::F32, "n")
+            .node("Neg x = negative", &[])
+            .node("NonZero negative = places", &[])
+            .node("Gather negative places = y", &[])
+            .outputs("y")
+            .model(&[("", 18)]);
+        let pool = Pool::new(HostDevice::new(HostOptions::default()).unwrap()).unwrap();
+        let session = Session::from_bytes(&pool, model, &SessionOptions::default()).unwrap();
+        let x = Array::new(&[0f32, 2.0], &[2]).unwrap();
+        for _ in 0..3 {
+            let outputs = session.run_to_tensors(&[Input::from(&x)]).unwrap();
+            assert_eq!(outputs.len(), 1);
+            assert_eq!(outputs[0].to_vec::<f32>().unwrap(), [-2.0]);
+            // As for a thread that asked a moment before another found out.
+            session.0.has_parts.store(false, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Whose fault a failure is: a run answers for its own values, whatever else its stream was given.
+//!
+//! A fault poisons its stream, and what lies behind it there is not executed. So a run that fails first asks whose work it
+//! was. If it was its own, that is the answer, and the stream is recovered for who comes next. If it was that of another run,
+//! the stream is recovered and the run is made again.
+
+use streampool_runtime::{Culprit, OpKind, Stamp, Stream};
+
+use super::{Inner, RunOptions};
+use crate::error::{Error, Result};
+
+impl Inner {
+    /// What `attempt` gives on the calling thread's stream, whatever others did there.
+    pub fn by_itself<R>(
+        &self,
+        stream: &Stream,
+        options: &RunOptions,
+        attempt: impl Fn() -> Result<R>,
+    ) -> Result<R> {
+        let mut last = None;
+        loop {
+            let begin = stream.position().tick;
+            let result = attempt();
+            let Some(fault) = result.as_ref().err().and_then(|error| error.on_stream()) else {
+                return result;
+            };
+            match stream.culprit(fault) {
+                Culprit::ThisThread if fault.tick() > begin => {
+                    // If it cannot be recovered, who comes next is told why.
+                    let _ = stream.recover();
+                    return result;
+                }
+                // The caller encoded it outside of any run, and is to hear of it.
+                Culprit::ThisThread if fault.op() != OpKind::Replay => return result,
+                Culprit::Elsewhere => return result,
+                Culprit::ThisThread | Culprit::OtherThread => {}
+            }
+            // The same again: it is an input that failed.
+            if last.as_ref() == Some(fault) || stream.recover().is_err() {
+                return result;
+            }
+            last = Some(fault.clone());
+            options.check()?;
+        }
+    }
+}
+
+/// Whether an earlier command of the stream failed, so that the one at `stamp` was not executed.
+pub fn is_of_another(stream: &Stream, error: &Error, stamp: Stamp) -> bool {
+    error.on_stream().is_some_and(|fault| {
+        stream.culprit(fault) != Culprit::Elsewhere && fault.tick() < stamp.tick
+    })
+}

@@ -6,6 +6,7 @@ mod clean;
 mod half;
 mod layers;
 mod norms;
+mod unchanged;
 
 use streampool_host::{HostDevice, HostOptions};
 use streampool_tensor::{DType, Generator, Pool, Tensor};

@@ -1,6 +1,7 @@
 //! What the planner makes of several nodes.
 
-use streampool_tensor::{Activation, AttentionOptions, Tensor};
+use half::{bf16, f16};
+use streampool_tensor::{Activation, AttentionOptions, DType, Tensor};
 
 use super::Operator;
 use super::conv::convolved_with;
@@ -23,6 +24,7 @@ pub fn operator(op: &str) -> Option<Operator> {
         },
         "Attention" => attention,
         "EmptyRows" => empty_rows,
+        "Shorten" => shorten,
         "LayerNormalization" | "RMSNormalization" => norm,
         "Gelu" => |call| {
             let x = call.input(0)?;
@@ -147,6 +149,18 @@ fn shared(mean: &Tensor, query: &Tensor) -> streampool_tensor::Result<Tensor> {
     let last = sizes.len() - 1;
     sizes[last] = mean.size(-1)?;
     mean.broadcast_to(&sizes)
+}
+
+/// In a shorter float type, where what is finite stays finite.
+fn shorten(call: &Call<'_>) -> Outputs {
+    let (x, to) = (call.input(0)?, call.attr_dtype("to")?);
+    let (to, most) = match to {
+        Some(DType::BF16) => (DType::BF16, bf16::MAX.to_f64()),
+        _ => (DType::F16, f16::MAX.to_f64()),
+    };
+    let beyond = x.abs()?.gt(most)?.logical_and(&x.is_finite()?)?;
+    let bounded = beyond.where_cond(&x.clamp(-most, most)?, x)?;
+    Ok(vec![bounded.to_dtype(to)?])
 }
 
 /// A norm, times a scale, plus a bias. Unlike those of ONNX's norms, they may broadcast what is normalised.

@@ -144,7 +144,11 @@ fn split(call: &Call<'_>) -> Outputs {
         let sizes = sizes.collect::<Result<Vec<_>, _>>()?;
         return Ok(x.split_sizes(axis, &sizes)?);
     }
-    let parts = call.size_or("num_outputs", call.wanted())?.max(1);
+    let parts = call.size_or("num_outputs", call.wanted())?;
+    if parts != call.wanted() || parts == 0 {
+        let expected = format_args!("{}, as many as there are outputs", call.wanted()).to_string();
+        return Err(Fault::malformed("attribute num_outputs", parts, expected));
+    }
     let whole = x.size(axis)?;
     let part = whole.div_ceil(parts);
     let sizes: Vec<usize> = (0..parts)

@@ -2,9 +2,9 @@
 
 use streampool_tensor::{DType, PoolOptions, Tensor};
 
-use super::Operator;
 use super::conv::spatial;
 use super::sliding::{Sliding, each, pads};
+use super::{Operator, wider};
 use crate::error::Fault;
 use crate::evaluate::{Call, Outputs, size};
 
@@ -22,7 +22,9 @@ pub fn operator(op: &str) -> Option<Operator> {
         "GlobalLpPool" => |call| {
             let p = call.int_or("p", 2)? as f64;
             global(call, |x, axes| {
-                x.abs()?.pow(p)?.sum(axes, true)?.pow(1.0 / p)
+                let wide = x.to_dtype(wider(x.dtype()))?.abs()?;
+                let sum = wide.pow(p)?.sum(axes, true)?;
+                sum.pow(1.0 / p)?.to_dtype(x.dtype())
             })
         },
         _ => return None,

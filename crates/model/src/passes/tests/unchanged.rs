@@ -290,6 +290,21 @@ fn what_a_new_node_reads_stays() {
 }
 
 #[test]
+fn a_bias_that_counts_for_nothing_is_not_multiplied() {
+    let mut sketch = Sketch::new();
+    let (x, weight) = (sketch.input(&[2, 3]), sketch.weights(&[3, 2]));
+    let bias = sketch.tensor(&[NAN, INF], &[2]);
+    let bias = sketch.constant(bias);
+    let y = sketch.with(
+        "Gemm",
+        &[x, weight, bias],
+        &[("beta", Attribute::Float(0.0))],
+    );
+    let inputs = [sketch.numbers(&[2, 3])];
+    assert_eq!(sketch.unchanged(&[y], &inputs), ["fused.Linear"]);
+}
+
+#[test]
 fn hard_swish_is_of_floats() {
     let mut sketch = Sketch::new();
     let x = sketch.input_of(&[7], DType::I32);

@@ -194,6 +194,17 @@ fn sizes(call: &Call<'_>, axes: &[usize], changes: &mut [Change]) -> Result<(), 
     }
     let scale = |(&axis, &wanted): (&usize, &usize)| wanted as f64 / changes[axis].size as f64;
     let scales: Vec<f64> = axes.iter().zip(&wanted).map(scale).collect();
+    if let Some((&axis, _)) = axes
+        .iter()
+        .zip(&wanted)
+        .find(|&(&axis, &wanted)| wanted == 0 && changes[axis].size > 0)
+    {
+        return Err(Fault::malformed(
+            format_args!("the size of axis {axis}"),
+            0,
+            "at least 1",
+        ));
+    }
     let common = match call.string_or("keep_aspect_ratio_policy", "stretch")? {
         "stretch" => None,
         "not_larger" => scales.iter().copied().reduce(f64::min),

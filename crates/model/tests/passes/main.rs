@@ -99,7 +99,7 @@ fn minilm_is_attention_norms_and_linear_layers() {
         (model.fused("attention"), model.left("fused.Attention")),
         (3, 3)
     );
-    assert_eq!(model.left("fused.LayerNormalization"), 1 + 2 * 3);
+    assert_eq!(model.left("LayerNormalization"), 1 + 2 * 3);
     assert_eq!(model.fused("packed_linear"), 3);
     let linear = model
         .after

@@ -1,6 +1,7 @@
 //! Single nodes, against numbers that others computed, or that follow from the operator's words.
 
 mod blocks;
+mod contradictions;
 mod edges;
 mod fused;
 mod known;
@@ -122,8 +123,16 @@ impl One {
         self.with(name, Attribute::Floats(values.to_vec()))
     }
 
-    /// Says why these inputs, all known, are refused.
+    /// Says why these inputs, all known, are refused, if they are.
+    fn fails(self, inputs: &[Option<Given>]) -> Option<String> {
+        self.refusal(inputs, 1)
+    }
+
     fn refused(self, inputs: &[Option<Given>], outputs: usize) -> String {
+        self.refusal(inputs, outputs).expect("a refusal")
+    }
+
+    fn refusal(self, inputs: &[Option<Given>], outputs: usize) -> Option<String> {
         let there: Vec<bool> = inputs.iter().map(Option::is_some).collect();
         let graph = self.graph(&there, &vec![true; outputs]);
         let pool = pool();
@@ -131,9 +140,18 @@ impl One {
         let inputs: Vec<_> = inputs
             .map(|given| Some(Value::Tensor(given(&pool))))
             .collect();
-        match evaluate_eagerly(&graph, (&pool, &pool), &inputs) {
-            Ok(_) => panic!("it was taken"),
-            Err(error) => error.to_string(),
+        let made = evaluate_eagerly(&graph, (&pool, &pool), &inputs);
+        // Faults of the device, too, as of an index.
+        let read = |values: Vec<Value>| -> streampool_tensor::Result<()> {
+            for value in &values {
+                let tensor = value.tensor().expect("a tensor");
+                tensor.to_dtype(DType::F64)?.to_vec::<f64>()?;
+            }
+            Ok(())
+        };
+        match made {
+            Ok(values) => read(values).err().map(|error| error.to_string()),
+            Err(error) => Some(error.to_string()),
         }
     }
 

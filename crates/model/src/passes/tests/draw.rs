@@ -59,6 +59,8 @@ struct Sheet {
     count: usize,
     /// Whether infinities and NaN are among the inputs.
     special: bool,
+    /// Whether all sizes fit.
+    valid: bool,
 }
 
 /// The model of a seed.
@@ -79,6 +81,7 @@ pub fn draw(seed: u64) -> Drawn {
         text: String::new(),
         count: 0,
         special,
+        valid: true,
     };
     let rank = 1 + sheet.dice.below(4);
     let shape = sheet.shape(rank);
@@ -88,7 +91,11 @@ pub fn draw(seed: u64) -> Drawn {
         sheet.step();
     }
     let last = sheet.values.len().saturating_sub(1 + sheet.dice.below(2));
-    let mut ends = sheet.values[last..].to_vec();
+    // What is not valid is read, as nodes that nobody reads are dropped unseen.
+    let mut ends = match sheet.valid {
+        true => sheet.values[last..].to_vec(),
+        false => sheet.values.clone(),
+    };
     if sheet.dice.one_of(6) {
         ends.push(sheet.any());
     }
@@ -240,8 +247,9 @@ impl Sheet {
 
     /// A node of two values that broadcast; where they do not, the model is not valid.
     fn binary(&mut self, op: &str, a: &Drawing, b: &Drawing) -> Drawing {
-        let shape = joined(&a.shape, &b.shape).unwrap_or_default();
-        self.node(op, &[a, b], &[], shape)
+        let shape = joined(&a.shape, &b.shape);
+        self.valid &= shape.is_some();
+        self.node(op, &[a, b], &[], shape.unwrap_or_default())
     }
 
     /// As [`binary`](Self::binary), in one order or the other.
@@ -495,7 +503,9 @@ impl Sheet {
                     .dice
                     .pick(&[-1e9, -1e10, f32::MIN, f32::NEG_INFINITY, -5.0]);
                 let fill = self.scalar(fill);
-                let shape = joined(&scores.shape, &mask.shape).unwrap_or_default();
+                let shape = joined(&scores.shape, &mask.shape);
+                self.valid &= shape.is_some();
+                let shape = shape.unwrap_or_default();
                 let shape = joined(&shape, &fill.shape).unwrap_or_default();
                 match self.dice.one_of(2) {
                     true => self.node("Where", &[&mask, &fill, &scores], &[], shape),
@@ -513,6 +523,7 @@ impl Sheet {
             }
             _ => (None, [1, 1]),
         };
+        self.valid &= outer.is_some() && a.shape.last() == b.shape.iter().rev().nth(1);
         let shape = [&outer.unwrap_or_default()[..], &inner].concat();
         self.node("MatMul", &[a, b], &[], shape)
     }
@@ -649,7 +660,8 @@ impl Sheet {
         }
         match self.dice.below(3) {
             0 => self.mean(x, &[-1]),
-            1 => {
+            // Of NaN the largest is NaN, but not everybody says so.
+            1 if !self.special => {
                 let mut shape = x.shape.clone();
                 shape[0] = 1;
                 self.node("ReduceMax", &[x], &[ints("axes", &[0])], shape)

@@ -164,12 +164,10 @@ mod tests {
         });
         graph.constants.insert(id, tensor.clone());
         graph.inputs.push(id);
-        let attributes = vec![
-            ("then".to_owned(), Attribute::Graph(Box::new(inner))),
-            ("value".to_owned(), Attribute::Tensor(tensor)),
-        ];
-        graph.nodes.push(node("fork", "If", attributes));
-        graph.nodes.push(node("high", "Levitate", Vec::new()));
+        let branch = ("then_branch".to_owned(), Attribute::Graph(Box::new(inner)));
+        graph.nodes.push(node("fork", "If", vec![branch]));
+        let value = ("value".to_owned(), Attribute::Tensor(tensor));
+        graph.nodes.push(node("high", "Levitate", vec![value]));
         let contents = graph.contents();
         assert_eq!(contents.inputs[0].name, "w");
         let counted = |name: &str, count| (name.to_owned(), count);

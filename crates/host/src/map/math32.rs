@@ -3,8 +3,8 @@
 //! Each is within 4 units in the last place of the true value (`gelu` below zero: 6), but for far below
 //! zero. There the relative error of `gelu_tanh`, and of `gelu` without fused multiply-add, grows with the
 //! exponent they contain, to 1e-5 where the result is 1e-38; where `silu` and its kin are below that, so is
-//! their absolute error, and `gelu` is zero. NaN gives NaN; limits at infinity are taken where they exist, so
-//! `silu(-inf)` is zero.
+//! their absolute error, and `gelu` is zero. NaN gives NaN; `silu(-inf)` and those of its kin are NaN, as the product
+//! of infinity and zero is, which others take.
 
 #![allow(
     clippy::excessive_precision,
@@ -195,15 +195,9 @@ pub(crate) fn sigmoid<M: Machine>(x: f32) -> f32 {
     (if x >= 0.0 { 1.0 } else { small }) / (1.0 + small)
 }
 
-/// `x * factor`, where a factor of zero wins over an infinite negative `x`.
-#[inline(always)]
-fn gate(x: f32, factor: f32) -> f32 {
-    if factor == 0.0 { -0.0 } else { x * factor }
-}
-
 #[inline(always)]
 pub(crate) fn silu<M: Machine>(x: f32) -> f32 {
-    gate(x, sigmoid::<M>(x))
+    x * sigmoid::<M>(x)
 }
 
 #[inline(always)]
@@ -275,7 +269,8 @@ pub(super) fn erf<M: Machine>(x: f32) -> f32 {
 pub(crate) fn gelu<M: Machine>(x: f32) -> f32 {
     // Beyond this bound the tail of the normal distribution is nothing.
     let size = clamp(x.abs(), 0.0, 13.2);
-    let above = if x > 0.0 { x } else { 0.0 };
+    // The product is zero, but for infinity.
+    let above = if x > 0.0 { x } else { 0.0 * x };
     above - size * normal_tail::<M>(size)
 }
 
@@ -310,7 +305,7 @@ fn normal_tail<M: Machine>(x: f32) -> f32 {
 #[inline(always)]
 pub(crate) fn gelu_tanh<M: Machine>(x: f32) -> f32 {
     let inner = x * M::fma(x * x, 0.071_354_814, 1.595_769_1);
-    gate(x, sigmoid::<M>(inner))
+    x * sigmoid::<M>(inner)
 }
 
 /// Arguments beyond this are left to the standard library: the reduction below would be inexact.

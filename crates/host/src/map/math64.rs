@@ -102,12 +102,17 @@ pub(crate) fn gelu(x: f64) -> f64 {
         true => 0.5 - 0.5 * near(scaled),
         false => 0.5 * scaled_erfc(scaled) * gauss(size, 0.5),
     };
-    gate(x, if x < 0.0 { tail } else { 1.0 - tail })
+    let factor = if x < 0.0 { tail } else { 1.0 - tail };
+    if x == f64::NEG_INFINITY {
+        f64::NAN
+    } else {
+        x * factor
+    }
 }
 
 pub(crate) fn gelu_tanh(x: f64) -> f64 {
     let scale = std::f64::consts::FRAC_2_SQRT_PI * std::f64::consts::SQRT_2;
-    gate(x, sigmoid(scale * x * (1.0 + 0.044_715 * x * x)))
+    x * sigmoid(scale * x * (1.0 + 0.044_715 * x * x))
 }
 
 pub(crate) fn sigmoid(x: f64) -> f64 {
@@ -116,15 +121,10 @@ pub(crate) fn sigmoid(x: f64) -> f64 {
 }
 
 pub(crate) fn silu(x: f64) -> f64 {
-    gate(x, sigmoid(x))
+    x * sigmoid(x)
 }
 
 pub(super) fn softplus(x: f64) -> f64 {
     let positive = if x > 0.0 { x } else { 0.0 };
     positive + (-x.abs()).exp().ln_1p()
-}
-
-/// `x * factor`, where a factor of zero wins over an infinite negative `x`.
-fn gate(x: f64, factor: f64) -> f64 {
-    if factor == 0.0 { -0.0 } else { x * factor }
 }

@@ -274,6 +274,10 @@ fn write_turned(steps: &[Step], place: usize, uses: &Uses) -> Option<(usize, Op)
     if src.dtype() != dst.dtype() || !uses::is_whole(dst) || uses.only_reader(src) != Some(place) {
         return None;
     }
+    // What another step wrote before would be on top.
+    if uses.writer(dst) != Some(place) {
+        return None;
+    }
     let writer = uses.writer(src)?;
     let out = match &steps[writer].op {
         Op::Attention(attention) => attention.out,

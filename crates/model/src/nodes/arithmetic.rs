@@ -2,7 +2,7 @@
 
 use streampool_tensor::{DType, Other, Tensor};
 
-use super::Operator;
+use super::{Operator, wider};
 use crate::error::Fault;
 use crate::evaluate::{Call, Outputs};
 
@@ -26,8 +26,8 @@ pub fn operator(op: &str) -> Option<Operator> {
         "BitwiseXor" => |call| binary(call, |x, y| x.bitwise_xor(y)),
         "Max" => |call| folded(call, |x, y| x.maximum(y)),
         "Min" => |call| folded(call, |x, y| x.minimum(y)),
-        "Sum" => |call| folded(call, |x, y| x.add(y)),
-        "Mean" => mean,
+        "Sum" => |call| summed(call, 1),
+        "Mean" => |call| summed(call, call.input_count()),
         "Pow" => pow,
         "Mod" => modulo,
         "BitShift" => shift,
@@ -93,10 +93,23 @@ fn folded(call: &Call<'_>, function: impl Fn(&Tensor, &Tensor) -> Made) -> Outpu
     ])
 }
 
-fn mean(call: &Call<'_>) -> Outputs {
-    let count = call.input_count() as f64;
-    let sum = folded(call, |x, y| x.add(y))?;
-    Ok(vec![sum[0].div(count)?])
+/// The sum of any number of tensors, over a count; halves are added in `f32`.
+fn summed(call: &Call<'_>, count: usize) -> Outputs {
+    let all = call.all()?;
+    let dtype = all[0].dtype();
+    if let Some(other) = all.iter().find(|other| other.dtype() != dtype) {
+        let got = format!("of {dtype} and {}", other.dtype());
+        return Err(Fault::malformed("the inputs", got, "of one type"));
+    }
+    let wide = wider(dtype);
+    let mut sum = all[0].to_dtype(wide)?;
+    for next in &all[1..] {
+        sum = sum.add(&next.to_dtype(wide)?)?;
+    }
+    if count != 1 {
+        sum = sum.div(count as f64)?;
+    }
+    Ok(vec![sum.to_dtype(dtype)?])
 }
 
 /// In the type of the base.

@@ -30,9 +30,19 @@ fn attention(call: &Call<'_>) -> Outputs {
     };
     let (key, value) = (with_past(1, 4)?, with_past(2, 5)?);
     let keys = key.size(2)?;
-    let mask = mask(call, keys, query.dtype())?;
-    let causal = call.flag_or("is_causal", false)?;
+    let mut mask = mask(call, keys, query.dtype())?;
+    let mut causal = call.flag_or("is_causal", false)?;
+    if let Some(inside) = window(call, query.size(2)?, keys, causal)? {
+        // It includes what is causal.
+        causal = false;
+        mask = Some(within(call, mask, inside, query.dtype())?);
+    }
     let width = query.size(3)?.max(1) as f64;
+    let scale = call.float_or("scale", 1.0 / width.sqrt())?;
+    // Its root is taken, of which each side gets one.
+    if scale.is_nan() || scale <= 0.0 {
+        return Err(Fault::malformed("attribute scale", scale, "positive"));
+    }
     let options = AttentionOptions {
         mask: mask.as_ref(),
         causal,
@@ -40,7 +50,7 @@ fn attention(call: &Call<'_>) -> Outputs {
             Some(past) => past.size(2)?,
             None => 0,
         },
-        scale: Some(call.float_or("scale", 1.0 / width.sqrt())?),
+        scale: Some(scale),
         softcap: call.float_or("softcap", 0.0)?,
     };
     let mixed = query.attention(&key, &value, &options)?;
@@ -78,14 +88,65 @@ fn mask(call: &Call<'_>, keys: usize, dtype: DType) -> Result<Option<Tensor>, Fa
     let places = call.counted(keys, lengths.dtype())?;
     let inside = places.lt(&lengths.unsqueeze(1)?)?;
     let inside = inside.reshape(&[lengths.elements(), 1, 1, keys])?;
-    let Some(mask) = mask else {
-        return Ok(Some(inside));
-    };
-    if mask.dtype() == DType::Bool {
-        return Ok(Some(mask.logical_and(&inside)?));
+    within(call, mask, inside, dtype).map(Some)
+}
+
+/// A mask, but nothing that is not inside.
+fn within(
+    call: &Call<'_>,
+    mask: Option<Tensor>,
+    inside: Tensor,
+    dtype: DType,
+) -> Result<Tensor, Fault> {
+    match mask {
+        None => Ok(inside),
+        Some(mask) if mask.dtype() == DType::Bool => Ok(mask.logical_and(&inside)?),
+        Some(mask) => {
+            let outside = call.constant(f64::NEG_INFINITY, dtype)?;
+            Ok(inside.where_cond(&mask, &outside)?)
+        }
     }
-    let outside = call.constant(f64::NEG_INFINITY, dtype)?;
-    Ok(Some(inside.where_cond(&mask, &outside)?))
+}
+
+/// Which keys are in reach of each query, where that is not causal alone, counted from a start that all share.
+fn window(
+    call: &Call<'_>,
+    queries: usize,
+    keys: usize,
+    causal: bool,
+) -> Result<Option<Tensor>, Fault> {
+    let bound = |name: &str| -> Result<Option<i64>, Fault> {
+        match call.int_or(name, -1)? {
+            -1 => Ok(None),
+            bound @ 0.. => Ok(Some(bound)),
+            other => Err(Fault::malformed(name, other, "-1 or more")),
+        }
+    };
+    let (left, right) = (bound("left_window_size")?, bound("right_window_size")?);
+    let lengths = call.optional(6)?;
+    let unbounded = left.is_none() && right.is_none();
+    if unbounded && !(causal && lengths.is_some()) {
+        return Ok(None);
+    }
+    let mut own = call.counted(queries, DType::I64)?.reshape(&[queries, 1])?;
+    if let Some(past) = call.optional(4)? {
+        own = own.add(i64::try_from(past.size(2)?).unwrap_or(i64::MAX))?;
+    } else if let Some(lengths) = lengths {
+        let before = lengths.to_dtype(DType::I64)?.sub(queries as i64)?;
+        own = own.add(&before.reshape(&[lengths.elements(), 1, 1, 1])?)?;
+    }
+    let places = call.counted(keys, DType::I64)?;
+    // Bounds beyond all keys are none.
+    let most = i64::try_from(keys.saturating_add(queries)).unwrap_or(i64::MAX);
+    let mut inside = places.ge(&own.sub(left.map_or(i64::MAX / 4, |left| left.min(most)))?)?;
+    let after = match (causal, right) {
+        (true, _) => Some(0),
+        (false, right) => right.map(|right| right.min(most)),
+    };
+    if let Some(after) = after {
+        inside = inside.logical_and(&places.le(&own.add(after)?)?)?;
+    }
+    Ok(Some(inside))
 }
 
 /// What the softmax is taken of, or one of the steps on the way.
@@ -131,10 +192,14 @@ fn scores(
         3 => {
             let precision = call.attr_int("softmax_precision")?;
             let dtype = precision.map_or(Ok(masked.dtype()), onnx::dtype)?;
-            Ok(masked
-                .to_dtype(dtype)?
-                .softmax(-1)?
-                .to_dtype(masked.dtype())?)
+            let weights = masked.to_dtype(dtype)?.softmax(-1)?;
+            let weights = weights.to_dtype(masked.dtype())?;
+            if masked.elements() == 0 {
+                return Ok(weights);
+            }
+            // Where nothing is left, nothing counts.
+            let empty = masked.max(&[-1], true)?.eq(f64::NEG_INFINITY)?;
+            Ok(empty.where_cond(0.0, &weights)?)
         }
         other => Err(call.unknown("qk_matmul_output_mode", other)),
     }

@@ -39,7 +39,7 @@ pub fn convolved_with(
     bias: Option<&Tensor>,
     activation: Activation,
 ) -> Result<Tensor, Fault> {
-    let sliding = Sliding::of(call, spatial(x)?, spatial(weight)?)?;
+    let sliding = Sliding::of(call, spatial(x)?, kernel_of(call, weight)?)?;
     let options = ConvOptions {
         bias,
         stride: &sliding.stride,
@@ -49,6 +49,16 @@ pub fn convolved_with(
         activation,
     };
     Ok(x.conv(weight, &options)?)
+}
+
+/// The sizes of a window, which the node may name once more.
+fn kernel_of<'t>(call: &Call<'_>, weight: &'t Tensor) -> Result<&'t [usize], Fault> {
+    let (own, named) = (spatial(weight)?, call.sizes("kernel_shape")?);
+    if named.is_empty() || named == own {
+        return Ok(own);
+    }
+    let (got, expected) = (format!("{named:?}"), format!("{own:?}, as of the weights"));
+    Err(Fault::malformed("attribute kernel_shape", got, expected))
 }
 
 /// The sizes behind batch and channels.
@@ -61,7 +71,7 @@ pub fn spatial(tensor: &Tensor) -> Result<&[usize], Fault> {
 
 fn conv_transpose(call: &Call<'_>) -> Outputs {
     let (x, weight) = (call.input(0)?, call.input(1)?);
-    let (sizes, kernel) = (spatial(x)?, spatial(weight)?);
+    let (sizes, kernel) = (spatial(x)?, kernel_of(call, weight)?);
     let rank = sizes.len().min(kernel.len());
     let (stride, dilation) = (each(call, "strides", rank)?, each(call, "dilations", rank)?);
     let mut extra = match call.has("output_padding") {
@@ -133,7 +143,7 @@ fn causal_conv(call: &Call<'_>) -> Outputs {
 
 fn deform_conv(call: &Call<'_>) -> Outputs {
     let (x, weight) = (call.input(0)?, call.input(1)?);
-    let sliding = Sliding::of(call, spatial(x)?, spatial(weight)?)?;
+    let sliding = Sliding::of(call, spatial(x)?, kernel_of(call, weight)?)?;
     let options = ConvOptions {
         bias: call.optional(3)?,
         stride: &sliding.stride,

@@ -43,7 +43,11 @@ pub fn operator(op: &str) -> Option<Operator> {
         "Elu" => |call| one(call, "alpha", 1.0, |x, alpha| x.elu(alpha)),
         "LeakyRelu" => |call| one(call, "alpha", 0.01, |x, alpha| x.leaky_relu(alpha)),
         "Swish" => |call| one(call, "alpha", 1.0, |x, alpha| x.swish(alpha)),
-        "ThresholdedRelu" => |call| one(call, "alpha", 1.0, |x, alpha| x.thresholded_relu(alpha)),
+        "ThresholdedRelu" => |call| {
+            one(call, "alpha", 1.0, |x, alpha| {
+                number_or_zero(x, &x.thresholded_relu(alpha)?)
+            })
+        },
         "HardSigmoid" => hard_sigmoid,
         "ParametricSoftplus" => parametric_softplus,
         "ScaledTanh" => scaled_tanh,
@@ -99,7 +103,12 @@ fn selu(call: &Call<'_>) -> Outputs {
 
 fn shrink(call: &Call<'_>) -> Outputs {
     let (bias, lambda) = (call.float_or("bias", 0.0)?, call.float_or("lambd", 0.5)?);
-    unary(call, |x| x.shrink(bias, lambda))
+    unary(call, |x| number_or_zero(x, &x.shrink(bias, lambda)?))
+}
+
+/// `y`, but zero where `x` is no number: it meets no condition.
+fn number_or_zero(x: &Tensor, y: &Tensor) -> Made {
+    x.is_nan()?.where_cond(0.0, y)
 }
 
 fn gelu(call: &Call<'_>) -> Outputs {

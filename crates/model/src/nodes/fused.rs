@@ -1,11 +1,12 @@
 //! What the planner makes of several nodes.
 
-use streampool_tensor::{Activation, AttentionOptions, Tensor};
+use half::{bf16, f16};
+use streampool_tensor::{Activation, AttentionOptions, DType, Tensor};
 
 use super::Operator;
 use super::conv::convolved_with;
 use crate::error::Fault;
-use crate::evaluate::{Call, Outputs};
+use crate::evaluate::{Call, Outputs, resolve};
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {
@@ -22,6 +23,9 @@ pub fn operator(op: &str) -> Option<Operator> {
             )?])
         },
         "Attention" => attention,
+        "EmptyRows" => empty_rows,
+        "Shorten" => shorten,
+        "LayerNormalization" | "RMSNormalization" => norm,
         "Gelu" => |call| {
             let x = call.input(0)?;
             Ok(vec![match call.string_or("approximate", "none")? {
@@ -60,19 +64,144 @@ fn linear(call: &Call<'_>) -> Outputs {
     )?])
 }
 
+/// `softmax(query keyᵀ * scale, masked) value`, which are the pieces that this was made of: whatever sizes those broadcast
+/// are right here, too.
 fn attention(call: &Call<'_>) -> Outputs {
+    let (query, value) = (call.input(0)?, call.input(2)?);
     let key: Tensor = match call.flag_or("key_transposed", false)? {
         true => call.input(1)?.transpose(-2, -1)?,
         false => call.input(1)?.clone(),
     };
+    let scale = match call.attr_tensor("scale")? {
+        Some(scale) => scale.item::<f64>()?,
+        None => 1.0,
+    };
+    let (mask, fill) = (call.optional(3)?, call.optional(4)?);
+    let where_true = call.flag_or("fill_where", true)?;
+    if !fits(query, &key, value, mask) {
+        // Whichever is smaller is multiplied, lest a short type overflows.
+        let turned = key.transpose(-2, -1)?;
+        let scores = match scale.abs() < 1.0 {
+            true => query.mul(scale)?.matmul(&turned)?,
+            false => query.matmul(&turned)?.mul(scale)?,
+        };
+        let masked = match (mask, fill) {
+            (Some(mask), Some(fill)) if where_true => mask.where_cond(fill, &scores)?,
+            (Some(mask), Some(fill)) => mask.where_cond(&scores, fill)?,
+            (Some(mask), None) => scores.add(mask)?,
+            (None, _) => scores,
+        };
+        return Ok(vec![masked.softmax(-1)?.matmul(value)?]);
+    }
+    let kept = match (mask, fill) {
+        (Some(mask), Some(_)) if where_true => Some(mask.logical_not()?),
+        (mask, _) => mask.cloned(),
+    };
     let options = AttentionOptions {
-        mask: call.optional(3)?,
-        scale: call.attr_float("scale")?,
+        mask: kept.as_ref(),
+        scale: Some(scale),
         ..AttentionOptions::default()
     };
-    Ok(vec![call.input(0)?.attention(
-        &key,
-        call.input(2)?,
-        &options,
-    )?])
+    let mixed = query.attention(&key, value, &options)?;
+    let (Some(kept), true) = (&kept, fill.is_some()) else {
+        return Ok(vec![mixed]);
+    };
+    // Where all scores are the same number, all values count alike; infinite ones leave NaN.
+    let fill = call.optional_float(4)?.unwrap_or_default();
+    let alike = match fill.is_finite() {
+        true => shared(&value.mean(&[-2], true)?, query)?,
+        false => call.constant(f64::NAN, value.dtype())?,
+    };
+    let some = kept.any(&[-1], true)?;
+    Ok(vec![some.where_cond(&mixed, &alike)?])
+}
+
+/// Whether these sizes are those of attention: batches are the same, heads are, or one of keys and values serves all.
+fn fits(query: &Tensor, key: &Tensor, value: &Tensor, mask: Option<&Tensor>) -> bool {
+    let (&[ref batch @ .., heads, queries, width], rank) = (query.shape(), query.rank()) else {
+        return false;
+    };
+    let (
+        &[ref of_key @ .., key_heads, keys, key_width],
+        &[ref of_value @ .., value_heads, values, _],
+    ) = (key.shape(), value.shape())
+    else {
+        return false;
+    };
+    let same = batch == of_key && batch == of_value && key_heads == value_heads;
+    let meets = width == key_width && keys == values && keys > 0;
+    let served = key_heads == heads || key_heads == 1;
+    let scores = [batch, &[heads, queries, keys]].concat();
+    let masked = mask.is_none_or(|mask| {
+        let axes = mask.rank();
+        let mut sizes = mask
+            .shape()
+            .iter()
+            .zip(scores.iter().skip(rank - axes.min(rank)));
+        (1..=rank).contains(&axes) && sizes.all(|(&own, &size)| own == size || own == 1)
+    });
+    matches!(rank, 3 | 4) && same && meets && served && masked
+}
+
+/// One row for all queries, as large as what attention gives, as far as it does not broadcast.
+fn shared(mean: &Tensor, query: &Tensor) -> streampool_tensor::Result<Tensor> {
+    let mut sizes = query.shape().to_vec();
+    let last = sizes.len() - 1;
+    sizes[last] = mean.size(-1)?;
+    mean.broadcast_to(&sizes)
+}
+
+/// In a shorter float type, where what is finite stays finite.
+fn shorten(call: &Call<'_>) -> Outputs {
+    let (x, to) = (call.input(0)?, call.attr_dtype("to")?);
+    let (to, most) = match to {
+        Some(DType::BF16) => (DType::BF16, bf16::MAX.to_f64()),
+        _ => (DType::F16, f16::MAX.to_f64()),
+    };
+    let beyond = x.abs()?.gt(most)?.logical_and(&x.is_finite()?)?;
+    let bounded = beyond.where_cond(&x.clamp(-most, most)?, x)?;
+    Ok(vec![bounded.to_dtype(to)?])
+}
+
+/// A norm, times a scale, plus a bias. Unlike those of ONNX's norms, they may broadcast what is normalised.
+fn norm(call: &Call<'_>) -> Outputs {
+    let x = call.input(0)?;
+    let (axis, epsilon) = (call.axis_or("axis", -1)?, call.float_or("epsilon", 1e-5)?);
+    let (scale, bias) = (call.input(1)?, call.optional(2)?);
+    let normalised = &x.shape()[resolve(axis, x.rank())?..];
+    let within = |tensor: &Tensor| match tensor.broadcast_to(normalised) {
+        Ok(own) if own.dtype() == x.dtype() => Some(own),
+        _ => None,
+    };
+    let layer = call.op() == "LayerNormalization";
+    let of = |scale: Option<&Tensor>, bias: Option<&Tensor>| match layer {
+        true => x.layer_norm(axis, scale, bias, epsilon),
+        false => x.rms_norm(axis, scale, epsilon),
+    };
+    let own_bias = bias.map(within);
+    if let (Some(scale), false) = (
+        within(scale),
+        own_bias.as_ref().is_some_and(Option::is_none),
+    ) {
+        return Ok(vec![of(Some(&scale), own_bias.flatten().as_ref())?]);
+    }
+    let scaled = of(None, None)?.mul(scale)?;
+    Ok(vec![match bias {
+        Some(bias) => scaled.add(bias)?,
+        None => scaled,
+    }])
+}
+
+/// A mask that is added; NaN in rows of negative infinity alone, of which a softmax makes that.
+fn empty_rows(call: &Call<'_>) -> Outputs {
+    let mask = call.input(0)?;
+    if mask.elements() == 0 {
+        return Ok(vec![mask.clone()]);
+    }
+    let most = match mask.rank() {
+        0 => mask.clone(),
+        _ => mask.max(&[-1], true)?,
+    };
+    let empty = most.eq(f64::NEG_INFINITY)?;
+    Ok(vec![empty.where_cond(f64::NAN, mask)?])
 }

@@ -100,9 +100,22 @@ fn unsqueeze(call: &Call<'_>) -> Outputs {
         .map(|&axis| resolve(axis, rank))
         .collect::<Result<Vec<_>, _>>()?;
     axes.sort_unstable();
+    distinct(&axes)?;
     Ok(vec![axes.iter().try_fold(x.clone(), |x, &axis| {
         x.unsqueeze(axis as isize)
     })?])
+}
+
+/// Refuses an axis that is named twice, of axes in order.
+fn distinct(axes: &[usize]) -> Result<(), Fault> {
+    match axes.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(Fault::malformed(
+            "the axes",
+            format!("{} twice", pair[0]),
+            "each once",
+        )),
+        None => Ok(()),
+    }
 }
 
 fn transpose(call: &Call<'_>) -> Outputs {
@@ -144,7 +157,11 @@ fn split(call: &Call<'_>) -> Outputs {
         let sizes = sizes.collect::<Result<Vec<_>, _>>()?;
         return Ok(x.split_sizes(axis, &sizes)?);
     }
-    let parts = call.size_or("num_outputs", call.wanted())?.max(1);
+    let parts = call.size_or("num_outputs", call.wanted())?;
+    if parts != call.wanted() || parts == 0 {
+        let expected = format_args!("{}, as many as there are outputs", call.wanted()).to_string();
+        return Err(Fault::malformed("attribute num_outputs", parts, expected));
+    }
     let whole = x.size(axis)?;
     let part = whole.div_ceil(parts);
     let sizes: Vec<usize> = (0..parts)
@@ -171,6 +188,10 @@ fn slice(call: &Call<'_>) -> Outputs {
             "as many of each",
         ));
     }
+    let own = axes.iter().map(|&axis| resolve(axis, x.rank()));
+    let mut own = own.collect::<Result<Vec<_>, _>>()?;
+    own.sort_unstable();
+    distinct(&own)?;
     let mut y = x.clone();
     for (place, &axis) in axes.iter().enumerate() {
         let (start, mut end, step) = (starts[place], ends[place], steps[place]);

@@ -25,16 +25,20 @@ mod reduce;
 mod resize;
 mod sequence;
 mod signal;
+mod signatures;
 mod sliding;
 
 #[cfg(test)]
 mod tests;
+
+use streampool_tensor::DType;
 
 use crate::error::Fault;
 use crate::evaluate::{Call, Outputs, Value};
 use crate::graph::{self, Domain};
 
 pub use microsoft::Blocks;
+pub use signatures::surplus;
 
 /// What computes a node that makes tensors.
 type Operator = fn(&Call<'_>) -> Outputs;
@@ -88,6 +92,14 @@ const ONNX: &[(&str, Family)] = &[
 const MICROSOFT: &[(&str, Family)] = &[("microsoft", Tensors(microsoft::operator))];
 
 const FUSED: &[(&str, Family)] = &[("fused", Tensors(fused::operator))];
+
+/// The type in which several numbers of a type are added.
+fn wider(dtype: DType) -> DType {
+    match dtype {
+        DType::F16 | DType::BF16 => DType::F32,
+        other => other,
+    }
+}
 
 /// The outputs of a node.
 pub fn evaluate(call: &Call<'_>) -> Values {

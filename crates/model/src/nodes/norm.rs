@@ -2,7 +2,7 @@
 
 use streampool_tensor::{DType, Tensor};
 
-use super::Operator;
+use super::{Operator, wider};
 use crate::error::Fault;
 use crate::evaluate::{Call, Outputs, resolve};
 
@@ -41,6 +41,9 @@ fn softmax(call: &Call<'_>, along: Along) -> Outputs {
 
 /// One at the first largest, zero elsewhere.
 fn hardmax(x: &Tensor, axis: isize) -> streampool_tensor::Result<Tensor> {
+    if x.elements() == 0 {
+        return Ok(x.clone());
+    }
     let largest = x.argmax(axis, true)?;
     let ones = Tensor::ones(x.pool(), largest.shape(), x.dtype())?;
     x.full_like(0)?.scatter(axis, &largest, &ones)
@@ -171,10 +174,13 @@ fn local_response_norm(call: &Call<'_>) -> Outputs {
 }
 
 fn mean_variance_norm(call: &Call<'_>) -> Outputs {
-    let x = call.input(0)?;
+    let dtype = call.input(0)?.dtype();
+    // Squares and their sums are more than halves hold.
+    let x = call.input(0)?.to_dtype(wider(dtype))?;
     let given = call.attr_ints("axes")?.unwrap_or(&[0, 2, 3]);
     let axes: Vec<isize> = given.iter().map(|&axis| axis as isize).collect();
     let centred = x.sub(&x.mean(&axes, true)?)?;
     let deviation = centred.mul(&centred)?.mean(&axes, true)?.sqrt()?;
-    Ok(vec![centred.div(&deviation.add(1e-9)?)?])
+    let y = centred.div(&deviation.add(1e-9)?)?;
+    Ok(vec![y.to_dtype(dtype)?])
 }

@@ -2,9 +2,9 @@
 
 use streampool_tensor::{DType, PoolOptions, Tensor};
 
-use super::Operator;
 use super::conv::spatial;
 use super::sliding::{Sliding, each, pads};
+use super::{Operator, wider};
 use crate::error::Fault;
 use crate::evaluate::{Call, Outputs, size};
 
@@ -22,7 +22,9 @@ pub fn operator(op: &str) -> Option<Operator> {
         "GlobalLpPool" => |call| {
             let p = call.int_or("p", 2)? as f64;
             global(call, |x, axes| {
-                x.abs()?.pow(p)?.sum(axes, true)?.pow(1.0 / p)
+                let wide = x.to_dtype(wider(x.dtype()))?.abs()?;
+                let sum = wide.pow(p)?.sum(axes, true)?;
+                sum.pow(1.0 / p)?.to_dtype(x.dtype())
             })
         },
         _ => return None,
@@ -53,9 +55,23 @@ fn pooled_of(
     x: &Tensor,
     pool: impl Fn(&Tensor, &[usize], &PoolOptions<'_>) -> Made,
 ) -> Result<Tensor, Fault> {
+    let (kernel, sliding) = window(call, x)?;
+    Ok(pool(x, &kernel, &options(call, &sliding)?)?)
+}
+
+/// The sizes of the window that a node's attributes describe, and how it moves; it never lies in the padding alone.
+fn window(call: &Call<'_>, x: &Tensor) -> Result<(Vec<usize>, Sliding), Fault> {
     let kernel = call.sizes("kernel_shape")?;
     let sliding = Sliding::of(call, spatial(x)?, &kernel)?;
-    Ok(pool(x, &kernel, &options(call, &sliding)?)?)
+    for (axis, &(before, after)) in sliding.padding.iter().enumerate() {
+        let reach = kernel[axis].saturating_mul(sliding.dilation[axis]);
+        if before.max(after) >= reach {
+            let got = format!("{before} and {after} for axis {axis}");
+            let expected = format!("less than {reach}, what a window covers");
+            return Err(Fault::malformed("attribute pads", got, expected));
+        }
+    }
+    Ok((kernel, sliding))
 }
 
 fn options<'s>(call: &Call<'_>, sliding: &'s Sliding) -> Result<PoolOptions<'s>, Fault> {
@@ -71,8 +87,8 @@ fn max_pool(call: &Call<'_>) -> Outputs {
     if !call.wants(1) {
         return pooled(call, Tensor::max_pool);
     }
-    let (x, kernel) = (call.input(0)?, call.sizes("kernel_shape")?);
-    let sliding = Sliding::of(call, spatial(x)?, &kernel)?;
+    let x = call.input(0)?;
+    let (kernel, sliding) = window(call, x)?;
     let (y, places) = x.max_pool_with_indices(&kernel, &options(call, &sliding)?)?;
     let places = match call.int_or("storage_order", 0)? {
         0 => places,

@@ -36,6 +36,8 @@ pub fn gemm_product(call: &Call<'_>) -> Result<Tensor, Fault> {
     let (a, b) = (turned(0, "transA")?, turned(1, "transB")?);
     let (alpha, beta) = (call.float_or("alpha", 1.0)?, call.float_or("beta", 1.0)?);
     match call.optional(2)? {
+        // Not even its NaN counts.
+        Some(_) if beta == 0.0 => Ok(a.matmul_with(&b, None, Activation::None, alpha)?),
         Some(bias) => Ok(bias.addmm(&a, &b, beta, alpha)?),
         None => Ok(a.matmul_with(&b, None, Activation::None, alpha)?),
     }

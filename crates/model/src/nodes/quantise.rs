@@ -244,7 +244,13 @@ fn spread(call: &Call<'_>, values: &Tensor, x: &Tensor) -> Result<Tensor, Fault>
     if block == 0 {
         return along(values, axis, x.rank());
     }
-    let blocks = values.repeat_interleave(block, axis as isize)?;
+    let (size, count) = (x.shape()[axis], values.size(axis as isize)?);
+    if count != size.div_ceil(block) {
+        let expected = format!("{}, for blocks of {block} of {size}", size.div_ceil(block));
+        return Err(Fault::malformed("the number of scales", count, expected));
+    }
+    // More than there are would be cut off.
+    let blocks = values.repeat_interleave(block.min(size), axis as isize)?;
     Ok(blocks.narrow(axis as isize, 0, x.shape()[axis])?)
 }
 

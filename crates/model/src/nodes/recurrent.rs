@@ -73,7 +73,11 @@ fn activations(call: &Call<'_>) -> Result<Vec<RnnActivation>, Fault> {
 
 fn layer(call: &Call<'_>, layer: Layer<'_>) -> Outputs {
     // Batches first, or steps first.
-    let batch_first = call.int_or("layout", 0)? == 1;
+    let batch_first = match call.int_or("layout", 0)? {
+        0 => false,
+        1 => true,
+        other => return Err(call.unknown("layout", other)),
+    };
     let turned = |tensor: &Tensor| match batch_first {
         true => tensor.transpose(0, 1),
         false => Ok(tensor.clone()),
@@ -95,6 +99,12 @@ fn layer(call: &Call<'_>, layer: Layer<'_>) -> Outputs {
         bias: call.optional(3)?,
         peephole: call.optional(7)?,
     };
+    let hidden_size = weights.recurrent.size(-1)?;
+    if call.has("hidden_size") && call.size_or("hidden_size", 0)? != hidden_size {
+        let expected = format!("{hidden_size}, as of the recurrent weights");
+        let got = call.int_or("hidden_size", 0)?;
+        return Err(Fault::malformed("attribute hidden_size", got, expected));
+    }
     let activations = activations(call)?;
     let options = RnnOptions {
         activations: &activations,

@@ -8,7 +8,7 @@ use crate::evaluate::{Call, Outputs};
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {
         "ReduceSum" => |call| reduced(call, |x, axes, keep| x.sum(axes, keep)),
-        "ReduceMean" => |call| reduced(call, |x, axes, keep| x.mean(axes, keep)),
+        "ReduceMean" => |call| reduced(call, mean),
         "ReduceProd" => |call| reduced(call, |x, axes, keep| x.prod(axes, keep)),
         "ReduceMax" => |call| reduced(call, |x, axes, keep| extreme(x, axes, keep, true)),
         "ReduceMin" => |call| reduced(call, |x, axes, keep| extreme(x, axes, keep, false)),
@@ -43,6 +43,20 @@ fn as_floats(x: &Tensor, reduce: impl Fn(&Tensor) -> Made) -> Made {
         true => reduce(x),
         false => reduce(&x.to_dtype(DType::F64)?)?.to_dtype(x.dtype()),
     }
+}
+
+/// Of integers what is behind the point is left out, as quotients of integers are.
+fn mean(x: &Tensor, axes: &[isize], keep: bool) -> Made {
+    if x.dtype().is_float() {
+        return x.mean(axes, keep);
+    }
+    let wide = match x.dtype() {
+        DType::U64 => DType::U64,
+        _ => DType::I64,
+    };
+    let sum = x.to_dtype(wide)?.sum(axes, keep)?;
+    let count = x.elements().checked_div(sum.elements()).unwrap_or(1).max(1);
+    sum.div(count as i64)?.to_dtype(x.dtype())
 }
 
 fn reduced(call: &Call<'_>, reduce: impl Fn(&Tensor, &[isize], bool) -> Made) -> Outputs {

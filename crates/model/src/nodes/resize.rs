@@ -39,8 +39,9 @@ fn upsample(call: &Call<'_>) -> Outputs {
         ..ResizeOptions::default()
     };
     let x = call.input(0)?;
+    positive(&given)?;
     let scaled = |(&from, &scale): (&usize, &f64)| Change {
-        size: (from as f64 * scale).floor() as usize,
+        size: scaled_size(from, scale).floor() as usize,
         scale,
         alignment: Alignment::Asymmetric,
     };
@@ -178,10 +179,11 @@ fn sizes(call: &Call<'_>, axes: &[usize], changes: &mut [Change]) -> Result<(), 
     let Some(sizes) = listed else {
         let scales = call.optional_floats(2)?.unwrap_or_default();
         counted(scales.len())?;
+        positive(&scales)?;
         for (&axis, scale) in axes.iter().zip(scales) {
             let change = &mut changes[axis];
             change.scale = scale;
-            change.size = (change.size as f64 * scale).floor() as usize;
+            change.size = scaled_size(change.size, scale).floor() as usize;
         }
         return Ok(());
     };
@@ -192,6 +194,17 @@ fn sizes(call: &Call<'_>, axes: &[usize], changes: &mut [Change]) -> Result<(), 
     }
     let scale = |(&axis, &wanted): (&usize, &usize)| wanted as f64 / changes[axis].size as f64;
     let scales: Vec<f64> = axes.iter().zip(&wanted).map(scale).collect();
+    if let Some((&axis, _)) = axes
+        .iter()
+        .zip(&wanted)
+        .find(|&(&axis, &wanted)| wanted == 0 && changes[axis].size > 0)
+    {
+        return Err(Fault::malformed(
+            format_args!("the size of axis {axis}"),
+            0,
+            "at least 1",
+        ));
+    }
     let common = match call.string_or("keep_aspect_ratio_policy", "stretch")? {
         "stretch" => None,
         "not_larger" => scales.iter().copied().reduce(f64::min),
@@ -201,11 +214,26 @@ fn sizes(call: &Call<'_>, axes: &[usize], changes: &mut [Change]) -> Result<(), 
     for (place, &axis) in axes.iter().enumerate() {
         let change = &mut changes[axis];
         (change.size, change.scale) = match common {
-            Some(scale) => ((change.size as f64 * scale).round() as usize, scale),
+            Some(scale) => (scaled_size(change.size, scale).round() as usize, scale),
             None => (wanted[place], scales[place]),
         };
     }
     Ok(())
+}
+
+/// Scales are of `f32`, and so are the sizes that they make: in that type 10 × 0.7 is 7, not less.
+fn scaled_size(size: usize, scale: f64) -> f32 {
+    size as f32 * scale as f32
+}
+
+fn positive(scales: &[f64]) -> Result<(), Fault> {
+    match scales
+        .iter()
+        .find(|&&scale| !(scale > 0.0 && scale.is_finite()))
+    {
+        Some(scale) => Err(Fault::malformed("a scale", scale, "positive and finite")),
+        None => Ok(()),
+    }
 }
 
 fn rounding(call: &Call<'_>) -> Result<Rounding, Fault> {

@@ -32,7 +32,13 @@ impl Sliding {
                 halves(covered.saturating_sub(spatial[axis]), larger_first)
             })
         };
-        let padding = match call.string_or("auto_pad", "NOTSET")? {
+        let auto = call.string_or("auto_pad", "NOTSET")?;
+        if auto != "NOTSET" && call.sizes("pads")?.iter().any(|&pad| pad > 0) {
+            let expected = format!("no numbers but zero beside auto_pad {auto}");
+            let got = format!("{:?}", call.sizes("pads")?);
+            return Err(Fault::malformed("attribute pads", got, expected));
+        }
+        let padding = match auto {
             "NOTSET" => pads(call, rank)?,
             "VALID" => vec![(0, 0); rank],
             "SAME_UPPER" => same(false).collect(),

@@ -1,6 +1,6 @@
 //! GELU, SiLU and hard swish from their pieces.
 
-use super::editor::{Editor, attribute, close, fused, input, is, with_operator};
+use super::editor::{Editor, attribute, close, fused, input, is, pair, with_operator};
 use super::factors::{Product, product};
 use super::{float, int};
 use crate::graph::{Attribute, Domain, Node, ValueId};
@@ -93,7 +93,12 @@ fn found(editor: &Editor<'_>, whole: &Product, x: ValueId, gate: ValueId) -> Opt
             let (place, inner) = editor.made_by(input(node, 0)?, "Add")?;
             nodes.push(place);
             let (least, most) = bounds(editor, node)?;
-            let same = editor.with_number(inner)? == (x, 3.0) && least == 0.0 && most == 6.0;
+            // The operator is one of floats, and so are the bounds of theirs.
+            let [a, b] = pair(inner)?;
+            let three = editor.constant(if a == x { b } else { a })?;
+            let same = editor.with_number(inner)? == (x, 3.0)
+                && three.dtype().is_float()
+                && (least, most) == (0.0, 6.0);
             same.then_some(Kind::HardSwish)?
         }
         _ => return None,

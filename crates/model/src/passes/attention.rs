@@ -3,12 +3,15 @@
 use streampool_tensor::Tensor;
 
 use super::activation::from_last;
-use super::editor::{Editor, attribute, fused, input, is, pair, with_operator};
+use super::editor::{Editor, attribute, fused, input, is, pair};
 use super::ints;
 use crate::graph::{Attribute, Domain, Node, ValueId, ValueInfo};
 
-/// A number added that leaves nothing of what it is added to.
+/// A score like this counts for nothing beside another one.
 const OUT_OF_REACH: f64 = -1e9;
+
+/// What makes rows of a mask NaN that leave nothing.
+const EMPTY_ROWS: &str = "EmptyRows";
 
 /// What the softmax is taken of.
 struct Scores {
@@ -58,61 +61,80 @@ pub fn fuse(editor: &mut Editor<'_>, place: usize) -> Option<()> {
     let mut inputs = vec![Some(scores.query), Some(key), Some(value)];
     let mask = match scores.mask {
         None => None,
-        Some(Mask::Added(mask)) => Some((mask, None)),
+        Some(Mask::Added(mask)) => Some(mask),
+        Some(Mask::Filled { condition, .. }) => Some(condition),
+    };
+    let axes = mask.map(|mask| editor.rank(mask));
+    if axes.is_some_and(|axes| axes.known().is_none_or(|axes| axes > rank)) {
+        return None;
+    }
+    // It is read by what takes the place of the nodes.
+    if mask.is_some_and(|mask| made_within(editor, mask, &scores.nodes)) {
+        return None;
+    }
+    let old = node.clone();
+    let scale = Tensor::scalar(editor.pool(), scores.scale).ok()?;
+    let mut attributes = vec![
+        attribute("scale", Attribute::Tensor(scale)),
+        attribute("key_transposed", Attribute::Int(turned.into())),
+    ];
+    let mut clear = None;
+    match scores.mask {
+        None => {}
+        Some(Mask::Added(mask)) => {
+            let (made, node) = without_empty_rows(editor, mask, &old);
+            inputs.push(Some(made));
+            clear = node;
+        }
         Some(Mask::Filled {
             condition,
             fill,
             where_true,
         }) => {
-            let zero = Tensor::zeros(editor.pool(), &[], editor.constant(fill)?.dtype()).ok()?;
-            Some((condition, Some((zero, fill, where_true))))
+            inputs.extend([Some(condition), Some(fill)]);
+            attributes.push(attribute("fill_where", Attribute::Int(where_true.into())));
         }
-    };
-    let axes = mask.as_ref().map(|(mask, _)| editor.rank(*mask));
-    if axes.is_some_and(|axes| axes.known().is_none_or(|axes| axes > rank)) {
-        return None;
-    }
-    let old = node.clone();
-    let mut filling = None;
-    if let Some((mask, filled)) = mask {
-        inputs.push(Some(match filled {
-            None => mask,
-            Some((zero, fill, where_true)) => {
-                let zero = editor.add_constant(format!("{}.zero", old.name), zero);
-                let (yes, no) = if where_true {
-                    (fill, zero)
-                } else {
-                    (zero, fill)
-                };
-                let info = ValueInfo {
-                    name: format!("{}.mask", old.name),
-                    ..ValueInfo::default()
-                };
-                let made = editor.add_value(info, editor.rank(mask));
-                let mut node = with_operator(
-                    Domain::Onnx,
-                    "Where",
-                    16,
-                    &old,
-                    vec![Some(mask), Some(yes), Some(no)],
-                );
-                node.name = format!("{}.mask", old.name);
-                node.outputs = vec![Some(made)];
-                filling = Some(node);
-                made
-            }
-        }));
     }
     let mut new = fused("Attention", &old, inputs);
-    new.attributes = vec![
-        attribute("scale", Attribute::Float(scores.scale as f32)),
-        attribute("key_transposed", Attribute::Int(turned.into())),
-    ];
+    new.attributes = attributes;
     editor.replace("attention", place, &scores.nodes, new)?;
-    if let Some(filling) = filling {
-        editor.add_node(filling);
+    if let Some(clear) = clear {
+        editor.add_node(clear);
     }
     Some(())
+}
+
+/// Whether one of these nodes makes a value.
+fn made_within(editor: &Editor<'_>, id: ValueId, nodes: &[usize]) -> bool {
+    let maker = editor.maker(id);
+    maker.is_some_and(|(place, _)| nodes.contains(&place))
+}
+
+/// A mask that is added, with NaN in rows that leave nothing, as a softmax of them is; and the node that makes it, unless
+/// there is one, as layers share their mask.
+fn without_empty_rows(
+    editor: &mut Editor<'_>,
+    mask: ValueId,
+    old: &Node,
+) -> (ValueId, Option<Node>) {
+    let ours = |node: &&Node| node.operator.name == EMPTY_ROWS && input(node, 0) == Some(mask);
+    let nodes = (0..editor.len()).filter_map(|place| editor.node(place));
+    let there = nodes
+        .filter(|node| node.operator.domain == Domain::Fused)
+        .find(ours)
+        .and_then(|node| *node.outputs.first()?);
+    if let Some(there) = there {
+        return (there, None);
+    }
+    let info = ValueInfo {
+        name: format!("{}.mask", old.name),
+        ..ValueInfo::default()
+    };
+    let made = editor.add_value(info, editor.rank(mask));
+    let mut node = fused(EMPTY_ROWS, old, vec![Some(mask)]);
+    node.name = format!("{}.mask", old.name);
+    node.outputs = vec![Some(made)];
+    (made, Some(node))
 }
 
 /// The product of queries and keys behind what the softmax is taken of.

@@ -182,7 +182,18 @@ fn merged(conv: &Plain, affine: &Affine) -> Option<(Option<Tensor>, Tensor)> {
     if bias.shape() != [conv.channels] {
         return None;
     }
-    Some((weight, bias.to_dtype(dtype).ok()?))
+    let bias = bias.to_dtype(dtype).ok()?;
+    let bounded = finite(&bias)?
+        && weight
+            .as_ref()
+            .is_none_or(|weight| finite(weight) == Some(true));
+    bounded.then_some((weight, bias))
+}
+
+/// Whether all numbers are finite: sums of products with others would be NaN where what is folded gives infinity.
+fn finite(tensor: &Tensor) -> Option<bool> {
+    let finite = tensor.is_finite().ok()?.all(&[], false).ok()?;
+    finite.item::<bool>().ok()
 }
 
 /// The weights, those of each channel times its scale.

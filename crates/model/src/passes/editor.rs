@@ -193,8 +193,8 @@ impl<'a> Editor<'a> {
         });
     }
 
-    /// Puts `node` for the one at `root` and those at `inner`, if nobody else reads what the latter make. What the
-    /// new node makes is what the old one made.
+    /// Puts `node` for the one at `root` and those at `inner`, if nobody else, nor it, reads what the latter make. What
+    /// the new node makes is what the old one made.
     pub fn replace(
         &mut self,
         what: &'static str,
@@ -205,7 +205,7 @@ impl<'a> Editor<'a> {
         let mut inner = inner.to_vec();
         inner.sort_unstable();
         inner.dedup();
-        if !self.closed(root, &inner) {
+        if !self.closed(root, &inner) || self.reads_made(&node, &inner) {
             return None;
         }
         self.take_over(what, root, &inner, node);
@@ -251,6 +251,13 @@ impl<'a> Editor<'a> {
                 .filter(|read| read == id);
             reads.count() == self.uses(*id)
         })
+    }
+
+    /// Whether a node reads what those at `inner` make, which would be gone.
+    fn reads_made(&self, node: &Node, inner: &[usize]) -> bool {
+        let made = |id: ValueId| self.makers[id.index()];
+        let mut reads = node.reads();
+        reads.any(|id| made(id).is_some_and(|place| inner.contains(&place)))
     }
 
     fn count(&mut self, node: &Node, change: isize) {

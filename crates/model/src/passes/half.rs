@@ -176,7 +176,7 @@ impl Shortener<'_> {
                 Some(&short) => short,
                 None => {
                     let short = twin(self.graph, *read, self.to);
-                    self.cast(*read, short, self.element);
+                    self.shortened(*read, short);
                     self.short.insert(*read, short);
                     short
                 }
@@ -213,7 +213,7 @@ impl Shortener<'_> {
         }
         self.nodes.push(node);
         for (long, made) in shorter {
-            self.cast(long, made, self.element);
+            self.shortened(long, made);
         }
     }
 
@@ -221,6 +221,14 @@ impl Shortener<'_> {
     fn is_full(&self, id: ValueId) -> bool {
         let given = self.whole.contains(&id) && self.graph.value(id).dtype == Some(DType::F32);
         given || self.wide.values.contains(&id)
+    }
+
+    /// As constants are: what is finite stays finite.
+    fn shortened(&mut self, from: ValueId, to: ValueId) {
+        let mut node = cast(self.graph, from, to, self.element);
+        node.operator.domain = Domain::Fused;
+        node.operator.name = "Shorten".to_owned();
+        self.nodes.push(node);
     }
 
     fn cast(&mut self, from: ValueId, to: ValueId, element: i64) {

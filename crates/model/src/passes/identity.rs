@@ -95,9 +95,10 @@ pub fn dtype(types: &HashMap<ValueId, DType>, node: &Node) -> Option<DType> {
         | "ReduceMax" | "ReduceMin" | "ReduceProd" | "ReduceL1" | "ReduceL2"
         | "ReduceSumSquare" | "ReduceLogSum" | "ReduceLogSumExp" | "LayerNormalization"
         | "Reciprocal" | "Max" | "Min" | "Sum" | "Mean" | "Identity" | "LeakyRelu" | "MaxPool"
-        | "AveragePool" | "GlobalMaxPool" | "GlobalAveragePool" | "BatchNormalization" => {
-            of_input(0)
-        }
+        | "AveragePool" | "GlobalMaxPool" | "GlobalAveragePool" | "BatchNormalization"
+        | "Range" | "Sin" | "Cos" | "Floor" | "Ceil" | "Round" | "Mod" | "CumSum" | "Trilu"
+        | "Einsum" | "GatherElements" | "GatherND" | "ScatterElements" | "ScatterND"
+        | "HardSwish" | "HardSigmoid" | "Gelu" | "Softplus" => of_input(0),
         "Where" => of_input(1),
         _ => None,
     }

@@ -62,11 +62,11 @@ fn gemm(editor: &mut Editor<'_>, place: usize) -> Option<()> {
     let weight = matrix(editor, &node).filter(|_| int(&node, "transA", 0) == 0)?;
     let columns = weight.shape()[usize::from(int(&node, "transB", 0) == 0)];
     let mut inputs = vec![input(&node, 0)];
-    let bias = match input(&node, 2) {
+    let beta = float(&node, "beta", 1.0);
+    let bias = match input(&node, 2).filter(|_| beta != 0.0) {
         None => None,
         Some(id) => {
             let bias = along(editor.constant(id)?, columns, &weight)?;
-            let beta = float(&node, "beta", 1.0);
             let bias = if beta == 1.0 {
                 bias
             } else {

@@ -2,9 +2,9 @@
 
 use streampool_tensor::{DType, Tensor};
 
-use super::editor::{Editor, attribute, input, is, pair, with_operator};
+use super::editor::{Editor, attribute, input, is, pair};
 use super::{int, ints};
-use crate::graph::{Attribute, Domain, Node, ValueId};
+use crate::graph::{Attribute, Domain, Node, Operator, ValueId};
 
 /// `x`, less its mean if `centred`, over its deviation.
 struct Normalised {
@@ -63,6 +63,7 @@ fn scaled(editor: &mut Editor<'_>, place: usize) -> Option<()> {
     if !is_norm(old) || input(old, 2).is_some() || editor.number(input(old, 1)?)? != 1.0 {
         return None;
     }
+    let layer = old.operator.name == "LayerNormalization";
     let old_dtype = editor.constant(input(old, 1)?)?.dtype();
     let x = match cast {
         None => input(old, 0).filter(|_| old_dtype == dtype)?,
@@ -73,7 +74,8 @@ fn scaled(editor: &mut Editor<'_>, place: usize) -> Option<()> {
     let scale = own(editor, old, scale, dtype)?;
     let (mut new, name) = (old.clone(), format!("{}.scale", node.name));
     new.outputs.clone_from(&node.outputs);
-    let kind = what(is(old, "LayerNormalization"));
+    new.operator = operator(layer);
+    let kind = what(layer);
     new.inputs = vec![Some(x), Some(editor.add_constant(name, scale))];
     let places: Vec<usize> = [inner].into_iter().chain(cast).collect();
     editor.replace(kind, place, &places, new)
@@ -97,14 +99,15 @@ fn biased(editor: &mut Editor<'_>, place: usize) -> Option<()> {
     } else {
         (b, a)
     };
-    let (inner, old) = editor.made_by(from, "LayerNormalization")?;
-    if input(old, 2).is_some() {
+    let (inner, old) = editor.maker(from)?;
+    if old.operator.name != "LayerNormalization" || !is_norm(old) || input(old, 2).is_some() {
         return None;
     }
     let dtype = editor.constant(input(old, 1)?)?.dtype();
     let bias = own(editor, old, bias, dtype)?;
     let (mut new, name) = (old.clone(), format!("{}.bias", node.name));
     new.outputs.clone_from(&node.outputs);
+    new.operator = operator(true);
     new.inputs.truncate(2);
     new.inputs.push(Some(editor.add_constant(name, bias)));
     editor.replace("layer_norm", place, &[inner], new)
@@ -115,16 +118,30 @@ fn what(centred: bool) -> &'static str {
 }
 
 fn is_norm(node: &Node) -> bool {
-    is(node, "LayerNormalization") || is(node, "RMSNormalization")
+    let name = &node.operator.name[..];
+    let known = matches!(node.operator.domain, Domain::Onnx | Domain::Fused);
+    known && matches!(name, "LayerNormalization" | "RMSNormalization")
+}
+
+/// The operator, whose scale and bias may broadcast what is normalised, as pieces do.
+fn operator(layer: bool) -> Operator {
+    let name = if layer {
+        "LayerNormalization"
+    } else {
+        "RMSNormalization"
+    };
+    Operator {
+        domain: Domain::Fused,
+        name: name.to_owned(),
+        version: 1,
+    }
 }
 
 /// The node that does all this; the scale is not among its inputs yet.
 fn norm(found: &Normalised, old: &Node) -> Node {
-    let (op, version) = match found.centred {
-        true => ("LayerNormalization", 17),
-        false => ("RMSNormalization", 23),
-    };
-    let mut new = with_operator(Domain::Onnx, op, version, old, vec![Some(found.x)]);
+    let mut new = old.clone();
+    new.operator = operator(found.centred);
+    new.inputs = vec![Some(found.x)];
     new.attributes = vec![
         attribute("axis", Attribute::Int(found.axis)),
         attribute("epsilon", Attribute::Float(found.epsilon as f32)),
@@ -156,8 +173,9 @@ fn normalised(editor: &Editor<'_>, node: &Node) -> Option<Normalised> {
         if is(node, "Reciprocal") {
             return over(editor, x, input(node, 0)?, &[place]);
         }
-        let (one, deviation) = (editor.number(input(node, 0)?)?, input(node, 1)?);
-        (is(node, "Div") && one == 1.0).then(|| over(editor, x, deviation, &[place]))?
+        let [number, deviation] = pair(node).filter(|_| is(node, "Div"))?;
+        let one = editor.number(number)? == 1.0 && editor.adds_no_axis(number, deviation);
+        one.then(|| over(editor, x, deviation, &[place]))?
     })
 }
 
@@ -174,6 +192,10 @@ fn over(
     nodes.extend([place, sum_place]);
     let [a, b] = pair(sum)?;
     let (variance, epsilon) = editor.with_number(sum)?;
+    // The node keeps it in `f32`, and norms take none that is negative.
+    if !epsilon.is_finite() || epsilon < 0.0 || f64::from(epsilon as f32) != epsilon {
+        return None;
+    }
     let dtype = editor.constant(if variance == a { b } else { a })?.dtype();
     let (place, mean) = editor.made_by(variance, "ReduceMean")?;
     nodes.push(place);

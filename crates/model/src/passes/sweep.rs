@@ -7,7 +7,7 @@ use streampool_tensor::{DType, Pool};
 
 use super::{Report, fold, identity, inline, simplify_one};
 use crate::error::Result;
-use crate::graph::{Attribute, Graph, Node, ValueId};
+use crate::graph::{Attribute, Graph, Node, ValueId, ValueInfo};
 
 /// What is known of values on the way.
 pub struct Known {
@@ -82,6 +82,7 @@ pub fn sweep(graph: &mut Graph, pool: &Pool, report: &mut Report) -> Result<()> 
         for (_, attribute) in &mut node.attributes {
             if let Attribute::Graph(inner) = attribute {
                 hand_constants(graph, inner);
+                forget_declared(inner);
                 simplify_one(inner, pool, report)?;
             }
         }
@@ -121,6 +122,22 @@ pub fn sweep(graph: &mut Graph, pool: &Pool, report: &mut Report) -> Result<()> 
         known.rename(node);
     }
     Ok(())
+}
+
+/// What a graph inside a node declares of its inputs, nobody compares with what it is given, which may be of another
+/// shape in each round.
+fn forget_declared(inner: &mut Graph) {
+    // Of one that is handed on, it says what there is after no round at all.
+    let outputs = &inner.outputs;
+    let read = inner.inputs.iter().filter(|id| !outputs.contains(id));
+    for id in read.copied().collect::<Vec<_>>() {
+        let name = inner.name(id).to_owned();
+        let info = ValueInfo {
+            name,
+            ..ValueInfo::default()
+        };
+        inner.declare(id, info);
+    }
 }
 
 /// Gives a graph inside a node the constants that it captures.

@@ -1,5 +1,5 @@
-//! What stays in `f32` where a model computes in half precision: sums, what is squared for them, and what is computed of
-//! them alone. A sum of squares soon is more than the largest `f16`, and a variance that is the difference of two such
+//! What stays in `f32` where a model computes in half precision: sums, what is squared for them, integers that become
+//! floats (shapes, positions, counts), and what is computed of them alone, up to a product with weights. A sum of squares soon is more than the largest `f16`, and a variance that is the difference of two such
 //! sums has no digits left in a short type.
 
 use std::collections::{HashMap, HashSet};
@@ -8,6 +8,7 @@ use streampool_tensor::DType;
 
 use super::editor::pair;
 use super::identity;
+use super::linear::is_linear;
 use crate::graph::{Domain, Graph, Node, ValueId};
 
 /// What is computed in `f32`.
@@ -38,6 +39,8 @@ pub fn find(graph: &Graph) -> Wide {
             continue;
         };
         let begins = is_sum(node)
+            || wide.is_of_integers(node)
+            || wide.is_spread(graph, node)
             || matches!(&node.operator.name[..], "Sqrt" | "Reciprocal")
             || summed.contains(&made) && is_square(node);
         let changing = || {
@@ -45,7 +48,9 @@ pub fn find(graph: &Graph) -> Wide {
             let floats = reads.filter(|id| wide.types.get(id) == Some(&DType::F32));
             floats.filter(|id| !graph.constants.contains_key(id))
         };
-        if begins || goes_on(node) && changing().any(|id| wide.values.contains(id)) {
+        let meets_own = || changing().all(|id| wide.values.contains(id));
+        let follows = goes_on(node) || joins(graph, node) && meets_own();
+        if begins || follows && changing().any(|id| wide.values.contains(id)) {
             let stays = begins || changing().all(|id| wide.values.contains(id));
             wide.nodes.insert(place);
             if stays {
@@ -65,7 +70,46 @@ impl Wide {
         let reads = node.inputs.iter().flatten();
         let known = reads.into_iter().all(|id| self.types.contains_key(id));
         let floats = self.types.get(&made) == Some(&DType::F32);
-        (known && floats && node.operator.domain == Domain::Onnx).then_some(made)
+        let ours = node.operator.domain == Domain::Onnx || is_linear(node);
+        (known && floats && ours).then_some(made)
+    }
+
+    /// Whether a node makes floats of integers, which may be more than the short types tell apart, or hold.
+    fn is_of_integers(&self, node: &Node) -> bool {
+        let is_integer = |id: &ValueId| self.types.get(id).is_some_and(|dtype| dtype.is_integer());
+        node.operator.name == "Cast" && node.inputs.iter().flatten().all(is_integer)
+    }
+
+    /// Whether a node spreads a constant, which others of these meet.
+    fn is_spread(&self, graph: &Graph, node: &Node) -> bool {
+        let is_constant = |id: &ValueId| graph.constants.contains_key(id);
+        let data = node.inputs.first().copied().flatten();
+        node.operator.name == "Expand" && data.is_some_and(|id| is_constant(&id))
+    }
+}
+
+/// Whether what a node makes of such values alone is one: of several, or a product that is not one with weights; of those
+/// with one row each element is the product of two numbers.
+fn joins(graph: &Graph, node: &Node) -> bool {
+    if node.operator.name == "Concat" {
+        return true;
+    }
+    let rows = |id: &ValueId| {
+        graph
+            .constants
+            .get(id)?
+            .shape()
+            .iter()
+            .rev()
+            .nth(1)
+            .copied()
+    };
+    let weights = node.inputs.get(1).copied().flatten();
+    match weights.filter(|id| graph.constants.contains_key(id)) {
+        Some(weights) => {
+            (is_linear(node) || node.operator.name == "MatMul") && rows(&weights) == Some(1)
+        }
+        None => node.operator.domain == Domain::Onnx && node.operator.name == "MatMul",
     }
 }
 
@@ -107,6 +151,17 @@ fn goes_on(node: &Node) -> bool {
             | "Abs"
             | "Exp"
             | "Log"
+            | "Sin"
+            | "Cos"
+            | "Floor"
+            | "Ceil"
+            | "Round"
+            | "Mod"
+            | "Sqrt"
+            | "Reciprocal"
+            | "Gather"
+            | "CumSum"
+            | "Tile"
             | "Relu"
             | "Where"
             | "ReduceMax"

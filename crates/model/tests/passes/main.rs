@@ -159,7 +159,7 @@ fn text_recognition_has_no_normalisation_of_batches_left() {
     assert_eq!(
         (
             model.left("fused.Attention"),
-            model.left("LayerNormalization")
+            model.left("fused.LayerNormalization")
         ),
         (2, 5)
     );

@@ -87,7 +87,7 @@ impl Tensor {
         let counts = |cells: &Tensor| {
             cells
                 .ceil()?
-                .maximum(1.0)?
+                .maximum(0.0)?
                 .to_dtype(streampool_device::DType::I64)?
                 .to_vec::<i64>()
         };
@@ -105,6 +105,12 @@ impl Tensor {
                 [own(&cells[0])?, own(&cells[1])?],
             );
             let samples = [down[region] as usize, across[region] as usize];
+            if samples.contains(&0) {
+                // Nothing is summed.
+                let shape = [1, channels, rows, columns];
+                made.push(Tensor::zeros(self.pool(), &shape, self.dtype())?);
+                continue;
+            }
             made.push(sampled(&x, &start, &cells, options, samples)?);
         }
         Tensor::cat(&made.iter().collect::<Vec<_>>(), 0)

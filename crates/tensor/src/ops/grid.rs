@@ -202,6 +202,8 @@ impl Lookup {
         };
         let place = match self.outside {
             Outside::Zeros => place,
+            // Of a cubic, whose neighbours beyond count, each neighbour is moved to the edge by itself.
+            Outside::Edge if self.sampling == Sampling::Cubic => place,
             Outside::Edge => place.clamp(0.0, last)?,
             Outside::Reflect => self.mirrored(&place, last)?,
         };

@@ -118,18 +118,15 @@ impl Tensor {
         sizes[axis] = sizes[axis].checked_mul(times).ok_or_else(|| {
             Error::parameter(on.op(), "times", times, "fewer elements in the result")
         })?;
-        let mut result = on.blank(self.dtype(), &sizes)?;
-        for turn in 0..times {
-            if self.elements() == 0 {
-                break;
-            }
-            let every = result.layout().slice(axis, turn, sizes[axis], times)?;
-            on.encode(Op::Copy {
-                src: self.operand()?,
-                dst: result.operand_as(every)?,
-            })?;
+        if sizes.contains(&0) {
+            return Ok(on.blank(self.dtype(), &sizes)?.finish());
         }
-        Ok(result.finish())
+        let (outer, inner) = (&self.shape()[..axis], &self.shape()[axis + 1..]);
+        let (rows, columns) = (outer.iter().product(), inner.iter().product());
+        let size = self.shape()[axis];
+        let lines: Tensor = self.reshape(&[rows, size, 1usize, columns])?;
+        let repeated = lines.broadcast_to(&[rows, size, times, columns])?;
+        repeated.contiguous()?.view(&sizes)
     }
 
     /// Itself, or a copy where elements share memory.

@@ -103,7 +103,6 @@ impl Tensor {
         let (size, signed) = (self.shape()[axis], axis as isize);
         let most = match padding {
             Padding::Reflect => size.saturating_sub(1),
-            Padding::Wrap => size,
             _ if size > 0 => usize::MAX,
             _ => 0,
         };
@@ -112,6 +111,9 @@ impl Tensor {
             let got = format!("{before} and {after} for axis {axis}");
             let expected = format!("at most {most} where the axis has {size} elements");
             return Err(Error::parameter(op, "amounts", got, expected));
+        }
+        if padding == Padding::Wrap {
+            return self.wrapped(axis, around);
         }
         let at_edge = |start: usize, count: usize| {
             let mut sizes = Dims::new(self.shape())?;
@@ -122,12 +124,25 @@ impl Tensor {
             |start: usize, count: usize| self.narrow(signed, start, count)?.flip(&[signed]);
         let (front, back) = match padding {
             Padding::Reflect => (mirrored(1, before)?, mirrored(size - 1 - after, after)?),
-            Padding::Wrap => (
-                self.narrow(signed, size - before, before)?,
-                self.narrow(signed, 0, after)?,
-            ),
             _ => (at_edge(0, before)?, at_edge(size - 1, after)?),
         };
         joined(op, &[&front, self, &back], axis)
+    }
+
+    /// As often as it takes, end to end; there is at least one element.
+    fn wrapped(&self, axis: usize, [before, after]: [usize; 2]) -> Result<Tensor> {
+        let (size, signed) = (self.shape()[axis], axis as isize);
+        let times = (before / size).saturating_add(after / size);
+        let whole = match times {
+            0 => self.clone(),
+            _ => {
+                let mut counts = vec![1; self.rank()];
+                counts[axis] = times.saturating_add(1);
+                self.tile(&counts)?
+            }
+        };
+        let front = self.narrow(signed, size - before % size, before % size)?;
+        let back = self.narrow(signed, 0, after % size)?;
+        joined("pad", &[&front, &whole, &back], axis)
     }
 }

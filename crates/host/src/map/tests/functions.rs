@@ -90,7 +90,7 @@ fn truth(function: Unary, x: f64) -> f64 {
             }
         }
         Unary::Sigmoid => sigmoid(x),
-        Unary::Silu if x == f64::NEG_INFINITY => -0.0,
+        Unary::Silu | Unary::Gelu | Unary::GeluTanh if x == f64::NEG_INFINITY => f64::NAN,
         Unary::Silu => x * sigmoid(x),
         Unary::Gelu if x < -40.0 => -0.0,
         Unary::Gelu if x < 0.0 => x * 0.5 * erfc(-x * std::f64::consts::FRAC_1_SQRT_2),

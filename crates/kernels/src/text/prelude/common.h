@@ -76,24 +76,21 @@ template <typename T> FUNCTION T m_sign(T x) {
 template <typename T> FUNCTION T m_min(T x, T y) { return m_isnan(x) || x < y ? x : y; }
 template <typename T> FUNCTION T m_max(T x, T y) { return m_isnan(x) || x > y ? x : y; }
 
-// x * factor, where a factor of zero wins over an infinite negative x.
-template <typename T> FUNCTION T gate(T x, T factor) {
-    return factor == T(0.0f) ? T(-0.0f) : x * factor;
-}
 template <typename T> FUNCTION T act_relu(T x) { return x <= T(0.0f) ? T(0.0f) : x; }
 template <typename T> FUNCTION T act_tanh(T x) { return m_tanh(x); }
 template <typename T> FUNCTION T act_sigmoid(T x) {
     T small = m_exp(-m_abs(x));
     return (x >= T(0.0f) ? T(1.0f) : small) / (T(1.0f) + small);
 }
-template <typename T> FUNCTION T act_silu(T x) { return gate(x, act_sigmoid(x)); }
+// Of negative infinity the next three are NaN, as the product of that and zero is.
+template <typename T> FUNCTION T act_silu(T x) { return x * act_sigmoid(x); }
 template <typename T> FUNCTION T act_softplus(T x) {
     return (x > T(0.0f) ? x : T(0.0f)) + m_log1p(m_exp(-m_abs(x)));
 }
-template <typename T> FUNCTION T act_gelu(T x) { return gate(x, m_normal_cdf(x)); }
+template <typename T> FUNCTION T act_gelu(T x) { return x * m_normal_cdf(x); }
 FUNCTION f32 gelu_tanh_inner(f32 x) { return x * m_fma(x * x, 0.071354814f, 1.5957691f); }
 template <typename T> FUNCTION T act_gelu_tanh(T x) {
-    return gate(x, act_sigmoid(gelu_tanh_inner(x)));
+    return x * act_sigmoid(gelu_tanh_inner(x));
 }
 
 // Integers wrap; the low bits of a result are the same whatever the width they are computed in.

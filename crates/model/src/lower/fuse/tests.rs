@@ -126,8 +126,8 @@ fn another_shape_is_not_joined() {
     assert_eq!(fuse(&mut listing(steps, 3, &[32])), Fused::default());
 }
 
-#[test]
-fn heads_are_written_side_by_side() {
+/// Attention, and a copy of what it makes with the heads side by side, from memory 4 to 5.
+fn turned_heads() -> [Step; 2] {
     let heads = [1, 3, 4, 8];
     let attention = Op::Attention(Box::new(Attention {
         query: whole(1, &heads),
@@ -144,17 +144,30 @@ fn heads_are_written_side_by_side() {
         src: View::new(whole(4, &heads).span(), DType::F32, turned).unwrap(),
         dst: whole(5, &[1, 4, 3, 8]),
     };
-    let steps = vec![
-        Step {
-            op: attention,
-            nodes: vec![0],
+    [(attention, 0), (copy, 1)].map(|(op, node)| Step {
+        op,
+        nodes: vec![node],
+    })
+}
+
+#[test]
+fn what_another_wrote_stays_below() {
+    let [attention, copy] = turned_heads();
+    let fill = Step {
+        op: Op::Fill {
+            dst: whole(5, &[1, 4, 3, 8]),
+            value: 0.0.into(),
         },
-        Step {
-            op: copy,
-            nodes: vec![1],
-        },
-    ];
-    let mut listing = listing(steps, 5, &[1, 4, 3, 8]);
+        nodes: vec![2],
+    };
+    let mut listing = listing(vec![attention, fill, copy], 5, &[1, 4, 3, 8]);
+    assert_eq!(fuse(&mut listing), Fused::default());
+}
+
+#[test]
+fn heads_are_written_side_by_side() {
+    let heads = [1, 3, 4, 8];
+    let mut listing = listing(turned_heads().into(), 5, &[1, 4, 3, 8]);
     assert_eq!(fuse(&mut listing), Fused { maps: 0, copies: 1 });
     let [
         Step {

@@ -2,6 +2,8 @@
 
 use streampool_tensor::{DType, Tensor};
 
+use crate::graph::Attribute;
+
 use super::{expected, floats, fused, given, pool};
 
 #[test]
@@ -57,12 +59,12 @@ fn attention_takes_keys_either_way() -> Result<(), Box<dyn std::error::Error>> {
     let turned: Tensor = tensor(&key)?.transpose(2, 3)?;
     let turned = given::<f32>(&[1, 2, 4, 3], &turned.to_vec::<f32>()?);
     let results = [expected(&[1, 2, 3, 4], &results)];
-    fused("Attention")
-        .float("scale", 0.25)
-        .check(&[query, key, value], &results);
+    let scale = Attribute::Tensor(Tensor::scalar(&host, 0.25)?);
+    let plain = fused("Attention").with("scale", scale.clone());
+    plain.check(&[query, key, value], &results);
     let [query, value] = [1, 3].map(|seed| floats(&[1, 2, 3, 4], seed));
     let transposed = fused("Attention")
-        .float("scale", 0.25)
+        .with("scale", scale)
         .int("key_transposed", 1);
     transposed.check(&[query, turned, value], &results);
     Ok(())

@@ -4,7 +4,7 @@ use streampool_tensor::{DType, Tensor};
 
 use super::Sketch;
 use crate::evaluate::Value;
-use crate::graph::{Attribute, Domain, Graph, Node, Operator, ValueId};
+use crate::graph::{Attribute, Dim, Domain, Graph, Node, Operator, ValueId, ValueInfo};
 use crate::passes::{shorten, simplify};
 use crate::testing::{difference, evaluate_eagerly};
 
@@ -131,6 +131,69 @@ fn sums_of_integers_stay_integers() {
     let count = sketch.node("ReduceSum", &[whole, axes]);
     let x = sketch.random(&[4, 3]).mul(9.0).unwrap().floor().unwrap();
     near(&mut sketch, &[y, count], &[x]);
+}
+
+#[test]
+fn positions_and_counts_keep_their_digits() {
+    let mut sketch = Sketch::new();
+    let (x, weight) = (sketch.input(&[1, 8]), sketch.weights(&[1, 8]));
+    let short = sketch.node("Mul", &[x, weight]);
+    // A rotation by positions, as exporters write it, and by those times a column.
+    let places: Vec<i64> = (0..8).map(|place| 3001 + 977 * place).collect();
+    let places = sketch.integers(&places);
+    let whole = sketch.node("Add", &[places, places]);
+    let float = sketch.with("Cast", &[whole], &[("to", Attribute::Int(1))]);
+    let axes = sketch.integers(&[0]);
+    let row = sketch.node("Unsqueeze", &[float, axes]);
+    let frequency = Tensor::from_slice(&sketch.pool, &[1.0f32, 0.01], &[2, 1]).unwrap();
+    let frequency = sketch.constant(frequency);
+    let size = sketch.node("Shape", &[row]);
+    let angles = sketch.node("MatMul", &[frequency, row]);
+    let cosine = sketch.node("Cos", &[angles]);
+    let turned = sketch.node("Mul", &[short, cosine]);
+    // A quotient by a count of 70,000.
+    let count = sketch.integers(&[70_000]);
+    let ones = sketch.node("Mul", &[size, count]);
+    let count = sketch.with("Cast", &[ones], &[("to", Attribute::Int(1))]);
+    let last = sketch.integers(&[1]);
+    let count = sketch.node("Gather", &[count, last]);
+    let mean = sketch.node("Div", &[count, count]);
+    let y = sketch.node("Add", &[short, mean]);
+    let x = sketch.random(&[1, 8]);
+    // They are given, as what is known is computed beforehand.
+    let given = sketch.graph.constants.remove(&places).unwrap();
+    let info = ValueInfo {
+        name: "places".to_owned(),
+        dtype: Some(DType::I64),
+        shape: Some(vec![Dim::Fixed(8)]),
+        ..ValueInfo::default()
+    };
+    sketch.graph.declare(places, info);
+    sketch.graph.inputs.push(places);
+    near(&mut sketch, &[turned, y], &[x, given]);
+}
+
+#[test]
+fn a_mask_of_integers_leaves_numbers_in_rows_without_any() {
+    let mut sketch = Sketch::new();
+    let (scores, weight) = (sketch.input(&[2, 4]), sketch.weights(&[2, 4]));
+    let scores = sketch.node("Mul", &[scores, weight]);
+    let mask = sketch.graph.add_value(ValueInfo {
+        name: "mask".to_owned(),
+        dtype: Some(DType::I64),
+        shape: Some(vec![Dim::Fixed(2), Dim::Fixed(4)]),
+        ..ValueInfo::default()
+    });
+    sketch.graph.inputs.push(mask);
+    let (one, lowest) = (sketch.number(1.0), sketch.number(f32::MIN));
+    let float = sketch.with("Cast", &[mask], &[("to", Attribute::Int(1))]);
+    let gone = sketch.node("Sub", &[one, float]);
+    let gone = sketch.node("Mul", &[gone, lowest]);
+    let masked = sketch.node("Add", &[scores, gone]);
+    let y = sketch.with("Softmax", &[masked], &[("axis", Attribute::Int(-1))]);
+    let scores = sketch.random(&[2, 4]).mul(0.01).unwrap();
+    let mask = Tensor::from_slice(&sketch.pool, &[0i64, 0, 0, 0, 1, 0, 1, 1], &[2, 4]).unwrap();
+    near(&mut sketch, &[y], &[scores, mask]);
 }
 
 #[test]

@@ -3,9 +3,12 @@
 mod activations;
 mod attention;
 mod clean;
+mod draw;
 mod half;
 mod layers;
 mod norms;
+mod random;
+mod unchanged;
 
 use streampool_host::{HostDevice, HostOptions};
 use streampool_tensor::{DType, Generator, Pool, Tensor};

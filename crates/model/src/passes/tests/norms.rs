@@ -40,7 +40,10 @@ fn layer_norm_is_one_node() {
         let y = layer_norm(&mut sketch, x, axes, width);
         let (graph, report) = sketch.simplified(&[y]);
         assert_eq!(graph.nodes.len(), 1, "{axes:?}");
-        assert_eq!(graph.nodes[0].operator.to_string(), "LayerNormalization");
+        assert_eq!(
+            graph.nodes[0].operator.to_string(),
+            "fused.LayerNormalization"
+        );
         assert_eq!(
             (report.fusions[0].what, report.fusions[0].nodes.len()),
             ("layer_norm", 9)
@@ -58,7 +61,10 @@ fn other_axes_or_axes_that_are_added_keep_layer_norm_apart() {
     let x = sketch.input(&[4, 6]);
     let y = layer_norm(&mut sketch, x, &[-1], &[1, 1, 6]);
     // The pieces without scale and bias are one.
-    assert_eq!(sketch.operators(&[y]), ["LayerNormalization", "Mul", "Add"]);
+    assert_eq!(
+        sketch.operators(&[y]),
+        ["fused.LayerNormalization", "Mul", "Add"]
+    );
 }
 
 #[test]
@@ -89,7 +95,7 @@ fn a_product_with_the_inverse_and_a_difference_made_twice_are_layer_norm() {
     let deviation = sketch.node("Sqrt", &[sum]);
     let inverse = sketch.node("Reciprocal", &[deviation]);
     let y = sketch.node("Mul", &[inverse, one]);
-    assert_eq!(sketch.operators(&[y]), ["LayerNormalization"]);
+    assert_eq!(sketch.operators(&[y]), ["fused.LayerNormalization"]);
 }
 
 #[test]
@@ -112,7 +118,11 @@ fn rms_norm_is_one_node() {
         let y = sketch.node("Mul", &[scale, y]);
         let outputs = if leak { vec![y, root] } else { vec![y] };
         let operators = sketch.operators(&outputs);
-        assert_eq!(operators == ["RMSNormalization"], !leak, "{operators:?}");
+        assert_eq!(
+            operators == ["fused.RMSNormalization"],
+            !leak,
+            "{operators:?}"
+        );
     }
 }
 
@@ -138,7 +148,10 @@ fn half_norm(sketch: &mut Sketch, x: ValueId, centre: bool) -> ValueId {
 
 #[test]
 fn a_norm_between_casts_reads_what_was_cast() {
-    for (centre, norm) in [(true, "LayerNormalization"), (false, "RMSNormalization")] {
+    for (centre, norm) in [
+        (true, "fused.LayerNormalization"),
+        (false, "fused.RMSNormalization"),
+    ] {
         let mut sketch = Sketch::new();
         let x = sketch.input(&[2, 4, 6]);
         let y = half_norm(&mut sketch, x, centre);

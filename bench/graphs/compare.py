@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""Draws models at random and compares what a session makes of them with what ONNX Runtime does, its optimisations off.
+
+    compare.py [--graphs N] [--from SEED] [--keep FOLDER]
+
+Needs cargo, and Python's packages onnxruntime and numpy. The models are those of the test
+`graphs_drawn_at_random_give_the_same_however_they_are_rewritten`, which also holds each rewrite to the graph as it was. Ends
+with 1 if anything differs by more than rounding; FOLDER then has each model as SEED.onnx.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+
+import numpy
+import onnxruntime
+
+TYPES = {"f64": numpy.float64, "f32": numpy.float32, "f16": numpy.float16, "i64": numpy.int64, "i32": numpy.int32,
+         "bool": numpy.bool_, "u8": numpy.uint8}
+# So many are drawn, compared and removed at a time.
+AT_ONCE = 2000
+ROOM = 1e-3
+
+
+def drawn(folder, first, count):
+    """Has the test write models and ours to a folder."""
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    env = dict(os.environ, GRAPHS=str(count), GRAPHS_FROM=str(first), GRAPHS_TO=folder)
+    test = ["cargo", "test", "-q", "-p", "streampool-model", "--lib", "graphs_drawn_at_random"]
+    return subprocess.run(test, cwd=root, env=env, check=False).returncode == 0
+
+
+def arrays(stem):
+    """The inputs by name, and our outputs, or why there are none."""
+    with open(stem + ".bin", "rb") as file:
+        data = file.read()
+    at, inputs, outputs, failed = 0, {}, [], None
+    with open(stem + ".txt", encoding="utf-8") as file:
+        for line in file:
+            name, *words = line.split()
+            if name == "!":
+                failed = " ".join(words)
+                continue
+            shape = [int(word) for word in words[1:]]
+            count = int(numpy.prod(shape, dtype=numpy.int64))
+            array = numpy.frombuffer(data, TYPES[words[0]], count, at).reshape(shape)
+            at += array.nbytes
+            if name == "-":
+                outputs.append(array)
+            else:
+                inputs[name] = array
+    return inputs, outputs, failed
+
+
+def difference(want, got):
+    """How two lists of outputs differ, if they do."""
+    for want, got in zip(want, got, strict=True):
+        if want.shape != got.shape or want.dtype != got.dtype:
+            return f"{want.dtype}{want.shape} is {got.dtype}{got.shape}"
+        want, got = want.astype(numpy.float64), got.astype(numpy.float64)
+        most = max(1.0, numpy.abs(want[numpy.isfinite(want)]).max(initial=0.0))
+        with numpy.errstate(invalid="ignore"):
+            near = numpy.abs(want - got) <= ROOM * most
+        same = near | (want == got) | (numpy.isnan(want) & numpy.isnan(got))
+        if not same.all():
+            place = numpy.argwhere(~same)[0]
+            return f"{want[tuple(place)]} at {place} is {got[tuple(place)]}"
+    return None
+
+
+def compared(stem, options):
+    """How ours differs from ONNX Runtime's, if it does; `None` also where both refuse."""
+    inputs, outputs, failed = arrays(stem)
+    try:
+        session = onnxruntime.InferenceSession(stem + ".onnx", options, providers=["CPUExecutionProvider"])
+        names = {each.name for each in session.get_inputs()}
+        want = session.run(None, {name: array for name, array in inputs.items() if name in names})
+    except Exception as error:
+        reason = str(error).splitlines()[0]
+        # What the other has no kernel for says nothing of ours.
+        if failed or "NOT_IMPLEMENTED" in reason:
+            return None
+        return "taken, but refused by ONNX Runtime: " + reason
+    return f"refused: {failed}" if failed else difference(want, outputs)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--graphs", type=int, default=10000)
+    parser.add_argument("--from", dest="first", type=int, default=0)
+    parser.add_argument("--keep")
+    arguments = parser.parse_args()
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    wrong = 0
+    for first in range(arguments.first, arguments.first + arguments.graphs, AT_ONCE):
+        count = min(AT_ONCE, arguments.first + arguments.graphs - first)
+        with tempfile.TemporaryDirectory() as folder:
+            where = arguments.keep or folder
+            os.makedirs(where, exist_ok=True)
+            if not drawn(where, first, count):
+                return 1
+            for seed in range(first, first + count):
+                found = compared(os.path.join(where, str(seed)), options)
+                if found:
+                    wrong += 1
+                    print(f"seed {seed}: {found}", flush=True)
+    print(f"{arguments.graphs} graphs, {wrong} differ")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

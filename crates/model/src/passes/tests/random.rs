@@ -1,0 +1,172 @@
+//! Graphs drawn at random, from what rewrites look for and what is almost that, give the same with all rewrites, with each
+//! alone, with none, and in a session.
+//!
+//! `GRAPHS` says how many are drawn, `GRAPHS_FROM` the first seed, and `GRAPHS_TO` a folder that gets each model with its
+//! inputs and what a session makes of them; `bench/graphs/compare.py` sets these and asks ONNX Runtime.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use streampool_host::{HostDevice, HostOptions};
+use streampool_tensor::{Array, DType, Pool};
+
+use super::super::editor::Editor;
+use super::super::{REWRITES, Report, dead, simplify, sweep};
+use super::draw::{Drawn, draw};
+use crate::evaluate::Value;
+use crate::graph::Graph;
+use crate::onnx;
+use crate::testing::evaluate_eagerly;
+use crate::{Session, SessionOptions};
+
+/// How many are drawn where nobody says.
+const GRAPHS: u64 = 600;
+
+/// What a graph gives, or why it fails.
+type Made = Result<Vec<Array>, String>;
+
+fn number(variable: &str, default: u64) -> u64 {
+    let given = std::env::var(variable).ok();
+    given.map_or(default, |given| given.parse().expect("a number"))
+}
+
+fn eagerly(graph: &Graph, pool: &Pool, inputs: &[(String, Array)]) -> Made {
+    let values = inputs
+        .iter()
+        .map(|(_, array)| Some(Value::Tensor(array.tensor(pool).unwrap())));
+    let values: Vec<_> = values.collect();
+    let made = evaluate_eagerly(graph, (pool, pool), &values).map_err(|error| error.to_string())?;
+    let array = |value: &Value| Array::of(value.tensor().unwrap()).unwrap();
+    Ok(made.iter().map(array).collect())
+}
+
+fn in_session(pool: &Pool, drawn: &Drawn) -> Made {
+    let options = SessionOptions::default();
+    let session = Session::from_bytes(pool, drawn.model.clone(), &options);
+    let session = session.map_err(|error| error.to_string())?;
+    let inputs = drawn.inputs.iter().map(|(name, array)| (&name[..], array));
+    let made = session.run(inputs).map_err(|error| error.to_string())?;
+    Ok(made.into_arrays())
+}
+
+/// The graph with one rewrite alone, or swept alone.
+fn with_one(graph: &Graph, pool: &Pool, rewrite: Option<usize>) -> Graph {
+    let mut graph = graph.clone();
+    match rewrite {
+        None => sweep::sweep(&mut graph, pool, &mut Report::default()).unwrap(),
+        Some(rewrite) => {
+            let mut editor = Editor::new(&mut graph, pool);
+            for place in 0..editor.len() {
+                let _ = REWRITES[rewrite](&mut editor, place);
+            }
+            editor.finish();
+        }
+    }
+    graph.sort().unwrap();
+    dead::remove(&mut graph);
+    graph
+}
+
+fn numbers(array: &Array, pool: &Pool) -> Vec<f64> {
+    let tensor = array.tensor(pool).unwrap();
+    tensor.to_dtype(DType::F64).unwrap().to_vec().unwrap()
+}
+
+/// How two results differ, if they do by more than rounding.
+fn difference(pool: &Pool, want: &Made, got: &Made) -> Option<String> {
+    let (want, got) = match (want, got) {
+        (Ok(want), Ok(got)) => (want, got),
+        (Err(_), Err(_)) => return None,
+        (Ok(_), Err(why)) | (Err(why), Ok(_)) => return Some(why.clone()),
+    };
+    for (want, got) in want.iter().zip(got) {
+        if (want.shape(), want.dtype()) != (got.shape(), got.dtype()) {
+            return Some(format!("{want:?} became {got:?}"));
+        }
+        let room = match want.dtype() {
+            DType::F16 => 2e-2,
+            _ => 1e-3,
+        };
+        let (want, got) = (numbers(want, pool), numbers(got, pool));
+        let finite = want.iter().filter(|value| value.is_finite());
+        let most = finite.fold(1.0f64, |most, value| most.max(value.abs()));
+        let pairs = want.iter().zip(&got).enumerate();
+        for (place, (want, got)) in pairs {
+            let near = (want - got).abs() <= room * most;
+            if !(near || want == got || want.is_nan() && got.is_nan()) {
+                return Some(format!("element {place}: {want} became {got}"));
+            }
+        }
+    }
+    None
+}
+
+/// Writes a model, its inputs, and what ours makes of them: names, types and shapes in lines, the bytes behind another.
+fn save(folder: &Path, seed: u64, drawn: &Drawn, made: &Made) {
+    let file = |ending: &str| folder.join(format!("{seed}.{ending}"));
+    std::fs::write(file("onnx"), &drawn.model).unwrap();
+    let (mut lines, mut bytes) = (String::new(), Vec::new());
+    let outputs = made.as_ref().map(Vec::as_slice).unwrap_or_default();
+    let inputs = drawn.inputs.iter().map(|(name, array)| (&name[..], array));
+    let outputs = outputs.iter().map(|array| ("-", array));
+    for (name, array) in inputs.chain(outputs) {
+        let _ = write!(lines, "{name} {}", array.dtype());
+        for size in array.shape() {
+            let _ = write!(lines, " {size}");
+        }
+        lines.push('\n');
+        bytes.extend(array.bytes());
+    }
+    if let Err(why) = made {
+        let _ = writeln!(lines, "! {}", why.replace('\n', " "));
+    }
+    std::fs::write(file("txt"), lines).unwrap();
+    std::fs::write(file("bin"), bytes).unwrap();
+}
+
+#[test]
+fn graphs_drawn_at_random_give_the_same_however_they_are_rewritten() {
+    let pool = Pool::new(HostDevice::new(HostOptions::default()).unwrap()).unwrap();
+    let folder = std::env::var_os("GRAPHS_TO");
+    let first = number("GRAPHS_FROM", 0);
+    let (mut fused, mut failed, mut faults) = (0, 0, Vec::new());
+    for seed in first..first + number("GRAPHS", GRAPHS) {
+        let drawn = draw(seed);
+        let bytes = drawn.model.clone().into();
+        let mut graph = onnx::read_bytes(bytes, None, &pool).unwrap().graph;
+        // What nobody reads may fail where it is left.
+        dead::remove(&mut graph);
+        let plain = eagerly(&graph, &pool, &drawn.inputs);
+        failed += usize::from(plain.is_err());
+        let mut fault = |what: String, made: &Made| {
+            if let Some(apart) = difference(&pool, &plain, made) {
+                faults.push(format!("seed {seed}, {what}: {apart}\n{}", drawn.text));
+            }
+        };
+        for rewrite in std::iter::once(None).chain((0..REWRITES.len()).map(Some)) {
+            let one = with_one(&graph, &pool, rewrite);
+            fault(
+                format!("rewrite {rewrite:?} alone"),
+                &eagerly(&one, &pool, &drawn.inputs),
+            );
+        }
+        let mut all = graph.clone();
+        let report = simplify(&mut all, &pool).unwrap();
+        fused += usize::from(!report.fusions.is_empty());
+        fault(
+            "all rewrites".to_owned(),
+            &eagerly(&all, &pool, &drawn.inputs),
+        );
+        let made = in_session(&pool, &drawn);
+        fault("a session".to_owned(), &made);
+        if let Some(folder) = &folder {
+            save(Path::new(folder), seed, &drawn, &made);
+        }
+    }
+    println!("{fused} were rewritten, {failed} fail");
+    let count = faults.len();
+    faults.truncate(5);
+    assert!(faults.is_empty(), "{count} differ:\n{}", faults.join("\n"));
+    let drawn = number("GRAPHS", GRAPHS) as usize;
+    assert!(fused * 3 > drawn && failed * 2 < drawn, "{fused}, {failed}");
+}

@@ -45,7 +45,7 @@ pub use dtype::{DType, Element, Scalar};
 pub use error::{Error, Fault, Result};
 pub use event::{Event, EventStatus};
 pub use expr::{Binary, Compare, Expr, ExprBuilder, Node, Unary, Value};
-pub use layout::{Dims, Layout, MAX_RANK};
+pub use layout::{Dims, Layout, MAX_ELEMENTS, MAX_RANK};
 pub use memory::{Memory, Space, Span, View};
 pub use mitigations::Mitigations;
 pub use op::{Access, Activation, Axes, MatMul, Norm, NormKind, Op, OpKind, ReduceKind};

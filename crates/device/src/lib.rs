@@ -26,6 +26,7 @@ mod dtype;
 mod error;
 mod event;
 mod expr;
+pub mod foreign;
 mod layout;
 pub mod lock;
 mod memory;

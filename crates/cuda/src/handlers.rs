@@ -2,13 +2,12 @@
 //! a time for each lane, in order, with no lock held.
 
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use streampool_device::lock::{self, Condvar, Mutex};
-use streampool_device::{Error, Fault, Handler, OpKind, Result, Tick};
+use streampool_device::{Error, Fault, Handler, OpKind, Result, Tick, foreign};
 
 use crate::lane::Lane;
 use crate::ranks;
@@ -83,7 +82,7 @@ impl Lane {
             };
             lock::assert_none_held();
             // The panic hook has reported it, and what follows does not depend on it.
-            let _ = catch_unwind(AssertUnwindSafe(|| handler(outcome)));
+            let _ = foreign::call(|| handler(outcome));
             self.handlers.count.fetch_sub(1, Ordering::AcqRel);
         }
     }

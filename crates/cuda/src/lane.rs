@@ -1,14 +1,15 @@
 //! The lane: a stream of the driver, and what any thread may know of it.
 
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use cudarc::driver::sys::{self, CUresult, CUstream};
 use streampool_device::lock::{self, Mutex};
-use streampool_device::{Error, Fault, HostSlice, OpKind, Priority, QueueOptions, Result, Tick};
+use streampool_device::{
+    Error, Fault, HostSlice, OpKind, Priority, QueueOptions, Result, Tick, foreign,
+};
 
 use crate::context::Failure;
 use crate::core::Core;
@@ -230,7 +231,7 @@ impl Lane {
             {
                 lock::assert_none_held();
                 // The panic hook has reported it; the others are still told.
-                let _ = catch_unwind(AssertUnwindSafe(|| trace.op(interval)));
+                let _ = foreign::call(move || trace.op(interval));
             }
         }
     }

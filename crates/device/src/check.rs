@@ -1,6 +1,6 @@
 //! What each check of an op's operands is made of: each compares one thing and names the argument.
 
-use crate::{DType, Error, OpKind, Result, View};
+use crate::{DType, Error, MAX_ELEMENTS, OpKind, Result, View};
 
 pub(crate) fn invalid(
     op: OpKind,
@@ -29,19 +29,60 @@ pub(crate) fn require(
     Err(invalid(op, argument, got, expected))
 }
 
+/// The most steps of one op, multiplications mostly: years of work, yet few enough to be counted and added up.
+const MAX_STEPS: usize = 1 << 62;
+
 /// A size that is made of others, which come from outside.
 pub(crate) fn product<const N: usize>(
     op: OpKind,
     argument: &'static str,
     sizes: [usize; N],
 ) -> Result<usize> {
-    let all = sizes
-        .iter()
-        .try_fold(1, |all: usize, &size| all.checked_mul(size));
+    let all = multiplied(sizes).filter(|&all| all <= MAX_ELEMENTS);
     all.ok_or_else(|| {
         let got = format_args!("of {sizes:?} elements along an axis");
-        invalid(op, argument, got, format_args!("at most {}", usize::MAX))
+        invalid(op, argument, got, format_args!("at most {MAX_ELEMENTS}"))
     })
+}
+
+/// Refuses what lies between the operands of an op, such as a source with its padding, if it has more elements than
+/// a layout may have. Where a size is zero, the others are held to it all the same.
+pub(crate) fn countable<const N: usize>(
+    op: OpKind,
+    argument: &'static str,
+    what: &'static str,
+    sizes: [usize; N],
+) -> Result<()> {
+    within(op, argument, what, sizes, MAX_ELEMENTS)
+}
+
+/// Refuses an op of so many steps that they cannot be counted.
+pub(crate) fn steps<const N: usize>(
+    op: OpKind,
+    argument: &'static str,
+    sizes: [usize; N],
+) -> Result<()> {
+    within(op, argument, "steps in all", sizes, MAX_STEPS)
+}
+
+fn within<const N: usize>(
+    op: OpKind,
+    argument: &'static str,
+    what: &'static str,
+    sizes: [usize; N],
+    most: usize,
+) -> Result<()> {
+    if multiplied(sizes.map(|size| size.max(1))).is_some_and(|all| all <= most) {
+        return Ok(());
+    }
+    let got = format_args!("of {sizes:?} {what}");
+    Err(invalid(op, argument, got, format_args!("at most {most}")))
+}
+
+fn multiplied<const N: usize>(sizes: [usize; N]) -> Option<usize> {
+    sizes
+        .iter()
+        .try_fold(1, |all: usize, &size| all.checked_mul(size))
 }
 
 pub(crate) fn shape(

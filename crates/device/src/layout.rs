@@ -5,6 +5,10 @@ use crate::{Error, Result};
 /// The most dimensions a layout has.
 pub const MAX_RANK: usize = 8;
 
+/// The most elements a layout has, and the farthest it reaches, dimensions of size zero counted as one: more than any
+/// memory holds, yet few enough that a few such numbers, or one and a size in bytes, can be multiplied.
+pub const MAX_ELEMENTS: usize = 1 << 48;
+
 /// Sizes of the dimensions, stored in place so that layouts copy without allocating.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Dims<T = usize> {
@@ -54,8 +58,8 @@ impl<T: std::fmt::Debug> std::fmt::Debug for Dims<T> {
 
 /// A shape, a stride for each dimension and an offset, all counted in elements.
 ///
-/// Strides may be zero (broadcasting) or negative (reversal). No layout counts more elements, or names an
-/// element farther away, than an `isize` can hold: constructors refuse those.
+/// Strides may be zero (broadcasting) or negative (reversal). No layout counts more than [`MAX_ELEMENTS`], names an
+/// element farther away or has a longer stride: constructors refuse those.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Layout {
     shape: Dims,
@@ -75,6 +79,7 @@ impl Layout {
             step = isize::try_from(shape[axis].max(1))
                 .ok()
                 .and_then(|size| step.checked_mul(size))
+                .filter(|&elements| elements <= MAX_ELEMENTS as isize)
                 .ok_or_else(|| too_large(&shape))?;
         }
         Ok(Layout {
@@ -103,24 +108,24 @@ impl Layout {
     }
 
     fn check(&self) -> Result<()> {
-        let mut elements = 1isize;
-        let mut reach = isize::try_from(self.offset).ok();
+        let mut elements = 1usize;
+        let mut reach = Some(self.offset);
         for (&size, &stride) in self.shape.iter().zip(self.strides.iter()) {
-            let size = isize::try_from(size).map_err(|_| too_large(&self.shape))?;
             elements = elements
                 .checked_mul(size.max(1))
+                .filter(|&elements| elements <= MAX_ELEMENTS)
                 .ok_or_else(|| too_large(&self.shape))?;
+            let stride = Some(stride.unsigned_abs()).filter(|&stride| stride <= MAX_ELEMENTS);
             reach = stride
-                .checked_abs()
-                .and_then(|stride| stride.checked_mul((size - 1).max(0)))
+                .and_then(|stride| stride.checked_mul(size.saturating_sub(1)))
                 .and_then(|span| reach?.checked_add(span));
         }
         match reach {
-            Some(_) => Ok(()),
-            None => Err(Error::Invalid {
+            Some(reach) if reach <= MAX_ELEMENTS => Ok(()),
+            _ => Err(Error::Invalid {
                 what: "the reach of a layout",
                 got: self.to_string(),
-                expected: format!("at most {} elements", isize::MAX),
+                expected: format!("at most {MAX_ELEMENTS} elements"),
             }),
         }
     }
@@ -278,7 +283,7 @@ fn too_large(shape: &[usize]) -> Error {
     Error::Invalid {
         what: "the number of elements",
         got: format!("{shape:?}"),
-        expected: format!("a product of at most {}", isize::MAX),
+        expected: format!("a product of at most {MAX_ELEMENTS}"),
     }
 }
 
@@ -340,6 +345,27 @@ mod tests {
         assert!(Layout::strided(&[3], &[isize::MIN], 0).is_err());
         assert!(Layout::strided(&[1], &[1], usize::MAX).is_err());
         assert!(Layout::contiguous(&[1; 9]).is_err());
+        // What no memory holds is refused before anybody multiplies it.
+        let one = Layout::contiguous(&[1]).unwrap();
+        assert!(one.broadcast_to(&[MAX_ELEMENTS]).is_ok());
+        assert!(one.broadcast_to(&[MAX_ELEMENTS + 1]).is_err());
+        assert!(one.broadcast_to(&[1 << 24, 1 << 24, 2]).is_err());
+        assert!(Layout::contiguous(&[0, MAX_ELEMENTS + 1]).is_err());
+        assert!(Layout::strided(&[1], &[1 << 49], 0).is_err());
+        assert!(Layout::strided(&[2], &[1], MAX_ELEMENTS).is_err());
+    }
+
+    #[test]
+    fn more_than_eight_axes_are_refused() {
+        let refused = |layout: Result<Layout>| {
+            let told = layout.unwrap_err().to_string();
+            assert!(told.contains("rank"), "{told}");
+        };
+        let layout = Layout::contiguous(&[3]).unwrap();
+        refused(layout.broadcast_to(&[1, 1, 1, 1, 1, 1, 1, 1, 3]));
+        refused(layout.broadcast_to(&[1; 100]));
+        refused(Layout::contiguous(&[1; 9]));
+        refused(Layout::strided(&[1; 9], &[1; 9], 0));
     }
 
     #[test]

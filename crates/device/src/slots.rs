@@ -18,7 +18,7 @@ impl Slots {
         Slots {
             captured: captured.into(),
             sizes: captured.iter().map(|slot| slot.bytes).collect(),
-            alignment,
+            alignment: alignment.max(1),
         }
     }
 
@@ -33,7 +33,8 @@ impl Slots {
         self.captured.iter().position(|slot| slot.contains(&span))
     }
 
-    /// Whether a replay may bind them to `given`: as many, each as long as captured and aligned like it.
+    /// Whether a replay may bind them to `given`: as many, each as long as captured and at the same address modulo
+    /// what allocations are aligned to. Then every operand inside is aligned as it was.
     pub fn check(&self, given: &[Span]) -> Result<()> {
         let invalid = |got: String, expected: String| Error::InvalidOp {
             op: OpKind::Replay,
@@ -52,11 +53,14 @@ impl Slots {
                     format!("at least {}", captured.bytes),
                 ));
             }
-            let alignment = self.alignment_of(captured);
-            if !address(given).is_multiple_of(alignment) {
+            let (got, place) = (address(given), address(captured) % self.alignment);
+            if got % self.alignment != place {
                 return Err(invalid(
-                    format!("at address {:#x} for slot {index}", address(given)),
-                    format!("a multiple of {alignment}, as when it was captured"),
+                    format!("at address {got:#x} for slot {index}"),
+                    format!(
+                        "{place} bytes behind a multiple of {}, as when it was captured",
+                        self.alignment
+                    ),
                 ));
             }
         }
@@ -76,13 +80,6 @@ impl Slots {
             Ok(view.rebased(given.part(span.offset - captured.offset, span.bytes)?))
         });
         bound.unwrap_or_else(|error| panic!("slots are bound that were not checked: {error}"))
-    }
-
-    /// The alignment a span happens to have, as far as allocations are aligned.
-    fn alignment_of(&self, span: &Span) -> usize {
-        1 << address(span)
-            .trailing_zeros()
-            .min(self.alignment.trailing_zeros())
     }
 }
 
@@ -134,17 +131,52 @@ mod tests {
     fn what_does_not_fit_is_refused_with_the_figures() {
         let slots = Slots::new(&[span(4096, 0, 100), span(4096, 104, 8)], 256);
         assert_eq!(slots.sizes(), [100, 8]);
-        let good = [span(8192, 0, 100), span(8192, 112, 9)];
+        let good = [span(8192, 0, 100), span(8192, 360, 9)];
         assert_eq!(slots.check(&good), Ok(()));
         let cases = [
             (vec![good[0]], "1 spans"),
             (vec![span(8192, 0, 99), good[1]], "99 bytes for slot 0"),
             (vec![span(8192, 128, 100), good[1]], "0x2080 for slot 0"),
-            (vec![good[0], span(8192, 108, 8)], "a multiple of 8"),
+            (
+                vec![good[0], span(8192, 112, 8)],
+                "104 bytes behind a multiple of 256",
+            ),
         ];
         for (given, message) in cases {
             let error = slots.check(&given).unwrap_err();
             assert!(error.to_string().contains(message), "{error}");
         }
+    }
+
+    #[test]
+    fn an_operand_inside_a_slot_stays_aligned() {
+        // The slot begins between two `f64`, the operand in it at one.
+        let slots = Slots::new(&[span(4096, 4, 36)], 256);
+        let inside = |handle, offset| {
+            View::new(
+                span(handle, offset, 32),
+                DType::F64,
+                Layout::contiguous(&[4]).unwrap(),
+            )
+        };
+        let op = Op::Fill {
+            dst: inside(4096, 8).unwrap(),
+            value: crate::Scalar::Int(0),
+        };
+        for offset in (0..512).step_by(4) {
+            let given = [span(8192, offset, 36)];
+            if slots.check(&given).is_ok() {
+                let bound = slots.bind(&op, &given);
+                assert_eq!(
+                    bound,
+                    Op::Fill {
+                        dst: inside(8192, offset + 4).unwrap(),
+                        value: crate::Scalar::Int(0),
+                    }
+                );
+                assert_eq!((8192 + offset + 4) % 8, 0);
+            }
+        }
+        assert!(slots.check(&[span(8192, 260, 36)]).is_ok());
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::aliases::groups_apart;
 use crate::check::{
-    axis_of, broadcasts, dtype, float, invalid, require, same_view, shape, writable,
+    axis_of, broadcasts, dtype, float, invalid, require, same_view, shape, steps, writable,
 };
 use crate::{
     Access, Axes, DType, Dims, Expr, MAX_RANK, MatMul, Norm, Op, OpKind, ReduceKind, Result, Span,
@@ -328,6 +328,7 @@ fn matmul(op: &MatMul) -> Result<()> {
     }
     product[rank..].copy_from_slice(&[a[0], b[1]]);
     shape(kind, "out", op.out.shape(), &product)?;
+    steps(kind, "a", [op.out.layout().elements(), a[1]])?;
     if let Some(bias) = &op.bias {
         dtype(kind, "bias", bias.dtype(), op.out.dtype())?;
         broadcasts(kind, "bias", bias, op.out.shape())?;

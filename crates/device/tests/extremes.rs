@@ -449,9 +449,118 @@ fn sizes_that_are_too_large_when_multiplied_are_refused() {
             last_cell: None,
         }))
     };
-    // Four times as much is 0, modulo all there are.
-    for op in [conv(false), conv(true), rnn(1 << 62), rnn(1 << 61)] {
+    // With the groups or the gates, it is more than any layout has.
+    for op in [conv(false), conv(true), rnn(1 << 48), rnn(1 << 46)] {
         let told = op.validate().unwrap_err().to_string();
         assert!(told.contains("elements along an axis"), "{told}");
+    }
+}
+
+/// A view of one element, seen wherever the shape has one.
+fn broadcast(handle: u64, shape: &[usize]) -> View {
+    let span = Span {
+        handle,
+        offset: 0,
+        bytes: 4,
+    };
+    let layout = Layout::contiguous(&[]).unwrap();
+    View::new(span, DType::F32, layout.broadcast_to(shape).unwrap()).unwrap()
+}
+
+/// A result: what it has no room for may be refused, but not before what is asked of the shapes.
+fn result(handle: u64, shape: &[usize]) -> View {
+    let span = Span {
+        handle,
+        offset: 0,
+        bytes: usize::MAX,
+    };
+    View::new(span, DType::F32, Layout::contiguous(shape).unwrap()).unwrap()
+}
+
+#[test]
+fn what_kernels_multiply_is_bounded() {
+    let far = Slide {
+        dilation: (1 << 30) - 1,
+        before: 1 << 29,
+        after: 1 << 29,
+        ..Slide::new(2)
+    };
+    let conv = |rank: usize| {
+        let ones = [1; 3];
+        let shape = |first: [usize; 2], spatial: &[usize]| [&first[..], &spatial[..rank]].concat();
+        let (src, kernel) = (shape([1, 1], &ones), shape([1, 1], &[2; 3]));
+        let outputs = [far.windows(1); 3];
+        Op::Conv(Box::new(Conv {
+            src: broadcast(1, &src),
+            weight: broadcast(2, &kernel),
+            bias: None,
+            dst: result(3, &shape([1, 1], &outputs)),
+            window: Window::new(&vec![far; rank]).unwrap(),
+            groups: 1,
+            transposed: false,
+            activation: Activation::None,
+        }))
+    };
+    let wide = Slide {
+        before: 250_000_000,
+        after: 249_999_996,
+        ..Slide::new(500_000_000)
+    };
+    let pool = Op::Pool(Pool {
+        kind: PoolKind::Mean {
+            count_padding: true,
+        },
+        src: broadcast(1, &[1, 1, 4, 4]),
+        dst: result(2, &[1, 1, 1, 1]),
+        indices: None,
+        window: Window::new(&[wide; 2]).unwrap(),
+    });
+    let matmul = Op::MatMul(MatMul {
+        a: broadcast(1, &[1 << 20, 1 << 28]),
+        b: broadcast(2, &[1 << 28, 1 << 20]),
+        out: result(3, &[1 << 20, 1 << 20]),
+        bias: None,
+        activation: Activation::None,
+        alpha: 1.0,
+    });
+    let attention = Op::Attention(Box::new(Attention {
+        query: broadcast(1, &[1, 1, 1 << 30, 1]),
+        key: broadcast(2, &[1, 1, 1 << 30, 1]),
+        value: broadcast(3, &[1, 1, 1 << 30, 1]),
+        mask: None,
+        out: result(4, &[1, 1, 1 << 30, 1]),
+        scale: 1.0,
+        causal: None,
+        softcap: 0.0,
+    }));
+    let resize = Op::Resize(Resize {
+        src: broadcast(1, &[1, 1 << 40]),
+        dst: result(2, &[1 << 10, 1]),
+        along: Dims::new(&[Along::default(); 2]).unwrap(),
+        interpolation: Interpolation::Linear,
+        antialias: false,
+        exclude_outside: false,
+        outside: None,
+    });
+    let rnn = Op::Rnn(Box::new(Rnn {
+        cell: Cell::Lstm,
+        direction: Direction::Forward,
+        src: broadcast(1, &[1 << 46, 1, 1]),
+        weight: broadcast(2, &[1, 16, 1]),
+        recurrent: broadcast(3, &[1, 16, 4]),
+        bias: None,
+        peephole: None,
+        lengths: None,
+        hidden: None,
+        cell_state: None,
+        dst: result(4, &[1 << 46, 1, 1, 4]),
+        last_hidden: None,
+        last_cell: None,
+    }));
+    for op in [conv(2), conv(3), pool, matmul, attention, resize, rnn] {
+        let error = op.validate().unwrap_err();
+        let told = error.to_string();
+        assert!(matches!(error, Error::InvalidOp { .. }), "{told}");
+        assert!(told.contains("expected at most"), "{told}");
     }
 }

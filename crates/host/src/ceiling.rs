@@ -1,5 +1,11 @@
 //! What the processors themselves can do, to measure kernels against: multiply-adds in registers, and copies.
 
+#![expect(
+    clippy::disallowed_macros,
+    clippy::disallowed_methods,
+    reason = "who measures says how much"
+)]
+
 use std::hint::black_box;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use streampool_device::lock::{self, Mutex};
-use streampool_device::{Interval, Properties, Trace};
+use streampool_device::{Interval, Properties, Trace, foreign};
 
 use crate::imitate::Imitation;
 use crate::injector::Injector;
@@ -42,9 +42,10 @@ impl Tracing {
 
     pub(crate) fn set(&self, trace: Option<Arc<dyn Trace>>) {
         let on = trace.is_some();
-        // Dropped after the lock is free: it is foreign code.
-        let _old = std::mem::replace(&mut *self.trace.lock(), trace);
+        let old = std::mem::replace(&mut *self.trace.lock(), trace);
         self.on.store(on, Ordering::Relaxed);
+        // The lock is free: it is foreign code.
+        drop(old);
     }
 
     pub(crate) fn is_on(&self) -> bool {
@@ -55,7 +56,8 @@ impl Tracing {
         let trace = self.trace.lock().clone();
         if let Some(trace) = trace {
             lock::assert_none_held();
-            trace.op(interval);
+            // The panic hook has reported it, and the op is over. It may be the last to hold the trace, too.
+            let _ = foreign::call(move || trace.op(interval));
         }
     }
 }

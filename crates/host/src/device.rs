@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use streampool_device::{
-    CacheReport, Device, DeviceKind, Error, Event, Memory, MemoryUse, OpKind, Properties, Queue,
+    CacheReport, Device, DeviceKind, Event, Memory, MemoryUse, OpKind, Properties, Queue,
     QueueOptions, Quirk, Result, Space, Trace,
 };
 
@@ -99,12 +99,7 @@ impl Device for HostDevice {
     }
 
     fn create_queue(&self, options: QueueOptions) -> Result<Box<dyn Queue>> {
-        if self.core.pool.was_left_behind() {
-            return Err(Error::DeviceLost(
-                "this process is a fork of the one that opened the device: open it after the fork"
-                    .to_owned(),
-            ));
-        }
+        self.core.pool.check_process()?;
         Ok(Box::new(HostQueue::new(Arc::clone(&self.core), options)))
     }
 
@@ -117,7 +112,7 @@ impl Device for HostDevice {
     }
 
     fn caches(&self) -> Vec<CacheReport> {
-        vec![self.core.expressions.report()]
+        Vec::from([self.core.expressions.report()])
     }
 
     fn set_trace(&self, trace: Option<Arc<dyn Trace>>) {

@@ -1,14 +1,14 @@
 //! Executing commands.
 
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
+use streampool_device::foreign::{self, Panic};
 use streampool_device::{Fault, HostSlice, Interval, Op, OpKind, Span, Tick};
 
 use crate::command::Command;
 use crate::cost;
+use crate::kernels::scratch::NoRoom;
 use crate::kernels::{self, Prepared};
 use crate::program::Replay;
 use crate::region::Crew;
@@ -85,7 +85,7 @@ impl Strand {
     ) -> Result<(), String> {
         self.core.injector.before(self.options.index, op)?;
         let begin = self.core.tracing.is_on().then(Instant::now);
-        catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panic_message(&*panic)))?;
+        foreign::call(work).unwrap_or_else(|panic| Err(why(&panic)))?;
         if let Some(begin) = begin {
             self.core.tracing.send(Interval {
                 queue: self.options.index,
@@ -164,13 +164,10 @@ fn pointer(span: &Span) -> *mut u8 {
     std::ptr::with_exposed_provenance_mut(span.handle as usize + span.offset)
 }
 
-fn panic_message(panic: &(dyn Any + Send)) -> String {
-    let text = panic
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    format!(
-        "the kernel panicked: {}",
-        text.unwrap_or("without a message")
-    )
+/// Why the op ended that this came of.
+fn why(panic: &Panic) -> String {
+    match panic.payload::<NoRoom>() {
+        Some(no_room) => no_room.to_string(),
+        None => format!("the kernel panicked: {}", panic.message()),
+    }
 }

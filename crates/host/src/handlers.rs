@@ -1,11 +1,10 @@
 //! Completion handlers: called by workers, one at a time for each queue, in order, with no lock held.
 
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use streampool_device::lock::{self, Mutex};
-use streampool_device::{Fault, Handler};
+use streampool_device::{Fault, Handler, foreign};
 
 use crate::pool::Job;
 use crate::ranks;
@@ -56,7 +55,7 @@ impl Strand {
         while let Some((handler, outcome)) = self.handlers.next() {
             lock::assert_none_held();
             // The panic hook has reported it, and what follows does not depend on it.
-            let _ = catch_unwind(AssertUnwindSafe(|| handler(outcome)));
+            let _ = foreign::call(|| handler(outcome));
         }
     }
 }

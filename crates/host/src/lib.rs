@@ -27,6 +27,8 @@
 //! # Ok::<(), streampool_device::Error>(())
 //! ```
 
+#![cfg_attr(not(test), warn(clippy::disallowed_macros, clippy::disallowed_methods))]
+
 pub mod ceiling;
 mod command;
 mod core;

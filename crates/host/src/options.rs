@@ -86,6 +86,7 @@ impl HostOptions {
     }
 
     /// Sets the driver defects to imitate.
+    #[expect(clippy::disallowed_methods, reason = "the caller makes them")]
     pub fn quirks(mut self, quirks: impl IntoIterator<Item = Quirk>) -> Self {
         self.quirks = quirks.into_iter().collect();
         self
@@ -131,7 +132,7 @@ fn parse_threads(value: &str) -> Result<usize> {
 }
 
 /// The machine's memory; where it does not say, 8 GiB.
-fn physical_memory() -> usize {
+pub(crate) fn physical_memory() -> usize {
     const UNKNOWN: usize = if usize::BITS < 64 { 1 << 30 } else { 8 << 30 };
     from_meminfo().or_else(from_sysctl).unwrap_or(UNKNOWN)
 }

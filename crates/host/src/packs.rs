@@ -86,6 +86,7 @@ impl Packs {
 
     /// The form of a constant, which `pack` writes if nobody holds it. Who asks for it meanwhile waits. Nothing if
     /// there is no memory.
+    #[expect(clippy::disallowed_methods, reason = "it is the fallible way")]
     pub(crate) fn get(
         &self,
         constant: &View,

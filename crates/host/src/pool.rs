@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_deque::{Injector as Jobs, Steal};
 use streampool_device::lock::{Condvar, Mutex};
-use streampool_device::{Error, Result};
+use streampool_device::{Error, Result, foreign};
 
 use crate::ranks;
 use crate::region::{End, Region};
@@ -78,6 +78,7 @@ thread_local! {
 }
 
 impl Pool {
+    #[expect(clippy::disallowed_methods, reason = "threads are bounded")]
     pub(crate) fn start(threads: usize) -> Result<Pool> {
         let shared = Arc::new(Shared {
             common: Jobs::new(),
@@ -122,6 +123,17 @@ impl Pool {
     pub(crate) fn was_left_behind(&self) -> bool {
         self.process != std::process::id()
     }
+
+    /// Fails in a fork of the process with the workers.
+    pub(crate) fn check_process(&self) -> Result<()> {
+        match self.was_left_behind() {
+            false => Ok(()),
+            true => Err(Error::DeviceLost(
+                "this process is a fork of the one that opened the device: open it after the fork"
+                    .to_owned(),
+            )),
+        }
+    }
 }
 
 impl Drop for Pool {
@@ -137,7 +149,7 @@ impl Drop for Pool {
         for thread in self.threads.drain(..) {
             // A worker that drops the device last ends by itself.
             if thread.thread().id() != current {
-                // It catches the panics of what it runs, so there is no result to lose.
+                // It catches panics, so there is no result to lose.
                 let _ = thread.join();
             }
         }
@@ -257,7 +269,8 @@ fn work(shared: &Arc<Shared>, index: usize) {
     WORKER.set((Arc::as_ptr(shared), index));
     loop {
         while let Some(job) = shared.find(index) {
-            job.run(shared);
+            // Jobs catch what they call. Should one panic all the same, it costs itself, not a worker.
+            let _ = foreign::call(|| job.run(shared));
         }
         if !shared.look() && !shared.sleep() {
             break;

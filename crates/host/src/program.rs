@@ -3,10 +3,11 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use streampool_device::{Error, Op, OpKind, Program, Result, Slots, Span, View};
+use streampool_device::{Error, Op, OpKind, Program, Result, Slots, Span, View, foreign};
 
 use crate::core::Core;
 use crate::cost;
+use crate::kernels::scratch::list;
 use crate::kernels::{Preparation, Prepared};
 use crate::memory::ALIGNMENT;
 use crate::region::Crew;
@@ -70,10 +71,11 @@ impl HostProgram {
             let own = cost::estimate(&op);
             cost = cost.saturating_add(own);
             let prepared = match &op {
-                // One that does not compile is its replay's fault.
+                // One that does not compile, or for which there is no memory, is its replay's fault.
                 Op::Map { expr, .. } => core.expressions.program(expr).map(Prepared::Map),
                 // SAFETY: passed on from the caller.
-                op => Ok(unsafe { Prepared::new(op, &preparation) }),
+                op => foreign::call(|| unsafe { Prepared::new(op, &preparation) })
+                    .map_err(|panic| panic.message().to_owned()),
             };
             Captured {
                 kind: op.kind(),
@@ -83,7 +85,7 @@ impl HostProgram {
                 bound,
             }
         };
-        let ops = ops.into_iter().map(prepare).collect();
+        let ops = list(ops.into_iter().map(prepare)).into();
         drop(crew);
         HostProgram(Arc::new(Body {
             core,

@@ -1,11 +1,10 @@
 //! A parallel region: the parts of one op, taken by whoever is free.
 
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread::Thread;
 
+use streampool_device::foreign::{self, Panic};
 use streampool_device::lock::Mutex;
 
 use crate::pool::{Busy, Job, Shared};
@@ -66,7 +65,7 @@ pub(crate) struct Region {
     taken: AtomicU64,
     finished: AtomicUsize,
     caller: Thread,
-    panic: Mutex<Option<Box<dyn Any + Send>>>,
+    panic: Mutex<Option<Panic>>,
 }
 
 // SAFETY: `work` points to something `Sync`, and `help` follows it only while it is valid.
@@ -98,8 +97,9 @@ impl Region {
             // SAFETY: this part is taken and not finished, so the caller is still inside `Team::run`,
             // which borrows what `work` points to.
             let work = unsafe { &*self.work };
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(part))) {
-                self.panic.lock().get_or_insert(panic);
+            if let Err(panic) = foreign::call(|| work(part)) {
+                // One is passed on; which, is of no matter. The other is dropped with no lock held.
+                let _other = self.panic.lock().replace(panic);
             }
             drop(guard);
             if self.finished.fetch_add(1, Ordering::AcqRel) + 1 == self.parts {
@@ -138,7 +138,7 @@ impl Region {
             }
         }
         if let Some(panic) = self.panic.lock().take() {
-            resume_unwind(panic);
+            panic.resume();
         }
     }
 }
@@ -146,6 +146,7 @@ impl Region {
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
 
     use super::*;
     use crate::pool::Pool;

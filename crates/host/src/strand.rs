@@ -228,6 +228,8 @@ impl Strand {
         if self.is_over(tick) {
             return Ok(());
         }
+        // There, nobody may ever do it: workers are not forked, and whoever was at it is not there.
+        self.core.pool.check_process()?;
         let Some(deadline) = deadline else {
             return self
                 .help(tick, None)

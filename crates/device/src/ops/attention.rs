@@ -1,7 +1,9 @@
 //! Scaled dot-product attention.
 
 use super::optional;
-use crate::check::{broadcasts, float, invalid, rank, require, same_type, shape, writable};
+use crate::check::{
+    broadcasts, countable, float, invalid, rank, require, same_type, shape, steps, writable,
+};
 use crate::{Access, DType, OpKind, Result, View};
 
 /// `out = softmax(cap(scale * query @ keyᵀ) + mask) @ value` for each batch and head.
@@ -91,6 +93,10 @@ impl Attention<View> {
             format_args!("of {key_heads} heads"),
             format_args!("a number that divides the {heads} heads of query"),
         )?;
+        let scores = [batch, heads, queries, keys];
+        countable(kind, "key", "scores", scores)?;
+        let widths = width.saturating_add(value_width);
+        steps(kind, "key", [batch, heads, queries, keys, widths])?;
         if let Some(mask) = &self.mask {
             if mask.dtype() != DType::Bool && mask.dtype() != self.query.dtype() {
                 return Err(invalid(
@@ -100,7 +106,7 @@ impl Attention<View> {
                     format_args!("bool or {}", self.query.dtype()),
                 ));
             }
-            broadcasts(kind, "mask", mask, &[batch, heads, queries, keys])?;
+            broadcasts(kind, "mask", mask, &scores)?;
         }
         require(kind, "scale", self.scale.is_finite(), self.scale, "finite")?;
         require(

@@ -1,7 +1,7 @@
 //! Convolution and its transpose.
 
 use super::{Window, optional};
-use crate::check::{float, invalid, product, rank, require, same_type, shape, writable};
+use crate::check::{float, invalid, product, rank, require, same_type, shape, steps, writable};
 use crate::{Access, Activation, OpKind, Result, View};
 
 /// `dst = activation(src * weight + bias)`, the convolution (as in machine learning: a correlation) or its transpose.
@@ -62,6 +62,8 @@ impl Conv<View> {
             rank(kind, argument, view, self.window.len() + 2)?;
             same_type(kind, argument, view, src)?;
         }
+        let spread = if self.transposed { dst } else { src };
+        self.window.check(kind, spread.shape())?;
         let channels = src.shape()[1];
         require(
             kind,
@@ -115,6 +117,9 @@ impl Conv<View> {
             same_type(kind, "bias", bias, src)?;
             shape(kind, "bias", bias.shape(), &[made])?;
         }
-        Ok(())
+        // Each element of what the windows lie on meets all weights of its group.
+        let windows = if self.transposed { src } else { dst };
+        let each = weight.layout().elements() / groups;
+        steps(kind, "weight", [windows.layout().elements(), each])
     }
 }

@@ -75,6 +75,7 @@ impl Pool<View> {
         rank(kind, "src", src, self.window.len() + 2)?;
         rank(kind, "dst", dst, self.window.len() + 2)?;
         same_type(kind, "dst", dst, src)?;
+        self.window.check(kind, src.shape())?;
         match self.kind {
             PoolKind::Max => require(
                 kind,

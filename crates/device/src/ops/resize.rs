@@ -1,7 +1,7 @@
 //! Interpolation to another size.
 
-use crate::check::{float, invalid, rank, require, same_type, writable};
-use crate::{Access, Dims, OpKind, Result, View};
+use crate::check::{countable, float, invalid, rank, require, same_type, writable};
+use crate::{Access, Dims, MAX_RANK, OpKind, Result, View};
 
 /// Where the elements of the result lie along one dimension of the source: element `o` at `o * scale + shift`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -107,6 +107,12 @@ impl Resize<View> {
                 "finite",
             )?;
         }
+        // Dimensions are gone over one by one: between two, some have the old size and some the new one.
+        let mut between = [1; MAX_RANK];
+        for (axis, size) in between.iter_mut().take(src.layout().rank()).enumerate() {
+            *size = src.shape()[axis].max(dst.shape()[axis]);
+        }
+        countable(kind, "dst", "elements on the way from src", between)?;
         let nearest = matches!(self.interpolation, Interpolation::Nearest(_));
         if !nearest {
             float(kind, "src", src)?;

@@ -1,7 +1,9 @@
 //! Recurrent layers.
 
 use super::optional;
-use crate::check::{float, invalid, product, rank, require, same_type, shape, writable};
+use crate::check::{
+    countable, float, invalid, product, rank, require, same_type, shape, steps as work, writable,
+};
 use crate::{Access, DType, OpKind, Result, View};
 
 /// What one step of a recurrent layer computes. `x` is the step's input, `h` the state before it.
@@ -121,6 +123,10 @@ impl Rnn<View> {
         let of_hidden = |count| product(kind, "recurrent", [count, hidden]);
         let gates = of_hidden(self.cell.gates())?;
         let (biases, peepholes) = (of_hidden(2 * self.cell.gates())?, of_hidden(3)?);
+        let sums = [steps, batch, directions, gates];
+        countable(kind, "recurrent", "sums", sums)?;
+        let widths = input.saturating_add(hidden);
+        work(kind, "weight", [steps, batch, directions, gates, widths])?;
         let state: &[usize] = &[directions, batch, hidden];
         let given: [(_, Option<&View>, &[usize]); 9] = [
             ("weight", Some(&self.weight), &[directions, gates, input]),

@@ -1,6 +1,7 @@
 //! Windows that slide over spatial dimensions.
 
-use crate::{Error, Result};
+use crate::check::countable;
+use crate::{Error, OpKind, Result};
 
 /// How a window lies and moves along one dimension. Output `o` sees, for each `k` below `kernel`, the input
 /// at `o * stride + k * dilation - before`; where that is none, there is padding.
@@ -113,6 +114,25 @@ impl Window {
             rank: slides.len() as u32,
             slides: all,
         })
+    }
+}
+
+impl Window {
+    /// Refuses a window that slides over a tensor of this shape, batch and channels first, if the padded tensor, the
+    /// window or what it spans has more elements than a layout may have.
+    pub(crate) fn check(&self, op: OpKind, over: &[usize]) -> Result<()> {
+        let (mut padded, mut kernel) = ([1; 5], [1; 3]);
+        for (size, &given) in padded.iter_mut().zip(over) {
+            *size = given;
+        }
+        for (axis, slide) in self.iter().enumerate() {
+            let around = slide.before as usize + slide.after as usize;
+            padded[axis + 2] = padded[axis + 2].saturating_add(around);
+            kernel[axis] = slide.kernel as usize;
+            countable(op, "window", "elements from first to last", [slide.reach()])?;
+        }
+        countable(op, "window", "elements", kernel)?;
+        countable(op, "window", "elements with the padding", padded)
     }
 }
 

@@ -14,6 +14,15 @@ pub(super) trait Wide: Copy + Send + Sync + PartialOrd + 'static {
     fn plus(self, other: Self) -> Self;
     fn times(self, other: Self) -> Self;
     fn over(self, count: usize) -> Self;
+    /// The sum of so many of it.
+    fn sum_of(self, count: usize) -> Self;
+    /// The product of so many of it.
+    fn product_of(self, count: usize) -> Self;
+
+    /// Itself, however many of it there are.
+    fn once(self, _count: usize) -> Self {
+        self
+    }
 
     /// The larger; NaN wins.
     #[inline(always)]
@@ -52,6 +61,14 @@ macro_rules! wide_floats {
             fn over(self, count: usize) -> Self {
                 self / <$type as Real>::from_f64(count as f64)
             }
+
+            fn sum_of(self, count: usize) -> Self {
+                self * <$type as Real>::from_f64(count as f64)
+            }
+
+            fn product_of(self, count: usize) -> Self {
+                squared(self, count)
+            }
         }
     )*};
 }
@@ -79,10 +96,31 @@ macro_rules! wide_integers {
             fn over(self, count: usize) -> Self {
                 self.checked_div(count as $type).unwrap_or(0)
             }
+
+            fn sum_of(self, count: usize) -> Self {
+                self.wrapping_mul(count as $type)
+            }
+
+            fn product_of(self, count: usize) -> Self {
+                squared(self, count)
+            }
         }
     )*};
 }
 wide_integers!(i64, u64);
+
+/// A power by squaring.
+fn squared<W: Wide>(mut base: W, mut count: usize) -> W {
+    let mut product = W::ONE;
+    while count > 0 {
+        if count % 2 == 1 {
+            product = product.times(base);
+        }
+        base = base.times(base);
+        count /= 2;
+    }
+    product
+}
 
 /// An element that can be reduced.
 pub(super) trait Reducible: Native {
@@ -139,10 +177,12 @@ pub(super) trait Combine<W>: 'static {
     const IDENTITY: W;
     /// The combination.
     fn combine(left: W, right: W) -> W;
+    /// The combination of so many of one, at least one.
+    fn repeat(one: W, count: usize) -> W;
 }
 
 macro_rules! combinations {
-    ($($(#[$doc:meta])* $name:ident: $identity:ident, $combine:ident;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident: $identity:ident, $combine:ident, $repeat:ident;)*) => {$(
         $(#[$doc])*
         pub(super) enum $name {}
 
@@ -153,21 +193,25 @@ macro_rules! combinations {
             fn combine(left: W, right: W) -> W {
                 left.$combine(right)
             }
+
+            fn repeat(one: W, count: usize) -> W {
+                one.$repeat(count)
+            }
         }
     )*};
 }
 
 combinations! {
     /// The sum.
-    Sum: ZERO, plus;
+    Sum: ZERO, plus, sum_of;
     /// The product.
-    Prod: ONE, times;
+    Prod: ONE, times, product_of;
     /// The largest.
-    Max: LOWEST, larger;
+    Max: LOWEST, larger, once;
     /// The smallest.
-    Min: HIGHEST, smaller;
+    Min: HIGHEST, smaller, once;
     /// Whether any of zeros and ones is one.
-    Any: ZERO, larger;
+    Any: ZERO, larger, once;
     /// Whether all of zeros and ones are ones.
-    All: ONE, smaller;
+    All: ONE, smaller, once;
 }

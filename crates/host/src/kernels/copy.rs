@@ -3,6 +3,7 @@
 use streampool_device::{DType, MAX_RANK, View};
 
 use super::convert::{CastTo, Native, with_native};
+use super::scratch::list;
 use super::simd::vectorised;
 use super::split::{Shared, split};
 use super::strided::{Walk, address};
@@ -142,7 +143,7 @@ struct Transposition {
 impl Transposition {
     fn of(walk: &Walk<2>) -> Option<Self> {
         let dimensions: Vec<(usize, [isize; 2])> = match walk.run_strides() {
-            [source, 1] if source.unsigned_abs() > 1 => walk.dimensions().collect(),
+            [source, 1] if source.unsigned_abs() > 1 => list(walk.dimensions()),
             _ => return None,
         };
         let (&(columns, [source_step, _]), outer) = dimensions.split_last()?;

@@ -10,6 +10,7 @@ use streampool_device::{Axes, MAX_RANK, ReduceKind, View};
 use super::arg::arg;
 use super::combine::{All, Any, Combine, Max, Min, Prod, Reducible, Sum};
 use super::convert::{Truth, with_native};
+use super::scratch::{Count, filled};
 use super::simd::vectorised;
 use super::split::{Shared, split};
 use super::strided::{Walk, address};
@@ -64,17 +65,23 @@ pub(super) struct Plan<'a> {
     pub(super) kept: Walk<2>,
     /// Offsets into the source.
     pub(super) reduced: Walk<1>,
+    /// How often each of those counts: along a broadcast axis all are one element.
+    repeats: usize,
 }
 
 impl<'a> Plan<'a> {
     fn new(src: &'a View, dst: &'a View, axes: Axes) -> Self {
         let (mut kept, mut reduced) = ([1; MAX_RANK], [1; MAX_RANK]);
         let (mut from, mut to) = ([0; MAX_RANK], [0; MAX_RANK]);
+        let mut repeats = 1;
         for (axis, &size) in src.shape().iter().enumerate() {
             from[axis] = src.layout().strides()[axis];
             to[axis] = dst.layout().strides()[axis];
             if axes.contains(axis) {
-                reduced[axis] = size;
+                match (size, from[axis]) {
+                    (2.., 0) => repeats *= size,
+                    _ => reduced[axis] = size,
+                }
             } else {
                 kept[axis] = size;
             }
@@ -84,6 +91,7 @@ impl<'a> Plan<'a> {
             dst,
             kept: Walk::in_memory_order(&kept, [&from, &to], 0),
             reduced: Walk::in_memory_order(&reduced, [&from], 0),
+            repeats,
         }
     }
 
@@ -104,7 +112,12 @@ unsafe fn reduce<T: Reducible, K: Combine<T::Wide>>(plan: &Plan, mean: bool, tea
     );
     let (kept, depth) = (&plan.kept, plan.reduced.elements());
     let steps = kept.run_strides();
-    let finish = |sum| T::finish(sum, mean.then_some(depth));
+    // The mean of what repeats is that of what is repeated.
+    let finish = |sum| match (mean, plan.repeats) {
+        (true, _) => T::finish(sum, Some(depth)),
+        (false, 1) => T::finish(sum, None),
+        (false, repeats) => T::finish(K::repeat(sum, repeats), None),
+    };
     let grain = GRAIN.div_ceil(depth.max(1));
     if plan.by_columns() {
         split(kept.elements(), grain, team, &|range| {
@@ -139,7 +152,7 @@ unsafe fn reduce<T: Reducible, K: Combine<T::Wide>>(plan: &Plan, mean: bool, tea
     let chunks = depth.div_ceil(CHUNK);
     if kept.elements() < 4 * team.width() && chunks > 1 && team.width() > 1 {
         each(0..kept.elements(), &mut |source, target| {
-            let mut partial = vec![K::IDENTITY; chunks];
+            let mut partial = filled(K::IDENTITY, Count::of(chunks));
             let sums = Shared(partial.as_mut_ptr());
             split(chunks, GRAIN / CHUNK, team, &|range| {
                 for chunk in range {

@@ -1,6 +1,6 @@
 //! Work in rounds, each of which needs what the one before made.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::team::Team;
 
@@ -18,12 +18,15 @@ pub(super) fn rounds(
     let progress = Progress {
         taken: AtomicUsize::new(0),
         done: AtomicUsize::new(0),
+        failed: AtomicBool::new(false),
         total: rounds * parts,
     };
     team.run(parts.min(team.width()), &|_| {
         let _ending = EndOnPanic(&progress);
         while let Some(number) = progress.take() {
-            progress.await_done(number / parts * parts);
+            if !progress.await_done(number / parts * parts) {
+                return;
+            }
             work(number / parts, number % parts);
             progress.done.fetch_add(1, Ordering::AcqRel);
         }
@@ -33,6 +36,8 @@ pub(super) fn rounds(
 struct Progress {
     taken: AtomicUsize,
     done: AtomicUsize,
+    /// Whether a part panicked. Then no other begins: what it needs may not be there, or is being made.
+    failed: AtomicBool,
     total: usize,
 }
 
@@ -42,28 +47,31 @@ impl Progress {
         (number < self.total).then_some(number)
     }
 
-    /// Waits until so many are done. They were all taken, by threads that wait for earlier ones at most: this ends.
-    fn await_done(&self, count: usize) {
+    /// Waits until so many are done; `false` if one panicked. They were all taken, by threads that wait for earlier ones
+    /// at most: this ends.
+    fn await_done(&self, count: usize) -> bool {
         let mut looks = 0;
         while self.done.load(Ordering::Acquire) < count {
+            if self.failed.load(Ordering::Relaxed) {
+                return false;
+            }
             looks += 1;
             match looks % LOOKS_BEFORE_YIELDING {
                 0 => std::thread::yield_now(),
                 _ => std::hint::spin_loop(),
             }
         }
+        true
     }
 }
 
-/// A part that panics is never done: lets go those who wait for it.
+/// A part that panics is never done: those who wait for it end.
 struct EndOnPanic<'a>(&'a Progress);
 
 impl Drop for EndOnPanic<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let Progress { taken, done, total } = self.0;
-            taken.fetch_max(*total, Ordering::Relaxed);
-            done.fetch_add(*total, Ordering::AcqRel);
+            self.0.failed.store(true, Ordering::Relaxed);
         }
     }
 }
@@ -71,6 +79,7 @@ impl Drop for EndOnPanic<'_> {
 #[cfg(test)]
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::time::{Duration, Instant};
 
     use super::*;
     use crate::pool::Pool;
@@ -105,5 +114,43 @@ mod tests {
             });
         }));
         assert!(result.is_err());
+    }
+
+    #[test]
+    fn no_round_begins_beside_one_that_panicked() {
+        for _ in 0..20 {
+            let pool = Pool::start(3).unwrap();
+            let (others, panicked) = (AtomicUsize::new(0), AtomicBool::new(false));
+            let beside = AtomicUsize::new(0);
+            // As long as it takes, or as some thread stays away.
+            let wait = |holds: &dyn Fn() -> bool| {
+                let begun = Instant::now();
+                while !holds() && begun.elapsed() < Duration::from_millis(20) {
+                    std::thread::yield_now();
+                }
+            };
+            let result = catch_unwind(AssertUnwindSafe(|| {
+                rounds(
+                    2,
+                    3,
+                    &Crew::new(&pool),
+                    &|round, part| match (round, part) {
+                        (0, 0) => {
+                            wait(&|| panicked.load(Ordering::SeqCst));
+                            std::thread::sleep(Duration::from_millis(2));
+                        }
+                        (0, 1) => {
+                            wait(&|| others.load(Ordering::SeqCst) > 0);
+                            panicked.store(true, Ordering::SeqCst);
+                            panic!("on purpose");
+                        }
+                        (0, _) => _ = others.fetch_add(1, Ordering::SeqCst),
+                        _ => _ = beside.fetch_add(1, Ordering::SeqCst),
+                    },
+                );
+            }));
+            assert!(result.is_err());
+            assert_eq!(beside.load(Ordering::SeqCst), 0);
+        }
     }
 }

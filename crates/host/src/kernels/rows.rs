@@ -2,7 +2,7 @@
 
 use super::convert::{Float, Native};
 use super::real::Real;
-use super::scratch::{LINE, with_scratch};
+use super::scratch::{Count, LINE, with_scratch};
 use super::simd::vectorised;
 
 /// Sums that run side by side.
@@ -48,10 +48,10 @@ pub(super) fn fetch(_line: *const i8) {}
 
 /// Calls `f` with scratch for `length` numbers, which may be any.
 pub(super) fn with_row<R: Native, Out>(length: usize, f: impl FnOnce(&mut [R]) -> Out) -> Out {
-    with_scratch(length * size_of::<R>(), |memory| {
+    with_scratch(Count::of(length), |memory: *mut R| {
         // SAFETY: the scratch is initialised, and any bits are a number; it is aligned, has the length, and is this
         // call's alone.
-        f(unsafe { std::slice::from_raw_parts_mut(memory.cast(), length) })
+        f(unsafe { std::slice::from_raw_parts_mut(memory, length) })
     })
 }
 

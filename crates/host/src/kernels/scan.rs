@@ -7,6 +7,7 @@ use streampool_device::{MAX_RANK, Scalar, Scan, ScanKind, View};
 
 use super::combine::{Combine, Max, Min, Prod, Reducible, Sum};
 use super::convert::with_native;
+use super::scratch::{Count, filled};
 use super::split::{Shared, split};
 use super::strided::{Walk, address};
 use crate::team::Team;
@@ -175,7 +176,7 @@ unsafe fn long_line<T: Reducible, K: Combine<T::Wide>>(
     team: &dyn Team,
 ) {
     let chunks = path.chunks();
-    let mut totals = vec![path.identity; chunks];
+    let mut totals = filled(path.identity, Count::of(chunks));
     let places = Shared(totals.as_mut_ptr());
     team.run(chunks - 1, &|chunk| {
         let (moved, length) = path.chunk(chunk);

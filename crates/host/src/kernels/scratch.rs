@@ -1,8 +1,16 @@
-//! Working memory of a thread, kept from one kernel to the next.
+//! Working memory of kernels: the only place of the crate that asks for as much as shapes say.
+//!
+//! Shapes come from files and requests. So sizes are multiplied checked, memory is asked for in a way that can be
+//! refused, and what cannot be had ends the op, not the process: [`NoRoom`].
 
 use std::cell::Cell;
+use std::ops::{Add, Mul};
+use std::panic::resume_unwind;
 use std::ptr::null_mut;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
+
+use crate::options::physical_memory;
 
 /// Bytes of a cache line.
 pub(crate) const LINE: usize = 64;
@@ -14,6 +22,136 @@ pub(crate) struct Line(#[allow(dead_code, reason = "space")] [u8; LINE]);
 
 impl Line {
     pub(crate) const ZERO: Line = Line([0; LINE]);
+}
+
+/// How many numbers a kernel needs room for: sums and products of sizes, which are no number if they are more than a
+/// `usize` holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Count(Option<usize>);
+
+impl Count {
+    /// As many as this size, which is neither a product nor a sum of others.
+    pub(crate) const fn of(size: usize) -> Count {
+        Count(Some(size))
+    }
+
+    /// Rounded up to a multiple, which is not zero.
+    pub(crate) fn rounded_to(self, multiple: usize) -> Count {
+        Count(
+            self.0
+                .and_then(|size| size.checked_next_multiple_of(multiple)),
+        )
+    }
+
+    /// As it is where there is memory for it; else the op ends.
+    pub(crate) fn here(self) -> usize {
+        self.0.unwrap_or_else(|| refuse(None))
+    }
+
+    fn bytes(self, each: usize) -> Option<usize> {
+        self.0?.checked_mul(each)
+    }
+}
+
+impl Mul<usize> for Count {
+    type Output = Count;
+    fn mul(self, size: usize) -> Count {
+        Count(self.0.and_then(|count| count.checked_mul(size)))
+    }
+}
+
+impl Add for Count {
+    type Output = Count;
+    fn add(self, other: Count) -> Count {
+        Count(self.0.and_then(|count| count.checked_add(other.0?)))
+    }
+}
+
+impl Add<usize> for Count {
+    type Output = Count;
+    fn add(self, size: usize) -> Count {
+        self + Count::of(size)
+    }
+}
+
+/// Why an op ended that there was no working memory for. It unwinds to whoever executes the op, as a panic does but
+/// without a word of the panic hook, and becomes the op's fault there.
+#[derive(Debug)]
+pub(crate) struct NoRoom {
+    bytes: Option<usize>,
+}
+
+impl std::fmt::Display for NoRoom {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.bytes {
+            Some(bytes) => write!(f, "there is no memory for the {bytes} bytes it works in"),
+            None => f.write_str("it works in more memory than can be counted"),
+        }
+    }
+}
+
+#[cold]
+fn refuse(bytes: Option<usize>) -> ! {
+    resume_unwind(Box::new(NoRoom { bytes }))
+}
+
+/// Room for so many more, if it can be had. A system may promise more memory than the machine has, and end the process
+/// that uses it; so nothing is asked for that is larger than that.
+#[allow(clippy::disallowed_methods, reason = "it is the fallible way")]
+pub(crate) fn reserve<T>(values: &mut Vec<T>, count: Count) {
+    static MOST: OnceLock<usize> = OnceLock::new();
+    let bytes = count.bytes(size_of::<T>());
+    match (count.0, bytes) {
+        (Some(count), Some(bytes)) => {
+            let large = bytes > LARGE && bytes > *MOST.get_or_init(physical_memory);
+            if large || values.try_reserve_exact(count).is_err() {
+                refuse(Some(bytes));
+            }
+        }
+        _ => refuse(None),
+    }
+}
+
+/// Smaller pieces of memory every machine has.
+const LARGE: usize = 1 << 28;
+
+/// So many of one value.
+#[allow(clippy::disallowed_methods, reason = "there is room")]
+pub(crate) fn filled<T: Clone>(value: T, count: Count) -> Vec<T> {
+    let mut values = with_room(count);
+    values.resize(count.here(), value);
+    values
+}
+
+/// An empty list with room for so many.
+pub(crate) fn with_room<T>(count: Count) -> Vec<T> {
+    let mut values = Vec::new();
+    reserve(&mut values, count);
+    values
+}
+
+/// All that there are.
+pub(crate) fn list<T>(items: impl ExactSizeIterator<Item = T>) -> Vec<T> {
+    let mut values = Vec::new();
+    extend(&mut values, items);
+    values
+}
+
+/// Adds all that there are.
+#[allow(clippy::disallowed_methods, reason = "there is room")]
+pub(crate) fn extend<T>(values: &mut Vec<T>, items: impl ExactSizeIterator<Item = T>) {
+    reserve(values, Count::of(items.len()));
+    values.extend(items);
+}
+
+/// Adds one at the end.
+#[inline(always)]
+pub(crate) fn push<T>(values: &mut Vec<T>, value: T) {
+    if values.len() == values.capacity() {
+        // Twice as many, so that each is moved a few times at most.
+        reserve(values, Count::of(values.len().max(4)));
+    }
+    values.push(value);
 }
 
 /// What a thread keeps: kernels call each other, and each level has memory of its own.
@@ -60,10 +198,13 @@ impl Place {
     }
 }
 
-/// Calls `f` with memory of at least `bytes` bytes, initialised to anything and aligned to a line. It comes from this
+/// Calls `f` with room for so many numbers, initialised to anything and aligned to a line. It comes from this
 /// thread's store or from that of all, or from the heap where there is none or, as the thread exits, no store any more.
-pub(crate) fn with_scratch<R>(bytes: usize, f: impl FnOnce(*mut u8) -> R) -> R {
+pub(crate) fn with_scratch<T, R>(count: Count, f: impl FnOnce(*mut T) -> R) -> R {
+    const { assert!(align_of::<T>() <= LINE) };
+    let bytes = count.bytes(size_of::<T>()).unwrap_or_else(|| refuse(None));
     let needed = bytes.div_ceil(LINE);
+    let f = |memory: *mut u8| f(memory.cast());
     if needed > OWN_LINES {
         return with_shared(needed, f);
     }
@@ -71,7 +212,7 @@ pub(crate) fn with_scratch<R>(bytes: usize, f: impl FnOnce(*mut u8) -> R) -> R {
     let [mut lines, inner] = SCRATCH.try_with(Cell::take).unwrap_or_default();
     let _ = SCRATCH.try_with(|store| store.set([inner, Vec::new()]));
     if lines.len() < needed {
-        lines = vec![Line::ZERO; needed];
+        lines = filled(Line::ZERO, Count::of(needed));
     }
     let result = f(lines.as_mut_ptr().cast());
     // A thread that is exiting has no store any more: the memory is freed instead.
@@ -85,7 +226,7 @@ fn with_shared<R>(needed: usize, f: impl FnOnce(*mut u8) -> R) -> R {
     if lines.len() < needed {
         // Before there is more: both at once would be the most that is ever taken.
         drop(lines);
-        lines = vec![Line::ZERO; needed];
+        lines = filled(Line::ZERO, Count::of(needed));
     }
     let result = f(lines.as_mut_ptr().cast());
     if lines.len() <= KEPT_LINES {
@@ -103,11 +244,11 @@ mod tests {
 
     #[test]
     fn scratch_is_aligned_and_nests() {
-        with_scratch(1000, |outer| {
+        with_scratch(Count::of(1000), |outer: *mut u8| {
             assert_eq!(outer.addr() % 64, 0);
             // SAFETY: 1000 bytes may be written; the inner scratch is other memory.
             unsafe { outer.write_bytes(1, 1000) };
-            with_scratch(2000, |inner| {
+            with_scratch(Count::of(2000), |inner: *mut u8| {
                 assert_ne!(inner, outer);
                 // SAFETY: 2000 bytes may be written.
                 unsafe { inner.write_bytes(2, 2000) };
@@ -117,21 +258,64 @@ mod tests {
         });
     }
 
+    /// Why the call ended, if it did.
+    fn refused<R>(call: impl FnOnce() -> R) -> Option<String> {
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(call));
+        let panic = outcome.err()?;
+        Some(panic.downcast_ref::<NoRoom>()?.to_string())
+    }
+
+    #[test]
+    fn what_cannot_be_had_or_counted_ends_the_call() {
+        let most = Count::of(usize::MAX);
+        for count in [
+            most * 2,
+            most + 1,
+            Count::of(1 << 62) * 4,
+            most.rounded_to(64),
+            most,
+        ] {
+            let told = refused(|| with_scratch(count, |_: *mut u32| ()));
+            assert!(told.unwrap().contains("more memory than can be counted"));
+        }
+        // A machine with so much memory is not built yet, though a system may promise it.
+        let much = Count::of(1 << 50);
+        let told = "there is no memory for the 1125899906842624 bytes it works in";
+        assert_eq!(
+            refused(|| with_scratch(much, |_: *mut u8| ())).as_deref(),
+            Some(told)
+        );
+        assert_eq!(refused(|| filled(0u8, much)).as_deref(), Some(told));
+        assert_eq!(refused(|| with_room::<u8>(much)).as_deref(), Some(told));
+        // The thread's own store is as it was.
+        assert_eq!(
+            refused(|| with_scratch(Count::of(10), |_: *mut u8| ())),
+            None
+        );
+    }
+
+    #[test]
+    fn lists_grow_by_one() {
+        let mut numbers = with_room(Count::of(0));
+        (0..1000).for_each(|number| push(&mut numbers, number));
+        assert_eq!(numbers, list(0..1000));
+    }
+
     #[test]
     fn it_is_kept_between_calls() {
-        let first = with_scratch(4096, |memory| memory.addr());
-        let second = with_scratch(64, |memory| memory.addr());
+        let first = with_scratch(Count::of(4096), |memory: *mut u8| memory.addr());
+        let second = with_scratch(Count::of(64), |memory: *mut u8| memory.addr());
         assert_eq!(first, second);
     }
 
     #[test]
     fn large_scratch_nests_and_is_for_one_at_a_time() {
         let bytes = 2 * OWN_LINES * LINE;
-        with_scratch(bytes, |outer| {
+        with_scratch(Count::of(bytes), |outer: *mut u8| {
             assert_eq!(outer.addr() % 64, 0);
             // SAFETY: so many bytes may be written; the inner scratch is other memory.
             unsafe { outer.write_bytes(1, bytes) };
-            with_scratch(bytes, |inner| {
+            with_scratch(Count::of(bytes), |inner: *mut u8| {
                 assert_ne!(inner, outer);
                 // SAFETY: as above.
                 unsafe { inner.write_bytes(2, bytes) };
@@ -141,7 +325,7 @@ mod tests {
         });
         let work = |own: u8| {
             for _ in 0..100 {
-                with_scratch(bytes, |memory| {
+                with_scratch(Count::of(bytes), |memory: *mut u8| {
                     // SAFETY: so many bytes may be written, and then read.
                     let memory = unsafe {
                         memory.write_bytes(own, bytes);

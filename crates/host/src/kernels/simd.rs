@@ -72,6 +72,7 @@ pub(crate) fn has_matrix_unit() -> bool {
 }
 
 /// The names of the instructions of this machine that kernels use, beyond those that all have.
+#[expect(clippy::disallowed_methods, reason = "as many as are written here")]
 pub(crate) fn features() -> Vec<String> {
     let names: &[&str] = match level() {
         Level::Avx512 => &[

@@ -1,6 +1,11 @@
 //! From an expression to a graph of instructions in which nothing is computed twice, or computed at all if
 //! it is constant.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "as long as an expression, which is bounded"
+)]
+
 use std::collections::HashMap;
 
 use streampool_device::{Binary, DType, Expr, Node, Unary};

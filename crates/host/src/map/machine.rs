@@ -211,7 +211,7 @@ impl Level {
     /// All that this processor has, the best last.
     pub(super) fn available() -> Vec<Level> {
         #[allow(unused_mut, reason = "some processors have one level only")]
-        let mut levels = vec![Level::Baseline];
+        let mut levels = Vec::from([Level::Baseline]);
         #[cfg(target_arch = "x86_64")]
         {
             use std::arch::is_x86_feature_detected as has;

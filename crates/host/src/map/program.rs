@@ -1,5 +1,11 @@
 //! A compiled expression: instructions over slots.
 
+#![expect(
+    clippy::disallowed_macros,
+    clippy::disallowed_methods,
+    reason = "as long as an expression, which is bounded"
+)]
+
 use streampool_device::{DType, Expr};
 
 use super::code::Code;

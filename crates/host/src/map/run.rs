@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use streampool_device::View;
 
-use crate::kernels::scratch::{LINE, with_scratch};
+use crate::kernels::scratch::{Count, LINE, filled, with_scratch};
 use crate::kernels::split;
 use crate::team::Team;
 
@@ -53,7 +53,7 @@ pub(super) unsafe fn run(
     let operands = match few.get_mut(..count) {
         Some(few) => few,
         None => {
-            many = vec![Operand::EMPTY; count];
+            many = filled(Operand::EMPTY, Count::of(count));
             &mut many[..]
         }
     };
@@ -150,15 +150,18 @@ impl<'a> Call<'a> {
         let table = (slots * size_of::<*mut u8>()).next_multiple_of(LINE);
         // In a single-block call nothing needs room unless it is staged.
         let buffer = if self.buffers == 0 { 0 } else { self.buffer };
-        with_scratch(table + self.buffers * buffer, |memory| {
-            // SAFETY: the memory begins with room for one pointer for each slot, is aligned for them, and
-            // zero bytes are pointers too.
-            let table_of =
-                unsafe { std::slice::from_raw_parts_mut(memory.cast::<*mut u8>(), slots) };
-            self.place(table_of, memory.wrapping_add(table));
-            // SAFETY: passed on; every slot was just given its buffer or its operand.
-            unsafe { self.blocks(table_of, range) };
-        });
+        with_scratch(
+            Count::of(self.buffers) * buffer + table,
+            |memory: *mut u8| {
+                // SAFETY: the memory begins with room for one pointer for each slot, is aligned for them, and
+                // zero bytes are pointers too.
+                let table_of =
+                    unsafe { std::slice::from_raw_parts_mut(memory.cast::<*mut u8>(), slots) };
+                self.place(table_of, memory.wrapping_add(table));
+                // SAFETY: passed on; every slot was just given its buffer or its operand.
+                unsafe { self.blocks(table_of, range) };
+            },
+        );
     }
 
     /// Gives each slot that needs one a buffer.

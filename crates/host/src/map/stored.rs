@@ -1,5 +1,10 @@
 //! Programs and expressions as bytes.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "as long as an expression, which is bounded"
+)]
+
 use streampool_device::{DType, Expr, Node, Scalar};
 use streampool_kernels::Stored;
 

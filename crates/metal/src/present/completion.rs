@@ -9,7 +9,7 @@ use objc2::runtime::ProtocolObject;
 use objc2_metal::{
     MTLCommandBuffer, MTLCommandBufferError, MTLCommandBufferStatus, MTLSharedEvent,
 };
-use streampool_device::lock;
+use streampool_device::{foreign, lock};
 
 use super::lane::{After, Lane, Late, Next, Sealed, State};
 use super::objects::{Command, RawCommand, gpu_times, message};
@@ -205,7 +205,7 @@ impl Lane {
         if let Some((interval, delivery)) = interval {
             if let Some(trace) = self.core.tracing.trace() {
                 lock::assert_none_held();
-                trace.op(interval);
+                let _ = foreign::call(move || trace.op(interval));
             }
             drop(delivery);
         }

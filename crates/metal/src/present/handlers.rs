@@ -2,12 +2,11 @@
 //! Metal's own threads do not: a handler may take long, and Metal would have no thread for what completes meanwhile.
 
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use streampool_device::lock::{self, Condvar, Mutex};
-use streampool_device::{Fault, Handler, Tick};
+use streampool_device::{Fault, Handler, Tick, foreign};
 
 use super::lane::Lane;
 use crate::ranks;
@@ -67,7 +66,7 @@ impl Handlers {
         while let Some((handler, outcome)) = self.next() {
             lock::assert_none_held();
             // The panic hook has reported it, and what follows does not depend on it.
-            let _ = catch_unwind(AssertUnwindSafe(|| handler(outcome)));
+            let _ = foreign::call(|| handler(outcome));
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::kernels::matmul::factor::{Factor, Lines, pack_interleaved, pack_lines
 use crate::kernels::matmul::multiply::{Earlier, MAX_ROWS, Packed, Sums, Unit};
 use crate::kernels::real::Real;
 use crate::kernels::rows::{self, LANES};
-use crate::kernels::scratch::with_scratch;
+use crate::kernels::scratch::{Count, with_scratch};
 
 /// How working memory is divided, in numbers.
 #[derive(Debug, Clone, Copy)]
@@ -28,7 +28,6 @@ pub(super) struct Sizes {
     value: usize,
     scores: usize,
     sums: usize,
-    number: usize,
 }
 
 impl Sizes {
@@ -48,24 +47,24 @@ impl Sizes {
             keys,
             columns,
             padded,
-            query: aligned(panels::<T::Wide>(problem.width).count() * rows * stride),
+            query: aligned(panels::<T::Wide>(problem.width).len() * rows * stride),
             key: aligned(keys.next_multiple_of(columns) * problem.width),
             value: aligned(keys * padded),
             scores: aligned(MAX_ROWS * stride),
             sums: aligned(rows * padded),
-            number: size_of::<T::Wide>(),
         }
     }
 
     /// Calls `f` with memory for a block.
-    pub(super) fn with_memory<R>(&self, f: impl FnOnce(*mut u8) -> R) -> R {
-        let numbers = self.query + self.key + self.value + self.scores + self.sums + 2 * self.rows;
-        with_scratch(numbers * self.number, f)
+    pub(super) fn with_memory<W, R>(&self, f: impl FnOnce(*mut W) -> R) -> R {
+        let states = Count::of(self.rows) * 2;
+        let numbers = states + self.query + self.key + self.value + self.scores + self.sums;
+        with_scratch(numbers, f)
     }
 }
 
 /// The parts of a width that are multiplied at a time; one, of nothing, without any.
-fn panels<U: Unit>(width: usize) -> impl Iterator<Item = Range<usize>> + Clone {
+fn panels<U: Unit>(width: usize) -> impl ExactSizeIterator<Item = Range<usize>> + Clone {
     (0..width.max(1))
         .step_by(U::PANEL)
         .map(move |start| start..(start + U::PANEL).min(width))
@@ -101,10 +100,10 @@ where
     pub(super) fn new(
         problem: &'a Problem<T>,
         sizes: &'a Sizes,
-        memory: *mut u8,
+        memory: *mut T::Wide,
         range: Range<usize>,
     ) -> Self {
-        let query: *mut T::Wide = memory.cast();
+        let query = memory;
         let key = query.wrapping_add(sizes.query);
         let value = key.wrapping_add(sizes.key);
         let scores = value.wrapping_add(sizes.value);

@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use streampool_device::Slide;
 
+use crate::kernels::scratch::{Count, list, push, with_room};
+
 /// How the window lies along one dimension of the source, for results `every` elements apart.
 ///
 /// The copy of the image has every `step`-th element side by side, in as many folds as taps need, so that what a
@@ -45,32 +47,49 @@ impl Axis {
     }
 
     pub(super) fn forward(slide: &Slide, size: usize, outputs: usize) -> Axis {
-        let places = (0..slide.kernel as usize).map(|tap| (tap, tap * slide.dilation as usize));
+        let (dilation, before) = (slide.dilation as usize, slide.before as usize);
+        let moved = outputs.saturating_sub(1) * slide.stride as usize;
+        // Elements of the window that no result sees anything but padding by are left out.
+        let end = (size + before)
+            .div_ceil(dilation)
+            .min(slide.kernel as usize);
+        let first = before.saturating_sub(moved).div_ceil(dilation).min(end);
+        let places = (first..end).map(|tap| (tap, (tap - first) * dilation));
         Axis {
             outputs,
             first: 0,
             every: 1,
             size,
-            start: -(slide.before as isize),
+            start: (first * dilation) as isize - before as isize,
             step: slide.stride as usize,
             taps: Vec::new(),
             folds: Vec::new(),
         }
-        .with(places.collect())
+        .with(list(places))
     }
 
     /// The results `phase`, `phase + stride`, … of a transpose, each of which sees the same taps.
     pub(super) fn transposed(slide: &Slide, size: usize, outputs: usize, phase: usize) -> Axis {
-        let stride = slide.stride as isize;
-        let places: Vec<(usize, isize)> = (0..slide.kernel as usize)
-            .map(|tap| (tap, (tap * slide.dilation as usize) as isize))
-            .map(|(tap, reach)| (tap, phase as isize + slide.before as isize - reach))
-            .filter(|(_, place)| place % stride == 0)
-            .map(|(tap, place)| (tap, place / stride))
-            .collect();
+        let (stride, dilation) = (slide.stride as usize, slide.dilation as usize);
+        let behind = phase + slide.before as usize;
+        let outputs = (outputs - phase).div_ceil(stride);
+        let place = |tap: usize| behind as isize - (tap * dilation) as isize;
+        // As above; and of those left, each so many steps on there is one that sees elements, not what lies between.
+        let last = behind + outputs.saturating_sub(1) * stride;
+        let end = (last / dilation + 1).min(slide.kernel as usize);
+        let first = (behind + 1).saturating_sub(size.saturating_mul(stride));
+        let first = first.div_ceil(dilation).min(end);
+        let step = stride / common(stride, dilation);
+        let fits = |tap: &usize| place(*tap) % stride as isize == 0;
+        let mut places = with_room(Count::of((end - first).div_ceil(step)));
+        if let Some(first) = (first..end.min(first + step)).find(fits) {
+            for tap in (first..end).step_by(step) {
+                push(&mut places, (tap, place(tap) / stride as isize));
+            }
+        }
         let start = places.iter().map(|(_, place)| *place).min().unwrap_or(0);
         Axis {
-            outputs: (outputs - phase).div_ceil(slide.stride as usize),
+            outputs,
             first: phase,
             every: slide.stride as usize,
             size,
@@ -79,27 +98,23 @@ impl Axis {
             taps: Vec::new(),
             folds: Vec::new(),
         }
-        .with(
+        .with(list(
             places
                 .into_iter()
-                .map(|(tap, place)| (tap, (place - start) as usize))
-                .collect(),
-        )
+                .map(|(tap, place)| (tap, (place - start) as usize)),
+        ))
     }
 
     /// With taps at these distances from the start.
     fn with(mut self, places: Vec<(usize, usize)>) -> Axis {
-        self.folds = places.iter().map(|(_, place)| place % self.step).collect();
+        self.folds = list(places.iter().map(|(_, place)| place % self.step));
         self.folds.sort_unstable();
         self.folds.dedup();
-        self.taps = places
-            .iter()
-            .map(|&(number, place)| Tap {
-                number,
-                fold: self.folds.partition_point(|&fold| fold < place % self.step),
-                at: place / self.step,
-            })
-            .collect();
+        self.taps = list(places.iter().map(|&(number, place)| Tap {
+            number,
+            fold: self.folds.partition_point(|&fold| fold < place % self.step),
+            at: place / self.step,
+        }));
         self
     }
 
@@ -133,6 +148,14 @@ impl Axis {
     pub(super) fn step(&self) -> usize {
         self.step
     }
+}
+
+/// The greatest common divisor of two numbers that are not zero.
+fn common(mut a: usize, mut b: usize) -> usize {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
 }
 
 #[cfg(test)]

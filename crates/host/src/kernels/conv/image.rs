@@ -8,6 +8,7 @@ use super::Axis;
 use super::plan::Part;
 use crate::kernels::convert::{Float, Native};
 use crate::kernels::matmul::factor::convert;
+use crate::kernels::scratch::{Count, with_room};
 use crate::kernels::simd::vectorised;
 use crate::kernels::strided::address;
 
@@ -43,7 +44,8 @@ impl Shape {
     /// Where each tap of each channel sees the first result.
     pub(super) fn offsets(&self, axes: &[Axis; 3], channels: usize) -> Vec<usize> {
         let [z, y, x] = axes;
-        let mut offsets = Vec::new();
+        let taps = Count::of(z.taps.len()) * y.taps.len() * x.taps.len();
+        let mut offsets = with_room(taps * channels);
         for channel in 0..channels {
             for tz in &z.taps {
                 for ty in &y.taps {

@@ -23,7 +23,7 @@ use self::weights::{Rows, Weights};
 use super::convert::{Float, with_float};
 use super::matmul;
 use super::prepared::Preparation;
-use super::scratch::{LINE, with_scratch};
+use super::scratch::{Count, LINE, list, push, with_scratch};
 use super::strided::address;
 use crate::packs::{Form, Pack};
 use crate::team::Team;
@@ -57,17 +57,15 @@ pub(super) unsafe fn prepare(op: &Conv, preparation: &Preparation<'_>) -> Option
         // SAFETY: passed on from the caller.
         return unsafe { matmul::prepare(&product, preparation) }.map(Ready::Product);
     }
-    let phases: Option<Vec<Phase>> = phases(op)
-        .into_iter()
-        .map(|axes| {
-            with_float!(op.src.dtype(), T => {
-                // SAFETY: the elements are of type `T`; the rest is passed on from the caller.
-                Ok::<_, String>(unsafe { Phase::new::<T>(op, axes, preparation) })
-            })
-            .ok()?
-        })
-        .collect();
-    phases.map(Ready::Phases)
+    let mut ready = Vec::new();
+    for axes in phases(op) {
+        let phase = with_float!(op.src.dtype(), T => {
+            // SAFETY: the elements are of type `T`; the rest is passed on from the caller.
+            Ok::<_, String>(unsafe { Phase::new::<T>(op, axes, preparation) })
+        });
+        push(&mut ready, phase.ok()??);
+    }
+    Some(Ready::Phases(ready))
 }
 
 impl Phase {
@@ -85,8 +83,7 @@ impl Phase {
             groups: op.groups,
             transposed: op.transposed,
             on_amx,
-            taps: [0, 1, 2]
-                .map(|place: usize| axes[place].taps.iter().map(|tap| tap.number).collect()),
+            taps: [0, 1, 2].map(|place: usize| list(axes[place].taps.iter().map(|tap| tap.number))),
         };
         let (mut pack, mut packed) = (None, None);
         if !rows.are_in_place() {
@@ -114,7 +111,7 @@ impl Phase {
             rows,
             pack,
             packed,
-            plans: (0..preparation.threads).map(|_| OnceLock::new()).collect(),
+            plans: list((0..preparation.threads).map(|_| OnceLock::new())).into(),
         })
     }
 
@@ -192,10 +189,10 @@ where
         } else {
             rows.length()
         };
-        let bytes = (length * size_of::<T::Wide>()).next_multiple_of(LINE);
-        with_scratch(bytes + rows.packed_bytes(), |scratch| {
+        let bytes = (Count::of(length) * size_of::<T::Wide>()).rounded_to(LINE);
+        with_scratch(bytes + rows.packed_bytes(), |scratch: *mut u8| {
             let copy: *mut T::Wide = scratch.cast();
-            let packed = scratch.wrapping_add(bytes);
+            let packed = scratch.wrapping_add(bytes.here());
             // SAFETY: the scratch has room for all rows, twice if need be; the rest is passed on from the caller.
             // Phases write different elements of the result.
             unsafe {
@@ -220,27 +217,26 @@ where
 /// The convolutions that the op is made of, by their dimensions: one, or for the transpose one for each place
 /// of the result between two neighbours of the source, because each sees other taps.
 fn phases(op: &Conv) -> Vec<[Axis; 3]> {
-    let along: Vec<Vec<Axis>> = (0..3)
-        .map(|place| {
-            // Missing dimensions come first, and have one element.
-            let Some(axis) = (place + op.window.len()).checked_sub(3) else {
-                return vec![Axis::single()];
-            };
-            let slide = &op.window[axis];
-            let (size, outputs) = (op.src.shape()[axis + 2], op.dst.shape()[axis + 2]);
-            match op.transposed {
-                false => vec![Axis::forward(slide, size, outputs)],
-                true => (0..outputs.min(slide.stride as usize))
-                    .map(|phase| Axis::transposed(slide, size, outputs, phase))
-                    .collect(),
-            }
-        })
-        .collect();
+    let along: [Vec<Axis>; 3] = [0, 1, 2].map(|place: usize| {
+        // Missing dimensions come first, and have one element.
+        let Some(axis) = (place + op.window.len()).checked_sub(3) else {
+            return list(std::iter::once(Axis::single()));
+        };
+        let slide = &op.window[axis];
+        let (size, outputs) = (op.src.shape()[axis + 2], op.dst.shape()[axis + 2]);
+        match op.transposed {
+            false => list(std::iter::once(Axis::forward(slide, size, outputs))),
+            true => list(
+                (0..outputs.min(slide.stride as usize))
+                    .map(|phase| Axis::transposed(slide, size, outputs, phase)),
+            ),
+        }
+    });
     let mut phases = Vec::new();
     for z in &along[0] {
         for y in &along[1] {
             for x in &along[2] {
-                phases.push([z.clone(), y.clone(), x.clone()]);
+                push(&mut phases, [z.clone(), y.clone(), x.clone()]);
             }
         }
     }

@@ -14,7 +14,7 @@ use crate::kernels::convert::Float;
 use crate::kernels::matmul::amx::BLOCK;
 use crate::kernels::matmul::amx::gathered::Gathered;
 use crate::kernels::matmul::blocked::even_parts;
-use crate::kernels::scratch::{LINE, with_scratch};
+use crate::kernels::scratch::{Count, LINE, with_scratch};
 use crate::kernels::split::split;
 use crate::kernels::strided::address;
 use crate::team::Team;
@@ -110,16 +110,17 @@ impl Plan {
     {
         let bands = self.axes[self.banded].outputs.div_ceil(self.band);
         let parts = op.src.shape()[0] * op.groups * bands * self.row_parts;
-        let each = self.made * self.offsets.len() * self.shape.plane / self.row_parts;
+        let each = self.made.saturating_mul(self.offsets.len());
+        let each = each.saturating_mul(self.shape.plane) / self.row_parts;
         let form = best_form::<T::Wide>(self.made.div_ceil(self.row_parts));
         let work = |range: Range<usize>| {
-            let elements = self.read * self.shape.channel + SLACK;
-            let bytes = (elements * size_of::<T::Wide>()).next_multiple_of(LINE);
+            let elements = Count::of(self.read) * self.shape.channel + SLACK;
+            let bytes = (elements * size_of::<T::Wide>()).rounded_to(LINE);
             let more = match self.on_amx {
                 true => Gathered::scratch_bytes(self.made, self.offsets.len()),
                 false => 0,
             };
-            with_scratch(bytes + more, |scratch| {
+            with_scratch(bytes + more, |scratch: *mut u8| {
                 for number in range {
                     let part = self.part(op, number, bands);
                     // SAFETY: parts are disjoint, and the scratch has room for the copy of any; the rest the
@@ -128,7 +129,7 @@ impl Plan {
                         let image: *mut T::Wide = scratch.cast();
                         let (axes, shape) = (&self.axes, &self.shape);
                         image::copy::<T>(&op.src, axes, shape, &part, self.read, image);
-                        self.compute(op, &part, form, weights, image, scratch.add(bytes));
+                        self.compute(op, &part, form, weights, image, scratch.add(bytes.here()));
                     }
                 }
             });

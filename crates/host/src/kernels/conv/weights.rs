@@ -38,6 +38,7 @@ impl Rows {
         let in_place = size_of::<T>() == size_of::<T::Wide>()
             && !op.transposed
             && is_dense(&layout.shape()[1..], &layout.strides()[1..])
+            && layout.shape()[2..].iter().product::<usize>() == taps
             && layout.strides()[0] == length as isize
             && !(length * size_of::<T>()).is_multiple_of(CLASH);
         let line = 64 / size_of::<T::Wide>();

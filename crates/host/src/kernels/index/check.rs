@@ -7,6 +7,7 @@ use streampool_kernels::{IndexedAxis, Places};
 
 use super::resolve::Index;
 use super::{GRAIN, first_index, with_index};
+use crate::kernels::scratch;
 use crate::kernels::simd::vectorised;
 use crate::kernels::split::split;
 use crate::kernels::strided::Walk;
@@ -119,12 +120,14 @@ unsafe fn complaint<I: Index>(
         }
     });
     let (mut number, index) = found.unwrap_or_default();
-    let mut place: Vec<usize> = shape.to_vec();
+    let mut place: Vec<usize> = scratch::list(shape.iter().copied());
     for (at, &size) in place.iter_mut().zip(shape).rev() {
         *at = number % size.max(1);
         number /= size.max(1);
     }
-    place.extend(list);
+    if let Some(number) = list {
+        scratch::push(&mut place, number);
+    }
     format!(
         "index {index} at {place:?} is out of range for axis {} of {} elements",
         axis.axis, axis.size

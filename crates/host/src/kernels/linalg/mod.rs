@@ -10,7 +10,7 @@ use streampool_device::{DType, Linalg, View};
 
 use self::block::{Block, Number};
 use self::update::{Triangle, solve};
-use super::scratch::with_scratch;
+use super::scratch::{Count, LINE, filled, with_scratch};
 use super::split::{Shared, split};
 use super::strided::{Walk, address};
 use crate::team::{Solo, Team};
@@ -53,9 +53,9 @@ unsafe fn run<T: Number>(op: &Linalg, team: &dyn Team) -> Result<(), String> {
             let (numbers, step) = (Shared(address::<i32>(pivots)), last_stride(pivots));
             let (rows, columns) = (from.rows, from.columns);
             let steps = rows.min(columns);
-            let work = rows * columns * steps;
+            let work = rows.saturating_mul(columns).saturating_mul(steps);
             each([src, factors, pivots], work, team, &|[a, b, p], team| {
-                let mut chosen = vec![0i32; steps];
+                let mut chosen = filled(0i32, Count::of(steps));
                 with_block(rows, columns, |block| {
                     // SAFETY: the matrices are as validated, and nobody else has these.
                     unsafe {
@@ -148,22 +148,27 @@ unsafe fn run<T: Number>(op: &Linalg, team: &dyn Team) -> Result<(), String> {
         Linalg::Inverse { src, dst } => {
             let (from, to) = (matrix::<T>(src), matrix::<T>(dst));
             let size = from.rows;
-            each([src, dst], 2 * size * size * size, team, &|[a, b], team| {
-                let mut pivots = vec![0i32; size];
-                with_two(size, size, size, |lu, x| {
-                    // SAFETY: the matrices are as validated, and nobody else has these.
-                    unsafe {
-                        lu.copy_from(from.moved(a));
-                        factor::lu(lu, &mut pivots, team);
-                        write_identity(x);
-                        for (row, &pivot) in pivots.iter().enumerate() {
-                            x.exchange(row, pivot as usize);
+            each(
+                [src, dst],
+                (2 * size).saturating_mul(size).saturating_mul(size),
+                team,
+                &|[a, b], team| {
+                    let mut pivots = filled(0i32, Count::of(size));
+                    with_two(size, size, size, |lu, x| {
+                        // SAFETY: the matrices are as validated, and nobody else has these.
+                        unsafe {
+                            lu.copy_from(from.moved(a));
+                            factor::lu(lu, &mut pivots, team);
+                            write_identity(x);
+                            for (row, &pivot) in pivots.iter().enumerate() {
+                                x.exchange(row, pivot as usize);
+                            }
+                            solve_both(lu, x, team);
+                            to.moved(b).copy_from(x);
                         }
-                        solve_both(lu, x, team);
-                        to.moved(b).copy_from(x);
-                    }
-                });
-            });
+                    });
+                },
+            );
         }
     }
     Ok(())
@@ -225,8 +230,8 @@ fn each<const N: usize>(
 
 /// Calls `f` with scratch for a matrix.
 fn with_block<T: Number>(rows: usize, columns: usize, f: impl FnOnce(Block<T>)) {
-    with_scratch(rows * columns * size_of::<T>(), |memory| {
-        f(Block::dense(memory.cast(), rows, columns));
+    with_scratch(Count::of(rows) * columns, |memory: *mut T| {
+        f(Block::dense(memory, rows, columns));
     });
 }
 
@@ -238,11 +243,11 @@ fn with_two<T: Number>(
     f: impl FnOnce(Block<T>, Block<T>),
 ) {
     // The second begins at a cache line.
-    let first = (rows * columns * size_of::<T>()).next_multiple_of(64);
-    with_scratch(first + rows * others * size_of::<T>(), |memory| {
-        let second = memory.wrapping_add(first).cast();
+    let first = (Count::of(rows) * columns).rounded_to(LINE / size_of::<T>());
+    with_scratch(first + Count::of(rows) * others, |memory: *mut T| {
+        let second = memory.wrapping_add(first.here());
         f(
-            Block::dense(memory.cast(), rows, columns),
+            Block::dense(memory, rows, columns),
             Block::dense(second, rows, others),
         );
     });

@@ -6,7 +6,7 @@ use streampool_device::{Activation, MatMul};
 
 use super::block::{Block, Number};
 use crate::kernels::matmul;
-use crate::kernels::scratch::with_scratch;
+use crate::kernels::scratch::{Count, with_scratch};
 use crate::kernels::simd::vectorised;
 use crate::team::{Solo, Team};
 
@@ -70,9 +70,8 @@ pub(super) unsafe fn subtract_product<T: Number>(
 /// # Safety
 /// As for [`subtract_product`].
 unsafe fn subtract_piece<T: Number>(c: Block<T>, a: Block<T>, b: Block<T>) {
-    let bytes = c.rows * c.columns * size_of::<T>();
-    with_scratch(bytes, |memory| {
-        let product = Block::<T>::dense(memory.cast(), c.rows, c.columns);
+    with_scratch(Count::of(c.rows) * c.columns, |memory: *mut T| {
+        let product = Block::<T>::dense(memory, c.rows, c.columns);
         let views = a.view().and_then(|a| Ok([a, b.view()?, product.view()?]));
         let done = views.and_then(|[a, b, out]| {
             let op = MatMul {

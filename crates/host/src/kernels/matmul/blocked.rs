@@ -9,7 +9,7 @@ use std::ops::Range;
 use super::factor::{Factor, pack_interleaved, pack_lines};
 use super::multiply::{Earlier, MAX_COLUMNS, MAX_ROWS, Packed, Sums, Unit};
 use super::product::Product;
-use crate::kernels::scratch::with_scratch;
+use crate::kernels::scratch::{Count, with_scratch};
 
 /// The most rows of a tile: with the most columns, its packed operands fit a second-level cache.
 pub(super) const TILE_ROWS: usize = 480;
@@ -47,9 +47,8 @@ pub(super) unsafe fn tile<T: Factor>(
     let line = 64 / size_of::<T::Unit>();
     let b_units = b_units.next_multiple_of(line);
     with_scratch(
-        (a_units + b_units + kept_sums) * size_of::<T::Unit>(),
-        |scratch| {
-            let a: *mut T::Unit = scratch.cast();
+        Count::of(a_units) + b_units + kept_sums,
+        |a: *mut T::Unit| {
             let b = a.wrapping_add(a_units);
             let tile = Tile {
                 product,

@@ -32,7 +32,7 @@ use self::ready::Side;
 use self::skinny::Reading;
 use super::convert::with_types;
 use super::prepared::Preparation;
-use super::scratch::with_scratch;
+use super::scratch::{Count, with_scratch};
 use super::strided::{Walk, address, broadcast_strides};
 use crate::packs::Form;
 use crate::team::Team;
@@ -404,7 +404,7 @@ unsafe fn tiles<T: Factor>(mut batch: Batch<T>, team: &dyn Team) {
     if bytes == 0 || bytes > PACKED_AHEAD {
         return run(&batch);
     }
-    with_scratch(bytes, |scratch| {
+    with_scratch(Count::of(bytes), |scratch: *mut u8| {
         let product = batch.first;
         // SAFETY: the memory has room for all rows of the only product; the rest the caller promises.
         unsafe { ready::pack(1, |_| product, Side::Left, scratch.cast(), team) };

@@ -8,7 +8,7 @@ use super::blocked::even_parts;
 use super::factor::{Factor, pack_lines};
 use super::multiply::{DOT_ROWS, InPlace, MAX_COLUMNS, SKINNY_ROWS, Sums, Unit};
 use super::product::Product;
-use crate::kernels::scratch::with_scratch;
+use crate::kernels::scratch::{Count, with_scratch};
 
 /// The most rows that are few.
 pub(super) const FEW_ROWS: usize = 16;
@@ -68,8 +68,7 @@ pub(super) unsafe fn columns<T: Factor<Unit = T> + Unit>(
             Reading::Dots if product.a.column == 1 || product.k == 1 => by_dots(product, columns),
             Reading::Dots => {
                 // Few rows: cheap to bring into order.
-                with_scratch(product.m * product.k * size_of::<T>(), |scratch| {
-                    let a: *mut T = scratch.cast();
+                with_scratch(Count::of(product.m) * product.k, |a: *mut T| {
                     pack_lines::<T>(product.a_lines(0, product.m, 0, product.k), a, product.k);
                     let mut ordered = *product;
                     ordered.a.at = a;

@@ -79,6 +79,13 @@ impl Along {
         (outputs, usize::try_from(first).unwrap_or(0))
     }
 
+    /// The elements of the window that are none of the padding for some output.
+    pub(super) fn taps(&self) -> Range<usize> {
+        let last = self.outputs.saturating_sub(1);
+        let end = self.below(0, self.size as isize);
+        self.below(last, 0).min(end)..end
+    }
+
     pub(super) fn kernel(&self) -> usize {
         self.slide.kernel as usize
     }

@@ -4,7 +4,7 @@ use streampool_device::{Pool, PoolKind};
 
 use super::kinds::Pooling;
 use super::place::{Along, Line, spatial};
-use crate::kernels::scratch::with_scratch;
+use crate::kernels::scratch::{Count, with_scratch};
 use crate::kernels::simd::vectorised;
 use crate::kernels::split::{Shared, split};
 use crate::kernels::strided::address;
@@ -20,7 +20,8 @@ pub(super) unsafe fn execute<P: Pooling>(op: &Pool, pooling: &P, team: &dyn Team
     let [z, y, x] = along;
     let channels = op.src.shape()[1];
     let lines = op.src.shape()[0] * channels * z.outputs * y.outputs;
-    let each = x.size * z.kernel() * y.kernel() + x.outputs * x.kernel();
+    let each = (x.size.saturating_mul(z.kernel()).saturating_mul(y.kernel()))
+        .saturating_add(x.outputs.saturating_mul(x.kernel()));
     let (from, to) = (
         Shared(address::<P::Element>(&op.src)),
         Shared(address::<P::Element>(&op.dst)),
@@ -30,9 +31,9 @@ pub(super) unsafe fn execute<P: Pooling>(op: &Pool, pooling: &P, team: &dyn Team
         == PoolKind::Mean {
             count_padding: true,
         };
-    split(lines, GRAIN.div_ceil(each), team, &|range| {
-        with_scratch((x.size + x.outputs) * size_of::<P::Sum>(), |scratch| {
-            let columns: *mut P::Sum = scratch.cast();
+    split(lines, GRAIN.div_ceil(each.max(1)), team, &|range| {
+        let room = Count::of(x.size) + x.outputs;
+        with_scratch(room, |columns: *mut P::Sum| {
             let sums = columns.wrapping_add(x.size);
             for number in range {
                 let line = Line::of(number, channels, &along);
@@ -131,7 +132,7 @@ vectorised! {
             if count == 0 {
                 return;
             }
-            for tap in 0..along.kernel() {
+            for tap in along.taps() {
                 let (outputs, first) = along.seeing(tap);
                 let (to, from) = (sums.add(outputs.start), columns.add(first));
                 // With a known distance, a loop becomes vectors.

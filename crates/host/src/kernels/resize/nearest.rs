@@ -4,6 +4,7 @@ use streampool_device::{MAX_RANK, Resize, Rounding, Scalar};
 
 use super::taps;
 use crate::kernels::convert::Native;
+use crate::kernels::scratch::{Count, filled, list};
 use crate::kernels::simd::vectorised;
 use crate::kernels::split::{Shared, split};
 use crate::kernels::strided::{Walk, address};
@@ -20,16 +21,13 @@ type Offset = Option<isize>;
 pub(super) unsafe fn execute<T: Native>(op: &Resize, rounding: Rounding, team: &dyn Team) {
     let shape = op.dst.shape();
     let (from, to) = (op.src.layout().strides(), op.dst.layout().strides());
-    let mut tables: Vec<Vec<Offset>> = (0..shape.len())
-        .map(|axis| {
-            let places = taps::nearest(op, axis, rounding).into_iter();
-            let offset = |place: Option<usize>| place.map(|place| place as isize * from[axis]);
-            places.map(offset).collect()
-        })
-        .collect();
+    let mut tables: Vec<Vec<Offset>> = list((0..shape.len()).map(|axis| {
+        let offset = |place: Option<usize>| place.map(|place| place as isize * from[axis]);
+        list(taps::nearest(op, axis, rounding).map(offset))
+    }));
     let (last, step) = match tables.pop() {
         Some(table) => (table, to[shape.len() - 1]),
-        None => (vec![Some(0)], 1),
+        None => (filled(Some(0), Count::of(1)), 1),
     };
     let outside = T::from_scalar(Scalar::Float(op.outside.unwrap_or(0.0)));
     let outer = &shape[..tables.len()];

@@ -8,7 +8,7 @@ use super::taps::Taps;
 use crate::kernels::convert::Float;
 use crate::kernels::real::Real;
 use crate::kernels::rows;
-use crate::kernels::scratch::with_scratch;
+use crate::kernels::scratch::{Count, list, with_scratch};
 use crate::kernels::simd::vectorised;
 use crate::kernels::split::{Shared, split};
 use crate::kernels::strided::{Walk, address};
@@ -25,11 +25,11 @@ pub(super) unsafe fn execute<T: Float>(op: &Resize, team: &dyn Team) {
     let plan = Plan::new(op);
     let grain = GRAIN.div_ceil(plan.block_elements());
     split(plan.slices * plan.bands, grain, team, &|range| {
-        with_scratch(plan.scratch() * size_of::<T::Wide>(), |scratch| {
+        with_scratch(plan.scratch(), |scratch: *mut T::Wide| {
             for number in range.clone() {
                 // SAFETY: blocks are disjoint, and the scratch has the room that the plan asks for; the rest the
                 // caller promises.
-                unsafe { plan.block::<T>(number, scratch.cast()) };
+                unsafe { plan.block::<T>(number, scratch) };
             }
         });
     });
@@ -57,14 +57,13 @@ impl<'a> Plan<'a> {
             let taps = Taps::new(op, axis);
             (!taps.is_identity(from[axis])).then_some(taps)
         };
-        let mut all: Vec<Option<Taps>> = (0..to.len()).map(taps).collect();
+        let mut all: Vec<Option<Taps>> = list((0..to.len()).map(taps));
         let first = all.iter().position(Option::is_some).unwrap_or(to.len());
         let taps = all.split_off(first);
         // What shrinks comes first, then the last dimension, of which each element is picked alone.
         let last = to.len().wrapping_sub(1);
-        let mut order: Vec<usize> = (first..to.len())
-            .filter(|&axis| taps[axis - first].is_some())
-            .collect();
+        let mut order: Vec<usize> = list(first..to.len());
+        order.retain(|&axis| taps[axis - first].is_some());
         order.sort_by_key(|&axis| (to[axis] >= from[axis], axis != last));
         let elements: usize = to[first..].iter().product();
         let most = to.get(first).copied().unwrap_or(1);
@@ -104,7 +103,7 @@ impl<'a> Plan<'a> {
 
     /// The sizes of a band of the source.
     fn source_sizes(&self, band: Range<usize>) -> Vec<usize> {
-        let mut sizes = self.op.src.shape()[self.first..].to_vec();
+        let mut sizes = list(self.op.src.shape()[self.first..].iter().copied());
         if let Some(size) = sizes.first_mut() {
             *size = self.seen(band).len();
         }
@@ -112,9 +111,9 @@ impl<'a> Plan<'a> {
     }
 
     /// How many numbers the two halves of the scratch hold.
-    fn scratch(&self) -> usize {
+    fn scratch(&self) -> Count {
         let most = (0..self.bands).map(|band| self.half(self.band(band)));
-        2 * most.max().unwrap_or(0)
+        Count::of(most.max().unwrap_or(0)) * 2
     }
 
     /// The most numbers there are of a band between two dimensions.

@@ -1,9 +1,13 @@
 //! What each place along a dimension is made of.
 
+use std::ops::Range;
+
 use streampool_device::{Along, Interpolation, Resize, Rounding};
 
+use crate::kernels::scratch::{Count, filled, push, with_room};
+
 /// Which elements count for each place of a dimension, and how much.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Taps {
     /// Where each place's begin among all, and where the last's end.
     starts: Vec<usize>,
@@ -17,15 +21,17 @@ impl Taps {
     /// The taps of dimension `axis`.
     pub(super) fn new(op: &Resize, axis: usize) -> Taps {
         let (along, size) = (op.along[axis], op.src.shape()[axis]);
+        let places = op.dst.shape()[axis];
         let mut taps = Taps {
-            starts: vec![0],
-            ..Taps::default()
+            starts: filled(0, Count::of(1)),
+            all: with_room(Count::of(places)),
+            is_outside: with_room(Count::of(places)),
         };
-        for output in 0..op.dst.shape()[axis] {
+        for output in 0..places {
             let place = place(along, output);
             taps.append(op, along, size, place);
-            taps.starts.push(taps.all.len());
-            taps.is_outside.push(is_outside(place, size));
+            push(&mut taps.starts, taps.all.len());
+            push(&mut taps.is_outside, is_outside(place, size));
         }
         taps
     }
@@ -49,7 +55,7 @@ impl Taps {
     fn append(&mut self, op: &Resize, along: Along, size: usize, place: f64) {
         // A filter as wide as the distance between places, so that each element counts somewhere.
         let stretch = match op.antialias {
-            true => along.scale.max(1.0),
+            true => along.scale.clamp(1.0, WIDEST),
             false => 1.0,
         };
         let reach = match op.interpolation {
@@ -63,22 +69,43 @@ impl Taps {
         let end = (place + reach * stretch).ceil() as isize;
         let from = self.all.len();
         let mut total = 0.0;
-        for element in first..=end {
-            let weight = weight(op.interpolation, (element as f64 - place) / stretch);
-            let inside = element.clamp(0, size as isize - 1);
-            if weight == 0.0 || op.exclude_outside && inside != element {
-                continue;
+        let mut add = |element: isize, weight: f64| {
+            let inside = element.clamp(0, size as isize - 1) as usize;
+            if weight == 0.0 {
+                return;
             }
             total += weight;
             match self.all[from..].last_mut() {
-                Some((tap, sum)) if *tap == inside as usize => *sum += weight,
-                _ => self.all.push((inside as usize, weight)),
+                Some((tap, sum)) if *tap == inside => *sum += weight,
+                _ => push(&mut self.all, (inside, weight)),
             }
-        }
+        };
+        let one = |element: isize| weight(op.interpolation, (element as f64 - place) / stretch);
+        // All that lie beyond an edge count as the one at the edge. They may be any number, far more than there are.
+        let beyond = |range: Range<isize>, add: &mut dyn FnMut(isize, f64)| {
+            if op.exclude_outside {
+                return;
+            }
+            if range.len() <= MOST_BEYOND {
+                return range.for_each(|element| add(element, one(element)));
+            }
+            let up_to = |end: isize| {
+                let distance = (end as f64 - 0.5 - place) / stretch;
+                area(op.interpolation, distance)
+            };
+            add(
+                range.start,
+                (up_to(range.end) - up_to(range.start)) * stretch,
+            );
+        };
+        let end = end.saturating_add(1);
+        beyond(first..end.min(0), &mut add);
+        (first.max(0)..end.min(size as isize)).for_each(|element| add(element, one(element)));
+        beyond(first.max(size as isize)..end, &mut add);
         if total == 0.0 {
             // Nothing inside counts: the edge does.
             self.all.truncate(from);
-            self.all.push((place.clamp(0.0, last) as usize, 1.0));
+            push(&mut self.all, (place.clamp(0.0, last) as usize, 1.0));
             return;
         }
         if op.antialias || op.exclude_outside {
@@ -88,6 +115,12 @@ impl Taps {
         }
     }
 }
+
+/// No filter is wider, in elements: of one that is, each element inside counts the same all the more.
+const WIDEST: f64 = (1u64 << 60) as f64;
+/// Of more elements than this beyond an edge, the weights are not added up but integrated: by so many, that is as
+/// exact.
+const MOST_BEYOND: usize = 1 << 16;
 
 /// Where an output lies along the source.
 fn place(along: Along, output: usize) -> f64 {
@@ -109,23 +142,44 @@ fn weight(interpolation: Interpolation, distance: f64) -> f64 {
     }
 }
 
+/// The integral of the weight from `-inf` to a distance: one up to `inf`.
+fn area(interpolation: Interpolation, distance: f64) -> f64 {
+    let x = distance.abs();
+    let half = match interpolation {
+        Interpolation::Cubic(a) => {
+            let near = |x: f64| (((a + 2.0) / 4.0 * x - (a + 3.0) / 3.0) * x * x + 1.0) * x;
+            let far = |x: f64| a * (((x / 4.0 - 5.0 / 3.0) * x + 4.0) * x - 4.0) * x;
+            let x = x.min(2.0);
+            near(x.min(1.0)) + far(x.max(1.0)) - far(1.0)
+        }
+        _ => {
+            let x = x.min(1.0);
+            x - x * x / 2.0
+        }
+    };
+    0.5 + half.copysign(distance)
+}
+
 /// The element nearest to each place of dimension `axis`; `None` for places beyond the first or the last, if
 /// those are told apart.
-pub(super) fn nearest(op: &Resize, axis: usize, rounding: Rounding) -> Vec<Option<usize>> {
+pub(super) fn nearest(
+    op: &Resize,
+    axis: usize,
+    rounding: Rounding,
+) -> impl ExactSizeIterator<Item = Option<usize>> {
     let (along, size) = (op.along[axis], op.src.shape()[axis]);
-    (0..op.dst.shape()[axis])
-        .map(|output| {
-            let place = place(along, output);
-            let nearest = match rounding {
-                Rounding::HalfDown => (place - 0.5).ceil(),
-                Rounding::HalfUp => (place + 0.5).floor(),
-                Rounding::Floor => place.floor(),
-                Rounding::Ceil => place.ceil(),
-            };
-            let told = op.outside.is_some() && is_outside(place, size);
-            (!told).then(|| (nearest as isize).clamp(0, size as isize - 1) as usize)
-        })
-        .collect()
+    let told_apart = op.outside.is_some();
+    (0..op.dst.shape()[axis]).map(move |output| {
+        let place = place(along, output);
+        let nearest = match rounding {
+            Rounding::HalfDown => (place - 0.5).ceil(),
+            Rounding::HalfUp => (place + 0.5).floor(),
+            Rounding::Floor => place.floor(),
+            Rounding::Ceil => place.ceil(),
+        };
+        let told = told_apart && is_outside(place, size);
+        (!told).then(|| (nearest as isize).clamp(0, size as isize - 1) as usize)
+    })
 }
 
 #[cfg(test)]
@@ -142,6 +196,23 @@ mod tests {
                     .sum();
                 assert!((sum - 1.0).abs() < 1e-12);
             }
+        }
+    }
+
+    #[test]
+    fn many_weights_are_their_integral() {
+        for interpolation in [Interpolation::Linear, Interpolation::Cubic(-0.75)] {
+            let stretch = 1e5;
+            let mut sum = 0.0;
+            for element in -250_000..250_000 {
+                let distance = f64::from(element) / stretch;
+                if element % 12_345 == 0 {
+                    let wanted = area(interpolation, distance - 0.5 / stretch) * stretch;
+                    assert!((sum - wanted).abs() < 1e-4, "{sum} for {wanted}");
+                }
+                sum += weight(interpolation, distance);
+            }
+            assert!((area(interpolation, 9.0) - 1.0).abs() < 1e-12);
         }
     }
 }

@@ -16,7 +16,7 @@ use super::matmul::blocked::even_parts;
 use super::matmul::factor::Factor;
 use super::matmul::multiply::Unit;
 use super::prepared::Preparation;
-use super::scratch::with_scratch;
+use super::scratch::{Count, with_scratch};
 use super::split::{Shared, split};
 use super::{copy, matmul};
 use crate::packs::{Form, Pack};
@@ -129,27 +129,30 @@ where
     let short = wide != op.src.dtype();
     let rows_of_src = if short { None } else { as_rows(&op.src) };
     let line = 64 / size_of::<T::Wide>();
-    let mut needed = 0;
-    let mut room = |count: usize| {
-        let at = needed;
-        needed += count.next_multiple_of(line);
+    let mut needed = Count::of(0);
+    let mut room = |count: Count| {
+        let at = needed.here();
+        needed = needed + count.rounded_to(line);
         at
     };
-    let projected_at = room(directions * rows * gates);
-    let bias_at = room(directions * gates);
+    let none = Count::of(0);
+    let projected_at = room(Count::of(directions) * rows * gates);
+    let bias_at = room(Count::of(directions) * gates);
     let recurrent = ready.and_then(|ready| ready.recurrent.as_ref());
     let weights_at = room(match recurrent {
-        Some(_) => 0,
-        None => weights.packed_length(),
+        Some(_) => none,
+        None => Count::of(weights.packed_length()),
     });
-    let src_at = room(if rows_of_src.is_none() {
-        rows * input
-    } else {
-        0
+    let src_at = room(match rows_of_src {
+        Some(_) => none,
+        None => Count::of(rows) * input,
     });
-    let weight_at = room(if short { directions * gates * input } else { 0 });
-    with_scratch(needed * size_of::<T::Wide>(), |memory| {
-        let memory = Shared(memory.cast::<T::Wide>());
+    let weight_at = room(match short {
+        true => Count::of(directions) * gates * input,
+        false => none,
+    });
+    with_scratch(needed, |memory: *mut T::Wide| {
+        let memory = Shared(memory);
         let view = |at: usize, shape: &[usize]| view_of(memory.at(at as isize), wide, shape);
         // SAFETY: the views are as promised; the memory has room for all that is placed in it.
         unsafe {
@@ -210,7 +213,8 @@ where
                 // Too few to go round: the threads share each one's steps.
                 (0..tasks).for_each(|index| sequences(index, team));
             } else {
-                let each = (steps * gates * hidden).saturating_mul(batch.div_ceil(parts));
+                let each = steps.saturating_mul(gates).saturating_mul(hidden);
+                let each = each.saturating_mul(batch.div_ceil(parts));
                 split(tasks, GRAIN.div_ceil(each.max(1)), team, &|range| {
                     range.for_each(|index| sequences(index, &Solo));
                 });

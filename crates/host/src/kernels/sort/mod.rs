@@ -55,6 +55,8 @@ unsafe fn sort<T: Key, R: Ranked>(op: &Sort, team: &dyn Team) {
     let lines = Walk::in_memory_order(&shape[..rank], strides, 0);
     let steps = lines.run_strides();
     let along = strides.map(|strides| strides[op.axis]);
+    // Along a broadcast axis all are one element, and those that come first stay first.
+    let length = if along[0] == 0 { wanted } else { length };
     let from = Shared(address::<T>(&op.src));
     let values = Shared(address::<T>(&op.values));
     let at = indices.map(|indices| Shared(address::<i64>(indices)));

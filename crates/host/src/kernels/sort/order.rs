@@ -1,6 +1,7 @@
 //! Putting ranks in order.
 
 use super::key::Ranked;
+use crate::kernels::scratch::{Count, extend, filled, reserve, with_room};
 use crate::kernels::split::Shared;
 use crate::team::Team;
 
@@ -24,7 +25,7 @@ pub(super) fn first<R: Ranked>(
     if ranks.len() / FEW >= wanted {
         return choose(ranks, wanted, into);
     }
-    into.extend(ranks);
+    extend(into, ranks);
     let pieces = team.width().min(into.len() / GRAIN).max(1);
     let length = into.len().div_ceil(pieces);
     let total = into.len();
@@ -38,6 +39,8 @@ pub(super) fn first<R: Ranked>(
     });
     // Sorted pieces are what this sort looks for, and merges.
     if pieces > 1 {
+        // It works in as much memory again, and would end the process without: it is asked for first.
+        drop(with_room::<R>(Count::of(into.len())));
         into.sort();
     }
     into.truncate(wanted);
@@ -47,6 +50,7 @@ pub(super) fn first<R: Ranked>(
 /// far is passed over.
 fn choose<R: Ranked>(ranks: impl Iterator<Item = R>, wanted: usize, into: &mut Vec<R>) {
     let room = (FEW * wanted).max(256);
+    reserve(into, Count::of(room));
     let mut limit = R::LAST;
     for rank in ranks {
         if rank < limit {
@@ -78,7 +82,7 @@ fn by_bytes<R: Ranked>(ranks: &mut [R], bytes: usize) {
             counts[usize::from(rank.byte(byte))] += 1;
         }
     }
-    let mut other = vec![R::LAST; ranks.len()];
+    let mut other = filled(R::LAST, Count::of(ranks.len()));
     let (mut from, mut to) = (&mut *ranks, &mut other[..]);
     let mut moved = false;
     for (byte, counts) in counts[..bytes].iter_mut().enumerate() {

@@ -3,10 +3,11 @@
 //! Chunks of a fixed length are counted by themselves and added in their order: the result has the same bits
 //! however many threads there are.
 
-use streampool_device::{Histogram, View};
+use streampool_device::{Dims, Error, Histogram, View};
 
 use super::each_chunk;
 use crate::kernels::convert::{CastTo, Native, with_native};
+use crate::kernels::scratch::{Count, filled};
 use crate::kernels::split::Shared;
 use crate::kernels::strided::{Walk, address};
 use crate::team::Team;
@@ -29,8 +30,11 @@ pub(crate) unsafe fn histogram(op: &Histogram, team: &dyn Team) -> Result<(), St
                 }),
             }
         }
-    });
-    Ok(())
+    })
+}
+
+fn told(error: Error) -> String {
+    error.to_string()
 }
 
 /// What an element counts for.
@@ -74,7 +78,12 @@ impl<W: CastTo<f64>> Weight<f64> for Each<W> {
 
 /// # Safety
 /// As for [`histogram`]; elements are of type `T`, and `weights` has the shape of the source.
-unsafe fn tally<T, A, W>(op: &Histogram, weight: W, weights: View, team: &dyn Team)
+unsafe fn tally<T, A, W>(
+    op: &Histogram,
+    weight: W,
+    weights: View,
+    team: &dyn Team,
+) -> Result<(), String>
 where
     T: Native + CastTo<f64>,
     A: Copy + Default + Send + std::ops::AddAssign + Storable,
@@ -82,10 +91,17 @@ where
 {
     let bins = op.dst.layout().elements();
     let strides = [op.src.layout().strides(), weights.layout().strides()];
-    let walk = Walk::in_memory_order(op.src.shape(), strides, 0);
-    let length = CHUNK.max(4 * bins);
+    // Along an axis that is broadcast in both, all elements are one.
+    let (mut shape, mut repeats) = (Dims::new(op.src.shape()).map_err(told)?, 1);
+    for (axis, size) in shape.iter_mut().enumerate() {
+        if *size > 1 && strides.iter().all(|strides| strides[axis] == 0) {
+            repeats *= std::mem::replace(size, 1);
+        }
+    }
+    let walk = Walk::in_memory_order(&shape, strides, 0);
+    let length = CHUNK.max(bins.saturating_mul(4));
     let chunks = walk.elements().div_ceil(length).max(1);
-    let mut sums = vec![A::default(); chunks * bins];
+    let mut sums = filled(A::default(), Count::of(chunks) * bins);
     let (from, steps) = (Shared(address::<T>(&op.src)), walk.run_strides());
     let places = Shared(sums.as_mut_ptr());
     each_chunk(&walk, length, team, &|chunk| {
@@ -110,8 +126,12 @@ where
             *total += sum;
         }
     }
+    if repeats > 1 {
+        total.iter_mut().for_each(|total| total.repeat(repeats));
+    }
     // SAFETY: passed on.
     unsafe { A::store(total, &op.dst) };
+    Ok(())
 }
 
 /// The bin of a value, if it lies in one.
@@ -127,6 +147,9 @@ fn bin(value: f64, low: f64, high: f64, bins: usize) -> Option<usize> {
 
 /// A sum that can be stored as the type of the result.
 trait Storable: Sized {
+    /// Counts it so many times.
+    fn repeat(&mut self, count: usize);
+
     /// Writes the sums.
     ///
     /// # Safety
@@ -135,6 +158,10 @@ trait Storable: Sized {
 }
 
 impl Storable for i64 {
+    fn repeat(&mut self, count: usize) {
+        *self = self.wrapping_mul(count as i64);
+    }
+
     unsafe fn store(sums: &[i64], dst: &View) {
         // SAFETY: passed on.
         unsafe { store::<i64, i64>(sums, dst) }
@@ -142,6 +169,10 @@ impl Storable for i64 {
 }
 
 impl Storable for f64 {
+    fn repeat(&mut self, count: usize) {
+        *self *= count as f64;
+    }
+
     unsafe fn store(sums: &[f64], dst: &View) {
         with_native!(dst.dtype(), W => {
             // SAFETY: passed on.

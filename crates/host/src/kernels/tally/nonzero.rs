@@ -3,6 +3,7 @@
 use streampool_device::NonZero;
 
 use super::each_chunk;
+use crate::kernels::scratch::{Count, filled};
 use crate::kernels::split::Shared;
 use crate::kernels::strided::{Walk, address};
 use crate::team::Team;
@@ -44,7 +45,7 @@ where
     // SAFETY: the walk stays inside the source.
     let found = |offset: isize| unsafe { *from.at(offset) } & mask != T::default();
 
-    let mut counts = vec![0usize; walk.elements().div_ceil(CHUNK)];
+    let mut counts = filled(0usize, Count::of(walk.elements().div_ceil(CHUNK)));
     let places = Shared(counts.as_mut_ptr());
     each_chunk(&walk, CHUNK, team, &|chunk| {
         let mut count = 0;

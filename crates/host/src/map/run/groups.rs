@@ -5,6 +5,7 @@ use std::ops::Range;
 use streampool_device::View;
 
 use super::{Call, GRAIN, WORTH_SHARING, check};
+use crate::kernels::scratch::{Count, filled, push, with_room};
 use crate::map::plan::{Operand, Space};
 use crate::map::program::Program;
 use crate::team::Team;
@@ -26,8 +27,8 @@ pub(super) unsafe fn run(
     team: &dyn Team,
 ) -> Result<(), String> {
     let (reads, writes) = (program.inputs.len(), program.outputs.len());
-    let mut operands = vec![Operand::EMPTY; inputs.len() + outputs.len()];
-    let mut spaces = Vec::with_capacity(outputs.len() / writes.max(1));
+    let mut operands = filled(Operand::EMPTY, Count::of(inputs.len()) + outputs.len());
+    let mut spaces = with_room(Count::of(outputs.len() / writes.max(1)));
     let groups = outputs.chunks(writes.max(1)).enumerate();
     for ((group, outputs), operands) in groups.zip(operands.chunks_mut(reads + writes)) {
         let inputs = inputs
@@ -36,12 +37,11 @@ pub(super) unsafe fn run(
         check(program, inputs, outputs)?;
         spaces.push(Space::new(inputs, outputs, operands));
     }
-    let calls: Vec<Call> = spaces
-        .into_iter()
-        .zip(operands.chunks(reads + writes))
-        .filter(|(space, _)| space.elements > 0)
-        .map(|(space, operands)| Call::new(program, space, operands))
-        .collect();
+    let all = spaces.into_iter().zip(operands.chunks(reads + writes));
+    let mut calls = with_room(Count::of(all.len()));
+    for (space, operands) in all.filter(|(space, _)| space.elements > 0) {
+        push(&mut calls, Call::new(program, space, operands));
+    }
     let pieces = pieces(&calls, team.width());
     let tasks = tasks(&calls, &pieces);
     let work = |task: usize| {
@@ -70,12 +70,16 @@ fn pieces(calls: &[Call], width: usize) -> Vec<Piece> {
             elements: bound(part)..bound(part + 1),
         })
     };
-    (0..calls.len()).flat_map(parts_of).collect()
+    let mut pieces = with_room(Count::of(calls.len()));
+    for piece in (0..calls.len()).flat_map(parts_of) {
+        push(&mut pieces, piece);
+    }
+    pieces
 }
 
 /// Neighbouring pieces, as many as are together worth another thread.
 fn tasks(calls: &[Call], pieces: &[Piece]) -> Vec<Range<usize>> {
-    let mut tasks = Vec::new();
+    let mut tasks = with_room(Count::of(pieces.len()));
     let (mut start, mut work) = (0, 0usize);
     for (number, piece) in pieces.iter().enumerate() {
         let call = &calls[piece.call];

@@ -26,7 +26,7 @@ use super::multiply::Sums;
 use super::product::Product;
 use super::ready::Side;
 use crate::kernels::amx::{TILE_BYTES, TILE_ROWS, Tiles};
-use crate::kernels::scratch::with_scratch;
+use crate::kernels::scratch::{Count, with_scratch};
 use crate::kernels::simd;
 
 /// Rows, and columns, that are multiplied at a time: two strips of a tile each.
@@ -139,7 +139,7 @@ pub(super) unsafe fn tile<T: Factor>(
         false => rows.len().div_ceil(BLOCK) * columns.len().div_ceil(BLOCK),
     };
     let bytes = a_bytes + b_bytes + (kept + 1) * BLOCK_SUMS * size_of::<f32>();
-    with_scratch(bytes, |scratch| {
+    with_scratch(Count::of(bytes), |scratch: *mut u8| {
         // SAFETY: the caller promises that there are tiles, and no other kernel runs on the thread meanwhile.
         let tiles = unsafe { Tiles::configure() };
         let tile = Tile {

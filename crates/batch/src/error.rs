@@ -106,6 +106,11 @@ pub enum Error {
         /// What to do instead.
         instead: &'static str,
     },
+    /// The process is a fork of the one that made the queue.
+    #[error(
+        "this process is a fork of the one that made the queue, whose threads are not here: make the queue after the fork"
+    )]
+    Forked,
     /// The operating system gave no thread.
     #[error("no thread for the queue: {0}")]
     Thread(Arc<std::io::Error>),

@@ -46,9 +46,19 @@ pub struct Shared {
     nested: Arc<Nested>,
     names: Names,
     waste: Waste,
+    /// The process whose queue it is. In a fork of it the threads are gone, and the locks are as they were.
+    process: u32,
 }
 
 impl Shared {
+    /// Refuses a fork of the process: nothing of the queue may be touched there.
+    pub fn check_process(&self) -> Result<()> {
+        match self.process == std::process::id() {
+            true => Ok(()),
+            false => Err(Error::Forked),
+        }
+    }
+
     fn run(&self, turn: Turn<'_, Kind, Part>, function: &Function) {
         inside(self, Role::Works, || turn.run(&self.runner(function)));
     }
@@ -136,6 +146,7 @@ impl BatchQueue {
             nested: Arc::default(),
             names: Names::default(),
             waste: Waste::default(),
+            process: std::process::id(),
         };
         let owner = Owner {
             shared: Arc::new(shared),
@@ -178,6 +189,9 @@ impl BatchQueue {
         when_full: WhenFull,
     ) -> Vec<Result<Ticket>> {
         let shared = self.shared();
+        if let Err(forked) = shared.check_process() {
+            return requests.iter().map(|_| Err(forked.clone())).collect();
+        }
         let prepared = requests.into_iter().map(|request| self.prepare(request));
         let mut prepared: Vec<Result<Prepared>> = prepared.collect();
         let parts = prepared.iter_mut().flatten();
@@ -297,6 +311,7 @@ impl BatchQueue {
     /// What is done on the caller's thread before any lock: sizes are checked, and the request filled up and divided.
     fn prepare(&self, mut request: Request) -> Result<Prepared> {
         let shared = self.shared();
+        shared.check_process()?;
         let rows = request.rows()?;
         let filled = match &shared.settings.padding {
             Some(padding) => padding.apply(&mut request)?,
@@ -415,12 +430,13 @@ impl BatchQueue {
 
     /// Whether it takes requests.
     pub fn is_open(&self) -> bool {
-        self.shared().engine.is_open()
+        self.shared().check_process().is_ok() && self.shared().engine.is_open()
     }
 
     /// Opens it again after it was closed. An open queue stays as it is; one that is being closed is waited for, but from
     /// within the queue's function that is an error.
     pub fn restart(&self) -> Result<()> {
+        self.shared().check_process()?;
         let engine = &self.shared().engine;
         if is_inside(&**self.shared()) && !engine.is_open() {
             return Err(Error::Inside {
@@ -472,6 +488,9 @@ impl Owner {
 
     fn close(&self, how: Close) {
         let shared = &self.shared;
+        if shared.check_process().is_err() {
+            return;
+        }
         shared.engine.close(how);
         if !is_inside(&**shared) {
             self.wait_until_closed();
@@ -500,6 +519,14 @@ impl Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
+        if self.shared.check_process().is_err() {
+            // Of threads that are not here nothing is to be given back.
+            let threads = self.threads.get_mut();
+            std::mem::forget(std::mem::take(
+                threads.unwrap_or_else(PoisonError::into_inner),
+            ));
+            return;
+        }
         self.close(Close::Cancel);
     }
 }

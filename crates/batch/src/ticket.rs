@@ -43,6 +43,7 @@ impl Ticket {
     ///
     /// From within the queue's own function it is an error where all lanes are of calls that wait so.
     pub fn wait(self) -> Result<Vec<Array>> {
+        self.queue.check_process()?;
         while !self.answer.is_put() && self.queue.help(&self.ids) {}
         let _waiting = match self.answer.is_put() {
             true => None,
@@ -60,6 +61,9 @@ impl Ticket {
 
     /// Waits for the outputs for so long; gives the ticket back if they are not there by then.
     pub fn wait_timeout(self, time: Duration) -> std::result::Result<Result<Vec<Array>>, Ticket> {
+        if let Err(forked) = self.queue.check_process() {
+            return Ok(Err(forked));
+        }
         let Some(until) = Instant::now().checked_add(time) else {
             return Ok(self.wait());
         };
@@ -71,7 +75,7 @@ impl Ticket {
 
     /// Whether the outputs, or the reason why there are none, are there.
     pub fn is_ready(&self) -> bool {
-        self.answer.is_put()
+        self.queue.check_process().is_err() || self.answer.is_put()
     }
 
     fn outputs(&self, result: Result<Share>) -> Result<Vec<Array>> {
@@ -92,6 +96,7 @@ impl Future for Ticket {
     type Output = Result<Vec<Array>>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.queue.check_process()?;
         let result = self.answer.poll(context.waker());
         result.map(|result| self.outputs(result))
     }
@@ -99,6 +104,9 @@ impl Future for Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
+        if self.queue.check_process().is_err() {
+            return;
+        }
         // Of a request in several parts some may be left although its answer is there: one of them failed.
         if self.answer.abandon() || self.ids.len() > 1 {
             self.queue.engine.cancel(&self.ids);

@@ -333,3 +333,57 @@ fn closing_and_restarting_at_once_strands_nobody() {
     let requests = stand.statistics().requests;
     assert_eq!(requests.submitted, requests.over());
 }
+
+/// Forks; the child's exit status says whether `child` held.
+fn in_a_fork(child: impl FnOnce()) -> i32 {
+    // SAFETY: the child only calls `child` and ends without running anything of its parent's.
+    match unsafe { libc::fork() } {
+        0 => {
+            let held = std::panic::catch_unwind(std::panic::AssertUnwindSafe(child)).is_ok();
+            // SAFETY: it ends the process, and nothing after it runs.
+            unsafe { libc::_exit(if held { 0 } else { 1 }) }
+        }
+        process => {
+            let mut status = -1;
+            // SAFETY: `status` outlives the call. Had the fork failed, so would this.
+            let ended = unsafe { libc::waitpid(process, &mut status, 0) };
+            assert_eq!(ended, process);
+            status
+        }
+    }
+}
+
+#[test]
+#[cfg_attr(
+    sanitize_thread,
+    ignore = "the thread sanitizer forbids threads after a fork with threads"
+)]
+fn a_forked_child_is_refused_and_the_parent_goes_on() {
+    let stand = Stand::new(one_lane(4));
+    let first = stand.occupied();
+    let mut tickets = stand.submit_many((1..4).map(row));
+    let mut other = Some(Stand::new(one_lane(4)));
+    let ended = in_a_fork(|| {
+        let is_forked = |result| matches!(result, Err(Error::Forked));
+        let mut tickets = tickets.drain(..).map(Result::unwrap);
+        assert!(is_forked(tickets.next().unwrap().wait()));
+        let timed = tickets
+            .next()
+            .unwrap()
+            .wait_timeout(Duration::from_secs(60));
+        assert!(timed.is_ok_and(is_forked));
+        drop(tickets);
+        assert!(is_forked(stand.infer(row(4))));
+        let refused = stand.submit_many([row(5)]).pop();
+        assert!(refused.is_some_and(|one| one.is_err()));
+        assert!(!stand.is_open() && stand.restart().is_err());
+        stand.close(Close::Drain);
+        drop(other.take());
+    });
+    assert_eq!(ended, 0, "the child said no, or hung and was ended");
+    stand.stage.open();
+    assert_eq!(values(first.wait()), [0]);
+    for (ticket, value) in tickets.into_iter().zip(1..) {
+        assert_eq!(values(ticket.unwrap().wait()), [2 * value]);
+    }
+}

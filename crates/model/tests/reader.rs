@@ -58,7 +58,7 @@ fn assert_sound(graph: &Graph) {
 /// Reads a file that may be anything; says whether it is a model.
 fn survives(bytes: Vec<u8>, pool: &Pool) -> bool {
     let begin = Instant::now();
-    let read = onnx::read_bytes(Bytes::from(bytes), None, pool);
+    let read = onnx::read_bytes(Bytes::from(bytes), pool);
     assert!(begin.elapsed() < LONGEST, "{:?}", begin.elapsed());
     match &read {
         Ok(model) => assert_sound(&model.graph),

@@ -10,12 +10,14 @@ use bytes::Bytes;
 
 use super::file;
 use super::proto::TensorProto;
-use crate::error::{Error, Fault};
+use crate::error::{Error, Fault, Result};
 
 /// The files beside a model, each opened once.
-pub struct External<'a> {
+pub struct External {
     /// Where the model is, if it is in a file.
-    folder: Option<&'a Path>,
+    folder: Option<PathBuf>,
+    /// The files are below one of these, wherever links lead.
+    roots: Vec<PathBuf>,
     /// Each with its length.
     files: HashMap<PathBuf, (File, usize)>,
 }
@@ -28,10 +30,28 @@ struct Place<'a> {
     length: Option<usize>,
 }
 
-impl<'a> External<'a> {
-    pub fn new(folder: Option<&'a Path>) -> External<'a> {
+impl External {
+    /// The files beside the model at `path`. If that is a link, they may be beside what it leads to; links beside the model
+    /// may lead below `data_folder`, too.
+    pub fn beside(path: &Path, data_folder: Option<&Path>) -> Result<External> {
+        let parent = |path: &Path| path.parent().map(Path::to_owned).unwrap_or_default();
+        let folder = parent(path);
+        let mut roots = vec![parent(&resolved(path)?), resolved(&folder)?];
+        if let Some(allowed) = data_folder {
+            roots.push(resolved(allowed)?);
+        }
+        Ok(External {
+            folder: Some(folder),
+            roots,
+            files: HashMap::new(),
+        })
+    }
+
+    /// No files.
+    pub fn none() -> External {
         External {
-            folder,
+            folder: None,
+            roots: Vec::new(),
             files: HashMap::new(),
         }
     }
@@ -64,7 +84,7 @@ impl<'a> External<'a> {
 
     /// A file, and its length.
     fn file(&mut self, location: &str) -> Result<(PathBuf, &File, usize), Fault> {
-        let Some(folder) = self.folder else {
+        let Some(folder) = &self.folder else {
             let got = format!("in file {location:?}");
             let expected =
                 "inside a model that is read from bytes, or beside one that is read from a file";
@@ -83,10 +103,32 @@ impl<'a> External<'a> {
         let path = folder.join(relative);
         let (file, length) = match self.files.entry(path.clone()) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(place) => place.insert(file::open(&path).map_err(Box::<Error>::from)?),
+            Entry::Vacant(place) => {
+                // What was compared is opened: a link that is made meanwhile leads nowhere else.
+                let real = resolved(&path).map_err(Box::new)?;
+                if !self.roots.iter().any(|root| real.starts_with(root)) {
+                    let got = format_args!("{location:?}, which leads to {:?}", real.display());
+                    let expected = "a file below the model's folder, or below `data_folder` of the session's options";
+                    return Err(Fault::malformed(
+                        "the location of external data",
+                        got,
+                        expected,
+                    ));
+                }
+                place.insert(file::open(&real).map_err(Box::new)?)
+            }
         };
         Ok((path, file, *length))
     }
+}
+
+/// The path without links.
+fn resolved(path: &Path) -> Result<PathBuf> {
+    let path = match path.as_os_str().is_empty() {
+        true => Path::new("."),
+        false => path,
+    };
+    path.canonicalize().map_err(|error| Error::io(path, error))
 }
 
 impl<'a> Place<'a> {

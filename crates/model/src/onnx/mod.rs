@@ -62,18 +62,23 @@ pub struct Model {
 
 /// The model in a file, with its tensors in the pool `known`.
 pub fn read(path: &Path, known: &Pool) -> Result<Model> {
+    read_with(path, None, known)
+}
+
+/// As [`read`], where links beside the model may also lead to files below `data_folder`.
+pub fn read_with(path: &Path, data_folder: Option<&Path>, known: &Pool) -> Result<Model> {
     let (file, length) = file::open(path)?;
     if length == 0 {
         return Err(Error::file(path.display(), "empty", "an ONNX model"));
     }
-    read_from(path, BufReader::new(file), length, path.parent(), known)
+    let external = External::beside(path, data_folder)?;
+    read_from(path, BufReader::new(file), length, external, known)
 }
 
-/// The model in these bytes, with its tensors in the pool `known`. Data that it keeps in other files is sought in
-/// `folder`.
-pub fn read_bytes(bytes: Bytes, folder: Option<&Path>, known: &Pool) -> Result<Model> {
+/// The model in these bytes, with its tensors in the pool `known`. Data that it keeps in other files cannot be found.
+pub fn read_bytes(bytes: Bytes, known: &Pool) -> Result<Model> {
     let name = Path::new("the model");
-    read_from(name, &bytes[..], bytes.len(), folder, known)
+    read_from(name, &bytes[..], bytes.len(), External::none(), known)
 }
 
 /// The model in so many bytes, which errors call `path`.
@@ -81,7 +86,7 @@ fn read_from(
     path: &Path,
     from: impl Read,
     length: usize,
-    folder: Option<&Path>,
+    external: External,
     known: &Pool,
 ) -> Result<Model> {
     let name = &path.display().to_string();
@@ -93,7 +98,7 @@ fn read_from(
             "one with a graph",
         ));
     };
-    let importer = Importer::new(known, External::new(folder));
+    let importer = Importer::new(known, external);
     let opsets = Opsets::read(&model.opsets)?;
     let versions = opsets.versions();
     Ok(Model {

@@ -38,11 +38,11 @@ pub fn dtype(element: i64) -> Result<DType, Fault> {
 /// Takes tensors from files to a pool.
 pub struct Importer<'a> {
     pool: &'a Pool,
-    external: External<'a>,
+    external: External,
 }
 
 impl<'a> Importer<'a> {
-    pub fn new(pool: &'a Pool, external: External<'a>) -> Importer<'a> {
+    pub fn new(pool: &'a Pool, external: External) -> Importer<'a> {
         Importer { pool, external }
     }
 

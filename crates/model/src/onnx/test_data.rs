@@ -52,5 +52,5 @@ fn tensors(proto: &SequenceProto, known: &Pool) -> Result<Vec<Tensor>> {
 }
 
 fn importer(known: &Pool) -> Importer<'_> {
-    Importer::new(known, External::new(None))
+    Importer::new(known, External::none())
 }

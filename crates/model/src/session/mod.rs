@@ -97,7 +97,7 @@ impl Session {
         options: &SessionOptions,
     ) -> Result<Session> {
         let known = known_pool(pool)?;
-        let model = onnx::read(path.as_ref(), &known)?;
+        let model = onnx::read_with(path.as_ref(), options.data_folder.as_deref(), &known)?;
         Session::of_model(pool, known, model, options)
     }
 
@@ -108,7 +108,7 @@ impl Session {
         options: &SessionOptions,
     ) -> Result<Session> {
         let known = known_pool(pool)?;
-        let model = onnx::read_bytes(bytes.into(), None, &known)?;
+        let model = onnx::read_bytes(bytes.into(), &known)?;
         Session::of_model(pool, known, model, options)
     }
 

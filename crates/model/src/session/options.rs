@@ -1,5 +1,6 @@
 //! What can be chosen for a session, and for one run.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use streampool_runtime::{Event, Stamp, Stream};
@@ -18,6 +19,9 @@ pub struct SessionOptions {
     pub in_flight: usize,
     /// What to compute in where the model says `f32`: `f16` or `bf16`. Its inputs and outputs stay as they are.
     pub precision: Option<DType>,
+    /// Weights that a model keeps in other files are below its own folder. A symbolic link there may lead below this folder,
+    /// too.
+    pub data_folder: Option<PathBuf>,
 }
 
 impl Default for SessionOptions {
@@ -26,6 +30,7 @@ impl Default for SessionOptions {
             program_memory: 1 << 30,
             in_flight: 32,
             precision: None,
+            data_folder: None,
         }
     }
 }

@@ -84,6 +84,47 @@ fn paths_out_of_the_folder_are_refused() {
 }
 
 #[test]
+fn links_lead_where_the_caller_allows_it() {
+    let [folder, other] = ["links", "linked"].map(Folder::new);
+    let target = other.0.join("below/weights.bin");
+    std::os::unix::fs::symlink(&target, folder.0.join("link.bin")).unwrap();
+    std::os::unix::fs::symlink("below/weights.bin", folder.0.join("inner.bin")).unwrap();
+    let outside = [("location", "link.bin"), ("length", "8")];
+    let said = folder.refusal(&outside);
+    assert_tells(&said, &["\"link.bin\"", "leads to", "data_folder"]);
+    assert!(
+        folder
+            .read(&[("location", "inner.bin"), ("length", "8")])
+            .is_ok()
+    );
+    // With the other folder allowed, and where the model itself is a link into it, as in the caches of model hubs.
+    let path = folder.0.join("model.onnx");
+    std::fs::write(&path, proto(&outside).encode_to_vec()).unwrap();
+    assert!(onnx::read_with(&path, Some(&other.0), &pool()).is_ok());
+    let real = other.0.join("model.onnx");
+    std::fs::rename(&path, &real).unwrap();
+    std::os::unix::fs::symlink(&real, &path).unwrap();
+    assert!(onnx::read(&path, &pool()).is_ok());
+}
+
+#[test]
+fn pipes_are_refused_at_once() {
+    let folder = Folder::new("pipe");
+    for name in ["pipe.bin", "pipe.onnx"] {
+        let made = std::process::Command::new("mkfifo")
+            .arg(folder.0.join(name))
+            .status();
+        assert!(made.unwrap().success());
+    }
+    let said = folder.refusal(&[("location", "pipe.bin")]);
+    assert_tells(&said, &["no regular file"]);
+    let said = onnx::read(&folder.0.join("pipe.onnx"), &pool())
+        .map(drop)
+        .unwrap_err();
+    assert_tells(&said.to_string(), &["no regular file"]);
+}
+
+#[test]
 fn files_that_do_not_hold_the_data_are_told() {
     let folder = Folder::new("wrong");
     let file = ("location", "below/weights.bin");

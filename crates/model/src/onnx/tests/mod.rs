@@ -106,7 +106,7 @@ fn model(graph: GraphProto) -> ModelProto {
 }
 
 fn read(model: &ModelProto) -> Result<Model> {
-    read_bytes(Bytes::from(model.encode_to_vec()), None, &pool())
+    read_bytes(Bytes::from(model.encode_to_vec()), &pool())
 }
 
 /// What is said of a model that is refused.

@@ -101,7 +101,7 @@ fn graphs_wired_at_random_are_sound_or_refused() {
         TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &[3; 32]));
     let count = std::cell::Cell::new(0);
     let test = |proto: ModelProto| {
-        if let Ok(model) = read_bytes(Bytes::from(proto.encode_to_vec()), None, &pool) {
+        if let Ok(model) = read_bytes(Bytes::from(proto.encode_to_vec()), &pool) {
             count.set(count.get() + 1);
             for (place, node) in model.graph.nodes.iter().enumerate() {
                 let later = &model.graph.nodes[place..];

@@ -133,7 +133,7 @@ fn graphs_drawn_at_random_give_the_same_however_they_are_rewritten() {
     for seed in first..first + number("GRAPHS", GRAPHS) {
         let drawn = draw(seed);
         let bytes = drawn.model.clone().into();
-        let mut graph = onnx::read_bytes(bytes, None, &pool).unwrap().graph;
+        let mut graph = onnx::read_bytes(bytes, &pool).unwrap().graph;
         // What nobody reads may fail where it is left.
         dead::remove(&mut graph);
         let plain = eagerly(&graph, &pool, &drawn.inputs);

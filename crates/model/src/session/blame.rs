@@ -6,42 +6,42 @@
 
 use streampool_runtime::{Culprit, OpKind, Stamp, Stream};
 
-use super::{Inner, RunOptions};
+use super::RunOptions;
 use crate::error::{Error, Result};
 
-impl Inner {
-    /// What `attempt` gives on the calling thread's stream, whatever others did there.
-    pub fn by_itself<R>(
-        &self,
-        stream: &Stream,
-        options: &RunOptions,
-        attempt: impl Fn() -> Result<R>,
-    ) -> Result<R> {
-        let mut last = None;
-        loop {
-            let begin = stream.position().tick;
-            let result = attempt();
-            let Some(fault) = result.as_ref().err().and_then(|error| error.on_stream()) else {
-                return result;
-            };
-            match stream.culprit(fault) {
-                Culprit::ThisThread if fault.tick() > begin => {
-                    // If it cannot be recovered, who comes next is told why.
-                    let _ = stream.recover();
-                    return result;
-                }
-                // The caller encoded it outside of any run, and is to hear of it.
-                Culprit::ThisThread if fault.op() != OpKind::Replay => return result,
-                Culprit::Elsewhere => return result,
-                Culprit::ThisThread | Culprit::OtherThread => {}
+/// What `attempt` gives on the calling thread's stream, whatever others did there.
+pub fn by_itself<R>(
+    stream: &Stream,
+    options: &RunOptions,
+    mut attempt: impl FnMut() -> Result<R>,
+) -> Result<R> {
+    let mut last = None;
+    loop {
+        let begin = stream.position();
+        let result = attempt();
+        let Some(fault) = result.as_ref().err().and_then(|error| error.on_stream()) else {
+            if matches!(&result, Err(error) if !matches!(error, Error::Deadline)) {
+                clean_up(stream, begin);
             }
-            // The same again: it is an input that failed.
-            if last.as_ref() == Some(fault) || stream.recover().is_err() {
+            return result;
+        };
+        match stream.culprit(fault) {
+            Culprit::ThisThread if fault.tick() > begin.tick => {
+                // If it cannot be recovered, who comes next is told why.
+                let _ = stream.recover();
                 return result;
             }
-            last = Some(fault.clone());
-            options.check()?;
+            // The caller encoded it outside of any run, and is to hear of it.
+            Culprit::ThisThread if fault.op() != OpKind::Replay => return result,
+            Culprit::Elsewhere => return result,
+            Culprit::ThisThread | Culprit::OtherThread => {}
         }
+        // The same again: it is an input that failed.
+        if last.as_ref() == Some(fault) || stream.recover().is_err() {
+            return result;
+        }
+        last = Some(fault.clone());
+        options.check()?;
     }
 }
 
@@ -50,4 +50,17 @@ pub fn is_of_another(stream: &Stream, error: &Error, stamp: Stamp) -> bool {
     error.on_stream().is_some_and(|fault| {
         stream.culprit(fault) != Culprit::Elsewhere && fault.tick() < stamp.tick
     })
+}
+
+/// Sees to it that nothing is left on the stream which an attempt that failed otherwise has encoded behind `begin`, and
+/// which fails later.
+fn clean_up(stream: &Stream, begin: Stamp) {
+    if let Err(error) = stream.wait_between(begin, stream.position(), None)
+        && let Some(fault) = error.fault()
+        && fault.tick() > begin.tick
+        && stream.culprit(fault) == Culprit::ThisThread
+    {
+        // If it cannot be recovered, who comes next is told why.
+        let _ = stream.recover();
+    }
 }

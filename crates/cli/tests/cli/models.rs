@@ -239,7 +239,7 @@ fn a_file_may_have_arrays_for_inputs_with_defaults() {
         let tensors = tensors.iter().map(|(name, tensor)| (*name, tensor));
         streampool::tensor::write_npz(&input, tensors, false).expect("a file");
         let written = folder(test).join("written.npz");
-        for more in [&[][..], &["--resident", "--seconds", "0.1"]] {
+        for more in [&[][..], &["--repeat", "--resident", "--seconds", "0.1"]] {
             let [input, output] = [&input, &written].map(|path| path.to_str().expect("text"));
             let arguments = [&["--input", input, "--output", output], more].concat();
             assert_code(&run(&mut on("run", &path, &arguments)), 0);

@@ -4,10 +4,23 @@
 //! was. If it was its own, that is the answer, and the stream is recovered for who comes next. If it was that of another run,
 //! the stream is recovered and the run is made again.
 
-use streampool_runtime::{Culprit, OpKind, Stamp, Stream};
+use std::cell::Cell;
+
+use streampool_runtime::{Culprit, Fault, OpKind, Stamp, Stream};
 
 use super::RunOptions;
 use crate::error::{Error, Result};
+
+thread_local! {
+    /// The stretch of a stream that this thread's latest run has encoded which was not over at its deadline.
+    static LATE: Cell<Option<(Stamp, Stamp)>> = const { Cell::new(None) };
+}
+
+fn was_late(stream: &Stream, fault: &Fault) -> bool {
+    LATE.get().is_some_and(|(begin, end)| {
+        begin.stream == stream.index() && (begin.tick + 1..=end.tick).contains(&fault.tick())
+    })
+}
 
 /// What `attempt` gives on the calling thread's stream, whatever others did there.
 pub fn by_itself<R>(
@@ -20,8 +33,10 @@ pub fn by_itself<R>(
         let begin = stream.position();
         let result = attempt();
         let Some(fault) = result.as_ref().err().and_then(|error| error.on_stream()) else {
-            if matches!(&result, Err(error) if !matches!(error, Error::Deadline)) {
-                clean_up(stream, begin);
+            match &result {
+                Ok(_) => {}
+                Err(Error::Deadline) => LATE.set(Some((begin, stream.position()))),
+                Err(_) => clean_up(stream, begin, options),
             }
             return result;
         };
@@ -32,7 +47,9 @@ pub fn by_itself<R>(
                 return result;
             }
             // The caller encoded it outside of any run, and is to hear of it.
-            Culprit::ThisThread if fault.op() != OpKind::Replay => return result,
+            Culprit::ThisThread if fault.op() != OpKind::Replay && !was_late(stream, fault) => {
+                return result;
+            }
             Culprit::Elsewhere => return result,
             Culprit::ThisThread | Culprit::OtherThread => {}
         }
@@ -54,8 +71,8 @@ pub fn is_of_another(stream: &Stream, error: &Error, stamp: Stamp) -> bool {
 
 /// Sees to it that nothing is left on the stream which an attempt that failed otherwise has encoded behind `begin`, and
 /// which fails later.
-fn clean_up(stream: &Stream, begin: Stamp) {
-    if let Err(error) = stream.wait_between(begin, stream.position(), None)
+fn clean_up(stream: &Stream, begin: Stamp, options: &RunOptions) {
+    if let Err(error) = stream.wait_between(begin, stream.position(), options.deadline)
         && let Some(fault) = error.fault()
         && fault.tick() > begin.tick
         && stream.culprit(fault) == Culprit::ThisThread

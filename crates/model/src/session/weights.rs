@@ -8,7 +8,7 @@ use streampool_device::lock::Mutex;
 use streampool_runtime::Stamp;
 use streampool_tensor::{DType, Pool, Tensor};
 
-use crate::error::{Error, Fault, Result};
+use crate::error::{Fault, Result};
 use crate::evaluate::is_same;
 use crate::ranks;
 

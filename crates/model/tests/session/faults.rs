@@ -346,3 +346,35 @@ fn a_run_that_was_late_and_failed_leaves_its_stream_to_the_next() {
         assert_eq!(run(&good, &patient).unwrap().at(0), Some(&y));
     }
 }
+
+#[test]
+fn of_many_more_threads_than_streams_each_hears_of_its_own_values() {
+    let pool = host();
+    let session = gather(&pool);
+    let x = floats(&[1.0, 2.0, 3.0], &[3]);
+    let good = different();
+    let barrier = Barrier::new(100);
+    std::thread::scope(|scope| {
+        for thread in 0..100i64 {
+            let (session, x, good, barrier) = (&session, &x, &good, &barrier);
+            scope.spawn(move || {
+                barrier.wait();
+                for turn in 0..20 {
+                    let (places, y) = &good[turn % 3];
+                    if thread % 4 == 0 {
+                        let bad = longs(&[2, 3 + thread], &[2]);
+                        let error = run(session, &[x, &bad]).unwrap_err().to_string();
+                        let own = format!("index {} ", 3 + thread);
+                        assert!(error.contains(&own), "{error}");
+                    } else if thread % 4 == 1 {
+                        let inputs = [("x", x), ("places", places)];
+                        let pending = session.submit(inputs).unwrap();
+                        assert_eq!(pending.wait().unwrap().at(0), Some(y));
+                    } else {
+                        assert_eq!(first(session, &[x, places]), *y);
+                    }
+                }
+            });
+        }
+    });
+}

@@ -212,6 +212,16 @@ pub(crate) fn check_own(lane: &Lane, stamp: Stamp) -> Result<()> {
     }
 }
 
+/// Whether all results of the stream itself from one command to another are any good.
+pub(crate) fn check_between(lane: &Lane, from: Tick, to: Tick) -> Result<()> {
+    if !lane.history.any() {
+        return Ok(());
+    }
+    let hits = lane.history.hits.lock();
+    let hit = hits.iter().find(|hit| hit.from <= to && hit.to >= from);
+    hit.map_or(Ok(()), |hit| Err(Error::Dependency(hit.fault.clone())))
+}
+
 /// Remembers what a fault hit on its own stream, up to `last`, before the stream is recovered.
 pub(crate) fn remember(lane: &Lane, fault: &Fault, last: Tick) {
     lane.history.add(Hit {

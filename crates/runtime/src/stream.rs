@@ -213,6 +213,20 @@ impl Stream {
         core.wait_for(self.lane(), stamp.tick, flushed, deadline)
     }
 
+    /// As [`wait_until`](Self::wait_until), for all commands behind the place `since`, up to `until`; both are of this stream.
+    pub fn wait_between(
+        &self,
+        since: Stamp,
+        until: Stamp,
+        deadline: Option<Instant>,
+    ) -> Result<()> {
+        if until.tick <= since.tick {
+            return Ok(());
+        }
+        self.wait_until(until, deadline)?;
+        faults::check_between(self.lane(), since.tick + 1, until.tick)
+    }
+
     /// Whose work it was that failed with this fault.
     pub fn culprit(&self, fault: &Fault) -> Culprit {
         if fault.queue() != label(self.index()) {

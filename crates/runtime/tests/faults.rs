@@ -527,8 +527,13 @@ fn what_was_not_executed_is_told_after_another_thread_recovered_the_stream() {
             assert_eq!(stream.culprit(&fault), Culprit::OtherThread);
             stream.recover().unwrap();
         });
+        let recovered = stream.position();
         let later = filled(stream, 3.0);
         assert_eq!(stream.synchronize(), Ok(()));
+        let now = stream.position();
+        assert!(is_dependency(&stream.wait_between(good, now, None)));
+        assert_eq!(stream.wait_between(recovered, now, None), Ok(()));
+        assert_eq!(stream.wait_between(skipped, skipped, None), Ok(()));
         assert_eq!(stream.wait_until(good, None), Ok(()));
         assert_eq!(stream.wait_until(stream.position(), None), Ok(()));
         let told = stream.wait_until(skipped, None);

@@ -8,6 +8,14 @@ use streampool::{Array, Pool};
 
 use crate::Result;
 
+/// Those of `ports` that the file has an array for, by name.
+pub fn among<'p>(path: &Path, ports: &'p [Port]) -> Result<Vec<&'p str>> {
+    let file = NpzFile::open(path)?;
+    let has = |name: &str| file.names().any(|other| other == name);
+    let names = ports.iter().map(|port| &port.name[..]);
+    Ok(names.filter(|name| has(name)).collect())
+}
+
 /// The arrays of the names of `ports`, and no others.
 pub fn read(path: &Path, ports: &[Port], pool: &Pool) -> Result<Vec<Array>> {
     let mut file = NpzFile::open(path)?;

@@ -7,7 +7,7 @@ mod shapes;
 use std::path::Path;
 
 use streampool::model::Port;
-use streampool::{Array, Input, Pool};
+use streampool::{Array, Input, Pool, Session};
 
 use crate::Result;
 pub use made::made;
@@ -31,6 +31,20 @@ impl From<'_> {
                 let shapes = resolve(ports, given)?;
                 made(ports, &shapes, seed.wrapping_add(thread as u64), pool)
             }
+        }
+    }
+
+    /// The session that takes what comes from here: a file may have arrays for inputs that need not be given.
+    pub fn session(self, session: Session) -> Result<Session> {
+        match self {
+            From::File(path) => {
+                let given = file::among(path, session.defaults())?;
+                match given.is_empty() {
+                    true => Ok(session),
+                    false => Ok(session.taking(given)?),
+                }
+            }
+            From::Seed(..) => Ok(session),
         }
     }
 

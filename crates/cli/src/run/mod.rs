@@ -126,6 +126,7 @@ fn report(options: &Options, pool: &Pool) -> Result<Report> {
         Some(path) => From::File(path),
         None => From::Seed(options.seed, &options.shape),
     };
+    let session = from.session(session)?;
     let inputs = from.inputs(session.inputs(), 0, pool)?;
     progress.step(2, 4, "the first run");
     let go = || Ok(session.run_in_order(&refer(&inputs))?);

@@ -212,6 +212,45 @@ fn a_profile_tells_what_took_how_long() {
 }
 
 #[test]
+fn a_file_may_have_arrays_for_inputs_with_defaults() {
+    use streampool::model::onnx::writer::Graph;
+    let test = "a_file_may_have_arrays";
+    let two = streampool::Array::scalar(2f32);
+    let model = Graph::default()
+        .input("x", streampool::DType::F32, "n")
+        .input("scale", streampool::DType::F32, "k")
+        .constant("scale", &two)
+        .node("Mul x scale = y", &[])
+        .outputs("y")
+        .model(&[("", 17)]);
+    let path = folder(test).join("scaled.onnx");
+    std::fs::write(&path, model).expect("the target directory can be written");
+    let pool = streampool::host_pool().expect("a pool");
+    for (given, expected) in [
+        (&[("x", [1f32, 2.0])][..], [2.0, 4.0]),
+        (&[("x", [1.0, 2.0]), ("scale", [10.0, 5.0])], [10.0, 10.0]),
+    ] {
+        let input = folder(test).join("given.npz");
+        let tensors = given.iter().map(|&(name, values)| {
+            let tensor = streampool::Tensor::from_slice(&pool, &values, &[2]);
+            (name, tensor.expect("two floats"))
+        });
+        let tensors: Vec<_> = tensors.collect();
+        let tensors = tensors.iter().map(|(name, tensor)| (*name, tensor));
+        streampool::tensor::write_npz(&input, tensors, false).expect("a file");
+        let written = folder(test).join("written.npz");
+        for more in [&[][..], &["--repeat", "--resident", "--seconds", "0.1"]] {
+            let [input, output] = [&input, &written].map(|path| path.to_str().expect("text"));
+            let arguments = [&["--input", input, "--output", output], more].concat();
+            assert_code(&run(&mut on("run", &path, &arguments)), 0);
+            let y = NpzFile::open(&written).and_then(|mut file| file.read(&pool, "y"));
+            let y = y.and_then(|y| y.to_vec::<f32>()).expect("what was written");
+            assert_eq!(y, expected);
+        }
+    }
+}
+
+#[test]
 fn bad_input_is_told_with_what_would_be_right() {
     let test = "bad_input_is_told";
     let path = model(test, "Relu");

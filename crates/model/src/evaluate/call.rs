@@ -1,8 +1,8 @@
 //! One node as its operator sees it: inputs, attributes, and the errors when they are not as they should be.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 
-use streampool_tensor::{DType, Pool, Scalar, Tensor};
+use streampool_tensor::{DType, Generator, Pool, Scalar, Tensor};
 
 use super::{Scope, Value};
 use crate::error::Fault;
@@ -18,6 +18,8 @@ pub struct Call<'a> {
     inputs: Vec<Input>,
     scope: &'a Scope<'a>,
     pool: &'a Pool,
+    /// How often a graph inside the node was evaluated.
+    rounds: Cell<u64>,
 }
 
 struct Input {
@@ -39,6 +41,7 @@ impl<'a> Call<'a> {
             node,
             inputs: inputs.collect(),
             scope,
+            rounds: Cell::new(0),
             pool: if all_known { known } else { scope.place.work() },
         }
     }
@@ -75,7 +78,22 @@ impl<'a> Call<'a> {
 
     /// The results of a graph inside the node, for these inputs.
     pub fn inner(&self, graph: &Graph, inputs: Vec<Value>) -> Result<Vec<Value>, Fault> {
-        self.scope.inner(graph, inputs)
+        let round = self.rounds.replace(self.rounds.get() + 1);
+        let turn = self.sequence(None).fork(round).seed();
+        self.scope.inner(graph, inputs, turn)
+    }
+
+    /// The random numbers of this seed, or of the node's own if there is none; others in each round of a node around.
+    pub fn sequence(&self, seed: Option<u64>) -> Generator {
+        let generator = match (seed, self.node.outputs.iter().flatten().next()) {
+            (Some(seed), _) => Generator::new(seed),
+            (None, Some(own)) => Generator::new(0).fork(own.index() as u64),
+            (None, None) => Generator::new(0),
+        };
+        match self.scope.turn {
+            0 => generator,
+            turn => generator.fork(turn),
+        }
     }
 
     /// An input of whatever kind, as it was made.

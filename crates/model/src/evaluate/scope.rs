@@ -28,6 +28,8 @@ pub fn is_same(one: &Tensor, other: &Tensor) -> bool {
 /// The values of one graph while it is evaluated.
 pub struct Scope<'a> {
     pub(super) place: &'a dyn Place,
+    /// Which of the graphs inside nodes it is, and which time it is evaluated: zero for the whole model.
+    pub(super) turn: u64,
     values: Vec<Option<Value>>,
 }
 
@@ -38,7 +40,11 @@ impl<'a> Scope<'a> {
         for (&id, tensor) in &graph.constants {
             values[id.index()] = Some(Value::Tensor(tensor.clone()));
         }
-        Scope { place, values }
+        Scope {
+            place,
+            turn: 0,
+            values,
+        }
     }
 
     /// Gives a value.
@@ -51,8 +57,8 @@ impl<'a> Scope<'a> {
         self.values[id.index()].as_ref()
     }
 
-    /// The results of a graph inside a node of this one, for these inputs.
-    pub fn inner(&self, graph: &Graph, inputs: Vec<Value>) -> Result<Vec<Value>, Fault> {
+    /// The results of a graph inside a node of this one, for these inputs. `turn` is another number for each node and time.
+    pub fn inner(&self, graph: &Graph, inputs: Vec<Value>, turn: u64) -> Result<Vec<Value>, Fault> {
         if inputs.len() != graph.inputs.len() {
             let (got, expected) = (graph.inputs.len(), inputs.len());
             return Err(Fault::malformed(
@@ -61,7 +67,10 @@ impl<'a> Scope<'a> {
                 expected,
             ));
         }
-        let mut scope = Scope::new(graph, self.place);
+        let mut scope = Scope {
+            turn,
+            ..Scope::new(graph, self.place)
+        };
         for (&id, value) in graph.inputs.iter().zip(inputs) {
             scope.set(id, value);
         }

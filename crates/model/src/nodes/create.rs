@@ -71,10 +71,10 @@ fn eye_like(call: &Call<'_>) -> Outputs {
     Ok(vec![ones.tril(diagonal)?.triu(diagonal)?])
 }
 
-/// The sequence that a node's seed names; without one it is always the same.
+/// The sequence that a node's seed names; without one it is the node's own.
 fn generator(call: &Call<'_>) -> Result<Generator, Fault> {
-    let seed = call.attr_float("seed")?.unwrap_or(0.0);
-    Ok(Generator::new(seed.to_bits()))
+    let seed = call.attr_float("seed")?;
+    Ok(call.sequence(seed.map(f64::to_bits)))
 }
 
 /// The shape and the type of random numbers.
@@ -154,8 +154,9 @@ fn dropout(call: &Call<'_>) -> Outputs {
         }
         return Ok(outputs);
     }
-    let seed = call.int_or("seed", 0)? as u64;
-    let kept = Generator::new(seed).bernoulli(call.pool(), x.shape(), 1.0 - ratio, DType::Bool)?;
+    let seed = call.attr_int("seed")?;
+    let mut generator = call.sequence(seed.map(|seed| seed as u64));
+    let kept = generator.bernoulli(call.pool(), x.shape(), 1.0 - ratio, DType::Bool)?;
     let scaled = x.mul(&kept.to_dtype(x.dtype())?)?.div(1.0 - ratio)?;
     Ok(vec![scaled, kept])
 }

@@ -80,10 +80,13 @@ impl Inner {
             };
             values[id.index()] = Some(value);
         }
-        let mut start = 0;
+        let begin = stream.position();
+        let (mut start, mut last_node) = (0, begin);
         loop {
             let (outputs, ended) = self.run_part(stream, start, &values, &special_values)?;
             let Some(node) = ended else {
+                // Only what programs do is left to whoever reads the outputs: a fault of a node is told here.
+                options.wait_between(stream, begin, last_node)?;
                 return outputs
                     .into_iter()
                     .map(|(_, value)| self.finished(value))
@@ -95,6 +98,7 @@ impl Inner {
             // The node asks for values, and so waits.
             options.wait_ahead(stream)?;
             self.run_node(stream, node, &mut values)?;
+            last_node = stream.position();
             options.check()?;
             start = node + 1;
             // What nobody reads any more goes.

@@ -4,44 +4,61 @@
 //! was. If it was its own, that is the answer, and the stream is recovered for who comes next. If it was that of another run,
 //! the stream is recovered and the run is made again.
 
-use streampool_runtime::{Culprit, OpKind, Stamp, Stream};
+use std::cell::Cell;
 
-use super::{Inner, RunOptions};
+use streampool_runtime::{Culprit, Fault, OpKind, Stamp, Stream};
+
+use super::RunOptions;
 use crate::error::{Error, Result};
 
-impl Inner {
-    /// What `attempt` gives on the calling thread's stream, whatever others did there.
-    pub fn by_itself<R>(
-        &self,
-        stream: &Stream,
-        options: &RunOptions,
-        attempt: impl Fn() -> Result<R>,
-    ) -> Result<R> {
-        let mut last = None;
-        loop {
-            let begin = stream.position().tick;
-            let result = attempt();
-            let Some(fault) = result.as_ref().err().and_then(|error| error.on_stream()) else {
-                return result;
-            };
-            match stream.culprit(fault) {
-                Culprit::ThisThread if fault.tick() > begin => {
-                    // If it cannot be recovered, who comes next is told why.
-                    let _ = stream.recover();
-                    return result;
-                }
-                // The caller encoded it outside of any run, and is to hear of it.
-                Culprit::ThisThread if fault.op() != OpKind::Replay => return result,
-                Culprit::Elsewhere => return result,
-                Culprit::ThisThread | Culprit::OtherThread => {}
+thread_local! {
+    /// The stretch of a stream that this thread's latest run has encoded which was not over at its deadline.
+    static LATE: Cell<Option<(Stamp, Stamp)>> = const { Cell::new(None) };
+}
+
+fn was_late(stream: &Stream, fault: &Fault) -> bool {
+    LATE.get().is_some_and(|(begin, end)| {
+        begin.stream == stream.index() && (begin.tick + 1..=end.tick).contains(&fault.tick())
+    })
+}
+
+/// What `attempt` gives on the calling thread's stream, whatever others did there.
+pub fn by_itself<R>(
+    stream: &Stream,
+    options: &RunOptions,
+    mut attempt: impl FnMut() -> Result<R>,
+) -> Result<R> {
+    let mut last = None;
+    loop {
+        let begin = stream.position();
+        let result = attempt();
+        let Some(fault) = result.as_ref().err().and_then(|error| error.on_stream()) else {
+            match &result {
+                Ok(_) => {}
+                Err(Error::Deadline) => LATE.set(Some((begin, stream.position()))),
+                Err(_) => clean_up(stream, begin, options),
             }
-            // The same again: it is an input that failed.
-            if last.as_ref() == Some(fault) || stream.recover().is_err() {
+            return result;
+        };
+        match stream.culprit(fault) {
+            Culprit::ThisThread if fault.tick() > begin.tick => {
+                // If it cannot be recovered, who comes next is told why.
+                let _ = stream.recover();
                 return result;
             }
-            last = Some(fault.clone());
-            options.check()?;
+            // The caller encoded it outside of any run, and is to hear of it.
+            Culprit::ThisThread if fault.op() != OpKind::Replay && !was_late(stream, fault) => {
+                return result;
+            }
+            Culprit::Elsewhere => return result,
+            Culprit::ThisThread | Culprit::OtherThread => {}
         }
+        // The same again: it is an input that failed.
+        if last.as_ref() == Some(fault) || stream.recover().is_err() {
+            return result;
+        }
+        last = Some(fault.clone());
+        options.check()?;
     }
 }
 
@@ -50,4 +67,17 @@ pub fn is_of_another(stream: &Stream, error: &Error, stamp: Stamp) -> bool {
     error.on_stream().is_some_and(|fault| {
         stream.culprit(fault) != Culprit::Elsewhere && fault.tick() < stamp.tick
     })
+}
+
+/// Sees to it that nothing is left on the stream which an attempt that failed otherwise has encoded behind `begin`, and
+/// which fails later.
+fn clean_up(stream: &Stream, begin: Stamp, options: &RunOptions) {
+    if let Err(error) = stream.wait_between(begin, stream.position(), options.deadline)
+        && let Some(fault) = error.fault()
+        && fault.tick() > begin.tick
+        && stream.culprit(fault) == Culprit::ThisThread
+    {
+        // If it cannot be recovered, who comes next is told why.
+        let _ = stream.recover();
+    }
 }

@@ -96,9 +96,10 @@ impl Session {
         path: impl AsRef<Path>,
         options: &SessionOptions,
     ) -> Result<Session> {
-        let known = known_pool(pool)?;
-        let model = onnx::read_with(path.as_ref(), options.data_folder.as_deref(), &known)?;
-        Session::of_model(pool, known, model, options)
+        let (path, data_folder) = (path.as_ref(), options.data_folder.as_deref());
+        Session::loaded(pool, options, |known| {
+            onnx::read_with(path, data_folder, known)
+        })
     }
 
     /// As [`load_with`](Self::load_with), from the bytes of a file. What it keeps in files of its own cannot be found.
@@ -107,9 +108,27 @@ impl Session {
         bytes: impl Into<Bytes>,
         options: &SessionOptions,
     ) -> Result<Session> {
+        let bytes = bytes.into();
+        Session::loaded(pool, options, |known| {
+            onnx::read_bytes(bytes.clone(), known)
+        })
+    }
+
+    /// A session of what `read` makes in the pool of what is known. It does not matter what else the stream was given.
+    fn loaded(
+        pool: &Pool,
+        options: &SessionOptions,
+        read: impl Fn(&Pool) -> Result<Model>,
+    ) -> Result<Session> {
         let known = known_pool(pool)?;
-        let model = onnx::read_bytes(bytes.into(), &known)?;
-        Session::of_model(pool, known, model, options)
+        let stream = known.current()?;
+        blame::by_itself(stream, &RunOptions::default(), || {
+            let begin = stream.position();
+            let session = Session::of_model(pool, known.clone(), read(&known)?, options)?;
+            // Weights are there, or it is said now.
+            stream.wait_between(begin, stream.position(), None)?;
+            Ok(session)
+        })
     }
 
     fn of_model(
@@ -139,6 +158,21 @@ impl Session {
             Some(defaults) => &defaults.ports,
             None => &[],
         }
+    }
+
+    /// The session for callers that give these of the [defaults](Self::defaults), too: they are inputs behind the others, for
+    /// calls that take inputs in order. What is not named is what the model says.
+    pub fn taking<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Result<Session> {
+        let names: Vec<&str> = names.into_iter().collect();
+        let is_default = |name: &str| self.defaults().iter().any(|port| port.name == name);
+        if let Some(other) = names.iter().find(|name| !is_default(name)) {
+            return Err(self.0.no_such_input(other));
+        }
+        let inner = match &self.0.defaults {
+            Some(defaults) => defaults.given(names.into_iter(), &self.0.weights)?,
+            None => None,
+        };
+        Ok(Session(inner.unwrap_or_else(|| self.0.clone())))
     }
 
     /// What it gives, in order.

@@ -66,16 +66,21 @@ impl RunOptions {
 
     /// Waits for a run's own work on a stream.
     pub(super) fn wait_until(&self, stream: &Stream, stamp: Stamp) -> Result<()> {
-        match stream.wait_until(stamp, self.deadline) {
-            Err(error) if is_timeout(&error) => Err(Error::Deadline),
-            other => Ok(other?),
-        }
+        in_time(stream.wait_until(stamp, self.deadline))
+    }
+
+    /// The same for what is between two places.
+    pub(super) fn wait_between(&self, stream: &Stream, since: Stamp, until: Stamp) -> Result<()> {
+        in_time(stream.wait_between(since, until, self.deadline))
     }
 
     /// Waits for the work on a stream if there is a deadline, before what waits without one.
     pub(super) fn wait_ahead(&self, stream: &Stream) -> Result<()> {
         match self.deadline {
-            Some(_) => self.wait_until(stream, stream.position()),
+            Some(deadline) => {
+                let left = deadline.saturating_duration_since(Instant::now());
+                in_time(stream.synchronize_timeout(left))
+            }
             None => Ok(()),
         }
     }
@@ -91,6 +96,13 @@ impl RunOptions {
             // A fault is told to those whose work it hit.
             _ => Ok(()),
         }
+    }
+}
+
+fn in_time(waited: streampool_runtime::Result<()>) -> Result<()> {
+    match waited {
+        Err(error) if is_timeout(&error) => Err(Error::Deadline),
+        other => Ok(other?),
     }
 }
 

@@ -141,6 +141,7 @@ impl Parts {
         weights: &Weights,
     ) -> Result<Compiled> {
         weights.prune();
+        let begin = weights.positions()?;
         let (mut kept, mut kinds) = (Vec::new(), Vec::new());
         for (_, given) in given {
             match given {
@@ -159,6 +160,7 @@ impl Parts {
         let fused = fuse(&mut listing);
         let plan = Plan::new(listing, kinds);
         let mut compiled = Compiled::new(plan, ended, kept, weights, &self.ledger, key.bytes())?;
+        weights.settle(begin)?;
         compiled.fused = fused;
         Ok(compiled)
     }

@@ -6,7 +6,7 @@ use streampool_runtime::{Buffer, Event, Program, Stamp, Stream};
 use streampool_tensor::{Array, Layout, Tensor};
 
 use super::between::{Between, Outcomes};
-use super::blame::is_of_another;
+use super::blame::{by_itself, is_of_another};
 use super::compiled::{Compiled, Ends};
 use super::input::Input;
 use super::key::{Key, Values};
@@ -38,7 +38,7 @@ impl Inner {
     ) -> Result<R> {
         options.check()?;
         let ran = self.pool().for_run(options.deadline, |stream| {
-            self.by_itself(stream, options, || {
+            by_itself(stream, options, || {
                 self.run_and_read_on(stream, inputs, options, &read, &convert)
             })
         });
@@ -104,7 +104,7 @@ impl Inner {
             return Ok(Err(oldest));
         }
         let options = RunOptions::default();
-        let begun = self.by_itself(stream, &options, || {
+        let begun = by_itself(stream, &options, || {
             let Some(mut ready) = self.ready(stream, inputs, Ends::Host, None)? else {
                 return Ok(None);
             };
@@ -112,7 +112,7 @@ impl Inner {
             Ok(Some(Run::new(stream, ready, stamp, self.event_on(stream)?)))
         });
         let Some(run) = begun? else {
-            let outputs = self.by_itself(stream, &options, || {
+            let outputs = by_itself(stream, &options, || {
                 self.run_parts_to_arrays(stream, inputs, &options)
             });
             return Ok(Ok(Pending::over(outputs)));
@@ -130,7 +130,7 @@ impl Inner {
     /// Outputs stay where they are made.
     pub fn run_tensors(&self, inputs: &[Input<'_>]) -> Result<Vec<Value>> {
         let stream = self.pool().current()?;
-        self.by_itself(stream, &RunOptions::default(), || {
+        by_itself(stream, &RunOptions::default(), || {
             self.run_tensors_on(stream, inputs)
         })
     }

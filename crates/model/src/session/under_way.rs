@@ -7,9 +7,9 @@ use std::task::Waker;
 use streampool_device::lock::Mutex;
 use streampool_runtime::{Event, EventStatus, Settings, Stamp, Stream};
 
-use super::blame::is_of_another;
+use super::blame::{by_itself, is_of_another};
 use super::lanes::Ready;
-use super::{Inner, Outputs, SessionOptions};
+use super::{Inner, Outputs, RunOptions, SessionOptions};
 use crate::error::{Error, Result};
 use crate::ranks;
 
@@ -86,7 +86,14 @@ impl Run {
                 continue;
             }
             let is_good = waited.is_ok();
-            *state = State::Over(waited.and_then(|()| inner.read_outputs(&mut ready)));
+            // What is known is read from a stream, too.
+            let mut read = || {
+                let stream = inner.weights.known().current()?;
+                by_itself(stream, &RunOptions::default(), || {
+                    inner.read_outputs(&mut ready)
+                })
+            };
+            *state = State::Over(waited.and_then(|()| read()));
             drop(state);
             drop(event);
             // After a fault nobody knows what it left behind. Who comes next gets a stream without it.

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use streampool_device::Span;
 use streampool_device::lock::Mutex;
+use streampool_runtime::Stamp;
 use streampool_tensor::{DType, Pool, Tensor};
 
 use crate::error::{Fault, Result};
@@ -39,6 +40,11 @@ impl<T> Entry<T> {
     }
 }
 
+fn settle(pool: &Pool, since: Stamp) -> Result<()> {
+    let stream = pool.current()?;
+    Ok(stream.wait_between(since, stream.position(), None)?)
+}
+
 /// Smaller tensors are lifted each time.
 const LARGE: usize = 1 << 14;
 
@@ -64,6 +70,26 @@ impl Weights {
     /// The pool where the work is.
     pub fn work(&self) -> &Pool {
         &self.work
+    }
+
+    /// Where the thread's streams are, of what is known and of the work.
+    pub fn positions(&self) -> Result<[Stamp; 2]> {
+        Ok([
+            self.known.current()?.position(),
+            self.work.current()?.position(),
+        ])
+    }
+
+    /// Waits for what was made known and moved since then: what failed, or was not executed, is not kept for others.
+    pub fn settle(&self, [known, work]: [Stamp; 2]) -> Result<()> {
+        settle(&self.work, work)?;
+        if self.known == self.work {
+            return Ok(());
+        }
+        settle(&self.known, known).inspect_err(|_| {
+            // Nobody else knows of this stream.
+            let _ = self.known.current().and_then(|stream| stream.recover());
+        })
     }
 
     /// A tensor whose memory has, from its start, what that of `known` has.
@@ -139,7 +165,14 @@ impl Weights {
         }
         let cell = self.lifted(known);
         let mut failed = None;
-        let mut made = || known.to(&self.work).map_err(|error| failed = Some(error));
+        let mut made = || {
+            let there = || {
+                let begin = self.positions()?;
+                let lifted = known.to(&self.work)?;
+                self.settle(begin).map(|()| lifted)
+            };
+            there().map_err(|error| failed = Some(error))
+        };
         if let Some(lifted) = cell.get_or_init(|| made().ok()) {
             return Ok(lifted.clone());
         }
@@ -150,7 +183,7 @@ impl Weights {
         // Without the lock, as above.
         drop(gone);
         match failed {
-            Some(error) => Err(error.into()),
+            Some(error) => Err(Box::new(error).into()),
             // Another thread has the error; this one finds out by itself.
             None => Ok(known.to(&self.work)?),
         }

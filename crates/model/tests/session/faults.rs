@@ -2,7 +2,9 @@
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use streampool_host::{HostDevice, HostOptions};
 use streampool_model::{Array, Input, RunOptions, Session, SessionOptions};
 use streampool_tensor::{DType, Pool};
 
@@ -304,4 +306,75 @@ fn whoever_used_the_result_of_a_failed_run_hears_of_it() {
     assert!(error.contains("the stream is poisoned"), "{error}");
     stream.recover().unwrap();
     assert_eq!(first(&session, &[&x, &good]), floats(&[6.0, 2.0], &[2]));
+}
+
+#[test]
+fn a_run_that_was_late_and_failed_leaves_its_stream_to_the_next() {
+    let device = HostDevice::new(HostOptions::default()).unwrap();
+    let pool = Pool::new(device.clone()).unwrap();
+    // The places are asked for, and then taken from a list that is too short.
+    let session = Graph::new()
+        .input("x", DType::F32, "n")
+        .input("kept", DType::Bool, "m")
+        .node("Neg x = negative", &[])
+        .node("Compress negative kept = found", &[int("axis", 0)])
+        .node("Neg found = y", &[])
+        .outputs("y")
+        .session(&pool);
+    let x = floats(&[1.0, 2.0], &[2]);
+    let kept = |places: &[bool]| Array::new(places, &[places.len()]).unwrap();
+    let (good, bad) = (kept(&[false, true]), kept(&[true, false, true]));
+    let y = floats(&[2.0], &[1]);
+    let stream = pool.current().unwrap();
+    let run = |kept: &Array, options: &RunOptions| {
+        let inputs = [("x", &x), ("kept", kept)];
+        pool.on(stream, || session.run_with(inputs, options))
+            .unwrap()
+    };
+    let patient = RunOptions::default();
+    assert_eq!(run(&good, &patient).unwrap().at(0), Some(&y));
+    assert!(run(&bad, &patient).is_err());
+    for millis in [15, 25, 35, 45, 55] {
+        let queue = stream.index().into();
+        device
+            .injector()
+            .delay_queue(queue, Duration::from_millis(10));
+        let hurried = RunOptions::within(Duration::from_millis(millis));
+        assert!(run(&bad, &hurried).is_err());
+        device.injector().clear();
+        let _ = stream.synchronize();
+        assert_eq!(run(&good, &patient).unwrap().at(0), Some(&y));
+    }
+}
+
+#[test]
+fn of_many_more_threads_than_streams_each_hears_of_its_own_values() {
+    let pool = host();
+    let session = gather(&pool);
+    let x = floats(&[1.0, 2.0, 3.0], &[3]);
+    let good = different();
+    let barrier = Barrier::new(100);
+    std::thread::scope(|scope| {
+        for thread in 0..100i64 {
+            let (session, x, good, barrier) = (&session, &x, &good, &barrier);
+            scope.spawn(move || {
+                barrier.wait();
+                for turn in 0..20 {
+                    let (places, y) = &good[turn % 3];
+                    if thread % 4 == 0 {
+                        let bad = longs(&[2, 3 + thread], &[2]);
+                        let error = run(session, &[x, &bad]).unwrap_err().to_string();
+                        let own = format!("index {} ", 3 + thread);
+                        assert!(error.contains(&own), "{error}");
+                    } else if thread % 4 == 1 {
+                        let inputs = [("x", x), ("places", places)];
+                        let pending = session.submit(inputs).unwrap();
+                        assert_eq!(pending.wait().unwrap().at(0), Some(y));
+                    } else {
+                        assert_eq!(first(session, &[x, places]), *y);
+                    }
+                }
+            });
+        }
+    });
 }

@@ -11,11 +11,13 @@ mod answers;
 mod data;
 mod defaults;
 mod faults;
+mod generated;
 mod inputs;
 mod later;
 mod memory;
 mod outputs;
 mod profile;
+mod random;
 mod submits;
 mod threads;
 

@@ -7,7 +7,7 @@ use streampool_model::onnx::writer::{self, Attribute};
 use streampool_model::{Array, Session, SessionOptions};
 use streampool_tensor::{DType, Pool};
 
-pub use writer::int;
+pub use writer::{int, ints};
 
 /// The operators' version.
 const OPSET: i64 = 18;
@@ -63,10 +63,15 @@ impl Graph {
             .expect("a good model")
     }
 
+    /// The bytes of its file.
+    pub fn model(self) -> Vec<u8> {
+        self.0.model(&[("", OPSET), ("of.nobody", OPSET)])
+    }
+
     /// Its session with options, if it can be loaded.
     pub fn load(self, pool: &Pool, options: &SessionOptions) -> streampool_model::Result<Session> {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
-        let model = self.0.model(&[("", OPSET), ("of.nobody", OPSET)]);
+        let model = self.model();
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("model-{}-{number}.onnx", std::process::id());
         let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);

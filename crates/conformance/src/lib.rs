@@ -108,6 +108,7 @@ pub mod events;
 pub mod faults;
 pub mod halves;
 pub mod handlers;
+pub mod hostile;
 pub mod memory;
 pub mod ops_attention;
 pub mod ops_conv;

@@ -108,7 +108,7 @@ impl Core {
             None => Err(Error::Unsupported {
                 device: self.properties.name.clone(),
                 op: op.kind(),
-                why: "CUDA has no kernel for it yet".to_owned(),
+                why: "CUDA has no kernel for it, or none for so many elements".to_owned(),
             }),
         }
     }

@@ -178,3 +178,36 @@ fn views_need_not_be_dense() {
         compare(&emulator, &ops);
     }
 }
+
+#[test]
+#[cfg_attr(
+    any(sanitize_address, sanitize_thread),
+    ignore = "switches stacks behind the sanitizer's back"
+)]
+fn rows_masked_by_the_lowest_number_are_means_of_the_values() {
+    for dtype in [DType::F32, DType::BF16, DType::F16] {
+        let lowest = match dtype {
+            DType::F32 => f64::from(f32::MIN),
+            DType::BF16 => -3.3895313892515355e38,
+            _ => -65504.0,
+        };
+        // The first query attends to nothing by finite numbers, the second to the later keys only.
+        let keys = 20;
+        let mask: Vec<f64> = (0..2 * keys)
+            .map(|index| if index < keys + keys / 2 { lowest } else { 0.0 })
+            .collect();
+        for queries in [2, 70] {
+            let mut op = op(dtype, [1, 1, 1, queries, keys, 16, 16], Besides::default());
+            let Op::Attention(attention) = &mut op else {
+                unreachable!()
+            };
+            let rows = [&mask[..keys], &mask[keys..]].into_iter().cycle();
+            let all: Vec<f64> = rows.take(queries).flatten().copied().collect();
+            let mask = Tensor::new(dtype, &[queries, keys]).values(&all);
+            attention.mask = Some(mask);
+            for emulator in Emulator::of_each_dialect() {
+                compare(&emulator, &[(dtype, op.clone())]);
+            }
+        }
+    }
+}

@@ -180,3 +180,107 @@ fn resizes() {
     }
     check(&ops);
 }
+
+/// A window or a filter over all of a long line is one thread's work.
+#[test]
+#[cfg_attr(
+    any(sanitize_address, sanitize_thread),
+    ignore = "switches stacks behind the sanitizer's back"
+)]
+fn long_sums_stay_accurate() {
+    let side = 1100;
+    let wide = Slide::new(side as u32);
+    let padded = Slide {
+        before: 1,
+        ..Slide::new(side as u32 + 1)
+    };
+    let mut ops = Vec::new();
+    for kind in [
+        PoolKind::Mean {
+            count_padding: true,
+        },
+        PoolKind::Lp(1.0),
+        PoolKind::Lp(2.0),
+    ] {
+        ops.push(Op::Pool(Pool {
+            kind,
+            src: Tensor::new(DType::F32, &[1, 1, side, side]).uniform(1, 0.9, 1.1),
+            dst: Tensor::new(DType::F32, &[1, 1, 1, 1]),
+            indices: None,
+            window: Window::new(&[padded, wide]).expect("a window"),
+        }));
+    }
+    for interpolation in [Interpolation::Linear, Interpolation::Cubic(-0.75)] {
+        let whole = Along {
+            scale: side as f64,
+            shift: side as f64 / 2.0 - 0.5,
+        };
+        ops.push(Op::Resize(Resize {
+            src: Tensor::new(DType::F32, &[side, side]).uniform(2, 0.9, 1.1),
+            dst: Tensor::new(DType::F32, &[1, 1]),
+            along: Dims::new(&[whole; 2]).expect("two dimensions"),
+            interpolation,
+            antialias: true,
+            exclude_outside: false,
+            outside: None,
+        }));
+    }
+    let near = Tolerance::Within(2e-6, 2e-5);
+    assert_all_same_as_host(Emulator::of_each_dialect(), &ops, near);
+}
+
+/// Most of the window, and of the filter, lies beyond the picture. Walking it would take years.
+#[test]
+#[cfg_attr(
+    any(sanitize_address, sanitize_thread),
+    ignore = "switches stacks behind the sanitizer's back"
+)]
+fn what_lies_beyond_the_picture_is_not_walked() {
+    let wide = Slide {
+        before: 8_000_000,
+        after: 7_999_996,
+        ..Slide::new(16_000_000)
+    };
+    let mut ops = Vec::new();
+    for kind in [
+        PoolKind::Max,
+        PoolKind::Mean {
+            count_padding: false,
+        },
+        PoolKind::Mean {
+            count_padding: true,
+        },
+        PoolKind::Lp(3.0),
+    ] {
+        ops.push(Op::Pool(Pool {
+            kind,
+            src: Tensor::new(DType::F32, &[1, 1, 4, 4]).uniform(1, 1.0, 2.0),
+            dst: Tensor::new(DType::F32, &[1, 1, 1, 1]),
+            indices: None,
+            window: Window::new(&[wide; 2]).expect("a window"),
+        }));
+    }
+    for scale in [3.0, 700.0, 1e6, 1e12, 1e15] {
+        for interpolation in [Interpolation::Linear, Interpolation::Cubic(-0.75)] {
+            for exclude_outside in [false, true] {
+                let far = Along { scale, shift: -2.5 };
+                // Kernels tell places apart up to 10⁹. Without what lies outside, far ones are made of a filter's very
+                // ends, of digits that are lost.
+                let near = scale < if exclude_outside { 1e4 } else { 1e8 };
+                let places = if near { 3 } else { 1 };
+                ops.push(Op::Resize(Resize {
+                    src: Tensor::new(DType::F32, &[2, 9]).uniform(2, 1.0, 2.0),
+                    dst: Tensor::new(DType::F32, &[2, places]),
+                    along: Dims::new(&[Along::default(), far]).expect("two dimensions"),
+                    interpolation,
+                    antialias: true,
+                    exclude_outside,
+                    outside: None,
+                }));
+            }
+        }
+    }
+    // Where a cubic filter ends, single floats lose digits.
+    let near = Tolerance::Within(1e-3, 1e-3);
+    assert_all_same_as_host(Emulator::of_each_dialect(), &ops, near);
+}

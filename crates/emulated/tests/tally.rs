@@ -1,6 +1,6 @@
 //! Counts, and places of what is not zero: the kernels come to what the host comes to.
 
-use streampool_device::{DType, Histogram, Layout, NonZero, Op};
+use streampool_device::{Axes, DType, Histogram, Layout, NonZero, Op, ReduceKind, Sort};
 use streampool_emulated::{Emulator, Tensor, Tolerance, assert_all_same_as_host};
 
 #[test]
@@ -98,4 +98,77 @@ fn places() {
         }
     }
     assert_all_same_as_host(Emulator::of_each_dialect(), &ops, Tolerance::Exact);
+}
+
+/// One bin that everything lies in, of weights that no power of two divides: single sums stop growing, or drift.
+#[test]
+#[cfg_attr(
+    any(sanitize_address, sanitize_thread),
+    ignore = "switches stacks behind the sanitizer's back"
+)]
+fn weights_of_many_elements_add_up() {
+    let elements = 1 << 17;
+    let mut ops = Vec::new();
+    for bins in [3, 5000] {
+        ops.push(Op::Histogram(Histogram {
+            src: Tensor::new(DType::F32, &[elements]).values(&[0.5]),
+            weights: Some(Tensor::new(DType::F32, &[elements]).values(&[1e4, 0.1, 0.3])),
+            dst: Tensor::new(DType::F32, &[bins]),
+            low: 0.0,
+            high: bins as f64,
+        }));
+        // The same element, seen often.
+        let often = Layout::strided(&[1 << 10, 3], &[0, 1], 0).expect("a layout");
+        ops.push(Op::Histogram(Histogram {
+            src: Tensor::laid_out(DType::F32, often).values(&[0.5, 1.5, 1.7]),
+            weights: None,
+            dst: Tensor::new(DType::I64, &[bins]),
+            low: 0.0,
+            high: bins as f64,
+        }));
+    }
+    let near = Tolerance::Within(1e-6, 1e-6);
+    assert_all_same_as_host(Emulator::of_each_dialect(), &ops, near);
+}
+
+#[test]
+#[cfg_attr(
+    any(sanitize_address, sanitize_thread),
+    ignore = "switches stacks behind the sanitizer's back"
+)]
+fn what_is_broadcast_is_reduced_and_sorted_without_a_walk() {
+    let often = |dtype| {
+        let layout = Layout::strided(&[1 << 10, 3], &[0, 1], 0).expect("a layout");
+        Tensor::laid_out(dtype, layout).values(&[1.5, 3.0, -2.0])
+    };
+    let mut ops = Vec::new();
+    for dtype in [DType::F32, DType::I32, DType::I64] {
+        for (kind, result) in [
+            (ReduceKind::Sum, dtype),
+            (ReduceKind::Prod, dtype),
+            (ReduceKind::Max, dtype),
+            (ReduceKind::ArgMin, DType::I64),
+        ] {
+            ops.push(Op::Reduce {
+                kind,
+                src: often(dtype),
+                dst: Tensor::new(result, &[1, 3]),
+                axes: Axes::new(&[0]).expect("an axis"),
+            });
+        }
+        ops.push(Op::Reduce {
+            kind: ReduceKind::Sum,
+            src: often(dtype),
+            dst: Tensor::new(dtype, &[1, 1]),
+            axes: Axes::new(&[0, 1]).expect("axes"),
+        });
+        ops.push(Op::Sort(Sort {
+            src: often(dtype),
+            values: Tensor::new(dtype, &[4, 3]),
+            indices: Some(Tensor::new(DType::I64, &[4, 3])),
+            axis: 0,
+            descending: true,
+        }));
+    }
+    assert_all_same_as_host(Emulator::of_each_dialect(), &ops, Tolerance::Usual);
 }

@@ -333,6 +333,65 @@ fn working_memory_that_cannot_be_had_is_a_fault() {
     }));
 }
 
+#[test]
+fn what_has_no_elements_takes_no_time() {
+    let mut bench = Bench::new();
+    let many = 1 << 40;
+    let empty = |view: View, shape: &[usize]| {
+        let layout = Layout::contiguous(shape).unwrap();
+        View::new(view.span(), view.dtype(), layout).unwrap()
+    };
+    let [a, b, c, d] = [0; 4].map(|_| bench.view(&[4]));
+    let lu = Op::Linalg(Linalg::Lu {
+        src: empty(a, &[many, 3, 0]),
+        factors: empty(b, &[many, 3, 0]),
+        pivots: View::new(
+            c.span(),
+            DType::I32,
+            Layout::contiguous(&[many, 0]).unwrap(),
+        )
+        .unwrap(),
+    });
+    let rnn = Op::Rnn(Box::new(Rnn {
+        cell: Cell::Tanh,
+        direction: Direction::Forward,
+        src: empty(a, &[0, many, 1]),
+        weight: empty(b, &[1, 1, 1]),
+        recurrent: empty(c, &[1, 1, 1]),
+        bias: None,
+        peephole: None,
+        lengths: None,
+        hidden: None,
+        cell_state: None,
+        dst: empty(d, &[0, 1, many, 1]),
+        last_hidden: None,
+        last_cell: None,
+    }));
+    let product = Op::MatMul(MatMul {
+        a: empty(a, &[0, 0]),
+        b: empty(b, &[0, many]),
+        out: empty(c, &[0, many]),
+        bias: None,
+        activation: Activation::None,
+        alpha: 1.0,
+    });
+    let turned = Layout::strided(&[0, 15, many], &[15, 1, 0], 0).unwrap();
+    let copy = Op::Copy {
+        src: View::new(a.span(), DType::F32, turned).unwrap(),
+        dst: View::new(
+            b.span(),
+            DType::F32,
+            Layout::strided(&[0, 15, many], &[1, 2, 90], 0).unwrap(),
+        )
+        .unwrap(),
+    };
+    for op in [lu, rnn, product, copy] {
+        let begun = Instant::now();
+        assert_eq!(bench.run(&op), Ok(()));
+        assert!(begun.elapsed() < FOREVER / 4, "{op:?}");
+    }
+}
+
 /// Panics when it is dropped.
 struct Mine;
 

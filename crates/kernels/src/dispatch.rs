@@ -5,6 +5,19 @@ use streampool_device::Span;
 
 use crate::Kernel;
 
+/// The most groups along each axis of a grid, as CUDA counts them; Metal counts farther.
+const MOST_GROUPS: [u32; 3] = [i32::MAX as u32, 65_535, 65_535];
+
+/// The most bytes of scratch memory that a plan may ask for: more than any device has, and any offset within is a number
+/// that can be added to an address.
+const MOST_SCRATCH: usize = 1 << 47;
+
+/// The groups of a grid. A number that is too large for any stays so, and [`Plan::fits`] refuses it.
+#[inline]
+pub(crate) fn grid(groups: [usize; 3]) -> [u32; 3] {
+    groups.map(|count| u32::try_from(count).unwrap_or(u32::MAX))
+}
+
 /// What a device can hold at once, as far as it decides how an op is split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -46,6 +59,11 @@ impl Plan {
         }
     }
 
+    /// Whether a device can launch it: grids, threads, sizes that kernels count in 32 bits, and scratch memory.
+    pub fn fits(&self) -> bool {
+        self.scratch <= MOST_SCRATCH && self.dispatches.iter().all(|dispatch| dispatch.fits())
+    }
+
     /// Appends a launch.
     pub(crate) fn push(&mut self, dispatch: Dispatch) {
         self.dispatches.push(Box::new(dispatch));
@@ -67,6 +85,15 @@ pub struct Dispatch {
     pub params: Params,
 }
 
+impl Dispatch {
+    fn fits(&self) -> bool {
+        let within = |(&count, most): (&u32, u32)| (1..=most).contains(&count);
+        self.groups.iter().zip(MOST_GROUPS).all(within)
+            && (1..=1024).contains(&self.threads)
+            && !self.params.exceeds
+    }
+}
+
 /// Memory that a kernel works on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operand {
@@ -83,6 +110,8 @@ pub struct Params {
     length: usize,
     /// Zeros from there on.
     bytes: Vec<u8>,
+    /// Whether some size was more than its field may hold.
+    exceeds: bool,
 }
 
 /// Bytes of the parameters of most kernels: they are written for each launch, which should allocate once.
@@ -102,6 +131,15 @@ impl Params {
     #[inline]
     pub fn u32(self, value: u32) -> Params {
         self.field(value.to_le_bytes())
+    }
+
+    /// Appends a size as an unsigned 32-bit field. Kernels round sizes up, and add them to others: so it has 31 bits, and
+    /// a launch with one that has more does not [fit](Plan::fits).
+    #[inline]
+    pub fn size(self, size: usize) -> Params {
+        let exceeds = self.exceeds | (size > i32::MAX as usize);
+        let params = self.u32(size as u32);
+        Params { exceeds, ..params }
     }
 
     /// Appends a signed 64-bit field.
@@ -124,7 +162,11 @@ impl Params {
 
     #[inline]
     fn field<const N: usize>(self, value: [u8; N]) -> Params {
-        let Params { length, mut bytes } = self;
+        let Params {
+            length,
+            mut bytes,
+            exceeds,
+        } = self;
         let start = length + length.wrapping_neg() % N;
         let end = start + N;
         if end > bytes.len() {
@@ -133,7 +175,11 @@ impl Params {
         if let Some(place) = bytes.get_mut(start..end) {
             place.copy_from_slice(&value);
         }
-        Params { length: end, bytes }
+        Params {
+            length: end,
+            bytes,
+            exceeds,
+        }
     }
 
     /// The bytes, padded to a multiple of eight as the struct is; at least eight.
@@ -173,6 +219,41 @@ mod tests {
         expected[8] = 2;
         expected[16..20].copy_from_slice(&3f32.to_le_bytes());
         assert_eq!(params.as_bytes()[..], expected);
+    }
+
+    #[test]
+    fn what_no_device_can_launch_does_not_fit() {
+        let dispatch = Dispatch {
+            kernel: Kernel::Nop,
+            groups: [1; 3],
+            threads: 32,
+            operands: SmallVec::new(),
+            params: Params::new().size(i32::MAX as usize),
+        };
+        let fits = |change: &dyn Fn(&mut Dispatch)| {
+            let mut changed = dispatch.clone();
+            change(&mut changed);
+            Plan::of(changed).fits()
+        };
+        assert!(fits(&|_| ()));
+        assert!(fits(
+            &|it| it.groups = grid([i32::MAX as usize, 65_535, 65_535])
+        ));
+        for groups in [
+            [1 << 31, 1, 1],
+            [1 << 32, 1, 1],
+            [(1 << 32) + 1, 1, 1],
+            [1, 1 << 16, 1],
+            [1, 1, 1 << 16],
+            [0, 1, 1],
+        ] {
+            assert!(!fits(&|it| it.groups = grid(groups)), "{groups:?}");
+        }
+        assert!(!fits(&|it| it.threads = 1056));
+        for size in [1 << 31, 1 << 32, (1 << 32) + 1] {
+            assert!(!fits(&|it| it.params = Params::new().size(size).i64(1)));
+        }
+        assert!(!Plan::with_scratch(usize::MAX, [dispatch]).fits());
     }
 
     #[test]

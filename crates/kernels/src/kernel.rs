@@ -82,9 +82,13 @@ impl Kernel {
     }
 }
 
-/// The launches that execute `op`, which was [validated](Op::validate); `None` if there is no kernel for it.
-/// A plan without launches is right for an op on no elements.
+/// The launches that execute `op`, which was [validated](Op::validate); `None` if there is no kernel for it, or none
+/// for so many elements. A plan without launches is right for an op on no elements.
 pub fn lower(op: &Op, limits: &Limits) -> Option<Plan> {
+    plan(op, limits).filter(Plan::fits)
+}
+
+fn plan(op: &Op, limits: &Limits) -> Option<Plan> {
     match op {
         Op::Nop => Some(Plan::of(Dispatch {
             kernel: Kernel::Nop,
@@ -121,7 +125,7 @@ pub fn lower(op: &Op, limits: &Limits) -> Option<Plan> {
         Op::Pool(op) => pool::pool(op, limits),
         Op::Resize(op) => resize::resize(op),
         Op::Random(op) => Some(random::random(op)),
-        Op::Linalg(op) => Some(linalg::linalg(op, limits)),
+        Op::Linalg(op) => linalg::linalg(op, limits),
         Op::Gather(op) => Some(index::gather(op, limits)),
         Op::Scatter(op) => Some(index::scatter(op, limits)),
         Op::Scan(op) => Some(scan::scan(op, limits)),

@@ -99,12 +99,12 @@ pub(crate) fn window(params: Params, window: &Window, source: [usize; RANK]) -> 
     let axes = slides(window).into_iter().zip(&source[2..]);
     axes.fold(params, |params, (slide, &size)| {
         params
-            .u32(slide.kernel)
-            .u32(slide.stride)
-            .u32(slide.dilation)
-            .u32(slide.before)
-            .u32(slide.after)
-            .u32(size as u32)
+            .size(slide.kernel as usize)
+            .size(slide.stride as usize)
+            .size(slide.dilation as usize)
+            .size(slide.before as usize)
+            .size(slide.after as usize)
+            .size(size)
     })
 }
 

@@ -21,6 +21,9 @@ const SQUARE: usize = 16;
 pub(super) unsafe fn execute(src: &View, dst: &View, team: &dyn Team) {
     let strides = [src.layout().strides(), dst.layout().strides()];
     let walk = Walk::in_memory_order(dst.shape(), strides, 1);
+    if walk.elements() == 0 {
+        return;
+    }
     // SAFETY: the element types are the views'; the rest is passed on.
     unsafe {
         if keeps_bits(src.dtype(), dst.dtype()) {

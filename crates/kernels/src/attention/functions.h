@@ -35,5 +35,10 @@ FUNCTION Number scored(Number product, Number scale, Number softcap) {
 #if MASK == 1
 #define MASKED_BY(score, element) ((element) != 0 ? (score) : -INFINITE)
 #else
-#define MASKED_BY(score, element) ((score) + UNIT * loaded(element))
+// Times the unit, a type's lowest number would be infinite, and a row that has nothing else would be no mean of its
+// values but nothing: it is raised so far that it is not.
+FUNCTION Number as_scored(Number element) {
+    return UNIT * (element < -MOST && element != -INFINITE ? -MOST : element);
+}
+#define MASKED_BY(score, element) ((score) + as_scored(loaded(element)))
 #endif

@@ -13,6 +13,7 @@ mod tests;
 use smallvec::SmallVec;
 use streampool_device::{Attention as Op, DType, View};
 
+use crate::dispatch::grid;
 use crate::rows::packs::begins_aligned;
 use crate::text::MOST_SHARED;
 use crate::{Dispatch, Kernel, Limits, Operand, Params, Plan};
@@ -71,8 +72,6 @@ const SINGLE_COLUMNS: usize = 256;
 const BLOCK_QUERIES: usize = 64;
 /// Warps of a group of `Form::Tiles`.
 const WARPS: usize = 4;
-/// The most groups along the first axis of a grid, and along the others.
-const MOST_GROUPS: [usize; 2] = [i32::MAX as usize, 65_535];
 
 impl Form {
     fn of(op: &Op, limits: &Limits) -> Form {
@@ -186,9 +185,6 @@ pub(crate) fn attention(op: &Op, limits: &Limits) -> Option<Plan> {
         Form::Single => value_width.div_ceil(SINGLE_COLUMNS),
         _ => 1,
     };
-    if groups > MOST_GROUPS[0] || columns > MOST_GROUPS[1] || keys > MOST_GROUPS[0] {
-        return None;
-    }
     let mut params = Params::new();
     let mut operands: SmallVec<[Operand; 4]> = SmallVec::new();
     for view in [&op.query, &op.key, &op.value]
@@ -214,7 +210,7 @@ pub(crate) fn attention(op: &Op, limits: &Limits) -> Option<Plan> {
         value_width,
         tiles,
     ] {
-        params = params.u32(size as u32);
+        params = params.size(size);
     }
     let unit = if form.by_two() && !kernel.softcap {
         std::f64::consts::LOG2_E
@@ -229,7 +225,7 @@ pub(crate) fn attention(op: &Op, limits: &Limits) -> Option<Plan> {
     }
     Some(Plan::of(Dispatch {
         kernel: Kernel::Attention(kernel),
-        groups: [groups as u32, columns as u32, 1],
+        groups: grid([groups, columns, 1]),
         threads: form.threads(),
         operands,
         params,

@@ -126,11 +126,14 @@ impl Attention {
     /// Begins the functions: what elements are, and what there is.
     fn ends(&self, number: &str) -> String {
         let mut text = elements(self.dtype, number);
-        let (unit, exp) = match self.form.by_two() {
-            true => ("1.4426950408889634f", "short_exp2"),
-            false => ("Number(1)", "m_exp"),
+        let (unit, exp, most) = match self.form.by_two() {
+            true => ("1.4426950408889634f", "short_exp2", "2.3e38f"),
+            false => ("Number(1)", "m_exp", "INFINITE"),
         };
-        let _ = writeln!(text, "#define UNIT {unit}\n#define EXP {exp}");
+        let _ = writeln!(
+            text,
+            "#define UNIT {unit}\n#define EXP {exp}\n#define MOST {most}"
+        );
         let _ = writeln!(text, "#define INFINITE infinity_{number}()");
         let _ = writeln!(text, "#define MASK {}", self.mask as u32);
         let of_keys = u32::from(self.mask_of_keys);

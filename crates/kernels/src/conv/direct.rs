@@ -4,6 +4,7 @@ use streampool_device::Conv;
 
 use super::shared_text::{bias, buffers, ends, operands, window};
 use super::{Convolution, Ends};
+use crate::dispatch::grid;
 use crate::elementwise::form::{distance_type, number_type, positions};
 use crate::spatial::{self, RANK, slides};
 use crate::text::{Field, KernelText};
@@ -42,12 +43,12 @@ pub(super) fn plan(op: &Conv) -> Option<Plan> {
     }
     params = bias(window(params, op), op);
     params = params
-        .u32((op.src.shape()[1] / op.groups) as u32)
-        .u32((op.dst.shape()[1] / op.groups) as u32);
+        .size(op.src.shape()[1] / op.groups)
+        .size(op.dst.shape()[1] / op.groups);
     let groups = op.dst.layout().elements().div_ceil(THREADS as usize);
     Some(Plan::of(Dispatch {
         kernel: Kernel::Conv(Convolution::Direct(kernel)),
-        groups: [u32::try_from(groups).ok()?, 1, 1],
+        groups: grid([groups, 1, 1]),
         threads: THREADS,
         operands: operands(op),
         params,

@@ -6,6 +6,7 @@ use streampool_device::Conv;
 
 use super::shared_text::{bias, buffers, ends, operands, window};
 use super::{Convolution, Ends};
+use crate::dispatch::grid;
 use crate::elementwise::form::{size, size_fields};
 use crate::spatial::{self, slides};
 use crate::text::{Field, KernelText, SharedArray};
@@ -52,12 +53,12 @@ pub(super) fn plan(op: &Conv, limits: &Limits) -> Option<Plan> {
         params = spatial::walk(params, true, view);
     }
     params = bias(window(params, op), op)
-        .u32(images as u32)
-        .u32(op.groups as u32)
-        .u32(read as u32)
-        .u32(made as u32)
-        .u32(pixels as u32)
-        .u32(depths as u32);
+        .size(images)
+        .size(op.groups)
+        .size(read)
+        .size(made)
+        .size(pixels)
+        .size(depths);
     let shape = spatial::shape(&op.dst);
     let line_taps = kernels[2];
     for divisor in [
@@ -72,11 +73,7 @@ pub(super) fn plan(op: &Conv, limits: &Limits) -> Option<Plan> {
     }
     Some(Plan::of(Dispatch {
         kernel: Kernel::Conv(Convolution::Tiled(kernel)),
-        groups: [
-            tiles as u32,
-            images.min(IMAGES_Y) as u32,
-            u32::try_from(images.div_ceil(IMAGES_Y)).ok()?,
-        ],
+        groups: grid([tiles, images.min(IMAGES_Y), images.div_ceil(IMAGES_Y)]),
         threads: THREADS,
         operands: operands(op),
         params,

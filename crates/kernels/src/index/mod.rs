@@ -9,6 +9,7 @@ mod text;
 use smallvec::SmallVec;
 use streampool_device::{Combine, DType, Gather, Indexing, Scatter, View};
 
+use crate::dispatch::grid;
 use crate::elementwise;
 use crate::rows::dims::{Dim, Dims};
 use crate::rows::packs::{begins_aligned, packs};
@@ -132,7 +133,7 @@ fn launch(
     };
     Some(Dispatch {
         kernel: Kernel::Index(kernel),
-        groups: [groups as u32, 1, 1],
+        groups: grid([groups, 1, 1]),
         threads: THREADS,
         operands: SmallVec::from_iter(views.map(|view| Operand::Memory(view.span()))),
         params,

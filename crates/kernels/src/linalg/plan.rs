@@ -5,6 +5,7 @@ use streampool_device::{DType, Linalg as Op, MAX_RANK};
 
 use super::kernel::{Content, Linalg, MATRICES_Y, ROWS, SIDE, Step, TILE};
 use super::matrix::Matrix;
+use crate::dispatch::grid;
 use crate::numbered::Numbered;
 use crate::{Dispatch, Kernel, Limits, Operand, Params, Plan};
 
@@ -28,8 +29,13 @@ struct Launches<'a> {
     plan: Plan,
 }
 
+/// The most rows of a matrix.
+const MOST_ROWS: usize = 1 << 18;
+
 /// The launches that execute `op`, which was validated.
-pub(crate) fn linalg(op: &Op, limits: &Limits) -> Plan {
+///
+/// `None` for matrices that only a broadcast could be: they would take launches without end.
+pub(crate) fn linalg(op: &Op, limits: &Limits) -> Option<Plan> {
     let (shape, dtype) = match op {
         Op::Lu { src, .. } | Op::Cholesky { src, .. } | Op::Inverse { src, .. } => {
             (src.shape(), src.dtype())
@@ -37,12 +43,15 @@ pub(crate) fn linalg(op: &Op, limits: &Limits) -> Plan {
         Op::LuSolve { dst, .. } | Op::Triangular { dst, .. } => (dst.shape(), dst.dtype()),
     };
     if shape.contains(&0) {
-        return Plan::default();
+        return Some(Plan::default());
     }
     let [batch @ .., rows, columns] = shape else {
         unreachable!("validated matrices have two dimensions");
     };
     let (rows, columns) = (*rows, *columns);
+    if rows > MOST_ROWS {
+        return None;
+    }
     let mut launches = Launches {
         batch,
         dtype,
@@ -101,7 +110,7 @@ pub(crate) fn linalg(op: &Op, limits: &Limits) -> Plan {
             launches.solve_both(x, factors, [rows, rows]);
         }
     }
-    launches.plan
+    Some(launches.plan)
 }
 
 impl Launches<'_> {
@@ -360,12 +369,7 @@ impl Launches<'_> {
             .collect();
         self.plan.push(Dispatch {
             kernel: Kernel::Linalg(kernel),
-            // Matrices do not overlap in memory, so there are fewer tiles than groups can be counted.
-            groups: [
-                groups as u32,
-                count.min(MATRICES_Y) as u32,
-                count.div_ceil(MATRICES_Y) as u32,
-            ],
+            groups: grid([groups, count.min(MATRICES_Y), count.div_ceil(MATRICES_Y)]),
             threads: step.threads(),
             operands,
             params,

@@ -7,20 +7,20 @@ use super::Ends;
 use super::problem::{Batch, Problem};
 use super::shared_text::{alpha_type, walk_fields};
 use crate::Params;
+use crate::dispatch::grid;
 use crate::text::Field;
 
 /// Groups along the second axis of the grid; matrices beyond go to the third.
 const MATRICES_Y: usize = 65535;
 
-/// The grid of so many tiles of each matrix. Results do not overlap in memory, so there are fewer of them than groups
-/// can be counted.
+/// The grid of so many tiles of each matrix.
 pub(super) fn groups(tiles: usize, problem: &Problem) -> [u32; 3] {
     let matrices = problem.matrices();
-    [
-        tiles as u32,
-        matrices.min(MATRICES_Y) as u32,
-        matrices.div_ceil(MATRICES_Y) as u32,
-    ]
+    grid([
+        tiles,
+        matrices.min(MATRICES_Y),
+        matrices.div_ceil(MATRICES_Y),
+    ])
 }
 
 /// The parameters of such a product with so many dimensions of matrices.
@@ -45,7 +45,7 @@ pub(super) fn fields(ends: Ends, batch_rank: u8) -> Vec<Field> {
 }
 
 /// The values of [`fields`].
-pub(super) fn values(alpha: f64, ends: Ends, problem: &Problem, tiles_n: u32) -> Params {
+pub(super) fn values(alpha: f64, ends: Ends, problem: &Problem, tiles_n: usize) -> Params {
     let mut params = Params::new();
     for walk in [problem.a, problem.b, problem.out] {
         params = walk.append_to(params);
@@ -63,9 +63,9 @@ pub(super) fn values(alpha: f64, ends: Ends, problem: &Problem, tiles_n: u32) ->
         }
     }
     for &Batch { size, .. } in problem.batch() {
-        params = params.u32(size as u32);
+        params = params.size(size);
     }
-    params = params.u32(problem.matrices() as u32).u32(tiles_n);
+    params = params.size(problem.matrices()).size(tiles_n);
     match alpha_type(ends.dtype) {
         Some("f64") => params.f64(alpha),
         Some(_) => params.f32(alpha as f32),

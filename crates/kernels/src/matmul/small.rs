@@ -4,6 +4,7 @@ use streampool_device::{DType, MatMul};
 
 use super::problem::{Batch, Problem};
 use super::{Dots, Product, Sums};
+use crate::dispatch::grid;
 use crate::text::Field;
 use crate::{Dispatch, Kernel, Limits, Params, Plan};
 
@@ -71,7 +72,7 @@ fn of_few_rows(op: &MatMul, problem: &Problem, limits: &Limits, rival: Rival) ->
     }
     Some(Plan::of(Dispatch {
         kernel: Kernel::Product(product),
-        groups: [problem.n.div_ceil(columns) as u32, matrices as u32, 1],
+        groups: grid([problem.n.div_ceil(columns), matrices, 1]),
         threads,
         operands: problem.operands(op),
         params: values(op.alpha, problem, order),
@@ -183,10 +184,10 @@ fn values(alpha: f64, problem: &Problem, order: Order) -> Params {
         .i64(out.column)
         .i64(bias.row)
         .i64(bias.column)
-        .u32(if problem.m == 1 { 0 } else { a.row as u32 })
-        .u32(problem.m as u32)
-        .u32(problem.n as u32)
-        .u32(problem.k as u32)
+        .size(if problem.m == 1 { 0 } else { a.row as usize })
+        .size(problem.m)
+        .size(problem.n)
+        .size(problem.k)
         .f32(alpha as f32)
 }
 

@@ -128,7 +128,7 @@ fn planned(op: &MatMul, problem: &Problem, limits: &Limits) -> Option<Plan> {
         groups: matrices::groups(tiles(shape), problem),
         threads: THREADS,
         operands: problem.operands(op),
-        params: matrices::values(op.alpha, ends, problem, tiles_n as u32),
+        params: matrices::values(op.alpha, ends, problem, tiles_n),
     }))
 }
 

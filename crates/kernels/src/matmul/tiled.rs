@@ -52,7 +52,7 @@ pub(super) fn plan(op: &MatMul, problem: &Problem, limits: &Limits) -> Plan {
         groups: matrices::groups(tiles_m * tiles_n, &problem),
         threads: THREADS,
         operands: problem.operands(op),
-        params: matrices::values(op.alpha, ends, &problem, tiles_n as u32),
+        params: matrices::values(op.alpha, ends, &problem, tiles_n),
     })
 }
 

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use smallvec::{SmallVec, smallvec};
 use streampool_device::{DType, Pool, PoolKind};
 
+use crate::dispatch::grid;
 use crate::elementwise::form::{distance_type, number_type, positions};
 use crate::spatial::{self, RANK, slides};
 use crate::text::{Buffer, Dialect, Field, KernelText, compute_type, load, storage_type, store};
@@ -85,7 +86,7 @@ pub(crate) fn pool(op: &Pool, limits: &Limits) -> Option<Plan> {
     let groups = op.dst.layout().elements().div_ceil(THREADS as usize);
     Some(Plan::of(Dispatch {
         kernel: Kernel::Pool(kernel),
-        groups: [u32::try_from(groups).ok()?, 1, 1],
+        groups: grid([groups, 1, 1]),
         threads: THREADS,
         operands: views
             .iter()
@@ -163,23 +164,35 @@ impl Pooling {
             ),
             Action::Mean { .. } => (
                 "Number(0)".to_owned(),
-                "result += value;",
+                "result = JOINED(result);",
                 "result / Number(count > 0 ? count : 1)",
             ),
-            Action::AbsoluteSum => ("Number(0)".to_owned(), "result += m_abs(value);", "result"),
+            Action::AbsoluteSum => ("Number(0)".to_owned(), "result = JOINED(result);", "result"),
             Action::RootOfSquares => (
                 "Number(0)".to_owned(),
-                "result = m_fma(value, value, result);",
+                "result = JOINED(result);",
                 "m_sqrt(result)",
             ),
             Action::Lp => (
                 "Number(0)".to_owned(),
-                "result += m_pow(m_abs(value), p.power);",
+                "result = JOINED(result);",
                 "m_pow(result, p.root)",
             ),
         };
+        // What an element is joined to a sum as.
+        let joined = match self.action {
+            Action::Largest { .. } => "",
+            Action::Mean { .. } => "((sum) + value)",
+            Action::AbsoluteSum => "((sum) + m_abs(value))",
+            Action::RootOfSquares => "m_fma(value, value, sum)",
+            Action::Lp => "((sum) + m_pow(m_abs(value), p.power))",
+        };
+        let is_sum = !matches!(self.action, Action::Largest { .. });
         let defines = [
             ("NEUTRAL", start),
+            ("SUMMED", u32::from(is_sum).to_string()),
+            ("UNROLLED", u32::from(self.unrolled.is_some()).to_string()),
+            ("JOINED(sum)", joined.to_owned()),
             ("JOIN", join.to_owned()),
             ("FINISHED", store(self.dtype, &format!("({finish})"))),
             ("LOADED(at)", load(self.dtype, "from[at]")),

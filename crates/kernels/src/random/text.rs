@@ -6,6 +6,7 @@ use smallvec::smallvec;
 use streampool_device::{DType, Distribution, View};
 
 use super::{Recipe, SERIES_F32, SERIES_F64, Series};
+use crate::dispatch::grid;
 use crate::numbered::{self, Numbered};
 use crate::text::{Buffer, Dialect, Field, KernelText, load, storage_type, store, store_as};
 use crate::{Dispatch, Kernel, Operand, Params, Plan};
@@ -64,8 +65,7 @@ pub(crate) fn random(op: &streampool_device::Random) -> Plan {
     let turns = (count as u64 + skipped).div_ceil(each);
     Plan::of(Dispatch {
         kernel: Kernel::Random(kernel),
-        // Elements do not overlap in memory, so there are fewer than groups can be counted.
-        groups: [turns.div_ceil(u64::from(THREADS)) as u32, 1, 1],
+        groups: grid([turns.div_ceil(u64::from(THREADS)) as usize, 1, 1]),
         threads: THREADS,
         operands: smallvec![Operand::Memory(dst.span())],
         params: kernel.values(op, &recipe, &dims, skipped),

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use smallvec::{SmallVec, smallvec};
 use streampool_device::{Along, DType, Interpolation, MAX_RANK, Resize, Rounding, Scalar};
 
+use crate::dispatch::grid;
 use crate::elementwise::constant::stored;
 use crate::elementwise::form::{
     distance, distance_type, number, number_field, number_type, positions, size, size_fields,
@@ -93,7 +94,7 @@ pub(crate) fn resize(op: &Resize) -> Option<Plan> {
     let memory = |view: &streampool_device::View| Operand::Memory(view.span());
     Some(Plan::of(Dispatch {
         kernel: Kernel::Resize(kernel),
-        groups: [u32::try_from(groups).ok()?, 1, 1],
+        groups: grid([groups, 1, 1]),
         threads: THREADS,
         operands: smallvec![memory(&op.src), memory(&op.dst)],
         params: kernel.params(op, &dims, elements),
@@ -206,7 +207,7 @@ impl Resizing {
         for dim in dims {
             if let Some(along) = dim.along {
                 params = params
-                    .u32(dim.sizes[0] as u32)
+                    .size(dim.sizes[0])
                     .i64(along.scale.to_bits() as i64)
                     .i64(along.shift.to_bits() as i64)
                     .f32(along.scale as f32);
@@ -359,24 +360,56 @@ impl Resizing {
                  SCALE({axis}), {a});"
             );
         }
-        text.push_str("    Number sum = Number(0);\n");
-        let (mut weight, mut offset) = ("Number(1)".to_owned(), "Distance(0)".to_owned());
+        let stretched = matches!(
+            self.filter,
+            Filter::Linear { stretched: true } | Filter::Cubic { stretched: true }
+        );
+        // A sum for each dimension, of the sums of the next.
+        let (ty, nothing) = match stretched {
+            true => ("Sum", "no_sum()"),
+            false => ("Number", "Number(0)"),
+        };
+        let total = |sum: &str| match stretched {
+            true => format!("total_of({sum})"),
+            false => sum.to_owned(),
+        };
+        let join = |sum: &str, weight: &str, value: &str| match stretched {
+            true => format!("{sum} = added({sum}, {weight} * {value});"),
+            false => format!("{sum} = m_fma({weight}, {value}, {sum});"),
+        };
+        let _ = writeln!(text, "    {ty} sum = {nothing};");
+        let mut offset = "Distance(0)".to_owned();
+        let mut sums = vec!["sum".to_owned()];
         for axis in moved() {
             let _ = writeln!(
                 text,
                 "    LOOP\n    for (i32 tap{axis} = 0; tap{axis} < COUNT(taps{axis}); ++tap{axis}) {{\n    \
-                 const Number weight{axis} = {weight} * weight_of(taps{axis}, tap{axis}, p.extent_{axis}, {a});\n    \
+                 const Number weight{axis} = weight_of(taps{axis}, tap{axis}, p.extent_{axis}, {a});\n    \
                  if (weight{axis} == Number(0)) {{ continue; }}\n    \
                  const Distance offset{axis} = {offset} + \
                  Distance(clamped(taps{axis}.first + tap{axis}, p.extent_{axis})) * p.src_{axis};"
             );
-            weight = format!("weight{axis}");
+            if moved().next_back() != Some(axis) {
+                let _ = writeln!(text, "    {ty} sum{axis} = {nothing};");
+            }
             offset = format!("offset{axis}");
+            sums.push(format!("sum{axis}"));
         }
         let value = load(self.dtype, &format!("from[{offset}]"));
-        let _ = writeln!(text, "    sum = m_fma({weight}, Number({value}), sum);");
-        moved().for_each(|_| text.push_str("    }\n"));
-        let _ = writeln!(text, "    dst[to] = {};", store(self.dtype, "sum"));
+        // The innermost sum is one element.
+        let mut inner = format!("Number({value})");
+        sums.pop();
+        let axes: Vec<usize> = moved().collect();
+        for (sum, axis) in sums.iter().zip(&axes).rev() {
+            let joined = join(sum, &format!("weight{axis}"), &inner);
+            let _ = writeln!(text, "    {joined}\n    }}");
+            inner = total(sum);
+        }
+        if axes.is_empty() {
+            let _ = writeln!(text, "    dst[to] = {};", store(self.dtype, &inner));
+            return text;
+        }
+        let _ = writeln!(text, "    dst[to] = {};", store(self.dtype, &total("sum")));
         text
     }
 }

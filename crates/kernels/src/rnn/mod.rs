@@ -10,6 +10,7 @@ mod text;
 use smallvec::SmallVec;
 use streampool_device::{Cell, DType, Direction, Layout, MatMul, Rnn as Op, Span, View};
 
+use crate::dispatch::grid;
 use crate::text::MOST_SHARED;
 use crate::{Dispatch, Kernel, Limits, Operand, Params, Plan, elementwise, matmul};
 
@@ -274,11 +275,11 @@ pub fn steps(op: &Op, limits: &Limits) -> Option<Plan> {
     operands.extend(states.map(Operand::Scratch));
     let reverse = op.direction == Direction::Reverse;
     for size in [steps, batch, hidden, parts, usize::from(reverse)] {
-        params = params.u32(size as u32);
+        params = params.size(size);
     }
     plan.push(Dispatch {
         kernel: Kernel::Rnn(kernel),
-        groups: [groups as u32, 1, 1],
+        groups: grid([groups, 1, 1]),
         threads: form.threads(),
         operands,
         params,

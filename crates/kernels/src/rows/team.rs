@@ -38,10 +38,9 @@ impl Teams {
         width as u32
     }
 
-    /// How many groups work on `rows` rows. Each row has an element in memory, so that there is no memory
-    /// for more rows than groups can be counted.
-    pub fn groups(&self, rows: usize) -> u32 {
-        u32::try_from(rows.div_ceil(self.rows)).unwrap_or(u32::MAX)
+    /// How many groups work on `rows` rows.
+    pub fn groups(&self, rows: usize) -> usize {
+        rows.div_ceil(self.rows)
     }
 }
 

@@ -9,6 +9,7 @@ mod text;
 use smallvec::SmallVec;
 use streampool_device::{DType, Scan as Op, ScanKind, View};
 
+use crate::dispatch::grid;
 use crate::rows::dims::{Dim, Dims};
 use crate::rows::packs::begins_aligned;
 use crate::{Dispatch, Kernel, Limits, Operand, Params, Plan};
@@ -192,7 +193,7 @@ impl Lines {
             .fold(params, |params, value| params.i64(value as i64));
         Dispatch {
             kernel: Kernel::Scan(kernel),
-            groups: [rows.div_ceil(rows_of_group) as u32, 1, 1],
+            groups: grid([rows.div_ceil(rows_of_group), 1, 1]),
             threads: THREADS as u32,
             operands: SmallVec::from_slice(operands),
             params: self.dims.params(params).u32(width as u32),

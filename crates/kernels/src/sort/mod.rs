@@ -11,6 +11,7 @@ mod text;
 use smallvec::SmallVec;
 use streampool_device::{DType, Sort as Op, View};
 
+use crate::dispatch::grid;
 use crate::rows::dims::{Dim, Dims};
 use crate::{Dispatch, Kernel, Limits, Operand, Params, Plan};
 
@@ -78,6 +79,11 @@ struct Task<'a> {
 /// The first elements of `src`, once ordered along an axis; `None` if it has more than places have 32 bits for.
 pub(crate) fn sort(op: &Op, limits: &Limits) -> Option<Plan> {
     let (length, wanted) = (op.src.shape()[op.axis], op.values.shape()[op.axis]);
+    // Along a broadcast axis all elements are one, and those that come first stay first.
+    let length = match op.src.layout().strides()[op.axis] {
+        0 => wanted,
+        _ => length,
+    };
     u32::try_from(length).ok()?;
     let indices = op.indices.as_ref().unwrap_or(&op.values);
     let strides = [&op.src, &op.values, indices].map(|view| view.layout().strides());
@@ -257,7 +263,7 @@ impl Task<'_> {
         let params = begins.into_iter().chain(steps).fold(params, Params::i64);
         Dispatch {
             kernel: Kernel::Sort(kernel),
-            groups: [groups as u32, 1, 1],
+            groups: grid([groups, 1, 1]),
             threads: threads as u32,
             operands,
             params: self.lines.params(params),

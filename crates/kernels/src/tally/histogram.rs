@@ -69,6 +69,15 @@ impl Sum {
         }
     }
 
+    /// Words of a bin: a sum of floats has one for what its additions lost. Without, a bin that many elements lie in would
+    /// grow no more.
+    const fn words(self) -> usize {
+        match self {
+            Sum::Count | Sum::Double => 1,
+            Sum::Single => 2,
+        }
+    }
+
     const fn size(self) -> usize {
         match self {
             Sum::Count | Sum::Single => 4,
@@ -95,13 +104,20 @@ impl Sum {
 }
 
 /// `dst[b] =` how many elements of `src` lie in bin `b`, or the sum of their weights.
+///
+/// Along axes that are broadcast in the source and the weights, all elements are one.
 pub(crate) fn histogram(op: &Histogram, limits: &Limits) -> Plan {
     let bins = op.dst.layout().elements();
     let weights = op.weights.as_ref().unwrap_or(&op.src);
     let strides = [&op.src, weights].map(|view| view.layout().strides());
-    let shape = op.src.shape().iter().enumerate();
-    let space = Dims::collapsed(shape.map(|(axis, &size)| Dim {
-        size,
+    let is_one = |axis: usize| strides.iter().all(|strides| strides[axis] == 0);
+    let shape = || op.src.shape().iter().enumerate();
+    let repeats: usize = shape()
+        .filter(|&(axis, &size)| size > 1 && is_one(axis))
+        .map(|(_, &size)| size)
+        .product();
+    let space = Dims::collapsed(shape().map(|(axis, &size)| Dim {
+        size: if is_one(axis) { size.min(1) } else { size },
         strides: strides.map(|strides| strides[axis]),
     }));
     let count = space.elements();
@@ -134,13 +150,15 @@ pub(crate) fn histogram(op: &Histogram, limits: &Limits) -> Plan {
     let mut operands: SmallVec<[Operand; 4]> = SmallVec::from_iter([memory(&op.src)]);
     operands.extend(op.weights.as_ref().map(memory));
     operands.push(sums);
+    // More than any device has does not fit, and is refused.
+    let words = copies.saturating_mul(sum.words()).saturating_mul(bins);
     let mut plan = Plan {
-        scratch: copies * bins * sum.size(),
+        scratch: words.saturating_mul(sum.size()),
         ..Plan::default()
     };
     if shared.is_none() {
-        let cleared = (copies * bins).div_ceil(THREADS as usize).min(most);
-        let params = Params::new().i64((copies * bins) as i64);
+        let cleared = words.div_ceil(THREADS as usize).min(most);
+        let params = Params::new().i64(words as i64);
         plan.push(dispatch(Tally::Clear(sum), cleared, &[sums], params));
     }
     plan.push(dispatch(
@@ -156,7 +174,8 @@ pub(crate) fn histogram(op: &Histogram, limits: &Limits) -> Plan {
     let layout = op.dst.layout();
     let params = [
         bins as i64,
-        copies as i64,
+        (copies * sum.words()) as i64,
+        repeats as i64,
         layout.offset() as i64,
         layout.strides()[0] as i64,
     ]
@@ -205,7 +224,7 @@ impl Adding {
         let shared = self.shared.map(|room| SharedArray {
             ty: sum.ty(),
             name: "bins",
-            length: usize::from(room),
+            length: usize::from(room) * sum.words(),
         });
         Some(KernelText {
             entry: "add_to_bins",
@@ -227,13 +246,13 @@ impl Adding {
         let ty = sum.ty();
         let (open, place, close) = match self.shared {
             Some(_) => (
-                "for (u32 bin = lane; bin < p.bins; bin += threads) bins[bin] = 0;\nBARRIER();\n",
+                "for (u32 bin = lane; bin < WORDS * p.bins; bin += threads) bins[bin] = 0;\nBARRIER();\n",
                 "bins + bin",
-                "BARRIER();\nfor (u32 bin = lane; bin < p.bins; bin += threads)\n\
-                 sums[i64(group_x) * p.bins + bin] = bins[bin];\n",
+                "BARRIER();\nfor (u32 bin = lane; bin < WORDS * p.bins; bin += threads)\n\
+                 sums[i64(group_x) * WORDS * p.bins + bin] = bins[bin];\n",
             ),
             None => (
-                "GLOBAL SUM* own = sums + i64(group_x) % p.copies * p.bins;\n",
+                "GLOBAL SUM* own = sums + i64(group_x) % p.copies * WORDS * p.bins;\n",
                 "own + bin",
                 "",
             ),
@@ -242,6 +261,7 @@ impl Adding {
             None => "1u".to_owned(),
             Some(dtype) => load(dtype, "weights[weight_at]"),
         };
+        let words = sum.words().to_string();
         let (range, real) = match dialect {
             Dialect::Cuda => ("bits_f64(p.low), bits_f64(p.high)", "f64"),
             Dialect::Metal => ("p.low_near, p.high_near", "f32"),
@@ -252,9 +272,19 @@ impl Adding {
              i64 from = p.src_at, weight_at = p.weights_at;\n\
              {locate}\
              const i64 bin = bin_of({real}({value}), {range}, p.bins);\n\
-             if (bin >= 0) add_at({place}, {ty}({weight}));\n}}\n\
+             if (bin >= 0) {{ {add} }}\n}}\n\
              {close}",
-            open = open.replace("SUM", ty),
+            open = open.replace("SUM", ty).replace("WORDS", &words),
+            close = close.replace("WORDS", &words),
+            add = match sum {
+                Sum::Count | Sum::Double => format!("add_at({place}, {ty}({weight}));"),
+                // What is lost is exact; of infinite sums it is nothing.
+                Sum::Single => format!(
+                    "const f32 weight = f32({weight}), old = added_at({place}, weight), sum = old + weight;\n\
+                     const f32 kept = sum - old, lost = (old - (sum - kept)) + (weight - kept);\n\
+                     if (m_abs(lost) > 0.0f) add_at({place} + p.bins, lost);"
+                ),
+            },
             locate = dims::locate(
                 "place",
                 self.class,
@@ -299,7 +329,7 @@ impl Finishing {
                 Buffer::read("sums", self.sum.ty()),
                 Buffer::write("dst", storage_type(self.dst)),
             ],
-            params: ["bins", "copies", "dst_at", "dst_step"]
+            params: ["bins", "words", "repeats", "dst_at", "dst_step"]
                 .map(|name| Field::new("i64", name))
                 .into(),
             threads: Some(THREADS),
@@ -307,9 +337,9 @@ impl Finishing {
                 "const i64 bin = i64(group_x) * threads + lane;\n\
                  if (bin < p.bins) {{\n\
                  {ty} total = 0;\n\
-                 for (i64 copy = 0; copy < p.copies; copy++) total += {ty}(sums[copy * p.bins + bin]);\n\
+                 for (i64 word = 0; word < p.words; word++) total += {ty}(sums[word * p.bins + bin]);\n\
                  dst[p.dst_at + bin * p.dst_step] = {stored};\n}}\n",
-                stored = store(self.dst, "total"),
+                stored = store(self.dst, &format!("(total * {ty}(p.repeats))")),
             ),
             ..KernelText::default()
         })

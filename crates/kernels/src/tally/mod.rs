@@ -10,6 +10,7 @@ pub(crate) use nonzero::nonzero;
 
 use smallvec::SmallVec;
 
+use crate::dispatch::grid;
 use crate::text::{Dialect, KernelText};
 use crate::{Dispatch, Kernel, Operand, Params};
 
@@ -43,7 +44,7 @@ impl Tally {
 fn dispatch(kernel: Tally, groups: usize, operands: &[Operand], params: Params) -> Dispatch {
     Dispatch {
         kernel: Kernel::Tally(kernel),
-        groups: [groups as u32, 1, 1],
+        groups: grid([groups, 1, 1]),
         threads: THREADS,
         operands: SmallVec::from_slice(operands),
         params,

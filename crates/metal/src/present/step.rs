@@ -75,7 +75,7 @@ impl Core {
         let plan = lower(op, &self.limits).ok_or_else(|| Error::Unsupported {
             device: self.properties.name.clone(),
             op: op.kind(),
-            why: "Metal has no kernel for it yet".to_owned(),
+            why: "Metal has no kernel for it, or none for so many elements".to_owned(),
         })?;
         self.compiled(op.kind(), plan)
     }

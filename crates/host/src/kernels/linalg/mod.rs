@@ -43,6 +43,17 @@ pub(super) unsafe fn execute(op: &Linalg, team: &dyn Team) -> Result<(), String>
 /// # Safety
 /// As for [`execute`]; the matrices are of type `T`.
 unsafe fn run<T: Number>(op: &Linalg, team: &dyn Team) -> Result<(), String> {
+    let result = match op {
+        Linalg::Lu { factors, .. } => factors,
+        Linalg::LuSolve { dst, .. }
+        | Linalg::Triangular { dst, .. }
+        | Linalg::Cholesky { dst, .. }
+        | Linalg::Inverse { dst, .. } => dst,
+    };
+    // There may be any number of matrices without elements.
+    if result.layout().elements() == 0 {
+        return Ok(());
+    }
     match op {
         Linalg::Lu {
             src,

@@ -324,6 +324,9 @@ unsafe fn few_rows<T: Factor<Unit = T> + Unit>(
     reading: Reading,
     team: &dyn Team,
 ) {
+    if batch.count() == 0 {
+        return;
+    }
     let each = batch.first.multiplications();
     let n = batch.first.n;
     let parts = pieces(each, SKINNY_GRAIN, team);
@@ -349,6 +352,10 @@ const PACKED_AHEAD: usize = 3 << 20;
 /// # Safety
 /// As for [`in_place`].
 unsafe fn tiles<T: Factor>(mut batch: Batch<T>, team: &dyn Team) {
+    // There may be any number of rows without columns.
+    if batch.count() == 0 {
+        return;
+    }
     let Product { m, n, .. } = batch.first;
     let each = batch.first.multiplications();
     let on_amx = batch.first.on_amx;

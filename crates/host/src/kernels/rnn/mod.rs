@@ -119,7 +119,13 @@ where
     let [steps, batch, input] = [0, 1, 2].map(|axis| op.src.shape()[axis]);
     let hidden = op.recurrent.shape()[2];
     let (directions, gates) = (op.direction.count(), op.cell.gates() * hidden);
-    if batch * hidden == 0 {
+    // There may be any number of sequences without steps.
+    let written = [
+        Some(&op.dst),
+        op.last_hidden.as_ref(),
+        op.last_cell.as_ref(),
+    ];
+    if (written.into_iter().flatten()).all(|view| view.layout().elements() == 0) {
         return Ok(());
     }
     let weights = Weights::<T>::new(op);

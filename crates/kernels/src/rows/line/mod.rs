@@ -12,6 +12,7 @@ use super::Rows;
 use super::dims::Dims;
 use super::packs::{begins_aligned, packs};
 use super::team::{Team, Teams};
+use crate::dispatch::grid;
 use crate::{Dispatch, Kernel, Limits, Operand, Params, Plan};
 
 /// What the text of a kernel that works on lines depends on.
@@ -127,7 +128,7 @@ impl<'a, const N: usize> Launch<'a, N> {
         let operands: SmallVec<[Operand; 4]> = order.flatten().map(memory).collect();
         Plan::of(Dispatch {
             kernel: Kernel::Rows(kernel),
-            groups: [self.teams.groups(rows), 1, 1],
+            groups: grid([self.teams.groups(rows), 1, 1]),
             threads: self.teams.threads as u32,
             operands,
             params: complete(params.u32(self.teams.width())),

@@ -9,6 +9,7 @@ use super::Rows;
 use super::dims::{Dim, Dims};
 use super::packs::{begins_aligned, packs};
 use super::team::{Team, Teams};
+use crate::dispatch::grid;
 use crate::{Dispatch, Kernel, Limits, Operand, Params, Plan};
 
 /// A kernel that reduces rows.
@@ -24,6 +25,8 @@ pub struct Reduction {
     /// Classes of the dimensions that are kept and of those that are reduced.
     kept: u8,
     inner: u8,
+    /// Whether what is reduced counts several times: sums and products along broadcast axes.
+    repeated: bool,
 }
 
 /// What is read and what is written. Long rows are divided into parts, which another launch combines.
@@ -63,15 +66,24 @@ pub(crate) fn reduce(
         size,
         strides: [from[axis], to[axis]],
     }));
-    let inner = sizes().filter(|&(axis, _)| axes.contains(axis));
-    let inner = Dims::collapsed(inner.map(|(axis, size)| Dim {
-        size,
+    let inner = || sizes().filter(|&(axis, _)| axes.contains(axis));
+    // Along a broadcast axis all elements are one: they are not read one by one.
+    let repeats: usize = inner()
+        .filter(|&(axis, size)| size > 1 && from[axis] == 0)
+        .map(|(_, size)| size)
+        .product();
+    let inner = Dims::collapsed(inner().map(|(axis, size)| Dim {
+        size: if from[axis] == 0 { size.min(1) } else { size },
         strides: [from[axis]],
     }));
     if kept.elements() == 0 {
         return Plan::default();
     }
-    let pass = Pass::over_elements(kind, src, dst, kept, inner, limits);
+    let mut pass = Pass::over_elements(kind, src, dst, kept, inner, limits);
+    if repeats > 1 && matches!(kind, ReduceKind::Sum | ReduceKind::Prod) {
+        pass.kernel.repeated = true;
+        pass.count = repeats;
+    }
     let (source, result) = (Operand::Memory(src.span()), Operand::Memory(dst.span()));
     let Some(parts) = pass.parts(limits) else {
         return Plan::of(pass.dispatch(smallvec![source, result]));
@@ -107,7 +119,7 @@ struct Pass {
     /// How many packs of a row a group takes, and how many groups share a row.
     chunk: usize,
     parts: usize,
-    /// How many elements are reduced to one, in all stages.
+    /// How many elements are reduced to one, in all stages; or how often they count.
     count: usize,
     src_at: usize,
     dst_at: usize,
@@ -160,6 +172,7 @@ impl Pass {
                 pack: pack as u8,
                 kept: kept.class(),
                 inner: inner.class(),
+                repeated: false,
             },
             teams,
             kept,
@@ -247,7 +260,7 @@ impl Pass {
         let params = self.inner.params(self.kept.params(params));
         Dispatch {
             kernel: Kernel::Rows(Rows::Reduce(self.kernel)),
-            groups: [self.teams.groups(rows), self.parts as u32, 1],
+            groups: grid([self.teams.groups(rows), self.parts, 1]),
             threads: self.teams.threads as u32,
             operands,
             params: params.u32(self.teams.width()),

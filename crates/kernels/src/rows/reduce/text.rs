@@ -169,6 +169,20 @@ FUNCTION One exchanged(One one, u32 distance) {{ return One{{shuffle_xor(one.val
                 nothing = identity(self.kind, value),
             )
         });
+        if self.repeated {
+            text.push_str(&format!(
+                "\
+FUNCTION {value} power({value} base, i64 count) {{
+    {value} product = {value}(1);
+    for (; count > 0; count /= 2) {{
+        if (count % 2 != 0) product = product * base;
+        base = base * base;
+    }}
+    return product;
+}}
+"
+            ));
+        }
         text.push_str(&format!(
             "#define COLUMNS {}\n#define PACK {}\n",
             self.columns(),
@@ -280,6 +294,16 @@ FUNCTION One exchanged(One one, u32 distance) {{ return One{{shuffle_xor(one.val
         )
     }
 
+    /// What `one` comes to, as often as it counts.
+    fn result(&self) -> String {
+        let value = value_type(self.kind, self.dtype);
+        match (self.repeated, self.kind) {
+            (false, _) => "one.value".to_owned(),
+            (true, ReduceKind::Prod) => "power(one.value, p.count)".to_owned(),
+            (true, _) => format!("(one.value * {value}(p.count))"),
+        }
+    }
+
     /// Statements that write what is known, `one`, of a column.
     fn put(&self) -> String {
         let at = "to + column * p.dst_step";
@@ -303,8 +327,8 @@ FUNCTION One exchanged(One one, u32 distance) {{ return One{{shuffle_xor(one.val
                     value_type(self.kind, self.dtype)
                 ),
             ),
-            _ if self.dtype.is_integer() => format!("{ty}(one.value)"),
-            _ => store(self.dtype, "one.value"),
+            _ if self.dtype.is_integer() => format!("{ty}({})", self.result()),
+            _ => store(self.dtype, &self.result()),
         };
         format!("dst[{at}] = {result};\n")
     }

@@ -7,3 +7,5 @@ FUNCTION void add_at(u64* at, u64 value) { atomicAdd(at, value); }
 FUNCTION void add_at(i64* at, i64 value) { atomicAdd(reinterpret_cast<u64*>(at), u64(value)); }
 FUNCTION void add_at(f32* at, f32 value) { atomicAdd(at, value); }
 FUNCTION void add_at(f64* at, f64 value) { atomicAdd(at, value); }
+// Gives what was there.
+FUNCTION f32 added_at(f32* at, f32 value) { return atomicAdd(at, value); }

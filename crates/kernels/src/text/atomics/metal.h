@@ -13,11 +13,13 @@ FUNCTION void add_at(CHANGED u32* at, u32 value) {
     metal::atomic_fetch_add_explicit(place, value, metal::memory_order_relaxed);
 }
 FUNCTION void add_at(CHANGED i32* at, i32 value) { add_at(reinterpret_cast<CHANGED u32*>(at), u32(value)); }
-FUNCTION void add_at(CHANGED f32* at, f32 value) {
+// Gives what was there.
+FUNCTION f32 added_at(CHANGED f32* at, f32 value) {
     CHANGED u32* place = reinterpret_cast<CHANGED u32*>(at);
     for (u32 old = *place;;) {
         const u32 found = swap_if(place, old, f32_bits(bits_f32(old) + value));
-        if (found == old) return;
+        if (found == old) return bits_f32(old);
         old = found;
     }
 }
+FUNCTION void add_at(CHANGED f32* at, f32 value) { added_at(at, value); }

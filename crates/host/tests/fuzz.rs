@@ -1,0 +1,149 @@
+//! Ops of hostile numbers on the host device: each is refused, or ends soon with its results or an error, and touches
+//! nothing but what it may write. The process has little memory.
+//!
+//! `HOSTILE_CASES` says how many are tried, and `HOSTILE_FIRST` which is the first: a case that fails says its number.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use streampool_conformance::hostile;
+use streampool_device::*;
+use streampool_host::{HostDevice, HostOptions};
+
+/// Nothing here takes so long, unless it does not end.
+const FOREVER: Duration = Duration::from_secs(5);
+/// So many cases that are wrong are enough.
+const MOST_WRONG: usize = 4;
+
+/// So much address space has the process, at most.
+#[cfg(all(target_os = "linux", not(sanitize_thread), not(sanitize_address)))]
+const MOST_MEMORY: u64 = 8 << 30;
+
+fn number(name: &str, usual: u64) -> u64 {
+    let given = std::env::var(name).ok();
+    given.map_or(usual, |given| given.parse().expect("a number"))
+}
+
+/// Numbers of all kinds: also as indices, a few of which are in range.
+fn fill(bytes: &mut [u8]) {
+    for (place, word) in bytes.chunks_exact_mut(4).enumerate() {
+        let word: &mut [u8; 4] = word.try_into().expect("four bytes");
+        *word = match place % 7 {
+            0 => 1f32.to_le_bytes(),
+            1 => (-0.5f32).to_le_bytes(),
+            2 => [1, 0, 0, 0],
+            _ => [0; 4],
+        };
+    }
+}
+
+#[test]
+fn ops_of_hostile_numbers_end_and_touch_only_their_results() {
+    #[cfg(all(target_os = "linux", not(sanitize_thread), not(sanitize_address)))]
+    {
+        let limit = libc::rlimit {
+            rlim_cur: MOST_MEMORY,
+            rlim_max: libc::RLIM_INFINITY,
+        };
+        // SAFETY: it reads the limit.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
+    }
+    let (first, cases) = (number("HOSTILE_FIRST", 0), number("HOSTILE_CASES", 60_000));
+    let mut wanted = vec![0u8; hostile::BYTES];
+    fill(&mut wanted);
+    let mut bench = Bench::new();
+    let (mut refused, mut long, mut done, mut failed) = (0u64, 0u64, 0u64, 0u64);
+    let mut wrong = Vec::new();
+    for case in first..first + cases {
+        match bench.case(case, &wanted) {
+            Ok(Ended::Refused) => refused += 1,
+            Ok(Ended::NotTried) => long += 1,
+            Ok(Ended::Done) => done += 1,
+            Ok(Ended::Failed) => failed += 1,
+            Err(why) => {
+                eprintln!("case {case}: {why}");
+                wrong.push(case);
+                if wrong.len() == MOST_WRONG {
+                    break;
+                }
+                // What does not end keeps its device.
+                std::mem::forget(std::mem::replace(&mut bench, Bench::new()));
+            }
+        }
+    }
+    println!("{refused} refused, {long} long, {done} done, {failed} failed");
+    assert!(wrong.is_empty(), "cases {wrong:?}");
+    // Neither everything fits nor nothing.
+    assert!(cases < 10_000 || (done > cases / 20 && refused > cases / 20 && failed > 0));
+    let Bench { device, memory, .. } = bench;
+    // SAFETY: every op was waited for.
+    unsafe { device.free(memory) };
+}
+
+/// How a case ended that is right.
+enum Ended {
+    Refused,
+    /// It takes too long to be waited for.
+    NotTried,
+    Done,
+    Failed,
+}
+
+struct Bench {
+    device: Arc<HostDevice>,
+    queue: Box<dyn Queue>,
+    memory: Memory,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let device = HostDevice::new(HostOptions::default().threads(2)).unwrap();
+        let queue = device.create_queue(QueueOptions::default()).unwrap();
+        let memory = device.allocate(hostile::BYTES, Space::Staging).unwrap();
+        Bench {
+            device,
+            queue,
+            memory,
+        }
+    }
+
+    fn case(&mut self, case: u64, wanted: &[u8]) -> Result<Ended, String> {
+        let Some(op) = hostile::op(case, self.memory.handle) else {
+            return Ok(Ended::Refused);
+        };
+        match op.validate() {
+            Ok(()) => {}
+            Err(Error::InvalidOp { .. } | Error::Invalid { .. }) => return Ok(Ended::Refused),
+            Err(error) => return Err(format!("{error}: {op:?}")),
+        }
+        if !hostile::is_short(&op) {
+            return Ok(Ended::NotTried);
+        }
+        let address = self.device.host_address(&self.memory).unwrap();
+        // SAFETY: nothing is under way, and the memory is as long.
+        unsafe {
+            let to = address.as_ptr();
+            to.copy_from_nonoverlapping(wanted.as_ptr(), wanted.len());
+        }
+        let begun = Instant::now();
+        // SAFETY: the memory lives until the op is over, and nobody else touches it.
+        let tick = unsafe { self.queue.encode(&op) }.map_err(|error| format!("{error}: {op:?}"))?;
+        let ended = match self.queue.progress().wait(tick, Some(begun + FOREVER)) {
+            Ok(()) => Ended::Done,
+            Err(Error::Fault(fault)) if !fault.message().contains("panicked") => {
+                self.queue.recover().unwrap();
+                Ended::Failed
+            }
+            Err(error) => return Err(format!("{error}: {op:?}")),
+        };
+        // SAFETY: as above; the op is over.
+        let got = unsafe { std::slice::from_raw_parts_mut(address.as_ptr(), wanted.len()) };
+        for (offset, bytes) in hostile::written(&op) {
+            got[offset..offset + bytes].copy_from_slice(&wanted[offset..offset + bytes]);
+        }
+        match got == wanted {
+            true => Ok(ended),
+            false => Err(format!("it wrote beside its results: {op:?}")),
+        }
+    }
+}

@@ -21,7 +21,7 @@ TYPES = {"f64": numpy.float64, "f32": numpy.float32, "f16": numpy.float16, "i64"
          "bool": numpy.bool_, "u8": numpy.uint8}
 # So many are drawn, compared and removed at a time.
 AT_ONCE = 2000
-ROOM = 1e-3
+ROOM, ROOM_OF_HALVES = 1e-3, 2e-2
 
 
 def drawn(folder, first, count):
@@ -59,10 +59,11 @@ def difference(want, got):
     for want, got in zip(want, got, strict=True):
         if want.shape != got.shape or want.dtype != got.dtype:
             return f"{want.dtype}{want.shape} is {got.dtype}{got.shape}"
+        room = ROOM_OF_HALVES if want.dtype == numpy.float16 else ROOM
         want, got = want.astype(numpy.float64), got.astype(numpy.float64)
         most = max(1.0, numpy.abs(want[numpy.isfinite(want)]).max(initial=0.0))
         with numpy.errstate(invalid="ignore"):
-            near = numpy.abs(want - got) <= ROOM * most
+            near = numpy.abs(want - got) <= room * most
         same = near | (want == got) | (numpy.isnan(want) & numpy.isnan(got))
         if not same.all():
             place = numpy.argwhere(~same)[0]

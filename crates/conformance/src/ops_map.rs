@@ -98,7 +98,7 @@ pub fn float_functions_far_out(fixture: &Fixture) {
             ];
             check(fixture, &mut lane, &map(expr, &[0], &[1]), &operands);
         }
-        let large = [100.0, 1e4, f64::INFINITY].map(Num::Float);
+        let large = [100.0, 1e4, f64::INFINITY, f64::NEG_INFINITY].map(Num::Float);
         for function in [
             Unary::Silu,
             Unary::Gelu,
@@ -109,8 +109,8 @@ pub fn float_functions_far_out(fixture: &Fixture) {
         ] {
             let expr = Expr::unary(function, dtype).expect("it is of floats");
             let operands = [
-                Operand::of(dtype, &[3], large),
-                Operand::row_major(dtype, &[3]),
+                Operand::of(dtype, &[4], large),
+                Operand::row_major(dtype, &[4]),
             ];
             check(fixture, &mut lane, &map(expr, &[0], &[1]), &operands);
         }

@@ -488,3 +488,40 @@ fn errors_name_what_is_wrong() {
         );
     }
 }
+
+#[test]
+fn what_is_broadcast_is_seen_once() -> Result<()> {
+    let pool = pool();
+    let count = (1usize << 40) + 3;
+    let whole = Tensor::from_slice(&pool, &[3i32, -2], &[2, 1])?.broadcast_to(&[2, count])?;
+    // Integers wrap: what is left of the count is three.
+    assert_eq!(whole.sum(&[1], false)?.to_vec::<i32>()?, [9, -6]);
+    assert_eq!(whole.max(&[1], false)?.to_vec::<i32>()?, [3, -2]);
+    assert_eq!(whole.min(&[], false)?.item::<i32>()?, -2);
+    assert_eq!(whole.argmax(1, false)?.to_vec::<i64>()?, [0, 0]);
+    assert!(whole.all(&[], false)?.item::<bool>()?);
+    let floats = Tensor::scalar(&pool, 0.5f32)?.broadcast_to(&[1 << 30, 1 << 30])?;
+    assert_eq!(floats.mean(&[], false)?.item::<f32>()?, 0.5);
+    assert_eq!(floats.sum(&[], false)?.item::<f32>()?, (1u64 << 59) as f32);
+    assert_eq!(floats.prod(&[], false)?.item::<f32>()?, 0.0);
+    let truths = Tensor::scalar(&pool, true)?.broadcast_to(&[count])?;
+    assert_eq!(truths.sum(&[0], false)?.item::<i64>()?, count as i64);
+    assert!(truths.any(&[], false)?.item::<bool>()?);
+    Ok(())
+}
+
+#[test]
+fn elements_are_repeated_in_tensors_of_all_axes() -> Result<()> {
+    let pool = pool();
+    let x = Tensor::from_slice(&pool, &[1i32, 2, 3, 4], &[1, 2, 1, 1, 1, 1, 1, 2])?;
+    let each = x.repeat_interleave(2, 1)?;
+    assert_eq!(each.shape(), [1, 4, 1, 1, 1, 1, 1, 2]);
+    assert_eq!(each.to_vec::<i32>()?, [1, 2, 1, 2, 3, 4, 3, 4]);
+    let tiled = x.tile(&[1, 2, 1, 1, 1, 1, 1, 1])?;
+    assert_eq!(tiled.to_vec::<i32>()?, [1, 2, 3, 4, 1, 2, 3, 4]);
+    // As many copies as a command for each would be too many of.
+    let one = Tensor::from_slice(&pool, &[7u8], &[1])?;
+    let many = one.repeat_interleave(1 << 24, 0)?;
+    assert_eq!(many.max(&[], false)?.item::<u8>()?, 7);
+    Ok(())
+}

@@ -2,8 +2,8 @@
 
 use streampool_tensor::{AttentionOptions, DType, Padding, Scalar, Tensor};
 
-use super::Operator;
 use super::heads::{by_head, packed, seen, turned};
+use super::{Operator, parts};
 use crate::error::Fault;
 use crate::evaluate::{Call, Outputs};
 use crate::onnx;
@@ -248,7 +248,7 @@ fn linear_attention(call: &Call<'_>) -> Outputs {
         "gated_delta" => (true, true),
         other => return Err(call.unknown("update_rule", other)),
     };
-    let (batch, steps) = (key.size(0)?, key.size(2)?);
+    let (batch, steps) = (key.size(0)?, parts("the number of steps", key.size(2)?)?);
     let (width, value_width) = (key.size(3)?, value.size(3)?);
     let mut state = match call.optional(3)? {
         Some(past) => wide(past.clone())?,

@@ -3,7 +3,7 @@
 use streampool_tensor::{Activation, ConvOptions, Tensor};
 
 use super::Operator;
-use super::sliding::{Sliding, each, halves, pads};
+use super::sliding::{Sliding, each, halves, pads, reach, spread};
 use crate::error::Fault;
 use crate::evaluate::{Call, Outputs};
 
@@ -88,13 +88,13 @@ fn conv_transpose(call: &Call<'_>) -> Outputs {
         let whole = match (wanted.len().checked_sub(rank), auto) {
             // The sizes may be those of all axes.
             (Some(skipped), _) => wanted[skipped + axis],
-            (None, "SAME_UPPER" | "SAME_LOWER") => sizes[axis] * stride[axis],
+            (None, "SAME_UPPER" | "SAME_LOWER") => sizes[axis].saturating_mul(stride[axis]),
             _ => continue,
         };
-        let reach = (kernel[axis].max(1) - 1) * dilation[axis] + 1;
-        let spread = sizes[axis].saturating_sub(1) * stride[axis] + reach + extra[axis];
+        let reach = reach(kernel[axis], dilation[axis]);
+        let spread = spread(sizes[axis], stride[axis], reach).saturating_add(extra[axis]);
         padding[axis] = halves(spread.saturating_sub(whole), auto != "SAME_UPPER");
-        extra[axis] += whole.saturating_sub(spread);
+        extra[axis] = extra[axis].saturating_add(whole.saturating_sub(spread));
     }
     let options = ConvOptions {
         bias: call.optional(2)?,

@@ -194,8 +194,12 @@ fn slice(call: &Call<'_>) -> Outputs {
     distinct(&own)?;
     let mut y = x.clone();
     for (place, &axis) in axes.iter().enumerate() {
-        let (start, mut end, step) = (starts[place], ends[place], steps[place]);
+        let (mut start, mut end, step) = (starts[place], ends[place], steps[place]);
         let size = y.size(axis)? as isize;
+        // Backwards, what begins before the first begins with it.
+        if step < 0 && start < -size && size > 0 {
+            start = 0;
+        }
         // Beyond the start there is no number for "to the first, included".
         if step < 0 && end < -size {
             y = y.slice(axis, start.., step)?;

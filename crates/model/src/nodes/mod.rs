@@ -101,6 +101,21 @@ fn wider(dtype: DType) -> DType {
     }
 }
 
+/// The most parts that a node is computed in one by one.
+const MOST_PARTS: usize = 1 << 20;
+
+/// A number of parts that a list can hold.
+fn parts(what: &str, count: usize) -> Result<usize, Fault> {
+    match count <= MOST_PARTS {
+        true => Ok(count),
+        false => Err(Fault::malformed(
+            what,
+            count,
+            format!("at most {MOST_PARTS}"),
+        )),
+    }
+}
+
 /// The outputs of a node.
 pub fn evaluate(call: &Call<'_>) -> Values {
     match found(call.domain(), call.op()) {

@@ -3,7 +3,7 @@
 use streampool_tensor::{DType, PoolOptions, Tensor};
 
 use super::conv::spatial;
-use super::sliding::{Sliding, each, pads};
+use super::sliding::{Sliding, each, pads, spread};
 use super::{Operator, wider};
 use crate::error::Fault;
 use crate::evaluate::{Call, Outputs, size};
@@ -131,11 +131,16 @@ fn max_unpool(call: &Call<'_>) -> Outputs {
     let mut whole = Vec::with_capacity(rank);
     for axis in 0..rank {
         let (before, after) = padding[axis];
-        let spread = sizes[axis].saturating_sub(1) * stride[axis] + kernel[axis];
-        whole.push(spread.saturating_sub(before + after));
+        let spread = spread(sizes[axis], stride[axis], kernel[axis]);
+        whole.push(spread.saturating_sub(before).saturating_sub(after));
     }
     // Places count from the start of the whole tensor.
-    let plane = whole.iter().product::<usize>().max(1) as i64;
+    let plane = whole
+        .iter()
+        .try_fold(1usize, |all, &size| all.checked_mul(size));
+    let plane = plane.and_then(|plane| i64::try_from(plane.max(1)).ok());
+    let too_large = || Fault::malformed("the sizes", format!("{whole:?}"), "of fewer elements");
+    let plane = plane.ok_or_else(too_large)?;
     let y = x.max_unpool(&call.input(1)?.rem(plane)?, &whole)?;
     let Some(wanted) = call.optional_ints(2)? else {
         return Ok(vec![y]);

@@ -1,6 +1,6 @@
 //! Interpolation to other sizes.
 
-use streampool_tensor::{Alignment, Interpolation, ResizeOptions, Rounding, Tensor};
+use streampool_tensor::{Alignment, DType, Interpolation, ResizeOptions, Rounding, Tensor};
 
 use super::Operator;
 use crate::error::Fault;
@@ -145,17 +145,17 @@ fn nearest_of_centres(call: &Call<'_>, changes: &[Change]) -> Outputs {
         if old == change.size && change.scale == 1.0 {
             continue;
         }
-        let nearest = |place: usize| {
-            let place = (place as f64 + 0.5) / change.scale;
-            let rounded = match rounding {
-                Rounding::HalfDown => (place - 0.5).ceil(),
-                Rounding::HalfUp => (place + 0.5).floor(),
-                Rounding::Floor => place.floor(),
-                Rounding::Ceil => place.ceil(),
-            };
-            (rounded.max(0.0) as i64).min(old.saturating_sub(1) as i64)
+        let count = i64::try_from(change.size).unwrap_or(i64::MAX);
+        let counted = Tensor::arange(call.known_pool(), 0, count, 1, DType::F64)?;
+        let place = counted.add(0.5)?.div(change.scale)?;
+        let rounded = match rounding {
+            Rounding::HalfDown => place.sub(0.5)?.ceil()?,
+            Rounding::HalfUp => place.add(0.5)?.floor()?,
+            Rounding::Floor => place.floor()?,
+            Rounding::Ceil => place.ceil()?,
         };
-        let places = Tensor::from_vec(call.known_pool(), (0..change.size).map(nearest).collect())?;
+        let last = old.saturating_sub(1) as f64;
+        let places = rounded.clamp(0.0, last)?.to_dtype(DType::I64)?;
         let places = call.lift(&places)?;
         y = y.index_select(axis as isize, &places)?;
     }

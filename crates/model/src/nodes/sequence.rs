@@ -2,7 +2,7 @@
 
 use streampool_tensor::Tensor;
 
-use super::{Values, Wide};
+use super::{Values, Wide, parts};
 use crate::error::Fault;
 use crate::evaluate::{Call, Value, resolve, size};
 
@@ -130,20 +130,23 @@ fn map(call: &Call<'_>) -> Values {
     Ok(made.into_iter().map(Value::Sequence).collect())
 }
 
+const LENGTH: &str = "the length of a sequence";
+
 fn split(call: &Call<'_>) -> Values {
     let x = call.input(0)?;
     let axis = call.axis_or("axis", 0)?;
     let whole = x.size(axis)?;
     let sizes = match call.optional_ints(1)? {
-        None => vec![1; whole],
+        None => vec![1; parts(LENGTH, whole)?],
         Some(sizes) if call.given(1)?.rank() == 1 => {
             let sizes = sizes.into_iter().map(|value| size("a size", value));
             sizes.collect::<Result<_, _>>()?
         }
         Some(sizes) => {
             let part = size("the size of a part", sizes.first().copied().unwrap_or(0))?.max(1);
-            let parts = (0..whole.div_ceil(part)).map(|place| part.min(whole - place * part));
-            parts.collect::<Vec<usize>>()
+            let count = parts(LENGTH, whole.div_ceil(part))?;
+            let each = (0..count).map(|place| part.min(whole - place * part));
+            each.collect::<Vec<usize>>()
         }
     };
     let mut parts = x.split_sizes(axis, &sizes)?;

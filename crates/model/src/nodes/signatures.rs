@@ -65,3 +65,62 @@ fn is_number(attribute: &Attribute, number: i64) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use streampool_host::{HostDevice, HostOptions};
+    use streampool_tensor::{DType, Pool};
+
+    use super::*;
+    use crate::graph::Operator;
+    use crate::nodes::supports;
+    use crate::onnx::writer::{Graph, float, int};
+    use crate::{Error, Session, SessionOptions};
+
+    #[test]
+    fn each_operator_that_has_a_signature_is_supported() {
+        assert!(SIGNATURES.len() > 200);
+        for name in SIGNATURES.keys() {
+            let (domain, own) = match name.strip_prefix("com.microsoft.") {
+                Some(own) => (Domain::Microsoft, own),
+                None => (Domain::Onnx, *name),
+            };
+            let operator = Operator {
+                domain,
+                name: own.to_owned(),
+                version: 1,
+            };
+            assert!(supports(&operator), "{name}");
+        }
+    }
+
+    /// Why a model of one node is refused.
+    fn refusal(node: &str, attributes: &[crate::onnx::writer::Attribute]) -> Option<String> {
+        let model = Graph::new()
+            .input("x", DType::F32, "2 2")
+            .node(node, attributes)
+            .output("y", DType::F32, "2 2")
+            .model(&[("", 25)]);
+        let pool = Pool::new(HostDevice::new(HostOptions::default()).unwrap()).unwrap();
+        match Session::from_bytes(&pool, model, &SessionOptions::default()) {
+            Ok(_) => None,
+            Err(Error::Unsupported(all)) => all[0].why.clone(),
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn what_an_operator_does_not_have_is_refused() {
+        assert_eq!(refusal("Softmax x = y", &[int("axis", 1)]), None);
+        assert_eq!(refusal("Clip x - - = y", &[]), None);
+        let why = refusal("Softmax x = y", &[float("temperature", 2.0)]);
+        assert_eq!(why.unwrap(), "attribute \"temperature\" is not known");
+        let why = refusal("Softmax x x = y", &[]);
+        assert_eq!(why.unwrap(), "2 inputs, where 1 are known");
+        let why = refusal("LSTM x x x = y", &[int("output_sequence", 1)]);
+        assert_eq!(
+            why.unwrap(),
+            "attribute \"output_sequence\" is taken as 0 only"
+        );
+    }
+}

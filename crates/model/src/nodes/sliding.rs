@@ -26,9 +26,9 @@ impl Sliding {
         }
         let same = |larger_first: bool| {
             (0..rank).map(move |axis| {
-                let reach = kernel[axis].saturating_sub(1) * dilation[axis] + 1;
+                let reach = reach(kernel[axis], dilation[axis]);
                 let windows = spatial[axis].div_ceil(stride[axis].max(1));
-                let covered = windows.saturating_sub(1) * stride[axis] + reach;
+                let covered = spread(windows, stride[axis], reach);
                 halves(covered.saturating_sub(spatial[axis]), larger_first)
             })
         };
@@ -52,6 +52,17 @@ impl Sliding {
             dilation,
         })
     }
+}
+
+/// How many elements a window of so many covers.
+pub fn reach(kernel: usize, dilation: usize) -> usize {
+    spread(kernel, dilation, 1)
+}
+
+/// How many elements so many windows cover that each reach so far.
+pub fn spread(windows: usize, stride: usize, reach: usize) -> usize {
+    let steps = windows.saturating_sub(1);
+    steps.saturating_mul(stride).saturating_add(reach)
 }
 
 /// A total of padding, before and after.

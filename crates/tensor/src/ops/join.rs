@@ -89,9 +89,11 @@ impl Tensor {
         let on = self.encoder(op)?;
         let mut sizes = Dims::new(self.shape())?;
         let size = sizes[axis];
-        sizes[axis] = size * count;
-        let mut whole = on.blank(self.dtype(), &sizes)?;
+        sizes[axis] = size
+            .checked_mul(count)
+            .ok_or_else(|| Error::parameter(op, "times", count, "fewer elements in the result"))?;
         if self.rank() < MAX_RANK {
+            let mut whole = on.blank(self.dtype(), &sizes)?;
             // Both seen with an axis more, which the source does not move along.
             let source = self.unsqueeze(axis as isize)?;
             let mut cut = [&sizes[..axis], &[count, size], &sizes[axis + 1..]].concat();
@@ -104,10 +106,11 @@ impl Tensor {
             })?;
             return Ok(whole.finish());
         }
-        for turn in 0..count {
-            put(on, &mut whole, axis, turn * size, self)?;
-        }
-        Ok(whole.finish())
+        // As few axes as it takes leave room for one more.
+        let (outer, inner) = (&self.shape()[..axis], &self.shape()[axis + 1..]);
+        let lines = [outer.iter().product(), size, inner.iter().product()];
+        let lines: Tensor = self.reshape(&lines)?;
+        lines.times(op, 1, count)?.view(&sizes)
     }
 
     /// Each element of an axis this many times in a row.

@@ -258,3 +258,11 @@ fn a_block_may_be_larger_than_its_axis() {
     let why = node(1 << 31).refused(&[x(), scales()], 1);
     assert!(why.contains("the number of scales"), "{why}");
 }
+
+#[test]
+fn a_slice_backwards_from_before_the_first_has_the_first() {
+    let x = given(&[5], &[7.0f32, 1.0, 2.0, 3.0, 4.0]);
+    let number = |number: i64| given(&[1], &[number]);
+    let inputs = [x, number(-10), number(-20), number(0), number(-1)];
+    onnx("Slice", 13).check(&inputs, &[expected(&[1], &[7.0])]);
+}

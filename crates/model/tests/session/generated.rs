@@ -26,6 +26,8 @@ struct Making {
     graph: Graph,
     matrices: Vec<String>,
     sequences: Vec<String>,
+    /// What may fail by an index. All of it is an output: whether a value is made that nobody needs depends on the plan.
+    watched: Vec<String>,
     names: usize,
     /// What it is, for whoever looks for the reason.
     text: String,
@@ -52,6 +54,7 @@ impl Making {
             graph,
             matrices: vec!["x".to_owned()],
             sequences: Vec::new(),
+            watched: Vec::new(),
             names: 0,
             text: String::new(),
         }
@@ -122,7 +125,7 @@ impl Making {
                 let places = self.node(&format!("NonZero {flat}"), &[]);
                 let flat = self.node(&format!("Squeeze {places} zero"), &[]);
                 let from = self.matrix();
-                self.node(&format!("Gather {from} {flat}"), &[int("axis", 0)])
+                self.gather(&from, &flat)
             }
             9 => {
                 let sums = self.node(&format!("ReduceSum {m} one"), &[int("keepdims", 0)]);
@@ -131,7 +134,7 @@ impl Making {
             }
             10 => self.choice(&m),
             11 => self.rounds(&m),
-            12 => self.node(&format!("Gather {m} places"), &[int("axis", 0)]),
+            12 => self.gather(&m, "places"),
             13 => {
                 let most = self.node("ReduceMax places", &[]);
                 let end = self.node(&format!("Add {most} one"), &[]);
@@ -173,6 +176,12 @@ impl Making {
         self.matrices.push(made);
     }
 
+    fn gather(&mut self, from: &str, places: &str) -> String {
+        let made = self.node(&format!("Gather {from} {places}"), &[int("axis", 0)]);
+        self.watched.push(made.clone());
+        made
+    }
+
     fn choice(&mut self, m: &str) -> String {
         let sum = self.node(&format!("ReduceSum {m}"), &[int("keepdims", 0)]);
         let yes = self.node(&format!("Less {sum} limit"), &[]);
@@ -203,14 +212,11 @@ impl Making {
     /// The model, and what it is.
     fn model(mut self) -> (Vec<u8>, String) {
         let graph = std::mem::take(&mut self.graph);
-        let last: Vec<&str> = self
-            .matrices
-            .iter()
-            .rev()
-            .take(3)
-            .map(String::as_str)
-            .collect();
-        let mut outputs = last.join(" ");
+        let last = self.matrices.iter().rev().take(3);
+        let mut outputs: Vec<&str> = last.chain(&self.watched).map(String::as_str).collect();
+        outputs.sort_unstable();
+        outputs.dedup();
+        let mut outputs = outputs.join(" ");
         if let Some(sequence) = self.sequences.last() {
             let _ = write!(outputs, " {sequence}");
         }

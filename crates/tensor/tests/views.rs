@@ -305,3 +305,18 @@ fn what_cannot_be_is_refused_with_op_argument_got_and_expected() {
     let (a, b) = x.broadcast_with(&x.select(0, 0).unwrap()).unwrap();
     assert_eq!(a.shape(), b.shape());
 }
+
+/// A view of 2⁴⁵ elements takes no memory: what is made of it takes no time either, and more is refused.
+#[test]
+fn what_is_broadcast_far_is_reduced_at_once() {
+    let pool = pool();
+    let one = Tensor::full(&pool, &[1, 2], 3.0, DType::F32).unwrap();
+    let many = 1usize << 44;
+    let far = one.broadcast_to(&[many, 2]).unwrap();
+    let sum = far.sum(&[0], false).unwrap().to_vec::<f32>().unwrap();
+    assert_eq!(sum, [3.0 * many as f32; 2]);
+    let most = far.max(&[0, 1], false).unwrap().to_vec::<f32>().unwrap();
+    assert_eq!(most, [3.0]);
+    assert!(one.broadcast_to(&[1 << 48, 2]).is_err());
+    assert!(one.broadcast_to(&[1, 1, 1, 1, 1, 1, 1, 1, 2]).is_err());
+}

@@ -11,6 +11,9 @@ pub fn call<R>(call: impl FnOnce() -> R) -> Result<R, Panic> {
     catch_unwind(AssertUnwindSafe(call)).map_err(|payload| Panic(Some(payload)))
 }
 
+/// So many times what is left of a panic is dropped, where each time panics anew.
+const MOST_PANICS: usize = 8;
+
 /// What a call panicked with.
 pub struct Panic(
     /// It is there until it is dropped or resumed.
@@ -38,11 +41,15 @@ impl Panic {
 
 impl Drop for Panic {
     fn drop(&mut self) {
-        let payload = self.0.take();
-        if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-            // One that panics without end is not tried for as long.
-            forget(another);
+        let mut payload = self.0.take();
+        for _ in 0..MOST_PANICS {
+            match catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+                Ok(()) => return,
+                Err(another) => payload = Some(another),
+            }
         }
+        // One that panics without end is not tried for as long.
+        forget(payload);
     }
 }
 

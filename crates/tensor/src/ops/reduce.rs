@@ -8,13 +8,7 @@ impl Tensor {
     /// The sum, in the tensor's type: integers wrap, halves are added in `f32`. Of truth values, how many are true, as
     /// `i64`.
     pub fn sum(&self, axes: &[isize], keep: bool) -> Result<Tensor> {
-        let set = axis::set_or_all("sum", "axes", axes, self.rank())?;
-        let Some((once, times)) = self.seen_once(set)? else {
-            return self
-                .counted()?
-                .reduced_over("sum", ReduceKind::Sum, set, keep);
-        };
-        once.sum(axes, keep)?.repeated_sum(times)
+        self.counted()?.reduced("sum", ReduceKind::Sum, axes, keep)
     }
 
     /// The arithmetic mean of floats; halves are added in `f32`. That of nothing is NaN.
@@ -29,15 +23,8 @@ impl Tensor {
 
     /// The product, in the tensor's type: integers wrap. Of truth values 0 or 1, as `i64`.
     pub fn prod(&self, axes: &[isize], keep: bool) -> Result<Tensor> {
-        let set = axis::set_or_all("prod", "axes", axes, self.rank())?;
-        match self.seen_once(set)? {
-            Some((once, times)) if self.dtype().is_float() => {
-                once.prod(axes, keep)?.pow(times as f64)
-            }
-            _ => self
-                .counted()?
-                .reduced_over("prod", ReduceKind::Prod, set, keep),
-        }
+        self.counted()?
+            .reduced("prod", ReduceKind::Prod, axes, keep)
     }
 
     /// The largest; NaN wins. There has to be one.
@@ -68,57 +55,32 @@ impl Tensor {
 
     /// Whether any is true, or not zero, as `bool`.
     pub fn any(&self, axes: &[isize], keep: bool) -> Result<Tensor> {
-        self.truth("any", ReduceKind::Any, axes, keep)
+        let truth = self.as_broadcast(DType::Bool)?;
+        truth.reduced("any", ReduceKind::Any, axes, keep)
     }
 
     /// Whether all are true, or not zero, as `bool`.
     pub fn all(&self, axes: &[isize], keep: bool) -> Result<Tensor> {
-        self.truth("all", ReduceKind::All, axes, keep)
+        let truth = self.as_broadcast(DType::Bool)?;
+        truth.reduced("all", ReduceKind::All, axes, keep)
     }
 
-    fn truth(
-        &self,
-        op: &'static str,
-        kind: ReduceKind,
-        axes: &[isize],
-        keep: bool,
-    ) -> Result<Tensor> {
-        let set = axis::set_or_all(op, "axes", axes, self.rank())?;
-        let once = self.seen_once(set)?;
-        let truth = once.as_ref().map_or(self, |(once, _)| once);
-        truth
-            .to_dtype(DType::Bool)?
-            .reduced_over(op, kind, set, keep)
-    }
-
-    /// What is broadcast along some of the axes, once, and how often it is there; `None` where nothing is. However large an
-    /// axis is that one element is broadcast along, it is not gone through.
-    fn seen_once(&self, axes: Axes) -> Result<Option<(Tensor, usize)>> {
-        let (mut once, mut times) = (None, 1usize);
-        for axis in axes.iter() {
-            let size = self.shape()[axis];
-            if size > 1 && self.layout().strides()[axis] == 0 {
-                let before = once.as_ref().unwrap_or(self);
-                once = Some(before.narrow(axis as isize, 0, 1)?);
-                times = times.saturating_mul(size);
+    /// Its values in another type, broadcast where they are: devices do not go through a broadcast axis, however long, to
+    /// reduce it, and neither does this.
+    fn as_broadcast(&self, dtype: DType) -> Result<Tensor> {
+        let mut once = self.clone();
+        for axis in 0..self.rank() {
+            if self.shape()[axis] > 1 && self.layout().strides()[axis] == 0 {
+                once = once.narrow(axis as isize, 0, 1)?;
             }
         }
-        Ok(once.map(|once| (once, times)))
-    }
-
-    /// The sum of so many of each element; integers wrap.
-    fn repeated_sum(&self, times: usize) -> Result<Tensor> {
-        if self.dtype().is_float() {
-            return self.mul(times as f64);
-        }
-        let times = Tensor::full(self.pool(), &[], times as i64, DType::I64)?;
-        self.mul(&times.to_dtype(self.dtype())?)
+        once.to_dtype(dtype)?.broadcast_to(self.shape())
     }
 
     /// Itself, truth values as numbers.
     fn counted(&self) -> Result<Tensor> {
         match self.dtype() {
-            DType::Bool => self.to_dtype(DType::I64),
+            DType::Bool => self.as_broadcast(DType::I64),
             _ => Ok(self.clone()),
         }
     }
@@ -162,15 +124,11 @@ impl Tensor {
         axes: Axes,
         keep: bool,
     ) -> Result<Tensor> {
-        use ReduceKind::{ArgMax, ArgMin, Max, Min, Prod, Sum};
+        use ReduceKind::{ArgMax, ArgMin, Max, Min};
+        let on = self.encoder(op)?;
         if matches!(kind, Max | Min | ArgMax | ArgMin) {
             self.has_one(op, axes)?;
         }
-        let many = matches!(kind, Sum | Prod);
-        if let Some((once, _)) = self.seen_once(axes)?.filter(|_| !many) {
-            return once.reduced_over(op, kind, axes, keep);
-        }
-        let on = self.encoder(op)?;
         let dtype = match kind {
             ArgMax | ArgMin => DType::I64,
             _ => self.dtype(),

@@ -215,15 +215,17 @@ fn a_sequence_of_a_request_goes_with_it() {
 fn what_plans_keep_counts() {
     let Some(pool) = pool() else { return };
     // What is known from the number takes memory of its own.
-    let session = Graph::new()
-        .input("x", DType::F32, "n")
-        .input("count", DType::I64, "1")
-        .node("ConstantOfShape count = zeros", &[])
-        .node("Cos zeros = ones", &[])
-        .node("NonZero x = places", &[])
-        .node("Gather ones places = y", &[])
-        .outputs("y")
-        .session(&pool);
+    let graph = || {
+        Graph::new()
+            .input("x", DType::F32, "n")
+            .input("count", DType::I64, "1")
+            .node("ConstantOfShape count = zeros", &[])
+            .node("Cos zeros = ones", &[])
+            .node("NonZero x = places", &[])
+            .node("Gather ones places = y", &[])
+            .outputs("y")
+    };
+    let session = graph().session(&pool);
     let x = floats(&[1.0], &[1]);
     let in_use = || pool.snapshot().unwrap().memory.in_use as f64;
     let before = in_use();
@@ -242,16 +244,7 @@ fn what_plans_keep_counts() {
         ..SessionOptions::default()
     };
     drop(session);
-    let session = Graph::new()
-        .input("x", DType::F32, "n")
-        .input("count", DType::I64, "1")
-        .node("ConstantOfShape count = zeros", &[])
-        .node("Cos zeros = ones", &[])
-        .node("NonZero x = places", &[])
-        .node("Gather ones places = y", &[])
-        .outputs("y")
-        .load(&pool, &options)
-        .unwrap();
+    let session = graph().load(&pool, &options).unwrap();
     for count in 1..=20 {
         first(&session, &[&x, &longs(&[count * 10_000], &[1])]);
         assert!(session.statistics().program_bytes <= 1 << 20);

@@ -7,7 +7,7 @@ use streampool_device::{Access, Element, Flush, HostSlice, Op, Progress, Span, T
 use crate::clock::Stamp;
 use crate::lane::Flushed;
 use crate::memory::{Buffer, Operand};
-use crate::order::{self, Ordered, Touch};
+use crate::order::{self, Obstructed, Ordered, Touch};
 use crate::{Error, Result, Stream};
 
 /// Host memory that a download writes. When this is dropped, the download is over or writes nothing there any more.
@@ -143,10 +143,32 @@ impl Stream {
         touches: &[Touch<'_>],
         command: impl FnOnce(&Stream, &mut dyn streampool_device::Queue) -> Result<u64>,
     ) -> Result<Stamp> {
+        let (core, lane) = (self.core(), self.lane());
+        let ordered = order::unobstructed(core, || order::lock_after(core, lane, touches))?;
+        self.append_to(ordered, touches, command)
+    }
+
+    /// As [`append`](Self::append), for who holds a lock: it waits for nothing, and may fail because something is to be waited for.
+    pub(crate) fn try_append(
+        &self,
+        touches: &[Touch<'_>],
+        command: impl FnOnce(&Stream, &mut dyn streampool_device::Queue) -> Result<u64>,
+    ) -> Result<Stamp, Obstructed> {
+        let ordered = order::lock_after(self.core(), self.lane(), touches)?;
+        Ok(self.append_to(ordered, touches, command)?)
+    }
+
+    #[inline]
+    fn append_to(
+        &self,
+        ordered: Ordered<'_>,
+        touches: &[Touch<'_>],
+        command: impl FnOnce(&Stream, &mut dyn streampool_device::Queue) -> Result<u64>,
+    ) -> Result<Stamp> {
         let Ordered {
             mut encoder,
             unsettled,
-        } = order::lock_after(self.core(), self.lane(), touches)?;
+        } = ordered;
         let tick = command(self, encoder.queue()?)?;
         for stamp in unsettled {
             encoder.consume(self.core(), stamp, tick);

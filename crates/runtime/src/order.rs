@@ -1,6 +1,7 @@
 //! Ordering: what a stream has to wait for before it touches memory, found by comparing stamps.
 //!
-//! What is needed from other streams is taken before this stream's lock, so that no thread ever holds two.
+//! What is needed from other streams is taken before this stream's lock, so that no thread ever holds two. The rare thing that
+//! has to be waited for here is waited for with no lock held at all ([`unobstructed`]).
 
 use streampool_device::lock::Guard;
 use streampool_device::{Access, Flush};
@@ -54,6 +55,38 @@ pub(crate) struct Ordered<'l> {
     pub unsettled: Vec<Stamp>,
 }
 
+/// Why a stream's lock was not taken in order.
+pub(crate) enum Obstructed {
+    /// It cannot be.
+    Failed(Error),
+    /// A poisoned stream takes no event, but what it had may still wait for others: so does who needs this point of it.
+    By(Stamp),
+}
+
+impl From<Error> for Obstructed {
+    fn from(error: Error) -> Self {
+        Obstructed::Failed(error)
+    }
+}
+
+/// Makes attempts until nothing obstructs one. What does is waited for in between, when the attempt has given up its locks.
+#[inline]
+pub(crate) fn unobstructed<T>(
+    core: &Core,
+    attempt: impl Fn() -> Result<T, Obstructed>,
+) -> Result<T> {
+    loop {
+        match attempt() {
+            Ok(done) => return Ok(done),
+            Err(Obstructed::Failed(error)) => return Err(error),
+            Err(Obstructed::By(stamp)) => {
+                core.flush(core.lane(stamp.stream)?, Flush::ForWaiter)?;
+                core.clocks.wait(stamp, None)?;
+            }
+        }
+    }
+}
+
 /// What stands between a stream and its next command.
 #[derive(Default)]
 struct Obstacles {
@@ -71,7 +104,7 @@ pub(crate) fn lock_after<'l>(
     core: &Core,
     lane: &'l Lane,
     touches: &[Touch<'_>],
-) -> Result<Ordered<'l>> {
+) -> Result<Ordered<'l>, Obstructed> {
     let mut encoder = lane.lock();
     check_own(lane, touches)?;
     let mut obstacles = Obstacles::default();
@@ -116,11 +149,11 @@ impl Obstacles {
         core: &Core,
         lane: &'l Lane,
         touches: &[Touch<'_>],
-    ) -> Result<Ordered<'l>> {
+    ) -> Result<Ordered<'l>, Obstructed> {
         let mut clean = Vec::new();
         for stamp in self.unjudged {
             match faults::verdict(core, stamp, None)? {
-                Verdict::Hit(fault) => return Err(Error::Dependency(fault)),
+                Verdict::Hit(fault) => return Err(Error::Dependency(fault).into()),
                 Verdict::Clean { after } => clean.push((after, stamp)),
             }
         }
@@ -143,26 +176,25 @@ pub(crate) fn wait_for<'l>(
     core: &Core,
     lane: &'l Lane,
     stamps: &[Stamp],
-) -> Result<Guard<'l, Encoder>> {
+) -> Result<Guard<'l, Encoder>, Obstructed> {
     let mut markers = Vec::with_capacity(stamps.len());
     for stamp in stamps {
         let source = core.lane(stamp.stream)?;
         match source.marker(core, stamp.tick) {
             Ok(marker) => markers.push(marker),
-            // A poisoned stream takes no event, but what it had may still wait for others: so does this
-            // thread.
+            Err(_) if core.clocks.is_complete(*stamp) => {}
             Err(Error::Device(streampool_device::Error::Poisoned(_))) => {
-                core.flush(source, Flush::ForWaiter)?;
-                core.clocks.wait(*stamp, None)?;
+                return Err(Obstructed::By(*stamp));
             }
-            Err(other) => return Err(other),
+            Err(other) => return Err(other.into()),
         }
     }
     let mut encoder = lane.lock();
     for marker in markers {
         let tick = {
             let _driver = core.mitigation.any_call();
-            encoder.queue()?.wait(marker.event.device_event())?
+            let waited = encoder.queue()?.wait(marker.event.device_event());
+            waited.map_err(Error::from)?
         };
         lane.appended(&mut encoder, tick);
         encoder.after.cover_all(&marker.after);

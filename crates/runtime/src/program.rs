@@ -11,7 +11,7 @@ use streampool_device::{Access, DType, Layout, Op, Slots, Span, View};
 
 use crate::clock::Stamp;
 use crate::memory::{Buffer, HoldsBuffer, Shared};
-use crate::order::Touch;
+use crate::order::{self, Obstructed, Touch};
 use crate::{Error, Result, Stream, faults, ranks};
 
 /// A program in the making.
@@ -283,6 +283,41 @@ impl Program {
         self.device_program.bytes() + scratch.sum::<usize>()
     }
 
+    /// All memory that a replay with these bindings touches, and where its slots are then. The program's own is written by
+    /// whoever replays: the lock makes finding the order and marking it one step.
+    fn bind<'a>(
+        &self,
+        held: &'a [Held],
+        inputs: &[&'a Buffer],
+        outputs: &[&'a Buffer],
+    ) -> (Vec<Touch<'a>>, Vec<Span>) {
+        let mut touches = Vec::with_capacity(inputs.len() + outputs.len() + held.len());
+        for held in held {
+            let access = match held {
+                Held::Scratch(_) | Held::Shared(_) => Access::Write,
+                Held::Slot(..) | Held::Constant(_) => Access::Read,
+            };
+            touches.push(Touch::whole(held.buffer().marks(), access));
+        }
+        let (mut inputs, mut outputs) = (inputs.iter(), outputs.iter());
+        let mut spans = Vec::with_capacity(self.slots.len());
+        for slot in &self.slots {
+            let (buffer, access) = match slot.role {
+                Role::Input => (inputs.next(), Access::Read),
+                Role::Output => (outputs.next(), Access::Write),
+            };
+            if let Some(buffer) = buffer {
+                spans.push(buffer.span());
+                touches.push(Touch {
+                    marks: buffer.marks(),
+                    access,
+                    is_partial: access == Access::Write && slot.bytes < buffer.bytes(),
+                });
+            }
+        }
+        (touches, spans)
+    }
+
     fn sizes(&self, role: Role) -> impl Iterator<Item = usize> {
         self.slots
             .iter()
@@ -301,9 +336,9 @@ impl Stream {
         outputs: &mut [&mut Buffer],
     ) -> Result<Stamp> {
         self.with_bound(program, inputs, outputs, |touches, spans| {
-            self.append(touches, |stream, queue| {
+            self.try_append(touches, |stream, queue| {
                 let _driver = stream.core().mitigation.any_call();
-                // SAFETY: `append` holds the order and keeps the memory; scratch and constants belong to the
+                // SAFETY: `try_append` holds the order and keeps the memory; scratch and constants belong to the
                 // program, which marks them, and slots are bound to distinct borrows of the right size.
                 Ok(unsafe { queue.replay(&program.device_program, spans) }?)
             })
@@ -322,10 +357,11 @@ impl Stream {
             return Ok(vec![self.replay(program, inputs, outputs)?]);
         };
         self.with_bound(program, inputs, outputs, |touches, spans| {
-            slots.check(spans)?;
+            slots.check(spans).map_err(Error::from)?;
+            // What is to be waited for is found at the first op: what the others touch is ordered with it then.
             let each = ops.iter().map(|op| {
                 let op = slots.bind(op, spans);
-                self.append(touches, |stream, queue| {
+                self.try_append(touches, |stream, queue| {
                     // SAFETY: as for a replay, whose ops these are; each is marked before the next is appended.
                     Ok(unsafe { stream.core().mitigation.encode(queue, &op) }?)
                 })
@@ -335,13 +371,13 @@ impl Stream {
     }
 
     /// Calls `act` with all memory that a program touches with these bindings, and with the bindings, while nobody else
-    /// can use the program's own.
+    /// can use the program's own. Again, if something is to be waited for first: that is done while others can.
     fn with_bound<T>(
         &self,
         program: &Program,
         inputs: &[&Buffer],
         outputs: &mut [&mut Buffer],
-        act: impl FnOnce(&[Touch<'_>], &[Span]) -> Result<T>,
+        act: impl Fn(&[Touch<'_>], &[Span]) -> Result<T, Obstructed>,
     ) -> Result<T> {
         self.core().check()?;
         if program.pool != self.pool_id() {
@@ -350,33 +386,11 @@ impl Stream {
         let outputs: Vec<&Buffer> = outputs.iter().map(|buffer| &**buffer).collect();
         check_bindings("input", program.inputs(), inputs, self.pool_id())?;
         check_bindings("output", program.outputs(), &outputs, self.pool_id())?;
-        // The scratch is written by whoever replays: the lock makes finding the order and marking it one step.
-        let held = program.held.lock();
-        let mut touches = Vec::with_capacity(inputs.len() + outputs.len() + held.len());
-        for held in held.iter() {
-            let access = match held {
-                Held::Scratch(_) | Held::Shared(_) => Access::Write,
-                Held::Slot(..) | Held::Constant(_) => Access::Read,
-            };
-            touches.push(Touch::whole(held.buffer().marks(), access));
-        }
-        let (mut inputs, mut outputs) = (inputs.iter(), outputs.iter());
-        let mut spans = Vec::with_capacity(program.slots.len());
-        for slot in &program.slots {
-            let (buffer, access) = match slot.role {
-                Role::Input => (inputs.next(), Access::Read),
-                Role::Output => (outputs.next(), Access::Write),
-            };
-            if let Some(buffer) = buffer {
-                spans.push(buffer.span());
-                touches.push(Touch {
-                    marks: buffer.marks(),
-                    access,
-                    is_partial: access == Access::Write && slot.bytes < buffer.bytes(),
-                });
-            }
-        }
-        act(&touches, &spans)
+        order::unobstructed(self.core(), || {
+            let held = program.held.lock();
+            let (touches, spans) = program.bind(&held, inputs, &outputs);
+            act(&touches, &spans)
+        })
     }
 }
 

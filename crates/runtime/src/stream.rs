@@ -142,8 +142,9 @@ impl Stream {
         if other.index() == self.index() || stamp.tick == 0 {
             return Ok(());
         }
-        let mut encoder = order::wait_for(self.core(), self.lane(), &[stamp])?;
-        encoder.consume(self.core(), stamp, self.lane().last_tick());
+        let (core, lane) = (self.core(), self.lane());
+        let mut encoder = order::unobstructed(core, || order::wait_for(core, lane, &[stamp]))?;
+        encoder.consume(core, stamp, lane.last_tick());
         Ok(())
     }
 

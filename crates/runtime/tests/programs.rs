@@ -7,8 +7,9 @@ use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use common::*;
+use streampool_host::OpMatcher;
 use streampool_runtime::{
-    Activation, Buffer, Capture, DType, Error, MatMul, Op, Program, Reference, Stream,
+    Activation, Buffer, Capture, DType, Error, MatMul, Op, OpKind, Program, Reference, Stream,
 };
 
 const BYTES: usize = N * 4;
@@ -171,6 +172,49 @@ fn a_replay_is_ordered_with_what_other_streams_do() {
     assert_eq!(value_of(stream(6), &output), Ok(7.0));
     assert_eq!(value_of(stream(6), &middle), Ok(4.0));
     assert_eq!(value_of(stream(6), &input), Ok(100.0));
+}
+
+#[test]
+fn a_program_can_be_used_while_a_replay_waits_for_a_poisoned_stream() {
+    within(FOREVER, || {
+        let device = device();
+        let pool = pool(&device, 8);
+        let gate = Gate::new(&device);
+        let stream = |index| pool.stream(index).unwrap();
+        let (slow, poisoned, third) = (stream(1), stream(2), stream(3));
+        let program = add_three(third);
+        let (input, mut shared) = (filled(third, 1.0), filled(third, 1.0));
+        third.synchronize().unwrap();
+        gate.hold(slow);
+        let mut seen = buffer(slow);
+        copy(slow, &shared, &mut seen).unwrap();
+        // The replay is skipped, and all the same it is after what the write before it waits for.
+        gate.hold(poisoned);
+        let nop = OpMatcher::any().on_queue(2).of_kind(OpKind::Nop);
+        device.injector().fail_op(nop, 1, "broken on purpose");
+        poisoned.encode(Op::Nop).unwrap();
+        fill(poisoned, &mut shared, 2.0).unwrap();
+        let mut skipped = buffer(poisoned);
+        poisoned
+            .replay(&program, &[&input], &mut [&mut skipped])
+            .unwrap();
+        gate.open(poisoned);
+        until("the fault", || poisoned.fault().is_some());
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| replay(third, &program, 7.0));
+            // Time enough for the replay to wait.
+            std::thread::sleep(Duration::from_millis(50));
+            let (told, hears) = std::sync::mpsc::channel();
+            let program = &program;
+            scope.spawn(move || told.send(program.bytes()));
+            let heard = hears.recv_timeout(Duration::from_secs(10));
+            let too_early = waits.is_finished();
+            gate.open_all();
+            assert!(heard.is_ok(), "who uses the program waits for a stream");
+            assert!(!too_early, "replayed while its memory is used");
+            assert_eq!(join(waits), 10.0);
+        });
+    });
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The context: one GPU as this process uses it, and whether it is still alive.
 
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use cudarc::driver::sys::{
@@ -25,6 +25,8 @@ pub(crate) struct Context {
     gate: Arc<Gate>,
     /// Device memory that nobody uses, still to be freed.
     retired: Mutex<Vec<CUdeviceptr>>,
+    /// Bytes of device memory that the device has for its own use.
+    pub own: AtomicUsize,
 }
 
 /// While this lives the context is the thread's. Then the thread has the one that it had before, unless that was none: a
@@ -109,6 +111,7 @@ impl Context {
             lost: OnceLock::new(),
             gate,
             retired: Mutex::new(Vec::new()),
+            own: AtomicUsize::new(0),
         }))
     }
 

@@ -2,12 +2,13 @@
 
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use streampool_device::{
-    CacheReport, Device, DeviceKind, Error, Event, Memory, MemoryUse, OpKind, Properties, Queue,
-    QueueOptions, Quirk, Result, Space, Trace,
+    CacheReport, Device, DeviceKind, Error, Event, Memory, MemoryUse, OpKind, Overhead, Properties,
+    Queue, QueueOptions, Quirk, Result, Space, Trace,
 };
 use streampool_kernels::Limits;
 
@@ -146,6 +147,14 @@ impl Device for CudaDevice {
 
     fn memory_use(&self) -> MemoryUse {
         self.core.ledger.memory_use()
+    }
+
+    fn overhead(&self) -> Overhead {
+        let own = self.core.context.own.load(Ordering::Relaxed);
+        Overhead {
+            memory: own + self.core.programs.graphs(),
+            staging: self.core.pinned.bytes(),
+        }
     }
 
     fn create_queue(&self, options: QueueOptions) -> Result<Box<dyn Queue>> {

@@ -42,12 +42,12 @@ impl Ledger {
         }
         self.context.check_process()?;
         // In one step: what is refused never counts, so that it makes nobody else fail.
+        let own = self.context.own.load(Ordering::Relaxed);
+        let capacity = self.capacity.saturating_sub(own);
         let reserved = self
             .in_use
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |in_use| {
-                in_use
-                    .checked_add(bytes)
-                    .filter(|&total| total <= self.capacity)
+                in_use.checked_add(bytes).filter(|&total| total <= capacity)
             });
         if reserved.is_err() {
             return Err(self.out_of_memory(bytes));
@@ -85,6 +85,17 @@ impl Ledger {
         }
     }
 
+    /// Device memory for the device's own use. It counts within the capacity, too. The context is bound.
+    pub fn own(&self, bytes: usize) -> Result<DeviceBlock, Failure> {
+        if self.taken().saturating_add(bytes) > self.capacity {
+            return Err(Failure::Call(
+                "an allocation within the capacity",
+                CUresult::CUDA_ERROR_OUT_OF_MEMORY,
+            ));
+        }
+        DeviceBlock::new(&self.context, bytes)
+    }
+
     /// Memory for the device's own use, taken before a command is begun: what is refused leaves nothing behind.
     pub fn prepared<T>(&self, bytes: usize, taken: Result<T, Failure>) -> Result<T, Failure> {
         taken.map_err(|failure| match failure {
@@ -101,9 +112,15 @@ impl Ledger {
         Error::OutOfMemory {
             device: self.context.name.clone(),
             requested,
-            in_use: self.in_use.load(Ordering::Relaxed),
+            in_use: self.taken(),
             capacity: self.capacity,
         }
+    }
+
+    /// Bytes allocated, and those that the device has for its own use.
+    fn taken(&self) -> usize {
+        let own = self.context.own.load(Ordering::Relaxed);
+        self.in_use.load(Ordering::Relaxed).saturating_add(own)
     }
 
     /// # Safety
@@ -158,9 +175,11 @@ pub(crate) struct DeviceBlock {
 impl DeviceBlock {
     /// The context is bound.
     pub fn new(context: &Arc<Context>, bytes: usize) -> Result<DeviceBlock, Failure> {
+        let address = allocate(context, bytes)?;
+        context.own.fetch_add(bytes, Ordering::Relaxed);
         Ok(DeviceBlock {
             context: context.clone(),
-            address: allocate(context, bytes)?,
+            address,
             bytes,
         })
     }
@@ -178,5 +197,6 @@ impl Drop for DeviceBlock {
     fn drop(&mut self) {
         // SAFETY: it came from `cuMemAlloc`; whoever drops it knows that nothing uses it any more.
         unsafe { self.context.retire(self.address) };
+        self.context.own.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }

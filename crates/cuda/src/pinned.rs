@@ -2,6 +2,7 @@
 
 use std::ffi::c_void;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cudarc::driver::sys;
 use streampool_device::lock::Mutex;
@@ -25,6 +26,8 @@ const KEPT_BY_DEVICE: usize = 256 << 20;
 pub(crate) struct Pinned {
     context: Arc<Context>,
     stock: Mutex<Spare>,
+    /// Bytes taken from the driver.
+    bytes: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -43,7 +46,13 @@ impl Pinned {
         Arc::new(Pinned {
             context,
             stock: Mutex::new(ranks::PINNED_STOCK, Spare::default()),
+            bytes: AtomicUsize::new(0),
         })
+    }
+
+    /// Bytes taken from the driver, used or not.
+    pub fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
     }
 
     /// At least `bytes` of memory, for the caller alone until it [gives](Self::give) them back. The context is bound.
@@ -84,14 +93,14 @@ impl Pinned {
     /// It came from [`take`](Self::take) with as many `bytes`, once, and nobody uses it any more.
     pub unsafe fn give(&self, pointer: *mut u8, bytes: usize) {
         if bytes > LARGEST {
-            return self.free(pointer);
+            return self.free(pointer, bytes);
         }
         let class = class_of(bytes);
         let mut stock = self.stock.lock();
         if size_of(class) > LARGEST_CUT {
             if stock.bytes + size_of(class) > KEPT_BY_DEVICE {
                 drop(stock);
-                return self.free(pointer);
+                return self.free(pointer, size_of(class));
             }
             stock.bytes += size_of(class);
         }
@@ -105,14 +114,19 @@ impl Pinned {
         let result =
             unsafe { sys::cuMemHostAlloc(&mut pointer, bytes, sys::CU_MEMHOSTALLOC_PORTABLE) };
         self.context.check("cuMemHostAlloc", result)?;
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
         Ok(pointer.cast())
     }
 
-    fn free(&self, pointer: *mut u8) {
+    fn free(&self, pointer: *mut u8, bytes: usize) {
         if let Ok(_bound) = self.context.bind() {
             let _alone = self.context.alone();
             // SAFETY: it came from `cuMemHostAlloc` and no command names it any more.
-            unsafe { sys::cuMemFreeHost(pointer.cast()) };
+            let result = unsafe { sys::cuMemFreeHost(pointer.cast()) };
+            // What the driver keeps still counts.
+            if result == sys::CUresult::CUDA_SUCCESS {
+                self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+            }
         }
     }
 }
@@ -121,10 +135,14 @@ impl Drop for Pinned {
     fn drop(&mut self) {
         let stock = std::mem::take(self.stock.get_mut());
         let own = stock.classes.into_iter().enumerate();
-        let own = own.filter(|(class, _)| size_of(*class) > LARGEST_CUT);
-        let own = own.flat_map(|(_, pointers)| pointers);
-        own.chain(stock.slabs)
-            .for_each(|pointer| self.free(pointer));
+        for (class, pointers) in own.filter(|(class, _)| size_of(*class) > LARGEST_CUT) {
+            for pointer in pointers {
+                self.free(pointer, size_of(class));
+            }
+        }
+        for slab in stock.slabs {
+            self.free(slab, SLAB);
+        }
     }
 }
 

@@ -175,7 +175,8 @@ impl CudaProgram {
         slots: &[Span],
         wanted: u64,
     ) -> Result<Option<Box<Instance>>, Failure> {
-        let Some(room) = Room::take(&self.core, self.instance_bytes(), wanted) else {
+        let Some(room) = Room::take(&self.core, self.graph_bytes(), self.recipe.scratch, wanted)
+        else {
             return Ok(None);
         };
         match Instance::new(lane, &self.recipe, slots, room) {
@@ -186,8 +187,8 @@ impl CudaProgram {
         }
     }
 
-    fn instance_bytes(&self) -> usize {
-        GRAPH_BYTES + self.nodes * NODE_BYTES + self.recipe.scratch
+    fn graph_bytes(&self) -> usize {
+        GRAPH_BYTES + self.nodes * NODE_BYTES
     }
 
     /// Its ops one by one, with these slots.
@@ -217,7 +218,7 @@ impl Program for CudaProgram {
 
     fn bytes(&self) -> usize {
         let ops = size_of_val(&*self.recipe.ops);
-        let instances = self.instances.filled() * self.instance_bytes();
+        let instances = self.instances.filled() * (self.graph_bytes() + self.recipe.scratch);
         size_of::<CudaProgram>() + size_of::<Instances>() + ops + instances
     }
 }

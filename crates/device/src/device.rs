@@ -57,6 +57,15 @@ pub struct MemoryUse {
     pub allocations: usize,
 }
 
+/// What a device takes beside what was allocated, about. Nobody can free it but the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Overhead {
+    /// Bytes of its memory: what ops work in, and what programs are made into.
+    pub memory: usize,
+    /// Bytes of the host's memory through which copies pass, if the device has another.
+    pub staging: usize,
+}
+
 /// What a cache of a device holds and how it did.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CacheReport {
@@ -128,6 +137,11 @@ pub trait Device: Send + Sync + std::fmt::Debug {
 
     /// How its memory is used.
     fn memory_use(&self) -> MemoryUse;
+
+    /// What it takes for itself.
+    fn overhead(&self) -> Overhead {
+        Overhead::default()
+    }
 
     /// Makes a queue.
     fn create_queue(&self, options: QueueOptions) -> Result<Box<dyn Queue>>;

@@ -41,7 +41,9 @@ mod trace;
 mod validate;
 pub mod variables;
 
-pub use device::{CacheReport, Device, DeviceKind, MemoryUse, Priority, Properties, QueueOptions};
+pub use device::{
+    CacheReport, Device, DeviceKind, MemoryUse, Overhead, Priority, Properties, QueueOptions,
+};
 pub use dtype::{DType, Element, Scalar};
 pub use error::{Error, Fault, Result};
 pub use event::{Event, EventStatus};

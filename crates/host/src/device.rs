@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use streampool_device::{
-    CacheReport, Device, DeviceKind, Event, Memory, MemoryUse, OpKind, Properties, Queue,
+    CacheReport, Device, DeviceKind, Event, Memory, MemoryUse, OpKind, Overhead, Properties, Queue,
     QueueOptions, Quirk, Result, Space, Trace,
 };
 
@@ -13,7 +13,7 @@ use crate::core::{Core, Tracing};
 use crate::event::HostEvent;
 use crate::imitate::Imitation;
 use crate::injector::Injector;
-use crate::kernels;
+use crate::kernels::{self, scratch};
 use crate::map::Expressions;
 use crate::memory::{ALIGNMENT, Ledger};
 use crate::options::HostOptions;
@@ -96,6 +96,14 @@ impl Device for HostDevice {
 
     fn memory_use(&self) -> MemoryUse {
         self.core.ledger.memory_use()
+    }
+
+    /// What kernels work in is shared by all host devices of a process.
+    fn overhead(&self) -> Overhead {
+        Overhead {
+            memory: scratch::bytes() + self.core.packs.bytes(),
+            staging: 0,
+        }
     }
 
     fn create_queue(&self, options: QueueOptions) -> Result<Box<dyn Queue>> {

@@ -84,6 +84,13 @@ impl Packs {
         }
     }
 
+    /// Bytes of all forms that somebody holds.
+    pub(crate) fn bytes(&self) -> usize {
+        let known = self.known.lock();
+        let held = known.packs.values().filter_map(Weak::upgrade);
+        held.map(|pack| pack.bytes()).sum()
+    }
+
     /// The form of a constant, which `pack` writes if nobody holds it. Who asks for it meanwhile waits. Nothing if
     /// there is no memory.
     #[expect(clippy::disallowed_methods, reason = "it is the fallible way")]

@@ -94,14 +94,16 @@ pub enum Error {
     /// There is not enough memory, after everything was tried.
     #[error(
         "out of memory: {requested} bytes asked for, {reserved} of at most {limit} taken from the device, \
-         {in_use} of these in buffers, {pending} awaiting other streams; free buffers, or raise \
-         STREAMPOOL_MEMORY_LIMIT"
+         {in_use} of these in buffers, {pending} awaiting other streams, and {overhead} taken by the device itself; \
+         free buffers, or raise STREAMPOOL_MEMORY_LIMIT"
     )]
     OutOfMemory {
         /// Bytes asked for.
         requested: usize,
         /// Bytes taken from the device.
         reserved: usize,
+        /// Bytes that the device takes for itself, which count, too.
+        overhead: usize,
         /// Bytes in buffers.
         in_use: usize,
         /// Bytes in freed blocks that other streams still use.

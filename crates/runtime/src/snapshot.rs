@@ -38,6 +38,11 @@ pub struct MemorySnapshot {
     pub pending: usize,
     /// Bytes taken from the device.
     pub reserved: usize,
+    /// Bytes that the device takes for itself, about, which count within the limit, too: what ops work in, and what programs
+    /// are made into. Pools of one device share them.
+    pub overhead: usize,
+    /// Bytes of the host's memory through which copies to and from the device pass.
+    pub staging: usize,
     /// The most ever taken at once.
     pub peak_reserved: usize,
     /// The most that may be taken.
@@ -127,6 +132,7 @@ impl Snapshot {
                 }
             })
             .collect();
+        let overhead = core.device.overhead();
         let (events_made, events_reused, events_idle) = core.events.counts();
         Snapshot {
             device: core.device.properties().name.clone(),
@@ -137,6 +143,8 @@ impl Snapshot {
                 in_use: made.iter().map(|stream| stream.memory.in_use).sum(),
                 pending: made.iter().map(|stream| stream.memory.pending).sum(),
                 reserved: core.source.reserved(),
+                overhead: overhead.memory,
+                staging: overhead.staging,
                 peak_reserved: core.source.peak(),
                 limit: core.source.limit(),
                 device_allocations: core.source.chunks_made(),

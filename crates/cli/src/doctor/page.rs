@@ -202,6 +202,14 @@ fn memory(page: &mut String, report: &Report, pool: &Snapshot) {
         ),
     ]);
     table.row([
+        "taken by the device itself".to_owned(),
+        format!(
+            "{} of its memory, which counts, and {} of the host's for copies",
+            bytes(memory.overhead),
+            bytes(memory.staging)
+        ),
+    ]);
+    table.row([
         "in buffers".to_owned(),
         format!(
             "{}, and {} freed but still used by other streams",

@@ -20,6 +20,8 @@ use crate::ranks;
 pub(crate) struct Budget {
     most: usize,
     taken: AtomicUsize,
+    /// What of that is for the graphs themselves, and not for what they work in.
+    graphs: AtomicUsize,
     alive: AtomicUsize,
     built: AtomicU64,
     /// Goes on with each instance that is asked for, so that who came later is known.
@@ -42,6 +44,7 @@ impl Budget {
         Budget {
             most: bytes,
             taken: AtomicUsize::new(0),
+            graphs: AtomicUsize::new(0),
             alive: AtomicUsize::new(0),
             built: AtomicU64::new(0),
             clock: AtomicU64::new(1),
@@ -62,6 +65,11 @@ impl Budget {
             hits: self.books.lock().replays + replays,
             ..CacheReport::default()
         }
+    }
+
+    /// Bytes that the driver takes for the graphs, about.
+    pub fn graphs(&self) -> usize {
+        self.graphs.load(Ordering::Relaxed)
     }
 
     /// The time by which instances are told who was used later.
@@ -160,20 +168,25 @@ fn is_idle(lane: &Weak<Lane>, tick: Tick) -> bool {
 pub(super) struct Room {
     core: Arc<Core>,
     bytes: usize,
+    graph: usize,
 }
 
 impl Room {
-    /// Takes `bytes` of the budget; what was not used since `wanted` may give way. The context is bound.
-    pub fn take(core: &Arc<Core>, bytes: usize, wanted: u64) -> Option<Room> {
+    /// Takes room for a graph and its scratch memory of the budget; what was not used since `wanted` may give way. The
+    /// context is bound.
+    pub fn take(core: &Arc<Core>, graph: usize, scratch: usize, wanted: u64) -> Option<Room> {
         let budget = &core.programs;
+        let bytes = graph.checked_add(scratch)?;
         let taken = bytes <= budget.most
             && (budget.reserve(bytes) || budget.reserve_instead(bytes, wanted));
         budget.clock.fetch_add(1, Ordering::Relaxed);
         taken.then(|| {
             budget.alive.fetch_add(1, Ordering::Relaxed);
+            budget.graphs.fetch_add(graph, Ordering::Relaxed);
             Room {
                 core: core.clone(),
                 bytes,
+                graph,
             }
         })
     }
@@ -190,6 +203,7 @@ impl Drop for Room {
     fn drop(&mut self) {
         let budget = &self.core.programs;
         budget.alive.fetch_sub(1, Ordering::Relaxed);
+        budget.graphs.fetch_sub(self.graph, Ordering::Relaxed);
         budget.taken.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }

@@ -53,7 +53,7 @@ impl Instance {
         }
         let scratch = match recipe.scratch {
             0 => None,
-            bytes => Some(Arc::new(DeviceBlock::new(&core.context, bytes)?)),
+            bytes => Some(Arc::new(core.ledger.own(bytes)?)),
         };
         let mut chain = Chain::new(&core.context)?;
         let mut parts = Vec::with_capacity(steps.len());

@@ -8,7 +8,7 @@ use std::ops::{Add, Mul};
 use std::panic::resume_unwind;
 use std::ptr::null_mut;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use crate::options::physical_memory;
 
@@ -170,11 +170,37 @@ const KEPT_LINES: usize = (4 << 20) / LINE;
 /// What all threads keep, for as many as compute at a time on most machines.
 static SHELF: [Place; 64] = [const { Place(AtomicPtr::new(null_mut())) }; 64];
 
+/// Bytes of scratch memory that is not a thread's own.
+static SHARED: AtomicUsize = AtomicUsize::new(0);
+
+/// Bytes of scratch memory, used or on the shelf, without the little that is a thread's own.
+pub(crate) fn bytes() -> usize {
+    SHARED.load(Ordering::Relaxed)
+}
+
+/// Scratch memory that is not a thread's own, counted.
+#[derive(Default)]
+struct Piece(Vec<Line>);
+
+impl Piece {
+    fn of(lines: usize) -> Piece {
+        let lines = filled(Line::ZERO, Count::of(lines));
+        SHARED.fetch_add(size_of_val(&*lines), Ordering::Relaxed);
+        Piece(lines)
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        SHARED.fetch_sub(size_of_val(&*self.0), Ordering::Relaxed);
+    }
+}
+
 /// Room for memory that nobody uses.
-struct Place(AtomicPtr<Vec<Line>>);
+struct Place(AtomicPtr<Piece>);
 
 impl Place {
-    fn take(&self) -> Option<Vec<Line>> {
+    fn take(&self) -> Option<Piece> {
         if self.0.load(Ordering::Relaxed).is_null() {
             return None;
         }
@@ -184,7 +210,7 @@ impl Place {
     }
 
     /// Gives it back if there is something already.
-    fn put(&self, lines: Vec<Line>) -> Result<(), Vec<Line>> {
+    fn put(&self, lines: Piece) -> Result<(), Piece> {
         if !self.0.load(Ordering::Relaxed).is_null() {
             return Err(lines);
         }
@@ -223,13 +249,13 @@ pub(crate) fn with_scratch<T, R>(count: Count, f: impl FnOnce(*mut T) -> R) -> R
 
 fn with_shared<R>(needed: usize, f: impl FnOnce(*mut u8) -> R) -> R {
     let mut lines = SHELF.iter().find_map(Place::take).unwrap_or_default();
-    if lines.len() < needed {
+    if lines.0.len() < needed {
         // Before there is more: both at once would be the most that is ever taken.
         drop(lines);
-        lines = filled(Line::ZERO, Count::of(needed));
+        lines = Piece::of(needed);
     }
-    let result = f(lines.as_mut_ptr().cast());
-    if lines.len() <= KEPT_LINES {
+    let result = f(lines.0.as_mut_ptr().cast());
+    if lines.0.len() <= KEPT_LINES {
         // Where every place is taken, it is given back.
         let _ = SHELF
             .iter()

@@ -32,7 +32,7 @@ const MEDIUM_BLOCK: usize = 10 << 20;
 pub struct Pressure {
     /// Bytes that are needed now.
     pub needed: usize,
-    /// Bytes taken from the device.
+    /// Bytes taken from the device, with those that it takes for itself.
     pub reserved: usize,
     /// The most that may be taken.
     pub limit: usize,
@@ -196,6 +196,7 @@ impl Core {
         Error::OutOfMemory {
             requested,
             reserved: self.source.reserved(),
+            overhead: self.source.overhead(),
             in_use: uses.iter().map(|arena| arena.in_use).sum(),
             pending: uses.iter().map(|arena| arena.pending).sum(),
             limit: self.source.limit(),
@@ -206,7 +207,8 @@ impl Core {
     /// take what was given back.
     fn has_room(&self, bytes: usize) -> bool {
         let in_use: usize = self.lanes().map(|lane| lane.arena.measure().in_use).sum();
-        in_use.saturating_add(bytes) <= self.source.limit()
+        let taken = in_use.saturating_add(self.source.overhead());
+        taken.saturating_add(bytes) <= self.source.limit()
     }
 
     /// Adds a chunk to the arena; one just large enough if a generous one is not to be had.
@@ -248,10 +250,16 @@ impl Core {
         }
     }
 
+    fn taken(&self) -> usize {
+        self.source
+            .reserved()
+            .saturating_add(self.source.overhead())
+    }
+
     fn describe_pressure(&self, needed: usize) -> Pressure {
         Pressure {
             needed,
-            reserved: self.source.reserved(),
+            reserved: self.taken(),
             limit: self.source.limit(),
         }
     }
@@ -259,7 +267,7 @@ impl Core {
     /// Gives back what lies idle, before memory is short.
     fn relieve_above_high_watermark(&self, needed: usize) {
         let limit = self.source.limit() as f64;
-        let above = |mark: f64| self.source.reserved() as f64 > limit * mark;
+        let above = |mark: f64| self.taken() as f64 > limit * mark;
         if !above(self.settings.high_watermark) {
             return;
         }

@@ -40,7 +40,7 @@ impl Source {
     ) -> streampool_device::Result<Option<Arc<Chunk>>> {
         assert_none_held();
         // In one step: what is refused never counts, so that it makes nobody else fail.
-        let limit = self.limit();
+        let limit = self.limit().saturating_sub(self.overhead());
         let before = self
             .reserved
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |reserved| {
@@ -74,6 +74,11 @@ impl Source {
     pub fn limit(&self) -> usize {
         let capacity = self.device.properties().memory_capacity;
         self.limit.map_or(capacity, |limit| limit.min(capacity))
+    }
+
+    /// Bytes that the device takes for itself, which count as taken.
+    pub fn overhead(&self) -> usize {
+        self.device.overhead().memory
     }
 
     /// Bytes taken from the device now.

@@ -36,6 +36,7 @@ fn out_of_memory_carries_the_figures_and_leaves_the_pool_usable() {
             let expected = Error::OutOfMemory {
                 requested: 4 * MIB,
                 reserved: 16 * MIB,
+                overhead: 0,
                 in_use: 16 * MIB,
                 pending: 0,
                 limit: 16 * MIB,

@@ -1,7 +1,12 @@
 //! What the environment sets.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+
+use cudarc::driver::sys::CUresult;
+
+use crate::driver::Outcome;
 
 /// What the environment sets.
 pub struct Settings {
@@ -11,6 +16,18 @@ pub struct Settings {
     pub alone: Duration,
     /// Bytes of the GPU's memory.
     pub memory: usize,
+    /// How many waits are refused: the first ones.
+    pub refused_waits: u64,
+}
+
+/// Whether a wait may begin: the first ones may not, as many as the settings say.
+pub fn may_wait() -> Outcome {
+    static ASKED: AtomicU64 = AtomicU64::new(0);
+    let refused = settings().refused_waits;
+    match refused > 0 && ASKED.fetch_add(1, Ordering::Relaxed) < refused {
+        true => Err(CUresult::CUDA_ERROR_NOT_PERMITTED),
+        false => Ok(()),
+    }
 }
 
 /// As the environment was at the first call.
@@ -20,6 +37,7 @@ pub fn settings() -> &'static Settings {
         launch: Duration::from_micros(number("CUDA_SIM_LAUNCH_US", 2)),
         alone: Duration::from_micros(number("CUDA_SIM_ALONE_US", 10)),
         memory: number("CUDA_SIM_MEMORY", 8 << 30) as usize,
+        refused_waits: number("CUDA_SIM_REFUSED_WAITS", 0),
     })
 }
 

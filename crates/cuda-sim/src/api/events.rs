@@ -4,6 +4,7 @@ use cudarc::driver::sys::CUresult::{self, *};
 
 use crate::driver::{Handle, How, Out, call, find, given, put, state, told};
 use crate::gpu::{self, Event, Latest};
+use crate::settings::may_wait;
 
 const DISABLE_TIMING: u32 = 2;
 
@@ -53,7 +54,9 @@ pub extern "C" fn cuEventQuery(event: Handle) -> CUresult {
 pub extern "C" fn cuEventSynchronize(event: Handle) -> CUresult {
     let mut recording = None;
     let asked = call(How::Free, |state| {
-        recording = state.ask_event(event)?;
+        let latest = state.ask_event(event)?;
+        may_wait()?;
+        recording = latest;
         Ok(())
     });
     match recording {

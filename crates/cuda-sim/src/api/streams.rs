@@ -7,6 +7,7 @@ use cudarc::driver::sys::CUresult::{self, *};
 use super::memory::wait_for;
 use crate::driver::{Handle, How, Out, call, given, put, told};
 use crate::gpu::Stream;
+use crate::settings::may_wait;
 
 const NON_BLOCKING: u32 = 1;
 const PRIORITIES: std::ops::RangeInclusive<c_int> = -5..=0;
@@ -56,6 +57,7 @@ pub extern "C" fn cuStreamSynchronize(stream: Handle) -> CUresult {
     let mut last = 0;
     let asked = call(How::Free, |state| {
         state.ask_stream(stream)?;
+        may_wait()?;
         [last, _] = state.stream(stream)?.progress();
         Ok(())
     });

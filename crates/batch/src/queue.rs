@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
+use streampool_device::Process;
 use streampool_tensor::Array;
 
 use crate::answer::{Answer, Joined, Part, To};
@@ -47,13 +48,13 @@ pub struct Shared {
     names: Names,
     waste: Waste,
     /// The process whose queue it is. In a fork of it the threads are gone, and the locks are as they were.
-    process: u32,
+    process: Process,
 }
 
 impl Shared {
     /// Refuses a fork of the process: nothing of the queue may be touched there.
     pub fn check_process(&self) -> Result<()> {
-        match self.process == std::process::id() {
+        match self.process.is_current() {
             true => Ok(()),
             false => Err(Error::Forked),
         }
@@ -146,7 +147,7 @@ impl BatchQueue {
             nested: Arc::default(),
             names: Names::default(),
             waste: Waste::default(),
-            process: std::process::id(),
+            process: Process::current(),
         };
         let owner = Owner {
             shared: Arc::new(shared),

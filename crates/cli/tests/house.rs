@@ -47,6 +47,10 @@ const UNSAFE_ALLOWED: &[(&str, &str)] = &[
         "declares `Device::free`, whose caller vouches that nothing uses the memory",
     ),
     (
+        "crates/device/src/process.rs",
+        "is told of forks by the operating system",
+    ),
+    (
         "crates/device/src/queue.rs",
         "declares the calls whose caller vouches for the memory that an op names",
     ),

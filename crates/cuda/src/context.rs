@@ -8,7 +8,7 @@ use cudarc::driver::sys::{
     self, CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUresult, CUstream,
     CUstreamCaptureMode,
 };
-use streampool_device::{Error, Result};
+use streampool_device::{Error, Process, Result};
 
 use crate::gate::{Gate, Shut};
 use crate::{driver, properties};
@@ -20,7 +20,7 @@ pub(crate) struct Context {
     pub name: String,
     device: CUdevice,
     raw: CUcontext,
-    process: u32,
+    process: Process,
     lost: OnceLock<String>,
     gate: Arc<Gate>,
     /// Device memory that nobody uses, still to be freed.
@@ -107,7 +107,7 @@ impl Context {
             name: properties::unused_name(ordinal),
             device,
             raw,
-            process: std::process::id(),
+            process: Process::current(),
             lost: OnceLock::new(),
             gate,
             retired: Mutex::new(Vec::new()),
@@ -221,7 +221,7 @@ impl Context {
 
     /// Fails in a process forked from the one that opened the device: the driver does not work there.
     pub fn check_process(&self) -> Result<()> {
-        if std::process::id() == self.process {
+        if self.process.is_current() {
             return Ok(());
         }
         Err(Error::DeviceLost(

@@ -33,6 +33,7 @@ mod memory;
 mod mitigations;
 mod op;
 mod ops;
+mod process;
 mod program;
 mod queue;
 mod quirk;
@@ -57,6 +58,7 @@ pub use ops::{
     Interpolation, Linalg, NonZero, Pool, PoolKind, Random, Resize, Rnn, Rounding, Scan, ScanKind,
     Scatter, Slide, Sort, Window,
 };
+pub use process::Process;
 pub use program::Program;
 pub use queue::{Flush, Handler, HostSlice, Progress, Queue, Tick};
 pub use quirk::Quirk;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_deque::{Injector as Jobs, Steal};
 use streampool_device::lock::{Condvar, Mutex};
-use streampool_device::{Error, Result, foreign};
+use streampool_device::{Error, Process, Result, foreign};
 
 use crate::ranks;
 use crate::region::{End, Region};
@@ -52,7 +52,7 @@ impl Job {
 pub(crate) struct Pool {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
-    process: u32,
+    process: Process,
 }
 
 /// What the workers share.
@@ -93,7 +93,7 @@ impl Pool {
         let mut pool = Pool {
             shared,
             threads: Vec::with_capacity(threads),
-            process: std::process::id(),
+            process: Process::current(),
         };
         for index in 0..threads {
             let shared = Arc::clone(&pool.shared);
@@ -121,7 +121,7 @@ impl std::ops::Deref for Pool {
 impl Pool {
     /// Whether this process is a fork of the one with the workers.
     pub(crate) fn was_left_behind(&self) -> bool {
-        self.process != std::process::id()
+        !self.process.is_current()
     }
 
     /// Fails in a fork of the process with the workers.

@@ -1,34 +1,26 @@
 //! What only the operating system knows: whether the process forked, and which thread is the main one.
 
-use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The number of the next pool.
+use streampool_device::Process;
+
+/// The number of the next pool, without that of its process.
 static NEXT_POOL: AtomicU64 = AtomicU64::new(1);
 
-/// Pools with lower numbers are the parent's: their threads are gone here, and their locks are as they were.
-static FIRST_OWN_POOL: AtomicU64 = AtomicU64::new(0);
+/// Above so many bits, a pool's number says which process made it.
+const PROCESS_FROM: u32 = 32;
 
-/// A number for a pool, unique in this process. From the first one on, forks are watched for.
+/// A number for a pool, unique in this process.
 pub(crate) fn number_pool() -> u64 {
-    static WATCH: Once = Once::new();
-    WATCH.call_once(|| {
-        #[cfg(unix)]
-        {
-            extern "C" fn in_child() {
-                FIRST_OWN_POOL.store(NEXT_POOL.load(Ordering::Relaxed), Ordering::Relaxed);
-            }
-            // SAFETY: the handler only copies an atomic, which is allowed between fork and exec.
-            unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
-        }
-    });
-    NEXT_POOL.fetch_add(1, Ordering::Relaxed)
+    let process = u64::from(Process::current().number());
+    process << PROCESS_FROM | NEXT_POOL.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Whether the pool of this number was made before this process was forked: nothing of it may be touched.
+/// Whether the pool of this number was made before this process was forked: its threads are gone here, and its locks are as
+/// they were, so nothing of it may be touched.
 #[inline]
 pub(crate) fn is_stale(pool: u64) -> bool {
-    pool < FIRST_OWN_POOL.load(Ordering::Relaxed)
+    !Process::numbered((pool >> PROCESS_FROM) as u32).is_current()
 }
 
 /// Whether this is the thread the process began with.

@@ -1,6 +1,8 @@
 //! Encoding: from an op over buffers to a command on the stream's queue. The one place of this crate that
 //! answers for the device contract's safety.
 
+use std::iter;
+
 use smallvec::SmallVec;
 use streampool_device::{Access, Element, Flush, HostSlice, Op, Progress, Span, Tick};
 
@@ -46,7 +48,7 @@ impl Stream {
             });
             Ok(*operand.view())
         })?;
-        self.append(&touches, |stream, encoder| {
+        self.append(touches.iter().copied(), |stream, encoder| {
             // SAFETY: `append` holds the order and keeps the memory; an operand's view lies within its
             // buffer, and a written one is borrowed exclusively.
             Ok(unsafe { stream.core().mitigation.encode(encoder, &op) }?)
@@ -70,7 +72,7 @@ impl Stream {
             is_partial: bytes.len() < buffer.bytes(),
             ..Touch::whole(buffer.marks(), Access::Write)
         };
-        self.append(&[touch], |stream, queue| {
+        self.append(iter::once(touch), |stream, queue| {
             let _driver = stream.core().mitigation.any_call();
             // SAFETY: `append` holds the order and keeps the memory.
             Ok(unsafe { queue.upload(span, bytes) }?)
@@ -119,7 +121,7 @@ impl Stream {
             pointer: bytes.as_mut_ptr(),
             bytes: bytes.len(),
         };
-        let stamp = self.append(&[touch], |stream, queue| {
+        let stamp = self.append(iter::once(touch), |stream, queue| {
             let _driver = stream.core().mitigation.any_call();
             // SAFETY: `append` holds the order and keeps the memory; `bytes` is borrowed until `_lent` is dropped, when
             // the command is over or withdrawn, on every way out of this function.
@@ -138,31 +140,31 @@ impl Stream {
     /// Appends a command that touches `touches`, ordered after all it conflicts with, and marks it on them.
     /// The marks keep the memory from being reused before the command is complete.
     #[inline]
-    pub(crate) fn append(
+    fn append<'a>(
         &self,
-        touches: &[Touch<'_>],
+        touches: impl Iterator<Item = Touch<'a>> + Clone,
         command: impl FnOnce(&Stream, &mut dyn streampool_device::Queue) -> Result<u64>,
     ) -> Result<Stamp> {
         let (core, lane) = (self.core(), self.lane());
-        let ordered = order::unobstructed(core, || order::lock_after(core, lane, touches))?;
+        let ordered = order::unobstructed(core, || order::lock_after(core, lane, touches.clone()))?;
         self.append_to(ordered, touches, command)
     }
 
     /// As [`append`](Self::append), for who holds a lock: it waits for nothing, and may fail because something is to be waited for.
-    pub(crate) fn try_append(
+    pub(crate) fn try_append<'a>(
         &self,
-        touches: &[Touch<'_>],
+        touches: impl Iterator<Item = Touch<'a>> + Clone,
         command: impl FnOnce(&Stream, &mut dyn streampool_device::Queue) -> Result<u64>,
     ) -> Result<Stamp, Obstructed> {
-        let ordered = order::lock_after(self.core(), self.lane(), touches)?;
+        let ordered = order::lock_after(self.core(), self.lane(), touches.clone())?;
         Ok(self.append_to(ordered, touches, command)?)
     }
 
     #[inline]
-    fn append_to(
+    fn append_to<'a>(
         &self,
         ordered: Ordered<'_>,
-        touches: &[Touch<'_>],
+        touches: impl Iterator<Item = Touch<'a>>,
         command: impl FnOnce(&Stream, &mut dyn streampool_device::Queue) -> Result<u64>,
     ) -> Result<Stamp> {
         let Ordered {

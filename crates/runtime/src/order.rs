@@ -13,6 +13,7 @@ use crate::lane::{Encoder, Lane};
 use crate::{Error, Result};
 
 /// A block that an op touches. The borrow it stands for lasts until the op is marked on it.
+#[derive(Clone, Copy)]
 pub(crate) struct Touch<'a> {
     pub marks: &'a Marks,
     pub access: Access,
@@ -100,15 +101,15 @@ struct Obstacles {
 
 /// Takes the lock of `lane`, with whatever is encoded next ordered after all that `touches` conflict with.
 #[inline]
-pub(crate) fn lock_after<'l>(
+pub(crate) fn lock_after<'l, 'a>(
     core: &Core,
     lane: &'l Lane,
-    touches: &[Touch<'_>],
+    touches: impl Iterator<Item = Touch<'a>> + Clone,
 ) -> Result<Ordered<'l>, Obstructed> {
     let mut encoder = lane.lock();
-    check_own(lane, touches)?;
+    check_own(lane, touches.clone())?;
     let mut obstacles = Obstacles::default();
-    for touch in touches {
+    for touch in touches.clone() {
         // Only a write can be read too early; it counts whether what it wrote is any good.
         if let Some(stamp) = touch
             .used_write()
@@ -136,19 +137,19 @@ pub(crate) fn lock_after<'l>(
 
 /// Refuses what uses results of the stream itself that a fault hit.
 #[inline]
-fn check_own(lane: &Lane, touches: &[Touch<'_>]) -> Result<()> {
-    let own = touches.iter().filter_map(Touch::used_write);
+fn check_own<'a>(lane: &Lane, touches: impl Iterator<Item = Touch<'a>>) -> Result<()> {
+    let own = touches.filter_map(|touch| touch.used_write());
     let mut own = own.filter(|stamp| stamp.stream == lane.index);
     own.try_for_each(|stamp| faults::check_own(lane, stamp))
 }
 
 impl Obstacles {
     #[cold]
-    fn overcome<'l>(
+    fn overcome<'l, 'a>(
         self,
         core: &Core,
         lane: &'l Lane,
-        touches: &[Touch<'_>],
+        touches: impl Iterator<Item = Touch<'a>>,
     ) -> Result<Ordered<'l>, Obstructed> {
         let mut clean = Vec::new();
         for stamp in self.unjudged {

@@ -6,12 +6,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use smallvec::SmallVec;
 use streampool_device::lock::Mutex;
 use streampool_device::{Access, DType, Layout, Op, Slots, Span, View};
 
 use crate::clock::Stamp;
 use crate::memory::{Buffer, HoldsBuffer, Shared};
-use crate::order::{self, Obstructed, Touch};
+use crate::order::{self, Touch};
 use crate::{Error, Result, Stream, faults, ranks};
 
 /// A program in the making.
@@ -41,6 +42,15 @@ impl Held {
             Held::Constant(holder) => holder.held(),
             Held::Shared(shared) => shared.buffer(),
         }
+    }
+
+    /// What a replay does with it.
+    fn touch(&self) -> Touch<'_> {
+        let access = match self {
+            Held::Scratch(_) | Held::Shared(_) => Access::Write,
+            Held::Slot(..) | Held::Constant(_) => Access::Read,
+        };
+        Touch::whole(self.buffer().marks(), access)
     }
 
     fn is_writable(&self) -> bool {
@@ -283,42 +293,7 @@ impl Program {
         self.device_program.bytes() + scratch.sum::<usize>()
     }
 
-    /// All memory that a replay with these bindings touches, and where its slots are then. The program's own is written by
-    /// whoever replays: the lock makes finding the order and marking it one step.
-    fn bind<'a>(
-        &self,
-        held: &'a [Held],
-        inputs: &[&'a Buffer],
-        outputs: &[&'a Buffer],
-    ) -> (Vec<Touch<'a>>, Vec<Span>) {
-        let mut touches = Vec::with_capacity(inputs.len() + outputs.len() + held.len());
-        for held in held {
-            let access = match held {
-                Held::Scratch(_) | Held::Shared(_) => Access::Write,
-                Held::Slot(..) | Held::Constant(_) => Access::Read,
-            };
-            touches.push(Touch::whole(held.buffer().marks(), access));
-        }
-        let (mut inputs, mut outputs) = (inputs.iter(), outputs.iter());
-        let mut spans = Vec::with_capacity(self.slots.len());
-        for slot in &self.slots {
-            let (buffer, access) = match slot.role {
-                Role::Input => (inputs.next(), Access::Read),
-                Role::Output => (outputs.next(), Access::Write),
-            };
-            if let Some(buffer) = buffer {
-                spans.push(buffer.span());
-                touches.push(Touch {
-                    marks: buffer.marks(),
-                    access,
-                    is_partial: access == Access::Write && slot.bytes < buffer.bytes(),
-                });
-            }
-        }
-        (touches, spans)
-    }
-
-    fn sizes(&self, role: Role) -> impl Iterator<Item = usize> {
+    fn sizes(&self, role: Role) -> impl Iterator<Item = usize> + Clone {
         self.slots
             .iter()
             .filter(move |slot| slot.role == role)
@@ -335,12 +310,14 @@ impl Stream {
         inputs: &[&Buffer],
         outputs: &mut [&mut Buffer],
     ) -> Result<Stamp> {
-        self.with_bound(program, inputs, outputs, |touches, spans| {
-            self.try_append(touches, |stream, queue| {
+        let bound = self.bind(program, inputs, outputs)?;
+        order::unobstructed(self.core(), || {
+            let held = program.held.lock();
+            self.try_append(bound.touches(&held), |stream, queue| {
                 let _driver = stream.core().mitigation.any_call();
                 // SAFETY: `try_append` holds the order and keeps the memory; scratch and constants belong to the
                 // program, which marks them, and slots are bound to distinct borrows of the right size.
-                Ok(unsafe { queue.replay(&program.device_program, spans) }?)
+                Ok(unsafe { queue.replay(&program.device_program, &bound.spans) }?)
             })
         })
     }
@@ -356,12 +333,14 @@ impl Stream {
         let Some((ops, slots)) = &program.each else {
             return Ok(vec![self.replay(program, inputs, outputs)?]);
         };
-        self.with_bound(program, inputs, outputs, |touches, spans| {
-            slots.check(spans).map_err(Error::from)?;
+        let bound = self.bind(program, inputs, outputs)?;
+        slots.check(&bound.spans)?;
+        order::unobstructed(self.core(), || {
+            let held = program.held.lock();
             // What is to be waited for is found at the first op: what the others touch is ordered with it then.
             let each = ops.iter().map(|op| {
-                let op = slots.bind(op, spans);
-                self.try_append(touches, |stream, queue| {
+                let op = slots.bind(op, &bound.spans);
+                self.try_append(bound.touches(&held), |stream, queue| {
                     // SAFETY: as for a replay, whose ops these are; each is marked before the next is appended.
                     Ok(unsafe { stream.core().mitigation.encode(queue, &op) }?)
                 })
@@ -370,46 +349,80 @@ impl Stream {
         })
     }
 
-    /// Calls `act` with all memory that a program touches with these bindings, and with the bindings, while nobody else
-    /// can use the program's own. Again, if something is to be waited for first: that is done while others can.
-    fn with_bound<T>(
+    /// These buffers as the slots of a program, if they fit.
+    fn bind<'a>(
         &self,
         program: &Program,
-        inputs: &[&Buffer],
-        outputs: &mut [&mut Buffer],
-        act: impl Fn(&[Touch<'_>], &[Span]) -> Result<T, Obstructed>,
-    ) -> Result<T> {
+        inputs: &[&'a Buffer],
+        outputs: &'a mut [&mut Buffer],
+    ) -> Result<Bound<'a>> {
         self.core().check()?;
         if program.pool != self.pool_id() {
             return Err(Error::ForeignProgram);
         }
-        let outputs: Vec<&Buffer> = outputs.iter().map(|buffer| &**buffer).collect();
-        check_bindings("input", program.inputs(), inputs, self.pool_id())?;
-        check_bindings("output", program.outputs(), &outputs, self.pool_id())?;
-        order::unobstructed(self.core(), || {
-            let held = program.held.lock();
-            let (touches, spans) = program.bind(&held, inputs, &outputs);
-            act(&touches, &spans)
-        })
+        let outputs: SmallVec<[&Buffer; 8]> = outputs.iter().map(|buffer| &**buffer).collect();
+        let each = [
+            ("input", Role::Input, inputs),
+            ("output", Role::Output, &outputs),
+        ];
+        for (what, role, given) in each {
+            check_bindings(what, program.sizes(role), given, self.pool_id())?;
+        }
+        let mut bound = Bound {
+            touches: SmallVec::new(),
+            spans: SmallVec::new(),
+        };
+        let (mut inputs, mut outputs) = (inputs.iter(), outputs.iter());
+        for slot in &program.slots {
+            let (buffer, access) = match slot.role {
+                Role::Input => (inputs.next(), Access::Read),
+                Role::Output => (outputs.next(), Access::Write),
+            };
+            if let Some(buffer) = buffer {
+                bound.spans.push(buffer.span());
+                bound.touches.push(Touch {
+                    marks: buffer.marks(),
+                    access,
+                    is_partial: access == Access::Write && slot.bytes < buffer.bytes(),
+                });
+            }
+        }
+        Ok(bound)
+    }
+}
+
+/// What the slots of a program are bound to.
+struct Bound<'a> {
+    touches: SmallVec<[Touch<'a>; 8]>,
+    spans: SmallVec<[Span; 8]>,
+}
+
+impl Bound<'_> {
+    /// All memory that a replay touches. The program's own is written by whoever replays: its lock makes finding the order and
+    /// marking it one step.
+    fn touches<'b>(&'b self, held: &'b [Held]) -> impl Iterator<Item = Touch<'b>> + Clone {
+        held.iter()
+            .map(Held::touch)
+            .chain(self.touches.iter().copied())
     }
 }
 
 fn check_bindings(
     what: &'static str,
-    wanted: impl Iterator<Item = usize>,
+    wanted: impl Iterator<Item = usize> + Clone,
     given: &[&Buffer],
     pool: u64,
 ) -> Result<()> {
-    let wanted: Vec<usize> = wanted.collect();
-    if wanted.len() != given.len() {
+    let count = wanted.clone().count();
+    if count != given.len() {
         return Err(Error::WrongBinding {
             what,
-            index: given.len().min(wanted.len()),
+            index: given.len().min(count),
             got: format!("one of {} given", given.len()),
-            expected: format!("{} in all", wanted.len()),
+            expected: format!("{count} in all"),
         });
     }
-    for (index, (&buffer, &bytes)) in given.iter().zip(&wanted).enumerate() {
+    for (index, (&buffer, bytes)) in given.iter().zip(wanted).enumerate() {
         buffer.belongs_to(pool)?;
         if buffer.bytes() < bytes {
             return Err(Error::WrongBinding {

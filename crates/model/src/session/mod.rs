@@ -27,6 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
+use smallvec::{SmallVec, smallvec};
 use streampool_tensor::{DType, Pool, Tensor};
 
 pub use counts::Statistics;
@@ -53,6 +54,9 @@ use weights::Weights;
 /// A model, ready to run from any thread. Cheap to clone; clones are the same session.
 #[derive(Clone)]
 pub struct Session(Arc<Inner>);
+
+/// The inputs of a run, in the model's order.
+type InOrder<'a> = SmallVec<[Input<'a>; 4]>;
 
 struct Inner {
     inputs: Vec<Port>,
@@ -436,8 +440,8 @@ impl Inner {
     fn in_order<'a, N: AsRef<str>>(
         &self,
         given: impl Iterator<Item = (N, Input<'a>)>,
-    ) -> Result<Vec<Input<'a>>> {
-        let mut inputs: Vec<Option<Input<'a>>> = vec![None; self.inputs.len()];
+    ) -> Result<InOrder<'a>> {
+        let mut inputs: SmallVec<[Option<Input<'a>>; 4]> = smallvec![None; self.inputs.len()];
         for (name, input) in given {
             let name = name.as_ref();
             let place = self.inputs.iter().position(|port| port.name == name);
@@ -446,7 +450,7 @@ impl Inner {
                 return Err(Error::input(name, "given twice", "given once"));
             }
         }
-        let all: Option<Vec<Input<'a>>> = inputs.iter().copied().collect();
+        let all: Option<InOrder<'a>> = inputs.iter().copied().collect();
         let all = all.ok_or_else(|| {
             let missing = inputs.iter().position(Option::is_none).unwrap_or(0);
             self.missing(missing)
@@ -484,7 +488,7 @@ impl Inner {
         )
     }
 
-    fn outputs(&self, arrays: Vec<Vec<Array>>) -> Outputs {
+    fn outputs(&self, arrays: Made) -> Outputs {
         Outputs {
             names: self.output_names.clone(),
             arrays,
@@ -526,8 +530,14 @@ impl Port {
 #[derive(Debug, Clone)]
 pub struct Outputs {
     names: Arc<[String]>,
-    arrays: Vec<Vec<Array>>,
+    arrays: Made,
 }
+
+/// The arrays of each output. Those of a model of one output lie in place.
+type Made = SmallVec<[Arrays; 1]>;
+
+/// The arrays of one output: one, if it is no sequence.
+type Arrays = SmallVec<[Array; 1]>;
 
 impl Outputs {
     /// The output of this name; of a sequence, its first element.
@@ -538,13 +548,13 @@ impl Outputs {
     /// All arrays of the output of this name: one, if it is no sequence.
     pub fn sequence(&self, name: &str) -> Option<&[Array]> {
         let place = self.names.iter().position(|other| other == name)?;
-        self.arrays.get(place).map(Vec::as_slice)
+        self.arrays.get(place).map(Arrays::as_slice)
     }
 
     /// Names and arrays, in the model's order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &[Array])> {
         let names = self.names.iter().map(String::as_str);
-        names.zip(self.arrays.iter().map(Vec::as_slice))
+        names.zip(self.arrays.iter().map(Arrays::as_slice))
     }
 
     /// The arrays of all outputs, in the model's order.

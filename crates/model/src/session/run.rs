@@ -15,7 +15,7 @@ use super::pending::Pending;
 use super::special::Places;
 use super::turns::{Turn, Turns};
 use super::under_way::Run;
-use super::{Inner, Outputs, RunOptions};
+use super::{Arrays, Inner, Made, Outputs, RunOptions};
 use crate::error::{Error, Fault, Result};
 use crate::evaluate::Value;
 use crate::graph::ValueId;
@@ -301,17 +301,17 @@ impl Inner {
             let bytes = &shared[port.offset..][..port.kind.bytes()];
             Array::from_bytes(port.kind.dtype, bytes, &port.kind.shape)
         };
-        let arrays = ready
-            .compiled
-            .plan
-            .outputs
-            .iter()
-            .map(|(_, output)| match output {
+        let outputs = &ready.compiled.plan.outputs;
+        let mut arrays = Made::with_capacity(outputs.len());
+        for (_, output) in outputs {
+            let made: streampool_tensor::Result<Arrays> = match output {
                 Output::Known(value) => value.tensors().iter().map(Array::of).collect(),
-                Output::Tensor(port) => Ok(vec![read(port)?]),
+                Output::Tensor(port) => std::iter::once(read(port)).collect(),
                 Output::Sequence(ports) => ports.iter().map(read).collect(),
-            });
-        Ok(self.outputs(arrays.collect::<Result<_, _>>()?))
+            };
+            arrays.push(made?);
+        }
+        Ok(self.outputs(arrays))
     }
 
     pub fn replay_device(

@@ -2,15 +2,19 @@
 
 mod rows;
 
+use smallvec::SmallVec;
 use streampool_runtime::{DType, Element, Pool};
 
 use crate::{Error, Result, Tensor};
+
+/// The size of each axis, in place if there are few.
+type Shape = SmallVec<[usize; 4]>;
 
 /// Values on the host: elements of one type in some axes, row-major.
 #[derive(Clone, PartialEq)]
 pub struct Array {
     dtype: DType,
-    shape: Vec<usize>,
+    shape: Shape,
     /// The bytes, in words so that elements of any type are aligned; the last word may not be full.
     words: Vec<u64>,
     bytes: usize,
@@ -24,7 +28,7 @@ impl Array {
 
     /// One value without axes.
     pub fn scalar<T: Element>(value: T) -> Array {
-        Array::filled(T::DTYPE, Vec::new(), bytemuck::bytes_of(&value))
+        Array::filled(T::DTYPE, Shape::new(), bytemuck::bytes_of(&value))
     }
 
     /// The elements whose bytes these are, in the order of this machine; a `bool` is the byte 0 or 1.
@@ -44,11 +48,11 @@ impl Array {
                 expected: "0 or 1 for bool".to_owned(),
             });
         }
-        Ok(Array::filled(dtype, shape.to_vec(), bytes))
+        Ok(Array::filled(dtype, Shape::from(shape), bytes))
     }
 
     /// As many bytes as the shape has.
-    fn filled(dtype: DType, shape: Vec<usize>, bytes: &[u8]) -> Array {
+    fn filled(dtype: DType, shape: Shape, bytes: &[u8]) -> Array {
         let (whole, rest) = bytes.as_chunks();
         let mut words = Vec::with_capacity(bytes.len().div_ceil(size_of::<u64>()));
         words.extend(whole.iter().copied().map(u64::from_ne_bytes));
@@ -80,7 +84,7 @@ impl Array {
         words.resize(bytes.div_ceil(size_of::<u64>()), 0);
         Ok(Array {
             dtype,
-            shape: shape.to_vec(),
+            shape: Shape::from(shape),
             words,
             bytes,
         })

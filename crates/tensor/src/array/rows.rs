@@ -54,7 +54,7 @@ impl Array {
                 expected: format!("rows like those of {} {:?}", first.dtype, first.shape),
             });
         }
-        let mut shape = first.shape.clone();
+        let mut shape = first.shape.to_vec();
         let mut counts = parts.iter().map(|part| part.row_count());
         let rows = counts.try_fold(0, |all: usize, count| all.checked_add(count));
         shape[0] = rows.ok_or_else(|| Error::Array {

@@ -27,21 +27,31 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(not(loom))]
 const LOOK_OUT: Duration = Duration::from_micros(50);
 
-/// Looks out for a short while, until something is there; others may have the processor meanwhile.
+/// Looks out for a short while, until something is there, and says whether it is: not what is gone again in a microsecond. Others
+/// may have the processor meanwhile.
 #[cfg(not(loom))]
-pub fn look_out(is_there: impl Fn() -> bool) {
+pub fn look_out(is_there: impl Fn() -> bool) -> bool {
     let begun = Instant::now();
-    while !is_there() && begun.elapsed() < LOOK_OUT {
+    while begun.elapsed() < LOOK_OUT {
+        let seen = is_there();
         for _ in 0..20 {
             std::hint::spin_loop();
         }
-        std::thread::yield_now();
+        if seen && is_there() {
+            return true;
+        }
+        if !seen {
+            std::thread::yield_now();
+        }
     }
+    false
 }
 
 /// A model has no time to pass.
 #[cfg(loom)]
-pub fn look_out(_: impl Fn() -> bool) {}
+pub fn look_out(_: impl Fn() -> bool) -> bool {
+    false
+}
 
 /// Sleeps until woken, or for no reason.
 pub fn wait<'a, T>(woken: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {

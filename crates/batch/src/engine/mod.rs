@@ -235,6 +235,11 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
         after.turn = Some(Turn::new(self, group, lane, now));
         self.admit_held(state, after);
         self.call_if_ready(state, now);
+        if state.schedule.requests() == 0 {
+            // Who was called for this batch need not come.
+            state.calls = 0;
+            self.calling.store(false, Ordering::Relaxed);
+        }
     }
 
     /// Calls a worker, if a batch can go and nobody is on the way to it.
@@ -281,22 +286,25 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
         mut state: MutexGuard<'a, State<K, J>>,
     ) -> MutexGuard<'a, State<K, J>> {
         state.idle += 1;
-        if state.calls == 0 {
-            let paced = state.schedule.paced_until(Instant::now());
-            drop(state);
-            look_out(|| {
-                let is_due = paced.is_some_and(|at| Instant::now() >= at);
-                is_due || self.calling.load(Ordering::Relaxed)
-            });
-            state = lock(&self.state);
-            if paced.is_some() {
-                self.call_if_ready(&mut state, Instant::now());
-            }
-        }
+        let mut is_looking_out = true;
         while state.calls == 0 && state.phase != Phase::Closed {
-            state.asleep += 1;
-            state = wait(&self.called, state);
-            state.asleep -= 1;
+            if is_looking_out {
+                let paced = state.schedule.paced_until(Instant::now());
+                drop(state);
+                // Who called may have run the batch itself by now: then it looks out again.
+                is_looking_out = look_out(|| {
+                    let is_due = paced.is_some_and(|at| Instant::now() >= at);
+                    is_due || self.calling.load(Ordering::Relaxed)
+                });
+                state = lock(&self.state);
+                if paced.is_some() {
+                    self.call_if_ready(&mut state, Instant::now());
+                }
+            } else {
+                state.asleep += 1;
+                state = wait(&self.called, state);
+                state.asleep -= 1;
+            }
         }
         state.idle -= 1;
         state.calls = state.calls.saturating_sub(1);

@@ -104,6 +104,21 @@ fn a_caller_who_is_refused_has_nothing_to_run() {
 }
 
 #[test]
+fn no_worker_need_come_for_what_its_caller_runs() {
+    let (engine, call) = (engine(9), Call::default());
+    // A worker looks out.
+    lock(&engine.state).idle = 1;
+    let Ok(Admission::Queued(ids)) = add(&engine, &call, false, false).0 else {
+        panic!("there is room");
+    };
+    assert!(engine.calling.load(Ordering::Relaxed), "it is called");
+    let turn = engine.turn(&ids).unwrap();
+    assert!(!engine.calling.load(Ordering::Relaxed));
+    assert_eq!(lock(&engine.state).calls, 0);
+    turn.run(&|_, _| Done::default());
+}
+
+#[test]
 fn a_lane_is_freed_whatever_becomes_of_its_batch() {
     let (engine, call) = (engine(9), Call::default());
     let (_, turn) = add(&engine, &call, false, true);

@@ -54,7 +54,11 @@ impl<'a, K: Hash + Eq + Clone, J: Job> Turn<'a, K, J> {
             discard(panic);
             Done::default()
         });
-        let waiters = std::mem::take(&mut done.waiters);
+        let mut waiters = std::mem::take(&mut done.waiters).into_iter();
+        // Who comes first in the batch does not wait for the lock.
+        if let Some(first) = waiters.next() {
+            first.wake();
+        }
         self.done = Some((batch, done));
         drop(self);
         engine.alarm.ring(waiters);
@@ -69,6 +73,9 @@ impl<K: Hash + Eq + Clone, J: Job> Drop for Turn<'_, K, J> {
         let took = self.done.as_ref().and_then(|(_, done)| done.took);
         let schedule = &mut state.schedule;
         schedule.over(self.group.bucket, self.group.rows, took);
+        if let Some(took) = took {
+            schedule.held(self.begun.elapsed().saturating_sub(took));
+        }
         if let Some((batch, done)) = &self.done {
             state.figures.done(batch, done);
         }

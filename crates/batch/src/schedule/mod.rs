@@ -153,6 +153,8 @@ pub struct Schedule<K, J> {
     lanes: usize,
     /// When the last batch went.
     last_begun: Option<Instant>,
+    /// How much longer than its function takes a batch has its lane, on average of late.
+    longer: Duration,
 }
 
 impl<K: Hash + Eq + Clone, J> Schedule<K, J> {
@@ -172,6 +174,7 @@ impl<K: Hash + Eq + Clone, J> Schedule<K, J> {
             batches: 0,
             lanes: 1,
             last_begun: None,
+            longer: Duration::ZERO,
         }
     }
 

@@ -25,14 +25,19 @@ impl<K: Hash + Eq + Clone, J> Schedule<K, J> {
             return None;
         }
         let rows = bucket.rows().min(most);
-        let takes = bucket.costs.per_row(rows).mul_f64(rows as f64);
-        // Two lanes alone leave half a batch to wait for, and a little less with some time between batches.
+        let takes = bucket.costs.per_row(rows).mul_f64(rows as f64) + self.longer;
+        // Two lanes alone leave half a batch to wait for, and less with some time between batches.
         let idle = match self.lanes {
-            2 => takes / 8,
+            2 => takes / 4,
             _ => Duration::ZERO,
         };
         let lanes = u32::try_from(self.lanes).unwrap_or(u32::MAX);
         last?.checked_add((takes + idle) / lanes)
+    }
+
+    /// A batch had its lane for so much longer than its function took.
+    pub fn held(&mut self, longer: Duration) {
+        self.longer = (7 * self.longer + longer) / 8;
     }
 
     /// When a batch may begin that only keeps its distance.

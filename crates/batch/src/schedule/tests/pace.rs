@@ -26,8 +26,8 @@ fn lanes_begin_one_after_the_other_while_somebody_may_come() {
     let mut schedule = crowded(now);
     schedule.add(&0, of(2, 100, now));
     assert!(jobs(&next(&mut schedule, now)).contains(&100));
-    // It may come again: half of a batch's time and a sixteenth go by between two batches of the other.
-    let due = now + 8 * MS * 9 / 16;
+    // It may come again: half of a batch's time and an eighth go by between two batches of the other.
+    let due = now + 8 * MS * 5 / 8;
     assert!(!schedule.is_ready(due - MS, false));
     assert_eq!(schedule.paced_until(now), Some(due));
     // It finds a lane free.
@@ -65,4 +65,16 @@ fn who_is_alone_or_has_little_waiting_keeps_no_distance() {
         }
     }
     assert_eq!(long.paced_until(at), None);
+}
+
+#[test]
+fn the_distance_is_of_batches_and_what_their_lanes_are_taken_for_beside() {
+    let now = Instant::now();
+    let mut schedule = crowded(now);
+    schedule.add(&0, of(2, 100, now));
+    // Its answers take as long to be given as the batch takes to run.
+    (0..100).for_each(|_| schedule.held(8 * MS));
+    assert!(jobs(&next(&mut schedule, now)).contains(&100));
+    let due = schedule.paced_until(now).unwrap();
+    assert!(due > now + 9 * MS && due <= now + 10 * MS);
 }

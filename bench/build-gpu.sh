@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Builds what bench/gpu.sh runs on a GPU machine that has no Rust: the tests of the CUDA device and the one of the
-# operators as `test-NAME` and the program `streampool`, stripped, in one folder.
+# operators as `test-NAME`, the library that PyTorch's process loads and the program `streampool`, stripped, in one folder.
 #
 #   bench/build-gpu.sh BINARIES_DIR [NAME...]
 #
 # A NAME is that of a test file of crates/cuda/tests, `unit` for the tests inside its source, `onnx` for the operators
-# against the node tests of ONNX, `batching` for queues over sessions, or `streampool`; all of them by default. What does
-# not compile is left out, and the exit code says so. The node tests' data is carried along as BINARIES_DIR/onnx from
-# ONNX_DATA, or from where the test has installed it; without it that test skips.
+# against the node tests of ONNX, `batching` for queues over sessions, `beside` for the library, or `streampool`; all of
+# them by default. What does not compile is left out, and the exit code says so. The node tests' data is carried along as
+# BINARIES_DIR/onnx from ONNX_DATA, or from where the test has installed it; without it that test skips.
 set -euo pipefail
 
 usage() {
@@ -34,6 +34,9 @@ import json, shutil, sys
 for line in sys.stdin:
     message = json.loads(line)
     path, target = message.get("executable"), message.get("target", {})
+    if target.get("kind") == ["example"]:
+        shutil.copy2(message["filenames"][0], sys.argv[1])
+        continue
     if message.get("reason") != "compiler-artifact" or not path:
         continue
     name = target["name"] if target["kind"] == ["test"] else "unit"
@@ -62,18 +65,19 @@ carry_onnx_data() {
     cp -rL "$data"/{node,simple,pytorch-converted,pytorch-operator} "$binaries/onnx"
 }
 
-tests=() program=no onnx=no batching=no
+tests=() program=no onnx=no batching=no beside=no
 for name in "$@"; do
     case $name in
     streampool) program=yes ;;
     unit) tests+=(--lib) ;;
     onnx) onnx=yes ;;
     batching) batching=yes ;;
+    beside) beside=yes ;;
     *) tests+=(--test "$name") ;;
     esac
 done
 if [ "$#" -eq 0 ]; then
-    tests=(--tests) program=yes onnx=yes batching=yes
+    tests=(--tests) program=yes onnx=yes batching=yes beside=yes
 fi
 
 failures=0
@@ -86,6 +90,9 @@ if [ "$onnx" = yes ]; then
 fi
 if [ "$batching" = yes ]; then
     build "${tests_profile[@]}" cargo test -p streampool --no-run --test batching || failures=1
+fi
+if [ "$beside" = yes ]; then
+    build cargo build -p streampool-cuda --example beside || failures=1
 fi
 if [ "$program" = yes ]; then
     build cargo build -p streampool-cli --bin streampool || failures=1

@@ -8,6 +8,7 @@
 #   doctor       what the machine has, and whether a little work comes out right
 #   conformance  every promise of the contract
 #   tests        every other test of the CUDA device
+#   captures     PyTorch captures graphs beside eight of our threads in one process: neither side fails
 #   sanitizer    compute-sanitizer's memcheck and racecheck on a short set
 #   bench        our figures beside the raw driver's
 #   fairness     what each thread gets and waits while crowds of threads run flat out, and which calls starve
@@ -22,10 +23,10 @@
 set -uo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
-all_stages=(doctor conformance tests sanitizer bench fairness torch ops models batching report)
+all_stages=(doctor conformance tests captures sanitizer bench fairness torch ops models batching report)
 
 usage() {
-    sed -n 's/^# \{0,1\}//; 2,21p' "$0" >&2
+    sed -n 's/^# \{0,1\}//; 2,22p' "$0" >&2
     [ "$#" -eq 0 ] || printf '\n%s\n' "$*" >&2
     exit 2
 }
@@ -166,6 +167,12 @@ run_the_tests() {
         *) run_tests "$name" ;;
         esac
     done
+}
+
+run_captures() {
+    begin captures 120
+    step torch python3 "$here/torch/captures.py" "$binaries/libbeside.so" "$report/torch_captures.json" \
+        --seconds "$([ "${#quick[@]}" -gt 0 ] && echo 10 || echo 60)" || failures=1
 }
 
 # What the sanitizer slows down a hundred times is still over in a minute or two. No promise about faults: to have
@@ -359,6 +366,7 @@ for name in "${all_stages[@]}"; do
     doctor) run_doctor ;;
     conformance) run_conformance ;;
     tests) run_the_tests ;;
+    captures) run_captures ;;
     sanitizer) run_sanitizer ;;
     bench) run_bench ;;
     fairness) run_fairness ;;

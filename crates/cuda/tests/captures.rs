@@ -1,6 +1,8 @@
 //! Another user of the driver that captures in the same process, in each mode: neither side disturbs the other.
 #![cfg(not(loom))]
 
+#[path = "common/calls.rs"]
+mod calls;
 mod common;
 #[path = "../../runtime/tests/common/work.rs"]
 #[allow(dead_code, reason = "shared with the runtime's own tests")]
@@ -10,10 +12,9 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use calls::every_kind_of_call;
 use common::device;
 use cudarc::driver::sys::{self, CUresult, CUstreamCaptureMode as Mode};
-use streampool_device::{Device, Space};
-use streampool_runtime::{Capture, DType, Op};
 use work::*;
 
 /// The result of a call, which has to succeed.
@@ -78,32 +79,7 @@ fn captures_of_others_and_our_calls_do_not_disturb_one_another() {
                     let mut round = number;
                     while Instant::now() < until && !stop.load(Ordering::Relaxed) {
                         round += 4;
-                        let lease = pool.lease().unwrap();
-                        let memory = device.allocate(1 << 20, Space::Device).unwrap();
-                        // SAFETY: no command names it.
-                        unsafe { device.free(memory) };
-                        let mut values = buffer(&lease);
-                        lease.upload(&mut values, &[round as f32; N]).unwrap();
-                        let event = pool.timed_event().unwrap();
-                        lease.record(&event).unwrap();
-                        event.query().unwrap();
-                        event.wait().unwrap();
-                        let mut capture = Capture::new(&lease);
-                        let shared = capture.shared(N * 4).unwrap();
-                        let constant = std::sync::Arc::new(values);
-                        let from = capture.constant(&constant).unwrap();
-                        let src = from.view(DType::F32, &[N]).unwrap();
-                        let dst = shared.view(DType::F32, &[N]).unwrap();
-                        capture.encode(Op::Copy { src, dst }).unwrap();
-                        let mut program = capture.finish().unwrap();
-                        for _ in 0..3 {
-                            lease.replay(&program, &[], &mut []).unwrap();
-                            lease.synchronize_timeout(FOREVER).unwrap();
-                        }
-                        let bytes = program.shared().next().unwrap().unwrap();
-                        assert_eq!(bytes[..4], (round as f32).to_ne_bytes());
-                        assert_eq!(value_of(&lease, &constant), Ok(round as f32));
-                        pool.trim().unwrap();
+                        every_kind_of_call(&pool, &device, round as f32);
                     }
                 })
             })

@@ -117,6 +117,7 @@ impl Graph {
         let context = chain.raw.context.clone();
         let mut exec = std::ptr::null_mut();
         let _alone = context.alone();
+        context.destroy_retired();
         // SAFETY: the graph is alive; it writes one handle.
         let result = unsafe { sys::cuGraphInstantiateWithFlags(&mut exec, chain.raw.raw, 0) };
         context.check("cuGraphInstantiate", result)?;
@@ -182,9 +183,8 @@ impl Graph {
 impl Drop for Graph {
     fn drop(&mut self) {
         if let Ok(_bound) = self.chain.raw.context.bind() {
-            let _alone = self.chain.raw.context.alone();
-            // SAFETY: it was made by `new`. One that still runs is freed by the driver when it is over.
-            unsafe { sys::cuGraphExecDestroy(self.exec) };
+            // SAFETY: it was made by `new`, and whoever launched it is gone.
+            unsafe { self.chain.raw.context.retire_graph(self.exec) };
         }
     }
 }

@@ -8,6 +8,7 @@ use streampool_device::{Fault, HostSlice, Interval, Op, OpKind, Span, Tick};
 
 use crate::command::Command;
 use crate::cost;
+use crate::given_up::{Stopped, Watch, is_given_up};
 use crate::kernels::scratch::NoRoom;
 use crate::kernels::{self, Prepared};
 use crate::program::Replay;
@@ -21,6 +22,14 @@ impl Strand {
     /// That operands are alive and not raced for is what the caller of `Queue::encode` and its like
     /// guaranteed, until the tick that is published here.
     pub(crate) fn execute(self: &Arc<Self>, command: Command, tick: Tick) {
+        let watch = Watch {
+            given_up: self.given_up.clone(),
+            tick,
+        };
+        watch.within(|| self.execute_watched(command, tick));
+    }
+
+    fn execute_watched(self: &Arc<Self>, command: Command, tick: Tick) {
         match command {
             Command::Record(recording) => {
                 recording.note(self.fault());
@@ -31,6 +40,10 @@ impl Strand {
             // Dropped before the tick is over: from then on the memory that a program knows may change.
             command if self.is_poisoned() => drop(command),
             Command::Wait(_) => {}
+            _ if self.given_up.includes(tick) => {
+                self.poison_on(tick, command.kind(), Err(Stopped.to_string()));
+                drop(command);
+            }
             Command::Nop => self.guarded(tick, OpKind::Nop, || Ok(())),
             Command::Op(op) => self.guarded(tick, op.kind(), || self.kernel(&op)),
             Command::Upload(dst, bytes) => self.guarded(tick, OpKind::Upload, || {
@@ -107,6 +120,9 @@ impl Strand {
                 Some(crew) if captured.is_large => crew,
                 _ => &Solo,
             };
+            if is_given_up() {
+                return Err(Stopped.to_string());
+            }
             self.timed(tick, captured.kind, || {
                 self.imitated(op, || self.launch(op, &captured.prepared, team))
             })
@@ -166,8 +182,11 @@ fn pointer(span: &Span) -> *mut u8 {
 
 /// Why the op ended that this came of.
 fn why(panic: &Panic) -> String {
-    match panic.payload::<NoRoom>() {
-        Some(no_room) => no_room.to_string(),
+    if let Some(no_room) = panic.payload::<NoRoom>() {
+        return no_room.to_string();
+    }
+    match panic.payload::<Stopped>() {
+        Some(stopped) => stopped.to_string(),
         None => format!("the kernel panicked: {}", panic.message()),
     }
 }

@@ -11,7 +11,7 @@ impl Tensor {
     pub fn index_select(&self, axis: isize, indices: &Tensor) -> Result<Tensor> {
         let on = self.encoder("index_select")?.with("indices", [indices])?;
         let axis = self.axis(on.op(), axis)?;
-        let mut sizes = Vec::with_capacity(2 * MAX_RANK);
+        let mut sizes = Vec::new();
         sizes.extend_from_slice(&self.shape()[..axis]);
         sizes.extend_from_slice(indices.shape());
         sizes.extend_from_slice(&self.shape()[axis + 1..]);

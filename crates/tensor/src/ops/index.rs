@@ -2,7 +2,7 @@
 //! of the stream on the host, which whoever reads the result is told of; on other devices it picks zero, and what it would
 //! put is left out.
 
-use streampool_device::{Combine, Gather, Indexing, MAX_RANK, Op, Scatter};
+use streampool_device::{Combine, Gather, Indexing, Op, Scatter};
 
 use crate::{Encoder, Error, Result, Tensor};
 

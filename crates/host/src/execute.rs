@@ -8,7 +8,7 @@ use streampool_device::{Fault, HostSlice, Interval, Op, OpKind, Span, Tick};
 
 use crate::command::Command;
 use crate::cost;
-use crate::given_up::{Stopped, Watch, is_given_up};
+use crate::given_up::{Stopped, Watch};
 use crate::kernels::scratch::NoRoom;
 use crate::kernels::{self, Prepared};
 use crate::program::Replay;
@@ -22,14 +22,6 @@ impl Strand {
     /// That operands are alive and not raced for is what the caller of `Queue::encode` and its like
     /// guaranteed, until the tick that is published here.
     pub(crate) fn execute(self: &Arc<Self>, command: Command, tick: Tick) {
-        let watch = Watch {
-            given_up: self.given_up.clone(),
-            tick,
-        };
-        watch.within(|| self.execute_watched(command, tick));
-    }
-
-    fn execute_watched(self: &Arc<Self>, command: Command, tick: Tick) {
         match command {
             Command::Record(recording) => {
                 recording.note(self.fault());
@@ -45,7 +37,7 @@ impl Strand {
                 drop(command);
             }
             Command::Nop => self.guarded(tick, OpKind::Nop, || Ok(())),
-            Command::Op(op) => self.guarded(tick, op.kind(), || self.kernel(&op)),
+            Command::Op(op) => self.guarded(tick, op.kind(), || self.kernel(tick, &op)),
             Command::Upload(dst, bytes) => self.guarded(tick, OpKind::Upload, || {
                 // SAFETY: by the guarantees of `Queue::upload`; that it fits was checked there.
                 unsafe {
@@ -111,31 +103,46 @@ impl Strand {
         Ok(())
     }
 
+    /// Calls `work`, which may take long, where kernels ask whether the command at `tick` was given up.
+    fn watched<R>(&self, tick: Tick, work: impl FnOnce() -> R) -> R {
+        let watch = Watch {
+            given_up: self.given_up.clone(),
+            tick,
+        };
+        watch.within(work)
+    }
+
     /// Executes the ops of a program. Meanwhile the thread counts as busy also between its large ops, so that nobody
     /// relies on the processor it is on.
     fn replay(&self, tick: Tick, replay: &Replay) -> Result<(), String> {
         let crew = (replay.cost() >= cost::WORTH_SPLITTING).then(|| Crew::new(&self.core.pool));
-        replay.execute(|op, captured| {
-            let team: &dyn Team = match &crew {
-                Some(crew) if captured.is_large => crew,
-                _ => &Solo,
-            };
-            if is_given_up() {
-                return Err(Stopped.to_string());
-            }
-            self.timed(tick, captured.kind, || {
-                self.imitated(op, || self.launch(op, &captured.prepared, team))
+        let execute = || {
+            replay.execute(|op, captured| {
+                if self.given_up.includes(tick) {
+                    return Err(Stopped.to_string());
+                }
+                let team: &dyn Team = match &crew {
+                    Some(crew) if captured.is_large => crew,
+                    _ => &Solo,
+                };
+                self.timed(tick, captured.kind, || {
+                    self.imitated(op, || self.launch(op, &captured.prepared, team))
+                })
             })
-        })
+        };
+        match &crew {
+            Some(_) => self.watched(tick, execute),
+            None => execute(),
+        }
     }
 
-    fn kernel(&self, op: &Op) -> Result<(), String> {
+    fn kernel(&self, tick: Tick, op: &Op) -> Result<(), String> {
         self.imitated(op, || {
             if cost::estimate(op) < cost::WORTH_SPLITTING {
-                self.launch(op, &Prepared::Plain, &Solo)
-            } else {
-                self.launch(op, &Prepared::Plain, &Crew::new(&self.core.pool))
+                return self.launch(op, &Prepared::Plain, &Solo);
             }
+            let crew = Crew::new(&self.core.pool);
+            self.watched(tick, || self.launch(op, &Prepared::Plain, &crew))
         })
     }
 

@@ -76,17 +76,13 @@ impl Drop for Before {
     }
 }
 
-/// Whether what the thread works on was given up.
-pub(crate) fn is_given_up() -> bool {
-    WATCH.with_borrow(|watch| {
-        let watch = watch.as_ref();
-        watch.is_some_and(|watch| watch.given_up.includes(watch.tick))
-    })
-}
-
 /// Ends the kernel that calls it if its work was given up. Between the steps of what may take very long.
 pub(crate) fn check() {
-    if is_given_up() {
+    let is_given_up = WATCH.with_borrow(|watch| {
+        let watch = watch.as_ref();
+        watch.is_some_and(|watch| watch.given_up.includes(watch.tick))
+    });
+    if is_given_up {
         // It is no error of the kernel's: nothing is reported.
         resume_unwind(Box::new(Stopped));
     }

@@ -231,7 +231,8 @@ impl Stream {
     /// fails with a fault, from which the stream is to be [recovered](Self::recover). A GPU computes it to its end.
     pub fn give_up(&self, since: Stamp) {
         let until = self.lane().last_tick();
-        for (since, until) in self.lane().lock().own_between(since.tick, until) {
+        let own = self.lane().lock().own_between(since.tick, until);
+        for (since, until) in own {
             self.lane().progress.give_up(since, until);
         }
     }

@@ -225,12 +225,12 @@ fn product(pool: &Pool) -> Session {
     Graph::new()
         .input("depth", DType::I64, "1")
         .constant("rows", &longs(&[32], &[1]))
-        .input("x", DType::F32, "")
+        .input("x", DType::U8, "")
         .node("Concat rows depth = wide", &[crate::onnx::int("axis", 0)])
         .node("Concat depth rows = high", &[crate::onnx::int("axis", 0)])
         .node("Expand x wide = a", &[])
         .node("Expand x high = b", &[])
-        .node("MatMul a b = y", &[])
+        .node("MatMulInteger a b = y", &[])
         .outputs("y")
         .session(pool)
 }
@@ -239,14 +239,17 @@ fn product(pool: &Pool) -> Session {
 fn an_op_that_goes_over_more_than_it_may_is_refused_before_it_begins() {
     soon(|| {
         let session = product(&limited(256));
-        let half = Array::scalar(0.5f32);
+        let one = Array::scalar(1u8);
         let run = |depth: i64, options: &RunOptions| {
-            session.run_with([("depth", &longs(&[depth], &[1])), ("x", &half)], options)
+            session.run_with([("depth", &longs(&[depth], &[1])), ("x", &one)], options)
         };
         let error = run(1 << 43, &RunOptions::default()).unwrap_err();
         assert_eq!(limit_of(&error), Some(1 << 50), "{error}");
         let y = run(4, &RunOptions::default()).unwrap();
-        assert_eq!(y.at(0), Some(&floats(&[1.0; 1024], &[32, 32])));
+        assert_eq!(
+            y.at(0),
+            Some(&Array::new(&[4i32; 1024], &[32, 32]).unwrap())
+        );
         // What a plan goes over counts in each run.
         let options = RunOptions {
             work: Some(4095),

@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn streams() {
-        table(
+        table::<usize>(
             &STREAMS,
             &[
                 ("1", Some(1)),

@@ -44,7 +44,8 @@ pub enum Error {
     Deadline,
     /// A piece of work takes more than its budget.
     #[error(
-        "it takes at least {asked} {what}, at most {limit} are allowed: raise {setting} if that is meant"
+        "it takes at least {asked} {what}, at most {limit} are allowed: if that is meant, raise {setting} or \
+         the limit of the run itself"
     )]
     OverBudget {
         /// `steps`, or the `elements` that ops go over.

@@ -40,6 +40,7 @@ mod slots;
 mod trace;
 mod validate;
 pub mod variables;
+mod work;
 
 pub use device::{CacheReport, Device, DeviceKind, MemoryUse, Priority, Properties, QueueOptions};
 pub use dtype::{DType, Element, Scalar};

@@ -4,6 +4,7 @@
 use smallvec::SmallVec;
 use streampool_device::{Access, Element, Flush, HostSlice, Op, Progress, Span, Tick};
 
+use crate::budget::{self, Budget};
 use crate::clock::Stamp;
 use crate::lane::Flushed;
 use crate::memory::{Buffer, Operand};
@@ -21,6 +22,14 @@ impl Drop for Lent<'_> {
         if self.progress.completed() < self.tick {
             self.progress.withdraw(self.tick);
         }
+    }
+}
+
+/// A wait until the deadline of a budget that ended without success.
+fn in_time(error: Error) -> Error {
+    match error {
+        Error::Device(streampool_device::Error::Timeout(_)) => Error::Deadline,
+        other => other,
     }
 }
 
@@ -46,11 +55,17 @@ impl Stream {
             });
             Ok(*operand.view())
         })?;
-        self.append(&touches, |stream, encoder| {
+        budget::spend(|| op.work())?;
+        let stamp = self.append(&touches, |stream, encoder| {
             // SAFETY: `append` holds the order and keeps the memory; an operand's view lies within its
             // buffer, and a written one is borrowed exclusively.
             Ok(unsafe { stream.core().mitigation.encode(encoder, &op) }?)
-        })
+        })?;
+        if budget::is_far_ahead() {
+            self.wait_until(stamp, Budget::current_deadline())
+                .map_err(in_time)?;
+        }
+        Ok(stamp)
     }
 
     /// Copies `values` to the start of `buffer`. They are taken before this returns.
@@ -110,6 +125,7 @@ impl Stream {
                 expected: format!("at most {}, the size of the buffer", buffer.bytes()),
             });
         }
+        self.wait_in_time(buffer)?;
         let span = Span {
             bytes: bytes.len(),
             ..buffer.span()
@@ -133,6 +149,28 @@ impl Stream {
         let flushed = self.core().flush(self.lane(), Flush::ForWaiter);
         let flushed = flushed.unwrap_or(Flushed::at(stamp.tick));
         self.core().wait_for(self.lane(), stamp.tick, flushed, None)
+    }
+
+    /// Where there is a deadline, waits until then for all that a download of `buffer` comes after: what it lends memory to,
+    /// it has to wait for without one.
+    fn wait_in_time(&self, buffer: &Buffer) -> Result<()> {
+        let Some(deadline) = Budget::current_deadline() else {
+            return Ok(());
+        };
+        let core = self.core();
+        let elsewhere = |stamp: &Stamp| stamp.stream != self.index();
+        let written = buffer.marks().last_write().filter(elsewhere);
+        for stamp in written.into_iter().chain([self.position()]) {
+            let lane = core.lane(stamp.stream)?;
+            let waited = core
+                .flush_by(lane, Flush::ForWaiter, Some(deadline))
+                .and_then(|flushed| core.wait_for(lane, stamp.tick, flushed, Some(deadline)));
+            // What failed is told by the download.
+            if let Err(Error::Deadline) = waited.map_err(in_time) {
+                return Err(Error::Deadline);
+            }
+        }
+        Ok(())
     }
 
     /// Appends a command that touches `touches`, ordered after all it conflicts with, and marks it on them.

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::problem::{Mask, Problem};
 use super::score::{self, Rows, State};
+use crate::given_up;
 use crate::kernels::convert::Float;
 use crate::kernels::matmul::blocked::even_parts;
 use crate::kernels::matmul::factor::{Factor, Lines, pack_interleaved, pack_lines};
@@ -139,6 +140,7 @@ where
             }
             let seen = self.range.clone().map(|row| problem.visible(row)).max();
             for start in (0..seen.unwrap_or(0)).step_by(sizes.keys) {
+                given_up::check();
                 let end = (start + sizes.keys).min(problem.keys);
                 self.pack_keys(start..end);
                 self.pack_values(start..end);

@@ -327,7 +327,14 @@ where
             unsafe {
                 let sums = self.sums.add(row * padded);
                 let sums = std::slice::from_raw_parts_mut(sums, problem.value_width);
-                score::finish(*self.states.add(row), sums);
+                let state = *self.states.add(row);
+                if state.sum != Real::ZERO {
+                    score::finish(state, sums);
+                } else {
+                    // As of any softmax of minus infinity alone.
+                    let some = problem.attends(self.range.start + row);
+                    sums.fill(Real::from_f64(if some { f64::NAN } else { 0.0 }));
+                }
                 let to = problem.out.at(head, query, 0);
                 rows::write::<T>(sums, to, problem.out.column());
             }

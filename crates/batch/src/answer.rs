@@ -176,6 +176,7 @@ impl Drop for Part {
 fn put(answer: &Answer, result: Result<Share>) -> (Option<Fate>, Option<Waiter>) {
     let fate = match &result {
         Ok(_) => Fate::Completed,
+        Err(Error::Expired) => Fate::Expired,
         Err(_) => Fate::Failed,
     };
     match answer.put(result) {

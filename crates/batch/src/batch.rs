@@ -1,6 +1,7 @@
 //! A batch: the rows of several requests, as the function of a queue gets them and gives them back.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use streampool_tensor::Array;
 
@@ -13,6 +14,7 @@ pub struct Batch {
     requests: Vec<Arc<Vec<Array>>>,
     rows: usize,
     lane: usize,
+    deadline: Option<Instant>,
 }
 
 impl Batch {
@@ -24,6 +26,7 @@ impl Batch {
             requests: vec![Arc::new(arrays)],
             rows,
             lane: 0,
+            deadline: None,
         })
     }
 
@@ -35,6 +38,7 @@ impl Batch {
             requests: vec![Arc::new(arrays)],
             rows,
             lane: 0,
+            deadline: None,
         })
     }
 
@@ -56,7 +60,12 @@ impl Batch {
             requests,
             rows,
             lane,
+            deadline: None,
         }
+    }
+
+    pub(crate) fn with_deadline(self, deadline: Option<Instant>) -> Batch {
+        Batch { deadline, ..self }
     }
 
     /// How many rows it has.
@@ -67,6 +76,11 @@ impl Batch {
     /// Which of the queue's lanes it runs on: a number below `in_flight`, which no other batch has at the same time.
     pub fn lane(&self) -> usize {
         self.lane
+    }
+
+    /// When none of its requests is of use any more; `None` if one of them has no deadline.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.deadline
     }
 
     /// How many arrays each of its requests has.

@@ -41,8 +41,8 @@ pub enum Error {
     /// The queue is closed.
     #[error("the queue is closed: `restart` opens it again")]
     Closed,
-    /// The deadline passed before it was the request's turn.
-    #[error("the deadline of the request passed before it was its turn")]
+    /// The deadline passed before it was the request's turn, or while a session ran it.
+    #[error("the deadline of the request passed before it was answered")]
     Expired,
     /// A request is not what it should be.
     #[error("the request's input {input} is {got}, expected {expected}")]

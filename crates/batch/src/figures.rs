@@ -18,7 +18,7 @@ pub enum Fate {
     Failed,
     /// It was given up by whoever asked.
     Cancelled,
-    /// Its deadline passed before it was its turn.
+    /// Its deadline passed before it was its turn, or while a session ran it.
     Expired,
     /// There was no room for it.
     Rejected,
@@ -37,7 +37,7 @@ pub struct Fates {
     pub failed: u64,
     /// Those that were given up by whoever asked.
     pub cancelled: u64,
-    /// Those whose deadline passed before it was their turn.
+    /// Those whose deadline passed before it was their turn, or while a session ran them.
     pub expired: u64,
     /// Those for which there was no room.
     pub rejected: u64,
@@ -99,6 +99,7 @@ pub struct Figures {
 impl Figures {
     fn of(&mut self, tenant: TenantId) -> &mut TenantFigures {
         if tenant >= self.tenants.len() {
+            #[expect(clippy::disallowed_methods, reason = "tenants are bounded")]
             self.tenants.resize_with(tenant + 1, TenantFigures::default);
         }
         &mut self.tenants[tenant]

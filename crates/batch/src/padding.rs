@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use streampool_tensor::Array;
+use streampool_tensor::room::{filled, room};
 
 use crate::error::{Error, Result};
 use crate::request::Request;
@@ -131,11 +132,18 @@ impl Padding {
         let extra = match self.extra {
             Extra::Nothing => None,
             Extra::Mask => {
-                let row = (0..edge).map(|at| i64::from(at < size));
-                let mask: Vec<i64> = row.cycle().take(rows * edge).collect();
-                Some(Array::new(&mask, &[rows, edge]))
+                let row: Vec<i64> = (0..edge).map(|at| i64::from(at < size)).collect();
+                let count = rows.saturating_mul(edge);
+                let mask = room(count).map(|mut mask: Vec<i64>| {
+                    mask.extend(row.iter().cycle().take(count));
+                    mask
+                });
+                Some(mask.and_then(|mask| Array::new(&mask, &[rows, edge])))
             }
-            Extra::Lengths => Some(Array::new(&vec![size as i64; rows], &[rows])),
+            Extra::Lengths => {
+                let lengths = filled(size as i64, rows);
+                Some(lengths.and_then(|lengths| Array::new(&lengths, &[rows])))
+            }
         };
         if let Some(extra) = extra {
             request.inputs.push(extra.map_err(Error::failed)?);

@@ -116,7 +116,11 @@ fn wanted(entries: Vec<Entry<Part>>, done: &mut Done) -> Vec<Entry<Part>> {
 fn call(function: &Function, entries: &[Entry<Part>], lane: usize) -> Result<Given> {
     let rows = entries.iter().map(|entry| entry.rows).sum();
     let inputs = entries.iter().map(|entry| entry.job.inputs.clone());
-    let batch = Batch::of(inputs.collect(), rows, lane);
+    // As long as somebody wants it.
+    let deadlines = entries.iter().map(|entry| entry.deadline);
+    let deadline = deadlines.collect::<Option<Vec<Instant>>>();
+    let deadline = deadline.and_then(|all| all.into_iter().max());
+    let batch = Batch::of(inputs.collect(), rows, lane).with_deadline(deadline);
     let result = catch_unwind(AssertUnwindSafe(|| function(batch)));
     let given = result.unwrap_or_else(|panic| {
         let message = message(&*panic);

@@ -196,6 +196,48 @@ pub fn attention_to_nothing(fixture: &Fixture) {
     }
 }
 
+/// Scores of minus infinity alone give NaN, as any softmax of them, but zeros where a mask lets a query attend to nothing.
+pub fn attention_without_scores(fixture: &Fixture) {
+    if !fixture.supports(OpKind::Attention) {
+        return;
+    }
+    let mut rng = Rng::new(76);
+    let (queries, keys) = (70, 70);
+    for dtype in fixture.of(FLOATS) {
+        for value_width in [20, 300] {
+            let mut operands = row_major(&mut rng, dtype, 1, [queries, keys, 1, value_width]);
+            let special = |row: usize| if row % 5 < 2 { f64::NEG_INFINITY } else { 1.0 };
+            operands[0].set_all((0..queries).map(|row| Num::Float(special(row))));
+            operands[1].set_all((0..keys).map(|_| Num::Float(1.0)));
+            attend(fixture, PLAIN, &operands);
+            let causal = Some(-4);
+            attend(fixture, Attention { causal, ..PLAIN }, &operands);
+            let masked = Attention {
+                mask: Some(4),
+                ..PLAIN
+            };
+            // Of some rows all, of others nothing, and of others all but the first or the last key.
+            let kept = |index: usize| match (index / keys % 4, index % keys) {
+                (0, _) => false,
+                (1, key) => key == 0,
+                (2, key) => key == keys - 1,
+                _ => true,
+            };
+            let kept = |rows: usize| (0..rows * keys).map(kept);
+            for rows in [1, queries] {
+                let shape = [1, 1, rows, keys];
+                let bools = kept(rows).map(|kept| Num::whole(kept.into()));
+                operands.push(Operand::of(DType::Bool, &shape, bools));
+                attend(fixture, masked, &operands);
+                let numbers = kept(rows).map(|kept| if kept { -0.5 } else { f64::NEG_INFINITY });
+                operands[4] = Operand::of(dtype, &shape, numbers.map(Num::Float));
+                attend(fixture, masked, &operands);
+                operands.pop();
+            }
+        }
+    }
+}
+
 /// Distances at the ends of their type count as every key and as none.
 pub fn attention_at_any_distance(fixture: &Fixture) {
     if !fixture.supports(OpKind::Attention) {

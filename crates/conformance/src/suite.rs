@@ -223,6 +223,7 @@ macro_rules! suite {
                 attention_of_any_layout,
                 attention_to_nothing,
                 attention_at_any_distance,
+                attention_without_scores,
                 attention_of_extremes,
                 attention_of_packed_projections,
             }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use cudarc::driver::sys::{
-    self, CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUresult, CUstream,
+    self, CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUgraphExec, CUresult, CUstream,
     CUstreamCaptureMode,
 };
 use streampool_device::{Error, Process, Result};
@@ -23,11 +23,27 @@ pub(crate) struct Context {
     process: Process,
     lost: OnceLock<String>,
     gate: Arc<Gate>,
-    /// Device memory that nobody uses, still to be freed.
-    retired: Mutex<Vec<CUdeviceptr>>,
+    retired: Mutex<Retired>,
     /// Bytes of device memory that the device has for its own use.
     pub own: AtomicUsize,
 }
+
+/// What nobody uses any more, still to be given back to the driver.
+#[derive(Debug, Default)]
+struct Retired {
+    memory: Vec<CUdeviceptr>,
+    graphs: Vec<Exec>,
+}
+
+/// An executable graph of the driver.
+#[derive(Debug)]
+struct Exec(CUgraphExec);
+
+// SAFETY: the driver's graphs may be used from any thread, by one at a time: whoever has this.
+unsafe impl Send for Exec {}
+
+/// When more graphs than this are retired, they are destroyed at once.
+const MOST_RETIRED_GRAPHS: usize = 16;
 
 /// While this lives the context is the thread's. Then the thread has the one that it had before, unless that was none: a
 /// thread that had none loses nothing by keeping this one.
@@ -110,7 +126,7 @@ impl Context {
             process: Process::current(),
             lost: OnceLock::new(),
             gate,
-            retired: Mutex::new(Vec::new()),
+            retired: Mutex::new(Retired::default()),
             own: AtomicUsize::new(0),
         }))
     }
@@ -169,23 +185,48 @@ impl Context {
     /// # Safety
     /// It came from `cuMemAlloc` in this context, and nothing uses it any more.
     pub unsafe fn retire(&self, address: CUdeviceptr) {
-        self.retired().push(address);
+        self.retired().memory.push(address);
     }
 
-    /// Frees what was retired. What the driver does not free now is tried again with the next. The context is bound, and
-    /// the gate shut.
+    /// Destroys a graph, when the next is made or too many wait: each time the gate is shut, launches wait. The context is
+    /// bound.
+    ///
+    /// # Safety
+    /// It is of this context, and nobody will launch it any more.
+    pub unsafe fn retire_graph(&self, graph: CUgraphExec) {
+        let mut retired = self.retired();
+        retired.graphs.push(Exec(graph));
+        let is_enough = retired.graphs.len() > MOST_RETIRED_GRAPHS;
+        drop(retired);
+        if is_enough {
+            let _alone = self.alone();
+            self.destroy_retired();
+        }
+    }
+
+    /// Frees the memory that was retired. What the driver does not free now is tried again with the next. The context is
+    /// bound, and the gate shut.
     pub fn free_retired(&self) {
-        let retired = std::mem::take(&mut *self.retired());
+        let retired = std::mem::take(&mut self.retired().memory);
         let failed = retired.into_iter().filter(|&address| {
             // SAFETY: whoever retired it vouches for it.
             let result = unsafe { sys::cuMemFree_v2(address) };
             result != CUresult::CUDA_SUCCESS && !is_fatal(result)
         });
         let failed: Vec<CUdeviceptr> = failed.collect();
-        self.retired().extend(failed);
+        self.retired().memory.extend(failed);
     }
 
-    fn retired(&self) -> MutexGuard<'_, Vec<CUdeviceptr>> {
+    /// Destroys the graphs that were retired. The context is bound, and the gate shut.
+    pub fn destroy_retired(&self) {
+        let retired = std::mem::take(&mut self.retired().graphs);
+        for Exec(graph) in retired {
+            // SAFETY: whoever retired it vouches for it. One that still runs is freed by the driver when it is over.
+            unsafe { sys::cuGraphExecDestroy(graph) };
+        }
+    }
+
+    fn retired(&self) -> MutexGuard<'_, Retired> {
         self.retired.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -300,6 +341,7 @@ impl Drop for Context {
         if self.check_process().is_ok() {
             let _alone = self.alone();
             if let Ok(_bound) = self.bind() {
+                self.destroy_retired();
                 self.free_retired();
             }
             // SAFETY: it was retained once and everything made in it is gone.

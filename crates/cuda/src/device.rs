@@ -81,7 +81,7 @@ impl CudaDevice {
             },
             ledger: Ledger::new(context.clone(), pinned.clone(), capacity),
             pinned,
-            stock: Stock::new(context.clone()),
+            stock: Arc::new(Stock::new(context.clone())?),
             kernels,
             blas,
             dnn,

@@ -29,7 +29,7 @@ pub(crate) struct Lane {
     pub label: String,
     pub index: u32,
     pub stream: CUstream,
-    priority: i32,
+    priority: Priority,
     pub shelf: Arc<Shelf>,
     pub blocks: Arc<Blocks>,
     pub handlers: Handlers,
@@ -68,21 +68,11 @@ pub(crate) enum Held {
 impl Lane {
     pub fn new(core: Arc<Core>, options: QueueOptions) -> Result<Arc<Lane>, Failure> {
         let _bound = core.context.bind()?;
-        let (mut least, mut greatest) = (0, 0);
-        // SAFETY: the context is bound; it writes two integers.
-        let result = unsafe { sys::cuCtxGetStreamPriorityRange(&mut least, &mut greatest) };
-        core.context.check("cuCtxGetStreamPriorityRange", result)?;
-        // The driver's default is 0, its least urgent; more urgent numbers are negative.
-        let priority = match options.priority {
-            Priority::Low => least,
-            Priority::Normal => (least + greatest) / 2,
-            Priority::High => greatest,
-        };
-        let stream = core.stock.stream(priority)?;
+        let stream = core.stock.stream(options.priority)?;
         Ok(Arc::new(Lane {
             shelf: Shelf::new(core.context.clone(), core.stock.clone()),
             blocks: Blocks::new(core.pinned.clone()),
-            priority,
+            priority: options.priority,
             handlers: Handlers::new(),
             label: options.label,
             index: options.index,

@@ -41,6 +41,7 @@ mod slots;
 mod trace;
 mod validate;
 pub mod variables;
+mod work;
 
 pub use device::{
     CacheReport, Device, DeviceKind, MemoryUse, Overhead, Priority, Properties, QueueOptions,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use streampool_device::{Handler, HostSlice, Op, OpKind, Span};
 
+use crate::cost;
 use crate::event::Recording;
 use crate::program::Replay;
 
@@ -27,6 +28,32 @@ pub(crate) enum Command {
     Handler(Handler),
     /// What an imitated driver broke while it was encoded.
     Broken(OpKind, String),
+}
+
+impl Command {
+    /// What its faults tell.
+    pub(crate) fn kind(&self) -> OpKind {
+        match self {
+            Command::Op(op) => op.kind(),
+            Command::Upload(..) => OpKind::Upload,
+            Command::Download(..) => OpKind::Download,
+            Command::Replay(_) => OpKind::Replay,
+            Command::Broken(kind, _) => *kind,
+            Command::Nop | Command::Record(_) | Command::Wait(_) | Command::Handler(_) => {
+                OpKind::Nop
+            }
+        }
+    }
+
+    /// About how long it takes, in nanoseconds.
+    pub(crate) fn cost(&self) -> u64 {
+        match self {
+            Command::Op(op) => cost::estimate(op),
+            Command::Replay(replay) => replay.cost(),
+            Command::Upload(span, _) | Command::Download(span, _) => cost::copying(span.bytes),
+            _ => 0,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use streampool_device::{Fault, HostSlice, Interval, Op, OpKind, Span, Tick};
 
 use crate::command::Command;
 use crate::cost;
+use crate::given_up::{Stopped, Watch};
 use crate::kernels::scratch::NoRoom;
 use crate::kernels::{self, Prepared};
 use crate::program::Replay;
@@ -31,8 +32,12 @@ impl Strand {
             // Dropped before the tick is over: from then on the memory that a program knows may change.
             command if self.is_poisoned() => drop(command),
             Command::Wait(_) => {}
+            _ if self.given_up.includes(tick) => {
+                self.poison_on(tick, command.kind(), Err(Stopped.to_string()));
+                drop(command);
+            }
             Command::Nop => self.guarded(tick, OpKind::Nop, || Ok(())),
-            Command::Op(op) => self.guarded(tick, op.kind(), || self.kernel(&op)),
+            Command::Op(op) => self.guarded(tick, op.kind(), || self.kernel(tick, &op)),
             Command::Upload(dst, bytes) => self.guarded(tick, OpKind::Upload, || {
                 // SAFETY: by the guarantees of `Queue::upload`; that it fits was checked there.
                 unsafe {
@@ -98,28 +103,46 @@ impl Strand {
         Ok(())
     }
 
+    /// Calls `work`, which may take long, where kernels ask whether the command at `tick` was given up.
+    fn watched<R>(&self, tick: Tick, work: impl FnOnce() -> R) -> R {
+        let watch = Watch {
+            given_up: self.given_up.clone(),
+            tick,
+        };
+        watch.within(work)
+    }
+
     /// Executes the ops of a program. Meanwhile the thread counts as busy also between its large ops, so that nobody
     /// relies on the processor it is on.
     fn replay(&self, tick: Tick, replay: &Replay) -> Result<(), String> {
         let crew = (replay.cost() >= cost::WORTH_SPLITTING).then(|| Crew::new(&self.core.pool));
-        replay.execute(|op, captured| {
-            let team: &dyn Team = match &crew {
-                Some(crew) if captured.is_large => crew,
-                _ => &Solo,
-            };
-            self.timed(tick, captured.kind, || {
-                self.imitated(op, || self.launch(op, &captured.prepared, team))
+        let execute = || {
+            replay.execute(|op, captured| {
+                if self.given_up.includes(tick) {
+                    return Err(Stopped.to_string());
+                }
+                let team: &dyn Team = match &crew {
+                    Some(crew) if captured.is_large => crew,
+                    _ => &Solo,
+                };
+                self.timed(tick, captured.kind, || {
+                    self.imitated(op, || self.launch(op, &captured.prepared, team))
+                })
             })
-        })
+        };
+        match &crew {
+            Some(_) => self.watched(tick, execute),
+            None => execute(),
+        }
     }
 
-    fn kernel(&self, op: &Op) -> Result<(), String> {
+    fn kernel(&self, tick: Tick, op: &Op) -> Result<(), String> {
         self.imitated(op, || {
             if cost::estimate(op) < cost::WORTH_SPLITTING {
-                self.launch(op, &Prepared::Plain, &Solo)
-            } else {
-                self.launch(op, &Prepared::Plain, &Crew::new(&self.core.pool))
+                return self.launch(op, &Prepared::Plain, &Solo);
             }
+            let crew = Crew::new(&self.core.pool);
+            self.watched(tick, || self.launch(op, &Prepared::Plain, &crew))
         })
     }
 
@@ -166,8 +189,11 @@ fn pointer(span: &Span) -> *mut u8 {
 
 /// Why the op ended that this came of.
 fn why(panic: &Panic) -> String {
-    match panic.payload::<NoRoom>() {
-        Some(no_room) => no_room.to_string(),
+    if let Some(no_room) = panic.payload::<NoRoom>() {
+        return no_room.to_string();
+    }
+    match panic.payload::<Stopped>() {
+        Some(stopped) => stopped.to_string(),
         None => format!("the kernel panicked: {}", panic.message()),
     }
 }

@@ -116,6 +116,11 @@ impl Injector {
         self.change(|rules| rules.allocations = count);
     }
 
+    /// Whether anything is injected: then nobody knows how long an op takes.
+    pub(crate) fn is_active(&self) -> bool {
+        self.active.load(Ordering::Relaxed)
+    }
+
     /// Forgets everything injected.
     pub fn clear(&self) {
         *self.rules.lock() = Rules::default();

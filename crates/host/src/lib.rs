@@ -36,6 +36,7 @@ mod cost;
 mod device;
 mod event;
 mod execute;
+mod given_up;
 mod handlers;
 mod imitate;
 mod injector;

@@ -23,6 +23,10 @@ impl Progress for HostProgress {
         self.0.fault()
     }
 
+    fn give_up(&self, since: Tick, until: Tick) {
+        self.0.give_up(since, until);
+    }
+
     fn wait(&self, tick: Tick, deadline: Option<Instant>) -> Result<()> {
         commands::check_wait(tick, self.0.appended())?;
         self.0.reach(tick, deadline)?;

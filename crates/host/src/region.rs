@@ -7,6 +7,7 @@ use std::thread::Thread;
 use streampool_device::foreign::{self, Panic};
 use streampool_device::lock::Mutex;
 
+use crate::given_up::{self, Watch};
 use crate::pool::{Busy, Job, Shared};
 use crate::ranks;
 use crate::team::Team;
@@ -37,9 +38,20 @@ impl Team for Crew<'_> {
     fn run(&self, parts: usize, work: &(dyn Fn(usize) + Sync)) {
         let threads = self.pool.width().min(parts);
         if threads <= 1 {
-            return (0..parts).for_each(work);
+            return (0..parts).for_each(|part| {
+                given_up::check();
+                work(part);
+            });
         }
-        let region = Arc::new(Region::new(parts, work));
+        let watch = Watch::current();
+        let watched = |part| match &watch {
+            Some(watch) => watch.clone().within(|| {
+                given_up::check();
+                work(part);
+            }),
+            None => work(part),
+        };
+        let region = Arc::new(Region::new(parts, &watched));
         for _ in 1..threads {
             self.pool.push(Job::Region(Arc::clone(&region)));
         }

@@ -15,6 +15,7 @@ use crate::command::Command;
 use crate::core::Core;
 use crate::cost;
 use crate::event::Recording;
+use crate::given_up::GivenUp;
 use crate::handlers::Handlers;
 use crate::pool::Job;
 use crate::ranks;
@@ -45,6 +46,8 @@ pub(crate) struct Strand {
     /// The lowest tick that a parked thread waits for.
     wanted: AtomicU64,
     parked: Condvar,
+    /// What nobody wants any more.
+    pub(crate) given_up: Arc<GivenUp>,
     poisoned: AtomicBool,
     fault: Mutex<Option<Fault>>,
 }
@@ -87,6 +90,8 @@ enum Ran {
     Through,
     /// Another thread is at it.
     Elsewhere,
+    /// What comes next takes longer than there is time.
+    TooLong,
     /// It needs this recording first.
     Blocked(Arc<Recording>),
 }
@@ -113,6 +118,7 @@ impl Strand {
             completed: AtomicU64::new(0),
             wanted: AtomicU64::new(NOBODY),
             parked: Condvar::new(),
+            given_up: Arc::default(),
             poisoned: AtomicBool::new(false),
             fault: Mutex::new(ranks::FAULT, None),
         })
@@ -126,6 +132,11 @@ impl Strand {
     /// The last tick that is over.
     pub(crate) fn completed(&self) -> Tick {
         self.completed.load(Ordering::Acquire)
+    }
+
+    /// About how long what was appended lately takes, in nanoseconds.
+    fn load(&self) -> u64 {
+        self.inbox.lock().load
     }
 
     /// The last tick there is.
@@ -166,6 +177,12 @@ impl Strand {
             drop(inbox);
             self.core.pool.push(Job::Strand(Arc::clone(self)));
         }
+    }
+
+    /// Gives up the commands behind `since`, up to `until`, that are not over.
+    pub(crate) fn give_up(&self, since: Tick, until: Tick) {
+        let _one_at_a_time = self.inbox.lock();
+        self.given_up.add(since, until, self.completed());
     }
 
     /// Sees to it that what was appended gets executed, whoever waits for it.
@@ -221,9 +238,9 @@ impl Strand {
 
     /// Returns when `tick`, which was appended, is over.
     ///
-    /// The calling thread executes the work, and the work that this work waits for. An op cannot be
-    /// interrupted, so with a deadline it first gives the workers the chance to take it; if they do not,
-    /// they are busy, or all inside handlers that wait for this very work.
+    /// The calling thread executes the work, and the work that this work waits for. With a deadline it does not begin what
+    /// takes longer: that it leaves to the workers. And it gives them the chance to take what is not over soon; if they do
+    /// not, they are busy, or all inside handlers that wait for this very work.
     pub(crate) fn reach(self: &Arc<Self>, tick: Tick, deadline: Option<Instant>) -> Result<()> {
         if self.is_over(tick) {
             return Ok(());
@@ -236,7 +253,9 @@ impl Strand {
                 .map_err(|TimedOut| Error::Timeout(Duration::ZERO));
         };
         let begun = Instant::now();
-        if !self.core.pool.is_worker() {
+        let left = deadline.saturating_duration_since(begun);
+        let is_soon = !self.core.injector.is_active() && self.load() < left.as_nanos() as u64 / 4;
+        if !is_soon && !self.core.pool.is_worker() {
             self.start();
             let chance = Some(deadline.min(begun + CHANCE));
             if self
@@ -274,6 +293,11 @@ impl Strand {
                     strand.park(goal, |turn| matches!(turn, Turn::Running))?;
                     None
                 }
+                Ran::TooLong => {
+                    // Whoever of the workers is free takes it.
+                    strand.park(goal, |_| true)?;
+                    None
+                }
                 Ran::Blocked(recording) => Some(recording),
             };
         }
@@ -309,6 +333,7 @@ impl Strand {
             _ => {}
         }
         let mut tick = self.completed.load(Ordering::Relaxed);
+        let mut too_long = false;
         loop {
             let _recording = std::mem::replace(&mut inbox.turn, Turn::Running);
             let mut batch = inbox.take();
@@ -326,6 +351,11 @@ impl Strand {
                         self.resume(&on);
                         return Ran::Through;
                     }
+                    command if goal.is_some_and(|goal| goal.is_too_short_for(&command)) => {
+                        batch.push_front(command);
+                        too_long = true;
+                        break;
+                    }
                     command => command,
                 };
                 tick += 1;
@@ -337,6 +367,10 @@ impl Strand {
             inbox = self.inbox.lock();
             let left = !batch.is_empty();
             inbox.taken = batch;
+            let through = match too_long {
+                true => Ran::TooLong,
+                false => Ran::Through,
+            };
             inbox.shrink();
             if inbox.is_empty() {
                 inbox.turn = Turn::Idle;
@@ -349,7 +383,7 @@ impl Strand {
                 inbox.turn = Turn::Queued;
                 self.wake_parked(inbox);
                 self.core.pool.push(Job::Strand(Arc::clone(self)));
-                return Ran::Through;
+                return through;
             }
         }
     }
@@ -388,6 +422,15 @@ impl Strand {
 }
 
 impl Goal {
+    /// Whether a command takes longer than is left, several times over: about how long it takes is all that is known.
+    fn is_too_short_for(&self, command: &Command) -> bool {
+        const UNSURE: u64 = 4;
+        self.deadline.is_some_and(|deadline| {
+            let left = deadline.saturating_duration_since(Instant::now());
+            u128::from(command.cost() / UNSURE) > left.as_nanos()
+        })
+    }
+
     fn is_met(&self, tick: Tick) -> bool {
         tick >= self.tick
             || self

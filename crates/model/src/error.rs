@@ -135,11 +135,30 @@ pub enum Fault {
 impl Error {
     /// What failed on a stream, if that is behind it.
     pub(crate) fn on_stream(&self) -> Option<&streampool_runtime::Fault> {
+        self.of_runtime()?.fault()
+    }
+
+    /// It, or simply that it was too late, where that is why a node or a tensor failed.
+    pub(crate) fn or_deadline(self) -> Error {
+        match self.of_runtime() {
+            Some(streampool_runtime::Error::Deadline) => Error::Deadline,
+            _ => self,
+        }
+    }
+
+    /// Whether the budget of the run is spent.
+    pub(crate) fn is_over_budget(&self) -> bool {
+        let error = self.of_runtime();
+        matches!(error, Some(streampool_runtime::Error::OverBudget { .. }))
+    }
+
+    /// What the runtime refused, if that is behind it.
+    fn of_runtime(&self) -> Option<&streampool_runtime::Error> {
         match self {
-            Error::Node { fault, .. } | Error::Value { fault, .. } => fault.on_stream(),
-            Error::Graph(fault) => fault.on_stream(),
+            Error::Node { fault, .. } | Error::Value { fault, .. } => fault.of_runtime(),
+            Error::Graph(fault) => fault.of_runtime(),
             Error::Tensor(streampool_tensor::Error::Runtime(error)) | Error::Runtime(error) => {
-                error.fault()
+                Some(error)
             }
             _ => None,
         }
@@ -173,10 +192,10 @@ impl Error {
 }
 
 impl Fault {
-    fn on_stream(&self) -> Option<&streampool_runtime::Fault> {
+    fn of_runtime(&self) -> Option<&streampool_runtime::Error> {
         match self {
-            Fault::Tensor(streampool_tensor::Error::Runtime(error)) => error.fault(),
-            Fault::Inner(error) => error.on_stream(),
+            Fault::Tensor(streampool_tensor::Error::Runtime(error)) => Some(error),
+            Fault::Inner(error) => error.of_runtime(),
             _ => None,
         }
     }

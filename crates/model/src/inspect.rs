@@ -1,6 +1,7 @@
 //! What is in a model, and what it takes to run it.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use streampool_device::OpKind;
 use streampool_tensor::{DType, Tensor};
@@ -8,7 +9,7 @@ use streampool_tensor::{DType, Tensor};
 use crate::check::check_operators;
 use crate::error::{Error, Result, UnsupportedOperator};
 use crate::graph::{Attribute, Graph};
-use crate::session::{Input, Port, Session};
+use crate::session::{Input, Port, RunOptions, Session};
 
 /// What is in a graph, the graphs inside its nodes included.
 #[derive(Debug, Clone, Default)]
@@ -124,9 +125,14 @@ impl Census {
 
 impl Session {
     /// What each part of the model takes when it runs on these inputs. It is run on them once, and should not have been
-    /// run before: of several plans for the same part the latest is told.
+    /// run before: of several plans for the same part the latest is told. A run of more than a million steps or five minutes
+    /// is given up.
     pub fn parts(&self, inputs: &[Input<'_>]) -> Result<Vec<Part>> {
-        self.run_in_order(inputs)?;
+        let options = RunOptions {
+            steps: Some(1_000_000),
+            ..RunOptions::within(Duration::from_secs(300))
+        };
+        self.run_in_order_with(inputs, &options)?;
         Ok(self.latest_parts())
     }
 }

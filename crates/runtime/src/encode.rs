@@ -6,6 +6,7 @@ use std::iter;
 use smallvec::SmallVec;
 use streampool_device::{Access, Element, Flush, HostSlice, Op, Progress, Span, Tick};
 
+use crate::budget::{self, Budget};
 use crate::clock::Stamp;
 use crate::lane::Flushed;
 use crate::memory::{Buffer, Operand};
@@ -23,6 +24,14 @@ impl Drop for Lent<'_> {
         if self.progress.completed() < self.tick {
             self.progress.withdraw(self.tick);
         }
+    }
+}
+
+/// A wait until the deadline of a budget that ended without success.
+fn in_time(error: Error) -> Error {
+    match error {
+        Error::Device(streampool_device::Error::Timeout(_)) => Error::Deadline,
+        other => other,
     }
 }
 
@@ -48,11 +57,17 @@ impl Stream {
             });
             Ok(*operand.view())
         })?;
-        self.append(touches.iter().copied(), |stream, encoder| {
+        budget::spend(|| op.work())?;
+        let stamp = self.append(touches.iter().copied(), |stream, encoder| {
             // SAFETY: `append` holds the order and keeps the memory; an operand's view lies within its
             // buffer, and a written one is borrowed exclusively.
             Ok(unsafe { stream.core().mitigation.encode(encoder, &op) }?)
-        })
+        })?;
+        if budget::is_far_ahead() {
+            self.wait_until(stamp, Budget::current_deadline())
+                .map_err(in_time)?;
+        }
+        Ok(stamp)
     }
 
     /// Copies `values` to the start of `buffer`. They are taken before this returns.
@@ -90,16 +105,18 @@ impl Stream {
     /// The values of `buffer`, after waiting for them.
     pub fn download<T: Element>(&self, buffer: &Buffer) -> Result<Vec<T>> {
         let size = T::DTYPE.size();
-        let mut bytes = vec![0; buffer.bytes() / size * size];
+        let count = buffer.bytes() / size;
+        let (mut bytes, mut values) = (room(count * size)?, room(count)?);
+        bytes.resize(count * size, 0);
         self.download_bytes(buffer, &mut bytes)?;
-        bytes
-            .chunks_exact(size)
-            .map(|value| bytemuck::checked::try_pod_read_unaligned(value))
-            .collect::<std::result::Result<Vec<T>, _>>()
-            .map_err(|error| Error::NotOfType {
+        for value in bytes.chunks_exact(size) {
+            let value = bytemuck::checked::try_pod_read_unaligned(value);
+            values.push(value.map_err(|error| Error::NotOfType {
                 dtype: T::DTYPE,
                 why: error.to_string(),
-            })
+            })?);
+        }
+        Ok(values)
     }
 
     fn download_bytes(&self, buffer: &Buffer, bytes: &mut [u8]) -> Result<()> {
@@ -112,6 +129,7 @@ impl Stream {
                 expected: format!("at most {}, the size of the buffer", buffer.bytes()),
             });
         }
+        self.wait_in_time(buffer)?;
         let span = Span {
             bytes: bytes.len(),
             ..buffer.span()
@@ -135,6 +153,28 @@ impl Stream {
         let flushed = self.core().flush(self.lane(), Flush::ForWaiter);
         let flushed = flushed.unwrap_or(Flushed::at(stamp.tick));
         self.core().wait_for(self.lane(), stamp.tick, flushed, None)
+    }
+
+    /// Where there is a deadline, waits until then for all that a download of `buffer` comes after: what it lends memory to,
+    /// it has to wait for without one.
+    fn wait_in_time(&self, buffer: &Buffer) -> Result<()> {
+        let Some(deadline) = Budget::current_deadline() else {
+            return Ok(());
+        };
+        let core = self.core();
+        let elsewhere = |stamp: &Stamp| stamp.stream != self.index();
+        let written = buffer.marks().last_write().filter(elsewhere);
+        for stamp in written.into_iter().chain([self.position()]) {
+            let lane = core.lane(stamp.stream)?;
+            let waited = core
+                .flush_by(lane, Flush::ForWaiter, Some(deadline))
+                .and_then(|flushed| core.wait_for(lane, stamp.tick, flushed, Some(deadline)));
+            // What failed is told by the download.
+            if let Err(Error::Deadline) = waited.map_err(in_time) {
+                return Err(Error::Deadline);
+            }
+        }
+        Ok(())
     }
 
     /// Appends a command that touches `touches`, ordered after all it conflicts with, and marks it on them.
@@ -181,5 +221,18 @@ impl Stream {
             touch.mark(stamp);
         }
         Ok(stamp)
+    }
+}
+
+/// An empty list with room for so many: a device may hold more than the host.
+fn room<T>(count: usize) -> Result<Vec<T>> {
+    let mut list = Vec::new();
+    match list.try_reserve_exact(count) {
+        Ok(()) => Ok(list),
+        Err(_) => Err(Error::WrongLength {
+            what: "what is downloaded",
+            got: count.saturating_mul(size_of::<T>()),
+            expected: "as many bytes as the host has memory for".to_owned(),
+        }),
     }
 }

@@ -39,9 +39,24 @@ pub enum Error {
         /// How long the policy waits.
         waited: Duration,
     },
-    /// No stream was free until the deadline of a run.
-    #[error("no stream was free until the deadline of the run")]
+    /// The deadline of a run passed before it had a stream, or while it encoded work or waited for it.
+    #[error("the deadline of the run is past")]
     Deadline,
+    /// A piece of work takes more than its budget.
+    #[error(
+        "it takes at least {asked} {what}, at most {limit} are allowed: if that is meant, raise {setting} or \
+         the limit of the run itself"
+    )]
+    OverBudget {
+        /// `steps`, or the `elements` that ops go over.
+        what: &'static str,
+        /// So many at least.
+        asked: u64,
+        /// The most there may be.
+        limit: u64,
+        /// What decides that.
+        setting: &'static str,
+    },
     /// There is no stream of that number.
     #[error("there is no stream {index}: this pool's are 0 to {last}")]
     NoSuchStream {

@@ -74,6 +74,16 @@ impl Authors {
         self.0.push_back((tick, thread));
     }
 
+    fn own_between(&self, since: Tick, until: Tick) -> Vec<(Tick, Tick)> {
+        let own = this_thread();
+        let ends = self.0.iter().skip(1).map(|&(begin, _)| begin - 1);
+        let stretches = self.0.iter().zip(ends.chain([until]));
+        let own = stretches.filter(|((_, thread), _)| *thread == own);
+        own.map(|(&(begin, _), end)| (since.max(begin.saturating_sub(1)), until.min(end)))
+            .filter(|(since, until)| since < until)
+            .collect()
+    }
+
     fn is_this_thread(&self, tick: Tick) -> bool {
         let stretch = self.0.iter().rev().find(|&&(since, _)| since <= tick);
         stretch.is_some_and(|&(_, thread)| thread == this_thread())
@@ -282,6 +292,11 @@ impl Encoder {
     /// Whether the calling thread encoded the command at `tick`, as far as that is remembered.
     pub fn is_own(&self, tick: Tick) -> bool {
         self.authors.is_this_thread(tick)
+    }
+
+    /// What the calling thread encoded behind `since`, up to `until`: stretches, each behind its first place.
+    pub fn own_between(&self, since: Tick, until: Tick) -> Vec<(Tick, Tick)> {
+        self.authors.own_between(since, until)
     }
 
     /// Has the next who asks for a marker record a new one.

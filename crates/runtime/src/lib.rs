@@ -21,6 +21,7 @@
 #![cfg(not(loom))]
 
 mod binding;
+mod budget;
 mod clock;
 mod clocks;
 mod core;
@@ -50,6 +51,7 @@ mod sync;
 mod task;
 mod waiters;
 
+pub use budget::{Budget, refund_work, spend_step, spend_work};
 pub use clock::Stamp;
 pub use error::{Error, Result};
 pub use event::Event;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use streampool_batch::{Batch, BatchQueue, Builder, Error, InOrder, Request, Result};
 use streampool_device::DeviceKind;
 use streampool_model::graph::Dim;
-use streampool_model::{Array, Input, Rows, Session};
+use streampool_model::{Array, Input, Rows, RunOptions, Session};
 use streampool_runtime::Lease;
 
 /// A queue in front of a session, whose inputs and outputs all have their rows along the first axis.
@@ -92,7 +92,16 @@ fn run(session: &Session, batch: &Batch, rows: usize, row_bytes: &AtomicUsize) -
             .collect(),
         false => vec![batch.rows()],
     };
-    let outputs = session.run_divided(&inputs, &own).map_err(Error::failed)?;
+    // A lane is free again when nobody wants what it computes.
+    let options = RunOptions {
+        deadline: batch.deadline(),
+        ..RunOptions::default()
+    };
+    let outputs = session.run_divided_with(&inputs, &own, &options);
+    let outputs = outputs.map_err(|error| match error {
+        streampool_model::Error::Deadline => Error::Expired,
+        other => Error::failed(other),
+    })?;
     let bytes = outputs.iter().flatten().map(|array| array.bytes().len());
     row_bytes.store(bytes.sum::<usize>() / batch.rows(), Ordering::Relaxed);
     Batch::divided(outputs)

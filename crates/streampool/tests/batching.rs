@@ -2,11 +2,12 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
+use std::time::Duration;
 
-use streampool::batch::Padding;
+use streampool::batch::{Close, Error, Padding};
 use streampool::model::SessionOptions;
-use streampool::model::onnx::writer::{Graph, int};
-use streampool::{Array, BatchQueue, DType, Pool, Session};
+use streampool::model::onnx::writer::{Graph, graph, int};
+use streampool::{Array, BatchQueue, DType, Pool, Request, Session};
 
 /// The pool that these tests run in: on the host, or where `TEST_DEVICE` says.
 fn pool() -> Pool {
@@ -200,4 +201,66 @@ fn more_batches_in_flight_than_streams_are_refused() {
     let error = streampool::queue_over(&session, settings).err();
     let message = error.expect("a refusal").to_string();
     assert!(message.contains("stream"), "{message}");
+}
+
+/// What `work` gives, which has to come long before a test is thought to hang.
+fn soon<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> R {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        // Who waited too long is not there any more.
+        let _ = sender.send(work());
+    });
+    let given = receiver.recv_timeout(Duration::from_secs(60));
+    given.expect("it ends")
+}
+
+/// Adds its rows to themselves as often as the largest of `turns` says.
+fn adding(pool: &Pool) -> Session {
+    let body = Graph::new()
+        .input("turn", DType::I64, "")
+        .input("go", DType::Bool, "")
+        .untyped("before")
+        .node("Add before x = after", &[])
+        .node("Identity go = on", &[])
+        .outputs("on after");
+    let model = Graph::new()
+        .input("x", DType::F32, "batch 1")
+        .input("turns", DType::I64, "batch 1")
+        .constant("yes", &Array::scalar(true))
+        .node("ReduceMax turns = most", &[int("keepdims", 0)])
+        .node("Loop most yes x = y", &[graph("body", body)])
+        .output("y", DType::F32, "batch 1");
+    session(pool, model)
+}
+
+#[test]
+fn loops_without_end_give_their_lanes_back_at_their_deadlines() {
+    soon(|| {
+        let session = adding(&pool());
+        let settings = BatchQueue::builder().max_batch_size(1).in_flight(2);
+        let queue = streampool::queue_over(&session, settings).unwrap();
+        let request = |turns: i64, time: u64| {
+            let x = Array::new(&[2f32], &[1, 1]).unwrap();
+            let turns = Array::new(&[turns], &[1, 1]).unwrap();
+            Request::new(vec![x, turns]).within(Duration::from_millis(time))
+        };
+        for round in 0..3 {
+            let long: Vec<_> = (0..2)
+                .map(|_| queue.submit(request(1 << 40, 500)).unwrap())
+                .collect();
+            let good = queue.infer(request(3, 20_000)).unwrap();
+            assert_eq!(good[0].values::<f32>().unwrap(), [8.0], "round {round}");
+            for ticket in long {
+                let late = ticket.wait();
+                assert!(matches!(late, Err(Error::Expired)), "{late:?}");
+            }
+        }
+        let requests = queue.statistics().requests;
+        assert_eq!((requests.completed, requests.expired), (3, 6));
+        let last = [(); 2].map(|()| queue.submit(request(1 << 40, 500)).unwrap());
+        queue.close(Close::Cancel);
+        for ticket in last {
+            assert!(ticket.wait().is_err());
+        }
+    });
 }

@@ -41,6 +41,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod array;
 mod axis;
 mod create;
@@ -54,6 +56,7 @@ mod ndarray;
 mod ops;
 mod range;
 mod read;
+pub mod room;
 mod shape;
 mod tensor;
 mod views;

@@ -6,6 +6,7 @@ use half::{bf16, f16};
 use streampool_device::{DType, Element, Op};
 use streampool_runtime::Pool;
 
+use crate::room::{collected, filled};
 use crate::{Encoder, Error, Result, Tensor};
 
 impl Tensor {
@@ -44,7 +45,7 @@ impl Tensor {
     /// The bytes of its values, row-major, in the order of this machine, after waiting for them.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let dense = self.dense()?;
-        let mut bytes = vec![0u8; dense.elements() * dense.dtype().size()];
+        let mut bytes = filled(0u8, dense.elements() * dense.dtype().size())?;
         let stream = dense.pool().current()?;
         stream.download_into(dense.buffer(), &mut bytes)?;
         Ok(bytes)
@@ -122,7 +123,7 @@ impl Tensor {
 
     fn download_plain<T: Element + bytemuck::AnyBitPattern>(&self) -> Result<Vec<T>> {
         let dense = self.dense()?;
-        let mut values = vec![T::zeroed(); dense.elements()];
+        let mut values = filled(T::zeroed(), dense.elements())?;
         let stream = dense.pool().current()?;
         stream.download_into(dense.buffer(), &mut values)?;
         Ok(values)
@@ -134,10 +135,11 @@ impl Tensor {
                 dtype: T::DTYPE,
                 why: error.to_string(),
             };
-        self.to_bytes()?
-            .chunks_exact(T::DTYPE.size())
-            .map(|value| bytemuck::checked::try_pod_read_unaligned(value))
-            .collect::<std::result::Result<Vec<T>, _>>()
-            .map_err(|error| Error::Runtime(not_of_type(error)))
+        let bytes = self.to_bytes()?;
+        let values = bytes.chunks_exact(T::DTYPE.size()).map(|value| {
+            let value = bytemuck::checked::try_pod_read_unaligned(value);
+            value.map_err(|error| Error::Runtime(not_of_type(error)))
+        });
+        collected(values)
     }
 }

@@ -4,6 +4,7 @@ use std::ops::RangeBounds;
 
 use streampool_device::{Dims, Layout, MAX_RANK, Op};
 
+use crate::room::collected;
 use crate::{Error, Result, Size, Tensor, axis, range, shape};
 
 impl Tensor {
@@ -243,12 +244,10 @@ impl Tensor {
             return Err(Error::parameter(op, "size", size, "at least 1"));
         }
         let whole = self.shape()[axis];
-        (0..whole.div_ceil(size))
-            .map(|piece| {
-                let start = piece * size;
-                self.narrow(axis as isize, start, size.min(whole - start))
-            })
-            .collect()
+        collected((0..whole.div_ceil(size)).map(|piece| {
+            let start = piece * size;
+            self.narrow(axis as isize, start, size.min(whole - start))
+        }))
     }
 
     /// Pieces of these sizes along `axis`, which together are all of it.
@@ -268,14 +267,11 @@ impl Tensor {
             ));
         }
         let mut start = 0;
-        sizes
-            .iter()
-            .map(|&size| {
-                let piece = self.narrow(axis as isize, start, size);
-                start += size;
-                piece
-            })
-            .collect()
+        collected(sizes.iter().map(|&size| {
+            let piece = self.narrow(axis as isize, start, size);
+            start += size;
+            piece
+        }))
     }
 
     /// At most `count` pieces of one size along `axis`; the last may be shorter.
@@ -292,9 +288,7 @@ impl Tensor {
     pub fn unbind(&self, axis: isize) -> Result<Vec<Tensor>> {
         let axis = self.axis("unbind", axis)? as isize;
         let size = self.size(axis)?;
-        (0..size as isize)
-            .map(|index| self.select(axis, index))
-            .collect()
+        collected((0..size).map(|index| self.select(axis, index as isize)))
     }
 
     fn without(&self, axis: usize) -> Result<Tensor> {

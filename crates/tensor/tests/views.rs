@@ -320,3 +320,16 @@ fn what_is_broadcast_far_is_reduced_at_once() {
     assert!(one.broadcast_to(&[1 << 48, 2]).is_err());
     assert!(one.broadcast_to(&[1, 1, 1, 1, 1, 1, 1, 1, 2]).is_err());
 }
+
+#[test]
+fn more_pieces_than_memory_holds_are_an_error() {
+    let pool = pool();
+    let many = Tensor::scalar(&pool, 1f32).unwrap();
+    let many = many.broadcast_to(&[1usize << 44]).unwrap();
+    assert!(many.unbind(0).is_err());
+    assert!(many.split(0, 1).is_err());
+    assert!(many.chunk(0, 1 << 44).is_err());
+    assert!(many.to_vec::<f32>().is_err());
+    assert!(many.to_bytes().is_err());
+    assert_eq!(many.narrow(0, 7, 3).unwrap().unbind(0).unwrap().len(), 3);
+}

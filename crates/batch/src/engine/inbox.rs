@@ -49,6 +49,7 @@ impl<T> Inbox<T> {
         }
         mail.rounds += 1;
         // Those who come now find as much room as was needed.
+        #[expect(clippy::disallowed_methods, reason = "as many as there are already")]
         let room = Vec::with_capacity(mail.left.len());
         (std::mem::replace(&mut mail.left, room), round)
     }

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use streampool::model::RunOptions;
 use streampool::{Array, DType, Outputs, Pool, Profile, Session, SessionOptions, Tensor};
 
 use crate::device::On;
@@ -61,11 +62,17 @@ pub struct Options {
     /// Compute in half precision, f16, where the model says f32
     #[arg(long)]
     half: bool,
+    /// When each run is given up, planning included, in milliseconds from its beginning
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
+    within: Option<u64>,
+    /// The most nodes that a run evaluates and ops that it encodes, rounds of loops included
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    steps: Option<u64>,
     /// Run it again and again, and measure
     #[arg(long)]
     repeat: bool,
     /// With --repeat, leave inputs and outputs on the device
-    #[arg(long, requires = "repeat")]
+    #[arg(long, requires = "repeat", conflicts_with_all = ["within", "steps"])]
     resident: bool,
     /// How long --repeat measures
     #[arg(long, default_value_t = 3.0, requires = "repeat", value_parser = seconds)]
@@ -85,6 +92,17 @@ pub struct Options {
     /// Write one JSON object instead of text
     #[arg(long)]
     pub json: bool,
+}
+
+impl Options {
+    /// Those of a run that begins now.
+    fn of_run(&self) -> RunOptions {
+        let until = |milliseconds| RunOptions::within(Duration::from_millis(milliseconds));
+        RunOptions {
+            steps: self.steps,
+            ..self.within.map_or_else(RunOptions::default, until)
+        }
+    }
 }
 
 /// Reads how long something is measured.
@@ -129,7 +147,7 @@ fn report(options: &Options, pool: &Pool) -> Result<Report> {
     let session = from.session(session)?;
     let inputs = from.inputs(session.inputs(), 0, pool)?;
     progress.step(2, 4, "the first run");
-    let go = || Ok(session.run_in_order(&refer(&inputs))?);
+    let go = || Ok(session.run_in_order_with(&refer(&inputs), &options.of_run())?);
     let (first_run, outputs) = timed(go)?;
     let mut report = Report {
         ok: true,
@@ -166,7 +184,8 @@ fn report(options: &Options, pool: &Pool) -> Result<Report> {
         } else {
             threads::Ends::Host
         };
-        let (measured, profile) = threads::repeat(&session, &all, time, ends, profiled)?;
+        let of_run = || options.of_run();
+        let (measured, profile) = threads::repeat(&session, &all, time, ends, &of_run, profiled)?;
         report.measured = Some(measured);
         profile
     } else {
@@ -174,7 +193,9 @@ fn report(options: &Options, pool: &Pool) -> Result<Report> {
         let ((seconds, _), profile) = threads::recorded(&session, profiled, || timed(go))?;
         report.run_seconds = Some(seconds);
         if options.threads > 1 {
-            let differing = threads::differing(&session, &inputs, options.threads, &outputs)?;
+            let of_run = || options.of_run();
+            let differing =
+                threads::differing(&session, &inputs, options.threads, &of_run, &outputs)?;
             report.ok &= differing == 0;
             report.at_once = Some(AtOnce {
                 threads: options.threads,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use streampool::model::{self, Profiled, Statistics};
+use streampool::model::{self, Profiled, RunOptions, Statistics};
 use streampool::{Array, Input, Session, Tensor};
 
 use crate::inputs::refer;
@@ -101,13 +101,14 @@ pub fn repeat(
     inputs: &[Vec<Array>],
     time: Duration,
     ends: Ends,
+    options: &(dyn Fn() -> RunOptions + Sync),
     profiled: bool,
 ) -> Result<(Measured, Option<Profiled>)> {
     let together = threads::together(
         inputs.iter(),
         |own| {
             let own = Own::new(session, own, ends)?;
-            (0..WARM).try_for_each(|_| own.run(session))?;
+            (0..WARM).try_for_each(|_| own.run(session, &options()))?;
             Ok(own)
         },
         || {
@@ -115,7 +116,10 @@ pub fn repeat(
             let recording = profiled.then(|| session.profile(RECORDS)).transpose()?;
             Ok::<_, Failure>((before, recording))
         },
-        |own, _| Ok(latencies::again_and_again(time, || own.run(session))?),
+        |own, _| {
+            let run = || own.run(session, &options());
+            Ok(latencies::again_and_again(time, run)?)
+        },
     )?;
     let seconds = together.begin.elapsed().as_secs_f64();
     let (before, recording) = together.before?;
@@ -156,9 +160,9 @@ impl Own<'_> {
         })
     }
 
-    fn run(&self, session: &Session) -> model::Result<()> {
+    fn run(&self, session: &Session, options: &RunOptions) -> model::Result<()> {
         match self {
-            Own::Host(arrays) => session.run_in_order(&refer(arrays)).map(drop),
+            Own::Host(arrays) => session.run_in_order_with(&refer(arrays), options).map(drop),
             Own::Device(tensors) => {
                 let inputs: Vec<Input<'_>> = tensors.iter().map(Input::from).collect();
                 let outputs = session.run_to_tensors(&inputs)?;
@@ -174,10 +178,11 @@ pub fn differing(
     session: &Session,
     inputs: &[Array],
     threads: usize,
+    options: &(dyn Fn() -> RunOptions + Sync),
     expected: &streampool::Outputs,
 ) -> Result<usize> {
     let run = |_, _| {
-        let outputs = session.run_in_order(&refer(inputs))?;
+        let outputs = session.run_in_order_with(&refer(inputs), &options())?;
         Ok(!outputs.iter().eq(expected.iter()))
     };
     let together = threads::together(0..threads, Ok, || (), run)?;

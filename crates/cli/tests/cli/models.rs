@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use streampool::Tensor;
+use streampool::model::onnx::writer::{Graph, graph};
 use streampool::tensor::{NpzFile, write_npz};
+use streampool::{Array, DType, Tensor};
 
 use crate::onnx::{folder, model};
 use crate::program::{
@@ -248,6 +249,54 @@ fn a_file_may_have_arrays_for_inputs_with_defaults() {
             assert_eq!(y, expected);
         }
     }
+}
+
+/// A model that adds `x` to itself 2⁴⁰ times.
+fn endless(test: &str) -> PathBuf {
+    let body = Graph::new()
+        .untyped("turn")
+        .untyped("go")
+        .untyped("before")
+        .node("Add before x = after", &[])
+        .node("Identity go = on", &[])
+        .outputs("on after");
+    let model = Graph::new()
+        .input("x", DType::F32, "n")
+        .constant("turns", &Array::scalar(1i64 << 40))
+        .constant("yes", &Array::scalar(true))
+        .node("Loop turns yes x = y", &[graph("body", body)])
+        .outputs("y")
+        .model(&[("", 18)]);
+    let path = folder(test).join("endless.onnx");
+    std::fs::write(&path, model).expect("it can be written");
+    path
+}
+
+#[test]
+fn a_loop_without_end_is_given_up_as_the_user_says() {
+    let path = endless("a_loop_without_end");
+    assert_code(&run(&mut on("inspect", &path, &[])), 0);
+    let of_one = |arguments: &[&str]| {
+        let arguments = [&["--shape", "x=1", "--json"], arguments].concat();
+        run(&mut on("run", &path, &arguments))
+    };
+    assert_refused(
+        &of_one(&["--within", "200"]),
+        "the deadline of the run is past",
+    );
+    assert_refused(&of_one(&["--steps", "1000"]), "at most 1000 are allowed");
+    let output =
+        run(on("run", &path, &["--shape", "x=1", "--json"]).env("STREAMPOOL_RUN_STEPS", "5000"));
+    assert_refused(&output, "raise STREAMPOOL_RUN_STEPS or");
+    let planned = ["--shape", "x=1", "--json"];
+    let output = run(on("inspect", &path, &planned).env("STREAMPOOL_RUN_STEPS", "5000"));
+    assert_refused(&output, "STREAMPOOL_RUN_STEPS");
+    for wrong in [&["--within", "0"][..], &["--steps", "-1"]] {
+        assert_code(&of_one(wrong), 2);
+    }
+    let path = model("a_loop_without_end", "Relu");
+    let few = ["--shape", "x=1,2,3", "--within", "60000", "--steps", "1000"];
+    assert_code(&run(&mut on("run", &path, &few)), 0);
 }
 
 #[test]

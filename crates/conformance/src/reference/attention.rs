@@ -6,7 +6,7 @@ use super::{Expected, broadcast};
 use crate::num::Num;
 use crate::operand::Operand;
 
-/// `softmax(cap(scale * query @ keyᵀ) + mask) @ value`; zeros where no key is attended to.
+/// `softmax(cap(scale * query @ keyᵀ) + mask) @ value`; zeros where no key may be attended to.
 pub(super) fn attention(op: &Attention<usize>, operands: &[Operand]) -> Vec<Expected> {
     let numbers = |operand: usize| -> Vec<f64> {
         let values = operands[operand].values();
@@ -31,6 +31,7 @@ pub(super) fn attention(op: &Attention<usize>, operands: &[Operand]) -> Vec<Expe
         let shared = head / heads * key_heads + head % heads / (heads / key_heads);
         // The key, its score, and the magnitude of what the score was summed from.
         let mut scores: Vec<(usize, f64, f64)> = Vec::new();
+        let mut may_attend = false;
         for j in 0..keys {
             if op
                 .causal
@@ -46,8 +47,10 @@ pub(super) fn attention(op: &Attention<usize>, operands: &[Operand]) -> Vec<Expe
             if op.softcap != 0.0 {
                 score = op.softcap * (score / op.softcap).tanh();
             }
+            may_attend |= mask.is_none();
             if let Some((keeps, values, place)) = &mask {
                 let value = values[place[row * keys + j]].float();
+                may_attend |= *keeps && value != 0.0 || !*keeps && value != f64::NEG_INFINITY;
                 match (*keeps, value) {
                     (true, 0.0) => continue,
                     (true, _) => {}
@@ -63,7 +66,7 @@ pub(super) fn attention(op: &Attention<usize>, operands: &[Operand]) -> Vec<Expe
             .iter()
             .map(|score| score.1)
             .fold(f64::NEG_INFINITY, f64::max);
-        let none = top == f64::NEG_INFINITY && scores.iter().all(|score| !score.1.is_nan());
+        let none = !may_attend && scores.iter().all(|score| !score.1.is_nan());
         let weight = |score: f64| (score - top).exp();
         let sum: f64 = scores.iter().map(|score| weight(score.1)).sum();
         for column in 0..value_width {

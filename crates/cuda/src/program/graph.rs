@@ -6,6 +6,7 @@ use cudarc::driver::sys::{
     self, CUDA_KERNEL_NODE_PARAMS, CUDA_MEMCPY3D, CUdeviceptr, CUgraph, CUgraphExec, CUgraphNode,
     CUmemorytype, CUresult, CUstream, CUstreamCaptureMode,
 };
+use streampool_device::Priority;
 
 use super::tasks::{Bytes, Kind, Task};
 use crate::context::{Context, Failure};
@@ -117,6 +118,7 @@ impl Graph {
         let context = chain.raw.context.clone();
         let mut exec = std::ptr::null_mut();
         let _alone = context.alone();
+        context.destroy_retired();
         // SAFETY: the graph is alive; it writes one handle.
         let result = unsafe { sys::cuGraphInstantiateWithFlags(&mut exec, chain.raw.raw, 0) };
         context.check("cuGraphInstantiate", result)?;
@@ -182,9 +184,8 @@ impl Graph {
 impl Drop for Graph {
     fn drop(&mut self) {
         if let Ok(_bound) = self.chain.raw.context.bind() {
-            let _alone = self.chain.raw.context.alone();
-            // SAFETY: it was made by `new`. One that still runs is freed by the driver when it is over.
-            unsafe { sys::cuGraphExecDestroy(self.exec) };
+            // SAFETY: it was made by `new`, and whoever launched it is gone.
+            unsafe { self.chain.raw.context.retire_graph(self.exec) };
         }
     }
 }
@@ -312,7 +313,7 @@ fn captured_once(
     submit: impl FnOnce(CUstream) -> Result<(), Failure>,
 ) -> Result<RawGraph, Failure> {
     let context = &core.context;
-    let stream = core.stock.stream(0)?;
+    let stream = core.stock.stream(Priority::Normal)?;
     // The library may load its kernels, and the driver makes a graph.
     let _alone = context.alone();
     let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
@@ -332,6 +333,6 @@ fn captured_once(
     ended?;
     // Only a stream that surely does not capture any more is used again.
     // SAFETY: it came from the stock with this priority, its capture has ended well, and nothing ran on it.
-    unsafe { core.stock.give_stream(0, stream) };
+    unsafe { core.stock.give_stream(Priority::Normal, stream) };
     graph.ok_or(Failure::Call("cuStreamEndCapture", SPOILT))
 }

@@ -14,7 +14,7 @@ use crate::context::Failure;
 use crate::core::Core;
 use crate::lane::{Held, Lane};
 use crate::memory::DeviceBlock;
-use crate::step::{Steps, address};
+use crate::step::{Step, Steps, address};
 
 /// A graph of a program's ops with its slots bound, and the memory it works in. It launches on one lane only,
 /// so that no two of its launches run at the same time.
@@ -51,6 +51,8 @@ impl Instance {
         if steps.iter().any(|steps| steps.scratch > recipe.scratch) {
             return Ok(None);
         }
+        // Who makes a graph shuts the gate once for all that needs it, if that is soon over.
+        let _alone = is_soon_made(&steps).then(|| core.context.alone());
         let scratch = match recipe.scratch {
             0 => None,
             bytes => Some(Arc::new(core.ledger.own(bytes)?)),
@@ -148,6 +150,20 @@ impl Drop for Instance {
             }
         }
     }
+}
+
+/// The most nodes of a graph during all of whose making launches may wait: that takes about a millisecond.
+const FEW_NODES: usize = 128;
+/// What a library makes of a task takes as long as this many nodes.
+const NODES_OF_A_LIBRARY: usize = 16;
+
+fn is_soon_made(steps: &[Steps]) -> bool {
+    let tasks = steps.iter().flat_map(|steps| &steps.list);
+    let nodes = tasks.map(|step| match step {
+        Step::Launch(_) | Step::Copy { .. } => 1,
+        Step::Product(_) | Step::Conv(_) => NODES_OF_A_LIBRARY,
+    });
+    nodes.sum::<usize>() <= FEW_NODES
 }
 
 fn base(scratch: Option<&DeviceBlock>) -> CUdeviceptr {

@@ -10,7 +10,8 @@ use crate::{Access, DType, OpKind, Result, View};
 ///
 /// A packed projection is three views of one tensor. With fewer heads in `key` and `value` than in `query`,
 /// each serves as many neighbouring heads of `query` as there are to one of it. A query that may attend to
-/// no key gives zeros.
+/// no key, as the mask is false or minus infinity for all within its bound, gives zeros; one that may, with scores
+/// of minus infinity alone, gives NaN.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Attention<T = View> {
     /// `[batch, heads, queries, width]`.

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use crate::given_up;
 use crate::team::Team;
 
 /// How often a thread looks whether a round is over before it lets others run.
@@ -27,6 +28,7 @@ pub(super) fn rounds(
             if !progress.await_done(number / parts * parts) {
                 return;
             }
+            given_up::check();
             work(number / parts, number % parts);
             progress.done.fetch_add(1, Ordering::AcqRel);
         }

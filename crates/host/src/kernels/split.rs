@@ -4,10 +4,14 @@ use std::ops::Range;
 
 use crate::team::Team;
 
+/// A part is worth no more than this: between two it is asked whether anybody still wants the work.
+const MOST_WORTH: usize = 4096;
+
 /// In how many parts to do work that is worth so many: a few for each of `width` threads, so that a late one does
-/// not hold up the rest, and as many for each.
+/// not hold up the rest, and as many for each. Very much work is done in more of them.
 pub(crate) fn parts(worth: usize, width: usize) -> usize {
-    match worth.min(4 * width) {
+    let most = (4 * width).max((worth / MOST_WORTH).min(u32::MAX as usize / 2));
+    match worth.min(most) {
         few if few < width => few.max(1),
         many => many / width * width,
     }

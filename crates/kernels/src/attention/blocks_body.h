@@ -122,12 +122,19 @@
         UNROLL
         for (u32 distance = 1; distance < SIDE; distance *= 2) { total += shuffle_xor(total, distance); }
         const u32 own_row = first_row + row_place * ROW_RUN + row;
+        if (total == 0.0f && own_row < p.queries) {
+            NONE_COUNTS(own_row, none);
+            for (u32 index = 0; index < VALUE_BLOCKS * VALUE_RUN; ++index) {
+                sums[row * VALUE_BLOCKS * VALUE_RUN + index] = none;
+            }
+            total = 1.0f;
+        }
         UNROLL
         for (u32 index = 0; index < VALUE_BLOCKS * VALUE_RUN; ++index) {
             const u32 column = (index / VALUE_RUN * SIDE + place) * VALUE_RUN + index % VALUE_RUN;
             if (own_row < p.queries && column < p.value_width) {
                 const f32 result = sums[row * VALUE_BLOCKS * VALUE_RUN + index] / total;
-                out[i64(own_row) * p.out_row + i64(column) * p.out_column] = stored(total == 0.0f ? 0.0f : result);
+                out[i64(own_row) * p.out_row + i64(column) * p.out_column] = stored(result);
             }
         }
     }

@@ -42,3 +42,23 @@ FUNCTION Number as_scored(Number element) {
 }
 #define MASKED_BY(score, element) ((score) + as_scored(loaded(element)))
 #endif
+
+// What is left of a query that no score counts for: nothing if it may attend to no key, else NaN, as of any softmax of
+// minus infinity alone.
+#if MASK == 0
+#define NONE_COUNTS(row, result) const Number result = visible(row, p.distance, p.keys) > 0 ? NOT_A_NUMBER : Number(0)
+#else
+#if MASK == 1
+#define IS_MASKED(element) ((element) == 0)
+#else
+#define IS_MASKED(element) (loaded(element) == -INFINITE)
+#endif
+#define NONE_COUNTS(row, result) \
+    Number result = Number(0); \
+    for (u32 key_of_mask = visible(row, p.distance, p.keys); key_of_mask-- > 0;) { \
+        if (!IS_MASKED(MASK_AT(row, key_of_mask))) { \
+            result = NOT_A_NUMBER; \
+            break; \
+        } \
+    }
+#endif

@@ -49,11 +49,17 @@
     }
     UNROLL
     for (u32 distance = 1; distance < 32; distance *= 2) { total += shuffle_xor(total, distance); }
+    if (total == Number(0)) {
+        NONE_COUNTS(row, none);
+        UNROLL
+        for (u32 index = 0; index < COLUMNS / 32; ++index) { sums[index] = none; }
+        total = Number(1);
+    }
     UNROLL
     for (u32 index = 0; index < COLUMNS / 32; ++index) {
         const u32 column = group_y * COLUMNS + index * 32 + lane;
         if (column < p.value_width) {
-            const Number result = total == Number(0) ? Number(0) : sums[index] / total;
+            const Number result = sums[index] / total;
             out[i64(row) * p.out_row + i64(column) * p.out_column] = stored(result);
         }
     }

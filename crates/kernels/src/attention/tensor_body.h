@@ -154,13 +154,22 @@
             total += shuffle_xor(total, 2);
             const u32 row = first_row + tile * 16 + low * 8 + row_place;
             if (row < p.queries) {
-                const f32 factor = 1.0f / total;
+                f32 factor = 1.0f / total;
+                if (total == 0.0f) {
+                    NONE_COUNTS(row, none);
+                    UNROLL
+                    for (u32 column = 0; column < VALUE_WIDTH / 8; ++column) {
+                        PRIVATE f32* from = sums + (tile * (VALUE_WIDTH / 8) + column) * 4 + low * 2;
+                        from[0] = from[1] = none;
+                    }
+                    factor = 1.0f;
+                }
                 GLOBAL u16* to = out + i64(row) * p.out_row;
                 UNROLL
                 for (u32 column = 0; column < VALUE_WIDTH / 8; ++column) {
                     PRIVATE const f32* from = sums + (tile * (VALUE_WIDTH / 8) + column) * 4 + low * 2;
-                    const f32 x = total == 0.0f ? 0.0f : from[0] * factor;
-                    const f32 y = total == 0.0f ? 0.0f : from[1] * factor;
+                    const f32 x = from[0] * factor;
+                    const f32 y = from[1] * factor;
                     const u32 at = column * 8 + pair;
 #if DENSE
                     if (at < p.value_width) { *(GLOBAL u32*)(to + at) = PAIR(x, y); }

@@ -135,6 +135,7 @@ impl Attention {
             "#define UNIT {unit}\n#define EXP {exp}\n#define MOST {most}"
         );
         let _ = writeln!(text, "#define INFINITE infinity_{number}()");
+        let _ = writeln!(text, "#define NOT_A_NUMBER nan_{number}()");
         let _ = writeln!(text, "#define MASK {}", self.mask as u32);
         let of_keys = u32::from(self.mask_of_keys);
         let _ = writeln!(text, "#define MASK_OF_KEYS {of_keys}");

@@ -1,5 +1,6 @@
 //! A graph under evaluation: which values there are, and where new ones are made.
 
+use streampool_runtime::spend_step;
 use streampool_tensor::{Pool, Tensor};
 
 use super::{Call, Value};
@@ -17,6 +18,11 @@ pub trait Place {
 
     /// What is known, as the work reads it.
     fn lift(&self, known: &Tensor) -> Result<Tensor, Fault>;
+
+    /// Told before a graph of so many nodes inside a node is evaluated; refuses where that is to be done elsewhere.
+    fn enter(&self, _nodes: usize) -> Result<(), Fault> {
+        Ok(())
+    }
 }
 
 /// Whether two tensors are the same values in the same memory, type and order.
@@ -67,6 +73,7 @@ impl<'a> Scope<'a> {
                 expected,
             ));
         }
+        self.place.enter(graph.nodes.len())?;
         let mut scope = Scope {
             turn,
             ..Scope::new(graph, self.place)
@@ -98,6 +105,7 @@ pub fn evaluate(scope: &mut Scope<'_>, graph: &Graph) -> Result<Vec<Value>> {
 
 /// Evaluates one node.
 pub fn step(scope: &mut Scope<'_>, graph: &Graph, node: &Node) -> Result<()> {
+    spend_step()?;
     let made = outputs(scope, graph, node).map_err(|fault| Error::Node {
         node: node.name.clone(),
         op: node.operator.to_string(),
@@ -112,6 +120,7 @@ pub fn step(scope: &mut Scope<'_>, graph: &Graph, node: &Node) -> Result<()> {
 }
 
 fn outputs(scope: &Scope<'_>, graph: &Graph, node: &Node) -> Result<Vec<Value>, Fault> {
+    #[expect(clippy::disallowed_methods, reason = "as many as there are already")]
     let mut inputs = Vec::with_capacity(node.inputs.len());
     for input in &node.inputs {
         inputs.push(match *input {

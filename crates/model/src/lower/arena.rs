@@ -22,7 +22,7 @@ pub fn arrange(pieces: &[Piece]) -> (Vec<usize>, usize) {
     order.sort_by_key(|&piece| (std::cmp::Reverse(pieces[piece].bytes), pieces[piece].first));
     let mut offsets = vec![0; pieces.len()];
     // What is placed, by offset.
-    let mut placed: Vec<usize> = Vec::with_capacity(pieces.len());
+    let mut placed: Vec<usize> = Vec::new();
     let mut size = 0;
     for piece in order {
         let wanted = &pieces[piece];

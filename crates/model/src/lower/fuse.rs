@@ -231,7 +231,7 @@ struct Joining {
 impl Joining {
     /// Adds the nodes of an expression, one of whose inputs may be a value that is there already; gives the value of each.
     fn add(&mut self, map: &Map<'_>, given: Option<(usize, Value)>) -> Option<Vec<Value>> {
-        let mut values: Vec<Value> = Vec::with_capacity(map.expr.nodes().len());
+        let mut values: Vec<Value> = Vec::new();
         for &(node, dtype) in map.expr.nodes() {
             let of = |value: Value| values[value.index()];
             let value = match node {

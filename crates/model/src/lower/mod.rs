@@ -6,4 +6,4 @@ mod plan;
 mod uses;
 
 pub use fuse::{Fused, fuse};
-pub use plan::{Constant, Operand, Output, Place, Plan, Planned, Port};
+pub use plan::{Constant, Operand, Output, Place, Plan, Planned, Port, work};

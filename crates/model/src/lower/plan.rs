@@ -28,6 +28,8 @@ pub struct Plan {
     pub input_bytes: usize,
     /// The size of the block of everything else.
     pub scratch_bytes: usize,
+    /// What its ops go over.
+    pub work: u64,
 }
 
 /// One op of a plan.
@@ -156,13 +158,20 @@ impl Plan {
             shared_bytes,
             input_bytes,
             scratch_bytes,
+            work: work(&steps),
         }
     }
 }
 
+/// What the ops of these steps go over.
+pub fn work(steps: &[Step]) -> u64 {
+    let each = steps.iter().map(|step| step.op.work());
+    each.fold(0, u64::saturating_add)
+}
+
 /// The steps without those that write only what nobody reads.
 fn used(steps: Vec<Step>, mut needed: HashSet<Memory>) -> Vec<Step> {
-    let mut kept: Vec<Step> = Vec::with_capacity(steps.len());
+    let mut kept: Vec<Step> = Vec::new();
     for step in steps.into_iter().rev() {
         let mut writes_needed = false;
         step.op.for_each_operand(|_, access, view| {

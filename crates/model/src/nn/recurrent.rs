@@ -299,7 +299,7 @@ impl Stack {
                 return Err(Error::shape(op, argument, state.shape(), expected));
             }
         }
-        let mut ends = Vec::with_capacity(self.layers.len());
+        let mut ends = Vec::new();
         for (place, known) in self.layers.iter().enumerate() {
             let own = |state: &Tensor| state.narrow(0, place * directions, directions);
             let hidden = from.map(|(hidden, _)| own(hidden)).transpose()?;

@@ -1,5 +1,6 @@
 //! Attention, its linear kin, and the rotation that goes before it.
 
+use streampool_tensor::room::room;
 use streampool_tensor::{AttentionOptions, DType, Padding, Scalar, Tensor};
 
 use super::heads::{by_head, packed, seen, turned};
@@ -271,7 +272,7 @@ fn linear_attention(call: &Call<'_>) -> Outputs {
         .transpose()?;
     let shared = heads / key_heads.max(1);
     let query = wide(query)?.reshape(&[batch, key_heads, shared, steps, width])?;
-    let mut made = Vec::with_capacity(steps);
+    let mut made = room(steps)?;
     for step in 0..steps {
         // `[batch, heads, width, 1]` and `[batch, heads, 1, width]`.
         let row = key.narrow(2, step, 1)?;

@@ -5,7 +5,7 @@ use streampool_tensor::{DType, Tensor};
 use super::{Values, Wide};
 use crate::error::Fault;
 use crate::evaluate::{Call, Value, resolve};
-use crate::graph::{Dim, Graph};
+use crate::graph::{Dim, Graph, ValueInfo};
 
 pub fn operator(op: &str) -> Option<Wide> {
     Some(match op {
@@ -37,7 +37,7 @@ fn repeat(call: &Call<'_>) -> Values {
     };
     let mut carried = rest(call, 2)?;
     let count = carried.len();
-    let mut lists = Lists::new(body, 1 + count)?;
+    let mut lists = Lists::new(body, 1 + count, |_| Ok((0, false)))?;
     let mut round = 0;
     while more && most.is_none_or(|most| round < most) {
         let mut inputs = vec![
@@ -46,7 +46,7 @@ fn repeat(call: &Call<'_>) -> Values {
         ];
         inputs.append(&mut carried);
         let mut made = call.inner(body, inputs)?;
-        lists.push(made.split_off(1 + count))?;
+        lists.push(call, made.split_off(1 + count))?;
         carried = made.split_off(1);
         round += 1;
         // What comes after the last round need not be asked.
@@ -56,9 +56,7 @@ fn repeat(call: &Call<'_>) -> Values {
             })?;
         }
     }
-    for place in 0..lists.count() {
-        carried.push(lists.stacked(call, place, 0)?.into());
-    }
+    carried.append(&mut lists.finish(call)?);
     Ok(carried)
 }
 
@@ -79,20 +77,16 @@ fn scan(call: &Call<'_>) -> Values {
     if batches == 0 {
         return Err(Fault::unsupported("a scan of no batches"));
     }
-    let mut made = vec![Vec::new(); body.outputs.len()];
+    let mut lists = Lists::new(body, 0, |_| Ok((0, false)))?;
     for batch in 0..batches {
         let of = |input: &Value| Ok(input.tensor()?.select(0, batch as isize)?.into());
         let inputs = inputs
             .iter()
             .map(of)
             .collect::<Result<Vec<Value>, Fault>>()?;
-        for (list, item) in made.iter_mut().zip(scan_one(call, body, inputs)?) {
-            list.push(item.tensor()?.clone());
-        }
+        lists.push(call, scan_one(call, body, inputs)?)?;
     }
-    made.iter()
-        .map(|list| Ok(stacked(call, list, 0)?.into()))
-        .collect()
+    lists.finish(call)
 }
 
 fn scan_one(call: &Call<'_>, body: &Graph, mut states: Vec<Value>) -> Values {
@@ -110,16 +104,19 @@ fn scan_one(call: &Call<'_>, body: &Graph, mut states: Vec<Value>) -> Values {
         .iter()
         .map(Value::tensor)
         .collect::<Result<Vec<&Tensor>, _>>()?;
-    let mut lists = Lists::new(body, count)?;
     let number = |name: &str, place: usize| -> Result<i64, Fault> {
         let given = call.attr_ints(name)?.unwrap_or(&[]);
         Ok(given.get(place).copied().unwrap_or(0))
     };
+    let mut lists = Lists::new(body, count, |place| {
+        let backward = number("scan_output_directions", place)? == 1;
+        Ok((number("scan_output_axes", place)? as isize, backward))
+    })?;
     let directions = match call.opset() {
         9.. => "scan_input_directions",
         _ => "directions",
     };
-    let mut axes = Vec::with_capacity(sequences.len());
+    let mut axes = Vec::new();
     for (place, sequence) in sequences.iter().enumerate() {
         axes.push(resolve(
             number("scan_input_axes", place)? as isize,
@@ -141,15 +138,9 @@ fn scan_one(call: &Call<'_>, body: &Graph, mut states: Vec<Value>) -> Values {
             );
         }
         states = call.inner(body, inputs)?;
-        lists.push(states.split_off(count))?;
+        lists.push(call, states.split_off(count))?;
     }
-    for place in 0..lists.count() {
-        if number("scan_output_directions", place)? == 1 {
-            lists.each[place].reverse();
-        }
-        let axis = number("scan_output_axes", place)? as isize;
-        states.push(lists.stacked(call, place, axis)?.into());
-    }
+    states.append(&mut lists.finish(call)?);
     Ok(states)
 }
 
@@ -157,41 +148,106 @@ fn scan_one(call: &Call<'_>, body: &Graph, mut states: Vec<Value>) -> Values {
 struct Lists<'a> {
     body: &'a Graph,
     first: usize,
-    each: Vec<Vec<Tensor>>,
+    each: Vec<List>,
 }
 
+/// What one output was in each round.
+struct List {
+    /// The axis along which the rounds come to lie.
+    axis: isize,
+    /// Whether the last comes first.
+    backward: bool,
+    /// Those of the earlier rounds, many in each.
+    joined: Vec<Tensor>,
+    /// Those of the latest.
+    latest: Vec<Tensor>,
+}
+
+/// So many rounds are joined to one tensor: what a list takes is then memory of the pool, and counts in its limit.
+const JOINED: usize = 512;
+
 impl<'a> Lists<'a> {
-    fn new(body: &'a Graph, first: usize) -> Result<Self, Fault> {
+    /// `along` says, for each list, its axis and whether it is backward.
+    fn new(
+        body: &'a Graph,
+        first: usize,
+        along: impl Fn(usize) -> Result<(isize, bool), Fault>,
+    ) -> Result<Self, Fault> {
         let outputs = body.outputs.len();
         let count = outputs.checked_sub(first).ok_or_else(|| {
             let expected = format!("at least {first}");
             Fault::malformed("the number of the body's outputs", outputs, expected)
         })?;
+        let each = (0..count).map(|place| {
+            let (axis, backward) = along(place)?;
+            Ok(List {
+                axis,
+                backward,
+                joined: Vec::new(),
+                latest: Vec::new(),
+            })
+        });
         Ok(Lists {
             body,
             first,
-            each: vec![Vec::new(); count],
+            each: each.collect::<Result<_, Fault>>()?,
         })
     }
 
-    fn count(&self) -> usize {
-        self.each.len()
-    }
-
-    fn push(&mut self, items: Vec<Value>) -> Result<(), Fault> {
+    fn push(&mut self, call: &Call<'_>, items: Vec<Value>) -> Result<(), Fault> {
         for (list, item) in self.each.iter_mut().zip(items) {
-            list.push(item.tensor()?.clone());
+            list.latest.push(item.tensor()?.clone());
+            if list.latest.len() == JOINED {
+                list.join(call)?;
+            }
         }
         Ok(())
     }
 
-    /// One list as a tensor; without rounds, one of no elements.
-    fn stacked(&self, call: &Call<'_>, place: usize, axis: isize) -> Result<Tensor, Fault> {
-        let list = &self.each[place];
-        if !list.is_empty() {
-            return stacked(call, list, axis);
+    /// Each list as a tensor.
+    fn finish(self, call: &Call<'_>) -> Values {
+        let Lists { body, first, each } = self;
+        let each = each.into_iter().enumerate();
+        each.map(|(place, list)| {
+            let output = body.outputs[first + place];
+            Ok(list.finish(call, body.value(output))?.into())
+        })
+        .collect()
+    }
+}
+
+impl List {
+    /// Joins the latest.
+    fn join(&mut self, call: &Call<'_>) -> Result<(), Fault> {
+        if self.backward {
+            self.latest.reverse();
         }
-        let info = self.body.value(self.body.outputs[self.first + place]);
+        let latest = call.together(&self.latest)?;
+        let stacked = Tensor::stack(&latest.iter().collect::<Vec<_>>(), self.axis)?;
+        self.joined.push(stacked);
+        self.latest.clear();
+        Ok(())
+    }
+
+    /// All as one tensor; without rounds, one of no elements, as `info` says.
+    fn finish(mut self, call: &Call<'_>, info: &ValueInfo) -> Result<Tensor, Fault> {
+        if !self.latest.is_empty() {
+            self.join(call)?;
+        }
+        if self.backward {
+            self.joined.reverse();
+        }
+        match &self.joined[..] {
+            [] => self.nothing(call, info),
+            [one] => Ok(one.clone()),
+            several => {
+                let several = call.together(several)?;
+                Ok(Tensor::cat(&several.iter().collect::<Vec<_>>(), self.axis)?)
+            }
+        }
+    }
+
+    fn nothing(&self, call: &Call<'_>, info: &ValueInfo) -> Result<Tensor, Fault> {
         let (Some(dtype), Some(shape)) = (info.dtype, &info.shape) else {
             return Err(Fault::unsupported(format_args!(
                 "a list without rounds of {:?}, whose type and shape are not declared,",
@@ -206,7 +262,7 @@ impl<'a> Lists<'a> {
                 Dim::Named(_) | Dim::Free => 0,
             })
             .collect();
-        sizes.insert(resolve(axis, sizes.len() + 1)?, 0);
+        sizes.insert(resolve(self.axis, sizes.len() + 1)?, 0);
         Ok(Tensor::zeros(call.pool(), &sizes, dtype)?)
     }
 }
@@ -216,9 +272,4 @@ fn rest(call: &Call<'_>, first: usize) -> Values {
     (first..call.input_count())
         .map(|place| call.value(place).cloned())
         .collect()
-}
-
-fn stacked(call: &Call<'_>, list: &[Tensor], axis: isize) -> Result<Tensor, Fault> {
-    let list = call.together(list)?;
-    Ok(Tensor::stack(&list.iter().collect::<Vec<_>>(), axis)?)
 }

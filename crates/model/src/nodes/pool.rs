@@ -128,7 +128,7 @@ fn max_unpool(call: &Call<'_>) -> Outputs {
             expected,
         ));
     }
-    let mut whole = Vec::with_capacity(rank);
+    let mut whole = Vec::new();
     for axis in 0..rank {
         let (before, after) = padding[axis];
         let spread = spread(sizes[axis], stride[axis], kernel[axis]);
@@ -145,7 +145,7 @@ fn max_unpool(call: &Call<'_>) -> Outputs {
     let Some(wanted) = call.optional_ints(2)? else {
         return Ok(vec![y]);
     };
-    let mut after = Vec::with_capacity(y.rank());
+    let mut after = Vec::new();
     for (&wanted, &size_now) in wanted.iter().zip(y.shape()) {
         after.push((0, size("a size", wanted)? as isize - size_now as isize));
     }

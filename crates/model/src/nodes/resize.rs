@@ -188,7 +188,7 @@ fn sizes(call: &Call<'_>, axes: &[usize], changes: &mut [Change]) -> Result<(), 
         return Ok(());
     };
     counted(sizes.len())?;
-    let mut wanted = Vec::with_capacity(axes.len());
+    let mut wanted = Vec::new();
     for &value in &sizes {
         wanted.push(size("a size", value)?);
     }

@@ -87,8 +87,9 @@ fn erase(call: &Call<'_>) -> Values {
 }
 
 fn insert(call: &Call<'_>) -> Values {
+    let end = sequence(call, 0)?.len();
+    parts(LENGTH, end + 1)?;
     let mut tensors = sequence(call, 0)?.to_vec();
-    let end = tensors.len();
     // Negative places count from the last tensor, as when one is picked, but the end is a place, too.
     let place = match call.optional_int(2)? {
         Some(given) if given < 0 => resolve(given as isize, end)?,
@@ -110,7 +111,7 @@ fn map(call: &Call<'_>) -> Values {
     let count = sequence(call, 0)?.len();
     let mut made = vec![Vec::new(); body.outputs.len()];
     for round in 0..count {
-        let mut inputs = Vec::with_capacity(call.input_count());
+        let mut inputs = Vec::new();
         for place in 0..call.input_count() {
             inputs.push(match call.value(place)? {
                 Value::Sequence(tensors) => {

@@ -2,7 +2,7 @@
 
 use streampool_tensor::{DType, Tensor};
 
-use super::Operator;
+use super::{Operator, parts};
 use crate::error::Fault;
 use crate::evaluate::{Call, Outputs, resolve, size};
 
@@ -80,7 +80,8 @@ fn stft(call: &Call<'_>) -> Outputs {
         let expected = format!("at most {}", x.size(1)?);
         return Err(Fault::malformed("frame_length", length, expected));
     };
-    let pieces = (0..=room / step)
+    let count = parts("the number of pieces", room / step + 1)?;
+    let pieces = (0..count)
         .map(|piece| x.narrow(1, piece * step, length))
         .collect::<Result<Vec<_>, _>>()?;
     let mut framed = Tensor::stack(&pieces.iter().collect::<Vec<_>>(), 1)?;

@@ -14,7 +14,7 @@ impl<'a> Builder<'a> {
         protos: &'a [AttributeProto],
     ) -> Result<Vec<(String, Attribute)>, Fault> {
         let mut names = HashSet::with_capacity(protos.len());
-        let mut attributes = Vec::with_capacity(protos.len());
+        let mut attributes = Vec::new();
         for proto in protos {
             if !names.insert(&proto.name) {
                 let what = format!("attribute {:?}", proto.name);

@@ -32,6 +32,7 @@ pub fn open(path: &Path) -> Result<(File, usize)> {
 }
 
 /// The next so many bytes, in aligned memory of their own.
+#[expect(clippy::disallowed_methods, reason = "it is fallible")]
 pub fn aligned(from: &mut impl Read, bytes: usize) -> IoResult<Bytes> {
     let mut memory: Vec<u8> = Vec::new();
     memory.try_reserve_exact(bytes.saturating_add(ALIGNMENT))?;

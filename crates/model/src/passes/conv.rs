@@ -208,6 +208,7 @@ fn scaled(conv: &Plain, scale: &Tensor) -> Option<Tensor> {
         }
     };
     let mut sizes = each;
+    #[expect(clippy::disallowed_methods, reason = "as many as axes")]
     sizes.resize(grouped.len(), 1);
     let scale = scale.reshape(&sizes).ok()?;
     weight

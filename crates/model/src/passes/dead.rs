@@ -9,7 +9,7 @@ pub fn remove(graph: &mut Graph) -> usize {
         live[id.index()] = true;
     }
     let before = graph.nodes.len();
-    let mut kept = Vec::with_capacity(before);
+    let mut kept = Vec::new();
     for mut node in std::mem::take(&mut graph.nodes).into_iter().rev() {
         let outputs = node.outputs.iter().flatten();
         if !outputs.clone().any(|id| live[id.index()]) {

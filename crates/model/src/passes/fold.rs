@@ -69,7 +69,7 @@ pub fn folded(graph: &Graph, node: &Node, pool: &Pool) -> Option<Vec<Tensor>> {
     if operator.domain != Domain::Onnx || left_alone {
         return None;
     }
-    let mut inputs = Vec::with_capacity(node.inputs.len());
+    let mut inputs = Vec::new();
     for input in &node.inputs {
         inputs.push(match input {
             None => None,

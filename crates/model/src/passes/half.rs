@@ -65,7 +65,7 @@ pub fn shorten(graph: &mut Graph, to: DType) -> Result<()> {
         kept,
         short: HashMap::new(),
         long,
-        nodes: Vec::with_capacity(nodes.len()),
+        nodes: Vec::new(),
     };
     for (place, node) in nodes.into_iter().enumerate() {
         match wide.nodes.contains(&place) {

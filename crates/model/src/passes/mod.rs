@@ -25,6 +25,7 @@ mod sweep;
 mod tests;
 mod wide;
 
+use streampool_runtime::Budget;
 use streampool_tensor::Pool;
 
 use crate::error::{Error, Result};
@@ -73,13 +74,25 @@ const REWRITES: [Rewrite; 7] = [
 
 pub use half::shorten;
 
+/// What folding goes over at most, as [`Op::work`](streampool_runtime::Op::work) counts: some seconds. What is left then is
+/// computed when the model is run.
+const MOST_FOLDED: u64 = 1 << 34;
+
 /// Rewrites a graph whose constants are in the pool `known`, on the host.
 pub fn simplify(graph: &mut Graph, known: &Pool) -> Result<Report> {
+    simplify_within(graph, known, MOST_FOLDED)
+}
+
+fn simplify_within(graph: &mut Graph, known: &Pool, most_folded: u64) -> Result<Report> {
     let mut report = Report {
         before: count(graph),
         ..Report::default()
     };
-    simplify_one(graph, known, &mut report)?;
+    let folding = Budget {
+        work: most_folded,
+        ..Budget::UNLIMITED
+    };
+    folding.spend(|| simplify_one(graph, known, &mut report))?;
     report.after = count(graph);
     Ok(report)
 }

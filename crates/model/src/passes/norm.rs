@@ -254,7 +254,7 @@ fn last_axes(editor: &Editor<'_>, node: &Node) -> Option<i64> {
         Some(id) => editor.integers(id)?,
         None => ints(node, "axes")?.to_vec(),
     };
-    let mut axes = Vec::with_capacity(listed.len());
+    let mut axes = Vec::new();
     for axis in listed {
         axes.push(match axis {
             ..0 => axis,

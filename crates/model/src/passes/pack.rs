@@ -119,7 +119,7 @@ fn pack(editor: &mut Editor<'_>, places: &[usize]) -> Option<()> {
     let bias = match nodes.iter().any(|node| input(node, 2).is_some()) {
         false => None,
         true => {
-            let mut biases = Vec::with_capacity(nodes.len());
+            let mut biases = Vec::new();
             for (node, weight) in nodes.iter().zip(&weights) {
                 biases.push(match input(node, 2) {
                     Some(id) => editor.constant(id)?.clone(),

@@ -31,12 +31,20 @@ pub fn by_itself<R>(
     let mut last = None;
     loop {
         let begin = stream.position();
-        let result = attempt();
+        let result = attempt().map_err(Error::or_deadline);
         let Some(fault) = result.as_ref().err().and_then(|error| error.on_stream()) else {
             match &result {
                 Ok(_) => {}
-                Err(Error::Deadline) => LATE.set(Some((begin, stream.position()))),
-                Err(_) => clean_up(stream, begin, options),
+                Err(Error::Deadline) => {
+                    LATE.set(Some((begin, stream.position())));
+                    stream.give_up(begin);
+                }
+                Err(error) => {
+                    if error.is_over_budget() {
+                        stream.give_up(begin);
+                    }
+                    clean_up(stream, begin, options);
+                }
             }
             return result;
         };

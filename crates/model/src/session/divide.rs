@@ -13,7 +13,12 @@ use crate::trace::Kind;
 
 impl Inner {
     /// As [`run_arrays`](Self::run_arrays), each output divided into so many rows at a time.
-    pub fn run_divided(&self, inputs: &[Input<'_>], rows: &[usize]) -> Result<Vec<Vec<Array>>> {
+    pub fn run_divided(
+        &self,
+        inputs: &[Input<'_>],
+        rows: &[usize],
+        options: &RunOptions,
+    ) -> Result<Vec<Vec<Array>>> {
         self.check_depends()?;
         let first = inputs.first().and_then(|input| input.shape().first());
         let share = Shares {
@@ -22,7 +27,7 @@ impl Inner {
         };
         self.run_and_read(
             inputs,
-            &RunOptions::default(),
+            options,
             |ready| self.read_divided(ready, &share),
             |outputs| share.of(&outputs),
         )

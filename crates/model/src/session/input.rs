@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 
-use streampool_tensor::{Array, DType, Pool, Tensor};
+use streampool_tensor::{Array, DType, Pool, Tensor, room::filled};
 
 use crate::error::Result;
+use crate::trace::Kind;
 
 /// What is given to a run: values on the host, or a tensor.
 #[derive(Clone, Copy)]
@@ -46,14 +47,18 @@ impl<'a> Rows<'a> {
         room.fill(0);
     }
 
-    fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = vec![0; self.shape.iter().product::<usize>() * self.dtype.size()];
+    fn to_bytes(&self) -> Result<Vec<u8>> {
+        let kind = Kind {
+            dtype: self.dtype,
+            shape: self.shape.clone(),
+        };
+        let mut bytes = filled(0, kind.bytes())?;
         self.copy_to(&mut bytes);
-        bytes
+        Ok(bytes)
     }
 
     fn tensor(&self, pool: &Pool) -> Result<Tensor> {
-        let bytes = self.to_bytes();
+        let bytes = self.to_bytes()?;
         Ok(Tensor::from_bytes(pool, self.dtype, &bytes, &self.shape)?)
     }
 }
@@ -99,7 +104,7 @@ impl<'a> Input<'a> {
     pub(super) fn to_bytes(self) -> Result<Cow<'a, [u8]>> {
         Ok(match self {
             Input::Array(array) => Cow::Borrowed(array.bytes()),
-            Input::Rows(rows) => Cow::Owned(rows.to_bytes()),
+            Input::Rows(rows) => Cow::Owned(rows.to_bytes()?),
             Input::Tensor(tensor) => Cow::Owned(tensor.to_bytes()?),
         })
     }

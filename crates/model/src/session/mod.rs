@@ -28,6 +28,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use smallvec::{SmallVec, smallvec};
+use streampool_runtime::Settings;
 use streampool_tensor::{DType, Pool, Tensor};
 
 pub use counts::Statistics;
@@ -344,15 +345,30 @@ impl Session {
 
     /// As [`run`](Self::run), with the inputs in the order of [`inputs`](Self::inputs).
     pub fn run_in_order(&self, inputs: &[Input<'_>]) -> Result<Outputs> {
+        self.run_in_order_with(inputs, &RunOptions::default())
+    }
+
+    /// As [`run_in_order`](Self::run_in_order), with options.
+    pub fn run_in_order_with(&self, inputs: &[Input<'_>], options: &RunOptions) -> Result<Outputs> {
         self.0.check_all(inputs)?;
-        self.0.run_arrays(inputs, &RunOptions::default())
+        self.0.run_arrays(inputs, options)
     }
 
     /// As [`run_in_order`](Self::run_in_order), for a batch: the rows of each output along its first axis are divided among so
     /// many requests, of so many rows each, and rows behind these left out. What comes back are the outputs of each request.
     pub fn run_divided(&self, inputs: &[Input<'_>], rows: &[usize]) -> Result<Vec<Vec<Array>>> {
+        self.run_divided_with(inputs, rows, &RunOptions::default())
+    }
+
+    /// As [`run_divided`](Self::run_divided), with options.
+    pub fn run_divided_with(
+        &self,
+        inputs: &[Input<'_>],
+        rows: &[usize],
+        options: &RunOptions,
+    ) -> Result<Vec<Vec<Array>>> {
         self.0.check_all(inputs)?;
-        self.0.run_divided(inputs, rows)
+        self.0.run_divided(inputs, rows, options)
     }
 
     /// Runs the model on the calling thread's current stream; the outputs stay on the device, in the order of
@@ -380,7 +396,10 @@ fn known_pool(pool: &Pool) -> Result<Pool> {
     }
     let device =
         HostDevice::new(HostOptions::default()).map_err(streampool_runtime::Error::from)?;
-    Ok(Pool::new(device)?)
+    // What is made for a model counts in its pool's limit, wherever it lies.
+    let settings = Settings::builder().memory_limit(pool.settings().memory_limit);
+    let settings = settings.build().map_err(streampool_runtime::Error::from)?;
+    Ok(Pool::with_settings(device, settings)?)
 }
 
 impl Inner {

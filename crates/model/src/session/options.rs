@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use streampool_runtime::{Event, Stamp, Stream};
-use streampool_tensor::DType;
+use streampool_runtime::{Budget, Event, Stamp, Stream};
+use streampool_tensor::{DType, Pool};
 
 use crate::error::{Error, Result};
 
@@ -39,8 +39,14 @@ impl Default for SessionOptions {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RunOptions {
     /// When the outputs are of no use any more: a run that has not begun by then does not, and one that is not over is
-    /// not waited for.
+    /// not waited for. It holds for planning and for nodes that are evaluated one by one, too.
     pub deadline: Option<Instant>,
+    /// The most nodes that it evaluates and ops that it encodes, rounds of loops included. If nothing is said, what the pool's
+    /// [`run_steps`](streampool_runtime::Settings::run_steps) say.
+    pub steps: Option<u64>,
+    /// The most elements that its ops go over, multiplications of products included. If nothing is said, what the pool's
+    /// [`run_work`](streampool_runtime::Settings::run_work) says.
+    pub work: Option<u64>,
     /// Before others. On a GPU its work goes to a stream of the highest priority: what is at work there ends, and then it comes
     /// first. On the host it is the first to get a program that threads wait for; otherwise threads have the processors in the
     /// order that the system chooses.
@@ -53,6 +59,16 @@ impl RunOptions {
         RunOptions {
             deadline: Instant::now().checked_add(time),
             ..RunOptions::default()
+        }
+    }
+
+    /// What a run in this pool may take.
+    pub(super) fn budget(&self, pool: &Pool) -> Budget {
+        let settings = pool.settings();
+        Budget {
+            steps: self.steps.unwrap_or(settings.run_steps),
+            work: self.work.unwrap_or(settings.run_work),
+            deadline: self.deadline,
         }
     }
 
@@ -99,7 +115,8 @@ impl RunOptions {
     }
 }
 
-fn in_time(waited: streampool_runtime::Result<()>) -> Result<()> {
+/// A wait until a deadline.
+pub(super) fn in_time(waited: streampool_runtime::Result<()>) -> Result<()> {
     match waited {
         Err(error) if is_timeout(&error) => Err(Error::Deadline),
         other => Ok(other?),

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use streampool_device::lock::Mutex;
+use streampool_runtime::refund_work;
 
 use super::compiled::Compiled;
 use super::key::Key;
@@ -12,7 +13,7 @@ use super::ledger::Ledger;
 use super::weights::Weights;
 use crate::error::Result;
 use crate::graph::{Graph, ValueId};
-use crate::lower::{Plan, fuse};
+use crate::lower::{Plan, fuse, work};
 use crate::passes::Fusion;
 use crate::ranks;
 use crate::trace::{Given, trace};
@@ -157,6 +158,8 @@ impl Parts {
         };
         let (mut listing, ended) =
             trace(&self.graph, nodes, weights.known(), given.to_vec(), wanted)?;
+        // Each run pays for it, this one too.
+        refund_work(work(&listing.steps));
         let fused = fuse(&mut listing);
         let plan = Plan::new(listing, kinds);
         let mut compiled = Compiled::new(plan, ended, kept, weights, &self.ledger, key.bytes())?;

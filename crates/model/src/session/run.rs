@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use streampool_runtime::{Buffer, Event, Program, Stamp, Stream};
+use streampool_runtime::{Buffer, Event, Program, Stamp, Stream, spend_work};
 use streampool_tensor::{Array, Layout, Tensor};
 
 use super::between::{Between, Outcomes};
@@ -37,9 +37,11 @@ impl Inner {
         convert: impl Fn(Outputs) -> Result<R>,
     ) -> Result<R> {
         options.check()?;
-        let ran = self.pool().for_run(options.deadline, |stream| {
-            by_itself(stream, options, || {
-                self.run_and_read_on(stream, inputs, options, &read, &convert)
+        let ran = options.budget(self.pool()).spend(|| {
+            self.pool().for_run(options.deadline, |stream| {
+                by_itself(stream, options, || {
+                    self.run_and_read_on(stream, inputs, options, &read, &convert)
+                })
             })
         });
         match ran {
@@ -104,16 +106,21 @@ impl Inner {
             return Ok(Err(oldest));
         }
         let options = RunOptions::default();
-        let begun = by_itself(stream, &options, || {
-            let Some(mut ready) = self.ready(stream, inputs, Ends::Host, None)? else {
-                return Ok(None);
-            };
-            let stamp = self.start(stream, &mut ready, inputs)?;
-            Ok(Some(Run::new(stream, ready, stamp, self.event_on(stream)?)))
+        let budget = options.budget(self.pool());
+        let begun = budget.spend(|| {
+            by_itself(stream, &options, || {
+                let Some(mut ready) = self.ready(stream, inputs, Ends::Host, None)? else {
+                    return Ok(None);
+                };
+                let stamp = self.start(stream, &mut ready, inputs)?;
+                Ok(Some(Run::new(stream, ready, stamp, self.event_on(stream)?)))
+            })
         });
         let Some(run) = begun? else {
-            let outputs = by_itself(stream, &options, || {
-                self.run_parts_to_arrays(stream, inputs, &options)
+            let outputs = budget.spend(|| {
+                by_itself(stream, &options, || {
+                    self.run_parts_to_arrays(stream, inputs, &options)
+                })
             });
             return Ok(Ok(Pending::over(outputs)));
         };
@@ -130,9 +137,10 @@ impl Inner {
     /// Outputs stay where they are made.
     pub fn run_tensors(&self, inputs: &[Input<'_>]) -> Result<Vec<Value>> {
         let stream = self.pool().current()?;
-        by_itself(stream, &RunOptions::default(), || {
-            self.run_tensors_on(stream, inputs)
-        })
+        let options = RunOptions::default();
+        options
+            .budget(self.pool())
+            .spend(|| by_itself(stream, &options, || self.run_tensors_on(stream, inputs)))
     }
 
     fn run_tensors_on(&self, stream: &Stream, inputs: &[Input<'_>]) -> Result<Vec<Value>> {
@@ -283,6 +291,7 @@ impl Inner {
         inputs: &[&Buffer],
         outputs: &mut [&mut Buffer],
     ) -> Result<Stamp> {
+        spend_work(ready.compiled.plan.work)?;
         let stamp = if self.replays.are_noted() {
             let stamps = stream.replay_each(&ready.program, inputs, outputs)?;
             self.replays.note(&stamps, &ready.compiled);

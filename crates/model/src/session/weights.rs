@@ -5,9 +5,10 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use streampool_device::Span;
 use streampool_device::lock::Mutex;
-use streampool_runtime::Stamp;
-use streampool_tensor::{DType, Pool, Tensor};
+use streampool_runtime::{Budget, Stamp};
+use streampool_tensor::{DType, Pool, Tensor, room::filled};
 
+use super::options::in_time;
 use crate::error::{Fault, Result};
 use crate::evaluate::is_same;
 use crate::ranks;
@@ -42,7 +43,8 @@ impl<T> Entry<T> {
 
 fn settle(pool: &Pool, since: Stamp) -> Result<()> {
     let stream = pool.current()?;
-    Ok(stream.wait_between(since, stream.position(), None)?)
+    let deadline = Budget::current_deadline();
+    in_time(stream.wait_between(since, stream.position(), deadline))
 }
 
 /// Smaller tensors are lifted each time.
@@ -122,7 +124,7 @@ impl Weights {
     }
 
     fn moved(&self, known: &Tensor) -> Result<Arc<Tensor>> {
-        let mut bytes = vec![0u8; known.buffer().bytes()];
+        let mut bytes = filled(0u8, known.buffer().bytes())?;
         self.known
             .current()?
             .download_into(known.buffer(), &mut bytes)?;

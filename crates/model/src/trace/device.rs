@@ -24,6 +24,9 @@ pub struct TraceDevice {
     log: Arc<Mutex<Log>>,
 }
 
+/// A plan has no more ops: with these it takes some hundred megabytes, and a minute to be made.
+const MOST_STEPS: usize = 1 << 20;
+
 /// What was listed so far.
 #[derive(Default)]
 pub struct Log {
@@ -32,12 +35,22 @@ pub struct Log {
     sources: HashMap<listing::Memory, Source>,
     /// What somebody asked for the values of.
     pub asked: Option<listing::Memory>,
+    /// The node is too long for a plan.
+    left: bool,
 }
 
 impl Log {
-    pub fn push(&mut self, op: streampool_device::Op) {
+    pub fn push(&mut self, op: streampool_device::Op) -> Result<()> {
+        if self.steps.len() >= MOST_STEPS {
+            self.left = true;
+            return Err(Error::Unavailable {
+                device: "trace".to_owned(),
+                why: format!("more than {MOST_STEPS} ops in one plan are not possible"),
+            });
+        }
         let nodes = vec![self.node];
         self.steps.push(Step { op, nodes });
+        Ok(())
     }
 
     pub fn source(&mut self, span: Span, source: Source) {
@@ -79,9 +92,17 @@ impl TraceDevice {
         self.log.lock().source(span, source);
     }
 
-    /// If somebody asked for values: the inputs that these depend on, rising.
+    /// Leaves the node to the time when the model is run.
+    pub fn leave(&self) {
+        self.log.lock().left = true;
+    }
+
+    /// If somebody asked for values: the inputs that these depend on, rising. None if the node is left.
     pub fn asked(&self) -> Option<Vec<usize>> {
         let log = self.log.lock();
+        if log.left {
+            return Some(Vec::new());
+        }
         let mut needed = HashSet::from([log.asked?]);
         for step in log.steps.iter().rev() {
             let mut writes_needed = false;

@@ -8,7 +8,7 @@ mod device;
 mod listing;
 mod queue;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub enum Given {
 /// Why a trace ended before the last node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asked {
-    /// The node that asked for values which are not known.
+    /// The node that asked for values which are not known, or takes too long to be part of a plan.
     pub node: usize,
     /// The inputs that these depend on, as they were counted when they were given.
     pub inputs: Vec<usize>,
@@ -48,7 +48,13 @@ struct Tracing<'a> {
     pool: Pool,
     device: Arc<TraceDevice>,
     lifted: RefCell<Vec<(Tensor, Tensor)>>,
+    /// How many nodes of graphs inside nodes may still become part of the plan.
+    unrolled: Cell<usize>,
 }
+
+/// So many nodes of graphs inside nodes become part of a plan: a few rounds of a loop. A longer loop is evaluated, round by
+/// round, when the model is run.
+const MOST_UNROLLED: usize = 1024;
 
 impl Place for Tracing<'_> {
     fn known(&self) -> &Pool {
@@ -71,6 +77,20 @@ impl Place for Tracing<'_> {
             .borrow_mut()
             .push((known.clone(), lifted.clone()));
         Ok(lifted)
+    }
+
+    fn enter(&self, nodes: usize) -> Result<(), Fault> {
+        // One without nodes takes its time, too.
+        match self.unrolled.get().checked_sub(nodes.max(1)) {
+            Some(left) => {
+                self.unrolled.set(left);
+                Ok(())
+            }
+            None => {
+                self.device.leave();
+                Err(Fault::unsupported("so long a loop in a plan"))
+            }
+        }
     }
 }
 
@@ -145,7 +165,7 @@ impl Tracing<'_> {
 }
 
 /// Traces the nodes `nodes` of `graph` with these values given, up to the end or to the first node that asks for values
-/// which are not known: that one is told. The values that are then `wanted` are the outputs of the listing.
+/// which are not known, or that is too long for a plan: that one is told. The values that are then `wanted` are the outputs of the listing.
 pub fn trace(
     graph: &Graph,
     nodes: std::ops::Range<usize>,
@@ -164,6 +184,7 @@ pub fn trace(
         pool: Pool::with_settings(device.clone(), settings)?,
         device,
         lifted: RefCell::default(),
+        unrolled: Cell::new(MOST_UNROLLED),
     };
     let mut scope = Scope::new(graph, &tracing);
     let mut inputs = 0;

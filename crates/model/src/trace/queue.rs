@@ -49,7 +49,7 @@ impl Queue for TraceQueue {
 
     unsafe fn encode(&mut self, op: &Op) -> Result<Tick> {
         op.validate()?;
-        self.log.lock().push(op.clone());
+        self.log.lock().push(op.clone())?;
         self.appended()
     }
 

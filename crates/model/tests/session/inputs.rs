@@ -86,6 +86,21 @@ fn tensors_of_any_layout_are_taken() {
 }
 
 #[test]
+fn sizes_that_no_memory_holds_are_an_error() {
+    let Some(pool) = pool() else { return };
+    let session = Graph::new()
+        .input("x", DType::F32, "n 16")
+        .node("Relu x = y", &[])
+        .outputs("y")
+        .session(&pool);
+    for rows in [1 << 40, 1 << 60, usize::MAX] {
+        let error = session.warm_up(&[&[rows, 16]]).unwrap_err().to_string();
+        assert!(error.contains(&rows.to_string()), "{error}");
+    }
+    session.warm_up(&[&[4, 16]]).unwrap();
+}
+
+#[test]
 fn a_wrong_input_is_refused_by_name() {
     let Some(pool) = pool() else { return };
     let session = session(&pool);

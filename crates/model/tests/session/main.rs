@@ -8,6 +8,7 @@ mod device;
 mod onnx;
 
 mod answers;
+mod budgets;
 mod data;
 mod defaults;
 mod faults;

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use super::value::{self, Value};
 use super::variable::{
-    self, EXHAUSTION, HIGH_WATERMARK, LOW_WATERMARK, MEMORY_LIMIT, MITIGATIONS, STREAMS, Variable,
+    self, EXHAUSTION, HIGH_WATERMARK, LOW_WATERMARK, MEMORY_LIMIT, MITIGATIONS, RUN_STEPS,
+    RUN_WORK, STREAMS, Variable,
 };
 use super::{Exhaustion, Mitigations, Origin, Origins, SettingError, Settings};
 
@@ -17,6 +18,8 @@ pub struct SettingsBuilder {
     high_watermark: Option<f64>,
     low_watermark: Option<f64>,
     mitigations: Option<Mitigations>,
+    run_steps: Option<u64>,
+    run_work: Option<u64>,
     reuse_memory: Option<bool>,
     without_environment: bool,
 }
@@ -55,6 +58,18 @@ impl SettingsBuilder {
     /// Sets [`Settings::mitigations`].
     pub fn mitigations(mut self, mitigations: Mitigations) -> Self {
         self.mitigations = Some(mitigations);
+        self
+    }
+
+    /// Sets [`Settings::run_steps`].
+    pub fn run_steps(mut self, steps: u64) -> Self {
+        self.run_steps = Some(steps);
+        self
+    }
+
+    /// Sets [`Settings::run_work`].
+    pub fn run_work(mut self, work: u64) -> Self {
+        self.run_work = Some(work);
         self
     }
 
@@ -107,6 +122,8 @@ impl SettingsBuilder {
         let high = choose(&HIGH_WATERMARK, self.high_watermark, read)?;
         let low = choose(&LOW_WATERMARK, self.low_watermark, read)?;
         let mitigations = choose(&MITIGATIONS, self.mitigations, read)?;
+        let run_steps = choose(&RUN_STEPS, self.run_steps, read)?;
+        let run_work = choose(&RUN_WORK, self.run_work, read)?;
 
         // Who sets one watermark past the default of the other moves that one along.
         let default_high = default.high_watermark.max(low.value.unwrap_or(0.0));
@@ -120,6 +137,8 @@ impl SettingsBuilder {
             high_watermark,
             low_watermark: low.value.unwrap_or(default_low),
             mitigations: mitigations.value.unwrap_or(default.mitigations),
+            run_steps: run_steps.value.unwrap_or(default.run_steps),
+            run_work: run_work.value.unwrap_or(default.run_work),
             reuse_memory: self.reuse_memory.unwrap_or(default.reuse_memory),
             origins: Origins {
                 streams: streams.origin,
@@ -128,6 +147,8 @@ impl SettingsBuilder {
                 high_watermark: high.origin,
                 low_watermark: low.origin,
                 mitigations: mitigations.origin,
+                run_steps: run_steps.origin,
+                run_work: run_work.origin,
             },
         };
         settings.validate()?;

@@ -21,6 +21,7 @@ use value::Value;
 use variable::{
     EXHAUSTION, HIGH_WATERMARK, LOW_WATERMARK, MEMORY_LIMIT, MITIGATIONS, STREAMS, VARIABLES,
 };
+pub(crate) use variable::{RUN_STEPS, RUN_WORK};
 
 /// What a thread gets when every worker stream is leased.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -107,6 +108,12 @@ pub struct Settings {
     /// Which driver quirks are worked around.
     #[serde(with = "MitigationsAsJson")]
     pub mitigations: Mitigations,
+    /// The most nodes that one run of a model evaluates and ops that it encodes. By default 100 million: as many as a decoder
+    /// of a thousand nodes makes for a hundred thousand tokens. A loop of them ends within minutes.
+    pub run_steps: u64,
+    /// The most elements that the ops of one run go over, counted as [`Op::work`](crate::Op::work) does. By default 2⁵⁰:
+    /// as many multiplications as 70 billion parameters take for 16,000 tokens.
+    pub run_work: u64,
     /// Whether new buffers get the memory of dropped ones. Without that, no two buffers of a pool ever have the
     /// same address: for devices that only list what they are told.
     #[serde(skip)]
@@ -124,6 +131,8 @@ struct Origins {
     high_watermark: Origin,
     low_watermark: Origin,
     mitigations: Origin,
+    run_steps: Origin,
+    run_work: Origin,
 }
 
 impl Default for Settings {
@@ -135,6 +144,8 @@ impl Default for Settings {
             high_watermark: 0.9,
             low_watermark: 0.75,
             mitigations: Mitigations::All,
+            run_steps: 100_000_000,
+            run_work: 1 << 50,
             reuse_memory: true,
             origins: Origins::default(),
         }
@@ -166,6 +177,8 @@ impl Settings {
         )?;
         value::check(&LOW_WATERMARK, &self.low_watermark, origins.low_watermark)?;
         value::check(&MITIGATIONS, &self.mitigations, origins.mitigations)?;
+        value::check(&RUN_STEPS, &self.run_steps, origins.run_steps)?;
+        value::check(&RUN_WORK, &self.run_work, origins.run_work)?;
         if self.low_watermark > self.high_watermark {
             return Err(SettingError::WatermarksCrossed {
                 low: self.low_watermark,
@@ -201,6 +214,8 @@ impl Settings {
                 self.mitigations.text(),
                 origins.mitigations,
             ),
+            (RUN_STEPS.name, self.run_steps.text(), origins.run_steps),
+            (RUN_WORK.name, self.run_work.text(), origins.run_work),
         ]
     }
 }

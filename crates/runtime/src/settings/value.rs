@@ -61,6 +61,21 @@ impl Value for usize {
     }
 }
 
+/// A budget of runs.
+impl Value for u64 {
+    fn parse(text: &str) -> Option<Self> {
+        text.parse().ok()
+    }
+
+    fn is_allowed(&self) -> bool {
+        *self > 0
+    }
+
+    fn text(&self) -> String {
+        self.to_string()
+    }
+}
+
 impl Value for Exhaustion {
     fn parse(text: &str) -> Option<Self> {
         match text {
@@ -143,7 +158,9 @@ impl Value for Mitigations {
 
 #[cfg(test)]
 mod tests {
-    use super::super::variable::{EXHAUSTION, HIGH_WATERMARK, MEMORY_LIMIT, MITIGATIONS, STREAMS};
+    use super::super::variable::{
+        EXHAUSTION, HIGH_WATERMARK, MEMORY_LIMIT, MITIGATIONS, RUN_STEPS, STREAMS,
+    };
     use super::*;
 
     /// Reads each text and compares, or expects the refusal that names the variable, text and table entry.
@@ -173,7 +190,7 @@ mod tests {
 
     #[test]
     fn streams() {
-        table(
+        table::<usize>(
             &STREAMS,
             &[
                 ("1", Some(1)),
@@ -220,6 +237,21 @@ mod tests {
                 ("0", None),
                 ("0K", None),
                 ("-1", None),
+                ("", None),
+            ],
+        );
+    }
+
+    #[test]
+    fn budgets() {
+        table::<u64>(
+            &RUN_STEPS,
+            &[
+                ("1", Some(1)),
+                ("100000", Some(100_000)),
+                ("0", None),
+                ("-1", None),
+                ("1e9", None),
                 ("", None),
             ],
         );

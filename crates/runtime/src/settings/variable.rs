@@ -63,6 +63,20 @@ pub(super) const MITIGATIONS: Variable = Variable {
     default: "all",
 };
 
+pub(crate) const RUN_STEPS: Variable = Variable {
+    name: "STREAMPOOL_RUN_STEPS",
+    meaning: "the most nodes that one run of a model evaluates and ops that it encodes, rounds of loops included",
+    allowed: "a whole number above 0",
+    default: "100000000",
+};
+
+pub(crate) const RUN_WORK: Variable = Variable {
+    name: "STREAMPOOL_RUN_WORK",
+    meaning: "the most elements that the ops of one run go over, multiplications of products included",
+    allowed: "a whole number above 0",
+    default: "1125899906842624",
+};
+
 pub(super) const VARIABLES: &[Variable] = &[
     STREAMS,
     EXHAUSTION,
@@ -70,6 +84,8 @@ pub(super) const VARIABLES: &[Variable] = &[
     HIGH_WATERMARK,
     LOW_WATERMARK,
     MITIGATIONS,
+    RUN_STEPS,
+    RUN_WORK,
 ];
 
 const PREFIX: &str = "STREAMPOOL_";

@@ -5,6 +5,7 @@ mod rows;
 use smallvec::SmallVec;
 use streampool_runtime::{DType, Element, Pool};
 
+use crate::room::{filled, room};
 use crate::{Error, Result, Tensor};
 
 /// The size of each axis, in place if there are few.
@@ -28,7 +29,15 @@ impl Array {
 
     /// One value without axes.
     pub fn scalar<T: Element>(value: T) -> Array {
-        Array::filled(T::DTYPE, Shape::new(), bytemuck::bytes_of(&value))
+        let bytes = bytemuck::bytes_of(&value);
+        let mut word = [0; size_of::<u64>()];
+        word[..bytes.len()].copy_from_slice(bytes);
+        Array {
+            dtype: T::DTYPE,
+            shape: Shape::new(),
+            words: vec![u64::from_ne_bytes(word)],
+            bytes: bytes.len(),
+        }
     }
 
     /// The elements whose bytes these are, in the order of this machine; a `bool` is the byte 0 or 1.
@@ -48,40 +57,38 @@ impl Array {
                 expected: "0 or 1 for bool".to_owned(),
             });
         }
-        Ok(Array::filled(dtype, Shape::from(shape), bytes))
+        Array::filled(dtype, Shape::from(shape), bytes)
     }
 
     /// As many bytes as the shape has.
-    fn filled(dtype: DType, shape: Shape, bytes: &[u8]) -> Array {
+    fn filled(dtype: DType, shape: Shape, bytes: &[u8]) -> Result<Array> {
         let (whole, rest) = bytes.as_chunks();
-        let mut words = Vec::with_capacity(bytes.len().div_ceil(size_of::<u64>()));
+        let mut words = room(bytes.len().div_ceil(size_of::<u64>()))?;
         words.extend(whole.iter().copied().map(u64::from_ne_bytes));
         if !rest.is_empty() {
             let mut last = [0; size_of::<u64>()];
             last[..rest.len()].copy_from_slice(rest);
             words.push(u64::from_ne_bytes(last));
         }
-        Array {
+        Ok(Array {
             dtype,
             shape,
             words,
             bytes: bytes.len(),
-        }
+        })
     }
 
     /// Zeros. More than there is memory for are an error.
     pub fn zeros(dtype: DType, shape: &[usize]) -> Result<Array> {
         let mut sizes = shape.iter();
         let bytes = sizes.try_fold(dtype.size(), |all, &size| all.checked_mul(size));
-        let mut words = Vec::new();
-        let room = bytes.map(|bytes| words.try_reserve_exact(bytes.div_ceil(size_of::<u64>())));
-        let (Some(bytes), Some(Ok(()))) = (bytes, room) else {
+        let words = bytes.map(|bytes| filled(0, bytes.div_ceil(size_of::<u64>())));
+        let (Some(bytes), Some(Ok(words))) = (bytes, words) else {
             return Err(Error::Array {
                 got: format!("{shape:?} of {dtype}"),
                 expected: "as many elements as there is memory for".to_owned(),
             });
         };
-        words.resize(bytes.div_ceil(size_of::<u64>()), 0);
         Ok(Array {
             dtype,
             shape: Shape::from(shape),

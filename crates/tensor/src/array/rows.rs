@@ -31,7 +31,7 @@ impl Array {
         shape[0] = rows.len();
         let row = self.bytes / count.max(1);
         let bytes = &self.bytes()[row * rows.start..row * rows.end];
-        Ok(Array::filled(self.dtype, shape, bytes))
+        Array::filled(self.dtype, shape, bytes)
     }
 
     /// The type and the shape of the rows of all of these, one after the other. They have to be of one type, and of one shape

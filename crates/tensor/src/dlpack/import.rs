@@ -4,6 +4,7 @@ use streampool_device::{DType, DeviceKind, Layout, MAX_RANK, Span};
 use streampool_runtime::Pool;
 
 use super::abi::{DLDevice, DLTensor, Managed, VERSION};
+use crate::room::room;
 use crate::{Error, Result, Tensor};
 
 const OP: &str = "from_dlpack";
@@ -94,7 +95,7 @@ impl Tensor {
             Tensor::from_buffer(pool, buffer, stored, layout)?
         } else if described.device.is_host() {
             // SAFETY: the caller vouches for the memory, and `foreign` keeps it until after this.
-            let bytes = unsafe { described.gather() };
+            let bytes = unsafe { described.gather() }?;
             Tensor::from_bytes(pool, stored, &bytes, described.layout.shape())?
         } else {
             return Err(Error::OtherPool {
@@ -204,14 +205,15 @@ impl Described {
     ///
     /// # Safety
     /// The host can read the memory, and nobody writes it meanwhile.
-    unsafe fn gather(&self) -> Vec<u8> {
+    unsafe fn gather(&self) -> Result<Vec<u8>> {
         // SAFETY: the caller's promise: all that the layout names is there, and all between is one allocation.
         let memory = unsafe { std::slice::from_raw_parts(self.lowest as *const u8, self.reach) };
         let size = self.dtype.size();
+        let mut bytes = room(self.layout.elements() * size)?;
         if self.layout.is_contiguous() {
-            return memory.to_vec();
+            bytes.extend_from_slice(memory);
+            return Ok(bytes);
         }
-        let mut bytes = Vec::with_capacity(self.layout.elements() * size);
         let mut index = [0; MAX_RANK];
         for _ in 0..self.layout.elements() {
             let at = self.element(&index) * size;
@@ -224,7 +226,7 @@ impl Described {
                 index[axis] = 0;
             }
         }
-        bytes
+        Ok(bytes)
     }
 
     fn element(&self, index: &[usize; MAX_RANK]) -> usize {

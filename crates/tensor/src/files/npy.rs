@@ -9,6 +9,7 @@ use streampool_runtime::Pool;
 
 use super::header::{Flaw, Header};
 use super::names;
+use crate::room::room;
 use crate::{Error, Layout, Result, Tensor};
 
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
@@ -148,7 +149,7 @@ impl Source<'_> {
         }
         // What an archive says of its length may be wrong; a file is as long as the system says.
         let there = if self.entry.is_none() { bytes } else { 0 };
-        let mut data = Vec::with_capacity(there);
+        let mut data = room(there)?;
         // A read past the end, too, has an archive compare its checksum.
         let read = from.by_ref().take(bytes as u64).read_to_end(&mut data);
         let beyond = read.and_then(|_| from.read(&mut [0]));

@@ -13,6 +13,7 @@ use streampool_device::{DType, MAX_RANK};
 use streampool_runtime::Pool;
 
 use super::names;
+use crate::room::filled;
 use crate::{Error, Layout, Result, Tensor};
 
 /// The key of the header that is no tensor.
@@ -115,7 +116,7 @@ impl SafeTensors {
         };
         let dtype = info.dtype(&self.path, name)?;
         let (begin, end) = info.data_offsets;
-        let mut bytes = vec![0; (end - begin) as usize];
+        let mut bytes = filled(0, (end - begin) as usize)?;
         let at = self.data_at + begin;
         read_at(&self.path, &self.file, &mut bytes, at)?;
         if dtype == DType::Bool
@@ -143,7 +144,7 @@ impl SafeTensors {
 impl Header {
     /// Whether its tensors are of types we have and fill the data without gap or overlap.
     fn check(&self, path: &Path, data: u64) -> Result<()> {
-        let mut parts = Vec::with_capacity(self.tensors.len());
+        let mut parts = Vec::new();
         for (name, info) in &self.tensors {
             let dtype = info.dtype(path, name)?;
             let (begin, end) = info.data_offsets;

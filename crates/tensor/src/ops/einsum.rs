@@ -42,7 +42,7 @@ impl Tensor {
             let expected = format!("labels for {} operands", operands.len());
             return Err(wrong(&expected));
         }
-        let mut terms = Vec::with_capacity(inputs.len());
+        let mut terms = Vec::new();
         let mut hidden = 0;
         for (text, tensor) in inputs.iter().zip(operands) {
             let (labels, ellipsis) =

@@ -221,6 +221,7 @@ impl<const N: usize> Formula<N> {
         let mut on = lead.encoder(self.op)?;
         let dtype = lead.dtype();
         let mut joined: Option<Dims> = None;
+        #[expect(clippy::disallowed_methods, reason = "as many as there are already")]
         let mut inputs = Vec::with_capacity(N);
         for (&argument, operand) in self.arguments.iter().zip(&operands) {
             let Other::Tensor(tensor) = operand else {

@@ -117,7 +117,7 @@ fn waves(
     // (re + i im) (cos + i sin)
     let real = [&cos, &sin];
     let imaginary = [&sin.neg()?, &cos];
-    let mut rows = Vec::with_capacity(parts);
+    let mut rows = Vec::new();
     for row in [real, imaginary].into_iter().take(parts) {
         rows.push(Tensor::cat(&row[..made], 1)?);
     }

@@ -74,7 +74,7 @@ impl Tensor {
             return Err(Error::shape(op, "self", self.shape(), expected));
         }
         let dtype = wide(self.dtype());
-        let mut parts = Vec::with_capacity(rank + 1);
+        let mut parts = Vec::new();
         for (axis, &size) in sizes.iter().enumerate().rev() {
             let mut along = vec![1; rank];
             along[axis] = size;
@@ -114,7 +114,7 @@ impl Tensor {
         }
         let count = sizes.iter().product::<usize>();
         let grid = grid.to_dtype(wide(self.dtype()))?;
-        let mut places = Vec::with_capacity(rank);
+        let mut places = Vec::new();
         for (axis, &size) in spatial.iter().enumerate() {
             let along = grid
                 .select(-1, (rank - 1 - axis) as isize)?
@@ -172,7 +172,7 @@ impl Lookup {
         let mut corners = vec![None];
         for (place, &size) in places.iter().zip(&x.shape()[2..]) {
             let taps = self.taps(place, size)?;
-            let mut finer = Vec::with_capacity(corners.len() * taps.len());
+            let mut finer = Vec::new();
             for corner in &corners {
                 for tap in &taps {
                     finer.push(Some(tap.behind(corner.as_ref(), size)?));
@@ -182,7 +182,7 @@ impl Lookup {
         }
         let count = places.first().map_or(0, |place| place.shape()[1]);
         let shape = [batch, channels, count];
-        let mut parts = Vec::with_capacity(corners.len());
+        let mut parts = Vec::new();
         for corner in corners.into_iter().flatten() {
             let index = corner.index.unsqueeze(1)?.broadcast_to(&shape)?;
             let found = flat.gather(2, &index)?;

@@ -2,7 +2,7 @@
 //! of the stream on the host, which whoever reads the result is told of; on other devices it picks zero, and what it would
 //! put is left out.
 
-use streampool_device::{Combine, Gather, Indexing, MAX_RANK, Op, Scatter};
+use streampool_device::{Combine, Gather, Indexing, Op, Scatter};
 
 use crate::{Encoder, Error, Result, Tensor};
 
@@ -11,7 +11,7 @@ impl Tensor {
     pub fn index_select(&self, axis: isize, indices: &Tensor) -> Result<Tensor> {
         let on = self.encoder("index_select")?.with("indices", [indices])?;
         let axis = self.axis(on.op(), axis)?;
-        let mut sizes = Vec::with_capacity(2 * MAX_RANK);
+        let mut sizes = Vec::new();
         sizes.extend_from_slice(&self.shape()[..axis]);
         sizes.extend_from_slice(indices.shape());
         sizes.extend_from_slice(&self.shape()[axis + 1..]);

@@ -117,6 +117,7 @@ impl Tensor {
             }
         };
         let mut joined = Dims::new(self.shape())?;
+        #[expect(clippy::disallowed_methods, reason = "as many as there are already")]
         let mut inputs = Vec::with_capacity(3);
         inputs.push(self.operand()?);
         for (argument, operand) in [first, second].into_iter().zip(operands) {

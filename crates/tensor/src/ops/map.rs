@@ -46,6 +46,7 @@ impl Tensor {
         }
         let on = first.encoder(op)?.with("inputs", inputs.iter().copied())?;
         let mut joined = Dims::new(first.shape())?;
+        #[expect(clippy::disallowed_methods, reason = "as many as there are already")]
         let mut operands = Vec::with_capacity(inputs.len());
         for (place, (input, &dtype)) in inputs.iter().zip(expr.inputs()).enumerate() {
             if input.dtype() != dtype {
@@ -66,6 +67,7 @@ pub(super) fn mapped(
     inputs: Vec<streampool_runtime::Operand<'_>>,
     shapes: &[Dims],
 ) -> Result<Vec<Tensor>> {
+    #[expect(clippy::disallowed_methods, reason = "as many as there are already")]
     let mut results = Vec::with_capacity(shapes.len() * expr.outputs().len());
     for shape in shapes {
         for &output in expr.outputs() {

@@ -140,7 +140,9 @@ fn over(
     for (&name, list) in names.iter().zip(lists) {
         on = on.with(name, list.iter().copied())?;
     }
+    #[expect(clippy::disallowed_methods, reason = "as many as there are already")]
     let mut shapes = Vec::with_capacity(first.len());
+    #[expect(clippy::disallowed_methods, reason = "as many as there are already")]
     let mut inputs: Vec<Operand<'_>> = Vec::with_capacity(first.len() * lists.len());
     for place in 0..first.len() {
         let mut joined = Dims::new(first[place].shape())?;

@@ -284,6 +284,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         let dtype = wide(self.dtype());
         let mut expr = Expr::builder();
+        #[expect(clippy::disallowed_methods, reason = "as many as there are already")]
         let mut inputs = Vec::with_capacity(N + 3);
         let input = |expr: &mut ExprBuilder, tensor: &Tensor| {
             let stored = expr.input(tensor.dtype())?;

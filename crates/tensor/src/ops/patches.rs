@@ -44,7 +44,7 @@ impl Tensor {
         let weight = one.broadcast_to(&[channels, elements, elements])?;
         let weight = weight.reshape(&[&[joined, 1], block].concat())?;
         let apart = self.reshape(&[&[batch, joined], &counts[..]].concat())?;
-        let mut extra = Vec::with_capacity(rank);
+        let mut extra = Vec::new();
         for ((slide, &count), &size) in window.iter().zip(&counts).zip(sizes) {
             let missing = size as i128 - slide.spread(count);
             extra.push(usize::try_from(missing).map_err(|_| {

@@ -214,13 +214,29 @@ fn multiplied(on: Encoder<'_>, a: Factor<'_>, b: Factor<'_>, finish: Finish<'_>)
     let ((_, left), (right_name, right)) = (a, b);
     door::of_type(on.op(), right_name, right, left.dtype())?;
     let mut out = on.blank(product_type(left), &product_shape(on.op(), a, b)?)?;
+    let steps = left.size(-1)?;
+    let is_constant = |factor: &Tensor, from_end: usize| {
+        let strides = factor.layout().strides();
+        strides[strides.len() - from_end] == 0
+    };
+    // Where each step multiplies the same numbers, one is as good as all.
+    let once =
+        steps > 1 && left.dtype().is_float() && is_constant(left, 1) && is_constant(right, 2);
+    let (left, right, alpha) = match once {
+        true => (
+            &left.narrow(-1, 0, 1)?,
+            &right.narrow(-2, 0, 1)?,
+            finish.alpha * steps as f64,
+        ),
+        false => (left, right, finish.alpha),
+    };
     on.encode(Op::MatMul(MatMul {
         a: left.operand()?,
         b: right.operand()?,
         out: out.operand()?,
         bias: finish.bias.map(Tensor::operand).transpose()?,
         activation: finish.activation,
-        alpha: finish.alpha,
+        alpha,
     }))?;
     Ok(out.finish())
 }

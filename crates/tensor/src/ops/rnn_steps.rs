@@ -4,6 +4,7 @@ use streampool_device::{Cell, DType, Direction};
 
 use super::formula::wide;
 use super::{RnnActivation, RnnOptions, RnnOutput, RnnWeights, door};
+use crate::room::room;
 use crate::{Error, Result, Tensor};
 
 /// The activations that a cell has by its definition.
@@ -186,7 +187,7 @@ impl Way<'_> {
         is_reverse: bool,
     ) -> Result<Walked> {
         let steps = products.shape()[0];
-        let mut states = Vec::with_capacity(steps);
+        let mut states = room(steps)?;
         for count in 0..steps {
             let step = if is_reverse { steps - 1 - count } else { count };
             let product = products.select(0, step as isize)?;

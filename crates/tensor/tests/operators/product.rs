@@ -244,3 +244,28 @@ fn products_are_finished_in_the_same_launch() {
     assert_eq!(finished.shape(), [2, 3]);
     assert_near(&finished, &values(&pieces), 1e-6);
 }
+
+#[test]
+fn a_product_over_a_broadcast_is_not_walked() {
+    let pool = pool();
+    let steps = 1usize << 46;
+    for dtype in FLOATS {
+        let of = |values: &[f32], shape: &[usize]| {
+            let tensor = Tensor::from_slice(&pool, values, shape).unwrap();
+            tensor.to_dtype(dtype).unwrap()
+        };
+        let a = of(&[1.0, -2.0], &[2, 1]).broadcast_to(&[2, steps]).unwrap();
+        let b = of(&[0.5], &[1, 1]).broadcast_to(&[steps, 3]).unwrap();
+        if dtype == DType::F16 {
+            // More than there are; a few are as good.
+            let (a, b) = (a.narrow(1, 0, 4).unwrap(), b.narrow(0, 0, 4).unwrap());
+            let product = a.matmul(&b).unwrap();
+            assert_eq!(values(&product), [2.0, 2.0, 2.0, -4.0, -4.0, -4.0]);
+            continue;
+        }
+        let half = (steps / 2) as f64;
+        let product = a.matmul(&b).unwrap();
+        let expected = [[half; 3], [-2.0 * half; 3]];
+        assert_eq!(values(&product), expected.as_flattened());
+    }
+}

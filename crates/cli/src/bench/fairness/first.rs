@@ -1,6 +1,7 @@
 //! First answers: of a thread that starts, of inputs of new sizes, of a model that is loaded.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -16,19 +17,21 @@ use crate::{Failure, Result};
 const IDLE: usize = 9;
 const WARM_UP: usize = 3;
 
-/// Numbers of rows that between them need all kernels.
-const COMPILED: [usize; 10] = [1, 17, 31, 32, 63, 64, 100, 128, 200, 300];
-
-/// With fewer rows, other kernels compute.
-const FEWEST_ROWS: usize = 17;
+/// The numbers of rows that new sizes have. With fewer, other kernels compute.
+const ROWS: Range<usize> = 17..317;
 
 /// Who comes to a session that others run: for the first time, with new sizes, or with a model.
 pub struct Newcomers<'a> {
     pool: &'a Pool,
     session: &'a Session,
     small: Vec<u8>,
-    /// How many rows the next one with new sizes brings.
-    rows: AtomicUsize,
+    sizes: Mutex<Sizes>,
+}
+
+/// A session, and how many rows the next one with new sizes brings to it.
+struct Sizes {
+    session: Arc<Session>,
+    rows: Range<usize>,
 }
 
 /// What a newcomer brings.
@@ -107,18 +110,28 @@ pub fn input(rows: usize) -> Array {
     Array::zeros(DType::F32, &[rows, mlp::INPUTS]).expect("rows are few")
 }
 
+/// A session of the model that the crowd runs, which has never run.
+fn fresh(pool: &Pool) -> Result<Arc<Session>> {
+    let session = Session::from_bytes(pool, mlp::onnx()?, &SessionOptions::default())?;
+    Ok(Arc::new(session))
+}
+
 impl<'a> Newcomers<'a> {
     pub fn new(pool: &'a Pool, session: &'a Session) -> Result<Newcomers<'a>> {
         // Sizes differ in which kernels they need. Those are compiled now: it takes as long on an idle device.
-        let other = Session::from_bytes(pool, mlp::onnx()?, &SessionOptions::default())?;
-        for rows in COMPILED {
+        let other = fresh(pool)?;
+        for rows in std::iter::once(1).chain(ROWS) {
             other.run([("x", &input(rows))])?;
         }
+        let session_of_sizes = fresh(pool)?;
         Ok(Newcomers {
             pool,
             session,
             small: mlp::small_onnx()?,
-            rows: AtomicUsize::new(FEWEST_ROWS),
+            sizes: Mutex::new(Sizes {
+                session: session_of_sizes,
+                rows: ROWS,
+            }),
         })
     }
 
@@ -145,8 +158,8 @@ impl<'a> Newcomers<'a> {
                 ended.map_err(|_| Failure::from("a thread panicked"))?
             }),
             News::Sizes => {
-                let rows = self.rows.fetch_add(1, Ordering::Relaxed);
-                self.timed(self.session, &input(rows))
+                let (session, rows) = self.new_sizes()?;
+                self.timed(&session, &input(rows))
             }
             News::Model => {
                 let begun = Instant::now();
@@ -155,6 +168,22 @@ impl<'a> Newcomers<'a> {
                 self.timed(&session, &input(1))?;
                 Ok(begun.elapsed())
             }
+        }
+    }
+
+    /// A session, and a number of rows that it was never given.
+    fn new_sizes(&self) -> Result<(Arc<Session>, usize)> {
+        let mut sizes = self.sizes.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(rows) = sizes.rows.next() {
+                return Ok((sizes.session.clone(), rows));
+            }
+            let session = fresh(self.pool)?;
+            session.run([("x", &input(1))])?;
+            *sizes = Sizes {
+                session,
+                rows: ROWS,
+            };
         }
     }
 

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::problem::{Mask, Problem};
 use super::score::{self, Rows, State};
+use crate::given_up;
 use crate::kernels::convert::Float;
 use crate::kernels::matmul::blocked::even_parts;
 use crate::kernels::matmul::factor::{Factor, Lines, pack_interleaved, pack_lines};
@@ -139,6 +140,7 @@ where
             }
             let seen = self.range.clone().map(|row| problem.visible(row)).max();
             for start in (0..seen.unwrap_or(0)).step_by(sizes.keys) {
+                given_up::check();
                 let end = (start + sizes.keys).min(problem.keys);
                 self.pack_keys(start..end);
                 self.pack_values(start..end);
@@ -325,7 +327,14 @@ where
             unsafe {
                 let sums = self.sums.add(row * padded);
                 let sums = std::slice::from_raw_parts_mut(sums, problem.value_width);
-                score::finish(*self.states.add(row), sums);
+                let state = *self.states.add(row);
+                if state.sum != Real::ZERO {
+                    score::finish(state, sums);
+                } else {
+                    // As of any softmax of minus infinity alone.
+                    let some = problem.attends(self.range.start + row);
+                    sums.fill(Real::from_f64(if some { f64::NAN } else { 0.0 }));
+                }
                 let to = problem.out.at(head, query, 0);
                 rows::write::<T>(sums, to, problem.out.column());
             }

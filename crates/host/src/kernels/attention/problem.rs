@@ -3,6 +3,7 @@
 use streampool_device::{Attention, DType, View};
 
 use crate::kernels::convert::Float;
+use crate::kernels::real::Real;
 use crate::kernels::split::Shared;
 use crate::kernels::strided::{address, broadcast_strides};
 
@@ -175,6 +176,24 @@ impl<T: Float> Problem<T> {
         let (_, query) = self.place(row);
         let end = (query as i64).saturating_add(distance).saturating_add(1);
         usize::try_from(end).unwrap_or(0).min(self.keys)
+    }
+
+    /// Whether the query of a row may attend to any key, whatever its scores are.
+    ///
+    /// # Safety
+    /// The views are as promised to `execute`.
+    pub(super) unsafe fn attends(&self, row: usize) -> bool {
+        let (head, query) = self.place(row);
+        (0..self.visible(row)).any(|key| {
+            // SAFETY: the mask has this key.
+            unsafe {
+                match &self.mask {
+                    Mask::None => true,
+                    Mask::Keep(mask) => *mask.at(head, query, key) != 0,
+                    Mask::Add(mask) => (*mask.at(head, query, key)).widen() != Real::NEG_INFINITY,
+                }
+            }
+        })
     }
 
     /// Calls `f` with runs of the rows that are queries of one head: where they begin, and how many there are.

@@ -143,16 +143,12 @@ vectorised! {
 }
 
 vectorised! {
-    /// Divides the sums of values by the sum of the row's exponentials; without any, nothing is left of them.
+    /// Divides the sums of values by the sum of the row's exponentials.
     ///
     /// # Safety
     /// None is needed: it is declared so as the other compiled loops are.
     pub(super) unsafe fn finish[R: Smooth](state: State<R>, values: &mut [R]) {
-        if state.sum == R::ZERO {
-            values.fill(R::ZERO);
-        } else {
-            let factor = R::ONE / state.sum;
-            values.iter_mut().for_each(|value| *value = *value * factor);
-        }
+        let factor = R::ONE / state.sum;
+        values.iter_mut().for_each(|value| *value = *value * factor);
     }
 }

@@ -10,6 +10,7 @@ use super::image::{self, SLACK, Shape, spatial};
 use super::store::{Ending, store};
 use super::sums::{Form, MOST_SUMS, Summed, Terms, best_form};
 use super::weights::Weights;
+use crate::given_up;
 use crate::kernels::convert::Float;
 use crate::kernels::matmul::amx::BLOCK;
 use crate::kernels::matmul::amx::gathered::Gathered;
@@ -122,6 +123,7 @@ impl Plan {
             };
             with_scratch(bytes + more, |scratch: *mut u8| {
                 for number in range {
+                    given_up::check();
                     let part = self.part(op, number, bands);
                     // SAFETY: parts are disjoint, and the scratch has room for the copy of any; the rest the
                     // caller promises.

@@ -7,6 +7,7 @@ use streampool_kernels::Places;
 
 use super::GRAIN;
 use super::resolve::{Index, Part, Resolved};
+use crate::given_up;
 use crate::kernels::combine::{Combine, Reducible};
 use crate::kernels::convert::Native;
 use crate::kernels::split::{Shared, split};
@@ -68,6 +69,9 @@ pub(super) unsafe fn put<T: Native, I: Index, P: Put<T>>(
     });
 }
 
+/// After so many updates it is asked whether anybody still wants the work.
+const AT_ONCE: usize = 1 << 22;
+
 /// # Safety
 /// As for [`put`]; nobody else puts anything into the same range of the axis.
 unsafe fn put_part<T: Native, I: Index, P: Put<T>>(
@@ -89,17 +93,20 @@ unsafe fn put_part<T: Native, I: Index, P: Put<T>>(
     let to = Shared(address::<T>(&op.dst));
     let resolved = Resolved::<I>::new(places, &op.indices);
     let [source, index_step, target] = walk.run_strides();
-    walk.for_each_run(0..walk.elements(), |[update, index, datum], length| {
-        // SAFETY: the walk stays inside the updates and the indices, which lead inside the result.
-        unsafe {
-            resolved.for_each_part(index + start[1], index_step, length, |before, part| {
-                let before = before as isize;
-                let from = from.at(update + start[0] + before * source);
-                let to = to.at(datum + start[2] + before * target);
-                put_run::<T, P>(from, to, [source, target], part);
-            });
-        }
-    });
+    for first in (0..walk.elements()).step_by(AT_ONCE) {
+        given_up::check();
+        walk.for_each_run(first..first + AT_ONCE, |[update, index, datum], length| {
+            // SAFETY: the walk stays inside the updates and the indices, which lead inside the result.
+            unsafe {
+                resolved.for_each_part(index + start[1], index_step, length, |before, part| {
+                    let before = before as isize;
+                    let from = from.at(update + start[0] + before * source);
+                    let to = to.at(datum + start[2] + before * target);
+                    put_run::<T, P>(from, to, [source, target], part);
+                });
+            }
+        });
+    }
 }
 
 /// # Safety

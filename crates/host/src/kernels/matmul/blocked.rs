@@ -9,6 +9,7 @@ use std::ops::Range;
 use super::factor::{Factor, pack_interleaved, pack_lines};
 use super::multiply::{Earlier, MAX_COLUMNS, MAX_ROWS, Packed, Sums, Unit};
 use super::product::Product;
+use crate::given_up;
 use crate::kernels::scratch::{Count, with_scratch};
 
 /// The most rows of a tile: with the most columns, its packed operands fit a second-level cache.
@@ -64,6 +65,7 @@ pub(super) unsafe fn tile<T: Factor>(
             let mut from = 0;
             // Also without an inner dimension the epilogue has to run, over sums of nothing.
             loop {
+                given_up::check();
                 let to = (from + step).min(product.k);
                 // SAFETY: the scratch has room for the packed operands and sums; the rest the caller promises.
                 unsafe { tile.panel(from, to - from) };

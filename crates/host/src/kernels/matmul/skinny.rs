@@ -13,6 +13,9 @@ use crate::kernels::scratch::{Count, with_scratch};
 /// The most rows that are few.
 pub(super) const FEW_ROWS: usize = 16;
 
+/// More steps are made panel by panel, so that they can be given up in between.
+const MOST_STEPS: usize = 1 << 26;
+
 /// How `b` is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reading {
@@ -30,7 +33,7 @@ const SMALL: usize = 1 << 13;
 
 /// How a product can be multiplied where it lies, if it has few rows and its types and strides allow.
 pub(super) fn reading<T: Factor>(product: &Product<T>) -> Option<Reading> {
-    if !T::IN_PLACE || product.k == 0 || product.on_amx {
+    if !T::IN_PLACE || product.k == 0 || product.on_amx || product.k > MOST_STEPS {
         return None;
     }
     // A single column may have any stride between its neighbours.

@@ -114,7 +114,7 @@ fn biased(call: &Call<'_>, parts: [Tensor; 3], heads: usize) -> Result<[Tensor; 
     };
     let finished = call.has_input(1) && call.input(1)?.rank() == 4;
     let mut first = 0;
-    let mut added = Vec::with_capacity(parts.len());
+    let mut added = Vec::new();
     for part in &parts {
         if finished && !added.is_empty() {
             added.push(part.clone());

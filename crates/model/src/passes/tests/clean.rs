@@ -1,6 +1,6 @@
 //! What is known, what does nothing, and what nobody needs.
 
-use super::{Sketch, simplify};
+use super::{Sketch, simplify, simplify_within};
 use crate::graph::{Attribute, Capture, Graph, Node, ValueId, ValueInfo};
 use streampool_tensor::{DType, Tensor};
 
@@ -213,4 +213,25 @@ fn types_are_followed_only_as_far_as_they_are_certain() {
     let z = sketch.with("Cast", &[y], &[("to", Attribute::Int(1))]);
     assert_eq!(sketch.operators(&[z]), ["Cast"]);
     assert_eq!(sketch.random(&[1]).dtype(), DType::F32);
+}
+
+#[test]
+fn folding_stops_at_a_cost_and_leaves_the_rest() {
+    let mut sketch = Sketch::new();
+    let x = sketch.input(&[16, 16]);
+    let (a, b) = (sketch.weights(&[16, 16]), sketch.weights(&[16, 16]));
+    let first = sketch.node("MatMul", &[a, b]);
+    let second = sketch.node("MatMul", &[first, b]);
+    let y = sketch.node("Add", &[x, second]);
+    sketch.graph.outputs = vec![y];
+    let product = 16 * 16 * 16;
+    for (most, folded) in [(product - 1, 0), (product, 1), (2 * product, 2)] {
+        let mut graph = sketch.graph.clone();
+        let report = simplify_within(&mut graph, &sketch.pool, most).unwrap();
+        assert_eq!(
+            (report.folded, report.after),
+            (folded, 3 - folded),
+            "{most}"
+        );
+    }
 }

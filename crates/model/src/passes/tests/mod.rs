@@ -13,7 +13,7 @@ mod unchanged;
 use streampool_host::{HostDevice, HostOptions};
 use streampool_tensor::{DType, Generator, Pool, Tensor};
 
-use super::{Report, simplify};
+use super::{Report, simplify, simplify_within};
 use crate::evaluate::Value;
 use crate::graph::{Attribute, Dim, Domain, Graph, Node, Operator, ValueId, ValueInfo};
 use crate::testing::{difference, evaluate_eagerly};

@@ -25,6 +25,7 @@ use super::factor::{Factor, Lines};
 use super::multiply::Sums;
 use super::product::Product;
 use super::ready::Side;
+use crate::given_up;
 use crate::kernels::amx::{TILE_BYTES, TILE_ROWS, Tiles};
 use crate::kernels::scratch::{Count, with_scratch};
 use crate::kernels::simd;
@@ -153,6 +154,7 @@ pub(super) unsafe fn tile<T: Factor>(
             kept,
         };
         for from in (0..product.k).step_by(panel) {
+            given_up::check();
             // SAFETY: the scratch has room for packed operands and sums; the rest the caller promises.
             unsafe { tile.panel(from, panel.min(product.k - from)) };
         }

@@ -1,0 +1,55 @@
+//! Memory of the host for as many elements as shapes, files and requests say: it may be refused.
+
+use crate::{Error, Result};
+
+/// An empty list with room for so many. More than there is memory for are an error.
+///
+/// Sizes that come from outside take this way, and no other: others end the process where there is not so much.
+#[expect(clippy::disallowed_methods, reason = "it is the fallible way")]
+pub fn room<T>(count: usize) -> Result<Vec<T>> {
+    let mut list = Vec::new();
+    match list.try_reserve_exact(count) {
+        Ok(()) => Ok(list),
+        Err(_) => Err(Error::Array {
+            got: format!("{count} elements of {} bytes", size_of::<T>()),
+            expected: "as many as there is memory for".to_owned(),
+        }),
+    }
+}
+
+/// So many times the same.
+#[expect(clippy::disallowed_methods, reason = "there is room")]
+pub fn filled<T: Clone>(value: T, count: usize) -> Result<Vec<T>> {
+    let mut list = room(count)?;
+    list.resize(count, value);
+    Ok(list)
+}
+
+/// What `each` gives, whose number is known.
+pub fn collected<T, E: From<Error>>(
+    each: impl ExactSizeIterator<Item = Result<T, E>>,
+) -> Result<Vec<T>, E> {
+    let mut list = room(each.len())?;
+    for one in each {
+        list.push(one?);
+    }
+    Ok(list)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_memory_holds_is_refused() {
+        for count in [usize::MAX, 1 << 60, 1 << 50] {
+            let error = room::<u64>(count).unwrap_err().to_string();
+            assert!(error.contains(&count.to_string()), "{error}");
+        }
+        assert_eq!(filled(7u8, 3).unwrap(), [7, 7, 7]);
+        let numbers = collected((0..3usize).map(Ok::<_, Error>));
+        assert_eq!(numbers.unwrap(), [0, 1, 2]);
+        let many = collected((0..1usize << 50).map(Ok::<_, Error>));
+        assert!(many.is_err());
+    }
+}

@@ -110,7 +110,16 @@ impl Problem {
                 swapped: false,
             })
         };
-        row_major().or_else(column_major)
+        row_major()
+            .or_else(column_major)
+            .filter(Problem::is_counted)
+    }
+
+    /// Whether all of its sizes are numbers of 32 bits, as some of the library's algorithms count them.
+    fn is_counted(&self) -> bool {
+        let leads = [self.a, self.b, self.out].map(|matrix| matrix.lead);
+        let sizes = [self.m, self.n, self.k].map(|size| i32::try_from(size).is_ok());
+        !sizes.contains(&false) && leads.into_iter().all(|lead| i32::try_from(lead).is_ok())
     }
 
     /// Whether the bias of this op is one dense vector along the rows of the library's result.
@@ -275,6 +284,40 @@ mod tests {
             swapped: true,
         };
         assert_eq!(found, Some(expected));
+    }
+
+    #[test]
+    fn sizes_have_32_bits() {
+        let far = 1 << 31;
+        let whole = |a: Layout, b: Layout, out: Layout| {
+            let view = |layout| {
+                let span = Span {
+                    handle: 1 << 20,
+                    offset: 0,
+                    bytes: 1 << 40,
+                };
+                View::new(span, DType::F32, layout).unwrap()
+            };
+            let op = MatMul {
+                a: view(a),
+                b: view(b),
+                out: view(out),
+                ..product(dense(&[1, 1]), dense(&[1, 1]), dense(&[1, 1]))
+            };
+            Problem::of(&op).is_some()
+        };
+        for (size, taken) in [(far - 1, true), (far, false)] {
+            assert_eq!(
+                whole(dense(&[size, 1]), dense(&[1, 3]), dense(&[size, 3])),
+                taken
+            );
+            assert_eq!(
+                whole(dense(&[2, size]), dense(&[size, 2]), dense(&[2, 2])),
+                taken
+            );
+            let apart = strided(&[2, 3], &[size as isize, 1]);
+            assert_eq!(whole(apart, dense(&[3, 2]), dense(&[2, 2])), taken);
+        }
     }
 
     #[test]

@@ -95,17 +95,17 @@ pub(crate) fn matmul(op: &MatMul, limits: &Limits) -> Plan {
 /// The launch that executes `op`, which was validated, where a kernel made for few rows is expected to be
 /// faster than a vendor's library.
 pub fn small_product(op: &MatMul, limits: &Limits) -> Option<Plan> {
-    small::plan(op, &Problem::of(op)?, limits, Rival::Library)
+    small::plan(op, &Problem::of(op)?, limits, Rival::Library).filter(Plan::fits)
 }
 
 /// The launch that executes `op`, which was validated, on tensor cores that multiply TF32; `None` if it is not of `f32`
 /// or not laid out for them. It is as exact as `f32` is.
 pub fn split_product(op: &MatMul, limits: &Limits) -> Option<Plan> {
-    split::plan(op, &Problem::of(op)?, limits)
+    split::plan(op, &Problem::of(op)?, limits).filter(Plan::fits)
 }
 
 /// The launch that executes `op`, which was validated, on a GPU of Apple's whose simdgroups multiply matrices; `None` if
 /// it is better left to the kernels that every GPU has.
 pub fn simdgroup_product(op: &MatMul, limits: &Limits) -> Option<Plan> {
-    blocks::plan(op, &Problem::of(op)?, limits)
+    blocks::plan(op, &Problem::of(op)?, limits).filter(Plan::fits)
 }

@@ -284,7 +284,7 @@ pub fn steps(op: &Op, limits: &Limits) -> Option<Plan> {
         operands,
         params,
     });
-    Some(plan)
+    Some(plan).filter(Plan::fits)
 }
 
 /// The recurrent weights of each direction, element of the state and unit, gate after gate.

@@ -103,16 +103,18 @@ impl Stream {
     /// The values of `buffer`, after waiting for them.
     pub fn download<T: Element>(&self, buffer: &Buffer) -> Result<Vec<T>> {
         let size = T::DTYPE.size();
-        let mut bytes = vec![0; buffer.bytes() / size * size];
+        let count = buffer.bytes() / size;
+        let (mut bytes, mut values) = (room(count * size)?, room(count)?);
+        bytes.resize(count * size, 0);
         self.download_bytes(buffer, &mut bytes)?;
-        bytes
-            .chunks_exact(size)
-            .map(|value| bytemuck::checked::try_pod_read_unaligned(value))
-            .collect::<std::result::Result<Vec<T>, _>>()
-            .map_err(|error| Error::NotOfType {
+        for value in bytes.chunks_exact(size) {
+            let value = bytemuck::checked::try_pod_read_unaligned(value);
+            values.push(value.map_err(|error| Error::NotOfType {
                 dtype: T::DTYPE,
                 why: error.to_string(),
-            })
+            })?);
+        }
+        Ok(values)
     }
 
     fn download_bytes(&self, buffer: &Buffer, bytes: &mut [u8]) -> Result<()> {
@@ -195,5 +197,18 @@ impl Stream {
             touch.mark(stamp);
         }
         Ok(stamp)
+    }
+}
+
+/// An empty list with room for so many: a device may hold more than the host.
+fn room<T>(count: usize) -> Result<Vec<T>> {
+    let mut list = Vec::new();
+    match list.try_reserve_exact(count) {
+        Ok(()) => Ok(list),
+        Err(_) => Err(Error::WrongLength {
+            what: "what is downloaded",
+            got: count.saturating_mul(size_of::<T>()),
+            expected: "as many bytes as the host has memory for".to_owned(),
+        }),
     }
 }

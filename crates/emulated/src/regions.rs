@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use streampool_device::{Access, Op, Span, View};
+use streampool_device::{Access, Layout, Op, Span, View};
 
 use crate::group::Bound;
 use crate::guarded::Guarded;
@@ -94,7 +94,7 @@ impl Regions {
         let region = region.expect("every operand has a region");
         let start = view.span().offset - region.span.offset;
         let size = view.dtype().size();
-        each_element(view.layout(), |_, at| {
+        each_element(&once(view.layout()), |_, at| {
             let place = start + at * size;
             region.access[place..place + size]
                 .iter_mut()
@@ -148,4 +148,12 @@ impl Regions {
             }
         }
     }
+}
+
+/// The same places, each once where dimensions repeat: there may be more than can be walked.
+fn once(layout: &Layout) -> Layout {
+    let axes = layout.shape().iter().zip(layout.strides());
+    let sizes = axes.map(|(&size, &stride)| if stride == 0 { size.min(1) } else { size });
+    let sizes: Vec<usize> = sizes.collect();
+    Layout::strided(&sizes, layout.strides(), layout.offset()).expect("a part of a layout")
 }

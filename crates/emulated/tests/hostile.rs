@@ -1,7 +1,12 @@
-//! Ops of hostile numbers have plans that GPUs can launch, or none.
+//! Ops of hostile numbers have plans that GPUs can launch, or none; and what is launched ends and touches nothing but what the
+//! op writes.
+//!
+//! `HOSTILE_LAUNCHES` says of how many ops the kernels are executed, and `HOSTILE_FIRST` which is the first.
 
 use streampool_conformance::hostile;
-use streampool_kernels::{Limits, lower};
+use streampool_device::Op;
+use streampool_emulated::Emulator;
+use streampool_kernels::{Limits, lower, simdgroup_product, small_product, split_product};
 
 #[test]
 fn plans_of_hostile_numbers_fit() {
@@ -20,6 +25,12 @@ fn plans_of_hostile_numbers_fit() {
             continue;
         }
         for limits in &limits {
+            if let Op::MatMul(product) = &op {
+                for lowering in [small_product, split_product, simdgroup_product] {
+                    let plan = lowering(product, limits);
+                    assert!(plan.is_none_or(|plan| plan.fits()), "case {case}: {op:?}");
+                }
+            }
             match lower(&op, limits) {
                 Some(plan) => {
                     assert!(plan.fits(), "case {case}: {op:?}");
@@ -30,4 +41,76 @@ fn plans_of_hostile_numbers_fit() {
         }
     }
     assert!(plans > 10_000 && none > 100, "{plans} and {none}");
+}
+
+/// Groups whose threads a test may wait for.
+const MOST_GROUPS: u64 = 1 << 10;
+/// Bytes of scratch memory, which is poisoned for each op.
+const MOST_SCRATCH: usize = 16 << 20;
+
+fn number(name: &str, usual: u64) -> u64 {
+    let given = std::env::var(name).ok();
+    given.map_or(usual, |given| given.parse().expect("a number"))
+}
+
+/// Numbers of all kinds: also as indices, a few of which are in range.
+fn filled() -> Vec<u64> {
+    let words = [1f32.to_bits(), (-0.5f32).to_bits(), 2, 0, 0, 0, 0];
+    let words: Vec<u32> = words.into_iter().cycle().take(hostile::BYTES / 4).collect();
+    let pairs = words.chunks_exact(2);
+    pairs
+        .map(|pair| u64::from(pair[0]) | u64::from(pair[1]) << 32)
+        .collect()
+}
+
+#[test]
+#[cfg_attr(
+    any(sanitize_address, sanitize_thread),
+    ignore = "switches stacks behind the sanitizer's back"
+)]
+fn kernels_of_hostile_numbers_touch_only_their_results() {
+    let first = number("HOSTILE_FIRST", 0);
+    let cases = number("HOSTILE_LAUNCHES", 600);
+    let limits = Limits {
+        compute_units: 8,
+        shared_bytes: 32 << 10,
+        buffers: 30,
+    };
+    let mut memory = filled();
+    let handle = memory.as_mut_ptr() as u64;
+    let is_launched = |op: &Op| {
+        let Some(plan) = lower(op, &limits) else {
+            return false;
+        };
+        let groups = plan.dispatches.iter().map(|dispatch| {
+            let groups = dispatch.groups.iter();
+            groups.map(|&count| u64::from(count)).product::<u64>()
+        });
+        groups.sum::<u64>() <= MOST_GROUPS && plan.scratch <= MOST_SCRATCH
+    };
+    let ops = (first..first + cases).filter_map(|case| Some((case, hostile::op(case, handle)?)));
+    let ops: Vec<(u64, Op)> = ops
+        .filter(|(_, op)| op.validate().is_ok() && hostile::is_short(op) && is_launched(op))
+        .collect();
+    for emulator in Emulator::of_each_dialect() {
+        let emulator = emulator.with_limits(limits);
+        let ops = ops.iter().filter(|(_, op)| !emulator.lacks(op));
+        let prepared = emulator.prepare(ops.clone().map(|(_, op)| op));
+        prepared.unwrap_or_else(|why| panic!("{why}"));
+        let (mut launched, mut wrong) = (0u64, Vec::new());
+        for (case, op) in ops {
+            memory.copy_from_slice(&filled());
+            // SAFETY: the handles are the address of memory as long as the op says, which nobody else touches.
+            match unsafe { emulator.execute(op) } {
+                Ok(()) => launched += 1,
+                Err(why) => {
+                    eprintln!("case {case}: {why}: {op:?}");
+                    wrong.push(case);
+                }
+            }
+        }
+        println!("{launched} launched as {:?}", emulator.dialect());
+        assert!(wrong.is_empty(), "cases {wrong:?}");
+        assert!(launched > cases / 40, "{launched}");
+    }
 }

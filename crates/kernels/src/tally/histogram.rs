@@ -143,8 +143,8 @@ pub(crate) fn histogram(op: &Histogram, limits: &Limits) -> Plan {
         .chain(begins)
         .chain([op.low, op.high].map(|end| end.to_bits() as i64))
         .fold(Params::new(), Params::i64)
-        .f32(op.low as f32)
-        .f32(op.high as f32);
+        .f32(near(op.low))
+        .f32(near(op.high));
     let memory = |view: &View| Operand::Memory(view.span());
     let sums = Operand::Scratch(0);
     let mut operands: SmallVec<[Operand; 4]> = SmallVec::from_iter([memory(&op.src)]);
@@ -296,17 +296,27 @@ impl Adding {
     }
 }
 
+/// An end of the range where there are no wide floats: as finite as it was.
+fn near(end: f64) -> f32 {
+    (end as f32).clamp(f32::MIN, f32::MAX)
+}
+
 /// The function `bin_of`: the bin of a value, or -1. Where there are no wide floats, what is very near to the end of
 /// a bin may fall into the one beside it.
 fn bin_of(dialect: Dialect) -> String {
-    let real = match dialect {
-        Dialect::Cuda => "f64",
-        Dialect::Metal => "f32",
+    // A range of half of all floats is infinite, but not its half; that of ends that are the same is NaN.
+    let (real, part) = match dialect {
+        Dialect::Cuda => ("f64", "(value - low) / (high - low)"),
+        Dialect::Metal => (
+            "f32",
+            "(value * 0.5f - low * 0.5f) / (high * 0.5f - low * 0.5f)",
+        ),
     };
     format!(
         "FUNCTION i64 bin_of({real} value, {real} low, {real} high, i64 bins) {{
     if (!(value >= low && value <= high)) return -1;
-    const i64 bin = i64(m_mul((value - low) / (high - low), {real}(bins)));
+    const {real} part = {part};
+    const i64 bin = part < {real}(1) ? i64(m_mul(part, {real}(bins))) : bins;
     return bin < bins ? bin : bins - 1;
 }}
 "

@@ -146,6 +146,26 @@ fn a_dilated_convolution_reads_only_what_is_there() {
 }
 
 #[test]
+fn a_convolution_far_apart_copies_its_picture_a_few_times() {
+    let mut bench = Bench::new();
+    let apart = 1usize << 22;
+    let far = Slide {
+        dilation: apart as u32,
+        ..Slide::new(3)
+    };
+    let src = bench.broadcast(3.0, &[1, 1, 5]);
+    let weight = bench.broadcast(5.0, &[1, 1, 3]);
+    let dst = bench.view(&[1, 1, 2 * apart + 5]);
+    // In bands of a few elements, of which each has a copy of all that the window spans, it takes days.
+    bench.run(&conv(src, weight, dst, &[far], true)).unwrap();
+    let got = bench.read(&dst);
+    for (place, got) in got.into_iter().enumerate() {
+        let wanted = if place % apart < 5 { 15.0 } else { 0.0 };
+        assert_eq!(got, wanted, "{place}");
+    }
+}
+
+#[test]
 fn windows_far_larger_than_the_picture_see_the_picture_only() {
     let mut bench = Bench::new();
     let wide = Slide {

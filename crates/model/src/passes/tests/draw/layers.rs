@@ -29,9 +29,15 @@ impl Sheet {
             sheet.given(name, array)
         };
         let turns = self.dice.one_of(2);
+        let masking = self.dice.below(5);
+        // Beside scores of minus infinity a finite number counts in the pieces, but not in attention.
+        let is_filled = matches!(masking, 2 | 3);
         let query = match x.shape[..] {
-            // Infinite scores without a mask are the one case in which attention differs from its pieces.
-            [.., last] if x.shape.len() == rank && last == width && !self.special => x.clone(),
+            [.., last]
+                if x.shape.len() == rank && last == width && !(self.special && is_filled) =>
+            {
+                x.clone()
+            }
             _ => part(self, queries, width),
         };
         let mut key = match turns {
@@ -60,7 +66,7 @@ impl Sheet {
             }
             _ => self.product(&query, &key),
         };
-        scores = self.masked(scores);
+        scores = self.masked(scores, masking);
         let weights = self.node(
             "Softmax",
             &[&scores],
@@ -74,8 +80,8 @@ impl Sheet {
         y
     }
 
-    fn masked(&mut self, scores: Drawing) -> Drawing {
-        match self.dice.below(5) {
+    fn masked(&mut self, scores: Drawing, masking: usize) -> Drawing {
+        match masking {
             0 | 1 => {
                 let own = self.beside(&scores.shape);
                 let count: usize = own.iter().product();

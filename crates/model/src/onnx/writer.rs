@@ -145,10 +145,30 @@ pub fn float(name: &str, float: f32) -> Attribute {
     })
 }
 
+/// An attribute that is a list of numbers.
+pub fn floats(name: &str, floats: &[f32]) -> Attribute {
+    Attribute(AttributeProto {
+        floats: floats.to_vec(),
+        ..attribute(name, AttributeProto::FLOATS)
+    })
+}
+
+/// An attribute that is a text.
+pub fn string(name: &str, text: &str) -> Attribute {
+    Attribute(AttributeProto {
+        string: Bytes::copy_from_slice(text.as_bytes()),
+        ..attribute(name, AttributeProto::STRING)
+    })
+}
+
 /// An attribute that is a graph.
 pub fn graph(name: &str, graph: Graph) -> Attribute {
     Attribute(AttributeProto {
-        graph: Some(Box::new(graph.0)),
+        // Others want a name of each graph.
+        graph: Some(Box::new(GraphProto {
+            name: name.to_owned(),
+            ..graph.0
+        })),
         ..attribute(name, AttributeProto::GRAPH)
     })
 }

@@ -236,7 +236,13 @@ fn scores_of_minus_infinity_are_nan_unless_all_is_masked() {
             let Op::Attention(attention) = &mut op else {
                 unreachable!()
             };
-            let special = |row: usize| if row % 2 == 0 { f64::NEG_INFINITY } else { 1.0 };
+            let special = |row: usize| {
+                if row.is_multiple_of(2) {
+                    f64::NEG_INFINITY
+                } else {
+                    1.0
+                }
+            };
             let rows: Vec<f64> = (0..queries).map(special).collect();
             attention.query = Tensor::new(dtype, &[1, 1, queries, 1]).values(&rows);
             attention.key = Tensor::new(dtype, &[1, 1, keys, 1]).values(&vec![1.0; keys]);

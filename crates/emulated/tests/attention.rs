@@ -211,3 +211,64 @@ fn rows_masked_by_the_lowest_number_are_means_of_the_values() {
         }
     }
 }
+
+#[test]
+#[cfg_attr(
+    any(sanitize_address, sanitize_thread),
+    ignore = "switches stacks behind the sanitizer's back"
+)]
+fn scores_of_minus_infinity_are_nan_unless_all_is_masked() {
+    let (queries, keys) = (7, 70);
+    let mut ops = Vec::new();
+    for dtype in FLOATS {
+        for (mask, of_keys) in [
+            (None, false),
+            (Some(DType::Bool), false),
+            (Some(DType::Bool), true),
+            (Some(dtype), false),
+            (Some(dtype), true),
+        ] {
+            let besides = Besides {
+                causal: Some(if mask.is_none() { -2 } else { keys as i64 }),
+                ..Besides::default()
+            };
+            let mut op = op(dtype, [1, 1, 1, queries, keys, 1, 16], besides);
+            let Op::Attention(attention) = &mut op else {
+                unreachable!()
+            };
+            let special = |row: usize| {
+                if row.is_multiple_of(2) {
+                    f64::NEG_INFINITY
+                } else {
+                    1.0
+                }
+            };
+            let rows: Vec<f64> = (0..queries).map(special).collect();
+            attention.query = Tensor::new(dtype, &[1, 1, queries, 1]).values(&rows);
+            attention.key = Tensor::new(dtype, &[1, 1, keys, 1]).values(&vec![1.0; keys]);
+            attention.mask = mask.map(|mask| {
+                let rows = if of_keys { 1 } else { queries };
+                // Of some rows nothing is left, of others the last key, and of others all.
+                let values: Vec<f64> = (0..rows * keys)
+                    .map(|index| {
+                        let kept = match index / keys % 3 {
+                            0 => false,
+                            1 => index % keys == keys - 1,
+                            _ => true,
+                        };
+                        match (mask, kept) {
+                            (DType::Bool, kept) => f64::from(u8::from(kept)),
+                            (_, true) => -0.5,
+                            (_, false) => f64::NEG_INFINITY,
+                        }
+                    })
+                    .collect();
+                Tensor::new(mask, &[rows, keys]).values(&values)
+            });
+            ops.push((dtype, op));
+        }
+    }
+    for emulator in Emulator::of_each_dialect() {
+        compare(&emulator, &ops);
+    }
+}

@@ -164,7 +164,11 @@ pub fn string(name: &str, text: &str) -> Attribute {
 /// An attribute that is a graph.
 pub fn graph(name: &str, graph: Graph) -> Attribute {
     Attribute(AttributeProto {
-        graph: Some(Box::new(graph.0)),
+        // Others want a name of each graph.
+        graph: Some(Box::new(GraphProto {
+            name: name.to_owned(),
+            ..graph.0
+        })),
         ..attribute(name, AttributeProto::GRAPH)
     })
 }

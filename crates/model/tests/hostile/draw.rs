@@ -180,7 +180,7 @@ impl Sheet {
     fn about(&mut self, number: i64) -> i64 {
         match self.random.below(24) {
             0 => self.pick(&EXTREME),
-            1 => number + 1,
+            1 => number.wrapping_add(1),
             _ => number,
         }
     }

@@ -4,8 +4,10 @@
 //! tried, and `HOSTILE_FIRST` which is the first: a model that fails says its number.
 
 #[path = "../support/arrays.rs"]
+#[expect(dead_code, reason = "other tests use the rest")]
 mod arrays;
 mod draw;
+mod small;
 
 use std::io::{BufRead, BufReader, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -181,5 +183,5 @@ fn models_of_hostile_numbers_end() {
     println!("{refused} refused, {failed} failed, {done} done");
     assert_eq!(wrongs, 0, "{wrongs} are wrong");
     // Neither everything fits nor nothing.
-    assert!(count < 1000 || (done > count / 20 && refused > count / 20 && failed > count / 50));
+    assert!(count < 1000 || (done > count / 20 && refused > 0 && failed > count / 20));
 }

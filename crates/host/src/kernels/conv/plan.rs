@@ -71,7 +71,8 @@ impl Plan {
         while band > 1 && read * shape_of(band).channel > MOST_COPIED {
             let half = band.div_ceil(2);
             // Most of it is what the window spans, which each band copies anew.
-            if shape_of(half).channel / 7 >= shape_of(band).channel / 8 {
+            let [less, more] = [half, band].map(|band| shape_of(band).channel);
+            if less.saturating_mul(8) > more.saturating_mul(7) {
                 break;
             }
             band = half;

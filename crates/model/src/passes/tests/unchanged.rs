@@ -178,6 +178,32 @@ fn a_row_of_negative_infinity_is_nan_as_a_softmax_of_it_is() {
 }
 
 #[test]
+fn a_query_of_infinity_is_nan_as_a_softmax_of_its_scores_is() {
+    for masking in 0..3 {
+        let mut sketch = Sketch::new();
+        let shapes: [&[usize]; 4] = [&[1, 2, 3, 1], &[1, 2, 4, 1], &[1, 2, 4, 5], &[3, 4]];
+        let [query, key, value, mask] = shapes.map(|shape| sketch.input(shape));
+        let y = sketch.attention([query, key, value], 0.5, |sketch, scores| match masking {
+            0 => scores,
+            1 => sketch.node("Add", &[scores, mask]),
+            _ => {
+                let (zero, fill) = (sketch.number(0.0), sketch.number(-INF));
+                let condition = sketch.node("Less", &[mask, zero]);
+                sketch.node("Where", &[condition, fill, scores])
+            }
+        });
+        let mut inputs = shapes.map(|shape| sketch.numbers(shape));
+        // All scores of each head's first two queries are minus infinity.
+        inputs[0] = sketch.tensor(&[-INF, -INF, 1.0, -INF, -INF, -1.0], shapes[0]);
+        inputs[1] = sketch.tensor(&[1.0, 2.0, 0.5, 3.0, 1.0, 1.0, 1.0, 1.0], shapes[1]);
+        let row = [-INF, 0.0, -INF, 1.0];
+        inputs[3] = sketch.tensor(&[row, row, row].concat(), shapes[3]);
+        let left = sketch.unchanged(&[y], &inputs);
+        assert_eq!(left.last().map(String::as_str), Some("fused.Attention"));
+    }
+}
+
+#[test]
 fn a_scale_of_f64_keeps_its_bits() {
     let mut sketch = Sketch::new();
     let shapes: [&[usize]; 3] = [&[1, 2, 3, 4]; 3];

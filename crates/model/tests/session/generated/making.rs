@@ -39,7 +39,8 @@ impl Making {
             .constant("nothing", &longs(&[0], &[]))
             .constant("step", &longs(&[1], &[]))
             .constant("rows_of", &longs(&[-1, WIDTH as i64], &[2]))
-            .constant("limit", &Array::scalar(0f32));
+            // Not zero: of what is left of a difference rounding makes the sign.
+            .constant("limit", &Array::scalar(0.037f32));
         let graph = pieces::constants(graph, &mut random);
         Making {
             random,
@@ -135,7 +136,7 @@ impl Making {
             }
             // Sequences.
             14 => {
-                let made = self.node(&format!("SplitToSequence {m} one"), &[int("axis", 0)]);
+                let made = self.node(&format!("SplitToSequence {m} step"), &[int("axis", 0)]);
                 self.sequences.push(made);
                 return;
             }

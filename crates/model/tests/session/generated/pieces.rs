@@ -30,7 +30,7 @@ pub(super) fn constants(graph: Graph, random: &mut Random) -> Graph {
         .constant("last_row", &longs(&[255], &[]))
         .constant("width", &longs(&[WIDTH as i64], &[]))
         .constant("off_on", &Array::new(&[0f32, 1.0], &[2]).expect("two"))
-        .constant("nothings", &random.reals(&[WIDTH]))
+        .constant("scales", &random.reals(&[WIDTH]))
 }
 
 impl Making {
@@ -111,15 +111,15 @@ impl Making {
         let root = self.plain(&format!("Sqrt {some}"));
         let normed = self.plain(&format!("Div {apart} {root}"));
         let scale = match self.random.below(4) {
-            0 => "nothings".to_owned(),
+            0 => "scales".to_owned(),
             1 => self.plain("Slice table zero one zero"),
             2 => self.plain("Slice table zero one one"),
             _ => self.plain("Slice table zero count zero"),
         };
         let last = match scale.as_str() {
-            "nothings" => scale,
-            // Of all rows only what fits: a sum over them.
-            _ => self.plain(&format!("ReduceMean {scale} zero")),
+            "scales" => scale,
+            // Of any number of rows, none too: their mean would be NaN for us, and 0 for ONNX Runtime.
+            _ => self.plain(&format!("ReduceSum {scale} zero")),
         };
         self.plain(&format!("Mul {normed} {last}"))
     }
@@ -240,7 +240,7 @@ impl Making {
             .output(&out, DType::F32, "64");
         let attributes = [graph("body", body), int("num_scan_inputs", 1)];
         let [last, all] = [(); 2].map(|()| self.name());
-        self.lines(&format!("Scan nothings {m} = {last} {all}"), &attributes);
+        self.lines(&format!("Scan scales {m} = {last} {all}"), &attributes);
         all
     }
 

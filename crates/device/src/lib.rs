@@ -37,9 +37,15 @@ mod program;
 mod queue;
 mod quirk;
 mod slots;
+#[doc(hidden)]
+pub mod spans;
 mod trace;
 mod validate;
 pub mod variables;
+
+#[cfg(feature = "tracing")]
+#[doc(hidden)]
+pub use tracing;
 
 pub use device::{CacheReport, Device, DeviceKind, MemoryUse, Priority, Properties, QueueOptions};
 pub use dtype::{DType, Element, Scalar};

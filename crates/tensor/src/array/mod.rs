@@ -22,6 +22,11 @@ impl Array {
         Array::from_bytes(T::DTYPE, bytemuck::cast_slice(values), shape)
     }
 
+    /// As [`new`](Self::new), of a list that is not needed any more.
+    pub fn from_vec<T: Element>(values: Vec<T>, shape: &[usize]) -> Result<Array> {
+        Array::new(&values, shape)
+    }
+
     /// One value without axes.
     pub fn scalar<T: Element>(value: T) -> Array {
         Array::filled(T::DTYPE, Vec::new(), bytemuck::bytes_of(&value))
@@ -48,7 +53,7 @@ impl Array {
     }
 
     /// As many bytes as the shape has.
-    fn filled(dtype: DType, shape: Vec<usize>, bytes: &[u8]) -> Array {
+    pub(crate) fn filled(dtype: DType, shape: Vec<usize>, bytes: &[u8]) -> Array {
         let (whole, rest) = bytes.as_chunks();
         let mut words = Vec::with_capacity(bytes.len().div_ceil(size_of::<u64>()));
         words.extend(whole.iter().copied().map(u64::from_ne_bytes));

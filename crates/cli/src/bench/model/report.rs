@@ -16,6 +16,7 @@ use crate::text;
 #[derive(Debug, Serialize)]
 pub struct Report {
     /// The file of the model.
+    #[serde(serialize_with = "crate::output::path")]
     pub model: PathBuf,
     /// The name of the device.
     pub device: String,

@@ -177,6 +177,16 @@ impl Pool {
         }
     }
 
+    /// As [`lease`](Self::lease), but never a stream that others use, too: where all are leased, `Share` fails like `Fail`.
+    pub fn lease_alone(&self) -> Result<Lease> {
+        let lease = self.lease()?;
+        let limit = self.settings().streams - 1;
+        match lease.is_shared() {
+            true => Err(Error::NoFreeStream { limit }),
+            false => Ok(lease),
+        }
+    }
+
     /// As [`lease`](Self::lease), for a task of an executor: where all are leased, the task waits, and its thread does not.
     /// Tasks and threads that wait are served in the order of their coming, whatever the policy is. The lease is never shared.
     /// It waits without end: dropping the future gives up its place. Run the task's work with [`task_on`](Self::task_on).
@@ -202,9 +212,9 @@ impl Pool {
         Ok(work())
     }
 
-    /// Runs `work` with a stream of a [lease](Self::lease) as this thread's current stream.
+    /// Runs `work` with a stream that nobody else has as this thread's current stream.
     pub fn on_fresh<R>(&self, work: impl FnOnce(&Stream) -> R) -> Result<R> {
-        let lease = self.lease()?;
+        let lease = self.lease_alone()?;
         self.on(&lease, || work(&lease))
     }
 

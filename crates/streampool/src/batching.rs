@@ -6,7 +6,7 @@ use streampool_batch::{Batch, BatchQueue, Builder, Error, InOrder, Request, Resu
 use streampool_device::DeviceKind;
 use streampool_model::graph::Dim;
 use streampool_model::{Array, Input, Rows, Session};
-use streampool_runtime::{Lease, Pool};
+use streampool_runtime::Lease;
 
 /// A queue in front of a session, whose inputs and outputs all have their rows along the first axis.
 ///
@@ -49,7 +49,8 @@ pub fn queue_over(session: &Session, settings: Builder) -> Result<BatchQueue> {
         true => settings.in_flight_by_default(GPU_IN_FLIGHT),
         false => settings,
     };
-    let lanes = (0..settings.lanes()).map(|_| lane(session.pool()).map_err(Error::failed));
+    // A stream that others use would be recovered under their hands.
+    let lanes = (0..settings.lanes()).map(|_| session.pool().lease_alone().map_err(Error::failed));
     let lanes: Vec<Lease> = lanes.collect::<Result<_>>()?;
     let most = settings.most_rows();
     let checked = session.clone();
@@ -73,16 +74,6 @@ pub fn queue_over(session: &Session, settings: Builder) -> Result<BatchQueue> {
         }
         outputs
     })
-}
-
-/// A stream for a lane alone: one that others use, too, would be recovered under their hands.
-fn lane(pool: &Pool) -> streampool_runtime::Result<Lease> {
-    let limit = pool.settings().streams - 1;
-    let lease = pool.lease()?;
-    match lease.is_shared() {
-        true => Err(streampool_runtime::Error::NoFreeStream { limit }),
-        false => Ok(lease),
-    }
 }
 
 /// Refuses inputs that the session would refuse.

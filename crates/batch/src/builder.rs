@@ -4,6 +4,8 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use streampool_tensor::Array;
+
 use crate::batch::Batch;
 use crate::engine::{Capacity, Engine, Full};
 use crate::error::{Error, Result};
@@ -52,7 +54,26 @@ pub struct Builder {
     pub(crate) capacity: Capacity,
     pub(crate) when_full: WhenFull,
     pub(crate) padding: Option<Padding>,
+    pub(crate) accepts: Accepts,
     tenants: Vec<(String, f64)>,
+}
+
+/// Says whether the queue's function takes such inputs.
+#[derive(Clone, Default)]
+pub(crate) struct Accepts(Option<Arc<Check>>);
+
+type Check = dyn Fn(&[Array]) -> Result<()> + Send + Sync;
+
+impl Accepts {
+    pub fn check(&self, inputs: &[Array]) -> Result<()> {
+        self.0.as_ref().map_or(Ok(()), |check| check(inputs))
+    }
+}
+
+impl std::fmt::Debug for Accepts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.0.is_some() { "some" } else { "all" })
+    }
 }
 
 impl Default for Builder {
@@ -72,6 +93,7 @@ impl Default for Builder {
             },
             when_full: WhenFull::default(),
             padding: None,
+            accepts: Accepts::default(),
             tenants: Vec::new(),
         }
     }
@@ -127,6 +149,16 @@ impl Builder {
     /// Fills requests up, so that those of about the same size can go together.
     pub fn padding(mut self, padding: Padding) -> Builder {
         self.padding = Some(padding);
+        self
+    }
+
+    /// Which inputs the function takes: the others are refused when they come, with the check's error, such as
+    /// [`Error::Request`]. It is asked on the caller's thread, after requests are filled up.
+    pub fn accepts(
+        mut self,
+        check: impl Fn(&[Array]) -> Result<()> + Send + Sync + 'static,
+    ) -> Builder {
+        self.accepts = Accepts(Some(Arc::new(check)));
         self
     }
 

@@ -75,12 +75,12 @@ pub enum Error {
         expected: usize,
     },
     /// The function failed.
-    #[error("{0}")]
-    Failed(#[source] Arc<dyn std::error::Error + Send + Sync>),
+    #[error(transparent)]
+    Failed(Arc<dyn std::error::Error + Send + Sync>),
     /// The function could not have run anything: what failed is not a request's own. A function that knows says so with
     /// [`unavailable`](Self::unavailable), and is not called again for the parts of its batch.
     #[error("the function of the queue cannot run anything: {0}")]
-    Unavailable(#[source] Arc<dyn std::error::Error + Send + Sync>),
+    Unavailable(Arc<dyn std::error::Error + Send + Sync>),
     /// The function panicked.
     #[error("the function of the queue panicked: {0}")]
     Panicked(Arc<str>),
@@ -188,6 +188,22 @@ impl From<Rejected> for Error {
                 setting,
                 retry_after,
             },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use super::*;
+
+    #[test]
+    fn what_is_said_is_not_said_again_by_a_source() {
+        let disk = || std::io::Error::other("the disk is full");
+        for error in [Error::failed(disk()), Error::unavailable(disk())] {
+            assert!(error.to_string().contains("the disk is full"));
+            assert!(error.source().is_none(), "{error:?}");
         }
     }
 }

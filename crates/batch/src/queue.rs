@@ -318,6 +318,7 @@ impl BatchQueue {
             Some(padding) => padding.apply(&mut request)?,
             None => None,
         };
+        shared.settings.accepts.check(&request.inputs)?;
         let kind = Kind::of(&request);
         let bytes = request.bytes();
         let tenant = match &request.tenant {

@@ -2,8 +2,9 @@
 
 use std::error::Error;
 use std::io::{self, ErrorKind, Write};
+use std::path::Path;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::Result;
 
@@ -19,6 +20,16 @@ pub fn text(text: &str) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// A path in a JSON object: what is not Unicode in it is a replacement character there.
+pub fn path<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(&path.display())
+}
+
+/// Says what is wrong and does not keep the command from its work, on standard error.
+pub fn warning(what: &str) {
+    let _ = writeln!(io::stderr(), "warning: {what}");
 }
 
 /// Writes `value` as one JSON object.

@@ -1,9 +1,24 @@
-//! Text in columns, for a terminal of 80.
+//! Text in columns, for a terminal of 80, or a narrower one.
 
 use std::fmt::Write;
 
-/// How wide a line may be.
-pub const WIDTH: usize = 80;
+/// How wide a line may be at most.
+const WIDTH: usize = 80;
+
+/// How narrow a terminal may be for text to fit.
+const NARROWEST: usize = 40;
+
+/// How wide a line of standard output may be.
+pub fn width() -> usize {
+    width_of(std::io::stdout())
+}
+
+/// How wide a line may be there: as wide as the terminal, if that is narrow.
+pub fn width_of(stream: impl std::os::fd::AsFd) -> usize {
+    let columns = terminal_size::terminal_size_of(stream);
+    let columns = columns.map(|(columns, _)| usize::from(columns.0));
+    columns.unwrap_or(WIDTH).clamp(NARROWEST, WIDTH)
+}
 
 /// The space between two columns.
 const GAP: usize = 2;
@@ -44,6 +59,10 @@ impl Table {
 
     /// The rows as text, each line ended.
     pub fn render(&self) -> String {
+        self.within(width())
+    }
+
+    fn within(&self, most: usize) -> String {
         let last = self.columns.len().saturating_sub(1);
         let widths: Vec<usize> = (0..self.columns.len())
             .map(|column| self.width_of(column))
@@ -53,12 +72,12 @@ impl Table {
                 .iter()
                 .map(|width| width + GAP)
                 .sum::<usize>();
-        let room = WIDTH.saturating_sub(before_last).max(20);
+        let room = most.saturating_sub(before_last).max(20);
         let mut text = String::new();
         for row in &self.rows {
             let mut line = " ".repeat(self.indent);
             for (column, cell) in row.iter().take(last).enumerate() {
-                let padding = " ".repeat(widths[column] - width(cell));
+                let padding = " ".repeat(widths[column] - length(cell));
                 match self.columns[column] {
                     Align::Left => line.extend([cell.as_str(), &padding]),
                     Align::Right => line.extend([padding.as_str(), cell]),
@@ -68,7 +87,7 @@ impl Table {
             let mut pieces = wrap(row.get(last).map_or("", String::as_str), room).into_iter();
             let first = pieces.next().unwrap_or_default();
             if self.columns[last] == Align::Right {
-                line.push_str(&" ".repeat(widths[last].min(room).saturating_sub(width(&first))));
+                line.push_str(&" ".repeat(widths[last].min(room).saturating_sub(length(&first))));
             }
             line.push_str(&first);
             let _ = writeln!(text, "{}", line.trim_end());
@@ -81,7 +100,7 @@ impl Table {
 
     fn width_of(&self, column: usize) -> usize {
         let cells = self.rows.iter().filter_map(|row| row.get(column));
-        cells.map(|cell| width(cell)).max().unwrap_or(0)
+        cells.map(|cell| length(cell)).max().unwrap_or(0)
     }
 }
 
@@ -90,7 +109,7 @@ pub fn wrap(text: &str, width_of_line: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
     for word in text.split_whitespace() {
-        if !line.is_empty() && width(&line) + 1 + width(word) > width_of_line {
+        if !line.is_empty() && length(&line) + 1 + length(word) > width_of_line {
             lines.push(std::mem::take(&mut line));
         }
         if !line.is_empty() {
@@ -102,7 +121,7 @@ pub fn wrap(text: &str, width_of_line: usize) -> Vec<String> {
     lines
 }
 
-fn width(text: &str) -> usize {
+fn length(text: &str) -> usize {
     text.chars().count()
 }
 
@@ -119,6 +138,14 @@ mod tests {
             table.render(),
             "  lookup         4.2 ns  ok\n  a longer name  150 ns\n"
         );
+    }
+
+    #[test]
+    fn a_narrow_terminal_gets_narrow_lines() {
+        let mut table = Table::pairs(4);
+        table.row(["name", &"word ".repeat(30)]);
+        let text = table.within(NARROWEST);
+        assert!(text.lines().all(|line| line.len() <= NARROWEST), "{text}");
     }
 
     #[test]

@@ -82,7 +82,12 @@ impl Stock {
             let mut spare = self.spare.lock();
             let place = spare.streams.iter().position(|(of, _)| *of == priority);
             if let Some(place) = place {
-                return Ok(spare.streams.swap_remove(place).1);
+                let (_, stream) = spare.streams.swap_remove(place);
+                drop(spare);
+                // Of a GPU that another device in this process has lost, the driver tells when it is asked.
+                let state = self.context.query(stream);
+                self.context.check("cuStreamQuery", state)?;
+                return Ok(stream);
             }
             drop(spare);
             self.add_streams(priority, count)?;

@@ -99,7 +99,7 @@ pub enum Error {
     #[error("the event was never recorded: record it on a queue first")]
     NotRecorded,
     /// Elapsed time was asked of an event made without timing.
-    #[error("the event has no time stamp: create it with timing")]
+    #[error("the event keeps no time: make one that does (`Pool::timed_event`)")]
     NoTiming,
     /// A wait ended before what it waited for.
     #[error("not complete after {0:?}")]

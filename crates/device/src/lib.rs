@@ -38,10 +38,16 @@ mod program;
 mod queue;
 mod quirk;
 mod slots;
+#[doc(hidden)]
+pub mod spans;
 mod trace;
 mod validate;
 pub mod variables;
 mod work;
+
+#[cfg(feature = "tracing")]
+#[doc(hidden)]
+pub use tracing;
 
 pub use device::{
     CacheReport, Device, DeviceKind, MemoryUse, Overhead, Priority, Properties, QueueOptions,

@@ -7,7 +7,7 @@ use crate::graph::Operator;
 /// The result of a call of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a call failed.
+/// Why a call failed. Its text says all of it, so what is inside is no [source](std::error::Error::source) of it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -17,7 +17,6 @@ pub enum Error {
         /// The file.
         path: PathBuf,
         /// What the system said.
-        #[source]
         error: std::io::Error,
     },
     /// A file is not what it should be.
@@ -41,7 +40,6 @@ pub enum Error {
         /// Its operator.
         op: String,
         /// Why.
-        #[source]
         fault: Box<Fault>,
     },
     /// A tensor or another value of a file cannot be taken.
@@ -50,7 +48,6 @@ pub enum Error {
         /// Its name.
         name: String,
         /// Why.
-        #[source]
         fault: Box<Fault>,
     },
     /// A graph does not hold together.

@@ -110,7 +110,8 @@ pub enum Error {
     #[error(
         "out of memory: {requested} bytes asked for, {reserved} of at most {limit} taken from the device, \
          {in_use} of these in buffers, {pending} awaiting other streams, and {overhead} taken by the device itself; \
-         free buffers, or raise STREAMPOOL_MEMORY_LIMIT"
+         free buffers, or raise {}",
+        most_memory(*.is_setting)
     )]
     OutOfMemory {
         /// Bytes asked for.
@@ -125,6 +126,8 @@ pub enum Error {
         pending: usize,
         /// The most this pool may take: the setting, or the device's capacity.
         limit: usize,
+        /// Whether that is the setting.
+        is_setting: bool,
     },
     /// More was asked for in one piece than any block holds.
     #[error("{requested} bytes asked for in one piece, expected at most {largest}")]
@@ -173,6 +176,14 @@ pub enum Error {
          the device and the pool after the fork"
     )]
     Forked,
+}
+
+/// What says how much memory there is.
+fn most_memory(is_setting: bool) -> &'static str {
+    match is_setting {
+        true => "STREAMPOOL_MEMORY_LIMIT",
+        false => "the device's own limit, such as STREAMPOOL_HOST_MEMORY, where it is set",
+    }
 }
 
 impl Error {

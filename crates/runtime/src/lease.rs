@@ -1,5 +1,6 @@
 //! Leases: a stream that belongs to one holder, until it is dropped.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -8,17 +9,34 @@ use crate::settings::Exhaustion;
 use crate::waiters::Waited;
 use crate::{Error, Result, Stream, os};
 
-/// A stream that nobody else is given meanwhile. Dropping it waits for its work and returns the stream.
+/// A stream that nobody else is given meanwhile, unless it [is shared](Self::is_shared). Dropping it waits for its work and
+/// returns the stream; one that is shared it just leaves.
 ///
 /// While it lives the pool's streams do, too; so it keeps no pool from shutting down, and ends with it.
 #[derive(Debug)]
 pub struct Lease {
     stream: Stream,
+    is_shared: bool,
 }
 
 impl Lease {
     pub(crate) fn new(stream: Stream) -> Self {
-        Lease { stream }
+        Lease {
+            stream,
+            is_shared: false,
+        }
+    }
+
+    pub(crate) fn shared(stream: Stream) -> Self {
+        Lease {
+            stream,
+            is_shared: true,
+        }
+    }
+
+    /// Whether others use the stream, too: all were leased, and the policy is [`Share`](Exhaustion::Share).
+    pub fn is_shared(&self) -> bool {
+        self.is_shared
     }
 
     pub(crate) fn index(&self) -> u8 {
@@ -35,7 +53,7 @@ impl std::ops::Deref for Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        if os::is_stale(self.stream.pool_id()) {
+        if self.is_shared || os::is_stale(self.stream.pool_id()) {
             return;
         }
         self.stream.vacate();
@@ -48,6 +66,20 @@ pub(crate) fn end(core: Arc<Core>, index: u8) {
     if let Ok(lane) = core.lane(index) {
         let lane = lane.clone();
         drop(Lease::new(Stream::new(core, lane)));
+    }
+}
+
+/// Claims a slot for a task, which waits for one whatever the policy is, behind those that wait already.
+pub(crate) async fn claim_in_turn(core: &Core) -> Result<u8> {
+    let limit = core.settings.streams - 1;
+    // Without workers nobody ever returns one.
+    if limit == 0 {
+        return Err(Error::NoFreeStream { limit });
+    }
+    let mut turn = core.slots.turn();
+    match poll_fn(|context| turn.poll(context)).await {
+        Waited::Slot(index) => Ok(index),
+        Waited::Closed | Waited::Late | Waited::Stuck => Err(Error::ShutDown),
     }
 }
 

@@ -61,6 +61,11 @@ impl Pool {
         &self.0.core.device
     }
 
+    /// Whether the other is this pool, too.
+    pub fn is_same(&self, other: &Pool) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// The settings in force.
     pub fn settings(&self) -> &Settings {
         &self.0.core.settings
@@ -161,15 +166,36 @@ impl Pool {
         self.stream(usize::from(DEFAULT_STREAM))
     }
 
-    /// A stream for the caller alone, returned when the lease is dropped. When all are leased, the policy
-    /// decides; a lease cannot be shared, so `Share` fails like `Fail`.
+    /// A stream for the caller, returned when the lease is dropped. Nobody else is given it meanwhile. When all are leased, the
+    /// [exhaustion](crate::Exhaustion) policy decides: under `Share` it is one that others use, too, under `Wait` the caller waits
+    /// its turn, under `Fail` it is an error.
     pub fn lease(&self) -> Result<Lease> {
         self.0.core.check()?;
         match lease::claim(&self.0.core)? {
             Slot::Claimed(index) => self.leased(index),
-            Slot::Shared(_) => Err(Error::NoFreeStream {
-                limit: self.settings().streams - 1,
-            }),
+            Slot::Shared(index) => Ok(Lease::shared(self.numbered(index)?.clone())),
+        }
+    }
+
+    /// As [`lease`](Self::lease), but never a stream that others use, too: where all are leased, `Share` fails like `Fail`.
+    pub fn lease_alone(&self) -> Result<Lease> {
+        let lease = self.lease()?;
+        let limit = self.settings().streams - 1;
+        match lease.is_shared() {
+            true => Err(Error::NoFreeStream { limit }),
+            false => Ok(lease),
+        }
+    }
+
+    /// As [`lease`](Self::lease), for a task of an executor: where all are leased, the task waits, and its thread does not.
+    /// Tasks and threads that wait are served in the order of their coming, whatever the policy is. The lease is never shared.
+    /// It waits without end: dropping the future gives up its place. Run the task's work with [`task_on`](Self::task_on).
+    pub fn lease_when_free(&self) -> impl Future<Output = Result<Lease>> + Send + use<> {
+        let pool = self.clone();
+        async move {
+            pool.0.core.check()?;
+            let index = lease::claim_in_turn(&pool.0.core).await?;
+            pool.leased(index)
         }
     }
 
@@ -188,7 +214,7 @@ impl Pool {
 
     /// Runs `work` with a stream that nobody else has as this thread's current stream.
     pub fn on_fresh<R>(&self, work: impl FnOnce(&Stream) -> R) -> Result<R> {
-        let lease = self.lease()?;
+        let lease = self.lease_alone()?;
         self.on(&lease, || work(&lease))
     }
 

@@ -262,10 +262,15 @@ impl Stream {
         // The fault is told below, if it is there.
         let _ = self.lane().progress.wait(flushed.tick, None);
         let mut encoder = self.lane().lock();
-        if let Some(fault) = self.fault() {
-            faults::remember(self.lane(), &fault, self.lane().last_tick());
+        let fault = self.fault();
+        if let Some(fault) = &fault {
+            faults::remember(self.lane(), fault, self.lane().last_tick());
             encoder.queue()?.recover()?;
             encoder.forget_marker();
+        }
+        drop(encoder);
+        if let Some(_fault) = fault {
+            streampool_device::warning!("fault", stream = self.index(), why = _fault.to_string());
         }
         Ok(())
     }

@@ -1,8 +1,9 @@
-//! Slots that a thread can wait for, first come, first served.
+//! Slots that a thread or a task can wait for, first come, first served.
 
 use std::collections::VecDeque;
 // Not loom's in a model: nothing hangs on this count, and loom's cannot be dropped while it reports a deadlock.
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use crate::slots::SlotSet;
@@ -24,10 +25,17 @@ pub(crate) struct Slots {
 struct Queue {
     // The longest waiter is in front. Who leaves the queue otherwise than by its own timing out has been
     // given its outcome before.
-    waiters: VecDeque<Arc<Waiter>>,
+    waiters: VecDeque<Place>,
     closed: bool,
     /// When a slot last went to a waiter, or one gave up for want of patience.
     moved: Instant,
+}
+
+/// A waiter's place in the queue, and whom to wake if it is a task.
+#[derive(Debug)]
+struct Place {
+    waiter: Arc<Waiter>,
+    waker: Option<Waker>,
 }
 
 /// What waiting came to.
@@ -106,7 +114,10 @@ impl Slots {
         }
         let came = patience.map(|_| Instant::now());
         let waiter = Arc::new(Waiter::new());
-        queue.waiters.push_back(waiter.clone());
+        queue.waiters.push_back(Place {
+            waiter: waiter.clone(),
+            waker: None,
+        });
         loop {
             match waiter.outcome() {
                 PENDING => {}
@@ -120,7 +131,9 @@ impl Slots {
             queue = match waiter.sleep(queue, until) {
                 Ok(queue) => queue,
                 Err(mut queue) => {
-                    queue.waiters.retain(|other| !Arc::ptr_eq(other, &waiter));
+                    queue
+                        .waiters
+                        .retain(|other| !Arc::ptr_eq(&other.waiter, &waiter));
                     let is_late = until == deadline;
                     if !is_late {
                         // The others wait as long again: this one may have been what all waited for.
@@ -145,13 +158,13 @@ impl Slots {
     fn hand_over(&self, slot: u8) {
         let mut queue = lock(&self.queue);
         match queue.waiters.pop_front() {
-            Some(waiter) => {
+            Some(place) => {
                 queue.moved = Instant::now();
-                waiter.give(slot);
+                place.waiter.give(slot);
                 self.open_if_idle(&queue);
                 // So that the woken thread does not run into the lock.
                 drop(queue);
-                waiter.woken.notify_one();
+                place.wake();
             }
             // The last waiter's time was up meanwhile, or it is closed.
             None => self.set.release(slot),
@@ -169,13 +182,23 @@ impl Slots {
         let mut queue = lock(&self.queue);
         queue.closed = true;
         self.set.shut();
-        for waiter in queue.waiters.drain(..) {
-            waiter.give(CLOSED);
-            waiter.woken.notify_one();
+        let waiters = std::mem::take(&mut queue.waiters);
+        for place in &waiters {
+            place.waiter.give(CLOSED);
+        }
+        drop(queue);
+        waiters.into_iter().for_each(Place::wake);
+    }
+
+    /// A turn of a task, which takes its place in the queue when it is first polled.
+    pub(crate) fn turn(&self) -> Turn<'_> {
+        Turn {
+            slots: self,
+            waiter: None,
         }
     }
 
-    /// How many threads wait.
+    /// How many threads and tasks wait.
     pub(crate) fn waiting(&self) -> usize {
         lock(&self.queue).waiters.len()
     }
@@ -183,6 +206,75 @@ impl Slots {
     /// How many slots are free.
     pub(crate) fn free(&self) -> u32 {
         self.set.free()
+    }
+}
+
+impl Place {
+    /// Wakes who waits, without a lock: a waker may do anything.
+    fn wake(self) {
+        self.waiter.woken.notify_one();
+        if let Some(waker) = self.waker {
+            waker.wake();
+        }
+    }
+}
+
+/// A task's wait for a slot. Dropping it leaves the queue, and gives back a slot that nobody has taken.
+#[derive(Debug)]
+pub(crate) struct Turn<'a> {
+    slots: &'a Slots,
+    waiter: Option<Arc<Waiter>>,
+}
+
+impl Turn<'_> {
+    /// A slot, or `Closed`; or nothing yet, and the task is woken when it is to ask again.
+    pub(crate) fn poll(&mut self, context: &Context<'_>) -> Poll<Waited> {
+        let waker = Some(context.waker().clone());
+        let mut queue = lock(&self.slots.queue);
+        let Some(waiter) = &self.waiter else {
+            if queue.closed {
+                return Poll::Ready(Waited::Closed);
+            }
+            if let Some(slot) = self.slots.set.claim_or_shut() {
+                return Poll::Ready(Waited::Slot(slot));
+            }
+            let waiter = self.waiter.insert(Arc::new(Waiter::new())).clone();
+            queue.waiters.push_back(Place { waiter, waker });
+            return Poll::Pending;
+        };
+        let waited = match waiter.outcome() {
+            PENDING => {
+                let own = |place: &&mut Place| Arc::ptr_eq(&place.waiter, waiter);
+                let last = queue.waiters.iter_mut().find(own);
+                let last = last.map(|place| std::mem::replace(&mut place.waker, waker));
+                drop(queue);
+                // The code of an executor, as the others.
+                drop(last);
+                return Poll::Pending;
+            }
+            CLOSED => Waited::Closed,
+            slot => Waited::Slot(slot),
+        };
+        self.waiter = None;
+        Poll::Ready(waited)
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let Some(waiter) = self.waiter.take() else {
+            return;
+        };
+        let mut queue = lock(&self.slots.queue);
+        let own = |place: &Place| Arc::ptr_eq(&place.waiter, &waiter);
+        let left = queue.waiters.iter().position(own);
+        let left = left.and_then(|place| queue.waiters.remove(place));
+        self.slots.open_if_idle(&queue);
+        drop(queue);
+        match waiter.outcome() {
+            PENDING | CLOSED => drop(left),
+            slot => self.slots.release(slot),
+        }
     }
 }
 
@@ -285,6 +377,48 @@ mod tests {
         });
         assert_eq!(*lock(&served), (0..10).collect::<Vec<_>>());
         assert_eq!(slots.free(), 1);
+    }
+
+    /// Counts how often a task is woken.
+    #[derive(Default)]
+    struct Woken(std::sync::atomic::AtomicUsize);
+
+    impl std::task::Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn tasks_wait_in_the_same_queue_as_threads() {
+        let slots = Slots::new(0b10);
+        assert_eq!(slots.try_claim(), Some(1));
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(woken.clone());
+        let context = Context::from_waker(&waker);
+        let (mut first, mut given_up, mut last) = (slots.turn(), slots.turn(), slots.turn());
+        assert!(first.poll(&context).is_pending());
+        assert!(given_up.poll(&context).is_pending());
+        thread::scope(|scope| {
+            let waiter = scope.spawn(|| claim_wait(&slots, None));
+            until(|| slots.waiting() == 3);
+            assert!(last.poll(&context).is_pending());
+            drop(given_up);
+            slots.release(1);
+            assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+            assert!(last.poll(&context).is_pending());
+            assert_eq!(first.poll(&context), Poll::Ready(Waited::Slot(1)));
+            slots.release(1);
+            assert_eq!(waiter.join().unwrap(), Some(1));
+        });
+        slots.release(1);
+        assert_eq!((woken.0.load(Ordering::Relaxed), slots.free()), (2, 0));
+        // It was given the slot, and goes without taking it.
+        drop(last);
+        assert_eq!((slots.free(), slots.waiting()), (1, 0));
+        let mut late = slots.turn();
+        slots.close();
+        assert_eq!(late.poll(&context), Poll::Ready(Waited::Closed));
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod waiters;
 
 // Not loom's `Arc`, whose drop would turn the report of a deadlock into an abort.
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Waker};
 use std::time::Instant;
 
 use loom_support::{outcomes, outcomes_bounded};
@@ -155,6 +156,30 @@ fn a_slot_is_not_lost_to_a_waiter_that_gives_up() {
         turns.next();
         owned.release();
         let claimed = waiter.join().unwrap();
+        assert_eq!(owned.slots.waiting(), 0);
+        assert_eq!(owned.slots.try_claim().is_some(), !claimed);
+        claimed
+    });
+    assert_eq!(Vec::from_iter(claims), [false, true]);
+}
+
+/// A task that is dropped at the moment the slot is given back leaves it free.
+#[cfg(not(planted))]
+#[test]
+fn a_slot_is_not_lost_to_a_task_that_gives_up() {
+    let claims = outcomes(|turns| {
+        let owned = Owned::taken();
+        let other = owned.clone();
+        let task = turns.spawn(move || {
+            let mut turn = other.slots.turn();
+            let context = Context::from_waker(Waker::noop());
+            let claimed = turn.poll(&context).is_ready();
+            drop(turn);
+            claimed
+        });
+        turns.next();
+        owned.release();
+        let claimed = task.join().unwrap();
         assert_eq!(owned.slots.waiting(), 0);
         assert_eq!(owned.slots.try_claim().is_some(), !claimed);
         claimed

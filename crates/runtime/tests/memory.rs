@@ -43,9 +43,14 @@ fn out_of_memory_carries_the_figures_and_leaves_the_pool_usable() {
             in_use: 16 * MIB,
             pending: 0,
             limit: 16 * MIB,
+            is_setting: false,
         };
         assert_eq!(error, expected);
-        assert!(error.to_string().contains("STREAMPOOL_MEMORY_LIMIT"));
+        // What limits is what it says to raise.
+        assert!(
+            error.to_string().contains("STREAMPOOL_HOST_MEMORY"),
+            "{error}"
+        );
         buffers.pop();
         // What one stream freed serves another.
         let other = pool.stream(2).unwrap();

@@ -10,7 +10,7 @@ use streampool_runtime::Lease;
 
 /// A queue in front of a session, whose inputs and outputs all have their rows along the first axis.
 ///
-/// Each batch that is in flight has a stream of its own, whichever thread runs it. On a GPU these are four if nothing is said, and
+/// Each batch that is in flight has a stream of its own, whichever thread runs it. Requests that the model does not take are refused when they come. On a GPU these are four if nothing is said, and
 /// batches are filled up to a few sizes, so that few programs serve all.
 ///
 /// ```no_run
@@ -49,12 +49,16 @@ pub fn queue_over(session: &Session, settings: Builder) -> Result<BatchQueue> {
         true => settings.in_flight_by_default(GPU_IN_FLIGHT),
         false => settings,
     };
-    let lanes = (0..settings.lanes()).map(|_| session.pool().lease().map_err(Error::failed));
+    // A stream that others use would be recovered under their hands.
+    let lanes = (0..settings.lanes()).map(|_| session.pool().lease_alone().map_err(Error::failed));
     let lanes: Vec<Lease> = lanes.collect::<Result<_>>()?;
     let most = settings.most_rows();
+    let checked = session.clone();
+    let settings = settings.accepts(move |inputs| check(&checked, inputs));
     let session = session.clone();
     let row_bytes = AtomicUsize::new(0);
     settings.build(move |batch: Batch| -> Result<Batch> {
+        streampool_device::span!("batch", rows = batch.rows(), lane = batch.lane());
         let rows = match is_gpu {
             true => filled_up(batch.rows()).min(most.max(batch.rows())),
             false => batch.rows(),
@@ -69,6 +73,29 @@ pub fn queue_over(session: &Session, settings: Builder) -> Result<BatchQueue> {
             stream.recover().map_err(Error::unavailable)?;
         }
         outputs
+    })
+}
+
+/// Refuses inputs that the session would refuse.
+fn check(session: &Session, inputs: &[Array]) -> Result<()> {
+    let given: Vec<Input<'_>> = inputs.iter().map(Input::from).collect();
+    session.check(&given).map_err(|error| match error {
+        streampool_model::Error::Input {
+            name,
+            got,
+            expected,
+        } => {
+            let place = session.inputs().iter().position(|port| port.name == name);
+            Error::Request {
+                input: place.unwrap_or(session.inputs().len()),
+                got,
+                expected: match place {
+                    Some(_) => format!("{expected} for {name:?}"),
+                    None => format!("no more than {}", session.inputs().len()),
+                },
+            }
+        }
+        other => Error::failed(other),
     })
 }
 

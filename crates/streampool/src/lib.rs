@@ -121,7 +121,7 @@ pub use streampool_host as host;
 #[cfg(feature = "metal")]
 pub use streampool_metal as metal;
 pub use streampool_model as model;
-pub use streampool_model::{Array, Input, Outputs, Session, SessionOptions};
+pub use streampool_model::{Array, Input, Outputs, RunOptions, Session, SessionOptions};
 pub use streampool_runtime::*;
 pub use streampool_tensor as tensor;
 pub use streampool_tensor::Tensor;
@@ -129,7 +129,8 @@ pub use streampool_tensor::Tensor;
 /// What most programs need.
 pub mod prelude {
     pub use crate::{
-        Array, BatchQueue, Buffer, DType, Event, Input, Layout, MatMul, Norm, Op, Outputs, Pool,
-        Request, Scalar, Session, Stream, Tensor,
+        Array, BatchQueue, Buffer, DType, Event, Exhaustion, Input, Layout, Lease, MatMul, Norm,
+        Op, Outputs, Pool, Request, RunOptions, Scalar, Session, SessionOptions, Settings, Stream,
+        Tensor, Ticket,
     };
 }

@@ -264,3 +264,49 @@ fn loops_without_end_give_their_lanes_back_at_their_deadlines() {
         }
     });
 }
+
+#[test]
+fn what_the_model_does_not_take_is_refused_when_it_comes() {
+    let pool = pool();
+    let graph = Graph::new()
+        .input("x", DType::F32, "batch 8")
+        .input("scale", DType::F32, "batch 1")
+        .node("Mul x scale = y", &[])
+        .output("y", DType::F32, "batch 8");
+    let session = session(&pool, graph);
+    let queue = streampool::queue_over(&session, BatchQueue::builder()).unwrap();
+    let zeros = |dtype, shape: &[usize]| Array::zeros(dtype, shape).unwrap();
+    let x = zeros(DType::F32, &[2, 8]);
+    let scale = zeros(DType::F32, &[2, 1]);
+    for (request, says) in [
+        (
+            vec![x.clone()],
+            "input 1 is not given, expected f32 [batch, 1] for \"scale\"",
+        ),
+        (
+            vec![x.clone(), scale.clone(), scale.clone()],
+            "input 2 is no input of the model, expected no more than 2",
+        ),
+        (
+            vec![x.clone(), zeros(DType::I64, &[2, 1])],
+            "input 1 is i64 [2, 1], expected f32 [batch, 1] for \"scale\"",
+        ),
+        (
+            vec![zeros(DType::F32, &[2, 9]), scale.clone()],
+            "input 0 is f32 [2, 9], expected f32 [batch, 8] for \"x\"",
+        ),
+        (
+            vec![zeros(DType::F32, &[2, 8, 1]), scale.clone()],
+            "input 0 is f32 [2, 8, 1]",
+        ),
+    ] {
+        let error = queue.submit(request).map(drop).unwrap_err();
+        assert!(
+            matches!(error, streampool::batch::Error::Request { .. }),
+            "{error:?}"
+        );
+        assert!(error.to_string().contains(says), "{error}");
+    }
+    assert_eq!(queue.statistics().requests.submitted, 0);
+    assert_eq!(queue.infer(vec![x, scale]).unwrap()[0].shape(), [2, 8]);
+}

@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn axes_outside_are_refused_with_the_range() {
         let message = resolve("flip", "axis", -4, 3).unwrap_err().to_string();
-        assert_eq!(message, "flip: axis is axis -4, expected -3 to 2");
+        assert_eq!(message, "flip: axis is -4, expected -3 to 2");
         assert!(resolve("t", "axis", isize::MIN, 3).is_err());
         assert!(resolve("t", "axis", 0, 0).is_err());
         let message = index("select", "index", 5, 5).unwrap_err().to_string();

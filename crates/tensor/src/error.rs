@@ -36,7 +36,7 @@ pub enum Error {
         expected: String,
     },
     /// There is no such axis.
-    #[error("{op}: {argument} is axis {got}, expected {}", axes(*rank))]
+    #[error("{op}: {argument} is {got}, expected {}", axes(*rank))]
     Axis {
         /// The operator.
         op: &'static str,

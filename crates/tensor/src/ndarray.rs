@@ -1,10 +1,10 @@
 //! Arrays of the crate `ndarray`.
 
-use ndarray::{ArrayBase, ArrayD, Data, Dimension, IxDyn};
+use ndarray::{ArrayBase, ArrayD, ArrayViewD, Data, Dimension, IxDyn};
 use streampool_device::Element;
 use streampool_runtime::Pool;
 
-use crate::{Error, Result, Tensor};
+use crate::{Array, Error, Result, Tensor};
 
 impl Tensor {
     /// A copy of an array, however it lies in memory.
@@ -28,5 +28,33 @@ impl Tensor {
         let values = self.to_vec()?;
         ArrayD::from_shape_vec(IxDyn(self.shape()), values)
             .map_err(|error| Error::shape("to_ndarray", "self", self.shape(), error))
+    }
+}
+
+/// A copy, however it lies in memory.
+impl<T, S, D> From<&ArrayBase<S, D>> for Array
+where
+    T: Element,
+    S: Data<Elem = T>,
+    D: Dimension,
+{
+    fn from(array: &ArrayBase<S, D>) -> Array {
+        let shape = array.shape().to_vec();
+        match array.as_slice() {
+            Some(values) => Array::filled(T::DTYPE, shape, bytemuck::cast_slice(values)),
+            None => {
+                let values: Vec<T> = array.iter().copied().collect();
+                Array::filled(T::DTYPE, shape, bytemuck::cast_slice(&values))
+            }
+        }
+    }
+}
+
+impl Array {
+    /// Its values as a view of the crate `ndarray`, without a copy. The type has to be its own.
+    pub fn view<T: Element>(&self) -> Result<ArrayViewD<'_, T>> {
+        let values = self.values()?;
+        ArrayViewD::from_shape(IxDyn(self.shape()), values)
+            .map_err(|error| Error::shape("view", "self", self.shape(), error))
     }
 }

@@ -5,7 +5,7 @@ mod common;
 
 use common::pool;
 use ndarray::{Array2, arr0, array, s};
-use streampool_tensor::Tensor;
+use streampool_tensor::{Array, DType, Tensor};
 
 #[test]
 fn arrays_go_in_and_come_out() {
@@ -34,4 +34,28 @@ fn scalars_empty_ones_and_wrong_types() {
     assert_eq!(x.to_ndarray::<u8>().unwrap().shape(), [0, 3]);
     let x = Tensor::from_ndarray(&pool, &array![true, false]).unwrap();
     assert!(x.to_ndarray::<u8>().is_err());
+}
+
+#[test]
+fn arrays_come_in_and_are_seen_without_a_copy() {
+    let a = array![[1.0f32, 2.0, 3.0], [4.0, 5.0, 6.0]];
+    let own = Array::from(&a);
+    assert_eq!((own.shape(), own.dtype()), (&[2, 3][..], DType::F32));
+    let view = own.view::<f32>().unwrap();
+    assert_eq!(view, a.view().into_dyn());
+    assert_eq!(view.as_ptr().cast::<u8>(), own.bytes().as_ptr());
+    // Also what lies otherwise in memory.
+    let turned = Array::from(&a.t());
+    assert_eq!(
+        turned.values::<f32>().unwrap(),
+        [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]
+    );
+    assert_eq!(turned.view::<f32>().unwrap(), a.t().into_dyn());
+    assert_eq!(Array::from(&arr0(true)).values::<bool>().unwrap(), [true]);
+    assert_eq!(Array::from(&Array2::<u8>::zeros((0, 3))).shape(), [0, 3]);
+    assert!(own.view::<i32>().is_err());
+    assert_eq!(
+        own,
+        Array::from_vec(vec![1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], &[2, 3]).unwrap()
+    );
 }

@@ -451,7 +451,7 @@ fn errors_name_what_is_wrong() {
     );
     assert_eq!(
         message(x.sum(&[2], false)),
-        "sum: axes is axis 2, expected -2 to 1"
+        "sum: axes is 2, expected -2 to 1"
     );
     assert_eq!(
         message(x.sum(&[0, -2], false)),
@@ -459,7 +459,7 @@ fn errors_name_what_is_wrong() {
     );
     assert_eq!(
         message(x.argmax(-3, false)),
-        "argmax: axis is axis -3, expected -2 to 1"
+        "argmax: axis is -3, expected -2 to 1"
     );
     assert_eq!(
         message(b.argmax(0, false)),
@@ -471,7 +471,7 @@ fn errors_name_what_is_wrong() {
     );
     assert_eq!(
         message(x.norm(2.0, &[5], false)),
-        "norm: axes is axis 5, expected -2 to 1"
+        "norm: axes is 5, expected -2 to 1"
     );
     assert_eq!(
         message(n.std(&[], 1, false)),

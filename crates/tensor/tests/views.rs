@@ -270,7 +270,7 @@ fn what_cannot_be_is_refused_with_op_argument_got_and_expected() {
     );
     assert_eq!(
         told(x.transpose(0, 2)),
-        "transpose: b is axis 2, expected -2 to 1"
+        "transpose: b is 2, expected -2 to 1"
     );
     assert_eq!(told(x.select(1, 3)), "select: index is 3, expected -3 to 2");
     assert_eq!(

@@ -6,6 +6,8 @@ mod self_test;
 
 use clap::Args;
 
+pub use report::unusable_cache;
+
 use crate::{Outcome, Result, output};
 
 /// Look at the devices, the pool, its memory and the settings

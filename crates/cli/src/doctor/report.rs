@@ -15,6 +15,14 @@ const METAL_VARIABLES: &[(&str, &str)] = streampool::metal::MetalOptions::VARIAB
 #[cfg(not(feature = "metal"))]
 const METAL_VARIABLES: &[(&str, &str)] = &[];
 
+/// What a problem with the folder of a kernel cache means.
+pub fn unusable_cache(problem: &str) -> String {
+    format!(
+        "{problem}; kernels are compiled anew in each run until STREAMPOOL_CACHE_DIR names a \
+         folder that can be read and written, or is unset"
+    )
+}
+
 /// Everything, as it is at this moment.
 #[derive(Debug, Serialize)]
 pub struct Report {
@@ -215,10 +223,7 @@ impl Finding {
         let problem = cache.problem.as_ref()?;
         Some(Finding {
             about: format!("{device} {}", cache.name),
-            problem: format!(
-                "{problem}; kernels are compiled anew in each run until STREAMPOOL_CACHE_DIR names a \
-                 folder that can be read and written, or is unset"
-            ),
+            problem: unusable_cache(problem),
         })
     }
 }

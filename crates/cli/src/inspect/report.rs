@@ -20,6 +20,7 @@ pub struct Report {
     /// Whether all of it can be run.
     pub ok: bool,
     /// The file.
+    #[serde(serialize_with = "crate::output::path")]
     pub model: PathBuf,
     /// The size of it, without data that it keeps elsewhere.
     pub file_bytes: Option<u64>,

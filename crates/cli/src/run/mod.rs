@@ -17,6 +17,7 @@ use streampool::model::RunOptions;
 use streampool::{Array, DType, Outputs, Pool, Profile, Session, SessionOptions, Tensor};
 
 use crate::device::On;
+use crate::doctor::unusable_cache;
 use crate::inputs::{self, From, refer};
 use crate::machine::Machine;
 use crate::progress::Progress;
@@ -54,7 +55,7 @@ pub struct Options {
     #[arg(long, default_value_t = 0, conflicts_with = "input")]
     seed: u64,
     /// Threads that run it at the same time
-    #[arg(long, default_value_t = 1, value_parser = crate::threads::count)]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = crate::threads::count)]
     threads: usize,
     /// The device to run on
     #[arg(long, value_enum, default_value_t = On::Host)]
@@ -75,13 +76,13 @@ pub struct Options {
     #[arg(long, requires = "repeat", conflicts_with_all = ["within", "steps"])]
     resident: bool,
     /// How long --repeat measures
-    #[arg(long, default_value_t = 3.0, requires = "repeat", value_parser = seconds)]
+    #[arg(long, default_value_t = 3.0, requires = "repeat", allow_negative_numbers = true, value_parser = seconds)]
     seconds: f64,
     /// What outputs should be, by their names
     #[arg(long, value_name = "NPZ")]
     check: Option<PathBuf>,
     /// How far a value may be from that, absolute or as a part of it
-    #[arg(long, default_value_t = 1e-4, requires = "check", value_parser = tolerance)]
+    #[arg(long, default_value_t = 1e-4, requires = "check", allow_negative_numbers = true, value_parser = tolerance)]
     tolerance: f64,
     /// Write the outputs of the first run here
     #[arg(long, value_name = "NPZ")]
@@ -123,6 +124,11 @@ pub fn run(options: &Options) -> Result<Outcome> {
     crate::threads::check(options.threads)?;
     let pool = options.device.pool()?;
     let report = report(options, &pool)?;
+    for cache in pool.snapshot()?.caches {
+        if let Some(problem) = cache.problem {
+            output::warning(&unusable_cache(&problem));
+        }
+    }
     if options.json {
         output::json(&report)?;
     } else {

@@ -21,6 +21,7 @@ pub struct Report {
     /// Whether nothing is wrong.
     pub ok: bool,
     /// The file of the model.
+    #[serde(serialize_with = "crate::output::path")]
     pub model: PathBuf,
     /// The name of the device.
     pub device: String,

@@ -61,7 +61,7 @@ pub struct Options {
     #[arg(long, value_enum)]
     chapter: Vec<Name>,
     /// About how long each figure is measured
-    #[arg(long, default_value_t = 0.75, value_parser = run::seconds)]
+    #[arg(long, default_value_t = 0.75, allow_negative_numbers = true, value_parser = run::seconds)]
     seconds: f64,
     /// Write a page with drawings into this folder, and each drawing as an image
     #[arg(long, value_name = "DIR")]

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::chapter::{Check, Told};
 use super::setting::Scene;
 use crate::html;
-use crate::table::{Align, Table, WIDTH, wrap};
+use crate::table::{Align, Table, width, wrap};
 
 /// Every chapter: what it claims, how that was measured, the figures, and whether it holds.
 pub fn page(scene: &Scene, chapters: &[Told], written: Option<&Path>) -> String {
@@ -25,7 +25,7 @@ pub fn page(scene: &Scene, chapters: &[Told], written: Option<&Path>) -> String 
         }
         for drawing in &told.found.drawings {
             page.push('\n');
-            for line in drawing.terminal(WIDTH - 2).lines() {
+            for line in drawing.terminal(width() - 2).lines() {
                 let _ = writeln!(page, "{}", format!("  {line}").trim_end());
             }
         }
@@ -35,7 +35,7 @@ pub fn page(scene: &Scene, chapters: &[Told], written: Option<&Path>) -> String 
             false => "It does not hold.",
         };
         let answer = format!("{answer} {} ({:.1} s)", told.verdict(), told.seconds);
-        for line in wrap(&answer, WIDTH - 2) {
+        for line in wrap(&answer, width() - 2) {
             let _ = writeln!(page, "  {line}");
         }
     }

@@ -355,3 +355,45 @@ fn bad_input_is_told_with_what_would_be_right() {
         );
     }
 }
+
+#[cfg(unix)]
+#[test]
+fn a_path_that_is_not_unicode_is_told_all_the_same() {
+    use std::os::unix::ffi::OsStringExt;
+    let test = "a_path_that_is_not_unicode_is_told_all_the_same";
+    let name = std::ffi::OsString::from_vec(b"m\xff.onnx".to_vec());
+    let path = folder(test).join(name);
+    std::fs::copy(model(test, "Relu"), &path).expect("it can be written");
+    for command in ["inspect", "run"] {
+        let output = run(streampool(&[command, "--json"]).arg(&path));
+        assert_code(&output, 0);
+        let told = object(&output)["model"].as_str().map(str::to_owned);
+        assert!(told.is_some_and(|told| told.ends_with("m\u{fffd}.onnx")));
+    }
+}
+
+#[test]
+fn a_number_of_threads_that_cannot_be_says_which_can() {
+    let path = model("a_number_of_threads_that_cannot_be_says_which_can", "Relu");
+    for threads in ["-1", "0", "1025", "many"] {
+        let output = run(&mut on("run", &path, &["--threads", threads]));
+        assert_code(&output, 2);
+        let said = stderr(&output);
+        assert!(said.contains("a number from 1 to 1024"), "{said}");
+    }
+}
+
+#[test]
+fn a_cache_that_cannot_be_used_is_told_by_run() {
+    let path = model("a_cache_that_cannot_be_used_is_told_by_run", "Relu");
+    let output = run(on("run", &path, &["--json"]).env("STREAMPOOL_CACHE_DIR", "/dev/null/cache"));
+    assert_code(&output, 0);
+    let said = stderr(&output);
+    assert!(
+        said.contains("warning: ") && said.contains("STREAMPOOL_CACHE_DIR"),
+        "{said}"
+    );
+    assert!(object(&output)["ok"].as_bool().unwrap_or(false));
+    let output = run(&mut on("run", &path, &[]));
+    assert_eq!(stderr(&output), "");
+}

@@ -453,7 +453,10 @@ pub fn resolve(axis: isize, rank: usize) -> Result<usize, Fault> {
         _ => Err(Fault::malformed(
             "an axis",
             axis,
-            format_args!("one of {rank}"),
+            match rank {
+                0 => "none: a scalar has no axes".to_owned(),
+                _ => format!("-{rank} to {}", rank - 1),
+            },
         )),
     }
 }

@@ -3,7 +3,7 @@
 use streampool_device::{Attention, Op};
 use streampool_tensor::{AttentionOptions, Error, Result, Tensor};
 
-use super::{Initial, Linear, Module, Weights, parameters_at};
+use super::{Initial, Linear, Module, Parts, Weights};
 
 const OP: &str = "MultiHeadAttention";
 
@@ -17,6 +17,8 @@ pub struct MultiHeadAttention {
     output: Linear,
     heads: usize,
     key_heads: usize,
+    /// Whether the projections were given one by one, also if one was made of them.
+    of_three: bool,
 }
 
 #[derive(Clone)]
@@ -77,6 +79,7 @@ impl MultiHeadAttention {
             output,
             heads,
             key_heads,
+            of_three: false,
         })
     }
 
@@ -110,7 +113,11 @@ impl MultiHeadAttention {
                 _ => None,
             };
             let joined = Linear::from_tensors(weight, bias)?.with_activation(query.activation());
-            return MultiHeadAttention::packed(joined, output, heads, key_heads);
+            let packed = MultiHeadAttention::packed(joined, output, heads, key_heads)?;
+            return Ok(MultiHeadAttention {
+                of_three: true,
+                ..packed
+            });
         }
         check_output(&output, heads * (values / key_heads))?;
         Ok(MultiHeadAttention {
@@ -118,6 +125,7 @@ impl MultiHeadAttention {
             output,
             heads,
             key_heads,
+            of_three: true,
         })
     }
 
@@ -212,18 +220,27 @@ impl Module for MultiHeadAttention {
         self.attend(x, &AttentionOptions::default())
     }
 
-    /// A packed projection is called `in_proj`, separate ones `q_proj`, `k_proj` and `v_proj`.
-    fn parameters(&self) -> Vec<(String, Tensor)> {
-        let projections: Vec<(&str, &Linear)> = match &self.projections {
-            Projections::Packed { joined, .. } => vec![("in_proj", joined)],
-            Projections::Separate([query, key, value]) => {
-                vec![("q_proj", query), ("k_proj", key), ("v_proj", value)]
+    /// One projection for all has PyTorch's names, `in_proj_weight` and `in_proj_bias`; the parts of one that was made of three
+    /// are below `q_proj`, `k_proj` and `v_proj`.
+    fn parameters(&self) -> Result<Vec<(String, Tensor)>> {
+        let parts = Parts::new();
+        let parts = match &self.projections {
+            Projections::Packed { joined, .. } if !self.of_three => parts
+                .with("in_proj_weight", joined.weight())?
+                .with("in_proj_bias", &joined.bias().cloned())?,
+            Projections::Packed { query, memory, .. } => {
+                let keys = memory.features_out() / 2;
+                parts
+                    .with("q_proj", query)?
+                    .with("k_proj", &memory.narrow(0, keys)?)?
+                    .with("v_proj", &memory.narrow(keys, keys)?)?
             }
+            Projections::Separate([query, key, value]) => parts
+                .with("q_proj", query)?
+                .with("k_proj", key)?
+                .with("v_proj", value)?,
         };
-        let linears = projections.into_iter().chain([("out_proj", &self.output)]);
-        linears
-            .flat_map(|(name, linear)| parameters_at(name, linear))
-            .collect()
+        Ok(parts.with("out_proj", &self.output)?.into_parameters())
     }
 }
 

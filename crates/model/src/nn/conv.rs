@@ -2,7 +2,7 @@
 
 use streampool_tensor::{Activation, ConvOptions, Error, Result, Tensor};
 
-use super::{Initial, Module, Weights, named};
+use super::{Initial, Module, Weights, parameters};
 
 /// A convolution over one, two or three spatial axes of `[batch, channels, spatial ...]`, with bias and activation in
 /// the same launch.
@@ -185,7 +185,5 @@ impl Module for Conv {
         x.conv(&self.weight, &options)
     }
 
-    fn parameters(&self) -> Vec<(String, Tensor)> {
-        named([("weight", Some(&self.weight)), ("bias", self.bias.as_ref())])
-    }
+    parameters!(weight, bias);
 }

@@ -2,7 +2,7 @@
 
 use streampool_tensor::{Error, Result, Tensor};
 
-use super::{Initial, Module, Weights, named};
+use super::{Initial, Module, Parts, Weights};
 
 /// The rows of a table that indices name.
 #[derive(Clone)]
@@ -46,7 +46,7 @@ impl Module for Embedding {
         self.table.embedding(indices)
     }
 
-    fn parameters(&self) -> Vec<(String, Tensor)> {
-        named([("weight", Some(&self.table))])
+    fn parameters(&self) -> Result<Vec<(String, Tensor)>> {
+        Ok(Parts::new().with("weight", &self.table)?.into_parameters())
     }
 }

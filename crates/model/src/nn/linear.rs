@@ -2,7 +2,7 @@
 
 use streampool_tensor::{Activation, Error, Result, Tensor};
 
-use super::{Initial, Module, Weights, named};
+use super::{Initial, Module, Weights, parameters};
 
 /// `activation(x * weightᵀ + bias)` over the last axis, in one launch.
 #[derive(Clone)]
@@ -102,7 +102,5 @@ impl Module for Linear {
         x.linear_with(&self.weight, self.bias.as_ref(), self.activation)
     }
 
-    fn parameters(&self) -> Vec<(String, Tensor)> {
-        named([("weight", Some(&self.weight)), ("bias", self.bias.as_ref())])
-    }
+    parameters!(weight, bias);
 }

@@ -47,61 +47,92 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+//!
+//! # Modules of your own
+//!
+//! A module's fields are its parts, and their names are those of its weights. [`parameters!`] lists those that hold any, so that
+//! what is trained elsewhere can be loaded, and what is loaded can be saved:
+//!
+//! ```
+//! # use streampool_host::{HostDevice, HostOptions};
+//! use streampool_model::nn::{LayerNorm, Linear, Module, Weights, parameters};
+//! # use streampool_tensor::{Generator, Pool, Result, Tensor};
+//!
+//! struct Block {
+//!     norm: LayerNorm,
+//!     layers: Vec<Linear>,
+//!     gain: Option<Tensor>,
+//!     depth: usize,
+//! }
+//!
+//! impl Module for Block {
+//!     fn forward(&self, x: &Tensor) -> Result<Tensor> {
+//!         self.layers.iter().try_fold(self.norm.forward(x)?, |x, layer| layer.forward(&x))
+//!     }
+//!
+//!     parameters!(norm, layers, gain);
+//! }
+//!
+//! # let pool = Pool::new(HostDevice::new(HostOptions::default())?)?;
+//! # let weights = Weights::random(&Generator::new(7), &pool);
+//! let layers = (0..2).map(|layer| Linear::new(&weights.at("layers").at(layer), 8, 8));
+//! let block = Block {
+//!     norm: LayerNorm::new(&weights.at("norm"), 8, 1e-5)?,
+//!     layers: layers.collect::<Result<_>>()?,
+//!     gain: None,
+//!     depth: 2,
+//! };
+//! let names: Vec<String> = block.parameters()?.into_iter().map(|(name, _)| name).collect();
+//! assert_eq!(names[..3], ["norm.weight", "norm.bias", "layers.0.weight"]);
+//! # assert_eq!((names.len(), block.depth), (6, 2));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
 mod attention;
 mod conv;
 mod embedding;
 mod linear;
 mod near;
 mod norm;
+mod parts;
 mod recurrent;
 mod sequential;
 mod weights;
 
+pub use crate::parameters;
 pub use attention::MultiHeadAttention;
 pub use conv::{Conv, ConvBuilder};
 pub use embedding::Embedding;
 pub use linear::Linear;
 pub use norm::{BatchNorm, LayerNorm, RmsNorm};
+pub use parts::{Part, Parts};
 pub use recurrent::{Gru, Lstm, LstmState, RecurrentLayer, RecurrentOptions};
 pub use sequential::Sequential;
 pub use weights::{Initial, Weights};
 
-use std::fmt::Display;
-
-use streampool_tensor::{Activation, Result, Tensor};
+use streampool_tensor::{Activation, Result};
+/// What [`parameters!`] names.
+#[doc(hidden)]
+pub use streampool_tensor::{Error, Tensor};
 
 /// A part of a model: what it knows is on a device, and any thread may use it at any time.
 pub trait Module: Send + Sync {
     /// What it makes of a tensor, on the current stream of the calling thread.
     fn forward(&self, x: &Tensor) -> Result<Tensor>;
 
-    /// What it holds, with names: those that it was asked from [`Weights`] by, where it holds them as they were.
-    fn parameters(&self) -> Vec<(String, Tensor)> {
-        Vec::new()
-    }
+    /// What it holds, by the names that it is made by from [`Weights`]: saved, it makes the same module again. For a module of
+    /// fields [`parameters!`] writes this.
+    fn parameters(&self) -> Result<Vec<(String, Tensor)>>;
 }
 
-/// The parameters of `module`, a part of another one, by which it is called `name`.
-fn parameters_at<'m>(
-    name: impl Display + 'm,
-    module: &'m dyn Module,
-) -> impl Iterator<Item = (String, Tensor)> + 'm {
-    let named = move |(own, tensor)| (format!("{name}.{own}"), tensor);
-    module.parameters().into_iter().map(named)
-}
-
-/// Those of `tensors` that there are, with their names.
-fn named<'t>(
-    tensors: impl IntoIterator<Item = (&'static str, Option<&'t Tensor>)>,
-) -> Vec<(String, Tensor)> {
-    let named = |(name, tensor): (&str, Option<&Tensor>)| Some((name.to_owned(), tensor?.clone()));
-    tensors.into_iter().filter_map(named).collect()
-}
-
-/// A function without parameters, such as a reshape between two layers.
+/// A function without parameters of its own, such as a reshape between two layers.
 impl<F: Fn(&Tensor) -> Result<Tensor> + Send + Sync> Module for F {
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self(x)
+    }
+
+    fn parameters(&self) -> Result<Vec<(String, Tensor)>> {
+        Ok(Vec::new())
     }
 }
 
@@ -117,5 +148,9 @@ impl Module for Activation {
             Activation::Sigmoid => x.sigmoid(),
             Activation::Tanh => x.tanh(),
         }
+    }
+
+    fn parameters(&self) -> Result<Vec<(String, Tensor)>> {
+        Ok(Vec::new())
     }
 }

@@ -2,7 +2,7 @@
 
 use streampool_tensor::{Result, Tensor};
 
-use super::{Initial, Module, Weights, named};
+use super::{Initial, Module, Parts, Weights};
 
 const ZEROS: Initial = Initial::Constant(0.0);
 const ONES: Initial = Initial::Constant(1.0);
@@ -39,8 +39,11 @@ impl Module for LayerNorm {
         x.layer_norm(axis, Some(&self.scale), self.bias.as_ref(), self.epsilon)
     }
 
-    fn parameters(&self) -> Vec<(String, Tensor)> {
-        named([("weight", Some(&self.scale)), ("bias", self.bias.as_ref())])
+    fn parameters(&self) -> Result<Vec<(String, Tensor)>> {
+        Ok(Parts::new()
+            .with("weight", &self.scale)?
+            .with("bias", &self.bias)?
+            .into_parameters())
     }
 }
 
@@ -73,8 +76,8 @@ impl Module for RmsNorm {
         )
     }
 
-    fn parameters(&self) -> Vec<(String, Tensor)> {
-        named([("weight", Some(&self.scale))])
+    fn parameters(&self) -> Result<Vec<(String, Tensor)>> {
+        Ok(Parts::new().with("weight", &self.scale)?.into_parameters())
     }
 }
 
@@ -137,12 +140,12 @@ impl Module for BatchNorm {
         )
     }
 
-    fn parameters(&self) -> Vec<(String, Tensor)> {
-        named([
-            ("running_mean", Some(&self.mean)),
-            ("running_var", Some(&self.variance)),
-            ("weight", self.scale.as_ref()),
-            ("bias", self.bias.as_ref()),
-        ])
+    fn parameters(&self) -> Result<Vec<(String, Tensor)>> {
+        Ok(Parts::new()
+            .with("running_mean", &self.mean)?
+            .with("running_var", &self.variance)?
+            .with("weight", &self.scale)?
+            .with("bias", &self.bias)?
+            .into_parameters())
     }
 }

@@ -2,7 +2,7 @@
 
 use streampool_tensor::{Direction, Error, Result, RnnOptions, RnnOutput, RnnWeights, Tensor};
 
-use super::{Initial, Module, Weights};
+use super::{Initial, Module, Parts, Weights};
 
 /// How recurrent layers are put together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,6 +76,9 @@ pub struct Lstm {
 pub struct Gru {
     stack: Stack,
 }
+
+/// What parameters of each direction are called by.
+const SUFFIXES: [&str; 2] = ["", "_reverse"];
 
 #[derive(Clone, Copy)]
 enum Kind {
@@ -159,8 +162,8 @@ impl Module for Lstm {
         Ok(self.run(x, None)?.0)
     }
 
-    /// As the operator takes them: `input_l0`, `recurrent_l0`, `bias_l0`, `input_l1` and so on.
-    fn parameters(&self) -> Vec<(String, Tensor)> {
+    /// By the names that they are [made](Self::new) by, also those that were made of layers.
+    fn parameters(&self) -> Result<Vec<(String, Tensor)>> {
         self.stack.parameters()
     }
 }
@@ -170,8 +173,8 @@ impl Module for Gru {
         Ok(self.run(x, None)?.0)
     }
 
-    /// As the operator takes them: `input_l0`, `recurrent_l0`, `bias_l0`, `input_l1` and so on.
-    fn parameters(&self) -> Vec<(String, Tensor)> {
+    /// By the names that they are [made](Self::new) by, also those that were made of layers.
+    fn parameters(&self) -> Result<Vec<(String, Tensor)>> {
         self.stack.parameters()
     }
 }
@@ -205,7 +208,7 @@ impl Stack {
     ) -> Result<Stack> {
         let gates = kind.gates();
         let directions = if options.bidirectional { 2 } else { 1 };
-        let suffixes = &["", "_reverse"][..directions];
+        let suffixes = &SUFFIXES[..directions];
         let bound = 1.0 / (hidden.max(1) as f64).sqrt();
         let rows = hidden.saturating_mul(gates.len());
         let take = |name: String, shape: &[usize]| {
@@ -331,20 +334,34 @@ impl Stack {
         }
     }
 
-    fn parameters(&self) -> Vec<(String, Tensor)> {
-        let mut parameters = Vec::new();
+    /// As they came, with gates in PyTorch's order.
+    fn parameters(&self) -> Result<Vec<(String, Tensor)>> {
+        let gates = self.kind.gates();
+        let mut there = vec![0; gates.len()];
+        for (ours, &theirs) in gates.iter().enumerate() {
+            there[theirs] = ours;
+        }
+        let rows = self.hidden * gates.len();
+        let mut parts = Parts::new();
         for (place, layer) in self.layers.iter().enumerate() {
-            let tensors = [
-                ("input", Some(&layer.input)),
-                ("recurrent", Some(&layer.recurrent)),
-                ("bias", layer.bias.as_ref()),
-            ];
-            for (name, tensor) in tensors {
-                parameters
-                    .extend(tensor.map(|tensor| (format!("{name}_l{place}"), tensor.clone())));
+            for (direction, suffix) in SUFFIXES.iter().enumerate().take(self.direction.count()) {
+                let own = |tensor: &Tensor| tensor.select(0, direction as isize);
+                let mut tensors = vec![
+                    ("weight_ih", own(&layer.input)?),
+                    ("weight_hh", own(&layer.recurrent)?),
+                ];
+                if let Some(bias) = &layer.bias {
+                    let bias = own(bias)?;
+                    tensors.push(("bias_ih", bias.narrow(0, 0, rows)?));
+                    tensors.push(("bias_hh", bias.narrow(0, rows, rows)?));
+                }
+                for (name, tensor) in tensors {
+                    let name = format!("{name}_l{place}{suffix}");
+                    parts = parts.with(&name, &in_order(&tensor, &there)?)?;
+                }
             }
         }
-        parameters
+        Ok(parts.into_parameters())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use streampool_tensor::{Result, Tensor};
 
-use super::{Module, parameters_at};
+use super::{Module, Parts};
 
 /// Modules, each of which is given what the one before it made.
 #[derive(Default)]
@@ -39,11 +39,12 @@ impl Module for Sequential {
         modules.try_fold(x.clone(), |x, module| module.forward(&x))
     }
 
-    fn parameters(&self) -> Vec<(String, Tensor)> {
-        let modules = self.modules.iter().enumerate();
-        modules
-            .flat_map(|(place, module)| parameters_at(place, module.as_ref()))
-            .collect()
+    fn parameters(&self) -> Result<Vec<(String, Tensor)>> {
+        let mut modules = self.modules.iter().enumerate();
+        let all = modules.try_fold(Parts::new(), |parts, (place, module)| {
+            parts.with(&place.to_string(), module.as_ref())
+        });
+        Ok(all?.into_parameters())
     }
 }
 

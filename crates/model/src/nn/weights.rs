@@ -245,7 +245,10 @@ impl Weights {
             [] => String::new(),
             near => format!(", such as `{}`", near.join("`, `")),
         };
-        let expected = format!("one of {} names{such}", names.len());
+        let expected = match names.len() {
+            0 => "none: the file has no tensors".to_owned(),
+            count => format!("one of {count} names{such}"),
+        };
         Error::parameter(OP, "name", format_args!("`{full}`"), expected)
     }
 }

@@ -166,6 +166,10 @@ fn lp_norm(call: &Call<'_>) -> Outputs {
 
 fn local_response_norm(call: &Call<'_>) -> Outputs {
     let size = call.size_or("size", 1)?;
+    // ONNX says which channels an even size takes; ONNX Runtime refuses it, and nobody writes it.
+    if size.is_multiple_of(2) {
+        return Err(Fault::malformed("size", size, "an odd number"));
+    }
     let (alpha, beta) = (call.float_or("alpha", 1e-4)?, call.float_or("beta", 0.75)?);
     let y = call
         .input(0)?

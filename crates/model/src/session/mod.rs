@@ -12,6 +12,7 @@ mod key;
 mod lanes;
 mod ledger;
 mod options;
+mod outputs;
 mod parts;
 mod pending;
 mod profile;
@@ -34,6 +35,8 @@ use streampool_tensor::{DType, Pool, Tensor};
 pub use counts::Statistics;
 pub use input::{Input, Rows};
 pub use options::{RunOptions, SessionOptions};
+pub use outputs::Outputs;
+use outputs::{Arrays, Made};
 pub use pending::Pending;
 pub use profile::{NodeTime, Profiled, Recording};
 pub use streampool_tensor::Array;
@@ -149,6 +152,12 @@ impl Session {
         let weights = Arc::new(Weights::new(known, pool.clone()));
         let inner = Inner::new(graph, model.metadata, weights, options)?;
         Ok(Session(Arc::new(Inner { defaults, ..inner })))
+    }
+
+    /// Whether a run takes these inputs, in the model's order: as many as it has, of types and shapes that fit. So a server can
+    /// refuse a request before it waits.
+    pub fn check(&self, inputs: &[Input<'_>]) -> Result<()> {
+        self.0.check_all(inputs)
     }
 
     /// What it is given, in order.
@@ -410,7 +419,10 @@ impl Inner {
         weights: Arc<Weights>,
         options: &SessionOptions,
     ) -> Result<Inner> {
-        let rewritten = passes::simplify(&mut graph, weights.known())?;
+        let rewritten = match options.simplify {
+            true => passes::simplify(&mut graph, weights.known())?,
+            false => passes::Report::default(),
+        };
         if let Some(precision) = options.precision {
             passes::shorten(&mut graph, precision)?;
         }
@@ -487,8 +499,25 @@ impl Inner {
         }
         for (port, input) in self.inputs.iter().zip(inputs) {
             port.check(*input)?;
+            self.check_pool(&port.name, *input)?;
         }
         Ok(())
+    }
+
+    fn check_pool(&self, name: &str, input: Input<'_>) -> Result<()> {
+        let Input::Tensor(tensor) = input else {
+            return Ok(());
+        };
+        let here = self.pool();
+        if tensor.pool().is_same(here) {
+            return Ok(());
+        }
+        let got = format!("in another pool, on {}", tensor.device());
+        let expected = format!(
+            "in the session's, on {}: move it there with `to`",
+            here.device().properties().name
+        );
+        Err(Error::input(name, got, expected))
     }
 
     fn missing(&self, place: usize) -> Error {
@@ -503,7 +532,10 @@ impl Inner {
         Error::input(
             name,
             "no input of the model",
-            format!("one of {}", names.join(", ")),
+            match &names[..] {
+                [] => "none: the model has no inputs".to_owned(),
+                names => format!("one of {}", names.join(", ")),
+            },
         )
     }
 
@@ -545,44 +577,12 @@ impl Port {
     }
 }
 
-/// What a run gave, on the host.
-#[derive(Debug, Clone)]
-pub struct Outputs {
-    names: Arc<[String]>,
-    arrays: Made,
-}
-
-/// The arrays of each output. Those of a model of one output lie in place.
-type Made = SmallVec<[Arrays; 1]>;
-
-/// The arrays of one output: one, if it is no sequence.
-type Arrays = SmallVec<[Array; 1]>;
-
-impl Outputs {
-    /// The output of this name; of a sequence, its first element.
-    pub fn get(&self, name: &str) -> Option<&Array> {
-        self.sequence(name)?.first()
-    }
-
-    /// All arrays of the output of this name: one, if it is no sequence.
-    pub fn sequence(&self, name: &str) -> Option<&[Array]> {
-        let place = self.names.iter().position(|other| other == name)?;
-        self.arrays.get(place).map(Arrays::as_slice)
-    }
-
-    /// Names and arrays, in the model's order.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &[Array])> {
-        let names = self.names.iter().map(String::as_str);
-        names.zip(self.arrays.iter().map(Arrays::as_slice))
-    }
-
-    /// The arrays of all outputs, in the model's order.
-    pub fn into_arrays(self) -> Vec<Array> {
-        self.arrays.into_iter().flatten().collect()
-    }
-
-    /// The output of this place.
-    pub fn at(&self, place: usize) -> Option<&Array> {
-        self.arrays.get(place)?.first()
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session")
+            .field("device", &self.pool().device().properties().name)
+            .field("inputs", &self.0.inputs)
+            .field("outputs", &self.0.outputs)
+            .finish_non_exhaustive()
     }
 }

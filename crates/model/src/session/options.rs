@@ -22,6 +22,9 @@ pub struct SessionOptions {
     /// Weights that a model keeps in other files are below its own folder. A symbolic link there may lead below this folder,
     /// too.
     pub data_folder: Option<PathBuf>,
+    /// Whether the graph is rewritten at load: what is known is computed, and several nodes become one that does as much. It is;
+    /// leave it out to see whether a rewrite makes a difference. How many threads compute is an option of the host device.
+    pub simplify: bool,
 }
 
 impl Default for SessionOptions {
@@ -31,6 +34,7 @@ impl Default for SessionOptions {
             in_flight: 32,
             precision: None,
             data_folder: None,
+            simplify: true,
         }
     }
 }

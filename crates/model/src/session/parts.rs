@@ -141,6 +141,7 @@ impl Parts {
         given: &[(ValueId, Given)],
         weights: &Weights,
     ) -> Result<Compiled> {
+        streampool_device::span!("plan", node = key.start, nodes = self.graph.nodes.len());
         weights.prune();
         let begin = weights.positions()?;
         let (mut kept, mut kinds) = (Vec::new(), Vec::new());

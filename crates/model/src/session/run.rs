@@ -36,6 +36,7 @@ impl Inner {
         read: impl Fn(&mut Ready) -> Result<R>,
         convert: impl Fn(Outputs) -> Result<R>,
     ) -> Result<R> {
+        streampool_device::span!("run");
         options.check()?;
         let ran = options.budget(self.pool()).spend(|| {
             self.pool().for_run(options.deadline, |stream| {
@@ -267,6 +268,7 @@ impl Inner {
         compiled: Arc<Compiled>,
         ends: Ends,
     ) -> Result<Ready> {
+        streampool_device::span!("capture", stream = stream.index());
         self.counts.captured(stream.index());
         let program = compiled.capture(self.pool(), stream, ends)?;
         Ok(Ready::new(key, ends, compiled, program))

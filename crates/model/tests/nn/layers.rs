@@ -134,6 +134,7 @@ fn batch_norm_uses_what_training_found() {
     assert_near(&y, &[0.5, 4.5, -1.0, 1.0], 1e-6);
     let names: Vec<_> = norm
         .parameters()
+        .unwrap()
         .into_iter()
         .map(|(name, _)| name)
         .collect();
@@ -206,6 +207,7 @@ fn a_sequence_is_one_module_after_the_other() {
     assert_same(&model.forward(&x).unwrap(), &expected);
     let names: Vec<_> = model
         .parameters()
+        .unwrap()
         .into_iter()
         .map(|(name, _)| name)
         .collect();
@@ -214,7 +216,7 @@ fn a_sequence_is_one_module_after_the_other() {
     assert!(Sequential::new().is_empty());
     assert_same(&Sequential::new().forward(&x).unwrap(), &x);
     // What it holds makes the same model again.
-    let stored = Weights::from_tensors(model.parameters(), &pool);
+    let stored = Weights::from_tensors(model.parameters().unwrap(), &pool);
     let again = Linear::new(&stored.at(0), 4, 6).unwrap();
     assert_same(&again.forward(&x).unwrap(), &first.forward(&x).unwrap());
     assert_eq!(stored.unused(), ["2.weight"]);

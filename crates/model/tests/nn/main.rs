@@ -5,6 +5,7 @@ mod attention;
 mod device;
 mod layers;
 mod recurrent;
+mod round_trip;
 mod weights;
 
 use streampool_model::nn::Weights;
@@ -40,8 +41,12 @@ fn assert_near(got: &[f32], expected: &[f32], tolerance: f32) {
 fn assert_same(got: &Tensor, expected: &Tensor) {
     assert_eq!(got.shape(), expected.shape());
     assert_near(
-        &got.to_vec::<f32>().unwrap(),
-        &expected.to_vec::<f32>().unwrap(),
+        &got.to_dtype(DType::F32).unwrap().to_vec::<f32>().unwrap(),
+        &expected
+            .to_dtype(DType::F32)
+            .unwrap()
+            .to_vec::<f32>()
+            .unwrap(),
         2e-5,
     );
 }

@@ -174,13 +174,15 @@ fn recurrent_states_carry_on() {
     let error = refused(lstm.forward(&x.select(0, 0).unwrap()));
     assert!(error.contains("[batch, steps, features]"), "{error}");
 
-    // Again from what it holds.
-    let held: BTreeMap<_, _> = gru.parameters().into_iter().collect();
-    let layer = |place| RecurrentLayer {
-        input: held[&format!("input_l{place}")].clone(),
-        recurrent: held[&format!("recurrent_l{place}")].clone(),
-        bias: held.get(&format!("bias_l{place}")).cloned(),
+    // Layers as the operator takes them are saved as PyTorch has them, too.
+    let layer = |place: u64, read| RecurrentLayer {
+        input: normal(&pool, place, &[1, 15, read]),
+        recurrent: normal(&pool, place + 1, &[1, 15, 5]),
+        bias: Some(normal(&pool, place + 2, &[1, 30])),
     };
-    let again = Gru::from_layers(vec![layer(0), layer(1)], true).unwrap();
-    assert_same(&again.forward(&x).unwrap(), &whole);
+    let gru = Gru::from_layers(vec![layer(20, 4), layer(30, 5)], true).unwrap();
+    let stored = Weights::from_tensors(gru.parameters().unwrap(), &pool);
+    let again = Gru::new(&stored, 4, 5, &options).unwrap();
+    assert_eq!(stored.unused(), [""; 0]);
+    assert_same(&again.forward(&x).unwrap(), &gru.forward(&x).unwrap());
 }

@@ -83,6 +83,7 @@ fn floats_are_converted_when_asked() {
         assert!(
             layer
                 .parameters()
+                .unwrap()
                 .iter()
                 .all(|(_, tensor)| tensor.dtype() == dtype)
         );

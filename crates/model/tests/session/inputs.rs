@@ -145,7 +145,7 @@ fn too_few_and_too_many_inputs_are_refused() {
 }
 
 #[test]
-fn a_tensor_of_another_pool_is_refused_or_copied() {
+fn a_tensor_of_another_pool_is_refused() {
     let Some(pool) = pool() else { return };
     let session = session(&pool);
     let [x, y] = good();
@@ -154,9 +154,14 @@ fn a_tensor_of_another_pool_is_refused_or_copied() {
     let inputs = [Input::from(&other), Input::from(&y)];
     let error = session.run_to_tensors(&inputs).unwrap_err();
     assert!(error.to_string().contains("another pool"), "{error}");
-    // Through the host it goes anyway.
-    let outputs = session.run_in_order(&inputs).unwrap();
-    assert_eq!(outputs.at(0), Some(&expected));
+    let error = session.run_in_order(&inputs).unwrap_err();
+    assert!(
+        error.to_string().contains("\"x\" is in another pool"),
+        "{error}"
+    );
+    let moved = other.to(&pool).unwrap();
+    let outputs = session.run_in_order(&[Input::from(&moved), Input::from(&y)]);
+    assert_eq!(outputs.unwrap().at(0), Some(&expected));
     assert_eq!(first(&session, &[&x, &y]), expected);
 }
 

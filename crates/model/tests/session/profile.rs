@@ -1,7 +1,7 @@
 //! What a profile says of the nodes of a model.
 
 use streampool_device::DeviceKind;
-use streampool_model::{NodeTime, Session};
+use streampool_model::{Array, NodeTime, Session, SessionOptions};
 use streampool_tensor::{DType, Pool};
 
 use super::{first, pool};
@@ -9,6 +9,10 @@ use crate::arrays::Random;
 use crate::onnx::Graph;
 
 fn layers(pool: &Pool) -> Session {
+    graph().session(pool)
+}
+
+fn graph() -> Graph {
     let mut random = Random::new(5);
     Graph::new()
         .input("x", DType::F32, "n 16")
@@ -21,7 +25,6 @@ fn layers(pool: &Pool) -> Session {
         .node("Exp n = e", &[])
         .node("Transpose e = y", &[])
         .outputs("y")
-        .session(pool)
 }
 
 fn of<'a>(nodes: &'a [NodeTime], name: &str) -> &'a NodeTime {
@@ -85,4 +88,28 @@ fn what_is_not_profiled_is_not_told() {
     first(&session, &[&x]);
     let few = recording.finish().unwrap();
     assert!(few.nodes.len() <= 2 && few.ops.dropped() > 0);
+}
+
+#[test]
+fn a_graph_that_is_not_simplified_keeps_its_nodes() {
+    let Some(pool) = pool() else { return };
+    let options = SessionOptions {
+        simplify: false,
+        ..SessionOptions::default()
+    };
+    let plain = graph().load(&pool, &options).unwrap();
+    let x = Random::new(1).reals(&[4, 16]);
+    let multiplies = |session: &Session| {
+        first(session, &[&x]);
+        let recording = session.profile(1000).unwrap();
+        first(session, &[&x]);
+        let nodes = recording.finish().unwrap().nodes;
+        nodes.iter().any(|node| node.operator == "MatMul")
+    };
+    // Else product and sum are one node.
+    assert!(multiplies(&plain) && !multiplies(&layers(&pool)));
+    let (one, other) = (first(&plain, &[&x]), first(&layers(&pool), &[&x]));
+    let values = |array: &Array| array.values::<f32>().unwrap().to_vec();
+    let mut pairs = values(&one).into_iter().zip(values(&other));
+    assert!(pairs.all(|(one, other)| (one - other).abs() < 1e-5));
 }

@@ -200,6 +200,7 @@ impl Core {
             in_use: uses.iter().map(|arena| arena.in_use).sum(),
             pending: uses.iter().map(|arena| arena.pending).sum(),
             limit: self.source.limit(),
+            is_setting: self.source.is_set_lower(),
         }
     }
 

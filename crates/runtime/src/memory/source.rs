@@ -81,6 +81,12 @@ impl Source {
         self.device.overhead().memory
     }
 
+    /// Whether it is a setting that says so, and not what the device has.
+    pub fn is_set_lower(&self) -> bool {
+        let capacity = self.device.properties().memory_capacity;
+        self.limit.is_some_and(|limit| limit < capacity)
+    }
+
     /// Bytes taken from the device now.
     pub fn reserved(&self) -> usize {
         self.reserved.load(Ordering::Relaxed)

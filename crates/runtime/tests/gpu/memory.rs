@@ -40,6 +40,7 @@ fn out_of_memory_carries_the_figures_and_leaves_the_pool_usable() {
                 in_use: 16 * MIB,
                 pending: 0,
                 limit: 16 * MIB,
+                is_setting: false,
             };
             assert_eq!(error, expected);
             buffers.pop();

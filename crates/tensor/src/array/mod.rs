@@ -27,6 +27,11 @@ impl Array {
         Array::from_bytes(T::DTYPE, bytemuck::cast_slice(values), shape)
     }
 
+    /// As [`new`](Self::new), of a list that is not needed any more.
+    pub fn from_vec<T: Element>(values: Vec<T>, shape: &[usize]) -> Result<Array> {
+        Array::new(&values, shape)
+    }
+
     /// One value without axes.
     pub fn scalar<T: Element>(value: T) -> Array {
         let bytes = bytemuck::bytes_of(&value);
@@ -61,7 +66,7 @@ impl Array {
     }
 
     /// As many bytes as the shape has.
-    fn filled(dtype: DType, shape: Shape, bytes: &[u8]) -> Result<Array> {
+    pub(crate) fn filled(dtype: DType, shape: Shape, bytes: &[u8]) -> Result<Array> {
         let (whole, rest) = bytes.as_chunks();
         let mut words = room(bytes.len().div_ceil(size_of::<u64>()))?;
         words.extend(whole.iter().copied().map(u64::from_ne_bytes));

@@ -54,7 +54,10 @@ impl NpzFile {
         let array = self.arrays.iter().find(|(known, _)| known == name);
         let Some(&(_, index)) = array else {
             let known: Vec<_> = self.names().collect();
-            let expected = format!("one of {}", known.join(", "));
+            let expected = match &known[..] {
+                [] => "none: the file has no arrays".to_owned(),
+                known => format!("one of {}", known.join(", ")),
+            };
             return Err(Error::file(
                 &self.path,
                 "the name of the array",

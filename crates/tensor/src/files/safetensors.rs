@@ -105,7 +105,10 @@ impl SafeTensors {
     pub fn read(&self, pool: &Pool, name: &str) -> Result<Tensor> {
         let Some(info) = self.header.tensors.get(name) else {
             let count = self.header.tensors.len();
-            let expected = format!("that of one of its {count} tensors");
+            let expected = match count {
+                0 => "none: the file has no tensors".to_owned(),
+                _ => format!("that of one of its {count} tensors"),
+            };
             let got = format!("`{name}`");
             return Err(Error::file(
                 &self.path,

@@ -163,7 +163,7 @@ fn what_does_not_fit_is_named() {
     for (got, expected) in [
         (
             x.index_select(2, &places),
-            "index_select: axis is axis 2, expected -2 to 1",
+            "index_select: axis is 2, expected -2 to 1",
         ),
         (
             x.index_select(0, &floats),

@@ -186,7 +186,7 @@ fn what_does_not_fit_is_named() {
     let integers = x.to_dtype(DType::I32).unwrap();
     let four = make(&[4]);
     for (got, expected) in [
-        (x.softmax(3), "softmax: axis is axis 3, expected -3 to 2"),
+        (x.softmax(3), "softmax: axis is 3, expected -3 to 2"),
         (
             integers.softmax(0),
             "softmax: self is of type i32, expected a float type",

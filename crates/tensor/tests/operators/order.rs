@@ -140,11 +140,11 @@ fn what_does_not_fit_is_named() {
     let truth = x.to_dtype(DType::Bool).unwrap();
     assert_eq!(
         refusal(x.sort(2, true)),
-        "sort: axis is axis 2, expected -2 to 1"
+        "sort: axis is 2, expected -2 to 1"
     );
     assert_eq!(
         refusal(x.argsort(-3, true)),
-        "argsort: axis is axis -3, expected -2 to 1"
+        "argsort: axis is -3, expected -2 to 1"
     );
     assert_eq!(
         refusal(x.topk(5, 1, true)),

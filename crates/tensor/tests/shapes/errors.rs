@@ -25,12 +25,12 @@ fn errors_name_what_is_wrong() {
     );
     assert_eq!(
         message(Tensor::cat(&[&x], 2)),
-        "cat: axis is axis 2, expected -2 to 1"
+        "cat: axis is 2, expected -2 to 1"
     );
     let scalar = Tensor::scalar(&pool, 1.0f32).unwrap();
     assert_eq!(
         message(Tensor::cat(&[&scalar], 0)),
-        "cat: axis is axis 0, expected none: a scalar has no axes"
+        "cat: axis is 0, expected none: a scalar has no axes"
     );
     assert_eq!(
         message(Tensor::stack(&[&x, &tall], 0)),
@@ -80,7 +80,7 @@ fn errors_name_what_is_wrong() {
     );
     assert_eq!(
         message(x.roll(&[1], &[2])),
-        "roll: axes is axis 2, expected -2 to 1"
+        "roll: axes is 2, expected -2 to 1"
     );
     assert_eq!(
         message(scalar.triu(0)),
@@ -96,7 +96,7 @@ fn errors_name_what_is_wrong() {
     );
     assert_eq!(
         message(n.one_hot(3, 4, DType::F32)),
-        "one_hot: axis is axis 4, expected -3 to 2"
+        "one_hot: axis is 4, expected -3 to 2"
     );
     let image = Tensor::ones(&pool, &[3, 2, 2], DType::F32).unwrap();
     assert_eq!(

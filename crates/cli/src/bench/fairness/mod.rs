@@ -45,10 +45,10 @@ pub struct Options {
     #[arg(long, value_enum, default_value_t = On::Host)]
     device: On,
     /// How many threads, one crowd after the other
-    #[arg(long, value_name = "N,N,...", value_delimiter = ',', value_parser = threads::count)]
+    #[arg(long, value_name = "N,N,...", value_delimiter = ',', allow_negative_numbers = true, value_parser = threads::count)]
     threads: Vec<usize>,
     /// How long each crowd runs
-    #[arg(long, value_name = "S", value_parser = seconds)]
+    #[arg(long, value_name = "S", allow_negative_numbers = true, value_parser = seconds)]
     seconds: Option<Duration>,
     /// A first impression: one second for each crowd
     #[arg(long)]

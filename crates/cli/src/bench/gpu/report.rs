@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use super::point::Group;
 use super::sharing::Sharing;
 use super::stage::Stage;
-use crate::table::{Align, Table, WIDTH, wrap};
+use crate::table::{Align, Table, width, wrap};
 use crate::text::count;
 
 /// What was measured, where.
@@ -80,7 +80,7 @@ impl Report {
             self.features.join(", "),
             self.host_cores
         );
-        for line in wrap(&about, WIDTH) {
+        for line in wrap(&about, width()) {
             let _ = writeln!(page, "{line}");
         }
         for group in &self.figures {
@@ -155,7 +155,7 @@ mod tests {
     fn the_page_fits_a_terminal() {
         let page = report().page();
         for line in page.lines() {
-            assert!(line.chars().count() <= WIDTH, "too wide: {line}");
+            assert!(line.chars().count() <= width(), "too wide: {line}");
         }
         for part in [
             "linear scaling, 8 threads",

@@ -48,16 +48,16 @@ pub struct Options {
     /// The model
     model: PathBuf,
     /// Threads that ask at the same time
-    #[arg(long, value_name = "N,..", value_delimiter = ',', default_value = "1,2,8,31", value_parser = threads::count)]
+    #[arg(long, value_name = "N,..", value_delimiter = ',', default_value = "1,2,8,31", allow_negative_numbers = true, value_parser = threads::count)]
     threads: Vec<usize>,
     /// Rows of a request, on axis 0 of every input; without, as many as the shapes have
-    #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = rows)]
+    #[arg(long, value_name = "N,..", value_delimiter = ',', allow_negative_numbers = true, value_parser = rows)]
     batch: Vec<usize>,
     /// The shape of an input, such as x=1,16; may be given for each. An input that is named again begins the next set
     #[arg(long, value_name = "NAME=SIZES", value_parser = inputs::Given::parse)]
     shape: Vec<inputs::Given>,
     /// Requests that arrive each second
-    #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = rate)]
+    #[arg(long, value_name = "N,..", value_delimiter = ',', allow_negative_numbers = true, value_parser = rate)]
     rate: Vec<f64>,
     /// Measure each point also through a queue that runs requests in batches
     #[arg(long)]
@@ -65,7 +65,7 @@ pub struct Options {
     #[command(flatten)]
     policy: queue::Policy,
     /// How long each point is measured
-    #[arg(long, default_value_t = 3.0, value_parser = crate::run::seconds)]
+    #[arg(long, default_value_t = 3.0, allow_negative_numbers = true, value_parser = crate::run::seconds)]
     seconds: f64,
     /// The device to run on
     #[arg(long, value_enum, default_value_t = On::Host)]

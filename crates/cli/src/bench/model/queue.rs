@@ -12,13 +12,13 @@ use crate::{Result, threads};
 #[derive(Debug, Args)]
 pub struct Policy {
     /// The most rows of a batch of the queue
-    #[arg(long, value_name = "ROWS", requires = "queue", value_parser = threads::count)]
+    #[arg(long, value_name = "ROWS", requires = "queue", allow_negative_numbers = true, value_parser = threads::count)]
     max_batch: Option<usize>,
     /// How long a request may wait for others, in milliseconds
-    #[arg(long, value_name = "MS", requires = "queue", value_parser = wait)]
+    #[arg(long, value_name = "MS", requires = "queue", allow_negative_numbers = true, value_parser = wait)]
     max_wait: Option<f64>,
     /// Batches of the queue that run at the same time
-    #[arg(long, value_name = "N", requires = "queue", value_parser = threads::count)]
+    #[arg(long, value_name = "N", requires = "queue", allow_negative_numbers = true, value_parser = threads::count)]
     in_flight: Option<usize>,
 }
 

@@ -9,13 +9,14 @@ use super::columns::{self, Unit};
 use super::point::{Point, Via};
 use super::verdict;
 use crate::machine::Machine;
-use crate::table::{Align, Table, WIDTH, wrap};
+use crate::table::{Align, Table, width, wrap};
 use crate::text;
 
 /// All of it.
 #[derive(Debug, Serialize)]
 pub struct Report {
     /// The file of the model.
+    #[serde(serialize_with = "crate::output::path")]
     pub model: PathBuf,
     /// The name of the device.
     pub device: String,
@@ -62,10 +63,10 @@ impl Report {
 
     /// It for a terminal.
     pub fn page(&self) -> String {
-        let mut page = wrap(&self.title(), WIDTH).join("\n") + "\n";
+        let mut page = wrap(&self.title(), width()).join("\n") + "\n";
         let unit = self.unit();
         let say = |page: &mut String, text: &str| {
-            let _ = write!(page, "\n{}\n", wrap(text, WIDTH).join("\n"));
+            let _ = write!(page, "\n{}\n", wrap(text, width()).join("\n"));
         };
         for set in self.sets() {
             for (how, points) in set.ways() {

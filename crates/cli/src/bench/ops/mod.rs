@@ -48,7 +48,7 @@ pub struct Options {
     #[arg(long, value_enum, default_value_t = Floats::F32)]
     precision: Floats,
     /// How long each operator is measured, all rounds together
-    #[arg(long, default_value_t = 0.5, value_parser = seconds)]
+    #[arg(long, default_value_t = 0.5, allow_negative_numbers = true, value_parser = seconds)]
     seconds: f64,
     /// Fewer and shorter rounds: a first impression
     #[arg(long, conflicts_with = "seconds")]

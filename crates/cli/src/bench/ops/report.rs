@@ -11,7 +11,7 @@ use super::{Effort, spread};
 use crate::Result;
 use crate::bench::figure::{Goal, Measurement, Spread};
 use crate::machine::Machine;
-use crate::table::{Align, Table, WIDTH, wrap};
+use crate::table::{Align, Table, width, wrap};
 use crate::text::{compact, figure};
 
 /// The least share of a copy's bandwidth that is wanted of what is bound by memory alone.
@@ -223,7 +223,7 @@ impl Report {
             self.device,
             self.machine.line()
         );
-        for line in wrap(&about, WIDTH) {
+        for line in wrap(&about, width()) {
             let _ = writeln!(page, "{line}");
         }
         let mut table = Table::new(2, &[Left, Right, Right, Right, Left, Left, Left]);
@@ -259,7 +259,7 @@ impl Report {
             compact(self.peak.bytes_per_s),
             self.rounds
         );
-        for line in wrap(&peaks, WIDTH) {
+        for line in wrap(&peaks, width()) {
             let _ = writeln!(page, "{line}");
         }
         page

@@ -170,6 +170,8 @@ fn norms_and_regions_have_what_they_count() {
             vec![ones(&[2, 6]), ones(&[2])],
         ),
         (onnx("LpNormalization", 21).int("p", 0), vec![ones(&[2, 3])]),
+        (onnx("LRN", 21).int("size", 2), vec![ones(&[1, 4, 2, 2])]),
+        (onnx("LRN", 21).int("size", 0), vec![ones(&[1, 4, 2, 2])]),
         (
             onnx("Dropout", 21),
             vec![ones(&[2]), ratio, given(&[], &[true])],

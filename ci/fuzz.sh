@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Fuzzes: `ci/fuzz.sh` runs each target for a few seconds, `ci/fuzz.sh onnx -max_total_time=3600` one for an hour. What it finds
+# it adds to `target/fuzz/found/TARGET`; what crashed lies in `target/fuzz/crashes`. Nothing has to be installed: the fuzzer is a
+# crate, and the flags are those that cargo-fuzz gives.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+target=$(realpath -m "${CARGO_TARGET_DIR:-target}/fuzz")
+host=$(rustc -vV | sed -n 's/^host: //p')
+
+export RUSTC_BOOTSTRAP=1
+export RUSTFLAGS="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+-Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+-Cllvm-args=-sanitizer-coverage-trace-compares"
+cargo build --manifest-path fuzz/Cargo.toml --release --target "$host" --target-dir "$target"
+
+run() {
+    local name=$1
+    shift
+    mkdir -p "$target/found/$name" "$target/crashes"
+    local dictionary=()
+    [ ! -f "fuzz/$name.dict" ] || dictionary=("-dict=fuzz/$name.dict")
+    # Memory for a model is bounded by its pool; what takes 30 s never ends.
+    "$target/$host/release/$name" -rss_limit_mb=3072 -malloc_limit_mb=1024 -timeout=30 -print_final_stats=1 \
+        -artifact_prefix="$target/crashes/$name-" "${dictionary[@]}" "$@" \
+        "$target/found/$name" "fuzz/corpus/$name"
+}
+
+if [ "$#" -gt 0 ]; then
+    run "$@"
+else
+    # A minute in all.
+    run onnx -max_total_time=30
+    for name in safetensors numpy settings; do
+        run "$name" -max_total_time=10
+    done
+fi

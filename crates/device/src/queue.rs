@@ -179,9 +179,12 @@ pub trait Progress: Send + Sync {
     /// [`completed`](Progress::completed) tells.
     fn wait(&self, tick: Tick, deadline: Option<Instant>) -> Result<()>;
 
-    /// Says that nobody wants any more what was appended behind `since`, up to `until`. A device that can ends it: then the
-    /// first of these commands that is not over fails with a fault, even if it is under way. Others are executed all the same.
-    fn give_up(&self, _since: Tick, _until: Tick) {}
+    /// Says that nobody wants any more what was appended behind `since`, up to `until`. A device that can ends it, and says so:
+    /// then the first of these commands that is not over fails with a fault, even if it is under way. Others are executed all
+    /// the same.
+    fn give_up(&self, _since: Tick, _until: Tick) -> bool {
+        false
+    }
 
     /// Takes back the host memory that downloads up to `tick` were to write: once this returns, they write nothing there
     /// any more. It waits for what it cannot take back. For who lent memory to a download and could not wait for it.

@@ -23,8 +23,9 @@ impl Progress for HostProgress {
         self.0.fault()
     }
 
-    fn give_up(&self, since: Tick, until: Tick) {
+    fn give_up(&self, since: Tick, until: Tick) -> bool {
         self.0.give_up(since, until);
+        true
     }
 
     fn wait(&self, tick: Tick, deadline: Option<Instant>) -> Result<()> {

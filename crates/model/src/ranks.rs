@@ -26,5 +26,7 @@ pub(crate) const PLANS: Rank = rank(95, "model plans");
 pub(crate) const LISTING: Rank = rank(170, "listing of a trace");
 /// The replays of a session that is profiled.
 pub(crate) const REPLAYS: Rank = rank(97, "model replays");
+/// Whether a plan is being made. Nothing else is locked meanwhile.
+pub(crate) const MAKING: Rank = rank(99, "model plan");
 /// The weights that were moved to a device.
 pub(crate) const WEIGHTS: Rank = rank(98, "model weights");

@@ -13,15 +13,15 @@ const FASTEST: u64 = 1 << 50;
 /// What a piece of work on one thread may take.
 ///
 /// ```
-/// use streampool_runtime::{Budget, Error, spend_step};
+/// use streampool_runtime::{Budget, Error};
 ///
 /// let budget = Budget { steps: 2, ..Budget::UNLIMITED };
-/// let third = budget.spend(|| (0..3).map(|_| spend_step()).last());
+/// let third = budget.spend(|| (0..3).map(|_| Budget::take_step()).last());
 /// assert!(matches!(third, Some(Err(Error::OverBudget { limit: 2, .. }))));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
-    /// How many ops are encoded, and [steps](spend_step) made.
+    /// How many ops are encoded, and [steps](Budget::take_step) made.
     pub steps: u64,
     /// What the ops go over together: [`Op::work`](crate::Op::work).
     pub work: u64,
@@ -61,6 +61,23 @@ impl Budget {
     /// When the calling thread's work is of no use any more: the deadline of the budget that it spends.
     pub fn current_deadline() -> Option<Instant> {
         STATE.get().left.deadline
+    }
+
+    /// Counts one step of the calling thread's work; fails when it has made as many as it may, or is too late.
+    pub fn take_step() -> Result<()> {
+        charge(1, || 0)
+    }
+
+    /// Takes work out of the calling thread's budget.
+    pub fn take_work(work: u64) -> Result<()> {
+        charge(0, || work)
+    }
+
+    /// Puts work back that was counted and is not done, or is counted again.
+    pub fn give_back_work(work: u64) {
+        let mut state = STATE.get();
+        state.left.work = state.left.work.saturating_add(work).min(state.limit.work);
+        STATE.set(state);
     }
 
     /// Calls `work` with this budget, and no more than what is left of that around it. What it takes counts there, too.
@@ -113,23 +130,6 @@ impl Drop for Restored {
         around.left.work -= self.given.work.saturating_sub(left.work);
         STATE.set(around);
     }
-}
-
-/// Counts one step of the calling thread's work; fails when it has made as many as it may, or is too late.
-pub fn spend_step() -> Result<()> {
-    spend(|| 0)
-}
-
-/// Takes work out of the calling thread's budget.
-pub fn spend_work(work: u64) -> Result<()> {
-    charge(0, || work)
-}
-
-/// Puts work back that was counted and is not done, or is counted again.
-pub fn refund_work(work: u64) {
-    let mut state = STATE.get();
-    state.left.work = state.left.work.saturating_add(work).min(state.limit.work);
-    STATE.set(state);
 }
 
 /// Counts one step, of so much work.
@@ -208,24 +208,24 @@ mod tests {
     #[test]
     fn what_is_taken_inside_is_missing_outside() {
         steps(3).spend(|| {
-            spend_step().unwrap();
+            Budget::take_step().unwrap();
             steps(1).spend(|| {
-                spend_step().unwrap();
-                assert_eq!(limit(spend_step()), Some(1));
+                Budget::take_step().unwrap();
+                assert_eq!(limit(Budget::take_step()), Some(1));
             });
-            steps(5).spend(|| spend_step().unwrap());
-            assert_eq!(limit(spend_step()), Some(3));
+            steps(5).spend(|| Budget::take_step().unwrap());
+            assert_eq!(limit(Budget::take_step()), Some(3));
             // Nobody gets more by asking for it.
-            assert_eq!(limit(steps(9).spend(spend_step)), Some(3));
+            assert_eq!(limit(steps(9).spend(Budget::take_step)), Some(3));
         });
-        assert_eq!(spend_step(), Ok(()));
+        assert_eq!(Budget::take_step(), Ok(()));
     }
 
     #[test]
     fn a_panic_gives_the_budget_back() {
         let panicked = std::panic::catch_unwind(|| steps(0).spend(|| panic!("inside")));
         assert!(panicked.is_err());
-        assert_eq!(spend_step(), Ok(()));
+        assert_eq!(Budget::take_step(), Ok(()));
     }
 
     #[test]
@@ -235,25 +235,25 @@ mod tests {
             ..Budget::UNLIMITED
         };
         budget.spend(|| {
-            spend_work(6).unwrap();
-            let over = spend_work(5).unwrap_err().to_string();
+            Budget::take_work(6).unwrap();
+            let over = Budget::take_work(5).unwrap_err().to_string();
             assert!(over.contains("11") && over.contains("10"), "{over}");
             assert!(over.contains("STREAMPOOL_RUN_WORK"), "{over}");
-            refund_work(6);
-            spend_work(10).unwrap();
+            Budget::give_back_work(6);
+            Budget::take_work(10).unwrap();
         });
         let late = Budget {
             deadline: Some(Instant::now()),
             ..Budget::UNLIMITED
         };
-        assert_eq!(late.spend(spend_step), Err(Error::Deadline));
+        assert_eq!(late.spend(Budget::take_step), Err(Error::Deadline));
         let soon = Budget {
             deadline: Instant::now().checked_add(Duration::from_secs(60)),
             ..Budget::UNLIMITED
         };
         soon.spend(|| {
-            assert_eq!(spend_work(u64::MAX), Err(Error::Deadline));
-            assert_eq!(spend_work(1 << 40), Ok(()));
+            assert_eq!(Budget::take_work(u64::MAX), Err(Error::Deadline));
+            assert_eq!(Budget::take_work(1 << 40), Ok(()));
         });
     }
 }

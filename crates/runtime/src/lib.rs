@@ -51,7 +51,7 @@ mod sync;
 mod task;
 mod waiters;
 
-pub use budget::{Budget, refund_work, spend_step, spend_work};
+pub use budget::Budget;
 pub use clock::Stamp;
 pub use error::{Error, Result};
 pub use event::Event;

@@ -228,14 +228,16 @@ impl Stream {
         faults::check_between(self.lane(), since.tick + 1, until.tick)
     }
 
-    /// Says that nobody wants any more what the calling thread encoded behind the place `since`. On the host it is stopped: it
-    /// fails with a fault, from which the stream is to be [recovered](Self::recover). A GPU computes it to its end.
-    pub fn give_up(&self, since: Stamp) {
+    /// Says that nobody wants any more what the calling thread encoded behind the place `since`. On the host it is stopped, and
+    /// this is `true`: it fails with a fault, from which the stream is to be [recovered](Self::recover). A GPU computes it to
+    /// its end.
+    pub fn give_up(&self, since: Stamp) -> bool {
         let until = self.lane().last_tick();
         let own = self.lane().lock().own_between(since.tick, until);
-        for (since, until) in own {
-            self.lane().progress.give_up(since, until);
-        }
+        let progress = &self.lane().progress;
+        own.into_iter().fold(false, |is_ended, (since, until)| {
+            progress.give_up(since, until) || is_ended
+        })
     }
 
     /// Whose work it was that failed with this fault.

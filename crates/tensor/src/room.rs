@@ -5,7 +5,6 @@ use crate::{Error, Result};
 /// An empty list with room for so many. More than there is memory for are an error.
 ///
 /// Sizes that come from outside take this way, and no other: others end the process where there is not so much.
-#[expect(clippy::disallowed_methods, reason = "it is the fallible way")]
 pub fn room<T>(count: usize) -> Result<Vec<T>> {
     let mut list = Vec::new();
     match list.try_reserve_exact(count) {

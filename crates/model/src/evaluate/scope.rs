@@ -1,6 +1,6 @@
 //! A graph under evaluation: which values there are, and where new ones are made.
 
-use streampool_runtime::spend_step;
+use streampool_runtime::Budget;
 use streampool_tensor::{Pool, Tensor};
 
 use super::{Call, Value};
@@ -105,7 +105,7 @@ pub fn evaluate(scope: &mut Scope<'_>, graph: &Graph) -> Result<Vec<Value>> {
 
 /// Evaluates one node.
 pub fn step(scope: &mut Scope<'_>, graph: &Graph, node: &Node) -> Result<()> {
-    spend_step()?;
+    Budget::take_step()?;
     let made = outputs(scope, graph, node).map_err(|fault| Error::Node {
         node: node.name.clone(),
         op: node.operator.to_string(),

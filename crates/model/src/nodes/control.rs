@@ -38,11 +38,12 @@ fn repeat(call: &Call<'_>) -> Values {
     let mut carried = rest(call, 2)?;
     let count = carried.len();
     let mut lists = Lists::new(body, 1 + count, |_| Ok((0, false)))?;
+    let go = Tensor::scalar(call.known_pool(), true)?;
     let mut round = 0;
     while more && most.is_none_or(|most| round < most) {
         let mut inputs = vec![
             Tensor::scalar(call.known_pool(), round)?.into(),
-            Tensor::scalar(call.known_pool(), true)?.into(),
+            go.clone().into(),
         ];
         inputs.append(&mut carried);
         let mut made = call.inner(body, inputs)?;

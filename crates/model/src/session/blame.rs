@@ -5,6 +5,7 @@
 //! the stream is recovered and the run is made again.
 
 use std::cell::Cell;
+use std::time::{Duration, Instant};
 
 use streampool_runtime::{Culprit, Fault, OpKind, Stamp, Stream};
 
@@ -15,6 +16,9 @@ thread_local! {
     /// The stretch of a stream that this thread's latest run has encoded which was not over at its deadline.
     static LATE: Cell<Option<(Stamp, Stamp)>> = const { Cell::new(None) };
 }
+
+/// So long a late run waits for its work to end, so that its stream is ready for who comes next.
+const GRACE: Duration = Duration::from_millis(20);
 
 fn was_late(stream: &Stream, fault: &Fault) -> bool {
     LATE.get().is_some_and(|(begin, end)| {
@@ -37,13 +41,15 @@ pub fn by_itself<R>(
                 Ok(_) => {}
                 Err(Error::Deadline) => {
                     LATE.set(Some((begin, stream.position())));
-                    stream.give_up(begin);
+                    if stream.give_up(begin) {
+                        clean_up(stream, begin, Instant::now().checked_add(GRACE));
+                    }
                 }
                 Err(error) => {
                     if error.is_over_budget() {
                         stream.give_up(begin);
                     }
-                    clean_up(stream, begin, options);
+                    clean_up(stream, begin, options.deadline);
                 }
             }
             return result;
@@ -79,8 +85,8 @@ pub fn is_of_another(stream: &Stream, error: &Error, stamp: Stamp) -> bool {
 
 /// Sees to it that nothing is left on the stream which an attempt that failed otherwise has encoded behind `begin`, and
 /// which fails later.
-fn clean_up(stream: &Stream, begin: Stamp, options: &RunOptions) {
-    if let Err(error) = stream.wait_between(begin, stream.position(), options.deadline)
+fn clean_up(stream: &Stream, begin: Stamp, deadline: Option<Instant>) {
+    if let Err(error) = stream.wait_between(begin, stream.position(), deadline)
         && let Some(fault) = error.fault()
         && fault.tick() > begin.tick
         && stream.culprit(fault) == Culprit::ThisThread

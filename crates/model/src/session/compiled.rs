@@ -205,6 +205,18 @@ fn of_bytes<'p>(plan: &'p Plan, constants: &'p [Arc<Tensor>]) -> impl Iterator<I
         .map(|(_, tensor)| &**tensor)
 }
 
+/// What an op takes beside itself: its lists, and what it computes.
+fn listed(op: &Op<Operand>) -> usize {
+    match op {
+        Op::Map {
+            expr,
+            inputs,
+            outputs,
+        } => size_of_val(&**inputs) + size_of_val(&**outputs) + size_of_val(expr.nodes()),
+        _ => 0,
+    }
+}
+
 impl Plan {
     /// About what it takes, without tensors.
     fn bytes(&self) -> usize {
@@ -214,6 +226,7 @@ impl Plan {
         });
         size_of::<Compiled>()
             + self.ops.len() * size_of::<Planned>()
+            + self.ops.iter().map(|one| listed(&one.op)).sum::<usize>()
             + self.constants.len() * size_of::<Constant>()
             + bytes.sum::<usize>()
     }

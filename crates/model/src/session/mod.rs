@@ -11,6 +11,7 @@ mod input;
 mod key;
 mod lanes;
 mod ledger;
+mod making;
 mod options;
 mod outputs;
 mod parts;

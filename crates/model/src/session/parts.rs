@@ -5,11 +5,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use streampool_device::lock::Mutex;
-use streampool_runtime::refund_work;
+use streampool_runtime::Budget;
 
 use super::compiled::Compiled;
 use super::key::Key;
 use super::ledger::Ledger;
+use super::making::Making;
 use super::weights::Weights;
 use crate::error::Result;
 use crate::graph::{Graph, ValueId};
@@ -43,8 +44,8 @@ struct Plans {
     order: std::collections::VecDeque<Arc<Key>>,
 }
 
-/// A plan that one thread makes while others wait; `None` if it could not be made.
-type Cell = OnceLock<Option<Arc<Compiled>>>;
+/// A plan that one thread makes while others wait.
+type Cell = Making<Compiled>;
 
 impl Parts {
     pub fn new(graph: Graph, fusions: Vec<Fusion>) -> Parts {
@@ -113,26 +114,16 @@ impl Parts {
     ) -> Result<(Arc<Compiled>, bool)> {
         let (cell, oldest) = self.plans.lock().cell(key);
         drop(oldest);
-        let (mut failed, mut is_new) = (None, false);
-        let plan = cell.get_or_init(|| match self.compile(key, given, weights) {
-            Ok(compiled) => {
-                is_new = true;
-                Some(Arc::new(compiled))
-            }
-            Err(error) => {
-                failed = Some(error);
-                None
-            }
+        let mut has_failed = false;
+        let plan = cell.get_or_make(|| {
+            let compiled = self.compile(key, given, weights);
+            has_failed = compiled.is_err();
+            compiled
         });
-        if let Some(compiled) = plan {
-            return Ok((compiled.clone(), is_new));
+        if has_failed {
+            self.plans.lock().forget(key);
         }
-        self.plans.lock().forget(key);
-        match failed {
-            Some(error) => Err(error),
-            // Another thread has the error; this one finds out by itself.
-            None => Ok((Arc::new(self.compile(key, given, weights)?), true)),
-        }
+        plan
     }
 
     fn compile(
@@ -160,7 +151,7 @@ impl Parts {
         let (mut listing, ended) =
             trace(&self.graph, nodes, weights.known(), given.to_vec(), wanted)?;
         // Each run pays for it, this one too.
-        refund_work(work(&listing.steps));
+        Budget::give_back_work(work(&listing.steps));
         let fused = fuse(&mut listing);
         let plan = Plan::new(listing, kinds);
         let mut compiled = Compiled::new(plan, ended, kept, weights, &self.ledger, key.bytes())?;
@@ -173,7 +164,7 @@ impl Parts {
     pub fn latest(&self, start: usize) -> Option<Arc<Compiled>> {
         let plans = self.plans.lock();
         let key = plans.order.iter().rfind(|key| key.start == start)?;
-        plans.plans.get(key)?.get()?.clone()
+        plans.plans.get(key)?.get()
     }
 
     /// Lets go of the oldest plan; says whether there was one.
@@ -202,7 +193,7 @@ impl Plans {
         let is_full = self.plans.len() >= MOST_PLANS;
         let oldest = is_full.then(|| self.pop_oldest()).flatten();
         self.order.push_back(key.clone());
-        let cell = Arc::<Cell>::default();
+        let cell = Arc::new(Cell::new());
         self.plans.insert(key.clone(), cell.clone());
         (cell, oldest)
     }

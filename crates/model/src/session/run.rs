@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use streampool_runtime::{Buffer, Event, Program, Stamp, Stream, spend_work};
+use streampool_runtime::{Budget, Buffer, Event, Program, Stamp, Stream};
 use streampool_tensor::{Array, Layout, Tensor};
 
 use super::between::{Between, Outcomes};
@@ -293,7 +293,7 @@ impl Inner {
         inputs: &[&Buffer],
         outputs: &mut [&mut Buffer],
     ) -> Result<Stamp> {
-        spend_work(ready.compiled.plan.work)?;
+        Budget::take_work(ready.compiled.plan.work)?;
         let stamp = if self.replays.are_noted() {
             let stamps = stream.replay_each(&ready.program, inputs, outputs)?;
             self.replays.note(&stamps, &ready.compiled);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use streampool_host::{HostDevice, HostOptions};
 use streampool_model::{Array, Error, Fault, Result, RunOptions, Session};
 use streampool_runtime::{Error as RuntimeError, Settings};
-use streampool_tensor::{DType, Pool};
+use streampool_tensor::{DType, Pool, Tensor};
 
 use super::{first, floats, longs};
 use crate::onnx::{Graph, graph};
@@ -220,53 +220,46 @@ fn lists_of_long_loops_are_in_order() {
     });
 }
 
-/// A product over as many steps as `depth` says, of numbers that are all the same.
-fn product(pool: &Pool) -> Session {
+/// Puts `x` as often as `count` says where it belongs.
+fn putting(pool: &Pool) -> Session {
     Graph::new()
-        .input("depth", DType::I64, "1")
-        .constant("rows", &longs(&[32], &[1]))
-        .input("x", DType::U8, "")
-        .node("Concat rows depth = wide", &[crate::onnx::int("axis", 0)])
-        .node("Concat depth rows = high", &[crate::onnx::int("axis", 0)])
-        .node("Expand x wide = a", &[])
-        .node("Expand x high = b", &[])
-        .node("MatMulInteger a b = y", &[])
+        .input("count", DType::I64, "1")
+        .input("x", DType::F32, "")
+        .constant("none", &floats(&[0.0; 4], &[4]))
+        .constant("place", &longs(&[2], &[]))
+        .node("Expand x count = updates", &[])
+        .node("Expand place count = places", &[])
+        .node("ScatterElements none places updates = y", &[])
         .outputs("y")
         .session(pool)
 }
 
 #[test]
-fn an_op_that_goes_over_more_than_it_may_is_refused_before_it_begins() {
+fn an_op_that_goes_over_more_than_it_may_is_refused_or_stopped() {
     soon(|| {
-        let session = product(&limited(256));
-        let one = Array::scalar(1u8);
-        let run = |depth: i64, options: &RunOptions| {
-            session.run_with([("depth", &longs(&[depth], &[1])), ("x", &one)], options)
+        let session = putting(&limited(256));
+        let x = Array::scalar(0.5f32);
+        let run = |count: i64, options: &RunOptions| {
+            session.run_with([("count", &longs(&[count], &[1])), ("x", &x)], options)
         };
-        let error = run(1 << 43, &RunOptions::default()).unwrap_err();
-        assert_eq!(limit_of(&error), Some(1 << 50), "{error}");
-        let y = run(4, &RunOptions::default()).unwrap();
-        assert_eq!(
-            y.at(0),
-            Some(&Array::new(&[4i32; 1024], &[32, 32]).unwrap())
-        );
+        let work = |most| RunOptions {
+            work: Some(most),
+            ..RunOptions::default()
+        };
+        let error = run(1 << 45, &work(1 << 40)).unwrap_err();
+        assert_eq!(limit_of(&error), Some(1 << 40), "{error}");
+        let y = run(1000, &work(100_000)).unwrap();
+        assert_eq!(y.at(0), Some(&floats(&[0.0, 0.0, 0.5, 0.0], &[4])));
         // What a plan goes over counts in each run.
-        let options = RunOptions {
-            work: Some(4095),
-            ..RunOptions::default()
-        };
         for _ in 0..2 {
-            let error = run(4, &options).unwrap_err();
-            assert_eq!(limit_of(&error), Some(4095), "{error}");
+            let error = run(1000, &work(999)).unwrap_err();
+            assert_eq!(limit_of(&error), Some(999), "{error}");
         }
-        let options = RunOptions {
-            work: Some(4096),
-            ..RunOptions::default()
-        };
-        run(4, &options).unwrap();
-        let late = run(1 << 40, &within(200));
+        let late = run(1 << 42, &within(200));
         assert!(matches!(late, Err(Error::Deadline)), "{:?}", late.err());
-        // The stream is free again.
-        run(4, &within(30_000)).unwrap();
+        run(1000, &within(30_000)).unwrap();
+        // The stream is free again, for who encodes by hand, too.
+        let one = Tensor::scalar(session.pool(), 1f32).unwrap();
+        assert_eq!(one.add(&one).unwrap().item::<f32>(), Ok(2.0));
     });
 }

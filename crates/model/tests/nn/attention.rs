@@ -76,7 +76,7 @@ fn attention_is_that_of_each_head() {
         // Without the batch, and with the batch's axis seen otherwise.
         let one = x.select(0, 1).unwrap();
         assert_same(&layer.forward(&one).unwrap(), &by_hand(&one, &one, None));
-        assert_eq!(layer.parameters().unwrap()[0].0, "in_proj_weight");
+        assert_eq!(layer.parameters().unwrap()[0].0, "q_proj.weight");
     }
 }
 

@@ -37,7 +37,7 @@ pub const CASES: &[Case] = &[
             w.stream.record(&end)?;
             done(end.elapsed_since(&start)?)
         },
-        &["no time stamp", "with timing"],
+        &["keeps no time", "timed_event"],
     ),
     (
         "time that runs backwards",

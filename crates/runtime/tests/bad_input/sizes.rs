@@ -17,7 +17,7 @@ pub const CASES: &[Case] = &[
             "out of memory",
             "1073741824 bytes",
             "268435456",
-            "STREAMPOOL_MEMORY_LIMIT",
+            "STREAMPOOL_HOST_MEMORY",
         ],
     ),
     (

@@ -4,6 +4,7 @@ use ndarray::{ArrayBase, ArrayD, ArrayViewD, Data, Dimension, IxDyn};
 use streampool_device::Element;
 use streampool_runtime::Pool;
 
+use crate::room::room;
 use crate::{Array, Error, Result, Tensor};
 
 impl Tensor {
@@ -32,19 +33,21 @@ impl Tensor {
 }
 
 /// A copy, however it lies in memory.
-impl<T, S, D> From<&ArrayBase<S, D>> for Array
+impl<T, S, D> TryFrom<&ArrayBase<S, D>> for Array
 where
     T: Element,
     S: Data<Elem = T>,
     D: Dimension,
 {
-    fn from(array: &ArrayBase<S, D>) -> Array {
-        let shape = array.shape().to_vec();
+    type Error = Error;
+
+    fn try_from(array: &ArrayBase<S, D>) -> Result<Array> {
         match array.as_slice() {
-            Some(values) => Array::filled(T::DTYPE, shape, bytemuck::cast_slice(values)),
+            Some(values) => Array::new(values, array.shape()),
             None => {
-                let values: Vec<T> = array.iter().copied().collect();
-                Array::filled(T::DTYPE, shape, bytemuck::cast_slice(&values))
+                let mut values = room(array.len())?;
+                values.extend(array.iter().copied());
+                Array::new(&values, array.shape())
             }
         }
     }

@@ -39,20 +39,22 @@ fn scalars_empty_ones_and_wrong_types() {
 #[test]
 fn arrays_come_in_and_are_seen_without_a_copy() {
     let a = array![[1.0f32, 2.0, 3.0], [4.0, 5.0, 6.0]];
-    let own = Array::from(&a);
+    let own = Array::try_from(&a).unwrap();
     assert_eq!((own.shape(), own.dtype()), (&[2, 3][..], DType::F32));
     let view = own.view::<f32>().unwrap();
     assert_eq!(view, a.view().into_dyn());
     assert_eq!(view.as_ptr().cast::<u8>(), own.bytes().as_ptr());
     // Also what lies otherwise in memory.
-    let turned = Array::from(&a.t());
+    let turned = Array::try_from(&a.t()).unwrap();
     assert_eq!(
         turned.values::<f32>().unwrap(),
         [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]
     );
     assert_eq!(turned.view::<f32>().unwrap(), a.t().into_dyn());
-    assert_eq!(Array::from(&arr0(true)).values::<bool>().unwrap(), [true]);
-    assert_eq!(Array::from(&Array2::<u8>::zeros((0, 3))).shape(), [0, 3]);
+    let yes = Array::try_from(&arr0(true)).unwrap();
+    assert_eq!(yes.values::<bool>().unwrap(), [true]);
+    let none = Array::try_from(&Array2::<u8>::zeros((0, 3))).unwrap();
+    assert_eq!(none.shape(), [0, 3]);
     assert!(own.view::<i32>().is_err());
     assert_eq!(
         own,

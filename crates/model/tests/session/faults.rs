@@ -117,7 +117,7 @@ fn a_model_of_unknown_operators_is_refused_with_every_place() {
     let Some(pool) = pool() else { return };
     let refused = |graph: Graph| {
         let loaded = graph.load(&pool, &SessionOptions::default());
-        loaded.err().expect("nobody knows the operator").to_string()
+        loaded.expect_err("nobody knows the operator").to_string()
     };
     let inner = |name: &str| {
         Graph::new()

@@ -66,7 +66,7 @@ impl Array {
     }
 
     /// As many bytes as the shape has.
-    pub(crate) fn filled(dtype: DType, shape: Shape, bytes: &[u8]) -> Result<Array> {
+    fn filled(dtype: DType, shape: Shape, bytes: &[u8]) -> Result<Array> {
         let (whole, rest) = bytes.as_chunks();
         let mut words = room(bytes.len().div_ceil(size_of::<u64>()))?;
         words.extend(whole.iter().copied().map(u64::from_ne_bytes));

@@ -55,14 +55,15 @@ impl std::fmt::Display for Stopped {
 }
 
 impl Watch {
-    /// That of the calling thread.
+    /// That of the calling thread. One that is about to end has none: it finishes its work while its locals go.
     pub(crate) fn current() -> Option<Watch> {
-        WATCH.with_borrow(Clone::clone)
+        WATCH.try_with(|watch| watch.borrow().clone()).ok()?
     }
 
     /// Calls `work`, where [`check`] asks about this command.
     pub(crate) fn within<R>(self, work: impl FnOnce() -> R) -> R {
-        let _before = Before(WATCH.replace(Some(self)));
+        let before = WATCH.try_with(|watch| watch.replace(Some(self)));
+        let _before = before.ok().map(Before);
         work()
     }
 }
@@ -72,17 +73,18 @@ struct Before(Option<Watch>);
 
 impl Drop for Before {
     fn drop(&mut self) {
-        WATCH.set(self.0.take());
+        let _ = WATCH.try_with(|watch| watch.replace(self.0.take()));
     }
 }
 
 /// Ends the kernel that calls it if its work was given up. Between the steps of what may take very long.
 pub(crate) fn check() {
-    let is_given_up = WATCH.with_borrow(|watch| {
+    let is_given_up = WATCH.try_with(|watch| {
+        let watch = watch.borrow();
         let watch = watch.as_ref();
         watch.is_some_and(|watch| watch.given_up.includes(watch.tick))
     });
-    if is_given_up {
+    if is_given_up.unwrap_or(false) {
         // It is no error of the kernel's: nothing is reported.
         resume_unwind(Box::new(Stopped));
     }

@@ -54,11 +54,8 @@ impl<'a, K: Hash + Eq + Clone, J: Job> Turn<'a, K, J> {
             discard(panic);
             Done::default()
         });
-        let mut waiters = std::mem::take(&mut done.waiters).into_iter();
-        // Who comes first in the batch does not wait for the lock.
-        if let Some(first) = waiters.next() {
-            first.wake();
-        }
+        // Who hears of an answer finds it counted.
+        let waiters = std::mem::take(&mut done.waiters);
         self.done = Some((batch, done));
         drop(self);
         engine.alarm.ring(waiters);

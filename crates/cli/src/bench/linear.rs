@@ -108,7 +108,7 @@ pub fn one_thread(pool: &Pool) -> Result<Measurement> {
         unit: Unit::Nanoseconds,
         goal: None,
     };
-    let (pool, stream) = (pool.clone(), pool.lease()?);
+    let (pool, stream) = (pool.clone(), pool.lease_alone()?);
     let layer = Layer::new(&stream)?;
     let mut data = Activations::new(&stream)?;
     Ok(Measurement::new(FIGURE, move |slice| {
@@ -127,7 +127,7 @@ pub fn scaling(pool: &Pool) -> Result<Measurement> {
         goal: Some(Goal::AtLeast(1.8)),
     };
     let streams = (0..THREADS)
-        .map(|_| pool.lease())
+        .map(|_| pool.lease_alone())
         .collect::<Result<Vec<_>, _>>()?;
     let layer = Layer::new(&streams[0])?;
     let mut workers = Vec::new();
@@ -152,7 +152,7 @@ pub fn against_bare(pool: &Pool) -> Result<Measurement> {
         unit: Unit::Ratio,
         goal: Some(Goal::AtLeast(0.8)),
     };
-    let (pool, stream) = (pool.clone(), pool.lease()?);
+    let (pool, stream) = (pool.clone(), pool.lease_alone()?);
     let layer = Layer::new(&stream)?;
     let mut data = Activations::new(&stream)?;
     let mut bare = Bare::new(layer.clone(), Activations::new(&stream)?)?;

@@ -35,7 +35,7 @@ pub fn lease(pool: &Pool) -> Measurement {
     let pool = pool.clone();
     Measurement::new(FIGURE, move |slice| {
         per_call(slice, || {
-            drop(black_box(pool.lease()?));
+            drop(black_box(pool.lease_alone()?));
             Ok(())
         })
     })

@@ -28,7 +28,7 @@ pub fn alloc_free(pool: &Pool) -> Result<Measurement> {
         unit: Unit::Nanoseconds,
         goal: Some(Goal::AtMost(40.0)),
     };
-    let (pool, stream) = (pool.clone(), pool.lease()?);
+    let (pool, stream) = (pool.clone(), pool.lease_alone()?);
     Ok(Measurement::new(FIGURE, move |slice| {
         pool.on(&stream, || per_call(slice, || cycle(&stream)))?
     }))
@@ -42,7 +42,7 @@ pub fn alloc_scaling(pool: &Pool) -> Result<Measurement> {
         unit: Unit::Ratio,
         goal: Some(Goal::AtLeast(1.8)),
     };
-    let streams = [pool.lease()?, pool.lease()?];
+    let streams = [pool.lease_alone()?, pool.lease_alone()?];
     let pool = pool.clone();
     Ok(Measurement::new(FIGURE, move |slice| {
         let one = rate(&pool, &streams, &mut [cycle], slice)?;
@@ -64,7 +64,7 @@ pub fn remote_free(pool: &Pool) -> Result<Measurement> {
         unit: Unit::Nanoseconds,
         goal: Some(Goal::AtMost(150.0)),
     };
-    let (owner, other) = (pool.lease()?, pool.lease()?);
+    let (owner, other) = (pool.lease_alone()?, pool.lease_alone()?);
     let pool = pool.clone();
     Ok(Measurement::new(FIGURE, move |slice| {
         let (send, receive) = mpsc::sync_channel(1);

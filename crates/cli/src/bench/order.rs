@@ -19,7 +19,7 @@ pub fn empty_op(pool: &Pool) -> Result<Measurement> {
         unit: Unit::Nanoseconds,
         goal: Some(Goal::AtMost(300.0)),
     };
-    let (pool, stream) = (pool.clone(), pool.lease()?);
+    let (pool, stream) = (pool.clone(), pool.lease_alone()?);
     Ok(Measurement::new(FIGURE, move |slice| {
         pool.on(&stream, || {
             per_call(slice, || {
@@ -40,7 +40,7 @@ pub fn foreign_read(pool: &Pool) -> Result<Measurement> {
         unit: Unit::Nanoseconds,
         goal: Some(Goal::AtMost(10.0)),
     };
-    let (stream, other) = (pool.lease()?, pool.lease()?);
+    let (stream, other) = (pool.lease_alone()?, pool.lease_alone()?);
     let own = written_on(&stream)?;
     let foreign = written_on(&other)?;
     let mut out = stream.allocate(DType::F32.size())?;

@@ -365,7 +365,8 @@ fn a_path_that_is_not_unicode_is_told_all_the_same() {
     let path = folder(test).join(name);
     std::fs::copy(model(test, "Relu"), &path).expect("it can be written");
     for command in ["inspect", "run"] {
-        let output = run(streampool(&[command, "--json"]).arg(&path));
+        let sizes = ["--json", "--shape", "x=1,2,3"];
+        let output = run(streampool(&[command]).args(sizes).arg(&path));
         assert_code(&output, 0);
         let told = object(&output)["model"].as_str().map(str::to_owned);
         assert!(told.is_some_and(|told| told.ends_with("m\u{fffd}.onnx")));
@@ -386,7 +387,11 @@ fn a_number_of_threads_that_cannot_be_says_which_can() {
 #[test]
 fn a_cache_that_cannot_be_used_is_told_by_run() {
     let path = model("a_cache_that_cannot_be_used_is_told_by_run", "Relu");
-    let output = run(on("run", &path, &["--json"]).env("STREAMPOOL_CACHE_DIR", "/dev/null/cache"));
+    let sizes = ["--shape", "x=1,2,3"];
+    let mut command = on("run", &path, &["--json"]);
+    let output = run(command
+        .args(sizes)
+        .env("STREAMPOOL_CACHE_DIR", "/dev/null/cache"));
     assert_code(&output, 0);
     let said = stderr(&output);
     assert!(
@@ -394,6 +399,6 @@ fn a_cache_that_cannot_be_used_is_told_by_run() {
         "{said}"
     );
     assert!(object(&output)["ok"].as_bool().unwrap_or(false));
-    let output = run(&mut on("run", &path, &[]));
+    let output = run(&mut on("run", &path, &sizes));
     assert_eq!(stderr(&output), "");
 }

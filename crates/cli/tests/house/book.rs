@@ -153,9 +153,17 @@ impl Declared {
         match self {
             Declared::Makers(kind) => {
                 let end = format!("-> {kind} {{");
-                let makers = lines.filter(|line| line.ends_with(&end));
-                let makers = makers.filter_map(|line| line.trim().strip_prefix("pub fn "));
-                makers.map(name).collect()
+                let (mut latest, mut makers) = (None, BTreeSet::new());
+                for line in lines {
+                    // A signature may take several lines.
+                    if line.contains("fn ") {
+                        latest = line.trim().strip_prefix("pub fn ").map(name);
+                    }
+                    if line.ends_with(&end) {
+                        makers.extend(latest.take());
+                    }
+                }
+                makers
             }
             Declared::Fields(kind) => {
                 let fields = inside(format!("pub struct {kind} {{"));

@@ -145,3 +145,43 @@ fn a_kernel_is_told() {
     assert!(stopped.unwrap_err().payload::<Stopped>().is_some());
     check();
 }
+
+/// Calls its function when the thread that has it ends.
+struct AtExit(Option<Box<dyn FnOnce()>>);
+
+impl Drop for AtExit {
+    fn drop(&mut self) {
+        if let Some(call) = self.0.take() {
+            call();
+        }
+    }
+}
+
+thread_local! {
+    static AT_EXIT: RefCell<AtExit> = const { RefCell::new(AtExit(None)) };
+}
+
+#[test]
+fn a_thread_that_ends_still_finishes_its_work() {
+    let device = device(1);
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut queue = queue(&device, 0);
+        let [a, out] = [1, 1].map(|elements| Buffer::new(&device, elements));
+        encode(&mut *queue, &a.fill(1.0));
+        // Locals go in the order opposite to that of their first use: the watch before this.
+        AT_EXIT.with_borrow_mut(|at_exit| {
+            let large = product(&a, &out, 1 << 24);
+            at_exit.0 = Some(Box::new(move || {
+                let tick = encode(&mut *queue, &large);
+                let waited = wait(&*queue, tick, FOREVER);
+                drop((a, out));
+                let _ = sender.send(waited);
+            }));
+        });
+        assert!(Watch::current().is_none());
+    })
+    .join()
+    .unwrap();
+    receiver.recv().unwrap().unwrap();
+}

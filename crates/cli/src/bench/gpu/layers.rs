@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn a_captured_program_agrees_with_the_host() {
         let pool = streampool::host_pool().unwrap();
-        let stream = pool.lease().unwrap();
+        let stream = pool.lease_alone().unwrap();
         let mut noise = Noise::new(5);
         let layers = [
             Dense::new(&stream, &mut noise, (20, 30), Activation::Relu).unwrap(),

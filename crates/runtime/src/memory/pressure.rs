@@ -23,7 +23,7 @@ const SMALL_CHUNK: usize = 2 << 20;
 const SMALL_BLOCK: usize = 1 << 20;
 /// So long an allocation that there is room for is tried again: other threads use what they have all the time, and what
 /// they have lies idle for moments only.
-const RACES: Duration = Duration::from_millis(250);
+const RACES: Duration = Duration::from_secs(2);
 /// Blocks up to this length share chunks of twice as much.
 const MEDIUM_BLOCK: usize = 10 << 20;
 

@@ -21,8 +21,6 @@ enum State<T> {
     /// Somebody does.
     UnderWay,
     Made(Arc<T>),
-    /// Somebody tried, and has the error.
-    Failed,
 }
 
 impl<T> Making<T> {
@@ -49,7 +47,7 @@ impl<T> Making<T> {
         loop {
             match &*state {
                 State::Made(made) => return Ok((made.clone(), false)),
-                State::Free | State::Failed => break,
+                State::Free => break,
                 State::UnderWay => {}
             }
             let Some(deadline) = Budget::current_deadline() else {
@@ -66,7 +64,7 @@ impl<T> Making<T> {
         drop(state);
         let mut end = End {
             making: self,
-            state: State::Failed,
+            state: State::Free,
         };
         let made = Arc::new(make()?);
         end.state = State::Made(made.clone());
@@ -82,7 +80,7 @@ struct End<'a, T> {
 
 impl<T> Drop for End<'_, T> {
     fn drop(&mut self) {
-        let state = std::mem::replace(&mut self.state, State::Failed);
+        let state = std::mem::replace(&mut self.state, State::Free);
         *self.making.state.lock() = state;
         self.making.over.notify_all();
     }

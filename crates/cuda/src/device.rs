@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use streampool_device::{
-    CacheReport, Device, DeviceKind, Error, Event, Memory, MemoryUse, OpKind, Overhead, Properties,
-    Queue, QueueOptions, Quirk, Result, Space, Trace,
+    CacheReport, Device, DeviceKind, Error, Event, Memory, MemoryUse, Op, OpKind, Overhead,
+    Properties, Queue, QueueOptions, Quirk, Result, Space, Trace,
 };
 use streampool_kernels::Limits;
 
@@ -61,7 +61,7 @@ impl CudaDevice {
         let units = context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
         let shared =
             context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK)?;
-        let pinned = Pinned::new(context.clone());
+        let pinned = Pinned::new(context.clone())?;
         let core = Core {
             properties: Properties {
                 name: context.name.clone(),
@@ -155,6 +155,12 @@ impl Device for CudaDevice {
             memory: own + self.core.programs.graphs(),
             staging: self.core.pinned.bytes(),
         }
+    }
+
+    fn prepare(&self, op: &Op) -> Result<()> {
+        let context = &self.core.context;
+        let _bound = context.bind().map_err(|failure| context.error(failure))?;
+        self.core.steps(op).map(drop)
     }
 
     fn create_queue(&self, options: QueueOptions) -> Result<Box<dyn Queue>> {

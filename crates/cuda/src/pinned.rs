@@ -25,7 +25,7 @@ const KEPT_BY_DEVICE: usize = 256 << 20;
 /// The pinned memory of one device. To take it from the driver holds up all who launch, so it is used again.
 pub(crate) struct Pinned {
     context: Arc<Context>,
-    stock: Mutex<Spare>,
+    stock: Mutex<Stock>,
     /// Bytes taken from the driver.
     bytes: AtomicUsize,
 }
@@ -35,19 +35,63 @@ struct Spare {
     classes: [Vec<*mut u8>; CLASSES],
     /// Bytes in these, without those cut from slabs if it is a device's.
     bytes: usize,
-    slabs: Vec<*mut u8>,
 }
 
 // SAFETY: the pointers own their memory.
 unsafe impl Send for Spare {}
 
+/// What waits for its next use on the device, and the slabs that smaller blocks are cut from.
+#[derive(Default)]
+struct Stock {
+    spare: Spare,
+    slabs: Vec<*mut u8>,
+    /// Bytes of the last slab that nothing was cut from yet. They are its last ones.
+    uncut: usize,
+}
+
+// SAFETY: the pointers own their memory.
+unsafe impl Send for Stock {}
+
+impl Stock {
+    /// A block of a class that is cut from slabs, from what there is.
+    fn cut(&mut self, class: usize) -> Option<*mut u8> {
+        if let Some(pointer) = self.spare.classes[class].pop() {
+            return Some(pointer);
+        }
+        let slab = self.slabs.last().filter(|_| self.uncut >= size_of(class))?;
+        // SAFETY: it begins within the slab, as something of that is left.
+        let pointer = unsafe { slab.add(SLAB - self.uncut) };
+        self.uncut -= size_of(class);
+        Some(pointer)
+    }
+
+    /// The next slab to cut from. What is left of the one before becomes blocks, the largest first.
+    fn add(&mut self, slab: *mut u8) {
+        for class in (0..=class_of(LARGEST_CUT)).rev() {
+            while self.uncut >= size_of(class)
+                && let Some(last) = self.slabs.last()
+            {
+                // SAFETY: as in `cut`.
+                let pointer = unsafe { last.add(SLAB - self.uncut) };
+                self.spare.classes[class].push(pointer);
+                self.uncut -= size_of(class);
+            }
+        }
+        self.slabs.push(slab);
+        self.uncut = SLAB;
+    }
+}
+
 impl Pinned {
-    pub fn new(context: Arc<Context>) -> Arc<Pinned> {
-        Arc::new(Pinned {
+    /// With a slab for the first blocks of a pool's threads. The context is bound.
+    pub fn new(context: Arc<Context>) -> Result<Arc<Pinned>, Failure> {
+        let pinned = Pinned {
             context,
-            stock: Mutex::new(ranks::PINNED_STOCK, Spare::default()),
+            stock: Mutex::new(ranks::PINNED_STOCK, Stock::default()),
             bytes: AtomicUsize::new(0),
-        })
+        };
+        pinned.add_slab()?;
+        Ok(Arc::new(pinned))
     }
 
     /// Bytes taken from the driver, used or not.
@@ -61,30 +105,32 @@ impl Pinned {
             return self.allocate(bytes);
         }
         let class = class_of(bytes);
-        if let Some(pointer) = self.spare(class) {
-            return Ok(pointer);
-        }
         if size_of(class) > LARGEST_CUT {
-            return self.allocate(size_of(class));
+            return match self.whole(class) {
+                Some(pointer) => Ok(pointer),
+                None => self.allocate(size_of(class)),
+            };
         }
-        let slab = self.allocate(SLAB)?;
-        let pieces = (0..SLAB).step_by(size_of(class));
-        // SAFETY: each piece begins within the slab.
-        let mut pieces = pieces.map(|offset| unsafe { slab.add(offset) });
-        let first = pieces.next();
-        let mut stock = self.stock.lock();
-        stock.slabs.push(slab);
-        stock.classes[class].extend(pieces);
-        Ok(first.unwrap_or(slab))
+        loop {
+            if let Some(pointer) = self.stock.lock().cut(class) {
+                return Ok(pointer);
+            }
+            self.add_slab()?;
+        }
     }
 
-    fn spare(&self, class: usize) -> Option<*mut u8> {
-        let mut stock = self.stock.lock();
-        let pointer = stock.classes[class].pop()?;
-        if size_of(class) > LARGEST_CUT {
-            stock.bytes -= size_of(class);
-        }
+    /// A block of a class that is not cut from slabs, if one waits.
+    fn whole(&self, class: usize) -> Option<*mut u8> {
+        let spare = &mut self.stock.lock().spare;
+        let pointer = spare.classes[class].pop()?;
+        spare.bytes -= size_of(class);
         Some(pointer)
+    }
+
+    fn add_slab(&self) -> Result<(), Failure> {
+        let slab = self.allocate(SLAB)?;
+        self.stock.lock().add(slab);
+        Ok(())
     }
 
     /// Takes memory back.
@@ -97,14 +143,15 @@ impl Pinned {
         }
         let class = class_of(bytes);
         let mut stock = self.stock.lock();
+        let spare = &mut stock.spare;
         if size_of(class) > LARGEST_CUT {
-            if stock.bytes + size_of(class) > KEPT_BY_DEVICE {
+            if spare.bytes + size_of(class) > KEPT_BY_DEVICE {
                 drop(stock);
                 return self.free(pointer, size_of(class));
             }
-            stock.bytes += size_of(class);
+            spare.bytes += size_of(class);
         }
-        stock.classes[class].push(pointer);
+        spare.classes[class].push(pointer);
     }
 
     fn allocate(&self, bytes: usize) -> Result<*mut u8, Failure> {
@@ -134,7 +181,7 @@ impl Pinned {
 impl Drop for Pinned {
     fn drop(&mut self) {
         let stock = std::mem::take(self.stock.get_mut());
-        let own = stock.classes.into_iter().enumerate();
+        let own = stock.spare.classes.into_iter().enumerate();
         for (class, pointers) in own.filter(|(class, _)| size_of(*class) > LARGEST_CUT) {
             for pointer in pointers {
                 self.free(pointer, size_of(class));
@@ -246,5 +293,47 @@ mod tests {
             (0, 0, 1)
         );
         assert_eq!(class_of(LARGEST), CLASSES - 1);
+    }
+
+    #[test]
+    fn a_slab_serves_blocks_of_all_sizes_and_no_byte_twice() {
+        let mut slabs = [vec![0u8; SLAB], vec![0u8; SLAB]];
+        let [first, second] = slabs.each_mut().map(|slab| slab.as_mut_ptr());
+        let mut stock = Stock::default();
+        assert!(stock.cut(0).is_none());
+        stock.add(first);
+        let mut taken = Vec::new();
+        let mut take = |stock: &mut Stock, class| {
+            let pointer = stock.cut(class)?;
+            taken.push(pointer.addr()..pointer.addr() + size_of(class));
+            Some(pointer)
+        };
+        for class in [0, 3, 6, 1, 6, 6, 6, 6, 6] {
+            assert!(take(&mut stock, class).is_some());
+        }
+        let largest = class_of(LARGEST_CUT);
+        while take(&mut stock, largest).is_some() {}
+        // What is left of the first slab waits as blocks once there is a second one.
+        let left = stock.uncut;
+        stock.add(second);
+        assert_eq!(stock.uncut, SLAB);
+        let mut waiting = 0;
+        for class in 0..=largest {
+            for _ in 0..stock.spare.classes[class].len() {
+                assert!(take(&mut stock, class).is_some());
+                waiting += size_of(class);
+            }
+        }
+        assert!(left > 0 && waiting == left, "{waiting} of {left} bytes");
+        while take(&mut stock, 0).is_some() {}
+        taken.sort_by_key(|block| block.start);
+        assert!(taken.windows(2).all(|pair| pair[0].end <= pair[1].start));
+        let within = [first, second].map(|slab| slab.addr()..slab.addr() + SLAB);
+        let is_within = |block: &std::ops::Range<usize>| {
+            let holds =
+                |slab: &std::ops::Range<usize>| slab.start <= block.start && block.end <= slab.end;
+            within.iter().any(holds)
+        };
+        assert!(taken.iter().all(is_within));
     }
 }

@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::{Event, Memory, OpKind, Queue, Quirk, Result, Space, Trace};
+use crate::{Event, Memory, Op, OpKind, Queue, Quirk, Result, Space, Trace};
 
 /// The family a device belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -141,6 +141,12 @@ pub trait Device: Send + Sync + std::fmt::Debug {
     /// What it takes for itself.
     fn overhead(&self) -> Overhead {
         Overhead::default()
+    }
+
+    /// Compiles what `op` needs here, if it never was. Encoding does that itself: this is for those who must not keep a
+    /// queue to themselves for so long.
+    fn prepare(&self, _op: &Op) -> Result<()> {
+        Ok(())
     }
 
     /// Makes a queue.

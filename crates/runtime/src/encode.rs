@@ -13,6 +13,9 @@ use crate::memory::{Buffer, Operand};
 use crate::order::{self, Obstructed, Ordered, Touch};
 use crate::{Error, Result, Stream};
 
+/// More than this is uploaded in pieces: a device may copy while the stream is locked, and others wait for the lock.
+const LONGEST_UPLOAD: usize = 16 << 20;
+
 /// Host memory that a download writes. When this is dropped, the download is over or writes nothing there any more.
 struct Lent<'a> {
     progress: &'a dyn Progress,
@@ -87,11 +90,24 @@ impl Stream {
             is_partial: bytes.len() < buffer.bytes(),
             ..Touch::whole(buffer.marks(), Access::Write)
         };
-        self.append(iter::once(touch), |stream, queue| {
-            let _driver = stream.core().mitigation.any_call();
-            // SAFETY: `append` holds the order and keeps the memory.
-            Ok(unsafe { queue.upload(span, bytes) }?)
-        })
+        let mut offset = 0;
+        loop {
+            let (piece, rest) = bytes[offset..].split_at(LONGEST_UPLOAD.min(bytes.len() - offset));
+            let span = Span {
+                offset: span.offset + offset,
+                bytes: span.bytes - offset,
+                ..span
+            };
+            let stamp = self.append(iter::once(touch), |stream, queue| {
+                let _driver = stream.core().mitigation.any_call();
+                // SAFETY: `append` holds the order and keeps the memory.
+                Ok(unsafe { queue.upload(span, piece) }?)
+            })?;
+            if rest.is_empty() {
+                return Ok(stamp);
+            }
+            offset += piece.len();
+        }
     }
 
     /// Copies the start of `buffer` into `values`, and waits for it.

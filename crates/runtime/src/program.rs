@@ -196,6 +196,8 @@ impl Capture {
             Ok(operand.view)
         })?;
         op.validate()?;
+        // So that the stream is not locked while kernels are compiled.
+        self.stream.core().device.prepare(&op)?;
         self.ops.push(op);
         Ok(())
     }

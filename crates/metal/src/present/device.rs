@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use objc2_metal::{MTLCopyAllDevices, MTLCreateSystemDefaultDevice, MTLDevice};
 use streampool_device::{
-    CacheReport, Device, DeviceKind, Error, Event, Memory, MemoryUse, OpKind, Properties, Queue,
-    QueueOptions, Quirk, Result, Space, Trace,
+    CacheReport, Device, DeviceKind, Error, Event, Memory, MemoryUse, Op, OpKind, Properties,
+    Queue, QueueOptions, Quirk, Result, Space, Trace,
 };
 use streampool_kernels::Limits;
 
@@ -199,6 +199,10 @@ impl Device for MetalDevice {
 
     fn memory_use(&self) -> MemoryUse {
         self.core.ledger.memory_use()
+    }
+
+    fn prepare(&self, op: &Op) -> Result<()> {
+        self.core.steps(op).map(drop)
     }
 
     fn create_queue(&self, options: QueueOptions) -> Result<Box<dyn Queue>> {

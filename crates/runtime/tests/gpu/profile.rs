@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use streampool_device::Device;
-use streampool_runtime::OpKind;
+use streampool_runtime::{Capture, OpKind};
 
 use super::*;
 use crate::CLOCK_SLACK;
@@ -69,6 +69,36 @@ fn what_comes_after_a_recording_is_not_in_it() {
         stream.synchronize().unwrap();
         let second = pool.profile(10).unwrap();
         assert_eq!(second.finish().unwrap().intervals().len(), 0);
+    });
+}
+
+#[test]
+fn a_capture_compiles_before_it_takes_the_stream() {
+    with_device(|device| {
+        let pool = pool(&device, 4);
+        let stream = pool.stream(1).unwrap();
+        let compiled = || -> u64 {
+            let caches = device.caches();
+            caches
+                .iter()
+                .map(|cache| cache.compiled + cache.loaded)
+                .sum()
+        };
+        let before = compiled();
+        let mut capture = Capture::new(stream);
+        let input = capture.input(N * 4).unwrap();
+        let output = capture.output(N * 4).unwrap();
+        let src = input.view(DType::F32, &[N]).unwrap();
+        let dst = output.view(DType::F16, &[N]).unwrap();
+        capture.encode(Op::Copy { src, dst }).unwrap();
+        let encoded = compiled();
+        assert!(encoded > before, "nothing was compiled");
+        capture.finish().unwrap();
+        assert_eq!(
+            compiled(),
+            encoded,
+            "it was compiled under the stream's lock"
+        );
     });
 }
 

@@ -1,6 +1,6 @@
 //! Programs that are ready to run, by stream: each is one run's at a time.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -97,22 +97,22 @@ pub struct Lanes {
 /// More programs do not lie ready, however small they are.
 const MOST_PROGRAMS: usize = 4096;
 
-/// Those of one stream: by the hash of what they are for, and in the order in which they came.
+/// Those of one stream: by the hash of what they are for, each with its place in the order in which they came.
 #[derive(Default)]
 struct Lane {
     ready: HashMap<u64, Vec<(u64, Ready)>>,
-    order: BTreeMap<u64, u64>,
+    count: usize,
     next: u64,
 }
 
 impl Lane {
     fn push(&mut self, ready: Ready) {
-        let (turn, hash) = (self.next, ready.key.hash);
+        let list = self.ready.entry(ready.key.hash).or_default();
+        list.push((self.next, ready));
         self.next += 1;
-        self.order.insert(turn, hash);
-        self.ready.entry(hash).or_default().push((turn, ready));
+        self.count += 1;
         // Who took the last of a hash left an empty list, for it is likely to come back.
-        if self.ready.len() > 2 * self.order.len() + 16 {
+        if self.ready.len() > 2 * self.count + 16 {
             self.ready.retain(|_, list| !list.is_empty());
         }
     }
@@ -121,19 +121,23 @@ impl Lane {
     fn take(&mut self, hash: u64, fits: impl Fn(&Ready) -> bool) -> Option<Ready> {
         let list = self.ready.get_mut(&hash)?;
         let place = list.iter().rposition(|(_, ready)| fits(ready))?;
-        let (turn, ready) = list.remove(place);
-        self.order.remove(&turn);
-        Some(ready)
+        self.count -= 1;
+        Some(list.remove(place).1)
     }
 
+    /// Looks through all of them: it is seldom needed.
     fn take_oldest(&mut self) -> Option<Ready> {
-        let (turn, hash) = self.order.pop_first()?;
+        let firsts = self
+            .ready
+            .iter()
+            .filter_map(|(hash, list)| Some((list.first()?.0, *hash)));
+        let (_, hash) = firsts.min()?;
         let list = self.ready.get_mut(&hash)?;
-        let place = list.iter().position(|(other, _)| *other == turn)?;
-        let (_, ready) = list.remove(place);
+        let (_, ready) = list.remove(0);
         if list.is_empty() {
             self.ready.remove(&hash);
         }
+        self.count -= 1;
         Some(ready)
     }
 }
@@ -210,6 +214,9 @@ impl Lanes {
     }
 
     fn shrink(&self, home: usize, plans: impl Fn() -> usize) {
+        if !self.is_over(plans()) {
+            return;
+        }
         let others = (0..self.lanes.len()).filter(|&other| other != home);
         for lane in std::iter::once(home).chain(others) {
             while self.is_over(plans()) {

@@ -61,7 +61,7 @@ fn page(pool: &Pool, queue: &BatchQueue) -> Result<String, Box<dyn std::error::E
     Ok(page)
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub fn main() -> Result<(), Box<dyn std::error::Error>> {
     let pool = streampool::host_pool()?;
     let inside = pool.clone();
     let double = move |batch: Batch| -> Result<Batch, Box<dyn std::error::Error + Send + Sync>> {

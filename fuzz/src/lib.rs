@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use streampool::host::{HostDevice, HostOptions};
 use streampool::model::graph::Dim;
-use streampool::model::{Port, RunOptions};
+use streampool::model::{RunOptions, ValueInfo};
 use streampool::tensor::{NpzFile, SafeTensors, Tensor};
 use streampool::{Array, DType, Pool, Session, SessionOptions, Settings};
 
@@ -89,7 +89,7 @@ fn with_file(kind: &str, bytes: &[u8], read: impl FnOnce(&PathBuf)) {
 }
 
 /// An input for a port, whose free sizes are `size`. There is none for ports of no type, or of many elements.
-fn input(port: &Port, size: usize, choices: &mut Choices) -> Option<Array> {
+fn input(port: &ValueInfo, size: usize, choices: &mut Choices) -> Option<Array> {
     let sizes = port.shape.iter().flatten().map(|dim| match dim {
         Dim::Fixed(fixed) => *fixed,
         Dim::Named(_) | Dim::Free => size,

@@ -73,7 +73,7 @@ impl Batch {
         self.rows
     }
 
-    /// Which of the queue's lanes it runs on: a number below `in_flight`, which no other batch has at the same time.
+    /// Which of the queue's lanes it runs on: a number below `max_in_flight`, which no other batch has at the same time.
     pub fn lane(&self) -> usize {
         self.lane
     }

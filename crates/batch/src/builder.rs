@@ -48,7 +48,7 @@ impl WhenFull {
 
 /// The settings of a queue.
 #[derive(Debug, Clone)]
-pub struct Builder {
+pub struct BatchQueueBuilder {
     pub(crate) limits: Limits,
     in_flight: Option<usize>,
     pub(crate) capacity: Capacity,
@@ -76,9 +76,9 @@ impl std::fmt::Debug for Accepts {
     }
 }
 
-impl Default for Builder {
+impl Default for BatchQueueBuilder {
     fn default() -> Self {
-        Builder {
+        BatchQueueBuilder {
             limits: Limits {
                 rows: 32,
                 wait: Duration::ZERO,
@@ -99,9 +99,9 @@ impl Default for Builder {
     }
 }
 
-impl Builder {
+impl BatchQueueBuilder {
     /// The most rows of a batch; 32 if nothing is said. A request of more is run in parts, and joined.
-    pub fn max_batch_size(mut self, rows: usize) -> Builder {
+    pub fn max_batch_size(mut self, rows: usize) -> BatchQueueBuilder {
         self.limits.rows = rows;
         self
     }
@@ -110,44 +110,44 @@ impl Builder {
     /// else to do runs it at once, and batches form while others run. Beside batches of its kind that run, the next goes
     /// once it is as large as they are on average, or one of them is over. Who has a deadline waits no longer than leaves time to
     /// keep it, and who has high priority waits for nobody.
-    pub fn max_wait(mut self, wait: Duration) -> Builder {
+    pub fn max_wait(mut self, wait: Duration) -> BatchQueueBuilder {
         self.limits.wait = wait;
         self
     }
 
     /// How many batches run at the same time, each on a lane of its own; 2 if nothing is said.
-    pub fn in_flight(mut self, batches: usize) -> Builder {
+    pub fn max_in_flight(mut self, batches: usize) -> BatchQueueBuilder {
         self.in_flight = Some(batches);
         self
     }
 
-    /// As [`in_flight`](Self::in_flight), if that was not said: for those who know what a queue is to be in front of.
-    pub fn in_flight_by_default(mut self, batches: usize) -> Builder {
+    /// As [`max_in_flight`](Self::max_in_flight), if that was not said: for those who know what a queue is to be in front of.
+    pub fn max_in_flight_by_default(mut self, batches: usize) -> BatchQueueBuilder {
         self.in_flight.get_or_insert(batches);
         self
     }
 
     /// How many requests may wait; 10,000 if nothing is said. Of a request that is run in parts each part counts. Tenants share this
     /// room, and that for bytes, by weight; an eighth is kept for those that have less than their share.
-    pub fn capacity(mut self, requests: usize) -> Builder {
+    pub fn capacity(mut self, requests: usize) -> BatchQueueBuilder {
         self.capacity.requests = requests;
         self
     }
 
     /// How many bytes the arrays of waiting requests may have; 1 GiB if nothing is said.
-    pub fn capacity_bytes(mut self, bytes: usize) -> Builder {
+    pub fn capacity_bytes(mut self, bytes: usize) -> BatchQueueBuilder {
         self.capacity.bytes = bytes;
         self
     }
 
     /// What happens to a request for which there is no room; it fails if nothing is said.
-    pub fn when_full(mut self, what: WhenFull) -> Builder {
+    pub fn when_full(mut self, what: WhenFull) -> BatchQueueBuilder {
         self.when_full = what;
         self
     }
 
     /// Fills requests up, so that those of about the same size can go together.
-    pub fn padding(mut self, padding: Padding) -> Builder {
+    pub fn padding(mut self, padding: Padding) -> BatchQueueBuilder {
         self.padding = Some(padding);
         self
     }
@@ -157,35 +157,35 @@ impl Builder {
     pub fn accepts(
         mut self,
         check: impl Fn(&[Array]) -> Result<()> + Send + Sync + 'static,
-    ) -> Builder {
+    ) -> BatchQueueBuilder {
         self.accepts = Accepts(Some(Arc::new(check)));
         self
     }
 
     /// Whether batches are only as large as pays, which is learned from how long they take; they are, if nothing is said. Else they
     /// are as large as they may be.
-    pub fn adaptive(mut self, adaptive: bool) -> Builder {
+    pub fn adaptive(mut self, adaptive: bool) -> BatchQueueBuilder {
         self.limits.adaptive = adaptive;
         self
     }
 
     /// How long a request should take at most, its wait included: batches that would take longer are made smaller, and nobody waits
     /// for others too long to keep it. Where no size keeps to it, batches are as large as pays.
-    pub fn latency_objective(mut self, objective: Duration) -> Builder {
+    pub fn latency_objective(mut self, objective: Duration) -> BatchQueueBuilder {
         self.limits.objective = Some(objective);
         self
     }
 
     /// The weight of a tenant, from 0.001 to 1000: when all send more than there is time for, each gets a share by its weight.
     /// Tenants that are not named here have weight 1.
-    pub fn tenant(mut self, name: impl Into<String>, weight: f64) -> Builder {
+    pub fn tenant(mut self, name: impl Into<String>, weight: f64) -> BatchQueueBuilder {
         self.tenants.push((name.into(), weight));
         self
     }
 
     /// How many batches may pass over the oldest request, because others have a higher priority, fill a batch, or are next by
     /// their tenant's share; 8 if nothing is said. Then it goes next, whatever others there are.
-    pub fn max_passed_over(mut self, batches: u32) -> Builder {
+    pub fn max_overtakes(mut self, batches: u32) -> BatchQueueBuilder {
         self.limits.passes = batches;
         self
     }
@@ -200,7 +200,7 @@ impl Builder {
         self.limits.rows
     }
 
-    /// A queue in front of a function. The function is called from several threads at once, up to `in_flight`.
+    /// A queue in front of a function. The function is called from several threads at once, up to `max_in_flight`.
     ///
     /// Where it fails on a batch, it is called with parts of it, so that only the requests fail that are guilty. It may see the same
     /// rows again; where it fails on each of n requests it is called about n + log2(n) times for them. Where it knows that no part
@@ -229,7 +229,7 @@ impl Builder {
             _ => Ok(()),
         };
         at_least_one("max_batch_size", self.limits.rows)?;
-        at_least_one("in_flight", self.lanes())?;
+        at_least_one("max_in_flight", self.lanes())?;
         at_least_one("capacity", self.capacity.requests)?;
         at_least_one("capacity_bytes", self.capacity.bytes)?;
         if self.limits.objective.is_some_and(|time| time.is_zero()) {

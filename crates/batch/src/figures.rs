@@ -28,7 +28,7 @@ pub enum Fate {
 
 /// What became of the requests of one tenant.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Fates {
+pub struct RequestCounts {
     /// All that were submitted.
     pub submitted: u64,
     /// Those that were run.
@@ -45,7 +45,7 @@ pub struct Fates {
     pub closed: u64,
 }
 
-impl Fates {
+impl RequestCounts {
     fn count(&mut self, fate: Fate) {
         *match fate {
             Fate::Completed => &mut self.completed,
@@ -63,7 +63,7 @@ impl Fates {
     }
 
     /// These and others.
-    pub fn add(&mut self, other: &Fates) {
+    pub fn add(&mut self, other: &RequestCounts) {
         self.submitted += other.submitted;
         self.completed += other.completed;
         self.failed += other.failed;
@@ -77,7 +77,7 @@ impl Fates {
 /// What one tenant's requests came to.
 #[derive(Clone, Default)]
 pub struct TenantFigures {
-    pub fates: Fates,
+    pub fates: RequestCounts,
     /// Nanoseconds from its coming until its batch began.
     pub queue_time: Histogram,
 }

@@ -5,14 +5,14 @@ use std::iter::Fuse;
 
 use streampool_tensor::Array;
 
-use crate::builder::{Builder, WhenFull};
+use crate::builder::{BatchQueueBuilder, WhenFull};
 use crate::error::Result;
 use crate::queue::BatchQueue;
 use crate::request::Request;
 use crate::ticket::Ticket;
 
 /// The outputs of many requests, in their order.
-pub struct InOrder<I> {
+pub struct InferAll<I> {
     queue: BatchQueue,
     requests: Fuse<I>,
     /// With the bytes of each.
@@ -30,16 +30,16 @@ struct Amount {
     bytes: usize,
 }
 
-impl<I> InOrder<I>
+impl<I> InferAll<I>
 where
     I: Iterator,
     I::Item: Into<Request>,
 {
-    pub(crate) fn new(queue: BatchQueue, requests: I, settings: &Builder) -> Self {
+    pub(crate) fn new(queue: BatchQueue, requests: I, settings: &BatchQueueBuilder) -> Self {
         // While every lane has a batch, the next is there.
         let groups = settings.lanes().saturating_add(1);
         let together = settings.limits.rows.min(settings.capacity.requests);
-        InOrder {
+        InferAll {
             queue,
             requests: requests.fuse(),
             under_way: VecDeque::new(),
@@ -86,7 +86,7 @@ where
     }
 }
 
-impl<I> Iterator for InOrder<I>
+impl<I> Iterator for InferAll<I>
 where
     I: Iterator,
     I::Item: Into<Request>,

@@ -6,7 +6,7 @@
 //! runs a request at once, on the caller's own thread. How large batches should be is learned from how long they take.
 //!
 //! ```
-//! use streampool_batch::{Batch, BatchQueue, Close};
+//! use streampool_batch::{Batch, BatchQueue, Shutdown};
 //! use streampool_tensor::Array;
 //!
 //! // Twice each element, for as many rows as come together.
@@ -25,7 +25,7 @@
 //!         });
 //!     }
 //! });
-//! queue.close(Close::Drain);
+//! queue.shutdown(Shutdown::Drain);
 //! assert_eq!(queue.statistics().requests.completed, 8);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -60,12 +60,12 @@ mod sync;
 mod ticket;
 
 pub use batch::Batch;
-pub use builder::{Builder, WhenFull};
-pub use engine::Close;
+pub use builder::{BatchQueueBuilder, WhenFull};
+pub use engine::Shutdown;
 pub use error::{Error, Result};
-pub use figures::Fates;
+pub use figures::RequestCounts;
 pub use histogram::Histogram;
-pub use inference::InOrder;
+pub use inference::InferAll;
 pub use padding::Padding;
 pub use queue::BatchQueue;
 pub use request::Request;

@@ -9,11 +9,11 @@ use streampool_device::Process;
 use streampool_tensor::Array;
 
 use crate::answer::{Answer, Joined, Part, To};
-use crate::builder::{Builder, WhenFull};
-use crate::engine::{Admission, Close, Done, Engine, Full, Parts, Rejected, Turn};
+use crate::builder::{BatchQueueBuilder, WhenFull};
+use crate::engine::{Admission, Done, Engine, Full, Parts, Rejected, Shutdown, Turn};
 use crate::error::{Error, Result};
 use crate::figures::Fate;
-use crate::inference::InOrder;
+use crate::inference::InferAll;
 use crate::inside::{Role, calls, inside, is_inside};
 use crate::names::Names;
 use crate::nested::{Awaited, Nested, Waiting};
@@ -43,7 +43,7 @@ pub struct Shared {
     pub engine: Engine<Kind, Part>,
     /// The owner's. A ticket may outlive the queue, but not keep what the function holds.
     function: Weak<Function>,
-    settings: Builder,
+    settings: BatchQueueBuilder,
     nested: Arc<Nested>,
     names: Names,
     waste: Waste,
@@ -97,7 +97,7 @@ impl Shared {
         let waiting = self.nested.begin(calls, self.settings.lanes(), awaited);
         waiting.map(Some).ok_or(Error::Inside {
             call,
-            instead: "raise `in_flight`, or ask another queue",
+            instead: "raise `max_in_flight`, or ask another queue",
         })
     }
 
@@ -130,15 +130,15 @@ struct Entering {
 
 impl BatchQueue {
     /// The settings of a queue to be made.
-    pub fn builder() -> Builder {
-        Builder::default()
+    pub fn builder() -> BatchQueueBuilder {
+        BatchQueueBuilder::default()
     }
 
     /// A queue with this engine and these settings, and what it runs.
     pub(crate) fn start(
         engine: Engine<Kind, Part>,
         function: Arc<Function>,
-        settings: Builder,
+        settings: BatchQueueBuilder,
     ) -> Result<BatchQueue> {
         let shared = Shared {
             engine,
@@ -297,12 +297,12 @@ impl BatchQueue {
 
     /// Runs many requests, and gives their outputs in order. Only some are under way at a time, however many there are: as many as
     /// keep all lanes busy, and no more bytes than `capacity_bytes`. What finds no room waits for it, whatever `when_full` is.
-    pub fn infer_all<I>(&self, requests: I) -> InOrder<I::IntoIter>
+    pub fn infer_all<I>(&self, requests: I) -> InferAll<I::IntoIter>
     where
         I: IntoIterator,
         I::Item: Into<Request>,
     {
-        InOrder::new(self.clone(), requests.into_iter(), &self.shared().settings)
+        InferAll::new(self.clone(), requests.into_iter(), &self.shared().settings)
     }
 
     fn when_full(&self) -> WhenFull {
@@ -426,7 +426,7 @@ impl BatchQueue {
 
     /// Takes no more requests, and waits until nothing is left: what waits is run, or refused. Called from within the queue's
     /// function it does not wait. To close a closed queue does nothing.
-    pub fn close(&self, how: Close) {
+    pub fn shutdown(&self, how: Shutdown) {
         self.0.close(how);
     }
 
@@ -468,7 +468,7 @@ impl Owner {
                 if let Err(panic) = worked {
                     discard(panic);
                     // What panicked is the queue itself. All that waits is told, and nothing more is taken.
-                    shared.engine.close(Close::Cancel);
+                    shared.engine.close(Shutdown::Cancel);
                 }
             };
             let name = match number {
@@ -480,7 +480,7 @@ impl Owner {
                 Ok(thread) => threads.push(thread),
                 Err(error) => {
                     drop(threads);
-                    self.close(Close::Cancel);
+                    self.close(Shutdown::Cancel);
                     return Err(Error::Thread(Arc::new(error)));
                 }
             }
@@ -488,7 +488,7 @@ impl Owner {
         Ok(())
     }
 
-    fn close(&self, how: Close) {
+    fn close(&self, how: Shutdown) {
         let shared = &self.shared;
         if shared.check_process().is_err() {
             return;
@@ -529,7 +529,7 @@ impl Drop for Owner {
             ));
             return;
         }
-        self.close(Close::Cancel);
+        self.close(Shutdown::Cancel);
     }
 }
 

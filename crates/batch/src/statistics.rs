@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::figures::Fates;
+use crate::figures::RequestCounts;
 use crate::histogram::Histogram;
 use crate::queue::Shared;
 use crate::schedule::Reason;
@@ -13,7 +13,7 @@ use crate::schedule::Reason;
 #[derive(Debug, Clone, Serialize)]
 pub struct Statistics {
     /// What became of the requests of all.
-    pub requests: Fates,
+    pub requests: RequestCounts,
     /// The same, and how long they waited, for each tenant; those without a name are under the empty one.
     pub tenants: BTreeMap<String, TenantStatistics>,
     /// Requests that wait now; of one that is run in parts, its parts.
@@ -43,7 +43,7 @@ pub struct Statistics {
 pub struct TenantStatistics {
     /// What became of them.
     #[serde(flatten)]
-    pub requests: Fates,
+    pub requests: RequestCounts,
     /// Nanoseconds that they waited before their batch began; of one that is run in parts, each part counts.
     pub queue_time: Histogram,
 }
@@ -51,7 +51,7 @@ pub struct TenantStatistics {
 impl Statistics {
     pub(crate) fn of(shared: &Shared) -> Statistics {
         shared.engine.look(|schedule, figures, running| {
-            let mut requests = Fates::default();
+            let mut requests = RequestCounts::default();
             let mut queue_time = Histogram::default();
             let mut tenants = BTreeMap::new();
             for (tenant, its) in figures.tenants.iter().enumerate() {

@@ -6,7 +6,7 @@ mod common;
 use std::time::Duration;
 
 use common::*;
-use streampool_batch::Close;
+use streampool_batch::Shutdown;
 
 #[test]
 fn what_is_queued_never_runs() {
@@ -48,7 +48,7 @@ fn what_runs_is_not_disturbed() {
     }
     assert_eq!(stand.stage.batches(), [vec![0], vec![1, 2, 3, 4]]);
     drop(first);
-    stand.close(Close::Drain);
+    stand.shutdown(Shutdown::Drain);
     let requests = stand.statistics().requests;
     assert_eq!((requests.completed, requests.cancelled), (4, 1));
 }
@@ -59,7 +59,7 @@ fn one_that_was_answered_before_it_was_dropped_counts_as_completed() {
     let ticket = stand.submit(row(1)).unwrap();
     until("it is ready", || ticket.is_ready());
     drop(ticket);
-    stand.close(Close::Drain);
+    stand.shutdown(Shutdown::Drain);
     let requests = stand.statistics().requests;
     assert_eq!((requests.completed, requests.cancelled), (1, 0));
 }
@@ -91,7 +91,7 @@ fn a_wait_that_is_over_gives_the_ticket_back() {
 /// A ticket is dropped at the moment its request is taken, again and again.
 #[test]
 fn a_drop_that_meets_the_taking_is_counted_once() {
-    let stand = Stand::new(one_lane(4).in_flight(2));
+    let stand = Stand::new(one_lane(4).max_in_flight(2));
     let rounds = if SANITIZED { 300 } else { 3000 };
     for round in 0..rounds {
         let mut tickets = stand.submit_many((0..6).map(row));
@@ -103,7 +103,7 @@ fn a_drop_that_meets_the_taking_is_counted_once() {
             ticket.unwrap().wait().unwrap();
         }
     }
-    stand.close(Close::Drain);
+    stand.shutdown(Shutdown::Drain);
     let requests = stand.statistics().requests;
     assert_eq!(requests.submitted, 6 * rounds as u64);
     assert_eq!(requests.completed + requests.cancelled, requests.submitted);

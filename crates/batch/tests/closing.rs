@@ -9,12 +9,12 @@ use std::thread;
 use std::time::Duration;
 
 use common::*;
-use streampool_batch::{Batch, BatchQueue, Close, Error, Ticket, WhenFull};
+use streampool_batch::{Batch, BatchQueue, Error, Shutdown, Ticket, WhenFull};
 
 /// Closes the queue while its only lane is held, lets that go once the queue is closing, and returns when it is closed.
-fn close_while_held(stand: &Stand, how: Close) {
+fn close_while_held(stand: &Stand, how: Shutdown) {
     thread::scope(|scope| {
-        scope.spawn(|| stand.close(how));
+        scope.spawn(|| stand.shutdown(how));
         until("the queue is closing", || !stand.is_open());
         stand.stage.open();
     });
@@ -22,7 +22,7 @@ fn close_while_held(stand: &Stand, how: Close) {
 
 #[test]
 fn what_is_queued_is_run_or_refused_and_what_runs_is_run() {
-    for how in [Close::Drain, Close::Cancel] {
+    for how in [Shutdown::Drain, Shutdown::Cancel] {
         let stand = Stand::new(one_lane(4));
         let first = stand.occupied();
         let queued = stand.submit_many((1..=10).map(row));
@@ -32,21 +32,24 @@ fn what_is_queued_is_run_or_refused_and_what_runs_is_run() {
             let ticket = ticket.unwrap();
             assert!(ticket.is_ready(), "nothing is left when it is closed");
             match how {
-                Close::Drain => assert_eq!(values(ticket.wait()), [2 * value]),
-                Close::Cancel => assert_closed(ticket.wait()),
+                Shutdown::Drain => assert_eq!(values(ticket.wait()), [2 * value]),
+                Shutdown::Cancel => assert_closed(ticket.wait()),
             }
         }
         let statistics = stand.statistics();
         let requests = &statistics.requests;
         assert_eq!((requests.submitted, requests.over()), (11, 11));
-        assert_eq!(requests.closed, if how == Close::Cancel { 10 } else { 0 });
+        assert_eq!(
+            requests.closed,
+            if how == Shutdown::Cancel { 10 } else { 0 }
+        );
         assert_eq!((statistics.queued_requests, statistics.running), (0, 0));
     }
 }
 
 #[test]
 fn who_waits_outside_is_refused() {
-    for how in [Close::Drain, Close::Cancel] {
+    for how in [Shutdown::Drain, Shutdown::Cancel] {
         let stand = Stand::new(one_lane(4).capacity(1).when_full(WhenFull::Block));
         let first = stand.occupied();
         let queued = stand.submit(row(1)).unwrap();
@@ -65,7 +68,7 @@ fn who_waits_outside_is_refused() {
                 .into_iter()
                 .for_each(|thread| assert_closed(thread.join().unwrap()));
         });
-        assert_eq!(queued.wait().is_ok(), how == Close::Drain);
+        assert_eq!(queued.wait().is_ok(), how == Shutdown::Drain);
         drop(first);
         assert_eq!(stand.statistics().requests.over(), 5);
     }
@@ -73,9 +76,9 @@ fn who_waits_outside_is_refused() {
 
 #[test]
 fn what_waits_for_others_waits_no_more() {
-    let stand = Stand::new(one_lane(8).in_flight(2).max_wait(Duration::MAX));
+    let stand = Stand::new(one_lane(8).max_in_flight(2).max_wait(Duration::MAX));
     let tickets = stand.submit_many((0..5).map(row));
-    stand.close(Close::Drain);
+    stand.shutdown(Shutdown::Drain);
     for (ticket, value) in tickets.into_iter().zip(0..) {
         assert_eq!(values(ticket.unwrap().wait()), [2 * value]);
     }
@@ -86,8 +89,8 @@ fn what_waits_for_others_waits_no_more() {
 fn a_closed_queue_takes_nothing_and_closes_again_at_once() {
     let stand = Stand::new(one_lane(8));
     assert!(stand.is_open());
-    for how in [Close::Drain, Close::Cancel, Close::Drain] {
-        stand.close(how);
+    for how in [Shutdown::Drain, Shutdown::Cancel, Shutdown::Drain] {
+        stand.shutdown(how);
         assert!(!stand.is_open());
         assert_closed(stand.infer(row(1)));
         assert!(matches!(stand.submit(row(1)), Err(Error::Closed)));
@@ -109,10 +112,10 @@ fn whoever_closes_last_decides_and_all_wait_for_the_end() {
     let queued = stand.submit_many((1..=4).map(row));
     thread::scope(|scope| {
         let drains: Vec<_> = (0..3)
-            .map(|_| scope.spawn(|| stand.close(Close::Drain)))
+            .map(|_| scope.spawn(|| stand.shutdown(Shutdown::Drain)))
             .collect();
         until("the queue is closing", || !stand.is_open());
-        let cancels = scope.spawn(|| stand.close(Close::Cancel));
+        let cancels = scope.spawn(|| stand.shutdown(Shutdown::Cancel));
         until("what is queued is refused", || {
             queued.iter().flatten().all(Ticket::is_ready)
         });
@@ -141,7 +144,7 @@ impl KnowsItself {
     fn new(function: impl Fn(BatchQueue, i64) + Send + Sync + 'static) -> KnowsItself {
         let own: Arc<Mutex<Option<BatchQueue>>> = Arc::default();
         let inside = own.clone();
-        let queue = one_lane(1).in_flight(2).build(move |batch: Batch| {
+        let queue = one_lane(1).max_in_flight(2).build(move |batch: Batch| {
             let value = batch.array(0)?.values::<i64>()?[0];
             let queue = inside.lock().unwrap().clone();
             function(queue.ok_or("the test is over")?, value);
@@ -162,12 +165,12 @@ impl Drop for KnowsItself {
 #[test]
 fn the_function_may_close_its_own_queue() {
     let _watch = watch();
-    for how in [Close::Drain, Close::Cancel] {
+    for how in [Shutdown::Drain, Shutdown::Cancel] {
         for on_own_thread in [true, false] {
             let knows_itself = KnowsItself::new(move |queue, value| {
                 if value == 7 {
-                    queue.close(how);
-                    queue.close(how);
+                    queue.shutdown(how);
+                    queue.shutdown(how);
                 }
             });
             let queue = &knows_itself.queue;
@@ -177,11 +180,11 @@ fn the_function_may_close_its_own_queue() {
             };
             assert_eq!(values(result), [7], "it runs to its end");
             // Who is not inside waits for the end as ever.
-            queue.close(how);
+            queue.shutdown(how);
             assert_closed(queue.infer(row(1)));
             queue.restart().unwrap();
             assert_eq!(values(queue.infer(row(2))), [2]);
-            queue.close(how);
+            queue.shutdown(how);
         }
     }
 }
@@ -191,7 +194,7 @@ fn the_function_cannot_wait_for_its_own_end() {
     let _watch = watch();
     let knows_itself = KnowsItself::new(|queue, _| {
         queue.restart().unwrap();
-        queue.close(Close::Drain);
+        queue.shutdown(Shutdown::Drain);
         let restarted = queue.restart();
         let error = restarted.unwrap_err();
         assert!(
@@ -208,10 +211,10 @@ fn the_function_cannot_wait_for_its_own_end() {
     });
     let queue = &knows_itself.queue;
     assert_eq!(values(queue.infer(row(7))), [7]);
-    queue.close(Close::Drain);
+    queue.shutdown(Shutdown::Drain);
     queue.restart().unwrap();
     assert_eq!(values(queue.submit(row(8)).unwrap().wait()), [8]);
-    queue.close(Close::Cancel);
+    queue.shutdown(Shutdown::Cancel);
 }
 
 #[test]
@@ -274,7 +277,7 @@ fn the_last_handle_may_be_dropped_by_the_function() {
 
 #[test]
 fn a_queue_begins_again_as_often_as_it_is_asked_to() {
-    let stand = Stand::new(one_lane(4).in_flight(2));
+    let stand = Stand::new(one_lane(4).max_in_flight(2));
     stand.restart().unwrap();
     for round in 0..20 {
         assert_eq!(values(stand.infer(row(round))), [2 * round]);
@@ -282,16 +285,16 @@ fn a_queue_begins_again_as_often_as_it_is_asked_to() {
             values(stand.submit(row(round)).unwrap().wait()),
             [2 * round]
         );
-        stand.close(if round % 2 == 0 {
-            Close::Drain
+        stand.shutdown(if round % 2 == 0 {
+            Shutdown::Drain
         } else {
-            Close::Cancel
+            Shutdown::Cancel
         });
         assert_closed(stand.infer(row(1)));
         stand.restart().unwrap();
         stand.restart().unwrap();
     }
-    stand.close(Close::Drain);
+    stand.shutdown(Shutdown::Drain);
     let requests = stand.statistics().requests;
     assert_eq!((requests.completed, requests.closed), (40, 20));
 }
@@ -299,7 +302,7 @@ fn a_queue_begins_again_as_often_as_it_is_asked_to() {
 /// Threads that close and threads that restart, at once: each call ends, and so does each request.
 #[test]
 fn closing_and_restarting_at_once_strands_nobody() {
-    let stand = Stand::new(one_lane(4).in_flight(2));
+    let stand = Stand::new(one_lane(4).max_in_flight(2));
     let rounds = if SANITIZED { 50 } else { 500 };
     thread::scope(|scope| {
         for closer in 0..2 {
@@ -307,11 +310,11 @@ fn closing_and_restarting_at_once_strands_nobody() {
             scope.spawn(move || {
                 for round in 0..rounds {
                     let how = if (round + closer) % 2 == 0 {
-                        Close::Drain
+                        Shutdown::Drain
                     } else {
-                        Close::Cancel
+                        Shutdown::Cancel
                     };
-                    stand.close(how);
+                    stand.shutdown(how);
                     stand.restart().unwrap();
                 }
             });
@@ -329,7 +332,7 @@ fn closing_and_restarting_at_once_strands_nobody() {
     });
     assert!(stand.is_open());
     assert_eq!(values(stand.infer(row(5))), [10]);
-    stand.close(Close::Drain);
+    stand.shutdown(Shutdown::Drain);
     let requests = stand.statistics().requests;
     assert_eq!(requests.submitted, requests.over());
 }
@@ -377,7 +380,7 @@ fn a_forked_child_is_refused_and_the_parent_goes_on() {
         let refused = stand.submit_many([row(5)]).pop();
         assert!(refused.is_some_and(|one| one.is_err()));
         assert!(!stand.is_open() && stand.restart().is_err());
-        stand.close(Close::Drain);
+        stand.shutdown(Shutdown::Drain);
         drop(other.take());
     });
     assert_eq!(ended, 0, "the child said no, or hung and was ended");

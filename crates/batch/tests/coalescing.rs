@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use common::*;
-use streampool_batch::{Batch, BatchQueue, Close, Error, Reason};
+use streampool_batch::{Batch, BatchQueue, Error, Reason, Shutdown};
 
 #[test]
 fn an_idle_queue_runs_a_request_on_its_callers_own_thread() {
@@ -39,7 +39,7 @@ fn callers_who_find_nothing_waiting_share_the_lanes() {
         lane.store(false, Ordering::Release);
         Ok::<_, Error>(batch)
     };
-    let queue = BatchQueue::builder().in_flight(3).build(call).unwrap();
+    let queue = BatchQueue::builder().max_in_flight(3).build(call).unwrap();
     thread::scope(|scope| {
         for caller in 0..CALLERS {
             let queue = &queue;
@@ -74,7 +74,7 @@ fn a_caller_who_goes_without_the_lock_is_seen_and_waited_for() {
         let caller = scope.spawn(|| values(stand.infer(row(2))));
         stand.stage.until_inside(1);
         assert_eq!(stand.statistics().running, 1);
-        let closer = scope.spawn(|| stand.close(Close::Cancel));
+        let closer = scope.spawn(|| stand.shutdown(Shutdown::Cancel));
         while stand.is_open() {
             thread::yield_now();
         }
@@ -153,7 +153,7 @@ fn a_request_that_is_none_does_not_hurt_those_submitted_with_it() {
     assert!(error.to_string().contains("at least one array"), "{error}");
     assert_eq!(values(tickets.pop().unwrap().unwrap().wait()), [2]);
     assert_eq!(values(last.wait()), [4]);
-    stand.close(Close::Drain);
+    stand.shutdown(Shutdown::Drain);
     assert_eq!(stand.statistics().requests.submitted, 2);
 }
 
@@ -169,7 +169,7 @@ fn no_batch_is_larger_than_it_may_be() {
     }
     let sizes: Vec<usize> = stand.stage.batches().iter().map(Vec::len).collect();
     assert_eq!(sizes, [1, 16, 16, 16, 2]);
-    stand.close(Close::Drain);
+    stand.shutdown(Shutdown::Drain);
     let statistics = stand.statistics();
     assert_eq!(statistics.reasons[&Reason::Full], 3);
     assert_eq!(statistics.batch_rows.count(), 5);
@@ -178,7 +178,7 @@ fn no_batch_is_larger_than_it_may_be() {
 
 #[test]
 fn batches_run_at_the_same_time_each_on_a_lane_of_its_own() {
-    let stand = Stand::new(one_lane(1).in_flight(3));
+    let stand = Stand::new(one_lane(1).max_in_flight(3));
     stand.stage.shut();
     let tickets = stand.submit_many((0..7).map(row));
     stand.stage.until_inside(3);
@@ -210,7 +210,7 @@ fn with_time_to_wait_a_batch_goes_when_it_is_full() {
         assert_eq!(values(ticket.wait()), [2 * value as i64]);
     }
     assert_eq!(stand.stage.batches(), [[0, 1, 2, 3]]);
-    stand.close(Close::Drain);
+    stand.shutdown(Shutdown::Drain);
     assert_eq!(stand.statistics().reasons[&Reason::Full], 1);
 }
 
@@ -219,7 +219,7 @@ fn a_request_that_has_waited_long_enough_goes_alone() {
     let stand = Stand::new(one_lane(4).max_wait(Duration::from_millis(5)));
     assert_eq!(values(stand.infer(row(1))), [2]);
     assert_eq!(values(stand.submit(row(2)).unwrap().wait()), [4]);
-    stand.close(Close::Drain);
+    stand.shutdown(Shutdown::Drain);
     assert_eq!(stand.statistics().reasons[&Reason::Waited], 2);
     let waited = stand.statistics().queue_time;
     assert_eq!(waited.count(), 2);

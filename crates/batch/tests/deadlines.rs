@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::*;
-use streampool_batch::{Close, Error, Reason, Request, WhenFull};
+use streampool_batch::{Error, Reason, Request, Shutdown, WhenFull};
 
 const SOON: Duration = Duration::from_millis(10);
 
@@ -89,7 +89,7 @@ fn who_waits_for_others_does_not_miss_its_deadline() {
     let second = Duration::from_secs(if SANITIZED { 20 } else { 1 });
     let request = Request::from(row(1)).within(second);
     assert_eq!(values(stand.submit(request).unwrap().wait()), [2]);
-    stand.close(Close::Drain);
+    stand.shutdown(Shutdown::Drain);
     assert_eq!(stand.statistics().reasons[&Reason::Waited], 1);
 }
 
@@ -104,7 +104,7 @@ fn who_waits_for_room_expires_as_well() {
     stand.stage.open();
     assert_eq!(values(queued.wait()), [2]);
     drop(first);
-    stand.close(Close::Drain);
+    stand.shutdown(Shutdown::Drain);
     assert!(!stand.stage.saw(2) && !stand.stage.saw(3));
     let requests = stand.statistics().requests;
     assert_eq!((requests.expired, requests.over()), (2, 4));

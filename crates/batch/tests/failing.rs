@@ -6,7 +6,7 @@ mod common;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::*;
-use streampool_batch::{Batch, Close, Error, Ticket};
+use streampool_batch::{Batch, Error, Shutdown, Ticket};
 use streampool_tensor::Array;
 
 /// Has these go in one batch.
@@ -32,7 +32,7 @@ fn only_the_guilty_fail() {
                 false => assert_eq!(values(ticket.wait()), [2 * value]),
             }
         }
-        stand.close(Close::Drain);
+        stand.shutdown(Shutdown::Drain);
         let statistics = stand.statistics();
         assert_eq!(statistics.requests.failed, guilty.len() as u64);
         assert_eq!(statistics.requests.over(), 17);
@@ -83,7 +83,7 @@ fn a_function_that_cannot_run_anything_is_not_called_again() {
         assert!(matches!(error, Error::Unavailable(_)), "{error:?}");
         assert!(error.to_string().ends_with("the device is gone"), "{error}");
     }
-    queue.close(Close::Drain);
+    queue.shutdown(Shutdown::Drain);
     assert_eq!(calls.load(Ordering::Relaxed), 1);
     let statistics = queue.statistics();
     assert_eq!((statistics.retries, statistics.requests.failed), (0, 16));
@@ -102,7 +102,7 @@ fn a_panic_is_an_error_and_the_queue_goes_on() {
     let results: Vec<_> = tickets.into_iter().map(Ticket::wait).collect();
     let right: Vec<bool> = results.iter().map(Result::is_ok).collect();
     assert_eq!(right, [true, false, true, false, true]);
-    stand.close(Close::Drain);
+    stand.shutdown(Shutdown::Drain);
     assert_eq!(stand.statistics().requests.failed, 8);
 }
 
@@ -146,7 +146,7 @@ fn a_panic_may_leave_what_panics_when_it_is_dropped() {
         assert!(matches!(error, Error::Panicked(_)), "{error:?}");
     }
     assert_eq!(values(block_on(queue.submit(row(1)).unwrap())), [1]);
-    queue.close(Close::Drain);
+    queue.shutdown(Shutdown::Drain);
     assert_eq!(queue.statistics().requests.failed, 4);
 }
 
@@ -188,7 +188,7 @@ fn outputs_of_the_wrong_number_of_rows_are_an_error_that_tells_it() {
             let error = ticket.unwrap().wait().unwrap_err();
             assert!(matches!(error, Error::Rows { .. }), "{error:?}");
         }
-        queue.close(Close::Drain);
+        queue.shutdown(Shutdown::Drain);
         assert_eq!(queue.statistics().requests.failed, 4);
     }
 }
@@ -212,7 +212,7 @@ fn who_gave_up_is_not_run_again() {
     assert_eq!(values(one.unwrap().wait()), [2]);
     assert_eq!(told(two.unwrap().wait()), "no -2");
     drop(first);
-    stand.close(Close::Drain);
+    stand.shutdown(Shutdown::Drain);
     assert_eq!(
         stand.stage.batches(),
         [vec![0], vec![1, -2, 3, 4], vec![1, -2], vec![1], vec![-2]]
@@ -241,7 +241,7 @@ fn a_batch_that_is_too_large_for_the_function_is_run_in_parts() {
     for (value, ticket) in queue.submit_many((0..16).map(row)).into_iter().enumerate() {
         assert_eq!(values(ticket.unwrap().wait()), [value as i64]);
     }
-    queue.close(Close::Drain);
+    queue.shutdown(Shutdown::Drain);
     assert_eq!(calls.load(Ordering::Relaxed), 9);
     let statistics = queue.statistics();
     assert_eq!((statistics.retries, statistics.requests.completed), (8, 16));

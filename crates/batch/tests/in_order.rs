@@ -7,11 +7,11 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use common::*;
-use streampool_batch::{Close, Error, WhenFull};
+use streampool_batch::{Error, Shutdown, WhenFull};
 
 #[test]
 fn outputs_come_in_the_order_of_the_requests() {
-    let stand = Stand::new(one_lane(8).in_flight(3));
+    let stand = Stand::new(one_lane(8).max_in_flight(3));
     for count in [0, 1, 7, 8, 9, 500] {
         let outputs = stand.infer_all((0..count).map(row));
         let outputs: Vec<i64> = outputs.flat_map(values).collect();
@@ -46,7 +46,7 @@ fn an_error_stands_in_its_place_and_the_others_follow() {
 
 #[test]
 fn only_some_are_under_way_however_many_there_are() {
-    let stand = Stand::new(one_lane(4).in_flight(2));
+    let stand = Stand::new(one_lane(4).max_in_flight(2));
     let asked = Cell::new(0);
     let requests = (0..).inspect(|_| asked.set(asked.get() + 1)).map(row);
     let mut outputs = stand.infer_all(requests);
@@ -57,7 +57,7 @@ fn only_some_are_under_way_however_many_there_are() {
     }
     // What is under way is given up.
     drop(outputs);
-    stand.close(Close::Drain);
+    stand.shutdown(Shutdown::Drain);
     let requests = stand.statistics().requests;
     assert_eq!(
         (requests.submitted, requests.over()),
@@ -109,7 +109,7 @@ fn a_queue_that_closes_midway_ends_what_is_left_with_errors() {
     for value in 0..10 {
         assert_eq!(values(outputs.next().unwrap()), [2 * value]);
     }
-    stand.close(Close::Cancel);
+    stand.shutdown(Shutdown::Cancel);
     let left: Vec<_> = outputs.collect();
     assert_eq!(left.len(), 90);
     let last = left.last().unwrap();

@@ -6,11 +6,13 @@ mod common;
 use std::sync::{Arc, OnceLock};
 
 use common::*;
-use streampool_batch::{Batch, BatchQueue, Builder, Close, Error, Request, Result, WhenFull};
+use streampool_batch::{
+    Batch, BatchQueue, BatchQueueBuilder, Error, Request, Result, Shutdown, WhenFull,
+};
 
 /// A queue whose function does something with the queue, and with the number that it got.
 fn queue(
-    builder: Builder,
+    builder: BatchQueueBuilder,
     act: impl Fn(&BatchQueue, i64) -> Result<i64> + Send + Sync + 'static,
 ) -> Arc<OnceLock<BatchQueue>> {
     let place: Arc<OnceLock<BatchQueue>> = Arc::default();
@@ -28,7 +30,7 @@ fn queue(
 
 /// Each asks for what is one less, and adds one.
 fn counts_down(lanes: usize) -> Arc<OnceLock<BatchQueue>> {
-    queue(one_lane(1).in_flight(lanes), |queue, number| {
+    queue(one_lane(1).max_in_flight(lanes), |queue, number| {
         Ok(match number {
             0 => 0,
             more => values(Ok(queue.infer(row(more - 1))?))[0] + 1,
@@ -65,7 +67,7 @@ fn who_would_wait_for_each_other_are_told() {
     let _watch = watch();
     let lanes = 3;
     let all_inside = std::sync::Barrier::new(lanes);
-    let queue = queue(one_lane(1).in_flight(lanes), move |queue, number| {
+    let queue = queue(one_lane(1).max_in_flight(lanes), move |queue, number| {
         Ok(match number {
             0 => 0,
             _ => {
@@ -100,7 +102,7 @@ fn a_ticket_of_the_own_queue_is_not_waited_for_in_vain() {
     });
     let queue = queue.get().unwrap();
     is_told(&queue.infer(row(1)).unwrap_err(), "wait");
-    queue.close(Close::Drain);
+    queue.shutdown(Shutdown::Drain);
     let requests = queue.statistics().requests;
     assert_eq!((requests.failed, requests.cancelled), (1, 1));
 }
@@ -139,7 +141,7 @@ fn room_that_only_the_own_call_can_make_is_not_waited_for_in_vain() {
         is_told(&queue.infer(row(1)).unwrap_err(), call);
         // Nothing of it is left outside.
         assert_eq!(values(queue.infer(row(0))), [0]);
-        queue.close(Close::Drain);
+        queue.shutdown(Shutdown::Drain);
         let requests = queue.statistics().requests;
         assert_eq!(requests.over(), requests.submitted);
     }
@@ -150,7 +152,7 @@ fn room_that_only_the_own_call_can_make_is_not_waited_for_in_vain() {
 fn room_that_another_lane_makes_is_waited_for() {
     let _watch = watch();
     let builder = one_lane(1)
-        .in_flight(2)
+        .max_in_flight(2)
         .capacity(1)
         .when_full(WhenFull::Block);
     let queue = queue(builder, |queue, number| match number {

@@ -6,7 +6,7 @@ mod common;
 use std::time::Duration;
 
 use common::*;
-use streampool_batch::{Close, Request};
+use streampool_batch::{Request, Shutdown};
 
 fn doubled(values: &[i64]) -> Vec<i64> {
     values.iter().map(|value| 2 * value).collect()
@@ -14,14 +14,14 @@ fn doubled(values: &[i64]) -> Vec<i64> {
 
 #[test]
 fn parts_are_joined_in_order() {
-    let stand = Stand::new(one_lane(8).in_flight(3));
+    let stand = Stand::new(one_lane(8).max_in_flight(3));
     let request = Vec::from_iter(0..100);
     assert_eq!(values(stand.infer(rows(&request))), doubled(&request));
     let mut batches = stand.stage.batches();
     assert!(batches.iter().all(|batch| batch.len() <= 8));
     batches.sort();
     assert_eq!(batches.concat(), request, "each row ran once");
-    stand.close(Close::Drain);
+    stand.shutdown(Shutdown::Drain);
     let requests = stand.statistics().requests;
     assert_eq!((requests.submitted, requests.completed), (1, 1));
 }
@@ -57,7 +57,7 @@ fn a_part_that_fails_fails_its_request_and_no_other() {
         assert_eq!(told(large.wait()), "no -5");
         assert_eq!(values(small.wait()), [40]);
     }
-    stand.close(Close::Drain);
+    stand.shutdown(Shutdown::Drain);
     let requests = stand.statistics().requests;
     assert_eq!(
         (requests.failed, requests.submitted, requests.over()),
@@ -67,9 +67,9 @@ fn a_part_that_fails_fails_its_request_and_no_other() {
 
 #[test]
 fn several_parts_that_fail_are_one_failure() {
-    let stand = Stand::new(one_lane(2).in_flight(2));
+    let stand = Stand::new(one_lane(2).max_in_flight(2));
     assert_eq!(told(stand.infer(rows(&[-1, 1, 2, -1, 3, -1]))), "no -1");
-    stand.close(Close::Drain);
+    stand.shutdown(Shutdown::Drain);
     let requests = stand.statistics().requests;
     assert_eq!((requests.failed, requests.over()), (1, 1));
 }
@@ -85,7 +85,7 @@ fn what_is_left_of_a_request_that_failed_does_not_run() {
     stand.stage.let_one_out();
     assert_eq!(told(large.wait()), "no -5");
     assert_eq!(stand.statistics().queued_requests, 0);
-    stand.close(Close::Drain);
+    stand.shutdown(Shutdown::Drain);
     assert_eq!(stand.stage.batches(), [[1, 2, -5, 4]]);
     let requests = stand.statistics().requests;
     assert_eq!((requests.failed, requests.over()), (1, 1));
@@ -101,7 +101,7 @@ fn parts_of_a_request_that_failed_are_left_out_of_their_batches() {
     stand.stage.open();
     assert_eq!(values(block_on(other)), [10]);
     drop(first);
-    stand.close(Close::Drain);
+    stand.shutdown(Shutdown::Drain);
     assert_eq!(stand.stage.batches(), [vec![0], vec![-7, 1], vec![5]]);
     assert_eq!(told(large.wait()), "no -7");
     let requests = stand.statistics().requests;
@@ -121,7 +121,7 @@ fn parts_that_have_not_begun_never_do_once_nobody_wants_them() {
     drop(large);
     assert_eq!(stand.statistics().queued_requests, 0);
     stand.stage.open();
-    stand.close(Close::Drain);
+    stand.shutdown(Shutdown::Drain);
     assert_eq!(stand.stage.batches(), [[1, 2, 3, 4]]);
     let requests = stand.statistics().requests;
     assert_eq!((requests.cancelled, requests.over()), (1, 1));
@@ -142,7 +142,7 @@ fn parts_that_have_not_begun_expire_with_their_request() {
         (1, 0)
     );
     stand.stage.open();
-    stand.close(Close::Drain);
+    stand.shutdown(Shutdown::Drain);
     assert_eq!(stand.stage.batches(), [[1, 2, 3, 4]]);
     let requests = stand.statistics().requests;
     assert_eq!((requests.expired, requests.over()), (1, 1));
@@ -150,25 +150,25 @@ fn parts_that_have_not_begun_expire_with_their_request() {
 
 #[test]
 fn a_queue_that_closes_refuses_or_runs_the_parts_that_are_left() {
-    for how in [Close::Cancel, Close::Drain] {
+    for how in [Shutdown::Cancel, Shutdown::Drain] {
         let stand = Stand::new(one_lane(4));
         stand.stage.shut();
         let request = Vec::from_iter(1..=12);
         let large = stand.submit(rows(&request)).unwrap();
         stand.stage.until_inside(1);
         std::thread::scope(|scope| {
-            let closing = scope.spawn(|| stand.close(how));
+            let closing = scope.spawn(|| stand.shutdown(how));
             until("the queue is closing", || !stand.is_open());
             stand.stage.open();
             closing.join().unwrap();
         });
         match how {
-            Close::Cancel => assert_closed(large.wait()),
-            Close::Drain => assert_eq!(values(large.wait()), doubled(&request)),
+            Shutdown::Cancel => assert_closed(large.wait()),
+            Shutdown::Drain => assert_eq!(values(large.wait()), doubled(&request)),
         }
         assert_eq!(
             stand.stage.batches().len(),
-            if how == Close::Cancel { 1 } else { 3 }
+            if how == Shutdown::Cancel { 1 } else { 3 }
         );
         assert_eq!(stand.statistics().requests.over(), 1);
     }

@@ -4,7 +4,7 @@
 mod common;
 
 use common::*;
-use streampool_batch::{Batch, Close, Error, Padding};
+use streampool_batch::{Batch, Error, Padding, Shutdown};
 use streampool_tensor::{Array, DType};
 
 fn wide(width: usize) -> Array {
@@ -25,7 +25,7 @@ fn what_was_refused_is_no_waste() {
     assert_eq!(stand.statistics().padding_waste, 0.0);
     stand.stage.open();
     drop((running, queued));
-    stand.close(Close::Drain);
+    stand.shutdown(Shutdown::Drain);
     stand.restart().unwrap();
     stand.infer(wide(8)).unwrap();
     assert_eq!(stand.statistics().padding_waste, 8.0 / 48.0);

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use common::*;
-use streampool_batch::{Close, Error, Request, WhenFull};
+use streampool_batch::{Error, Request, Shutdown, WhenFull};
 
 #[test]
 fn a_full_queue_refuses_and_says_when_to_come_again() {
@@ -43,7 +43,7 @@ fn a_full_queue_refuses_and_says_when_to_come_again() {
         ticket.unwrap().wait().unwrap();
     }
     assert_eq!(values(stand.infer(row(5))), [10]);
-    stand.close(Close::Drain);
+    stand.shutdown(Shutdown::Drain);
     let requests = stand.statistics().requests;
     assert_eq!((requests.rejected, requests.over()), (3, 9));
     assert!(!stand.stage.saw(4));
@@ -85,7 +85,7 @@ fn bytes_are_counted_too() {
     drop(first);
     assert_eq!(values(queued.wait()), [2; 5]);
     assert_eq!(values(fits.wait()), [2; 3]);
-    stand.close(Close::Drain);
+    stand.shutdown(Shutdown::Drain);
     assert_eq!(stand.statistics().requests.rejected, 2);
 }
 
@@ -165,7 +165,7 @@ fn who_waits_for_a_time_is_refused_after_it_or_comes_in_before() {
     stand.stage.open();
     assert_eq!(values(first.wait()), [0]);
     assert_eq!(values(queued.wait()), [2]);
-    stand.close(Close::Drain);
+    stand.shutdown(Shutdown::Drain);
     assert!(!stand.stage.saw(2) && !stand.stage.saw(3));
     let requests = stand.statistics().requests;
     assert_eq!((requests.rejected, requests.over()), (2, 4));
@@ -224,7 +224,7 @@ fn who_comes_in_late_goes_when_it_has_waited_long_enough() {
             thread::sleep(Duration::from_millis(7));
         }
     });
-    stand.close(Close::Drain);
+    stand.shutdown(Shutdown::Drain);
     assert_eq!(stand.statistics().requests.completed, 4);
 }
 
@@ -316,7 +316,7 @@ fn a_task_that_gives_up_waiting_for_room_never_comes_in() {
     assert_eq!(stand.statistics().queued_requests, 0);
     stand.stage.open();
     assert_eq!(values(first.wait()), [0]);
-    stand.close(Close::Drain);
+    stand.shutdown(Shutdown::Drain);
     assert_eq!(stand.stage.batches(), [[0]]);
     let requests = stand.statistics().requests;
     assert_eq!(
@@ -339,7 +339,7 @@ fn a_task_that_waits_for_room_is_told_of_its_deadline_and_of_the_end() {
         until("it waits outside", || {
             stand.statistics().requests.submitted == 4
         });
-        scope.spawn(|| stand.close(Close::Cancel));
+        scope.spawn(|| stand.shutdown(Shutdown::Cancel));
         assert_closed(waits.join().unwrap());
         assert_eq!(stand.stage.inside(), 1);
         stand.stage.open();

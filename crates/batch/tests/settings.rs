@@ -6,10 +6,10 @@ mod common;
 use std::time::Duration;
 
 use common::*;
-use streampool_batch::{Batch, BatchQueue, Builder, Error, Padding};
+use streampool_batch::{Batch, BatchQueue, BatchQueueBuilder, Error, Padding};
 use streampool_tensor::{Array, DType};
 
-fn built(builder: Builder) -> Result<BatchQueue, Error> {
+fn built(builder: BatchQueueBuilder) -> Result<BatchQueue, Error> {
     builder.build(Ok::<Batch, Error>)
 }
 
@@ -18,7 +18,7 @@ fn a_setting_that_makes_no_sense_is_named() {
     let builder = BatchQueue::builder;
     let cases = [
         ("max_batch_size", builder().max_batch_size(0)),
-        ("in_flight", builder().in_flight(0)),
+        ("in_flight", builder().max_in_flight(0)),
         ("capacity", builder().capacity(0)),
         ("capacity_bytes", builder().capacity_bytes(0)),
         (
@@ -52,10 +52,10 @@ fn a_setting_that_makes_no_sense_is_named() {
 fn settings_at_their_edges_work() {
     let builder = BatchQueue::builder()
         .max_batch_size(1)
-        .in_flight(1)
+        .max_in_flight(1)
         .capacity(1)
         .capacity_bytes(8)
-        .max_passed_over(0)
+        .max_overtakes(0)
         .latency_objective(Duration::from_nanos(1))
         .tenant("a", 0.001)
         .tenant("b", 1000.0)

@@ -6,14 +6,14 @@ mod common;
 use std::sync::{Arc, Mutex};
 
 use common::*;
-use streampool_batch::{Batch, BatchQueue, Builder, Close, Padding, Request};
+use streampool_batch::{Batch, BatchQueue, BatchQueueBuilder, Padding, Request, Shutdown};
 use streampool_tensor::{Array, DType};
 
 /// What each call was given: key words, and the shape of each input.
 type Seen = Arc<Mutex<Vec<Vec<(DType, Vec<usize>)>>>>;
 
 /// Gives back what it gets.
-fn echo(builder: Builder) -> (BatchQueue, Seen) {
+fn echo(builder: BatchQueueBuilder) -> (BatchQueue, Seen) {
     let seen = Seen::default();
     let calls = seen.clone();
     let queue = builder.build(move |batch: Batch| {
@@ -175,6 +175,6 @@ fn more_kinds_than_are_remembered_wait_at_once() {
     for (ticket, key) in tickets.into_iter().zip(1..) {
         assert_eq!(values(block_on(ticket.unwrap())), [2 * key]);
     }
-    stand.close(Close::Drain);
+    stand.shutdown(Shutdown::Drain);
     assert_eq!(stand.statistics().requests.completed, 301);
 }

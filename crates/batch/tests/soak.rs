@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use common::*;
 use streampool_batch::{
-    Batch, BatchQueue, Builder, Close, Error, Fates, Padding, Priority, Request, Result,
-    Statistics, Ticket, WhenFull,
+    Batch, BatchQueue, BatchQueueBuilder, Error, Padding, Priority, Request, RequestCounts, Result,
+    Shutdown, Statistics, Ticket, WhenFull,
 };
 use streampool_tensor::Array;
 
@@ -298,7 +298,7 @@ impl Client {
 fn agree(known: &[Known; TENANTS.len()], statistics: &Statistics) {
     assert_eq!((statistics.queued_requests, statistics.queued_rows), (0, 0));
     assert_eq!((statistics.queued_bytes, statistics.running), (0, 0));
-    let mut all = Fates::default();
+    let mut all = RequestCounts::default();
     for (name, known) in TENANTS.iter().zip(known) {
         let fates = &statistics.tenants[*name].requests;
         all.add(fates);
@@ -348,7 +348,7 @@ fn agree(known: &[Known; TENANTS.len()], statistics: &Statistics) {
 }
 
 /// Threads, tasks, and somebody who closes and restarts.
-fn soak(builder: Builder) -> Statistics {
+fn soak(builder: BatchQueueBuilder) -> Statistics {
     let _watch = watch();
     println!("seed {SEED:#x}, {builder:?}");
     let calls = Arc::new(AtomicU64::new(0));
@@ -388,13 +388,13 @@ fn soak(builder: Builder) -> Statistics {
             thread::sleep(Duration::from_millis(20 + random.below(60)));
             let requests = queue.statistics().requests;
             assert!(requests.over() <= requests.submitted, "{requests:?}");
-            queue.close(random.of(&[Close::Drain, Close::Cancel]));
+            queue.shutdown(random.of(&[Shutdown::Drain, Shutdown::Cancel]));
             thread::sleep(Duration::from_micros(random.below(300)));
             queue.restart().unwrap();
         }
         over.store(true, Ordering::Relaxed);
     });
-    queue.close(Close::Drain);
+    queue.shutdown(Shutdown::Drain);
     let mut known = [Known::default(); TENANTS.len()];
     for account in accounts.lock().unwrap().iter() {
         known
@@ -409,7 +409,7 @@ fn soak(builder: Builder) -> Statistics {
 
 #[test]
 fn with_a_small_queue_that_refuses() {
-    let statistics = soak(BatchQueue::builder().capacity(12).in_flight(2));
+    let statistics = soak(BatchQueue::builder().capacity(12).max_in_flight(2));
     assert!(statistics.requests.rejected > 0 && statistics.retries > 0);
 }
 
@@ -418,7 +418,7 @@ fn with_a_queue_that_has_callers_wait_and_fills_requests_up() {
     let builder = BatchQueue::builder().capacity(4).when_full(WhenFull::Block);
     let padding = Padding::to_multiples(1, 4).outputs(&[0]);
     let builder = builder.padding(padding).max_wait(Duration::from_millis(1));
-    let statistics = soak(builder.in_flight(3));
+    let statistics = soak(builder.max_in_flight(3));
     assert_eq!(statistics.requests.rejected, 0);
     assert!(statistics.padding_waste > 0.0);
 }
@@ -427,12 +427,12 @@ fn with_a_queue_that_has_callers_wait_and_fills_requests_up() {
 fn with_a_queue_that_has_callers_wait_for_a_time() {
     let builder = BatchQueue::builder()
         .capacity(6)
-        .in_flight(1)
+        .max_in_flight(1)
         .adaptive(false);
     let builder = builder.when_full(WhenFull::Wait(Duration::from_micros(300)));
     let statistics = soak(
         builder
-            .max_passed_over(1)
+            .max_overtakes(1)
             .latency_objective(Duration::from_millis(1)),
     );
     assert!(statistics.requests.rejected > 0);

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use common::*;
-use streampool_batch::{Close, Request, Ticket};
+use streampool_batch::{Request, Shutdown, Ticket};
 
 #[test]
 fn a_task_is_woken_once_when_its_answer_is_there() {
@@ -29,7 +29,7 @@ fn a_task_is_woken_once_when_its_answer_is_there() {
     };
     assert_eq!(values(outputs), [2]);
     drop((ticket, first));
-    stand.close(Close::Drain);
+    stand.shutdown(Shutdown::Drain);
     assert_eq!(bell.rings(), 1);
 }
 
@@ -57,7 +57,7 @@ fn a_task_that_is_dropped_is_not_woken_and_its_request_does_not_run() {
     drop(ticket);
     stand.stage.open();
     drop(first);
-    stand.close(Close::Drain);
+    stand.shutdown(Shutdown::Drain);
     assert_eq!(bell.rings(), 0);
     assert!(!stand.stage.saw(1));
 }
@@ -89,7 +89,7 @@ fn deadlines_and_the_end_wake_tasks() {
     thread::scope(|scope| {
         let waits = scope.spawn(|| block_on(queued));
         until("the task waits", || stand.statistics().queued_requests == 1);
-        scope.spawn(|| stand.close(Close::Cancel));
+        scope.spawn(|| stand.shutdown(Shutdown::Cancel));
         assert_closed(waits.join().unwrap());
         assert_eq!(stand.stage.inside(), 1);
         stand.stage.open();
@@ -99,7 +99,7 @@ fn deadlines_and_the_end_wake_tasks() {
 
 #[test]
 fn many_tasks_share_two_threads_of_an_executor() {
-    let stand = Stand::new(one_lane(16).in_flight(2).capacity(20));
+    let stand = Stand::new(one_lane(16).max_in_flight(2).capacity(20));
     let (tasks, each) = if SANITIZED { (50, 5) } else { (200, 20) };
     let executor = Arc::new(Executor::default());
     let right = Arc::new(AtomicUsize::new(0));
@@ -121,7 +121,7 @@ fn many_tasks_share_two_threads_of_an_executor() {
     });
     let all = (tasks * each) as usize;
     assert_eq!(right.load(Ordering::SeqCst), all);
-    stand.close(Close::Drain);
+    stand.shutdown(Shutdown::Drain);
     let statistics = stand.statistics();
     assert_eq!(statistics.requests.completed as usize, all);
     assert!(

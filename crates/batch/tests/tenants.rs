@@ -4,7 +4,7 @@
 mod common;
 
 use common::*;
-use streampool_batch::{Close, Error, Priority, Request};
+use streampool_batch::{Error, Priority, Request, Shutdown};
 
 fn of(tenant: &str, value: i64) -> Request {
     Request::from(row(value)).tenant(tenant)
@@ -31,7 +31,7 @@ fn a_flood_of_one_does_not_hold_up_another() {
 
 #[test]
 fn shares_go_by_weight() {
-    let builder = one_lane(4).tenant("a", 3.0).max_passed_over(1000);
+    let builder = one_lane(4).tenant("a", 3.0).max_overtakes(1000);
     let stand = Stand::new(builder);
     let first = stand.occupied();
     let tickets: Vec<_> = ["b", "a"]
@@ -59,7 +59,7 @@ fn shares_go_by_weight() {
 
 #[test]
 fn a_higher_priority_goes_first_and_a_lower_is_not_forgotten() {
-    let stand = Stand::new(one_lane(1).max_passed_over(3));
+    let stand = Stand::new(one_lane(1).max_overtakes(3));
     let first = stand.occupied();
     let request = |value, priority| Request::from(row(value)).priority(priority);
     let mut tickets = vec![
@@ -91,7 +91,7 @@ fn statistics_are_told_apart_by_tenant() {
     for ticket in queued {
         ticket.unwrap().wait().unwrap();
     }
-    stand.close(Close::Drain);
+    stand.shutdown(Shutdown::Drain);
     assert_closed(stand.infer(of("b", 7)));
     let statistics = stand.statistics();
     let names: Vec<&str> = statistics.tenants.keys().map(String::as_str).collect();
@@ -101,7 +101,7 @@ fn statistics_are_told_apart_by_tenant() {
         (nameless.requests.submitted, nameless.requests.completed),
         (1, 1)
     );
-    let fates = |of: &streampool_batch::Fates| {
+    let fates = |of: &streampool_batch::RequestCounts| {
         [
             of.submitted,
             of.completed,
@@ -136,7 +136,7 @@ fn more_tenants_than_are_told_apart_are_served_on_the_nameless_account() {
     for (value, ticket) in tickets.into_iter().enumerate() {
         assert_eq!(values(ticket.unwrap().wait()), [2 * value as i64]);
     }
-    stand.close(Close::Drain);
+    stand.shutdown(Shutdown::Drain);
     let statistics = stand.statistics();
     assert_eq!(statistics.requests.completed, 1500);
     assert!(statistics.tenants.len() <= 1024);

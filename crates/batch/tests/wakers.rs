@@ -9,7 +9,7 @@ use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use common::*;
-use streampool_batch::{Close, Request, Ticket};
+use streampool_batch::{Request, Shutdown, Ticket};
 
 struct Panics;
 
@@ -41,7 +41,7 @@ fn a_worker_goes_on_and_wakes_the_others() {
     }
     assert_eq!(values(block_on(stand.submit(row(5)).unwrap())), [10]);
     drop(first);
-    stand.close(Close::Drain);
+    stand.shutdown(Shutdown::Drain);
     let requests = stand.statistics().requests;
     assert_eq!(requests.over(), 6);
 }

@@ -4,7 +4,7 @@ use std::sync::{Barrier, OnceLock};
 use std::thread;
 use std::time::Instant;
 
-use streampool::{Exhaustion, Settings};
+use streampool::{Settings, WhenExhausted};
 
 use crate::{Failure, Result};
 
@@ -28,7 +28,7 @@ pub fn count(text: &str) -> Result<usize, String> {
 /// Refuses more threads than have streams, where a thread without one would wait for another to end.
 pub fn check(threads: usize) -> Result<()> {
     let settings = Settings::builder().build()?;
-    let waits = matches!(settings.exhaustion, Exhaustion::Wait(_));
+    let waits = matches!(settings.exhaustion, WhenExhausted::Wait(_));
     if waits && threads >= settings.streams {
         return Err(format!(
             "{threads} threads need {} streams, since a thread waits for one here: set STREAMPOOL_STREAMS",

@@ -33,26 +33,26 @@ pub enum Error {
     #[error("{}", unsupported(.0))]
     Unsupported(Vec<UnsupportedOperator>),
     /// A node failed.
-    #[error("node {node:?} ({op}): {fault}")]
+    #[error("node {node:?} ({op}): {why}")]
     Node {
         /// Its name, or that of its first output if it has none.
         node: String,
         /// Its operator.
         op: String,
         /// Why.
-        fault: Box<Fault>,
+        why: Box<NodeError>,
     },
     /// A tensor or another value of a file cannot be taken.
-    #[error("value {name:?}: {fault}")]
+    #[error("value {name:?}: {why}")]
     Value {
         /// Its name.
         name: String,
         /// Why.
-        fault: Box<Fault>,
+        why: Box<NodeError>,
     },
     /// A graph does not hold together.
     #[error(transparent)]
-    Graph(Fault),
+    Graph(NodeError),
     /// An input that a caller gave, or did not give.
     #[error("input {name:?} is {got}, expected {expected}")]
     Input {
@@ -79,7 +79,7 @@ pub enum Error {
     /// As many runs are under way on the stream as may be.
     #[error(
         "{limit} runs of the session are under way on this stream: wait for one of them, use submit_when_room, or raise \
-         SessionOptions::in_flight"
+         SessionOptions::max_in_flight"
     )]
     Busy {
         /// How many there may be at most.
@@ -107,7 +107,7 @@ pub struct UnsupportedOperator {
 /// Why one node failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Fault {
+pub enum NodeError {
     /// The operator refused its arguments, or failed.
     #[error(transparent)]
     Tensor(#[from] streampool_tensor::Error),
@@ -152,7 +152,7 @@ impl Error {
     /// What the runtime refused, if that is behind it.
     fn of_runtime(&self) -> Option<&streampool_runtime::Error> {
         match self {
-            Error::Node { fault, .. } | Error::Value { fault, .. } => fault.of_runtime(),
+            Error::Node { why, .. } | Error::Value { why, .. } => why.of_runtime(),
             Error::Graph(fault) => fault.of_runtime(),
             Error::Tensor(streampool_tensor::Error::Runtime(error)) | Error::Runtime(error) => {
                 Some(error)
@@ -188,11 +188,11 @@ impl Error {
     }
 }
 
-impl Fault {
+impl NodeError {
     fn of_runtime(&self) -> Option<&streampool_runtime::Error> {
         match self {
-            Fault::Tensor(streampool_tensor::Error::Runtime(error)) => Some(error),
-            Fault::Inner(error) => error.of_runtime(),
+            NodeError::Tensor(streampool_tensor::Error::Runtime(error)) => Some(error),
+            NodeError::Inner(error) => error.of_runtime(),
             _ => None,
         }
     }
@@ -201,7 +201,7 @@ impl Fault {
     pub(crate) fn of_value(self, name: &str) -> Error {
         Error::Value {
             name: name.to_owned(),
-            fault: Box::new(self),
+            why: Box::new(self),
         }
     }
 
@@ -210,7 +210,7 @@ impl Fault {
         Error::Node {
             node: name.to_owned(),
             op: op.to_string(),
-            fault: Box::new(self),
+            why: Box::new(self),
         }
     }
 
@@ -219,8 +219,8 @@ impl Fault {
         what: impl ToString,
         got: impl ToString,
         expected: impl ToString,
-    ) -> Fault {
-        Fault::Malformed {
+    ) -> NodeError {
+        NodeError::Malformed {
             what: what.to_string(),
             got: got.to_string(),
             expected: expected.to_string(),
@@ -228,8 +228,8 @@ impl Fault {
     }
 
     /// `what` is not supported.
-    pub(crate) fn unsupported(what: impl ToString) -> Fault {
-        Fault::Unsupported(what.to_string())
+    pub(crate) fn unsupported(what: impl ToString) -> NodeError {
+        NodeError::Unsupported(what.to_string())
     }
 }
 

@@ -8,18 +8,18 @@ use streampool_tensor::{DType, Tensor};
 
 use crate::check::check_operators;
 use crate::error::{Error, Result, UnsupportedOperator};
-use crate::graph::{Attribute, Graph};
-use crate::session::{Input, Port, RunOptions, Session};
+use crate::graph::{Attribute, Graph, ValueInfo};
+use crate::session::{Input, RunOptions, Session};
 
 /// What is in a graph, the graphs inside its nodes included.
 #[derive(Debug, Clone, Default)]
 pub struct Contents {
     /// What a caller gives.
-    pub inputs: Vec<Port>,
+    pub inputs: Vec<ValueInfo>,
     /// What a caller may give, and need not.
-    pub defaults: Vec<Port>,
+    pub defaults: Vec<ValueInfo>,
     /// What a caller gets.
-    pub outputs: Vec<Port>,
+    pub outputs: Vec<ValueInfo>,
     /// How often each operator stands, the most frequent first.
     pub operators: Vec<(String, usize)>,
     /// The tensors that it brings, by element type.
@@ -61,18 +61,14 @@ pub struct Part {
 impl Graph {
     /// What is in it.
     pub fn contents(&self) -> Contents {
-        let port = |&id| Port::from(self.value(id));
+        let port = |&id| self.value(id).clone();
         let mut census = Census::default();
         census.add(self);
         let mut operators: Vec<(String, usize)> = census.operators.into_iter().collect();
         operators.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         Contents {
             inputs: self.inputs.iter().map(port).collect(),
-            defaults: self
-                .defaults
-                .iter()
-                .map(|(_, info)| Port::from(info))
-                .collect(),
+            defaults: self.defaults.iter().map(|(_, info)| info.clone()).collect(),
             outputs: self.outputs.iter().map(port).collect(),
             operators,
             parameters: census.parameters.into_values().collect(),
@@ -118,8 +114,8 @@ impl Census {
             bytes: 0,
         });
         of_type.tensors += 1;
-        of_type.elements += tensor.elements();
-        of_type.bytes += tensor.elements() * dtype.size();
+        of_type.elements += tensor.elem_count();
+        of_type.bytes += tensor.elem_count() * dtype.size();
     }
 }
 
@@ -132,7 +128,7 @@ impl Session {
             steps: Some(1_000_000),
             ..RunOptions::within(Duration::from_secs(300))
         };
-        self.run_in_order_with(inputs, &options)?;
+        self.run_positional_with(inputs, &options)?;
         Ok(self.latest_parts())
     }
 }
@@ -143,7 +139,7 @@ mod tests {
     use streampool_tensor::Pool;
 
     use super::*;
-    use crate::graph::{Domain, Node, Operator, ValueInfo};
+    use crate::graph::{Domain, Node, Operator};
 
     #[test]
     fn what_is_inside_of_nodes_counts_too() {

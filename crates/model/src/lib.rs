@@ -46,8 +46,9 @@ pub mod symbols;
 pub mod testing;
 mod trace;
 
-pub use error::{Error, Fault, Result, UnsupportedOperator};
+pub use error::{Error, NodeError, Result, UnsupportedOperator};
+pub use graph::ValueInfo;
 pub use session::{
-    Array, Input, NodeTime, Outputs, Pending, Port, Profiled, Recording, Rows, RunOptions, Session,
+    Array, Input, NodeTime, Outputs, Pending, Profiled, Recording, Rows, RunOptions, Session,
     SessionOptions, Statistics,
 };

@@ -4,7 +4,7 @@ use streampool_tensor::{DType, Pool, Tensor};
 
 pub use crate::evaluate::Value;
 
-use crate::error::{Fault, Result};
+use crate::error::{NodeError, Result};
 use crate::evaluate::{Place, Scope, evaluate};
 use crate::graph::{Graph, Operator};
 use crate::nodes;
@@ -24,7 +24,7 @@ impl Place for Pools<'_> {
         self.work
     }
 
-    fn lift(&self, known: &Tensor) -> Result<Tensor, Fault> {
+    fn lift(&self, known: &Tensor) -> Result<Tensor, NodeError> {
         Ok(known.to(self.work)?)
     }
 }

@@ -59,7 +59,7 @@ fn held(session: &Session, requests: usize, request: impl Fn(usize) -> Vec<Array
     let run = |number: usize| {
         let arrays = request(number);
         let inputs: Vec<Input<'_>> = arrays.iter().map(Input::from).collect();
-        session.run_in_order(&inputs).unwrap();
+        session.run_positional(&inputs).unwrap();
     };
     // What is there whatever is held: streams, the first chunk of memory, tables of kernels.
     run(0);

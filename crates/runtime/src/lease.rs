@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::core::Core;
-use crate::settings::Exhaustion;
+use crate::settings::WhenExhausted;
 use crate::waiters::Waited;
 use crate::{Error, Result, Stream, os};
 
@@ -34,7 +34,7 @@ impl Lease {
         }
     }
 
-    /// Whether others use the stream, too: all were leased, and the policy is [`Share`](Exhaustion::Share).
+    /// Whether others use the stream, too: all were leased, and the policy is [`Share`](WhenExhausted::Share).
     pub fn is_shared(&self) -> bool {
         self.is_shared
     }
@@ -99,10 +99,10 @@ pub(crate) fn claim(core: &Arc<Core>) -> Result<Slot> {
     let limit = core.settings.streams - 1;
     match core.settings.exhaustion {
         // Without workers nobody ever returns one.
-        Exhaustion::Wait(_) if limit == 0 => Err(Error::NoFreeStream { limit }),
-        Exhaustion::Share => Ok(Slot::Shared(core.next_shared())),
-        Exhaustion::Fail => Err(Error::NoFreeStream { limit }),
-        Exhaustion::Wait(timeout) => {
+        WhenExhausted::Wait(_) if limit == 0 => Err(Error::NoFreeStream { limit }),
+        WhenExhausted::Share => Ok(Slot::Shared(core.next_shared())),
+        WhenExhausted::Fail => Err(Error::NoFreeStream { limit }),
+        WhenExhausted::Wait(timeout) => {
             let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
             match core.slots.claim_wait(deadline, None) {
                 Waited::Slot(index) => Ok(Slot::Claimed(index)),

@@ -62,7 +62,7 @@ pub use profiler::{HostSpan, Mark, Profile, Profiler, Summary};
 pub use program::{Capture, Captured, Program, Reference};
 pub use quirks::{Workaround, workaround};
 pub use settings::{
-    Exhaustion, Mitigations, Origin, SettingError, Settings, SettingsBuilder, Variable,
+    Mitigations, Origin, SettingError, Settings, SettingsBuilder, Variable, WhenExhausted,
 };
 pub use snapshot::{
     CacheSnapshot, EventSnapshot, MemorySnapshot, QuirkSnapshot, Snapshot, StreamSnapshot,

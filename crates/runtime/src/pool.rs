@@ -74,7 +74,7 @@ impl Pool {
     /// The stream of this thread. The first call on a thread leases one, which is returned when the thread
     /// ends; the main thread has stream 0. Inside a [scope](Self::on) it is the scope's.
     ///
-    /// When all are leased, the [exhaustion](crate::Exhaustion) policy decides. A [run](Self::for_run) of the thread gives the
+    /// When all are leased, the [exhaustion](crate::WhenExhausted) policy decides. A [run](Self::for_run) of the thread gives the
     /// lease to threads that wait; the next call takes another.
     #[inline]
     pub fn current(&self) -> Result<&Stream> {
@@ -167,7 +167,7 @@ impl Pool {
     }
 
     /// A stream for the caller, returned when the lease is dropped. Nobody else is given it meanwhile. When all are leased, the
-    /// [exhaustion](crate::Exhaustion) policy decides: under `Share` it is one that others use, too, under `Wait` the caller waits
+    /// [exhaustion](crate::WhenExhausted) policy decides: under `Share` it is one that others use, too, under `Wait` the caller waits
     /// its turn, under `Fail` it is an error.
     pub fn lease(&self) -> Result<Lease> {
         self.0.core.check()?;
@@ -189,7 +189,7 @@ impl Pool {
 
     /// As [`lease`](Self::lease), for a task of an executor: where all are leased, the task waits, and its thread does not.
     /// Tasks and threads that wait are served in the order of their coming, whatever the policy is. The lease is never shared.
-    /// It waits without end: dropping the future gives up its place. Run the task's work with [`task_on`](Self::task_on).
+    /// It waits without end: dropping the future gives up its place. Run the task's work with [`bind_future`](Self::bind_future).
     pub fn lease_when_free(&self) -> impl Future<Output = Result<Lease>> + Send + use<> {
         let pool = self.clone();
         async move {
@@ -207,15 +207,15 @@ impl Pool {
 
     /// Runs `work` with `stream` as this thread's current stream. Scopes nest, and end with a panic too.
     /// A stream of another pool is refused.
-    pub fn on<R>(&self, stream: &Stream, work: impl FnOnce() -> R) -> Result<R> {
+    pub fn with_stream<R>(&self, stream: &Stream, work: impl FnOnce() -> R) -> Result<R> {
         let _entered = binding::enter(self.binding_of(stream)?);
         Ok(work())
     }
 
     /// Runs `work` with a stream that nobody else has as this thread's current stream.
-    pub fn on_fresh<R>(&self, work: impl FnOnce(&Stream) -> R) -> Result<R> {
+    pub fn with_new_stream<R>(&self, work: impl FnOnce(&Stream) -> R) -> Result<R> {
         let lease = self.lease_alone()?;
-        self.on(&lease, || work(&lease))
+        self.with_stream(&lease, || work(&lease))
     }
 
     /// Runs `work` on a stream for just this run, with it as this thread's current stream. For work that is waited for
@@ -256,7 +256,7 @@ impl Pool {
     }
 
     /// The future with `stream` as its current stream, whichever thread polls it.
-    pub fn task_on<F: Future>(&self, stream: &Stream, future: F) -> Result<OnStream<F>> {
+    pub fn bind_future<F: Future>(&self, stream: &Stream, future: F) -> Result<OnStream<F>> {
         Ok(OnStream::new(self.binding_of(stream)?, future))
     }
 

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use crate::binding::{self, Binding};
 use crate::core::Core;
-use crate::settings::Exhaustion;
+use crate::settings::WhenExhausted;
 use crate::waiters::Waited;
 use crate::{Error, Result, Stream, os};
 
-/// Under [`Exhaustion::Share`] a run waits so long while no stream goes from one thread to another. Then it shares one.
+/// Under [`WhenExhausted::Share`] a run waits so long while no stream goes from one thread to another. Then it shares one.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// So long after that, runs that find no stream share one at once.
@@ -61,14 +61,14 @@ fn wait(core: &Core, deadline: Option<Instant>) -> Result<Hold> {
     let limit = core.settings.streams - 1;
     let now = Instant::now();
     let (timeout, patience) = match core.settings.exhaustion {
-        Exhaustion::Fail => return Err(Error::NoFreeStream { limit }),
+        WhenExhausted::Fail => return Err(Error::NoFreeStream { limit }),
         // Without workers nobody ever returns one.
-        Exhaustion::Wait(_) if limit == 0 => return Err(Error::NoFreeStream { limit }),
-        Exhaustion::Wait(timeout) => (timeout, None),
-        Exhaustion::Share if limit == 0 || core.is_impatient(now) => {
+        WhenExhausted::Wait(_) if limit == 0 => return Err(Error::NoFreeStream { limit }),
+        WhenExhausted::Wait(timeout) => (timeout, None),
+        WhenExhausted::Share if limit == 0 || core.is_impatient(now) => {
             return Ok(Hold::Shared(core.next_shared()));
         }
-        Exhaustion::Share => (None, Some(PATIENCE)),
+        WhenExhausted::Share => (None, Some(PATIENCE)),
     };
     let until = timeout.and_then(|timeout| now.checked_add(timeout));
     let until = until.into_iter().chain(deadline).min();

@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 
 use crate::binding::{self, Binding};
 
-/// A future with a current stream of its own; made by [`Pool::task_on`](crate::Pool::task_on).
+/// A future with a current stream of its own; made by [`Pool::bind_future`](crate::Pool::bind_future).
 ///
 /// Executors move tasks between threads, so a thread's stream is not a task's. Each poll runs with the
 /// task's stream as the thread's current one.

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use common::*;
-use streampool_runtime::{Error, Exhaustion, Pool};
+use streampool_runtime::{Error, Pool, WhenExhausted};
 
 /// How many threads are alive at once.
 const CROWDS: [usize; 2] = [64, 200];
@@ -54,7 +54,7 @@ fn sharing_spreads_a_crowd_evenly_and_all_its_work_is_right() {
 fn waiting_for_ever_serves_everyone_and_no_stream_has_two_holders() {
     within(FOREVER, || {
         for crowd in CROWDS {
-            let settings = settings().streams(8).exhaustion(Exhaustion::Wait(None));
+            let settings = settings().streams(8).exhaustion(WhenExhausted::Wait(None));
             let pool = pool_with(&device(), settings);
             let all_here = Barrier::new(crowd);
             let held: [AtomicBool; 8] = Default::default();
@@ -74,7 +74,7 @@ fn waiting_for_ever_serves_everyone_and_no_stream_has_two_holders() {
 #[test]
 fn waiting_is_first_come_first_served() {
     within(FOREVER, || {
-        let settings = settings().streams(2).exhaustion(Exhaustion::Wait(None));
+        let settings = settings().streams(2).exhaustion(WhenExhausted::Wait(None));
         let pool = pool_with(&device(), settings);
         let only = pool.lease().unwrap();
         let served = Mutex::new(Vec::new());
@@ -106,7 +106,7 @@ fn waiting_too_long_is_an_error_that_names_the_limit() {
         let waited = Duration::from_millis(30);
         let settings = settings()
             .streams(3)
-            .exhaustion(Exhaustion::Wait(Some(waited)));
+            .exhaustion(WhenExhausted::Wait(Some(waited)));
         let pool = pool_with(&device(), settings);
         for crowd in CROWDS {
             let all = (pool.lease().unwrap(), pool.lease().unwrap());
@@ -131,7 +131,7 @@ fn waiting_too_long_is_an_error_that_names_the_limit() {
 fn failing_is_at_once_and_names_the_limit() {
     within(FOREVER, || {
         for crowd in CROWDS {
-            let settings = settings().streams(32).exhaustion(Exhaustion::Fail);
+            let settings = settings().streams(32).exhaustion(WhenExhausted::Fail);
             let pool = pool_with(&device(), settings);
             let all_here = Barrier::new(crowd);
             let outcomes = on_threads(crowd, |number| {
@@ -157,7 +157,7 @@ fn failing_is_at_once_and_names_the_limit() {
 
 #[test]
 fn a_refused_thread_can_try_again() {
-    let settings = settings().streams(2).exhaustion(Exhaustion::Fail);
+    let settings = settings().streams(2).exhaustion(WhenExhausted::Fail);
     let pool = pool_with(&device(), settings);
     let only = pool.lease().unwrap();
     on_thread(|| {

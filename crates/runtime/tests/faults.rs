@@ -318,7 +318,7 @@ fn a_panic_inside_a_scope_leaves_its_work_and_its_stream_sound() {
         let own = pool.current().unwrap().index();
         let mut outer = None;
         let panicked = catch_unwind(AssertUnwindSafe(|| {
-            pool.on(pool.stream(5).unwrap(), || {
+            pool.with_stream(pool.stream(5).unwrap(), || {
                 let stream = pool.current().unwrap();
                 outer = Some(filled(stream, 1.0));
                 let _freed_by_the_panic = filled(stream, 2.0);

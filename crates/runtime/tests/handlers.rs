@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 
 use common::*;
 use streampool_host::OpMatcher;
-use streampool_runtime::{Error, Exhaustion, Op};
+use streampool_runtime::{Error, Op, WhenExhausted};
 
 #[test]
 fn a_handler_encodes_allocates_and_synchronises() {
@@ -179,7 +179,7 @@ fn the_handlers_of_a_stream_are_called_in_order() {
 #[test]
 fn a_handler_is_on_its_own_stream_and_takes_no_other() {
     within(FOREVER, || {
-        let settings = settings().streams(2).exhaustion(Exhaustion::Fail);
+        let settings = settings().streams(2).exhaustion(WhenExhausted::Fail);
         let pool = pool_with(&device_of(1, 1 << 30), settings);
         let only = pool.lease().unwrap();
         let (send, receive) = channel();

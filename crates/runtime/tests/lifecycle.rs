@@ -174,7 +174,7 @@ impl Drop for UsedLast {
             let one = filled(stream, 6.0);
             let mut two = buffer(stream);
             add(stream, &one, &mut two, 1.0).unwrap();
-            let scoped = pool.on(pool.stream(2).unwrap(), || {
+            let scoped = pool.with_stream(pool.stream(2).unwrap(), || {
                 value_of(pool.current().unwrap(), &two).unwrap()
             });
             pool.release_current_stream();
@@ -315,7 +315,7 @@ fn after_a_fork_the_child_is_refused_and_the_parent_goes_on() {
                     assert_eq!(pool.synchronize(), forked);
                     assert_eq!(pool.trim().map(drop), forked);
                     assert_eq!(pool.snapshot().map(drop), forked);
-                    assert_eq!(pool.on(&stream, || ()), forked);
+                    assert_eq!(pool.with_stream(&stream, || ()), forked);
                     assert_eq!(stream.encode(Op::Nop).map(drop), forked);
                     assert_eq!(stream.allocate(16).map(drop), forked);
                     assert_eq!(stream.synchronize(), forked);

@@ -7,10 +7,13 @@ mod common;
 #[cfg(not(loom))]
 fn main() {
     use common::*;
-    use streampool_runtime::Exhaustion;
+    use streampool_runtime::WhenExhausted;
 
     let device = device();
-    let pool = pool_with(&device, settings().streams(2).exhaustion(Exhaustion::Fail));
+    let pool = pool_with(
+        &device,
+        settings().streams(2).exhaustion(WhenExhausted::Fail),
+    );
     let stream = pool.current().unwrap();
     assert!(stream.is_default() && stream.index() == 0);
     assert_eq!(
@@ -22,12 +25,12 @@ fn main() {
     assert!(pool.current().unwrap().is_default());
     on_thread(|| {
         assert_eq!(pool.current().unwrap().index(), 1);
-        pool.on(pool.default_stream().unwrap(), || {
+        pool.with_stream(pool.default_stream().unwrap(), || {
             assert!(pool.current().unwrap().is_default());
         })
         .unwrap();
     });
-    pool.on(pool.stream(1).unwrap(), || {
+    pool.with_stream(pool.stream(1).unwrap(), || {
         assert_eq!(pool.current().unwrap().index(), 1);
     })
     .unwrap();

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use common::*;
 use streampool_host::OpMatcher;
-use streampool_runtime::{Error, Exhaustion, Op, Pool};
+use streampool_runtime::{Error, Op, Pool, WhenExhausted};
 
 /// The stream of a run that does a little.
 fn run(pool: &Pool) -> u8 {
@@ -47,7 +47,7 @@ fn a_run_is_where_its_thread_is_put() {
     let pool = pool(&device(), 8);
     on_thread(|| {
         let stream = pool.stream(5).unwrap();
-        assert_eq!(pool.on(stream, || run(&pool)).unwrap(), 5);
+        assert_eq!(pool.with_stream(stream, || run(&pool)).unwrap(), 5);
         let nested = pool.for_run(None, |outer| (outer.index(), run(&pool)));
         let (outer, inner) = nested.unwrap();
         assert_eq!(outer, inner);
@@ -61,7 +61,7 @@ fn a_run_is_where_its_thread_is_put() {
 #[test]
 fn a_crowd_of_threads_gets_turns_in_order() {
     within(FOREVER, || {
-        for exhaustion in [Exhaustion::Share, Exhaustion::Wait(None)] {
+        for exhaustion in [WhenExhausted::Share, WhenExhausted::Wait(None)] {
             let pool = pool_with(&device(), settings().streams(4).exhaustion(exhaustion));
             let stop = AtomicBool::new(false);
             let counts: [AtomicUsize; 40] = std::array::from_fn(|_| AtomicUsize::new(0));
@@ -103,7 +103,7 @@ fn a_crowd_of_threads_gets_turns_in_order() {
 #[test]
 fn a_lease_goes_to_who_waits_when_a_run_on_it_ends() {
     within(FOREVER, || {
-        let wait = settings().streams(2).exhaustion(Exhaustion::Wait(None));
+        let wait = settings().streams(2).exhaustion(WhenExhausted::Wait(None));
         let pool = pool_with(&device(), wait);
         let leased = Barrier::new(2);
         std::thread::scope(|scope| {
@@ -146,14 +146,14 @@ fn where_leases_have_all_streams_a_run_shares_one() {
 #[test]
 fn a_run_waits_until_its_deadline_and_fails_where_it_must_not_wait() {
     let soon = || Some(Instant::now() + Duration::from_millis(5));
-    let wait = settings().streams(2).exhaustion(Exhaustion::Wait(None));
+    let wait = settings().streams(2).exhaustion(WhenExhausted::Wait(None));
     let pool = pool_with(&device(), wait);
     let lease = pool.lease().unwrap();
     let late = on_thread(|| pool.for_run(soon(), |_| ()));
     assert_eq!(late, Err(Error::Deadline));
     drop(lease);
     on_thread(|| pool.for_run(soon(), |_| ()).unwrap());
-    let fail = settings().streams(2).exhaustion(Exhaustion::Fail);
+    let fail = settings().streams(2).exhaustion(WhenExhausted::Fail);
     let pool = pool_with(&device(), fail);
     let _lease = pool.lease().unwrap();
     let refused = on_thread(|| pool.for_run(None, |_| ()));

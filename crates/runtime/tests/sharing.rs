@@ -156,7 +156,8 @@ fn a_block_with_five_consumers_freed_on_a_sixth_thread_waits_for_all_five() {
             copies.push(seen);
         }
         on_thread(|| {
-            pool.on(pool.stream(9).unwrap(), || drop(shared)).unwrap();
+            pool.with_stream(pool.stream(9).unwrap(), || drop(shared))
+                .unwrap();
         });
         let mut others = Vec::new();
         // The last used, the first and then those between: each of them counts.
@@ -182,7 +183,7 @@ fn a_block_used_at_home_only_is_reused_at_once() {
     let pool = pool(&device, 4);
     let gate = Gate::new(&device);
     let home = pool.stream(1).unwrap();
-    pool.on(home, || {
+    pool.with_stream(home, || {
         gate.hold(home);
         let first = filled(home, 1.0);
         let place = first.span();

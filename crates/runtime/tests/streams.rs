@@ -12,7 +12,7 @@ use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use common::*;
-use streampool_runtime::{Error, Exhaustion, Pool};
+use streampool_runtime::{Error, Pool, WhenExhausted};
 
 fn made(pool: &Pool) -> Vec<u8> {
     let snapshot = pool.snapshot().unwrap();
@@ -46,7 +46,7 @@ fn urgent_streams_are_beyond_those_that_are_leased() {
         Err(Error::NoSuchStream { index: 4, last: 3 })
     ));
     let urgent = pool.urgent().unwrap();
-    pool.on(urgent, || {
+    pool.with_stream(urgent, || {
         let buffer = filled(pool.current().unwrap(), 3.0);
         assert_eq!(pool.current().unwrap().index(), urgent.index());
         assert_eq!(value_of(urgent, &buffer).unwrap(), 3.0);
@@ -141,7 +141,10 @@ fn a_pool_of_one_stream_shares_the_default_stream() {
     let device = device();
     let alone = pool(&device, 1);
     assert_eq!(on_thread(|| current(&alone)), 0);
-    let failing = pool_with(&device, settings().streams(1).exhaustion(Exhaustion::Fail));
+    let failing = pool_with(
+        &device,
+        settings().streams(1).exhaustion(WhenExhausted::Fail),
+    );
     let outcome = on_thread(|| failing.current().map(drop));
     assert_eq!(outcome, Err(Error::NoFreeStream { limit: 0 }));
     failing.default_stream().unwrap().synchronize().unwrap();
@@ -173,9 +176,9 @@ fn scopes_nest_and_end() {
     let pool = pool(&device(), 8);
     on_thread(|| {
         let own = current(&pool);
-        let inner = pool.on(pool.stream(5).unwrap(), || {
+        let inner = pool.with_stream(pool.stream(5).unwrap(), || {
             assert_eq!(current(&pool), 5);
-            let inner = pool.on(pool.stream(6).unwrap(), || current(&pool));
+            let inner = pool.with_stream(pool.stream(6).unwrap(), || current(&pool));
             assert_eq!(current(&pool), 5);
             inner.unwrap()
         });
@@ -189,17 +192,19 @@ fn a_scope_ends_with_a_panic_too() {
     let pool = pool(&device(), 8);
     on_thread(|| {
         let own = current(&pool);
-        let _outer = pool.on(pool.stream(4).unwrap(), || {
+        let _outer = pool.with_stream(pool.stream(4).unwrap(), || {
             let panicked = catch_unwind(AssertUnwindSafe(|| {
-                pool.on(pool.stream(5).unwrap(), || {
-                    pool.on(pool.stream(6).unwrap(), || panic!("on purpose"))
+                pool.with_stream(pool.stream(5).unwrap(), || {
+                    pool.with_stream(pool.stream(6).unwrap(), || panic!("on purpose"))
                 })
             }));
             assert!(panicked.is_err());
             assert_eq!(current(&pool), 4);
         });
         assert_eq!(current(&pool), own);
-        let panicked = catch_unwind(AssertUnwindSafe(|| pool.on_fresh(|_| panic!("on purpose"))));
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            pool.with_new_stream(|_| panic!("on purpose"))
+        }));
         assert!(panicked.is_err());
         assert_eq!(current(&pool), own);
     });
@@ -214,9 +219,9 @@ fn two_pools_interleave_on_one_thread() {
         for _ in 0..3 {
             assert_eq!((current(&one), current(&two)), (1, 2));
         }
-        one.on(one.stream(5).unwrap(), || {
+        one.with_stream(one.stream(5).unwrap(), || {
             assert_eq!((current(&one), current(&two)), (5, 2));
-            let _other = two.on(two.stream(6).unwrap(), || {
+            let _other = two.with_stream(two.stream(6).unwrap(), || {
                 assert_eq!((current(&one), current(&two)), (5, 6));
             });
             assert_eq!((current(&one), current(&two)), (5, 2));
@@ -235,8 +240,8 @@ fn a_stream_of_another_pool_is_refused() {
     let device = device();
     let (one, two) = (pool(&device, 2), pool(&device, 2));
     let foreign = two.stream(1).unwrap();
-    assert_eq!(one.on(foreign, || ()), Err(Error::ForeignStream));
-    let task = one.task_on(foreign, async {}).map(drop);
+    assert_eq!(one.with_stream(foreign, || ()), Err(Error::ForeignStream));
+    let task = one.bind_future(foreign, async {}).map(drop);
     assert_eq!(task, Err(Error::ForeignStream));
     let waiting = one.stream(1).unwrap().wait_for_stream(foreign);
     assert_eq!(waiting, Err(Error::ForeignStream));
@@ -247,9 +252,9 @@ fn a_fresh_stream_is_nobody_elses_and_goes_back() {
     let pool = pool(&device(), 3);
     on_thread(|| {
         let own = current(&pool);
-        let fresh = pool.on_fresh(|fresh| {
+        let fresh = pool.with_new_stream(|fresh| {
             assert_eq!(current(&pool), fresh.index());
-            let none_left = pool.on_fresh(|_| ()).unwrap_err();
+            let none_left = pool.with_new_stream(|_| ()).unwrap_err();
             assert_eq!(none_left, Error::NoFreeStream { limit: 2 });
             fresh.index()
         });
@@ -268,7 +273,7 @@ fn a_thread_that_shares_a_stream_stays_on_it() {
     on_thread(|| {
         let shared = current(&pool);
         for _ in 0..3 {
-            pool.on(pool.stream(0).unwrap(), || ()).unwrap();
+            pool.with_stream(pool.stream(0).unwrap(), || ()).unwrap();
             assert_eq!(current(&pool), shared);
             current(&other);
             assert_eq!(current(&pool), shared);
@@ -325,7 +330,7 @@ fn a_tasks_stream_follows_it_from_thread_to_thread() {
                 done.lock().unwrap().push(value);
             };
             let stream = pool.stream(usize::from(stream)).unwrap();
-            Box::pin(pool.task_on(stream, future).unwrap())
+            Box::pin(pool.bind_future(stream, future).unwrap())
         })
         .collect();
     // The executor: every poll happens on a thread of its own.

@@ -20,7 +20,7 @@ async fn ask(queue: Arc<BatchQueue>, number: usize) -> Result<Vec<f32>, Error> {
 
 pub fn main() -> Result<(), Error> {
     let session = Session::load(&streampool::host_pool()?, MODEL)?;
-    let queue = streampool::queue_over(&session, BatchQueue::builder().max_batch_size(32))?;
+    let queue = BatchQueue::for_session(&session, BatchQueue::builder().max_batch_size(32))?;
     let queue = Arc::new(queue);
 
     let runtime = tokio::runtime::Builder::new_multi_thread().build()?;

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use streampool::batch::Close;
+use streampool::batch::Shutdown;
 use streampool::prelude::*;
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
@@ -14,7 +14,7 @@ const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/mlp.onnx");
 
 pub fn main() -> Result<(), Error> {
     let session = Session::load(&streampool::host_pool()?, MODEL)?;
-    let queue = streampool::queue_over(&session, BatchQueue::builder().max_batch_size(32))?;
+    let queue = BatchQueue::for_session(&session, BatchQueue::builder().max_batch_size(32))?;
 
     let ask = |caller: usize| -> Result<(), Error> {
         for _ in 0..100 {
@@ -36,7 +36,7 @@ pub fn main() -> Result<(), Error> {
             .try_for_each(|caller| caller.join().expect("no caller panics"))
     })?;
 
-    queue.close(Close::Drain);
+    queue.shutdown(Shutdown::Drain);
     let did = queue.statistics();
     println!("{} requests answered", did.requests.completed);
     println!("{:.1} rows a batch", did.batch_rows.mean());

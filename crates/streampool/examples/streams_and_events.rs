@@ -12,7 +12,7 @@ pub fn main() -> Result<(), Error> {
     let (begin, end) = (pool.timed_event()?, pool.timed_event()?);
 
     // Encoding returns at once; the work is done when somebody waits for it.
-    let x = pool.on(&producer, || {
+    let x = pool.with_stream(&producer, || {
         producer.record(&begin)?;
         let ones = Tensor::ones(&pool, &[256, 256], DType::F32)?;
         let x = ones.matmul(&ones)?;
@@ -22,7 +22,7 @@ pub fn main() -> Result<(), Error> {
 
     // The consumer reads what the producer wrote: that order needs no event. This one is for work that shares no tensor.
     consumer.wait(&end)?;
-    let sum = pool.on(&consumer, || x.sum(&[0, 1], false)?.to_vec::<f32>())??;
+    let sum = pool.with_stream(&consumer, || x.sum(&[0, 1], false)?.to_vec::<f32>())??;
     assert_eq!(sum, [256.0 * 256.0 * 256.0]);
 
     end.wait()?;

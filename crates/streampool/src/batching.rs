@@ -2,33 +2,44 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use streampool_batch::{Batch, BatchQueue, Builder, Error, InOrder, Request, Result};
+use streampool_batch::{Batch, BatchQueue, BatchQueueBuilder, Error, InferAll, Request, Result};
 use streampool_device::DeviceKind;
 use streampool_model::graph::Dim;
 use streampool_model::{Array, Input, Rows, RunOptions, Session};
 use streampool_runtime::Lease;
 
-/// A queue in front of a session, whose inputs and outputs all have their rows along the first axis.
-///
-/// Each batch that is in flight has a stream of its own, whichever thread runs it. Requests that the model does not take are refused when they come. On a GPU these are four if nothing is said, and
-/// batches are filled up to a few sizes, so that few programs serve all.
-///
-/// ```no_run
-/// use streampool::prelude::*;
-///
-/// let session = Session::load(&streampool::host_pool()?, "model.onnx")?;
-/// let queue = streampool::queue_over(&session, BatchQueue::builder().max_batch_size(16))?;
-/// std::thread::scope(|scope| {
-///     for _ in 0..64 {
-///         scope.spawn(|| {
-///             let row = Array::new(&[0.5f32; 16], &[1, 16]).expect("16 elements");
-///             println!("{:?}", queue.infer(row));
-///         });
-///     }
-/// });
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub fn queue_over(session: &Session, settings: Builder) -> Result<BatchQueue> {
+/// Makes a [`BatchQueue`] in front of a session.
+pub trait ForSession: Sized {
+    /// A queue in front of a session, whose inputs and outputs all have their rows along the first axis.
+    ///
+    /// Each batch that is in flight has a stream of its own, whichever thread runs it. Requests that the model does not take are refused when they come. On a GPU these are four if nothing is said, and
+    /// batches are filled up to a few sizes, so that few programs serve all.
+    ///
+    /// ```no_run
+    /// use streampool::prelude::*;
+    ///
+    /// let session = Session::load(&streampool::host_pool()?, "model.onnx")?;
+    /// let queue = BatchQueue::for_session(&session, BatchQueue::builder().max_batch_size(16))?;
+    /// std::thread::scope(|scope| {
+    ///     for _ in 0..64 {
+    ///         scope.spawn(|| {
+    ///             let row = Array::new(&[0.5f32; 16], &[1, 16]).expect("16 elements");
+    ///             println!("{:?}", queue.infer(row));
+    ///         });
+    ///     }
+    /// });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    fn for_session(session: &Session, settings: BatchQueueBuilder) -> Result<Self>;
+}
+
+impl ForSession for BatchQueue {
+    fn for_session(session: &Session, settings: BatchQueueBuilder) -> Result<BatchQueue> {
+        queue_over(session, settings)
+    }
+}
+
+fn queue_over(session: &Session, settings: BatchQueueBuilder) -> Result<BatchQueue> {
     for (input, port) in session.inputs().iter().enumerate() {
         let shape = port.shape.as_deref();
         if let Some([] | [Dim::Fixed(_), ..]) = shape {
@@ -46,7 +57,7 @@ pub fn queue_over(session: &Session, settings: Builder) -> Result<BatchQueue> {
     }
     let is_gpu = session.pool().device().properties().kind != DeviceKind::Host;
     let settings = match is_gpu {
-        true => settings.in_flight_by_default(GPU_IN_FLIGHT),
+        true => settings.max_in_flight_by_default(GPU_IN_FLIGHT),
         false => settings,
     };
     // A stream that others use would be recovered under their hands.
@@ -66,7 +77,7 @@ pub fn queue_over(session: &Session, settings: Builder) -> Result<BatchQueue> {
         let stream = &lanes[batch.lane()];
         let outputs = session
             .pool()
-            .on(stream, || run(&session, &batch, rows, &row_bytes));
+            .with_stream(stream, || run(&session, &batch, rows, &row_bytes));
         let outputs = outputs.map_err(Error::failed).flatten();
         if outputs.is_err() && stream.fault().is_some() {
             // What failed is told to its callers; the stream serves those who come next.
@@ -177,7 +188,7 @@ pub struct BatchInference<I> {
 
 enum Stage<I> {
     Ready(I),
-    Running(InOrder<I>),
+    Running(InferAll<I>),
     Over,
 }
 

@@ -106,7 +106,7 @@ mod book {
     struct ReferenceOptions;
 }
 
-pub use batching::{BatchInference, batch_inference, queue_over};
+pub use batching::{BatchInference, ForSession, batch_inference};
 #[cfg(feature = "cuda")]
 pub use devices::cuda_pool;
 #[cfg(feature = "metal")]
@@ -129,8 +129,8 @@ pub use streampool_tensor::Tensor;
 /// What most programs need.
 pub mod prelude {
     pub use crate::{
-        Array, BatchQueue, Buffer, DType, Event, Exhaustion, Input, Layout, Lease, MatMul, Norm,
+        Array, BatchQueue, Buffer, DType, Event, ForSession, Input, Layout, Lease, MatMul, Norm,
         Op, Outputs, Pool, Request, RunOptions, Scalar, Session, SessionOptions, Settings, Stream,
-        Tensor, Ticket,
+        Tensor, Ticket, WhenExhausted,
     };
 }

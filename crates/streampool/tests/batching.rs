@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use streampool::batch::{Close, Error, Padding};
+use streampool::batch::{Error, Padding, Shutdown};
 use streampool::model::SessionOptions;
 use streampool::model::onnx::writer::{Graph, graph, int};
-use streampool::{Array, BatchQueue, DType, Pool, Request, Session};
+use streampool::{Array, BatchQueue, DType, ForSession, Pool, Request, Session};
 
 /// The pool that these tests run in: on the host, or where `TEST_DEVICE` says.
 fn pool() -> Pool {
@@ -50,7 +50,7 @@ fn alone(session: &Session, input: &Array) -> Vec<Array> {
 fn many_callers_get_what_they_would_get_alone() {
     let session = layer(&pool());
     let settings = BatchQueue::builder().max_batch_size(16);
-    let queue = streampool::queue_over(&session, settings).unwrap();
+    let queue = BatchQueue::for_session(&session, settings).unwrap();
     let begin = Barrier::new(32);
     std::thread::scope(|scope| {
         for caller in 0..32 {
@@ -80,7 +80,7 @@ fn what_fails_is_told_to_its_caller_alone_and_the_queue_goes_on() {
         .output("y", DType::F32, "batch 2");
     let session = session(&pool(), graph);
     let settings = BatchQueue::builder().max_batch_size(8).adaptive(false);
-    let queue = streampool::queue_over(&session, settings).unwrap();
+    let queue = BatchQueue::for_session(&session, settings).unwrap();
     let asked = [1i64, 2, 77, 4, 5];
     for _ in 0..3 {
         let places = asked.map(|at| Array::new(&[at, 0], &[1, 2]).unwrap());
@@ -116,7 +116,7 @@ fn requests_of_other_lengths_are_filled_up_to_go_together() {
     let session = session(&pool(), graph);
     let padding = Padding::to_edges(1, [4, 8]).with_mask().outputs(&[1]);
     let settings = BatchQueue::builder().padding(padding);
-    let queue = streampool::queue_over(&session, settings).unwrap();
+    let queue = BatchQueue::for_session(&session, settings).unwrap();
     let input = |length: usize| Array::new(&vec![3.0f32; length], &[1, length]).unwrap();
     let tickets = queue.submit_many((1..=8).map(input));
     for (length, ticket) in (1..=8).zip(tickets) {
@@ -171,7 +171,7 @@ fn a_model_that_takes_one_number_of_rows_only_is_refused() {
         .node("Relu x = y", &[])
         .output("y", DType::F32, "1 8");
     let session = session(&pool(), graph);
-    let error = streampool::queue_over(&session, BatchQueue::builder()).err();
+    let error = BatchQueue::for_session(&session, BatchQueue::builder()).err();
     let message = error.expect("a refusal").to_string();
     assert!(message.contains("\"x\" of [1, 8]"), "{message}");
     assert!(message.contains("any number of rows"), "{message}");
@@ -187,7 +187,7 @@ fn outputs_of_other_rows_are_an_error_that_names_them() {
     let twice = graph().node("Concat x x = y", &[int("axis", 0)]);
     for (graph, shape) in [(sum, "[]"), (twice, "[4, 8]")] {
         let session = session(&pool(), graph.outputs("y"));
-        let queue = streampool::queue_over(&session, BatchQueue::builder()).unwrap();
+        let queue = BatchQueue::for_session(&session, BatchQueue::builder()).unwrap();
         let error = queue.infer(row(0, 2)).unwrap_err().to_string();
         let told = format!("output \"y\" is f32 {shape}, expected 2 rows");
         assert!(error.contains(&told), "{error}");
@@ -197,8 +197,8 @@ fn outputs_of_other_rows_are_an_error_that_names_them() {
 #[test]
 fn more_batches_in_flight_than_streams_are_refused() {
     let session = layer(&pool());
-    let settings = BatchQueue::builder().in_flight(500);
-    let error = streampool::queue_over(&session, settings).err();
+    let settings = BatchQueue::builder().max_in_flight(500);
+    let error = BatchQueue::for_session(&session, settings).err();
     let message = error.expect("a refusal").to_string();
     assert!(message.contains("stream"), "{message}");
 }
@@ -237,8 +237,8 @@ fn adding(pool: &Pool) -> Session {
 fn loops_without_end_give_their_lanes_back_at_their_deadlines() {
     soon(|| {
         let session = adding(&pool());
-        let settings = BatchQueue::builder().max_batch_size(1).in_flight(2);
-        let queue = streampool::queue_over(&session, settings).unwrap();
+        let settings = BatchQueue::builder().max_batch_size(1).max_in_flight(2);
+        let queue = BatchQueue::for_session(&session, settings).unwrap();
         let request = |turns: i64, time: u64| {
             let x = Array::new(&[2f32], &[1, 1]).unwrap();
             let turns = Array::new(&[turns], &[1, 1]).unwrap();
@@ -258,7 +258,7 @@ fn loops_without_end_give_their_lanes_back_at_their_deadlines() {
         let requests = queue.statistics().requests;
         assert_eq!((requests.completed, requests.expired), (3, 6));
         let last = [(); 2].map(|()| queue.submit(request(1 << 40, 500)).unwrap());
-        queue.close(Close::Cancel);
+        queue.shutdown(Shutdown::Cancel);
         for ticket in last {
             assert!(ticket.wait().is_err());
         }
@@ -274,7 +274,7 @@ fn what_the_model_does_not_take_is_refused_when_it_comes() {
         .node("Mul x scale = y", &[])
         .output("y", DType::F32, "batch 8");
     let session = session(&pool, graph);
-    let queue = streampool::queue_over(&session, BatchQueue::builder()).unwrap();
+    let queue = BatchQueue::for_session(&session, BatchQueue::builder()).unwrap();
     let zeros = |dtype, shape: &[usize]| Array::zeros(dtype, shape).unwrap();
     let x = zeros(DType::F32, &[2, 8]);
     let scale = zeros(DType::F32, &[2, 1]);

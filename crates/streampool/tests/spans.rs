@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use streampool::model::onnx::writer::{Graph, int};
-use streampool::{Array, BatchQueue, DType, Session, SessionOptions};
+use streampool::{Array, BatchQueue, DType, ForSession, Session, SessionOptions};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
@@ -88,7 +88,7 @@ fn runs_plans_captures_batches_and_faults_are_told() {
     assert_eq!((told.count("batch"), told.count("fault")), (0, 0));
     session.run([("places", &place(7))]).unwrap_err();
     assert!(told.count("fault") >= 1);
-    let queue = streampool::queue_over(&session, BatchQueue::builder()).unwrap();
+    let queue = BatchQueue::for_session(&session, BatchQueue::builder()).unwrap();
     queue.infer(place(0)).unwrap();
     assert_eq!(told.count("batch"), 1);
 }

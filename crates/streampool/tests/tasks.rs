@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use streampool::host::{HostDevice, HostOptions};
-use streampool::{Array, Exhaustion, Pool, Session, SessionOptions, Settings, Tensor};
+use streampool::{Array, Pool, Session, SessionOptions, Settings, Tensor, WhenExhausted};
 
 /// y = max(x, 0), as a file holds it.
 const RELU: &[u8] = &[
@@ -12,7 +12,7 @@ const RELU: &[u8] = &[
     18, 5, 10, 3, 18, 1, 110, 66, 4, 10, 0, 16, 13,
 ];
 
-fn pool(exhaustion: Exhaustion) -> Pool {
+fn pool(exhaustion: WhenExhausted) -> Pool {
     let device = HostDevice::new(HostOptions::default().threads(1)).unwrap();
     let settings = Settings::builder().without_environment().streams(4);
     Pool::with_settings(device, settings.exhaustion(exhaustion).build().unwrap()).unwrap()
@@ -34,7 +34,7 @@ async fn pause(number: i32) {
 
 #[test]
 fn a_hundred_tasks_lease_streams_that_they_share() {
-    let pool = pool(Exhaustion::Share);
+    let pool = pool(WhenExhausted::Share);
     executor().block_on(async {
         let tasks: Vec<_> = (0..100)
             .map(|number| {
@@ -42,7 +42,7 @@ fn a_hundred_tasks_lease_streams_that_they_share() {
                 tokio::spawn(async move {
                     let stream = pool.lease().unwrap();
                     let inside = pool.clone();
-                    let work = pool.task_on(&stream, async move {
+                    let work = pool.bind_future(&stream, async move {
                         let x = Tensor::from_slice(&inside, &[number, 1], &[2]).unwrap();
                         pause(number).await;
                         (&x + &x).unwrap().to_vec::<i32>().unwrap()
@@ -61,7 +61,11 @@ fn a_hundred_tasks_lease_streams_that_they_share() {
 #[test]
 fn a_hundred_tasks_wait_for_a_stream_of_their_own() {
     // What is waited for is the same under every policy.
-    for exhaustion in [Exhaustion::Share, Exhaustion::Fail, Exhaustion::Wait(None)] {
+    for exhaustion in [
+        WhenExhausted::Share,
+        WhenExhausted::Fail,
+        WhenExhausted::Wait(None),
+    ] {
         let pool = pool(exhaustion);
         let session = Session::from_bytes(&pool, RELU, &SessionOptions::default()).unwrap();
         let session = Arc::new(session);
@@ -74,7 +78,7 @@ fn a_hundred_tasks_wait_for_a_stream_of_their_own() {
                     tokio::spawn(async move {
                         let stream = pool.lease_when_free().await.unwrap();
                         assert!(!stream.is_shared());
-                        let answer = pool.task_on(&stream, async move {
+                        let answer = pool.bind_future(&stream, async move {
                             pause(number).await;
                             let x = Array::new(&[number as f32, -1.0], &[2]).unwrap();
                             session.submit([("x", &x)])?.await

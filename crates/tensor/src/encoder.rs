@@ -83,18 +83,18 @@ impl<'p> Encoder<'p> {
 
     /// Memory for a result. An op has to write all of it.
     #[inline]
-    pub fn blank(&self, dtype: DType, shape: &[usize]) -> Result<Blank<'p>> {
+    pub fn blank(&self, dtype: DType, shape: &[usize]) -> Result<UninitTensor<'p>> {
         let layout = shape::contiguous(self.op, shape)?;
         self.blank_of(dtype, layout)
     }
 
     #[inline]
-    fn blank_of(&self, dtype: DType, layout: Layout) -> Result<Blank<'p>> {
+    fn blank_of(&self, dtype: DType, layout: Layout) -> Result<UninitTensor<'p>> {
         let Some(bytes) = layout.elements().checked_mul(dtype.size()) else {
             let expected = format!("at most {} bytes", isize::MAX);
             return Err(Error::shape(self.op, "shape", layout.shape(), expected));
         };
-        Ok(Blank {
+        Ok(UninitTensor {
             buffer: self.stream.allocate(bytes)?,
             pool: self.pool,
             pool_id: self.stream.pool_id(),
@@ -177,7 +177,7 @@ impl<'p> Encoder<'p> {
 }
 
 /// A tensor in the making: memory of its own that ops write.
-pub struct Blank<'p> {
+pub struct UninitTensor<'p> {
     pool: &'p Pool,
     pool_id: u64,
     buffer: Buffer,
@@ -185,7 +185,7 @@ pub struct Blank<'p> {
     layout: Layout,
 }
 
-impl Blank<'_> {
+impl UninitTensor<'_> {
     /// All of it, as an op writes it.
     #[inline]
     pub fn operand(&mut self) -> Result<Operand<'_>> {

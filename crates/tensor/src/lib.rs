@@ -62,7 +62,7 @@ mod tensor;
 mod views;
 
 pub use array::Array;
-pub use encoder::{Blank, Encoder};
+pub use encoder::{Encoder, UninitTensor};
 pub use error::{Error, Result};
 pub use files::{NpzFile, SafeTensors, write_npz, write_safetensors};
 pub use ops::{

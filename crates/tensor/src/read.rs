@@ -21,12 +21,12 @@ impl Tensor {
     pub fn copy_to_slice<T: Element>(&self, values: &mut [T]) -> Result<()> {
         let op = "copy_to_slice";
         self.expect::<T>(op)?;
-        if values.len() != self.elements() {
+        if values.len() != self.elem_count() {
             return Err(Error::parameter(
                 op,
                 "values",
                 format_args!("a slice of {}", values.len()),
-                format_args!("{} elements, as in {:?}", self.elements(), self.shape()),
+                format_args!("{} elements, as in {:?}", self.elem_count(), self.shape()),
             ));
         }
         values.copy_from_slice(&self.download()?);
@@ -45,7 +45,7 @@ impl Tensor {
     /// The bytes of its values, row-major, in the order of this machine, after waiting for them.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let dense = self.dense()?;
-        let mut bytes = filled(0u8, dense.elements() * dense.dtype().size())?;
+        let mut bytes = filled(0u8, dense.elem_count() * dense.dtype().size())?;
         let stream = dense.pool().current()?;
         stream.download_into(dense.buffer(), &mut bytes)?;
         Ok(bytes)
@@ -123,7 +123,7 @@ impl Tensor {
 
     fn download_plain<T: Element + bytemuck::AnyBitPattern>(&self) -> Result<Vec<T>> {
         let dense = self.dense()?;
-        let mut values = filled(T::zeroed(), dense.elements())?;
+        let mut values = filled(T::zeroed(), dense.elem_count())?;
         let stream = dense.pool().current()?;
         stream.download_into(dense.buffer(), &mut values)?;
         Ok(values)

@@ -112,7 +112,7 @@ impl Tensor {
     }
 
     /// The size of one axis; a negative one counts from the end.
-    pub fn size(&self, axis: isize) -> Result<usize> {
+    pub fn dim(&self, axis: isize) -> Result<usize> {
         Ok(self.shape()[self.axis("size", axis)?])
     }
 
@@ -124,7 +124,7 @@ impl Tensor {
 
     /// How many elements it has.
     #[inline]
-    pub fn elements(&self) -> usize {
+    pub fn elem_count(&self) -> usize {
         self.layout.elements()
     }
 

@@ -287,7 +287,7 @@ impl Tensor {
     /// What is at each index of `axis`, without that axis.
     pub fn unbind(&self, axis: isize) -> Result<Vec<Tensor>> {
         let axis = self.axis("unbind", axis)? as isize;
-        let size = self.size(axis)?;
+        let size = self.dim(axis)?;
         collected((0..size).map(|index| self.select(axis, index as isize)))
     }
 

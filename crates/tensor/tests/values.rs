@@ -100,7 +100,7 @@ fn nothing_is_a_value_too() {
         let x = Tensor::zeros(&pool, shape, DType::F32).unwrap();
         assert_eq!(x.to_vec::<f32>().unwrap(), [0f32; 0]);
         assert_eq!(x.to_dtype(DType::I8).unwrap().shape(), shape);
-        assert_eq!(x.contiguous().unwrap().elements(), 0);
+        assert_eq!(x.contiguous().unwrap().elem_count(), 0);
         assert_eq!(x.reshape(&[0, 5]).unwrap().shape(), [0, 5]);
         x.synchronize().unwrap();
         assert!(x.item::<f32>().is_err());

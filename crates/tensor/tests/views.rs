@@ -249,7 +249,7 @@ fn every_rank_up_to_eight_is_one() {
         let back = back.permute(&order).unwrap();
         assert_eq!(back.to_vec::<i32>().unwrap(), model.values);
         let squeezed = x.squeeze_all().unwrap();
-        assert_eq!(squeezed.elements(), x.elements());
+        assert_eq!(squeezed.elem_count(), x.elem_count());
         assert!(!squeezed.shape().contains(&1));
         assert_eq!(x.unsqueeze(-1).is_ok(), rank < 8);
     }

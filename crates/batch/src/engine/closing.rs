@@ -8,7 +8,7 @@ use crate::sync::{lock, wait};
 
 /// What happens to requests that are queued when the queue is closed. Those that run already run to their end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Close {
+pub enum Shutdown {
     /// They are run.
     Drain,
     /// They are refused.
@@ -32,7 +32,7 @@ impl Phase {
 
 impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
     /// Takes nothing any more. What waits is run or refused.
-    pub fn close(&self, how: Close) {
+    pub fn close(&self, how: Shutdown) {
         let mut after: After<'_, K, J> = After::new();
         let mut state = lock(&self.state);
         self.shut_door(&mut state);
@@ -40,7 +40,7 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
             state.phase = Phase::Closing;
         }
         let mut given_up = state.held.clear(&mut after.waiters);
-        if how == Close::Cancel {
+        if how == Shutdown::Cancel {
             given_up.extend(state.schedule.clear().into_iter().map(one));
         }
         for parts in given_up {

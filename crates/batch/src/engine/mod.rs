@@ -32,8 +32,8 @@ use crate::sync::{
 use admission::Held;
 pub use admission::{Admission, Capacity, Full, Place, Rejected};
 use after::After;
-pub use closing::Close;
 use closing::Phase;
+pub use closing::Shutdown;
 use direct::Lane;
 use door::Door;
 use inbox::{Inbox, Left};

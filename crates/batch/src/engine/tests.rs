@@ -95,7 +95,7 @@ fn a_caller_who_is_refused_has_nothing_to_run() {
     };
     let (came, turn) = add(&engine, &call, false, true);
     assert!(matches!(came, Err(Rejected::Full { .. })) && turn.is_none());
-    engine.close(Close::Drain);
+    engine.close(Shutdown::Drain);
     let (came, turn) = add(&engine, &call, false, true);
     assert!(matches!(came, Err(Rejected::Closed)) && turn.is_none());
     assert!(!engine.is_closed(), "what is queued is still to be run");
@@ -156,7 +156,7 @@ fn who_is_late_leaves_nothing_and_is_told() {
     let (engine, call) = (engine(9), Call::default());
     assert!(leave(&engine, &call, true).is_none());
     assert_eq!(call.0.load(Ordering::Relaxed), 1);
-    engine.close(Close::Drain);
+    engine.close(Shutdown::Drain);
     assert!(leave(&engine, &call, false).is_none());
     assert_eq!(call.0.load(Ordering::Relaxed), 2);
 }
@@ -227,7 +227,7 @@ fn nothing_foreign_is_dropped_under_the_lock() {
     };
     engine.cancel(ids);
     let (_, _) = engine.add([(0, foreign(false))], Full::Refuse, false);
-    engine.close(Close::Cancel);
+    engine.close(Shutdown::Cancel);
     assert_eq!(under_lock.load(Ordering::Relaxed), 0);
 }
 

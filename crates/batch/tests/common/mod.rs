@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
-use streampool_batch::{Batch, BatchQueue, Builder, Error, Result, Ticket};
+use streampool_batch::{Batch, BatchQueue, BatchQueueBuilder, Error, Result, Ticket};
 use streampool_tensor::Array;
 
 pub use tasks::{Bell, Executor, Work, block_on};
@@ -137,7 +137,7 @@ pub struct Stand {
 }
 
 impl Stand {
-    pub fn new(builder: Builder) -> Stand {
+    pub fn new(builder: BatchQueueBuilder) -> Stand {
         let stage = Arc::new(Stage::default());
         let function = stage.clone();
         Stand {
@@ -178,9 +178,9 @@ impl Drop for Stand {
 }
 
 /// One lane, and batches as large as they may be.
-pub fn one_lane(rows: usize) -> Builder {
+pub fn one_lane(rows: usize) -> BatchQueueBuilder {
     BatchQueue::builder()
-        .in_flight(1)
+        .max_in_flight(1)
         .adaptive(false)
         .max_batch_size(rows)
 }

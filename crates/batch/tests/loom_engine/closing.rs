@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use crate::engine::{Close, Full};
+use crate::engine::{Full, Shutdown};
 use crate::loom_support::outcomes_bounded;
 use crate::queue::*;
 
 /// A worker, and somebody who asks while the queue is being closed: a request is run, or its caller is told.
-pub fn ask_against(how: Close, ask: fn(&Queue) -> End) -> Vec<End> {
+pub fn ask_against(how: Shutdown, ask: fn(&Queue) -> End) -> Vec<End> {
     let ends = outcomes_bounded(move |turns| {
         let queue = Queue::new(1, 9);
         let worker = spawn(&turns, &queue, Queue::work);
@@ -30,7 +30,7 @@ fn infer(queue: &Queue) -> End {
 #[cfg(not(planted))]
 #[test]
 fn what_is_queued_is_drained_or_was_never_taken() {
-    assert_eq!(ask_against(Close::Drain, infer), [Ran, Closed]);
+    assert_eq!(ask_against(Shutdown::Drain, infer), [Ran, Closed]);
 }
 
 /// What may wait for others, for as long as it takes, waits no more when the queue is closed: workers that sleep are called.
@@ -50,11 +50,11 @@ fn what_waits_for_others_is_drained() {
 #[cfg(not(planted))]
 #[test]
 fn what_is_queued_is_run_or_refused_by_a_cancelling_close() {
-    assert_eq!(ask_against(Close::Cancel, infer), [Ran, Closed]);
+    assert_eq!(ask_against(Shutdown::Cancel, infer), [Ran, Closed]);
 }
 
 /// Somebody waits outside when the queue is closed.
-fn outside_against(how: Close) -> Vec<(End, End)> {
+fn outside_against(how: Shutdown) -> Vec<(End, End)> {
     let ends = outcomes_bounded(move |turns| {
         let queue = Queue::new(1, 1);
         let first = queue.submit(Full::Hold, false, false);
@@ -73,8 +73,8 @@ fn outside_against(how: Close) -> Vec<(End, End)> {
 #[test]
 fn who_waits_outside_is_let_in_or_turned_away() {
     let first_runs = [(Ran, Ran), (Ran, Closed)];
-    assert_eq!(outside_against(Close::Drain), first_runs);
-    let ends = outside_against(Close::Cancel);
+    assert_eq!(outside_against(Shutdown::Drain), first_runs);
+    let ends = outside_against(Shutdown::Cancel);
     assert_eq!(ends, [first_runs[0], first_runs[1], (Closed, Closed)]);
 }
 
@@ -86,8 +86,8 @@ fn two_may_close_at_once() {
         let queue = Queue::new(1, 9);
         let submitted = queue.submit(Full::Refuse, false, false);
         let worker = spawn(&turns, &queue, Queue::work);
-        let other = spawn(&turns, &queue, |queue| queue.close(Close::Cancel));
-        queue.close(Close::Drain);
+        let other = spawn(&turns, &queue, |queue| queue.close(Shutdown::Cancel));
+        queue.close(Shutdown::Drain);
         other.join().unwrap();
         worker.join().unwrap();
         queue.at_rest(1);

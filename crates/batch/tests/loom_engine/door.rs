@@ -1,6 +1,6 @@
 //! Callers who come by the door, without the lock.
 
-use crate::engine::{Close, Full};
+use crate::engine::{Full, Shutdown};
 use crate::loom_support::outcomes_bounded;
 use crate::queue::*;
 
@@ -44,7 +44,7 @@ fn a_close_waits_for_who_came_by_the_door() {
     let ends = outcomes_bounded(|turns| {
         let queue = Queue::with_open_door(1);
         let other = spawn(&turns, &queue, Queue::infer_by_the_door);
-        queue.close(Close::Drain);
+        queue.close(Shutdown::Drain);
         let runs = queue.runs();
         let end = other.join().unwrap();
         assert_eq!((runs, queue.runs()), (1 + usize::from(end.0), runs));

@@ -1,7 +1,7 @@
 //! Callers who leave their requests for whoever has the lock next.
 
 use crate::closing::ask_against;
-use crate::engine::{Close, Full};
+use crate::engine::{Full, Shutdown};
 use crate::loom_support::outcomes_bounded;
 use crate::queue::*;
 
@@ -40,6 +40,6 @@ fn who_finds_no_room_is_told_or_let_in_later() {
 #[test]
 fn nothing_is_left_in_a_closed_queue() {
     let leave = |queue: &Queue| queue.leave(Full::Refuse);
-    assert_eq!(ask_against(Close::Drain, leave), [Ran, Closed]);
-    assert_eq!(ask_against(Close::Cancel, leave), [Ran, Closed]);
+    assert_eq!(ask_against(Shutdown::Drain, leave), [Ran, Closed]);
+    assert_eq!(ask_against(Shutdown::Cancel, leave), [Ran, Closed]);
 }

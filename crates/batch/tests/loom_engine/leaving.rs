@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::engine::{Admission, Close, Full, Place};
+use crate::engine::{Admission, Full, Place, Shutdown};
 use crate::figures::Fate;
 use crate::loom_support::outcomes_bounded;
 use crate::outcome::Outcome;
@@ -34,7 +34,7 @@ fn giving_up_the_last_request_ends_a_close() {
     let fates = outcomes_bounded(|turns| {
         let queue = Queue::new(1, 9);
         let submitted = queue.submit(Full::Refuse, false, false);
-        let closing = spawn(&turns, &queue, |queue| queue.close(Close::Drain));
+        let closing = spawn(&turns, &queue, |queue| queue.close(Shutdown::Drain));
         assert!(submitted.outcome.abandon());
         queue.engine.cancel(&ids(&submitted));
         closing.join().unwrap();

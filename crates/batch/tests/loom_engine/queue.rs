@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::engine::{Admission, Capacity, Close, Done, Engine, Full, Job, Parts, Rejected, Turn};
-use crate::figures::{Fate, Fates};
+use crate::engine::{
+    Admission, Capacity, Done, Engine, Full, Job, Parts, Rejected, Shutdown, Turn,
+};
+use crate::figures::{Fate, RequestCounts};
 use crate::loom_support::Turns;
 use crate::outcome::{Accepted, Outcome, Waiter};
 use crate::schedule::{Entry, Ids, Limits, Priority, Schedule, Tenants};
@@ -197,7 +199,7 @@ impl Queue {
         self.engine.work(&|entries, _| self.run(entries));
     }
 
-    pub fn close(&self, how: Close) {
+    pub fn close(&self, how: Shutdown) {
         self.engine.close(how);
         self.engine.wait_until_closed();
     }
@@ -207,8 +209,8 @@ impl Queue {
         &self,
         threads: impl IntoIterator<Item = loom::thread::JoinHandle<()>>,
         submitted: u64,
-    ) -> Fates {
-        self.close(Close::Drain);
+    ) -> RequestCounts {
+        self.close(Shutdown::Drain);
         for thread in threads {
             thread.join().unwrap();
         }
@@ -216,7 +218,7 @@ impl Queue {
     }
 
     /// Nothing is left, and so many were submitted. Returns what became of them.
-    pub fn at_rest(&self, submitted: u64) -> Fates {
+    pub fn at_rest(&self, submitted: u64) -> RequestCounts {
         self.engine.look(|schedule, figures, running| {
             assert_eq!((schedule.requests(), running), (0, 0));
             let fates = figures.tenants[0].fates.clone();

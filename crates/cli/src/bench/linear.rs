@@ -112,7 +112,7 @@ pub fn one_thread(pool: &Pool) -> Result<Measurement> {
     let layer = Layer::new(&stream)?;
     let mut data = Activations::new(&stream)?;
     Ok(Measurement::new(FIGURE, move |slice| {
-        pool.on(&stream, || {
+        pool.with_stream(&stream, || {
             per_call(slice, || layer.run(&stream, &mut data))
         })?
     }))
@@ -157,7 +157,7 @@ pub fn against_bare(pool: &Pool) -> Result<Measurement> {
     let mut data = Activations::new(&stream)?;
     let mut bare = Bare::new(layer.clone(), Activations::new(&stream)?)?;
     Ok(Measurement::new(FIGURE, move |slice| {
-        pool.on(&stream, || {
+        pool.with_stream(&stream, || {
             // Half of one before and half after the other, so that a drift of the clock speed hits both.
             let before = per_call(slice / 2, || layer.run(&stream, &mut data))?;
             let bare = per_call(slice, || bare.run())?;

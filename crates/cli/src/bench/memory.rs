@@ -30,7 +30,7 @@ pub fn alloc_free(pool: &Pool) -> Result<Measurement> {
     };
     let (pool, stream) = (pool.clone(), pool.lease_alone()?);
     Ok(Measurement::new(FIGURE, move |slice| {
-        pool.on(&stream, || per_call(slice, || cycle(&stream)))?
+        pool.with_stream(&stream, || per_call(slice, || cycle(&stream)))?
     }))
 }
 
@@ -71,8 +71,8 @@ pub fn remote_free(pool: &Pool) -> Result<Measurement> {
         thread::scope(|scope| {
             let other = &other;
             let pool_there = &pool;
-            let there = scope.spawn(move || pool_there.on(other, || free_all(receive)));
-            pool.on(&owner, || allocate_for(slice, &owner, send))??;
+            let there = scope.spawn(move || pool_there.with_stream(other, || free_all(receive)));
+            pool.with_stream(&owner, || allocate_for(slice, &owner, send))??;
             let (took, freed) = there
                 .join()
                 .map_err(|_| Failure::from("a thread panicked"))??;

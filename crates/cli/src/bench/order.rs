@@ -21,7 +21,7 @@ pub fn empty_op(pool: &Pool) -> Result<Measurement> {
     };
     let (pool, stream) = (pool.clone(), pool.lease_alone()?);
     Ok(Measurement::new(FIGURE, move |slice| {
-        pool.on(&stream, || {
+        pool.with_stream(&stream, || {
             per_call(slice, || {
                 stream.encode(Op::Nop)?;
                 stream.synchronize()
@@ -46,7 +46,7 @@ pub fn foreign_read(pool: &Pool) -> Result<Measurement> {
     let mut out = stream.allocate(DType::F32.size())?;
     let pool = pool.clone();
     Ok(Measurement::new(FIGURE, move |slice| {
-        pool.on(&stream, || {
+        pool.with_stream(&stream, || {
             let mut took = |source| batch(&stream, source, &mut out);
             let begin = Instant::now();
             let mut differences = Vec::new();

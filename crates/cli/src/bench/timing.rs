@@ -61,7 +61,9 @@ where
             .iter_mut()
             .zip(streams)
             .map(|(worker, stream)| {
-                scope.spawn(move || pool.on(stream, || work(worker, stream, slice, start))?)
+                scope.spawn(move || {
+                    pool.with_stream(stream, || work(worker, stream, slice, start))?
+                })
             })
             .collect();
         threads

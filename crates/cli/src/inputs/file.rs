@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use streampool::model::Port;
+use streampool::model::ValueInfo;
 use streampool::tensor::NpzFile;
 use streampool::{Array, Pool};
 
 use crate::Result;
 
 /// Those of `ports` that the file has an array for, by name.
-pub fn among<'p>(path: &Path, ports: &'p [Port]) -> Result<Vec<&'p str>> {
+pub fn among<'p>(path: &Path, ports: &'p [ValueInfo]) -> Result<Vec<&'p str>> {
     let file = NpzFile::open(path)?;
     let has = |name: &str| file.names().any(|other| other == name);
     let names = ports.iter().map(|port| &port.name[..]);
@@ -17,7 +17,7 @@ pub fn among<'p>(path: &Path, ports: &'p [Port]) -> Result<Vec<&'p str>> {
 }
 
 /// The arrays of the names of `ports`, and no others.
-pub fn read(path: &Path, ports: &[Port], pool: &Pool) -> Result<Vec<Array>> {
+pub fn read(path: &Path, ports: &[ValueInfo], pool: &Pool) -> Result<Vec<Array>> {
     let mut file = NpzFile::open(path)?;
     let has: Vec<String> = file.names().map(str::to_owned).collect();
     let names = || {
@@ -47,6 +47,6 @@ pub fn read(path: &Path, ports: &[Port], pool: &Pool) -> Result<Vec<Array>> {
         )
         .into());
     }
-    let array = |port: &Port| Ok(Array::of(&file.read(pool, &port.name)?)?);
+    let array = |port: &ValueInfo| Ok(Array::of(&file.read(pool, &port.name)?)?);
     ports.iter().map(array).collect()
 }

@@ -1,6 +1,6 @@
 //! Inputs that are made up: what they are called says what models expect of them.
 
-use streampool::model::Port;
+use streampool::model::ValueInfo;
 use streampool::{Array, DType, Pool, Tensor};
 
 use crate::Result;
@@ -21,14 +21,19 @@ enum Content {
 }
 
 /// Values of these shapes for `ports`, from `seed`.
-pub fn made(ports: &[Port], shapes: &[Vec<usize>], seed: u64, pool: &Pool) -> Result<Vec<Array>> {
+pub fn made(
+    ports: &[ValueInfo],
+    shapes: &[Vec<usize>],
+    seed: u64,
+    pool: &Pool,
+) -> Result<Vec<Array>> {
     let mut noise = Noise::new(seed);
     let each = ports.iter().zip(shapes);
     each.map(|(port, shape)| one(port, shape, &mut noise, pool))
         .collect()
 }
 
-fn one(port: &Port, shape: &[usize], noise: &mut Noise, pool: &Pool) -> Result<Array> {
+fn one(port: &ValueInfo, shape: &[usize], noise: &mut Noise, pool: &Pool) -> Result<Array> {
     let name = &port.name;
     let Some(dtype) = port.dtype else {
         return Err(format!(
@@ -87,10 +92,10 @@ mod tests {
     #[test]
     fn a_seed_gives_the_same_again() {
         let pool = streampool::host_pool().unwrap();
-        let port = |dtype| Port {
+        let port = |dtype| ValueInfo {
             name: "x".to_owned(),
             dtype,
-            shape: None,
+            ..ValueInfo::default()
         };
         let make = |seed, dtype| made(&[port(Some(dtype))], &[vec![2, 3]], seed, &pool).unwrap();
         assert!(make(1, DType::F16) == make(1, DType::F16));

@@ -6,7 +6,7 @@ mod shapes;
 
 use std::path::Path;
 
-use streampool::model::Port;
+use streampool::model::ValueInfo;
 use streampool::{Array, Input, Pool, Session};
 
 use crate::Result;
@@ -24,7 +24,7 @@ pub enum From<'a> {
 
 impl From<'_> {
     /// A value for each of `ports`, in order. Thread `thread` gets its own where they are made up.
-    pub fn inputs(self, ports: &[Port], thread: usize, pool: &Pool) -> Result<Vec<Array>> {
+    pub fn inputs(self, ports: &[ValueInfo], thread: usize, pool: &Pool) -> Result<Vec<Array>> {
         match self {
             From::File(path) => file::read(path, ports, pool),
             From::Seed(seed, given) => {
@@ -38,7 +38,7 @@ impl From<'_> {
     pub fn session(self, session: Session) -> Result<Session> {
         match self {
             From::File(path) => {
-                let given = file::among(path, session.defaults())?;
+                let given = file::among(path, session.optional_inputs())?;
                 match given.is_empty() {
                     true => Ok(session),
                     false => Ok(session.taking(given)?),

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use streampool::model::Port;
+use streampool::model::ValueInfo;
 use streampool::model::graph::Dim;
 
 use crate::Result;
@@ -42,7 +42,7 @@ impl Given {
 
 /// The shape of each of `ports`. A size that has a name is the same wherever the name stands; one that is a batch is 1
 /// where nobody says otherwise.
-pub fn resolve(ports: &[Port], given: &[Given]) -> Result<Vec<Vec<usize>>> {
+pub fn resolve(ports: &[ValueInfo], given: &[Given]) -> Result<Vec<Vec<usize>>> {
     let mut named: HashMap<&str, (usize, &str)> = HashMap::new();
     for (number, one) in given.iter().enumerate() {
         if given[..number].iter().any(|other| other.name == one.name) {
@@ -50,14 +50,14 @@ pub fn resolve(ports: &[Port], given: &[Given]) -> Result<Vec<Vec<usize>>> {
         }
         bind(port(ports, &one.name)?, one, &mut named)?;
     }
-    let shape = |port: &Port| match given.iter().find(|one| one.name == port.name) {
+    let shape = |port: &ValueInfo| match given.iter().find(|one| one.name == port.name) {
         Some(one) => Ok(one.shape.clone()),
         None => open(port, &named),
     };
     ports.iter().map(shape).collect()
 }
 
-fn port<'p>(ports: &'p [Port], name: &str) -> Result<&'p Port> {
+fn port<'p>(ports: &'p [ValueInfo], name: &str) -> Result<&'p ValueInfo> {
     let found = ports.iter().find(|port| port.name == name);
     let names = || ports.iter().map(|port| &port.name[..]).collect::<Vec<_>>();
     found.ok_or_else(|| {
@@ -71,7 +71,7 @@ fn port<'p>(ports: &'p [Port], name: &str) -> Result<&'p Port> {
 
 /// Notes the sizes that have names, and refuses what does not fit.
 fn bind<'p>(
-    port: &'p Port,
+    port: &'p ValueInfo,
     given: &Given,
     named: &mut HashMap<&'p str, (usize, &'p str)>,
 ) -> Result<()> {
@@ -103,7 +103,7 @@ fn bind<'p>(
 }
 
 /// The shape of an input of which nothing was said.
-fn open(port: &Port, named: &HashMap<&str, (usize, &str)>) -> Result<Vec<usize>> {
+fn open(port: &ValueInfo, named: &HashMap<&str, (usize, &str)>) -> Result<Vec<usize>> {
     let Some(dims) = &port.shape else {
         return Err(format!(
             "the model does not say the shape of its input `{0}`: give it as --shape {0}=1,16",
@@ -148,11 +148,11 @@ pub fn declared(dims: &[Dim]) -> String {
 mod tests {
     use super::*;
 
-    fn port(name: &str, dims: &[Dim]) -> Port {
-        Port {
+    fn port(name: &str, dims: &[Dim]) -> ValueInfo {
+        ValueInfo {
             name: name.to_owned(),
-            dtype: None,
             shape: Some(dims.to_vec()),
+            ..ValueInfo::default()
         }
     }
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 use streampool::device::DeviceKind;
 use streampool::model::inspect::{Contents, Part};
 use streampool::model::symbols::Shapes;
-use streampool::model::{Port, UnsupportedOperator, onnx, passes};
+use streampool::model::{UnsupportedOperator, ValueInfo, onnx, passes};
 use streampool::{Pool, Session};
 
 use super::{Options, values};
@@ -232,7 +232,7 @@ impl Report {
 }
 
 fn inputs(contents: &Contents) -> Vec<Value> {
-    let of = |ports: &[Port], required| -> Vec<Value> {
+    let of = |ports: &[ValueInfo], required| -> Vec<Value> {
         let value = |port| Value {
             required: Some(required),
             ..Value::from(port)
@@ -261,8 +261,8 @@ impl Simplified {
     }
 }
 
-impl std::convert::From<&Port> for Value {
-    fn from(port: &Port) -> Value {
+impl std::convert::From<&ValueInfo> for Value {
+    fn from(port: &ValueInfo) -> Value {
         let sizes = port.shape.as_ref();
         Value {
             name: port.name.clone(),

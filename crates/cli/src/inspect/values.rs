@@ -1,6 +1,5 @@
 //! The values of a model: what is declared of them, and what is found.
 
-use streampool::model::Port;
 use streampool::model::graph::{Dim, Graph, ValueId};
 use streampool::model::symbols::Shapes;
 
@@ -20,7 +19,7 @@ pub fn found(graph: &Graph, shapes: &Shapes) -> (Vec<Value>, Vec<Value>) {
 
 fn value(graph: &Graph, shapes: &Shapes, id: ValueId) -> Value {
     let declared = graph.value(id);
-    let complete = Value::from(&Port::from(&shapes.complete(id, declared)));
+    let complete = Value::from(&shapes.complete(id, declared));
     let Some((_, sizes)) = shapes.get(id) else {
         return complete;
     };
@@ -40,7 +39,7 @@ fn value(graph: &Graph, shapes: &Shapes, id: ValueId) -> Value {
         computed: complete
             .shape
             .map(|sizes| format!("[{}]", sizes.join(", "))),
-        ..Value::from(&Port::from(declared))
+        ..Value::from(declared)
     }
 }
 

@@ -153,7 +153,7 @@ fn report(options: &Options, pool: &Pool) -> Result<Report> {
     let session = from.session(session)?;
     let inputs = from.inputs(session.inputs(), 0, pool)?;
     progress.step(2, 4, "the first run");
-    let go = || Ok(session.run_in_order_with(&refer(&inputs), &options.of_run())?);
+    let go = || Ok(session.run_positional_with(&refer(&inputs), &options.of_run())?);
     let (first_run, outputs) = timed(go)?;
     let mut report = Report {
         ok: true,

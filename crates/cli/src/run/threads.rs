@@ -162,7 +162,9 @@ impl Own<'_> {
 
     fn run(&self, session: &Session, options: &RunOptions) -> model::Result<()> {
         match self {
-            Own::Host(arrays) => session.run_in_order_with(&refer(arrays), options).map(drop),
+            Own::Host(arrays) => session
+                .run_positional_with(&refer(arrays), options)
+                .map(drop),
             Own::Device(tensors) => {
                 let inputs: Vec<Input<'_>> = tensors.iter().map(Input::from).collect();
                 let outputs = session.run_to_tensors(&inputs)?;
@@ -182,7 +184,7 @@ pub fn differing(
     expected: &streampool::Outputs,
 ) -> Result<usize> {
     let run = |_, _| {
-        let outputs = session.run_in_order_with(&refer(inputs), &options())?;
+        let outputs = session.run_positional_with(&refer(inputs), &options())?;
         Ok(!outputs.iter().eq(expected.iter()))
     };
     let together = threads::together(0..threads, Ok, || (), run)?;

@@ -124,7 +124,7 @@ fn errors_of(model: &Builtin, session: &Session, rows: usize) -> Result<Vec<f64>
     };
     let each: Vec<Array> = (0..rows).map(row).collect::<Result<_>>()?;
     let x = Array::join(&each.iter().collect::<Vec<_>>())?;
-    let outputs = session.run_in_order(&[Input::from(&x)])?;
+    let outputs = session.run_positional(&[Input::from(&x)])?;
     let y = outputs.at(0).ok_or("the model gave nothing")?;
     Ok(errors(
         y.values::<f32>()?,

@@ -63,7 +63,7 @@ pub fn of_threads(subject: &Subject, sessions: &[&Session], slice: Duration) -> 
     let worker = |(number, session): (usize, &&Session)| {
         let (session, inputs) = ((*session).clone(), subject.inputs(number));
         move || {
-            session.run_in_order(&inputs)?;
+            session.run_positional(&inputs)?;
             Ok(1)
         }
     };

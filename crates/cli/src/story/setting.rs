@@ -193,7 +193,7 @@ impl Subject {
 
     /// What a single thread gets for each of the inputs.
     pub fn alone(&self) -> Result<Vec<Outputs>> {
-        let run = |number| Ok(self.session.run_in_order(&self.inputs(number))?);
+        let run = |number| Ok(self.session.run_positional(&self.inputs(number))?);
         (0..INPUTS).map(run).collect()
     }
 }

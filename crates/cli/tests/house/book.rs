@@ -71,7 +71,7 @@ const TOLD: &[(&str, &str, &str, Declared)] = &[
         "reference/queue.md",
         "What became of requests",
         "crates/batch/src/figures.rs",
-        Declared::Fields("Fates"),
+        Declared::Fields("RequestCounts"),
     ),
     (
         "reference/queue.md",
@@ -93,7 +93,7 @@ const TOLD: &[(&str, &str, &str, Declared)] = &[
     ),
     (
         "reference/errors.md",
-        "Why a node failed: `streampool::model::Fault`",
+        "Why a node failed: `streampool::model::NodeError`",
         "crates/model/src/error.rs",
         Declared::Variants("Fault"),
     ),

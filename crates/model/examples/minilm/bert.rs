@@ -62,7 +62,7 @@ impl Bert {
 
     /// `[batch, length, features]` of ids, `[batch, length]`. The mask says which of them count.
     pub fn forward(&self, ids: &Tensor, mask: Option<&Tensor>) -> Result<Tensor> {
-        let positions = self.positions.narrow(0, 0, ids.size(1)?)?;
+        let positions = self.positions.narrow(0, 0, ids.dim(1)?)?;
         let x = self
             .norm
             .forward(&self.words.forward(ids)?.add(&positions)?)?;

@@ -5,12 +5,12 @@ use std::cell::{Cell, OnceCell};
 use streampool_tensor::{DType, Generator, Pool, Scalar, Tensor};
 
 use super::{Scope, Value};
-use crate::error::Fault;
+use crate::error::NodeError;
 use crate::graph::{Attribute, Domain, Graph, Node};
 use crate::onnx;
 
 /// What most operators make: tensors, in order.
-pub type Outputs = Result<Vec<Tensor>, Fault>;
+pub type Outputs = Result<Vec<Tensor>, NodeError>;
 
 /// A node with the values of its inputs.
 pub struct Call<'a> {
@@ -77,7 +77,7 @@ impl<'a> Call<'a> {
     }
 
     /// The results of a graph inside the node, for these inputs.
-    pub fn inner(&self, graph: &Graph, inputs: Vec<Value>) -> Result<Vec<Value>, Fault> {
+    pub fn inner(&self, graph: &Graph, inputs: Vec<Value>) -> Result<Vec<Value>, NodeError> {
         let round = self.rounds.replace(self.rounds.get() + 1);
         let turn = self.sequence(None).fork(round).seed();
         self.scope.inner(graph, inputs, turn)
@@ -97,7 +97,7 @@ impl<'a> Call<'a> {
     }
 
     /// An input of whatever kind, as it was made.
-    pub fn value(&self, place: usize) -> Result<&Value, Fault> {
+    pub fn value(&self, place: usize) -> Result<&Value, NodeError> {
         self.optional_value(place).ok_or_else(|| left_out(place))
     }
 
@@ -112,7 +112,7 @@ impl<'a> Call<'a> {
     }
 
     /// The tensor of an input as it was made: where it is known, in the pool of what is known.
-    pub fn given(&self, place: usize) -> Result<&Tensor, Fault> {
+    pub fn given(&self, place: usize) -> Result<&Tensor, NodeError> {
         self.value(place)?.tensor()
     }
 
@@ -127,12 +127,12 @@ impl<'a> Call<'a> {
     }
 
     /// An input that has to be there.
-    pub fn input(&self, place: usize) -> Result<&Tensor, Fault> {
+    pub fn input(&self, place: usize) -> Result<&Tensor, NodeError> {
         self.optional(place)?.ok_or_else(|| left_out(place))
     }
 
     /// An input that may be left out.
-    pub fn optional(&self, place: usize) -> Result<Option<&Tensor>, Fault> {
+    pub fn optional(&self, place: usize) -> Result<Option<&Tensor>, NodeError> {
         let Some(input) = self.inputs.get(place) else {
             return Ok(None);
         };
@@ -151,13 +151,13 @@ impl<'a> Call<'a> {
     }
 
     /// As many numbers from zero on, where the node is computed; they are made but once.
-    pub fn counted(&self, count: usize, dtype: DType) -> Result<Tensor, Fault> {
+    pub fn counted(&self, count: usize, dtype: DType) -> Result<Tensor, NodeError> {
         let known = Tensor::arange(self.known_pool(), 0, count as i64, 1, dtype)?;
         self.lift(&known)
     }
 
     /// A number without axes, where the node is computed.
-    pub fn constant(&self, value: impl Into<Scalar>, dtype: DType) -> Result<Tensor, Fault> {
+    pub fn constant(&self, value: impl Into<Scalar>, dtype: DType) -> Result<Tensor, NodeError> {
         self.lift(&Tensor::full(self.known_pool(), &[], value, dtype)?)
     }
 
@@ -166,7 +166,7 @@ impl<'a> Call<'a> {
     pub fn beside<const N: usize>(
         &self,
         places: [usize; N],
-    ) -> Result<[Option<&Tensor>; N], Fault> {
+    ) -> Result<[Option<&Tensor>; N], NodeError> {
         let mut found = [None; N];
         for (found, &place) in found.iter_mut().zip(&places) {
             *found = self.present(place)?;
@@ -185,7 +185,7 @@ impl<'a> Call<'a> {
     }
 
     /// A tensor where the node is computed.
-    pub fn lift(&self, tensor: &Tensor) -> Result<Tensor, Fault> {
+    pub fn lift(&self, tensor: &Tensor) -> Result<Tensor, NodeError> {
         match tensor.pool() == self.pool {
             true => Ok(tensor.clone()),
             false => self.scope.place.lift(tensor),
@@ -193,7 +193,7 @@ impl<'a> Call<'a> {
     }
 
     /// Tensors wherever they were made, as they are in one place: where they are all known, there.
-    pub fn together(&self, tensors: &[Tensor]) -> Result<Vec<Tensor>, Fault> {
+    pub fn together(&self, tensors: &[Tensor]) -> Result<Vec<Tensor>, NodeError> {
         let (known, work) = (self.known_pool(), self.scope.place.work());
         if tensors.iter().all(|tensor| tensor.pool() == known) {
             return Ok(tensors.to_vec());
@@ -207,41 +207,41 @@ impl<'a> Call<'a> {
 
     /// The number of an input that is known, has one element, and meets others that are not known; `None` where one of
     /// these does not hold.
-    pub fn number(&self, place: usize) -> Result<Option<Scalar>, Fault> {
+    pub fn number(&self, place: usize) -> Result<Option<Scalar>, NodeError> {
         let Some(tensor) = self.present(place)? else {
             return Ok(None);
         };
         // Numbers are told as signed.
-        if tensor.pool() == self.pool || tensor.elements() != 1 || tensor.dtype() == DType::U64 {
+        if tensor.pool() == self.pool || tensor.elem_count() != 1 || tensor.dtype() == DType::U64 {
             return Ok(None);
         }
         scalar(tensor).map(Some)
     }
 
     /// All inputs, which have to be there, and at least one.
-    pub fn all(&self) -> Result<Vec<&Tensor>, Fault> {
+    pub fn all(&self) -> Result<Vec<&Tensor>, NodeError> {
         (0..self.inputs.len().max(1))
             .map(|place| self.input(place))
             .collect()
     }
 
     /// The integers of an input that has to be there.
-    pub fn ints(&self, place: usize) -> Result<Vec<i64>, Fault> {
+    pub fn ints(&self, place: usize) -> Result<Vec<i64>, NodeError> {
         integers(self.given(place)?)
     }
 
     /// The integers of an input that may be left out.
-    pub fn optional_ints(&self, place: usize) -> Result<Option<Vec<i64>>, Fault> {
+    pub fn optional_ints(&self, place: usize) -> Result<Option<Vec<i64>>, NodeError> {
         self.present(place)?.map(integers).transpose()
     }
 
     /// The one integer of an input that has to be there.
-    pub fn int(&self, place: usize) -> Result<i64, Fault> {
+    pub fn int(&self, place: usize) -> Result<i64, NodeError> {
         Ok(self.given(place)?.to_dtype(DType::I64)?.item::<i64>()?)
     }
 
     /// The one integer of an input that may be left out.
-    pub fn optional_int(&self, place: usize) -> Result<Option<i64>, Fault> {
+    pub fn optional_int(&self, place: usize) -> Result<Option<i64>, NodeError> {
         match self.has_input(place) {
             true => self.int(place).map(Some),
             false => Ok(None),
@@ -249,13 +249,13 @@ impl<'a> Call<'a> {
     }
 
     /// The sizes that an input lists.
-    pub fn input_sizes(&self, place: usize) -> Result<Vec<usize>, Fault> {
+    pub fn input_sizes(&self, place: usize) -> Result<Vec<usize>, NodeError> {
         let listed = self.ints(place)?.into_iter();
         listed.map(|value| size("a size", value)).collect()
     }
 
     /// The numbers of an input that may be left out.
-    pub fn optional_floats(&self, place: usize) -> Result<Option<Vec<f64>>, Fault> {
+    pub fn optional_floats(&self, place: usize) -> Result<Option<Vec<f64>>, NodeError> {
         let Some(tensor) = self.present(place)? else {
             return Ok(None);
         };
@@ -263,7 +263,7 @@ impl<'a> Call<'a> {
     }
 
     /// The one number of an input that may be left out.
-    pub fn optional_float(&self, place: usize) -> Result<Option<f64>, Fault> {
+    pub fn optional_float(&self, place: usize) -> Result<Option<f64>, NodeError> {
         let Some(tensor) = self.present(place)? else {
             return Ok(None);
         };
@@ -271,7 +271,7 @@ impl<'a> Call<'a> {
     }
 
     /// The tensor of an input that may be left out, as it was made.
-    fn present(&self, place: usize) -> Result<Option<&Tensor>, Fault> {
+    fn present(&self, place: usize) -> Result<Option<&Tensor>, NodeError> {
         self.optional_value(place).map(Value::tensor).transpose()
     }
 
@@ -281,11 +281,12 @@ impl<'a> Call<'a> {
         name: &str,
         expected: &str,
         read: impl FnOnce(&'a Attribute) -> Option<T>,
-    ) -> Result<Option<T>, Fault> {
+    ) -> Result<Option<T>, NodeError> {
         let Some(found) = self.node.attribute(name) else {
             return Ok(None);
         };
-        let wrong = || Fault::malformed(format_args!("attribute {name}"), found.kind(), expected);
+        let wrong =
+            || NodeError::malformed(format_args!("attribute {name}"), found.kind(), expected);
         read(found).map(Some).ok_or_else(wrong)
     }
 
@@ -295,7 +296,7 @@ impl<'a> Call<'a> {
     }
 
     /// An integer attribute, if it is there.
-    pub fn attr_int(&self, name: &str) -> Result<Option<i64>, Fault> {
+    pub fn attr_int(&self, name: &str) -> Result<Option<i64>, NodeError> {
         self.attribute(name, "an integer", |found| match found {
             Attribute::Int(value) => Some(*value),
             _ => None,
@@ -303,22 +304,22 @@ impl<'a> Call<'a> {
     }
 
     /// An integer attribute, or what it is when left out.
-    pub fn int_or(&self, name: &str, default: i64) -> Result<i64, Fault> {
+    pub fn int_or(&self, name: &str, default: i64) -> Result<i64, NodeError> {
         Ok(self.attr_int(name)?.unwrap_or(default))
     }
 
     /// An axis, or another number that may be negative.
-    pub fn axis_or(&self, name: &str, default: i64) -> Result<isize, Fault> {
+    pub fn axis_or(&self, name: &str, default: i64) -> Result<isize, NodeError> {
         Ok(self.int_or(name, default)? as isize)
     }
 
     /// A truth value, or what it is when left out.
-    pub fn flag_or(&self, name: &str, default: bool) -> Result<bool, Fault> {
+    pub fn flag_or(&self, name: &str, default: bool) -> Result<bool, NodeError> {
         Ok(self.attr_int(name)?.map_or(default, |value| value != 0))
     }
 
     /// A size, or what it is when left out.
-    pub fn size_or(&self, name: &str, default: usize) -> Result<usize, Fault> {
+    pub fn size_or(&self, name: &str, default: usize) -> Result<usize, NodeError> {
         match self.attr_int(name)? {
             Some(value) => size(name, value),
             None => Ok(default),
@@ -326,7 +327,7 @@ impl<'a> Call<'a> {
     }
 
     /// A float attribute, if it is there.
-    pub fn attr_float(&self, name: &str) -> Result<Option<f64>, Fault> {
+    pub fn attr_float(&self, name: &str) -> Result<Option<f64>, NodeError> {
         self.attribute(name, "a float", |found| match found {
             Attribute::Float(value) => Some(f64::from(*value)),
             _ => None,
@@ -334,12 +335,12 @@ impl<'a> Call<'a> {
     }
 
     /// A float attribute, or what it is when left out.
-    pub fn float_or(&self, name: &str, default: f64) -> Result<f64, Fault> {
+    pub fn float_or(&self, name: &str, default: f64) -> Result<f64, NodeError> {
         Ok(self.attr_float(name)?.unwrap_or(default))
     }
 
     /// Integers, if they are there.
-    pub fn attr_ints(&self, name: &str) -> Result<Option<&'a [i64]>, Fault> {
+    pub fn attr_ints(&self, name: &str) -> Result<Option<&'a [i64]>, NodeError> {
         self.attribute(name, "integers", |found| match found {
             Attribute::Ints(values) => Some(&values[..]),
             _ => None,
@@ -347,7 +348,7 @@ impl<'a> Call<'a> {
     }
 
     /// Floats, if they are there.
-    pub fn attr_floats(&self, name: &str) -> Result<Option<&'a [f32]>, Fault> {
+    pub fn attr_floats(&self, name: &str) -> Result<Option<&'a [f32]>, NodeError> {
         self.attribute(name, "floats", |found| match found {
             Attribute::Floats(values) => Some(&values[..]),
             _ => None,
@@ -355,13 +356,13 @@ impl<'a> Call<'a> {
     }
 
     /// Sizes; none if they are left out.
-    pub fn sizes(&self, name: &str) -> Result<Vec<usize>, Fault> {
+    pub fn sizes(&self, name: &str) -> Result<Vec<usize>, NodeError> {
         let found = self.attr_ints(name)?.unwrap_or(&[]);
         found.iter().map(|&value| size(name, value)).collect()
     }
 
     /// A string, or what it is when left out.
-    pub fn string_or(&self, name: &str, default: &'a str) -> Result<&'a str, Fault> {
+    pub fn string_or(&self, name: &str, default: &'a str) -> Result<&'a str, NodeError> {
         let found = self.attribute(name, "a string", |found| match found {
             Attribute::String(value) => Some(&value[..]),
             _ => None,
@@ -370,7 +371,7 @@ impl<'a> Call<'a> {
     }
 
     /// Strings; none if they are left out.
-    pub fn attr_strings(&self, name: &str) -> Result<Vec<&'a str>, Fault> {
+    pub fn attr_strings(&self, name: &str) -> Result<Vec<&'a str>, NodeError> {
         let found = self.attribute(name, "strings", |found| match found {
             Attribute::Strings(values) => Some(values.iter().map(String::as_str).collect()),
             _ => None,
@@ -379,7 +380,7 @@ impl<'a> Call<'a> {
     }
 
     /// A tensor, if it is there: in the pool of what is known.
-    pub fn attr_tensor(&self, name: &str) -> Result<Option<&'a Tensor>, Fault> {
+    pub fn attr_tensor(&self, name: &str) -> Result<Option<&'a Tensor>, NodeError> {
         self.attribute(name, "a tensor", |found| match found {
             Attribute::Tensor(tensor) => Some(tensor),
             _ => None,
@@ -387,23 +388,23 @@ impl<'a> Call<'a> {
     }
 
     /// A graph inside the node.
-    pub fn attr_graph(&self, name: &str) -> Result<&'a Graph, Fault> {
+    pub fn attr_graph(&self, name: &str) -> Result<&'a Graph, NodeError> {
         let found = self.attribute(name, "a graph", |found| match found {
             Attribute::Graph(graph) => Some(&**graph),
             _ => None,
         })?;
         found.ok_or_else(|| {
-            Fault::malformed(format_args!("attribute {name}"), "left out", "a graph")
+            NodeError::malformed(format_args!("attribute {name}"), "left out", "a graph")
         })
     }
 
     /// An element type, if it is there.
-    pub fn attr_dtype(&self, name: &str) -> Result<Option<DType>, Fault> {
+    pub fn attr_dtype(&self, name: &str) -> Result<Option<DType>, NodeError> {
         self.attr_int(name)?.map(onnx::dtype).transpose()
     }
 
     /// The integers that older versions have as an attribute and newer ones as an input.
-    pub fn ints_of(&self, name: &str, place: usize) -> Result<Option<Vec<i64>>, Fault> {
+    pub fn ints_of(&self, name: &str, place: usize) -> Result<Option<Vec<i64>>, NodeError> {
         match self.attr_ints(name)? {
             Some(found) => Ok(Some(found.to_vec())),
             None => self.optional_ints(place),
@@ -411,28 +412,28 @@ impl<'a> Call<'a> {
     }
 
     /// The axes that older versions have as an attribute and newer ones as an input.
-    pub fn axes_of(&self, place: usize) -> Result<Option<Vec<isize>>, Fault> {
+    pub fn axes_of(&self, place: usize) -> Result<Option<Vec<isize>>, NodeError> {
         let found = self.ints_of("axes", place)?;
         Ok(found.map(|axes| axes.into_iter().map(|axis| axis as isize).collect()))
     }
 
     /// A value of an attribute that is not known.
-    pub fn unknown(&self, name: &str, value: impl std::fmt::Display) -> Fault {
-        Fault::unsupported(format_args!("{name} {value:?}", value = value.to_string()))
+    pub fn unknown(&self, name: &str, value: impl std::fmt::Display) -> NodeError {
+        NodeError::unsupported(format_args!("{name} {value:?}", value = value.to_string()))
     }
 }
 
-fn left_out(place: usize) -> Fault {
-    Fault::malformed(format_args!("input {place}"), "left out", "a tensor")
+fn left_out(place: usize) -> NodeError {
+    NodeError::malformed(format_args!("input {place}"), "left out", "a tensor")
 }
 
 /// The values of a tensor of integers.
-fn integers(tensor: &Tensor) -> Result<Vec<i64>, Fault> {
+fn integers(tensor: &Tensor) -> Result<Vec<i64>, NodeError> {
     Ok(tensor.to_dtype(DType::I64)?.to_vec::<i64>()?)
 }
 
 /// The value of a tensor of one element.
-pub fn scalar(tensor: &Tensor) -> Result<Scalar, Fault> {
+pub fn scalar(tensor: &Tensor) -> Result<Scalar, NodeError> {
     Ok(match tensor.dtype() {
         dtype if dtype.is_float() => tensor.to_dtype(DType::F64)?.item::<f64>()?.into(),
         DType::Bool => tensor.item::<bool>()?.into(),
@@ -441,16 +442,16 @@ pub fn scalar(tensor: &Tensor) -> Result<Scalar, Fault> {
 }
 
 /// A number that has to be a size.
-pub fn size(what: &str, value: i64) -> Result<usize, Fault> {
-    usize::try_from(value).map_err(|_| Fault::malformed(what, value, "not negative"))
+pub fn size(what: &str, value: i64) -> Result<usize, NodeError> {
+    usize::try_from(value).map_err(|_| NodeError::malformed(what, value, "not negative"))
 }
 
 /// An axis as it counts from the front.
-pub fn resolve(axis: isize, rank: usize) -> Result<usize, Fault> {
+pub fn resolve(axis: isize, rank: usize) -> Result<usize, NodeError> {
     let resolved = if axis < 0 { axis + rank as isize } else { axis };
     match usize::try_from(resolved) {
         Ok(resolved) if resolved < rank => Ok(resolved),
-        _ => Err(Fault::malformed(
+        _ => Err(NodeError::malformed(
             "an axis",
             axis,
             match rank {

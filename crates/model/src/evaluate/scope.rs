@@ -4,7 +4,7 @@ use streampool_runtime::Budget;
 use streampool_tensor::{Pool, Tensor};
 
 use super::{Call, Value};
-use crate::error::{Error, Fault, Result};
+use crate::error::{Error, NodeError, Result};
 use crate::graph::{Graph, Node, ValueId};
 use crate::nodes;
 
@@ -17,10 +17,10 @@ pub trait Place {
     fn work(&self) -> &Pool;
 
     /// What is known, as the work reads it.
-    fn lift(&self, known: &Tensor) -> Result<Tensor, Fault>;
+    fn lift(&self, known: &Tensor) -> Result<Tensor, NodeError>;
 
     /// Told before a graph of so many nodes inside a node is evaluated; refuses where that is to be done elsewhere.
-    fn enter(&self, _nodes: usize) -> Result<(), Fault> {
+    fn enter(&self, _nodes: usize) -> Result<(), NodeError> {
         Ok(())
     }
 }
@@ -64,10 +64,15 @@ impl<'a> Scope<'a> {
     }
 
     /// The results of a graph inside a node of this one, for these inputs. `turn` is another number for each node and time.
-    pub fn inner(&self, graph: &Graph, inputs: Vec<Value>, turn: u64) -> Result<Vec<Value>, Fault> {
+    pub fn inner(
+        &self,
+        graph: &Graph,
+        inputs: Vec<Value>,
+        turn: u64,
+    ) -> Result<Vec<Value>, NodeError> {
         if inputs.len() != graph.inputs.len() {
             let (got, expected) = (graph.inputs.len(), inputs.len());
-            return Err(Fault::malformed(
+            return Err(NodeError::malformed(
                 "the number of inputs of a graph inside",
                 got,
                 expected,
@@ -87,7 +92,7 @@ impl<'a> Scope<'a> {
                 .ok_or_else(|| not_made(graph, capture.here))?;
             scope.set(capture.here, value.clone());
         }
-        evaluate(&mut scope, graph).map_err(|error| Fault::Inner(Box::new(error)))
+        evaluate(&mut scope, graph).map_err(|error| NodeError::Inner(Box::new(error)))
     }
 }
 
@@ -106,10 +111,10 @@ pub fn evaluate(scope: &mut Scope<'_>, graph: &Graph) -> Result<Vec<Value>> {
 /// Evaluates one node.
 pub fn step(scope: &mut Scope<'_>, graph: &Graph, node: &Node) -> Result<()> {
     Budget::take_step()?;
-    let made = outputs(scope, graph, node).map_err(|fault| Error::Node {
+    let made = outputs(scope, graph, node).map_err(|why| Error::Node {
         node: node.name.clone(),
         op: node.operator.to_string(),
-        fault: Box::new(fault),
+        why: Box::new(why),
     })?;
     for (&id, value) in node.outputs.iter().zip(made) {
         if let Some(id) = id {
@@ -119,7 +124,7 @@ pub fn step(scope: &mut Scope<'_>, graph: &Graph, node: &Node) -> Result<()> {
     Ok(())
 }
 
-fn outputs(scope: &Scope<'_>, graph: &Graph, node: &Node) -> Result<Vec<Value>, Fault> {
+fn outputs(scope: &Scope<'_>, graph: &Graph, node: &Node) -> Result<Vec<Value>, NodeError> {
     #[expect(clippy::disallowed_methods, reason = "as many as there are already")]
     let mut inputs = Vec::with_capacity(node.inputs.len());
     for input in &node.inputs {
@@ -136,13 +141,16 @@ fn outputs(scope: &Scope<'_>, graph: &Graph, node: &Node) -> Result<Vec<Value>, 
         .rposition(Option::is_some)
         .map_or(0, |last| last + 1);
     if outputs.len() < wanted {
-        return Err(Fault::unsupported(format_args!("output {}", outputs.len())));
+        return Err(NodeError::unsupported(format_args!(
+            "output {}",
+            outputs.len()
+        )));
     }
     Ok(outputs)
 }
 
-fn not_made(graph: &Graph, id: ValueId) -> Fault {
-    Fault::malformed(
+fn not_made(graph: &Graph, id: ValueId) -> NodeError {
+    NodeError::malformed(
         format_args!("value {:?}", graph.name(id)),
         "not made",
         "made before",

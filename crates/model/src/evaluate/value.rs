@@ -2,7 +2,7 @@
 
 use streampool_tensor::Tensor;
 
-use crate::error::Fault;
+use crate::error::NodeError;
 
 /// A value while a graph is evaluated.
 #[derive(Clone)]
@@ -17,11 +17,15 @@ pub enum Value {
 
 impl Value {
     /// The tensor that it has to be.
-    pub fn tensor(&self) -> Result<&Tensor, Fault> {
+    pub fn tensor(&self) -> Result<&Tensor, NodeError> {
         match self {
             Value::Tensor(tensor) => Ok(tensor),
-            Value::Sequence(_) => Err(Fault::malformed("a value", "a sequence", "a tensor")),
-            Value::Nothing => Err(Fault::malformed("a value", "an empty optional", "a tensor")),
+            Value::Sequence(_) => Err(NodeError::malformed("a value", "a sequence", "a tensor")),
+            Value::Nothing => Err(NodeError::malformed(
+                "a value",
+                "an empty optional",
+                "a tensor",
+            )),
         }
     }
 

@@ -4,11 +4,11 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::{Graph, Node};
-use crate::error::Fault;
+use crate::error::NodeError;
 
 impl Graph {
     /// Sorts the nodes; those that are in order stay so. An error names the nodes of a cycle.
-    pub(crate) fn sort(&mut self) -> Result<(), Fault> {
+    pub(crate) fn sort(&mut self) -> Result<(), NodeError> {
         let makers = self.makers();
         let maker = |node: &Node| -> Vec<usize> {
             node.reads().filter_map(|id| makers[id.index()]).collect()
@@ -65,7 +65,7 @@ impl Graph {
 const TOLD: usize = 8;
 
 /// The cycle that keeps the node `left` from being sorted.
-fn cycle(nodes: &[Option<Node>], reads: &[Vec<usize>], left: usize) -> Fault {
+fn cycle(nodes: &[Option<Node>], reads: &[Vec<usize>], left: usize) -> NodeError {
     let mut seen = vec![None; nodes.len()];
     let mut path = Vec::new();
     let mut at = Some(left);
@@ -88,7 +88,7 @@ fn cycle(nodes: &[Option<Node>], reads: &[Vec<usize>], left: usize) -> Fault {
     if cycle.len() > TOLD {
         names.push(format!("and {} more", cycle.len() - TOLD));
     }
-    Fault::malformed(
+    NodeError::malformed(
         "the order of nodes",
         format!("a cycle of {}", names.join(", ")),
         "without cycles",

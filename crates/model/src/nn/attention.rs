@@ -254,7 +254,7 @@ fn alike(a: &Linear, b: &Linear) -> bool {
 
 /// Queries, and the keys and values that `memory` holds one half each of.
 fn with_halves(queries: Tensor, memory: &Tensor) -> Result<Projected> {
-    let half = memory.size(-1)? / 2;
+    let half = memory.dim(-1)? / 2;
     let (keys, values) = (memory.narrow(-1, 0, half)?, memory.narrow(-1, half, half)?);
     Ok([queries, keys, values])
 }

@@ -367,7 +367,7 @@ impl Stack {
 
 /// The gates along the first axis in another order.
 fn in_order(tensor: &Tensor, gates: &[usize]) -> Result<Tensor> {
-    let hidden = tensor.size(0)? / gates.len();
+    let hidden = tensor.dim(0)? / gates.len();
     let parts = gates
         .iter()
         .map(|gate| tensor.narrow(0, gate * hidden, hidden));

@@ -3,7 +3,7 @@
 use streampool_tensor::{DType, Other, Tensor};
 
 use super::{Operator, wider};
-use crate::error::Fault;
+use crate::error::NodeError;
 use crate::evaluate::{Call, Outputs};
 
 pub fn operator(op: &str) -> Option<Operator> {
@@ -72,10 +72,10 @@ fn with_number(
 
 /// The second operand. Before version 7 it lies along the axes of the first from one on, which is `default` unless it is
 /// named; -1 stands for the last.
-fn second(call: &Call<'_>, default: i64) -> Result<Tensor, Fault> {
+fn second(call: &Call<'_>, default: i64) -> Result<Tensor, NodeError> {
     let (x, y) = (call.given(0)?, call.input(1)?);
     let axis = call.int_or("axis", default)?;
-    if call.opset() >= 7 || axis < 0 || y.elements() == 1 {
+    if call.opset() >= 7 || axis < 0 || y.elem_count() == 1 {
         return Ok(y.clone());
     }
     let behind = (x.rank() as i64 - axis - y.rank() as i64).max(0);
@@ -99,7 +99,7 @@ fn summed(call: &Call<'_>, count: usize) -> Outputs {
     let dtype = all[0].dtype();
     if let Some(other) = all.iter().find(|other| other.dtype() != dtype) {
         let got = format!("of {dtype} and {}", other.dtype());
-        return Err(Fault::malformed("the inputs", got, "of one type"));
+        return Err(NodeError::malformed("the inputs", got, "of one type"));
     }
     let wide = wider(dtype);
     let mut sum = all[0].to_dtype(wide)?;
@@ -166,7 +166,7 @@ fn clip(call: &Call<'_>) -> Outputs {
     Ok(vec![x])
 }
 
-fn bound<'c>(call: &'c Call<'_>, place: usize) -> Result<Option<Other<'c>>, Fault> {
+fn bound<'c>(call: &'c Call<'_>, place: usize) -> Result<Option<Other<'c>>, NodeError> {
     match call.number(place)? {
         Some(number) => Ok(Some(number.into())),
         None => Ok(call.optional(place)?.map(Other::from)),
@@ -185,8 +185,8 @@ fn choose(call: &Call<'_>) -> Outputs {
     ])
 }
 
-fn target(call: &Call<'_>) -> Result<DType, Fault> {
-    let missing = || Fault::malformed("attribute to", "left out", "an element type");
+fn target(call: &Call<'_>) -> Result<DType, NodeError> {
+    let missing = || NodeError::malformed("attribute to", "left out", "an element type");
     call.attr_dtype("to")?.ok_or_else(missing)
 }
 

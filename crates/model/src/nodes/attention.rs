@@ -5,7 +5,7 @@ use streampool_tensor::{AttentionOptions, DType, Padding, Scalar, Tensor};
 
 use super::heads::{by_head, packed, seen, turned};
 use super::{Operator, parts};
-use crate::error::Fault;
+use crate::error::NodeError;
 use crate::evaluate::{Call, Outputs};
 use crate::onnx;
 
@@ -22,7 +22,7 @@ fn attention(call: &Call<'_>) -> Outputs {
     let heads = call.size_or("q_num_heads", 0)?;
     let key_heads = call.size_or("kv_num_heads", 0)?;
     let query = by_head(call.input(0)?, heads)?;
-    let with_past = |place: usize, past: usize| -> Result<Tensor, Fault> {
+    let with_past = |place: usize, past: usize| -> Result<Tensor, NodeError> {
         let new = by_head(call.input(place)?, key_heads)?;
         match call.optional(past)? {
             Some(past) => Ok(Tensor::cat(&[past, &new], 2)?),
@@ -30,25 +30,25 @@ fn attention(call: &Call<'_>) -> Outputs {
         }
     };
     let (key, value) = (with_past(1, 4)?, with_past(2, 5)?);
-    let keys = key.size(2)?;
+    let keys = key.dim(2)?;
     let mut mask = mask(call, keys, query.dtype())?;
     let mut causal = call.flag_or("is_causal", false)?;
-    if let Some(inside) = window(call, query.size(2)?, keys, causal)? {
+    if let Some(inside) = window(call, query.dim(2)?, keys, causal)? {
         // It includes what is causal.
         causal = false;
         mask = Some(within(call, mask, inside, query.dtype())?);
     }
-    let width = query.size(3)?.max(1) as f64;
+    let width = query.dim(3)?.max(1) as f64;
     let scale = call.float_or("scale", 1.0 / width.sqrt())?;
     // Its root is taken, of which each side gets one.
     if scale.is_nan() || scale <= 0.0 {
-        return Err(Fault::malformed("attribute scale", scale, "positive"));
+        return Err(NodeError::malformed("attribute scale", scale, "positive"));
     }
     let options = AttentionOptions {
         mask: mask.as_ref(),
         causal,
         past: match call.optional(4)? {
-            Some(past) => past.size(2)?,
+            Some(past) => past.dim(2)?,
             None => 0,
         },
         scale: Some(scale),
@@ -68,13 +68,13 @@ fn attention(call: &Call<'_>) -> Outputs {
 }
 
 /// The mask, with what is beyond it and beyond each sequence's length left out.
-fn mask(call: &Call<'_>, keys: usize, dtype: DType) -> Result<Option<Tensor>, Fault> {
+fn mask(call: &Call<'_>, keys: usize, dtype: DType) -> Result<Option<Tensor>, NodeError> {
     let mut mask = call.optional(3)?.cloned();
     if let Some(short) = mask
         .as_mut()
         .filter(|mask| mask.shape().last() != Some(&keys))
     {
-        let missing = keys as isize - short.size(-1)? as isize;
+        let missing = keys as isize - short.dim(-1)? as isize;
         let mut amounts = vec![(0, 0); short.rank()];
         amounts[short.rank() - 1] = (0, missing);
         let outside = match short.dtype() {
@@ -88,7 +88,7 @@ fn mask(call: &Call<'_>, keys: usize, dtype: DType) -> Result<Option<Tensor>, Fa
     };
     let places = call.counted(keys, lengths.dtype())?;
     let inside = places.lt(&lengths.unsqueeze(1)?)?;
-    let inside = inside.reshape(&[lengths.elements(), 1, 1, keys])?;
+    let inside = inside.reshape(&[lengths.elem_count(), 1, 1, keys])?;
     within(call, mask, inside, dtype).map(Some)
 }
 
@@ -98,7 +98,7 @@ fn within(
     mask: Option<Tensor>,
     inside: Tensor,
     dtype: DType,
-) -> Result<Tensor, Fault> {
+) -> Result<Tensor, NodeError> {
     match mask {
         None => Ok(inside),
         Some(mask) if mask.dtype() == DType::Bool => Ok(mask.logical_and(&inside)?),
@@ -115,12 +115,12 @@ fn window(
     queries: usize,
     keys: usize,
     causal: bool,
-) -> Result<Option<Tensor>, Fault> {
-    let bound = |name: &str| -> Result<Option<i64>, Fault> {
+) -> Result<Option<Tensor>, NodeError> {
+    let bound = |name: &str| -> Result<Option<i64>, NodeError> {
         match call.int_or(name, -1)? {
             -1 => Ok(None),
             bound @ 0.. => Ok(Some(bound)),
-            other => Err(Fault::malformed(name, other, "-1 or more")),
+            other => Err(NodeError::malformed(name, other, "-1 or more")),
         }
     };
     let (left, right) = (bound("left_window_size")?, bound("right_window_size")?);
@@ -131,10 +131,10 @@ fn window(
     }
     let mut own = call.counted(queries, DType::I64)?.reshape(&[queries, 1])?;
     if let Some(past) = call.optional(4)? {
-        own = own.add(i64::try_from(past.size(2)?).unwrap_or(i64::MAX))?;
+        own = own.add(i64::try_from(past.dim(2)?).unwrap_or(i64::MAX))?;
     } else if let Some(lengths) = lengths {
         let before = lengths.to_dtype(DType::I64)?.sub(queries as i64)?;
-        own = own.add(&before.reshape(&[lengths.elements(), 1, 1, 1])?)?;
+        own = own.add(&before.reshape(&[lengths.elem_count(), 1, 1, 1])?)?;
     }
     let places = call.counted(keys, DType::I64)?;
     // Bounds beyond all keys are none.
@@ -156,8 +156,8 @@ fn scores(
     query: &Tensor,
     key: &Tensor,
     options: &AttentionOptions<'_>,
-) -> Result<Tensor, Fault> {
-    let repeats = query.size(1)? / key.size(1)?.max(1);
+) -> Result<Tensor, NodeError> {
+    let repeats = query.dim(1)? / key.dim(1)?.max(1);
     let key = key.repeat_interleave(repeats, 1)?;
     // Half of the scale to each side, so that neither grows large.
     let scale = options.scale.unwrap_or(1.0).sqrt();
@@ -184,7 +184,7 @@ fn scores(
         };
     }
     if options.causal {
-        let (queries, keys) = (masked.size(2)?, masked.size(3)?);
+        let (queries, keys) = (masked.dim(2)?, masked.dim(3)?);
         let seen = call.lift(&seen(call.known_pool(), queries, keys, options.past)?)?;
         masked = seen.where_cond(&masked, &outside)?;
     }
@@ -195,7 +195,7 @@ fn scores(
             let dtype = precision.map_or(Ok(masked.dtype()), onnx::dtype)?;
             let weights = masked.to_dtype(dtype)?.softmax(-1)?;
             let weights = weights.to_dtype(masked.dtype())?;
-            if masked.elements() == 0 {
+            if masked.elem_count() == 0 {
                 return Ok(weights);
             }
             // Where nothing is left, nothing counts.
@@ -209,7 +209,7 @@ fn scores(
 fn rotary_embedding(call: &Call<'_>) -> Outputs {
     let input = call.input(0)?;
     let x = by_head(input, call.size_or("num_heads", 0)?)?;
-    let cache = |place: usize| -> Result<Tensor, Fault> {
+    let cache = |place: usize| -> Result<Tensor, NodeError> {
         let cache = call.input(place)?;
         let picked = match call.optional(3)? {
             Some(positions) => cache.index_select(0, positions)?,
@@ -238,7 +238,7 @@ fn linear_attention(call: &Call<'_>) -> Outputs {
     let key = wide(by_head(call.input(1)?, key_heads)?)?;
     let value = wide(by_head(call.input(2)?, key_heads)?)?;
     let scale = match call.float_or("scale", 0.0)? {
-        0.0 => 1.0 / (query.size(3)?.max(1) as f64).sqrt(),
+        0.0 => 1.0 / (query.dim(3)?.max(1) as f64).sqrt(),
         scale => scale,
     };
     let rule = call.string_or("update_rule", "gated_delta")?;
@@ -249,8 +249,8 @@ fn linear_attention(call: &Call<'_>) -> Outputs {
         "gated_delta" => (true, true),
         other => return Err(call.unknown("update_rule", other)),
     };
-    let (batch, steps) = (key.size(0)?, parts("the number of steps", key.size(2)?)?);
-    let (width, value_width) = (key.size(3)?, value.size(3)?);
+    let (batch, steps) = (key.dim(0)?, parts("the number of steps", key.dim(2)?)?);
+    let (width, value_width) = (key.dim(3)?, value.dim(3)?);
     let mut state = match call.optional(3)? {
         Some(past) => wide(past.clone())?,
         None => Tensor::zeros(
@@ -264,10 +264,10 @@ fn linear_attention(call: &Call<'_>) -> Outputs {
         .transpose()?;
     let decay = decay.map(|decay| wide(decay)?.exp()).transpose()?;
     let rate = delta
-        .then(|| -> Result<Tensor, Fault> {
+        .then(|| -> Result<Tensor, NodeError> {
             let rate = call.input(5)?;
-            let own = rate.size(2)?;
-            wide(by_head(rate, own)?).map_err(Fault::from)
+            let own = rate.dim(2)?;
+            wide(by_head(rate, own)?).map_err(NodeError::from)
         })
         .transpose()?;
     let shared = heads / key_heads.max(1);

@@ -3,7 +3,7 @@
 use streampool_tensor::{DType, Tensor};
 
 use super::{Values, Wide};
-use crate::error::Fault;
+use crate::error::NodeError;
 use crate::evaluate::{Call, Value, resolve};
 use crate::graph::{Dim, Graph, ValueInfo};
 
@@ -16,7 +16,7 @@ pub fn operator(op: &str) -> Option<Wide> {
     })
 }
 
-fn truth(tensor: &Tensor) -> Result<bool, Fault> {
+fn truth(tensor: &Tensor) -> Result<bool, NodeError> {
     Ok(tensor.to_dtype(DType::Bool)?.item::<bool>()?)
 }
 
@@ -53,7 +53,7 @@ fn repeat(call: &Call<'_>) -> Values {
         // What comes after the last round need not be asked.
         if most.is_none_or(|most| round < most) {
             more = made.iter().try_fold(true, |more, value| {
-                Ok::<_, Fault>(more && truth(value.tensor()?)?)
+                Ok::<_, NodeError>(more && truth(value.tensor()?)?)
             })?;
         }
     }
@@ -68,15 +68,15 @@ fn scan(call: &Call<'_>) -> Values {
     }
     // Before version 9 there are lengths, and batches, each scanned by itself.
     if call.has_input(0) {
-        return Err(Fault::unsupported("sequence_lens"));
+        return Err(NodeError::unsupported("sequence_lens"));
     }
     let inputs = rest(call, 1)?;
     let batches = match inputs.first() {
-        Some(input) => input.tensor()?.size(0)?,
+        Some(input) => input.tensor()?.dim(0)?,
         None => 0,
     };
     if batches == 0 {
-        return Err(Fault::unsupported("a scan of no batches"));
+        return Err(NodeError::unsupported("a scan of no batches"));
     }
     let mut lists = Lists::new(body, 0, |_| Ok((0, false)))?;
     for batch in 0..batches {
@@ -84,7 +84,7 @@ fn scan(call: &Call<'_>) -> Values {
         let inputs = inputs
             .iter()
             .map(of)
-            .collect::<Result<Vec<Value>, Fault>>()?;
+            .collect::<Result<Vec<Value>, NodeError>>()?;
         lists.push(call, scan_one(call, body, inputs)?)?;
     }
     lists.finish(call)
@@ -94,7 +94,7 @@ fn scan_one(call: &Call<'_>, body: &Graph, mut states: Vec<Value>) -> Values {
     let scanned = call.size_or("num_scan_inputs", 1)?;
     let Some(count) = states.len().checked_sub(scanned) else {
         let expected = format!("at most {}", states.len());
-        return Err(Fault::malformed(
+        return Err(NodeError::malformed(
             "attribute num_scan_inputs",
             scanned,
             expected,
@@ -105,7 +105,7 @@ fn scan_one(call: &Call<'_>, body: &Graph, mut states: Vec<Value>) -> Values {
         .iter()
         .map(Value::tensor)
         .collect::<Result<Vec<&Tensor>, _>>()?;
-    let number = |name: &str, place: usize| -> Result<i64, Fault> {
+    let number = |name: &str, place: usize| -> Result<i64, NodeError> {
         let given = call.attr_ints(name)?.unwrap_or(&[]);
         Ok(given.get(place).copied().unwrap_or(0))
     };
@@ -172,12 +172,12 @@ impl<'a> Lists<'a> {
     fn new(
         body: &'a Graph,
         first: usize,
-        along: impl Fn(usize) -> Result<(isize, bool), Fault>,
-    ) -> Result<Self, Fault> {
+        along: impl Fn(usize) -> Result<(isize, bool), NodeError>,
+    ) -> Result<Self, NodeError> {
         let outputs = body.outputs.len();
         let count = outputs.checked_sub(first).ok_or_else(|| {
             let expected = format!("at least {first}");
-            Fault::malformed("the number of the body's outputs", outputs, expected)
+            NodeError::malformed("the number of the body's outputs", outputs, expected)
         })?;
         let each = (0..count).map(|place| {
             let (axis, backward) = along(place)?;
@@ -191,11 +191,11 @@ impl<'a> Lists<'a> {
         Ok(Lists {
             body,
             first,
-            each: each.collect::<Result<_, Fault>>()?,
+            each: each.collect::<Result<_, NodeError>>()?,
         })
     }
 
-    fn push(&mut self, call: &Call<'_>, items: Vec<Value>) -> Result<(), Fault> {
+    fn push(&mut self, call: &Call<'_>, items: Vec<Value>) -> Result<(), NodeError> {
         for (list, item) in self.each.iter_mut().zip(items) {
             list.latest.push(item.tensor()?.clone());
             if list.latest.len() == JOINED {
@@ -219,7 +219,7 @@ impl<'a> Lists<'a> {
 
 impl List {
     /// Joins the latest.
-    fn join(&mut self, call: &Call<'_>) -> Result<(), Fault> {
+    fn join(&mut self, call: &Call<'_>) -> Result<(), NodeError> {
         if self.backward {
             self.latest.reverse();
         }
@@ -231,7 +231,7 @@ impl List {
     }
 
     /// All as one tensor; without rounds, one of no elements, as `info` says.
-    fn finish(mut self, call: &Call<'_>, info: &ValueInfo) -> Result<Tensor, Fault> {
+    fn finish(mut self, call: &Call<'_>, info: &ValueInfo) -> Result<Tensor, NodeError> {
         if !self.latest.is_empty() {
             self.join(call)?;
         }
@@ -248,9 +248,9 @@ impl List {
         }
     }
 
-    fn nothing(&self, call: &Call<'_>, info: &ValueInfo) -> Result<Tensor, Fault> {
+    fn nothing(&self, call: &Call<'_>, info: &ValueInfo) -> Result<Tensor, NodeError> {
         let (Some(dtype), Some(shape)) = (info.dtype, &info.shape) else {
-            return Err(Fault::unsupported(format_args!(
+            return Err(NodeError::unsupported(format_args!(
                 "a list without rounds of {:?}, whose type and shape are not declared,",
                 info.name
             )));

@@ -4,7 +4,7 @@ use streampool_tensor::{Activation, ConvOptions, Tensor};
 
 use super::Operator;
 use super::sliding::{Sliding, each, halves, pads, reach, spread};
-use crate::error::Fault;
+use crate::error::NodeError;
 use crate::evaluate::{Call, Outputs};
 
 pub fn operator(op: &str) -> Option<Operator> {
@@ -27,7 +27,7 @@ pub fn convolved(
     x: &Tensor,
     weight: &Tensor,
     bias: Option<&Tensor>,
-) -> Result<Tensor, Fault> {
+) -> Result<Tensor, NodeError> {
     convolved_with(call, x, weight, bias, Activation::None)
 }
 
@@ -38,7 +38,7 @@ pub fn convolved_with(
     weight: &Tensor,
     bias: Option<&Tensor>,
     activation: Activation,
-) -> Result<Tensor, Fault> {
+) -> Result<Tensor, NodeError> {
     let sliding = Sliding::of(call, spatial(x)?, kernel_of(call, weight)?)?;
     let options = ConvOptions {
         bias,
@@ -52,20 +52,24 @@ pub fn convolved_with(
 }
 
 /// The sizes of a window, which the node may name once more.
-fn kernel_of<'t>(call: &Call<'_>, weight: &'t Tensor) -> Result<&'t [usize], Fault> {
+fn kernel_of<'t>(call: &Call<'_>, weight: &'t Tensor) -> Result<&'t [usize], NodeError> {
     let (own, named) = (spatial(weight)?, call.sizes("kernel_shape")?);
     if named.is_empty() || named == own {
         return Ok(own);
     }
     let (got, expected) = (format!("{named:?}"), format!("{own:?}, as of the weights"));
-    Err(Fault::malformed("attribute kernel_shape", got, expected))
+    Err(NodeError::malformed(
+        "attribute kernel_shape",
+        got,
+        expected,
+    ))
 }
 
 /// The sizes behind batch and channels.
-pub fn spatial(tensor: &Tensor) -> Result<&[usize], Fault> {
+pub fn spatial(tensor: &Tensor) -> Result<&[usize], NodeError> {
     let shape = tensor.shape();
     let got = format!("of shape {shape:?}");
-    let missing = || Fault::malformed("an input", got, "[batch, channels, spatial ...]");
+    let missing = || NodeError::malformed("an input", got, "[batch, channels, spatial ...]");
     shape.get(2..).ok_or_else(missing)
 }
 
@@ -114,7 +118,7 @@ fn causal_conv(call: &Call<'_>) -> Outputs {
         (&[batch, channels, _], &[_, _, kernel]) if kernel > 0 => (batch, channels, kernel - 1),
         (x, weight) => {
             let got = format!("{x:?} and {weight:?}");
-            return Err(Fault::malformed(
+            return Err(NodeError::malformed(
                 "the shapes of input and weight",
                 got,
                 "three axes each",

@@ -3,7 +3,7 @@
 use streampool_tensor::{DType, Generator, Tensor};
 
 use super::Operator;
-use crate::error::Fault;
+use crate::error::NodeError;
 use crate::evaluate::{Call, Outputs, scalar};
 
 pub fn operator(op: &str) -> Option<Operator> {
@@ -34,7 +34,7 @@ fn constant(call: &Call<'_>) -> Outputs {
     } else if let Some(values) = call.attr_ints("value_ints")? {
         Tensor::from_slice(pool, values, &[values.len()])?
     } else {
-        return Err(Fault::unsupported("a constant that is no tensor"));
+        return Err(NodeError::unsupported("a constant that is no tensor"));
     };
     Ok(vec![made])
 }
@@ -72,13 +72,13 @@ fn eye_like(call: &Call<'_>) -> Outputs {
 }
 
 /// The sequence that a node's seed names; without one it is the node's own.
-fn generator(call: &Call<'_>) -> Result<Generator, Fault> {
+fn generator(call: &Call<'_>) -> Result<Generator, NodeError> {
     let seed = call.attr_float("seed")?;
     Ok(call.sequence(seed.map(f64::to_bits)))
 }
 
 /// The shape and the type of random numbers.
-fn wanted(call: &Call<'_>) -> Result<(Vec<usize>, DType), Fault> {
+fn wanted(call: &Call<'_>) -> Result<(Vec<usize>, DType), NodeError> {
     let like = match call.has_input(0) {
         true => Some(call.given(0)?),
         false => None,

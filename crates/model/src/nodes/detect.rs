@@ -57,12 +57,14 @@ fn non_max_suppression(call: &Call<'_>) -> Outputs {
         _ => BoxFormat::Center,
     };
     let mut found = Vec::new();
-    for batch in 0..scores.size(0)? as isize {
+    for batch in 0..scores.dim(0)? as isize {
         let own = boxes.select(0, batch)?;
-        for class in 0..scores.size(1)? as isize {
+        for class in 0..scores.dim(1)? as isize {
             let rated = scores.select(0, batch)?.select(0, class)?;
             let kept = own.non_max_suppression(&rated, format, overlap, least)?;
-            let kept = kept.narrow(0, 0, most.min(kept.elements()))?.unsqueeze(1)?;
+            let kept = kept
+                .narrow(0, 0, most.min(kept.elem_count()))?
+                .unsqueeze(1)?;
             let number = |value: isize| kept.full_like(value as i64);
             found.push(Tensor::cat(&[&number(batch)?, &number(class)?, &kept], 1)?);
         }

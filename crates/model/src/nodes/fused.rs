@@ -5,7 +5,7 @@ use streampool_tensor::{Activation, AttentionOptions, DType, Tensor};
 
 use super::Operator;
 use super::conv::convolved_with;
-use crate::error::Fault;
+use crate::error::NodeError;
 use crate::evaluate::{Call, Outputs, resolve};
 
 pub fn operator(op: &str) -> Option<Operator> {
@@ -40,7 +40,7 @@ pub fn operator(op: &str) -> Option<Operator> {
 }
 
 /// The activation that a node ends with.
-fn activation(call: &Call<'_>) -> Result<Activation, Fault> {
+fn activation(call: &Call<'_>) -> Result<Activation, NodeError> {
     Ok(match call.string_or("activation", "none")? {
         "none" => Activation::None,
         "relu" => Activation::Relu,
@@ -147,7 +147,7 @@ fn fits(query: &Tensor, key: &Tensor, value: &Tensor, mask: Option<&Tensor>) -> 
 fn shared(mean: &Tensor, query: &Tensor) -> streampool_tensor::Result<Tensor> {
     let mut sizes = query.shape().to_vec();
     let last = sizes.len() - 1;
-    sizes[last] = mean.size(-1)?;
+    sizes[last] = mean.dim(-1)?;
     mean.broadcast_to(&sizes)
 }
 
@@ -195,7 +195,7 @@ fn norm(call: &Call<'_>) -> Outputs {
 /// A mask that is added; NaN in rows of negative infinity alone, of which a softmax makes that.
 fn empty_rows(call: &Call<'_>) -> Outputs {
     let mask = call.input(0)?;
-    if mask.elements() == 0 {
+    if mask.elem_count() == 0 {
         return Ok(vec![mask.clone()]);
     }
     let most = match mask.rank() {

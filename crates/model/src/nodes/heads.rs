@@ -2,16 +2,16 @@
 
 use streampool_tensor::{DType, Pool, Tensor};
 
-use crate::error::Fault;
+use crate::error::NodeError;
 
 /// `[batch, length, heads * width]` as `[batch, heads, length, width]`; what is so already stays.
-pub fn by_head(tensor: &Tensor, heads: usize) -> Result<Tensor, Fault> {
+pub fn by_head(tensor: &Tensor, heads: usize) -> Result<Tensor, NodeError> {
     let &[batch, length, features] = tensor.shape() else {
         return Ok(tensor.clone());
     };
     if heads == 0 || features % heads != 0 {
         let expected = format!("a divisor of {features}");
-        return Err(Fault::malformed("the number of heads", heads, expected));
+        return Err(NodeError::malformed("the number of heads", heads, expected));
     }
     Ok(tensor
         .reshape(&[batch, length, heads, features / heads])?
@@ -19,11 +19,11 @@ pub fn by_head(tensor: &Tensor, heads: usize) -> Result<Tensor, Fault> {
 }
 
 /// The reverse of [`by_head`].
-pub fn packed(tensor: &Tensor) -> Result<Tensor, Fault> {
-    let length = tensor.size(2)?;
+pub fn packed(tensor: &Tensor) -> Result<Tensor, NodeError> {
+    let length = tensor.dim(2)?;
     Ok(tensor
         .transpose(1, 2)?
-        .reshape(&[tensor.size(0)? as i64, length as i64, -1])?)
+        .reshape(&[tensor.dim(0)? as i64, length as i64, -1])?)
 }
 
 /// `[batch, heads, length, width]` with the first `rotated` of each row, or all for 0, turned by the angles whose cosines
@@ -34,14 +34,14 @@ pub fn turned(
     sin: &Tensor,
     rotated: usize,
     interleaved: bool,
-) -> Result<Tensor, Fault> {
-    let width = x.size(3)?;
+) -> Result<Tensor, NodeError> {
+    let width = x.dim(3)?;
     if rotated == 0 || rotated == width {
         return Ok(x.rotary(cos, sin, interleaved)?);
     }
     if rotated > width {
         let expected = format!("at most {width}");
-        return Err(Fault::malformed(
+        return Err(NodeError::malformed(
             "the width that is rotated",
             rotated,
             expected,
@@ -55,7 +55,7 @@ pub fn turned(
 }
 
 /// Which keys each query sees that sees none after it, where `past` keys come before the first query.
-pub fn seen(pool: &Pool, queries: usize, keys: usize, past: usize) -> Result<Tensor, Fault> {
+pub fn seen(pool: &Pool, queries: usize, keys: usize, past: usize) -> Result<Tensor, NodeError> {
     let all = Tensor::ones(pool, &[queries, keys], DType::Bool)?;
     Ok(all.tril(past as i64)?)
 }

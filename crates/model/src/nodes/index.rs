@@ -3,7 +3,7 @@
 use streampool_tensor::{Combine, DType, Tensor};
 
 use super::Operator;
-use crate::error::Fault;
+use crate::error::NodeError;
 use crate::evaluate::{Call, Outputs, resolve, size};
 
 pub fn operator(op: &str) -> Option<Operator> {
@@ -49,7 +49,7 @@ pub fn operator(op: &str) -> Option<Operator> {
 }
 
 /// Indices in a type that operators take.
-fn indices(call: &Call<'_>, place: usize) -> Result<Tensor, Fault> {
+fn indices(call: &Call<'_>, place: usize) -> Result<Tensor, NodeError> {
     let indices = call.input(place)?;
     match indices.dtype() {
         DType::I32 | DType::I64 => Ok(indices.clone()),
@@ -57,7 +57,7 @@ fn indices(call: &Call<'_>, place: usize) -> Result<Tensor, Fault> {
     }
 }
 
-fn combine(call: &Call<'_>) -> Result<Combine, Fault> {
+fn combine(call: &Call<'_>) -> Result<Combine, NodeError> {
     Ok(match call.string_or("reduction", "none")? {
         "none" => Combine::Replace,
         "add" => Combine::Add,
@@ -69,7 +69,7 @@ fn combine(call: &Call<'_>) -> Result<Combine, Fault> {
 }
 
 /// Counted from zero, and seen so that they lie along `axis` of `rank`.
-fn counted(call: &Call<'_>, count: usize, axis: usize, rank: usize) -> Result<Tensor, Fault> {
+fn counted(call: &Call<'_>, count: usize, axis: usize, rank: usize) -> Result<Tensor, NodeError> {
     let mut shape = vec![1; rank];
     shape[axis] = count;
     Ok(call.counted(count, DType::I64)?.view(&shape)?)
@@ -79,10 +79,10 @@ fn counted(call: &Call<'_>, count: usize, axis: usize, rank: usize) -> Result<Te
 fn tensor_scatter(call: &Call<'_>) -> Outputs {
     let (cache, update) = (call.input(0)?, call.input(1)?);
     let axis = resolve(call.axis_or("axis", -2)?, cache.rank())?;
-    let mut places = counted(call, update.size(axis as isize)?, axis, cache.rank())?;
+    let mut places = counted(call, update.dim(axis as isize)?, axis, cache.rank())?;
     if let Some(first) = call.optional(2)? {
         let mut shape = vec![1; cache.rank()];
-        shape[0] = first.elements();
+        shape[0] = first.elem_count();
         places = places.add(&first.to_dtype(DType::I64)?.reshape(&shape)?)?;
     }
     places = match call.string_or("mode", "linear")? {

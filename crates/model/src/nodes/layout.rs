@@ -3,14 +3,14 @@
 use streampool_tensor::{DType, DepthOrder, Padding, Scalar, Tensor};
 
 use super::Operator;
-use crate::error::Fault;
+use crate::error::NodeError;
 use crate::evaluate::{Call, Outputs, resolve, scalar, size};
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {
         "Shape" => shape,
         "Size" => |call| {
-            let elements = call.given(0)?.elements() as i64;
+            let elements = call.given(0)?.elem_count() as i64;
             Ok(vec![Tensor::scalar(call.known_pool(), elements)?])
         },
         "Reshape" => reshape,
@@ -107,9 +107,9 @@ fn unsqueeze(call: &Call<'_>) -> Outputs {
 }
 
 /// Refuses an axis that is named twice, of axes in order.
-fn distinct(axes: &[usize]) -> Result<(), Fault> {
+fn distinct(axes: &[usize]) -> Result<(), NodeError> {
     match axes.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err(Fault::malformed(
+        Some(pair) => Err(NodeError::malformed(
             "the axes",
             format!("{} twice", pair[0]),
             "each once",
@@ -160,9 +160,13 @@ fn split(call: &Call<'_>) -> Outputs {
     let parts = call.size_or("num_outputs", call.wanted())?;
     if parts != call.wanted() || parts == 0 {
         let expected = format_args!("{}, as many as there are outputs", call.wanted()).to_string();
-        return Err(Fault::malformed("attribute num_outputs", parts, expected));
+        return Err(NodeError::malformed(
+            "attribute num_outputs",
+            parts,
+            expected,
+        ));
     }
-    let whole = x.size(axis)?;
+    let whole = x.dim(axis)?;
     let part = whole.div_ceil(parts);
     let sizes: Vec<usize> = (0..parts)
         .map(|place| part.min(whole.saturating_sub(place * part)))
@@ -172,7 +176,7 @@ fn split(call: &Call<'_>) -> Outputs {
 
 fn slice(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?;
-    let given = |name: &str, place: usize| -> Result<Option<Vec<isize>>, Fault> {
+    let given = |name: &str, place: usize| -> Result<Option<Vec<isize>>, NodeError> {
         let found = call.ints_of(name, place)?;
         Ok(found.map(|values| values.into_iter().map(clamped).collect()))
     };
@@ -182,7 +186,7 @@ fn slice(call: &Call<'_>) -> Outputs {
     let steps = given("steps", 4)?.unwrap_or_else(|| vec![1; starts.len()]);
     if [ends.len(), axes.len(), steps.len()] != [starts.len(); 3] {
         let got = format!("{starts:?}, {ends:?}, {axes:?} and {steps:?}");
-        return Err(Fault::malformed(
+        return Err(NodeError::malformed(
             "starts, ends, axes and steps",
             got,
             "as many of each",
@@ -195,7 +199,7 @@ fn slice(call: &Call<'_>) -> Outputs {
     let mut y = x.clone();
     for (place, &axis) in axes.iter().enumerate() {
         let (mut start, mut end, step) = (starts[place], ends[place], steps[place]);
-        let size = y.size(axis)? as isize;
+        let size = y.dim(axis)? as isize;
         // Backwards, what begins before the first begins with it.
         if step < 0 && start < -size && size > 0 {
             start = 0;
@@ -229,7 +233,7 @@ fn pad(call: &Call<'_>) -> Outputs {
         None => (0..x.rank()).collect::<Vec<usize>>(),
     };
     if amounts.len() != 2 * axes.len() {
-        return Err(Fault::malformed(
+        return Err(NodeError::malformed(
             "the number of pads",
             amounts.len(),
             2 * axes.len(),
@@ -252,12 +256,12 @@ fn pad(call: &Call<'_>) -> Outputs {
 }
 
 /// Whether what is around is not known before the model runs.
-fn given_away(call: &Call<'_>) -> Result<bool, Fault> {
+fn given_away(call: &Call<'_>) -> Result<bool, NodeError> {
     Ok(call.has_input(2) && call.given(2)?.pool() != call.known_pool())
 }
 
 /// What is around.
-fn constant(call: &Call<'_>) -> Result<Scalar, Fault> {
+fn constant(call: &Call<'_>) -> Result<Scalar, NodeError> {
     match call.has_input(2) {
         true => scalar(call.given(2)?),
         false => Ok(call.float_or("value", 0.0)?.into()),

@@ -3,7 +3,7 @@
 use streampool_tensor::{DType, Tensor};
 
 use super::Operator;
-use crate::error::Fault;
+use crate::error::NodeError;
 use crate::evaluate::Call;
 
 pub fn operator(op: &str) -> Option<Operator> {
@@ -18,9 +18,9 @@ pub fn operator(op: &str) -> Option<Operator> {
 }
 
 /// Of logarithms of probabilities, `[batch, classes, ...]`, for the classes `[batch, ...]` that are right.
-fn loss(call: &Call<'_>, log: &Tensor) -> Result<Tensor, Fault> {
+fn loss(call: &Call<'_>, log: &Tensor) -> Result<Tensor, NodeError> {
     let target = call.input(1)?.to_dtype(DType::I64)?;
-    let classes = log.size(1)?;
+    let classes = log.dim(1)?;
     let ignored = call.attr_int("ignore_index")?;
     let (target, counts) = match ignored {
         Some(ignored) => {
@@ -37,7 +37,7 @@ fn loss(call: &Call<'_>, log: &Tensor) -> Result<Tensor, Fault> {
         Some(weight) if weight.shape() == [classes] => weight.index_select(0, &target)?,
         Some(weight) => {
             let got = format!("of shape {:?}", weight.shape());
-            return Err(Fault::malformed(
+            return Err(NodeError::malformed(
                 "the weight",
                 got,
                 format_args!("[{classes}]"),

@@ -33,7 +33,7 @@ mod tests;
 
 use streampool_tensor::DType;
 
-use crate::error::Fault;
+use crate::error::NodeError;
 use crate::evaluate::{Call, Outputs, Value};
 use crate::graph::{self, Domain};
 
@@ -47,7 +47,7 @@ type Operator = fn(&Call<'_>) -> Outputs;
 type Wide = fn(&Call<'_>) -> Values;
 
 /// Values, in order.
-type Values = Result<Vec<Value>, Fault>;
+type Values = Result<Vec<Value>, NodeError>;
 
 /// The operator of a name, if a family has it.
 #[derive(Clone, Copy)]
@@ -105,10 +105,10 @@ fn wider(dtype: DType) -> DType {
 const MOST_PARTS: usize = 1 << 20;
 
 /// A number of parts that a list can hold.
-fn parts(what: &str, count: usize) -> Result<usize, Fault> {
+fn parts(what: &str, count: usize) -> Result<usize, NodeError> {
     match count <= MOST_PARTS {
         true => Ok(count),
-        false => Err(Fault::malformed(
+        false => Err(NodeError::malformed(
             what,
             count,
             format!("at most {MOST_PARTS}"),
@@ -123,7 +123,7 @@ pub fn evaluate(call: &Call<'_>) -> Values {
             Ok(operator(call)?.into_iter().map(Value::Tensor).collect())
         }
         Some((_, Found::Values(operator))) => operator(call),
-        None => Err(Fault::unsupported("the operator")),
+        None => Err(NodeError::unsupported("the operator")),
     }
 }
 

@@ -3,7 +3,7 @@
 use streampool_tensor::{DType, Tensor};
 
 use super::{Operator, wider};
-use crate::error::Fault;
+use crate::error::NodeError;
 use crate::evaluate::{Call, Outputs, resolve};
 
 pub fn operator(op: &str) -> Option<Operator> {
@@ -41,7 +41,7 @@ fn softmax(call: &Call<'_>, along: Along) -> Outputs {
 
 /// One at the first largest, zero elsewhere.
 fn hardmax(x: &Tensor, axis: isize) -> streampool_tensor::Result<Tensor> {
-    if x.elements() == 0 {
+    if x.elem_count() == 0 {
         return Ok(x.clone());
     }
     let largest = x.argmax(axis, true)?;
@@ -49,12 +49,12 @@ fn hardmax(x: &Tensor, axis: isize) -> streampool_tensor::Result<Tensor> {
     x.full_like(0)?.scatter(axis, &largest, &ones)
 }
 
-fn epsilon(call: &Call<'_>) -> Result<f64, Fault> {
+fn epsilon(call: &Call<'_>) -> Result<f64, NodeError> {
     call.float_or("epsilon", 1e-5)
 }
 
 /// The axis from which on is normalised.
-fn first_axis(call: &Call<'_>, x: &Tensor) -> Result<usize, Fault> {
+fn first_axis(call: &Call<'_>, x: &Tensor) -> Result<usize, NodeError> {
     resolve(call.axis_or("axis", -1)?, x.rank())
 }
 
@@ -138,7 +138,7 @@ fn instance_norm(call: &Call<'_>) -> Outputs {
 fn group_norm(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?;
     let groups = call.size_or("num_groups", 1)?;
-    let channels = x.size(1)?;
+    let channels = x.dim(1)?;
     // Before version 21 there is one number for each group.
     let own = |tensor: &Tensor| match call.opset() {
         21.. => Ok(tensor.clone()),
@@ -168,7 +168,7 @@ fn local_response_norm(call: &Call<'_>) -> Outputs {
     let size = call.size_or("size", 1)?;
     // ONNX says which channels an even size takes; ONNX Runtime refuses it, and nobody writes it.
     if size.is_multiple_of(2) {
-        return Err(Fault::malformed("size", size, "an odd number"));
+        return Err(NodeError::malformed("size", size, "an odd number"));
     }
     let (alpha, beta) = (call.float_or("alpha", 1e-4)?, call.float_or("beta", 0.75)?);
     let y = call

@@ -3,7 +3,7 @@
 use streampool_tensor::{ScanKind, Tensor, Unique};
 
 use super::Operator;
-use crate::error::Fault;
+use crate::error::NodeError;
 use crate::evaluate::{Call, Outputs, size};
 
 pub fn operator(op: &str) -> Option<Operator> {
@@ -46,11 +46,11 @@ fn unique(call: &Call<'_>) -> Outputs {
 
 /// What is unique in `x`, in the order in which it comes first: values, where they are first, which each element is,
 /// and how often each is there.
-pub fn unique_by_place(x: &Tensor, axis: Option<isize>) -> Result<[Tensor; 4], Fault> {
+pub fn unique_by_place(x: &Tensor, axis: Option<isize>) -> Result<[Tensor; 4], NodeError> {
     by_place(x.unique(axis)?, axis)
 }
 
-fn by_place(found: Unique, axis: Option<isize>) -> Result<[Tensor; 4], Fault> {
+fn by_place(found: Unique, axis: Option<isize>) -> Result<[Tensor; 4], NodeError> {
     let (first, order) = found.first.sort(0, false)?;
     let place = order.argsort(0, false)?;
     let values = found.values.index_select(axis.unwrap_or(0), &order)?;

@@ -5,7 +5,7 @@ use streampool_tensor::{DType, PoolOptions, Tensor};
 use super::conv::spatial;
 use super::sliding::{Sliding, each, pads, spread};
 use super::{Operator, wider};
-use crate::error::Fault;
+use crate::error::NodeError;
 use crate::evaluate::{Call, Outputs, size};
 
 pub fn operator(op: &str) -> Option<Operator> {
@@ -34,7 +34,7 @@ pub fn operator(op: &str) -> Option<Operator> {
 type Made = streampool_tensor::Result<Tensor>;
 
 /// The mean of each window that a node's attributes describe.
-pub fn average_pooled(call: &Call<'_>, x: &Tensor) -> Result<Tensor, Fault> {
+pub fn average_pooled(call: &Call<'_>, x: &Tensor) -> Result<Tensor, NodeError> {
     let count_padding = call.flag_or("count_include_pad", false)?;
     pooled_of(call, x, |x, kernel, options| {
         x.avg_pool(kernel, count_padding, options)
@@ -42,7 +42,7 @@ pub fn average_pooled(call: &Call<'_>, x: &Tensor) -> Result<Tensor, Fault> {
 }
 
 /// The largest of each window that a node's attributes describe.
-pub fn max_pooled(call: &Call<'_>, x: &Tensor) -> Result<Tensor, Fault> {
+pub fn max_pooled(call: &Call<'_>, x: &Tensor) -> Result<Tensor, NodeError> {
     pooled_of(call, x, Tensor::max_pool)
 }
 
@@ -54,13 +54,13 @@ fn pooled_of(
     call: &Call<'_>,
     x: &Tensor,
     pool: impl Fn(&Tensor, &[usize], &PoolOptions<'_>) -> Made,
-) -> Result<Tensor, Fault> {
+) -> Result<Tensor, NodeError> {
     let (kernel, sliding) = window(call, x)?;
     Ok(pool(x, &kernel, &options(call, &sliding)?)?)
 }
 
 /// The sizes of the window that a node's attributes describe, and how it moves; it never lies in the padding alone.
-fn window(call: &Call<'_>, x: &Tensor) -> Result<(Vec<usize>, Sliding), Fault> {
+fn window(call: &Call<'_>, x: &Tensor) -> Result<(Vec<usize>, Sliding), NodeError> {
     let kernel = call.sizes("kernel_shape")?;
     let sliding = Sliding::of(call, spatial(x)?, &kernel)?;
     for (axis, &(before, after)) in sliding.padding.iter().enumerate() {
@@ -68,13 +68,13 @@ fn window(call: &Call<'_>, x: &Tensor) -> Result<(Vec<usize>, Sliding), Fault> {
         if before.max(after) >= reach {
             let got = format!("{before} and {after} for axis {axis}");
             let expected = format!("less than {reach}, what a window covers");
-            return Err(Fault::malformed("attribute pads", got, expected));
+            return Err(NodeError::malformed("attribute pads", got, expected));
         }
     }
     Ok((kernel, sliding))
 }
 
-fn options<'s>(call: &Call<'_>, sliding: &'s Sliding) -> Result<PoolOptions<'s>, Fault> {
+fn options<'s>(call: &Call<'_>, sliding: &'s Sliding) -> Result<PoolOptions<'s>, NodeError> {
     Ok(PoolOptions {
         stride: &sliding.stride,
         padding: &sliding.padding,
@@ -104,7 +104,7 @@ fn max_pool(call: &Call<'_>) -> Outputs {
 }
 
 /// Row-major places among `sizes`, counted with the first axis as the fastest.
-fn column_major(places: &Tensor, sizes: &[usize]) -> Result<Tensor, Fault> {
+fn column_major(places: &Tensor, sizes: &[usize]) -> Result<Tensor, NodeError> {
     let mut counted = places.full_like(0)?;
     let mut rest = places.clone();
     for (axis, &size) in sizes.iter().enumerate().rev() {
@@ -122,7 +122,7 @@ fn max_unpool(call: &Call<'_>) -> Outputs {
     let (stride, padding) = (each(call, "strides", rank)?, pads(call, rank)?);
     if sizes.len() != rank {
         let expected = format!("{} sizes", sizes.len());
-        return Err(Fault::malformed(
+        return Err(NodeError::malformed(
             "attribute kernel_shape",
             format_args!("{kernel:?}"),
             expected,
@@ -139,7 +139,7 @@ fn max_unpool(call: &Call<'_>) -> Outputs {
         .iter()
         .try_fold(1usize, |all, &size| all.checked_mul(size));
     let plane = plane.and_then(|plane| i64::try_from(plane.max(1)).ok());
-    let too_large = || Fault::malformed("the sizes", format!("{whole:?}"), "of fewer elements");
+    let too_large = || NodeError::malformed("the sizes", format!("{whole:?}"), "of fewer elements");
     let plane = plane.ok_or_else(too_large)?;
     let y = x.max_unpool(&call.input(1)?.rem(plane)?, &whole)?;
     let Some(wanted) = call.optional_ints(2)? else {

@@ -3,7 +3,7 @@
 use streampool_tensor::{Activation, Tensor};
 
 use super::Operator;
-use crate::error::Fault;
+use crate::error::NodeError;
 use crate::evaluate::{Call, Outputs};
 
 pub fn operator(op: &str) -> Option<Operator> {
@@ -25,8 +25,8 @@ fn gemm(call: &Call<'_>) -> Outputs {
 }
 
 /// The product that a node's attributes describe.
-pub fn gemm_product(call: &Call<'_>) -> Result<Tensor, Fault> {
-    let turned = |place: usize, attribute: &str| -> Result<Tensor, Fault> {
+pub fn gemm_product(call: &Call<'_>) -> Result<Tensor, NodeError> {
+    let turned = |place: usize, attribute: &str| -> Result<Tensor, NodeError> {
         let matrix = call.input(place)?;
         match call.flag_or(attribute, false)? {
             true => Ok(matrix.transpose(0, 1)?),

@@ -4,7 +4,7 @@ use streampool_tensor::{DType, Tensor};
 
 use super::Operator;
 use super::conv::convolved;
-use crate::error::Fault;
+use crate::error::NodeError;
 use crate::evaluate::{Call, Outputs, resolve};
 
 pub fn operator(op: &str) -> Option<Operator> {
@@ -28,13 +28,13 @@ pub fn operator(op: &str) -> Option<Operator> {
 }
 
 /// `values` of one axis, seen so that they lie along `axis` of `rank`; a single one fits anywhere.
-pub fn along(values: &Tensor, axis: usize, rank: usize) -> Result<Tensor, Fault> {
-    if values.elements() == 1 {
+pub fn along(values: &Tensor, axis: usize, rank: usize) -> Result<Tensor, NodeError> {
+    if values.elem_count() == 1 {
         return Ok(values.reshape::<usize>(&[])?);
     }
     let mut shape = vec![1; rank];
     if let Some(size) = shape.get_mut(axis) {
-        *size = values.elements();
+        *size = values.elem_count();
     }
     Ok(values.reshape(&shape)?)
 }
@@ -55,11 +55,11 @@ impl Factor {
         x: &Tensor,
         zero: Option<&Tensor>,
         [summed, other]: [isize; 2],
-    ) -> Result<Factor, Fault> {
+    ) -> Result<Factor, NodeError> {
         let (values, moved) = match x.dtype() {
             DType::I8 => (x.clone(), 0),
             DType::U8 => (x.bitwise_xor(128)?.bit_cast(DType::I8)?, 128),
-            other => return Err(Fault::unsupported(format_args!("a product of {other}"))),
+            other => return Err(NodeError::unsupported(format_args!("a product of {other}"))),
         };
         let zero = match zero {
             Some(zero) => {
@@ -81,9 +81,9 @@ impl Factor {
         call: &Call<'_>,
         (place, zero): (usize, usize),
         axes: [isize; 2],
-    ) -> Result<Factor, Fault> {
+    ) -> Result<Factor, NodeError> {
         let [Some(x), zero] = call.beside([place, zero])? else {
-            return Err(Fault::malformed(
+            return Err(NodeError::malformed(
                 format_args!("input {place}"),
                 "left out",
                 "a tensor",
@@ -108,7 +108,7 @@ pub fn integer_product(
     call: &Call<'_>,
     (left, zero): (&Tensor, Option<&Tensor>),
     right: (usize, usize),
-) -> Result<Tensor, Fault> {
+) -> Result<Tensor, NodeError> {
     if left.rank() < 2 || call.given(right.0)?.rank() < 2 {
         // Of a vector there is little to multiply.
         let a = less_zero(left, zero, -1)?;
@@ -125,14 +125,14 @@ pub fn integer_product(
         product = product.sub(&a.sums.mul(zero)?)?;
     }
     if let (Some(first), Some(second)) = (&a.zero, &b.zero) {
-        let count = i64::try_from(left.size(-1)?).unwrap_or(i64::MAX);
+        let count = i64::try_from(left.dim(-1)?).unwrap_or(i64::MAX);
         product = product.add(&first.mul(second)?.mul(count)?)?;
     }
     Ok(product)
 }
 
 /// A tensor less its zero point, in `f64`, where sums of products of bytes are exact.
-fn less_zero(x: &Tensor, zero: Option<&Tensor>, axis: isize) -> Result<Tensor, Fault> {
+fn less_zero(x: &Tensor, zero: Option<&Tensor>, axis: isize) -> Result<Tensor, NodeError> {
     less_zero_as(x, zero, axis, DType::F64)
 }
 
@@ -141,7 +141,7 @@ fn less_zero_as(
     zero: Option<&Tensor>,
     axis: isize,
     dtype: DType,
-) -> Result<Tensor, Fault> {
+) -> Result<Tensor, NodeError> {
     let wide = x.to_dtype(dtype)?;
     let Some(zero) = zero else {
         return Ok(wide);
@@ -158,7 +158,7 @@ fn integer_conv(
     call: &Call<'_>,
     x: (usize, usize),
     weight: (usize, usize),
-) -> Result<Tensor, Fault> {
+) -> Result<Tensor, NodeError> {
     let window: usize = call.given(weight.0)?.shape().iter().skip(1).product();
     // As long as sums are below 2^24, `f32` is exact.
     let dtype = if window <= (1 << 24) / (255 * 255) {
@@ -166,9 +166,9 @@ fn integer_conv(
     } else {
         DType::F64
     };
-    let operand = |(place, zero): (usize, usize), axis| -> Result<Tensor, Fault> {
+    let operand = |(place, zero): (usize, usize), axis| -> Result<Tensor, NodeError> {
         let [Some(values), zero] = call.beside([place, zero])? else {
-            return Err(Fault::malformed(
+            return Err(NodeError::malformed(
                 format_args!("input {place}"),
                 "left out",
                 "a tensor",
@@ -182,7 +182,7 @@ fn integer_conv(
 fn qlinear_matmul(call: &Call<'_>) -> Outputs {
     let left = (call.input(0)?, call.optional(2)?);
     let product = integer_product(call, left, (3, 5))?.to_dtype(DType::F64)?;
-    let scale = |place: usize, axis: isize| -> Result<Tensor, Fault> {
+    let scale = |place: usize, axis: isize| -> Result<Tensor, NodeError> {
         let (scale, rank) = (call.input(place)?, product.rank());
         let scale = match scale.rank() {
             0 | 1 if rank > 1 => along(scale, resolve(axis, rank)?, rank)?,
@@ -219,13 +219,13 @@ fn requantized(call: &Call<'_>, y: &Tensor, scale: usize) -> Outputs {
 }
 
 /// The nearest integers, plus the zero point, in the range of `dtype`.
-pub fn rounded(scaled: &Tensor, zero: &Tensor, dtype: DType) -> Result<Tensor, Fault> {
+pub fn rounded(scaled: &Tensor, zero: &Tensor, dtype: DType) -> Result<Tensor, NodeError> {
     let (low, high) = match dtype {
         DType::I8 => (f64::from(i8::MIN), f64::from(i8::MAX)),
         DType::U8 => (0.0, f64::from(u8::MAX)),
         DType::I16 => (f64::from(i16::MIN), f64::from(i16::MAX)),
         DType::U16 => (0.0, f64::from(u16::MAX)),
-        other => return Err(Fault::unsupported(format_args!("a quantised {other}"))),
+        other => return Err(NodeError::unsupported(format_args!("a quantised {other}"))),
     };
     let moved = scaled
         .round()?
@@ -235,19 +235,23 @@ pub fn rounded(scaled: &Tensor, zero: &Tensor, dtype: DType) -> Result<Tensor, F
 }
 
 /// Scales or zero points, spread over the elements of `x` that share them.
-fn spread(call: &Call<'_>, values: &Tensor, x: &Tensor) -> Result<Tensor, Fault> {
+fn spread(call: &Call<'_>, values: &Tensor, x: &Tensor) -> Result<Tensor, NodeError> {
     let block = call.size_or("block_size", 0)?;
-    if values.elements() == 1 && block == 0 {
+    if values.elem_count() == 1 && block == 0 {
         return along(values, 0, 0);
     }
     let axis = resolve(call.axis_or("axis", 1)?, x.rank())?;
     if block == 0 {
         return along(values, axis, x.rank());
     }
-    let (size, count) = (x.shape()[axis], values.size(axis as isize)?);
+    let (size, count) = (x.shape()[axis], values.dim(axis as isize)?);
     if count != size.div_ceil(block) {
         let expected = format!("{}, for blocks of {block} of {size}", size.div_ceil(block));
-        return Err(Fault::malformed("the number of scales", count, expected));
+        return Err(NodeError::malformed(
+            "the number of scales",
+            count,
+            expected,
+        ));
     }
     // More than there are would be cut off.
     let blocks = values.repeat_interleave(block.min(size), axis as isize)?;
@@ -289,7 +293,7 @@ fn dynamic_quantize(call: &Call<'_>) -> Outputs {
 }
 
 /// Floats as bytes over the range that they have, with the scale and the zero point.
-pub fn dynamic(x: &Tensor) -> Result<(Tensor, Tensor, Tensor), Fault> {
+pub fn dynamic(x: &Tensor) -> Result<(Tensor, Tensor, Tensor), NodeError> {
     let (low, high) = (
         x.min(&[], false)?.minimum(0.0)?,
         x.max(&[], false)?.maximum(0.0)?,

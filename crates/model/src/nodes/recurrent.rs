@@ -3,7 +3,7 @@
 use streampool_tensor::{Direction, RnnActivation, RnnOptions, RnnOutput, RnnWeights, Tensor};
 
 use super::Operator;
-use crate::error::Fault;
+use crate::error::NodeError;
 use crate::evaluate::{Call, Outputs};
 
 pub fn operator(op: &str) -> Option<Operator> {
@@ -36,9 +36,9 @@ fn rnn(call: &Call<'_>) -> Outputs {
 }
 
 /// The activations by name; each takes as many of the parameters that are listed as it has.
-fn activations(call: &Call<'_>) -> Result<Vec<RnnActivation>, Fault> {
+fn activations(call: &Call<'_>) -> Result<Vec<RnnActivation>, NodeError> {
     use RnnActivation::*;
-    let listed = |name| Ok::<_, Fault>(call.attr_floats(name)?.unwrap_or_default().iter());
+    let listed = |name| Ok::<_, NodeError>(call.attr_floats(name)?.unwrap_or_default().iter());
     let (mut alphas, mut betas) = (listed("activation_alpha")?, listed("activation_beta")?);
     let mut alpha = |usual: f64| alphas.next().map_or(usual, |&alpha| alpha.into());
     let mut beta = |usual: f64| betas.next().map_or(usual, |&beta| beta.into());
@@ -89,7 +89,7 @@ fn layer(call: &Call<'_>, layer: Layer<'_>) -> Outputs {
         other => return Err(call.unknown("direction", other)),
     };
     let x = turned(call.input(0)?)?;
-    let state = |place| -> Result<Option<Tensor>, Fault> {
+    let state = |place| -> Result<Option<Tensor>, NodeError> {
         Ok(call.optional(place)?.map(turned).transpose()?)
     };
     let (hidden, cell) = (state(5)?, state(6)?);
@@ -99,11 +99,11 @@ fn layer(call: &Call<'_>, layer: Layer<'_>) -> Outputs {
         bias: call.optional(3)?,
         peephole: call.optional(7)?,
     };
-    let hidden_size = weights.recurrent.size(-1)?;
+    let hidden_size = weights.recurrent.dim(-1)?;
     if call.has("hidden_size") && call.size_or("hidden_size", 0)? != hidden_size {
         let expected = format!("{hidden_size}, as of the recurrent weights");
         let got = call.int_or("hidden_size", 0)?;
-        return Err(Fault::malformed("attribute hidden_size", got, expected));
+        return Err(NodeError::malformed("attribute hidden_size", got, expected));
     }
     let activations = activations(call)?;
     let options = RnnOptions {

@@ -55,7 +55,11 @@ fn mean(x: &Tensor, axes: &[isize], keep: bool) -> Made {
         _ => DType::I64,
     };
     let sum = x.to_dtype(wide)?.sum(axes, keep)?;
-    let count = x.elements().checked_div(sum.elements()).unwrap_or(1).max(1);
+    let count = x
+        .elem_count()
+        .checked_div(sum.elem_count())
+        .unwrap_or(1)
+        .max(1);
     sum.div(count as i64)?.to_dtype(x.dtype())
 }
 
@@ -75,7 +79,7 @@ fn reduced(call: &Call<'_>, reduce: impl Fn(&Tensor, &[isize], bool) -> Made) ->
 
 /// The largest or smallest; of nothing, the type's lowest or highest.
 fn extreme(x: &Tensor, axes: &[isize], keep: bool, largest: bool) -> Made {
-    if x.elements() == 0 {
+    if x.elem_count() == 0 {
         let worst = if largest {
             f64::NEG_INFINITY
         } else {
@@ -99,6 +103,6 @@ fn arg(call: &Call<'_>, of: impl Fn(&Tensor, isize, bool) -> Made) -> Outputs {
     if !call.flag_or("select_last_index", false)? {
         return Ok(vec![of(x, axis, keep)?]);
     }
-    let last = x.size(axis)? as i64 - 1;
+    let last = x.dim(axis)? as i64 - 1;
     Ok(vec![of(&x.flip(&[axis])?, axis, keep)?.rsub(last)?])
 }

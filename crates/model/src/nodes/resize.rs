@@ -3,7 +3,7 @@
 use streampool_tensor::{Alignment, DType, Interpolation, ResizeOptions, Rounding, Tensor};
 
 use super::Operator;
-use crate::error::Fault;
+use crate::error::NodeError;
 use crate::evaluate::{Call, Outputs, resolve, size};
 
 pub fn operator(op: &str) -> Option<Operator> {
@@ -106,7 +106,7 @@ fn resize(call: &Call<'_>) -> Outputs {
                 (Some(&start), Some(&end)) => Alignment::Crop(start, end),
                 _ => {
                     let (got, expected) = (region.len(), 2 * axes.len());
-                    return Err(Fault::malformed(
+                    return Err(NodeError::malformed(
                         "the number of values of roi",
                         got,
                         expected,
@@ -163,10 +163,10 @@ fn nearest_of_centres(call: &Call<'_>, changes: &[Change]) -> Outputs {
 }
 
 /// Takes the sizes, or the scales, of some axes.
-fn sizes(call: &Call<'_>, axes: &[usize], changes: &mut [Change]) -> Result<(), Fault> {
+fn sizes(call: &Call<'_>, axes: &[usize], changes: &mut [Change]) -> Result<(), NodeError> {
     let counted = |count: usize| match count == axes.len() {
         true => Ok(()),
-        false => Err(Fault::malformed(
+        false => Err(NodeError::malformed(
             "the number of sizes or scales",
             count,
             axes.len(),
@@ -199,7 +199,7 @@ fn sizes(call: &Call<'_>, axes: &[usize], changes: &mut [Change]) -> Result<(), 
         .zip(&wanted)
         .find(|&(&axis, &wanted)| wanted == 0 && changes[axis].size > 0)
     {
-        return Err(Fault::malformed(
+        return Err(NodeError::malformed(
             format_args!("the size of axis {axis}"),
             0,
             "at least 1",
@@ -226,17 +226,21 @@ fn scaled_size(size: usize, scale: f64) -> f32 {
     size as f32 * scale as f32
 }
 
-fn positive(scales: &[f64]) -> Result<(), Fault> {
+fn positive(scales: &[f64]) -> Result<(), NodeError> {
     match scales
         .iter()
         .find(|&&scale| !(scale > 0.0 && scale.is_finite()))
     {
-        Some(scale) => Err(Fault::malformed("a scale", scale, "positive and finite")),
+        Some(scale) => Err(NodeError::malformed(
+            "a scale",
+            scale,
+            "positive and finite",
+        )),
         None => Ok(()),
     }
 }
 
-fn rounding(call: &Call<'_>) -> Result<Rounding, Fault> {
+fn rounding(call: &Call<'_>) -> Result<Rounding, NodeError> {
     Ok(
         match call.string_or("nearest_mode", "round_prefer_floor")? {
             "round_prefer_floor" => Rounding::HalfDown,
@@ -248,7 +252,7 @@ fn rounding(call: &Call<'_>) -> Result<Rounding, Fault> {
     )
 }
 
-fn changed(x: &Tensor, changes: Vec<Change>, options: &ResizeOptions) -> Result<Tensor, Fault> {
+fn changed(x: &Tensor, changes: Vec<Change>, options: &ResizeOptions) -> Result<Tensor, NodeError> {
     let sizes: Vec<usize> = changes.iter().map(|change| change.size).collect();
     let scales: Vec<f64> = changes.iter().map(|change| change.scale).collect();
     let alignments: Vec<Alignment> = changes.iter().map(|change| change.alignment).collect();

@@ -3,7 +3,7 @@
 use streampool_tensor::Tensor;
 
 use super::{Values, Wide, parts};
-use crate::error::Fault;
+use crate::error::NodeError;
 use crate::evaluate::{Call, Value, resolve, size};
 
 pub fn operator(op: &str) -> Option<Wide> {
@@ -36,7 +36,7 @@ fn has_element(call: &Call<'_>) -> Values {
 
 fn get_element(call: &Call<'_>) -> Values {
     match call.value(0)? {
-        Value::Nothing => Err(Fault::malformed("the optional", "empty", "a value")),
+        Value::Nothing => Err(NodeError::malformed("the optional", "empty", "a value")),
         value => Ok(vec![value.clone()]),
     }
 }
@@ -47,15 +47,15 @@ fn construct(call: &Call<'_>) -> Values {
 }
 
 /// The sequence that an input has to be.
-fn sequence<'c>(call: &'c Call<'_>, place: usize) -> Result<&'c [Tensor], Fault> {
+fn sequence<'c>(call: &'c Call<'_>, place: usize) -> Result<&'c [Tensor], NodeError> {
     match call.value(place)? {
         Value::Sequence(tensors) => Ok(tensors),
-        Value::Tensor(_) => Err(Fault::malformed(
+        Value::Tensor(_) => Err(NodeError::malformed(
             format_args!("input {place}"),
             "a tensor",
             "a sequence",
         )),
-        Value::Nothing => Err(Fault::malformed(
+        Value::Nothing => Err(NodeError::malformed(
             format_args!("input {place}"),
             "an empty optional",
             "a sequence",
@@ -64,7 +64,12 @@ fn sequence<'c>(call: &'c Call<'_>, place: usize) -> Result<&'c [Tensor], Fault>
 }
 
 /// The place that an input names, among `count`; one that is left out, `default`.
-fn position(call: &Call<'_>, place: usize, count: usize, default: usize) -> Result<usize, Fault> {
+fn position(
+    call: &Call<'_>,
+    place: usize,
+    count: usize,
+    default: usize,
+) -> Result<usize, NodeError> {
     match call.optional_int(place)? {
         Some(given) => resolve(given as isize, count),
         None => Ok(default),
@@ -81,7 +86,7 @@ fn erase(call: &Call<'_>) -> Values {
     let mut tensors = sequence(call, 0)?.to_vec();
     let last = tensors.len().checked_sub(1);
     let last =
-        last.ok_or_else(|| Fault::malformed("the sequence", "empty", "a tensor to erase"))?;
+        last.ok_or_else(|| NodeError::malformed("the sequence", "empty", "a tensor to erase"))?;
     tensors.remove(position(call, 1, tensors.len(), last)?);
     Ok(vec![Value::Sequence(tensors)])
 }
@@ -117,7 +122,7 @@ fn map(call: &Call<'_>) -> Values {
                 Value::Sequence(tensors) => {
                     let short = || {
                         let what = format_args!("the length of input {place}").to_string();
-                        Fault::malformed(what, tensors.len(), count)
+                        NodeError::malformed(what, tensors.len(), count)
                     };
                     Value::Tensor(tensors.get(round).ok_or_else(short)?.clone())
                 }
@@ -136,7 +141,7 @@ const LENGTH: &str = "the length of a sequence";
 fn split(call: &Call<'_>) -> Values {
     let x = call.input(0)?;
     let axis = call.axis_or("axis", 0)?;
-    let whole = x.size(axis)?;
+    let whole = x.dim(axis)?;
     let sizes = match call.optional_ints(1)? {
         None => vec![1; parts(LENGTH, whole)?],
         Some(sizes) if call.given(1)?.rank() == 1 => {
@@ -164,7 +169,7 @@ fn concat(call: &Call<'_>) -> Values {
     let tensors = call.together(sequence(call, 0)?)?;
     let tensors: Vec<&Tensor> = tensors.iter().collect();
     if tensors.is_empty() {
-        return Err(Fault::malformed(
+        return Err(NodeError::malformed(
             "the sequence",
             "empty",
             "at least one tensor",

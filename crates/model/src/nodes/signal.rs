@@ -3,7 +3,7 @@
 use streampool_tensor::{DType, Tensor};
 
 use super::{Operator, parts};
-use crate::error::Fault;
+use crate::error::NodeError;
 use crate::evaluate::{Call, Outputs, resolve, size};
 
 pub fn operator(op: &str) -> Option<Operator> {
@@ -73,12 +73,12 @@ fn stft(call: &Call<'_>) -> Outputs {
     let window = call.optional(2)?;
     let length = match (call.optional_int(3)?, window) {
         (Some(length), _) => size("frame_length", length)?,
-        (None, Some(window)) => window.elements(),
-        (None, None) => x.size(1)?,
+        (None, Some(window)) => window.elem_count(),
+        (None, None) => x.dim(1)?,
     };
-    let Some(room) = x.size(1)?.checked_sub(length) else {
-        let expected = format!("at most {}", x.size(1)?);
-        return Err(Fault::malformed("frame_length", length, expected));
+    let Some(room) = x.dim(1)?.checked_sub(length) else {
+        let expected = format!("at most {}", x.dim(1)?);
+        return Err(NodeError::malformed("frame_length", length, expected));
     };
     let count = parts("the number of pieces", room / step + 1)?;
     let pieces = (0..count)
@@ -105,7 +105,7 @@ fn mel_weights(call: &Call<'_>) -> Outputs {
     );
     let rate = call.int(2)? as f64;
     let edge = |place| Ok(call.optional_float(place)?.unwrap_or(0.0));
-    let (low, high): (Result<f64, Fault>, _) = (edge(3), edge(4));
+    let (low, high): (Result<f64, NodeError>, _) = (edge(3), edge(4));
     let mel = |hertz: f64| 2595.0 * (1.0 + hertz / 700.0).log10();
     let (low, high) = (mel(low?), mel(high?));
     // The frequencies where triangles begin, peak and end.

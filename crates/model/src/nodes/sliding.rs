@@ -1,6 +1,6 @@
 //! Windows as ONNX describes them.
 
-use crate::error::Fault;
+use crate::error::NodeError;
 use crate::evaluate::Call;
 
 /// How a window moves, with a value for each spatial axis.
@@ -12,13 +12,13 @@ pub struct Sliding {
 
 impl Sliding {
     /// What a node says of a window of the sizes `kernel` over `spatial` elements.
-    pub fn of(call: &Call<'_>, spatial: &[usize], kernel: &[usize]) -> Result<Sliding, Fault> {
+    pub fn of(call: &Call<'_>, spatial: &[usize], kernel: &[usize]) -> Result<Sliding, NodeError> {
         let rank = spatial.len();
         let stride = each(call, "strides", rank)?;
         let dilation = each(call, "dilations", rank)?;
         if kernel.len() != rank {
             let expected = format!("{rank} sizes");
-            return Err(Fault::malformed(
+            return Err(NodeError::malformed(
                 "the kernel's shape",
                 format_args!("{kernel:?}"),
                 expected,
@@ -36,7 +36,7 @@ impl Sliding {
         if auto != "NOTSET" && call.sizes("pads")?.iter().any(|&pad| pad > 0) {
             let expected = format!("no numbers but zero beside auto_pad {auto}");
             let got = format!("{:?}", call.sizes("pads")?);
-            return Err(Fault::malformed("attribute pads", got, expected));
+            return Err(NodeError::malformed("attribute pads", got, expected));
         }
         let padding = match auto {
             "NOTSET" => pads(call, rank)?,
@@ -74,14 +74,14 @@ pub fn halves(total: usize, larger_first: bool) -> (usize, usize) {
 }
 
 /// An attribute with a value for each axis, or ones.
-pub fn each(call: &Call<'_>, name: &str, rank: usize) -> Result<Vec<usize>, Fault> {
+pub fn each(call: &Call<'_>, name: &str, rank: usize) -> Result<Vec<usize>, NodeError> {
     let given = call.sizes(name)?;
     match given.len() {
         0 => Ok(vec![1; rank]),
         count if count == rank => Ok(given),
         _ => {
             let expected = format!("{rank} values");
-            Err(Fault::malformed(
+            Err(NodeError::malformed(
                 format_args!("attribute {name}"),
                 format_args!("{given:?}"),
                 expected,
@@ -91,7 +91,7 @@ pub fn each(call: &Call<'_>, name: &str, rank: usize) -> Result<Vec<usize>, Faul
 }
 
 /// The padding of each axis, from the attribute that lists all beginnings and then all ends.
-pub fn pads(call: &Call<'_>, rank: usize) -> Result<Vec<(usize, usize)>, Fault> {
+pub fn pads(call: &Call<'_>, rank: usize) -> Result<Vec<(usize, usize)>, NodeError> {
     let given = call.sizes("pads")?;
     match given.len() {
         0 => Ok(vec![(0, 0); rank]),
@@ -101,7 +101,7 @@ pub fn pads(call: &Call<'_>, rank: usize) -> Result<Vec<(usize, usize)>, Fault> 
         }
         _ => {
             let expected = format!("{} values", 2 * rank);
-            Err(Fault::malformed(
+            Err(NodeError::malformed(
                 "attribute pads",
                 format_args!("{given:?}"),
                 expected,

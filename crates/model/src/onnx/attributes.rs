@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::build::Builder;
 use super::proto::AttributeProto;
-use crate::error::{Error, Fault};
+use crate::error::{Error, NodeError};
 use crate::graph::Attribute;
 
 impl<'a> Builder<'a> {
@@ -12,13 +12,13 @@ impl<'a> Builder<'a> {
     pub(super) fn attributes(
         &mut self,
         protos: &'a [AttributeProto],
-    ) -> Result<Vec<(String, Attribute)>, Fault> {
+    ) -> Result<Vec<(String, Attribute)>, NodeError> {
         let mut names = HashSet::with_capacity(protos.len());
         let mut attributes = Vec::new();
         for proto in protos {
             if !names.insert(&proto.name) {
                 let what = format!("attribute {:?}", proto.name);
-                return Err(Fault::malformed(what, "given twice", "given once"));
+                return Err(NodeError::malformed(what, "given twice", "given once"));
             }
             let attribute = match proto.reference.is_empty() {
                 true => self.attribute(proto)?,
@@ -30,12 +30,16 @@ impl<'a> Builder<'a> {
     }
 
     /// The attribute of the call, unless it leaves it out.
-    fn referenced(&mut self, proto: &AttributeProto) -> Result<Option<Attribute>, Fault> {
+    fn referenced(&mut self, proto: &AttributeProto) -> Result<Option<Attribute>, NodeError> {
         let context = self.scopes.context();
         if context.function.is_none() {
             let what = format!("attribute {:?}", proto.name);
             let got = format!("that of a call, {:?}", proto.reference);
-            return Err(Fault::malformed(what, got, "a value, outside of functions"));
+            return Err(NodeError::malformed(
+                what,
+                got,
+                "a value, outside of functions",
+            ));
         }
         match context.attributes.get(&proto.reference) {
             Some(Attribute::Graph(_)) => {
@@ -43,7 +47,7 @@ impl<'a> Builder<'a> {
                     "attribute {:?}, a graph given to a function,",
                     proto.reference
                 );
-                Err(Fault::unsupported(what))
+                Err(NodeError::unsupported(what))
             }
             found => {
                 self.functions.take(found.map_or(0, bytes))?;
@@ -53,10 +57,10 @@ impl<'a> Builder<'a> {
     }
 
     /// The value of an attribute, unless it is of no use.
-    fn attribute(&mut self, proto: &'a AttributeProto) -> Result<Option<Attribute>, Fault> {
+    fn attribute(&mut self, proto: &'a AttributeProto) -> Result<Option<Attribute>, NodeError> {
         let missing = || {
             let what = format!("attribute {:?}", proto.name);
-            Fault::malformed(what, "without a value", "one of the kind that it says")
+            NodeError::malformed(what, "without a value", "one of the kind that it says")
         };
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Ok(Some(match proto.kind {
@@ -81,7 +85,7 @@ impl<'a> Builder<'a> {
             AttributeProto::TYPE => return Ok(None),
             other => {
                 let what = format!("attribute {:?} of kind {other}", proto.name);
-                return Err(Fault::unsupported(what));
+                return Err(NodeError::unsupported(what));
             }
         }))
     }

@@ -8,7 +8,7 @@ use super::proto::{FunctionProto, GraphProto, NodeProto, TensorProto};
 use super::scopes::{Context, Named, Scopes};
 use super::tensors::Importer;
 use super::types;
-use crate::error::{Error, Fault, Result};
+use crate::error::{Error, NodeError, Result};
 use crate::graph::{Graph, Node, Operator, ValueId, ValueInfo};
 
 /// From this version of the format on, constants that are listed as inputs are what these are unless they are given;
@@ -57,7 +57,7 @@ impl<'a> Builder<'a> {
             "what other domains call {}",
             each.collect::<Vec<_>>().join("; ")
         );
-        Err(Error::Graph(Fault::unsupported(what)))
+        Err(Error::Graph(NodeError::unsupported(what)))
     }
 
     /// A graph: with a context the outermost, without one inside a node.
@@ -69,7 +69,7 @@ impl<'a> Builder<'a> {
         self.scopes.enter_graph(context).map_err(Error::Graph)?;
         if let Some(sparse) = proto.sparse_initializers.first() {
             let name = sparse.values.as_ref().map_or("", |values| &values.name);
-            return Err(Fault::unsupported("a sparse tensor").of_value(name));
+            return Err(NodeError::unsupported("a sparse tensor").of_value(name));
         }
         for tensor in &proto.initializers {
             self.constant(tensor)?;
@@ -95,7 +95,7 @@ impl<'a> Builder<'a> {
         for output in &proto.outputs {
             let id = self.scopes.resolve(&output.name).map_err(Error::Graph)?;
             let left_out =
-                || Fault::malformed("the output", "an input that a call leaves out", "a value");
+                || NodeError::malformed("the output", "an input that a call leaves out", "a value");
             let id = id.ok_or_else(|| left_out().of_value(&output.name))?;
             self.scopes.graph().outputs.push(id);
         }
@@ -146,9 +146,13 @@ impl<'a> Builder<'a> {
         };
         let name = format!("{}{name}", context.prefix);
         let op = qualified(proto);
-        let failed = |fault: Fault| fault.of_node(&name, &op);
+        let failed = |fault: NodeError| fault.of_node(&name, &op);
         if proto.op.is_empty() {
-            return Err(failed(Fault::malformed("the operator", "empty", "a name")));
+            return Err(failed(NodeError::malformed(
+                "the operator",
+                "empty",
+                "a name",
+            )));
         }
         let inputs = self.ids(&proto.inputs).map_err(failed)?;
         let outputs = self.ids(&proto.outputs).map_err(failed)?;
@@ -164,7 +168,7 @@ impl<'a> Builder<'a> {
         }
         let (domain, version) = match context.opsets.find(&proto.domain) {
             Ok(found) => found,
-            Err(Fault::Unsupported(_)) => {
+            Err(NodeError::Unsupported(_)) => {
                 self.foreign
                     .entry(op)
                     .or_default()
@@ -189,7 +193,7 @@ impl<'a> Builder<'a> {
     }
 
     /// The values of these names; those that are left out have none.
-    fn ids(&mut self, names: &'a [String]) -> Result<Vec<Option<ValueId>>, Fault> {
+    fn ids(&mut self, names: &'a [String]) -> Result<Vec<Option<ValueId>>, NodeError> {
         let id = |name: &'a String| match name.is_empty() {
             true => Ok(None),
             false => self.scopes.resolve(name),

@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::file;
 use super::proto::TensorProto;
-use crate::error::{Error, Fault, Result};
+use crate::error::{Error, NodeError, Result};
 
 /// The files beside a model, each opened once.
 pub struct External {
@@ -57,12 +57,12 @@ impl External {
     }
 
     /// The `bytes` bytes of `tensor`, which says that another file holds them.
-    pub fn data(&mut self, tensor: &TensorProto, bytes: usize) -> Result<Bytes, Fault> {
+    pub fn data(&mut self, tensor: &TensorProto, bytes: usize) -> Result<Bytes, NodeError> {
         let place = Place::of(tensor)?;
         if let Some(length) = place.length
             && length != bytes
         {
-            return Err(Fault::malformed(
+            return Err(NodeError::malformed(
                 "the length of external data",
                 length,
                 bytes,
@@ -71,7 +71,7 @@ impl External {
         let (path, mut file, length) = self.file(place.location)?;
         let end = place.offset.checked_add(bytes);
         if end.is_none_or(|end| end > length) {
-            return Err(Fault::malformed(
+            return Err(NodeError::malformed(
                 "external data",
                 format_args!("{bytes} bytes from byte {} on", place.offset),
                 format_args!("within the {length} bytes of file {:?}", place.location),
@@ -83,18 +83,18 @@ impl External {
     }
 
     /// A file, and its length.
-    fn file(&mut self, location: &str) -> Result<(PathBuf, &File, usize), Fault> {
+    fn file(&mut self, location: &str) -> Result<(PathBuf, &File, usize), NodeError> {
         let Some(folder) = &self.folder else {
             let got = format!("in file {location:?}");
             let expected =
                 "inside a model that is read from bytes, or beside one that is read from a file";
-            return Err(Fault::malformed("the data", got, expected));
+            return Err(NodeError::malformed("the data", got, expected));
         };
         let below = |part| matches!(part, Component::Normal(_) | Component::CurDir);
         let relative = Path::new(location);
         if location.is_empty() || location.contains('\0') || !relative.components().all(below) {
             let expected = "the path of a file below the model's folder";
-            return Err(Fault::malformed(
+            return Err(NodeError::malformed(
                 "the location of external data",
                 format_args!("{location:?}"),
                 expected,
@@ -109,7 +109,7 @@ impl External {
                 if !self.roots.iter().any(|root| real.starts_with(root)) {
                     let got = format_args!("{location:?}, which leads to {:?}", real.display());
                     let expected = "a file below the model's folder, or below `data_folder` of the session's options";
-                    return Err(Fault::malformed(
+                    return Err(NodeError::malformed(
                         "the location of external data",
                         got,
                         expected,
@@ -132,13 +132,17 @@ fn resolved(path: &Path) -> Result<PathBuf> {
 }
 
 impl<'a> Place<'a> {
-    fn of(tensor: &'a TensorProto) -> Result<Place<'a>, Fault> {
+    fn of(tensor: &'a TensorProto) -> Result<Place<'a>, NodeError> {
         let mut place = Place::default();
         for entry in &tensor.external {
             let number = || {
                 let wrong = |_| {
                     let what = format!("the {} of external data", entry.key);
-                    Fault::malformed(what, format_args!("{:?}", entry.value), "a number of bytes")
+                    NodeError::malformed(
+                        what,
+                        format_args!("{:?}", entry.value),
+                        "a number of bytes",
+                    )
                 };
                 entry.value.parse::<usize>().map_err(wrong)
             };

@@ -8,7 +8,7 @@ use super::build::Builder;
 use super::opsets::{Opsets, normal};
 use super::proto::{FunctionProto, NodeProto};
 use super::scopes::{Context, Named};
-use crate::error::{Error, Fault, Result};
+use crate::error::{Error, NodeError, Result};
 use crate::graph::{Attribute, Domain, Node, Operator, ValueId};
 
 /// How many bytes of bodies may take the places of calls: functions that call each other grow fast.
@@ -65,10 +65,10 @@ impl<'a> Functions<'a> {
     }
 
     /// Counts what a call adds to the model.
-    pub fn take(&mut self, bytes: usize) -> Result<(), Fault> {
+    pub fn take(&mut self, bytes: usize) -> Result<(), NodeError> {
         let left = self.left.checked_sub(bytes).ok_or_else(|| {
             let what = "all that the model's functions come to";
-            Fault::malformed(what, format!("more than {MOST_BYTES} bytes"), "less")
+            NodeError::malformed(what, format!("more than {MOST_BYTES} bytes"), "less")
         })?;
         self.left = left;
         Ok(())
@@ -77,10 +77,14 @@ impl<'a> Functions<'a> {
 
 impl<'a> Builder<'a> {
     /// Puts the nodes of a function in the place of a call.
-    pub(super) fn inline(&mut self, function: Function<'a>, call: Call<'_>) -> Result<(), Fault> {
+    pub(super) fn inline(
+        &mut self,
+        function: Function<'a>,
+        call: Call<'_>,
+    ) -> Result<(), NodeError> {
         let Function { proto, bytes } = function;
         if self.scopes.is_inside(proto) {
-            return Err(Fault::malformed(
+            return Err(NodeError::malformed(
                 "the function",
                 "one that calls itself",
                 "one that does not",
@@ -112,7 +116,7 @@ impl<'a> Builder<'a> {
         for (name, id) in proto.inputs.iter().zip(given) {
             let named = id.map_or(Named::LeftOut, Named::Value);
             if names.insert(&name[..], named).is_some() {
-                return Err(Fault::malformed(
+                return Err(NodeError::malformed(
                     format_args!("input {name:?}"),
                     "there twice",
                     "there once",
@@ -156,10 +160,10 @@ fn prefix(call: &str) -> String {
     format!("{}/", &call[start..])
 }
 
-fn fits(what: &str, given: usize, most: usize) -> Result<(), Fault> {
+fn fits(what: &str, given: usize, most: usize) -> Result<(), NodeError> {
     match given <= most {
         true => Ok(()),
-        false => Err(Fault::malformed(
+        false => Err(NodeError::malformed(
             format_args!("the number of {what}"),
             given,
             format_args!("at most {most}, as the function has"),

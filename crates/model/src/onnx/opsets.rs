@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::proto::OpsetProto;
-use crate::error::{Error, Fault, Result};
+use crate::error::{Error, NodeError, Result};
 use crate::graph::Domain;
 
 /// The first version of ONNX's operators that is understood.
@@ -40,19 +40,19 @@ impl Opsets {
     }
 
     /// Whose operator it is that a file says is of `domain`, and its version.
-    pub fn find(&self, domain: &str) -> Result<(Domain, i64), Fault> {
+    pub fn find(&self, domain: &str) -> Result<(Domain, i64), NodeError> {
         let domain = normal(domain);
         let version = self.versions.get(domain).copied();
         match (domain, version) {
             ("", Some(version)) => Ok((Domain::Onnx, version)),
-            ("", None) => Err(Fault::malformed(
+            ("", None) => Err(NodeError::malformed(
                 "the version of ONNX's operators",
                 "left out",
                 format_args!("{FIRST} to {LAST}"),
             )),
             // Its operators never changed, and some files leave it out.
             ("com.microsoft", version) => Ok((Domain::Microsoft, version.unwrap_or(1))),
-            (other, _) => Err(Fault::unsupported(format_args!(
+            (other, _) => Err(NodeError::unsupported(format_args!(
                 "an operator of domain {other:?}"
             ))),
         }

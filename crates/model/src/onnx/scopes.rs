@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::opsets::Opsets;
 use super::proto::FunctionProto;
-use crate::error::{Error, Fault};
+use crate::error::{Error, NodeError};
 use crate::graph::{Attribute, Capture, Graph, ValueId, ValueInfo};
 
 /// How deep graphs and calls may be nested.
@@ -50,7 +50,7 @@ pub enum Named {
 
 impl<'a> Scopes<'a> {
     /// Begins the outermost graph, or with no context of its own one inside a node.
-    pub fn enter_graph(&mut self, context: Option<Context<'a>>) -> Result<(), Fault> {
+    pub fn enter_graph(&mut self, context: Option<Context<'a>>) -> Result<(), NodeError> {
         self.graphs.push(Graph::default());
         let (open, context) = match context {
             Some(context) => (false, Rc::new(context)),
@@ -64,7 +64,7 @@ impl<'a> Scopes<'a> {
         &mut self,
         names: HashMap<&'a str, Named>,
         context: Context<'a>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), NodeError> {
         self.enter(names, Rc::new(context), false)
     }
 
@@ -73,10 +73,10 @@ impl<'a> Scopes<'a> {
         names: HashMap<&'a str, Named>,
         context: Rc<Context<'a>>,
         open: bool,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), NodeError> {
         if self.scopes.len() == DEEPEST {
             let got = format!("more than {DEEPEST} deep");
-            return Err(Fault::malformed(
+            return Err(NodeError::malformed(
                 "the nesting of graphs and calls",
                 got,
                 "less deep",
@@ -142,7 +142,7 @@ impl<'a> Scopes<'a> {
     /// Gives something a name of its own.
     pub fn name(&mut self, name: &'a str, named: Named) -> Result<(), Error> {
         if name.is_empty() {
-            return Err(Error::Graph(Fault::malformed(
+            return Err(Error::Graph(NodeError::malformed(
                 "the name of a value",
                 "empty",
                 "a name",
@@ -155,29 +155,30 @@ impl<'a> Scopes<'a> {
         match scope.names.insert(name, named) {
             None => Ok(()),
             Some(_) => Err(
-                Fault::malformed("the name", "that of two values", "that of one").of_value(name),
+                NodeError::malformed("the name", "that of two values", "that of one")
+                    .of_value(name),
             ),
         }
     }
 
     /// The value that a name stands for, unless it is left out.
-    pub fn resolve(&mut self, name: &'a str) -> Result<Option<ValueId>, Fault> {
+    pub fn resolve(&mut self, name: &'a str) -> Result<Option<ValueId>, NodeError> {
         self.resolve_in(self.scopes.len() - 1, name)
     }
 
-    fn resolve_in(&mut self, place: usize, name: &'a str) -> Result<Option<ValueId>, Fault> {
+    fn resolve_in(&mut self, place: usize, name: &'a str) -> Result<Option<ValueId>, NodeError> {
         let scope = &self.scopes[place];
         match scope.names.get(name) {
             Some(Named::Value(id)) => return Ok(Some(*id)),
             Some(Named::LeftOut) => return Ok(None),
             Some(Named::Strings) => {
-                return Err(Fault::unsupported(format_args!(
+                return Err(NodeError::unsupported(format_args!(
                     "value {name:?}, a tensor of strings,"
                 )));
             }
             None if !scope.open => {
                 let expected = "an input, a constant or the output of a node";
-                return Err(Fault::malformed(
+                return Err(NodeError::malformed(
                     format_args!("value {name:?}"),
                     "made nowhere",
                     expected,

@@ -7,10 +7,10 @@ use streampool_tensor::{DType, Pool, Tensor};
 use super::external::External;
 use super::lend;
 use super::proto::TensorProto;
-use crate::error::{Fault, Result};
+use crate::error::{NodeError, Result};
 
 /// The element type that a file means by this number.
-pub fn dtype(element: i64) -> Result<DType, Fault> {
+pub fn dtype(element: i64) -> Result<DType, NodeError> {
     Ok(match element {
         1 => DType::F32,
         2 => DType::U8,
@@ -25,13 +25,15 @@ pub fn dtype(element: i64) -> Result<DType, Fault> {
         12 => DType::U32,
         13 => DType::U64,
         16 => DType::BF16,
-        8 => return Err(Fault::unsupported("element type string")),
-        14 | 15 => return Err(Fault::unsupported("an element type of complex numbers")),
-        17..=20 | 24 => return Err(Fault::unsupported("an element type of 8-bit floats")),
+        8 => return Err(NodeError::unsupported("element type string")),
+        14 | 15 => return Err(NodeError::unsupported("an element type of complex numbers")),
+        17..=20 | 24 => return Err(NodeError::unsupported("an element type of 8-bit floats")),
         21..=23 | 25..=26 => {
-            return Err(Fault::unsupported("an element type of less than 8 bits"));
+            return Err(NodeError::unsupported(
+                "an element type of less than 8 bits",
+            ));
         }
-        other => return Err(Fault::unsupported(format_args!("element type {other}"))),
+        other => return Err(NodeError::unsupported(format_args!("element type {other}"))),
     })
 }
 
@@ -52,7 +54,7 @@ impl<'a> Importer<'a> {
             .map_err(|fault| fault.of_value(&proto.name))
     }
 
-    fn unnamed(&mut self, proto: &TensorProto) -> Result<Tensor, Fault> {
+    fn unnamed(&mut self, proto: &TensorProto) -> Result<Tensor, NodeError> {
         let dtype = dtype(i64::from(proto.element))?;
         let (shape, bytes) = sizes(proto, dtype)?;
         if proto.location == TensorProto::EXTERNAL {
@@ -64,7 +66,7 @@ impl<'a> Importer<'a> {
             false => proto.raw.clone(),
         };
         if data.len() != bytes {
-            return Err(Fault::malformed(
+            return Err(NodeError::malformed(
                 "the data",
                 format_args!("{} bytes", data.len()),
                 format_args!("{bytes} bytes, for {shape:?} of {dtype}"),
@@ -75,30 +77,30 @@ impl<'a> Importer<'a> {
 }
 
 /// The shape that a tensor declares, and the bytes that it needs.
-fn sizes(proto: &TensorProto, dtype: DType) -> Result<(Vec<usize>, usize), Fault> {
+fn sizes(proto: &TensorProto, dtype: DType) -> Result<(Vec<usize>, usize), NodeError> {
     if proto.sizes.len() > MAX_RANK {
         let got = format!("{} axes", proto.sizes.len());
-        return Err(Fault::malformed(
+        return Err(NodeError::malformed(
             "the shape",
             got,
             format_args!("at most {MAX_RANK}"),
         ));
     }
     let size = |&size: &i64| {
-        usize::try_from(size).map_err(|_| Fault::malformed("a size", size, "not negative"))
+        usize::try_from(size).map_err(|_| NodeError::malformed("a size", size, "not negative"))
     };
     let shape = proto
         .sizes
         .iter()
         .map(size)
-        .collect::<Result<Vec<usize>, Fault>>()?;
+        .collect::<Result<Vec<usize>, NodeError>>()?;
     // Steps along axes are made of all other sizes, also where one is zero.
     let mut sizes = shape.iter().filter(|&&size| size > 0);
     let most = sizes.try_fold(dtype.size(), |bytes, &size| bytes.checked_mul(size));
     match most {
         Some(_) if shape.contains(&0) => Ok((shape, 0)),
         Some(bytes) if isize::try_from(bytes).is_ok() => Ok((shape, bytes)),
-        _ => Err(Fault::malformed(
+        _ => Err(NodeError::malformed(
             "the shape",
             format_args!("{shape:?}"),
             "one of sizes that memory can hold",

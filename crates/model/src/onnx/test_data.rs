@@ -7,7 +7,7 @@ use super::decoded;
 use super::external::External;
 use super::proto::{OptionalProto, SequenceProto, TensorProto};
 use super::tensors::Importer;
-use crate::error::{Fault, Result};
+use crate::error::{NodeError, Result};
 
 /// The tensor in the bytes of a `.pb` file, and its name.
 pub fn tensor(bytes: &[u8], known: &Pool) -> Result<(String, Tensor)> {
@@ -31,7 +31,7 @@ pub fn optional(bytes: &[u8], known: &Pool) -> Result<(String, Option<Vec<Tensor
         (_, None, Some(held)) => Some(tensors(held, known)?),
         (0, None, None) => None,
         (kind, ..) => {
-            let fault = Fault::unsupported(format_args!("an optional value of kind {kind}"));
+            let fault = NodeError::unsupported(format_args!("an optional value of kind {kind}"));
             return Err(fault.of_value(&proto.name));
         }
     };
@@ -40,7 +40,7 @@ pub fn optional(bytes: &[u8], known: &Pool) -> Result<(String, Option<Vec<Tensor
 
 fn tensors(proto: &SequenceProto, known: &Pool) -> Result<Vec<Tensor>> {
     if !matches!(proto.kind, 0 | SequenceProto::TENSOR) {
-        let fault = Fault::unsupported(format_args!("a sequence of kind {}", proto.kind));
+        let fault = NodeError::unsupported(format_args!("a sequence of kind {}", proto.kind));
         return Err(fault.of_value(&proto.name));
     }
     let mut importer = importer(known);

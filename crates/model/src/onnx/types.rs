@@ -4,7 +4,7 @@ use streampool_tensor::Tensor;
 
 use super::dtype;
 use super::proto::{HolderType, SizeKind, SizeProto, TensorType, TypeProto, ValueProto};
-use crate::error::{Fault, Result};
+use crate::error::{NodeError, Result};
 use crate::graph::{Dim, Kind, ValueInfo};
 
 /// What is declared of an input or an output, which has to be of a type we have.
@@ -20,7 +20,7 @@ pub fn noted(proto: &ValueProto) -> ValueInfo {
     })
 }
 
-fn info(proto: &ValueProto) -> Result<ValueInfo, Fault> {
+fn info(proto: &ValueProto) -> Result<ValueInfo, NodeError> {
     let mut info = ValueInfo {
         name: proto.name.clone(),
         ..ValueInfo::default()
@@ -56,14 +56,15 @@ fn info(proto: &ValueProto) -> Result<ValueInfo, Fault> {
     Ok(info)
 }
 
-fn element(holder: &HolderType) -> Result<&TypeProto, Fault> {
-    let none = || Fault::malformed("the type", "without that of its elements", "a whole one");
+fn element(holder: &HolderType) -> Result<&TypeProto, NodeError> {
+    let none = || NodeError::malformed("the type", "without that of its elements", "a whole one");
     holder.element.as_ref().ok_or_else(none)
 }
 
-fn tensor_of(kind: &TypeProto) -> Result<&TensorType, Fault> {
-    let other =
-        || Fault::unsupported("a type other than tensors, sequences of them, and optional ones");
+fn tensor_of(kind: &TypeProto) -> Result<&TensorType, NodeError> {
+    let other = || {
+        NodeError::unsupported("a type other than tensors, sequences of them, and optional ones")
+    };
     kind.tensor.as_ref().ok_or_else(other)
 }
 

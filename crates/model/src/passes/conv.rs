@@ -123,7 +123,7 @@ fn channels(constant: &Tensor, conv: &Plain) -> Option<Tensor> {
         return None;
     }
     let constant = wide(constant)?;
-    if constant.elements() == 1 {
+    if constant.elem_count() == 1 {
         return constant
             .reshape(&[1usize])
             .ok()?

@@ -130,7 +130,9 @@ impl<'a> Editor<'a> {
 
     /// The one number of a value that never changes, whatever its rank.
     pub fn number(&self, id: ValueId) -> Option<f64> {
-        let tensor = self.constant(id).filter(|tensor| tensor.elements() == 1)?;
+        let tensor = self
+            .constant(id)
+            .filter(|tensor| tensor.elem_count() == 1)?;
         tensor.to_dtype(DType::F64).ok()?.item().ok()
     }
 

@@ -3,7 +3,7 @@
 use streampool_tensor::{DType, Pool, Tensor};
 
 use super::int;
-use crate::error::Fault;
+use crate::error::NodeError;
 use crate::evaluate::{Place, Scope, Value, step};
 use crate::graph::{Domain, Graph, Node, ValueInfo};
 
@@ -57,7 +57,7 @@ impl Place for Host<'_> {
         self.0
     }
 
-    fn lift(&self, known: &Tensor) -> Result<Tensor, Fault> {
+    fn lift(&self, known: &Tensor) -> Result<Tensor, NodeError> {
         Ok(known.clone())
     }
 }
@@ -136,7 +136,7 @@ fn computed(node: &Node, inputs: &[Option<&Tensor>], pool: &Pool) -> Option<Vec<
 }
 
 fn bytes(tensor: &Tensor) -> usize {
-    tensor.elements().saturating_mul(tensor.dtype().size())
+    tensor.elem_count().saturating_mul(tensor.dtype().size())
 }
 
 /// The most elements that a result has.
@@ -157,7 +157,7 @@ fn elements(node: &Node, inputs: &[Option<&Tensor>]) -> Option<usize> {
     Some(match &node.operator.name[..] {
         "ConstantOfShape" => product(&sizes(0)?),
         "Expand" => product(&broadcast(input(0)?.shape(), &sizes(1)?)),
-        "Tile" => input(0)?.elements().saturating_mul(product(&sizes(1)?)),
+        "Tile" => input(0)?.elem_count().saturating_mul(product(&sizes(1)?)),
         "Range" => {
             let number = |place: usize| -> Option<f64> {
                 input(place)?.to_dtype(DType::F64).ok()?.item().ok()
@@ -189,10 +189,12 @@ fn elements(node: &Node, inputs: &[Option<&Tensor>]) -> Option<usize> {
         }
         "Gather" => {
             let (data, axis) = (input(0)?, int(node, "axis", 0) as isize);
-            let row = data.elements() / data.size(axis).ok()?.max(1);
-            row.saturating_mul(input(1)?.elements())
+            let row = data.elem_count() / data.dim(axis).ok()?.max(1);
+            row.saturating_mul(input(1)?.elem_count())
         }
-        "GatherND" | "CenterCropPad" => input(0)?.elements().saturating_mul(input(1)?.elements()),
+        "GatherND" | "CenterCropPad" => input(0)?
+            .elem_count()
+            .saturating_mul(input(1)?.elem_count()),
         "HannWindow" | "HammingWindow" | "BlackmanWindow" | "MelWeightMatrix" | "EyeLike"
         | "SequenceEmpty" => {
             return None;
@@ -203,7 +205,7 @@ fn elements(node: &Node, inputs: &[Option<&Tensor>]) -> Option<usize> {
             let listed = inputs
                 .iter()
                 .flatten()
-                .map(|tensor| tensor.elements())
+                .map(|tensor| tensor.elem_count())
                 .sum();
             if spreads(&node.operator.name) {
                 product(&together)

@@ -6,7 +6,7 @@ use streampool_tensor::{DType, Tensor};
 
 use super::saturate::shortened;
 use super::wide::{self, Wide};
-use crate::error::{Error, Fault, Result};
+use crate::error::{Error, NodeError, Result};
 use crate::graph::{Attribute, Domain, Graph, Node, Operator, ValueId, ValueInfo};
 
 /// What operators read as numbers, not as data: these inputs keep their type.
@@ -79,7 +79,7 @@ pub fn shorten(graph: &mut Graph, to: DType) -> Result<()> {
 }
 
 fn refused(got: String, expected: &str) -> Error {
-    Error::Graph(Fault::malformed("half precision", got, expected))
+    Error::Graph(NodeError::malformed("half precision", got, expected))
 }
 
 /// What a node has that keeps its model from half precision.

@@ -11,7 +11,7 @@ use super::key::{Key, Values};
 use super::lanes::Ready;
 use super::weights::Weights;
 use super::{Inner, Outputs, RunOptions};
-use crate::error::{Error, Fault, Result};
+use crate::error::{Error, NodeError, Result};
 use crate::evaluate::{Place, Scope, Value, step};
 use crate::graph::ValueId;
 use crate::trace::{Given, Kind};
@@ -28,7 +28,7 @@ impl Place for Eager<'_> {
         self.0.work()
     }
 
-    fn lift(&self, known: &Tensor) -> Result<Tensor, Fault> {
+    fn lift(&self, known: &Tensor) -> Result<Tensor, NodeError> {
         self.0.lift(known)
     }
 }

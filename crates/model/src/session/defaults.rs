@@ -8,9 +8,9 @@ use streampool_device::lock::Mutex;
 
 use super::counts::Statistics;
 use super::weights::Weights;
-use super::{Inner, Port, SessionOptions};
+use super::{Inner, SessionOptions};
 use crate::error::Result;
-use crate::graph::Graph;
+use crate::graph::{Graph, ValueInfo};
 use crate::ranks;
 
 /// Of so many choices of inputs what they need is kept; the oldest goes first.
@@ -19,7 +19,7 @@ const MOST_CHOICES: usize = 8;
 /// The inputs of a model that have values of their own.
 pub struct Defaults {
     /// What they are.
-    pub ports: Vec<Port>,
+    pub ports: Vec<ValueInfo>,
     /// As it was read.
     graph: Graph,
     options: SessionOptions,
@@ -35,7 +35,7 @@ impl Defaults {
         if graph.defaults.is_empty() {
             return None;
         }
-        let ports = graph.defaults.iter().map(|(_, info)| Port::from(info));
+        let ports = graph.defaults.iter().map(|(_, info)| info.clone());
         Some(Defaults {
             ports: ports.collect(),
             graph: graph.clone(),

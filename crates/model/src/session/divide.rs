@@ -13,7 +13,7 @@ use crate::trace::Kind;
 
 impl Inner {
     /// As [`run_arrays`](Self::run_arrays), each output divided into so many rows at a time.
-    pub fn run_divided(
+    pub fn run_batch(
         &self,
         inputs: &[Input<'_>],
         rows: &[usize],

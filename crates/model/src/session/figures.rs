@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Port, Session};
-use crate::graph::ValueInfo;
+use super::Session;
 use crate::inspect::Part;
 
 impl Session {
@@ -34,15 +33,5 @@ impl Session {
             }
         }
         found
-    }
-}
-
-impl From<&ValueInfo> for Port {
-    fn from(info: &ValueInfo) -> Port {
-        Port {
-            name: info.name.clone(),
-            dtype: info.dtype,
-            shape: info.shape.clone(),
-        }
     }
 }

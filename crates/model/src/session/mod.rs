@@ -44,7 +44,7 @@ pub use streampool_tensor::Array;
 
 use crate::check::check_operators;
 use crate::error::{Error, Result};
-use crate::graph::{Dim, Graph, ValueId};
+use crate::graph::{Dim, Graph, ValueId, ValueInfo};
 use crate::onnx::{self, Model};
 use crate::passes;
 use counts::Counts;
@@ -61,11 +61,11 @@ use weights::Weights;
 pub struct Session(Arc<Inner>);
 
 /// The inputs of a run, in the model's order.
-type InOrder<'a> = SmallVec<[Input<'a>; 4]>;
+type InferAll<'a> = SmallVec<[Input<'a>; 4]>;
 
 struct Inner {
-    inputs: Vec<Port>,
-    outputs: Vec<Port>,
+    inputs: Vec<ValueInfo>,
+    outputs: Vec<ValueInfo>,
     /// The names of these, as each run gives them on.
     output_names: Arc<[String]>,
     metadata: BTreeMap<String, String>,
@@ -79,17 +79,6 @@ struct Inner {
     has_parts: AtomicBool,
     counts: Counts,
     replays: Replays,
-}
-
-/// An input or output of a model.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Port {
-    /// Its name.
-    pub name: String,
-    /// Its element type, where the model says it.
-    pub dtype: Option<DType>,
-    /// Its sizes, where the model says them.
-    pub shape: Option<Vec<Dim>>,
 }
 
 impl Session {
@@ -162,13 +151,13 @@ impl Session {
     }
 
     /// What it is given, in order.
-    pub fn inputs(&self) -> &[Port] {
+    pub fn inputs(&self) -> &[ValueInfo] {
         &self.0.inputs
     }
 
     /// What it may be given besides, by name: the model has values for these. Each choice of them that is given is planned by
     /// itself.
-    pub fn defaults(&self) -> &[Port] {
+    pub fn optional_inputs(&self) -> &[ValueInfo] {
         match &self.0.defaults {
             Some(defaults) => &defaults.ports,
             None => &[],
@@ -179,7 +168,7 @@ impl Session {
     /// calls that take inputs in order. What is not named is what the model says.
     pub fn taking<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Result<Session> {
         let names: Vec<&str> = names.into_iter().collect();
-        let is_default = |name: &str| self.defaults().iter().any(|port| port.name == name);
+        let is_default = |name: &str| self.optional_inputs().iter().any(|port| port.name == name);
         if let Some(other) = names.iter().find(|name| !is_default(name)) {
             return Err(self.0.no_such_input(other));
         }
@@ -191,16 +180,16 @@ impl Session {
     }
 
     /// What it gives, in order.
-    pub fn outputs(&self) -> &[Port] {
+    pub fn outputs(&self) -> &[ValueInfo] {
         &self.0.outputs
     }
 
     /// What it gives, with sizes said by those of the inputs, as far as they can be found out: for that the model is traced
     /// several times.
-    pub fn computed_outputs(&self) -> Vec<Port> {
+    pub fn infer_output_shapes(&self) -> Vec<ValueInfo> {
         let graph = self.0.parts.graph();
         let shapes = graph.shapes(self.0.weights.known());
-        let port = |&id: &ValueId| Port::from(&shapes.complete(id, graph.value(id)));
+        let port = |&id: &ValueId| shapes.complete(id, graph.value(id));
         graph.outputs.iter().map(port).collect()
     }
 
@@ -242,7 +231,7 @@ impl Session {
                 let stream = inner.pool().urgent()?;
                 inner
                     .pool()
-                    .on(stream, || inner.run_arrays(inputs, options))?
+                    .with_stream(stream, || inner.run_arrays(inputs, options))?
             }
             false => inner.run_arrays(inputs, options),
         })
@@ -349,28 +338,32 @@ impl Session {
         });
         let arrays: Vec<Array> = arrays.collect::<Result<_>>()?;
         let inputs: Vec<Input<'_>> = arrays.iter().map(Input::from).collect();
-        self.run_in_order(&inputs)?;
+        self.run_positional(&inputs)?;
         Ok(())
     }
 
     /// As [`run`](Self::run), with the inputs in the order of [`inputs`](Self::inputs).
-    pub fn run_in_order(&self, inputs: &[Input<'_>]) -> Result<Outputs> {
-        self.run_in_order_with(inputs, &RunOptions::default())
+    pub fn run_positional(&self, inputs: &[Input<'_>]) -> Result<Outputs> {
+        self.run_positional_with(inputs, &RunOptions::default())
     }
 
-    /// As [`run_in_order`](Self::run_in_order), with options.
-    pub fn run_in_order_with(&self, inputs: &[Input<'_>], options: &RunOptions) -> Result<Outputs> {
+    /// As [`run_positional`](Self::run_positional), with options.
+    pub fn run_positional_with(
+        &self,
+        inputs: &[Input<'_>],
+        options: &RunOptions,
+    ) -> Result<Outputs> {
         self.0.check_all(inputs)?;
         self.0.run_arrays(inputs, options)
     }
 
-    /// As [`run_in_order`](Self::run_in_order), for a batch: the rows of each output along its first axis are divided among so
+    /// As [`run_positional`](Self::run_positional), for a batch: the rows of each output along its first axis are divided among so
     /// many requests, of so many rows each, and rows behind these left out. What comes back are the outputs of each request.
-    pub fn run_divided(&self, inputs: &[Input<'_>], rows: &[usize]) -> Result<Vec<Vec<Array>>> {
+    pub fn run_batch(&self, inputs: &[Input<'_>], rows: &[usize]) -> Result<Vec<Vec<Array>>> {
         self.run_divided_with(inputs, rows, &RunOptions::default())
     }
 
-    /// As [`run_divided`](Self::run_divided), with options.
+    /// As [`run_batch`](Self::run_batch), with options.
     pub fn run_divided_with(
         &self,
         inputs: &[Input<'_>],
@@ -378,7 +371,7 @@ impl Session {
         options: &RunOptions,
     ) -> Result<Vec<Vec<Array>>> {
         self.0.check_all(inputs)?;
-        self.0.run_divided(inputs, rows, options)
+        self.0.run_batch(inputs, rows, options)
     }
 
     /// Runs the model on the calling thread's current stream; the outputs stay on the device, in the order of
@@ -427,7 +420,7 @@ impl Inner {
         if let Some(precision) = options.precision {
             passes::shorten(&mut graph, precision)?;
         }
-        let port = |&id: &ValueId| Port::from(graph.value(id));
+        let port = |&id: &ValueId| graph.value(id).clone();
         let name = |&id: &ValueId| graph.name(id).to_owned();
         Ok(Inner {
             inputs: graph.inputs.iter().map(port).collect(),
@@ -472,7 +465,7 @@ impl Inner {
     fn in_order<'a, N: AsRef<str>>(
         &self,
         given: impl Iterator<Item = (N, Input<'a>)>,
-    ) -> Result<InOrder<'a>> {
+    ) -> Result<InferAll<'a>> {
         let mut inputs: SmallVec<[Option<Input<'a>>; 4]> = smallvec![None; self.inputs.len()];
         for (name, input) in given {
             let name = name.as_ref();
@@ -482,7 +475,7 @@ impl Inner {
                 return Err(Error::input(name, "given twice", "given once"));
             }
         }
-        let all: Option<InOrder<'a>> = inputs.iter().copied().collect();
+        let all: Option<InferAll<'a>> = inputs.iter().copied().collect();
         let all = all.ok_or_else(|| {
             let missing = inputs.iter().position(Option::is_none).unwrap_or(0);
             self.missing(missing)
@@ -548,7 +541,7 @@ impl Inner {
     }
 }
 
-impl Port {
+impl ValueInfo {
     fn check(&self, input: Input<'_>) -> Result<()> {
         let fits =
             |(dim, &size): (&Dim, &usize)| !matches!(dim, Dim::Fixed(fixed) if *fixed != size);

@@ -16,7 +16,7 @@ pub struct SessionOptions {
     pub program_memory: usize,
     /// The most runs that [`submit`](crate::Session::submit) has under way on one stream, two at least. They are fewer where
     /// their programs take more than an eighth of `program_memory`.
-    pub in_flight: usize,
+    pub max_in_flight: usize,
     /// What to compute in where the model says `f32`: `f16` or `bf16`. Its inputs and outputs stay as they are.
     pub precision: Option<DType>,
     /// Weights that a model keeps in other files are below its own folder. A symbolic link there may lead below this folder,
@@ -31,7 +31,7 @@ impl Default for SessionOptions {
     fn default() -> Self {
         SessionOptions {
             program_memory: 1 << 30,
-            in_flight: 32,
+            max_in_flight: 32,
             precision: None,
             data_folder: None,
             simplify: true,

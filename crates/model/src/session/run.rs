@@ -16,7 +16,7 @@ use super::special::Places;
 use super::turns::{Turn, Turns};
 use super::under_way::Run;
 use super::{Arrays, Inner, Made, Outputs, RunOptions};
-use crate::error::{Error, Fault, Result};
+use crate::error::{Error, NodeError, Result};
 use crate::evaluate::Value;
 use crate::graph::ValueId;
 use crate::lower::{Output, Port};
@@ -352,7 +352,7 @@ impl Inner {
         let mut next = || {
             buffers
                 .next()
-                .unwrap_or_else(|| Err(Error::Graph(Fault::unsupported("an output"))))
+                .unwrap_or_else(|| Err(Error::Graph(NodeError::unsupported("an output"))))
         };
         let outputs = plan.outputs.iter().map(|(id, output)| {
             let value = match output {

@@ -163,7 +163,7 @@ impl UnderWay {
             streams: (0..Settings::MOST_STREAMS)
                 .map(|_| Mutex::new(ranks::UNDER_WAY, VecDeque::new()))
                 .collect(),
-            most: options.in_flight.max(FEWEST),
+            most: options.max_in_flight.max(FEWEST),
             most_bytes: options.program_memory / PART,
         }
     }

@@ -9,7 +9,7 @@ use streampool_runtime::{Budget, Stamp};
 use streampool_tensor::{DType, Pool, Tensor, room::filled};
 
 use super::options::in_time;
-use crate::error::{Fault, Result};
+use crate::error::{NodeError, Result};
 use crate::evaluate::is_same;
 use crate::ranks;
 
@@ -158,7 +158,7 @@ impl Weights {
 
     /// A tensor of the same values where the work is. Large ones are kept, since nodes that are computed by themselves
     /// ask for the same weights again and again.
-    pub fn lift(&self, known: &Tensor) -> Result<Tensor, Fault> {
+    pub fn lift(&self, known: &Tensor) -> Result<Tensor, NodeError> {
         if known.pool() == &self.work {
             return Ok(known.clone());
         }

@@ -16,7 +16,7 @@ use streampool_device::{DType, Layout, Op};
 use streampool_runtime::{Pool, Settings};
 use streampool_tensor::{Encoder, Tensor};
 
-use crate::error::{Error, Fault, Result};
+use crate::error::{Error, NodeError, Result};
 use crate::evaluate::{Place, Scope, Value, is_same, step};
 use crate::graph::{Graph, ValueId};
 use device::TraceDevice;
@@ -65,7 +65,7 @@ impl Place for Tracing<'_> {
         &self.pool
     }
 
-    fn lift(&self, known: &Tensor) -> Result<Tensor, Fault> {
+    fn lift(&self, known: &Tensor) -> Result<Tensor, NodeError> {
         let same = |(other, _): &&(Tensor, Tensor)| is_same(other, known);
         if let Some((_, lifted)) = self.lifted.borrow().iter().find(same) {
             return Ok(lifted.clone());
@@ -79,7 +79,7 @@ impl Place for Tracing<'_> {
         Ok(lifted)
     }
 
-    fn enter(&self, nodes: usize) -> Result<(), Fault> {
+    fn enter(&self, nodes: usize) -> Result<(), NodeError> {
         // One without nodes takes its time, too.
         match self.unrolled.get().checked_sub(nodes.max(1)) {
             Some(left) => {
@@ -88,14 +88,14 @@ impl Place for Tracing<'_> {
             }
             None => {
                 self.device.leave();
-                Err(Fault::unsupported("so long a loop in a plan"))
+                Err(NodeError::unsupported("so long a loop in a plan"))
             }
         }
     }
 }
 
 impl Tracing<'_> {
-    fn blank(&self, dtype: DType, layout: Layout, bytes: usize) -> Result<Tensor, Fault> {
+    fn blank(&self, dtype: DType, layout: Layout, bytes: usize) -> Result<Tensor, NodeError> {
         let stream = self
             .pool
             .current()
@@ -106,9 +106,9 @@ impl Tracing<'_> {
         Ok(Tensor::from_buffer(&self.pool, buffer, dtype, layout)?)
     }
 
-    fn input(&self, place: usize, kind: &Kind) -> Result<Tensor, Fault> {
+    fn input(&self, place: usize, kind: &Kind) -> Result<Tensor, NodeError> {
         let layout = Layout::contiguous(&kind.shape).map_err(|error| {
-            Fault::from(streampool_tensor::Error::from(
+            NodeError::from(streampool_tensor::Error::from(
                 streampool_runtime::Error::from(error),
             ))
         })?;
@@ -135,7 +135,7 @@ impl Tracing<'_> {
         Ok(match value {
             Value::Sequence(_) => Outcome::Sequence(made.collect::<Result<_>>()?),
             _ => Outcome::Tensor(made.next().ok_or_else(|| {
-                Error::Graph(Fault::malformed("an output", "nothing", "a tensor"))
+                Error::Graph(NodeError::malformed("an output", "nothing", "a tensor"))
             })??),
         })
     }

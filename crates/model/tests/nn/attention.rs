@@ -16,8 +16,8 @@ fn attention_by_hand(
 ) -> Tensor {
     let (q, k) = (query.forward(x).unwrap(), key.forward(memory).unwrap());
     let v = value.forward(memory).unwrap();
-    let width = q.size(-1).unwrap() / heads[0];
-    let value_width = v.size(-1).unwrap() / heads[1];
+    let width = q.dim(-1).unwrap() / heads[0];
+    let value_width = v.dim(-1).unwrap() / heads[1];
     let mixed: Vec<Tensor> = (0..heads[0])
         .map(|head| {
             let serving = head / (heads[0] / heads[1]);

@@ -105,7 +105,7 @@ fn planned(case: &Case, model: &Model, pool: &Pool) -> Result<(), String> {
         let inputs: Vec<Input<'_>> = inputs.iter().map(Input::from).collect();
         for _ in 0..2 {
             let outputs = session
-                .run_in_order(&inputs)
+                .run_positional(&inputs)
                 .map_err(|error| error.to_string())?;
             for (place, ((name, got), &id)) in outputs.iter().zip(&graph.outputs).enumerate() {
                 let info = graph.value(id);

@@ -73,10 +73,10 @@ fn rows_that_nobody_can_have_are_refused() {
         .session(&pool);
     let x = floats(&[1.0; 8], &[4, 2]);
     for rows in [&[usize::MAX, 2][..], &[5], &[usize::MAX, usize::MAX, 4]] {
-        let error = session.run_divided(&[Input::from(&x)], rows).unwrap_err();
+        let error = session.run_batch(&[Input::from(&x)], rows).unwrap_err();
         assert!(error.to_string().contains("rows"), "{error}");
     }
-    let shares = session.run_divided(&[Input::from(&x)], &[1, 2]).unwrap();
+    let shares = session.run_batch(&[Input::from(&x)], &[1, 2]).unwrap();
     assert_eq!(shares[1], [floats(&[-1.0; 4], &[2, 2])]);
 }
 
@@ -92,7 +92,7 @@ fn an_output_that_is_the_same_for_all_is_not_divided() {
         .session(&pool);
     for rows in [4, 5] {
         let x = Random::new(1).reals(&[rows, 2]);
-        let shares = session.run_divided(&[Input::from(&x)], &[1, 3]);
+        let shares = session.run_batch(&[Input::from(&x)], &[1, 3]);
         let error = shares.unwrap_err().to_string();
         assert!(error.contains("\"same\" is the same whatever"), "{error}");
     }
@@ -104,6 +104,6 @@ fn an_output_that_is_the_same_for_all_is_not_divided() {
         .outputs("zeros")
         .session(&pool);
     let x = Random::new(1).reals(&[4]);
-    let shares = session.run_divided(&[Input::from(&x)], &[1, 3]).unwrap();
+    let shares = session.run_batch(&[Input::from(&x)], &[1, 3]).unwrap();
     assert_eq!(shares[1], [floats(&[0.0; 3], &[3])]);
 }

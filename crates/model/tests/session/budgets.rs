@@ -4,7 +4,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use streampool_host::{HostDevice, HostOptions};
-use streampool_model::{Array, Error, Fault, Result, RunOptions, Session};
+use streampool_model::{Array, Error, NodeError, Result, RunOptions, Session};
 use streampool_runtime::{Error as RuntimeError, Settings};
 use streampool_tensor::{DType, Pool, Tensor};
 
@@ -115,7 +115,7 @@ fn a_long_loop_in_a_file_is_loaded_and_looked_at() {
     soon(|| {
         let turns = Graph::new().constant("turns", &longs(&[1 << 40], &[]));
         let session = adding(turns, true).session(&limited(256));
-        let outputs = session.computed_outputs();
+        let outputs = session.infer_output_shapes();
         assert_eq!(outputs[0].name, "y");
         let x = floats(&[1.0], &[1]);
         let late = session.run_with([("x", &x)], &within(200));
@@ -149,7 +149,7 @@ fn loops_within_loops_are_not_unrolled_either() {
             .node("Loop turns yes x = y", &[graph("body", body)])
             .outputs("y")
             .session(&limited(256));
-        session.computed_outputs();
+        session.infer_output_shapes();
         let late = session.run_with([("x", &floats(&[1.0], &[1]))], &within(200));
         assert!(matches!(late, Err(Error::Deadline)), "{:?}", late.err());
     });
@@ -166,9 +166,9 @@ fn limit_of(error: &Error) -> Option<u64> {
             return Some(*limit);
         }
         error = match error.downcast_ref::<Error>() {
-            Some(Error::Node { fault, .. }) => match &**fault {
-                Fault::Inner(error) => &**error,
-                Fault::Tensor(error) => error,
+            Some(Error::Node { why, .. }) => match &**why {
+                NodeError::Inner(error) => &**error,
+                NodeError::Tensor(error) => error,
                 _ => return None,
             },
             Some(Error::Runtime(error)) => error,

@@ -102,7 +102,7 @@ fn a_small_integer_decides_without_parts() {
         let c = Array::scalar(i64::from(round % 2 == 1));
         assert_eq!(first(&session, &[&x, &c]), y);
         let of_tensor = c.tensor(&pool).unwrap();
-        let outputs = session.run_in_order(&[(&x).into(), (&of_tensor).into()]);
+        let outputs = session.run_positional(&[(&x).into(), (&of_tensor).into()]);
         assert_eq!(outputs.unwrap().at(0), Some(&y), "with a tensor");
     }
     let statistics = session.statistics();

@@ -33,11 +33,14 @@ fn run(session: &Session, inputs: &[(&str, &Array)]) -> Result<Outputs> {
 fn what_is_not_given_is_what_the_model_says() {
     let Some(pool) = pool() else { return };
     let session = scaled(&pool);
-    let names = |ports: &[streampool_model::Port]| -> Vec<String> {
+    let names = |ports: &[streampool_model::ValueInfo]| -> Vec<String> {
         ports.iter().map(|port| port.name.clone()).collect()
     };
     assert_eq!(names(session.inputs()), ["x"]);
-    assert_eq!(names(session.defaults()), ["scale", "shift", "sizes"]);
+    assert_eq!(
+        names(session.optional_inputs()),
+        ["scale", "shift", "sizes"]
+    );
     let x = floats(&[1.0, 2.0], &[2]);
     assert_eq!(first(&session, &[&x]), floats(&[3.0, 5.0], &[2]));
     let (scale, shift) = (Array::scalar(10f32), floats(&[5.0, 7.0], &[2]));

@@ -277,7 +277,8 @@ fn a_run_on_a_shared_stream_answers_for_its_own_values() {
                     }
                 };
                 let stream = pool.stream(1).unwrap();
-                pool.on(stream, || (0..200).for_each(one_of_them)).unwrap();
+                pool.with_stream(stream, || (0..200).for_each(one_of_them))
+                    .unwrap();
             });
         }
     });
@@ -328,7 +329,7 @@ fn a_run_that_was_late_and_failed_leaves_its_stream_to_the_next() {
     let stream = pool.current().unwrap();
     let run = |kept: &Array, options: &RunOptions| {
         let inputs = [("x", &x), ("kept", kept)];
-        pool.on(stream, || session.run_with(inputs, options))
+        pool.with_stream(stream, || session.run_with(inputs, options))
             .unwrap()
     };
     let patient = RunOptions::default();

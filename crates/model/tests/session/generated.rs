@@ -115,7 +115,7 @@ fn wrong(pool: &Pool, seed: u64, folder: Option<&Path>) -> Result<usize, String>
     let expected: Vec<Answer> = requests
         .iter()
         .map(|request| {
-            let alone = load().and_then(|session| session.run_in_order(&request.inputs()));
+            let alone = load().and_then(|session| session.run_positional(&request.inputs()));
             answer(alone)
         })
         .collect();
@@ -143,7 +143,7 @@ fn wrong(pool: &Pool, seed: u64, folder: Option<&Path>) -> Result<usize, String>
         let request = &requests[place];
         match way {
             0 => compare(
-                answer(session.run_in_order(&request.inputs())),
+                answer(session.run_positional(&request.inputs())),
                 place,
                 "run",
             ),

@@ -61,7 +61,7 @@ fn inputs_by_name_by_place_and_as_tensors_give_the_same() {
     let tensors = [x.tensor(&pool).unwrap(), y.tensor(&pool).unwrap()];
     let of_tensors = session.run([("x", &tensors[0]), ("y", &tensors[1])]);
     assert_eq!(of_tensors.unwrap().get("sum"), Some(sum));
-    let mixed = session.run_in_order(&[Input::from(&tensors[0]), Input::from(&y)]);
+    let mixed = session.run_positional(&[Input::from(&tensors[0]), Input::from(&y)]);
     assert_eq!(mixed.unwrap().get("sum"), Some(sum));
     let names: Vec<&str> = by_name.iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["sum", "twice"]);
@@ -79,7 +79,7 @@ fn tensors_of_any_layout_are_taken() {
     let rows = floats(&[9.0, 9.0, 9.0, 0.5, 0.25, 0.0], &[2, 3]);
     let row = rows.tensor(&pool).unwrap().select(0, 1).unwrap();
     let inputs = [Input::from(&turned), Input::from(&row)];
-    let outputs = session.run_in_order(&inputs).unwrap();
+    let outputs = session.run_positional(&inputs).unwrap();
     assert_eq!(outputs.at(0), Some(&expected));
     let tensors = session.run_to_tensors(&inputs).unwrap();
     assert_eq!(Array::of(&tensors[0]).unwrap(), expected);
@@ -154,13 +154,13 @@ fn a_tensor_of_another_pool_is_refused() {
     let inputs = [Input::from(&other), Input::from(&y)];
     let error = session.run_to_tensors(&inputs).unwrap_err();
     assert!(error.to_string().contains("another pool"), "{error}");
-    let error = session.run_in_order(&inputs).unwrap_err();
+    let error = session.run_positional(&inputs).unwrap_err();
     assert!(
         error.to_string().contains("\"x\" is in another pool"),
         "{error}"
     );
     let moved = other.to(&pool).unwrap();
-    let outputs = session.run_in_order(&[Input::from(&moved), Input::from(&y)]);
+    let outputs = session.run_positional(&[Input::from(&moved), Input::from(&y)]);
     assert_eq!(outputs.unwrap().at(0), Some(&expected));
     assert_eq!(first(&session, &[&x, &y]), expected);
 }

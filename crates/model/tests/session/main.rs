@@ -43,7 +43,7 @@ fn longs(values: &[i64], shape: &[usize]) -> Array {
 /// The outputs for inputs in order.
 fn run(session: &Session, inputs: &[&Array]) -> Result<Outputs> {
     let inputs: Vec<Input<'_>> = inputs.iter().map(|&array| array.into()).collect();
-    session.run_in_order(&inputs)
+    session.run_positional(&inputs)
 }
 
 /// The first output for inputs in order.

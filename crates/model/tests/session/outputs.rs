@@ -159,7 +159,7 @@ fn sizes_of_outputs_are_said_by_those_of_inputs() {
         .output("rows", DType::F32, "many 4")
         .outputs("all product places after")
         .session(&pool);
-    let outputs = session.computed_outputs();
+    let outputs = session.infer_output_shapes();
     let told = |place: usize| {
         let sizes = outputs[place].shape.as_ref()?;
         let sizes: Vec<String> = sizes.iter().map(|size| size.to_string()).collect();

@@ -13,7 +13,7 @@ use crate::arrays::Random;
 
 fn with_bound(pool: &Pool, in_flight: usize) -> Session {
     let options = SessionOptions {
-        in_flight,
+        max_in_flight: in_flight,
         ..SessionOptions::default()
     };
     product().load(pool, &options).expect("a good model")

@@ -204,7 +204,7 @@ fn a_tensor_of_one_thread_is_an_input_of_another() {
         });
         for _ in 0..200 {
             let made = receive.recv().unwrap();
-            let outputs = session.run_in_order(&[(&made).into()]).unwrap();
+            let outputs = session.run_positional(&[(&made).into()]).unwrap();
             assert!(outputs.at(0) == Some(&twice));
         }
         stop.store(true, Ordering::Relaxed);

@@ -7,13 +7,13 @@ use super::variable::{
     self, EXHAUSTION, HIGH_WATERMARK, LOW_WATERMARK, MEMORY_LIMIT, MITIGATIONS, RUN_STEPS,
     RUN_WORK, STREAMS, Variable,
 };
-use super::{Exhaustion, Mitigations, Origin, Origins, SettingError, Settings};
+use super::{Mitigations, Origin, Origins, SettingError, Settings, WhenExhausted};
 
 /// Makes [`Settings`]. What is not set here comes from the environment, or is the default.
 #[derive(Debug, Clone, Default)]
 pub struct SettingsBuilder {
     streams: Option<usize>,
-    exhaustion: Option<Exhaustion>,
+    exhaustion: Option<WhenExhausted>,
     memory_limit: Option<Option<usize>>,
     high_watermark: Option<f64>,
     low_watermark: Option<f64>,
@@ -32,7 +32,7 @@ impl SettingsBuilder {
     }
 
     /// Sets [`Settings::exhaustion`].
-    pub fn exhaustion(mut self, exhaustion: Exhaustion) -> Self {
+    pub fn exhaustion(mut self, exhaustion: WhenExhausted) -> Self {
         self.exhaustion = Some(exhaustion);
         self
     }
@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(settings.memory_limit, None);
         assert_eq!(
             settings.exhaustion,
-            Exhaustion::Wait(Some(Duration::from_millis(250)))
+            WhenExhausted::Wait(Some(Duration::from_millis(250)))
         );
         assert_eq!(
             settings.origins()[..4],

@@ -26,7 +26,7 @@ pub(crate) use variable::{RUN_STEPS, RUN_WORK};
 /// What a thread gets when every worker stream is leased.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Exhaustion {
+pub enum WhenExhausted {
     /// A stream that another thread uses too, chosen round robin.
     #[default]
     Share,
@@ -37,7 +37,7 @@ pub enum Exhaustion {
     Fail,
 }
 
-impl Exhaustion {
+impl WhenExhausted {
     /// The longest time that can be waited for, short of for ever: 2³² − 1 milliseconds, about 49 days.
     pub const LONGEST_WAIT: Duration = Duration::from_millis(u32::MAX as u64);
 }
@@ -82,11 +82,11 @@ impl std::fmt::Display for Origin {
 /// the environment says.
 ///
 /// ```
-/// # use streampool_runtime::{Exhaustion, Settings};
+/// # use streampool_runtime::{WhenExhausted, Settings};
 /// let settings = Settings::builder()
 ///     .without_environment()
 ///     .streams(8)
-///     .exhaustion(Exhaustion::Fail)
+///     .exhaustion(WhenExhausted::Fail)
 ///     .build()?;
 /// assert_eq!(settings.streams, 8);
 /// assert_eq!(settings.memory_limit, None);
@@ -97,7 +97,7 @@ pub struct Settings {
     /// How many streams the device has, the default one included: 1 to [`Settings::MOST_STREAMS`].
     pub streams: usize,
     /// What a thread gets when every worker stream is leased.
-    pub exhaustion: Exhaustion,
+    pub exhaustion: WhenExhausted,
     /// The most bytes of device memory to hold, if fewer than the device has.
     pub memory_limit: Option<usize>,
     /// The fraction of the limit above which idle memory is given back to the device.
@@ -139,7 +139,7 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             streams: 32,
-            exhaustion: Exhaustion::Share,
+            exhaustion: WhenExhausted::Share,
             memory_limit: None,
             high_watermark: 0.9,
             low_watermark: 0.75,
@@ -244,7 +244,7 @@ mod tests {
         assert!(refused(|s| s.streams = 0).contains("STREAMPOOL_STREAMS"));
         assert!(refused(|s| s.streams = 65).contains("1 to 64"));
         assert!(
-            refused(|s| s.exhaustion = Exhaustion::Wait(Some(Duration::MAX)))
+            refused(|s| s.exhaustion = WhenExhausted::Wait(Some(Duration::MAX)))
                 .contains("4294967295")
         );
         assert!(refused(|s| s.memory_limit = Some(0)).contains("STREAMPOOL_MEMORY_LIMIT"));
@@ -261,7 +261,7 @@ mod tests {
     #[test]
     fn json_says_milliseconds() {
         let settings = Settings {
-            exhaustion: Exhaustion::Wait(Some(Duration::from_micros(2500))),
+            exhaustion: WhenExhausted::Wait(Some(Duration::from_micros(2500))),
             ..Settings::default()
         };
         let json = serde_json::to_value(&settings).unwrap();

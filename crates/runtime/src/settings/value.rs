@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use streampool_device::bytes;
 
-use super::{Exhaustion, Mitigations, Origin, SettingError, Settings, Variable};
+use super::{Mitigations, Origin, SettingError, Settings, Variable, WhenExhausted};
 
 /// The value of one setting. Each setting has a type of its own, so the type says which one it is; the two
 /// watermarks are alike.
@@ -76,35 +76,35 @@ impl Value for u64 {
     }
 }
 
-impl Value for Exhaustion {
+impl Value for WhenExhausted {
     fn parse(text: &str) -> Option<Self> {
         match text {
-            "-1" => Some(Exhaustion::Wait(None)),
-            "0" => Some(Exhaustion::Fail),
+            "-1" => Some(WhenExhausted::Wait(None)),
+            "0" => Some(WhenExhausted::Fail),
             _ => {
                 let wait = Duration::from_millis(text.parse().ok()?);
                 // Other spellings of zero would wait for no time, which nobody means.
-                (!wait.is_zero()).then_some(Exhaustion::Wait(Some(wait)))
+                (!wait.is_zero()).then_some(WhenExhausted::Wait(Some(wait)))
             }
         }
     }
 
     fn is_allowed(&self) -> bool {
         match self {
-            Exhaustion::Wait(Some(wait)) => *wait <= Exhaustion::LONGEST_WAIT,
+            WhenExhausted::Wait(Some(wait)) => *wait <= WhenExhausted::LONGEST_WAIT,
             _ => true,
         }
     }
 
     fn text(&self) -> String {
         match self {
-            Exhaustion::Share => "share".into(),
-            Exhaustion::Wait(None) => "wait for ever".into(),
-            Exhaustion::Wait(Some(wait)) if wait.subsec_nanos() % 1_000_000 == 0 => {
+            WhenExhausted::Share => "share".into(),
+            WhenExhausted::Wait(None) => "wait for ever".into(),
+            WhenExhausted::Wait(Some(wait)) if wait.subsec_nanos() % 1_000_000 == 0 => {
                 format!("wait {} ms", wait.as_millis())
             }
-            Exhaustion::Wait(Some(wait)) => format!("wait {} ms", wait.as_secs_f64() * 1e3),
-            Exhaustion::Fail => "fail".into(),
+            WhenExhausted::Wait(Some(wait)) => format!("wait {} ms", wait.as_secs_f64() * 1e3),
+            WhenExhausted::Fail => "fail".into(),
         }
     }
 }
@@ -208,12 +208,12 @@ mod tests {
 
     #[test]
     fn exhaustion() {
-        let wait = |ms| Some(Exhaustion::Wait(Some(Duration::from_millis(ms))));
+        let wait = |ms| Some(WhenExhausted::Wait(Some(Duration::from_millis(ms))));
         table(
             &EXHAUSTION,
             &[
-                ("0", Some(Exhaustion::Fail)),
-                ("-1", Some(Exhaustion::Wait(None))),
+                ("0", Some(WhenExhausted::Fail)),
+                ("-1", Some(WhenExhausted::Wait(None))),
                 ("250", wait(250)),
                 ("4294967295", wait(4_294_967_295)),
                 ("4294967296", None),
@@ -304,7 +304,7 @@ mod tests {
     #[test]
     fn a_wait_is_shown_in_milliseconds() {
         assert_eq!(
-            Exhaustion::Wait(Some(Duration::from_micros(1500))).text(),
+            WhenExhausted::Wait(Some(Duration::from_micros(1500))).text(),
             "wait 1.5 ms"
         );
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use streampool_host::{HostDevice, HostOptions};
-use streampool_runtime::{Exhaustion, Pool, Settings};
+use streampool_runtime::{Pool, Settings, WhenExhausted};
 
 #[test]
 fn a_pool_of_the_default_stream_alone_waits_for_nobody() {
@@ -11,7 +11,7 @@ fn a_pool_of_the_default_stream_alone_waits_for_nobody() {
     let settings = Settings::builder()
         .without_environment()
         .streams(1)
-        .exhaustion(Exhaustion::Wait(None));
+        .exhaustion(WhenExhausted::Wait(None));
     let pool = Pool::with_settings(device, settings.build().unwrap()).unwrap();
     let error = pool.lease().unwrap_err().to_string();
     assert!(error.contains("STREAMPOOL_STREAMS"), "{error}");
@@ -22,9 +22,9 @@ fn a_pool_of_the_default_stream_alone_waits_for_nobody() {
 fn an_exhausted_pool_names_its_limit() {
     let device = HostDevice::new(HostOptions::default().threads(1)).unwrap();
     for (policy, says) in [
-        (Exhaustion::Fail, "all 1 worker streams are in use"),
+        (WhenExhausted::Fail, "all 1 worker streams are in use"),
         (
-            Exhaustion::Wait(Some(Duration::from_millis(5))),
+            WhenExhausted::Wait(Some(Duration::from_millis(5))),
             "stayed in use for 5ms",
         ),
     ] {

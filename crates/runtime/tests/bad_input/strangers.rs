@@ -12,12 +12,12 @@ pub const CASES: &[Case] = &[
     ),
     (
         "a scope on another pool's stream",
-        |w| Ok(w.pool.on(&w.foreign, || ())?),
+        |w| Ok(w.pool.with_stream(&w.foreign, || ())?),
         &["another pool"],
     ),
     (
         "a task on another pool's stream",
-        |w| done(w.pool.task_on(&w.foreign, async {})?),
+        |w| done(w.pool.bind_future(&w.foreign, async {})?),
         &["another pool"],
     ),
     (

@@ -173,7 +173,8 @@ fn a_block_freed_on_a_sixth_thread_waits_for_its_five_readers() {
             copies.push((reader, seen));
         }
         on_thread(|| {
-            pool.on(pool.stream(9).unwrap(), || drop(shared)).unwrap();
+            pool.with_stream(pool.stream(9).unwrap(), || drop(shared))
+                .unwrap();
         });
         // Whoever got the block too early would write over what is still to be read.
         let others: Vec<_> = (0..200).map(|_| filled(home, 9.0)).collect();

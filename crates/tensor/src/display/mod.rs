@@ -72,7 +72,7 @@ struct Shown {
 
 impl Shown {
     fn of(tensor: &Tensor) -> Result<Shown> {
-        let summarised = tensor.elements() > MOST;
+        let summarised = tensor.elem_count() > MOST;
         let wide = match tensor.dtype() {
             DType::Bool => DType::Bool,
             DType::U64 => DType::U64,

@@ -260,7 +260,7 @@ pub fn write_safetensors<'t>(
     let mut end = 0;
     for &(name, tensor) in &tensors {
         let begin = end;
-        end += (tensor.elements() * tensor.dtype().size()) as u64;
+        end += (tensor.elem_count() * tensor.dtype().size()) as u64;
         let info = Info {
             dtype: names::to_safetensors(tensor.dtype()).to_owned(),
             shape: tensor.shape().to_vec(),

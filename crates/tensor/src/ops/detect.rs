@@ -51,7 +51,7 @@ impl Tensor {
                 "[batch, channels, height, width]",
             ));
         };
-        let count = batches.elements();
+        let count = batches.elem_count();
         shaped(
             op,
             "regions",
@@ -129,7 +129,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         let op = "non_max_suppression";
         floats(op, "self", self)?;
-        let count = ratings.elements();
+        let count = ratings.elem_count();
         shaped(op, "ratings", ratings, &[count], "one for each box")?;
         shaped(op, "self", self, &[count, 4], "as there are ratings")?;
         let (ratings, order) = ratings.sort(0, true)?;

@@ -2,7 +2,7 @@
 
 use streampool_device::{Dims, MAX_RANK, Op};
 
-use crate::{Blank, Encoder, Error, Result, Tensor, axis};
+use crate::{Encoder, Error, Result, Tensor, UninitTensor, axis};
 
 impl Tensor {
     /// The tensors end to end along an axis. They have one type, and one shape but for that axis.
@@ -186,12 +186,12 @@ pub(super) fn joined(op: &'static str, tensors: &[&Tensor], axis: usize) -> Resu
 /// Copies `part` to where it lies from `start` of an axis.
 fn put(
     on: Encoder<'_>,
-    whole: &mut Blank<'_>,
+    whole: &mut UninitTensor<'_>,
     axis: usize,
     start: usize,
     part: &Tensor,
 ) -> Result<()> {
-    if part.elements() == 0 {
+    if part.elem_count() == 0 {
         return Ok(());
     }
     let place = whole

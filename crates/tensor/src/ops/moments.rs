@@ -119,7 +119,7 @@ impl Tensor {
         let op = "log_sum_exp";
         Takes::Float.check(op, "self", self.dtype())?;
         let axes = axis::set_or_all(op, "axes", axes, self.rank())?;
-        let shift = if self.elements() == 0 {
+        let shift = if self.elem_count() == 0 {
             self.reduced_over(op, ReduceKind::Sum, axes, true)?
         } else {
             let largest = self.reduced_over(op, ReduceKind::Max, axes, true)?;

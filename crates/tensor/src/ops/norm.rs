@@ -212,7 +212,7 @@ impl Tensor {
             return Err(Error::parameter(op, "p", p, "positive"));
         }
         let x = self.to_dtype(wide(self.dtype()))?;
-        if self.elements() == 0 {
+        if self.elem_count() == 0 {
             return x.sum(axes, true);
         }
         if p == f64::INFINITY {
@@ -243,7 +243,7 @@ impl Tensor {
         if size == 0 {
             return Err(Error::parameter(op, "size", size, "at least 1"));
         }
-        if self.elements() == 0 {
+        if self.elem_count() == 0 {
             return Ok(self.clone());
         }
         // More than this reach no further.

@@ -84,7 +84,7 @@ impl Tensor {
             dst: whole.operand()?,
             value: number,
         })?;
-        if self.elements() > 0 {
+        if self.elem_count() > 0 {
             let mut middle = *whole.layout();
             for (axis, &(before, _)) in around.iter().enumerate() {
                 middle = middle.slice(axis, before, before + self.shape()[axis], 1)?;

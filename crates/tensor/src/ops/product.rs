@@ -214,7 +214,7 @@ fn multiplied(on: Encoder<'_>, a: Factor<'_>, b: Factor<'_>, finish: Finish<'_>)
     let ((_, left), (right_name, right)) = (a, b);
     door::of_type(on.op(), right_name, right, left.dtype())?;
     let mut out = on.blank(product_type(left), &product_shape(on.op(), a, b)?)?;
-    let steps = left.size(-1)?;
+    let steps = left.dim(-1)?;
     let is_constant = |factor: &Tensor, from_end: usize| {
         let strides = factor.layout().strides();
         strides[strides.len() - from_end] == 0

@@ -21,7 +21,7 @@ impl Tensor {
     pub fn roll(&self, shifts: &[isize], axes: &[isize]) -> Result<Tensor> {
         let op = "roll";
         if axes.is_empty() && shifts.len() == 1 {
-            let row = self.reshape(&[self.elements()])?;
+            let row = self.reshape(&[self.elem_count()])?;
             return row.rolled(0, shifts[0])?.contiguous()?.view(self.shape());
         }
         if shifts.len() != axes.len() {
@@ -141,7 +141,7 @@ impl Tensor {
                 "at most one axis",
             ));
         }
-        let sizes: Vec<usize> = tensors.iter().map(|tensor| tensor.elements()).collect();
+        let sizes: Vec<usize> = tensors.iter().map(|tensor| tensor.elem_count()).collect();
         let along = |(axis, tensor): (usize, &&Tensor)| {
             let mut only = vec![1; sizes.len()];
             only[axis] = sizes[axis];

@@ -64,7 +64,7 @@ impl Tensor {
     /// number.
     pub fn nonzero(&self) -> Result<Tensor> {
         let on = self.encoder("nonzero")?;
-        let mut indices = on.blank(DType::I64, &[self.rank(), self.elements()])?;
+        let mut indices = on.blank(DType::I64, &[self.rank(), self.elem_count()])?;
         let mut count = on.blank(DType::I64, &[1])?;
         on.encode(Op::NonZero(NonZero {
             src: self.operand()?,

@@ -27,7 +27,7 @@ impl Tensor {
             None => (self.reshape(&[-1])?, 0),
         };
         let count = kept.shape()[axis as usize];
-        let width = kept.elements() / count.max(1);
+        let width = kept.elem_count() / count.max(1);
         let rows = kept
             .unsqueeze(0)?
             .transpose(0, axis + 1)?
@@ -60,7 +60,7 @@ impl Tensor {
         let first = order.index_select(0, &places)?;
         let end = Tensor::full(self.pool(), &[1], count as i64, DType::I64)?;
         let ends = Tensor::cat(&[&places, &end], 0)?;
-        let found = places.elements();
+        let found = places.elem_count();
         let counts = ends.narrow(0, 1, found)?.sub(&ends.narrow(0, 0, found)?)?;
         Ok(Unique {
             values: kept.index_select(axis, &first)?,

@@ -134,7 +134,7 @@ impl Given {
                 let one = made
                     .narrow(axis, 0, made.shape()[axis as usize].min(1))
                     .unwrap();
-                match one.elements() {
+                match one.elem_count() {
                     0 => made,
                     _ => one.broadcast_to(made.shape()).unwrap(),
                 }

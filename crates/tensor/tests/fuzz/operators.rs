@@ -64,14 +64,14 @@ const SIMPLE: &[(&str, Operator)] = simple! {
     "bincount": |on, x| x.to_dtype(on.one_of(&[DType::I32, DType::U8, DType::F32]))?.bincount(on.count(0, 9));
     "nonzero": |_on, x| x.nonzero();
     "masked_select": |on, x| x.masked_select(&on.tensor_of(x.shape(), DType::Bool));
-    "take": |on, x| x.take(&on.indices(&[3, 2], x.elements()));
+    "take": |on, x| x.take(&on.indices(&[3, 2], x.elem_count()));
     "index_select": |on, x| {
         let axis = on.axis(x.rank());
-        x.index_select(axis, &on.indices(&[4], x.size(axis).unwrap_or(1)))
+        x.index_select(axis, &on.indices(&[4], x.dim(axis).unwrap_or(1)))
     };
     "gather": |on, x| {
         let axis = on.axis(x.rank());
-        x.gather(axis, &on.indices(x.shape(), x.size(axis).unwrap_or(1)))
+        x.gather(axis, &on.indices(x.shape(), x.dim(axis).unwrap_or(1)))
     };
     "diagonal": |_on, x| x.diagonal();
     "bernoulli_of": |_on, x| Generator::new(1).bernoulli_of(&x);

@@ -18,7 +18,7 @@ pub fn pairs(stage: &mut Stage) -> Result<Group> {
         let rates = stage.beside(
             |crew, slice| {
                 crew.rate(&mut vec![(); threads], slice, |stream, ()| {
-                    crew.pool.on(stream, || {
+                    crew.pool.with_stream(stream, || {
                         for _ in 0..BATCH {
                             drop(black_box(stream.allocate(BYTES)?));
                         }

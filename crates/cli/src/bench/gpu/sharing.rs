@@ -98,7 +98,7 @@ fn ring(pool: &Pool, streams: &[Lease], ops: usize) -> Result<Sharing> {
             .zip(senders.into_iter().zip(receivers))
             .map(|((number, stream), (next, previous))| {
                 scope.spawn(move || {
-                    pool.on(stream, || link(shared, stream, number, ops, next, previous))
+                    pool.with_stream(stream, || link(shared, stream, number, ops, next, previous))
                 })
             })
             .collect();

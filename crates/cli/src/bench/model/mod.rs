@@ -208,7 +208,7 @@ fn measure_point(options: &Options, session: &Session, spec: &Spec) -> Result<Po
     let shape = spec.shapes.told(ports);
     match spec.via {
         Via::Threads => {
-            let ask = |own: &&Vec<Array>| Ok(session.run_in_order(&refer(own)).map(drop)?);
+            let ask = |own: &&Vec<Array>| Ok(session.run_positional(&refer(own)).map(drop)?);
             let driven = drive(inputs.iter(), load(Duration::ZERO), ask, || ())?;
             Ok(Point::new(spec, shape, driven, None))
         }

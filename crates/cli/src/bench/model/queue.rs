@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use streampool::batch::{BatchQueue, Histogram, Statistics};
-use streampool::{Array, Session};
+use streampool::{Array, ForSession, Session};
 
 use crate::{Result, threads};
 
@@ -42,9 +42,9 @@ impl Queue {
             builder = builder.max_wait(Duration::from_secs_f64(milliseconds / 1e3));
         }
         if let Some(batches) = policy.in_flight {
-            builder = builder.in_flight(batches);
+            builder = builder.max_in_flight(batches);
         }
-        let queue = streampool::queue_over(session, builder);
+        let queue = BatchQueue::for_session(session, builder);
         let queue = queue
             .map_err(|error| format!("no queue for this model: {error}; or leave --queue out"))?;
         Ok(Queue(queue))

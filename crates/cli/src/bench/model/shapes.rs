@@ -1,6 +1,6 @@
 //! The shapes of requests: sets that the user gives, each with some numbers of rows.
 
-use streampool::model::Port;
+use streampool::model::ValueInfo;
 use streampool::model::graph::Dim;
 
 use crate::Result;
@@ -28,8 +28,8 @@ impl Shapes {
     }
 
     /// They as `--shape` takes them, such as `ids=8,16 mask=8,16`.
-    pub fn told(&self, ports: &[Port]) -> String {
-        let one = |(port, shape): (&Port, &Vec<usize>)| {
+    pub fn told(&self, ports: &[ValueInfo]) -> String {
+        let one = |(port, shape): (&ValueInfo, &Vec<usize>)| {
             let sizes: Vec<String> = shape.iter().map(usize::to_string).collect();
             format!("{}={}", port.name, sizes.join(","))
         };
@@ -39,7 +39,7 @@ impl Shapes {
 }
 
 /// What is measured of each set: the shapes as they are, or with each number of rows.
-pub fn sets(ports: &[Port], given: &[Given], batches: &[usize]) -> Result<Vec<Vec<Shapes>>> {
+pub fn sets(ports: &[ValueInfo], given: &[Given], batches: &[usize]) -> Result<Vec<Vec<Shapes>>> {
     let set = |given: &[Given]| {
         let each = resolve(ports, given)?;
         match batches {
@@ -70,8 +70,8 @@ fn split(given: &[Given]) -> Vec<&[Given]> {
     sets
 }
 
-fn with_rows(ports: &[Port], each: &[Vec<usize>], rows: usize) -> Result<Shapes> {
-    let one = |(port, shape): (&Port, &Vec<usize>)| {
+fn with_rows(ports: &[ValueInfo], each: &[Vec<usize>], rows: usize) -> Result<Shapes> {
+    let one = |(port, shape): (&ValueInfo, &Vec<usize>)| {
         let name = &port.name;
         let declared = port.shape.as_ref().and_then(|dims| dims.first());
         let mut shape = shape.clone();
@@ -97,15 +97,15 @@ fn with_rows(ports: &[Port], each: &[Vec<usize>], rows: usize) -> Result<Shapes>
 mod tests {
     use super::*;
 
-    fn port(name: &str, dims: &[Dim]) -> Port {
-        Port {
+    fn port(name: &str, dims: &[Dim]) -> ValueInfo {
+        ValueInfo {
             name: name.to_owned(),
-            dtype: None,
             shape: Some(dims.to_vec()),
+            ..ValueInfo::default()
         }
     }
 
-    fn ports() -> [Port; 2] {
+    fn ports() -> [ValueInfo; 2] {
         let named = |name: &str| Dim::Named(name.to_owned());
         ["ids", "mask"].map(|name| port(name, &[named("batch"), named("length")]))
     }

@@ -43,7 +43,7 @@ fn measurement(figure: Figure, part: f64) -> Result<Measurement> {
     let door = Arc::new(Door::default());
     let inside = door.clone();
     let queue = BatchQueue::builder()
-        .in_flight(1)
+        .max_in_flight(1)
         .build(move |batch: Batch| {
             inside.keep();
             Ok::<Batch, Infallible>(batch)

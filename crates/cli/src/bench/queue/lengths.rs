@@ -41,7 +41,7 @@ pub fn mixed() -> Result<Measurement> {
     };
     let queue = BatchQueue::builder()
         .max_batch_size(ROWS)
-        .in_flight(IN_FLIGHT)
+        .max_in_flight(IN_FLIGHT)
         .padding(Padding::to_multiples(1, STEP))
         .build(run)?;
     let lengths: Vec<usize> = LENGTHS.flat_map(|length| [length; ROWS]).collect();

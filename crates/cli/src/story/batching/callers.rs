@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use streampool::batch::{BatchQueue, Close, Request, Ticket};
-use streampool::{Array, DType, Pool};
+use streampool::batch::{BatchQueue, Request, Shutdown, Ticket};
+use streampool::{Array, DType, ForSession, Pool};
 
 use super::ROWS;
 use crate::Result;
@@ -60,7 +60,7 @@ impl Point {
 
 fn queue(subject: &Subject) -> Result<BatchQueue> {
     let builder = BatchQueue::builder().max_batch_size(ROWS[ROWS.len() - 1]);
-    Ok(streampool::queue_over(&subject.session, builder)?)
+    Ok(BatchQueue::for_session(&subject.session, builder)?)
 }
 
 /// Whether all callers of a queue get what is theirs.
@@ -83,7 +83,7 @@ pub fn answers(subject: &Subject, pool: &Pool, now: &dyn Fn(&str)) -> Result<Che
         Ok(most)
     };
     let done = together(0..callers, Ok, || (), ask)?.done;
-    queue.close(Close::Drain);
+    queue.shutdown(Shutdown::Drain);
     let wrong = done.iter().filter(|&&most| most > APART).count();
     let compared = (callers * COMPARED) as u64;
     Ok(Check {
@@ -124,8 +124,8 @@ pub fn measure(subject: &Subject, slice: Duration, now: &dyn Fn(&str)) -> Result
             tickets.push(of_tickets(subject, &for_tickets, callers, slice)?);
         }
         let rows = for_tickets.statistics().batch_rows.mean();
-        for_threads.close(Close::Drain);
-        for_tickets.close(Close::Drain);
+        for_threads.shutdown(Shutdown::Drain);
+        for_tickets.shutdown(Shutdown::Drain);
         Ok(Point {
             callers,
             apart: best(&apart)?,

@@ -4,7 +4,7 @@ mod callers;
 
 use std::time::Duration;
 
-use streampool::model::Port;
+use streampool::model::ValueInfo;
 use streampool::model::graph::Dim;
 use streampool::{Array, Session};
 
@@ -154,7 +154,7 @@ fn least(points: &[Point], figure: impl Fn(&Point) -> f64) -> f64 {
 
 /// Whether a model leaves open how many rows it takes.
 fn takes_batches(session: &Session) -> bool {
-    let open = |port: &Port| {
+    let open = |port: &ValueInfo| {
         let first = port.shape.as_ref().and_then(|shape| shape.first());
         first.is_some_and(|first| !matches!(first, Dim::Fixed(_)))
     };
@@ -173,7 +173,7 @@ fn curve(subject: &Subject, slice: Duration, now: &dyn Fn(&str)) -> Result<Vec<f
                 subject.name
             ));
             let run = || {
-                subject.session.run_in_order(&refer(batch))?;
+                subject.session.run_positional(&refer(batch))?;
                 Ok(rows as u64)
             };
             rates.push(per_second(&mut [run], slice)?);

@@ -5,7 +5,7 @@ use streampool_tensor::{Activation, AttentionOptions, Tensor};
 use super::super::Operator;
 use super::super::heads::{by_head, packed, turned};
 use super::mask::{self, Extent};
-use crate::error::Fault;
+use crate::error::NodeError;
 use crate::evaluate::{Call, Outputs, size};
 
 pub fn operator(op: &str) -> Option<Operator> {
@@ -18,7 +18,7 @@ pub fn operator(op: &str) -> Option<Operator> {
 }
 
 /// Three sizes of a packed axis: as they are listed, or thirds.
-fn thirds(call: &Call<'_>, whole: usize) -> Result<[usize; 3], Fault> {
+fn thirds(call: &Call<'_>, whole: usize) -> Result<[usize; 3], NodeError> {
     Ok(match call.attr_ints("qkv_hidden_sizes")? {
         None | Some([]) => [whole / 3; 3],
         Some(&[query, key, value]) => {
@@ -27,7 +27,7 @@ fn thirds(call: &Call<'_>, whole: usize) -> Result<[usize; 3], Fault> {
         }
         Some(other) => {
             let what = "attribute qkv_hidden_sizes";
-            return Err(Fault::malformed(
+            return Err(NodeError::malformed(
                 what,
                 format_args!("{other:?}"),
                 "three sizes",
@@ -39,16 +39,18 @@ fn thirds(call: &Call<'_>, whole: usize) -> Result<[usize; 3], Fault> {
 fn attention(call: &Call<'_>) -> Outputs {
     for unsupported in ["do_rotary", "past_present_share_buffer"] {
         if call.flag_or(unsupported, false)? {
-            return Err(Fault::unsupported(format_args!("attribute {unsupported}")));
+            return Err(NodeError::unsupported(format_args!(
+                "attribute {unsupported}"
+            )));
         }
     }
     let heads = call.size_or("num_heads", 0)?;
     let projected =
         call.input(0)?
             .matmul_with(call.input(1)?, call.optional(2)?, Activation::None, 1.0)?;
-    let parts = projected.split_sizes(-1, &thirds(call, projected.size(-1)?)?)?;
+    let parts = projected.split_sizes(-1, &thirds(call, projected.dim(-1)?)?)?;
     let [query, key, value] = &parts[..] else {
-        return Err(Fault::unsupported(
+        return Err(NodeError::unsupported(
             "a projection that is not of three parts",
         ));
     };
@@ -65,7 +67,7 @@ fn attention(call: &Call<'_>) -> Outputs {
 }
 
 /// What came before, and then what is new.
-fn after(past: Option<&Tensor>, new: Tensor) -> Result<Tensor, Fault> {
+fn after(past: Option<&Tensor>, new: Tensor) -> Result<Tensor, NodeError> {
     match past {
         Some(past) => Ok(Tensor::cat(&[past, &new], 2)?),
         None => Ok(new),
@@ -75,7 +77,9 @@ fn after(past: Option<&Tensor>, new: Tensor) -> Result<Tensor, Fault> {
 fn multi_head(call: &Call<'_>) -> Outputs {
     let heads = call.size_or("num_heads", 0)?;
     if call.has_input(8) || call.has_input(9) {
-        return Err(Fault::unsupported("a buffer that past and present share"));
+        return Err(NodeError::unsupported(
+            "a buffer that past and present share",
+        ));
     }
     let [query, key, value] = separate(call)?;
     let [query, key, value] = biased(call, [query, key, value], heads)?;
@@ -91,9 +95,9 @@ fn multi_head(call: &Call<'_>) -> Outputs {
 }
 
 /// Query, key and value, each packed or by head.
-fn separate(call: &Call<'_>) -> Result<[Tensor; 3], Fault> {
+fn separate(call: &Call<'_>) -> Result<[Tensor; 3], NodeError> {
     // `[batch, length, heads, which, width]`, of each the tensors by head.
-    let part = |packed: &Tensor, which| -> Result<Tensor, Fault> {
+    let part = |packed: &Tensor, which| -> Result<Tensor, NodeError> {
         Ok(packed.select(3, which)?.transpose(1, 2)?)
     };
     let query = call.input(0)?;
@@ -108,7 +112,7 @@ fn separate(call: &Call<'_>) -> Result<[Tensor; 3], Fault> {
 }
 
 /// With the part of the bias that is each one's added; keys and values that come by head have theirs already.
-fn biased(call: &Call<'_>, parts: [Tensor; 3], heads: usize) -> Result<[Tensor; 3], Fault> {
+fn biased(call: &Call<'_>, parts: [Tensor; 3], heads: usize) -> Result<[Tensor; 3], NodeError> {
     let Some(bias) = call.optional(3)? else {
         return Ok(parts);
     };
@@ -121,8 +125,8 @@ fn biased(call: &Call<'_>, parts: [Tensor; 3], heads: usize) -> Result<[Tensor; 
             continue;
         }
         let features = match part.rank() {
-            3 => part.size(2)?,
-            _ => heads * part.size(-1)?,
+            3 => part.dim(2)?,
+            _ => heads * part.dim(-1)?,
         };
         let own = bias.narrow(0, first, features)?;
         first += features;
@@ -132,7 +136,7 @@ fn biased(call: &Call<'_>, parts: [Tensor; 3], heads: usize) -> Result<[Tensor; 
         });
     }
     <[Tensor; 3]>::try_from(added)
-        .map_err(|_| Fault::unsupported("a bias of other than three parts"))
+        .map_err(|_| NodeError::unsupported("a bias of other than three parts"))
 }
 
 /// The mix of values, packed, and all keys and values there are. `places` are those of mask and bias.
@@ -142,10 +146,10 @@ fn attended(
     key: Tensor,
     value: Tensor,
     places: (usize, usize),
-) -> Result<(Tensor, Tensor, Tensor), Fault> {
-    let (queries, keys) = (query.size(2)?, key.size(2)?);
+) -> Result<(Tensor, Tensor, Tensor), NodeError> {
+    let (queries, keys) = (query.dim(2)?, key.dim(2)?);
     let extent = Extent {
-        batch: query.size(0)?,
+        batch: query.dim(0)?,
         queries,
         keys,
         past: keys.saturating_sub(queries),
@@ -167,11 +171,11 @@ fn rotary(call: &Call<'_>) -> Outputs {
     let rotated = call.size_or("rotary_embedding_dim", 0)?;
     let own = match (call.size_or("num_heads", 0)?, x.shape()) {
         // A cache for whole heads says how wide they are.
-        (0, &[_, _, features]) => features / (2 * cos.size(1)?).max(1),
+        (0, &[_, _, features]) => features / (2 * cos.dim(1)?).max(1),
         (heads, _) => heads,
     };
     let heads = by_head(x, own)?;
-    let length = heads.size(2)?;
+    let length = heads.dim(2)?;
     let positions = positions(call, length)?;
     let angles = |cache: &Tensor| cache.index_select(0, &positions)?.unsqueeze(1);
     let interleaved = call.flag_or("interleaved", false)?;
@@ -184,7 +188,7 @@ fn rotary(call: &Call<'_>) -> Outputs {
 }
 
 /// `[batch, length]` positions; where only the first is given, `[1, length]` from that on.
-fn positions(call: &Call<'_>, length: usize) -> Result<Tensor, Fault> {
+fn positions(call: &Call<'_>, length: usize) -> Result<Tensor, NodeError> {
     let given = call.input(1)?;
     if given.rank() == 2 {
         return Ok(given.clone());

@@ -3,7 +3,7 @@
 use streampool_tensor::{Activation, DType, Tensor};
 
 use super::super::Operator;
-use crate::error::Fault;
+use crate::error::NodeError;
 use crate::evaluate::{Call, Outputs};
 
 pub fn operator(op: &str) -> Option<Operator> {
@@ -33,7 +33,7 @@ impl Blocks {
         packed: &Tensor,
         scales: &Tensor,
         zeros: Option<&Tensor>,
-    ) -> Result<Tensor, Fault> {
+    ) -> Result<Tensor, NodeError> {
         let Blocks {
             bits,
             size,
@@ -41,21 +41,23 @@ impl Blocks {
             columns,
         } = *self;
         if !matches!(bits, 2 | 4 | 8) {
-            return Err(Fault::unsupported(format_args!("weights of {bits} bits")));
+            return Err(NodeError::unsupported(format_args!(
+                "weights of {bits} bits"
+            )));
         }
         if size == 0 || packed.dtype() != DType::U8 {
             let got = format!("blocks of {size} in {}", packed.dtype());
-            return Err(Fault::malformed("the weights", got, "blocks of u8"));
+            return Err(NodeError::malformed("the weights", got, "blocks of u8"));
         }
         let blocks = columns.div_ceil(size);
         let values = self.unpacked(packed)?;
         let wanted = rows
             .checked_mul(blocks)
             .and_then(|all| all.checked_mul(size));
-        if Some(values.elements()) != wanted {
-            let got = format!("{} in shape {:?}", values.elements(), packed.shape());
+        if Some(values.elem_count()) != wanted {
+            let got = format!("{} in shape {:?}", values.elem_count(), packed.shape());
             let expected = format!("{rows} rows of {blocks} blocks of {size}");
-            return Err(Fault::malformed("the weights", got, expected));
+            return Err(NodeError::malformed("the weights", got, expected));
         }
         let values = values.reshape(&[rows, blocks, size])?;
         let scales = scales.reshape(&[rows, blocks, 1])?;
@@ -74,12 +76,12 @@ impl Blocks {
     }
 
     /// One after the other what lies packed in bytes, the lowest bits first.
-    fn unpacked(&self, bytes: &Tensor) -> Result<Tensor, Fault> {
+    fn unpacked(&self, bytes: &Tensor) -> Result<Tensor, NodeError> {
         let flat = bytes.reshape(&[-1i64])?;
         if self.bits == 8 {
             return Ok(flat);
         }
-        let part = |part: usize| -> Result<Tensor, Fault> {
+        let part = |part: usize| -> Result<Tensor, NodeError> {
             let shifted = match part {
                 0 => flat.clone(),
                 _ => flat.bitwise_right_shift((part * self.bits) as i64)?,
@@ -96,11 +98,11 @@ impl Blocks {
 
 fn matmul(call: &Call<'_>) -> Outputs {
     if call.has_input(4) {
-        return Err(Fault::unsupported("an order of groups"));
+        return Err(NodeError::unsupported("an order of groups"));
     }
     let [packed, scales, zeros] = call.beside([1, 2, 3])?;
     let (Some(packed), Some(scales)) = (packed, scales) else {
-        return Err(Fault::malformed(
+        return Err(NodeError::malformed(
             "the weights",
             "left out",
             "weights and scales",

@@ -3,7 +3,7 @@
 use streampool_tensor::{DType, Tensor};
 
 use super::super::Operator;
-use crate::error::Fault;
+use crate::error::NodeError;
 use crate::evaluate::{Call, Outputs};
 
 pub fn operator(op: &str) -> Option<Operator> {
@@ -31,12 +31,12 @@ pub fn operator(op: &str) -> Option<Operator> {
     })
 }
 
-fn epsilon(call: &Call<'_>) -> Result<f64, Fault> {
+fn epsilon(call: &Call<'_>) -> Result<f64, NodeError> {
     call.float_or("epsilon", 1e-12)
 }
 
 /// The sum of the input, what was skipped, and the bias that is input `bias`.
-fn summed(call: &Call<'_>, bias: usize) -> Result<Tensor, Fault> {
+fn summed(call: &Call<'_>, bias: usize) -> Result<Tensor, NodeError> {
     let sum = call.input(0)?.add(call.input(1)?)?;
     Ok(match call.optional(bias)? {
         Some(bias) => sum.add(bias)?,
@@ -70,7 +70,7 @@ fn with_sum(call: &Call<'_>, y: Tensor, sum: Tensor, centred: bool) -> Outputs {
 
 fn embed_layer_norm(call: &Call<'_>) -> Outputs {
     let ids = call.input(0)?;
-    let length = ids.size(1)?;
+    let length = ids.dim(1)?;
     let mut sum = call.input(2)?.index_select(0, ids)?;
     let places = call.input(3)?;
     sum = sum.add(&match call.optional(8)? {
@@ -89,7 +89,7 @@ fn embed_layer_norm(call: &Call<'_>) -> Outputs {
     // How many tokens of each sequence count.
     let lengths = match call.optional(7)? {
         Some(mask) => mask.to_dtype(DType::I32)?.sum(&[1], false)?,
-        None => Tensor::zeros(call.pool(), &[ids.size(0)?], DType::I32)?,
+        None => Tensor::zeros(call.pool(), &[ids.dim(0)?], DType::I32)?,
     };
     Ok(vec![y, lengths, sum])
 }
@@ -101,7 +101,11 @@ fn bias_softmax(call: &Call<'_>) -> Outputs {
     // The bias is of the last axes, or, as is asked for, of the first ones.
     let bias = match call.flag_or("is_inner_broadcast", true)? {
         true => bias.clone(),
-        false => return Err(Fault::unsupported("a bias that is broadcast to outer axes")),
+        false => {
+            return Err(NodeError::unsupported(
+                "a bias that is broadcast to outer axes",
+            ));
+        }
     };
     let columns: usize = x.shape()[axis..].iter().product();
     let rows: usize = x.shape()[..axis].iter().product();
@@ -111,7 +115,7 @@ fn bias_softmax(call: &Call<'_>) -> Outputs {
 
 fn bias_split_gelu(call: &Call<'_>) -> Outputs {
     let sum = call.input(0)?.add(call.input(1)?)?;
-    let half = sum.size(-1)? / 2;
+    let half = sum.dim(-1)? / 2;
     let (left, right) = (sum.narrow(-1, 0, half)?, sum.narrow(-1, half, half)?);
     Ok(vec![left.mul(&right.gelu()?)?])
 }

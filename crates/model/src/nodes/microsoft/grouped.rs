@@ -4,7 +4,7 @@ use streampool_tensor::{AttentionOptions, DType, Padding, Tensor};
 
 use super::super::Operator;
 use super::super::heads::{by_head, packed, turned};
-use crate::error::Fault;
+use crate::error::NodeError;
 use crate::evaluate::{Call, Outputs, size};
 
 pub fn operator(op: &str) -> Option<Operator> {
@@ -20,10 +20,10 @@ fn attention(call: &Call<'_>) -> Outputs {
         call.size_or("kv_num_heads", 0)?,
     );
     if call.flag_or("smooth_softmax", false)? || call.has_input(11) {
-        return Err(Fault::unsupported("a sink of attention"));
+        return Err(NodeError::unsupported("a sink of attention"));
     }
     let [mut query, mut key, value] = separate(call, heads, key_heads)?;
-    let (batch, queries) = (query.size(0)?, query.size(2)?);
+    let (batch, queries) = (query.dim(0)?, query.dim(2)?);
     // Each sequence's new part stands behind what came before, however long that is.
     let last = call.input(5)?.to_dtype(DType::I64)?.reshape(&[batch, 1])?;
     let first = last.add(1 - queries as i64)?.maximum(0)?;
@@ -35,21 +35,21 @@ fn attention(call: &Call<'_>) -> Outputs {
             None => places.clone(),
         };
         let interleaved = call.flag_or("rotary_interleaved", false)?;
-        let angles = |place| -> Result<Tensor, Fault> {
+        let angles = |place| -> Result<Tensor, NodeError> {
             Ok(call
                 .input(place)?
                 .index_select(0, &positions)?
                 .unsqueeze(1)?)
         };
         let (cos, sin) = (angles(7)?, angles(8)?);
-        let rotated = 2 * cos.size(-1)?;
+        let rotated = 2 * cos.dim(-1)?;
         query = turned(&query, &cos, &sin, rotated, interleaved)?;
         key = turned(&key, &cos, &sin, rotated, interleaved)?;
     }
     let total = size("the total sequence length", call.int(6)?)?;
     let key = cached(call.optional(3)?, &key, &places, total)?;
     let value = cached(call.optional(4)?, &value, &places, total)?;
-    let keys = key.size(2)?;
+    let keys = key.dim(2)?;
     let columns = call.counted(keys, DType::I64)?;
     let rows = places.reshape(&[batch, 1, queries, 1])?;
     let mut seen = columns.le(&rows)?;
@@ -59,7 +59,7 @@ fn attention(call: &Call<'_>) -> Outputs {
     }
     let mask = match call.optional(10)? {
         Some(bias) => {
-            let bias = bias.narrow(3, 0, keys.min(bias.size(3)?))?;
+            let bias = bias.narrow(3, 0, keys.min(bias.dim(3)?))?;
             let outside = bias.full_like(f64::NEG_INFINITY)?;
             seen.where_cond(&bias, &outside)?
         }
@@ -76,7 +76,7 @@ fn attention(call: &Call<'_>) -> Outputs {
 }
 
 /// Query, key and value by head; they may all be in the first input.
-fn separate(call: &Call<'_>, heads: usize, key_heads: usize) -> Result<[Tensor; 3], Fault> {
+fn separate(call: &Call<'_>, heads: usize, key_heads: usize) -> Result<[Tensor; 3], NodeError> {
     let query = call.input(0)?;
     if call.has_input(1) {
         let (key, value) = (call.input(1)?, call.input(2)?);
@@ -101,13 +101,13 @@ fn cached(
     new: &Tensor,
     places: &Tensor,
     total: usize,
-) -> Result<Tensor, Fault> {
+) -> Result<Tensor, NodeError> {
     let places = places
-        .reshape(&[places.size(0)?, 1, places.size(1)?, 1])?
+        .reshape(&[places.dim(0)?, 1, places.dim(1)?, 1])?
         .broadcast_to(new.shape())?;
     let buffer = match past {
         Some(past) => {
-            let missing = total.saturating_sub(past.size(2)?) as isize;
+            let missing = total.saturating_sub(past.dim(2)?) as isize;
             past.pad(
                 &[(0, 0), (0, 0), (0, missing), (0, 0)],
                 Padding::Constant(0.into()),
@@ -115,10 +115,10 @@ fn cached(
         }
         None => {
             let shape = [
-                new.size(0)?,
-                new.size(1)?,
-                total.max(new.size(2)?),
-                new.size(3)?,
+                new.dim(0)?,
+                new.dim(1)?,
+                total.max(new.dim(2)?),
+                new.dim(3)?,
             ];
             Tensor::zeros(new.pool(), &shape, new.dtype())?
         }

@@ -2,7 +2,7 @@
 
 use streampool_tensor::{DType, Tensor};
 
-use crate::error::Fault;
+use crate::error::NodeError;
 use crate::evaluate::Call;
 
 /// The sizes of `[batch, heads, queries, keys]`, and how many keys come before the first query.
@@ -21,7 +21,7 @@ pub fn added(
     (place, bias): (usize, usize),
     extent: Extent,
     dtype: DType,
-) -> Result<Option<Tensor>, Fault> {
+) -> Result<Option<Tensor>, NodeError> {
     let bias = call.optional(bias)?;
     let Some(mask) = call.optional(place)? else {
         return Ok(bias.cloned());
@@ -38,7 +38,7 @@ pub fn added(
 }
 
 /// Which keys count: broadcasts to `[batch, heads, queries, keys]`.
-fn kept(call: &Call<'_>, mask: &Tensor, extent: Extent) -> Result<Tensor, Fault> {
+fn kept(call: &Call<'_>, mask: &Tensor, extent: Extent) -> Result<Tensor, NodeError> {
     let Extent {
         batch,
         queries,
@@ -65,7 +65,7 @@ fn kept(call: &Call<'_>, mask: &Tensor, extent: Extent) -> Result<Tensor, Fault>
             let got = format!("of shape {:?}", mask.shape());
             let expected =
                 format!("[{batch}], [2 * {batch}], [3 * {batch} + 2], or two to four axes");
-            return Err(Fault::malformed("the mask", got, expected));
+            return Err(NodeError::malformed("the mask", got, expected));
         }
     })
 }

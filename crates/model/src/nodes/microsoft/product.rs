@@ -5,7 +5,7 @@ use streampool_tensor::{Activation, Tensor};
 use super::super::Operator;
 use super::super::conv::convolved_with;
 use super::super::product::gemm_product;
-use crate::error::Fault;
+use crate::error::NodeError;
 use crate::evaluate::{Call, Outputs};
 
 pub fn operator(op: &str) -> Option<Operator> {
@@ -18,7 +18,7 @@ pub fn operator(op: &str) -> Option<Operator> {
 }
 
 fn matmul(call: &Call<'_>) -> Outputs {
-    let turned = |place, batch: &str, last: &str| -> Result<Tensor, Fault> {
+    let turned = |place, batch: &str, last: &str| -> Result<Tensor, NodeError> {
         let mut matrix = call.input(place)?.clone();
         let rank = matrix.rank() as isize;
         if call.flag_or(batch, false)? && rank > 2 {
@@ -71,7 +71,11 @@ fn conv(call: &Call<'_>) -> Outputs {
 }
 
 /// The activation that a node names, with its parameters as far as they are given.
-fn activated(call: &Call<'_>, y: Tensor, [alpha, beta]: [Option<f64>; 2]) -> Result<Tensor, Fault> {
+fn activated(
+    call: &Call<'_>,
+    y: Tensor,
+    [alpha, beta]: [Option<f64>; 2],
+) -> Result<Tensor, NodeError> {
     Ok(match call.string_or("activation", "")? {
         "" => y,
         "Relu" => y.relu()?,

@@ -6,7 +6,7 @@ use super::super::Operator;
 use super::super::pool::average_pooled;
 use super::super::quantise::{along, dynamic, integer_product, rounded};
 use super::same::{channels_last, channels_second};
-use crate::error::Fault;
+use crate::error::NodeError;
 use crate::evaluate::{Call, Outputs};
 
 pub fn operator(op: &str) -> Option<Operator> {
@@ -45,7 +45,7 @@ pub fn operator(op: &str) -> Option<Operator> {
 }
 
 /// What inputs `first` and the two after it, a scale and a zero point, stand for.
-fn number(call: &Call<'_>, first: usize) -> Result<Tensor, Fault> {
+fn number(call: &Call<'_>, first: usize) -> Result<Tensor, NodeError> {
     let wide = call.input(first)?.to_dtype(DType::F32)?;
     let scale = along(call.input(first + 1)?, 0, 0)?;
     Ok(match call.optional(first + 2)? {
@@ -101,7 +101,7 @@ fn average(call: &Call<'_>) -> Outputs {
 
 /// The bias counts in steps of both scales together. Without a scale of its own the result stays what it stands for.
 fn gemm(call: &Call<'_>) -> Outputs {
-    let turned = |x: Tensor, name| -> Result<Tensor, Fault> {
+    let turned = |x: Tensor, name| -> Result<Tensor, NodeError> {
         match call.flag_or(name, false)? {
             true => Ok(x.transpose(0, 1)?),
             false => Ok(x),
@@ -109,7 +109,7 @@ fn gemm(call: &Call<'_>) -> Outputs {
     };
     // Scales and zero points of the second factor may be one for each column.
     let columns = usize::from(!call.flag_or("transB", false)?);
-    let steps = |place, zero: Option<&Tensor>, axis| -> Result<Tensor, Fault> {
+    let steps = |place, zero: Option<&Tensor>, axis| -> Result<Tensor, NodeError> {
         let wide = call.input(place)?.to_dtype(DType::F32)?;
         Ok(match zero {
             Some(zero) => wide.sub(&along(zero, axis, 2)?.to_dtype(DType::F32)?)?,
@@ -139,14 +139,18 @@ fn concat(call: &Call<'_>) -> Outputs {
         .collect::<Result<Vec<_>, _>>()?;
     let parts: Vec<&Tensor> = parts.iter().collect();
     if parts.is_empty() {
-        return Err(Fault::malformed(
+        return Err(NodeError::malformed(
             "the number of inputs",
             call.input_count(),
             "at least five",
         ));
     }
     let Some(axis) = call.attr_int("axis")? else {
-        return Err(Fault::malformed("attribute axis", "left out", "an axis"));
+        return Err(NodeError::malformed(
+            "attribute axis",
+            "left out",
+            "an axis",
+        ));
     };
     back(call, &Tensor::cat(&parts, axis as isize)?, 0)
 }

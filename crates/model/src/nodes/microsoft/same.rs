@@ -5,7 +5,7 @@ use streampool_tensor::Tensor;
 use super::super::{
     Operator, conv, create, elementwise, grid, index, layout, norm, order, pool, quantise,
 };
-use crate::error::Fault;
+use crate::error::NodeError;
 use crate::evaluate::{Call, Outputs};
 
 pub fn operator(op: &str) -> Option<Operator> {
@@ -50,14 +50,14 @@ fn unique(call: &Call<'_>) -> Outputs {
 }
 
 /// `[batch, spatial ..., channels]` as `[batch, channels, spatial ...]`.
-pub fn channels_second(x: &Tensor) -> Result<Tensor, Fault> {
+pub fn channels_second(x: &Tensor) -> Result<Tensor, NodeError> {
     let rank = x.rank() as isize;
     let order: Vec<isize> = [0, rank - 1].into_iter().chain(1..rank - 1).collect();
     Ok(x.permute(&order)?)
 }
 
 /// The reverse of [`channels_second`].
-pub fn channels_last(x: &Tensor) -> Result<Tensor, Fault> {
+pub fn channels_last(x: &Tensor) -> Result<Tensor, NodeError> {
     let rank = x.rank() as isize;
     let order: Vec<isize> = [0].into_iter().chain(2..rank).chain([1]).collect();
     Ok(x.permute(&order)?)

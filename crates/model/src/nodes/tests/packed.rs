@@ -30,13 +30,13 @@ fn mixed(
     let scale = 1.0 / (WIDTH as f64).sqrt();
     let products = query?.matmul(&key?.transpose(2, 3)?)?.mul(scale)?;
     let mixed = products.softmax(-1)?.matmul(&value?)?.transpose(1, 2)?;
-    let length = mixed.size(1)?;
+    let length = mixed.dim(1)?;
     let values = mixed.to_dtype(DType::F64)?.to_vec::<f64>()?;
     Ok(expected(&[BATCH, length, HEADS * WIDTH], &values))
 }
 
 fn flat(part: &Tensor) -> Result<Tensor, Box<dyn std::error::Error>> {
-    Ok(part.reshape(&[BATCH, part.size(1)?, HEADS * WIDTH])?)
+    Ok(part.reshape(&[BATCH, part.dim(1)?, HEADS * WIDTH])?)
 }
 
 #[test]

@@ -47,7 +47,7 @@ const TOLD: &[(&str, &str, &str, Declared)] = &[
         "reference/queue.md",
         "Settings",
         "crates/batch/src/builder.rs",
-        Declared::Makers("Builder"),
+        Declared::Makers("BatchQueueBuilder"),
     ),
     (
         "reference/queue.md",

@@ -49,6 +49,8 @@ pub enum Refusal {
     Encoder,
     /// One that makes an event.
     Event,
+    /// One that makes a buffer of the host's memory: Metal does so only where that is mapped, not from an allocator.
+    WrappedBuffer,
 }
 
 /// Longer than any wait of a test takes that does not hang, on a machine that does other things as well.

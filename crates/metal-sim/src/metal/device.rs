@@ -200,7 +200,9 @@ fn define(class: &Definition) {
     method!(
         class,
         "newResidencySetWithDescriptor:error:",
-        |_this: Device, descriptor: Id, _error: *mut Id| -> Id { residency::new(descriptor) }
+        |this: Device, descriptor: Id, _error: *mut Id| -> Id {
+            residency::new(this.body(), descriptor)
+        }
     );
     method!(
         class,

@@ -13,7 +13,7 @@ use streampool_device::{foreign, lock};
 
 use super::lane::{After, Lane, Late, Next, Sealed, State};
 use super::objects::{Command, RawCommand, gpu_times, message};
-use super::page::{Held, command};
+use super::page::Held;
 use super::pool::pooled;
 use super::signposts::Signpost;
 
@@ -96,7 +96,7 @@ impl Lane {
         if sealed.waits.is_empty() {
             return None;
         }
-        let husk = command(&self.queue).ok()?;
+        let husk = self.commands.make().ok()?;
         for wait in &sealed.waits {
             let event = ProtocolObject::from_ref(&*wait.lane.timeline);
             husk.encodeWaitForEvent_value(event, wait.value);

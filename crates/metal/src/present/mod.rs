@@ -2,6 +2,7 @@
 
 mod archive;
 mod capture;
+mod commands;
 mod completion;
 mod core;
 mod device;

@@ -20,7 +20,7 @@ pub(crate) struct Settings {
     pub longest_delay: Duration,
     pub longest_wait: Duration,
     pub failures: Vec<Failure>,
-    pub compile_failure: Option<String>,
+    pub compile_failures: Vec<String>,
     pub refusals: Vec<Refusal>,
     pub paused: bool,
     pub busy_archives: bool,
@@ -73,7 +73,7 @@ const USUAL: Settings = Settings {
     longest_delay: Duration::ZERO,
     longest_wait: LONGEST_WAIT,
     failures: Vec::new(),
-    compile_failure: None,
+    compile_failures: Vec::new(),
     refusals: Vec::new(),
     paused: false,
     busy_archives: false,
@@ -247,9 +247,9 @@ impl Sim {
         metal::resident()
     }
 
-    /// The next library does not compile, and says this.
+    /// The next library does not compile, and says this. Asked for twice, the one after it does not, either.
     pub fn fail_compile(&self, why: &str) {
-        change(|settings| settings.compile_failure = Some(why.to_owned()));
+        change(|settings| settings.compile_failures.push(why.to_owned()));
     }
 
     /// A driver that breaks when more command buffers of the device are in flight: a commit beyond is a violation.

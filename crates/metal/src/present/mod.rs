@@ -7,6 +7,7 @@ mod completion;
 mod core;
 mod device;
 mod encoders;
+mod errors;
 mod event;
 mod handlers;
 mod in_flight;

@@ -104,7 +104,8 @@ impl MetalDevice {
         }
     }
 
-    /// Host memory as memory of this device, without a copy: whole pages of 16 KiB. It counts as allocated, and is
+    /// Host memory as memory of this device, without a copy: whole pages of 16 KiB, of one region that is mapped (`mmap`,
+    /// `vm_allocate`), since Metal takes no other. It counts as allocated, and is
     /// given up by [`Device::free`].
     ///
     /// # Safety

@@ -121,7 +121,10 @@ impl Ledger {
             false => MTLResourceOptions::StorageModePrivate,
         };
         let made = pooled(|| self.gpu.newBufferWithLength_options(bytes, options));
-        let buffer = made.ok_or_else(|| self.not_made(bytes))?;
+        let buffer = made.ok_or_else(|| {
+            self.unreserve(bytes);
+            self.out_of_memory(bytes)
+        })?;
         let host = (options == MTLResourceOptions::StorageModeShared).then(|| buffer.contents());
         let host = host.map(NonNull::cast);
         Ok(self.enter(Movable(buffer), host, bytes, space))
@@ -151,7 +154,15 @@ impl Ledger {
                     None,
                 )
         });
-        let buffer = made.ok_or_else(|| self.not_made(bytes))?;
+        let buffer = made.ok_or_else(|| {
+            self.unreserve(bytes);
+            Error::Driver {
+                device: self.device.clone(),
+                call: "newBufferWithBytesNoCopy:length:options:deallocator:",
+                message: "it returned nil: Metal wraps memory that is mapped (mmap, vm_allocate), as one region"
+                    .to_owned(),
+            }
+        })?;
         Ok(self.enter(Movable(buffer), Some(pointer), bytes, Space::Staging))
     }
 
@@ -168,9 +179,8 @@ impl Ledger {
     }
 
     /// What was reserved is not made.
-    fn not_made(&self, bytes: usize) -> Error {
+    fn unreserve(&self, bytes: usize) {
         self.in_use.fetch_sub(bytes, Ordering::Relaxed);
-        self.out_of_memory(bytes)
     }
 
     fn enter(

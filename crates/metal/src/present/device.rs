@@ -80,7 +80,7 @@ impl MetalDevice {
                 buffers: BUFFERS,
             },
             simdgroup_matrices: properties::has_simdgroup_matrices(gpu),
-            ledger: Ledger::new(gpu.clone(), name.clone(), capacity),
+            ledger: Ledger::new(gpu.clone(), name.clone(), capacity, options.residency_sets),
             kernels: Kernels::new(gpu.clone(), name, archive),
             encoders: Encoders::new(options.serial_encoders),
             in_flight: InFlight::new(options.in_flight),

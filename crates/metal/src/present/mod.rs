@@ -20,6 +20,7 @@ mod pool;
 mod program;
 mod properties;
 mod queue;
+mod residency;
 mod signposts;
 mod staging;
 mod step;

@@ -15,6 +15,7 @@ pub(crate) struct Settings {
     pub unified: bool,
     pub apple_family: isize,
     pub simdgroup: usize,
+    pub gpu_cores: Option<i64>,
     pub most_in_flight: Option<usize>,
     pub racing_encoders: bool,
     pub longest_delay: Duration,
@@ -68,6 +69,7 @@ const USUAL: Settings = Settings {
     unified: true,
     apple_family: 8,
     simdgroup: 32,
+    gpu_cores: Some(16),
     most_in_flight: None,
     racing_encoders: false,
     longest_delay: Duration::ZERO,
@@ -210,6 +212,11 @@ impl Sim {
     /// Pipelines say that simdgroups have so many threads: 32, unless it is another. Kernels see 32 all the same.
     pub fn simdgroup(&self, threads: usize) {
         change(|settings| settings.simdgroup = threads);
+    }
+
+    /// What the registry says of the number of cores: 16, unless it is another, or nothing.
+    pub fn gpu_cores(&self, told: Option<i64>) {
+        change(|settings| settings.gpu_cores = told);
     }
 
     /// The device is removed: what is not completed fails, and all that follows.

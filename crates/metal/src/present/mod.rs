@@ -5,6 +5,7 @@ mod capture;
 mod commands;
 mod completion;
 mod core;
+mod cores;
 mod device;
 mod encoders;
 mod errors;

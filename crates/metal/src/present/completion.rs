@@ -11,7 +11,7 @@ use streampool_device::{foreign, lock};
 
 use super::errors::{explained, is_lost};
 use super::lane::{After, Lane, Late, Next, Sealed, State};
-use super::objects::{Command, RawCommand, gpu_times, message};
+use super::objects::{Command, RawCommand, gpu_times};
 use super::page::Held;
 use super::pool::pooled;
 use super::signposts::Signpost;

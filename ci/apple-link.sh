@@ -63,6 +63,7 @@ framework Metal _MTLCreateSystemDefaultDevice _MTLCopyAllDevices
 framework Foundation _NSLocalizedDescriptionKey _NSUnderlyingErrorKey _NSGenericException
 framework CoreFoundation _CFRelease _CFRetain
 framework CoreGraphics _CGMainDisplayID
+framework IOKit _IORegistryEntryIDMatching _IOServiceGetMatchingService _IORegistryEntryCreateCFProperty _IOObjectRelease
 
 # build ARGUMENTS... Quickly: nobody runs it. Nothing is stripped, for which there is no tool.
 build() {
@@ -118,5 +119,5 @@ section "$library" __interpose S_INTERPOSING
 
 build -p streampool-cli --features metal "$@"
 program=$target/aarch64-apple-darwin/debug/streampool
-look "$program" $executable Metal Foundation CoreGraphics
+look "$program" $executable Metal Foundation CoreGraphics IOKit
 names "$program" --undefined-only _MTLCreateSystemDefaultDevice _MTLCopyAllDevices _objc_msgSend

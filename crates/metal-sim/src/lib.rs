@@ -27,6 +27,7 @@ mod chance;
 mod foundation;
 mod inside;
 mod metal;
+mod registry;
 mod report;
 mod runtime;
 mod settings;
@@ -46,4 +47,5 @@ fn fixed_classes() -> impl Iterator<Item = &'static Class> {
     runtime::classes()
         .chain(foundation::classes())
         .chain(metal::classes())
+        .chain([&registry::NUMBER])
 }

@@ -15,12 +15,13 @@ pub(crate) struct Settings {
     pub unified: bool,
     pub apple_family: isize,
     pub simdgroup: usize,
+    pub gpu_cores: Option<i64>,
     pub most_in_flight: Option<usize>,
     pub racing_encoders: bool,
     pub longest_delay: Duration,
     pub longest_wait: Duration,
     pub failures: Vec<Failure>,
-    pub compile_failure: Option<String>,
+    pub compile_failures: Vec<String>,
     pub refusals: Vec<Refusal>,
     pub paused: bool,
     pub busy_archives: bool,
@@ -49,6 +50,8 @@ pub enum Refusal {
     Encoder,
     /// One that makes an event.
     Event,
+    /// One that makes a buffer of the host's memory: Metal does so only where that is mapped, not from an allocator.
+    WrappedBuffer,
 }
 
 /// Longer than any wait of a test takes that does not hang, on a machine that does other things as well.
@@ -66,12 +69,13 @@ const USUAL: Settings = Settings {
     unified: true,
     apple_family: 8,
     simdgroup: 32,
+    gpu_cores: Some(16),
     most_in_flight: None,
     racing_encoders: false,
     longest_delay: Duration::ZERO,
     longest_wait: LONGEST_WAIT,
     failures: Vec::new(),
-    compile_failure: None,
+    compile_failures: Vec::new(),
     refusals: Vec::new(),
     paused: false,
     busy_archives: false,
@@ -210,6 +214,11 @@ impl Sim {
         change(|settings| settings.simdgroup = threads);
     }
 
+    /// What the registry says of the number of cores: 16, unless it is another, or nothing.
+    pub fn gpu_cores(&self, told: Option<i64>) {
+        change(|settings| settings.gpu_cores = told);
+    }
+
     /// The device is removed: what is not completed fails, and all that follows.
     pub fn lose_device(&self) {
         change(|settings| settings.lost = true);
@@ -245,9 +254,9 @@ impl Sim {
         metal::resident()
     }
 
-    /// The next library does not compile, and says this.
+    /// The next library does not compile, and says this. Asked for twice, the one after it does not, either.
     pub fn fail_compile(&self, why: &str) {
-        change(|settings| settings.compile_failure = Some(why.to_owned()));
+        change(|settings| settings.compile_failures.push(why.to_owned()));
     }
 
     /// A driver that breaks when more command buffers of the device are in flight: a commit beyond is a violation.

@@ -329,6 +329,25 @@ fn a_residency_set_keeps_what_it_holds() {
 }
 
 #[test]
+fn a_set_that_nothing_keeps_resident_may_change_while_the_gpu_works() {
+    let sim = Sim::strict();
+    with_metal(|metal| {
+        let set = metal.residency_set();
+        metal.queue.addResidencySet(&set);
+        set.requestResidency();
+        set.endResidency();
+        sim.pause();
+        let commands = metal.commands();
+        commands.commit();
+        set.addAllocation(ProtocolObject::from_ref(&*metal.buffer()));
+        set.commit();
+        assert_eq!(sim.resident(), 1);
+        sim.resume();
+        commands.waitUntilCompleted();
+    });
+}
+
+#[test]
 fn memory_is_counted_and_ends() {
     let sim = Sim::strict();
     sim.capacity(40 << 10);

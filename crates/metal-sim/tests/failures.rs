@@ -21,15 +21,22 @@ fn assert_failed(commands: &Commands, code: isize) {
     );
 }
 
+/// A queue that faults are asked for by this name.
+fn queue_of_mine(metal: &Metal) -> Queue {
+    let queue = metal.device.newCommandQueue().expect("a queue");
+    queue.setLabel(Some(&NSString::from_str("mine")));
+    queue
+}
+
 #[test]
 fn the_next_command_buffer_of_a_queue_fails() {
     let _sim = Sim::strict();
     with_metal(|metal| {
-        metal.queue.setLabel(Some(&NSString::from_str("mine")));
+        let mine = queue_of_mine(metal);
         let event = metal.event();
         fail_next("mine", 3);
         fail_next("of another", 3);
-        let (first, second) = (metal.commands(), metal.commands());
+        let (first, second) = (mine.commandBuffer().expect("one"), metal.commands());
         first.commit();
         second.encodeSignalEvent_value(ProtocolObject::from_ref(&*event), 1);
         finish(&second);
@@ -40,14 +47,35 @@ fn the_next_command_buffer_of_a_queue_fails() {
 }
 
 #[test]
+fn a_queue_stays_in_error_and_a_new_one_does_not() {
+    let _sim = Sim::strict();
+    with_metal(|metal| {
+        let (buffer, pipeline) = (metal.filled(0.0), metal.pipeline("add"));
+        let mine = queue_of_mine(metal);
+        fail_next("mine", 2);
+        for _ in 0..3 {
+            let commands = mine.commandBuffer().expect("one");
+            add(&commands, &pipeline, &buffer, 1.0);
+            commands.commit();
+            assert_failed(&commands, 2);
+        }
+        assert_eq!(floats(&buffer)[0], 0.0, "nothing was executed");
+        let commands = queue_of_mine(metal).commandBuffer().expect("one");
+        add(&commands, &pipeline, &buffer, 1.0);
+        finish(&commands);
+        assert_eq!(commands.status(), MTLCommandBufferStatus::Completed);
+        assert_eq!(floats(&buffer)[0], 1.0);
+    });
+}
+
+#[test]
 fn a_failure_may_come_anywhere() {
     let _sim = Sim::strict();
     with_metal(|metal| {
         let (buffer, pipeline) = (metal.filled(0.0), metal.pipeline("add"));
-        metal.queue.setLabel(Some(&NSString::from_str("mine")));
         for _ in 0..20 {
             fail_next_somewhere("mine", 3);
-            let commands = metal.commands();
+            let commands = queue_of_mine(metal).commandBuffer().expect("one");
             (0..4).for_each(|_| add(&commands, &pipeline, &buffer, 1.0));
             commands.commit();
             assert_failed(&commands, 3);
@@ -185,19 +213,20 @@ fn what_is_in_flight_when_the_gpu_is_set_up_anew_fails_as_a_victim() {
     let sim = Sim::strict();
     sim.victims();
     with_metal(|metal| {
-        metal.queue.setLabel(Some(&NSString::from_str("mine")));
+        let mine = queue_of_mine(metal);
         let other = metal.device.newCommandQueue().expect("a queue");
         let event = metal.event();
         let raise = ProtocolObject::from_ref(&*event);
         fail_next("mine", 3);
-        let (guilty, victim) = (metal.commands(), other.commandBuffer().expect("one"));
+        let of = |queue: &Queue| queue.commandBuffer().expect("one");
+        let (guilty, victim) = (of(&mine), of(&other));
         victim.encodeWaitForEvent_value(raise, 1);
         victim.commit();
         guilty.commit();
         assert_failed(&guilty, 3);
         event.setSignaledValue(1);
         assert_failed(&victim, 5);
-        let next = other.commandBuffer().expect("one");
+        let next = metal.commands();
         finish(&next);
         assert_eq!(next.status(), MTLCommandBufferStatus::Completed);
     });

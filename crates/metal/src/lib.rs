@@ -33,4 +33,4 @@ pub use absent::MetalDevice;
 pub use options::MetalOptions;
 #[cfg(any(target_vendor = "apple", metal_sim))]
 pub use present::MetalDevice;
-pub use quirks::{APPLE_QUIRKS, Answer, AppleQuirk};
+pub use quirks::{APPLE_QUIRKS, APPLE_REPORTS, Answer, AppleQuirk, AppleReport};

@@ -11,6 +11,7 @@ const PREFIX: &str = "STREAMPOOL_METAL_";
 const OWN: &str = "an environment variable of the Metal device";
 const DEVICE: &str = "STREAMPOOL_METAL_DEVICE";
 const MEMORY: &str = "STREAMPOOL_METAL_MEMORY";
+const RESIDENCY: &str = "STREAMPOOL_METAL_RESIDENCY";
 
 /// The most buffers that all queues together have committed at a time, unless told otherwise.
 const IN_FLIGHT: usize = 64;
@@ -38,6 +39,8 @@ pub struct MetalOptions {
     pub serial_encoders: bool,
     /// The most buffers that all queues together have committed at a time; without one, any number.
     pub in_flight: Option<usize>,
+    /// Whether what is allocated stays resident between buffers, from macOS 15 on.
+    pub residency_sets: bool,
 }
 
 impl Default for MetalOptions {
@@ -48,6 +51,7 @@ impl Default for MetalOptions {
             cache_dir: None,
             serial_encoders: true,
             in_flight: Some(IN_FLIGHT),
+            residency_sets: false,
         }
     }
 }
@@ -59,6 +63,10 @@ impl MetalOptions {
         (
             MEMORY,
             "the most bytes the Metal device allocates, such as 2GiB",
+        ),
+        (
+            RESIDENCY,
+            "whether memory of the Metal GPU stays resident between buffers: on or off",
         ),
         (CACHE_DIR, CACHE_DIR_MEANING),
     ];
@@ -76,6 +84,7 @@ impl MetalOptions {
             match name.as_str() {
                 DEVICE => options.ordinal = parse_ordinal(&value)?,
                 MEMORY => options.capacity = Some(variables::bytes(MEMORY, &value)?),
+                RESIDENCY => options.residency_sets = parse_switch(&value)?,
                 Mitigations::VARIABLE => options = options.mitigating(&parse_mitigations(&value)?),
                 CACHE_DIR => options.cache_dir = Some(variables::folder(CACHE_DIR, &value)?),
                 name => variables::refuse_unknown(name, PREFIX, OWN, Self::VARIABLES)?,
@@ -99,6 +108,14 @@ impl MetalOptions {
     /// Sets where compiled kernels are kept between runs.
     pub fn cache_dir(mut self, folder: impl Into<PathBuf>) -> Self {
         self.cache_dir = Some(folder.into());
+        self
+    }
+
+    /// Sets whether what is allocated stays resident between buffers, from macOS 15 on. By default only what a buffer uses is
+    /// resident, while it runs. Others gained by it where a model takes nearly all memory that Metal recommends, or where
+    /// minutes pass between requests; and kernels panicked where memory that is kept resident changed while the GPU worked.
+    pub fn residency_sets(mut self, kept: bool) -> Self {
+        self.residency_sets = kept;
         self
     }
 
@@ -153,6 +170,14 @@ fn parse_ordinal(value: &str) -> Result<usize> {
     parsed.map_err(|_| variables::bad(DEVICE, value, expected))
 }
 
+fn parse_switch(value: &str) -> Result<bool> {
+    match value.trim() {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(variables::bad(RESIDENCY, value, "on or off")),
+    }
+}
+
 fn parse_mitigations(value: &str) -> Result<Mitigations> {
     let parsed = Mitigations::parse(value).filter(Mitigations::is_known);
     parsed.ok_or_else(|| variables::bad(Mitigations::VARIABLE, value, Mitigations::ALLOWED))
@@ -177,12 +202,14 @@ mod tests {
             ("STREAMPOOL_CUDA_DEVICE", "3"),
             (DEVICE, "2"),
             (MEMORY, "512mib"),
+            (RESIDENCY, "on"),
             (CACHE_DIR, "/var/cache"),
         ])
         .unwrap();
         let expected = MetalOptions::default()
             .ordinal(2)
             .capacity(512 << 20)
+            .residency_sets(true)
             .cache_dir("/var/cache");
         assert_eq!(options, expected);
         assert_eq!(read(&[]), Ok(MetalOptions::default()));
@@ -207,6 +234,7 @@ mod tests {
             (DEVICE, "metal:1", "0 for the first"),
             (MEMORY, "0", "KiB"),
             (MEMORY, "2 gallons", "KiB"),
+            (RESIDENCY, "yes", "on or off"),
             (CACHE_DIR, "", "a folder"),
             (Mitigations::VARIABLE, "-gremlins", "-buffers-in-flight"),
             ("STREAMPOOL_METAL_DEVICES", "", MEMORY),

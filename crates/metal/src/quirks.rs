@@ -65,6 +65,43 @@ pub const APPLE_QUIRKS: [AppleQuirk; 5] = [
     },
 ];
 
+/// Something that was reported from Macs, beside the quirks that all devices share, and what this device does about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AppleReport {
+    /// What is done.
+    pub done: &'static str,
+    /// What was seen, on which systems and chips, and who told.
+    pub seen: &'static str,
+}
+
+/// All of them. `doctor` shows them with the device.
+pub const APPLE_REPORTS: [AppleReport; 6] = [
+    AppleReport {
+        done: "keeps nothing resident between buffers, unless told to",
+        seen: "the kernel panics on macOS 15 and 26, M1 to M4 (mlx#3186, mlx#3346, omlx#300); slow on macOS 27, M3 Ultra (mlx#4211)",
+    },
+    AppleReport {
+        done: "copies in slices of 2 GiB",
+        seen: "longer blits corrupt: copies on macOS 14 (pytorch#124335), fills on macOS 26 (pytorch#161265)",
+    },
+    AppleReport {
+        done: "begins a new command queue after a fault",
+        seen: "one that failed stays in error; no system named (WebKit#14567)",
+    },
+    AppleReport {
+        done: "takes error codes 4 and 7 for a lost device",
+        seen: "all that the process commits is ignored; macOS and iOS, no version named (flutter#146011)",
+    },
+    AppleReport {
+        done: "says what to do about error codes 2 and 14",
+        seen: "macOS 26 stops long work while a display is on, M2 Pro and M5 Max among others (mlx#3267)",
+    },
+    AppleReport {
+        done: "compiles once more where the compiler went away",
+        seen: "macOS and iOS, no version named (omlx#1335, flutter#68649)",
+    },
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -11,7 +11,7 @@ use crate::clock::{MAX_STREAMS, Stamp};
 use crate::clocks::Clocks;
 use crate::event::EventPool;
 use crate::lane::{Flushed, Lane};
-use crate::memory::{Callbacks, GRAIN, Source};
+use crate::memory::{Callbacks, GRAIN, Lasting, Source};
 use crate::quirks::Mitigation;
 use crate::settings::Settings;
 use crate::waiters::Slots;
@@ -31,6 +31,7 @@ pub(crate) struct Core {
     pub slots: Slots,
     pub clocks: Arc<Clocks>,
     pub source: Arc<Source>,
+    pub lasting: Lasting,
     pub mitigation: Mitigation,
     pub events: Arc<EventPool>,
     pub pressure: Callbacks,
@@ -79,6 +80,7 @@ impl Core {
             slots: Slots::new(workers),
             clocks: Arc::new(Clocks::new()),
             source: Arc::new(Source::new(id, device.clone(), settings.memory_limit)),
+            lasting: Lasting::new(),
             mitigation: Mitigation::new(&device.quirks(), &settings.mitigations),
             events: Arc::new(EventPool::new(id, device.clone())),
             pressure: Callbacks::new(),

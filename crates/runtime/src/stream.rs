@@ -63,6 +63,13 @@ impl Stream {
         self.core().allocate(self.lane(), bytes)
     }
 
+    /// As [`allocate`](Self::allocate), for what is kept and read for long, as weights are. It lies apart from all else where
+    /// there is room: a device that orders work by whole allocations would have who reads it wait for writes to what lies
+    /// beside it.
+    pub fn allocate_lasting(&self, bytes: usize) -> Result<Buffer> {
+        self.core().allocate_lasting(self.lane(), bytes)
+    }
+
     /// Has what is encoded start now. Without it, work starts when somebody waits for it, or when enough
     /// has come together. Does not wait, save where a device bears only so many buffers in flight.
     pub fn flush(&self) -> Result<()> {

@@ -502,3 +502,45 @@ fn filled_of(stream: &Stream, bytes: usize) -> Buffer {
     fill(stream, &mut buffer, 0.0).unwrap();
     buffer
 }
+
+fn chunk_of(buffer: &Buffer) -> u64 {
+    buffer.span().handle
+}
+
+#[test]
+fn what_lasts_lies_apart_and_its_chunk_goes_back_when_nothing_uses_it() {
+    let device = device_of(2, 16 * MIB);
+    let pool = pool(&device, 4);
+    let (stream, other) = (pool.stream(1).unwrap(), pool.stream(2).unwrap());
+    let one = filled(stream, 1.0);
+    let without = device.memory_use();
+    let mut first = stream.allocate_lasting(4 * N).unwrap();
+    let second = other.allocate_lasting(1).unwrap();
+    let two = filled(stream, 2.0);
+    assert_eq!(chunk_of(&first), chunk_of(&second));
+    assert_eq!(chunk_of(&one), chunk_of(&two));
+    assert_ne!(chunk_of(&one), chunk_of(&first));
+    // A stream may still write it when it is dropped.
+    fill(stream, &mut first, 3.0).unwrap();
+    assert_eq!(value_of(other, &first), Ok(3.0));
+    drop((first, second));
+    pool.synchronize().unwrap();
+    pool.trim().unwrap();
+    assert_eq!(device.memory_use(), without);
+    assert_eq!(value_of(stream, &one), Ok(1.0));
+}
+
+#[test]
+fn what_lasts_shares_a_chunk_rather_than_fail() {
+    let device = device_of(2, 2 * MIB);
+    let pool = pool(&device, 4);
+    let stream = pool.stream(1).unwrap();
+    let one = filled(stream, 1.0);
+    let lasting = stream.allocate_lasting(4 * N).unwrap();
+    assert_eq!(chunk_of(&one), chunk_of(&lasting));
+    let refused = stream.allocate_lasting(2 * MIB).map(drop);
+    assert!(
+        matches!(refused, Err(Error::OutOfMemory { .. })),
+        "{refused:?}"
+    );
+}

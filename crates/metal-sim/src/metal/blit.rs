@@ -15,6 +15,9 @@ use crate::runtime::{Body, Class, Definition, Id, autorelease};
 pub(super) static BLIT_ENCODER: Class =
     Class::fixed(c"_Imitation_BlitCommandEncoder", Some(&NSOBJECT), define);
 
+/// From this length on blits corrupt.
+const TOO_LONG: usize = 4 << 30;
+
 struct BlitEncoder {
     session: Session,
     state: Mutex<(Vec<BlitCommand>, Vec<Access>)>,
@@ -73,6 +76,13 @@ impl Place {
             violation(
                 Rule::BlitRange,
                 format!("{bytes} bytes at {offset} of {}", buffer.name()),
+            );
+            return None;
+        }
+        if bytes >= TOO_LONG {
+            violation(
+                Rule::BlitLength,
+                format!("{bytes} bytes of {} in one copy or fill", buffer.name()),
             );
             return None;
         }

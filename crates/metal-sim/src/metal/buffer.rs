@@ -13,7 +13,7 @@ use crate::foundation::{NSOBJECT, autoreleased_string, text};
 use crate::method;
 use crate::report::{Rule, violation};
 use crate::runtime::{Block, Body, Class, Definition, Id};
-use crate::settings::settings;
+use crate::settings::{Refusal, is_refused, settings};
 
 pub(super) static BUFFER: Class = Class::fixed(c"_Imitation_Buffer", Some(&NSOBJECT), define);
 
@@ -21,6 +21,8 @@ pub(super) static BUFFER: Class = Class::fixed(c"_Imitation_Buffer", Some(&NSOBJ
 const PAGE: usize = 16 * 1024;
 /// What memory holds that nobody wrote: a NaN in every type of float.
 const POISON: u8 = 0xff;
+/// Memory at least this long takes none of this machine's before it is written, and holds zeros until then.
+const HUGE: usize = 1 << 30;
 
 pub(super) struct Buffer {
     pub number: u64,
@@ -38,6 +40,8 @@ pub(super) struct Buffer {
 enum Memory {
     /// Of its own.
     Own { start: *mut u8, layout: Layout },
+    /// Of its own, mapped.
+    Mapped { start: *mut u8 },
     /// The host's, and who to tell when it is no longer needed.
     Host {
         start: *mut u8,
@@ -51,17 +55,8 @@ unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
 
-impl Buffer {
-    pub fn allocate(device: &Arc<Device>, length: usize, options: usize) -> Id {
-        let Some(storage) = storage(options) else {
-            return Id::NULL;
-        };
-        let size = length.next_multiple_of(PAGE) as u64;
-        let taken = device.allocated.fetch_add(size, Ordering::AcqRel);
-        if taken + size > settings().capacity {
-            device.allocated.fetch_sub(size, Ordering::AcqRel);
-            return Id::NULL;
-        }
+impl Memory {
+    fn poisoned(length: usize) -> Memory {
         let layout = Layout::from_size_align(length, PAGE).expect("a length that was checked");
         // SAFETY: the layout is not empty; the memory is as large as what is filled.
         let start = unsafe {
@@ -73,13 +68,40 @@ impl Buffer {
             start.write_bytes(POISON, layout.size());
             start
         };
-        Buffer::object(
-            device,
-            length,
-            options,
-            storage,
-            Memory::Own { start, layout },
-        )
+        Memory::Own { start, layout }
+    }
+
+    fn mapped(length: usize) -> Memory {
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: new memory, where the system chooses.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), length, access, kind, -1, 0) };
+        assert!(
+            start != libc::MAP_FAILED,
+            "this machine has no {length} bytes for a buffer"
+        );
+        Memory::Mapped {
+            start: start.cast(),
+        }
+    }
+}
+
+impl Buffer {
+    pub fn allocate(device: &Arc<Device>, length: usize, options: usize) -> Id {
+        let Some(storage) = storage(options) else {
+            return Id::NULL;
+        };
+        let size = length.next_multiple_of(PAGE) as u64;
+        let taken = device.allocated.fetch_add(size, Ordering::AcqRel);
+        if taken + size > settings().capacity {
+            device.allocated.fetch_sub(size, Ordering::AcqRel);
+            return Id::NULL;
+        }
+        let memory = match length < HUGE {
+            true => Memory::poisoned(length),
+            false => Memory::mapped(length),
+        };
+        Buffer::object(device, length, options, storage, memory)
     }
 
     pub fn allocate_with(device: &Arc<Device>, bytes: &[u8], options: usize) -> Id {
@@ -108,6 +130,9 @@ impl Buffer {
                 Rule::PageAligned,
                 format!("{length} bytes at {bytes:p} are no whole pages of {PAGE}"),
             );
+            return Id::NULL;
+        }
+        if is_refused(Refusal::WrappedBuffer) {
             return Id::NULL;
         }
         if storage(options) != Some(Storage::Shared) {
@@ -148,7 +173,8 @@ impl Buffer {
     }
 
     pub fn address(&self) -> *mut u8 {
-        let (Memory::Own { start, .. } | Memory::Host { start, .. }) = &self.memory;
+        let (Memory::Own { start, .. } | Memory::Mapped { start } | Memory::Host { start, .. }) =
+            &self.memory;
         *start
     }
 
@@ -182,6 +208,10 @@ impl Drop for Buffer {
         match &self.memory {
             // SAFETY: allocated with this layout, and nobody has the buffer any more.
             Memory::Own { start, layout } => unsafe { dealloc(*start, *layout) },
+            // SAFETY: mapped with this length, and nobody has the buffer any more.
+            Memory::Mapped { start } => unsafe {
+                libc::munmap(start.cast(), self.length);
+            },
             Memory::Host { start, deallocator } => {
                 if let Some(deallocator) = deallocator {
                     deallocator.call_with_range(start.cast(), self.length);

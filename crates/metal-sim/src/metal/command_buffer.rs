@@ -266,6 +266,8 @@ impl CommandBuffer {
         }
         if lost {
             state.failed = Some(failure::DEVICE_REMOVED);
+        } else if let Some(code) = self.queue.error.get() {
+            state.failed.get_or_insert(*code);
         } else if let Some((from, code)) = state.planned
             && place >= from
         {
@@ -295,10 +297,13 @@ impl CommandBuffer {
         self.let_go();
         let handlers = {
             let mut state = lock(&self.state);
-            state.status = Some(if state.failed.is_some() {
-                Status::Error
-            } else {
-                Status::Completed
+            state.status = Some(match state.failed {
+                Some(code) => {
+                    // It was seen to stay in error.
+                    self.queue.error.get_or_init(|| code);
+                    Status::Error
+                }
+                None => Status::Completed,
             });
             state.ended = self.queue.device.now();
             std::mem::take(&mut state.handlers)

@@ -19,6 +19,8 @@ pub(super) static DEVICE: Class = Class::fixed(c"_Imitation_Device", Some(&NSOBJ
 
 pub(super) const MOST_THREADS: usize = 1024;
 pub(super) const THREADGROUP_MEMORY: usize = 32 * 1024;
+/// Its number in the registry of devices.
+pub(crate) const REGISTRY_ID: u64 = 0x1_0000_0001;
 const LONGEST_BUFFER: usize = 8 << 30;
 
 /// Families that this device is of, beside Apple's: Mac 2, common 1 to 3, Metal 3.
@@ -79,9 +81,7 @@ fn define(class: &Definition) {
     method!(class, "name", |_this: Device| -> Id {
         autoreleased_string("Imitation of an Apple GPU")
     });
-    method!(class, "registryID", |_this: Device| -> u64 {
-        0x1_0000_0001
-    });
+    method!(class, "registryID", |_this: Device| -> u64 { REGISTRY_ID });
     method!(class, "maxThreadsPerThreadgroup", |_this: Device| -> Size {
         Size {
             width: MOST_THREADS,
@@ -200,7 +200,9 @@ fn define(class: &Definition) {
     method!(
         class,
         "newResidencySetWithDescriptor:error:",
-        |_this: Device, descriptor: Id, _error: *mut Id| -> Id { residency::new(descriptor) }
+        |this: Device, descriptor: Id, _error: *mut Id| -> Id {
+            residency::new(this.body(), descriptor)
+        }
     );
     method!(
         class,

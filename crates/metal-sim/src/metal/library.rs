@@ -51,7 +51,11 @@ pub(super) fn new(source: Id, options: Id, error: *mut Id) -> Id {
             "compile options that are none, or freed".to_owned(),
         );
     }
-    let compiled = match change(|settings| settings.compile_failure.take()) {
+    let failure = change(|settings| {
+        let failures = &mut settings.compile_failures;
+        (!failures.is_empty()).then(|| failures.remove(0))
+    });
+    let compiled = match failure {
         Some(why) => Err(why),
         None => metal::Library::compile(&source),
     };

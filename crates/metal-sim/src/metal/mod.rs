@@ -21,6 +21,7 @@ mod values;
 
 use crate::runtime::Class;
 
+pub(crate) use device::REGISTRY_ID;
 pub(crate) use handlers::wait_until_idle;
 pub(crate) use residency::resident;
 

@@ -1,6 +1,6 @@
 //! `MTLCommandQueue`.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 
 use super::device::Device;
 use super::gpu::Lane;
@@ -18,6 +18,8 @@ pub(super) struct Queue {
     pub device: Arc<Device>,
     pub lane: Arc<Lane>,
     most: usize,
+    /// The code of the first command buffer that failed: from then on each fails with it.
+    pub error: OnceLock<isize>,
     /// Command buffers that are neither completed nor freed.
     there: Mutex<usize>,
     left: Condvar,
@@ -41,6 +43,7 @@ pub(super) fn new(device: &Arc<Device>, most: usize) -> Id {
         device: Arc::clone(device),
         lane: Lane::open(),
         most,
+        error: OnceLock::new(),
         there: Mutex::new(0),
         left: Condvar::new(),
         label: Mutex::default(),

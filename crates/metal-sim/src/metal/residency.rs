@@ -1,10 +1,11 @@
 //! `MTLResidencySet`: what is to be reachable without being bound. It retains what it holds.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use super::buffer::Buffer;
+use super::device::Device;
 use super::lock;
 use crate::foundation::NSOBJECT;
 use crate::method;
@@ -27,8 +28,12 @@ pub(crate) fn resident() -> usize {
     RESIDENT.load(Ordering::Acquire)
 }
 
-#[derive(Default)]
-pub(super) struct ResidencySet(Mutex<State>);
+pub(super) struct ResidencySet {
+    device: Arc<Device>,
+    /// Whether it is to be resident also while no command buffer needs it.
+    is_requested: AtomicBool,
+    state: Mutex<State>,
+}
 
 #[derive(Default)]
 struct State {
@@ -72,8 +77,10 @@ impl Held {
 
 impl ResidencySet {
     fn commit(&self) {
-        let mut state = lock(&self.0);
-        state.is_dirty = false;
+        let mut state = lock(&self.state);
+        if std::mem::take(&mut state.is_dirty) {
+            self.check_that_it_may_change();
+        }
         let gone: Vec<Held> = state
             .held
             .extract_if(.., |_, held| !held.commit())
@@ -83,11 +90,24 @@ impl ResidencySet {
         drop(state);
         drop(gone);
     }
+
+    /// Breaks like kernels that others saw panic: "prepare count underflow".
+    fn check_that_it_may_change(&self) {
+        let in_flight = self.device.in_flight.load(Ordering::Acquire);
+        if self.is_requested.load(Ordering::Acquire) && in_flight > 0 {
+            violation(
+                Rule::ResidencyChanged,
+                format!(
+                    "a set that is kept resident changes while {in_flight} command buffers are in flight"
+                ),
+            );
+        }
+    }
 }
 
 impl Body for ResidencySet {
     fn freed(&self) {
-        lock(&self.0)
+        lock(&self.state)
             .held
             .values_mut()
             .for_each(|held| held.wanted = false);
@@ -95,14 +115,18 @@ impl Body for ResidencySet {
     }
 }
 
-pub(super) fn new(descriptor: Id) -> Id {
+pub(super) fn new(device: &Arc<Device>, descriptor: Id) -> Id {
     if descriptor.is_null() {
         violation(
             Rule::Argument,
             "a residency set without a descriptor".to_owned(),
         );
     }
-    SET.instance(ResidencySet::default())
+    SET.instance(ResidencySet {
+        device: Arc::clone(device),
+        is_requested: AtomicBool::new(false),
+        state: Mutex::default(),
+    })
 }
 
 fn describe(class: &Definition) {
@@ -121,7 +145,7 @@ fn define(class: &Definition) {
                     "addAllocation of what is no buffer that lives".to_owned(),
                 );
             }
-            let mut state = lock(&this.0);
+            let mut state = lock(&this.state);
             state.is_dirty = true;
             state
                 .held
@@ -134,7 +158,7 @@ fn define(class: &Definition) {
         class,
         "removeAllocation:",
         |this: ResidencySet, allocation: Id| {
-            let mut state = lock(&this.0);
+            let mut state = lock(&this.state);
             state.is_dirty = true;
             match state.held.get_mut(&allocation) {
                 Some(held) => held.wanted = false,
@@ -152,14 +176,14 @@ fn define(class: &Definition) {
                                            allocation: Id|
      -> u8 {
         u8::from(
-            lock(&this.0)
+            lock(&this.state)
                 .held
                 .get(&allocation)
                 .is_some_and(|held| held.wanted),
         )
     });
     method!(class, "allocationCount", |this: ResidencySet| -> usize {
-        lock(&this.0)
+        lock(&this.state)
             .held
             .values()
             .filter(|held| held.wanted)
@@ -167,13 +191,16 @@ fn define(class: &Definition) {
     });
     method!(class, "commit", |this: ResidencySet| this.commit());
     method!(class, "requestResidency", |this: ResidencySet| {
-        if lock(&this.0).is_dirty {
+        if lock(&this.state).is_dirty {
             violation(
                 Rule::Residency,
                 "requestResidency of a set with changes that are not committed".to_owned(),
             );
         }
+        this.is_requested.store(true, Ordering::Release);
     });
-    method!(class, "endResidency", |_this: ResidencySet| {});
+    method!(class, "endResidency", |this: ResidencySet| {
+        this.is_requested.store(false, Ordering::Release);
+    });
     method!(class, "setLabel:", |_this: ResidencySet, _label: Id| {});
 }

@@ -11,6 +11,14 @@ use streampool_metal_sim::Rule;
 use super::Breach;
 use super::common::*;
 
+const HUGE: usize = 4 << 30;
+
+fn huge(metal: &Metal) -> Buffer {
+    let options = MTLResourceOptions::StorageModePrivate;
+    let made = metal.device.newBufferWithLength_options(HUGE, options);
+    made.expect("memory that takes none until it is written")
+}
+
 pub const BREACHES: &[Breach] = &[
     (Rule::BindingIndex, "a buffer at index 31", |_, metal| {
         encode(metal, |encoder| bind(encoder, &metal.buffer(), 0, 31));
@@ -142,6 +150,23 @@ pub const BREACHES: &[Breach] = &[
             unsafe {
                 encoder.copyFromBuffer_sourceOffset_toBuffer_destinationOffset_size(
                     &buffer, 0, &buffer, 8, 16,
+                );
+            }
+        })
+    }),
+    (Rule::BlitLength, "a fill of 4 GiB", |_, metal| {
+        blit(metal, |encoder| {
+            let buffer = huge(metal);
+            encoder.fillBuffer_range_value(&buffer, NSRange::new(0, HUGE), 0);
+        })
+    }),
+    (Rule::BlitLength, "a copy of 4 GiB", |_, metal| {
+        blit(metal, |encoder| {
+            let (from, to) = (huge(metal), huge(metal));
+            // SAFETY: it is refused.
+            unsafe {
+                encoder.copyFromBuffer_sourceOffset_toBuffer_destinationOffset_size(
+                    &from, 0, &to, 0, HUGE,
                 );
             }
         })

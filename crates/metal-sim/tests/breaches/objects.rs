@@ -191,6 +191,21 @@ pub const BREACHES: &[Breach] = &[
         },
     ),
     (
+        Rule::ResidencyChanged,
+        "a set that is kept resident changes while the GPU works",
+        |sim, metal| {
+            let set = metal.residency_set();
+            set.requestResidency();
+            sim.pause();
+            let commands = metal.commands();
+            commands.commit();
+            set.addAllocation(ProtocolObject::from_ref(&*metal.buffer()));
+            set.commit();
+            sim.resume();
+            commands.waitUntilCompleted();
+        },
+    ),
+    (
         Rule::Residency,
         "the address of a buffer that is not resident",
         |_, metal| {

@@ -6,14 +6,13 @@ use std::sync::Arc;
 
 use block2::RcBlock;
 use objc2::runtime::ProtocolObject;
-use objc2_metal::{
-    MTLCommandBuffer, MTLCommandBufferError, MTLCommandBufferStatus, MTLSharedEvent,
-};
+use objc2_metal::{MTLCommandBuffer, MTLCommandBufferStatus, MTLSharedEvent};
 use streampool_device::{foreign, lock};
 
+use super::errors::{explained, is_lost};
 use super::lane::{After, Lane, Late, Next, Sealed, State};
-use super::objects::{Command, RawCommand, gpu_times, message};
-use super::page::{Held, command};
+use super::objects::{Command, RawCommand, gpu_times};
+use super::page::Held;
 use super::pool::pooled;
 use super::signposts::Signpost;
 
@@ -96,7 +95,7 @@ impl Lane {
         if sealed.waits.is_empty() {
             return None;
         }
-        let husk = command(&self.queue).ok()?;
+        let husk = self.commands.make().ok()?;
         for wait in &sealed.waits {
             let event = ProtocolObject::from_ref(&*wait.lane.timeline);
             husk.encodeWaitForEvent_value(event, wait.value);
@@ -181,7 +180,7 @@ impl Lane {
         let ran = (times.0, times.1.max(sealed.latest_wait()));
         let well = error.is_none() && !state.spoils(sealed.last);
         if let Some((code, why)) = error {
-            if code == MTLCommandBufferError::DeviceRemoved.0 as isize {
+            if is_lost(code) {
                 self.core.lose(&why);
             }
             self.poison(&mut state, sealed.blame, why);
@@ -217,7 +216,7 @@ impl Lane {
 fn end_of(buffer: &RawCommand) -> End {
     let status = buffer.status();
     let error = (status != MTLCommandBufferStatus::Completed).then(|| match buffer.error() {
-        Some(error) => (error.code(), message(&error)),
+        Some(error) => (error.code(), explained(&error)),
         None => (0, format!("the buffer ended with status {}", status.0)),
     });
     End {

@@ -15,6 +15,7 @@ use streampool_kernels::Limits;
 use super::archive::Archive;
 use super::capture::Capture;
 use super::core::Core;
+use super::cores::cores;
 use super::encoders::Encoders;
 use super::event::MetalEvent;
 use super::handlers::Callers;
@@ -34,8 +35,6 @@ use crate::MetalOptions;
 #[link(name = "CoreGraphics", kind = "framework")]
 unsafe extern "C" {}
 
-/// Metal does not tell how many cores a GPU has. So many groups at least are made of an op that can be split.
-const COMPUTE_UNITS: u32 = 16;
 /// Metal binds 31 buffers; one is for the parameters.
 const BUFFERS: u32 = 30;
 
@@ -57,6 +56,7 @@ impl MetalDevice {
 
     fn open(gpu: &Gpu, options: &MetalOptions) -> Result<MetalDevice> {
         let name = properties::unused_name(options.ordinal);
+        let compute_units = cores(gpu);
         let recommended = usize::try_from(gpu.recommendedMaxWorkingSetSize());
         let recommended = recommended.unwrap_or(usize::MAX);
         let capacity = options
@@ -69,18 +69,18 @@ impl MetalDevice {
                 kind: DeviceKind::Metal,
                 hardware: gpu.name().to_string(),
                 features: properties::features(gpu, options),
-                compute_units: COMPUTE_UNITS as usize,
+                compute_units: compute_units as usize,
                 alignment: ALIGNMENT,
                 memory_capacity: capacity,
                 unified_memory: gpu.hasUnifiedMemory(),
             },
             limits: Limits {
-                compute_units: COMPUTE_UNITS,
+                compute_units,
                 shared_bytes: gpu.maxThreadgroupMemoryLength() as u32,
                 buffers: BUFFERS,
             },
             simdgroup_matrices: properties::has_simdgroup_matrices(gpu),
-            ledger: Ledger::new(gpu.clone(), name.clone(), capacity),
+            ledger: Ledger::new(gpu.clone(), name.clone(), capacity, options.residency_sets),
             kernels: Kernels::new(gpu.clone(), name, archive),
             encoders: Encoders::new(options.serial_encoders),
             in_flight: InFlight::new(options.in_flight),
@@ -104,7 +104,8 @@ impl MetalDevice {
         }
     }
 
-    /// Host memory as memory of this device, without a copy: whole pages of 16 KiB. It counts as allocated, and is
+    /// Host memory as memory of this device, without a copy: whole pages of 16 KiB, of one region that is mapped (`mmap`,
+    /// `vm_allocate`), since Metal takes no other. It counts as allocated, and is
     /// given up by [`Device::free`].
     ///
     /// # Safety

@@ -16,6 +16,7 @@ use streampool_device::{CacheReport, Error, OpKind, Result};
 use streampool_kernels::{Cache, Dialect, Kernel, Source};
 
 use super::archive::Archive;
+use super::errors::is_compiler_gone;
 use super::objects::{Gpu, PipelineState, message};
 use super::pool::pooled;
 use crate::ranks;
@@ -96,8 +97,16 @@ impl Kernels {
         })
     }
 
-    /// The error is the compiler's log.
+    /// The error is the compiler's log. Tries once more where the compiler went away: it is a process of its own, which the
+    /// system begins anew.
     fn compile(&self, source: &Source) -> Result<PipelineState, String> {
+        match self.compile_once(source) {
+            Err(log) if is_compiler_gone(&log) => self.compile_once(source),
+            outcome => outcome,
+        }
+    }
+
+    fn compile_once(&self, source: &Source) -> Result<PipelineState, String> {
         let text = NSString::from_str(&source.text);
         let library = self
             .gpu

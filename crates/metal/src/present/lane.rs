@@ -11,15 +11,16 @@ use std::time::Instant;
 
 use objc2::runtime::ProtocolObject;
 use objc2_foundation::NSString;
-use objc2_metal::{MTLCommandBuffer, MTLCommandQueue, MTLDevice, MTLEvent};
+use objc2_metal::{MTLCommandBuffer, MTLDevice, MTLEvent};
 use streampool_device::lock::{Condvar, Guard, Mutex};
 use streampool_device::{Error, Fault, Handler, OpKind, QueueOptions, Result, Tick};
 
+use super::commands::Commands;
 use super::completion::{End, Flight};
 use super::core::Core;
 use super::event::Recording;
 use super::handlers::Handlers;
-use super::objects::{Command, CommandQueue, Timeline};
+use super::objects::{Command, Timeline};
 use super::page::{Draft, Held, Maker, Page, Refused, Wait};
 use super::pool::pooled;
 use super::staging::Blocks;
@@ -42,7 +43,7 @@ pub(crate) struct Lane {
     pub index: u32,
     pub blocks: Arc<Blocks>,
     pub handlers: Handlers,
-    pub(super) queue: CommandQueue,
+    pub(super) commands: Commands,
     /// Rises to the last tick of each buffer as it ends.
     pub(super) timeline: Timeline,
     appended: AtomicU64,
@@ -123,25 +124,18 @@ impl Lane {
         // Seen in Instruments and in Metal's own errors.
         let name = format!("{} {}", core.properties.name, options.label);
         let made = pooled(|| {
-            let queue = core
-                .gpu
-                .newCommandQueueWithMaxCommandBufferCount(QUEUE_BUFFERS)
-                .ok_or(Refused("newCommandQueueWithMaxCommandBufferCount"))?;
             let timeline = core.gpu.newSharedEvent().ok_or(Refused("newSharedEvent"))?;
-            let name = NSString::from_str(&name);
-            queue.setLabel(Some(&name));
-            timeline.setLabel(Some(&name));
-            core.ledger.attend(&queue);
-            Ok((queue, timeline))
+            timeline.setLabel(Some(&NSString::from_str(&name)));
+            Ok((Commands::new(&core, name, QUEUE_BUFFERS)?, timeline))
         });
-        let (queue, timeline) =
+        let (commands, timeline) =
             made.map_err(|refused: Refused| refused.error(&core.properties.name))?;
         Ok(Arc::new(Lane {
             blocks: Blocks::new(core.gpu.clone()),
             handlers: Handlers::new(),
             label: options.label,
             index: options.index,
-            queue,
+            commands,
             timeline,
             appended: AtomicU64::new(0),
             asked: AtomicU64::new(0),
@@ -156,7 +150,7 @@ impl Lane {
 
     pub(super) fn maker(&self) -> Maker<'_> {
         Maker {
-            queue: &self.queue,
+            commands: &self.commands,
             encoders: &self.core.encoders,
         }
     }
@@ -208,6 +202,11 @@ impl Lane {
         }
         self.failed.store(true, Ordering::Release);
         self.poisoned.store(true, Ordering::Release);
+    }
+
+    /// Begins anew on a queue of Metal's that no fault hit. Everything appended is over.
+    pub fn renew(&self) -> Result<(), Refused> {
+        self.commands.renew(&self.core)
     }
 
     /// Clears the poison. Everything appended is over.

@@ -5,18 +5,13 @@ use std::collections::HashSet;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use objc2::runtime::{NSObjectProtocol, ProtocolObject};
-use objc2::sel;
-use objc2_foundation::NSString;
-use objc2_metal::{
-    MTLAllocation, MTLBuffer, MTLCommandQueue, MTLDevice, MTLResidencySet,
-    MTLResidencySetDescriptor, MTLResourceOptions,
-};
+use objc2_metal::{MTLBuffer, MTLDevice, MTLResourceOptions};
 use streampool_device::lock::Mutex;
 use streampool_device::{Error, Memory, MemoryUse, Result, Space, Span};
 
-use super::objects::{Buffer, CommandQueue, Gpu, Movable, RawBuffer, Residency};
+use super::objects::{Buffer, Gpu, Movable, RawBuffer, RawQueue};
 use super::pool::pooled;
+use super::residency::Sets;
 use crate::ranks;
 
 /// Every allocation begins at a multiple of this, in memory and as a handle.
@@ -82,12 +77,13 @@ pub(crate) struct Ledger {
 
 struct Live {
     handles: HashSet<u64>,
-    residency: Option<Residency>,
+    residency: Option<Sets>,
 }
 
 impl Ledger {
-    pub fn new(gpu: Gpu, device: String, capacity: usize) -> Ledger {
-        let residency = pooled(|| residency_of(&gpu));
+    /// `residency` says whether what is allocated stays resident between buffers.
+    pub fn new(gpu: Gpu, device: String, capacity: usize, residency: bool) -> Ledger {
+        let residency = residency.then(|| Sets::new(&gpu, capacity)).flatten();
         Ledger {
             longest: gpu.maxBufferLength(),
             unified: gpu.hasUnifiedMemory(),
@@ -121,7 +117,10 @@ impl Ledger {
             false => MTLResourceOptions::StorageModePrivate,
         };
         let made = pooled(|| self.gpu.newBufferWithLength_options(bytes, options));
-        let buffer = made.ok_or_else(|| self.not_made(bytes))?;
+        let buffer = made.ok_or_else(|| {
+            self.unreserve(bytes);
+            self.out_of_memory(bytes)
+        })?;
         let host = (options == MTLResourceOptions::StorageModeShared).then(|| buffer.contents());
         let host = host.map(NonNull::cast);
         Ok(self.enter(Movable(buffer), host, bytes, space))
@@ -151,7 +150,15 @@ impl Ledger {
                     None,
                 )
         });
-        let buffer = made.ok_or_else(|| self.not_made(bytes))?;
+        let buffer = made.ok_or_else(|| {
+            self.unreserve(bytes);
+            Error::Driver {
+                device: self.device.clone(),
+                call: "newBufferWithBytesNoCopy:length:options:deallocator:",
+                message: "it returned nil: Metal wraps memory that is mapped (mmap, vm_allocate), as one region"
+                    .to_owned(),
+            }
+        })?;
         Ok(self.enter(Movable(buffer), Some(pointer), bytes, Space::Staging))
     }
 
@@ -168,9 +175,8 @@ impl Ledger {
     }
 
     /// What was reserved is not made.
-    fn not_made(&self, bytes: usize) -> Error {
+    fn unreserve(&self, bytes: usize) {
         self.in_use.fetch_sub(bytes, Ordering::Relaxed);
-        self.out_of_memory(bytes)
     }
 
     fn enter(
@@ -183,11 +189,8 @@ impl Ledger {
         let allocation = Box::new(Allocation::new(buffer, host));
         let mut live = self.live.lock();
         live.handles.insert(allocation.handle());
-        if let Some(residency) = &live.residency {
-            pooled(|| {
-                residency.addAllocation(as_resident(&allocation));
-                residency.commit();
-            });
+        if let Some(residency) = &mut live.residency {
+            residency.add(allocation.buffer(), bytes);
         }
         drop(live);
         self.allocations.fetch_add(1, Ordering::Relaxed);
@@ -208,11 +211,8 @@ impl Ledger {
         let allocation = unsafe { Box::from_raw(pointer) };
         let mut live = self.live.lock();
         live.handles.remove(&memory.handle);
-        if let Some(residency) = &live.residency {
-            pooled(|| {
-                residency.removeAllocation(as_resident(&allocation));
-                residency.commit();
-            });
+        if let Some(residency) = &mut live.residency {
+            residency.remove(allocation.buffer(), memory.bytes);
         }
         drop(live);
         pooled(|| drop(allocation));
@@ -233,10 +233,10 @@ impl Ledger {
         })
     }
 
-    /// Has what is allocated resident whenever `queue` works.
-    pub fn attend(&self, queue: &CommandQueue) {
+    /// Has what is allocated resident whenever `queue` works, where the options ask for it.
+    pub fn attend(&self, queue: &RawQueue) {
         if let Some(residency) = &self.live.lock().residency {
-            queue.addResidencySet(residency);
+            residency.attend(queue);
         }
     }
 
@@ -256,21 +256,4 @@ impl Ledger {
             allocations: self.allocations.load(Ordering::Relaxed),
         }
     }
-}
-
-fn as_resident(allocation: &Allocation) -> &ProtocolObject<dyn MTLAllocation> {
-    ProtocolObject::from_ref(allocation.buffer())
-}
-
-/// What keeps allocations resident, from macOS 15 on. Before that, what a command binds is made resident for it.
-fn residency_of(gpu: &Gpu) -> Option<Residency> {
-    if !gpu.respondsToSelector(sel!(newResidencySetWithDescriptor:error:)) {
-        return None;
-    }
-    let descriptor = MTLResidencySetDescriptor::new();
-    descriptor.setLabel(Some(&NSString::from_str("streampool")));
-    // One that cannot be made is done without, as on older systems.
-    let residency = gpu.newResidencySetWithDescriptor_error(&descriptor).ok()?;
-    residency.requestResidency();
-    Some(Movable(residency))
 }

@@ -2,10 +2,13 @@
 
 mod archive;
 mod capture;
+mod commands;
 mod completion;
 mod core;
+mod cores;
 mod device;
 mod encoders;
+mod errors;
 mod event;
 mod handlers;
 mod in_flight;
@@ -18,6 +21,7 @@ mod pool;
 mod program;
 mod properties;
 mod queue;
+mod residency;
 mod signposts;
 mod staging;
 mod step;

@@ -17,6 +17,7 @@ pub(crate) type CommandQueue = Retained<ProtocolObject<dyn MTLCommandQueue>>;
 pub(crate) type Timeline = Retained<ProtocolObject<dyn MTLSharedEvent>>;
 pub(crate) type PipelineState = Retained<ProtocolObject<dyn MTLComputePipelineState>>;
 pub(crate) type RawBuffer = ProtocolObject<dyn MTLBuffer>;
+pub(crate) type RawQueue = ProtocolObject<dyn MTLCommandQueue>;
 pub(crate) type RawCommand = ProtocolObject<dyn MTLCommandBuffer>;
 pub(crate) type Buffer = Movable<RawBuffer>;
 pub(crate) type Command = Movable<RawCommand>;

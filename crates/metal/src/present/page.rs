@@ -2,17 +2,14 @@
 
 use std::sync::Arc;
 
-use objc2::rc::Retained;
 use objc2::runtime::ProtocolObject;
-use objc2_metal::{
-    MTLCommandBuffer, MTLCommandQueue, MTLComputeCommandEncoder, MTLComputePipelineState,
-};
+use objc2_metal::{MTLCommandBuffer, MTLComputeCommandEncoder, MTLComputePipelineState};
 use streampool_device::{Error, HostSlice, OpKind, Tick};
 
+use super::commands::Commands;
 use super::encoders::Encoders;
 use super::lane::Lane;
-use super::objects::{BlitEncoder, Command, CommandQueue, ComputeEncoder, Movable, PipelineState};
-use super::pool::pooled;
+use super::objects::{BlitEncoder, Command, ComputeEncoder, PipelineState};
 use super::queue::Scratch;
 use super::staging::Block;
 use super::tracing::Times;
@@ -80,7 +77,7 @@ impl Refused {
 
 /// What makes command buffers and encoders.
 pub(crate) struct Maker<'a> {
-    pub queue: &'a CommandQueue,
+    pub commands: &'a Commands,
     pub encoders: &'a Encoders,
 }
 
@@ -184,7 +181,7 @@ impl Page {
 impl Draft {
     fn new(maker: &Maker<'_>) -> Result<Draft, Refused> {
         Ok(Draft {
-            command: command(maker.queue)?,
+            command: maker.commands.make()?,
             last: 0,
             blame: None,
             commands: 0,
@@ -193,12 +190,4 @@ impl Draft {
             waits: Vec::new(),
         })
     }
-}
-
-/// A command buffer. It does not retain what it names: whoever appends vouches for the memory, and the rest is held
-/// by us, at less than Metal takes for it.
-pub(crate) fn command(queue: &CommandQueue) -> Result<Command, Refused> {
-    let made: Option<Retained<_>> = pooled(|| queue.commandBufferWithUnretainedReferences());
-    made.map(Movable)
-        .ok_or(Refused("commandBufferWithUnretainedReferences"))
 }

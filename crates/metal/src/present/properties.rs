@@ -5,7 +5,7 @@ use streampool_device::DeviceKind;
 use streampool_device::lock::Mutex;
 
 use super::objects::Gpu;
-use crate::quirks::{APPLE_QUIRKS, Answer};
+use crate::quirks::{APPLE_QUIRKS, APPLE_REPORTS, Answer};
 use crate::ranks;
 use crate::{MetalOptions, quirks};
 
@@ -51,7 +51,7 @@ pub(crate) fn has_simdgroup_matrices(gpu: &Gpu) -> bool {
 }
 
 /// The families it belongs to, whether its simdgroups multiply matrices, the system, the memory that Metal recommends
-/// to use, and what is worked around.
+/// to use, whether it is kept resident, what is worked around, and what else is done for what was reported from Macs.
 pub(crate) fn features(gpu: &Gpu, options: &MetalOptions) -> Vec<String> {
     let newest = |kind: &&[(MTLGPUFamily, &str)]| {
         let found = kind.iter().find(|(family, _)| gpu.supportsFamily(*family));
@@ -62,7 +62,10 @@ pub(crate) fn features(gpu: &Gpu, options: &MetalOptions) -> Vec<String> {
     features.extend(system().map(|version| format!("macOS {version}")));
     let recommended = gpu.recommendedMaxWorkingSetSize() >> 20;
     features.push(format!("working set {recommended} MiB"));
+    features.extend(options.residency_sets.then(|| "residency sets".to_owned()));
     features.extend(in_force(options).map(|quirk| format!("works around {}", quirk.quirk)));
+    let reported = APPLE_REPORTS.iter();
+    features.extend(reported.map(|known| format!("{} ({})", known.done, known.seen)));
     features
 }
 

@@ -314,6 +314,8 @@ impl Queue for MetalQueue {
     fn recover(&mut self) -> Result<()> {
         if self.lane.fault().is_some() {
             self.lane.reach(self.lane.appended(), None)?;
+            let renewed = self.lane.renew();
+            renewed.map_err(|refused| refused.error(&self.core().properties.name))?;
             self.lane.cleanse();
         }
         Ok(())

@@ -18,6 +18,9 @@ use super::staging::{Block, Blocks};
 const LONG_COPY: usize = 1 << 20;
 /// What blit encoders copy multiples of, and from and to multiples of.
 const WORD: usize = 4;
+/// The most bytes of one blit. Those of 4 GiB and more were seen to leave a part undone, without a word: copies on macOS 14
+/// (pytorch#124335), fills on macOS 26 (pytorch#161265).
+const LONGEST_BLIT: usize = 2 << 30;
 /// The most bytes of parameters that are copied into the command itself.
 const INLINE: usize = 4 << 10;
 
@@ -278,17 +281,16 @@ impl Launch {
 /// # Safety
 /// As for [`Steps::encode`].
 unsafe fn copy(blit: &BlitEncoder, src: &Span, dst: &Span) {
-    if src.bytes == 0 {
-        return;
-    }
-    // SAFETY: the caller vouches for both; neither is longer than its allocation.
-    unsafe {
-        blit.copyFromBuffer_sourceOffset_toBuffer_destinationOffset_size(
-            Allocation::of(src).buffer(),
-            src.offset,
-            Allocation::of(dst).buffer(),
-            dst.offset,
-            src.bytes,
-        );
+    for done in (0..src.bytes).step_by(LONGEST_BLIT) {
+        // SAFETY: the caller vouches for both; neither is longer than its allocation.
+        unsafe {
+            blit.copyFromBuffer_sourceOffset_toBuffer_destinationOffset_size(
+                Allocation::of(src).buffer(),
+                src.offset + done,
+                Allocation::of(dst).buffer(),
+                dst.offset + done,
+                LONGEST_BLIT.min(src.bytes - done),
+            );
+        }
     }
 }

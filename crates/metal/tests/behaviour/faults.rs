@@ -145,6 +145,56 @@ fn a_device_that_is_removed_takes_nothing_any_more() {
     });
 }
 
+/// How the next command of a stream ends whose buffer fails with this code, and what the stream says of the one after it.
+fn fail_with(code: isize) -> (Result<(), DeviceError>, Result<u64, DeviceError>) {
+    let _stage = Stage::new();
+    let device = device().unwrap();
+    within(FOREVER, || {
+        let mut queue = common::queue(&device, "failing");
+        streampool_metal_sim::fail_next(&metal_label(&*device, "failing"), code);
+        // SAFETY: neither touches memory.
+        unsafe {
+            let failed = queue.encode(&DeviceOp::Nop).unwrap();
+            let outcome = queue.progress().wait(failed, None);
+            let recovered = queue.recover();
+            (
+                outcome,
+                recovered.and_then(|()| queue.encode(&DeviceOp::Nop)),
+            )
+        }
+    })
+}
+
+/// `MTLCommandBufferErrorAccessRevoked` and `MTLCommandBufferErrorNotPermitted`.
+#[test]
+fn a_system_that_ignores_what_is_committed_is_a_lost_device() {
+    for code in [4, 7] {
+        let (outcome, after) = fail_with(code);
+        assert!(
+            matches!(outcome, Err(DeviceError::DeviceLost(_))),
+            "{outcome:?}"
+        );
+        assert!(
+            matches!(after, Err(DeviceError::DeviceLost(_))),
+            "{after:?}"
+        );
+    }
+}
+
+/// `MTLCommandBufferErrorTimeout`, and the code of a GPU that a display waited for.
+#[test]
+fn who_kept_the_gpu_for_too_long_is_told_to_divide_the_work() {
+    for code in [2, 14] {
+        let (outcome, after) = fail_with(code);
+        let Err(DeviceError::Fault(fault)) = outcome else {
+            panic!("{outcome:?}");
+        };
+        let told = fault.to_string();
+        assert!(told.contains(FAULT) && told.contains("divide it"), "{told}");
+        assert!(after.is_ok(), "{after:?}");
+    }
+}
+
 #[test]
 fn a_victim_of_another_streams_fault_reports_one_and_recovers() {
     let stage = Stage::new();
@@ -203,6 +253,29 @@ fn a_kernel_that_does_not_compile_is_an_error_with_the_log_and_can_be_tried_agai
             matches!(&outcome, Err(Error::Device(DeviceError::Compile { log, .. })) if log.contains("a brace is missing")),
             "{outcome:?}"
         );
+        add(stream, &one, &mut two, 1.0).unwrap();
+        assert_eq!(value_of(stream, &two), Ok(2.0));
+    });
+}
+
+#[test]
+fn a_kernel_is_compiled_once_more_where_the_compiler_went_away() {
+    const GONE: &str = "Unable to reach MTLCompilerService. The process is unavailable";
+    let stage = Stage::new();
+    let Some(device) = device() else { return };
+    within(FOREVER, || {
+        let pool = pool(&device, 4);
+        let stream = pool.stream(1).unwrap();
+        let one = filled(stream, 1.0);
+        let mut two = buffer(stream);
+        stage.0.fail_compile(GONE);
+        stage.0.fail_compile(GONE);
+        let outcome = add(stream, &one, &mut two, 1.0);
+        assert!(
+            matches!(&outcome, Err(Error::Device(DeviceError::Compile { log, .. })) if log.contains(GONE)),
+            "{outcome:?}"
+        );
+        stage.0.fail_compile(GONE);
         add(stream, &one, &mut two, 1.0).unwrap();
         assert_eq!(value_of(stream, &two), Ok(2.0));
     });

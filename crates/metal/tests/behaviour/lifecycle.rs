@@ -31,3 +31,21 @@ fn queues_and_their_device_are_dropped_with_work_that_nobody_flushed() {
         });
     }
 }
+
+#[cfg(metal_sim)]
+#[test]
+fn the_number_of_cores_is_the_registrys_where_that_can_be_true() {
+    let stage = Stage::new();
+    for (told, expected) in [
+        (Some(10), 10),
+        (Some(80), 80),
+        (None, 16),
+        (Some(0), 16),
+        (Some(-1), 16),
+        (Some(1 << 33), 16),
+    ] {
+        stage.0.gpu_cores(told);
+        let device = device().unwrap();
+        assert_eq!(device.properties().compute_units, expected, "{told:?}");
+    }
+}

@@ -196,3 +196,24 @@ fn a_queue_that_cannot_be_made_is_an_error() {
         Ok(())
     );
 }
+
+#[test]
+fn a_queue_that_cannot_be_made_anew_leaves_the_fault_to_be_recovered_from_later() {
+    let stage = Stage::new();
+    let Some(device) = device() else { return };
+    within(FOREVER, || {
+        let mut queue = queue(&device, LABEL);
+        common::fail_next(&*device, LABEL);
+        // SAFETY: it touches no memory.
+        let failed = unsafe { queue.encode(&Op::Nop).unwrap() };
+        assert_eq!(fault_at(queue.progress().wait(failed, None)), failed);
+        stage.0.refuse(Refusal::Queue);
+        let refused = queue.recover();
+        assert!(matches!(refused, Err(Error::Driver { .. })), "{refused:?}");
+        assert!(queue.progress().fault().is_some());
+        queue.recover().unwrap();
+        // SAFETY: as above.
+        let good = unsafe { queue.encode(&Op::Nop).unwrap() };
+        assert_eq!(queue.progress().wait(good, None), Ok(()));
+    });
+}

@@ -3,10 +3,10 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, OnceLock, Weak};
 
-use streampool_device::Span;
 use streampool_device::lock::Mutex;
+use streampool_device::{Layout, Span};
 use streampool_runtime::{Budget, Stamp};
-use streampool_tensor::{DType, Pool, Tensor, room::filled};
+use streampool_tensor::{self as tensor, DType, Pool, Tensor, room::filled};
 
 use super::options::in_time;
 use crate::error::{NodeError, Result};
@@ -170,7 +170,8 @@ impl Weights {
         let mut made = || {
             let there = || {
                 let begin = self.positions()?;
-                let lifted = known.to(&self.work)?;
+                let bytes = known.to_bytes()?;
+                let lifted = self.lasting(known.dtype(), &bytes, known.shape())?;
                 self.settle(begin).map(|()| lifted)
             };
             there().map_err(|error| failed = Some(error))
@@ -207,12 +208,17 @@ impl Weights {
 
     /// Bytes where the work is.
     pub fn upload(&self, bytes: &[u8]) -> Result<Arc<Tensor>> {
-        Ok(Arc::new(Tensor::from_bytes(
-            &self.work,
-            DType::U8,
-            bytes,
-            &[bytes.len()],
-        )?))
+        let there = self.lasting(DType::U8, bytes, &[bytes.len()])?;
+        Ok(Arc::new(there))
+    }
+
+    /// A tensor where the work is, beside which only such lie.
+    fn lasting(&self, dtype: DType, bytes: &[u8], shape: &[usize]) -> tensor::Result<Tensor> {
+        let stream = self.work.current()?;
+        let mut buffer = stream.allocate_lasting(bytes.len())?;
+        stream.upload(&mut buffer, bytes)?;
+        let layout = Layout::contiguous(shape).map_err(streampool_runtime::Error::from)?;
+        Tensor::from_buffer(&self.work, buffer, dtype, layout)
     }
 }
 
@@ -250,6 +256,22 @@ mod tests {
         drop(moved);
         let moved = weights.at_work(&kept).unwrap();
         assert_eq!(moved.to_bytes().unwrap()[..28], kept.to_bytes().unwrap());
+    }
+
+    #[test]
+    fn weights_lie_apart_from_what_is_computed() {
+        let weights = weights();
+        let chunk = |tensor: &Tensor| tensor.buffer().span().handle;
+        let computed = || Tensor::full(weights.work(), &[7], 0.5, DType::F32).unwrap();
+        let before = computed();
+        let moved = weights.at_work(&constant(&weights, 7)).unwrap();
+        let lifted = weights.lift(&constant(&weights, LARGE)).unwrap();
+        let after = computed();
+        assert_eq!(chunk(&moved), chunk(&lifted));
+        for tensor in [&before, &after] {
+            assert_ne!(chunk(&moved), chunk(tensor));
+        }
+        assert_eq!(lifted.to_bytes().unwrap()[..4], 0.5f32.to_ne_bytes());
     }
 
     /// What 8 threads get that ask at the same time.

@@ -5,6 +5,7 @@ mod block;
 mod buffer;
 mod class;
 mod heap;
+mod lasting;
 mod pressure;
 mod shared;
 mod source;
@@ -15,6 +16,7 @@ pub use pressure::Pressure;
 
 pub(crate) use arena::Arena;
 pub(crate) use class::GRAIN;
+pub(crate) use lasting::Lasting;
 pub(crate) use pressure::Callbacks;
 pub(crate) use shared::Shared;
 pub(crate) use source::Source;

@@ -140,6 +140,25 @@ impl Core {
         }
     }
 
+    /// As [`allocate`](Self::allocate), of chunks where only such lie. Where there is none to be had, it shares one rather
+    /// than fail.
+    pub fn allocate_lasting(&self, lane: &Lane, bytes: usize) -> Result<Buffer> {
+        self.check()?;
+        let class = Class::holding(bytes)?;
+        let mut taken = self.lasting.take(bytes);
+        if taken.is_none()
+            && let Some(chunk) = self.chunk_for(class.bytes)?
+        {
+            self.lasting.grow(chunk);
+            taken = self.lasting.take(bytes);
+            self.relieve_above_high_watermark(class.bytes);
+        }
+        match taken {
+            Some((span, release)) => Ok(lane.adopt(span, release)),
+            None => self.allocate(lane, bytes),
+        }
+    }
+
     #[cold]
     fn allocate_slowly(&self, arena: &Arc<Arena>, class: Class, bytes: usize) -> Result<Buffer> {
         use Remedy::{AskCallbacks, Synchronize, TrimIdle};
@@ -212,22 +231,29 @@ impl Core {
         taken.saturating_add(bytes) <= self.source.limit()
     }
 
-    /// Adds a chunk to the arena; one just large enough if a generous one is not to be had.
+    /// Adds a chunk to the arena.
     fn grow(&self, arena: &Arena, class: Class) -> Result<bool> {
-        let generous = if class.bytes <= SMALL_BLOCK {
+        let chunk = self.chunk_for(class.bytes)?;
+        let grown = chunk.is_some();
+        chunk.into_iter().for_each(|chunk| arena.grow(chunk));
+        Ok(grown)
+    }
+
+    /// A chunk for a block of `needed` bytes; one just large enough if a generous one is not to be had.
+    fn chunk_for(&self, needed: usize) -> Result<Option<Arc<Chunk>>> {
+        let generous = if needed <= SMALL_BLOCK {
             SMALL_CHUNK
-        } else if class.bytes <= MEDIUM_BLOCK {
+        } else if needed <= MEDIUM_BLOCK {
             2 * MEDIUM_BLOCK
         } else {
-            class.bytes.next_multiple_of(SMALL_CHUNK)
+            needed.next_multiple_of(SMALL_CHUNK)
         };
-        for bytes in [generous, class.bytes] {
+        for bytes in [generous, needed] {
             if let Some(chunk) = self.source.chunk(bytes, Space::Device)? {
-                arena.grow(chunk);
-                return Ok(true);
+                return Ok(Some(chunk));
             }
         }
-        Ok(false)
+        Ok(None)
     }
 
     fn apply(&self, remedy: Remedy, needed: usize) {

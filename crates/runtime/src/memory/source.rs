@@ -142,8 +142,8 @@ impl Drop for Chunk {
         }
         // SAFETY: every block carved from this chunk holds it, so none is in use. The arena lets go of a
         // chunk only when its stream has completed the last use of each block (`Heap::release_idle`), or
-        // after shutdown, which waited for all work. Staging memory is held by one adopted block, which lets go
-        // of it when no stream uses it.
+        // after shutdown, which waited for all work. Staging memory and what lasts are held by adopted blocks, which
+        // let go of it when no stream uses it.
         unsafe { self.source.device.free(memory) };
         self.source
             .reserved

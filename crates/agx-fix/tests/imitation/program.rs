@@ -1,0 +1,147 @@
+//! Programs that use Metal as they should: linked with agx-fix, started with it, and with a device that comes late.
+
+use agx_fix::{Settings, Statistics};
+use streampool_metal_sim::{Id, Message, Sim, send};
+
+use crate::common::driver;
+use crate::common::{assert_ended_well, errors, run};
+use crate::{Maker, agx_fix_replacements, default_device};
+
+/// What a program does that uses encoders as it should.
+pub fn use_metal() {
+    let sim = Sim::strict();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..25 {
+                    driver::pooled(|| {
+                        let device = default_device();
+                        let queue: Id = send!(device, "newCommandQueue");
+                        let commands: Id = send!(queue, "commandBuffer");
+                        for kind in ["computeCommandEncoder", "blitCommandEncoder"] {
+                            let encoder: Id = Message::new(commands, kind).send(());
+                            let _: () = send!(encoder, "endEncoding");
+                        }
+                        let _: () = send!(commands, "commit");
+                        let _: () = send!(commands, "waitUntilCompleted");
+                        queue.release();
+                        device.release();
+                    });
+                }
+            });
+        }
+    });
+    assert_eq!(sim.violations(), []);
+}
+
+/// The imitation of Metal in which nothing races.
+pub fn metal() {
+    let wrapped = agx_fix::install(Settings::default()).expect("there is a device");
+    assert_eq!((wrapped.classes, wrapped.created), (5, 0));
+    use_metal();
+    let expected = Statistics {
+        created: 200,
+        ended: 200,
+        destroyed: 200,
+        calls: 200,
+        ..wrapped
+    };
+    assert_eq!(
+        agx_fix::statistics(),
+        Statistics {
+            nested_calls: 0,
+            ..expected
+        }
+    );
+}
+
+#[test]
+fn what_is_right_stays_as_it_is() {
+    assert_ended_well(&run("metal", &[]));
+}
+
+/// What Apple's loader calls in place of a function where agx-fix is inserted.
+fn replacement(of: Maker) -> Maker {
+    let row = agx_fix_replacements
+        .iter()
+        .find(|row| row[1] as usize == of as usize);
+    row.expect("it is in the table")[0]
+}
+
+/// There is no device when the wrapping begins. The program gets one by a function of Metal's afterwards.
+pub fn late(by: Maker, device_of: impl Fn(Id) -> Id) {
+    // SAFETY: nil is allowed.
+    let nothing = unsafe { agx_fix::install_on(std::ptr::null_mut(), Settings::default()) };
+    assert_eq!(nothing, Err(agx_fix::Error::NoDevice));
+    assert_eq!(agx_fix::check().methods, 0);
+    let same = default_device();
+    // SAFETY: it may be called anywhere, and gives a reference.
+    let made = Id::from_ptr(unsafe { replacement(by)() });
+    assert_eq!(device_of(made), same);
+    made.release();
+    same.release();
+    assert_eq!(agx_fix::statistics().classes, 1, "the device's");
+    use_metal();
+    let read = agx_fix::statistics();
+    assert_eq!(
+        (read.classes, read.created, read.ended, read.destroyed),
+        (5, 200, 200, 200)
+    );
+    assert_eq!((read.calls, read.unannounced), (200, 0));
+}
+
+#[test]
+fn a_device_that_comes_late_is_wrapped() {
+    assert_ended_well(&run("late, default", &[]));
+    assert_ended_well(&run("late, listed", &[]));
+}
+
+/// A program that was not linked with agx-fix: all that it has of it is in the dylib. The symbols that this one has are not used.
+#[test]
+fn inserted_it_wraps_by_itself() {
+    let test = std::env::current_exe().expect("a test has a file");
+    let library = test.with_file_name("libagx_fix.so");
+    let library = library.to_str().expect("a path of text");
+    let output = run(
+        "knows nothing of it",
+        &[("LD_PRELOAD", library), ("AGX_FIX_VERBOSE", "1")],
+    );
+    assert_ended_well(&output);
+    let said = errors(&output);
+    assert!(
+        said.contains("methods of class") && said.contains("are wrapped (Encoder)"),
+        "{said}"
+    );
+    assert!(
+        said.contains(
+            "agx-fix: 200 encoders created, 200 ended, 200 destroyed, 0 of them deferred"
+        ),
+        "{said}"
+    );
+
+    let output = run(
+        "knows nothing of it",
+        &[("LD_PRELOAD", library), ("AGX_FIX_ABORT", "maybe")],
+    );
+    assert_ended_well(&output);
+    let said = errors(&output);
+    assert!(
+        said.contains("AGX_FIX_ABORT is `maybe`; allowed is 0 or 1"),
+        "{said}"
+    );
+    assert!(
+        !said.contains("encoders created"),
+        "nothing is worth telling\n{said}"
+    );
+
+    let output = run(
+        "knows nothing of it",
+        &[
+            ("LD_PRELOAD", library),
+            ("AGX_FIX_VERBOSE", "1"),
+            ("AGX_FIX_DISABLE", "1"),
+        ],
+    );
+    assert_ended_well(&output);
+    assert!(!errors(&output).contains("agx-fix"), "{}", errors(&output));
+}

@@ -27,11 +27,9 @@ mod edge;
 #[cfg(not(all(any(target_vendor = "apple", metal_sim), not(test))))]
 #[path = "elsewhere.rs"]
 mod edge;
-// Where `edge` is not built, only their tests use these two.
-#[cfg_attr(
-    any(test, not(any(target_vendor = "apple", metal_sim))),
-    allow(dead_code)
-)]
+// Where `edge` is not built, only their tests use these.
+#[cfg(any(target_vendor = "apple", metal_sim, all(test, unix)))]
+#[cfg_attr(test, allow(dead_code))]
 mod inserted;
 #[cfg_attr(
     any(test, not(any(target_vendor = "apple", metal_sim))),

@@ -35,6 +35,7 @@ fn scenario() {
             send!(made, "objectAtIndex:", 0usize)
         }),
         Some("knows nothing of it") => program::use_metal(),
+        Some("starts another") => program::start_another(),
         Some(other) => panic!("{other}?"),
     }
 }

@@ -1,5 +1,7 @@
 //! Programs that use Metal as they should: linked with agx-fix, started with it, and with a device that comes late.
 
+use std::process::Command;
+
 use agx_fix::{Settings, Statistics};
 use streampool_metal_sim::{Id, Message, Sim, send};
 
@@ -96,12 +98,17 @@ fn a_device_that_comes_late_is_wrapped() {
     assert_ended_well(&run("late, listed", &[]));
 }
 
+/// The library that is inserted.
+fn dylib() -> String {
+    let test = std::env::current_exe().expect("a test has a file");
+    let library = test.with_file_name("libagx_fix.so");
+    library.to_str().expect("a path of text").to_owned()
+}
+
 /// A program that was not linked with agx-fix: all that it has of it is in the dylib. The symbols that this one has are not used.
 #[test]
 fn inserted_it_wraps_by_itself() {
-    let test = std::env::current_exe().expect("a test has a file");
-    let library = test.with_file_name("libagx_fix.so");
-    let library = library.to_str().expect("a path of text");
+    let library = &dylib();
     let output = run(
         "knows nothing of it",
         &[("LD_PRELOAD", library), ("AGX_FIX_VERBOSE", "1")],
@@ -109,7 +116,7 @@ fn inserted_it_wraps_by_itself() {
     assert_ended_well(&output);
     let said = errors(&output);
     assert!(
-        said.contains("methods of class") && said.contains("are wrapped (Encoder)"),
+        said.contains("agx-fix: loaded into process ") && said.contains("are wrapped (Encoder)"),
         "{said}"
     );
     assert!(
@@ -144,4 +151,35 @@ fn inserted_it_wraps_by_itself() {
     );
     assert_ended_well(&output);
     assert!(!errors(&output).contains("agx-fix"), "{}", errors(&output));
+}
+
+/// Starts a program into which the dylib cannot be loaded: it does not have the functions that the dylib needs, and ends at once, as one of
+/// another architecture does on Apple's systems.
+pub fn start_another() {
+    let another = Command::new("true").output().expect("it is there");
+    print!("another: {}", another.status);
+    eprint!("{}", errors(&another));
+}
+
+#[test]
+fn what_an_inserted_program_starts_does_without() {
+    let ended = |variables: &[(&str, &str)]| {
+        let library = dylib();
+        let output = run(
+            "starts another",
+            &[&[("LD_PRELOAD", library.as_str())], variables].concat(),
+        );
+        assert_ended_well(&output);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        (
+            said.contains("another: exit status: 0"),
+            said + &errors(&output),
+        )
+    };
+    for variables in [&[][..], &[("AGX_FIX_DISABLE", "1")]] {
+        let (well, said) = ended(variables);
+        assert!(well, "{said}");
+    }
+    let (well, said) = ended(&[("AGX_FIX_CHILDREN", "1")]);
+    assert!(!well, "by setting they get it, and here they end\n{said}");
 }

@@ -19,12 +19,19 @@ use streampool_metal_sim::{Id, send};
 /// What a process does that a test started.
 #[test]
 fn scenario() {
+    common::protocols::define();
     match asked_for().as_deref() {
         None => {}
         Some("race, plain") => races::race(driver::device()),
         Some("race") => races::race_guarded(),
+        Some("between, plain") => races::between(driver::device()),
+        Some("between") => races::between_guarded(),
+        Some("shared, plain") => races::shared(driver::device()),
+        Some("shared") => races::shared_guarded(),
         Some("misuse") => books::misuse(),
         Some("shown") => books::shown(),
+        Some("committed") => books::committed(),
+        Some("finished late") => books::finished_late(),
         Some("exact") => books::exact(),
         Some("classes") => books::classes(),
         Some("check") => books::check(),
@@ -34,7 +41,7 @@ fn scenario() {
         Some("late, listed") => program::late(MTLCopyAllDevices, |made| {
             send!(made, "objectAtIndex:", 0usize)
         }),
-        Some("knows nothing of it") => program::use_metal(),
+        Some("knows nothing of it") => program::use_metal(program::inserted_default_device()),
         Some("starts another") => program::start_another(),
         Some(other) => panic!("{other}?"),
     }

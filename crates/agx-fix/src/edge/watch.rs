@@ -5,16 +5,17 @@ use std::io::Write;
 use std::mem::transmute;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use super::foreign::Object;
 use super::runtime::Class;
 use super::wrapping;
-use crate::logic::encoder::{Call, Destructor, Purpose, Thread};
 use crate::logic::figures::Figure;
 use crate::logic::guard::{Guard, Pass, Verdict, World};
+use crate::logic::guarded::{Call, Destructor, Purpose, Thread, What};
 use crate::logic::kind::{Kind, Role};
 use crate::logic::settings::Settings;
-use crate::trampoline::{Way, Wrapper};
+use crate::trampoline::{Way, Wrapper, is_under_way};
 
 /// What stands in for a method.
 pub struct Watch {
@@ -22,8 +23,8 @@ pub struct Watch {
     pub name: String,
     /// What it does.
     pub kind: Kind,
-    /// Whether it is an encoder's.
-    pub is_encoder: bool,
+    /// Whose it is, if that is guarded.
+    pub guards: Option<What>,
     /// Its selector.
     pub selector: usize,
     /// The address of what it was.
@@ -56,6 +57,10 @@ impl World for Process {
         // SAFETY: the address is of the `dealloc` that was to be called on the object, which takes no argument.
         let method: Method = unsafe { transmute(destructor.method as *const ()) };
         method(object, destructor.selector);
+    }
+
+    fn now(&self) -> Instant {
+        Instant::now()
     }
 
     fn say(&self, message: &str) {
@@ -136,13 +141,24 @@ impl Wrapper for Watch {
             return Way::Straight;
         };
         let thread = this_thread();
+        let Some(what) = self.guards else {
+            if self.kind == Kind::Create(Role::CommandBuffer) {
+                guard.before_command_buffer(thread, object);
+            }
+            return Way::Watched(None);
+        };
+        // What the driver asks of a command buffer in a call on an encoder belongs to that call, and must not wait.
+        let is_drivers = what == What::CommandBuffer && is_under_way(Pass::is_in_encoder);
         let purpose = match self.kind {
-            Kind::Create(_) | Kind::Show if !self.is_encoder => return Way::Watched(None),
+            Kind::Create(_) if is_drivers => return Way::Watched(None),
+            Kind::Use(_) if is_drivers => return Way::Straight,
+            Kind::Show if what == What::CommandBuffer => return Way::Watched(None),
+            Kind::Create(_) if what == What::CommandBuffer => Purpose::Apart,
             Kind::Create(_) => Purpose::Encode,
             Kind::Show => Purpose::Other,
             Kind::Use(purpose) => purpose,
             Kind::Begin => {
-                guard.created(thread, object);
+                guard.created(thread, what, object);
                 Purpose::Other
             }
             Kind::Destroy => {
@@ -150,14 +166,15 @@ impl Wrapper for Watch {
                     method: self.original,
                     selector: self.selector,
                 };
-                return guard.destroy(thread, object, destructor).into();
+                return guard.destroy(thread, what, object, destructor).into();
             }
         };
         let name = &self.name;
-        guard.enter(thread, object, Call { name, purpose }).into()
+        let call = Call { name, purpose };
+        guard.enter(thread, what, object, call).into()
     }
 
-    fn after(&self, pass: Option<Pass>, result: usize) {
+    fn after(&self, object: usize, pass: Option<Pass>, result: usize) {
         let Some(guard) = guard() else {
             return;
         };
@@ -166,9 +183,16 @@ impl Wrapper for Watch {
             // SAFETY: the object was just returned to its user.
             unsafe { learn_of(guard, result as Object, role) };
         }
-        match self.kind {
-            Kind::Create(Role::Encoder) if result != 0 => guard.created(thread, result),
-            Kind::Show if result != 0 => guard.shown(thread, result),
+        match (self.kind, &pass) {
+            _ if result == 0 => {}
+            (Kind::Create(Role::CommandBuffer), _) => guard.made(thread, result, object),
+            (Kind::Create(Role::Encoder), Some(pass)) if !pass.is_in_encoder() => {
+                guard.opened(thread, result, pass);
+            }
+            (Kind::Create(Role::Encoder), _) => {
+                guard.created(thread, What::Encoder, result);
+            }
+            (Kind::Show, _) => guard.shown(thread, result),
             _ => {}
         }
         if let Some(pass) = pass {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::encoder::Patience;
+use super::guarded::Patience;
 
 /// How agx-fix behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -79,7 +79,7 @@ impl Wrapper for Recorder {
         (self.way)()
     }
 
-    fn after(&self, pass: Option<Pass>, result: usize) {
+    fn after(&self, _: usize, pass: Option<Pass>, result: usize) {
         assert!(pass.is_none());
         count(&self.after);
         self.result.store(result, Ordering::Relaxed);

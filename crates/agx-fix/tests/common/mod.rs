@@ -1,7 +1,7 @@
 //! An imitation driver whose encoders race as AGX's do, and how a test runs a program that uses it.
 
 pub mod driver;
-mod protocols;
+pub mod protocols;
 
 use std::process::{Command, Output};
 

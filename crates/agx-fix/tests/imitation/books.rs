@@ -1,7 +1,7 @@
 //! One thing after another on one thread: what is refused, told and counted is exact.
 
 use agx_fix::{Settings, Statistics};
-use streampool_metal_sim::{Class, Id, Message, Selector, send};
+use streampool_metal_sim::{Class, Id, Message, Selector, live_objects, send};
 
 use crate::common::driver::{self, Dispatched};
 use crate::common::{assert_aborted, assert_ended_well, errors, run};
@@ -78,6 +78,60 @@ fn an_encoder_that_is_only_shown_stays_ended() {
     assert_ended_well(&run("shown", &[]));
 }
 
+/// What a command buffer is asked for after its commit.
+pub fn committed() {
+    let commands = wrapped_command_buffer();
+    let _: () = send!(commands, "addCompletedHandler:", Id::NULL);
+    let _: () = send!(commands, "commit");
+    let _: () = send!(commands, "addCompletedHandler:", Id::NULL);
+    let _: () = send!(commands, "commit");
+    let encoder: Id = send!(commands, "computeCommandEncoder");
+    assert!(encoder.is_null());
+    let read = agx_fix::statistics();
+    assert_eq!((read.buffers, read.committed, read.after_commit), (1, 1, 3));
+    assert_eq!((read.created, read.after_end), (0, 0));
+    commands.release();
+    assert_eq!(live_objects().get("ImitationCommandBuffer"), None);
+}
+
+#[test]
+fn calls_after_the_commit_are_told_and_not_made() {
+    let output = run("committed", &[]);
+    assert_ended_well(&output);
+    let said = errors(&output);
+    for expected in [
+        "-[ImitationCommandBuffer addCompletedHandler:] called on command buffer 0x",
+        "after commit (thread 1): not made; 1 such calls so far",
+        "after commit (thread 1): not made; 3 such calls so far",
+    ] {
+        assert!(said.contains(expected), "{expected}\n{said}");
+    }
+}
+
+/// The driver does with an ended encoder what it put off, when the command buffer is committed.
+pub fn finished_late() {
+    let commands = wrapped_command_buffer();
+    let encoder = driver::pooled(|| -> Id {
+        let encoder: Id = send!(commands, "computeCommandEncoderWithDispatchType:", 0usize);
+        encoder.retain()
+    });
+    driver::encode(encoder);
+    let _: () = send!(encoder, "endEncoding");
+    let calls = |encoder| -> u64 { send!(encoder, "calls") };
+    assert_eq!(calls(encoder), 3, "one, the end, and what the end calls");
+    driver::encode(encoder);
+    assert_eq!((calls(encoder), agx_fix::statistics().after_end), (3, 1));
+    let _: () = send!(commands, "commit");
+    assert_eq!((calls(encoder), agx_fix::statistics().after_end), (4, 1));
+    encoder.release();
+    commands.release();
+}
+
+#[test]
+fn what_the_driver_calls_in_a_commit_is_made() {
+    assert_ended_well(&run("finished late", &[]));
+}
+
 /// One life of an encoder, counted from Rust and from C.
 pub fn exact() {
     let commands = wrapped_command_buffer();
@@ -96,10 +150,12 @@ pub fn exact() {
     let expected = Statistics {
         created: 1,
         ended: 1,
-        destroyed: 1,
-        calls: 6,
-        // By the end, and by the destructor.
-        nested_calls: 2,
+        // Not destroyed yet.
+        kept: 1,
+        // The first on the command buffer.
+        calls: 7,
+        // By the end.
+        nested_calls: 1,
         ..wrapped
     };
     assert_eq!(agx_fix::statistics(), expected);
@@ -164,11 +220,7 @@ pub fn huge() {
     encoder.release();
     let read = agx_fix::statistics();
     assert!(read.calls < METHODS);
-    assert_eq!(
-        (read.ended, read.destroyed),
-        (1, 1),
-        "these are wrapped first"
-    );
+    assert_eq!((read.ended, read.kept), (1, 1), "these are wrapped first");
     commands.release();
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::ptr::null;
 
 use super::foreign::{ImageOfAddress, atexit, dladdr};
-use super::watch::{guard, say};
+use super::watch::{guard, guard_with, say};
 use crate::{Settings, Statistics, inserted};
 
 #[used]
@@ -18,7 +18,8 @@ use crate::{Settings, Statistics, inserted};
 #[cfg_attr(not(target_vendor = "apple"), unsafe(link_section = ".init_array"))]
 static LOADED: extern "C" fn() = loaded;
 
-/// Runs when the library is loaded. In a program that was linked with it nothing happens until that asks for it.
+/// Runs when the library is loaded. In a program that was linked with it nothing happens until that asks for it; where it was inserted,
+/// it waits for the first device, since most programs have none.
 extern "C" fn loaded() {
     let (variable, between) = inserted::VARIABLE;
     let list = std::env::var_os(variable).unwrap_or_default();
@@ -32,17 +33,16 @@ extern "C" fn loaded() {
     for error in errors {
         say(&format!("{error}; what holds without the variable holds"));
     }
-    if settings.verbose && !settings.disabled {
+    if settings.disabled {
+        return;
+    }
+    guard_with(settings);
+    if settings.verbose {
         let program = std::env::current_exe().unwrap_or_default();
         say(&format!(
             "loaded into process {}, {}",
             std::process::id(),
             program.display()
-        ));
-    }
-    if let Err(error) = super::install(settings) {
-        say(&format!(
-            "nothing is wrapped yet: {error}. It is tried again when the program gets a device"
         ));
     }
     // SAFETY: the function is there until the end: inserted libraries are not unloaded.

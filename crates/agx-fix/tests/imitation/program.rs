@@ -194,6 +194,21 @@ pub fn start_another() {
 }
 
 #[test]
+fn inserted_it_does_nothing_before_there_is_a_device() {
+    let output = run(
+        "starts another",
+        &[("LD_PRELOAD", &dylib()), ("AGX_FIX_VERBOSE", "1")],
+    );
+    assert_ended_well(&output);
+    let said = errors(&output);
+    assert!(
+        said.contains("agx-fix: loaded into process ")
+            && said.contains("; 0 methods of 0 classes wrapped"),
+        "{said}"
+    );
+}
+
+#[test]
 fn what_an_inserted_program_starts_does_without() {
     let ended = |variables: &[(&str, &str)]| {
         let library = dylib();

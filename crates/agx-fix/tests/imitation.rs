@@ -4,6 +4,8 @@
 #[path = "imitation/books.rs"]
 mod books;
 mod common;
+#[path = "imitation/handlers.rs"]
+mod handlers;
 #[path = "imitation/program.rs"]
 mod program;
 #[path = "imitation/races.rs"]
@@ -31,6 +33,7 @@ fn scenario() {
         Some("misuse") => books::misuse(),
         Some("shown") => books::shown(),
         Some("committed") => books::committed(),
+        Some("handler") => handlers::late_handler(),
         Some("finished late") => books::finished_late(),
         Some("exact") => books::exact(),
         Some("classes") => books::classes(),

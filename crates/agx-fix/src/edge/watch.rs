@@ -1,6 +1,7 @@
 //! What runs round each wrapped method: the guard, and the look at what was created.
 
 use std::cell::Cell;
+use std::ffi::CStr;
 use std::io::Write;
 use std::mem::transmute;
 use std::sync::OnceLock;
@@ -8,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use super::foreign::Object;
+use super::handlers;
 use super::runtime::Class;
 use super::wrapping;
 use crate::logic::figures::Figure;
@@ -25,6 +27,8 @@ pub struct Watch {
     pub kind: Kind,
     /// Whose it is, if that is guarded.
     pub guards: Option<What>,
+    /// If it adds a handler: the message that waits until that is to be called.
+    pub wait: Option<&'static CStr>,
     /// Its selector.
     pub selector: usize,
     /// The address of what it was.
@@ -136,7 +140,7 @@ impl From<Verdict> for Way {
 }
 
 impl Wrapper for Watch {
-    fn before(&'static self, object: usize) -> Way {
+    fn before(&'static self, object: usize, argument: usize) -> Way {
         let Some(guard) = guard() else {
             return Way::Straight;
         };
@@ -171,7 +175,14 @@ impl Wrapper for Watch {
         };
         let name = &self.name;
         let call = Call { name, purpose };
-        guard.enter(thread, what, object, call).into()
+        let verdict = guard.enter(thread, what, object, call);
+        if let (Verdict::Refused, Some(wait)) = (&verdict, self.wait)
+            && guard.is_committed(object)
+        {
+            // SAFETY: the command buffer was not given up, and is called with a handler.
+            unsafe { handlers::call_late(object as Object, argument as Object, wait) };
+        }
+        verdict.into()
     }
 
     fn after(&self, object: usize, pass: Option<Pass>, result: usize) {

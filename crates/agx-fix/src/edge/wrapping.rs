@@ -7,7 +7,7 @@ use std::sync::{LazyLock, PoisonError, RwLock};
 use super::runtime::{self, Class, Protocol};
 use super::watch::Watch;
 use crate::logic::guarded::Purpose;
-use crate::logic::kind::{Kind, Role, kind};
+use crate::logic::kind::{Kind, Role, kind, wait_for_handler};
 use crate::trampoline::{FreeStub, Target, is_stub};
 
 /// Metal's public protocols of encoders, and of what makes them. What else a driver's encoder can do, its driver does with it.
@@ -74,6 +74,7 @@ pub fn wrap(class: Class, role: Role) -> Option<Outcome> {
             name: format!("-[{} {}]", class.name(), method.name()),
             kind,
             guards: role.guarded(),
+            wait: wait_for_handler(method.name()),
             selector: method.selector as usize,
             original: class.implementation(method.selector),
         }));

@@ -202,6 +202,12 @@ impl<W: World> Guard<W> {
         }
     }
 
+    /// Whether a command buffer is committed, and was not given up.
+    pub fn is_committed(&self, commands: usize) -> bool {
+        let (it, _) = self.registry.find(What::CommandBuffer, commands);
+        it.is_ended() && it.is_there()
+    }
+
     /// Enters the command buffer of which an encoder is about to be ended.
     fn enter_commands(
         &self,

@@ -1,6 +1,8 @@
 //! What a method does to an encoder, from the names that Apple's public headers give and from what it returns. Classes are
 //! not known by name.
 
+use std::ffi::CStr;
+
 use super::guarded::{Purpose, What};
 
 /// What the objects of a class are for.
@@ -98,6 +100,15 @@ const OF_COMMAND_BUFFERS: &[(&str, Purpose)] = &[
     ("encodeSignalEvent:value:", Purpose::Apart),
     ("encodeWaitForEvent:value:", Purpose::Apart),
 ];
+
+/// The message that waits until a handler is to be called that this method adds, if it adds one.
+pub fn wait_for_handler(selector: &str) -> Option<&'static CStr> {
+    match selector {
+        "addScheduledHandler:" => Some(c"waitUntilScheduled"),
+        "addCompletedHandler:" => Some(c"waitUntilCompleted"),
+        _ => None,
+    }
+}
 
 /// The letters before the type of a value that say how it is passed.
 const QUALIFIERS: &[char] = &['r', 'n', 'N', 'o', 'O', 'R', 'V', 'A'];

@@ -32,8 +32,8 @@ pub struct Target {
 
 /// What is run round a method.
 pub trait Wrapper: Sync {
-    /// Decides what becomes of a call.
-    fn before(&'static self, object: usize) -> Way;
+    /// Decides what becomes of a call on this object, whose first argument this is, should that be an integer or an address.
+    fn before(&'static self, object: usize, argument: usize) -> Way;
     /// The call on this object has returned this, as far as it fits a register.
     fn after(&self, object: usize, pass: Option<Pass>, result: usize);
     /// Nobody will come back from the call.
@@ -105,7 +105,8 @@ extern "C" fn enter(saved: &mut Saved) -> usize {
         return target.original;
     }
     let object = saved.object(target.selector);
-    match target.wrapper.before(object) {
+    let argument = saved.argument(target.selector);
+    match target.wrapper.before(object, argument) {
         Way::Straight => target.original,
         Way::Refused => saved.refusal(target.selector),
         Way::Watched(pass) => {

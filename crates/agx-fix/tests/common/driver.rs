@@ -247,6 +247,13 @@ fn classes() -> &'static Class {
             });
         }
     );
+    method!(commands, "waitUntilCompleted", |this| {
+        let body = this.body_if::<Commands>();
+        if !body.is_some_and(|body| body.committed.load(Ordering::SeqCst)) {
+            crash("failed assertion `waitUntilCompleted before commit'");
+        }
+        linger();
+    });
     method!(commands, "commit", |this| {
         inside_commands(this, |body| {
             body.assert_not_committed("commit an already committed command buffer");

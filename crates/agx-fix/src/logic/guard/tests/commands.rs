@@ -40,10 +40,12 @@ fn make(guard: &Guard<Notes>, thread: Thread) {
 fn what_comes_after_the_commit_is_refused_and_told() {
     let guard = with_commands(Settings::default());
     on_commands(&guard, ONE, HANDLER);
+    assert!(!guard.is_committed(COMMANDS));
     on_commands(&guard, ONE, END);
     for late in [MAKE, HANDLER, END] {
         assert!(matches!(enter(&guard, TWO, late), Verdict::Refused));
     }
+    assert!(guard.is_committed(COMMANDS));
     let read = guard.figures.read();
     assert_eq!((read.buffers, read.committed), (1, 1));
     assert_eq!((read.after_commit, read.after_end, read.ended), (3, 0, 0));

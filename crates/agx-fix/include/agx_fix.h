@@ -25,6 +25,10 @@ struct agx_fix_statistics {
     uint64_t after_destruction;
     uint64_t abandoned;
     uint64_t too_deep;
+    uint64_t kept;
+    uint64_t buffers;
+    uint64_t committed;
+    uint64_t after_commit;
 };
 
 /* Writes as much of the statistics as `size` bytes have room for, and returns how many bytes they have: figures may be

@@ -1,10 +1,10 @@
 //! Keeps programs that cannot be rebuilt from racing in Apple's AGX driver.
 //!
-//! The driver crashes when an encoder is destroyed while another thread is in a call on it, and when an encoder is used
-//! after its end. Inserted into a program (`DYLD_INSERT_LIBRARIES=libagx_fix.dylib`), or asked for by [`install`], this
-//! library wraps the methods of the driver's encoders, whatever their classes are called: one thread at a time is in an
-//! encoder, an encoder is destroyed when the last has left it, and a call that comes too late is not made, but counted and
-//! told.
+//! The driver crashes when an encoder is destroyed while another thread is in a call on it, when an encoder is used
+//! after its end, and when threads share a command buffer. Inserted into a program (`DYLD_INSERT_LIBRARIES=libagx_fix.dylib`), or asked
+//! for by [`install`], this library wraps the methods of the driver's encoders and command buffers, whatever their classes are called:
+//! one thread at a time is in such an object, it is destroyed when the last has left it, an encoder that is ended and given up is kept
+//! for a while, and a call that comes too late is not made, but counted and told.
 //!
 //! ```
 //! # #[cfg(metal_sim)]
@@ -27,11 +27,9 @@ mod edge;
 #[cfg(not(all(any(target_vendor = "apple", metal_sim), not(test))))]
 #[path = "elsewhere.rs"]
 mod edge;
-// Where `edge` is not built, only their tests use these two.
-#[cfg_attr(
-    any(test, not(any(target_vendor = "apple", metal_sim))),
-    allow(dead_code)
-)]
+// Where `edge` is not built, only their tests use these.
+#[cfg(any(target_vendor = "apple", metal_sim, all(test, unix)))]
+#[cfg_attr(test, allow(dead_code))]
 mod inserted;
 #[cfg_attr(
     any(test, not(any(target_vendor = "apple", metal_sim))),

@@ -14,8 +14,8 @@ mod loom_support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use logic::encoder::{
-    Call, Destruction, Destructor, Encoder, Entry, Hold, Misuse, Patience, Purpose, Thread,
+use logic::guarded::{
+    Call, Destruction, Destructor, Entry, Guarded, Hold, Misuse, Patience, Purpose, Thread, What,
 };
 use loom::cell::UnsafeCell;
 use loom_support::{Turns, outcomes, outcomes_bounded};
@@ -44,7 +44,7 @@ fn call(purpose: Purpose) -> Call {
 
 /// An object of the driver: loom finds any use of it that is not ordered after all others.
 struct Object {
-    encoder: Encoder,
+    encoder: Guarded,
     /// Whether its memory is there, and whether it is ended.
     memory: UnsafeCell<(bool, bool)>,
 }
@@ -59,7 +59,7 @@ enum Made {
 impl Object {
     fn new() -> Arc<Self> {
         Arc::new(Object {
-            encoder: Encoder::new(),
+            encoder: Guarded::new(What::Encoder, 0x1000),
             memory: UnsafeCell::new((true, false)),
         })
     }

@@ -13,10 +13,11 @@ mod logic;
 mod loom_support;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use logic::encoder::{Call, Destructor, Purpose, Thread};
 use logic::guard::{Guard, Verdict, World};
+use logic::guarded::{Call, Destructor, Purpose, Thread, What};
+use logic::quarantine::LONGEST;
 use logic::settings::Settings;
 use loom::cell::UnsafeCell;
 use loom_support::{Turns, outcomes, outcomes_bounded};
@@ -30,14 +31,37 @@ const DRAW: Call = Call {
     name: "draw",
     purpose: Purpose::Encode,
 };
+const END: Call = Call {
+    name: "end",
+    purpose: Purpose::End,
+};
+const MAKE: Call = Call {
+    name: "make",
+    purpose: Purpose::Apart,
+};
 
 /// The one place where objects are: which life it leads there, if any. Loom finds uses that are not ordered.
-struct Memory(UnsafeCell<Option<u32>>);
+struct Memory {
+    life: UnsafeCell<Option<u32>>,
+    now: Clock,
+}
+
+/// A clock that stands still until it is set on.
+struct Clock {
+    begun: Instant,
+    later: loom::sync::Mutex<Duration>,
+}
+
+impl Clock {
+    fn set(&self, later: Duration) {
+        *self.later.lock().unwrap() = later;
+    }
+}
 
 impl Memory {
     fn set(&self, life: Option<u32>) -> Option<u32> {
         // SAFETY: loom panics if another thread is at it at this time.
-        self.0
+        self.life
             .with_mut(|place| unsafe { std::mem::replace(&mut *place, life) })
     }
 }
@@ -46,6 +70,10 @@ impl World for Arc<Memory> {
     fn destroy(&self, object: usize, destructor: Destructor) {
         assert_eq!((object, destructor), (OBJECT, DESTRUCTOR));
         assert!(self.set(None).is_some(), "freed twice");
+    }
+
+    fn now(&self) -> Instant {
+        self.now.begun + *self.now.later.lock().unwrap()
     }
 
     fn say(&self, _: &str) {}
@@ -66,14 +94,20 @@ fn process() -> Process {
     };
     Arc::new(Guard::new(
         settings,
-        Arc::new(Memory(UnsafeCell::new(Some(1)))),
+        Arc::new(Memory {
+            life: UnsafeCell::new(Some(1)),
+            now: Clock {
+                begun: Instant::now(),
+                later: loom::sync::Mutex::default(),
+            },
+        }),
     ))
 }
 
 /// Which life a call was made in, if it was made.
 fn call(guard: &Process, turns: &Turns, thread: u64) -> Option<u32> {
     turns.next();
-    match guard.enter(Thread(thread), OBJECT, DRAW) {
+    match guard.enter(Thread(thread), What::Encoder, OBJECT, DRAW) {
         Verdict::Guarded(pass) => {
             let life = guard.world.set(None).expect("the object is there");
             guard.world.set(Some(life));
@@ -89,7 +123,7 @@ fn call(guard: &Process, turns: &Turns, thread: u64) -> Option<u32> {
 /// The last reference is given up. Says whether the object is destroyed at once.
 fn destroy(guard: &Process, turns: &Turns, thread: u64) -> bool {
     turns.next();
-    match guard.destroy(Thread(thread), OBJECT, DESTRUCTOR) {
+    match guard.destroy(Thread(thread), What::Encoder, OBJECT, DESTRUCTOR) {
         Verdict::Guarded(pass) => {
             guard.world.destroy(OBJECT, DESTRUCTOR);
             guard.leave(Thread(thread), pass);
@@ -123,7 +157,7 @@ fn one_object_has_one_encoder() {
 fn a_call_meets_a_living_object_or_none() {
     let results = outcomes(|turns| {
         let guard = process();
-        guard.created(Thread(3), OBJECT);
+        guard.created(Thread(3), What::Encoder, OBJECT);
         let (theirs, their_turns) = (guard.clone(), turns.clone());
         let caller = turns.spawn(move || call(&theirs, &their_turns, 1));
         let at_once = destroy(&guard, &turns, 2);
@@ -145,11 +179,13 @@ fn a_call_meets_a_living_object_or_none() {
 fn an_address_that_is_used_again_is_another_object() {
     let results = outcomes_bounded(|turns| {
         let guard = process();
-        guard.created(Thread(3), OBJECT);
+        guard.created(Thread(3), What::Encoder, OBJECT);
         let freed = Arc::new(loom::sync::Mutex::new(false));
         let (theirs, their_turns, now_free) = (guard.clone(), turns.clone(), freed.clone());
         let destroyer = turns.spawn(move || {
-            let Verdict::Guarded(pass) = theirs.destroy(Thread(1), OBJECT, DESTRUCTOR) else {
+            let Verdict::Guarded(pass) =
+                theirs.destroy(Thread(1), What::Encoder, OBJECT, DESTRUCTOR)
+            else {
                 panic!("nobody is in it");
             };
             theirs.world.destroy(OBJECT, DESTRUCTOR);
@@ -161,7 +197,7 @@ fn an_address_that_is_used_again_is_another_object() {
         let used_again = *freed.lock().unwrap();
         if used_again {
             guard.world.set(Some(2));
-            guard.created(Thread(2), OBJECT);
+            guard.created(Thread(2), What::Encoder, OBJECT);
             assert_eq!(call(&guard, &turns, 2), Some(2));
         }
         destroyer.join().unwrap();
@@ -177,4 +213,74 @@ fn an_address_that_is_used_again_is_another_object() {
         used_again
     });
     assert_eq!(Vec::from_iter(results), [false, true]);
+}
+
+/// An encoder is ended and given up while another thread makes a call on it, and what was kept is let go: the call is made before the end,
+/// or refused, and the encoder is destroyed once.
+#[cfg(not(planted))]
+#[test]
+fn a_call_on_an_encoder_that_is_kept_is_refused() {
+    let results = outcomes_bounded(|turns| {
+        let guard = process();
+        guard.created(Thread(3), What::Encoder, OBJECT);
+        let (theirs, their_turns) = (guard.clone(), turns.clone());
+        let caller = turns.spawn(move || call(&theirs, &their_turns, 1));
+        let Verdict::Guarded(end) = guard.enter(Thread(2), What::Encoder, OBJECT, END) else {
+            panic!("it lives, and is not ended");
+        };
+        turns.next();
+        guard.leave(Thread(2), end);
+        assert!(!destroy(&guard, &turns, 2), "it is kept");
+        let life = caller.join().unwrap();
+        guard.world.now.set(LONGEST);
+        guard.before_command_buffer(Thread(2), 0);
+        assert_eq!(guard.world.set(None), None, "it is gone");
+        let read = guard.figures.read();
+        assert_eq!((read.kept, read.destroyed), (1, 1));
+        assert_eq!(
+            read.after_end + read.after_destruction,
+            u64::from(life.is_none())
+        );
+        life
+    });
+    assert_eq!(Vec::from_iter(results), [None, Some(1)]);
+}
+
+/// A thread that wants an encoder of a command buffer gets it when another thread has ended its own, and is woken for that.
+#[cfg(not(planted))]
+#[test]
+fn who_waits_for_an_open_encoder_is_woken_by_its_end() {
+    const COMMANDS: usize = 0x2000;
+    let results = outcomes_bounded(|turns| {
+        let guard = process();
+        guard.made(Thread(1), COMMANDS, 0);
+        let make = |guard: &Process, thread| match guard.enter(
+            thread,
+            What::CommandBuffer,
+            COMMANDS,
+            MAKE,
+        ) {
+            Verdict::Guarded(pass) => pass,
+            other => panic!("{other:?}"),
+        };
+        let pass = make(&guard, Thread(1));
+        guard.opened(Thread(1), OBJECT, &pass);
+        guard.leave(Thread(1), pass);
+        let (theirs, their_turns) = (guard.clone(), turns.clone());
+        let ender = turns.spawn(move || {
+            their_turns.next();
+            let verdict = theirs.enter(Thread(1), What::Encoder, OBJECT, END);
+            let Verdict::Guarded(pass) = verdict else {
+                panic!("{verdict:?}");
+            };
+            theirs.leave(Thread(1), pass);
+        });
+        turns.next();
+        let pass = make(&guard, Thread(2));
+        assert_eq!(guard.figures.read().ended, 1, "it is ended by now");
+        guard.leave(Thread(2), pass);
+        ender.join().unwrap();
+        guard.figures.read().waits
+    });
+    assert_eq!(Vec::from_iter(results), [0, 1]);
 }

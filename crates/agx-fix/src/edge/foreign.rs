@@ -53,6 +53,7 @@ unsafe extern "C" {
     ) -> MethodDescription;
     pub fn objc_autoreleasePoolPush() -> *mut c_void;
     pub fn objc_autoreleasePoolPop(pool: *mut c_void);
+    pub fn objc_retain(object: Object) -> Object;
     pub fn objc_release(object: Object);
 }
 
@@ -68,6 +69,8 @@ unsafe extern "C" {
 unsafe extern "C" {}
 
 unsafe extern "C" {
+    pub fn _Block_copy(block: Object) -> Object;
+    pub fn _Block_release(block: Object);
     pub fn atexit(function: extern "C" fn()) -> c_int;
     pub fn dladdr(address: *const c_void, image: *mut ImageOfAddress) -> c_int;
     pub fn free(memory: *mut c_void);

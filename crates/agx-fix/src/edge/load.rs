@@ -7,7 +7,7 @@ use std::path::Path;
 use std::ptr::null;
 
 use super::foreign::{ImageOfAddress, atexit, dladdr};
-use super::watch::{guard, say};
+use super::watch::{guard, guard_with, say};
 use crate::{Settings, Statistics, inserted};
 
 #[used]
@@ -18,18 +18,31 @@ use crate::{Settings, Statistics, inserted};
 #[cfg_attr(not(target_vendor = "apple"), unsafe(link_section = ".init_array"))]
 static LOADED: extern "C" fn() = loaded;
 
-/// Runs when the library is loaded. In a program that was linked with it nothing happens until that asks for it.
+/// Runs when the library is loaded. In a program that was linked with it nothing happens until that asks for it; where it was inserted,
+/// it waits for the first device, since most programs have none.
 extern "C" fn loaded() {
-    if !is_inserted() {
+    let (variable, between) = inserted::VARIABLE;
+    let list = std::env::var_os(variable).unwrap_or_default();
+    let Some(others) = own_file().and_then(|file| inserted::without(&list, between, file)) else {
         return;
-    }
+    };
     let (settings, errors) = Settings::from_environment();
+    if !settings.children {
+        keep_from_children(variable, &others);
+    }
     for error in errors {
         say(&format!("{error}; what holds without the variable holds"));
     }
-    if let Err(error) = super::install(settings) {
+    if settings.disabled {
+        return;
+    }
+    guard_with(settings);
+    if settings.verbose {
+        let program = std::env::current_exe().unwrap_or_default();
         say(&format!(
-            "nothing is wrapped yet: {error}. It is tried again when the program gets a device"
+            "loaded into process {}, {}",
+            std::process::id(),
+            program.display()
         ));
     }
     // SAFETY: the function is there until the end: inserted libraries are not unloaded.
@@ -38,8 +51,21 @@ extern "C" fn loaded() {
     }
 }
 
-/// Whether the variable names this library's file.
-fn is_inserted() -> bool {
+/// Leaves only the others in the list of what is inserted into the processes that this one starts. Apple's loader ends a process for which
+/// an inserted library has no code: the system's own tools are of another kind, and so are those for other processors.
+fn keep_from_children(variable: &str, others: &OsStr) {
+    // SAFETY: this runs when the libraries that a program starts with are loaded, before its own code: nobody else is at the environment.
+    unsafe {
+        if others.is_empty() {
+            std::env::remove_var(variable);
+        } else {
+            std::env::set_var(variable, others);
+        }
+    }
+}
+
+/// The file of this library, as the loader names it.
+fn own_file() -> Option<&'static Path> {
     let mut image = ImageOfAddress {
         file: null(),
         base: null(),
@@ -50,14 +76,11 @@ fn is_inserted() -> bool {
     // SAFETY: the image has room for what is known of the address.
     let found = unsafe { dladdr(own, &mut image) } != 0;
     if !found || image.file.is_null() {
-        return false;
+        return None;
     }
-    // SAFETY: the name of a loaded file ends with a zero.
+    // SAFETY: the name of a loaded file ends with a zero, and is there as long as the file is loaded.
     let file = unsafe { CStr::from_ptr(image.file) };
-    let file = Path::new(OsStr::from_bytes(file.to_bytes()));
-    let (variable, between) = inserted::VARIABLE;
-    let list = std::env::var_os(variable).unwrap_or_default();
-    inserted::names(&list, between, file)
+    Some(Path::new(OsStr::from_bytes(file.to_bytes())))
 }
 
 extern "C" fn ending() {

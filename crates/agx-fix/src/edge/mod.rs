@@ -3,6 +3,7 @@
 mod devices;
 mod discovery;
 mod foreign;
+mod handlers;
 mod load;
 mod runtime;
 mod watch;

@@ -1,20 +1,23 @@
 //! What runs round each wrapped method: the guard, and the look at what was created.
 
 use std::cell::Cell;
+use std::ffi::CStr;
 use std::io::Write;
 use std::mem::transmute;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use super::foreign::Object;
+use super::handlers;
 use super::runtime::Class;
 use super::wrapping;
-use crate::logic::encoder::{Call, Destructor, Purpose, Thread};
 use crate::logic::figures::Figure;
 use crate::logic::guard::{Guard, Pass, Verdict, World};
+use crate::logic::guarded::{Call, Destructor, Purpose, Thread, What};
 use crate::logic::kind::{Kind, Role};
 use crate::logic::settings::Settings;
-use crate::trampoline::{Way, Wrapper};
+use crate::trampoline::{Way, Wrapper, is_under_way};
 
 /// What stands in for a method.
 pub struct Watch {
@@ -22,8 +25,10 @@ pub struct Watch {
     pub name: String,
     /// What it does.
     pub kind: Kind,
-    /// Whether it is an encoder's.
-    pub is_encoder: bool,
+    /// Whose it is, if that is guarded.
+    pub guards: Option<What>,
+    /// If it adds a handler: the message that waits until that is to be called.
+    pub wait: Option<&'static CStr>,
     /// Its selector.
     pub selector: usize,
     /// The address of what it was.
@@ -56,6 +61,10 @@ impl World for Process {
         // SAFETY: the address is of the `dealloc` that was to be called on the object, which takes no argument.
         let method: Method = unsafe { transmute(destructor.method as *const ()) };
         method(object, destructor.selector);
+    }
+
+    fn now(&self) -> Instant {
+        Instant::now()
     }
 
     fn say(&self, message: &str) {
@@ -131,18 +140,29 @@ impl From<Verdict> for Way {
 }
 
 impl Wrapper for Watch {
-    fn before(&'static self, object: usize) -> Way {
+    fn before(&'static self, object: usize, argument: usize) -> Way {
         let Some(guard) = guard() else {
             return Way::Straight;
         };
         let thread = this_thread();
+        let Some(what) = self.guards else {
+            if self.kind == Kind::Create(Role::CommandBuffer) {
+                guard.before_command_buffer(thread, object);
+            }
+            return Way::Watched(None);
+        };
+        // What the driver asks of a command buffer in a call on an encoder belongs to that call, and must not wait.
+        let is_drivers = what == What::CommandBuffer && is_under_way(Pass::is_in_encoder);
         let purpose = match self.kind {
-            Kind::Create(_) | Kind::Show if !self.is_encoder => return Way::Watched(None),
+            Kind::Create(_) if is_drivers => return Way::Watched(None),
+            Kind::Use(_) if is_drivers => return Way::Straight,
+            Kind::Show if what == What::CommandBuffer => return Way::Watched(None),
+            Kind::Create(_) if what == What::CommandBuffer => Purpose::Apart,
             Kind::Create(_) => Purpose::Encode,
             Kind::Show => Purpose::Other,
             Kind::Use(purpose) => purpose,
             Kind::Begin => {
-                guard.created(thread, object);
+                guard.created(thread, what, object);
                 Purpose::Other
             }
             Kind::Destroy => {
@@ -150,14 +170,22 @@ impl Wrapper for Watch {
                     method: self.original,
                     selector: self.selector,
                 };
-                return guard.destroy(thread, object, destructor).into();
+                return guard.destroy(thread, what, object, destructor).into();
             }
         };
         let name = &self.name;
-        guard.enter(thread, object, Call { name, purpose }).into()
+        let call = Call { name, purpose };
+        let verdict = guard.enter(thread, what, object, call);
+        if let (Verdict::Refused, Some(wait)) = (&verdict, self.wait)
+            && guard.is_committed(object)
+        {
+            // SAFETY: the command buffer was not given up, and is called with a handler.
+            unsafe { handlers::call_late(object as Object, argument as Object, wait) };
+        }
+        verdict.into()
     }
 
-    fn after(&self, pass: Option<Pass>, result: usize) {
+    fn after(&self, object: usize, pass: Option<Pass>, result: usize) {
         let Some(guard) = guard() else {
             return;
         };
@@ -166,9 +194,16 @@ impl Wrapper for Watch {
             // SAFETY: the object was just returned to its user.
             unsafe { learn_of(guard, result as Object, role) };
         }
-        match self.kind {
-            Kind::Create(Role::Encoder) if result != 0 => guard.created(thread, result),
-            Kind::Show if result != 0 => guard.shown(thread, result),
+        match (self.kind, &pass) {
+            _ if result == 0 => {}
+            (Kind::Create(Role::CommandBuffer), _) => guard.made(thread, result, object),
+            (Kind::Create(Role::Encoder), Some(pass)) if !pass.is_in_encoder() => {
+                guard.opened(thread, result, pass);
+            }
+            (Kind::Create(Role::Encoder), _) => {
+                guard.created(thread, What::Encoder, result);
+            }
+            (Kind::Show, _) => guard.shown(thread, result),
             _ => {}
         }
         if let Some(pass) = pass {

@@ -6,8 +6,8 @@ use std::sync::{LazyLock, PoisonError, RwLock};
 
 use super::runtime::{self, Class, Protocol};
 use super::watch::Watch;
-use crate::logic::encoder::Purpose;
-use crate::logic::kind::{Kind, Role, kind};
+use crate::logic::guarded::Purpose;
+use crate::logic::kind::{Kind, Role, kind, wait_for_handler};
 use crate::trampoline::{FreeStub, Target, is_stub};
 
 /// Metal's public protocols of encoders, and of what makes them. What else a driver's encoder can do, its driver does with it.
@@ -22,7 +22,7 @@ const PUBLIC: [&CStr; 8] = [
     c"MTLAccelerationStructureCommandEncoder",
 ];
 
-/// Methods of the root class that an encoder's class has to have, so that its objects are seen to begin and end.
+/// Methods of the root class that the class of a guarded object has to have, so that its objects are seen to begin and end.
 const FROM_THE_ROOT: [&CStr; 2] = [c"init", c"dealloc"];
 
 /// What was wrapped.
@@ -73,7 +73,8 @@ pub fn wrap(class: Class, role: Role) -> Option<Outcome> {
         let watch: &'static Watch = Box::leak(Box::new(Watch {
             name: format!("-[{} {}]", class.name(), method.name()),
             kind,
-            is_encoder: role == Role::Encoder,
+            guards: role.guarded(),
+            wait: wait_for_handler(method.name()),
             selector: method.selector as usize,
             original: class.implementation(method.selector),
         }));
@@ -125,7 +126,7 @@ fn methods(class: Class, role: Role) -> Vec<(runtime::Method, Kind)> {
     methods.sort_by_key(|(_, kind)| match kind {
         Kind::Create(_) | Kind::Begin | Kind::Destroy | Kind::Use(Purpose::End) => 0,
         Kind::Show => 0,
-        Kind::Use(Purpose::Encode) => 1,
+        Kind::Use(Purpose::Encode | Purpose::Apart) => 1,
         Kind::Use(Purpose::Other) => 2,
     });
     methods

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::encoder::Thread;
+use super::guarded::Thread;
 
 /// What there is a count of.
 #[derive(Debug, Clone, Copy)]
@@ -16,17 +16,17 @@ pub enum Figure {
     MethodsLeftOut,
     /// Encoders created.
     Created,
-    /// Encoders first met in a call.
+    /// Encoders and command buffers first met in a call.
     Unannounced,
     /// Encoders ended.
     Ended,
     /// Encoders destroyed.
     Destroyed,
-    /// Destructions that were deferred because a call was in the encoder.
+    /// Destructions that were deferred because a call was in the object.
     Deferred,
     /// Calls, without those that a call made itself.
     Calls,
-    /// Calls that another call on the same encoder made.
+    /// Calls that another call on the same object made.
     NestedCalls,
     /// Calls that waited for another thread.
     Waits,
@@ -38,15 +38,23 @@ pub enum Figure {
     GivenUp,
     /// Calls on an encoder that was ended.
     AfterEnd,
-    /// Calls on an encoder that was destroyed.
+    /// Calls on an object that was destroyed.
     AfterDestruction,
     /// Calls that an exception or a jump left.
     Abandoned,
     /// Calls that were let through unseen, because too many others of the thread were under way.
     TooDeep,
+    /// Encoders that were kept for a while after they were given up.
+    Kept,
+    /// Command buffers created.
+    Buffers,
+    /// Command buffers committed.
+    Committed,
+    /// Calls on a command buffer that was committed.
+    AfterCommit,
 }
 
-const FIGURES: usize = Figure::TooDeep as usize + 1;
+const FIGURES: usize = Figure::AfterCommit as usize + 1;
 
 /// Threads share so many rows of counters.
 const ROWS: usize = 16;
@@ -104,6 +112,10 @@ impl Figures {
             after_destruction: self.sum(Figure::AfterDestruction),
             abandoned: self.sum(Figure::Abandoned),
             too_deep: self.sum(Figure::TooDeep),
+            kept: self.sum(Figure::Kept),
+            buffers: self.sum(Figure::Buffers),
+            committed: self.sum(Figure::Committed),
+            after_commit: self.sum(Figure::AfterCommit),
         }
     }
 }
@@ -120,19 +132,19 @@ pub struct Statistics {
     pub methods_left_out: u64,
     /// Encoders created.
     pub created: u64,
-    /// Encoders first met in a call: they were created before, or where nobody saw it.
+    /// Encoders and command buffers first met in a call: they were created before, or where nobody saw it.
     pub unannounced: u64,
     /// Encoders ended.
     pub ended: u64,
     /// Encoders destroyed.
     pub destroyed: u64,
-    /// Destructions that were deferred because a call was in the encoder. Each would have been a use after free.
+    /// Destructions that were deferred because a call was in the object. Each would have been a use after free.
     pub deferred: u64,
-    /// Calls, without those that a call made itself on the same encoder.
+    /// Calls, without those that a call made itself on the same object.
     pub calls: u64,
-    /// Calls that another call on the same encoder made.
+    /// Calls that another call on the same object made.
     pub nested_calls: u64,
-    /// Calls that waited for another thread to leave the encoder.
+    /// Calls that waited for another thread.
     pub waits: u64,
     /// Nanoseconds that they waited, all together.
     pub wait_nanoseconds: u64,
@@ -144,12 +156,20 @@ pub struct Statistics {
     pub given_up: u64,
     /// Calls that were refused because the encoder was ended.
     pub after_end: u64,
-    /// Calls that were refused because the encoder was destroyed.
+    /// Calls that were refused because the object was destroyed, or given up.
     pub after_destruction: u64,
     /// Calls that were left by an exception or a jump.
     pub abandoned: u64,
     /// Calls that were let through unseen, because too many others of the thread were under way.
     pub too_deep: u64,
+    /// Encoders that were kept for a while after they were given up. Those that are destroyed by now count as destroyed, too.
+    pub kept: u64,
+    /// Command buffers created.
+    pub buffers: u64,
+    /// Command buffers committed.
+    pub committed: u64,
+    /// Calls that were refused because the command buffer was committed.
+    pub after_commit: u64,
 }
 
 impl Statistics {
@@ -164,6 +184,7 @@ impl Statistics {
             self.after_destruction,
             self.abandoned,
             self.too_deep,
+            self.after_commit,
         ];
         notable.iter().any(|&count| count > 0)
     }
@@ -175,7 +196,7 @@ impl fmt::Display for Statistics {
         write!(
             f,
             "{} encoders created, {} ended, {} destroyed, {} of them deferred while in use; {} calls and {} nested; \
-             {} refused after the end, {} after destruction; {} waited, {:.3} ms in all, {:.3} ms the longest, {} of them \
+             {} refused after the end, {} after destruction, {} after a commit; {} waited, {:.3} ms in all, {:.3} ms the longest, {} of them \
              long, {} given up",
             self.created,
             self.ended,
@@ -185,6 +206,7 @@ impl fmt::Display for Statistics {
             self.nested_calls,
             self.after_end,
             self.after_destruction,
+            self.after_commit,
             self.waits,
             milliseconds(self.wait_nanoseconds),
             milliseconds(self.longest_wait_nanoseconds),
@@ -192,7 +214,7 @@ impl fmt::Display for Statistics {
             self.given_up,
         )?;
         let rare = [
-            (self.unannounced, "encoders first met in a call"),
+            (self.unannounced, "objects first met in a call"),
             (self.abandoned, "calls left by an exception"),
             (self.too_deep, "calls nested too deep to be seen"),
             (self.methods_left_out, "methods left out"),
@@ -202,8 +224,8 @@ impl fmt::Display for Statistics {
         }
         write!(
             f,
-            "; {} methods of {} classes wrapped",
-            self.methods, self.classes
+            "; {} command buffers created, {} committed; {} methods of {} classes wrapped",
+            self.buffers, self.committed, self.methods, self.classes
         )
     }
 }

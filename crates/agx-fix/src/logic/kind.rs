@@ -1,7 +1,9 @@
 //! What a method does to an encoder, from the names that Apple's public headers give and from what it returns. Classes are
 //! not known by name.
 
-use super::encoder::Purpose;
+use std::ffi::CStr;
+
+use super::guarded::{Purpose, What};
 
 /// What the objects of a class are for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,10 +12,21 @@ pub enum Role {
     Device,
     /// Makes command buffers.
     Queue,
-    /// Makes encoders.
+    /// Makes encoders, and is guarded.
     CommandBuffer,
     /// Is guarded.
     Encoder,
+}
+
+impl Role {
+    /// What it is for the guard, if it is guarded.
+    pub fn guarded(self) -> Option<What> {
+        match self {
+            Role::Device | Role::Queue => None,
+            Role::CommandBuffer => Some(What::CommandBuffer),
+            Role::Encoder => Some(What::Encoder),
+        }
+    }
 }
 
 /// What a wrapped method does.
@@ -23,11 +36,11 @@ pub enum Kind {
     Create(Role),
     /// Returns an encoder that may have been in use before.
     Show,
-    /// Makes an encoder out of memory.
+    /// Makes a guarded object out of memory.
     Begin,
-    /// Is called on an encoder.
+    /// Is called on a guarded object.
     Use(Purpose),
-    /// Gives an encoder's memory back.
+    /// Gives a guarded object's memory back.
     Destroy,
 }
 
@@ -74,6 +87,29 @@ const OF_ALL_OBJECTS: &[&str] = &[
 /// Methods that may be called after the end although they return nothing: they name the encoder.
 const AFTER_THE_END: &[&str] = &["setLabel:"];
 
+/// What is called on a command buffer, beside what makes encoders, and has to come before its commit. What only asks or waits is not
+/// guarded: a call that waits for the GPU must keep nobody out.
+const OF_COMMAND_BUFFERS: &[(&str, Purpose)] = &[
+    ("commit", Purpose::End),
+    ("enqueue", Purpose::Encode),
+    ("addScheduledHandler:", Purpose::Encode),
+    ("addCompletedHandler:", Purpose::Encode),
+    ("presentDrawable:", Purpose::Encode),
+    ("presentDrawable:atTime:", Purpose::Encode),
+    ("presentDrawable:afterMinimumDuration:", Purpose::Encode),
+    ("encodeSignalEvent:value:", Purpose::Apart),
+    ("encodeWaitForEvent:value:", Purpose::Apart),
+];
+
+/// The message that waits until a handler is to be called that this method adds, if it adds one.
+pub fn wait_for_handler(selector: &str) -> Option<&'static CStr> {
+    match selector {
+        "addScheduledHandler:" => Some(c"waitUntilScheduled"),
+        "addCompletedHandler:" => Some(c"waitUntilCompleted"),
+        _ => None,
+    }
+}
+
 /// The letters before the type of a value that say how it is passed.
 const QUALIFIERS: &[char] = &['r', 'n', 'N', 'o', 'O', 'R', 'V', 'A'];
 
@@ -103,13 +139,19 @@ pub fn kind(role: Role, selector: &str, types: &str, public: bool) -> Option<Kin
             Kind::Create(created)
         });
     }
-    if role != Role::Encoder || selector.starts_with('.') || OF_ALL_OBJECTS.contains(&selector) {
+    if role.guarded().is_none() || selector.starts_with('.') || OF_ALL_OBJECTS.contains(&selector) {
         return None;
     }
     Some(match selector {
         "dealloc" => Kind::Destroy,
-        "endEncoding" => Kind::Use(Purpose::End),
         _ if begins(selector) => Kind::Begin,
+        _ if role == Role::CommandBuffer => {
+            let known = OF_COMMAND_BUFFERS
+                .iter()
+                .find(|(name, _)| *name == selector)?;
+            Kind::Use(known.1)
+        }
+        "endEncoding" => Kind::Use(Purpose::End),
         _ if public && returns == Some('v') && !AFTER_THE_END.contains(&selector) => {
             Kind::Use(Purpose::Encode)
         }
@@ -152,7 +194,6 @@ mod tests {
                 Some(Kind::Create(Role::Encoder))
             );
         }
-        assert_eq!(kind(Role::CommandBuffer, "commit", "v16@0:8", true), None);
         assert_eq!(
             kind(
                 Role::CommandBuffer,
@@ -162,6 +203,23 @@ mod tests {
             ),
             None
         );
+    }
+
+    #[test]
+    fn of_a_command_buffer_only_what_changes_it_is_guarded() {
+        let commands = |selector, types| kind(Role::CommandBuffer, selector, types, true);
+        let used = |purpose| Some(Kind::Use(purpose));
+        assert_eq!(commands("commit", "v16@0:8"), used(Purpose::End));
+        let handler = commands("addCompletedHandler:", "v24@0:8@?16");
+        assert_eq!(handler, used(Purpose::Encode));
+        let signal = commands("encodeSignalEvent:value:", "v32@0:8@16Q24");
+        assert_eq!(signal, used(Purpose::Apart));
+        assert_eq!(commands("dealloc", "v16@0:8"), Some(Kind::Destroy));
+        assert_eq!(commands("initWithQueue:", "@24@0:8@16"), Some(Kind::Begin));
+        for waits_or_asks in ["waitUntilCompleted", "status", "label", "setLabel:"] {
+            assert_eq!(commands(waits_or_asks, "v16@0:8"), None);
+        }
+        assert_eq!(kind(Role::Queue, "dealloc", "v16@0:8", false), None);
     }
 
     #[test]

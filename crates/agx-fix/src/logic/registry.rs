@@ -1,32 +1,32 @@
-//! Which encoder stands for which object, by its address, in shards so that threads with encoders of their own do not meet.
+//! What is known of which object, by its address, in shards so that threads with objects of their own do not meet.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use super::encoder::Encoder;
+use super::guarded::{Guarded, What};
 use super::sync::{AtomicBool, Mutex, MutexGuard, Ordering, lock};
 
-/// Of the encoders that are gone, each shard remembers so many: who just missed its destruction is told so.
+/// Of the objects that are gone, each shard remembers so many: who just missed its destruction is told so.
 const REMEMBERED: usize = if cfg!(loom) { 1 } else { 64 };
 
 const SHARDS: usize = if cfg!(loom) { 1 } else { 64 };
 
 #[derive(Default)]
 struct Shard {
-    known: HashMap<usize, Arc<Encoder>>,
+    known: HashMap<usize, Arc<Guarded>>,
     /// Those that are gone, the oldest first.
-    gone: VecDeque<(usize, Arc<Encoder>)>,
+    gone: VecDeque<Arc<Guarded>>,
 }
 
-/// All encoders of a process.
+/// All encoders and command buffers of a process.
 pub struct Registry {
     shards: Vec<Mutex<Shard>>,
-    /// Whether an encoder was ever met in a call before anything said that it was created. Then others may come so, too, at
+    /// Whether an object was ever met in a call before anything said that it was created. Then others may come so, too, at
     /// the address of one that is gone, and an address proves nothing.
     unannounced: AtomicBool,
 }
 
-/// How an encoder was found.
+/// How an object was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
     /// It was known.
@@ -51,59 +51,66 @@ impl Registry {
     }
 
     /// An object was created, or is about to be initialised. True if it is a new one.
-    pub fn created(&self, object: usize) -> bool {
-        self.enter_unless(object, Encoder::renew)
+    pub fn created(&self, what: What, object: usize) -> (Arc<Guarded>, bool) {
+        self.enter_unless(what, object, Guarded::renew)
     }
 
     /// An object was returned by what may return one that was in use before. True if it is a new one.
-    pub fn shown(&self, object: usize) -> bool {
-        self.enter_unless(object, Encoder::is_there)
+    pub fn shown(&self, what: What, object: usize) -> (Arc<Guarded>, bool) {
+        self.enter_unless(what, object, Guarded::is_there)
     }
 
-    /// Enters an object as a new one, unless its address is that of an encoder for which this holds.
-    fn enter_unless(&self, object: usize, is_known: impl FnOnce(&Encoder) -> bool) -> bool {
+    /// Enters an object as a new one, unless its address is that of one of its kind for which this holds.
+    fn enter_unless(
+        &self,
+        what: What,
+        object: usize,
+        is_known: impl FnOnce(&Guarded) -> bool,
+    ) -> (Arc<Guarded>, bool) {
         let mut shard = self.shard(object);
-        let new = !shard
-            .known
-            .get(&object)
-            .is_some_and(|encoder| is_known(encoder));
-        if new {
-            shard.known.insert(object, Arc::new(Encoder::new()));
-        }
-        new
-    }
-
-    /// The encoder of an object on which somebody makes a call.
-    pub fn find(&self, object: usize) -> (Arc<Encoder>, Found) {
-        let mut shard = self.shard(object);
-        if let Some(encoder) = shard.known.get(&object)
-            && !(self.unannounced.load(Ordering::Relaxed) && encoder.is_gone())
+        if let Some(known) = shard.known.get(&object)
+            && known.what == what
+            && is_known(known)
         {
-            return (encoder.clone(), Found::Known);
+            return (known.clone(), false);
+        }
+        let new = Arc::new(Guarded::new(what, object));
+        shard.known.insert(object, new.clone());
+        (new, true)
+    }
+
+    /// What is known of an object on which somebody makes a call.
+    pub fn find(&self, what: What, object: usize) -> (Arc<Guarded>, Found) {
+        let mut shard = self.shard(object);
+        if let Some(known) = shard.known.get(&object)
+            && known.what == what
+            && !(self.unannounced.load(Ordering::Relaxed) && known.is_gone())
+        {
+            return (known.clone(), Found::Known);
         }
         if cfg!(planted) {
             drop(shard);
             shard = self.shard(object);
         }
         self.unannounced.store(true, Ordering::Relaxed);
-        let encoder = Arc::new(Encoder::new());
-        shard.known.insert(object, encoder.clone());
-        (encoder, Found::Unannounced)
+        let new = Arc::new(Guarded::new(what, object));
+        shard.known.insert(object, new.clone());
+        (new, Found::Unannounced)
     }
 
-    /// An encoder was destroyed. Another may be at its address already.
-    pub fn gone(&self, object: usize, encoder: Arc<Encoder>) {
-        encoder.destroyed();
-        let mut shard = self.shard(object);
+    /// An object was destroyed. Another may be at its address already.
+    pub fn gone(&self, it: Arc<Guarded>) {
+        it.destroyed();
+        let mut shard = self.shard(it.object);
         let Shard { known, gone } = &mut *shard;
-        gone.push_back((object, encoder));
+        gone.push_back(it);
         if gone.len() > REMEMBERED
-            && let Some((oldest, encoder)) = gone.pop_front()
+            && let Some(oldest) = gone.pop_front()
             && known
-                .get(&oldest)
-                .is_some_and(|now| Arc::ptr_eq(now, &encoder))
+                .get(&oldest.object)
+                .is_some_and(|now| Arc::ptr_eq(now, &oldest))
         {
-            known.remove(&oldest);
+            known.remove(&oldest.object);
         }
     }
 }

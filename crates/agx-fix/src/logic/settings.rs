@@ -2,17 +2,19 @@
 
 use std::time::Duration;
 
-use super::encoder::Patience;
+use super::guarded::Patience;
 
 /// How agx-fix behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
     /// Whether nothing is wrapped. `AGX_FIX_DISABLE`.
     pub disabled: bool,
-    /// Whether classes, deferred destructions and, at exit, the statistics are always told. `AGX_FIX_VERBOSE`.
+    /// Whether the loading, classes, deferred destructions and, at exit, the statistics are always told. `AGX_FIX_VERBOSE`.
     pub verbose: bool,
     /// Whether a call on an encoder that is ended or destroyed aborts the process. `AGX_FIX_ABORT`.
     pub abort: bool,
+    /// Whether the processes that this one starts get the library, too, where it was inserted. `AGX_FIX_CHILDREN`.
+    pub children: bool,
     /// After how long a waiting call says for whom it waits. `AGX_FIX_WARN_MS`.
     pub warn_after: Duration,
     /// After how long a waiting call goes on beside the other. `AGX_FIX_WAIT_MS`.
@@ -25,6 +27,7 @@ impl Default for Settings {
             disabled: false,
             verbose: false,
             abort: false,
+            children: false,
             warn_after: Duration::from_millis(500),
             wait_limit: Duration::from_secs(10),
         }
@@ -64,6 +67,7 @@ impl Settings {
             ("AGX_FIX_DISABLE", &mut settings.disabled),
             ("AGX_FIX_VERBOSE", &mut settings.verbose),
             ("AGX_FIX_ABORT", &mut settings.abort),
+            ("AGX_FIX_CHILDREN", &mut settings.children),
         ] {
             match look_up(variable) {
                 None => {}

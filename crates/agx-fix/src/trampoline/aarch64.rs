@@ -30,6 +30,11 @@ impl Saved {
         self.integers[0]
     }
 
+    /// The first argument after the selector, if it is an integer or an address.
+    pub fn argument(&self, _selector: usize) -> usize {
+        self.integers[2]
+    }
+
     /// Where to go on instead of the method.
     pub fn refusal(&self, _selector: usize) -> usize {
         return_zero as *const () as usize

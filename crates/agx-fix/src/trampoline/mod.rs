@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use crate::logic::guard::Pass;
 use machine::{Returned, Saved};
+use shadow::Record;
 
 /// What a stub stands before.
 pub struct Target {
@@ -31,10 +32,10 @@ pub struct Target {
 
 /// What is run round a method.
 pub trait Wrapper: Sync {
-    /// Decides what becomes of a call.
-    fn before(&'static self, object: usize) -> Way;
-    /// The call has returned this, as far as it fits a register.
-    fn after(&self, pass: Option<Pass>, result: usize);
+    /// Decides what becomes of a call on this object, whose first argument this is, should that be an integer or an address.
+    fn before(&'static self, object: usize, argument: usize) -> Way;
+    /// The call on this object has returned this, as far as it fits a register.
+    fn after(&self, object: usize, pass: Option<Pass>, result: usize);
     /// Nobody will come back from the call.
     fn abandoned(&self, pass: Option<Pass>);
     /// The call is made without any of these, because the thread has too many others under way.
@@ -103,12 +104,15 @@ extern "C" fn enter(saved: &mut Saved) -> usize {
         target.wrapper.too_deep();
         return target.original;
     }
-    match target.wrapper.before(saved.object(target.selector)) {
+    let object = saved.object(target.selector);
+    let argument = saved.argument(target.selector);
+    match target.wrapper.before(object, argument) {
         Way::Straight => target.original,
         Way::Refused => saved.refusal(target.selector),
         Way::Watched(pass) => {
-            shadow::push(shadow::Record {
+            shadow::push(Record {
                 target,
+                object,
                 pass,
                 stack,
                 back,
@@ -123,9 +127,22 @@ extern "C" fn enter(saved: &mut Saved) -> usize {
 extern "C" fn leave(returned: &Returned) -> usize {
     let stack = returned.stack();
     shadow::drop_abandoned(|top| top.stack < stack);
-    let record = shadow::pop();
-    record.target.wrapper.after(record.pass, returned.value());
-    record.back
+    let Record {
+        target,
+        object,
+        pass,
+        back,
+        ..
+    } = shadow::pop();
+    target.wrapper.after(object, pass, returned.value());
+    back
+}
+
+/// Whether the thread is in a call with such a pass.
+// Only `edge` asks, which the tests in `src` do without.
+#[cfg_attr(test, allow(dead_code))]
+pub fn is_under_way(is_such: impl Fn(&Pass) -> bool) -> bool {
+    shadow::any(|record| record.pass.as_ref().is_some_and(&is_such))
 }
 
 fn after_address() -> usize {

@@ -14,6 +14,8 @@ pub const DEEPEST: usize = 64;
 /// A call that is under way.
 pub struct Record {
     pub target: &'static Target,
+    /// The object on which the method was called.
+    pub object: usize,
     pub pass: Option<Pass>,
     /// Where the stack was when the method was called.
     pub stack: usize,
@@ -61,6 +63,17 @@ pub fn pop() -> Record {
         shadow.depth.set(depth - 1);
         // SAFETY: the places below the depth hold records, and this one is below it no more.
         unsafe { (*shadow.records.get())[depth - 1].assume_init_read() }
+    })
+}
+
+/// Whether one of them is such.
+#[cfg_attr(test, allow(dead_code))]
+pub fn any(is_such: impl Fn(&Record) -> bool) -> bool {
+    SHADOW.with(|shadow| {
+        (0..shadow.depth.get()).any(|place| {
+            // SAFETY: the places below the depth hold records, and the closure changes none.
+            is_such(unsafe { (*shadow.records.get())[place].assume_init_ref() })
+        })
     })
 }
 

@@ -18,6 +18,7 @@ struct Recorder {
     abandoned: AtomicU64,
     too_deep: AtomicU64,
     object: AtomicUsize,
+    argument: AtomicUsize,
     result: AtomicUsize,
 }
 
@@ -34,6 +35,7 @@ impl Recorder {
             abandoned: AtomicU64::new(0),
             too_deep: AtomicU64::new(0),
             object: AtomicUsize::new(0),
+            argument: AtomicUsize::new(0),
             result: AtomicUsize::new(0),
         };
         Box::leak(Box::new(recorder))
@@ -72,14 +74,15 @@ fn use_registers() {
 }
 
 impl Wrapper for Recorder {
-    fn before(&'static self, object: usize) -> Way {
+    fn before(&'static self, object: usize, argument: usize) -> Way {
+        self.argument.store(argument, Ordering::Relaxed);
         count(&self.before);
         self.object.store(object, Ordering::Relaxed);
         use_registers();
         (self.way)()
     }
 
-    fn after(&self, pass: Option<Pass>, result: usize) {
+    fn after(&self, _: usize, pass: Option<Pass>, result: usize) {
         assert!(pass.is_none());
         count(&self.after);
         self.result.store(result, Ordering::Relaxed);
@@ -164,6 +167,7 @@ fn arguments_in_registers_and_on_the_stack_arrive() {
     assert_eq!(call(stub), call(many));
     assert_eq!(recorder.told(), [1, 1, 0, 0]);
     assert_eq!(recorder.object.load(Ordering::Relaxed), 7);
+    assert_eq!(recorder.argument.load(Ordering::Relaxed), usize::MAX);
 }
 
 #[test]

@@ -32,6 +32,11 @@ impl Saved {
         self.integers[usize::from(self.returns_in_memory(selector))]
     }
 
+    /// The first argument after the selector, if it is an integer or an address.
+    pub fn argument(&self, selector: usize) -> usize {
+        self.integers[2 + usize::from(self.returns_in_memory(selector))]
+    }
+
     fn returns_in_memory(&self, selector: usize) -> bool {
         self.integers[1] != selector && self.integers[2] == selector
     }

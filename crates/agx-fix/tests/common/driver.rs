@@ -1,10 +1,12 @@
 //! An imitation of a driver's classes. Its encoders break as AGX's do: when they are freed with a call in them, used after
-//! their end or their freeing, or used by two threads at once, the process crashes.
+//! their end or their freeing, or used by two threads at once, the process crashes. So it does where Metal's assertions about command
+//! buffers fail, in the words of those.
 
 use std::cell::Cell;
 use std::ffi::{CString, c_char, c_void};
 use std::hint::spin_loop;
 use std::mem::transmute;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use streampool_metal_sim::{Body, Class, ClassBuilder, Id, Message, Selector, method, send};
@@ -23,9 +25,11 @@ fn crash(what: &str) -> ! {
     std::process::abort();
 }
 
-/// What an encoder holds.
+/// What an encoder holds, and other objects that hold nothing.
 #[derive(Default)]
 struct Encoder {
+    /// Its command buffer, which it keeps alive.
+    commands: Option<Id>,
     /// The thread that is in it; 0 is none.
     inside: AtomicU64,
     ended: AtomicBool,
@@ -38,6 +42,50 @@ impl Body for Encoder {
         if inside != 0 && inside != this_thread() {
             crash("an encoder is freed with a call in it");
         }
+    }
+}
+
+/// What a command buffer holds.
+#[derive(Default)]
+struct Commands {
+    /// The thread that is in it; 0 is none.
+    inside: AtomicU64,
+    has_open_encoder: AtomicBool,
+    committed: AtomicBool,
+    /// The encoder whose real end comes with the commit.
+    unfinished: Mutex<Option<Id>>,
+}
+
+impl Body for Commands {}
+
+/// Does something inside a command buffer.
+fn inside_commands(commands: Id, work: impl FnOnce(&Commands)) {
+    let Some(body) = commands.body_if::<Commands>() else {
+        crash("a command buffer is used that is freed");
+    };
+    let before = body.inside.swap(this_thread(), Ordering::SeqCst);
+    if before != 0 && before != this_thread() {
+        crash("two threads are in a command buffer");
+    }
+    work(&body);
+    if body.inside.swap(before, Ordering::SeqCst) != this_thread() {
+        crash("two threads are in a command buffer");
+    }
+}
+
+impl Commands {
+    fn assert(&self, holds: bool, assertion: &str) {
+        if !holds {
+            crash(&format!("failed assertion `{assertion}'"));
+        }
+    }
+
+    fn assert_none_open(&self, assertion: &str) {
+        self.assert(!self.has_open_encoder.load(Ordering::SeqCst), assertion);
+    }
+
+    fn assert_not_committed(&self, assertion: &str) {
+        self.assert(!self.committed.load(Ordering::SeqCst), assertion);
     }
 }
 
@@ -106,16 +154,33 @@ fn classes() -> &'static Class {
             linger();
             let _: () = send!(this, "finishLater");
             body.ended.store(true, Ordering::SeqCst);
+            if let Some(commands) = body.commands {
+                inside_commands(commands, |commands| {
+                    linger();
+                    commands.has_open_encoder.store(false, Ordering::SeqCst);
+                });
+            }
         });
     });
     method!(encoder, "dealloc", |this| {
         let _: () = send!(this, "finishLater");
+        let body = this.body_if::<Encoder>();
         let root = Class::named(c"NSObject").expect("the root class");
         let selector = Selector::of(c"dealloc");
         // SAFETY: the class has this method, of this type.
         let dealloc: extern "C-unwind" fn(Id, Selector) =
             unsafe { transmute(method_of(root, selector)) };
         dealloc(this, selector);
+        if let Some(body) = body
+            && let Some(commands) = body.commands
+        {
+            if let Some(commands) = commands.body_if::<Commands>()
+                && !body.ended.load(Ordering::SeqCst)
+            {
+                commands.has_open_encoder.store(false, Ordering::SeqCst);
+            }
+            commands.release();
+        }
     });
     encoder.register();
 
@@ -140,31 +205,84 @@ fn classes() -> &'static Class {
     ray.register();
 
     let commands = ClassBuilder::new("ImitationCommandBuffer", "NSObject");
-    method!(commands, "computeCommandEncoder", |_this| -> Id {
-        let encoder = new("ImitationComputeEncoder");
+    method!(commands, "computeCommandEncoder", |this| -> Id {
+        let encoder = new_encoder(this, "ImitationComputeEncoder");
         CURRENT.store(encoder.as_ptr::<()>() as usize, Ordering::SeqCst);
         encoder
     });
     method!(commands, "currentCommandEncoder", |_this| -> Id {
         Id::from_ptr(CURRENT.load(Ordering::SeqCst) as *const ())
     });
-    method!(commands, "rayCommandEncoder", |_this| -> Id {
-        new("ImitationRayEncoder")
+    method!(commands, "rayCommandEncoder", |this| -> Id {
+        new_encoder(this, "ImitationRayEncoder")
     });
-    method!(commands, "hugeCommandEncoder", |_this| -> Id {
-        new("ImitationHugeEncoder")
+    method!(commands, "hugeCommandEncoder", |this| -> Id {
+        new_encoder(this, "ImitationHugeEncoder")
+    });
+    // An encoder whose end is put off: the driver does something with it once more when its command buffer is committed.
+    method!(
+        commands,
+        "computeCommandEncoderWithDispatchType:",
+        |this, _kind: usize| -> Id {
+            let encoder = new_encoder(this, "ImitationComputeEncoder");
+            inside_commands(this, |body| {
+                *body.unfinished.lock().expect("no panic") = Some(encoder.retain());
+            });
+            encoder
+        }
+    );
+    method!(commands, "addCompletedHandler:", |this, _handler: Id| {
+        inside_commands(this, |body| {
+            body.assert_not_committed("Completed handler provided after commit call");
+            linger();
+        });
+    });
+    method!(
+        commands,
+        "encodeSignalEvent:value:",
+        |this, _event: Id, _value: u64| {
+            inside_commands(this, |body| {
+                body.assert_none_open("encodeSignalEvent:value: with uncommitted encoder");
+                linger();
+            });
+        }
+    );
+    method!(commands, "waitUntilCompleted", |this| {
+        let body = this.body_if::<Commands>();
+        if !body.is_some_and(|body| body.committed.load(Ordering::SeqCst)) {
+            crash("failed assertion `waitUntilCompleted before commit'");
+        }
+        linger();
+    });
+    method!(commands, "commit", |this| {
+        inside_commands(this, |body| {
+            body.assert_not_committed("commit an already committed command buffer");
+            body.assert_none_open("commit command buffer with uncommitted encoder");
+            linger();
+            let unfinished = body.unfinished.lock().expect("no panic").take();
+            if let Some(encoder) = unfinished {
+                if let Some(body) = encoder.body_if::<Encoder>() {
+                    body.ended.store(false, Ordering::SeqCst);
+                }
+                encode(encoder);
+                encoder.release();
+            }
+            body.committed.store(true, Ordering::SeqCst);
+        });
     });
     commands.register();
 
     let queue = ClassBuilder::new("ImitationQueue", "NSObject");
     method!(queue, "commandBuffer", |_this| -> Id {
-        new("ImitationCommandBuffer")
+        let class = Class::named(c"ImitationCommandBuffer").expect("it is there");
+        send!(class.instance(Commands::default()), "autorelease")
     });
     queue.register();
 
     let device = ClassBuilder::new("ImitationDevice", "NSObject");
     method!(device, "newCommandQueue", |_this| -> Id {
-        instance("ImitationQueue")
+        let class = Class::named(c"ImitationQueue").expect("it is there");
+        class.instance(Encoder::default())
     });
     device.register()
 }
@@ -184,21 +302,25 @@ pub fn huge_class(methods: usize) {
     class.register();
 }
 
-fn instance(class: &str) -> Id {
+/// An encoder of a command buffer, as methods return what they make without `new` in their names.
+fn new_encoder(commands: Id, class: &str) -> Id {
+    inside_commands(commands, |body| {
+        body.assert_not_committed("_status < MTLCommandBufferStatusCommitted");
+        body.assert_none_open("A command encoder is already encoding to this command buffer");
+        linger();
+        body.has_open_encoder.store(true, Ordering::SeqCst);
+    });
     let name = CString::new(class).expect("a name");
-    Class::named(&name)
-        .expect("a class of that name")
-        .instance(Encoder::default())
-}
-
-/// As methods return what they make without `new` in their names.
-fn new(class: &str) -> Id {
-    send!(instance(class), "autorelease")
+    let class = Class::named(&name).expect("a class of that name");
+    let encoder = class.instance(Encoder {
+        commands: Some(commands.retain()),
+        ..Encoder::default()
+    });
+    send!(encoder, "autorelease")
 }
 
 /// A device of the imitation driver. Called once.
 pub fn device() -> Id {
-    super::protocols::define();
     classes().instance(Encoder::default())
 }
 

@@ -1,7 +1,7 @@
 //! An imitation driver whose encoders race as AGX's do, and how a test runs a program that uses it.
 
 pub mod driver;
-mod protocols;
+pub mod protocols;
 
 use std::process::{Command, Output};
 
@@ -12,7 +12,9 @@ const SCENARIO: &str = "AGX_FIX_TEST_SCENARIO";
 pub fn run(scenario: &str, variables: &[(&str, &str)]) -> Output {
     let mut command = Command::new(std::env::current_exe().expect("a test has a file"));
     command.args(["--exact", "scenario", "--nocapture", "--test-threads=1"]);
-    for name in ["DISABLE", "VERBOSE", "ABORT", "WARN_MS", "WAIT_MS"] {
+    for name in [
+        "DISABLE", "VERBOSE", "ABORT", "CHILDREN", "WARN_MS", "WAIT_MS",
+    ] {
         command.env_remove(format!("AGX_FIX_{name}"));
     }
     command

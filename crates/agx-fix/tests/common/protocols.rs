@@ -8,7 +8,11 @@ pub fn define() {
         &[c"endEncoding", c"label", c"setLabel:"],
         &[],
     );
-    define_protocol(c"MTLCommandBuffer", &[c"computeCommandEncoder"], &[]);
+    define_protocol(
+        c"MTLCommandBuffer",
+        &[c"computeCommandEncoder", c"blitCommandEncoder"],
+        &[],
+    );
     define_protocol(
         c"MTLComputeCommandEncoder",
         &[c"setBuffer:offset:atIndex:"],

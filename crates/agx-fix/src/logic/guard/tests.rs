@@ -1,18 +1,46 @@
 //! The guard in one thread and in several, with a world that writes down what it is asked for.
 
+mod commands;
+mod kept;
+
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, Mutex};
 
 use super::*;
 
 /// A world that takes notes.
-#[derive(Default)]
 struct Notes {
+    begun: Instant,
+    /// How much later it is.
+    later: Mutex<Duration>,
     destroyed: Mutex<Vec<usize>>,
     said: Mutex<Vec<String>>,
     aborts: Mutex<u32>,
 }
 
+impl Default for Notes {
+    fn default() -> Self {
+        Notes {
+            begun: Instant::now(),
+            later: Mutex::default(),
+            destroyed: Mutex::default(),
+            said: Mutex::default(),
+            aborts: Mutex::default(),
+        }
+    }
+}
+
+impl Notes {
+    fn pass(&self, time: Duration) {
+        *self.later.lock().unwrap() += time;
+    }
+}
+
 impl World for Notes {
+    fn now(&self) -> Instant {
+        self.begun + *self.later.lock().unwrap()
+    }
+
     fn destroy(&self, object: usize, destructor: Destructor) {
         assert_eq!(destructor, DESTRUCTOR);
         self.destroyed.lock().unwrap().push(object);
@@ -50,7 +78,7 @@ const LABEL: Call = Call {
 
 fn guard(settings: Settings) -> Guard<Notes> {
     let guard = Guard::new(settings, Notes::default());
-    guard.created(ONE, ENCODER);
+    guard.created(ONE, What::Encoder, ENCODER);
     guard
 }
 
@@ -63,7 +91,7 @@ fn guarded(verdict: Verdict) -> Pass {
 }
 
 fn call(guard: &Guard<Notes>, thread: Thread, call: Call) {
-    let pass = guarded(guard.enter(thread, ENCODER, call));
+    let pass = guarded(guard.enter(thread, What::Encoder, ENCODER, call));
     guard.leave(thread, pass);
 }
 
@@ -71,20 +99,22 @@ fn call(guard: &Guard<Notes>, thread: Thread, call: Call) {
 fn a_life_from_creation_to_destruction_is_counted() {
     let guard = guard(Settings::default());
     call(&guard, ONE, DRAW);
-    let outer = guarded(guard.enter(ONE, ENCODER, END));
+    let outer = guarded(guard.enter(ONE, What::Encoder, ENCODER, DRAW));
     call(&guard, ONE, DRAW);
     guard.leave(ONE, outer);
     call(&guard, TWO, LABEL);
-    let pass = guarded(guard.destroy(ONE, ENCODER, DESTRUCTOR));
+    let pass = guarded(guard.destroy(ONE, What::Encoder, ENCODER, DESTRUCTOR));
     assert!(matches!(
-        guard.destroy(ONE, ENCODER, DESTRUCTOR),
+        guard.destroy(ONE, What::Encoder, ENCODER, DESTRUCTOR),
         Verdict::Plain
     ));
-    assert!(matches!(guard.enter(ONE, ENCODER, DRAW), Verdict::Plain));
+    assert!(matches!(
+        guard.enter(ONE, What::Encoder, ENCODER, DRAW),
+        Verdict::Plain
+    ));
     guard.leave(ONE, pass);
     let expected = crate::Statistics {
         created: 1,
-        ended: 1,
         destroyed: 1,
         calls: 3,
         nested_calls: 2,
@@ -99,9 +129,15 @@ fn what_comes_after_the_end_is_refused_and_told() {
     let guard = guard(Settings::default());
     call(&guard, ONE, END);
     for _ in 0..20 {
-        assert!(matches!(guard.enter(TWO, ENCODER, DRAW), Verdict::Refused));
+        assert!(matches!(
+            guard.enter(TWO, What::Encoder, ENCODER, DRAW),
+            Verdict::Refused
+        ));
     }
-    assert!(matches!(guard.enter(ONE, ENCODER, END), Verdict::Refused));
+    assert!(matches!(
+        guard.enter(ONE, What::Encoder, ENCODER, END),
+        Verdict::Refused
+    ));
     assert_eq!(guard.figures.read().after_end, 21);
     let said = guard.world.said.lock().unwrap();
     assert_eq!(said.len(), 9, "the first eight, and the sixteenth");
@@ -115,11 +151,14 @@ fn what_comes_after_the_end_is_refused_and_told() {
 #[test]
 fn an_end_within_another_call_is_an_end_too() {
     let guard = guard(Settings::default());
-    let outer = guarded(guard.enter(ONE, ENCODER, END));
+    let outer = guarded(guard.enter(ONE, What::Encoder, ENCODER, END));
     call(&guard, ONE, END);
     call(&guard, ONE, DRAW);
     guard.leave(ONE, outer);
-    assert!(matches!(guard.enter(ONE, ENCODER, DRAW), Verdict::Refused));
+    assert!(matches!(
+        guard.enter(ONE, What::Encoder, ENCODER, DRAW),
+        Verdict::Refused
+    ));
     assert_eq!(guard.figures.read().ended, 1, "but not another");
 }
 
@@ -130,7 +169,10 @@ fn by_setting_misuse_aborts() {
         ..Settings::default()
     });
     call(&guard, ONE, END);
-    assert!(matches!(guard.enter(TWO, ENCODER, DRAW), Verdict::Refused));
+    assert!(matches!(
+        guard.enter(TWO, What::Encoder, ENCODER, DRAW),
+        Verdict::Refused
+    ));
     assert_eq!(*guard.world.aborts.lock().unwrap(), 1);
     assert!(guard.world.said.lock().unwrap()[0].contains("AGX_FIX_ABORT"));
 }
@@ -141,13 +183,16 @@ fn destruction_waits_for_the_last_call() {
         verbose: true,
         ..Settings::default()
     });
-    let pass = guarded(guard.enter(ONE, ENCODER, DRAW));
+    let pass = guarded(guard.enter(ONE, What::Encoder, ENCODER, DRAW));
     assert!(matches!(
-        guard.destroy(TWO, ENCODER, DESTRUCTOR),
+        guard.destroy(TWO, What::Encoder, ENCODER, DESTRUCTOR),
         Verdict::Refused
     ));
     assert!(
-        matches!(guard.enter(TWO, ENCODER, LABEL), Verdict::Refused),
+        matches!(
+            guard.enter(TWO, What::Encoder, ENCODER, LABEL),
+            Verdict::Refused
+        ),
         "it came too late"
     );
     // The one in it may go on.
@@ -166,9 +211,9 @@ fn destruction_waits_for_the_last_call() {
 #[test]
 fn a_call_within_its_own_destruction_does_not_wait_for_itself() {
     let guard = guard(Settings::default());
-    let pass = guarded(guard.enter(ONE, ENCODER, END));
+    let pass = guarded(guard.enter(ONE, What::Encoder, ENCODER, DRAW));
     assert!(matches!(
-        guard.destroy(ONE, ENCODER, DESTRUCTOR),
+        guard.destroy(ONE, What::Encoder, ENCODER, DESTRUCTOR),
         Verdict::Refused
     ));
     guard.leave(ONE, pass);
@@ -178,25 +223,28 @@ fn a_call_within_its_own_destruction_does_not_wait_for_itself() {
 #[test]
 fn who_just_missed_the_destruction_is_refused() {
     let guard = guard(Settings::default());
-    let pass = guarded(guard.destroy(ONE, ENCODER, DESTRUCTOR));
+    let pass = guarded(guard.destroy(ONE, What::Encoder, ENCODER, DESTRUCTOR));
     guard.leave(ONE, pass);
-    assert!(matches!(guard.enter(TWO, ENCODER, DRAW), Verdict::Refused));
     assert!(matches!(
-        guard.destroy(TWO, ENCODER, DESTRUCTOR),
+        guard.enter(TWO, What::Encoder, ENCODER, DRAW),
+        Verdict::Refused
+    ));
+    assert!(matches!(
+        guard.destroy(TWO, What::Encoder, ENCODER, DESTRUCTOR),
         Verdict::Refused
     ));
     assert_eq!(guard.figures.read().after_destruction, 2);
     // Another encoder at the same address.
-    guard.created(TWO, ENCODER);
+    guard.created(TWO, What::Encoder, ENCODER);
     call(&guard, TWO, DRAW);
 }
 
 #[test]
 fn where_encoders_come_unannounced_an_address_proves_nothing() {
     let guard = guard(Settings::default());
-    let other = guarded(guard.enter(ONE, 0x2000, DRAW));
+    let other = guarded(guard.enter(ONE, What::Encoder, 0x2000, DRAW));
     guard.leave(ONE, other);
-    let pass = guarded(guard.destroy(ONE, ENCODER, DESTRUCTOR));
+    let pass = guarded(guard.destroy(ONE, What::Encoder, ENCODER, DESTRUCTOR));
     guard.leave(ONE, pass);
     call(&guard, TWO, DRAW);
     assert_eq!(guard.figures.read().unannounced, 2);
@@ -206,7 +254,7 @@ fn where_encoders_come_unannounced_an_address_proves_nothing() {
 fn an_ended_encoder_that_is_handed_out_again_is_new() {
     let guard = guard(Settings::default());
     call(&guard, ONE, END);
-    guard.created(ONE, ENCODER);
+    guard.created(ONE, What::Encoder, ENCODER);
     call(&guard, ONE, DRAW);
     assert_eq!(guard.figures.read().created, 1);
 }
@@ -216,9 +264,11 @@ fn an_ended_encoder_that_is_shown_again_stays_ended() {
     let guard = guard(Settings::default());
     call(&guard, ONE, END);
     guard.shown(ONE, ENCODER);
-    assert!(matches!(guard.enter(ONE, ENCODER, DRAW), Verdict::Refused));
-    let pass = guarded(guard.destroy(ONE, ENCODER, DESTRUCTOR));
-    guard.leave(ONE, pass);
+    assert!(matches!(
+        guard.enter(ONE, What::Encoder, ENCODER, DRAW),
+        Verdict::Refused
+    ));
+    kept::give_up_for_good(&guard, ENCODER);
     // Another encoder at the same address.
     guard.shown(ONE, ENCODER);
     call(&guard, ONE, DRAW);
@@ -235,7 +285,7 @@ fn threads_take_turns_in_one_encoder() {
             scope.spawn(move || {
                 let thread = Thread(number);
                 for _ in 0..500 {
-                    let pass = guarded(guard.enter(thread, ENCODER, DRAW));
+                    let pass = guarded(guard.enter(thread, What::Encoder, ENCODER, DRAW));
                     drop(inside.try_lock().expect("nobody else is in it"));
                     guard.leave(thread, pass);
                 }
@@ -257,17 +307,17 @@ fn a_long_wait_is_told_and_given_up_at_its_limit() {
     let (entered, done) = (Barrier::new(2), Barrier::new(2));
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let pass = guarded(guard.enter(ONE, ENCODER, DRAW));
+            let pass = guarded(guard.enter(ONE, What::Encoder, ENCODER, DRAW));
             entered.wait();
             done.wait();
             guard.leave(ONE, pass);
         });
         entered.wait();
-        let pass = guarded(guard.enter(TWO, ENCODER, LABEL));
+        let pass = guarded(guard.enter(TWO, What::Encoder, ENCODER, LABEL));
         // A call from within does not wait once more.
         call(&guard, TWO, DRAW);
         assert!(matches!(
-            guard.destroy(ONE, ENCODER, DESTRUCTOR),
+            guard.destroy(ONE, What::Encoder, ENCODER, DESTRUCTOR),
             Verdict::Refused
         ));
         done.wait();
@@ -289,7 +339,7 @@ fn a_long_wait_is_told_and_given_up_at_its_limit() {
 #[test]
 fn a_call_that_nobody_comes_back_from_lets_others_in() {
     let guard = guard(Settings::default());
-    let pass = guarded(guard.enter(ONE, ENCODER, END));
+    let pass = guarded(guard.enter(ONE, What::Encoder, ENCODER, END));
     guard.abandon(ONE, pass);
     call(&guard, TWO, DRAW);
     let read = guard.figures.read();

@@ -1,9 +1,11 @@
-//! What is known of one encoder: whether it is ended or destroyed, which thread is in a call on it, and who waits.
+//! What is known of one encoder or command buffer: whether it is ended or destroyed, which thread is in a call on it, and who waits. The
+//! end of a command buffer is its commit.
 //!
-//! One thread at a time is in an encoder; a call that it makes on the same encoder from there is let through. Every call
-//! pins the encoder, also while it waits for its turn. An encoder that is pinned is not destroyed: whoever unpins it last
+//! One thread at a time is in such an object; a call that it makes on the same object from there is let through. Every call
+//! pins the object, also while it waits for its turn. An object that is pinned is not destroyed: whoever unpins it last
 //! does that.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::sync::{Condvar, Mutex, MutexGuard, lock, wait_for};
@@ -12,12 +14,41 @@ use super::sync::{Condvar, Mutex, MutexGuard, lock, wait_for};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Thread(pub u64);
 
+/// What is guarded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// An encoder.
+    Encoder,
+    /// A command buffer.
+    CommandBuffer,
+}
+
+impl What {
+    /// What people call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            What::Encoder => "encoder",
+            What::CommandBuffer => "command buffer",
+        }
+    }
+
+    /// The method that ends it.
+    pub fn end(self) -> &'static str {
+        match self {
+            What::Encoder => "endEncoding",
+            What::CommandBuffer => "commit",
+        }
+    }
+}
+
 /// What a call is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// To put work into the encoder, which has to be done before it is ended.
+    /// To put work into it, which has to be done before it is ended.
     Encode,
-    /// To end it.
+    /// As [`Purpose::Encode`], into a command buffer of which no encoder is open.
+    Apart,
+    /// To end it. Of a command buffer, too, no encoder may be open then.
     End,
     /// Anything else, which may be done as long as it lives.
     Other,
@@ -50,7 +81,7 @@ pub enum Misuse {
     AfterDestruction,
 }
 
-/// How a thread is in an encoder.
+/// How a thread is in such an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Hold {
     /// Alone.
@@ -70,6 +101,8 @@ pub enum Entry {
         nested: bool,
         /// How long it waited, if it had to.
         waited: Option<Duration>,
+        /// Whether it waited as long as it may, and what it waited for is not over.
+        gave_up: bool,
     },
     /// The thread is destroying the encoder, and this call belongs to that. There is nothing to leave.
     Destroying,
@@ -131,7 +164,16 @@ enum Life {
     /// Given up by its last user; somebody is in it.
     Condemned(Destructor),
     DestroyedBy(Thread),
+    /// Given up, and to be destroyed later.
+    Kept,
     Gone,
+}
+
+/// An encoder of a command buffer that is not ended.
+#[derive(Debug)]
+struct Open {
+    encoder: usize,
+    by: Holder,
 }
 
 #[derive(Debug)]
@@ -144,6 +186,12 @@ struct State {
     /// Calls that are in it or wait to be.
     pins: usize,
     waiting: usize,
+    /// Of a command buffer: its encoder.
+    open: Option<Open>,
+    /// Of a command buffer: its queue, or 0.
+    queue: usize,
+    /// Of an encoder: the command buffer that it is of, where that is known.
+    commands: Option<Arc<Guarded>>,
 }
 
 impl State {
@@ -153,6 +201,14 @@ impl State {
         } else {
             self.beside.contains(&thread).then_some(Hold::Beside)
         }
+    }
+
+    /// For whom a call has to wait.
+    fn ahead_of(&self, thread: Thread, purpose: Purpose) -> Option<Holder> {
+        let apart = matches!(purpose, Purpose::Apart | Purpose::End);
+        let open = self.open.as_ref().map(|open| open.by);
+        self.holder
+            .or(open.filter(|by| apart && by.thread != thread))
     }
 
     fn allows(&self, purpose: Purpose) -> bool {
@@ -172,17 +228,23 @@ impl State {
     }
 }
 
-/// One encoder, from its creation until its memory is given back.
+/// One object, from its creation until its memory is given back.
 #[derive(Debug)]
-pub struct Encoder {
+pub struct Guarded {
+    /// What it is.
+    pub what: What,
+    /// Its address.
+    pub object: usize,
     state: Mutex<State>,
     free: Condvar,
 }
 
-impl Encoder {
+impl Guarded {
     /// A new one.
-    pub fn new() -> Self {
-        Encoder {
+    pub fn new(what: What, object: usize) -> Self {
+        Guarded {
+            what,
+            object,
             state: Mutex::new(State {
                 ended: false,
                 life: Life::Lives,
@@ -190,6 +252,9 @@ impl Encoder {
                 beside: Vec::new(),
                 pins: 0,
                 waiting: 0,
+                open: None,
+                queue: 0,
+                commands: None,
             }),
             free: Condvar::new(),
         }
@@ -209,7 +274,7 @@ impl Encoder {
             Life::DestroyedBy(by) if by == thread => return Entry::Destroying,
             Life::Condemned(_) if hold.is_some() => {}
             Life::Lives => {}
-            Life::Condemned(_) | Life::DestroyedBy(_) | Life::Gone => {
+            Life::Condemned(_) | Life::DestroyedBy(_) | Life::Kept | Life::Gone => {
                 return Entry::Refused {
                     misuse: Misuse::AfterDestruction,
                     waited: None,
@@ -227,17 +292,19 @@ impl Encoder {
                 hold,
                 nested: true,
                 waited: None,
+                gave_up: false,
             };
         }
         state.pins += 1;
-        let waited = if state.holder.is_some() {
+        let purpose = call.purpose;
+        let waited = if state.ahead_of(thread, purpose).is_some() {
             let waited;
-            (state, waited) = self.wait(state, patience, say);
+            (state, waited) = self.wait(state, (thread, purpose), patience, say);
             Some(waited)
         } else {
             None
         };
-        if !state.allows(call.purpose) {
+        if !state.allows(purpose) {
             let destroy = state.unpin(thread);
             self.pass_on(state);
             return Entry::Refused {
@@ -246,6 +313,7 @@ impl Encoder {
                 destroy,
             };
         }
+        let gave_up = state.ahead_of(thread, purpose).is_some();
         let hold = if state.holder.is_none() {
             state.holder = Some(Holder {
                 thread,
@@ -261,25 +329,27 @@ impl Encoder {
             hold,
             nested: false,
             waited,
+            gave_up,
         }
     }
 
-    /// Sleeps until nobody is alone in the encoder, or patience ends. Says how long that took.
+    /// Sleeps until the call need not wait for anybody, or patience ends. Says how long that took.
     fn wait<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
+        (thread, purpose): (Thread, Purpose),
         patience: Patience,
         say: impl FnOnce(Holder),
     ) -> (MutexGuard<'a, State>, Duration) {
         let begun = Instant::now();
         let mut say = Some(say);
         state.waiting += 1;
-        while let Some(holder) = state.holder {
+        while let Some(holder) = state.ahead_of(thread, purpose) {
             let waited = begun.elapsed();
             if waited >= patience.warn_after
                 && let Some(say) = say.take()
             {
-                // Who holds the encoder may leave it meanwhile.
+                // For whom it waits may leave meanwhile.
                 drop(state);
                 say(holder);
                 state = lock(&self.state);
@@ -317,13 +387,66 @@ impl Encoder {
         Exit { ended, destroy }
     }
 
-    /// Wakes one of those that wait, if the encoder is free for them.
+    /// Wakes those that wait, if nobody is in it. They do not all wait for the same.
     fn pass_on(&self, state: MutexGuard<'_, State>) {
         let wake = state.waiting > 0 && state.holder.is_none();
         drop(state);
         if wake {
-            self.free.notify_one();
+            self.free.notify_all();
         }
+    }
+
+    /// Of a command buffer: a thread got an encoder of it.
+    pub fn open(&self, encoder: usize, thread: Thread) {
+        let by = Holder {
+            thread,
+            name: "an encoder of it that is not ended",
+            depth: 0,
+        };
+        lock(&self.state).open = Some(Open { encoder, by });
+    }
+
+    /// Of a command buffer: an encoder of it is ended, or is gone.
+    pub fn close(&self, encoder: usize) {
+        let mut state = lock(&self.state);
+        if state
+            .open
+            .as_ref()
+            .is_some_and(|open| open.encoder == encoder)
+        {
+            state.open = None;
+            self.pass_on(state);
+        }
+    }
+
+    /// Of a command buffer: which queue it is of.
+    pub fn set_queue(&self, queue: usize) {
+        lock(&self.state).queue = queue;
+    }
+
+    /// Of a command buffer: its queue, or 0 where that is not known.
+    pub fn queue(&self) -> usize {
+        lock(&self.state).queue
+    }
+
+    /// Of an encoder: which command buffer it is of.
+    pub fn set_commands(&self, commands: Arc<Guarded>) {
+        lock(&self.state).commands = Some(commands);
+    }
+
+    /// Of an encoder: the command buffer that it is of, where that is known.
+    pub fn commands(&self) -> Option<Arc<Guarded>> {
+        lock(&self.state).commands.clone()
+    }
+
+    /// Whether a thread is in a call on it.
+    pub fn has_in_it(&self, thread: Thread) -> bool {
+        lock(&self.state).hold_of(thread).is_some()
+    }
+
+    /// Whether it is ended.
+    pub fn is_ended(&self) -> bool {
+        lock(&self.state).ended
     }
 
     /// The last user has given it up.
@@ -332,7 +455,9 @@ impl Encoder {
         match state.life {
             Life::Lives => {}
             Life::DestroyedBy(by) if by == thread => return Destruction::UnderWay,
-            Life::Condemned(_) | Life::DestroyedBy(_) | Life::Gone => return Destruction::Again,
+            Life::Condemned(_) | Life::DestroyedBy(_) | Life::Kept | Life::Gone => {
+                return Destruction::Again;
+            }
         }
         let pinned = state.pins > 0;
         if cfg!(planted) {
@@ -346,6 +471,16 @@ impl Encoder {
             state.life = Life::DestroyedBy(thread);
             Destruction::Now
         }
+    }
+
+    /// It is not destroyed now by the thread that was to.
+    pub fn keep(&self) {
+        lock(&self.state).life = Life::Kept;
+    }
+
+    /// It was kept, and this thread destroys it now.
+    pub fn destroy_kept(&self, thread: Thread) {
+        lock(&self.state).life = Life::DestroyedBy(thread);
     }
 
     /// It has been destroyed.
@@ -363,7 +498,7 @@ impl Encoder {
                 true
             }
             Life::Condemned(_) => true,
-            Life::DestroyedBy(_) | Life::Gone => false,
+            Life::DestroyedBy(_) | Life::Kept | Life::Gone => false,
         }
     }
 

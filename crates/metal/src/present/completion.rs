@@ -11,11 +11,12 @@ use objc2_metal::{
 };
 use streampool_device::{foreign, lock};
 
-use super::lane::{After, Lane, Late, Next, Sealed, State};
+use super::lane::Lane;
 use super::objects::{Command, RawCommand, gpu_times, message};
 use super::page::{Held, command};
 use super::pool::pooled;
 use super::signposts::Signpost;
+use super::state::{After, Late, Next, Sealed, State};
 
 /// A buffer that is committed and not over.
 pub(crate) struct Flight {

@@ -1,5 +1,6 @@
 //! The device where there is Metal.
 
+mod append;
 mod archive;
 mod capture;
 mod completion;
@@ -20,6 +21,7 @@ mod properties;
 mod queue;
 mod signposts;
 mod staging;
+mod state;
 mod step;
 mod tracing;
 

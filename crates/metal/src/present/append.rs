@@ -1,0 +1,236 @@
+//! Appending: what is written on the page of a lane, and when the page is sealed.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use objc2::runtime::ProtocolObject;
+use objc2_metal::MTLCommandBuffer;
+use streampool_device::lock::Guard;
+use streampool_device::{Error, Handler, OpKind, Result, Tick};
+
+use super::event::Recording;
+use super::lane::Lane;
+use super::page::{Draft, Held, Maker, Page, Refused, Wait};
+use super::pool::pooled;
+use super::state::{Sealed, State};
+use super::tracing::{Times, Traced};
+
+/// A page with so many commands, or so many bytes that wait for it, is full.
+const FULL: usize = 64;
+const FULL_BYTES: usize = 32 << 20;
+/// With so many sealed pages, who appends waits.
+pub(super) const MOST_SEALED: usize = 16;
+
+impl Lane {
+    /// Its state, if it takes commands: not while poisoned, not on a lost device.
+    fn accepting(&self) -> Result<Guard<'_, State>> {
+        self.core.check_alive()?;
+        let state = self.state.lock();
+        match &state.fault {
+            Some(fault) => Err(Error::Poisoned(fault.clone())),
+            None => Ok(state),
+        }
+    }
+
+    /// As [`accepting`](Self::accepting), once there is room for another page.
+    fn with_room(&self) -> Result<Guard<'_, State>> {
+        let mut state = self.accepting()?;
+        while state.sealed.len() >= MOST_SEALED {
+            state.waiters += 1;
+            state = self.over.wait(state);
+            state.waiters -= 1;
+        }
+        match &state.fault {
+            Some(fault) => Err(Error::Poisoned(fault.clone())),
+            None => Ok(state),
+        }
+    }
+
+    /// Appends a command of `bytes` that `encode` writes, and keeps what that returns until it is over.
+    pub fn execute(
+        self: &Arc<Self>,
+        op: OpKind,
+        bytes: usize,
+        encode: impl FnOnce(&mut Page, &Maker<'_>) -> Result<Vec<Held>, Refused>,
+    ) -> Result<Tick> {
+        let mut state = self.with_room()?;
+        let origin = self.core.tracing.origin();
+        if origin.is_some() {
+            self.seal(&mut state, None);
+        }
+        let tick = self.appended() + 1;
+        let written = encode(&mut state.page, &self.maker());
+        let Some(draft) = state.page.draft() else {
+            // Without a page nothing was written. What was sealed goes on.
+            self.go_on(state);
+            return Err(self.refused(written.err().unwrap_or(Refused("commandBuffer"))));
+        };
+        draft.last = tick;
+        draft.blame.get_or_insert((tick, op));
+        draft.commands += 1;
+        draft.bytes += bytes;
+        let blame = draft.blame.unwrap_or((tick, op));
+        let full = draft.commands >= FULL || draft.bytes >= FULL_BYTES;
+        match written {
+            Ok(held) => draft.held.extend(held),
+            // What was written of it cannot be taken back, so nothing of its buffer is executed.
+            Err(refused) => self.poison(&mut state, blame, self.refused(refused).to_string()),
+        }
+        self.appended.store(tick, Ordering::Release);
+        let traced = origin.map(|origin| Traced {
+            tick,
+            op,
+            encoded: Instant::now(),
+            origin,
+        });
+        if traced.is_some() || full {
+            self.seal(&mut state, traced);
+        }
+        self.go_on(state);
+        Ok(tick)
+    }
+
+    fn refused(&self, refused: Refused) -> Error {
+        refused.error(&self.core.properties.name)
+    }
+
+    /// Appends a tick without work. It is over when what is before it is.
+    pub fn pass(self: &Arc<Self>) -> Result<Tick> {
+        let mut state = self.accepting()?;
+        let tick = self.append_pass(&mut state);
+        // It may be the turn of other lanes.
+        pooled(|| self.go_on(state));
+        Ok(tick)
+    }
+
+    /// As [`pass`](Self::pass): the caller has done the work itself, if nothing is before it. `work` is done without
+    /// a lock; only the one who appends calls this, so nothing comes before it meanwhile.
+    pub fn pass_with(self: &Arc<Self>, work: impl FnOnce()) -> Result<Option<Tick>> {
+        let state = self.accepting()?;
+        if !state.is_idle() {
+            return Ok(None);
+        }
+        drop(state);
+        work();
+        self.pass().map(Some)
+    }
+
+    fn append_pass(&self, state: &mut State) -> Tick {
+        let tick = self.appended() + 1;
+        self.appended.store(tick, Ordering::Release);
+        if let Some(last) = state.last() {
+            *last = tick;
+        } else {
+            self.publish(tick);
+        }
+        tick
+    }
+
+    /// Has `handler` called when everything before it is over.
+    pub fn call_back(self: &Arc<Self>, handler: Handler) -> Result<Tick> {
+        let mut state = self.accepting()?;
+        // Before the tick can be over.
+        self.handlers.push(self.appended() + 1, handler);
+        let tick = self.append_pass(&mut state);
+        self.go_on(state);
+        Ok(tick)
+    }
+
+    /// Records an event here. One with timing ends a buffer, whose end is its time; `nop` writes work for a buffer
+    /// where there is none.
+    pub fn record(
+        self: &Arc<Self>,
+        timed: bool,
+        nop: impl FnOnce(&mut Page, &Maker<'_>) -> Result<(), Refused>,
+    ) -> Result<Recording> {
+        let mut state = self.with_room()?;
+        if timed
+            && state.is_idle()
+            && let Err(refused) = nop(&mut state.page, &self.maker())
+        {
+            // A page without a tick would be in the way of the next one.
+            drop(state.page.close(&self.maker()));
+            return Err(self.refused(refused));
+        }
+        let tick = self.append_pass(&mut state);
+        self.seal(&mut state, None);
+        let State { sealed, flight, .. } = &mut *state;
+        let behind = sealed
+            .back_mut()
+            .or_else(|| flight.as_mut().map(|flight| &mut flight.sealed));
+        let (signal, times) = match behind {
+            Some(buffer) => (buffer.signal, Some(buffer.times().clone())),
+            None => (0, None),
+        };
+        self.go_on(state);
+        Ok(Recording {
+            lane: self.clone(),
+            tick,
+            signal,
+            times,
+        })
+    }
+
+    /// Makes what follows wait for a recording. What is before it does not.
+    pub fn wait_for(self: &Arc<Self>, recording: &Recording) -> Result<Tick> {
+        if Arc::ptr_eq(&recording.lane, self) || recording.is_over() {
+            return self.pass();
+        }
+        let mut state = self.with_room()?;
+        if state.page.draft().is_some_and(|draft| draft.commands > 0) {
+            self.seal(&mut state, None);
+        }
+        let tick = self.appended() + 1;
+        let maker = self.maker();
+        let draft = match state.page.buffer(&maker) {
+            Ok(draft) => draft,
+            Err(refused) => {
+                self.go_on(state);
+                return Err(self.refused(refused));
+            }
+        };
+        let event = ProtocolObject::from_ref(&*recording.lane.timeline);
+        draft
+            .command
+            .encodeWaitForEvent_value(event, recording.signal);
+        draft.waits.push(Wait {
+            lane: recording.lane.clone(),
+            value: recording.signal,
+            times: recording.times.clone(),
+        });
+        draft.last = tick;
+        self.appended.store(tick, Ordering::Release);
+        self.go_on(state);
+        Ok(tick)
+    }
+
+    /// Seals the page, if anything is on it: the encoder ends, and the timeline rises when it is over.
+    pub(super) fn seal(&self, state: &mut State, traced: Option<Traced>) {
+        state.wanted = false;
+        let Some(draft) = state.page.close(&self.maker()) else {
+            return;
+        };
+        let Draft {
+            command,
+            last,
+            blame,
+            held,
+            waits,
+            ..
+        } = draft;
+        let event = ProtocolObject::from_ref(&*self.timeline);
+        command.encodeSignalEvent_value(event, last);
+        state.sealed.push_back(Sealed {
+            command,
+            number: self.core.in_flight.number(),
+            last,
+            signal: last,
+            blame: blame.unwrap_or((last, OpKind::Nop)),
+            held,
+            waits,
+            times: traced.map(|_| Arc::new(Times::new())),
+            traced,
+        });
+    }
+}

@@ -19,10 +19,12 @@ pub(crate) struct Settings {
     pub racing_encoders: bool,
     pub longest_delay: Duration,
     pub longest_wait: Duration,
+    pub event_limit: Duration,
     pub failures: Vec<Failure>,
     pub compile_failure: Option<String>,
     pub refusals: Vec<Refusal>,
     pub paused: bool,
+    pub held: Option<String>,
     pub busy_archives: bool,
     pub victims: bool,
     pub lost: bool,
@@ -58,6 +60,9 @@ const LONGEST_WAIT: Duration =
         false => 60,
     });
 
+/// How long Metal lets a command buffer wait for an event that is not signalled, as reports have it.
+const EVENT_LIMIT: Duration = Duration::from_secs(5);
+
 /// How long a thread that is to wait does so before it looks whether it still is.
 const LOOK_AGAIN: Duration = Duration::from_micros(200);
 
@@ -70,10 +75,12 @@ const USUAL: Settings = Settings {
     racing_encoders: false,
     longest_delay: Duration::ZERO,
     longest_wait: LONGEST_WAIT,
+    event_limit: EVENT_LIMIT,
     failures: Vec::new(),
     compile_failure: None,
     refusals: Vec::new(),
     paused: false,
+    held: None,
     busy_archives: false,
     victims: false,
     lost: false,
@@ -185,7 +192,12 @@ impl Sim {
         change(|settings| settings.longest_delay = longest);
     }
 
-    /// How long a command buffer waits for an event, or a thread for room in a queue, before it is taken for hung.
+    /// How long a command buffer waits for an event before it fails: 5 seconds, unless it is another time.
+    pub fn event_limit(&self, longest: Duration) {
+        change(|settings| settings.event_limit = longest);
+    }
+
+    /// How long a thread waits for room in a queue before it is taken for hung.
     pub fn longest_wait(&self, longest: Duration) {
         change(|settings| settings.longest_wait = longest);
     }
@@ -230,6 +242,12 @@ impl Sim {
         change(|settings| settings.paused = false);
     }
 
+    /// The queue of this label begins nothing any more, until another is held, or none.
+    pub fn hold(&self, queue: Option<&str>) {
+        let held = queue.map(str::to_owned);
+        change(|settings| settings.held = held);
+    }
+
     /// While it is so, nothing is added to archives: who does waits.
     pub fn busy_archives(&self, busy: bool) {
         change(|settings| settings.busy_archives = busy);
@@ -265,6 +283,7 @@ impl Drop for Sim {
     fn drop(&mut self) {
         // A test that failed may have left both as they were.
         self.resume();
+        self.hold(None);
         self.busy_archives(false);
         metal::wait_until_idle();
         let violations = report::taken();

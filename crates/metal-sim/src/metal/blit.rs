@@ -169,6 +169,7 @@ fn define(class: &Definition) {
             Pass {
                 commands: Commands::Blit(commands),
                 accesses,
+                place: None,
             }
         });
     });

@@ -218,7 +218,7 @@ impl CommandBuffer {
             let at = failures.position(|failure| failure.queue == label);
             at.map(|at| settings.failures.remove(at))
         });
-        let steps = {
+        let mut steps = {
             let mut state = lock(&self.state);
             state.status = Some(Status::Committed);
             state.resets = self.queue.device.resets.load(Ordering::Acquire);
@@ -232,6 +232,13 @@ impl CommandBuffer {
             });
             std::mem::take(&mut state.steps)
         };
+        let queue = Arc::as_ptr(&self.queue).addr();
+        for step in &mut steps {
+            if let Step::Pass(pass) = step {
+                let hazards = &self.queue.device.hazards;
+                pass.place = Some(hazards.enter(queue, &pass.accesses));
+            }
+        }
         let work = |(place, step)| Work {
             commands: Arc::clone(self),
             place,

@@ -11,6 +11,8 @@ const fn rank(order: u16, name: &'static str) -> Rank {
 pub(crate) const EVENT: Rank = rank(400, "metal event");
 /// A lane: what is encoded, what is committed, what is over.
 pub(crate) const LANE: Rank = rank(402, "metal lane");
+/// The lanes that wait for one.
+pub(crate) const TOLD: Rank = rank(403, "metal waiting lanes");
 /// The buffers that are committed on the whole device.
 pub(crate) const IN_FLIGHT: Rank = rank(404, "metal buffers in flight");
 /// The making and releasing of encoders on the whole device.

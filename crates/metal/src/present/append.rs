@@ -4,8 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use objc2::runtime::ProtocolObject;
-use objc2_metal::MTLCommandBuffer;
 use streampool_device::lock::Guard;
 use streampool_device::{Error, Handler, OpKind, Result, Tick};
 
@@ -159,15 +157,13 @@ impl Lane {
         let behind = sealed
             .back_mut()
             .or_else(|| flight.as_mut().map(|flight| &mut flight.sealed));
-        let (signal, times) = match behind {
-            Some(buffer) => (buffer.signal, Some(buffer.times().clone())),
-            None => (0, None),
-        };
+        let times = behind
+            .filter(|_| timed)
+            .map(|buffer| buffer.times().clone());
         self.go_on(state);
         Ok(Recording {
             lane: self.clone(),
             tick,
-            signal,
             times,
         })
     }
@@ -190,14 +186,9 @@ impl Lane {
                 return Err(self.refused(refused));
             }
         };
-        let event = ProtocolObject::from_ref(&*recording.lane.timeline);
-        draft
-            .command
-            .encodeWaitForEvent_value(event, recording.signal);
         draft.waits.push(Wait {
             lane: recording.lane.clone(),
-            value: recording.signal,
-            times: recording.times.clone(),
+            tick: recording.tick,
         });
         draft.last = tick;
         self.appended.store(tick, Ordering::Release);
@@ -205,7 +196,7 @@ impl Lane {
         Ok(tick)
     }
 
-    /// Seals the page, if anything is on it: the encoder ends, and the timeline rises when it is over.
+    /// Seals the page, if anything is on it: the encoder ends.
     pub(super) fn seal(&self, state: &mut State, traced: Option<Traced>) {
         state.wanted = false;
         let Some(draft) = state.page.close(&self.maker()) else {
@@ -219,14 +210,10 @@ impl Lane {
             waits,
             ..
         } = draft;
-        let event = ProtocolObject::from_ref(&*self.timeline);
-        command.encodeSignalEvent_value(event, last);
         state.sealed.push_back(Sealed {
             command,
-            number: self.core.in_flight.number(),
             last,
-            signal: last,
-            blame: blame.unwrap_or((last, OpKind::Nop)),
+            blame,
             held,
             waits,
             times: traced.map(|_| Arc::new(Times::new())),

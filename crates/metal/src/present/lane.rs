@@ -3,24 +3,27 @@
 //! Commands are written on a page. A page that is sealed is committed when the buffer before it is over and all went
 //! well, because Metal executes whatever is committed and a queue executes nothing after a fault. So a lane has one
 //! buffer at a time on the GPU; what is appended meanwhile adds up on the next page.
+//!
+//! What a page waits for on other lanes is over before it is committed, too. The GPU itself waits for no event: Metal gives
+//! that up after some seconds, and such a wait and a hazard that Metal tracks may hold each other up.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use objc2_foundation::NSString;
-use objc2_metal::{MTLCommandQueue, MTLDevice, MTLEvent};
+use objc2_metal::{MTLCommandQueue, MTLDevice};
 use streampool_device::lock::{Condvar, Guard, Mutex};
 use streampool_device::{Error, Fault, OpKind, QueueOptions, Result, Tick};
 
 use super::append::MOST_SEALED;
 use super::core::Core;
 use super::handlers::Handlers;
-use super::objects::{CommandQueue, Timeline};
+use super::objects::CommandQueue;
 use super::page::{Maker, Page, Refused};
 use super::pool::pooled;
 use super::staging::Blocks;
-use super::state::{After, Late, Next, State};
+use super::state::{After, Next, State};
 use crate::ranks;
 
 /// A queue of Metal's has room for more buffers than are sealed.
@@ -34,8 +37,6 @@ pub(crate) struct Lane {
     pub blocks: Arc<Blocks>,
     pub handlers: Handlers,
     pub(super) queue: CommandQueue,
-    /// Rises to the last tick of each buffer as it ends.
-    pub(super) timeline: Timeline,
     pub(super) appended: AtomicU64,
     /// The last tick that somebody asked to start.
     asked: AtomicU64,
@@ -45,6 +46,8 @@ pub(crate) struct Lane {
     failed: AtomicBool,
     pub(super) state: Mutex<State>,
     pub(super) over: Condvar,
+    /// Lanes that are told when a tick of this one is over.
+    told: Mutex<Vec<(Tick, Arc<Lane>)>>,
 }
 
 impl Lane {
@@ -56,22 +59,17 @@ impl Lane {
                 .gpu
                 .newCommandQueueWithMaxCommandBufferCount(QUEUE_BUFFERS)
                 .ok_or(Refused("newCommandQueueWithMaxCommandBufferCount"))?;
-            let timeline = core.gpu.newSharedEvent().ok_or(Refused("newSharedEvent"))?;
-            let name = NSString::from_str(&name);
-            queue.setLabel(Some(&name));
-            timeline.setLabel(Some(&name));
+            queue.setLabel(Some(&NSString::from_str(&name)));
             core.ledger.attend(&queue);
-            Ok((queue, timeline))
+            Ok(queue)
         });
-        let (queue, timeline) =
-            made.map_err(|refused: Refused| refused.error(&core.properties.name))?;
+        let queue = made.map_err(|refused: Refused| refused.error(&core.properties.name))?;
         Ok(Arc::new(Lane {
             blocks: Blocks::new(core.gpu.clone()),
             handlers: Handlers::new(),
             label: options.label,
             index: options.index,
             queue,
-            timeline,
             appended: AtomicU64::new(0),
             asked: AtomicU64::new(0),
             completed: AtomicU64::new(0),
@@ -79,6 +77,7 @@ impl Lane {
             failed: AtomicBool::new(false),
             state: Mutex::new(ranks::LANE, State::default()),
             over: Condvar::new(),
+            told: Mutex::new(ranks::TOLD, Vec::new()),
             core,
         }))
     }
@@ -183,10 +182,12 @@ impl Lane {
     }
 
     /// Sees which handlers are due, releases the lock, and wakes who waits.
-    pub(super) fn release(&self, mut state: Guard<'_, State>, after: &mut After) {
+    pub(super) fn release(&self, state: Guard<'_, State>, after: &mut After) {
         let completed = self.completed();
-        let over = state.late.extract_if(.., |(tick, _)| *tick <= completed);
-        after.next.extend(over.map(|(_, late)| Next::Late(late)));
+        let mut told = self.told.lock();
+        let over = told.extract_if(.., |(tick, _)| *tick <= completed);
+        after.next.extend(over.map(|(_, lane)| Next::Ready(lane)));
+        drop(told);
         after.due |= self.handlers.settle(self.completed(), state.fault.as_ref());
         let waited = state.waiters > 0;
         drop(state);
@@ -201,7 +202,7 @@ impl Lane {
         while let Some(next) = all.pop() {
             all.extend(match next {
                 Next::Turn(lane) => lane.take_turn(),
-                Next::Late(Late { lane, end }) => lane.conclude(end),
+                Next::Ready(lane) => lane.proceed(),
             });
         }
     }
@@ -215,6 +216,17 @@ impl Lane {
             self.core.callers.hand_over(self.clone());
         }
         after.next
+    }
+
+    /// Whether `lane` will be told when `tick` of this one is over: not where it is over by now.
+    pub(super) fn will_tell(&self, tick: Tick, lane: &Arc<Lane>) -> bool {
+        // Who publishes a tick looks who is to be told after that.
+        let mut told = self.told.lock();
+        let open = !self.is_over(tick);
+        if open {
+            told.push((tick, lane.clone()));
+        }
+        open
     }
 
     /// `tick` is over. The caller holds the lane's lock, and ticks end in their order. So a store will do; the greater of two,

@@ -15,7 +15,6 @@ use super::objects::{BlitEncoder, Command, CommandQueue, ComputeEncoder, Movable
 use super::pool::pooled;
 use super::queue::Scratch;
 use super::staging::Block;
-use super::tracing::Times;
 
 /// What is written to. There is never a second encoder: to make one means to end the other.
 #[derive(Default)]
@@ -46,12 +45,10 @@ pub(crate) struct Draft {
     pub waits: Vec<Wait>,
 }
 
-/// What a buffer waits for on the GPU: a value of another lane's timeline.
+/// What a buffer waits for before it is committed: a tick of another lane.
 pub(crate) struct Wait {
     pub lane: Arc<Lane>,
-    pub value: u64,
-    /// Of the buffer that raises it.
-    pub times: Option<Arc<Times>>,
+    pub tick: Tick,
 }
 
 /// What has to stay until a buffer is over, and what is to be done then.

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use streampool_device::{Fault, OpKind, Tick};
 
-use super::completion::{End, Flight};
+use super::completion::Flight;
 use super::lane::Lane;
 use super::objects::Command;
 use super::page::{Draft, Held, Page, Wait};
@@ -20,7 +20,8 @@ pub(super) struct State {
     pub page: Page,
     pub sealed: VecDeque<Sealed>,
     pub flight: Option<Flight>,
-    /// Whether it waits for its turn among the buffers in flight.
+    /// Whether it will be told when it can go on: in its turn among the buffers in flight, or when what the next page waits
+    /// for is over.
     pub queued: bool,
     /// Whether the page is to go as soon as it can.
     pub wanted: bool,
@@ -29,8 +30,6 @@ pub(super) struct State {
     pub past: Vec<(Fault, Tick)>,
     /// How many threads wait for it.
     pub waiters: usize,
-    /// Buffers of other lanes that are over, but for a tick of this one.
-    pub late: Vec<(Tick, Late)>,
     /// When the last interval ended that was sent.
     pub traced_until: Option<Instant>,
 }
@@ -38,11 +37,9 @@ pub(super) struct State {
 /// A page that nothing is added to any more but ticks without work.
 pub(crate) struct Sealed {
     pub command: Command,
-    pub number: u64,
     pub last: Tick,
-    /// What the timeline rises to at its end.
-    pub signal: u64,
-    pub blame: (Tick, OpKind),
+    /// The first of its commands that executes, if one does.
+    pub blame: Option<(Tick, OpKind)>,
     pub held: Vec<Held>,
     pub waits: Vec<Wait>,
     pub times: Option<Arc<Times>>,
@@ -67,14 +64,8 @@ pub(crate) struct After {
 pub(crate) enum Next {
     /// Its turn among the buffers in flight has come.
     Turn(Arc<Lane>),
-    /// Its buffer is over, and so is what that had waited for.
-    Late(Late),
-}
-
-/// A buffer that is over on the GPU, of a lane that is told so when what it waited for is known to be over.
-pub(crate) struct Late {
-    pub lane: Arc<Lane>,
-    pub end: End,
+    /// A tick that its next page waits for is over.
+    Ready(Arc<Lane>),
 }
 
 impl State {
@@ -114,12 +105,9 @@ impl State {
 }
 
 impl Sealed {
-    /// When the last of what it waited for was over, which is known. It was over after that by all that anybody can tell; but
-    /// the GPU signals an event before the buffer ends that signals it, and says when that ended.
-    pub(super) fn latest_wait(&self) -> f64 {
-        let times = self.waits.iter().filter_map(|wait| wait.times.as_ref());
-        let ends = times.filter_map(|times| times.get()).map(|(_, end)| *end);
-        ends.fold(0.0, f64::max)
+    /// Whether the GPU has nothing to do for it, not even to say when it did.
+    pub fn is_empty(&self) -> bool {
+        self.blame.is_none() && self.times.is_none()
     }
 
     /// Where its times will be.

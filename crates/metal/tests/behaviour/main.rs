@@ -19,6 +19,8 @@ mod products;
 mod refusals;
 #[cfg(metal_sim)]
 mod stalls;
+#[cfg(metal_sim)]
+mod waits;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -273,7 +273,9 @@ impl Sim {
         change(|settings| settings.most_in_flight = Some(count));
     }
 
-    /// A driver that breaks when two threads make, end or free encoders of one device at once: that is a violation.
+    /// A driver that breaks when two threads make, end or free encoders of one device at once: that is a violation. The
+    /// real end of an encoder may come with the next one, with what is encoded on its command buffer besides, or when that
+    /// is committed or freed.
     pub fn racing_encoders(&self) {
         change(|settings| settings.racing_encoders = true);
     }

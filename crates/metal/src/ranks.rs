@@ -15,7 +15,7 @@ pub(crate) const LANE: Rank = rank(402, "metal lane");
 pub(crate) const TOLD: Rank = rank(403, "metal waiting lanes");
 /// The buffers that are committed on the whole device.
 pub(crate) const IN_FLIGHT: Rank = rank(404, "metal buffers in flight");
-/// The making and releasing of encoders on the whole device.
+/// The making and releasing of encoders on the whole device, and the commits.
 pub(crate) const ENCODERS: Rank = rank(406, "metal encoders");
 /// The handlers of a lane that are not yet called.
 pub(crate) const HANDLERS: Rank = rank(408, "metal handlers");

@@ -57,6 +57,8 @@ impl Drop for Turn<'_> {
 struct State {
     status: Option<Status>,
     has_open_encoder: bool,
+    /// Whether the driver has still to end an encoder for which it was asked to.
+    is_ending: bool,
     steps: Vec<Step>,
     in_flight: Vec<InFlight>,
     handlers: Vec<Block>,
@@ -79,6 +81,7 @@ impl State {
 
 impl Body for CommandBuffer {
     fn freed(&self) {
+        self.end_encoder();
         if lock(&self.state).has_open_encoder {
             violation(
                 Rule::EndEncoding,
@@ -170,7 +173,16 @@ impl CommandBuffer {
     pub fn close_encoder(&self, pass: Option<Pass>) {
         let mut state = lock(&self.state);
         state.has_open_encoder = false;
+        state.is_ending = true;
         state.steps.extend(pass.map(Step::Pass));
+    }
+
+    /// Where the driver comes to the end of an encoder at last: it keeps the last one to go on with it, until there is
+    /// another, or something else is encoded, or the command buffer is committed or freed.
+    fn end_encoder(&self) {
+        if std::mem::take(&mut lock(&self.state).is_ending) {
+            race();
+        }
     }
 
     /// Something is named that has to live until it is completed.
@@ -188,6 +200,7 @@ impl CommandBuffer {
             );
         };
         let _turn = self.turn(what);
+        self.end_encoder();
         if self.is_open_for(what) {
             self.names(Arc::clone(&event));
             lock(&self.state).steps.push(step(event));
@@ -196,6 +209,7 @@ impl CommandBuffer {
 
     fn commit(self: &Arc<Self>) {
         let _turn = self.turn("commit");
+        self.end_encoder();
         if self.is_committed() {
             return violation(
                 Rule::CommitOnce,

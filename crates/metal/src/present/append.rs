@@ -148,7 +148,9 @@ impl Lane {
             && let Err(refused) = nop(&mut state.page, &self.maker())
         {
             // A page without a tick would be in the way of the next one.
-            drop(state.page.close(&self.maker()));
+            if let Some(draft) = state.page.close(&self.maker()) {
+                self.core.encoders.release(draft.command);
+            }
             return Err(self.refused(refused));
         }
         let tick = self.append_pass(&mut state);

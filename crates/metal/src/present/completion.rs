@@ -93,7 +93,7 @@ impl Lane {
             };
             let signpost = self.core.signposts.begin();
             let flight = state.flight.insert(Flight { sealed, signpost });
-            flight.sealed.command.commit();
+            self.core.encoders.commit(&flight.sealed.command);
         });
     }
 
@@ -107,7 +107,7 @@ impl Lane {
             ..
         } = sealed;
         // Before the memory that it names may be freed.
-        pooled(|| drop(command));
+        self.core.encoders.release(command);
         self.publish(last);
         after.given_up.push((held, waits));
     }

@@ -23,6 +23,8 @@ pub(crate) struct Settings {
     pub failures: Vec<Failure>,
     pub compile_failure: Option<String>,
     pub refusals: Vec<Refusal>,
+    pub watchdog: Option<u64>,
+    pub skips_kernels: bool,
     pub paused: bool,
     pub held: Option<String>,
     pub busy_archives: bool,
@@ -79,6 +81,8 @@ const USUAL: Settings = Settings {
     failures: Vec::new(),
     compile_failure: None,
     refusals: Vec::new(),
+    watchdog: None,
+    skips_kernels: false,
     paused: false,
     held: None,
     busy_archives: false,
@@ -266,6 +270,17 @@ impl Sim {
     /// The next library does not compile, and says this.
     pub fn fail_compile(&self, why: &str) {
         change(|settings| settings.compile_failure = Some(why.to_owned()));
+    }
+
+    /// A system that kills a command buffer which keeps the screen waiting (code 14). Here it is one with more threads than
+    /// this, for the imitation has no time of the GPU's; a copy counts as a thread for each 16 bytes.
+    pub fn watchdog(&self, threads: u64) {
+        change(|settings| settings.watchdog = Some(threads));
+    }
+
+    /// Kernels are not executed, for a test that asks only how much was committed at a time.
+    pub fn skip_kernels(&self) {
+        change(|settings| settings.skips_kernels = true);
     }
 
     /// A driver that breaks when more command buffers of the device are in flight: a commit beyond is a violation.

@@ -96,6 +96,12 @@ impl BlitEncoder {
 }
 
 impl BlitCommand {
+    /// How many bytes it writes.
+    pub fn bytes(&self) -> usize {
+        let (BlitCommand::Copy { bytes, .. } | BlitCommand::Fill { bytes, .. }) = self;
+        *bytes
+    }
+
     fn places(&self) -> Vec<(&Place, bool)> {
         match self {
             BlitCommand::Copy { from, to, .. } => vec![(from, false), (to, true)],

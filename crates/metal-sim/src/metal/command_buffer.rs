@@ -77,6 +77,18 @@ impl State {
     fn status(&self) -> Status {
         self.status.unwrap_or(Status::NotEnqueued)
     }
+
+    /// Whether it keeps the screen waiting until it is killed.
+    fn is_too_long(&self) -> bool {
+        let Some(most) = settings().watchdog else {
+            return false;
+        };
+        let threads = self.steps.iter().map(|step| match step {
+            Step::Pass(pass) => pass.threads(),
+            _ => 0,
+        });
+        threads.fold(0, u64::saturating_add) > most
+    }
 }
 
 impl Body for CommandBuffer {
@@ -236,14 +248,14 @@ impl CommandBuffer {
             let mut state = lock(&self.state);
             state.status = Some(Status::Committed);
             state.resets = self.queue.device.resets.load(Ordering::Acquire);
-            state.planned = planned.map(|failure| {
-                let places = if failure.somewhere {
-                    state.steps.len() + 1
-                } else {
-                    1
-                };
-                (chance::below(places), failure.code)
-            });
+            let places = state.steps.len() + 1;
+            state.planned = match planned {
+                Some(failure) if failure.somewhere => Some((chance::below(places), failure.code)),
+                Some(failure) => Some((0, failure.code)),
+                None => state
+                    .is_too_long()
+                    .then(|| (chance::below(places), failure::IMPACTING_INTERACTIVITY)),
+            };
             std::mem::take(&mut state.steps)
         };
         let queue = Arc::as_ptr(&self.queue).addr();

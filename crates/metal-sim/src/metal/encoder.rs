@@ -42,6 +42,19 @@ impl Access {
     }
 }
 
+impl Pass {
+    /// How many threads it has; of a copy, one for each 16 bytes.
+    pub fn threads(&self) -> u64 {
+        match &self.commands {
+            Commands::Compute(groups) => groups.iter().flatten().map(Dispatch::threads).sum(),
+            Commands::Blit(commands) => {
+                let bytes = commands.iter().map(|command| command.bytes() as u64 / 16);
+                bytes.sum()
+            }
+        }
+    }
+}
+
 /// Whether Metal runs one pass with such accesses after the other.
 pub(super) fn are_ordered(these: &[Access], those: &[Access]) -> bool {
     let meets =

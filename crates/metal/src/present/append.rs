@@ -7,16 +7,15 @@ use std::time::Instant;
 use streampool_device::lock::Guard;
 use streampool_device::{Error, Handler, OpKind, Result, Tick};
 
+use super::cost::Cost;
 use super::event::Recording;
 use super::lane::Lane;
-use super::page::{Draft, Held, Maker, Page, Refused, Wait};
+use super::page::{Draft, Held, Refused, Wait};
 use super::pool::pooled;
 use super::state::{Sealed, State};
 use super::tracing::{Times, Traced};
+use super::writer::Writer;
 
-/// A page with so many commands, or so many bytes that wait for it, is full.
-const FULL: usize = 64;
-const FULL_BYTES: usize = 32 << 20;
 /// With so many sealed pages, who appends waits.
 pub(super) const MOST_SEALED: usize = 16;
 
@@ -45,47 +44,71 @@ impl Lane {
         }
     }
 
-    /// Appends a command of `bytes` that `encode` writes, and keeps what that returns until it is over.
+    /// Appends a command that takes `bytes` of the host and costs the GPU `cost`. `encode` writes it, and says what to keep
+    /// until it is over.
     pub fn execute(
         self: &Arc<Self>,
         op: OpKind,
         bytes: usize,
-        encode: impl FnOnce(&mut Page, &Maker<'_>) -> Result<Vec<Held>, Refused>,
+        cost: Cost,
+        encode: impl FnOnce(&mut Writer<'_>) -> (Result<(), Refused>, Vec<Held>),
     ) -> Result<Tick> {
         let mut state = self.with_room()?;
         let origin = self.core.tracing.origin();
-        if origin.is_some() {
+        let fits = |draft: &mut Draft| !draft.cost.plus(cost).is_too_much();
+        if origin.is_some() || !state.page.draft().is_none_or(fits) {
             self.seal(&mut state, None);
         }
-        let tick = self.appended() + 1;
-        let written = encode(&mut state.page, &self.maker());
-        let Some(draft) = state.page.draft() else {
+        let blame = (self.appended() + 1, op);
+        let mut writer = Writer::new(self, state, blame, origin.is_some());
+        let (written, mut held) = encode(&mut writer);
+        let (mut state, parts) = writer.finish();
+        let tick = blame.0;
+        let refused = written.err();
+        if let Some(draft) = state.page.draft() {
+            let first = *draft.blame.get_or_insert(blame);
+            draft.commands += 1;
+            draft.bytes += bytes;
+            if let Some(refused) = refused {
+                // What was written of it cannot be taken back, so nothing of its buffer is executed.
+                self.poison(&mut state, first, self.refused(refused).to_string());
+            }
+        } else if parts.is_none() {
             // Without a page nothing was written. What was sealed goes on.
             self.go_on(state);
-            return Err(self.refused(written.err().unwrap_or(Refused("commandBuffer"))));
-        };
-        draft.last = tick;
-        draft.blame.get_or_insert((tick, op));
-        draft.commands += 1;
-        draft.bytes += bytes;
-        let blame = draft.blame.unwrap_or((tick, op));
-        let full = draft.commands >= FULL || draft.bytes >= FULL_BYTES;
-        match written {
-            Ok(held) => draft.held.extend(held),
-            // What was written of it cannot be taken back, so nothing of its buffer is executed.
-            Err(refused) => self.poison(&mut state, blame, self.refused(refused).to_string()),
+            return Err(self.refused(refused.unwrap_or(Refused("commandBuffer"))));
+        } else if let Some(refused) = refused {
+            // Unless a part of it has failed, which says why.
+            self.poison(&mut state, blame, self.refused(refused).to_string());
+        }
+        if refused.is_some() {
+            // Nothing has arrived.
+            held.retain(|held| !matches!(held, Held::Landing(..)));
         }
         self.appended.store(tick, Ordering::Release);
+        let mut kept = Vec::new();
+        match state.last() {
+            Some((last, all)) => {
+                *last = tick;
+                all.append(&mut held);
+            }
+            None => {
+                kept = held;
+                self.publish(tick);
+            }
+        }
         let traced = origin.map(|origin| Traced {
             tick,
             op,
             encoded: Instant::now(),
             origin,
+            first: parts.flatten(),
         });
-        if traced.is_some() || full {
+        if traced.is_some() || state.page.draft().is_some_and(|draft| draft.is_full()) {
             self.seal(&mut state, traced);
         }
         self.go_on(state);
+        drop(kept);
         Ok(tick)
     }
 
@@ -117,7 +140,7 @@ impl Lane {
     fn append_pass(&self, state: &mut State) -> Tick {
         let tick = self.appended() + 1;
         self.appended.store(tick, Ordering::Release);
-        if let Some(last) = state.last() {
+        if let Some((last, _)) = state.last() {
             *last = tick;
         } else {
             self.publish(tick);
@@ -140,13 +163,17 @@ impl Lane {
     pub fn record(
         self: &Arc<Self>,
         timed: bool,
-        nop: impl FnOnce(&mut Page, &Maker<'_>) -> Result<(), Refused>,
+        nop: impl FnOnce(&mut Writer<'_>) -> Result<(), Refused>,
     ) -> Result<Recording> {
         let mut state = self.with_room()?;
-        if timed
-            && state.is_idle()
-            && let Err(refused) = nop(&mut state.page, &self.maker())
-        {
+        let mut written = Ok(());
+        if timed && state.is_idle() {
+            let blame = (self.appended() + 1, OpKind::Nop);
+            let mut writer = Writer::new(self, state, blame, false);
+            written = nop(&mut writer);
+            state = writer.finish().0;
+        }
+        if let Err(refused) = written {
             // A page without a tick would be in the way of the next one.
             if let Some(draft) = state.page.close(&self.maker()) {
                 self.core.encoders.release(draft.command);
@@ -215,10 +242,11 @@ impl Lane {
         state.sealed.push_back(Sealed {
             command,
             last,
+            part_of: None,
             blame,
             held,
             waits,
-            times: traced.map(|_| Arc::new(Times::new())),
+            times: traced.as_ref().map(|_| Arc::new(Times::new())),
             traced,
         });
     }

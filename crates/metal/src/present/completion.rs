@@ -40,7 +40,7 @@ impl Lane {
                 state.queued = true;
                 return;
             }
-            let is_void = first.is_empty() || state.spoils(first.last);
+            let is_void = first.is_empty() || state.spoils(first.part_of.unwrap_or(first.last));
             if !is_void && !self.core.in_flight.enter(self) {
                 state.queued = true;
                 return;
@@ -155,7 +155,7 @@ impl Lane {
         if let Some(times) = &sealed.times {
             let _ = times.set(ran);
         }
-        let interval = sealed.traced.filter(|_| well).map(|traced| {
+        let interval = sealed.traced.as_ref().filter(|_| well).map(|traced| {
             let interval = traced.interval(self.index, ran, state.traced_until);
             state.traced_until = Some(interval.end);
             (interval, self.core.tracing.begin_delivery())

@@ -5,7 +5,9 @@ mod archive;
 mod capture;
 mod completion;
 mod core;
+mod cost;
 mod device;
+mod divide;
 mod encoders;
 mod event;
 mod handlers;
@@ -24,5 +26,6 @@ mod staging;
 mod state;
 mod step;
 mod tracing;
+mod writer;
 
 pub use device::MetalDevice;

@@ -9,6 +9,7 @@ use objc2_metal::{
 };
 use streampool_device::{Error, HostSlice, OpKind, Tick};
 
+use super::cost::Cost;
 use super::encoders::Encoders;
 use super::lane::Lane;
 use super::objects::{BlitEncoder, Command, CommandQueue, ComputeEncoder, Movable, PipelineState};
@@ -41,6 +42,8 @@ pub(crate) struct Draft {
     pub commands: usize,
     /// About how many bytes wait for it.
     pub bytes: usize,
+    /// What its commands cost the GPU.
+    pub cost: Cost,
     pub held: Vec<Held>,
     pub waits: Vec<Wait>,
 }
@@ -178,7 +181,16 @@ impl Page {
     }
 }
 
+/// A page with so many commands, or so many bytes of the host that wait for it, is full.
+const FULL: usize = 64;
+const FULL_BYTES: usize = 32 << 20;
+
 impl Draft {
+    /// Whether nothing more is to be written on it.
+    pub fn is_full(&self) -> bool {
+        self.commands >= FULL || self.bytes >= FULL_BYTES || self.cost.is_too_much()
+    }
+
     fn new(maker: &Maker<'_>) -> Result<Draft, Refused> {
         Ok(Draft {
             command: command(maker.queue)?,
@@ -186,6 +198,7 @@ impl Draft {
             blame: None,
             commands: 0,
             bytes: 0,
+            cost: Cost::default(),
             held: Vec::new(),
             waits: Vec::new(),
         })

@@ -51,7 +51,7 @@ pub(crate) fn has_simdgroup_matrices(gpu: &Gpu) -> bool {
 }
 
 /// The families it belongs to, whether its simdgroups multiply matrices, the system, the memory that Metal recommends
-/// to use, and what is worked around.
+/// to use, how commands are committed, and what is worked around.
 pub(crate) fn features(gpu: &Gpu, options: &MetalOptions) -> Vec<String> {
     let newest = |kind: &&[(MTLGPUFamily, &str)]| {
         let found = kind.iter().find(|(family, _)| gpu.supportsFamily(*family));
@@ -62,6 +62,8 @@ pub(crate) fn features(gpu: &Gpu, options: &MetalOptions) -> Vec<String> {
     features.extend(system().map(|version| format!("macOS {version}")));
     let recommended = gpu.recommendedMaxWorkingSetSize() >> 20;
     features.push(format!("working set {recommended} MiB"));
+    features.push("queues wait on the host".to_owned());
+    features.push("pages end by cost (macOS 26)".to_owned());
     features.extend(in_force(options).map(|quirk| format!("works around {}", quirk.quirk)));
     features
 }

@@ -38,6 +38,8 @@ pub(super) struct State {
 pub(crate) struct Sealed {
     pub command: Command,
     pub last: Tick,
+    /// A tick that it has a part of, and no more than a part, with nothing before.
+    pub part_of: Option<Tick>,
     /// The first of its commands that executes, if one does.
     pub blame: Option<(Tick, OpKind)>,
     pub held: Vec<Held>,
@@ -92,15 +94,14 @@ impl State {
         self.is_quiet() && matches!(self.page, Page::Idle)
     }
 
-    /// The last tick of what was appended last and is not over.
-    pub fn last(&mut self) -> Option<&mut Tick> {
+    /// The last tick of what was appended last and is not over, and what is kept for it.
+    pub fn last(&mut self) -> Option<(&mut Tick, &mut Vec<Held>)> {
         if let Some(draft) = self.page.draft() {
-            return Some(&mut draft.last);
+            return Some((&mut draft.last, &mut draft.held));
         }
-        match self.sealed.back_mut() {
-            Some(sealed) => Some(&mut sealed.last),
-            None => self.flight.as_mut().map(|flight| &mut flight.sealed.last),
-        }
+        let flight = self.flight.as_mut().map(|flight| &mut flight.sealed);
+        let sealed = self.sealed.back_mut().or(flight)?;
+        Some((&mut sealed.last, &mut sealed.held))
     }
 }
 

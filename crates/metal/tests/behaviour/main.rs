@@ -21,6 +21,8 @@ mod refusals;
 mod stalls;
 #[cfg(metal_sim)]
 mod waits;
+#[cfg(metal_sim)]
+mod watchdog;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -131,18 +131,27 @@ impl Core {
         Ok(Steps { list, scratch })
     }
 
-    /// The steps that copy bytes from one span to another, as long.
+    /// The steps that copy bytes from one span to another, as long. Few are copied by a kernel, as others are: a blit would
+    /// end the encoder that is open.
     pub fn copying(&self, src: Span, dst: Span) -> Result<Steps> {
-        if let Some(copy) = blit(src, dst) {
-            return Ok(Steps {
-                list: smallvec![copy],
-                scratch: 0,
-            });
-        }
-        let bytes = |span: Span| View::new(span, DType::U8, Layout::contiguous(&[span.bytes])?);
+        let whole = blit(src, dst);
+        let dtype = match whole {
+            Some(copy) if src.bytes >= LONG_COPY => {
+                return Ok(Steps {
+                    list: smallvec![copy],
+                    scratch: 0,
+                });
+            }
+            Some(_) => DType::U32,
+            None => DType::U8,
+        };
+        let view = |span: Span| {
+            let layout = Layout::contiguous(&[span.bytes / dtype.size()])?;
+            View::new(span, dtype, layout)
+        };
         self.steps(&Op::Copy {
-            src: bytes(src)?,
-            dst: bytes(dst)?,
+            src: view(src)?,
+            dst: view(dst)?,
         })
     }
 

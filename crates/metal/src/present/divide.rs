@@ -340,7 +340,8 @@ mod tests {
         let mut host = Host::new();
         let [src, dst] = [0, 1].map(|_| host.operand(&[1000]));
         let op = Op::Copy { src, dst };
-        assert_eq!(divided(&op, 10), [op.clone()]);
+        let whole = vec![op.clone()];
+        assert_eq!(divided(&op, 10), whole);
         host.check(op, 1000, 1);
     }
 }

@@ -14,7 +14,7 @@ use super::page::{Draft, Held, Refused, Wait};
 use super::pool::pooled;
 use super::state::{Sealed, State};
 use super::tracing::{Times, Traced};
-use super::writer::Writer;
+use super::writer::{Writer, Written};
 
 /// With so many sealed pages, who appends waits.
 pub(super) const MOST_SEALED: usize = 16;
@@ -56,24 +56,28 @@ impl Lane {
         let mut state = self.with_room()?;
         let origin = self.core.tracing.origin();
         let fits = |draft: &mut Draft| !draft.cost.plus(cost).is_too_much();
+        // What is before it is executed also where a part of it fails, so it shares no page with one.
         if origin.is_some() || !state.page.draft().is_none_or(fits) {
             self.seal(&mut state, None);
         }
         let blame = (self.appended() + 1, op);
         let mut writer = Writer::new(self, state, blame, origin.is_some());
-        let (written, mut held) = encode(&mut writer);
-        let (mut state, parts) = writer.finish();
-        let tick = blame.0;
-        let refused = written.err();
+        let (outcome, mut held) = encode(&mut writer);
+        let Written {
+            mut state,
+            in_parts,
+            first,
+        } = writer.finish();
+        let (tick, refused) = (blame.0, outcome.err());
         if let Some(draft) = state.page.draft() {
-            let first = *draft.blame.get_or_insert(blame);
+            let blame = *draft.blame.get_or_insert(blame);
             draft.commands += 1;
             draft.bytes += bytes;
             if let Some(refused) = refused {
                 // What was written of it cannot be taken back, so nothing of its buffer is executed.
-                self.poison(&mut state, first, self.refused(refused).to_string());
+                self.poison(&mut state, blame, self.refused(refused).to_string());
             }
-        } else if parts.is_none() {
+        } else if !in_parts {
             // Without a page nothing was written. What was sealed goes on.
             self.go_on(state);
             return Err(self.refused(refused.unwrap_or(Refused("commandBuffer"))));
@@ -102,7 +106,7 @@ impl Lane {
             op,
             encoded: Instant::now(),
             origin,
-            first: parts.flatten(),
+            first,
         });
         if traced.is_some() || state.page.draft().is_some_and(|draft| draft.is_full()) {
             self.seal(&mut state, traced);
@@ -171,7 +175,7 @@ impl Lane {
             let blame = (self.appended() + 1, OpKind::Nop);
             let mut writer = Writer::new(self, state, blame, false);
             written = nop(&mut writer);
-            state = writer.finish().0;
+            state = writer.finish().state;
         }
         if let Err(refused) = written {
             // A page without a tick would be in the way of the next one.

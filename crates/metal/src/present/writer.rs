@@ -25,8 +25,20 @@ pub(crate) struct Writer<'a> {
     timed: bool,
     /// What of it is on the page.
     cost: Cost,
-    /// Whether pages with parts of it are sealed, and when the first of them ran.
-    parts: Option<Option<Arc<Times>>>,
+    /// Whether pages with parts of it are sealed.
+    in_parts: bool,
+    /// When the first of these ran.
+    first: Option<Arc<Times>>,
+}
+
+/// What has become of a command.
+pub(crate) struct Written<'a> {
+    /// Of the lane.
+    pub state: Guard<'a, State>,
+    /// Whether pages with parts of it are sealed.
+    pub in_parts: bool,
+    /// When the first of these ran, if somebody wants to know.
+    pub first: Option<Arc<Times>>,
 }
 
 impl<'a> Writer<'a> {
@@ -42,7 +54,8 @@ impl<'a> Writer<'a> {
             blame,
             timed,
             cost: Cost::default(),
-            parts: None,
+            in_parts: false,
+            first: None,
         }
     }
 
@@ -67,8 +80,10 @@ impl<'a> Writer<'a> {
         self.lane.seal(&mut state, None);
         if let Some(sealed) = state.sealed.back_mut() {
             sealed.part_of = Some(self.blame.0);
-            let times = self.timed.then(|| sealed.times().clone());
-            self.parts.get_or_insert(times);
+            if self.timed && !self.in_parts {
+                self.first = Some(sealed.times().clone());
+            }
+            self.in_parts = true;
         }
         self.lane.go_on(state);
         let mut state = self.lane.state.lock();
@@ -92,11 +107,14 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The lane's state again, and whether pages with parts of the command are sealed, with the times of the first.
-    pub fn finish(mut self) -> (Guard<'a, State>, Option<Option<Arc<Times>>>) {
+    pub fn finish(mut self) -> Written<'a> {
         let state = self.state.take();
         let mut state = state.unwrap_or_else(|| self.lane.state.lock());
         self.note_cost(&mut state);
-        (state, self.parts)
+        Written {
+            state,
+            in_parts: self.in_parts,
+            first: self.first,
+        }
     }
 }

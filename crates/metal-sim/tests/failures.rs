@@ -135,6 +135,35 @@ fn a_wait_for_an_event_and_a_hazard_may_hold_each_other_up() {
 }
 
 #[test]
+fn a_watchdog_kills_what_has_too_many_threads() {
+    let sim = Sim::strict();
+    with_metal(|metal| {
+        let (pipeline, buffer) = (metal.pipeline("add"), metal.filled(0.0));
+        sim.watchdog(2 * FLOATS as u64);
+        for (times, killed) in [(2, false), (3, true)] {
+            let commands = metal.commands();
+            for _ in 0..times {
+                add(&commands, &pipeline, &buffer, 1.0);
+            }
+            commands.commit();
+            if killed {
+                assert_failed(&commands, 14);
+            } else {
+                commands.waitUntilCompleted();
+                assert_eq!(floats(&buffer)[0], 2.0);
+            }
+        }
+        sim.skip_kernels();
+        let commands = metal.commands();
+        fill(&commands, &buffer, 0);
+        add(&commands, &pipeline, &buffer, 1.0);
+        commands.commit();
+        commands.waitUntilCompleted();
+        assert_eq!(floats(&buffer)[0], 0.0);
+    });
+}
+
+#[test]
 fn a_queue_that_is_held_begins_nothing() {
     let sim = Sim::strict();
     with_metal(|metal| {

@@ -8,8 +8,8 @@ use std::iter::Sum;
 
 /// The multiplications, or elements that are gone over, of one page: some milliseconds of a GPU of 10^12 operations a second.
 pub(crate) const MOST_WORK: u64 = 1 << 31;
-/// The bytes of operands of one page: two milliseconds of a memory of 64 GB a second.
-const MOST_BYTES: u64 = 128 << 20;
+/// The bytes of operands of one page: four milliseconds of a memory of 64 GB a second.
+pub(crate) const MOST_BYTES: u64 = 256 << 20;
 /// What a step costs at least, as work: to launch it takes time, too.
 const LEAST_WORK: u64 = 1 << 20;
 

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use objc2_metal::{MTLBlitCommandEncoder, MTLComputeCommandEncoder, MTLSize};
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 use streampool_device::{DType, Error, Layout, Op, Result, Span, View};
 use streampool_kernels::{Dispatch, Operand, Plan, lower, simdgroup_product};
 
 use super::core::Core;
-use super::cost::{Cost, MOST_WORK};
+use super::cost::{Cost, MOST_BYTES, MOST_WORK};
 use super::divide::divided;
 use super::kernels::Pipeline;
 use super::memory::{ALIGNMENT, Allocation};
@@ -19,6 +19,8 @@ use super::writer::Writer;
 
 /// Copies at least this long leave the compute encoder.
 const LONG_COPY: usize = 1 << 20;
+/// One step copies no more than this.
+const LONGEST_COPY: usize = MOST_BYTES as usize / 2;
 /// What blit encoders copy multiples of, and from and to multiples of.
 const WORD: usize = 4;
 /// The most bytes of parameters that are copied into the command itself.
@@ -80,7 +82,7 @@ impl Core {
             && let Some(copy) = plain_copy(src, dst)
         {
             return Ok(Steps {
-                list: smallvec![copy],
+                list: copy,
                 scratch: 0,
             });
         }
@@ -138,7 +140,7 @@ impl Core {
         let dtype = match whole {
             Some(copy) if src.bytes >= LONG_COPY => {
                 return Ok(Steps {
-                    list: smallvec![copy],
+                    list: copy,
                     scratch: 0,
                 });
             }
@@ -180,7 +182,7 @@ impl Step {
 }
 
 /// A long copy of bytes as they are, if it is one.
-fn plain_copy(src: &View, dst: &View) -> Option<Step> {
+fn plain_copy(src: &View, dst: &View) -> Option<SmallVec<[Step; 1]>> {
     let bytes = src.layout().elements() * src.dtype().size();
     let plain = src.dtype() == dst.dtype()
         && src.layout().is_contiguous()
@@ -192,12 +194,17 @@ fn plain_copy(src: &View, dst: &View) -> Option<Step> {
     }
 }
 
-/// A copy that a blit encoder can do: of whole words.
-fn blit(src: Span, dst: Span) -> Option<Step> {
+/// A copy that a blit encoder can do: of whole words. One step is not longer than a page may be.
+fn blit(src: Span, dst: Span) -> Option<SmallVec<[Step; 1]>> {
     let whole = [src.offset, dst.offset, src.bytes]
         .iter()
         .all(|at| at.is_multiple_of(WORD));
-    whole.then_some(Step::Copy { src, dst })
+    let steps = (0..src.bytes).step_by(LONGEST_COPY).map(|at| {
+        let bytes = LONGEST_COPY.min(src.bytes - at);
+        let (src, dst) = (src.part(at, bytes).ok()?, dst.part(at, bytes).ok()?);
+        Some(Step::Copy { src, dst })
+    });
+    whole.then_some(steps)?.collect()
 }
 
 impl Steps {

@@ -118,8 +118,8 @@ fn a_replay_has_as_many_pages_as_it_needs() {
 fn a_page_ends_by_the_bytes_of_its_operands() {
     const BYTES: usize = 32 << 20;
     let stage = Stage::new();
-    // Two copies.
-    stage.0.watchdog(2 * BYTES as u64 / 16);
+    // Four copies, which read as much as they write.
+    stage.0.watchdog(4 * BYTES as u64 / 16);
     let Some(device) = device() else { return };
     within(FOREVER, || {
         let memory = [(); 2].map(|()| device.allocate(BYTES, Space::Device).unwrap());
@@ -129,7 +129,7 @@ fn a_page_ends_by_the_bytes_of_its_operands() {
         });
         let mut queue = queue(&device, LABEL);
         while_busy(&stage, &mut *queue, |queue| {
-            for _ in 0..8 {
+            for _ in 0..16 {
                 // SAFETY: the memory is freed when all is over.
                 unsafe { queue.encode(&Op::Copy { src, dst }).unwrap() };
             }
@@ -137,6 +137,40 @@ fn a_page_ends_by_the_bytes_of_its_operands() {
         for memory in memory {
             // SAFETY: all is over.
             unsafe { device.free(memory) };
+        }
+    });
+}
+
+#[test]
+fn a_long_copy_is_divided() {
+    const PART: usize = 128 << 20;
+    const BYTES: usize = 2 * PART + 64;
+    let stage = Stage::new();
+    stage.0.watchdog(PART as u64 / 16);
+    let Some(device) = device() else { return };
+    within(FOREVER, || {
+        let memory = [(); 2].map(|()| device.allocate(BYTES, Space::Staging).unwrap());
+        let [src, dst] = [0, 1].map(|at| {
+            let layout = Layout::contiguous(&[BYTES]).unwrap();
+            View::new(memory[at].span(), DType::U8, layout).unwrap()
+        });
+        let [from, to] = [0, 1].map(|at| device.host_address(&memory[at]).unwrap());
+        let places = [0, PART - 1, PART, 2 * PART - 1, 2 * PART, BYTES - 1];
+        let mut queue = queue(&device, LABEL);
+        // SAFETY: the host touches the memory while nothing is under way, and frees it at the end.
+        unsafe {
+            for (value, at) in places.into_iter().enumerate() {
+                from.add(at).write(value as u8);
+                to.add(at).write(99);
+            }
+            let tick = queue.encode(&Op::Copy { src, dst }).unwrap();
+            queue.flush(Flush::Start).unwrap();
+            assert_eq!(queue.progress().wait(tick, None), Ok(()));
+            let copied = places.map(|at| to.add(at).read());
+            assert_eq!(copied, [0, 1, 2, 3, 4, 5]);
+            for memory in memory {
+                device.free(memory);
+            }
         }
     });
 }

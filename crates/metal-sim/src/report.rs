@@ -39,7 +39,7 @@ pub enum Rule {
     /// With [`Sim::most_in_flight`](crate::Sim::most_in_flight): the device has no more command buffers in flight.
     DeviceInFlight,
     /// With [`Sim::racing_encoders`](crate::Sim::racing_encoders): one thread at a time makes, ends and
-    /// frees encoders.
+    /// frees encoders, and commits and frees command buffers.
     EncoderRace,
     /// What a command buffer without retained references names lives until it is completed.
     FreedInFlight,

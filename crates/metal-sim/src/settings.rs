@@ -20,10 +20,14 @@ pub(crate) struct Settings {
     pub racing_encoders: bool,
     pub longest_delay: Duration,
     pub longest_wait: Duration,
+    pub event_limit: Duration,
     pub failures: Vec<Failure>,
     pub compile_failures: Vec<String>,
     pub refusals: Vec<Refusal>,
+    pub watchdog: Option<u64>,
+    pub skips_kernels: bool,
     pub paused: bool,
+    pub held: Option<String>,
     pub busy_archives: bool,
     pub victims: bool,
     pub lost: bool,
@@ -61,6 +65,9 @@ const LONGEST_WAIT: Duration =
         false => 60,
     });
 
+/// How long Metal lets a command buffer wait for an event that is not signalled, as reports have it.
+const EVENT_LIMIT: Duration = Duration::from_secs(5);
+
 /// How long a thread that is to wait does so before it looks whether it still is.
 const LOOK_AGAIN: Duration = Duration::from_micros(200);
 
@@ -74,10 +81,14 @@ const USUAL: Settings = Settings {
     racing_encoders: false,
     longest_delay: Duration::ZERO,
     longest_wait: LONGEST_WAIT,
+    event_limit: EVENT_LIMIT,
     failures: Vec::new(),
     compile_failures: Vec::new(),
     refusals: Vec::new(),
+    watchdog: None,
+    skips_kernels: false,
     paused: false,
+    held: None,
     busy_archives: false,
     victims: false,
     lost: false,
@@ -189,7 +200,12 @@ impl Sim {
         change(|settings| settings.longest_delay = longest);
     }
 
-    /// How long a command buffer waits for an event, or a thread for room in a queue, before it is taken for hung.
+    /// How long a command buffer waits for an event before it fails: 5 seconds, unless it is another time.
+    pub fn event_limit(&self, longest: Duration) {
+        change(|settings| settings.event_limit = longest);
+    }
+
+    /// How long a thread waits for room in a queue before it is taken for hung.
     pub fn longest_wait(&self, longest: Duration) {
         change(|settings| settings.longest_wait = longest);
     }
@@ -239,6 +255,12 @@ impl Sim {
         change(|settings| settings.paused = false);
     }
 
+    /// The queue of this label begins nothing any more, until another is held, or none.
+    pub fn hold(&self, queue: Option<&str>) {
+        let held = queue.map(str::to_owned);
+        change(|settings| settings.held = held);
+    }
+
     /// While it is so, nothing is added to archives: who does waits.
     pub fn busy_archives(&self, busy: bool) {
         change(|settings| settings.busy_archives = busy);
@@ -259,12 +281,25 @@ impl Sim {
         change(|settings| settings.compile_failures.push(why.to_owned()));
     }
 
+    /// A system that kills a command buffer which keeps the screen waiting (code 14). Here it is one with more threads than
+    /// this, for the imitation has no time of the GPU's; a copy counts as a thread for each 16 bytes.
+    pub fn watchdog(&self, threads: u64) {
+        change(|settings| settings.watchdog = Some(threads));
+    }
+
+    /// Kernels are not executed, for a test that asks only how much was committed at a time.
+    pub fn skip_kernels(&self) {
+        change(|settings| settings.skips_kernels = true);
+    }
+
     /// A driver that breaks when more command buffers of the device are in flight: a commit beyond is a violation.
     pub fn most_in_flight(&self, count: usize) {
         change(|settings| settings.most_in_flight = Some(count));
     }
 
-    /// A driver that breaks when two threads make, end or free encoders of one device at once: that is a violation.
+    /// A driver that breaks when two threads make, end or free encoders of one device at once: that is a violation. The
+    /// real end of an encoder may come with the next one, with what is encoded on its command buffer besides, or when that
+    /// is committed or freed.
     pub fn racing_encoders(&self) {
         change(|settings| settings.racing_encoders = true);
     }
@@ -274,6 +309,7 @@ impl Drop for Sim {
     fn drop(&mut self) {
         // A test that failed may have left both as they were.
         self.resume();
+        self.hold(None);
         self.busy_archives(false);
         metal::wait_until_idle();
         let violations = report::taken();

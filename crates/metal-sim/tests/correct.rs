@@ -118,7 +118,7 @@ fn an_event_orders_queues() {
     let sim = Sim::strict();
     sim.delay(Duration::from_millis(2));
     with_metal(|metal| {
-        let (pipeline, buffer, event) = (metal.pipeline("add"), metal.filled(0.0), metal.event());
+        let (pipeline, buffer, event) = (metal.pipeline("add"), metal.untracked(), metal.event());
         let other = metal
             .device
             .newCommandQueueWithMaxCommandBufferCount(8)

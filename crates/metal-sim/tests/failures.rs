@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use common::*;
@@ -117,13 +118,97 @@ fn a_lost_device_ends_waits() {
 #[test]
 fn a_wait_that_never_ends_times_out() {
     let sim = Sim::strict();
-    sim.longest_wait(Duration::from_millis(5));
+    sim.event_limit(Duration::from_millis(5));
     with_metal(|metal| {
         let (event, commands) = (metal.event(), metal.commands());
         commands.encodeWaitForEvent_value(ProtocolObject::from_ref(&*event), 1);
         commands.commit();
         assert_failed(&commands, 2);
         assert!(!event.waitUntilSignaledValue_timeoutMS(1, 1));
+    });
+}
+
+#[test]
+fn a_wait_for_an_event_and_a_hazard_may_hold_each_other_up() {
+    let sim = Sim::strict();
+    sim.event_limit(Duration::from_millis(5));
+    with_metal(|metal| {
+        let (pipeline, buffer, event) = (metal.pipeline("add"), metal.filled(0.0), metal.event());
+        let signal: &ProtocolObject<dyn MTLEvent> = ProtocolObject::from_ref(&*event);
+        let other = metal.device.newCommandQueue().expect("a queue");
+        let mut outcomes = BTreeSet::new();
+        for round in 1.. {
+            let waiting = other.commandBuffer().expect("a command buffer");
+            waiting.encodeWaitForEvent_value(signal, round);
+            add(&waiting, &pipeline, &buffer, 1.0);
+            let signalling = metal.commands();
+            add(&signalling, &pipeline, &buffer, 1.0);
+            signalling.encodeSignalEvent_value(signal, round);
+            // Both wait for the GPU, which takes them in an order of its own.
+            sim.pause();
+            waiting.commit();
+            signalling.commit();
+            sim.resume();
+            waiting.waitUntilCompleted();
+            signalling.waitUntilCompleted();
+            assert_eq!(signalling.status(), MTLCommandBufferStatus::Completed);
+            outcomes.insert(waiting.status().0);
+            if outcomes.len() == 2 {
+                assert!(outcomes.contains(&MTLCommandBufferStatus::Error.0));
+                return;
+            }
+            assert!(round < 1000, "always {outcomes:?}");
+        }
+    });
+}
+
+#[test]
+fn a_watchdog_kills_what_has_too_many_threads() {
+    let sim = Sim::strict();
+    with_metal(|metal| {
+        let (pipeline, buffer) = (metal.pipeline("add"), metal.filled(0.0));
+        sim.watchdog(2 * FLOATS as u64);
+        for (times, killed) in [(2, false), (3, true)] {
+            let commands = metal.commands();
+            for _ in 0..times {
+                add(&commands, &pipeline, &buffer, 1.0);
+            }
+            commands.commit();
+            if killed {
+                assert_failed(&commands, 14);
+            } else {
+                commands.waitUntilCompleted();
+                assert_eq!(floats(&buffer)[0], 2.0);
+            }
+        }
+        sim.skip_kernels();
+        let commands = metal.commands();
+        fill(&commands, &buffer, 0);
+        add(&commands, &pipeline, &buffer, 1.0);
+        commands.commit();
+        commands.waitUntilCompleted();
+        assert_eq!(floats(&buffer)[0], 0.0);
+    });
+}
+
+#[test]
+fn a_queue_that_is_held_begins_nothing() {
+    let sim = Sim::strict();
+    with_metal(|metal| {
+        metal.queue.setLabel(Some(&NSString::from_str("held")));
+        let (buffer, event) = (metal.filled(0.0), metal.event());
+        sim.hold(Some("held"));
+        let (commands, other) = (metal.commands(), metal.device.newCommandQueue());
+        commands.encodeSignalEvent_value(ProtocolObject::from_ref(&*event), 1);
+        commands.commit();
+        let free = other.expect("a queue").commandBuffer();
+        let free = free.expect("a command buffer");
+        fill(&free, &buffer, 1);
+        free.commit();
+        free.waitUntilCompleted();
+        assert!(!event.waitUntilSignaledValue_timeoutMS(1, 5));
+        sim.hold(None);
+        assert!(event.waitUntilSignaledValue_timeoutMS(1, 60_000));
     });
 }
 

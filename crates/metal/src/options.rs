@@ -35,7 +35,7 @@ pub struct MetalOptions {
     pub capacity: Option<usize>,
     /// Where compiled kernels are kept between runs; by default nowhere.
     pub cache_dir: Option<PathBuf>,
-    /// Whether encoders are made and released one at a time on the whole device.
+    /// Whether encoders are made and released, and command buffers committed, one at a time on the whole device.
     pub serial_encoders: bool,
     /// The most buffers that all queues together have committed at a time; without one, any number.
     pub in_flight: Option<usize>,

@@ -44,10 +44,10 @@ pub const APPLE_QUIRKS: [AppleQuirk; 5] = [
     },
     AppleQuirk {
         quirk: Quirk::EncoderFreedInUse,
-        call: "computeCommandEncoder, blitCommandEncoder, and their release",
-        systems: "macOS 26.3.1 with the AGX driver (mlx#3216, omlx#173); pytorch#197805 on 26.5.1 looks alike, by PyTorch's own doing",
+        call: "computeCommandEncoder, blitCommandEncoder, their release, and where the driver ends them at last: commit, or the release of a buffer that is not committed (wgpu#7816)",
+        systems: "macOS 26.3.1 with the AGX driver (mlx#3216, omlx#173), and M1 by wgpu#7816; pytorch#197805 on 26.5.1 looks alike, by PyTorch's own doing",
         answer: Answer::InForce,
-        how: "encoders are made, ended and released one at a time on the whole device",
+        how: "encoders are made, ended and released one at a time on the whole device, and so are command buffers committed and given up",
     },
     AppleQuirk {
         quirk: Quirk::StridedCopyRace,

@@ -12,10 +12,12 @@ pub(crate) const EVENT: Rank = rank(400, "metal event");
 /// A lane: what is encoded, what is committed, what is over.
 pub(crate) const LANE: Rank = rank(402, "metal lane");
 /// Which queue of Metal's a lane has now.
-pub(crate) const COMMANDS: Rank = rank(403, "metal command queue");
+pub(crate) const COMMANDS: Rank = rank(405, "metal command queue");
+/// The lanes that wait for one.
+pub(crate) const TOLD: Rank = rank(403, "metal waiting lanes");
 /// The buffers that are committed on the whole device.
 pub(crate) const IN_FLIGHT: Rank = rank(404, "metal buffers in flight");
-/// The making and releasing of encoders on the whole device.
+/// The making and releasing of encoders on the whole device, and the commits.
 pub(crate) const ENCODERS: Rank = rank(406, "metal encoders");
 /// The handlers of a lane that are not yet called.
 pub(crate) const HANDLERS: Rank = rank(408, "metal handlers");

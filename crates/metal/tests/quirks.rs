@@ -55,6 +55,44 @@ fn encoders_race_unless_they_are_made_and_released_one_at_a_time() {
     assert_eq!(broken(sim, Rule::EncoderRace, options), 0);
 }
 
+/// Has each thread release buffers that are never committed, because what is before them fails.
+fn many_buffers_given_up(sim: &Sim, device: &Arc<MetalDevice>) {
+    on_threads(THREADS, |number| {
+        let label = format!("queue {number}");
+        let mut queue = queue(device, &label);
+        for _ in 0..rounds(ROUNDS) {
+            common::fail_next(&**device, &label);
+            // What is behind the one that fails is encoded while that is under way.
+            sim.hold(Some(&common::metal_label(&**device, &label)));
+            // SAFETY: they touch no memory.
+            let both = unsafe { [queue.encode(&Op::Nop), queue.flush(Flush::Start)] };
+            let event = device.create_event(false).unwrap();
+            // SAFETY: as above.
+            let behind = unsafe { queue.encode(&Op::Nop) }.and_then(|_| queue.record(&*event));
+            sim.hold(None);
+            let last = both.into_iter().chain([behind]).flatten().last().unwrap();
+            assert!(queue.progress().wait(last, None).is_err());
+            queue.recover().unwrap();
+        }
+    });
+}
+
+#[test]
+fn what_is_given_up_ends_its_encoder_like_everything_else() {
+    let stage = Stage::recording();
+    let sim = &stage.0;
+    sim.racing_encoders();
+    let options = MetalOptions::default();
+    let without = options.clone().without(Quirk::EncoderFreedInUse);
+    for (options, may_race) in [(without, true), (options, false)] {
+        let device = MetalDevice::new(options).unwrap();
+        within(FOREVER, || many_buffers_given_up(sim, &device));
+        drop(device);
+        let found = sim.violations();
+        assert_eq!(!found.is_empty(), may_race, "{found:?}");
+    }
+}
+
 #[test]
 fn too_many_buffers_are_in_flight_unless_they_wait_for_their_turn() {
     let stage = Stage::recording();

@@ -106,6 +106,12 @@ impl BlitEncoder {
 }
 
 impl BlitCommand {
+    /// How many bytes it writes.
+    pub fn bytes(&self) -> usize {
+        let (BlitCommand::Copy { bytes, .. } | BlitCommand::Fill { bytes, .. }) = self;
+        *bytes
+    }
+
     fn places(&self) -> Vec<(&Place, bool)> {
         match self {
             BlitCommand::Copy { from, to, .. } => vec![(from, false), (to, true)],
@@ -179,6 +185,7 @@ fn define(class: &Definition) {
             Pass {
                 commands: Commands::Blit(commands),
                 accesses,
+                place: None,
             }
         });
     });

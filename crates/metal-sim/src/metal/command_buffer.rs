@@ -57,6 +57,8 @@ impl Drop for Turn<'_> {
 struct State {
     status: Option<Status>,
     has_open_encoder: bool,
+    /// Whether the driver has still to end an encoder for which it was asked to.
+    is_ending: bool,
     steps: Vec<Step>,
     in_flight: Vec<InFlight>,
     handlers: Vec<Block>,
@@ -75,10 +77,23 @@ impl State {
     fn status(&self) -> Status {
         self.status.unwrap_or(Status::NotEnqueued)
     }
+
+    /// Whether it keeps the screen waiting until it is killed.
+    fn is_too_long(&self) -> bool {
+        let Some(most) = settings().watchdog else {
+            return false;
+        };
+        let threads = self.steps.iter().map(|step| match step {
+            Step::Pass(pass) => pass.threads(),
+            _ => 0,
+        });
+        threads.fold(0, u64::saturating_add) > most
+    }
 }
 
 impl Body for CommandBuffer {
     fn freed(&self) {
+        self.end_encoder();
         if lock(&self.state).has_open_encoder {
             violation(
                 Rule::EndEncoding,
@@ -170,7 +185,16 @@ impl CommandBuffer {
     pub fn close_encoder(&self, pass: Option<Pass>) {
         let mut state = lock(&self.state);
         state.has_open_encoder = false;
+        state.is_ending = true;
         state.steps.extend(pass.map(Step::Pass));
+    }
+
+    /// Where the driver comes to the end of an encoder at last: it keeps the last one to go on with it, until there is
+    /// another, or something else is encoded, or the command buffer is committed or freed.
+    fn end_encoder(&self) {
+        if std::mem::take(&mut lock(&self.state).is_ending) {
+            race();
+        }
     }
 
     /// Something is named that has to live until it is completed.
@@ -188,6 +212,7 @@ impl CommandBuffer {
             );
         };
         let _turn = self.turn(what);
+        self.end_encoder();
         if self.is_open_for(what) {
             self.names(Arc::clone(&event));
             lock(&self.state).steps.push(step(event));
@@ -196,6 +221,7 @@ impl CommandBuffer {
 
     fn commit(self: &Arc<Self>) {
         let _turn = self.turn("commit");
+        self.end_encoder();
         if self.is_committed() {
             return violation(
                 Rule::CommitOnce,
@@ -218,20 +244,27 @@ impl CommandBuffer {
             let at = failures.position(|failure| failure.queue == label);
             at.map(|at| settings.failures.remove(at))
         });
-        let steps = {
+        let mut steps = {
             let mut state = lock(&self.state);
             state.status = Some(Status::Committed);
             state.resets = self.queue.device.resets.load(Ordering::Acquire);
-            state.planned = planned.map(|failure| {
-                let places = if failure.somewhere {
-                    state.steps.len() + 1
-                } else {
-                    1
-                };
-                (chance::below(places), failure.code)
-            });
+            let places = state.steps.len() + 1;
+            state.planned = match planned {
+                Some(failure) if failure.somewhere => Some((chance::below(places), failure.code)),
+                Some(failure) => Some((0, failure.code)),
+                None => state
+                    .is_too_long()
+                    .then(|| (chance::below(places), failure::IMPACTING_INTERACTIVITY)),
+            };
             std::mem::take(&mut state.steps)
         };
+        let queue = Arc::as_ptr(&self.queue).addr();
+        for step in &mut steps {
+            if let Step::Pass(pass) = step {
+                let hazards = &self.queue.device.hazards;
+                pass.place = Some(hazards.enter(queue, &pass.accesses));
+            }
+        }
         let work = |(place, step)| Work {
             commands: Arc::clone(self),
             place,

@@ -249,6 +249,7 @@ fn define(class: &Definition) {
             Pass {
                 commands: Commands::Compute(groups),
                 accesses,
+                place: None,
             }
         });
     });

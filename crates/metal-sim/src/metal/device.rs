@@ -1,11 +1,12 @@
 //! `MTLDevice`: there is one, as on a Mac.
 
 use std::ffi::c_void;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use super::buffer::Buffer;
+use super::hazards::Hazards;
 use super::values::{Size, Storage};
 use super::{archive, event, library, lock, pipeline, queue, residency};
 use crate::foundation::{NSOBJECT, array, autoreleased_string};
@@ -34,6 +35,7 @@ pub(super) struct Device {
     pub in_flight: AtomicUsize,
     /// How often the GPU was set up anew.
     pub resets: AtomicUsize,
+    pub hazards: Arc<Hazards>,
     started: Instant,
 }
 
@@ -56,6 +58,7 @@ fn the_device() -> Id {
             allocated: AtomicU64::new(0),
             in_flight: AtomicUsize::new(0),
             resets: AtomicUsize::new(0),
+            hazards: Arc::default(),
             started: Instant::now(),
         });
     }

@@ -101,6 +101,12 @@ impl Dispatch {
         })
     }
 
+    /// How many threads it has.
+    pub fn threads(&self) -> u64 {
+        let sizes = self.groups.iter().chain(&self.threads);
+        sizes.fold(1, |all, side| all.saturating_mul(u64::from(*side)))
+    }
+
     /// What of it Metal orders with others.
     pub fn accesses(&self) -> impl Iterator<Item = Access> {
         self.slots

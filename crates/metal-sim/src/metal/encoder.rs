@@ -8,6 +8,7 @@ use super::blit::BlitCommand;
 use super::buffer::Buffer;
 use super::command_buffer::{CommandBuffer, Turn};
 use super::dispatch::Dispatch;
+use super::hazards::Place;
 use crate::report::{Rule, violation};
 use crate::settings::{Refusal, is_refused, settings};
 
@@ -15,6 +16,8 @@ use crate::settings::{Refusal, is_refused, settings};
 pub(super) struct Pass {
     pub commands: Commands,
     pub accesses: Vec<Access>,
+    /// Among the passes of the device, once it is committed.
+    pub place: Option<Place>,
 }
 
 pub(super) enum Commands {
@@ -40,15 +43,25 @@ impl Access {
 }
 
 impl Pass {
-    /// Whether Metal runs one after the other.
-    pub fn is_ordered_with(&self, other: &Pass) -> bool {
-        let meets = |one: &Access, other: &Access| {
-            one.number == other.number && (one.writes || other.writes)
-        };
-        self.accesses
-            .iter()
-            .any(|one| other.accesses.iter().any(|other| meets(one, other)))
+    /// How many threads it has; of a copy, one for each 16 bytes.
+    pub fn threads(&self) -> u64 {
+        match &self.commands {
+            Commands::Compute(groups) => groups.iter().flatten().map(Dispatch::threads).sum(),
+            Commands::Blit(commands) => {
+                let bytes = commands.iter().map(|command| command.bytes() as u64 / 16);
+                bytes.sum()
+            }
+        }
     }
+}
+
+/// Whether Metal runs one pass with such accesses after the other.
+pub(super) fn are_ordered(these: &[Access], those: &[Access]) -> bool {
+    let meets =
+        |one: &Access, other: &Access| one.number == other.number && (one.writes || other.writes);
+    these
+        .iter()
+        .any(|one| those.iter().any(|other| meets(one, other)))
 }
 
 /// The encoder's place in its command buffer.

@@ -2,7 +2,7 @@
 //!
 //! Waits and signals stand where they are in the queue's order. Between two of them, passes of one queue may change
 //! places, also with those of other command buffers, as long as no hazard that Metal tracks orders them. A queue's
-//! command buffers are completed in the order of their commits.
+//! command buffers are completed in the order of their commits. Hazards between queues are in `hazards.rs`.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 
 use super::blit::BlitCommand;
 use super::command_buffer::CommandBuffer;
-use super::encoder::{Commands, Pass};
+use super::encoder::{Commands, Pass, are_ordered};
 use super::event::Event;
+use super::hazards::Place;
 use super::lock;
 use super::values::failure;
 use crate::chance;
@@ -22,6 +23,8 @@ use crate::settings::{settings, wait_while};
 
 /// How long a wait goes on before it looks whether the device is lost.
 const LOOK_AROUND: Duration = Duration::from_millis(10);
+/// How long a queue whose passes wait for those of other queues does so before it looks again.
+const LOOK_AGAIN: Duration = Duration::from_micros(100);
 
 pub(super) enum Step {
     Pass(Pass),
@@ -77,24 +80,33 @@ impl Lane {
     fn run(&self) {
         while let Some(work) = self.next() {
             idle();
-            wait_while(|settings| settings.paused);
+            let label = work.commands.queue.label();
+            wait_while(|settings| settings.paused || settings.held.as_ref() == Some(&label));
             work.run();
         }
     }
 
     fn next(&self) -> Option<Work> {
         let mut state = lock(&self.state);
-        while state.work.is_empty() {
-            if state.closed {
-                return None;
+        loop {
+            let mut ready = ready(&state.work);
+            while !ready.is_empty() {
+                let place = ready.swap_remove(chance::below(ready.len()));
+                if state.work[place].may_begin() {
+                    return state.work.remove(place);
+                }
             }
-            state = self
-                .changed
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            if state.work.is_empty() {
+                if state.closed {
+                    return None;
+                }
+                let woken = self.changed.wait(state);
+                state = woken.unwrap_or_else(PoisonError::into_inner);
+            } else {
+                let woken = self.changed.wait_timeout(state, LOOK_AGAIN);
+                state = woken.unwrap_or_else(PoisonError::into_inner).0;
+            }
         }
-        let ready = ready(&state.work);
-        state.work.remove(ready[chance::below(ready.len())])
     }
 }
 
@@ -102,7 +114,7 @@ impl Lane {
 fn ready(work: &VecDeque<Work>) -> Vec<usize> {
     let stands = |work: &Work| matches!(work.step, Step::Wait(..) | Step::Signal(..));
     let window = work.iter().position(stands).unwrap_or(work.len());
-    if window == 0 {
+    if window == 0 && !work.is_empty() {
         return vec![0];
     }
     (0..window)
@@ -115,7 +127,7 @@ fn ready(work: &VecDeque<Work>) -> Vec<usize> {
 
 fn may_overtake(later: &Work, before: &Work) -> bool {
     match (&later.step, &before.step) {
-        (Step::Pass(later), Step::Pass(before)) => !later.is_ordered_with(before),
+        (Step::Pass(later), Step::Pass(before)) => !are_ordered(&later.accesses, &before.accesses),
         (Step::End(_), Step::End(_)) => false,
         (Step::End(_), _) => !Arc::ptr_eq(&later.commands, &before.commands),
         _ => true,
@@ -123,6 +135,14 @@ fn may_overtake(later: &Work, before: &Work) -> bool {
 }
 
 impl Work {
+    /// Whether no pass of another queue has to be over first.
+    fn may_begin(&self) -> bool {
+        match &self.step {
+            Step::Pass(pass) => pass.place.as_ref().is_none_or(Place::begin),
+            _ => true,
+        }
+    }
+
     fn run(self) {
         let Work {
             commands,
@@ -149,7 +169,8 @@ impl Work {
     }
 }
 
-/// Waits for an event, unless the device is lost or the wait takes too long.
+/// Waits for an event, unless the device is lost or the wait takes longer than Metal lets it: "timed out waiting for
+/// another workload to signal an MTLEvent".
 fn wait(event: &Event, value: u64) -> Result<(), isize> {
     let begun = Instant::now();
     while !event.wait(value, LOOK_AROUND) {
@@ -157,7 +178,7 @@ fn wait(event: &Event, value: u64) -> Result<(), isize> {
         if settings.lost {
             return Err(failure::DEVICE_REMOVED);
         }
-        if begun.elapsed() > settings.longest_wait {
+        if begun.elapsed() > settings.event_limit {
             return Err(failure::TIMEOUT);
         }
     }
@@ -168,6 +189,7 @@ impl Pass {
     fn run(self) -> Result<(), String> {
         match self.commands {
             Commands::Blit(commands) => commands.iter().for_each(BlitCommand::run),
+            Commands::Compute(_) if settings().skips_kernels => {}
             Commands::Compute(groups) => {
                 for mut group in groups {
                     while !group.is_empty() {

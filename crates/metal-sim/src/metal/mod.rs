@@ -12,6 +12,7 @@ mod encoder;
 mod event;
 mod gpu;
 mod handlers;
+mod hazards;
 mod library;
 mod pipeline;
 mod queue;

@@ -76,4 +76,6 @@ pub(super) mod failure {
     /// Of buffers that did nothing wrong: seen in reports, not in Apple's headers.
     pub const INNOCENT_VICTIM: isize = 5;
     pub const DEVICE_REMOVED: isize = 11;
+    /// `kIOGPUCommandBufferCallbackErrorImpactingInteractivity`: as above.
+    pub const IMPACTING_INTERACTIVITY: isize = 14;
 }

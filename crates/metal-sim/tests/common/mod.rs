@@ -82,6 +82,17 @@ impl Metal {
         buffer
     }
 
+    /// A buffer of zeroes, of which Metal tracks no hazards.
+    pub fn untracked(&self) -> Buffer {
+        let options =
+            MTLResourceOptions::StorageModeShared | MTLResourceOptions::HazardTrackingModeUntracked;
+        let buffer = self.device.newBufferWithLength_options(BYTES, options);
+        let buffer = buffer.expect("memory for a buffer");
+        // SAFETY: it has so many bytes, and nobody else knows it.
+        unsafe { buffer.contents().cast::<u8>().write_bytes(0, BYTES) };
+        buffer
+    }
+
     pub fn event(&self) -> Event {
         self.device.newSharedEvent().expect("an event")
     }

@@ -5,16 +5,16 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use block2::RcBlock;
-use objc2::runtime::ProtocolObject;
-use objc2_metal::{MTLCommandBuffer, MTLCommandBufferStatus, MTLSharedEvent};
-use streampool_device::{foreign, lock};
+use objc2_metal::{MTLCommandBuffer, MTLCommandBufferStatus};
+use streampool_device::{OpKind, foreign, lock};
 
 use super::errors::{explained, is_lost};
-use super::lane::{After, Lane, Late, Next, Sealed, State};
-use super::objects::{Command, RawCommand, gpu_times};
+use super::lane::Lane;
+use super::objects::{RawCommand, gpu_times};
 use super::page::Held;
 use super::pool::pooled;
 use super::signposts::Signpost;
+use super::state::{After, Next, Sealed, State};
 
 /// A buffer that is committed and not over.
 pub(crate) struct Flight {
@@ -30,29 +30,38 @@ pub(crate) struct End {
 }
 
 impl Lane {
-    /// Commits the next sealed page, if there is one and its turn has come.
+    /// Commits the next sealed page, if there is one, what it waits for is over, and its turn has come.
     pub(super) fn start(self: &Arc<Self>, state: &mut State, after: &mut After) {
         while state.flight.is_none()
             && !state.queued
-            && let Some(mut first) = state.sealed.pop_front()
+            && let Some(first) = state.sealed.front()
         {
-            if state.spoils(first.last) {
-                match self.husk(&first) {
-                    Some(husk) => first.command = husk,
-                    None => {
-                        self.give_up(first, after);
-                        continue;
-                    }
-                }
+            let mut waits = first.waits.iter();
+            if waits.any(|wait| wait.lane.will_tell(wait.tick, self)) {
+                state.queued = true;
+                return;
             }
-            match self.core.in_flight.enter(first.number, self) {
-                true => self.commit(first, state),
-                false => {
-                    state.queued = true;
-                    state.sealed.push_front(first);
-                }
+            let is_void = first.is_empty() || state.spoils(first.part_of.unwrap_or(first.last));
+            if !is_void && !self.core.in_flight.enter(self) {
+                state.queued = true;
+                return;
+            }
+            match state.sealed.pop_front() {
+                Some(first) if is_void => self.give_up(first, after),
+                Some(first) => self.commit(first, state),
+                None => {}
             }
         }
+    }
+
+    /// What its next page waited for is over, or some of it. Returns what other lanes can do then.
+    pub(super) fn proceed(self: &Arc<Self>) -> Vec<Next> {
+        let mut after = After::default();
+        let mut state = self.state.lock();
+        state.queued = false;
+        self.advance(&mut state, &mut after);
+        self.release(state, &mut after);
+        self.finish_own(after)
     }
 
     /// Its turn among the buffers in flight has come. Returns what other lanes can do then.
@@ -85,47 +94,23 @@ impl Lane {
             };
             let signpost = self.core.signposts.begin();
             let flight = state.flight.insert(Flight { sealed, signpost });
-            flight.sealed.command.commit();
+            self.core.encoders.commit(&flight.sealed.command);
         });
     }
 
-    /// For a page that executes nothing any more, but is over only when what it was ordered after is: a buffer that waits
-    /// and signals as it would. None, if it waits for nothing.
-    fn husk(&self, sealed: &Sealed) -> Option<Command> {
-        if sealed.waits.is_empty() {
-            return None;
-        }
-        let husk = self.commands.make().ok()?;
-        for wait in &sealed.waits {
-            let event = ProtocolObject::from_ref(&*wait.lane.timeline);
-            husk.encodeWaitForEvent_value(event, wait.value);
-        }
-        let event = ProtocolObject::from_ref(&*self.timeline);
-        husk.encodeSignalEvent_value(event, sealed.signal);
-        Some(husk)
-    }
-
-    /// A page that executes nothing any more, with nothing to wait for, is over: all before it is.
+    /// A page that executes nothing, or nothing any more, is over: all before it is, and all that it waited for.
     fn give_up(&self, sealed: Sealed, after: &mut After) {
         let Sealed {
             command,
+            last,
             held,
             waits,
             ..
         } = sealed;
         // Before the memory that it names may be freed.
-        pooled(|| drop(command));
-        self.raise(sealed.signal);
-        self.publish(sealed.last);
+        self.core.encoders.release(command);
+        self.publish(last);
         after.given_up.push((held, waits));
-    }
-
-    /// Raises the timeline for a buffer that does not do so itself.
-    fn raise(&self, signal: u64) {
-        // One buffer of a lane is under way at a time, so nothing raises it meanwhile.
-        if self.timeline.signaledValue() < signal {
-            self.timeline.setSignaledValue(signal);
-        }
     }
 
     /// The buffer in flight is over. Metal calls this on a thread of its own.
@@ -136,31 +121,14 @@ impl Lane {
         });
     }
 
-    /// The buffer in flight has ended. That is told only once all it waited for is known to be over: the GPU signals
-    /// before the host hears of it, and the host may hear of a fault.
-    pub(super) fn conclude(self: &Arc<Self>, end: End) -> Vec<Next> {
+    /// The buffer in flight has ended.
+    fn conclude(self: &Arc<Self>, end: End) -> Vec<Next> {
         let mut state = self.state.lock();
         let Some(Flight { sealed, .. }) = &mut state.flight else {
             return Vec::new();
         };
-        let waits = sealed.waits.iter();
-        let mut open = waits.filter(|wait| !wait.lane.is_over(wait.value));
-        let open = open.next().map(|wait| (wait.lane.clone(), wait.value));
-        if let Some((lane, tick)) = open {
-            drop(state);
-            let late = Late {
-                lane: self.clone(),
-                end,
-            };
-            let mut state = lane.state.lock();
-            state.late.push((tick, late));
-            let mut after = After::default();
-            // It may be over by now.
-            lane.release(state, &mut after);
-            return lane.finish_own(after);
-        }
-        let (held, last) = (std::mem::take(&mut sealed.held), sealed.last);
-        let well = end.error.is_none() && !state.spoils(last);
+        let held = std::mem::take(&mut sealed.held);
+        let well = end.error.is_none();
         drop(state);
         // However long it takes: nobody waits for the lane's lock, it starts nothing else, and no tick is over yet.
         if well {
@@ -176,20 +144,19 @@ impl Lane {
             return Vec::new();
         };
         self.core.signposts.end(signpost);
-        let End { error, times } = end;
-        let ran = (times.0, times.1.max(sealed.latest_wait()));
-        let well = error.is_none() && !state.spoils(sealed.last);
+        let End { error, times: ran } = end;
+        let well = error.is_none();
         if let Some((code, why)) = error {
             if is_lost(code) {
                 self.core.lose(&why);
             }
-            self.poison(&mut state, sealed.blame, why);
-            self.raise(sealed.signal);
+            let blame = sealed.blame.unwrap_or((sealed.last, OpKind::Nop));
+            self.poison(&mut state, blame, why);
         }
         if let Some(times) = &sealed.times {
             let _ = times.set(ran);
         }
-        let interval = sealed.traced.filter(|_| well).map(|traced| {
+        let interval = sealed.traced.as_ref().filter(|_| well).map(|traced| {
             let interval = traced.interval(self.index, ran, state.traced_until);
             state.traced_until = Some(interval.end);
             (interval, self.core.tracing.begin_delivery())

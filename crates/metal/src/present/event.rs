@@ -1,7 +1,7 @@
 //! Events: an event is a place for recordings, a recording is one point of one lane.
 //!
-//! What other queues wait for on the GPU is the timeline of the lane, which only ever rises. So a recording that was
-//! overtaken still means what it meant.
+//! What other queues wait for is a tick of the lane, and ticks only ever rise. So a recording that was overtaken still
+//! means what it meant.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -19,9 +19,7 @@ use crate::ranks;
 pub(crate) struct Recording {
     pub lane: Arc<Lane>,
     pub tick: Tick,
-    /// The value of the lane's timeline from which on it is over.
-    pub signal: u64,
-    /// The times of the buffer that it is in; of one with timing it is the end. None, if it was over at once.
+    /// Of an event with timing, the times of the buffer at whose end it is.
     pub times: Option<Arc<Times>>,
 }
 

@@ -3,37 +3,28 @@
 //! Commands are written on a page. A page that is sealed is committed when the buffer before it is over and all went
 //! well, because Metal executes whatever is committed and a queue executes nothing after a fault. So a lane has one
 //! buffer at a time on the GPU; what is appended meanwhile adds up on the next page.
+//!
+//! What a page waits for on other lanes is over before it is committed, too. The GPU itself waits for no event: Metal gives
+//! that up after some seconds, and such a wait and a hazard that Metal tracks may hold each other up.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-use objc2::runtime::ProtocolObject;
-use objc2_foundation::NSString;
-use objc2_metal::{MTLCommandBuffer, MTLDevice, MTLEvent};
 use streampool_device::lock::{Condvar, Guard, Mutex};
-use streampool_device::{Error, Fault, Handler, OpKind, QueueOptions, Result, Tick};
+use streampool_device::{Error, Fault, OpKind, QueueOptions, Result, Tick};
 
+use super::append::MOST_SEALED;
 use super::commands::Commands;
-use super::completion::{End, Flight};
 use super::core::Core;
-use super::event::Recording;
 use super::handlers::Handlers;
-use super::objects::{Command, Timeline};
-use super::page::{Draft, Held, Maker, Page, Refused, Wait};
+use super::page::{Maker, Page, Refused};
 use super::pool::pooled;
 use super::staging::Blocks;
-use super::tracing::{Times, Traced};
+use super::state::{After, Next, State};
 use crate::ranks;
 
-/// A page with so many commands, or so many bytes that wait for it, is full.
-const FULL: usize = 64;
-const FULL_BYTES: usize = 32 << 20;
-/// With so many commands it starts while the GPU has nothing else of this lane.
-const EARLY: usize = 8;
-/// With so many sealed pages, who appends waits. A queue of Metal's has room for more buffers than these.
-const MOST_SEALED: usize = 16;
+/// A queue of Metal's has room for more buffers than are sealed.
 const QUEUE_BUFFERS: usize = 2 * MOST_SEALED;
 
 /// A queue of Metal's, and what any thread may know of it. The one who appends is its queue.
@@ -44,9 +35,7 @@ pub(crate) struct Lane {
     pub blocks: Arc<Blocks>,
     pub handlers: Handlers,
     pub(super) commands: Commands,
-    /// Rises to the last tick of each buffer as it ends.
-    pub(super) timeline: Timeline,
-    appended: AtomicU64,
+    pub(super) appended: AtomicU64,
     /// The last tick that somebody asked to start.
     asked: AtomicU64,
     completed: AtomicU64,
@@ -55,88 +44,22 @@ pub(crate) struct Lane {
     failed: AtomicBool,
     pub(super) state: Mutex<State>,
     pub(super) over: Condvar,
-}
-
-#[derive(Default)]
-pub(super) struct State {
-    pub page: Page,
-    pub sealed: VecDeque<Sealed>,
-    pub flight: Option<Flight>,
-    /// Whether it waits for its turn among the buffers in flight.
-    pub queued: bool,
-    /// Whether the page is to go as soon as it can.
-    pub wanted: bool,
-    pub fault: Option<Fault>,
-    /// The faults it has recovered from, each with the last tick it hit.
-    past: Vec<(Fault, Tick)>,
-    /// How many threads wait for it.
-    pub waiters: usize,
-    /// Buffers of other lanes that are over, but for a tick of this one.
-    pub late: Vec<(Tick, Late)>,
-    /// When the last interval ended that was sent.
-    pub traced_until: Option<Instant>,
-}
-
-/// A page that nothing is added to any more but ticks without work.
-pub(crate) struct Sealed {
-    pub command: Command,
-    pub number: u64,
-    pub last: Tick,
-    /// What the timeline rises to at its end.
-    pub signal: u64,
-    pub blame: (Tick, OpKind),
-    pub held: Vec<Held>,
-    pub waits: Vec<Wait>,
-    pub times: Option<Arc<Times>>,
-    pub traced: Option<Traced>,
-}
-
-/// What is to be done when the lock of a lane is free again.
-#[derive(Default)]
-#[must_use]
-pub(crate) struct After {
-    /// A buffer that is over.
-    pub released: Option<Sealed>,
-    /// What buffers had that were given up, beside themselves.
-    pub given_up: Vec<(Vec<Held>, Vec<Wait>)>,
-    /// Whether handlers are due, and nobody is at it.
-    pub due: bool,
-    /// What other lanes can do now.
-    pub next: Vec<Next>,
-}
-
-/// What a lane can do now.
-pub(crate) enum Next {
-    /// Its turn among the buffers in flight has come.
-    Turn(Arc<Lane>),
-    /// Its buffer is over, and so is what that had waited for.
-    Late(Late),
-}
-
-/// A buffer that is over on the GPU, of a lane that is told so when what it waited for is known to be over.
-pub(crate) struct Late {
-    pub lane: Arc<Lane>,
-    pub end: End,
+    /// Lanes that are told when a tick of this one is over.
+    told: Mutex<Vec<(Tick, Arc<Lane>)>>,
 }
 
 impl Lane {
     pub fn new(core: Arc<Core>, options: QueueOptions) -> Result<Arc<Lane>> {
         // Seen in Instruments and in Metal's own errors.
         let name = format!("{} {}", core.properties.name, options.label);
-        let made = pooled(|| {
-            let timeline = core.gpu.newSharedEvent().ok_or(Refused("newSharedEvent"))?;
-            timeline.setLabel(Some(&NSString::from_str(&name)));
-            Ok((Commands::new(&core, name, QUEUE_BUFFERS)?, timeline))
-        });
-        let (commands, timeline) =
-            made.map_err(|refused: Refused| refused.error(&core.properties.name))?;
+        let made = pooled(|| Commands::new(&core, name, QUEUE_BUFFERS));
+        let commands = made.map_err(|refused: Refused| refused.error(&core.properties.name))?;
         Ok(Arc::new(Lane {
             blocks: Blocks::new(core.gpu.clone()),
             handlers: Handlers::new(),
             label: options.label,
             index: options.index,
             commands,
-            timeline,
             appended: AtomicU64::new(0),
             asked: AtomicU64::new(0),
             completed: AtomicU64::new(0),
@@ -144,6 +67,7 @@ impl Lane {
             failed: AtomicBool::new(false),
             state: Mutex::new(ranks::LANE, State::default()),
             over: Condvar::new(),
+            told: Mutex::new(ranks::TOLD, Vec::new()),
             core,
         }))
     }
@@ -219,217 +143,6 @@ impl Lane {
         self.poisoned.store(false, Ordering::Release);
     }
 
-    /// Its state, if it takes commands: not while poisoned, not on a lost device.
-    fn accepting(&self) -> Result<Guard<'_, State>> {
-        self.core.check_alive()?;
-        let state = self.state.lock();
-        match &state.fault {
-            Some(fault) => Err(Error::Poisoned(fault.clone())),
-            None => Ok(state),
-        }
-    }
-
-    /// As [`accepting`](Self::accepting), once there is room for another page.
-    fn with_room(&self) -> Result<Guard<'_, State>> {
-        let mut state = self.accepting()?;
-        while state.sealed.len() >= MOST_SEALED {
-            state.waiters += 1;
-            state = self.over.wait(state);
-            state.waiters -= 1;
-        }
-        match &state.fault {
-            Some(fault) => Err(Error::Poisoned(fault.clone())),
-            None => Ok(state),
-        }
-    }
-
-    /// Appends a command of `bytes` that `encode` writes, and keeps what that returns until it is over.
-    pub fn execute(
-        self: &Arc<Self>,
-        op: OpKind,
-        bytes: usize,
-        encode: impl FnOnce(&mut Page, &Maker<'_>) -> Result<Vec<Held>, Refused>,
-    ) -> Result<Tick> {
-        let mut state = self.with_room()?;
-        let origin = self.core.tracing.origin();
-        if origin.is_some() {
-            self.seal(&mut state, None);
-        }
-        let tick = self.appended() + 1;
-        let written = encode(&mut state.page, &self.maker());
-        let Some(draft) = state.page.draft() else {
-            // Without a page nothing was written. What was sealed goes on.
-            self.go_on(state);
-            return Err(self.refused(written.err().unwrap_or(Refused("commandBuffer"))));
-        };
-        draft.last = tick;
-        draft.blame.get_or_insert((tick, op));
-        draft.commands += 1;
-        draft.bytes += bytes;
-        let blame = draft.blame.unwrap_or((tick, op));
-        let full = draft.commands >= FULL || draft.bytes >= FULL_BYTES;
-        match written {
-            Ok(held) => draft.held.extend(held),
-            // What was written of it cannot be taken back, so nothing of its buffer is executed.
-            Err(refused) => self.poison(&mut state, blame, self.refused(refused).to_string()),
-        }
-        self.appended.store(tick, Ordering::Release);
-        let traced = origin.map(|origin| Traced {
-            tick,
-            op,
-            encoded: Instant::now(),
-            origin,
-        });
-        if traced.is_some() || full {
-            self.seal(&mut state, traced);
-        }
-        self.go_on(state);
-        Ok(tick)
-    }
-
-    fn refused(&self, refused: Refused) -> Error {
-        refused.error(&self.core.properties.name)
-    }
-
-    /// Appends a tick without work. It is over when what is before it is.
-    pub fn pass(self: &Arc<Self>) -> Result<Tick> {
-        let mut state = self.accepting()?;
-        let tick = self.append_pass(&mut state);
-        // It may be the turn of other lanes.
-        pooled(|| self.go_on(state));
-        Ok(tick)
-    }
-
-    /// As [`pass`](Self::pass): the caller has done the work itself, if nothing is before it. `work` is done without
-    /// a lock; only the one who appends calls this, so nothing comes before it meanwhile.
-    pub fn pass_with(self: &Arc<Self>, work: impl FnOnce()) -> Result<Option<Tick>> {
-        let state = self.accepting()?;
-        if !state.is_idle() {
-            return Ok(None);
-        }
-        drop(state);
-        work();
-        self.pass().map(Some)
-    }
-
-    fn append_pass(&self, state: &mut State) -> Tick {
-        let tick = self.appended() + 1;
-        self.appended.store(tick, Ordering::Release);
-        if let Some(last) = state.last() {
-            *last = tick;
-        } else {
-            self.publish(tick);
-        }
-        tick
-    }
-
-    /// Has `handler` called when everything before it is over.
-    pub fn call_back(self: &Arc<Self>, handler: Handler) -> Result<Tick> {
-        let mut state = self.accepting()?;
-        // Before the tick can be over.
-        self.handlers.push(self.appended() + 1, handler);
-        let tick = self.append_pass(&mut state);
-        self.go_on(state);
-        Ok(tick)
-    }
-
-    /// Records an event here. One with timing ends a buffer, whose end is its time; `nop` writes work for a buffer
-    /// where there is none.
-    pub fn record(
-        self: &Arc<Self>,
-        timed: bool,
-        nop: impl FnOnce(&mut Page, &Maker<'_>) -> Result<(), Refused>,
-    ) -> Result<Recording> {
-        let mut state = self.with_room()?;
-        if timed
-            && state.is_idle()
-            && let Err(refused) = nop(&mut state.page, &self.maker())
-        {
-            // A page without a tick would be in the way of the next one.
-            drop(state.page.close(&self.maker()));
-            return Err(self.refused(refused));
-        }
-        let tick = self.append_pass(&mut state);
-        self.seal(&mut state, None);
-        let State { sealed, flight, .. } = &mut *state;
-        let behind = sealed
-            .back_mut()
-            .or_else(|| flight.as_mut().map(|flight| &mut flight.sealed));
-        let (signal, times) = match behind {
-            Some(buffer) => (buffer.signal, Some(buffer.times().clone())),
-            None => (0, None),
-        };
-        self.go_on(state);
-        Ok(Recording {
-            lane: self.clone(),
-            tick,
-            signal,
-            times,
-        })
-    }
-
-    /// Makes what follows wait for a recording. What is before it does not.
-    pub fn wait_for(self: &Arc<Self>, recording: &Recording) -> Result<Tick> {
-        if Arc::ptr_eq(&recording.lane, self) || recording.is_over() {
-            return self.pass();
-        }
-        let mut state = self.with_room()?;
-        if state.page.draft().is_some_and(|draft| draft.commands > 0) {
-            self.seal(&mut state, None);
-        }
-        let tick = self.appended() + 1;
-        let maker = self.maker();
-        let draft = match state.page.buffer(&maker) {
-            Ok(draft) => draft,
-            Err(refused) => {
-                self.go_on(state);
-                return Err(self.refused(refused));
-            }
-        };
-        let event = ProtocolObject::from_ref(&*recording.lane.timeline);
-        draft
-            .command
-            .encodeWaitForEvent_value(event, recording.signal);
-        draft.waits.push(Wait {
-            lane: recording.lane.clone(),
-            value: recording.signal,
-            times: recording.times.clone(),
-        });
-        draft.last = tick;
-        self.appended.store(tick, Ordering::Release);
-        self.go_on(state);
-        Ok(tick)
-    }
-
-    /// Seals the page, if anything is on it: the encoder ends, and the timeline rises when it is over.
-    fn seal(&self, state: &mut State, traced: Option<Traced>) {
-        state.wanted = false;
-        let Some(draft) = state.page.close(&self.maker()) else {
-            return;
-        };
-        let Draft {
-            command,
-            last,
-            blame,
-            held,
-            waits,
-            ..
-        } = draft;
-        let event = ProtocolObject::from_ref(&*self.timeline);
-        command.encodeSignalEvent_value(event, last);
-        state.sealed.push_back(Sealed {
-            command,
-            number: self.core.in_flight.number(),
-            last,
-            signal: last,
-            blame: blame.unwrap_or((last, OpKind::Nop)),
-            held,
-            waits,
-            times: traced.map(|_| Arc::new(Times::new())),
-            traced,
-        });
-    }
-
     /// Makes everything appended so far start as soon as it can.
     #[inline]
     pub fn ask(self: &Arc<Self>) {
@@ -464,10 +177,12 @@ impl Lane {
     }
 
     /// Sees which handlers are due, releases the lock, and wakes who waits.
-    pub(super) fn release(&self, mut state: Guard<'_, State>, after: &mut After) {
+    pub(super) fn release(&self, state: Guard<'_, State>, after: &mut After) {
         let completed = self.completed();
-        let over = state.late.extract_if(.., |(tick, _)| *tick <= completed);
-        after.next.extend(over.map(|(_, late)| Next::Late(late)));
+        let mut told = self.told.lock();
+        let over = told.extract_if(.., |(tick, _)| *tick <= completed);
+        after.next.extend(over.map(|(_, lane)| Next::Ready(lane)));
+        drop(told);
         after.due |= self.handlers.settle(self.completed(), state.fault.as_ref());
         let waited = state.waiters > 0;
         drop(state);
@@ -482,7 +197,7 @@ impl Lane {
         while let Some(next) = all.pop() {
             all.extend(match next {
                 Next::Turn(lane) => lane.take_turn(),
-                Next::Late(Late { lane, end }) => lane.conclude(end),
+                Next::Ready(lane) => lane.proceed(),
             });
         }
     }
@@ -496,6 +211,17 @@ impl Lane {
             self.core.callers.hand_over(self.clone());
         }
         after.next
+    }
+
+    /// Whether `lane` will be told when `tick` of this one is over: not where it is over by now.
+    pub(super) fn will_tell(&self, tick: Tick, lane: &Arc<Lane>) -> bool {
+        // Who publishes a tick looks who is to be told after that.
+        let mut told = self.told.lock();
+        let open = !self.is_over(tick);
+        if open {
+            told.push((tick, lane.clone()));
+        }
+        open
     }
 
     /// `tick` is over. The caller holds the lane's lock, and ticks end in their order. So a store will do; the greater of two,
@@ -530,56 +256,5 @@ impl Lane {
             state.waiters -= 1;
         }
         Ok(())
-    }
-}
-
-impl State {
-    /// Whether a fault is at this tick or before it. What is before the fault is executed.
-    pub fn spoils(&self, tick: Tick) -> bool {
-        self.fault
-            .as_ref()
-            .is_some_and(|fault| tick >= fault.tick())
-    }
-
-    /// Whether nothing of it is sealed or on the GPU.
-    pub fn is_quiet(&self) -> bool {
-        self.sealed.is_empty() && self.flight.is_none()
-    }
-
-    /// Whether the page is to go as soon as nothing is before it.
-    fn is_due(&mut self) -> bool {
-        let early = |draft: &mut Draft| draft.commands >= EARLY;
-        self.wanted || self.page.draft().is_some_and(early)
-    }
-
-    /// Whether everything appended is over.
-    fn is_idle(&self) -> bool {
-        self.is_quiet() && matches!(self.page, Page::Idle)
-    }
-
-    /// The last tick of what was appended last and is not over.
-    fn last(&mut self) -> Option<&mut Tick> {
-        if let Some(draft) = self.page.draft() {
-            return Some(&mut draft.last);
-        }
-        match self.sealed.back_mut() {
-            Some(sealed) => Some(&mut sealed.last),
-            None => self.flight.as_mut().map(|flight| &mut flight.sealed.last),
-        }
-    }
-}
-
-impl Sealed {
-    /// When the last of what it waited for was over, which is known. It was over after that by all that anybody can tell; but
-    /// the GPU signals an event before the buffer ends that signals it, and says when that ended.
-    pub(super) fn latest_wait(&self) -> f64 {
-        let times = self.waits.iter().filter_map(|wait| wait.times.as_ref());
-        let ends = times.filter_map(|times| times.get()).map(|(_, end)| *end);
-        ends.fold(0.0, f64::max)
-    }
-
-    /// Where its times will be.
-    fn times(&mut self) -> &Arc<Times> {
-        self.times.get_or_insert_default()
     }
 }

@@ -1,12 +1,15 @@
 //! The device where there is Metal.
 
+mod append;
 mod archive;
 mod capture;
 mod commands;
 mod completion;
 mod core;
 mod cores;
+mod cost;
 mod device;
+mod divide;
 mod encoders;
 mod errors;
 mod event;
@@ -24,7 +27,9 @@ mod queue;
 mod residency;
 mod signposts;
 mod staging;
+mod state;
 mod step;
 mod tracing;
+mod writer;
 
 pub use device::MetalDevice;

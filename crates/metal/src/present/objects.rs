@@ -9,12 +9,11 @@ use objc2_foundation::NSError;
 use objc2_metal::{
     MTLBinaryArchive, MTLBlitCommandEncoder, MTLBuffer, MTLCaptureScope, MTLCommandBuffer,
     MTLCommandQueue, MTLComputeCommandEncoder, MTLComputePipelineDescriptor,
-    MTLComputePipelineState, MTLDevice, MTLResidencySet, MTLSharedEvent,
+    MTLComputePipelineState, MTLDevice, MTLResidencySet,
 };
 
 pub(crate) type Gpu = Retained<ProtocolObject<dyn MTLDevice>>;
 pub(crate) type CommandQueue = Retained<ProtocolObject<dyn MTLCommandQueue>>;
-pub(crate) type Timeline = Retained<ProtocolObject<dyn MTLSharedEvent>>;
 pub(crate) type PipelineState = Retained<ProtocolObject<dyn MTLComputePipelineState>>;
 pub(crate) type RawBuffer = ProtocolObject<dyn MTLBuffer>;
 pub(crate) type RawQueue = ProtocolObject<dyn MTLCommandQueue>;

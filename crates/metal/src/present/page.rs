@@ -7,12 +7,12 @@ use objc2_metal::{MTLCommandBuffer, MTLComputeCommandEncoder, MTLComputePipeline
 use streampool_device::{Error, HostSlice, OpKind, Tick};
 
 use super::commands::Commands;
+use super::cost::Cost;
 use super::encoders::Encoders;
 use super::lane::Lane;
 use super::objects::{BlitEncoder, Command, ComputeEncoder, PipelineState};
 use super::queue::Scratch;
 use super::staging::Block;
-use super::tracing::Times;
 
 /// What is written to. There is never a second encoder: to make one means to end the other.
 #[derive(Default)]
@@ -39,16 +39,16 @@ pub(crate) struct Draft {
     pub commands: usize,
     /// About how many bytes wait for it.
     pub bytes: usize,
+    /// What its commands cost the GPU.
+    pub cost: Cost,
     pub held: Vec<Held>,
     pub waits: Vec<Wait>,
 }
 
-/// What a buffer waits for on the GPU: a value of another lane's timeline.
+/// What a buffer waits for before it is committed: a tick of another lane.
 pub(crate) struct Wait {
     pub lane: Arc<Lane>,
-    pub value: u64,
-    /// Of the buffer that raises it.
-    pub times: Option<Arc<Times>>,
+    pub tick: Tick,
 }
 
 /// What has to stay until a buffer is over, and what is to be done then.
@@ -178,7 +178,16 @@ impl Page {
     }
 }
 
+/// A page with so many commands, or so many bytes of the host that wait for it, is full.
+const FULL: usize = 64;
+const FULL_BYTES: usize = 32 << 20;
+
 impl Draft {
+    /// Whether nothing more is to be written on it.
+    pub fn is_full(&self) -> bool {
+        self.commands >= FULL || self.bytes >= FULL_BYTES || self.cost.is_too_much()
+    }
+
     fn new(maker: &Maker<'_>) -> Result<Draft, Refused> {
         Ok(Draft {
             command: maker.commands.make()?,
@@ -186,6 +195,7 @@ impl Draft {
             blame: None,
             commands: 0,
             bytes: 0,
+            cost: Cost::default(),
             held: Vec::new(),
             waits: Vec::new(),
         })

@@ -9,10 +9,12 @@ use std::sync::Arc;
 use streampool_device::{Error, Op, Program, Result, Slots, Span};
 
 use super::core::Core;
+use super::cost::Cost;
 use super::memory::ALIGNMENT;
-use super::page::{Maker, Page, Refused};
+use super::page::Refused;
 use super::staging::{Block, Blocks};
 use super::step::{Place, Steps};
+use super::writer::Writer;
 
 /// The handle of what lies in the first slot; the next ones follow. No allocation has such an address.
 const FIRST_SLOT: u64 = 1 << 63;
@@ -28,6 +30,7 @@ pub(crate) struct MetalProgram {
     marks: Box<[Span]>,
     /// The bytes of scratch memory that the ops need, one after the other.
     pub scratch: usize,
+    pub cost: Cost,
 }
 
 impl MetalProgram {
@@ -45,6 +48,7 @@ impl MetalProgram {
         let ops: Box<[Steps]> = ops.collect::<Result<_>>()?;
         Ok(MetalProgram {
             scratch: ops.iter().map(|steps| steps.scratch).max().unwrap_or(0),
+            cost: ops.iter().map(Steps::cost).sum(),
             ops,
             slots,
             marks,
@@ -86,8 +90,7 @@ impl MetalProgram {
     /// As for [`Queue::replay`](streampool_device::Queue::replay).
     pub unsafe fn encode(
         &self,
-        page: &mut Page,
-        maker: &Maker<'_>,
+        writer: &mut Writer<'_>,
         slots: &[Span],
         scratch: Option<&super::objects::RawBuffer>,
         params: &[Vec<Block>],
@@ -98,7 +101,7 @@ impl MetalProgram {
         };
         for (steps, params) in self.ops.iter().zip(params) {
             // SAFETY: the caller vouches for the memory of the ops with these slots.
-            unsafe { steps.encode(page, maker, &place, params)? };
+            unsafe { steps.encode(writer, &place, params)? };
         }
         Ok(())
     }

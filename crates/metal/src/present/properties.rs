@@ -51,7 +51,8 @@ pub(crate) fn has_simdgroup_matrices(gpu: &Gpu) -> bool {
 }
 
 /// The families it belongs to, whether its simdgroups multiply matrices, the system, the memory that Metal recommends
-/// to use, whether it is kept resident, what is worked around, and what else is done for what was reported from Macs.
+/// to use, whether it is kept resident, how commands are committed, what is worked around, and what else is done for what was
+/// reported from Macs.
 pub(crate) fn features(gpu: &Gpu, options: &MetalOptions) -> Vec<String> {
     let newest = |kind: &&[(MTLGPUFamily, &str)]| {
         let found = kind.iter().find(|(family, _)| gpu.supportsFamily(*family));
@@ -63,6 +64,8 @@ pub(crate) fn features(gpu: &Gpu, options: &MetalOptions) -> Vec<String> {
     let recommended = gpu.recommendedMaxWorkingSetSize() >> 20;
     features.push(format!("working set {recommended} MiB"));
     features.extend(options.residency_sets.then(|| "residency sets".to_owned()));
+    features.push("queues wait on the host".to_owned());
+    features.push("pages end by cost (macOS 26)".to_owned());
     features.extend(in_force(options).map(|quirk| format!("works around {}", quirk.quirk)));
     let reported = APPLE_REPORTS.iter();
     features.extend(reported.map(|known| format!("{} ({})", known.done, known.seen)));

@@ -117,12 +117,12 @@ impl MetalQueue {
             scratch: scratch.as_ref().map(|scratch| scratch.buffer()),
         };
         pooled(|| {
-            self.lane.execute(op, bytes, |page, maker| {
+            self.lane.execute(op, bytes, steps.cost(), |writer| {
                 // SAFETY: the caller vouches for the op's memory; the rest is held.
-                unsafe { steps.encode(page, maker, &place, &params) }?;
+                let written = unsafe { steps.encode(writer, &place, &params) };
                 let scratch = scratch.clone().map(Held::Scratch);
                 let params = params.into_iter().map(Held::Block);
-                Ok(params.chain(scratch).chain(held.into()).collect())
+                (written, params.chain(scratch).chain(held.into()).collect())
             })
         })
     }
@@ -240,9 +240,9 @@ impl Queue for MetalQueue {
             scratch: None,
         };
         let recording = pooled(|| {
-            self.lane.record(event.timing(), |page, maker| match &nop {
+            self.lane.record(event.timing(), |writer| match &nop {
                 // SAFETY: it touches no memory.
-                Some(nop) => unsafe { nop.encode(page, maker, &place, &[]) },
+                Some(nop) => unsafe { nop.encode(writer, &place, &[]) },
                 None => Ok(()),
             })
         })?;
@@ -301,13 +301,15 @@ impl Queue for MetalQueue {
             .long_params(&self.lane.blocks)
             .map_err(|bytes| self.core().ledger.out_of_memory(bytes))?;
         pooled(|| {
-            self.lane.execute(OpKind::Replay, 0, |page, maker| {
-                let memory = scratch.as_ref().map(|scratch| scratch.buffer());
-                // SAFETY: the caller vouches for the memory of the program's ops with these slots.
-                unsafe { program.encode(page, maker, slots, memory, &params) }?;
-                let params = params.into_iter().flatten().map(Held::Block);
-                Ok(params.chain(scratch.clone().map(Held::Scratch)).collect())
-            })
+            self.lane
+                .execute(OpKind::Replay, 0, program.cost, |writer| {
+                    let memory = scratch.as_ref().map(|scratch| scratch.buffer());
+                    // SAFETY: the caller vouches for the memory of the program's ops with these slots.
+                    let written = unsafe { program.encode(writer, slots, memory, &params) };
+                    let params = params.into_iter().flatten().map(Held::Block);
+                    let held = params.chain(scratch.clone().map(Held::Scratch)).collect();
+                    (written, held)
+                })
         })
     }
 

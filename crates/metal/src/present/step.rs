@@ -3,19 +3,24 @@
 use std::sync::Arc;
 
 use objc2_metal::{MTLBlitCommandEncoder, MTLComputeCommandEncoder, MTLSize};
-use smallvec::{SmallVec, smallvec};
-use streampool_device::{DType, Error, Layout, Op, OpKind, Result, Span, View};
+use smallvec::SmallVec;
+use streampool_device::{DType, Error, Layout, Op, Result, Span, View};
 use streampool_kernels::{Dispatch, Operand, Plan, lower, simdgroup_product};
 
 use super::core::Core;
+use super::cost::{Cost, MOST_BYTES, MOST_WORK};
+use super::divide::divided;
 use super::kernels::Pipeline;
 use super::memory::{ALIGNMENT, Allocation};
 use super::objects::{BlitEncoder, RawBuffer};
-use super::page::{Compute, Maker, Page, Refused};
+use super::page::{Compute, Refused};
 use super::staging::{Block, Blocks};
+use super::writer::Writer;
 
 /// Copies at least this long leave the compute encoder.
 const LONG_COPY: usize = 1 << 20;
+/// One step copies no more than this.
+const LONGEST_COPY: usize = MOST_BYTES as usize / 2;
 /// What blit encoders copy multiples of, and from and to multiples of.
 const WORD: usize = 4;
 /// The most bytes of one blit. Those of 4 GiB and more were seen to leave a part undone, without a word: copies on macOS 14
@@ -25,6 +30,7 @@ const LONGEST_BLIT: usize = 2 << 30;
 const INLINE: usize = 4 << 10;
 
 /// What Metal is asked to do for one op, in order.
+#[derive(Default)]
 pub(crate) struct Steps {
     pub list: SmallVec<[Step; 1]>,
     /// Bytes of scratch memory they share.
@@ -48,6 +54,7 @@ pub(crate) enum Step {
 pub(crate) struct Launch {
     pipeline: Arc<Pipeline>,
     dispatch: Box<Dispatch>,
+    cost: Cost,
 }
 
 /// Where steps find their memory.
@@ -59,13 +66,26 @@ pub(crate) struct Place<'a, R> {
 }
 
 impl Core {
-    /// The steps of an op that was validated. Compiles what was never compiled before.
+    /// The steps of an op that was validated, each as long as one page may be. Compiles what was never compiled before.
     pub fn steps(&self, op: &Op) -> Result<Steps> {
+        if op.work() <= MOST_WORK {
+            return self.steps_of(op);
+        }
+        let mut all = Steps::default();
+        for part in divided(op, MOST_WORK) {
+            let steps = self.steps_of(&part)?;
+            all.list.extend(steps.list);
+            all.scratch = all.scratch.max(steps.scratch);
+        }
+        Ok(all)
+    }
+
+    fn steps_of(&self, op: &Op) -> Result<Steps> {
         if let Op::Copy { src, dst } = op
             && let Some(copy) = plain_copy(src, dst)
         {
             return Ok(Steps {
-                list: smallvec![copy],
+                list: copy,
                 scratch: 0,
             });
         }
@@ -73,17 +93,18 @@ impl Core {
             && let Op::MatMul(product) = op
             && let Some(plan) = simdgroup_product(product, &self.limits)
         {
-            return self.compiled(op.kind(), plan);
+            return self.compiled(op, plan);
         }
         let plan = lower(op, &self.limits).ok_or_else(|| Error::Unsupported {
             device: self.properties.name.clone(),
             op: op.kind(),
             why: "Metal has no kernel for it, or none for so many elements".to_owned(),
         })?;
-        self.compiled(op.kind(), plan)
+        self.compiled(op, plan)
     }
 
-    fn compiled(&self, op: OpKind, plan: Plan) -> Result<Steps> {
+    fn compiled(&self, op: &Op, plan: Plan) -> Result<Steps> {
+        let (op, work) = (op.kind(), op.work() / plan.dispatches.len().max(1) as u64);
         let mut list = SmallVec::with_capacity(plan.dispatches.len());
         let mut scratch = plan.scratch;
         for dispatch in plan.dispatches {
@@ -106,23 +127,36 @@ impl Core {
                     ),
                 });
             }
-            list.push(Step::Launch(Launch { pipeline, dispatch }));
+            list.push(Step::Launch(Launch {
+                cost: Cost::new(work, bytes(&dispatch.operands)),
+                pipeline,
+                dispatch,
+            }));
         }
         Ok(Steps { list, scratch })
     }
 
-    /// The steps that copy bytes from one span to another, as long.
+    /// The steps that copy bytes from one span to another, as long. Few are copied by a kernel, as others are: a blit would
+    /// end the encoder that is open.
     pub fn copying(&self, src: Span, dst: Span) -> Result<Steps> {
-        if let Some(copy) = blit(src, dst) {
-            return Ok(Steps {
-                list: smallvec![copy],
-                scratch: 0,
-            });
-        }
-        let bytes = |span: Span| View::new(span, DType::U8, Layout::contiguous(&[span.bytes])?);
+        let whole = blit(src, dst);
+        let dtype = match whole {
+            Some(copy) if src.bytes >= LONG_COPY => {
+                return Ok(Steps {
+                    list: copy,
+                    scratch: 0,
+                });
+            }
+            Some(_) => DType::U32,
+            None => DType::U8,
+        };
+        let view = |span: Span| {
+            let layout = Layout::contiguous(&[span.bytes / dtype.size()])?;
+            View::new(span, dtype, layout)
+        };
         self.steps(&Op::Copy {
-            src: bytes(src)?,
-            dst: bytes(dst)?,
+            src: view(src)?,
+            dst: view(dst)?,
         })
     }
 
@@ -132,8 +166,26 @@ impl Core {
     }
 }
 
+/// The bytes of memory that a kernel works on.
+fn bytes(operands: &[Operand]) -> u64 {
+    let spans = operands.iter().map(|operand| match operand {
+        Operand::Memory(span) => span.bytes as u64,
+        Operand::Scratch(_) => 0,
+    });
+    spans.fold(0, u64::saturating_add)
+}
+
+impl Step {
+    fn cost(&self) -> Cost {
+        match self {
+            Step::Launch(launch) => launch.cost,
+            Step::Copy { src, .. } => Cost::new(0, (src.bytes as u64).saturating_mul(2)),
+        }
+    }
+}
+
 /// A long copy of bytes as they are, if it is one.
-fn plain_copy(src: &View, dst: &View) -> Option<Step> {
+fn plain_copy(src: &View, dst: &View) -> Option<SmallVec<[Step; 1]>> {
     let bytes = src.layout().elements() * src.dtype().size();
     let plain = src.dtype() == dst.dtype()
         && src.layout().is_contiguous()
@@ -145,12 +197,17 @@ fn plain_copy(src: &View, dst: &View) -> Option<Step> {
     }
 }
 
-/// A copy that a blit encoder can do: of whole words.
-fn blit(src: Span, dst: Span) -> Option<Step> {
+/// A copy that a blit encoder can do: of whole words. One step is not longer than a page may be.
+fn blit(src: Span, dst: Span) -> Option<SmallVec<[Step; 1]>> {
     let whole = [src.offset, dst.offset, src.bytes]
         .iter()
         .all(|at| at.is_multiple_of(WORD));
-    whole.then_some(Step::Copy { src, dst })
+    let steps = (0..src.bytes).step_by(LONGEST_COPY).map(|at| {
+        let bytes = LONGEST_COPY.min(src.bytes - at);
+        let (src, dst) = (src.part(at, bytes).ok()?, dst.part(at, bytes).ok()?);
+        Some(Step::Copy { src, dst })
+    });
+    whole.then_some(steps)?.collect()
 }
 
 impl Steps {
@@ -185,23 +242,28 @@ impl Steps {
         Ok(taken)
     }
 
-    /// Encodes them on `page`. `params` are the blocks of [`long_params`](Self::long_params).
+    /// What all of them cost.
+    pub fn cost(&self) -> Cost {
+        self.list.iter().map(Step::cost).sum()
+    }
+
+    /// Encodes them by `writer`. `params` are the blocks of [`long_params`](Self::long_params).
     ///
     /// # Safety
     /// The memory that they name in `place` stays allocated until the buffer is over, and what touches it is ordered
     /// before or after it.
     pub unsafe fn encode<R: Fn(&Span) -> Span>(
         &self,
-        page: &mut Page,
-        maker: &Maker<'_>,
+        writer: &mut Writer<'_>,
         place: &Place<'_, R>,
         params: &[Block],
     ) -> Result<(), Refused> {
         let mut params = params.iter();
         for step in &self.list {
+            let (page, maker) = writer.page_for(step.cost())?;
             match step {
                 Step::Launch(launch) => {
-                    let (_, compute) = page.compute(maker)?;
+                    let (_, compute) = page.compute(&maker)?;
                     let long = match launch.dispatch.params.as_bytes().len() > INLINE {
                         true => params.next(),
                         false => None,
@@ -210,7 +272,7 @@ impl Steps {
                     unsafe { launch.encode(compute, place, long) };
                 }
                 Step::Copy { src, dst } => {
-                    let (_, blit) = page.blit(maker)?;
+                    let (_, blit) = page.blit(&maker)?;
                     // SAFETY: as above.
                     unsafe { copy(blit, &(place.rebase)(src), &(place.rebase)(dst)) };
                 }

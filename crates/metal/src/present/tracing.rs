@@ -83,13 +83,15 @@ impl Drop for Delivery<'_> {
     }
 }
 
-/// An op under way that will be reported, alone in its buffer.
-#[derive(Clone, Copy)]
+/// An op under way that will be reported, alone in its buffers.
+#[derive(Clone)]
 pub(crate) struct Traced {
     pub tick: Tick,
     pub op: OpKind,
     pub encoded: Instant,
     pub origin: Origin,
+    /// When its first buffer ran, if this one is not the first.
+    pub first: Option<Arc<Times>>,
 }
 
 impl Traced {
@@ -101,8 +103,10 @@ impl Traced {
             let since = Duration::try_from_secs_f64(seconds - self.origin.gpu);
             self.origin.at + since.unwrap_or_default()
         };
+        let first = self.first.as_ref().and_then(|first| first.get());
+        let begun = first.map_or(times.0, |first| first.0);
         let earliest = before.map_or(self.encoded, |before| before.max(self.encoded));
-        let begin = at(times.0).max(earliest).min(seen);
+        let begin = at(begun).max(earliest).min(seen);
         let end = at(times.1).max(begin).min(seen);
         Interval {
             queue,
@@ -130,6 +134,7 @@ mod tests {
                 gpu: 100.0,
                 at: now - millis(100),
             },
+            first: None,
         };
         let usual = traced.interval(0, (100.06, 100.07), None);
         assert_eq!(
@@ -144,6 +149,16 @@ mod tests {
         );
         let next = traced.interval(0, (100.06, 100.07), Some(usual.end));
         assert!(next.begin >= usual.end);
+        let parts = Traced {
+            first: Some(Arc::new(OnceLock::from((100.055, 100.058)))),
+            ..traced.clone()
+        };
+        let whole = parts.interval(0, (100.06, 100.07), None);
+        assert_eq!(
+            (whole.begin, whole.end),
+            (now - millis(45), now - millis(30)),
+            "from the begin of its first buffer on"
+        );
         let late = traced.interval(0, (100.06, 200.0), None);
         assert!(late.end <= Instant::now(), "not after it was seen");
     }

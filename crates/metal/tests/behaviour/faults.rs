@@ -24,7 +24,7 @@ fn fail_next(device: &MetalDevice, stream: &Stream) {
 }
 
 #[test]
-fn who_waits_on_the_gpu_for_a_buffer_that_fails_is_released() {
+fn who_waits_for_a_buffer_that_fails_is_released() {
     let _stage = Stage::new();
     let Some(device) = device() else { return };
     within(FOREVER, || {

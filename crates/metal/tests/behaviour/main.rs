@@ -19,6 +19,10 @@ mod products;
 mod refusals;
 #[cfg(metal_sim)]
 mod stalls;
+#[cfg(metal_sim)]
+mod waits;
+#[cfg(metal_sim)]
+mod watchdog;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -381,6 +381,41 @@ fn working_memory_that_cannot_be_had_is_a_fault() {
 }
 
 #[test]
+fn a_layer_finds_each_of_very_many_sequences_at_once() {
+    let mut bench = Bench::new();
+    let many = 1 << 22;
+    let (src, dst) = (
+        bench.broadcast(2.0, &[1, many, 1]),
+        bench.view(&[1, 1, many, 1]),
+    );
+    let [weight, recurrent] = [3.0, 5.0].map(|value| bench.broadcast(value, &[1, 1, 1]));
+    let begun = Instant::now();
+    let layer = Op::Rnn(Box::new(Rnn {
+        cell: Cell::Tanh,
+        direction: Direction::Forward,
+        src,
+        weight,
+        recurrent,
+        bias: None,
+        peephole: None,
+        lengths: None,
+        hidden: None,
+        cell_state: None,
+        dst,
+        last_hidden: None,
+        last_cell: None,
+    }));
+    bench.run(&layer).unwrap();
+    assert!(begun.elapsed() < FOREVER / 2);
+    assert!(
+        bench
+            .read(&dst)
+            .iter()
+            .all(|&got| (got - 6f32.tanh()).abs() < 1e-5)
+    );
+}
+
+#[test]
 fn what_has_no_elements_takes_no_time() {
     let mut bench = Bench::new();
     let many = 1 << 40;

@@ -13,6 +13,7 @@ use self::update::{Triangle, solve};
 use super::scratch::{Count, LINE, filled, with_scratch};
 use super::split::{Shared, split};
 use super::strided::{Walk, address};
+use crate::given_up;
 use crate::team::{Solo, Team};
 
 /// Multiplications that are worth a thread.
@@ -92,24 +93,29 @@ unsafe fn run<T: Number>(op: &Linalg, team: &dyn Team) -> Result<(), String> {
             let (size, columns) = (from.rows, from.columns);
             let strays = AtomicBool::new(false);
             let views = [factors, rhs, dst, pivots];
-            each(views, size * size * columns, team, &|[a, b, c, p], team| {
-                with_two(size, size, columns, |lu, x| {
-                    // SAFETY: the matrices are as validated, and nobody else has these.
-                    unsafe {
-                        lu.copy_from(system.moved(a));
-                        x.copy_from(from.moved(b));
-                        for row in 0..size {
-                            let pivot = *numbers.at(p + row as isize * step);
-                            match usize::try_from(pivot) {
-                                Ok(pivot) if pivot < size => x.exchange(row, pivot),
-                                _ => strays.store(true, Ordering::Relaxed),
+            each(
+                views,
+                size.saturating_mul(size).saturating_mul(columns),
+                team,
+                &|[a, b, c, p], team| {
+                    with_two(size, size, columns, |lu, x| {
+                        // SAFETY: the matrices are as validated, and nobody else has these.
+                        unsafe {
+                            lu.copy_from(system.moved(a));
+                            x.copy_from(from.moved(b));
+                            for row in 0..size {
+                                let pivot = *numbers.at(p + row as isize * step);
+                                match usize::try_from(pivot) {
+                                    Ok(pivot) if pivot < size => x.exchange(row, pivot),
+                                    _ => strays.store(true, Ordering::Relaxed),
+                                }
                             }
+                            solve_both(lu, x, team);
+                            to.moved(c).copy_from(x);
                         }
-                        solve_both(lu, x, team);
-                        to.moved(c).copy_from(x);
-                    }
-                });
-            });
+                    });
+                },
+            );
             if strays.into_inner() {
                 return Err(format!("a pivot is not the number of one of {size} rows"));
             }
@@ -123,7 +129,7 @@ unsafe fn run<T: Number>(op: &Linalg, team: &dyn Team) -> Result<(), String> {
         } => {
             let (system, from, to) = (matrix::<T>(src), matrix::<T>(rhs), matrix::<T>(dst));
             let (size, columns) = (from.rows, from.columns);
-            let work = size * size * columns / 2;
+            let work = size.saturating_mul(size).saturating_mul(columns) / 2;
             each([src, rhs, dst], work, team, &|[a, b, c], team| {
                 with_two(size, size, columns, |block, x| {
                     let triangle = Triangle {
@@ -144,17 +150,22 @@ unsafe fn run<T: Number>(op: &Linalg, team: &dyn Team) -> Result<(), String> {
         Linalg::Cholesky { src, dst } => {
             let (from, to) = (matrix::<T>(src), matrix::<T>(dst));
             let size = from.rows;
-            each([src, dst], size * size * size / 3, team, &|[a, b], team| {
-                with_block(size, size, |block| {
-                    // SAFETY: the matrices are as validated, and nobody else has these.
-                    unsafe {
-                        copy_triangle(block, from.moved(a), false);
-                        factor::cholesky(block, team);
-                        // Products of whole blocks have left something above the diagonal.
-                        copy_triangle(to.moved(b), block, false);
-                    }
-                });
-            });
+            each(
+                [src, dst],
+                size.saturating_mul(size).saturating_mul(size) / 3,
+                team,
+                &|[a, b], team| {
+                    with_block(size, size, |block| {
+                        // SAFETY: the matrices are as validated, and nobody else has these.
+                        unsafe {
+                            copy_triangle(block, from.moved(a), false);
+                            factor::cholesky(block, team);
+                            // Products of whole blocks have left something above the diagonal.
+                            copy_triangle(to.moved(b), block, false);
+                        }
+                    });
+                },
+            );
         }
         Linalg::Inverse { src, dst } => {
             let (from, to) = (matrix::<T>(src), matrix::<T>(dst));
@@ -226,6 +237,7 @@ fn each<const N: usize>(
     let visit = |range: std::ops::Range<usize>, team: &dyn Team| {
         walk.for_each_run(range, |offsets, length| {
             for index in 0..length as isize {
+                given_up::check();
                 let at = std::array::from_fn(|view| offsets[view] + index * steps[view]);
                 work(at, team);
             }

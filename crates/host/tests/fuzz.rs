@@ -1,7 +1,8 @@
 //! Ops of hostile numbers on the host device: each is refused, or ends soon with its results or an error, and touches
 //! nothing but what it may write. The process has little memory.
 //!
-//! `HOSTILE_CASES` says how many are tried, and `HOSTILE_FIRST` which is the first: a case that fails says its number.
+//! `HOSTILE_CASES` says how many are tried, `HOSTILE_SECONDS` for how long at least, and `HOSTILE_FIRST` which is the first: a case
+//! that fails says its number.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,8 +13,11 @@ use streampool_host::{HostDevice, HostOptions};
 
 /// What would take longer is wanted for so long only.
 const DEADLINE: Duration = Duration::from_millis(5);
-/// Nothing here takes so long, unless it does not end.
-const FOREVER: Duration = Duration::from_secs(5);
+/// Nothing here takes so long, unless it does not end. A sanitizer slows all down.
+const FOREVER: Duration = match cfg!(any(sanitize_address, sanitize_thread)) {
+    true => Duration::from_secs(30),
+    false => Duration::from_secs(5),
+};
 /// So many cases that are wrong are enough.
 const MOST_WRONG: usize = 4;
 
@@ -56,7 +60,11 @@ fn ops_of_hostile_numbers_end_and_touch_only_their_results() {
     let mut bench = Bench::new();
     let (mut refused, mut given_up, mut done, mut failed) = (0u64, 0u64, 0u64, 0u64);
     let mut wrong = Vec::new();
-    for case in first..first + cases {
+    let (begun, seconds) = (Instant::now(), number("HOSTILE_SECONDS", 0));
+    for case in first.. {
+        if case - first >= cases && begun.elapsed().as_secs() >= seconds {
+            break;
+        }
         match bench.case(case, &wanted) {
             Ok(Ended::Refused) => refused += 1,
             Ok(Ended::GivenUp) => given_up += 1,
@@ -73,6 +81,8 @@ fn ops_of_hostile_numbers_end_and_touch_only_their_results() {
             }
         }
     }
+    let tried = refused + given_up + done + failed;
+    println!("{tried} tried in {:?}", begun.elapsed());
     println!("{refused} refused, {given_up} given up, {done} done, {failed} failed");
     println!("at most {:?} after it was given up", bench.latest);
     assert!(wrong.is_empty(), "cases {wrong:?}");

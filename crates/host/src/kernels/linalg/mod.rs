@@ -93,29 +93,25 @@ unsafe fn run<T: Number>(op: &Linalg, team: &dyn Team) -> Result<(), String> {
             let (size, columns) = (from.rows, from.columns);
             let strays = AtomicBool::new(false);
             let views = [factors, rhs, dst, pivots];
-            each(
-                views,
-                size.saturating_mul(size).saturating_mul(columns),
-                team,
-                &|[a, b, c, p], team| {
-                    with_two(size, size, columns, |lu, x| {
-                        // SAFETY: the matrices are as validated, and nobody else has these.
-                        unsafe {
-                            lu.copy_from(system.moved(a));
-                            x.copy_from(from.moved(b));
-                            for row in 0..size {
-                                let pivot = *numbers.at(p + row as isize * step);
-                                match usize::try_from(pivot) {
-                                    Ok(pivot) if pivot < size => x.exchange(row, pivot),
-                                    _ => strays.store(true, Ordering::Relaxed),
-                                }
+            let work = size.saturating_mul(size).saturating_mul(columns);
+            each(views, work, team, &|[a, b, c, p], team| {
+                with_two(size, size, columns, |lu, x| {
+                    // SAFETY: the matrices are as validated, and nobody else has these.
+                    unsafe {
+                        lu.copy_from(system.moved(a));
+                        x.copy_from(from.moved(b));
+                        for row in 0..size {
+                            let pivot = *numbers.at(p + row as isize * step);
+                            match usize::try_from(pivot) {
+                                Ok(pivot) if pivot < size => x.exchange(row, pivot),
+                                _ => strays.store(true, Ordering::Relaxed),
                             }
-                            solve_both(lu, x, team);
-                            to.moved(c).copy_from(x);
                         }
-                    });
-                },
-            );
+                        solve_both(lu, x, team);
+                        to.moved(c).copy_from(x);
+                    }
+                });
+            });
             if strays.into_inner() {
                 return Err(format!("a pivot is not the number of one of {size} rows"));
             }
@@ -150,22 +146,18 @@ unsafe fn run<T: Number>(op: &Linalg, team: &dyn Team) -> Result<(), String> {
         Linalg::Cholesky { src, dst } => {
             let (from, to) = (matrix::<T>(src), matrix::<T>(dst));
             let size = from.rows;
-            each(
-                [src, dst],
-                size.saturating_mul(size).saturating_mul(size) / 3,
-                team,
-                &|[a, b], team| {
-                    with_block(size, size, |block| {
-                        // SAFETY: the matrices are as validated, and nobody else has these.
-                        unsafe {
-                            copy_triangle(block, from.moved(a), false);
-                            factor::cholesky(block, team);
-                            // Products of whole blocks have left something above the diagonal.
-                            copy_triangle(to.moved(b), block, false);
-                        }
-                    });
-                },
-            );
+            let work = size.saturating_mul(size).saturating_mul(size) / 3;
+            each([src, dst], work, team, &|[a, b], team| {
+                with_block(size, size, |block| {
+                    // SAFETY: the matrices are as validated, and nobody else has these.
+                    unsafe {
+                        copy_triangle(block, from.moved(a), false);
+                        factor::cholesky(block, team);
+                        // Products of whole blocks have left something above the diagonal.
+                        copy_triangle(to.moved(b), block, false);
+                    }
+                });
+            });
         }
         Linalg::Inverse { src, dst } => {
             let (from, to) = (matrix::<T>(src), matrix::<T>(dst));

@@ -10,7 +10,7 @@ use super::image::{self, SLACK, Shape, spatial};
 use super::store::{Ending, store};
 use super::sums::{Form, MOST_SUMS, Summed, Terms, best_form};
 use super::weights::Weights;
-use crate::given_up;
+use crate::given_up::{self, Steps};
 use crate::kernels::convert::Float;
 use crate::kernels::matmul::amx::BLOCK;
 use crate::kernels::matmul::amx::gathered::Gathered;
@@ -212,6 +212,7 @@ impl Plan {
         });
         let (pitch, width) = (self.shape.lengths[2], T::Wide::width());
         let columns = (line_count - 1) * pitch + length;
+        let mut steps = Steps::default();
         for plane in 0..part.outputs[0] {
             let image = image.wrapping_add(plane * self.shape.lengths[1] * pitch);
             let to = to.wrapping_offset(place_of(0, plane));
@@ -253,7 +254,7 @@ impl Plan {
             }
             let mut column = 0;
             while column < columns {
-                given_up::check();
+                steps.take(self.offsets.len() * part.rows.len());
                 let left = columns - column;
                 // What is left may be fewer columns than the narrowest block has.
                 let vectors = form

@@ -39,8 +39,8 @@ pub(super) unsafe fn execute<T: Reducible>(op: &Pool, indices: &View, team: &dyn
                 for z_at in z.seen(line.z) {
                     for y_at in y.seen(line.y) {
                         let start = line.start(&op.src, z_at, y_at);
+                        steps.take(x.kernel());
                         for x_at in x.seen(output) {
-                            steps.take(1);
                             // SAFETY: what the window sees lies in the source.
                             let value = unsafe { *from.at(start + x_at as isize * read) }.widen();
                             let is_larger =

@@ -272,8 +272,9 @@ vectorised! {
         let (inner, mut steps) = (pass.inner, Steps::default());
         for (row, place) in pass.places.clone().enumerate() {
             let to = to.wrapping_add(row * inner);
-            for (number, &(element, weight)) in pass.taps.of(place).iter().enumerate() {
-                steps.take(1 + inner);
+            let taps = pass.taps.of(place);
+            steps.take(taps.len() * inner);
+            for (number, &(element, weight)) in taps.iter().enumerate() {
                 debug_assert!(element - pass.skipped < pass.size);
                 let from = from.wrapping_add((element - pass.skipped) * inner);
                 let weight = R::from_f64(weight);

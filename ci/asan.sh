@@ -10,7 +10,7 @@ mirror=$(ci/metal-mirror.sh)
 export RUSTC_BOOTSTRAP=1
 export RUSTFLAGS="-Zsanitizer=address -Cunsafe-allow-abi-mismatch=sanitizer --cfg sanitize_address --cfg metal_sim -Lnative=$mirror/empty"
 # Ops of hostile sizes ask for more than there is, and are to be told so.
-export ASAN_OPTIONS="detect_leaks=1 detect_stack_use_after_return=1 strict_init_order=1 allocator_may_return_null=1 max_allocation_size_mb=4096"
+export ASAN_OPTIONS="detect_leaks=1 detect_stack_use_after_return=1 strict_init_order=1 allocator_may_return_null=1 max_allocation_size_mb=4096 hard_rss_limit_mb=8192"
 host=$(rustc -vV | sed -n 's/^host: //p')
 cd "$mirror"
 run() { cargo test --no-fail-fast --target "$host" --target-dir "$(dirname "$mirror")/asan" "$@"; }
@@ -19,7 +19,8 @@ if [ "$#" -gt 0 ]; then
     run "$@"
 else
     status=0
-    run -p streampool-host "${watched[@]}" --test '*' || status=$?
+    # A minute for ops of hostile numbers.
+    HOSTILE_SECONDS=60 run -p streampool-host "${watched[@]}" --test '*' || status=$?
     run "${watched[@]}" --lib || status=$?
     exit "$status"
 fi

@@ -132,10 +132,9 @@ impl Padding {
         let extra = match self.extra {
             Extra::Nothing => None,
             Extra::Mask => {
-                let row: Vec<i64> = (0..edge).map(|at| i64::from(at < size)).collect();
                 let count = rows.saturating_mul(edge);
                 let mask = room(count).map(|mut mask: Vec<i64>| {
-                    mask.extend(row.iter().cycle().take(count));
+                    mask.extend((0..count).map(|at| i64::from(at % edge < size)));
                     mask
                 });
                 Some(mask.and_then(|mask| Array::new(&mask, &[rows, edge])))
@@ -269,6 +268,14 @@ mod tests {
         filled.cut(&mut outputs).unwrap();
         assert_eq!(outputs[0].shape(), [2, 3, 2]);
         assert_eq!(outputs[1].shape(), [2, 4], "not said to have the axis");
+    }
+
+    #[test]
+    fn a_mask_of_more_than_there_is_memory_for_is_refused() {
+        // Nothing is in it, however long its axis is.
+        let padding = Padding::to_edges(1, [8, 4]).with_mask();
+        let told = padding.apply(&mut request(&[&[1, 1 << 45, 0]])).err();
+        assert!(told.unwrap().to_string().contains("memory"));
     }
 
     #[test]

@@ -30,6 +30,9 @@ use crate::ticket::{Ticket, outputs};
 #[derive(Clone)]
 pub struct BatchQueue(Arc<Owner>);
 
+/// A request is run in no more parts: one without elements may have any number of rows.
+const MOST_PARTS: usize = 1 << 20;
+
 /// Who drops this closes the queue. Tickets and threads hold what is in it, and not this.
 struct Owner {
     shared: Arc<Shared>,
@@ -347,6 +350,13 @@ impl BatchQueue {
             ));
         } else {
             let count = rows.div_ceil(most);
+            if count > MOST_PARTS {
+                return Err(Error::Request {
+                    input: 0,
+                    got: format!("of {rows} rows"),
+                    expected: format!("at most {MOST_PARTS} batches of {most}"),
+                });
+            }
             let joined = Arc::new(Joined::new(count, answer.clone()));
             for part in 0..count {
                 let range = part * most..rows.min((part + 1) * most);

@@ -6,7 +6,8 @@ mod common;
 use std::time::Duration;
 
 use common::*;
-use streampool_batch::{Request, Shutdown};
+use streampool_batch::{Error, Request, Shutdown};
+use streampool_tensor::Array;
 
 fn doubled(values: &[i64]) -> Vec<i64> {
     values.iter().map(|value| 2 * value).collect()
@@ -24,6 +25,15 @@ fn parts_are_joined_in_order() {
     stand.shutdown(Shutdown::Drain);
     let requests = stand.statistics().requests;
     assert_eq!((requests.submitted, requests.completed), (1, 1));
+}
+
+#[test]
+fn rows_of_nothing_are_not_cut_into_more_parts_than_there_is_memory_for() {
+    let stand = Stand::new(one_lane(8));
+    let nothing = Array::new::<i64>(&[], &[1 << 40, 0]).unwrap();
+    let told = stand.infer(Request::new(vec![nothing])).unwrap_err();
+    assert!(matches!(told, Error::Request { .. }), "{told}");
+    assert_eq!(values(stand.infer(rows(&[1, 2]))), [2, 4]);
 }
 
 #[test]

@@ -3,6 +3,8 @@
 
 #[path = "house/book.rs"]
 mod book;
+#[path = "house/lists.rs"]
+mod lists;
 #[path = "house/locks.rs"]
 mod locks;
 #[path = "house/source.rs"]

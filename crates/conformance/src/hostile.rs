@@ -32,6 +32,17 @@ pub fn op(number: u64, handle: u64) -> Option<Op> {
     draw.op()
 }
 
+/// How so many elements of memory may be read as this shape: some may be seen often, backward or over one another. `None` if it is
+/// refused.
+pub fn layout(number: u64, shape: &[usize], elements: usize) -> Option<Layout> {
+    let mut draw = Draw {
+        rng: Rng::new(number),
+        handle: 0,
+        operands: 0,
+    };
+    draw.layout(shape, elements, true)
+}
+
 /// The parts of the memory, by offset and length, that the op may write.
 pub fn written(op: &Op) -> Vec<(usize, usize)> {
     let mut spans = Vec::new();
@@ -125,7 +136,8 @@ const FLOATS: [DType; 4] = [DType::F32, DType::F16, DType::BF16, DType::F64];
 const USUAL: [usize; 20] = [
     0, 1, 1, 1, 1, 2, 2, 3, 3, 4, 5, 7, 8, 9, 15, 16, 17, 32, 33, 64,
 ];
-const EXTREME: [usize; 16] = [
+/// Sizes that are seldom met.
+pub const EXTREME: [usize; 16] = [
     100,
     1000,
     1 << 16,
@@ -206,7 +218,18 @@ impl Draw {
         self.operands += 1;
         let mut shape = shape.to_vec();
         shape.iter_mut().for_each(|size| *size = self.about(*size));
-        let room = (REGION / dtype.size()) as isize;
+        let layout = self.layout(&shape, REGION / dtype.size(), repeats)?;
+        let span = Span {
+            handle: self.handle,
+            offset: place.min(OPERANDS - 1) * REGION,
+            bytes: REGION,
+        };
+        View::new(span, dtype, layout).ok()
+    }
+
+    /// How so many elements of memory hold the shape, somehow.
+    fn layout(&mut self, shape: &[usize], room: usize, repeats: bool) -> Option<Layout> {
+        let room = room as isize;
         let (mut strides, mut step, mut offset) = (vec![0isize; shape.len()], 1isize, 0isize);
         let mixed = self.rng.chance(3);
         let mut axes: Vec<usize> = (0..shape.len()).rev().collect();
@@ -237,21 +260,16 @@ impl Draw {
             step = step.checked_mul(gap)?.checked_mul(size.max(1))?;
         }
         // Where it begins: what lies before its first element is what goes backward.
-        let back = strides.iter().zip(&shape);
+        let back = strides.iter().zip(shape);
         let back: isize = back
             .filter(|(stride, _)| **stride < 0)
             .map(|(stride, &size)| -stride * (size as isize - 1).max(0))
             .sum();
         let layout = match self.rng.chance(500) {
-            true => Layout::strided(&shape, &strides, self.rng.pick(&EXTREME)),
-            false => Layout::strided(&shape, &strides, usize::try_from(back).ok()?),
+            true => Layout::strided(shape, &strides, self.rng.pick(&EXTREME)),
+            false => Layout::strided(shape, &strides, usize::try_from(back).ok()?),
         };
-        let span = Span {
-            handle: self.handle,
-            offset: place.min(OPERANDS - 1) * REGION,
-            bytes: REGION,
-        };
-        View::new(span, dtype, layout.ok()?).ok()
+        layout.ok()
     }
 
     fn slides(&mut self, rank: usize) -> Vec<Slide> {

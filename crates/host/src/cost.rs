@@ -1,6 +1,6 @@
 //! About how long an op takes, to decide who is worth waking for it.
 
-use streampool_device::{Linalg, Op, View};
+use streampool_device::{Linalg, Op, Pool, Resize, View};
 
 /// Nanoseconds of work that are begun before anybody flushes or waits. Whoever submitted less most often waits for it
 /// soon, and then executes it on processors that are awake, with none of the changes of threads that a worker costs.
@@ -20,6 +20,7 @@ pub(crate) fn estimate(op: &Op) -> u64 {
             let taps: usize = op.weight.shape()[2..].iter().product();
             let read = op.src.shape()[1] / op.groups;
             let spread = if op.transposed { &op.src } else { &op.dst };
+            let around = (elements(&op.src) + elements(&op.dst)) / 4;
             let made = op.dst.shape()[1] / op.groups;
             let pixels: usize = spread.shape()[2..].iter().product();
             let work = [
@@ -30,13 +31,10 @@ pub(crate) fn estimate(op: &Op) -> u64 {
                 taps,
                 pixels,
             ];
-            work.into_iter().fold(1, usize::saturating_mul) / 32 + elements(&op.src) / 4
+            work.into_iter().fold(1, usize::saturating_mul) / 32 + around
         }
-        Op::Pool(op) => {
-            let taps: usize = op.window.iter().map(|slide| slide.kernel as usize).sum();
-            elements(&op.src) / 2 + elements(&op.dst).saturating_mul(taps) / 2
-        }
-        Op::Resize(op) => (elements(&op.src) + elements(&op.dst)) * 2,
+        Op::Pool(op) => pool(op),
+        Op::Resize(op) => resize(op),
         Op::Map { expr, outputs, .. } => {
             let groups = outputs.iter().step_by(expr.outputs().len().max(1));
             groups
@@ -51,8 +49,10 @@ pub(crate) fn estimate(op: &Op) -> u64 {
         Op::Softmax { src, .. } => elements(src) * 2,
         Op::Norm(op) => elements(&op.src),
         Op::Attention(op) => {
-            let depth = op.key.shape()[2].saturating_mul(op.query.shape()[3]);
-            elements(&op.out).saturating_mul(depth) / 8 / op.value.shape()[3].max(1)
+            let rows = elements(&op.out) / op.value.shape()[3].max(1);
+            let width = op.query.shape()[3] + op.value.shape()[3];
+            let scores = rows.saturating_mul(op.key.shape()[2]);
+            scores.saturating_mul(width) / 16
         }
         Op::Rnn(op) => {
             let products = elements(&op.weight).saturating_add(elements(&op.recurrent));
@@ -62,10 +62,12 @@ pub(crate) fn estimate(op: &Op) -> u64 {
         Op::Random(op) => elements(&op.dst) * 2,
         Op::Linalg(op) => linalg(op),
         Op::Gather(op) => elements(&op.dst) / 2 + elements(&op.indices),
-        Op::Scatter(op) => elements(&op.dst) / 2 + elements(&op.updates) * 2,
+        Op::Scatter(op) => {
+            elements(&op.dst) / 2 + elements(&op.updates) * 2 + elements(&op.indices)
+        }
         Op::Scan(op) => elements(&op.src) * 2,
         Op::Sort(op) => elements(&op.src) * 20,
-        Op::Histogram(op) => elements(&op.src) * 4,
+        Op::Histogram(op) => elements(&op.src) * 4 + elements(&op.dst),
         Op::NonZero(op) => elements(&op.src) * 2,
         _ => 0,
     };
@@ -75,6 +77,38 @@ pub(crate) fn estimate(op: &Op) -> u64 {
 /// How long one thread takes to copy this many bytes, in nanoseconds.
 pub(crate) fn copying(bytes: usize) -> u64 {
     bytes as u64 / 8
+}
+
+/// Columns are joined for each line of results, then their windows; where the place is wanted, each window is gone over.
+fn pool(op: &Pool) -> usize {
+    let mut taps = [1; 3];
+    let sizes = op.src.shape()[2..].iter().zip(op.window.iter());
+    for (taps, (&size, slide)) in taps.iter_mut().rev().zip(sizes.rev()) {
+        *taps = size.min(slide.kernel as usize);
+    }
+    let [z, y, x] = taps;
+    let last = |view: &View| view.shape().last().copied().unwrap_or(1);
+    let (size, outputs) = (last(&op.src), last(&op.dst));
+    let around = z.saturating_mul(y);
+    let line = match &op.indices {
+        None => (around.saturating_mul(size)).saturating_add(outputs.saturating_mul(x)),
+        Some(_) => around.saturating_mul(x).saturating_mul(outputs),
+    };
+    (elements(&op.dst) / outputs.max(1)).saturating_mul(line) / 2
+}
+
+/// Each dimension is gone over, and a filter may be far wider than places are apart.
+fn resize(op: &Resize) -> usize {
+    let each = (elements(&op.src) + elements(&op.dst)) * 2;
+    if !op.antialias {
+        return each;
+    }
+    let sizes = op.src.shape().iter().zip(op.dst.shape());
+    let often = sizes.zip(op.along.iter()).map(|((&from, &to), along)| {
+        let seen = (4.0 * along.scale.max(1.0)).min(from as f64);
+        (to as f64 * seen / from.max(1) as f64) as usize
+    });
+    each.saturating_mul(often.max().unwrap_or(1).max(1))
 }
 
 /// A multiplication for each element and each row or column that it meets.

@@ -90,5 +90,21 @@ pub(crate) fn check() {
     }
 }
 
+/// Counts the steps of a loop, so that it is asked now and then only.
+#[derive(Default)]
+pub(crate) struct Steps(usize);
+
+impl Steps {
+    /// Takes so many steps more; [`check`]s after a million.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, steps: usize) {
+        self.0 = self.0.saturating_add(steps);
+        if self.0 >= 1 << 20 {
+            self.0 = 0;
+            check();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests;

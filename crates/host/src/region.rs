@@ -1,13 +1,13 @@
 //! A parallel region: the parts of one op, taken by whoever is free.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::Thread;
 
 use streampool_device::foreign::{self, Panic};
 use streampool_device::lock::Mutex;
 
-use crate::given_up::{self, Watch};
+use crate::given_up::{self, Stopped, Watch};
 use crate::pool::{Busy, Job, Shared};
 use crate::ranks;
 use crate::team::Team;
@@ -37,7 +37,8 @@ impl Team for Crew<'_> {
 
     fn run(&self, parts: usize, work: &(dyn Fn(usize) + Sync)) {
         let threads = self.pool.width().min(parts);
-        if threads <= 1 {
+        // Parts are counted in half a word each.
+        if threads <= 1 || parts > u32::MAX as usize / 2 {
             return (0..parts).for_each(|part| {
                 given_up::check();
                 work(part);
@@ -78,6 +79,8 @@ pub(crate) struct Region {
     finished: AtomicUsize,
     caller: Thread,
     panic: Mutex<Option<Panic>>,
+    /// Whether nobody wants the work any more. There may be millions of parts, and to unwind from each takes long.
+    stopped: AtomicBool,
 }
 
 // SAFETY: `work` points to something `Sync`, and `help` follows it only while it is valid.
@@ -97,6 +100,7 @@ impl Region {
             finished: AtomicUsize::new(0),
             caller: std::thread::current(),
             panic: Mutex::new(ranks::REGION, None),
+            stopped: AtomicBool::new(false),
         }
     }
 
@@ -109,7 +113,11 @@ impl Region {
             // SAFETY: this part is taken and not finished, so the caller is still inside `Team::run`,
             // which borrows what `work` points to.
             let work = unsafe { &*self.work };
-            if let Err(panic) = foreign::call(|| work(part)) {
+            let stopped = self.stopped.load(Ordering::Relaxed);
+            if !stopped && let Err(panic) = foreign::call(|| work(part)) {
+                if panic.payload::<Stopped>().is_some() {
+                    self.stopped.store(true, Ordering::Relaxed);
+                }
                 // One is passed on; which, is of no matter. The other is dropped with no lock held.
                 let _other = self.panic.lock().replace(panic);
             }

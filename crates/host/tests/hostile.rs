@@ -166,6 +166,33 @@ fn a_convolution_far_apart_copies_its_picture_a_few_times() {
 }
 
 #[test]
+fn a_transpose_of_a_large_stride_sees_taps_where_there_are_some() {
+    let mut bench = Bench::new();
+    let apart = 1usize << 22;
+    let src = bench.broadcast(3.0, &[1, 1, 2]);
+    for (taps, dilation) in [(1, 1), (2, 3), (1 << 22, 3)] {
+        let far = Slide {
+            stride: apart as u32,
+            dilation,
+            // No more than what the second element spreads to.
+            after: if taps > 2 { 3 * (taps - 1) } else { 0 },
+            ..Slide::new(taps)
+        };
+        let weight = bench.broadcast(5.0, &[1, 1, taps as usize]);
+        let dst = bench.view(&[1, 1, far.spread(2) as usize]);
+        let begun = Instant::now();
+        bench.run(&conv(src, weight, dst, &[far], true)).unwrap();
+        assert!(begun.elapsed() < FOREVER / 2, "{far:?}");
+        let mut wanted = vec![0.0; far.spread(2) as usize];
+        for (from, tap) in (0..2).flat_map(|from| (0..taps as usize).map(move |tap| (from, tap))) {
+            let place = from * apart + tap * dilation as usize;
+            _ = wanted.get_mut(place).map(|sum| *sum += 15.0);
+        }
+        assert!(bench.read(&dst) == wanted, "{far:?}");
+    }
+}
+
+#[test]
 fn windows_far_larger_than_the_picture_see_the_picture_only() {
     let mut bench = Bench::new();
     let wide = Slide {
@@ -351,6 +378,41 @@ fn working_memory_that_cannot_be_had_is_a_fault() {
         indices: None,
         window: Window::new(&[apart]).unwrap(),
     }));
+}
+
+#[test]
+fn a_layer_finds_each_of_very_many_sequences_at_once() {
+    let mut bench = Bench::new();
+    let many = 1 << 22;
+    let (src, dst) = (
+        bench.broadcast(2.0, &[1, many, 1]),
+        bench.view(&[1, 1, many, 1]),
+    );
+    let [weight, recurrent] = [3.0, 5.0].map(|value| bench.broadcast(value, &[1, 1, 1]));
+    let begun = Instant::now();
+    let layer = Op::Rnn(Box::new(Rnn {
+        cell: Cell::Tanh,
+        direction: Direction::Forward,
+        src,
+        weight,
+        recurrent,
+        bias: None,
+        peephole: None,
+        lengths: None,
+        hidden: None,
+        cell_state: None,
+        dst,
+        last_hidden: None,
+        last_cell: None,
+    }));
+    bench.run(&layer).unwrap();
+    assert!(begun.elapsed() < FOREVER / 2);
+    assert!(
+        bench
+            .read(&dst)
+            .iter()
+            .all(|&got| (got - 6f32.tanh()).abs() < 1e-5)
+    );
 }
 
 #[test]

@@ -6,10 +6,11 @@ mod common;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use common::*;
 use streampool_device::{Device, Space};
-use streampool_runtime::{Buffer, Capture, DType, Error, Op, Pool, Pressure, Stream};
+use streampool_runtime::{Budget, Buffer, Capture, DType, Error, Op, Pool, Pressure, Stream};
 
 const MIB: usize = 1 << 20;
 
@@ -22,6 +23,29 @@ fn use_up(stream: &Stream) -> (Vec<Buffer>, Error) {
             Err(error) => return (buffers, error),
         }
     }
+}
+
+#[test]
+fn who_has_a_deadline_is_told_by_then_that_memory_is_out() {
+    let device = device_of(2, 64 * MIB);
+    let pool = pool(&device, 4);
+    let stream = pool.stream(1).unwrap();
+    let (buffers, _) = use_up(stream);
+    // A little of each chunk stays in use: there is room enough, but not in one piece.
+    let held: Vec<Buffer> = buffers.into_iter().step_by(3).collect();
+    let tries = (0..3).map(|_| {
+        let begun = Instant::now();
+        let budget = Budget {
+            deadline: Some(begun + Duration::from_millis(20)),
+            ..Budget::UNLIMITED
+        };
+        let told = budget.spend(|| stream.allocate(30 * MIB)).unwrap_err();
+        assert!(matches!(told, Error::OutOfMemory { .. }), "{told}");
+        begun.elapsed()
+    });
+    assert!(tries.min() < Some(Duration::from_secs(1)));
+    drop(held);
+    assert!(stream.allocate(30 * MIB).is_ok());
 }
 
 fn measure(pool: &Pool) -> streampool_runtime::MemorySnapshot {

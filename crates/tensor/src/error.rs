@@ -170,6 +170,20 @@ impl Error {
         }
     }
 
+    /// As the error of `op`, which is made of other operators.
+    #[cold]
+    pub(crate) fn named(mut self, name: &'static str) -> Error {
+        if let Error::Shape { op, .. }
+        | Error::DType { op, .. }
+        | Error::Axis { op, .. }
+        | Error::Index { op, .. }
+        | Error::Parameter { op, .. } = &mut self
+        {
+            *op = name;
+        }
+        self
+    }
+
     /// `place` of a file is not what it should be.
     #[cold]
     pub(crate) fn file(

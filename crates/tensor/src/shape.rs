@@ -1,6 +1,6 @@
 //! Shapes: how many elements, the size that is left to infer, and reshaping without a copy.
 
-use streampool_device::{Dims, Layout, MAX_RANK};
+use streampool_device::{Dims, Layout, MAX_ELEMENTS, MAX_RANK};
 
 use crate::{Error, Result};
 
@@ -35,7 +35,7 @@ pub(crate) fn contiguous(op: &'static str, shape: &[usize]) -> Result<Layout> {
             op,
             "shape",
             shape,
-            format_args!("at most {MAX_RANK} axes and {} elements", isize::MAX),
+            format_args!("at most {MAX_RANK} axes and {MAX_ELEMENTS} elements"),
         )
     })
 }

@@ -2,10 +2,11 @@
 
 use super::combine::{Combine, Reducible};
 use super::real::is_nan;
-use super::reduce::{GRAIN, Plan, row};
+use super::reduce::{CHUNK, GRAIN, Plan, row};
 use super::simd::vectorised;
 use super::split::{Shared, split};
 use super::strided::address;
+use crate::given_up;
 use crate::team::Team;
 
 /// Writes, for each kept element, the index of the first that `K` chooses.
@@ -30,14 +31,43 @@ pub(super) unsafe fn arg<T: Reducible, K: Combine<T::Wide>>(plan: &Plan, team: &
                     // SAFETY: the plan's offsets lie in the views; ranges are disjoint.
                     unsafe {
                         let from = from.at(offsets[0] + index * steps[0]);
-                        let found =
-                            position::<T>(from, step, length, row::<T, K>(from, step, length));
+                        let found = first::<T, K>(from, step, length);
                         to.at(offsets[1] + index * steps[1]).write(found as i64);
                     }
                 }
             });
         },
     );
+}
+
+/// Where the first of the largest or smallest is.
+///
+/// # Safety
+/// So many elements can be read.
+unsafe fn first<T: Reducible, K: Combine<T::Wide>>(
+    from: *const T,
+    step: isize,
+    length: usize,
+) -> usize {
+    let chunks = || {
+        (0..length).step_by(CHUNK).map(|start| {
+            if start > 0 {
+                given_up::check();
+            }
+            let from = from.wrapping_offset(start as isize * step);
+            (start, from, CHUNK.min(length - start))
+        })
+    };
+    let wanted = chunks().fold(K::IDENTITY, |wanted, (_, from, count)| {
+        // SAFETY: the caller's promise.
+        K::combine(wanted, unsafe { row::<T, K>(from, step, count) })
+    });
+    let found = chunks().find_map(|(start, from, count)| {
+        // SAFETY: as above.
+        let place = unsafe { position::<T>(from, step, count, wanted) };
+        (place < count).then_some(start + place)
+    });
+    found.unwrap_or(length)
 }
 
 vectorised! {

@@ -14,12 +14,13 @@ use super::scratch::{Count, filled};
 use super::simd::vectorised;
 use super::split::{Shared, split};
 use super::strided::{Walk, address};
+use crate::given_up;
 use crate::team::Team;
 
 /// Elements that are worth a thread.
 pub(super) const GRAIN: usize = 1 << 16;
 /// Elements that are combined before they are merged with others.
-const CHUNK: usize = 1 << 14;
+pub(super) const CHUNK: usize = 1 << 14;
 /// Columns that are reduced side by side.
 const COLUMNS: usize = 64;
 /// Rows that are combined before they are merged with others.
@@ -192,6 +193,10 @@ unsafe fn one_chunk<T: Reducible, K: Combine<T::Wide>>(
     plan: &Plan,
     chunk: usize,
 ) -> T::Wide {
+    // Most rows are one chunk, and short.
+    if chunk > 0 {
+        given_up::check();
+    }
     let mut sum = K::IDENTITY;
     let [step] = plan.reduced.run_strides();
     plan.reduced
@@ -257,6 +262,9 @@ unsafe fn columns<T: Reducible, K: Combine<T::Wide>>(
     let [step] = reduced.run_strides();
     let mut sums = [K::IDENTITY; COLUMNS];
     for start in (0..reduced.elements()).step_by(ROWS) {
+        if start > 0 {
+            given_up::check();
+        }
         let mut part = [K::IDENTITY; COLUMNS];
         reduced.for_each_run(start..start + ROWS, |[offset], length| {
             // SAFETY: the walk stays inside the source.

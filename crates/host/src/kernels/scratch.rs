@@ -10,6 +10,7 @@ use std::ptr::null_mut;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
+use crate::given_up;
 use crate::options::physical_memory;
 
 /// Bytes of a cache line.
@@ -118,8 +119,13 @@ const LARGE: usize = 1 << 28;
 /// So many of one value.
 #[allow(clippy::disallowed_methods, reason = "there is room")]
 pub(crate) fn filled<T: Clone>(value: T, count: Count) -> Vec<T> {
-    let mut values = with_room(count);
-    values.resize(count.here(), value);
+    /// So many are written before it is asked whether anybody still wants them.
+    const AT_ONCE: usize = 1 << 22;
+    let (mut values, count) = (with_room(count), count.here());
+    while values.len() < count {
+        given_up::check();
+        values.resize(count.min(values.len() + AT_ONCE), value.clone());
+    }
     values
 }
 

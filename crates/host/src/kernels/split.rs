@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::team::Team;
 
 /// A part is worth no more than this: between two it is asked whether anybody still wants the work.
-const MOST_WORTH: usize = 4096;
+const MOST_WORTH: usize = 1024;
 
 /// In how many parts to do work that is worth so many: a few for each of `width` threads, so that a late one does
 /// not hold up the rest, and as many for each. Very much work is done in more of them.

@@ -15,7 +15,7 @@ use crate::clock::Marks;
 use crate::core::Core;
 use crate::lane::Lane;
 use crate::waiters::Waited;
-use crate::{Error, Result, ranks};
+use crate::{Budget, Error, Result, ranks};
 
 /// Chunks are at least this long, so that small blocks share them.
 const SMALL_CHUNK: usize = 2 << 20;
@@ -164,6 +164,7 @@ impl Core {
         use Remedy::{AskCallbacks, Synchronize, TrimIdle};
         let first = [None, Some(TrimIdle), Some(AskCallbacks), Some(Synchronize)];
         let (mut place, mut since) = (None, None);
+        let is_late = || Budget::current_deadline().is_some_and(|until| Instant::now() >= until);
         for remedy in first
             .into_iter()
             .chain(std::iter::repeat(Some(Synchronize)))
@@ -187,7 +188,7 @@ impl Core {
             }
             if matches!(remedy, Some(Synchronize)) {
                 let since = since.get_or_insert_with(Instant::now);
-                if !self.has_room(class.bytes) || since.elapsed() > RACES {
+                if !self.has_room(class.bytes) || since.elapsed() > RACES || is_late() {
                     break;
                 }
                 std::thread::yield_now();
@@ -269,7 +270,7 @@ impl Core {
                 for lane in self.lanes() {
                     // Only that the work is over counts here; how it ended is told to who waits for it.
                     if let Ok(flushed) = self.flush(lane, Flush::Start) {
-                        let _ = lane.progress.wait(flushed.tick, None);
+                        let _ = lane.progress.wait(flushed.tick, Budget::current_deadline());
                     }
                 }
                 self.trim_all();

@@ -9,7 +9,7 @@ use streampool_runtime::Pool;
 
 use super::header::{Flaw, Header};
 use super::names;
-use crate::room::room;
+use crate::room::{filled, room};
 use crate::{Error, Layout, Result, Tensor};
 
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
@@ -107,7 +107,7 @@ impl Source<'_> {
             let expected = format!("at most {LONGEST_HEADER} bytes");
             return Err(self.error("the length of the header", length, expected));
         }
-        let mut text = vec![0; length];
+        let mut text = filled(0, length)?;
         self.fill(&mut from, &mut text, "the header")?;
         let header_at = 8 + width;
         let text = String::from_utf8(text).map_err(|error| {

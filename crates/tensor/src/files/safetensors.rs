@@ -65,7 +65,7 @@ impl SafeTensors {
             let expected = format!("at most {longest} bytes, as the file is {size} bytes long");
             return Err(Error::file(&path, place, length, expected));
         }
-        let mut text = vec![0; length as usize];
+        let mut text = filled(0, length as usize)?;
         read_at(&path, &file, &mut text, 8)?;
         let header: Header = serde_json::from_slice(&text).map_err(|error| {
             let expected = "JSON that gives each tensor `dtype`, `shape` and `data_offsets`";

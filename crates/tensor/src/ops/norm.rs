@@ -123,6 +123,8 @@ impl Tensor {
             let expected = format!("a divisor of {channels}, the number of channels");
             return Err(Error::parameter(op, "groups", groups, expected));
         }
+        // Where there are no channels, any number divides them.
+        let groups = groups.min(channels.max(1));
         let [scale, bias] = self.scale_and_bias(on, scale, bias)?;
         let behind: usize = self.shape()[1..].iter().product();
         let grouped = self.reshape(&[self.shape()[0], groups, behind / groups])?;

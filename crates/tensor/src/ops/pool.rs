@@ -77,13 +77,17 @@ impl Tensor {
         let kind = PoolKind::Mean {
             count_padding: false,
         };
-        self.adaptive("adaptive_avg_pool", kind, sizes)
+        let op = "adaptive_avg_pool";
+        let pooled = self.adaptive(op, kind, sizes);
+        pooled.map_err(|error| error.named(op))
     }
 
     /// The largest element of as many windows as `sizes` says, which cover each spatial axis evenly, as for
     /// [`adaptive_avg_pool`](Self::adaptive_avg_pool).
     pub fn adaptive_max_pool(&self, sizes: &[usize]) -> Result<Tensor> {
-        self.adaptive("adaptive_max_pool", PoolKind::Max, sizes)
+        let op = "adaptive_max_pool";
+        let pooled = self.adaptive(op, PoolKind::Max, sizes);
+        pooled.map_err(|error| error.named(op))
     }
 
     /// What [`max_pool_with_indices`](Self::max_pool_with_indices) took apart: zeros of the spatial sizes `sizes`, with

@@ -169,7 +169,7 @@ impl Tensor {
             0.0 => None,
             1.0 => Some(self),
             _ => {
-                scaled = self.mul(beta)?;
+                scaled = self.mul(beta).map_err(|error| error.named(op))?;
                 Some(&scaled)
             }
         };
@@ -196,7 +196,8 @@ impl Tensor {
         if self.dtype() == DType::Bool {
             return Err(Error::dtype(op, "self", self.dtype(), "a number type"));
         }
-        self.unsqueeze(1)?.mul(other)
+        let product = self.unsqueeze(1)?.mul(other);
+        product.map_err(|error| error.named(op))
     }
 
     fn check_vectors(&self, op: &'static str, other: &Tensor) -> Result<()> {

@@ -84,7 +84,10 @@ impl Tensor {
         self.encoder(op)?.with("mask", [mask])?;
         door::of_type(op, "mask", mask, DType::Bool)?;
         let shape = shape::broadcast(op, "mask", self.shape(), mask.shape())?;
-        let chosen = mask.broadcast_to(&shape)?.reshape(&[-1])?.nonzero()?;
-        self.broadcast_to(&shape)?.take(&chosen.squeeze(1)?)
+        let select = || {
+            let chosen = mask.broadcast_to(&shape)?.reshape(&[-1])?.nonzero()?;
+            self.broadcast_to(&shape)?.take(&chosen.squeeze(1)?)
+        };
+        select().map_err(|error| error.named(op))
     }
 }

@@ -1,7 +1,8 @@
 //! What operators are given: small, seldom empty, seldom extreme.
 
+use streampool_conformance::hostile;
 use streampool_device::MAX_RANK;
-use streampool_tensor::{DType, Pool, Tensor};
+use streampool_tensor::{DType, Layout, Pool, Tensor};
 
 use crate::common::Choices;
 
@@ -11,7 +12,21 @@ pub struct Given {
     choices: Choices,
     /// The type of most tensors of a call.
     dtype: DType,
+    /// Whether sizes are extreme now and then, and lie in little memory all the same.
+    hostile: Option<Laid>,
 }
+
+/// How what is hostile lies in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Laid {
+    /// Elements are seen often, backward and over one another.
+    Anyhow,
+    /// The same values one by one, where they are few.
+    Dense,
+}
+
+/// Elements of memory that a hostile tensor is a view of.
+const ROOM: usize = 4096;
 
 impl Given {
     pub fn new(pool: &Pool, seed: u64) -> Given {
@@ -28,6 +43,23 @@ impl Given {
             pool: pool.clone(),
             choices,
             dtype,
+            hostile: None,
+        }
+    }
+
+    /// As [`new`](Self::new), but with numbers of somebody who wishes us ill.
+    pub fn hostile(pool: &Pool, seed: u64, laid: Laid) -> Given {
+        Given {
+            hostile: Some(laid),
+            ..Given::new(pool, seed)
+        }
+    }
+
+    /// The size, or seldom an extreme one.
+    fn extreme(&mut self, size: usize) -> usize {
+        match self.hostile.is_some() && self.seldom(10) {
+            true => self.one_of(&hostile::EXTREME),
+            false => size,
         }
     }
 
@@ -57,7 +89,10 @@ impl Given {
         (0..rank)
             .map(|_| match self.seldom(12) {
                 true => 0,
-                false => 1 + self.choices.below(most),
+                false => {
+                    let usual = 1 + self.choices.below(most);
+                    self.extreme(usual)
+                }
             })
             .collect()
     }
@@ -70,7 +105,10 @@ impl Given {
         (0..rank)
             .map(|_| match self.seldom(20) {
                 true => 0,
-                false => 1 + self.choices.below(6),
+                false => {
+                    let usual = 1 + self.choices.below(6);
+                    self.extreme(usual)
+                }
             })
             .collect()
     }
@@ -85,6 +123,9 @@ impl Given {
         let other = self.seldom(15).then(|| self.shape());
         let shape = other.as_deref().unwrap_or(shape);
         let shape = &shape[..shape.len().min(MAX_RANK)];
+        if let Some(laid) = self.hostile {
+            return self.wild(shape, dtype, laid);
+        }
         let values: Vec<f32> = (0..shape.iter().product())
             .map(|_| match self.choices.below(40) {
                 0 => self.one_of(&[f32::NAN, f32::INFINITY, -0.0, 1e30]),
@@ -101,6 +142,10 @@ impl Given {
         let shape = &shape[..shape.len().min(MAX_RANK)];
         let size = size.max(1) as isize;
         let far = if self.seldom(8) { 3 } else { 0 };
+        if let Some(laid) = self.hostile {
+            let dtype = self.one_of(&[DType::I64, DType::I64, DType::I32, DType::U8]);
+            return self.wild(shape, dtype, laid);
+        }
         let values: Vec<i64> = (0..shape.iter().product())
             .map(|_| self.choices.between(-size - far, size - 1 + far) as i64)
             .collect();
@@ -108,6 +153,31 @@ impl Given {
         let dtype = self.one_of(&[DType::I64, DType::I64, DType::I32, DType::I32, DType::U8]);
         let made = made.to_dtype(dtype).unwrap();
         self.laid(made)
+    }
+
+    /// A view of little memory, of any shape that has one.
+    fn wild(&mut self, shape: &[usize], dtype: DType, laid: Laid) -> Tensor {
+        let shape: Vec<usize> = shape.iter().map(|&size| self.extreme(size)).collect();
+        // Numbers of all kinds: also as indices, a few of which are in range.
+        let words = [1f32.to_bits(), (-0.5f32).to_bits(), 1, 0, 0, 0, 0];
+        let words = words.iter().flat_map(|word| match dtype {
+            DType::Bool => (word % 2).to_ne_bytes(),
+            _ => word.to_ne_bytes(),
+        });
+        let bytes: Vec<u8> = words.cycle().take(ROOM * dtype.size()).collect();
+        let pool = self.pool();
+        let stream = pool.current().unwrap();
+        let mut buffer = stream.allocate(bytes.len()).unwrap();
+        stream.upload(&mut buffer, &bytes).unwrap();
+        let layout = hostile::layout(self.choices.next(), &shape, ROOM);
+        let layout = layout.unwrap_or(Layout::contiguous(&[1, 2]).unwrap());
+        let made = Tensor::from_buffer(&pool, buffer, dtype, layout);
+        // There is none where it begins beyond the memory.
+        let made = made.unwrap_or_else(|_| Tensor::from_slice(&pool, &[1i32, 0], &[2]).unwrap());
+        match laid {
+            Laid::Dense if made.elements() <= ROOM => made.dense().unwrap_or(made),
+            _ => made,
+        }
     }
 
     /// The same values, otherwise in memory.
@@ -161,7 +231,9 @@ impl Given {
 
     /// A small number, seldom an extreme one.
     pub fn count(&mut self, low: usize, high: usize) -> usize {
-        match self.choices.below(25) {
+        let seldom = if self.hostile.is_some() { 8 } else { 25 };
+        match self.choices.below(seldom) {
+            0 if self.hostile.is_some() => self.one_of(&hostile::EXTREME),
             0 => self.one_of(&[0, 1 << 20, 1 << 40, usize::MAX / 2, usize::MAX]),
             _ => low + self.choices.below(high - low + 1),
         }

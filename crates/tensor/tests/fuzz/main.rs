@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod given;
+mod hostile;
 mod operators;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -146,6 +146,7 @@ where
                 self.pack_values(start..end);
                 let (most, _) = <T::Wide as Unit>::block();
                 for rows in even_parts(self.range.len(), most) {
+                    given_up::check();
                     self.attend(rows, start..end);
                 }
             }
@@ -158,6 +159,7 @@ where
     unsafe fn pack_queries(&self) {
         let (problem, rows) = (self.problem, self.range.len());
         for (index, panel) in panels::<T::Wide>(problem.width).enumerate() {
+            given_up::check();
             let to = self.query.wrapping_add(index * rows * Self::STRIDE);
             problem.for_each_head(self.range.clone(), |row, count| {
                 let (head, query) = problem.place(row);
@@ -184,6 +186,7 @@ where
         let (problem, columns) = (self.problem, self.sizes.columns);
         for first in keys.clone().step_by(columns) {
             for panel in panels::<T::Wide>(problem.width) {
+                given_up::check();
                 let lines = Lines {
                     at: problem.key.at(0, first, panel.start).cast_const(),
                     lines: columns.min(keys.end - first),
@@ -209,6 +212,7 @@ where
     unsafe fn pack_values(&self, keys: Range<usize>) {
         let (problem, columns) = (self.problem, self.sizes.columns);
         for first in (0..problem.value_width).step_by(columns) {
+            given_up::check();
             let lines = Lines {
                 at: problem.value.at(0, keys.start, first).cast_const(),
                 lines: columns.min(problem.value_width - first),

@@ -52,7 +52,8 @@ where
         _ => QUERIES,
     };
     let parts = rows.div_ceil(most);
-    let each = rows.div_ceil(parts) * problem.keys * (problem.width + problem.value_width);
+    let each = rows.div_ceil(parts).saturating_mul(problem.keys);
+    let each = each.saturating_mul(problem.width + problem.value_width);
     let sizes = Sizes::new(&problem, rows.div_ceil(parts));
     split(heads * parts, GRAIN.div_ceil(each.max(1)), team, &|range| {
         sizes.with_memory(|memory| {

@@ -2,6 +2,7 @@
 
 use streampool_device::{Attention, DType, View};
 
+use crate::given_up::Steps;
 use crate::kernels::convert::Float;
 use crate::kernels::real::Real;
 use crate::kernels::split::Shared;
@@ -184,7 +185,9 @@ impl<T: Float> Problem<T> {
     /// The views are as promised to `execute`.
     pub(super) unsafe fn attends(&self, row: usize) -> bool {
         let (head, query) = self.place(row);
+        let mut steps = Steps::default();
         (0..self.visible(row)).any(|key| {
+            steps.take(1);
             // SAFETY: the mask has this key.
             unsafe {
                 match &self.mask {

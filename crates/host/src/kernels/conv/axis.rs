@@ -68,41 +68,79 @@ impl Axis {
         .with(list(places))
     }
 
-    /// The results `phase`, `phase + stride`, … of a transpose, each of which sees the same taps.
-    pub(super) fn transposed(slide: &Slide, size: usize, outputs: usize, phase: usize) -> Axis {
+    /// For a transpose, the results `phase`, `phase + stride`, … for each phase: they see the same taps. None for those that
+    /// see none.
+    pub(super) fn transposed(
+        slide: &Slide,
+        size: usize,
+        outputs: usize,
+    ) -> impl Iterator<Item = Option<Axis>> {
+        let slide = *slide;
+        let stride = slide.stride as usize;
+        let shared = common(stride, slide.dilation as usize);
+        // Each so many taps on there is one that sees elements, not what lies between.
+        let step = stride / shared;
+        let inverse = inverse(slide.dilation as usize / shared % step, step);
+        (0..outputs.min(stride)).map(move |phase| {
+            let behind = phase + slide.before as usize;
+            let fitting = behind.is_multiple_of(shared);
+            let fitting = fitting.then(|| behind / shared % step * inverse % step)?;
+            Axis::phase(&slide, size, outputs, phase, step, fitting)
+        })
+    }
+
+    /// Those of one phase, which sees elements through each `step`-th tap, and such is the one numbered `fitting`.
+    fn phase(
+        slide: &Slide,
+        size: usize,
+        outputs: usize,
+        phase: usize,
+        step: usize,
+        fitting: usize,
+    ) -> Option<Axis> {
         let (stride, dilation) = (slide.stride as usize, slide.dilation as usize);
         let behind = phase + slide.before as usize;
         let outputs = (outputs - phase).div_ceil(stride);
-        let place = |tap: usize| behind as isize - (tap * dilation) as isize;
-        // As above; and of those left, each so many steps on there is one that sees elements, not what lies between.
+        let place = |tap: usize| (behind as isize - (tap * dilation) as isize) / stride as isize;
+        // As above.
         let last = behind + outputs.saturating_sub(1) * stride;
         let end = (last / dilation + 1).min(slide.kernel as usize);
         let first = (behind + 1).saturating_sub(size.saturating_mul(stride));
         let first = first.div_ceil(dilation).min(end);
-        let step = stride / common(stride, dilation);
-        let fits = |tap: &usize| place(*tap) % stride as isize == 0;
-        let mut places = with_room(Count::of((end - first).div_ceil(step)));
-        if let Some(first) = (first..end.min(first + step)).find(fits) {
-            for tap in (first..end).step_by(step) {
-                push(&mut places, (tap, place(tap) / stride as isize));
-            }
+        let first = first + (fitting + step - first % step) % step;
+        let mut places = with_room(Count::of(end.saturating_sub(first).div_ceil(step)));
+        for tap in (first..end).step_by(step) {
+            push(&mut places, (tap, place(tap)));
         }
-        let start = places.iter().map(|(_, place)| *place).min().unwrap_or(0);
-        Axis {
+        let start = places.iter().map(|(_, place)| *place).min()?;
+        let axis = Axis {
             outputs,
             first: phase,
-            every: slide.stride as usize,
+            every: stride,
             size,
             start,
             step: 1,
             taps: Vec::new(),
             folds: Vec::new(),
+        };
+        let places = places.into_iter();
+        Some(axis.with(list(
+            places.map(|(tap, place)| (tap, (place - start) as usize)),
+        )))
+    }
+
+    /// All results, as if none saw anything.
+    pub(super) fn blank(outputs: usize) -> Axis {
+        Axis {
+            outputs,
+            first: 0,
+            every: 1,
+            size: 0,
+            start: 0,
+            step: 1,
+            taps: Vec::new(),
+            folds: Vec::new(),
         }
-        .with(list(
-            places
-                .into_iter()
-                .map(|(tap, place)| (tap, (place - start) as usize)),
-        ))
     }
 
     /// With taps at these distances from the start.
@@ -158,6 +196,18 @@ fn common(mut a: usize, mut b: usize) -> usize {
     a
 }
 
+/// The number below `modulus` by which `number` is one, as far as they go round; they have no common divisor.
+fn inverse(number: usize, modulus: usize) -> usize {
+    let (mut before, mut rest) = ((modulus, 0), (number, 1 % modulus));
+    while rest.0 != 0 {
+        let times = before.0 / rest.0;
+        let less = times % modulus * rest.1 % modulus;
+        let next = (before.0 % rest.0, (before.1 + modulus - less) % modulus);
+        (before, rest) = (rest, next);
+    }
+    before.1
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -203,7 +253,16 @@ mod tests {
 
     #[test]
     fn transposed_taps_spread_each_element_once() {
-        for (stride, dilation, before) in [(1, 1, 0), (2, 1, 1), (3, 2, 1), (2, 2, 3), (3, 1, 0)] {
+        for (stride, dilation, before) in [
+            (1, 1, 0),
+            (2, 1, 1),
+            (3, 2, 1),
+            (2, 2, 3),
+            (3, 1, 0),
+            (12, 10, 7),
+            (7, 5, 2),
+            (9, 1, 4),
+        ] {
             let slide = Slide {
                 stride,
                 dilation,
@@ -214,8 +273,7 @@ mod tests {
             let size = 5;
             let outputs = slide.spread(size).max(0) as usize;
             let mut spread = Vec::new();
-            for phase in 0..outputs.min(stride as usize) {
-                let axis = Axis::transposed(&slide, size, outputs, phase);
+            for axis in Axis::transposed(&slide, size, outputs).flatten() {
                 for output in 0..axis.outputs {
                     let place = axis.first + output * axis.every;
                     let found = seen(&axis, output).into_iter();

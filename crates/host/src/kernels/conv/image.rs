@@ -6,6 +6,7 @@ use streampool_device::View;
 
 use super::Axis;
 use super::plan::Part;
+use crate::given_up::{self, Steps};
 use crate::kernels::convert::{Float, Native};
 use crate::kernels::matmul::factor::convert;
 use crate::kernels::scratch::{Count, with_room};
@@ -47,6 +48,7 @@ impl Shape {
         let taps = Count::of(z.taps.len()) * y.taps.len() * x.taps.len();
         let mut offsets = with_room(taps * channels);
         for channel in 0..channels {
+            given_up::check();
             for tz in &z.taps {
                 for ty in &y.taps {
                     for tx in &x.taps {
@@ -92,7 +94,7 @@ pub(super) unsafe fn copy<T: Float>(
     let [z, y, x] = axes;
     let first = (part.group * channels) as isize * strides[1] + part.image as isize * strides[0];
     let from: *const T = address::<T>(src).wrapping_offset(first);
-    let mut to = to;
+    let (mut to, mut steps) = (to, Steps::default());
     for channel in 0..channels {
         let from = from.wrapping_offset(channel as isize * strides[1]);
         for fold in folds(axes) {
@@ -113,6 +115,7 @@ pub(super) unsafe fn copy<T: Float>(
                 + lines.inside.start as isize * lines.next
                 + inside.start as isize * lines.step;
             for index in 0..shape.lengths[0] {
+                steps.take(1 + shape.lengths[1] * shape.lengths[2]);
                 // SAFETY: elements inside lie in the source, and each line in the room for it and what follows.
                 unsafe {
                     match z.element(begin[0], index) {

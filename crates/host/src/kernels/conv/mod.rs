@@ -14,7 +14,7 @@ mod weights;
 
 use std::sync::{Arc, OnceLock};
 
-use streampool_device::Conv;
+use streampool_device::{Conv, Slide};
 
 use self::axis::Axis;
 use self::plan::Plan;
@@ -25,6 +25,7 @@ use super::matmul;
 use super::prepared::Preparation;
 use super::scratch::{Count, LINE, list, push, with_scratch};
 use super::strided::address;
+use crate::given_up;
 use crate::packs::{Form, Pack};
 use crate::team::Team;
 
@@ -47,6 +48,9 @@ pub(crate) struct Phase {
     plans: Box<[OnceLock<Plan>]>,
 }
 
+/// More phases than this take more memory than they save time.
+const MOST_PREPARED: usize = 4096;
+
 /// # Safety
 /// Constants can be read.
 pub(super) unsafe fn prepare(op: &Conv, preparation: &Preparation<'_>) -> Option<Ready> {
@@ -59,6 +63,9 @@ pub(super) unsafe fn prepare(op: &Conv, preparation: &Preparation<'_>) -> Option
     }
     let mut ready = Vec::new();
     for axes in phases(op) {
+        if ready.len() == MOST_PREPARED {
+            return None;
+        }
         let phase = with_float!(op.src.dtype(), T => {
             // SAFETY: the elements are of type `T`; the rest is passed on from the caller.
             Ok::<_, String>(unsafe { Phase::new::<T>(op, axes, preparation) })
@@ -183,6 +190,7 @@ where
     T::Wide: Summed,
 {
     for axes in phases(op) {
+        given_up::check();
         let rows = Rows::new::<T>(op, &axes);
         let length = if rows.are_in_place() {
             0
@@ -214,31 +222,42 @@ where
     }
 }
 
-/// The convolutions that the op is made of, by their dimensions: one, or for the transpose one for each place
-/// of the result between two neighbours of the source, because each sees other taps.
-fn phases(op: &Conv) -> Vec<[Axis; 3]> {
-    let along: [Vec<Axis>; 3] = [0, 1, 2].map(|place: usize| {
-        // Missing dimensions come first, and have one element.
-        let Some(axis) = (place + op.window.len()).checked_sub(3) else {
-            return list(std::iter::once(Axis::single()));
-        };
-        let slide = &op.window[axis];
-        let (size, outputs) = (op.src.shape()[axis + 2], op.dst.shape()[axis + 2]);
-        match op.transposed {
-            false => list(std::iter::once(Axis::forward(slide, size, outputs))),
-            true => list(
-                (0..outputs.min(slide.stride as usize))
-                    .map(|phase| Axis::transposed(slide, size, outputs, phase)),
-            ),
-        }
+/// The convolutions that the op is made of, by their dimensions: one, or for the transpose one for each place of the result
+/// between two neighbours of the source, because each sees other taps. Where some see none, all results are made first as
+/// if none did. They are made one by one: there may be as many as results.
+fn phases(op: &Conv) -> impl Iterator<Item = [Axis; 3]> {
+    let blank = [0, 1, 2].map(|place| axes(op, place).any(|axis| axis.is_none()));
+    let blank = blank.contains(&true).then(|| {
+        [0, 1, 2].map(|place| match dimension(op, place) {
+            Some((_, _, outputs)) => Axis::blank(outputs),
+            None => Axis::single(),
+        })
     });
-    let mut phases = Vec::new();
-    for z in &along[0] {
-        for y in &along[1] {
-            for x in &along[2] {
-                push(&mut phases, [z.clone(), y.clone(), x.clone()]);
-            }
-        }
-    }
-    phases
+    let seen = |place: usize| axes(op, place).flatten();
+    let seen = seen(0).flat_map(move |z| {
+        seen(1).flat_map(move |y| {
+            let z = z.clone();
+            seen(2).map(move |x| [z.clone(), y.clone(), x])
+        })
+    });
+    blank.into_iter().chain(seen)
+}
+
+/// A dimension of the convolutions that the op is made of; none for those of results that no tap of it reaches.
+fn axes(op: &Conv, place: usize) -> impl Iterator<Item = Option<Axis>> {
+    let (one, many) = match dimension(op, place) {
+        None => (Some(Axis::single()), None),
+        Some((slide, size, outputs)) => match op.transposed {
+            false => (Some(Axis::forward(slide, size, outputs)), None),
+            true => (None, Some(Axis::transposed(slide, size, outputs))),
+        },
+    };
+    one.map(Some).into_iter().chain(many.into_iter().flatten())
+}
+
+/// How the window slides along a dimension of three, over how many elements and to how many results. Missing ones come first.
+fn dimension(op: &Conv, place: usize) -> Option<(&Slide, usize, usize)> {
+    let axis = (place + op.window.len()).checked_sub(3)?;
+    let (size, outputs) = (op.src.shape()[axis + 2], op.dst.shape()[axis + 2]);
+    Some((&op.window[axis], size, outputs))
 }

@@ -10,7 +10,7 @@ use super::image::{self, SLACK, Shape, spatial};
 use super::store::{Ending, store};
 use super::sums::{Form, MOST_SUMS, Summed, Terms, best_form};
 use super::weights::Weights;
-use crate::given_up;
+use crate::given_up::{self, Steps};
 use crate::kernels::convert::Float;
 use crate::kernels::matmul::amx::BLOCK;
 use crate::kernels::matmul::amx::gathered::Gathered;
@@ -22,6 +22,8 @@ use crate::team::Team;
 
 /// Multiplications that are worth a thread.
 const GRAIN: usize = 1 << 19;
+/// Multiplications of a part, at most: some tenths of a second.
+const MOST_WORK: usize = 1 << 31;
 /// Elements of the copy of a part of the image: with the weights, they stay in a second-level cache.
 const MOST_COPIED: usize = 96 << 10;
 /// Results of the banded dimension below which more bands would mostly copy what their neighbours do.
@@ -60,6 +62,9 @@ pub(super) struct Plan {
 impl Plan {
     pub(super) fn new(op: &Conv, axes: [Axis; 3], on_amx: bool, width: usize) -> Self {
         let (read, made) = (op.src.shape()[1] / op.groups, op.dst.shape()[1] / op.groups);
+        let taps: usize = axes.iter().map(|axis| axis.taps.len()).product();
+        // What no tap sees is not read.
+        let read = if taps == 0 { 0 } else { read };
         let outputs = [0, 1, 2].map(|place| axes[place].outputs);
         let banded = (0..3).find(|&place| outputs[place] > 1).unwrap_or(2);
         let shape_of = |band: usize| {
@@ -77,14 +82,16 @@ impl Plan {
             }
             band = half;
         }
-        let taps: usize = axes.iter().map(|axis| axis.taps.len()).product();
         let elements: usize = outputs.iter().product();
         let pairs = op.src.shape()[0] * op.groups;
-        let work = pairs * elements * made * read * taps.max(1);
+        let work = [pairs, elements, made, read, taps.max(1)];
+        let work = work.into_iter().fold(1, usize::saturating_mul);
         let wanted = match width {
             1 => 1,
             width => (work / GRAIN).min(4 * width),
         };
+        // Between parts it is asked whether anybody still wants the work.
+        let wanted = wanted.max(work / MOST_WORK);
         let bands = |band: usize| outputs[banded].div_ceil(band);
         let least = LEAST_BAND.max(outputs[banded].div_ceil(wanted.div_ceil(pairs).max(1)));
         band = band.min(least.max(1)).min(outputs[banded]);
@@ -205,6 +212,7 @@ impl Plan {
         });
         let (pitch, width) = (self.shape.lengths[2], T::Wide::width());
         let columns = (line_count - 1) * pitch + length;
+        let mut steps = Steps::default();
         for plane in 0..part.outputs[0] {
             let image = image.wrapping_add(plane * self.shape.lengths[1] * pitch);
             let to = to.wrapping_offset(place_of(0, plane));
@@ -246,6 +254,7 @@ impl Plan {
             }
             let mut column = 0;
             while column < columns {
+                steps.take(self.offsets.len() * part.rows.len());
                 let left = columns - column;
                 // What is left may be fewer columns than the narrowest block has.
                 let vectors = form

@@ -4,6 +4,7 @@ use streampool_device::{Conv, DType};
 
 use super::Axis;
 use super::image::spatial;
+use crate::given_up::Steps;
 use crate::kernels::convert::Float;
 use crate::kernels::matmul::amx::gathered;
 use crate::kernels::split::Shared;
@@ -33,6 +34,8 @@ impl Rows {
         let groups = op.groups;
         let (made, read) = (op.dst.shape()[1] / groups, op.src.shape()[1] / groups);
         let taps: usize = axes.iter().map(|axis| axis.taps.len()).product();
+        // What no tap sees is not read.
+        let read = if taps == 0 { 0 } else { read };
         let length = read * taps;
         let layout = op.weight.layout();
         let in_place = size_of::<T>() == size_of::<T::Wide>()
@@ -102,10 +105,12 @@ impl Rows {
         let strides = op.weight.layout().strides();
         let [z, y, x] = [0, 1, 2].map(|place| spatial(strides, place));
         let from: *const T = address(&op.weight);
+        let mut steps = Steps::default();
         for number in 0..self.count {
             let (group, channel) = (number / self.made, number % self.made);
             let mut place = to.wrapping_add(number * self.row);
             for other in 0..self.read {
+                steps.take(self.length / self.read);
                 let start = match op.transposed {
                     false => number as isize * strides[0] + other as isize * strides[1],
                     true => {

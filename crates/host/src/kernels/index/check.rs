@@ -2,11 +2,12 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use streampool_device::{DType, Indexing, View};
+use streampool_device::{DType, Indexing, MAX_RANK, View};
 use streampool_kernels::{IndexedAxis, Places};
 
 use super::resolve::Index;
 use super::{GRAIN, first_index, with_index};
+use crate::given_up::{self, Steps};
 use crate::kernels::scratch;
 use crate::kernels::simd::vectorised;
 use crate::kernels::split::split;
@@ -41,14 +42,22 @@ unsafe fn typed<I: Index>(
         Indexing::Nd(_) => layout.rank() - 1,
         Indexing::Axis(_) | Indexing::Elements(_) => layout.rank(),
     };
-    let (shape, strides) = (&layout.shape()[..listed], &layout.strides()[..listed]);
+    // Along a broadcast axis all are one index.
+    let mut shape = [0; MAX_RANK];
+    let strides = &layout.strides()[..listed];
+    for (size, (&all, &stride)) in shape.iter_mut().zip(layout.shape().iter().zip(strides)) {
+        *size = if stride == 0 { all.min(1) } else { all };
+    }
+    let shape = &shape[..listed];
     let walk = Walk::new(shape, [strides]);
     let ([step], first) = (walk.run_strides(), first_index::<I>(indices));
     for (number, axis) in places.axes().iter().enumerate() {
         let ahead = number as isize * places.step;
         let outside = AtomicBool::new(false);
         split(walk.elements(), 4 * GRAIN, team, &|range| {
+            let mut steps = Steps::default();
             walk.for_each_run(range, |[offset], length| {
+                steps.take(8 + length);
                 // SAFETY: the walk stays inside the indices.
                 if unsafe {
                     any_outside::<I>(first.at(offset + ahead), step, length, axis.size as i64)
@@ -109,16 +118,22 @@ unsafe fn complaint<I: Index>(
 ) -> String {
     let ([step], first) = (walk.run_strides(), first_index::<I>(indices));
     let (mut number, mut found) = (0, None);
-    walk.for_each_run(0..walk.elements(), |[offset], length| {
-        for element in 0..length as isize {
-            // SAFETY: the walk stays inside the indices.
-            let index = unsafe { *first.at(offset + ahead + element * step) }.value();
-            if found.is_none() && is_outside(index, axis.size as i64) {
-                found = Some((number, index));
+    for start in (0..walk.elements()).step_by(GRAIN) {
+        given_up::check();
+        walk.for_each_run(start..start + GRAIN, |[offset], length| {
+            for element in 0..length as isize {
+                // SAFETY: the walk stays inside the indices.
+                let index = unsafe { *first.at(offset + ahead + element * step) }.value();
+                if found.is_none() && is_outside(index, axis.size as i64) {
+                    found = Some((number, index));
+                }
+                number += 1;
             }
-            number += 1;
+        });
+        if found.is_some() {
+            break;
         }
-    });
+    }
     let (mut number, index) = found.unwrap_or_default();
     let mut place: Vec<usize> = scratch::list(shape.iter().copied());
     for (at, &size) in place.iter_mut().zip(shape).rev() {

@@ -70,7 +70,7 @@ pub(super) unsafe fn put<T: Native, I: Index, P: Put<T>>(
 }
 
 /// After so many updates it is asked whether anybody still wants the work.
-const AT_ONCE: usize = 1 << 22;
+const AT_ONCE: usize = 1 << 20;
 
 /// # Safety
 /// As for [`put`]; nobody else puts anything into the same range of the axis.

@@ -13,6 +13,7 @@ use self::update::{Triangle, solve};
 use super::scratch::{Count, LINE, filled, with_scratch};
 use super::split::{Shared, split};
 use super::strided::{Walk, address};
+use crate::given_up;
 use crate::team::{Solo, Team};
 
 /// Multiplications that are worth a thread.
@@ -92,7 +93,8 @@ unsafe fn run<T: Number>(op: &Linalg, team: &dyn Team) -> Result<(), String> {
             let (size, columns) = (from.rows, from.columns);
             let strays = AtomicBool::new(false);
             let views = [factors, rhs, dst, pivots];
-            each(views, size * size * columns, team, &|[a, b, c, p], team| {
+            let work = size.saturating_mul(size).saturating_mul(columns);
+            each(views, work, team, &|[a, b, c, p], team| {
                 with_two(size, size, columns, |lu, x| {
                     // SAFETY: the matrices are as validated, and nobody else has these.
                     unsafe {
@@ -123,7 +125,7 @@ unsafe fn run<T: Number>(op: &Linalg, team: &dyn Team) -> Result<(), String> {
         } => {
             let (system, from, to) = (matrix::<T>(src), matrix::<T>(rhs), matrix::<T>(dst));
             let (size, columns) = (from.rows, from.columns);
-            let work = size * size * columns / 2;
+            let work = size.saturating_mul(size).saturating_mul(columns) / 2;
             each([src, rhs, dst], work, team, &|[a, b, c], team| {
                 with_two(size, size, columns, |block, x| {
                     let triangle = Triangle {
@@ -144,7 +146,8 @@ unsafe fn run<T: Number>(op: &Linalg, team: &dyn Team) -> Result<(), String> {
         Linalg::Cholesky { src, dst } => {
             let (from, to) = (matrix::<T>(src), matrix::<T>(dst));
             let size = from.rows;
-            each([src, dst], size * size * size / 3, team, &|[a, b], team| {
+            let work = size.saturating_mul(size).saturating_mul(size) / 3;
+            each([src, dst], work, team, &|[a, b], team| {
                 with_block(size, size, |block| {
                     // SAFETY: the matrices are as validated, and nobody else has these.
                     unsafe {
@@ -226,6 +229,7 @@ fn each<const N: usize>(
     let visit = |range: std::ops::Range<usize>, team: &dyn Team| {
         walk.for_each_run(range, |offsets, length| {
             for index in 0..length as isize {
+                given_up::check();
                 let at = std::array::from_fn(|view| offsets[view] + index * steps[view]);
                 work(at, team);
             }

@@ -5,6 +5,7 @@
 use streampool_device::{Activation, MatMul};
 
 use super::block::{Block, Number};
+use crate::given_up;
 use crate::kernels::matmul;
 use crate::kernels::scratch::{Count, with_scratch};
 use crate::kernels::simd::vectorised;
@@ -45,7 +46,9 @@ pub(super) unsafe fn subtract_product<T: Number>(
     b: Block<T>,
     team: &dyn Team,
 ) {
-    let multiplications = c.rows * c.columns * a.columns;
+    given_up::check();
+    let multiplications = c.rows.saturating_mul(c.columns);
+    let multiplications = multiplications.saturating_mul(a.columns);
     if multiplications < LITTLE || c.columns < 8 {
         // SAFETY: passed on from the caller.
         return unsafe { subtract_here(c, a, b) };

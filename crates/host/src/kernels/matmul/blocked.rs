@@ -211,8 +211,17 @@ pub(in crate::kernels) fn even_parts(
 ) -> impl Iterator<Item = Range<usize>> + Clone {
     let parts = total.div_ceil(most).max(1);
     let (each, larger) = (total / parts, total % parts);
-    (0..parts).map(move |part| {
-        let start = part * each + part.min(larger);
-        start..start + each + usize::from(part < larger)
-    })
+    (0..parts).map(move |part| bounds(each, larger, part))
+}
+
+/// One of [`even_parts`].
+pub(in crate::kernels) fn even_part(total: usize, most: usize, part: usize) -> Range<usize> {
+    let parts = total.div_ceil(most).max(1);
+    bounds(total / parts, total % parts, part)
+}
+
+#[inline(always)]
+fn bounds(each: usize, larger: usize, part: usize) -> Range<usize> {
+    let start = part * each + part.min(larger);
+    start..start + each + usize::from(part < larger)
 }

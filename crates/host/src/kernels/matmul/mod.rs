@@ -34,6 +34,7 @@ use super::convert::with_types;
 use super::prepared::Preparation;
 use super::scratch::{Count, with_scratch};
 use super::strided::{Walk, address, broadcast_strides};
+use crate::given_up::Steps;
 use crate::packs::Form;
 use crate::team::Team;
 
@@ -169,9 +170,10 @@ impl<T: Factor> Batch<T> {
 
     /// Calls `f` with each product of the range.
     fn for_each(&self, range: Range<usize>, mut f: impl FnMut(&Product<T>)) {
-        let steps = self.walk.run_strides();
+        let (steps, mut taken) = (self.walk.run_strides(), Steps::default());
         self.walk.for_each_run(range, |offsets, length| {
             for index in 0..length as isize {
+                taken.take(self.first.multiplications());
                 let mut product = self.first;
                 product.a.at = product.a.at.wrapping_offset(offsets[0] + index * steps[0]);
                 product.b.at = product.b.at.wrapping_offset(offsets[1] + index * steps[1]);

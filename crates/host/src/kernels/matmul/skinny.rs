@@ -8,6 +8,7 @@ use super::blocked::even_parts;
 use super::factor::{Factor, pack_lines};
 use super::multiply::{DOT_ROWS, InPlace, MAX_COLUMNS, SKINNY_ROWS, Sums, Unit};
 use super::product::Product;
+use crate::given_up::Steps;
 use crate::kernels::scratch::{Count, with_scratch};
 
 /// The most rows that are few.
@@ -87,7 +88,9 @@ pub(super) unsafe fn columns<T: Factor<Unit = T> + Unit>(
 /// # Safety
 /// As for [`columns`].
 unsafe fn by_rows<T: Factor<Unit = T> + Unit>(product: &Product<T>, columns: Range<usize>) {
+    let mut steps = Steps::default();
     for start in columns.clone().step_by(MAX_COLUMNS) {
+        steps.take(product.m.saturating_mul(product.k));
         let count = MAX_COLUMNS.min(columns.end - start);
         for rows in even_parts(product.m, SKINNY_ROWS) {
             let mut block = MaybeUninit::<[T; SKINNY_ROWS * MAX_COLUMNS]>::uninit();
@@ -122,7 +125,9 @@ unsafe fn by_rows<T: Factor<Unit = T> + Unit>(product: &Product<T>, columns: Ran
 /// # Safety
 /// As for [`columns`]; the steps of both operands are neighbours.
 unsafe fn by_dots<T: Factor<Unit = T> + Unit>(product: &Product<T>, columns: Range<usize>) {
+    let mut steps = Steps::default();
     for start in columns.clone().step_by(MAX_COLUMNS) {
+        steps.take(product.m.saturating_mul(product.k));
         let count = MAX_COLUMNS.min(columns.end - start);
         for rows in even_parts(product.m, DOT_ROWS) {
             let mut block = MaybeUninit::<[T; DOT_ROWS * MAX_COLUMNS]>::uninit();

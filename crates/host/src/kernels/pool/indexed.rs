@@ -4,6 +4,7 @@ use streampool_device::{Pool, View};
 
 use super::kinds::lowest;
 use super::place::{Along, Line, spatial};
+use crate::given_up::Steps;
 use crate::kernels::combine::Reducible;
 use crate::kernels::real::is_nan;
 use crate::kernels::split::{Shared, split};
@@ -20,7 +21,8 @@ pub(super) unsafe fn execute<T: Reducible>(op: &Pool, indices: &View, team: &dyn
     let [z, y, x] = along;
     let channels = op.src.shape()[1];
     let lines = op.src.shape()[0] * channels * z.outputs * y.outputs;
-    let each = z.kernel() * y.kernel() * x.kernel() * x.outputs;
+    let each = [z.kernel(), y.kernel(), x.kernel(), x.outputs];
+    let each = each.into_iter().fold(1, usize::saturating_mul);
     let (from, to, place) = (
         Shared(address::<T>(&op.src)),
         Shared(address::<T>(&op.dst)),
@@ -29,6 +31,7 @@ pub(super) unsafe fn execute<T: Reducible>(op: &Pool, indices: &View, team: &dyn
     let [read, write, note] = [&op.src, &op.dst, indices].map(|view| spatial(view, 2));
     let lowest = lowest::<T>();
     split(lines, GRAIN.div_ceil(each.max(1)), team, &|range| {
+        let mut steps = Steps::default();
         for number in range {
             let line = Line::of(number, channels, &along);
             for output in 0..x.outputs {
@@ -36,6 +39,7 @@ pub(super) unsafe fn execute<T: Reducible>(op: &Pool, indices: &View, team: &dyn
                 for z_at in z.seen(line.z) {
                     for y_at in y.seen(line.y) {
                         let start = line.start(&op.src, z_at, y_at);
+                        steps.take(x.kernel());
                         for x_at in x.seen(output) {
                             // SAFETY: what the window sees lies in the source.
                             let value = unsafe { *from.at(start + x_at as isize * read) }.widen();

@@ -4,6 +4,7 @@ use streampool_device::{Pool, PoolKind};
 
 use super::kinds::Pooling;
 use super::place::{Along, Line, spatial};
+use crate::given_up::Steps;
 use crate::kernels::scratch::{Count, with_scratch};
 use crate::kernels::simd::vectorised;
 use crate::kernels::split::{Shared, split};
@@ -33,6 +34,7 @@ pub(super) unsafe fn execute<P: Pooling>(op: &Pool, pooling: &P, team: &dyn Team
         };
     split(lines, GRAIN.div_ceil(each.max(1)), team, &|range| {
         let room = Count::of(x.size) + x.outputs;
+        let mut steps_taken = Steps::default();
         with_scratch(room, |columns: *mut P::Sum| {
             let sums = columns.wrapping_add(x.size);
             for number in range {
@@ -43,6 +45,7 @@ pub(super) unsafe fn execute<P: Pooling>(op: &Pool, pooling: &P, team: &dyn Team
                     let mut is_first = true;
                     for z in z.seen(line.z) {
                         for y in y.seen(line.y) {
+                            steps_taken.take(x.size);
                             let row = from.at(line.start(&op.src, z, y));
                             add::<P>(pooling, row, steps[0], columns, x.size, is_first);
                             is_first = false;
@@ -132,8 +135,10 @@ vectorised! {
             if count == 0 {
                 return;
             }
+            let mut steps = Steps::default();
             for tap in along.taps() {
                 let (outputs, first) = along.seeing(tap);
+                steps.take(1 + outputs.len());
                 let (to, from) = (sums.add(outputs.start), columns.add(first));
                 // With a known distance, a loop becomes vectors.
                 match along.stride() {

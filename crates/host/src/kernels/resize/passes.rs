@@ -5,6 +5,7 @@ use std::ops::Range;
 use streampool_device::{Resize, View};
 
 use super::taps::Taps;
+use crate::given_up::{self, Steps};
 use crate::kernels::convert::Float;
 use crate::kernels::real::Real;
 use crate::kernels::rows;
@@ -94,9 +95,10 @@ impl<'a> Plan<'a> {
             return 0..1;
         };
         let elements = || {
-            band.clone()
-                .flat_map(|place| taps.of(place))
-                .map(|tap| tap.0)
+            band.clone().flat_map(|place| {
+                given_up::check();
+                taps.of(place).iter().map(|tap| tap.0)
+            })
         };
         elements().min().unwrap_or(0)..elements().max().map_or(1, |last| last + 1)
     }
@@ -145,7 +147,7 @@ impl<'a> Plan<'a> {
         let start = self.start(&self.op.src, slice, seen.start);
         let strides = &self.op.src.layout().strides()[self.first..];
         let walk = Walk::new(&sizes, [strides]);
-        let mut done = 0;
+        let (mut done, mut steps) = (0, Steps::default());
         walk.for_each_run(0..walk.elements(), |[offset], count| {
             // SAFETY: the run lies in the source, and the numbers in the scratch.
             unsafe {
@@ -155,6 +157,7 @@ impl<'a> Plan<'a> {
                 rows::read::<T>(from, walk.run_strides()[0], row);
             }
             done += count;
+            steps.take(count);
         });
         for &axis in &self.order {
             let Some(taps) = &self.taps[axis - self.first] else {
@@ -266,10 +269,12 @@ vectorised! {
     /// # Safety
     /// What the pass sees can be read, and a row for each of its places be written.
     unsafe fn interpolate[R: Real](pass: &Pass<'_>, from: *const R, to: *mut R) {
-        let inner = pass.inner;
+        let (inner, mut steps) = (pass.inner, Steps::default());
         for (row, place) in pass.places.clone().enumerate() {
             let to = to.wrapping_add(row * inner);
-            for (number, &(element, weight)) in pass.taps.of(place).iter().enumerate() {
+            let taps = pass.taps.of(place);
+            steps.take(taps.len() * inner);
+            for (number, &(element, weight)) in taps.iter().enumerate() {
                 debug_assert!(element - pass.skipped < pass.size);
                 let from = from.wrapping_add((element - pass.skipped) * inner);
                 let weight = R::from_f64(weight);

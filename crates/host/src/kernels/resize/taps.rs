@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use streampool_device::{Along, Interpolation, Resize, Rounding};
 
+use crate::given_up::Steps;
 use crate::kernels::scratch::{Count, filled, push, with_room};
 
 /// Which elements count for each place of a dimension, and how much.
@@ -68,8 +69,9 @@ impl Taps {
         let first = (place - reach * stretch).floor() as isize;
         let end = (place + reach * stretch).ceil() as isize;
         let from = self.all.len();
-        let mut total = 0.0;
+        let (mut total, mut steps) = (0.0, Steps::default());
         let mut add = |element: isize, weight: f64| {
+            steps.take(1);
             let inside = element.clamp(0, size as isize - 1) as usize;
             if weight == 0.0 {
                 return;

@@ -12,7 +12,7 @@ use streampool_device::{DType, Layout, MatMul, Rnn, Span, View};
 use self::layer::Layer;
 use self::weights::Weights;
 use super::convert::{Float, with_float};
-use super::matmul::blocked::even_parts;
+use super::matmul::blocked::even_part;
 use super::matmul::factor::Factor;
 use super::matmul::multiply::Unit;
 use super::prepared::Preparation;
@@ -211,8 +211,8 @@ where
             };
             let parts = batch.div_ceil(together);
             let sequences = |index: usize, team: &dyn Team| {
-                let part = even_parts(batch, together).nth(index % parts);
-                layer.sequences(index / parts, part.unwrap_or(0..0), team);
+                let part = even_part(batch, together, index % parts);
+                layer.sequences(index / parts, part, team);
             };
             let tasks = directions * parts;
             if tasks < team.width() {

@@ -313,9 +313,18 @@ impl<'a> Call<'a> {
         Ok(self.int_or(name, default)? as isize)
     }
 
-    /// A truth value, or what it is when left out.
+    /// A truth value, or what it is when left out. Of other numbers some take all for true and some for false.
     pub fn flag_or(&self, name: &str, default: bool) -> Result<bool, NodeError> {
-        Ok(self.attr_int(name)?.map_or(default, |value| value != 0))
+        match self.attr_int(name)? {
+            None => Ok(default),
+            Some(0) => Ok(false),
+            Some(1) => Ok(true),
+            Some(other) => Err(NodeError::malformed(
+                format_args!("attribute {name}"),
+                other,
+                "0 or 1",
+            )),
+        }
     }
 
     /// A size, or what it is when left out.

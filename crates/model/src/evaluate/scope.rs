@@ -146,7 +146,28 @@ fn outputs(scope: &Scope<'_>, graph: &Graph, node: &Node) -> Result<Vec<Value>, 
             outputs.len()
         )));
     }
+    for (&id, value) in node.outputs.iter().zip(&outputs) {
+        if let Some(id) = id.filter(|id| graph.outputs.contains(id)) {
+            as_declared(graph, id, value)?;
+        }
+    }
     Ok(outputs)
+}
+
+/// Refuses an output of another element type than its graph says.
+fn as_declared(graph: &Graph, id: ValueId, value: &Value) -> Result<(), NodeError> {
+    let Some(declared) = graph.value(id).dtype else {
+        return Ok(());
+    };
+    let tensors = value.tensors();
+    match tensors.iter().find(|tensor| tensor.dtype() != declared) {
+        Some(tensor) => {
+            let what = format_args!("output {:?}", graph.name(id));
+            let expected = format!("{declared}, as it is declared");
+            Err(NodeError::malformed(what, tensor.dtype(), expected))
+        }
+        None => Ok(()),
+    }
 }
 
 fn not_made(graph: &Graph, id: ValueId) -> NodeError {

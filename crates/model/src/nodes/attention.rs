@@ -21,6 +21,20 @@ pub fn operator(op: &str) -> Option<Operator> {
 fn attention(call: &Call<'_>) -> Outputs {
     let heads = call.size_or("q_num_heads", 0)?;
     let key_heads = call.size_or("kv_num_heads", 0)?;
+    for (place, name) in [(0, "q_num_heads"), (1, "kv_num_heads")] {
+        let &[_, own, _, _] = call.input(place)?.shape() else {
+            continue;
+        };
+        let said = call.size_or(name, own)?;
+        if said != own {
+            let expected = format!("{own}, as of input {place}");
+            return Err(NodeError::malformed(
+                format_args!("attribute {name}"),
+                said,
+                expected,
+            ));
+        }
+    }
     let query = by_head(call.input(0)?, heads)?;
     let with_past = |place: usize, past: usize| -> Result<Tensor, NodeError> {
         let new = by_head(call.input(place)?, key_heads)?;

@@ -105,6 +105,38 @@ fn scan_one(call: &Call<'_>, body: &Graph, mut states: Vec<Value>) -> Values {
         .iter()
         .map(Value::tensor)
         .collect::<Result<Vec<&Tensor>, _>>()?;
+    if scanned == 0 {
+        let expected = "at least 1";
+        return Err(NodeError::malformed(
+            "attribute num_scan_inputs",
+            0,
+            expected,
+        ));
+    }
+    let directions = match call.opset() {
+        9.. => "scan_input_directions",
+        _ => "directions",
+    };
+    let listed = body.outputs.len().saturating_sub(count);
+    for (name, count) in [
+        (directions, scanned),
+        ("scan_input_axes", scanned),
+        ("scan_output_directions", listed),
+        ("scan_output_axes", listed),
+    ] {
+        let Some(given) = call.attr_ints(name)? else {
+            continue;
+        };
+        let turned = name.ends_with("directions");
+        if given.len() != count || turned && given.iter().any(|turn| !(0..=1).contains(turn)) {
+            let each = if turned { "0 or 1" } else { "an axis" };
+            return Err(NodeError::malformed(
+                format_args!("attribute {name}"),
+                format_args!("{given:?}"),
+                format!("{each} for each of {count}"),
+            ));
+        }
+    }
     let number = |name: &str, place: usize| -> Result<i64, NodeError> {
         let given = call.attr_ints(name)?.unwrap_or(&[]);
         Ok(given.get(place).copied().unwrap_or(0))
@@ -113,10 +145,6 @@ fn scan_one(call: &Call<'_>, body: &Graph, mut states: Vec<Value>) -> Values {
         let backward = number("scan_output_directions", place)? == 1;
         Ok((number("scan_output_axes", place)? as isize, backward))
     })?;
-    let directions = match call.opset() {
-        9.. => "scan_input_directions",
-        _ => "directions",
-    };
     let mut axes = Vec::new();
     for (place, sequence) in sequences.iter().enumerate() {
         axes.push(resolve(

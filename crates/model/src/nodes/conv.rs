@@ -3,7 +3,7 @@
 use streampool_tensor::{Activation, ConvOptions, Tensor};
 
 use super::Operator;
-use super::sliding::{Sliding, each, halves, pads, reach, spread};
+use super::sliding::{Sliding, counted, each, halves, pads, reach, spread};
 use crate::error::NodeError;
 use crate::evaluate::{Call, Outputs};
 
@@ -54,7 +54,7 @@ pub fn convolved_with(
 /// The sizes of a window, which the node may name once more.
 fn kernel_of<'t>(call: &Call<'_>, weight: &'t Tensor) -> Result<&'t [usize], NodeError> {
     let (own, named) = (spatial(weight)?, call.sizes("kernel_shape")?);
-    if named.is_empty() || named == own {
+    if !call.has("kernel_shape") || named == own {
         return Ok(own);
     }
     let (got, expected) = (format!("{named:?}"), format!("{own:?}, as of the weights"));
@@ -84,9 +84,21 @@ fn conv_transpose(call: &Call<'_>) -> Outputs {
     };
     let auto = call.string_or("auto_pad", "NOTSET")?;
     let wanted = call.sizes("output_shape")?;
+    if call.has("output_shape") && wanted.len() != rank + 2 {
+        counted("output_shape", &wanted, rank)?;
+    }
+    if wanted.contains(&0) {
+        let (got, expected) = (format!("{wanted:?}"), "at least 1 for each axis");
+        return Err(NodeError::malformed(
+            "attribute output_shape",
+            got,
+            expected,
+        ));
+    }
     let mut padding = match auto {
         "VALID" => vec![(0, 0); rank],
-        _ => pads(call, rank)?,
+        "NOTSET" | "" | "SAME_UPPER" | "SAME_LOWER" => pads(call, rank)?,
+        other => return Err(call.unknown("auto_pad", other)),
     };
     for axis in 0..rank {
         let whole = match (wanted.len().checked_sub(rank), auto) {
@@ -146,8 +158,21 @@ fn causal_conv(call: &Call<'_>) -> Outputs {
 }
 
 fn deform_conv(call: &Call<'_>) -> Outputs {
-    let (x, weight) = (call.input(0)?, call.input(1)?);
-    let sliding = Sliding::of(call, spatial(x)?, kernel_of(call, weight)?)?;
+    let (x, weight, offset) = (call.input(0)?, call.input(1)?, call.input(2)?);
+    let kernel = kernel_of(call, weight)?;
+    let sliding = Sliding::of(call, spatial(x)?, kernel)?;
+    let each = kernel
+        .iter()
+        .fold(2, |all: usize, &size| all.saturating_mul(size));
+    let (groups, joined) = (call.size_or("offset_group", 1)?, offset.size(1)?);
+    if groups.checked_mul(each) != Some(joined) {
+        let expected = format!("{joined} offsets, {each} for each group");
+        return Err(NodeError::malformed(
+            "attribute offset_group",
+            groups,
+            expected,
+        ));
+    }
     let options = ConvOptions {
         bias: call.optional(3)?,
         stride: &sliding.stride,
@@ -158,7 +183,7 @@ fn deform_conv(call: &Call<'_>) -> Outputs {
     };
     Ok(vec![x.deform_conv(
         weight,
-        call.input(2)?,
+        offset,
         call.optional(4)?,
         &options,
     )?])

@@ -23,6 +23,24 @@ pub fn operator(op: &str) -> Option<Operator> {
 
 fn constant(call: &Call<'_>) -> Outputs {
     let pool = call.pool();
+    let kinds = [
+        "value",
+        "value_float",
+        "value_floats",
+        "value_int",
+        "value_ints",
+        "value_string",
+        "value_strings",
+        "sparse_value",
+    ];
+    let given = kinds.iter().filter(|kind| call.has(kind)).count();
+    if given != 1 {
+        return Err(NodeError::malformed(
+            "the number of values",
+            given,
+            "one of them",
+        ));
+    }
     let made = if let Some(value) = call.attr_tensor("value")? {
         value.clone()
     } else if let Some(value) = call.attr_float("value_float")? {

@@ -52,9 +52,9 @@ fn non_max_suppression(call: &Call<'_>) -> Outputs {
     let most = call.optional_int(2)?.unwrap_or(0).max(0) as usize;
     let overlap = call.optional_float(3)?.unwrap_or(0.0);
     let least = call.optional_float(4)?.unwrap_or(f64::NEG_INFINITY);
-    let format = match call.int_or("center_point_box", 0)? {
-        0 => BoxFormat::Corners,
-        _ => BoxFormat::Center,
+    let format = match call.flag_or("center_point_box", false)? {
+        false => BoxFormat::Corners,
+        true => BoxFormat::Center,
     };
     let mut found = Vec::new();
     for batch in 0..scores.dim(0)? as isize {

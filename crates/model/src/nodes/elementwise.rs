@@ -3,6 +3,7 @@
 use streampool_tensor::Tensor;
 
 use super::Operator;
+use crate::error::NodeError;
 use crate::evaluate::{Call, Outputs};
 
 pub fn operator(op: &str) -> Option<Operator> {
@@ -44,6 +45,7 @@ pub fn operator(op: &str) -> Option<Operator> {
         "LeakyRelu" => |call| one(call, "alpha", 0.01, |x, alpha| x.leaky_relu(alpha)),
         "Swish" => |call| one(call, "alpha", 1.0, |x, alpha| x.swish(alpha)),
         "ThresholdedRelu" => |call| {
+            check_number(call, "alpha")?;
             one(call, "alpha", 1.0, |x, alpha| {
                 number_or_zero(x, &x.thresholded_relu(alpha)?)
             })
@@ -102,8 +104,20 @@ fn selu(call: &Call<'_>) -> Outputs {
 }
 
 fn shrink(call: &Call<'_>) -> Outputs {
+    check_number(call, "lambd")?;
     let (bias, lambda) = (call.float_or("bias", 0.0)?, call.float_or("lambd", 0.5)?);
     unary(call, |x| number_or_zero(x, &x.shrink(bias, lambda)?))
+}
+
+/// Refuses a bound that no number is above or below.
+fn check_number(call: &Call<'_>, name: &str) -> Result<(), NodeError> {
+    match call.attr_float(name)? {
+        Some(bound) if bound.is_nan() => {
+            let what = format_args!("attribute {name}");
+            Err(NodeError::malformed(what, bound, "a number"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// `y`, but zero where `x` is no number: it meets no condition.

@@ -133,8 +133,19 @@ fn trilu(call: &Call<'_>) -> Outputs {
 /// The first elements of each batch, as many as its length says, in reverse.
 fn reverse_sequence(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?;
-    let batch = resolve(call.axis_or("batch_axis", 1)?, x.rank())?;
-    let time = resolve(call.axis_or("time_axis", 0)?, x.rank())?;
+    let (batch, time) = (
+        call.size_or("batch_axis", 1)?,
+        call.size_or("time_axis", 0)?,
+    );
+    if ![(0, 1), (1, 0)].contains(&(batch, time)) || x.rank() < 2 {
+        let got = format!("{batch} and {time}, of {} axes", x.rank());
+        let expected = "0 and 1, or 1 and 0, of two axes or more";
+        return Err(NodeError::malformed(
+            "batch_axis and time_axis",
+            got,
+            expected,
+        ));
+    }
     let mut shape = vec![1; x.rank()];
     shape[batch] = x.shape()[batch];
     let lengths = call.input(1)?.to_dtype(DType::I64)?.reshape(&shape)?;

@@ -288,8 +288,16 @@ fn center_crop_pad(call: &Call<'_>) -> Outputs {
             .collect::<Result<_, _>>()?,
         None => (0..x.rank()).collect::<Vec<usize>>(),
     };
+    let mut sorted = axes.clone();
+    sorted.sort_unstable();
+    distinct(&sorted)?;
+    let wanted = call.ints(1)?;
+    if wanted.len() != axes.len() {
+        let got = wanted.len();
+        return Err(NodeError::malformed("the number of sizes", got, axes.len()));
+    }
     let mut each = vec![(0, 0); x.rank()];
-    for (&axis, wanted) in axes.iter().zip(call.ints(1)?) {
+    for (&axis, wanted) in axes.iter().zip(wanted) {
         let change = size("a size", wanted)? as isize - x.shape()[axis] as isize;
         // Of an odd number one more at the end; both are rounded towards the middle.
         let before = change / 2;

@@ -53,12 +53,25 @@ fn epsilon(call: &Call<'_>) -> Result<f64, NodeError> {
     call.float_or("epsilon", 1e-5)
 }
 
+/// Sums are taken in the type of the numbers or a wider one, whatever float type a node names for them.
+fn check_stash_type(call: &Call<'_>) -> Result<(), NodeError> {
+    match call.attr_dtype("stash_type")? {
+        Some(dtype) if !dtype.is_float() => Err(NodeError::malformed(
+            "attribute stash_type",
+            dtype,
+            "a type of floats",
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// The axis from which on is normalised.
 fn first_axis(call: &Call<'_>, x: &Tensor) -> Result<usize, NodeError> {
     resolve(call.axis_or("axis", -1)?, x.rank())
 }
 
 fn layer_norm(call: &Call<'_>) -> Outputs {
+    check_stash_type(call)?;
     let x = call.input(0)?;
     let axis = first_axis(call, x)?;
     let own = |tensor: &Tensor| tensor.broadcast_to(&x.shape()[axis..]);
@@ -79,6 +92,7 @@ fn layer_norm(call: &Call<'_>) -> Outputs {
 }
 
 fn rms_norm(call: &Call<'_>) -> Outputs {
+    check_stash_type(call)?;
     let x = call.input(0)?;
     let axis = first_axis(call, x)?;
     let scale = call.input(1)?.broadcast_to(&x.shape()[axis..])?;
@@ -136,6 +150,7 @@ fn instance_norm(call: &Call<'_>) -> Outputs {
 }
 
 fn group_norm(call: &Call<'_>) -> Outputs {
+    check_stash_type(call)?;
     let x = call.input(0)?;
     let groups = call.size_or("num_groups", 1)?;
     let channels = x.dim(1)?;
@@ -154,7 +169,11 @@ fn group_norm(call: &Call<'_>) -> Outputs {
 }
 
 fn lp_norm(call: &Call<'_>) -> Outputs {
-    let (x, p) = (call.input(0)?, call.int_or("p", 2)? as f64);
+    let x = call.input(0)?;
+    let p = match call.int_or("p", 2)? {
+        p @ (1 | 2) => p as f64,
+        other => return Err(NodeError::malformed("attribute p", other, "1 or 2")),
+    };
     // What is all zeros stays so.
     let least = if x.dtype() == DType::F16 {
         6.2e-5
@@ -171,6 +190,11 @@ fn local_response_norm(call: &Call<'_>) -> Outputs {
         return Err(NodeError::malformed("size", size, "an odd number"));
     }
     let (alpha, beta) = (call.float_or("alpha", 1e-4)?, call.float_or("beta", 0.75)?);
+    for (name, value) in [("attribute alpha", alpha), ("attribute beta", beta)] {
+        if !(value > 0.0 && value.is_finite()) {
+            return Err(NodeError::malformed(name, value, "positive and finite"));
+        }
+    }
     let y = call
         .input(0)?
         .local_response_norm(size, alpha, beta, call.float_or("bias", 1.0)?)?;
@@ -182,6 +206,13 @@ fn mean_variance_norm(call: &Call<'_>) -> Outputs {
     // Squares and their sums are more than halves hold.
     let x = call.input(0)?.to_dtype(wider(dtype))?;
     let given = call.attr_ints("axes")?.unwrap_or(&[0, 2, 3]);
+    if given.is_empty() {
+        return Err(NodeError::malformed(
+            "attribute axes",
+            "empty",
+            "at least one axis",
+        ));
+    }
     let axes: Vec<isize> = given.iter().map(|&axis| axis as isize).collect();
     let centred = x.sub(&x.mean(&axes, true)?)?;
     let deviation = centred.mul(&centred)?.mean(&axes, true)?.sqrt()?;

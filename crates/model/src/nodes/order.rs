@@ -23,6 +23,8 @@ fn top_k(call: &Call<'_>) -> Outputs {
     };
     let axis = call.axis_or("axis", -1)?;
     let largest = call.flag_or("largest", true)?;
+    // Those that need not be sorted may be.
+    call.flag_or("sorted", true)?;
     let (values, places) = call.input(0)?.topk(size("k", count)?, axis, largest)?;
     Ok(vec![values, places])
 }

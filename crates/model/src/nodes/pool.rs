@@ -3,7 +3,7 @@
 use streampool_tensor::{DType, PoolOptions, Tensor};
 
 use super::conv::spatial;
-use super::sliding::{Sliding, each, pads, spread};
+use super::sliding::{Sliding, counted, each, pads, reach, spread};
 use super::{Operator, wider};
 use crate::error::NodeError;
 use crate::evaluate::{Call, Outputs, size};
@@ -55,14 +55,24 @@ fn pooled_of(
     x: &Tensor,
     pool: impl Fn(&Tensor, &[usize], &PoolOptions<'_>) -> Made,
 ) -> Result<Tensor, NodeError> {
-    let (kernel, sliding) = window(call, x)?;
-    Ok(pool(x, &kernel, &options(call, &sliding)?)?)
+    let (kernel, sliding, none) = window(call, x)?;
+    without(&pool(x, &kernel, &options(call, &sliding)?)?, &none)
 }
 
-/// The sizes of the window that a node's attributes describe, and how it moves; it never lies in the padding alone.
-fn window(call: &Call<'_>, x: &Tensor) -> Result<(Vec<usize>, Sliding), NodeError> {
-    let kernel = call.sizes("kernel_shape")?;
-    let sliding = Sliding::of(call, spatial(x)?, &kernel)?;
+/// A result whose axes of these places have no elements.
+fn without(made: &Tensor, none: &[usize]) -> Result<Tensor, NodeError> {
+    let empty = |made: Tensor, &axis: &usize| made.narrow(axis as isize, 0, 0);
+    Ok(none.iter().try_fold(made.clone(), empty)?)
+}
+
+/// The sizes of the window that a node's attributes describe, and how it moves; it never lies in the padding alone. Last
+/// come the axes where no window is.
+///
+/// Of a window that reaches beyond input and padding there is one, if by less than a stride, and none, if by less than
+/// two. ONNX's rounding has it so, and so has ONNX Runtime.
+fn window(call: &Call<'_>, x: &Tensor) -> Result<(Vec<usize>, Sliding, Vec<usize>), NodeError> {
+    let mut kernel = call.sizes("kernel_shape")?;
+    let mut sliding = Sliding::of(call, spatial(x)?, &kernel)?;
     for (axis, &(before, after)) in sliding.padding.iter().enumerate() {
         let reach = kernel[axis].saturating_mul(sliding.dilation[axis]);
         if before.max(after) >= reach {
@@ -71,7 +81,23 @@ fn window(call: &Call<'_>, x: &Tensor) -> Result<(Vec<usize>, Sliding), NodeErro
             return Err(NodeError::malformed("attribute pads", got, expected));
         }
     }
-    Ok((kernel, sliding))
+    let mut none = Vec::new();
+    for (axis, &size) in spatial(x)?.iter().enumerate() {
+        let (before, after) = sliding.padding[axis];
+        let there = size.saturating_add(before).saturating_add(after);
+        let (dilation, stride) = (sliding.dilation[axis], sliding.stride[axis]);
+        let beyond = reach(kernel[axis], dilation).saturating_sub(there);
+        if beyond == 0 || size == 0 || beyond / 2 >= stride {
+            continue;
+        }
+        // What is beyond counts for nothing, so the window is as large as what is there, and does not move.
+        kernel[axis] = (there - 1) / dilation.max(1) + 1;
+        sliding.stride[axis] = there;
+        if beyond >= stride {
+            none.push(axis + 2);
+        }
+    }
+    Ok((kernel, sliding, none))
 }
 
 fn options<'s>(call: &Call<'_>, sliding: &'s Sliding) -> Result<PoolOptions<'s>, NodeError> {
@@ -84,15 +110,17 @@ fn options<'s>(call: &Call<'_>, sliding: &'s Sliding) -> Result<PoolOptions<'s>,
 }
 
 fn max_pool(call: &Call<'_>) -> Outputs {
+    let columns_first = call.flag_or("storage_order", false)?;
     if !call.wants(1) {
         return pooled(call, Tensor::max_pool);
     }
     let x = call.input(0)?;
-    let (kernel, sliding) = window(call, x)?;
+    let (kernel, sliding, none) = window(call, x)?;
     let (y, places) = x.max_pool_with_indices(&kernel, &options(call, &sliding)?)?;
-    let places = match call.int_or("storage_order", 0)? {
-        0 => places,
-        _ => column_major(&places, spatial(x)?)?,
+    let (y, places) = (without(&y, &none)?, without(&places, &none)?);
+    let places = match columns_first {
+        false => places,
+        true => column_major(&places, spatial(x)?)?,
     };
     // Places count from the start of the whole tensor.
     let planes = x.shape()[0] * x.shape()[1];
@@ -120,13 +148,15 @@ fn max_unpool(call: &Call<'_>) -> Outputs {
     let (x, kernel) = (call.input(0)?, call.sizes("kernel_shape")?);
     let (sizes, rank) = (spatial(x)?, kernel.len());
     let (stride, padding) = (each(call, "strides", rank)?, pads(call, rank)?);
-    if sizes.len() != rank {
-        let expected = format!("{} sizes", sizes.len());
-        return Err(NodeError::malformed(
-            "attribute kernel_shape",
-            format_args!("{kernel:?}"),
-            expected,
-        ));
+    counted("kernel_shape", &kernel, sizes.len())?;
+    for (name, sizes) in [
+        ("attribute kernel_shape", &kernel),
+        ("attribute strides", &stride),
+    ] {
+        if sizes.contains(&0) {
+            let got = format!("{sizes:?}");
+            return Err(NodeError::malformed(name, got, "at least 1 for each axis"));
+        }
     }
     let mut whole = Vec::new();
     for axis in 0..rank {

@@ -6,6 +6,7 @@ use super::Operator;
 use super::conv::convolved;
 use crate::error::NodeError;
 use crate::evaluate::{Call, Outputs, resolve};
+use crate::onnx;
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {
@@ -258,7 +259,20 @@ fn spread(call: &Call<'_>, values: &Tensor, x: &Tensor) -> Result<Tensor, NodeEr
     Ok(blocks.narrow(axis as isize, 0, x.shape()[axis])?)
 }
 
+/// The type of floats that an attribute names; zero is none.
+fn float_named(call: &Call<'_>, name: &str) -> Result<Option<DType>, NodeError> {
+    let named = call.attr_int(name)?.filter(|&code| code != 0);
+    match named.map(onnx::dtype).transpose()? {
+        Some(dtype) if !dtype.is_float() => {
+            let what = format_args!("attribute {name}");
+            Err(NodeError::malformed(what, dtype, "a type of floats"))
+        }
+        named => Ok(named),
+    }
+}
+
 fn quantize(call: &Call<'_>) -> Outputs {
+    float_named(call, "precision")?;
     let scale = call.input(1)?;
     // Integers are quantised as floats.
     let x = &match call.input(0)? {
@@ -278,7 +292,7 @@ fn quantize(call: &Call<'_>) -> Outputs {
 
 fn dequantize(call: &Call<'_>) -> Outputs {
     let (x, scale) = (call.input(0)?, call.input(1)?);
-    let dtype = scale.dtype();
+    let dtype = float_named(call, "output_dtype")?.unwrap_or(scale.dtype());
     let mut whole = x.to_dtype(DType::F32)?;
     if let Some(zero) = call.optional(2)? {
         whole = whole.sub(&spread(call, zero, x)?.to_dtype(DType::F32)?)?;

@@ -74,7 +74,8 @@ fn resize(call: &Call<'_>) -> Outputs {
         return upsample(call);
     }
     let shape = call.input(0)?.shape();
-    let axes = match call.attr_ints("axes")? {
+    // None is all.
+    let axes = match call.attr_ints("axes")?.filter(|axes| !axes.is_empty()) {
         Some(axes) => axes
             .iter()
             .map(|&axis| resolve(axis as isize, shape.len()))
@@ -172,6 +173,10 @@ fn sizes(call: &Call<'_>, axes: &[usize], changes: &mut [Change]) -> Result<(), 
             axes.len(),
         )),
     };
+    let policy = call.string_or("keep_aspect_ratio_policy", "stretch")?;
+    if !["stretch", "not_larger", "not_smaller"].contains(&policy) {
+        return Err(call.unknown("keep_aspect_ratio_policy", policy));
+    }
     // A list that is there but empty is as one that is left out.
     let listed = call
         .optional_ints(3)?
@@ -205,11 +210,10 @@ fn sizes(call: &Call<'_>, axes: &[usize], changes: &mut [Change]) -> Result<(), 
             "at least 1",
         ));
     }
-    let common = match call.string_or("keep_aspect_ratio_policy", "stretch")? {
-        "stretch" => None,
+    let common = match policy {
         "not_larger" => scales.iter().copied().reduce(f64::min),
         "not_smaller" => scales.iter().copied().reduce(f64::max),
-        other => return Err(call.unknown("keep_aspect_ratio_policy", other)),
+        _ => None,
     };
     for (place, &axis) in axes.iter().enumerate() {
         let change = &mut changes[axis];

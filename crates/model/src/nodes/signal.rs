@@ -54,6 +54,10 @@ fn dft(call: &Call<'_>) -> Outputs {
         call.flag_or("onesided", false)?,
     );
     let own = x.shape()[axis];
+    if onesided && !inverse && x.shape().last() == Some(&2) {
+        let (got, expected) = ("of complex numbers", "of real ones, where onesided is 1");
+        return Err(NodeError::malformed("the input", got, expected));
+    }
     let made = match (inverse, onesided) {
         (true, true) => x.irfft(axis as isize, length.unwrap_or(2 * own.saturating_sub(1)))?,
         (true, false) => x.ifft(axis as isize, length.unwrap_or(own))?,

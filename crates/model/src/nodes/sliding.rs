@@ -24,28 +24,26 @@ impl Sliding {
                 expected,
             ));
         }
-        let same = |larger_first: bool| {
-            (0..rank).map(move |axis| {
-                let reach = reach(kernel[axis], dilation[axis]);
-                let windows = spatial[axis].div_ceil(stride[axis].max(1));
-                let covered = spread(windows, stride[axis], reach);
-                halves(covered.saturating_sub(spatial[axis]), larger_first)
-            })
+        let half = |axis: usize, larger_first| {
+            let reach = reach(kernel[axis], dilation[axis]);
+            let windows = spatial[axis].div_ceil(stride[axis].max(1));
+            let covered = spread(windows, stride[axis], reach);
+            halves(covered.saturating_sub(spatial[axis]), larger_first)
         };
+        let same = |larger_first| (0..rank).map(|axis| half(axis, larger_first)).collect();
         let auto = call.string_or("auto_pad", "NOTSET")?;
-        if auto != "NOTSET" && call.sizes("pads")?.iter().any(|&pad| pad > 0) {
+        if !matches!(auto, "NOTSET" | "") && call.sizes("pads")?.iter().any(|&pad| pad > 0) {
             let expected = format!("no numbers but zero beside auto_pad {auto}");
             let got = format!("{:?}", call.sizes("pads")?);
             return Err(NodeError::malformed("attribute pads", got, expected));
         }
         let padding = match auto {
-            "NOTSET" => pads(call, rank)?,
+            "NOTSET" | "" => pads(call, rank)?,
             "VALID" => vec![(0, 0); rank],
-            "SAME_UPPER" => same(false).collect(),
-            "SAME_LOWER" => same(true).collect(),
+            "SAME_UPPER" => same(false),
+            "SAME_LOWER" => same(true),
             other => return Err(call.unknown("auto_pad", other)),
         };
-        let (stride, dilation) = (each(call, "strides", rank)?, each(call, "dilations", rank)?);
         Ok(Sliding {
             stride,
             padding,
@@ -75,37 +73,34 @@ pub fn halves(total: usize, larger_first: bool) -> (usize, usize) {
 
 /// An attribute with a value for each axis, or ones.
 pub fn each(call: &Call<'_>, name: &str, rank: usize) -> Result<Vec<usize>, NodeError> {
-    let given = call.sizes(name)?;
-    match given.len() {
-        0 => Ok(vec![1; rank]),
-        count if count == rank => Ok(given),
-        _ => {
-            let expected = format!("{rank} values");
-            Err(NodeError::malformed(
-                format_args!("attribute {name}"),
-                format_args!("{given:?}"),
-                expected,
-            ))
-        }
+    if !call.has(name) {
+        return Ok(vec![1; rank]);
     }
+    let given = call.sizes(name)?;
+    counted(name, &given, rank)?;
+    Ok(given)
 }
 
 /// The padding of each axis, from the attribute that lists all beginnings and then all ends.
 pub fn pads(call: &Call<'_>, rank: usize) -> Result<Vec<(usize, usize)>, NodeError> {
-    let given = call.sizes("pads")?;
-    match given.len() {
-        0 => Ok(vec![(0, 0); rank]),
-        count if count == 2 * rank => {
-            let (before, after) = given.split_at(rank);
-            Ok(before.iter().copied().zip(after.iter().copied()).collect())
-        }
-        _ => {
-            let expected = format!("{} values", 2 * rank);
-            Err(NodeError::malformed(
-                "attribute pads",
-                format_args!("{given:?}"),
-                expected,
-            ))
-        }
+    if !call.has("pads") {
+        return Ok(vec![(0, 0); rank]);
     }
+    let given = call.sizes("pads")?;
+    counted("pads", &given, 2 * rank)?;
+    let (before, after) = given.split_at(rank);
+    Ok(before.iter().copied().zip(after.iter().copied()).collect())
+}
+
+/// Refuses an attribute that lists more values, or fewer: none as well.
+pub fn counted(name: &str, given: &[usize], count: usize) -> Result<(), NodeError> {
+    if given.len() == count {
+        return Ok(());
+    }
+    let (got, expected) = (format!("{given:?}"), format!("{count} values"));
+    Err(NodeError::malformed(
+        format_args!("attribute {name}"),
+        got,
+        expected,
+    ))
 }

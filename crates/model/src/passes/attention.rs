@@ -7,8 +7,8 @@ use super::editor::{Editor, attribute, fused, input, is, pair};
 use super::ints;
 use crate::graph::{Attribute, Domain, Node, ValueId, ValueInfo};
 
-/// A score like this counts for nothing beside another one.
-const OUT_OF_REACH: f64 = -1e9;
+/// No finite score is lower by so much that this would count beside it. -1e9 would: scores may be lower still.
+const OUT_OF_REACH: f64 = -3e38;
 
 /// What makes rows of a mask NaN that leave nothing.
 const EMPTY_ROWS: &str = "EmptyRows";

@@ -52,9 +52,9 @@ struct Tracing<'a> {
     unrolled: Cell<usize>,
 }
 
-/// So many nodes of graphs inside nodes become part of a plan: a few rounds of a loop. A longer loop is evaluated, round by
-/// round, when the model is run.
-const MOST_UNROLLED: usize = 1024;
+/// So many nodes of graphs inside nodes become part of a plan, which takes a tenth of a second to make. A longer loop is
+/// evaluated, round by round, when the model is run: that takes ten times as long as its rounds in a plan do.
+const MOST_UNROLLED: usize = 1 << 14;
 
 impl Place for Tracing<'_> {
     fn known(&self) -> &Pool {

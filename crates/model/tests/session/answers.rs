@@ -1,11 +1,11 @@
 //! What a session answers is for the values it was given, whatever it was given before.
 
-use streampool_model::{Input, Session};
+use streampool_model::{Array, Input, Session};
 use streampool_tensor::{DType, Pool};
 
 use super::{first, floats, longs, pool, run};
 use crate::arrays::Random;
-use crate::onnx::Graph;
+use crate::onnx::{Graph, graph};
 
 /// The first rows of a table, as many as `x` has, summed after a node that asks for values.
 fn rows_of_a_table(pool: &Pool) -> Session {
@@ -106,4 +106,29 @@ fn an_output_that_is_the_same_for_all_is_not_divided() {
     let x = Random::new(1).reals(&[4]);
     let shares = session.run_batch(&[Input::from(&x)], &[1, 3]).unwrap();
     assert_eq!(shares[1], [floats(&[0.0; 3], &[3])]);
+}
+
+#[test]
+fn what_the_body_of_a_loop_declares_is_not_believed() {
+    let Some(pool) = pool() else { return };
+    // It says that what it is given has an axis; without, this product gives it one.
+    let body = Graph::new()
+        .input("turn", DType::I64, "")
+        .input("go", DType::Bool, "")
+        .input("before", DType::F32, "n")
+        .constant("one", &floats(&[1.0], &[1]))
+        .node("Mul before one = after", &[])
+        .node("Identity go = on", &[])
+        .outputs("on after");
+    let session = Graph::new()
+        .input("x", DType::F32, "")
+        .constant("turns", &longs(&[2], &[]))
+        .constant("yes", &Array::scalar(true))
+        .node("Loop turns yes x = y", &[graph("body", body)])
+        .outputs("y")
+        .session(&pool);
+    assert_eq!(
+        first(&session, &[&Array::scalar(3f32)]),
+        floats(&[3.0], &[1])
+    );
 }

@@ -210,12 +210,12 @@ fn what_a_loop_lists_counts_in_the_limit_of_the_pool() {
 fn lists_of_long_loops_are_in_order() {
     soon(|| {
         let session = adding(given(), true).session(&limited(64));
-        let (turns, x) = (Array::scalar(1500i64), floats(&[1.0, 2.0], &[2]));
+        let (turns, x) = (Array::scalar(6000i64), floats(&[1.0, 2.0], &[2]));
         let outputs = session.run([("turns", &turns), ("x", &x)]).unwrap();
-        let all: Vec<f32> = (2..1502u16)
+        let all: Vec<f32> = (2..6002u16)
             .flat_map(|sum| [f32::from(sum), 2.0 * f32::from(sum)])
             .collect();
-        assert_eq!(outputs.at(1), Some(&floats(&all, &[1500, 2])));
+        assert_eq!(outputs.at(1), Some(&floats(&all, &[6000, 2])));
         assert!(session.statistics().nodes_alone > 0);
     });
 }

@@ -62,8 +62,10 @@ parametric! {
     /// and 1.0507009873554805.
     selu(alpha, gamma): Float, wide, |e, x| {
         let decay = e.unary(Unary::Expm1, x)?;
-        let scaled = e.binary(Binary::Mul, alpha, decay)?;
-        let elu = or_if_negative(e, x, scaled)?;
+        let (scaled, zero) = (e.binary(Binary::Mul, alpha, decay)?, e.number(0.0)?);
+        // Zero is no positive number: an infinite alpha makes NaN of it.
+        let curved = e.compare(Compare::Le, x, zero)?;
+        let elu = e.select(curved, scaled, x)?;
         e.binary(Binary::Mul, gamma, elu)
     };
     /// `x`, and `alpha (exp(x / alpha) - 1)` where it is negative.
@@ -86,14 +88,14 @@ parametric! {
         let (below, zero) = (e.compare(Compare::Le, x, alpha)?, e.number(0.0)?);
         e.select(below, zero, x)
     };
-    /// `x - bias` where it is above `lambda`, `x + bias` where it is below `-lambda`, else zero; NaN stays. Soft
+    /// `x + bias` where it is below `-lambda`, else `x - bias` where it is above `lambda`, else zero; NaN stays. Soft
     /// shrinkage has `bias` equal to `lambda`, hard shrinkage zero.
     shrink(bias, lambda): Float, wide, |e, x| {
         let (zero, negative) = (e.number(0.0)?, e.unary(Unary::Neg, lambda)?);
-        let (high, low) = (e.compare(Compare::Le, x, lambda)?, e.compare(Compare::Lt, x, negative)?);
+        let (inside, low) = (e.compare(Compare::Le, x, lambda)?, e.compare(Compare::Lt, x, negative)?);
         let (lowered, raised) = (e.binary(Binary::Sub, x, bias)?, e.binary(Binary::Add, x, bias)?);
-        let inside = e.select(low, raised, zero)?;
-        e.select(high, inside, lowered)
+        let high = e.select(inside, zero, lowered)?;
+        e.select(low, raised, high)
     };
 }
 

@@ -114,7 +114,7 @@ fn attention_broadcasts_as_its_pieces_do() {
                 if !fill {
                     return sketch.node("Add", &[scores, mask]);
                 }
-                let (zero, fill) = (sketch.number(0.0), sketch.number(-1e9));
+                let (zero, fill) = (sketch.number(0.0), sketch.number(f32::MIN));
                 let less = sketch.node("Less", &[mask, zero]);
                 sketch.node("Where", &[less, fill, scores])
             });
@@ -127,7 +127,7 @@ fn attention_broadcasts_as_its_pieces_do() {
 
 #[test]
 fn what_is_masked_is_replaced_and_a_row_without_anything_is_as_the_graph_says() {
-    for fill in [-1e9, -1e10, -INF] {
+    for fill in [f32::MIN, -INF] {
         for where_true in [false, true] {
             let mut sketch = Sketch::new();
             let shapes: [&[usize]; 3] = [&[1, 2, 3, 4], &[1, 2, 3, 4], &[1, 2, 3, 4]];
@@ -155,6 +155,26 @@ fn what_is_masked_is_replaced_and_a_row_without_anything_is_as_the_graph_says() 
                 "{fill} {where_true}"
             );
         }
+    }
+}
+
+#[test]
+fn what_a_mask_fills_with_counts_beside_scores_that_are_lower() {
+    for fill in [-1e9, -1e10] {
+        let mut sketch = Sketch::new();
+        let shapes: [&[usize]; 3] = [&[1, 1, 2, 1], &[1, 1, 3, 1], &[1, 1, 3, 2]];
+        let [query, key, value] = shapes.map(|shape| sketch.input(shape));
+        let mask = sketch.input_of(&[3], DType::Bool);
+        let y = sketch.attention([query, key, value], 0.5, |sketch, scores| {
+            let fill = sketch.number(fill);
+            sketch.node("Where", &[mask, fill, scores])
+        });
+        let mut inputs = shapes.map(|shape| sketch.numbers(shape)).to_vec();
+        inputs[0] = sketch.tensor(&[1.0f32, -1e6], shapes[0]);
+        inputs[1] = sketch.tensor(&[1.0f32, 2e6, 1e6], shapes[1]);
+        inputs.push(sketch.tensor(&[true, false, false], &[3]));
+        let left = sketch.unchanged(&[y], &inputs);
+        assert!(!left.contains(&"fused.Attention".to_owned()), "{left:?}");
     }
 }
 

@@ -106,6 +106,93 @@ fn every_form_attends_as_the_host_does() {
     any(sanitize_address, sanitize_thread),
     ignore = "switches stacks behind the sanitizer's back"
 )]
+fn few_queries_divide_the_keys() {
+    let mut ops = Vec::new();
+    for dtype in [DType::F32, DType::F16, DType::BF16] {
+        let plain = Besides::default();
+        for queries in [1, 2, 3, 7, 8, 9, 63, 64, 65] {
+            for keys in [1, 30, 700] {
+                ops.push((dtype, op(dtype, [1, 2, 2, queries, keys, 32, 24], plain)));
+            }
+        }
+        // Heads that share keys, and go over the end of a group of queries.
+        for (heads, key_heads, queries) in [(8, 2, 1), (6, 2, 1), (5, 1, 1), (6, 3, 3), (3, 1, 7)] {
+            for keys in [40, 600] {
+                let sizes = [2, heads, key_heads, queries, keys, 64, 64];
+                ops.push((dtype, op(dtype, sizes, plain)));
+            }
+        }
+        for (width, value_width) in [(1, 3), (80, 128), (200, 256), (256, 9)] {
+            let sizes = [1, 4, 1, 1, 520, width, value_width];
+            ops.push((dtype, op(dtype, sizes, plain)));
+        }
+        for causal in [-700, -3, 0, 5, 290, 2000] {
+            let besides = Besides {
+                causal: Some(causal),
+                ..plain
+            };
+            ops.push((dtype, op(dtype, [1, 2, 1, 5, 600, 32, 32], besides)));
+        }
+        for (mask, of_keys) in [(dtype, false), (DType::Bool, false), (DType::Bool, true)] {
+            for (queries, keys) in [(1, 33), (3, 33), (1, 600), (7, 600)] {
+                let besides = Besides {
+                    mask: Some(mask),
+                    of_keys,
+                    causal: (queries == 7).then_some(400),
+                    softcap: 0.7,
+                };
+                ops.push((dtype, op(dtype, [2, 4, 2, queries, keys, 32, 32], besides)));
+            }
+        }
+    }
+    for emulator in Emulator::of_each_dialect() {
+        compare(&emulator, &ops);
+    }
+}
+
+/// Of a part nothing is left, or all is minus infinity, and others have more.
+#[test]
+#[cfg_attr(
+    any(sanitize_address, sanitize_thread),
+    ignore = "switches stacks behind the sanitizer's back"
+)]
+fn parts_of_which_nothing_counts_do_not_count() {
+    let keys = 1200;
+    let infinite: Vec<f64> = vec![f64::NEG_INFINITY; keys];
+    let last = |value: f64| {
+        let mut row = infinite.clone();
+        row[keys - 1] = value;
+        row
+    };
+    let mut ops = Vec::new();
+    for dtype in [DType::F32, DType::F16, DType::BF16] {
+        for (query, mask) in [
+            (1.0, infinite.clone()),
+            (1.0, last(-0.5)),
+            (f64::NEG_INFINITY, infinite.clone()),
+            (f64::NEG_INFINITY, last(1.0)),
+            (f64::NAN, last(1.0)),
+        ] {
+            let mut op = op(dtype, [1, 1, 1, 1, keys, 1, 16], Besides::default());
+            let Op::Attention(attention) = &mut op else {
+                unreachable!()
+            };
+            attention.query = Tensor::new(dtype, &[1, 1, 1, 1]).values(&[query]);
+            attention.key = Tensor::new(dtype, &[1, 1, keys, 1]).values(&vec![1.0; keys]);
+            attention.mask = Some(Tensor::new(dtype, &[1, keys]).values(&mask));
+            ops.push((dtype, op));
+        }
+    }
+    for emulator in Emulator::of_each_dialect() {
+        compare(&emulator, &ops);
+    }
+}
+
+#[test]
+#[cfg_attr(
+    any(sanitize_address, sanitize_thread),
+    ignore = "switches stacks behind the sanitizer's back"
+)]
 fn a_small_gpu_takes_more_rows_to_a_warp() {
     let limits = Limits {
         compute_units: 1,

@@ -2,6 +2,7 @@
 
 use streampool_device::{Attention as Op, DType, Layout, Span, View};
 
+use super::few::Few;
 use super::{Form, attention};
 use crate::{Kernel, Limits};
 
@@ -64,8 +65,70 @@ fn short_floats_take_tensor_cores() {
     assert_eq!(of([64, 12, 128, 32], 2).0, tiles([32; 2], 64, 2, false));
     assert_eq!(of([64, 12, 128, 128], 0).0, tiles([128; 2], 64, 1, true));
     assert_eq!(of([64, 12, 128, 256], 0).0, tiles([256; 2], 32, 1, true));
-    assert_eq!(of([1, 1, 1, 20], 0).0, tiles([32; 2], 64, 1, false));
+    assert_eq!(of([1, 1, 9, 20], 0).0, tiles([32; 2], 64, 1, false));
     assert_eq!(of([1, 1, 1, 300], 0).0, Form::Single);
+}
+
+/// The same with other numbers of heads, queries and keys.
+fn with_sizes(dtype: DType, [heads, key_heads, queries, keys, width]: [usize; 5]) -> Op {
+    let many = op(dtype, [1, key_heads, keys, width], 0);
+    let few = op(dtype, [1, heads, queries, width], 0);
+    Op {
+        query: few.query,
+        out: few.out,
+        ..many
+    }
+}
+
+#[test]
+fn few_queries_divide_the_keys() {
+    let few = |team, rows, parted| {
+        Form::Few(Few {
+            team,
+            rows,
+            dense: true,
+            parted,
+        })
+    };
+    for dtype in [DType::F32, DType::F16, DType::BF16] {
+        let of = |sizes| form(&with_sizes(dtype, sizes));
+        // A query of one head; so short, its keys are no work for more groups.
+        assert_eq!(of([32, 32, 1, 256, 64]), (few(8, 1, false), [32, 1, 1]));
+        // Eight parts for each of 32 heads.
+        assert_eq!(of([32, 32, 1, 4096, 128]), (few(16, 1, true), [256, 1, 1]));
+        // Four heads that share keys are one group.
+        assert_eq!(of([32, 8, 1, 4096, 128]), (few(16, 4, true), [128, 1, 1]));
+        assert_eq!(of([5, 1, 1, 300, 16]), (few(4, 4, true), [4, 1, 1]));
+        assert_eq!(of([2, 2, 3, 20, 256]), (few(32, 4, false), [2, 1, 1]));
+        assert_eq!(of([2, 2, 8, 20, 40]), (few(8, 4, false), [4, 1, 1]));
+        assert!(!matches!(of([2, 2, 9, 20, 40]).0, Form::Few(_)));
+        assert!(!matches!(of([2, 2, 1, 20, 264]).0, Form::Few(_)));
+    }
+    // Only what the queries see is divided.
+    let mut op = with_sizes(DType::F16, [32, 32, 1, 4096, 128]);
+    op.causal = Some(10);
+    assert_eq!(form(&op), (few(16, 1, false), [32, 1, 1]));
+}
+
+#[test]
+fn no_group_has_more_queries_than_there_are() {
+    let rows = |queries| {
+        let (form, groups) = form(&with_sizes(DType::F16, [2, 2, queries, 100, 64]));
+        (form.queries(), groups[0])
+    };
+    assert_eq!(rows(1), (1, 2));
+    assert_eq!(rows(2), (2, 2));
+    assert_eq!(rows(7), (4, 4));
+    assert_eq!(rows(64), (64, 2));
+}
+
+#[test]
+fn what_parts_leave_is_merged() {
+    let plan = attention(&with_sizes(DType::F16, [32, 8, 1, 4096, 128]), &LIMITS).expect("a plan");
+    let launches: Vec<_> = plan.dispatches.iter().map(|each| each.groups).collect();
+    assert_eq!(launches, [[128, 1, 1], [32, 1, 1]]);
+    // A total, a best score and 128 sums for each of 16 parts of 32 queries.
+    assert_eq!(plan.scratch, 32 * 16 * (2 + 128) * 4);
 }
 
 #[test]

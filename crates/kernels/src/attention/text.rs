@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use streampool_device::DType;
 
+use super::few::Few;
 use super::{Attention, Form, Mask, SINGLE_COLUMNS};
 use crate::text::{
     Buffer, Dialect, Field, KernelText, SharedArray, compute_type, elements, storage_type, tiles,
@@ -98,6 +99,12 @@ impl Attention {
                 ];
                 ("attention_blocks", include_str!("blocks_body.h"), shared)
             }
+            Form::Few(few) => {
+                constants(&mut functions, &few.constants(self.dtype));
+                functions.push_str(include_str!("few_functions.h"));
+                ("attention_few", include_str!("few_body.h"), few.shared())
+            }
+            Form::Merge => ("attention_merge", include_str!("merge_body.h"), Vec::new()),
             Form::Single => {
                 constants(&mut functions, &[("COLUMNS", SINGLE_COLUMNS as u32)]);
                 let weights = SharedArray {
@@ -153,32 +160,61 @@ impl Attention {
         }
     }
 
-    fn operands(&self) -> impl Iterator<Item = &'static str> {
-        let mask = (self.mask != Mask::None).then_some("mask");
-        ["query", "key", "value"]
-            .into_iter()
-            .chain(mask)
-            .chain(["out"])
+    /// What is read and written, in the order of the buffers.
+    fn operands(&self) -> Vec<&'static str> {
+        if self.form == Form::Merge {
+            return vec!["part_ends", "part_sums", "out"];
+        }
+        let mut operands = vec!["query", "key", "value"];
+        operands.extend((self.mask != Mask::None).then_some("mask"));
+        match self.is_parted() {
+            true => operands.extend(["part_ends", "part_sums"]),
+            false => operands.push("out"),
+        }
+        operands
+    }
+
+    /// Whether another launch merges what this one leaves.
+    fn is_parted(&self) -> bool {
+        matches!(self.form, Form::Few(Few { parted: true, .. }))
     }
 
     fn buffers(&self) -> Vec<Buffer> {
         let stored = storage_type(self.dtype);
         let buffer = |name| match name {
             "out" => Buffer::write(name, stored),
+            "part_ends" | "part_sums" if self.is_parted() => Buffer::write(name, "f32"),
+            "part_ends" | "part_sums" => Buffer::read(name, "f32"),
             "mask" => Buffer::read(name, self.mask_type()),
             _ => Buffer::read(name, stored),
         };
-        self.operands().map(buffer).collect()
+        self.operands().into_iter().map(buffer).collect()
     }
 
     fn fields(&self, number: &'static str) -> Vec<Field> {
+        let merges = self.form == Form::Merge;
+        let walked = [
+            ("query", !merges),
+            ("key", !merges),
+            ("value", !merges),
+            ("mask", self.mask != Mask::None),
+            ("out", true),
+        ];
         let mut fields = Vec::new();
-        for operand in self.operands() {
+        for (operand, _) in walked.into_iter().filter(|(_, is_there)| *is_there) {
             let parts = ["at", "batch", "head", "row", "column"];
             fields.extend(parts.map(|part| Field::new("i64", format!("{operand}_{part}"))));
         }
+        let sizes = |names: &[&str]| {
+            let fields = names.iter().map(|&name| Field::new("u32", name));
+            fields.collect::<Vec<_>>()
+        };
+        if merges {
+            fields.extend(sizes(&["heads", "queries", "value_width", "parts"]));
+            return fields;
+        }
         fields.push(Field::new("i64", "distance"));
-        let sizes = [
+        fields.extend(sizes(&[
             "heads",
             "shares",
             "queries",
@@ -186,9 +222,11 @@ impl Attention {
             "width",
             "value_width",
             "tiles",
-        ];
-        fields.extend(sizes.map(|name| Field::new("u32", name)));
+        ]));
         fields.extend(["scale", "softcap"].map(|name| Field::new(number, name)));
+        if matches!(self.form, Form::Few(_)) {
+            fields.extend(sizes(&["rows", "parts", "part_keys"]));
+        }
         fields
     }
 }

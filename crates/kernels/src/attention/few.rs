@@ -12,11 +12,11 @@ use crate::text::SharedArray;
 use crate::{Dispatch, Kernel, Limits, Operand, Params, Plan};
 
 /// The most queries of a head.
-pub(super) const MOST_QUERIES: usize = 8;
+const MOST_QUERIES: usize = 8;
+/// The most of short floats where there are heads for all processors: more take less time where matrices are multiplied.
+const MOST_SHORT: usize = 2;
 /// Elements of a row that a thread has.
 pub(super) const RUN: usize = 8;
-/// Bytes that a thread reads at once.
-const PACK_BYTES: u32 = 16;
 /// Keys that a team takes at once.
 pub(super) const AT_ONCE: usize = 4;
 /// Warps of a group.
@@ -30,7 +30,7 @@ const MOST_ROWS: usize = 4;
 /// The most groups that divide the keys of one query: a thread of a warp for each when they are merged.
 const MOST_PARTS: usize = 32;
 /// Keys that are worth a group of their own, and with it a second launch.
-const PART_KEYS: usize = 256;
+const PART_KEYS: usize = 128;
 
 /// What the text depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -62,8 +62,13 @@ impl Few {
     /// The form of an op of single floats, or short ones, whose rows are not too wide for a team.
     pub(super) fn of(op: &Op, limits: &Limits, dense: bool) -> Option<Few> {
         let width = op.query.shape()[3].max(op.value.shape()[3]);
-        let too_wide = width > 32 * RUN || op.query.dtype() == DType::F64;
-        if too_wide || op.query.shape()[2] > MOST_QUERIES {
+        let [batch, heads, queries] = [0, 1, 2].map(|axis| op.query.shape()[axis]);
+        let is_short = op.query.dtype().size() == 2;
+        let most = match is_short && batch * heads >= limits.compute_units as usize {
+            true => MOST_SHORT,
+            false => MOST_QUERIES,
+        };
+        if op.query.dtype() == DType::F64 || width > 32 * RUN || queries > most {
             return None;
         }
         let few = Few {
@@ -136,7 +141,7 @@ impl Few {
             ("TEAM", self.team.into()),
             ("ROWS", self.rows.into()),
             ("RUN", RUN as u32),
-            ("PACK", PACK_BYTES / dtype.size() as u32),
+            ("SHORT", (dtype.size() == 2).into()),
             ("AT_ONCE", AT_ONCE as u32),
             ("DENSE", self.dense.into()),
             ("PARTED", self.parted.into()),

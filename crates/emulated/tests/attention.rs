@@ -96,7 +96,7 @@ fn every_form_attends_as_the_host_does() {
             ops.push((dtype, op(dtype, [1, 2, 1, 70, 90, 16, 16], besides)));
         }
     }
-    for emulator in Emulator::of_each_dialect() {
+    for emulator in Emulator::of_each_kind() {
         compare(&emulator, &ops);
     }
 }
@@ -150,7 +150,35 @@ fn few_queries_divide_the_keys() {
             }
         }
     }
-    for emulator in Emulator::of_each_dialect() {
+    for emulator in Emulator::of_each_kind() {
+        compare(&emulator, &ops);
+    }
+}
+
+#[test]
+#[cfg_attr(
+    any(sanitize_address, sanitize_thread),
+    ignore = "switches stacks behind the sanitizer's back"
+)]
+fn a_query_that_is_no_number_spoils_no_other() {
+    let mut ops = Vec::new();
+    for dtype in [DType::F32, DType::F16, DType::BF16] {
+        for queries in [5, 21] {
+            let mut op = op(dtype, [1, 1, 1, queries, 70, 16, 24], Besides::default());
+            let Op::Attention(attention) = &mut op else {
+                unreachable!()
+            };
+            let value = |index: usize| match index / 16 {
+                1 => f64::NAN,
+                4 => f64::INFINITY,
+                _ => (index % 7) as f64 / 8.0 - 0.3,
+            };
+            let values: Vec<f64> = (0..queries * 16).map(value).collect();
+            attention.query = Tensor::new(dtype, &[1, 1, queries, 16]).values(&values);
+            ops.push((dtype, op));
+        }
+    }
+    for emulator in Emulator::of_each_kind() {
         compare(&emulator, &ops);
     }
 }
@@ -188,7 +216,7 @@ fn parts_of_which_nothing_counts_do_not_count() {
             ops.push((dtype, op));
         }
     }
-    for emulator in Emulator::of_each_dialect() {
+    for emulator in Emulator::of_each_kind() {
         compare(&emulator, &ops);
     }
 }
@@ -221,7 +249,7 @@ fn a_small_gpu_takes_more_rows_to_a_warp() {
             ]
         })
         .collect();
-    for emulator in Emulator::of_each_dialect() {
+    for emulator in Emulator::of_each_kind() {
         compare(&emulator.with_limits(limits), &ops);
     }
 }
@@ -266,7 +294,7 @@ fn views_need_not_be_dense() {
             ops.push((dtype, op));
         }
     }
-    for emulator in Emulator::of_each_dialect() {
+    for emulator in Emulator::of_each_kind() {
         compare(&emulator, &ops);
     }
 }
@@ -297,7 +325,7 @@ fn rows_masked_by_the_lowest_number_are_means_of_the_values() {
             let all: Vec<f64> = rows.take(queries).flatten().copied().collect();
             let mask = Tensor::new(dtype, &[queries, keys]).values(&all);
             attention.mask = Some(mask);
-            for emulator in Emulator::of_each_dialect() {
+            for emulator in Emulator::of_each_kind() {
                 compare(&emulator, &[(dtype, op.clone())]);
             }
         }
@@ -360,7 +388,7 @@ fn scores_of_minus_infinity_are_nan_unless_all_is_masked() {
             ops.push((dtype, op));
         }
     }
-    for emulator in Emulator::of_each_dialect() {
+    for emulator in Emulator::of_each_kind() {
         compare(&emulator, &ops);
     }
 }

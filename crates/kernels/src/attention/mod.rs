@@ -1,8 +1,8 @@
 //! Scaled dot-product attention.
 //!
-//! Four forms, none of which stores a matrix of scores: the softmax is carried along from block to block of keys.
+//! Five forms, none of which stores a matrix of scores: the softmax is carried along from block to block of keys.
 //! `Form::Few` takes few queries, and divides the keys. `Form::Tiles` multiplies short floats on the tensor cores,
-//! scores and sums staying in registers. `Form::Blocks` sums in registers of single threads, which is as exact as
+//! scores and sums staying in registers; `Form::Matrices` does it with those of Apple's simdgroups. `Form::Blocks` sums in registers of single threads, which is as exact as
 //! `f32` is. `Form::Single` takes what is left: doubles, and values too wide for registers.
 
 mod few;
@@ -56,6 +56,13 @@ enum Form {
         /// Times 16 queries of a warp.
         tiles: u8,
         /// Whether elements of a row are neighbours that can be moved eight at a time.
+        dense: bool,
+    },
+    /// Simdgroups with eight queries each.
+    Matrices {
+        /// Of keys and values, rounded up to what is multiplied at once.
+        widths: [u16; 2],
+        /// Whether elements of a row are neighbours that can be read eight at a time.
         dense: bool,
     },
     /// 256 threads for 64 queries.
@@ -135,6 +142,7 @@ impl Form {
     fn queries(self) -> usize {
         match self {
             Form::Tiles { tiles, .. } => WARPS * 16 * usize::from(tiles),
+            Form::Matrices { .. } => text::MATRIX_ROWS as usize,
             Form::Blocks { .. } => BLOCK_QUERIES,
             Form::Few(few) => few.rows.into(),
             Form::Single | Form::Merge => 1,
@@ -144,6 +152,7 @@ impl Form {
     fn threads(self) -> u32 {
         match self {
             Form::Tiles { .. } => WARPS as u32 * 32,
+            Form::Matrices { .. } => text::SIMDGROUPS * 32,
             Form::Blocks { .. } => 256,
             Form::Few(few) => few.threads(),
             Form::Merge => few::MERGE_THREADS,
@@ -176,16 +185,30 @@ pub(crate) fn attention(op: &Op, limits: &Limits) -> Option<Plan> {
     if op.out.layout().elements() == 0 {
         return Some(Plan::default());
     }
-    let form = Form::of(op, limits);
-    let [batch, heads, queries, _] = [0, 1, 2, 3].map(|axis| op.query.shape()[axis]);
-    let value_width = op.value.shape()[3];
+    launches(op, Form::of(op, limits), limits)
+}
+
+/// The launches on a GPU of Apple's whose simdgroups multiply matrices; `None` if that is no gain.
+pub(crate) fn simdgroup_attention(op: &Op, limits: &Limits) -> Option<Plan> {
+    match Form::of(op, limits) {
+        Form::Tiles { widths, .. } if op.out.layout().elements() > 0 => {
+            let read = [&op.query, &op.key, &op.value];
+            let dense = read.into_iter().all(is_dense);
+            launches(op, Form::Matrices { widths, dense }, limits)
+        }
+        _ => None,
+    }
+}
+
+fn launches(op: &Op, form: Form, limits: &Limits) -> Option<Plan> {
     if let Form::Few(few) = form {
         return few.plan(op, limits);
     }
+    let [batch, heads, queries] = [0, 1, 2].map(|axis| op.query.shape()[axis]);
     let tiles = queries.div_ceil(form.queries());
     let groups = batch.checked_mul(heads)?.checked_mul(tiles)?;
     let columns = match form {
-        Form::Single => value_width.div_ceil(SINGLE_COLUMNS),
+        Form::Single => op.value.shape()[3].div_ceil(SINGLE_COLUMNS),
         _ => 1,
     };
     let mut dispatch = dispatch(op, form, tiles);

@@ -3,8 +3,9 @@
 use streampool_device::{Attention as Op, DType, Layout, Span, View};
 
 use super::few::Few;
-use super::{Form, attention};
-use crate::{Kernel, Limits};
+use super::{Form, attention, simdgroup_attention};
+use crate::text::SharedArray;
+use crate::{Dialect, Kernel, Limits};
 
 const LIMITS: Limits = Limits {
     compute_units: 132,
@@ -149,4 +150,43 @@ fn wide_floats_sum_in_registers_while_they_fit() {
 fn nothing_is_launched_for_nothing() {
     let plan = attention(&op(DType::F32, [2, 0, 4, 4], 0), &LIMITS).expect("a plan");
     assert!(plan.dispatches.is_empty());
+}
+
+#[test]
+fn simdgroups_of_apple_multiply_matrices_of_short_floats() {
+    let of = |op: &Op| {
+        let plan = simdgroup_attention(op, &LIMITS)?;
+        match &plan.dispatches[0].kernel {
+            Kernel::Attention(kernel) => Some((kernel.form, plan.dispatches[0].groups)),
+            other => panic!("{other:?} does not attend"),
+        }
+    };
+    for dtype in [DType::F16, DType::BF16] {
+        let many = with_sizes(dtype, [12, 4, 128, 128, 80]);
+        let widths = [80; 2];
+        let dense = true;
+        assert_eq!(
+            of(&many),
+            Some((Form::Matrices { widths, dense }, [48, 1, 1]))
+        );
+        // Fewer are no work for matrices, and wider rows fit no registers.
+        assert_eq!(of(&with_sizes(dtype, [12, 4, 8, 128, 80])), None);
+        assert_eq!(of(&with_sizes(dtype, [12, 4, 128, 128, 264])), None);
+        assert_eq!(of(&op(dtype, [2, 0, 64, 64], 0)), None);
+    }
+    assert_eq!(of(&with_sizes(DType::F32, [12, 4, 128, 128, 80])), None);
+    // 32 KiB of memory hold a tile of the widest rows, and what simdgroups exchange.
+    let widest = with_sizes(DType::F16, [1, 1, 128, 128, 256]);
+    let plan = simdgroup_attention(&widest, &LIMITS).expect("a plan");
+    let Kernel::Attention(kernel) = plan.dispatches[0].kernel else {
+        unreachable!()
+    };
+    let text = kernel.text(Dialect::Metal).expect("Metal has it");
+    let bytes = |array: &SharedArray| match array.ty {
+        "Words" => array.length * 16,
+        "f32" => array.length * 4,
+        _ => array.length * 2,
+    };
+    assert!(text.shared.iter().map(bytes).sum::<usize>() <= 32 << 10);
+    assert!(kernel.text(Dialect::Cuda).is_none());
 }

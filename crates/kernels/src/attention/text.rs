@@ -12,6 +12,14 @@ use crate::text::{
 
 /// Unused elements behind each row of keys and values of [`Form::Tiles`].
 pub(super) const TILE_GAP: u32 = 8;
+/// Simdgroups of a group of [`Form::Matrices`].
+pub(super) const SIMDGROUPS: u32 = 4;
+/// Queries of such a group, and keys at a time: a tile has so many lines.
+pub(super) const MATRIX_ROWS: u32 = SIMDGROUPS * 8;
+/// Unused numbers behind each line of scores: lines begin in different banks, and stay aligned.
+const STRIP_GAP: u32 = 4;
+/// Unused elements behind each line of weights, for the same reason.
+const WEIGHT_GAP: u32 = 8;
 /// Unused numbers behind each line of a tile of [`Form::Blocks`].
 const BLOCK_GAP: u32 = 4;
 /// Queries of a group of [`Form::Blocks`].
@@ -34,10 +42,19 @@ pub(super) fn block_bytes(width: u32, keys: u32, depth: u32) -> u32 {
 impl Attention {
     pub(crate) fn text(&self, dialect: Dialect) -> Option<KernelText> {
         let number = compute_type(self.dtype);
-        if dialect == Dialect::Metal && self.dtype == DType::F64 {
+        let is_refused = match dialect {
+            Dialect::Metal => self.dtype == DType::F64,
+            // Its matrices are others.
+            Dialect::Cuda => matches!(self.form, Form::Matrices { .. }),
+        };
+        if is_refused {
             return None;
         }
-        let mut functions = self.ends(number);
+        let mut functions = String::new();
+        if matches!(self.form, Form::Matrices { .. }) {
+            functions.push_str("#include <metal_simdgroup_matrix>\n");
+        }
+        functions.push_str(&self.ends(number));
         if self.form.by_two() {
             functions.push_str(tiles(dialect));
         }
@@ -64,6 +81,7 @@ impl Attention {
                 );
                 functions.push_str("struct alignas(16) Words { u16 elements[8]; };\n");
                 functions.push_str(include_str!("tensor_functions.h"));
+                functions.push_str(include_str!("fetch_functions.h"));
                 let array = |name, width| SharedArray {
                     ty: "Words",
                     name,
@@ -71,6 +89,49 @@ impl Attention {
                 };
                 let shared = vec![array("key_words", width), array("value_words", value_width)];
                 ("attention_tiles", include_str!("tensor_body.h"), shared)
+            }
+            Form::Matrices { widths, dense } => {
+                let [width, value_width] = widths.map(u32::from);
+                constants(
+                    &mut functions,
+                    &[
+                        ("WIDTH", width),
+                        ("VALUE_WIDTH", value_width),
+                        ("SIMDGROUPS", SIMDGROUPS),
+                        ("KEYS", MATRIX_ROWS),
+                        ("STRIP_GAP", STRIP_GAP),
+                        ("WEIGHT_GAP", WEIGHT_GAP),
+                        ("DENSE", dense.into()),
+                    ],
+                );
+                let factor = match self.dtype {
+                    DType::BF16 => "bfloat",
+                    _ => "half",
+                };
+                let _ = writeln!(functions, "typedef {factor} Factor;");
+                functions.push_str("struct alignas(16) Words { u16 elements[8]; };\n");
+                functions.push_str(include_str!("matrices_functions.h"));
+                functions.push_str(include_str!("fetch_functions.h"));
+                let array = |ty, name, length: u32| SharedArray {
+                    ty,
+                    name,
+                    length: length as usize,
+                };
+                let line = width.max(value_width) + TILE_GAP;
+                let shared = vec![
+                    array("Words", "words", MATRIX_ROWS * line / 8),
+                    array("f32", "strips", MATRIX_ROWS * (MATRIX_ROWS + STRIP_GAP)),
+                    array(
+                        "u16",
+                        "all_weights",
+                        MATRIX_ROWS * (MATRIX_ROWS + WEIGHT_GAP),
+                    ),
+                ];
+                (
+                    "attention_matrices",
+                    include_str!("matrices_body.h"),
+                    shared,
+                )
             }
             Form::Blocks { width, keys, depth } => {
                 let [width, keys, depth] = [width, keys.into(), depth.into()].map(u32::from);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use objc2_metal::{MTLBlitCommandEncoder, MTLComputeCommandEncoder, MTLSize};
 use smallvec::{SmallVec, smallvec};
 use streampool_device::{DType, Error, Layout, Op, OpKind, Result, Span, View};
-use streampool_kernels::{Dispatch, Operand, Plan, lower, simdgroup_product};
+use streampool_kernels::{Dispatch, Operand, Plan, lower, lower_to_simdgroups};
 
 use super::core::Core;
 use super::kernels::Pipeline;
@@ -67,8 +67,7 @@ impl Core {
             });
         }
         if self.simdgroup_matrices
-            && let Op::MatMul(product) = op
-            && let Some(plan) = simdgroup_product(product, &self.limits)
+            && let Some(plan) = lower_to_simdgroups(op, &self.limits)
         {
             return self.compiled(op.kind(), plan);
         }

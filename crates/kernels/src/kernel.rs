@@ -94,6 +94,7 @@ pub fn lower_to_simdgroups(op: &Op, limits: &Limits) -> Option<Plan> {
     let plan = match op {
         Op::MatMul(product) => matmul::simdgroup_product(product, limits),
         Op::Attention(op) => attention::simdgroup_attention(op, limits),
+        Op::Rnn(op) => rnn::simdgroup_rnn(op, limits),
         _ => None,
     };
     plan.filter(Plan::fits)

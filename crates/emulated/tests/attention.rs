@@ -121,9 +121,15 @@ fn few_queries_divide_the_keys() {
             }
         }
         // Heads that share keys, and go over the end of a group of queries.
-        for (heads, key_heads, queries) in [(8, 2, 1), (6, 2, 1), (5, 1, 1), (6, 3, 3), (3, 1, 7)] {
+        for [batch, heads, key_heads, queries] in [
+            [2, 8, 2, 1],
+            [2, 6, 2, 1],
+            [1, 5, 1, 1],
+            [1, 6, 3, 3],
+            [2, 3, 1, 7],
+        ] {
             for keys in [40, 600] {
-                let sizes = [2, heads, key_heads, queries, keys, 64, 64];
+                let sizes = [batch, heads, key_heads, queries, keys, 64, 64];
                 ops.push((dtype, op(dtype, sizes, plain)));
             }
         }
@@ -146,7 +152,7 @@ fn few_queries_divide_the_keys() {
                     causal: (queries == 7).then_some(400),
                     softcap: 0.7,
                 };
-                ops.push((dtype, op(dtype, [2, 4, 2, queries, keys, 32, 32], besides)));
+                ops.push((dtype, op(dtype, [1, 4, 2, queries, keys, 32, 32], besides)));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The form for few queries: as many as a text that is written word by word has, one.
+//! The form for few queries: a text that is written word by word has one.
 //!
 //! Nothing is multiplied but these queries, and the time is that of reading keys and values once. Queries of the
 //! heads that share keys go together. The keys are divided among the teams of a group, and among as many groups
@@ -16,11 +16,11 @@ const MOST_QUERIES: usize = 8;
 /// The most of short floats where there are heads for all processors: more take less time where matrices are multiplied.
 const MOST_SHORT: usize = 2;
 /// Elements of a row that a thread has.
-pub(super) const RUN: usize = 8;
+const RUN: usize = 8;
 /// Keys that a team takes at once.
-pub(super) const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 4;
 /// Warps of a group.
-pub(super) const WARPS: u32 = 4;
+const WARPS: u32 = 4;
 /// Threads of a group that merges.
 pub(super) const MERGE_THREADS: u32 = 128;
 /// What the sums of parts begin at a multiple of.
@@ -47,15 +47,15 @@ pub(super) struct Few {
 
 /// How queries and keys are divided among groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Division {
+struct Division {
     /// Queries for each head of keys.
-    pub rows: usize,
+    rows: usize,
     /// Groups for them.
-    pub blocks: usize,
+    blocks: usize,
     /// Groups for their keys.
-    pub parts: usize,
+    parts: usize,
     /// Keys of each.
-    pub part_keys: usize,
+    part_keys: usize,
 }
 
 impl Few {
@@ -110,7 +110,7 @@ impl Few {
         Some(Plan::with_scratch(ends.checked_add(sums)?, [first, merge]))
     }
 
-    pub(super) fn division(self, op: &Op, limits: &Limits) -> Division {
+    fn division(self, op: &Op, limits: &Limits) -> Division {
         let (batch, key_heads) = (op.query.shape()[0], op.value.shape()[1]);
         let blocks = rows(op).div_ceil(self.rows.into());
         let groups = batch * key_heads * blocks;

@@ -190,8 +190,12 @@ pub(crate) fn attention(op: &Op, limits: &Limits) -> Option<Plan> {
 
 /// The launches on a GPU of Apple's whose simdgroups multiply matrices; `None` if that is no gain.
 pub(crate) fn simdgroup_attention(op: &Op, limits: &Limits) -> Option<Plan> {
+    // Where there are no heads, none share keys.
+    if op.out.layout().elements() == 0 {
+        return None;
+    }
     match Form::of(op, limits) {
-        Form::Tiles { widths, .. } if op.out.layout().elements() > 0 => {
+        Form::Tiles { widths, .. } => {
             let read = [&op.query, &op.key, &op.value];
             let dense = read.into_iter().all(is_dense);
             launches(op, Form::Matrices { widths, dense }, limits)

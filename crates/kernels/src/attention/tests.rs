@@ -173,6 +173,7 @@ fn simdgroups_of_apple_multiply_matrices_of_short_floats() {
         assert_eq!(of(&with_sizes(dtype, [12, 4, 8, 128, 80])), None);
         assert_eq!(of(&with_sizes(dtype, [12, 4, 128, 128, 264])), None);
         assert_eq!(of(&op(dtype, [2, 0, 64, 64], 0)), None);
+        assert_eq!(of(&op(dtype, [2, 0, 4, 64], 0)), None);
     }
     assert_eq!(of(&with_sizes(DType::F32, [12, 4, 128, 128, 80])), None);
     // 32 KiB of memory hold a tile of the widest rows, and what simdgroups exchange.

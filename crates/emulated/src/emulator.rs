@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use streampool_device::{Combine, DType, Op};
-use streampool_kernels::{Dialect, Dispatch, Kernel, Limits, Operand, Plan, Source, lower};
+use streampool_kernels::{
+    Dialect, Dispatch, Kernel, Limits, Operand, Plan, Source, lower, lower_to_simdgroups,
+};
 
 use crate::compiler::{Code, Compiler};
 use crate::group::{self, Bound, Launch};
@@ -76,6 +78,17 @@ impl Emulator {
         [Dialect::Cuda, Dialect::Metal]
             .into_iter()
             .filter_map(|dialect| Some(Emulator::or_skip()?.with_dialect(dialect)))
+    }
+
+    /// The same, and one with the kernels that only some of Apple's GPUs have.
+    pub fn of_each_kind() -> impl Iterator<Item = Emulator> {
+        let apple = Emulator::or_skip().map(|emulator| {
+            let emulator = emulator.with_dialect(Dialect::Metal);
+            emulator.with_lowering(|op, limits| {
+                lower_to_simdgroups(op, limits).or_else(|| lower(op, limits))
+            })
+        });
+        Emulator::of_each_dialect().chain(apple)
     }
 
     /// With kernels in this dialect. In Metal's, the GPU is no larger than Apple's are.

@@ -1,7 +1,7 @@
 //! What the emulator is for: kernels that are wrong are found to be.
 
 use streampool_device::{Activation, Axes, DType, MatMul, Op, ReduceKind};
-use streampool_kernels::{Dialect, lower, simdgroup_product};
+use streampool_kernels::{Dialect, lower, lower_to_simdgroups};
 
 use crate::compiler::{Code, Compiler};
 use crate::emulator::{Emulator, Lowering};
@@ -306,10 +306,7 @@ fn a_broken_product_of_matrices_is_found() {
         activation: Activation::None,
         alpha: 1.0,
     });
-    let lowering: Lowering = |op, limits| match op {
-        Op::MatMul(op) => simdgroup_product(op, limits),
-        _ => None,
-    };
+    let lowering: Lowering = lower_to_simdgroups;
     for (right, wrong) in [
         ("        BARRIER();\n        a_from", "        a_from"),
         ("        BARRIER();\n    }", "    }"),

@@ -96,7 +96,133 @@ fn every_form_attends_as_the_host_does() {
             ops.push((dtype, op(dtype, [1, 2, 1, 70, 90, 16, 16], besides)));
         }
     }
-    for emulator in Emulator::of_each_dialect() {
+    for emulator in Emulator::of_each_kind() {
+        compare(&emulator, &ops);
+    }
+}
+
+#[test]
+#[cfg_attr(
+    any(sanitize_address, sanitize_thread),
+    ignore = "switches stacks behind the sanitizer's back"
+)]
+fn few_queries_divide_the_keys() {
+    let mut ops = Vec::new();
+    for dtype in [DType::F32, DType::F16, DType::BF16] {
+        let plain = Besides::default();
+        for (queries, keys) in [
+            ([1, 2, 3].as_slice(), [1, 30, 700].as_slice()),
+            (&[7, 8, 9], &[30, 300]),
+            (&[63, 64, 65], &[1, 130]),
+        ] {
+            for &queries in queries {
+                let sizes = keys.iter().map(|&keys| [1, 2, 2, queries, keys, 32, 24]);
+                ops.extend(sizes.map(|sizes| (dtype, op(dtype, sizes, plain))));
+            }
+        }
+        // Heads that share keys, and go over the end of a group of queries.
+        for [batch, heads, key_heads, queries] in [
+            [2, 8, 2, 1],
+            [2, 6, 2, 1],
+            [1, 5, 1, 1],
+            [1, 6, 3, 3],
+            [2, 3, 1, 7],
+        ] {
+            for keys in [40, 600] {
+                let sizes = [batch, heads, key_heads, queries, keys, 64, 64];
+                ops.push((dtype, op(dtype, sizes, plain)));
+            }
+        }
+        for (width, value_width) in [(1, 3), (80, 128), (200, 256), (256, 9)] {
+            let sizes = [1, 4, 1, 1, 520, width, value_width];
+            ops.push((dtype, op(dtype, sizes, plain)));
+        }
+        for causal in [-700, -3, 0, 5, 290, 2000] {
+            let besides = Besides {
+                causal: Some(causal),
+                ..plain
+            };
+            ops.push((dtype, op(dtype, [1, 2, 1, 5, 600, 32, 32], besides)));
+        }
+        for (mask, of_keys) in [(dtype, false), (DType::Bool, false), (DType::Bool, true)] {
+            for (queries, keys) in [(1, 33), (3, 33), (1, 600), (7, 600)] {
+                let besides = Besides {
+                    mask: Some(mask),
+                    of_keys,
+                    causal: (queries == 7).then_some(400),
+                    softcap: 0.7,
+                };
+                ops.push((dtype, op(dtype, [1, 4, 2, queries, keys, 32, 32], besides)));
+            }
+        }
+    }
+    for emulator in Emulator::of_each_kind() {
+        compare(&emulator, &ops);
+    }
+}
+
+#[test]
+#[cfg_attr(
+    any(sanitize_address, sanitize_thread),
+    ignore = "switches stacks behind the sanitizer's back"
+)]
+fn a_query_that_is_no_number_spoils_no_other() {
+    let mut ops = Vec::new();
+    for dtype in [DType::F32, DType::F16, DType::BF16] {
+        for queries in [5, 21] {
+            let mut op = op(dtype, [1, 1, 1, queries, 70, 16, 24], Besides::default());
+            let Op::Attention(attention) = &mut op else {
+                unreachable!()
+            };
+            let value = |index: usize| match index / 16 {
+                1 => f64::NAN,
+                4 => f64::INFINITY,
+                _ => (index % 7) as f64 / 8.0 - 0.3,
+            };
+            let values: Vec<f64> = (0..queries * 16).map(value).collect();
+            attention.query = Tensor::new(dtype, &[1, 1, queries, 16]).values(&values);
+            ops.push((dtype, op));
+        }
+    }
+    for emulator in Emulator::of_each_kind() {
+        compare(&emulator, &ops);
+    }
+}
+
+/// Of a part nothing is left, or all is minus infinity, and others have more.
+#[test]
+#[cfg_attr(
+    any(sanitize_address, sanitize_thread),
+    ignore = "switches stacks behind the sanitizer's back"
+)]
+fn parts_of_which_nothing_counts_do_not_count() {
+    let keys = 1200;
+    let infinite: Vec<f64> = vec![f64::NEG_INFINITY; keys];
+    let last = |value: f64| {
+        let mut row = infinite.clone();
+        row[keys - 1] = value;
+        row
+    };
+    let mut ops = Vec::new();
+    for dtype in [DType::F32, DType::F16, DType::BF16] {
+        for (query, mask) in [
+            (1.0, infinite.clone()),
+            (1.0, last(-0.5)),
+            (f64::NEG_INFINITY, infinite.clone()),
+            (f64::NEG_INFINITY, last(1.0)),
+            (f64::NAN, last(1.0)),
+        ] {
+            let mut op = op(dtype, [1, 1, 1, 1, keys, 1, 16], Besides::default());
+            let Op::Attention(attention) = &mut op else {
+                unreachable!()
+            };
+            attention.query = Tensor::new(dtype, &[1, 1, 1, 1]).values(&[query]);
+            attention.key = Tensor::new(dtype, &[1, 1, keys, 1]).values(&vec![1.0; keys]);
+            attention.mask = Some(Tensor::new(dtype, &[1, keys]).values(&mask));
+            ops.push((dtype, op));
+        }
+    }
+    for emulator in Emulator::of_each_kind() {
         compare(&emulator, &ops);
     }
 }
@@ -129,7 +255,7 @@ fn a_small_gpu_takes_more_rows_to_a_warp() {
             ]
         })
         .collect();
-    for emulator in Emulator::of_each_dialect() {
+    for emulator in Emulator::of_each_kind() {
         compare(&emulator.with_limits(limits), &ops);
     }
 }
@@ -174,7 +300,7 @@ fn views_need_not_be_dense() {
             ops.push((dtype, op));
         }
     }
-    for emulator in Emulator::of_each_dialect() {
+    for emulator in Emulator::of_each_kind() {
         compare(&emulator, &ops);
     }
 }
@@ -205,7 +331,7 @@ fn rows_masked_by_the_lowest_number_are_means_of_the_values() {
             let all: Vec<f64> = rows.take(queries).flatten().copied().collect();
             let mask = Tensor::new(dtype, &[queries, keys]).values(&all);
             attention.mask = Some(mask);
-            for emulator in Emulator::of_each_dialect() {
+            for emulator in Emulator::of_each_kind() {
                 compare(&emulator, &[(dtype, op.clone())]);
             }
         }
@@ -268,7 +394,7 @@ fn scores_of_minus_infinity_are_nan_unless_all_is_masked() {
             ops.push((dtype, op));
         }
     }
-    for emulator in Emulator::of_each_dialect() {
+    for emulator in Emulator::of_each_kind() {
         compare(&emulator, &ops);
     }
 }

@@ -2,7 +2,7 @@
 
 use streampool_device::{Activation, DType, Layout, MatMul, Op};
 use streampool_emulated::{Emulator, Tensor, Tolerance, assert_same_as_host, emulate, prepare};
-use streampool_kernels::{Dialect, Limits, simdgroup_product};
+use streampool_kernels::{Dialect, Limits, lower_to_simdgroups};
 
 /// Processors: with one, tiles are large.
 const SIZES: [u32; 2] = [1, 132];
@@ -17,10 +17,7 @@ fn emulator(compute_units: u32) -> Option<Emulator> {
     };
     let emulator = Emulator::or_skip()?.with_dialect(Dialect::Metal);
     let emulator = emulator.with_limits(limits);
-    Some(emulator.with_lowering(|op, limits| match op {
-        Op::MatMul(op) => simdgroup_product(op, limits),
-        _ => None,
-    }))
+    Some(emulator.with_lowering(lower_to_simdgroups))
 }
 
 /// Sums are in `f32`, and each is rounded once to its type.

@@ -6,7 +6,7 @@
 use streampool_conformance::hostile;
 use streampool_device::Op;
 use streampool_emulated::Emulator;
-use streampool_kernels::{Limits, lower, simdgroup_product, small_product, split_product};
+use streampool_kernels::{Limits, lower, lower_to_simdgroups, small_product, split_product};
 
 #[test]
 fn plans_of_hostile_numbers_fit() {
@@ -26,11 +26,13 @@ fn plans_of_hostile_numbers_fit() {
         }
         for limits in &limits {
             if let Op::MatMul(product) = &op {
-                for lowering in [small_product, split_product, simdgroup_product] {
+                for lowering in [small_product, split_product] {
                     let plan = lowering(product, limits);
                     assert!(plan.is_none_or(|plan| plan.fits()), "case {case}: {op:?}");
                 }
             }
+            let plan = lower_to_simdgroups(&op, limits);
+            assert!(plan.is_none_or(|plan| plan.fits()), "case {case}: {op:?}");
             match lower(&op, limits) {
                 Some(plan) => {
                     assert!(plan.fits(), "case {case}: {op:?}");

@@ -1,5 +1,7 @@
 //! Libraries of Metal text, as an imitation of Metal runs them.
 
+use std::collections::HashSet;
+
 use streampool_emulated::metal::{Binding, Function, Library, Space};
 
 const TEXT: &str = r"#include <metal_stdlib>
@@ -76,6 +78,11 @@ kernel void matrices(device const float* from [[buffer(0)]], device float* to [[
     simdgroup_multiply_accumulate(other, second_row, plain, other);
     simdgroup_store(sum, to + 256);
     simdgroup_store(other, to + 320);
+    // Element by element; which these are is not known.
+    for (int index = 0; index < 2; ++index) { plain.thread_elements()[index] *= turned.thread_elements()[index]; }
+    simdgroup_store(plain, to + 384);
+    to[448 + lane * 2] = part.thread_elements()[0];
+    to[448 + lane * 2 + 1] = part.thread_elements()[1];
 }
 
 // Some threads stay away, or are about something else.
@@ -226,13 +233,13 @@ fn simdgroups_multiply_matrices() {
     let Some(library) = library() else { return };
     let value = |row: usize, column: usize| (100 * row + column) as f32;
     let mut from: Vec<f32> = (0..256).map(|at| value(at / 16, at % 16)).collect();
-    let mut to = vec![-1.0f32; 6 * 64];
+    let mut to = vec![-1.0f32; 8 * 64];
     let buffers = [bound(0, &mut from), bound(1, &mut to)];
     // SAFETY: as above.
     let ran = unsafe { function(&library, "matrices").run([1; 3], [32, 1, 1], &buffers, &[]) };
     assert_eq!(ran, Ok(()));
     let diagonal = |row, column| if row == column { 3.0 } else { 0.0 };
-    let wanted: [&dyn Fn(usize, usize) -> f32; 6] = [
+    let wanted: [&dyn Fn(usize, usize) -> f32; 7] = [
         &value,
         &|row, column| value(8 + row, 8 + column),
         &|row, column| value(column, 8 + row),
@@ -242,7 +249,17 @@ fn simdgroups_multiply_matrices() {
             0 => diagonal(row, column) + value(1, column),
             _ => diagonal(row, column),
         },
+        &|row, column| value(row, column) * value(column, 8 + row),
     ];
+    // Each element is some thread's, but not where a GPU may have it: in order, or in quarters of a matrix.
+    let held = to.split_off(7 * 64);
+    let all: HashSet<u32> = held.iter().map(|&held| held as u32).collect();
+    assert_eq!(all.len(), 64);
+    let neighbours = held
+        .chunks(2)
+        .filter(|pair| pair[1] == pair[0] + 1.0)
+        .count();
+    assert_eq!(neighbours, 0);
     for (number, (wanted, got)) in wanted.iter().zip(to.chunks(64)).enumerate() {
         let wanted: Vec<f32> = (0..64).map(|at| wanted(at / 8, at % 8)).collect();
         assert_eq!(got, wanted, "matrix {number}");

@@ -84,7 +84,7 @@ fn every_form_steps_as_the_host_does() {
         let gru = (Cell::Gru { reset_after: false }, Direction::Forward);
         ops.push((dtype, layer(dtype, gru, [2, 3, 4, 150], true)));
     }
-    for emulator in Emulator::of_each_dialect() {
+    for emulator in Emulator::of_each_kind() {
         compare(&emulator, &ops);
     }
 }
@@ -108,7 +108,30 @@ fn states_that_do_not_fit_lie_in_device_memory() {
             ops.push((dtype, layer(dtype, both, [2, 5, 4, 260], true)));
         }
     }
-    for emulator in Emulator::of_each_dialect() {
+    for emulator in Emulator::of_each_kind() {
+        compare(&emulator.with_limits(limits), &ops);
+    }
+}
+
+#[test]
+#[cfg_attr(
+    any(sanitize_address, sanitize_thread),
+    ignore = "switches stacks behind the sanitizer's back"
+)]
+fn a_small_gpu_takes_more_sequences_to_a_group() {
+    let mut ops = Vec::new();
+    for cell in CELLS {
+        for dtype in [DType::F16, DType::BF16] {
+            let both = (cell, Direction::Both);
+            ops.push((dtype, layer(dtype, both, [3, 37, 17, 33], true)));
+        }
+    }
+    let limits = Limits {
+        compute_units: 1,
+        shared_bytes: 32 << 10,
+        buffers: 480,
+    };
+    for emulator in Emulator::of_each_kind() {
         compare(&emulator.with_limits(limits), &ops);
     }
 }

@@ -88,6 +88,18 @@ pub fn lower(op: &Op, limits: &Limits) -> Option<Plan> {
     plan(op, limits).filter(Plan::fits)
 }
 
+/// The launches that execute `op`, which was [validated](Op::validate), on a GPU of Apple's whose simdgroups multiply
+/// matrices; `None` if it is better left to the kernels that every GPU has.
+pub fn lower_to_simdgroups(op: &Op, limits: &Limits) -> Option<Plan> {
+    let plan = match op {
+        Op::MatMul(product) => matmul::simdgroup_product(product, limits),
+        Op::Attention(op) => attention::simdgroup_attention(op, limits),
+        Op::Rnn(op) => rnn::simdgroup_rnn(op, limits),
+        _ => None,
+    };
+    plan.filter(Plan::fits)
+}
+
 fn plan(op: &Op, limits: &Limits) -> Option<Plan> {
     match op {
         Op::Nop => Some(Plan::of(Dispatch {

@@ -81,7 +81,7 @@ fn metal_text_is_read() {
 }
 
 macro_rules! entries {
-    ($($kind:pat => [$($entry:literal),*],)*) => {
+    ($($kind:pat => [$($entry:literal),* $(,)?],)*) => {
         /// All of them.
         const ENTRIES: &[&str] = &[$($($entry,)*)*];
 
@@ -106,8 +106,15 @@ entries! {
     Kernel::Product(Product::Sums(_)) => ["product_sums"],
     Kernel::Product(Product::Blocks(_)) => ["product_blocks"],
     Kernel::Product(Product::Split(_)) => [],
-    Kernel::Attention(_) => ["attention_tiles", "attention_blocks", "attention_single"],
-    Kernel::Rnn(_) => ["rnn_tiles", "rnn_sums"],
+    Kernel::Attention(_) => [
+            "attention_few",
+            "attention_merge",
+            "attention_tiles",
+            "attention_matrices",
+            "attention_blocks",
+            "attention_single",
+        ],
+    Kernel::Rnn(_) => ["rnn_tiles", "rnn_matrices", "rnn_sums"],
     Kernel::Conv(_) => ["conv_tiled", "conv_direct"],
     Kernel::Pool(_) => ["pool"],
     Kernel::Resize(_) => ["resize"],

@@ -1,10 +1,11 @@
 //! Scaled dot-product attention.
 //!
-//! Three forms, none of which stores a matrix of scores: the softmax is carried along from block to block of keys.
-//! `Form::Tiles` multiplies short floats on the tensor cores, scores and sums staying in registers.
-//! `Form::Blocks` sums in registers of single threads, which is as exact as `f32` is. `Form::Single` takes what
-//! is left: doubles, and values too wide for registers.
+//! Five forms, none of which stores a matrix of scores: the softmax is carried along from block to block of keys.
+//! `Form::Few` takes few queries, and divides the keys. `Form::Tiles` multiplies short floats on the tensor cores,
+//! scores and sums staying in registers; `Form::Matrices` does it with those of Apple's simdgroups. `Form::Blocks` sums in registers of single threads, which is as exact as
+//! `f32` is. `Form::Single` takes what is left: doubles, and values too wide for registers.
 
+mod few;
 mod text;
 
 #[cfg(test)]
@@ -12,6 +13,8 @@ mod tests;
 
 use smallvec::SmallVec;
 use streampool_device::{Attention as Op, DType, View};
+
+use few::Few;
 
 use crate::dispatch::grid;
 use crate::rows::packs::begins_aligned;
@@ -40,6 +43,10 @@ enum Mask {
 /// How work is divided among threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Form {
+    /// Teams of threads for the keys of few queries.
+    Few(Few),
+    /// A group for each query, which adds up what the groups of `Form::Few` left.
+    Merge,
     /// Four warps, each with some times 16 queries.
     Tiles {
         /// Of keys and values, rounded up to what is multiplied at once.
@@ -49,6 +56,13 @@ enum Form {
         /// Times 16 queries of a warp.
         tiles: u8,
         /// Whether elements of a row are neighbours that can be moved eight at a time.
+        dense: bool,
+    },
+    /// Simdgroups with eight queries each.
+    Matrices {
+        /// Of keys and values, rounded up to what is multiplied at once.
+        widths: [u16; 2],
+        /// Whether elements of a row are neighbours that can be read eight at a time.
         dense: bool,
     },
     /// 256 threads for 64 queries.
@@ -81,6 +95,11 @@ impl Form {
         if op.query.dtype() == DType::F64 || value_width > WIDEST {
             return Form::Single;
         }
+        let read = [&op.query, &op.key, &op.value];
+        let dense = read.into_iter().all(is_dense);
+        if let Some(few) = Few::of(op, limits, dense) {
+            return Form::Few(few);
+        }
         if short && width <= WIDEST {
             let widths = [width, value_width].map(padded);
             let bytes = |keys: u32| {
@@ -102,9 +121,7 @@ impl Form {
                 widths,
                 keys: keys.unwrap_or(16) as u8,
                 tiles,
-                dense: [&op.query, &op.key, &op.value, &op.out]
-                    .into_iter()
-                    .all(is_dense),
+                dense: dense && is_dense(&op.out),
             };
         }
         let width = match value_width {
@@ -125,15 +142,20 @@ impl Form {
     fn queries(self) -> usize {
         match self {
             Form::Tiles { tiles, .. } => WARPS * 16 * usize::from(tiles),
+            Form::Matrices { .. } => text::MATRIX_ROWS as usize,
             Form::Blocks { .. } => BLOCK_QUERIES,
-            Form::Single => 1,
+            Form::Few(few) => few.rows.into(),
+            Form::Single | Form::Merge => 1,
         }
     }
 
     fn threads(self) -> u32 {
         match self {
             Form::Tiles { .. } => WARPS as u32 * 32,
+            Form::Matrices { .. } => text::SIMDGROUPS * 32,
             Form::Blocks { .. } => 256,
+            Form::Few(few) => few.threads(),
+            Form::Merge => few::MERGE_THREADS,
             Form::Single => 32,
         }
     }
@@ -158,13 +180,49 @@ fn is_dense(view: &View) -> bool {
     begins_aligned(view, 8) && shape[3].is_multiple_of(8) && strides[3] == 1 && (0..3).all(apart)
 }
 
-/// The launch that executes `op`, which was validated; `None` if it has more queries than groups can be counted.
+/// The launches that execute `op`, which was validated; `None` if it has more queries than groups can be counted.
 pub(crate) fn attention(op: &Op, limits: &Limits) -> Option<Plan> {
     if op.out.layout().elements() == 0 {
         return Some(Plan::default());
     }
-    let form = Form::of(op, limits);
-    let [batch, heads, queries, width] = [0, 1, 2, 3].map(|axis| op.query.shape()[axis]);
+    launches(op, Form::of(op, limits), limits)
+}
+
+/// The launches on a GPU of Apple's whose simdgroups multiply matrices; `None` if that is no gain.
+pub(crate) fn simdgroup_attention(op: &Op, limits: &Limits) -> Option<Plan> {
+    // Where there are no heads, none share keys.
+    if op.out.layout().elements() == 0 {
+        return None;
+    }
+    match Form::of(op, limits) {
+        Form::Tiles { widths, .. } => {
+            let read = [&op.query, &op.key, &op.value];
+            let dense = read.into_iter().all(is_dense);
+            launches(op, Form::Matrices { widths, dense }, limits)
+        }
+        _ => None,
+    }
+}
+
+fn launches(op: &Op, form: Form, limits: &Limits) -> Option<Plan> {
+    if let Form::Few(few) = form {
+        return few.plan(op, limits);
+    }
+    let [batch, heads, queries] = [0, 1, 2].map(|axis| op.query.shape()[axis]);
+    let tiles = queries.div_ceil(form.queries());
+    let groups = batch.checked_mul(heads)?.checked_mul(tiles)?;
+    let columns = match form {
+        Form::Single => op.value.shape()[3].div_ceil(SINGLE_COLUMNS),
+        _ => 1,
+    };
+    let mut dispatch = dispatch(op, form, tiles);
+    dispatch.groups = grid([groups, columns, 1]);
+    Some(Plan::of(dispatch))
+}
+
+/// A launch in this form, whose groups are to be counted.
+fn dispatch(op: &Op, form: Form, tiles: usize) -> Dispatch {
+    let [heads, queries, width] = [1, 2, 3].map(|axis| op.query.shape()[axis]);
     let [key_heads, keys, value_width] = [1, 2, 3].map(|axis| op.value.shape()[axis]);
     let kernel = Attention {
         dtype: op.query.dtype(),
@@ -179,12 +237,6 @@ pub(crate) fn attention(op: &Op, limits: &Limits) -> Option<Plan> {
         causal: op.causal.is_some(),
         softcap: op.softcap != 0.0,
     };
-    let tiles = queries.div_ceil(form.queries());
-    let groups = batch.checked_mul(heads)?.checked_mul(tiles)?;
-    let columns = match form {
-        Form::Single => value_width.div_ceil(SINGLE_COLUMNS),
-        _ => 1,
-    };
     let mut params = Params::new();
     let mut operands: SmallVec<[Operand; 4]> = SmallVec::new();
     for view in [&op.query, &op.key, &op.value]
@@ -192,10 +244,7 @@ pub(crate) fn attention(op: &Op, limits: &Limits) -> Option<Plan> {
         .chain(&op.mask)
         .chain([&op.out])
     {
-        params = params.i64(view.layout().offset() as i64);
-        for axis in 0..4 {
-            params = params.i64(stride(view, axis));
-        }
+        params = walk(params, view);
         operands.push(Operand::Memory(view.span()));
     }
     // Beyond any key, and still far from the end of its type.
@@ -223,13 +272,19 @@ pub(crate) fn attention(op: &Op, limits: &Limits) -> Option<Plan> {
             _ => params.f32(number as f32),
         };
     }
-    Some(Plan::of(Dispatch {
+    Dispatch {
         kernel: Kernel::Attention(kernel),
-        groups: grid([groups, columns, 1]),
+        groups: [1; 3],
         threads: form.threads(),
         operands,
         params,
-    }))
+    }
+}
+
+/// Appends where a view begins, and its four strides.
+fn walk(params: Params, view: &View) -> Params {
+    let begun = params.i64(view.layout().offset() as i64);
+    (0..4).fold(begun, |params, axis| params.i64(stride(view, axis)))
 }
 
 /// The stride along an axis of four; zero where the view repeats, as a mask may.

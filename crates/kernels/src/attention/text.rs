@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use streampool_device::DType;
 
+use super::few::Few;
 use super::{Attention, Form, Mask, SINGLE_COLUMNS};
 use crate::text::{
     Buffer, Dialect, Field, KernelText, SharedArray, compute_type, elements, storage_type, tiles,
@@ -11,6 +12,14 @@ use crate::text::{
 
 /// Unused elements behind each row of keys and values of [`Form::Tiles`].
 pub(super) const TILE_GAP: u32 = 8;
+/// Simdgroups of a group of [`Form::Matrices`].
+pub(super) const SIMDGROUPS: u32 = 4;
+/// Queries of such a group, and keys at a time: a tile has so many lines.
+pub(super) const MATRIX_ROWS: u32 = SIMDGROUPS * 8;
+/// Unused numbers behind each line of scores: lines begin in different banks, and stay aligned.
+const STRIP_GAP: u32 = 4;
+/// Unused elements behind each line of weights, for the same reason.
+const WEIGHT_GAP: u32 = 8;
 /// Unused numbers behind each line of a tile of [`Form::Blocks`].
 const BLOCK_GAP: u32 = 4;
 /// Queries of a group of [`Form::Blocks`].
@@ -33,10 +42,19 @@ pub(super) fn block_bytes(width: u32, keys: u32, depth: u32) -> u32 {
 impl Attention {
     pub(crate) fn text(&self, dialect: Dialect) -> Option<KernelText> {
         let number = compute_type(self.dtype);
-        if dialect == Dialect::Metal && self.dtype == DType::F64 {
+        let is_refused = match dialect {
+            Dialect::Metal => self.dtype == DType::F64,
+            // Its matrices are others.
+            Dialect::Cuda => matches!(self.form, Form::Matrices { .. }),
+        };
+        if is_refused {
             return None;
         }
-        let mut functions = self.ends(number);
+        let mut functions = String::new();
+        if matches!(self.form, Form::Matrices { .. }) {
+            functions.push_str("#include <metal_simdgroup_matrix>\n");
+        }
+        functions.push_str(&self.ends(number));
         if self.form.by_two() {
             functions.push_str(tiles(dialect));
         }
@@ -63,6 +81,7 @@ impl Attention {
                 );
                 functions.push_str("struct alignas(16) Words { u16 elements[8]; };\n");
                 functions.push_str(include_str!("tensor_functions.h"));
+                functions.push_str(include_str!("fetch_functions.h"));
                 let array = |name, width| SharedArray {
                     ty: "Words",
                     name,
@@ -70,6 +89,49 @@ impl Attention {
                 };
                 let shared = vec![array("key_words", width), array("value_words", value_width)];
                 ("attention_tiles", include_str!("tensor_body.h"), shared)
+            }
+            Form::Matrices { widths, dense } => {
+                let [width, value_width] = widths.map(u32::from);
+                constants(
+                    &mut functions,
+                    &[
+                        ("WIDTH", width),
+                        ("VALUE_WIDTH", value_width),
+                        ("SIMDGROUPS", SIMDGROUPS),
+                        ("KEYS", MATRIX_ROWS),
+                        ("STRIP_GAP", STRIP_GAP),
+                        ("WEIGHT_GAP", WEIGHT_GAP),
+                        ("DENSE", dense.into()),
+                    ],
+                );
+                let factor = match self.dtype {
+                    DType::BF16 => "bfloat",
+                    _ => "half",
+                };
+                let _ = writeln!(functions, "typedef {factor} Factor;");
+                functions.push_str("struct alignas(16) Words { u16 elements[8]; };\n");
+                functions.push_str(include_str!("matrices_functions.h"));
+                functions.push_str(include_str!("fetch_functions.h"));
+                let array = |ty, name, length: u32| SharedArray {
+                    ty,
+                    name,
+                    length: length as usize,
+                };
+                let line = width.max(value_width) + TILE_GAP;
+                let shared = vec![
+                    array("Words", "words", MATRIX_ROWS * line / 8),
+                    array("f32", "strips", MATRIX_ROWS * (MATRIX_ROWS + STRIP_GAP)),
+                    array(
+                        "u16",
+                        "all_weights",
+                        MATRIX_ROWS * (MATRIX_ROWS + WEIGHT_GAP),
+                    ),
+                ];
+                (
+                    "attention_matrices",
+                    include_str!("matrices_body.h"),
+                    shared,
+                )
             }
             Form::Blocks { width, keys, depth } => {
                 let [width, keys, depth] = [width, keys.into(), depth.into()].map(u32::from);
@@ -98,6 +160,12 @@ impl Attention {
                 ];
                 ("attention_blocks", include_str!("blocks_body.h"), shared)
             }
+            Form::Few(few) => {
+                constants(&mut functions, &few.constants(self.dtype));
+                functions.push_str(include_str!("few_functions.h"));
+                ("attention_few", include_str!("few_body.h"), few.shared())
+            }
+            Form::Merge => ("attention_merge", include_str!("merge_body.h"), Vec::new()),
             Form::Single => {
                 constants(&mut functions, &[("COLUMNS", SINGLE_COLUMNS as u32)]);
                 let weights = SharedArray {
@@ -153,32 +221,61 @@ impl Attention {
         }
     }
 
-    fn operands(&self) -> impl Iterator<Item = &'static str> {
-        let mask = (self.mask != Mask::None).then_some("mask");
-        ["query", "key", "value"]
-            .into_iter()
-            .chain(mask)
-            .chain(["out"])
+    /// What is read and written, in the order of the buffers.
+    fn operands(&self) -> Vec<&'static str> {
+        if self.form == Form::Merge {
+            return vec!["part_ends", "part_sums", "out"];
+        }
+        let mut operands = vec!["query", "key", "value"];
+        operands.extend((self.mask != Mask::None).then_some("mask"));
+        match self.is_parted() {
+            true => operands.extend(["part_ends", "part_sums"]),
+            false => operands.push("out"),
+        }
+        operands
+    }
+
+    /// Whether another launch merges what this one leaves.
+    fn is_parted(&self) -> bool {
+        matches!(self.form, Form::Few(Few { parted: true, .. }))
     }
 
     fn buffers(&self) -> Vec<Buffer> {
         let stored = storage_type(self.dtype);
         let buffer = |name| match name {
             "out" => Buffer::write(name, stored),
+            "part_ends" | "part_sums" if self.is_parted() => Buffer::write(name, "f32"),
+            "part_ends" | "part_sums" => Buffer::read(name, "f32"),
             "mask" => Buffer::read(name, self.mask_type()),
             _ => Buffer::read(name, stored),
         };
-        self.operands().map(buffer).collect()
+        self.operands().into_iter().map(buffer).collect()
     }
 
     fn fields(&self, number: &'static str) -> Vec<Field> {
+        let merges = self.form == Form::Merge;
+        let walked = [
+            ("query", !merges),
+            ("key", !merges),
+            ("value", !merges),
+            ("mask", self.mask != Mask::None),
+            ("out", true),
+        ];
         let mut fields = Vec::new();
-        for operand in self.operands() {
+        for (operand, _) in walked.into_iter().filter(|(_, is_there)| *is_there) {
             let parts = ["at", "batch", "head", "row", "column"];
             fields.extend(parts.map(|part| Field::new("i64", format!("{operand}_{part}"))));
         }
+        let sizes = |names: &[&str]| {
+            let fields = names.iter().map(|&name| Field::new("u32", name));
+            fields.collect::<Vec<_>>()
+        };
+        if merges {
+            fields.extend(sizes(&["heads", "queries", "value_width", "parts"]));
+            return fields;
+        }
         fields.push(Field::new("i64", "distance"));
-        let sizes = [
+        fields.extend(sizes(&[
             "heads",
             "shares",
             "queries",
@@ -186,9 +283,11 @@ impl Attention {
             "width",
             "value_width",
             "tiles",
-        ];
-        fields.extend(sizes.map(|name| Field::new("u32", name)));
+        ]));
         fields.extend(["scale", "softcap"].map(|name| Field::new(number, name)));
+        if matches!(self.form, Form::Few(_)) {
+            fields.extend(sizes(&["rows", "parts", "part_keys"]));
+        }
         fields
     }
 }

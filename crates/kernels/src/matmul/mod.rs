@@ -104,8 +104,7 @@ pub fn split_product(op: &MatMul, limits: &Limits) -> Option<Plan> {
     split::plan(op, &Problem::of(op)?, limits).filter(Plan::fits)
 }
 
-/// The launch that executes `op`, which was validated, on a GPU of Apple's whose simdgroups multiply matrices; `None` if
-/// it is better left to the kernels that every GPU has.
-pub fn simdgroup_product(op: &MatMul, limits: &Limits) -> Option<Plan> {
-    blocks::plan(op, &Problem::of(op)?, limits).filter(Plan::fits)
+/// The launch that executes `op` on a GPU of Apple's whose simdgroups multiply matrices; `None` if that is no gain.
+pub(crate) fn simdgroup_product(op: &MatMul, limits: &Limits) -> Option<Plan> {
+    blocks::plan(op, &Problem::of(op)?, limits)
 }

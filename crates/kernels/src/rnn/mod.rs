@@ -2,10 +2,13 @@
 //!
 //! What all steps see of the input is one product. Then one launch takes all steps: each group has some sequences
 //! of one direction. `Form::Tiles` keeps the weights of short floats in registers and multiplies on the tensor
-//! cores; `Form::Sums` takes any state, and reads weights, turned so that neighbouring threads read neighbours,
+//! cores, `Form::Matrices` by the matrices of Apple's simdgroups; `Form::Sums` takes any state, and reads weights, turned so that neighbouring threads read neighbours,
 //! at each step.
 
 mod text;
+
+#[cfg(test)]
+mod tests;
 
 use smallvec::SmallVec;
 use streampool_device::{Cell, DType, Direction, Layout, MatMul, Rnn as Op, Span, View};
@@ -43,6 +46,13 @@ enum Form {
         /// The state's size, rounded up to what is multiplied at once.
         width: u8,
         /// Times 16 sequences.
+        tiles: u8,
+    },
+    /// A simdgroup for eight units, of some times eight sequences.
+    Matrices {
+        /// The state's size, rounded up as for tiles.
+        width: u8,
+        /// Times eight sequences.
         tiles: u8,
     },
     /// A thread for a unit of some sequences.
@@ -105,10 +115,34 @@ impl Form {
         chosen.unwrap_or(form(1, 0))
     }
 
+    /// The same on a GPU of Apple's whose simdgroups multiply matrices.
+    fn on_simdgroups(self, op: &Op, limits: &Limits) -> Option<Form> {
+        let Form::Tiles { width, .. } = self else {
+            return None;
+        };
+        let (batch, directions) = (op.src.shape()[1], op.direction.count());
+        let gates = op.cell.gates();
+        let form = |tiles: u8| Form::Matrices { width, tiles };
+        let fits = |form: &Form| form.matrix_bytes(gates) <= limits.shared_bytes as usize;
+        let occupies = |form: &Form| {
+            directions * batch.div_ceil(form.sequences()) >= limits.compute_units as usize
+        };
+        let mut fitting = [4, 2, 1].map(form).into_iter().filter(fits);
+        let chosen = fitting.clone().find(occupies);
+        chosen.or_else(|| fitting.next_back())
+    }
+
+    /// Of the states in shared memory, and of what simdgroups exchange.
+    fn matrix_bytes(self, gates: usize) -> usize {
+        let simdgroups = self.threads() as usize / 32;
+        2 * self.sequences() * self.pitch() * 2 + simdgroups * gates * 64 * size_of::<f32>()
+    }
+
     /// Sequences of a group.
     fn sequences(self) -> usize {
         match self {
             Form::Tiles { tiles, .. } => usize::from(tiles) * 16,
+            Form::Matrices { tiles, .. } => usize::from(tiles) * 8,
             Form::Sums { units, run, .. } => {
                 THREADS as usize / usize::from(units) * usize::from(run)
             }
@@ -119,14 +153,14 @@ impl Form {
     /// that they lie in different banks.
     fn pitch(self) -> usize {
         match self {
-            Form::Tiles { width, .. } => usize::from(width) + 8,
+            Form::Tiles { width, .. } | Form::Matrices { width, .. } => usize::from(width) + 8,
             Form::Sums { .. } => self.sequences() + 4,
         }
     }
 
     fn threads(self) -> u32 {
         match self {
-            Form::Tiles { width, .. } => 32 * u32::from(width / 8),
+            Form::Tiles { width, .. } | Form::Matrices { width, .. } => 32 * u32::from(width / 8),
             Form::Sums { .. } => THREADS,
         }
     }
@@ -176,25 +210,45 @@ pub fn projection(op: &Op) -> Option<MatMul> {
 
 /// The launches that execute `op`, which was validated; `None` if it is too large for any.
 pub(crate) fn rnn(op: &Op, limits: &Limits) -> Option<Plan> {
-    let mut plan = matmul::matmul(&projection(op)?, limits);
-    let rest = steps(op, limits)?;
+    let product = matmul::matmul(&projection(op)?, limits);
+    Some(joined(product, steps(op, limits)?))
+}
+
+/// The launches on a GPU of Apple's whose simdgroups multiply matrices; `None` if that is no gain.
+pub(crate) fn simdgroup_rnn(op: &Op, limits: &Limits) -> Option<Plan> {
+    let projection = projection(op)?;
+    let product = matmul::simdgroup_product(&projection, limits);
+    let form = Form::of(op, limits);
+    let on_simdgroups = form.on_simdgroups(op, limits);
+    if product.is_none() && on_simdgroups.is_none() {
+        return None;
+    }
+    let product = product.unwrap_or_else(|| matmul::matmul(&projection, limits));
+    let steps = steps_of(op, on_simdgroups.unwrap_or(form), limits)?;
+    Some(joined(product, steps))
+}
+
+fn joined(mut plan: Plan, rest: Plan) -> Plan {
     plan.dispatches
         .iter_mut()
         .for_each(|dispatch| place(dispatch));
     plan.dispatches.extend(rest.dispatches);
     plan.scratch = rest.scratch;
-    Some(plan)
+    plan
 }
 
 /// The launches that follow the [`projection`], in whose scratch memory its result is.
 pub fn steps(op: &Op, limits: &Limits) -> Option<Plan> {
+    steps_of(op, Form::of(op, limits), limits)
+}
+
+fn steps_of(op: &Op, form: Form, limits: &Limits) -> Option<Plan> {
     let [steps, batch, _] = [0, 1, 2].map(|axis| op.src.shape()[axis]);
     let hidden = op.recurrent.shape()[2];
     let (directions, gates) = (op.direction.count(), op.cell.gates());
     if batch * hidden == 0 {
         return Some(Plan::default());
     }
-    let form = Form::of(op, limits);
     let number = wide(op.src.dtype());
     let parts = batch.div_ceil(form.sequences());
     let groups = directions.checked_mul(parts)?;
@@ -218,7 +272,7 @@ pub fn steps(op: &Op, limits: &Limits) -> Option<Plan> {
         number,
     )?;
     let (weights, states) = match form {
-        Form::Tiles { .. } => (Operand::Memory(op.recurrent.span()), None),
+        Form::Tiles { .. } | Form::Matrices { .. } => (Operand::Memory(op.recurrent.span()), None),
         Form::Sums { shared, .. } => {
             let shape = [directions, hidden, hidden, gates];
             let at = room(shape.iter().product(), op.recurrent.dtype())?;
@@ -256,7 +310,7 @@ pub fn steps(op: &Op, limits: &Limits) -> Option<Plan> {
     let mut operands: SmallVec<[Operand; 4]> = SmallVec::new();
     operands.extend([Operand::Scratch(projected), weights]);
     let mut params = Params::new();
-    if matches!(form, Form::Tiles { .. }) {
+    if !matches!(form, Form::Sums { .. }) {
         params = walk(params, &op.recurrent);
     }
     let optional = [

@@ -23,11 +23,20 @@ fn number_of(cell: Cell) -> usize {
 
 impl Rnn {
     pub(crate) fn text(&self, dialect: Dialect) -> Option<KernelText> {
-        if dialect == Dialect::Metal && self.dtype == DType::F64 {
+        let is_refused = match dialect {
+            Dialect::Metal => self.dtype == DType::F64,
+            // Its matrices are others.
+            Dialect::Cuda => matches!(self.form, Form::Matrices { .. }),
+        };
+        if is_refused {
             return None;
         }
         let number = compute_type(self.dtype);
-        let mut functions = self.ends(number);
+        let mut functions = String::new();
+        if matches!(self.form, Form::Matrices { .. }) {
+            functions.push_str("#include <metal_simdgroup_matrix>\n");
+        }
+        functions.push_str(&self.ends(number));
         if number == "f32" {
             functions.push_str(tiles(dialect));
         }
@@ -55,6 +64,29 @@ impl Rnn {
                     length: 2 * self.form.sequences() * self.form.pitch() / 8,
                 };
                 ("rnn_tiles", include_str!("tiles_body.h"), vec![words])
+            }
+            Form::Matrices { width, tiles } => {
+                constant("WIDTH", width.into());
+                constant("TILES", tiles.into());
+                functions.push_str("#define THREADS threads\n");
+                let factor = match self.dtype {
+                    DType::BF16 => "bfloat",
+                    _ => "half",
+                };
+                let _ = writeln!(functions, "typedef {factor} Factor;");
+                functions.push_str("struct alignas(16) Words { u16 elements[8]; };\n");
+                functions.push_str(include_str!("matrices_functions.h"));
+                let array = |ty, name, length| SharedArray { ty, name, length };
+                let simdgroups = self.form.threads() as usize / 32;
+                let shared = vec![
+                    array(
+                        "Words",
+                        "words",
+                        2 * sequences as usize * self.form.pitch() / 8,
+                    ),
+                    array("f32", "strips", simdgroups * self.cell.gates() * 64),
+                ];
+                ("rnn_matrices", include_str!("matrices_body.h"), shared)
             }
             Form::Sums {
                 units,
@@ -134,7 +166,7 @@ impl Rnn {
         const ROWS: &[&str] = &["direction", "row"];
         const STATE: &[&str] = &["direction", "sequence", "unit"];
         let given = self.given;
-        let tiles = matches!(self.form, Form::Tiles { .. });
+        let tiles = !matches!(self.form, Form::Sums { .. });
         [
             (tiles, "weights", &["direction", "row", "column"][..]),
             (given.bias, "bias", ROWS),

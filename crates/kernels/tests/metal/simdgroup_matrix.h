@@ -1,13 +1,19 @@
 // The matrices of a simdgroup, as Metal's library declares them: but for factors, which Apple's compiler takes in other
 // types than sums. Whoever includes this has its types, and says with EACH_SPACE what pointers there are.
 namespace metal {
+// In Metal a vector of two, of which kernels only use that they are numbered.
+template <typename T> struct ThreadElements {
+    T both[2];
+    thread T& operator[](int index) thread { return both[index]; }
+};
 template <typename T, int Cols, int Rows> struct simdgroup_matrix {
     static_assert(Cols == 8 && Rows == 8, "there are no others");
     simdgroup_matrix();
     // With this on its diagonal.
     explicit simdgroup_matrix(T);
-    // Two for each thread; which of the matrix, nobody is told.
-    T elements[2];
+    // Two for each thread; which of the matrix, nobody is told. They are the same of all matrices of one type.
+    thread ThreadElements<T>& thread_elements() thread { return elements; }
+    ThreadElements<T> elements;
 };
 typedef simdgroup_matrix<float, 8, 8> simdgroup_float8x8;
 typedef simdgroup_matrix<half, 8, 8> simdgroup_half8x8;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use objc2_metal::{MTLBlitCommandEncoder, MTLComputeCommandEncoder, MTLSize};
 use smallvec::SmallVec;
 use streampool_device::{DType, Error, Layout, Op, Result, Span, View};
-use streampool_kernels::{Dispatch, Operand, Plan, lower, simdgroup_product};
+use streampool_kernels::{Dispatch, Operand, Plan, lower, lower_to_simdgroups};
 
 use super::core::Core;
 use super::cost::{Cost, MOST_BYTES, MOST_WORK};
@@ -90,8 +90,7 @@ impl Core {
             });
         }
         if self.simdgroup_matrices
-            && let Op::MatMul(product) = op
-            && let Some(plan) = simdgroup_product(product, &self.limits)
+            && let Some(plan) = lower_to_simdgroups(op, &self.limits)
         {
             return self.compiled(op, plan);
         }

@@ -1,7 +1,12 @@
-// Simdgroup matrices. Here the elements lie in the order of the threads, row by row, two for each; a text cannot tell.
+// Simdgroup matrices. A text is not told which elements a thread holds, only that it holds the same of all matrices of
+// a type. So here they are in an order that no GPU has, another one for each size of elements.
 
 namespace matrices {
-static inline uint place(uint element) { return own_lane() * 2 + element; }
+// The thread's elements, by row and column, and the thread's that holds one.
+template <typename T> static inline uint place(uint element) {
+    return ((own_lane() * 2 + element) * 37 + 11 * sizeof(T)) % 64;
+}
+template <typename T> static inline uint holder(uint place) { return (place + 64 - 11 * sizeof(T)) * 45 % 64; }
 
 // What each thread of the simdgroup gives. All come to the same function.
 UNCHECKED static const unsigned long long* exchanged(uint kind, unsigned long long given) {
@@ -39,23 +44,26 @@ template <typename T> static Lines meet_at(uint kind, T*& from, ulong elements_p
 // All elements of a matrix, from the threads that have them.
 template <typename T> struct Gathered {
     unsigned long long pairs[32];
-    UNCHECKED explicit Gathered(const T* own) {
+    UNCHECKED explicit Gathered(const metal::ThreadElements<T>& own) {
         unsigned long long pair = 0;
-        __builtin_memcpy(&pair, own, 2 * sizeof(T));
+        __builtin_memcpy(&pair, &own, 2 * sizeof(T));
         __builtin_memcpy(pairs, exchanged(MATRIX_PRODUCT, pair), sizeof(pairs));
     }
     UNCHECKED float at(uint row, uint column) const {
         T pair[2];
-        __builtin_memcpy(pair, &pairs[row * 4 + column / 2], sizeof(pair));
-        return (float)pair[column % 2];
+        const uint at = holder<T>(row * 8 + column);
+        __builtin_memcpy(pair, &pairs[at / 2], sizeof(pair));
+        return (float)pair[at % 2];
     }
 };
 
-template <typename A, typename B> UNCHECKED static void multiplied(const A* a, const B* b, float* sums) {
+// Adds to the thread's two sums of type C.
+template <typename C, typename A, typename B>
+UNCHECKED static void multiplied(const metal::ThreadElements<A>& a, const metal::ThreadElements<B>& b, float* sums) {
     const Gathered<A> left(a);
     const Gathered<B> right(b);
     for (uint element = 0; element < 2; ++element) {
-        const uint row = place(element) / 8, column = place(element) % 8;
+        const uint row = place<C>(element) / 8, column = place<C>(element) % 8;
         for (uint k = 0; k < 8; ++k) sums[element] += left.at(row, k) * right.at(k, column);
     }
 }
@@ -63,12 +71,12 @@ template <typename A, typename B> UNCHECKED static void multiplied(const A* a, c
 
 // Nobody knows what it holds: no number.
 template <typename T, int Cols, int Rows> inline metal::simdgroup_matrix<T, Cols, Rows>::simdgroup_matrix() {
-    __builtin_memset((void*)elements, 0xff, sizeof(elements));
+    __builtin_memset((void*)&elements, 0xff, sizeof(elements));
 }
 template <typename T, int Cols, int Rows> inline metal::simdgroup_matrix<T, Cols, Rows>::simdgroup_matrix(T value) {
     matrices::meet(MATRIX_MADE, same_bits<uint>((float)value));
     for (uint element = 0; element < 2; ++element) {
-        const uint place = matrices::place(element);
+        const uint place = matrices::place<T>(element);
         elements[element] = place / 8 == place % 8 ? value : T(0.0f);
     }
 }
@@ -85,7 +93,7 @@ inline void metal::simdgroup_load(
     simdgroup_matrix<T, Cols, Rows>& matrix, const T* from, ulong elements_per_row, ulong2 origin, bool transposed) {
     const matrices::Lines lines = matrices::meet_at(MATRIX_LOAD, from, elements_per_row, origin, transposed);
     for (uint element = 0; element < 2; ++element) {
-        matrix.elements[element] = from[lines.at(matrices::place(element))];
+        matrix.elements[element] = from[lines.at(matrices::place<T>(element))];
     }
 }
 template <typename T, int Cols, int Rows>
@@ -93,7 +101,7 @@ inline void metal::simdgroup_store(
     simdgroup_matrix<T, Cols, Rows> matrix, T* to, ulong elements_per_row, ulong2 origin, bool transposed) {
     const matrices::Lines lines = matrices::meet_at(MATRIX_STORE, to, elements_per_row, origin, transposed);
     for (uint element = 0; element < 2; ++element) {
-        to[lines.at(matrices::place(element))] = matrix.elements[element];
+        to[lines.at(matrices::place<T>(element))] = matrix.elements[element];
     }
 }
 
@@ -101,7 +109,8 @@ template <typename D, typename A, typename B, typename C, int Cols, int Rows, in
 inline void metal::simdgroup_multiply_accumulate(
     simdgroup_matrix<D, Cols, Rows>& d, simdgroup_matrix<A, K, Rows>& a, simdgroup_matrix<B, Cols, K>& b,
     simdgroup_matrix<C, Cols, Rows>& c) {
+    static_assert(sizeof(D) == sizeof(C), "sums of one type");
     float sums[2] = {(float)c.elements[0], (float)c.elements[1]};
-    matrices::multiplied(a.elements, b.elements, sums);
+    matrices::multiplied<C>(a.elements, b.elements, sums);
     for (uint element = 0; element < 2; ++element) d.elements[element] = D(sums[element]);
 }

@@ -164,7 +164,7 @@ fn deform_conv(call: &Call<'_>) -> Outputs {
     let each = kernel
         .iter()
         .fold(2, |all: usize, &size| all.saturating_mul(size));
-    let (groups, joined) = (call.size_or("offset_group", 1)?, offset.size(1)?);
+    let (groups, joined) = (call.size_or("offset_group", 1)?, offset.dim(1)?);
     if groups.checked_mul(each) != Some(joined) {
         let expected = format!("{joined} offsets, {each} for each group");
         return Err(NodeError::malformed(

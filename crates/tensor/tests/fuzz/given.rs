@@ -175,7 +175,7 @@ impl Given {
         // There is none where it begins beyond the memory.
         let made = made.unwrap_or_else(|_| Tensor::from_slice(&pool, &[1i32, 0], &[2]).unwrap());
         match laid {
-            Laid::Dense if made.elements() <= ROOM => made.dense().unwrap_or(made),
+            Laid::Dense if made.elem_count() <= ROOM => made.dense().unwrap_or(made),
             _ => made,
         }
     }

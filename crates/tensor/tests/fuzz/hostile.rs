@@ -83,7 +83,7 @@ fn call(pool: &Pool, case: u64, laid: Laid) -> Result<Vec<Vec<u8>>, Ended> {
     let bytes = |made: Vec<Tensor>| {
         let mut all = Vec::new();
         for tensor in made {
-            if tensor.elements() > MOST_READ / tensor.dtype().size() {
+            if tensor.elem_count() > MOST_READ / tensor.dtype().size() {
                 tensor.synchronize()?;
                 continue;
             }

@@ -18,6 +18,7 @@ async fn ask(queue: Arc<BatchQueue>, number: usize) -> Result<Vec<f32>, Error> {
     Ok(outputs[0].values()?.to_vec())
 }
 
+/// Runs the example.
 pub fn main() -> Result<(), Error> {
     let session = Session::load(&streampool::host_pool()?, MODEL)?;
     let queue = BatchQueue::for_session(&session, BatchQueue::builder().max_batch_size(32))?;

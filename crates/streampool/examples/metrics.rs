@@ -61,6 +61,7 @@ fn page(pool: &Pool, queue: &BatchQueue) -> Result<String, Box<dyn std::error::E
     Ok(page)
 }
 
+/// Runs the example.
 pub fn main() -> Result<(), Box<dyn std::error::Error>> {
     let pool = streampool::host_pool()?;
     let inside = pool.clone();

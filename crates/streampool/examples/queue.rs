@@ -12,6 +12,7 @@ type Error = Box<dyn std::error::Error + Send + Sync>;
 /// Probabilities of 4 classes for rows of 16 values.
 const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/mlp.onnx");
 
+/// Runs the example.
 pub fn main() -> Result<(), Error> {
     let session = Session::load(&streampool::host_pool()?, MODEL)?;
     let queue = BatchQueue::for_session(&session, BatchQueue::builder().max_batch_size(32))?;

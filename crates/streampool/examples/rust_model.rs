@@ -33,6 +33,7 @@ impl Module for Block {
     parameters!(norm, up, down);
 }
 
+/// Runs the example.
 pub fn main() -> std::result::Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let pool = streampool::host_pool()?;
     let block = Block::new(&Weights::random(&Generator::new(7), &pool), 64)?;

@@ -6,6 +6,7 @@ use streampool::prelude::*;
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
+/// Runs the example.
 pub fn main() -> Result<(), Error> {
     let pool = streampool::host_pool()?;
     let (producer, consumer) = (pool.lease()?, pool.lease()?);

@@ -9,6 +9,7 @@ type Error = Box<dyn std::error::Error + Send + Sync>;
 /// Probabilities of 4 classes for rows of 16 values.
 const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/mlp.onnx");
 
+/// Runs the example.
 pub fn main() -> Result<(), Error> {
     let pool = streampool::host_pool()?; // `cuda_pool()` for an NVIDIA GPU
     let session = Session::load(&pool, MODEL)?;

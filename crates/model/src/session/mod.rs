@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use smallvec::{SmallVec, smallvec};
 use streampool_runtime::Settings;
-use streampool_tensor::{DType, Pool, Tensor};
+use streampool_tensor::{Pool, Tensor};
 
 pub use counts::Statistics;
 pub use input::{Input, Rows};

@@ -135,7 +135,7 @@ fn run(session: &Session, batch: &Batch, rows: usize, row_bytes: &AtomicUsize) -
         deadline: batch.deadline(),
         ..RunOptions::default()
     };
-    let outputs = session.run_divided_with(&inputs, &own, &options);
+    let outputs = session.run_batch_with(&inputs, &own, &options);
     let outputs = outputs.map_err(|error| match error {
         streampool_model::Error::Deadline => Error::Expired,
         other => Error::failed(other),

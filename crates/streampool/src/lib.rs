@@ -90,6 +90,10 @@ mod book {
     struct ConceptsSessions;
     #[doc = include_str!("../../../docs/src/concepts/streams.md")]
     struct ConceptsStreams;
+    #[doc = include_str!("../../../docs/src/faq.md")]
+    struct Faq;
+    #[doc = include_str!("../../../docs/src/getting-started.md")]
+    struct GettingStarted;
     #[doc = include_str!("../../../docs/src/guides/errors.md")]
     struct GuidesErrors;
     #[doc = include_str!("../../../docs/src/guides/gpu.md")]

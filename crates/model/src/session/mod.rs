@@ -360,11 +360,11 @@ impl Session {
     /// As [`run_positional`](Self::run_positional), for a batch: the rows of each output along its first axis are divided among so
     /// many requests, of so many rows each, and rows behind these left out. What comes back are the outputs of each request.
     pub fn run_batch(&self, inputs: &[Input<'_>], rows: &[usize]) -> Result<Vec<Vec<Array>>> {
-        self.run_divided_with(inputs, rows, &RunOptions::default())
+        self.run_batch_with(inputs, rows, &RunOptions::default())
     }
 
     /// As [`run_batch`](Self::run_batch), with options.
-    pub fn run_divided_with(
+    pub fn run_batch_with(
         &self,
         inputs: &[Input<'_>],
         rows: &[usize],

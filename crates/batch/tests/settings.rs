@@ -18,7 +18,7 @@ fn a_setting_that_makes_no_sense_is_named() {
     let builder = BatchQueue::builder;
     let cases = [
         ("max_batch_size", builder().max_batch_size(0)),
-        ("in_flight", builder().max_in_flight(0)),
+        ("max_in_flight", builder().max_in_flight(0)),
         ("capacity", builder().capacity(0)),
         ("capacity_bytes", builder().capacity_bytes(0)),
         (

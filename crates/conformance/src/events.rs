@@ -73,7 +73,7 @@ pub fn a_wait_times_out(fixture: &Fixture) {
     let mut lane = fixture.lane();
     let load = Load::new(fixture);
     let event = fixture.event();
-    let timed_out = (0..6).any(|doubling| {
+    let timed_out = (0..10).any(|doubling| {
         load.append(&mut lane, 8 << doubling);
         lane.record(&*event).expect("an event can be recorded");
         lane.flush(Flush::Start).expect("a flush succeeds");
@@ -324,7 +324,7 @@ pub fn elapsed_time_waits_for_nothing_else(fixture: &Fixture) {
     let mut lane = fixture.lane();
     let load = Load::new(fixture);
     let (start, end) = (fixture.timed_event(), fixture.timed_event());
-    let early = (0..6).any(|doubling| {
+    let early = (0..10).any(|doubling| {
         lane.record(&*start).expect("an event can be recorded");
         lane.run(&Op::Nop);
         lane.record(&*end).expect("an event can be recorded");

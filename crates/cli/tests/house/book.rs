@@ -95,7 +95,7 @@ const TOLD: &[(&str, &str, &str, Declared)] = &[
         "reference/errors.md",
         "Why a node failed: `streampool::model::NodeError`",
         "crates/model/src/error.rs",
-        Declared::Variants("Fault"),
+        Declared::Variants("NodeError"),
     ),
     (
         "reference/errors.md",

@@ -1,6 +1,6 @@
 //! Programs that are ready to run, by stream: each is one run's at a time.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -100,7 +100,7 @@ const MOST_PROGRAMS: usize = 4096;
 /// Those of one stream: by the hash of what they are for, each with its place in the order in which they came.
 #[derive(Default)]
 struct Lane {
-    ready: HashMap<u64, Vec<(u64, Ready)>>,
+    ready: BTreeMap<u64, Vec<(u64, Ready)>>,
     count: usize,
     next: u64,
 }

@@ -72,7 +72,7 @@ impl Pool {
     }
 
     /// The stream of this thread. The first call on a thread leases one, which is returned when the thread
-    /// ends; the main thread has stream 0. Inside a [scope](Self::on) it is the scope's.
+    /// ends; the main thread has stream 0. Inside a [scope](Self::with_stream) it is the scope's.
     ///
     /// When all are leased, the [exhaustion](crate::WhenExhausted) policy decides. A [run](Self::for_run) of the thread gives the
     /// lease to threads that wait; the next call takes another.
@@ -221,7 +221,7 @@ impl Pool {
     /// Runs `work` on a stream for just this run, with it as this thread's current stream. For work that is waited for
     /// within the call: then threads can be more than streams, and each gets its turn.
     ///
-    /// Inside a [scope](Self::on) or a task it is the stream of that; on the main thread stream 0; on a thread that has
+    /// Inside a [scope](Self::with_stream) or a task it is the stream of that; on the main thread stream 0; on a thread that has
     /// [leased](Self::current) one, that. Any other thread takes a free stream, the one of its last run if it can, and gives it
     /// back at the end. So it holds none between two runs.
     ///

@@ -164,7 +164,7 @@ impl Session {
         }
     }
 
-    /// The session for callers that give these of the [defaults](Self::defaults), too: they are inputs behind the others, for
+    /// The session for callers that give these of the [optional inputs](Self::optional_inputs), too: they are inputs behind the others, for
     /// calls that take inputs in order. What is not named is what the model says.
     pub fn taking<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Result<Session> {
         let names: Vec<&str> = names.into_iter().collect();
@@ -240,7 +240,7 @@ impl Session {
     /// Starts a run on the calling thread's current stream, and does not wait for it. The inputs are taken before this
     /// returns. A model whose shapes depend on data is run to its end.
     ///
-    /// Any number of runs may be pending. When [`in_flight`](SessionOptions::in_flight) of them are under way on the stream,
+    /// Any number of runs may be pending. When [`max_in_flight`](SessionOptions::max_in_flight) of them are under way on the stream,
     /// this waits for the oldest; [`try_submit`](Self::try_submit) fails, and [`submit_when_room`](Self::submit_when_room)
     /// waits without blocking a thread.
     pub fn submit<'a, N, I>(&self, inputs: impl IntoIterator<Item = (N, I)>) -> Result<Pending>

@@ -11,6 +11,7 @@ use super::in_flight::InFlight;
 use super::kernels::Kernels;
 use super::memory::Ledger;
 use super::objects::Gpu;
+use super::own::Owned;
 use super::signposts::Signposts;
 use super::tracing::Tracing;
 
@@ -22,6 +23,7 @@ pub(crate) struct Core {
     /// Whether simdgroups multiply matrices.
     pub simdgroup_matrices: bool,
     pub ledger: Ledger,
+    pub own: Owned,
     pub kernels: Kernels,
     pub encoders: Encoders,
     pub in_flight: InFlight,

@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use objc2_metal::{MTLCopyAllDevices, MTLCreateSystemDefaultDevice, MTLDevice};
 use streampool_device::{
-    CacheReport, Device, DeviceKind, Error, Event, Memory, MemoryUse, Op, OpKind, Properties,
-    Queue, QueueOptions, Quirk, Result, Space, Trace,
+    CacheReport, Device, DeviceKind, Error, Event, Memory, MemoryUse, Op, OpKind, Overhead,
+    Properties, Queue, QueueOptions, Quirk, Result, Space, Trace,
 };
 use streampool_kernels::Limits;
 
@@ -23,6 +23,7 @@ use super::in_flight::InFlight;
 use super::kernels::Kernels;
 use super::memory::{ALIGNMENT, Ledger};
 use super::objects::Gpu;
+use super::own::Owned;
 use super::pool::pooled;
 use super::properties;
 use super::queue::MetalQueue;
@@ -82,6 +83,7 @@ impl MetalDevice {
             simdgroup_matrices: properties::has_simdgroup_matrices(gpu),
             ledger: Ledger::new(gpu.clone(), name.clone(), capacity, options.residency_sets),
             kernels: Kernels::new(gpu.clone(), name, archive),
+            own: Owned::default(),
             encoders: Encoders::new(options.serial_encoders),
             in_flight: InFlight::new(options.in_flight),
             callers: Callers::new(),
@@ -200,6 +202,13 @@ impl Device for MetalDevice {
 
     fn memory_use(&self) -> MemoryUse {
         self.core.ledger.memory_use()
+    }
+
+    fn overhead(&self) -> Overhead {
+        Overhead {
+            memory: self.core.own.bytes(),
+            staging: 0,
+        }
     }
 
     fn prepare(&self, op: &Op) -> Result<()> {

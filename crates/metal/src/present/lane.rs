@@ -55,7 +55,7 @@ impl Lane {
         let made = pooled(|| Commands::new(&core, name, QUEUE_BUFFERS));
         let commands = made.map_err(|refused: Refused| refused.error(&core.properties.name))?;
         Ok(Arc::new(Lane {
-            blocks: Blocks::new(core.gpu.clone()),
+            blocks: Blocks::new(core.gpu.clone(), core.own.clone()),
             handlers: Handlers::new(),
             label: options.label,
             index: options.index,

@@ -10,6 +10,7 @@ use streampool_device::lock::Mutex;
 use streampool_device::{Error, Memory, MemoryUse, Result, Space, Span};
 
 use super::objects::{Buffer, Gpu, Movable, RawBuffer, RawQueue};
+use super::own::Own;
 use super::pool::pooled;
 use super::residency::Sets;
 use crate::ranks;
@@ -24,6 +25,7 @@ pub(crate) const PAGE: usize = 16 << 10;
 pub(crate) struct Allocation {
     buffer: Buffer,
     host: Option<NonNull<u8>>,
+    _own: Option<Own>,
 }
 
 // SAFETY: the address is that of the buffer's memory, which belongs to no thread.
@@ -34,7 +36,20 @@ unsafe impl Sync for Allocation {}
 impl Allocation {
     /// Keeps what is known of `buffer`, which the host reaches at `host`.
     pub fn new(buffer: Buffer, host: Option<NonNull<u8>>) -> Allocation {
-        Allocation { buffer, host }
+        Allocation {
+            buffer,
+            host,
+            _own: None,
+        }
+    }
+
+    /// The same for a buffer that the device has for itself.
+    pub fn own(buffer: Buffer, host: NonNull<u8>, own: Own) -> Allocation {
+        Allocation {
+            buffer,
+            host: Some(host),
+            _own: Some(own),
+        }
     }
 
     /// What spans within it call it, as long as it stays where it is.

@@ -19,6 +19,7 @@ mod kernels;
 mod lane;
 mod memory;
 mod objects;
+mod own;
 mod page;
 mod pool;
 mod program;

@@ -14,6 +14,7 @@ use super::event::MetalEvent;
 use super::lane::Lane;
 use super::memory::Allocation;
 use super::objects::{Buffer, Movable, RawBuffer};
+use super::own::Own;
 use super::page::Held;
 use super::pool::pooled;
 use super::program::MetalProgram;
@@ -31,6 +32,7 @@ pub(crate) struct MetalQueue {
 pub(crate) struct Scratch {
     buffer: Buffer,
     bytes: usize,
+    _own: Own,
 }
 
 impl Scratch {
@@ -84,7 +86,8 @@ impl MetalQueue {
         if let Some(scratch) = self.scratch.as_ref().filter(enough) {
             return Ok(Some(scratch.clone()));
         }
-        let bytes = bytes.next_power_of_two();
+        // With room to grow, so that a little more does not mean a new one each time.
+        let bytes = bytes.saturating_add(bytes / 8);
         // Only kernels see it.
         let options = MTLResourceOptions::StorageModePrivate;
         let made = pooled(|| self.core().gpu.newBufferWithLength_options(bytes, options));
@@ -92,6 +95,7 @@ impl MetalQueue {
         let scratch = Arc::new(Scratch {
             buffer: Movable(buffer),
             bytes,
+            _own: self.core().own.take(bytes),
         });
         self.scratch = Some(scratch.clone());
         Ok(Some(scratch))

@@ -9,6 +9,7 @@ use streampool_device::lock::Mutex;
 
 use super::memory::Allocation;
 use super::objects::{Gpu, Movable, RawBuffer};
+use super::own::Owned;
 use super::pool::pooled;
 use crate::ranks;
 
@@ -22,6 +23,7 @@ const KEPT: usize = 32 << 20;
 /// The blocks of one lane that wait for their next use.
 pub(crate) struct Blocks {
     gpu: Gpu,
+    own: Owned,
     spare: Mutex<Spare>,
 }
 
@@ -32,9 +34,10 @@ struct Spare {
 }
 
 impl Blocks {
-    pub fn new(gpu: Gpu) -> Arc<Blocks> {
+    pub fn new(gpu: Gpu, own: Owned) -> Arc<Blocks> {
         Arc::new(Blocks {
             gpu,
+            own,
             spare: Mutex::new(ranks::STAGING, Spare::default()),
         })
     }
@@ -67,7 +70,8 @@ impl Blocks {
             let options = MTLResourceOptions::StorageModeShared;
             let buffer = self.gpu.newBufferWithLength_options(bytes, options)?;
             let host = buffer.contents().cast();
-            Some(Arc::new(Allocation::new(Movable(buffer), Some(host))))
+            let own = self.own.take(bytes);
+            Some(Arc::new(Allocation::own(Movable(buffer), host, own)))
         })
     }
 

@@ -2,9 +2,9 @@
 
 use std::ptr::NonNull;
 
+use streampool_device::{DType, Device, Error as DeviceError, Op, Overhead, Sort, Space, Span};
 #[cfg(metal_sim)]
-use streampool_device::{DType, Flush, Memory, Op, View};
-use streampool_device::{Device, Error as DeviceError, Space, Span};
+use streampool_device::{Flush, Memory, View};
 #[cfg(metal_sim)]
 use streampool_metal::MetalDevice;
 use streampool_metal::MetalOptions;
@@ -22,6 +22,8 @@ use crate::gpu::*;
 const MIB: usize = 1 << 20;
 const PAGE: usize = 16 << 10;
 const PAGES: usize = 4 * PAGE;
+/// More than a sort of one group takes.
+const LONG: usize = 10_000;
 
 /// Pages of Metal's, of memory that is mapped: it wraps no other.
 struct Pages {
@@ -310,4 +312,35 @@ fn memory_that_is_not_for_the_host_or_not_ours_is_not_looked_into() {
     }
     // SAFETY: nothing names it.
     unsafe { device.free(memory) };
+}
+
+#[test]
+fn what_the_device_takes_for_itself_is_told() {
+    let Some(device) = device() else { return };
+    assert_eq!(device.overhead(), Overhead::default());
+    let pool = pool(&device, 4);
+    let stream = pool.stream(1).unwrap();
+    let [src, mut dst] = [1.0f32, 0.0].map(|value| {
+        let mut buffer = stream.allocate(4 * LONG).unwrap();
+        stream.upload(&mut buffer, &vec![value; LONG]).unwrap();
+        buffer
+    });
+    stream.synchronize().unwrap();
+    // Blocks through which bytes pass, if there are any: what both reach is written at once.
+    let passing = device.overhead().memory;
+    let op = Op::Sort(Sort {
+        src: src.read(DType::F32, &[LONG]).unwrap(),
+        values: dst.write(DType::F32, &[LONG]).unwrap(),
+        indices: None,
+        axis: 0,
+        descending: false,
+    });
+    stream.encode(op).unwrap();
+    stream.synchronize().unwrap();
+    // Four stores as long as what is sorted, and little more.
+    let scratch = device.overhead().memory - passing;
+    assert!((16 * LONG..20 * LONG).contains(&scratch), "{scratch}");
+    drop((src, dst));
+    drop(pool);
+    until("all is given back", || device.overhead().memory == 0);
 }

@@ -13,6 +13,8 @@ use crate::team::Team;
 
 /// Elements of windows that are worth a thread.
 const GRAIN: usize = 1 << 13;
+/// So many elements of a window are looked at without a look at whether anybody wants it.
+const TOGETHER: usize = 1 << 16;
 
 /// # Safety
 /// As for `execute`; the elements are of type `T`, the indices `i64`.
@@ -37,17 +39,25 @@ pub(super) unsafe fn execute<T: Reducible>(op: &Pool, indices: &View, team: &dyn
             for output in 0..x.outputs {
                 let mut largest = (lowest, -1);
                 for z_at in z.seen(line.z) {
+                    steps.take(1);
                     for y_at in y.seen(line.y) {
                         let start = line.start(&op.src, z_at, y_at);
-                        steps.take(x.kernel());
-                        for x_at in x.seen(output) {
-                            // SAFETY: what the window sees lies in the source.
-                            let value = unsafe { *from.at(start + x_at as isize * read) }.widen();
-                            let is_larger =
-                                value > largest.0 || is_nan(value) && !is_nan(largest.0);
-                            if is_larger || largest.1 < 0 {
-                                let index = (z_at * y.size + y_at) * x.size + x_at;
-                                largest = (value, index as i64);
+                        let mut seen = x.seen(output);
+                        loop {
+                            steps.take(1 + seen.len().min(TOGETHER));
+                            for x_at in seen.by_ref().take(TOGETHER) {
+                                // SAFETY: what the window sees lies in the source.
+                                let value =
+                                    unsafe { *from.at(start + x_at as isize * read) }.widen();
+                                let is_larger =
+                                    value > largest.0 || is_nan(value) && !is_nan(largest.0);
+                                if is_larger || largest.1 < 0 {
+                                    let index = (z_at * y.size + y_at) * x.size + x_at;
+                                    largest = (value, index as i64);
+                                }
+                            }
+                            if seen.len() == 0 {
+                                break;
                             }
                         }
                     }

@@ -51,7 +51,10 @@ impl Along {
     }
 
     /// The places of the source that the window sees, rising.
-    pub(super) fn seen(&self, output: usize) -> impl Iterator<Item = usize> + Clone + use<> {
+    pub(super) fn seen(
+        &self,
+        output: usize,
+    ) -> impl ExactSizeIterator<Item = usize> + Clone + use<> {
         let (begin, dilation) = (self.begin(output), self.slide.dilation as isize);
         self.inside(output)
             .map(move |tap| (begin + tap as isize * dilation) as usize)

@@ -44,6 +44,7 @@ pub(super) unsafe fn execute<P: Pooling>(op: &Pool, pooling: &P, team: &dyn Team
                 unsafe {
                     let mut is_first = true;
                     for z in z.seen(line.z) {
+                        steps_taken.take(1);
                         for y in y.seen(line.y) {
                             steps_taken.take(x.size);
                             let row = from.at(line.start(&op.src, z, y));

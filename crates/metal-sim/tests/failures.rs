@@ -135,9 +135,10 @@ fn a_wait_for_an_event_and_a_hazard_may_hold_each_other_up() {
     with_metal(|metal| {
         let (pipeline, buffer, event) = (metal.pipeline("add"), metal.filled(0.0), metal.event());
         let signal: &ProtocolObject<dyn MTLEvent> = ProtocolObject::from_ref(&*event);
-        let other = metal.device.newCommandQueue().expect("a queue");
         let mut outcomes = BTreeSet::new();
         for round in 1.. {
+            // A new one each time: a queue stays in error.
+            let other = metal.device.newCommandQueue().expect("a queue");
             let waiting = other.commandBuffer().expect("a command buffer");
             waiting.encodeWaitForEvent_value(signal, round);
             add(&waiting, &pipeline, &buffer, 1.0);
@@ -182,7 +183,8 @@ fn a_watchdog_kills_what_has_too_many_threads() {
             }
         }
         sim.skip_kernels();
-        let commands = metal.commands();
+        let anew = metal.device.newCommandQueue().expect("a queue");
+        let commands = anew.commandBuffer().expect("a command buffer");
         fill(&commands, &buffer, 0);
         add(&commands, &pipeline, &buffer, 1.0);
         commands.commit();

@@ -8,6 +8,7 @@ use streampool_device::{
     Error, Event, Fault, Flush, Handler, HostSlice, Op, OpKind, Program, Progress, Queue,
     QueueOptions, Result, Span, Tick, commands,
 };
+use streampool_kernels::with_room_to_grow;
 
 use super::core::Core;
 use super::event::MetalEvent;
@@ -86,8 +87,7 @@ impl MetalQueue {
         if let Some(scratch) = self.scratch.as_ref().filter(enough) {
             return Ok(Some(scratch.clone()));
         }
-        // With room to grow, so that a little more does not mean a new one each time.
-        let bytes = bytes.saturating_add(bytes / 8);
+        let bytes = with_room_to_grow(bytes);
         // Only kernels see it.
         let options = MTLResourceOptions::StorageModePrivate;
         let made = pooled(|| self.core().gpu.newBufferWithLength_options(bytes, options));

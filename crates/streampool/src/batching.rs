@@ -35,56 +35,53 @@ pub trait ForSession: Sized {
 
 impl ForSession for BatchQueue {
     fn for_session(session: &Session, settings: BatchQueueBuilder) -> Result<BatchQueue> {
-        queue_over(session, settings)
-    }
-}
-
-fn queue_over(session: &Session, settings: BatchQueueBuilder) -> Result<BatchQueue> {
-    for (input, port) in session.inputs().iter().enumerate() {
-        let shape = port.shape.as_deref();
-        if let Some([] | [Dim::Fixed(_), ..]) = shape {
-            let sizes = shape.unwrap_or_default().iter().map(Dim::to_string);
-            return Err(Error::Request {
-                input,
-                got: format!(
-                    "{:?} of [{}]",
-                    port.name,
-                    sizes.collect::<Vec<_>>().join(", ")
-                ),
-                expected: "any number of rows along a first axis".to_owned(),
-            });
+        for (input, port) in session.inputs().iter().enumerate() {
+            let shape = port.shape.as_deref();
+            if let Some([] | [Dim::Fixed(_), ..]) = shape {
+                let sizes = shape.unwrap_or_default().iter().map(Dim::to_string);
+                return Err(Error::Request {
+                    input,
+                    got: format!(
+                        "{:?} of [{}]",
+                        port.name,
+                        sizes.collect::<Vec<_>>().join(", ")
+                    ),
+                    expected: "any number of rows along a first axis".to_owned(),
+                });
+            }
         }
-    }
-    let is_gpu = session.pool().device().properties().kind != DeviceKind::Host;
-    let settings = match is_gpu {
-        true => settings.max_in_flight_by_default(GPU_IN_FLIGHT),
-        false => settings,
-    };
-    // A stream that others use would be recovered under their hands.
-    let lanes = (0..settings.lanes()).map(|_| session.pool().lease_alone().map_err(Error::failed));
-    let lanes: Vec<Lease> = lanes.collect::<Result<_>>()?;
-    let most = settings.most_rows();
-    let checked = session.clone();
-    let settings = settings.accepts(move |inputs| check(&checked, inputs));
-    let session = session.clone();
-    let row_bytes = AtomicUsize::new(0);
-    settings.build(move |batch: Batch| -> Result<Batch> {
-        streampool_device::span!("batch", rows = batch.rows(), lane = batch.lane());
-        let rows = match is_gpu {
-            true => filled_up(batch.rows()).min(most.max(batch.rows())),
-            false => batch.rows(),
+        let is_gpu = session.pool().device().properties().kind != DeviceKind::Host;
+        let settings = match is_gpu {
+            true => settings.max_in_flight_by_default(GPU_IN_FLIGHT),
+            false => settings,
         };
-        let stream = &lanes[batch.lane()];
-        let outputs = session
-            .pool()
-            .with_stream(stream, || run(&session, &batch, rows, &row_bytes));
-        let outputs = outputs.map_err(Error::failed).flatten();
-        if outputs.is_err() && stream.fault().is_some() {
-            // What failed is told to its callers; the stream serves those who come next.
-            stream.recover().map_err(Error::unavailable)?;
-        }
-        outputs
-    })
+        // A stream that others use would be recovered under their hands.
+        let lanes =
+            (0..settings.lanes()).map(|_| session.pool().lease_alone().map_err(Error::failed));
+        let lanes: Vec<Lease> = lanes.collect::<Result<_>>()?;
+        let most = settings.most_rows();
+        let checked = session.clone();
+        let settings = settings.accepts(move |inputs| check(&checked, inputs));
+        let session = session.clone();
+        let row_bytes = AtomicUsize::new(0);
+        settings.build(move |batch: Batch| -> Result<Batch> {
+            streampool_device::span!("batch", rows = batch.rows(), lane = batch.lane());
+            let rows = match is_gpu {
+                true => filled_up(batch.rows()).min(most.max(batch.rows())),
+                false => batch.rows(),
+            };
+            let stream = &lanes[batch.lane()];
+            let outputs = session
+                .pool()
+                .with_stream(stream, || run(&session, &batch, rows, &row_bytes));
+            let outputs = outputs.map_err(Error::failed).flatten();
+            if outputs.is_err() && stream.fault().is_some() {
+                // What failed is told to its callers; the stream serves those who come next.
+                stream.recover().map_err(Error::unavailable)?;
+            }
+            outputs
+        })
+    }
 }
 
 /// Refuses inputs that the session would refuse.
@@ -227,7 +224,7 @@ where
                 let settings = BatchQueue::builder()
                     .max_batch_size(self.batch_size)
                     .capacity(usize::MAX);
-                match queue_over(&self.session, settings) {
+                match BatchQueue::for_session(&self.session, settings) {
                     Ok(queue) => Stage::Running(queue.infer_all(inputs)),
                     Err(error) => return Some(Err(error)),
                 }

@@ -25,7 +25,7 @@ const KEPT_BY_DEVICE: usize = 256 << 20;
 /// The pinned memory of one device. To take it from the driver holds up all who launch, so it is used again.
 pub(crate) struct Pinned {
     context: Arc<Context>,
-    stock: Mutex<Stock>,
+    stock: Mutex<Kept>,
     /// Bytes taken from the driver.
     bytes: AtomicUsize,
 }
@@ -42,7 +42,7 @@ unsafe impl Send for Spare {}
 
 /// What waits for its next use on the device, and the slabs that smaller blocks are cut from.
 #[derive(Default)]
-struct Stock {
+struct Kept {
     spare: Spare,
     slabs: Vec<*mut u8>,
     /// Bytes of the last slab that nothing was cut from yet. They are its last ones.
@@ -50,9 +50,9 @@ struct Stock {
 }
 
 // SAFETY: the pointers own their memory.
-unsafe impl Send for Stock {}
+unsafe impl Send for Kept {}
 
-impl Stock {
+impl Kept {
     /// A block of a class that is cut from slabs, from what there is.
     fn cut(&mut self, class: usize) -> Option<*mut u8> {
         if let Some(pointer) = self.spare.classes[class].pop() {
@@ -87,7 +87,7 @@ impl Pinned {
     pub fn new(context: Arc<Context>) -> Result<Arc<Pinned>, Failure> {
         let pinned = Pinned {
             context,
-            stock: Mutex::new(ranks::PINNED_STOCK, Stock::default()),
+            stock: Mutex::new(ranks::PINNED_STOCK, Kept::default()),
             bytes: AtomicUsize::new(0),
         };
         pinned.add_slab()?;
@@ -299,11 +299,11 @@ mod tests {
     fn a_slab_serves_blocks_of_all_sizes_and_no_byte_twice() {
         let mut slabs = [vec![0u8; SLAB], vec![0u8; SLAB]];
         let [first, second] = slabs.each_mut().map(|slab| slab.as_mut_ptr());
-        let mut stock = Stock::default();
+        let mut stock = Kept::default();
         assert!(stock.cut(0).is_none());
         stock.add(first);
         let mut taken = Vec::new();
-        let mut take = |stock: &mut Stock, class| {
+        let mut take = |stock: &mut Kept, class| {
             let pointer = stock.cut(class)?;
             taken.push(pointer.addr()..pointer.addr() + size_of(class));
             Some(pointer)

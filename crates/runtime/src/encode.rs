@@ -85,7 +85,7 @@ impl Stream {
                 expected: format!("at most {}, the size of the buffer", buffer.bytes()),
             });
         }
-        let span = buffer.span();
+        let whole = buffer.span();
         let touch = Touch {
             is_partial: bytes.len() < buffer.bytes(),
             ..Touch::whole(buffer.marks(), Access::Write)
@@ -93,11 +93,7 @@ impl Stream {
         let mut offset = 0;
         loop {
             let (piece, rest) = bytes[offset..].split_at(LONGEST_UPLOAD.min(bytes.len() - offset));
-            let span = Span {
-                offset: span.offset + offset,
-                bytes: span.bytes - offset,
-                ..span
-            };
+            let span = whole.part(offset, piece.len())?;
             let stamp = self.append(iter::once(touch), |stream, queue| {
                 let _driver = stream.core().mitigation.any_call();
                 // SAFETY: `append` holds the order and keeps the memory.

@@ -40,6 +40,13 @@ pub(crate) fn contiguous(op: &'static str, shape: &[usize]) -> Result<Layout> {
     })
 }
 
+/// How many elements these sizes have; `None` for more than can be counted.
+pub(crate) fn elements(sizes: &[usize]) -> Option<usize> {
+    sizes
+        .iter()
+        .try_fold(1usize, |all, &size| all.checked_mul(size))
+}
+
 /// The sizes that `shape` means for a tensor of shape `from`.
 pub(crate) fn infer<S: Size>(op: &'static str, from: &[usize], shape: &[S]) -> Result<Dims> {
     let elements: usize = from.iter().product();

@@ -125,9 +125,7 @@ impl ConvBuilder {
     pub fn load(self, weights: &Weights) -> Result<Conv> {
         let shape = self.weight_shape()?;
         let weight = weights.tensor("weight", &shape)?;
-        let inputs: usize = shape.iter().skip(1).product();
-        let bound = 1.0 / (inputs.max(1) as f64).sqrt();
-        let initial = Initial::Uniform { bound };
+        let initial = Initial::of_weight(&shape);
         let bias = self
             .bias
             .then(|| weights.tensor_from("bias", &[self.channels_out], initial))

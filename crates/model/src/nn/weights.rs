@@ -35,6 +35,16 @@ enum Source {
     Random(Generator),
 }
 
+impl Initial {
+    /// As the parameters of a layer begin whose weight has this shape: it adds up as many inputs as there are in all axes but
+    /// the first.
+    pub(crate) fn of_weight(shape: &[usize]) -> Initial {
+        let inputs: f64 = shape.iter().skip(1).map(|&size| size as f64).product();
+        let bound = 1.0 / inputs.max(1.0).sqrt();
+        Initial::Uniform { bound }
+    }
+}
+
 /// How a parameter begins where weights are random.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Initial {
@@ -142,9 +152,7 @@ impl Weights {
     /// The floats of this name and shape. Random ones are spread as those of a layer that adds up as many inputs as
     /// there are in all axes but the first.
     pub fn tensor(&self, name: &str, shape: &[usize]) -> Result<Tensor> {
-        let inputs: usize = shape.iter().skip(1).product();
-        let bound = 1.0 / (inputs.max(1) as f64).sqrt();
-        self.tensor_from(name, shape, Initial::Uniform { bound })
+        self.tensor_from(name, shape, Initial::of_weight(shape))
     }
 
     /// The floats of this name and shape, and how they begin if they are random.

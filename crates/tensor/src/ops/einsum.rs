@@ -217,13 +217,6 @@ impl Labelled {
         let sizes = |labels: &[Label]| labels.iter().map(size).collect::<Result<Vec<usize>>>();
         let (batch_sizes, inner_sizes) = (sizes(&batch)?, sizes(&inner)?);
         let (left_sizes, right_sizes) = (sizes(&left)?, sizes(&right)?);
-        let joined = |sizes: &[usize]| sizes.iter().product::<usize>();
-        let (rows, depth, columns) = (
-            joined(&left_sizes),
-            joined(&inner_sizes),
-            joined(&right_sizes),
-        );
-        let count = joined(&batch_sizes);
         let x = a.arranged(
             &[&batch, &left, &inner],
             &[&batch_sizes, &left_sizes, &inner_sizes],
@@ -232,6 +225,14 @@ impl Labelled {
             &[&batch, &right, &inner],
             &[&batch_sizes, &right_sizes, &inner_sizes],
         )?;
+        // Tensors have these sizes now: their products can be counted.
+        let joined = |sizes: &[usize]| sizes.iter().product::<usize>();
+        let (rows, depth, columns) = (
+            joined(&left_sizes),
+            joined(&inner_sizes),
+            joined(&right_sizes),
+        );
+        let count = joined(&batch_sizes);
         let x = x.reshape(&[count, rows, depth])?;
         let y = y.reshape(&[count, columns, depth])?;
         let product = match x.dtype().is_float() {

@@ -4,7 +4,7 @@ use super::conv::ConvOptions;
 use super::formula::wide;
 use super::grid::{Lookup, Outside, Sampling};
 use super::window::Sliding;
-use crate::{Error, Result, Tensor};
+use crate::{Error, Result, Tensor, shape};
 
 impl Tensor {
     /// The sum of patches, each where it was taken: `[batch, channels * block elements, places]` gives `[batch, channels,
@@ -24,13 +24,15 @@ impl Tensor {
             dilation: options.dilation,
         }
         .window(rank)?;
-        let elements: usize = block.iter().product();
+        let too_many =
+            || Error::parameter(op, "sizes", format_args!("{sizes:?}"), "fewer elements");
+        let elements = shape::elements(block).ok_or_else(too_many)?;
         let counts: Vec<usize> = window
             .iter()
             .zip(sizes)
             .map(|(slide, &size)| slide.windows(size))
             .collect();
-        let places: usize = counts.iter().product();
+        let places = shape::elements(&counts).ok_or_else(too_many)?;
         let fits = matches!(self.shape(), &[_, channels, own]
             if elements > 0 && channels % elements == 0 && own == places);
         if !fits {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the tests of the CUDA device on a machine without a GPU, on the imitation of NVIDIA's driver in `crates/cuda-sim`.
+# Runs the tests of the CUDA device on a machine without a GPU, on the imitation of NVIDIA's driver in `testing/cuda-sim`.
 # Arguments go to cargo test: `ci/cuda-sim.sh --test conformance`. Kernels are executed on the CPU and need a C++
 # compiler; what is compiled once is kept below `target/emulated`. Of what the contract draws for an op one in seven is tried,
 # or all with `CUDA_EVERY_OP` set. Without arguments, all but the test of products runs: it is about NVIDIA's library, and

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the workspace in which the code for Metal builds on Linux, against the imitation of it in `crates/metal-sim`.
+# Makes the workspace in which the code for Metal builds on Linux, against the imitation of it in `testing/metal-sim`.
 #
 # `objc2-metal` names Apple's framework in one link attribute that other systems refuse. So a mirror of the workspace
 # is made below the target directory, in which a copy of that crate stands in, with the attribute for Apple only.

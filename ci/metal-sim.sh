@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the tests with the code for Metal on Linux, against the imitation of it in `crates/metal-sim`.
+# Runs the tests with the code for Metal on Linux, against the imitation of it in `testing/metal-sim`.
 # Arguments go to cargo test: `ci/metal-sim.sh -p streampool-metal`. `ci/asan.sh` and `ci/tsan.sh` do the same, watched.
 set -euo pipefail
 cd "$(dirname "$0")/.."

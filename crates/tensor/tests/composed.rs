@@ -148,7 +148,9 @@ fn sizes_that_no_number_holds_are_refused() {
     let (x, options) = (floats(&pool, &[1, 4, 4], 1), ConvOptions::default());
     assert!(x.fold(&[huge; 3], &[huge; 3], &options).is_err());
     assert!(x.fold(&[huge; 3], &[1; 3], &options).is_err());
-    let column = floats(&pool, &[1, 1], 1).broadcast_to(&[1 << 40, 1]).unwrap();
+    let column = floats(&pool, &[1, 1], 1)
+        .broadcast_to(&[1 << 40, 1])
+        .unwrap();
     let row = column.transpose(0, 1).unwrap();
     assert!(Tensor::einsum("ij,ij->ij", &[&column, &row]).is_err());
 }

@@ -9,7 +9,7 @@
 #[path = "../src/logic/mod.rs"]
 mod logic;
 #[allow(dead_code)]
-#[path = "../../runtime/tests/loom_support/mod.rs"]
+#[path = "../../../crates/runtime/tests/loom_support/mod.rs"]
 mod loom_support;
 
 use std::sync::Arc;

@@ -37,8 +37,8 @@ const fn shim(dialect: Dialect) -> &'static str {
             "shim/metal/types.h",
             "shim/metal/positions.h",
             "shim/metal/words.h",
-            "../../kernels/tests/metal/functions.h",
-            "../../kernels/tests/metal/simdgroup_matrix.h",
+            "../../../crates/kernels/tests/metal/functions.h",
+            "../../../crates/kernels/tests/metal/simdgroup_matrix.h",
             "shim/metal/functions.h",
             "shim/metal/matrices.h"
         ),

@@ -18,6 +18,7 @@
 //! println!("{}", agx_fix::statistics());
 //! ```
 
+#![deny(unsafe_code)]
 // The model checker runs the logic alone, from `tests/loom_*.rs`.
 #![cfg(not(loom))]
 

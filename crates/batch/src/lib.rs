@@ -33,6 +33,7 @@
 //! What was not asked for in time, was cancelled, or found no room is told to its caller only, and counted by reason. A
 //! batch that fails is run again in parts, so that only the guilty request fails.
 
+#![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 // The model checker runs the engine alone, from `tests/loom_*.rs`.
 #![cfg(not(loom))]

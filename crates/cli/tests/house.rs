@@ -12,7 +12,6 @@ mod locks;
 #[path = "house/source.rs"]
 mod source;
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -47,108 +46,28 @@ const BESIDE: &[&str] = &[
     "streampool-metal-sim",
 ];
 
-/// Where shipped code may say `unsafe`, and why there.
-const UNSAFE_ALLOWED: &[(&str, &str)] = &[
+/// Crates whose trade is `unsafe`, and why. All others forbid it, or deny it and expect it in the files that give their
+/// reason.
+const UNSAFE: &[(&str, &str)] = &[
     (
-        "crates/device/src/device.rs",
-        "declares `Device::free`, whose caller vouches that nothing uses the memory",
+        "streampool-host",
+        "turns spans into addresses and runs kernels on them",
+    ),
+    ("streampool-cuda", "calls the driver"),
+    ("streampool-metal", "calls the framework"),
+    (
+        "streampool-cuda-sim",
+        "C symbols, and the memory that they name",
     ),
     (
-        "crates/device/src/process.rs",
-        "is told of forks by the operating system",
+        "streampool-metal-sim",
+        "C symbols, and the memory that they name",
     ),
     (
-        "crates/device/src/queue.rs",
-        "declares the calls whose caller vouches for the memory that an op names",
+        "streampool-emulated",
+        "runs kernels on the memory that ops name, each thread on a stack of its own",
     ),
-    (
-        "crates/host/src/",
-        "a device: it turns spans into addresses and runs kernels on them",
-    ),
-    ("crates/cuda/src/", "a device: it calls the driver"),
-    (
-        "testing/cuda-sim/src/",
-        "an imitation of the driver: C symbols, and the memory that they name",
-    ),
-    ("crates/metal/src/", "a device: it calls the framework"),
-    (
-        "testing/metal-sim/src/",
-        "an imitation of Metal: C symbols, and the memory that they name",
-    ),
-    ("crates/runtime/src/spin.rs", "a lock"),
-    (
-        "crates/runtime/src/free_queue.rs",
-        "nodes passed from thread to thread",
-    ),
-    (
-        "crates/runtime/src/recycler.rs",
-        "a lock-free store of values",
-    ),
-    ("crates/runtime/src/os.rs", "calls the operating system"),
-    (
-        "crates/runtime/src/encode.rs",
-        "vouches to the device for the memory of an op",
-    ),
-    (
-        "crates/runtime/src/quirks.rs",
-        "passes on what encode.rs vouches for",
-    ),
-    (
-        "crates/runtime/src/program.rs",
-        "vouches to the device for the memory of a replay",
-    ),
-    (
-        "crates/runtime/src/pool.rs",
-        "takes foreign memory, for which its caller vouches",
-    ),
-    (
-        "crates/runtime/src/memory/source.rs",
-        "gives memory back to its device",
-    ),
-    (
-        "crates/runtime/src/memory/buffer.rs",
-        "declares what lends a buffer to a program, and always the same",
-    ),
-    (
-        "crates/runtime/src/memory/shared.rs",
-        "lends the host memory that no stream uses",
-    ),
-    (
-        "crates/tensor/src/tensor.rs",
-        "vouches that a tensor's memory stays the same",
-    ),
-    (
-        "crates/tensor/src/dlpack/",
-        "shares memory with other libraries, by their structures",
-    ),
-    (
-        "crates/model/src/onnx/lend.rs",
-        "lends the memory that a file was read into to the host's device",
-    ),
-    (
-        "crates/model/src/trace/",
-        "a device that only lists what it is told, by the contract of real ones",
-    ),
-    (
-        "crates/cli/src/bench/bare.rs",
-        "calls the bare kernel, to compare with it",
-    ),
-    (
-        "apple/agx-fix/src/edge/",
-        "replaces methods of classes that it learns of as the process runs",
-    ),
-    (
-        "apple/agx-fix/src/trampoline/",
-        "stands before methods whatever their signature",
-    ),
-    (
-        "testing/conformance/src/",
-        "vouches, as any caller of a device has to, for the memory that its ops name",
-    ),
-    (
-        "testing/emulated/src/",
-        "an imitation GPU: it runs kernels on the memory that ops name, each thread on a stack of its own",
-    ),
+    ("streampool-cli", "compares with the bare kernel"),
 ];
 
 /// How many files of a crate still need each other in circles. These numbers may only become smaller.
@@ -316,74 +235,40 @@ fn every_crate_takes_the_lints_of_the_workspace() {
             violations.push(path.to_owned());
         }
     }
+    let lifted = [
+        "allow(unsafe_code",
+        "allow(clippy::undocumented_unsafe_blocks",
+        "expect(clippy::undocumented_unsafe_blocks",
+    ];
     for source in sources("") {
-        let lenient = |line: &Line| {
-            line.code
-                .contains("allow(clippy::undocumented_unsafe_blocks")
-        };
+        let lenient = |line: &Line| lifted.iter().any(|lint| line.code.contains(lint));
         if source.lines.iter().any(lenient) {
             violations.push(source.path);
         }
     }
     assert_none(
-        "Every crate takes the lints of the workspace, and none lifts the one on unsafe:",
+        "Every crate takes the lints of the workspace, and none lifts those on unsafe:",
         &violations,
     );
 }
 
 #[test]
-fn unsafe_stands_only_where_it_may() {
+fn crates_refuse_unsafe_but_for_those_whose_trade_it_is() {
+    let refusals = ["#![forbid(unsafe_code)]", "#![deny(unsafe_code)]"];
     let mut violations = Vec::new();
-    let mut used = BTreeSet::new();
-    for source in sources("src") {
-        let place = UNSAFE_ALLOWED
-            .iter()
-            .find(|(prefix, _)| source.path.starts_with(prefix));
-        for (number, line) in source.shipped() {
-            if !has_word(&line.code, "unsafe") {
-                continue;
-            }
-            match place {
-                Some((prefix, _)) => {
-                    used.insert(*prefix);
-                }
-                None => violations.push(format!("{}:{number}: {}", source.path, line.code.trim())),
-            }
-        }
-    }
-    for (prefix, _) in UNSAFE_ALLOWED {
-        if root().join(prefix).exists() && !used.contains(prefix) {
-            violations.push(format!(
-                "{prefix} needs its leave no longer: take it out of UNSAFE_ALLOWED"
-            ));
-        }
-    }
-    assert_none(
-        "`unsafe` may stand only where UNSAFE_ALLOWED of this test says:",
-        &violations,
-    );
-}
-
-#[test]
-fn every_unsafe_block_gives_its_reason() {
-    let mut violations = Vec::new();
-    for source in sources("") {
-        for (index, line) in source.lines.iter().enumerate() {
-            let block = ["unsafe {", "unsafe impl"]
-                .iter()
-                .any(|start| line.code.contains(start));
-            if block && !source.gives_safety_reason(index + 1) {
-                violations.push(format!(
-                    "{}:{}: {}",
-                    source.path,
-                    index + 1,
-                    line.code.trim()
-                ));
+    for package in packages() {
+        let name = package["name"].as_str().expect("a name");
+        let folder = Path::new(package["manifest_path"].as_str().expect("a path"));
+        for root in ["src/lib.rs", "src/main.rs"].map(|root| folder.with_file_name(root)) {
+            let refuses = std::fs::read_to_string(&root)
+                .is_ok_and(|text| text.lines().any(|line| refusals.contains(&line)));
+            if root.exists() && !refuses && !UNSAFE.iter().any(|(known, _)| *known == name) {
+                violations.push(root.display().to_string());
             }
         }
     }
     assert_none(
-        "An unsafe block says above it, after SAFETY:, why it is sound:",
+        "A crate's root says `#![forbid(unsafe_code)]`, or `deny` and the files that need it `expect` with a reason:",
         &violations,
     );
 }
@@ -580,36 +465,4 @@ fn test_modules_are_not_shipped() {
     };
     let kept: Vec<usize> = source.shipped().iter().map(|(number, _)| *number).collect();
     assert_eq!(kept, [1, 2, 3, 7]);
-}
-
-#[test]
-fn reasons_are_found_where_they_belong() {
-    let reason = |text: &str, number| {
-        Source {
-            path: "x.rs".into(),
-            lines: split(text),
-        }
-        .gives_safety_reason(number)
-    };
-    assert!(reason(
-        "// SAFETY: the pointer is ours.\nlet a =\n    unsafe { f() };\n",
-        3
-    ));
-    assert!(reason(
-        "// SAFETY: long\n// and longer.\n#[inline]\nunsafe impl Send for A {}\n",
-        4
-    ));
-    assert!(reason("unsafe { f() } // SAFETY: no argument.\n", 1));
-    assert!(
-        !reason("// SAFETY:\nunsafe { f() };\n", 2),
-        "an empty reason is none"
-    );
-    assert!(!reason(
-        "// SAFETY: of the first.\nunsafe { f() };\nunsafe { g() };\n",
-        3
-    ));
-    assert!(!reason(
-        "// SAFETY: of something else.\n\nunsafe { f() };\n",
-        3
-    ));
 }

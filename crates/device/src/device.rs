@@ -1,5 +1,10 @@
 //! The device: what it is, and what it hands out.
 
+#![expect(
+    unsafe_code,
+    reason = "declares `Device::free`, whose caller vouches that nothing uses the memory"
+)]
+
 use std::ptr::NonNull;
 use std::sync::Arc;
 

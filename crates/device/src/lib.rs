@@ -17,6 +17,8 @@
 //! # Ok::<(), streampool_device::Error>(())
 //! ```
 
+#![deny(unsafe_code)]
+
 mod aliases;
 pub mod bytes;
 mod check;

@@ -1,5 +1,7 @@
 //! Whether this process is a fork of the one in which something was made.
 
+#![expect(unsafe_code, reason = "is told of forks by the operating system")]
+
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 

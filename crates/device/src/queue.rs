@@ -1,5 +1,10 @@
 //! The queue: one in-order lane of a device.
 
+#![expect(
+    unsafe_code,
+    reason = "declares the calls whose caller vouches for the memory that an op names"
+)]
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

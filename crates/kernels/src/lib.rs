@@ -29,6 +29,8 @@
 //! # Ok::<(), String>(())
 //! ```
 
+#![forbid(unsafe_code)]
+
 mod attention;
 mod cache;
 mod conv;

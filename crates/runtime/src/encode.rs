@@ -1,6 +1,8 @@
 //! Encoding: from an op over buffers to a command on the stream's queue. The one place of this crate that
 //! answers for the device contract's safety.
 
+#![expect(unsafe_code, reason = "vouches to the device for the memory of an op")]
+
 use std::iter;
 
 use smallvec::SmallVec;

@@ -1,5 +1,7 @@
 //! The way home for objects that are freed away from their owner: any thread pushes, the owner takes all.
 
+#![expect(unsafe_code, reason = "passes nodes from thread to thread")]
+
 use std::ops::{Deref, DerefMut};
 use std::ptr;
 

@@ -17,6 +17,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+#![deny(unsafe_code)]
 // The model checker runs the lock-free files alone, from `tests/loom_*.rs`.
 #![cfg(not(loom))]
 

@@ -1,5 +1,7 @@
 //! What only the operating system knows: whether the process forked, and which thread is the main one.
 
+#![expect(unsafe_code, reason = "calls the operating system")]
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use streampool_device::Process;

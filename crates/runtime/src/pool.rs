@@ -1,5 +1,10 @@
 //! The pool: the streams of one device, and which thread is on which.
 
+#![expect(
+    unsafe_code,
+    reason = "takes foreign memory, for which its caller vouches"
+)]
+
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 

@@ -3,6 +3,11 @@
 //! A capture lists ops over *slots*, bound to buffers at each replay, and over buffers the program holds
 //! itself: constants, which it only reads, and scratch, which is its own.
 
+#![expect(
+    unsafe_code,
+    reason = "vouches to the device for the memory of a replay"
+)]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,5 +1,7 @@
 //! The one table of driver calls that are not safe under threads, and how each is worked around.
 
+#![expect(unsafe_code, reason = "passes on what `encode.rs` vouches for")]
+
 use std::sync::Arc;
 use std::time::Instant;
 

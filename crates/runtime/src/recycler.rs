@@ -1,5 +1,7 @@
 //! A bounded pool of idle objects: any thread puts one in or takes one out, without a lock.
 
+#![expect(unsafe_code, reason = "a lock-free store of values")]
+
 use std::mem::MaybeUninit;
 
 use crate::slots::SlotSet;

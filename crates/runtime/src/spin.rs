@@ -1,5 +1,7 @@
 //! A lock for sections of some nanoseconds.
 
+#![expect(unsafe_code, reason = "a lock")]
+
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 

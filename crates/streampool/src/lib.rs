@@ -69,6 +69,8 @@
 //! # Ok::<(), streampool::Error>(())
 //! ```
 
+#![forbid(unsafe_code)]
+
 mod batching;
 mod devices;
 

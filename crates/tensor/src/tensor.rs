@@ -1,5 +1,7 @@
 //! The tensor: memory that is shared, what its elements are, and how they lie in it.
 
+#![expect(unsafe_code, reason = "vouches that a tensor's memory stays the same")]
+
 use std::sync::Arc;
 
 use streampool_device::{DType, Layout};

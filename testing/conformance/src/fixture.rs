@@ -1,5 +1,7 @@
 //! What a test stands on: memory and queues that are waited for before anything is freed.
 
+#![expect(unsafe_code, reason = "gives memory back to the device")]
+
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

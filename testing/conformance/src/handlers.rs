@@ -1,5 +1,7 @@
 //! Completion handlers: when and how they are called, and what they may do.
 
+#![expect(unsafe_code, reason = "gives memory back to the device")]
+
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;

@@ -4,6 +4,8 @@
 //! crate: spans come from [`Fixture`](crate::Fixture), which frees them after the last command of its last
 //! lane, and every test orders what touches one buffer by one lane, by events or by waiting.
 
+#![expect(unsafe_code, reason = "vouches for the memory that ops name")]
+
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;

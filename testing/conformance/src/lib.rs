@@ -90,6 +90,8 @@
 //! | **Histogram** and **NonZero** | `ops_tally::histograms_of_any_layout` `ops_tally::the_ends_of_the_range` `ops_tally::histograms_of_nothing` `ops_tally::places_of_any_layout` `ops_tally::places_of_block_lengths` |
 //! | The same op gives the same bits, whatever else runs | `threads::results_are_the_same_bits_everywhere` |
 
+#![deny(unsafe_code)]
+
 mod build;
 mod fixture;
 mod lane;

@@ -1,5 +1,7 @@
 //! Properties and raw memory.
 
+#![expect(unsafe_code, reason = "gives memory back to the device")]
+
 use streampool_device::{DeviceKind, Error, Memory, Space};
 
 use crate::fixture::Fixture;

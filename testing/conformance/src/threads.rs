@@ -1,5 +1,7 @@
 //! Everything at once: many queues on many threads, against the reference.
 
+#![expect(unsafe_code, reason = "gives memory back to the device")]
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Instant;

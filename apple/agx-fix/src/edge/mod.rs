@@ -1,5 +1,10 @@
 //! The thin side towards Objective-C: finds the driver's classes, wraps their methods, and is what programs call.
 
+#![expect(
+    unsafe_code,
+    reason = "replaces methods of classes that it learns of as the process runs"
+)]
+
 mod devices;
 mod discovery;
 mod foreign;

@@ -9,6 +9,8 @@
 //! a wrapped method from further up the stack. An exception cannot pass through a wrapped method: its unwinder finds no
 //! description of our return address, and ends the process.
 
+#![expect(unsafe_code, reason = "stands before methods whatever their signature")]
+
 #[cfg_attr(target_arch = "x86_64", path = "x86_64.rs")]
 #[cfg_attr(target_arch = "aarch64", path = "aarch64.rs")]
 mod machine;

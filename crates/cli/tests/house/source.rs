@@ -52,31 +52,6 @@ impl Source {
         }
         shipped
     }
-
-    /// Whether a comment directly above line `number`, or at its end, gives the reason for an unsafe block.
-    /// Lines of the same statement and attributes may stand between.
-    pub fn gives_safety_reason(&self, number: usize) -> bool {
-        let reason = |line: &Line| {
-            line.comment
-                .split_once("SAFETY:")
-                .is_some_and(|(_, reason)| !reason.trim().is_empty())
-        };
-        if reason(&self.lines[number - 1]) {
-            return true;
-        }
-        for line in self.lines[..number - 1].iter().rev() {
-            let code = line.code.trim();
-            let ends = code.ends_with([';', '{', '}']);
-            let blank = code.is_empty() && line.comment.is_empty();
-            if ends || blank {
-                return false;
-            }
-            if reason(line) {
-                return true;
-            }
-        }
-        false
-    }
 }
 
 /// All files below `folder` whose names end so, sorted.

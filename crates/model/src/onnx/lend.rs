@@ -1,5 +1,10 @@
 //! Tensors that stay in the memory that a file was read into.
 
+#![expect(
+    unsafe_code,
+    reason = "lends the memory that a file was read into to the host's device"
+)]
+
 use bytes::Bytes;
 use streampool_device::{DeviceKind, Layout, Span};
 use streampool_tensor::{DType, Pool, Result, Tensor};

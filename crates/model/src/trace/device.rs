@@ -1,5 +1,7 @@
 //! The device of a trace: memory without bytes, and a queue that lists.
 
+#![expect(unsafe_code, reason = "implements the contract of a device")]
+
 use std::collections::{HashMap, HashSet};
 use std::ptr::NonNull;
 use std::sync::Arc;

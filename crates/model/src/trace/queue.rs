@@ -1,5 +1,7 @@
 //! The queue of a trace: what is appended is over at once, and listed.
 
+#![expect(unsafe_code, reason = "implements the contract of a queue")]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;

@@ -1,5 +1,10 @@
 //! Buffers: memory as users hold it.
 
+#![expect(
+    unsafe_code,
+    reason = "declares what lends a buffer to a program, and always the same one"
+)]
+
 use streampool_device::{DType, Layout, View};
 
 use super::block::{Block, BlockBox};

@@ -1,5 +1,7 @@
 //! Memory that the host and the device both reach.
 
+#![expect(unsafe_code, reason = "lends the host memory that no stream uses")]
+
 use std::ptr::NonNull;
 use std::sync::Arc;
 

@@ -1,5 +1,7 @@
 //! Where chunks come from: the device, counted against the limit.
 
+#![expect(unsafe_code, reason = "gives memory back to its device")]
+
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

@@ -5,6 +5,11 @@
 //! - **In** ([`Tensor::from_dlpack`](crate::Tensor::from_dlpack)): memory of the pool's own device is used where it is; what is elsewhere
 //!   on the host, or not aligned to 256 bytes there, is copied, and the deleter called at once.
 
+#![expect(
+    unsafe_code,
+    reason = "shares memory with other libraries through their structures"
+)]
+
 mod abi;
 mod export;
 mod import;

@@ -361,8 +361,17 @@ fn every_page_is_listed_once() {
 }
 
 #[test]
-fn links_of_the_book_and_of_readme_lead_somewhere() {
-    let mut violations = broken_links("README.md", false);
+fn links_of_the_book_and_of_the_pages_beside_it_lead_somewhere() {
+    let mut violations = Vec::new();
+    for path in [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "fuzz/README.md",
+    ] {
+        violations.extend(broken_links(path, false));
+    }
     for page in pages() {
         violations.extend(broken_links(&format!("{BOOK}/{page}"), true));
     }

@@ -7,8 +7,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use streampool::host::{HostDevice, HostOptions};
-use streampool::model::graph::Dim;
-use streampool::model::{RunOptions, ValueInfo};
+use streampool::model::{Dim, RunOptions, ValueInfo};
 use streampool::tensor::{NpzFile, SafeTensors, Tensor};
 use streampool::{Array, DType, Pool, Session, SessionOptions, Settings};
 

@@ -44,28 +44,27 @@ fn each_field(name: &str, labels: &str, fields: &Map<String, Value>, page: &mut 
     }
 }
 
-fn page(pool: &Pool, queue: &BatchQueue) -> Result<String, Box<dyn std::error::Error>> {
+fn figures(snapshot: impl serde::Serialize) -> Value {
+    serde_json::to_value(snapshot).expect("figures are plain data")
+}
+
+fn page(pool: &Pool, queue: &BatchQueue) -> streampool::Result<String> {
     let mut page = String::new();
-    lines(
-        "streampool_pool",
-        "",
-        &serde_json::to_value(pool.snapshot()?)?,
-        &mut page,
-    );
+    lines("streampool_pool", "", &figures(pool.snapshot()?), &mut page);
     lines(
         "streampool_queue",
         "",
-        &serde_json::to_value(queue.statistics())?,
+        &figures(queue.statistics()),
         &mut page,
     );
     Ok(page)
 }
 
 /// Runs the example.
-pub fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub fn main() -> streampool::Result<()> {
     let pool = streampool::host_pool()?;
     let inside = pool.clone();
-    let double = move |batch: Batch| -> Result<Batch, Box<dyn std::error::Error + Send + Sync>> {
+    let double = move |batch: Batch| -> streampool::Result<Batch> {
         let x = batch.array(0)?.tensor(&inside)?;
         Ok(Batch::new(vec![Array::of(&(&x + &x)?)?])?)
     };

@@ -7,17 +7,15 @@ use std::time::Duration;
 use streampool::batch::Shutdown;
 use streampool::prelude::*;
 
-type Error = Box<dyn std::error::Error + Send + Sync>;
-
 /// Probabilities of 4 classes for rows of 16 values.
 const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/mlp.onnx");
 
 /// Runs the example.
-pub fn main() -> Result<(), Error> {
+pub fn main() -> streampool::Result<()> {
     let session = Session::load(&streampool::host_pool()?, MODEL)?;
     let queue = BatchQueue::for_session(&session, BatchQueue::builder().max_batch_size(32))?;
 
-    let ask = |caller: usize| -> Result<(), Error> {
+    let ask = |caller: usize| -> streampool::Result<()> {
         for _ in 0..100 {
             let row = Array::new(&[caller as f32; 16], &[1, 16])?;
             let request = Request::new(vec![row])

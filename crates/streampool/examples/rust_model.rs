@@ -34,7 +34,7 @@ impl Module for Block {
 }
 
 /// Runs the example.
-pub fn main() -> std::result::Result<(), Box<dyn std::error::Error + Send + Sync>> {
+pub fn main() -> streampool::Result<()> {
     let pool = streampool::host_pool()?;
     let block = Block::new(&Weights::random(&Generator::new(7), &pool), 64)?;
     for (name, tensor) in block.parameters()? {

@@ -4,10 +4,8 @@
 
 use streampool::prelude::*;
 
-type Error = Box<dyn std::error::Error + Send + Sync>;
-
 /// Runs the example.
-pub fn main() -> Result<(), Error> {
+pub fn main() -> streampool::Result<()> {
     let pool = streampool::host_pool()?;
     let (producer, consumer) = (pool.lease()?, pool.lease()?);
     let (begin, end) = (pool.timed_event()?, pool.timed_event()?);
@@ -18,7 +16,7 @@ pub fn main() -> Result<(), Error> {
         let ones = Tensor::ones(&pool, &[256, 256], DType::F32)?;
         let x = ones.matmul(&ones)?;
         producer.record(&end)?;
-        Ok::<Tensor, Error>(x)
+        Ok::<Tensor, streampool::Error>(x)
     })??;
 
     // The consumer reads what the producer wrote: that order needs no event. This one is for work that shares no tensor.

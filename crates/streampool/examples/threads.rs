@@ -4,17 +4,15 @@
 
 use streampool::prelude::*;
 
-type Error = Box<dyn std::error::Error + Send + Sync>;
-
 /// Probabilities of 4 classes for rows of 16 values.
 const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/mlp.onnx");
 
 /// Runs the example.
-pub fn main() -> Result<(), Error> {
+pub fn main() -> streampool::Result<()> {
     let pool = streampool::host_pool()?; // `cuda_pool()` for an NVIDIA GPU
     let session = Session::load(&pool, MODEL)?;
 
-    let run = |thread: usize| -> Result<Vec<f32>, Error> {
+    let run = |thread: usize| -> streampool::Result<Vec<f32>> {
         let x = Array::new(&[thread as f32; 16], &[1, 16])?;
         let outputs = session.run([("x", &x)])?;
         Ok(outputs["y"].values()?.to_vec())

@@ -2,18 +2,20 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use streampool_batch::{Batch, BatchQueue, BatchQueueBuilder, Error, InferAll, Request, Result};
+use streampool_batch::{self as batch, Batch, BatchQueue, BatchQueueBuilder, InferAll, Request};
 use streampool_device::DeviceKind;
 use streampool_model::graph::Dim;
 use streampool_model::{Array, Input, Rows, RunOptions, Session};
 use streampool_runtime::Lease;
 
+use crate::error::{Error, Result};
+
 /// Makes a [`BatchQueue`] in front of a session.
 pub trait ForSession: Sized {
     /// A queue in front of a session, whose inputs and outputs all have their rows along the first axis.
     ///
-    /// Each batch that is in flight has a stream of its own, whichever thread runs it. Requests that the model does not take are refused when they come. On a GPU these are four if nothing is said, and
-    /// batches are filled up to a few sizes, so that few programs serve all.
+    /// Each batch that is in flight has a stream of its own, whichever thread runs it. Requests that the model does not take are refused when they come. On a GPU these are four by default, and batches
+    /// are filled up to a few sizes, so that few programs serve all.
     ///
     /// ```no_run
     /// use streampool::prelude::*;
@@ -28,7 +30,7 @@ pub trait ForSession: Sized {
     ///         });
     ///     }
     /// });
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # Ok::<(), streampool::Error>(())
     /// ```
     fn for_session(session: &Session, settings: BatchQueueBuilder) -> Result<Self>;
 }
@@ -39,7 +41,7 @@ impl ForSession for BatchQueue {
             let shape = port.shape.as_deref();
             if let Some([] | [Dim::Fixed(_), ..]) = shape {
                 let sizes = shape.unwrap_or_default().iter().map(Dim::to_string);
-                return Err(Error::Request {
+                return Err(batch::Error::Request {
                     input,
                     got: format!(
                         "{:?} of [{}]",
@@ -47,7 +49,8 @@ impl ForSession for BatchQueue {
                         sizes.collect::<Vec<_>>().join(", ")
                     ),
                     expected: "any number of rows along a first axis".to_owned(),
-                });
+                }
+                .into());
             }
         }
         let is_gpu = session.pool().device().properties().kind != DeviceKind::Host;
@@ -56,15 +59,14 @@ impl ForSession for BatchQueue {
             false => settings,
         };
         // A stream that others use would be recovered under their hands.
-        let lanes =
-            (0..settings.lanes()).map(|_| session.pool().lease_alone().map_err(Error::failed));
-        let lanes: Vec<Lease> = lanes.collect::<Result<_>>()?;
+        let lanes = (0..settings.lanes()).map(|_| session.pool().lease_alone());
+        let lanes: Vec<Lease> = lanes.collect::<Result<_, _>>()?;
         let most = settings.most_rows();
         let checked = session.clone();
         let settings = settings.accepts(move |inputs| check(&checked, inputs));
         let session = session.clone();
         let row_bytes = AtomicUsize::new(0);
-        settings.build(move |batch: Batch| -> Result<Batch> {
+        let queue = settings.build(move |batch: Batch| -> batch::Result<Batch> {
             streampool_device::span!("batch", rows = batch.rows(), lane = batch.lane());
             let rows = match is_gpu {
                 true => filled_up(batch.rows()).min(most.max(batch.rows())),
@@ -74,18 +76,19 @@ impl ForSession for BatchQueue {
             let outputs = session
                 .pool()
                 .with_stream(stream, || run(&session, &batch, rows, &row_bytes));
-            let outputs = outputs.map_err(Error::failed).flatten();
+            let outputs = outputs.map_err(batch::Error::failed).flatten();
             if outputs.is_err() && stream.fault().is_some() {
                 // What failed is told to its callers; the stream serves those who come next.
-                stream.recover().map_err(Error::unavailable)?;
+                stream.recover().map_err(batch::Error::unavailable)?;
             }
             outputs
-        })
+        });
+        Ok(queue?)
     }
 }
 
 /// Refuses inputs that the session would refuse.
-fn check(session: &Session, inputs: &[Array]) -> Result<()> {
+fn check(session: &Session, inputs: &[Array]) -> batch::Result<()> {
     let given: Vec<Input<'_>> = inputs.iter().map(Input::from).collect();
     session.check(&given).map_err(|error| match error {
         streampool_model::Error::Input {
@@ -94,7 +97,7 @@ fn check(session: &Session, inputs: &[Array]) -> Result<()> {
             expected,
         } => {
             let place = session.inputs().iter().position(|port| port.name == name);
-            Error::Request {
+            batch::Error::Request {
                 input: place.unwrap_or(session.inputs().len()),
                 got,
                 expected: match place {
@@ -103,7 +106,7 @@ fn check(session: &Session, inputs: &[Array]) -> Result<()> {
                 },
             }
         }
-        other => Error::failed(other),
+        other => batch::Error::failed(other),
     })
 }
 
@@ -115,9 +118,16 @@ const GPU_IN_FLIGHT: usize = 4;
 const LARGE_ROW: usize = 16 << 10;
 
 /// Runs a batch as one of so many rows.
-fn run(session: &Session, batch: &Batch, rows: usize, row_bytes: &AtomicUsize) -> Result<Batch> {
+fn run(
+    session: &Session,
+    batch: &Batch,
+    rows: usize,
+    row_bytes: &AtomicUsize,
+) -> batch::Result<Batch> {
     let inputs = (0..batch.inputs()).map(|input| Rows::new(batch.parts(input), rows));
-    let inputs: Vec<Rows<'_>> = inputs.collect::<Result<_, _>>().map_err(Error::failed)?;
+    let inputs: Vec<Rows<'_>> = inputs
+        .collect::<Result<_, _>>()
+        .map_err(batch::Error::failed)?;
     let inputs: Vec<Input<'_>> = inputs.iter().map(Input::from).collect();
     let divided = row_bytes.load(Ordering::Relaxed) >= LARGE_ROW;
     let own: Vec<usize> = match divided {
@@ -134,8 +144,8 @@ fn run(session: &Session, batch: &Batch, rows: usize, row_bytes: &AtomicUsize) -
     };
     let outputs = session.run_batch_with(&inputs, &own, &options);
     let outputs = outputs.map_err(|error| match error {
-        streampool_model::Error::Deadline => Error::Expired,
-        other => Error::failed(other),
+        streampool_model::Error::Deadline => batch::Error::Expired,
+        other => batch::Error::failed(other),
     })?;
     let bytes = outputs.iter().flatten().map(|array| array.bytes().len());
     row_bytes.store(bytes.sum::<usize>() / batch.rows(), Ordering::Relaxed);
@@ -158,7 +168,7 @@ fn filled_up(rows: usize) -> usize {
 /// for outputs in streampool::batch_inference(&session, inputs).batch_size(8) {
 ///     println!("{:?}", outputs?[0].shape());
 /// }
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), streampool::Error>(())
 /// ```
 pub fn batch_inference<I>(session: &Session, inputs: I) -> BatchInference<I::IntoIter>
 where
@@ -190,7 +200,7 @@ enum Stage<I> {
 }
 
 impl<I> BatchInference<I> {
-    /// The most rows that run together, at least 1; 8 if nothing is said.
+    /// The most rows that run together, at least 1; 8 by default.
     pub fn batch_size(mut self, rows: usize) -> Self {
         self.batch_size = rows;
         self
@@ -213,11 +223,12 @@ where
     fn next(&mut self) -> Option<Self::Item> {
         self.stage = match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Ready(_) if self.batch_size == 0 => {
-                return Some(Err(Error::Setting {
+                let error = batch::Error::Setting {
                     setting: "batch_size",
                     got: "0".to_owned(),
                     expected: "at least 1",
-                }));
+                };
+                return Some(Err(error.into()));
             }
             Stage::Ready(inputs) => {
                 // How much is under way is bounded by what asks for it.
@@ -239,7 +250,7 @@ where
         if let Some(tell) = &mut self.progress {
             tell(self.done);
         }
-        Some(outputs)
+        Some(outputs.map_err(Error::from))
     }
 }
 

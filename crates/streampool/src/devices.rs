@@ -9,7 +9,9 @@ use streampool_device::{Device, DeviceKind};
 use streampool_host::{HostDevice, HostOptions};
 #[cfg(feature = "metal")]
 use streampool_metal::{MetalDevice, MetalOptions};
-use streampool_runtime::{Pool, Result};
+use streampool_runtime::Pool;
+
+use crate::error::Result;
 
 /// One device, as this build finds it on this machine.
 #[derive(Debug, Clone)]
@@ -63,7 +65,7 @@ fn status(
 
 /// A pool on the host CPU, set up by the environment.
 pub fn host_pool() -> Result<Pool> {
-    Pool::new(open_host()?)
+    Ok(Pool::new(open_host()?)?)
 }
 
 fn open_host() -> Result<Arc<dyn Device>> {
@@ -74,14 +76,14 @@ fn open_host() -> Result<Arc<dyn Device>> {
 /// environment.
 #[cfg(feature = "cuda")]
 pub fn cuda_pool() -> Result<Pool> {
-    Pool::new(CudaDevice::new(CudaOptions::from_env()?)?)
+    Ok(Pool::new(CudaDevice::new(CudaOptions::from_env()?)?)?)
 }
 
 /// A pool on the Apple GPU that `STREAMPOOL_METAL_DEVICE` names, by default the one that the system prefers, set up
 /// by the environment.
 #[cfg(feature = "metal")]
 pub fn metal_pool() -> Result<Pool> {
-    Pool::new(MetalDevice::new(MetalOptions::from_env()?)?)
+    Ok(Pool::new(MetalDevice::new(MetalOptions::from_env()?)?)?)
 }
 
 #[cfg(feature = "cuda")]

@@ -12,19 +12,18 @@
 //!
 //! let pool = streampool::host_pool()?;
 //! let weight = Tensor::from_slice(&pool, &[1.0f32, 2.0, 3.0, 4.0], &[2, 2])?;
-//! let answer = |x: [f32; 2]| -> streampool::tensor::Result<Vec<f32>> {
+//! let answer = |x: [f32; 2]| -> streampool::Result<Vec<f32>> {
 //!     let x = Tensor::from_slice(&pool, &x, &[1, 2])?;
-//!     x.linear(&weight, None)?.to_vec()
+//!     Ok(x.linear(&weight, None)?.to_vec()?)
 //! };
 //! std::thread::scope(|scope| {
 //!     let one = scope.spawn(|| answer([1.0, 0.0]));
 //!     let other = scope.spawn(|| answer([0.0, 1.0]));
 //!     assert_eq!(one.join().unwrap()?, [1.0, 3.0]);
 //!     assert_eq!(other.join().unwrap()?, [2.0, 4.0]);
-//!     Ok::<(), streampool::tensor::Error>(())
-//! })
-//! # .map_err(Box::<dyn std::error::Error>::from)?;
-//! # Ok::<(), Box<dyn std::error::Error>>(())
+//!     Ok::<(), streampool::Error>(())
+//! })?;
+//! # Ok::<(), streampool::Error>(())
 //! ```
 //!
 //! A [`Session`] is a model from an ONNX file, loaded once and run from any number of threads: each has a stream of its
@@ -36,7 +35,7 @@
 //! let session = Session::load(&streampool::host_pool()?, "model.onnx")?;
 //! std::thread::scope(|scope| {
 //!     for _ in 0..8 {
-//!         scope.spawn(|| -> streampool::model::Result<()> {
+//!         scope.spawn(|| -> streampool::Result<()> {
 //!             let x = Array::new(&[0.5f32; 16], &[1, 16])?;
 //!             let outputs = session.run([("x", &x)])?;
 //!             println!("{:?}", outputs.at(0));
@@ -44,7 +43,7 @@
 //!         });
 //!     }
 //! });
-//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # Ok::<(), streampool::Error>(())
 //! ```
 //!
 //! Below tensors are buffers and ops, for those who place memory themselves:
@@ -68,11 +67,16 @@
 //! });
 //! # Ok::<(), streampool::Error>(())
 //! ```
+//!
+//! Whatever fails, `?` makes it an [`Error`], whose [`kind`](Error::kind) says what can be done about it.
+
+#![forbid(unsafe_code)]
 
 #![forbid(unsafe_code)]
 
 mod batching;
 mod devices;
+mod error;
 
 /// The examples of README, run like those here.
 #[cfg(doctest)]
@@ -112,25 +116,95 @@ mod book {
     struct ReferenceOptions;
 }
 
+pub use batch::{BatchQueue, Request, Ticket};
 pub use batching::{BatchInference, ForSession, batch_inference};
+pub use device::{
+    Access, Activation, Axes, Binary, Compare, DType, Device, Element, EventStatus, Expr, Fault,
+    Layout, MatMul, Mitigations, Norm, NormKind, Op, OpKind, Quirk, ReduceKind, Scalar, Unary,
+};
 #[cfg(feature = "cuda")]
 pub use devices::cuda_pool;
 #[cfg(feature = "metal")]
 pub use devices::metal_pool;
 pub use devices::{DeviceStatus, Unusable, devices, host_pool};
-pub use streampool_batch as batch;
-pub use streampool_batch::{BatchQueue, Request, Ticket};
+pub use error::{Error, ErrorKind, Result};
+pub use model::{Array, Input, Outputs, RunOptions, Session, SessionOptions};
+pub use runtime::{
+    Buffer, Capture, Event, Lease, Pool, Profile, Program, SettingError, Settings, Snapshot,
+    Stream, WhenExhausted,
+};
+pub use tensor::Tensor;
+
+/// A queue that makes batches of the requests of many callers.
+pub mod batch {
+    pub use streampool_batch::{
+        Batch, BatchQueue, BatchQueueBuilder, Error, Histogram, InferAll, Padding, Priority,
+        Reason, Request, RequestCounts, Result, Shutdown, Statistics, TenantStatistics, Ticket,
+        WhenFull,
+    };
+}
+
+/// NVIDIA GPUs.
 #[cfg(feature = "cuda")]
-pub use streampool_cuda as cuda;
-pub use streampool_device as device;
-pub use streampool_host as host;
+pub mod cuda {
+    pub use streampool_cuda::{CudaDevice, CudaOptions, Precision};
+}
+
+/// What a device is, and the ops that it executes.
+pub mod device {
+    pub use streampool_device::{
+        Access, Activation, Along, Attention, Axes, Binary, CacheReport, Cell, Combine, Compare,
+        Conv, DType, Device, DeviceKind, Direction, Distribution, Element, Error, EventStatus,
+        Expr, ExprBuilder, Fault, Gather, Histogram, Indexing, Interpolation, Layout, Linalg,
+        MatMul, MemoryUse, Mitigations, NonZero, Norm, NormKind, Op, OpKind, Overhead, Pool,
+        PoolKind, Properties, Quirk, Random, ReduceKind, Resize, Result, Rnn, Rounding, Scalar,
+        Scan, ScanKind, Scatter, Slide, Sort, Span, Tick, Unary, Value, View, Window,
+    };
+}
+
+/// The host CPU.
+pub mod host {
+    pub use streampool_host::{HostDevice, HostOptions};
+}
+
+/// Apple GPUs.
 #[cfg(feature = "metal")]
-pub use streampool_metal as metal;
-pub use streampool_model as model;
-pub use streampool_model::{Array, Input, Outputs, RunOptions, Session, SessionOptions};
-pub use streampool_runtime::*;
-pub use streampool_tensor as tensor;
-pub use streampool_tensor::Tensor;
+pub mod metal {
+    pub use streampool_metal::{MetalDevice, MetalOptions};
+}
+
+/// Models: ONNX files, or layers in Rust.
+pub mod model {
+    pub use streampool_model::graph::Dim;
+    pub use streampool_model::{
+        Array, Error, Input, NodeError, NodeTime, Outputs, Pending, Profiled, Recording, Result,
+        Rows, RunOptions, Session, SessionOptions, Statistics, UnsupportedOperator, ValueInfo,
+    };
+    pub use streampool_model::{nn, onnx};
+}
+
+/// Streams, events, memory, programs, settings and figures.
+pub mod runtime {
+    pub use streampool_runtime::{
+        ArenaUse, Budget, Buffer, CacheSnapshot, Capture, Captured, Culprit, Error, Event,
+        EventSnapshot, HoldsBuffer, HostSpan, Lease, Mark, MemorySnapshot, OnStream, Operand,
+        Origin, Pool, Pressure, Profile, Profiler, Program, QuirkSnapshot, Recording, Reference,
+        Result, SettingError, Settings, SettingsBuilder, Snapshot, Stamp, Stream, StreamSnapshot,
+        Summary, Variable, WhenExhausted, Workaround,
+    };
+}
+
+/// Tensors and their operators.
+pub mod tensor {
+    pub use streampool_tensor::{Activation, dlpack};
+    pub use streampool_tensor::{
+        Alignment, AttentionOptions, BoxFormat, Combine, ConvOptions, DepthOrder, Direction,
+        Distribution, Encoder, Error, Generator, GridOptions, Interpolation, Lu, NpzFile, Other,
+        Outside, Padding, PoolOptions, ResizeOptions, Result, RnnActivation, RnnOptions, RnnOutput,
+        RnnWeights, RoiOptions, Rounding, SafeTensors, Sampling, ScanKind, Size, Tensor,
+        UninitTensor, Unique, multi, write_npz, write_safetensors,
+    };
+}
 
 /// What most programs need.
 pub mod prelude {

@@ -16,7 +16,7 @@ pub struct Bare {
 
 impl Bare {
     /// The layer over `data`. Both are ready: what was encoded on them is complete.
-    pub fn new(layer: Arc<Layer>, data: Activations) -> streampool::Result<Self> {
+    pub fn new(layer: Arc<Layer>, data: Activations) -> streampool::runtime::Result<Self> {
         let op = Op::MatMul(layer.kernel_op(&data)?);
         op.validate()?;
         Ok(Bare {
@@ -26,14 +26,14 @@ impl Bare {
     }
 
     /// Runs the layer on this thread.
-    pub fn run(&mut self) -> streampool::Result<()> {
+    pub fn run(&mut self) -> streampool::runtime::Result<()> {
         // SAFETY: the op was validated, and its buffers live as long as it does. `Layer` and `Activations`
         // are made complete; the layer is only read ever after, and the activations are this one's own, to
         // which `&mut self` gives this thread alone access.
-        let done = unsafe { streampool::host::bare_execute(&self.op) };
+        let done = unsafe { streampool_host::bare_execute(&self.op) };
         done.map_err(|message| {
             let fault = streampool::Fault::new("no queue", 0, OpKind::MatMul, message);
-            streampool::Error::Device(streampool::device::Error::Fault(fault))
+            streampool::runtime::Error::Device(streampool::device::Error::Fault(fault))
         })
     }
 }

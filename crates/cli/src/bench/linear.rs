@@ -55,7 +55,7 @@ impl Layer {
     }
 
     /// The layer over `data`, as a kernel takes it.
-    pub fn kernel_op(&self, data: &Activations) -> streampool::Result<MatMul> {
+    pub fn kernel_op(&self, data: &Activations) -> streampool::runtime::Result<MatMul> {
         let view = |buffer: &Buffer, layout| {
             streampool::device::View::new(buffer.span(), DType::F32, layout)
         };
@@ -70,7 +70,7 @@ impl Layer {
     }
 
     /// Runs the layer on `stream`, and waits for it.
-    fn run(&self, stream: &Stream, data: &mut Activations) -> streampool::Result<()> {
+    fn run(&self, stream: &Stream, data: &mut Activations) -> streampool::runtime::Result<()> {
         stream.encode(Op::MatMul(MatMul {
             a: data.x.read_as(DType::F32, self.shapes.x)?,
             b: self.weights.read_as(DType::F32, self.shapes.weights)?,

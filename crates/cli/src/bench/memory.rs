@@ -51,7 +51,7 @@ pub fn alloc_scaling(pool: &Pool) -> Result<Measurement> {
     }))
 }
 
-fn cycle(stream: &Stream) -> streampool::Result<()> {
+fn cycle(stream: &Stream) -> streampool::runtime::Result<()> {
     drop(black_box(stream.allocate(BYTES)?));
     Ok(())
 }
@@ -85,7 +85,7 @@ fn allocate_for(
     slice: Duration,
     owner: &Lease,
     to: SyncSender<Vec<Buffer>>,
-) -> streampool::Result<()> {
+) -> streampool::runtime::Result<()> {
     let begin = Instant::now();
     let mut batches = 0;
     while batches <= WARM_BATCHES || begin.elapsed() < slice {

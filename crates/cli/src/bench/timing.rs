@@ -12,7 +12,10 @@ use crate::{Failure, Result};
 const CHUNK: u64 = 64;
 
 /// Nanoseconds of one call, of as many as fill `slice`.
-pub fn per_call(slice: Duration, mut call: impl FnMut() -> streampool::Result<()>) -> Result<f64> {
+pub fn per_call(
+    slice: Duration,
+    mut call: impl FnMut() -> streampool::runtime::Result<()>,
+) -> Result<f64> {
     Ok(1e9 * seconds_per_call(slice, |calls| time(calls, &mut call))?)
 }
 
@@ -34,7 +37,10 @@ pub fn seconds_per_call(
 }
 
 /// How long this many calls take.
-pub fn time(calls: u64, call: &mut impl FnMut() -> streampool::Result<()>) -> Result<Duration> {
+pub fn time(
+    calls: u64,
+    call: &mut impl FnMut() -> streampool::runtime::Result<()>,
+) -> Result<Duration> {
     let begin = Instant::now();
     for _ in 0..calls {
         call()?;
@@ -53,7 +59,7 @@ struct Run {
 /// current one.
 pub fn rate<W>(pool: &Pool, streams: &[Lease], workers: &mut [W], slice: Duration) -> Result<f64>
 where
-    W: FnMut(&Stream) -> streampool::Result<()> + Send,
+    W: FnMut(&Stream) -> streampool::runtime::Result<()> + Send,
 {
     let start = &Barrier::new(workers.len().min(streams.len()));
     let runs = thread::scope(|scope| {
@@ -86,11 +92,11 @@ where
 }
 
 fn work(
-    worker: &mut impl FnMut(&Stream) -> streampool::Result<()>,
+    worker: &mut impl FnMut(&Stream) -> streampool::runtime::Result<()>,
     stream: &Stream,
     slice: Duration,
     start: &Barrier,
-) -> streampool::Result<Run> {
+) -> streampool::runtime::Result<Run> {
     let warm = (0..CHUNK).try_for_each(|_| worker(stream));
     // All come here, also one that failed: the others wait for it.
     start.wait();
@@ -102,10 +108,10 @@ fn work(
 }
 
 fn run(
-    worker: &mut impl FnMut(&Stream) -> streampool::Result<()>,
+    worker: &mut impl FnMut(&Stream) -> streampool::runtime::Result<()>,
     stream: &Stream,
     slice: Duration,
-) -> streampool::Result<Run> {
+) -> streampool::runtime::Result<Run> {
     let begin = Instant::now();
     let mut calls = 0;
     loop {
@@ -136,7 +142,7 @@ mod tests {
 
     #[test]
     fn a_failing_call_ends_the_timing() {
-        let call = || Err(streampool::Error::ShutDown);
+        let call = || Err(streampool::runtime::Error::ShutDown);
         assert!(per_call(Duration::from_millis(1), call).is_err());
     }
 }

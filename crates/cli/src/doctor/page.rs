@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use streampool::{CacheSnapshot, QuirkSnapshot, Snapshot, Workaround};
+use streampool::Snapshot;
+use streampool::runtime::{CacheSnapshot, QuirkSnapshot, Workaround};
 
 use super::report::{Hardware, Report, Seen};
 use super::self_test::SelfTest;

@@ -6,7 +6,8 @@ use serde::Serialize;
 use streampool::cuda::CudaOptions;
 use streampool::device::Properties;
 use streampool::host::HostOptions;
-use streampool::{CacheSnapshot, Device, DeviceStatus, Pool, Settings, Snapshot, Unusable};
+use streampool::runtime::CacheSnapshot;
+use streampool::{Device, DeviceStatus, Pool, Settings, Snapshot, Unusable};
 
 use super::self_test::{self, SelfTest};
 

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
+use streampool::model::Dim;
 use streampool::model::ValueInfo;
-use streampool::model::graph::Dim;
 
 use crate::Result;
 

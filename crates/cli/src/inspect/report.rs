@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use streampool::device::DeviceKind;
-use streampool::model::inspect::{Contents, Part};
-use streampool::model::symbols::Shapes;
-use streampool::model::{UnsupportedOperator, ValueInfo, onnx, passes};
+use streampool::model::{UnsupportedOperator, ValueInfo};
 use streampool::{Pool, Session};
+use streampool_model::inspect::{Contents, Part};
+use streampool_model::symbols::Shapes;
+use streampool_model::{onnx, passes};
 
 use super::{Options, values};
 use crate::Result;

@@ -1,7 +1,7 @@
 //! The values of a model: what is declared of them, and what is found.
 
-use streampool::model::graph::{Dim, Graph, ValueId};
-use streampool::model::symbols::Shapes;
+use streampool_model::graph::{Dim, Graph, ValueId};
+use streampool_model::symbols::Shapes;
 
 use super::report::Value;
 
@@ -46,7 +46,7 @@ fn value(graph: &Graph, shapes: &Shapes, id: ValueId) -> Value {
 #[cfg(test)]
 mod tests {
     use streampool::DType;
-    use streampool::model::graph::{Domain, Node, Operator, ValueInfo};
+    use streampool_model::graph::{Domain, Node, Operator, ValueInfo};
 
     use super::*;
 

@@ -36,7 +36,7 @@ pub struct OfNode {
 pub fn ops(profile: &Profile) -> Vec<OfKind> {
     let per_op = profile.per_op();
     let all: f64 = per_op.iter().map(|(_, one)| one.total.as_secs_f64()).sum();
-    let part = |(op, one): &(streampool::OpKind, streampool::Summary)| OfKind {
+    let part = |(op, one): &(streampool::OpKind, streampool::runtime::Summary)| OfKind {
         op: op.to_string(),
         count: one.count,
         total_seconds: one.total.as_secs_f64(),

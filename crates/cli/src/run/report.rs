@@ -4,8 +4,8 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use serde::Serialize;
-use streampool::MemorySnapshot;
 use streampool::model::Statistics;
+use streampool::runtime::MemorySnapshot;
 
 use super::check::Compared;
 use super::profile::{self, OfKind, OfNode};

@@ -130,7 +130,7 @@ fn work_against(quirk: Quirk, mitigations: Mitigations) -> Result<Met> {
                     failed += 1;
                     stream.recover()?;
                 }
-                Err(error) => return Err(error),
+                Err(error) => return Err(error.into()),
             }
         }
         Ok(failed)
@@ -152,7 +152,7 @@ struct Operands {
 }
 
 impl Operands {
-    fn new(stream: &Stream) -> streampool::Result<Self> {
+    fn new(stream: &Stream) -> streampool::runtime::Result<Self> {
         let matrix = || stream.allocate(SIZE * SIZE * DType::F32.size());
         let mut input = matrix()?;
         let values: Vec<f32> = (0..SIZE * SIZE).map(|i| (i % 5) as f32).collect();
@@ -166,7 +166,7 @@ impl Operands {
     }
 
     /// Does once all that some driver cannot do on two threads at the same time.
-    fn work(&mut self, stream: &Stream) -> streampool::Result<()> {
+    fn work(&mut self, stream: &Stream) -> streampool::runtime::Result<()> {
         const SHAPE: [usize; 2] = [SIZE, SIZE];
         let transposed = Layout::contiguous(&SHAPE)?.permute(&[1, 0])?;
         stream.encode(Op::MatMul(MatMul {

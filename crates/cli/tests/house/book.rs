@@ -81,6 +81,12 @@ const TOLD: &[(&str, &str, &str, Declared)] = &[
     ),
     (
         "reference/errors.md",
+        "What to do: `streampool::ErrorKind`",
+        "crates/streampool",
+        Declared::Variants("ErrorKind"),
+    ),
+    (
+        "reference/errors.md",
         "The queue: `streampool::batch::Error`",
         "crates/batch",
         Declared::Variants("Error"),
@@ -105,7 +111,7 @@ const TOLD: &[(&str, &str, &str, Declared)] = &[
     ),
     (
         "reference/errors.md",
-        "The runtime: `streampool::Error`",
+        "The runtime: `streampool::runtime::Error`",
         "crates/runtime",
         Declared::Variants("Error"),
     ),
@@ -445,6 +451,32 @@ fn the_reference_tells_what_the_code_declares() {
         violations.extend(compared(&place, &told(&page(name), heading), &there));
     }
     assert_none("The reference tells what there is:", &violations);
+}
+
+#[test]
+fn every_error_has_a_kind() {
+    let kinds = read("crates/streampool/src/error.rs");
+    let mut violations = Vec::new();
+    for (name, path) in [
+        ("Batch", "crates/batch/src/error.rs"),
+        ("Model", "crates/model/src/error.rs"),
+        ("Tensor", "crates/tensor/src/error.rs"),
+        ("Runtime", "crates/runtime/src/error.rs"),
+        ("Device", "crates/device/src/error.rs"),
+    ] {
+        let source = Source::read(&root(), &root().join(path));
+        for variant in Declared::Variants("Error").names(&source) {
+            let names = |word: &str| word == format!("{name}::{variant}");
+            let mut words = kinds.split(|c: char| !c.is_alphanumeric() && c != '_' && c != ':');
+            if !words.any(names) {
+                violations.push(format!("{path}: {variant} has no kind"));
+            }
+        }
+    }
+    assert_none(
+        "Every error has a kind in crates/streampool/src/error.rs:",
+        &violations,
+    );
 }
 
 #[test]

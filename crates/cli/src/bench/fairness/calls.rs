@@ -1,7 +1,7 @@
 //! How long each kind of call of the CUDA driver takes while 31 threads launch, with and without the gate.
 
 use serde::Serialize;
-use streampool::cuda::ceiling::Ceiling;
+use streampool_cuda::ceiling::Ceiling;
 
 use crate::Result;
 use crate::device::On;
@@ -51,7 +51,7 @@ impl Calls {
         let (without, open_rate) = ceiling.call_times(LAUNCHERS, false)?;
         progress.step(2, 2, "calls of the driver with a gate");
         let (with, gated_rate) = ceiling.call_times(LAUNCHERS, true)?;
-        let times = |call: streampool::cuda::ceiling::CallTime| {
+        let times = |call: streampool_cuda::ceiling::CallTime| {
             let times = Latencies::new(call.times);
             Times {
                 median: times.at(0.5).as_secs_f64(),

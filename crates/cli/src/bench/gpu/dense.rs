@@ -26,7 +26,7 @@ impl Dense {
         noise: &mut Noise,
         (inputs, outputs): (usize, usize),
         activation: Activation,
-    ) -> streampool::Result<Dense> {
+    ) -> streampool::runtime::Result<Dense> {
         let scale = (3.0 / inputs as f32).sqrt();
         let mut weights_on_host = noise.values(inputs * outputs);
         weights_on_host
@@ -53,7 +53,7 @@ impl Dense {
     }
 
     /// How its operands lie in memory, for so many rows.
-    pub fn shapes(&self, rows: usize) -> streampool::Result<Shapes> {
+    pub fn shapes(&self, rows: usize) -> streampool::runtime::Result<Shapes> {
         Ok(Shapes {
             x: Layout::contiguous(&[rows, self.inputs])?,
             weights: Layout::contiguous(&[self.outputs, self.inputs])?.permute(&[1, 0])?,
@@ -111,7 +111,7 @@ pub struct Shapes {
 }
 
 /// A buffer of these values.
-pub fn uploaded(stream: &Stream, values: &[f32]) -> streampool::Result<Buffer> {
+pub fn uploaded(stream: &Stream, values: &[f32]) -> streampool::runtime::Result<Buffer> {
     let mut buffer = stream.allocate(values.len() * DType::F32.size())?;
     stream.upload(&mut buffer, values)?;
     Ok(buffer)

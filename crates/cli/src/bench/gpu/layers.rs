@@ -1,7 +1,8 @@
 //! Small models with a wait after each: one layer op by op, and three layers as a program.
 
 use streampool::cuda::Precision;
-use streampool::{Activation, Buffer, Capture, DType, Program, Reference, Stream};
+use streampool::runtime::Reference;
+use streampool::{Activation, Buffer, Capture, DType, Program, Stream};
 
 use super::THREADS;
 use super::dense::{Dense, Shapes, uploaded};
@@ -41,7 +42,7 @@ fn verify<M>(
     stage: &Stage,
     what: &str,
     users: &mut [User<M>],
-    run: impl Fn(&Stream, &mut User<M>) -> streampool::Result<()>,
+    run: impl Fn(&Stream, &mut User<M>) -> streampool::runtime::Result<()>,
 ) -> Result<()> {
     let most = match stage.precision {
         Precision::Exact => 1e-4,

@@ -46,7 +46,12 @@ pub fn product(stage: &mut Stage) -> Result<Group> {
     })
 }
 
-fn multiply(stream: &Stream, a: &Buffer, b: &Buffer, out: &mut Buffer) -> streampool::Result<()> {
+fn multiply(
+    stream: &Stream,
+    a: &Buffer,
+    b: &Buffer,
+    out: &mut Buffer,
+) -> streampool::runtime::Result<()> {
     stream.encode(Op::MatMul(MatMul {
         a: a.read(DType::BF16, &[SIZE, SIZE])?,
         b: b.read(DType::BF16, &[SIZE, SIZE])?,
@@ -59,7 +64,7 @@ fn multiply(stream: &Stream, a: &Buffer, b: &Buffer, out: &mut Buffer) -> stream
 }
 
 /// These values as `bf16`.
-fn halved(stream: &Stream, values: &[f32]) -> streampool::Result<Buffer> {
+fn halved(stream: &Stream, values: &[f32]) -> streampool::runtime::Result<Buffer> {
     let wide = uploaded(stream, values)?;
     let mut narrow = stream.allocate(values.len() * DType::BF16.size())?;
     stream.encode(Op::Copy {
@@ -85,7 +90,7 @@ fn corner(a: &[f32], b: &[f32]) -> Vec<f32> {
     last.clone().flat_map(columns).collect()
 }
 
-fn corner_of(stream: &Stream, out: &Buffer) -> streampool::Result<Vec<f32>> {
+fn corner_of(stream: &Stream, out: &Buffer) -> streampool::runtime::Result<Vec<f32>> {
     let last = |layout: Layout, axis| layout.slice(axis, SIZE - CORNER, SIZE, 1);
     let part = last(last(Layout::contiguous(&[SIZE, SIZE])?, 0)?, 1)?;
     let mut small = stream.allocate(CORNER * CORNER * DType::F32.size())?;

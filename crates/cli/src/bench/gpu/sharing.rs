@@ -166,7 +166,7 @@ fn link(
 }
 
 /// What came out, if anything did; a failure is counted, and the stream made usable again.
-fn good<T>(stream: &Stream, outcome: streampool::Result<T>, seen: &mut Seen) -> Option<T> {
+fn good<T>(stream: &Stream, outcome: streampool::runtime::Result<T>, seen: &mut Seen) -> Option<T> {
     match outcome {
         Ok(value) => Some(value),
         Err(_) => {

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use streampool::cuda::ceiling::{Ceiling, per_second};
 use streampool::cuda::{CudaOptions, Precision};
 use streampool::device::Properties;
 use streampool::{Lease, Pool, Stream};
+use streampool_cuda::ceiling::{Ceiling, per_second};
 
 use super::THREADS;
 use crate::Result;
@@ -96,7 +96,7 @@ impl Crew {
         &self,
         states: &mut [S],
         slice: Duration,
-        work: impl Fn(&Stream, &mut S) -> streampool::Result<u64> + Sync,
+        work: impl Fn(&Stream, &mut S) -> streampool::runtime::Result<u64> + Sync,
     ) -> Result<f64> {
         let work = &work;
         let mut workers: Vec<_> = states

@@ -1,7 +1,7 @@
 //! The shapes of requests: sets that the user gives, each with some numbers of rows.
 
+use streampool::model::Dim;
 use streampool::model::ValueInfo;
-use streampool::model::graph::Dim;
 
 use crate::Result;
 use crate::inputs::{Given, resolve};

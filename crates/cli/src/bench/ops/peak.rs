@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use streampool::Tensor;
-use streampool::host::ceiling;
+use streampool_host::ceiling;
 
 use super::case::{Call, Stage};
 use crate::Result;

@@ -4,8 +4,8 @@ mod callers;
 
 use std::time::Duration;
 
+use streampool::model::Dim;
 use streampool::model::ValueInfo;
-use streampool::model::graph::Dim;
 use streampool::{Array, Session};
 
 use super::chapter::{Chapter, Check, Drawing, Found};

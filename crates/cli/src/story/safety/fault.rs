@@ -1,8 +1,8 @@
 //! A fault on one stream while all others work.
 
 use serde_json::json;
-use streampool::host::OpMatcher;
 use streampool::{OpKind, Stream};
+use streampool_host::OpMatcher;
 
 use super::product::Weights;
 use super::stage::{Stage, THREADS};

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use streampool::Session;
-use streampool::cuda::ceiling::Ceiling as Driver;
 use streampool::host::{HostDevice, HostOptions};
+use streampool_cuda::ceiling::Ceiling as Driver;
 
 use crate::Result;
 use crate::story::rates::{self, ROUNDS, processors};

@@ -3,7 +3,7 @@
 mod ceiling;
 
 use streampool::cuda::CudaOptions;
-use streampool::cuda::ceiling::Ceiling as Driver;
+use streampool_cuda::ceiling::Ceiling as Driver;
 
 use super::chapter::{Chapter, Check, Drawing, Found};
 use super::rates::{self, ROUNDS, best};

@@ -38,7 +38,7 @@ pub struct Shared {
 
 impl Shared {
     /// The weights, the expressions and the program, ready on the device.
-    pub fn new(stream: &Stream) -> streampool::Result<Shared> {
+    pub fn new(stream: &Stream) -> streampool::runtime::Result<Shared> {
         let weights_on_host = Noise::new(7).integers(INNER * OUTPUTS);
         let weights = Arc::new(uploaded(stream, &weights_on_host)?);
         let mut fused = Expr::builder();
@@ -60,7 +60,7 @@ impl Shared {
     }
 
     /// Computes something that belongs to `seed` on `stream`, without waiting for it.
-    pub fn make(&self, stream: &Stream, seed: u64) -> streampool::Result<Parcel> {
+    pub fn make(&self, stream: &Stream, seed: u64) -> streampool::runtime::Result<Parcel> {
         let x = Noise::new(seed).integers(ROWS * COLUMNS);
         let input = uploaded(stream, &x)?;
         let right = self.by_the_host(seed, &x);
@@ -145,7 +145,7 @@ impl Shared {
 
     /// Reads what another thread computed, by an op on `stream`; says whether it is right. The buffer is freed
     /// here, far from its home.
-    pub fn check(&self, stream: &Stream, parcel: Parcel) -> streampool::Result<bool> {
+    pub fn check(&self, stream: &Stream, parcel: Parcel) -> streampool::runtime::Result<bool> {
         let Parcel { buffer, right } = parcel;
         let shape = [right.len()];
         let mut negative = stream.allocate(buffer.bytes())?;
@@ -162,7 +162,7 @@ impl Shared {
     }
 }
 
-fn transposed() -> streampool::Result<Layout> {
+fn transposed() -> streampool::runtime::Result<Layout> {
     Ok(Layout::contiguous(&[ROWS, COLUMNS])?.permute(&[1, 0])?)
 }
 
@@ -171,7 +171,7 @@ fn softmax(row: &[f32]) -> Vec<f32> {
     row.iter().map(|x| x.exp() / sum).collect()
 }
 
-fn program(stream: &Stream, weights: &Arc<Buffer>) -> streampool::Result<Program> {
+fn program(stream: &Stream, weights: &Arc<Buffer>) -> streampool::runtime::Result<Program> {
     let size = DType::F32.size();
     let mut capture = Capture::new(stream);
     let x = capture.input(ROWS * COLUMNS * size)?;

@@ -2,7 +2,8 @@
 
 use streampool_tensor::{Direction, Error, Result, RnnOptions, RnnOutput, RnnWeights, Tensor};
 
-use super::{Initial, Module, Parts, Weights};
+use super::module::{Module, Parts};
+use super::weights::{Initial, Weights};
 
 /// How recurrent layers are put together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

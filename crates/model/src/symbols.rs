@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use streampool_tensor::{DType, Pool, Tensor};
 
 use crate::error::Result;
-use crate::evaluate::Value;
 use crate::graph::{Dim, Graph, ValueId, ValueInfo};
+use crate::nodes::Value;
 use crate::trace::{self, Given, Outcome, trace};
 
 /// Three for each name.

@@ -2,20 +2,21 @@
 
 use streampool_tensor::{DType, Pool, Tensor};
 
-pub use crate::evaluate::Value;
+pub use crate::nodes::Value;
 
 use crate::error::{NodeError, Result};
-use crate::evaluate::{Place, Scope, evaluate};
+use crate::evaluate::{Scope, evaluate};
 use crate::graph::{Graph, Operator};
 use crate::nodes;
+use crate::nodes::Pools;
 
 /// Two pools, which may be one.
-struct Pools<'a> {
+struct TwoPools<'a> {
     known: &'a Pool,
     work: &'a Pool,
 }
 
-impl Place for Pools<'_> {
+impl Pools for TwoPools<'_> {
     fn known(&self) -> &Pool {
         self.known
     }
@@ -36,7 +37,7 @@ pub fn evaluate_eagerly(
     (known, work): (&Pool, &Pool),
     inputs: &[Option<Value>],
 ) -> Result<Vec<Value>> {
-    let pools = Pools { known, work };
+    let pools = TwoPools { known, work };
     let mut scope = Scope::new(graph, &pools);
     for (&id, input) in graph.inputs.iter().zip(inputs) {
         if let Some(value) = input {

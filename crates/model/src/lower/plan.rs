@@ -8,8 +8,8 @@ use streampool_device::{Access, DType, Layout, Op};
 use streampool_tensor::Tensor;
 
 use super::arena::{self, Piece};
-use crate::evaluate::Value;
 use crate::graph::ValueId;
+use crate::nodes::Value;
 use crate::trace::{Kind, Listing, Made, Memory, Outcome, Source, Step};
 
 /// Ops over one block that host and device share, one of scratch, and constants.

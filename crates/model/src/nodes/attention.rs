@@ -3,10 +3,9 @@
 use streampool_tensor::room::room;
 use streampool_tensor::{AttentionOptions, DType, Padding, Scalar, Tensor};
 
+use super::call::{Call, Operator, Outputs, parts};
 use super::heads::{by_head, packed, seen, turned};
-use super::{Operator, parts};
 use crate::error::NodeError;
-use crate::evaluate::{Call, Outputs};
 use crate::onnx;
 
 pub fn operator(op: &str) -> Option<Operator> {

@@ -26,8 +26,7 @@ use std::collections::BTreeMap;
 use std::io::{BufReader, Read};
 use std::path::Path;
 
-use bytes::{Buf, Bytes};
-use prost::Message;
+use bytes::Bytes;
 use streampool_tensor::Pool;
 
 pub use tensors::dtype;
@@ -38,7 +37,7 @@ use crate::graph::Graph;
 use build::Builder;
 use external::External;
 use opsets::Opsets;
-use proto::{EntryProto, ModelProto};
+use proto::{EntryProto, ModelProto, decoded};
 use tensors::Importer;
 
 /// A model as its file has it.
@@ -116,16 +115,4 @@ fn read_from(
             .map(|EntryProto { key, value }| (key, value))
             .collect(),
     })
-}
-
-/// The message in these bytes.
-fn decoded<T: Message + Default>(bytes: impl Buf, what: &str) -> Result<T> {
-    let broken = |error| {
-        Error::file(
-            what,
-            format_args!("broken or cut off ({error})"),
-            "as ONNX writes it",
-        )
-    };
-    T::decode(bytes).map_err(broken)
 }

@@ -14,17 +14,11 @@ pub fn declared(proto: &ValueProto) -> Result<ValueInfo> {
 
 /// What is declared of a value inside a graph, as far as it is understood: who makes it knows better.
 pub fn noted(proto: &ValueProto) -> ValueInfo {
-    info(proto).unwrap_or_else(|_| ValueInfo {
-        name: proto.name.clone(),
-        ..ValueInfo::default()
-    })
+    info(proto).unwrap_or_else(|_| ValueInfo::named(&proto.name))
 }
 
 fn info(proto: &ValueProto) -> Result<ValueInfo, NodeError> {
-    let mut info = ValueInfo {
-        name: proto.name.clone(),
-        ..ValueInfo::default()
-    };
+    let mut info = ValueInfo::named(&proto.name);
     let declared = |kind: &&TypeProto| **kind != TypeProto::default();
     let Some(kind) = proto.kind.as_ref().filter(declared) else {
         return Ok(info);

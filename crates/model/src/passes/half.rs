@@ -7,7 +7,7 @@ use streampool_tensor::{DType, Tensor};
 use super::saturate::shortened;
 use super::wide::{self, Wide};
 use crate::error::{Error, NodeError, Result};
-use crate::graph::{Attribute, Domain, Graph, Node, Operator, ValueId, ValueInfo};
+use crate::graph::{Attribute, Graph, Node, Operator, ValueId, ValueInfo};
 
 /// What operators read as numbers, not as data: these inputs keep their type.
 const PARAMETERS: &[(&str, &[usize])] = &[("Resize", &[1, 2]), ("Upsample", &[1])];
@@ -100,7 +100,7 @@ fn kept(graph: &Graph) -> HashSet<ValueId> {
             .iter()
             .find(|(name, _)| *name == node.operator.name);
         for &place in parameters.map_or(&[][..], |(_, places)| places) {
-            kept.extend(node.inputs.get(place).copied().flatten());
+            kept.extend(node.input(place));
         }
     }
     kept
@@ -226,8 +226,7 @@ impl Shortener<'_> {
     /// As constants are: what is finite stays finite.
     fn shortened(&mut self, from: ValueId, to: ValueId) {
         let mut node = cast(self.graph, from, to, self.element);
-        node.operator.domain = Domain::Fused;
-        node.operator.name = "Shorten".to_owned();
+        node.operator = Operator::fused("Shorten");
         self.nodes.push(node);
     }
 
@@ -274,11 +273,7 @@ fn twin(graph: &mut Graph, of: ValueId, dtype: DType) -> ValueId {
 fn cast(graph: &Graph, from: ValueId, to: ValueId, element: i64) -> Node {
     Node {
         name: format!("cast of {}", graph.name(from)),
-        operator: Operator {
-            domain: Domain::Onnx,
-            name: "Cast".to_owned(),
-            version: 13,
-        },
+        operator: Operator::onnx("Cast", 13),
         inputs: vec![Some(from)],
         outputs: vec![Some(to)],
         attributes: vec![("to".to_owned(), Attribute::Int(element))],

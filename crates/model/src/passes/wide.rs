@@ -6,7 +6,6 @@ use std::collections::{HashMap, HashSet};
 
 use streampool_tensor::DType;
 
-use super::editor::pair;
 use super::identity;
 use super::linear::is_linear;
 use crate::graph::{Domain, Graph, Node, ValueId};
@@ -83,7 +82,7 @@ impl Wide {
     /// Whether a node spreads a constant, which others of these meet.
     fn is_spread(&self, graph: &Graph, node: &Node) -> bool {
         let is_constant = |id: &ValueId| graph.constants.contains_key(id);
-        let data = node.inputs.first().copied().flatten();
+        let data = node.input(0);
         node.operator.name == "Expand" && data.is_some_and(|id| is_constant(&id))
     }
 }
@@ -104,7 +103,7 @@ fn joins(graph: &Graph, node: &Node) -> bool {
             .nth(1)
             .copied()
     };
-    let weights = node.inputs.get(1).copied().flatten();
+    let weights = node.input(1);
     match weights.filter(|id| graph.constants.contains_key(id)) {
         Some(weights) => {
             (is_linear(node) || node.operator.name == "MatMul") && rows(&weights) == Some(1)
@@ -130,7 +129,7 @@ fn is_sum(node: &Node) -> bool {
 fn is_square(node: &Node) -> bool {
     match &node.operator.name[..] {
         "Pow" => true,
-        "Mul" => pair(node).is_some_and(|[a, b]| a == b),
+        "Mul" => node.pair().is_some_and(|[a, b]| a == b),
         _ => false,
     }
 }

@@ -10,8 +10,8 @@ use super::ledger::{Held, Ledger};
 use super::turns::Turns;
 use super::weights::Weights;
 use crate::error::Result;
-use crate::evaluate::Value;
 use crate::lower::{Constant, Fused, Operand, Output, Place, Plan, Planned, Port};
+use crate::nodes::Value;
 use crate::trace::Asked;
 
 /// A plan, and what it reads, where the work is.

@@ -48,7 +48,7 @@ impl Statistics {
 /// The counters of one stream, on a cache line of their own.
 #[derive(Default)]
 #[repr(align(128))]
-struct Lane {
+struct StreamCounts {
     runs: AtomicU64,
     replays: AtomicU64,
     captures: AtomicU64,
@@ -58,66 +58,69 @@ struct Lane {
 }
 
 /// The counters of all streams.
-pub struct Counts(Box<[Lane]>);
+pub struct Counts(Box<[StreamCounts]>);
 
 impl Counts {
     /// All zero.
     pub fn new() -> Counts {
         Counts(
             (0..Settings::MOST_STREAMS)
-                .map(|_| Lane::default())
+                .map(|_| StreamCounts::default())
                 .collect(),
         )
     }
 
     pub fn ran(&self, stream: u8) {
-        self.add_one(stream, |lane| &lane.runs);
+        self.add_one(stream, |stream| &stream.runs);
     }
 
     pub fn replayed(&self, stream: u8) {
-        self.add_one(stream, |lane| &lane.replays);
+        self.add_one(stream, |stream| &stream.replays);
     }
 
     pub fn captured(&self, stream: u8) {
-        self.add_one(stream, |lane| &lane.captures);
+        self.add_one(stream, |stream| &stream.captures);
     }
 
     pub fn computed(&self, stream: u8) {
-        self.add_one(stream, |lane| &lane.nodes);
+        self.add_one(stream, |stream| &stream.nodes);
     }
 
     pub fn waited(&self, stream: u8) {
-        self.add_one(stream, |lane| &lane.waited);
+        self.add_one(stream, |stream| &stream.waited);
     }
 
     pub fn without_turn(&self, stream: u8) {
-        self.add_one(stream, |lane| &lane.without_turn);
+        self.add_one(stream, |stream| &stream.without_turn);
     }
 
-    fn add_one(&self, stream: u8, of: fn(&Lane) -> &AtomicU64) {
+    fn add_one(&self, stream: u8, of: fn(&StreamCounts) -> &AtomicU64) {
         of(&self.0[usize::from(stream)]).fetch_add(1, Ordering::Relaxed);
     }
 
     /// How many runs there were.
     pub fn runs(&self) -> u64 {
-        let runs = self.0.iter().map(|lane| lane.runs.load(Ordering::Relaxed));
+        let runs = self
+            .0
+            .iter()
+            .map(|stream| stream.runs.load(Ordering::Relaxed));
         runs.sum()
     }
 
     /// The sums.
     pub fn statistics(&self) -> Statistics {
-        let sum = |of: fn(&Lane) -> &AtomicU64| {
+        let sum = |of: fn(&StreamCounts) -> &AtomicU64| {
             self.0
                 .iter()
-                .map(|lane| of(lane).load(Ordering::Relaxed))
+                .map(|stream| of(stream).load(Ordering::Relaxed))
                 .sum()
         };
         Statistics {
-            replays: sum(|lane| &lane.replays),
-            captures: sum(|lane| &lane.captures),
-            nodes_alone: sum(|lane| &lane.nodes),
-            turns_waited: sum(|lane| &lane.waited),
-            runs_without_turn: sum(|lane| &lane.without_turn),
+            replays: sum(|stream| &stream.replays),
+            captures: sum(|stream| &stream.captures),
+            nodes_alone: sum(|stream| &stream.nodes),
+            turns_waited: sum(|stream| &stream.waited),
+            runs_without_turn: sum(|stream| &stream.without_turn),
             ..Statistics::default()
         }
     }

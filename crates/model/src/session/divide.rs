@@ -3,15 +3,17 @@
 use streampool_tensor::{Array, DType};
 
 use super::input::Input;
-use super::lanes::Ready;
+use super::options::RunOptions;
+use super::outputs::Outputs;
+use super::prepared::Prepared;
+use super::programs::Ready;
 use super::run::shared;
-use super::{Inner, Outputs, RunOptions};
 use crate::error::{Error, Result};
 use crate::graph::ValueId;
 use crate::lower::Output;
 use crate::trace::Kind;
 
-impl Inner {
+impl Prepared {
     /// As [`run_arrays`](Self::run_arrays), each output divided into so many rows at a time.
     pub fn run_batch(
         &self,
@@ -35,7 +37,7 @@ impl Inner {
 
     /// Refuses to divide an output that has the same rows however many are asked for.
     fn check_depends(&self) -> Result<()> {
-        let graph = self.parts.graph();
+        let graph = self.plans.graph();
         let is_constant = |id: &&ValueId| graph.constants.contains_key(id);
         match graph.outputs.iter().find(is_constant) {
             None => Ok(()),

@@ -6,10 +6,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use streampool_device::{DType, Layout, Span};
 use streampool_tensor::Tensor;
 
+use super::by_value::InputSet;
 use super::input::Input;
 use crate::error::Result;
-use crate::evaluate::Value;
 use crate::graph::ValueId;
+use crate::nodes::Value;
 use crate::trace::{Given, Kind};
 
 /// What is given to one part of a model, as far as its plan depends on it.
@@ -42,6 +43,13 @@ pub struct Key {
 
 /// The bytes of inputs whose values a plan is made for, by place.
 pub type Values<'a> = Vec<(usize, Cow<'a, [u8]>)>;
+
+/// The bytes of these inputs, by place. Tensors are waited for here, before a lock is held.
+pub fn values<'a>(inputs: &'a [Input<'_>], which: InputSet) -> Result<Values<'a>> {
+    let places = (0..inputs.len()).filter(|&place| which.contains(place));
+    let values = places.map(|place| Ok((place, inputs[place].to_bytes()?)));
+    values.collect()
+}
 
 /// Known values of up to this many bytes are compared, larger ones are told apart by their place.
 const COMPARED: usize = 1 << 12;

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use streampool_device::{DType, Op, Span};
 use streampool_tensor::Tensor;
 
-use crate::evaluate::Value;
 use crate::graph::ValueId;
+use crate::nodes::Value;
 
 /// The ops of a trace, over memory that does not exist.
 pub struct Listing {

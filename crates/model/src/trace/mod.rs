@@ -6,6 +6,7 @@
 
 mod device;
 mod listing;
+mod log;
 mod queue;
 
 use std::cell::{Cell, RefCell};
@@ -17,8 +18,9 @@ use streampool_runtime::{Pool, Settings};
 use streampool_tensor::{Encoder, Tensor};
 
 use crate::error::{Error, NodeError, Result};
-use crate::evaluate::{Place, Scope, Value, is_same, step};
+use crate::evaluate::{Scope, is_same, step};
 use crate::graph::{Graph, ValueId};
+use crate::nodes::{Pools, Value};
 use device::TraceDevice;
 pub use listing::{Kind, Listing, Made, Memory, Outcome, Source, Step};
 
@@ -56,7 +58,7 @@ struct Tracing<'a> {
 /// evaluated, round by round, when the model is run: that takes ten times as long as its rounds in a plan do.
 const MOST_UNROLLED: usize = 1 << 14;
 
-impl Place for Tracing<'_> {
+impl Pools for Tracing<'_> {
     fn known(&self) -> &Pool {
         self.known
     }

@@ -2,11 +2,10 @@
 
 use streampool_tensor::{Activation, AttentionOptions, Tensor};
 
-use super::super::Operator;
+use super::super::call::{Call, Operator, Outputs, size};
 use super::super::heads::{by_head, packed, turned};
 use super::mask::{self, Extent};
 use crate::error::NodeError;
-use crate::evaluate::{Call, Outputs, size};
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {

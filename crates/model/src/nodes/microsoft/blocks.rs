@@ -2,9 +2,8 @@
 
 use streampool_tensor::{Activation, DType, Tensor};
 
-use super::super::Operator;
+use super::super::call::{Call, Operator, Outputs};
 use crate::error::NodeError;
-use crate::evaluate::{Call, Outputs};
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {

@@ -2,9 +2,8 @@
 
 use streampool_tensor::{DType, Tensor};
 
-use super::super::Operator;
+use super::super::call::{Call, Operator, Outputs, resolve};
 use crate::error::NodeError;
-use crate::evaluate::{Call, Outputs};
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {
@@ -96,7 +95,7 @@ fn embed_layer_norm(call: &Call<'_>) -> Outputs {
 
 fn bias_softmax(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?;
-    let axis = crate::evaluate::resolve(call.axis_or("axis", 1)?, x.rank())?;
+    let axis = resolve(call.axis_or("axis", 1)?, x.rank())?;
     let bias = call.input(1)?;
     // The bias is of the last axes, or, as is asked for, of the first ones.
     let bias = match call.flag_or("is_inner_broadcast", true)? {

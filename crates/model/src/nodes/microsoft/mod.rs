@@ -1,5 +1,6 @@
 //! ONNX Runtime's own operators.
 
+use super::call::Operator;
 mod attention;
 mod blocks;
 mod embed;
@@ -8,8 +9,6 @@ mod mask;
 mod product;
 mod quantise;
 mod same;
-
-use super::Operator;
 
 pub use blocks::Blocks;
 

@@ -2,12 +2,11 @@
 
 use streampool_tensor::{DType, Tensor};
 
-use super::super::Operator;
+use super::super::call::{Call, Operator, Outputs, resolve};
 use super::super::pool::average_pooled;
 use super::super::quantise::{along, dynamic, integer_product, rounded};
 use super::same::{channels_last, channels_second};
 use crate::error::NodeError;
-use crate::evaluate::{Call, Outputs};
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {
@@ -69,7 +68,7 @@ fn back(call: &Call<'_>, y: &Tensor, scale: usize) -> Outputs {
 /// Along one axis since version 13 of ONNX's own, which an attribute tells; before, along all from that on.
 fn softmax(call: &Call<'_>) -> Outputs {
     let x = number(call, 0)?;
-    let axis = crate::evaluate::resolve(call.axis_or("axis", -1)?, x.rank())?;
+    let axis = resolve(call.axis_or("axis", -1)?, x.rank())?;
     if call.int_or("opset", 13)? >= 13 {
         return back(call, &x.softmax(axis as isize)?, 3);
     }

@@ -14,8 +14,8 @@ use streampool_host::{HostDevice, HostOptions};
 use streampool_tensor::{DType, Generator, Pool, Tensor};
 
 use super::{Report, simplify, simplify_within};
-use crate::evaluate::Value;
 use crate::graph::{Attribute, Dim, Domain, Graph, Node, Operator, ValueId, ValueInfo};
+use crate::nodes::Value;
 use crate::testing::{difference, evaluate_eagerly};
 
 /// A graph as a test draws it.

@@ -11,10 +11,10 @@ use streampool_host::{HostDevice, HostOptions};
 use streampool_tensor::{Array, DType, Pool};
 
 use super::super::editor::Editor;
-use super::super::{REWRITES, Report, dead, simplify, sweep};
+use super::super::{REWRITES, Report, dead, simplify, simplify_one, sweep};
 use super::draw::{Drawn, draw};
-use crate::evaluate::Value;
 use crate::graph::Graph;
+use crate::nodes::Value;
 use crate::onnx;
 use crate::testing::evaluate_eagerly;
 use crate::{Session, SessionOptions};
@@ -53,7 +53,7 @@ fn in_session(pool: &Pool, drawn: &Drawn) -> Made {
 fn with_one(graph: &Graph, pool: &Pool, rewrite: Option<usize>) -> Graph {
     let mut graph = graph.clone();
     match rewrite {
-        None => sweep::sweep(&mut graph, pool, &mut Report::default()).unwrap(),
+        None => sweep::sweep(&mut graph, pool, &mut Report::default(), simplify_one).unwrap(),
         Some(rewrite) => {
             let mut editor = Editor::new(&mut graph, pool);
             for place in 0..editor.len() {

@@ -120,7 +120,7 @@ const UNSAFE_ALLOWED: &[(&str, &str)] = &[
         "shares memory with other libraries, by their structures",
     ),
     (
-        "crates/model/src/onnx/lend.rs",
+        "crates/model/src/onnx/adopt.rs",
         "lends the memory that a file was read into to the host's device",
     ),
     (

@@ -46,7 +46,7 @@ pub struct ValueInfo {
     /// Its name.
     pub name: String,
     /// What it is. Type and sizes are those of the tensors it holds.
-    pub kind: Kind,
+    pub kind: ValueKind,
     /// Its element type, where it is declared.
     pub dtype: Option<DType>,
     /// Its sizes, where they are declared.
@@ -55,7 +55,7 @@ pub struct ValueInfo {
 
 /// What a value is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum ValueKind {
     /// As nearly all are, and what is assumed where nothing is declared.
     #[default]
     Tensor,

@@ -38,7 +38,7 @@ use crate::graph::{self, Domain};
 use call::{Operator, ValuesOperator};
 
 pub use call::{Call, Pools};
-pub use microsoft::Blocks;
+pub use microsoft::FewBits;
 pub use signatures::surplus;
 pub use value::{Value, Values};
 

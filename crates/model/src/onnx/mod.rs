@@ -4,12 +4,12 @@
 //! tensors are read into memory of their own, and stay there where the pool is the host's. Nothing is believed of a file: sizes are compared with the bytes that are there before memory is asked for,
 //! and graphs are built only if each of their values is made once, and before it is read.
 
+mod adopt;
 mod attributes;
 mod build;
 mod external;
 mod file;
 mod functions;
-mod lend;
 mod opsets;
 mod pieces;
 mod proto;
@@ -20,6 +20,7 @@ mod test_data;
 #[cfg(test)]
 mod tests;
 mod types;
+#[doc(hidden)]
 pub mod writer;
 
 use std::collections::BTreeMap;
@@ -29,7 +30,9 @@ use std::path::Path;
 use bytes::Bytes;
 use streampool_tensor::Pool;
 
+#[doc(hidden)]
 pub use tensors::dtype;
+#[doc(hidden)]
 pub use test_data::{optional, sequence, tensor};
 
 use crate::error::{Error, Result};

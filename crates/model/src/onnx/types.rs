@@ -5,7 +5,7 @@ use streampool_tensor::Tensor;
 use super::dtype;
 use super::proto::{HolderType, SizeKind, SizeProto, TensorType, TypeProto, ValueProto};
 use crate::error::{NodeError, Result};
-use crate::graph::{Dim, Kind, ValueInfo};
+use crate::graph::{Dim, ValueInfo, ValueKind};
 
 /// What is declared of an input or an output, which has to be of a type we have.
 pub fn declared(proto: &ValueProto) -> Result<ValueInfo> {
@@ -32,14 +32,14 @@ fn info(proto: &ValueProto) -> Result<ValueInfo, NodeError> {
             TypeProto {
                 sequence: Some(held),
                 ..
-            } => (Kind::OptionalSequence, tensor_of(element(held)?)?),
-            held => (Kind::Optional, tensor_of(held)?),
+            } => (ValueKind::OptionalSequence, tensor_of(element(held)?)?),
+            held => (ValueKind::Optional, tensor_of(held)?),
         },
         TypeProto {
             sequence: Some(held),
             ..
-        } => (Kind::Sequence, tensor_of(element(held)?)?),
-        kind => (Kind::Tensor, tensor_of(kind)?),
+        } => (ValueKind::Sequence, tensor_of(element(held)?)?),
+        kind => (ValueKind::Tensor, tensor_of(kind)?),
     };
     if tensor.element != 0 {
         info.dtype = Some(dtype(i64::from(tensor.element))?);
@@ -78,7 +78,7 @@ fn dim(size: &SizeProto) -> Dim {
 pub fn of_constant(name: &str, tensor: &Tensor) -> ValueInfo {
     ValueInfo {
         name: name.to_owned(),
-        kind: Kind::Tensor,
+        kind: ValueKind::Tensor,
         dtype: Some(tensor.dtype()),
         shape: Some(tensor.shape().iter().copied().map(Dim::Fixed).collect()),
     }

@@ -10,11 +10,11 @@ const CUBE: f64 = 0.044715;
 /// What a product turned out to be.
 struct Found {
     x: ValueId,
-    kind: Kind,
+    kind: Activation,
     nodes: Vec<usize>,
 }
 
-enum Kind {
+enum Activation {
     Gelu(&'static str),
     Silu,
     HardSwish,
@@ -33,13 +33,13 @@ pub fn fuse(editor: &mut Editor<'_>, place: usize) -> Option<()> {
         .find_map(|(x, gate)| found(editor, &whole, x, gate))?;
     let inputs = vec![Some(found.x)];
     let (what, new) = match found.kind {
-        Kind::Gelu(approximate) => {
+        Activation::Gelu(approximate) => {
             let mut new = fused("Gelu", node, inputs);
             new.set("approximate", approximate);
             ("gelu", new)
         }
-        Kind::Silu => ("silu", fused("Silu", node, inputs)),
-        Kind::HardSwish => (
+        Activation::Silu => ("silu", fused("Silu", node, inputs)),
+        Activation::HardSwish => (
             "hard_swish",
             with_operator(Operator::onnx("HardSwish", 14), node, inputs),
         ),
@@ -66,24 +66,24 @@ fn found(editor: &Editor<'_>, whole: &Product, x: ValueId, gate: ValueId) -> Opt
             if inner.is("Erf") {
                 let same =
                     argument.one()? == x && close(argument.scale, std::f64::consts::FRAC_1_SQRT_2);
-                same.then_some(Kind::Gelu("none"))?
+                same.then_some(Activation::Gelu("none"))?
             } else {
                 let same = inner.is("Tanh") && close(argument.scale, SQRT_2_OVER_PI);
                 nodes.extend(same.then(|| cubic(editor, &argument, x))??);
-                Kind::Gelu("tanh")
+                Activation::Gelu("tanh")
             }
         }
         "Sigmoid" if close(whole.scale, 1.0) => {
             let argument = product(editor, node.input(0)?);
             nodes.extend(&argument.nodes);
             let same = argument.one()? == x && close(argument.scale, 1.0);
-            same.then_some(Kind::Silu)?
+            same.then_some(Activation::Silu)?
         }
         "HardSigmoid" if close(whole.scale, 1.0) => {
             let (alpha, beta) = (node.float("alpha", 0.2), node.float("beta", 0.5));
             let same =
                 node.input(0)? == x && close(alpha.into(), 1.0 / 6.0) && close(beta.into(), 0.5);
-            same.then_some(Kind::HardSwish)?
+            same.then_some(Activation::HardSwish)?
         }
         "Clip" if close(whole.scale, 1.0 / 6.0) => {
             let (place, inner) = editor.made_by(node.input(0)?, "Add")?;
@@ -95,7 +95,7 @@ fn found(editor: &Editor<'_>, whole: &Product, x: ValueId, gate: ValueId) -> Opt
             let same = editor.with_number(inner)? == (x, 3.0)
                 && three.dtype().is_float()
                 && (least, most) == (0.0, 6.0);
-            same.then_some(Kind::HardSwish)?
+            same.then_some(Activation::HardSwish)?
         }
         _ => return None,
     };

@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use streampool_tensor::{DType, Tensor};
 
-use super::saturate::shortened;
-use super::wide::{self, Wide};
+use super::shortened::shortened;
+use super::stays_f32::{self, StaysF32};
 use crate::error::{Error, NodeError, Result};
 use crate::graph::{Attribute, Graph, Node, Operator, ValueId, ValueInfo};
 
@@ -40,7 +40,7 @@ pub fn shorten(graph: &mut Graph, to: DType) -> Result<()> {
             "a run without it, in the model's own precision",
         ));
     }
-    let wide = wide::find(graph);
+    let wide = stays_f32::find(graph);
     let mut kept = kept(graph);
     let full = full_constants(graph, &wide);
     kept.extend(full.kept);
@@ -114,7 +114,7 @@ struct Full {
     twice: Vec<(ValueId, Tensor)>,
 }
 
-fn full_constants(graph: &Graph, wide: &Wide) -> Full {
+fn full_constants(graph: &Graph, wide: &StaysF32) -> Full {
     let (mut long, mut short) = (HashSet::new(), HashSet::new());
     for (place, node) in graph.nodes.iter().enumerate() {
         let reads = node.inputs.iter().flatten().copied();
@@ -142,7 +142,7 @@ struct Shortener<'a> {
     graph: &'a mut Graph,
     to: DType,
     element: i64,
-    wide: &'a Wide,
+    wide: &'a StaysF32,
     /// Inputs of the graph.
     whole: HashSet<ValueId>,
     /// Constants that stay in `f32`.
@@ -237,7 +237,7 @@ impl Shortener<'_> {
 }
 
 /// Outputs are made in the short type under another name, and then cast. One of another type is not touched by that.
-fn lengthen_outputs(graph: &mut Graph, to: DType, wide: &Wide) {
+fn lengthen_outputs(graph: &mut Graph, to: DType, wide: &StaysF32) {
     for output in graph.outputs.clone() {
         let known = wide.types.get(&output).copied();
         let is_float = known

@@ -6,11 +6,11 @@
 
 mod activation;
 mod attention;
-mod blocks;
 mod conv;
 mod dead;
 mod editor;
 mod factors;
+mod few_bits;
 mod fold;
 mod half;
 mod identity;
@@ -20,11 +20,11 @@ mod norm;
 mod pack;
 mod rank;
 mod report;
-mod saturate;
+mod shortened;
+mod stays_f32;
 mod sweep;
 #[cfg(test)]
 mod tests;
-mod wide;
 
 use streampool_runtime::Budget;
 use streampool_tensor::Pool;
@@ -43,7 +43,7 @@ type Rewrite = fn(&mut Editor<'_>, usize) -> Option<()>;
 const REWRITES: [Rewrite; 7] = [
     activation::fuse,
     norm::fuse,
-    blocks::fuse,
+    few_bits::fuse,
     linear::fuse,
     conv::fuse,
     attention::fuse,

@@ -45,17 +45,21 @@ impl Statistics {
     }
 }
 
-/// The counters of one stream, on a cache line of their own.
+/// What is counted.
+#[derive(Clone, Copy)]
+pub enum Count {
+    Runs,
+    Replays,
+    Captures,
+    NodesAlone,
+    TurnsWaited,
+    RunsWithoutTurn,
+}
+
+/// The counters of one stream, by what they count, on a cache line of their own.
 #[derive(Default)]
 #[repr(align(128))]
-struct StreamCounts {
-    runs: AtomicU64,
-    replays: AtomicU64,
-    captures: AtomicU64,
-    nodes: AtomicU64,
-    waited: AtomicU64,
-    without_turn: AtomicU64,
-}
+struct StreamCounts([AtomicU64; 6]);
 
 /// The counters of all streams.
 pub struct Counts(Box<[StreamCounts]>);
@@ -63,64 +67,29 @@ pub struct Counts(Box<[StreamCounts]>);
 impl Counts {
     /// All zero.
     pub fn new() -> Counts {
-        Counts(
-            (0..Settings::MOST_STREAMS)
-                .map(|_| StreamCounts::default())
-                .collect(),
-        )
+        let streams = 0..Settings::MOST_STREAMS;
+        Counts(streams.map(|_| StreamCounts::default()).collect())
     }
 
-    pub fn ran(&self, stream: u8) {
-        self.add_one(stream, |stream| &stream.runs);
+    /// Counts one more on a stream.
+    pub fn add(&self, stream: u8, count: Count) {
+        self.0[usize::from(stream)].0[count as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    pub fn replayed(&self, stream: u8) {
-        self.add_one(stream, |stream| &stream.replays);
-    }
-
-    pub fn captured(&self, stream: u8) {
-        self.add_one(stream, |stream| &stream.captures);
-    }
-
-    pub fn computed(&self, stream: u8) {
-        self.add_one(stream, |stream| &stream.nodes);
-    }
-
-    pub fn waited(&self, stream: u8) {
-        self.add_one(stream, |stream| &stream.waited);
-    }
-
-    pub fn without_turn(&self, stream: u8) {
-        self.add_one(stream, |stream| &stream.without_turn);
-    }
-
-    fn add_one(&self, stream: u8, of: fn(&StreamCounts) -> &AtomicU64) {
-        of(&self.0[usize::from(stream)]).fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// How many runs there were.
-    pub fn runs(&self) -> u64 {
-        let runs = self
-            .0
-            .iter()
-            .map(|stream| stream.runs.load(Ordering::Relaxed));
-        runs.sum()
+    /// How many there were on all streams.
+    pub fn sum(&self, count: Count) -> u64 {
+        let each = self.0.iter().map(|stream| &stream.0[count as usize]);
+        each.map(|counter| counter.load(Ordering::Relaxed)).sum()
     }
 
     /// The sums.
     pub fn statistics(&self) -> Statistics {
-        let sum = |of: fn(&StreamCounts) -> &AtomicU64| {
-            self.0
-                .iter()
-                .map(|stream| of(stream).load(Ordering::Relaxed))
-                .sum()
-        };
         Statistics {
-            replays: sum(|stream| &stream.replays),
-            captures: sum(|stream| &stream.captures),
-            nodes_alone: sum(|stream| &stream.nodes),
-            turns_waited: sum(|stream| &stream.waited),
-            runs_without_turn: sum(|stream| &stream.without_turn),
+            replays: self.sum(Count::Replays),
+            captures: self.sum(Count::Captures),
+            nodes_alone: self.sum(Count::NodesAlone),
+            turns_waited: self.sum(Count::TurnsWaited),
+            runs_without_turn: self.sum(Count::RunsWithoutTurn),
             ..Statistics::default()
         }
     }

@@ -11,7 +11,7 @@ use super::run::shared;
 use crate::error::{Error, Result};
 use crate::graph::ValueId;
 use crate::lower::Output;
-use crate::trace::Kind;
+use crate::trace::TensorKind;
 
 impl Prepared {
     /// As [`run_arrays`](Self::run_arrays), each output divided into so many rows at a time.
@@ -52,7 +52,7 @@ impl Prepared {
     /// The same, divided: each share is copied once, out of the program's memory.
     fn read_divided(&self, ready: &mut Ready, shares: &Shares<'_>) -> Result<Vec<Vec<Array>>> {
         let plan = &ready.compiled.plan;
-        let mut left: Vec<(&Kind, &[u8])> = Vec::new();
+        let mut left: Vec<(&TensorKind, &[u8])> = Vec::new();
         let shared: &[u8] = shared(&mut ready.program)?;
         for ((_, output), name) in plan.outputs.iter().zip(self.output_names.iter()) {
             let Output::Tensor(port) = output else {
@@ -63,7 +63,7 @@ impl Prepared {
             left.push((&port.kind, &shared[port.offset..][..port.kind.bytes()]));
         }
         let each = shares.rows.iter().map(|&rows| {
-            let own = |(kind, left): &mut (&Kind, &[u8])| {
+            let own = |(kind, left): &mut (&TensorKind, &[u8])| {
                 let mut shape = kind.shape.clone();
                 let row = kind.bytes() / shape[0].max(1);
                 shape[0] = rows;

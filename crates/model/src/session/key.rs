@@ -11,19 +11,19 @@ use super::input::Input;
 use crate::error::Result;
 use crate::graph::ValueId;
 use crate::nodes::Value;
-use crate::trace::{Given, Kind};
+use crate::trace::{Given, TensorKind};
 
 /// What is given to one part of a model, as far as its plan depends on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyPart {
     /// A tensor of this kind.
-    Kind(Kind),
+    Kind(TensorKind),
     /// A sequence of tensors of these kinds.
-    Kinds(Vec<Kind>),
+    Kinds(Vec<TensorKind>),
     /// A value the plan was made for: its kind and its bytes.
-    Value(Kind, Box<[u8]>),
+    Value(TensorKind, Box<[u8]>),
     /// A large value the plan was made for, by where it is and how its elements lie there.
-    Place(Kind, Span, Layout),
+    Place(TensorKind, Span, Layout),
     /// Several values the plan was made for.
     Several(Vec<KeyPart>),
     /// An optional value that is not there.
@@ -153,7 +153,7 @@ impl KeyPart {
     }
 
     fn known_tensor(tensor: &Tensor) -> Result<KeyPart> {
-        let kind = Kind::of(tensor);
+        let kind = TensorKind::of(tensor);
         if kind.bytes() <= COMPARED {
             return Ok(KeyPart::Value(kind, tensor.to_bytes()?.into()));
         }
@@ -176,7 +176,7 @@ impl KeyPart {
     }
 
     fn bytes(&self) -> usize {
-        let sizes = |kind: &Kind| size_of_val(&*kind.shape);
+        let sizes = |kind: &TensorKind| size_of_val(&*kind.shape);
         let more = match self {
             KeyPart::Kind(kind) | KeyPart::Place(kind, ..) => sizes(kind),
             KeyPart::Kinds(kinds) => size_of_val(&**kinds) + kinds.iter().map(sizes).sum::<usize>(),

@@ -6,6 +6,7 @@ use streampool_runtime::Stream;
 use streampool_tensor::{Array, Tensor};
 
 use super::compiled::Ends;
+use super::counts::Count;
 use super::input::Input;
 use super::key::{Key, Values, values as values_of};
 use super::options::RunOptions;
@@ -17,7 +18,7 @@ use crate::error::{Error, NodeError, Result};
 use crate::evaluate::{Scope, step};
 use crate::graph::ValueId;
 use crate::nodes::{Pools, Value};
-use crate::trace::{Given, Kind};
+use crate::trace::{Given, TensorKind};
 
 /// The place of nodes that are computed by themselves.
 struct Eager<'a>(&'a Weights);
@@ -71,7 +72,7 @@ impl Prepared {
         inputs: &[Input<'_>],
         options: &RunOptions,
     ) -> Result<Vec<Value>> {
-        self.counts.ran(stream.index());
+        self.counts.add(stream.index(), Count::Runs);
         let graph = self.plans.graph();
         let mut values: Vec<Option<PartValue>> = vec![None; graph.value_count()];
         let by_value = self.by_value.places(inputs);
@@ -128,13 +129,13 @@ impl Prepared {
                 None => continue,
                 Some(PartValue::Made(Value::Tensor(tensor))) => {
                     tensors.push(self.as_input(tensor)?);
-                    Given::Input(Kind::of(tensor))
+                    Given::Input(TensorKind::of(tensor))
                 }
                 Some(PartValue::Made(Value::Sequence(several))) => {
                     for tensor in several {
                         tensors.push(self.as_input(tensor)?);
                     }
-                    Given::Inputs(several.iter().map(Kind::of).collect())
+                    Given::Inputs(several.iter().map(TensorKind::of).collect())
                 }
                 Some(PartValue::Made(Value::Nothing)) => Given::Known(Value::Nothing),
                 Some(PartValue::Known(value)) => Given::Known(value.clone()),
@@ -184,7 +185,7 @@ impl Prepared {
         for &id in node.outputs.iter().flatten() {
             values[id.index()] = scope.get(id).cloned().map(PartValue::Made);
         }
-        self.counts.computed(stream.index());
+        self.counts.add(stream.index(), Count::NodesAlone);
         Ok(())
     }
 
@@ -206,8 +207,7 @@ impl Prepared {
 mod tests {
     use std::sync::atomic::Ordering;
 
-    use streampool_host::{HostDevice, HostOptions};
-    use streampool_tensor::{Array, DType, Pool};
+    use streampool_tensor::{Array, DType};
 
     use crate::onnx::writer::Graph;
     use crate::session::{Input, Session, SessionOptions};
@@ -221,7 +221,7 @@ mod tests {
             .node("Gather negative places = y", &[])
             .outputs("y")
             .model(&[("", 18)]);
-        let pool = Pool::new(HostDevice::new(HostOptions::default()).unwrap()).unwrap();
+        let pool = crate::testing::host_pool();
         let session = Session::from_bytes(&pool, model, &SessionOptions::default()).unwrap();
         let x = Array::new(&[0f32, 2.0], &[2]).unwrap();
         for _ in 0..3 {

@@ -8,6 +8,7 @@ use streampool_tensor::{Array, Layout, Tensor};
 use super::blame::{by_itself, is_of_another};
 use super::by_value::InputSet;
 use super::compiled::{Compiled, Ends};
+use super::counts::Count;
 use super::input::Input;
 use super::key::{Key, Values, values};
 use super::options::RunOptions;
@@ -20,7 +21,7 @@ use crate::error::{Error, NodeError, Result};
 use crate::graph::ValueId;
 use crate::lower::{Output, Port};
 use crate::nodes::Value;
-use crate::trace::{Given, Kind};
+use crate::trace::{Given, TensorKind};
 
 impl Prepared {
     /// Host arrays in, host arrays out.
@@ -136,7 +137,7 @@ impl Prepared {
         if self.has_parts() {
             return Ok(None);
         }
-        self.counts.ran(stream.index());
+        self.counts.add(stream.index(), Count::Runs);
         loop {
             let by_value = self.by_value.places(inputs);
             let values = values(inputs, by_value)?;
@@ -186,7 +187,7 @@ impl Prepared {
         let (compiled, is_new) = self.plans.plan(key, given, &self.weights)?;
         if is_new {
             if key.start == 0 {
-                self.by_value.planned(values, self.counts.runs());
+                self.by_value.planned(values, self.counts.sum(Count::Runs));
             }
             self.forget_plans();
         }
@@ -213,12 +214,12 @@ impl Prepared {
         options: &RunOptions,
     ) -> Result<Option<Turn>> {
         let turn = turns.free().or_else(|| {
-            self.counts.waited(stream.index());
+            self.counts.add(stream.index(), Count::TurnsWaited);
             turns.next(options)
         });
         options.check()?;
         if turn.is_none() {
-            self.counts.without_turn(stream.index());
+            self.counts.add(stream.index(), Count::RunsWithoutTurn);
         }
         Ok(turn)
     }
@@ -231,7 +232,7 @@ impl Prepared {
         ends: Ends,
     ) -> Result<Ready> {
         streampool_device::span!("capture", stream = stream.index());
-        self.counts.captured(stream.index());
+        self.counts.add(stream.index(), Count::Captures);
         let program = compiled.capture(self.pool(), stream, ends)?;
         Ok(Ready::new(key, ends, compiled, program))
     }
@@ -263,7 +264,7 @@ impl Prepared {
         } else {
             stream.replay(&ready.program, inputs, outputs)?
         };
-        self.counts.replayed(stream.index());
+        self.counts.add(stream.index(), Count::Replays);
         Ok(stamp)
     }
 
@@ -340,7 +341,7 @@ impl Prepared {
             .map(|(place, (&id, input))| {
                 let given = match by_value.contains(place) {
                     true => Given::Known(input.known(self.weights.known())?.into()),
-                    false => Given::Input(Kind {
+                    false => Given::Input(TensorKind {
                         dtype: input.dtype(),
                         shape: input.shape().to_vec(),
                     }),

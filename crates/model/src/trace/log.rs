@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use streampool_device::{Error, Op, Result, Span};
 
-use super::listing::{Memory, Source, Step};
+use super::listing::{ListedOp, Memory, Source};
 
 /// A plan has no more ops: with these it takes some hundred megabytes, and a minute to be made.
 const MOST_STEPS: usize = 1 << 20;
@@ -14,7 +14,7 @@ const MOST_STEPS: usize = 1 << 20;
 pub struct Log {
     /// The node that is traced.
     pub node: usize,
-    pub steps: Vec<Step>,
+    pub steps: Vec<ListedOp>,
     pub sources: HashMap<Memory, Source>,
     /// What somebody asked for the values of.
     pub asked: Option<Memory>,
@@ -32,7 +32,7 @@ impl Log {
             });
         }
         let nodes = vec![self.node];
-        self.steps.push(Step { op, nodes });
+        self.steps.push(ListedOp { op, nodes });
         Ok(())
     }
 

@@ -22,7 +22,7 @@ use crate::evaluate::{Scope, is_same, step};
 use crate::graph::{Graph, ValueId};
 use crate::nodes::{Pools, Value};
 use device::TraceDevice;
-pub use listing::{Kind, Listing, Made, Memory, Outcome, Source, Step};
+pub use listing::{ListedOp, Listing, Made, Memory, Outcome, Source, TensorKind};
 
 /// What is given to a trace.
 #[derive(Clone)]
@@ -30,9 +30,9 @@ pub enum Given {
     /// A value that is known.
     Known(Value),
     /// A tensor that each run gives.
-    Input(Kind),
+    Input(TensorKind),
     /// A sequence of tensors that each run gives.
-    Inputs(Vec<Kind>),
+    Inputs(Vec<TensorKind>),
 }
 
 /// Why a trace ended before the last node.
@@ -108,7 +108,7 @@ impl Tracing<'_> {
         Ok(Tensor::from_buffer(&self.pool, buffer, dtype, layout)?)
     }
 
-    fn input(&self, place: usize, kind: &Kind) -> Result<Tensor, NodeError> {
+    fn input(&self, place: usize, kind: &TensorKind) -> Result<Tensor, NodeError> {
         let layout = Layout::contiguous(&kind.shape).map_err(|error| {
             NodeError::from(streampool_tensor::Error::from(
                 streampool_runtime::Error::from(error),
@@ -147,7 +147,7 @@ impl Tracing<'_> {
             true => self.lift(tensor).map_err(Error::Graph)?,
             false => tensor.clone(),
         };
-        let kind = Kind::of(&tensor);
+        let kind = TensorKind::of(&tensor);
         let span = tensor.buffer().span();
         let memory = Memory::of(span);
         let whole = tensor.is_contiguous() && span.bytes == kind.bytes();
@@ -190,7 +190,7 @@ pub fn trace(
     };
     let mut scope = Scope::new(graph, &tracing);
     let mut inputs = 0;
-    let mut input = |kind: &Kind| {
+    let mut input = |kind: &TensorKind| {
         inputs += 1;
         tracing.input(inputs - 1, kind).map_err(Error::Graph)
     };

@@ -7,7 +7,6 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use streampool_host::{HostDevice, HostOptions};
 use streampool_tensor::{Array, DType, Pool};
 
 use super::super::editor::Editor;
@@ -126,7 +125,7 @@ fn save(folder: &Path, seed: u64, drawn: &Drawn, made: &Made) {
 
 #[test]
 fn graphs_drawn_at_random_give_the_same_however_they_are_rewritten() {
-    let pool = Pool::new(HostDevice::new(HostOptions::default()).unwrap()).unwrap();
+    let pool = crate::testing::host_pool();
     let folder = std::env::var_os("GRAPHS_TO");
     let first = number("GRAPHS_FROM", 0);
     let (mut fused, mut failed, mut faults) = (0, 0, Vec::new());

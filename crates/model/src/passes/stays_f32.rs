@@ -11,7 +11,7 @@ use super::linear::is_linear;
 use crate::graph::{Domain, Graph, Node, ValueId};
 
 /// What is computed in `f32`.
-pub struct Wide {
+pub struct StaysF32 {
     /// Places of nodes.
     pub nodes: HashSet<usize>,
     /// Values that stay as these make them; what else they make is shortened.
@@ -21,8 +21,8 @@ pub struct Wide {
 }
 
 /// Finds it in a graph whose nodes are in order.
-pub fn find(graph: &Graph) -> Wide {
-    let mut wide = Wide {
+pub fn find(graph: &Graph) -> StaysF32 {
+    let mut wide = StaysF32 {
         nodes: HashSet::new(),
         values: HashSet::new(),
         types: identity::types(graph),
@@ -60,7 +60,7 @@ pub fn find(graph: &Graph) -> Wide {
     wide
 }
 
-impl Wide {
+impl StaysF32 {
     /// The one value that a node of ONNX makes, if it certainly is of `f32`, and all that it reads of a known type.
     fn made(&self, node: &Node) -> Option<ValueId> {
         let [Some(made)] = node.outputs[..] else {

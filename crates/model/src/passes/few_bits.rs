@@ -2,7 +2,7 @@
 
 use super::editor::{Editor, fused};
 use crate::graph::Domain;
-use crate::nodes::Blocks;
+use crate::nodes::FewBits;
 
 /// A product with such a matrix becomes a linear layer.
 pub fn fuse(editor: &mut Editor<'_>, place: usize) -> Option<()> {
@@ -13,7 +13,7 @@ pub fn fuse(editor: &mut Editor<'_>, place: usize) -> Option<()> {
         return None;
     }
     let size = |name, default| usize::try_from(node.int(name, default)).ok();
-    let blocks = Blocks {
+    let blocks = FewBits {
         bits: size("bits", 4)?,
         size: size("block_size", 0)?,
         rows: size("N", 0)?,

@@ -5,8 +5,6 @@
 mod bert;
 #[path = "onnx/device.rs"]
 mod device;
-#[path = "../examples/minilm/letters.rs"]
-mod letters;
 #[path = "../examples/minilm/wordpiece.rs"]
 mod wordpiece;
 

@@ -3,7 +3,7 @@
 
 #[path = "../examples/minilm/bert.rs"]
 mod bert;
-#[path = "onnx/device.rs"]
+#[path = "support/device.rs"]
 mod device;
 #[path = "../examples/minilm/wordpiece.rs"]
 mod wordpiece;

@@ -135,15 +135,13 @@ impl Session {
 
 #[cfg(test)]
 mod tests {
-    use streampool_host::{HostDevice, HostOptions};
-    use streampool_tensor::Pool;
 
     use super::*;
     use crate::graph::{Domain, Node, Operator};
 
     #[test]
     fn what_is_inside_of_nodes_counts_too() {
-        let pool = Pool::new(HostDevice::new(HostOptions::default()).unwrap()).unwrap();
+        let pool = crate::testing::host_pool();
         let node = |name: &str, op: &str, attributes| Node {
             name: name.to_owned(),
             operator: Operator {

@@ -32,23 +32,26 @@
 mod check;
 mod error;
 mod evaluate;
+#[doc(hidden)]
 pub mod graph;
+#[doc(hidden)]
 pub mod inspect;
 mod lower;
-
 pub mod nn;
 mod nodes;
 pub mod onnx;
+#[doc(hidden)]
 pub mod passes;
 mod ranks;
 mod session;
+#[doc(hidden)]
 pub mod symbols;
 #[doc(hidden)]
 pub mod testing;
 mod trace;
 
 pub use error::{Error, NodeError, Result, UnsupportedOperator};
-pub use graph::ValueInfo;
+pub use graph::{Dim, Domain, Operator, ValueInfo, ValueKind};
 pub use session::{
     Array, Input, NodeTime, Outputs, Pending, Profiled, Recording, Rows, RunOptions, Session,
     SessionOptions, Statistics,

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use streampool_tensor::{DType, Pool, Tensor};
 
 use crate::error::Result;
-use crate::evaluate::Value;
 use crate::graph::{Dim, Graph, ValueId, ValueInfo};
+use crate::nodes::Value;
 use crate::trace::{self, Given, Outcome, trace};
 
 /// Three for each name.
@@ -118,7 +118,7 @@ impl Open {
                     names.push(name);
                 }
             }
-            let is_tensor = info.kind == crate::graph::Kind::Tensor;
+            let is_tensor = info.kind == crate::graph::ValueKind::Tensor;
             inputs.push((id, info.dtype.filter(|_| is_tensor)?, sizes));
         }
         (3 * names.len() <= PRIMES.len()).then_some(Open { names, inputs })
@@ -150,7 +150,7 @@ impl Open {
                 Size::Fixed(size) => size,
                 Size::Named(name) => point[name],
             };
-            let kind = trace::Kind {
+            let kind = trace::TensorKind {
                 dtype: *dtype,
                 shape: sizes.iter().map(size).collect(),
             };

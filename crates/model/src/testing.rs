@@ -1,21 +1,23 @@
-//! For tests of operators: graphs evaluated node by node, without a plan.
+//! For tests: graphs evaluated node by node, without a plan, a pool, and numbers that look drawn.
 
-use streampool_tensor::{DType, Pool, Tensor};
+use streampool_host::{HostDevice, HostOptions};
+use streampool_tensor::{Array, DType, Pool, Tensor};
 
-pub use crate::evaluate::Value;
+pub use crate::nodes::Value;
 
 use crate::error::{NodeError, Result};
-use crate::evaluate::{Place, Scope, evaluate};
+use crate::evaluate::{Scope, evaluate};
 use crate::graph::{Graph, Operator};
 use crate::nodes;
+use crate::nodes::Pools;
 
 /// Two pools, which may be one.
-struct Pools<'a> {
+struct TwoPools<'a> {
     known: &'a Pool,
     work: &'a Pool,
 }
 
-impl Place for Pools<'_> {
+impl Pools for TwoPools<'_> {
     fn known(&self) -> &Pool {
         self.known
     }
@@ -36,7 +38,7 @@ pub fn evaluate_eagerly(
     (known, work): (&Pool, &Pool),
     inputs: &[Option<Value>],
 ) -> Result<Vec<Value>> {
-    let pools = Pools { known, work };
+    let pools = TwoPools { known, work };
     let mut scope = Scope::new(graph, &pools);
     for (&id, input) in graph.inputs.iter().zip(inputs) {
         if let Some(value) = input {
@@ -63,4 +65,55 @@ pub fn difference(expected: &Tensor, got: &Tensor) -> Result<f64> {
 /// The family of an operator, if there is such an operator.
 pub fn family(operator: &Operator) -> Option<&'static str> {
     nodes::family(operator)
+}
+
+/// A pool on a host device of its own.
+pub fn host_pool() -> Pool {
+    let device = HostDevice::new(HostOptions::default()).expect("every machine is a host");
+    Pool::new(device).expect("a pool on the host")
+}
+
+/// Seeded random numbers: SplitMix64.
+pub struct Random(u64);
+
+impl Random {
+    /// The sequence of a seed.
+    pub fn new(seed: u64) -> Random {
+        Random(seed)
+    }
+
+    /// A number below `end`.
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+
+    /// One time of so many.
+    pub fn one_of(&mut self, count: u64) -> bool {
+        self.below(count) == 0
+    }
+
+    /// One of these.
+    pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len() as u64) as usize]
+    }
+
+    /// A number in -1..1.
+    pub fn real(&mut self) -> f32 {
+        (self.next() >> 40) as f32 / (1u64 << 23) as f32 - 1.0
+    }
+
+    /// Numbers in -1..1.
+    pub fn reals(&mut self, shape: &[usize]) -> Array {
+        let count = shape.iter().product();
+        let values: Vec<f32> = (0..count).map(|_| self.real()).collect();
+        Array::new(&values, shape).expect("as many values as the shape has")
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
 }

@@ -1,9 +1,6 @@
 //! How often a run asks for memory of the heap, counted. Alone in its program: all that the process does counts.
 
-#[path = "support/arrays.rs"]
-#[allow(dead_code, reason = "shared with other tests")]
-mod arrays;
-#[path = "onnx/device.rs"]
+#[path = "support/device.rs"]
 #[allow(dead_code, reason = "shared with other tests")]
 mod device;
 #[path = "support/onnx.rs"]
@@ -13,9 +10,9 @@ mod onnx;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use arrays::Random;
 use onnx::Graph;
 use streampool_model::Session;
+use streampool_model::testing::Random;
 use streampool_tensor::DType;
 
 /// Counts what is asked for.
@@ -83,7 +80,7 @@ fn asked_by_a_run(session: &Session) -> usize {
 
 #[test]
 fn a_run_on_the_host_asks_for_memory_twice() {
-    let pool = device::host();
+    let pool = streampool_model::testing::host_pool();
     // For its command and for the values of its output.
     let one = layers("t11").session(&pool);
     assert_eq!(asked_by_a_run(&one), 2);

@@ -3,10 +3,8 @@
 
 #[path = "../examples/minilm/bert.rs"]
 mod bert;
-#[path = "onnx/device.rs"]
+#[path = "support/device.rs"]
 mod device;
-#[path = "../examples/minilm/letters.rs"]
-mod letters;
 #[path = "../examples/minilm/wordpiece.rs"]
 mod wordpiece;
 

@@ -8,7 +8,6 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use streampool_conformance::packages;
-use streampool_host::{HostDevice, HostOptions};
 use streampool_model::graph::Graph;
 use streampool_model::onnx;
 use streampool_tensor::Pool;
@@ -17,7 +16,7 @@ use streampool_tensor::Pool;
 const LONGEST: Duration = Duration::from_secs(10);
 
 fn pool() -> Pool {
-    Pool::new(HostDevice::new(HostOptions::default()).unwrap()).unwrap()
+    streampool_model::testing::host_pool()
 }
 
 /// A model with graphs inside nodes; or why it cannot be had.

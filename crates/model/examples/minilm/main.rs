@@ -7,7 +7,6 @@
 //! ```
 
 mod bert;
-mod letters;
 mod wordpiece;
 
 use std::error::Error;

@@ -3,7 +3,20 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use super::letters::{CHINESE, INVISIBLE, MARKED, MARKS, PUNCTUATION};
+use unicode_general_category::{GeneralCategory as Category, get_general_category as category};
+use unicode_normalization::UnicodeNormalization;
+
+/// Chinese characters, each a word of its own: from the first to the last of each range.
+const CHINESE: [(char, char); 8] = [
+    ('\u{3400}', '\u{4dbf}'),
+    ('\u{4e00}', '\u{9fff}'),
+    ('\u{f900}', '\u{faff}'),
+    ('\u{20000}', '\u{2a6df}'),
+    ('\u{2a700}', '\u{2b73f}'),
+    ('\u{2b740}', '\u{2b81f}'),
+    ('\u{2b820}', '\u{2ceaf}'),
+    ('\u{2f800}', '\u{2fa1f}'),
+];
 
 /// A word of more characters than this is not looked at.
 const LONGEST_WORD: usize = 100;
@@ -11,7 +24,6 @@ const LONGEST_WORD: usize = 100;
 /// A vocabulary, and how text is cut by it; without regard to case and accents.
 pub struct Tokenizer {
     ids: HashMap<String, i64>,
-    letters: HashMap<char, char>,
     begin: i64,
     end: i64,
     unknown: i64,
@@ -32,13 +44,8 @@ impl Tokenizer {
             ids.get(piece).copied().ok_or_else(missing)
         };
         let (begin, end, unknown) = (id("[CLS]")?, id("[SEP]")?, id("[UNK]")?);
-        let marked = MARKED.iter();
-        let letters = marked
-            .flat_map(|&(letter, marked)| marked.chars().map(move |marked| (marked, letter)))
-            .collect();
         Ok(Tokenizer {
             ids,
-            letters,
             begin,
             end,
             unknown,
@@ -48,31 +55,12 @@ impl Tokenizer {
     /// The pieces of a text between the begin and the end, at most `longest` in all: what comes later is cut off.
     pub fn encode(&self, text: &str, longest: usize) -> Vec<i64> {
         let mut ids = vec![self.begin];
-        for word in words(&self.plain(text)) {
+        for word in words(&plain(text)) {
             self.cut(&word, &mut ids);
         }
         ids.truncate(longest.saturating_sub(1));
         ids.push(self.end);
         ids
-    }
-
-    /// The text in lower case, without accents and what is not seen.
-    fn plain(&self, text: &str) -> String {
-        let seen = text.chars().filter_map(|c| match c {
-            '\t' | '\n' | '\r' => Some(' '),
-            '\u{fffd}' => None,
-            c if c.is_control() || is_in(c, INVISIBLE) => None,
-            c => Some(c),
-        });
-        let mut plain = String::with_capacity(text.len());
-        for c in seen.flat_map(char::to_lowercase) {
-            match self.letters.get(&c) {
-                Some(&letter) => plain.push(letter),
-                None if is_in(c, MARKS) => {}
-                None => push_parts(c, &mut plain),
-            }
-        }
-        plain
     }
 
     /// The longest piece there is, then the longest of what is left, and so on; or unknown.
@@ -99,11 +87,25 @@ impl Tokenizer {
     }
 }
 
+/// The text in lower case, without accents and what is not seen.
+fn plain(text: &str) -> String {
+    let seen = text.chars().filter_map(|c| match (c, category(c)) {
+        ('\t' | '\n' | '\r', _) => Some(' '),
+        ('\u{fffd}', _) => None,
+        (_, Category::Control | Category::Format | Category::PrivateUse) => None,
+        _ => Some(c),
+    });
+    let letters = seen.flat_map(char::to_lowercase).nfd();
+    letters
+        .filter(|&c| category(c) != Category::NonspacingMark)
+        .collect()
+}
+
 /// What stands between spaces; punctuation and Chinese characters stand by themselves.
 fn words(text: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     for c in text.chars() {
-        let alone = is_punctuation(c) || is_in(c, CHINESE);
+        let alone = is_punctuation(c) || is_chinese(c);
         if alone || c.is_whitespace() {
             words.push(String::new());
         }
@@ -122,28 +124,22 @@ fn words(text: &str) -> Vec<String> {
 }
 
 fn is_punctuation(c: char) -> bool {
-    c.is_ascii_punctuation() || is_in(c, PUNCTUATION)
+    use Category::*;
+    c.is_ascii_punctuation()
+        || matches!(
+            category(c),
+            ConnectorPunctuation
+                | DashPunctuation
+                | OpenPunctuation
+                | ClosePunctuation
+                | InitialPunctuation
+                | FinalPunctuation
+                | OtherPunctuation
+        )
 }
 
-fn is_in(c: char, ranges: &[(char, char)]) -> bool {
-    !c.is_ascii()
-        && ranges
-            .iter()
-            .any(|&(first, last)| (first..=last).contains(&c))
-}
-
-/// A Korean syllable as the two or three letters it is of, any other character as it is.
-fn push_parts(c: char, text: &mut String) {
-    let syllable = match c {
-        '가'..='힣' => u32::from(c) - u32::from('가'),
-        _ => return text.push(c),
-    };
-    let last = syllable % 28;
-    let parts = [
-        0x1100 + syllable / 588,
-        0x1161 + syllable % 588 / 28,
-        0x11a7 + last,
-    ];
-    let count = if last == 0 { 2 } else { 3 };
-    text.extend(parts.into_iter().take(count).filter_map(char::from_u32));
+fn is_chinese(c: char) -> bool {
+    CHINESE
+        .iter()
+        .any(|&(first, last)| (first..=last).contains(&c))
 }

@@ -46,7 +46,7 @@ pub struct ValueInfo {
     /// Its name.
     pub name: String,
     /// What it is. Type and sizes are those of the tensors it holds.
-    pub kind: Kind,
+    pub kind: ValueKind,
     /// Its element type, where it is declared.
     pub dtype: Option<DType>,
     /// Its sizes, where they are declared.
@@ -55,7 +55,7 @@ pub struct ValueInfo {
 
 /// What a value is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum ValueKind {
     /// As nearly all are, and what is assumed where nothing is declared.
     #[default]
     Tensor,
@@ -171,7 +171,96 @@ impl Graph {
     }
 }
 
+impl ValueInfo {
+    /// Nothing is known but its name.
+    pub fn named(name: impl Into<String>) -> ValueInfo {
+        ValueInfo {
+            name: name.into(),
+            ..ValueInfo::default()
+        }
+    }
+}
+
+impl Operator {
+    /// An operator of ONNX.
+    pub fn onnx(name: &str, version: i64) -> Operator {
+        Operator {
+            domain: Domain::Onnx,
+            name: name.to_owned(),
+            version,
+        }
+    }
+
+    /// An operator of ours.
+    pub fn fused(name: &str) -> Operator {
+        Operator {
+            domain: Domain::Fused,
+            ..Operator::onnx(name, 1)
+        }
+    }
+}
+
 impl Node {
+    /// Whether it is this operator of ONNX.
+    pub fn is(&self, op: &str) -> bool {
+        self.operator.domain == Domain::Onnx && self.operator.name == op
+    }
+
+    /// The input at a place, if it is there.
+    pub fn input(&self, place: usize) -> Option<ValueId> {
+        self.inputs.get(place).copied().flatten()
+    }
+
+    /// The output at a place, if it is asked for.
+    pub fn output(&self, place: usize) -> Option<ValueId> {
+        self.outputs.get(place).copied().flatten()
+    }
+
+    /// The inputs, if there are two.
+    pub fn pair(&self) -> Option<[ValueId; 2]> {
+        match self.inputs[..] {
+            [Some(a), Some(b)] => Some([a, b]),
+            _ => None,
+        }
+    }
+
+    /// An integer attribute, or what it is when left out.
+    pub fn int(&self, name: &str, default: i64) -> i64 {
+        match self.attribute(name) {
+            Some(Attribute::Int(value)) => *value,
+            _ => default,
+        }
+    }
+
+    /// A float attribute, or what it is when left out.
+    pub fn float(&self, name: &str, default: f32) -> f32 {
+        match self.attribute(name) {
+            Some(Attribute::Float(value)) => *value,
+            _ => default,
+        }
+    }
+
+    /// A string attribute, or what it is when left out.
+    pub fn string<'a>(&'a self, name: &str, default: &'a str) -> &'a str {
+        match self.attribute(name) {
+            Some(Attribute::String(value)) => value,
+            _ => default,
+        }
+    }
+
+    /// Integers, if they are there.
+    pub fn ints(&self, name: &str) -> Option<&[i64]> {
+        match self.attribute(name) {
+            Some(Attribute::Ints(values)) => Some(values),
+            _ => None,
+        }
+    }
+
+    /// Adds an attribute.
+    pub fn set(&mut self, name: &str, value: impl Into<Attribute>) {
+        self.attributes.push((name.to_owned(), value.into()));
+    }
+
     /// The attribute of this name.
     pub fn attribute(&self, name: &str) -> Option<&Attribute> {
         let found = self.attributes.iter().find(|(other, _)| other == name);
@@ -195,6 +284,30 @@ impl Node {
             self.graphs()
                 .flat_map(|graph| graph.captures.iter().map(|capture| capture.around)),
         )
+    }
+}
+
+impl From<i64> for Attribute {
+    fn from(value: i64) -> Attribute {
+        Attribute::Int(value)
+    }
+}
+
+impl From<f32> for Attribute {
+    fn from(value: f32) -> Attribute {
+        Attribute::Float(value)
+    }
+}
+
+impl From<&str> for Attribute {
+    fn from(value: &str) -> Attribute {
+        Attribute::String(value.to_owned())
+    }
+}
+
+impl From<Tensor> for Attribute {
+    fn from(value: Tensor) -> Attribute {
+        Attribute::Tensor(value)
     }
 }
 

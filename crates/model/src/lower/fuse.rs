@@ -6,7 +6,7 @@ use std::sync::Arc;
 use streampool_device::{Binary, Expr, ExprBuilder, Layout, Node, Norm, Op, Value, View};
 
 use super::uses::{self, Uses};
-use crate::trace::{Listing, Step};
+use crate::trace::{ListedOp, Listing};
 
 /// The most inputs of a joined expression: each is a pointer to walk along.
 const MOST_INPUTS: usize = 8;
@@ -116,7 +116,7 @@ impl<'a> Map<'a> {
 }
 
 /// The elementwise op at `place` joined with one that makes what it alone reads, and where that one is.
-fn join_map(steps: &[Step], place: usize, uses: &Uses) -> Option<(usize, Op)> {
+fn join_map(steps: &[ListedOp], place: usize, uses: &Uses) -> Option<(usize, Op)> {
     let reader = Map::of(&steps[place].op)?;
     let shape = reader.outputs.first()?.shape();
     for (number, input) in reader.inputs.iter().enumerate() {
@@ -145,7 +145,7 @@ fn join_map(steps: &[Step], place: usize, uses: &Uses) -> Option<(usize, Op)> {
 }
 
 /// The normalisation at `place` of the sum that it alone reads, and where that is made.
-fn join_norm(steps: &[Step], place: usize, uses: &Uses) -> Option<(usize, Op)> {
+fn join_norm(steps: &[ListedOp], place: usize, uses: &Uses) -> Option<(usize, Op)> {
     let Op::Norm(norm) = &steps[place].op else {
         return None;
     };
@@ -267,7 +267,7 @@ impl Joining {
 }
 
 /// Where the op at `place` only copies what one op makes in another order: that op, writing in that order, and where it is.
-fn write_turned(steps: &[Step], place: usize, uses: &Uses) -> Option<(usize, Op)> {
+fn write_turned(steps: &[ListedOp], place: usize, uses: &Uses) -> Option<(usize, Op)> {
     let Op::Copy { src, dst } = &steps[place].op else {
         return None;
     };

@@ -6,4 +6,4 @@ mod plan;
 mod uses;
 
 pub use fuse::{Fused, fuse};
-pub use plan::{Constant, Operand, Output, Place, Plan, Planned, Port, work};
+pub use plan::{Constant, Location, Operand, Output, Plan, Planned, Port, work};

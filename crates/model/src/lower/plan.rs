@@ -8,9 +8,9 @@ use streampool_device::{Access, DType, Layout, Op};
 use streampool_tensor::Tensor;
 
 use super::arena::{self, Piece};
-use crate::evaluate::Value;
 use crate::graph::ValueId;
-use crate::trace::{Kind, Listing, Made, Memory, Outcome, Source, Step};
+use crate::nodes::Value;
+use crate::trace::{ListedOp, Listing, Made, Memory, Outcome, Source, TensorKind};
 
 /// Ops over one block that host and device share, one of scratch, and constants.
 pub struct Plan {
@@ -46,7 +46,7 @@ pub struct Port {
     /// Where it begins.
     pub offset: usize,
     /// What it is.
-    pub kind: Kind,
+    pub kind: TensorKind,
 }
 
 /// What an output is.
@@ -71,7 +71,7 @@ pub enum Constant {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Operand {
     /// In which block, and where in it.
-    pub place: Place,
+    pub place: Location,
     /// The size of its memory.
     pub bytes: usize,
     /// Its element type.
@@ -82,7 +82,7 @@ pub struct Operand {
 
 /// A block, and where in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum Location {
     /// The block of inputs and outputs.
     Shared(usize),
     /// The block of everything else.
@@ -93,9 +93,9 @@ pub enum Place {
 
 impl Plan {
     /// The plan of a listing with these inputs.
-    pub fn new(listing: Listing, inputs: Vec<Kind>) -> Plan {
+    pub fn new(listing: Listing, inputs: Vec<TensorKind>) -> Plan {
         let mut shared_bytes = 0;
-        let mut port = |kind: Kind| {
+        let mut port = |kind: TensorKind| {
             let offset = shared_bytes;
             shared_bytes += arena::padded(kind.bytes());
             Port { offset, kind }
@@ -108,7 +108,7 @@ impl Plan {
         let mut places = HashMap::new();
         let mut output = |made: Made| {
             let port = port(made.kind);
-            places.insert(made.memory, Place::Shared(port.offset));
+            places.insert(made.memory, Location::Shared(port.offset));
             port
         };
         let outputs = listing.outputs.into_iter().map(|(id, outcome)| {
@@ -133,13 +133,13 @@ impl Plan {
             }
             let constant = match source {
                 Source::Input(place) => {
-                    places.insert(memory, Place::Shared(inputs[place].offset));
+                    places.insert(memory, Location::Shared(inputs[place].offset));
                     continue;
                 }
                 Source::Constant(tensor) => Constant::Tensor(tensor),
                 Source::Bytes(bytes) => Constant::Bytes(bytes),
             };
-            places.insert(memory, Place::Constant(constants.len()));
+            places.insert(memory, Location::Constant(constants.len()));
             constants.push(constant);
         }
         let scratch_bytes = place(&steps, &mut places);
@@ -164,14 +164,14 @@ impl Plan {
 }
 
 /// What the ops of these steps go over.
-pub fn work(steps: &[Step]) -> u64 {
+pub fn work(steps: &[ListedOp]) -> u64 {
     let each = steps.iter().map(|step| step.op.work());
     each.fold(0, u64::saturating_add)
 }
 
 /// The steps without those that write only what nobody reads.
-fn used(steps: Vec<Step>, mut needed: HashSet<Memory>) -> Vec<Step> {
-    let mut kept: Vec<Step> = Vec::new();
+fn used(steps: Vec<ListedOp>, mut needed: HashSet<Memory>) -> Vec<ListedOp> {
+    let mut kept: Vec<ListedOp> = Vec::new();
     for step in steps.into_iter().rev() {
         let mut writes_needed = false;
         step.op.for_each_operand(|_, access, view| {
@@ -194,7 +194,7 @@ fn memories(op: &Op) -> Vec<Memory> {
 }
 
 /// Gives all memory that has no place one in scratch; says how much that takes.
-fn place(steps: &[Step], places: &mut HashMap<Memory, Place>) -> usize {
+fn place(steps: &[ListedOp], places: &mut HashMap<Memory, Location>) -> usize {
     let mut numbers: HashMap<Memory, usize> = HashMap::new();
     let mut pieces: Vec<Piece> = Vec::new();
     for (index, step) in steps.iter().enumerate() {
@@ -218,12 +218,12 @@ fn place(steps: &[Step], places: &mut HashMap<Memory, Place>) -> usize {
     places.extend(
         numbers
             .into_iter()
-            .map(|(memory, number)| (memory, Place::Scratch(offsets[number]))),
+            .map(|(memory, number)| (memory, Location::Scratch(offsets[number]))),
     );
     bytes
 }
 
-fn bound(op: &Op, places: &HashMap<Memory, Place>) -> Op<Operand> {
+fn bound(op: &Op, places: &HashMap<Memory, Location>) -> Op<Operand> {
     let bound = op.try_map(|_, _, view| {
         Ok::<Operand, Infallible>(Operand {
             place: places[&Memory::of(view.span())],

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use streampool_device::{Access, Op, View};
 
-use crate::trace::{Memory, Outcome, Step};
+use crate::trace::{ListedOp, Memory, Outcome};
 
 /// The writers and readers of memory, by step.
 pub struct Uses {
@@ -21,7 +21,7 @@ struct Use {
 
 impl Uses {
     /// Of these steps; what `outcomes` name is read by the caller.
-    pub fn of(steps: &[Step], outputs: HashSet<Memory>) -> Uses {
+    pub fn of(steps: &[ListedOp], outputs: HashSet<Memory>) -> Uses {
         let mut uses = Uses {
             memory: HashMap::new(),
             outputs,
@@ -56,7 +56,7 @@ impl Uses {
         });
     }
 
-    /// Step `place` becomes `new`.
+    /// ListedOp `place` becomes `new`.
     pub fn replace(&mut self, place: usize, old: &Op, new: &Op) {
         self.remove(place, old);
         self.add(place, new);

@@ -3,7 +3,9 @@
 use streampool_device::{Attention, Op};
 use streampool_tensor::{AttentionOptions, Error, Result, Tensor};
 
-use super::{Initial, Linear, Module, Parts, Weights};
+use super::linear::Linear;
+use super::module::{Module, Parts};
+use super::weights::{Initial, Weights};
 
 const OP: &str = "MultiHeadAttention";
 

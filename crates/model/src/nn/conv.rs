@@ -2,7 +2,9 @@
 
 use streampool_tensor::{Activation, ConvOptions, Error, Result, Tensor};
 
-use super::{Initial, Module, Weights, parameters};
+use super::module::Module;
+use super::weights::{Initial, Weights};
+use crate::parameters;
 
 /// A convolution over one, two or three spatial axes of `[batch, channels, spatial ...]`, with bias and activation in
 /// the same launch.

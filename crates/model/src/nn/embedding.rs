@@ -2,7 +2,8 @@
 
 use streampool_tensor::{Error, Result, Tensor};
 
-use super::{Initial, Module, Parts, Weights};
+use super::module::{Module, Parts};
+use super::weights::{Initial, Weights};
 
 /// The rows of a table that indices name.
 #[derive(Clone)]

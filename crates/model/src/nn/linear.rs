@@ -2,7 +2,9 @@
 
 use streampool_tensor::{Activation, Error, Result, Tensor};
 
-use super::{Initial, Module, Weights, parameters};
+use super::module::Module;
+use super::weights::{Initial, Weights};
+use crate::parameters;
 
 /// `activation(x * weightᵀ + bias)` over the last axis, in one launch.
 #[derive(Clone)]

@@ -46,7 +46,6 @@
 //! assert_eq!(weights.unused(), ["head.bias"]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
-
 //!
 //! # Modules of your own
 //!
@@ -92,9 +91,8 @@ mod attention;
 mod conv;
 mod embedding;
 mod linear;
-mod near;
+mod module;
 mod norm;
-mod parts;
 mod recurrent;
 mod sequential;
 mod weights;
@@ -104,53 +102,29 @@ pub use attention::MultiHeadAttention;
 pub use conv::{Conv, ConvBuilder};
 pub use embedding::Embedding;
 pub use linear::Linear;
+pub use module::{Module, Part, Parts};
 pub use norm::{BatchNorm, LayerNorm, RmsNorm};
-pub use parts::{Part, Parts};
 pub use recurrent::{Gru, Lstm, LstmState, RecurrentLayer, RecurrentOptions};
 pub use sequential::Sequential;
-pub use weights::{Initial, Weights};
-
-use streampool_tensor::{Activation, Result};
 /// What [`parameters!`] names.
 #[doc(hidden)]
 pub use streampool_tensor::{Error, Tensor};
+pub use weights::{Initial, Weights};
 
-/// A part of a model: what it knows is on a device, and any thread may use it at any time.
-pub trait Module: Send + Sync {
-    /// What it makes of a tensor, on the current stream of the calling thread.
-    fn forward(&self, x: &Tensor) -> Result<Tensor>;
-
-    /// What it holds, by the names that it is made by from [`Weights`]: saved, it makes the same module again. For a module of
-    /// fields [`parameters!`] writes this.
-    fn parameters(&self) -> Result<Vec<(String, Tensor)>>;
-}
-
-/// A function without parameters of its own, such as a reshape between two layers.
-impl<F: Fn(&Tensor) -> Result<Tensor> + Send + Sync> Module for F {
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self(x)
-    }
-
-    fn parameters(&self) -> Result<Vec<(String, Tensor)>> {
-        Ok(Vec::new())
-    }
-}
-
-/// An activation by itself. After a [`Linear`] or a [`Conv`] it costs nothing if it is made part of that.
-impl Module for Activation {
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        match self {
-            Activation::None => Ok(x.clone()),
-            Activation::Relu => x.relu(),
-            Activation::Gelu => x.gelu(),
-            Activation::GeluTanh => x.gelu_tanh(),
-            Activation::Silu => x.silu(),
-            Activation::Sigmoid => x.sigmoid(),
-            Activation::Tanh => x.tanh(),
+/// Writes [`parameters`](Module::parameters) of a module, inside its `impl Module`: those of these fields, each of which is a
+/// tensor, a module, or an `Option` or `Vec` of such. Fields that are not listed have none.
+#[macro_export]
+macro_rules! parameters {
+    ($($field:ident),* $(,)?) => {
+        fn parameters(
+            &self,
+        ) -> ::std::result::Result<
+            ::std::vec::Vec<(::std::string::String, $crate::nn::Tensor)>,
+            $crate::nn::Error,
+        > {
+            let parts = $crate::nn::Parts::new();
+            $(let parts = parts.with(::std::stringify!($field), &self.$field)?;)*
+            ::std::result::Result::Ok(parts.into_parameters())
         }
-    }
-
-    fn parameters(&self) -> Result<Vec<(String, Tensor)>> {
-        Ok(Vec::new())
-    }
+    };
 }

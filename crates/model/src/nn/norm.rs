@@ -2,7 +2,8 @@
 
 use streampool_tensor::{Result, Tensor};
 
-use super::{Initial, Module, Parts, Weights};
+use super::module::{Module, Parts};
+use super::weights::{Initial, Weights};
 
 const ZEROS: Initial = Initial::Constant(0.0);
 const ONES: Initial = Initial::Constant(1.0);

@@ -2,7 +2,8 @@
 
 use streampool_tensor::{Direction, Error, Result, RnnOptions, RnnOutput, RnnWeights, Tensor};
 
-use super::{Initial, Module, Parts, Weights};
+use super::module::{Module, Parts};
+use super::weights::{Initial, Weights};
 
 /// How recurrent layers are put together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,14 +82,14 @@ pub struct Gru {
 const SUFFIXES: [&str; 2] = ["", "_reverse"];
 
 #[derive(Clone, Copy)]
-enum Kind {
+enum Cell {
     Lstm,
     Gru,
 }
 
 #[derive(Clone)]
 struct Stack {
-    kind: Kind,
+    kind: Cell,
     layers: Vec<RecurrentLayer>,
     direction: Direction,
     hidden: usize,
@@ -104,13 +105,13 @@ impl Lstm {
         hidden: usize,
         options: &RecurrentOptions,
     ) -> Result<Lstm> {
-        let stack = Stack::new(Kind::Lstm, weights, features, hidden, options)?;
+        let stack = Stack::new(Cell::Lstm, weights, features, hidden, options)?;
         Ok(Lstm { stack })
     }
 
     /// Of layers as the operator takes them, the lowest first.
     pub fn from_layers(layers: Vec<RecurrentLayer>, batch_first: bool) -> Result<Lstm> {
-        let stack = Stack::from_layers(Kind::Lstm, layers, batch_first)?;
+        let stack = Stack::from_layers(Cell::Lstm, layers, batch_first)?;
         Ok(Lstm { stack })
     }
 
@@ -137,13 +138,13 @@ impl Gru {
         hidden: usize,
         options: &RecurrentOptions,
     ) -> Result<Gru> {
-        let stack = Stack::new(Kind::Gru, weights, features, hidden, options)?;
+        let stack = Stack::new(Cell::Gru, weights, features, hidden, options)?;
         Ok(Gru { stack })
     }
 
     /// Of layers as the operator takes them, the lowest first.
     pub fn from_layers(layers: Vec<RecurrentLayer>, batch_first: bool) -> Result<Gru> {
-        let stack = Stack::from_layers(Kind::Gru, layers, batch_first)?;
+        let stack = Stack::from_layers(Cell::Gru, layers, batch_first)?;
         Ok(Gru { stack })
     }
 
@@ -179,11 +180,11 @@ impl Module for Gru {
     }
 }
 
-impl Kind {
+impl Cell {
     fn name(self) -> &'static str {
         match self {
-            Kind::Lstm => "Lstm",
-            Kind::Gru => "Gru",
+            Cell::Lstm => "Lstm",
+            Cell::Gru => "Gru",
         }
     }
 
@@ -191,16 +192,16 @@ impl Kind {
     fn gates(self) -> &'static [usize] {
         match self {
             // There: input, forget, cell, output.
-            Kind::Lstm => &[0, 3, 1, 2],
+            Cell::Lstm => &[0, 3, 1, 2],
             // There: reset, update, new.
-            Kind::Gru => &[1, 0, 2],
+            Cell::Gru => &[1, 0, 2],
         }
     }
 }
 
 impl Stack {
     fn new(
-        kind: Kind,
+        kind: Cell,
         weights: &Weights,
         features: usize,
         hidden: usize,
@@ -242,7 +243,7 @@ impl Stack {
         Stack::from_layers(kind, layers, options.batch_first)
     }
 
-    fn from_layers(kind: Kind, layers: Vec<RecurrentLayer>, batch_first: bool) -> Result<Stack> {
+    fn from_layers(kind: Cell, layers: Vec<RecurrentLayer>, batch_first: bool) -> Result<Stack> {
         let op = kind.name();
         let Some(lowest) = layers.first() else {
             return Err(Error::parameter(op, "layers", "none", "at least one"));
@@ -320,8 +321,8 @@ impl Stack {
                 ..RnnOptions::default()
             };
             let output = match self.kind {
-                Kind::Lstm => x.lstm(&weights, &options)?,
-                Kind::Gru => x.gru(true, &weights, &options)?,
+                Cell::Lstm => x.lstm(&weights, &options)?,
+                Cell::Gru => x.gru(true, &weights, &options)?,
             };
             let features = directions * self.hidden;
             let side_by_side = output.states.transpose(1, 2)?;

@@ -2,7 +2,7 @@
 
 use streampool_tensor::{Result, Tensor};
 
-use super::{Module, Parts};
+use super::module::{Module, Parts};
 
 /// Modules, each of which is given what the one before it made.
 #[derive(Default)]

@@ -8,8 +8,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use streampool_tensor::{DType, Error, Generator, Pool, Result, SafeTensors, Tensor};
 
-use super::near::nearest;
-
 const OP: &str = "weights";
 
 /// Tensors by name, for modules to take theirs from; or, for tests, the source of random ones.
@@ -266,4 +264,59 @@ fn number_of(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
+}
+
+/// So many names are told that somebody may have meant.
+const NEAREST: usize = 3;
+
+/// The few of `names` that are nearest to `name`, the nearest first.
+fn nearest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
+    let mut known: Vec<_> = names.map(|known| (distance(name, known), known)).collect();
+    known.sort_unstable();
+    known.truncate(NEAREST);
+    known.into_iter().map(|(_, known)| known).collect()
+}
+
+/// How many bytes have to be put in, taken out or changed to make one of the other.
+fn distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut left = i + 1;
+        let mut diagonal = std::mem::replace(&mut row[0], left);
+        for (above, y) in row[1..].iter_mut().zip(b.bytes()) {
+            let changed = diagonal + usize::from(x != y);
+            diagonal = *above;
+            left = changed.min(left + 1).min(diagonal + 1);
+            *above = left;
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_are_counted() {
+        for (a, b, expected) in [
+            ("", "", 0),
+            ("", "abc", 3),
+            ("abc", "", 3),
+            ("kitten", "sitting", 3),
+            ("weight", "wieght", 2),
+            ("bias", "bias", 0),
+        ] {
+            assert_eq!(distance(a, b), expected, "{a} to {b}");
+        }
+    }
+
+    #[test]
+    fn the_nearest_come_first() {
+        let names = ["decoder.weight", "encoder.bias", "encoder.weight", "x"];
+        assert_eq!(
+            nearest("encoder.wieght", names.into_iter()),
+            ["encoder.weight", "decoder.weight", "encoder.bias"]
+        );
+    }
 }

@@ -2,9 +2,8 @@
 
 use streampool_tensor::{DType, Other, Tensor};
 
-use super::{Operator, wider};
+use super::call::{Call, Operator, Outputs, wider};
 use crate::error::NodeError;
-use crate::evaluate::{Call, Outputs};
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {

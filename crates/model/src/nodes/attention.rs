@@ -3,10 +3,9 @@
 use streampool_tensor::room::room;
 use streampool_tensor::{AttentionOptions, DType, Padding, Scalar, Tensor};
 
-use super::heads::{by_head, packed, seen, turned};
-use super::{Operator, parts};
+use super::call::{Call, Operator, Outputs, parts};
+use super::heads::{after, by_head, packed, seen, turned};
 use crate::error::NodeError;
-use crate::evaluate::{Call, Outputs};
 use crate::onnx;
 
 pub fn operator(op: &str) -> Option<Operator> {
@@ -37,11 +36,10 @@ fn attention(call: &Call<'_>) -> Outputs {
     }
     let query = by_head(call.input(0)?, heads)?;
     let with_past = |place: usize, past: usize| -> Result<Tensor, NodeError> {
-        let new = by_head(call.input(place)?, key_heads)?;
-        match call.optional(past)? {
-            Some(past) => Ok(Tensor::cat(&[past, &new], 2)?),
-            None => Ok(new),
-        }
+        after(
+            call.optional(past)?,
+            by_head(call.input(place)?, key_heads)?,
+        )
     };
     let (key, value) = (with_past(1, 4)?, with_past(2, 5)?);
     let keys = key.dim(2)?;

@@ -2,12 +2,12 @@
 
 use streampool_tensor::{DType, Tensor};
 
-use super::{Values, Wide};
+use super::call::{Call, ValuesOperator, resolve};
+use super::value::{Value, Values};
 use crate::error::NodeError;
-use crate::evaluate::{Call, Value, resolve};
 use crate::graph::{Dim, Graph, ValueInfo};
 
-pub fn operator(op: &str) -> Option<Wide> {
+pub fn operator(op: &str) -> Option<ValuesOperator> {
     Some(match op {
         "If" => choose,
         "Loop" => repeat,

@@ -2,10 +2,9 @@
 
 use streampool_tensor::{Activation, ConvOptions, Tensor};
 
-use super::Operator;
+use super::call::{Call, Operator, Outputs};
 use super::sliding::{Sliding, counted, each, halves, pads, reach, spread};
 use crate::error::NodeError;
-use crate::evaluate::{Call, Outputs};
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {

@@ -2,9 +2,8 @@
 
 use streampool_tensor::{DType, Generator, Tensor};
 
-use super::Operator;
+use super::call::{Call, Operator, Outputs, scalar};
 use crate::error::NodeError;
-use crate::evaluate::{Call, Outputs, scalar};
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {

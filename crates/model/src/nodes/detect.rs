@@ -1,9 +1,7 @@
 //! Boxes in pictures.
 
+use super::call::{Call, Operator, Outputs};
 use streampool_tensor::{BoxFormat, DType, RoiOptions, Tensor};
-
-use super::Operator;
-use crate::evaluate::{Call, Outputs};
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {

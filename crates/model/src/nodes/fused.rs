@@ -3,10 +3,9 @@
 use half::{bf16, f16};
 use streampool_tensor::{Activation, AttentionOptions, DType, Tensor};
 
-use super::Operator;
+use super::call::{Call, Operator, Outputs, resolve};
 use super::conv::convolved_with;
 use crate::error::NodeError;
-use crate::evaluate::{Call, Outputs, resolve};
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {

@@ -1,9 +1,7 @@
 //! Pictures looked at in places that are given.
 
+use super::call::{Call, Operator, Outputs};
 use streampool_tensor::{GridOptions, Outside, Sampling};
-
-use super::Operator;
-use crate::evaluate::{Call, Outputs};
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {

@@ -26,6 +26,14 @@ pub fn packed(tensor: &Tensor) -> Result<Tensor, NodeError> {
         .reshape(&[tensor.dim(0)? as i64, length as i64, -1])?)
 }
 
+/// What came before, and then what is new, both by head.
+pub fn after(past: Option<&Tensor>, new: Tensor) -> Result<Tensor, NodeError> {
+    match past {
+        Some(past) => Ok(Tensor::cat(&[past, &new], 2)?),
+        None => Ok(new),
+    }
+}
+
 /// `[batch, heads, length, width]` with the first `rotated` of each row, or all for 0, turned by the angles whose cosines
 /// and sines broadcast to `[batch, heads, length, rotated / 2]`.
 pub fn turned(

@@ -2,9 +2,8 @@
 
 use streampool_tensor::{DType, DepthOrder, Padding, Scalar, Tensor};
 
-use super::Operator;
+use super::call::{Call, Operator, Outputs, resolve, scalar, size};
 use crate::error::NodeError;
-use crate::evaluate::{Call, Outputs, resolve, scalar, size};
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {

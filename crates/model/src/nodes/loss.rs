@@ -2,9 +2,8 @@
 
 use streampool_tensor::{DType, Tensor};
 
-use super::Operator;
+use super::call::{Call, Operator};
 use crate::error::NodeError;
-use crate::evaluate::Call;
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {

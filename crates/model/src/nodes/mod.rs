@@ -3,6 +3,7 @@
 
 mod arithmetic;
 mod attention;
+mod call;
 mod control;
 mod conv;
 mod create;
@@ -27,39 +28,31 @@ mod sequence;
 mod signal;
 mod signatures;
 mod sliding;
+mod value;
 
 #[cfg(test)]
 mod tests;
 
-use streampool_tensor::DType;
-
 use crate::error::NodeError;
-use crate::evaluate::{Call, Outputs, Value};
 use crate::graph::{self, Domain};
+use call::{Operator, ValuesOperator};
 
-pub use microsoft::Blocks;
+pub use call::{Call, Pools};
+pub use microsoft::FewBits;
 pub use signatures::surplus;
-
-/// What computes a node that makes tensors.
-type Operator = fn(&Call<'_>) -> Outputs;
-
-/// What computes a node that may make other values.
-type Wide = fn(&Call<'_>) -> Values;
-
-/// Values, in order.
-type Values = Result<Vec<Value>, NodeError>;
+pub use value::{Value, Values};
 
 /// The operator of a name, if a family has it.
 #[derive(Clone, Copy)]
 enum Family {
     Tensors(fn(&str) -> Option<Operator>),
-    Values(fn(&str) -> Option<Wide>),
+    Values(fn(&str) -> Option<ValuesOperator>),
 }
 
 /// An operator that was found.
 enum Found {
     Tensors(Operator),
-    Values(Wide),
+    Values(ValuesOperator),
 }
 
 use Family::{Tensors, Values as Wider};
@@ -92,29 +85,6 @@ const ONNX: &[(&str, Family)] = &[
 const MICROSOFT: &[(&str, Family)] = &[("microsoft", Tensors(microsoft::operator))];
 
 const FUSED: &[(&str, Family)] = &[("fused", Tensors(fused::operator))];
-
-/// The type in which several numbers of a type are added.
-fn wider(dtype: DType) -> DType {
-    match dtype {
-        DType::F16 | DType::BF16 => DType::F32,
-        other => other,
-    }
-}
-
-/// The most parts that a node is computed in one by one.
-const MOST_PARTS: usize = 1 << 20;
-
-/// A number of parts that a list can hold.
-fn parts(what: &str, count: usize) -> Result<usize, NodeError> {
-    match count <= MOST_PARTS {
-        true => Ok(count),
-        false => Err(NodeError::malformed(
-            what,
-            count,
-            format!("at most {MOST_PARTS}"),
-        )),
-    }
-}
 
 /// The outputs of a node.
 pub fn evaluate(call: &Call<'_>) -> Values {

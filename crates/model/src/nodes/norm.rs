@@ -2,9 +2,8 @@
 
 use streampool_tensor::{DType, Tensor};
 
-use super::{Operator, wider};
+use super::call::{Call, Operator, Outputs, resolve, wider};
 use crate::error::NodeError;
-use crate::evaluate::{Call, Outputs, resolve};
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {
@@ -23,7 +22,7 @@ pub fn operator(op: &str) -> Option<Operator> {
     })
 }
 
-type Along = fn(&Tensor, isize) -> streampool_tensor::Result<Tensor>;
+pub type Along = fn(&Tensor, isize) -> streampool_tensor::Result<Tensor>;
 
 /// A function along an axis; before version 13, along all from that on as if they were one.
 fn softmax(call: &Call<'_>, along: Along) -> Outputs {
@@ -32,11 +31,29 @@ fn softmax(call: &Call<'_>, along: Along) -> Outputs {
         return Ok(vec![along(x, call.axis_or("axis", -1)?)?]);
     }
     let axis = resolve(call.axis_or("axis", 1)?, x.rank())?;
+    Ok(vec![along_rest(x, axis, along)?])
+}
+
+/// A function along all axes from this one on, as if they were one.
+pub fn along_rest(x: &Tensor, axis: usize, along: Along) -> Result<Tensor, NodeError> {
     let rows: usize = x.shape()[..axis].iter().product();
     let columns: usize = x.shape()[axis..].iter().product();
-    Ok(vec![
-        along(&x.reshape(&[rows, columns])?, 1)?.reshape(x.shape())?,
-    ])
+    Ok(along(&x.reshape(&[rows, columns])?, 1)?.reshape(x.shape())?)
+}
+
+/// The mean over these axes, and the inverse deviation, or the inverse root of the mean square where it is not centred; in
+/// `f32`.
+pub fn moments(
+    x: &Tensor,
+    axes: &[isize],
+    centred: bool,
+    epsilon: f64,
+) -> Result<[Tensor; 2], NodeError> {
+    let wide = x.to_dtype(DType::F32)?;
+    let mean = wide.mean(axes, true)?;
+    let centre = if centred { wide.sub(&mean)? } else { wide };
+    let square = centre.mul(&centre)?.mean(axes, true)?;
+    Ok([mean, square.add(epsilon)?.rsqrt()?])
 }
 
 /// One at the first largest, zero elsewhere.
@@ -84,11 +101,8 @@ fn layer_norm(call: &Call<'_>) -> Outputs {
         return Ok(vec![y]);
     }
     let axes: Vec<isize> = (axis..x.rank()).map(|axis| axis as isize).collect();
-    let wide = x.to_dtype(DType::F32)?;
-    let mean = wide.mean(&axes, true)?;
-    let centred = wide.sub(&mean)?;
-    let variance = centred.mul(&centred)?.mean(&axes, true)?;
-    Ok(vec![y, mean, variance.add(epsilon(call)?)?.rsqrt()?])
+    let [mean, inverse] = moments(x, &axes, true, epsilon(call)?)?;
+    Ok(vec![y, mean, inverse])
 }
 
 fn rms_norm(call: &Call<'_>) -> Outputs {

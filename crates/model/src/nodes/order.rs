@@ -2,9 +2,8 @@
 
 use streampool_tensor::{ScanKind, Tensor, Unique};
 
-use super::Operator;
+use super::call::{Call, Operator, Outputs, size};
 use crate::error::NodeError;
-use crate::evaluate::{Call, Outputs, size};
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {

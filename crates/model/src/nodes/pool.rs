@@ -2,11 +2,10 @@
 
 use streampool_tensor::{DType, PoolOptions, Tensor};
 
+use super::call::{Call, Operator, Outputs, size, wider};
 use super::conv::spatial;
 use super::sliding::{Sliding, counted, each, pads, reach, spread};
-use super::{Operator, wider};
 use crate::error::NodeError;
-use crate::evaluate::{Call, Outputs, size};
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {

@@ -2,10 +2,9 @@
 
 use streampool_tensor::{DType, Tensor};
 
-use super::Operator;
+use super::call::{Call, Operator, Outputs, resolve};
 use super::conv::convolved;
 use crate::error::NodeError;
-use crate::evaluate::{Call, Outputs, resolve};
 use crate::onnx;
 
 pub fn operator(op: &str) -> Option<Operator> {

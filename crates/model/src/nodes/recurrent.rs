@@ -2,9 +2,8 @@
 
 use streampool_tensor::{Direction, RnnActivation, RnnOptions, RnnOutput, RnnWeights, Tensor};
 
-use super::Operator;
+use super::call::{Call, Operator, Outputs};
 use crate::error::NodeError;
-use crate::evaluate::{Call, Outputs};
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {

@@ -1,9 +1,7 @@
 //! Reductions over axes.
 
+use super::call::{Call, Operator, Outputs};
 use streampool_tensor::{DType, Tensor};
-
-use super::Operator;
-use crate::evaluate::{Call, Outputs};
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {

@@ -2,9 +2,8 @@
 
 use streampool_tensor::{Alignment, DType, Interpolation, ResizeOptions, Rounding, Tensor};
 
-use super::Operator;
+use super::call::{Call, Operator, Outputs, resolve, size};
 use crate::error::NodeError;
-use crate::evaluate::{Call, Outputs, resolve, size};
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {

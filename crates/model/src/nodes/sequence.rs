@@ -2,11 +2,11 @@
 
 use streampool_tensor::Tensor;
 
-use super::{Values, Wide, parts};
+use super::call::{Call, ValuesOperator, parts, resolve, size};
+use super::value::{Value, Values};
 use crate::error::NodeError;
-use crate::evaluate::{Call, Value, resolve, size};
 
-pub fn operator(op: &str) -> Option<Wide> {
+pub fn operator(op: &str) -> Option<ValuesOperator> {
     Some(match op {
         "Identity" => |call| Ok(vec![call.value(0)?.clone()]),
         "Optional" => |call| {

@@ -2,9 +2,8 @@
 
 use streampool_tensor::{DType, Tensor};
 
-use super::{Operator, parts};
+use super::call::{Call, Operator, Outputs, parts, resolve, size};
 use crate::error::NodeError;
-use crate::evaluate::{Call, Outputs, resolve, size};
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {

@@ -68,8 +68,7 @@ fn is_number(attribute: &Attribute, number: i64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use streampool_host::{HostDevice, HostOptions};
-    use streampool_tensor::{DType, Pool};
+    use streampool_tensor::DType;
 
     use super::*;
     use crate::graph::Operator;
@@ -101,7 +100,7 @@ mod tests {
             .node(node, attributes)
             .output("y", DType::F32, "2 2")
             .model(&[("", 25)]);
-        let pool = Pool::new(HostDevice::new(HostOptions::default()).unwrap()).unwrap();
+        let pool = crate::testing::host_pool();
         match Session::from_bytes(&pool, model, &SessionOptions::default()) {
             Ok(_) => None,
             Err(Error::Unsupported(all)) => all[0].why.clone(),

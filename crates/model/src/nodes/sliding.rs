@@ -1,7 +1,7 @@
 //! Windows as ONNX describes them.
 
+use super::call::Call;
 use crate::error::NodeError;
-use crate::evaluate::Call;
 
 /// How a window moves, with a value for each spatial axis.
 pub struct Sliding {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::functions::{Call, Functions};
+use super::functions::{Call, Function, Functions};
 use super::opsets::{Opsets, normal};
 use super::proto::{FunctionProto, GraphProto, NodeProto, TensorProto};
 use super::scopes::{Context, Named, Scopes};
@@ -14,6 +14,9 @@ use crate::graph::{Graph, Node, Operator, ValueId, ValueInfo};
 /// From this version of the format on, constants that are listed as inputs are what these are unless they are given;
 /// before, all had to be listed.
 const DEFAULTS_FROM: i64 = 4;
+
+/// How much of a call's name is told before the names of its nodes.
+const LONGEST_PREFIX: usize = 128;
 
 /// Builds the graphs of one model.
 pub struct Builder<'a> {
@@ -117,24 +120,24 @@ impl<'a> Builder<'a> {
     }
 
     /// Declares what these nodes make, so that any of them may read it.
-    pub(super) fn outputs_of(
+    fn outputs_of(
         &mut self,
         nodes: &'a [NodeProto],
         infos: &HashMap<&str, ValueInfo>,
     ) -> Result<()> {
         let names = nodes.iter().flat_map(|node| &node.outputs);
         for name in names.filter(|name| !name.is_empty()) {
-            let info = infos.get(&name[..]).cloned().unwrap_or_else(|| ValueInfo {
-                name: name.clone(),
-                ..ValueInfo::default()
-            });
+            let info = infos
+                .get(&name[..])
+                .cloned()
+                .unwrap_or_else(|| ValueInfo::named(name));
             self.scopes.declare(name, info)?;
         }
         Ok(())
     }
 
     /// Adds a node, or the body of the function that it calls, to the innermost graph.
-    pub(super) fn node(&mut self, proto: &'a NodeProto) -> Result<()> {
+    fn node(&mut self, proto: &'a NodeProto) -> Result<()> {
         let context = self.scopes.context();
         let name = match &proto.name[..] {
             "" => proto
@@ -192,6 +195,75 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
+    /// Puts the nodes of a function in the place of a call.
+    fn inline(&mut self, function: Function<'a>, call: Call<'_>) -> Result<(), NodeError> {
+        let Function { proto, bytes } = function;
+        if self.scopes.is_inside(proto) {
+            return Err(NodeError::malformed(
+                "the function",
+                "one that calls itself",
+                "one that does not",
+            ));
+        }
+        self.functions.take(bytes)?;
+        fits("inputs", call.inputs.len(), proto.inputs.len())?;
+        fits("outputs", call.outputs.len(), proto.outputs.len())?;
+        let opsets = Opsets::read(&proto.opsets).map_err(Box::new)?;
+        let identity = opsets.find("").map(|(_, version)| version);
+        let given: HashSet<&str> = call.attributes.iter().map(|(name, _)| &name[..]).collect();
+        let defaults = proto
+            .defaults
+            .iter()
+            .filter(|default| !given.contains(&default.name[..]));
+        let mut attributes = Vec::new();
+        for default in defaults {
+            attributes.extend(self.attributes(std::slice::from_ref(default))?);
+        }
+        attributes.extend(call.attributes);
+        let context = Context {
+            opsets,
+            prefix: prefix(call.name),
+            attributes: attributes.into_iter().collect(),
+            function: Some(proto),
+        };
+        let given = call.inputs.into_iter().chain(std::iter::repeat(None));
+        let mut names = HashMap::with_capacity(proto.inputs.len());
+        for (name, id) in proto.inputs.iter().zip(given) {
+            let named = id.map_or(Named::LeftOut, Named::Value);
+            if names.insert(&name[..], named).is_some() {
+                return Err(NodeError::malformed(
+                    format_args!("input {name:?}"),
+                    "there twice",
+                    "there once",
+                ));
+            }
+        }
+        self.scopes.enter_body(names, context)?;
+        self.outputs_of(&proto.nodes, &HashMap::new())
+            .map_err(Box::new)?;
+        for node in &proto.nodes {
+            self.node(node).map_err(Box::new)?;
+        }
+        for (name, output) in proto.outputs.iter().zip(call.outputs) {
+            let Some(output) = output else { continue };
+            let made = self.scopes.resolve(name)?;
+            let version = match &identity {
+                Ok(version) => *version,
+                // A body that uses none of ONNX's operators does not say their version.
+                Err(_) => 13,
+            };
+            self.scopes.graph().nodes.push(Node {
+                name: format!("{}/{name}", call.name),
+                operator: Operator::onnx("Identity", version),
+                inputs: vec![made],
+                outputs: vec![Some(output)],
+                attributes: Vec::new(),
+            });
+        }
+        self.scopes.leave_body();
+        Ok(())
+    }
+
     /// The values of these names; those that are left out have none.
     fn ids(&mut self, names: &'a [String]) -> Result<Vec<Option<ValueId>>, NodeError> {
         let id = |name: &'a String| match name.is_empty() {
@@ -230,5 +302,22 @@ fn qualified(proto: &NodeProto) -> String {
     match normal(&proto.domain) {
         "" => proto.op.clone(),
         domain => format!("{domain}.{}", proto.op),
+    }
+}
+
+/// What comes before the names of the nodes of a call.
+fn prefix(call: &str) -> String {
+    let start = call.ceil_char_boundary(call.len().saturating_sub(LONGEST_PREFIX));
+    format!("{}/", &call[start..])
+}
+
+fn fits(what: &str, given: usize, most: usize) -> Result<(), NodeError> {
+    match given <= most {
+        true => Ok(()),
+        false => Err(NodeError::malformed(
+            format_args!("the number of {what}"),
+            given,
+            format_args!("at most {most}, as the function has"),
+        )),
     }
 }

@@ -24,7 +24,7 @@ pub struct External {
 
 /// Where the data of one tensor is.
 #[derive(Default)]
-struct Place<'a> {
+struct DataRange<'a> {
     location: &'a str,
     offset: usize,
     length: Option<usize>,
@@ -58,7 +58,7 @@ impl External {
 
     /// The `bytes` bytes of `tensor`, which says that another file holds them.
     pub fn data(&mut self, tensor: &TensorProto, bytes: usize) -> Result<Bytes, NodeError> {
-        let place = Place::of(tensor)?;
+        let place = DataRange::of(tensor)?;
         if let Some(length) = place.length
             && length != bytes
         {
@@ -131,9 +131,9 @@ fn resolved(path: &Path) -> Result<PathBuf> {
     path.canonicalize().map_err(|error| Error::io(path, error))
 }
 
-impl<'a> Place<'a> {
-    fn of(tensor: &'a TensorProto) -> Result<Place<'a>, NodeError> {
-        let mut place = Place::default();
+impl<'a> DataRange<'a> {
+    fn of(tensor: &'a TensorProto) -> Result<DataRange<'a>, NodeError> {
+        let mut place = DataRange::default();
         for entry in &tensor.external {
             let number = || {
                 let wrong = |_| {

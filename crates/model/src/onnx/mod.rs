@@ -4,12 +4,12 @@
 //! tensors are read into memory of their own, and stay there where the pool is the host's. Nothing is believed of a file: sizes are compared with the bytes that are there before memory is asked for,
 //! and graphs are built only if each of their values is made once, and before it is read.
 
+mod adopt;
 mod attributes;
 mod build;
 mod external;
 mod file;
 mod functions;
-mod lend;
 mod opsets;
 mod pieces;
 mod proto;
@@ -20,17 +20,19 @@ mod test_data;
 #[cfg(test)]
 mod tests;
 mod types;
+#[doc(hidden)]
 pub mod writer;
 
 use std::collections::BTreeMap;
 use std::io::{BufReader, Read};
 use std::path::Path;
 
-use bytes::{Buf, Bytes};
-use prost::Message;
+use bytes::Bytes;
 use streampool_tensor::Pool;
 
+#[doc(hidden)]
 pub use tensors::dtype;
+#[doc(hidden)]
 pub use test_data::{optional, sequence, tensor};
 
 use crate::error::{Error, Result};
@@ -38,7 +40,7 @@ use crate::graph::Graph;
 use build::Builder;
 use external::External;
 use opsets::Opsets;
-use proto::{EntryProto, ModelProto};
+use proto::{EntryProto, ModelProto, decoded};
 use tensors::Importer;
 
 /// A model as its file has it.
@@ -116,16 +118,4 @@ fn read_from(
             .map(|EntryProto { key, value }| (key, value))
             .collect(),
     })
-}
-
-/// The message in these bytes.
-fn decoded<T: Message + Default>(bytes: impl Buf, what: &str) -> Result<T> {
-    let broken = |error| {
-        Error::file(
-            what,
-            format_args!("broken or cut off ({error})"),
-            "as ONNX writes it",
-        )
-    };
-    T::decode(bytes).map_err(broken)
 }

@@ -2,8 +2,22 @@
 //!
 //! What may be large is `Bytes`: decoded from `Bytes` it is a part of them, not a copy.
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use prost::Message;
+
+use crate::error::{Error, Result};
+
+/// The message in these bytes.
+pub fn decoded<T: Message + Default>(bytes: impl Buf, what: &str) -> Result<T> {
+    let broken = |error| {
+        Error::file(
+            what,
+            format_args!("broken or cut off ({error})"),
+            "as ONNX writes it",
+        )
+    };
+    T::decode(bytes).map_err(broken)
+}
 
 #[derive(Clone, PartialEq, Message)]
 pub struct ModelProto {

@@ -4,14 +4,14 @@
 use std::io::Read;
 use std::path::Path;
 
+use super::adopt::LARGE;
 use super::file;
-use super::lend::LARGE;
 use super::pieces::Pieces;
 use crate::error::{Error, Result};
 
 /// The messages that there may be many of.
 #[derive(Clone, Copy)]
-enum Kind {
+enum Message {
     Model,
     Graph,
     Node,
@@ -23,17 +23,17 @@ enum Kind {
     Leaf,
 }
 
-impl Kind {
+impl Message {
     /// What a field of it is, if it is a message that counts.
-    fn field(self, tag: u64) -> Option<Kind> {
+    fn field(self, tag: u64) -> Option<Message> {
         Some(match (self, tag) {
-            (Kind::Model, 7) | (Kind::Attribute, 6) => Kind::Graph,
-            (Kind::Model, 25) => Kind::Function,
-            (Kind::Graph, 1) | (Kind::Function, 7) => Kind::Node,
-            (Kind::Graph, 15) => Kind::Sparse,
-            (Kind::Node, 5) | (Kind::Function, 11) => Kind::Attribute,
-            (Kind::Graph, 5) | (Kind::Attribute, 5) | (Kind::Sparse, 1) => Kind::Tensor,
-            (Kind::Graph, 11..=13) => Kind::Leaf,
+            (Message::Model, 7) | (Message::Attribute, 6) => Message::Graph,
+            (Message::Model, 25) => Message::Function,
+            (Message::Graph, 1) | (Message::Function, 7) => Message::Node,
+            (Message::Graph, 15) => Message::Sparse,
+            (Message::Node, 5) | (Message::Function, 11) => Message::Attribute,
+            (Message::Graph, 5) | (Message::Attribute, 5) | (Message::Sparse, 1) => Message::Tensor,
+            (Message::Graph, 11..=13) => Message::Leaf,
             _ => return None,
         })
     }
@@ -80,7 +80,7 @@ pub fn read(path: &Path, from: impl Read, length: usize) -> Result<Pieces> {
         pieces: Pieces::default(),
         left: most,
     };
-    let counted = reader.message(length, Kind::Model, DEEPEST);
+    let counted = reader.message(length, Message::Model, DEEPEST);
     counted.map_err(|broken| match broken {
         Broken::At(0, _) if reader.begins_with(POINTER) => {
             let got = "a pointer of Git LFS, not the file it stands for";
@@ -121,7 +121,7 @@ struct Reader<R> {
 
 impl<R: Read> Reader<R> {
     /// Reads a message, which ends at byte `end`.
-    fn message(&mut self, end: usize, kind: Kind, depth: usize) -> Result<(), Broken> {
+    fn message(&mut self, end: usize, kind: Message, depth: usize) -> Result<(), Broken> {
         while self.at < end {
             let place = self.at;
             let broken = |why: String| Broken::At(place, why);
@@ -149,7 +149,7 @@ impl<R: Read> Reader<R> {
                 self.left = self.left.checked_sub(1).ok_or(Broken::Crowded)?;
             }
             match kind {
-                None | Some(Kind::Leaf) => self.field(length)?,
+                None | Some(Message::Leaf) => self.field(length)?,
                 Some(kind) => {
                     let depth = depth.checked_sub(1).ok_or(Broken::Deep)?;
                     self.message(self.at + length, kind, depth)?;

@@ -4,8 +4,8 @@ use bytes::Bytes;
 use streampool_device::MAX_RANK;
 use streampool_tensor::{DType, Pool, Tensor};
 
+use super::adopt;
 use super::external::External;
-use super::lend;
 use super::proto::TensorProto;
 use crate::error::{NodeError, Result};
 
@@ -59,7 +59,7 @@ impl<'a> Importer<'a> {
         let (shape, bytes) = sizes(proto, dtype)?;
         if proto.location == TensorProto::EXTERNAL {
             let data = self.external.data(proto, bytes)?;
-            return Ok(lend::tensor(self.pool, dtype, data, &shape)?);
+            return Ok(adopt::tensor(self.pool, dtype, data, &shape)?);
         }
         let data = match proto.raw.is_empty() {
             true => listed(proto, dtype),
@@ -72,7 +72,7 @@ impl<'a> Importer<'a> {
                 format_args!("{bytes} bytes, for {shape:?} of {dtype}"),
             ));
         }
-        Ok(lend::tensor(self.pool, dtype, data, &shape)?)
+        Ok(adopt::tensor(self.pool, dtype, data, &shape)?)
     }
 }
 

@@ -3,9 +3,8 @@
 use bytes::Bytes;
 use streampool_tensor::{Pool, Tensor};
 
-use super::decoded;
 use super::external::External;
-use super::proto::{OptionalProto, SequenceProto, TensorProto};
+use super::proto::{OptionalProto, SequenceProto, TensorProto, decoded};
 use super::tensors::Importer;
 use crate::error::{NodeError, Result};
 

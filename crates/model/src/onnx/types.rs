@@ -5,7 +5,7 @@ use streampool_tensor::Tensor;
 use super::dtype;
 use super::proto::{HolderType, SizeKind, SizeProto, TensorType, TypeProto, ValueProto};
 use crate::error::{NodeError, Result};
-use crate::graph::{Dim, Kind, ValueInfo};
+use crate::graph::{Dim, ValueInfo, ValueKind};
 
 /// What is declared of an input or an output, which has to be of a type we have.
 pub fn declared(proto: &ValueProto) -> Result<ValueInfo> {
@@ -14,17 +14,11 @@ pub fn declared(proto: &ValueProto) -> Result<ValueInfo> {
 
 /// What is declared of a value inside a graph, as far as it is understood: who makes it knows better.
 pub fn noted(proto: &ValueProto) -> ValueInfo {
-    info(proto).unwrap_or_else(|_| ValueInfo {
-        name: proto.name.clone(),
-        ..ValueInfo::default()
-    })
+    info(proto).unwrap_or_else(|_| ValueInfo::named(&proto.name))
 }
 
 fn info(proto: &ValueProto) -> Result<ValueInfo, NodeError> {
-    let mut info = ValueInfo {
-        name: proto.name.clone(),
-        ..ValueInfo::default()
-    };
+    let mut info = ValueInfo::named(&proto.name);
     let declared = |kind: &&TypeProto| **kind != TypeProto::default();
     let Some(kind) = proto.kind.as_ref().filter(declared) else {
         return Ok(info);
@@ -38,14 +32,14 @@ fn info(proto: &ValueProto) -> Result<ValueInfo, NodeError> {
             TypeProto {
                 sequence: Some(held),
                 ..
-            } => (Kind::OptionalSequence, tensor_of(element(held)?)?),
-            held => (Kind::Optional, tensor_of(held)?),
+            } => (ValueKind::OptionalSequence, tensor_of(element(held)?)?),
+            held => (ValueKind::Optional, tensor_of(held)?),
         },
         TypeProto {
             sequence: Some(held),
             ..
-        } => (Kind::Sequence, tensor_of(element(held)?)?),
-        kind => (Kind::Tensor, tensor_of(kind)?),
+        } => (ValueKind::Sequence, tensor_of(element(held)?)?),
+        kind => (ValueKind::Tensor, tensor_of(kind)?),
     };
     if tensor.element != 0 {
         info.dtype = Some(dtype(i64::from(tensor.element))?);
@@ -84,7 +78,7 @@ fn dim(size: &SizeProto) -> Dim {
 pub fn of_constant(name: &str, tensor: &Tensor) -> ValueInfo {
     ValueInfo {
         name: name.to_owned(),
-        kind: Kind::Tensor,
+        kind: ValueKind::Tensor,
         dtype: Some(tensor.dtype()),
         shape: Some(tensor.shape().iter().copied().map(Dim::Fixed).collect()),
     }

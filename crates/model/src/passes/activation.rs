@@ -1,9 +1,8 @@
 //! GELU, SiLU and hard swish from their pieces.
 
-use super::editor::{Editor, attribute, close, fused, input, is, pair, with_operator};
+use super::editor::{Editor, close, fused, with_operator};
 use super::factors::{Product, product};
-use super::{float, int};
-use crate::graph::{Attribute, Domain, Node, ValueId};
+use crate::graph::{Attribute, Domain, Node, Operator, ValueId};
 
 const SQRT_2_OVER_PI: f64 = 0.797_884_560_802_865_4;
 const CUBE: f64 = 0.044715;
@@ -11,11 +10,11 @@ const CUBE: f64 = 0.044715;
 /// What a product turned out to be.
 struct Found {
     x: ValueId,
-    kind: Kind,
+    kind: Activation,
     nodes: Vec<usize>,
 }
 
-enum Kind {
+enum Activation {
     Gelu(&'static str),
     Silu,
     HardSwish,
@@ -24,28 +23,25 @@ enum Kind {
 /// Each of them is a product that ends here.
 pub fn fuse(editor: &mut Editor<'_>, place: usize) -> Option<()> {
     let node = editor.node(place)?;
-    if !is(node, "Mul") && !is(node, "Div") {
+    if !node.is("Mul") && !node.is("Div") {
         return None;
     }
-    let whole = product(editor, (*node.outputs.first()?)?);
+    let whole = product(editor, node.output(0)?);
     let pairs = whole.two()?;
     let found = pairs
         .into_iter()
         .find_map(|(x, gate)| found(editor, &whole, x, gate))?;
     let inputs = vec![Some(found.x)];
     let (what, new) = match found.kind {
-        Kind::Gelu(approximate) => {
+        Activation::Gelu(approximate) => {
             let mut new = fused("Gelu", node, inputs);
-            new.attributes = vec![attribute(
-                "approximate",
-                Attribute::String(approximate.to_owned()),
-            )];
+            new.set("approximate", approximate);
             ("gelu", new)
         }
-        Kind::Silu => ("silu", fused("Silu", node, inputs)),
-        Kind::HardSwish => (
+        Activation::Silu => ("silu", fused("Silu", node, inputs)),
+        Activation::HardSwish => (
             "hard_swish",
-            with_operator(Domain::Onnx, "HardSwish", 14, node, inputs),
+            with_operator(Operator::onnx("HardSwish", 14), node, inputs),
         ),
     };
     let inner = whole.nodes.iter().chain(&found.nodes).copied();
@@ -65,41 +61,41 @@ fn found(editor: &Editor<'_>, whole: &Product, x: ValueId, gate: ValueId) -> Opt
             let (inner, one) = editor.with_number(node)?;
             let (place, inner) = editor.maker(inner).filter(|_| close(one, 1.0))?;
             nodes.push(place);
-            let argument = product(editor, input(inner, 0)?);
+            let argument = product(editor, inner.input(0)?);
             nodes.extend(&argument.nodes);
-            if is(inner, "Erf") {
+            if inner.is("Erf") {
                 let same =
                     argument.one()? == x && close(argument.scale, std::f64::consts::FRAC_1_SQRT_2);
-                same.then_some(Kind::Gelu("none"))?
+                same.then_some(Activation::Gelu("none"))?
             } else {
-                let same = is(inner, "Tanh") && close(argument.scale, SQRT_2_OVER_PI);
+                let same = inner.is("Tanh") && close(argument.scale, SQRT_2_OVER_PI);
                 nodes.extend(same.then(|| cubic(editor, &argument, x))??);
-                Kind::Gelu("tanh")
+                Activation::Gelu("tanh")
             }
         }
         "Sigmoid" if close(whole.scale, 1.0) => {
-            let argument = product(editor, input(node, 0)?);
+            let argument = product(editor, node.input(0)?);
             nodes.extend(&argument.nodes);
             let same = argument.one()? == x && close(argument.scale, 1.0);
-            same.then_some(Kind::Silu)?
+            same.then_some(Activation::Silu)?
         }
         "HardSigmoid" if close(whole.scale, 1.0) => {
-            let (alpha, beta) = (float(node, "alpha", 0.2), float(node, "beta", 0.5));
+            let (alpha, beta) = (node.float("alpha", 0.2), node.float("beta", 0.5));
             let same =
-                input(node, 0)? == x && close(alpha.into(), 1.0 / 6.0) && close(beta.into(), 0.5);
-            same.then_some(Kind::HardSwish)?
+                node.input(0)? == x && close(alpha.into(), 1.0 / 6.0) && close(beta.into(), 0.5);
+            same.then_some(Activation::HardSwish)?
         }
         "Clip" if close(whole.scale, 1.0 / 6.0) => {
-            let (place, inner) = editor.made_by(input(node, 0)?, "Add")?;
+            let (place, inner) = editor.made_by(node.input(0)?, "Add")?;
             nodes.push(place);
             let (least, most) = bounds(editor, node)?;
             // The operator is one of floats, and so are the bounds of theirs.
-            let [a, b] = pair(inner)?;
+            let [a, b] = inner.pair()?;
             let three = editor.constant(if a == x { b } else { a })?;
             let same = editor.with_number(inner)? == (x, 3.0)
                 && three.dtype().is_float()
                 && (least, most) == (0.0, 6.0);
-            same.then_some(Kind::HardSwish)?
+            same.then_some(Activation::HardSwish)?
         }
         _ => return None,
     };
@@ -110,7 +106,7 @@ fn found(editor: &Editor<'_>, whole: &Product, x: ValueId, gate: ValueId) -> Opt
 fn cubic(editor: &Editor<'_>, argument: &Product, x: ValueId) -> Option<Vec<usize>> {
     if let Some(sum) = argument.one() {
         let (place, node) = editor.made_by(sum, "Add")?;
-        let (a, b) = (input(node, 0)?, input(node, 1)?);
+        let (a, b) = (node.input(0)?, node.input(1)?);
         let cube = if a == x { b } else { (b == x).then_some(a)? };
         let mut nodes = power(editor, cube, x, 3)?;
         nodes.push(place);
@@ -170,14 +166,14 @@ fn bounds(editor: &Editor<'_>, node: &Node) -> Option<(f64, f64)> {
         return Some((bound("min")?, bound("max")?));
     }
     Some((
-        editor.number(input(node, 1)?)?,
-        editor.number(input(node, 2)?)?,
+        editor.number(node.input(1)?)?,
+        editor.number(node.input(2)?)?,
     ))
 }
 
 /// The activation that a product or a convolution can end with, if a node is one.
 pub fn name(node: &Node) -> Option<&'static str> {
-    let gelu = || match super::string(node, "approximate", "none") {
+    let gelu = || match node.string("approximate", "none") {
         "none" => Some("gelu"),
         "tanh" => Some("gelu_tanh"),
         _ => None,
@@ -194,8 +190,8 @@ pub fn name(node: &Node) -> Option<&'static str> {
 
 /// The axis that a node names, counted from the last, `-1` being that.
 pub fn from_last(editor: &Editor<'_>, node: &Node, default: i64) -> Option<i64> {
-    match int(node, "axis", default) {
+    match node.int("axis", default) {
         axis @ ..0 => Some(axis),
-        axis => Some(axis - editor.rank(input(node, 0)?).known()? as i64),
+        axis => Some(axis - editor.rank(node.input(0)?).known()? as i64),
     }
 }

@@ -3,9 +3,8 @@
 use streampool_tensor::Tensor;
 
 use super::activation::from_last;
-use super::editor::{Editor, attribute, fused, input, is, pair};
-use super::ints;
-use crate::graph::{Attribute, Domain, Node, ValueId, ValueInfo};
+use super::editor::{Editor, fused};
+use crate::graph::{Domain, Node, ValueId, ValueInfo};
 
 /// No finite score is lower by so much that this would count beside it. -1e9 would: scores may be lower still.
 const OUT_OF_REACH: f64 = -3e38;
@@ -36,13 +35,13 @@ enum Mask {
 /// Ends with the product of softmax and values.
 pub fn fuse(editor: &mut Editor<'_>, place: usize) -> Option<()> {
     let node = editor.node(place)?;
-    let [weights, value] = pair(node).filter(|_| is(node, "MatMul"))?;
+    let [weights, value] = node.pair().filter(|_| node.is("MatMul"))?;
     let (softmax_place, softmax) = editor.made_by(weights, "Softmax")?;
     let default = if softmax.operator.version < 13 { 1 } else { -1 };
     if from_last(editor, softmax, default)? != -1 {
         return None;
     }
-    let mut scores = scores(editor, input(softmax, 0)?)?;
+    let mut scores = scores(editor, softmax.input(0)?)?;
     scores.nodes.push(softmax_place);
     let rank = editor
         .rank(scores.query)
@@ -74,10 +73,7 @@ pub fn fuse(editor: &mut Editor<'_>, place: usize) -> Option<()> {
     }
     let old = node.clone();
     let scale = Tensor::scalar(editor.pool(), scores.scale).ok()?;
-    let mut attributes = vec![
-        attribute("scale", Attribute::Tensor(scale)),
-        attribute("key_transposed", Attribute::Int(turned.into())),
-    ];
+    let mut fill_where = None;
     let mut clear = None;
     match scores.mask {
         None => {}
@@ -92,11 +88,15 @@ pub fn fuse(editor: &mut Editor<'_>, place: usize) -> Option<()> {
             where_true,
         }) => {
             inputs.extend([Some(condition), Some(fill)]);
-            attributes.push(attribute("fill_where", Attribute::Int(where_true.into())));
+            fill_where = Some(where_true);
         }
     }
     let mut new = fused("Attention", &old, inputs);
-    new.attributes = attributes;
+    new.set("scale", scale);
+    new.set("key_transposed", i64::from(turned));
+    if let Some(where_true) = fill_where {
+        new.set("fill_where", i64::from(where_true));
+    }
     editor.replace("attention", place, &scores.nodes, new)?;
     if let Some(clear) = clear {
         editor.add_node(clear);
@@ -117,7 +117,7 @@ fn without_empty_rows(
     mask: ValueId,
     old: &Node,
 ) -> (ValueId, Option<Node>) {
-    let ours = |node: &&Node| node.operator.name == EMPTY_ROWS && input(node, 0) == Some(mask);
+    let ours = |node: &&Node| node.operator.name == EMPTY_ROWS && node.input(0) == Some(mask);
     let nodes = (0..editor.len()).filter_map(|place| editor.node(place));
     let there = nodes
         .filter(|node| node.operator.domain == Domain::Fused)
@@ -126,10 +126,7 @@ fn without_empty_rows(
     if let Some(there) = there {
         return (there, None);
     }
-    let info = ValueInfo {
-        name: format!("{}.mask", old.name),
-        ..ValueInfo::default()
-    };
+    let info = ValueInfo::named(format!("{}.mask", old.name));
     let made = editor.add_value(info, editor.rank(mask));
     let mut node = fused(EMPTY_ROWS, old, vec![Some(mask)]);
     node.name = format!("{}.mask", old.name);
@@ -146,12 +143,12 @@ fn scores(editor: &Editor<'_>, id: ValueId) -> Option<Scores> {
         scores.nodes.push(place);
         Some(scores)
     };
-    if is(node, "Add") {
-        let [a, b] = pair(node)?;
+    if node.is("Add") {
+        let [a, b] = node.pair()?;
         return masked(a, Mask::Added(b)).or_else(|| masked(b, Mask::Added(a)));
     }
-    if is(node, "Where") {
-        let (condition, yes, no) = (input(node, 0)?, input(node, 1)?, input(node, 2)?);
+    if node.is("Where") {
+        let (condition, yes, no) = (node.input(0)?, node.input(1)?, node.input(2)?);
         let filled = |from: ValueId, fill: ValueId, where_true: bool| {
             let number = editor.number(fill)?;
             let out = number <= OUT_OF_REACH && editor.rank(fill).least <= editor.rank(from).least;
@@ -176,7 +173,7 @@ fn scaled(editor: &Editor<'_>, id: ValueId) -> Option<Scores> {
     let mut nodes = Vec::new();
     let (id, mut scale) = unscaled(editor, id, &mut nodes);
     let (place, node) = editor.maker(id)?;
-    let [query, key] = pair(node).filter(|_| is(node, "MatMul"))?;
+    let [query, key] = node.pair().filter(|_| node.is("MatMul"))?;
     nodes.push(place);
     let (query, of_query) = unscaled(editor, query, &mut nodes);
     let (key, of_key) = unscaled(editor, key, &mut nodes);
@@ -196,8 +193,8 @@ fn unscaled(editor: &Editor<'_>, mut id: ValueId, nodes: &mut Vec<usize>) -> (Va
     let mut scale = 1.0;
     while let Some((place, node)) = editor.maker(id).filter(|_| editor.uses(id) == 1) {
         let found = match &node.operator.name[..] {
-            "Mul" if is(node, "Mul") => editor.with_number(node),
-            "Div" if is(node, "Div") => editor.ordered(node).map(|(of, number)| (of, 1.0 / number)),
+            "Mul" if node.is("Mul") => editor.with_number(node),
+            "Div" if node.is("Div") => editor.ordered(node).map(|(of, number)| (of, 1.0 / number)),
             _ => None,
         };
         let Some((of, number)) = found else { break };
@@ -211,11 +208,11 @@ fn unscaled(editor: &Editor<'_>, mut id: ValueId, nodes: &mut Vec<usize>) -> (Va
 /// What a node swapped the last two axes of.
 fn untransposed(editor: &Editor<'_>, id: ValueId) -> Option<ValueId> {
     let (_, node) = editor.made_by(id, "Transpose")?;
-    swaps_last(node).then(|| input(node, 0))?
+    swaps_last(node).then(|| node.input(0))?
 }
 
 fn swaps_last(node: &Node) -> bool {
-    let Some(order) = ints(node, "perm") else {
+    let Some(order) = node.ints("perm") else {
         return false;
     };
     let mut swapped: Vec<i64> = (0..order.len() as i64).collect();

@@ -3,9 +3,8 @@
 use streampool_tensor::{DType, Tensor};
 
 use super::activation;
-use super::editor::{Editor, attribute, input, is, pair};
-use super::{float, int};
-use crate::graph::{Attribute, Domain, Node, Operator, ValueId};
+use super::editor::Editor;
+use crate::graph::{Domain, Node, Operator, ValueId};
 
 /// What follows a convolution becomes part of it.
 pub fn fuse(editor: &mut Editor<'_>, place: usize) -> Option<()> {
@@ -34,20 +33,20 @@ struct Plain {
 
 fn plain(editor: &Editor<'_>, id: ValueId) -> Option<Plain> {
     let (place, node) = editor.maker(id)?;
-    if !is(node, "Conv") && !is(node, "ConvTranspose") {
+    if !node.is("Conv") && !node.is("ConvTranspose") {
         return None;
     }
-    let weight = editor.constant(input(node, 1)?)?.clone();
+    let weight = editor.constant(node.input(1)?)?.clone();
     if weight.rank() < 3 || !weight.dtype().is_float() {
         return None;
     }
-    let groups = usize::try_from(int(node, "group", 1)).ok()?;
-    let transposed = is(node, "ConvTranspose").then_some(groups);
+    let groups = usize::try_from(node.int("group", 1)).ok()?;
+    let transposed = node.is("ConvTranspose").then_some(groups);
     let channels = match transposed {
         Some(groups) => weight.shape()[1].checked_mul(groups)?,
         None => weight.shape()[0],
     };
-    let bias = match input(node, 2) {
+    let bias = match node.input(2) {
         Some(id) => Some(editor.constant(id)?.clone()),
         None => None,
     };
@@ -62,10 +61,10 @@ fn plain(editor: &Editor<'_>, id: ValueId) -> Option<Plain> {
 
 fn folded(editor: &mut Editor<'_>, place: usize) -> Option<()> {
     let node = editor.node(place)?;
-    let (from, other) = match pair(node) {
+    let (from, other) = match node.pair() {
         Some([a, b]) if editor.constant(a).is_some() => (b, Some(a)),
         Some([a, b]) => (a, Some(b)),
-        None => (input(node, 0)?, None),
+        None => (node.input(0)?, None),
     };
     let conv = plain(editor, from)?;
     let affine = match &node.operator.name[..] {
@@ -73,7 +72,7 @@ fn folded(editor: &mut Editor<'_>, place: usize) -> Option<()> {
         op => {
             // The constant has to come second where the order matters.
             let other =
-                other.filter(|_| !matches!(op, "Div" | "Sub") || input(node, 0) == Some(from))?;
+                other.filter(|_| !matches!(op, "Div" | "Sub") || node.input(0) == Some(from))?;
             let each = channels(editor.constant(other)?, &conv)?;
             match op {
                 "Mul" => Affine {
@@ -143,16 +142,16 @@ fn channels(constant: &Tensor, conv: &Plain) -> Option<Tensor> {
 }
 
 fn normalisation(editor: &Editor<'_>, node: &Node) -> Option<Affine> {
-    let trains = int(node, "training_mode", 0) != 0 || int(node, "spatial", 1) == 0;
+    let trains = node.int("training_mode", 0) != 0 || node.int("spatial", 1) == 0;
     let wanted = node.outputs.iter().flatten().count();
     if node.operator.domain != Domain::Onnx || trains || wanted != 1 {
         return None;
     }
-    let parameter = |place: usize| wide(editor.constant(input(node, place)?)?);
+    let parameter = |place: usize| wide(editor.constant(node.input(place)?)?);
     let (scale, bias, mean, variance) =
         (parameter(1)?, parameter(2)?, parameter(3)?, parameter(4)?);
     let deviation = variance
-        .add(f64::from(float(node, "epsilon", 1e-5)))
+        .add(f64::from(node.float("epsilon", 1e-5)))
         .ok()?
         .sqrt()
         .ok()?;
@@ -223,14 +222,13 @@ fn scaled(conv: &Plain, scale: &Tensor) -> Option<Tensor> {
 fn activated(editor: &mut Editor<'_>, place: usize) -> Option<()> {
     let node = editor.node(place)?;
     let name = activation::name(node)?;
-    let (inner, old) = editor.made_by(input(node, 0)?, "Conv")?;
+    let (inner, old) = editor.made_by(node.input(0)?, "Conv")?;
     let mut new = old.clone();
     new.operator = Operator {
         domain: Domain::Fused,
         ..new.operator
     };
     new.outputs.clone_from(&node.outputs);
-    new.attributes
-        .push(attribute("activation", Attribute::String(name.to_owned())));
+    new.set("activation", name);
     editor.replace("conv", place, &[inner], new)
 }

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 
 use streampool_tensor::{DType, Pool, Tensor};
 
+use super::identity;
 use super::rank::{Rank, ranks};
-use super::{Fusion, identity};
-use crate::graph::{Attribute, Domain, Graph, Node, Operator, ValueId, ValueInfo};
+use super::report::Fusion;
+use crate::graph::{Graph, Node, Operator, ValueId, ValueInfo};
 
 /// A graph whose nodes are being rewritten.
 pub struct Editor<'a> {
@@ -100,7 +101,7 @@ impl<'a> Editor<'a> {
 
     /// The node that makes a value, if it is this operator of ONNX.
     pub fn made_by(&self, id: ValueId, op: &str) -> Option<(usize, &Node)> {
-        self.maker(id).filter(|(_, node)| is(node, op))
+        self.maker(id).filter(|(_, node)| node.is(op))
     }
 
     /// How often a value is read.
@@ -144,7 +145,7 @@ impl<'a> Editor<'a> {
 
     /// The two inputs of a node, the second a number that gives the first no axis.
     pub fn ordered(&self, node: &Node) -> Option<(ValueId, f64)> {
-        let [a, b] = pair(node)?;
+        let [a, b] = node.pair()?;
         let number = self.number(b)?;
         self.adds_no_axis(b, a).then_some((a, number))
     }
@@ -152,10 +153,20 @@ impl<'a> Editor<'a> {
     /// The two inputs of a node, one of them a number that gives the other no axis.
     pub fn with_number(&self, node: &Node) -> Option<(ValueId, f64)> {
         self.ordered(node).or_else(|| {
-            let [a, b] = pair(node)?;
+            let [a, b] = node.pair()?;
             let number = self.number(a)?;
             self.adds_no_axis(a, b).then_some((b, number))
         })
+    }
+
+    /// The two inputs of a node of which at least one is a constant: the other, and that.
+    pub fn with_constant(&self, node: &Node) -> Option<(ValueId, ValueId)> {
+        let [a, b] = node.pair()?;
+        match (self.constant(a), self.constant(b)) {
+            (_, Some(_)) => Some((a, b)),
+            (Some(_), None) => Some((b, a)),
+            (None, None) => None,
+        }
     }
 
     /// A new value that never changes.
@@ -165,9 +176,8 @@ impl<'a> Editor<'a> {
             exact: true,
         };
         let info = ValueInfo {
-            name,
             dtype: Some(tensor.dtype()),
-            ..ValueInfo::default()
+            ..ValueInfo::named(name)
         };
         let id = self.add_value(info, rank);
         self.graph.constants.insert(id, tensor);
@@ -270,53 +280,20 @@ impl<'a> Editor<'a> {
     }
 }
 
-/// Whether a node is this operator of ONNX.
-pub fn is(node: &Node, op: &str) -> bool {
-    node.operator.domain == Domain::Onnx && node.operator.name == op
-}
-
-/// The inputs of a node that has two.
-pub fn pair(node: &Node) -> Option<[ValueId; 2]> {
-    match node.inputs[..] {
-        [Some(a), Some(b)] => Some([a, b]),
-        _ => None,
-    }
-}
-
-/// The input at a place, if it is there.
-pub fn input(node: &Node, place: usize) -> Option<ValueId> {
-    node.inputs.get(place).copied().flatten()
-}
-
 /// A node for `old`, of an operator of ours.
 pub fn fused(op: &str, old: &Node, inputs: Vec<Option<ValueId>>) -> Node {
-    with_operator(Domain::Fused, op, 1, old, inputs)
+    with_operator(Operator::fused(op), old, inputs)
 }
 
 /// A node for `old`, of some operator.
-pub fn with_operator(
-    domain: Domain,
-    op: &str,
-    version: i64,
-    old: &Node,
-    inputs: Vec<Option<ValueId>>,
-) -> Node {
+pub fn with_operator(operator: Operator, old: &Node, inputs: Vec<Option<ValueId>>) -> Node {
     Node {
         name: old.name.clone(),
-        operator: Operator {
-            domain,
-            name: op.to_owned(),
-            version,
-        },
+        operator,
         inputs,
         outputs: old.outputs.clone(),
         attributes: Vec::new(),
     }
-}
-
-/// An attribute, with its name.
-pub fn attribute(name: &str, attribute: Attribute) -> (String, Attribute) {
-    (name.to_owned(), attribute)
 }
 
 /// Whether a number of a file is meant to be `expected`.

@@ -1,6 +1,6 @@
 //! Products of several factors, in whatever order a model multiplies them.
 
-use super::editor::{Editor, is, pair};
+use super::editor::Editor;
 use crate::graph::ValueId;
 
 /// More factors than this are left alone.
@@ -51,12 +51,12 @@ pub fn product(editor: &Editor<'_>, id: ValueId) -> Product {
             product.factors.push(value);
             continue;
         };
-        if let Some((other, number)) = editor.with_number(node).filter(|_| is(node, "Mul")) {
+        if let Some((other, number)) = editor.with_number(node).filter(|_| node.is("Mul")) {
             product.scale *= number;
             open.push(other);
-        } else if let Some([a, b]) = pair(node).filter(|_| is(node, "Mul")) {
+        } else if let Some([a, b]) = node.pair().filter(|_| node.is("Mul")) {
             open.extend([a, b]);
-        } else if let Some((other, number)) = editor.ordered(node).filter(|_| is(node, "Div")) {
+        } else if let Some((other, number)) = editor.ordered(node).filter(|_| node.is("Div")) {
             product.scale /= number;
             open.push(other);
         } else {

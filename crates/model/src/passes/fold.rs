@@ -2,10 +2,10 @@
 
 use streampool_tensor::{DType, Pool, Tensor};
 
-use super::int;
 use crate::error::NodeError;
-use crate::evaluate::{Place, Scope, Value, step};
+use crate::evaluate::{Scope, step};
 use crate::graph::{Domain, Graph, Node, ValueInfo};
+use crate::nodes::{Pools, Value};
 
 /// The most bytes of a result.
 const MOST: usize = 64 << 20;
@@ -48,7 +48,7 @@ const LEFT_ALONE: [&str; 27] = [
 /// The pool of what is known, where everything is.
 struct Host<'a>(&'a Pool);
 
-impl Place for Host<'_> {
+impl Pools for Host<'_> {
     fn known(&self) -> &Pool {
         self.0
     }
@@ -188,7 +188,7 @@ fn elements(node: &Node, inputs: &[Option<&Tensor>]) -> Option<usize> {
                 .saturating_mul(ends(b))
         }
         "Gather" => {
-            let (data, axis) = (input(0)?, int(node, "axis", 0) as isize);
+            let (data, axis) = (input(0)?, node.int("axis", 0) as isize);
             let row = data.elem_count() / data.dim(axis).ok()?.max(1);
             row.saturating_mul(input(1)?.elem_count())
         }

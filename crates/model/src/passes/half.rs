@@ -4,10 +4,10 @@ use std::collections::{HashMap, HashSet};
 
 use streampool_tensor::{DType, Tensor};
 
-use super::saturate::shortened;
-use super::wide::{self, Wide};
+use super::shortened::shortened;
+use super::stays_f32::{self, StaysF32};
 use crate::error::{Error, NodeError, Result};
-use crate::graph::{Attribute, Domain, Graph, Node, Operator, ValueId, ValueInfo};
+use crate::graph::{Attribute, Graph, Node, Operator, ValueId, ValueInfo};
 
 /// What operators read as numbers, not as data: these inputs keep their type.
 const PARAMETERS: &[(&str, &[usize])] = &[("Resize", &[1, 2]), ("Upsample", &[1])];
@@ -40,7 +40,7 @@ pub fn shorten(graph: &mut Graph, to: DType) -> Result<()> {
             "a run without it, in the model's own precision",
         ));
     }
-    let wide = wide::find(graph);
+    let wide = stays_f32::find(graph);
     let mut kept = kept(graph);
     let full = full_constants(graph, &wide);
     kept.extend(full.kept);
@@ -100,7 +100,7 @@ fn kept(graph: &Graph) -> HashSet<ValueId> {
             .iter()
             .find(|(name, _)| *name == node.operator.name);
         for &place in parameters.map_or(&[][..], |(_, places)| places) {
-            kept.extend(node.inputs.get(place).copied().flatten());
+            kept.extend(node.input(place));
         }
     }
     kept
@@ -114,7 +114,7 @@ struct Full {
     twice: Vec<(ValueId, Tensor)>,
 }
 
-fn full_constants(graph: &Graph, wide: &Wide) -> Full {
+fn full_constants(graph: &Graph, wide: &StaysF32) -> Full {
     let (mut long, mut short) = (HashSet::new(), HashSet::new());
     for (place, node) in graph.nodes.iter().enumerate() {
         let reads = node.inputs.iter().flatten().copied();
@@ -142,7 +142,7 @@ struct Shortener<'a> {
     graph: &'a mut Graph,
     to: DType,
     element: i64,
-    wide: &'a Wide,
+    wide: &'a StaysF32,
     /// Inputs of the graph.
     whole: HashSet<ValueId>,
     /// Constants that stay in `f32`.
@@ -226,8 +226,7 @@ impl Shortener<'_> {
     /// As constants are: what is finite stays finite.
     fn shortened(&mut self, from: ValueId, to: ValueId) {
         let mut node = cast(self.graph, from, to, self.element);
-        node.operator.domain = Domain::Fused;
-        node.operator.name = "Shorten".to_owned();
+        node.operator = Operator::fused("Shorten");
         self.nodes.push(node);
     }
 
@@ -238,7 +237,7 @@ impl Shortener<'_> {
 }
 
 /// Outputs are made in the short type under another name, and then cast. One of another type is not touched by that.
-fn lengthen_outputs(graph: &mut Graph, to: DType, wide: &Wide) {
+fn lengthen_outputs(graph: &mut Graph, to: DType, wide: &StaysF32) {
     for output in graph.outputs.clone() {
         let known = wide.types.get(&output).copied();
         let is_float = known
@@ -274,11 +273,7 @@ fn twin(graph: &mut Graph, of: ValueId, dtype: DType) -> ValueId {
 fn cast(graph: &Graph, from: ValueId, to: ValueId, element: i64) -> Node {
     Node {
         name: format!("cast of {}", graph.name(from)),
-        operator: Operator {
-            domain: Domain::Onnx,
-            name: "Cast".to_owned(),
-            version: 13,
-        },
+        operator: Operator::onnx("Cast", 13),
         inputs: vec![Some(from)],
         outputs: vec![Some(to)],
         attributes: vec![("to".to_owned(), Attribute::Int(element))],

@@ -4,31 +4,29 @@ use std::collections::HashMap;
 
 use streampool_tensor::DType;
 
-use super::sweep::Known;
-use super::{int, ints};
 use crate::graph::{Domain, Graph, Node, ValueId};
 use crate::onnx;
 
 /// The value that a node hands on as it is.
-pub fn source(graph: &Graph, known: &Known, node: &Node) -> Option<ValueId> {
+pub fn source(graph: &Graph, types: &HashMap<ValueId, DType>, node: &Node) -> Option<ValueId> {
     if node.operator.domain != Domain::Onnx {
         return None;
     }
-    let input = (*node.inputs.first()?)?;
+    let input = node.input(0)?;
     let listed = |place: usize| listed(graph, node, place);
     let same = match &node.operator.name[..] {
         "Identity" => true,
         "Dropout" => {
-            let training = node.inputs.get(2).is_some_and(Option::is_some);
-            let kept_wanted = node.outputs.get(1).is_some_and(Option::is_some);
+            let training = node.input(2).is_some();
+            let kept_wanted = node.output(1).is_some();
             node.operator.version >= 7 && !training && !kept_wanted
         }
         "Cast" => {
-            let to = onnx::dtype(int(node, "to", 0)).ok()?;
-            known.types.get(&input) == Some(&to)
+            let to = onnx::dtype(node.int("to", 0)).ok()?;
+            types.get(&input) == Some(&to)
         }
         "Transpose" => {
-            let order = ints(node, "perm")?;
+            let order = node.ints("perm")?;
             order
                 .iter()
                 .enumerate()
@@ -36,7 +34,7 @@ pub fn source(graph: &Graph, known: &Known, node: &Node) -> Option<ValueId> {
         }
         "Concat" | "Sum" | "Max" | "Min" | "Mean" => node.inputs.len() == 1,
         "Slice" if node.operator.version >= 10 => {
-            let steps = node.inputs.get(4).copied().flatten();
+            let steps = node.input(4);
             listed(1)?.iter().all(|&start| start == 0)
                 && listed(2)?.iter().all(|&end| end >= i64::from(i32::MAX))
                 && (steps.is_none() || listed(4)?.iter().all(|&step| step == 1))
@@ -48,7 +46,7 @@ pub fn source(graph: &Graph, known: &Known, node: &Node) -> Option<ValueId> {
 
 /// The integers of an input that is a constant.
 fn listed(graph: &Graph, node: &Node, place: usize) -> Option<Vec<i64>> {
-    let tensor = graph.constants.get(&(*node.inputs.get(place)?)?)?;
+    let tensor = graph.constants.get(&node.input(place)?)?;
     tensor.to_dtype(DType::I64).ok()?.to_vec().ok()
 }
 
@@ -68,7 +66,7 @@ pub fn given(graph: &Graph) -> HashMap<ValueId, DType> {
 pub fn types(graph: &Graph) -> HashMap<ValueId, DType> {
     let mut types = given(graph);
     for node in &graph.nodes {
-        let made = node.outputs.first().copied().flatten();
+        let made = node.output(0);
         types.extend(made.zip(dtype(&types, node)));
     }
     types
@@ -76,7 +74,7 @@ pub fn types(graph: &Graph) -> HashMap<ValueId, DType> {
 
 /// The type of a node's first result, if it is certain.
 pub fn dtype(types: &HashMap<ValueId, DType>, node: &Node) -> Option<DType> {
-    let of_input = |place: usize| types.get(&(*node.inputs.get(place)?)?).copied();
+    let of_input = |place: usize| types.get(&node.input(place)?).copied();
     match node.operator.domain {
         Domain::Onnx => {}
         // What is joined gives what it is given.
@@ -84,7 +82,7 @@ pub fn dtype(types: &HashMap<ValueId, DType>, node: &Node) -> Option<DType> {
         Domain::Microsoft => return None,
     }
     match &node.operator.name[..] {
-        "Cast" => onnx::dtype(int(node, "to", 0)).ok(),
+        "Cast" => onnx::dtype(node.int("to", 0)).ok(),
         "Shape" | "Size" | "ArgMax" | "ArgMin" | "NonZero" => Some(DType::I64),
         "Equal" | "Less" | "LessOrEqual" | "Greater" | "GreaterOrEqual" | "And" | "Or" | "Xor"
         | "Not" | "IsNaN" | "IsInf" => Some(DType::Bool),

@@ -4,14 +4,14 @@ use std::collections::HashMap;
 
 use streampool_tensor::DType;
 
-use crate::graph::{Attribute, Domain, Graph, Node, Operator, ValueId};
+use crate::graph::{Attribute, Graph, Node, Operator, ValueId};
 
 /// The nodes of the branch that `node` takes, as nodes of `graph`; `None` if that is not known.
 pub fn taken(graph: &mut Graph, node: &mut Node) -> Option<Vec<Node>> {
-    if node.operator.domain != Domain::Onnx || node.operator.name != "If" {
+    if !node.is("If") {
         return None;
     }
-    let condition = graph.constants.get(&(*node.inputs.first()?)?)?;
+    let condition = graph.constants.get(&node.input(0)?)?;
     let condition = condition.to_dtype(DType::Bool).ok()?.item::<bool>().ok()?;
     let name = if condition {
         "then_branch"
@@ -71,11 +71,7 @@ fn moved(graph: &mut Graph, mut branch: Graph, outputs: &[Option<ValueId>]) -> V
         place(&mut from);
         nodes.push(Node {
             name: graph.name(to).to_owned(),
-            operator: Operator {
-                domain: Domain::Onnx,
-                name: "Identity".to_owned(),
-                version: 1,
-            },
+            operator: Operator::onnx("Identity", 1),
             inputs: vec![Some(from)],
             outputs: vec![Some(to)],
             attributes: Vec::new(),

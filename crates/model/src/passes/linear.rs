@@ -3,9 +3,8 @@
 use streampool_tensor::Tensor;
 
 use super::activation;
-use super::editor::{Editor, attribute, fused, input, pair};
-use super::{float, int};
-use crate::graph::{Attribute, Domain, Node, ValueId};
+use super::editor::{Editor, fused};
+use crate::graph::{Domain, Node, ValueId};
 
 /// A product becomes a linear layer; a bias and an activation that follow become part of it.
 pub fn fuse(editor: &mut Editor<'_>, place: usize) -> Option<()> {
@@ -27,14 +26,14 @@ pub fn is_linear(node: &Node) -> bool {
 
 /// The constant `[k, n]` that a node multiplies with.
 fn matrix(editor: &Editor<'_>, node: &Node) -> Option<Tensor> {
-    let weight = editor.constant(input(node, 1)?)?;
+    let weight = editor.constant(node.input(1)?)?;
     (weight.rank() == 2 && weight.dtype().is_float()).then(|| weight.clone())
 }
 
 /// The matrix, turned if the node turns it. A view: devices read it either way.
 fn turned(editor: &mut Editor<'_>, node: &Node, weight: Tensor) -> Option<ValueId> {
-    if int(node, "transB", 0) == 0 {
-        return input(node, 1);
+    if node.int("transB", 0) == 0 {
+        return node.input(1);
     }
     let turned = weight.transpose(0, 1).ok()?;
     Some(editor.add_constant(format!("{}.weight", node.name), turned))
@@ -43,27 +42,26 @@ fn turned(editor: &mut Editor<'_>, node: &Node, weight: Tensor) -> Option<ValueI
 fn product(editor: &mut Editor<'_>, place: usize) -> Option<()> {
     let node = editor.node(place)?.clone();
     let odd = ["transA", "transBatchA", "transBatchB"];
-    if node.inputs.len() != 2 || odd.iter().any(|name| int(&node, name, 0) != 0) {
+    if node.inputs.len() != 2 || odd.iter().any(|name| node.int(name, 0) != 0) {
         return None;
     }
     let weight = matrix(editor, &node)?;
     let weight = turned(editor, &node, weight)?;
-    let mut new = fused("Linear", &node, vec![input(&node, 0), Some(weight)]);
-    let alpha = float(&node, "alpha", 1.0);
+    let mut new = fused("Linear", &node, vec![node.input(0), Some(weight)]);
+    let alpha = node.float("alpha", 1.0);
     if alpha != 1.0 {
-        new.attributes
-            .push(attribute("alpha", Attribute::Float(alpha)));
+        new.set("alpha", alpha);
     }
     editor.replace("linear", place, &[], new)
 }
 
 fn gemm(editor: &mut Editor<'_>, place: usize) -> Option<()> {
     let node = editor.node(place)?.clone();
-    let weight = matrix(editor, &node).filter(|_| int(&node, "transA", 0) == 0)?;
-    let columns = weight.shape()[usize::from(int(&node, "transB", 0) == 0)];
-    let mut inputs = vec![input(&node, 0)];
-    let beta = float(&node, "beta", 1.0);
-    let bias = match input(&node, 2).filter(|_| beta != 0.0) {
+    let weight = matrix(editor, &node).filter(|_| node.int("transA", 0) == 0)?;
+    let columns = weight.shape()[usize::from(node.int("transB", 0) == 0)];
+    let mut inputs = vec![node.input(0)];
+    let beta = node.float("beta", 1.0);
+    let bias = match node.input(2).filter(|_| beta != 0.0) {
         None => None,
         Some(id) => {
             let bias = along(editor.constant(id)?, columns, &weight)?;
@@ -78,14 +76,12 @@ fn gemm(editor: &mut Editor<'_>, place: usize) -> Option<()> {
     inputs.push(Some(turned(editor, &node, weight)?));
     inputs.extend(bias.map(Some));
     let mut new = fused("Linear", &node, inputs);
-    let alpha = float(&node, "alpha", 1.0);
+    let alpha = node.float("alpha", 1.0);
     if alpha != 1.0 {
-        new.attributes
-            .push(attribute("alpha", Attribute::Float(alpha)));
+        new.set("alpha", alpha);
     }
-    if let Some(name) = named(super::string(&node, "activation", ""))? {
-        new.attributes
-            .push(attribute("activation", Attribute::String(name.to_owned())));
+    if let Some(name) = named(node.string("activation", ""))? {
+        new.set("activation", name);
     }
     editor.replace("linear", place, &[], new)
 }
@@ -117,17 +113,12 @@ fn along(bias: &Tensor, columns: usize, weight: &Tensor) -> Option<Tensor> {
 
 fn bias(editor: &mut Editor<'_>, place: usize) -> Option<()> {
     let node = editor.node(place)?;
-    let [a, b] = pair(node)?;
-    let (from, id) = if editor.constant(b).is_some() {
-        (a, b)
-    } else {
-        (b, a)
-    };
+    let (from, id) = editor.with_constant(node)?;
     let (inner, old) = editor.maker(from)?;
-    if !is_linear(old) || input(old, 2).is_some() || old.attribute("activation").is_some() {
+    if !is_linear(old) || old.input(2).is_some() || old.attribute("activation").is_some() {
         return None;
     }
-    let weight = editor.constant(input(old, 1)?)?;
+    let weight = editor.constant(old.input(1)?)?;
     let bias = along(editor.constant(id)?, weight.shape()[1], weight)?;
     if !editor.adds_no_axis(id, from) {
         return None;
@@ -142,13 +133,12 @@ fn bias(editor: &mut Editor<'_>, place: usize) -> Option<()> {
 fn activated(editor: &mut Editor<'_>, place: usize) -> Option<()> {
     let node = editor.node(place)?;
     let name = activation::name(node)?;
-    let (inner, old) = editor.maker(input(node, 0)?)?;
+    let (inner, old) = editor.maker(node.input(0)?)?;
     if !is_linear(old) || old.attribute("activation").is_some() {
         return None;
     }
     let mut new = old.clone();
     new.outputs.clone_from(&node.outputs);
-    new.attributes
-        .push(attribute("activation", Attribute::String(name.to_owned())));
+    new.set("activation", name);
     editor.replace("linear", place, &[inner], new)
 }

@@ -6,11 +6,11 @@
 
 mod activation;
 mod attention;
-mod blocks;
 mod conv;
 mod dead;
 mod editor;
 mod factors;
+mod few_bits;
 mod fold;
 mod half;
 mod identity;
@@ -19,44 +19,22 @@ mod linear;
 mod norm;
 mod pack;
 mod rank;
-mod saturate;
+mod report;
+mod shortened;
+mod stays_f32;
 mod sweep;
 #[cfg(test)]
 mod tests;
-mod wide;
 
 use streampool_runtime::Budget;
 use streampool_tensor::Pool;
 
 use crate::error::{Error, Result};
-use crate::graph::{Attribute, Graph, Node};
+use crate::graph::{Graph, Node};
 use editor::Editor;
 
-/// What was rewritten.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Report {
-    /// Several nodes that became one.
-    pub fusions: Vec<Fusion>,
-    /// Nodes whose results are known.
-    pub folded: usize,
-    /// Nodes that did nothing, or that nobody needs.
-    pub removed: usize,
-    /// How many nodes there were, those of graphs inside nodes included.
-    pub before: usize,
-    /// How many there are.
-    pub after: usize,
-}
-
-/// Several nodes that became one.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fusion {
-    /// What they became.
-    pub what: &'static str,
-    /// The name of the node that they became.
-    pub name: String,
-    /// The names that they had.
-    pub nodes: Vec<String>,
-}
+pub use half::shorten;
+pub use report::{Fusion, Report};
 
 /// Rewrites what a node ends, if it ends something that is known here.
 type Rewrite = fn(&mut Editor<'_>, usize) -> Option<()>;
@@ -65,14 +43,12 @@ type Rewrite = fn(&mut Editor<'_>, usize) -> Option<()>;
 const REWRITES: [Rewrite; 7] = [
     activation::fuse,
     norm::fuse,
-    blocks::fuse,
+    few_bits::fuse,
     linear::fuse,
     conv::fuse,
     attention::fuse,
     pack::fuse,
 ];
-
-pub use half::shorten;
 
 /// What folding goes over at most, as [`Op::work`](streampool_runtime::Op::work) counts: some seconds. What is left then is
 /// computed when the model is run.
@@ -99,7 +75,7 @@ fn simplify_within(graph: &mut Graph, known: &Pool, most_folded: u64) -> Result<
 
 /// One graph, and those inside its nodes.
 fn simplify_one(graph: &mut Graph, known: &Pool, report: &mut Report) -> Result<()> {
-    sweep::sweep(graph, known, report)?;
+    sweep::sweep(graph, known, report, simplify_one)?;
     report.removed += dead::remove(graph);
     let mut editor = Editor::new(graph, known);
     for rewrite in REWRITES {
@@ -117,36 +93,4 @@ fn simplify_one(graph: &mut Graph, known: &Pool, report: &mut Report) -> Result<
 fn count(graph: &Graph) -> usize {
     let inside = |node: &Node| node.graphs().map(count).sum::<usize>();
     graph.nodes.iter().map(|node| 1 + inside(node)).sum()
-}
-
-/// An integer attribute, or what it is when left out.
-fn int(node: &Node, name: &str, default: i64) -> i64 {
-    match node.attribute(name) {
-        Some(Attribute::Int(value)) => *value,
-        _ => default,
-    }
-}
-
-/// A float attribute, or what it is when left out.
-fn float(node: &Node, name: &str, default: f32) -> f32 {
-    match node.attribute(name) {
-        Some(Attribute::Float(value)) => *value,
-        _ => default,
-    }
-}
-
-/// A string attribute, or what it is when left out.
-fn string<'a>(node: &'a Node, name: &str, default: &'a str) -> &'a str {
-    match node.attribute(name) {
-        Some(Attribute::String(value)) => value,
-        _ => default,
-    }
-}
-
-/// Integers, if they are there.
-fn ints<'a>(node: &'a Node, name: &str) -> Option<&'a [i64]> {
-    match node.attribute(name) {
-        Some(Attribute::Ints(values)) => Some(values),
-        _ => None,
-    }
 }

@@ -2,9 +2,8 @@
 
 use streampool_tensor::{DType, Tensor};
 
-use super::editor::{Editor, attribute, input, is, pair};
-use super::{int, ints};
-use crate::graph::{Attribute, Domain, Node, Operator, ValueId};
+use super::editor::Editor;
+use crate::graph::{Domain, Node, Operator, ValueId};
 
 /// `x`, less its mean if `centred`, over its deviation.
 struct Normalised {
@@ -44,31 +43,26 @@ fn plain(editor: &mut Editor<'_>, place: usize) -> Option<()> {
 /// What is normalised, times a constant.
 fn scaled(editor: &mut Editor<'_>, place: usize) -> Option<()> {
     let node = editor.node(place)?;
-    let [a, b] = pair(node)?;
-    let (from, scale) = if editor.constant(b).is_some() {
-        (a, b)
-    } else {
-        (b, a)
-    };
+    let (from, scale) = editor.with_constant(node)?;
     // The norm may be computed in a wider type than what it is of, and what it gives be cast back.
     let dtype = editor.constant(scale)?.dtype();
     let cast = editor
         .made_by(from, "Cast")
-        .map(|(place, cast)| Some((place, input(cast, 0)?)));
+        .map(|(place, cast)| Some((place, cast.input(0)?)));
     let (cast, made) = match cast {
         Some(cast) => cast.map(|(place, from)| (Some(place), from))?,
         None => (None, from),
     };
     let (inner, old) = editor.maker(made)?;
-    if !is_norm(old) || input(old, 2).is_some() || editor.number(input(old, 1)?)? != 1.0 {
+    if !is_norm(old) || old.input(2).is_some() || editor.number(old.input(1)?)? != 1.0 {
         return None;
     }
     let layer = old.operator.name == "LayerNormalization";
-    let old_dtype = editor.constant(input(old, 1)?)?.dtype();
+    let old_dtype = editor.constant(old.input(1)?)?.dtype();
     let x = match cast {
-        None => input(old, 0).filter(|_| old_dtype == dtype)?,
+        None => old.input(0).filter(|_| old_dtype == dtype)?,
         Some(_) => {
-            narrow(editor, input(old, 0)?, dtype).filter(|_| editor.dtype(from) == Some(dtype))?
+            narrow(editor, old.input(0)?, dtype).filter(|_| editor.dtype(from) == Some(dtype))?
         }
     };
     let scale = own(editor, old, scale, dtype)?;
@@ -84,7 +78,7 @@ fn scaled(editor: &mut Editor<'_>, place: usize) -> Option<()> {
 /// What a value was cast from to a wider type, if that is certain to be this one. Norms compute in the wider type anyway.
 fn narrow(editor: &Editor<'_>, wide: ValueId, dtype: DType) -> Option<ValueId> {
     let (_, cast) = editor.made_by(wide, "Cast")?;
-    let from = input(cast, 0)?;
+    let from = cast.input(0)?;
     let is_half = matches!(dtype, DType::F16 | DType::BF16);
     let widens = is_half && editor.dtype(wide) == Some(DType::F32);
     (widens && editor.dtype(from) == Some(dtype)).then_some(from)
@@ -93,17 +87,12 @@ fn narrow(editor: &Editor<'_>, wide: ValueId, dtype: DType) -> Option<ValueId> {
 /// What is normalised and scaled, plus a constant.
 fn biased(editor: &mut Editor<'_>, place: usize) -> Option<()> {
     let node = editor.node(place)?;
-    let [a, b] = pair(node)?;
-    let (from, bias) = if editor.constant(b).is_some() {
-        (a, b)
-    } else {
-        (b, a)
-    };
+    let (from, bias) = editor.with_constant(node)?;
     let (inner, old) = editor.maker(from)?;
-    if old.operator.name != "LayerNormalization" || !is_norm(old) || input(old, 2).is_some() {
+    if old.operator.name != "LayerNormalization" || !is_norm(old) || old.input(2).is_some() {
         return None;
     }
-    let dtype = editor.constant(input(old, 1)?)?.dtype();
+    let dtype = editor.constant(old.input(1)?)?.dtype();
     let bias = own(editor, old, bias, dtype)?;
     let (mut new, name) = (old.clone(), format!("{}.bias", node.name));
     new.outputs.clone_from(&node.outputs);
@@ -130,11 +119,7 @@ fn operator(layer: bool) -> Operator {
     } else {
         "RMSNormalization"
     };
-    Operator {
-        domain: Domain::Fused,
-        name: name.to_owned(),
-        version: 1,
-    }
+    Operator::fused(name)
 }
 
 /// The node that does all this; the scale is not among its inputs yet.
@@ -142,18 +127,17 @@ fn norm(found: &Normalised, old: &Node) -> Node {
     let mut new = old.clone();
     new.operator = operator(found.centred);
     new.inputs = vec![Some(found.x)];
-    new.attributes = vec![
-        attribute("axis", Attribute::Int(found.axis)),
-        attribute("epsilon", Attribute::Float(found.epsilon as f32)),
-    ];
+    new.attributes.clear();
+    new.set("axis", found.axis);
+    new.set("epsilon", found.epsilon as f32);
     new
 }
 
 /// A scale or bias of this type, with the axes that `node` normalises.
 fn own(editor: &Editor<'_>, node: &Node, id: ValueId, dtype: DType) -> Option<Tensor> {
     let tensor = editor.constant(id)?;
-    let axes = usize::try_from(int(node, "axis", -1).checked_neg()?).ok()?;
-    if tensor.dtype() != dtype || !editor.adds_no_axis(id, input(node, 0)?) {
+    let axes = usize::try_from(node.int("axis", -1).checked_neg()?).ok()?;
+    if tensor.dtype() != dtype || !editor.adds_no_axis(id, node.input(0)?) {
         return None;
     }
     let outer = tensor.rank().saturating_sub(axes);
@@ -164,16 +148,16 @@ fn own(editor: &Editor<'_>, node: &Node, id: ValueId, dtype: DType) -> Option<Te
 
 /// `x` over its deviation, by division or by a product with the inverse.
 fn normalised(editor: &Editor<'_>, node: &Node) -> Option<Normalised> {
-    let [a, b] = pair(node)?;
-    if is(node, "Div") {
+    let [a, b] = node.pair()?;
+    if node.is("Div") {
         return over(editor, a, b, &[]);
     }
     [(a, b), (b, a)].into_iter().find_map(|(x, inverse)| {
         let (place, node) = editor.maker(inverse)?;
-        if is(node, "Reciprocal") {
-            return over(editor, x, input(node, 0)?, &[place]);
+        if node.is("Reciprocal") {
+            return over(editor, x, node.input(0)?, &[place]);
         }
-        let [number, deviation] = pair(node).filter(|_| is(node, "Div"))?;
+        let [number, deviation] = node.pair().filter(|_| node.is("Div"))?;
         let one = editor.number(number)? == 1.0 && editor.adds_no_axis(number, deviation);
         one.then(|| over(editor, x, deviation, &[place]))?
     })
@@ -187,10 +171,10 @@ fn over(
 ) -> Option<Normalised> {
     let mut nodes = nodes.to_vec();
     let (place, root) = editor.maker(deviation)?;
-    let is_root = is(root, "Sqrt") || is(root, "Pow") && editor.ordered(root)?.1 == 0.5;
-    let (sum_place, sum) = editor.made_by(input(root, 0)?, "Add").filter(|_| is_root)?;
+    let is_root = root.is("Sqrt") || root.is("Pow") && editor.ordered(root)?.1 == 0.5;
+    let (sum_place, sum) = editor.made_by(root.input(0)?, "Add").filter(|_| is_root)?;
     nodes.extend([place, sum_place]);
-    let [a, b] = pair(sum)?;
+    let [a, b] = sum.pair()?;
     let (variance, epsilon) = editor.with_number(sum)?;
     // The node keeps it in `f32`, and norms take none that is negative.
     if !epsilon.is_finite() || epsilon < 0.0 || f64::from(epsilon as f32) != epsilon {
@@ -200,14 +184,14 @@ fn over(
     let (place, mean) = editor.made_by(variance, "ReduceMean")?;
     nodes.push(place);
     let axis = last_axes(editor, mean)?;
-    let (place, square) = editor.maker(input(mean, 0)?)?;
+    let (place, square) = editor.maker(mean.input(0)?)?;
     nodes.push(place);
     let of = match &square.operator.name[..] {
-        "Mul" if is(square, "Mul") => {
-            let [a, b] = pair(square)?;
+        "Mul" if square.is("Mul") => {
+            let [a, b] = square.pair()?;
             (a == b).then_some(a)?
         }
-        "Pow" if is(square, "Pow") => {
+        "Pow" if square.is("Pow") => {
             let (base, power) = editor.ordered(square)?;
             (power == 2.0).then_some(base)?
         }
@@ -242,27 +226,27 @@ fn over(
 /// Of what, and by which nodes, a value is what is left without the mean.
 fn centred(editor: &Editor<'_>, id: ValueId, axis: i64) -> Option<(ValueId, Vec<usize>)> {
     let (place, difference) = editor.made_by(id, "Sub")?;
-    let [x, mean] = pair(difference)?;
+    let [x, mean] = difference.pair()?;
     let (mean_place, mean) = editor.made_by(mean, "ReduceMean")?;
-    let same = input(mean, 0)? == x && last_axes(editor, mean)? == axis;
+    let same = mean.input(0)? == x && last_axes(editor, mean)? == axis;
     same.then(|| (x, vec![place, mean_place]))
 }
 
 /// From which axis on, counted from the last, a node takes the mean of all; it has to keep the axes.
 fn last_axes(editor: &Editor<'_>, node: &Node) -> Option<i64> {
-    let listed = match input(node, 1) {
+    let listed = match node.input(1) {
         Some(id) => editor.integers(id)?,
-        None => ints(node, "axes")?.to_vec(),
+        None => node.ints("axes")?.to_vec(),
     };
     let mut axes = Vec::new();
     for axis in listed {
         axes.push(match axis {
             ..0 => axis,
-            _ => axis - editor.rank(input(node, 0)?).known()? as i64,
+            _ => axis - editor.rank(node.input(0)?).known()? as i64,
         });
     }
     axes.sort_unstable();
     let first = *axes.first()?;
     let last = axes.iter().copied().eq(first..0);
-    (last && int(node, "keepdims", 1) != 0).then_some(first)
+    (last && node.int("keepdims", 1) != 0).then_some(first)
 }

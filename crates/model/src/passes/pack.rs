@@ -4,10 +4,9 @@ use std::collections::HashMap;
 
 use streampool_tensor::{DType, Tensor};
 
-use super::editor::{Editor, attribute, fused, input, with_operator};
+use super::editor::{Editor, fused, with_operator};
 use super::linear::is_linear;
-use super::string;
-use crate::graph::{Attribute, Domain, Node, ValueId, ValueInfo};
+use crate::graph::{Domain, Node, Operator, ValueId, ValueInfo};
 
 /// Products that are one if their matrices are joined.
 #[derive(PartialEq, Eq, Hash)]
@@ -53,17 +52,17 @@ fn alike(editor: &Editor<'_>, node: &Node, feeds: bool) -> Option<Alike> {
     if !is_linear(node) {
         return None;
     }
-    let weight = editor.constant(input(node, 1)?)?;
+    let weight = editor.constant(node.input(1)?)?;
     let &[rows, columns] = weight.shape() else {
         return None;
     };
     Some(Alike {
-        x: input(node, 0)?,
+        x: node.input(0)?,
         rows,
         columns: (!feeds).then_some(columns),
         dtype: weight.dtype(),
-        activation: string(node, "activation", "none").to_owned(),
-        alpha: super::float(node, "alpha", 1.0).to_bits(),
+        activation: node.string("activation", "none").to_owned(),
+        alpha: node.float("alpha", 1.0).to_bits(),
     })
 }
 
@@ -91,7 +90,7 @@ fn feeding_attention(editor: &Editor<'_>) -> Vec<bool> {
                     &maker.operator.name[..],
                     "Reshape" | "Transpose" | "Squeeze" | "Unsqueeze" | "Mul" | "Div"
                 );
-                let Some(next) = input(maker, 0).filter(|_| turns) else {
+                let Some(next) = maker.input(0).filter(|_| turns) else {
                     break;
                 };
                 id = next;
@@ -108,20 +107,20 @@ fn pack(editor: &mut Editor<'_>, places: &[usize]) -> Option<()> {
         .filter_map(|&place| editor.node(place).cloned())
         .collect();
     let first = nodes.first()?;
-    let constant = |node: &Node, place: usize| editor.constant(input(node, place)?).cloned();
+    let constant = |node: &Node, place: usize| editor.constant(node.input(place)?).cloned();
     let weights: Vec<Tensor> = nodes.iter().filter_map(|node| constant(node, 1)).collect();
     let widths: Vec<i64> = weights
         .iter()
         .map(|weight| weight.shape()[1] as i64)
         .collect();
     let weight = Tensor::cat(&weights.iter().collect::<Vec<_>>(), 1).ok()?;
-    let mut inputs = vec![input(first, 0), None];
-    let bias = match nodes.iter().any(|node| input(node, 2).is_some()) {
+    let mut inputs = vec![first.input(0), None];
+    let bias = match nodes.iter().any(|node| node.input(2).is_some()) {
         false => None,
         true => {
             let mut biases = Vec::new();
             for (node, weight) in nodes.iter().zip(&weights) {
-                biases.push(match input(node, 2) {
+                biases.push(match node.input(2) {
                     Some(id) => editor.constant(id)?.clone(),
                     None => {
                         Tensor::zeros(editor.pool(), &weight.shape()[1..], weight.dtype()).ok()?
@@ -138,28 +137,19 @@ fn pack(editor: &mut Editor<'_>, places: &[usize]) -> Option<()> {
         inputs.push(Some(editor.add_constant(format!("{name}.biases"), bias)));
     }
     let sizes = editor.add_constant(format!("{name}.widths"), sizes);
-    let rank = editor.rank(input(first, 0)?);
-    let info = ValueInfo {
-        name: format!("{name}.packed"),
-        ..ValueInfo::default()
-    };
-    let packed = editor.add_value(info, rank);
+    let rank = editor.rank(first.input(0)?);
+    let packed = editor.add_value(ValueInfo::named(format!("{name}.packed")), rank);
     let mut new = fused("Linear", first, inputs);
     new.outputs = vec![Some(packed)];
     new.attributes.clone_from(&first.attributes);
     let mut split = with_operator(
-        Domain::Onnx,
-        "Split",
-        13,
+        Operator::onnx("Split", 13),
         first,
         vec![Some(packed), Some(sizes)],
     );
     split.name = format!("{name}.split");
-    split.outputs = nodes
-        .iter()
-        .map(|node| node.outputs.first().copied().flatten())
-        .collect();
-    split.attributes = vec![attribute("axis", Attribute::Int(-1))];
+    split.outputs = nodes.iter().map(|node| node.output(0)).collect();
+    split.set("axis", -1);
     editor.take_over("packed_linear", places[0], &places[1..], new);
     editor.add_node(split);
     Some(())

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use streampool_tensor::DType;
 
-use super::{int, ints};
 use crate::graph::{Domain, Graph, Node, ValueId};
 
 /// How many axes a value has: at least so many, or exactly.
@@ -85,7 +84,7 @@ struct Finder<'a> {
 
 impl Finder<'_> {
     fn input(&self, node: &Node, place: usize) -> Option<Rank> {
-        Some(self.ranks[(*node.inputs.get(place)?)?.index()])
+        Some(self.ranks[node.input(place)?.index()])
     }
 
     /// The rank of what a node makes.
@@ -97,7 +96,7 @@ impl Finder<'_> {
                 let all = (0..node.inputs.len()).map(input);
                 all.reduce(|all, rank| Some(all?.with(rank?)))??
             }
-            "Transpose" => match ints(node, "perm") {
+            "Transpose" => match node.ints("perm") {
                 Some(order) => Rank::exactly(order.len()),
                 None => input(0)?,
             },
@@ -123,8 +122,8 @@ impl Finder<'_> {
                 least: input(0)?.least.checked_sub(self.axes(node)?)?,
                 ..input(0)?
             },
-            "Reshape" => Rank::exactly(self.lengths.get(&(*node.inputs.get(1)?)?).copied()?),
-            "Expand" => match self.lengths.get(&(*node.inputs.get(1)?)?) {
+            "Reshape" => Rank::exactly(self.lengths.get(&node.input(1)?).copied()?),
+            "Expand" => match self.lengths.get(&node.input(1)?) {
                 Some(&length) => input(0)?.with(Rank::exactly(length)),
                 None => Rank {
                     exact: false,
@@ -138,7 +137,7 @@ impl Finder<'_> {
                     exact: data.exact && indices.exact,
                 }
             }
-            "ReduceMean" | "ReduceSum" | "ReduceMax" if int(node, "keepdims", 1) != 0 => input(0)?,
+            "ReduceMean" | "ReduceSum" | "ReduceMax" if node.int("keepdims", 1) != 0 => input(0)?,
             "Shape" => Rank::exactly(1),
             "Relu"
             | "Sigmoid"
@@ -178,8 +177,8 @@ impl Finder<'_> {
 
     /// How many axes a node names.
     fn axes(&self, node: &Node) -> Option<usize> {
-        let named = || self.lengths.get(&(*node.inputs.get(1)?)?).copied();
-        ints(node, "axes").map(<[i64]>::len).or_else(named)
+        let named = || self.lengths.get(&node.input(1)?).copied();
+        node.ints("axes").map(<[i64]>::len).or_else(named)
     }
 
     /// How long the one axis is of what a node makes.
@@ -193,11 +192,11 @@ impl Finder<'_> {
             // One value of a list, for which no axis is left out.
             "Slice" => {
                 let listed = |place: usize| -> Option<i64> {
-                    let tensor = self.graph.constants.get(&(*node.inputs.get(place)?)?)?;
+                    let tensor = self.graph.constants.get(&node.input(place)?)?;
                     tensor.to_dtype(DType::I64).ok()?.item::<i64>().ok()
                 };
                 let (whole, start, end) = (of(node.inputs.first()?)?, listed(1)?, listed(2)?);
-                let stepless = node.inputs.get(4).copied().flatten().is_none() || listed(4)? == 1;
+                let stepless = node.input(4).is_none() || listed(4)? == 1;
                 let inside = 0 <= start && start <= end && end <= whole as i64;
                 (stepless && inside).then_some((end - start) as usize)
             }

@@ -5,16 +5,17 @@ use std::collections::{HashMap, HashSet};
 
 use streampool_tensor::{DType, Pool};
 
-use super::{Report, fold, identity, inline, simplify_one};
+use super::report::Report;
+use super::{fold, identity, inline};
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, ValueId, ValueInfo};
 
 /// What is known of values on the way.
-pub struct Known {
+struct Known {
     /// What a value is called now.
     names: HashMap<ValueId, ValueId>,
     /// Types that are certain.
-    pub types: HashMap<ValueId, DType>,
+    types: HashMap<ValueId, DType>,
     /// What nodes of this graph make.
     made: HashSet<ValueId>,
     outputs: HashSet<ValueId>,
@@ -67,8 +68,11 @@ impl Known {
     }
 }
 
-/// Sweeps one graph, and rewrites those inside its nodes.
-pub fn sweep(graph: &mut Graph, pool: &Pool, report: &mut Report) -> Result<()> {
+/// Rewrites a graph whose constants are in this pool.
+type Rewrite = fn(&mut Graph, &Pool, &mut Report) -> Result<()>;
+
+/// Sweeps one graph; `inside` rewrites those inside its nodes.
+pub fn sweep(graph: &mut Graph, pool: &Pool, report: &mut Report, inside: Rewrite) -> Result<()> {
     let mut known = Known::new(graph);
     let mut coming = std::mem::take(&mut graph.nodes);
     coming.reverse();
@@ -83,12 +87,13 @@ pub fn sweep(graph: &mut Graph, pool: &Pool, report: &mut Report) -> Result<()> 
             if let Attribute::Graph(inner) = attribute {
                 hand_constants(graph, inner);
                 forget_declared(inner);
-                simplify_one(inner, pool, report)?;
+                inside(inner, pool, report)?;
             }
         }
-        if let (Some(from), Some(&Some(to))) =
-            (identity::source(graph, &known, &node), node.outputs.first())
-        {
+        if let (Some(from), Some(&Some(to))) = (
+            identity::source(graph, &known.types, &node),
+            node.outputs.first(),
+        ) {
             let constant = graph.constants.get(&from).cloned();
             if let Some(constant) = constant.filter(|_| known.outputs.contains(&to)) {
                 graph.constants.insert(to, constant);
@@ -132,11 +137,7 @@ fn forget_declared(inner: &mut Graph) {
     let read = inner.inputs.iter().filter(|id| !outputs.contains(id));
     for id in read.copied().collect::<Vec<_>>() {
         let name = inner.name(id).to_owned();
-        let info = ValueInfo {
-            name,
-            ..ValueInfo::default()
-        };
-        inner.declare(id, info);
+        inner.declare(id, ValueInfo::named(name));
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use streampool_runtime::{Culprit, Fault, OpKind, Stamp, Stream};
 
-use super::RunOptions;
+use super::options::RunOptions;
 use crate::error::{Error, Result};
 
 thread_local! {

@@ -10,8 +10,8 @@ use super::ledger::{Held, Ledger};
 use super::turns::Turns;
 use super::weights::Weights;
 use crate::error::Result;
-use crate::evaluate::Value;
-use crate::lower::{Constant, Fused, Operand, Output, Place, Plan, Planned, Port};
+use crate::lower::{Constant, Fused, Location, Operand, Output, Plan, Planned, Port};
+use crate::nodes::Value;
 use crate::trace::Asked;
 
 /// A plan, and what it reads, where the work is.
@@ -85,9 +85,9 @@ impl Compiled {
         if pool.device().properties().kind != DeviceKind::Host {
             capture.keep_ops();
         }
-        let blocks = Blocks::new(self, pool, &mut capture, ends)?;
-        if let Some(shared) = blocks.mirrored {
-            let (mirror, inputs) = (blocks.shared, self.plan.input_bytes);
+        let memory = OperandMemory::new(self, pool, &mut capture, ends)?;
+        if let Some(shared) = memory.mirrored {
+            let (mirror, inputs) = (memory.shared, self.plan.input_bytes);
             copy(
                 &mut capture,
                 shared.part(0, inputs)?,
@@ -95,10 +95,10 @@ impl Compiled {
             )?;
         }
         for planned in &self.plan.ops {
-            capture.encode(planned.op.try_map(|_, _, operand| blocks.view(operand))?)?;
+            capture.encode(planned.op.try_map(|_, _, operand| memory.view(operand))?)?;
         }
-        if let Some(shared) = blocks.mirrored {
-            let (mirror, inputs) = (blocks.shared, self.plan.input_bytes);
+        if let Some(shared) = memory.mirrored {
+            let (mirror, inputs) = (memory.shared, self.plan.input_bytes);
             let outputs = self.plan.shared_bytes - inputs;
             copy(
                 &mut capture,
@@ -111,7 +111,7 @@ impl Compiled {
 }
 
 /// Where a program's operands are.
-struct Blocks {
+struct OperandMemory {
     shared: Reference,
     /// What the host reaches, where the device works on a copy of it.
     mirrored: Option<Reference>,
@@ -120,8 +120,13 @@ struct Blocks {
     constants: Vec<Reference>,
 }
 
-impl Blocks {
-    fn new(compiled: &Compiled, pool: &Pool, capture: &mut Capture, ends: Ends) -> Result<Blocks> {
+impl OperandMemory {
+    fn new(
+        compiled: &Compiled,
+        pool: &Pool,
+        capture: &mut Capture,
+        ends: Ends,
+    ) -> Result<OperandMemory> {
         let plan = &compiled.plan;
         let scratch = capture.scratch(plan.scratch_bytes)?;
         let mut slots = Vec::new();
@@ -148,7 +153,7 @@ impl Blocks {
             .constants
             .iter()
             .map(|tensor| capture.constant(tensor));
-        Ok(Blocks {
+        Ok(OperandMemory {
             constants: constants.collect::<Result<_, _>>()?,
             shared,
             mirrored,
@@ -159,9 +164,9 @@ impl Blocks {
 
     fn view(&self, operand: &Operand) -> streampool_runtime::Result<Captured> {
         let memory = match operand.place {
-            Place::Constant(number) => self.constants[number],
-            Place::Scratch(offset) => self.scratch.part(offset, operand.bytes)?,
-            Place::Shared(offset) => match self
+            Location::Constant(number) => self.constants[number],
+            Location::Scratch(offset) => self.scratch.part(offset, operand.bytes)?,
+            Location::Shared(offset) => match self
                 .slots
                 .binary_search_by_key(&offset, |&(offset, _)| offset)
             {

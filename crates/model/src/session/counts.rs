@@ -45,79 +45,51 @@ impl Statistics {
     }
 }
 
-/// The counters of one stream, on a cache line of their own.
-#[derive(Default)]
-#[repr(align(128))]
-struct Lane {
-    runs: AtomicU64,
-    replays: AtomicU64,
-    captures: AtomicU64,
-    nodes: AtomicU64,
-    waited: AtomicU64,
-    without_turn: AtomicU64,
+/// What is counted.
+#[derive(Clone, Copy)]
+pub enum Count {
+    Runs,
+    Replays,
+    Captures,
+    NodesAlone,
+    TurnsWaited,
+    RunsWithoutTurn,
 }
 
+/// The counters of one stream, by what they count, on a cache line of their own.
+#[derive(Default)]
+#[repr(align(128))]
+struct StreamCounts([AtomicU64; 6]);
+
 /// The counters of all streams.
-pub struct Counts(Box<[Lane]>);
+pub struct Counts(Box<[StreamCounts]>);
 
 impl Counts {
     /// All zero.
     pub fn new() -> Counts {
-        Counts(
-            (0..Settings::MOST_STREAMS)
-                .map(|_| Lane::default())
-                .collect(),
-        )
+        let streams = 0..Settings::MOST_STREAMS;
+        Counts(streams.map(|_| StreamCounts::default()).collect())
     }
 
-    pub fn ran(&self, stream: u8) {
-        self.add_one(stream, |lane| &lane.runs);
+    /// Counts one more on a stream.
+    pub fn add(&self, stream: u8, count: Count) {
+        self.0[usize::from(stream)].0[count as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    pub fn replayed(&self, stream: u8) {
-        self.add_one(stream, |lane| &lane.replays);
-    }
-
-    pub fn captured(&self, stream: u8) {
-        self.add_one(stream, |lane| &lane.captures);
-    }
-
-    pub fn computed(&self, stream: u8) {
-        self.add_one(stream, |lane| &lane.nodes);
-    }
-
-    pub fn waited(&self, stream: u8) {
-        self.add_one(stream, |lane| &lane.waited);
-    }
-
-    pub fn without_turn(&self, stream: u8) {
-        self.add_one(stream, |lane| &lane.without_turn);
-    }
-
-    fn add_one(&self, stream: u8, of: fn(&Lane) -> &AtomicU64) {
-        of(&self.0[usize::from(stream)]).fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// How many runs there were.
-    pub fn runs(&self) -> u64 {
-        let runs = self.0.iter().map(|lane| lane.runs.load(Ordering::Relaxed));
-        runs.sum()
+    /// How many there were on all streams.
+    pub fn sum(&self, count: Count) -> u64 {
+        let each = self.0.iter().map(|stream| &stream.0[count as usize]);
+        each.map(|counter| counter.load(Ordering::Relaxed)).sum()
     }
 
     /// The sums.
     pub fn statistics(&self) -> Statistics {
-        let sum = |of: fn(&Lane) -> &AtomicU64| {
-            self.0
-                .iter()
-                .map(|lane| of(lane).load(Ordering::Relaxed))
-                .sum()
-        };
         Statistics {
-            replays: sum(|lane| &lane.replays),
-            captures: sum(|lane| &lane.captures),
-            nodes_alone: sum(|lane| &lane.nodes),
-            turns_waited: sum(|lane| &lane.waited),
-            runs_without_turn: sum(|lane| &lane.without_turn),
+            replays: self.sum(Count::Replays),
+            captures: self.sum(Count::Captures),
+            nodes_alone: self.sum(Count::NodesAlone),
+            turns_waited: self.sum(Count::TurnsWaited),
+            runs_without_turn: self.sum(Count::RunsWithoutTurn),
             ..Statistics::default()
         }
     }

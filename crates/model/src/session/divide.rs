@@ -3,15 +3,17 @@
 use streampool_tensor::{Array, DType};
 
 use super::input::Input;
-use super::lanes::Ready;
+use super::options::RunOptions;
+use super::outputs::Outputs;
+use super::prepared::Prepared;
+use super::programs::Ready;
 use super::run::shared;
-use super::{Inner, Outputs, RunOptions};
 use crate::error::{Error, Result};
 use crate::graph::ValueId;
 use crate::lower::Output;
-use crate::trace::Kind;
+use crate::trace::TensorKind;
 
-impl Inner {
+impl Prepared {
     /// As [`run_arrays`](Self::run_arrays), each output divided into so many rows at a time.
     pub fn run_batch(
         &self,
@@ -35,7 +37,7 @@ impl Inner {
 
     /// Refuses to divide an output that has the same rows however many are asked for.
     fn check_depends(&self) -> Result<()> {
-        let graph = self.parts.graph();
+        let graph = self.plans.graph();
         let is_constant = |id: &&ValueId| graph.constants.contains_key(id);
         match graph.outputs.iter().find(is_constant) {
             None => Ok(()),
@@ -50,7 +52,7 @@ impl Inner {
     /// The same, divided: each share is copied once, out of the program's memory.
     fn read_divided(&self, ready: &mut Ready, shares: &Shares<'_>) -> Result<Vec<Vec<Array>>> {
         let plan = &ready.compiled.plan;
-        let mut left: Vec<(&Kind, &[u8])> = Vec::new();
+        let mut left: Vec<(&TensorKind, &[u8])> = Vec::new();
         let shared: &[u8] = shared(&mut ready.program)?;
         for ((_, output), name) in plan.outputs.iter().zip(self.output_names.iter()) {
             let Output::Tensor(port) = output else {
@@ -61,7 +63,7 @@ impl Inner {
             left.push((&port.kind, &shared[port.offset..][..port.kind.bytes()]));
         }
         let each = shares.rows.iter().map(|&rows| {
-            let own = |(kind, left): &mut (&Kind, &[u8])| {
+            let own = |(kind, left): &mut (&TensorKind, &[u8])| {
                 let mut shape = kind.shape.clone();
                 let row = kind.bytes() / shape[0].max(1);
                 shape[0] = rows;

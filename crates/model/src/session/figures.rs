@@ -8,7 +8,7 @@ use crate::inspect::Part;
 impl Session {
     /// The latest plan of each part, in order.
     pub(crate) fn latest_parts(&self) -> Vec<Part> {
-        let parts = &self.0.parts;
+        let parts = &self.model.plans;
         let mut found = Vec::new();
         let mut start = 0;
         while let Some(compiled) = parts.latest(start) {

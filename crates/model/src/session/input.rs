@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use streampool_tensor::{Array, DType, Pool, Tensor, room::filled};
 
 use crate::error::Result;
-use crate::trace::Kind;
+use crate::trace::TensorKind;
 
 /// What is given to a run: values on the host, or a tensor.
 #[derive(Clone, Copy)]
@@ -48,7 +48,7 @@ impl<'a> Rows<'a> {
     }
 
     fn to_bytes(&self) -> Result<Vec<u8>> {
-        let kind = Kind {
+        let kind = TensorKind {
             dtype: self.dtype,
             shape: self.shape.clone(),
         };

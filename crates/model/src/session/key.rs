@@ -6,23 +6,24 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use streampool_device::{DType, Layout, Span};
 use streampool_tensor::Tensor;
 
+use super::by_value::InputSet;
 use super::input::Input;
 use crate::error::Result;
-use crate::evaluate::Value;
 use crate::graph::ValueId;
-use crate::trace::{Given, Kind};
+use crate::nodes::Value;
+use crate::trace::{Given, TensorKind};
 
 /// What is given to one part of a model, as far as its plan depends on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyPart {
     /// A tensor of this kind.
-    Kind(Kind),
+    Kind(TensorKind),
     /// A sequence of tensors of these kinds.
-    Kinds(Vec<Kind>),
+    Kinds(Vec<TensorKind>),
     /// A value the plan was made for: its kind and its bytes.
-    Value(Kind, Box<[u8]>),
+    Value(TensorKind, Box<[u8]>),
     /// A large value the plan was made for, by where it is and how its elements lie there.
-    Place(Kind, Span, Layout),
+    Place(TensorKind, Span, Layout),
     /// Several values the plan was made for.
     Several(Vec<KeyPart>),
     /// An optional value that is not there.
@@ -42,6 +43,13 @@ pub struct Key {
 
 /// The bytes of inputs whose values a plan is made for, by place.
 pub type Values<'a> = Vec<(usize, Cow<'a, [u8]>)>;
+
+/// The bytes of these inputs, by place. Tensors are waited for here, before a lock is held.
+pub fn values<'a>(inputs: &'a [Input<'_>], which: InputSet) -> Result<Values<'a>> {
+    let places = (0..inputs.len()).filter(|&place| which.contains(place));
+    let values = places.map(|place| Ok((place, inputs[place].to_bytes()?)));
+    values.collect()
+}
 
 /// Known values of up to this many bytes are compared, larger ones are told apart by their place.
 const COMPARED: usize = 1 << 12;
@@ -145,7 +153,7 @@ impl KeyPart {
     }
 
     fn known_tensor(tensor: &Tensor) -> Result<KeyPart> {
-        let kind = Kind::of(tensor);
+        let kind = TensorKind::of(tensor);
         if kind.bytes() <= COMPARED {
             return Ok(KeyPart::Value(kind, tensor.to_bytes()?.into()));
         }
@@ -168,7 +176,7 @@ impl KeyPart {
     }
 
     fn bytes(&self) -> usize {
-        let sizes = |kind: &Kind| size_of_val(&*kind.shape);
+        let sizes = |kind: &TensorKind| size_of_val(&*kind.shape);
         let more = match self {
             KeyPart::Kind(kind) | KeyPart::Place(kind, ..) => sizes(kind),
             KeyPart::Kinds(kinds) => size_of_val(&**kinds) + kinds.iter().map(sizes).sum::<usize>(),

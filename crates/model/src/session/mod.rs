@@ -1,24 +1,25 @@
 //! Sessions: a model loaded once, run from any number of threads.
 
-mod between;
 mod blame;
+mod by_value;
 mod compiled;
 mod counts;
-mod defaults;
 mod divide;
 mod figures;
 mod input;
 mod key;
-mod lanes;
 mod ledger;
-mod making;
+mod make_once;
+mod optional_inputs;
 mod options;
 mod outputs;
-mod parts;
+mod part_runs;
 mod pending;
+mod plans;
+mod prepared;
 mod profile;
+mod programs;
 mod run;
-mod special;
 mod turns;
 mod under_way;
 mod weights;
@@ -26,10 +27,8 @@ mod weights;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
-use smallvec::{SmallVec, smallvec};
 use streampool_runtime::Settings;
 use streampool_tensor::{Pool, Tensor};
 
@@ -37,48 +36,24 @@ pub use counts::Statistics;
 pub use input::{Input, Rows};
 pub use options::{RunOptions, SessionOptions};
 pub use outputs::Outputs;
-use outputs::{Arrays, Made};
 pub use pending::Pending;
 pub use profile::{NodeTime, Profiled, Recording};
 pub use streampool_tensor::Array;
 
 use crate::check::check_operators;
 use crate::error::{Error, Result};
-use crate::graph::{Dim, Graph, ValueId, ValueInfo};
+use crate::graph::{ValueId, ValueInfo};
 use crate::onnx::{self, Model};
-use crate::passes;
-use counts::Counts;
-use defaults::Defaults;
-use lanes::Lanes;
-use parts::Parts;
-use profile::Replays;
-use special::Special;
-use under_way::UnderWay;
+use optional_inputs::OptionalInputs;
+use prepared::Prepared;
 use weights::Weights;
 
 /// A model, ready to run from any thread. Cheap to clone; clones are the same session.
 #[derive(Clone)]
-pub struct Session(Arc<Inner>);
-
-/// The inputs of a run, in the model's order.
-type InferAll<'a> = SmallVec<[Input<'a>; 4]>;
-
-struct Inner {
-    inputs: Vec<ValueInfo>,
-    outputs: Vec<ValueInfo>,
-    /// The names of these, as each run gives them on.
-    output_names: Arc<[String]>,
-    metadata: BTreeMap<String, String>,
-    parts: Parts,
-    weights: Arc<Weights>,
+pub struct Session {
+    model: Arc<Prepared>,
     /// What need not be given.
-    defaults: Option<Defaults>,
-    lanes: Lanes,
-    under_way: UnderWay,
-    special: Special,
-    has_parts: AtomicBool,
-    counts: Counts,
-    replays: Replays,
+    optional: Option<Arc<OptionalInputs>>,
 }
 
 impl Session {
@@ -135,33 +110,31 @@ impl Session {
         model: Model,
         options: &SessionOptions,
     ) -> Result<Session> {
-        let mut graph = model.graph;
-        check_operators(&graph)?;
-        let defaults = Defaults::of(&graph, options);
-        graph.defaults.clear();
+        check_operators(&model.graph)?;
         let weights = Arc::new(Weights::new(known, pool.clone()));
-        let inner = Inner::new(graph, model.metadata, weights, options)?;
-        Ok(Session(Arc::new(Inner { defaults, ..inner })))
+        let optional = OptionalInputs::of(&model.graph, options, &weights);
+        let model = Prepared::new(model.graph, model.metadata, weights, options)?;
+        Ok(Session {
+            model: Arc::new(model),
+            optional: optional.map(Arc::new),
+        })
     }
 
     /// Whether a run takes these inputs, in the model's order: as many as it has, of types and shapes that fit. So a server can
     /// refuse a request before it waits.
     pub fn check(&self, inputs: &[Input<'_>]) -> Result<()> {
-        self.0.check_all(inputs)
+        self.model.check_all(inputs)
     }
 
     /// What it is given, in order.
     pub fn inputs(&self) -> &[ValueInfo] {
-        &self.0.inputs
+        &self.model.inputs
     }
 
     /// What it may be given besides, by name: the model has values for these. Each choice of them that is given is planned by
     /// itself.
     pub fn optional_inputs(&self) -> &[ValueInfo] {
-        match &self.0.defaults {
-            Some(defaults) => &defaults.ports,
-            None => &[],
-        }
+        &self.model.optional
     }
 
     /// The session for callers that give these of the [optional inputs](Self::optional_inputs), too: they are inputs behind the others, for
@@ -170,37 +143,43 @@ impl Session {
         let names: Vec<&str> = names.into_iter().collect();
         let is_default = |name: &str| self.optional_inputs().iter().any(|port| port.name == name);
         if let Some(other) = names.iter().find(|name| !is_default(name)) {
-            return Err(self.0.no_such_input(other));
+            return Err(self.model.no_such_input(other));
         }
-        let inner = match &self.0.defaults {
-            Some(defaults) => defaults.given(names.into_iter(), &self.0.weights)?,
+        let model = match &self.optional {
+            Some(optional) => optional.given(names.into_iter())?,
             None => None,
         };
-        Ok(Session(inner.unwrap_or_else(|| self.0.clone())))
+        Ok(match model {
+            Some(model) => Session {
+                model,
+                optional: None,
+            },
+            None => self.clone(),
+        })
     }
 
     /// What it gives, in order.
     pub fn outputs(&self) -> &[ValueInfo] {
-        &self.0.outputs
+        &self.model.outputs
     }
 
     /// What it gives, with sizes said by those of the inputs, as far as they can be found out: for that the model is traced
     /// several times.
     pub fn infer_output_shapes(&self) -> Vec<ValueInfo> {
-        let graph = self.0.parts.graph();
-        let shapes = graph.shapes(self.0.weights.known());
+        let graph = self.model.plans.graph();
+        let shapes = graph.shapes(self.model.weights.known());
         let port = |&id: &ValueId| shapes.complete(id, graph.value(id));
         graph.outputs.iter().map(port).collect()
     }
 
     /// What the model says of itself beyond that, by keys.
     pub fn metadata(&self) -> &BTreeMap<String, String> {
-        &self.0.metadata
+        &self.model.metadata
     }
 
     /// The pool it runs in.
     pub fn pool(&self) -> &Pool {
-        self.0.pool()
+        self.model.pool()
     }
 
     /// Runs the model, and waits for the outputs. The stream is one [for the run](Pool::for_run): where threads are more than
@@ -226,14 +205,14 @@ impl Session {
         N: AsRef<str>,
         I: Into<Input<'a>>,
     {
-        self.with_inputs(inputs, |inner, inputs| match options.urgent {
+        self.with_inputs(inputs, |model, inputs| match options.urgent {
             true => {
-                let stream = inner.pool().urgent()?;
-                inner
+                let stream = model.pool().urgent()?;
+                model
                     .pool()
-                    .with_stream(stream, || inner.run_arrays(inputs, options))?
+                    .with_stream(stream, || model.run_arrays(inputs, options))?
             }
-            false => inner.run_arrays(inputs, options),
+            false => model.run_arrays(inputs, options),
         })
     }
 
@@ -248,11 +227,11 @@ impl Session {
         N: AsRef<str>,
         I: Into<Input<'a>>,
     {
-        self.with_inputs(inputs, |inner, inputs| {
+        self.with_inputs(inputs, |model, inputs| {
             loop {
-                match inner.submit_arrays(inputs)? {
+                match model.submit_arrays(inputs)? {
                     Ok(pending) => return Ok(pending),
-                    Err(oldest) => oldest.settle(inner),
+                    Err(oldest) => model.settle(&oldest),
                 }
             }
         })
@@ -264,9 +243,9 @@ impl Session {
         N: AsRef<str>,
         I: Into<Input<'a>>,
     {
-        self.with_inputs(inputs, |inner, inputs| {
-            let limit = inner.under_way.most();
-            let submitted = inner.submit_arrays(inputs)?;
+        self.with_inputs(inputs, |model, inputs| {
+            let limit = model.under_way.most();
+            let submitted = model.submit_arrays(inputs)?;
             submitted.map_err(|_oldest| Error::Busy { limit })
         })
     }
@@ -285,13 +264,13 @@ impl Session {
         let inputs: Vec<(N, Input<'a>)> = inputs.collect();
         loop {
             let named = inputs.iter().map(|(name, input)| (name.as_ref(), *input));
-            let submitted = self.with_inputs(named, |inner, inputs| {
-                let submitted = inner.submit_arrays(inputs)?;
-                Ok(submitted.map_err(|oldest| (inner.clone(), oldest)))
+            let submitted = self.with_inputs(named, |model, inputs| {
+                let submitted = model.submit_arrays(inputs)?;
+                Ok(submitted.map_err(|oldest| (model.clone(), oldest)))
             });
             match submitted? {
                 Ok(pending) => return Ok(pending),
-                Err((inner, oldest)) => {
+                Err((model, oldest)) => {
                     std::future::poll_fn(|context| {
                         match oldest.is_over() || oldest.wake(context.waker()) {
                             true => std::task::Poll::Ready(()),
@@ -299,7 +278,7 @@ impl Session {
                         }
                     })
                     .await;
-                    oldest.settle(&inner);
+                    model.settle(&oldest);
                 }
             }
         }
@@ -309,28 +288,27 @@ impl Session {
     fn with_inputs<'a, N, I, T>(
         &self,
         inputs: impl IntoIterator<Item = (N, I)>,
-        run: impl FnOnce(&Arc<Inner>, &[Input<'a>]) -> Result<T>,
+        run: impl FnOnce(&Arc<Prepared>, &[Input<'a>]) -> Result<T>,
     ) -> Result<T>
     where
         N: AsRef<str>,
         I: Into<Input<'a>>,
     {
         let inputs = inputs.into_iter().map(|(name, input)| (name, input.into()));
-        let Some(defaults) = &self.0.defaults else {
-            return run(&self.0, &self.0.in_order(inputs)?);
+        let Some(optional) = &self.optional else {
+            return run(&self.model, &self.model.in_order(inputs)?);
         };
         let inputs: Vec<(N, Input<'a>)> = inputs.collect();
-        let names = inputs.iter().map(|(name, _)| name.as_ref());
-        let other = defaults.given(names, &self.0.weights)?;
-        let inner = other.as_ref().unwrap_or(&self.0);
-        run(inner, &inner.in_order(inputs.into_iter())?)
+        let other = optional.given(inputs.iter().map(|(name, _)| name.as_ref()))?;
+        let model = other.as_ref().unwrap_or(&self.model);
+        run(model, &model.in_order(inputs.into_iter())?)
     }
 
     /// Makes what runs with inputs of these shapes need, so that the first of them takes no longer than others: the shapes
     /// are in the order of [`inputs`](Self::inputs), whose types the model has to declare. Call it on each thread that will
     /// run, or leave it to their first runs: the plan is shared, the programs are not.
     pub fn warm_up(&self, shapes: &[&[usize]]) -> Result<()> {
-        let arrays = self.0.inputs.iter().zip(shapes).map(|(port, shape)| {
+        let arrays = self.model.inputs.iter().zip(shapes).map(|(port, shape)| {
             let dtype = port
                 .dtype
                 .ok_or_else(|| Error::input(&port.name, "of no declared type", "declared"))?;
@@ -353,8 +331,8 @@ impl Session {
         inputs: &[Input<'_>],
         options: &RunOptions,
     ) -> Result<Outputs> {
-        self.0.check_all(inputs)?;
-        self.0.run_arrays(inputs, options)
+        self.model.check_all(inputs)?;
+        self.model.run_arrays(inputs, options)
     }
 
     /// As [`run_positional`](Self::run_positional), for a batch: the rows of each output along its first axis are divided among so
@@ -370,23 +348,37 @@ impl Session {
         rows: &[usize],
         options: &RunOptions,
     ) -> Result<Vec<Vec<Array>>> {
-        self.0.check_all(inputs)?;
-        self.0.run_batch(inputs, rows, options)
+        self.model.check_all(inputs)?;
+        self.model.run_batch(inputs, rows, options)
     }
 
     /// Runs the model on the calling thread's current stream; the outputs stay on the device, in the order of
     /// [`outputs`](Self::outputs), and are not waited for.
     pub fn run_to_tensors(&self, inputs: &[Input<'_>]) -> Result<Vec<Tensor>> {
-        self.0.check_all(inputs)?;
-        let values = self.0.run_tensors(inputs)?;
+        self.model.check_all(inputs)?;
+        let values = self.model.run_tensors(inputs)?;
         let tensors = values.iter().map(|value| value.tensor().cloned());
         tensors.collect::<Result<_, _>>().map_err(Error::Graph)
     }
 
     /// What it did and holds.
     pub fn statistics(&self) -> Statistics {
-        let others = self.0.defaults.iter().flat_map(Defaults::statistics);
-        others.fold(self.0.statistics(), Statistics::and)
+        let others = self
+            .optional
+            .iter()
+            .flat_map(|optional| optional.statistics());
+        others.fold(self.model.statistics(), Statistics::and)
+    }
+
+    /// Records everything that the pool does from now on, at most `capacity` ops, and which of it is for which node of
+    /// this session's model. On a GPU each program then runs op by op, since of a graph only the whole could be timed.
+    pub fn profile(&self, capacity: usize) -> Result<Recording> {
+        Recording::begin(
+            self.pool(),
+            capacity,
+            &self.model.replays,
+            &self.model.plans,
+        )
     }
 }
 
@@ -405,178 +397,12 @@ fn known_pool(pool: &Pool) -> Result<Pool> {
     Ok(Pool::with_settings(device, settings)?)
 }
 
-impl Inner {
-    /// A model in a graph whose operators are all there.
-    fn new(
-        mut graph: Graph,
-        metadata: BTreeMap<String, String>,
-        weights: Arc<Weights>,
-        options: &SessionOptions,
-    ) -> Result<Inner> {
-        let rewritten = match options.simplify {
-            true => passes::simplify(&mut graph, weights.known())?,
-            false => passes::Report::default(),
-        };
-        if let Some(precision) = options.precision {
-            passes::shorten(&mut graph, precision)?;
-        }
-        let port = |&id: &ValueId| graph.value(id).clone();
-        let name = |&id: &ValueId| graph.name(id).to_owned();
-        Ok(Inner {
-            inputs: graph.inputs.iter().map(port).collect(),
-            outputs: graph.outputs.iter().map(port).collect(),
-            output_names: graph.outputs.iter().map(name).collect(),
-            metadata,
-            parts: Parts::new(graph, rewritten.fusions),
-            weights,
-            defaults: None,
-            lanes: Lanes::new(options.program_memory),
-            under_way: UnderWay::new(options),
-            special: Special::new(),
-            has_parts: AtomicBool::new(false),
-            counts: Counts::new(),
-            replays: Replays::new(),
-        })
-    }
-
-    fn statistics(&self) -> Statistics {
-        let (programs, program_bytes) = self.lanes.held();
-        Statistics {
-            plans: self.parts.count(),
-            programs,
-            program_bytes: program_bytes + self.parts.bytes(),
-            evicted: self.lanes.evicted(),
-            ..self.counts.statistics()
-        }
-    }
-
-    fn pool(&self) -> &Pool {
-        self.weights.work()
-    }
-
-    fn has_parts(&self) -> bool {
-        self.has_parts.load(Ordering::Relaxed)
-    }
-
-    fn note_parts(&self) {
-        self.has_parts.store(true, Ordering::Relaxed);
-    }
-
-    fn in_order<'a, N: AsRef<str>>(
-        &self,
-        given: impl Iterator<Item = (N, Input<'a>)>,
-    ) -> Result<InferAll<'a>> {
-        let mut inputs: SmallVec<[Option<Input<'a>>; 4]> = smallvec![None; self.inputs.len()];
-        for (name, input) in given {
-            let name = name.as_ref();
-            let place = self.inputs.iter().position(|port| port.name == name);
-            let place = place.ok_or_else(|| self.no_such_input(name))?;
-            if inputs[place].replace(input).is_some() {
-                return Err(Error::input(name, "given twice", "given once"));
-            }
-        }
-        let all: Option<InferAll<'a>> = inputs.iter().copied().collect();
-        let all = all.ok_or_else(|| {
-            let missing = inputs.iter().position(Option::is_none).unwrap_or(0);
-            self.missing(missing)
-        })?;
-        self.check_all(&all)?;
-        Ok(all)
-    }
-
-    fn check_all(&self, inputs: &[Input<'_>]) -> Result<()> {
-        if inputs.len() > self.inputs.len() {
-            return Err(self.no_such_input(&format!("number {}", self.inputs.len())));
-        }
-        if inputs.len() < self.inputs.len() {
-            return Err(self.missing(inputs.len()));
-        }
-        for (port, input) in self.inputs.iter().zip(inputs) {
-            port.check(*input)?;
-            self.check_pool(&port.name, *input)?;
-        }
-        Ok(())
-    }
-
-    fn check_pool(&self, name: &str, input: Input<'_>) -> Result<()> {
-        let Input::Tensor(tensor) = input else {
-            return Ok(());
-        };
-        let here = self.pool();
-        if tensor.pool().is_same(here) {
-            return Ok(());
-        }
-        let got = format!("in another pool, on {}", tensor.device());
-        let expected = format!(
-            "in the session's, on {}: move it there with `to`",
-            here.device().properties().name
-        );
-        Err(Error::input(name, got, expected))
-    }
-
-    fn missing(&self, place: usize) -> Error {
-        let port = &self.inputs[place];
-        Error::input(&port.name, "not given", port.described())
-    }
-
-    fn no_such_input(&self, name: &str) -> Error {
-        let defaults = self.defaults.iter().flat_map(|defaults| &defaults.ports);
-        let all = self.inputs.iter().chain(defaults);
-        let names: Vec<&str> = all.map(|port| &port.name[..]).collect();
-        Error::input(
-            name,
-            "no input of the model",
-            match &names[..] {
-                [] => "none: the model has no inputs".to_owned(),
-                names => format!("one of {}", names.join(", ")),
-            },
-        )
-    }
-
-    fn outputs(&self, arrays: Made) -> Outputs {
-        Outputs {
-            names: self.output_names.clone(),
-            arrays,
-        }
-    }
-}
-
-impl ValueInfo {
-    fn check(&self, input: Input<'_>) -> Result<()> {
-        let fits =
-            |(dim, &size): (&Dim, &usize)| !matches!(dim, Dim::Fixed(fixed) if *fixed != size);
-        let dtype = self.dtype.is_none_or(|dtype| dtype == input.dtype());
-        let shape = self.shape.as_ref().is_none_or(|shape| {
-            shape.len() == input.shape().len() && shape.iter().zip(input.shape()).all(fits)
-        });
-        if dtype && shape {
-            return Ok(());
-        }
-        let got = format!("{} {:?}", input.dtype(), input.shape());
-        Err(Error::input(&self.name, got, self.described()))
-    }
-
-    /// What fits, for messages.
-    fn described(&self) -> String {
-        let dtype = self
-            .dtype
-            .map_or("a tensor".to_owned(), |dtype| dtype.to_string());
-        match &self.shape {
-            None => dtype,
-            Some(shape) => {
-                let sizes: Vec<String> = shape.iter().map(Dim::to_string).collect();
-                format!("{dtype} [{}]", sizes.join(", "))
-            }
-        }
-    }
-}
-
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Session")
             .field("device", &self.pool().device().properties().name)
-            .field("inputs", &self.0.inputs)
-            .field("outputs", &self.0.outputs)
+            .field("inputs", &self.model.inputs)
+            .field("outputs", &self.model.outputs)
             .finish_non_exhaustive()
     }
 }

@@ -4,9 +4,17 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use super::under_way::Run;
-use super::{Inner, Outputs};
-use crate::error::Result;
+use streampool_runtime::{Event, Stamp, Stream};
+
+use super::blame::{by_itself, is_of_another};
+use super::compiled::Ends;
+use super::input::Input;
+use super::options::RunOptions;
+use super::outputs::Outputs;
+use super::prepared::Prepared;
+use super::programs::Ready;
+use super::under_way::{Run, State as RunState};
+use crate::error::{Error, Result};
 
 /// A run under way. It is a future of the outputs, and can be waited for, too. Dropped, it runs to its end unseen.
 ///
@@ -19,7 +27,7 @@ pub struct Pending(State);
 
 enum State {
     /// Begun, and perhaps over.
-    Begun(Arc<Inner>, Arc<Run>),
+    Begun(Arc<Prepared>, Arc<Run>),
     /// Over before it was returned.
     Over(Result<Outputs>),
     /// Taken.
@@ -27,14 +35,6 @@ enum State {
 }
 
 impl Pending {
-    pub(super) fn begun(inner: Arc<Inner>, run: Arc<Run>) -> Pending {
-        Pending(State::Begun(inner, run))
-    }
-
-    pub(super) fn over(outputs: Result<Outputs>) -> Pending {
-        Pending(State::Over(outputs))
-    }
-
     /// Waits for the outputs; the waiting thread may do the work itself.
     pub fn wait(mut self) -> Result<Outputs> {
         self.take()
@@ -51,7 +51,7 @@ impl Pending {
 
     fn take(&mut self) -> Option<Result<Outputs>> {
         match std::mem::replace(&mut self.0, State::Taken) {
-            State::Begun(inner, run) => run.take(&inner),
+            State::Begun(model, run) => model.take(&run),
             State::Over(outputs) => Some(outputs),
             State::Taken => None,
         }
@@ -60,8 +60,8 @@ impl Pending {
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        if let State::Begun(inner, run) = &self.0 {
-            run.abandon(inner);
+        if let State::Begun(model, run) = &self.0 {
+            model.abandon(run);
         }
     }
 }
@@ -79,6 +79,108 @@ impl Future for Pending {
         match self.take() {
             Some(outputs) => Poll::Ready(outputs),
             None => panic!("polled after it was ready"),
+        }
+    }
+}
+
+impl Prepared {
+    /// As [`run_arrays`](Self::run_arrays), without waiting; or the run that has to be over first.
+    pub fn submit_arrays(
+        self: &Arc<Self>,
+        inputs: &[Input<'_>],
+    ) -> Result<std::result::Result<Pending, Arc<Run>>> {
+        let stream = self.pool().current()?;
+        if let Some(oldest) = self.under_way.in_the_way(stream) {
+            return Ok(Err(oldest));
+        }
+        let options = RunOptions::default();
+        let budget = options.budget(self.pool());
+        let begun = budget.spend(|| {
+            by_itself(stream, &options, || {
+                let Some(mut ready) = self.ready(stream, inputs, Ends::Host, None)? else {
+                    return Ok(None);
+                };
+                let stamp = self.start(stream, &mut ready, inputs)?;
+                Ok(Some(Run::new(stream, ready, stamp, self.event_on(stream)?)))
+            })
+        });
+        let Some(run) = begun? else {
+            let outputs = budget.spend(|| {
+                by_itself(stream, &options, || {
+                    self.run_parts_to_arrays(stream, inputs, &options)
+                })
+            });
+            return Ok(Ok(Pending(State::Over(outputs))));
+        };
+        self.under_way.add(run.clone());
+        Ok(Ok(Pending(State::Begun(self.clone(), run))))
+    }
+
+    /// Sets a program to work once more on the inputs that it has.
+    fn repeat(&self, stream: &Stream, ready: &Ready) -> Result<(Stamp, Arc<Event>)> {
+        let stamp = self.replay(stream, ready, &[], &mut [])?;
+        Ok((stamp, self.event_on(stream)?))
+    }
+
+    /// Waits until a run is over and reads its outputs, so that its program serves another. Where it was not executed, because
+    /// another run on its stream failed, it is set to work once more.
+    pub fn settle(&self, run: &Run) {
+        while let Some((stamp, event)) = run.event() {
+            let waited = event.wait().map_err(Error::from);
+            let is_skipped = waited
+                .as_ref()
+                .is_err_and(|error| is_of_another(&run.stream, error, stamp));
+            let is_again = is_skipped && run.stream.recover().is_ok();
+            let mut state = run.state.lock();
+            let mut ready = match std::mem::replace(&mut *state, RunState::Taken) {
+                RunState::Running(ready, _, current) if Arc::ptr_eq(&current, &event) => ready,
+                // Another thread was faster.
+                other => {
+                    *state = other;
+                    continue;
+                }
+            };
+            if is_again && let Ok((stamp, event)) = self.repeat(&run.stream, &ready) {
+                *state = RunState::Running(ready, stamp, event);
+                continue;
+            }
+            let is_good = waited.is_ok();
+            // What is known is read from a stream, too.
+            let mut read = || {
+                let stream = self.weights.known().current()?;
+                by_itself(stream, &RunOptions::default(), || {
+                    self.read_outputs(&mut ready)
+                })
+            };
+            *state = RunState::Over(waited.and_then(|()| read()));
+            drop(state);
+            drop(event);
+            // After a fault nobody knows what it left behind. Who comes next gets a stream without it.
+            match is_good {
+                true => self.give(&run.stream, *ready),
+                false => drop(run.stream.recover()),
+            }
+        }
+    }
+
+    /// The outputs of a run, once it is over. They are there once.
+    fn take(&self, run: &Run) -> Option<Result<Outputs>> {
+        self.settle(run);
+        match std::mem::replace(&mut *run.state.lock(), RunState::Taken) {
+            RunState::Over(outputs) => Some(outputs),
+            RunState::Running(..) | RunState::Taken => None,
+        }
+    }
+
+    /// Lets a run go on to its end unseen.
+    fn abandon(&self, run: &Run) {
+        let before = std::mem::replace(&mut *run.state.lock(), RunState::Taken);
+        // Who writes its inputs next waits until this run no longer reads them.
+        if let RunState::Running(mut ready, _, event) = before
+            && run.stream.fault().is_none()
+        {
+            ready.under_way(event);
+            self.give(&run.stream, *ready);
         }
     }
 }

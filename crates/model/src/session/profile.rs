@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use streampool_device::lock::Mutex;
 use streampool_device::{Interval, OpKind};
-use streampool_runtime::{Profile, Stamp};
+use streampool_runtime::{Pool, Profile, Stamp};
 
-use super::Session;
 use super::compiled::Compiled;
-use super::parts::Parts;
+use super::plans::Plans;
 use crate::error::Result;
 use crate::ranks;
 
@@ -29,7 +28,7 @@ struct List {
 }
 
 /// What a command of a stream is part of.
-struct Part {
+struct Command {
     compiled: Arc<Compiled>,
     /// Which op of the plan is its first.
     first: usize,
@@ -38,7 +37,7 @@ struct Part {
 }
 
 /// By stream and tick.
-type Noted = HashMap<(u32, u64), Part>;
+type Noted = HashMap<(u32, u64), Command>;
 
 impl Replays {
     /// None, and nobody asks for them.
@@ -63,7 +62,7 @@ impl Replays {
         let copies = usize::from(stamps.len() > plan.ops.len() && plan.input_bytes > 0);
         for (first, stamp) in stamps.iter().skip(copies).enumerate() {
             if list.replays.len() < list.most {
-                let part = Part {
+                let part = Command {
                     compiled: compiled.clone(),
                     first,
                     run: list.runs,
@@ -90,7 +89,8 @@ impl Replays {
 
 /// A profile in the making. Dropping it ends the recording and forgets it.
 pub struct Recording {
-    session: Session,
+    replays: Arc<Replays>,
+    plans: Arc<Plans>,
     recording: Option<streampool_runtime::Recording>,
 }
 
@@ -119,29 +119,35 @@ pub struct NodeTime {
     pub total: Duration,
 }
 
-impl Session {
-    /// Records everything that the pool does from now on, at most `capacity` ops, and which of it is for which node of
-    /// this session's model. On a GPU each program then runs op by op, since of a graph only the whole could be timed.
-    pub fn profile(&self, capacity: usize) -> Result<Recording> {
-        let recording = self.pool().profile(capacity)?;
+impl Recording {
+    /// Of a pool, and of the replays of these plans.
+    pub(super) fn begin(
+        pool: &Pool,
+        capacity: usize,
+        replays: &Arc<Replays>,
+        plans: &Arc<Plans>,
+    ) -> Result<Recording> {
+        let recording = pool.profile(capacity)?;
         // After the pool: of what is noted each op is recorded.
-        self.0.replays.begin(capacity);
+        replays.begin(capacity);
         Ok(Recording {
-            session: self.clone(),
+            replays: replays.clone(),
+            plans: plans.clone(),
             recording: Some(recording),
         })
     }
-}
 
-impl Recording {
     /// Ends it, after waiting for the work in flight.
     pub fn finish(mut self) -> Result<Profiled> {
         let Some(recording) = self.recording.take() else {
             unreachable!("it is finished once");
         };
         let mut ops = recording.finish()?;
-        let replays = self.session.0.replays.end();
-        let mut table = Table::new(&self.session);
+        let replays = self.replays.end();
+        let mut table = Table {
+            plans: &self.plans,
+            rows: HashMap::new(),
+        };
         // For each stream, the command that was seen last, and how many ops of it.
         let mut seen: HashMap<u32, (u64, usize)> = HashMap::new();
         ops.label(|interval| {
@@ -166,14 +172,14 @@ impl Recording {
 impl Drop for Recording {
     fn drop(&mut self) {
         if self.recording.is_some() {
-            self.session.0.replays.end();
+            self.replays.end();
         }
     }
 }
 
 /// What each node took, by the node that gives an op its name.
 struct Table<'a> {
-    parts: &'a Parts,
+    plans: &'a Plans,
     rows: HashMap<usize, Row>,
 }
 
@@ -186,26 +192,19 @@ struct Row {
     first: usize,
 }
 
-impl<'a> Table<'a> {
-    fn new(session: &'a Session) -> Table<'a> {
-        Table {
-            parts: &session.0.parts,
-            rows: HashMap::new(),
-        }
-    }
-
+impl Table<'_> {
     /// Counts an op of these nodes in, and says what it is for.
     fn add(&mut self, nodes: &[usize], run: usize, op: &Interval) -> Option<Arc<str>> {
         let (&first, others) = nodes.split_first()?;
         let row = self.rows.entry(first);
-        let row = row.or_insert_with(|| Row::of(self.parts, first, run));
+        let row = row.or_insert_with(|| Row::of(self.plans, first, run));
         row.runs.insert(run);
         row.time.count = row.runs.len();
         row.time.total += op.end.saturating_duration_since(op.begin);
         if row.first == run {
             row.time.ops.push(op.op);
             for &other in others {
-                row.time.made_of.extend(self.parts.names(other));
+                row.time.made_of.extend(self.plans.names(other));
             }
         }
         Some(row.label.clone())
@@ -219,10 +218,10 @@ impl<'a> Table<'a> {
 }
 
 impl Row {
-    fn of(parts: &Parts, place: usize, first: usize) -> Row {
-        let node = &parts.graph().nodes[place];
+    fn of(plans: &Plans, place: usize, first: usize) -> Row {
+        let node = &plans.graph().nodes[place];
         let operator = node.operator.to_string();
-        let made_of = parts.names(place);
+        let made_of = plans.names(place);
         let of = match &made_of[..] {
             [_, .., _] => format!(" of {}", made_of.join(", ")),
             _ => String::new(),

@@ -5,24 +5,25 @@ use std::sync::Arc;
 use streampool_runtime::{Budget, Buffer, Event, Program, Stamp, Stream};
 use streampool_tensor::{Array, Layout, Tensor};
 
-use super::between::{Between, Outcomes};
 use super::blame::{by_itself, is_of_another};
+use super::by_value::InputSet;
 use super::compiled::{Compiled, Ends};
+use super::counts::Count;
 use super::input::Input;
-use super::key::{Key, Values};
-use super::lanes::Ready;
-use super::pending::Pending;
-use super::special::Places;
+use super::key::{Key, Values, values};
+use super::options::RunOptions;
+use super::outputs::{Arrays, Made, Outputs};
+use super::part_runs::{Outcomes, PartValue};
+use super::prepared::Prepared;
+use super::programs::Ready;
 use super::turns::{Turn, Turns};
-use super::under_way::Run;
-use super::{Arrays, Inner, Made, Outputs, RunOptions};
 use crate::error::{Error, NodeError, Result};
-use crate::evaluate::Value;
 use crate::graph::ValueId;
 use crate::lower::{Output, Port};
-use crate::trace::{Given, Kind};
+use crate::nodes::Value;
+use crate::trace::{Given, TensorKind};
 
-impl Inner {
+impl Prepared {
     /// Host arrays in, host arrays out.
     pub fn run_arrays(&self, inputs: &[Input<'_>], options: &RunOptions) -> Result<Outputs> {
         self.run_and_read(inputs, options, |ready| self.read_outputs(ready), Ok)
@@ -97,44 +98,6 @@ impl Inner {
         Ok(Arc::new(event))
     }
 
-    /// As [`run_arrays`](Self::run_arrays), without waiting; or the run that has to be over first.
-    pub fn submit_arrays(
-        self: &Arc<Self>,
-        inputs: &[Input<'_>],
-    ) -> Result<std::result::Result<Pending, Arc<Run>>> {
-        let stream = self.pool().current()?;
-        if let Some(oldest) = self.under_way.in_the_way(stream) {
-            return Ok(Err(oldest));
-        }
-        let options = RunOptions::default();
-        let budget = options.budget(self.pool());
-        let begun = budget.spend(|| {
-            by_itself(stream, &options, || {
-                let Some(mut ready) = self.ready(stream, inputs, Ends::Host, None)? else {
-                    return Ok(None);
-                };
-                let stamp = self.start(stream, &mut ready, inputs)?;
-                Ok(Some(Run::new(stream, ready, stamp, self.event_on(stream)?)))
-            })
-        });
-        let Some(run) = begun? else {
-            let outputs = budget.spend(|| {
-                by_itself(stream, &options, || {
-                    self.run_parts_to_arrays(stream, inputs, &options)
-                })
-            });
-            return Ok(Ok(Pending::over(outputs)));
-        };
-        self.under_way.add(run.clone());
-        Ok(Ok(Pending::begun(self.clone(), run)))
-    }
-
-    /// Sets a program to work once more on the inputs that it has.
-    pub fn repeat(&self, stream: &Stream, ready: &Ready) -> Result<(Stamp, Arc<Event>)> {
-        let stamp = self.replay(stream, ready, &[], &mut [])?;
-        Ok((stamp, self.event_on(stream)?))
-    }
-
     /// Outputs stay where they are made.
     pub fn run_tensors(&self, inputs: &[Input<'_>]) -> Result<Vec<Value>> {
         let stream = self.pool().current()?;
@@ -164,7 +127,7 @@ impl Inner {
 
     /// A program for all of the model; `None` if it has parts. Who is `patient` waits for one of those that threads share,
     /// and gives it back before it waits for anybody.
-    fn ready(
+    pub fn ready(
         &self,
         stream: &Stream,
         inputs: &[Input<'_>],
@@ -174,17 +137,17 @@ impl Inner {
         if self.has_parts() {
             return Ok(None);
         }
-        self.counts.ran(stream.index());
+        self.counts.add(stream.index(), Count::Runs);
         loop {
-            let special = self.special.places(inputs);
-            let values = values(inputs, special)?;
+            let by_value = self.by_value.places(inputs);
+            let values = values(inputs, by_value)?;
             let is_for =
                 |ready: &Ready| ready.compiled.ended.is_none() && ready.key.is_for(inputs, &values);
             let hash = Key::hash_of(inputs, &values);
-            if let Some(ready) = self.lanes.take(stream.index(), ends, hash, is_for) {
+            if let Some(ready) = self.programs.take(stream.index(), ends, hash, is_for) {
                 return Ok(Some(ready));
             }
-            let given = self.given(inputs, special)?;
+            let given = self.given(inputs, by_value)?;
             let key = Arc::new(Key::of(0, &given)?);
             let compiled = self.plan(&key, &given, &values)?;
             let Some(asked) = &compiled.ended else {
@@ -195,7 +158,7 @@ impl Inner {
                     let turn = self.turn(stream, &turns, options)?;
                     let shared = turn
                         .as_ref()
-                        .and_then(|_| self.lanes.take_shared(ends, &key));
+                        .and_then(|_| self.programs.take_shared(ends, &key));
                     let ready = match shared {
                         Some(ready) => ready,
                         None => self.capture(stream, key, compiled, ends)?,
@@ -207,7 +170,7 @@ impl Inner {
                 }
                 return Ok(Some(self.capture(stream, key, compiled, ends)?));
             };
-            if !self.special.add(special, &asked.inputs, inputs) {
+            if !self.by_value.add(by_value, &asked.inputs, inputs) {
                 self.note_parts();
                 return Ok(None);
             }
@@ -221,10 +184,10 @@ impl Inner {
         given: &[(ValueId, Given)],
         values: &Values<'_>,
     ) -> Result<Arc<Compiled>> {
-        let (compiled, is_new) = self.parts.plan(key, given, &self.weights)?;
+        let (compiled, is_new) = self.plans.plan(key, given, &self.weights)?;
         if is_new {
             if key.start == 0 {
-                self.special.planned(values, self.counts.runs());
+                self.by_value.planned(values, self.counts.sum(Count::Runs));
             }
             self.forget_plans();
         }
@@ -233,14 +196,14 @@ impl Inner {
 
     /// Puts a program back for who comes next.
     pub fn give(&self, stream: &Stream, ready: Ready) {
-        self.lanes
-            .give(stream.index(), ready, || self.parts.bytes());
+        self.programs
+            .give(stream.index(), ready, || self.plans.bytes());
         self.forget_plans();
     }
 
     /// The oldest plans go while all take too much.
     fn forget_plans(&self) {
-        while self.lanes.is_over(self.parts.bytes()) && self.parts.forget_oldest() {}
+        while self.programs.is_over(self.plans.bytes()) && self.plans.forget_oldest() {}
     }
 
     /// A turn; none for who has to do without. What comes too late is refused.
@@ -251,12 +214,12 @@ impl Inner {
         options: &RunOptions,
     ) -> Result<Option<Turn>> {
         let turn = turns.free().or_else(|| {
-            self.counts.waited(stream.index());
+            self.counts.add(stream.index(), Count::TurnsWaited);
             turns.next(options)
         });
         options.check()?;
         if turn.is_none() {
-            self.counts.without_turn(stream.index());
+            self.counts.add(stream.index(), Count::RunsWithoutTurn);
         }
         Ok(turn)
     }
@@ -269,13 +232,13 @@ impl Inner {
         ends: Ends,
     ) -> Result<Ready> {
         streampool_device::span!("capture", stream = stream.index());
-        self.counts.captured(stream.index());
+        self.counts.add(stream.index(), Count::Captures);
         let program = compiled.capture(self.pool(), stream, ends)?;
         Ok(Ready::new(key, ends, compiled, program))
     }
 
     /// Takes the inputs and sets a program to work on them.
-    fn start(&self, stream: &Stream, ready: &mut Ready, inputs: &[Input<'_>]) -> Result<Stamp> {
+    pub fn start(&self, stream: &Stream, ready: &mut Ready, inputs: &[Input<'_>]) -> Result<Stamp> {
         let plan = &ready.compiled.plan;
         let shared = shared(&mut ready.program)?;
         for (port, input) in plan.inputs.iter().zip(ready.key.bound(inputs)) {
@@ -286,7 +249,7 @@ impl Inner {
     }
 
     /// Where on its stream it ends.
-    fn replay(
+    pub fn replay(
         &self,
         stream: &Stream,
         ready: &Ready,
@@ -301,7 +264,7 @@ impl Inner {
         } else {
             stream.replay(&ready.program, inputs, outputs)?
         };
-        self.counts.replayed(stream.index());
+        self.counts.add(stream.index(), Count::Replays);
         Ok(stamp)
     }
 
@@ -356,11 +319,11 @@ impl Inner {
         };
         let outputs = plan.outputs.iter().map(|(id, output)| {
             let value = match output {
-                Output::Known(value) => Between::Known(value.clone()),
-                Output::Tensor(_) => Between::Made(Value::Tensor(next()?)),
+                Output::Known(value) => PartValue::Known(value.clone()),
+                Output::Tensor(_) => PartValue::Made(Value::Tensor(next()?)),
                 Output::Sequence(ports) => {
                     let tensors = ports.iter().map(|_| next()).collect::<Result<_>>()?;
-                    Between::Made(Value::Sequence(tensors))
+                    PartValue::Made(Value::Sequence(tensors))
                 }
             };
             Ok((*id, value))
@@ -369,16 +332,16 @@ impl Inner {
     }
 
     /// What is given to a plan that begins with the first node.
-    fn given(&self, inputs: &[Input<'_>], special: Places) -> Result<Vec<(ValueId, Given)>> {
-        let ids = &self.parts.graph().inputs;
+    fn given(&self, inputs: &[Input<'_>], by_value: InputSet) -> Result<Vec<(ValueId, Given)>> {
+        let ids = &self.plans.graph().inputs;
         let given = ids
             .iter()
             .zip(inputs)
             .enumerate()
             .map(|(place, (&id, input))| {
-                let given = match special.contains(place) {
+                let given = match by_value.contains(place) {
                     true => Given::Known(input.known(self.weights.known())?.into()),
-                    false => Given::Input(Kind {
+                    false => Given::Input(TensorKind {
                         dtype: input.dtype(),
                         shape: input.shape().to_vec(),
                     }),
@@ -387,13 +350,6 @@ impl Inner {
             });
         given.collect()
     }
-}
-
-/// The bytes of the special inputs, by place. Tensors are waited for here, before a lock is held.
-pub fn values<'a>(inputs: &'a [Input<'_>], special: Places) -> Result<Values<'a>> {
-    let places = (0..inputs.len()).filter(|&place| special.contains(place));
-    let values = places.map(|place| Ok((place, inputs[place].to_bytes()?)));
-    values.collect()
 }
 
 /// The memory in which a program takes its inputs from the host and leaves its outputs, once no replay uses it.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use streampool_device::lock::{Condvar, Mutex};
 
-use super::RunOptions;
+use super::options::RunOptions;
 use crate::ranks;
 
 /// So long nothing may move while a thread waits for its turn. Then one goes without: whoever has the turns may wait for it.

@@ -7,10 +7,10 @@ use std::task::Waker;
 use streampool_device::lock::Mutex;
 use streampool_runtime::{Event, EventStatus, Settings, Stamp, Stream};
 
-use super::blame::{by_itself, is_of_another};
-use super::lanes::Ready;
-use super::{Inner, Outputs, RunOptions, SessionOptions};
-use crate::error::{Error, Result};
+use super::options::SessionOptions;
+use super::outputs::Outputs;
+use super::programs::Ready;
+use crate::error::Result;
 use crate::ranks;
 
 /// What all runs under way take, as a part of the memory for programs.
@@ -24,11 +24,12 @@ pub struct Run {
     pub stream: Stream,
     /// What its program takes.
     bytes: usize,
-    state: Mutex<State>,
+    pub state: Mutex<State>,
     wakers: Arc<Wakers>,
 }
 
-enum State {
+/// Where a run stands.
+pub enum State {
     /// At this place of its stream, with an event recorded behind it.
     Running(Box<Ready>, Stamp, Arc<Event>),
     /// Its outputs are read, and its program has gone on.
@@ -50,7 +51,8 @@ impl Run {
         })
     }
 
-    fn event(&self) -> Option<(Stamp, Arc<Event>)> {
+    /// Where it stands on its stream, and the event behind it, until its outputs are read.
+    pub fn event(&self) -> Option<(Stamp, Arc<Event>)> {
         match &*self.state.lock() {
             State::Running(_, stamp, event) => Some((*stamp, event.clone())),
             State::Over(_) | State::Taken => None,
@@ -61,68 +63,6 @@ impl Run {
     pub fn is_over(&self) -> bool {
         self.event()
             .is_none_or(|(_, event)| !matches!(event.query(), Ok(EventStatus::Pending)))
-    }
-
-    /// Waits until it is over and reads its outputs, so that its program serves another. Where it was not executed, because
-    /// another run on its stream failed, it is set to work once more.
-    pub fn settle(&self, inner: &Inner) {
-        while let Some((stamp, event)) = self.event() {
-            let waited = event.wait().map_err(Error::from);
-            let is_skipped = waited
-                .as_ref()
-                .is_err_and(|error| is_of_another(&self.stream, error, stamp));
-            let is_again = is_skipped && self.stream.recover().is_ok();
-            let mut state = self.state.lock();
-            let mut ready = match std::mem::replace(&mut *state, State::Taken) {
-                State::Running(ready, _, current) if Arc::ptr_eq(&current, &event) => ready,
-                // Another thread was faster.
-                other => {
-                    *state = other;
-                    continue;
-                }
-            };
-            if is_again && let Ok((stamp, event)) = inner.repeat(&self.stream, &ready) {
-                *state = State::Running(ready, stamp, event);
-                continue;
-            }
-            let is_good = waited.is_ok();
-            // What is known is read from a stream, too.
-            let mut read = || {
-                let stream = inner.weights.known().current()?;
-                by_itself(stream, &RunOptions::default(), || {
-                    inner.read_outputs(&mut ready)
-                })
-            };
-            *state = State::Over(waited.and_then(|()| read()));
-            drop(state);
-            drop(event);
-            // After a fault nobody knows what it left behind. Who comes next gets a stream without it.
-            match is_good {
-                true => inner.give(&self.stream, *ready),
-                false => drop(self.stream.recover()),
-            }
-        }
-    }
-
-    /// Its outputs, once it is over. They are there once.
-    pub fn take(&self, inner: &Inner) -> Option<Result<Outputs>> {
-        self.settle(inner);
-        match std::mem::replace(&mut *self.state.lock(), State::Taken) {
-            State::Over(outputs) => Some(outputs),
-            State::Running(..) | State::Taken => None,
-        }
-    }
-
-    /// Lets it run to its end unseen.
-    pub fn abandon(&self, inner: &Inner) {
-        let before = std::mem::replace(&mut *self.state.lock(), State::Taken);
-        // Who writes its inputs next waits until this run no longer reads them.
-        if let State::Running(mut ready, _, event) = before
-            && self.stream.fault().is_none()
-        {
-            ready.under_way(event);
-            inner.give(&self.stream, *ready);
-        }
     }
 
     /// Has `waker` woken when it is over; `true` if it is already.

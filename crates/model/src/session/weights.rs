@@ -231,8 +231,7 @@ mod tests {
     use super::*;
 
     fn weights() -> Weights {
-        let [known, work] =
-            [(), ()].map(|()| Pool::new(HostDevice::new(HostOptions::default()).unwrap()).unwrap());
+        let [known, work] = [(), ()].map(|()| crate::testing::host_pool());
         Weights::new(known, work)
     }
 

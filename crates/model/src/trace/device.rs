@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "implements the contract of a device")]
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,8 @@ use streampool_device::{
     Queue, QueueOptions, Quirk, Result, Space, Span, Trace, View,
 };
 
-use super::listing::{self, Listing, Outcome, Source, Step};
+use super::listing::{self, Listing, Outcome, Source};
+use super::log::Log;
 use super::queue::TraceQueue;
 use crate::graph::ValueId;
 use crate::ranks;
@@ -24,46 +25,6 @@ pub struct TraceDevice {
     properties: Properties,
     next_handle: AtomicU64,
     log: Arc<Mutex<Log>>,
-}
-
-/// A plan has no more ops: with these it takes some hundred megabytes, and a minute to be made.
-const MOST_STEPS: usize = 1 << 20;
-
-/// What was listed so far.
-#[derive(Default)]
-pub struct Log {
-    node: usize,
-    pub steps: Vec<Step>,
-    sources: HashMap<listing::Memory, Source>,
-    /// What somebody asked for the values of.
-    pub asked: Option<listing::Memory>,
-    /// The node is too long for a plan.
-    left: bool,
-}
-
-impl Log {
-    pub fn push(&mut self, op: streampool_device::Op) -> Result<()> {
-        if self.steps.len() >= MOST_STEPS {
-            self.left = true;
-            return Err(Error::Unavailable {
-                device: "trace".to_owned(),
-                why: format!("more than {MOST_STEPS} ops in one plan are not possible"),
-            });
-        }
-        let nodes = vec![self.node];
-        self.steps.push(Step { op, nodes });
-        Ok(())
-    }
-
-    pub fn source(&mut self, span: Span, source: Source) {
-        self.sources.insert(listing::Memory::of(span), source);
-    }
-}
-
-impl std::fmt::Debug for Log {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} steps", self.steps.len())
-    }
 }
 
 impl TraceDevice {

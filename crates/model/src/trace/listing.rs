@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use streampool_device::{DType, Op, Span};
 use streampool_tensor::Tensor;
 
-use crate::evaluate::Value;
 use crate::graph::ValueId;
+use crate::nodes::Value;
 
 /// The ops of a trace, over memory that does not exist.
 pub struct Listing {
     /// What is to be done, in order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<ListedOp>,
     /// What there is before the first step. Memory that is not here is written by some step before it is read.
     pub sources: HashMap<Memory, Source>,
     /// The values that were wanted.
@@ -34,22 +34,22 @@ pub struct Made {
     /// Where it is made.
     pub memory: Memory,
     /// What it is.
-    pub kind: Kind,
+    pub kind: TensorKind,
 }
 
 /// What a tensor is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Kind {
+pub struct TensorKind {
     /// Its element type.
     pub dtype: DType,
     /// Its sizes.
     pub shape: Vec<usize>,
 }
 
-impl Kind {
+impl TensorKind {
     /// That of a tensor.
-    pub fn of(tensor: &Tensor) -> Kind {
-        Kind {
+    pub fn of(tensor: &Tensor) -> TensorKind {
+        TensorKind {
             dtype: tensor.dtype(),
             shape: tensor.shape().to_vec(),
         }
@@ -63,7 +63,7 @@ impl Kind {
 
 /// One op.
 #[derive(Debug, Clone)]
-pub struct Step {
+pub struct ListedOp {
     /// What is done.
     pub op: Op,
     /// For which nodes of the graph: one, or several that were joined.

@@ -6,6 +6,7 @@
 
 mod device;
 mod listing;
+mod log;
 mod queue;
 
 use std::cell::{Cell, RefCell};
@@ -17,10 +18,11 @@ use streampool_runtime::{Pool, Settings};
 use streampool_tensor::{Encoder, Tensor};
 
 use crate::error::{Error, NodeError, Result};
-use crate::evaluate::{Place, Scope, Value, is_same, step};
+use crate::evaluate::{Scope, is_same, step};
 use crate::graph::{Graph, ValueId};
+use crate::nodes::{Pools, Value};
 use device::TraceDevice;
-pub use listing::{Kind, Listing, Made, Memory, Outcome, Source, Step};
+pub use listing::{ListedOp, Listing, Made, Memory, Outcome, Source, TensorKind};
 
 /// What is given to a trace.
 #[derive(Clone)]
@@ -28,9 +30,9 @@ pub enum Given {
     /// A value that is known.
     Known(Value),
     /// A tensor that each run gives.
-    Input(Kind),
+    Input(TensorKind),
     /// A sequence of tensors that each run gives.
-    Inputs(Vec<Kind>),
+    Inputs(Vec<TensorKind>),
 }
 
 /// Why a trace ended before the last node.
@@ -56,7 +58,7 @@ struct Tracing<'a> {
 /// evaluated, round by round, when the model is run: that takes ten times as long as its rounds in a plan do.
 const MOST_UNROLLED: usize = 1 << 14;
 
-impl Place for Tracing<'_> {
+impl Pools for Tracing<'_> {
     fn known(&self) -> &Pool {
         self.known
     }
@@ -106,7 +108,7 @@ impl Tracing<'_> {
         Ok(Tensor::from_buffer(&self.pool, buffer, dtype, layout)?)
     }
 
-    fn input(&self, place: usize, kind: &Kind) -> Result<Tensor, NodeError> {
+    fn input(&self, place: usize, kind: &TensorKind) -> Result<Tensor, NodeError> {
         let layout = Layout::contiguous(&kind.shape).map_err(|error| {
             NodeError::from(streampool_tensor::Error::from(
                 streampool_runtime::Error::from(error),
@@ -145,7 +147,7 @@ impl Tracing<'_> {
             true => self.lift(tensor).map_err(Error::Graph)?,
             false => tensor.clone(),
         };
-        let kind = Kind::of(&tensor);
+        let kind = TensorKind::of(&tensor);
         let span = tensor.buffer().span();
         let memory = Memory::of(span);
         let whole = tensor.is_contiguous() && span.bytes == kind.bytes();
@@ -188,7 +190,7 @@ pub fn trace(
     };
     let mut scope = Scope::new(graph, &tracing);
     let mut inputs = 0;
-    let mut input = |kind: &Kind| {
+    let mut input = |kind: &TensorKind| {
         inputs += 1;
         tracing.input(inputs - 1, kind).map_err(Error::Graph)
     };

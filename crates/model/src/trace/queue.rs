@@ -12,8 +12,8 @@ use streampool_device::{
     Tick,
 };
 
-use super::device::Log;
 use super::listing::{Memory, Source};
+use super::log::Log;
 
 pub struct TraceQueue {
     log: Arc<Mutex<Log>>,

@@ -9,7 +9,7 @@ use streampool_model::Array;
 use streampool_model::onnx::writer::{Attribute, Graph, float, floats, graph, int, ints, string};
 use streampool_tensor::DType;
 
-use crate::arrays::Random;
+use streampool_model::testing::Random;
 
 /// A model, and what it is asked.
 pub struct Drawn {
@@ -159,11 +159,11 @@ pub fn model(number: u64) -> Drawn {
 
 impl Sheet {
     fn one_of(&mut self, count: u64) -> bool {
-        self.random.below(count) == 0
+        self.random.one_of(count)
     }
 
     fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.random.below(from.len() as u64) as usize]
+        self.random.pick(from)
     }
 
     fn word<'a>(&mut self, of: &'a str) -> &'a str {

@@ -3,9 +3,6 @@
 //! They are tried in another process, so that one that ends it, or hangs, is only a failure. `HOSTILE_MODELS` says how many are
 //! tried, and `HOSTILE_FIRST` which is the first: a model that fails says its number.
 
-#[path = "../support/arrays.rs"]
-#[expect(dead_code, reason = "other tests use the rest")]
-mod arrays;
 mod draw;
 mod small;
 

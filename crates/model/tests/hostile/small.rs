@@ -1,12 +1,11 @@
 //! Files and requests of a few bytes that name sizes beyond all memory: errors, and the session serves the next.
 
-use streampool_host::{HostDevice, HostOptions};
 use streampool_model::onnx::writer::{Graph, ints, string};
 use streampool_model::{Array, Session, SessionOptions};
 use streampool_tensor::{DType, Pool};
 
 fn pool() -> Pool {
-    Pool::new(HostDevice::new(HostOptions::default()).unwrap()).unwrap()
+    streampool_model::testing::host_pool()
 }
 
 fn longs(values: &[i64]) -> Array {

@@ -1,7 +1,7 @@
 //! Layers against what they are made of, and against formulas written down once more.
 
 mod attention;
-#[path = "../onnx/device.rs"]
+#[path = "../support/device.rs"]
 mod device;
 mod layers;
 mod recurrent;

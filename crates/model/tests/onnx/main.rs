@@ -5,6 +5,7 @@
 //! host. Then a session plans and runs it. Eight threads take the tests in turn, on one pool.
 
 mod compare;
+#[path = "../support/device.rs"]
 mod device;
 mod exclusions;
 mod package;
@@ -34,7 +35,7 @@ fn operators_agree_with_the_tests_of_onnx() {
         Ok(found) => found,
         Err(why) => return println!("skipped: {why}"),
     };
-    let host = device::host();
+    let host = streampool_model::testing::host_pool();
     let only = std::env::var("ONNX_ONLY").ok();
     let chosen: Vec<Case> = cases
         .into_iter()

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use streampool_conformance::packages;
 use streampool_model::Error;
-use streampool_model::graph::{Kind, ValueInfo};
+use streampool_model::graph::{ValueInfo, ValueKind};
 use streampool_model::onnx::{self, Model};
 use streampool_model::testing::Value;
 use streampool_tensor::Pool;
@@ -83,16 +83,18 @@ pub fn value(
         return Ok(None);
     };
     let value = match info.kind {
-        Kind::Tensor => onnx::tensor(&bytes, pool).map(|(_, tensor)| Value::Tensor(tensor)),
-        Kind::Sequence => onnx::sequence(&bytes, pool).map(|(_, tensors)| Value::Sequence(tensors)),
+        ValueKind::Tensor => onnx::tensor(&bytes, pool).map(|(_, tensor)| Value::Tensor(tensor)),
+        ValueKind::Sequence => {
+            onnx::sequence(&bytes, pool).map(|(_, tensors)| Value::Sequence(tensors))
+        }
         // The tests write what is there as the value itself.
-        Kind::Optional => onnx::optional(&bytes, pool).map(|(_, held)| {
+        ValueKind::Optional => onnx::optional(&bytes, pool).map(|(_, held)| {
             match held.and_then(|held| held.into_iter().next()) {
                 Some(tensor) => Value::Tensor(tensor),
                 None => Value::Nothing,
             }
         }),
-        Kind::OptionalSequence => onnx::optional(&bytes, pool)
+        ValueKind::OptionalSequence => onnx::optional(&bytes, pool)
             .map(|(_, held)| held.map_or(Value::Nothing, Value::Sequence)),
     };
     value.map(Some).map_err(|error| format!("{file}: {error}"))

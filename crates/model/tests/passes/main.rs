@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use streampool_conformance::packages;
-use streampool_host::{HostDevice, HostOptions};
 use streampool_model::passes::{Report, simplify};
 use streampool_model::testing::{difference, evaluate_eagerly};
 use streampool_model::{graph::Graph, onnx};
@@ -27,7 +26,7 @@ impl Model {
             }
         };
         let path: PathBuf = folder.join(file);
-        let pool = Pool::new(HostDevice::new(HostOptions::default()).unwrap()).unwrap();
+        let pool = streampool_model::testing::host_pool();
         let before = onnx::read(&path, &pool).unwrap().graph;
         let mut after = before.clone();
         let report = simplify(&mut after, &pool).unwrap();

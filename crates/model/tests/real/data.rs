@@ -7,7 +7,7 @@ use streampool_conformance::packages;
 use streampool_model::Array;
 use streampool_tensor::{NpzFile, Tensor, write_npz};
 
-use crate::device::host;
+use streampool_model::testing::host_pool;
 
 /// A folder with the packages' folders and with prepared inputs and outputs, where nothing can be installed: what
 /// these tests leave in the target directory's `tmp`.
@@ -128,7 +128,7 @@ fn with(job: &Path, end: &str) -> PathBuf {
 }
 
 fn write(path: &Path, arrays: &Arrays) {
-    let pool = host();
+    let pool = host_pool();
     let tensor = |(name, array): &(String, Array)| {
         let tensor = array.tensor(&pool).expect("a tensor on the host");
         (name.clone(), tensor)
@@ -140,7 +140,9 @@ fn write(path: &Path, arrays: &Arrays) {
 
 fn read(path: &Path) -> Result<Arrays, String> {
     let mut file = NpzFile::open(path).map_err(|error| error.to_string())?;
-    let tensors = file.read_all(&host()).map_err(|error| error.to_string())?;
+    let tensors = file
+        .read_all(&host_pool())
+        .map_err(|error| error.to_string())?;
     let array = |(name, tensor)| (name, Array::of(&tensor).expect("tensors on the host"));
     Ok(tensors.into_iter().map(array).collect())
 }

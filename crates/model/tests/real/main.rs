@@ -1,8 +1,6 @@
 //! Models as they are in use, from the Python packages that carry them, against ONNX Runtime.
 
-#[path = "../support/arrays.rs"]
-mod arrays;
-#[path = "../onnx/device.rs"]
+#[path = "../support/device.rs"]
 mod device;
 
 mod compare;

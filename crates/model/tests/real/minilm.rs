@@ -2,10 +2,10 @@
 
 use streampool_model::{Array, Session};
 
-use crate::arrays::Random;
 use crate::compare::{assert_near, in_half, run};
 use crate::data::{Arrays, MINILM, references};
 use crate::pool;
+use streampool_model::testing::Random;
 
 const FILE: &str = "paraphrase-MiniLM-L3-v2.onnx";
 const WORDS: u64 = 30_000;

@@ -3,11 +3,11 @@
 use streampool_model::{Array, Session, onnx};
 use streampool_tensor::Pool;
 
-use crate::arrays::Random;
 use crate::compare::{assert_near, floats, run};
 use crate::data::{Arrays, OCR, references};
-use crate::device::host;
 use crate::{picture, pool};
+use streampool_model::testing::Random;
+use streampool_model::testing::host_pool;
 
 pub const DETECT: &str = "ch_PP-OCRv4_det_infer.onnx";
 pub const READ: &str = "ch_PP-OCRv4_rec_infer.onnx";
@@ -79,7 +79,7 @@ fn turning_agrees_with_onnx_runtime() {
 
 /// The letters that the places of an output stand for; the first stands for none.
 fn letters() -> Result<Vec<String>, String> {
-    let model = onnx::read(&OCR.file(READ)?, &host()).map_err(|error| error.to_string())?;
+    let model = onnx::read(&OCR.file(READ)?, &host_pool()).map_err(|error| error.to_string())?;
     let known = model
         .metadata
         .get("character")

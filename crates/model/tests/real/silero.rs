@@ -3,10 +3,10 @@
 use streampool_model::{Array, Session};
 use streampool_tensor::Pool;
 
-use crate::arrays::Random;
 use crate::compare::{assert_near, run};
 use crate::data::{Arrays, SILERO, references};
 use crate::pool;
+use streampool_model::testing::Random;
 
 const FRAMES: usize = 30;
 /// The numbers in a state for each signal.

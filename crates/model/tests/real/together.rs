@@ -206,7 +206,7 @@ fn defective() -> (Arc<HostDevice>, Pool) {
 #[test]
 fn defects_of_drivers_are_worked_around() {
     let (device, pool) = defective();
-    let sound = crate::device::host();
+    let sound = streampool_model::testing::host_pool();
     for case in CASES {
         let made = (case.session)(&pool).and_then(|own| Ok((own, (case.session)(&sound)?)));
         let (session, reference) = match made {

@@ -4,8 +4,8 @@ use streampool_model::{Array, Input, Session};
 use streampool_tensor::{DType, Pool};
 
 use super::{first, floats, longs, pool, run};
-use crate::arrays::Random;
 use crate::onnx::{Graph, graph};
+use streampool_model::testing::Random;
 
 /// The first rows of a table, as many as `x` has, summed after a node that asks for values.
 fn rows_of_a_table(pool: &Pool) -> Session {

@@ -8,9 +8,9 @@ use streampool_host::{HostDevice, HostOptions};
 use streampool_model::{Array, Input, RunOptions, Session, SessionOptions};
 use streampool_tensor::{DType, Pool};
 
-use super::device::host;
 use super::{first, floats, longs, pool, run};
 use crate::onnx::{Graph, graph, int};
+use streampool_model::testing::host_pool;
 
 fn gather(pool: &Pool) -> Session {
     Graph::new()
@@ -24,7 +24,7 @@ fn gather(pool: &Pool) -> Session {
 
 #[test]
 fn a_fault_reaches_the_caller_and_the_session_goes_on() {
-    let pool = host();
+    let pool = host_pool();
     let session = gather(&pool);
     let x = floats(&[1.0, 2.0, 3.0], &[3]);
     let (good, bad) = (longs(&[2, 0], &[2]), longs(&[2, 3], &[2]));
@@ -40,7 +40,7 @@ fn a_fault_reaches_the_caller_and_the_session_goes_on() {
 
 #[test]
 fn a_fault_of_tensors_shows_when_they_are_read() {
-    let pool = host();
+    let pool = host_pool();
     let session = gather(&pool);
     let x = floats(&[1.0, 2.0, 3.0], &[3]);
     let (good, bad) = (longs(&[2, 0], &[2]), longs(&[2, 3], &[2]));
@@ -52,7 +52,7 @@ fn a_fault_of_tensors_shows_when_they_are_read() {
 
 #[test]
 fn a_fault_of_one_thread_is_no_other_thread_s() {
-    let pool = host();
+    let pool = host_pool();
     let session = gather(&pool);
     let x = floats(&[1.0, 2.0, 3.0], &[3]);
     std::thread::scope(|scope| {
@@ -95,7 +95,7 @@ fn shapes_that_do_not_go_together_are_refused_by_node() {
 
 #[test]
 fn a_fault_between_parts_reaches_the_caller() {
-    let pool = host();
+    let pool = host_pool();
     let session = Graph::new()
         .input("x", DType::F32, "n")
         .input("list", DType::F32, "m")
@@ -189,7 +189,7 @@ fn different() -> [(Array, Array); 3] {
 
 #[test]
 fn one_bad_urgent_run_leaves_urgent_runs_to_others() {
-    let pool = host();
+    let pool = host_pool();
     for session in gathers(&pool) {
         let x = floats(&[1.0, 2.0, 3.0], &[3]);
         let urgent = RunOptions {
@@ -226,7 +226,7 @@ fn one_bad_urgent_run_leaves_urgent_runs_to_others() {
 
 #[test]
 fn a_run_under_way_answers_for_its_own_values() {
-    let pool = host();
+    let pool = host_pool();
     let [session, _] = gathers(&pool);
     let x = floats(&[1.0, 2.0, 3.0], &[3]);
     let (good, bad) = (longs(&[2, 0], &[2]), longs(&[2, 3], &[2]));
@@ -255,7 +255,7 @@ fn a_run_under_way_answers_for_its_own_values() {
 
 #[test]
 fn a_run_on_a_shared_stream_answers_for_its_own_values() {
-    let pool = host();
+    let pool = host_pool();
     let sessions = gathers(&pool);
     let x = floats(&[1.0, 2.0, 3.0], &[3]);
     let (good, bad) = (different(), longs(&[2, 3], &[2]));
@@ -286,7 +286,7 @@ fn a_run_on_a_shared_stream_answers_for_its_own_values() {
 
 #[test]
 fn whoever_used_the_result_of_a_failed_run_hears_of_it() {
-    let pool = host();
+    let pool = host_pool();
     let session = gather(&pool);
     let x = floats(&[1.0, 2.0, 3.0], &[3]);
     let (good, bad) = (longs(&[2, 0], &[2]), longs(&[2, 3], &[2]));
@@ -350,7 +350,7 @@ fn a_run_that_was_late_and_failed_leaves_its_stream_to_the_next() {
 
 #[test]
 fn of_many_more_threads_than_streams_each_hears_of_its_own_values() {
-    let pool = host();
+    let pool = host_pool();
     let session = gather(&pool);
     let x = floats(&[1.0, 2.0, 3.0], &[3]);
     let good = different();

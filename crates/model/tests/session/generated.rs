@@ -15,9 +15,9 @@ use streampool_model::{Array, Input, Outputs, RunOptions, Session, SessionOption
 use streampool_tensor::{DType, Pool};
 
 use self::making::generated;
-use super::device::host;
 use super::longs;
-use crate::arrays::Random;
+use streampool_model::testing::Random;
+use streampool_model::testing::host_pool;
 
 /// The columns of every matrix: 17 rows are more than what is told apart by its values.
 const WIDTH: usize = 64;
@@ -197,7 +197,7 @@ fn setting(name: &str) -> Option<u64> {
 
 #[test]
 fn a_session_that_lives_long_answers_as_one_made_for_the_request() {
-    let pool = host();
+    let pool = host_pool();
     let (first, count) = (
         setting("GENERATED_FIRST").unwrap_or(1),
         setting("GENERATED_GRAPHS").unwrap_or(GRAPHS),

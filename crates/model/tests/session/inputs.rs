@@ -4,9 +4,9 @@ use streampool_model::graph::Dim;
 use streampool_model::{Array, Input, Session};
 use streampool_tensor::{DType, Pool};
 
-use super::device::host;
 use super::{first, floats, longs, pool, run};
 use crate::onnx::Graph;
+use streampool_model::testing::host_pool;
 
 /// `x * 2 + y`, where `x` has three columns.
 fn session(pool: &Pool) -> Session {
@@ -150,7 +150,7 @@ fn a_tensor_of_another_pool_is_refused() {
     let session = session(&pool);
     let [x, y] = good();
     let expected = first(&session, &[&x, &y]);
-    let other = x.tensor(&host()).unwrap();
+    let other = x.tensor(&host_pool()).unwrap();
     let inputs = [Input::from(&other), Input::from(&y)];
     let error = session.run_to_tensors(&inputs).unwrap_err();
     assert!(error.to_string().contains("another pool"), "{error}");

@@ -12,8 +12,8 @@ use streampool_model::{Array, Error, RunOptions, Session, SessionOptions};
 use streampool_tensor::{DType, Pool};
 
 use super::{first, floats, pool};
-use crate::arrays::Random;
 use crate::onnx::Graph;
+use streampool_model::testing::Random;
 
 pub fn product() -> Graph {
     Graph::new()

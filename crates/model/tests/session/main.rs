@@ -1,8 +1,6 @@
 //! What sessions promise, on small models that are written here.
 
-#[path = "../support/arrays.rs"]
-mod arrays;
-#[path = "../onnx/device.rs"]
+#[path = "../support/device.rs"]
 mod device;
 #[path = "../support/onnx.rs"]
 mod onnx;

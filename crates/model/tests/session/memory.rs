@@ -4,8 +4,8 @@ use streampool_model::{Array, Input, Session, SessionOptions};
 use streampool_tensor::{DType, Pool};
 
 use super::{first, floats, longs, pool, run};
-use crate::arrays::Random;
 use crate::onnx::{Graph, int};
+use streampool_model::testing::Random;
 
 /// Two products with something between them.
 fn layers() -> Graph {

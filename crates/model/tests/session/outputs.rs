@@ -4,8 +4,8 @@ use streampool_model::{Array, Input};
 use streampool_tensor::DType;
 
 use super::{first, floats, longs, pool, run};
-use crate::arrays::Random;
 use crate::onnx::{Graph, int};
+use streampool_model::testing::Random;
 
 #[test]
 fn an_output_may_be_an_input_or_a_constant() {

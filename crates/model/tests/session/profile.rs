@@ -5,8 +5,8 @@ use streampool_model::{Array, NodeTime, Session, SessionOptions};
 use streampool_tensor::{DType, Pool};
 
 use super::{first, pool};
-use crate::arrays::Random;
 use crate::onnx::Graph;
+use streampool_model::testing::Random;
 
 fn layers(pool: &Pool) -> Session {
     graph().session(pool)

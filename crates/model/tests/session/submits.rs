@@ -9,7 +9,7 @@ use streampool_tensor::Pool;
 
 use super::later::{block_on, product};
 use super::{first, pool};
-use crate::arrays::Random;
+use streampool_model::testing::Random;
 
 fn with_bound(pool: &Pool, in_flight: usize) -> Session {
     let options = SessionOptions {

@@ -11,8 +11,8 @@ use streampool_tensor::{DType, Pool};
 
 use super::data::branches;
 use super::{first, floats, pool, run};
-use crate::arrays::Random;
 use crate::onnx::{Graph, graph, int};
+use streampool_model::testing::Random;
 
 const THREADS: usize = 31;
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use streampool_device::{Attention, DType, Span, Unary};
 
 use super::*;
-use crate::trace::{Kind, Made, Memory, Outcome};
+use crate::trace::{Made, Memory, Outcome, TensorKind};
 
 const SHAPE: [usize; 2] = [4, 8];
 
@@ -20,30 +20,30 @@ fn whole(number: u64, shape: &[usize]) -> View {
     View::new(span, DType::F32, layout).unwrap()
 }
 
-fn unary(function: Unary, from: u64, to: u64) -> Step {
+fn unary(function: Unary, from: u64, to: u64) -> ListedOp {
     let op = Op::Map {
         expr: Arc::new(Expr::unary(function, DType::F32).unwrap()),
         inputs: vec![whole(from, &SHAPE)],
         outputs: vec![whole(to, &SHAPE)],
     };
-    Step { op, nodes: vec![0] }
+    ListedOp { op, nodes: vec![0] }
 }
 
-fn binary(a: u64, b: u64, to: u64) -> Step {
+fn binary(a: u64, b: u64, to: u64) -> ListedOp {
     let op = Op::Map {
         expr: Arc::new(Expr::binary(streampool_device::Binary::Add, DType::F32).unwrap()),
         inputs: vec![whole(a, &SHAPE), whole(b, &SHAPE)],
         outputs: vec![whole(to, &SHAPE)],
     };
-    Step { op, nodes: vec![0] }
+    ListedOp { op, nodes: vec![0] }
 }
 
-fn listing(steps: Vec<Step>, output: u64, shape: &[usize]) -> Listing {
+fn listing(steps: Vec<ListedOp>, output: u64, shape: &[usize]) -> Listing {
     let mut graph = crate::graph::Graph::default();
     let id = graph.add_value(crate::graph::ValueInfo::default());
     let made = Made {
         memory: Memory::of(whole(output, shape).span()),
-        kind: Kind {
+        kind: TensorKind {
             dtype: DType::F32,
             shape: shape.to_vec(),
         },
@@ -64,7 +64,7 @@ fn a_chain_becomes_one_op_that_reads_each_input_once() {
     ];
     let mut chain = listing(steps, 4, &SHAPE);
     assert_eq!(fuse(&mut chain), Fused { maps: 2, copies: 0 });
-    let [Step { op, .. }] = &chain.steps[..] else {
+    let [ListedOp { op, .. }] = &chain.steps[..] else {
         panic!("{:?}", chain.steps)
     };
     let map = Map::of(op).unwrap();
@@ -94,7 +94,7 @@ fn what_others_read_stays() {
     let by_two = vec![
         unary(Unary::Exp, 1, 2),
         unary(Unary::Tanh, 2, 3),
-        Step {
+        ListedOp {
             op: flat,
             nodes: vec![0],
         },
@@ -118,7 +118,7 @@ fn another_shape_is_not_joined() {
     };
     let steps = vec![
         unary(Unary::Exp, 1, 2),
-        Step {
+        ListedOp {
             op: tanh,
             nodes: vec![1],
         },
@@ -127,7 +127,7 @@ fn another_shape_is_not_joined() {
 }
 
 /// Attention, and a copy of what it makes with the heads side by side, from memory 4 to 5.
-fn turned_heads() -> [Step; 2] {
+fn turned_heads() -> [ListedOp; 2] {
     let heads = [1, 3, 4, 8];
     let attention = Op::Attention(Box::new(Attention {
         query: whole(1, &heads),
@@ -144,7 +144,7 @@ fn turned_heads() -> [Step; 2] {
         src: View::new(whole(4, &heads).span(), DType::F32, turned).unwrap(),
         dst: whole(5, &[1, 4, 3, 8]),
     };
-    [(attention, 0), (copy, 1)].map(|(op, node)| Step {
+    [(attention, 0), (copy, 1)].map(|(op, node)| ListedOp {
         op,
         nodes: vec![node],
     })
@@ -153,7 +153,7 @@ fn turned_heads() -> [Step; 2] {
 #[test]
 fn what_another_wrote_stays_below() {
     let [attention, copy] = turned_heads();
-    let fill = Step {
+    let fill = ListedOp {
         op: Op::Fill {
             dst: whole(5, &[1, 4, 3, 8]),
             value: 0.0.into(),
@@ -170,7 +170,7 @@ fn heads_are_written_side_by_side() {
     let mut listing = listing(turned_heads().into(), 5, &[1, 4, 3, 8]);
     assert_eq!(fuse(&mut listing), Fused { maps: 0, copies: 1 });
     let [
-        Step {
+        ListedOp {
             op: Op::Attention(attention),
             ..
         },

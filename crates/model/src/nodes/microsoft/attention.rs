@@ -2,11 +2,10 @@
 
 use streampool_tensor::{Activation, AttentionOptions, Tensor};
 
-use super::super::Operator;
-use super::super::heads::{by_head, packed, turned};
+use super::super::call::{Call, Operator, Outputs, size};
+use super::super::heads::{after, by_head, packed, turned};
 use super::mask::{self, Extent};
 use crate::error::NodeError;
-use crate::evaluate::{Call, Outputs, size};
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {
@@ -64,14 +63,6 @@ fn attention(call: &Call<'_>) -> Outputs {
         outputs.push(Tensor::stack(&[&key, &value], 0)?);
     }
     Ok(outputs)
-}
-
-/// What came before, and then what is new.
-fn after(past: Option<&Tensor>, new: Tensor) -> Result<Tensor, NodeError> {
-    match past {
-        Some(past) => Ok(Tensor::cat(&[past, &new], 2)?),
-        None => Ok(new),
-    }
 }
 
 fn multi_head(call: &Call<'_>) -> Outputs {

@@ -2,9 +2,9 @@
 
 use streampool_tensor::{DType, Tensor};
 
-use super::super::Operator;
+use super::super::call::{Call, Operator, Outputs, resolve};
+use super::super::norm::{along_rest, moments};
 use crate::error::NodeError;
-use crate::evaluate::{Call, Outputs};
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {
@@ -61,11 +61,8 @@ fn with_sum(call: &Call<'_>, y: Tensor, sum: Tensor, centred: bool) -> Outputs {
     if call.wanted() == 1 {
         return Ok(vec![y]);
     }
-    let wide = sum.to_dtype(DType::F32)?;
-    let mean = wide.mean(&[-1], true)?;
-    let centre = if centred { wide.sub(&mean)? } else { wide };
-    let square = centre.mul(&centre)?.mean(&[-1], true)?;
-    Ok(vec![y, mean, square.add(epsilon(call)?)?.rsqrt()?, sum])
+    let [mean, inverse] = moments(&sum, &[-1], centred, epsilon(call)?)?;
+    Ok(vec![y, mean, inverse, sum])
 }
 
 fn embed_layer_norm(call: &Call<'_>) -> Outputs {
@@ -96,21 +93,14 @@ fn embed_layer_norm(call: &Call<'_>) -> Outputs {
 
 fn bias_softmax(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?;
-    let axis = crate::evaluate::resolve(call.axis_or("axis", 1)?, x.rank())?;
-    let bias = call.input(1)?;
+    let axis = resolve(call.axis_or("axis", 1)?, x.rank())?;
     // The bias is of the last axes, or, as is asked for, of the first ones.
-    let bias = match call.flag_or("is_inner_broadcast", true)? {
-        true => bias.clone(),
-        false => {
-            return Err(NodeError::unsupported(
-                "a bias that is broadcast to outer axes",
-            ));
-        }
-    };
-    let columns: usize = x.shape()[axis..].iter().product();
-    let rows: usize = x.shape()[..axis].iter().product();
-    let sum = x.add(&bias)?.reshape(&[rows, columns])?;
-    Ok(vec![sum.softmax(1)?.reshape(x.shape())?])
+    if !call.flag_or("is_inner_broadcast", true)? {
+        let what = "a bias that is broadcast to outer axes";
+        return Err(NodeError::unsupported(what));
+    }
+    let sum = x.add(call.input(1)?)?;
+    Ok(vec![along_rest(&sum, axis, Tensor::softmax)?])
 }
 
 fn bias_split_gelu(call: &Call<'_>) -> Outputs {

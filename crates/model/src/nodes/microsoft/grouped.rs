@@ -2,10 +2,9 @@
 
 use streampool_tensor::{AttentionOptions, DType, Padding, Tensor};
 
-use super::super::Operator;
+use super::super::call::{Call, Operator, Outputs, size};
 use super::super::heads::{by_head, packed, turned};
 use crate::error::NodeError;
-use crate::evaluate::{Call, Outputs, size};
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {

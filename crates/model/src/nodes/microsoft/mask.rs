@@ -2,8 +2,8 @@
 
 use streampool_tensor::{DType, Tensor};
 
+use super::super::call::Call;
 use crate::error::NodeError;
-use crate::evaluate::Call;
 
 /// The sizes of `[batch, heads, queries, keys]`, and how many keys come before the first query.
 #[derive(Clone, Copy)]

@@ -1,17 +1,16 @@
 //! ONNX Runtime's own operators.
 
+use super::call::Operator;
 mod attention;
-mod blocks;
 mod embed;
+mod few_bits;
 mod grouped;
 mod mask;
+mod onnx_alike;
 mod product;
 mod quantise;
-mod same;
 
-use super::Operator;
-
-pub use blocks::Blocks;
+pub use few_bits::FewBits;
 
 /// The operator of a name.
 pub fn operator(op: &str) -> Option<Operator> {
@@ -20,9 +19,9 @@ pub fn operator(op: &str) -> Option<Operator> {
         grouped::operator,
         embed::operator,
         product::operator,
-        blocks::operator,
+        few_bits::operator,
         quantise::operator,
-        same::operator,
+        onnx_alike::operator,
     ];
     families.iter().find_map(|of| of(op))
 }

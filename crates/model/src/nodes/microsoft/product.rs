@@ -2,11 +2,10 @@
 
 use streampool_tensor::{Activation, Tensor};
 
-use super::super::Operator;
+use super::super::call::{Call, Operator, Outputs};
 use super::super::conv::convolved_with;
 use super::super::product::gemm_product;
 use crate::error::NodeError;
-use crate::evaluate::{Call, Outputs};
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {

@@ -2,12 +2,12 @@
 
 use streampool_tensor::{DType, Tensor};
 
-use super::super::Operator;
+use super::super::call::{Call, Operator, Outputs, resolve};
+use super::super::norm::along_rest;
 use super::super::pool::average_pooled;
 use super::super::quantise::{along, dynamic, integer_product, rounded};
-use super::same::{channels_last, channels_second};
+use super::onnx_alike::{channels_last, channels_second};
 use crate::error::NodeError;
-use crate::evaluate::{Call, Outputs};
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {
@@ -25,9 +25,14 @@ pub fn operator(op: &str) -> Option<Operator> {
             back(call, &number(call, 0)?.leaky_relu(alpha)?, 3)
         },
         "QLinearSoftmax" => softmax,
-        "QLinearGlobalAveragePool" => global_average,
+        "QLinearGlobalAveragePool" => |call| {
+            channels_first(call, |x| {
+                let axes: Vec<isize> = (2..x.rank() as isize).collect();
+                Ok(x.mean(&axes, true)?)
+            })
+        },
         "QLinearConcat" => concat,
-        "QLinearAveragePool" => average,
+        "QLinearAveragePool" => |call| channels_first(call, |x| average_pooled(call, x)),
         "QLinearReduceMean" => |call| {
             let axes: Vec<isize> = call.axes_of(5)?.unwrap_or_default();
             let keep = call.flag_or("keepdims", true)?;
@@ -69,34 +74,23 @@ fn back(call: &Call<'_>, y: &Tensor, scale: usize) -> Outputs {
 /// Along one axis since version 13 of ONNX's own, which an attribute tells; before, along all from that on.
 fn softmax(call: &Call<'_>) -> Outputs {
     let x = number(call, 0)?;
-    let axis = crate::evaluate::resolve(call.axis_or("axis", -1)?, x.rank())?;
+    let axis = resolve(call.axis_or("axis", -1)?, x.rank())?;
     if call.int_or("opset", 13)? >= 13 {
         return back(call, &x.softmax(axis as isize)?, 3);
     }
-    let rows: usize = x.shape()[..axis].iter().product();
-    let columns: usize = x.shape()[axis..].iter().product();
-    let y = x
-        .reshape(&[rows, columns])?
-        .softmax(1)?
-        .reshape(x.shape())?;
-    back(call, &y, 3)
+    back(call, &along_rest(&x, axis, Tensor::softmax)?, 3)
 }
 
-fn global_average(call: &Call<'_>) -> Outputs {
+/// What a function of `[batch, channels, spatial ...]` makes, where channels may come last.
+fn channels_first(
+    call: &Call<'_>,
+    function: impl Fn(&Tensor) -> Result<Tensor, NodeError>,
+) -> Outputs {
     let x = number(call, 0)?;
-    let last = call.flag_or("channels_last", false)?;
-    let x = if last { channels_second(&x)? } else { x };
-    let axes: Vec<isize> = (2..x.rank() as isize).collect();
-    let y = x.mean(&axes, true)?;
-    back(call, &if last { channels_last(&y)? } else { y }, 3)
-}
-
-fn average(call: &Call<'_>) -> Outputs {
-    let x = number(call, 0)?;
-    let last = call.flag_or("channels_last", false)?;
-    let x = if last { channels_second(&x)? } else { x };
-    let y = average_pooled(call, &x)?;
-    back(call, &if last { channels_last(&y)? } else { y }, 3)
+    match call.flag_or("channels_last", false)? {
+        true => back(call, &channels_last(&function(&channels_second(&x)?)?)?, 3),
+        false => back(call, &function(&x)?, 3),
+    }
 }
 
 /// The bias counts in steps of both scales together. Without a scale of its own the result stays what it stands for.

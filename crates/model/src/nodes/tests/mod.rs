@@ -1,15 +1,14 @@
 //! Single nodes, against numbers that others computed, or that follow from the operator's words.
 
-mod blocks;
 mod contradictions;
 mod edges;
+mod few_bits;
 mod fused;
 mod known;
 mod microsoft;
 mod packed;
 mod versions;
 
-use streampool_host::{HostDevice, HostOptions};
 use streampool_tensor::{DType, Element, Pool, Tensor};
 
 use crate::graph::{Attribute, Domain, Graph, Node, Operator, ValueInfo};
@@ -22,8 +21,7 @@ type Given = Box<dyn Fn(&Pool) -> Tensor>;
 type Expected = Option<(Vec<usize>, Vec<f64>)>;
 
 fn pool() -> Pool {
-    let device = HostDevice::new(HostOptions::default()).expect("every machine is a host");
-    Pool::new(device).expect("a pool on the host")
+    crate::testing::host_pool()
 }
 
 fn given<T: Element>(shape: &[usize], values: &[T]) -> Option<Given> {

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use streampool_host::{HostDevice, HostOptions};
 use streampool_runtime::Settings;
 
 use super::external::Folder;

@@ -9,7 +9,6 @@ mod values;
 
 use bytes::Bytes;
 use prost::Message;
-use streampool_host::{HostDevice, HostOptions};
 use streampool_tensor::Pool;
 
 use super::proto::*;
@@ -17,7 +16,7 @@ use super::{Model, read_bytes};
 use crate::error::Result;
 
 fn pool() -> Pool {
-    Pool::new(HostDevice::new(HostOptions::default()).unwrap()).unwrap()
+    crate::testing::host_pool()
 }
 
 fn strings(names: &[&str]) -> Vec<String> {

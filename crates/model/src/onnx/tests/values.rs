@@ -1,7 +1,7 @@
 //! Tensors, and what is declared of values.
 
 use super::*;
-use crate::graph::{Dim, Kind};
+use crate::graph::{Dim, ValueKind};
 use crate::onnx::{optional, sequence, tensor};
 
 fn with_constant(tensor: TensorProto) -> ModelProto {
@@ -165,21 +165,21 @@ fn declared_types_are_kept() {
         ..TypeProto::default()
     };
     let kinds = [
-        (plain.clone(), Kind::Tensor),
-        (sequence.clone(), Kind::Sequence),
+        (plain.clone(), ValueKind::Tensor),
+        (sequence.clone(), ValueKind::Sequence),
         (
             TypeProto {
                 optional: holder(plain),
                 ..TypeProto::default()
             },
-            Kind::Optional,
+            ValueKind::Optional,
         ),
         (
             TypeProto {
                 optional: holder(sequence),
                 ..TypeProto::default()
             },
-            Kind::OptionalSequence,
+            ValueKind::OptionalSequence,
         ),
     ];
     for (proto, kind) in kinds {
@@ -226,7 +226,7 @@ fn a_type_may_say_nothing() {
     let info = read.value(read.inputs[0]);
     assert_eq!(
         (info.kind, info.dtype, &info.shape),
-        (Kind::Tensor, None, &None)
+        (ValueKind::Tensor, None, &None)
     );
 }
 

@@ -7,6 +7,7 @@ use half::f16;
 use streampool_tensor::{Array, DType};
 
 use crate::onnx::writer::{Attribute, Graph, int, ints};
+use crate::testing::Random;
 
 /// A model, and inputs for it.
 pub struct Drawn {
@@ -24,31 +25,24 @@ struct Drawing {
 }
 
 /// Numbers that look drawn, the same for a seed.
-struct Dice(u64);
+struct Dice(Random);
 
 impl Dice {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
     fn below(&mut self, count: usize) -> usize {
-        (self.next() % count as u64) as usize
+        self.0.below(count as u64) as usize
     }
 
     /// One time of so many.
-    fn one_of(&mut self, count: usize) -> bool {
-        self.below(count) == 0
+    fn one_of(&mut self, count: u64) -> bool {
+        self.0.one_of(count)
     }
 
     fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len())]
+        self.0.pick(from)
     }
 
     fn number(&mut self) -> f32 {
-        (self.next() >> 40) as f32 / (1u64 << 22) as f32 - 2.0
+        2.0 * self.0.real()
     }
 }
 
@@ -68,7 +62,7 @@ struct Sheet {
 
 /// The model of a seed.
 pub fn draw(seed: u64) -> Drawn {
-    let mut dice = Dice(seed);
+    let mut dice = Dice(Random::new(seed));
     let dtype = match dice.below(8) {
         0 => DType::F64,
         1 => DType::F16,

@@ -3,8 +3,8 @@
 use streampool_tensor::{DType, Tensor};
 
 use super::Sketch;
-use crate::evaluate::Value;
 use crate::graph::{Attribute, Dim, Domain, Graph, Node, Operator, ValueId, ValueInfo};
+use crate::nodes::Value;
 use crate::passes::{shorten, simplify};
 use crate::testing::{difference, evaluate_eagerly};
 

@@ -10,12 +10,11 @@ mod norms;
 mod random;
 mod unchanged;
 
-use streampool_host::{HostDevice, HostOptions};
 use streampool_tensor::{DType, Generator, Pool, Tensor};
 
 use super::{Report, simplify, simplify_within};
-use crate::evaluate::Value;
 use crate::graph::{Attribute, Dim, Domain, Graph, Node, Operator, ValueId, ValueInfo};
+use crate::nodes::Value;
 use crate::testing::{difference, evaluate_eagerly};
 
 /// A graph as a test draws it.
@@ -30,7 +29,7 @@ impl Sketch {
     fn new() -> Sketch {
         Sketch {
             graph: Graph::default(),
-            pool: Pool::new(HostDevice::new(HostOptions::default()).unwrap()).unwrap(),
+            pool: crate::testing::host_pool(),
             generator: Generator::new(7),
             version: 17,
         }

@@ -7,14 +7,13 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use streampool_host::{HostDevice, HostOptions};
 use streampool_tensor::{Array, DType, Pool};
 
 use super::super::editor::Editor;
-use super::super::{REWRITES, Report, dead, simplify, sweep};
+use super::super::{REWRITES, Report, dead, simplify, simplify_one, sweep};
 use super::draw::{Drawn, draw};
-use crate::evaluate::Value;
 use crate::graph::Graph;
+use crate::nodes::Value;
 use crate::onnx;
 use crate::testing::evaluate_eagerly;
 use crate::{Session, SessionOptions};
@@ -53,7 +52,7 @@ fn in_session(pool: &Pool, drawn: &Drawn) -> Made {
 fn with_one(graph: &Graph, pool: &Pool, rewrite: Option<usize>) -> Graph {
     let mut graph = graph.clone();
     match rewrite {
-        None => sweep::sweep(&mut graph, pool, &mut Report::default()).unwrap(),
+        None => sweep::sweep(&mut graph, pool, &mut Report::default(), simplify_one).unwrap(),
         Some(rewrite) => {
             let mut editor = Editor::new(&mut graph, pool);
             for place in 0..editor.len() {
@@ -126,7 +125,7 @@ fn save(folder: &Path, seed: u64, drawn: &Drawn, made: &Made) {
 
 #[test]
 fn graphs_drawn_at_random_give_the_same_however_they_are_rewritten() {
-    let pool = Pool::new(HostDevice::new(HostOptions::default()).unwrap()).unwrap();
+    let pool = crate::testing::host_pool();
     let folder = std::env::var_os("GRAPHS_TO");
     let first = number("GRAPHS_FROM", 0);
     let (mut fused, mut failed, mut faults) = (0, 0, Vec::new());

@@ -3,8 +3,8 @@
 use streampool_tensor::{DType, Element, Tensor};
 
 use super::Sketch;
-use crate::evaluate::Value;
 use crate::graph::{Attribute, Dim, Graph, ValueId, ValueInfo};
+use crate::nodes::Value;
 use crate::passes::simplify;
 use crate::testing::evaluate_eagerly;
 

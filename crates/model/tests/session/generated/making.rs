@@ -8,8 +8,8 @@ use streampool_tensor::DType;
 
 use super::super::longs;
 use super::{WIDTH, pieces};
-use crate::arrays::Random;
 use crate::onnx::{Graph, graph, int};
+use streampool_model::testing::Random;
 
 /// A graph in the making: matrices of `WIDTH` columns, by name.
 pub(super) struct Making {

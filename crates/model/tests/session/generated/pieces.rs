@@ -7,8 +7,8 @@ use streampool_tensor::DType;
 use super::super::longs;
 use super::WIDTH;
 use super::making::Making;
-use crate::arrays::Random;
 use crate::onnx::{Graph, graph, int, ints};
+use streampool_model::testing::Random;
 
 /// The graph with the constants of what is here.
 pub(super) fn constants(graph: Graph, random: &mut Random) -> Graph {

@@ -1,29 +1,14 @@
-//! A graph under evaluation: which values there are, and where new ones are made.
+//! Evaluates graphs, node by node, through the operators of tensors.
+//!
+//! What depends on nothing that a caller gives is *known*: it is computed at once, in a pool on the host. The rest is
+//! made in the pool where the work is: on a device, or in the pool of a [trace](crate::trace), which only lists it.
 
 use streampool_runtime::Budget;
-use streampool_tensor::{Pool, Tensor};
+use streampool_tensor::Tensor;
 
-use super::{Call, Value};
 use crate::error::{Error, NodeError, Result};
 use crate::graph::{Graph, Node, ValueId};
-use crate::nodes;
-
-/// Where values come to be.
-pub trait Place {
-    /// The pool of what is known.
-    fn known(&self) -> &Pool;
-
-    /// The pool where the work is.
-    fn work(&self) -> &Pool;
-
-    /// What is known, as the work reads it.
-    fn lift(&self, known: &Tensor) -> Result<Tensor, NodeError>;
-
-    /// Told before a graph of so many nodes inside a node is evaluated; refuses where that is to be done elsewhere.
-    fn enter(&self, _nodes: usize) -> Result<(), NodeError> {
-        Ok(())
-    }
-}
+use crate::nodes::{self, Call, Pools, Value, Values};
 
 /// Whether two tensors are the same values in the same memory, type and order.
 pub fn is_same(one: &Tensor, other: &Tensor) -> bool {
@@ -33,21 +18,21 @@ pub fn is_same(one: &Tensor, other: &Tensor) -> bool {
 
 /// The values of one graph while it is evaluated.
 pub struct Scope<'a> {
-    pub(super) place: &'a dyn Place,
+    pools: &'a dyn Pools,
     /// Which of the graphs inside nodes it is, and which time it is evaluated: zero for the whole model.
-    pub(super) turn: u64,
+    turn: u64,
     values: Vec<Option<Value>>,
 }
 
 impl<'a> Scope<'a> {
     /// No values but the constants of `graph`.
-    pub fn new(graph: &Graph, place: &'a dyn Place) -> Scope<'a> {
+    pub fn new(graph: &Graph, pools: &'a dyn Pools) -> Scope<'a> {
         let mut values = vec![None; graph.value_count()];
         for (&id, tensor) in &graph.constants {
             values[id.index()] = Some(Value::Tensor(tensor.clone()));
         }
         Scope {
-            place,
+            pools,
             turn: 0,
             values,
         }
@@ -64,12 +49,7 @@ impl<'a> Scope<'a> {
     }
 
     /// The results of a graph inside a node of this one, for these inputs. `turn` is another number for each node and time.
-    pub fn inner(
-        &self,
-        graph: &Graph,
-        inputs: Vec<Value>,
-        turn: u64,
-    ) -> Result<Vec<Value>, NodeError> {
+    fn inner(&self, graph: &Graph, inputs: Vec<Value>, turn: u64) -> Values {
         if inputs.len() != graph.inputs.len() {
             let (got, expected) = (graph.inputs.len(), inputs.len());
             return Err(NodeError::malformed(
@@ -78,10 +58,10 @@ impl<'a> Scope<'a> {
                 expected,
             ));
         }
-        self.place.enter(graph.nodes.len())?;
+        self.pools.enter(graph.nodes.len())?;
         let mut scope = Scope {
             turn,
-            ..Scope::new(graph, self.place)
+            ..Scope::new(graph, self.pools)
         };
         for (&id, value) in graph.inputs.iter().zip(inputs) {
             scope.set(id, value);
@@ -124,7 +104,7 @@ pub fn step(scope: &mut Scope<'_>, graph: &Graph, node: &Node) -> Result<()> {
     Ok(())
 }
 
-fn outputs(scope: &Scope<'_>, graph: &Graph, node: &Node) -> Result<Vec<Value>, NodeError> {
+fn outputs(scope: &Scope<'_>, graph: &Graph, node: &Node) -> Values {
     #[expect(clippy::disallowed_methods, reason = "as many as there are already")]
     let mut inputs = Vec::with_capacity(node.inputs.len());
     for input in &node.inputs {
@@ -133,7 +113,8 @@ fn outputs(scope: &Scope<'_>, graph: &Graph, node: &Node) -> Result<Vec<Value>, 
             Some(id) => Some(scope.get(id).cloned().ok_or_else(|| not_made(graph, id))?),
         });
     }
-    let call = Call::new(node, inputs, scope);
+    let inner = |graph: &Graph, inputs: Vec<Value>, turn: u64| scope.inner(graph, inputs, turn);
+    let call = Call::new(node, inputs, scope.pools, scope.turn, &inner);
     let outputs = nodes::evaluate(&call)?;
     let wanted = node
         .outputs

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use streampool_device::lock::Mutex;
 use streampool_runtime::{Event, Program, Settings};
 
-use super::RunOptions;
 use super::compiled::{Compiled, Ends};
 use super::key::Key;
+use super::options::RunOptions;
 use super::turns::Turn;
 use crate::error::Result;
 use crate::ranks;
@@ -86,8 +86,8 @@ impl Ready {
 
 /// The programs of all streams. A stream's are behind a lock of their own, which only threads that share the stream share;
 /// those that threads take in turn are behind one more.
-pub struct Lanes {
-    lanes: Box<[Mutex<Lane>]>,
+pub struct Programs {
+    by_stream: Box<[Mutex<StreamPrograms>]>,
     limit: usize,
     bytes: AtomicUsize,
     count: AtomicUsize,
@@ -99,13 +99,13 @@ const MOST_PROGRAMS: usize = 4096;
 
 /// Those of one stream: by the hash of what they are for, each with its place in the order in which they came.
 #[derive(Default)]
-struct Lane {
+struct StreamPrograms {
     ready: BTreeMap<u64, Vec<(u64, Ready)>>,
     count: usize,
     next: u64,
 }
 
-impl Lane {
+impl StreamPrograms {
     fn push(&mut self, ready: Ready) {
         let list = self.ready.entry(ready.key.hash).or_default();
         list.push((self.next, ready));
@@ -142,12 +142,12 @@ impl Lane {
     }
 }
 
-impl Lanes {
+impl Programs {
     /// None so far; the programs that lie ready take at most `limit` bytes, together with their plans.
-    pub fn new(limit: usize) -> Lanes {
-        Lanes {
-            lanes: (0..=Settings::MOST_STREAMS)
-                .map(|_| Mutex::new(ranks::PROGRAMS, Lane::default()))
+    pub fn new(limit: usize) -> Programs {
+        Programs {
+            by_stream: (0..=Settings::MOST_STREAMS)
+                .map(|_| Mutex::new(ranks::PROGRAMS, StreamPrograms::default()))
                 .collect(),
             limit,
             bytes: AtomicUsize::new(0),
@@ -175,13 +175,13 @@ impl Lanes {
 
     fn take_from(
         &self,
-        lane: usize,
+        place: usize,
         ends: Ends,
         hash: u64,
         fits: impl Fn(&Ready) -> bool,
     ) -> Option<Ready> {
-        let mut lane = self.lanes[lane].lock();
-        let ready = lane.take(hash, |ready| ready.ends == ends && fits(ready))?;
+        let mut programs = self.by_stream[place].lock();
+        let ready = programs.take(hash, |ready| ready.ends == ends && fits(ready))?;
         self.left(&ready);
         Some(ready)
     }
@@ -202,7 +202,7 @@ impl Lanes {
         };
         self.bytes.fetch_add(ready.bytes, Ordering::Relaxed);
         self.count.fetch_add(1, Ordering::Relaxed);
-        self.lanes[home].lock().push(ready);
+        self.by_stream[home].lock().push(ready);
         drop(turn);
         self.shrink(home, plans);
     }
@@ -217,10 +217,10 @@ impl Lanes {
         if !self.is_over(plans()) {
             return;
         }
-        let others = (0..self.lanes.len()).filter(|&other| other != home);
-        for lane in std::iter::once(home).chain(others) {
+        let others = (0..self.by_stream.len()).filter(|&other| other != home);
+        for place in std::iter::once(home).chain(others) {
             while self.is_over(plans()) {
-                let oldest = self.lanes[lane].lock().take_oldest();
+                let oldest = self.by_stream[place].lock().take_oldest();
                 let Some(oldest) = oldest else {
                     break;
                 };

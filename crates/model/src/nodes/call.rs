@@ -4,7 +4,7 @@ use std::cell::{Cell, OnceCell};
 
 use streampool_tensor::{DType, Generator, Pool, Scalar, Tensor};
 
-use super::{Scope, Value};
+use super::value::{Value, Values};
 use crate::error::NodeError;
 use crate::graph::{Attribute, Domain, Graph, Node};
 use crate::onnx;
@@ -12,11 +12,40 @@ use crate::onnx;
 /// What most operators make: tensors, in order.
 pub type Outputs = Result<Vec<Tensor>, NodeError>;
 
+/// What computes a node that makes tensors.
+pub type Operator = fn(&Call<'_>) -> Outputs;
+
+/// What computes a node that may make other values.
+pub type ValuesOperator = fn(&Call<'_>) -> Values;
+
+/// Where values come to be.
+pub trait Pools {
+    /// The pool of what is known.
+    fn known(&self) -> &Pool;
+
+    /// The pool where the work is.
+    fn work(&self) -> &Pool;
+
+    /// What is known, as the work reads it.
+    fn lift(&self, known: &Tensor) -> Result<Tensor, NodeError>;
+
+    /// Told before a graph of so many nodes inside a node is evaluated; refuses where that is to be done elsewhere.
+    fn enter(&self, _nodes: usize) -> Result<(), NodeError> {
+        Ok(())
+    }
+}
+
+/// The results of a graph inside a node, for these inputs. The number is another one for each node and time.
+pub type Inner<'a> = &'a dyn Fn(&Graph, Vec<Value>, u64) -> Values;
+
 /// A node with the values of its inputs.
 pub struct Call<'a> {
     node: &'a Node,
     inputs: Vec<Input>,
-    scope: &'a Scope<'a>,
+    pools: &'a dyn Pools,
+    /// Which of the graphs inside nodes it is in, and which time that is evaluated: zero for the whole model.
+    turn: u64,
+    inner: Inner<'a>,
     pool: &'a Pool,
     /// How often a graph inside the node was evaluated.
     rounds: Cell<u64>,
@@ -29,8 +58,15 @@ struct Input {
 }
 
 impl<'a> Call<'a> {
-    pub(super) fn new(node: &'a Node, inputs: Vec<Option<Value>>, scope: &'a Scope<'a>) -> Self {
-        let known = scope.place.known();
+    /// The node with these inputs; `inner` evaluates the graphs inside it.
+    pub fn new(
+        node: &'a Node,
+        inputs: Vec<Option<Value>>,
+        pools: &'a dyn Pools,
+        turn: u64,
+        inner: Inner<'a>,
+    ) -> Self {
+        let known = pools.known();
         let tensors = inputs.iter().flatten().flat_map(Value::tensors);
         let all_known = tensors.into_iter().all(|tensor| tensor.pool() == known);
         let inputs = inputs.into_iter().map(|value| Input {
@@ -40,9 +76,11 @@ impl<'a> Call<'a> {
         Call {
             node,
             inputs: inputs.collect(),
-            scope,
+            pools,
+            turn,
+            inner,
             rounds: Cell::new(0),
-            pool: if all_known { known } else { scope.place.work() },
+            pool: if all_known { known } else { pools.work() },
         }
     }
 
@@ -68,7 +106,7 @@ impl<'a> Call<'a> {
 
     /// The pool of what is known, for what depends on shapes alone.
     pub fn known_pool(&self) -> &'a Pool {
-        self.scope.place.known()
+        self.pools.known()
     }
 
     /// How many inputs there are, those that are left out included.
@@ -77,10 +115,10 @@ impl<'a> Call<'a> {
     }
 
     /// The results of a graph inside the node, for these inputs.
-    pub fn inner(&self, graph: &Graph, inputs: Vec<Value>) -> Result<Vec<Value>, NodeError> {
+    pub fn inner(&self, graph: &Graph, inputs: Vec<Value>) -> Values {
         let round = self.rounds.replace(self.rounds.get() + 1);
         let turn = self.sequence(None).fork(round).seed();
-        self.scope.inner(graph, inputs, turn)
+        (self.inner)(graph, inputs, turn)
     }
 
     /// The random numbers of this seed, or of the node's own if there is none; others in each round of a node around.
@@ -90,7 +128,7 @@ impl<'a> Call<'a> {
             (None, Some(own)) => Generator::new(0).fork(own.index() as u64),
             (None, None) => Generator::new(0),
         };
-        match self.scope.turn {
+        match self.turn {
             0 => generator,
             turn => generator.fork(turn),
         }
@@ -188,19 +226,19 @@ impl<'a> Call<'a> {
     pub fn lift(&self, tensor: &Tensor) -> Result<Tensor, NodeError> {
         match tensor.pool() == self.pool {
             true => Ok(tensor.clone()),
-            false => self.scope.place.lift(tensor),
+            false => self.pools.lift(tensor),
         }
     }
 
     /// Tensors wherever they were made, as they are in one place: where they are all known, there.
     pub fn together(&self, tensors: &[Tensor]) -> Result<Vec<Tensor>, NodeError> {
-        let (known, work) = (self.known_pool(), self.scope.place.work());
+        let (known, work) = (self.known_pool(), self.pools.work());
         if tensors.iter().all(|tensor| tensor.pool() == known) {
             return Ok(tensors.to_vec());
         }
         let lifted = tensors.iter().map(|tensor| match tensor.pool() == work {
             true => Ok(tensor.clone()),
-            false => self.scope.place.lift(tensor),
+            false => self.pools.lift(tensor),
         });
         lifted.collect()
     }
@@ -448,6 +486,29 @@ pub fn scalar(tensor: &Tensor) -> Result<Scalar, NodeError> {
         DType::Bool => tensor.item::<bool>()?.into(),
         _ => tensor.to_dtype(DType::I64)?.item::<i64>()?.into(),
     })
+}
+
+/// The type in which several numbers of a type are added.
+pub fn wider(dtype: DType) -> DType {
+    match dtype {
+        DType::F16 | DType::BF16 => DType::F32,
+        other => other,
+    }
+}
+
+/// The most parts that a node is computed in one by one.
+const MOST_PARTS: usize = 1 << 20;
+
+/// A number of parts that a list can hold.
+pub fn parts(what: &str, count: usize) -> Result<usize, NodeError> {
+    match count <= MOST_PARTS {
+        true => Ok(count),
+        false => Err(NodeError::malformed(
+            what,
+            count,
+            format!("at most {MOST_PARTS}"),
+        )),
+    }
 }
 
 /// A number that has to be a size.

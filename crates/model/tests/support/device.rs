@@ -1,7 +1,7 @@
 //! Which device is tested.
 
 use streampool_cuda::{CudaDevice, CudaOptions};
-use streampool_host::{HostDevice, HostOptions};
+use streampool_model::testing::host_pool;
 use streampool_tensor::Pool;
 
 /// `cuda` for the GPU; by default it is the host.
@@ -11,16 +11,10 @@ const DEVICE: &str = "TEST_DEVICE";
 pub fn pool() -> Result<Pool, String> {
     let device = std::env::var(DEVICE).unwrap_or_else(|_| "host".to_owned());
     match &device[..] {
-        "host" => Ok(host()),
+        "host" => Ok(host_pool()),
         "cuda" => CudaDevice::new(CudaOptions::from_env().expect("settings that are good"))
             .map(|device| Pool::new(device).expect("a pool on the GPU"))
             .map_err(|error| error.to_string()),
         other => panic!("{DEVICE} is {other:?}, expected host or cuda"),
     }
-}
-
-/// A pool on the host.
-pub fn host() -> Pool {
-    let device = HostDevice::new(HostOptions::default()).expect("every machine is a host");
-    Pool::new(device).expect("a pool on the host")
 }

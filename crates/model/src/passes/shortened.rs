@@ -35,14 +35,12 @@ fn each<T: Element + Into<f32>>(
 
 #[cfg(test)]
 mod tests {
-    use streampool_host::{HostDevice, HostOptions};
-    use streampool_tensor::Pool;
 
     use super::*;
 
     #[test]
     fn what_is_finite_stays_so_and_what_is_not_zero_too() {
-        let pool = Pool::new(HostDevice::new(HostOptions::default()).unwrap()).unwrap();
+        let pool = crate::testing::host_pool();
         let inf = f32::INFINITY;
         let values = [f32::MIN, f32::MAX, -inf, inf, 0.0, 1e-42, -1e-42, 1.5];
         let tensor = Tensor::from_slice(&pool, &values, &[2, 4]).unwrap();

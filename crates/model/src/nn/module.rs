@@ -1,8 +1,46 @@
-//! The parameters of a module of several parts, with the names of these.
+//! What a module is, and the parameters of one of several parts, with the names of these.
 
-use streampool_tensor::{Result, Tensor};
+use streampool_tensor::{Activation, Result, Tensor};
 
-use super::Module;
+/// A part of a model: what it knows is on a device, and any thread may use it at any time.
+pub trait Module: Send + Sync {
+    /// What it makes of a tensor, on the current stream of the calling thread.
+    fn forward(&self, x: &Tensor) -> Result<Tensor>;
+
+    /// What it holds, by the names that it is made by from [`Weights`](super::Weights): saved, it makes the same module again. For a module of
+    /// fields [`parameters!`](crate::parameters) writes this.
+    fn parameters(&self) -> Result<Vec<(String, Tensor)>>;
+}
+
+/// A function without parameters of its own, such as a reshape between two layers.
+impl<F: Fn(&Tensor) -> Result<Tensor> + Send + Sync> Module for F {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self(x)
+    }
+
+    fn parameters(&self) -> Result<Vec<(String, Tensor)>> {
+        Ok(Vec::new())
+    }
+}
+
+/// An activation by itself. After a [`Linear`](super::Linear) or a [`Conv`](super::Conv) it costs nothing if it is made part of that.
+impl Module for Activation {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        match self {
+            Activation::None => Ok(x.clone()),
+            Activation::Relu => x.relu(),
+            Activation::Gelu => x.gelu(),
+            Activation::GeluTanh => x.gelu_tanh(),
+            Activation::Silu => x.silu(),
+            Activation::Sigmoid => x.sigmoid(),
+            Activation::Tanh => x.tanh(),
+        }
+    }
+
+    fn parameters(&self) -> Result<Vec<(String, Tensor)>> {
+        Ok(Vec::new())
+    }
+}
 
 /// The parameters of parts, as they are listed.
 #[derive(Debug, Default)]
@@ -60,22 +98,4 @@ impl<P: Part> Part for Vec<P> {
         let mut each = self.iter().enumerate();
         each.try_for_each(|(place, part)| part.add_to(&format!("{name}.{place}"), parts))
     }
-}
-
-/// Writes [`parameters`](Module::parameters) of a module, inside its `impl Module`: those of these fields, each of which is a
-/// tensor, a module, or an `Option` or `Vec` of such. Fields that are not listed have none.
-#[macro_export]
-macro_rules! parameters {
-    ($($field:ident),* $(,)?) => {
-        fn parameters(
-            &self,
-        ) -> ::std::result::Result<
-            ::std::vec::Vec<(::std::string::String, $crate::nn::Tensor)>,
-            $crate::nn::Error,
-        > {
-            let parts = $crate::nn::Parts::new();
-            $(let parts = parts.with(::std::stringify!($field), &self.$field)?;)*
-            ::std::result::Result::Ok(parts.into_parameters())
-        }
-    };
 }

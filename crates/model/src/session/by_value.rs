@@ -9,7 +9,7 @@ use streampool_device::lock::Mutex;
 use super::input::Input;
 use crate::ranks;
 
-/// Inputs of more elements are never special.
+/// Plans are made for the values of no input of more elements.
 const MOST_ELEMENTS: usize = 8;
 
 /// After so many plans that were made for values it is asked whether these come back.
@@ -18,8 +18,8 @@ const WINDOW: usize = 256;
 /// So often at least a value has to be used on average.
 const USES: u64 = 2;
 
-/// Which inputs of a session are special so far.
-pub struct Special {
+/// The inputs of a session for whose values plans are made so far.
+pub struct ByValue {
     places: AtomicU64,
     /// Values of these did not come back.
     barred: AtomicU64,
@@ -39,39 +39,39 @@ struct Latest {
 
 /// A set of inputs, by place; only the first 64 can be in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Places(u64);
+pub struct InputSet(u64);
 
-impl Places {
+impl InputSet {
     /// Whether the input of this place is in it.
     pub fn contains(self, place: usize) -> bool {
         place < 64 && self.0 & 1 << place != 0
     }
 }
 
-impl Special {
+impl ByValue {
     /// None so far.
-    pub fn new() -> Special {
-        Special {
+    pub fn new() -> ByValue {
+        ByValue {
             places: AtomicU64::new(0),
             barred: AtomicU64::new(0),
             latest: Mutex::new(ranks::SPECIAL, Latest::default()),
         }
     }
 
-    /// Those of these inputs. One that is special for other requests need not be so for a request that gives it at length.
-    pub fn places(&self, inputs: &[Input<'_>]) -> Places {
+    /// Those of these inputs. One that is among them for other requests need not be so for a request that gives it at length.
+    pub fn places(&self, inputs: &[Input<'_>]) -> InputSet {
         let all = self.places.load(Ordering::Acquire) & !self.barred.load(Ordering::Acquire);
         if all == 0 {
-            return Places(0);
+            return InputSet(0);
         }
         let small = inputs.iter().take(64).enumerate();
         let small = small.filter(|(_, input)| can_be(input));
-        Places(all & small.fold(0, |places, (place, _)| places | 1 << place))
+        InputSet(all & small.fold(0, |places, (place, _)| places | 1 << place))
     }
 
-    /// Makes those inputs special that values depend on which a trace asked for, if all of them can be. They are counted
-    /// without those that were special for that trace. Says whether there were any.
-    pub fn add(&self, before: Places, asked: &[usize], inputs: &[Input<'_>]) -> bool {
+    /// Adds those inputs that values depend on which a trace asked for, if all of them can be. They are counted without
+    /// those that were among them for that trace. Says whether there were any.
+    pub fn add(&self, before: InputSet, asked: &[usize], inputs: &[Input<'_>]) -> bool {
         let others: Vec<usize> = (0..inputs.len())
             .filter(|&place| !before.contains(place))
             .collect();
@@ -92,8 +92,8 @@ impl Special {
         places != 0
     }
 
-    /// Notes that a plan was made for these values, after so many runs. Inputs whose values do not come back are special no
-    /// longer: making a plan for each takes more than it saves.
+    /// Notes that a plan was made for these values, after so many runs. Inputs whose values do not come back are taken
+    /// out: making a plan for each takes more than it saves.
     pub fn planned(&self, values: &[(usize, impl AsRef<[u8]>)], runs: u64) {
         if values.is_empty() {
             return;

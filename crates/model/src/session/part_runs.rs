@@ -6,20 +6,24 @@ use streampool_runtime::Stream;
 use streampool_tensor::{Array, Tensor};
 
 use super::compiled::Ends;
+use super::counts::Count;
 use super::input::Input;
-use super::key::{Key, Values};
-use super::lanes::Ready;
+use super::key::{Key, Values, values as values_of};
+use super::options::RunOptions;
+use super::outputs::Outputs;
+use super::prepared::Prepared;
+use super::programs::Ready;
 use super::weights::Weights;
-use super::{Inner, Outputs, RunOptions};
 use crate::error::{Error, NodeError, Result};
-use crate::evaluate::{Place, Scope, Value, step};
+use crate::evaluate::{Scope, step};
 use crate::graph::ValueId;
-use crate::trace::{Given, Kind};
+use crate::nodes::{Pools, Value};
+use crate::trace::{Given, TensorKind};
 
 /// The place of nodes that are computed by themselves.
 struct Eager<'a>(&'a Weights);
 
-impl Place for Eager<'_> {
+impl Pools for Eager<'_> {
     fn known(&self) -> &streampool_tensor::Pool {
         self.0.known()
     }
@@ -35,7 +39,7 @@ impl Place for Eager<'_> {
 
 /// A value between two parts.
 #[derive(Clone)]
-pub enum Between {
+pub enum PartValue {
     /// The same whatever is in the inputs.
     Known(Value),
     /// From the inputs.
@@ -43,9 +47,9 @@ pub enum Between {
 }
 
 /// What a part has made, by value.
-pub type Outcomes = Vec<(ValueId, Between)>;
+pub type Outcomes = Vec<(ValueId, PartValue)>;
 
-impl Inner {
+impl Prepared {
     /// Host arrays in, host arrays out.
     pub fn run_parts_to_arrays(
         &self,
@@ -68,22 +72,22 @@ impl Inner {
         inputs: &[Input<'_>],
         options: &RunOptions,
     ) -> Result<Vec<Value>> {
-        self.counts.ran(stream.index());
-        let graph = self.parts.graph();
-        let mut values: Vec<Option<Between>> = vec![None; graph.value_count()];
-        let special = self.special.places(inputs);
-        let special_values = super::run::values(inputs, special)?;
+        self.counts.add(stream.index(), Count::Runs);
+        let graph = self.plans.graph();
+        let mut values: Vec<Option<PartValue>> = vec![None; graph.value_count()];
+        let by_value = self.by_value.places(inputs);
+        let key_values = values_of(inputs, by_value)?;
         for (place, (&id, input)) in graph.inputs.iter().zip(inputs).enumerate() {
-            let value = match special.contains(place) {
-                true => Between::Known(input.known(self.weights.known())?.into()),
-                false => Between::Made(input.at_work(self.pool())?.into()),
+            let value = match by_value.contains(place) {
+                true => PartValue::Known(input.known(self.weights.known())?.into()),
+                false => PartValue::Made(input.at_work(self.pool())?.into()),
             };
             values[id.index()] = Some(value);
         }
         let begin = stream.position();
         let (mut start, mut last_node) = (0, begin);
         loop {
-            let (outputs, ended) = self.run_part(stream, start, &values, &special_values)?;
+            let (outputs, ended) = self.run_part(stream, start, &values, &key_values)?;
             let Some(node) = ended else {
                 // Only what programs do is left to whoever reads the outputs: a fault of a node is told here.
                 options.wait_between(stream, begin, last_node)?;
@@ -102,7 +106,7 @@ impl Inner {
             options.check()?;
             start = node + 1;
             // What nobody reads any more goes.
-            let live = self.parts.live(start);
+            let live = self.plans.live(start);
             for id in graph.ids() {
                 if values[id.index()].is_some() && live.binary_search(&id).is_err() {
                     values[id.index()] = None;
@@ -115,38 +119,38 @@ impl Inner {
         &self,
         stream: &Stream,
         start: usize,
-        values: &[Option<Between>],
-        special: &Values<'_>,
+        values: &[Option<PartValue>],
+        by_value: &Values<'_>,
     ) -> Result<(Outcomes, Option<usize>)> {
         let mut given = Vec::new();
         let mut tensors = Vec::new();
-        for &id in self.parts.live(start) {
+        for &id in self.plans.live(start) {
             let one = match &values[id.index()] {
                 None => continue,
-                Some(Between::Made(Value::Tensor(tensor))) => {
+                Some(PartValue::Made(Value::Tensor(tensor))) => {
                     tensors.push(self.as_input(tensor)?);
-                    Given::Input(Kind::of(tensor))
+                    Given::Input(TensorKind::of(tensor))
                 }
-                Some(Between::Made(Value::Sequence(several))) => {
+                Some(PartValue::Made(Value::Sequence(several))) => {
                     for tensor in several {
                         tensors.push(self.as_input(tensor)?);
                     }
-                    Given::Inputs(several.iter().map(Kind::of).collect())
+                    Given::Inputs(several.iter().map(TensorKind::of).collect())
                 }
-                Some(Between::Made(Value::Nothing)) => Given::Known(Value::Nothing),
-                Some(Between::Known(value)) => Given::Known(value.clone()),
+                Some(PartValue::Made(Value::Nothing)) => Given::Known(Value::Nothing),
+                Some(PartValue::Known(value)) => Given::Known(value.clone()),
             };
             given.push((id, one));
         }
         let key = Arc::new(Key::of(start, &given)?);
         let is_for = |ready: &Ready| *ready.key == *key;
         let ready = self
-            .lanes
+            .programs
             .take(stream.index(), Ends::Device, key.hash, is_for);
         let ready = match ready {
             Some(ready) => ready,
             None => {
-                let compiled = self.plan(&key, &given, special)?;
+                let compiled = self.plan(&key, &given, by_value)?;
                 self.capture(stream, key, compiled, Ends::Device)?
             }
         };
@@ -166,28 +170,28 @@ impl Inner {
         &self,
         stream: &Stream,
         place: usize,
-        values: &mut [Option<Between>],
+        values: &mut [Option<PartValue>],
     ) -> Result<()> {
-        let graph = self.parts.graph();
+        let graph = self.plans.graph();
         let node = &graph.nodes[place];
         let eager = Eager(&self.weights);
         let mut scope = Scope::new(graph, &eager);
         for id in node.reads() {
-            if let Some(Between::Known(value) | Between::Made(value)) = &values[id.index()] {
+            if let Some(PartValue::Known(value) | PartValue::Made(value)) = &values[id.index()] {
                 scope.set(id, value.clone());
             }
         }
         step(&mut scope, graph, node)?;
         for &id in node.outputs.iter().flatten() {
-            values[id.index()] = scope.get(id).cloned().map(Between::Made);
+            values[id.index()] = scope.get(id).cloned().map(PartValue::Made);
         }
-        self.counts.computed(stream.index());
+        self.counts.add(stream.index(), Count::NodesAlone);
         Ok(())
     }
 
     /// A value as a caller gets it: in the pool where the work is.
-    pub fn finished(&self, value: Between) -> Result<Value> {
-        let (Between::Known(value) | Between::Made(value)) = value;
+    pub fn finished(&self, value: PartValue) -> Result<Value> {
+        let (PartValue::Known(value) | PartValue::Made(value)) = value;
         let moved = |tensor: &Tensor| self.weights.lift(tensor).map_err(Error::Graph);
         Ok(match value {
             Value::Tensor(tensor) => Value::Tensor(moved(&tensor)?),
@@ -203,8 +207,7 @@ impl Inner {
 mod tests {
     use std::sync::atomic::Ordering;
 
-    use streampool_host::{HostDevice, HostOptions};
-    use streampool_tensor::{Array, DType, Pool};
+    use streampool_tensor::{Array, DType};
 
     use crate::onnx::writer::Graph;
     use crate::session::{Input, Session, SessionOptions};
@@ -218,7 +221,7 @@ mod tests {
             .node("Gather negative places = y", &[])
             .outputs("y")
             .model(&[("", 18)]);
-        let pool = Pool::new(HostDevice::new(HostOptions::default()).unwrap()).unwrap();
+        let pool = crate::testing::host_pool();
         let session = Session::from_bytes(&pool, model, &SessionOptions::default()).unwrap();
         let x = Array::new(&[0f32, 2.0], &[2]).unwrap();
         for _ in 0..3 {
@@ -226,7 +229,7 @@ mod tests {
             assert_eq!(outputs.len(), 1);
             assert_eq!(outputs[0].to_vec::<f32>().unwrap(), [-2.0]);
             // As for a thread that asked a moment before another found out.
-            session.0.has_parts.store(false, Ordering::Relaxed);
+            session.model.has_parts.store(false, Ordering::Relaxed);
         }
     }
 }

@@ -4,6 +4,9 @@ use streampool_tensor::Tensor;
 
 use crate::error::NodeError;
 
+/// Values, in order.
+pub type Values = Result<Vec<Value>, NodeError>;
+
 /// A value while a graph is evaluated.
 #[derive(Clone)]
 pub enum Value {

@@ -6,13 +6,12 @@ use std::collections::{HashMap, HashSet};
 
 use streampool_tensor::DType;
 
-use super::editor::pair;
 use super::identity;
 use super::linear::is_linear;
 use crate::graph::{Domain, Graph, Node, ValueId};
 
 /// What is computed in `f32`.
-pub struct Wide {
+pub struct StaysF32 {
     /// Places of nodes.
     pub nodes: HashSet<usize>,
     /// Values that stay as these make them; what else they make is shortened.
@@ -22,8 +21,8 @@ pub struct Wide {
 }
 
 /// Finds it in a graph whose nodes are in order.
-pub fn find(graph: &Graph) -> Wide {
-    let mut wide = Wide {
+pub fn find(graph: &Graph) -> StaysF32 {
+    let mut wide = StaysF32 {
         nodes: HashSet::new(),
         values: HashSet::new(),
         types: identity::types(graph),
@@ -61,7 +60,7 @@ pub fn find(graph: &Graph) -> Wide {
     wide
 }
 
-impl Wide {
+impl StaysF32 {
     /// The one value that a node of ONNX makes, if it certainly is of `f32`, and all that it reads of a known type.
     fn made(&self, node: &Node) -> Option<ValueId> {
         let [Some(made)] = node.outputs[..] else {
@@ -83,7 +82,7 @@ impl Wide {
     /// Whether a node spreads a constant, which others of these meet.
     fn is_spread(&self, graph: &Graph, node: &Node) -> bool {
         let is_constant = |id: &ValueId| graph.constants.contains_key(id);
-        let data = node.inputs.first().copied().flatten();
+        let data = node.input(0);
         node.operator.name == "Expand" && data.is_some_and(|id| is_constant(&id))
     }
 }
@@ -104,7 +103,7 @@ fn joins(graph: &Graph, node: &Node) -> bool {
             .nth(1)
             .copied()
     };
-    let weights = node.inputs.get(1).copied().flatten();
+    let weights = node.input(1);
     match weights.filter(|id| graph.constants.contains_key(id)) {
         Some(weights) => {
             (is_linear(node) || node.operator.name == "MatMul") && rows(&weights) == Some(1)
@@ -130,7 +129,7 @@ fn is_sum(node: &Node) -> bool {
 fn is_square(node: &Node) -> bool {
     match &node.operator.name[..] {
         "Pow" => true,
-        "Mul" => pair(node).is_some_and(|[a, b]| a == b),
+        "Mul" => node.pair().is_some_and(|[a, b]| a == b),
         _ => false,
     }
 }

@@ -2,9 +2,8 @@
 
 use streampool_tensor::{Activation, DType, Tensor};
 
-use super::super::Operator;
+use super::super::call::{Call, Operator, Outputs};
 use crate::error::NodeError;
-use crate::evaluate::{Call, Outputs};
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {
@@ -15,7 +14,7 @@ pub fn operator(op: &str) -> Option<Operator> {
 
 /// How a matrix of few bits is packed.
 #[derive(Debug, Clone, Copy)]
-pub struct Blocks {
+pub struct FewBits {
     /// Bits of a weight: 2, 4 or 8.
     pub bits: usize,
     /// How many weights of a row share a scale and a zero point.
@@ -26,7 +25,7 @@ pub struct Blocks {
     pub columns: usize,
 }
 
-impl Blocks {
+impl FewBits {
     /// The matrix `[rows, columns]`, in the type of its scales. Without zero points these are in the middle.
     pub fn widened(
         &self,
@@ -34,7 +33,7 @@ impl Blocks {
         scales: &Tensor,
         zeros: Option<&Tensor>,
     ) -> Result<Tensor, NodeError> {
-        let Blocks {
+        let FewBits {
             bits,
             size,
             rows,
@@ -108,7 +107,7 @@ fn matmul(call: &Call<'_>) -> Outputs {
             "weights and scales",
         ));
     };
-    let blocks = Blocks {
+    let blocks = FewBits {
         bits: call.size_or("bits", 4)?,
         size: call.size_or("block_size", 0)?,
         rows: call.size_or("N", 0)?,

@@ -10,7 +10,7 @@ use streampool_runtime::Budget;
 use super::compiled::Compiled;
 use super::key::Key;
 use super::ledger::Ledger;
-use super::making::Making;
+use super::make_once::MakeOnce;
 use super::weights::Weights;
 use crate::error::Result;
 use crate::graph::{Graph, ValueId};
@@ -23,7 +23,7 @@ use crate::trace::{Given, trace};
 const MOST_PLANS: usize = 512;
 
 /// A graph, and the plans of its parts.
-pub struct Parts {
+pub struct Plans {
     graph: Graph,
     /// By the name of a node that was made of several: theirs.
     fusions: HashMap<String, Vec<String>>,
@@ -33,22 +33,22 @@ pub struct Parts {
     last_use: Vec<Option<usize>>,
     /// For each value, the first node that comes after it is made.
     made_at: Vec<Option<usize>>,
-    plans: Mutex<Plans>,
+    plans: Mutex<PlanTable>,
     ledger: Arc<Ledger>,
 }
 
 #[derive(Default)]
-struct Plans {
+struct PlanTable {
     plans: HashMap<Arc<Key>, Arc<Cell>>,
     /// The keys, in the order in which they came.
     order: std::collections::VecDeque<Arc<Key>>,
 }
 
 /// A plan that one thread makes while others wait.
-type Cell = Making<Compiled>;
+type Cell = MakeOnce<Compiled>;
 
-impl Parts {
-    pub fn new(graph: Graph, fusions: Vec<Fusion>) -> Parts {
+impl Plans {
+    pub fn new(graph: Graph, fusions: Vec<Fusion>) -> Plans {
         let nodes = graph.nodes.len();
         let mut last_use = vec![None; graph.value_count()];
         let mut made_at = vec![None; graph.value_count()];
@@ -67,7 +67,7 @@ impl Parts {
             last_use[output.index()] = Some(nodes);
         }
         let ledger = Ledger::new(&graph);
-        Parts {
+        Plans {
             ledger,
             live: (0..=nodes).map(|_| OnceLock::new()).collect(),
             graph,
@@ -77,7 +77,7 @@ impl Parts {
                 .collect(),
             last_use,
             made_at,
-            plans: Mutex::new(ranks::PLANS, Plans::default()),
+            plans: Mutex::new(ranks::PLANS, PlanTable::default()),
         }
     }
 
@@ -184,7 +184,7 @@ impl Parts {
     }
 }
 
-impl Plans {
+impl PlanTable {
     /// Where the plan of a key is or will be, and the one that has to go for it.
     fn cell(&mut self, key: &Arc<Key>) -> (Arc<Cell>, Option<Arc<Cell>>) {
         if let Some(cell) = self.plans.get(key) {

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::ranks;
 
 /// A place for a `T` that is made once.
-pub struct Making<T> {
+pub struct MakeOnce<T> {
     state: Mutex<State<T>>,
     over: Condvar,
 }
@@ -23,10 +23,10 @@ enum State<T> {
     Made(Arc<T>),
 }
 
-impl<T> Making<T> {
+impl<T> MakeOnce<T> {
     /// Nothing so far.
-    pub fn new() -> Making<T> {
-        Making {
+    pub fn new() -> MakeOnce<T> {
+        MakeOnce {
             state: Mutex::new(ranks::MAKING, State::Free),
             over: Condvar::new(),
         }
@@ -74,7 +74,7 @@ impl<T> Making<T> {
 
 /// Says at the end, a panic's too, what came of it.
 struct End<'a, T> {
-    making: &'a Making<T>,
+    making: &'a MakeOnce<T>,
     state: State<T>,
 }
 
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn one_makes_it_and_who_waits_has_a_deadline() {
-        let making = Making::new();
+        let making = MakeOnce::new();
         let (begun, late) = (Barrier::new(2), Barrier::new(2));
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn after_an_error_or_a_panic_the_next_tries() {
-        let making = Making::new();
+        let making = MakeOnce::new();
         assert!(making.get_or_make(|| Err(Error::Deadline)).is_err());
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             drop(making.get_or_make(|| panic!("while it is made")));

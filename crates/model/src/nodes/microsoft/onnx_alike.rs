@@ -2,11 +2,9 @@
 
 use streampool_tensor::Tensor;
 
-use super::super::{
-    Operator, conv, create, elementwise, grid, index, layout, norm, order, pool, quantise,
-};
+use super::super::call::{Call, Operator, Outputs};
+use super::super::{conv, create, elementwise, grid, index, layout, norm, order, pool, quantise};
 use crate::error::NodeError;
-use crate::evaluate::{Call, Outputs};
 
 pub fn operator(op: &str) -> Option<Operator> {
     match op {

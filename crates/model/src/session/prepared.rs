@@ -1,0 +1,210 @@
+//! A model that is ready to run for one choice of its optional inputs: its plans, its programs, and what runs count.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use smallvec::{SmallVec, smallvec};
+use streampool_tensor::Pool;
+
+use super::by_value::ByValue;
+use super::counts::{Counts, Statistics};
+use super::input::Input;
+use super::options::SessionOptions;
+use super::outputs::{Made, Outputs};
+use super::plans::Plans;
+use super::profile::Replays;
+use super::programs::Programs;
+use super::under_way::UnderWay;
+use super::weights::Weights;
+use crate::error::{Error, Result};
+use crate::graph::{Dim, Graph, ValueId, ValueInfo};
+use crate::passes;
+
+/// A model for callers that give just these inputs.
+pub struct Prepared {
+    pub inputs: Vec<ValueInfo>,
+    pub outputs: Vec<ValueInfo>,
+    /// What may be given besides.
+    pub optional: Vec<ValueInfo>,
+    /// The names of the outputs, as each run gives them on.
+    pub output_names: Arc<[String]>,
+    pub metadata: BTreeMap<String, String>,
+    pub plans: Arc<Plans>,
+    pub weights: Arc<Weights>,
+    pub programs: Programs,
+    pub under_way: UnderWay,
+    pub by_value: ByValue,
+    pub has_parts: AtomicBool,
+    pub counts: Counts,
+    pub replays: Arc<Replays>,
+}
+
+/// The inputs of a run, in the model's order.
+pub type InferAll<'a> = SmallVec<[Input<'a>; 4]>;
+
+impl Prepared {
+    /// A model in a graph whose operators are all there.
+    pub fn new(
+        mut graph: Graph,
+        metadata: BTreeMap<String, String>,
+        weights: Arc<Weights>,
+        options: &SessionOptions,
+    ) -> Result<Prepared> {
+        let optional = std::mem::take(&mut graph.defaults).into_iter();
+        let rewritten = match options.simplify {
+            true => passes::simplify(&mut graph, weights.known())?,
+            false => passes::Report::default(),
+        };
+        if let Some(precision) = options.precision {
+            passes::shorten(&mut graph, precision)?;
+        }
+        let port = |&id: &ValueId| graph.value(id).clone();
+        let name = |&id: &ValueId| graph.name(id).to_owned();
+        Ok(Prepared {
+            inputs: graph.inputs.iter().map(port).collect(),
+            outputs: graph.outputs.iter().map(port).collect(),
+            output_names: graph.outputs.iter().map(name).collect(),
+            metadata,
+            optional: optional.map(|(_, info)| info).collect(),
+            plans: Arc::new(Plans::new(graph, rewritten.fusions)),
+            weights,
+            programs: Programs::new(options.program_memory),
+            under_way: UnderWay::new(options),
+            by_value: ByValue::new(),
+            has_parts: AtomicBool::new(false),
+            counts: Counts::new(),
+            replays: Arc::new(Replays::new()),
+        })
+    }
+
+    pub fn statistics(&self) -> Statistics {
+        let (programs, program_bytes) = self.programs.held();
+        Statistics {
+            plans: self.plans.count(),
+            programs,
+            program_bytes: program_bytes + self.plans.bytes(),
+            evicted: self.programs.evicted(),
+            ..self.counts.statistics()
+        }
+    }
+
+    pub fn pool(&self) -> &Pool {
+        self.weights.work()
+    }
+
+    pub fn has_parts(&self) -> bool {
+        self.has_parts.load(Ordering::Relaxed)
+    }
+
+    pub fn note_parts(&self) {
+        self.has_parts.store(true, Ordering::Relaxed);
+    }
+
+    pub fn in_order<'a, N: AsRef<str>>(
+        &self,
+        given: impl Iterator<Item = (N, Input<'a>)>,
+    ) -> Result<InferAll<'a>> {
+        let mut inputs: SmallVec<[Option<Input<'a>>; 4]> = smallvec![None; self.inputs.len()];
+        for (name, input) in given {
+            let name = name.as_ref();
+            let place = self.inputs.iter().position(|port| port.name == name);
+            let place = place.ok_or_else(|| self.no_such_input(name))?;
+            if inputs[place].replace(input).is_some() {
+                return Err(Error::input(name, "given twice", "given once"));
+            }
+        }
+        let all: Option<InferAll<'a>> = inputs.iter().copied().collect();
+        let all = all.ok_or_else(|| {
+            let missing = inputs.iter().position(Option::is_none).unwrap_or(0);
+            self.missing(missing)
+        })?;
+        self.check_all(&all)?;
+        Ok(all)
+    }
+
+    pub fn check_all(&self, inputs: &[Input<'_>]) -> Result<()> {
+        if inputs.len() > self.inputs.len() {
+            return Err(self.no_such_input(&format!("number {}", self.inputs.len())));
+        }
+        if inputs.len() < self.inputs.len() {
+            return Err(self.missing(inputs.len()));
+        }
+        for (port, input) in self.inputs.iter().zip(inputs) {
+            port.check(*input)?;
+            self.check_pool(&port.name, *input)?;
+        }
+        Ok(())
+    }
+
+    fn check_pool(&self, name: &str, input: Input<'_>) -> Result<()> {
+        let Input::Tensor(tensor) = input else {
+            return Ok(());
+        };
+        let here = self.pool();
+        if tensor.pool().is_same(here) {
+            return Ok(());
+        }
+        let got = format!("in another pool, on {}", tensor.device());
+        let expected = format!(
+            "in the session's, on {}: move it there with `to`",
+            here.device().properties().name
+        );
+        Err(Error::input(name, got, expected))
+    }
+
+    fn missing(&self, place: usize) -> Error {
+        let port = &self.inputs[place];
+        Error::input(&port.name, "not given", port.described())
+    }
+
+    pub fn no_such_input(&self, name: &str) -> Error {
+        let all = self.inputs.iter().chain(&self.optional);
+        let names: Vec<&str> = all.map(|port| &port.name[..]).collect();
+        Error::input(
+            name,
+            "no input of the model",
+            match &names[..] {
+                [] => "none: the model has no inputs".to_owned(),
+                names => format!("one of {}", names.join(", ")),
+            },
+        )
+    }
+
+    pub fn outputs(&self, arrays: Made) -> Outputs {
+        Outputs {
+            names: self.output_names.clone(),
+            arrays,
+        }
+    }
+}
+
+impl ValueInfo {
+    fn check(&self, input: Input<'_>) -> Result<()> {
+        let fits =
+            |(dim, &size): (&Dim, &usize)| !matches!(dim, Dim::Fixed(fixed) if *fixed != size);
+        let dtype = self.dtype.is_none_or(|dtype| dtype == input.dtype());
+        let shape = self.shape.as_ref().is_none_or(|shape| {
+            shape.len() == input.shape().len() && shape.iter().zip(input.shape()).all(fits)
+        });
+        if dtype && shape {
+            return Ok(());
+        }
+        let got = format!("{} {:?}", input.dtype(), input.shape());
+        Err(Error::input(&self.name, got, self.described()))
+    }
+
+    /// What fits, for messages.
+    fn described(&self) -> String {
+        let dtype = self
+            .dtype
+            .map_or("a tensor".to_owned(), |dtype| dtype.to_string());
+        match &self.shape {
+            None => dtype,
+            Some(shape) => {
+                let sizes: Vec<String> = shape.iter().map(Dim::to_string).collect();
+                format!("{dtype} [{}]", sizes.join(", "))
+            }
+        }
+    }
+}

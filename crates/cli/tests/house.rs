@@ -26,6 +26,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("streampool-host", 3),
     ("streampool-cuda", 3),
     ("streampool-metal", 3),
+    ("streampool-adversary", 3),
     ("streampool-runtime", 4),
     ("streampool-tensor", 5),
     ("streampool-model", 6),
@@ -81,6 +82,14 @@ const UNSAFE_ALLOWED: &[(&str, &str)] = &[
     (
         "crates/runtime/src/recycler.rs",
         "a lock-free store of values",
+    ),
+    (
+        "crates/adversary/src/lib.rs",
+        "passes on what the caller vouches for to the device that it wraps",
+    ),
+    (
+        "crates/adversary/src/queue.rs",
+        "passes on what the caller vouches for to the queue that it wraps",
     ),
     ("crates/runtime/src/os.rs", "calls the operating system"),
     (

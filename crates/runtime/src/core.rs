@@ -12,7 +12,7 @@ use crate::clocks::Clocks;
 use crate::event::EventPool;
 use crate::lane::{Flushed, Lane};
 use crate::memory::{Callbacks, GRAIN, Lasting, Source};
-use crate::quirks::Mitigation;
+use crate::quirks::{Driver, Throttle, Workarounds};
 use crate::settings::Settings;
 use crate::waiters::Slots;
 use crate::{Error, Result, faults, os, ranks, stream};
@@ -32,7 +32,10 @@ pub(crate) struct Core {
     pub clocks: Arc<Clocks>,
     pub source: Arc<Source>,
     pub lasting: Lasting,
-    pub mitigation: Mitigation,
+    /// What wraps the queues of a device with quirks.
+    driver: Option<Arc<Driver>>,
+    /// On a device that bears few buffers in flight.
+    throttle: Option<Throttle>,
     pub events: Arc<EventPool>,
     pub pressure: Callbacks,
     /// Its one slot is that of the first for whom memory is short.
@@ -75,13 +78,15 @@ impl Core {
         }
         let workers = (1..settings.streams).fold(0, |mask, index| mask | 1 << index);
         let id = os::number_pool();
+        let workarounds = Workarounds::new(&device.quirks(), &settings.mitigations);
         Ok(Core {
             id,
             slots: Slots::new(workers),
             clocks: Arc::new(Clocks::new()),
             source: Arc::new(Source::new(id, device.clone(), settings.memory_limit)),
             lasting: Lasting::new(),
-            mitigation: Mitigation::new(&device.quirks(), &settings.mitigations),
+            throttle: workarounds.throttle(),
+            driver: workarounds.driver(),
             events: Arc::new(EventPool::new(id, device.clone())),
             pressure: Callbacks::new(),
             short_of_memory: Slots::new(0b10),
@@ -115,6 +120,10 @@ impl Core {
                 false => Priority::High,
             },
         })?;
+        let queue = match &self.driver {
+            Some(driver) => driver.wrap(queue),
+            None => queue,
+        };
         let lane = Lane::new(
             self.id,
             index,
@@ -145,7 +154,10 @@ impl Core {
     /// As [`flush`](Self::flush), waiting until the deadline at most for those who have the stream's lock.
     #[inline]
     pub fn flush_by(&self, lane: &Lane, when: Flush, deadline: Option<Instant>) -> Result<Flushed> {
-        self.mitigation.flush(lane, &self.clocks, when, deadline)
+        match &self.throttle {
+            None => lane.flush(when, deadline),
+            Some(throttle) => throttle.flush(lane, &self.clocks, when, deadline),
+        }
     }
 
     /// Waits for what was flushed, and asks whether what it used was any good.

@@ -183,6 +183,18 @@ impl Lane {
         Ok(locked.ok_or_else(|| streampool_device::Error::Timeout(begun.elapsed()))?)
     }
 
+    /// Hands over what was encoded.
+    #[inline]
+    pub fn flush(&self, when: Flush, deadline: Option<Instant>) -> Result<Flushed> {
+        let mut encoder = self.lock_by(deadline)?;
+        let tick = encoder.queue()?.flush(when)?;
+        encoder.counts.flushes += 1;
+        Ok(Flushed {
+            tick,
+            unsettled: !encoder.consumed.is_empty(),
+        })
+    }
+
     /// Notes the tick of a command just appended.
     #[inline]
     pub fn appended(&self, encoder: &mut Encoder, tick: Tick) -> Stamp {
@@ -215,10 +227,7 @@ impl Lane {
             return Ok(marker.clone());
         }
         let event = core.events.take(false)?;
-        let recorded = {
-            let _driver = core.mitigation.any_call();
-            encoder.queue()?.record(event.device_event())?
-        };
+        let recorded = encoder.queue()?.record(event.device_event())?;
         let marker = Arc::new(Marker {
             stamp: self.appended(&mut encoder, recorded),
             event,

@@ -192,11 +192,8 @@ pub(crate) fn wait_for<'l>(
     }
     let mut encoder = lane.lock();
     for marker in markers {
-        let tick = {
-            let _driver = core.mitigation.any_call();
-            let waited = encoder.queue()?.wait(marker.event.device_event());
-            waited.map_err(Error::from)?
-        };
+        let waited = encoder.queue()?.wait(marker.event.device_event());
+        let tick = waited.map_err(Error::from)?;
         lane.appended(&mut encoder, tick);
         encoder.after.cover_all(&marker.after);
         encoder.after.cover(marker.stamp);

@@ -112,7 +112,6 @@ impl Stream {
         event.belongs_to(self.pool_id())?;
         let mut encoder = self.lane().lock();
         event.record(|device_event| {
-            let _driver = self.core().mitigation.any_call();
             let tick = encoder.queue()?.record(device_event)?;
             Ok(self.lane().appended(&mut encoder, tick))
         })
@@ -124,10 +123,8 @@ impl Stream {
         self.core().check()?;
         event.belongs_to(self.pool_id())?;
         let mut encoder = self.lane().lock();
-        let (stamp, tick) = event.with_recording(|device_event| {
-            let _driver = self.core().mitigation.any_call();
-            Ok(encoder.queue()?.wait(device_event)?)
-        })?;
+        let (stamp, tick) =
+            event.with_recording(|device_event| Ok(encoder.queue()?.wait(device_event)?))?;
         self.lane().appended(&mut encoder, tick);
         if stamp.stream != self.index() {
             encoder.after.cover(stamp);
@@ -187,7 +184,6 @@ impl Stream {
                     handler(outcome);
                 }
             };
-            let _driver = self.core().mitigation.any_call();
             let added = encoder
                 .queue()
                 .and_then(|queue| Ok(queue.on_complete(Box::new(handler))?));

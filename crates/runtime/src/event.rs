@@ -4,24 +4,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crossbeam_queue::ArrayQueue;
 use streampool_device::lock::Mutex;
 use streampool_device::{Device, Event as DeviceEvent, EventStatus};
 
 use crate::clock::Stamp;
 use crate::core::Core;
 use crate::faults::Verdict;
-use crate::recycler::Recycler;
 use crate::{Error, Result, faults, os, ranks};
 
 /// Idle events kept for the next who needs one, of each kind.
-const IDLE_EVENTS: usize = 252;
+const IDLE_EVENTS: usize = 256;
 
 /// The events of one pool. Making one can cost a driver call, so they are used again.
 pub(crate) struct EventPool {
     owner: u64,
     device: Arc<dyn Device>,
-    plain: Recycler<Box<dyn DeviceEvent>>,
-    timed: Recycler<Box<dyn DeviceEvent>>,
+    plain: ArrayQueue<Box<dyn DeviceEvent>>,
+    timed: ArrayQueue<Box<dyn DeviceEvent>>,
     made: AtomicU64,
     reused: AtomicU64,
 }
@@ -31,15 +31,15 @@ impl EventPool {
         EventPool {
             owner,
             device,
-            plain: Recycler::new(IDLE_EVENTS),
-            timed: Recycler::new(IDLE_EVENTS),
+            plain: ArrayQueue::new(IDLE_EVENTS),
+            timed: ArrayQueue::new(IDLE_EVENTS),
             made: AtomicU64::new(0),
             reused: AtomicU64::new(0),
         }
     }
 
     pub fn take(self: &Arc<Self>, timing: bool) -> Result<PooledEvent> {
-        let event = match self.idle(timing).take() {
+        let event = match self.idle(timing).pop() {
             Some(event) => {
                 self.reused.fetch_add(1, Ordering::Relaxed);
                 event
@@ -56,7 +56,7 @@ impl EventPool {
         })
     }
 
-    fn idle(&self, timing: bool) -> &Recycler<Box<dyn DeviceEvent>> {
+    fn idle(&self, timing: bool) -> &ArrayQueue<Box<dyn DeviceEvent>> {
         match timing {
             true => &self.timed,
             false => &self.plain,
@@ -101,7 +101,7 @@ impl Drop for PooledEvent {
             return;
         }
         // A full pool drops what is too many.
-        let _ = self.pool.idle(self.timing).put(event);
+        let _ = self.pool.idle(self.timing).push(event);
     }
 }
 

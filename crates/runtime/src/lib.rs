@@ -40,7 +40,6 @@ mod profiler;
 mod program;
 mod quirks;
 mod ranks;
-mod recycler;
 mod run;
 mod settings;
 mod slots;

@@ -17,11 +17,14 @@ const PROCESS: u32 = 1;
 /// The thread that marks are shown on. Streams and then host threads follow.
 const MARKS: u32 = 1;
 
-/// Writes the profile as one JSON object.
-pub(super) fn write(profile: &Profile, to: impl Write) -> io::Result<()> {
-    let mut to = BufWriter::new(to);
-    serde_json::to_writer(&mut to, &Trace(profile))?;
-    to.flush()
+impl Profile {
+    /// Writes the profile in Chrome's trace event format, which Perfetto reads too: the device is the
+    /// process; streams and host threads are its threads.
+    pub fn write_chrome_trace(&self, to: impl Write) -> io::Result<()> {
+        let mut to = BufWriter::new(to);
+        serde_json::to_writer(&mut to, &Trace(self))?;
+        to.flush()
+    }
 }
 
 /// The whole file.

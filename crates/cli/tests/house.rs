@@ -27,6 +27,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("streampool-host", 3),
     ("streampool-cuda", 3),
     ("streampool-metal", 3),
+    ("streampool-adversary", 3),
     ("streampool-runtime", 4),
     ("streampool-tensor", 5),
     ("streampool-model", 6),
@@ -54,6 +55,10 @@ const UNSAFE: &[(&str, &str)] = &[
         "turns spans into addresses and runs kernels on them",
     ),
     ("streampool-cuda", "calls the driver"),
+    (
+        "streampool-adversary",
+        "passes on what its caller vouches for to the device that it wraps",
+    ),
     ("streampool-metal", "calls the framework"),
     (
         "streampool-cuda-sim",

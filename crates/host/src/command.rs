@@ -26,8 +26,6 @@ pub(crate) enum Command {
     Wait(Arc<Recording>),
     /// A handler to call.
     Handler(Handler),
-    /// What an imitated driver broke while it was encoded.
-    Broken(OpKind, String),
 }
 
 impl Command {
@@ -38,7 +36,6 @@ impl Command {
             Command::Upload(..) => OpKind::Upload,
             Command::Download(..) => OpKind::Download,
             Command::Replay(_) => OpKind::Replay,
-            Command::Broken(kind, _) => *kind,
             Command::Nop | Command::Record(_) | Command::Wait(_) | Command::Handler(_) => {
                 OpKind::Nop
             }

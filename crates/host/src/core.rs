@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use streampool_device::lock::{self, Mutex};
 use streampool_device::{Interval, Properties, Trace, foreign};
 
-use crate::imitate::Imitation;
 use crate::injector::Injector;
 use crate::map::Expressions;
 use crate::memory::Ledger;
@@ -19,7 +18,6 @@ pub(crate) struct Core {
     pub(crate) properties: Properties,
     pub(crate) ledger: Ledger,
     pub(crate) injector: Injector,
-    pub(crate) imitation: Imitation,
     pub(crate) expressions: Expressions,
     pub(crate) packs: Packs,
     pub(crate) tracing: Tracing,

@@ -11,7 +11,6 @@ use streampool_device::{
 
 use crate::core::{Core, Tracing};
 use crate::event::HostEvent;
-use crate::imitate::Imitation;
 use crate::injector::Injector;
 use crate::kernels::{self, scratch};
 use crate::map::Expressions;
@@ -33,7 +32,6 @@ impl HostDevice {
         let HostOptions {
             threads,
             capacity,
-            quirks,
             cache_dir,
         } = options;
         let name = unused_name();
@@ -50,7 +48,6 @@ impl HostDevice {
                 unified_memory: true,
             },
             injector: Injector::new(),
-            imitation: Imitation::new(quirks),
             expressions: Expressions::new(cache_dir),
             packs: Packs::new(),
             tracing: Tracing::new(),
@@ -64,11 +61,6 @@ impl HostDevice {
     /// Delays and faults on request, for tests.
     pub fn injector(&self) -> &Injector {
         &self.core.injector
-    }
-
-    /// How often an imitated quirk was hit without its mitigation.
-    pub fn violations(&self) -> u64 {
-        self.core.imitation.violations()
     }
 }
 
@@ -116,7 +108,7 @@ impl Device for HostDevice {
     }
 
     fn quirks(&self) -> Vec<Quirk> {
-        self.core.imitation.quirks().to_vec()
+        Vec::new()
     }
 
     fn caches(&self) -> Vec<CacheReport> {

@@ -59,7 +59,6 @@ impl Strand {
                 let done = injected.and_then(|()| self.replay(tick, &replay));
                 self.poison_on(tick, OpKind::Replay, done);
             }
-            Command::Broken(op, why) => self.poison_on(tick, op, Err(why)),
         }
         self.publish(tick);
     }
@@ -126,7 +125,7 @@ impl Strand {
                     _ => &Solo,
                 };
                 self.timed(tick, captured.kind, || {
-                    self.imitated(op, || self.launch(op, &captured.prepared, team))
+                    self.launch(op, &captured.prepared, team)
                 })
             })
         };
@@ -137,21 +136,11 @@ impl Strand {
     }
 
     fn kernel(&self, tick: Tick, op: &Op) -> Result<(), String> {
-        self.imitated(op, || {
-            if cost::estimate(op) < cost::WORTH_SPLITTING {
-                return self.launch(op, &Prepared::Plain, &Solo);
-            }
-            let crew = Crew::new(&self.core.pool);
-            self.watched(tick, || self.launch(op, &Prepared::Plain, &crew))
-        })
-    }
-
-    /// Launches an op as the imitated driver does.
-    fn imitated(&self, op: &Op, launch: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
-        match self.core.imitation.is_on() {
-            false => launch(),
-            true => self.core.imitation.execute(op, launch),
+        if cost::estimate(op) < cost::WORTH_SPLITTING {
+            return self.launch(op, &Prepared::Plain, &Solo);
         }
+        let crew = Crew::new(&self.core.pool);
+        self.watched(tick, || self.launch(op, &Prepared::Plain, &crew))
     }
 
     fn launch(&self, op: &Op, prepared: &Prepared, team: &dyn Team) -> Result<(), String> {

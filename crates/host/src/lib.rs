@@ -1,9 +1,8 @@
 //! The host CPU as a Streampool device.
 //!
 //! Queues are strands on a pool of as many workers as there are processors; a thread that waits for its own
-//! queue executes the work itself. Kernels are vectorised and split over idle workers when that pays. On
-//! request the device is an adversary: it imitates the defects of real drivers
-//! ([`HostOptions::quirks`]) and injects delays and faults ([`HostDevice::injector`]).
+//! queue executes the work itself. Kernels are vectorised and split over idle workers when that pays. For tests, it
+//! injects delays and faults on request ([`HostDevice::injector`]).
 //!
 //! ```
 //! use streampool_device::{DType, Device, Flush, HostSlice, Layout, Op, QueueOptions, Space, View};
@@ -38,7 +37,6 @@ mod event;
 mod execute;
 mod given_up;
 mod handlers;
-mod imitate;
 mod injector;
 mod kernels;
 mod map;

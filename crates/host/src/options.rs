@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use streampool_device::Result;
 use streampool_device::variables::{self, CACHE_DIR, CACHE_DIR_MEANING, invalid};
-use streampool_device::{Quirk, Result};
 
 const MAX_THREADS: usize = 1024;
 const PREFIX: &str = "STREAMPOOL_HOST_";
@@ -25,8 +25,6 @@ pub struct HostOptions {
     pub threads: usize,
     /// The most bytes that may be allocated; by default the machine's memory.
     pub capacity: usize,
-    /// Driver defects to imitate; by default none.
-    pub quirks: Vec<Quirk>,
     /// Where compiled expressions are kept between runs; by default nowhere.
     pub cache_dir: Option<PathBuf>,
 }
@@ -37,7 +35,6 @@ impl Default for HostOptions {
             threads: std::thread::available_parallelism()
                 .map_or(1, |count| count.get().min(MAX_THREADS)),
             capacity: physical_memory(),
-            quirks: Vec::new(),
             cache_dir: None,
         }
     }
@@ -85,13 +82,6 @@ impl HostOptions {
         self
     }
 
-    /// Sets the driver defects to imitate.
-    #[expect(clippy::disallowed_methods, reason = "the caller makes them")]
-    pub fn quirks(mut self, quirks: impl IntoIterator<Item = Quirk>) -> Self {
-        self.quirks = quirks.into_iter().collect();
-        self
-    }
-
     /// Sets where compiled expressions are kept between runs.
     pub fn cache_dir(mut self, folder: impl Into<PathBuf>) -> Self {
         self.cache_dir = Some(folder.into());
@@ -112,9 +102,6 @@ impl HostOptions {
                 0,
                 "at least 1 byte",
             ));
-        }
-        if self.quirks.contains(&Quirk::BuffersInFlight(0)) {
-            return Err(invalid("the limit on buffers in flight", 0, "at least 1"));
         }
         Ok(())
     }
@@ -219,7 +206,6 @@ mod tests {
         assert!(options.check().is_ok() && options.capacity >= 1 << 20);
         assert!(options.clone().threads(0).check().is_err());
         assert!(options.clone().threads(1025).check().is_err());
-        assert!(options.clone().capacity(0).check().is_err());
-        assert!(options.quirks([Quirk::BuffersInFlight(0)]).check().is_err());
+        assert!(options.capacity(0).check().is_err());
     }
 }

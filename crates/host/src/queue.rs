@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use streampool_device::{
-    Error, Event, Flush, Handler, HostSlice, Op, OpKind, Program, Progress, Queue, QueueOptions,
-    Result, Span, Tick, commands,
+    Error, Event, Flush, Handler, HostSlice, Op, Program, Progress, Queue, QueueOptions, Result,
+    Span, Tick, commands,
 };
 
 use crate::command::Command;
@@ -19,7 +19,6 @@ use crate::strand::Strand;
 pub(crate) struct HostQueue {
     strand: Arc<Strand>,
     last: Tick,
-    flushed: Tick,
     capture: Option<Vec<Op>>,
 }
 
@@ -28,7 +27,6 @@ impl HostQueue {
         HostQueue {
             strand: Strand::new(core, options),
             last: 0,
-            flushed: 0,
             capture: None,
         }
     }
@@ -57,18 +55,11 @@ impl Queue for HostQueue {
 
     unsafe fn encode(&mut self, op: &Op) -> Result<Tick> {
         op.validate()?;
-        let kind = op.kind();
         if let Some(captured) = &mut self.capture {
             captured.push(op.clone());
             return Ok(self.last);
         }
         self.accepts("encode")?;
-        let imitation = &self.strand.core.imitation;
-        if imitation.is_on()
-            && let Err(why) = imitation.encode(kind)
-        {
-            return Ok(self.append(Command::Broken(kind, why), 0));
-        }
         Ok(match op {
             Op::Nop => self.append(Command::Nop, 0),
             op => self.append(Command::Op(Box::new(op.clone())), cost::estimate(op)),
@@ -122,14 +113,6 @@ impl Queue for HostQueue {
     }
 
     fn flush(&mut self, when: Flush) -> Result<Tick> {
-        let imitation = &self.strand.core.imitation;
-        if imitation.is_on()
-            && self.last > self.flushed
-            && let Err(why) = imitation.flush(&self.strand, self.last)
-        {
-            self.append(Command::Broken(OpKind::Nop, why), 0);
-        }
-        self.flushed = self.last;
         if when == Flush::Start && !self.strand.is_over(self.last) {
             self.strand.start();
         }
@@ -187,7 +170,7 @@ impl Drop for HostQueue {
 mod tests {
     use std::time::Duration;
 
-    use streampool_device::{Device, Fault};
+    use streampool_device::{Device, Fault, OpKind};
 
     use super::*;
     use crate::testing::{Buffer, device, encode, end_capture, queue};

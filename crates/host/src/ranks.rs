@@ -21,8 +21,6 @@ pub(crate) const FAULT: Rank = rank(220, "host fault");
 pub(crate) const TRACE: Rank = rank(225, "host trace");
 /// What the injector was told to do.
 pub(crate) const RULES: Rank = rank(230, "host injector");
-/// The buffers in flight that an imitated driver counts.
-pub(crate) const BUFFERS: Rank = rank(235, "host buffers in flight");
 /// The packed constants that programs share.
 pub(crate) const PACKS: Rank = rank(238, "host packed constants");
 /// The allocations that debug builds remember.

@@ -58,13 +58,6 @@ impl Buffer {
         View::new(self.span(), DType::F32, layout).unwrap()
     }
 
-    /// Every other element, as many as half of them.
-    pub(crate) fn strided(&self) -> View {
-        let layout = Layout::contiguous(&[self.elements]).unwrap();
-        let layout = layout.slice(0, 0, self.elements, 2).unwrap();
-        View::new(self.span(), DType::F32, layout).unwrap()
-    }
-
     pub(crate) fn fill(&self, value: f32) -> Op {
         Op::Fill {
             dst: self.view(),

@@ -5,17 +5,17 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use streampool_device::lock::Mutex;
-use streampool_device::{Device, Flush, Priority, QueueOptions, Tick};
+use streampool_device::{Device, Flush, Priority, QueueOptions};
 
-use crate::clock::{MAX_STREAMS, Stamp};
+use crate::clock::MAX_STREAMS;
 use crate::clocks::Clocks;
-use crate::event::EventPool;
-use crate::lane::{Flushed, Lane};
+use crate::event_pool::EventPool;
+use crate::lane::{Flushed, Lane, label};
 use crate::memory::{Callbacks, GRAIN, Lasting, Source};
-use crate::quirks::Mitigation;
+use crate::quirks::{Driver, Throttle, Workarounds};
 use crate::settings::Settings;
 use crate::waiters::Slots;
-use crate::{Error, Result, faults, os, ranks, stream};
+use crate::{Error, Result, os, ranks};
 
 /// So many streams are for urgent work, beyond those of the settings, if there can be as many.
 const MOST_URGENT: usize = 2;
@@ -32,7 +32,10 @@ pub(crate) struct Core {
     pub clocks: Arc<Clocks>,
     pub source: Arc<Source>,
     pub lasting: Lasting,
-    pub mitigation: Mitigation,
+    /// What wraps the queues of a device with quirks.
+    driver: Option<Arc<Driver>>,
+    /// On a device that bears few buffers in flight.
+    throttle: Option<Throttle>,
     pub events: Arc<EventPool>,
     pub pressure: Callbacks,
     /// Its one slot is that of the first for whom memory is short.
@@ -75,13 +78,15 @@ impl Core {
         }
         let workers = (1..settings.streams).fold(0, |mask, index| mask | 1 << index);
         let id = os::number_pool();
+        let workarounds = Workarounds::new(&device.quirks(), &settings.mitigations);
         Ok(Core {
             id,
             slots: Slots::new(workers),
             clocks: Arc::new(Clocks::new()),
             source: Arc::new(Source::new(id, device.clone(), settings.memory_limit)),
             lasting: Lasting::new(),
-            mitigation: Mitigation::new(&device.quirks(), &settings.mitigations),
+            throttle: workarounds.throttle(),
+            driver: workarounds.driver(),
             events: Arc::new(EventPool::new(id, device.clone())),
             pressure: Callbacks::new(),
             short_of_memory: Slots::new(0b10),
@@ -108,13 +113,17 @@ impl Core {
         }
         self.check()?;
         let queue = self.device.create_queue(QueueOptions {
-            label: stream::label(index),
+            label: label(index),
             index: u32::from(index),
             priority: match usize::from(index) < self.settings.streams {
                 true => Priority::Normal,
                 false => Priority::High,
             },
         })?;
+        let queue = match &self.driver {
+            Some(driver) => driver.wrap(queue),
+            None => queue,
+        };
         let lane = Lane::new(
             self.id,
             index,
@@ -145,31 +154,10 @@ impl Core {
     /// As [`flush`](Self::flush), waiting until the deadline at most for those who have the stream's lock.
     #[inline]
     pub fn flush_by(&self, lane: &Lane, when: Flush, deadline: Option<Instant>) -> Result<Flushed> {
-        self.mitigation.flush(lane, &self.clocks, when, deadline)
-    }
-
-    /// Waits for what was flushed, and asks whether what it used was any good.
-    #[inline]
-    pub fn wait(&self, lane: &Lane, flushed: Flushed, deadline: Option<Instant>) -> Result<()> {
-        lane.progress.wait(flushed.tick, deadline)?;
-        match flushed.unsettled {
-            true => faults::settle(self, lane, flushed.tick, deadline),
-            false => Ok(()),
+        match &self.throttle {
+            None => lane.flush(when, deadline),
+            Some(throttle) => throttle.flush(lane, &self.clocks, when, deadline),
         }
-    }
-
-    /// As [`wait`](Self::wait), for the command at `tick` alone. Who recovers the stream meanwhile clears its poison, and has
-    /// noted before what the fault hit.
-    pub fn wait_for(
-        &self,
-        lane: &Lane,
-        tick: Tick,
-        flushed: Flushed,
-        deadline: Option<Instant>,
-    ) -> Result<()> {
-        self.wait(lane, Flushed { tick, ..flushed }, deadline)?;
-        let stream = lane.index;
-        faults::check_own(lane, Stamp { stream, tick })
     }
 
     /// How many streams are for urgent work.

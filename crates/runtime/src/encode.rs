@@ -6,7 +6,7 @@
 use std::iter;
 
 use smallvec::SmallVec;
-use streampool_device::{Access, Element, Flush, HostSlice, Op, Progress, Span, Tick};
+use streampool_device::{Access, Element, Flush, HostSlice, Op, Progress, Queue, Span, Tick};
 
 use crate::budget::{self, Budget};
 use crate::clock::Stamp;
@@ -63,10 +63,10 @@ impl Stream {
             Ok(*operand.view())
         })?;
         budget::spend(|| op.work())?;
-        let stamp = self.append(touches.iter().copied(), |stream, encoder| {
+        let stamp = self.append(touches.iter().copied(), |queue| {
             // SAFETY: `append` holds the order and keeps the memory; an operand's view lies within its
             // buffer, and a written one is borrowed exclusively.
-            Ok(unsafe { stream.core().mitigation.encode(encoder, &op) }?)
+            Ok(unsafe { queue.encode(&op) }?)
         })?;
         if budget::is_far_ahead() {
             self.wait_until(stamp, Budget::current_deadline())
@@ -96,8 +96,7 @@ impl Stream {
         loop {
             let (piece, rest) = bytes[offset..].split_at(LONGEST_UPLOAD.min(bytes.len() - offset));
             let span = whole.part(offset, piece.len())?;
-            let stamp = self.append(iter::once(touch), |stream, queue| {
-                let _driver = stream.core().mitigation.any_call();
+            let stamp = self.append(iter::once(touch), |queue| {
                 // SAFETY: `append` holds the order and keeps the memory.
                 Ok(unsafe { queue.upload(span, piece) }?)
             })?;
@@ -153,8 +152,7 @@ impl Stream {
             pointer: bytes.as_mut_ptr(),
             bytes: bytes.len(),
         };
-        let stamp = self.append(iter::once(touch), |stream, queue| {
-            let _driver = stream.core().mitigation.any_call();
+        let stamp = self.append(iter::once(touch), |queue| {
             // SAFETY: `append` holds the order and keeps the memory; `bytes` is borrowed until `_lent` is dropped, when
             // the command is over or withdrawn, on every way out of this function.
             Ok(unsafe { queue.download(span, into) }?)
@@ -197,7 +195,7 @@ impl Stream {
     fn append<'a>(
         &self,
         touches: impl Iterator<Item = Touch<'a>> + Clone,
-        command: impl FnOnce(&Stream, &mut dyn streampool_device::Queue) -> Result<u64>,
+        command: impl FnOnce(&mut dyn Queue) -> Result<Tick>,
     ) -> Result<Stamp> {
         let (core, lane) = (self.core(), self.lane());
         let ordered = order::unobstructed(core, || order::lock_after(core, lane, touches.clone()))?;
@@ -208,7 +206,7 @@ impl Stream {
     pub(crate) fn try_append<'a>(
         &self,
         touches: impl Iterator<Item = Touch<'a>> + Clone,
-        command: impl FnOnce(&Stream, &mut dyn streampool_device::Queue) -> Result<u64>,
+        command: impl FnOnce(&mut dyn Queue) -> Result<Tick>,
     ) -> Result<Stamp, Obstructed> {
         let ordered = order::lock_after(self.core(), self.lane(), touches.clone())?;
         Ok(self.append_to(ordered, touches, command)?)
@@ -219,13 +217,13 @@ impl Stream {
         &self,
         ordered: Ordered<'_>,
         touches: impl Iterator<Item = Touch<'a>>,
-        command: impl FnOnce(&Stream, &mut dyn streampool_device::Queue) -> Result<u64>,
+        command: impl FnOnce(&mut dyn Queue) -> Result<Tick>,
     ) -> Result<Stamp> {
         let Ordered {
             mut encoder,
             unsettled,
         } = ordered;
-        let tick = command(self, encoder.queue()?)?;
+        let tick = command(encoder.queue()?)?;
         for stamp in unsettled {
             encoder.consume(self.core(), stamp, tick);
         }

@@ -226,12 +226,16 @@ impl Capture {
         let device_program = {
             let mut encoder = self.stream.lane().lock();
             let queue = encoder.queue()?;
+            queue.begin_capture().map_err(Error::from)?;
+            let captured = self.ops.iter().try_for_each(|op| {
+                // SAFETY: while it captures, the queue executes nothing, so no memory is touched.
+                unsafe { queue.encode(op) }.map(drop)
+            });
+            // A capture that failed half way has to end all the same.
             // SAFETY: constants are written, as was just waited for. Who writes or frees a buffer has it alone, and
             // these are shared with the program; what replays it is marked on them.
-            unsafe {
-                core.mitigation
-                    .capture(queue, &self.ops, &slots, &constants)?
-            }
+            let program = unsafe { queue.end_capture(&slots, &constants) };
+            captured.and(program)?
         };
         let held = self
             .memory
@@ -320,8 +324,7 @@ impl Stream {
         let bound = self.bind(program, inputs, outputs)?;
         order::unobstructed(self.core(), || {
             let held = program.held.lock();
-            self.try_append(bound.touches(&held), |stream, queue| {
-                let _driver = stream.core().mitigation.any_call();
+            self.try_append(bound.touches(&held), |queue| {
                 // SAFETY: `try_append` holds the order and keeps the memory; scratch and constants belong to the
                 // program, which marks them, and slots are bound to distinct borrows of the right size.
                 Ok(unsafe { queue.replay(&program.device_program, &bound.spans) }?)
@@ -347,9 +350,9 @@ impl Stream {
             // What is to be waited for is found at the first op: what the others touch is ordered with it then.
             let each = ops.iter().map(|op| {
                 let op = slots.bind(op, &bound.spans);
-                self.try_append(bound.touches(&held), |stream, queue| {
+                self.try_append(bound.touches(&held), |queue| {
                     // SAFETY: as for a replay, whose ops these are; each is marked before the next is appended.
-                    Ok(unsafe { stream.core().mitigation.encode(queue, &op) }?)
+                    Ok(unsafe { queue.encode(&op) }?)
                 })
             });
             each.collect()

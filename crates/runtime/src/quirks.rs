@@ -1,4 +1,6 @@
 //! The one table of driver calls that are not safe under threads, and how each is worked around.
+//!
+//! Queues of a device with quirks are wrapped, so nothing is looked up on the way to those of other devices.
 
 #![expect(unsafe_code, reason = "passes on what `encode.rs` vouches for")]
 
@@ -6,13 +8,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use streampool_device::lock::{Guard, Mutex};
-use streampool_device::{Expr, Flush, Op, Program, Queue, Quirk, Result, Span, Tick, View};
+use streampool_device::{
+    Event, Expr, Flush, Handler, HostSlice, Mitigations, Op, Program, Progress, Queue, Quirk,
+    Result, Span, Tick, View,
+};
 
 use crate::clock::Stamp;
 use crate::clocks::Clocks;
 use crate::lane::{Flushed, Lane};
 use crate::ranks;
-use crate::settings::Mitigations;
 
 /// How a quirk is worked around.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -38,112 +42,62 @@ pub const fn workaround(quirk: Quirk) -> Workaround {
     }
 }
 
-/// The workarounds in force. Without quirks every call goes straight through.
-pub(crate) struct Mitigation {
+/// The workarounds in force of one device.
+#[derive(Debug, Default)]
+pub(crate) struct Workarounds {
     serialise_matmul: bool,
     serialise_all: bool,
     capture_norm: bool,
     substitute_copy: bool,
-    in_flight: Option<InFlight>,
-    driver: Mutex<()>,
+    in_flight: Option<usize>,
 }
 
-struct InFlight {
+impl Workarounds {
+    pub fn new(quirks: &[Quirk], chosen: &Mitigations) -> Self {
+        let mut workarounds = Workarounds::default();
+        for &quirk in quirks.iter().filter(|&&quirk| chosen.covers(quirk)) {
+            match quirk {
+                Quirk::SharedMatMulState => workarounds.serialise_matmul = true,
+                Quirk::EncoderFreedInUse => workarounds.serialise_all = true,
+                Quirk::NormBoundToThread => workarounds.capture_norm = true,
+                Quirk::StridedCopyRace => workarounds.substitute_copy = true,
+                Quirk::BuffersInFlight(limit) => workarounds.in_flight = Some(limit.max(1)),
+            }
+        }
+        workarounds
+    }
+
+    /// What keeps few buffers in flight, where there must not be many.
+    pub fn throttle(&self) -> Option<Throttle> {
+        self.in_flight.map(|limit| Throttle {
+            limit,
+            buffers: Mutex::new(ranks::IN_FLIGHT, Vec::new()),
+        })
+    }
+
+    /// What all queues of the device are wrapped in, if they need it.
+    pub fn driver(self) -> Option<Arc<Driver>> {
+        let needed = self.serialise_matmul
+            || self.serialise_all
+            || self.capture_norm
+            || self.substitute_copy;
+        needed.then(|| {
+            Arc::new(Driver {
+                workarounds: self,
+                calls: Mutex::new(ranks::DRIVER, ()),
+            })
+        })
+    }
+}
+
+/// Bounds how many flushed buffers are not over.
+pub(crate) struct Throttle {
     limit: usize,
     buffers: Mutex<Vec<Stamp>>,
 }
 
-impl Mitigation {
-    pub fn new(quirks: &[Quirk], chosen: &Mitigations) -> Self {
-        let mut mitigation = Mitigation {
-            serialise_matmul: false,
-            serialise_all: false,
-            capture_norm: false,
-            substitute_copy: false,
-            in_flight: None,
-            driver: Mutex::new(ranks::DRIVER, ()),
-        };
-        for &quirk in quirks.iter().filter(|&&quirk| chosen.covers(quirk)) {
-            match quirk {
-                Quirk::SharedMatMulState => mitigation.serialise_matmul = true,
-                Quirk::EncoderFreedInUse => mitigation.serialise_all = true,
-                Quirk::NormBoundToThread => mitigation.capture_norm = true,
-                Quirk::StridedCopyRace => mitigation.substitute_copy = true,
-                Quirk::BuffersInFlight(limit) => {
-                    mitigation.in_flight = Some(InFlight {
-                        limit: limit.max(1),
-                        buffers: Mutex::new(ranks::IN_FLIGHT, Vec::new()),
-                    });
-                }
-            }
-        }
-        mitigation
-    }
-
-    /// Appends an op.
-    ///
-    /// # Safety
-    /// As for [`Queue::encode`].
-    #[inline]
-    pub unsafe fn encode(&self, queue: &mut dyn Queue, op: &Op) -> Result<Tick> {
-        match op {
-            Op::Norm(_) if self.capture_norm => {
-                // SAFETY: there are no constants.
-                let program = unsafe { self.capture(queue, std::slice::from_ref(op), &[], &[])? };
-                // SAFETY: the program is this op alone, for which the caller answers.
-                unsafe { queue.replay(&program, &[]) }
-            }
-            // SAFETY: the caller's guarantee, handed on.
-            _ => unsafe { self.encode_one(queue, op) },
-        }
-    }
-
-    /// Appends an op, to the queue or to the program it captures: one such call at a time where that is
-    /// needed, and in a form that the driver bears.
-    ///
-    /// # Safety
-    /// As for [`Queue::encode`].
-    #[inline]
-    unsafe fn encode_one(&self, queue: &mut dyn Queue, op: &Op) -> Result<Tick> {
-        let _driver = self.serialise(self.serialise_matmul && matches!(op, Op::MatMul(_)));
-        match op {
-            Op::Copy { src, dst }
-                if self.substitute_copy
-                    && !(src.layout().is_contiguous() && dst.layout().is_contiguous()) =>
-            {
-                op.validate()?;
-                // SAFETY: it touches the same memory in the same way.
-                unsafe { queue.encode(&copy_by_map(src, dst)?) }
-            }
-            // SAFETY: the caller's guarantee, handed on.
-            _ => unsafe { queue.encode(op) },
-        }
-    }
-
-    /// Captures ops into a program. Nothing is executed.
-    ///
-    /// # Safety
-    /// As for [`Queue::end_capture`].
-    pub unsafe fn capture(
-        &self,
-        queue: &mut dyn Queue,
-        ops: &[Op],
-        slots: &[Span],
-        constants: &[Span],
-    ) -> Result<Arc<dyn Program>> {
-        queue.begin_capture()?;
-        let encoded = ops.iter().try_for_each(|op| {
-            // SAFETY: while it captures, the queue executes nothing, so no memory is touched.
-            unsafe { self.encode_one(queue, op) }.map(drop)
-        });
-        // A capture that failed half way has to end all the same.
-        // SAFETY: the caller's guarantee, handed on.
-        let program = unsafe { queue.end_capture(slots, constants) };
-        encoded.and(program)
-    }
-
+impl Throttle {
     /// Hands over what `lane` has encoded, once as few buffers are in flight as must be.
-    #[inline]
     pub fn flush(
         &self,
         lane: &Lane,
@@ -151,14 +105,11 @@ impl Mitigation {
         when: Flush,
         deadline: Option<Instant>,
     ) -> crate::Result<Flushed> {
-        let Some(in_flight) = &self.in_flight else {
-            return self.flush_now(lane, when, deadline);
-        };
         loop {
-            let mut buffers = in_flight.buffers.lock();
+            let mut buffers = self.buffers.lock();
             buffers.retain(|&buffer| !clocks.is_complete(buffer));
-            if buffers.len() < in_flight.limit {
-                let flushed = self.flush_now(lane, when, deadline)?;
+            if buffers.len() < self.limit {
+                let flushed = lane.flush(when, deadline)?;
                 buffers.push(Stamp {
                     stream: lane.index,
                     tick: flushed.tick,
@@ -170,36 +121,135 @@ impl Mitigation {
             clocks.wait(oldest, deadline)?;
         }
     }
+}
 
-    #[inline]
-    fn flush_now(
-        &self,
-        lane: &Lane,
-        when: Flush,
-        deadline: Option<Instant>,
-    ) -> crate::Result<Flushed> {
-        let mut encoder = lane.lock_by(deadline)?;
-        let tick = {
-            let queue = encoder.queue()?;
-            let _driver = self.any_call();
-            queue.flush(when)?
-        };
-        encoder.counts.flushes += 1;
-        Ok(Flushed {
-            tick,
-            unsettled: !encoder.consumed.is_empty(),
+/// A driver whose calls are not all safe under threads.
+pub(crate) struct Driver {
+    workarounds: Workarounds,
+    /// Held during calls that must come one at a time.
+    calls: Mutex<()>,
+}
+
+impl Driver {
+    /// A queue of this driver with the workarounds.
+    pub fn wrap(self: &Arc<Self>, queue: Box<dyn Queue>) -> Box<dyn Queue> {
+        Box::new(Mitigated {
+            queue,
+            driver: self.clone(),
+            capturing: false,
         })
     }
+}
 
-    /// To be held during a driver call that appends something else than an op.
-    #[inline]
-    pub fn any_call(&self) -> Option<Guard<'_, ()>> {
-        self.serialise(false)
+/// A queue that is only used in ways that its driver bears.
+struct Mitigated {
+    queue: Box<dyn Queue>,
+    driver: Arc<Driver>,
+    capturing: bool,
+}
+
+impl Mitigated {
+    /// The queue, for one call; alone, where `alone` or every call has to be.
+    fn call(&mut self, alone: bool) -> (Option<Guard<'_, ()>>, &mut dyn Queue) {
+        let alone = alone || self.driver.workarounds.serialise_all;
+        (alone.then(|| self.driver.calls.lock()), &mut *self.queue)
+    }
+}
+
+impl Queue for Mitigated {
+    fn progress(&self) -> Arc<dyn Progress> {
+        self.queue.progress()
     }
 
-    #[inline]
-    fn serialise(&self, this_call: bool) -> Option<Guard<'_, ()>> {
-        (this_call || self.serialise_all).then(|| self.driver.lock())
+    unsafe fn encode(&mut self, op: &Op) -> Result<Tick> {
+        let workarounds = &self.driver.workarounds;
+        match op {
+            Op::Norm(_) if workarounds.capture_norm && !self.capturing => {
+                self.begin_capture()?;
+                // SAFETY: while it captures, the queue executes nothing, so no memory is touched.
+                let encoded = unsafe { self.encode(op) };
+                // A capture that failed has to end all the same.
+                // SAFETY: there are no constants.
+                let program = unsafe { self.end_capture(&[], &[]) };
+                encoded?;
+                // SAFETY: the program is this op alone, for which the caller answers.
+                unsafe { self.replay(&program?, &[]) }
+            }
+            Op::Copy { src, dst }
+                if workarounds.substitute_copy
+                    && !(src.layout().is_contiguous() && dst.layout().is_contiguous()) =>
+            {
+                op.validate()?;
+                let (_alone, queue) = self.call(false);
+                // SAFETY: it touches the same memory in the same way.
+                unsafe { queue.encode(&copy_by_map(src, dst)?) }
+            }
+            _ => {
+                let alone = workarounds.serialise_matmul && matches!(op, Op::MatMul(_));
+                let (_alone, queue) = self.call(alone);
+                // SAFETY: the caller's guarantee, handed on.
+                unsafe { queue.encode(op) }
+            }
+        }
+    }
+
+    unsafe fn upload(&mut self, dst: Span, bytes: &[u8]) -> Result<Tick> {
+        let (_alone, queue) = self.call(false);
+        // SAFETY: the caller's guarantee, handed on.
+        unsafe { queue.upload(dst, bytes) }
+    }
+
+    unsafe fn download(&mut self, src: Span, into: HostSlice) -> Result<Tick> {
+        let (_alone, queue) = self.call(false);
+        // SAFETY: the caller's guarantee, handed on.
+        unsafe { queue.download(src, into) }
+    }
+
+    fn record(&mut self, event: &dyn Event) -> Result<Tick> {
+        let (_alone, queue) = self.call(false);
+        queue.record(event)
+    }
+
+    fn wait(&mut self, event: &dyn Event) -> Result<Tick> {
+        let (_alone, queue) = self.call(false);
+        queue.wait(event)
+    }
+
+    fn on_complete(&mut self, handler: Handler) -> Result<Tick> {
+        let (_alone, queue) = self.call(false);
+        queue.on_complete(handler)
+    }
+
+    fn flush(&mut self, when: Flush) -> Result<Tick> {
+        let (_alone, queue) = self.call(false);
+        queue.flush(when)
+    }
+
+    fn begin_capture(&mut self) -> Result<()> {
+        self.queue.begin_capture()?;
+        self.capturing = true;
+        Ok(())
+    }
+
+    unsafe fn end_capture(
+        &mut self,
+        slots: &[Span],
+        constants: &[Span],
+    ) -> Result<Arc<dyn Program>> {
+        self.capturing = false;
+        // SAFETY: the caller's guarantee, handed on.
+        unsafe { self.queue.end_capture(slots, constants) }
+    }
+
+    unsafe fn replay(&mut self, program: &Arc<dyn Program>, slots: &[Span]) -> Result<Tick> {
+        let (_alone, queue) = self.call(false);
+        // SAFETY: the caller's guarantee, handed on.
+        unsafe { queue.replay(program, slots) }
+    }
+
+    /// Waits, so it is never alone.
+    fn recover(&mut self) -> Result<()> {
+        self.queue.recover()
     }
 }
 

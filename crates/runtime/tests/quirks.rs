@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use streampool_adversary::Adversary;
 use streampool_host::{HostDevice, HostOptions};
 use streampool_runtime::{
     Buffer, Capture, DType, Error, Layout, MatMul, Mitigations, Norm, NormKind, Op, Pool, Quirk,
@@ -23,8 +24,9 @@ const PATIENCE: usize = 200_000;
 /// One try: encode what meets the quirk. `a` holds 64 values of 1, `b` takes the result.
 type Try = fn(&Stream, &Buffer, &mut Buffer) -> Result<(), Error>;
 
-fn with_quirk(quirk: Quirk, mitigations: Mitigations) -> (Arc<HostDevice>, Pool) {
-    let device = HostDevice::new(HostOptions::default().threads(2).quirks([quirk])).unwrap();
+fn with_quirk(quirk: Quirk, mitigations: Mitigations) -> (Arc<Adversary>, Pool) {
+    let host = HostDevice::new(HostOptions::default().threads(2)).unwrap();
+    let device = Adversary::new(host, [quirk]);
     let settings = Settings::builder()
         .without_environment()
         .mitigations(mitigations)

@@ -72,8 +72,6 @@
 
 #![forbid(unsafe_code)]
 
-#![forbid(unsafe_code)]
-
 mod batching;
 mod devices;
 mod error;

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use streampool_adversary::Adversary;
 use streampool_device::Quirk;
 use streampool_host::{HostDevice, HostOptions};
 use streampool_runtime::{Mitigations, Settings};
@@ -40,11 +41,9 @@ const QUIRKS: [Quirk; 5] = [
     Quirk::BuffersInFlight(2),
 ];
 
-fn pool_with(quirks: &[Quirk], mitigations: Mitigations) -> (Arc<HostDevice>, Pool) {
-    let options = HostOptions::default()
-        .threads(2)
-        .quirks(quirks.iter().copied());
-    let device = HostDevice::new(options).unwrap();
+fn pool_with(quirks: &[Quirk], mitigations: Mitigations) -> (Arc<Adversary>, Pool) {
+    let host = HostDevice::new(HostOptions::default().threads(2)).unwrap();
+    let device = Adversary::new(host, quirks.iter().copied());
     let settings = Settings::builder()
         .without_environment()
         .mitigations(mitigations)

@@ -8,6 +8,7 @@ use streampool::{
     Activation, Buffer, DType, Layout, MatMul, Mitigations, Norm, NormKind, Op, Pool, Quirk,
     Settings, Stream,
 };
+use streampool_adversary::Adversary;
 
 use super::chapter::{Chapter, Drawing, Found};
 use super::crowd;
@@ -45,7 +46,7 @@ pub fn chapter() -> Chapter {
             count(ALL_TRIES)
         ),
         how: format!(
-            "The host device imitates {} bugs of GPU drivers by detecting the interleaving that they cannot bear. {THREADS} threads \
+            "A device around the host imitates {} bugs of GPU drivers by detecting the interleaving that they cannot bear. {THREADS} threads \
              do what each cannot, with delays at random, first without mitigations until the bug was met, then {} times with them.",
             QUIRKS.len(),
             count(ALL_TRIES)
@@ -113,8 +114,9 @@ struct Met {
 }
 
 fn work_against(quirk: Quirk, mitigations: Mitigations) -> Result<Met> {
-    let device = HostDevice::new(HostOptions::default().quirks([quirk]))?;
-    device.injector().random_delays(7, DELAY);
+    let host = HostDevice::new(HostOptions::default())?;
+    host.injector().random_delays(7, DELAY);
+    let device = Adversary::new(host, [quirk]);
     let settings = Settings::builder()
         .without_environment()
         .mitigations(mitigations)

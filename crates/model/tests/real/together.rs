@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, Barrier};
 
+use streampool_adversary::Adversary;
 use streampool_device::Quirk;
 use streampool_host::{HostDevice, HostOptions};
 use streampool_model::Session;
@@ -184,16 +185,17 @@ fn all_models_run_at_the_same_time() {
     });
 }
 
-/// A host that imitates all defects, with what works around them.
-fn defective() -> (Arc<HostDevice>, Pool) {
-    let options = HostOptions::default().threads(2).quirks([
+/// A device with all defects, and a pool that works around them.
+fn defective() -> (Arc<Adversary>, Pool) {
+    let host = HostDevice::new(HostOptions::default().threads(2));
+    let quirks = [
         Quirk::SharedMatMulState,
         Quirk::NormBoundToThread,
         Quirk::EncoderFreedInUse,
         Quirk::StridedCopyRace,
         Quirk::BuffersInFlight(2),
-    ]);
-    let device = HostDevice::new(options).expect("every machine is a host");
+    ];
+    let device = Adversary::new(host.expect("every machine is a host"), quirks);
     let settings = Settings::builder()
         .without_environment()
         .mitigations(Mitigations::All)

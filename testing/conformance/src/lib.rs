@@ -91,13 +91,15 @@
 //! | The same op gives the same bits, whatever else runs | `threads::results_are_the_same_bits_everywhere` |
 
 mod build;
+mod case;
+mod execute;
 mod fixture;
 mod lane;
 mod num;
 mod operand;
+mod patience;
 mod random;
 mod reference;
-mod rng;
 mod samples;
 mod subject;
 mod suite;
@@ -129,9 +131,12 @@ pub mod packages;
 pub mod programs;
 pub mod progress;
 pub mod queue;
+pub mod rng;
 pub mod threads;
 pub mod trace;
 pub mod unsupported;
+pub mod witness;
 
-pub use fixture::Fixture;
-pub use subject::{ArmFault, Opened, Subject, run};
+pub use fixture::{Fixture, run};
+pub use reference::erf;
+pub use subject::{ArmFault, Opened, Subject};

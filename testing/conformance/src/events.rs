@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use streampool_device::{Error, Event, EventStatus, Flush, Op, Result};
 
 use crate::build::{Load, add, copy, fill};
-use crate::fixture::{Fixture, patience, poll_until, rounds};
+use crate::fixture::Fixture;
+use crate::patience::{patience, poll_until, rounds};
 
 /// An event is unrecorded, then pending or complete, then complete.
 pub fn status_follows_the_recording(fixture: &Fixture) {

@@ -6,8 +6,9 @@ use std::time::Duration;
 use streampool_device::{Error, EventStatus, Fault, Flush, Op, OpKind, Progress, View};
 
 use crate::build::{Load, add, copy, fill};
-use crate::fixture::{Fixture, patience, poll_until};
+use crate::fixture::Fixture;
 use crate::lane::Lane;
+use crate::patience::{patience, poll_until};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

@@ -3,42 +3,16 @@
 #![expect(unsafe_code, reason = "gives memory back to the device")]
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex};
 
 use streampool_device::{
     DType, Device, Element, Event, Layout, Memory, MemoryUse, Op, OpKind, QueueOptions, Space,
     Span, View,
 };
 
-use crate::Subject;
 use crate::lane::{Appended, Lane};
-use crate::subject::skip;
-
-/// The longest a test waits for anything: far more than any of it takes, so that a hang becomes a failure.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// The deadline of a wait that must end.
-pub(crate) fn patience() -> Option<Instant> {
-    Some(Instant::now() + PATIENCE)
-}
-
-/// So many rounds, and a tenth of them under a sanitizer, where each takes so much longer.
-pub(crate) const fn rounds(count: usize) -> usize {
-    match cfg!(any(sanitize_address, sanitize_thread)) {
-        true => count / 10,
-        false => count,
-    }
-}
-
-/// Polls until `done`, yielding the processor in between.
-pub(crate) fn poll_until(what: &str, mut done: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !done() {
-        assert!(Instant::now() < deadline, "never came: {what}");
-        std::thread::yield_now();
-    }
-}
+use crate::patience::{locked, patience};
+use crate::subject::{Subject, skip};
 
 /// The device of one test, with everything that was allocated and appended for it.
 pub struct Fixture {
@@ -221,7 +195,14 @@ impl Drop for Fixture {
     }
 }
 
-/// Locks a list that is valid at every step, even if a test failed while holding it.
-pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+/// Tests one promise on a device, or prints why it cannot.
+pub fn run(opened: Result<Subject, String>, promise: fn(&Fixture)) {
+    match opened {
+        Ok(subject) => {
+            let fixture = Fixture::new(subject);
+            promise(&fixture);
+            fixture.finish();
+        }
+        Err(reason) => skip(&reason),
+    }
 }

@@ -9,8 +9,9 @@ use std::time::Duration;
 use streampool_device::{Flush, Op, Space, View, lock};
 
 use crate::build::{Load, add, fill};
-use crate::fixture::{Fixture, locked, patience, poll_until};
+use crate::fixture::Fixture;
 use crate::lane::Lane;
+use crate::patience::{locked, patience, poll_until};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

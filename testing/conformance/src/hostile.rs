@@ -403,7 +403,7 @@ impl Draw {
                         high: self.rng.pick(&EXTREME) as i64,
                     },
                     dst: self.write(DType::I64, &shape)?,
-                    seed: self.rng.next(),
+                    seed: self.rng.bits(),
                     offset: self.rng.pick(&EXTREME) as u64,
                 }))
             }

@@ -15,7 +15,7 @@ use streampool_device::{
     Span, Tick, View,
 };
 
-use crate::fixture::{locked, patience};
+use crate::patience::{locked, patience};
 
 /// What was appended to a lane; outlives it.
 pub(crate) struct Appended {

@@ -93,13 +93,15 @@
 #![deny(unsafe_code)]
 
 mod build;
+mod case;
+mod execute;
 mod fixture;
 mod lane;
 mod num;
 mod operand;
+mod patience;
 mod random;
 mod reference;
-mod rng;
 mod samples;
 mod subject;
 mod suite;
@@ -131,9 +133,12 @@ pub mod packages;
 pub mod programs;
 pub mod progress;
 pub mod queue;
+pub mod rng;
 pub mod threads;
 pub mod trace;
 pub mod unsupported;
+pub mod witness;
 
-pub use fixture::Fixture;
-pub use subject::{ArmFault, Opened, Subject, run};
+pub use fixture::{Fixture, run};
+pub use reference::erf;
+pub use subject::{ArmFault, Opened, Subject};

@@ -2,9 +2,10 @@
 
 use streampool_device::{Attention, DType, Op, OpKind};
 
+use crate::execute::{Example, check};
 use crate::fixture::Fixture;
 use crate::num::Num;
-use crate::operand::{Example, Operand, check};
+use crate::operand::Operand;
 use crate::random::{FLOATS, operand, read_operand, target};
 use crate::rng::Rng;
 
@@ -253,7 +254,7 @@ pub fn attention_at_any_distance(fixture: &Fixture) {
                 ..PLAIN
             };
             let op = Op::Attention(Box::new(op));
-            let bits = crate::operand::bits(fixture, &mut fixture.lane(), &op, &operands);
+            let bits = crate::execute::bits(fixture, &mut fixture.lane(), &op, &operands);
             results.push(bits[3].clone());
         }
         assert_eq!(results[0], results[1], "every key");

@@ -2,9 +2,10 @@
 
 use streampool_device::{Binary, Compare, DType, Expr, ExprBuilder, Unary, Value};
 
+use crate::execute::{Example, check};
 use crate::fixture::Fixture;
 use crate::num::Num;
-use crate::operand::{Example, Operand, check};
+use crate::operand::Operand;
 use crate::ops_map::map;
 use crate::random::{FLOATS, any_shape, operand, read_operand, small, target};
 use crate::rng::Rng;

@@ -4,9 +4,10 @@ use streampool_device::{
     Combine, DType, DeviceKind, Error, Gather, Indexing, MAX_RANK, Op, OpKind, Scatter,
 };
 
+use crate::execute::{Example, check};
 use crate::fixture::Fixture;
 use crate::num::Num;
-use crate::operand::{Example, Operand, check};
+use crate::operand::Operand;
 use crate::random::{any_shape, any_value, operand, read_operand, small, target};
 use crate::rng::Rng;
 
@@ -309,7 +310,7 @@ pub fn indices_out_of_range(fixture: &Fixture) {
 
 fn faults(fixture: &Fixture, op: &Op<usize>, operands: &[Operand], wrong: i64) {
     let mut lane = fixture.lane();
-    let outcome = crate::operand::outcome(fixture, &mut lane, op, operands);
+    let outcome = crate::execute::outcome(fixture, &mut lane, op, operands);
     let Err(Error::Fault(fault)) = outcome else {
         panic!("{op:?} with index {wrong}: {outcome:?}");
     };

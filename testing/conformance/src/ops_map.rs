@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use streampool_device::{Binary, Compare, DType, Expr, Op, Unary};
 
+use crate::execute::check;
 use crate::fixture::Fixture;
 use crate::num::Num;
-use crate::operand::{Operand, check};
+use crate::operand::Operand;
 use crate::random::{FLOATS, INTEGERS, any_value};
 use crate::rng::Rng;
 

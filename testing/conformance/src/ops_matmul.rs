@@ -2,9 +2,10 @@
 
 use streampool_device::{Activation, DType, MatMul, Op, OpKind};
 
+use crate::execute::{Example, check};
 use crate::fixture::Fixture;
 use crate::num::Num;
-use crate::operand::{Example, Operand, check};
+use crate::operand::Operand;
 use crate::random::{FLOATS, operand, read_operand, target};
 use crate::rng::Rng;
 

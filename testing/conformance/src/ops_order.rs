@@ -2,9 +2,10 @@
 
 use streampool_device::{DType, Op, OpKind, Scan, ScanKind, Sort};
 
+use crate::execute::{Example, check};
 use crate::fixture::Fixture;
 use crate::num::Num;
-use crate::operand::{Example, Operand, check};
+use crate::operand::Operand;
 use crate::random::{FLOATS, any_shape, any_value, read_operand, small, target};
 use crate::rng::Rng;
 

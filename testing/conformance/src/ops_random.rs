@@ -2,9 +2,10 @@
 
 use streampool_device::{DType, Distribution, Op, OpKind, Random};
 
+use crate::execute::{Example, bits, check};
 use crate::fixture::Fixture;
 use crate::lane::Lane;
-use crate::operand::{Example, Operand, bits, check};
+use crate::operand::Operand;
 use crate::random::{FLOATS, any_shape, target};
 use crate::rng::Rng;
 
@@ -60,11 +61,11 @@ pub(crate) fn any_random(rng: &mut Rng, dtype: DType) -> Example {
     let dst = target(rng, dtype, &shape);
     let offset = match rng.below(4) {
         0 => 0,
-        1 => rng.next() >> 30,
-        2 => u64::MAX - rng.next() % 500,
-        _ => rng.next(),
+        1 => rng.bits() >> 30,
+        2 => u64::MAX - rng.bits() % 500,
+        _ => rng.bits(),
     };
-    let op = random(distribution(rng, dtype), rng.next(), offset);
+    let op = random(distribution(rng, dtype), rng.bits(), offset);
     (op, vec![dst])
 }
 

@@ -4,9 +4,10 @@ use streampool_device::{
     Along, DType, Dims, Interpolation, Op, OpKind, Pool, PoolKind, Resize, Rounding, Slide, Window,
 };
 
+use crate::execute::{Example, check};
 use crate::fixture::Fixture;
 use crate::num::Num;
-use crate::operand::{Example, Operand, check};
+use crate::operand::Operand;
 use crate::random::{FLOATS, INTEGERS, any_value, read_operand, target};
 use crate::rng::Rng;
 

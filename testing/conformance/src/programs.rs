@@ -410,7 +410,7 @@ pub fn a_capturing_queue_may_be_dropped(fixture: &Fixture) {
     let progress = lane.progress();
     drop(lane);
     progress
-        .wait(tick, crate::fixture::patience())
+        .wait(tick, crate::patience::patience())
         .expect("it completes");
     assert_eq!(fixture.lane().get::<f32>(view), [1.0; 8]);
 }

@@ -6,7 +6,8 @@ use std::time::Instant;
 use streampool_device::{Error, Flush, Op, View};
 
 use crate::build::{Load, add, fill};
-use crate::fixture::{Fixture, patience, poll_until};
+use crate::fixture::Fixture;
+use crate::patience::{patience, poll_until};
 
 /// Nothing is complete at first, all of it in the end, and there is no fault.
 pub fn it_counts_what_is_over(fixture: &Fixture) {

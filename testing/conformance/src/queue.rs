@@ -7,7 +7,8 @@ use std::time::Duration;
 use streampool_device::{Flush, Op, View};
 
 use crate::build::{Load, add, affine, copy, fill};
-use crate::fixture::{Fixture, patience, poll_until};
+use crate::fixture::Fixture;
+use crate::patience::{patience, poll_until};
 
 /// The first command has tick 1, and each command, whatever it is, gets the next.
 pub fn each_command_gets_the_next_tick(fixture: &Fixture) {

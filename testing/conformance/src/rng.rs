@@ -1,14 +1,16 @@
 //! Seeded random numbers: the same on every machine, so that a failure can be repeated.
 
 /// SplitMix64.
-pub(crate) struct Rng(u64);
+pub struct Rng(u64);
 
 impl Rng {
-    pub(crate) fn new(seed: u64) -> Rng {
+    /// The sequence of this seed.
+    pub fn new(seed: u64) -> Rng {
         Rng(seed)
     }
 
-    pub(crate) fn next(&mut self) -> u64 {
+    /// The next 64 bits.
+    pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -17,30 +19,32 @@ impl Rng {
     }
 
     /// A number below `end`, which is not zero.
-    pub(crate) fn below(&mut self, end: usize) -> usize {
-        (self.next() % end as u64) as usize
+    pub fn below(&mut self, end: usize) -> usize {
+        (self.bits() % end as u64) as usize
     }
 
     /// A number from `low` to `high`, both included.
-    pub(crate) fn between(&mut self, low: i64, high: i64) -> i64 {
+    pub fn between(&mut self, low: i64, high: i64) -> i64 {
         let count = high.abs_diff(low).wrapping_add(1);
         match count {
-            0 => self.next() as i64,
-            count => low.wrapping_add((self.next() % count) as i64),
+            0 => self.bits() as i64,
+            count => low.wrapping_add((self.bits() % count) as i64),
         }
     }
 
     /// A number in `low..high`.
-    pub(crate) fn real(&mut self, low: f64, high: f64) -> f64 {
-        let unit = (self.next() >> 11) as f64 / (1u64 << 53) as f64;
+    pub fn real(&mut self, low: f64, high: f64) -> f64 {
+        let unit = (self.bits() >> 11) as f64 / (1u64 << 53) as f64;
         low + unit * (high - low)
     }
 
-    pub(crate) fn chance(&mut self, one_in: usize) -> bool {
+    /// Whether it happens, once in so many times.
+    pub fn chance(&mut self, one_in: usize) -> bool {
         self.below(one_in) == 0
     }
 
-    pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+    /// One of these.
+    pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.below(from.len())]
     }
 }
@@ -60,6 +64,6 @@ mod tests {
             assert!((-1.0..2.0).contains(&x));
             assert_eq!(x, two.real(-1.0, 2.0));
         }
-        assert_ne!(Rng::new(1).next(), Rng::new(2).next());
+        assert_ne!(Rng::new(1).bits(), Rng::new(2).bits());
     }
 }

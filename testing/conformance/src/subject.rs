@@ -4,8 +4,6 @@ use std::sync::Arc;
 
 use streampool_device::{DType, Device, Op};
 
-use crate::Fixture;
-
 /// Makes the next command that executes on the queue of this index fail on the device.
 pub type ArmFault = Box<dyn Fn(&Arc<dyn Device>, u32) + Send + Sync>;
 
@@ -91,18 +89,6 @@ impl<T: Into<Subject>> Opened for Option<T> {
     fn opened(self) -> Result<Subject, String> {
         self.map(Into::into)
             .ok_or_else(|| "there is no such device here".to_owned())
-    }
-}
-
-/// Tests one promise on a device, or prints why it cannot.
-pub fn run(opened: Result<Subject, String>, promise: fn(&Fixture)) {
-    match opened {
-        Ok(subject) => {
-            let fixture = Fixture::new(subject);
-            promise(&fixture);
-            fixture.finish();
-        }
-        Err(reason) => skip(&reason),
     }
 }
 

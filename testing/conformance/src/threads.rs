@@ -9,9 +9,11 @@ use std::time::Instant;
 use streampool_device::{DType, EventStatus, Flush, MatMul, Op, OpKind, QueueOptions, Space};
 
 use crate::build::{add, affine, copy, fill, matmul};
-use crate::fixture::{Fixture, patience, rounds};
+use crate::execute::bits;
+use crate::fixture::Fixture;
 use crate::num::Num;
-use crate::operand::{Operand, bits};
+use crate::operand::Operand;
+use crate::patience::{patience, rounds};
 use crate::rng::Rng;
 
 /// Thirty-one threads, each with its queue, do a hundred matrix products each, all right.

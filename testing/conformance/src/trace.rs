@@ -6,8 +6,9 @@ use std::time::Instant;
 use streampool_device::{Interval, OpKind, Trace, lock};
 
 use crate::build::{Load, add, copy, fill};
-use crate::fixture::{Fixture, locked, poll_until};
+use crate::fixture::Fixture;
 use crate::lane::Lane;
+use crate::patience::{locked, poll_until};
 
 #[derive(Default)]
 struct Recorder(Mutex<Vec<Interval>>);

@@ -2,7 +2,7 @@
 
 use streampool_device::{Attention, Op};
 
-use super::door;
+use super::checks;
 use crate::{Encoder, Error, Result, Tensor};
 
 /// How attention is computed.
@@ -95,7 +95,7 @@ impl Tensor {
             .with("packed_bias", packed_bias)?
             .with("projection", [projection])?
             .with("projection_bias", projection_bias)?;
-        door::floats(op, "self", self)?;
+        checks::floats(op, "self", self)?;
         let &[batch, length, features] = self.shape() else {
             let expected = "[batch, length, features]";
             return Err(Error::shape(op, "self", self.shape(), expected));
@@ -113,8 +113,8 @@ impl Tensor {
         for (argument, tensor, shape) in weights {
             if let Some(tensor) = tensor {
                 let why = format_args!("for {features} features");
-                door::shaped(op, argument, tensor, shape, why)?;
-                door::of_type(op, argument, tensor, self.dtype())?;
+                checks::shaped(op, argument, tensor, shape, why)?;
+                checks::of_type(op, argument, tensor, self.dtype())?;
             }
         }
         let joined = self.linear(packed, packed_bias)?;

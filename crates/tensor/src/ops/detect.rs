@@ -1,6 +1,6 @@
 //! Boxes in pictures.
 
-use super::door::{floats, shaped};
+use super::checks::{floats, shaped};
 use super::formula::wide;
 use super::grid::{Lookup, Outside, Sampling};
 use crate::{Error, Result, Tensor};

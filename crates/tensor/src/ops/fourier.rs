@@ -63,7 +63,7 @@ impl Tensor {
             let expected = "[..., 1 or 2], and the axis not the last";
             return Err(Error::shape(op, "self", self.shape(), expected));
         }
-        super::door::floats(op, "self", self)?;
+        super::checks::floats(op, "self", self)?;
         let own = self.shape()[axis];
         let taken = match own < read {
             true => {

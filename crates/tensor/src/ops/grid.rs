@@ -2,7 +2,7 @@
 
 use streampool_device::DType;
 
-use super::door::floats;
+use super::checks::floats;
 use super::formula::wide;
 use crate::{Error, Pool, Result, Tensor};
 

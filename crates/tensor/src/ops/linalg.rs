@@ -4,7 +4,7 @@
 use streampool_device::{DType, Layout, Linalg, Op};
 use streampool_runtime::Operand;
 
-use super::door;
+use super::checks;
 use crate::{Encoder, Error, Result, Tensor};
 
 /// A matrix as `P L U`.
@@ -108,7 +108,7 @@ impl Tensor {
 
     fn check_system(&self, op: &'static str, rhs: &Tensor) -> Result<()> {
         let size = self.square_size(op)?;
-        door::of_type(op, "rhs", rhs, self.dtype())?;
+        checks::of_type(op, "rhs", rhs, self.dtype())?;
         let (batch, _) = self.matrices(op)?;
         let expected = [batch, &[size]].concat();
         if rhs.rank() == self.rank() && rhs.shape()[..self.rank() - 1] == expected {

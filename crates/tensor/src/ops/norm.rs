@@ -6,7 +6,7 @@ use streampool_device::{
     Binary, Compare, DType, Expr, ExprBuilder, Norm, NormKind, Op, Unary, Value,
 };
 
-use super::door;
+use super::checks;
 use super::formula::wide;
 use super::pool::PoolOptions;
 use crate::{Encoder, Error, Result, Tensor};
@@ -68,8 +68,8 @@ impl Tensor {
         for (argument, tensor) in [("scale", scale), ("bias", bias)] {
             if let Some(tensor) = tensor {
                 let normalised = &self.shape()[axis..];
-                door::shaped(on.op(), argument, tensor, normalised, "as normalised")?;
-                door::of_type(on.op(), argument, tensor, self.dtype())?;
+                checks::shaped(on.op(), argument, tensor, normalised, "as normalised")?;
+                checks::of_type(on.op(), argument, tensor, self.dtype())?;
             }
         }
         let mut y = on.blank(self.dtype(), self.shape())?;
@@ -147,8 +147,8 @@ impl Tensor {
     ) -> Result<Tensor> {
         let op = "batch_norm";
         let on = self.encoder(op)?;
-        door::floats(op, "self", self)?;
-        door::not_negative(op, "epsilon", epsilon)?;
+        checks::floats(op, "self", self)?;
+        checks::not_negative(op, "epsilon", epsilon)?;
         let mean = self.channel_values(on, "mean", mean)?;
         let variance = self.channel_values(on, "variance", variance)?;
         let [scale, bias] = self.scale_and_bias(on, scale, bias)?;
@@ -209,7 +209,7 @@ impl Tensor {
 
     /// `(Σ |x|^p)^(1/p)` over axes, which stay with size one; in a type in which powers do not overflow so soon.
     fn norm_over(&self, op: &'static str, p: f64, axes: &[isize]) -> Result<Tensor> {
-        door::floats(op, "self", self)?;
+        checks::floats(op, "self", self)?;
         if p.is_nan() || p <= 0.0 {
             return Err(Error::parameter(op, "p", p, "positive"));
         }
@@ -240,7 +240,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         let op = "local_response_norm";
         let on = self.encoder(op)?;
-        door::floats(op, "self", self)?;
+        checks::floats(op, "self", self)?;
         let channels = self.channels(op)?;
         if size == 0 {
             return Err(Error::parameter(op, "size", size, "at least 1"));
@@ -341,9 +341,9 @@ impl Tensor {
         let on = on.with(argument, [tensor])?;
         let channels = self.channels(on.op())?;
         let why = format_args!("one for each channel of {:?}", self.shape());
-        door::shaped(on.op(), argument, tensor, &[channels], why)?;
+        checks::shaped(on.op(), argument, tensor, &[channels], why)?;
         if tensor.dtype() != DType::F32 {
-            door::of_type(on.op(), argument, tensor, self.dtype())?;
+            checks::of_type(on.op(), argument, tensor, self.dtype())?;
         }
         let mut seen = vec![1; self.rank() - 1];
         seen[0] = channels;

@@ -78,7 +78,7 @@ impl Tensor {
         options: &ConvOptions<'_>,
     ) -> Result<Tensor> {
         let op = "deform_conv";
-        super::door::floats(op, "self", self)?;
+        super::checks::floats(op, "self", self)?;
         let (&[batch, channels, height, width], &[made, read, kernel_rows, kernel_columns]) =
             (self.shape(), weight.shape())
         else {
@@ -149,7 +149,7 @@ impl Tensor {
         let mut found = lookup.find(&apart, &[along(0)?, along(1)?])?;
         if let Some(mask) = mask {
             let expected = [batch, sets * elements, rows, columns];
-            super::door::shaped(
+            super::checks::shaped(
                 op,
                 "mask",
                 mask,
@@ -165,7 +165,7 @@ impl Tensor {
             .reshape(&[batch, made, rows, columns])?;
         match options.bias {
             Some(bias) => {
-                super::door::shaped(
+                super::checks::shaped(
                     op,
                     "bias",
                     bias,

@@ -2,7 +2,7 @@
 
 use streampool_device::{Combine, DType, Dims, Indexing, Op, Pool, PoolKind, Window};
 
-use super::door;
+use super::checks;
 use super::formula::wide;
 use super::window::{self, Sliding};
 use crate::{Error, Result, Tensor, shape};
@@ -100,7 +100,7 @@ impl Tensor {
             return Err(Error::shape(op, "self", self.shape(), expected));
         };
         check_sizes(op, "sizes", sizes, spatial.len())?;
-        door::shaped(op, "indices", indices, self.shape(), "as self")?;
+        checks::shaped(op, "indices", indices, self.shape(), "as self")?;
         let whole = [&[batch, channels], sizes].concat();
         // Checked whether there can be as many, before they are multiplied.
         let elements = shape::contiguous(op, &whole)?.elements();
@@ -172,7 +172,7 @@ impl Tensor {
             return Err(Error::parameter(op, "sizes", got, expected));
         }
         if let PoolKind::Mean { .. } = kind {
-            door::floats(op, "self", self)?;
+            checks::floats(op, "self", self)?;
         }
         let even = spatial
             .iter()

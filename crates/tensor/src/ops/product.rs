@@ -2,7 +2,7 @@
 
 use streampool_device::{Activation, DType, Dims, MAX_RANK, MatMul, Op};
 
-use super::door;
+use super::checks;
 use crate::{Encoder, Error, Result, Tensor, shape};
 
 /// A factor, and what its argument is called.
@@ -138,7 +138,7 @@ impl Tensor {
         }
         if let Some(bias) = bias {
             let why = format_args!("as weight {:?} makes", weight.shape());
-            door::shaped(on.op(), "bias", bias, &[made], why)?;
+            checks::shaped(on.op(), "bias", bias, &[made], why)?;
         }
         let finish = Finish {
             bias,
@@ -158,7 +158,7 @@ impl Tensor {
     pub fn addmm(&self, a: &Tensor, b: &Tensor, beta: f64, alpha: f64) -> Result<Tensor> {
         let op = "addmm";
         let on = a.encoder(op)?.with("self", [self])?.with("b", [b])?;
-        door::of_type(op, "self", self, product_type(a))?;
+        checks::of_type(op, "self", self, product_type(a))?;
         let whole = f64::from(beta as i32) == beta;
         if !beta.is_finite() || !(whole || self.dtype().is_float()) {
             let expected = "finite, and for integers one of them";
@@ -192,7 +192,7 @@ impl Tensor {
         let op = "outer";
         self.encoder(op)?.with("other", [other])?;
         self.check_vectors(op, other)?;
-        door::of_type(op, "other", other, self.dtype())?;
+        checks::of_type(op, "other", other, self.dtype())?;
         if self.dtype() == DType::Bool {
             return Err(Error::dtype(op, "self", self.dtype(), "a number type"));
         }
@@ -213,7 +213,7 @@ impl Tensor {
 /// The product of matrices, in fresh memory.
 fn multiplied(on: Encoder<'_>, a: Factor<'_>, b: Factor<'_>, finish: Finish<'_>) -> Result<Tensor> {
     let ((_, left), (right_name, right)) = (a, b);
-    door::of_type(on.op(), right_name, right, left.dtype())?;
+    checks::of_type(on.op(), right_name, right, left.dtype())?;
     let mut out = on.blank(product_type(left), &product_shape(on.op(), a, b)?)?;
     let steps = left.dim(-1)?;
     let is_constant = |factor: &Tensor, from_end: usize| {

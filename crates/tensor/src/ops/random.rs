@@ -2,7 +2,7 @@
 
 use streampool_device::{DType, Distribution, Op, Random};
 
-use super::door;
+use super::checks;
 use super::formula::wide;
 use crate::{Encoder, Error, Pool, Result, Tensor};
 
@@ -157,7 +157,7 @@ impl Generator {
     /// True with the probability that each element of `probabilities`, floats, says.
     pub fn bernoulli_of(&mut self, probabilities: &Tensor) -> Result<Tensor> {
         let op = "bernoulli_of";
-        door::floats(op, "probabilities", probabilities)?;
+        checks::floats(op, "probabilities", probabilities)?;
         let dtype = wide(probabilities.dtype());
         let evenly = Distribution::Uniform {
             low: 0.0,
@@ -209,7 +209,7 @@ impl Generator {
         replacement: bool,
     ) -> Result<Tensor> {
         let op = "multinomial";
-        door::floats(op, "weights", weights)?;
+        checks::floats(op, "weights", weights)?;
         let (rows, classes) = match weights.shape() {
             [rows @ .., classes] if *classes > 0 => (rows, *classes),
             other => {

@@ -2,8 +2,9 @@
 
 use streampool_device::{Cell, DType, Direction};
 
+use super::checks;
 use super::formula::wide;
-use super::{RnnActivation, RnnOptions, RnnOutput, RnnWeights, door};
+use super::rnn_options::{RnnActivation, RnnOptions, RnnOutput, RnnWeights};
 use crate::room::room;
 use crate::{Error, Result, Tensor};
 
@@ -31,7 +32,7 @@ pub(super) fn is_special(op: &'static str, cell: Cell, options: &RnnOptions<'_>)
         return Err(Error::parameter(op, "activations", got, expected));
     }
     if let Some(clip) = options.clip {
-        door::not_negative(op, "clip", clip)?;
+        checks::not_negative(op, "clip", clip)?;
     }
     if options.input_forget && cell != Cell::Lstm {
         return Err(Error::parameter(
@@ -118,7 +119,7 @@ struct Checked<'a> {
 impl Checked<'_> {
     fn all(&self, weights: &RnnWeights<'_>, options: &RnnOptions<'_>) -> Result<()> {
         let op = self.op;
-        door::floats(op, "self", self.x)?;
+        checks::floats(op, "self", self.x)?;
         let directions = options.direction.count();
         let (batch, hidden) = (self.x.shape()[1], weights.recurrent.shape()[2]);
         let gates = self.cell.gates() * hidden;
@@ -141,13 +142,13 @@ impl Checked<'_> {
                 let expected = "none, save for the LSTM";
                 return Err(Error::parameter(op, argument, "given", expected));
             }
-            door::of_type(op, argument, tensor, self.x.dtype())?;
-            door::shaped(op, argument, tensor, shape, "as self and recurrent have it")?;
+            checks::of_type(op, argument, tensor, self.x.dtype())?;
+            checks::shaped(op, argument, tensor, shape, "as self and recurrent have it")?;
         }
         match options.lengths {
             Some(lengths) => {
-                door::of_type(op, "lengths", lengths, DType::I32)?;
-                door::shaped(op, "lengths", lengths, &[batch], "one for each sequence")
+                checks::of_type(op, "lengths", lengths, DType::I32)?;
+                checks::shaped(op, "lengths", lengths, &[batch], "one for each sequence")
             }
             None => Ok(()),
         }

@@ -3,7 +3,7 @@
 
 use streampool_device::{DType, Histogram, NonZero, Op};
 
-use super::door;
+use super::checks;
 use crate::{Error, Result, Tensor, shape};
 
 impl Tensor {
@@ -82,7 +82,7 @@ impl Tensor {
     pub fn masked_select(&self, mask: &Tensor) -> Result<Tensor> {
         let op = "masked_select";
         self.encoder(op)?.with("mask", [mask])?;
-        door::of_type(op, "mask", mask, DType::Bool)?;
+        checks::of_type(op, "mask", mask, DType::Bool)?;
         let shape = shape::broadcast(op, "mask", self.shape(), mask.shape())?;
         let select = || {
             let chosen = mask.broadcast_to(&shape)?.reshape(&[-1])?.nonzero()?;

@@ -3,7 +3,7 @@
 use streampool_device::{Binary, Combine, DType, Expr, Interpolation, Op, PoolKind, Rounding};
 
 use super::linalg::{lu, lu_solve, square, triangular};
-use crate::operand::Example;
+use crate::execute::Example;
 use crate::ops_attention::any_attention;
 use crate::ops_conv::any_convolution;
 use crate::ops_fused::{any_fused, broadcasting, several_groups};

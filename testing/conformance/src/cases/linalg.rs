@@ -2,8 +2,9 @@
 
 use streampool_device::{DType, Linalg, Op};
 
+use crate::execute::Example;
 use crate::num::Num;
-use crate::operand::{Example, Operand};
+use crate::operand::Operand;
 use crate::ops_linalg::{TYPES, batch, matrices, shape};
 use crate::random::target;
 use crate::rng::Rng;

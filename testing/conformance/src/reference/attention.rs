@@ -2,7 +2,7 @@
 
 use streampool_device::{Attention, DType};
 
-use super::{Expected, broadcast};
+use super::expected::{Expected, broadcast};
 use crate::num::Num;
 use crate::operand::Operand;
 

@@ -2,7 +2,8 @@
 
 use streampool_device::Conv;
 
-use super::{Expected, activation};
+use super::expected::Expected;
+use super::map::activation;
 use crate::num::Num;
 use crate::operand::Operand;
 

@@ -2,7 +2,7 @@
 
 use streampool_device::{Combine, Gather, Indexing, Scatter};
 
-use super::Expected;
+use super::expected::Expected;
 use crate::num::{Num, wrapped};
 use crate::operand::Operand;
 

@@ -2,7 +2,7 @@
 
 use streampool_device::{Activation, Binary, Compare, DType, Expr, Node, Unary};
 
-use super::{Expected, broadcast, constant};
+use super::expected::{Expected, broadcast, constant};
 use crate::num::{Num, wrapped};
 use crate::operand::Operand;
 
@@ -285,7 +285,7 @@ fn sigmoid(x: f64) -> f64 {
 }
 
 /// The error function by the series whose terms are all positive.
-fn erf(x: f64) -> f64 {
+pub fn erf(x: f64) -> f64 {
     if x.is_nan() {
         return x;
     }

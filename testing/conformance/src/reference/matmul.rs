@@ -2,7 +2,8 @@
 
 use streampool_device::MatMul;
 
-use super::{Expected, activation, broadcast};
+use super::expected::{Expected, broadcast};
+use super::map::activation;
 use crate::num::{Num, wrapped};
 use crate::operand::Operand;
 

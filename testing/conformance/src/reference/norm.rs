@@ -2,7 +2,7 @@
 
 use streampool_device::{Norm, NormKind};
 
-use super::Expected;
+use super::expected::Expected;
 use crate::num::Num;
 use crate::operand::Operand;
 

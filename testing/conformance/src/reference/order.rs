@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use streampool_device::{DType, Scan, ScanKind, Sort};
 
-use super::Expected;
+use super::expected::Expected;
 use super::index::{number, place};
 use crate::num::{Num, wrapped};
 use crate::operand::Operand;

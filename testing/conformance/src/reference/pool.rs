@@ -2,7 +2,7 @@
 
 use streampool_device::{DType, Pool, PoolKind, Slide};
 
-use super::Expected;
+use super::expected::Expected;
 use crate::num::Num;
 use crate::operand::Operand;
 

@@ -2,7 +2,7 @@
 
 use streampool_device::{DType, Distribution, Random};
 
-use super::Expected;
+use super::expected::Expected;
 use crate::num::{Num, rounded};
 use crate::operand::Operand;
 

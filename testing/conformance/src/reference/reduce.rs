@@ -2,7 +2,7 @@
 
 use streampool_device::{Axes, ReduceKind};
 
-use super::Expected;
+use super::expected::{Expected, broadcast};
 use crate::num::{Num, wrapped};
 use crate::operand::Operand;
 
@@ -15,7 +15,7 @@ pub(super) fn reduce(kind: ReduceKind, src: &Operand, axes: Axes) -> Vec<Expecte
         .map(|(axis, &size)| if axes.contains(axis) { 1 } else { size })
         .collect();
     let mut groups = vec![Vec::new(); kept.iter().product()];
-    let to = super::broadcast(&kept, src.shape());
+    let to = broadcast(&kept, src.shape());
     for (value, group) in src.values().into_iter().zip(to) {
         groups[group].push(value);
     }

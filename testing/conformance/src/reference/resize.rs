@@ -2,7 +2,7 @@
 
 use streampool_device::{Interpolation, Resize, Rounding};
 
-use super::{Expected, constant};
+use super::expected::{Expected, constant};
 use crate::num::Num;
 use crate::operand::Operand;
 

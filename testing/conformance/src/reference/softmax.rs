@@ -1,6 +1,6 @@
 //! Softmax and its logarithm.
 
-use super::Expected;
+use super::expected::{Expected, broadcast};
 use crate::num::Num;
 use crate::operand::Operand;
 
@@ -9,7 +9,7 @@ pub(super) fn softmax(src: &Operand, axis: usize, log: bool) -> Vec<Expected> {
     let shape = src.shape();
     let mut rows = shape.to_vec();
     rows[axis] = 1;
-    let row_of = super::broadcast(&rows, shape);
+    let row_of = broadcast(&rows, shape);
     let values: Vec<f64> = src.values().iter().map(|value| value.float()).collect();
     let mut largest = vec![f64::NEG_INFINITY; rows.iter().product()];
     for (&value, &row) in values.iter().zip(&row_of) {

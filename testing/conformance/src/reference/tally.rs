@@ -2,7 +2,7 @@
 
 use streampool_device::{Histogram, NonZero};
 
-use super::Expected;
+use super::expected::Expected;
 use super::index::place;
 use crate::num::Num;
 use crate::operand::Operand;

@@ -1,4 +1,4 @@
-//! What many operators check at the door.
+//! What many operators check of what they are given.
 
 use streampool_device::DType;
 

@@ -34,7 +34,6 @@ impl HostDevice {
             threads,
             capacity,
             quirks,
-            cache_dir,
         } = options;
         let name = unused_name();
         let core = Core {
@@ -51,7 +50,7 @@ impl HostDevice {
             },
             injector: Injector::new(),
             imitation: Imitation::new(quirks),
-            expressions: Expressions::new(cache_dir),
+            expressions: Expressions::new(),
             packs: Packs::new(),
             tracing: Tracing::new(),
             pool: Pool::start(threads)?,

@@ -1,8 +1,6 @@
 //! How a host device is made, in code or by the environment.
 
-use std::path::PathBuf;
-
-use streampool_device::variables::{self, CACHE_DIR, CACHE_DIR_MEANING, invalid};
+use streampool_device::variables::{self, invalid};
 use streampool_device::{Quirk, Result};
 
 const MAX_THREADS: usize = 1024;
@@ -27,8 +25,6 @@ pub struct HostOptions {
     pub capacity: usize,
     /// Driver defects to imitate; by default none.
     pub quirks: Vec<Quirk>,
-    /// Where compiled expressions are kept between runs; by default nowhere.
-    pub cache_dir: Option<PathBuf>,
 }
 
 impl Default for HostOptions {
@@ -38,7 +34,6 @@ impl Default for HostOptions {
                 .map_or(1, |count| count.get().min(MAX_THREADS)),
             capacity: physical_memory(),
             quirks: Vec::new(),
-            cache_dir: None,
         }
     }
 }
@@ -51,7 +46,6 @@ impl HostOptions {
             MEMORY,
             "the most bytes the host device allocates, such as 2GiB",
         ),
-        (CACHE_DIR, CACHE_DIR_MEANING),
     ];
 
     /// The defaults, changed by the variables that are set. A value that does not parse is an error, and so
@@ -66,7 +60,6 @@ impl HostOptions {
             match name.as_str() {
                 THREADS => options.threads = parse_threads(&value)?,
                 MEMORY => options.capacity = variables::bytes(MEMORY, &value)?,
-                CACHE_DIR => options.cache_dir = Some(variables::folder(CACHE_DIR, &value)?),
                 name => variables::refuse_unknown(name, PREFIX, OWN, Self::VARIABLES)?,
             }
         }
@@ -89,12 +82,6 @@ impl HostOptions {
     #[expect(clippy::disallowed_methods, reason = "the caller makes them")]
     pub fn quirks(mut self, quirks: impl IntoIterator<Item = Quirk>) -> Self {
         self.quirks = quirks.into_iter().collect();
-        self
-    }
-
-    /// Sets where compiled expressions are kept between runs.
-    pub fn cache_dir(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.cache_dir = Some(folder.into());
         self
     }
 
@@ -175,17 +162,8 @@ mod tests {
 
     #[test]
     fn variables_change_the_defaults() {
-        let options = read(&[
-            ("HOME", "/root"),
-            (THREADS, "3"),
-            (MEMORY, "512mib"),
-            (CACHE_DIR, "/var/cache"),
-        ])
-        .unwrap();
-        let expected = HostOptions::default()
-            .threads(3)
-            .capacity(512 << 20)
-            .cache_dir("/var/cache");
+        let options = read(&[("HOME", "/root"), (THREADS, "3"), (MEMORY, "512mib")]).unwrap();
+        let expected = HostOptions::default().threads(3).capacity(512 << 20);
         assert_eq!(options, expected);
         assert_eq!(read(&[(MEMORY, "4096")]).unwrap().capacity, 4096);
         assert_eq!(read(&[(MEMORY, "2GiB")]).unwrap().capacity, 2 << 30);
@@ -204,7 +182,6 @@ mod tests {
             (MEMORY, "3X", "KiB"),
             (MEMORY, "99999999999999999G", "KiB"),
             (MEMORY, "é", "KiB"),
-            (CACHE_DIR, "", "a folder"),
             ("STREAMPOOL_HOST_THREAD", "2", THREADS),
         ] {
             let message = read(&[(name, value)]).unwrap_err().to_string();

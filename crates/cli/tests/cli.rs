@@ -198,23 +198,6 @@ fn a_size_means_the_same_in_every_setting() {
 }
 
 #[test]
-fn a_cache_directory_that_cannot_be_used_is_a_finding() {
-    // A file stands where the directory would be.
-    let in_the_way = env!("CARGO_BIN_EXE_streampool");
-    let output = run(streampool(&["doctor", "--json"]).env("STREAMPOOL_CACHE_DIR", in_the_way));
-    assert_code(&output, 1);
-    let report = object(&output);
-    assert_eq!(report["devices"][0]["self_test"]["ok"], true);
-    let findings = report["findings"].as_array().expect("a list of findings");
-    assert_eq!(findings.len(), 1, "{findings:?}");
-    assert_eq!(findings[0]["about"], "host expressions");
-    let problem = findings[0]["problem"].as_str().expect("a text");
-    for part in ["cannot", in_the_way, "STREAMPOOL_CACHE_DIR"] {
-        assert!(problem.contains(part), "{problem}");
-    }
-}
-
-#[test]
 fn every_figure_of_the_bench_is_there() {
     let output = run(&mut streampool(&["bench", "runtime", "--quick", "--json"]));
     assert_code(&output, 0);

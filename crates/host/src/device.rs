@@ -32,7 +32,6 @@ impl HostDevice {
         let HostOptions {
             threads,
             capacity,
-            cache_dir,
         } = options;
         let name = unused_name();
         let core = Core {
@@ -48,7 +47,7 @@ impl HostDevice {
                 unified_memory: true,
             },
             injector: Injector::new(),
-            expressions: Expressions::new(cache_dir),
+            expressions: Expressions::new(),
             packs: Packs::new(),
             tracing: Tracing::new(),
             pool: Pool::start(threads)?,

@@ -1,9 +1,7 @@
 //! How a host device is made, in code or by the environment.
 
-use std::path::PathBuf;
-
 use streampool_device::Result;
-use streampool_device::variables::{self, CACHE_DIR, CACHE_DIR_MEANING, invalid};
+use streampool_device::variables::{self, invalid};
 
 const MAX_THREADS: usize = 1024;
 const PREFIX: &str = "STREAMPOOL_HOST_";
@@ -25,8 +23,6 @@ pub struct HostOptions {
     pub threads: usize,
     /// The most bytes that may be allocated; by default the machine's memory.
     pub capacity: usize,
-    /// Where compiled expressions are kept between runs; by default nowhere.
-    pub cache_dir: Option<PathBuf>,
 }
 
 impl Default for HostOptions {
@@ -35,7 +31,6 @@ impl Default for HostOptions {
             threads: std::thread::available_parallelism()
                 .map_or(1, |count| count.get().min(MAX_THREADS)),
             capacity: physical_memory(),
-            cache_dir: None,
         }
     }
 }
@@ -48,7 +43,6 @@ impl HostOptions {
             MEMORY,
             "the most bytes the host device allocates, such as 2GiB",
         ),
-        (CACHE_DIR, CACHE_DIR_MEANING),
     ];
 
     /// The defaults, changed by the variables that are set. A value that does not parse is an error, and so
@@ -63,7 +57,6 @@ impl HostOptions {
             match name.as_str() {
                 THREADS => options.threads = parse_threads(&value)?,
                 MEMORY => options.capacity = variables::bytes(MEMORY, &value)?,
-                CACHE_DIR => options.cache_dir = Some(variables::folder(CACHE_DIR, &value)?),
                 name => variables::refuse_unknown(name, PREFIX, OWN, Self::VARIABLES)?,
             }
         }
@@ -79,12 +72,6 @@ impl HostOptions {
     /// Sets the most bytes that may be allocated.
     pub fn capacity(mut self, bytes: usize) -> Self {
         self.capacity = bytes;
-        self
-    }
-
-    /// Sets where compiled expressions are kept between runs.
-    pub fn cache_dir(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.cache_dir = Some(folder.into());
         self
     }
 
@@ -162,17 +149,8 @@ mod tests {
 
     #[test]
     fn variables_change_the_defaults() {
-        let options = read(&[
-            ("HOME", "/root"),
-            (THREADS, "3"),
-            (MEMORY, "512mib"),
-            (CACHE_DIR, "/var/cache"),
-        ])
-        .unwrap();
-        let expected = HostOptions::default()
-            .threads(3)
-            .capacity(512 << 20)
-            .cache_dir("/var/cache");
+        let options = read(&[("HOME", "/root"), (THREADS, "3"), (MEMORY, "512mib")]).unwrap();
+        let expected = HostOptions::default().threads(3).capacity(512 << 20);
         assert_eq!(options, expected);
         assert_eq!(read(&[(MEMORY, "4096")]).unwrap().capacity, 4096);
         assert_eq!(read(&[(MEMORY, "2GiB")]).unwrap().capacity, 2 << 30);
@@ -191,7 +169,6 @@ mod tests {
             (MEMORY, "3X", "KiB"),
             (MEMORY, "99999999999999999G", "KiB"),
             (MEMORY, "é", "KiB"),
-            (CACHE_DIR, "", "a folder"),
             ("STREAMPOOL_HOST_THREAD", "2", THREADS),
         ] {
             let message = read(&[(name, value)]).unwrap_err().to_string();

@@ -187,12 +187,14 @@ fn list(settings: Option<&Settings>) -> Vec<Setting> {
             meaning: variable.meaning,
         }
     });
-    let shared = HostOptions::VARIABLES.iter().map(|(name, _)| *name);
-    let shared: Vec<&str> = shared.collect();
-    let of_gpus = CudaOptions::VARIABLES.iter().chain(METAL_VARIABLES);
+    let of_cuda = CudaOptions::VARIABLES;
+    let of_metal = METAL_VARIABLES
+        .iter()
+        .filter(|(name, _)| of_cuda.iter().all(|(shared, _)| shared != name));
     let of_devices = HostOptions::VARIABLES
         .iter()
-        .chain(of_gpus.filter(|(name, _)| !shared.contains(name)))
+        .chain(of_cuda)
+        .chain(of_metal)
         .map(|&(name, meaning)| of_device(name, meaning));
     of_pools.chain(of_devices).collect()
 }

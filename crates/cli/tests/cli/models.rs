@@ -383,23 +383,3 @@ fn a_number_of_threads_that_cannot_be_says_which_can() {
         assert!(said.contains("a number from 1 to 1024"), "{said}");
     }
 }
-
-#[test]
-fn a_cache_that_cannot_be_used_is_told_by_run() {
-    // What is compiled and would be kept.
-    let path = model("a_cache_that_cannot_be_used_is_told_by_run", "Cos");
-    let sizes = ["--shape", "x=1,2,3"];
-    let mut command = on("run", &path, &["--json"]);
-    let output = run(command
-        .args(sizes)
-        .env("STREAMPOOL_CACHE_DIR", "/dev/null/cache"));
-    assert_code(&output, 0);
-    let said = stderr(&output);
-    assert!(
-        said.contains("warning: ") && said.contains("STREAMPOOL_CACHE_DIR"),
-        "{said}"
-    );
-    assert!(object(&output)["ok"].as_bool().unwrap_or(false));
-    let output = run(&mut on("run", &path, &sizes));
-    assert_eq!(stderr(&output), "");
-}

@@ -24,17 +24,21 @@ impl Truth {
 pub(crate) trait Native: Copy + Send + Sync + 'static {
     /// The unsigned type of an integer's size; of any other type itself.
     type Bits: Native;
-    /// The type whose bits a cast to `T` writes.
-    type Written<T: Native>: Native;
+    /// The nearest value; integers saturate, and NaN is zero.
+    fn of_float(value: f64) -> Self;
+    /// The nearest value; integers wrap.
+    fn of_int(value: i64) -> Self;
+    /// The nearest value.
+    fn to_f64(self) -> f64;
 
     /// The constant in this type.
-    fn from_scalar(scalar: Scalar) -> Self;
-}
-
-/// A conversion by the rules of [`Node::Cast`](streampool_device::Node::Cast).
-pub(crate) trait CastTo<T>: Copy {
-    /// The value in the other type.
-    fn cast_to(self) -> T;
+    fn from_scalar(scalar: Scalar) -> Self {
+        match scalar {
+            Scalar::Float(value) => Self::of_float(value),
+            Scalar::Int(value) => Self::of_int(value),
+            Scalar::Bool(value) => Self::of_int(i64::from(value)),
+        }
+    }
 }
 
 /// A float type, and the type it is computed in.
@@ -176,47 +180,44 @@ fn to_odd_f64(value: i64) -> f64 {
     (if fits { value } else { sticky }) as f64
 }
 
-/// As [`to_odd_f64`].
-#[inline(always)]
-fn unsigned_to_odd_f64(value: u64) -> f64 {
-    let sticky = value & !0x7ff | u64::from(value & 0x7ff != 0) << 11;
-    (if value < 1 << 53 { value } else { sticky }) as f64
-}
-
-/// For each type, the type whose bits a cast from it to a `T` writes: to integers of one size, integers and
-/// truth values become the same bits, so that their casts are loops over unsigned ones only.
 macro_rules! natives {
-    ($($type:ty: $bits:ty, |$to:ident| $written:ty;)*) => {$(
+    ($($type:ty: $bits:ty, |$float:ident| $of_float:expr, |$int:ident| $of_int:expr, |$self:ident| $to_float:expr;)*) => {$(
         impl Native for $type {
             type Bits = $bits;
-            type Written<$to: Native> = $written;
 
             #[inline(always)]
-            fn from_scalar(scalar: Scalar) -> Self {
-                match scalar {
-                    Scalar::Float(value) => <f64 as CastTo<$type>>::cast_to(value),
-                    Scalar::Int(value) => <i64 as CastTo<$type>>::cast_to(value),
-                    Scalar::Bool(value) => <Truth as CastTo<$type>>::cast_to(Truth::new(value)),
-                }
+            fn of_float($float: f64) -> Self {
+                $of_float
+            }
+
+            #[inline(always)]
+            fn of_int($int: i64) -> Self {
+                $of_int
+            }
+
+            #[inline(always)]
+            fn to_f64(self) -> f64 {
+                let $self = self;
+                $to_float
             }
         }
     )*};
 }
 
 natives! {
-    f32: f32, |T| T;
-    f16: f16, |T| T;
-    bf16: bf16, |T| T;
-    f64: f64, |T| T;
-    i8: u8, |T| T::Bits;
-    u8: u8, |T| T::Bits;
-    i16: u16, |T| T::Bits;
-    u16: u16, |T| T::Bits;
-    i32: u32, |T| T::Bits;
-    u32: u32, |T| T::Bits;
-    i64: u64, |T| T::Bits;
-    u64: u64, |T| T::Bits;
-    Truth: Truth, |T| T::Bits;
+    f32: f32, |x| x as f32, |x| x as f32, |x| f64::from(x);
+    f16: f16, |x| f32_to_f16(to_odd(x)), |x| f32_to_f16(to_odd(to_odd_f64(x))), |x| f64::from(f16_to_f32(x));
+    bf16: bf16, |x| f32_to_bf16(to_odd(x)), |x| f32_to_bf16(to_odd(to_odd_f64(x))), |x| f64::from(bf16_to_f32(x));
+    f64: f64, |x| x, |x| x as f64, |x| x;
+    i8: u8, |x| x as i8, |x| x as i8, |x| f64::from(x);
+    u8: u8, |x| x as u8, |x| x as u8, |x| f64::from(x);
+    i16: u16, |x| x as i16, |x| x as i16, |x| f64::from(x);
+    u16: u16, |x| x as u16, |x| x as u16, |x| f64::from(x);
+    i32: u32, |x| x as i32, |x| x as i32, |x| f64::from(x);
+    u32: u32, |x| x as u32, |x| x as u32, |x| f64::from(x);
+    i64: u64, |x| x as i64, |x| x, |x| x as f64;
+    u64: u64, |x| x as u64, |x| x as u64, |x| x as f64;
+    Truth: Truth, |x| Truth::new(x != 0.0), |x| Truth::new(x != 0), |x| f64::from(u8::from(x.get()));
 }
 
 impl Float for f32 {
@@ -264,105 +265,6 @@ impl Float for bf16 {
     #[inline(always)]
     fn narrow(wide: f32) -> bf16 {
         f32_to_bf16(wide)
-    }
-}
-
-/// Conversions that the language has.
-macro_rules! casts {
-    ($($from:ty => $($to:ty),*;)*) => {$($(
-        impl CastTo<$to> for $from {
-            #[inline(always)]
-            fn cast_to(self) -> $to {
-                self as $to
-            }
-        }
-    )*)*};
-}
-
-casts! {
-    f32 => f32, f64, i8, u8, i16, u16, i32, u32, i64, u64;
-    f64 => f32, f64, i8, u8, i16, u16, i32, u32, i64, u64;
-    i8 => f32, f64, i8, u8, i16, u16, i32, u32, i64, u64;
-    u8 => f32, f64, i8, u8, i16, u16, i32, u32, i64, u64;
-    i16 => f32, f64, i8, u8, i16, u16, i32, u32, i64, u64;
-    u16 => f32, f64, i8, u8, i16, u16, i32, u32, i64, u64;
-    i32 => f32, f64, i8, u8, i16, u16, i32, u32, i64, u64;
-    u32 => f32, f64, i8, u8, i16, u16, i32, u32, i64, u64;
-    i64 => f32, f64, i8, u8, i16, u16, i32, u32, i64, u64;
-    u64 => f32, f64, i8, u8, i16, u16, i32, u32, i64, u64;
-}
-
-/// Conversions to halves by way of an `f32` that rounds as the value does, and to truth values.
-macro_rules! casts_to_halves_and_truth {
-    ($($from:ty, $zero:literal, $x:ident => $single:expr;)*) => {$(
-        impl CastTo<f16> for $from {
-            #[inline(always)]
-            fn cast_to(self) -> f16 {
-                let $x = self;
-                f32_to_f16($single)
-            }
-        }
-
-        impl CastTo<bf16> for $from {
-            #[inline(always)]
-            fn cast_to(self) -> bf16 {
-                let $x = self;
-                f32_to_bf16($single)
-            }
-        }
-
-        impl CastTo<Truth> for $from {
-            #[inline(always)]
-            fn cast_to(self) -> Truth {
-                Truth::new(self != $zero)
-            }
-        }
-    )*};
-}
-
-casts_to_halves_and_truth! {
-    f32, 0.0, x => x;
-    f64, 0.0, x => to_odd(x);
-    i8, 0, x => f32::from(x);
-    u8, 0, x => f32::from(x);
-    i16, 0, x => f32::from(x);
-    u16, 0, x => f32::from(x);
-    i32, 0, x => to_odd(f64::from(x));
-    u32, 0, x => to_odd(f64::from(x));
-    i64, 0, x => to_odd(to_odd_f64(x));
-    u64, 0, x => to_odd(unsigned_to_odd_f64(x));
-}
-
-/// Conversions from a type by way of another that holds all its values.
-macro_rules! casts_through {
-    ($($from:ty, $x:ident => $through:expr, $wide:ty: $($to:ty),*;)*) => {$($(
-        impl CastTo<$to> for $from {
-            #[inline(always)]
-            fn cast_to(self) -> $to {
-                let $x = self;
-                <$wide as CastTo<$to>>::cast_to($through)
-            }
-        }
-    )*)*};
-}
-
-casts_through! {
-    f16, x => f16_to_f32(x), f32: f32, bf16, f64, i8, u8, i16, u16, i32, u32, i64, u64, Truth;
-    bf16, x => bf16_to_f32(x), f32: f32, f16, f64, i8, u8, i16, u16, i32, u32, i64, u64, Truth;
-    Truth, x => u8::from(x.get()), u8: f32, f16, bf16, f64, i8, u8, i16, u16, i32, u32, i64, u64, Truth;
-}
-
-impl CastTo<f16> for f16 {
-    #[inline(always)]
-    fn cast_to(self) -> f16 {
-        self
-    }
-}
-
-impl CastTo<bf16> for bf16 {
-    #[inline(always)]
-    fn cast_to(self) -> bf16 {
-        self
     }
 }
 
@@ -418,38 +320,13 @@ mod tests {
     #[test]
     fn wide_values_are_rounded_once() {
         let just_above_tie = 1.0 + 2f64.powi(-11) + 2f64.powi(-40);
-        let rounded: f16 = just_above_tie.cast_to();
-        assert_eq!(rounded.to_f32_const(), 1.0 + 2f32.powi(-10));
-        let tie: f16 = (1.0 + 2f64.powi(-11)).cast_to();
-        assert_eq!(tie.to_f32_const(), 1.0);
-        let negative: f16 = (-just_above_tie).cast_to();
-        assert_eq!(negative.to_f32_const(), -1.0 - 2f32.powi(-10));
-        let large: bf16 = ((1i64 << 62) + (1 << 54) + 1).cast_to();
+        let half = |value| f16::of_float(value).to_f32_const();
+        assert_eq!(half(just_above_tie), 1.0 + 2f32.powi(-10));
+        assert_eq!(half(1.0 + 2f64.powi(-11)), 1.0);
+        assert_eq!(half(-just_above_tie), -1.0 - 2f32.powi(-10));
+        let large = bf16::of_int((1 << 62) + (1 << 54) + 1);
         assert_eq!(large.to_f32_const(), 2f32.powi(62) + 2f32.powi(55));
-        let unsigned: bf16 = ((1u64 << 63) + (1 << 55) + 1).cast_to();
-        assert_eq!(unsigned.to_f32_const(), 2f32.powi(63) + 2f32.powi(56));
-        let tie: bf16 = ((1u64 << 63) + (1 << 55)).cast_to();
-        assert_eq!(tie.to_f32_const(), 2f32.powi(63));
-        let huge: f16 = f64::MAX.cast_to();
-        assert_eq!(huge, f16::INFINITY);
-        let tiny: f16 = f64::MIN_POSITIVE.cast_to();
-        assert_eq!(tiny.to_f32_const(), 0.0);
-    }
-
-    #[test]
-    fn floats_saturate_and_integers_wrap() {
-        assert_eq!(<f32 as CastTo<i8>>::cast_to(300.0), 127);
-        assert_eq!(<f32 as CastTo<u8>>::cast_to(-3.0), 0);
-        assert_eq!(<f64 as CastTo<i32>>::cast_to(f64::NAN), 0);
-        assert_eq!(<i64 as CastTo<u8>>::cast_to(-1), 255);
-        assert_eq!(<i32 as CastTo<i8>>::cast_to(200), -56);
-        assert!(<f32 as CastTo<Truth>>::cast_to(f32::NAN).get());
-        assert!(!<f32 as CastTo<Truth>>::cast_to(-0.0).get());
-        assert_eq!(<Truth as CastTo<i32>>::cast_to(Truth(7)), 1);
-        assert_eq!(<f32 as CastTo<u64>>::cast_to(-1.0), 0);
-        assert_eq!(<f64 as CastTo<u64>>::cast_to(1e30), u64::MAX);
-        assert_eq!(<i64 as CastTo<u64>>::cast_to(-1), u64::MAX);
-        assert_eq!(<i16 as CastTo<u32>>::cast_to(-1), u32::MAX);
-        assert_eq!(<u16 as CastTo<i8>>::cast_to(0x1ff), -1);
+        assert_eq!(f16::of_float(f64::MAX), f16::INFINITY);
+        assert_eq!(half(f64::MIN_POSITIVE), 0.0);
     }
 }

@@ -3,7 +3,7 @@
 use half::{bf16, f16};
 use streampool_device::{Scalar, View};
 
-use super::convert::{CastTo, Float, Native, Truth, with_native};
+use super::convert::{Float, Native, Truth, with_native};
 use super::simd::vectorised;
 use super::split::{Shared, split};
 use super::strided::{Walk, address};
@@ -126,7 +126,7 @@ sequences!(f64 => f64: |start, step, index| start + index as f64 * step);
 sequences!(f16 => f64: |start, step, index| Float::narrow((start + index as f64 * step) as f32));
 sequences!(bf16 => f64: |start, step, index| Float::narrow((start + index as f64 * step) as f32));
 sequences!(i8, u8, i16, u16, i32, u32, i64, u64 => i64: |start, step, index| {
-    start.wrapping_add((index as i64).wrapping_mul(step)).cast_to()
+    Native::of_int(start.wrapping_add((index as i64).wrapping_mul(step)))
 });
 // Never asked for: validation refuses it.
 sequences!(Truth => i64: |start, step, index| {

@@ -9,7 +9,7 @@ use streampool_device::{Axes, MAX_RANK, ReduceKind, View};
 
 use super::arg::arg;
 use super::combine::{All, Any, Combine, Max, Min, Prod, Reducible, Sum};
-use super::convert::{Truth, with_native};
+use super::convert::{Native, Truth, with_native};
 use super::scratch::{Count, filled};
 use super::simd::vectorised;
 use super::split::{Shared, split};
@@ -41,12 +41,12 @@ pub(super) unsafe fn execute(
 ) {
     let plan = Plan::new(src, dst, axes);
     with_native!(src.dtype(), T => {
-        // SAFETY: the elements are of type `T`, for `Any` and `All` truth values; the rest is passed on.
+        // SAFETY: the elements are of type `T`, or, as sums go, as good as of `T::Bits`; for `Any` and `All` truth values; the rest is passed on.
         unsafe {
             match kind {
-                ReduceKind::Sum => reduce::<T, Sum>(&plan, false, team),
-                ReduceKind::Mean => reduce::<T, Sum>(&plan, true, team),
-                ReduceKind::Prod => reduce::<T, Prod>(&plan, false, team),
+                ReduceKind::Sum => reduce::<<T as Native>::Bits, Sum>(&plan, false, team),
+                ReduceKind::Mean => reduce::<<T as Native>::Bits, Sum>(&plan, true, team),
+                ReduceKind::Prod => reduce::<<T as Native>::Bits, Prod>(&plan, false, team),
                 ReduceKind::Max => reduce::<T, Max>(&plan, false, team),
                 ReduceKind::Min => reduce::<T, Min>(&plan, false, team),
                 ReduceKind::Any => reduce::<Truth, Any>(&plan, false, team),

@@ -6,7 +6,7 @@
 use streampool_device::{MAX_RANK, Scalar, Scan, ScanKind, View};
 
 use super::combine::{Combine, Max, Min, Prod, Reducible, Sum};
-use super::convert::with_native;
+use super::convert::{Native, with_native};
 use super::scratch::{Count, filled};
 use super::split::{Shared, split};
 use super::strided::{Walk, address};
@@ -25,11 +25,11 @@ const COLUMNS: usize = 64;
 /// As for [`execute`](super::execute).
 pub(super) unsafe fn execute(op: &Scan, team: &dyn Team) -> Result<(), String> {
     with_native!(op.src.dtype(), T => {
-        // SAFETY: elements are of type `T`; the rest is passed on.
+        // SAFETY: elements are of type `T`, or, as sums go, as good as of `T::Bits`; the rest is passed on.
         unsafe {
             match op.kind {
-                ScanKind::Sum => scan::<T, Sum>(op, team),
-                ScanKind::Prod => scan::<T, Prod>(op, team),
+                ScanKind::Sum => scan::<<T as Native>::Bits, Sum>(op, team),
+                ScanKind::Prod => scan::<<T as Native>::Bits, Prod>(op, team),
                 ScanKind::Max => scan::<T, Max>(op, team),
                 ScanKind::Min => scan::<T, Min>(op, team),
             }

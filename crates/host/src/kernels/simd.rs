@@ -92,9 +92,51 @@ pub(crate) fn features() -> Vec<String> {
         .collect()
 }
 
+/// How a machine multiplies and adds.
+pub(crate) trait Machine {
+    /// Whether `fma` rounds once.
+    const FUSED: bool;
+
+    /// `x * y + z`.
+    fn fma(x: f32, y: f32, z: f32) -> f32;
+}
+
+/// A machine with fused multiply-add.
+pub(crate) struct Fused;
+
+impl Machine for Fused {
+    const FUSED: bool = true;
+
+    #[inline(always)]
+    fn fma(x: f32, y: f32, z: f32) -> f32 {
+        x.mul_add(y, z)
+    }
+}
+
+/// A machine without; there, `mul_add` would be a call.
+#[cfg(not(target_arch = "aarch64"))]
+pub(crate) struct Separate;
+
+#[cfg(not(target_arch = "aarch64"))]
+impl Machine for Separate {
+    const FUSED: bool = false;
+
+    #[inline(always)]
+    fn fma(x: f32, y: f32, z: f32) -> f32 {
+        x * y + z
+    }
+}
+
+/// What every machine of this architecture is.
+#[cfg(not(target_arch = "aarch64"))]
+pub(crate) type Always = Separate;
+// Every 64-bit ARM has fused multiply-add.
+#[cfg(target_arch = "aarch64")]
+pub(crate) type Always = Fused;
+
 /// Defines a function whose body is compiled for each [`Level`]; a call takes the best one. What the body
 /// calls must be `#[inline(always)]` to be compiled along with it. With a name in angle brackets, that stands
-/// for the [`Machine`](crate::map::machine::Machine) in the body.
+/// for the [`Machine`] in the body.
 macro_rules! vectorised {
     (
         $(#[$meta:meta])*
@@ -117,7 +159,7 @@ macro_rules! vectorised {
         $vis unsafe fn $name<$($generic: $bound),*>($($arg: $type),*) $(-> $result)? {
             #[inline(always)]
             #[allow(clippy::too_many_arguments)]
-            unsafe fn body<$machine: $crate::map::machine::Machine, $($generic: $bound),*>(
+            unsafe fn body<$machine: $crate::kernels::simd::Machine, $($generic: $bound),*>(
                 $($arg: $type),*
             ) $(-> $result)? $body
 
@@ -126,7 +168,7 @@ macro_rules! vectorised {
             #[allow(clippy::too_many_arguments)]
             unsafe fn avx512<$($generic: $bound),*>($($arg: $type),*) $(-> $result)? {
                 // SAFETY: the caller's promises are passed on unchanged.
-                unsafe { body::<$crate::map::machine::Fused, $($generic),*>($($arg),*) }
+                unsafe { body::<$crate::kernels::simd::Fused, $($generic),*>($($arg),*) }
             }
 
             #[cfg(target_arch = "x86_64")]
@@ -134,7 +176,7 @@ macro_rules! vectorised {
             #[allow(clippy::too_many_arguments)]
             unsafe fn avx2<$($generic: $bound),*>($($arg: $type),*) $(-> $result)? {
                 // SAFETY: the caller's promises are passed on unchanged.
-                unsafe { body::<$crate::map::machine::Fused, $($generic),*>($($arg),*) }
+                unsafe { body::<$crate::kernels::simd::Fused, $($generic),*>($($arg),*) }
             }
 
             // SAFETY: the level says that the machine has the instructions; the caller's promises are
@@ -145,7 +187,7 @@ macro_rules! vectorised {
                     $crate::kernels::simd::Level::Avx512 => avx512::<$($generic),*>($($arg),*),
                     #[cfg(target_arch = "x86_64")]
                     $crate::kernels::simd::Level::Avx2 => avx2::<$($generic),*>($($arg),*),
-                    _ => body::<$crate::map::machine::Always, $($generic),*>($($arg),*),
+                    _ => body::<$crate::kernels::simd::Always, $($generic),*>($($arg),*),
                 }
             }
         }
@@ -158,7 +200,7 @@ pub(crate) use vectorised;
 pub(crate) mod forced {
     use std::cell::Cell;
 
-    use super::{Level, level};
+    use super::Level;
 
     thread_local! {
         pub(super) static LEVEL: Cell<Option<Level>> = const { Cell::new(None) };
@@ -183,15 +225,29 @@ pub(crate) mod forced {
         ALL_PRODUCTS.get()
     }
 
+    /// The levels that this machine has.
+    pub(crate) fn levels() -> impl Iterator<Item = Level> {
+        let all = [Level::Baseline, Level::Avx2, Level::Avx512];
+        all.into_iter().filter(|&level| level <= super::best())
+    }
+
+    /// The level that this thread is at, if it is none of its own choice.
+    pub(crate) fn current() -> Option<Level> {
+        LEVEL.get()
+    }
+
+    /// Calls `f` at this level, or as usual, on this thread.
+    pub(crate) fn at<R>(level: Option<Level>, f: impl FnOnce() -> R) -> R {
+        let before = LEVEL.replace(level);
+        let result = f();
+        LEVEL.set(before);
+        result
+    }
+
     /// Calls `f` once at each level, without the matrix unit.
     pub(crate) fn at_each_level(mut f: impl FnMut(Level)) {
-        let best = level();
-        for level in [Level::Baseline, Level::Avx2, Level::Avx512] {
-            if level <= best {
-                LEVEL.set(Some(level));
-                f(level);
-                LEVEL.set(None);
-            }
+        for level in levels() {
+            at(Some(level), || f(level));
         }
     }
 }

@@ -3,7 +3,7 @@
 use streampool_device::Activation;
 
 use super::real::Real;
-use crate::map::machine::Machine;
+use crate::kernels::simd::Machine;
 use crate::map::{math32, math64};
 
 /// A float that is multiplied as it is.
@@ -72,7 +72,7 @@ pub(crate) fn activate<M: Machine, R: Smooth>(activation: Activation, values: &m
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::map::machine::Always;
+    use crate::kernels::simd::Always;
 
     #[test]
     fn activations_have_their_limits_and_keep_nan() {

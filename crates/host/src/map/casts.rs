@@ -3,8 +3,9 @@
 use std::marker::PhantomData;
 
 use super::lane::Lane;
-use super::machine::{Call1, Entry, Isa, Machine};
+use super::machine::{Call1, Entry, Isa};
 use super::number::Truth;
+use crate::kernels::simd::Machine;
 
 /// The cast to `T`.
 pub(super) struct To<T>(PhantomData<T>);

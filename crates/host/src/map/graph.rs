@@ -12,9 +12,9 @@ use streampool_device::{Binary, DType, Expr, Node, Unary};
 
 use super::code::Code;
 use super::lane::{Half, Lane};
-use super::machine::Level;
 use super::number;
 use super::table;
+use crate::kernels::simd::Level;
 
 /// The index of a step of the graph.
 pub(super) type Id = u32;

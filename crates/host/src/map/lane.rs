@@ -26,20 +26,6 @@ pub(super) enum Half {
 }
 
 impl Lane {
-    pub(super) const ALL: [Lane; 11] = [
-        Lane::F32,
-        Lane::F64,
-        Lane::I8,
-        Lane::U8,
-        Lane::I16,
-        Lane::U16,
-        Lane::I32,
-        Lane::U32,
-        Lane::I64,
-        Lane::U64,
-        Lane::Bool,
-    ];
-
     /// The lane that values of `dtype` are computed in.
     pub(super) fn of(dtype: DType) -> Lane {
         match dtype {

@@ -2,7 +2,10 @@
 
 use std::mem::MaybeUninit;
 use std::slice;
-use std::sync::OnceLock;
+
+#[cfg(target_arch = "x86_64")]
+use crate::kernels::simd::Fused;
+use crate::kernels::simd::{Always, Machine};
 
 /// An instruction's loop over a block: result, operands, elements.
 ///
@@ -11,48 +14,6 @@ use std::sync::OnceLock;
 /// types; the operands must be initialised and the result must overlap none of them. The processor must have
 /// the instruction set the loop was made for.
 pub(super) type Entry = unsafe fn(*mut u8, *const u8, *const u8, *const u8, usize);
-
-/// How a machine multiplies and adds.
-pub(crate) trait Machine {
-    /// Whether `fma` rounds once.
-    const FUSED: bool;
-
-    /// `x * y + z`.
-    fn fma(x: f32, y: f32, z: f32) -> f32;
-}
-
-/// A machine with fused multiply-add.
-pub(crate) struct Fused;
-
-impl Machine for Fused {
-    const FUSED: bool = true;
-
-    #[inline(always)]
-    fn fma(x: f32, y: f32, z: f32) -> f32 {
-        x.mul_add(y, z)
-    }
-}
-
-/// A machine without; there, `mul_add` would be a call.
-#[cfg(not(target_arch = "aarch64"))]
-pub(crate) struct Separate;
-
-#[cfg(not(target_arch = "aarch64"))]
-impl Machine for Separate {
-    const FUSED: bool = false;
-
-    #[inline(always)]
-    fn fma(x: f32, y: f32, z: f32) -> f32 {
-        x * y + z
-    }
-}
-
-/// What every machine of this architecture is.
-#[cfg(not(target_arch = "aarch64"))]
-pub(crate) type Always = Separate;
-// Every 64-bit ARM has fused multiply-add.
-#[cfg(target_arch = "aarch64")]
-pub(crate) type Always = Fused;
 
 /// A function of one element.
 pub(super) trait Call1<T> {
@@ -72,7 +33,7 @@ pub(super) trait Call2<T> {
     fn call<M: Machine>(x: T, y: T) -> Self::Output;
 }
 
-/// Where loops come from: one type for each instruction set.
+/// Where loops come from: one type for each [`Level`](crate::kernels::simd::Level).
 pub(super) trait Isa {
     fn one<T: Copy, F: Call1<T>>() -> Entry;
     fn two<T: Copy, F: Call2<T>>() -> Entry;
@@ -178,69 +139,10 @@ macro_rules! isa {
 
 isa!(Baseline, Always);
 #[cfg(target_arch = "x86_64")]
-isa!(Avx2, Fused, "avx2,fma,bmi1,bmi2,lzcnt,popcnt");
+isa!(Avx2, Fused, "avx2,fma,f16c");
 #[cfg(target_arch = "x86_64")]
 isa!(
     Avx512,
     Fused,
-    "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi1,bmi2,lzcnt,popcnt"
+    "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl"
 );
-
-/// The instruction sets that loops exist for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Level {
-    Baseline,
-    #[cfg(target_arch = "x86_64")]
-    Avx2,
-    #[cfg(target_arch = "x86_64")]
-    Avx512,
-}
-
-impl Level {
-    /// The best that this processor has.
-    pub(super) fn best() -> Level {
-        static BEST: OnceLock<Level> = OnceLock::new();
-        *BEST.get_or_init(|| {
-            Level::available()
-                .last()
-                .copied()
-                .unwrap_or(Level::Baseline)
-        })
-    }
-
-    /// All that this processor has, the best last.
-    pub(super) fn available() -> Vec<Level> {
-        #[allow(unused_mut, reason = "some processors have one level only")]
-        let mut levels = Vec::from([Level::Baseline]);
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::is_x86_feature_detected as has;
-            let avx2 = has!("avx2")
-                && has!("fma")
-                && has!("bmi1")
-                && has!("bmi2")
-                && has!("lzcnt")
-                && has!("popcnt");
-            let avx512 =
-                has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl");
-            if avx2 {
-                levels.push(Level::Avx2);
-            }
-            if avx2 && avx512 {
-                levels.push(Level::Avx512);
-            }
-        }
-        levels
-    }
-
-    /// The name in the stamp of what is kept on disk.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Level::Baseline => "baseline",
-            #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => "avx2",
-            #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => "avx512",
-        }
-    }
-}

@@ -12,7 +12,7 @@
     reason = "coefficients stand as they were fitted"
 )]
 
-use super::machine::Machine;
+use crate::kernels::simd::Machine;
 
 /// The polynomial with these coefficients, the constant one first.
 #[inline(always)]

@@ -14,7 +14,7 @@ mod code;
 mod graph;
 mod half;
 mod lane;
-pub(crate) mod machine;
+mod machine;
 pub(crate) mod math32;
 pub(crate) mod math64;
 mod number;
@@ -23,20 +23,18 @@ mod program;
 mod recent;
 mod run;
 mod stage;
-mod stored;
 mod table;
 #[cfg(test)]
 mod tests;
 
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use streampool_device::{CacheReport, Expr, View};
-use streampool_kernels::{Cache, DiskKey, DiskStore};
+use streampool_device::{CacheReport, DType, Error, Expr, View};
+use streampool_kernels::Cache;
 
+use crate::kernels::simd::{self, Level};
 use crate::team::Team;
 
-use self::machine::Level;
 pub(crate) use self::program::Program;
 use self::recent::Recent;
 
@@ -50,22 +48,14 @@ const LARGE: usize = 12;
 pub(crate) struct Expressions {
     cache: Cache<Arc<Expr>, Program>,
     recent: Recent,
-    disk: Option<DiskStore>,
 }
 
 impl Expressions {
-    /// None yet; compiled ones are kept in `cache_dir` too, if given.
-    pub(crate) fn new(cache_dir: Option<PathBuf>) -> Self {
-        let stamp = format!(
-            "streampool-host {} expressions {} {}",
-            env!("CARGO_PKG_VERSION"),
-            std::env::consts::ARCH,
-            Level::best().name()
-        );
+    /// None yet.
+    pub(crate) fn new() -> Self {
         Expressions {
             cache: Cache::new("expressions", CAPACITY),
             recent: Recent::new(),
-            disk: cache_dir.map(|dir| DiskStore::new(dir, stamp)),
         }
     }
 
@@ -93,26 +83,47 @@ impl Expressions {
         if large && let Some(program) = self.recent.get(expr) {
             return Ok(program);
         }
-        let disk = self.disk.as_ref().map(|store| DiskKey {
-            store,
-            bytes: || stored::key(expr),
-        });
         let program = self
             .cache
-            .get_or_load(expr, disk, || Program::compile(expr, Level::best()))?;
+            .get_or_compile(expr, || Program::compile(expr, simd::level()))?;
         if large {
             self.recent.put(expr, &program);
         }
         Ok(program)
     }
 
-    /// What is held, and why the directory could not be used.
+    /// What is held.
     pub(crate) fn report(&self) -> CacheReport {
         let mut report = self.cache.report();
         report.hits += self.recent.hits();
-        report.problem = self.disk.as_ref().and_then(DiskStore::failure);
         report
     }
+}
+
+const TYPES: usize = DType::ALL.len();
+const LEVELS: usize = Level::Avx512 as usize + 1;
+
+/// `dst = cast(src)`, element by element.
+///
+/// # Safety
+/// As for [`Expressions::execute`].
+pub(crate) unsafe fn cast(src: &View, dst: &View, team: &dyn Team) -> Result<(), String> {
+    static PROGRAMS: [[[OnceLock<Result<Program, String>>; TYPES]; TYPES]; LEVELS] =
+        [const { [const { [const { OnceLock::new() }; TYPES] }; TYPES] }; LEVELS];
+    let (from, to, level) = (src.dtype(), dst.dtype(), simd::level());
+    let program = PROGRAMS[level as usize][from as usize][to as usize].get_or_init(|| {
+        let expr = cast_of(from, to).map_err(|error| error.to_string())?;
+        Program::compile(&expr, level)
+    });
+    // SAFETY: passed on.
+    unsafe { program.as_ref()?.execute(&[*src], &[*dst], team) }
+}
+
+fn cast_of(from: DType, to: DType) -> Result<Expr, Error> {
+    let mut expr = Expr::builder();
+    let x = expr.input(from)?;
+    let y = expr.cast(x, to)?;
+    expr.finish(&[y])
 }
 
 impl Program {

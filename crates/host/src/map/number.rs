@@ -1,8 +1,8 @@
 //! What each function means for each element type.
 
 use super::lane::Lane;
-use super::machine::Machine;
 use super::{math32, math64};
+use crate::kernels::simd::Machine;
 
 /// A truth value in memory: zero or not.
 #[derive(Clone, Copy)]

@@ -11,8 +11,9 @@ use streampool_device::{DType, Expr};
 use super::code::Code;
 use super::graph::{Graph, Id, Source, Step};
 use super::lane::{Half, Lane};
-use super::machine::{Entry, Level};
+use super::machine::Entry;
 use super::table;
+use crate::kernels::simd::Level;
 
 /// One instruction: `to = code(operands)`. Slots are numbered inputs first, then outputs, constants and
 /// registers.

@@ -10,17 +10,18 @@ use super::half;
 use super::lane::{Half, Lane};
 #[cfg(target_arch = "x86_64")]
 use super::machine::{Avx2, Avx512};
-use super::machine::{Baseline, Call1, Call2, Entry, Isa, Level, Machine};
+use super::machine::{Baseline, Call1, Call2, Entry, Isa};
 use super::number::{Bits, Float, Number, Shift, Truth};
+use crate::kernels::simd::{Level, Machine};
 
 /// The loop of an instruction, or `None` if the instruction cannot be, such as the sine of an integer.
 pub(super) fn entry(code: Code, level: Level) -> Option<Entry> {
     match level {
-        Level::Baseline => of::<Baseline>(code),
         #[cfg(target_arch = "x86_64")]
         Level::Avx2 => of::<Avx2>(code),
         #[cfg(target_arch = "x86_64")]
         Level::Avx512 => of::<Avx512>(code),
+        _ => of::<Baseline>(code),
     }
 }
 

@@ -2,14 +2,12 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use streampool_device::{DType, Indexing, MAX_RANK, View};
+use streampool_device::{Indexing, MAX_RANK, View};
 use streampool_kernels::{IndexedAxis, Places};
 
-use super::resolve::Index;
-use super::{GRAIN, first_index, with_index};
+use super::indices::{GRAIN, Indices, is_outside};
 use crate::given_up::{self, Steps};
 use crate::kernels::scratch;
-use crate::kernels::simd::vectorised;
 use crate::kernels::split::split;
 use crate::kernels::strided::Walk;
 use crate::team::Team;
@@ -19,18 +17,6 @@ use crate::team::Team;
 /// # Safety
 /// As for [`execute`](crate::kernels::execute).
 pub(super) unsafe fn indices(
-    indexing: Indexing,
-    places: &Places,
-    indices: &View,
-    team: &dyn Team,
-) -> Result<(), String> {
-    // SAFETY: the indices are of the type; the rest is passed on.
-    unsafe { with_index!(indices.dtype(), I => typed::<I>(indexing, places, indices, team)) }
-}
-
-/// # Safety
-/// As for [`indices`]; they are of type `I`.
-unsafe fn typed<I: Index>(
     indexing: Indexing,
     places: &Places,
     indices: &View,
@@ -50,7 +36,7 @@ unsafe fn typed<I: Index>(
     }
     let shape = &shape[..listed];
     let walk = Walk::new(shape, [strides]);
-    let ([step], first) = (walk.run_strides(), first_index::<I>(indices));
+    let ([step], indices) = (walk.run_strides(), Indices::new(indices));
     for (number, axis) in places.axes().iter().enumerate() {
         let ahead = number as isize * places.step;
         let outside = AtomicBool::new(false);
@@ -59,9 +45,7 @@ unsafe fn typed<I: Index>(
             walk.for_each_run(range, |[offset], length| {
                 steps.take(8 + length);
                 // SAFETY: the walk stays inside the indices.
-                if unsafe {
-                    any_outside::<I>(first.at(offset + ahead), step, length, axis.size as i64)
-                } {
+                if unsafe { indices.any_outside(offset + ahead, step, length, axis.size as i64) } {
                     outside.store(true, Ordering::Relaxed);
                 }
             });
@@ -69,61 +53,33 @@ unsafe fn typed<I: Index>(
         if outside.into_inner() {
             let list = (listed < layout.rank()).then_some(number);
             // SAFETY: passed on.
-            return Err(unsafe { complaint::<I>(&walk, shape, indices, ahead, axis, list) });
+            return Err(unsafe { complaint(&walk, shape, indices, ahead, axis, list) });
         }
     }
     Ok(())
 }
 
-vectorised! {
-    /// Whether any index of a run is out of range.
-    ///
-    /// # Safety
-    /// The run can be read.
-    unsafe fn any_outside[I: Index](from: *const I, step: isize, length: usize, size: i64) -> bool {
-        let mut outside = false;
-        // SAFETY: the caller's promise.
-        unsafe {
-            if step == 1 {
-                for element in 0..length {
-                    outside |= is_outside((*from.add(element)).value(), size);
-                }
-            } else {
-                for element in 0..length as isize {
-                    outside |= is_outside((*from.offset(element * step)).value(), size);
-                }
-            }
-        }
-        outside
-    }
-}
-
-#[inline(always)]
-fn is_outside(index: i64, size: i64) -> bool {
-    index >= size || index < -size
-}
-
 /// What is said of the first index that is out of range.
 ///
 /// # Safety
-/// As for [`typed`].
+/// As for [`indices`].
 #[cold]
-unsafe fn complaint<I: Index>(
+unsafe fn complaint(
     walk: &Walk<1>,
     shape: &[usize],
-    indices: &View,
+    indices: Indices,
     ahead: isize,
     axis: &IndexedAxis,
     list: Option<usize>,
 ) -> String {
-    let ([step], first) = (walk.run_strides(), first_index::<I>(indices));
+    let [step] = walk.run_strides();
     let (mut number, mut found) = (0, None);
     for start in (0..walk.elements()).step_by(GRAIN) {
         given_up::check();
         walk.for_each_run(start..start + GRAIN, |[offset], length| {
             for element in 0..length as isize {
                 // SAFETY: the walk stays inside the indices.
-                let index = unsafe { *first.at(offset + ahead + element * step) }.value();
+                let index = unsafe { indices.value(offset + ahead + element * step) };
                 if found.is_none() && is_outside(index, axis.size as i64) {
                     found = Some((number, index));
                 }

@@ -3,10 +3,11 @@
 //! All indices are checked before anything is picked or put; what follows relies on it.
 
 mod check;
+mod indices;
 mod put;
 mod resolve;
 
-use streampool_device::{Combine, DType, Gather, Scatter, View};
+use streampool_device::{Combine, Gather, Scatter};
 use streampool_kernels::Places;
 
 use super::combine::{Max, Min, Prod, Sum};
@@ -15,29 +16,9 @@ use super::copy;
 use super::split::{Shared, split};
 use super::strided::{Walk, address};
 use crate::team::Team;
+use indices::GRAIN;
 use put::{Overwrite, With, put};
-use resolve::{Index, Resolved};
-
-/// Elements that are worth a thread.
-const GRAIN: usize = 1 << 15;
-
-/// `$body` with `$name` standing for the type of the indices.
-macro_rules! with_index {
-    ($dtype:expr, $name:ident => $body:expr) => {
-        match $dtype {
-            DType::I32 => {
-                type $name = i32;
-                $body
-            }
-            _ => {
-                type $name = i64;
-                $body
-            }
-        }
-    };
-}
-
-use with_index;
+use resolve::Resolved;
 
 /// `$body` with `$name` standing for a type of this many bytes.
 macro_rules! with_size {
@@ -72,21 +53,19 @@ pub(super) unsafe fn gather(op: &Gather, team: &dyn Team) -> Result<(), String> 
     // SAFETY: passed on; indices and elements are of the types and sizes.
     unsafe {
         check::indices(op.indexing, &places, &op.indices, team)?;
-        with_index!(op.indices.dtype(), I => with_size!(op.src.dtype().size(), T => {
-            pick::<T, I>(op, &places, team)
-        }));
+        with_size!(op.src.dtype().size(), T => pick::<T>(op, &places, team));
     }
     Ok(())
 }
 
 /// # Safety
-/// As for [`gather`]; elements have the size of `T`, indices are of type `I`, and all are in range.
-unsafe fn pick<T: Native, I: Index>(op: &Gather, places: &Places, team: &dyn Team) {
+/// As for [`gather`]; elements have the size of `T`, and all indices are in range.
+unsafe fn pick<T: Native>(op: &Gather, places: &Places, team: &dyn Team) {
     let strides = [op.dst.layout().strides(), &places.indices, &places.data];
     let rank = op.dst.shape().len();
     let walk = Walk::new(op.dst.shape(), strides.map(|strides| &strides[..rank]));
     let (to, from) = (Shared(address::<T>(&op.dst)), Shared(address::<T>(&op.src)));
-    let resolved = Resolved::<I>::new(places, &op.indices);
+    let resolved = Resolved::new(places, &op.indices);
     let steps = walk.run_strides();
     split(walk.elements(), GRAIN, team, &|range| {
         walk.for_each_run(range, |[target, index, datum], length| {
@@ -146,37 +125,27 @@ pub(super) unsafe fn scatter(op: &Scatter, team: &dyn Team) -> Result<(), String
     unsafe {
         check::indices(op.indexing, &places, &op.indices, team)?;
         if op.src != op.dst {
-            copy::execute(&op.src, &op.dst, team);
+            copy::execute(&op.src, &op.dst, team)?;
         }
-        with_index!(op.indices.dtype(), I => {
-            if op.combine == Combine::Replace {
-                with_size!(op.dst.dtype().size(), T => put::<T, I, Overwrite>(op, &places, team));
-            } else {
-                combine::<I>(op, &places, team);
-            }
-        });
+        combine(op, &places, team);
     }
     Ok(())
 }
 
 /// # Safety
-/// As for [`scatter`]; indices are of type `I`, and all are in range.
-unsafe fn combine<I: Index>(op: &Scatter, places: &Places, team: &dyn Team) {
+/// As for [`scatter`]; all indices are in range.
+unsafe fn combine(op: &Scatter, places: &Places, team: &dyn Team) {
     with_native!(op.dst.dtype(), T => {
-        // SAFETY: elements are of type `T`; the rest is passed on.
+        type Bits = <T as Native>::Bits;
+        // SAFETY: elements are of type `T`, or, as sums go, as good as of its bits; the rest is passed on.
         unsafe {
             match op.combine {
-                Combine::Replace => put::<T, I, Overwrite>(op, places, team),
-                Combine::Add => put::<T, I, With<Sum>>(op, places, team),
-                Combine::Mul => put::<T, I, With<Prod>>(op, places, team),
-                Combine::Min => put::<T, I, With<Min>>(op, places, team),
-                Combine::Max => put::<T, I, With<Max>>(op, places, team),
+                Combine::Replace => put::<Bits, Overwrite>(op, places, team),
+                Combine::Add => put::<Bits, With<Sum>>(op, places, team),
+                Combine::Mul => put::<Bits, With<Prod>>(op, places, team),
+                Combine::Min => put::<T, With<Min>>(op, places, team),
+                Combine::Max => put::<T, With<Max>>(op, places, team),
             }
         }
     });
-}
-
-/// The address of the first index.
-fn first_index<I>(indices: &View) -> Shared<I> {
-    Shared(address::<I>(indices))
 }

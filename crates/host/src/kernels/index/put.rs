@@ -5,8 +5,8 @@ use std::ops::Range;
 use streampool_device::{MAX_RANK, Scatter};
 use streampool_kernels::Places;
 
-use super::GRAIN;
-use super::resolve::{Index, Part, Resolved};
+use super::indices::GRAIN;
+use super::resolve::{Part, Resolved};
 use crate::given_up;
 use crate::kernels::combine::{Combine, Reducible};
 use crate::kernels::convert::Native;
@@ -46,13 +46,8 @@ impl<T: Reducible, K: Combine<T::Wide>> Put<T> for With<K> {
 /// its updates in their order.
 ///
 /// # Safety
-/// As for [`scatter`](super::scatter); elements can be taken for `T`, indices are of type `I`, and all are in
-/// range.
-pub(super) unsafe fn put<T: Native, I: Index, P: Put<T>>(
-    op: &Scatter,
-    places: &Places,
-    team: &dyn Team,
-) {
+/// As for [`scatter`](super::scatter); elements can be taken for `T`, and all indices are in range.
+pub(super) unsafe fn put<T: Native, P: Put<T>>(op: &Scatter, places: &Places, team: &dyn Team) {
     let shape = op.updates.shape();
     let elements = op.updates.layout().elements();
     let apart = (0..shape.len())
@@ -60,12 +55,12 @@ pub(super) unsafe fn put<T: Native, I: Index, P: Put<T>>(
         .max_by_key(|&axis| shape[axis]);
     let Some(axis) = apart else {
         // SAFETY: passed on.
-        return unsafe { put_part::<T, I, P>(op, places, None) };
+        return unsafe { put_part::<T, P>(op, places, None) };
     };
     let grain = (GRAIN * shape[axis]).div_ceil(elements.max(1));
     split(shape[axis], grain, team, &|range| {
         // SAFETY: passed on; ranges of an axis along which places differ are disjoint.
-        unsafe { put_part::<T, I, P>(op, places, Some((axis, range))) };
+        unsafe { put_part::<T, P>(op, places, Some((axis, range))) };
     });
 }
 
@@ -74,7 +69,7 @@ const AT_ONCE: usize = 1 << 20;
 
 /// # Safety
 /// As for [`put`]; nobody else puts anything into the same range of the axis.
-unsafe fn put_part<T: Native, I: Index, P: Put<T>>(
+unsafe fn put_part<T: Native, P: Put<T>>(
     op: &Scatter,
     places: &Places,
     part: Option<(usize, Range<usize>)>,
@@ -91,7 +86,7 @@ unsafe fn put_part<T: Native, I: Index, P: Put<T>>(
     let walk = Walk::new(&shape[..rank], strides.map(|strides| &strides[..rank]));
     let from = Shared(address::<T>(&op.updates));
     let to = Shared(address::<T>(&op.dst));
-    let resolved = Resolved::<I>::new(places, &op.indices);
+    let resolved = Resolved::new(places, &op.indices);
     let [source, index_step, target] = walk.run_strides();
     for first in (0..walk.elements()).step_by(AT_ONCE) {
         given_up::check();

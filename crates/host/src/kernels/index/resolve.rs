@@ -1,36 +1,12 @@
 //! Indices as distances.
 
-use std::marker::PhantomData;
-
 use streampool_device::View;
 use streampool_kernels::Places;
 
-use super::first_index;
-use crate::kernels::simd::vectorised;
-use crate::kernels::split::Shared;
+use super::indices::{Indices, position};
 
 /// Distances that are worked out before they are used.
 const AHEAD: usize = 256;
-
-/// The type of an index.
-pub(super) trait Index: Copy + Send + Sync + 'static {
-    /// The index as it is.
-    fn value(self) -> i64;
-}
-
-impl Index for i32 {
-    #[inline(always)]
-    fn value(self) -> i64 {
-        i64::from(self)
-    }
-}
-
-impl Index for i64 {
-    #[inline(always)]
-    fn value(self) -> i64 {
-        self
-    }
-}
 
 /// A part of a run of indexed elements.
 #[derive(Debug, Clone, Copy)]
@@ -42,18 +18,16 @@ pub(super) enum Part<'a> {
 }
 
 /// Indices that are in range, and where they lead.
-pub(super) struct Resolved<'a, I> {
+pub(super) struct Resolved<'a> {
     places: &'a Places,
-    first: Shared<I>,
-    of: PhantomData<I>,
+    indices: Indices,
 }
 
-impl<'a, I: Index> Resolved<'a, I> {
+impl<'a> Resolved<'a> {
     pub(super) fn new(places: &'a Places, indices: &View) -> Self {
         Resolved {
             places,
-            first: first_index(indices),
-            of: PhantomData,
+            indices: Indices::new(indices),
         }
     }
 
@@ -95,50 +69,17 @@ impl<'a, I: Index> Resolved<'a, I> {
             *only = 0;
             for (number, axis) in (0..).zip(self.places.axes()) {
                 // SAFETY: the caller's promise.
-                let index = unsafe { *self.first.at(at + number * self.places.step) };
-                *only += position(index.value(), axis.size as i64) as isize * axis.stride;
+                let index = unsafe { self.indices.value(at + number * self.places.step) };
+                *only += position(index, axis.size as i64) as isize * axis.stride;
             }
             return;
         }
         offsets.fill(0);
         for (number, axis) in (0..).zip(self.places.axes()) {
-            let from = self.first.at(at + number * self.places.step);
+            let at = at + number * self.places.step;
+            let (size, stride) = (axis.size as i64, axis.stride);
             // SAFETY: the caller's promise.
-            unsafe { advance::<I>(from, step, axis.size as i64, axis.stride, offsets) };
-        }
-    }
-}
-
-/// Negative indices count from the end.
-#[inline(always)]
-fn position(index: i64, size: i64) -> i64 {
-    index + (index >> 63 & size)
-}
-
-vectorised! {
-    /// Adds to each offset what its index leads to.
-    ///
-    /// # Safety
-    /// The indices can be read.
-    unsafe fn advance[I: Index](
-        from: *const I,
-        step: isize,
-        size: i64,
-        stride: isize,
-        offsets: &mut [isize],
-    ) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            if step == 1 {
-                for (element, offset) in offsets.iter_mut().enumerate() {
-                    *offset += position((*from.add(element)).value(), size) as isize * stride;
-                }
-            } else {
-                for (element, offset) in offsets.iter_mut().enumerate() {
-                    let index = *from.offset(element as isize * step);
-                    *offset += position(index.value(), size) as isize * stride;
-                }
-            }
+            unsafe { self.indices.advance(at, step, size, stride, offsets) };
         }
     }
 }

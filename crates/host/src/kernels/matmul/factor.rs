@@ -8,9 +8,8 @@ use streampool_device::Activation;
 use super::multiply::Unit;
 use crate::kernels::convert::{Float, Native};
 use crate::kernels::real::Real;
-use crate::kernels::simd::vectorised;
+use crate::kernels::simd::{Machine, vectorised};
 use crate::kernels::smooth::activate;
-use crate::map::machine::Machine;
 
 /// An element type of the operands of a product.
 pub(in crate::kernels) trait Factor: Native {

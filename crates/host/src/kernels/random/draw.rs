@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use super::math::{Exact, log, radius, turned};
 use super::philox::{Key, PLACES, Word};
-use crate::kernels::convert::{CastTo, Float, Native, Truth};
+use crate::kernels::convert::{Float, Native, Truth};
 use crate::kernels::real::Real;
 use half::{bf16, f16};
 
@@ -20,7 +20,6 @@ pub(super) trait Element: Native {
     type Word: Word;
     /// The lower bits of the word, of an integer.
     fn from_bits(word: Self::Word) -> Self;
-    fn from_integer(integer: i64) -> Self;
 }
 
 macro_rules! elements {
@@ -30,19 +29,14 @@ macro_rules! elements {
 
             #[inline(always)]
             fn from_bits(word: $word) -> $type {
-                (word as i64).cast_to()
-            }
-
-            #[inline(always)]
-            fn from_integer(integer: i64) -> $type {
-                integer.cast_to()
+                Native::of_int(word as i64)
             }
         }
     )*};
 }
 
-elements!(u32: i8, u8, i16, u16, i32, u32, f32, f16, bf16, Truth);
-elements!(u64: i64, u64, f64);
+elements!(u32: u8, u16, u32, f32, f16, bf16, Truth);
+elements!(u64: u64, f64);
 
 /// The type that an element of a float type is computed in.
 type Wide<T> = <T as Float>::Wide;
@@ -96,7 +90,7 @@ impl<T: Element> Source for Integers<T> {
     fn draw(&self, first: u64, drawn: &mut [T; PLACES]) {
         let words = T::Word::words(&self.key, first);
         for (drawn, word) in drawn.iter_mut().zip(words) {
-            *drawn = T::from_integer(self.low.wrapping_add(word.share(self.range) as i64));
+            *drawn = T::of_int(self.low.wrapping_add(word.share(self.range) as i64));
         }
     }
 }
@@ -123,7 +117,7 @@ impl<T: Element> Source for Bernoulli<T> {
 
     #[inline(always)]
     fn draw(&self, first: u64, drawn: &mut [T; PLACES]) {
-        let (zero, one) = (T::from_integer(0), T::from_integer(1));
+        let (zero, one) = (T::of_int(0), T::of_int(1));
         let words = T::Word::words(&self.key, first);
         for (drawn, word) in drawn.iter_mut().zip(words) {
             *drawn = if u64::from(word.head()) < self.threshold {

@@ -24,12 +24,13 @@ const GRAIN: usize = 1 << 14;
 /// Elements that are drawn before they are stored.
 const BATCH: usize = 8 * PLACES;
 
-/// `$body` with `$name` standing for the type of any number, or for that of truth values.
+/// `$body` with `$name` standing for the type of any number, or for that of truth values. Integers of one size are the
+/// same bits.
 macro_rules! with_any {
     ($dtype:expr, $name:ident => $body:expr) => {
         with_types!($dtype, $name => $body, {
-            F32 = f32, F16 = f16, BF16 = bf16, F64 = f64, I8 = i8, U8 = u8, I16 = i16, U16 = u16,
-            I32 = i32, U32 = u32, I64 = i64, U64 = u64, Bool = Truth
+            F32 = f32, F16 = f16, BF16 = bf16, F64 = f64, I8 = u8, U8 = u8, I16 = u16, U16 = u16,
+            I32 = u32, U32 = u32, I64 = u64, U64 = u64, Bool = Truth
         })
     };
 }

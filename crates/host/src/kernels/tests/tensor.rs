@@ -6,6 +6,7 @@ use half::{bf16, f16};
 use streampool_conformance::halves::{nearest_bf16, nearest_f16};
 use streampool_device::{Access, DType, Layout, Op, Span, View};
 
+use crate::kernels::simd::forced;
 use crate::kernels::{Preparation, Prepared, execute};
 use crate::packs::Packs;
 use crate::team::{Solo, Team};
@@ -272,6 +273,7 @@ impl Team for Threads {
 
     fn run(&self, parts: usize, work: &(dyn Fn(usize) + Sync)) {
         let next = AtomicUsize::new(0);
+        let level = forced::current();
         let each = || {
             loop {
                 match next.fetch_add(1, Ordering::Relaxed) {
@@ -282,7 +284,7 @@ impl Team for Threads {
         };
         std::thread::scope(|scope| {
             (1..self.0).for_each(|_| {
-                scope.spawn(each);
+                scope.spawn(|| forced::at(level, each));
             });
             each();
         });

@@ -2,6 +2,8 @@
 
 use streampool_device::{DType, Expr, Unary};
 
+use crate::kernels::simd::Level;
+
 use super::reference::{Element, round_to};
 use super::{Numbers, on_each_level};
 
@@ -112,7 +114,7 @@ fn truth(function: Unary, x: f64) -> f64 {
 /// Functions to floats.
 fn functions() -> impl Iterator<Item = Unary> {
     let other = |function: &Unary| !matches!(function, Unary::IsNan | Unary::IsInf | Unary::Not);
-    super::super::code::UNARY.into_iter().filter(other)
+    super::UNARY.into_iter().filter(other)
 }
 
 /// Arguments of all sizes, dense where functions bend, and the special ones.
@@ -227,7 +229,7 @@ fn check(dtype: DType) {
         let expr = Expr::unary(function, dtype).unwrap();
         let wants: Vec<f64> = arguments.iter().map(|&x| truth(function, x)).collect();
         for (level, results) in on_each_level(&expr, &[&bytes], arguments.len()) {
-            let fused = level.name() != "baseline";
+            let fused = level > Level::Baseline;
             let mut most = (0.0, 0.0);
             for ((&x, &want), got) in arguments
                 .iter()

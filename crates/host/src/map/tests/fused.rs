@@ -10,8 +10,8 @@ use streampool_device::{
 use crate::team::Solo;
 use crate::testing::cases;
 
-use super::super::code::{BINARY, COMPARE, UNARY};
 use super::reference::{Element, evaluate, round_to};
+use super::{BINARY, COMPARE, UNARY};
 use super::{Buffer, MARK, Numbers, execute};
 
 /// An expression of about `size` nodes over up to five inputs; values of every type occur.

@@ -2,8 +2,8 @@
 
 use streampool_device::{Compare, DType, Expr, Unary};
 
-use super::super::code::{BINARY, COMPARE, UNARY};
 use super::reference::{Element, binary, cast, compare, evaluate, round_to};
+use super::{BINARY, COMPARE, UNARY};
 use super::{Numbers, on_each_level};
 
 /// Values of a type that include its bounds and awkward ones.

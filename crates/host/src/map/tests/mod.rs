@@ -9,14 +9,15 @@ mod threads;
 
 use std::sync::Arc;
 
-use streampool_device::{DType, Expr, Layout, Op, Span, View};
+use streampool_device::{Binary, Compare, DType, Expr, Layout, Op, Span, Unary, View};
 
 use crate::team::{Solo, Team};
 
 use super::Expressions;
-use super::machine::Level;
 use super::program::Program;
 use super::run::run;
+use crate::kernels::simd::Level;
+use crate::kernels::simd::forced::levels;
 
 /// Memory for one operand, aligned to a cache line, in which every byte not written keeps a mark.
 pub(super) struct Buffer {
@@ -67,13 +68,13 @@ pub(super) fn execute(expr: &Arc<Expr>, inputs: &[View], outputs: &[View], team:
     };
     op.validate().unwrap();
     // SAFETY: the views passed validation, and the caller keeps their buffers.
-    unsafe { Expressions::new(None).execute(expr, inputs, outputs, team) }.unwrap();
+    unsafe { Expressions::new().execute(expr, inputs, outputs, team) }.unwrap();
 }
 
 /// The bytes that `expr` gives for contiguous inputs on every instruction set there is.
 pub(super) fn on_each_level(expr: &Expr, inputs: &[&[u8]], n: usize) -> Vec<(Level, Vec<Vec<u8>>)> {
     let mut results = Vec::new();
-    for level in Level::available() {
+    for level in levels() {
         let program = Program::compile(expr, level).unwrap();
         let flat = Layout::contiguous(&[n]).unwrap();
         let mut sources: Vec<Buffer> = inputs.iter().map(|bytes| Buffer::of(bytes)).collect();
@@ -122,3 +123,24 @@ impl Numbers {
         ((self.next() >> 33) as usize) % bound
     }
 }
+
+#[rustfmt::skip]
+pub(super) const UNARY: [Unary; 36] = {
+    use Unary::*;
+    [
+        Neg, Abs, Sign, Relu, Exp, Log, Log1p, Expm1, Sqrt, Rsqrt, Recip, Sin, Cos, Tan, Asin, Acos, Atan, Sinh,
+        Cosh, Tanh, Erf, Sigmoid, Silu, Gelu, GeluTanh, Softplus, Floor, Ceil, Round, Trunc, IsNan, IsInf, Not,
+        Asinh, Acosh, Atanh,
+    ]
+};
+
+#[rustfmt::skip]
+pub(super) const BINARY: [Binary; 14] = {
+    use Binary::*;
+    [Add, Sub, Mul, Div, Rem, Pow, Min, Max, Atan2, And, Or, Xor, Shl, Shr]
+};
+
+pub(super) const COMPARE: [Compare; 6] = {
+    use Compare::*;
+    [Eq, Ne, Lt, Le, Gt, Ge]
+};

@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use streampool_device::{CacheReport, Error, OpKind, Result};
-use streampool_kernels::{Cache, Dialect, Kernel, Source};
+use streampool_kernels::{Cache, Dialect, Kernel, Missing, Source};
 
 use crate::context::{Context, Failure};
+use crate::step::NoSteps;
 use crate::{driver, properties};
 
 pub(crate) use function::Function;
@@ -62,12 +63,18 @@ impl Kernels {
         }
     }
 
-    /// The kernel that executes `op`, loaded. It is compiled if it never was.
+    /// The kernel that executes `op`, loaded.
     #[inline]
-    pub fn function(&self, op: OpKind, kernel: &Kernel) -> Result<Arc<Function>> {
+    pub fn function(
+        &self,
+        op: OpKind,
+        kernel: &Kernel,
+        missing: Missing,
+    ) -> Result<Arc<Function>, NoSteps> {
         match kernel {
-            Kernel::Nop => self.nop().map_err(|failure| self.context.error(failure)),
-            _ => self.cache.get_or_compile(kernel, || self.make(op, kernel)),
+            // It is not compiled.
+            Kernel::Nop => Ok(self.nop().map_err(|failure| self.context.error(failure))?),
+            _ => self.cache.find(kernel, missing, || self.make(op, kernel)),
         }
     }
 

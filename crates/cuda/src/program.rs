@@ -13,7 +13,7 @@ mod tasks;
 use std::any::Any;
 use std::sync::Arc;
 
-use cudarc::driver::sys::CUresult;
+use cudarc::driver::sys::{CUdeviceptr, CUresult};
 use smallvec::SmallVec;
 use streampool_device::{Error, Op, Program, Result, Slots, Span};
 
@@ -21,7 +21,7 @@ use crate::context::Failure;
 use crate::core::Core;
 use crate::lane::Lane;
 use crate::memory::ALIGNMENT;
-use crate::step::Steps;
+use crate::step::{Moved, Place, Steps, address};
 
 pub(crate) use budget::Budget;
 use budget::Room;
@@ -49,60 +49,87 @@ pub(crate) struct CudaProgram {
 struct Recipe {
     ops: Box<[Captured]>,
     slots: Slots,
+    /// Where the steps of the ops have the slots.
+    captured: Box<[CUdeviceptr]>,
     /// The bytes of scratch memory that the ops need, one after the other.
     scratch: usize,
 }
 
+/// Where the slots are now, and where the steps have them.
+type Bound = SmallVec<[Moved; 8]>;
+
 struct Captured {
-    op: Op,
+    steps: Steps,
     /// The slots that its operands lie in.
     touches: SmallVec<[usize; 4]>,
 }
 
 impl Captured {
-    fn new(op: Op, slots: &Slots) -> Captured {
+    fn new(op: &Op, steps: Steps, slots: &Slots) -> Captured {
         let mut touches = SmallVec::new();
         op.for_each_operand(|_, _, view| touches.extend(slots.holding(view)));
         touches.sort_unstable();
         touches.dedup();
-        Captured { op, touches }
+        Captured { steps, touches }
     }
 }
 
 impl Recipe {
-    /// The steps of one of the ops, its operands in slots moved to where these are now. They are found anew,
-    /// not patched: what an op is lowered to may depend on how its operands are aligned.
-    fn steps_of(&self, op: &Captured, core: &Core, slots: &[Span]) -> Result<Steps, Failure> {
-        let steps = match op.touches.is_empty() {
-            true => core.steps(&op.op),
-            false => core.steps(&self.slots.bind(&op.op, slots)),
-        };
-        steps.map_err(Failure::Unprepared)
-    }
-
-    /// The steps of all ops.
-    fn steps(&self, core: &Core, slots: &[Span]) -> Result<Vec<Steps>, Failure> {
-        let ops = self.ops.iter();
-        ops.map(|op| self.steps_of(op, core, slots)).collect()
+    fn bound(&self, slots: &[Span]) -> Bound {
+        let captured = self.captured.iter().zip(self.slots.sizes());
+        let moved = captured.zip(slots).map(|((&from, &bytes), slot)| Moved {
+            from,
+            bytes,
+            to: address(slot),
+        });
+        moved.collect()
     }
 }
 
+/// Whether what an operand has in memory tells the slot that it belongs to: it lies within that, or beside all.
+fn is_plain(op: &Op, slots: &[Span]) -> bool {
+    let mut is_plain = true;
+    op.for_each_operand(|_, _, view| {
+        let span = view.span();
+        let overlaps = |slot: &&Span| {
+            let (end, slot_end) = (span.offset + span.bytes, slot.offset + slot.bytes);
+            slot.handle == span.handle && slot.offset < end && span.offset < slot_end
+        };
+        let first = slots.iter().find(overlaps);
+        is_plain &= first.is_none_or(|slot| slot.contains(&span));
+    });
+    is_plain
+}
+
 impl CudaProgram {
-    /// The program of these ops, which were validated. The context is bound.
-    pub fn new(core: Arc<Core>, ops: Vec<Op>, slots: &[Span]) -> Result<CudaProgram> {
-        let slots = Slots::new(slots, ALIGNMENT);
-        let (mut nodes, mut scratch) = (0, 0);
-        for op in &ops {
-            let steps = core.steps(op)?;
-            nodes += tasks(&steps).len();
-            scratch = scratch.max(steps.scratch);
+    /// The program of these ops, which were validated, with their steps. The context is bound.
+    pub fn new(core: Arc<Core>, mut ops: Vec<(Op, Steps)>, spans: &[Span]) -> Result<CudaProgram> {
+        let slots = Slots::new(spans, ALIGNMENT);
+        let mut captured: Box<[CUdeviceptr]> = spans.iter().map(address).collect();
+        if !ops.iter().all(|(op, _)| is_plain(op, spans)) {
+            // What lies in a slot is lowered as memory of its own, aligned as it was captured, which a replay keeps.
+            let own = apart(spans);
+            for (op, steps) in &mut ops {
+                *steps = core.prepared(&slots.bind(op, &own))?;
+            }
+            captured = own.iter().map(address).collect();
         }
-        let ops = ops.into_iter().map(|op| Captured::new(op, &slots));
+        let nowhere = Place {
+            scratch: 0,
+            moved: &[],
+        };
+        let steps = || ops.iter().map(|(_, steps)| steps);
+        let nodes = steps().map(|steps| tasks(steps, &nowhere).len()).sum();
+        let scratch = steps().map(|steps| steps.scratch).max().unwrap_or(0);
+        let ops = ops
+            .into_iter()
+            .map(|(op, steps)| Captured::new(&op, steps, &slots));
         let instances = Arc::new(Cabinet::new());
         let program = CudaProgram {
             recipe: Recipe {
                 ops: ops.collect(),
                 slots,
+                captured,
                 scratch,
             },
             nodes,
@@ -180,7 +207,7 @@ impl CudaProgram {
             return Ok(None);
         };
         match Instance::new(lane, &self.recipe, slots, room) {
-            Ok(instance) => Ok(instance.map(Box::new)),
+            Ok(instance) => Ok(Some(Box::new(instance))),
             // The GPU is full before the budget is.
             Err(Failure::Call(_, CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => Ok(None),
             Err(failure) => Err(failure),
@@ -191,10 +218,36 @@ impl CudaProgram {
         GRAPH_BYTES + self.nodes * NODE_BYTES
     }
 
-    /// Its ops one by one, with these slots.
-    pub fn steps(&self, slots: &[Span]) -> Result<Vec<Steps>, Failure> {
-        self.recipe.steps(&self.core, slots)
+    /// The steps of its ops, one by one.
+    pub fn steps(&self) -> impl Iterator<Item = &Steps> {
+        self.recipe.ops.iter().map(|op| &op.steps)
     }
+
+    /// Where these slots are, for its steps.
+    pub fn bound(&self, slots: &[Span]) -> Bound {
+        self.recipe.bound(slots)
+    }
+
+    /// The bytes of scratch memory that its ops share.
+    pub fn scratch(&self) -> usize {
+        self.recipe.scratch
+    }
+}
+
+/// Spans as long and aligned as these, where no memory is.
+fn apart(spans: &[Span]) -> Vec<Span> {
+    const FIRST: u64 = 1 << 63;
+    let mut next = FIRST;
+    let apart = spans.iter().map(|span| {
+        let handle = next + address(span) % ALIGNMENT as u64;
+        next += (span.bytes as u64).next_multiple_of(ALIGNMENT as u64) + ALIGNMENT as u64;
+        Span {
+            handle,
+            offset: 0,
+            bytes: span.bytes,
+        }
+    });
+    apart.collect()
 }
 
 impl Drop for CudaProgram {
@@ -217,7 +270,8 @@ impl Program for CudaProgram {
     }
 
     fn bytes(&self) -> usize {
-        let ops = size_of_val(&*self.recipe.ops);
+        let steps = self.recipe.ops.iter().map(|op| op.steps.bytes());
+        let ops = size_of_val(&*self.recipe.ops) + steps.sum::<usize>();
         let instances = self.instances.filled() * (self.graph_bytes() + self.recipe.scratch);
         size_of::<CudaProgram>() + size_of::<Instances>() + ops + instances
     }

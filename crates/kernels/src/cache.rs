@@ -41,6 +41,30 @@ pub struct DiskKey<'a, F> {
     pub bytes: F,
 }
 
+/// What is done about a kernel that is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Missing {
+    /// It is compiled, which takes long.
+    Compile,
+    /// It is told, as [`NotReady::Missing`].
+    Tell,
+}
+
+/// Why something is not ready.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotReady<E> {
+    /// It needs a kernel that is not there, and was not to be compiled.
+    Missing,
+    /// It failed.
+    Failed(E),
+}
+
+impl<E> From<E> for NotReady<E> {
+    fn from(error: E) -> Self {
+        NotReady::Failed(error)
+    }
+}
+
 impl<K: Hash + Eq, V, E: Clone> Cache<K, V, E> {
     /// A cache that calls itself `name` in reports and holds about `capacity` entries.
     pub fn new(name: impl Into<String>, capacity: usize) -> Self {
@@ -51,6 +75,35 @@ impl<K: Hash + Eq, V, E: Clone> Cache<K, V, E> {
             compiled: AtomicU64::new(0),
             loaded: AtomicU64::new(0),
         }
+    }
+
+    /// The kernel of `key`; `missing` says what to do if it is not there.
+    #[inline]
+    pub fn find<Q>(
+        &self,
+        key: &Q,
+        missing: Missing,
+        compile: impl FnOnce() -> Result<V, E>,
+    ) -> Result<Arc<V>, NotReady<E>>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        match missing {
+            Missing::Compile => Ok(self.get_or_compile(key, compile)?),
+            Missing::Tell => {
+                let (shard, hash) = self.place(key);
+                shard.get(hash, key).ok_or(NotReady::Missing)
+            }
+        }
+    }
+
+    #[inline]
+    fn place<Q: Hash + ?Sized>(&self, key: &Q) -> (&Shard<K, V, E>, u64) {
+        let mut hasher = KeyHasher::with_seed(self.seed);
+        key.hash(&mut hasher);
+        let hash = hasher.finish();
+        (&self.shards[(hash >> 60) as usize % SHARDS], hash)
     }
 
     /// The kernel of `key`, compiled now if it is not there.
@@ -105,10 +158,7 @@ impl<K: Hash + Eq, V, E: Clone> Cache<K, V, E> {
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        let mut hasher = KeyHasher::with_seed(self.seed);
-        key.hash(&mut hasher);
-        let hash = hasher.finish();
-        let shard = &self.shards[(hash >> 60) as usize % SHARDS];
+        let (shard, hash) = self.place(key);
         if let Some(value) = shard.get(hash, key) {
             return Ok(value);
         }

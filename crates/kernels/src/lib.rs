@@ -58,7 +58,7 @@ mod tally;
 pub mod text;
 
 pub use attention::Attention;
-pub use cache::{Cache, DiskKey};
+pub use cache::{Cache, DiskKey, Missing, NotReady};
 pub use disk::DiskStore;
 pub use dispatch::{Dispatch, Limits, Operand, Params, Plan};
 pub use elementwise::Elementwise;

@@ -15,14 +15,14 @@ use std::sync::{Arc, OnceLock};
 
 use cudarc::driver::sys::CUdeviceptr;
 use smallvec::smallvec;
-use streampool_device::{CacheReport, DType, MatMul, Result, View};
-use streampool_kernels::{Cache, Operand};
+use streampool_device::{CacheReport, DType, MatMul, View};
+use streampool_kernels::{Cache, Missing, NotReady, Operand};
 
 use crate::context::Context;
 use crate::core::Core;
 use crate::options::Precision;
 use crate::properties;
-use crate::step::{Step, Steps, start};
+use crate::step::{NoSteps, Step, Steps, start};
 
 use algorithm::{Addresses, Algorithm, Alignment, Key, Terms};
 use ending::{SCRATCH, Way};
@@ -82,7 +82,12 @@ impl Blas {
     }
 
     /// The steps of a product that was validated; `None` if it is not for the library. The context is bound.
-    pub fn steps(&self, core: &Core, op: &MatMul) -> Result<Option<Steps>> {
+    pub fn steps(
+        &self,
+        core: &Core,
+        op: &MatMul,
+        missing: Missing,
+    ) -> Result<Option<Steps>, NoSteps> {
         let Some(library) = &self.library else {
             return Ok(None);
         };
@@ -99,8 +104,9 @@ impl Blas {
             let Some(target) = way.target(op) else {
                 continue;
             };
-            if let Some((product, scratch)) = self.product(library, op, &way, &target, problem) {
-                return finished(core, op, &way, &target, product, scratch).map(Some);
+            let found = self.product(library, op, &way, &target, problem, missing)?;
+            if let Some((product, scratch)) = found {
+                return finished(core, op, &way, &target, product, scratch, missing).map(Some);
             }
         }
         Ok(None)
@@ -108,13 +114,20 @@ impl Blas {
 
     /// A product whose result lies at the start of scratch memory, and how much of that it needs in all; `None`
     /// if it is not for the library.
-    pub fn to_scratch(&self, op: &MatMul) -> Option<(Product, usize)> {
-        let library = self.library.as_ref().filter(|_| is_taken(op))?;
+    pub fn to_scratch(
+        &self,
+        op: &MatMul,
+        missing: Missing,
+    ) -> Result<Option<(Product, usize)>, NoSteps> {
+        let library = self.library.as_ref().filter(|_| is_taken(op));
+        let (Some(library), Some(problem)) = (library, Problem::of(op)) else {
+            return Ok(None);
+        };
         let way = Way {
             ending: algorithm::Ending::PLAIN,
             waits: true,
         };
-        self.product(library, op, &way, &op.out, Problem::of(op)?)
+        self.product(library, op, &way, &op.out, problem, missing)
     }
 
     /// What the library does this way, and the scratch memory that it needs; `None` if it does not.
@@ -126,14 +139,18 @@ impl Blas {
         way: &Way,
         target: &View,
         problem: Problem,
-    ) -> Option<(Product, usize)> {
+        missing: Missing,
+    ) -> Result<Option<(Product, usize)>, NoSteps> {
         let waits = way.waits;
         let problem = match waits {
             true => Problem::of(&MatMul {
                 out: *target,
                 ..*op
-            })?,
-            false => problem,
+            }),
+            false => Some(problem),
+        };
+        let Some(problem) = problem else {
+            return Ok(None);
         };
         let ([a, b], bias) = (problem.factors(op), op.bias.filter(|_| way.ending.bias));
         let addresses = Addresses {
@@ -150,7 +167,9 @@ impl Blas {
             ending: way.ending,
             alignment: Alignment::of(addresses.a, addresses.b, addresses.out),
         };
-        let algorithm = self.algorithm(library, &key, addresses.bias)?;
+        let Some(algorithm) = self.algorithm(library, &key, addresses.bias, missing)? else {
+            return Ok(None);
+        };
         let workspace_at = match waits {
             true => target.span().bytes.next_multiple_of(WORKSPACE_ALIGNMENT),
             false => 0,
@@ -163,7 +182,7 @@ impl Blas {
             workspace_at,
             alpha: op.alpha,
         };
-        Some((product, scratch))
+        Ok(Some((product, scratch)))
     }
 
     fn algorithm(
@@ -171,18 +190,20 @@ impl Blas {
         library: &Arc<Library>,
         key: &Key,
         bias: CUdeviceptr,
-    ) -> Option<Arc<Algorithm>> {
-        let chosen = self.algorithms.get_or_compile(key, || {
+        missing: Missing,
+    ) -> Result<Option<Arc<Algorithm>>, NoSteps> {
+        let chosen = self.algorithms.find(key, missing, || {
             Algorithm::choose(library, key, &self.terms, bias)
                 .map(|algorithm| algorithm.map(Arc::new))
                 .map_err(|status| format!("cuBLASLt chooses no algorithm: {status:?}"))
         });
         match chosen {
-            Ok(algorithm) => (*algorithm).clone(),
-            Err(why) => {
+            Ok(algorithm) => Ok((*algorithm).clone()),
+            Err(NotReady::Missing) => Err(NoSteps::Missing),
+            Err(NotReady::Failed(why)) => {
                 // Our own kernels take the product; the report says why.
                 self.problem.get_or_init(|| why);
-                None
+                Ok(None)
             }
         }
     }
@@ -214,13 +235,14 @@ fn finished(
     target: &View,
     product: Product,
     scratch: usize,
-) -> Result<Steps> {
+    missing: Missing,
+) -> Result<Steps, NoSteps> {
     let mut steps = Steps {
         list: smallvec![Step::Product(product)],
         scratch,
     };
     if !way.is_all_of(op) {
-        let rest = core.lowered(&ending::rest(op, way, target)?)?;
+        let rest = core.lowered(&ending::rest(op, way, target)?, missing)?;
         debug_assert_eq!(rest.scratch, 0, "a map needs no scratch memory");
         steps.list.extend(rest.list.into_iter().map(in_scratch));
     }

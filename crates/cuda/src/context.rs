@@ -207,23 +207,22 @@ impl Context {
     /// Frees the memory that was retired. What the driver does not free now is tried again with the next. The context is
     /// bound, and the gate shut.
     pub fn free_retired(&self) {
-        let retired = std::mem::take(&mut self.retired().memory);
-        let failed = retired.into_iter().filter(|&address| {
+        let mut retired = std::mem::take(&mut self.retired().memory);
+        retired.retain(|&address| {
             // SAFETY: whoever retired it vouches for it.
-            let result = unsafe { sys::cuMemFree_v2(address) };
-            result != CUresult::CUDA_SUCCESS && !is_fatal(result)
+            is_refused(unsafe { sys::cuMemFree_v2(address) })
         });
-        let failed: Vec<CUdeviceptr> = failed.collect();
-        self.retired().memory.extend(failed);
+        self.retired().memory.append(&mut retired);
     }
 
-    /// Destroys the graphs that were retired. The context is bound, and the gate shut.
+    /// Destroys the graphs that were retired, as [`free_retired`](Self::free_retired) frees memory.
     pub fn destroy_retired(&self) {
-        let retired = std::mem::take(&mut self.retired().graphs);
-        for Exec(graph) in retired {
+        let mut retired = std::mem::take(&mut self.retired().graphs);
+        retired.retain(|Exec(graph)| {
             // SAFETY: whoever retired it vouches for it. One that still runs is freed by the driver when it is over.
-            unsafe { sys::cuGraphExecDestroy(graph) };
-        }
+            is_refused(unsafe { sys::cuGraphExecDestroy(*graph) })
+        });
+        self.retired().graphs.append(&mut retired);
     }
 
     fn retired(&self) -> MutexGuard<'_, Retired> {
@@ -358,6 +357,11 @@ impl std::fmt::Display for Failure {
             Failure::Lost(why) => f.write_str(why),
         }
     }
+}
+
+/// Whether it is worth to try again what had this result.
+fn is_refused(result: CUresult) -> bool {
+    result != CUresult::CUDA_SUCCESS && !is_fatal(result)
 }
 
 /// Whether the context is unusable after this result: a kernel went wrong, or the hardware.

@@ -80,10 +80,6 @@ const UNSAFE_ALLOWED: &[(&str, &str)] = &[
         "nodes passed from thread to thread",
     ),
     (
-        "crates/runtime/src/recycler.rs",
-        "a lock-free store of values",
-    ),
-    (
         "crates/adversary/src/lib.rs",
         "passes on what the caller vouches for to the device that it wraps",
     ),

@@ -21,18 +21,25 @@ pub fn check_download(src: Span, into: &HostSlice) -> Result<()> {
 }
 
 /// Whether there is a command of `tick` to wait for on a queue whose last is `appended`.
+#[inline]
 pub fn check_wait(tick: Tick, appended: Tick) -> Result<()> {
-    if tick <= appended {
-        return Ok(());
+    match tick <= appended {
+        true => Ok(()),
+        false => Err(never_appended(tick, appended)),
     }
-    Err(Error::Invalid {
+}
+
+#[cold]
+fn never_appended(tick: Tick, appended: Tick) -> Error {
+    Error::Invalid {
         what: "the tick to wait for",
         got: tick.to_string(),
         expected: format!("at most {appended}, the last one of its queue"),
-    })
+    }
 }
 
 /// How the work of `tick` ended, on a queue that `fault` poisons: what was before the fault succeeded.
+#[inline]
 pub fn outcome(tick: Tick, fault: Option<Fault>) -> Result<()> {
     match fault {
         Some(fault) if tick >= fault.tick() => Err(Error::Fault(fault)),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{OpKind, Tick};
+use crate::OpKind;
 
 /// The result of a device call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -119,6 +119,9 @@ pub enum Error {
         device: String,
     },
 }
+
+/// The place of a command in its queue; the first command has tick 1.
+pub type Tick = u64;
 
 /// What a piece of work on a queue failed with. Cheap to clone: everyone whose work it hit gets it.
 #[derive(Debug, Clone, PartialEq)]

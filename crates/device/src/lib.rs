@@ -32,6 +32,8 @@ pub mod lock;
 mod memory;
 mod mitigations;
 mod op;
+mod op_kind;
+mod op_parts;
 mod ops;
 mod process;
 mod program;
@@ -54,13 +56,15 @@ pub use device::{
     QueueOptions,
 };
 pub use dtype::{DType, Element, Scalar};
-pub use error::{Error, Fault, Result};
+pub use error::{Error, Fault, Result, Tick};
 pub use event::{Event, EventStatus};
 pub use expr::{Binary, Compare, Expr, ExprBuilder, Node, Unary, Value};
 pub use layout::{Dims, Layout, MAX_ELEMENTS, MAX_RANK};
 pub use memory::{Memory, Space, Span, View};
 pub use mitigations::Mitigations;
-pub use op::{Access, Activation, Axes, MatMul, Norm, NormKind, Op, OpKind, ReduceKind};
+pub use op::{MatMul, Norm, Op};
+pub use op_kind::OpKind;
+pub use op_parts::{Access, Activation, Axes, NormKind, ReduceKind};
 pub use ops::{
     Along, Attention, Cell, Combine, Conv, Direction, Distribution, Gather, Histogram, Indexing,
     Interpolation, Linalg, NonZero, Pool, PoolKind, Random, Resize, Rnn, Rounding, Scan, ScanKind,
@@ -68,7 +72,7 @@ pub use ops::{
 };
 pub use process::Process;
 pub use program::Program;
-pub use queue::{Flush, Handler, HostSlice, Progress, Queue, Tick};
+pub use queue::{Flush, Handler, HostSlice, Progress, Queue};
 pub use quirk::Quirk;
 pub use slots::Slots;
 pub use trace::{Interval, Trace};

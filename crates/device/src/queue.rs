@@ -3,10 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::{Event, Fault, Op, Prepared, Program, Result, Span};
-
-/// The place of a command in its queue; the first command has tick 1.
-pub type Tick = u64;
+use crate::{Event, Fault, Op, Prepared, Program, Result, Span, Tick};
 
 /// Called once, when everything before it on its queue is complete, or with the fault that hit it.
 pub type Handler = Box<dyn FnOnce(std::result::Result<(), Fault>) + Send>;

@@ -1,6 +1,7 @@
-//! The adversary: delays and faults on request, so that tests meet the races and failures that are rare.
+//! Delays and faults on request, so that tests meet the races and failures that are rare.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -188,17 +189,10 @@ impl RandomDelays {
     fn draw(&mut self, queue: u32) -> Duration {
         let drawn = self.drawn.entry(queue).or_default();
         *drawn += 1;
-        let bits = scramble(self.seed ^ scramble(u64::from(queue) << 32 ^ *drawn));
-        self.max.mul_f64(bits as f64 / u64::MAX as f64)
+        let mut hasher = DefaultHasher::new();
+        (self.seed, queue, *drawn).hash(&mut hasher);
+        self.max.mul_f64(hasher.finish() as f64 / u64::MAX as f64)
     }
-}
-
-/// The finaliser of splitmix64: every bit of the result depends on every bit of `x`.
-fn scramble(x: u64) -> u64 {
-    let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ x >> 31
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Weak};
 
 use crate::core::Core;
-use crate::{lease, os};
+use crate::os;
 
 /// A pool's number and a stream's number in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,27 +31,35 @@ thread_local! {
 pub(crate) struct Kept {
     binding: Binding,
     core: Weak<Core>,
-    leased: bool,
+    /// Ends the lease, if the stream is leased.
+    end: Option<EndLease>,
 }
+
+type EndLease = fn(Arc<Core>, u8);
 
 impl Kept {
     /// A stream for this thread alone.
-    pub fn leased(core: &Arc<Core>, stream: u8) -> Self {
+    pub fn leased(core: &Arc<Core>, stream: u8, end: EndLease) -> Self {
         Kept {
             binding: Binding {
                 pool: core.id,
                 stream,
             },
             core: Arc::downgrade(core),
-            leased: true,
+            end: Some(end),
         }
     }
 
     /// A stream that others have, too. The thread stays on it, so that what it synchronises is its own work.
     pub fn shared(core: &Arc<Core>, stream: u8) -> Self {
-        let mut kept = Kept::leased(core, stream);
-        kept.leased = false;
-        kept
+        Kept {
+            binding: Binding {
+                pool: core.id,
+                stream,
+            },
+            core: Arc::downgrade(core),
+            end: None,
+        }
     }
 
     fn is_over(&self) -> bool {
@@ -61,11 +69,11 @@ impl Kept {
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        if self.leased
+        if let Some(end) = self.end
             && !os::is_stale(self.binding.pool)
             && let Some(core) = self.core.upgrade()
         {
-            lease::end(core, self.binding.stream);
+            end(core, self.binding.stream);
         }
     }
 }
@@ -103,7 +111,7 @@ pub(crate) fn is_put(pool: u64) -> bool {
 pub(crate) fn leased(pool: u64) -> Option<u8> {
     let leased = KEPT.try_with(|kept| {
         let kept = kept.borrow();
-        let own = |kept: &&Kept| kept.binding.pool == pool && kept.leased;
+        let own = |kept: &&Kept| kept.binding.pool == pool && kept.end.is_some();
         Some(kept.iter().find(own)?.binding.stream)
     });
     leased.ok().flatten()

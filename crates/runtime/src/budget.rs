@@ -34,17 +34,24 @@ const AT_ONCE: u64 = 1024;
 
 #[derive(Clone, Copy)]
 struct State {
-    limit: Budget,
     left: Budget,
+    /// The steps and the work that were granted, whatever was taken.
+    granted: (u64, u64),
     /// Ops since their work was waited for.
     ahead: u64,
 }
 
 const NO_LIMIT: State = State {
-    limit: Budget::UNLIMITED,
     left: Budget::UNLIMITED,
+    granted: (u64::MAX, u64::MAX),
     ahead: 0,
 };
+
+impl State {
+    fn is_unlimited(&self) -> bool {
+        self.left.deadline.is_none() && self.granted == NO_LIMIT.granted
+    }
+}
 
 thread_local! {
     static STATE: Cell<State> = const { Cell::new(NO_LIMIT) };
@@ -76,39 +83,32 @@ impl Budget {
     /// Puts work back that was counted and is not done, or is counted again.
     pub fn give_back_work(work: u64) {
         let mut state = STATE.get();
-        state.left.work = state.left.work.saturating_add(work).min(state.limit.work);
+        state.left.work = state.left.work.saturating_add(work).min(state.granted.1);
         STATE.set(state);
     }
 
     /// Calls `work` with this budget, and no more than what is left of that around it. What it takes counts there, too.
     pub fn spend<R>(self, work: impl FnOnce() -> R) -> R {
         let around = STATE.get();
-        let left = Budget {
-            steps: self.steps.min(around.left.steps),
-            work: self.work.min(around.left.work),
-            deadline: self.deadline.into_iter().chain(around.left.deadline).min(),
-        };
         // Whose limit is the lower one, that is told.
-        let limit = Budget {
-            steps: if left.steps < self.steps {
-                around.limit.steps
-            } else {
-                self.steps
-            },
-            work: if left.work < self.work {
-                around.limit.work
-            } else {
-                self.work
-            },
-            deadline: left.deadline,
+        let lower = |own: u64, left: u64, granted: u64| match left < own {
+            true => (left, granted),
+            false => (own, own),
         };
-        let _restored = Restored {
-            around,
-            given: left,
+        let (steps, granted_steps) = lower(self.steps, around.left.steps, around.granted.0);
+        let (work_left, granted_work) = lower(self.work, around.left.work, around.granted.1);
+        let given = Budget {
+            steps,
+            work: work_left,
+            deadline: match (self.deadline, around.left.deadline) {
+                (Some(own), Some(other)) => Some(own.min(other)),
+                (own, other) => own.or(other),
+            },
         };
+        let _restored = Restored { around, given };
         STATE.set(State {
-            limit,
-            left,
+            left: given,
+            granted: (granted_steps, granted_work),
             ahead: around.ahead,
         });
         work()
@@ -142,7 +142,7 @@ pub(crate) fn spend(work: impl FnOnce() -> u64) -> Result<()> {
 #[inline]
 pub(crate) fn is_far_ahead() -> bool {
     let mut state = STATE.get();
-    if state.limit == Budget::UNLIMITED {
+    if state.is_unlimited() {
         return false;
     }
     state.ahead = (state.ahead + 1) % AT_ONCE;
@@ -153,7 +153,7 @@ pub(crate) fn is_far_ahead() -> bool {
 #[inline]
 fn charge(steps: u64, work: impl FnOnce() -> u64) -> Result<()> {
     let mut state = STATE.get();
-    if state.limit == Budget::UNLIMITED {
+    if state.is_unlimited() {
         return Ok(());
     }
     let work = work();
@@ -169,16 +169,16 @@ fn charge(steps: u64, work: impl FnOnce() -> u64) -> Result<()> {
         limit,
         setting,
     };
-    let limit = state.limit;
+    let (most_steps, most_work) = state.granted;
     let Some(left) = state.left.steps.checked_sub(steps) else {
-        let asked = limit.steps.saturating_add(1);
-        return Err(over("steps", RUN_STEPS.name, asked, limit.steps));
+        let asked = most_steps.saturating_add(1);
+        return Err(over("steps", RUN_STEPS.name, asked, most_steps));
     };
     state.left.steps = left;
     let Some(left) = state.left.work.checked_sub(work) else {
-        let asked = limit.work - state.left.work;
+        let asked = most_work - state.left.work;
         let asked = asked.saturating_add(work);
-        return Err(over("elements", RUN_WORK.name, asked, limit.work));
+        return Err(over("elements", RUN_WORK.name, asked, most_work));
     };
     state.left.work = left;
     STATE.set(state);

@@ -5,17 +5,17 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use streampool_device::lock::Mutex;
-use streampool_device::{Device, Flush, Priority, QueueOptions, Tick};
+use streampool_device::{Device, Flush, Priority, QueueOptions};
 
-use crate::clock::{MAX_STREAMS, Stamp};
+use crate::clock::MAX_STREAMS;
 use crate::clocks::Clocks;
-use crate::event::EventPool;
-use crate::lane::{Flushed, Lane};
+use crate::event_pool::EventPool;
+use crate::lane::{Flushed, Lane, label};
 use crate::memory::{Callbacks, GRAIN, Lasting, Source};
 use crate::quirks::{Driver, Throttle, Workarounds};
 use crate::settings::Settings;
 use crate::waiters::Slots;
-use crate::{Error, Result, faults, os, ranks, stream};
+use crate::{Error, Result, os, ranks};
 
 /// So many streams are for urgent work, beyond those of the settings, if there can be as many.
 const MOST_URGENT: usize = 2;
@@ -113,7 +113,7 @@ impl Core {
         }
         self.check()?;
         let queue = self.device.create_queue(QueueOptions {
-            label: stream::label(index),
+            label: label(index),
             index: u32::from(index),
             priority: match usize::from(index) < self.settings.streams {
                 true => Priority::Normal,
@@ -158,30 +158,6 @@ impl Core {
             None => lane.flush(when, deadline),
             Some(throttle) => throttle.flush(lane, &self.clocks, when, deadline),
         }
-    }
-
-    /// Waits for what was flushed, and asks whether what it used was any good.
-    #[inline]
-    pub fn wait(&self, lane: &Lane, flushed: Flushed, deadline: Option<Instant>) -> Result<()> {
-        lane.progress.wait(flushed.tick, deadline)?;
-        match flushed.unsettled {
-            true => faults::settle(self, lane, flushed.tick, deadline),
-            false => Ok(()),
-        }
-    }
-
-    /// As [`wait`](Self::wait), for the command at `tick` alone. Who recovers the stream meanwhile clears its poison, and has
-    /// noted before what the fault hit.
-    pub fn wait_for(
-        &self,
-        lane: &Lane,
-        tick: Tick,
-        flushed: Flushed,
-        deadline: Option<Instant>,
-    ) -> Result<()> {
-        self.wait(lane, Flushed { tick, ..flushed }, deadline)?;
-        let stream = lane.index;
-        faults::check_own(lane, Stamp { stream, tick })
     }
 
     /// How many streams are for urgent work.

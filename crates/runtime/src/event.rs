@@ -1,109 +1,17 @@
-//! Events: points of streams that can be queried, waited for and timed. They come from a pool.
+//! Events: points of streams that can be queried, waited for and timed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use streampool_device::lock::Mutex;
-use streampool_device::{Device, Event as DeviceEvent, EventStatus};
+use streampool_device::{Event as DeviceEvent, EventStatus};
 
 use crate::clock::Stamp;
 use crate::core::Core;
+use crate::event_pool::PooledEvent;
 use crate::faults::Verdict;
-use crate::recycler::Recycler;
-use crate::{Error, Result, faults, os, ranks};
-
-/// Idle events kept for the next who needs one, of each kind.
-const IDLE_EVENTS: usize = 252;
-
-/// The events of one pool. Making one can cost a driver call, so they are used again.
-pub(crate) struct EventPool {
-    owner: u64,
-    device: Arc<dyn Device>,
-    plain: Recycler<Box<dyn DeviceEvent>>,
-    timed: Recycler<Box<dyn DeviceEvent>>,
-    made: AtomicU64,
-    reused: AtomicU64,
-}
-
-impl EventPool {
-    pub fn new(owner: u64, device: Arc<dyn Device>) -> Self {
-        EventPool {
-            owner,
-            device,
-            plain: Recycler::new(IDLE_EVENTS),
-            timed: Recycler::new(IDLE_EVENTS),
-            made: AtomicU64::new(0),
-            reused: AtomicU64::new(0),
-        }
-    }
-
-    pub fn take(self: &Arc<Self>, timing: bool) -> Result<PooledEvent> {
-        let event = match self.idle(timing).take() {
-            Some(event) => {
-                self.reused.fetch_add(1, Ordering::Relaxed);
-                event
-            }
-            None => {
-                self.made.fetch_add(1, Ordering::Relaxed);
-                self.device.create_event(timing)?
-            }
-        };
-        Ok(PooledEvent {
-            event: Some(event),
-            timing,
-            pool: self.clone(),
-        })
-    }
-
-    fn idle(&self, timing: bool) -> &Recycler<Box<dyn DeviceEvent>> {
-        match timing {
-            true => &self.timed,
-            false => &self.plain,
-        }
-    }
-
-    /// How many were made, how many were used again, how many are idle.
-    pub fn counts(&self) -> (u64, u64, usize) {
-        (
-            self.made.load(Ordering::Relaxed),
-            self.reused.load(Ordering::Relaxed),
-            self.plain.len() + self.timed.len(),
-        )
-    }
-}
-
-/// A device's event on loan; it goes back to the pool when dropped. What an earlier borrower recorded on
-/// it says nothing to this one.
-pub(crate) struct PooledEvent {
-    // `None` only inside `drop`.
-    event: Option<Box<dyn DeviceEvent>>,
-    timing: bool,
-    pool: Arc<EventPool>,
-}
-
-impl PooledEvent {
-    pub fn device_event(&self) -> &dyn DeviceEvent {
-        match &self.event {
-            Some(event) => &**event,
-            None => unreachable!("a pooled event is there until it is dropped"),
-        }
-    }
-}
-
-impl Drop for PooledEvent {
-    fn drop(&mut self) {
-        let Some(event) = self.event.take() else {
-            return;
-        };
-        if os::is_stale(self.pool.owner) {
-            std::mem::forget(event);
-            return;
-        }
-        // A full pool drops what is too many.
-        let _ = self.pool.idle(self.timing).put(event);
-    }
-}
+use crate::{Error, Result, faults, ranks};
 
 /// A point of a stream. [`Stream::record`](crate::Stream::record) it, as often as wanted; queries and
 /// waits concern the latest recording.

@@ -4,93 +4,15 @@
 //! is told when that stream is synchronised, by its events and handlers, or at once if it is known by then.
 //! Nobody else is.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use streampool_device::lock::Mutex;
 use streampool_device::{Fault, Flush, Tick};
 
 use crate::clock::{Marks, Stamp};
 use crate::core::Core;
-use crate::lane::Lane;
-use crate::{Error, Result, ranks};
-
-/// Commands of one stream whose results are not to be used.
-#[derive(Debug, Clone)]
-struct Hit {
-    from: Tick,
-    to: Tick,
-    fault: Fault,
-}
-
-/// What faults hit on one stream, directly or through what it used, as far as that is settled.
-pub(crate) struct History {
-    hits: Mutex<Vec<Hit>>,
-    /// How many there ever were.
-    count: AtomicUsize,
-}
-
-/// So many are told apart. Of a stream that faults more often, the oldest become one that covers what lies between
-/// them, too: good work may count as hit then, but never the other way round.
-const TOLD_APART: usize = 1024;
-
-impl History {
-    pub fn new() -> Self {
-        History {
-            hits: Mutex::new(ranks::HISTORY, Vec::new()),
-            count: AtomicUsize::new(0),
-        }
-    }
-
-    fn add(&self, hit: Hit) {
-        let mut hits = self.hits.lock();
-        if hits.len() == TOLD_APART {
-            let oldest = hits.remove(0);
-            let next = &mut hits[0];
-            *next = Hit {
-                from: oldest.from.min(next.from),
-                to: oldest.to.max(next.to),
-                fault: oldest.fault,
-            };
-        }
-        hits.push(hit);
-        self.count.fetch_add(1, Ordering::Release);
-    }
-
-    fn find(&self, tick: Tick) -> Option<Fault> {
-        let hits = self.hits.lock();
-        let hit = hits
-            .iter()
-            .find(|hit| (hit.from..=hit.to).contains(&tick))?;
-        Some(hit.fault.clone())
-    }
-
-    /// Whether what a fault hit ended after the command at `one` and before that at `other`.
-    pub fn was_over_between(&self, one: Tick, other: Tick) -> bool {
-        let ended = |hit: &Hit| (one..other).contains(&hit.to);
-        self.any() && self.hits.lock().iter().any(ended)
-    }
-
-    /// The last command before `tick` that a fault hit; 0 if none was.
-    fn last_before(&self, tick: Tick) -> Tick {
-        if !self.any() {
-            return 0;
-        }
-        let hits = self.hits.lock();
-        let before = hits.iter().map(|hit| hit.to).filter(|to| *to < tick);
-        before.max().unwrap_or(0)
-    }
-
-    /// Whether anything was ever hit.
-    fn any(&self) -> bool {
-        self.count() > 0
-    }
-
-    /// How many were settled here.
-    pub fn count(&self) -> usize {
-        self.count.load(Ordering::Acquire)
-    }
-}
+use crate::history::Hit;
+use crate::lane::{Flushed, Lane};
+use crate::{Error, Result};
 
 /// What is known of a completed command.
 pub(crate) enum Verdict {
@@ -98,6 +20,32 @@ pub(crate) enum Verdict {
     Hit(Fault),
     /// Its result is good, and so is that of every command of its stream behind `after`, up to it.
     Clean { after: Tick },
+}
+
+impl Core {
+    /// Waits for what was flushed, and asks whether what it used was any good.
+    #[inline]
+    pub fn wait(&self, lane: &Lane, flushed: Flushed, deadline: Option<Instant>) -> Result<()> {
+        lane.progress.wait(flushed.tick, deadline)?;
+        match flushed.unsettled {
+            true => settle(self, lane, flushed.tick, deadline),
+            false => Ok(()),
+        }
+    }
+
+    /// As [`wait`](Self::wait), for the command at `tick` alone. Who recovers the stream meanwhile clears its poison, and has
+    /// noted before what the fault hit.
+    pub fn wait_for(
+        &self,
+        lane: &Lane,
+        tick: Tick,
+        flushed: Flushed,
+        deadline: Option<Instant>,
+    ) -> Result<()> {
+        self.wait(lane, Flushed { tick, ..flushed }, deadline)?;
+        let stream = lane.index;
+        check_own(lane, Stamp { stream, tick })
+    }
 }
 
 /// Whether a completed command's result is any good.
@@ -217,9 +165,8 @@ pub(crate) fn check_between(lane: &Lane, from: Tick, to: Tick) -> Result<()> {
     if !lane.history.any() {
         return Ok(());
     }
-    let hits = lane.history.hits.lock();
-    let hit = hits.iter().find(|hit| hit.from <= to && hit.to >= from);
-    hit.map_or(Ok(()), |hit| Err(Error::Dependency(hit.fault.clone())))
+    let fault = lane.history.find_between(from, to);
+    fault.map_or(Ok(()), |fault| Err(Error::Dependency(fault)))
 }
 
 /// Remembers what a fault hit on its own stream, up to `last`, before the stream is recovered.
@@ -229,29 +176,4 @@ pub(crate) fn remember(lane: &Lane, fault: &Fault, last: Tick) {
         to: last,
         fault: fault.clone(),
     });
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-    use streampool_device::OpKind;
-
-    #[test]
-    fn no_hit_is_forgotten_however_many_follow() {
-        let history = History::new();
-        for tick in (2..10_000).step_by(2) {
-            history.add(Hit {
-                from: tick,
-                to: tick,
-                fault: Fault::new("lane", tick, OpKind::Nop, "on purpose"),
-            });
-        }
-        let missed = (2..10_000)
-            .step_by(2)
-            .find(|&tick| history.find(tick).is_none());
-        assert_eq!(missed, None);
-        assert_eq!(history.count(), 4_999);
-        assert!(history.find(9_999).is_none(), "the last are told apart");
-        assert!(history.find(1).is_none() && history.find(10_000).is_none());
-    }
 }

@@ -10,11 +10,15 @@ use streampool_device::{Flush, Progress, Queue, Tick};
 
 use crate::clock::{After, Clean, Stamp};
 use crate::clocks::Clocks;
-use crate::core::Core;
-use crate::event::PooledEvent;
-use crate::faults::History;
+use crate::event_pool::PooledEvent;
+use crate::history::History;
 use crate::memory::Arena;
 use crate::{Error, Result, ranks};
+
+/// The name of a stream's queue, which its faults tell.
+pub(crate) fn label(index: u8) -> String {
+    format!("stream {index}")
+}
 
 /// On cache lines of its own, like the arena.
 #[repr(align(128))]
@@ -39,7 +43,7 @@ pub(crate) struct Encoder {
     /// What was used before it was known whether it is any good.
     pub consumed: Consumed,
     /// The latest event recorded for other streams.
-    marker: Option<Arc<Marker>>,
+    pub marker: Option<Arc<Marker>>,
     pub counts: Counts,
     authors: Authors,
 }
@@ -218,25 +222,6 @@ impl Lane {
         self.progress.completed() >= self.last_tick()
     }
 
-    /// An event on this stream that covers `tick`: the latest one if it does, else a new one.
-    pub fn marker(&self, core: &Core, tick: Tick) -> Result<Arc<Marker>> {
-        let mut encoder = self.lock();
-        if let Some(marker) = &encoder.marker
-            && marker.stamp.tick >= tick
-        {
-            return Ok(marker.clone());
-        }
-        let event = core.events.take(false)?;
-        let recorded = encoder.queue()?.record(event.device_event())?;
-        let marker = Arc::new(Marker {
-            stamp: self.appended(&mut encoder, recorded),
-            event,
-            after: encoder.after.clone(),
-        });
-        encoder.marker = Some(marker.clone());
-        Ok(marker)
-    }
-
     /// Waits for everything and lets go of the queue. Faults were reported to those they hit, or nobody
     /// is left to tell.
     pub fn close(&self) {
@@ -290,14 +275,6 @@ impl Consumed {
 }
 
 impl Encoder {
-    /// Remembers that the command at `tick` uses the result at `stamp` of another stream.
-    pub fn consume(&mut self, core: &Core, stamp: Stamp, tick: Tick) {
-        // A stream that has a stamp was made.
-        if let Some(source) = core.made(stamp.stream) {
-            self.consumed.add(stamp, tick, &source.history);
-        }
-    }
-
     /// Whether the calling thread encoded the command at `tick`, as far as that is remembered.
     pub fn is_own(&self, tick: Tick) -> bool {
         self.authors.is_this_thread(tick)

@@ -3,13 +3,15 @@
 //! What is needed from other streams is taken before this stream's lock, so that no thread ever holds two. The rare thing that
 //! has to be waited for here is waited for with no lock held at all ([`unobstructed`]).
 
+use std::sync::Arc;
+
 use streampool_device::lock::Guard;
-use streampool_device::{Access, Flush};
+use streampool_device::{Access, Flush, Tick};
 
 use crate::clock::{Hazards, Marks, Stamp};
 use crate::core::Core;
 use crate::faults::{self, Verdict};
-use crate::lane::{Encoder, Lane};
+use crate::lane::{Encoder, Lane, Marker};
 use crate::{Error, Result};
 
 /// A block that an op touches. The borrow it stands for lasts until the op is marked on it.
@@ -202,7 +204,36 @@ pub(crate) fn wait_for<'l>(
     Ok(encoder)
 }
 
+impl Lane {
+    /// An event on this stream that covers `tick`: the latest one if it does, else a new one.
+    pub fn marker(&self, core: &Core, tick: Tick) -> Result<Arc<Marker>> {
+        let mut encoder = self.lock();
+        if let Some(marker) = &encoder.marker
+            && marker.stamp.tick >= tick
+        {
+            return Ok(marker.clone());
+        }
+        let event = core.events.take(false)?;
+        let recorded = encoder.queue()?.record(event.device_event())?;
+        let marker = Arc::new(Marker {
+            stamp: self.appended(&mut encoder, recorded),
+            event,
+            after: encoder.after.clone(),
+        });
+        encoder.marker = Some(marker.clone());
+        Ok(marker)
+    }
+}
+
 impl Encoder {
+    /// Remembers that the command at `tick` uses the result at `stamp` of another stream.
+    pub fn consume(&mut self, core: &Core, stamp: Stamp, tick: Tick) {
+        // A stream that has a stamp was made.
+        if let Some(source) = core.made(stamp.stream) {
+            self.consumed.add(stamp, tick, &source.history);
+        }
+    }
+
     /// Orders after `stamp`, whose result is used.
     #[inline]
     fn order_read(&mut self, core: &Core, stamp: Stamp, obstacles: &mut Obstacles) {

@@ -113,7 +113,7 @@ impl Pool {
             }
             Slot::Claimed(index) => {
                 self.claimed(index)?;
-                binding::keep(Kept::leased(core, index));
+                binding::keep(Kept::leased(core, index, lease::end));
                 Ok(index)
             }
         }

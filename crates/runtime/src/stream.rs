@@ -8,7 +8,7 @@ use streampool_device::{Fault, Flush};
 use crate::binding::{self, Binding};
 use crate::clock::Stamp;
 use crate::core::{Core, DEFAULT_STREAM};
-use crate::lane::Lane;
+use crate::lane::{Lane, label};
 use crate::memory::Buffer;
 use crate::{Error, Event, Result, faults, order};
 
@@ -296,9 +296,23 @@ impl Stream {
     }
 }
 
-/// The name of a stream's queue, which its faults tell.
-pub(crate) fn label(index: u8) -> String {
-    format!("stream {index}")
+impl Buffer {
+    /// Tells that work on `stream`, encoded by other means than this crate, uses the buffer: it is not
+    /// reused before what is on that stream now is complete. Ops encoded here need no such call.
+    pub fn record_stream(&self, stream: &Stream) -> Result<()> {
+        self.belongs_to(stream.pool_id())?;
+        stream.core().check()?;
+        // Marks are set by the holder of the stream's lock.
+        let _encoder = stream.lane().lock();
+        let tick = stream.lane().last_tick();
+        if tick > 0 {
+            self.marks().read_at(Stamp {
+                stream: stream.index(),
+                tick,
+            });
+        }
+        Ok(())
+    }
 }
 
 /// Whose work on a stream failed.

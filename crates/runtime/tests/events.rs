@@ -167,19 +167,6 @@ fn elapsed_time_against_a_stream_that_never_records_is_an_error_and_not_a_hang()
 }
 
 #[test]
-fn an_event_without_timing_has_no_time() {
-    let pool = pool(&device(), 4);
-    let stream = pool.stream(1).unwrap();
-    let (plain, timed) = (pool.event().unwrap(), pool.timed_event().unwrap());
-    stream.record(&plain).unwrap();
-    stream.record(&timed).unwrap();
-    let no_timing = Err(Error::Device(DeviceError::NoTiming));
-    assert_eq!(plain.elapsed_since(&timed), no_timing);
-    assert_eq!(timed.elapsed_since(&plain), no_timing);
-    assert!(timed.elapsed_since(&timed).is_ok());
-}
-
-#[test]
 fn an_event_of_another_pool_is_refused() {
     let device = device();
     let (pool, other) = (pool(&device, 2), pool(&device, 2));

@@ -5,54 +5,13 @@ mod common;
 
 use std::cell::RefCell;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier, Mutex, OnceLock};
 use std::thread;
-use std::time::Duration;
 
 use common::*;
 use streampool_runtime::{Error, EventStatus, Op, Pool};
-
-#[test]
-fn dropping_the_pool_completes_the_work_in_flight() {
-    within(FOREVER, || {
-        let device = device();
-        let pool = pool(&device, 8);
-        let called = Arc::new(AtomicUsize::new(0));
-        let (send, receive) = channel();
-        let mut events = Vec::new();
-        for index in 1..5 {
-            let stream = pool.stream(index).unwrap();
-            device
-                .injector()
-                .delay_queue(index as u32, Duration::from_millis(1));
-            let mut buffers = (filled(stream, 0.0), buffer(stream));
-            for _ in 0..10 {
-                add(stream, &buffers.0, &mut buffers.1, 1.0).unwrap();
-                add(stream, &buffers.1, &mut buffers.0, 1.0).unwrap();
-            }
-            let event = pool.event().unwrap();
-            stream.record(&event).unwrap();
-            events.push(event);
-            let (called, send) = (called.clone(), send.clone());
-            stream
-                .on_complete(move |outcome| {
-                    called.fetch_add(1, Ordering::SeqCst);
-                    send.send(outcome).unwrap();
-                })
-                .unwrap();
-        }
-        drop(send);
-        drop(pool);
-        for event in &events {
-            assert_eq!(event.query(), Ok(EventStatus::Complete));
-        }
-        assert!(receive.into_iter().all(|outcome| outcome.is_ok()));
-        assert_eq!(called.load(Ordering::SeqCst), 4);
-        assert_eq!(in_use(&device), 0);
-    });
-}
 
 #[test]
 fn what_outlives_its_pool_says_so_and_gives_its_memory_back() {
@@ -144,23 +103,6 @@ fn a_pool_and_its_device_end_while_threads_that_used_them_live_on() {
             until("the device is gone", || weak.strong_count() == 0);
             go.send(()).unwrap();
         });
-    });
-}
-
-#[test]
-fn pools_come_and_go() {
-    within(FOREVER, || {
-        for _ in 0..rounds(100) {
-            let device = device_of(1, 1 << 24);
-            let pool = pool(&device, 4);
-            on_threads(3, |number| {
-                let stream = pool.current().unwrap();
-                let buffer = filled(stream, number as f32);
-                assert_eq!(value_of(stream, &buffer), Ok(number as f32));
-            });
-            drop(pool);
-            assert_eq!(in_use(&device), 0);
-        }
     });
 }
 

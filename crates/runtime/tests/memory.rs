@@ -53,97 +53,6 @@ fn measure(pool: &Pool) -> streampool_runtime::MemorySnapshot {
 }
 
 #[test]
-fn out_of_memory_carries_the_figures_and_leaves_the_pool_usable() {
-    let device = device_of(2, 16 * MIB);
-    let pool = pool(&device, 4);
-    let stream = pool.stream(1).unwrap();
-    for _ in 0..3 {
-        let (mut buffers, error) = use_up(stream);
-        assert_eq!(buffers.len(), 4);
-        let expected = Error::OutOfMemory {
-            requested: 4 * MIB,
-            reserved: 16 * MIB,
-            overhead: 0,
-            in_use: 16 * MIB,
-            pending: 0,
-            limit: 16 * MIB,
-            is_setting: false,
-        };
-        assert_eq!(error, expected);
-        // What limits is what it says to raise.
-        assert!(
-            error.to_string().contains("STREAMPOOL_HOST_MEMORY"),
-            "{error}"
-        );
-        buffers.pop();
-        // What one stream freed serves another.
-        let other = pool.stream(2).unwrap();
-        let again = other.allocate(4 * MIB).unwrap();
-        drop((buffers, again));
-        let small = filled(other, 3.0);
-        assert_eq!(value_of(other, &small), Ok(3.0));
-    }
-}
-
-#[test]
-fn the_limit_of_the_settings_counts_if_it_is_the_lower_one() {
-    let device = device_of(2, 64 * MIB);
-    let pool = pool_with(&device, settings().memory_limit(Some(8 * MIB)));
-    let (buffers, error) = use_up(pool.stream(1).unwrap());
-    assert_eq!(buffers.len(), 2);
-    assert!(
-        matches!(error, Error::OutOfMemory { limit, .. } if limit == 8 * MIB),
-        "{error}"
-    );
-    assert!(in_use(&device) <= 8 * MIB);
-}
-
-#[test]
-fn an_allocation_waits_for_pending_frees_before_it_fails() {
-    within(FOREVER, || {
-        let device = device_of(4, 16 * MIB);
-        let pool = pool(&device, 4);
-        let gate = Gate::new(&device);
-        let (home, user) = (pool.stream(1).unwrap(), pool.stream(2).unwrap());
-        let (mut buffers, _) = use_up(home);
-        gate.hold(user);
-        let mut foreign = buffers.pop().unwrap();
-        fill(user, &mut foreign, 1.0).unwrap();
-        drop(foreign);
-        assert_eq!(measure(&pool).pending, 4 * MIB);
-        thread::scope(|scope| {
-            let allocating = scope.spawn(|| home.allocate(4 * MIB).map(drop));
-            gate.open_all();
-            assert_eq!(join(allocating), Ok(()));
-        });
-    });
-}
-
-#[test]
-fn trimming_gives_everything_unused_back_to_the_device() {
-    let device = device();
-    let pool = pool(&device, 4);
-    let stream = pool.stream(1).unwrap();
-    let kept = filled(stream, 1.0);
-    let buffers: Vec<_> = (0..20)
-        .map(|size| stream.allocate(size * 100_000).unwrap())
-        .collect();
-    let before = in_use(&device);
-    drop(buffers);
-    stream.synchronize().unwrap();
-    let trimmed = pool.trim().unwrap();
-    assert!(trimmed > 0);
-    assert_eq!(in_use(&device), before - trimmed);
-    assert_eq!(measure(&pool).reserved, in_use(&device));
-    assert_eq!(value_of(stream, &kept), Ok(1.0));
-    drop(kept);
-    pool.trim().unwrap();
-    assert_eq!((in_use(&device), measure(&pool).reserved), (0, 0));
-    let again = filled(stream, 2.0);
-    assert_eq!(value_of(stream, &again), Ok(2.0));
-}
-
-#[test]
 fn trimming_leaves_what_the_stream_still_uses() {
     let device = device();
     let pool = pool(&device, 4);
@@ -189,30 +98,6 @@ fn above_the_high_watermark_idle_memory_is_trimmed_and_callbacks_are_asked() {
         assert!(pressure.reserved > 16 * MIB, "{pressure:?}");
         assert!(pressure.needed >= 11 * MIB);
     }
-}
-
-#[test]
-fn callbacks_that_let_go_of_buffers_save_an_allocation() {
-    let device = device_of(2, 16 * MIB);
-    let pool = pool_with(&device, settings().high_watermark(1.0).low_watermark(1.0));
-    let cache = Arc::new(Mutex::new(Vec::new()));
-    let calls = Arc::new(AtomicUsize::new(0));
-    let (inside, count) = (cache.clone(), calls.clone());
-    pool.on_pressure(move |_| {
-        count.fetch_add(1, Ordering::SeqCst);
-        inside.lock().unwrap().clear();
-    });
-    for stream in [1, 2] {
-        let stream = pool.stream(stream).unwrap();
-        for _ in 0..2 {
-            let buffer = stream.allocate(4 * MIB).unwrap();
-            cache.lock().unwrap().push(buffer);
-        }
-    }
-    assert_eq!(calls.load(Ordering::SeqCst), 0);
-    let large = pool.stream(3).unwrap().allocate(12 * MIB).unwrap();
-    assert_eq!(calls.load(Ordering::SeqCst), 1);
-    drop(large);
 }
 
 #[test]
@@ -380,36 +265,6 @@ fn a_snapshot_is_consistent() {
 }
 
 #[test]
-fn changing_sizes_do_not_make_memory_grow() {
-    let device = device();
-    let pool = pool(&device, 4);
-    on_thread(|| {
-        let stream = pool.current().unwrap();
-        let mut most = 0;
-        for round in 0..rounds(2000) {
-            // Many small ones, then few large ones out of the same bytes.
-            let (count, bytes) = match round % 3 {
-                0 => (60, 20_000 + round),
-                1 => (6, 200_000 + round),
-                _ => (1, 900_000 + round),
-            };
-            let buffers: Vec<_> = (0..count)
-                .map(|_| stream.allocate(bytes).unwrap())
-                .collect();
-            drop(buffers);
-            if round == 30 {
-                most = measure(&pool).reserved;
-            }
-        }
-        assert!(
-            measure(&pool).reserved <= most,
-            "it grew: {:?}",
-            measure(&pool)
-        );
-    });
-}
-
-#[test]
 fn a_failing_allocation_of_the_device_is_tried_again() {
     let device = device();
     let pool = pool(&device, 4);
@@ -439,16 +294,6 @@ fn a_failing_allocation_of_the_device_is_tried_again() {
     device.injector().clear();
     let buffer = filled(stream, 1.0);
     assert_eq!(value_of(stream, &buffer), Ok(1.0));
-}
-
-#[test]
-fn many_threads_share_what_little_there_is() {
-    within(FOREVER, || {
-        let device = device_of(4, 16 * MIB);
-        let pool = pool(&device, 16);
-        // A megabyte for each always fits.
-        share_what_there_is(&pool, 12);
-    });
 }
 
 #[test]

@@ -73,35 +73,6 @@ fn thirty_one_threads_multiply_with_shared_weights_and_all_are_right() {
 }
 
 #[test]
-fn a_slow_reader_reads_what_was_written_for_it_though_the_block_is_reused_at_once() {
-    within(FOREVER, || {
-        let device = device();
-        let pool = pool(&device, 4);
-        device.injector().delay_queue(2, Duration::from_millis(1));
-        let (send, receive) = channel();
-        on_thread(|| {
-            let producer = pool.current().unwrap();
-            assert_eq!(producer.index(), 1);
-            let reader = pool.stream(2).unwrap();
-            for round in 0..rounds(150) {
-                let mut seen = buffer(reader);
-                // Dropped at the end of the round: the next one takes the first block that is free.
-                let value = filled(producer, round as f32);
-                copy(reader, &value, &mut seen).unwrap();
-                send.send(seen).unwrap();
-            }
-        });
-        drop(send);
-        let reader = pool.stream(2).unwrap();
-        for (round, seen) in receive.into_iter().enumerate() {
-            assert_eq!(value_of(reader, &seen).unwrap(), round as f32);
-        }
-        assert!(pool.snapshot().unwrap().made[1].waits > 0);
-        assert_all_returned(&pool);
-    });
-}
-
-#[test]
 fn producers_and_consumers_with_random_delays_agree() {
     within(FOREVER, || {
         let device = device();

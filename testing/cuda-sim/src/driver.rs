@@ -139,8 +139,14 @@ pub fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+thread_local! {
+    /// How many calls this thread was told the outcome of.
+    pub static CALLS: Cell<u64> = const { Cell::new(0) };
+}
+
 /// What the outcome is to a caller in C.
 pub fn told(outcome: Outcome) -> CUresult {
+    CALLS.set(CALLS.get() + 1);
     outcome.err().unwrap_or(CUresult::CUDA_SUCCESS)
 }
 

@@ -5,6 +5,7 @@ mod common;
 #[path = "../../../runtime/tests/gpu/mod.rs"]
 mod gpu;
 
+mod calls;
 mod faults;
 mod lifecycle;
 mod memory;
@@ -12,7 +13,7 @@ mod memory;
 use std::sync::Arc;
 use std::time::Duration;
 
-use streampool_cuda::{CudaDevice as Gpu, CudaOptions};
+use streampool_cuda::{CudaDevice as Tested, CudaOptions};
 
 /// It has floats of 64 bits.
 const DOUBLES: bool = true;
@@ -27,7 +28,7 @@ fn busy() -> (usize, usize) {
 const CLOCK_SLACK: Duration = Duration::from_millis(1);
 
 /// Runs `test` with a device of its own that gives at most `capacity` bytes; without one, says why not.
-fn with_device(capacity: Option<usize>, test: impl FnOnce(Arc<Gpu>)) {
+fn with_device(capacity: Option<usize>, test: impl FnOnce(Arc<Tested>)) {
     let options = CudaOptions {
         capacity,
         ..common::options()

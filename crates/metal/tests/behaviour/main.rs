@@ -27,7 +27,7 @@ mod watchdog;
 use std::sync::Arc;
 use std::time::Duration;
 
-use streampool_metal::{MetalDevice as Gpu, MetalOptions};
+use streampool_metal::{MetalDevice as Tested, MetalOptions};
 
 /// It has no floats of 64 bits, and says so of ops on them.
 const DOUBLES: bool = false;
@@ -40,7 +40,7 @@ const CLOCK_SLACK: Duration = Duration::ZERO;
 
 /// Runs `test` with a device of its own that gives at most `capacity` bytes; without one, says why not. Where Metal is
 /// imitated, no rule is broken meanwhile and no object is left.
-fn with_device(capacity: Option<usize>, test: impl FnOnce(Arc<Gpu>)) {
+fn with_device(capacity: Option<usize>, test: impl FnOnce(Arc<Tested>)) {
     let _stage = common::Stage::new();
     let options = MetalOptions {
         capacity,

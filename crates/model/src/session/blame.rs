@@ -35,41 +35,40 @@ pub fn by_itself<R>(
     let mut last = None;
     loop {
         let begin = stream.position();
-        let result = attempt().map_err(Error::or_deadline);
-        let Some(fault) = result.as_ref().err().and_then(|error| error.on_stream()) else {
-            match &result {
-                Ok(_) => {}
-                Err(Error::Deadline) => {
-                    LATE.set(Some((begin, stream.position())));
-                    if stream.give_up(begin) {
-                        clean_up(stream, begin, Instant::now().checked_add(GRACE));
-                    }
+        let error = match attempt() {
+            Ok(result) => return Ok(result),
+            Err(error) => error.or_deadline(),
+        };
+        let Some(fault) = error.on_stream() else {
+            if let Error::Deadline = error {
+                LATE.set(Some((begin, stream.position())));
+                if stream.give_up(begin) {
+                    clean_up(stream, begin, Instant::now().checked_add(GRACE));
                 }
-                Err(error) => {
-                    if error.is_over_budget() {
-                        stream.give_up(begin);
-                    }
-                    clean_up(stream, begin, options.deadline);
+            } else {
+                if error.is_over_budget() {
+                    stream.give_up(begin);
                 }
+                clean_up(stream, begin, options.deadline);
             }
-            return result;
+            return Err(error);
         };
         match stream.culprit(fault) {
             Culprit::ThisThread if fault.tick() > begin.tick => {
                 // If it cannot be recovered, who comes next is told why.
                 let _ = stream.recover();
-                return result;
+                return Err(error);
             }
             // The caller encoded it outside of any run, and is to hear of it.
             Culprit::ThisThread if fault.op() != OpKind::Replay && !was_late(stream, fault) => {
-                return result;
+                return Err(error);
             }
-            Culprit::Elsewhere => return result,
+            Culprit::Elsewhere => return Err(error),
             Culprit::ThisThread | Culprit::OtherThread => {}
         }
         // The same again: it is an input that failed.
         if last.as_ref() == Some(fault) || stream.recover().is_err() {
-            return result;
+            return Err(error);
         }
         last = Some(fault.clone());
         options.check()?;

@@ -1,8 +1,9 @@
 //! What a plan was made for.
 
 use std::borrow::Cow;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{Hash, Hasher};
 
+use rustc_hash::FxHasher;
 use streampool_device::{DType, Layout, Span};
 use streampool_tensor::Tensor;
 
@@ -32,7 +33,8 @@ pub enum KeyPart {
 /// From which node on, and what is given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Key {
-    /// Of all the rest, so that it is looked up fast.
+    /// Of all the rest, so that it is looked up fast. Keys with the same are compared, and few lie ready at a time: sizes chosen
+    /// to have the same make nothing worse than a short search.
     pub hash: u64,
     /// The first node.
     pub start: usize,
@@ -55,7 +57,7 @@ impl Key {
             Given::Known(value) => KeyPart::known(value),
         });
         let given: Vec<KeyPart> = given.collect::<Result<_>>()?;
-        let mut hasher = DefaultHasher::new();
+        let mut hasher = FxHasher::default();
         start.hash(&mut hasher);
         given.iter().for_each(|part| part.hash(&mut hasher));
         Ok(Key {
@@ -67,7 +69,7 @@ impl Key {
 
     /// The hash of the key for inputs of the whole model, with these values.
     pub fn hash_of(inputs: &[Input<'_>], values: &Values<'_>) -> u64 {
-        let mut hasher = DefaultHasher::new();
+        let mut hasher = FxHasher::default();
         0usize.hash(&mut hasher);
         for (input, bytes) in each(inputs, values) {
             hash(input.dtype(), input.shape(), bytes, &mut hasher);

@@ -1,4 +1,4 @@
-//! The arena of one stream: idle blocks by class, blocks that foreign streams still use, and the heap
+//! Blocks, memory with an owner and marks, and the arena of one stream: idle blocks by class, blocks that foreign streams still use, and the heap
 //! that both are carved from.
 //!
 //! The owner's way in and out is one short spin lock of its own. Other threads push to a lock-free queue.
@@ -8,17 +8,58 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
-use streampool_device::lock::Mutex;
+use streampool_device::Span;
+use streampool_device::lock::{self, Mutex};
 
-use super::block::{Block, BlockBox, Origin};
 use super::class::Class;
 use super::heap::{Heap, Range};
 use super::source::Chunk;
 use crate::clock::Marks;
 use crate::clocks::Clocks;
 use crate::free_queue::{FreeQueue, Node};
-use crate::ranks;
 use crate::spin::SpinLock;
+use crate::{os, ranks};
+
+/// A block as it is handed around; the node lets it go home from any thread without allocating.
+pub(crate) type BlockBox = Box<Node<Block>>;
+
+/// Called once when adopted memory is no longer used by any stream.
+pub(crate) type Release = Box<dyn FnOnce() + Send + Sync>;
+
+/// Whose memory a block is.
+pub(crate) enum Origin {
+    /// Carved from a chunk of the arena, kept under the class of this number.
+    Carved {
+        /// Where from.
+        range: Range,
+        /// The class's number.
+        class: usize,
+    },
+    /// Somebody else's, to be told when it is free.
+    Adopted(Option<Release>),
+}
+
+/// A piece of memory that one buffer at a time names. Its header is written whenever the block is used: it
+/// has cache lines of its own, like the arena.
+#[repr(align(128))]
+pub(crate) struct Block {
+    pub arena: Arc<Arena>,
+    pub span: Span,
+    pub marks: Marks,
+    pub origin: Origin,
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        if let Origin::Adopted(release) = &mut self.origin
+            && let Some(release) = release.take()
+            && !os::is_stale(self.arena.pool)
+        {
+            lock::assert_none_held();
+            release();
+        }
+    }
+}
 
 /// What an arena holds, in bytes, and what it did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]

@@ -2,9 +2,9 @@
 
 use streampool_device::{DType, Layout, View};
 
-use super::block::{Block, BlockBox};
-use crate::clock::{Marks, Stamp};
-use crate::{Error, Result, Stream, binding, os};
+use super::arena::{Block, BlockBox};
+use crate::clock::Marks;
+use crate::{Error, Result, binding, os};
 
 /// Device memory, freed when it is dropped, on whatever thread that is.
 ///
@@ -60,23 +60,6 @@ impl Buffer {
             buffer: self,
             writable: true,
         })
-    }
-
-    /// Tells that work on `stream`, encoded by other means than this crate, uses the buffer: it is not
-    /// reused before what is on that stream now is complete. Ops encoded here need no such call.
-    pub fn record_stream(&self, stream: &Stream) -> Result<()> {
-        self.belongs_to(stream.pool_id())?;
-        stream.core().check()?;
-        // Marks are set by the holder of the stream's lock.
-        let _encoder = stream.lane().lock();
-        let tick = stream.lane().last_tick();
-        if tick > 0 {
-            self.marks().read_at(Stamp {
-                stream: stream.index(),
-                tick,
-            });
-        }
-        Ok(())
     }
 
     /// Where the device finds it, for work encoded by other means: an address on the host.

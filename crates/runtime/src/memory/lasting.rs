@@ -8,7 +8,7 @@ use std::sync::Arc;
 use streampool_device::Span;
 use streampool_device::lock::Mutex;
 
-use super::block::Release;
+use super::arena::Release;
 use super::class::GRAIN;
 use super::heap::Heap;
 use super::source::Chunk;

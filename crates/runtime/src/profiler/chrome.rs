@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use serde::ser::{SerializeSeq, SerializeStruct};
 use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
 
 use super::{HostSpan, Mark, Profile};
 use streampool_device::Interval;
@@ -16,11 +17,14 @@ const PROCESS: u32 = 1;
 /// The thread that marks are shown on. Streams and then host threads follow.
 const MARKS: u32 = 1;
 
-/// Writes the profile as one JSON object.
-pub(super) fn write(profile: &Profile, to: impl Write) -> io::Result<()> {
-    let mut to = BufWriter::new(to);
-    serde_json::to_writer(&mut to, &Trace(profile))?;
-    to.flush()
+impl Profile {
+    /// Writes the profile in Chrome's trace event format, which Perfetto reads too: the device is the
+    /// process; streams and host threads are its threads.
+    pub fn write_chrome_trace(&self, to: impl Write) -> io::Result<()> {
+        let mut to = BufWriter::new(to);
+        serde_json::to_writer(&mut to, &Trace(self))?;
+        to.flush()
+    }
 }
 
 /// The whole file.
@@ -29,101 +33,18 @@ struct Trace<'a>(&'a Profile);
 impl Serialize for Trace<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let Trace(profile) = self;
+        let about = json!({"device": profile.device, "dropped": profile.dropped});
         let mut file = to.serialize_struct("Trace", 3)?;
         file.serialize_field("displayTimeUnit", "ns")?;
-        file.serialize_field("otherData", &About::of(profile))?;
+        file.serialize_field("otherData", &about)?;
         file.serialize_field("traceEvents", &Events(profile))?;
         file.end()
     }
 }
 
-#[derive(Serialize)]
-struct About<'a> {
-    device: &'a str,
-    dropped: u64,
-}
-
-impl About<'_> {
-    fn of(profile: &Profile) -> About<'_> {
-        About {
-            device: &profile.device,
-            dropped: profile.dropped,
-        }
-    }
-}
-
-/// One entry of the event list.
-#[derive(Serialize)]
-struct Event<'a> {
-    name: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cat: Option<&'static str>,
-    ph: char,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ts: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    dur: Option<f64>,
-    pid: u32,
-    tid: u32,
-    #[serde(rename = "s", skip_serializing_if = "Option::is_none")]
-    scope: Option<char>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    args: Option<Args<'a>>,
-}
-
-/// What an event says beyond its name.
-#[derive(Default, Serialize)]
-struct Args<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    name: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    labels: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    sort_index: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tick: Option<u64>,
-    #[serde(rename = "for", skip_serializing_if = "Option::is_none")]
-    label: Option<&'a str>,
-}
-
-impl<'a> Args<'a> {
-    fn name(name: &'a str) -> Self {
-        Args {
-            name: Some(name),
-            ..Args::default()
-        }
-    }
-
-    fn labels(labels: String) -> Self {
-        Args {
-            labels: Some(labels),
-            ..Args::default()
-        }
-    }
-
-    fn sort_index(index: u32) -> Self {
-        Args {
-            sort_index: Some(index),
-            ..Args::default()
-        }
-    }
-}
-
-impl<'a> Event<'a> {
-    /// An event that describes the process or one of its threads.
-    fn about(name: &'static str, tid: u32, args: Args<'a>) -> Self {
-        Event {
-            name,
-            cat: None,
-            ph: 'M',
-            ts: None,
-            dur: None,
-            pid: PROCESS,
-            tid,
-            scope: None,
-            args: Some(args),
-        }
-    }
+/// An event that describes the process or one of its threads.
+fn about(name: &str, tid: u32, args: Value) -> Value {
+    json!({"name": name, "ph": "M", "pid": PROCESS, "tid": tid, "args": args})
 }
 
 /// One record, whichever its kind.
@@ -134,7 +55,7 @@ enum Entry<'a> {
     Mark(&'a Mark),
 }
 
-impl<'a> Entry<'a> {
+impl Entry<'_> {
     fn begin(self) -> Instant {
         match self {
             Entry::Op(interval, _) => interval.begin,
@@ -151,42 +72,32 @@ impl<'a> Entry<'a> {
         }
     }
 
-    fn event(self, start: Instant, threads: &Threads<'_>) -> Event<'a> {
-        let begin = self.begin();
-        let length = self.end().saturating_duration_since(begin).as_nanos();
-        let (name, cat, tid, args): (&str, _, _, _) = match self {
-            Entry::Op(op, label) => (
-                op.op.name(),
-                "op",
-                threads.streams.get(&op.queue),
-                Some(Args {
-                    tick: Some(op.tick),
-                    label,
-                    ..Args::default()
-                }),
-            ),
-            Entry::Host(span) => (span.name, "host", threads.hosts.get(&*span.thread), None),
-            Entry::Mark(mark) => (&mark.name, "mark", Some(&MARKS), None),
-        };
-        let is_mark = matches!(self, Entry::Mark(_));
-        Event {
-            name,
-            cat: Some(cat),
-            ph: if is_mark { 'i' } else { 'X' },
-            ts: Some(microseconds(
-                begin.saturating_duration_since(start).as_nanos(),
-            )),
-            dur: (!is_mark).then(|| microseconds(length)),
-            pid: PROCESS,
-            tid: tid.copied().unwrap_or(MARKS),
-            scope: is_mark.then_some('p'),
-            args,
+    fn event(self, start: Instant, threads: &Threads<'_>) -> Value {
+        let ts = microseconds(start, self.begin());
+        let dur = microseconds(self.begin(), self.end());
+        match self {
+            Entry::Op(op, label) => {
+                let mut args = json!({"tick": op.tick});
+                if let Some(label) = label {
+                    args["for"] = label.into();
+                }
+                let tid = threads.streams.get(&op.queue);
+                json!({"name": op.op.name(), "cat": "op", "ph": "X", "ts": ts, "dur": dur, "pid": PROCESS, "tid": tid,
+                       "args": args})
+            }
+            Entry::Host(span) => {
+                let tid = threads.hosts.get(&*span.thread);
+                json!({"name": span.name, "cat": "host", "ph": "X", "ts": ts, "dur": dur, "pid": PROCESS, "tid": tid})
+            }
+            Entry::Mark(mark) => {
+                json!({"name": &*mark.name, "cat": "mark", "ph": "i", "ts": ts, "pid": PROCESS, "tid": MARKS, "s": "p"})
+            }
         }
     }
 }
 
-fn microseconds(nanoseconds: u128) -> f64 {
-    nanoseconds as f64 / 1e3
+fn microseconds(from: Instant, to: Instant) -> f64 {
+    to.saturating_duration_since(from).as_nanos() as f64 / 1e3
 }
 
 /// The number of each stream and host thread.
@@ -225,19 +136,19 @@ impl Serialize for Events<'_> {
         let threads = Threads::of(profile);
         let mut list = to.serialize_seq(None)?;
         let mut about =
-            |name, tid, args: Args<'_>| list.serialize_element(&Event::about(name, tid, args));
+            |name, tid, args: Value| list.serialize_element(&self::about(name, tid, args));
 
-        about("process_name", MARKS, Args::name(&profile.device))?;
+        about("process_name", MARKS, json!({"name": profile.device}))?;
         if profile.dropped > 0 {
-            let label = format!("{} records dropped", profile.dropped);
-            about("process_labels", MARKS, Args::labels(label))?;
+            let labels = format!("{} records dropped", profile.dropped);
+            about("process_labels", MARKS, json!({"labels": labels}))?;
         }
         if !profile.marks.is_empty() {
-            about("thread_name", MARKS, Args::name("marks"))?;
+            about("thread_name", MARKS, json!({"name": "marks"}))?;
         }
         for (tid, name) in threads.named() {
-            about("thread_name", tid, Args::name(&name))?;
-            about("thread_sort_index", tid, Args::sort_index(tid))?;
+            about("thread_name", tid, json!({"name": name}))?;
+            about("thread_sort_index", tid, json!({"sort_index": tid}))?;
         }
 
         let ops = profile.labelled().map(|(op, label)| Entry::Op(op, label));
@@ -258,7 +169,6 @@ impl Serialize for Events<'_> {
 mod tests {
     use std::time::Duration;
 
-    use serde_json::{Value, json};
     use streampool_device::{OpKind, Trace as _};
 
     use super::super::Profiler;

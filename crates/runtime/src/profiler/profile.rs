@@ -3,13 +3,12 @@
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use streampool_device::{Interval, OpKind};
 
-use super::{Summary, chrome};
+use super::Summary;
 
 /// What a host thread did for a while.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -140,11 +139,5 @@ impl Profile {
             .into_iter()
             .filter_map(|(key, times)| Some((key, Summary::of(&times, duration)?)))
             .collect()
-    }
-
-    /// Writes the profile in Chrome's trace event format, which Perfetto reads too: the device is the
-    /// process; streams and host threads are its threads.
-    pub fn write_chrome_trace(&self, to: impl io::Write) -> io::Result<()> {
-        chrome::write(self, to)
     }
 }

@@ -24,6 +24,13 @@ pub struct SettingsBuilder {
     without_environment: bool,
 }
 
+impl Settings {
+    /// Begins to make settings.
+    pub fn builder() -> SettingsBuilder {
+        SettingsBuilder::default()
+    }
+}
+
 impl SettingsBuilder {
     /// Sets [`Settings::streams`].
     pub fn streams(mut self, streams: usize) -> Self {

@@ -1,6 +1,29 @@
-//! Why settings are refused.
+//! Who decided a setting, and why settings are refused.
 
-use super::Origin;
+use serde::Serialize;
+
+/// Who decided a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// The program, through [`SettingsBuilder`](crate::SettingsBuilder).
+    Builder,
+    /// A `STREAMPOOL_*` variable.
+    Environment,
+    /// Nobody.
+    #[default]
+    Default,
+}
+
+impl std::fmt::Display for Origin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Origin::Builder => "builder",
+            Origin::Environment => "environment",
+            Origin::Default => "default",
+        })
+    }
+}
 
 /// Why settings are refused. The message says what would be right.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

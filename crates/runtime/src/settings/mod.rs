@@ -8,13 +8,12 @@ mod error;
 mod value;
 mod variable;
 
-use std::time::Duration;
-
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 pub use builder::SettingsBuilder;
-pub use error::SettingError;
+pub use error::{Origin, SettingError};
 pub use streampool_device::Mitigations;
+pub use value::WhenExhausted;
 pub use variable::Variable;
 
 use value::Value;
@@ -23,29 +22,6 @@ use variable::{
 };
 pub(crate) use variable::{RUN_STEPS, RUN_WORK};
 
-/// What a thread gets when every worker stream is leased.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum WhenExhausted {
-    /// A stream that another thread uses too, chosen round robin.
-    #[default]
-    Share,
-    /// Its turn, first come first served, within this time; `None` waits for ever.
-    #[serde(rename = "wait_ms")]
-    Wait(#[serde(serialize_with = "milliseconds")] Option<Duration>),
-    /// An error at once.
-    Fail,
-}
-
-impl WhenExhausted {
-    /// The longest time that can be waited for, short of for ever: 2³² − 1 milliseconds, about 49 days.
-    pub const LONGEST_WAIT: Duration = Duration::from_millis(u32::MAX as u64);
-}
-
-fn milliseconds<S: Serializer>(wait: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
-    wait.map(|wait| wait.as_secs_f64() * 1e3).serialize(to)
-}
-
 /// Says to serde what it is like.
 #[derive(Serialize)]
 #[serde(remote = "Mitigations", rename_all = "snake_case")]
@@ -53,29 +29,6 @@ enum MitigationsAsJson {
     All,
     None,
     Except(Vec<String>),
-}
-
-/// Who decided a value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Origin {
-    /// The program, through [`SettingsBuilder`].
-    Builder,
-    /// A `STREAMPOOL_*` variable.
-    Environment,
-    /// Nobody.
-    #[default]
-    Default,
-}
-
-impl std::fmt::Display for Origin {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Origin::Builder => "builder",
-            Origin::Environment => "environment",
-            Origin::Default => "default",
-        })
-    }
 }
 
 /// The settings of a pool. [`Settings::builder`] makes them; [`Settings::default`] is the defaults, whatever
@@ -154,15 +107,10 @@ impl Default for Settings {
 
 impl Settings {
     /// The most streams a pool can have.
-    pub const MOST_STREAMS: usize = 64;
+    pub const MOST_STREAMS: usize = variable::MOST_STREAMS;
 
     /// Every variable that is read.
     pub const VARIABLES: &[Variable] = VARIABLES;
-
-    /// Begins to make settings.
-    pub fn builder() -> SettingsBuilder {
-        SettingsBuilder::default()
-    }
 
     /// Checks every value. The builder has done so; this is for fields that were changed since.
     pub fn validate(&self) -> Result<(), SettingError> {
@@ -222,6 +170,8 @@ impl Settings {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]

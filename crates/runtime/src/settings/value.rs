@@ -2,9 +2,34 @@
 
 use std::time::Duration;
 
-use streampool_device::bytes;
+use serde::{Serialize, Serializer};
+use streampool_device::{Mitigations, bytes};
 
-use super::{Mitigations, Origin, SettingError, Settings, Variable, WhenExhausted};
+use super::error::{Origin, SettingError};
+use super::variable::{MOST_STREAMS, Variable};
+
+/// What a thread gets when every worker stream is leased.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WhenExhausted {
+    /// A stream that another thread uses too, chosen round robin.
+    #[default]
+    Share,
+    /// Its turn, first come first served, within this time; `None` waits for ever.
+    #[serde(rename = "wait_ms")]
+    Wait(#[serde(serialize_with = "milliseconds")] Option<Duration>),
+    /// An error at once.
+    Fail,
+}
+
+impl WhenExhausted {
+    /// The longest time that can be waited for, short of for ever: 2³² − 1 milliseconds, about 49 days.
+    pub const LONGEST_WAIT: Duration = Duration::from_millis(u32::MAX as u64);
+}
+
+fn milliseconds<S: Serializer>(wait: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
+    wait.map(|wait| wait.as_secs_f64() * 1e3).serialize(to)
+}
 
 /// The value of one setting. Each setting has a type of its own, so the type says which one it is; the two
 /// watermarks are alike.
@@ -53,7 +78,7 @@ impl Value for usize {
     }
 
     fn is_allowed(&self) -> bool {
-        (1..=Settings::MOST_STREAMS).contains(self)
+        (1..=MOST_STREAMS).contains(self)
     }
 
     fn text(&self) -> String {

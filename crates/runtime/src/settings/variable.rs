@@ -5,6 +5,9 @@ use streampool_device::Mitigations;
 
 use super::SettingError;
 
+/// The most streams a pool can have.
+pub(super) const MOST_STREAMS: usize = 64;
+
 /// One environment variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Variable {

@@ -8,8 +8,8 @@ use cudarc::driver::sys::CUdevice_attribute_enum as Attribute;
 use cudarc::driver::sys::CUresult::{self, *};
 
 use crate::driver::{
-    Handle, How, Live, MODE, Out, Outcome, call, current_context, given, pop_context, push_context,
-    put, state, told,
+    CALLS, Handle, How, Live, MODE, Out, Outcome, call, current_context, given, pop_context,
+    push_context, put, state, told,
 };
 use crate::gpu;
 use crate::memory::capacity;
@@ -237,13 +237,19 @@ pub extern "C" fn cuCtxGetStreamPriorityRange(
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuThreadExchangeStreamCaptureMode(mode: Option<&mut u32>) -> CUresult {
-    match mode {
+    told(match mode {
         Some(mode) if *mode <= crate::capture::RELAXED => {
             *mode = MODE.replace(*mode);
-            CUDA_SUCCESS
+            Ok(())
         }
-        _ => CUDA_ERROR_INVALID_VALUE,
-    }
+        _ => Err(CUDA_ERROR_INVALID_VALUE),
+    })
+}
+
+/// How many calls the calling thread has made; the driver has no such function.
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaSimCalls() -> u64 {
+    CALLS.get()
 }
 
 #[unsafe(no_mangle)]

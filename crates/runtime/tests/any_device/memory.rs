@@ -1,4 +1,4 @@
-//! Memory of a GPU when it is short, limited, or idle.
+//! Memory when it is short, limited, or idle.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -44,6 +44,11 @@ fn out_of_memory_carries_the_figures_and_leaves_the_pool_usable() {
                 is_setting: false,
             };
             assert_eq!(error, expected);
+            // What limits is what it says to raise.
+            assert!(
+                error.to_string().contains("the device's own limit"),
+                "{error}"
+            );
             buffers.pop();
             // What one stream freed serves another.
             let other = pool.stream(2).unwrap();
@@ -84,7 +89,7 @@ fn an_allocation_waits_for_pending_frees_before_it_fails() {
 }
 
 #[test]
-fn trimming_gives_everything_unused_back_to_the_gpu() {
+fn trimming_gives_everything_unused_back_to_the_device() {
     with_device(|device| {
         let pool = pool(&device, 4);
         let stream = pool.stream(1).unwrap();
@@ -123,7 +128,7 @@ fn callbacks_that_let_go_of_buffers_save_an_allocation() {
             let stream = pool.stream(stream).unwrap();
             for value in 0..2 {
                 let mut buffer = stream.allocate(4 * MIB).unwrap();
-                // They are in use on the GPU when they are let go.
+                // They are in use when they are let go.
                 fill(stream, &mut buffer, value as f32).unwrap();
                 cache.lock().unwrap().push(buffer);
             }

@@ -47,8 +47,10 @@ fn times_add_up() {
         );
         let plain = pool.event().unwrap();
         stream.record(&plain).unwrap();
-        let outcome = plain.elapsed_since(&events[0]);
-        assert_eq!(outcome, Err(Error::Device(DeviceError::NoTiming)));
+        let no_timing = Err(Error::Device(DeviceError::NoTiming));
+        assert_eq!(plain.elapsed_since(&events[0]), no_timing);
+        assert_eq!(events[0].elapsed_since(&plain), no_timing);
+        assert!(events[0].elapsed_since(&events[0]).is_ok());
     });
 }
 

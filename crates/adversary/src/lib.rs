@@ -35,8 +35,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use streampool_device::{
-    CacheReport, Device, Event, Memory, MemoryUse, Op, OpKind, Overhead, Properties, Queue,
-    QueueOptions, Quirk, Result, Space, Trace,
+    CacheReport, Device, Event, Memory, MemoryUse, Op, OpKind, Overhead, Prepared, Properties,
+    Queue, QueueOptions, Quirk, Result, Space, Trace,
 };
 
 use crate::bugs::Bugs;
@@ -94,7 +94,7 @@ impl Device for Adversary {
         self.device.overhead()
     }
 
-    fn prepare(&self, op: &Op) -> Result<()> {
+    fn prepare(&self, op: &Op) -> Result<Option<Prepared>> {
         self.device.prepare(op)
     }
 

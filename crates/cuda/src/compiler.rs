@@ -9,10 +9,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use streampool_device::{CacheReport, Error, OpKind, Result};
-use streampool_kernels::{Cache, Dialect, Kernel, Source};
+use streampool_kernels::{Cache, Dialect, Kernel, Missing, Source};
 
 use crate::context::{Context, Failure};
-use crate::{driver, properties};
+use crate::driver;
+use crate::step::NoSteps;
 
 pub(crate) use function::Function;
 use function::Modules;
@@ -43,7 +44,7 @@ pub(crate) struct Kernels {
 impl Kernels {
     /// None yet; compiled ones are kept in `cache_dir` too, if given. The context is bound.
     pub fn new(context: Arc<Context>, cache_dir: Option<PathBuf>) -> Kernels {
-        let architecture = match properties::capability(&context) {
+        let architecture = match context.capability() {
             Ok((major, minor)) => Ok(format!("sm_{major}{minor}")),
             Err(why) => Err(format!("the GPU does not tell its architecture: {why}")),
         };
@@ -62,12 +63,18 @@ impl Kernels {
         }
     }
 
-    /// The kernel that executes `op`, loaded. It is compiled if it never was.
+    /// The kernel that executes `op`, loaded.
     #[inline]
-    pub fn function(&self, op: OpKind, kernel: &Kernel) -> Result<Arc<Function>> {
+    pub fn function(
+        &self,
+        op: OpKind,
+        kernel: &Kernel,
+        missing: Missing,
+    ) -> Result<Arc<Function>, NoSteps> {
         match kernel {
-            Kernel::Nop => self.nop().map_err(|failure| self.context.error(failure)),
-            _ => self.cache.get_or_compile(kernel, || self.make(op, kernel)),
+            // It is not compiled.
+            Kernel::Nop => Ok(self.nop().map_err(|failure| self.context.error(failure))?),
+            _ => self.cache.find(kernel, missing, || self.make(op, kernel)),
         }
     }
 

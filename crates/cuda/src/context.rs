@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use cudarc::driver::sys::{
-    self, CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUgraphExec, CUresult, CUstream,
-    CUstreamCaptureMode,
+    self, CUcontext, CUdevice, CUdevice_attribute as Attribute, CUdeviceptr, CUgraphExec, CUresult,
+    CUstream, CUstreamCaptureMode,
 };
 use streampool_device::{Error, Process, Result};
 
+use crate::driver;
 use crate::gate::{Gate, Shut};
-use crate::{driver, properties};
 
 /// The primary context of one GPU, shared with every other user of the driver in this process.
 #[derive(Debug)]
@@ -94,7 +94,7 @@ impl Context {
     /// Opens the GPU of this number.
     pub fn open(ordinal: usize) -> Result<Arc<Context>> {
         let unavailable = |why: String| Error::Unavailable {
-            device: properties::name(ordinal),
+            device: driver::name(ordinal),
             why,
         };
         driver::start().map_err(unavailable)?;
@@ -120,7 +120,7 @@ impl Context {
             call(result, "the GPU cannot be opened")?;
         }
         Ok(Arc::new(Context {
-            name: properties::unused_name(ordinal),
+            name: driver::unused_name(ordinal),
             device,
             raw,
             process: Process::current(),
@@ -207,23 +207,22 @@ impl Context {
     /// Frees the memory that was retired. What the driver does not free now is tried again with the next. The context is
     /// bound, and the gate shut.
     pub fn free_retired(&self) {
-        let retired = std::mem::take(&mut self.retired().memory);
-        let failed = retired.into_iter().filter(|&address| {
+        let mut retired = std::mem::take(&mut self.retired().memory);
+        retired.retain(|&address| {
             // SAFETY: whoever retired it vouches for it.
-            let result = unsafe { sys::cuMemFree_v2(address) };
-            result != CUresult::CUDA_SUCCESS && !is_fatal(result)
+            is_refused(unsafe { sys::cuMemFree_v2(address) })
         });
-        let failed: Vec<CUdeviceptr> = failed.collect();
-        self.retired().memory.extend(failed);
+        self.retired().memory.append(&mut retired);
     }
 
-    /// Destroys the graphs that were retired. The context is bound, and the gate shut.
+    /// Destroys the graphs that were retired, as [`free_retired`](Self::free_retired) frees memory.
     pub fn destroy_retired(&self) {
-        let retired = std::mem::take(&mut self.retired().graphs);
-        for Exec(graph) in retired {
+        let mut retired = std::mem::take(&mut self.retired().graphs);
+        retired.retain(|Exec(graph)| {
             // SAFETY: whoever retired it vouches for it. One that still runs is freed by the driver when it is over.
-            unsafe { sys::cuGraphExecDestroy(graph) };
-        }
+            is_refused(unsafe { sys::cuGraphExecDestroy(*graph) })
+        });
+        self.retired().graphs.append(&mut retired);
     }
 
     fn retired(&self) -> MutexGuard<'_, Retired> {
@@ -292,12 +291,19 @@ impl Context {
     }
 
     /// An attribute of the GPU.
-    pub fn attribute(&self, attribute: CUdevice_attribute) -> Result<usize, Failure> {
+    pub fn attribute(&self, attribute: Attribute) -> Result<usize, Failure> {
         let mut value = 0;
         // SAFETY: it writes one integer.
         let result = unsafe { sys::cuDeviceGetAttribute(&mut value, attribute, self.device) };
         self.check("cuDeviceGetAttribute", result)?;
         Ok(usize::try_from(value).unwrap_or(0))
+    }
+
+    /// The GPU's compute capability, as `(9, 0)`.
+    pub fn capability(&self) -> Result<(usize, usize), Failure> {
+        let major = self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
+        let minor = self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
+        Ok((major, minor))
     }
 
     /// The driver's handle of the GPU.
@@ -358,6 +364,11 @@ impl std::fmt::Display for Failure {
             Failure::Lost(why) => f.write_str(why),
         }
     }
+}
+
+/// Whether it is worth to try again what had this result.
+fn is_refused(result: CUresult) -> bool {
+    result != CUresult::CUDA_SUCCESS && !is_fatal(result)
 }
 
 /// Whether the context is unusable after this result: a kernel went wrong, or the hardware.

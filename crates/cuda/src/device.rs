@@ -8,7 +8,7 @@ use std::time::Instant;
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use streampool_device::{
     CacheReport, Device, DeviceKind, Error, Event, Memory, MemoryUse, Op, OpKind, Overhead,
-    Properties, Queue, QueueOptions, Quirk, Result, Space, Trace,
+    Prepared, Properties, Queue, QueueOptions, Quirk, Result, Space, Trace,
 };
 use streampool_kernels::Limits;
 
@@ -53,7 +53,7 @@ impl CudaDevice {
         // From Ampere on, tensor cores multiply TF32.
         let splits = options.precision == Precision::Exact
             && kernels.compiler().is_ok()
-            && properties::capability(context)? >= (8, 0);
+            && context.capability()? >= (8, 0);
         let capacity = properties::memory(context)?;
         let capacity = options
             .capacity
@@ -157,10 +157,10 @@ impl Device for CudaDevice {
         }
     }
 
-    fn prepare(&self, op: &Op) -> Result<()> {
+    fn prepare(&self, op: &Op) -> Result<Option<Prepared>> {
         let context = &self.core.context;
         let _bound = context.bind().map_err(|failure| context.error(failure))?;
-        self.core.steps(op).map(drop)
+        Ok(Some(Box::new(self.core.prepared(op)?)))
     }
 
     fn create_queue(&self, options: QueueOptions) -> Result<Box<dyn Queue>> {

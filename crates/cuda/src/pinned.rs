@@ -47,6 +47,8 @@ struct Kept {
     slabs: Vec<*mut u8>,
     /// Bytes of the last slab that nothing was cut from yet. They are its last ones.
     uncut: usize,
+    /// What is to be freed, and how many bytes that is. What the driver refuses is tried again with the next.
+    unfreed: Vec<(*mut u8, usize)>,
 }
 
 // SAFETY: the pointers own their memory.
@@ -157,6 +159,7 @@ impl Pinned {
     fn allocate(&self, bytes: usize) -> Result<*mut u8, Failure> {
         let mut pointer: *mut c_void = std::ptr::null_mut();
         let _alone = self.context.alone();
+        self.free_retired();
         // SAFETY: the context is bound; it writes one pointer.
         let result =
             unsafe { sys::cuMemHostAlloc(&mut pointer, bytes, sys::CU_MEMHOSTALLOC_PORTABLE) };
@@ -166,21 +169,35 @@ impl Pinned {
     }
 
     fn free(&self, pointer: *mut u8, bytes: usize) {
+        self.stock.lock().unfreed.push((pointer, bytes));
         if let Ok(_bound) = self.context.bind() {
             let _alone = self.context.alone();
+            self.free_retired();
+        }
+    }
+
+    /// Frees what was not freed yet. What the driver keeps still counts. The context is bound, and the gate shut.
+    fn free_retired(&self) {
+        let mut pieces = std::mem::take(&mut self.stock.lock().unfreed);
+        pieces.retain(|&(pointer, bytes)| {
             // SAFETY: it came from `cuMemHostAlloc` and no command names it any more.
             let result = unsafe { sys::cuMemFreeHost(pointer.cast()) };
-            // What the driver keeps still counts.
-            if result == sys::CUresult::CUDA_SUCCESS {
+            let is_freed = result == sys::CUresult::CUDA_SUCCESS;
+            if is_freed {
                 self.bytes.fetch_sub(bytes, Ordering::Relaxed);
             }
-        }
+            !is_freed
+        });
+        self.stock.lock().unfreed.append(&mut pieces);
     }
 }
 
 impl Drop for Pinned {
     fn drop(&mut self) {
         let stock = std::mem::take(self.stock.get_mut());
+        for (pointer, bytes) in stock.unfreed {
+            self.free(pointer, bytes);
+        }
         let own = stock.spare.classes.into_iter().enumerate();
         for (class, pointers) in own.filter(|(class, _)| size_of(*class) > LARGEST_CUT) {
             for pointer in pointers {

@@ -8,25 +8,26 @@ mod budget;
 mod cabinet;
 mod graph;
 mod instance;
+mod recipe;
 mod tasks;
 
 use std::any::Any;
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUresult;
-use smallvec::SmallVec;
-use streampool_device::{Error, Op, Program, Result, Slots, Span};
+use streampool_device::{Error, Op, Program, Result, Span};
 
 use crate::context::Failure;
 use crate::core::Core;
 use crate::lane::Lane;
-use crate::memory::ALIGNMENT;
+use crate::place::Place;
 use crate::step::Steps;
 
 pub(crate) use budget::Budget;
 use budget::Room;
 use cabinet::Cabinet;
 use instance::Instance;
+use recipe::{Bound, Recipe};
 use tasks::tasks;
 
 /// What the driver takes for a graph and for each of its nodes, about, in bytes.
@@ -45,71 +46,21 @@ pub(crate) struct CudaProgram {
     instances: Arc<Instances>,
 }
 
-/// What an instance is made from.
-struct Recipe {
-    ops: Box<[Captured]>,
-    slots: Slots,
-    /// The bytes of scratch memory that the ops need, one after the other.
-    scratch: usize,
-}
-
-struct Captured {
-    op: Op,
-    /// The slots that its operands lie in.
-    touches: SmallVec<[usize; 4]>,
-}
-
-impl Captured {
-    fn new(op: Op, slots: &Slots) -> Captured {
-        let mut touches = SmallVec::new();
-        op.for_each_operand(|_, _, view| touches.extend(slots.holding(view)));
-        touches.sort_unstable();
-        touches.dedup();
-        Captured { op, touches }
-    }
-}
-
-impl Recipe {
-    /// The steps of one of the ops, its operands in slots moved to where these are now. They are found anew,
-    /// not patched: what an op is lowered to may depend on how its operands are aligned.
-    fn steps_of(&self, op: &Captured, core: &Core, slots: &[Span]) -> Result<Steps, Failure> {
-        let steps = match op.touches.is_empty() {
-            true => core.steps(&op.op),
-            false => core.steps(&self.slots.bind(&op.op, slots)),
-        };
-        steps.map_err(Failure::Unprepared)
-    }
-
-    /// The steps of all ops.
-    fn steps(&self, core: &Core, slots: &[Span]) -> Result<Vec<Steps>, Failure> {
-        let ops = self.ops.iter();
-        ops.map(|op| self.steps_of(op, core, slots)).collect()
-    }
-}
-
 impl CudaProgram {
-    /// The program of these ops, which were validated. The context is bound.
-    pub fn new(core: Arc<Core>, ops: Vec<Op>, slots: &[Span]) -> Result<CudaProgram> {
-        let slots = Slots::new(slots, ALIGNMENT);
-        let (mut nodes, mut scratch) = (0, 0);
-        for op in &ops {
-            let steps = core.steps(op)?;
-            nodes += tasks(&steps).len();
-            scratch = scratch.max(steps.scratch);
-        }
-        let ops = ops.into_iter().map(|op| Captured::new(op, &slots));
-        let instances = Arc::new(Cabinet::new());
-        let program = CudaProgram {
-            recipe: Recipe {
-                ops: ops.collect(),
-                slots,
-                scratch,
-            },
-            nodes,
-            instances: core.programs.register(instances),
-            core,
+    /// The program of these ops, which were validated, with their steps. The context is bound.
+    pub fn new(core: Arc<Core>, ops: Vec<(Op, Steps)>, slots: &[Span]) -> Result<CudaProgram> {
+        let recipe = Recipe::new(ops, slots, |op| core.prepared(op))?;
+        let nowhere = Place {
+            scratch: 0,
+            moved: &[],
         };
-        Ok(program)
+        let nodes = recipe.ops.iter().map(|op| tasks(&op.steps, &nowhere).len());
+        Ok(CudaProgram {
+            nodes: nodes.sum(),
+            recipe,
+            instances: core.programs.register(Arc::new(Cabinet::new())),
+            core,
+        })
     }
 
     /// The CUDA program behind `program`, if it is one of this device.
@@ -180,7 +131,7 @@ impl CudaProgram {
             return Ok(None);
         };
         match Instance::new(lane, &self.recipe, slots, room) {
-            Ok(instance) => Ok(instance.map(Box::new)),
+            Ok(instance) => Ok(Some(Box::new(instance))),
             // The GPU is full before the budget is.
             Err(Failure::Call(_, CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => Ok(None),
             Err(failure) => Err(failure),
@@ -191,9 +142,19 @@ impl CudaProgram {
         GRAPH_BYTES + self.nodes * NODE_BYTES
     }
 
-    /// Its ops one by one, with these slots.
-    pub fn steps(&self, slots: &[Span]) -> Result<Vec<Steps>, Failure> {
-        self.recipe.steps(&self.core, slots)
+    /// The steps of its ops, one by one.
+    pub fn steps(&self) -> impl Iterator<Item = &Steps> {
+        self.recipe.ops.iter().map(|op| &op.steps)
+    }
+
+    /// Where these slots are, for its steps.
+    pub fn bound(&self, slots: &[Span]) -> Bound {
+        self.recipe.bound(slots)
+    }
+
+    /// The bytes of scratch memory that its ops share.
+    pub fn scratch(&self) -> usize {
+        self.recipe.scratch
     }
 }
 
@@ -217,7 +178,8 @@ impl Program for CudaProgram {
     }
 
     fn bytes(&self) -> usize {
-        let ops = size_of_val(&*self.recipe.ops);
+        let steps = self.recipe.ops.iter().map(|op| op.steps.bytes());
+        let ops = size_of_val(&*self.recipe.ops) + steps.sum::<usize>();
         let instances = self.instances.filled() * (self.graph_bytes() + self.recipe.scratch);
         size_of::<CudaProgram>() + size_of::<Instances>() + ops + instances
     }

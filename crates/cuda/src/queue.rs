@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use cudarc::driver::sys::{self, CUdeviceptr};
+use cudarc::driver::sys;
 use streampool_device::{
-    Error, Event, Flush, Handler, HostSlice, Op, OpKind, Program, Progress, Queue, QueueOptions,
-    Result, Span, Tick, commands,
+    Error, Event, Flush, Handler, HostSlice, Op, OpKind, Prepared, Program, Progress, Queue,
+    QueueOptions, Result, Span, Tick, commands,
 };
-use streampool_kernels::with_room_to_grow;
+use streampool_kernels::{Missing, with_room_to_grow};
 
 use crate::context::{Bound, Failure};
 use crate::core::Core;
@@ -17,9 +17,10 @@ use crate::lane::{Held, Lane};
 use crate::marks::Mark;
 use crate::memory::DeviceBlock;
 use crate::pinned::{self, Block};
+use crate::place::{Moved, Place, address};
 use crate::program::CudaProgram;
 use crate::progress::CudaProgress;
-use crate::step::{Steps, address};
+use crate::step::{NoSteps, Steps};
 use crate::tracing::{Origin, Timed};
 
 /// A mark is set at the latest after so many commands, so that what is over is known by and by.
@@ -35,7 +36,7 @@ pub(crate) struct CudaQueue {
     /// The last tick that a mark stands for.
     marked: Tick,
     scratch: Option<Arc<DeviceBlock>>,
-    capture: Option<Vec<Op>>,
+    capture: Option<Vec<(Op, Steps)>>,
 }
 
 impl CudaQueue {
@@ -198,17 +199,44 @@ impl CudaQueue {
         Ok(self.scratch.clone())
     }
 
-    /// Submits the steps of one op.
+    /// The context, if an op may be appended or captured.
+    #[inline]
+    fn takes_ops(&self) -> Result<Bound> {
+        match self.capture {
+            Some(_) => self.bind(),
+            None => self.accepts("encode"),
+        }
+    }
+
+    /// Appends the steps of an op, or captures them.
     ///
     /// # Safety
     /// As for [`Queue::encode`].
-    unsafe fn submit(&mut self, steps: &Steps) -> Result<(), Failure> {
+    unsafe fn take(&mut self, op: &Op, steps: Steps) -> Result<Tick> {
+        if let Some(captured) = &mut self.capture {
+            captured.push((op.clone(), steps));
+            return Ok(self.last);
+        }
+        // SAFETY: the caller's guarantee, handed on.
+        self.command(op.kind(), |queue| unsafe {
+            queue.submit(&steps, &[]).map(|()| None)
+        })
+    }
+
+    /// Submits the steps of one op.
+    ///
+    /// # Safety
+    /// As for [`Queue::encode`], for what the steps name where it was `moved` to.
+    unsafe fn submit(&mut self, steps: &Steps, moved: &[Moved]) -> Result<(), Failure> {
         let scratch = self.scratch(steps.scratch)?;
-        let scratch: CUdeviceptr = scratch.map_or(0, |block| block.address());
+        let place = Place {
+            scratch: scratch.map_or(0, |block| block.address()),
+            moved,
+        };
         for step in &steps.list {
             // SAFETY: the caller vouches for the op's memory; scratch memory belongs to this queue and is
             // kept until the first command that does without it is over.
-            unsafe { step.submit(&self.lane.core.context, self.lane.stream, scratch)? };
+            unsafe { step.submit(&self.lane.core.context, self.lane.stream, &place)? };
         }
         Ok(())
     }
@@ -221,21 +249,25 @@ impl Queue for CudaQueue {
 
     unsafe fn encode(&mut self, op: &Op) -> Result<Tick> {
         op.validate()?;
-        if self.capture.is_some() {
-            // What cannot be executed is refused now, not when the capture ends.
-            let _bound = self.bind()?;
-            self.core().steps(op)?;
-            if let Some(captured) = &mut self.capture {
-                captured.push(op.clone());
-            }
-            return Ok(self.last);
-        }
-        let _bound = self.accepts("encode")?;
-        let steps = self.core().steps(op)?;
-        // SAFETY: the caller promises what `submit` asks for.
-        self.command(op.kind(), |queue| unsafe {
-            queue.submit(&steps).map(|()| None)
-        })
+        let _bound = self.takes_ops()?;
+        let steps = self.core().prepared(op)?;
+        // SAFETY: the caller's guarantee, handed on.
+        unsafe { self.take(op, steps) }
+    }
+
+    unsafe fn encode_ready(&mut self, op: &Op, prepared: Option<Prepared>) -> Result<Option<Tick>> {
+        op.validate()?;
+        let _bound = self.takes_ops()?;
+        let steps = match prepared.map(|prepared| prepared.downcast::<Steps>()) {
+            Some(Ok(steps)) => *steps,
+            _ => match self.core().steps(op, Missing::Tell) {
+                Ok(steps) => steps,
+                Err(NoSteps::Missing) => return Ok(None),
+                Err(NoSteps::Failed(error)) => return Err(error),
+            },
+        };
+        // SAFETY: the caller's guarantee, handed on.
+        unsafe { self.take(op, steps) }.map(Some)
     }
 
     unsafe fn upload(&mut self, dst: Span, bytes: &[u8]) -> Result<Tick> {
@@ -362,6 +394,7 @@ impl Queue for CudaQueue {
         _constants: &[Span],
     ) -> Result<Arc<dyn Program>> {
         let ops = self.capture.take().ok_or(Error::NotCapturing)?;
+        let _bound = self.bind()?;
         Ok(Arc::new(CudaProgram::new(
             self.lane.core.clone(),
             ops,
@@ -377,12 +410,12 @@ impl Queue for CudaQueue {
             // SAFETY: the caller vouches for the memory of the program's ops with these slots.
             let launched = unsafe { program.launch(&queue.lane, slots)? };
             if !launched {
-                let all = program.steps(slots)?;
                 // All that can be refused is, before the first is submitted.
-                queue.scratch(all.iter().map(|steps| steps.scratch).max().unwrap_or(0))?;
-                for steps in all {
+                queue.scratch(program.scratch())?;
+                let bound = program.bound(slots);
+                for steps in program.steps() {
                     // SAFETY: as above.
-                    unsafe { queue.submit(&steps)? };
+                    unsafe { queue.submit(steps, &bound)? };
                 }
             }
             Ok(None)

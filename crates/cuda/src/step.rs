@@ -4,18 +4,15 @@ use std::ffi::c_void;
 use std::sync::Arc;
 
 use cudarc::driver::sys::{self, CUdeviceptr, CUstream};
-use smallvec::{SmallVec, smallvec};
-use streampool_device::{Error, Op, OpKind, Result, Span, View};
-use streampool_kernels::{Dispatch, Operand, Plan, lower, small_product, split_product};
+use smallvec::SmallVec;
+use streampool_device::{Error, Span};
+use streampool_kernels::{Dispatch, NotReady, Operand};
 
 use crate::blas::Product;
 use crate::compiler::Function;
 use crate::context::{Context, Failure};
-use crate::core::Core;
 use crate::dnn::Convolution;
-
-/// Copies at least this long are the copy engine's.
-const LONG_COPY: usize = 1 << 20;
+use crate::place::{Place, address};
 
 /// What the driver is asked to do for one op, in order.
 pub(crate) struct Steps {
@@ -47,83 +44,13 @@ pub(crate) struct Launch {
     pub dispatch: Box<Dispatch>,
 }
 
-/// The address of a span's first byte.
-pub(crate) fn address(span: &Span) -> CUdeviceptr {
-    span.handle.wrapping_add(span.offset as u64)
-}
+/// Why there are no steps for an op.
+pub(crate) type NoSteps = NotReady<Error>;
 
-/// The address of a view's first element.
-pub(crate) fn start(view: &View) -> CUdeviceptr {
-    address(&view.span()) + (view.layout().offset() * view.dtype().size()) as u64
-}
-
-impl Core {
-    /// The steps of an op that was validated. Compiles what was never compiled before.
-    pub fn steps(&self, op: &Op) -> Result<Steps> {
-        match op {
-            Op::Copy { src, dst } if self.is_plain_copy(src, dst) => Ok(Steps {
-                list: match (src.reach(), dst.reach()) {
-                    (Some(src), Some(dst)) => smallvec![Step::Copy { src, dst }],
-                    _ => SmallVec::new(),
-                },
-                scratch: 0,
-            }),
-            Op::MatMul(product) => {
-                if self.kernels.compiler().is_ok()
-                    && let Some(plan) = small_product(product, &self.limits)
-                {
-                    return self.compiled(op.kind(), plan);
-                }
-                if self.splits
-                    && let Some(plan) = split_product(product, &self.limits)
-                {
-                    return self.compiled(op.kind(), plan);
-                }
-                match self.blas.steps(self, product)? {
-                    Some(steps) => Ok(steps),
-                    None => self.lowered(op),
-                }
-            }
-            Op::Conv(conv) => match self.dnn.steps(self, conv)? {
-                Some(steps) => Ok(steps),
-                None => self.lowered(op),
-            },
-            Op::Rnn(_) => self.recurrent(op),
-            _ => self.lowered(op),
-        }
-    }
-
-    fn is_plain_copy(&self, src: &View, dst: &View) -> bool {
-        let bytes = src.layout().elements() * src.dtype().size();
-        src.dtype() == dst.dtype()
-            && src.layout().is_contiguous()
-            && dst.layout().is_contiguous()
-            && (bytes >= LONG_COPY || self.kernels.compiler().is_err())
-    }
-
-    /// The steps of an op by our own kernels.
-    pub fn lowered(&self, op: &Op) -> Result<Steps> {
-        match lower(op, &self.limits) {
-            Some(plan) => self.compiled(op.kind(), plan),
-            None => Err(Error::Unsupported {
-                device: self.properties.name.clone(),
-                op: op.kind(),
-                why: "CUDA has no kernel for it, or none for so many elements".to_owned(),
-            }),
-        }
-    }
-
-    /// The launches of a plan, its kernels compiled.
-    pub fn compiled(&self, op: OpKind, plan: Plan) -> Result<Steps> {
-        let mut list = SmallVec::with_capacity(plan.dispatches.len());
-        for dispatch in plan.dispatches {
-            let function = self.kernels.function(op, &dispatch.kernel)?;
-            list.push(Step::Launch(Launch { function, dispatch }));
-        }
-        Ok(Steps {
-            list,
-            scratch: plan.scratch,
-        })
+impl Steps {
+    /// About how much memory they take.
+    pub fn bytes(&self) -> usize {
+        self.list.len() * (size_of::<Step>() + size_of::<Dispatch>())
     }
 }
 
@@ -131,16 +58,16 @@ impl Step {
     /// Appends it to `stream`. The context is bound.
     ///
     /// # Safety
-    /// The memory that it names, and `scratch`, stay allocated until it is over, and what touches them is
-    /// ordered before or after it.
+    /// The memory that it names, where `place` has it, and the scratch memory stay allocated until it is over, and what
+    /// touches them is ordered before or after it.
     pub unsafe fn submit(
         &self,
         context: &Context,
         stream: CUstream,
-        scratch: CUdeviceptr,
+        place: &Place<'_>,
     ) -> Result<(), Failure> {
         match self {
-            Step::Launch(launch) => launch.with_arguments(scratch, |arguments| {
+            Step::Launch(launch) => launch.with_arguments(place, |arguments| {
                 let ([x, y, z], threads) = (launch.dispatch.groups, launch.dispatch.threads);
                 // SAFETY: the function is loaded as long as this step holds it, its arguments are as its
                 // text declares them, and the caller vouches for the memory.
@@ -162,17 +89,17 @@ impl Step {
                 context.check("cuLaunchKernel", result)
             }),
             Step::Copy { src, dst } => {
+                let (src_at, dst_at) = (place.of(address(src)), place.of(address(dst)));
                 // SAFETY: the caller vouches for both; neither is longer than its allocation.
-                let result =
-                    unsafe { sys::cuMemcpyAsync(address(dst), address(src), src.bytes, stream) };
+                let result = unsafe { sys::cuMemcpyAsync(dst_at, src_at, src.bytes, stream) };
                 context.check("cuMemcpyAsync", result)
             }
             // SAFETY: the caller vouches for the memory.
-            Step::Product(product) => unsafe { product.submit(context, stream, scratch) },
+            Step::Product(product) => unsafe { product.submit(context, stream, place) },
             Step::Conv(conv) => {
                 let mut session = conv.session()?;
                 // SAFETY: as above.
-                unsafe { conv.submit(&mut session, context, stream, scratch) }
+                unsafe { conv.submit(&mut session, context, stream, place) }
             }
         }
     }
@@ -182,7 +109,7 @@ impl Launch {
     /// Calls `work` with pointers to the arguments, which are alive until it returns.
     pub fn with_arguments<R>(
         &self,
-        scratch: CUdeviceptr,
+        place: &Place<'_>,
         work: impl FnOnce(&mut [*mut c_void]) -> R,
     ) -> R {
         let mut addresses: SmallVec<[CUdeviceptr; 8]> = self
@@ -190,8 +117,8 @@ impl Launch {
             .operands
             .iter()
             .map(|operand| match operand {
-                Operand::Memory(span) => address(span),
-                Operand::Scratch(offset) => scratch + *offset as u64,
+                Operand::Memory(span) => place.of(address(span)),
+                Operand::Scratch(offset) => place.scratch + *offset as u64,
             })
             .collect();
         let params = self.dispatch.params.as_bytes();

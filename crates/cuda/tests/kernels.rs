@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
 
+use common::raw::*;
 use common::{device_with, skip};
 use streampool_cuda::{CudaDevice, CudaOptions};
 use streampool_device::{Binary, CacheReport, Device};
@@ -204,4 +205,30 @@ fn a_folder_that_cannot_be_used_is_reported_and_costs_only_the_compile() {
         assert!(problem.contains(folder.0.to_str().unwrap()), "{problem}");
     }
     fs::remove_file(&folder.0).unwrap();
+}
+
+#[test]
+fn a_kernel_that_is_missing_is_told_before_anything_changes() {
+    let Some(device) = open(None) else {
+        return;
+    };
+    let mut queue = queue(&*device, 0).unwrap();
+    let [src, dst] = [0, 1].map(|_| leaked(&*device, 4 * N));
+    let op = plus_one(src, dst);
+    upload(&mut *queue, src, &[1.0; N]).unwrap();
+    let made = || report(&device).compiled + report(&device).loaded;
+    // SAFETY: the memory is never freed, and only this queue uses it; what was prepared was made of this op.
+    let mut encode = |prepared| unsafe { queue.encode_ready(&op, prepared) };
+    assert_eq!(encode(None), Ok(None));
+    assert_eq!(made(), 0);
+    let prepared = device.prepare(&op).unwrap();
+    assert_eq!(made(), 1);
+    assert_eq!(
+        encode(prepared),
+        Ok(Some(2)),
+        "the upload is the first command"
+    );
+    assert_eq!(encode(None), Ok(Some(3)));
+    assert_eq!(made(), 1);
+    assert_eq!(download(&mut *queue, dst).unwrap(), [2.0; N]);
 }

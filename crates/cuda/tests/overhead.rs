@@ -102,3 +102,28 @@ fn what_the_device_takes_for_itself_counts_within_its_capacity() {
     let refused = device.allocate(900_000, Space::Device);
     assert!(matches!(refused, Err(Error::OutOfMemory { .. })));
 }
+
+#[test]
+fn what_the_driver_refuses_to_free_is_freed_with_the_next() {
+    const TEST: &str = "what_the_driver_refuses_to_free_is_freed_with_the_next";
+    if !is_child(TEST) {
+        return match is_imitated() {
+            true => run_as_child(TEST, |command| {
+                command.env("CUDA_SIM_REFUSED_FREES", "1");
+            }),
+            false => skip("only the imitation of the driver refuses to free memory"),
+        };
+    }
+    let device = device().expect("there is a device");
+    let before = device.overhead().staging;
+    let staging = || device.allocate(16 * MIB, Space::Staging).unwrap();
+    let taken = || device.overhead().staging - before;
+    // SAFETY: no command names it.
+    unsafe { device.free(staging()) };
+    assert_eq!(taken(), 16 * MIB, "what the driver keeps counts");
+    let next = staging();
+    assert_eq!(taken(), 16 * MIB, "it was not tried again");
+    // SAFETY: as above.
+    unsafe { device.free(next) };
+    assert_eq!(taken(), 0);
+}

@@ -89,6 +89,40 @@ impl Binding {
 }
 
 #[test]
+fn an_op_is_lowered_once_for_all_replays() {
+    let Some(device) = device() else { return };
+    let kernels = || {
+        let mut caches = device.caches().into_iter();
+        let kernels = caches.find(|cache| cache.name == "kernels");
+        let kernels = kernels.expect("the device reports its kernels");
+        // To lower an op is to ask for its kernel, once.
+        kernels.hits + kernels.compiled + kernels.loaded
+    };
+    let pool = pool(&device, 4);
+    let [first, second] = [0, 1].map(|index| pool.stream(index).unwrap());
+    let one = filled(first, 1.0);
+    let mut results = [0, 1].map(|_| buffer(first));
+    first.synchronize().unwrap();
+    let before = kernels();
+    let mut capture = Capture::new(first);
+    let input = capture.input(BYTES).unwrap();
+    let output = capture.output(BYTES).unwrap();
+    captured_add(&mut capture, &input, &output, 5.0);
+    let program = capture.finish().unwrap();
+    // With a graph for each stream, bound anew.
+    for stream in [first, second, first] {
+        for result in &mut results {
+            stream.replay(&program, &[&one], &mut [result]).unwrap();
+        }
+    }
+    first.synchronize().unwrap();
+    assert_eq!(kernels() - before, 1);
+    for result in &results {
+        assert_eq!(value_of(first, result), Ok(6.0));
+    }
+}
+
+#[test]
 fn bindings_alternate_while_others_allocate_synchronise_and_capture() {
     let Some(device) = device() else { return };
     within(FOREVER, || {

@@ -5,6 +5,7 @@
     reason = "declares `Device::free`, whose caller vouches that nothing uses the memory"
 )]
 
+use std::any::Any;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -112,6 +113,9 @@ pub enum Priority {
     High,
 }
 
+/// What a device made of an op ahead of time.
+pub type Prepared = Box<dyn Any + Send + Sync>;
+
 /// A device. All methods may be called from any thread at the same time.
 ///
 /// A device promises that no call of one queue waits for a lock that another queue's call holds while it
@@ -148,10 +152,11 @@ pub trait Device: Send + Sync + std::fmt::Debug {
         Overhead::default()
     }
 
-    /// Compiles what `op` needs here, if it never was. Encoding does that itself: this is for those who must not keep a
-    /// queue to themselves for so long.
-    fn prepare(&self, _op: &Op) -> Result<()> {
-        Ok(())
+    /// Compiles what `op`, which was validated, needs here, if it never was. Encoding does that itself: this is for those
+    /// who must not keep a queue to themselves for so long. What it returns saves
+    /// [`encode_ready`](Queue::encode_ready) the work of doing so again.
+    fn prepare(&self, _op: &Op) -> Result<Option<Prepared>> {
+        Ok(None)
     }
 
     /// Makes a queue.

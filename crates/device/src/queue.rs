@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::{Event, Fault, Op, Program, Result, Span, Tick};
+use crate::{Event, Fault, Op, Prepared, Program, Result, Span, Tick};
 
 /// Called once, when everything before it on its queue is complete, or with the fault that hit it.
 pub type Handler = Box<dyn FnOnce(std::result::Result<(), Fault>) + Send>;
@@ -99,6 +99,20 @@ pub trait Queue: Send {
     ///   before or after it by this queue or by events.
     /// - No written operand aliases another, save as [`Op`] allows.
     unsafe fn encode(&mut self, op: &Op) -> Result<Tick>;
+
+    /// As [`encode`](Queue::encode), but compiles nothing: `None` if `op` needs a kernel that never was, and then nothing
+    /// has changed. With what the device [prepared](crate::Device::prepare) it is never `None`.
+    ///
+    /// # Safety
+    /// As for [`encode`](Queue::encode), and `prepared` was made of this `op` by this device.
+    unsafe fn encode_ready(
+        &mut self,
+        op: &Op,
+        _prepared: Option<Prepared>,
+    ) -> Result<Option<Tick>> {
+        // SAFETY: the caller's guarantee, handed on.
+        unsafe { self.encode(op) }.map(Some)
+    }
 
     /// Appends a copy of `bytes` to the start of `dst`. The bytes are taken before it returns. Fails if
     /// they do not fit.

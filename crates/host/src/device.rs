@@ -29,10 +29,7 @@ impl HostDevice {
     /// Starts the workers. Fails on options that make no sense, and if a thread cannot be started.
     pub fn new(options: HostOptions) -> Result<Arc<HostDevice>> {
         options.check()?;
-        let HostOptions {
-            threads,
-            capacity,
-        } = options;
+        let HostOptions { threads, capacity } = options;
         let name = unused_name();
         let core = Core {
             ledger: Ledger::new(&name, capacity),

@@ -32,6 +32,19 @@ impl Drop for Lent<'_> {
     }
 }
 
+/// Why an op was not encoded.
+enum Unencoded {
+    Failed(Error),
+    /// It has to be prepared first, which takes long: others use the stream meanwhile.
+    Unprepared,
+}
+
+impl<E: Into<Error>> From<E> for Unencoded {
+    fn from(error: E) -> Self {
+        Unencoded::Failed(error.into())
+    }
+}
+
 /// A wait until the deadline of a budget that ended without success.
 fn in_time(error: Error) -> Error {
     match error {
@@ -63,11 +76,20 @@ impl Stream {
             Ok(*operand.view())
         })?;
         budget::spend(|| op.work())?;
-        let stamp = self.append(touches.iter().copied(), |queue| {
-            // SAFETY: `append` holds the order and keeps the memory; an operand's view lies within its
-            // buffer, and a written one is borrowed exclusively.
-            Ok(unsafe { queue.encode(&op) }?)
-        })?;
+        let mut prepared = None;
+        let stamp = loop {
+            let encode = |queue: &mut dyn Queue| {
+                // SAFETY: `append` holds the order and keeps the memory; an operand's view lies within its buffer, and a
+                // written one is borrowed exclusively. What was prepared was made of this op.
+                let tick = unsafe { queue.encode_ready(&op, prepared.take()) }?;
+                tick.ok_or(Unencoded::Unprepared)
+            };
+            match self.append(touches.iter().copied(), encode) {
+                Ok(stamp) => break stamp,
+                Err(Unencoded::Unprepared) => prepared = self.core().device.prepare(&op)?,
+                Err(Unencoded::Failed(error)) => return Err(error),
+            }
+        };
         if budget::is_far_ahead() {
             self.wait_until(stamp, Budget::current_deadline())
                 .map_err(in_time)?;
@@ -98,7 +120,7 @@ impl Stream {
             let span = whole.part(offset, piece.len())?;
             let stamp = self.append(iter::once(touch), |queue| {
                 // SAFETY: `append` holds the order and keeps the memory.
-                Ok(unsafe { queue.upload(span, piece) }?)
+                Ok::<_, Error>(unsafe { queue.upload(span, piece) }?)
             })?;
             if rest.is_empty() {
                 return Ok(stamp);
@@ -155,7 +177,7 @@ impl Stream {
         let stamp = self.append(iter::once(touch), |queue| {
             // SAFETY: `append` holds the order and keeps the memory; `bytes` is borrowed until `_lent` is dropped, when
             // the command is over or withdrawn, on every way out of this function.
-            Ok(unsafe { queue.download(span, into) }?)
+            Ok::<_, Error>(unsafe { queue.download(span, into) }?)
         })?;
         let _lent = Lent {
             progress: &*self.lane().progress,
@@ -192,11 +214,11 @@ impl Stream {
     /// Appends a command that touches `touches`, ordered after all it conflicts with, and marks it on them.
     /// The marks keep the memory from being reused before the command is complete.
     #[inline]
-    fn append<'a>(
+    fn append<'a, E: From<Error>>(
         &self,
         touches: impl Iterator<Item = Touch<'a>> + Clone,
-        command: impl FnOnce(&mut dyn Queue) -> Result<Tick>,
-    ) -> Result<Stamp> {
+        command: impl FnOnce(&mut dyn Queue) -> Result<Tick, E>,
+    ) -> Result<Stamp, E> {
         let (core, lane) = (self.core(), self.lane());
         let ordered = order::unobstructed(core, || order::lock_after(core, lane, touches.clone()))?;
         self.append_to(ordered, touches, command)
@@ -213,12 +235,12 @@ impl Stream {
     }
 
     #[inline]
-    fn append_to<'a>(
+    fn append_to<'a, E: From<Error>>(
         &self,
         ordered: Ordered<'_>,
         touches: impl Iterator<Item = Touch<'a>>,
-        command: impl FnOnce(&mut dyn Queue) -> Result<Tick>,
-    ) -> Result<Stamp> {
+        command: impl FnOnce(&mut dyn Queue) -> Result<Tick, E>,
+    ) -> Result<Stamp, E> {
         let Ordered {
             mut encoder,
             unsettled,

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use smallvec::SmallVec;
 use streampool_device::lock::Mutex;
-use streampool_device::{Access, DType, Layout, Op, Slots, Span, View};
+use streampool_device::{Access, DType, Layout, Op, Prepared, Slots, Span, View};
 
 use crate::clock::Stamp;
 use crate::memory::{Buffer, HoldsBuffer, Shared};
@@ -29,6 +29,8 @@ pub struct Capture {
     /// What stands for the slots while the ops are captured, and the program's own memory.
     memory: Vec<Held>,
     ops: Vec<Op>,
+    /// What the device made of each.
+    prepared: Vec<Option<Prepared>>,
     keeps_ops: bool,
 }
 
@@ -128,6 +130,7 @@ impl Capture {
             slots: Vec::new(),
             memory: Vec::new(),
             ops: Vec::new(),
+            prepared: Vec::new(),
             keeps_ops: false,
         }
     }
@@ -202,7 +205,7 @@ impl Capture {
         })?;
         op.validate()?;
         // So that the stream is not locked while kernels are compiled.
-        self.stream.core().device.prepare(&op)?;
+        self.prepared.push(self.stream.core().device.prepare(&op)?);
         self.ops.push(op);
         Ok(())
     }
@@ -227,9 +230,11 @@ impl Capture {
             let mut encoder = self.stream.lane().lock();
             let queue = encoder.queue()?;
             queue.begin_capture().map_err(Error::from)?;
-            let captured = self.ops.iter().try_for_each(|op| {
-                // SAFETY: while it captures, the queue executes nothing, so no memory is touched.
-                unsafe { queue.encode(op) }.map(drop)
+            let mut ops = self.ops.iter().zip(self.prepared);
+            let captured = ops.try_for_each(|(op, prepared)| {
+                // SAFETY: while it captures, the queue executes nothing, so no memory is touched. Each op was prepared
+                // itself.
+                unsafe { queue.encode_ready(op, prepared) }.map(drop)
             });
             // A capture that failed half way has to end all the same.
             // SAFETY: constants are written, as was just waited for. Who writes or frees a buffer has it alone, and

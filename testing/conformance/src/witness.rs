@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use streampool_device::{
     CacheReport, Device, Error, Event, Flush, Handler, HostSlice, Memory, MemoryUse, Op, OpKind,
-    Overhead, Program, Progress, Properties, Queue, QueueOptions, Quirk, Result, Space, Span, Tick,
-    Trace,
+    Overhead, Prepared, Program, Progress, Properties, Queue, QueueOptions, Quirk, Result, Space,
+    Span, Tick, Trace,
 };
 
 use crate::case::Case;
@@ -56,7 +56,7 @@ impl Device for Witness {
         self.0.overhead()
     }
 
-    fn prepare(&self, op: &Op) -> Result<()> {
+    fn prepare(&self, op: &Op) -> Result<Option<Prepared>> {
         self.0.prepare(op)
     }
 

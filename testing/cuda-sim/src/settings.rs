@@ -18,13 +18,24 @@ pub struct Settings {
     pub memory: usize,
     /// How many waits are refused: the first ones.
     pub refused_waits: u64,
+    /// How many calls that free memory or a graph are refused: the first ones.
+    pub refused_frees: u64,
 }
 
 /// Whether a wait may begin: the first ones may not, as many as the settings say.
 pub fn may_wait() -> Outcome {
     static ASKED: AtomicU64 = AtomicU64::new(0);
-    let refused = settings().refused_waits;
-    match refused > 0 && ASKED.fetch_add(1, Ordering::Relaxed) < refused {
+    not_among_the_first(settings().refused_waits, &ASKED)
+}
+
+/// Whether something may be freed, likewise.
+pub fn may_free() -> Outcome {
+    static ASKED: AtomicU64 = AtomicU64::new(0);
+    not_among_the_first(settings().refused_frees, &ASKED)
+}
+
+fn not_among_the_first(refused: u64, asked: &AtomicU64) -> Outcome {
+    match refused > 0 && asked.fetch_add(1, Ordering::Relaxed) < refused {
         true => Err(CUresult::CUDA_ERROR_NOT_PERMITTED),
         false => Ok(()),
     }
@@ -38,6 +49,7 @@ pub fn settings() -> &'static Settings {
         alone: Duration::from_micros(number("CUDA_SIM_ALONE_US", 10)),
         memory: number("CUDA_SIM_MEMORY", 8 << 30) as usize,
         refused_waits: number("CUDA_SIM_REFUSED_WAITS", 0),
+        refused_frees: number("CUDA_SIM_REFUSED_FREES", 0),
     })
 }
 

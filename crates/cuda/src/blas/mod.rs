@@ -7,6 +7,7 @@
 mod algorithm;
 mod descriptors;
 mod ending;
+mod key;
 mod library;
 mod problem;
 mod product;
@@ -15,17 +16,17 @@ use std::sync::{Arc, OnceLock};
 
 use cudarc::driver::sys::CUdeviceptr;
 use smallvec::smallvec;
-use streampool_device::{CacheReport, DType, MatMul, Result, View};
-use streampool_kernels::{Cache, Operand};
+use streampool_device::{CacheReport, DType, MatMul, Op, View};
+use streampool_kernels::{Cache, Missing, NotReady, Operand};
 
 use crate::context::Context;
-use crate::core::Core;
 use crate::options::Precision;
-use crate::properties;
-use crate::step::{Step, Steps, start};
+use crate::place::start;
+use crate::step::{NoSteps, Step, Steps};
 
-use algorithm::{Addresses, Algorithm, Alignment, Key, Terms};
+use algorithm::{Addresses, Algorithm};
 use ending::{SCRATCH, Way};
+use key::{Alignment, Ending, Key, Terms};
 use library::Library;
 use problem::Problem;
 
@@ -60,7 +61,7 @@ impl Blas {
             Err(why) => (None, Err(why)),
         };
         // From Hopper on, the fastest algorithms need more.
-        let workspace = match properties::capability(context) {
+        let workspace = match context.capability() {
             Ok((9.., _)) => 32 << 20,
             _ => 4 << 20,
         };
@@ -81,8 +82,14 @@ impl Blas {
         &self.found
     }
 
-    /// The steps of a product that was validated; `None` if it is not for the library. The context is bound.
-    pub fn steps(&self, core: &Core, op: &MatMul) -> Result<Option<Steps>> {
+    /// The steps of a product that was validated; `None` if it is not for the library. What the library leaves to be done after
+    /// it, `lower` lowers. The context is bound.
+    pub fn steps(
+        &self,
+        op: &MatMul,
+        missing: Missing,
+        lower: impl FnOnce(&Op) -> Result<Steps, NoSteps>,
+    ) -> Result<Option<Steps>, NoSteps> {
         let Some(library) = &self.library else {
             return Ok(None);
         };
@@ -99,8 +106,9 @@ impl Blas {
             let Some(target) = way.target(op) else {
                 continue;
             };
-            if let Some((product, scratch)) = self.product(library, op, &way, &target, problem) {
-                return finished(core, op, &way, &target, product, scratch).map(Some);
+            let found = self.product(library, op, &way, &target, problem, missing)?;
+            if let Some((product, scratch)) = found {
+                return finished(op, &way, &target, product, scratch, lower).map(Some);
             }
         }
         Ok(None)
@@ -108,13 +116,20 @@ impl Blas {
 
     /// A product whose result lies at the start of scratch memory, and how much of that it needs in all; `None`
     /// if it is not for the library.
-    pub fn to_scratch(&self, op: &MatMul) -> Option<(Product, usize)> {
-        let library = self.library.as_ref().filter(|_| is_taken(op))?;
+    pub fn to_scratch(
+        &self,
+        op: &MatMul,
+        missing: Missing,
+    ) -> Result<Option<(Product, usize)>, NoSteps> {
+        let library = self.library.as_ref().filter(|_| is_taken(op));
+        let (Some(library), Some(problem)) = (library, Problem::of(op)) else {
+            return Ok(None);
+        };
         let way = Way {
-            ending: algorithm::Ending::PLAIN,
+            ending: Ending::PLAIN,
             waits: true,
         };
-        self.product(library, op, &way, &op.out, Problem::of(op)?)
+        self.product(library, op, &way, &op.out, problem, missing)
     }
 
     /// What the library does this way, and the scratch memory that it needs; `None` if it does not.
@@ -126,14 +141,18 @@ impl Blas {
         way: &Way,
         target: &View,
         problem: Problem,
-    ) -> Option<(Product, usize)> {
+        missing: Missing,
+    ) -> Result<Option<(Product, usize)>, NoSteps> {
         let waits = way.waits;
         let problem = match waits {
             true => Problem::of(&MatMul {
                 out: *target,
                 ..*op
-            })?,
-            false => problem,
+            }),
+            false => Some(problem),
+        };
+        let Some(problem) = problem else {
+            return Ok(None);
         };
         let ([a, b], bias) = (problem.factors(op), op.bias.filter(|_| way.ending.bias));
         let addresses = Addresses {
@@ -150,7 +169,9 @@ impl Blas {
             ending: way.ending,
             alignment: Alignment::of(addresses.a, addresses.b, addresses.out),
         };
-        let algorithm = self.algorithm(library, &key, addresses.bias)?;
+        let Some(algorithm) = self.algorithm(library, &key, addresses.bias, missing)? else {
+            return Ok(None);
+        };
         let workspace_at = match waits {
             true => target.span().bytes.next_multiple_of(WORKSPACE_ALIGNMENT),
             false => 0,
@@ -163,7 +184,7 @@ impl Blas {
             workspace_at,
             alpha: op.alpha,
         };
-        Some((product, scratch))
+        Ok(Some((product, scratch)))
     }
 
     fn algorithm(
@@ -171,18 +192,20 @@ impl Blas {
         library: &Arc<Library>,
         key: &Key,
         bias: CUdeviceptr,
-    ) -> Option<Arc<Algorithm>> {
-        let chosen = self.algorithms.get_or_compile(key, || {
+        missing: Missing,
+    ) -> Result<Option<Arc<Algorithm>>, NoSteps> {
+        let chosen = self.algorithms.find(key, missing, || {
             Algorithm::choose(library, key, &self.terms, bias)
                 .map(|algorithm| algorithm.map(Arc::new))
                 .map_err(|status| format!("cuBLASLt chooses no algorithm: {status:?}"))
         });
         match chosen {
-            Ok(algorithm) => (*algorithm).clone(),
-            Err(why) => {
+            Ok(algorithm) => Ok((*algorithm).clone()),
+            Err(NotReady::Missing) => Err(NoSteps::Missing),
+            Err(NotReady::Failed(why)) => {
                 // Our own kernels take the product; the report says why.
                 self.problem.get_or_init(|| why);
-                None
+                Ok(None)
             }
         }
     }
@@ -208,19 +231,19 @@ fn is_taken(op: &MatMul) -> bool {
 
 /// The library's part, then ours.
 fn finished(
-    core: &Core,
     op: &MatMul,
     way: &Way,
     target: &View,
     product: Product,
     scratch: usize,
-) -> Result<Steps> {
+    lower: impl FnOnce(&Op) -> Result<Steps, NoSteps>,
+) -> Result<Steps, NoSteps> {
     let mut steps = Steps {
         list: smallvec![Step::Product(product)],
         scratch,
     };
     if !way.is_all_of(op) {
-        let rest = core.lowered(&ending::rest(op, way, target)?)?;
+        let rest = lower(&ending::rest(op, way, target)?)?;
         debug_assert_eq!(rest.scratch, 0, "a map needs no scratch memory");
         steps.list.extend(rest.list.into_iter().map(in_scratch));
     }

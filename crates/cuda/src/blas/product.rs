@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use cudarc::cublaslt::sys::cublasStatus_t as Status;
-use cudarc::driver::sys::{CUdeviceptr, CUresult, CUstream};
+use cudarc::driver::sys::{CUresult, CUstream};
 
 use super::algorithm::{Addresses, Algorithm};
 use crate::context::{Context, Failure};
+use crate::place::Place;
 
 /// A product whose algorithm is chosen, and its operands.
 ///
-/// Operands are raw addresses, and the algorithm was chosen for what these are multiples of: for operands in
-/// other memory the steps are made again, which finds the algorithm remembered. Submitting neither
+/// Operands are raw addresses, and the algorithm was chosen for what these are multiples of: memory may move by multiples
+/// of what allocations are aligned to. Submitting neither
 /// allocates, waits nor asks the driver anything that a capture forbids, and several threads may submit the
 /// same product at once, each with its own scratch memory.
 pub(crate) struct Product {
@@ -27,19 +28,25 @@ pub(crate) struct Product {
 
 impl Product {
     /// # Safety
-    /// As for [`Step::submit`](crate::step::Step::submit). `scratch` is a multiple of 256.
+    /// As for [`Step::submit`](crate::step::Step::submit). The scratch memory begins at a multiple of 256.
     pub unsafe fn submit(
         &self,
         context: &Context,
         stream: CUstream,
-        scratch: CUdeviceptr,
+        place: &Place<'_>,
     ) -> Result<(), Failure> {
-        let mut addresses = self.addresses;
+        let mut addresses = Addresses {
+            a: place.of(self.addresses.a),
+            b: place.of(self.addresses.b),
+            bias: place.of(self.addresses.bias),
+            out: place.of(self.addresses.out),
+            workspace: 0,
+        };
         if self.waits {
-            addresses.out = scratch;
+            addresses.out = place.scratch;
         }
         if self.algorithm.workspace > 0 {
-            addresses.workspace = scratch + self.workspace_at as u64;
+            addresses.workspace = place.scratch + self.workspace_at as u64;
         }
         // SAFETY: the problem was made of the op's views, which are in bounds, and the key of these
         // addresses; the caller vouches for the rest. The two names of a stream are one type.

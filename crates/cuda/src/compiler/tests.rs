@@ -1,7 +1,7 @@
 //! What needs a GPU, and a way in that users have not. Without one these are skipped.
 
 use streampool_device::{DType, Layout, Op, Span, View};
-use streampool_kernels::{Limits, lower};
+use streampool_kernels::{Limits, Missing, lower};
 
 use super::images::Image;
 use super::*;
@@ -88,13 +88,17 @@ fn without_a_compiler_the_empty_kernel_works_and_others_say_what_is_missing() {
     let Some(context) = context() else { return };
     let images = Images::new(Err("no NVRTC".to_owned()), None);
     let kernels = Kernels::with_images(context, images);
-    let nop = kernels.function(OpKind::Nop, &Kernel::Nop).unwrap();
+    let nop = kernels
+        .function(OpKind::Nop, &Kernel::Nop, Missing::Compile)
+        .unwrap();
     assert!(Arc::ptr_eq(
         &nop,
-        &kernels.function(OpKind::Nop, &Kernel::Nop).unwrap()
+        &kernels
+            .function(OpKind::Nop, &Kernel::Nop, Missing::Compile)
+            .unwrap()
     ));
-    match kernels.function(OpKind::Fill, &fill()) {
-        Err(Error::Unsupported { why, .. }) => {
+    match kernels.function(OpKind::Fill, &fill(), Missing::Compile) {
+        Err(NoSteps::Failed(Error::Unsupported { why, .. })) => {
             assert!(
                 why.contains("no NVRTC") && why.contains("still work"),
                 "{why}"
@@ -119,8 +123,12 @@ fn a_whole_image_that_the_driver_refuses_is_replaced() {
         .keep(&source, &Image(b"\x7fELF, but not really".to_vec()));
     let (first, second) = (open(), open());
     for kernels in [&first, &second] {
-        kernels.function(OpKind::Fill, &fill()).unwrap();
-        kernels.function(OpKind::Fill, &fill()).unwrap();
+        kernels
+            .function(OpKind::Fill, &fill(), Missing::Compile)
+            .unwrap();
+        kernels
+            .function(OpKind::Fill, &fill(), Missing::Compile)
+            .unwrap();
     }
     let counts = |kernels: &Kernels| {
         let report = kernels.report();

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use cudarc::cudnn::sys::cudnnStatus_t as Status;
-use cudarc::driver::sys::{CUdeviceptr, CUresult, CUstream};
+use cudarc::driver::sys::{CUresult, CUstream};
 
 use super::algorithm::{Addresses, Algorithm};
 use super::problem::Problem;
 use super::session::{Lent, Sessions};
 use crate::context::{Context, Failure};
+use crate::place::Place;
 
 /// A convolution whose algorithm is chosen, and its operands.
 ///
@@ -34,17 +35,22 @@ impl Convolution {
     /// Appends it to `stream`. Neither does it allocate, wait, nor ask the driver anything that a capture forbids.
     ///
     /// # Safety
-    /// As for [`Step::submit`](crate::step::Step::submit). `scratch` is a multiple of 256.
+    /// As for [`Step::submit`](crate::step::Step::submit). The scratch memory begins at a multiple of 256.
     pub unsafe fn submit(
         &self,
         session: &mut Lent<'_>,
         context: &Context,
         stream: CUstream,
-        scratch: CUdeviceptr,
+        place: &Place<'_>,
     ) -> Result<(), Failure> {
-        let mut addresses = self.addresses;
+        let mut addresses = Addresses {
+            src: place.of(self.addresses.src),
+            weight: place.of(self.addresses.weight),
+            dst: place.of(self.addresses.dst),
+            workspace: 0,
+        };
         if self.algorithm.workspace > 0 {
-            addresses.workspace = scratch;
+            addresses.workspace = place.scratch;
         }
         // SAFETY: the problem was made of the op's views, which are in bounds; the caller vouches for the rest. The
         // two names of a stream are one type.

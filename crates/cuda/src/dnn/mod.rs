@@ -12,14 +12,14 @@ use std::sync::{Arc, OnceLock};
 
 use cudarc::cudnn::sys;
 use smallvec::smallvec;
-use streampool_device::{Activation, CacheReport, Conv, Layout, Result, View};
-use streampool_kernels::Cache;
+use streampool_device::{Activation, CacheReport, Conv, Layout, Op, Result, View};
+use streampool_kernels::{Cache, Missing, NotReady};
 
 use crate::blas::after_product;
 use crate::context::Context;
-use crate::core::Core;
 use crate::options::Precision;
-use crate::step::{Step, Steps, start};
+use crate::place::start;
+use crate::step::{NoSteps, Step, Steps};
 
 use algorithm::{Addresses, Algorithm};
 use problem::Problem;
@@ -74,8 +74,14 @@ impl Dnn {
         &self.found
     }
 
-    /// The steps of a convolution that was validated; `None` if it is not for the library. The context is bound.
-    pub fn steps(&self, core: &Core, op: &Conv) -> Result<Option<Steps>> {
+    /// The steps of a convolution that was validated; `None` if it is not for the library. What the library leaves to be done
+    /// after it, `lower` lowers. The context is bound.
+    pub fn steps(
+        &self,
+        op: &Conv,
+        missing: Missing,
+        lower: impl FnOnce(&Op) -> Result<Steps, NoSteps>,
+    ) -> Result<Option<Steps>, NoSteps> {
         let Some(sessions) = &self.sessions else {
             return Ok(None);
         };
@@ -86,7 +92,7 @@ impl Dnn {
         let Some(problem) = Problem::of(op).map(Arc::new) else {
             return Ok(None);
         };
-        let Some(algorithm) = self.algorithm(sessions, &problem) else {
+        let Some(algorithm) = self.algorithm(sessions, &problem, missing)? else {
             return Ok(None);
         };
         let workspace = algorithm.workspace;
@@ -110,15 +116,21 @@ impl Dnn {
                 .as_ref()
                 .map(|bias| along_channels(bias, op))
                 .transpose()?;
-            let rest = core.lowered(&after_product(&op.dst, bias, op.activation, &op.dst)?)?;
+            let rest = after_product(&op.dst, bias, op.activation, &op.dst)?;
+            let rest = lower(&rest)?;
             debug_assert_eq!(rest.scratch, 0, "a map needs no scratch memory");
             steps.list.extend(rest.list);
         }
         Ok(Some(steps))
     }
 
-    fn algorithm(&self, sessions: &Sessions, problem: &Arc<Problem>) -> Option<Arc<Algorithm>> {
-        let chosen = self.algorithms.get_or_compile(problem, || {
+    fn algorithm(
+        &self,
+        sessions: &Sessions,
+        problem: &Arc<Problem>,
+        missing: Missing,
+    ) -> Result<Option<Arc<Algorithm>>, NoSteps> {
+        let chosen = self.algorithms.find(problem, missing, || {
             let mut session = sessions
                 .take()
                 .map_err(|status| format!("cuDNN: {status:?}"))?;
@@ -128,11 +140,12 @@ impl Dnn {
                 .map_err(|status| format!("cuDNN chooses no algorithm: {status:?}"))
         });
         match chosen {
-            Ok(algorithm) => (*algorithm).clone(),
-            Err(why) => {
+            Ok(algorithm) => Ok((*algorithm).clone()),
+            Err(NotReady::Missing) => Err(NoSteps::Missing),
+            Err(NotReady::Failed(why)) => {
                 // Our own kernels take the convolution; the report says why.
                 self.problem.get_or_init(|| why);
-                None
+                Ok(None)
             }
         }
     }

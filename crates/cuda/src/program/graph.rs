@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use cudarc::driver::sys::{
-    self, CUDA_KERNEL_NODE_PARAMS, CUDA_MEMCPY3D, CUdeviceptr, CUgraph, CUgraphExec, CUgraphNode,
-    CUmemorytype, CUresult, CUstream, CUstreamCaptureMode,
+    self, CUDA_KERNEL_NODE_PARAMS, CUDA_MEMCPY3D, CUgraph, CUgraphExec, CUgraphNode, CUmemorytype,
+    CUresult, CUstream, CUstreamCaptureMode,
 };
 use streampool_device::Priority;
 
 use super::tasks::{Bytes, Kind, Task};
 use crate::context::{Context, Failure};
 use crate::core::Core;
+use crate::place::Place;
 use crate::step::Launch;
 
 /// A chain of nodes, each run after the one before it.
@@ -53,7 +54,7 @@ impl Chain {
         &mut self,
         core: &Core,
         task: &Task<'_>,
-        scratch: CUdeviceptr,
+        place: &Place<'_>,
     ) -> Result<Node, Failure> {
         let context = &core.context;
         let graph = self.raw.raw;
@@ -61,7 +62,7 @@ impl Chain {
         let before = self.last.map_or(std::ptr::null_mut(), |node| node.raw);
         let (dependencies, count) = (&raw const before, usize::from(self.last.is_some()));
         match task {
-            Task::Launch(launch) => with_kernel(launch, scratch, |params| {
+            Task::Launch(launch) => with_kernel(launch, place, |params| {
                 // SAFETY: the handles are alive, and the driver copies the arguments, which are as the
                 // kernel's text declares them.
                 let result = unsafe {
@@ -85,7 +86,7 @@ impl Chain {
             }
             Task::Product(_) | Task::Conv(_) => {
                 // SAFETY: the caller vouches for the memory.
-                let child = unsafe { captured(core, task, scratch)? };
+                let child = unsafe { captured(core, task, place)? };
                 // SAFETY: the handles are alive; the driver copies the child.
                 let result = unsafe {
                     sys::cuGraphAddChildGraphNode(&mut raw, graph, dependencies, count, child.raw)
@@ -139,14 +140,14 @@ impl Graph {
         core: &Core,
         node: &Node,
         task: &Task<'_>,
-        scratch: CUdeviceptr,
+        place: &Place<'_>,
     ) -> Result<bool, Failure> {
         if node.kind != task.kind() {
             return Ok(false);
         }
         let (exec, context) = (self.exec, &core.context);
         let result = match task {
-            Task::Launch(launch) => with_kernel(launch, scratch, |params| {
+            Task::Launch(launch) => with_kernel(launch, place, |params| {
                 // SAFETY: as where the node was appended.
                 unsafe { sys::cuGraphExecKernelNodeSetParams_v2(exec, node.raw, params) }
             }),
@@ -157,7 +158,7 @@ impl Graph {
             }
             Task::Product(_) | Task::Conv(_) => {
                 // SAFETY: the caller vouches for the memory.
-                let child = unsafe { captured(core, task, scratch)? };
+                let child = unsafe { captured(core, task, place)? };
                 // SAFETY: as where the node was appended.
                 unsafe { sys::cuGraphExecChildGraphNodeSetParams(exec, node.raw, child.raw) }
             }
@@ -207,10 +208,10 @@ impl Drop for RawGraph {
 /// Calls `work` with the parameters of a node that launches a kernel.
 fn with_kernel<R>(
     launch: &Launch,
-    scratch: CUdeviceptr,
+    place: &Place<'_>,
     work: impl FnOnce(&CUDA_KERNEL_NODE_PARAMS) -> R,
 ) -> R {
-    launch.with_arguments(scratch, |arguments| {
+    launch.with_arguments(place, |arguments| {
         let [x, y, z] = launch.dispatch.groups;
         work(&CUDA_KERNEL_NODE_PARAMS {
             func: launch.function.raw(),
@@ -271,24 +272,20 @@ const ATTEMPTS: usize = 4;
 ///
 /// # Safety
 /// As for [`Chain::append`].
-unsafe fn captured(
-    core: &Core,
-    task: &Task<'_>,
-    scratch: CUdeviceptr,
-) -> Result<RawGraph, Failure> {
+unsafe fn captured(core: &Core, task: &Task<'_>, place: &Place<'_>) -> Result<RawGraph, Failure> {
     for _ in 0..ATTEMPTS {
         let context = &core.context;
         let done = match task {
             Task::Launch(_) | Task::Copy(_) => break,
             Task::Product(product) => captured_once(core, |stream| {
                 // SAFETY: the caller vouches for the memory whenever it runs; nothing runs now.
-                unsafe { product.submit(context, stream, scratch) }
+                unsafe { product.submit(context, stream, place) }
             }),
             // What a session needs to be opened is not done while it captures.
             Task::Conv(conv) => conv.session().and_then(|mut session| {
                 captured_once(core, |stream| {
                     // SAFETY: as above.
-                    unsafe { conv.submit(&mut session, context, stream, scratch) }
+                    unsafe { conv.submit(&mut session, context, stream, place) }
                 })
             }),
         };

@@ -2,28 +2,28 @@
 
 use std::sync::{Arc, Weak};
 
-use cudarc::driver::sys::CUdeviceptr;
 use smallvec::SmallVec;
 use streampool_device::{Span, Tick};
 
-use super::Recipe;
 use super::budget::Room;
 use super::graph::{Chain, Graph, Node};
+use super::recipe::{Bound, Recipe};
 use super::tasks::tasks;
 use crate::context::Failure;
 use crate::core::Core;
 use crate::lane::{Held, Lane};
 use crate::memory::DeviceBlock;
-use crate::step::{Step, Steps, address};
+use crate::place::Place;
+use crate::step::Step;
 
 /// A graph of a program's ops with its slots bound, and the memory it works in. It launches on one lane only,
 /// so that no two of its launches run at the same time.
 pub(super) struct Instance {
     graph: Graph,
-    /// What the nodes do now, op by op: it keeps the kernels loaded.
-    parts: Vec<Part>,
+    /// The nodes of each op.
+    nodes: Vec<SmallVec<[Node; 2]>>,
     /// Where the slots are now.
-    bound: SmallVec<[CUdeviceptr; 8]>,
+    bound: Bound,
     scratch: Option<Arc<DeviceBlock>>,
     lane: Weak<Lane>,
     /// The lane's tick of the last launch.
@@ -31,89 +31,67 @@ pub(super) struct Instance {
     _room: Room,
 }
 
-/// One op in a graph.
-struct Part {
-    steps: Steps,
-    nodes: SmallVec<[Node; 2]>,
-}
-
 impl Instance {
-    /// An instance for `lane`; `None` if it needs more than was foreseen, which `room` is for. The context is
-    /// bound.
+    /// An instance for `lane`. The context is bound.
     pub fn new(
         lane: &Arc<Lane>,
         recipe: &Recipe,
         slots: &[Span],
         room: Room,
-    ) -> Result<Option<Instance>, Failure> {
+    ) -> Result<Instance, Failure> {
         let core = &lane.core;
-        let steps = recipe.steps(core, slots)?;
-        if steps.iter().any(|steps| steps.scratch > recipe.scratch) {
-            return Ok(None);
-        }
         // Who makes a graph shuts the gate once for all that needs it, if that is soon over.
-        let _alone = is_soon_made(&steps).then(|| core.context.alone());
+        let _alone = is_soon_made(recipe).then(|| core.context.alone());
         let scratch = match recipe.scratch {
             0 => None,
             bytes => Some(Arc::new(core.ledger.own(bytes)?)),
         };
+        let bound = recipe.bound(slots);
+        let place = place(scratch.as_deref(), &bound);
         let mut chain = Chain::new(&core.context)?;
-        let mut parts = Vec::with_capacity(steps.len());
-        for steps in steps {
-            let mut nodes = SmallVec::new();
-            for task in tasks(&steps) {
+        let mut nodes = Vec::with_capacity(recipe.ops.len());
+        for op in &recipe.ops {
+            let of_op = tasks(&op.steps, &place).into_iter().map(|task| {
                 // SAFETY: whoever launches the graph vouches for the memory of the ops; the scratch memory
                 // is this instance's, and stays until its last launch is over.
-                nodes.push(unsafe { chain.append(core, &task, base(scratch.as_deref()))? });
-            }
-            parts.push(Part { steps, nodes });
+                unsafe { chain.append(core, &task, &place) }
+            });
+            nodes.push(of_op.collect::<Result<_, _>>()?);
         }
         let graph = Graph::new(chain, lane.stream)?;
         room.fill();
-        Ok(Some(Instance {
+        Ok(Instance {
             graph,
-            parts,
-            bound: slots.iter().map(address).collect(),
+            nodes,
+            bound,
             scratch,
             lane: Arc::downgrade(lane),
             tick: 0,
             _room: room,
-        }))
+        })
     }
 
     /// Binds the slots to these spans, from the next launch on: launches under way keep theirs. `false` if
     /// that takes another graph; then this one is of no use any more. The context is bound.
     pub fn bind(&mut self, core: &Core, recipe: &Recipe, slots: &[Span]) -> Result<bool, Failure> {
-        let is_bound = |(bound, slot): (&CUdeviceptr, &Span)| *bound == address(slot);
-        if self.bound.iter().zip(slots).all(is_bound) {
+        let bound = recipe.bound(slots);
+        if self.bound == bound {
             return Ok(true);
         }
-        let moved: SmallVec<[bool; 8]> = self
-            .bound
-            .iter()
-            .zip(slots)
-            .map(|pair| !is_bound(pair))
-            .collect();
-        let scratch = base(self.scratch.as_deref());
-        for (op, part) in recipe.ops.iter().zip(&mut self.parts) {
-            if !op.touches.iter().any(|slot| moved[*slot]) {
+        let place = place(self.scratch.as_deref(), &bound);
+        let is_moved = |slot: &usize| self.bound[*slot] != bound[*slot];
+        for (op, nodes) in recipe.ops.iter().zip(&self.nodes) {
+            if !op.touches.iter().any(is_moved) {
                 continue;
             }
-            let steps = recipe.steps_of(op, core, slots)?;
-            let tasks = tasks(&steps);
-            if tasks.len() != part.nodes.len() || steps.scratch > recipe.scratch {
-                return Ok(false);
-            }
-            for (node, task) in part.nodes.iter().zip(&tasks) {
+            for (node, task) in nodes.iter().zip(tasks(&op.steps, &place)) {
                 // SAFETY: as where the node was appended.
-                if !unsafe { self.graph.update(core, node, task, scratch)? } {
+                if !unsafe { self.graph.update(core, node, &task, &place)? } {
                     return Ok(false);
                 }
             }
-            drop(tasks);
-            part.steps = steps;
         }
-        self.bound = slots.iter().map(address).collect();
+        self.bound = bound;
         Ok(true)
     }
 
@@ -157,15 +135,18 @@ const FEW_NODES: usize = 128;
 /// What a library makes of a task takes as long as this many nodes.
 const NODES_OF_A_LIBRARY: usize = 16;
 
-fn is_soon_made(steps: &[Steps]) -> bool {
-    let tasks = steps.iter().flat_map(|steps| &steps.list);
-    let nodes = tasks.map(|step| match step {
+fn is_soon_made(recipe: &Recipe) -> bool {
+    let steps = recipe.ops.iter().flat_map(|op| &op.steps.list);
+    let nodes = steps.map(|step| match step {
         Step::Launch(_) | Step::Copy { .. } => 1,
         Step::Product(_) | Step::Conv(_) => NODES_OF_A_LIBRARY,
     });
     nodes.sum::<usize>() <= FEW_NODES
 }
 
-fn base(scratch: Option<&DeviceBlock>) -> CUdeviceptr {
-    scratch.map_or(0, DeviceBlock::address)
+fn place<'a>(scratch: Option<&DeviceBlock>, bound: &'a Bound) -> Place<'a> {
+    Place {
+        scratch: scratch.map_or(0, DeviceBlock::address),
+        moved: bound,
+    }
 }

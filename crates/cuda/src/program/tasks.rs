@@ -5,7 +5,8 @@ use smallvec::SmallVec;
 
 use crate::blas::Product;
 use crate::dnn::Convolution;
-use crate::step::{Launch, Step, Steps, address};
+use crate::place::{Place, address};
+use crate::step::{Launch, Step, Steps};
 
 /// The most bytes that one node copies: safely below the widest row that the driver copies.
 const LONGEST_COPY: usize = 1 << 30;
@@ -51,7 +52,7 @@ impl Task<'_> {
 }
 
 /// The tasks that the steps of one op are, in order.
-pub(super) fn tasks(steps: &Steps) -> SmallVec<[Task<'_>; 2]> {
+pub(super) fn tasks<'a>(steps: &'a Steps, place: &Place<'_>) -> SmallVec<[Task<'a>; 2]> {
     let mut tasks = SmallVec::new();
     for step in &steps.list {
         match step {
@@ -60,8 +61,8 @@ pub(super) fn tasks(steps: &Steps) -> SmallVec<[Task<'_>; 2]> {
             Step::Conv(conv) => tasks.push(Task::Conv(conv)),
             Step::Copy { src, dst } => {
                 let whole = Bytes {
-                    src: address(src),
-                    dst: address(dst),
+                    src: place.of(address(src)),
+                    dst: place.of(address(dst)),
                     count: src.bytes,
                 };
                 tasks.extend(whole.pieces(LONGEST_COPY).map(Task::Copy));

@@ -8,7 +8,7 @@ use std::time::Instant;
 use objc2_metal::{MTLCopyAllDevices, MTLCreateSystemDefaultDevice, MTLDevice};
 use streampool_device::{
     CacheReport, Device, DeviceKind, Error, Event, Memory, MemoryUse, Op, OpKind, Overhead,
-    Properties, Queue, QueueOptions, Quirk, Result, Space, Trace,
+    Prepared, Properties, Queue, QueueOptions, Quirk, Result, Space, Trace,
 };
 use streampool_kernels::Limits;
 
@@ -211,8 +211,8 @@ impl Device for MetalDevice {
         }
     }
 
-    fn prepare(&self, op: &Op) -> Result<()> {
-        self.core.steps(op).map(drop)
+    fn prepare(&self, op: &Op) -> Result<Option<Prepared>> {
+        Ok(Some(Box::new(self.core.prepared(op)?)))
     }
 
     fn create_queue(&self, options: QueueOptions) -> Result<Box<dyn Queue>> {

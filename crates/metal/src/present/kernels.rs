@@ -13,7 +13,7 @@ use objc2_metal::{
 };
 use streampool_device::lock::Mutex;
 use streampool_device::{CacheReport, Error, OpKind, Result};
-use streampool_kernels::{Cache, Dialect, Kernel, Source};
+use streampool_kernels::{Cache, Dialect, Kernel, Missing, NotReady, Source};
 
 use super::archive::Archive;
 use super::errors::is_compiler_gone;
@@ -59,11 +59,16 @@ impl Kernels {
         }
     }
 
-    /// The kernel that executes `op`. It is compiled if it never was.
+    /// The kernel that executes `op`.
     #[inline]
-    pub fn pipeline(&self, op: OpKind, kernel: &Kernel) -> Result<Arc<Pipeline>> {
+    pub fn pipeline(
+        &self,
+        op: OpKind,
+        kernel: &Kernel,
+        missing: Missing,
+    ) -> Result<Arc<Pipeline>, NotReady<Error>> {
         self.cache
-            .get_or_compile(kernel, || pooled(|| self.make(op, kernel)))
+            .find(kernel, missing, || pooled(|| self.make(op, kernel)))
     }
 
     fn make(&self, op: OpKind, kernel: &Kernel) -> Result<Pipeline> {

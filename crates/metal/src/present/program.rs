@@ -44,7 +44,7 @@ impl MetalProgram {
             .map(|(span, handle)| Span { handle, ..*span })
             .collect();
         // What lies in a slot is lowered as memory of its own, aligned as it was captured, which a replay keeps.
-        let ops = ops.iter().map(|op| core.steps(&slots.bind(op, &marks)));
+        let ops = ops.iter().map(|op| core.prepared(&slots.bind(op, &marks)));
         let ops: Box<[Steps]> = ops.collect::<Result<_>>()?;
         Ok(MetalProgram {
             scratch: ops.iter().map(|steps| steps.scratch).max().unwrap_or(0),

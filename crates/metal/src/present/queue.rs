@@ -5,10 +5,10 @@ use std::time::Instant;
 
 use objc2_metal::{MTLDevice, MTLResourceOptions};
 use streampool_device::{
-    Error, Event, Fault, Flush, Handler, HostSlice, Op, OpKind, Program, Progress, Queue,
+    Error, Event, Fault, Flush, Handler, HostSlice, Op, OpKind, Prepared, Program, Progress, Queue,
     QueueOptions, Result, Span, Tick, commands,
 };
-use streampool_kernels::with_room_to_grow;
+use streampool_kernels::{Missing, with_room_to_grow};
 
 use super::core::Core;
 use super::event::MetalEvent;
@@ -20,7 +20,7 @@ use super::page::Held;
 use super::pool::pooled;
 use super::program::MetalProgram;
 use super::staging::Block;
-use super::step::{Place, Steps};
+use super::step::{NoSteps, Place, Steps};
 
 /// A queue of a Metal device.
 pub(crate) struct MetalQueue {
@@ -101,6 +101,31 @@ impl MetalQueue {
         Ok(Some(scratch))
     }
 
+    /// Whether an op may be appended or captured.
+    #[inline]
+    fn takes_ops(&self) -> Result<()> {
+        match self.capture {
+            Some(_) => Ok(()),
+            None => self.accepts("encode"),
+        }
+    }
+
+    /// Appends the steps of an op, or captures it: what cannot be executed is refused before the capture ends.
+    ///
+    /// # Safety
+    /// As for [`Queue::encode`].
+    unsafe fn take(&mut self, op: &Op, steps: &Steps) -> Result<Tick> {
+        if let Some(captured) = &mut self.capture {
+            captured.push(op.clone());
+            return Ok(self.lane.appended());
+        }
+        if steps.list.is_empty() {
+            return self.lane.pass();
+        }
+        // SAFETY: the caller vouches for the op's memory.
+        unsafe { self.submit(op.kind(), 0, steps, None) }
+    }
+
     /// Appends steps, with `bytes` that wait for them, and keeps `held` until they are over.
     ///
     /// # Safety
@@ -144,21 +169,25 @@ impl Queue for MetalQueue {
 
     unsafe fn encode(&mut self, op: &Op) -> Result<Tick> {
         op.validate()?;
-        if self.capture.is_some() {
-            // What cannot be executed is refused now, not when the capture ends.
-            self.core().steps(op)?;
-            if let Some(captured) = &mut self.capture {
-                captured.push(op.clone());
-            }
-            return Ok(self.lane.appended());
-        }
-        self.accepts("encode")?;
-        let steps = self.core().steps(op)?;
-        if steps.list.is_empty() {
-            return self.lane.pass();
-        }
-        // SAFETY: the caller vouches for the op's memory.
-        unsafe { self.submit(op.kind(), 0, &steps, None) }
+        self.takes_ops()?;
+        let steps = self.core().prepared(op)?;
+        // SAFETY: the caller's guarantee, handed on.
+        unsafe { self.take(op, &steps) }
+    }
+
+    unsafe fn encode_ready(&mut self, op: &Op, prepared: Option<Prepared>) -> Result<Option<Tick>> {
+        op.validate()?;
+        self.takes_ops()?;
+        let steps = match prepared.map(|prepared| prepared.downcast::<Steps>()) {
+            Some(Ok(steps)) => *steps,
+            _ => match self.core().steps(op, Missing::Tell) {
+                Ok(steps) => steps,
+                Err(NoSteps::Missing) => return Ok(None),
+                Err(NoSteps::Failed(error)) => return Err(error),
+            },
+        };
+        // SAFETY: the caller's guarantee, handed on.
+        unsafe { self.take(op, &steps) }.map(Some)
     }
 
     unsafe fn upload(&mut self, dst: Span, bytes: &[u8]) -> Result<Tick> {

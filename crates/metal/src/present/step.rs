@@ -5,7 +5,7 @@ use std::sync::Arc;
 use objc2_metal::{MTLBlitCommandEncoder, MTLComputeCommandEncoder, MTLSize};
 use smallvec::SmallVec;
 use streampool_device::{DType, Error, Layout, Op, Result, Span, View};
-use streampool_kernels::{Dispatch, Operand, Plan, lower, lower_to_simdgroups};
+use streampool_kernels::{Dispatch, Missing, NotReady, Operand, Plan, lower, lower_to_simdgroups};
 
 use super::core::Core;
 use super::cost::{Cost, MOST_BYTES, MOST_WORK};
@@ -28,6 +28,9 @@ const WORD: usize = 4;
 const LONGEST_BLIT: usize = 2 << 30;
 /// The most bytes of parameters that are copied into the command itself.
 const INLINE: usize = 4 << 10;
+
+/// Why there are no steps for an op.
+pub(crate) type NoSteps = NotReady<Error>;
 
 /// What Metal is asked to do for one op, in order.
 #[derive(Default)]
@@ -66,21 +69,30 @@ pub(crate) struct Place<'a, R> {
 }
 
 impl Core {
-    /// The steps of an op that was validated, each as long as one page may be. Compiles what was never compiled before.
-    pub fn steps(&self, op: &Op) -> Result<Steps> {
+    /// The steps of an op that was validated. Compiles what was never compiled before.
+    pub fn prepared(&self, op: &Op) -> Result<Steps> {
+        match self.steps(op, Missing::Compile) {
+            Ok(steps) => Ok(steps),
+            Err(NoSteps::Failed(error)) => Err(error),
+            Err(NoSteps::Missing) => unreachable!("what is missing was to be compiled"),
+        }
+    }
+
+    /// The steps of an op that was validated, each as long as one page may be.
+    pub fn steps(&self, op: &Op, missing: Missing) -> Result<Steps, NoSteps> {
         if op.work() <= MOST_WORK {
-            return self.steps_of(op);
+            return self.steps_of(op, missing);
         }
         let mut all = Steps::default();
         for part in divided(op, MOST_WORK) {
-            let steps = self.steps_of(&part)?;
+            let steps = self.steps_of(&part, missing)?;
             all.list.extend(steps.list);
             all.scratch = all.scratch.max(steps.scratch);
         }
         Ok(all)
     }
 
-    fn steps_of(&self, op: &Op) -> Result<Steps> {
+    fn steps_of(&self, op: &Op, missing: Missing) -> Result<Steps, NoSteps> {
         if let Op::Copy { src, dst } = op
             && let Some(copy) = plain_copy(src, dst)
         {
@@ -92,17 +104,17 @@ impl Core {
         if self.simdgroup_matrices
             && let Some(plan) = lower_to_simdgroups(op, &self.limits)
         {
-            return self.compiled(op, plan);
+            return self.compiled(op, plan, missing);
         }
         let plan = lower(op, &self.limits).ok_or_else(|| Error::Unsupported {
             device: self.properties.name.clone(),
             op: op.kind(),
             why: "Metal has no kernel for it, or none for so many elements".to_owned(),
         })?;
-        self.compiled(op, plan)
+        self.compiled(op, plan, missing)
     }
 
-    fn compiled(&self, op: &Op, plan: Plan) -> Result<Steps> {
+    fn compiled(&self, op: &Op, plan: Plan, missing: Missing) -> Result<Steps, NoSteps> {
         let (op, work) = (op.kind(), op.work() / plan.dispatches.len().max(1) as u64);
         let mut list = SmallVec::with_capacity(plan.dispatches.len());
         let mut scratch = plan.scratch;
@@ -115,16 +127,16 @@ impl Core {
             {
                 scratch = plan.scratch + ALIGNMENT;
             }
-            let pipeline = self.kernels.pipeline(op, &dispatch.kernel)?;
+            let pipeline = self.kernels.pipeline(op, &dispatch.kernel, missing)?;
             if dispatch.threads as usize > pipeline.threads {
-                return Err(Error::Unsupported {
+                return Err(NoSteps::Failed(Error::Unsupported {
                     device: self.properties.name.clone(),
                     op,
                     why: format!(
                         "its kernel has groups of {} threads, this GPU allows {}",
                         dispatch.threads, pipeline.threads
                     ),
-                });
+                }));
             }
             list.push(Step::Launch(Launch {
                 cost: Cost::new(work, bytes(&dispatch.operands)),
@@ -153,7 +165,7 @@ impl Core {
             let layout = Layout::contiguous(&[span.bytes / dtype.size()])?;
             View::new(span, dtype, layout)
         };
-        self.steps(&Op::Copy {
+        self.prepared(&Op::Copy {
             src: view(src)?,
             dst: view(dst)?,
         })
@@ -161,7 +173,7 @@ impl Core {
 
     /// The step that does nothing, which makes a buffer that the GPU times.
     pub fn nop(&self) -> Result<Steps> {
-        self.steps(&Op::Nop)
+        self.prepared(&Op::Nop)
     }
 }
 

@@ -6,6 +6,7 @@ use cudarc::driver::sys::{CUDA_KERNEL_NODE_PARAMS, CUDA_MEMCPY3D, CUmemorytype};
 use crate::driver::{Handle, How, Out, Outcome, State, call, find, given, put};
 use crate::graph::{Graph, Task};
 use crate::module::Asked;
+use crate::settings::may_free;
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuGraphCreate(graph: Out<'_, Handle>, flags: u32) -> CUresult {
@@ -130,6 +131,7 @@ pub extern "C" fn cuGraphInstantiateWithFlags(
 pub extern "C" fn cuGraphExecDestroy(exec: Handle) -> CUresult {
     call(How::Alone, |state| {
         find(&mut state.execs, "executable graph", exec)?;
+        may_free()?;
         state.execs.remove(&exec);
         Ok(())
     })

@@ -8,6 +8,7 @@ use crate::driver::{Handle, How, Out, Outcome, State, call, given, put, state, t
 use crate::gpu::{self, Command, Copy, Work};
 use crate::graph::Task;
 use crate::memory::Kind;
+use crate::settings::may_free;
 
 fn allocate(to: Out<'_, usize>, bytes: usize, kind: Kind) -> CUresult {
     call(How::Alone, |state| {
@@ -32,10 +33,11 @@ pub extern "C" fn cuMemHostAlloc(address: Out<'_, usize>, bytes: usize, _flags: 
 pub extern "C" fn cuMemFree_v2(address: usize) -> CUresult {
     call(How::Alone, |state| {
         state.unsafe_call()?;
-        match address {
-            0 => Ok(()),
-            _ => state.memory.free(address, &[Kind::Device, Kind::Pooled]),
+        if address == 0 {
+            return Ok(());
         }
+        may_free()?;
+        state.memory.free(address, &[Kind::Device, Kind::Pooled])
     })
 }
 
@@ -43,6 +45,7 @@ pub extern "C" fn cuMemFree_v2(address: usize) -> CUresult {
 pub extern "C" fn cuMemFreeHost(address: usize) -> CUresult {
     call(How::Alone, |state| {
         state.unsafe_call()?;
+        may_free()?;
         state.memory.free(address, &[Kind::Pinned])
     })
 }

@@ -18,10 +18,17 @@ enum Behind {
 }
 
 /// Coalesces the requests of many callers into batches of a model or of a function.
-#[pyclass(frozen, subclass, module = "streampool._streampool")]
+#[pyclass(frozen, subclass, weakref, module = "streampool._streampool")]
 pub struct Queue {
     queue: BatchQueue,
     behind: Behind,
+}
+
+impl Drop for Queue {
+    /// Waits for the batches at work. Their function may need the interpreter, which whoever drops this has.
+    fn drop(&mut self) {
+        Python::attach(|py| py.detach(|| self.queue.shutdown(Shutdown::Cancel)));
+    }
 }
 
 /// Calls a function of Python with the arrays of a batch.

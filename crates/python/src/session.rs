@@ -266,8 +266,8 @@ impl Session {
         self.outputs(py, &outputs, given.library)
     }
 
-    /// Starts a run; `answer` is completed when it is over. With `spread` it goes to a stream of its own choice, since many
-    /// tasks share a thread; else to that of the thread.
+    /// Starts a run; `answer` is completed when it is over. It goes to the stream of the thread, and waits there for room. With
+    /// `spread` it goes to one of several, since many tasks share a thread, and fails at once if there is no room.
     #[pyo3(signature = (inputs, answer, spread))]
     fn start(slf: &Bound<'_, Session>, inputs: &Bound<'_, PyAny>, answer: Py<PyAny>, spread: bool) -> PyResult<u64> {
         let py = slf.py();
@@ -281,7 +281,7 @@ impl Session {
                 false => Ok(session.submit(inputs)?),
                 true => {
                     let stream = next_stream(&pool)?;
-                    Ok(pool.with_stream(&stream, || session.submit(inputs))??)
+                    Ok(pool.with_stream(&stream, || session.try_submit(inputs))??)
                 }
             }
         })?;

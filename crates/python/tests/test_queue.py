@@ -1,9 +1,13 @@
 import asyncio
 import concurrent.futures
+import gc
+import sys
 import threading
+import tracemalloc
 
 import numpy as np
 import pytest
+from processes import in_a_process
 
 import streampool as sp
 
@@ -173,3 +177,52 @@ def test_nothing_that_is_neither_session_nor_function():
         sp.BatchQueue(lambda x: x, when_full="maybe")
     with pytest.raises(sp.InvalidSetting):
         sp.BatchQueue(lambda x: x, max_batch_size=0)
+
+
+EXITS = """
+import threading, time
+import numpy as np
+import streampool as sp
+
+def slow(x):
+    time.sleep(0.05)
+    return x
+
+queue = sp.BatchQueue(slow, max_batch_size=1, capacity=1000)
+tickets = [queue.submit(np.zeros((1, 1))) for _ in range(200)]
+"""
+
+
+@pytest.mark.parametrize("end", ["", "del queue", "queue.close(cancel=True)", "import os; os._exit(0)"])
+def test_the_interpreter_ends_with_requests_in_a_queue(end):
+    in_a_process(EXITS + ("del tickets[:190]\n" if end == "del queue" else "") + end)
+
+
+def test_tickets_keep_their_queue_alive():
+    queue = sp.BatchQueue(lambda x: x + 1, max_batch_size=4)
+    tickets = [queue.submit(np.array([[n]])) for n in range(50)]
+    del queue
+    gc.collect()
+    assert [ticket.result(60).item() for ticket in tickets] == list(range(1, 51))
+
+
+def test_memory_is_flat_over_many_calls(session):
+    with sp.BatchQueue(session, max_batch_size=8) as queue:
+        x = rows(1)
+
+        def some(count):
+            for _ in range(count):
+                session.run(x)
+                queue.infer(x)
+            for ticket in [queue.submit(x) for _ in range(100)] + [session.submit(x) for _ in range(100)]:
+                ticket.result(60)
+            gc.collect()
+
+        some(2000)
+        tracemalloc.start()
+        before, references = tracemalloc.get_traced_memory()[0], sys.getrefcount(x)
+        some(5000)
+        after = tracemalloc.get_traced_memory()[0]
+        tracemalloc.stop()
+    assert after - before < 64 << 10
+    assert sys.getrefcount(x) == references

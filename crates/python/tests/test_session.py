@@ -2,8 +2,6 @@ import asyncio
 import concurrent.futures
 import itertools
 import os
-import subprocess
-import sys
 import textwrap
 import threading
 
@@ -11,6 +9,7 @@ import numpy as np
 import pytest
 from conftest import make
 from onnx import TensorProto, helper
+from processes import in_a_process
 
 import streampool as sp
 
@@ -211,16 +210,6 @@ def test_other_threads_go_on_while_a_run_computes():
         counted.append(count)
     # With the lock held for the whole run there would be no more than a few.
     assert max(counted) > 1000, counted
-
-
-def in_a_process(code):
-    """Runs code in an interpreter of its own; what it prints."""
-    environment = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path))
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120, env=environment
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 LOADED = """

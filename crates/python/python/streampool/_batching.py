@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import collections
 import functools
 import sys
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sized
 from typing import Any
 
 from . import _streampool
 from ._session import Session, Ticket
+
+# Queues call functions from threads of their own: these have to end before the interpreter does.
+_open: weakref.WeakSet[BatchQueue] = weakref.WeakSet()
+
+
+def _close_all() -> None:
+    for queue in list(_open):
+        queue.close(cancel=True)
+
+
+atexit.register(_close_all)
 
 
 class BatchQueue(_streampool.Queue):
@@ -41,6 +54,9 @@ class BatchQueue(_streampool.Queue):
     latency_objective
         The time in seconds within which requests should be answered.
     """
+
+    def __init__(self, *_model: Any, **_settings: Any) -> None:
+        _open.add(self)
 
     def submit(self, inputs: Any, **how: Any) -> Ticket:
         """Hand in one request and return its ticket at once.

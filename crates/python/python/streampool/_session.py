@@ -7,6 +7,7 @@ import concurrent.futures
 from typing import Any
 
 from . import _streampool
+from ._errors import Overloaded
 
 
 class Ticket(concurrent.futures.Future):  # type: ignore[type-arg]
@@ -64,6 +65,12 @@ class Session(_streampool.Session):
     async def run_async(self, inputs: Any) -> dict[str, Any]:
         """Run the model without blocking the event loop. Tasks are spread over several streams."""
         ticket = Ticket()
-        ticket._id = self.start(inputs, ticket, True)
+        while True:
+            try:
+                ticket._id = self.start(inputs, ticket, True)
+                break
+            except Overloaded:
+                # As many runs are under way as may be. Some end within a millisecond or so.
+                await asyncio.sleep(0.001)
         result: dict[str, Any] = await asyncio.wrap_future(ticket)
         return result

@@ -71,6 +71,7 @@
 
 mod batching;
 mod devices;
+mod error;
 
 /// The examples of README, run like those here.
 #[cfg(doctest)]
@@ -126,6 +127,7 @@ pub use streampool_host as host;
 pub use streampool_metal as metal;
 pub use streampool_model as model;
 pub use streampool_model::{Array, Input, Outputs, RunOptions, Session, SessionOptions};
+pub use error::{Error, ErrorKind, Result};
 pub use streampool_runtime::*;
 pub use streampool_tensor as tensor;
 pub use streampool_tensor::Tensor;

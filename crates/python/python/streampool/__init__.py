@@ -1,0 +1,106 @@
+"""Run models from any number of threads on one GPU.
+
+>>> import streampool as sp
+>>> session = sp.Session("model.onnx")  # doctest: +SKIP
+>>> session.run({"x": x})["y"]  # doctest: +SKIP
+
+A session can be run from any number of threads and tasks at once. Each thread has a stream of its own, and memory is safe
+across streams. :class:`BatchQueue` makes batches of the requests of many callers.
+"""
+
+import atexit as _atexit
+import os as _os
+
+from . import _interpreter as _interpreter  # Refuses an interpreter that the package does not work in.
+from . import _streampool
+from ._batching import BatchQueue, batch_inference, batched
+from ._errors import (
+    Closed,
+    DeadlineExceeded,
+    DeviceFault,
+    DeviceLost,
+    Error,
+    FunctionFailed,
+    InvalidInput,
+    InvalidModel,
+    InvalidSetting,
+    Misuse,
+    NoDevice,
+    NoFreeStream,
+    OutOfMemory,
+    Overloaded,
+    ReadError,
+    TooLarge,
+    Unsupported,
+)
+from ._memory import (
+    current_allocated_memory,
+    driver_allocated_memory,
+    memory_stats,
+    recommended_max_memory,
+)
+from ._session import Session, Ticket
+from ._streampool import (
+    Event,
+    Stream,
+    ValueInfo,
+    __version__,
+    configure,
+    current_stream,
+    default_stream,
+    device_count,
+    devices,
+    empty_cache,
+    release_current_stream,
+    synchronize,
+)
+from ._streams import stream
+from ._torch import explain, from_torch
+
+__all__ = [
+    "BatchQueue",
+    "Closed",
+    "DeadlineExceeded",
+    "DeviceFault",
+    "DeviceLost",
+    "Error",
+    "Event",
+    "FunctionFailed",
+    "InvalidInput",
+    "InvalidModel",
+    "InvalidSetting",
+    "Misuse",
+    "NoDevice",
+    "NoFreeStream",
+    "OutOfMemory",
+    "Overloaded",
+    "ReadError",
+    "Session",
+    "Stream",
+    "Ticket",
+    "TooLarge",
+    "Unsupported",
+    "ValueInfo",
+    "__version__",
+    "batch_inference",
+    "batched",
+    "configure",
+    "current_allocated_memory",
+    "current_stream",
+    "default_stream",
+    "device_count",
+    "devices",
+    "driver_allocated_memory",
+    "empty_cache",
+    "explain",
+    "from_torch",
+    "memory_stats",
+    "recommended_max_memory",
+    "release_current_stream",
+    "stream",
+    "synchronize",
+]
+
+# Answers that are still to come are told by a thread, which has to end before the interpreter does.
+_atexit.register(_streampool.stop)
+_os.register_at_fork(after_in_child=_streampool.forget_after_fork)

@@ -1,0 +1,76 @@
+"""Sessions, and the tickets of runs under way."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+from typing import Any
+
+from . import _streampool
+from ._errors import Overloaded
+
+
+class Ticket(concurrent.futures.Future):  # type: ignore[type-arg]
+    """A run or a request under way: a future, as :mod:`concurrent.futures` and :func:`asyncio.wrap_future` know them.
+
+    Cancelled before it is answered, a request to a queue never runs if it has not begun.
+    """
+
+    _id: int | None = None
+
+    def cancel(self) -> bool:
+        """Cancel it, if it is not answered yet; return whether it is cancelled."""
+        cancelled = super().cancel()
+        if cancelled and self._id is not None:
+            _streampool.cancel(self._id)
+        return cancelled
+
+
+class Session(_streampool.Session):
+    """A model, loaded once and run from any number of threads.
+
+    Parameters
+    ----------
+    model
+        A path, the bytes of an ONNX file, or an ``onnx.ModelProto``.
+    device
+        ``"host"``, ``"cuda"``, ``"cuda:1"``, ``"metal"``, or ``"auto"``: a GPU if one can be used, the host if none can.
+    precision
+        ``"f16"`` or ``"bf16"`` computes in that type where the model says ``float32``. Inputs and outputs keep their types.
+    max_in_flight
+        The most runs of :meth:`submit` under way on one stream.
+    program_memory
+        The most bytes of prepared programs that are kept.
+    data_folder
+        A folder that symbolic links of external weights may lead to. By default they stay below the model's own folder.
+    simplify
+        Whether the graph is rewritten at load. Leave it on, except to see whether a rewrite makes a difference.
+    """
+
+    def __call__(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Run the model on inputs in its own order, or by name."""
+        if args and kwargs:
+            raise TypeError("give inputs in order or by name, not both")
+        return self.run(kwargs if kwargs else args)
+
+    def submit(self, inputs: Any) -> Ticket:
+        """Start a run and return at once; inputs are copied before that.
+
+        The ticket's ``result()`` is what :meth:`run` would return. Runs of one thread follow one another on its stream.
+        """
+        ticket = Ticket()
+        ticket._id = self.start(inputs, ticket, False)
+        return ticket
+
+    async def run_async(self, inputs: Any) -> dict[str, Any]:
+        """Run the model without blocking the event loop. Tasks are spread over several streams."""
+        ticket = Ticket()
+        while True:
+            try:
+                ticket._id = self.start(inputs, ticket, True)
+                break
+            except Overloaded:
+                # As many runs are under way as may be. Some end within a millisecond or so.
+                await asyncio.sleep(0.001)
+        result: dict[str, Any] = await asyncio.wrap_future(ticket)
+        return result

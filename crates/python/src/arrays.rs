@@ -1,0 +1,181 @@
+//! Arrays of Python, in and out.
+
+use half::{bf16, f16};
+use numpy::{PyArray1, PyArrayDescrMethods, PyArrayDyn, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyModule};
+use streampool::device::DType;
+use streampool::Array;
+
+use crate::errors::{invalid, raise};
+
+/// Runs `$body` with `$T` as the type of Rust that `$dtype` names; `$other` for those that NumPy lacks.
+macro_rules! with_type {
+    ($dtype:expr, $T:ident => $body:expr, $other:expr) => {
+        with_type!(@ $dtype, $T, $body, $other, F32 f32, F64 f64, F16 f16, BF16 bf16, I8 i8, I16 i16, I32 i32, I64 i64,
+            U8 u8, U16 u16, U32 u32, U64 u64, Bool bool)
+    };
+    (@ $dtype:expr, $T:ident, $body:expr, $other:expr, $($name:ident $type:ty),*) => {
+        match $dtype {
+            $(DType::$name => {
+                type $T = $type;
+                $body
+            })*
+            #[allow(unreachable_patterns)]
+            _ => $other,
+        }
+    };
+}
+
+/// The library whose arrays a caller gave, and gets.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Library {
+    /// NumPy.
+    NumPy,
+    /// PyTorch.
+    Torch,
+}
+
+fn numpy_module(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
+    static MODULE: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+    let module =
+        MODULE.get_or_try_init(py, || Ok::<_, PyErr>(py.import("numpy")?.unbind()))?;
+    Ok(module.bind(py))
+}
+
+/// Whose array this is.
+pub fn library(value: &Bound<'_, PyAny>) -> Library {
+    if value.cast::<PyUntypedArray>().is_ok() {
+        return Library::NumPy;
+    }
+    let module = value.get_type().module();
+    match module.is_ok_and(|name| name.to_string_lossy().split('.').next() == Some("torch")) {
+        true => Library::Torch,
+        false => Library::NumPy,
+    }
+}
+
+/// The type of the elements of an array of NumPy.
+fn dtype(array: &Bound<'_, PyUntypedArray>) -> Option<DType> {
+    let descr = array.dtype();
+    Some(match (descr.kind(), descr.itemsize()) {
+        (b'f', 4) => DType::F32,
+        (b'f', 8) => DType::F64,
+        (b'f', 2) => DType::F16,
+        (b'i', 1) => DType::I8,
+        (b'i', 2) => DType::I16,
+        (b'i', 4) => DType::I32,
+        (b'i', 8) => DType::I64,
+        (b'u', 1) => DType::U8,
+        (b'u', 2) => DType::U16,
+        (b'u', 4) => DType::U32,
+        (b'u', 8) => DType::U64,
+        (b'b', 1) => DType::Bool,
+        (b'V', 2) => DType::BF16,
+        _ => return None,
+    })
+}
+
+/// A copy of what a caller gives as an array: an array of NumPy, or what NumPy makes an array of. Numbers without a type of
+/// their own, such as a list, become what is expected.
+pub fn to_array(value: &Bound<'_, PyAny>, expected: Option<DType>) -> PyResult<Array> {
+    let py = value.py();
+    let given = match value.cast::<PyUntypedArray>() {
+        Ok(array) => array.clone(),
+        Err(_) => converted(value, expected)?,
+    };
+    let is_plain = given.is_c_contiguous() && given.dtype().is_native_byteorder() != Some(false);
+    let given = match is_plain {
+        true => given,
+        false => plain(&given)?,
+    };
+    let refused = || invalid(py, format!("an array of {} is not supported: give numbers or booleans", given.dtype()));
+    let dtype = dtype(&given).ok_or_else(refused)?;
+    let array = with_type!(dtype, T => {
+        let typed = given.cast::<PyArrayDyn<T>>().map_err(|_| refused())?;
+        let read = typed.try_readonly().map_err(|why| invalid(py, why.to_string()))?;
+        let values = read.as_slice().map_err(|why| invalid(py, why.to_string()))?;
+        Array::new(values, given.shape())
+    }, return Err(refused()));
+    array.map_err(|error| raise(py, error))
+}
+
+/// What NumPy makes of a list, a number, or an array of another library.
+fn converted<'py>(value: &Bound<'py, PyAny>, expected: Option<DType>) -> PyResult<Bound<'py, PyUntypedArray>> {
+    let py = value.py();
+    let is_array = value.hasattr("__array__")? || value.hasattr("__array_interface__")? || value.hasattr("__dlpack__")?;
+    let settings = PyDict::new(py);
+    if let (false, Some(dtype)) = (is_array, expected) {
+        settings.set_item("dtype", dtype_name(dtype))?;
+    }
+    let only_dlpack = is_array && !value.hasattr("__array__")? && !value.hasattr("__array_interface__")?;
+    let function = match only_dlpack {
+        true => "from_dlpack",
+        false => "asarray",
+    };
+    // A tensor that PyTorch would differentiate is read as it is.
+    let value = match library(value) == Library::Torch && value.getattr("requires_grad")?.is_truthy()? {
+        true => value.call_method0("detach")?,
+        false => value.clone(),
+    };
+    let made = numpy_module(py)?.call_method(function, (value,), Some(&settings));
+    let made = made.map_err(|why| {
+        let error = invalid(py, format!("this is no array of numbers on the host: {why}"));
+        error.set_cause(py, Some(why));
+        error
+    })?;
+    Ok(made.cast_into::<PyUntypedArray>()?)
+}
+
+/// The same, row-major and in the order of bytes of this machine.
+fn plain<'py>(array: &Bound<'py, PyUntypedArray>) -> PyResult<Bound<'py, PyUntypedArray>> {
+    let descr = array.dtype().call_method1("newbyteorder", ("=",))?;
+    let made = numpy_module(array.py())?.call_method1("ascontiguousarray", (array, descr))?;
+    // NumPy gives an array without axes one.
+    let made = made.call_method1("reshape", (array.getattr("shape")?,))?;
+    Ok(made.cast_into::<PyUntypedArray>()?)
+}
+
+/// A type as NumPy names it.
+pub fn dtype_name(dtype: DType) -> &'static str {
+    match dtype {
+        DType::F32 => "float32",
+        DType::F64 => "float64",
+        DType::F16 => "float16",
+        DType::BF16 => "bfloat16",
+        DType::I8 => "int8",
+        DType::I16 => "int16",
+        DType::I32 => "int32",
+        DType::I64 => "int64",
+        DType::U8 => "uint8",
+        DType::U16 => "uint16",
+        DType::U32 => "uint32",
+        DType::U64 => "uint64",
+        DType::Bool => "bool",
+        #[allow(unreachable_patterns)]
+        _ => "unknown",
+    }
+}
+
+/// An array for the caller, in the library that the inputs came in.
+pub fn from_array<'py>(py: Python<'py>, array: &Array, library: Library) -> PyResult<Bound<'py, PyAny>> {
+    let made = with_type!(array.dtype(), T => {
+        let values = array.values::<T>().map_err(|error| raise(py, error))?;
+        // Where NumPy has no such type, the next wider one holds the same values.
+        match std::any::TypeId::of::<T>() == std::any::TypeId::of::<bf16>() && py.import("ml_dtypes").is_err() {
+            true => widened(py, array)?,
+            false => PyArray1::from_slice(py, values).reshape(array.shape())?.into_any(),
+        }
+    }, return Err(invalid(py, "NumPy has no such type")));
+    match library {
+        Library::NumPy => Ok(made),
+        Library::Torch => py.import("torch")?.call_method1("from_numpy", (made,)),
+    }
+}
+
+fn widened<'py>(py: Python<'py>, array: &Array) -> PyResult<Bound<'py, PyAny>> {
+    let values = array.values::<bf16>().map_err(|error| raise(py, error))?;
+    let wide: Vec<f32> = values.iter().map(|value| value.to_f32()).collect();
+    Ok(PyArray1::from_vec(py, wide).reshape(array.shape())?.into_any())
+}

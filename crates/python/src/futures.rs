@@ -1,0 +1,192 @@
+//! Runs and requests under way as futures of Python.
+//!
+//! One thread polls them all: each wakes it when it may be over, and it tells Python's futures, many at a time.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::JoinHandle;
+
+use pyo3::prelude::*;
+
+use crate::errors::raise;
+
+/// What makes an answer for Python of what a run gave.
+pub type Finish<T> = Box<dyn FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send>;
+
+/// How far an answer is: over, it makes the answer for Python.
+type Polled = Poll<Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>>;
+
+/// A run or a request under way, whatever its type.
+trait UnderWay: Send {
+    fn poll(&mut self, context: &mut Context<'_>) -> Polled;
+}
+
+struct Run<F, T> {
+    future: Pin<Box<F>>,
+    finish: Option<Finish<T>>,
+}
+
+impl<T, E, F> UnderWay for Run<F, T>
+where
+    T: Send + 'static,
+    E: Into<streampool::Error> + Send + 'static,
+    F: Future<Output = Result<T, E>> + Send,
+{
+    fn poll(&mut self, context: &mut Context<'_>) -> Polled {
+        let Poll::Ready(result) = self.future.as_mut().poll(context) else {
+            return Poll::Pending;
+        };
+        let Some(finish) = self.finish.take() else {
+            unreachable!("it is not polled again once it is over");
+        };
+        Poll::Ready(Box::new(move |py| match result {
+            Ok(given) => finish(py, given),
+            Err(error) => Err(raise(py, error)),
+        }))
+    }
+}
+
+enum Message {
+    New(u64, Box<dyn UnderWay>, Py<PyAny>),
+    Wake(u64),
+    Cancel(u64),
+    Stop,
+}
+
+/// The thread that polls, and how it is told.
+struct Poller {
+    sender: Sender<Message>,
+    thread: Option<JoinHandle<()>>,
+    next: u64,
+}
+
+static POLLER: Mutex<Option<Poller>> = Mutex::new(None);
+
+fn with_poller<R>(work: impl FnOnce(&mut Poller) -> R) -> std::io::Result<R> {
+    let mut poller = POLLER.lock().unwrap_or_else(PoisonError::into_inner);
+    if poller.is_none() {
+        let (sender, receiver) = channel();
+        let own = sender.clone();
+        let thread = std::thread::Builder::new()
+            .name("streampool-futures".to_owned())
+            .spawn(move || poll_all(&own, &receiver))?;
+        *poller = Some(Poller { sender, thread: Some(thread), next: 0 });
+    }
+    Ok(work(poller.get_or_insert_with(|| unreachable!("it was just made"))))
+}
+
+/// Completes `answer`, a future of Python's, when `run` is over. The number withdraws it.
+pub fn complete<T, E, F>(run: F, answer: Py<PyAny>, finish: Finish<T>) -> PyResult<u64>
+where
+    T: Send + 'static,
+    E: Into<streampool::Error> + Send + 'static,
+    F: Future<Output = Result<T, E>> + Send + 'static,
+{
+    let run = Run { future: Box::pin(run), finish: Some(finish) };
+    let id = with_poller(|poller| {
+        poller.next += 1;
+        // The thread ends only when it is told to, and then nothing is added.
+        let _ = poller.sender.send(Message::New(poller.next, Box::new(run), answer));
+        poller.next
+    })?;
+    Ok(id)
+}
+
+/// Drops a run or a request: a request that has not begun never does.
+pub fn withdraw(id: u64) {
+    let poller = POLLER.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(poller) = poller.as_ref() {
+        let _ = poller.sender.send(Message::Cancel(id));
+    }
+}
+
+struct Woken {
+    id: u64,
+    sender: Mutex<Sender<Message>>,
+}
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = sender.send(Message::Wake(self.id));
+    }
+}
+
+fn poll_all(sender: &Sender<Message>, receiver: &Receiver<Message>) {
+    let mut under_way: HashMap<u64, (Box<dyn UnderWay>, Py<PyAny>)> = HashMap::new();
+    let mut over = Vec::new();
+    while let Ok(first) = receiver.recv() {
+        for message in std::iter::once(first).chain(receiver.try_iter()) {
+            let id = match message {
+                Message::New(id, run, answer) => {
+                    under_way.insert(id, (run, answer));
+                    id
+                }
+                Message::Wake(id) => id,
+                Message::Cancel(id) => {
+                    under_way.remove(&id);
+                    continue;
+                }
+                Message::Stop => return,
+            };
+            let Some((run, _)) = under_way.get_mut(&id) else { continue };
+            let waker = Waker::from(Arc::new(Woken { id, sender: Mutex::new(sender.clone()) }));
+            if let Poll::Ready(finish) = run.poll(&mut Context::from_waker(&waker))
+                && let Some((_, answer)) = under_way.remove(&id)
+            {
+                over.push((finish, answer));
+            }
+        }
+        if over.is_empty() {
+            continue;
+        }
+        // The interpreter may be ending: then nobody waits.
+        let told = Python::try_attach(|py| {
+            for (finish, answer) in over.drain(..) {
+                let answer = answer.into_bound(py);
+                if let Err(why) = tell(&answer, finish(py)) {
+                    why.write_unraisable(py, Some(&answer));
+                }
+            }
+        });
+        if told.is_none() {
+            return;
+        }
+    }
+}
+
+fn tell(answer: &Bound<'_, PyAny>, result: PyResult<Py<PyAny>>) -> PyResult<()> {
+    // False if the caller has cancelled it.
+    if !answer.call_method0("set_running_or_notify_cancel")?.is_truthy()? {
+        return Ok(());
+    }
+    match result {
+        Ok(value) => answer.call_method1("set_result", (value,))?,
+        Err(error) => answer.call_method1("set_exception", (error.into_value(answer.py()),))?,
+    };
+    Ok(())
+}
+
+/// Ends the thread. The package calls it when the interpreter ends.
+#[pyfunction]
+pub fn stop(py: Python<'_>) {
+    let poller = POLLER.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(mut poller) = poller {
+        let _ = poller.sender.send(Message::Stop);
+        if let Some(thread) = poller.thread.take() {
+            let _ = py.detach(|| thread.join());
+        }
+    }
+}
+
+/// Forgets the thread, which a forked child does not have.
+#[pyfunction]
+pub fn forget_after_fork() {
+    if let Ok(mut poller) = POLLER.try_lock() {
+        std::mem::forget(poller.take());
+    }
+}

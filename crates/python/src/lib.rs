@@ -1,0 +1,35 @@
+//! The part of the Python package that is Rust. `python/streampool` is the part that users see.
+
+mod arrays;
+mod devices;
+mod errors;
+mod futures;
+mod queue;
+mod session;
+mod streams;
+
+use pyo3::prelude::*;
+
+/// Streampool's engine.
+#[pymodule]
+mod _streampool {
+    use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use crate::devices::{
+        configure, device_count, devices, empty_cache, memory_stats, release_current_stream, synchronize,
+    };
+    #[pymodule_export]
+    use crate::futures::{forget_after_fork, stop};
+    #[pymodule_export]
+    use crate::queue::Queue;
+    #[pymodule_export]
+    use crate::session::{Session, ValueInfo, cancel};
+    #[pymodule_export]
+    use crate::streams::{Event, Stream, current_stream, default_stream, stream_was_chosen};
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

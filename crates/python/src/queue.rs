@@ -1,0 +1,257 @@
+//! Queues that make batches of the requests of many callers.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple};
+use streampool::batch::{Batch, Priority, Shutdown, WhenFull};
+use streampool::{Array, BatchQueue, ForSession, Request};
+
+use crate::arrays::{Library, from_array, library, to_array};
+use crate::devices::duration;
+use crate::errors::{invalid, raise};
+use crate::futures::complete;
+use crate::session::{Session, by_name};
+
+/// What answers a queue's batches.
+enum Behind {
+    Session(Py<Session>),
+    Function,
+}
+
+/// Coalesces the requests of many callers into batches of a model or of a function.
+#[pyclass(frozen, subclass, weakref, module = "streampool._streampool")]
+pub struct Queue {
+    queue: BatchQueue,
+    behind: Behind,
+}
+
+impl Drop for Queue {
+    /// Waits for the batches at work. Their function may need the interpreter, which whoever drops this has.
+    fn drop(&mut self) {
+        Python::attach(|py| py.detach(|| self.queue.shutdown(Shutdown::Cancel)));
+    }
+}
+
+/// Calls a function of Python with the arrays of a batch.
+fn call(function: &Py<PyAny>, batch: Batch) -> Result<Batch, PyErr> {
+    Python::try_attach(|py| {
+        let broken = |error| raise(py, streampool::Error::from(error));
+        let inputs = batch.into_arrays().map_err(broken)?;
+        let inputs = inputs.iter().map(|array| from_array(py, array, Library::NumPy));
+        let inputs = PyTuple::new(py, inputs.collect::<PyResult<Vec<_>>>()?)?;
+        let result = function.bind(py).call1(inputs)?;
+        let outputs = arrays(&result)?;
+        Batch::new(outputs).map_err(broken)
+    })
+    .unwrap_or_else(|| Err(pyo3::exceptions::PyRuntimeError::new_err("the interpreter has ended")))
+}
+
+/// One array, or several in a list or a tuple.
+fn arrays(value: &Bound<'_, PyAny>) -> PyResult<Vec<Array>> {
+    let several: Vec<Bound<'_, PyAny>> = match (value.cast::<PyTuple>(), value.cast::<PyList>()) {
+        (Ok(tuple), _) => tuple.iter().collect(),
+        (_, Ok(list)) => list.iter().collect(),
+        _ => vec![value.clone()],
+    };
+    several.iter().map(|value| to_array(value, None)).collect()
+}
+
+fn priority(py: Python<'_>, name: &str) -> PyResult<Priority> {
+    match name {
+        "high" => Ok(Priority::High),
+        "normal" => Ok(Priority::Normal),
+        "low" => Ok(Priority::Low),
+        _ => Err(invalid(py, format!("priority is {name:?}, expected \"high\", \"normal\" or \"low\""))),
+    }
+}
+
+/// A request, and whose arrays it came as.
+struct Asked {
+    request: Request,
+    library: Library,
+}
+
+impl Queue {
+    fn asked(&self, py: Python<'_>, inputs: &Bound<'_, PyAny>, how: Option<&Bound<'_, PyDict>>) -> PyResult<Asked> {
+        let (arrays, library) = match &self.behind {
+            Behind::Function => {
+                let first = match inputs.cast::<PyTuple>() {
+                    Ok(tuple) if !tuple.is_empty() => tuple.get_item(0)?,
+                    _ => inputs.clone(),
+                };
+                (arrays(inputs)?, library(&first))
+            }
+            Behind::Session(session) => {
+                let session = session.get();
+                let given = session.given(inputs)?;
+                let mut arrays = given.arrays;
+                // In the model's order, as the queue takes them.
+                let infos = session.inner().inputs();
+                let mut ordered = Vec::new();
+                for info in infos {
+                    let place = arrays.iter().position(|(name, _)| *name == info.name);
+                    let Some(place) = place else {
+                        return Err(invalid(py, format!("input {:?} is missing", info.name)));
+                    };
+                    ordered.push(arrays.swap_remove(place).1);
+                }
+                if let Some((name, _)) = arrays.first() {
+                    return Err(invalid(py, format!("the queue takes no input {name:?}")));
+                }
+                (ordered, given.library)
+            }
+        };
+        let mut request = Request::new(arrays);
+        for (key, value) in how.into_iter().flatten() {
+            if value.is_none() {
+                continue;
+            }
+            request = match key.extract::<std::borrow::Cow<'_, str>>()?.as_ref() {
+                "tenant" => request.tenant(value.extract::<String>()?),
+                "priority" => request.priority(priority(py, &value.extract::<String>()?)?),
+                "timeout" => request.within(duration(py, "timeout", value.extract()?)?),
+                other => return Err(pyo3::exceptions::PyTypeError::new_err(format!("unexpected keyword argument {other:?}"))),
+            };
+        }
+        Ok(Asked { request, library })
+    }
+}
+
+/// The answer to a request: by name from a model, as it came from a function.
+fn answer<'py>(py: Python<'py>, behind: &Behind, outputs: &[Array], library: Library) -> PyResult<Bound<'py, PyAny>> {
+    match behind {
+        Behind::Session(session) => {
+            let session = session.get().inner();
+            let names = session.outputs().iter().map(|info| info.name.as_str());
+            let each = names.zip(outputs.iter().map(std::slice::from_ref));
+            Ok(by_name(py, session, each, library)?.into_any())
+        }
+        Behind::Function => {
+            let mut all = outputs.iter().map(|array| from_array(py, array, library)).collect::<PyResult<Vec<_>>>()?;
+            match all.len() {
+                1 => Ok(all.remove(0)),
+                _ => Ok(PyTuple::new(py, all)?.into_any()),
+            }
+        }
+    }
+}
+
+#[pymethods]
+impl Queue {
+    #[new]
+    #[pyo3(signature = (model, *, max_batch_size=None, max_wait=None, max_in_flight=None, capacity=None, when_full="reject",
+        block_timeout=None, tenants=None, adaptive=None, latency_objective=None))]
+    #[allow(clippy::too_many_arguments)] // Python's callers name them.
+    fn made(
+        py: Python<'_>,
+        model: &Bound<'_, PyAny>,
+        max_batch_size: Option<usize>,
+        max_wait: Option<f64>,
+        max_in_flight: Option<usize>,
+        capacity: Option<usize>,
+        when_full: &str,
+        block_timeout: Option<f64>,
+        tenants: Option<std::collections::HashMap<String, f64>>,
+        adaptive: Option<bool>,
+        latency_objective: Option<f64>,
+    ) -> PyResult<Queue> {
+        let mut settings = BatchQueue::builder();
+        if let Some(rows) = max_batch_size {
+            settings = settings.max_batch_size(rows);
+        }
+        if let Some(seconds) = max_wait {
+            settings = settings.max_wait(duration(py, "max_wait", seconds)?);
+        }
+        if let Some(batches) = max_in_flight {
+            settings = settings.max_in_flight(batches);
+        }
+        if let Some(requests) = capacity {
+            settings = settings.capacity(requests);
+        }
+        if let Some(adaptive) = adaptive {
+            settings = settings.adaptive(adaptive);
+        }
+        if let Some(seconds) = latency_objective {
+            settings = settings.latency_objective(duration(py, "latency_objective", seconds)?);
+        }
+        for (name, weight) in tenants.into_iter().flatten() {
+            settings = settings.tenant(name, weight);
+        }
+        settings = settings.when_full(match (when_full, block_timeout) {
+            ("reject", None) => WhenFull::Reject,
+            ("block", None) => WhenFull::Block,
+            ("block", Some(seconds)) => WhenFull::Wait(duration(py, "block_timeout", seconds)?),
+            _ => return Err(invalid(py, "when_full is \"reject\" or \"block\", and only \"block\" takes a block_timeout")),
+        });
+        let (queue, behind) = if let Ok(session) = model.cast::<Session>() {
+            let queue = py.detach({
+                let session = session.get();
+                || BatchQueue::for_session(session.inner(), settings)
+            });
+            (queue, Behind::Session(session.clone().unbind()))
+        } else if model.is_callable() {
+            let function = model.clone().unbind();
+            let built = settings.build(move |batch| call(&function, batch));
+            (built.map_err(streampool::Error::from), Behind::Function)
+        } else {
+            return Err(invalid(py, "model is neither a Session nor a function of arrays"));
+        };
+        Ok(Queue { queue: queue.map_err(|error| raise(py, error))?, behind })
+    }
+
+    /// Answers one request, and waits for that.
+    #[pyo3(signature = (inputs, **how))]
+    fn infer<'py>(
+        &self,
+        py: Python<'py>,
+        inputs: &Bound<'py, PyAny>,
+        how: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let asked = self.asked(py, inputs, how)?;
+        let outputs = py.detach(|| self.queue.infer(asked.request));
+        let outputs = outputs.map_err(|error| raise(py, error))?;
+        answer(py, &self.behind, &outputs, asked.library)
+    }
+
+    /// Hands one request in; `future` is completed with its answer.
+    fn start(
+        slf: &Bound<'_, Queue>,
+        inputs: &Bound<'_, PyAny>,
+        future: Py<PyAny>,
+        how: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<u64> {
+        let (py, this) = (slf.py(), slf.get());
+        let asked = this.asked(py, inputs, how)?;
+        let ticket = py.detach(|| this.queue.submit(asked.request));
+        let ticket = ticket.map_err(|error| raise(py, error))?;
+        let own = slf.clone().unbind();
+        let finish = move |py: Python<'_>, outputs: Vec<Array>| {
+            Ok(answer(py, &own.get().behind, &outputs, asked.library)?.unbind())
+        };
+        complete(ticket, future, Box::new(finish))
+    }
+
+    /// What the queue has done so far.
+    fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let text = serde_json::to_string(&py.detach(|| self.queue.statistics()));
+        let text = text.map_err(|why| invalid(py, why.to_string()))?;
+        py.import("json")?.call_method1("loads", (text,))
+    }
+
+    /// Closes the queue: requests that wait are answered, or cancelled.
+    #[pyo3(signature = (*, cancel=false))]
+    fn close(&self, py: Python<'_>, cancel: bool) {
+        let how = if cancel { Shutdown::Cancel } else { Shutdown::Drain };
+        py.detach(|| self.queue.shutdown(how));
+    }
+
+    /// Opens a closed queue again.
+    fn restart(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.queue.restart()).map_err(|error| raise(py, error))
+    }
+
+    /// Whether it takes requests.
+    #[getter]
+    fn is_open(&self) -> bool {
+        self.queue.is_open()
+    }
+}

@@ -1,0 +1,338 @@
+//! Models.
+
+use std::path::PathBuf;
+
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::{PyBytes, PyDict, PyList, PyMapping, PyTuple};
+use streampool::device::DType;
+use streampool::{Array, Input, Outputs, RunOptions, SessionOptions};
+
+use crate::arrays::{Library, dtype_name, from_array, library, to_array};
+use crate::devices::{duration, pool};
+use crate::errors::{invalid, raise};
+use crate::futures::{complete, withdraw};
+use crate::streams::chosen;
+
+/// An input or an output of a model, as the model declares it.
+#[pyclass(frozen, get_all, module = "streampool")]
+pub struct ValueInfo {
+    /// Its name.
+    name: String,
+    /// The type of its elements as NumPy names it, where the model declares it.
+    dtype: Option<&'static str>,
+    /// Its sizes, where the model declares them: a number, a name, or None for any.
+    shape: Option<Py<PyTuple>>,
+}
+
+#[pymethods]
+impl ValueInfo {
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let shape = match &self.shape {
+            Some(shape) => shape.bind(py).repr()?.to_string(),
+            None => "any".to_owned(),
+        };
+        Ok(format!("<{} {} {shape}>", self.name, self.dtype.unwrap_or("any")))
+    }
+}
+
+fn infos<'a>(py: Python<'_>, values: impl IntoIterator<Item = &'a streampool::model::ValueInfo>) -> PyResult<Vec<ValueInfo>> {
+    use streampool::model::Dim;
+    let size = |dim: &Dim| match dim {
+        Dim::Fixed(size) => size.into_pyobject(py).map(|size| size.into_any()).map_err(PyErr::from),
+        Dim::Named(name) => name.into_pyobject(py).map(|name| name.into_any()).map_err(PyErr::from),
+        Dim::Free => Ok(py.None().into_bound(py)),
+    };
+    let made = values.into_iter().map(|value| {
+        let shape = match &value.shape {
+            Some(dims) => Some(PyTuple::new(py, dims.iter().map(size).collect::<PyResult<Vec<_>>>()?)?.unbind()),
+            None => None,
+        };
+        Ok(ValueInfo { name: value.name.clone(), dtype: value.dtype.map(dtype_name), shape })
+    });
+    made.collect()
+}
+
+/// What a caller gave, as arrays by name.
+pub struct Given {
+    /// The arrays. Names are those of the model where they came in order.
+    pub arrays: Vec<(String, Array)>,
+    /// Whose arrays these were.
+    pub library: Library,
+}
+
+/// A model, loaded once and run from any number of threads.
+#[pyclass(frozen, subclass, module = "streampool._streampool")]
+pub struct Session {
+    session: streampool::Session,
+}
+
+impl Session {
+    /// The session of Rust's.
+    pub fn inner(&self) -> &streampool::Session {
+        &self.session
+    }
+
+    fn dtype_of(&self, name: &str) -> Option<DType> {
+        let all = self.session.inputs().iter().chain(self.session.optional_inputs());
+        all.into_iter().find(|info| info.name == name)?.dtype
+    }
+
+    /// Inputs as callers give them: by name, in order, or one array.
+    pub fn given(&self, inputs: &Bound<'_, PyAny>) -> PyResult<Given> {
+        let mut given = Given { arrays: Vec::new(), library: Library::NumPy };
+        let mut add = |name: &str, value: &Bound<'_, PyAny>| -> PyResult<()> {
+            if library(value) == Library::Torch {
+                given.library = Library::Torch;
+            }
+            let array = to_array(value, self.dtype_of(name)).map_err(|error| named(value.py(), name, error))?;
+            given.arrays.push((name.to_owned(), array));
+            Ok(())
+        };
+        if let Ok(inputs) = inputs.cast::<PyDict>() {
+            for (name, value) in inputs {
+                add(&name.extract::<std::borrow::Cow<'_, str>>()?, &value)?;
+            }
+        } else if let Ok(inputs) = inputs.cast::<PyMapping>() {
+            for pair in inputs.items()? {
+                let (name, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = pair.extract()?;
+                add(&name.extract::<std::borrow::Cow<'_, str>>()?, &value)?;
+            }
+        } else {
+            let values: Vec<Bound<'_, PyAny>> = match (inputs.cast::<PyList>(), inputs.cast::<PyTuple>()) {
+                (Ok(list), _) => list.iter().collect(),
+                (_, Ok(tuple)) => tuple.iter().collect(),
+                _ => vec![inputs.clone()],
+            };
+            let infos = self.session.inputs();
+            if values.len() > infos.len() {
+                let why = format!("{} inputs were given, the model takes {}", values.len(), infos.len());
+                return Err(invalid(inputs.py(), why));
+            }
+            for (info, value) in infos.iter().zip(&values) {
+                add(&info.name, value)?;
+            }
+        }
+        Ok(given)
+    }
+
+    /// Outputs by name; a sequence as a list.
+    fn outputs<'py>(&self, py: Python<'py>, outputs: &Outputs, library: Library) -> PyResult<Bound<'py, PyDict>> {
+        by_name(py, &self.session, outputs.iter(), library)
+    }
+
+    /// Runs `work` on the stream that the thread or the task has chosen.
+    fn on_chosen<R: Send>(&self, py: Python<'_>, work: impl FnOnce() -> streampool::Result<R> + Send) -> PyResult<R> {
+        let result = match chosen(py, self.session.pool())? {
+            None => py.detach(work),
+            Some(stream) => py.detach(|| self.session.pool().with_stream(&stream, work)?),
+        };
+        result.map_err(|error| raise(py, error))
+    }
+}
+
+/// An error of one input says which.
+fn named(py: Python<'_>, name: &str, error: PyErr) -> PyErr {
+    let told = invalid(py, format!("input {name:?}: {}", error.value(py)));
+    told.set_cause(py, error.cause(py));
+    told
+}
+
+/// Outputs by name; a sequence as a list.
+pub fn by_name<'py, 'a>(
+    py: Python<'py>,
+    session: &streampool::Session,
+    outputs: impl Iterator<Item = (&'a str, &'a [Array])>,
+    library: Library,
+) -> PyResult<Bound<'py, PyDict>> {
+    let made = PyDict::new(py);
+    for ((name, arrays), info) in outputs.zip(session.outputs()) {
+        let is_one = info.kind == streampool::model::ValueKind::Tensor;
+        match arrays {
+            [array] if is_one => made.set_item(name, from_array(py, array, library)?)?,
+            arrays => {
+                let all = arrays.iter().map(|array| from_array(py, array, library));
+                made.set_item(name, all.collect::<PyResult<Vec<_>>>()?)?;
+            }
+        }
+    }
+    Ok(made)
+}
+
+fn precision(py: Python<'_>, name: &str) -> PyResult<DType> {
+    match name {
+        "f16" | "float16" => Ok(DType::F16),
+        "bf16" | "bfloat16" => Ok(DType::BF16),
+        _ => Err(invalid(py, format!("precision is {name:?}, expected \"f16\" or \"bf16\""))),
+    }
+}
+
+#[pymethods]
+impl Session {
+    #[new]
+    #[pyo3(signature = (model, device="auto", *, precision=None, max_in_flight=None, program_memory=None, data_folder=None,
+        simplify=true))]
+    #[allow(clippy::too_many_arguments)] // Python's callers name them.
+    fn load(
+        py: Python<'_>,
+        model: &Bound<'_, PyAny>,
+        device: &str,
+        precision: Option<&str>,
+        max_in_flight: Option<usize>,
+        program_memory: Option<usize>,
+        data_folder: Option<PathBuf>,
+        simplify: bool,
+    ) -> PyResult<Session> {
+        let default = SessionOptions::default();
+        let options = SessionOptions {
+            precision: precision.map(|name| self::precision(py, name)).transpose()?,
+            max_in_flight: max_in_flight.unwrap_or(default.max_in_flight),
+            program_memory: program_memory.unwrap_or(default.program_memory),
+            data_folder,
+            simplify,
+        };
+        // A model of the package onnx.
+        let model = match model.hasattr("SerializeToString")? {
+            true => model.call_method0("SerializeToString")?,
+            false => model.clone(),
+        };
+        let pool = pool(py, device)?;
+        let session = if model.is_instance_of::<PyBytes>() {
+            let bytes: PyBackedBytes = model.extract()?;
+            py.detach(|| streampool::Session::from_bytes(&pool, bytes.to_vec(), &options))
+        } else {
+            let path: PathBuf = model.extract().map_err(|_| {
+                let kind = model.get_type();
+                invalid(py, format!("model is a {kind}, expected a path, the bytes of an ONNX file, or an onnx.ModelProto"))
+            })?;
+            py.detach(|| streampool::Session::load_with(&pool, path, &options))
+        };
+        Ok(Session { session: session.map_err(|error| raise(py, error))? })
+    }
+
+    /// The inputs that a run needs.
+    #[getter]
+    fn inputs(&self, py: Python<'_>) -> PyResult<Vec<ValueInfo>> {
+        infos(py, self.session.inputs())
+    }
+
+    /// The inputs that a run may leave out.
+    #[getter]
+    fn optional_inputs(&self, py: Python<'_>) -> PyResult<Vec<ValueInfo>> {
+        infos(py, self.session.optional_inputs())
+    }
+
+    /// The outputs.
+    #[getter]
+    #[pyo3(name = "outputs")]
+    fn output_infos(&self, py: Python<'_>) -> PyResult<Vec<ValueInfo>> {
+        infos(py, self.session.outputs())
+    }
+
+    /// What the file says about itself.
+    #[getter]
+    fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let metadata = PyDict::new(py);
+        for (key, value) in self.session.metadata() {
+            metadata.set_item(key, value)?;
+        }
+        Ok(metadata)
+    }
+
+    /// The device that it runs on.
+    #[getter]
+    fn device(&self) -> &'static str {
+        self.session.pool().device().properties().kind.name()
+    }
+
+    #[pyo3(signature = (inputs, *, timeout=None, urgent=false))]
+    fn run<'py>(
+        &self,
+        py: Python<'py>,
+        inputs: &Bound<'py, PyAny>,
+        timeout: Option<f64>,
+        urgent: bool,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let given = self.given(inputs)?;
+        let mut options = RunOptions::default();
+        if let Some(seconds) = timeout {
+            options = RunOptions::within(duration(py, "timeout", seconds)?);
+        }
+        options.urgent = urgent;
+        let outputs = self.on_chosen(py, || {
+            let inputs = given.arrays.iter().map(|(name, array)| (name, Input::from(array)));
+            Ok(self.session.run_with(inputs, &options)?)
+        })?;
+        self.outputs(py, &outputs, given.library)
+    }
+
+    /// Starts a run; `answer` is completed when it is over. It goes to the stream of the thread, and waits there for room. With
+    /// `spread` it goes to one of several, since many tasks share a thread, and fails at once if there is no room.
+    #[pyo3(signature = (inputs, answer, spread))]
+    fn start(slf: &Bound<'_, Session>, inputs: &Bound<'_, PyAny>, answer: Py<PyAny>, spread: bool) -> PyResult<u64> {
+        let py = slf.py();
+        let this = slf.get();
+        let given = this.given(inputs)?;
+        let session = this.session.clone();
+        let pool = session.pool().clone();
+        let pending = this.on_chosen(py, || {
+            let inputs = given.arrays.iter().map(|(name, array)| (name, Input::from(array)));
+            match spread {
+                false => Ok(session.submit(inputs)?),
+                true => {
+                    let stream = next_stream(&pool)?;
+                    Ok(pool.with_stream(&stream, || session.try_submit(inputs))??)
+                }
+            }
+        })?;
+        let (own, library) = (slf.clone().unbind(), given.library);
+        let finish = move |py: Python<'_>, outputs: Outputs| {
+            Ok(own.get().outputs(py, &outputs, library)?.into_any().unbind())
+        };
+        complete(pending, answer, Box::new(finish))
+    }
+
+    /// Makes ready what runs with inputs of these shapes need, on the calling thread's stream.
+    fn warm_up(&self, py: Python<'_>, shapes: Vec<Vec<usize>>) -> PyResult<()> {
+        let shapes: Vec<&[usize]> = shapes.iter().map(Vec::as_slice).collect();
+        self.on_chosen(py, || Ok(self.session.warm_up(&shapes)?))
+    }
+
+    /// How often it ran, and what it holds.
+    fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let statistics = serde_json::to_string(&self.session.statistics());
+        let text = statistics.map_err(|why| invalid(py, why.to_string()))?;
+        py.import("json")?.call_method1("loads", (text,))
+    }
+
+    fn __repr__(&self) -> String {
+        let names = |infos: &[streampool::model::ValueInfo]| {
+            infos.iter().map(|info| info.name.as_str()).collect::<Vec<_>>().join(", ")
+        };
+        format!(
+            "<streampool.Session on {}: ({}) -> ({})>",
+            self.device(),
+            names(self.session.inputs()),
+            names(self.session.outputs())
+        )
+    }
+}
+
+/// The next of the pool's streams that tasks are spread over.
+fn next_stream(pool: &streampool::Pool) -> streampool::Result<streampool::Stream> {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    /// As many as a GPU can make use of.
+    const STREAMS: usize = 8;
+    let workers = pool.settings().streams.saturating_sub(1).clamp(1, STREAMS);
+    // Stream 0 is the main thread's; the last ones are the last that other threads are given.
+    let place = NEXT.fetch_add(1, Ordering::Relaxed) % workers;
+    let index = pool.settings().streams.saturating_sub(1 + place);
+    Ok(pool.stream(index)?.clone())
+}
+
+/// Withdraws a run or a request that its future was cancelled for.
+#[pyfunction]
+pub fn cancel(id: u64) {
+    withdraw(id);
+}

@@ -1,0 +1,63 @@
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import streampool as sp
+
+
+def make(nodes, inputs, outputs, weights=()):
+    """A model of ONNX; inputs and outputs are (name, type, shape)."""
+    info = [helper.make_tensor_value_info(*each) for each in inputs]
+    told = [helper.make_tensor_value_info(*each) for each in outputs]
+    initial = [numpy_helper.from_array(array, name) for name, array in weights]
+    graph = helper.make_graph(nodes, "test", info, told, initial)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+    model.ir_version = 9
+    if all(shape is not None for _, _, shape in (*inputs, *outputs)):
+        onnx.checker.check_model(model)
+    return model
+
+
+@pytest.fixture(scope="session")
+def weight():
+    return np.random.default_rng(1).standard_normal((16, 4), dtype=np.float32)
+
+
+@pytest.fixture(scope="session")
+def linear(weight):
+    """y = x @ w, any number of rows."""
+    node = helper.make_node("MatMul", ["x", "w"], ["y"])
+    f32 = TensorProto.FLOAT
+    return make([node], [("x", f32, ["rows", 16])], [("y", f32, ["rows", 4])], [("w", weight)])
+
+
+@pytest.fixture(scope="session")
+def session(linear):
+    return sp.Session(linear, device="host")
+
+
+@pytest.fixture(scope="session")
+def identity():
+    """A session for each type: y is x."""
+    made = {}
+
+    def of(dtype):
+        code = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        if code not in made:
+            node = helper.make_node("Identity", ["x"], ["y"])
+            made[code] = sp.Session(make([node], [("x", code, None)], [("y", code, None)]), device="host")
+        return made[code]
+
+    return of
+
+
+@pytest.fixture(scope="session")
+def gather():
+    """Rows of a table, chosen by indices: an index out of range is a request's own fault."""
+    node = helper.make_node("Gather", ["table", "i"], ["y"])
+    table = np.arange(12, dtype=np.float32).reshape(6, 2)
+    return sp.Session(
+        make([node], [("i", TensorProto.INT64, ["n"])], [("y", TensorProto.FLOAT, ["n", 2])], [("table", table)]),
+        device="host",
+    )

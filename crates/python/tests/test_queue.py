@@ -1,0 +1,228 @@
+import asyncio
+import concurrent.futures
+import gc
+import sys
+import threading
+import tracemalloc
+
+import numpy as np
+import pytest
+from processes import in_a_process
+
+import streampool as sp
+
+
+def rows(count, seed=0):
+    return np.random.default_rng(seed).standard_normal((count, 16), dtype=np.float32)
+
+
+def test_requests_of_threads_become_batches(session, weight):
+    with sp.BatchQueue(session, max_batch_size=16, max_wait=0.02) as queue, concurrent.futures.ThreadPoolExecutor(32) as pool:
+        inputs = [rows(1 + seed % 3, seed) for seed in range(200)]
+        for x, outputs in zip(inputs, pool.map(queue.infer, inputs), strict=True):
+            np.testing.assert_allclose(outputs["y"], x @ weight, rtol=1e-5, atol=1e-5)
+        told = queue.statistics()
+        assert told["requests"]["completed"] == 200 and told["batch_rows"]["count"] < 200, told
+
+
+def test_a_function_sees_rows_of_several_calls():
+    seen, gate = [], threading.Event()
+
+    @sp.batched(max_batch_size=8, max_wait=5.0, max_in_flight=1)
+    def double(x):
+        seen.append(len(x))
+        return x * 2
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda n: double(np.full((1, 2), n)), range(8)))
+    gate.set()
+    for n, answer in enumerate(answers):
+        np.testing.assert_array_equal(answer, np.full((1, 2), 2 * n))
+    assert sum(seen) == 8 and len(seen) < 8
+    assert double.queue.is_open
+    double.queue.close()
+    with pytest.raises(sp.Closed):
+        double(np.zeros((1, 2)))
+
+
+def test_a_function_of_several_arrays_gives_several():
+    with sp.BatchQueue(lambda a, b: (a + b, a - b)) as queue:
+        total, rest = queue.infer((np.array([[3]]), np.array([[1]])))
+        assert total.tolist() == [[4]] and rest.tolist() == [[2]]
+
+
+class Guilty(Exception):
+    pass
+
+
+def test_only_the_guilty_rows_fail_and_keep_their_exception():
+    def refuse(x):
+        if (x < 0).any():
+            raise Guilty("negative")
+        return x
+
+    with sp.BatchQueue(refuse, max_batch_size=16, max_wait=0.05) as queue:
+        tickets = [queue.submit(np.array([-1 if n == 5 else n])) for n in range(12)]
+        for n, ticket in enumerate(tickets):
+            if n == 5:
+                with pytest.raises(Guilty, match="negative") as caught:
+                    ticket.result(60)
+                assert any(entry.name == "refuse" for entry in caught.traceback)
+            else:
+                assert ticket.result(60).tolist() == [n]
+
+
+def test_a_function_that_gives_nonsense_is_told_so():
+    with sp.BatchQueue(lambda x: x[:0]) as queue, pytest.raises(sp.FunctionFailed, match="rows"):
+        queue.infer(np.zeros((2, 2)))
+    with sp.BatchQueue(lambda x: "text") as queue, pytest.raises(sp.Error):
+        queue.infer(np.zeros((2, 2)))
+
+
+def test_a_full_queue_says_when_to_come_again():
+    gate = threading.Event()
+
+    def slow(x):
+        gate.wait(60)
+        return x
+
+    queue = sp.BatchQueue(slow, max_batch_size=1, capacity=2, max_in_flight=1)
+    tickets = [queue.submit(np.zeros((1, 1)))]
+    with pytest.raises(sp.Overloaded) as caught:
+        for _ in range(50):
+            tickets.append(queue.submit(np.zeros((1, 1))))
+    assert caught.value.retry_after > 0
+    gate.set()
+    for ticket in tickets:
+        ticket.result(60)
+    queue.close()
+
+
+def test_a_cancelled_request_never_runs():
+    gate, seen = threading.Event(), []
+
+    def slow(x):
+        gate.wait(60)
+        seen.extend(x[:, 0].tolist())
+        return x
+
+    queue = sp.BatchQueue(slow, max_batch_size=1, max_in_flight=1)
+    tickets = [queue.submit(np.array([[n]])) for n in range(6)]
+    assert tickets[4].cancel() and tickets[4].cancelled()
+
+    async def cancelled():
+        task = asyncio.ensure_future(queue.infer_async(np.array([[99]])))
+        await asyncio.sleep(0.05)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancelled())
+    # What was withdrawn is told to the queue by another thread.
+    threading.Event().wait(0.5)
+    gate.set()
+    for n in (0, 1, 2, 3, 5):
+        tickets[n].result(60)
+    queue.close()
+    assert seen == [0, 1, 2, 3, 5]
+
+
+def test_deadlines_tenants_and_priorities(session):
+    queue = sp.BatchQueue(session, tenants={"a": 2.0, "b": 1.0})
+    queue.infer(rows(1), tenant="a", priority="high", timeout=60)
+    with pytest.raises(sp.DeadlineExceeded):
+        queue.infer(rows(1), timeout=0)
+    with pytest.raises(sp.InvalidInput, match="priority"):
+        queue.infer(rows(1), priority="urgent")
+    with pytest.raises(TypeError, match="colour"):
+        queue.infer(rows(1), colour="red")
+    queue.close()
+
+
+def test_a_closed_queue_opens_again(session):
+    queue = sp.BatchQueue(session)
+    queue.close()
+    with pytest.raises(sp.Closed):
+        queue.infer(rows(1))
+    queue.restart()
+    queue.infer(rows(1))
+    queue.close(cancel=True)
+
+
+def test_a_thousand_tasks(session, weight):
+    async def run(queue):
+        return await asyncio.gather(*(queue.infer_async(rows(1, seed)) for seed in range(1000)))
+
+    with sp.BatchQueue(session, max_batch_size=64, capacity=2000) as queue:
+        for seed, outputs in enumerate(asyncio.run(run(queue))):
+            np.testing.assert_allclose(outputs["y"], rows(1, seed) @ weight, rtol=1e-5, atol=1e-5)
+
+
+def test_a_list_of_inputs_in_batches(session, weight, capsys):
+    inputs = [rows(1, seed) for seed in range(50)]
+    outputs = list(sp.batch_inference(session, inputs, batch_size=8, progress=True))
+    for x, output in zip(inputs, outputs, strict=True):
+        np.testing.assert_allclose(output["y"], x @ weight, rtol=1e-5, atol=1e-5)
+    assert "50" in capsys.readouterr().err
+    endless = (rows(1, seed) for seed in iter(int, 1))
+    assert next(sp.batch_inference(session, endless))["y"].shape == (1, 4)
+    with pytest.raises(ValueError, match="batch_size"):
+        next(sp.batch_inference(session, inputs, batch_size=0))
+
+
+def test_nothing_that_is_neither_session_nor_function():
+    with pytest.raises(sp.InvalidInput, match="Session"):
+        sp.BatchQueue(3)
+    with pytest.raises(sp.InvalidInput, match="when_full"):
+        sp.BatchQueue(lambda x: x, when_full="maybe")
+    with pytest.raises(sp.InvalidSetting):
+        sp.BatchQueue(lambda x: x, max_batch_size=0)
+
+
+EXITS = """
+import threading, time
+import numpy as np
+import streampool as sp
+
+def slow(x):
+    time.sleep(0.05)
+    return x
+
+queue = sp.BatchQueue(slow, max_batch_size=1, capacity=1000)
+tickets = [queue.submit(np.zeros((1, 1))) for _ in range(200)]
+"""
+
+
+@pytest.mark.parametrize("end", ["", "del queue", "queue.close(cancel=True)", "import os; os._exit(0)"])
+def test_the_interpreter_ends_with_requests_in_a_queue(end):
+    in_a_process(EXITS + ("del tickets[:190]\n" if end == "del queue" else "") + end)
+
+
+def test_tickets_keep_their_queue_alive():
+    queue = sp.BatchQueue(lambda x: x + 1, max_batch_size=4)
+    tickets = [queue.submit(np.array([[n]])) for n in range(50)]
+    del queue
+    gc.collect()
+    assert [ticket.result(60).item() for ticket in tickets] == list(range(1, 51))
+
+
+def test_memory_is_flat_over_many_calls(session):
+    with sp.BatchQueue(session, max_batch_size=8) as queue:
+        x = rows(1)
+
+        def some(count):
+            for _ in range(count):
+                session.run(x)
+                queue.infer(x)
+            for ticket in [queue.submit(x) for _ in range(100)] + [session.submit(x) for _ in range(100)]:
+                ticket.result(60)
+            gc.collect()
+
+        some(2000)
+        tracemalloc.start()
+        before, references = tracemalloc.get_traced_memory()[0], sys.getrefcount(x)
+        some(5000)
+        after = tracemalloc.get_traced_memory()[0]
+        tracemalloc.stop()
+    assert after - before < 64 << 10
+    assert sys.getrefcount(x) == references

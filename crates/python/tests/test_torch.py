@@ -1,0 +1,115 @@
+"""Modules of PyTorch. They skip where PyTorch is not installed."""
+
+import concurrent.futures
+import importlib.metadata
+import warnings
+
+import numpy as np
+import pytest
+
+import streampool as sp
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+pytest.importorskip("onnxscript", reason="onnxscript, which torch.onnx needs, is not installed")
+
+
+class Mlp(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(
+            torch.nn.Linear(8, 32), torch.nn.GELU(), torch.nn.LayerNorm(32), torch.nn.Linear(32, 4)
+        )
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+@pytest.fixture(scope="module")
+def mlp():
+    torch.manual_seed(7)
+    return Mlp().eval()
+
+
+def test_tensors_come_back_as_tensors(session, weight):
+    x = torch.ones(2, 16, requires_grad=True)
+    outputs = session.run({"x": x})
+    assert isinstance(outputs["y"], torch.Tensor)
+    np.testing.assert_allclose(outputs["y"].numpy(), np.ones((2, 16), np.float32) @ weight, rtol=1e-5, atol=1e-5)
+
+
+def test_a_module_runs_from_eight_threads(mlp):
+    module = sp.from_torch(mlp, (torch.randn(3, 8),), device="host", dynamic_shapes=({0: "batch"},))
+    inputs = [torch.randn(1 + seed % 4, 8, generator=torch.Generator().manual_seed(seed)) for seed in range(64)]
+    with torch.no_grad():
+        expected = [mlp(x) for x in inputs]
+    alone = [module(x) for x in inputs]
+    for ours, theirs in zip(alone, expected, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        for ours, one in zip(pool.map(module, inputs), alone, strict=True):
+            assert torch.equal(ours, one)
+
+
+def test_several_inputs_and_outputs():
+    class Two(torch.nn.Module):
+        def forward(self, a, unused, b):
+            return a + b, a @ b
+
+    a, b = torch.eye(3), torch.arange(9.0).reshape(3, 3)
+    module = sp.from_torch(Two().eval(), (a, a, b), device="host")
+    total, product = module(a, a, b)
+    assert torch.equal(total, a + b) and torch.equal(product, b)
+    with pytest.raises(sp.InvalidInput, match="3"):
+        module(a)
+
+
+def test_training_mode_is_refused():
+    with pytest.raises(sp.InvalidInput, match="eval"):
+        sp.from_torch(Mlp(), (torch.randn(1, 8),))
+
+
+def test_what_cannot_be_exported_says_why():
+    class Odd(torch.nn.Module):
+        def forward(self, x):
+            return x if float(x.sum()) > 0 else -x
+
+    with pytest.raises(sp.Unsupported, match="export"):
+        sp.from_torch(Odd().eval(), (torch.randn(2),))
+    assert "cannot run" in sp.explain(Odd().eval(), (torch.randn(2),))
+    assert "whole module" in sp.explain(Mlp().eval(), (torch.randn(1, 8),))
+
+
+def backend():
+    """The backend by its name, if the package is installed with its entry points."""
+    names = {point.name for point in importlib.metadata.entry_points(group="torch_dynamo_backends")}
+    from streampool import _torch
+
+    return "streampool" if "streampool" in names else _torch.compile_graph
+
+
+def test_torch_compile_runs_it_here(mlp):
+    torch._dynamo.reset()
+    x = torch.randn(5, 8)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", module="torch")
+        compiled = torch.compile(mlp, backend=backend(), dynamic=False)
+        torch.testing.assert_close(compiled(x), mlp(x), rtol=1e-4, atol=1e-5)
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+
+            def run(_):
+                with torch.no_grad():
+                    return compiled(x)
+
+            first = compiled(x)
+            assert all(torch.equal(y, first) for y in pool.map(run, range(64)))
+
+
+def test_torch_compile_falls_back_with_a_warning(mlp):
+    torch._dynamo.reset()
+    x = torch.randn(5, 8)
+    compiled = torch.compile(mlp, backend=backend(), dynamic=False)
+    with pytest.warns(UserWarning, match="no_grad"):
+        y = compiled(x)
+    torch.testing.assert_close(y, mlp(x))
+    y.sum().backward()

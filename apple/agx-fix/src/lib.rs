@@ -37,6 +37,7 @@ mod inserted;
     allow(dead_code)
 )]
 mod logic;
+mod results;
 #[cfg(any(target_vendor = "apple", metal_sim, all(test, unix)))]
 mod trampoline;
 
@@ -44,30 +45,7 @@ mod trampoline;
 pub use edge::install_on;
 pub use logic::figures::Statistics;
 pub use logic::settings::{SettingError, Settings};
-
-/// Why nothing was wrapped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// This is not an Apple system.
-    #[error("there is no Metal here: agx-fix is for Apple's systems")]
-    NoMetal,
-    /// Metal has no device.
-    #[error("Metal has no device: it needs a GPU that this process may use")]
-    NoDevice,
-    /// The device does not do what every device does.
-    #[error("the device returned nothing for `{0}`, so its classes cannot be found out")]
-    Refused(&'static str),
-}
-
-/// Whether the wrapping is in force.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Check {
-    /// How many methods were wrapped.
-    pub methods: usize,
-    /// Those that run something else by now, because somebody else replaced them.
-    pub displaced: Vec<String>,
-}
+pub use results::{Check, Error};
 
 /// Finds out the classes of the default device's objects and wraps them; not if the settings say that it is disabled.
 /// Returns what was wrapped so far. When it was called before, the settings of that time hold.

@@ -2,11 +2,11 @@
 //! would wait for ever. So they are called when their time has come, on a thread of ours.
 
 use std::ffi::{CStr, c_int, c_void};
+use std::io;
 use std::ptr::null_mut;
 
 use super::foreign::{self, Object};
 use super::runtime::{Owned, Pool, send};
-use super::watch::say;
 
 /// How a block begins that takes an object.
 #[repr(C)]
@@ -40,13 +40,13 @@ impl Late {
     }
 }
 
-/// Calls a handler when the command buffer is as far as this message waits for.
+/// Calls a handler when the command buffer is as far as this message waits for, unless there is no thread to do so.
 ///
 /// # Safety
 /// The command buffer is alive, and the block is nil or one that takes a command buffer.
-pub unsafe fn call_late(commands: Object, block: Object, wait: &'static CStr) {
+pub unsafe fn call_late(commands: Object, block: Object, wait: &'static CStr) -> io::Result<()> {
     if block.is_null() {
-        return;
+        return Ok(());
     }
     // SAFETY: the caller vouches for both.
     let late = unsafe {
@@ -57,7 +57,5 @@ pub unsafe fn call_late(commands: Object, block: Object, wait: &'static CStr) {
         }
     };
     let thread = std::thread::Builder::new().name("agx-fix handler".to_owned());
-    if let Err(error) = thread.spawn(|| late.call()) {
-        say(&format!("there is no thread to call a handler on: {error}"));
-    }
+    thread.spawn(|| late.call()).map(drop)
 }

@@ -1,7 +1,6 @@
 //! What runs round each wrapped method: the guard, and the look at what was created.
 
 use std::cell::Cell;
-use std::ffi::CStr;
 use std::io::Write;
 use std::mem::transmute;
 use std::sync::OnceLock;
@@ -11,29 +10,13 @@ use std::time::Instant;
 use super::foreign::Object;
 use super::handlers;
 use super::runtime::Class;
-use super::wrapping;
+use super::wrapping::{self, Watch};
 use crate::logic::figures::Figure;
 use crate::logic::guard::{Guard, Pass, Verdict, World};
 use crate::logic::guarded::{Call, Destructor, Purpose, Thread, What};
 use crate::logic::kind::{Kind, Role};
 use crate::logic::settings::Settings;
 use crate::trampoline::{Way, Wrapper, is_under_way};
-
-/// What stands in for a method.
-pub struct Watch {
-    /// The method, for people.
-    pub name: String,
-    /// What it does.
-    pub kind: Kind,
-    /// Whose it is, if that is guarded.
-    pub guards: Option<What>,
-    /// If it adds a handler: the message that waits until that is to be called.
-    pub wait: Option<&'static CStr>,
-    /// Its selector.
-    pub selector: usize,
-    /// The address of what it was.
-    pub original: usize,
-}
 
 /// This process, for the guard.
 pub struct Process;
@@ -180,7 +163,10 @@ impl Wrapper for Watch {
             && guard.is_committed(object)
         {
             // SAFETY: the command buffer was not given up, and is called with a handler.
-            unsafe { handlers::call_late(object as Object, argument as Object, wait) };
+            let called = unsafe { handlers::call_late(object as Object, argument as Object, wait) };
+            if let Err(error) = called {
+                say(&format!("there is no thread to call a handler on: {error}"));
+            }
         }
         verdict.into()
     }

@@ -5,8 +5,7 @@ use std::ffi::CStr;
 use std::sync::{LazyLock, PoisonError, RwLock};
 
 use super::runtime::{self, Class, Protocol};
-use super::watch::Watch;
-use crate::logic::guarded::Purpose;
+use crate::logic::guarded::{Purpose, What};
 use crate::logic::kind::{Kind, Role, kind, wait_for_handler};
 use crate::trampoline::{FreeStub, Target, is_stub};
 
@@ -24,6 +23,22 @@ const PUBLIC: [&CStr; 8] = [
 
 /// Methods of the root class that the class of a guarded object has to have, so that its objects are seen to begin and end.
 const FROM_THE_ROOT: [&CStr; 2] = [c"init", c"dealloc"];
+
+/// What stands in for a method.
+pub struct Watch {
+    /// The method, for people.
+    pub name: String,
+    /// What it does.
+    pub kind: Kind,
+    /// Whose it is, if that is guarded.
+    pub guards: Option<What>,
+    /// If it adds a handler: the message that waits until that is to be called.
+    pub wait: Option<&'static CStr>,
+    /// Its selector.
+    pub selector: usize,
+    /// The address of what it was.
+    pub original: usize,
+}
 
 /// What was wrapped.
 #[derive(Default)]

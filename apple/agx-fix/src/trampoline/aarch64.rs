@@ -2,10 +2,10 @@
 
 use std::arch::naked_asm;
 
-use super::{STUBS, enter, leave};
+use super::calls::{self, STUBS, enter, leave};
 
 /// How far stubs lie apart.
-pub const STUB_BYTES: usize = 8;
+const STUB_BYTES: usize = 8;
 
 /// What a stub saved, in the order in which it lies on the stack.
 #[repr(C)]
@@ -19,37 +19,42 @@ pub struct Saved {
     return_address: usize,
 }
 
-impl Saved {
-    /// An address in the stub that was called.
-    pub fn in_stub(&self) -> usize {
+impl calls::Saved for Saved {
+    const STUB_BYTES: usize = STUB_BYTES;
+
+    fn stubs() -> usize {
+        stubs as *const () as usize
+    }
+
+    fn after() -> usize {
+        after as *const () as usize
+    }
+
+    fn in_stub(&self) -> usize {
         self.in_stub
     }
 
-    /// The object on which the method was called.
-    pub fn object(&self, _selector: usize) -> usize {
+    fn object(&self, _selector: usize) -> usize {
         self.integers[0]
     }
 
-    /// The first argument after the selector, if it is an integer or an address.
-    pub fn argument(&self, _selector: usize) -> usize {
+    fn argument(&self, _selector: usize) -> usize {
         self.integers[2]
     }
 
-    /// Where to go on instead of the method.
-    pub fn refusal(&self, _selector: usize) -> usize {
+    fn refusal(&self, _selector: usize) -> usize {
         return_zero as *const () as usize
     }
 
-    /// Where the stack was when the method was called.
-    pub fn stack(&self) -> usize {
+    fn stack(&self) -> usize {
         &raw const *self as usize + size_of::<Saved>()
     }
 
-    pub fn return_address(&self) -> usize {
+    fn return_address(&self) -> usize {
         self.return_address
     }
 
-    pub fn set_return_address(&mut self, address: usize) {
+    fn set_return_address(&mut self, address: usize) {
         self.return_address = address;
     }
 }
@@ -61,20 +66,19 @@ pub struct Returned {
     integers: [usize; 8],
 }
 
-impl Returned {
-    pub fn value(&self) -> usize {
+impl calls::Returned for Returned {
+    fn value(&self) -> usize {
         self.integers[0]
     }
 
-    /// Where the stack was when the method was called.
-    pub fn stack(&self) -> usize {
+    fn stack(&self) -> usize {
         &raw const *self as usize + size_of::<Returned>()
     }
 }
 
 /// All stubs, from the first multiple of [`STUB_BYTES`] on. Each leaves its address in `x16`.
 #[unsafe(naked)]
-pub unsafe extern "C" fn stubs() {
+unsafe extern "C" fn stubs() {
     naked_asm!(
         ".balign {bytes}",
         ".rept {count}",
@@ -118,13 +122,13 @@ unsafe extern "C" fn before() {
         "add sp, sp, #{size}",
         "br x16",
         size = const size_of::<Saved>(),
-        enter = sym enter,
+        enter = sym enter::<Saved>,
     )
 }
 
 /// Where watched methods return to.
 #[unsafe(naked)]
-pub unsafe extern "C" fn after() {
+unsafe extern "C" fn after() {
     naked_asm!(
         "sub sp, sp, #{size}",
         "stp q0, q1, [sp]",
@@ -149,7 +153,7 @@ pub unsafe extern "C" fn after() {
         "add sp, sp, #{size}",
         "ret",
         size = const size_of::<Returned>(),
-        leave = sym leave,
+        leave = sym leave::<Returned>,
     )
 }
 

@@ -11,60 +11,23 @@
 
 #![expect(unsafe_code, reason = "stands before methods whatever their signature")]
 
+mod calls;
 #[cfg_attr(target_arch = "x86_64", path = "x86_64.rs")]
 #[cfg_attr(target_arch = "aarch64", path = "aarch64.rs")]
 mod machine;
 mod shadow;
+mod target;
 
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::logic::guard::Pass;
-use machine::{Returned, Saved};
-use shadow::Record;
+use calls::{STUBS, Saved as _, TARGETS};
+use machine::Saved;
 
-/// What a stub stands before.
-pub struct Target {
-    /// The address of the method.
-    pub original: usize,
-    /// Its selector, which is passed to it after its object.
-    pub selector: usize,
-    /// What is run before and after it.
-    pub wrapper: &'static dyn Wrapper,
-}
+#[cfg_attr(test, allow(unused_imports))]
+pub use calls::is_under_way;
+pub use target::{Target, Way, Wrapper};
 
-/// What is run round a method.
-pub trait Wrapper: Sync {
-    /// Decides what becomes of a call on this object, whose first argument this is, should that be an integer or an address.
-    fn before(&'static self, object: usize, argument: usize) -> Way;
-    /// The call on this object has returned this, as far as it fits a register.
-    fn after(&self, object: usize, pass: Option<Pass>, result: usize);
-    /// Nobody will come back from the call.
-    fn abandoned(&self, pass: Option<Pass>);
-    /// The call is made without any of these, because the thread has too many others under way.
-    fn too_deep(&self);
-}
-
-/// What becomes of a call.
-pub enum Way {
-    /// It is made, and what follows it is run.
-    Watched(Option<Pass>),
-    /// It is made.
-    Straight,
-    /// It is not made. Its caller gets zero.
-    Refused,
-}
-
-/// How many stubs there are.
-pub const STUBS: usize = 4096;
-
-static TARGETS: [AtomicPtr<Target>; STUBS] =
-    [const { AtomicPtr::new(std::ptr::null_mut()) }; STUBS];
 static USED: AtomicUsize = AtomicUsize::new(0);
-
-/// The address of the first stub.
-fn first_stub() -> usize {
-    (machine::stubs as *const () as usize).next_multiple_of(machine::STUB_BYTES)
-}
 
 /// A stub that stands before nothing yet.
 pub struct FreeStub(usize);
@@ -81,74 +44,15 @@ impl FreeStub {
     /// The address of the stub, which stands before the target from now on.
     pub fn stand_before(self, target: &'static Target) -> usize {
         TARGETS[self.0].store(std::ptr::from_ref(target).cast_mut(), Ordering::Release);
-        first_stub() + self.0 * machine::STUB_BYTES
+        Saved::first_stub() + self.0 * Saved::STUB_BYTES
     }
 }
 
 /// Whether an address is of a stub.
 pub fn is_stub(address: usize) -> bool {
     let used = USED.load(Ordering::Relaxed);
-    let first = first_stub();
-    (first..first + used * machine::STUB_BYTES).contains(&address)
-}
-
-/// What a stub jumped here for: decides where it goes on.
-extern "C" fn enter(saved: &mut Saved) -> usize {
-    let number = (saved.in_stub() - first_stub()) / machine::STUB_BYTES;
-    let target = TARGETS[number].load(Ordering::Acquire);
-    // SAFETY: the address of a stub is known only since its target was stored, which lives for ever.
-    let target = unsafe { &*target };
-    let (stack, back) = (saved.stack(), saved.return_address());
-    shadow::drop_abandoned(|top| {
-        top.stack < stack || (top.stack == stack && back != after_address())
-    });
-    if shadow::is_full() {
-        target.wrapper.too_deep();
-        return target.original;
-    }
-    let object = saved.object(target.selector);
-    let argument = saved.argument(target.selector);
-    match target.wrapper.before(object, argument) {
-        Way::Straight => target.original,
-        Way::Refused => saved.refusal(target.selector),
-        Way::Watched(pass) => {
-            shadow::push(Record {
-                target,
-                object,
-                pass,
-                stack,
-                back,
-            });
-            saved.set_return_address(after_address());
-            target.original
-        }
-    }
-}
-
-/// Where a watched method returned to: decides where that goes on.
-extern "C" fn leave(returned: &Returned) -> usize {
-    let stack = returned.stack();
-    shadow::drop_abandoned(|top| top.stack < stack);
-    let Record {
-        target,
-        object,
-        pass,
-        back,
-        ..
-    } = shadow::pop();
-    target.wrapper.after(object, pass, returned.value());
-    back
-}
-
-/// Whether the thread is in a call with such a pass.
-// Only `edge` asks, which the tests in `src` do without.
-#[cfg_attr(test, allow(dead_code))]
-pub fn is_under_way(is_such: impl Fn(&Pass) -> bool) -> bool {
-    shadow::any(|record| record.pass.as_ref().is_some_and(&is_such))
-}
-
-fn after_address() -> usize {
-    machine::after as *const () as usize
+    let first = Saved::first_stub();
+    (first..first + used * Saved::STUB_BYTES).contains(&address)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 use std::cell::{Cell, UnsafeCell};
 use std::mem::MaybeUninit;
 
-use super::Target;
+use super::target::Target;
 use crate::logic::guard::Pass;
 
 /// More calls under way than this are not watched. Encoders nest two or three deep.

@@ -7,6 +7,7 @@ use std::mem::transmute;
 use std::sync::atomic::AtomicU64;
 
 use super::*;
+use crate::logic::guard::Pass;
 
 const SELECTOR: usize = 0x5e1;
 

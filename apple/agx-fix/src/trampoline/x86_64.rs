@@ -2,10 +2,10 @@
 
 use std::arch::naked_asm;
 
-use super::{STUBS, enter, leave};
+use super::calls::{self, STUBS, enter, leave};
 
 /// How far stubs lie apart.
-pub const STUB_BYTES: usize = 16;
+const STUB_BYTES: usize = 16;
 
 /// What a stub saved, in the order in which it lies on the stack. Of vectors only the lower half is: no argument of an encoder is wider.
 #[repr(C)]
@@ -22,27 +22,36 @@ pub struct Saved {
 const SAVED_BELOW_RETURN_ADDRESS: usize = size_of::<Saved>() - size_of::<usize>();
 
 impl Saved {
-    /// An address in the stub that was called.
-    pub fn in_stub(&self) -> usize {
-        self.in_stub
-    }
-
-    /// The object on which the method was called. A method that returns a struct in memory is told first where.
-    pub fn object(&self, selector: usize) -> usize {
-        self.integers[usize::from(self.returns_in_memory(selector))]
-    }
-
-    /// The first argument after the selector, if it is an integer or an address.
-    pub fn argument(&self, selector: usize) -> usize {
-        self.integers[2 + usize::from(self.returns_in_memory(selector))]
-    }
-
     fn returns_in_memory(&self, selector: usize) -> bool {
         self.integers[1] != selector && self.integers[2] == selector
     }
+}
 
-    /// Where to go on instead of the method.
-    pub fn refusal(&self, selector: usize) -> usize {
+impl calls::Saved for Saved {
+    const STUB_BYTES: usize = STUB_BYTES;
+
+    fn stubs() -> usize {
+        stubs as *const () as usize
+    }
+
+    fn after() -> usize {
+        after as *const () as usize
+    }
+
+    fn in_stub(&self) -> usize {
+        self.in_stub
+    }
+
+    /// A method that returns a struct in memory is told first where.
+    fn object(&self, selector: usize) -> usize {
+        self.integers[usize::from(self.returns_in_memory(selector))]
+    }
+
+    fn argument(&self, selector: usize) -> usize {
+        self.integers[2 + usize::from(self.returns_in_memory(selector))]
+    }
+
+    fn refusal(&self, selector: usize) -> usize {
         if self.returns_in_memory(selector) {
             return_given_memory as *const () as usize
         } else {
@@ -50,16 +59,15 @@ impl Saved {
         }
     }
 
-    /// Where the stack was when the method was called.
-    pub fn stack(&self) -> usize {
+    fn stack(&self) -> usize {
         &raw const self.return_address as usize
     }
 
-    pub fn return_address(&self) -> usize {
+    fn return_address(&self) -> usize {
         self.return_address
     }
 
-    pub fn set_return_address(&mut self, address: usize) {
+    fn set_return_address(&mut self, address: usize) {
         self.return_address = address;
     }
 }
@@ -71,20 +79,20 @@ pub struct Returned {
     vectors: [[u64; 2]; 2],
 }
 
-impl Returned {
-    pub fn value(&self) -> usize {
+impl calls::Returned for Returned {
+    fn value(&self) -> usize {
         self.integers[0]
     }
 
-    /// Where the stack was when the method was called: its return has taken the return address away.
-    pub fn stack(&self) -> usize {
+    /// The return has taken the return address away.
+    fn stack(&self) -> usize {
         &raw const *self as usize + size_of::<Returned>() - size_of::<usize>()
     }
 }
 
 /// All stubs, from the first multiple of [`STUB_BYTES`] on. Each leaves an address of its own in `r11`.
 #[unsafe(naked)]
-pub unsafe extern "C" fn stubs() {
+unsafe extern "C" fn stubs() {
     naked_asm!(
         ".rept {count}",
         ".balign {bytes}",
@@ -140,13 +148,13 @@ unsafe extern "C" fn before() {
         "add rsp, {size}",
         "jmp r11",
         size = const SAVED_BELOW_RETURN_ADDRESS,
-        enter = sym enter,
+        enter = sym enter::<Saved>,
     )
 }
 
 /// Where watched methods return to.
 #[unsafe(naked)]
-pub unsafe extern "C" fn after() {
+unsafe extern "C" fn after() {
     naked_asm!(
         "sub rsp, {size}",
         "mov [rsp], rax",
@@ -163,7 +171,7 @@ pub unsafe extern "C" fn after() {
         "add rsp, {size}",
         "jmp r11",
         size = const size_of::<Returned>(),
-        leave = sym leave,
+        leave = sym leave::<Returned>,
     )
 }
 

@@ -1,6 +1,8 @@
 //! The bugs: which calls meet one. A thread that is where only one may be yields, so that others get the chance to
 //! meet it there.
 
+#![forbid(unsafe_code)]
+
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::ThreadId;

@@ -1,93 +1,15 @@
-//! Events: an event is a place for recordings, a recording is one point of one strand.
+//! Events: places for recordings.
 
 use std::any::Any;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use streampool_device::lock::Mutex;
-use streampool_device::{Error, Event, EventStatus, Fault, Result, Tick};
+use streampool_device::{Error, Event, EventStatus, Result};
 
 use crate::core::Core;
 use crate::ranks;
-use crate::strand::Strand;
-
-/// One recording of an event. Each is new, so nothing that belongs to one can reach another.
-pub(crate) struct Recording {
-    strand: Arc<Strand>,
-    tick: Tick,
-    timing: bool,
-    fault: OnceLock<Fault>,
-    at: OnceLock<Instant>,
-    /// The strands it holds up; `None` once it has let go of them.
-    blocked: Mutex<Option<Vec<Arc<Strand>>>>,
-}
-
-impl Recording {
-    pub(crate) fn new(strand: Arc<Strand>, tick: Tick, timing: bool) -> Self {
-        Recording {
-            strand,
-            tick,
-            timing,
-            fault: OnceLock::new(),
-            at: OnceLock::new(),
-            blocked: Mutex::new(ranks::RECORDING, Some(Vec::new())),
-        }
-    }
-
-    /// The strand it is a point of.
-    pub(crate) fn strand(&self) -> &Arc<Strand> {
-        &self.strand
-    }
-
-    /// The point.
-    pub(crate) fn tick(&self) -> Tick {
-        self.tick
-    }
-
-    pub(crate) fn is_complete(&self) -> bool {
-        self.strand.is_over(self.tick)
-    }
-
-    /// Notes how and when it came about, before its tick is published.
-    pub(crate) fn note(&self, fault: Option<Fault>) {
-        if self.timing {
-            self.at.get_or_init(Instant::now);
-        }
-        if let Some(fault) = fault {
-            self.fault.get_or_init(|| fault);
-        }
-    }
-
-    /// Lets go of the strands it holds up, after its tick is published.
-    pub(crate) fn release(self: &Arc<Self>) {
-        let blocked = self.blocked.lock().take();
-        for strand in blocked.into_iter().flatten() {
-            strand.resume(self);
-        }
-    }
-
-    /// Promises to resume `strand`; `false` if it is too late for that.
-    pub(crate) fn hold_up(&self, strand: &Arc<Strand>) -> bool {
-        match &mut *self.blocked.lock() {
-            Some(blocked) => {
-                blocked.push(Arc::clone(strand));
-                true
-            }
-            None => false,
-        }
-    }
-
-    fn outcome(&self) -> Result<()> {
-        self.fault
-            .get()
-            .map_or(Ok(()), |fault| Err(Error::Fault(fault.clone())))
-    }
-
-    fn wait(&self, deadline: Option<Instant>) -> Result<()> {
-        self.strand.reach(self.tick, deadline)?;
-        self.outcome()
-    }
-}
+use crate::strand::Recording;
 
 /// An event of the host device.
 pub(crate) struct HostEvent {
@@ -145,7 +67,7 @@ impl Event for HostEvent {
             return Ok(EventStatus::Unrecorded);
         };
         if !recording.is_complete() {
-            recording.strand.start();
+            recording.strand().start();
             return Ok(EventStatus::Pending);
         }
         recording.outcome().map(|()| EventStatus::Complete)
@@ -163,15 +85,15 @@ impl Event for HostEvent {
         let (begin, end) = (start.recorded()?, self.recorded()?);
         begin.wait(None)?;
         end.wait(None)?;
-        let (Some(from), Some(to)) = (begin.at.get(), end.at.get()) else {
+        let (Some(from), Some(to)) = (begin.at(), end.at()) else {
             return Err(Error::NoTiming);
         };
-        to.checked_duration_since(*from)
+        to.checked_duration_since(from)
             .ok_or_else(|| Error::Invalid {
                 what: "the start of an elapsed time",
                 got: format!(
                     "an event recorded {:?} after the end",
-                    from.duration_since(*to)
+                    from.duration_since(to)
                 ),
                 expected: "one recorded before the end".to_owned(),
             })
@@ -180,7 +102,7 @@ impl Event for HostEvent {
 
 #[cfg(test)]
 mod tests {
-    use streampool_device::{Device, Flush, Op, OpKind};
+    use streampool_device::{Device, Fault, Flush, Op, OpKind};
 
     use super::*;
     use crate::OpMatcher;

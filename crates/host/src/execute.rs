@@ -6,14 +6,13 @@ use std::time::Instant;
 use streampool_device::foreign::{self, Panic};
 use streampool_device::{Fault, HostSlice, Interval, Op, OpKind, Span, Tick};
 
-use crate::command::Command;
 use crate::cost;
+use crate::crew::Crew;
 use crate::given_up::{Stopped, Watch};
 use crate::kernels::scratch::NoRoom;
 use crate::kernels::{self, Prepared};
 use crate::program::Replay;
-use crate::region::Crew;
-use crate::strand::Strand;
+use crate::strand::{Command, Strand};
 use crate::team::{Solo, Team};
 
 impl Strand {

@@ -1,16 +1,13 @@
 //! Completion handlers: called by workers, one at a time for each queue, in order, with no lock held.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
-use streampool_device::lock::{self, Mutex};
-use streampool_device::{Fault, Handler, foreign};
+use streampool_device::lock::Mutex;
+use streampool_device::{Fault, Handler};
 
-use crate::pool::Job;
 use crate::ranks;
-use crate::strand::Strand;
 
-type Due = (Handler, Result<(), Fault>);
+pub(crate) type Due = (Handler, Result<(), Fault>);
 
 /// The handlers of one strand that are due.
 pub(crate) struct Handlers(Mutex<List>);
@@ -30,8 +27,15 @@ impl Handlers {
         Handlers(Mutex::new(ranks::HANDLERS, list))
     }
 
+    /// Adds one; whether a worker has to be asked for it.
+    pub(crate) fn add(&self, handler: Handler, outcome: Result<(), Fault>) -> bool {
+        let mut list = self.0.lock();
+        list.due.push_back((handler, outcome));
+        !std::mem::replace(&mut list.taken, true)
+    }
+
     /// The next one; without one, the list is free for another worker.
-    fn next(&self) -> Option<Due> {
+    pub(crate) fn next(&self) -> Option<Due> {
         let mut list = self.0.lock();
         let next = list.due.pop_front();
         list.taken = next.is_some();
@@ -39,29 +43,9 @@ impl Handlers {
     }
 }
 
-impl Strand {
-    /// Has `handler` called with `outcome`, after those before it.
-    pub(crate) fn call_soon(self: &Arc<Self>, handler: Handler, outcome: Result<(), Fault>) {
-        let mut list = self.handlers.0.lock();
-        list.due.push_back((handler, outcome));
-        if !std::mem::replace(&mut list.taken, true) {
-            drop(list);
-            self.core.pool.push(Job::Handlers(Arc::clone(self)));
-        }
-    }
-
-    /// Calls the handlers that are due.
-    pub(crate) fn run_handlers(&self) {
-        while let Some((handler, outcome)) = self.handlers.next() {
-            lock::assert_none_held();
-            // The panic hook has reported it, and what follows does not depend on it.
-            let _ = foreign::call(|| handler(outcome));
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc::channel;
 

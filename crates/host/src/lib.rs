@@ -29,9 +29,9 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_macros, clippy::disallowed_methods))]
 
 pub mod ceiling;
-mod command;
 mod core;
 mod cost;
+mod crew;
 mod device;
 mod event;
 mod execute;

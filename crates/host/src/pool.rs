@@ -12,7 +12,6 @@ use streampool_device::{Error, Process, Result, foreign};
 
 use crate::ranks;
 use crate::region::{End, Region};
-use crate::strand::Strand;
 
 /// How long a worker that did something goes on looking for more before it sleeps: about what it takes to
 /// wake one, so that the ops of a model, which follow one another closely, find their helpers awake.
@@ -24,17 +23,25 @@ const LOOKS: usize = 16;
 /// Something for a worker to do. An entry may be stale: whoever takes it finds out from its target.
 pub(crate) enum Job {
     /// Execute a strand's commands.
-    Strand(Arc<Strand>),
+    Commands(Arc<dyn Work>),
     /// Call a strand's handlers.
-    Handlers(Arc<Strand>),
+    Handlers(Arc<dyn Work>),
     /// Lend a hand in a parallel region.
     Region(Arc<Region>),
+}
+
+/// What a strand is asked to do.
+pub(crate) trait Work: Send + Sync {
+    /// Executes commands, if nobody else did.
+    fn run_queued(self: Arc<Self>);
+    /// Calls the handlers that are due.
+    fn run_handlers(&self);
 }
 
 impl Job {
     fn run(self, pool: &Shared) {
         match self {
-            Job::Strand(strand) => {
+            Job::Commands(strand) => {
                 let _working = pool.working();
                 strand.run_queued();
             }

@@ -7,10 +7,10 @@ use streampool_device::{Error, Op, OpKind, Program, Result, Slots, Span, View, f
 
 use crate::core::Core;
 use crate::cost;
+use crate::crew::Crew;
 use crate::kernels::scratch::list;
 use crate::kernels::{Preparation, Prepared};
 use crate::memory::ALIGNMENT;
-use crate::region::Crew;
 
 /// A captured program of the host device.
 pub(crate) struct HostProgram(Arc<Body>);

@@ -7,13 +7,12 @@ use streampool_device::{
     Span, Tick, commands,
 };
 
-use crate::command::Command;
 use crate::core::Core;
 use crate::cost;
-use crate::event::{HostEvent, Recording};
+use crate::event::HostEvent;
 use crate::program::{HostProgram, Replay};
 use crate::progress::HostProgress;
-use crate::strand::Strand;
+use crate::strand::{Command, Recording, Strand};
 
 /// A queue of the host device.
 pub(crate) struct HostQueue {

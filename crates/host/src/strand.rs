@@ -1,23 +1,24 @@
-//! A strand: the commands of one queue, and whose turn it is to execute them.
+//! A strand: the commands of one queue, the recordings that are points of it, and whose turn it is to execute them.
 //!
 //! Whoever finds a strand idle may take it and execute: a worker, or a thread that waits for it. So a
 //! thread that waits for its own queue does the work itself, and no other thread is involved.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use streampool_device::lock::{Condvar, Guard, Mutex};
-use streampool_device::{Error, Fault, QueueOptions, Result, Tick};
+use streampool_device::{
+    Error, Fault, Handler, HostSlice, Op, OpKind, QueueOptions, Result, Span, Tick,
+};
 
-use crate::command::Command;
 use crate::core::Core;
 use crate::cost;
-use crate::event::Recording;
 use crate::given_up::GivenUp;
 use crate::handlers::Handlers;
 use crate::pool::Job;
+use crate::program::Replay;
 use crate::ranks;
 
 /// So many commands are worth waking a worker for, however small they are.
@@ -29,8 +30,50 @@ const LARGE_LIST: usize = 1024;
 /// Nobody waits.
 const NOBODY: Tick = Tick::MAX;
 
-/// How long the workers have to take what somebody with a deadline waits for.
-const CHANCE: Duration = Duration::from_millis(2);
+/// One command, small enough to be moved about freely: what is big is behind a pointer.
+pub(crate) enum Command {
+    /// Nothing, in order.
+    Nop,
+    /// A kernel.
+    Op(Box<Op>),
+    /// Bytes taken from the caller, to the start of a span.
+    Upload(Span, Box<[u8]>),
+    /// A span to the caller's memory.
+    Download(Span, HostSlice),
+    /// A program.
+    Replay(Box<Replay>),
+    /// An event to complete.
+    Record(Arc<Recording>),
+    /// An event to wait for.
+    Wait(Arc<Recording>),
+    /// A handler to call.
+    Handler(Handler),
+}
+
+impl Command {
+    /// What its faults tell.
+    pub(crate) fn kind(&self) -> OpKind {
+        match self {
+            Command::Op(op) => op.kind(),
+            Command::Upload(..) => OpKind::Upload,
+            Command::Download(..) => OpKind::Download,
+            Command::Replay(_) => OpKind::Replay,
+            Command::Nop | Command::Record(_) | Command::Wait(_) | Command::Handler(_) => {
+                OpKind::Nop
+            }
+        }
+    }
+
+    /// About how long it takes, in nanoseconds.
+    pub(crate) fn cost(&self) -> u64 {
+        match self {
+            Command::Op(op) => cost::estimate(op),
+            Command::Replay(replay) => replay.cost(),
+            Command::Upload(span, _) | Command::Download(span, _) => cost::copying(span.bytes),
+            _ => 0,
+        }
+    }
+}
 
 /// One in-order lane, on cache lines of its own: threads that each have one do not slow one another.
 #[repr(align(128))]
@@ -74,30 +117,6 @@ enum Turn {
     /// takes it then, else the workers do.
     Blocked { on: Arc<Recording>, helped: bool },
 }
-
-/// How far a thread that wants to run a strand should go.
-#[derive(Clone, Copy)]
-struct Goal {
-    /// It leaves when this tick is over.
-    tick: Tick,
-    /// It leaves, between two commands, when this has passed.
-    deadline: Option<Instant>,
-}
-
-/// What came of running a strand.
-enum Ran {
-    /// It came as far as wanted, or to the end.
-    Through,
-    /// Another thread is at it.
-    Elsewhere,
-    /// What comes next takes longer than there is time.
-    TooLong,
-    /// It needs this recording first.
-    Blocked(Arc<Recording>),
-}
-
-/// The deadline has passed.
-struct TimedOut;
 
 impl Strand {
     pub(crate) fn new(core: Arc<Core>, options: QueueOptions) -> Arc<Strand> {
@@ -175,7 +194,14 @@ impl Strand {
         if enough && matches!(inbox.turn, Turn::Idle) {
             inbox.turn = Turn::Queued;
             drop(inbox);
-            self.core.pool.push(Job::Strand(Arc::clone(self)));
+            self.core.pool.push(Job::Commands(self.clone()));
+        }
+    }
+
+    /// Has `handler` called with `outcome`, after those before it.
+    pub(crate) fn call_soon(self: &Arc<Self>, handler: Handler, outcome: Result<(), Fault>) {
+        if self.handlers.add(handler, outcome) {
+            self.core.pool.push(Job::Handlers(self.clone()));
         }
     }
 
@@ -200,7 +226,7 @@ impl Strand {
             Turn::Idle => {
                 inbox.turn = Turn::Queued;
                 drop(inbox);
-                self.core.pool.push(Job::Strand(Arc::clone(self)));
+                self.core.pool.push(Job::Commands(self.clone()));
                 None
             }
             Turn::Blocked { on, .. } => Some(Arc::clone(on)),
@@ -221,181 +247,8 @@ impl Strand {
         );
         drop(inbox);
         if !helped {
-            self.core.pool.push(Job::Strand(Arc::clone(self)));
+            self.core.pool.push(Job::Commands(self.clone()));
         }
-    }
-
-    /// Executes what a worker was asked to execute, if nobody else did.
-    pub(crate) fn run_queued(self: &Arc<Self>) {
-        let inbox = self.inbox.lock();
-        if !matches!(inbox.turn, Turn::Queued) {
-            return;
-        }
-        if let Ran::Blocked(recording) = self.run(inbox, None) {
-            recording.strand().start();
-        }
-    }
-
-    /// Returns when `tick`, which was appended, is over.
-    ///
-    /// The calling thread executes the work, and the work that this work waits for. With a deadline it does not begin what
-    /// takes longer: that it leaves to the workers. And it gives them the chance to take what is not over soon; if they do
-    /// not, they are busy, or all inside handlers that wait for this very work.
-    pub(crate) fn reach(self: &Arc<Self>, tick: Tick, deadline: Option<Instant>) -> Result<()> {
-        if self.is_over(tick) {
-            return Ok(());
-        }
-        // There, nobody may ever do it: workers are not forked, and whoever was at it is not there.
-        self.core.pool.check_process()?;
-        let Some(deadline) = deadline else {
-            return self
-                .help(tick, None)
-                .map_err(|TimedOut| Error::Timeout(Duration::ZERO));
-        };
-        let begun = Instant::now();
-        let left = deadline.saturating_duration_since(begun);
-        let is_soon = !self.core.injector.is_active() && self.load() < left.as_nanos() as u64 / 4;
-        if !is_soon && !self.core.pool.is_worker() {
-            self.start();
-            let chance = Some(deadline.min(begun + CHANCE));
-            if self
-                .park(
-                    Goal {
-                        tick,
-                        deadline: chance,
-                    },
-                    |_| true,
-                )
-                .is_ok()
-            {
-                return Ok(());
-            }
-        }
-        self.help(tick, Some(deadline))
-            .map_err(|TimedOut| Error::Timeout(begun.elapsed()))
-    }
-
-    fn help(self: &Arc<Self>, tick: Tick, deadline: Option<Instant>) -> Result<(), TimedOut> {
-        let mut blocker: Option<Arc<Recording>> = None;
-        while !self.is_over(tick) {
-            let (strand, tick) = match &blocker {
-                None => (self, tick),
-                Some(recording) => (recording.strand(), recording.tick()),
-            };
-            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                strand.start();
-                return Err(TimedOut);
-            }
-            let goal = Goal { tick, deadline };
-            blocker = match strand.run(strand.inbox.lock(), Some(goal)) {
-                Ran::Through => None,
-                Ran::Elsewhere => {
-                    strand.park(goal, |turn| matches!(turn, Turn::Running))?;
-                    None
-                }
-                Ran::TooLong => {
-                    // Whoever of the workers is free takes it.
-                    strand.park(goal, |_| true)?;
-                    None
-                }
-                Ran::Blocked(recording) => Some(recording),
-            };
-        }
-        Ok(())
-    }
-
-    /// Waits until the goal's tick is over, or as long as `patient` says so of the turn.
-    fn park(&self, goal: Goal, patient: impl Fn(&Turn) -> bool) -> Result<(), TimedOut> {
-        let mut inbox = self.inbox.lock();
-        loop {
-            self.wanted.fetch_min(goal.tick, Ordering::SeqCst);
-            if self.completed.load(Ordering::SeqCst) >= goal.tick || !patient(&inbox.turn) {
-                return Ok(());
-            }
-            inbox = match goal.deadline {
-                None => self.parked.wait(inbox),
-                Some(deadline) => {
-                    let left = deadline.saturating_duration_since(Instant::now());
-                    if left.is_zero() {
-                        return Err(TimedOut);
-                    }
-                    self.parked.wait_timeout(inbox, left)
-                }
-            };
-        }
-    }
-
-    /// Executes commands until the goal, the end, or an event that is not complete.
-    fn run<'a>(self: &'a Arc<Self>, mut inbox: Guard<'a, Inbox>, goal: Option<Goal>) -> Ran {
-        match &inbox.turn {
-            Turn::Running => return Ran::Elsewhere,
-            Turn::Blocked { on, .. } if !on.is_complete() => return Ran::Blocked(Arc::clone(on)),
-            _ => {}
-        }
-        let mut tick = self.completed.load(Ordering::Relaxed);
-        let mut too_long = false;
-        loop {
-            let _recording = std::mem::replace(&mut inbox.turn, Turn::Running);
-            let mut batch = inbox.take();
-            drop(inbox);
-            while let Some(command) = batch.pop_front() {
-                let command = match command {
-                    Command::Wait(on) if !on.is_complete() => {
-                        batch.push_front(Command::Wait(Arc::clone(&on)));
-                        let helped = goal.is_some_and(|goal| goal.deadline.is_none());
-                        self.block(batch, &on, helped);
-                        if on.hold_up(self) {
-                            return Ran::Blocked(on);
-                        }
-                        // It completed meanwhile and did not know of this strand.
-                        self.resume(&on);
-                        return Ran::Through;
-                    }
-                    command if goal.is_some_and(|goal| goal.is_too_short_for(&command)) => {
-                        batch.push_front(command);
-                        too_long = true;
-                        break;
-                    }
-                    command => command,
-                };
-                tick += 1;
-                self.execute(command, tick);
-                if goal.is_some_and(|goal| goal.is_met(tick)) {
-                    break;
-                }
-            }
-            inbox = self.inbox.lock();
-            let left = !batch.is_empty();
-            inbox.taken = batch;
-            let through = match too_long {
-                true => Ran::TooLong,
-                false => Ran::Through,
-            };
-            inbox.shrink();
-            if inbox.is_empty() {
-                inbox.turn = Turn::Idle;
-                self.wake_parked(inbox);
-                return Ran::Through;
-            }
-            if left || goal.is_some_and(|goal| goal.is_met(tick)) || !self.core.pool.is_quiet() {
-                // Others take it from here: this thread has what it wanted, or there are strands that
-                // waited longer.
-                inbox.turn = Turn::Queued;
-                self.wake_parked(inbox);
-                self.core.pool.push(Job::Strand(Arc::clone(self)));
-                return through;
-            }
-        }
-    }
-
-    fn block(&self, batch: VecDeque<Command>, on: &Arc<Recording>, helped: bool) {
-        let mut inbox = self.inbox.lock();
-        inbox.taken = batch;
-        inbox.turn = Turn::Blocked {
-            on: Arc::clone(on),
-            helped,
-        };
-        self.wake_parked(inbox);
     }
 
     /// Announces that `tick` is over.
@@ -421,21 +274,86 @@ impl Strand {
     }
 }
 
-impl Goal {
-    /// Whether a command takes longer than is left, several times over: about how long it takes is all that is known.
-    fn is_too_short_for(&self, command: &Command) -> bool {
-        const UNSURE: u64 = 4;
-        self.deadline.is_some_and(|deadline| {
-            let left = deadline.saturating_duration_since(Instant::now());
-            u128::from(command.cost() / UNSURE) > left.as_nanos()
-        })
+/// One recording of an event. Each is new, so nothing that belongs to one can reach another.
+pub(crate) struct Recording {
+    strand: Arc<Strand>,
+    tick: Tick,
+    timing: bool,
+    fault: OnceLock<Fault>,
+    at: OnceLock<Instant>,
+    /// The strands it holds up; `None` once it has let go of them.
+    blocked: Mutex<Option<Vec<Arc<Strand>>>>,
+}
+
+impl Recording {
+    pub(crate) fn new(strand: Arc<Strand>, tick: Tick, timing: bool) -> Self {
+        Recording {
+            strand,
+            tick,
+            timing,
+            fault: OnceLock::new(),
+            at: OnceLock::new(),
+            blocked: Mutex::new(ranks::RECORDING, Some(Vec::new())),
+        }
     }
 
-    fn is_met(&self, tick: Tick) -> bool {
-        tick >= self.tick
-            || self
-                .deadline
-                .is_some_and(|deadline| Instant::now() >= deadline)
+    /// When it came about, if it keeps the time.
+    pub(crate) fn at(&self) -> Option<Instant> {
+        self.at.get().copied()
+    }
+
+    /// The strand it is a point of.
+    pub(crate) fn strand(&self) -> &Arc<Strand> {
+        &self.strand
+    }
+
+    /// The point.
+    pub(crate) fn tick(&self) -> Tick {
+        self.tick
+    }
+
+    pub(crate) fn is_complete(&self) -> bool {
+        self.strand.is_over(self.tick)
+    }
+
+    /// Notes how and when it came about, before its tick is published.
+    pub(crate) fn note(&self, fault: Option<Fault>) {
+        if self.timing {
+            self.at.get_or_init(Instant::now);
+        }
+        if let Some(fault) = fault {
+            self.fault.get_or_init(|| fault);
+        }
+    }
+
+    /// Lets go of the strands it holds up, after its tick is published.
+    pub(crate) fn release(self: &Arc<Self>) {
+        let blocked = self.blocked.lock().take();
+        for strand in blocked.into_iter().flatten() {
+            strand.resume(self);
+        }
+    }
+
+    /// Promises to resume `strand`; `false` if it is too late for that.
+    pub(crate) fn hold_up(&self, strand: &Arc<Strand>) -> bool {
+        match &mut *self.blocked.lock() {
+            Some(blocked) => {
+                blocked.push(Arc::clone(strand));
+                true
+            }
+            None => false,
+        }
+    }
+
+    pub(crate) fn outcome(&self) -> Result<()> {
+        self.fault
+            .get()
+            .map_or(Ok(()), |fault| Err(Error::Fault(fault.clone())))
+    }
+
+    pub(crate) fn wait(&self, deadline: Option<Instant>) -> Result<()> {
+        self.strand.reach(self.tick, deadline)?;
+        self.outcome()
     }
 }
 
@@ -460,5 +378,6 @@ impl Inbox {
     }
 }
 
+mod running;
 #[cfg(test)]
 mod tests;

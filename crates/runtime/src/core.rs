@@ -45,21 +45,21 @@ pub(crate) struct Core {
     /// Until then runs share a stream at once, in microseconds since the pool was made.
     impatient_until: AtomicU64,
     made_at: Instant,
-    lanes: [Place; MAX_STREAMS],
+    lanes: [LaneCell; MAX_STREAMS],
     turn: AtomicUsize,
     shut: AtomicBool,
 }
 
-/// Where a stream is, once it is made.
-struct Place {
+/// A stream, once it is made.
+struct LaneCell {
     lane: OnceLock<Arc<Lane>>,
     /// Held while it is made: who needs another stream does not wait for it.
     making: Mutex<()>,
 }
 
-impl Place {
-    const fn empty() -> Place {
-        Place {
+impl LaneCell {
+    const fn empty() -> LaneCell {
+        LaneCell {
             lane: OnceLock::new(),
             making: Mutex::new(ranks::CREATION, ()),
         }
@@ -93,7 +93,7 @@ impl Core {
             preferred: AtomicU64::new(0),
             impatient_until: AtomicU64::new(0),
             made_at: Instant::now(),
-            lanes: [const { Place::empty() }; MAX_STREAMS],
+            lanes: [const { LaneCell::empty() }; MAX_STREAMS],
             turn: AtomicUsize::new(0),
             shut: AtomicBool::new(false),
             device,

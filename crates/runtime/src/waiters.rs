@@ -25,7 +25,7 @@ pub(crate) struct Slots {
 struct Queue {
     // The longest waiter is in front. Who leaves the queue otherwise than by its own timing out has been
     // given its outcome before.
-    waiters: VecDeque<Place>,
+    waiters: VecDeque<Waiting>,
     closed: bool,
     /// When a slot last went to a waiter, or one gave up for want of patience.
     moved: Instant,
@@ -33,7 +33,7 @@ struct Queue {
 
 /// A waiter's place in the queue, and whom to wake if it is a task.
 #[derive(Debug)]
-struct Place {
+struct Waiting {
     waiter: Arc<Waiter>,
     waker: Option<Waker>,
 }
@@ -114,7 +114,7 @@ impl Slots {
         }
         let came = patience.map(|_| Instant::now());
         let waiter = Arc::new(Waiter::new());
-        queue.waiters.push_back(Place {
+        queue.waiters.push_back(Waiting {
             waiter: waiter.clone(),
             waker: None,
         });
@@ -187,7 +187,7 @@ impl Slots {
             place.waiter.give(CLOSED);
         }
         drop(queue);
-        waiters.into_iter().for_each(Place::wake);
+        waiters.into_iter().for_each(Waiting::wake);
     }
 
     /// A turn of a task, which takes its place in the queue when it is first polled.
@@ -209,7 +209,7 @@ impl Slots {
     }
 }
 
-impl Place {
+impl Waiting {
     /// Wakes who waits, without a lock: a waker may do anything.
     fn wake(self) {
         self.waiter.woken.notify_one();
@@ -239,12 +239,12 @@ impl Turn<'_> {
                 return Poll::Ready(Waited::Slot(slot));
             }
             let waiter = self.waiter.insert(Arc::new(Waiter::new())).clone();
-            queue.waiters.push_back(Place { waiter, waker });
+            queue.waiters.push_back(Waiting { waiter, waker });
             return Poll::Pending;
         };
         let waited = match waiter.outcome() {
             PENDING => {
-                let own = |place: &&mut Place| Arc::ptr_eq(&place.waiter, waiter);
+                let own = |waiting: &&mut Waiting| Arc::ptr_eq(&waiting.waiter, waiter);
                 let last = queue.waiters.iter_mut().find(own);
                 let last = last.map(|place| std::mem::replace(&mut place.waker, waker));
                 drop(queue);
@@ -266,7 +266,7 @@ impl Drop for Turn<'_> {
             return;
         };
         let mut queue = lock(&self.slots.queue);
-        let own = |place: &Place| Arc::ptr_eq(&place.waiter, &waiter);
+        let own = |waiting: &Waiting| Arc::ptr_eq(&waiting.waiter, &waiter);
         let left = queue.waiters.iter().position(own);
         let left = left.and_then(|place| queue.waiters.remove(place));
         self.slots.open_if_idle(&queue);

@@ -1,5 +1,7 @@
 //! What the larger ops are given: a file for each family, with its operands and what must hold for them.
 
+#![forbid(unsafe_code)]
+
 mod attention;
 mod conv;
 mod index;

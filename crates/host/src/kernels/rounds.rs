@@ -84,8 +84,8 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
+    use crate::crew::Crew;
     use crate::pool::Pool;
-    use crate::region::Crew;
 
     #[test]
     fn a_round_sees_all_of_the_one_before() {

@@ -1,6 +1,7 @@
 //! Who executes a strand's commands, and when.
 
 use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use streampool_device::{Device, Flush, Op, OpKind};
 
@@ -156,4 +157,9 @@ fn thirty_one_queues_wait_for_each_other() {
             });
         }
     });
+}
+
+#[test]
+fn a_command_fits_a_cache_line() {
+    assert!(size_of::<Command>() <= 64, "{}", size_of::<Command>());
 }

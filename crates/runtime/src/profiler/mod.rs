@@ -4,6 +4,8 @@
 //! [`Profile`]. Records go to one of 64 shards, by stream or by thread, so that recording threads seldom
 //! meet; one counter, shared by all, keeps the total within the capacity.
 
+#![forbid(unsafe_code)]
+
 mod chrome;
 mod profile;
 mod summary;

@@ -3,6 +3,8 @@
 //! A value given to the builder counts first, then the environment variable, then the default. Nothing is
 //! read twice: [`Settings::VARIABLES`] is the one table of names, meanings, allowed values and defaults.
 
+#![forbid(unsafe_code)]
+
 mod builder;
 mod error;
 mod value;

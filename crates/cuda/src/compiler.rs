@@ -12,8 +12,8 @@ use streampool_device::{CacheReport, Error, OpKind, Result};
 use streampool_kernels::{Cache, Dialect, Kernel, Missing, Source};
 
 use crate::context::{Context, Failure};
+use crate::driver;
 use crate::step::NoSteps;
-use crate::{driver, properties};
 
 pub(crate) use function::Function;
 use function::Modules;
@@ -44,7 +44,7 @@ pub(crate) struct Kernels {
 impl Kernels {
     /// None yet; compiled ones are kept in `cache_dir` too, if given. The context is bound.
     pub fn new(context: Arc<Context>, cache_dir: Option<PathBuf>) -> Kernels {
-        let architecture = match properties::capability(&context) {
+        let architecture = match context.capability() {
             Ok((major, minor)) => Ok(format!("sm_{major}{minor}")),
             Err(why) => Err(format!("the GPU does not tell its architecture: {why}")),
         };

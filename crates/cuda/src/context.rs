@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use cudarc::driver::sys::{
-    self, CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUgraphExec, CUresult, CUstream,
-    CUstreamCaptureMode,
+    self, CUcontext, CUdevice, CUdevice_attribute as Attribute, CUdeviceptr, CUgraphExec, CUresult,
+    CUstream, CUstreamCaptureMode,
 };
 use streampool_device::{Error, Process, Result};
 
+use crate::driver;
 use crate::gate::{Gate, Shut};
-use crate::{driver, properties};
 
 /// The primary context of one GPU, shared with every other user of the driver in this process.
 #[derive(Debug)]
@@ -94,7 +94,7 @@ impl Context {
     /// Opens the GPU of this number.
     pub fn open(ordinal: usize) -> Result<Arc<Context>> {
         let unavailable = |why: String| Error::Unavailable {
-            device: properties::name(ordinal),
+            device: driver::name(ordinal),
             why,
         };
         driver::start().map_err(unavailable)?;
@@ -120,7 +120,7 @@ impl Context {
             call(result, "the GPU cannot be opened")?;
         }
         Ok(Arc::new(Context {
-            name: properties::unused_name(ordinal),
+            name: driver::unused_name(ordinal),
             device,
             raw,
             process: Process::current(),
@@ -291,12 +291,19 @@ impl Context {
     }
 
     /// An attribute of the GPU.
-    pub fn attribute(&self, attribute: CUdevice_attribute) -> Result<usize, Failure> {
+    pub fn attribute(&self, attribute: Attribute) -> Result<usize, Failure> {
         let mut value = 0;
         // SAFETY: it writes one integer.
         let result = unsafe { sys::cuDeviceGetAttribute(&mut value, attribute, self.device) };
         self.check("cuDeviceGetAttribute", result)?;
         Ok(usize::try_from(value).unwrap_or(0))
+    }
+
+    /// The GPU's compute capability, as `(9, 0)`.
+    pub fn capability(&self) -> Result<(usize, usize), Failure> {
+        let major = self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
+        let minor = self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
+        Ok((major, minor))
     }
 
     /// The driver's handle of the GPU.

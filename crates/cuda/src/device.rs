@@ -53,7 +53,7 @@ impl CudaDevice {
         // From Ampere on, tensor cores multiply TF32.
         let splits = options.precision == Precision::Exact
             && kernels.compiler().is_ok()
-            && properties::capability(context)? >= (8, 0);
+            && context.capability()? >= (8, 0);
         let capacity = properties::memory(context)?;
         let capacity = options
             .capacity

@@ -4,6 +4,10 @@ use std::ffi::{CStr, c_char, c_int};
 use std::sync::OnceLock;
 
 use cudarc::driver::sys::{self, CUresult};
+use streampool_device::DeviceKind;
+use streampool_device::lock::Mutex;
+
+use crate::ranks;
 
 /// The oldest driver that has every function used here, as it numbers its versions: 12.8.
 const OLDEST: c_int = 12_080;
@@ -74,6 +78,25 @@ pub(crate) fn count() -> Result<usize, String> {
             "the NVIDIA driver does not count its GPUs: {}",
             message(other)
         )),
+    }
+}
+
+/// The name of the GPU of this number: `cuda`, then `cuda:1` and so on.
+pub(crate) fn name(ordinal: usize) -> String {
+    match ordinal {
+        0 => DeviceKind::Cuda.name().to_owned(),
+        other => format!("{}:{other}", DeviceKind::Cuda.name()),
+    }
+}
+
+/// A name that no device of this process has had: that of the GPU, then `cuda#2` and so on.
+pub(crate) fn unused_name(ordinal: usize) -> String {
+    static MADE: Mutex<Vec<usize>> = Mutex::new(ranks::NAMES, Vec::new());
+    let mut made = MADE.lock();
+    made.push(ordinal);
+    match made.iter().filter(|&&known| known == ordinal).count() {
+        1 => name(ordinal),
+        count => format!("{}#{count}", name(ordinal)),
     }
 }
 

@@ -8,25 +8,26 @@ mod budget;
 mod cabinet;
 mod graph;
 mod instance;
+mod recipe;
 mod tasks;
 
 use std::any::Any;
 use std::sync::Arc;
 
-use cudarc::driver::sys::{CUdeviceptr, CUresult};
-use smallvec::SmallVec;
-use streampool_device::{Error, Op, Program, Result, Slots, Span};
+use cudarc::driver::sys::CUresult;
+use streampool_device::{Error, Op, Program, Result, Span};
 
 use crate::context::Failure;
 use crate::core::Core;
 use crate::lane::Lane;
-use crate::memory::ALIGNMENT;
-use crate::step::{Moved, Place, Steps, address};
+use crate::place::Place;
+use crate::step::Steps;
 
 pub(crate) use budget::Budget;
 use budget::Room;
 use cabinet::Cabinet;
 use instance::Instance;
+use recipe::{Bound, Recipe};
 use tasks::tasks;
 
 /// What the driver takes for a graph and for each of its nodes, about, in bytes.
@@ -45,98 +46,21 @@ pub(crate) struct CudaProgram {
     instances: Arc<Instances>,
 }
 
-/// What an instance is made from.
-struct Recipe {
-    ops: Box<[Captured]>,
-    slots: Slots,
-    /// Where the steps of the ops have the slots.
-    captured: Box<[CUdeviceptr]>,
-    /// The bytes of scratch memory that the ops need, one after the other.
-    scratch: usize,
-}
-
-/// Where the slots are now, and where the steps have them.
-type Bound = SmallVec<[Moved; 8]>;
-
-struct Captured {
-    steps: Steps,
-    /// The slots that its operands lie in.
-    touches: SmallVec<[usize; 4]>,
-}
-
-impl Captured {
-    fn new(op: &Op, steps: Steps, slots: &Slots) -> Captured {
-        let mut touches = SmallVec::new();
-        op.for_each_operand(|_, _, view| touches.extend(slots.holding(view)));
-        touches.sort_unstable();
-        touches.dedup();
-        Captured { steps, touches }
-    }
-}
-
-impl Recipe {
-    fn bound(&self, slots: &[Span]) -> Bound {
-        let captured = self.captured.iter().zip(self.slots.sizes());
-        let moved = captured.zip(slots).map(|((&from, &bytes), slot)| Moved {
-            from,
-            bytes,
-            to: address(slot),
-        });
-        moved.collect()
-    }
-}
-
-/// Whether what an operand has in memory tells the slot that it belongs to: it lies within that, or beside all.
-fn is_plain(op: &Op, slots: &[Span]) -> bool {
-    let mut is_plain = true;
-    op.for_each_operand(|_, _, view| {
-        let span = view.span();
-        let overlaps = |slot: &&Span| {
-            let (end, slot_end) = (span.offset + span.bytes, slot.offset + slot.bytes);
-            slot.handle == span.handle && slot.offset < end && span.offset < slot_end
-        };
-        let first = slots.iter().find(overlaps);
-        is_plain &= first.is_none_or(|slot| slot.contains(&span));
-    });
-    is_plain
-}
-
 impl CudaProgram {
     /// The program of these ops, which were validated, with their steps. The context is bound.
-    pub fn new(core: Arc<Core>, mut ops: Vec<(Op, Steps)>, spans: &[Span]) -> Result<CudaProgram> {
-        let slots = Slots::new(spans, ALIGNMENT);
-        let mut captured: Box<[CUdeviceptr]> = spans.iter().map(address).collect();
-        if !ops.iter().all(|(op, _)| is_plain(op, spans)) {
-            // What lies in a slot is lowered as memory of its own, aligned as it was captured, which a replay keeps.
-            let own = apart(spans);
-            for (op, steps) in &mut ops {
-                *steps = core.prepared(&slots.bind(op, &own))?;
-            }
-            captured = own.iter().map(address).collect();
-        }
+    pub fn new(core: Arc<Core>, ops: Vec<(Op, Steps)>, slots: &[Span]) -> Result<CudaProgram> {
+        let recipe = Recipe::new(ops, slots, |op| core.prepared(op))?;
         let nowhere = Place {
             scratch: 0,
             moved: &[],
         };
-        let steps = || ops.iter().map(|(_, steps)| steps);
-        let nodes = steps().map(|steps| tasks(steps, &nowhere).len()).sum();
-        let scratch = steps().map(|steps| steps.scratch).max().unwrap_or(0);
-        let ops = ops
-            .into_iter()
-            .map(|(op, steps)| Captured::new(&op, steps, &slots));
-        let instances = Arc::new(Cabinet::new());
-        let program = CudaProgram {
-            recipe: Recipe {
-                ops: ops.collect(),
-                slots,
-                captured,
-                scratch,
-            },
-            nodes,
-            instances: core.programs.register(instances),
+        let nodes = recipe.ops.iter().map(|op| tasks(&op.steps, &nowhere).len());
+        Ok(CudaProgram {
+            nodes: nodes.sum(),
+            recipe,
+            instances: core.programs.register(Arc::new(Cabinet::new())),
             core,
-        };
-        Ok(program)
+        })
     }
 
     /// The CUDA program behind `program`, if it is one of this device.
@@ -232,22 +156,6 @@ impl CudaProgram {
     pub fn scratch(&self) -> usize {
         self.recipe.scratch
     }
-}
-
-/// Spans as long and aligned as these, where no memory is.
-fn apart(spans: &[Span]) -> Vec<Span> {
-    const FIRST: u64 = 1 << 63;
-    let mut next = FIRST;
-    let apart = spans.iter().map(|span| {
-        let handle = next + address(span) % ALIGNMENT as u64;
-        next += (span.bytes as u64).next_multiple_of(ALIGNMENT as u64) + ALIGNMENT as u64;
-        Span {
-            handle,
-            offset: 0,
-            bytes: span.bytes,
-        }
-    });
-    apart.collect()
 }
 
 impl Drop for CudaProgram {

@@ -17,9 +17,10 @@ use crate::lane::{Held, Lane};
 use crate::marks::Mark;
 use crate::memory::DeviceBlock;
 use crate::pinned::{self, Block};
+use crate::place::{Moved, Place, address};
 use crate::program::CudaProgram;
 use crate::progress::CudaProgress;
-use crate::step::{Moved, NoSteps, Place, Steps, address};
+use crate::step::{NoSteps, Steps};
 use crate::tracing::{Origin, Timed};
 
 /// A mark is set at the latest after so many commands, so that what is over is known by and by.

@@ -10,7 +10,7 @@ use cudarc::cublaslt::sys::{
 use cudarc::driver::sys::CUdeviceptr;
 use streampool_device::{Activation, DType};
 
-use super::algorithm::{Alignment, Ending, Key, Terms};
+use super::key::{Alignment, Ending, Key, Terms};
 use super::problem::Matrix;
 use crate::options::Precision;
 

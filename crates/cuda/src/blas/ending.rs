@@ -6,7 +6,7 @@ use streampool_device::{
     Activation, Binary, DType, Expr, Layout, MatMul, Op, Result, Span, Unary, View,
 };
 
-use super::algorithm::Ending;
+use super::key::Ending;
 
 /// The handle of a span that stands for scratch memory.
 pub(super) const SCRATCH: u64 = u64::MAX;

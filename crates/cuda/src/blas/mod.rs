@@ -7,6 +7,7 @@
 mod algorithm;
 mod descriptors;
 mod ending;
+mod key;
 mod library;
 mod problem;
 mod product;
@@ -15,17 +16,17 @@ use std::sync::{Arc, OnceLock};
 
 use cudarc::driver::sys::CUdeviceptr;
 use smallvec::smallvec;
-use streampool_device::{CacheReport, DType, MatMul, View};
+use streampool_device::{CacheReport, DType, MatMul, Op, View};
 use streampool_kernels::{Cache, Missing, NotReady, Operand};
 
 use crate::context::Context;
-use crate::core::Core;
 use crate::options::Precision;
-use crate::properties;
-use crate::step::{NoSteps, Step, Steps, start};
+use crate::place::start;
+use crate::step::{NoSteps, Step, Steps};
 
-use algorithm::{Addresses, Algorithm, Alignment, Key, Terms};
+use algorithm::{Addresses, Algorithm};
 use ending::{SCRATCH, Way};
+use key::{Alignment, Ending, Key, Terms};
 use library::Library;
 use problem::Problem;
 
@@ -60,7 +61,7 @@ impl Blas {
             Err(why) => (None, Err(why)),
         };
         // From Hopper on, the fastest algorithms need more.
-        let workspace = match properties::capability(context) {
+        let workspace = match context.capability() {
             Ok((9.., _)) => 32 << 20,
             _ => 4 << 20,
         };
@@ -81,12 +82,13 @@ impl Blas {
         &self.found
     }
 
-    /// The steps of a product that was validated; `None` if it is not for the library. The context is bound.
+    /// The steps of a product that was validated; `None` if it is not for the library. What the library leaves to be done after
+    /// it, `lower` lowers. The context is bound.
     pub fn steps(
         &self,
-        core: &Core,
         op: &MatMul,
         missing: Missing,
+        lower: impl FnOnce(&Op) -> Result<Steps, NoSteps>,
     ) -> Result<Option<Steps>, NoSteps> {
         let Some(library) = &self.library else {
             return Ok(None);
@@ -106,7 +108,7 @@ impl Blas {
             };
             let found = self.product(library, op, &way, &target, problem, missing)?;
             if let Some((product, scratch)) = found {
-                return finished(core, op, &way, &target, product, scratch, missing).map(Some);
+                return finished(op, &way, &target, product, scratch, lower).map(Some);
             }
         }
         Ok(None)
@@ -124,7 +126,7 @@ impl Blas {
             return Ok(None);
         };
         let way = Way {
-            ending: algorithm::Ending::PLAIN,
+            ending: Ending::PLAIN,
             waits: true,
         };
         self.product(library, op, &way, &op.out, problem, missing)
@@ -229,20 +231,19 @@ fn is_taken(op: &MatMul) -> bool {
 
 /// The library's part, then ours.
 fn finished(
-    core: &Core,
     op: &MatMul,
     way: &Way,
     target: &View,
     product: Product,
     scratch: usize,
-    missing: Missing,
+    lower: impl FnOnce(&Op) -> Result<Steps, NoSteps>,
 ) -> Result<Steps, NoSteps> {
     let mut steps = Steps {
         list: smallvec![Step::Product(product)],
         scratch,
     };
     if !way.is_all_of(op) {
-        let rest = core.lowered(&ending::rest(op, way, target)?, missing)?;
+        let rest = lower(&ending::rest(op, way, target)?)?;
         debug_assert_eq!(rest.scratch, 0, "a map needs no scratch memory");
         steps.list.extend(rest.list.into_iter().map(in_scratch));
     }

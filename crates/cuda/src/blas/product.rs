@@ -7,7 +7,7 @@ use cudarc::driver::sys::{CUresult, CUstream};
 
 use super::algorithm::{Addresses, Algorithm};
 use crate::context::{Context, Failure};
-use crate::step::Place;
+use crate::place::Place;
 
 /// A product whose algorithm is chosen, and its operands.
 ///

@@ -9,7 +9,7 @@ use super::algorithm::{Addresses, Algorithm};
 use super::problem::Problem;
 use super::session::{Lent, Sessions};
 use crate::context::{Context, Failure};
-use crate::step::Place;
+use crate::place::Place;
 
 /// A convolution whose algorithm is chosen, and its operands.
 ///

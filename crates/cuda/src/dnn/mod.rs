@@ -12,14 +12,14 @@ use std::sync::{Arc, OnceLock};
 
 use cudarc::cudnn::sys;
 use smallvec::smallvec;
-use streampool_device::{Activation, CacheReport, Conv, Layout, Result, View};
+use streampool_device::{Activation, CacheReport, Conv, Layout, Op, Result, View};
 use streampool_kernels::{Cache, Missing, NotReady};
 
 use crate::blas::after_product;
 use crate::context::Context;
-use crate::core::Core;
 use crate::options::Precision;
-use crate::step::{NoSteps, Step, Steps, start};
+use crate::place::start;
+use crate::step::{NoSteps, Step, Steps};
 
 use algorithm::{Addresses, Algorithm};
 use problem::Problem;
@@ -74,12 +74,13 @@ impl Dnn {
         &self.found
     }
 
-    /// The steps of a convolution that was validated; `None` if it is not for the library. The context is bound.
+    /// The steps of a convolution that was validated; `None` if it is not for the library. What the library leaves to be done
+    /// after it, `lower` lowers. The context is bound.
     pub fn steps(
         &self,
-        core: &Core,
         op: &Conv,
         missing: Missing,
+        lower: impl FnOnce(&Op) -> Result<Steps, NoSteps>,
     ) -> Result<Option<Steps>, NoSteps> {
         let Some(sessions) = &self.sessions else {
             return Ok(None);
@@ -116,7 +117,7 @@ impl Dnn {
                 .map(|bias| along_channels(bias, op))
                 .transpose()?;
             let rest = after_product(&op.dst, bias, op.activation, &op.dst)?;
-            let rest = core.lowered(&rest, missing)?;
+            let rest = lower(&rest)?;
             debug_assert_eq!(rest.scratch, 0, "a map needs no scratch memory");
             steps.list.extend(rest.list);
         }

@@ -11,7 +11,8 @@ use streampool_device::Priority;
 use super::tasks::{Bytes, Kind, Task};
 use crate::context::{Context, Failure};
 use crate::core::Core;
-use crate::step::{Launch, Place};
+use crate::place::Place;
+use crate::step::Launch;
 
 /// A chain of nodes, each run after the one before it.
 pub(super) struct Chain {

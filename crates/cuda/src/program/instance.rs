@@ -7,13 +7,14 @@ use streampool_device::{Span, Tick};
 
 use super::budget::Room;
 use super::graph::{Chain, Graph, Node};
+use super::recipe::{Bound, Recipe};
 use super::tasks::tasks;
-use super::{Bound, Recipe};
 use crate::context::Failure;
 use crate::core::Core;
 use crate::lane::{Held, Lane};
 use crate::memory::DeviceBlock;
-use crate::step::{Place, Step};
+use crate::place::Place;
+use crate::step::Step;
 
 /// A graph of a program's ops with its slots bound, and the memory it works in. It launches on one lane only,
 /// so that no two of its launches run at the same time.

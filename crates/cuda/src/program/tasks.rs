@@ -5,7 +5,8 @@ use smallvec::SmallVec;
 
 use crate::blas::Product;
 use crate::dnn::Convolution;
-use crate::step::{Launch, Place, Step, Steps, address};
+use crate::place::{Place, address};
+use crate::step::{Launch, Step, Steps};
 
 /// The most bytes that one node copies: safely below the widest row that the driver copies.
 const LONGEST_COPY: usize = 1 << 30;

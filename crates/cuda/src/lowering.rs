@@ -1,0 +1,114 @@
+//! Lowering: which steps execute an op.
+
+use smallvec::{SmallVec, smallvec};
+use streampool_device::{Error, Op, OpKind, Result, View};
+use streampool_kernels::{Missing, Plan, lower, rnn, small_product, split_product};
+
+use crate::core::Core;
+use crate::step::{Launch, NoSteps, Step, Steps};
+
+/// Copies at least this long are the copy engine's.
+const LONG_COPY: usize = 1 << 20;
+
+impl Core {
+    /// The steps of an op that was validated. Compiles what was never compiled before.
+    pub fn prepared(&self, op: &Op) -> Result<Steps> {
+        match self.steps(op, Missing::Compile) {
+            Ok(steps) => Ok(steps),
+            Err(NoSteps::Failed(error)) => Err(error),
+            Err(NoSteps::Missing) => unreachable!("what is missing was to be compiled"),
+        }
+    }
+
+    /// The steps of an op that was validated.
+    pub fn steps(&self, op: &Op, missing: Missing) -> Result<Steps, NoSteps> {
+        match op {
+            Op::Copy { src, dst } if self.is_plain_copy(src, dst) => Ok(Steps {
+                list: match (src.reach(), dst.reach()) {
+                    (Some(src), Some(dst)) => smallvec![Step::Copy { src, dst }],
+                    _ => SmallVec::new(),
+                },
+                scratch: 0,
+            }),
+            Op::MatMul(product) => {
+                if self.kernels.compiler().is_ok()
+                    && let Some(plan) = small_product(product, &self.limits)
+                {
+                    return self.compiled(op.kind(), plan, missing);
+                }
+                if self.splits
+                    && let Some(plan) = split_product(product, &self.limits)
+                {
+                    return self.compiled(op.kind(), plan, missing);
+                }
+                match self
+                    .blas
+                    .steps(product, missing, |rest| self.lowered(rest, missing))?
+                {
+                    Some(steps) => Ok(steps),
+                    None => self.lowered(op, missing),
+                }
+            }
+            Op::Conv(conv) => match self
+                .dnn
+                .steps(conv, missing, |rest| self.lowered(rest, missing))?
+            {
+                Some(steps) => Ok(steps),
+                None => self.lowered(op, missing),
+            },
+            Op::Rnn(_) => self.recurrent(op, missing),
+            _ => self.lowered(op, missing),
+        }
+    }
+
+    fn is_plain_copy(&self, src: &View, dst: &View) -> bool {
+        let bytes = src.layout().elements() * src.dtype().size();
+        src.dtype() == dst.dtype()
+            && src.layout().is_contiguous()
+            && dst.layout().is_contiguous()
+            && (bytes >= LONG_COPY || self.kernels.compiler().is_err())
+    }
+
+    /// The steps of an op by our own kernels.
+    fn lowered(&self, op: &Op, missing: Missing) -> Result<Steps, NoSteps> {
+        let plan = lower(op, &self.limits).ok_or_else(|| Error::Unsupported {
+            device: self.properties.name.clone(),
+            op: op.kind(),
+            why: "CUDA has no kernel for it, or none for so many elements".to_owned(),
+        })?;
+        self.compiled(op.kind(), plan, missing)
+    }
+
+    /// The launches of a plan, its kernels compiled.
+    fn compiled(&self, op: OpKind, plan: Plan, missing: Missing) -> Result<Steps, NoSteps> {
+        let mut list = SmallVec::with_capacity(plan.dispatches.len());
+        for dispatch in plan.dispatches {
+            let function = self.kernels.function(op, &dispatch.kernel, missing)?;
+            list.push(Step::Launch(Launch { function, dispatch }));
+        }
+        Ok(Steps {
+            list,
+            scratch: plan.scratch,
+        })
+    }
+
+    /// The library multiplies what all steps see of the input, and our kernel takes the steps.
+    fn recurrent(&self, op: &Op, missing: Missing) -> Result<Steps, NoSteps> {
+        let Op::Rnn(layer) = op else {
+            return self.lowered(op, missing);
+        };
+        let product = match rnn::projection(layer) {
+            Some(product) => self.blas.to_scratch(&product, missing)?,
+            None => None,
+        };
+        let (Some((product, scratch)), Some(plan)) = (product, rnn::steps(layer, &self.limits))
+        else {
+            return self.lowered(op, missing);
+        };
+        // Work space of the library lies where the kernels put what they make after it.
+        let mut steps = self.compiled(OpKind::Rnn, plan, missing)?;
+        steps.list.insert(0, Step::Product(product));
+        steps.scratch = steps.scratch.max(scratch);
+        Ok(steps)
+    }
+}

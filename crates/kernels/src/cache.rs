@@ -1,19 +1,20 @@
 //! The kernel cache: compiles each key once, and never holds a lock while it does.
 
 use std::borrow::Borrow;
-use std::hash::{Hash, Hasher};
+use std::hash::Hash;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use quick_cache::UnitWeighter;
+use quick_cache::sync::{Cache as Table, DefaultLifecycle, GuardResult};
 use streampool_device::CacheReport;
 
 use crate::disk::DiskStore;
 use crate::entry::Stored;
-use crate::flight::{Flight, Outcome};
-use crate::hash::KeyHasher;
-use crate::shard::{Found, Shard};
+use crate::hash::Seed;
 
-const SHARDS: usize = 16;
+/// Room is made for so many entries at first.
+const FEW: usize = 256;
 
 /// Compiled kernels by key, shared by all threads.
 ///
@@ -27,8 +28,7 @@ const SHARDS: usize = 16;
 /// A compile may ask the cache for other keys, but not for its own, which it would wait for for ever.
 pub struct Cache<K, V, E = String> {
     name: String,
-    seed: u64,
-    shards: [Shard<K, V, E>; SHARDS],
+    table: Table<K, Result<Arc<V>, E>, UnitWeighter, Seed>,
     compiled: AtomicU64,
     loaded: AtomicU64,
 }
@@ -70,8 +70,13 @@ impl<K: Hash + Eq, V, E: Clone> Cache<K, V, E> {
     pub fn new(name: impl Into<String>, capacity: usize) -> Self {
         Cache {
             name: name.into(),
-            seed: KeyHasher::random_seed(),
-            shards: std::array::from_fn(|_| Shard::new(capacity.div_ceil(SHARDS).max(1))),
+            table: Table::with(
+                capacity.min(FEW),
+                capacity as u64,
+                UnitWeighter,
+                Seed::random(),
+                DefaultLifecycle::default(),
+            ),
             compiled: AtomicU64::new(0),
             loaded: AtomicU64::new(0),
         }
@@ -91,19 +96,11 @@ impl<K: Hash + Eq, V, E: Clone> Cache<K, V, E> {
     {
         match missing {
             Missing::Compile => Ok(self.get_or_compile(key, compile)?),
-            Missing::Tell => {
-                let (shard, hash) = self.place(key);
-                shard.get(hash, key).ok_or(NotReady::Missing)
-            }
+            Missing::Tell => match self.table.get(key) {
+                Some(found) => Ok(found?),
+                None => Err(NotReady::Missing),
+            },
         }
-    }
-
-    #[inline]
-    fn place<Q: Hash + ?Sized>(&self, key: &Q) -> (&Shard<K, V, E>, u64) {
-        let mut hasher = KeyHasher::with_seed(self.seed);
-        key.hash(&mut hasher);
-        let hash = hasher.finish();
-        (&self.shards[(hash >> 60) as usize % SHARDS], hash)
     }
 
     /// The kernel of `key`, compiled now if it is not there.
@@ -153,43 +150,35 @@ impl<K: Hash + Eq, V, E: Clone> Cache<K, V, E> {
         })
     }
 
+    #[inline]
     fn get_or_make<Q>(&self, key: &Q, make: impl FnOnce() -> Result<V, E>) -> Result<Arc<V>, E>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        let (shard, hash) = self.place(key);
-        if let Some(value) = shard.get(hash, key) {
-            return Ok(value);
-        }
-        loop {
-            match shard.join(hash, key) {
-                Found::Ready(value) => return Ok(value),
-                Found::InFlight(flight) => match flight.wait() {
-                    Outcome::Done(value) => return Ok(value),
-                    Outcome::Failed(error) => return Err(error),
-                    Outcome::Abandoned => {}
-                },
-                Found::Lead(flight) => {
-                    let lead = Lead {
-                        shard,
-                        hash,
-                        key,
-                        flight,
-                        outcome: Outcome::Abandoned,
-                    };
-                    return lead.end(make());
-                }
+        let place = loop {
+            match self.table.get_value_or_guard(key, None) {
+                GuardResult::Value(found) => return found,
+                GuardResult::Guard(place) => break place,
+                // There is no limit.
+                GuardResult::Timeout => {}
             }
+        };
+        let made = make().map(Arc::new);
+        // Whoever waits gets it. Nobody takes it out of the table meanwhile.
+        let _ = place.insert(made.clone());
+        if made.is_err() {
+            self.table.remove_if(key, Result::is_err);
         }
+        made
     }
 
     /// What it holds and how it did.
     pub fn report(&self) -> CacheReport {
         CacheReport {
             name: self.name.clone(),
-            entries: self.shards.iter().map(Shard::entries).sum(),
-            hits: self.shards.iter().map(Shard::hits).sum(),
+            entries: self.table.len(),
+            hits: self.table.hits(),
             compiled: self.compiled.load(Ordering::Relaxed),
             loaded: self.loaded.load(Ordering::Relaxed),
             problem: None,
@@ -202,52 +191,5 @@ impl<K, V, E> std::fmt::Debug for Cache<K, V, E> {
         f.debug_struct("Cache")
             .field("name", &self.name)
             .finish_non_exhaustive()
-    }
-}
-
-/// The duty to end a flight, kept even if the compile panics.
-struct Lead<'a, K, V, E, Q>
-where
-    K: Borrow<Q> + Eq,
-    Q: Eq + ?Sized,
-    E: Clone,
-{
-    shard: &'a Shard<K, V, E>,
-    hash: u64,
-    key: &'a Q,
-    flight: Arc<Flight<V, E>>,
-    outcome: Outcome<V, E>,
-}
-
-impl<K, V, E, Q> Lead<'_, K, V, E, Q>
-where
-    K: Borrow<Q> + Eq,
-    Q: Eq + ?Sized,
-    E: Clone,
-{
-    fn end(mut self, result: Result<V, E>) -> Result<Arc<V>, E> {
-        let result = result.map(Arc::new);
-        self.outcome = match &result {
-            Ok(value) => Outcome::Done(value.clone()),
-            Err(error) => Outcome::Failed(error.clone()),
-        };
-        result
-    }
-}
-
-impl<K, V, E, Q> Drop for Lead<'_, K, V, E, Q>
-where
-    K: Borrow<Q> + Eq,
-    Q: Eq + ?Sized,
-    E: Clone,
-{
-    fn drop(&mut self) {
-        let outcome = std::mem::replace(&mut self.outcome, Outcome::Abandoned);
-        // The table first: who finds the flight landed and tries again must not find it there.
-        match &outcome {
-            Outcome::Done(value) => self.shard.settle(self.hash, self.key, value.clone()),
-            Outcome::Failed(_) | Outcome::Abandoned => self.shard.forget(self.hash, self.key),
-        }
-        self.flight.land(outcome);
     }
 }

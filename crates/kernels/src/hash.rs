@@ -8,16 +8,31 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 #[derive(Debug, Clone)]
 pub struct KeyHasher(u64);
 
+/// Makes hashers that begin from one seed.
+#[derive(Debug, Clone)]
+pub(crate) struct Seed(u64);
+
+impl Seed {
+    pub fn random() -> Seed {
+        Seed(RandomState::new().hash_one(0u8))
+    }
+}
+
+impl BuildHasher for Seed {
+    type Hasher = KeyHasher;
+
+    #[inline]
+    fn build_hasher(&self) -> KeyHasher {
+        KeyHasher::with_seed(self.0)
+    }
+}
+
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl KeyHasher {
     /// A hasher that begins from `seed`.
     pub fn with_seed(seed: u64) -> Self {
         KeyHasher(seed)
-    }
-
-    pub(crate) fn random_seed() -> u64 {
-        RandomState::new().hash_one(0u8)
     }
 
     #[inline]

@@ -45,6 +45,7 @@ mod numbered;
 mod pool;
 pub mod random;
 mod ranks;
+mod register_blocks;
 mod resize;
 pub mod rnn;
 mod rows;

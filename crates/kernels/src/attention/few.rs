@@ -151,7 +151,7 @@ impl Few {
     /// What the warps of a group tell each other: of each query its best score, the total and the sums.
     pub(super) fn shared(self) -> Vec<SharedArray> {
         let ends = WARPS as usize * usize::from(self.rows);
-        let array = |ty, name, length| SharedArray { ty, name, length };
+        let array = SharedArray::new;
         vec![
             array("f32", "warp_tops", ends),
             array("f32", "warp_totals", ends),

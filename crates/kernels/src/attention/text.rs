@@ -7,7 +7,8 @@ use streampool_device::DType;
 use super::few::Few;
 use super::{Attention, Form, Mask, SINGLE_COLUMNS};
 use crate::text::{
-    Buffer, Dialect, Field, KernelText, SharedArray, compute_type, elements, storage_type, tiles,
+    Buffer, Dialect, Field, KernelText, SharedArray, WORDS, compute_type, constants, elements,
+    factor, storage_type, tiles,
 };
 
 /// Unused elements behind each row of keys and values of [`Form::Tiles`].
@@ -79,13 +80,11 @@ impl Attention {
                         ("BRAIN", (self.dtype == DType::BF16).into()),
                     ],
                 );
-                functions.push_str("struct alignas(16) Words { u16 elements[8]; };\n");
+                functions.push_str(WORDS);
                 functions.push_str(include_str!("tensor_functions.h"));
                 functions.push_str(include_str!("fetch_functions.h"));
-                let array = |name, width| SharedArray {
-                    ty: "Words",
-                    name,
-                    length: (keys * (width + TILE_GAP) / 8) as usize,
+                let array = |name, width| {
+                    SharedArray::new("Words", name, (keys * (width + TILE_GAP) / 8) as usize)
                 };
                 let shared = vec![array("key_words", width), array("value_words", value_width)];
                 ("attention_tiles", include_str!("tensor_body.h"), shared)
@@ -104,19 +103,11 @@ impl Attention {
                         ("DENSE", dense.into()),
                     ],
                 );
-                let factor = match self.dtype {
-                    DType::BF16 => "bfloat",
-                    _ => "half",
-                };
-                let _ = writeln!(functions, "typedef {factor} Factor;");
-                functions.push_str("struct alignas(16) Words { u16 elements[8]; };\n");
+                functions.push_str(factor(self.dtype));
+                functions.push_str(WORDS);
                 functions.push_str(include_str!("matrices_functions.h"));
                 functions.push_str(include_str!("fetch_functions.h"));
-                let array = |ty, name, length: u32| SharedArray {
-                    ty,
-                    name,
-                    length: length as usize,
-                };
+                let array = |ty, name, length| SharedArray::new(ty, name, length as usize);
                 let line = width.max(value_width) + TILE_GAP;
                 let shared = vec![
                     array("Words", "words", MATRIX_ROWS * line / 8),
@@ -147,11 +138,7 @@ impl Attention {
                 );
                 functions.push_str(include_str!("blocks_functions.h"));
                 let lengths = block_lengths(width, keys, depth);
-                let array = |ty, name, length| SharedArray {
-                    ty,
-                    name,
-                    length: length as usize,
-                };
+                let array = |ty, name, length| SharedArray::new(ty, name, length as usize);
                 let shared = vec![
                     array("RowRun", "query_runs", lengths[0] / 4),
                     array("f32", "key_tile", lengths[1]),
@@ -168,11 +155,7 @@ impl Attention {
             Form::Merge => ("attention_merge", include_str!("merge_body.h"), Vec::new()),
             Form::Single => {
                 constants(&mut functions, &[("COLUMNS", SINGLE_COLUMNS as u32)]);
-                let weights = SharedArray {
-                    ty: number,
-                    name: "weights",
-                    length: 32,
-                };
+                let weights = SharedArray::new(number, "weights", 32);
                 (
                     "attention_single",
                     include_str!("single_body.h"),
@@ -289,12 +272,5 @@ impl Attention {
             fields.extend(sizes(&["rows", "parts", "part_keys"]));
         }
         fields
-    }
-}
-
-/// Defines constants of the text.
-fn constants(text: &mut String, constants: &[(&str, u32)]) {
-    for (name, value) in constants {
-        let _ = writeln!(text, "#define {name} {value}u");
     }
 }

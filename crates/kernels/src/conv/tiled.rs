@@ -8,8 +8,9 @@ use super::shared_text::{bias, buffers, ends, operands, window};
 use super::{Convolution, Ends};
 use crate::dispatch::grid;
 use crate::elementwise::form::{size, size_fields};
+use crate::register_blocks::{self, MULTIPLY, THREADS};
 use crate::spatial::{self, slides};
-use crate::text::{Field, KernelText, SharedArray};
+use crate::text::{Field, KernelText, constants};
 use crate::{Dispatch, Kernel, Limits, Params, Plan};
 
 /// Tiles of weights and of the image in shared memory, a block of sums in each of 256 threads.
@@ -20,13 +21,6 @@ pub struct Tiled {
     tile: [u8; 2],
 }
 
-const THREADS: u32 = 256;
-/// Threads along each side of a tile.
-const SIDE: u32 = 16;
-/// How many taps of channels are summed between two barriers.
-const DEPTH: u32 = 16;
-/// Unused elements behind each line of a tile: lines begin in different banks, and stay aligned.
-const GAP: u32 = 4;
 /// Groups along the second axis of the grid; images and groups of channels beyond go to the third.
 const IMAGES_Y: usize = 1 << 15;
 /// Taps of all channels of a group, and tiles, are counted in 31 bits.
@@ -107,8 +101,7 @@ impl Tiled {
     }
 
     pub(super) fn text(&self) -> KernelText {
-        let [rows, columns] = self.tile.map(u32::from);
-        let [row_run, column_run] = [rows, columns].map(|tile| (tile / SIDE).min(4));
+        let tile = self.tile.map(u32::from);
         let mut params = Self::fields();
         if self.ends.bias {
             params.extend(["bias_at", "bias_step"].map(|name| Field::new("i64", name)));
@@ -117,20 +110,12 @@ impl Tiled {
         params.extend(sizes.map(|name| Field::new("u32", name)));
         params.extend((0..DIVISORS.len()).flat_map(|divisor| size_fields(false, divisor)));
         let mut functions = ends(self.ends);
-        for (name, value) in [
-            ("THREADS", THREADS),
-            ("SIDE", SIDE),
-            ("DEPTH", DEPTH),
-            ("IMAGES_Y", IMAGES_Y as u32),
-            ("ROWS", rows),
-            ("COLUMNS", columns),
-            ("ROW_PITCH", rows + GAP),
-            ("COLUMN_PITCH", columns + GAP),
-            ("ROW_RUN", row_run),
-            ("COLUMN_RUN", column_run),
-        ] {
-            let _ = writeln!(functions, "#define {name} {value}u");
-        }
+        register_blocks::functions(&mut functions, tile);
+        constants(&mut functions, &[("IMAGES_Y", IMAGES_Y as u32)]);
+        functions.push_str(
+            "#define ROW_FETCHES (ROWS * DEPTH / THREADS)\n\
+             #define COLUMN_FETCHES (COLUMNS * DEPTH / THREADS)\n",
+        );
         for (number, name) in DIVISORS.iter().enumerate() {
             let _ = writeln!(
                 functions,
@@ -139,23 +124,19 @@ impl Tiled {
             );
             let _ = writeln!(functions, "#define {} p.size{number}", name.to_uppercase());
         }
-        functions.push_str(include_str!("tiled_functions.h"));
-        let shared = |ty, name, pitch, run| SharedArray {
-            ty,
-            name,
-            length: (DEPTH * pitch / run) as usize,
-        };
         KernelText {
             entry: "conv_tiled",
             buffers: buffers(self.ends),
             params,
-            shared: vec![
-                shared("RowRun", "weight_runs", rows + GAP, row_run),
-                shared("ColumnRun", "image_runs", columns + GAP, column_run),
-            ],
+            shared: register_blocks::shared(tile),
             threads: Some(THREADS),
             functions,
-            body: include_str!("tiled_body.h").to_owned(),
+            body: [
+                include_str!("tiled_body.h"),
+                MULTIPLY,
+                include_str!("tiled_end.h"),
+            ]
+            .concat(),
         }
     }
 }

@@ -4,8 +4,8 @@
     const u32 tile = DIVIDED_BY_DOWN(group_x);
     const u32 row_0 = (group_x - tile * DOWN) * ROWS, column_0 = tile * COLUMNS;
     const u32 row_place = lane / SIDE, column_place = lane % SIDE;
-    SHARED Number* const weight_tile = (SHARED Number*)weight_runs;
-    SHARED Number* const image_tile = (SHARED Number*)image_runs;
+    SHARED Number* const weight_tile = (SHARED Number*)a_runs;
+    SHARED Number* const image_tile = (SHARED Number*)b_runs;
     GLOBAL const Stored* const from = src + p.src_at + i64(image) * p.src_0 + i64(group * p.read) * p.src_1;
 #if TRANSPOSED
     const i64 weight_row = p.weight_1, weight_channel = p.weight_0;
@@ -78,44 +78,3 @@
             }
         }
         if (turn == 0u) { continue; }
-        UNROLL
-        for (u32 depth = 0; depth < DEPTH; ++depth) {
-            RowRun row_runs[BLOCK_ROWS / ROW_RUN];
-            ColumnRun column_runs[BLOCK_COLUMNS / COLUMN_RUN];
-            UNROLL
-            for (u32 run = 0; run < BLOCK_ROWS / ROW_RUN; ++run) {
-                row_runs[run] = weight_runs[depth * (ROW_PITCH / ROW_RUN) + run * SIDE + row_place];
-            }
-            UNROLL
-            for (u32 run = 0; run < BLOCK_COLUMNS / COLUMN_RUN; ++run) {
-                column_runs[run] = image_runs[depth * (COLUMN_PITCH / COLUMN_RUN) + run * SIDE + column_place];
-            }
-            UNROLL
-            for (u32 row = 0; row < BLOCK_ROWS; ++row) {
-                UNROLL
-                for (u32 column = 0; column < BLOCK_COLUMNS; ++column) {
-                    sums[row * BLOCK_COLUMNS + column] +=
-                        row_runs[row / ROW_RUN].numbers[row % ROW_RUN] *
-                        column_runs[column / COLUMN_RUN].numbers[column % COLUMN_RUN];
-                }
-            }
-        }
-        BARRIER();
-    }
-
-    UNROLL
-    for (u32 column = 0; column < BLOCK_COLUMNS; ++column) {
-        const u32 out = column_0 + block_line<COLUMN_RUN>(column_place, column);
-        if (out >= p.pixels) { continue; }
-        const u32 out_line = DIVIDED_BY_LINE(out), out_plane = DIVIDED_BY_LINES(out_line);
-        GLOBAL Stored* const to = dst + p.dst_at + i64(image) * p.dst_0 + i64(out_plane) * p.dst_2 +
-                                  i64(out_line - out_plane * LINES) * p.dst_3 + i64(out - out_line * LINE) * p.dst_4;
-        UNROLL
-        for (u32 row = 0; row < BLOCK_ROWS; ++row) {
-            const u32 of_group = row_0 + block_line<ROW_RUN>(row_place, row);
-            if (of_group < p.made) {
-                const u32 channel = group * p.made + of_group;
-                to[i64(channel) * p.dst_1] = finished(sums[row * BLOCK_COLUMNS + column] + BIAS(channel));
-            }
-        }
-    }

@@ -105,7 +105,7 @@ impl Step {
     }
 
     fn shared(self, number: &'static str) -> Vec<SharedArray> {
-        let array = |ty, name, length| SharedArray { ty, name, length };
+        let array = SharedArray::new;
         let search = || vec![array(number, "sizes", 32), array("u32", "places", 32)];
         match self {
             Step::Prepare(Content::Permuted | Content::PermutedUnit) => {

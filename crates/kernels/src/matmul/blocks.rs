@@ -6,10 +6,10 @@
 use streampool_device::{DType, MatMul};
 
 use super::problem::Problem;
-use super::shared_text::{buffers, constants, ends};
+use super::shared_text::{buffers, ends};
 use super::small::MOST_ROWS;
 use super::{Ends, Product, matrices};
-use crate::text::{Dialect, KernelText, SharedArray};
+use crate::text::{Dialect, KernelText, SharedArray, constants};
 use crate::{Dispatch, Kernel, Limits, Plan};
 
 /// Tiles of both operands in threadgroup memory, and matrices of sums in four simdgroups.

@@ -4,10 +4,10 @@ use streampool_device::MatMul;
 
 use super::Ends;
 use super::problem::Problem;
-use super::shared_text::{buffers, constants, ends};
+use super::shared_text::{buffers, ends};
 use super::small::{fields, rounded_rows, words};
 use crate::Limits;
-use crate::text::{KernelText, SharedArray};
+use crate::text::{KernelText, SharedArray, constants};
 
 /// Few rows by a matrix with dense columns. Each warp reads some columns, or its part of them, once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -117,11 +117,7 @@ impl Dots {
         functions.push_str(&words(self.ends.dtype, width));
         functions.push_str(include_str!("small_functions.h"));
         functions.push_str(include_str!("dots_functions.h"));
-        let shared = SharedArray {
-            ty: "f32",
-            name: "partial",
-            length: (warps * rows * columns) as usize,
-        };
+        let shared = SharedArray::new("f32", "partial", (warps * rows * columns) as usize);
         KernelText {
             entry: "product_dots",
             buffers: buffers(self.ends),

@@ -93,10 +93,3 @@ pub(super) fn ends(ends: Ends) -> String {
     );
     text
 }
-
-/// Defines constants of the text.
-pub(super) fn constants(text: &mut String, constants: &[(&str, u32)]) {
-    for (name, value) in constants {
-        let _ = writeln!(text, "#define {name} {value}u");
-    }
-}

@@ -9,9 +9,9 @@
 use streampool_device::{DType, MatMul, View};
 
 use super::problem::{Problem, Walk};
-use super::shared_text::{buffers, constants, ends};
+use super::shared_text::{buffers, ends};
 use super::{Ends, Product, matrices};
-use crate::text::{Dialect, KernelText, MOST_SHARED, SharedArray, tiles};
+use crate::text::{Dialect, KernelText, MOST_SHARED, SharedArray, constants, tiles};
 use crate::{Dispatch, Kernel, Limits, Plan};
 
 /// Tiles of results, each by eight warps of 32 × 32 that divide its inner dimension into parts.

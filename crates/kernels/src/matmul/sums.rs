@@ -4,10 +4,10 @@ use streampool_device::MatMul;
 
 use super::Ends;
 use super::problem::Problem;
-use super::shared_text::{buffers, constants, ends};
+use super::shared_text::{buffers, ends};
 use super::small::{fields, rounded_rows, words};
 use crate::Limits;
-use crate::text::{KernelText, SharedArray};
+use crate::text::{KernelText, SharedArray, constants};
 
 /// Few rows by a matrix with dense rows. Each group reads a strip of columns once, its threads different rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -100,11 +100,11 @@ impl Sums {
             entry: "product_sums",
             buffers: buffers(self.ends),
             params: fields(),
-            shared: vec![SharedArray {
-                ty: "f32",
-                name: "partial",
-                length: (warps * lines * width * rows) as usize,
-            }],
+            shared: vec![SharedArray::new(
+                "f32",
+                "partial",
+                (warps * lines * width * rows) as usize,
+            )],
             threads: Some(self.threads()),
             functions,
             body: include_str!("sums_body.h").to_owned(),

@@ -3,9 +3,10 @@
 use streampool_device::{DType, MatMul};
 
 use super::problem::Problem;
-use super::shared_text::{buffers, constants, ends};
+use super::shared_text::{buffers, ends};
 use super::{Ends, Product, matrices};
-use crate::text::{Dialect, KernelText, SharedArray};
+use crate::register_blocks::{self, MULTIPLY, THREADS};
+use crate::text::{Dialect, KernelText, constants};
 use crate::{Dispatch, Kernel, Limits, Plan};
 
 /// Tiles of both operands in shared memory, a block of sums in each of 256 threads.
@@ -21,14 +22,6 @@ pub struct Tiled {
     /// Dimensions of matrices.
     batch_rank: u8,
 }
-
-const THREADS: u32 = 256;
-/// Threads along each side of a tile.
-const SIDE: u32 = 16;
-/// How far a tile reaches along the inner dimension.
-const DEPTH: u32 = 16;
-/// Unused elements behind each line of a tile: lines begin in different banks, and stay aligned.
-const GAP: u32 = 4;
 
 pub(super) fn plan(op: &MatMul, problem: &Problem, limits: &Limits) -> Plan {
     let problem = problem.written_along_columns();
@@ -78,21 +71,12 @@ impl Tiled {
         if dialect == Dialect::Metal && self.ends.dtype == DType::F64 {
             return None;
         }
-        let [rows, columns] = self.tile.map(u32::from);
-        let [row_run, column_run] = [rows, columns].map(|tile| (tile / SIDE).min(4));
+        let tile = self.tile.map(u32::from);
         let mut functions = ends(self.ends);
+        register_blocks::functions(&mut functions, tile);
         constants(
             &mut functions,
             &[
-                ("THREADS", THREADS),
-                ("SIDE", SIDE),
-                ("DEPTH", DEPTH),
-                ("ROWS", rows),
-                ("COLUMNS", columns),
-                ("ROW_PITCH", rows + GAP),
-                ("COLUMN_PITCH", columns + GAP),
-                ("ROW_RUN", row_run),
-                ("COLUMN_RUN", column_run),
                 ("A_ALONG_K", u32::from(self.a_along_k)),
                 ("B_ALONG_K", u32::from(self.b_along_k)),
             ],
@@ -105,20 +89,18 @@ impl Tiled {
         functions.push_str(include_str!("tiled_functions.h"));
         let mut body = matrices::begin(self.ends, self.batch_rank);
         body.push_str(include_str!("fetch_body.h"));
-        body.push_str(include_str!("tiled_body.h"));
-        let shared = |ty, name, pitch, run| SharedArray {
-            ty,
-            name,
-            length: (DEPTH * pitch / run) as usize,
-        };
+        for part in [
+            include_str!("tiled_body.h"),
+            MULTIPLY,
+            include_str!("tiled_end.h"),
+        ] {
+            body.push_str(part);
+        }
         Some(KernelText {
             entry: "product_tiled",
             buffers: buffers(self.ends),
             params: matrices::fields(self.ends, self.batch_rank),
-            shared: vec![
-                shared("RowRun", "a_runs", rows + GAP, row_run),
-                shared("ColumnRun", "b_runs", columns + GAP, column_run),
-            ],
+            shared: register_blocks::shared(tile),
             threads: Some(THREADS),
             functions,
             body,

@@ -6,7 +6,8 @@ use streampool_device::{Cell, DType};
 
 use super::{Form, Rnn};
 use crate::text::{
-    Buffer, Dialect, Field, KernelText, SharedArray, compute_type, elements, storage_type, tiles,
+    Buffer, Dialect, Field, KernelText, SharedArray, WORDS, compute_type, constants, elements,
+    factor, storage_type, tiles,
 };
 
 const CELLS: [&str; 5] = ["TANH", "RELU", "GRU_BEFORE", "GRU_AFTER", "LSTM"];
@@ -42,50 +43,37 @@ impl Rnn {
         }
         functions.push_str(include_str!("functions.h"));
         let sequences = self.form.sequences() as u32;
-        let mut constant = |name: &str, value: u32| {
-            let _ = writeln!(functions, "#define {name} {value}u");
-        };
-        constant("SEQUENCES", sequences);
-        constant("PITCH", self.form.pitch() as u32);
+        let pitch = self.form.pitch() as u32;
+        constants(
+            &mut functions,
+            &[("SEQUENCES", sequences), ("PITCH", pitch)],
+        );
+        if let Form::Tiles { width, tiles } | Form::Matrices { width, tiles } = self.form {
+            constants(
+                &mut functions,
+                &[("WIDTH", width.into()), ("TILES", tiles.into())],
+            );
+            functions.push_str("#define THREADS threads\n");
+        }
+        let words = 2 * self.form.sequences() * self.form.pitch() / 8;
+        let words = SharedArray::new("Words", "words", words);
         let (entry, body, shared) = match self.form {
-            Form::Tiles { width, tiles } => {
-                constant("WIDTH", width.into());
-                constant("TILES", tiles.into());
-                functions.push_str("#define THREADS threads\n");
+            Form::Tiles { .. } => {
                 let multiply = match self.dtype {
                     DType::BF16 => "multiply_bf16",
                     _ => "multiply_f16",
                 };
                 let _ = writeln!(functions, "#define MULTIPLY_TILES {multiply}");
-                functions.push_str("struct alignas(16) Words { u16 elements[8]; };\n");
-                let words = SharedArray {
-                    ty: "Words",
-                    name: "words",
-                    length: 2 * self.form.sequences() * self.form.pitch() / 8,
-                };
+                functions.push_str(WORDS);
                 ("rnn_tiles", include_str!("tiles_body.h"), vec![words])
             }
-            Form::Matrices { width, tiles } => {
-                constant("WIDTH", width.into());
-                constant("TILES", tiles.into());
-                functions.push_str("#define THREADS threads\n");
-                let factor = match self.dtype {
-                    DType::BF16 => "bfloat",
-                    _ => "half",
-                };
-                let _ = writeln!(functions, "typedef {factor} Factor;");
-                functions.push_str("struct alignas(16) Words { u16 elements[8]; };\n");
+            Form::Matrices { .. } => {
+                functions.push_str(factor(self.dtype));
+                functions.push_str(WORDS);
                 functions.push_str(include_str!("matrices_functions.h"));
-                let array = |ty, name, length| SharedArray { ty, name, length };
                 let simdgroups = self.form.threads() as usize / 32;
-                let shared = vec![
-                    array(
-                        "Words",
-                        "words",
-                        2 * sequences as usize * self.form.pitch() / 8,
-                    ),
-                    array("f32", "strips", simdgroups * self.cell.gates() * 64),
-                ];
+                let strips = simdgroups * self.cell.gates() * 64;
+                let shared = vec![words, SharedArray::new("f32", "strips", strips)];
                 ("rnn_matrices", include_str!("matrices_body.h"), shared)
             }
             Form::Sums {
@@ -97,12 +85,17 @@ impl Rnn {
                 let bytes = if number == "f64" { 8 } else { 4 };
                 let vector = u32::from(run).min(16 / bytes);
                 let at_once = self.cell.gates() == 4 && bytes == 4;
-                constant("GATES_AT_ONCE", at_once.into());
-                constant("UNITS", units.into());
-                constant("RUN", run.into());
-                constant("VECTOR", vector);
-                constant("ONE_UNIT", one_unit.into());
-                constant("STATES_SHARED", (shared > 0).into());
+                constants(
+                    &mut functions,
+                    &[
+                        ("GATES_AT_ONCE", at_once.into()),
+                        ("UNITS", units.into()),
+                        ("RUN", run.into()),
+                        ("VECTOR", vector),
+                        ("ONE_UNIT", one_unit.into()),
+                        ("STATES_SHARED", (shared > 0).into()),
+                    ],
+                );
                 let (space, barrier) = match (shared, dialect) {
                     (1.., _) => ("SHARED", "BARRIER()"),
                     (0, Dialect::Cuda) => ("GLOBAL", "BARRIER()"),
@@ -111,11 +104,8 @@ impl Rnn {
                 let _ = writeln!(functions, "#define STATE {space}");
                 let _ = writeln!(functions, "#define STATE_BARRIER() {barrier}");
                 functions.push_str(include_str!("sums_functions.h"));
-                let states = SharedArray {
-                    ty: "Run",
-                    name: "states",
-                    length: usize::from(shared) * 1024 / (bytes * vector) as usize,
-                };
+                let length = usize::from(shared) * 1024 / (bytes * vector) as usize;
+                let states = SharedArray::new("Run", "states", length);
                 let shared = (shared > 0).then_some(states).into_iter().collect();
                 ("rnn_sums", include_str!("sums_body.h"), shared)
             }

@@ -76,11 +76,7 @@ impl Team {
             Team::Group => 32,
             Team::Columns => threads,
         };
-        vec![SharedArray {
-            ty,
-            name: "shared",
-            length,
-        }]
+        vec![SharedArray::new(ty, "shared", length)]
     }
 
     /// The combination, by the struct `operation`, of the values that the team's threads have: every thread

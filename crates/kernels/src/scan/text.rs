@@ -25,11 +25,7 @@ impl Scan {
             Role::Carried => vec![src, Buffer::read("totals", ty), dst],
         };
         let shared = match self.form {
-            Form::Group => vec![SharedArray {
-                ty,
-                name: "shared",
-                length: THREADS / 32,
-            }],
+            Form::Group => vec![SharedArray::new(ty, "shared", THREADS / 32)],
             Form::Lanes | Form::Columns => Vec::new(),
         };
         Some(KernelText {

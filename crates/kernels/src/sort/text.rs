@@ -20,11 +20,7 @@ impl Sort {
                 functions += include_str!("block.h");
                 let size = usize::from(size);
                 let count = size.max(LEAST_OF_GROUP);
-                let array = |ty, name| SharedArray {
-                    ty,
-                    name,
-                    length: count,
-                };
+                let array = |ty, name| SharedArray::new(ty, name, count);
                 let shared = vec![array(key, "keys"), array("u32", "places")];
                 (
                     "sort_blocks_of_lines",

@@ -32,13 +32,13 @@
 //! Text is compiled with exact arithmetic: what a compiler calls fast math is off.
 
 mod atomics;
-mod prelude;
 mod types;
 
 use std::fmt::Write;
 
+use streampool_device::DType;
+
 pub(crate) use atomics::{Changed, atomics};
-pub(crate) use prelude::tiles;
 pub(crate) use types::{bits_type, elements};
 pub use types::{cast, compute_type, load, storage_type, store, store_as};
 
@@ -131,10 +131,34 @@ pub(crate) struct SharedArray {
     pub length: usize,
 }
 
+impl SharedArray {
+    pub fn new(ty: &'static str, name: &'static str, length: usize) -> SharedArray {
+        SharedArray { ty, name, length }
+    }
+}
+
+/// What 16-bit elements lie in, so that eight of them are moved at once.
+pub(crate) const WORDS: &str = "struct alignas(16) Words { u16 elements[8]; };\n";
+
+/// Defines constants of the text.
+pub(crate) fn constants(text: &mut String, constants: &[(&str, u32)]) {
+    for (name, value) in constants {
+        let _ = writeln!(text, "#define {name} {value}u");
+    }
+}
+
+/// Declares `Factor`, what Metal calls the type of 16 bits that matrices are multiplied in.
+pub(crate) fn factor(dtype: DType) -> &'static str {
+    match dtype {
+        DType::BF16 => "typedef bfloat Factor;\n",
+        _ => "typedef half Factor;\n",
+    }
+}
+
 impl KernelText {
     /// The whole text in `dialect`.
     pub fn render(&self, dialect: Dialect) -> Source {
-        let mut text = prelude::of(dialect).to_owned();
+        let mut text = prelude(dialect).to_owned();
         text.push_str("struct Params {\n");
         for Field { ty, name } in &self.params {
             let _ = writeln!(text, "    {ty} {name};");
@@ -203,5 +227,33 @@ impl KernelText {
         for SharedArray { ty, name, length } in &self.shared {
             let _ = writeln!(text, "    threadgroup {ty} {name}[{length}];");
         }
+    }
+}
+
+/// The names that kernel text is written in, as each dialect has them.
+const fn prelude(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::Cuda => concat!(
+            include_str!("prelude/cuda.h"),
+            include_str!("prelude/common.h")
+        ),
+        Dialect::Metal => concat!(
+            include_str!("prelude/metal.h"),
+            include_str!("prelude/common.h")
+        ),
+    }
+}
+
+/// The names for matrices in the registers of a warp, which few kernels need.
+pub(crate) const fn tiles(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::Cuda => concat!(
+            include_str!("prelude/tiles_cuda.h"),
+            include_str!("prelude/tiles.h")
+        ),
+        Dialect::Metal => concat!(
+            include_str!("prelude/tiles_metal.h"),
+            include_str!("prelude/tiles.h")
+        ),
     }
 }

@@ -1,7 +1,6 @@
+// Each thread sums a block of rows and columns, in runs that lie next to each other in the tiles.
 #define BLOCK_ROWS (ROWS / SIDE)
 #define BLOCK_COLUMNS (COLUMNS / SIDE)
-#define ROW_FETCHES (ROWS * DEPTH / THREADS)
-#define COLUMN_FETCHES (COLUMNS * DEPTH / THREADS)
 
 // Neighbours that a thread takes from a tile at once.
 struct alignas(sizeof(Number) * ROW_RUN) RowRun { Number numbers[ROW_RUN]; };

@@ -5,9 +5,9 @@
 //! by one.
 
 mod budget;
-mod cabinet;
 mod graph;
 mod instance;
+mod per_lane;
 mod recipe;
 mod tasks;
 
@@ -25,8 +25,8 @@ use crate::step::Steps;
 
 pub(crate) use budget::Budget;
 use budget::Room;
-use cabinet::Cabinet;
 use instance::Instance;
+use per_lane::PerLane;
 use recipe::{Bound, Recipe};
 use tasks::tasks;
 
@@ -35,7 +35,7 @@ const GRAPH_BYTES: usize = 64 << 10;
 const NODE_BYTES: usize = 8 << 10;
 
 /// The instances of a program, for each lane that replayed it.
-type Instances = Cabinet<Lane, Box<Instance>>;
+type Instances = PerLane<Lane, Box<Instance>>;
 
 /// A program of a CUDA device.
 pub(crate) struct CudaProgram {
@@ -58,7 +58,7 @@ impl CudaProgram {
         Ok(CudaProgram {
             nodes: nodes.sum(),
             recipe,
-            instances: core.programs.register(Arc::new(Cabinet::new())),
+            instances: core.programs.register(Arc::new(PerLane::new())),
             core,
         })
     }

@@ -1,7 +1,6 @@
 //! The algorithm of a product: chosen once for everything that it depends on.
 
 use std::ffi::c_void;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -10,13 +9,11 @@ use cudarc::cublaslt::sys::{
     cublasStatus_t as Status, cudaDataType_t as Type,
 };
 use cudarc::driver::sys::CUdeviceptr;
-use streampool_device::{Activation, DType};
 
 use super::descriptors::{Description, Layout, Method, Preference, check};
-use super::key::{Ending, Key, Terms};
+use super::key::{Key, Terms};
 use super::library::Library;
-use super::problem::{Matrix, Problem};
-use crate::options::Precision;
+use super::problem::Matrix;
 
 /// How many algorithms the library is asked for: a later one counts only if those before it do not work.
 const CANDIDATES: usize = 4;

@@ -8,16 +8,14 @@ use streampool_device::lock::Guard;
 use streampool_device::{Error, Handler, OpKind, Result, Tick};
 
 use super::cost::Cost;
+use super::errors::Refused;
 use super::event::Recording;
 use super::lane::Lane;
-use super::page::{Draft, Held, Refused, Wait};
+use super::page::{Draft, Held, Wait};
 use super::pool::pooled;
-use super::state::{Sealed, State};
+use super::state::{MOST_SEALED, Sealed, State};
 use super::tracing::{Times, Traced};
 use super::writer::{Writer, Written};
-
-/// With so many sealed pages, who appends waits.
-pub(super) const MOST_SEALED: usize = 16;
 
 impl Lane {
     /// Its state, if it takes commands: not while poisoned, not on a lost device.

@@ -5,8 +5,8 @@ use objc2_metal::{MTLCommandQueue, MTLDevice};
 use streampool_device::lock::Mutex;
 
 use super::core::Core;
+use super::errors::Refused;
 use super::objects::{Command, CommandQueue, Movable};
-use super::page::Refused;
 use super::pool::pooled;
 use crate::ranks;
 

@@ -2,8 +2,23 @@
 
 use objc2_foundation::NSError;
 use objc2_metal::MTLCommandBufferError as Code;
+use streampool_device::Error;
 
 use super::objects::message;
+
+/// A call that Metal refused, before anything of it was encoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Refused(pub &'static str);
+
+impl Refused {
+    pub fn error(self, device: &str) -> Error {
+        Error::Driver {
+            device: device.to_owned(),
+            call: self.0,
+            message: "it returned nil".to_owned(),
+        }
+    }
+}
 
 /// No header has it. In reports from macOS 26 its text is "Impacting Interactivity".
 const IMPACTING_INTERACTIVITY: isize = 14;

@@ -14,14 +14,14 @@ use std::time::Instant;
 use streampool_device::lock::{Condvar, Guard, Mutex};
 use streampool_device::{Error, Fault, OpKind, QueueOptions, Result, Tick};
 
-use super::append::MOST_SEALED;
 use super::commands::Commands;
 use super::core::Core;
+use super::errors::Refused;
 use super::handlers::Handlers;
-use super::page::{Maker, Page, Refused};
+use super::page::{Maker, Page};
 use super::pool::pooled;
 use super::staging::Blocks;
-use super::state::{After, Next, State};
+use super::state::{After, MOST_SEALED, Next, State};
 use crate::ranks;
 
 /// A queue of Metal's has room for more buffers than are sealed.

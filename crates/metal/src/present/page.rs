@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use objc2::runtime::ProtocolObject;
 use objc2_metal::{MTLCommandBuffer, MTLComputeCommandEncoder, MTLComputePipelineState};
-use streampool_device::{Error, HostSlice, OpKind, Tick};
+use streampool_device::{HostSlice, OpKind, Tick};
 
 use super::commands::Commands;
 use super::cost::Cost;
 use super::encoders::Encoders;
+use super::errors::Refused;
 use super::lane::Lane;
 use super::objects::{BlitEncoder, Command, ComputeEncoder, PipelineState};
-use super::queue::Scratch;
+use super::own::Scratch;
 use super::staging::Block;
 
 /// What is written to. There is never a second encoder: to make one means to end the other.
@@ -59,20 +60,6 @@ pub(crate) enum Held {
     Landing(Block, HostSlice),
     /// Memory that kernels work in.
     Scratch(#[expect(dead_code, reason = "kept alive, never read")] Arc<Scratch>),
-}
-
-/// A call that Metal refused, before anything of it was encoded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Refused(pub &'static str);
-
-impl Refused {
-    pub fn error(self, device: &str) -> Error {
-        Error::Driver {
-            device: device.to_owned(),
-            call: self.0,
-            message: "it returned nil".to_owned(),
-        }
-    }
 }
 
 /// What makes command buffers and encoders.

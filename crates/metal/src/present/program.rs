@@ -10,8 +10,8 @@ use streampool_device::{Error, Op, Program, Result, Slots, Span};
 
 use super::core::Core;
 use super::cost::Cost;
+use super::errors::Refused;
 use super::memory::ALIGNMENT;
-use super::page::Refused;
 use super::staging::{Block, Blocks};
 use super::step::{Place, Steps};
 use super::writer::Writer;

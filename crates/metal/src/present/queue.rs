@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use objc2_metal::{MTLDevice, MTLResourceOptions};
 use streampool_device::{
     Error, Event, Fault, Flush, Handler, HostSlice, Op, OpKind, Prepared, Program, Progress, Queue,
     QueueOptions, Result, Span, Tick, commands,
@@ -14,8 +13,7 @@ use super::core::Core;
 use super::event::MetalEvent;
 use super::lane::Lane;
 use super::memory::Allocation;
-use super::objects::{Buffer, Movable, RawBuffer};
-use super::own::Own;
+use super::own::Scratch;
 use super::page::Held;
 use super::pool::pooled;
 use super::program::MetalProgram;
@@ -27,19 +25,6 @@ pub(crate) struct MetalQueue {
     lane: Arc<Lane>,
     scratch: Option<Arc<Scratch>>,
     capture: Option<Vec<Op>>,
-}
-
-/// Memory that the kernels of one queue work in.
-pub(crate) struct Scratch {
-    buffer: Buffer,
-    bytes: usize,
-    _own: Own,
-}
-
-impl Scratch {
-    pub fn buffer(&self) -> &RawBuffer {
-        &self.buffer
-    }
 }
 
 /// A lane, seen from outside.
@@ -83,20 +68,13 @@ impl MetalQueue {
         if bytes == 0 {
             return Ok(None);
         }
-        let enough = |scratch: &&Arc<Scratch>| scratch.bytes >= bytes;
+        let enough = |scratch: &&Arc<Scratch>| scratch.bytes() >= bytes;
         if let Some(scratch) = self.scratch.as_ref().filter(enough) {
             return Ok(Some(scratch.clone()));
         }
         let bytes = with_room_to_grow(bytes);
-        // Only kernels see it.
-        let options = MTLResourceOptions::StorageModePrivate;
-        let made = pooled(|| self.core().gpu.newBufferWithLength_options(bytes, options));
-        let buffer = made.ok_or_else(|| self.core().ledger.out_of_memory(bytes))?;
-        let scratch = Arc::new(Scratch {
-            buffer: Movable(buffer),
-            bytes,
-            _own: self.core().own.take(bytes),
-        });
+        let scratch = Scratch::new(&self.core().gpu, &self.core().own, bytes);
+        let scratch = Arc::new(scratch.ok_or_else(|| self.core().ledger.out_of_memory(bytes))?);
         self.scratch = Some(scratch.clone());
         Ok(Some(scratch))
     }

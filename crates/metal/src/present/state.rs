@@ -12,6 +12,9 @@ use super::objects::Command;
 use super::page::{Draft, Held, Page, Wait};
 use super::tracing::{Times, Traced};
 
+/// With so many sealed pages, who appends waits.
+pub(super) const MOST_SEALED: usize = 16;
+
 /// With so many commands a page starts while the GPU has nothing else of its lane.
 const EARLY: usize = 8;
 

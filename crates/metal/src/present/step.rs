@@ -10,10 +10,11 @@ use streampool_kernels::{Dispatch, Missing, NotReady, Operand, Plan, lower, lowe
 use super::core::Core;
 use super::cost::{Cost, MOST_BYTES, MOST_WORK};
 use super::divide::divided;
+use super::errors::Refused;
 use super::kernels::Pipeline;
 use super::memory::{ALIGNMENT, Allocation};
 use super::objects::{BlitEncoder, RawBuffer};
-use super::page::{Compute, Refused};
+use super::page::Compute;
 use super::staging::{Block, Blocks};
 use super::writer::Writer;
 

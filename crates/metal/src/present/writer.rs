@@ -5,11 +5,11 @@ use std::sync::Arc;
 use streampool_device::lock::Guard;
 use streampool_device::{OpKind, Tick};
 
-use super::append::MOST_SEALED;
 use super::cost::Cost;
+use super::errors::Refused;
 use super::lane::Lane;
-use super::page::{Maker, Page, Refused};
-use super::state::State;
+use super::page::{Maker, Page};
+use super::state::{MOST_SEALED, State};
 use super::tracing::Times;
 
 /// Told where a part of the command has failed already. The fault says why.

@@ -11,7 +11,7 @@ mod integers;
 #[path = "elementwise/truths.rs"]
 mod truths;
 
-use common::naive::{Values, part, shape};
+use common::values::{Values, part, shape};
 use common::{Choices, pool};
 use streampool_tensor::{Element, Pool, Result, Tensor};
 
@@ -48,7 +48,7 @@ fn check<T: Element, U: Element>(
 ) {
     let got = Values::<U>::of(got);
     assert_eq!(got.shape, shape, "{name} {:?}", T::DTYPE);
-    for (index, &value) in common::naive::indices(shape).iter().zip(&got.values) {
+    for (index, &value) in common::values::indices(shape).iter().zip(&got.values) {
         let arguments: Vec<T> = operands.iter().map(|x| x.broadcast_at(index)).collect();
         assert!(
             fits(&arguments, value),

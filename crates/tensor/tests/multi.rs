@@ -4,7 +4,7 @@ mod common;
 
 use std::sync::Arc;
 
-use common::naive::{Values, disguised, moderate, part, shape};
+use common::values::{Values, disguised, moderate, part, shape};
 use common::{Choices, pool};
 use streampool_runtime::{Binary, Expr};
 use streampool_tensor::{DType, Pool, Result, Tensor, multi};

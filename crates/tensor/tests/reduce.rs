@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::naive::{Float, Integer, Values, any_float, moderate, shape};
+use common::values::{Float, Integer, Values, any_float, moderate, shape};
 use common::{Choices, pool};
 use half::{bf16, f16};
 use streampool_tensor::{DType, Element, Pool, Result, Tensor};
@@ -40,7 +40,7 @@ fn gathered<T: Element>(values: &Values<T>, axes: &[usize]) -> (Vec<Vec<T>>, [Ve
         .map(|axis| values.shape[axis])
         .collect();
     let mut groups = vec![Vec::new(); kept.iter().product()];
-    for (index, &value) in common::naive::indices(&values.shape)
+    for (index, &value) in common::values::indices(&values.shape)
         .iter()
         .zip(&values.values)
     {

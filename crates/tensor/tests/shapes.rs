@@ -5,7 +5,7 @@ mod common;
 #[path = "shapes/errors.rs"]
 mod errors;
 
-use common::naive::{Values, disguised, shape};
+use common::values::{Values, disguised, shape};
 use common::{Choices, pool};
 use streampool_tensor::{DType, DepthOrder, Padding, Pool, Tensor};
 
@@ -263,7 +263,7 @@ fn triangles_and_diagonals() {
             }
         }
         if let [rows, columns] = shape[..] {
-            let line: Vec<i32> = common::naive::indices(&shape)
+            let line: Vec<i32> = common::values::indices(&shape)
                 .iter()
                 .filter(|index| index[1] as isize - index[0] as isize == offset)
                 .map(|index| values.at(index))

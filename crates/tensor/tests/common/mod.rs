@@ -1,7 +1,7 @@
 //! What the tests share: a pool on the host, and seeded choices.
 #![allow(dead_code, reason = "each test uses some of it")]
 
-pub mod naive;
+pub mod values;
 
 use streampool_host::{HostDevice, HostOptions};
 use streampool_tensor::Pool;

@@ -3,7 +3,7 @@
 use half::{bf16, f16};
 use streampool_tensor::Tensor;
 
-use crate::common::naive::{Float, Values, any_float, moderate, shape};
+use crate::common::values::{Float, Values, any_float, moderate, shape};
 use crate::{Binary, Choices, Unary, check, pair, pool};
 
 /// All terms of the series are positive.

@@ -2,7 +2,7 @@
 
 use streampool_tensor::Tensor;
 
-use crate::common::naive::{Integer, Values, shape};
+use crate::common::values::{Integer, Values, shape};
 use crate::{Choices, check, pair, pool};
 
 type Unary<T> = (

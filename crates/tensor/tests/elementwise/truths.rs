@@ -2,7 +2,7 @@
 
 use streampool_tensor::{DType, Element, Pool, Tensor};
 
-use crate::common::naive::{Integer, Values, any_float, part, shape};
+use crate::common::values::{Integer, Values, any_float, part, shape};
 use crate::{Choices, check, pair, pool};
 
 type Comparison<T> = (
@@ -132,8 +132,8 @@ fn choose<T: Element + PartialEq>(pool: &Pool, choices: &mut Choices, of: fn(&mu
 #[test]
 fn where_picks_from_either() {
     let (pool, mut choices) = (pool(), Choices::new(81));
-    choose::<f32>(&pool, &mut choices, crate::common::naive::moderate);
-    choose::<half::f16>(&pool, &mut choices, crate::common::naive::moderate);
+    choose::<f32>(&pool, &mut choices, crate::common::values::moderate);
+    choose::<half::f16>(&pool, &mut choices, crate::common::values::moderate);
     choose::<i64>(&pool, &mut choices, Integer::random);
     choose::<u16>(&pool, &mut choices, Integer::random);
     choose::<bool>(&pool, &mut choices, truth);

@@ -3,7 +3,7 @@
 mod attention;
 #[path = "../common/mod.rs"]
 mod common;
-mod every;
+mod concurrent;
 mod faults;
 mod index;
 mod linalg;

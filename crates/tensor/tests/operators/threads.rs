@@ -3,7 +3,7 @@
 use std::sync::Barrier;
 
 use crate::common::pool;
-use crate::every::{Case, Inputs, MANY, ONE};
+use crate::concurrent::{Case, Inputs, MANY, ONE};
 
 const THREADS: usize = 8;
 const ROUNDS: usize = 3;

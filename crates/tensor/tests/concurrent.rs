@@ -6,7 +6,7 @@ mod common;
 
 use std::sync::Barrier;
 
-use common::naive::{Values, disguised, moderate};
+use common::values::{Values, disguised, moderate};
 use common::{Choices, pool};
 use streampool_tensor::{DType, DepthOrder, Padding, Result, Tensor, multi};
 

@@ -12,7 +12,7 @@ mod integers;
 mod truths;
 
 use common::values::{Values, part, shape};
-use common::{Choices, pool};
+use common::{Rng, pool};
 use streampool_tensor::{Element, Pool, Result, Tensor};
 
 type Unary<T> = (&'static str, fn(&Tensor) -> Result<Tensor>, fn(T) -> T);
@@ -24,9 +24,9 @@ type Binary<T> = (
 
 /// Two tensors that broadcast to `shape`, and their values.
 fn pair<T: Element>(
-    choices: &mut Choices,
+    choices: &mut Rng,
     pool: &Pool,
-    of: impl Fn(&mut Choices) -> T,
+    of: impl Fn(&mut Rng) -> T,
 ) -> ([Tensor; 2], [Values<T>; 2], Vec<usize>) {
     let whole = shape(choices, 8);
     let mut shapes = [whole.clone(), part(choices, &whole)];

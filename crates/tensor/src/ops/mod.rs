@@ -3,9 +3,9 @@
 mod activation;
 mod arithmetic;
 mod attention;
+mod checks;
 mod conv;
 mod detect;
-mod checks;
 mod einsum;
 mod formula;
 mod fourier;

@@ -3,7 +3,7 @@
 //! A [`Tensor`] never changes once it is made, is cheap to clone, and may be used from any thread: an operator
 //! takes its inputs from whatever streams they were made on, runs on the stream of the thread that calls it,
 //! and returns at once. What is read back ([`Tensor::to_vec`]) is waited for. Views (slices, transposes,
-//! broadcasts) share memory. Shapes, types and axes are checked at the door, and errors name them.
+//! broadcasts) share memory. Shapes, types and axes are checked when an operator is called, and errors name them.
 //!
 //! ```
 //! use streampool_host::{HostDevice, HostOptions};

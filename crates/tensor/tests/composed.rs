@@ -2,13 +2,13 @@
 
 mod common;
 
-use common::{Choices, pool};
+use common::{Rng, pool};
 use streampool_tensor::{
     BoxFormat, ConvOptions, DType, GridOptions, Outside, Pool, RoiOptions, Sampling, Tensor,
 };
 
 fn floats(pool: &Pool, shape: &[usize], seed: u64) -> Tensor {
-    let mut choices = Choices::new(seed);
+    let mut choices = Rng::new(seed);
     let mut value = || choices.between(-100, 100) as f64 / 16.0;
     let values: Vec<f64> = (0..shape.iter().product()).map(|_| value()).collect();
     Tensor::from_slice(pool, &values, shape).unwrap()
@@ -91,7 +91,7 @@ fn a_transform_comes_back() {
 #[test]
 fn what_is_unique_is_found_once() {
     let pool = pool();
-    let mut choices = Choices::new(3);
+    let mut choices = Rng::new(3);
     for count in [0, 1, 2, 50, 333] {
         let values: Vec<i32> = (0..count).map(|_| choices.between(-9, 9) as i32).collect();
         let found = Tensor::from_slice(&pool, &values, &[count])

@@ -11,8 +11,8 @@ mod integers;
 #[path = "elementwise/truths.rs"]
 mod truths;
 
-use common::naive::{Values, part, shape};
-use common::{Choices, pool};
+use common::values::{Values, part, shape};
+use common::{Rng, pool};
 use streampool_tensor::{Element, Pool, Result, Tensor};
 
 type Unary<T> = (&'static str, fn(&Tensor) -> Result<Tensor>, fn(T) -> T);
@@ -24,9 +24,9 @@ type Binary<T> = (
 
 /// Two tensors that broadcast to `shape`, and their values.
 fn pair<T: Element>(
-    choices: &mut Choices,
+    choices: &mut Rng,
     pool: &Pool,
-    of: impl Fn(&mut Choices) -> T,
+    of: impl Fn(&mut Rng) -> T,
 ) -> ([Tensor; 2], [Values<T>; 2], Vec<usize>) {
     let whole = shape(choices, 8);
     let mut shapes = [whole.clone(), part(choices, &whole)];
@@ -48,7 +48,7 @@ fn check<T: Element, U: Element>(
 ) {
     let got = Values::<U>::of(got);
     assert_eq!(got.shape, shape, "{name} {:?}", T::DTYPE);
-    for (index, &value) in common::naive::indices(shape).iter().zip(&got.values) {
+    for (index, &value) in common::values::indices(shape).iter().zip(&got.values) {
         let arguments: Vec<T> = operands.iter().map(|x| x.broadcast_at(index)).collect();
         assert!(
             fits(&arguments, value),

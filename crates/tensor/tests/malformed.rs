@@ -6,7 +6,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use common::{Choices, pool};
+use common::{Rng, pool};
 use streampool_tensor::{Error, NpzFile, Pool, SafeTensors, Tensor};
 
 /// Notes the largest single allocation.
@@ -64,16 +64,16 @@ fn read(pool: &Pool, path: &Path) -> Result<(), Error> {
 }
 
 /// Some bytes changed, some inserted, some taken out, or the end cut off.
-fn mutated(choices: &mut Choices, bytes: &[u8]) -> Vec<u8> {
+fn mutated(choices: &mut Rng, bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     for _ in 0..1 + choices.below(4) {
         let at = choices
             .below(bytes.len().max(1))
             .min(bytes.len().saturating_sub(1));
         match choices.below(6) {
-            _ if bytes.is_empty() => bytes.push(choices.next() as u8),
+            _ if bytes.is_empty() => bytes.push(choices.bits() as u8),
             0 => bytes[at] ^= 1 << choices.below(8),
-            1 => bytes[at] = choices.next() as u8,
+            1 => bytes[at] = choices.bits() as u8,
             2 => bytes[at] = b"0123456789-,:[](){}'\"<>"[choices.below(23)],
             3 => bytes.insert(at, b"0123456789[]({'\""[choices.below(16)]),
             4 => drop(bytes.remove(at)),
@@ -95,7 +95,7 @@ fn mutated_files_are_read_or_refused() {
         "some.safetensors",
     ] {
         let original = data(name);
-        let mut choices = Choices::new(name.len() as u64);
+        let mut choices = Rng::new(name.len() as u64);
         let mut refusals = 0;
         LARGEST.store(0, Ordering::Relaxed);
         for case in 0..500 {

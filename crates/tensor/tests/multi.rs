@@ -4,12 +4,12 @@ mod common;
 
 use std::sync::Arc;
 
-use common::naive::{Values, disguised, moderate, part, shape};
-use common::{Choices, pool};
+use common::values::{Values, disguised, moderate, part, shape};
+use common::{Rng, pool};
 use streampool_runtime::{Binary, Expr};
 use streampool_tensor::{DType, Pool, Result, Tensor, multi};
 
-fn lists(choices: &mut Choices, pool: &Pool, count: usize, dtype: DType) -> [Vec<Tensor>; 3] {
+fn lists(choices: &mut Rng, pool: &Pool, count: usize, dtype: DType) -> [Vec<Tensor>; 3] {
     let mut lists = [const { Vec::new() }; 3];
     for _ in 0..count {
         let whole = shape(choices, 6);
@@ -42,7 +42,7 @@ fn same(name: &str, got: &Result<Vec<Tensor>>, wanted: Vec<Tensor>) {
 
 #[test]
 fn lists_of_tensors_of_different_shapes() {
-    let (pool, mut choices) = (pool(), Choices::new(1));
+    let (pool, mut choices) = (pool(), Rng::new(1));
     for (round, dtype) in [DType::F32, DType::F16, DType::F64, DType::BF16]
         .into_iter()
         .enumerate()
@@ -90,7 +90,7 @@ fn lists_of_tensors_of_different_shapes() {
 
 #[test]
 fn an_expression_with_several_outputs() {
-    let (pool, mut choices) = (pool(), Choices::new(2));
+    let (pool, mut choices) = (pool(), Rng::new(2));
     let [a, b, _] = lists(&mut choices, &pool, 7, DType::F32);
     let mut expr = Expr::builder();
     let (x, y) = (

@@ -2,13 +2,13 @@
 
 mod common;
 
-use common::naive::{Float, Integer, Values, any_float, moderate, shape};
-use common::{Choices, pool};
+use common::values::{Float, Integer, Values, any_float, moderate, shape};
+use common::{Rng, pool};
 use half::{bf16, f16};
 use streampool_tensor::{DType, Element, Pool, Result, Tensor};
 
 /// Some axes, negative ones among them, and the same sorted; none for all.
-fn some_axes(choices: &mut Choices, rank: usize) -> (Vec<isize>, Vec<usize>) {
+fn some_axes(choices: &mut Rng, rank: usize) -> (Vec<isize>, Vec<usize>) {
     let chosen: Vec<usize> = (0..rank).filter(|_| choices.below(2) == 0).collect();
     if chosen.is_empty() {
         return (Vec::new(), (0..rank).collect());
@@ -40,7 +40,7 @@ fn gathered<T: Element>(values: &Values<T>, axes: &[usize]) -> (Vec<Vec<T>>, [Ve
         .map(|axis| values.shape[axis])
         .collect();
     let mut groups = vec![Vec::new(); kept.iter().product()];
-    for (index, &value) in common::naive::indices(&values.shape)
+    for (index, &value) in common::values::indices(&values.shape)
         .iter()
         .zip(&values.values)
     {
@@ -60,10 +60,22 @@ struct Case<T, U> {
     needs_one: bool,
 }
 
+/// `name(before the axes; behind them)`, and what is right for the elements; `of some` if it refuses to reduce nothing.
+macro_rules! cases {
+    ($($name:ident($($before:expr)? $(; $behind:expr)?) $(of $some:ident)?: $fits:expr;)*) => {
+        &[$(Case {
+            name: stringify!($name),
+            operator: |x, axes, keep| x.$name($($before,)? axes $(, $behind)?, keep),
+            fits: $fits,
+            needs_one: [$(stringify!($some))?].contains(&"some"),
+        }),*]
+    };
+}
+
 fn check<T: Element, U: Element>(
     pool: &Pool,
-    choices: &mut Choices,
-    of: fn(&mut Choices) -> T,
+    choices: &mut Rng,
+    of: fn(&mut Rng) -> T,
     cases: &[Case<T, U>],
 ) {
     for case in cases {
@@ -99,179 +111,50 @@ fn check<T: Element, U: Element>(
     }
 }
 
-fn wide<T: Float>(elements: &[T]) -> Vec<f64> {
-    elements.iter().map(|x| x.wide()).collect()
-}
-
-/// Sums are as wrong as their largest term.
-fn is_near<T: Float>(got: T, wanted: f64, elements: &[T]) -> bool {
-    let terms: f64 = elements.iter().map(|x| x.wide().abs()).sum();
-    got.is_near(wanted) || (got.wide() - wanted).abs() <= T::TOLERANCE * terms
-}
-
-fn extreme(elements: &[f64], better: fn(f64, f64) -> f64) -> f64 {
-    let nan = elements.iter().any(|x| x.is_nan());
-    let found = elements.iter().copied().reduce(better);
-    if nan {
-        f64::NAN
-    } else {
-        found.unwrap_or(f64::NAN)
-    }
-}
-
-fn floats<T: Float>(seed: u64) {
-    let (pool, mut choices) = (pool(), Choices::new(seed));
-    let sums: &[Case<T, T>] = &[
-        Case {
-            name: "sum",
-            operator: |x, axes, keep| x.sum(axes, keep),
-            fits: |x, y| is_near(y, wide(x).iter().sum(), x),
-            needs_one: false,
-        },
-        Case {
-            name: "mean",
-            operator: |x, axes, keep| x.mean(axes, keep),
-            fits: |x, y| is_near(y, wide(x).iter().sum::<f64>() / x.len() as f64, x),
-            needs_one: false,
-        },
-        Case {
-            name: "l1_norm",
-            operator: |x, axes, keep| x.l1_norm(axes, keep),
-            fits: |x, y| y.is_near(wide(x).iter().map(|x| x.abs()).sum()),
-            needs_one: false,
-        },
-        Case {
-            name: "l2_norm",
-            operator: |x, axes, keep| x.l2_norm(axes, keep),
-            fits: |x, y| y.is_near(wide(x).iter().map(|x| x * x).sum::<f64>().sqrt()),
-            needs_one: false,
-        },
-        Case {
-            name: "norm",
-            operator: |x, axes, keep| x.norm(3.0, axes, keep),
-            fits: |x, y| y.is_near(wide(x).iter().map(|x| x.abs().powi(3)).sum::<f64>().cbrt()),
-            needs_one: false,
-        },
-        Case {
-            name: "norm",
-            operator: |x, axes, keep| x.norm(0.0, axes, keep),
-            fits: |x, y| y.is_near(wide(x).iter().filter(|&&x| x != 0.0).count() as f64),
-            needs_one: false,
-        },
-        Case {
-            name: "sum_square",
-            operator: |x, axes, keep| x.sum_square(axes, keep),
-            fits: |x, y| y.is_near(wide(x).iter().map(|x| x * x).sum()),
-            needs_one: false,
-        },
-        Case {
-            name: "log_sum",
-            operator: |x, axes, keep| x.abs()?.log_sum(axes, keep),
-            fits: |x, y| y.is_near(wide(x).iter().map(|x| x.abs()).sum::<f64>().ln()),
-            needs_one: false,
-        },
-        Case {
-            name: "log_sum_exp",
-            operator: |x, axes, keep| x.log_sum_exp(axes, keep),
-            fits: |x, y| y.is_near(wide(x).iter().map(|x| x.exp()).sum::<f64>().ln()),
-            needs_one: false,
-        },
-        Case {
-            name: "var",
-            operator: |x, axes, keep| x.var(axes, 1, keep),
-            fits: |x, y| y.is_near(variance(x, 1)),
-            needs_one: false,
-        },
-        Case {
-            name: "std",
-            operator: |x, axes, keep| x.std(axes, 0, keep),
-            fits: |x, y| y.is_near(variance(x, 0).sqrt()),
-            needs_one: false,
-        },
-    ];
-    check(&pool, &mut choices, moderate, sums);
-    let picks: &[Case<T, T>] = &[
-        Case {
-            name: "max",
-            operator: |x, axes, keep| x.max(axes, keep),
-            fits: |x, y| y.is_near(extreme(&wide(x), f64::max)),
-            needs_one: true,
-        },
-        Case {
-            name: "min",
-            operator: |x, axes, keep| x.min(axes, keep),
-            fits: |x, y| y.is_near(extreme(&wide(x), f64::min)),
-            needs_one: true,
-        },
-        Case {
-            name: "norm",
-            operator: |x, axes, keep| x.norm(f64::INFINITY, axes, keep),
-            fits: |x, y| {
-                let magnitudes: Vec<f64> = wide(x).iter().map(|x| x.abs()).collect();
-                y.is_near(extreme(&magnitudes, f64::max))
-            },
-            needs_one: true,
-        },
-    ];
-    check(&pool, &mut choices, any_float, picks);
+fn wide<T: Float>(elements: &[T]) -> impl Iterator<Item = f64> {
+    elements.iter().map(|x| x.wide())
 }
 
 fn variance<T: Float>(elements: &[T], correction: usize) -> f64 {
-    let values = wide(elements);
-    let mean = values.iter().sum::<f64>() / values.len() as f64;
-    let squares: f64 = values.iter().map(|x| (x - mean).powi(2)).sum();
-    squares / values.len().saturating_sub(correction) as f64
+    let count = elements.len();
+    let mean = wide(elements).sum::<f64>() / count as f64;
+    let squares: f64 = wide(elements).map(|x| (x - mean).powi(2)).sum();
+    squares / count.saturating_sub(correction) as f64
 }
 
-fn integers<T: Integer>(seed: u64) {
-    let (pool, mut choices) = (pool(), Choices::new(seed));
-    let cases: &[Case<T, T>] = &[
-        Case {
-            name: "sum",
-            operator: |x, axes, keep| x.sum(axes, keep),
-            fits: |x, y| y.wide() == T::wrap(x.iter().map(|x| x.wide()).sum()).wide(),
-            needs_one: false,
-        },
-        Case {
-            name: "prod",
-            operator: |x, axes, keep| x.prod(axes, keep),
-            fits: |x, y| {
-                let product = x.iter().fold(1i128, |product, x| {
-                    T::wrap(product.wrapping_mul(x.wide())).wide()
-                });
-                y.wide() == T::wrap(product).wide()
-            },
-            needs_one: false,
-        },
-        Case {
-            name: "sum_square",
-            operator: |x, axes, keep| x.sum_square(axes, keep),
-            fits: |x, y| {
-                let sum = x.iter().fold(0i128, |sum, x| {
-                    T::wrap(x.wide().wrapping_mul(x.wide()).wrapping_add(sum)).wide()
-                });
-                y.wide() == T::wrap(sum).wide()
-            },
-            needs_one: false,
-        },
-        Case {
-            name: "max",
-            operator: |x, axes, keep| x.max(axes, keep),
-            fits: |x, y| x.iter().map(|x| x.wide()).max() == Some(y.wide()),
-            needs_one: true,
-        },
-        Case {
-            name: "min",
-            operator: |x, axes, keep| x.min(axes, keep),
-            fits: |x, y| x.iter().map(|x| x.wide()).min() == Some(y.wide()),
-            needs_one: true,
-        },
-    ];
-    check(&pool, &mut choices, T::random, cases);
+fn largest<T: Float>(elements: &[T]) -> f64 {
+    let larger = |x: f64, y: f64| if x.is_nan() || x > y { x } else { y };
+    wide(elements).map(f64::abs).reduce(larger).unwrap_or(0.0)
+}
+
+// What is a reduction of a device's is compared with the reference by the pool; one of each kind is enough here.
+
+fn floats<T: Float>(seed: u64) {
+    let (pool, mut choices) = (pool(), Rng::new(seed));
+    let sums: &[Case<T, T>] = cases! {
+        l1_norm(): |x, y| y.is_near(wide(x).map(f64::abs).sum());
+        l2_norm(): |x, y| y.is_near(wide(x).map(|x| x * x).sum::<f64>().sqrt());
+        norm(3.0): |x, y| y.is_near(wide(x).map(|x| x.abs().powi(3)).sum::<f64>().cbrt());
+        norm(0.0): |x, y| y.is_near(wide(x).filter(|&x| x != 0.0).count() as f64);
+        sum_square(): |x, y| y.is_near(wide(x).map(|x| x * x).sum());
+        log_sum_exp(): |x, y| y.is_near(wide(x).map(f64::exp).sum::<f64>().ln());
+        var(; 1): |x, y| y.is_near(variance(x, 1));
+        std(; 0): |x, y| y.is_near(variance(x, 0).sqrt());
+    };
+    check(&pool, &mut choices, moderate, sums);
+    let positive = |choices: &mut Rng| T::narrow(choices.real(0.1, 6.0));
+    let logs: &[Case<T, T>] = cases! {
+        log_sum(): |x, y| y.is_near(wide(x).sum::<f64>().ln());
+    };
+    check(&pool, &mut choices, positive, logs);
+    let picks: &[Case<T, T>] = cases! {
+        norm(f64::INFINITY) of some: |x, y| y.is_near(largest(x));
+    };
+    check(&pool, &mut choices, any_float, picks);
 }
 
 #[test]
-fn floats_are_summed_and_compared() {
+fn norms_and_moments_of_floats() {
     floats::<f32>(1);
     floats::<f64>(2);
     floats::<f16>(3);
@@ -280,67 +163,40 @@ fn floats_are_summed_and_compared() {
 
 #[test]
 fn integers_wrap() {
-    integers::<i8>(11);
-    integers::<u8>(12);
-    integers::<i16>(13);
-    integers::<u16>(14);
-    integers::<i32>(15);
-    integers::<u32>(16);
-    integers::<i64>(17);
-    integers::<u64>(18);
+    let (pool, mut choices) = (pool(), Rng::new(11));
+    let cases: &[Case<i8, i8>] = cases! {
+        sum(): |x, y| x.iter().copied().fold(0, i8::wrapping_add) == y;
+        prod(): |x, y| x.iter().copied().fold(1, i8::wrapping_mul) == y;
+        sum_square(): |x, y| x.iter().fold(0i8, |sum, x| sum.wrapping_add(x.wrapping_mul(*x))) == y;
+        max() of some: |x, y| x.iter().max() == Some(&y);
+        min() of some: |x, y| x.iter().min() == Some(&y);
+    };
+    check(&pool, &mut choices, Integer::random, cases);
 }
 
 #[test]
 fn truth_values_are_counted_and_joined() {
-    let (pool, mut choices) = (pool(), Choices::new(21));
-    let of = |choices: &mut Choices| choices.below(3) != 0;
-    let counts: &[Case<bool, i64>] = &[
-        Case {
-            name: "sum",
-            operator: |x, axes, keep| x.sum(axes, keep),
-            fits: |x, y| x.iter().filter(|&&x| x).count() as i64 == y,
-            needs_one: false,
-        },
-        Case {
-            name: "prod",
-            operator: |x, axes, keep| x.prod(axes, keep),
-            fits: |x, y| i64::from(x.iter().all(|&x| x)) == y,
-            needs_one: false,
-        },
-    ];
+    let (pool, mut choices) = (pool(), Rng::new(21));
+    let of = |choices: &mut Rng| choices.below(3) != 0;
+    let counts: &[Case<bool, i64>] = cases! {
+        sum(): |x, y| x.iter().filter(|&&x| x).count() as i64 == y;
+        prod(): |x, y| i64::from(x.iter().all(|&x| x)) == y;
+    };
     check(&pool, &mut choices, of, counts);
-    let joined: &[Case<bool, bool>] = &[
-        Case {
-            name: "any",
-            operator: |x, axes, keep| x.any(axes, keep),
-            fits: |x, y| x.contains(&true) == y,
-            needs_one: false,
-        },
-        Case {
-            name: "all",
-            operator: |x, axes, keep| x.to_dtype(DType::F32)?.mul(-0.5)?.all(axes, keep),
-            fits: |x, y| x.contains(&false) != y,
-            needs_one: false,
-        },
-        Case {
-            name: "max",
-            operator: |x, axes, keep| x.max(axes, keep),
-            fits: |x, y| x.contains(&true) == y,
-            needs_one: true,
-        },
-        Case {
-            name: "min",
-            operator: |x, axes, keep| x.min(axes, keep),
-            fits: |x, y| x.contains(&false) != y,
-            needs_one: true,
-        },
-    ];
+    let joined: &[Case<bool, bool>] = cases! {
+        any(): |x, y| x.contains(&true) == y;
+        all(): |x, y| x.contains(&false) != y;
+        max() of some: |x, y| x.contains(&true) == y;
+        min() of some: |x, y| x.contains(&false) != y;
+    };
     check(&pool, &mut choices, of, joined);
+    let numbers = Tensor::from_slice(&pool, &[0.5f32, -1.0], &[2]).unwrap();
+    assert!(numbers.all(&[], false).unwrap().item::<bool>().unwrap());
 }
 
 #[test]
 fn the_first_of_the_extremes_is_named() {
-    let (pool, mut choices) = (pool(), Choices::new(31));
+    let (pool, mut choices) = (pool(), Rng::new(31));
     for _ in 0..40 {
         let shape = shape(&mut choices, 6);
         if shape.is_empty() || shape.contains(&0) {

@@ -5,12 +5,12 @@ mod common;
 #[path = "shapes/errors.rs"]
 mod errors;
 
-use common::naive::{Values, disguised, shape};
-use common::{Choices, pool};
+use common::values::{Values, disguised, shape};
+use common::{Rng, pool};
 use streampool_tensor::{DType, DepthOrder, Padding, Pool, Tensor};
 
 /// Numbered elements, somehow laid out.
-fn numbered(choices: &mut Choices, pool: &Pool, shape: &[usize]) -> (Tensor, Values<i32>) {
+fn numbered(choices: &mut Rng, pool: &Pool, shape: &[usize]) -> (Tensor, Values<i32>) {
     let mut next = 0;
     let values = Values::from_fn(shape, |_| {
         next += 1;
@@ -32,7 +32,7 @@ fn with(index: &[usize], axis: usize, place: usize) -> Vec<usize> {
 
 #[test]
 fn tensors_end_to_end_and_on_top_of_each_other() {
-    let (pool, mut choices) = (pool(), Choices::new(1));
+    let (pool, mut choices) = (pool(), Rng::new(1));
     for _ in 0..40 {
         let shape = shape(&mut choices, 8);
         if shape.is_empty() {
@@ -90,7 +90,7 @@ fn tensors_end_to_end_and_on_top_of_each_other() {
 
 #[test]
 fn elements_again_and_again() {
-    let (pool, mut choices) = (pool(), Choices::new(2));
+    let (pool, mut choices) = (pool(), Rng::new(2));
     for _ in 0..40 {
         let shape = shape(&mut choices, 8);
         let (tensor, values) = numbered(&mut choices, &pool, &shape);
@@ -133,7 +133,7 @@ fn elements_again_and_again() {
 
 #[test]
 fn padding_goes_on_where_the_tensor_ends() {
-    let (pool, mut choices) = (pool(), Choices::new(3));
+    let (pool, mut choices) = (pool(), Rng::new(3));
     for round in 0..80 {
         let shape = shape(&mut choices, if round % 8 == 0 { 8 } else { 4 });
         if shape.contains(&0) && round % 4 != 0 {
@@ -151,7 +151,7 @@ fn padding_goes_on_where_the_tensor_ends() {
             .map(|&size| {
                 let size = size as isize;
                 // First what is taken away, then how much of what is left can be put around it.
-                let lost = -choices.between(0, size.min(2));
+                let lost = -(choices.between(0, size.min(2) as i64) as isize);
                 let left = size + lost;
                 let most = match padding {
                     Padding::Reflect => (left - 1).max(0),
@@ -159,7 +159,7 @@ fn padding_goes_on_where_the_tensor_ends() {
                     Padding::Edge if left == 0 => 0,
                     _ => 3,
                 };
-                let before = choices.between(0, most.min(3));
+                let before = choices.between(0, most.min(3) as i64) as isize;
                 if choices.below(3) > 0 {
                     (before, lost)
                 } else {
@@ -197,11 +197,11 @@ fn padding_goes_on_where_the_tensor_ends() {
 
 #[test]
 fn elements_roll_around() {
-    let (pool, mut choices) = (pool(), Choices::new(4));
+    let (pool, mut choices) = (pool(), Rng::new(4));
     for _ in 0..30 {
         let shape = shape(&mut choices, 8);
         let (tensor, values) = numbered(&mut choices, &pool, &shape);
-        let shift = choices.between(-9, 9);
+        let shift = choices.between(-9, 9) as isize;
         let count = values.values.len();
         let mut row = values.values.clone();
         if count > 0 {
@@ -216,7 +216,7 @@ fn elements_roll_around() {
             continue;
         }
         let (a, b) = (choices.below(shape.len()), choices.below(shape.len()));
-        let back = choices.between(-3, 3);
+        let back = choices.between(-3, 3) as isize;
         let turned = |index: usize, by: isize, size: usize| {
             (index as isize - by).rem_euclid(size as isize) as usize
         };
@@ -234,11 +234,11 @@ fn elements_roll_around() {
 
 #[test]
 fn triangles_and_diagonals() {
-    let (pool, mut choices) = (pool(), Choices::new(5));
+    let (pool, mut choices) = (pool(), Rng::new(5));
     for _ in 0..30 {
         let shape = shape(&mut choices, 8);
         let (tensor, values) = numbered(&mut choices, &pool, &shape);
-        let offset = choices.between(-4, 4);
+        let offset = choices.between(-4, 4) as isize;
         if let [.., _, _] = shape[..] {
             let distance = |index: &[usize]| {
                 let [.., row, column] = *index else {
@@ -263,7 +263,7 @@ fn triangles_and_diagonals() {
             }
         }
         if let [rows, columns] = shape[..] {
-            let line: Vec<i32> = common::naive::indices(&shape)
+            let line: Vec<i32> = common::values::indices(&shape)
                 .iter()
                 .filter(|index| index[1] as isize - index[0] as isize == offset)
                 .map(|index| values.at(index))
@@ -330,7 +330,7 @@ fn indices_become_vectors() {
 
 #[test]
 fn channels_become_blocks_and_blocks_channels() {
-    let (pool, mut choices) = (pool(), Choices::new(6));
+    let (pool, mut choices) = (pool(), Rng::new(6));
     for order in [DepthOrder::BlockFirst, DepthOrder::ChannelFirst] {
         for outer in [&[][..], &[2], &[2, 1, 3]] {
             let (block, left, height, width) = (2, 3, 2, 5);
@@ -373,7 +373,7 @@ fn channels_become_blocks_and_blocks_channels() {
 
 #[test]
 fn grids_and_scales() {
-    let (pool, mut choices) = (pool(), Choices::new(7));
+    let (pool, mut choices) = (pool(), Rng::new(7));
     let (x, y) = (
         numbered(&mut choices, &pool, &[2]).0,
         numbered(&mut choices, &pool, &[3]).0,

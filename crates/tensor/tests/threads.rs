@@ -4,14 +4,14 @@ mod common;
 
 use std::sync::Barrier;
 
-use common::pool;
+use common::unwatched_pool;
 use streampool_tensor::{DType, Tensor};
 
 const THREADS: usize = 8;
 
 #[test]
 fn a_tensor_of_one_thread_is_used_on_eight_others_at_once() {
-    let pool = pool();
+    let pool = unwatched_pool();
     for round in 0..20 {
         // Made on a stream of its own, and not waited for.
         let made = std::thread::scope(|scope| {
@@ -45,7 +45,7 @@ fn a_tensor_of_one_thread_is_used_on_eight_others_at_once() {
 
 #[test]
 fn results_pass_along_a_chain_of_threads() {
-    let pool = pool();
+    let pool = unwatched_pool();
     let mut x = Tensor::full(&pool, &[4096], 0, DType::I64).unwrap();
     for step in 0..40 {
         // Each thread drops what it was given while its own work on it may still run.
@@ -68,7 +68,7 @@ fn results_pass_along_a_chain_of_threads() {
 #[test]
 fn a_tensor_keeps_its_pool_alive() {
     let x = {
-        let pool = pool();
+        let pool = unwatched_pool();
         Tensor::ones(&pool, &[3], DType::F32).unwrap()
     };
     let view = x.narrow(0, 1, 2).unwrap();

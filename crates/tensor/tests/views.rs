@@ -2,39 +2,15 @@
 
 mod common;
 
-use common::{Choices, pool};
+use common::values::Values;
+use common::{Rng, pool};
 use streampool_tensor::{DType, Error, Pool, Tensor};
 
-/// A value by the words of the documentation: a shape and its elements, row-major.
-#[derive(Debug, Clone, PartialEq)]
-struct Model {
-    shape: Vec<usize>,
-    values: Vec<i32>,
-}
+type Model = Values<i32>;
 
-impl Model {
-    fn at(&self, index: &[usize]) -> i32 {
-        let place = index
-            .iter()
-            .zip(&self.shape)
-            .fold(0, |place, (&index, &size)| place * size + index);
-        self.values[place]
-    }
-
-    /// The value of `shape` whose element at an index is what `pick` names of this.
-    fn picked(&self, shape: Vec<usize>, pick: impl Fn(&[usize]) -> Vec<usize>) -> Model {
-        let count = shape.iter().product();
-        let mut values = Vec::with_capacity(count);
-        for element in 0..count {
-            let (mut rest, mut index) = (element, vec![0; shape.len()]);
-            for axis in (0..shape.len()).rev() {
-                index[axis] = rest % shape[axis];
-                rest /= shape[axis];
-            }
-            values.push(self.at(&pick(&index)));
-        }
-        Model { shape, values }
-    }
+/// The value of `shape` whose element at an index is what `pick` names of the model.
+fn picked(model: &Model, shape: Vec<usize>, pick: impl Fn(&[usize]) -> Vec<usize>) -> Model {
+    Values::from_fn(&shape, |index| model.at(&pick(&index)))
 }
 
 fn numbered(pool: &Pool, shape: &[usize]) -> (Tensor, Model) {
@@ -46,7 +22,7 @@ fn numbered(pool: &Pool, shape: &[usize]) -> (Tensor, Model) {
 }
 
 /// The axis, or the same counted from the end.
-fn either(choices: &mut Choices, axis: usize, rank: usize) -> isize {
+fn either(choices: &mut Rng, axis: usize, rank: usize) -> isize {
     match choices.below(2) {
         0 => axis as isize,
         _ => axis as isize - rank as isize,
@@ -54,7 +30,7 @@ fn either(choices: &mut Choices, axis: usize, rank: usize) -> isize {
 }
 
 /// One random view of both.
-fn step(choices: &mut Choices, tensor: &Tensor, model: &Model) -> (Tensor, Model) {
+fn step(choices: &mut Rng, tensor: &Tensor, model: &Model) -> (Tensor, Model) {
     let rank = model.shape.len();
     if rank == 0 || rank < 8 && choices.below(6) == 0 {
         let place = choices.below(rank + 1);
@@ -62,7 +38,7 @@ fn step(choices: &mut Choices, tensor: &Tensor, model: &Model) -> (Tensor, Model
         shape.insert(place, 1);
         let seen = tensor.unsqueeze(either(choices, place, rank + 1)).unwrap();
         let pick = |index: &[usize]| [&index[..place], &index[place + 1..]].concat();
-        return (seen, model.picked(shape, pick));
+        return (seen, picked(model, shape, pick));
     }
     let axis = choices.below(rank);
     let size = model.shape[axis];
@@ -78,11 +54,11 @@ fn step(choices: &mut Choices, tensor: &Tensor, model: &Model) -> (Tensor, Model
                 index.swap(axis, other);
                 index
             };
-            (seen, model.picked(shape, pick))
+            (seen, picked(model, shape, pick))
         }
         1 => {
-            let start = choices.between(-(size as isize) - 2, size as isize + 2);
-            let end = choices.between(-(size as isize) - 2, size as isize + 2);
+            let start = choices.between(-(size as i64) - 2, size as i64 + 2) as isize;
+            let end = choices.between(-(size as i64) - 2, size as i64 + 2) as isize;
             let step = [-3, -2, -1, 1, 2, 3][choices.below(6)];
             let seen = tensor.slice(signed, start..end, step).unwrap();
             let kept = python_slice(start, end, step, size as isize);
@@ -93,7 +69,7 @@ fn step(choices: &mut Choices, tensor: &Tensor, model: &Model) -> (Tensor, Model
                 index[axis] = kept[index[axis]];
                 index
             };
-            (seen, model.picked(shape, pick))
+            (seen, picked(model, shape, pick))
         }
         2 => {
             let pick = |index: &[usize]| {
@@ -102,7 +78,7 @@ fn step(choices: &mut Choices, tensor: &Tensor, model: &Model) -> (Tensor, Model
                 index
             };
             let shape = model.shape.clone();
-            (tensor.flip(&[signed]).unwrap(), model.picked(shape, pick))
+            (tensor.flip(&[signed]).unwrap(), picked(model, shape, pick))
         }
         3 if size > 0 => {
             let at = choices.below(size);
@@ -112,7 +88,7 @@ fn step(choices: &mut Choices, tensor: &Tensor, model: &Model) -> (Tensor, Model
             let at = either(choices, at, size);
             (
                 tensor.select(signed, at).unwrap(),
-                model.picked(shape, pick),
+                picked(model, shape, pick),
             )
         }
         4 if size == 1 => {
@@ -124,7 +100,7 @@ fn step(choices: &mut Choices, tensor: &Tensor, model: &Model) -> (Tensor, Model
                 index
             };
             let seen = tensor.broadcast_to(&shape).unwrap();
-            (seen, model.picked(shape, pick))
+            (seen, picked(model, shape, pick))
         }
         5 => {
             // Joins the axis with the next, where there is one.
@@ -147,7 +123,7 @@ fn step(choices: &mut Choices, tensor: &Tensor, model: &Model) -> (Tensor, Model
                 index
             };
             let seen = tensor.narrow(signed, start, length).unwrap();
-            (seen, model.picked(shape, pick))
+            (seen, picked(model, shape, pick))
         }
     }
 }
@@ -173,7 +149,7 @@ fn python_slice(start: isize, end: isize, step: isize, size: isize) -> Vec<usize
 fn chains_of_views_name_the_elements_they_should() {
     let pool = pool();
     for seed in 0..400 {
-        let mut choices = Choices::new(seed);
+        let mut choices = Rng::new(seed);
         let rank = choices.below(5);
         let shape: Vec<usize> = (0..rank).map(|_| choices.below(5)).collect();
         let (mut tensor, mut model) = numbered(&pool, &shape);

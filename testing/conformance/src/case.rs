@@ -71,7 +71,9 @@ impl Case {
     pub fn is_small(op: &Op<View>) -> bool {
         let mut elements = 0u64;
         op.for_each_operand(|_, _, view| {
-            elements = elements.saturating_add(view.layout().elements() as u64);
+            // Where there are none, the sizes of the other axes may be any.
+            let sizes = view.shape().iter().map(|&size| size.max(1) as u64);
+            elements = elements.saturating_add(sizes.fold(1, u64::saturating_mul));
         });
         let walked = match op {
             Op::Pool(op) => {

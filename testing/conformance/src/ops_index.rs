@@ -12,25 +12,25 @@ use crate::random::{any_shape, any_value, operand, read_operand, small, target};
 use crate::rng::Rng;
 
 /// A way of indexing, with the shapes of what is indexed, of the indices and of the indexed elements.
-struct Case {
+struct Shapes {
     indexing: Indexing,
     data: Vec<usize>,
     indices: Vec<usize>,
     picked: Vec<usize>,
 }
 
-impl Case {
+impl Shapes {
     /// One of any way; `None` if it has too many dimensions or elements.
-    fn any(rng: &mut Rng) -> Option<Case> {
+    fn any(rng: &mut Rng) -> Option<Shapes> {
         let data = any_shape(rng, 200);
         let rank = data.len();
         let few =
             |rng: &mut Rng| -> Vec<usize> { (0..rng.below(3)).map(|_| rng.below(7)).collect() };
-        let case = match (rng.below(3), rank) {
+        let shapes = match (rng.below(3), rank) {
             (0, 1..) => {
                 let (axis, indices) = (rng.below(rank), few(rng));
                 let picked = [&data[..axis], &indices, &data[axis + 1..]].concat();
-                Case {
+                Shapes {
                     indexing: Indexing::Axis(axis),
                     data,
                     indices,
@@ -43,7 +43,7 @@ impl Case {
                     data.iter().map(|&size| rng.below(size + 1)).collect();
                 indices[axis] = rng.below(9);
                 let picked = indices.clone();
-                Case {
+                Shapes {
                     indexing: Indexing::Elements(axis),
                     data,
                     indices,
@@ -56,7 +56,7 @@ impl Case {
                 let lists = [&data[..batch], &few(rng)].concat();
                 let indices = [&lists[..], &[depth]].concat();
                 let picked = [&lists[..], &data[batch + depth..]].concat();
-                Case {
+                Shapes {
                     indexing: Indexing::Nd(batch),
                     data,
                     indices,
@@ -64,10 +64,10 @@ impl Case {
                 }
             }
         };
-        let fits = case.picked.len() <= MAX_RANK
-            && case.indices.len() <= MAX_RANK
-            && case.picked.iter().product::<usize>() <= 5000;
-        fits.then_some(case)
+        let fits = shapes.picked.len() <= MAX_RANK
+            && shapes.indices.len() <= MAX_RANK
+            && shapes.picked.iter().product::<usize>() <= 5000;
+        fits.then_some(shapes)
     }
 
     /// The size of the axis that the index with this row-major number is for.
@@ -120,11 +120,11 @@ fn scatter(indexing: Indexing, combine: Combine, dst: usize) -> Op<usize> {
 
 /// A gather by any way of indexing; `None` if what came up has nothing to name.
 pub(crate) fn any_gather(rng: &mut Rng, dtype: DType) -> Option<Example> {
-    let case = Case::any(rng)?;
-    let indices = case.indices(rng)?;
-    let src = read_operand(rng, dtype, &case.data, |rng| any_value(rng, dtype));
-    let dst = target(rng, dtype, &case.picked);
-    Some((gather(case.indexing), vec![src, indices, dst]))
+    let shapes = Shapes::any(rng)?;
+    let indices = shapes.indices(rng)?;
+    let src = read_operand(rng, dtype, &shapes.data, |rng| any_value(rng, dtype));
+    let dst = target(rng, dtype, &shapes.picked);
+    Some((gather(shapes.indexing), vec![src, indices, dst]))
 }
 
 /// Elements of every type are picked, by every way of indexing, from any layout to any layout.
@@ -175,8 +175,8 @@ pub(crate) fn any_scatter(
     combine: Combine,
     may_be_in_place: bool,
 ) -> Option<Example> {
-    let case = Case::any(rng)?;
-    let indices = case.indices(rng)?;
+    let shapes = Shapes::any(rng)?;
+    let indices = shapes.indices(rng)?;
     let value = |rng: &mut Rng| match combine {
         Combine::Mul if dtype.is_float() => Num::Float(rng.real(0.9, 1.1)),
         Combine::Add if dtype.is_float() => Num::Float(rng.real(-3.0, 3.0)),
@@ -184,16 +184,16 @@ pub(crate) fn any_scatter(
     };
     let in_place = may_be_in_place && rng.chance(3);
     let src = match in_place {
-        true => operand(rng, dtype, &case.data, value),
-        false => read_operand(rng, dtype, &case.data, value),
+        true => operand(rng, dtype, &shapes.data, value),
+        false => read_operand(rng, dtype, &shapes.data, value),
     };
-    let updates = read_operand(rng, dtype, &case.picked, value);
+    let updates = read_operand(rng, dtype, &shapes.picked, value);
     let mut operands = vec![src, indices, updates];
     if !in_place {
-        operands.push(target(rng, dtype, &case.data));
+        operands.push(target(rng, dtype, &shapes.data));
     }
     let dst = if in_place { 0 } else { 3 };
-    Some((scatter(case.indexing, combine, dst), operands))
+    Some((scatter(shapes.indexing, combine, dst), operands))
 }
 
 /// Updates of every number type, many in one place, are combined with what is there, in place or not.

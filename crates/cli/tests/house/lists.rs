@@ -10,13 +10,27 @@ const CRATES: [&str; 3] = [
     "crates/batch/src/",
 ];
 
-/// How long a list may be that is made of one value: as long as a shape has axes, or another list elements.
-const BOUNDED: [&str; 3] = ["rank", "len()", "value_count()"];
+/// How long a list may be that is made of one value or of the numbers of a range: as long as a shape has axes, or another list
+/// elements.
+const BOUNDED: [&str; 4] = ["rank", "len()", "value_count()", "MOST_STREAMS"];
 
 /// Other lengths, and what bounds them.
-const REASONS: [(&str, &str); 2] = [
+const REASONS: [(&str, &str); 12] = [
     ("missing", "axes that a shape lacks"),
     ("parts(LENGTH, whole)?", "a million at most: `MOST_PARTS`"),
+    ("outputs", "those of an expression"),
+    ("call.input_count()", "what a node lists"),
+    (
+        "parts",
+        "the outputs of a node, or `MOST_PARTS` of a request",
+    ),
+    ("8 / self.bits", "eight at most"),
+    ("count", "a million at most, or the names of a list"),
+    ("nodes", "those of a graph"),
+    ("self.inputs()", "those of a request"),
+    ("lanes", "what the builder of a queue is told"),
+    ("class(most)", "the bits of a number"),
+    ("=nodes", "one more than a graph has"),
 ];
 
 /// How often a line says that something is repeated.
@@ -42,6 +56,53 @@ fn lengths(code: &str) -> Vec<&str> {
     lengths
 }
 
+/// The ends of ranges whose numbers are collected into a list, and at which byte of the code that is.
+fn collected(code: &str) -> Vec<(usize, &str)> {
+    let collects = code.match_indices(".collect").map(|(at, _)| at);
+    let ends =
+        collects.filter_map(|at| Some((at, range_end(&code[chain_start(&code[..at])..at])?)));
+    ends.collect()
+}
+
+/// Where the chain of calls begins that ends here.
+fn chain_start(code: &str) -> usize {
+    let (mut start, mut depth) = (code.len(), 0);
+    for (at, c) in code.char_indices().rev() {
+        match c {
+            ')' | ']' | '}' => depth += 1,
+            '(' | '[' | '{' if depth == 0 => break,
+            '(' | '[' | '{' => depth -= 1,
+            // Between two calls of a chain.
+            ' ' | '\n' => match code[at..].trim_start().chars().next() {
+                None | Some('.') => continue,
+                _ if depth > 0 => continue,
+                _ => break,
+            },
+            _ if depth > 0 || c.is_alphanumeric() || "_.:?&".contains(c) => {}
+            _ => break,
+        }
+        start = at;
+    }
+    start
+}
+
+/// Where the range ends that a chain begins with.
+fn range_end(chain: &str) -> Option<&str> {
+    let inside = chain.trim_start().strip_prefix('(')?;
+    let mut depth = 0;
+    let end = inside.find(|c: char| {
+        match c {
+            '(' | '[' => depth += 1,
+            ')' | ']' if depth == 0 => return true,
+            ')' | ']' => depth -= 1,
+            _ => {}
+        }
+        false
+    })?;
+    let (_, end) = inside[..end].split_once("..")?;
+    Some(end.trim())
+}
+
 fn is_bounded(length: &str) -> bool {
     let is_number = length.bytes().all(|c| c.is_ascii_digit() || c == b'_');
     is_number
@@ -50,18 +111,25 @@ fn is_bounded(length: &str) -> bool {
 }
 
 #[test]
-fn one_value_is_repeated_only_as_often_as_something_bounds() {
+fn lists_are_only_as_long_as_something_bounds() {
     let mut violations = Vec::new();
     for source in sources("src") {
         let is_test = source.path.contains("/tests/");
         if is_test || !CRATES.iter().any(|folder| source.path.starts_with(folder)) {
             continue;
         }
-        for (number, line) in source.shipped() {
-            for length in lengths(&line.code)
-                .into_iter()
-                .filter(|length| !is_bounded(length))
-            {
+        let shipped = source.shipped();
+        for (number, line) in &shipped {
+            let long = lengths(&line.code).into_iter();
+            for length in long.filter(|length| !is_bounded(length)) {
+                violations.push(format!("{}:{number}: {length}", source.path));
+            }
+        }
+        let code: Vec<&str> = shipped.iter().map(|(_, line)| &*line.code).collect();
+        let code = code.join("\n");
+        for (at, length) in collected(&code) {
+            if !is_bounded(length) {
+                let (number, _) = shipped[code[..at].matches('\n').count()];
                 violations.push(format!("{}:{number}: {length}", source.path));
             }
         }
@@ -85,4 +153,26 @@ fn what_repeats_a_value_is_seen() {
     );
     assert_eq!(lengths("vec![a, b]"), [""; 0]);
     assert!(!is_bounded("length as usize") && is_bounded("x.rank() - 1"));
+}
+
+#[test]
+fn what_collects_a_range_is_seen() {
+    let of = |code| {
+        collected(code)
+            .into_iter()
+            .map(|(_, end)| end)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        of("let a: Vec<u8> = (0..size).map(|_| 0).collect();"),
+        ["size"]
+    );
+    let chain =
+        "Ok((1..=x.dim(0)?)\n    .map(|at| x.get(at))\n    .collect::<Result<Vec<_>, _>>()?)";
+    assert_eq!(of(chain), ["=x.dim(0)?"]);
+    assert_eq!(of("each(0..3, list.iter().map(f).collect())"), [""; 0]);
+    assert_eq!(
+        of("if (0..n).contains(&x) { list.iter().collect() }"),
+        [""; 0]
+    );
 }

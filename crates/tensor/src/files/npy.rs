@@ -1,4 +1,7 @@
 //! `.npy`: one array, as NumPy writes it; versions 1, 2 and 3, either order of axes and of bytes.
+//!
+//! The crate `npyz` is not used: it makes room for as long a header as a file claims to have, reads nested lists by recursion, and
+//! multiplies sizes unchecked, so that a few bytes end the process. `ndarray-npy` is for one known type, and for `ndarray`.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, ErrorKind, Read, Write};

@@ -1,4 +1,7 @@
 //! safetensors: a JSON header that says where each tensor lies, then the data.
+//!
+//! The crate `safetensors` is not used: it checks a header only beside all of the file's bytes, so that the file has to be read
+//! or mapped whole; it takes the last of two tensors of one name, and its errors do not say where the file is wrong.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

@@ -2,8 +2,8 @@
 
 use streampool_tensor::{DType, Element, Pool, Tensor};
 
-use crate::common::naive::{Integer, Values, any_float, part, shape};
-use crate::{Choices, check, pair, pool};
+use crate::common::values::{Integer, Values, any_float, part, shape};
+use crate::{Rng, check, pair, pool};
 
 type Comparison<T> = (
     &'static str,
@@ -11,7 +11,7 @@ type Comparison<T> = (
     fn(&T, &T) -> bool,
 );
 
-fn comparisons<T: Element + PartialOrd>(seed: u64, of: fn(&mut Choices) -> T) {
+fn comparisons<T: Element + PartialOrd>(seed: u64, of: fn(&mut Rng) -> T) {
     let all: &[Comparison<T>] = &[
         ("eq", |x, y| x.eq(y), T::eq),
         ("ne", |x, y| x.ne(y), T::ne),
@@ -20,7 +20,7 @@ fn comparisons<T: Element + PartialOrd>(seed: u64, of: fn(&mut Choices) -> T) {
         ("gt", |x, y| x.gt(y), T::gt),
         ("ge", |x, y| x.ge(y), T::ge),
     ];
-    let (pool, mut choices) = (pool(), Choices::new(seed));
+    let (pool, mut choices) = (pool(), Rng::new(seed));
     for &(name, operator, reference) in all {
         for _ in 0..4 {
             let ([x, y], [a, b], shape) = pair(&mut choices, &pool, of);
@@ -32,7 +32,7 @@ fn comparisons<T: Element + PartialOrd>(seed: u64, of: fn(&mut Choices) -> T) {
     }
 }
 
-fn truth(choices: &mut Choices) -> bool {
+fn truth(choices: &mut Rng) -> bool {
     choices.below(2) == 0
 }
 
@@ -55,7 +55,7 @@ fn comparisons_of_all_types() {
 
 #[test]
 fn logic_of_truth_values_and_numbers() {
-    let (pool, mut choices) = (pool(), Choices::new(71));
+    let (pool, mut choices) = (pool(), Rng::new(71));
     let all: &[Comparison<bool>] = &[
         ("logical_and", |x, y| x.logical_and(y), |x, y| *x && *y),
         ("logical_or", |x, y| x.logical_or(y), |x, y| *x || *y),
@@ -107,7 +107,7 @@ fn kinds_of_floats_are_told_apart() {
     }
 }
 
-fn choose<T: Element + PartialEq>(pool: &Pool, choices: &mut Choices, of: fn(&mut Choices) -> T) {
+fn choose<T: Element + PartialEq>(pool: &Pool, choices: &mut Rng, of: fn(&mut Rng) -> T) {
     for _ in 0..8 {
         let whole = shape(choices, 8);
         let shape = part(choices, &whole);
@@ -131,9 +131,9 @@ fn choose<T: Element + PartialEq>(pool: &Pool, choices: &mut Choices, of: fn(&mu
 
 #[test]
 fn where_picks_from_either() {
-    let (pool, mut choices) = (pool(), Choices::new(81));
-    choose::<f32>(&pool, &mut choices, crate::common::naive::moderate);
-    choose::<half::f16>(&pool, &mut choices, crate::common::naive::moderate);
+    let (pool, mut choices) = (pool(), Rng::new(81));
+    choose::<f32>(&pool, &mut choices, crate::common::values::moderate);
+    choose::<half::f16>(&pool, &mut choices, crate::common::values::moderate);
     choose::<i64>(&pool, &mut choices, Integer::random);
     choose::<u16>(&pool, &mut choices, Integer::random);
     choose::<bool>(&pool, &mut choices, truth);

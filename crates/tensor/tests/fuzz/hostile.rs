@@ -12,7 +12,7 @@ use streampool_runtime::{Budget, Error as RuntimeError};
 use streampool_tensor::{Error, Pool, Tensor};
 
 use crate::FOREVER;
-use crate::given::{Given, Laid};
+use crate::arguments::{Given, Laid};
 use crate::operators::ALL;
 
 /// What takes longer is wanted for so long only.

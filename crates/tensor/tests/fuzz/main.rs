@@ -1,9 +1,9 @@
 //! Arbitrary tensors, views, axes and parameters into every operator over whole tensors: each call ends, with a result or
 //! with an error that names the operator; nothing panics, and no fault comes but that of an index out of range.
 
+mod arguments;
 #[path = "../common/mod.rs"]
 mod common;
-mod given;
 mod hostile;
 mod operators;
 
@@ -14,7 +14,7 @@ use streampool_host::{HostDevice, HostOptions};
 use streampool_runtime::Error as RuntimeError;
 use streampool_tensor::{Error, Pool};
 
-use given::Given;
+use arguments::Given;
 
 const CASES: usize = 6000;
 /// Nothing here takes so long, unless it hangs.

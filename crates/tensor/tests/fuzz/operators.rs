@@ -6,7 +6,7 @@ use streampool_tensor::{
     Rounding, ScanKind, Tensor,
 };
 
-use crate::given::Given;
+use crate::arguments::Given;
 
 type Operator = fn(&mut Given) -> Result<Vec<Tensor>>;
 

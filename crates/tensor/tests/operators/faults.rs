@@ -3,11 +3,11 @@
 
 use streampool_tensor::{Combine, DType, Error, Tensor};
 
-use crate::{assert_near, common::pool, indices, values, whole};
+use crate::{assert_near, common::unwatched_pool, indices, values, whole};
 
 #[test]
 fn an_index_out_of_range_reaches_who_reads_and_the_stream_recovers() {
-    let pool = pool();
+    let pool = unwatched_pool();
     let x = whole(&pool, &[4, 3], 1, DType::F32);
     let given = values(&x);
     let (far, update) = (
@@ -58,7 +58,7 @@ fn an_index_out_of_range_reaches_who_reads_and_the_stream_recovers() {
 
 #[test]
 fn other_threads_go_on() {
-    let pool = pool();
+    let pool = unwatched_pool();
     let x = whole(&pool, &[4, 3], 4, DType::F32);
     let far = indices(&pool, &[4], &[1]);
     pool.synchronize().unwrap();

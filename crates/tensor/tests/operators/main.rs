@@ -3,7 +3,7 @@
 mod attention;
 #[path = "../common/mod.rs"]
 mod common;
-mod every;
+mod concurrent;
 mod faults;
 mod index;
 mod linalg;
@@ -15,16 +15,15 @@ mod recurrent;
 mod recurrent_steps;
 mod spatial;
 mod tally;
-mod threads;
 
-use common::Choices;
+use common::Rng;
 use streampool_tensor::{DType, Pool, Result, Tensor};
 
 const FLOATS: [DType; 4] = [DType::F32, DType::F64, DType::F16, DType::BF16];
 
 /// Small whole numbers: what is computed of a few of them is exact in every type.
 fn whole(pool: &Pool, shape: &[usize], seed: u64, dtype: DType) -> Tensor {
-    let mut choices = Choices::new(seed);
+    let mut choices = Rng::new(seed);
     let values: Vec<f32> = (0..shape.iter().product())
         .map(|_| choices.between(-3, 3) as f32)
         .collect();
@@ -34,7 +33,7 @@ fn whole(pool: &Pool, shape: &[usize], seed: u64, dtype: DType) -> Tensor {
 
 /// Numbers from -2 to 2.
 fn real(pool: &Pool, shape: &[usize], seed: u64) -> Tensor {
-    let mut choices = Choices::new(seed);
+    let mut choices = Rng::new(seed);
     let values: Vec<f32> = (0..shape.iter().product())
         .map(|_| choices.between(-2000, 2000) as f32 / 1000.0)
         .collect();
@@ -66,4 +65,13 @@ fn assert_near(got: &Tensor, expected: &[f64], tolerance: f64) {
 #[track_caller]
 fn refusal<T: std::fmt::Debug>(result: Result<T>) -> String {
     result.map_err(|error| error.to_string()).unwrap_err()
+}
+
+/// That operators refuse what does not fit with messages that begin like this.
+#[track_caller]
+fn assert_refused<T: std::fmt::Debug, const N: usize>(cases: [(Result<T>, &str); N]) {
+    for (result, expected) in cases {
+        let got = refusal(result);
+        assert!(got.starts_with(expected), "{got}\n{expected}");
+    }
 }

@@ -3,7 +3,7 @@
 use half::{bf16, f16};
 use streampool_tensor::{Element, Padding, Pool, Tensor};
 
-use super::Choices;
+use super::Rng;
 
 /// A shape and its elements, row-major.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,7 +36,7 @@ impl<T: Element> Values<T> {
         }
     }
 
-    pub fn random(choices: &mut Choices, shape: &[usize], of: impl Fn(&mut Choices) -> T) -> Self {
+    pub fn random(choices: &mut Rng, shape: &[usize], of: impl Fn(&mut Rng) -> T) -> Self {
         Values::from_fn(shape, |_| of(choices))
     }
 
@@ -68,7 +68,7 @@ impl<T: Element> Values<T> {
     }
 
     /// A tensor of these values, somehow laid out.
-    pub fn tensor(&self, choices: &mut Choices, pool: &Pool) -> Tensor {
+    pub fn tensor(&self, choices: &mut Rng, pool: &Pool) -> Tensor {
         let tensor = Tensor::from_slice(pool, &self.values, &self.shape).unwrap();
         disguised(choices, &tensor)
     }
@@ -76,7 +76,7 @@ impl<T: Element> Values<T> {
 
 /// A tensor of the same values that may lie otherwise in memory: in another order of axes, backwards, or as part
 /// of something larger.
-pub fn disguised(choices: &mut Choices, tensor: &Tensor) -> Tensor {
+pub fn disguised(choices: &mut Rng, tensor: &Tensor) -> Tensor {
     let rank = tensor.rank();
     if rank == 0 {
         return tensor.clone();
@@ -109,7 +109,7 @@ pub fn disguised(choices: &mut Choices, tensor: &Tensor) -> Tensor {
 }
 
 /// A shape of up to eight axes and few elements; sizes of zero are rare.
-pub fn shape(choices: &mut Choices, most_axes: usize) -> Vec<usize> {
+pub fn shape(choices: &mut Rng, most_axes: usize) -> Vec<usize> {
     let rank = choices.below(most_axes + 1);
     let mut left = 240;
     (0..rank)
@@ -125,7 +125,7 @@ pub fn shape(choices: &mut Choices, most_axes: usize) -> Vec<usize> {
 }
 
 /// A shape that broadcasts to `whole`.
-pub fn part(choices: &mut Choices, whole: &[usize]) -> Vec<usize> {
+pub fn part(choices: &mut Rng, whole: &[usize]) -> Vec<usize> {
     let lead = match choices.below(3) {
         0 => choices.below(whole.len() + 1),
         _ => 0,
@@ -187,10 +187,10 @@ pub trait Integer: Element {
     const BITS: u32;
     const SIGNED: bool;
 
-    fn random(choices: &mut Choices) -> Self {
+    fn random(choices: &mut Rng) -> Self {
         Self::wrap(match choices.below(4) {
-            0 => i128::from(choices.next()),
-            1 => -i128::from(choices.next() >> 63) << (Self::BITS - 1),
+            0 => i128::from(choices.bits()),
+            1 => -i128::from(choices.bits() >> 63) << (Self::BITS - 1),
             2 => 0,
             _ => choices.between(-9, 9) as i128,
         })
@@ -215,7 +215,7 @@ macro_rules! integers {
 integers!(i8, u8, i16, u16, i32, u32, i64, u64);
 
 /// A float of moderate size, or a special one.
-pub fn any_float<T: Float>(choices: &mut Choices) -> T {
+pub fn any_float<T: Float>(choices: &mut Rng) -> T {
     const SPECIAL: [f64; 8] = [
         f64::NAN,
         f64::INFINITY,
@@ -233,6 +233,6 @@ pub fn any_float<T: Float>(choices: &mut Choices) -> T {
 }
 
 /// A float between -6 and 6.
-pub fn moderate<T: Float>(choices: &mut Choices) -> T {
+pub fn moderate<T: Float>(choices: &mut Rng) -> T {
     T::narrow(choices.between(-6_000_000, 6_000_000) as f64 / 1e6)
 }

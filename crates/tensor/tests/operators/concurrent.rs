@@ -1,14 +1,16 @@
-//! Every operator over whole tensors, on inputs that all share.
+//! Every operator over whole tensors, from eight threads at once on inputs that all share: what one thread gets, all get, bit
+//! for bit.
 
 use streampool_tensor::{
     Activation, AttentionOptions, Combine, ConvOptions, DType, Direction, Distribution, Generator,
     Pool, PoolOptions, ResizeOptions, Result, RnnOptions, RnnWeights, ScanKind, Tensor,
 };
 
+use crate::common::{threads_agree, unwatched_pool};
 use crate::{indices, real, whole};
 
 /// What operators are given.
-pub struct Inputs {
+struct Inputs {
     pool: Pool,
     /// `[2, 4, 6, 8]`.
     image: Tensor,
@@ -35,7 +37,7 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    pub fn new(pool: &Pool) -> Inputs {
+    fn new(pool: &Pool) -> Inputs {
         let ones = Tensor::eye(pool, 12, 12, DType::F32)
             .unwrap()
             .mul(8.0)
@@ -73,7 +75,7 @@ impl Inputs {
 }
 
 /// An operator, and how it is called.
-pub type Case = (&'static str, fn(&Inputs) -> Result<Vec<Tensor>>);
+type Case = (&'static str, fn(&Inputs) -> Result<Vec<Tensor>>);
 
 /// Cases of one result each.
 macro_rules! cases {
@@ -82,7 +84,7 @@ macro_rules! cases {
     };
 }
 
-pub const ONE: &[Case] = cases! {
+const ONE: &[Case] = cases! {
     "matmul": |on| on.matrices.matmul(&on.weight);
     "bmm": |on| on.matrices.bmm(&on.matrices.transpose(1, 2)?);
     "linear": |on| on.matrices.linear(&on.weight, Some(&on.row));
@@ -151,7 +153,7 @@ pub const ONE: &[Case] = cases! {
     "draw": |on| Generator::new(10).draw(&on.pool, &[300], Distribution::Bits, DType::U64);
 };
 
-pub const MANY: &[Case] = &[
+const MANY: &[Case] = &[
     ("sort", |on| on.image.sort(1, true).map(|(a, b)| vec![a, b])),
     ("topk", |on| {
         on.image.topk(3, -1, true).map(|(a, b)| vec![a, b])
@@ -207,3 +209,14 @@ pub const MANY: &[Case] = &[
         Ok(vec![result.states, result.hidden])
     }),
 ];
+
+#[test]
+fn eight_threads_get_what_one_gets() {
+    let pool = unwatched_pool();
+    let given = Inputs::new(&pool);
+    threads_agree(&[ONE, MANY].concat(), |name, case| -> Vec<Vec<u8>> {
+        let results = case(&given).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let bytes = results.iter().map(|result| result.to_bytes().unwrap());
+        bytes.collect()
+    });
+}

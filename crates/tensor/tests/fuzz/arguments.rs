@@ -4,12 +4,12 @@ use streampool_conformance::hostile;
 use streampool_device::MAX_RANK;
 use streampool_tensor::{DType, Layout, Pool, Tensor};
 
-use crate::common::Choices;
+use crate::common::Rng;
 
 /// A source of arguments.
 pub struct Given {
     pool: Pool,
-    choices: Choices,
+    choices: Rng,
     /// The type of most tensors of a call.
     dtype: DType,
     /// Whether sizes are extreme now and then, and lie in little memory all the same.
@@ -30,10 +30,7 @@ const ROOM: usize = 4096;
 
 impl Given {
     pub fn new(pool: &Pool, seed: u64) -> Given {
-        let mut choices = Choices::new(seed + 1);
-        for _ in 0..8 {
-            choices.next();
-        }
+        let mut choices = Rng::new(seed);
         let dtype = match choices.below(4) {
             0 => DType::ALL[choices.below(DType::ALL.len())],
             1 => DType::F64,
@@ -69,11 +66,11 @@ impl Given {
 
     /// Once in `times`.
     pub fn seldom(&mut self, times: usize) -> bool {
-        self.choices.below(times) == 0
+        self.choices.chance(times)
     }
 
     pub fn one_of<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.choices.below(of.len())]
+        self.choices.pick(of)
     }
 
     pub fn dtype(&mut self) -> DType {
@@ -140,14 +137,14 @@ impl Given {
     /// Indices that are mostly inside `size`.
     pub fn indices(&mut self, shape: &[usize], size: usize) -> Tensor {
         let shape = &shape[..shape.len().min(MAX_RANK)];
-        let size = size.max(1) as isize;
+        let size = size.max(1) as i64;
         let far = if self.seldom(8) { 3 } else { 0 };
         if let Some(laid) = self.hostile {
             let dtype = self.one_of(&[DType::I64, DType::I64, DType::I32, DType::U8]);
             return self.wild(shape, dtype, laid);
         }
         let values: Vec<i64> = (0..shape.iter().product())
-            .map(|_| self.choices.between(-size - far, size - 1 + far) as i64)
+            .map(|_| self.choices.between(-size - far, size - 1 + far))
             .collect();
         let made = Tensor::from_slice(&self.pool, &values, shape).unwrap();
         let dtype = self.one_of(&[DType::I64, DType::I64, DType::I32, DType::I32, DType::U8]);
@@ -169,7 +166,7 @@ impl Given {
         let stream = pool.current().unwrap();
         let mut buffer = stream.allocate(bytes.len()).unwrap();
         stream.upload(&mut buffer, &bytes).unwrap();
-        let layout = hostile::layout(self.choices.next(), &shape, ROOM);
+        let layout = hostile::layout(self.choices.bits(), &shape, ROOM);
         let layout = layout.unwrap_or(Layout::contiguous(&[1, 2]).unwrap());
         let made = Tensor::from_buffer(&pool, buffer, dtype, layout);
         // There is none where it begins beyond the memory.
@@ -223,8 +220,8 @@ impl Given {
         match self.choices.below(15) {
             0 => self.one_of(&[isize::MIN, isize::MAX, 8, -9]),
             _ => {
-                let rank = rank.max(1) as isize;
-                self.choices.between(-rank, rank - 1)
+                let rank = rank.max(1) as i64;
+                self.choices.between(-rank, rank - 1) as isize
             }
         }
     }

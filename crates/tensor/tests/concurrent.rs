@@ -4,13 +4,9 @@
 
 mod common;
 
-use std::sync::Barrier;
-
-use common::naive::{Values, disguised, moderate};
-use common::{Choices, pool};
+use common::values::{Values, disguised, moderate};
+use common::{Rng, threads_agree, unwatched_pool};
 use streampool_tensor::{DType, DepthOrder, Padding, Result, Tensor, multi};
-
-const THREADS: usize = 8;
 
 /// What the operators compute on: large enough for the host to divide the work.
 struct Inputs {
@@ -127,7 +123,7 @@ const SHAPES: &[Case] = &[
 ];
 
 fn inputs(pool: &streampool_tensor::Pool) -> Inputs {
-    let mut choices = Choices::new(1);
+    let mut choices = Rng::new(1);
     let mut floats = |shape: &[usize]| {
         let values = Values::random(&mut choices, shape, moderate::<f32>);
         let tensor = Tensor::from_slice(pool, &values.values, shape).unwrap();
@@ -154,41 +150,26 @@ fn inputs(pool: &streampool_tensor::Pool) -> Inputs {
     }
 }
 
-fn threads_agree(cases: &[Case]) {
-    let pool = pool();
+fn check(cases: &[Case]) {
+    let pool = unwatched_pool();
     let inputs = inputs(&pool);
-    let bytes = |case: &Case| {
-        let result = (case.1)(&inputs).unwrap_or_else(|error| panic!("{}: {error}", case.0));
+    threads_agree(cases, |name, case| {
+        let result = case(&inputs).unwrap_or_else(|error| panic!("{name}: {error}"));
         (result.shape().to_vec(), result.to_bytes().unwrap())
-    };
-    let alone: Vec<_> = cases.iter().map(bytes).collect();
-    let start = Barrier::new(THREADS);
-    std::thread::scope(|scope| {
-        for thread in 0..THREADS {
-            let (start, alone, bytes) = (&start, &alone, &bytes);
-            scope.spawn(move || {
-                start.wait();
-                // Each begins elsewhere, and all do all twice.
-                for turn in 0..2 * cases.len() {
-                    let place = (turn + thread * cases.len() / THREADS) % cases.len();
-                    assert!(bytes(&cases[place]) == alone[place], "{}", cases[place].0);
-                }
-            });
-        }
     });
 }
 
 #[test]
 fn elementwise_operators() {
-    threads_agree(ELEMENTWISE);
+    check(ELEMENTWISE);
 }
 
 #[test]
 fn reductions() {
-    threads_agree(REDUCTIONS);
+    check(REDUCTIONS);
 }
 
 #[test]
 fn operators_that_move_elements() {
-    threads_agree(SHAPES);
+    check(SHAPES);
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Choices, pool};
+use common::{Rng, unwatched_pool};
 use streampool_tensor::Tensor;
 
 /// What the matrix unit of a processor may leave of each element: its parts below 2^-126 count as zero.
@@ -10,8 +10,8 @@ const LOST: f64 = 1.0 / (1u128 << 125) as f64;
 
 #[test]
 fn what_a_product_loses_of_tiny_elements_is_bounded() {
-    let (pool, size) = (pool(), 128);
-    let mut choices = Choices::new(7);
+    let (pool, size) = (unwatched_pool(), 128);
+    let mut choices = Rng::new(7);
     for exponent in [-100, -108, -112, -117, -119, -125] {
         let mut elements = |exponent: i32| -> Vec<f32> {
             let scale = 2f64.powi(exponent - 23);

@@ -32,7 +32,7 @@ pub(crate) mod split;
 pub(crate) mod strided;
 mod tally;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub(crate) use self::prepared::{Preparation, Prepared};
 pub(crate) use self::simd::features;

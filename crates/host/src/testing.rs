@@ -5,7 +5,6 @@ use std::sync::mpsc::Sender;
 use std::thread::ThreadId;
 use std::time::Duration;
 
-use proptest::test_runner::{Config as ProptestConfig, RngSeed};
 use streampool_device::{
     DType, Device, HostSlice, Interval, Layout, Memory, Op, Program, Queue, QueueOptions, Space,
     Span, Trace, View,
@@ -114,16 +113,5 @@ impl Trace for Spy {
     fn op(&self, interval: Interval) {
         // A test that is over listens no more.
         let _ = self.0.send((std::thread::current().id(), interval));
-    }
-}
-
-/// So many cases of a property, the same in every run; fewer under sanitizers, where each takes ten times as long.
-pub(crate) fn cases(cases: u32) -> ProptestConfig {
-    let sanitized = cfg!(any(sanitize_thread, sanitize_address));
-    ProptestConfig {
-        cases: if sanitized { cases.div_ceil(8) } else { cases },
-        rng_seed: RngSeed::Fixed(0x5EED),
-        failure_persistence: None,
-        ..ProptestConfig::default()
     }
 }

@@ -2,7 +2,6 @@
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod amx;
-mod arg;
 mod attention;
 mod combine;
 mod conv;
@@ -14,6 +13,7 @@ mod linalg;
 mod matmul;
 mod norm;
 mod pool;
+mod preparation;
 mod prepared;
 mod random;
 pub(crate) mod real;
@@ -32,9 +32,10 @@ pub(crate) mod split;
 pub(crate) mod strided;
 mod tally;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
-pub(crate) use self::prepared::{Preparation, Prepared};
+pub(crate) use self::preparation::Preparation;
+pub(crate) use self::prepared::Prepared;
 pub(crate) use self::simd::features;
 use crate::team::{Solo, Team};
 use streampool_device::Op;

@@ -2,27 +2,10 @@
 
 use std::sync::Arc;
 
-use streampool_device::{Op, View};
+use streampool_device::Op;
 
+use super::preparation::Preparation;
 use super::{conv, matmul, rnn};
-use crate::packs::Packs;
-use crate::team::Team;
-
-/// What ops are prepared with.
-pub(crate) struct Preparation<'a> {
-    pub(crate) packs: &'a Packs,
-    pub(crate) team: &'a dyn Team,
-    /// The most threads that will execute an op.
-    pub(crate) threads: usize,
-    /// Whether all of a view is constant.
-    pub(crate) constant: &'a dyn Fn(&View) -> bool,
-}
-
-impl Preparation<'_> {
-    pub(super) fn is_constant(&self, view: &View) -> bool {
-        (self.constant)(view)
-    }
-}
 
 /// What an op, wherever its operands other than constants lie, is executed with.
 #[derive(Default)]

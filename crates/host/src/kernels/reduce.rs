@@ -1,4 +1,4 @@
-//! Reductions.
+//! Reductions, and where the largest and the smallest are.
 //!
 //! What is reduced to one element is combined in an order that its layout alone decides: in lanes, the
 //! lanes in a tree, by chunks of a fixed length. However the work is divided, the result has the same bits.
@@ -7,9 +7,9 @@ use std::ops::Range;
 
 use streampool_device::{Axes, MAX_RANK, ReduceKind, View};
 
-use super::arg::arg;
 use super::combine::{All, Any, Combine, Max, Min, Prod, Reducible, Sum};
 use super::convert::{Native, Truth, with_native};
+use super::real::is_nan;
 use super::scratch::{Count, filled};
 use super::simd::vectorised;
 use super::split::{Shared, split};
@@ -18,9 +18,9 @@ use crate::given_up;
 use crate::team::Team;
 
 /// Elements that are worth a thread.
-pub(super) const GRAIN: usize = 1 << 16;
+const GRAIN: usize = 1 << 16;
 /// Elements that are combined before they are merged with others.
-pub(super) const CHUNK: usize = 1 << 14;
+const CHUNK: usize = 1 << 14;
 /// Columns that are reduced side by side.
 const COLUMNS: usize = 64;
 /// Rows that are combined before they are merged with others.
@@ -59,13 +59,13 @@ pub(super) unsafe fn execute(
 }
 
 /// The dimensions that stay and those that are reduced.
-pub(super) struct Plan<'a> {
-    pub(super) src: &'a View,
-    pub(super) dst: &'a View,
+struct Plan<'a> {
+    src: &'a View,
+    dst: &'a View,
     /// Offsets into source and result.
-    pub(super) kept: Walk<2>,
+    kept: Walk<2>,
     /// Offsets into the source.
-    pub(super) reduced: Walk<1>,
+    reduced: Walk<1>,
     /// How often each of those counts: along a broadcast axis all are one element.
     repeats: usize,
 }
@@ -97,7 +97,7 @@ impl<'a> Plan<'a> {
     }
 
     /// Whether neighbours in memory go to different results, and there are enough of them to fill vectors.
-    pub(super) fn by_columns(&self) -> bool {
+    fn by_columns(&self) -> bool {
         self.kept.run_strides()[0] == 1
             && self.kept.run_length() >= 8
             && (self.reduced.run_strides()[0] != 1 || self.reduced.run_length() == 1)
@@ -214,7 +214,7 @@ vectorised! {
     ///
     /// # Safety
     /// The run can be read.
-    pub(super) unsafe fn row[T: Reducible, K: Combine<T::Wide>](
+    unsafe fn row[T: Reducible, K: Combine<T::Wide>](
         from: *const T,
         step: isize,
         length: usize,
@@ -304,5 +304,86 @@ vectorised! {
                 }
             }
         }
+    }
+}
+
+/// Writes, for each kept element, the index of the first that `K` chooses.
+///
+/// # Safety
+/// As for [`execute`](super::execute); the elements are of type `T`, the results `i64`.
+unsafe fn arg<T: Reducible, K: Combine<T::Wide>>(plan: &Plan, team: &dyn Team) {
+    let (from, to) = (
+        Shared(address::<T>(plan.src)),
+        Shared(address::<i64>(plan.dst)),
+    );
+    let steps = plan.kept.run_strides();
+    // One axis is reduced, so it is one run.
+    let ([step], length) = (plan.reduced.run_strides(), plan.reduced.elements());
+    split(
+        plan.kept.elements(),
+        GRAIN.div_ceil(length.max(1)),
+        team,
+        &|range| {
+            plan.kept.for_each_run(range, |offsets, count| {
+                for index in 0..count as isize {
+                    // SAFETY: the plan's offsets lie in the views; ranges are disjoint.
+                    unsafe {
+                        let from = from.at(offsets[0] + index * steps[0]);
+                        let found = first::<T, K>(from, step, length);
+                        to.at(offsets[1] + index * steps[1]).write(found as i64);
+                    }
+                }
+            });
+        },
+    );
+}
+
+/// Where the first of the largest or smallest is.
+///
+/// # Safety
+/// So many elements can be read.
+unsafe fn first<T: Reducible, K: Combine<T::Wide>>(
+    from: *const T,
+    step: isize,
+    length: usize,
+) -> usize {
+    let chunks = || {
+        (0..length).step_by(CHUNK).map(|start| {
+            if start > 0 {
+                given_up::check();
+            }
+            let from = from.wrapping_offset(start as isize * step);
+            (start, from, CHUNK.min(length - start))
+        })
+    };
+    let wanted = chunks().fold(K::IDENTITY, |wanted, (_, from, count)| {
+        // SAFETY: the caller's promise.
+        K::combine(wanted, unsafe { row::<T, K>(from, step, count) })
+    });
+    let found = chunks().find_map(|(start, from, count)| {
+        // SAFETY: as above.
+        let place = unsafe { position::<T>(from, step, count, wanted) };
+        (place < count).then_some(start + place)
+    });
+    found.unwrap_or(length)
+}
+
+vectorised! {
+    /// Where the first element equal to `wanted` is, or the first NaN if that is wanted.
+    ///
+    /// # Safety
+    /// The run can be read.
+    unsafe fn position[T: Reducible](from: *const T, step: isize, length: usize, wanted: T::Wide) -> usize {
+        let mut index = 0;
+        let nan = is_nan(wanted);
+        while index < length {
+            // SAFETY: the caller's promise.
+            let value = unsafe { (*from.offset(index as isize * step)).widen() };
+            if value == wanted || nan && is_nan(value) {
+                break;
+            }
+            index += 1;
+        }
+        index
     }
 }

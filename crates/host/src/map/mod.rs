@@ -108,7 +108,8 @@ const LEVELS: usize = Level::Avx512 as usize + 1;
 /// # Safety
 /// As for [`Expressions::execute`].
 pub(crate) unsafe fn cast(src: &View, dst: &View, team: &dyn Team) -> Result<(), String> {
-    static PROGRAMS: [[[OnceLock<Result<Program, String>>; TYPES]; TYPES]; LEVELS] =
+    type Compiled = OnceLock<Result<Program, String>>;
+    static PROGRAMS: [[[Compiled; TYPES]; TYPES]; LEVELS] =
         [const { [const { [const { OnceLock::new() }; TYPES] }; TYPES] }; LEVELS];
     let (from, to, level) = (src.dtype(), dst.dtype(), simd::level());
     let program = PROGRAMS[level as usize][from as usize][to as usize].get_or_init(|| {

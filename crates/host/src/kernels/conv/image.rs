@@ -5,13 +5,23 @@ use std::ops::Range;
 use streampool_device::View;
 
 use super::Axis;
-use super::plan::Part;
 use crate::given_up::{self, Steps};
 use crate::kernels::convert::{Float, Native};
 use crate::kernels::matmul::factor::convert;
 use crate::kernels::scratch::{Count, with_room};
 use crate::kernels::simd::vectorised;
 use crate::kernels::strided::address;
+
+/// What one call computes.
+#[derive(Debug, Clone)]
+pub(super) struct Part {
+    pub(super) image: usize,
+    pub(super) group: usize,
+    /// The first result along each dimension, and how many there are.
+    pub(super) first: [usize; 3],
+    pub(super) outputs: [usize; 3],
+    pub(super) rows: Range<usize>,
+}
 
 /// How the copy lies: for each channel the folds of all dimensions, each of `lengths`.
 #[derive(Debug, Clone, Copy)]

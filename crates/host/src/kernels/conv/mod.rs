@@ -22,7 +22,7 @@ use self::sums::Summed;
 use self::weights::{Rows, Weights};
 use super::convert::{Float, with_float};
 use super::matmul;
-use super::prepared::Preparation;
+use super::preparation::Preparation;
 use super::scratch::{Count, LINE, list, push, with_scratch};
 use super::strided::address;
 use crate::given_up;

@@ -6,7 +6,7 @@ use std::ops::Range;
 use streampool_device::Conv;
 
 use super::Axis;
-use super::image::{self, SLACK, Shape, spatial};
+use super::image::{self, Part, SLACK, Shape, spatial};
 use super::store::{Ending, store};
 use super::sums::{Form, MOST_SUMS, Summed, Terms, best_form};
 use super::weights::Weights;
@@ -30,17 +30,6 @@ const MOST_COPIED: usize = 96 << 10;
 const LEAST_BAND: usize = 4;
 /// As few rows of sums still pay for a copy of the image.
 const LEAST_ROWS: usize = 16;
-
-/// What one call computes.
-#[derive(Debug, Clone)]
-pub(super) struct Part {
-    pub(super) image: usize,
-    pub(super) group: usize,
-    /// The first result along each dimension, and how many there are.
-    pub(super) first: [usize; 3],
-    outputs: [usize; 3],
-    rows: Range<usize>,
-}
 
 /// The division of a convolution; it serves every op that differs in where its operands lie.
 pub(super) struct Plan {

@@ -54,7 +54,7 @@ impl Indices {
     #[inline(always)]
     pub(super) unsafe fn value(&self, at: isize) -> i64 {
         // SAFETY: the caller's promise; the index is of the type.
-        unsafe { with_index!(self, at, from => i64::from(*from)) }
+        unsafe { with_index!(self, at, from => value(from)) }
     }
 
     /// Whether any of `length` indices from `at` on, `step` apart, is out of range.
@@ -100,6 +100,14 @@ pub(super) fn is_outside(index: i64, size: i64) -> bool {
 #[inline(always)]
 pub(super) fn position(index: i64, size: i64) -> i64 {
     index + (index >> 63 & size)
+}
+
+/// # Safety
+/// The index can be read.
+#[inline(always)]
+unsafe fn value<I: Index>(from: *const I) -> i64 {
+    // SAFETY: the caller's promise.
+    unsafe { *from }.into()
 }
 
 /// The type of an index.

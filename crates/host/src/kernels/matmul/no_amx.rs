@@ -3,8 +3,7 @@
 use std::ops::Range;
 
 use super::factor::{Factor, Lines};
-use super::product::Product;
-use super::ready::Side;
+use super::product::{Product, Side};
 use crate::kernels::simd;
 
 pub(in crate::kernels) const BLOCK: usize = 1;

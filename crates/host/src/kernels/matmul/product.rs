@@ -6,6 +6,13 @@ use super::factor::{Factor, Lines, convert};
 use super::multiply::Sums;
 use crate::kernels::simd::vectorised;
 
+/// The operand of a product that is packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Left,
+    Right,
+}
+
 /// A matrix where it lies.
 #[derive(Debug)]
 pub(super) struct Matrix<T> {

@@ -8,20 +8,13 @@ use streampool_device::View;
 use super::amx;
 use super::factor::{Factor, pack_interleaved, pack_lines};
 use super::multiply::Unit;
-use super::product::Product;
+use super::product::{Product, Side};
 use crate::kernels::split::{Shared, split};
 use crate::packs::Pack;
 use crate::team::Team;
 
 /// Units that are worth a thread to pack.
 const GRAIN: usize = 1 << 14;
-
-/// The operand of a product that is packed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
-    Left,
-    Right,
-}
 
 /// Matrices of a constant operand, packed one after another.
 pub(crate) struct Ready {

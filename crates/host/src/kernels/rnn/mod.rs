@@ -15,7 +15,7 @@ use super::convert::{Float, with_float};
 use super::matmul::blocked::even_part;
 use super::matmul::factor::Factor;
 use super::matmul::multiply::Unit;
-use super::prepared::Preparation;
+use super::preparation::Preparation;
 use super::scratch::{Count, with_scratch};
 use super::split::{Shared, split};
 use super::{copy, matmul};

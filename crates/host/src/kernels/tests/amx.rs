@@ -1,85 +1,44 @@
-//! Matrix products on the matrix unit.
+//! What only the matrix unit does: how exact its sums are, and what becomes of numbers that its parts cannot hold.
 
-use streampool_device::{Activation, DType, MatMul, Op};
+use streampool_conformance::rng::Rng;
+use streampool_device::{DType, Op};
 
+use super::matmul::product;
+use super::ops::{Tensor, execute, run};
+use crate::kernels::Prepared;
 use crate::kernels::simd::forced::{at_each_level, on_matrix_unit};
+use crate::team::Solo;
 
-use super::matmul::{product, random_case};
-use super::tensor::{Number, Random, Tensor, Threads, run, run_on};
-
-#[test]
-fn products_of_any_shape_and_type_are_right() {
-    on_matrix_unit(|| {
-        for seed in 0..250 {
-            for sizes in [[70, 70, 70], [3, 90, 40], [300, 20, 70], [90, 150, 100]] {
-                if sizes != [70, 70, 70] && seed % 10 != 0 {
-                    continue;
-                }
-                if let Err(error) = random_case(seed, sizes) {
-                    panic!("seed {seed}, sizes {sizes:?}: {error}");
-                }
-            }
+/// For each element of a product of matrices the sum of its terms in order, as the vector code has it, exactly, and of their
+/// magnitudes.
+fn sums(a: &Tensor, b: &Tensor, [m, n, k]: [usize; 3]) -> Vec<(f32, f64, f64)> {
+    let (a, b) = (a.floats(), b.floats());
+    let element = |row: usize, column: usize| {
+        let mut sums = (0f32, 0f64, 0f64);
+        for step in 0..k {
+            let (x, y) = (a[row * k + step], b[step * n + column]);
+            let term = f64::from(x) * f64::from(y);
+            sums = (x.mul_add(y, sums.0), sums.1 + term, sums.2 + term.abs());
         }
-    });
-}
-
-#[test]
-fn products_of_several_panels_are_right() {
-    on_matrix_unit(|| {
-        for seed in 0..12 {
-            if let Err(error) = random_case(seed, [70, 70, 2500]) {
-                panic!("seed {seed}: {error}");
-            }
-        }
-    });
-}
-
-#[test]
-fn a_team_gives_the_same_bits() {
-    let random = &mut Random(5);
-    on_matrix_unit(|| {
-        for dtype in [DType::F32, DType::F16, DType::BF16] {
-            for (batch, m, n, k) in [(1, 300, 1050, 900), (3, 90, 100, 70), (1, 33, 3000, 40)] {
-                let a = Tensor::plain(dtype, &[batch, m, k]).small(random);
-                let b = Tensor::plain(dtype, &[batch, k, n]).small(random);
-                let results = [1, 2, 3, 8].map(|width| {
-                    let out = Tensor::plain(dtype, &[batch, m, n]);
-                    let op = MatMul {
-                        activation: Activation::Gelu,
-                        alpha: 0.1,
-                        ..product(&a, &b, &out)
-                    };
-                    run_on(&Op::MatMul(op), &Threads(width));
-                    out
-                });
-                assert!(
-                    results.iter().all(|out| out.bytes() == results[0].bytes()),
-                    "{dtype} {m} {n} {k}"
-                );
-            }
-        }
-    });
+        sums
+    };
+    let elements = (0..m * n).map(|element_at| element(element_at / n, element_at % n));
+    elements.collect()
 }
 
 /// The largest error of a product, in parts of the sum of all magnitudes.
 fn error_of_product(seed: u64, k: usize) -> f64 {
-    let random = &mut Random(seed);
+    let mut rng = Rng::new(seed);
     let (m, n) = (64, 96);
-    let a = Tensor::plain(DType::F32, &[m, k]).small(random);
-    let b = Tensor::plain(DType::F32, &[k, n]).small(random);
-    let out = Tensor::plain(DType::F32, &[m, n]);
+    let a = Tensor::small(DType::F32, &[m, k], &mut rng);
+    let b = Tensor::small(DType::F32, &[k, n], &mut rng);
+    let out = Tensor::zeros(DType::F32, &[m, n]);
     run(&Op::MatMul(product(&a, &b, &out)));
-    let mut worst = 0f64;
-    for index in out.indices() {
-        let (mut sum, mut magnitude) = (0.0, 0.0);
-        for step in 0..k {
-            let term = a.get(&[index[0], step]).float() * b.get(&[step, index[1]]).float();
-            sum += term;
-            magnitude += term.abs();
-        }
-        worst = worst.max((out.get(&index).float() - sum).abs() / magnitude);
-    }
-    worst
+    let sums = sums(&a, &b, [m, n, k]);
+    let errors = out.floats().iter().zip(sums);
+    errors.fold(0.0, |worst: f64, (&got, (_, exact, magnitude))| {
+        worst.max((f64::from(got) - exact).abs() / magnitude)
+    })
 }
 
 #[test]
@@ -102,64 +61,55 @@ fn it_is_as_exact_as_vectors_are() {
 
 #[test]
 fn what_is_not_finite_stays_where_it_belongs() {
-    const SPECIAL: [f64; 6] = [
-        f64::INFINITY,
-        f64::NEG_INFINITY,
-        f64::NAN,
-        f32::MAX as f64,
-        f32::MIN as f64,
+    const SPECIAL: [f32; 6] = [
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        f32::NAN,
+        f32::MAX,
+        f32::MIN,
         0.0,
     ];
-    on_matrix_unit(|| {
-        for (seed, (m, n, k)) in [(40, 50, 64), (70, 33, 45), (20, 100, 900)]
-            .iter()
-            .enumerate()
-        {
-            let random = &mut Random(seed as u64);
+    let check = || {
+        for (seed, sizes) in (0..).zip([[40, 50, 64], [70, 33, 45], [20, 100, 900]]) {
+            let mut rng = Rng::new(seed);
             // Some lines have special elements, and the others stay as they are.
-            let mut lines = |shape: [usize; 2], line: usize| {
-                let mut tensor = Tensor::plain(DType::F32, &shape).small(random);
-                for index in tensor.indices() {
-                    if index[line] % 3 == 0 && random.chance(20) {
-                        tensor.set(&index, Number::Float(random.pick(&SPECIAL)));
+            let mut lines = |rows: usize, columns: usize, by_row: bool| {
+                let mut tensor = Tensor::small(DType::F32, &[rows, columns], &mut rng);
+                for element in 0..rows * columns {
+                    let line = if by_row {
+                        element / columns
+                    } else {
+                        element % columns
+                    };
+                    if line % 3 == 0 && rng.chance(20) {
+                        tensor.set(element, f64::from(rng.pick(&SPECIAL)));
                     }
                 }
                 tensor
             };
-            let (a, b) = (lines([*m, *k], 0), lines([*k, *n], 1));
-            let out = Tensor::plain(DType::F32, &[*m, *n]);
-            run(&Op::MatMul(product(&a, &b, &out)));
-            for index in out.indices() {
-                let (mut sum, mut exact, mut magnitude) = (0f32, 0.0, 0.0);
-                for step in 0..*k {
-                    let x = a.get(&[index[0], step]).float() as f32;
-                    let y = b.get(&[step, index[1]]).float() as f32;
-                    sum = x.mul_add(y, sum);
-                    let term = f64::from(x) * f64::from(y);
-                    exact += term;
-                    magnitude += term.abs();
-                }
-                let (got, sum) = (out.get(&index).float(), f64::from(sum));
+            let [m, n, k] = sizes;
+            let (a, b) = (lines(m, k, true), lines(k, n, false));
+            let out = Tensor::zeros(DType::F32, &[m, n]);
+            execute(&Op::MatMul(product(&a, &b, &out)), &Prepared::Plain, &Solo).unwrap();
+            for (&got, (sum, exact, magnitude)) in out.floats().iter().zip(sums(&a, &b, sizes)) {
                 let same = got == sum || got.is_nan() && sum.is_nan();
                 // In another order it may stay finite.
-                let near = (got - exact).abs() <= 1e-5 * magnitude;
-                assert!(
-                    same || near && got.is_finite(),
-                    "{got} for {sum} at {index:?}"
-                );
+                let near = (f64::from(got) - exact).abs() <= 1e-5 * magnitude;
+                assert!(same || near && got.is_finite(), "{got} for {sum}");
             }
         }
-    });
+    };
+    on_matrix_unit(check);
 }
 
 #[test]
 fn numbers_too_small_for_planes_count_as_zero() {
     on_matrix_unit(|| {
         let small = f64::from(f32::MIN_POSITIVE / 16.0);
-        let a = Tensor::plain(DType::F32, &[40, 40]).fill(|| Number::Float(small));
-        let b = Tensor::plain(DType::F32, &[40, 40]).fill(|| Number::Float(1024.0));
-        let out = Tensor::plain(DType::F32, &[40, 40]);
-        run(&Op::MatMul(product(&a, &b, &out)));
-        assert!(out.indices().iter().all(|at| out.get(at).float() == 0.0));
+        let a = Tensor::of(DType::F32, &[40, 40], || small);
+        let b = Tensor::of(DType::F32, &[40, 40], || 1024.0);
+        let out = Tensor::zeros(DType::F32, &[40, 40]);
+        execute(&Op::MatMul(product(&a, &b, &out)), &Prepared::Plain, &Solo).unwrap();
+        assert!(out.floats().iter().all(|&element| element == 0.0));
     });
 }

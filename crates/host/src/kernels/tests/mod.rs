@@ -1,15 +1,8 @@
-//! Every kernel against a plain reference, over random shapes, strides and types.
+//! Ops at each level of instructions, on teams, and with factors packed. What they must come to is the oracle's to say.
 
 mod amx;
-mod attention;
-mod conv;
-mod elementwise;
-mod index;
-mod linalg;
+mod large;
+mod levels;
 mod matmul;
-mod order;
-mod random;
-mod reductions;
-mod rnn;
-mod tally;
-mod tensor;
+pub(crate) mod ops;
+mod refusals;

@@ -1,129 +1,105 @@
-//! Many threads, split work, and the cache.
+//! Many threads, divided work, several groups of operands at once, and what is refused.
 
 use std::sync::Arc;
 use std::thread;
 
-use streampool_device::{DType, Expr, Layout, Unary, View};
+use streampool_conformance::rng::Rng;
+use streampool_device::{DType, Expr, Op, Unary, View};
 
+use super::fused::{elements, random_expr};
+use crate::kernels::simd::Level;
+use crate::kernels::tests::ops::{Tensor, map, run};
+use crate::map::run::run as run_program;
+use crate::map::{Expressions, Program};
 use crate::team::{Solo, Team};
 
-use super::fused::{element, random_expr};
-use super::{Buffer, Expressions, Numbers};
-
-/// Threads made for each call.
-pub(super) struct Threads(pub(super) usize);
-
-impl Team for Threads {
-    fn width(&self) -> usize {
-        self.0
-    }
-
-    fn run(&self, parts: usize, work: &(dyn Fn(usize) + Sync)) {
-        thread::scope(|scope| {
-            for part in 0..parts {
-                scope.spawn(move || work(part));
-            }
-        });
-    }
-}
-
-/// An expression, its inputs, and the bytes it gives.
+/// An expression and its operands; every third input is one row for all.
 struct Case {
     expr: Arc<Expr>,
-    inputs: Vec<Vec<u8>>,
-    shape: [usize; 2],
+    inputs: Vec<Tensor>,
+    outputs: Vec<Tensor>,
 }
 
 impl Case {
-    fn new(seed: u64, rows: usize, columns: usize) -> Case {
-        let mut numbers = Numbers::new(seed);
-        let expr = Arc::new(random_expr(&mut numbers, 12));
-        let inputs = expr
-            .inputs()
-            .iter()
-            .map(|&dtype| {
-                let elements = (0..rows * columns).map(|_| element(dtype, &mut numbers));
-                elements.flat_map(|element| element.write(dtype)).collect()
-            })
-            .collect();
+    fn new(rng: &mut Rng, expr: Arc<Expr>, shape: &[usize]) -> Case {
+        let inputs = expr.inputs().iter().enumerate();
+        let inputs = inputs.map(|(number, &dtype)| {
+            let own = if number % 3 == 2 {
+                shape.len().min(1)
+            } else {
+                0
+            };
+            elements(dtype, &shape[own..], rng)
+        });
+        let outputs = expr.outputs().iter();
+        let outputs = outputs.map(|&value| Tensor::zeros(expr.dtype(value), shape));
         Case {
+            inputs: inputs.collect(),
+            outputs: outputs.collect(),
             expr,
-            inputs,
-            shape: [rows, columns],
         }
     }
 
-    /// Executes it; every second input is given one row for all.
-    fn execute(&self, expressions: &Expressions, team: &dyn Team) -> Vec<Vec<u8>> {
-        let whole = Layout::contiguous(&self.shape).unwrap();
-        let row = Layout::contiguous(&self.shape[1..]).unwrap();
-        let mut sources: Vec<Buffer> = self.inputs.iter().map(|bytes| Buffer::of(bytes)).collect();
-        let inputs: Vec<View> = sources
-            .iter_mut()
-            .zip(self.expr.inputs())
-            .enumerate()
-            .map(|(index, (buffer, &dtype))| {
-                buffer.view(dtype, if index % 2 == 1 { row } else { whole })
-            })
-            .collect();
-        let types = self
-            .expr
-            .outputs()
-            .iter()
-            .map(|&value| self.expr.dtype(value));
-        let mut targets: Vec<Buffer> = types
-            .clone()
-            .map(|dtype| Buffer::new(whole.elements() * dtype.size()))
-            .collect();
-        let outputs: Vec<View> = targets
-            .iter_mut()
-            .zip(types)
-            .map(|(buffer, dtype)| buffer.view(dtype, whole))
-            .collect();
-        // SAFETY: the buffers are this function's own and outlive the call.
-        unsafe { expressions.execute(&self.expr, &inputs, &outputs, team) }.unwrap();
-        targets
-            .iter_mut()
-            .map(|target| target.bytes().to_vec())
-            .collect()
+    fn op(&self) -> Op {
+        let inputs: Vec<&Tensor> = self.inputs.iter().collect();
+        map(&self.expr, &inputs, &self.outputs)
     }
+
+    fn bytes(&self) -> Vec<Vec<u8>> {
+        let outputs = self.outputs.iter();
+        outputs.map(|output| output.bytes().to_vec()).collect()
+    }
+
+    fn execute(&self, expressions: &Expressions, team: &dyn Team) -> Vec<Vec<u8>> {
+        let Op::Map {
+            inputs, outputs, ..
+        } = self.op()
+        else {
+            panic!("it is a map")
+        };
+        // SAFETY: the operands are this case's, whose outputs one thread at a time writes.
+        unsafe { expressions.execute(&self.expr, &inputs, &outputs, team) }.unwrap();
+        self.bytes()
+    }
+}
+
+fn cases(rng: &mut Rng, shapes: &[Vec<usize>]) -> Vec<Case> {
+    let each = shapes.iter();
+    each.map(|shape| {
+        let expr = Arc::new(random_expr(rng, 12));
+        Case::new(rng, expr, shape)
+    })
+    .collect()
 }
 
 #[test]
 fn splitting_changes_no_bit() {
-    let expressions = Expressions::new();
-    for (seed, rows, columns) in [
-        (1, 1, 100_003),
-        (2, 20_011, 5),
-        (3, 77, 1301),
-        (4, 3, 33_333),
-        (5, 500, 200),
-    ] {
-        let case = Case::new(seed, rows, columns);
-        let alone = case.execute(&expressions, &Solo);
-        for width in [2, 3, 8] {
-            assert!(
-                case.execute(&expressions, &Threads(width)) == alone,
-                "{width} threads, seed {seed}"
-            );
-        }
+    let shapes = [
+        [1, 100_003],
+        [20_011, 5],
+        [77, 1301],
+        [3, 33_333],
+        [500, 200],
+    ];
+    for case in cases(&mut Rng::new(1), &shapes.map(|shape| shape.to_vec())) {
+        run(&case.op());
     }
 }
 
 #[test]
-fn eight_threads_at_once_get_the_bits_of_one() {
+fn eight_threads_at_once_compile_each_once() {
+    let shapes = vec![vec![7, 400]; 10];
+    // The same expressions for each thread, with outputs of its own.
+    let of_each: Vec<Vec<Case>> = (0..8).map(|_| cases(&mut Rng::new(2), &shapes)).collect();
+    let fresh = Expressions::new();
+    let alone: Vec<_> = of_each[0]
+        .iter()
+        .map(|case| case.execute(&fresh, &Solo))
+        .collect();
     let expressions = Expressions::new();
-    let cases: Vec<Case> = (10..20).map(|seed| Case::new(seed, 7, 400)).collect();
-    let alone: Vec<_> = {
-        let fresh = Expressions::new();
-        cases
-            .iter()
-            .map(|case| case.execute(&fresh, &Solo))
-            .collect()
-    };
     thread::scope(|scope| {
-        for first in 0..8 {
-            let (expressions, cases, alone) = (&expressions, &cases, &alone);
+        for (first, cases) in of_each.iter().enumerate() {
+            let (expressions, alone) = (&expressions, &alone);
             scope.spawn(move || {
                 for step in 0..40 {
                     let index = (first + step) % cases.len();
@@ -133,32 +109,58 @@ fn eight_threads_at_once_get_the_bits_of_one() {
         }
     });
     let report = expressions.report();
-    assert_eq!(report.compiled, 10, "each was compiled once");
-    assert_eq!(report.entries, 10);
+    assert_eq!((report.compiled, report.entries), (10, 10));
     assert!(report.hits >= 8 * 40 - 10 * 8, "{report:?}");
+}
+
+#[test]
+fn groups_are_computed_as_if_alone() {
+    let shapes = [
+        vec![3, 5],
+        vec![],
+        vec![0, 4],
+        vec![40_000],
+        vec![7, 9, 300],
+        vec![1],
+        vec![100, 2000],
+    ];
+    for seed in 0..20 {
+        let mut rng = Rng::new(seed);
+        let expr = Arc::new(random_expr(&mut rng, 8));
+        let groups = shapes.each_ref();
+        let groups = groups.map(|shape| Case::new(&mut rng, Arc::clone(&expr), shape));
+        let expressions = Expressions::new();
+        let alone = groups
+            .each_ref()
+            .map(|group| group.execute(&expressions, &Solo));
+        let views = |of: fn(&Case) -> &[Tensor]| -> Vec<View> {
+            let all = groups.iter().flat_map(of);
+            all.map(|tensor| tensor.view).collect()
+        };
+        let all = Op::Map {
+            expr,
+            inputs: views(|group| &group.inputs),
+            outputs: views(|group| &group.outputs),
+        };
+        run(&all);
+        assert!(groups.each_ref().map(Case::bytes) == alone, "seed {seed}");
+    }
 }
 
 #[test]
 fn no_elements_touch_nothing() {
     let expr = Arc::new(Expr::unary(Unary::Exp, DType::F32).unwrap());
-    let mut buffer = Buffer::new(0);
-    let empty = Layout::contiguous(&[3, 0, 2]).unwrap();
-    let (input, output) = (
-        buffer.view(DType::F32, empty),
-        Buffer::new(0).view(DType::F32, empty),
-    );
-    super::execute(&expr, &[input], &[output], &Threads(4));
+    let [input, output] = [(); 2].map(|()| Tensor::zeros(DType::F32, &[3, 0, 2]));
+    run(&map(&expr, &[&input], &[output]));
 }
 
 #[test]
 fn operands_of_another_expression_are_refused() {
     let expr = Expr::unary(Unary::Exp, DType::F32).unwrap();
-    let program = super::Program::compile(&expr, super::Level::Baseline).unwrap();
-    let flat = Layout::contiguous(&[4]).unwrap();
-    let (mut source, mut target) = (Buffer::new(32), Buffer::new(32));
-    let (input, output) = (source.view(DType::F64, flat), target.view(DType::F64, flat));
-    // SAFETY: the buffers outlive the call, which refuses to touch them.
-    assert!(unsafe { super::run(&program, &[input], &[output], &Solo) }.is_err());
+    let program = Program::compile(&expr, Level::Baseline).unwrap();
+    let [input, output] = [(); 2].map(|()| Tensor::zeros(DType::F64, &[4]));
+    // SAFETY: the operands outlive the call, which refuses to touch them.
+    assert!(unsafe { run_program(&program, &[input.view], &[output.view], &Solo) }.is_err());
     // SAFETY: as above.
-    assert!(unsafe { super::run(&program, &[], &[output], &Solo) }.is_err());
+    assert!(unsafe { run_program(&program, &[], &[output.view], &Solo) }.is_err());
 }

@@ -2,8 +2,12 @@
 
 use std::arch::asm;
 
-use super::{Factor, STRIP, Strips, Sums, TILE_BYTES, Tiles, sums};
+use super::strips::{STRIP, Strips};
+use super::sums;
 use crate::kernels::amx::ROW_BYTES;
+use crate::kernels::amx::{TILE_BYTES, Tiles};
+use crate::kernels::matmul::factor::Factor;
+use crate::kernels::matmul::multiply::Sums;
 
 /// Two strips of rows times two strips of columns. Its sums are four tiles, as many as are needed to hide how long
 /// one takes.

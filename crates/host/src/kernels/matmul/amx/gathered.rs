@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use super::block::Block;
-use super::planes::{STEP, pack_gathered, pack_strips};
+use super::planes::{pack_gathered, pack_strips};
+use super::strips::STEP;
 use super::sums::{self, Terms};
 use super::{
     BLOCK, BLOCK_SUMS, COLUMNS_AT_ONCE, Lines, PANEL, STRIP, Side, Strips, Sums, pays, strip_bytes,

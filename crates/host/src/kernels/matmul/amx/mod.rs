@@ -15,30 +15,28 @@
 mod block;
 pub(in crate::kernels) mod gathered;
 mod planes;
+mod strips;
 mod sums;
 
 use std::ops::Range;
 
 use self::block::Block;
-use self::planes::{STEP, pack_strips, single};
+use self::planes::{pack_strips, single};
+pub(in crate::kernels) use self::strips::BLOCK;
+use self::strips::{STEP, STRIP, Strips, strip_bytes};
 use super::factor::{Factor, Lines};
 use super::multiply::Sums;
-use super::product::Product;
-use super::ready::Side;
+use super::product::{Product, Side};
 use crate::given_up;
-use crate::kernels::amx::{TILE_BYTES, TILE_ROWS, Tiles};
+use crate::kernels::amx::Tiles;
 use crate::kernels::scratch::{Count, with_scratch};
 use crate::kernels::simd;
 
-/// Rows, and columns, that are multiplied at a time: two strips of a tile each.
-pub(in crate::kernels) const BLOCK: usize = 2 * STRIP;
 /// The most rows of a tile of the product: with a panel of steps, they stay in a second-level cache.
 pub(super) const MOST_ROWS: usize = 256;
 /// The most columns of a tile of the product; for as many, the rows are packed once.
 pub(super) const MOST_COLUMNS: usize = 1024;
 
-/// Lines (rows of `a`, columns of `b`) that are packed together.
-const STRIP: usize = TILE_ROWS;
 /// Elements of the inner dimension that are summed before they are added to earlier ones: by shorter panels each sum
 /// is rounded less often.
 const PANEL: usize = 16 * STEP;
@@ -74,11 +72,6 @@ fn pays(m: usize, n: usize, k: usize, least: usize) -> bool {
     m.min(n) >= least && wanted >= LEAST_WORK && wanted >= LEAST_USEFUL * done
 }
 
-/// Bytes of a strip over some elements of the inner dimension.
-fn strip_bytes<T: Factor>(length: usize) -> usize {
-    length.div_ceil(STEP) * T::PLANES * TILE_BYTES
-}
-
 /// Bytes of so many packed lines of a product.
 pub(super) fn packed_bytes<T: Factor>(product: &Product<T>, lines: usize) -> usize {
     lines.next_multiple_of(BLOCK) / STRIP * strip_bytes::<T>(product.k)
@@ -91,29 +84,6 @@ pub(super) fn packed_bytes<T: Factor>(product: &Product<T>, lines: usize) -> usi
 pub(super) unsafe fn pack<T: Factor>(lines: Lines<T>, side: Side, to: *mut u8) {
     // SAFETY: passed on from the caller.
     unsafe { pack_strips(lines, side, to, strip_bytes::<T>(lines.length)) };
-}
-
-/// Packed strips, the same distance apart.
-#[derive(Clone, Copy)]
-struct Strips {
-    at: *const u8,
-    distance: usize,
-}
-
-impl Strips {
-    /// From that of this line on.
-    fn from(self, line: usize) -> Self {
-        Strips {
-            at: self.at.wrapping_add(line / STRIP * self.distance),
-            ..self
-        }
-    }
-
-    /// Where the block of this number begins to fetch the strips behind its own, half of one of so many elements.
-    fn ahead<T: Factor>(self, number: usize, length: usize) -> *const u8 {
-        let half = number % 2 * strip_bytes::<T>(length) / 2;
-        self.from(BLOCK + number / 2 * STRIP).at.wrapping_add(half)
-    }
 }
 
 /// Computes the tile of `product` with these rows and columns, which begin at whole blocks.

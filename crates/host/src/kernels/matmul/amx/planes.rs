@@ -6,12 +6,12 @@
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 
-use super::{BLOCK, Factor, Lines, STRIP, Side, TILE_BYTES};
+use super::strips::{BLOCK, STEP, STRIP};
 use crate::kernels::amx::ROW_BYTES;
+use crate::kernels::amx::TILE_BYTES;
 use crate::kernels::matmul::factor::convert;
-
-/// Elements of the inner dimension in a tile.
-pub(super) const STEP: usize = 32;
+use crate::kernels::matmul::factor::{Factor, Lines};
+use crate::kernels::matmul::product::Side;
 
 /// Elements in a vector of `f32`.
 const WIDTH: usize = 16;

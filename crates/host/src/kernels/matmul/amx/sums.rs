@@ -1,6 +1,7 @@
 //! Sums of a block: added to those of other steps, and computed once more where they are not finite.
 
-use super::{BLOCK, Sums};
+use super::strips::BLOCK;
+use crate::kernels::matmul::multiply::Sums;
 use crate::kernels::simd::vectorised;
 
 vectorised! {

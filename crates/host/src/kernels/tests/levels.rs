@@ -1,0 +1,266 @@
+//! Ops of every kind at each level of instructions.
+
+use std::convert::Infallible;
+
+use streampool_conformance::cases::Case;
+use streampool_conformance::rng::Rng;
+use streampool_device::{
+    Activation, Attention, Axes, Cell, Conv, DType, Direction, Linalg, Norm, NormKind, Op,
+    ReduceKind, Rnn, Slide, Window,
+};
+
+use super::ops::{FLOATS, Tensor, run};
+use crate::kernels::simd::Level;
+use crate::kernels::simd::forced::{at_each_level, on_matrix_unit};
+
+#[test]
+fn drawn_ops() {
+    let rounds = if cfg!(any(sanitize_thread, sanitize_address)) {
+        4
+    } else {
+        40
+    };
+    at_each_level(|_| {
+        for number in 0..Case::KINDS * rounds {
+            let case = Case::random(number);
+            let operands = case.operands();
+            let operands: Vec<Tensor> = operands
+                .map(|(dtype, layout, bytes)| Tensor::holding(dtype, layout, bytes))
+                .collect();
+            let placed = case
+                .op()
+                .try_map(|_, _, &index| Ok::<_, Infallible>(operands[index].view));
+            let Ok(op) = placed;
+            run(&op);
+        }
+    });
+}
+
+const PADDED: Slide = Slide {
+    before: 1,
+    after: 1,
+    ..Slide::new(3)
+};
+const STEPPING: Slide = Slide {
+    stride: 2,
+    dilation: 2,
+    ..PADDED
+};
+
+/// A convolution of images, of channels in groups, `read` of them to `made` for each group.
+fn convolve(
+    rng: &mut Rng,
+    dtype: DType,
+    [groups, read, made]: [usize; 3],
+    size: [usize; 2],
+    slide: Slide,
+    transposed: bool,
+) {
+    let kernel = slide.kernel as usize;
+    let results = size.map(|size| match transposed {
+        false => slide.windows(size),
+        true => usize::try_from(slide.spread(size)).unwrap(),
+    });
+    let channels = match transposed {
+        false => [groups * made, read],
+        true => [groups * read, made],
+    };
+    let src = Tensor::small(dtype, &[2, groups * read, size[0], size[1]], rng);
+    let weight = Tensor::small(dtype, &[channels[0], channels[1], kernel, kernel], rng);
+    let bias = Tensor::small(dtype, &[groups * made], rng);
+    let dst = Tensor::zeros(dtype, &[2, groups * made, results[0], results[1]]);
+    run(&Op::Conv(Box::new(Conv {
+        src: src.view,
+        weight: weight.view,
+        bias: Some(bias.view),
+        dst: dst.view,
+        window: Window::new(&[slide; 2]).unwrap(),
+        groups,
+        transposed,
+        activation: Activation::Relu,
+    })));
+}
+
+#[test]
+fn convolutions_of_block_sizes() {
+    let mut rng = Rng::new(7);
+    at_each_level(|_| {
+        for dtype in [DType::F32, DType::F16, DType::F64] {
+            for transposed in [false, true] {
+                // Each number of rows that a block may have.
+                for made in [1, 2, 3, 4, 5, 7, 8, 10, 11, 12, 13, 16, 23, 24, 25] {
+                    convolve(&mut rng, dtype, [1, 3, made], [5, 23], PADDED, transposed);
+                }
+                for channels in [[9, 1, 1], [2, 3, 5]] {
+                    convolve(&mut rng, dtype, channels, [9, 70], STEPPING, transposed);
+                }
+            }
+        }
+        // Cut into bands.
+        convolve(&mut rng, DType::F32, [1, 12, 3], [60, 61], PADDED, false);
+    });
+    on_matrix_unit(|| {
+        for dtype in [DType::F32, DType::F16, DType::BF16] {
+            for (channels, size) in [
+                ([1, 3, 1], [5, 23]),
+                ([2, 5, 33], [9, 18]),
+                ([1, 70, 20], [4, 9]),
+            ] {
+                for (slide, transposed) in [(PADDED, false), (PADDED, true), (STEPPING, false)] {
+                    convolve(&mut rng, dtype, channels, size, slide, transposed);
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn attention_of_many_keys() {
+    let mut rng = Rng::new(8);
+    at_each_level(|_| {
+        for dtype in FLOATS {
+            for [queries, keys, width] in [[3, 251, 6], [9, 9, 40], [4, 255, 33]] {
+                let mut of = |heads, rows| Tensor::small(dtype, &[1, heads, rows, width], &mut rng);
+                let (query, key, value, out) =
+                    (of(4, queries), of(2, keys), of(2, keys), of(4, queries));
+                run(&Op::Attention(Box::new(Attention {
+                    query: query.view,
+                    key: key.view,
+                    value: value.view,
+                    mask: None,
+                    out: out.view,
+                    scale: 0.2,
+                    causal: None,
+                    softcap: 0.0,
+                })));
+            }
+        }
+    });
+}
+
+#[test]
+fn recurrent_layers_of_block_sizes() {
+    let mut rng = Rng::new(9);
+    let cells = [
+        Cell::Tanh,
+        Cell::Relu,
+        Cell::Gru { reset_after: false },
+        Cell::Gru { reset_after: true },
+        Cell::Lstm,
+    ];
+    at_each_level(|_| {
+        for dtype in FLOATS {
+            for cell in cells {
+                for [steps, batch, input, hidden] in [
+                    [5, 1, 7, 60],
+                    [4, 3, 16, 33],
+                    [3, 14, 5, 24],
+                    [2, 50, 3, 20],
+                ] {
+                    let gates = cell.gates() * hidden;
+                    let mut of = |shape: &[usize], most: f64| {
+                        Tensor::of(dtype, shape, || rng.real(-most, most))
+                    };
+                    let src = of(&[steps, batch, input], 1.0);
+                    let weight = of(&[2, gates, input], 0.3);
+                    let recurrent = of(&[2, gates, hidden], 1.0 / hidden as f64);
+                    let bias = of(&[2, 2 * gates], 0.5);
+                    let dst = of(&[steps, 2, batch, hidden], 1.0);
+                    run(&Op::Rnn(Box::new(Rnn {
+                        cell,
+                        direction: Direction::Both,
+                        src: src.view,
+                        weight: weight.view,
+                        recurrent: recurrent.view,
+                        bias: Some(bias.view),
+                        peephole: None,
+                        lengths: None,
+                        hidden: None,
+                        cell_state: None,
+                        dst: dst.view,
+                        last_hidden: None,
+                        last_cell: None,
+                    })));
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn inverses_of_several_blocks() {
+    let mut rng = Rng::new(10);
+    at_each_level(|_| {
+        for (dtype, size) in [(DType::F32, 130), (DType::F64, 70)] {
+            let (src, dst) = (
+                sound(dtype, &[size, size], &mut rng),
+                Tensor::zeros(dtype, &[size, size]),
+            );
+            run(&Op::Linalg(Linalg::Inverse {
+                src: src.view,
+                dst: dst.view,
+            }));
+        }
+    });
+}
+
+/// Matrices with a large element in each row, off the diagonal.
+pub(super) fn sound(dtype: DType, shape: &[usize], rng: &mut Rng) -> Tensor {
+    let size = shape[shape.len() - 1];
+    let mut element = 0;
+    Tensor::of(dtype, shape, || {
+        let (row, column) = (element / size % size, element % size);
+        element += 1;
+        let large = (row * 7 + column + 1) % size == 0;
+        rng.real(-2.0, 2.0) + if large { 2.0 * size as f64 } else { 0.0 }
+    })
+}
+
+#[test]
+fn every_level_gives_the_same_bits() {
+    let mut rng = Rng::new(21);
+    for dtype in FLOATS {
+        let src = Tensor::small(dtype, &[37, 111], &mut rng);
+        let [softmax, sum, norm] =
+            [111, 1, 111].map(|columns| Tensor::zeros(dtype, &[37, columns]));
+        let ops = [
+            Op::Reduce {
+                kind: ReduceKind::Sum,
+                src: src.view,
+                dst: sum.view,
+                axes: Axes::new(&[1]).unwrap(),
+            },
+            Op::Norm(Norm {
+                added: None,
+                kind: NormKind::Rms,
+                src: src.view,
+                dst: norm.view,
+                scale: None,
+                bias: None,
+                axis: 1,
+                epsilon: 0.0,
+            }),
+            // Its exponentials are made of multiplications that are fused where the machine can.
+            Op::Softmax {
+                src: src.view,
+                dst: softmax.view,
+                axis: 1,
+                log: false,
+            },
+        ];
+        let mut first: Option<Vec<Vec<u8>>> = None;
+        at_each_level(|level| {
+            ops.iter().for_each(run);
+            let mut results: Vec<Vec<u8>> = [&sum, &norm, &softmax]
+                .map(|tensor| tensor.bytes().to_vec())
+                .into();
+            if level == Level::Baseline {
+                results.pop();
+            }
+            let first = first.get_or_insert_with(|| results.clone());
+            let both = first.len().min(results.len());
+            assert!(first[..both] == results[..both], "{dtype} with {level:?}");
+            *first = results;
+        });
+    }
+}

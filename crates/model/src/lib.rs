@@ -27,6 +27,7 @@
 //! ```
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![deny(unsafe_code)]
 
 mod check;
 mod error;
@@ -47,6 +48,7 @@ mod session;
 pub mod symbols;
 #[doc(hidden)]
 pub mod testing;
+#[expect(unsafe_code, reason = "it is a device, by the contract of real ones")]
 mod trace;
 
 pub use error::{Error, NodeError, Result, UnsupportedOperator};

@@ -2,10 +2,9 @@
 
 use streampool_tensor::{DType, Pool, Tensor};
 
-use crate::error::NodeError;
-use crate::evaluate::{Scope, step};
+use crate::evaluate::{Scope, TwoPools, step};
 use crate::graph::{Domain, Graph, Node, ValueInfo};
-use crate::nodes::{Pools, Value};
+use crate::nodes::Value;
 
 /// The most bytes of a result.
 const MOST: usize = 64 << 20;
@@ -44,23 +43,6 @@ const LEFT_ALONE: [&str; 27] = [
     "Scan",
     "Upsample",
 ];
-
-/// The pool of what is known, where everything is.
-struct Host<'a>(&'a Pool);
-
-impl Pools for Host<'_> {
-    fn known(&self) -> &Pool {
-        self.0
-    }
-
-    fn work(&self) -> &Pool {
-        self.0
-    }
-
-    fn lift(&self, known: &Tensor) -> Result<Tensor, NodeError> {
-        Ok(known.clone())
-    }
-}
 
 /// The results of a node, if they are certain now. An error is left for the time when the node is run.
 pub fn folded(graph: &Graph, node: &Node, pool: &Pool) -> Option<Vec<Tensor>> {
@@ -121,8 +103,11 @@ fn computed(node: &Node, inputs: &[Option<&Tensor>], pool: &Pool) -> Option<Vec<
     for output in node.outputs.iter_mut().flatten() {
         *output = alone.add_value(ValueInfo::default());
     }
-    let place = Host(pool);
-    let mut scope = Scope::new(&alone, &place);
+    let pools = TwoPools {
+        known: pool,
+        work: pool,
+    };
+    let mut scope = Scope::new(&alone, &pools);
     step(&mut scope, &alone, &node).ok()?;
     let made = node.outputs.iter().map(|output| match output {
         Some(id) => match scope.get(*id) {

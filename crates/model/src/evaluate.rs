@@ -4,11 +4,31 @@
 //! made in the pool where the work is: on a device, or in the pool of a [trace](crate::trace), which only lists it.
 
 use streampool_runtime::Budget;
-use streampool_tensor::Tensor;
+use streampool_tensor::{Pool, Tensor};
 
 use crate::error::{Error, NodeError, Result};
 use crate::graph::{Graph, Node, ValueId};
 use crate::nodes::{self, Call, Pools, Value, Values};
+
+/// Two pools, which may be one.
+pub struct TwoPools<'a> {
+    pub known: &'a Pool,
+    pub work: &'a Pool,
+}
+
+impl Pools for TwoPools<'_> {
+    fn known(&self) -> &Pool {
+        self.known
+    }
+
+    fn work(&self) -> &Pool {
+        self.work
+    }
+
+    fn lift(&self, known: &Tensor) -> Result<Tensor, NodeError> {
+        Ok(known.to(self.work)?)
+    }
+}
 
 /// Whether two tensors are the same values in the same memory, type and order.
 pub fn is_same(one: &Tensor, other: &Tensor) -> bool {

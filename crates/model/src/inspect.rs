@@ -137,18 +137,14 @@ impl Session {
 mod tests {
 
     use super::*;
-    use crate::graph::{Domain, Node, Operator};
+    use crate::graph::{Node, Operator};
 
     #[test]
     fn what_is_inside_of_nodes_counts_too() {
         let pool = crate::testing::host_pool();
         let node = |name: &str, op: &str, attributes| Node {
             name: name.to_owned(),
-            operator: Operator {
-                domain: Domain::Onnx,
-                name: op.to_owned(),
-                version: 17,
-            },
+            operator: Operator::onnx(op, 17),
             inputs: Vec::new(),
             outputs: Vec::new(),
             attributes,
@@ -158,10 +154,7 @@ mod tests {
         inner.nodes.push(node("deep", "Levitate", Vec::new()));
         inner.nodes.push(node("plain", "Relu", Vec::new()));
         let mut graph = Graph::default();
-        let id = graph.add_value(ValueInfo {
-            name: "w".to_owned(),
-            ..ValueInfo::default()
-        });
+        let id = graph.add_value(ValueInfo::named("w"));
         graph.constants.insert(id, tensor.clone());
         graph.inputs.push(id);
         let branch = ("then_branch".to_owned(), Attribute::Graph(Box::new(inner)));

@@ -28,6 +28,7 @@
 
 #![deny(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![deny(unsafe_code)]
 
 mod check;
 mod error;
@@ -48,6 +49,7 @@ mod session;
 pub mod symbols;
 #[doc(hidden)]
 pub mod testing;
+#[expect(unsafe_code, reason = "it is a device, by the contract of real ones")]
 mod trace;
 
 pub use error::{Error, NodeError, Result, UnsupportedOperator};

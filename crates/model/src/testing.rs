@@ -1,35 +1,16 @@
 //! For tests: graphs evaluated node by node, without a plan, a pool, and numbers that look drawn.
 
+use std::path::Path;
+
 use streampool_host::{HostDevice, HostOptions};
 use streampool_tensor::{Array, DType, Pool, Tensor};
 
 pub use crate::nodes::Value;
 
-use crate::error::{NodeError, Result};
-use crate::evaluate::{Scope, evaluate};
+use crate::error::Result;
+use crate::evaluate::{Scope, TwoPools, evaluate};
 use crate::graph::{Graph, Operator};
 use crate::nodes;
-use crate::nodes::Pools;
-
-/// Two pools, which may be one.
-struct TwoPools<'a> {
-    known: &'a Pool,
-    work: &'a Pool,
-}
-
-impl Pools for TwoPools<'_> {
-    fn known(&self) -> &Pool {
-        self.known
-    }
-
-    fn work(&self) -> &Pool {
-        self.work
-    }
-
-    fn lift(&self, known: &Tensor) -> Result<Tensor, NodeError> {
-        Ok(known.to(self.work)?)
-    }
-}
 
 /// The outputs of a graph whose constants are in the pool `known`, for these inputs; what depends on inputs that are
 /// not in that pool has to be in the pool `work`, and is computed there.
@@ -65,6 +46,34 @@ pub fn difference(expected: &Tensor, got: &Tensor) -> Result<f64> {
 /// The family of an operator, if there is such an operator.
 pub fn family(operator: &Operator) -> Option<&'static str> {
     nodes::family(operator)
+}
+
+/// Writes a model, its inputs, and what ours makes of them, for another to make the same: names, types and shapes in lines,
+/// the bytes behind each other. `bench/graphs/compare.py` reads it.
+pub fn save_case<'n, 'a>(
+    folder: &Path,
+    number: u64,
+    model: &[u8],
+    inputs: impl Iterator<Item = (&'n str, &'a Array)>,
+    made: std::result::Result<&'a [Array], &str>,
+) {
+    let (mut lines, mut bytes) = (String::new(), Vec::new());
+    let outputs = made.unwrap_or_default().iter().map(|array| ("-", array));
+    for (name, array) in inputs.chain(outputs) {
+        lines += &format!("{name} {}", array.dtype());
+        for size in array.shape() {
+            lines += &format!(" {size}");
+        }
+        lines.push('\n');
+        bytes.extend(array.bytes());
+    }
+    if let Err(why) = made {
+        lines += &format!("! {}\n", why.replace('\n', " "));
+    }
+    for (ending, content) in [("onnx", model), ("txt", lines.as_bytes()), ("bin", &bytes)] {
+        let file = folder.join(format!("{number}.{ending}"));
+        std::fs::write(file, content).expect("the folder can be written");
+    }
 }
 
 /// A pool on a host device of its own.

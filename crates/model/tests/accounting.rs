@@ -1,13 +1,13 @@
 //! What a session says it holds is what the allocator sees.
 
 #[path = "support/onnx.rs"]
-#[expect(dead_code, unused_imports, reason = "other tests use the rest")]
+#[expect(unused_imports, reason = "other tests use the rest")]
 mod onnx;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use onnx::{Graph, graph, int};
+use onnx::{Graph, Load, graph, int};
 use streampool_host::{HostDevice, HostOptions};
 use streampool_model::{Array, Input, Session};
 use streampool_tensor::{DType, Pool};

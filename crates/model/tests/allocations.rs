@@ -10,7 +10,7 @@ mod onnx;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use onnx::Graph;
+use onnx::{Graph, Load};
 use streampool_model::Session;
 use streampool_model::testing::Random;
 use streampool_tensor::DType;

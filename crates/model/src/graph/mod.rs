@@ -206,6 +206,12 @@ impl Node {
         self.operator.domain == Domain::Onnx && self.operator.name == op
     }
 
+    /// Whether the name of its operator is among these words.
+    pub fn is_among(&self, operators: &str) -> bool {
+        let mut names = operators.split_ascii_whitespace();
+        names.any(|name| name == self.operator.name)
+    }
+
     /// The input at a place, if it is there.
     pub fn input(&self, place: usize) -> Option<ValueId> {
         self.inputs.get(place).copied().flatten()

@@ -1,7 +1,7 @@
 //! From the listing of a trace to a plan: which ops, over which bytes of which block.
 
-mod arena;
 mod fuse;
+mod placement;
 mod plan;
 mod uses;
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use streampool_device::{Access, DType, Layout, Op};
 use streampool_tensor::Tensor;
 
-use super::arena::{self, Piece};
+use super::placement::{self, Piece};
 use crate::graph::ValueId;
 use crate::nodes::Value;
 use crate::trace::{ListedOp, Listing, Made, Memory, Outcome, Source, TensorKind};
@@ -97,13 +97,13 @@ impl Plan {
         let mut shared_bytes = 0;
         let mut port = |kind: TensorKind| {
             let offset = shared_bytes;
-            shared_bytes += arena::padded(kind.bytes());
+            shared_bytes += placement::padded(kind.bytes());
             Port { offset, kind }
         };
         let inputs: Vec<Port> = inputs.into_iter().map(&mut port).collect();
         let input_bytes = inputs
             .iter()
-            .map(|port| arena::padded(port.kind.bytes()))
+            .map(|port| placement::padded(port.kind.bytes()))
             .sum();
         let mut places = HashMap::new();
         let mut output = |made: Made| {
@@ -214,7 +214,7 @@ fn place(steps: &[ListedOp], places: &mut HashMap<Memory, Location>) -> usize {
             pieces[number].last = index;
         });
     }
-    let (offsets, bytes) = arena::arrange(&pieces);
+    let (offsets, bytes) = placement::arrange(&pieces);
     places.extend(
         numbers
             .into_iter()

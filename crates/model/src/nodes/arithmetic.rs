@@ -2,7 +2,7 @@
 
 use streampool_tensor::{DType, Other, Tensor};
 
-use super::call::{Call, Operator, Outputs, wider};
+use super::call::{Call, Operator, Outputs, TensorResult, wider};
 use crate::error::NodeError;
 
 pub fn operator(op: &str) -> Option<Operator> {
@@ -40,9 +40,7 @@ pub fn operator(op: &str) -> Option<Operator> {
     })
 }
 
-type Made = streampool_tensor::Result<Tensor>;
-
-fn binary(call: &Call<'_>, function: impl Fn(&Tensor, &Tensor) -> Made) -> Outputs {
+fn binary(call: &Call<'_>, function: impl Fn(&Tensor, &Tensor) -> TensorResult) -> Outputs {
     Ok(vec![function(call.input(0)?, call.input(1)?)?])
 }
 
@@ -51,7 +49,7 @@ fn binary(call: &Call<'_>, function: impl Fn(&Tensor, &Tensor) -> Made) -> Outpu
 fn with_number(
     call: &Call<'_>,
     symmetric: bool,
-    function: impl Fn(&Tensor, Other<'_>) -> Made,
+    function: impl Fn(&Tensor, Other<'_>) -> TensorResult,
 ) -> Outputs {
     for (place, other) in [(1, 0), (0, 1)] {
         if place == 0 && !symmetric {
@@ -82,7 +80,7 @@ fn second(call: &Call<'_>, default: i64) -> Result<Tensor, NodeError> {
 }
 
 /// A function of any number of tensors, two at a time.
-fn folded(call: &Call<'_>, function: impl Fn(&Tensor, &Tensor) -> Made) -> Outputs {
+fn folded(call: &Call<'_>, function: impl Fn(&Tensor, &Tensor) -> TensorResult) -> Outputs {
     let all = call.all()?;
     let first = all[0].clone();
     Ok(vec![

@@ -12,6 +12,9 @@ use crate::onnx;
 /// What most operators make: tensors, in order.
 pub type Outputs = Result<Vec<Tensor>, NodeError>;
 
+/// What an operator of tensors makes.
+pub type TensorResult = streampool_tensor::Result<Tensor>;
+
 /// What computes a node that makes tensors.
 pub type Operator = fn(&Call<'_>) -> Outputs;
 

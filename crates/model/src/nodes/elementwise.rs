@@ -2,7 +2,7 @@
 
 use streampool_tensor::Tensor;
 
-use super::call::{Call, Operator, Outputs};
+use super::call::{Call, Operator, Outputs, TensorResult};
 use crate::error::NodeError;
 
 pub fn operator(op: &str) -> Option<Operator> {
@@ -60,9 +60,7 @@ pub fn operator(op: &str) -> Option<Operator> {
     })
 }
 
-type Made = streampool_tensor::Result<Tensor>;
-
-fn unary(call: &Call<'_>, function: impl Fn(&Tensor) -> Made) -> Outputs {
+fn unary(call: &Call<'_>, function: impl Fn(&Tensor) -> TensorResult) -> Outputs {
     Ok(vec![function(call.input(0)?)?])
 }
 
@@ -71,7 +69,7 @@ fn one(
     call: &Call<'_>,
     name: &str,
     default: f64,
-    function: impl Fn(&Tensor, f64) -> Made,
+    function: impl Fn(&Tensor, f64) -> TensorResult,
 ) -> Outputs {
     Ok(vec![function(
         call.input(0)?,
@@ -120,7 +118,7 @@ fn check_number(call: &Call<'_>, name: &str) -> Result<(), NodeError> {
 }
 
 /// `y`, but zero where `x` is no number: it meets no condition.
-fn number_or_zero(x: &Tensor, y: &Tensor) -> Made {
+fn number_or_zero(x: &Tensor, y: &Tensor) -> TensorResult {
     x.is_nan()?.where_cond(0.0, y)
 }
 

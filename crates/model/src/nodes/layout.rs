@@ -218,19 +218,24 @@ fn clamped(value: i64) -> isize {
     value.clamp(-(i64::MAX / 4), i64::MAX / 4) as isize
 }
 
+/// These axes of `x`, or all.
+fn axes_or_all(x: &Tensor, axes: Option<&[i64]>) -> Result<Vec<usize>, NodeError> {
+    match axes {
+        Some(axes) => axes
+            .iter()
+            .map(|&axis| resolve(axis as isize, x.rank()))
+            .collect(),
+        None => Ok((0..x.rank()).collect()),
+    }
+}
+
 fn pad(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?;
     let amounts = match call.attr_ints("pads")? {
         Some(amounts) => amounts.to_vec(),
         None => call.ints(1)?,
     };
-    let axes = match call.optional_ints(3)? {
-        Some(axes) => axes
-            .iter()
-            .map(|&axis| resolve(axis as isize, x.rank()))
-            .collect::<Result<_, _>>()?,
-        None => (0..x.rank()).collect::<Vec<usize>>(),
-    };
+    let axes = axes_or_all(x, call.optional_ints(3)?.as_deref())?;
     if amounts.len() != 2 * axes.len() {
         return Err(NodeError::malformed(
             "the number of pads",
@@ -280,13 +285,7 @@ fn pad_with(x: &Tensor, amounts: &[(isize, isize)], around: &Tensor) -> Outputs 
 
 fn center_crop_pad(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?;
-    let axes = match call.attr_ints("axes")? {
-        Some(axes) => axes
-            .iter()
-            .map(|&axis| resolve(axis as isize, x.rank()))
-            .collect::<Result<_, _>>()?,
-        None => (0..x.rank()).collect::<Vec<usize>>(),
-    };
+    let axes = axes_or_all(x, call.attr_ints("axes")?)?;
     let mut sorted = axes.clone();
     sorted.sort_unstable();
     distinct(&sorted)?;

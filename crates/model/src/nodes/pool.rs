@@ -2,7 +2,7 @@
 
 use streampool_tensor::{DType, PoolOptions, Tensor};
 
-use super::call::{Call, Operator, Outputs, size, wider};
+use super::call::{Call, Operator, Outputs, TensorResult, size, wider};
 use super::conv::spatial;
 use super::sliding::{Sliding, counted, each, pads, reach, spread};
 use crate::error::NodeError;
@@ -30,8 +30,6 @@ pub fn operator(op: &str) -> Option<Operator> {
     })
 }
 
-type Made = streampool_tensor::Result<Tensor>;
-
 /// The mean of each window that a node's attributes describe.
 pub fn average_pooled(call: &Call<'_>, x: &Tensor) -> Result<Tensor, NodeError> {
     let count_padding = call.flag_or("count_include_pad", false)?;
@@ -45,14 +43,17 @@ pub fn max_pooled(call: &Call<'_>, x: &Tensor) -> Result<Tensor, NodeError> {
     pooled_of(call, x, Tensor::max_pool)
 }
 
-fn pooled(call: &Call<'_>, pool: impl Fn(&Tensor, &[usize], &PoolOptions<'_>) -> Made) -> Outputs {
+fn pooled(
+    call: &Call<'_>,
+    pool: impl Fn(&Tensor, &[usize], &PoolOptions<'_>) -> TensorResult,
+) -> Outputs {
     Ok(vec![pooled_of(call, call.input(0)?, pool)?])
 }
 
 fn pooled_of(
     call: &Call<'_>,
     x: &Tensor,
-    pool: impl Fn(&Tensor, &[usize], &PoolOptions<'_>) -> Made,
+    pool: impl Fn(&Tensor, &[usize], &PoolOptions<'_>) -> TensorResult,
 ) -> Result<Tensor, NodeError> {
     let (kernel, sliding, none) = window(call, x)?;
     without(&pool(x, &kernel, &options(call, &sliding)?)?, &none)
@@ -184,7 +185,7 @@ fn max_unpool(call: &Call<'_>) -> Outputs {
     )?])
 }
 
-fn global(call: &Call<'_>, reduce: impl Fn(&Tensor, &[isize]) -> Made) -> Outputs {
+fn global(call: &Call<'_>, reduce: impl Fn(&Tensor, &[isize]) -> TensorResult) -> Outputs {
     let x = call.input(0)?;
     let axes: Vec<isize> = (2..x.rank() as isize).collect();
     Ok(vec![reduce(x, &axes)?])

@@ -1,6 +1,6 @@
 //! Reductions over axes.
 
-use super::call::{Call, Operator, Outputs};
+use super::call::{Call, Operator, Outputs, TensorResult};
 use streampool_tensor::{DType, Tensor};
 
 pub fn operator(op: &str) -> Option<Operator> {
@@ -33,10 +33,8 @@ pub fn operator(op: &str) -> Option<Operator> {
     })
 }
 
-type Made = streampool_tensor::Result<Tensor>;
-
 /// In the type of `x`, by way of floats.
-fn as_floats(x: &Tensor, reduce: impl Fn(&Tensor) -> Made) -> Made {
+fn as_floats(x: &Tensor, reduce: impl Fn(&Tensor) -> TensorResult) -> TensorResult {
     match x.dtype().is_float() {
         true => reduce(x),
         false => reduce(&x.to_dtype(DType::F64)?)?.to_dtype(x.dtype()),
@@ -44,7 +42,7 @@ fn as_floats(x: &Tensor, reduce: impl Fn(&Tensor) -> Made) -> Made {
 }
 
 /// Of integers what is behind the point is left out, as quotients of integers are.
-fn mean(x: &Tensor, axes: &[isize], keep: bool) -> Made {
+fn mean(x: &Tensor, axes: &[isize], keep: bool) -> TensorResult {
     if x.dtype().is_float() {
         return x.mean(axes, keep);
     }
@@ -61,7 +59,7 @@ fn mean(x: &Tensor, axes: &[isize], keep: bool) -> Made {
     sum.div(count as i64)?.to_dtype(x.dtype())
 }
 
-fn reduced(call: &Call<'_>, reduce: impl Fn(&Tensor, &[isize], bool) -> Made) -> Outputs {
+fn reduced(call: &Call<'_>, reduce: impl Fn(&Tensor, &[isize], bool) -> TensorResult) -> Outputs {
     let x = call.input(0)?;
     let axes = call.axes_of(1)?.unwrap_or_default();
     let keep = call.flag_or("keepdims", true)?;
@@ -76,7 +74,7 @@ fn reduced(call: &Call<'_>, reduce: impl Fn(&Tensor, &[isize], bool) -> Made) ->
 }
 
 /// The largest or smallest; of nothing, the type's lowest or highest.
-fn extreme(x: &Tensor, axes: &[isize], keep: bool, largest: bool) -> Made {
+fn extreme(x: &Tensor, axes: &[isize], keep: bool, largest: bool) -> TensorResult {
     if x.elem_count() == 0 {
         let worst = if largest {
             f64::NEG_INFINITY
@@ -95,7 +93,7 @@ fn extreme(x: &Tensor, axes: &[isize], keep: bool, largest: bool) -> Made {
     }
 }
 
-fn arg(call: &Call<'_>, of: impl Fn(&Tensor, isize, bool) -> Made) -> Outputs {
+fn arg(call: &Call<'_>, of: impl Fn(&Tensor, isize, bool) -> TensorResult) -> Outputs {
     let (x, axis) = (call.input(0)?, call.axis_or("axis", 0)?);
     let keep = call.flag_or("keepdims", true)?;
     if !call.flag_or("select_last_index", false)? {

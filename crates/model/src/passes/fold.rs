@@ -2,10 +2,9 @@
 
 use streampool_tensor::{DType, Pool, Tensor};
 
-use crate::error::NodeError;
-use crate::evaluate::{Scope, step};
+use crate::evaluate::{Scope, TwoPools, step};
 use crate::graph::{Domain, Graph, Node, ValueInfo};
-use crate::nodes::{Pools, Value};
+use crate::nodes::Value;
 
 /// The most bytes of a result.
 const MOST: usize = 64 << 20;
@@ -15,57 +14,18 @@ const SMALL: usize = 64 << 10;
 const GROWTH: usize = 16;
 
 /// What is different each time, or not worth knowing how large it becomes.
-const LEFT_ALONE: [&str; 27] = [
-    "AffineGrid",
-    "Bernoulli",
-    "Col2Im",
-    "Conv",
-    "ConvTranspose",
-    "DFT",
-    "DeformConv",
-    "Dropout",
-    "Einsum",
-    "GRU",
-    "GridSample",
-    "If",
-    "LSTM",
-    "Loop",
-    "MaxRoiPool",
-    "MaxUnpool",
-    "Multinomial",
-    "OneHot",
-    "Pad",
-    "RNN",
-    "RandomNormal",
-    "RandomNormalLike",
-    "RandomUniform",
-    "RandomUniformLike",
-    "Resize",
-    "Scan",
-    "Upsample",
-];
+const LEFT_ALONE: &str = "AffineGrid Bernoulli Col2Im Conv ConvTranspose DFT DeformConv Dropout Einsum GRU GridSample If LSTM Loop \
+    MaxRoiPool MaxUnpool Multinomial OneHot Pad RNN RandomNormal RandomNormalLike RandomUniform RandomUniformLike \
+    Resize Scan Upsample";
 
-/// The pool of what is known, where everything is.
-struct Host<'a>(&'a Pool);
-
-impl Pools for Host<'_> {
-    fn known(&self) -> &Pool {
-        self.0
-    }
-
-    fn work(&self) -> &Pool {
-        self.0
-    }
-
-    fn lift(&self, known: &Tensor) -> Result<Tensor, NodeError> {
-        Ok(known.clone())
-    }
-}
+/// What broadcasts its inputs.
+const BROADCASTING: &str = "Add Sub Mul Div Pow Mod Max Min Sum Mean Where PRelu Equal Less LessOrEqual Greater GreaterOrEqual And Or Xor \
+    BitShift BitwiseAnd BitwiseOr BitwiseXor";
 
 /// The results of a node, if they are certain now. An error is left for the time when the node is run.
 pub fn folded(graph: &Graph, node: &Node, pool: &Pool) -> Option<Vec<Tensor>> {
     let operator = &node.operator;
-    let left_alone = LEFT_ALONE.contains(&&operator.name[..]) || node.graphs().next().is_some();
+    let left_alone = node.is_among(LEFT_ALONE) || node.graphs().next().is_some();
     if operator.domain != Domain::Onnx || left_alone {
         return None;
     }
@@ -121,8 +81,11 @@ fn computed(node: &Node, inputs: &[Option<&Tensor>], pool: &Pool) -> Option<Vec<
     for output in node.outputs.iter_mut().flatten() {
         *output = alone.add_value(ValueInfo::default());
     }
-    let place = Host(pool);
-    let mut scope = Scope::new(&alone, &place);
+    let pools = TwoPools {
+        known: pool,
+        work: pool,
+    };
+    let mut scope = Scope::new(&alone, &pools);
     step(&mut scope, &alone, &node).ok()?;
     let made = node.outputs.iter().map(|output| match output {
         Some(id) => match scope.get(*id) {
@@ -207,44 +170,13 @@ fn elements(node: &Node, inputs: &[Option<&Tensor>]) -> Option<usize> {
                 .flatten()
                 .map(|tensor| tensor.elem_count())
                 .sum();
-            if spreads(&node.operator.name) {
+            if node.is_among(BROADCASTING) {
                 product(&together)
             } else {
                 listed
             }
         }
     })
-}
-
-/// Whether an operator broadcasts its inputs.
-fn spreads(op: &str) -> bool {
-    matches!(
-        op,
-        "Add"
-            | "Sub"
-            | "Mul"
-            | "Div"
-            | "Pow"
-            | "Mod"
-            | "Max"
-            | "Min"
-            | "Sum"
-            | "Mean"
-            | "Where"
-            | "PRelu"
-            | "Equal"
-            | "Less"
-            | "LessOrEqual"
-            | "Greater"
-            | "GreaterOrEqual"
-            | "And"
-            | "Or"
-            | "Xor"
-            | "BitShift"
-            | "BitwiseAnd"
-            | "BitwiseOr"
-            | "BitwiseXor"
-    )
 }
 
 /// The sizes to which both broadcast, where they do.

@@ -7,6 +7,17 @@ use streampool_tensor::DType;
 use crate::graph::{Domain, Graph, Node, ValueId};
 use crate::onnx;
 
+/// What makes truth values.
+const CONDITIONS: &str = "Equal Less LessOrEqual Greater GreaterOrEqual And Or Xor Not IsNaN IsInf";
+
+/// What gives the type of its first input.
+const KEEPING: &str = "Add Sub Mul Div Pow Neg Abs Exp Log Sqrt Erf Relu Sigmoid Tanh Clip Softmax MatMul Gemm Conv Slice Gather \
+    Squeeze Unsqueeze Reshape Transpose Flatten Expand Tile Concat Split Pad ReduceMean ReduceSum ReduceMax \
+    ReduceMin ReduceProd ReduceL1 ReduceL2 ReduceSumSquare ReduceLogSum ReduceLogSumExp LayerNormalization \
+    Reciprocal Max Min Sum Mean Identity LeakyRelu MaxPool AveragePool GlobalMaxPool GlobalAveragePool \
+    BatchNormalization Range Sin Cos Floor Ceil Round Mod CumSum Trilu Einsum GatherElements GatherND \
+    ScatterElements ScatterND HardSwish HardSigmoid Gelu Softplus";
+
 /// The value that a node hands on as it is.
 pub fn source(graph: &Graph, types: &HashMap<ValueId, DType>, node: &Node) -> Option<ValueId> {
     if node.operator.domain != Domain::Onnx {
@@ -84,19 +95,8 @@ pub fn dtype(types: &HashMap<ValueId, DType>, node: &Node) -> Option<DType> {
     match &node.operator.name[..] {
         "Cast" => onnx::dtype(node.int("to", 0)).ok(),
         "Shape" | "Size" | "ArgMax" | "ArgMin" | "NonZero" => Some(DType::I64),
-        "Equal" | "Less" | "LessOrEqual" | "Greater" | "GreaterOrEqual" | "And" | "Or" | "Xor"
-        | "Not" | "IsNaN" | "IsInf" => Some(DType::Bool),
-        "Add" | "Sub" | "Mul" | "Div" | "Pow" | "Neg" | "Abs" | "Exp" | "Log" | "Sqrt" | "Erf"
-        | "Relu" | "Sigmoid" | "Tanh" | "Clip" | "Softmax" | "MatMul" | "Gemm" | "Conv"
-        | "Slice" | "Gather" | "Squeeze" | "Unsqueeze" | "Reshape" | "Transpose" | "Flatten"
-        | "Expand" | "Tile" | "Concat" | "Split" | "Pad" | "ReduceMean" | "ReduceSum"
-        | "ReduceMax" | "ReduceMin" | "ReduceProd" | "ReduceL1" | "ReduceL2"
-        | "ReduceSumSquare" | "ReduceLogSum" | "ReduceLogSumExp" | "LayerNormalization"
-        | "Reciprocal" | "Max" | "Min" | "Sum" | "Mean" | "Identity" | "LeakyRelu" | "MaxPool"
-        | "AveragePool" | "GlobalMaxPool" | "GlobalAveragePool" | "BatchNormalization"
-        | "Range" | "Sin" | "Cos" | "Floor" | "Ceil" | "Round" | "Mod" | "CumSum" | "Trilu"
-        | "Einsum" | "GatherElements" | "GatherND" | "ScatterElements" | "ScatterND"
-        | "HardSwish" | "HardSigmoid" | "Gelu" | "Softplus" => of_input(0),
+        _ if node.is_among(CONDITIONS) => Some(DType::Bool),
+        _ if node.is_among(KEEPING) => of_input(0),
         "Where" => of_input(1),
         _ => None,
     }

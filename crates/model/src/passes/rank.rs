@@ -42,6 +42,15 @@ impl Rank {
     }
 }
 
+/// What broadcasts its inputs.
+const BROADCASTING: &str =
+    "Add Sub Mul Div Pow Max Min Where Equal Less LessOrEqual Greater GreaterOrEqual And Or PRelu";
+
+/// What gives as many axes as its first input has.
+const KEEPING: &str = "Relu Sigmoid Tanh Erf Exp Log Sqrt Reciprocal Neg Abs Not Cast Clip Softmax HardSwish HardSigmoid LeakyRelu \
+    Gelu Silu Slice Split Pad Concat LayerNormalization BatchNormalization InstanceNormalization MaxPool \
+    AveragePool GlobalAveragePool GlobalMaxPool Resize Identity";
+
 /// The ranks of the values of a graph whose nodes are in order.
 pub fn ranks(graph: &Graph) -> Vec<Rank> {
     let mut finder = Finder {
@@ -91,8 +100,7 @@ impl Finder<'_> {
     fn rank(&self, node: &Node) -> Option<Rank> {
         let input = |place: usize| self.input(node, place);
         Some(match &node.operator.name[..] {
-            "Add" | "Sub" | "Mul" | "Div" | "Pow" | "Max" | "Min" | "Where" | "Equal" | "Less"
-            | "LessOrEqual" | "Greater" | "GreaterOrEqual" | "And" | "Or" | "PRelu" => {
+            _ if node.is_among(BROADCASTING) => {
                 let all = (0..node.inputs.len()).map(input);
                 all.reduce(|all, rank| Some(all?.with(rank?)))??
             }
@@ -139,38 +147,7 @@ impl Finder<'_> {
             }
             "ReduceMean" | "ReduceSum" | "ReduceMax" if node.int("keepdims", 1) != 0 => input(0)?,
             "Shape" => Rank::exactly(1),
-            "Relu"
-            | "Sigmoid"
-            | "Tanh"
-            | "Erf"
-            | "Exp"
-            | "Log"
-            | "Sqrt"
-            | "Reciprocal"
-            | "Neg"
-            | "Abs"
-            | "Not"
-            | "Cast"
-            | "Clip"
-            | "Softmax"
-            | "HardSwish"
-            | "HardSigmoid"
-            | "LeakyRelu"
-            | "Gelu"
-            | "Silu"
-            | "Slice"
-            | "Split"
-            | "Pad"
-            | "Concat"
-            | "LayerNormalization"
-            | "BatchNormalization"
-            | "InstanceNormalization"
-            | "MaxPool"
-            | "AveragePool"
-            | "GlobalAveragePool"
-            | "GlobalMaxPool"
-            | "Resize"
-            | "Identity" => input(0)?,
+            _ if node.is_among(KEEPING) => input(0)?,
             _ => return None,
         })
     }

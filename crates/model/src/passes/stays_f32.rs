@@ -10,6 +10,13 @@ use super::identity;
 use super::linear::is_linear;
 use crate::graph::{Domain, Graph, Node, ValueId};
 
+/// Sums, and what is made of sums.
+const SUMS: &str = "ReduceSum ReduceMean ReduceProd ReduceL1 ReduceL2 ReduceSumSquare ReduceLogSum ReduceLogSumExp";
+
+/// What these make of a sum is still as precise as their inputs are.
+const AS_PRECISE: &str = "Add Sub Mul Div Pow Max Min Clip Neg Abs Exp Log Sin Cos Floor Ceil Round Mod Sqrt Reciprocal Gather CumSum \
+    Tile Relu Where ReduceMax ReduceMin Identity Reshape Expand Squeeze Unsqueeze Transpose Flatten Slice";
+
 /// What is computed in `f32`.
 pub struct StaysF32 {
     /// Places of nodes.
@@ -30,14 +37,14 @@ pub fn find(graph: &Graph) -> StaysF32 {
     let summed: HashSet<ValueId> = graph
         .nodes
         .iter()
-        .filter(|node| is_sum(node))
+        .filter(|node| node.is_among(SUMS))
         .filter_map(|node| *node.inputs.first()?)
         .collect();
     for (place, node) in graph.nodes.iter().enumerate() {
         let Some(made) = wide.made(node) else {
             continue;
         };
-        let begins = is_sum(node)
+        let begins = node.is_among(SUMS)
             || wide.is_of_integers(node)
             || wide.is_spread(graph, node)
             || matches!(&node.operator.name[..], "Sqrt" | "Reciprocal")
@@ -48,7 +55,7 @@ pub fn find(graph: &Graph) -> StaysF32 {
             floats.filter(|id| !graph.constants.contains_key(id))
         };
         let meets_own = || changing().all(|id| wide.values.contains(id));
-        let follows = goes_on(node) || joins(graph, node) && meets_own();
+        let follows = node.is_among(AS_PRECISE) || joins(graph, node) && meets_own();
         if begins || follows && changing().any(|id| wide.values.contains(id)) {
             let stays = begins || changing().all(|id| wide.values.contains(id));
             wide.nodes.insert(place);
@@ -112,66 +119,10 @@ fn joins(graph: &Graph, node: &Node) -> bool {
     }
 }
 
-fn is_sum(node: &Node) -> bool {
-    matches!(
-        &node.operator.name[..],
-        "ReduceSum"
-            | "ReduceMean"
-            | "ReduceProd"
-            | "ReduceL1"
-            | "ReduceL2"
-            | "ReduceSumSquare"
-            | "ReduceLogSum"
-            | "ReduceLogSumExp"
-    )
-}
-
 fn is_square(node: &Node) -> bool {
     match &node.operator.name[..] {
         "Pow" => true,
         "Mul" => node.pair().is_some_and(|[a, b]| a == b),
         _ => false,
     }
-}
-
-/// Whether what a node makes of a sum is still as precise as its inputs are.
-fn goes_on(node: &Node) -> bool {
-    matches!(
-        &node.operator.name[..],
-        "Add"
-            | "Sub"
-            | "Mul"
-            | "Div"
-            | "Pow"
-            | "Max"
-            | "Min"
-            | "Clip"
-            | "Neg"
-            | "Abs"
-            | "Exp"
-            | "Log"
-            | "Sin"
-            | "Cos"
-            | "Floor"
-            | "Ceil"
-            | "Round"
-            | "Mod"
-            | "Sqrt"
-            | "Reciprocal"
-            | "Gather"
-            | "CumSum"
-            | "Tile"
-            | "Relu"
-            | "Where"
-            | "ReduceMax"
-            | "ReduceMin"
-            | "Identity"
-            | "Reshape"
-            | "Expand"
-            | "Squeeze"
-            | "Unsqueeze"
-            | "Transpose"
-            | "Flatten"
-            | "Slice"
-    )
 }

@@ -54,7 +54,7 @@ impl ByValue {
         ByValue {
             places: AtomicU64::new(0),
             barred: AtomicU64::new(0),
-            latest: Mutex::new(ranks::SPECIAL, Latest::default()),
+            latest: Mutex::new(ranks::BY_VALUE, Latest::default()),
         }
     }
 

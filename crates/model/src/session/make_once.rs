@@ -27,7 +27,7 @@ impl<T> MakeOnce<T> {
     /// Nothing so far.
     pub fn new() -> MakeOnce<T> {
         MakeOnce {
-            state: Mutex::new(ranks::MAKING, State::Free),
+            state: Mutex::new(ranks::PLAN, State::Free),
             over: Condvar::new(),
         }
     }

@@ -43,7 +43,7 @@ impl OptionalInputs {
             graph: graph.clone(),
             weights: weights.clone(),
             options: options.clone(),
-            made: Mutex::new(ranks::DEFAULTS, VecDeque::new()),
+            made: Mutex::new(ranks::OPTIONAL_INPUTS, VecDeque::new()),
         })
     }
 

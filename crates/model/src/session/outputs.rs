@@ -9,11 +9,11 @@ use streampool_tensor::Array;
 #[derive(Debug, Clone)]
 pub struct Outputs {
     pub(super) names: Arc<[String]>,
-    pub(super) arrays: Made,
+    pub(super) arrays: AllArrays,
 }
 
 /// The arrays of each output. Those of a model of one output lie in place.
-pub(super) type Made = SmallVec<[Arrays; 1]>;
+pub(super) type AllArrays = SmallVec<[Arrays; 1]>;
 
 /// The arrays of one output: one, if it is no sequence.
 pub(super) type Arrays = SmallVec<[Array; 1]>;

@@ -13,7 +13,7 @@ use super::options::RunOptions;
 use super::outputs::Outputs;
 use super::prepared::Prepared;
 use super::programs::Ready;
-use super::under_way::{Run, State as RunState};
+use super::under_way::{Run, RunState};
 use crate::error::{Error, Result};
 
 /// A run under way. It is a future of the outputs, and can be waited for, too. Dropped, it runs to its end unseen.

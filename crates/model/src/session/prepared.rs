@@ -11,7 +11,7 @@ use super::by_value::ByValue;
 use super::counts::{Counts, Statistics};
 use super::input::Input;
 use super::options::SessionOptions;
-use super::outputs::{Made, Outputs};
+use super::outputs::{AllArrays, Outputs};
 use super::plans::Plans;
 use super::profile::Replays;
 use super::programs::Programs;
@@ -41,7 +41,7 @@ pub struct Prepared {
 }
 
 /// The inputs of a run, in the model's order.
-pub type InferAll<'a> = SmallVec<[Input<'a>; 4]>;
+type OrderedInputs<'a> = SmallVec<[Input<'a>; 4]>;
 
 impl Prepared {
     /// A model in a graph whose operators are all there.
@@ -104,7 +104,7 @@ impl Prepared {
     pub fn in_order<'a, N: AsRef<str>>(
         &self,
         given: impl Iterator<Item = (N, Input<'a>)>,
-    ) -> Result<InferAll<'a>> {
+    ) -> Result<OrderedInputs<'a>> {
         let mut inputs: SmallVec<[Option<Input<'a>>; 4]> = smallvec![None; self.inputs.len()];
         for (name, input) in given {
             let name = name.as_ref();
@@ -114,7 +114,7 @@ impl Prepared {
                 return Err(Error::input(name, "given twice", "given once"));
             }
         }
-        let all: Option<InferAll<'a>> = inputs.iter().copied().collect();
+        let all: Option<OrderedInputs<'a>> = inputs.iter().copied().collect();
         let all = all.ok_or_else(|| {
             let missing = inputs.iter().position(Option::is_none).unwrap_or(0);
             self.missing(missing)
@@ -171,7 +171,7 @@ impl Prepared {
         )
     }
 
-    pub fn outputs(&self, arrays: Made) -> Outputs {
+    pub fn outputs(&self, arrays: AllArrays) -> Outputs {
         Outputs {
             names: self.output_names.clone(),
             arrays,

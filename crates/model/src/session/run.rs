@@ -12,7 +12,7 @@ use super::counts::Count;
 use super::input::Input;
 use super::key::{Key, Values, values};
 use super::options::RunOptions;
-use super::outputs::{Arrays, Made, Outputs};
+use super::outputs::{AllArrays, Arrays, Outputs};
 use super::part_runs::{Outcomes, PartValue};
 use super::prepared::Prepared;
 use super::programs::Ready;
@@ -276,7 +276,7 @@ impl Prepared {
             Array::from_bytes(port.kind.dtype, bytes, &port.kind.shape)
         };
         let outputs = &ready.compiled.plan.outputs;
-        let mut arrays = Made::with_capacity(outputs.len());
+        let mut arrays = AllArrays::with_capacity(outputs.len());
         for (_, output) in outputs {
             let made: streampool_tensor::Result<Arrays> = match output {
                 Output::Known(value) => value.tensors().iter().map(Array::of).collect(),

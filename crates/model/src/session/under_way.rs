@@ -24,12 +24,12 @@ pub struct Run {
     pub stream: Stream,
     /// What its program takes.
     bytes: usize,
-    pub state: Mutex<State>,
+    pub state: Mutex<RunState>,
     wakers: Arc<Wakers>,
 }
 
 /// Where a run stands.
-pub enum State {
+pub enum RunState {
     /// At this place of its stream, with an event recorded behind it.
     Running(Box<Ready>, Stamp, Arc<Event>),
     /// Its outputs are read, and its program has gone on.
@@ -46,7 +46,7 @@ impl Run {
         Arc::new(Run {
             stream: stream.clone(),
             bytes: ready.bytes(),
-            state: Mutex::new(ranks::RUN, State::Running(Box::new(ready), stamp, event)),
+            state: Mutex::new(ranks::RUN, RunState::Running(Box::new(ready), stamp, event)),
             wakers: Arc::default(),
         })
     }
@@ -54,8 +54,8 @@ impl Run {
     /// Where it stands on its stream, and the event behind it, until its outputs are read.
     pub fn event(&self) -> Option<(Stamp, Arc<Event>)> {
         match &*self.state.lock() {
-            State::Running(_, stamp, event) => Some((*stamp, event.clone())),
-            State::Over(_) | State::Taken => None,
+            RunState::Running(_, stamp, event) => Some((*stamp, event.clone())),
+            RunState::Over(_) | RunState::Taken => None,
         }
     }
 

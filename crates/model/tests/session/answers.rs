@@ -4,7 +4,7 @@ use streampool_model::{Array, Input, Session};
 use streampool_tensor::{DType, Pool};
 
 use super::{first, floats, longs, pool, run};
-use crate::onnx::{Graph, graph};
+use crate::onnx::{Graph, Load, graph};
 use streampool_model::testing::Random;
 
 /// The first rows of a table, as many as `x` has, summed after a node that asks for values.

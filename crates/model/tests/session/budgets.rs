@@ -9,7 +9,7 @@ use streampool_runtime::{Error as RuntimeError, Settings};
 use streampool_tensor::{DType, Pool, Tensor};
 
 use super::{first, floats, longs};
-use crate::onnx::{Graph, graph};
+use crate::onnx::{Graph, Load, graph};
 
 /// What `work` gives, which has to come long before a test is thought to hang.
 fn soon<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> R {

@@ -4,7 +4,7 @@ use streampool_model::{Array, Session};
 use streampool_tensor::{DType, Pool};
 
 use super::{first, floats, longs, pool, run};
-use crate::onnx::{Graph, graph, int};
+use crate::onnx::{Graph, Load, graph, int};
 
 #[test]
 fn nonzero_gives_as_many_as_there_are() {

@@ -4,7 +4,7 @@ use streampool_model::{Array, Input, Outputs, Result, RunOptions, Session};
 use streampool_tensor::{DType, Pool};
 
 use super::{first, floats, longs, pool};
-use crate::onnx::Graph;
+use crate::onnx::{Graph, Load};
 
 /// y = x * scale + shift, and z, x in the shape `sizes`.
 fn scaled(pool: &Pool) -> Session {

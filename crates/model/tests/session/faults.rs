@@ -9,7 +9,7 @@ use streampool_model::{Array, Input, RunOptions, Session, SessionOptions};
 use streampool_tensor::{DType, Pool};
 
 use super::{first, floats, longs, pool, run};
-use crate::onnx::{Graph, graph, int};
+use crate::onnx::{Graph, Load, graph, int};
 use streampool_model::testing::host_pool;
 
 fn gather(pool: &Pool) -> Session {

@@ -5,19 +5,17 @@
 //! too. `GENERATED_GRAPHS` says how many graphs there are, `GENERATED_FIRST` the seed of the first, and `GRAPHS_TO` a folder that
 //! gets each model with its requests and their answers; `bench/graphs/compare.py` sets these and asks ONNX Runtime.
 
-mod making;
+mod maker;
 mod pieces;
-mod saved;
 
 use std::path::Path;
 
 use streampool_model::{Array, Input, Outputs, RunOptions, Session, SessionOptions};
 use streampool_tensor::{DType, Pool};
 
-use self::making::generated;
+use self::maker::generated;
 use super::longs;
-use streampool_model::testing::Random;
-use streampool_model::testing::host_pool;
+use streampool_model::testing::{Random, host_pool, save_case};
 
 /// The columns of every matrix: 17 rows are more than what is told apart by its values.
 const WIDTH: usize = 64;
@@ -120,7 +118,12 @@ fn wrong(pool: &Pool, seed: u64, folder: Option<&Path>) -> Result<usize, String>
         })
         .collect();
     if let Some(folder) = folder {
-        saved::save(folder, seed, &model, &requests, &expected);
+        for (place, (request, answer)) in requests.iter().zip(&expected).enumerate() {
+            let number = seed * requests.len() as u64 + place as u64;
+            let made = answer.as_ref().map(|made| made.concat());
+            let made = made.as_deref().map_err(|why| &why[..]);
+            save_case(folder, number, &model, request.named(), made);
+        }
     }
     let urgent = RunOptions {
         urgent: true,

@@ -5,7 +5,7 @@ use streampool_model::{Array, Input, Session};
 use streampool_tensor::{DType, Pool};
 
 use super::{first, floats, longs, pool, run};
-use crate::onnx::Graph;
+use crate::onnx::{Graph, Load};
 use streampool_model::testing::host_pool;
 
 /// `x * 2 + y`, where `x` has three columns.

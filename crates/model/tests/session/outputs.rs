@@ -4,7 +4,7 @@ use streampool_model::{Array, Input};
 use streampool_tensor::DType;
 
 use super::{first, floats, longs, pool, run};
-use crate::onnx::{Graph, int};
+use crate::onnx::{Graph, Load, int};
 use streampool_model::testing::Random;
 
 #[test]

@@ -5,7 +5,7 @@ use streampool_model::{Array, NodeTime, Session, SessionOptions};
 use streampool_tensor::{DType, Pool};
 
 use super::{first, pool};
-use crate::onnx::Graph;
+use crate::onnx::{Graph, Load};
 use streampool_model::testing::Random;
 
 fn layers(pool: &Pool) -> Session {

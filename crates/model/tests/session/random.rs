@@ -4,7 +4,7 @@ use streampool_model::{Array, Session};
 use streampool_tensor::{DType, Pool};
 
 use super::{pool, run};
-use crate::onnx::{Graph, graph, ints};
+use crate::onnx::{Graph, Load, graph, ints};
 
 const COUNT: usize = 20_000;
 

@@ -7,8 +7,9 @@ use streampool_host::{HostDevice, HostOptions, OpMatcher};
 use streampool_model::{Array, Error, Pending, Session, SessionOptions};
 use streampool_tensor::Pool;
 
-use super::later::{block_on, product};
+use super::pending_and_late::{block_on, product};
 use super::{first, pool};
+use crate::onnx::Load;
 use streampool_model::testing::Random;
 
 fn with_bound(pool: &Pool, in_flight: usize) -> Session {

@@ -11,7 +11,7 @@ use streampool_tensor::{DType, Pool};
 
 use super::data::branches;
 use super::{first, floats, pool, run};
-use crate::onnx::{Graph, graph, int};
+use crate::onnx::{Graph, Load, graph, int};
 use streampool_model::testing::Random;
 
 const THREADS: usize = 31;

@@ -144,11 +144,7 @@ fn sequences_mix_what_is_known_with_what_is_not() -> Outcome {
     let (a, b, both, joined) = (value(), value(), value(), value());
     let node = |name: &str, inputs: &[_], output, attributes: Vec<(String, Attribute)>| Node {
         name: name.to_owned(),
-        operator: Operator {
-            domain: Domain::Onnx,
-            name: name.to_owned(),
-            version: 17,
-        },
+        operator: Operator::onnx(name, 17),
         inputs: inputs.iter().copied().map(Some).collect(),
         outputs: vec![Some(output)],
         attributes,

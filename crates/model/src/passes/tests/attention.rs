@@ -1,7 +1,7 @@
 //! Attention from its pieces, and several products of one input.
 
-use super::Sketch;
-use crate::graph::{Attribute, ValueId};
+use super::{Sketch, int, ints};
+use crate::graph::ValueId;
 use streampool_tensor::Tensor;
 
 /// How a test asks for attention.
@@ -17,11 +17,7 @@ struct Form {
 
 fn heads(sketch: &mut Sketch, perm: [i64; 4]) -> ValueId {
     let x = sketch.input(&[2, 5, 3, 4]);
-    sketch.with(
-        "Transpose",
-        &[x],
-        &[("perm", Attribute::Ints(perm.to_vec()))],
-    )
+    sketch.with("Transpose", &[x], &[ints("perm", &perm)])
 }
 
 fn operators(form: Form) -> Vec<String> {
@@ -57,7 +53,7 @@ fn operators(form: Form) -> Vec<String> {
     let weights = sketch.with(
         "Softmax",
         &[scores],
-        &[("axis", Attribute::Int(form.axis.unwrap_or(-1)))],
+        &[int("axis", form.axis.unwrap_or(-1))],
     );
     let y = sketch.node("MatMul", &[weights, value]);
     let outputs = if form.leak { vec![y, weights] } else { vec![y] };
@@ -140,11 +136,7 @@ fn attention_is_left_where_a_condition_is_broken() {
 fn a_key_that_is_transposed_by_itself_is_read_as_it_was() {
     let mut sketch = Sketch::new();
     let [query, key, value] = [(); 3].map(|()| sketch.input(&[2, 3, 5, 4]));
-    let turned = sketch.with(
-        "Transpose",
-        &[key],
-        &[("perm", Attribute::Ints(vec![0, 1, 3, 2]))],
-    );
+    let turned = sketch.with("Transpose", &[key], &[ints("perm", &[0, 1, 3, 2])]);
     let scores = sketch.node("MatMul", &[query, turned]);
     let weights = sketch.node("Softmax", &[scores]);
     let y = sketch.node("MatMul", &[weights, value]);
@@ -160,11 +152,7 @@ fn what_feeds_attention_is_packed_whatever_its_width() {
         let y = sketch.node("MatMul", &[x, weight]);
         let shape = sketch.integers(&[0, 0, heads, 4]);
         let y = sketch.node("Reshape", &[y, shape]);
-        sketch.with(
-            "Transpose",
-            &[y],
-            &[("perm", Attribute::Ints(perm.to_vec()))],
-        )
+        sketch.with("Transpose", &[y], &[ints("perm", &perm)])
     };
     let query = part(&mut sketch, 3, [0, 2, 1, 3]);
     let (key, value) = (

@@ -1,7 +1,7 @@
 //! What is known, what does nothing, and what nobody needs.
 
-use super::{Sketch, simplify, simplify_within};
-use crate::graph::{Attribute, Capture, Graph, Node, ValueId, ValueInfo};
+use super::{Sketch, int, ints, simplify, simplify_within};
+use crate::graph::{Attribute, Capture, Graph, Node, Operator, ValueId, ValueInfo};
 use streampool_tensor::{DType, Tensor};
 
 #[test]
@@ -28,7 +28,7 @@ fn what_becomes_too_large_or_is_random_is_left() {
     let huge = sketch.node("ConstantOfShape", &[sizes]);
     let wide = sketch.integers(&[1 << 20]);
     let wide = sketch.node("ConstantOfShape", &[wide]);
-    let random = sketch.with("RandomNormal", &[], &[("shape", Attribute::Ints(vec![2]))]);
+    let random = sketch.with("RandomNormal", &[], &[ints("shape", &[2])]);
     sketch.graph.outputs = vec![huge, wide, random];
     let report = simplify(&mut sketch.graph, &sketch.pool).unwrap();
     assert_eq!((report.folded, report.after), (0, 3));
@@ -53,8 +53,8 @@ fn nodes_that_do_nothing_go() {
     let x = sketch.input(&[2, 3]);
     let y = sketch.node("Identity", &[x]);
     let y = sketch.node("Dropout", &[y]);
-    let y = sketch.with("Cast", &[y], &[("to", Attribute::Int(1))]);
-    let y = sketch.with("Transpose", &[y], &[("perm", Attribute::Ints(vec![0, 1]))]);
+    let y = sketch.with("Cast", &[y], &[int("to", 1)]);
+    let y = sketch.with("Transpose", &[y], &[ints("perm", &[0, 1])]);
     let (start, end, axis) = (
         sketch.integers(&[0]),
         sketch.integers(&[i64::MAX]),
@@ -74,8 +74,8 @@ fn nodes_that_do_nothing_go() {
 fn nodes_that_do_something_stay() {
     let mut sketch = Sketch::new();
     let x = sketch.input(&[2, 3]);
-    let y = sketch.with("Cast", &[x], &[("to", Attribute::Int(11))]);
-    let y = sketch.with("Transpose", &[y], &[("perm", Attribute::Ints(vec![1, 0]))]);
+    let y = sketch.with("Cast", &[x], &[int("to", 11)]);
+    let y = sketch.with("Transpose", &[y], &[ints("perm", &[1, 0])]);
     let (start, end, axis) = (
         sketch.integers(&[1]),
         sketch.integers(&[i64::MAX]),
@@ -102,7 +102,7 @@ fn inputs_and_constants_as_outputs_keep_their_names() {
 /// A graph that takes `factor` from around and makes its square root, times `x` from around.
 fn branch(factor: ValueId, x: ValueId, op: &str) -> Graph {
     let mut sketch = Sketch::new();
-    let (here, there) = (sketch.value("factor", None), sketch.value("x", None));
+    let (here, there) = (sketch.value("factor"), sketch.value("x"));
     for (around, here) in [(factor, here), (x, there)] {
         sketch.graph.captures.push(Capture { around, here });
     }
@@ -122,7 +122,7 @@ fn chosen(condition: Option<bool>) -> (Graph, super::Report) {
         }
         None => {
             let given = sketch.input(&[1]);
-            sketch.with("Cast", &[given], &[("to", Attribute::Int(9))])
+            sketch.with("Cast", &[given], &[int("to", 9)])
         }
     };
     let factor = sketch.weights(&[3]);
@@ -182,11 +182,7 @@ fn a_long_chain_is_no_matter_of_the_stack() {
         let id = sketch.graph.add_value(ValueInfo::default());
         sketch.graph.nodes.push(Node {
             name: String::new(),
-            operator: crate::graph::Operator {
-                domain: crate::graph::Domain::Onnx,
-                name: "Mul".to_owned(),
-                version: 17,
-            },
+            operator: Operator::onnx("Mul", 17),
             inputs: vec![Some(y), Some(one)],
             outputs: vec![Some(id)],
             attributes: Vec::new(),
@@ -209,8 +205,8 @@ fn types_are_followed_only_as_far_as_they_are_certain() {
             ..ValueInfo::default()
         },
     );
-    let y = sketch.with("Cast", &[x], &[("to", Attribute::Int(1))]);
-    let z = sketch.with("Cast", &[y], &[("to", Attribute::Int(1))]);
+    let y = sketch.with("Cast", &[x], &[int("to", 1)]);
+    let z = sketch.with("Cast", &[y], &[int("to", 1)]);
     assert_eq!(sketch.operators(&[z]), ["Cast"]);
     assert_eq!(sketch.random(&[1]).dtype(), DType::F32);
 }

@@ -2,8 +2,8 @@
 
 use streampool_tensor::{DType, Tensor};
 
-use super::Sketch;
-use crate::graph::{Attribute, Dim, Domain, Graph, Node, Operator, ValueId, ValueInfo};
+use super::{Sketch, int};
+use crate::graph::{Attribute, Dim, Graph, Node, Operator, ValueId, ValueInfo};
 use crate::nodes::Value;
 use crate::passes::{shorten, simplify};
 use crate::testing::{difference, evaluate_eagerly};
@@ -49,7 +49,7 @@ fn a_mask_of_the_lowest_value_makes_numbers() {
     let gone = sketch.node("Sub", &[one, mask]);
     let gone = sketch.node("Mul", &[gone, lowest]);
     let masked = sketch.node("Add", &[scores, gone]);
-    let y = sketch.with("Softmax", &[masked], &[("axis", Attribute::Int(-1))]);
+    let y = sketch.with("Softmax", &[masked], &[int("axis", -1)]);
     let scores = sketch.random(&[2, 4]);
     let mask = [1.0f32, 1.0, 1.0, 0.0, 1.0, 1.0, 1.0, 1.0];
     let mask = Tensor::from_slice(&sketch.pool, &mask, &[2, 4]).unwrap();
@@ -127,7 +127,7 @@ fn sums_of_integers_stay_integers() {
     let scale = sketch.weights(&[4, 3]);
     let y = sketch.node("Mul", &[x, scale]);
     let axes = sketch.integers(&[1]);
-    let whole = sketch.with("Cast", &[x], &[("to", Attribute::Int(7))]);
+    let whole = sketch.with("Cast", &[x], &[int("to", 7)]);
     let count = sketch.node("ReduceSum", &[whole, axes]);
     let x = sketch.random(&[4, 3]).mul(9.0).unwrap().floor().unwrap();
     near(&mut sketch, &[y, count], &[x]);
@@ -142,7 +142,7 @@ fn positions_and_counts_keep_their_digits() {
     let places: Vec<i64> = (0..8).map(|place| 3001 + 977 * place).collect();
     let places = sketch.integers(&places);
     let whole = sketch.node("Add", &[places, places]);
-    let float = sketch.with("Cast", &[whole], &[("to", Attribute::Int(1))]);
+    let float = sketch.with("Cast", &[whole], &[int("to", 1)]);
     let axes = sketch.integers(&[0]);
     let row = sketch.node("Unsqueeze", &[float, axes]);
     let frequency = Tensor::from_slice(&sketch.pool, &[1.0f32, 0.01], &[2, 1]).unwrap();
@@ -154,7 +154,7 @@ fn positions_and_counts_keep_their_digits() {
     // A quotient by a count of 70,000.
     let count = sketch.integers(&[70_000]);
     let ones = sketch.node("Mul", &[size, count]);
-    let count = sketch.with("Cast", &[ones], &[("to", Attribute::Int(1))]);
+    let count = sketch.with("Cast", &[ones], &[int("to", 1)]);
     let last = sketch.integers(&[1]);
     let count = sketch.node("Gather", &[count, last]);
     let mean = sketch.node("Div", &[count, count]);
@@ -163,10 +163,9 @@ fn positions_and_counts_keep_their_digits() {
     // They are given, as what is known is computed beforehand.
     let given = sketch.graph.constants.remove(&places).unwrap();
     let info = ValueInfo {
-        name: "places".to_owned(),
         dtype: Some(DType::I64),
         shape: Some(vec![Dim::Fixed(8)]),
-        ..ValueInfo::default()
+        ..ValueInfo::named("places")
     };
     sketch.graph.declare(places, info);
     sketch.graph.inputs.push(places);
@@ -178,19 +177,13 @@ fn a_mask_of_integers_leaves_numbers_in_rows_without_any() {
     let mut sketch = Sketch::new();
     let (scores, weight) = (sketch.input(&[2, 4]), sketch.weights(&[2, 4]));
     let scores = sketch.node("Mul", &[scores, weight]);
-    let mask = sketch.graph.add_value(ValueInfo {
-        name: "mask".to_owned(),
-        dtype: Some(DType::I64),
-        shape: Some(vec![Dim::Fixed(2), Dim::Fixed(4)]),
-        ..ValueInfo::default()
-    });
-    sketch.graph.inputs.push(mask);
+    let mask = sketch.input_of(&[2, 4], DType::I64);
     let (one, lowest) = (sketch.number(1.0), sketch.number(f32::MIN));
-    let float = sketch.with("Cast", &[mask], &[("to", Attribute::Int(1))]);
+    let float = sketch.with("Cast", &[mask], &[int("to", 1)]);
     let gone = sketch.node("Sub", &[one, float]);
     let gone = sketch.node("Mul", &[gone, lowest]);
     let masked = sketch.node("Add", &[scores, gone]);
-    let y = sketch.with("Softmax", &[masked], &[("axis", Attribute::Int(-1))]);
+    let y = sketch.with("Softmax", &[masked], &[int("axis", -1)]);
     let scores = sketch.random(&[2, 4]).mul(0.01).unwrap();
     let mask = Tensor::from_slice(&sketch.pool, &[0i64, 0, 0, 0, 1, 0, 1, 1], &[2, 4]).unwrap();
     near(&mut sketch, &[y], &[scores, mask]);
@@ -205,11 +198,7 @@ fn control_flow_is_told_with_its_node() {
     inner.outputs.push(captured);
     sketch.graph.nodes.push(Node {
         name: "If_0".to_owned(),
-        operator: Operator {
-            domain: Domain::Onnx,
-            name: "If".to_owned(),
-            version: 17,
-        },
+        operator: Operator::onnx("If", 17),
         inputs: vec![Some(x)],
         outputs: Vec::new(),
         attributes: vec![("then_branch".to_owned(), Attribute::Graph(Box::new(inner)))],

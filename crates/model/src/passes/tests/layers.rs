@@ -2,7 +2,7 @@
 
 use streampool_tensor::Tensor;
 
-use super::{Sketch, string};
+use super::{Sketch, int, string};
 use crate::graph::{Attribute, Domain};
 
 #[test]
@@ -70,7 +70,7 @@ fn gemm_is_a_linear_layer_if_its_bias_is_one() {
         let x = sketch.input(&[2, 3]);
         let (weight, bias) = (sketch.weights(&[4, 3]), sketch.weights(&bias));
         let attributes = [
-            ("transB", Attribute::Int(1)),
+            int("transB", 1),
             ("alpha", Attribute::Float(0.5)),
             ("beta", Attribute::Float(2.0)),
         ];
@@ -117,7 +117,7 @@ fn what_follows_a_convolution_by_channel_is_folded_into_it() {
         } else {
             &[6, 2, 3, 3]
         });
-        let y = sketch.with(op, &[x, weight], &[("group", Attribute::Int(2))]);
+        let y = sketch.with(op, &[x, weight], &[int("group", 2)]);
         let parameters = [(); 4].map(|()| sketch.weights(&[6]));
         let y = sketch.node("BatchNormalization", &[&[y], &parameters[..]].concat());
         let (scale, shift, whole) = (

@@ -13,7 +13,7 @@ mod unchanged;
 use streampool_tensor::{DType, Generator, Pool, Tensor};
 
 use super::{Report, simplify, simplify_within};
-use crate::graph::{Attribute, Dim, Domain, Graph, Node, Operator, ValueId, ValueInfo};
+use crate::graph::{Attribute, Dim, Graph, Node, Operator, ValueId, ValueInfo};
 use crate::nodes::Value;
 use crate::testing::{difference, evaluate_eagerly};
 
@@ -35,17 +35,22 @@ impl Sketch {
         }
     }
 
-    fn value(&mut self, name: &str, shape: Option<&[usize]>) -> ValueId {
-        self.graph.add_value(ValueInfo {
-            name: name.to_owned(),
-            dtype: shape.map(|_| DType::F32),
-            shape: shape.map(|shape| shape.iter().map(|&size| Dim::Fixed(size)).collect()),
-            ..ValueInfo::default()
-        })
+    /// A value of which nothing is said.
+    fn value(&mut self, name: &str) -> ValueId {
+        self.graph.add_value(ValueInfo::named(name))
     }
 
     fn input(&mut self, shape: &[usize]) -> ValueId {
-        let id = self.value("input", Some(shape));
+        self.input_of(shape, DType::F32)
+    }
+
+    fn input_of(&mut self, shape: &[usize], dtype: DType) -> ValueId {
+        let sizes = shape.iter().map(|&size| Dim::Fixed(size));
+        let id = self.graph.add_value(ValueInfo {
+            dtype: Some(dtype),
+            shape: Some(sizes.collect()),
+            ..ValueInfo::named("input")
+        });
         self.graph.inputs.push(id);
         id
     }
@@ -73,7 +78,7 @@ impl Sketch {
     }
 
     fn constant(&mut self, tensor: Tensor) -> ValueId {
-        let id = self.value("constant", None);
+        let id = self.value("constant");
         self.graph.constants.insert(id, tensor);
         id
     }
@@ -84,17 +89,13 @@ impl Sketch {
 
     fn with(&mut self, op: &str, inputs: &[ValueId], attributes: &[(&str, Attribute)]) -> ValueId {
         let name = format!("{op} {}", self.graph.nodes.len());
-        let output = self.value(&name, None);
+        let output = self.value(&name);
         let attributes = attributes
             .iter()
             .map(|(name, value)| (name.to_string(), value.clone()));
         self.graph.nodes.push(Node {
             name,
-            operator: Operator {
-                domain: Domain::Onnx,
-                name: op.to_owned(),
-                version: self.version,
-            },
+            operator: Operator::onnx(op, self.version),
             inputs: inputs.iter().copied().map(Some).collect(),
             outputs: vec![Some(output)],
             attributes: attributes.collect(),
@@ -157,6 +158,14 @@ impl Sketch {
             .map(|node| node.operator.to_string())
             .collect()
     }
+}
+
+fn int(name: &str, value: i64) -> (&str, Attribute) {
+    (name, Attribute::Int(value))
+}
+
+fn ints<'a>(name: &'a str, values: &[i64]) -> (&'a str, Attribute) {
+    (name, Attribute::Ints(values.to_vec()))
 }
 
 fn string(value: &str) -> Attribute {

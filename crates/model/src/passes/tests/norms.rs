@@ -2,12 +2,12 @@
 
 use streampool_tensor::DType;
 
-use super::Sketch;
-use crate::graph::{Attribute, ValueId};
+use super::{Sketch, int, ints};
+use crate::graph::ValueId;
 
 /// What is left of `x` without its mean, and its variance.
 fn moments(sketch: &mut Sketch, x: ValueId, axes: &[i64]) -> (ValueId, ValueId) {
-    let attributes = [("axes", Attribute::Ints(axes.to_vec()))];
+    let attributes = [ints("axes", axes)];
     let mean = sketch.with("ReduceMean", &[x], &attributes);
     let centred = sketch.node("Sub", &[x, mean]);
     let two = sketch.number(2.0);
@@ -105,11 +105,7 @@ fn rms_norm_is_one_node() {
         let x = sketch.input(&[2, 3, 6]);
         let (two, epsilon, one) = (sketch.number(2.0), sketch.number(1e-6), sketch.number(1.0));
         let square = sketch.node("Pow", &[x, two]);
-        let mean = sketch.with(
-            "ReduceMean",
-            &[square],
-            &[("axes", Attribute::Ints(vec![-1]))],
-        );
+        let mean = sketch.with("ReduceMean", &[square], &[ints("axes", &[-1])]);
         let sum = sketch.node("Add", &[mean, epsilon]);
         let root = sketch.node("Sqrt", &[sum]);
         let inverse = sketch.node("Div", &[one, root]);
@@ -128,14 +124,14 @@ fn rms_norm_is_one_node() {
 
 /// The norm of `x` in f32 between casts, with its scale in half precision.
 fn half_norm(sketch: &mut Sketch, x: ValueId, centre: bool) -> ValueId {
-    let to = |code: i64| [("to", Attribute::Int(code))];
+    let to = |code: i64| [int("to", code)];
     let half = sketch.with("Cast", &[x], &to(10));
     let wide = sketch.with("Cast", &[half], &to(1));
     let (from, variance) = match centre {
         true => moments(sketch, wide, &[-1]),
         false => {
             let square = sketch.node("Mul", &[wide, wide]);
-            let attributes = [("axes", Attribute::Ints(vec![-1]))];
+            let attributes = [ints("axes", &[-1])];
             (wide, sketch.with("ReduceMean", &[square], &attributes))
         }
     };
@@ -173,7 +169,7 @@ fn a_norm_between_casts_stays_where_types_differ() {
     let mut sketch = Sketch::new();
     let x = sketch.input(&[2, 4, 6]);
     let y = half_norm(&mut sketch, x, true);
-    let wide = sketch.with("Cast", &[y], &[("to", Attribute::Int(1))]);
+    let wide = sketch.with("Cast", &[y], &[int("to", 1)]);
     let scale = sketch.weights(&[6]);
     let y = sketch.node("Mul", &[wide, scale]);
     assert!(sketch.operators(&[y]).len() > 3);

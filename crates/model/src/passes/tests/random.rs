@@ -4,7 +4,6 @@
 //! `GRAPHS` says how many are drawn, `GRAPHS_FROM` the first seed, and `GRAPHS_TO` a folder that gets each model with its
 //! inputs and what a session makes of them; `bench/graphs/compare.py` sets these and asks ONNX Runtime.
 
-use std::fmt::Write as _;
 use std::path::Path;
 
 use streampool_tensor::{Array, DType, Pool};
@@ -15,7 +14,7 @@ use super::draw::{Drawn, draw};
 use crate::graph::Graph;
 use crate::nodes::Value;
 use crate::onnx;
-use crate::testing::evaluate_eagerly;
+use crate::testing::{evaluate_eagerly, save_case};
 use crate::{Session, SessionOptions};
 
 /// How many are drawn where nobody says.
@@ -100,29 +99,6 @@ fn difference(pool: &Pool, want: &Made, got: &Made) -> Option<String> {
     None
 }
 
-/// Writes a model, its inputs, and what ours makes of them: names, types and shapes in lines, the bytes behind another.
-fn save(folder: &Path, seed: u64, drawn: &Drawn, made: &Made) {
-    let file = |ending: &str| folder.join(format!("{seed}.{ending}"));
-    std::fs::write(file("onnx"), &drawn.model).unwrap();
-    let (mut lines, mut bytes) = (String::new(), Vec::new());
-    let outputs = made.as_ref().map(Vec::as_slice).unwrap_or_default();
-    let inputs = drawn.inputs.iter().map(|(name, array)| (&name[..], array));
-    let outputs = outputs.iter().map(|array| ("-", array));
-    for (name, array) in inputs.chain(outputs) {
-        let _ = write!(lines, "{name} {}", array.dtype());
-        for size in array.shape() {
-            let _ = write!(lines, " {size}");
-        }
-        lines.push('\n');
-        bytes.extend(array.bytes());
-    }
-    if let Err(why) = made {
-        let _ = writeln!(lines, "! {}", why.replace('\n', " "));
-    }
-    std::fs::write(file("txt"), lines).unwrap();
-    std::fs::write(file("bin"), bytes).unwrap();
-}
-
 #[test]
 fn graphs_drawn_at_random_give_the_same_however_they_are_rewritten() {
     let pool = crate::testing::host_pool();
@@ -159,7 +135,9 @@ fn graphs_drawn_at_random_give_the_same_however_they_are_rewritten() {
         let made = in_session(&pool, &drawn);
         fault("a session".to_owned(), &made);
         if let Some(folder) = &folder {
-            save(Path::new(folder), seed, &drawn, &made);
+            let inputs = drawn.inputs.iter().map(|(name, array)| (&name[..], array));
+            let made = made.as_deref().map_err(String::as_str);
+            save_case(Path::new(folder), seed, &drawn.model, inputs, made);
         }
     }
     println!("{fused} were rewritten, {failed} fail");

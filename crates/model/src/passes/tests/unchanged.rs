@@ -2,8 +2,8 @@
 
 use streampool_tensor::{DType, Element, Tensor};
 
-use super::Sketch;
-use crate::graph::{Attribute, Dim, Graph, ValueId, ValueInfo};
+use super::{Sketch, ints};
+use crate::graph::{Attribute, Graph, ValueId};
 use crate::nodes::Value;
 use crate::passes::simplify;
 use crate::testing::evaluate_eagerly;
@@ -12,18 +12,6 @@ const NAN: f32 = f32::NAN;
 const INF: f32 = f32::INFINITY;
 
 impl Sketch {
-    fn input_of(&mut self, shape: &[usize], dtype: DType) -> ValueId {
-        let sizes = shape.iter().map(|&size| Dim::Fixed(size));
-        let id = self.graph.add_value(ValueInfo {
-            name: "input".to_owned(),
-            dtype: Some(dtype),
-            shape: Some(sizes.collect()),
-            ..ValueInfo::default()
-        });
-        self.graph.inputs.push(id);
-        id
-    }
-
     fn tensor<T: Element>(&self, values: &[T], shape: &[usize]) -> Tensor {
         Tensor::from_slice(&self.pool, values, shape).unwrap()
     }
@@ -81,7 +69,7 @@ impl Sketch {
         let axes = self.graph.value(key).shape.as_ref().unwrap().len() as i64;
         let mut perm: Vec<i64> = (0..axes).collect();
         perm.swap(axes as usize - 2, axes as usize - 1);
-        let turned = self.with("Transpose", &[key], &[("perm", Attribute::Ints(perm))]);
+        let turned = self.with("Transpose", &[key], &[ints("perm", &perm)]);
         let scores = self.node("MatMul", &[query, turned]);
         let scale = self.number(scale);
         let scores = self.node("Mul", &[scores, scale]);
@@ -230,7 +218,7 @@ fn a_scale_of_f64_keeps_its_bits() {
     let [query, key, value] = shapes.map(|shape| sketch.input_of(shape, DType::F64));
     let scale = Tensor::scalar(&sketch.pool, 1e-60).unwrap();
     let scale = sketch.constant(scale);
-    let turned = [("perm", Attribute::Ints(vec![0, 1, 3, 2]))];
+    let turned = [ints("perm", &[0, 1, 3, 2])];
     let turned = sketch.with("Transpose", &[key], &turned);
     let scores = sketch.node("MatMul", &[query, turned]);
     let scores = sketch.node("Mul", &[scores, scale]);
@@ -247,7 +235,7 @@ fn a_scale_of_f64_keeps_its_bits() {
 /// `x` over the root of its mean square plus `epsilon`.
 fn over_root(sketch: &mut Sketch, x: ValueId, epsilon: Tensor, one: Option<Tensor>) -> ValueId {
     let square = sketch.node("Mul", &[x, x]);
-    let axes = [("axes", Attribute::Ints(vec![-1]))];
+    let axes = [ints("axes", &[-1])];
     let mean = sketch.with("ReduceMean", &[square], &axes);
     let epsilon = sketch.constant(epsilon);
     let sum = sketch.node("Add", &[mean, epsilon]);
@@ -295,7 +283,7 @@ fn a_scale_or_bias_may_broadcast_what_is_normalised() {
         let mut sketch = Sketch::new();
         let x = sketch.input(&[2, 1]);
         let epsilon = sketch.tensor(&[1e-5f32], &[]);
-        let axes = [("axes", Attribute::Ints(vec![-1]))];
+        let axes = [ints("axes", &[-1])];
         let mean = sketch.with("ReduceMean", &[x], &axes);
         let centred = sketch.node("Sub", &[x, mean]);
         let square = sketch.node("Mul", &[centred, centred]);

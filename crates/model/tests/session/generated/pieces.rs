@@ -6,7 +6,7 @@ use streampool_tensor::DType;
 
 use super::super::longs;
 use super::WIDTH;
-use super::making::Making;
+use super::maker::Maker;
 use crate::onnx::{Graph, graph, int, ints};
 use streampool_model::testing::Random;
 
@@ -33,7 +33,7 @@ pub(super) fn constants(graph: Graph, random: &mut Random) -> Graph {
         .constant("scales", &random.reals(&[WIDTH]))
 }
 
-impl Making {
+impl Maker {
     /// One of the pieces that are here, over a matrix.
     pub(super) fn piece(&mut self, m: &str) -> String {
         match self.random.below(12) {

@@ -12,7 +12,7 @@ use streampool_model::{Array, Error, RunOptions, Session, SessionOptions};
 use streampool_tensor::{DType, Pool};
 
 use super::{first, floats, pool};
-use crate::onnx::Graph;
+use crate::onnx::{Graph, Load};
 use streampool_model::testing::Random;
 
 pub fn product() -> Graph {

@@ -8,11 +8,11 @@ use streampool_tensor::DType;
 
 use super::super::longs;
 use super::{WIDTH, pieces};
-use crate::onnx::{Graph, graph, int};
+use crate::onnx::{Graph, Load, graph, int};
 use streampool_model::testing::Random;
 
 /// A graph in the making: matrices of `WIDTH` columns, by name.
-pub(super) struct Making {
+pub(super) struct Maker {
     pub(super) random: Random,
     pub(super) graph: Graph,
     matrices: Vec<String>,
@@ -24,8 +24,8 @@ pub(super) struct Making {
     text: String,
 }
 
-impl Making {
-    fn new(seed: u64) -> Making {
+impl Maker {
+    fn new(seed: u64) -> Maker {
         let mut random = Random::new(seed);
         let graph = Graph::new()
             .input("x", DType::F32, "n 64")
@@ -42,7 +42,7 @@ impl Making {
             // Not zero: of what is left of a difference rounding makes the sign.
             .constant("limit", &Array::scalar(0.037f32));
         let graph = pieces::constants(graph, &mut random);
-        Making {
+        Maker {
             random,
             graph,
             matrices: vec!["x".to_owned()],
@@ -214,19 +214,19 @@ impl Making {
         if let Some(sequence) = self.sequences.last() {
             let _ = write!(outputs, " {sequence}");
         }
-        (graph.outputs(&outputs).model(), self.text)
+        (graph.outputs(&outputs).file(), self.text)
     }
 }
 
 /// A graph of this seed, and what it is.
 pub(super) fn generated(seed: u64) -> (Vec<u8>, String) {
-    let mut making = Making::new(seed);
-    making.graph = std::mem::take(&mut making.graph)
+    let mut maker = Maker::new(seed);
+    maker.graph = std::mem::take(&mut maker.graph)
         .constant("three", &longs(&[3], &[1]))
         .constant("end", &longs(&[1 << 20], &[1]))
         .node("Min count three = small", &[]);
-    for _ in 0..3 + making.random.below(10) {
-        making.add();
+    for _ in 0..3 + maker.random.below(10) {
+        maker.add();
     }
-    making.model()
+    maker.model()
 }

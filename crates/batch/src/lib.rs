@@ -32,6 +32,37 @@
 //!
 //! What was not asked for in time, was cancelled, or found no room is told to its caller only, and counted by reason. A
 //! batch that fails is run again in parts, so that only the guilty request fails.
+//!
+//! # States
+//!
+//! A request comes in by one of three ways, and ends in one of the [counts](RequestCounts). It is held only where
+//! [`WhenFull`] or the call says that it waits for room.
+//!
+//! ```text
+//!   infer, while nothing waits and a lane is free
+//!     ------------------------------------------------.
+//!   infer, else                                        \
+//!     --> arrived --.  whoever has the lock next        v
+//!                    \     its batch goes
+//!   submit, ... ------+--> queued --------------> running --> completed, failed, expired, cancelled
+//!                     |     ^   \
+//!             no room |     |    `--> cancelled, expired, closed
+//!                     |     | room
+//!                     +--> held ----> rejected, cancelled, expired, closed
+//!                     |
+//!                     `-------------> rejected, expired, closed
+//! ```
+//!
+//! A queue:
+//!
+//! ```text
+//!            shutdown              nothing waits or runs
+//!     open ------------> closing -----------------------> closed
+//!       ^                                                   |
+//!       `--------------------- restart ---------------------'
+//! ```
+//!
+//! While it closes, what is held is refused, and what is queued is run or refused, as [`Shutdown`] says.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]

@@ -49,7 +49,6 @@ mod session;
 pub mod symbols;
 #[doc(hidden)]
 pub mod testing;
-#[expect(unsafe_code, reason = "it is a device, by the contract of real ones")]
 mod trace;
 
 pub use error::{Error, NodeError, Result, UnsupportedOperator};

@@ -4,7 +4,6 @@
 //! tensors are read into memory of their own, and stay there where the pool is the host's. Nothing is believed of a file: sizes are compared with the bytes that are there before memory is asked for,
 //! and graphs are built only if each of their values is made once, and before it is read.
 
-#[expect(unsafe_code, reason = "it lends memory to the device of the host")]
 mod adopt;
 mod attributes;
 mod build;

@@ -5,26 +5,10 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::CUresult;
 
-use crate::driver::{Handle, MODE, Outcome, State, find, thread};
-use crate::gpu::{Command, Latest, Recording};
-use crate::graph::{Graph, Node, Task};
+use crate::driver::{MODE, State, thread};
+use crate::handle::{Handle, Outcome, find};
+use crate::objects::{Capture, Command, GLOBAL, Graph, Latest, Node, RELAXED, Recording, Task};
 use crate::report::{Rule, breach};
-
-/// As the driver numbers the modes of captures and of threads.
-pub const GLOBAL: u32 = 0;
-pub const RELAXED: u32 = 2;
-
-/// A capture under way.
-pub struct Capture {
-    mode: u32,
-    thread: u64,
-    /// The stream on which it was begun, and has to end.
-    origin: Handle,
-    nodes: Vec<Node>,
-    invalid: bool,
-    /// For each stream that takes part: how much of each of them comes before what it does next.
-    clocks: BTreeMap<Handle, BTreeMap<Handle, u64>>,
-}
 
 impl State {
     /// A call that is not safe while somebody captures: fails if somebody does whom it concerns, whose capture it

@@ -1,16 +1,17 @@
 //! The GPU: streams of commands, and the threads that work them off.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, MutexGuard, Once, OnceLock, PoisonError};
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::sync::{Condvar, MutexGuard, Once, PoisonError};
 use std::time::Instant;
 
 use cudarc::driver::sys::CUresult;
 use streampool_emulated::cuda::Operand;
 
-use crate::driver::{Handle, Outcome, State, find, state};
+use crate::driver::{State, state};
+use crate::handle::{Handle, Outcome, find};
 use crate::memory::Place;
-use crate::module::Function;
+use crate::objects::{Command, Copy, Recording, Run, Stream, Turns, Work};
 use crate::report::{Rule, breach};
 
 /// Threads of the GPU: more than one, so that streams overlap.
@@ -21,24 +22,6 @@ static WORK: Condvar = Condvar::new();
 /// Something is over.
 static OVER: Condvar = Condvar::new();
 
-/// A stream: commands in order.
-pub struct Stream {
-    commands: VecDeque<Command>,
-    running: bool,
-    appended: u64,
-    completed: u64,
-    priority: i32,
-    /// When it had its last turn.
-    served: u64,
-    pub destroyed: bool,
-    /// The capture that its commands go to.
-    pub capture: Option<Handle>,
-}
-
-/// One recording of an event: when the stream came to it.
-#[derive(Default)]
-pub struct Recording(OnceLock<Instant>);
-
 impl Recording {
     pub fn is_over(&self) -> bool {
         self.0.get().is_some()
@@ -48,60 +31,6 @@ impl Recording {
         let at = self.0.get().copied();
         at.ok_or(CUresult::CUDA_ERROR_NOT_READY)
     }
-}
-
-/// An event.
-pub struct Event {
-    pub timing: bool,
-    pub latest: Latest,
-}
-
-/// What an event stands for now.
-pub enum Latest {
-    Never,
-    Recorded(Arc<Recording>),
-    /// A point of a capture: what each of its streams had appended that comes before it.
-    Captured(Handle, BTreeMap<Handle, u64>),
-}
-
-/// Whose turn it is among the launches of an executable graph.
-pub type Turns = Arc<AtomicU64>;
-
-/// What a stream does next.
-pub enum Command {
-    Work(Work),
-    Record(Arc<Recording>),
-    Wait(Arc<Recording>),
-    Graph(Turns, u64, Vec<Work>),
-    Free(usize),
-}
-
-/// What takes a thread of the GPU.
-pub enum Work {
-    Copy(Copy),
-    Kernel(Run),
-    /// A kernel that is given memory which nobody ever allocated.
-    Astray,
-}
-
-/// A copy of bytes, and what it keeps.
-pub struct Copy {
-    pub to: usize,
-    pub from: usize,
-    pub bytes: usize,
-    /// What is copied instead of what is at `from`.
-    pub staged: Option<Vec<u8>>,
-    /// The ranges of memory, which stay as long as this.
-    pub _kept: [Option<Place>; 2],
-}
-
-/// A launch of a kernel, and what it keeps.
-pub struct Run {
-    pub function: Arc<Function>,
-    pub groups: [u32; 3],
-    pub threads: [u32; 3],
-    pub operands: Vec<Place>,
-    pub params: Vec<u64>,
 }
 
 impl Work {

@@ -4,59 +4,15 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::CUresult;
 
-use crate::driver::{Handle, Outcome, State, find};
-use crate::gpu::{Command, Copy, Run, Turns, Work};
+use crate::driver::State;
+use crate::handle::{Handle, Outcome, find};
 use crate::memory::Place;
+use crate::objects::{Command, Copy, Exec, Graph, Launch, Node, Run, Task, Turns, Work};
 use crate::report::{Rule, breach};
 
 /// Below this nothing ever lies: a kernel may be given such a pointer for what it does not touch. If it does, the process
 /// crashes.
 const NEAR_NULL: usize = 64 << 10;
-
-/// Nodes, each after all that it depends on: they are made in such an order.
-#[derive(Clone)]
-pub struct Graph(pub Vec<Node>);
-
-/// A node of a graph, which its executables know by the same handle.
-#[derive(Clone)]
-pub struct Node {
-    pub handle: Handle,
-    pub task: Task,
-}
-
-/// What a node does.
-#[derive(Clone)]
-pub enum Task {
-    Copy {
-        to: usize,
-        from: usize,
-        bytes: usize,
-    },
-    Launch(Launch),
-    Child(Vec<Node>),
-    /// Bytes to the device that were taken when the copy was asked for.
-    Staged {
-        to: usize,
-        bytes: Vec<u8>,
-    },
-}
-
-/// A kernel and what it is given.
-#[derive(Clone)]
-pub struct Launch {
-    pub function: Handle,
-    pub groups: [u32; 3],
-    pub threads: [u32; 3],
-    pub operands: Vec<usize>,
-    pub params: Vec<u64>,
-}
-
-/// A graph that can be launched.
-pub struct Exec {
-    nodes: Vec<Node>,
-    turns: Turns,
-    launched: u64,
-}
 
 impl Task {
     /// Whether a node that does this may do `other` instead.

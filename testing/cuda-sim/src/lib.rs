@@ -34,10 +34,12 @@ mod capture;
 mod driver;
 mod gpu;
 mod graph;
+mod handle;
 pub mod lock;
 mod memory;
 mod module;
 mod nvrtc;
+mod objects;
 mod report;
 mod settings;
 

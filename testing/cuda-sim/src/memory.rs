@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::CUresult;
 
-use crate::driver::Outcome;
+use crate::handle::Outcome;
 use crate::report::{Rule, breach};
 use crate::settings::settings;
 

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use cudarc::driver::sys::CUresult;
 use streampool_emulated::cuda::Kernel;
 
-use crate::driver::{Handle, Outcome, State, find};
-use crate::graph::Launch;
+use crate::driver::State;
+use crate::handle::{Handle, Outcome, find};
+use crate::objects::{Function, Launch, Module};
 use crate::report::{Rule, breach};
 
 /// What an image of the imitation's NVRTC begins with. The name of its kernel follows and its text, each with a zero.
@@ -21,16 +22,6 @@ const MOST_ALONG: [u32; 3] = [1024, 1024, 64];
 const MOST_GROUPS: [u32; 3] = [i32::MAX as u32, 65535, 65535];
 /// The most bytes of shared memory.
 pub const MOST_SHARED: usize = 48 << 10;
-
-/// Kernels that were loaded together.
-pub struct Module(Vec<Handle>);
-
-/// A kernel.
-pub struct Function {
-    pub name: String,
-    /// Without one, it does nothing.
-    pub kernel: Option<Kernel>,
-}
 
 /// What launches and nodes are told of a kernel.
 pub struct Asked {

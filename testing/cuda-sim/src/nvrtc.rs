@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use cudarc::nvrtc::sys::nvrtcResult::{self, *};
 use streampool_emulated::cuda::Kernel;
 
-use crate::driver::{Handle, Out};
+use crate::handle::{Handle, Out};
 use crate::module::MAGIC;
 
 /// A version that no real one has, since devices keep images by it.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use cudarc::driver::sys::CUresult;
 
-use crate::driver::Outcome;
+use crate::handle::Outcome;
 
 /// What the environment sets.
 pub struct Settings {

@@ -8,10 +8,10 @@ use cudarc::driver::sys::CUdevice_attribute_enum as Attribute;
 use cudarc::driver::sys::CUresult::{self, *};
 
 use crate::driver::{
-    CALLS, Handle, How, Live, MODE, Out, Outcome, call, current_context, given, pop_context,
-    push_context, put, state, told,
+    CALLS, How, Live, MODE, call, current_context, pop_context, push_context, state, told,
 };
 use crate::gpu;
+use crate::handle::{Handle, Out, Outcome, given, put};
 use crate::memory::capacity;
 use crate::module::MOST_SHARED;
 use crate::settings::settings;
@@ -238,7 +238,7 @@ pub extern "C" fn cuCtxGetStreamPriorityRange(
 #[unsafe(no_mangle)]
 pub extern "C" fn cuThreadExchangeStreamCaptureMode(mode: Option<&mut u32>) -> CUresult {
     told(match mode {
-        Some(mode) if *mode <= crate::capture::RELAXED => {
+        Some(mode) if *mode <= crate::objects::RELAXED => {
             *mode = MODE.replace(*mode);
             Ok(())
         }

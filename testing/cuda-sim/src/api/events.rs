@@ -2,8 +2,10 @@
 
 use cudarc::driver::sys::CUresult::{self, *};
 
-use crate::driver::{Handle, How, Out, call, find, given, put, state, told};
-use crate::gpu::{self, Event, Latest};
+use crate::driver::{How, call, state, told};
+use crate::gpu::{self};
+use crate::handle::{Handle, Out, find, given, put};
+use crate::objects::{Event, Latest};
 use crate::settings::may_wait;
 
 const DISABLE_TIMING: u32 = 2;

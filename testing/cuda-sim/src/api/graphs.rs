@@ -3,9 +3,10 @@
 use cudarc::driver::sys::CUresult::{self, *};
 use cudarc::driver::sys::{CUDA_KERNEL_NODE_PARAMS, CUDA_MEMCPY3D, CUmemorytype};
 
-use crate::driver::{Handle, How, Out, Outcome, State, call, find, given, put};
-use crate::graph::{Graph, Task};
+use crate::driver::{How, State, call};
+use crate::handle::{Handle, Out, Outcome, find, given, put};
 use crate::module::Asked;
+use crate::objects::{Graph, Task};
 use crate::settings::may_free;
 
 #[unsafe(no_mangle)]

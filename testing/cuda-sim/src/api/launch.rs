@@ -5,9 +5,10 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use cudarc::driver::sys::CUresult::{self, *};
 use streampool_emulated::cuda::Kernel;
 
-use crate::driver::{Handle, How, Out, call, find, given, put};
-use crate::graph::Task;
+use crate::driver::{How, call};
+use crate::handle::{Handle, Out, find, given, put};
 use crate::module::{Asked, load};
+use crate::objects::Task;
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuModuleLoadData(module: Out<'_, Handle>, image: *const c_char) -> CUresult {

@@ -4,10 +4,11 @@ use std::ffi::c_void;
 
 use cudarc::driver::sys::CUresult::{self, *};
 
-use crate::driver::{Handle, How, Out, Outcome, State, call, given, put, state, told};
-use crate::gpu::{self, Command, Copy, Work};
-use crate::graph::Task;
+use crate::driver::{How, State, call, state, told};
+use crate::gpu::{self};
+use crate::handle::{Handle, Out, Outcome, given, put};
 use crate::memory::Kind;
+use crate::objects::{Command, Copy, Task, Work};
 use crate::settings::may_free;
 
 fn allocate(to: Out<'_, usize>, bytes: usize, kind: Kind) -> CUresult {

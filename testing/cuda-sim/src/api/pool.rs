@@ -6,7 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cudarc::driver::sys::CUresult::{self, *};
 
-use crate::driver::{Handle, How, Out, Outcome, call, given, put};
+use crate::driver::{How, call};
+use crate::handle::{Handle, Out, Outcome, given, put};
 use crate::memory::{Kind, map, open, unmap};
 
 /// The one pool, and the most bytes that it keeps.

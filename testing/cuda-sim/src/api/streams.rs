@@ -5,8 +5,9 @@ use std::ffi::c_int;
 use cudarc::driver::sys::CUresult::{self, *};
 
 use super::memory::wait_for;
-use crate::driver::{Handle, How, Out, call, given, put};
-use crate::gpu::Stream;
+use crate::driver::{How, call};
+use crate::handle::{Handle, Out, given, put};
+use crate::objects::Stream;
 use crate::settings::may_wait;
 
 const NON_BLOCKING: u32 = 1;

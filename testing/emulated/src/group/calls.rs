@@ -5,7 +5,7 @@
 
 use std::ffi::{CStr, c_char, c_void};
 
-use super::{Group, State, WARP};
+use super::state::{Group, State, WARP};
 use crate::fiber::switch;
 use crate::machine::Machine;
 

@@ -27,7 +27,9 @@ if [ ! -e "$copy" ]; then
 fi
 
 # The mirror. Files that say the same are left alone, or cargo would build everything again.
-ln -sfn "$root/crates" "$mirror/crates"
+for folder in crates apple testing bench; do
+    ln -sfn "$root/$folder" "$mirror/$folder"
+done
 {
     cat Cargo.toml
     printf '\n[patch.crates-io]\nobjc2-metal = { path = "%s" }\n' "$copy"

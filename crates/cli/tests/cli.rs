@@ -6,8 +6,6 @@ mod benches;
 mod models;
 #[path = "cli/onnx.rs"]
 mod onnx;
-#[path = "cli/operators.rs"]
-mod operators;
 #[path = "cli/program.rs"]
 mod program;
 #[path = "cli/story.rs"]
@@ -19,7 +17,9 @@ use program::{
     assert_code, assert_fits_a_terminal, has_gpu, object, run, stderr, stdout, streampool,
     with_gpus,
 };
-use serde_json::Value;
+
+/// What the tests run.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_streampool");
 
 #[test]
 fn doctor_tells_what_there_is() {
@@ -200,7 +200,7 @@ fn a_size_means_the_same_in_every_setting() {
 #[test]
 fn a_cache_directory_that_cannot_be_used_is_a_finding() {
     // A file stands where the directory would be.
-    let in_the_way = env!("CARGO_BIN_EXE_streampool");
+    let in_the_way = PROGRAM;
     let output = run(streampool(&["doctor", "--json"]).env("STREAMPOOL_CACHE_DIR", in_the_way));
     assert_code(&output, 1);
     let report = object(&output);
@@ -211,80 +211,6 @@ fn a_cache_directory_that_cannot_be_used_is_a_finding() {
     let problem = findings[0]["problem"].as_str().expect("a text");
     for part in ["cannot", in_the_way, "STREAMPOOL_CACHE_DIR"] {
         assert!(problem.contains(part), "{problem}");
-    }
-}
-
-#[test]
-fn every_figure_of_the_bench_is_there() {
-    let output = run(&mut streampool(&["bench", "runtime", "--quick", "--json"]));
-    assert_code(&output, 0);
-    let report = object(&output);
-    assert_eq!(report["device"], "host");
-    assert!(report["machine"]["cores"].as_u64().expect("a number") >= 1);
-    assert!(
-        !report["machine"]["cpu"]
-            .as_str()
-            .expect("a name")
-            .is_empty()
-    );
-    assert!(report["machine"]["threads"].as_u64().expect("a number") >= 1);
-    let figures = [
-        ("current_ns", "ns"),
-        ("lease_ns", "ns"),
-        ("alloc_free_ns", "ns"),
-        ("alloc_scaling_2", "x"),
-        ("remote_free_ns", "ns"),
-        ("malloc_ns", "ns"),
-        ("empty_op_ns", "ns"),
-        ("order_ns", "ns"),
-        ("linear_ns", "ns"),
-        ("linear_scaling_8", "x"),
-        ("linear_vs_bare", "x"),
-    ];
-    for (key, unit) in figures {
-        let figure = &report[key];
-        assert_eq!(figure["unit"], unit, "{key}");
-        let number = |part: &str| {
-            let value = figure[part].as_f64();
-            value.unwrap_or_else(|| panic!("{key}.{part} is {}", figure[part]))
-        };
-        let (min, median, max) = (number("min"), number("median"), number("max"));
-        assert!(
-            min <= median && median <= max,
-            "{key}: {min} {median} {max}"
-        );
-        assert!(
-            [min, median, max].iter().all(|value| value.is_finite()),
-            "{key}"
-        );
-        // A difference of two times may be anything; a time or a ratio of two is above nothing.
-        assert!(key == "order_ns" || min > 0.0, "{key}: {min}");
-        assert_eq!(
-            figure["goal"].is_null(),
-            ["malloc_ns", "linear_ns"].contains(&key),
-            "{key}"
-        );
-    }
-}
-
-#[test]
-fn bench_on_a_device_that_is_not_there_says_why() {
-    for (device, why) in [
-        ("cuda", "no cuda device: the NVIDIA driver"),
-        ("metal", "the metal device cannot be used"),
-    ] {
-        let output = run(&mut streampool(&[
-            "bench", "runtime", "--device", device, "--json",
-        ]));
-        assert_code(&output, 1);
-        assert!(stderr(&output).contains(why), "{}", stderr(&output));
-        let error = object(&output)["error"].to_string();
-        assert!(error.contains(why), "{error}");
-
-        let output = run(&mut streampool(&["bench", "runtime", "--device", device]));
-        assert_code(&output, 1);
-        assert!(stderr(&output).contains(why), "{}", stderr(&output));
-        assert_eq!(stdout(&output), "");
     }
 }
 
@@ -313,75 +239,14 @@ fn doctor_tries_out_the_gpu() {
 }
 
 #[test]
-fn every_figure_of_the_gpu_bench_is_there() {
-    if !has_gpu("every_figure_of_the_gpu_bench_is_there") {
-        return;
-    }
-    let arguments = ["bench", "runtime", "--device", "cuda", "--quick", "--json"];
-    let output = run(&mut with_gpus(&arguments));
-    assert_code(&output, 0);
-    let report = object(&output);
-    assert_eq!(report["sharing"]["wrong"], 0);
-    assert_eq!(report["sharing"]["faults"], 0);
-    assert_eq!(report["sharing"]["memory_restored"], true);
-    let figures = report["figures"].as_array().expect("a list of figures");
-    for figure in figures {
-        let (name, threads) = (&figure["name"], &figure["threads"]);
-        let same = |other: &&Value| other["name"] == *name && other["threads"] == *threads;
-        assert_eq!(figures.iter().filter(same).count(), 1, "{name}, {threads}");
-        for side in ["ours", "raw", "ratio"] {
-            let value = &figure[side];
-            assert!(
-                value.is_null() || value.as_f64() > Some(0.0),
-                "{name}: {value}"
-            );
-        }
-    }
-    for (name, threads) in [
-        ("launch_sync", 31),
-        ("pipelined_32", 8),
-        ("linear", 16),
-        ("linear_scaling", 8),
-        ("mlp", 8),
-        ("alloc_free", 8),
-        ("raw_event_records", 1),
-    ] {
-        let found = figures
-            .iter()
-            .any(|figure| figure["name"] == name && figure["threads"] == threads);
-        assert!(found, "{name} at {threads} is not among {figures:?}");
-    }
-}
-
-#[test]
-fn bench_with_too_few_streams_says_how_to_have_more() {
-    let output = run(streampool(&["bench", "runtime", "--quick"]).env("STREAMPOOL_STREAMS", "2"));
-    assert_code(&output, 1);
-    assert!(
-        stderr(&output).contains("STREAMPOOL_STREAMS"),
-        "{}",
-        stderr(&output)
-    );
-    assert_eq!(stdout(&output), "");
-}
-
-#[test]
 fn help_shows_what_can_be_typed() {
-    let cases: [(&[&str], &[&str]); 6] = [
+    let cases: [(&[&str], &[&str]); 4] = [
         (&["--help"], &["doctor", "bench", "story", "Examples:"]),
         (
             &["doctor", "--help"],
             &["--json", "Examples:", "streampool doctor --json"],
         ),
-        (&["bench", "--help"], &["runtime", "ops"]),
-        (
-            &["bench", "ops", "--help"],
-            &["--precision", "--seconds", "--take-turns", "Examples:"],
-        ),
-        (
-            &["bench", "runtime", "--help"],
-            &["--quick", "--device", "host", "Examples:"],
-        ),
+        (&["bench", "--help"], &["model"]),
         (
             &["story", "--help"],
             &["--json", "STREAMPOOL_STREAMS", "Examples:"],
@@ -407,12 +272,11 @@ fn help_shows_what_can_be_typed() {
 
 #[test]
 fn what_nobody_knows_is_refused_with_code_2() {
-    let cases: [(&[&str], &str); 6] = [
+    let cases: [(&[&str], &str); 5] = [
         (&["docter"], "doctor"),
         (&["bench", "everything"], "everything"),
         (&["doctor", "--jason"], "--json"),
-        (&["bench", "runtime", "--device", "abacus"], "abacus"),
-        (&["bench", "ops", "--seconds", "0"], "0.001 to 600"),
+        (&["story", "--device", "abacus"], "abacus"),
         (&[], "Usage"),
     ];
     for (arguments, told) in cases {

@@ -29,7 +29,6 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_macros, clippy::disallowed_methods))]
 
-pub mod ceiling;
 mod command;
 mod core;
 mod cost;

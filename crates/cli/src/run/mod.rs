@@ -1,7 +1,6 @@
 //! `streampool run`: a model on inputs from a file or made up, once or again and again.
 
 mod check;
-pub mod memory;
 mod profile;
 mod report;
 mod threads;
@@ -19,7 +18,7 @@ use streampool::{Array, DType, Outputs, Pool, Profile, Session, SessionOptions, 
 use crate::device::On;
 use crate::doctor::unusable_cache;
 use crate::inputs::{self, From, refer};
-use crate::machine::Machine;
+use crate::machine::{self, Machine};
 use crate::progress::Progress;
 use crate::{Outcome, Result, output};
 use report::{AtOnce, Given, Report};
@@ -213,7 +212,7 @@ fn report(options: &Options, pool: &Pool) -> Result<Report> {
     report.session = session.statistics();
     report.memory = pool.snapshot()?.memory;
     // What follows takes memory of its own.
-    report.peak_rss_bytes = memory::peak();
+    report.peak_rss_bytes = machine::peak_memory();
     progress.step(4, 4, "looking at what came out");
     let named = named(&outputs);
     let seen = named

@@ -8,12 +8,13 @@ use streampool::model::{self, Pending};
 use streampool::{Input, Outputs};
 
 use super::chapter::{Chapter, Check, Drawing, Found};
-use super::rates::{ROUNDS, best, handed_over, per_second};
+use super::rates::{ROUNDS, best, handed_over};
 use super::setting::{Setting, Subject, same};
 use super::sheet::{Cell, Sheet};
 use crate::Result;
 use crate::device::On;
 use crate::plot::{Axis, Plot, Scale, Series};
+use crate::threads::per_second;
 
 const DEPTHS: [usize; 6] = [1, 2, 4, 8, 16, 32];
 
@@ -170,7 +171,7 @@ fn count_wrong(
 fn rate(subject: &Subject, depth: usize, slice: Duration) -> Result<f64> {
     let mut pipeline = Pipeline::new(subject, depth);
     let worker = || Ok(u64::from(pipeline.step()?.is_some()));
-    per_second(&mut [worker], slice)
+    per_second(&mut [worker], slice / ROUNDS as u32)
 }
 
 /// Runs under way, the oldest first.

@@ -9,14 +9,15 @@ use streampool::{Array, DType, ForSession, Pool};
 
 use super::ROWS;
 use crate::Result;
+use crate::machine::processors;
 use crate::plot::{Axis, Plot, Scale, Series};
 use crate::story::chapter::{Check, Drawing};
 use crate::story::correctness::errors;
-use crate::story::rates::{self, ROUNDS, best, handed_over, per_second, processors};
+use crate::story::rates::{self, ROUNDS, best, handed_over};
 use crate::story::setting::Subject;
 use crate::story::sheet::{Cell, Sheet};
 use crate::text::count;
-use crate::threads::together;
+use crate::threads::{per_second, together};
 
 /// Callers at a time.
 pub const CALLERS: [usize; 4] = [1, 4, 16, 64];
@@ -151,7 +152,7 @@ fn of_threads(
         }
     };
     let mut callers: Vec<_> = (0..callers).map(caller).collect();
-    per_second(&mut callers, slice)
+    per_second(&mut callers, slice / ROUNDS as u32)
 }
 
 /// Requests per second of a few threads that hold a ticket for each caller, as a server does, and wait for the oldest.
@@ -175,7 +176,7 @@ fn of_tickets(
         }
     };
     let mut holders: Vec<_> = (0..threads).map(holder).collect();
-    per_second(&mut holders, slice)
+    per_second(&mut holders, slice / ROUNDS as u32)
 }
 
 /// The rates as a table.

@@ -9,7 +9,7 @@ use streampool::model::graph::Dim;
 use streampool::{Array, Session};
 
 use super::chapter::{Chapter, Check, Drawing, Found};
-use super::rates::{ROUNDS, best, per_second};
+use super::rates::{ROUNDS, best};
 use super::setting::{Setting, Subject};
 use super::sheet::{Cell, Sheet};
 use crate::Result;
@@ -17,6 +17,7 @@ use crate::device::On;
 use crate::inputs::refer;
 use crate::plot::{Axis, Plot, Scale, Series};
 use crate::text::figure;
+use crate::threads::per_second;
 use callers::{CALLERS, Point};
 
 /// Rows of one run.
@@ -176,7 +177,7 @@ fn curve(subject: &Subject, slice: Duration, now: &dyn Fn(&str)) -> Result<Vec<f
                 subject.session.run_positional(&refer(batch))?;
                 Ok(rows as u64)
             };
-            rates.push(per_second(&mut [run], slice)?);
+            rates.push(per_second(&mut [run], slice / ROUNDS as u32)?);
         }
     }
     rates.iter().map(|rates| best(rates)).collect()

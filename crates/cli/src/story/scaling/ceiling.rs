@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use streampool::Session;
-use streampool::cuda::ceiling::Ceiling as Driver;
+use streampool::cuda::ceiling::BareStream;
 use streampool::host::{HostDevice, HostOptions};
 
 use crate::Result;
-use crate::story::rates::{self, ROUNDS, processors};
+use crate::machine::processors;
+use crate::story::rates::{self, ROUNDS};
 use crate::story::setting::{Subject, pool};
+use crate::threads::per_second;
 
 /// The most memory for copies.
 const MEMORY: usize = 1 << 30;
@@ -18,7 +20,7 @@ pub enum Ceiling {
     /// Threads with a device, a pool and a session each; those for so many threads have the processors divided among them.
     Copies(Vec<Vec<Session>>),
     /// Bare graphs of the GPU's driver.
-    Driver(Driver),
+    Driver(Vec<BareStream>),
     /// Nothing is known.
     None,
 }
@@ -64,8 +66,11 @@ impl Ceiling {
                 };
                 group.map(rate).transpose()
             }
-            Ceiling::Driver(driver) => {
-                Ok(Some(driver.replays(threads, 1, slice / ROUNDS as u32)?))
+            Ceiling::Driver(streams) => {
+                let replay = |bare: &mut BareStream| Ok(bare.replay(1).map(|()| 1)?);
+                let streams = streams[..threads].iter_mut();
+                let mut workers: Vec<_> = streams.map(|bare| move || replay(bare)).collect();
+                per_second(&mut workers, slice / ROUNDS as u32).map(Some)
             }
             Ceiling::None => Ok(None),
         }

@@ -3,7 +3,7 @@
 mod ceiling;
 
 use streampool::cuda::CudaOptions;
-use streampool::cuda::ceiling::Ceiling as Driver;
+use streampool::cuda::ceiling::BareStream;
 
 use super::chapter::{Chapter, Check, Drawing, Found};
 use super::rates::{self, ROUNDS, best};
@@ -75,9 +75,10 @@ fn tell(setting: &Setting, now: &dyn Fn(&str)) -> Result<Found> {
     for (place, subject) in setting.subjects.iter().enumerate() {
         let mut ceiling = match setting.on {
             On::Host => Ceiling::copies(subject, &THREADS)?,
-            On::Cuda if place == 0 => {
-                Ceiling::Driver(Driver::new(CudaOptions::from_env()?.ordinal)?)
-            }
+            On::Cuda if place == 0 => Ceiling::Driver(BareStream::open(
+                CudaOptions::from_env()?.ordinal,
+                MOST_THREADS,
+            )?),
             On::Cuda | On::Metal => Ceiling::None,
         };
         let points = measure(setting, subject, &mut ceiling, now)?;

@@ -3,33 +3,39 @@
 use std::sync::Arc;
 
 use streampool::device::View;
-use streampool::{Op, OpKind};
+use streampool::{Buffer, DType, Op, OpKind};
 
-use super::linear::{Activations, Layer};
+use crate::dense::{Dense, User};
 
-/// The layer over memory that nobody else uses.
-pub struct Bare {
+/// A layer over memory that nobody else uses.
+pub struct Layer {
     op: Op<View>,
     /// The memory that the op names.
-    _memory: (Arc<Layer>, Activations),
+    _memory: (Arc<Dense>, User),
 }
 
-impl Bare {
-    /// The layer over `data`. Both are ready: what was encoded on them is complete.
-    pub fn new(layer: Arc<Layer>, data: Activations) -> streampool::Result<Self> {
-        let op = Op::MatMul(layer.kernel_op(&data)?);
+impl Layer {
+    /// The layer over the memory of `user`. Both are ready: what was encoded on them is complete.
+    pub fn new(layer: Arc<Dense>, user: User) -> streampool::Result<Self> {
+        let view = |buffer: &Buffer, layout| View::new(buffer.span(), DType::F32, layout);
+        let shapes = user.shapes;
+        let op = layer.op(
+            view(&user.x, shapes.x)?,
+            view(&layer.weights, shapes.weights)?,
+            view(&layer.bias, shapes.bias)?,
+            view(&user.y, shapes.y)?,
+        );
         op.validate()?;
-        Ok(Bare {
+        Ok(Layer {
             op,
-            _memory: (layer, data),
+            _memory: (layer, user),
         })
     }
 
     /// Runs the layer on this thread.
     pub fn run(&mut self) -> streampool::Result<()> {
-        // SAFETY: the op was validated, and its buffers live as long as it does. `Layer` and `Activations`
-        // are made complete; the layer is only read ever after, and the activations are this one's own, to
-        // which `&mut self` gives this thread alone access.
+        // SAFETY: the op was validated, and its buffers live as long as it does. `Dense` and `User` are made complete; the layer
+        // is only read ever after, and what the user has is this one's own, to which `&mut self` gives this thread alone access.
         let done = unsafe { streampool::host::bare_execute(&self.op) };
         done.map_err(|message| {
             let fault = streampool::Fault::new("no queue", 0, OpKind::MatMul, message);

@@ -1,20 +1,14 @@
 //! The program `streampool-measure`: what Streampool costs on this machine, beside what the machine could do.
 
 mod bare;
-mod difference;
+mod crew;
+mod dense;
 mod fairness;
-mod figure;
+mod figures;
 mod gpu;
-mod linear;
-mod lookup;
-mod memory;
 mod ops;
-mod order;
 mod queue;
-mod report;
-mod rounds;
 mod runtime;
-mod timing;
 
 use std::process::ExitCode;
 
@@ -54,5 +48,5 @@ fn main() -> ExitCode {
         Command::Queue(options) => (options.json, queue::run(options)),
         Command::Fairness(options) => (options.json, fairness::run(options)),
     };
-    streampool_console::exit(json, done)
+    output::exit(json, done)
 }

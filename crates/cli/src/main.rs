@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use streampool_console::{
-    Failure, Outcome, Result, device, html, latencies, machine, noise, output, plot, progress,
+    Failure, Outcome, Result, device, latencies, machine, noise, output, page, plot, progress,
     table, text, threads,
 };
 
@@ -62,5 +62,5 @@ fn main() -> ExitCode {
         Command::Bench(Bench::Model(options)) => (options.json, bench::run(options)),
         Command::Story(options) => (options.json, story::run(options)),
     };
-    streampool_console::exit(json, done)
+    output::exit(json, done)
 }

@@ -11,18 +11,16 @@
 #![forbid(unsafe_code)]
 
 pub mod device;
-pub mod html;
 pub mod latencies;
 pub mod machine;
 pub mod noise;
 pub mod output;
+pub mod page;
 pub mod plot;
 pub mod progress;
 pub mod table;
 pub mod text;
 pub mod threads;
-
-use std::process::ExitCode;
 
 /// Why a command failed, in words for whoever typed it.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -43,17 +41,5 @@ impl Outcome {
     /// Good or not.
     pub fn of(good: bool) -> Self {
         if good { Outcome::Good } else { Outcome::Bad }
-    }
-}
-
-/// Ends a program: with 1 if something is wrong or could not be done, which is then told.
-pub fn exit(json: bool, done: Result<Outcome>) -> ExitCode {
-    match done {
-        Ok(Outcome::Good) => ExitCode::SUCCESS,
-        Ok(Outcome::Bad) => ExitCode::FAILURE,
-        Err(failure) => {
-            output::failure(json, &*failure);
-            ExitCode::FAILURE
-        }
     }
 }

@@ -1,6 +1,20 @@
 //! Numbers and names as people read them.
 
+use std::fmt::Display;
 use std::path::Path;
+use std::str::FromStr;
+
+/// Reads a number within bounds, for the options of a command.
+pub fn within<T>(least: T, most: T) -> impl Fn(&str) -> Result<T, String> + Clone
+where
+    T: FromStr + PartialOrd + Display + Copy,
+{
+    move |text| {
+        let value = text.parse().ok();
+        let value = value.filter(|value| (least..=most).contains(value));
+        value.ok_or_else(|| format!("expected a number from {least} to {most}"))
+    }
+}
 
 /// Bytes in the largest unit that keeps at least one before the point.
 pub fn bytes(bytes: usize) -> String {
@@ -96,9 +110,34 @@ pub fn file_name(path: &Path) -> String {
     shortened(&name.to_string_lossy(), 40)
 }
 
+/// Text as it stands in HTML and SVG.
+pub fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_are_within_bounds() {
+        assert_eq!(within(1, 1024)("31"), Ok(31));
+        assert_eq!(within(0.1, 3600.0)("0.5"), Ok(0.5));
+        for wrong in ["", "0", "-1", "1e9", "NaN", "ten"] {
+            let error = within(0.1, 3600.0)(wrong);
+            assert_eq!(error, Err("expected a number from 0.1 to 3600".to_owned()));
+        }
+    }
 
     #[test]
     fn long_names_lose_their_middle() {

@@ -18,13 +18,6 @@ pub struct Together<B, T> {
     pub done: Vec<T>,
 }
 
-/// Reads how many threads there shall be.
-pub fn count(text: &str) -> Result<usize, String> {
-    let value = text.parse().ok();
-    let value = value.filter(|threads| (1..=1024).contains(threads));
-    value.ok_or_else(|| "expected a number from 1 to 1024".to_owned())
-}
-
 /// Refuses more threads than have streams, where a thread without one would wait for another to end.
 pub fn check(threads: usize) -> Result<()> {
     let settings = Settings::builder().build()?;

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use cudarc::driver::sys::{
-    self, CUDA_KERNEL_NODE_PARAMS, CUevent, CUgraph, CUgraphExec, CUgraphNode, CUmodule, CUresult,
-    CUstream,
+    self, CUDA_KERNEL_NODE_PARAMS, CUcontext, CUevent, CUfunction, CUgraph, CUgraphExec,
+    CUgraphNode, CUmodule, CUresult, CUstream, CUstreamCaptureMode as Capture,
 };
 
 use streampool::cuda::ceiling::{BareStream, TEXT};
@@ -20,8 +20,9 @@ const PATIENCE: Duration = Duration::from_millis(100);
 const ENOUGH: usize = 3;
 /// How long threads launch before each call.
 const BETWEEN: Duration = Duration::from_millis(2);
-/// What is allocated.
+/// What is allocated, and what of it is copied.
 const BYTES: usize = 1 << 20;
+const PART: usize = 4 << 10;
 
 /// How long one kind of call took.
 #[derive(Debug, Clone)]
@@ -45,187 +46,85 @@ struct Hands {
     node: CUgraphNode,
     exec: CUgraphExec,
     module: CUmodule,
+    function: CUfunction,
+    context: CUcontext,
+    mode: Capture,
 }
 
 type Call = (&'static str, fn(&mut Hands) -> CUresult);
 
+/// A table of calls, each of which finds `hands`.
+macro_rules! calls {
+    ($hands:ident; $($name:literal => $call:expr;)*) => {
+        &[$(($name, |$hands: &mut Hands| {
+            // SAFETY: the context is bound, and calls are made in the order of the table: each finds what those before it made,
+            // alive, and what used what it takes apart was waited for. It writes to nothing but what it is given for that.
+            #[allow(unused_unsafe)]
+            unsafe { $call }
+        })),*]
+    };
+}
+
 /// All kinds of calls, in an order in which each finds what it needs, and nothing is left.
-const CALLS: &[Call] = &[
-    ("cuCtxGetCurrent", |_| {
-        let mut current = std::ptr::null_mut();
-        // SAFETY: it writes one pointer.
-        unsafe { sys::cuCtxGetCurrent(&mut current) }
-    }),
-    ("cuMemAlloc 1 MiB", |hands| {
-        // SAFETY: the context is bound; it writes one address.
-        unsafe { sys::cuMemAlloc_v2(&mut hands.address, BYTES) }
-    }),
-    ("cuMemHostAlloc 1 MiB", |hands| {
-        // SAFETY: as above.
-        unsafe { sys::cuMemHostAlloc(&mut hands.pinned, BYTES, 0) }
-    }),
-    ("cuMemcpyHtoDAsync 4 KiB", |hands| {
-        let stream = hands.bare.stream();
-        // SAFETY: both are as long, and stay until the copy is waited for, with what follows on the stream.
-        unsafe { sys::cuMemcpyHtoDAsync_v2(hands.address, hands.pinned, 4 << 10, stream) }
-    }),
-    ("cuMemcpyDtoHAsync 4 KiB", |hands| {
-        let stream = hands.bare.stream();
-        // SAFETY: as above.
-        unsafe { sys::cuMemcpyDtoHAsync_v2(hands.pinned, hands.address, 4 << 10, stream) }
-    }),
-    ("cuMemcpyAsync 4 KiB", |hands| {
-        let stream = hands.bare.stream();
-        let (to, from) = (hands.address + (8 << 10), hands.address);
-        // SAFETY: as above; the ranges are apart.
-        unsafe { sys::cuMemcpyAsync(to, from, 4 << 10, stream) }
-    }),
-    ("cuStreamQuery", |hands| {
-        // SAFETY: the stream is alive.
-        match unsafe { sys::cuStreamQuery(hands.bare.stream()) } {
-            CUresult::CUDA_ERROR_NOT_READY => CUresult::CUDA_SUCCESS,
+#[rustfmt::skip]
+const CALLS: &[Call] = calls! { h;
+    "cuCtxGetCurrent" => sys::cuCtxGetCurrent(&mut h.context);
+    "cuMemAlloc 1 MiB" => sys::cuMemAlloc_v2(&mut h.address, BYTES);
+    "cuMemHostAlloc 1 MiB" => sys::cuMemHostAlloc(&mut h.pinned, BYTES, 0);
+    "cuMemcpyHtoDAsync 4 KiB" => sys::cuMemcpyHtoDAsync_v2(h.address, h.pinned, PART, h.bare.stream());
+    "cuMemcpyDtoHAsync 4 KiB" => sys::cuMemcpyDtoHAsync_v2(h.pinned, h.address, PART, h.bare.stream());
+    "cuMemcpyAsync 4 KiB" => sys::cuMemcpyAsync(h.address + (8 << 10), h.address, PART, h.bare.stream());
+    "cuStreamQuery" => ready(sys::cuStreamQuery(h.bare.stream()));
+    "cuStreamSynchronize" => sys::cuStreamSynchronize(h.bare.stream());
+    "cuMemFreeHost" => sys::cuMemFreeHost(h.pinned);
+    "cuMemFree" => sys::cuMemFree_v2(h.address);
+    "cuMemAllocAsync 1 MiB" => sys::cuMemAllocAsync(&mut h.address, BYTES, h.bare.stream());
+    "cuMemFreeAsync" => sys::cuMemFreeAsync(h.address, h.bare.stream());
+    // 1 is for a stream that waits for no other.
+    "cuStreamCreateWithPriority" => sys::cuStreamCreateWithPriority(&mut h.stream, 1, 0);
+    // 2 is for an event without timing.
+    "cuEventCreate" => sys::cuEventCreate(&mut h.event, 2);
+    "cuEventRecord" => sys::cuEventRecord(h.event, h.stream);
+    "cuStreamWaitEvent" => sys::cuStreamWaitEvent(h.bare.stream(), h.event, 0);
+    "cuEventQuery" => ready(sys::cuEventQuery(h.event));
+    "cuEventSynchronize" => sys::cuEventSynchronize(h.event);
+    "cuStreamBeginCapture" => sys::cuStreamBeginCapture_v2(h.stream, Capture::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+    "cuLaunchKernel, captured" => h.bare.launch_on(h.stream);
+    "cuStreamEndCapture" => sys::cuStreamEndCapture(h.stream, &mut h.graph);
+    "cuGraphDestroy" => sys::cuGraphDestroy(h.graph);
+    "cuEventDestroy" => sys::cuEventDestroy_v2(h.event);
+    "cuGraphCreate" => sys::cuGraphCreate(&mut h.graph, 0);
+    "cuGraphAddKernelNode" =>
+        sys::cuGraphAddKernelNode_v2(&raw mut h.node, h.graph, std::ptr::null(), 0, &h.params());
+    "cuGraphInstantiate" => sys::cuGraphInstantiateWithFlags(&mut h.exec, h.graph, 0);
+    "cuGraphUpload" => sys::cuGraphUpload(h.exec, h.stream);
+    "cuGraphExecKernelNodeSetParams" => sys::cuGraphExecKernelNodeSetParams_v2(h.exec, h.node, &h.params());
+    "cuGraphLaunch" => sys::cuGraphLaunch(h.exec, h.stream);
+    "cuStreamSynchronize" => sys::cuStreamSynchronize(h.stream);
+    "cuGraphExecDestroy" => sys::cuGraphExecDestroy(h.exec);
+    "cuGraphDestroy" => sys::cuGraphDestroy(h.graph);
+    "cuStreamDestroy" => sys::cuStreamDestroy_v2(h.stream);
+    "cuModuleLoadData" => sys::cuModuleLoadData(&mut h.module, TEXT.as_ptr().cast());
+    "cuModuleGetFunction, cuFuncLoad" =>
+        match sys::cuModuleGetFunction(&mut h.function, h.module, c"nothing".as_ptr()) {
+            CUresult::CUDA_SUCCESS => sys::cuFuncLoad(h.function),
             other => other,
-        }
-    }),
-    ("cuStreamSynchronize", |hands| {
-        // SAFETY: the stream is alive.
-        unsafe { sys::cuStreamSynchronize(hands.bare.stream()) }
-    }),
-    ("cuMemFreeHost", |hands| {
-        // SAFETY: it was allocated above, and what used it was waited for.
-        unsafe { sys::cuMemFreeHost(hands.pinned) }
-    }),
-    ("cuMemFree", |hands| {
-        // SAFETY: as above.
-        unsafe { sys::cuMemFree_v2(hands.address) }
-    }),
-    ("cuMemAllocAsync 1 MiB", |hands| {
-        // SAFETY: the stream is alive; it writes one address.
-        unsafe { sys::cuMemAllocAsync(&mut hands.address, BYTES, hands.bare.stream()) }
-    }),
-    ("cuMemFreeAsync", |hands| {
-        // SAFETY: it was allocated above, and nothing uses it.
-        unsafe { sys::cuMemFreeAsync(hands.address, hands.bare.stream()) }
-    }),
-    ("cuStreamCreateWithPriority", |hands| {
-        // SAFETY: the context is bound; it writes one handle. 1 is for a stream that waits for no other.
-        unsafe { sys::cuStreamCreateWithPriority(&mut hands.stream, 1, 0) }
-    }),
-    ("cuEventCreate", |hands| {
-        // SAFETY: as above; 2 is for an event without timing.
-        unsafe { sys::cuEventCreate(&mut hands.event, 2) }
-    }),
-    ("cuEventRecord", |hands| {
-        // SAFETY: both handles are alive.
-        unsafe { sys::cuEventRecord(hands.event, hands.stream) }
-    }),
-    ("cuStreamWaitEvent", |hands| {
-        // SAFETY: both handles are alive.
-        unsafe { sys::cuStreamWaitEvent(hands.bare.stream(), hands.event, 0) }
-    }),
-    ("cuEventQuery", |hands| {
-        // SAFETY: the handle is alive.
-        match unsafe { sys::cuEventQuery(hands.event) } {
-            CUresult::CUDA_ERROR_NOT_READY => CUresult::CUDA_SUCCESS,
-            other => other,
-        }
-    }),
-    ("cuEventSynchronize", |hands| {
-        // SAFETY: the handle is alive.
-        unsafe { sys::cuEventSynchronize(hands.event) }
-    }),
-    ("cuStreamBeginCapture", |hands| {
-        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-        // SAFETY: the stream is alive and idle.
-        unsafe { sys::cuStreamBeginCapture_v2(hands.stream, mode) }
-    }),
-    ("cuLaunchKernel, captured", |hands| {
-        hands.bare.launch_on(hands.stream)
-    }),
-    ("cuStreamEndCapture", |hands| {
-        // SAFETY: the stream captures; it writes one handle.
-        unsafe { sys::cuStreamEndCapture(hands.stream, &mut hands.graph) }
-    }),
-    ("cuGraphDestroy", |hands| {
-        // SAFETY: the graph was just captured.
-        unsafe { sys::cuGraphDestroy(hands.graph) }
-    }),
-    ("cuEventDestroy", |hands| {
-        // SAFETY: it was made above, and nothing waits for it.
-        unsafe { sys::cuEventDestroy_v2(hands.event) }
-    }),
-    ("cuGraphCreate", |hands| {
-        // SAFETY: it writes one handle.
-        unsafe { sys::cuGraphCreate(&mut hands.graph, 0) }
-    }),
-    ("cuGraphAddKernelNode", |hands| {
-        let params = hands.params();
-        let (node, graph) = (&raw mut hands.node, hands.graph);
-        // SAFETY: the graph is alive; the kernel takes no arguments.
-        unsafe { sys::cuGraphAddKernelNode_v2(node, graph, std::ptr::null(), 0, &params) }
-    }),
-    ("cuGraphInstantiate", |hands| {
-        // SAFETY: the graph is alive; it writes one handle.
-        unsafe { sys::cuGraphInstantiateWithFlags(&mut hands.exec, hands.graph, 0) }
-    }),
-    ("cuGraphUpload", |hands| {
-        // SAFETY: both handles are alive.
-        unsafe { sys::cuGraphUpload(hands.exec, hands.stream) }
-    }),
-    ("cuGraphExecKernelNodeSetParams", |hands| {
-        let params = hands.params();
-        // SAFETY: the handles are alive; the kernel takes no arguments.
-        unsafe { sys::cuGraphExecKernelNodeSetParams_v2(hands.exec, hands.node, &params) }
-    }),
-    ("cuGraphLaunch", |hands| {
-        // SAFETY: both handles are alive.
-        unsafe { sys::cuGraphLaunch(hands.exec, hands.stream) }
-    }),
-    ("cuStreamSynchronize", |hands| {
-        // SAFETY: the stream is alive.
-        unsafe { sys::cuStreamSynchronize(hands.stream) }
-    }),
-    ("cuGraphExecDestroy", |hands| {
-        // SAFETY: it was made above, and its launch was waited for.
-        unsafe { sys::cuGraphExecDestroy(hands.exec) }
-    }),
-    ("cuGraphDestroy", |hands| {
-        // SAFETY: it was made above.
-        unsafe { sys::cuGraphDestroy(hands.graph) }
-    }),
-    ("cuStreamDestroy", |hands| {
-        // SAFETY: it was made above, and its work was waited for.
-        unsafe { sys::cuStreamDestroy_v2(hands.stream) }
-    }),
-    ("cuModuleLoadData", |hands| {
-        // SAFETY: the text ends with a zero; it writes one handle.
-        unsafe { sys::cuModuleLoadData(&mut hands.module, TEXT.as_ptr().cast()) }
-    }),
-    ("cuModuleGetFunction, cuFuncLoad", |hands| {
-        let mut function = std::ptr::null_mut();
-        // SAFETY: the module is loaded; it writes one handle, of a function that stays loaded.
-        unsafe {
-            match sys::cuModuleGetFunction(&mut function, hands.module, c"nothing".as_ptr()) {
-                CUresult::CUDA_SUCCESS => sys::cuFuncLoad(function),
-                other => other,
-            }
-        }
-    }),
-    ("cuModuleUnload", |hands| {
-        // SAFETY: it was loaded above, and nothing of it runs.
-        unsafe { sys::cuModuleUnload(hands.module) }
-    }),
-    ("cuThreadExchangeStreamCaptureMode", |_| {
-        let mut mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
-        // SAFETY: it exchanges one number for another; the second call puts back what the first took.
-        unsafe {
-            match sys::cuThreadExchangeStreamCaptureMode(&mut mode) {
-                CUresult::CUDA_SUCCESS => sys::cuThreadExchangeStreamCaptureMode(&mut mode),
-                other => other,
-            }
-        }
-    }),
-];
+        };
+    "cuModuleUnload" => sys::cuModuleUnload(h.module);
+    // The second call puts back what the first took.
+    "cuThreadExchangeStreamCaptureMode" => match sys::cuThreadExchangeStreamCaptureMode(&mut h.mode) {
+        CUresult::CUDA_SUCCESS => sys::cuThreadExchangeStreamCaptureMode(&mut h.mode),
+        other => other,
+    };
+};
+
+/// What a question came to, whatever the answer.
+fn ready(result: CUresult) -> CUresult {
+    match result {
+        CUresult::CUDA_ERROR_NOT_READY => CUresult::CUDA_SUCCESS,
+        other => other,
+    }
+}
 
 impl Hands {
     fn params(&self) -> CUDA_KERNEL_NODE_PARAMS {
@@ -274,6 +173,9 @@ pub fn times(
         node: null.cast(),
         exec: null.cast(),
         module: null.cast(),
+        function: null.cast(),
+        context: null.cast(),
+        mode: Capture::CU_STREAM_CAPTURE_MODE_RELAXED,
     };
     let word = &Word::default();
     std::thread::scope(|scope| {

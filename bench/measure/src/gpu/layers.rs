@@ -3,61 +3,33 @@
 use streampool::cuda::Precision;
 use streampool::{Activation, Buffer, Capture, DType, Program, Reference, Stream};
 
-use super::THREADS;
-use super::dense::{Dense, Shapes, uploaded};
-use super::point::{Against, Group, Point, Unit};
-use super::stage::{Crew, Stage};
+use super::point::{Against, Group, Point};
+use super::stage::{Stage, THREADS};
 use crate::Result;
-use crate::difference::difference;
+use crate::dense::{Dense, User, uploaded};
+use crate::figures::difference;
 use crate::noise::Noise;
 
 /// Rows of the input of the one layer; of the three it is one.
-const BATCH: usize = 4;
+const ROWS: usize = 4;
 
 /// The threads at which scaling is judged.
 const MANY: usize = 8;
 
-/// One user of a model: an input, room for the output, and what it should be.
-struct User<M> {
-    model: M,
-    x: Buffer,
-    y: Buffer,
-    right: Vec<f32>,
-}
-
-impl<M> User<M> {
-    fn new(stream: &Stream, model: M, input: &[f32], right: Vec<f32>) -> Result<User<M>> {
-        Ok(User {
-            model,
-            x: uploaded(stream, input)?,
-            y: stream.allocate(right.len() * DType::F32.size())?,
-            right,
-        })
-    }
-}
-
-/// Has each user run its model once, and compares.
-fn verify<M>(
-    stage: &Stage,
-    what: &str,
-    users: &mut [User<M>],
-    run: impl Fn(&Stream, &mut User<M>) -> streampool::Result<()>,
-) -> Result<()> {
+/// An error, if what came out on `stream` is not right.
+fn verify(stage: &Stage, what: &str, stream: &Stream, y: &Buffer, right: &[f32]) -> Result<()> {
     let most = match stage.precision {
         Precision::Exact => 1e-4,
         Precision::Tf32 | Precision::Bf16 | Precision::F16 => 5e-2,
     };
-    for (user, stream) in users.iter_mut().zip(&stage.crew.streams) {
-        run(stream, user)?;
-        let apart = difference(&stream.download::<f32>(&user.y)?, &user.right);
-        if apart > most {
-            return Err(format!(
-                "{what} comes out wrong: off by {apart:.1e} of the largest value, at most {most:.0e} is right"
-            )
-            .into());
-        }
+    let apart = difference(&stream.download::<f32>(y)?, right);
+    match apart <= most {
+        true => Ok(()),
+        false => Err(format!(
+            "{what} comes out wrong: off by {apart:.1e} of the largest value, at most {most:.0e} is right"
+        )
+        .into()),
     }
-    Ok(())
 }
 
 /// A layer of 256 to 128, four rows at a time.
@@ -65,37 +37,22 @@ pub fn linear(stage: &mut Stage) -> Result<Group> {
     let mut noise = Noise::new(1);
     let first = &stage.crew.streams[0];
     let layer = Dense::new(first, &mut noise, (256, 128), Activation::None)?;
-    let shapes = layer.shapes(BATCH)?;
-    let mut users = Vec::new();
-    for stream in &stage.crew.streams {
-        let input = noise.values(BATCH * 256);
-        let right = layer.by_the_host(&input);
-        users.push(User::new(stream, (&layer, shapes), &input, right)?);
-    }
-    let run = |stream: &Stream, user: &mut User<(&Dense, Shapes)>| {
-        let (layer, shapes) = user.model;
-        stream.encode(layer.op(
-            user.x.read_as(DType::F32, shapes.x)?,
-            layer.weights.read_as(DType::F32, shapes.weights)?,
-            layer.bias.read_as(DType::F32, shapes.bias)?,
-            user.y.write_as(DType::F32, shapes.y)?,
-        ))?;
-        stream.synchronize()
-    };
-    verify(stage, "the linear layer", &mut users, run)?;
-    let mut points = Vec::new();
+    let streams = stage.crew.streams.iter();
+    let users = streams.map(|stream| User::of(stream, &layer, ROWS, &mut noise));
+    let mut users: Vec<User> = users.collect::<Result<_>>()?;
+    let mut points: Vec<Point> = Vec::new();
     for threads in THREADS {
-        let rates = stage.beside(
-            |crew: &Crew, slice| {
-                crew.rate(&mut users[..threads], slice, |stream, user| {
-                    run(stream, user).map(|()| 1)
-                })
-            },
+        points.push(stage.beside(
+            "linear",
+            &mut users[..threads],
+            |stream, user| layer.run(stream, user).map(|()| 1),
             |driver, slice| driver.launches(threads, 1, slice),
-        )?;
-        points.push(Point::beside("linear", threads, Unit::PerSecond, rates));
+        )?);
     }
-    verify(stage, "the linear layer", &mut users, run)?;
+    for (user, stream) in users.iter().zip(&stage.crew.streams) {
+        let right = layer.by_the_host(&user.input);
+        verify(stage, "the linear layer", stream, &user.y, &right)?;
+    }
     let of = |threads| THREADS.iter().position(|&known| known == threads);
     let gain = of(MANY).zip(of(1)).and_then(|(many, one)| {
         points[many].gain("linear_scaling", Against::OneThread, &points[one])
@@ -119,68 +76,66 @@ pub fn program(stage: &mut Stage) -> Result<Group> {
     let mut users = Vec::new();
     for stream in &stage.crew.streams {
         let input = noise.values(512);
-        let right = layers
-            .iter()
-            .fold(input.clone(), |x, layer| layer.by_the_host(&x));
-        users.push(User::new(
-            stream,
-            captured(stream, &layers)?,
-            &input,
-            right,
-        )?);
+        let x = uploaded(stream, &input)?;
+        let y = stream.allocate(layers[2].output_bytes())?;
+        users.push((captured(stream, &layers)?, input, x, y));
     }
-    let run = |stream: &Stream, user: &mut User<Program>| {
-        stream.replay(&user.model, &[&user.x], &mut [&mut user.y])?;
-        stream.synchronize()
-    };
-    verify(stage, "the program of three layers", &mut users, run)?;
     let mut points = Vec::new();
     for threads in THREADS {
-        let rates = stage.beside(
-            |crew: &Crew, slice| {
-                crew.rate(&mut users[..threads], slice, |stream, user| {
-                    run(stream, user).map(|()| 1)
-                })
+        let point = stage.beside(
+            "mlp",
+            &mut users[..threads],
+            |stream, (program, _, x, y)| {
+                stream.replay(program, &[&*x], &mut [y])?;
+                stream.synchronize()?;
+                Ok(1)
             },
             |driver, slice| driver.replays(threads, 1, slice),
         )?;
-        let point = Point::beside("mlp", threads, Unit::PerSecond, rates);
         points.push(match threads {
             MANY => point.goal(0.75),
             _ => point,
         });
     }
-    verify(stage, "the program of three layers", &mut users, run)?;
+    for ((_, input, _, y), stream) in users.iter().zip(&stage.crew.streams) {
+        let right = through(&layers, input);
+        verify(stage, "the program of three layers", stream, y, &right)?;
+    }
     Ok(Group {
         title: "512-1024-1024-256, 1 row, replay and wait (driver: a graph of 10 empty kernels)",
         points,
     })
 }
 
+/// What the layers make of an input, by the host.
+fn through(layers: &[Dense], input: &[f32]) -> Vec<f32> {
+    let next = |x: Vec<f32>, layer: &Dense| layer.by_the_host(&x);
+    layers.iter().fold(input.to_vec(), next)
+}
+
 /// The layers one after the other, as a program.
 fn captured(stream: &Stream, layers: &[Dense]) -> Result<Program> {
-    let bytes = |layer: &Dense| layer.outputs() * DType::F32.size();
     let mut capture = Capture::new(stream);
-    let shapes = layers
-        .iter()
-        .map(|layer| layer.shapes(1))
-        .collect::<Result<Vec<_>, _>>()?;
-    let first = shapes.first().ok_or("there is no layer")?;
-    let mut x: Reference = capture.input(first.x.elements() * DType::F32.size())?;
-    for (number, (layer, shapes)) in layers.iter().zip(&shapes).enumerate() {
+    let mut x: Option<Reference> = None;
+    for (number, layer) in layers.iter().enumerate() {
+        let shapes = layer.shapes(1)?;
+        let input = match x {
+            Some(before) => before,
+            None => capture.input(shapes.x.elements() * DType::F32.size())?,
+        };
         let y = match number + 1 == layers.len() {
-            true => capture.output(bytes(layer))?,
-            false => capture.scratch(bytes(layer))?,
+            true => capture.output(layer.output_bytes())?,
+            false => capture.scratch(layer.output_bytes())?,
         };
         let weights = capture.constant(&layer.weights)?;
         let bias = capture.constant(&layer.bias)?;
         capture.encode(layer.op(
-            x.view_as(DType::F32, shapes.x)?,
+            input.view_as(DType::F32, shapes.x)?,
             weights.view_as(DType::F32, shapes.weights)?,
             bias.view_as(DType::F32, shapes.bias)?,
             y.view_as(DType::F32, shapes.y)?,
         ))?;
-        x = y;
+        x = Some(y);
     }
     Ok(capture.finish()?)
 }
@@ -199,13 +154,11 @@ mod tests {
             Dense::new(&stream, &mut noise, (30, 7), Activation::None).unwrap(),
         ];
         let input = noise.values(20);
-        let right = layers[1].by_the_host(&layers[0].by_the_host(&input));
         let program = captured(&stream, &layers).unwrap();
-        let mut user = User::new(&stream, program, &input, right).unwrap();
-        stream
-            .replay(&user.model, &[&user.x], &mut [&mut user.y])
-            .unwrap();
-        let got = stream.download::<f32>(&user.y).unwrap();
-        assert!(difference(&got, &user.right) < 1e-5);
+        let x = uploaded(&stream, &input).unwrap();
+        let mut y = stream.allocate(layers[1].output_bytes()).unwrap();
+        stream.replay(&program, &[&x], &mut [&mut y]).unwrap();
+        let got = stream.download::<f32>(&y).unwrap();
+        assert!(difference(&got, &through(&layers, &input)) < 1e-5);
     }
 }

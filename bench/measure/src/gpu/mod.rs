@@ -1,15 +1,11 @@
 //! `streampool-measure runtime --device cuda`: the runtime on a GPU, beside the bare driver in the same process.
 
-mod bandwidth;
-mod dense;
-mod driver;
-mod launch;
+mod large;
 mod layers;
-mod memory;
 mod point;
-mod product;
 mod report;
 mod sharing;
+mod small;
 mod stage;
 
 use std::time::Duration;
@@ -20,55 +16,40 @@ use point::Group;
 use report::Report;
 use stage::Stage;
 
-/// From how many threads at a time.
-const THREADS: [usize; 6] = [1, 2, 4, 8, 16, 31];
-
 /// Memory that the large figures need.
 const ROOM: usize = 8 << 30;
 
-/// One group of figures: its name while it is measured, and how it is taken.
-type Take = (&'static str, fn(&mut Stage) -> Result<Group>);
+/// One group of figures: its name while it is measured, how it is taken, and whether it needs that memory.
+type Take = (&'static str, fn(&mut Stage) -> Result<Group>, bool);
 
-const SMALL: [Take; 6] = [
-    ("launch and wait", launch::waiting),
-    ("pipelining", launch::pipelining),
-    ("a linear layer", layers::linear),
-    ("a program of three layers", layers::program),
-    ("memory", memory::pairs),
-    ("the driver by itself", driver::calls),
+const TAKES: [Take; 9] = [
+    ("launch and wait", small::waiting, false),
+    ("pipelining", small::pipelining, false),
+    ("a linear layer", layers::linear, false),
+    ("a program of three layers", layers::program, false),
+    ("memory", small::memory, false),
+    ("the driver by itself", small::driver, false),
+    ("large blocks", large::blocks, true),
+    ("a large product", large::product, true),
+    ("bandwidth", large::bandwidth, true),
 ];
 
-const LARGE: [Take; 3] = [
-    ("large blocks", driver::chunks),
-    ("a large product", product::product),
-    ("bandwidth", bandwidth::bandwidth),
-];
-
-/// Measures, and says what it came to. A goal that is missed is no failure of the program; a result that is
-/// wrong is one.
+/// Measures, and says what it came to. A result that is wrong is a failure.
 pub fn run(as_json: bool, quick: bool) -> Result<Outcome> {
     let slice = Duration::from_millis(if quick { 100 } else { 400 });
     let mut stage = Stage::new(slice)?;
     let roomy = stage.properties().memory_capacity >= ROOM;
-    let takes: Vec<Take> = match roomy {
-        true => SMALL.into_iter().chain(LARGE).collect(),
-        false => SMALL.into(),
-    };
+    let takes = TAKES.into_iter().filter(|(.., large)| roomy || !large);
     let progress = Progress::new();
-    let steps = takes.len() + 1;
     let mut groups = Vec::new();
-    for (number, (what, take)) in takes.into_iter().enumerate() {
-        progress.step(number + 1, steps, what);
+    for (number, (what, take, _)) in takes.enumerate() {
+        progress.step(number + 1, TAKES.len() + 1, what);
         groups.push(take(&mut stage)?);
     }
-    progress.step(steps, steps, "31 threads sharing");
-    let sharing = sharing::share(&stage)?;
+    progress.step(TAKES.len() + 1, TAKES.len() + 1, "31 threads sharing");
+    let sharing = sharing::share(&stage.crew)?;
     drop(progress);
     let report = Report::new(&stage, quick, roomy, groups, sharing);
-    if as_json {
-        output::json(&report)?;
-    } else {
-        output::text(&report.page())?;
-    }
+    output::told(as_json, &report, || report.page())?;
     Ok(Outcome::of(report.sharing.met))
 }

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::figures::verdict;
 use crate::text::{compact, counted, figure};
 
 /// What a value counts.
@@ -43,19 +44,19 @@ pub enum Against {
 /// `goal` is the least `ratio` that is wanted, and `met` whether it was reached.
 #[derive(Debug, Clone, Serialize)]
 pub struct Point {
-    name: String,
-    threads: usize,
+    pub name: String,
+    pub threads: usize,
     /// Calls between two waits.
-    depth: Option<usize>,
+    pub depth: Option<usize>,
     /// The size of each.
-    bytes: Option<usize>,
-    unit: Unit,
-    ours: Option<f64>,
-    raw: Option<f64>,
-    ratio: Option<f64>,
-    against: Option<Against>,
-    goal: Option<f64>,
-    met: Option<bool>,
+    pub bytes: Option<usize>,
+    pub unit: Unit,
+    pub ours: Option<f64>,
+    pub raw: Option<f64>,
+    pub ratio: Option<f64>,
+    pub against: Option<Against>,
+    pub goal: Option<f64>,
+    pub met: Option<bool>,
 }
 
 impl Point {
@@ -120,22 +121,6 @@ impl Point {
         })
     }
 
-    /// With so many calls between two waits.
-    pub fn depth(self, depth: usize) -> Self {
-        Point {
-            depth: Some(depth),
-            ..self
-        }
-    }
-
-    /// For things of this size.
-    pub fn bytes(self, bytes: usize) -> Self {
-        Point {
-            bytes: Some(bytes),
-            ..self
-        }
-    }
-
     /// With the least ratio that is wanted.
     pub fn goal(self, least: f64) -> Self {
         Point {
@@ -162,14 +147,13 @@ impl Point {
             format!("{ratio:.2}{of}")
         });
         let goal = self.goal.map(|goal| format!(">= {goal}"));
-        let met = self.met.map(|met| if met { "ok" } else { "missed" });
         [
             self.condition(),
             value(self.ours),
             value(self.raw),
             ratio,
             goal.unwrap_or_default(),
-            met.unwrap_or_default().to_owned(),
+            verdict(self.met).to_owned(),
         ]
     }
 
@@ -218,7 +202,7 @@ mod tests {
 
     #[test]
     fn every_key_is_always_there() {
-        let value = serde_json::to_value(Point::raw("plain_chunk", 1, 5e3).bytes(2 << 20)).unwrap();
+        let value = serde_json::to_value(Point::raw("plain_chunk", 1, 5e3)).unwrap();
         for key in [
             "name", "threads", "depth", "bytes", "unit", "ours", "raw", "ratio", "against", "goal",
             "met",

@@ -7,6 +7,7 @@ use serde::{Serialize, Serializer};
 use super::point::Group;
 use super::sharing::Sharing;
 use super::stage::Stage;
+use crate::machine;
 use crate::table::{Align, Table, width, wrap};
 use crate::text::count;
 
@@ -59,9 +60,9 @@ impl Report {
             device: properties.name.clone(),
             hardware: properties.hardware.clone(),
             features: properties.features.clone(),
-            host_cores: std::thread::available_parallelism().map_or(1, |cores| cores.get()),
+            host_cores: machine::processors(),
             quick,
-            slice_ms: stage.slice().as_millis() as u64,
+            slice_ms: stage.slice.as_millis() as u64,
             left_out: (!roomy).then_some("the large figures: they need 8 GiB of GPU memory"),
             figures,
             sharing,
@@ -121,7 +122,7 @@ mod tests {
         let one = rate("linear", 1, (61_700.0, 130_000.0));
         let many = rate("linear", 8, (298_000.0, 583_000.0));
         let gain = many.gain("linear_scaling", Against::OneThread, &one);
-        let deepest = rate("pipelined_32", 31, (41.6e6, 42.0e6)).depth(32);
+        let deepest = rate("pipelined_32", 31, (41.6e6, 42.0e6));
         let deep = deepest.gain("pipelining_gain", Against::DepthOne, &one);
         let points = [one, many, deepest].into_iter();
         let gains = [gain.unwrap().goal(4.0), deep.unwrap()];

@@ -10,7 +10,7 @@ use std::time::Instant;
 use serde::Serialize;
 use streampool::{Lease, Pool, Stream};
 
-use super::stage::Stage;
+use crate::crew::Crew;
 use crate::text::count;
 use crate::{Failure, Result};
 use work::{Parcel, Shared};
@@ -70,9 +70,9 @@ impl Sharing {
     }
 }
 
-/// Has all threads of `stage` share.
-pub fn share(stage: &Stage) -> Result<Sharing> {
-    ring(&stage.crew.pool, &stage.crew.streams, OPS)
+/// Has all threads of the crew share.
+pub fn share(crew: &Crew) -> Result<Sharing> {
+    ring(&crew.pool, &crew.streams, OPS)
 }
 
 /// What one thread saw.

@@ -2,47 +2,39 @@
 
 use std::time::Duration;
 
+use streampool::Stream;
 use streampool::cuda::{CudaOptions, Precision};
 use streampool::device::Properties;
-use streampool::{Lease, Pool, Stream};
 use streampool_measure::driver::Driver;
 
-use super::THREADS;
+use super::point::{Point, Unit};
 use crate::Result;
-use crate::figure::Spread;
-use crate::threads::per_second;
+use crate::crew::Crew;
+use crate::figures::Spread;
+
+/// From how many threads at a time.
+pub const THREADS: [usize; 6] = [1, 2, 4, 8, 16, 31];
 
 /// So often both sides are measured in turn, so that a disturbance hits both alike.
 const ROUNDS: u32 = 5;
 
 /// Both sides.
 pub struct Stage {
-    /// Ours.
     pub crew: Crew,
     driver: Driver,
-    slice: Duration,
+    /// About how long a point takes on one side.
+    pub slice: Duration,
     /// How exact products are.
     pub precision: Precision,
 }
 
-/// The pool, and a stream for each thread.
-pub struct Crew {
-    // The streams go first: the pool shuts down when it goes.
-    /// A stream for each thread.
-    pub streams: Vec<Lease>,
-    /// The pool.
-    pub pool: Pool,
-}
-
 impl Stage {
-    /// Opens the GPU for both sides. Each point takes about `slice` on each.
+    /// Opens the GPU for both sides.
     pub fn new(slice: Duration) -> Result<Stage> {
         let options = CudaOptions::from_env()?;
-        let pool = streampool::cuda_pool()?;
         let most = THREADS.into_iter().max().unwrap_or(1);
-        let streams = (0..most).map(|_| pool.lease()).collect::<Result<_, _>>()?;
         Ok(Stage {
-            crew: Crew { streams, pool },
+            crew: Crew::new(&streampool::cuda_pool()?, most)?,
             driver: Driver::new(options.ordinal)?,
             slice,
             precision: options.precision,
@@ -54,62 +46,45 @@ impl Stage {
         self.crew.pool.device().properties()
     }
 
-    /// About how long a point takes on one side.
-    pub fn slice(&self) -> Duration {
-        self.slice
-    }
-
-    /// The medians of ours and of the bare driver's, taken in turn.
-    pub fn beside(
+    /// A point with the medians of `work` by as many threads as there are states, and of the bare driver, taken in turn.
+    pub fn beside<S: Send>(
         &mut self,
-        mut ours: impl FnMut(&Crew, Duration) -> Result<f64>,
+        name: &str,
+        states: &mut [S],
+        work: impl Fn(&Stream, &mut S) -> streampool::Result<u64> + Sync,
         mut raw: impl FnMut(&mut Driver, Duration) -> Result<f64>,
-    ) -> Result<(f64, f64)> {
-        let (mut of_ours, mut of_raw) = (Vec::new(), Vec::new());
+    ) -> Result<Point> {
+        let (mut ours, mut raws) = (Vec::new(), Vec::new());
         let slice = self.slice / ROUNDS;
         for _ in 0..ROUNDS {
-            of_ours.push(ours(&self.crew, slice)?);
-            of_raw.push(raw(&mut self.driver, slice)?);
+            ours.push(self.crew.rate(states, slice, &work)?);
+            raws.push(raw(&mut self.driver, slice)?);
         }
-        Ok((median(&of_ours)?, median(&of_raw)?))
+        let rates = (Spread::of(&ours)?.median, Spread::of(&raws)?.median);
+        Ok(Point::beside(name, states.len(), Unit::PerSecond, rates))
     }
 
-    /// The median of ours, where the driver has nothing like it.
-    pub fn ours(&self, mut ours: impl FnMut(&Crew, Duration) -> Result<f64>) -> Result<f64> {
-        let rounds = (0..ROUNDS).map(|_| ours(&self.crew, self.slice / ROUNDS));
-        median(&rounds.collect::<Result<Vec<_>>>()?)
-    }
-
-    /// The median of the bare driver's, where it is there to be known.
-    pub fn raw(
-        &mut self,
-        mut raw: impl FnMut(&mut Driver, Duration) -> Result<f64>,
-    ) -> Result<f64> {
-        let rounds = (0..ROUNDS).map(|_| raw(&mut self.driver, self.slice / ROUNDS));
-        median(&rounds.collect::<Result<Vec<_>>>()?)
-    }
-}
-
-impl Crew {
-    /// How often per second `work` is done by as many threads as there are states, each with one of these and
-    /// a stream of its own. A call says how much it did.
-    pub fn rate<S: Send>(
+    /// The median of `work` by one thread, where the driver has nothing like it.
+    pub fn ours<S: Send>(
         &self,
-        states: &mut [S],
-        slice: Duration,
+        state: &mut S,
         work: impl Fn(&Stream, &mut S) -> streampool::Result<u64> + Sync,
     ) -> Result<f64> {
-        let work = &work;
-        let mut workers: Vec<_> = states
-            .iter_mut()
-            .zip(&self.streams)
-            .map(|(state, stream)| move || Ok(work(stream, state)?))
-            .collect();
-        per_second(&mut workers, slice)
+        let work = |stream: &Stream, state: &mut &mut S| work(stream, state);
+        let mut states = [state];
+        let rounds = (0..ROUNDS).map(|_| self.crew.rate(&mut states, self.slice / ROUNDS, work));
+        Ok(Spread::of(&rounds.collect::<Result<Vec<_>>>()?)?.median)
     }
-}
 
-fn median(values: &[f64]) -> Result<f64> {
-    let spread = Spread::of(values).ok_or("nothing was measured")?;
-    Ok(spread.median)
+    /// A point with the median of the bare driver, where it is there to be known.
+    pub fn raw(
+        &mut self,
+        name: &str,
+        threads: usize,
+        mut raw: impl FnMut(&mut Driver, usize, Duration) -> Result<f64>,
+    ) -> Result<Point> {
+        let rounds = (0..ROUNDS).map(|_| raw(&mut self.driver, threads, self.slice / ROUNDS));
+        let rate = Spread::of(&rounds.collect::<Result<Vec<_>>>()?)?.median;
+        Ok(Point::raw(name, threads, rate))
+    }
 }

@@ -6,9 +6,8 @@ use streampool::device::DeviceKind;
 use streampool::{DType, Pool, Tensor, tensor};
 
 use crate::Result;
-use crate::difference::difference;
+use crate::figures::{difference, seconds_per_call};
 use crate::noise::Noise;
-use crate::timing::seconds_per_call;
 
 /// Where operators are measured, in which precision, and how large.
 pub struct Stage {

@@ -2,45 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::time::Duration;
 
 use serde::Serialize;
 
 use super::case::{Case, Stage};
 use super::peak::{Bound, Peak};
-use super::{Effort, spread};
 use crate::Result;
-use crate::figure::{Goal, Measurement, Spread};
+use crate::figures::{Figure, Goal, Spread, verdict};
 use crate::machine::Machine;
 use crate::table::{Align, Table, width, wrap};
 use crate::text::{compact, figure};
 
 /// The least share of a copy's bandwidth that is wanted of what is bound by memory alone.
 const LEAST_OF_COPY: f64 = 0.8;
-
-/// What one operator took.
-pub struct Measured {
-    /// Its name.
-    pub name: &'static str,
-    /// Seconds of a call.
-    pub seconds: Spread,
-    /// Bytes of its operands.
-    pub bytes: f64,
-    flops: f64,
-    memory_bound: bool,
-}
-
-impl Measured {
-    /// What `case` took, by a value for each round.
-    pub fn new(case: &Case, seconds: &[f64]) -> Result<Measured> {
-        Ok(Measured {
-            name: case.name,
-            seconds: spread(seconds)?,
-            bytes: case.bytes,
-            flops: case.flops,
-            memory_bound: case.memory_bound,
-        })
-    }
-}
 
 /// What was measured, where.
 ///
@@ -62,21 +37,19 @@ pub struct Report {
     rounds: usize,
     slice_seconds: f64,
     peak: Peak,
-    ops: Ops,
+    #[serde(serialize_with = "by_name")]
+    ops: Vec<(&'static str, Row)>,
     /// What failed or came out wrong, and how.
     refused: BTreeMap<&'static str, String>,
-    overhead: BTreeMap<&'static str, Overhead>,
-    #[serde(skip)]
-    titles: Vec<(&'static str, &'static str)>,
+    #[serde(serialize_with = "by_name")]
+    overhead: Vec<(&'static str, Overhead)>,
 }
 
-/// Each operator with its name, in the order of the table.
-struct Ops(Vec<(&'static str, Row)>);
-
-impl Serialize for Ops {
-    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_map(self.0.iter().map(|(name, row)| (name, row)))
-    }
+fn by_name<T: Serialize, S: serde::Serializer>(
+    rows: &[(&'static str, T)],
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    to.collect_map(rows.iter().map(|(name, row)| (name, row)))
 }
 
 /// What one operator came to.
@@ -100,6 +73,8 @@ struct Row {
 /// What a call costs its thread.
 #[derive(Serialize)]
 struct Overhead {
+    #[serde(skip)]
+    what: &'static str,
     ns: f64,
     min: f64,
     max: f64,
@@ -108,22 +83,22 @@ struct Overhead {
 }
 
 impl Row {
-    fn new(measured: &Measured, peak: &Peak, judged: bool) -> Row {
+    fn new(case: &Case, seconds: &Spread, peak: &Peak, judged: bool) -> Row {
         let Spread {
             median, min, max, ..
-        } = measured.seconds;
-        let (of_peak, bound) = peak.share(measured.flops, measured.bytes, median);
-        let goal = (judged && measured.memory_bound).then_some(LEAST_OF_COPY);
+        } = *seconds;
+        let (of_peak, bound) = peak.share(case.flops, case.bytes, median);
+        let goal = (judged && case.memory_bound).then_some(LEAST_OF_COPY);
         Row {
             seconds: median,
             min,
             max,
-            flop_per_s: (measured.flops > 0.0).then_some(measured.flops / median),
-            bytes_per_s: measured.bytes / median,
+            flop_per_s: (case.flops > 0.0).then_some(case.flops / median),
+            bytes_per_s: case.bytes / median,
             bound,
             of_peak,
             goal,
-            ok: goal.map(|least| Goal::AtLeast(least).is_met(of_peak)),
+            ok: goal.map(|least| of_peak >= least),
         }
     }
 
@@ -143,68 +118,54 @@ impl Row {
             format!("{}-{}", figure(self.min * scale), figure(self.max * scale)),
             rate,
             format!("{:.2} {}", self.of_peak, self.bound.name()),
-            self.goal
-                .map_or_else(String::new, |least| format!(">= {least}")),
+            Goal::told(self.goal.map(Goal::AtLeast)),
             verdict(self.ok).to_owned(),
         ]
     }
 }
 
 impl Overhead {
-    fn new(measurement: &Measurement) -> Result<Overhead> {
-        let spread = spread(&measurement.values)?;
-        let goal = measurement.figure.goal;
+    fn new(figure: &Figure) -> Result<Overhead> {
+        let spread = Spread::of(&figure.values)?;
         Ok(Overhead {
+            what: figure.what,
             ns: spread.median,
             min: spread.min,
             max: spread.max,
-            goal: goal.map(|goal| match goal {
+            goal: figure.goal.map(|goal| match goal {
                 Goal::AtMost(limit) | Goal::AtLeast(limit) => limit,
             }),
-            ok: goal.map(|goal| goal.is_met(spread.median)),
+            ok: figure.goal.map(|goal| goal.is_met(spread.median)),
         })
     }
 }
 
-fn verdict(ok: Option<bool>) -> &'static str {
-    match ok {
-        Some(true) => "ok",
-        Some(false) => "missed",
-        None => "",
-    }
-}
-
 impl Report {
-    /// The report of what was measured on `stage`.
+    /// The report of what was measured on `stage`, in rounds of so many slices.
     pub fn new(
         stage: &Stage,
-        effort: &Effort,
+        (rounds, slice): (usize, Duration),
         peak: Peak,
-        ops: &[Measured],
-        refused: Vec<(&'static str, String)>,
-        overhead: &[Measurement],
+        ops: &[(Case, Spread)],
+        refused: BTreeMap<&'static str, String>,
+        overhead: &[Figure],
     ) -> Result<Report> {
         let properties = stage.pool.device().properties();
         // Only where they fill the device do operators come near its memory.
         let judged = !stage.is_host();
-        let rows = ops.iter().map(|op| (op.name, Row::new(op, &peak, judged)));
-        let costs = overhead.iter();
+        let row =
+            |(case, seconds): &(Case, Spread)| (case.name, Row::new(case, seconds, &peak, judged));
+        let cost = |figure: &Figure| Ok((figure.key, Overhead::new(figure)?));
         Ok(Report {
             device: properties.name.clone(),
             machine: Machine::with(properties),
             precision: stage.dtype.name(),
-            rounds: effort.rounds,
-            slice_seconds: effort.slice.as_secs_f64(),
+            rounds,
+            slice_seconds: slice.as_secs_f64(),
             peak,
-            ops: Ops(rows.collect()),
-            refused: refused.into_iter().collect(),
-            overhead: costs
-                .map(|one| Ok((one.figure.key, Overhead::new(one)?)))
-                .collect::<Result<_>>()?,
-            titles: overhead
-                .iter()
-                .map(|one| (one.figure.key, one.figure.what))
-                .collect(),
+            ops: ops.iter().map(row).collect(),
+            refused,
+            overhead: overhead.iter().map(cost).collect::<Result<_>>()?,
         })
     }
 
@@ -216,19 +177,16 @@ impl Report {
     /// Tables for a terminal.
     pub fn page(&self) -> String {
         use Align::{Left, Right};
-        let mut page = String::new();
         let about = format!(
             "Operators in {} on {}: {}",
             self.precision,
             self.device,
             self.machine.line()
         );
-        for line in wrap(&about, width()) {
-            let _ = writeln!(page, "{line}");
-        }
+        let mut page = wrap(&about, width()).join("\n") + "\n";
         let mut table = Table::new(2, &[Left, Right, Right, Right, Left, Left, Left]);
         table.row(["", "a call", "within", "reaches", "of peak", "goal", ""]);
-        for (name, row) in &self.ops.0 {
+        for (name, row) in &self.ops {
             table.row(row.cells(name));
         }
         let _ = writeln!(page, "\n{}", table.render());
@@ -241,27 +199,23 @@ impl Report {
         }
         let mut table = Table::new(2, &[Left, Right, Right, Left, Left]);
         table.row(["a call, nobody waiting", "ns", "within", "goal", ""]);
-        for (key, what) in &self.titles {
-            let cost = &self.overhead[key];
+        for (_, cost) in &self.overhead {
             table.row([
-                (*what).to_owned(),
+                cost.what.to_owned(),
                 figure(cost.ns),
                 format!("{}-{}", figure(cost.min), figure(cost.max)),
-                cost.goal
-                    .map_or_else(String::new, |most| format!("<= {most}")),
+                Goal::told(cost.goal.map(Goal::AtMost)),
                 verdict(cost.ok).to_owned(),
             ]);
         }
-        let _ = writeln!(page, "{}", table.render());
         let peaks = format!(
             "Peaks in this run: {}FLOP/s, {}B/s read and written by a copy. Medians of {} rounds.",
             compact(self.peak.flop_per_s),
             compact(self.peak.bytes_per_s),
             self.rounds
         );
-        for line in wrap(&peaks, width()) {
-            let _ = writeln!(page, "{line}");
-        }
+        let peaks = wrap(&peaks, width()).join("\n");
+        let _ = writeln!(page, "{}\n{peaks}", table.render());
         page
     }
 }

@@ -8,16 +8,9 @@ use std::{iter, thread};
 
 use streampool::batch::{Batch, BatchQueue, Request};
 
-use super::{row, send};
-use crate::figure::{Figure, Goal, Measurement, Unit};
+use super::requests::{row, send};
 use crate::latencies::Latencies;
 use crate::{Failure, Result};
-
-/// How long a batch takes, whatever is in it: as on a device, the processor is free meanwhile.
-const BATCH: Duration = Duration::from_micros(200);
-
-/// As long as what a thread takes to fall asleep and to wake does not count.
-const LONG_BATCH: Duration = Duration::from_millis(2);
 
 /// The large tenant sends so many requests for one of the small tenant.
 const TIMES: u64 = 100;
@@ -29,40 +22,12 @@ const UNDER_WAY: usize = 128;
 /// A round is so much longer that its 99th percentile says something.
 const LONGER: u32 = 16;
 
-/// The small tenant's 99th percentile beside the large one, against its own without, where all requests are of one kind.
-pub fn fairness() -> Result<Measurement> {
-    const FIGURE: Figure = Figure {
-        key: "queue_fairness",
-        what: "p99 beside a large tenant / alone",
-        unit: Unit::Ratio,
-        goal: Some(Goal::AtMost(2.0)),
-    };
-    beside_and_alone(FIGURE, 1, BATCH)
-}
-
-/// The same where the small tenant's requests have another size than the large one's, and so cannot go with them.
-pub fn fairness_between_sizes() -> Result<Measurement> {
-    const FIGURE: Figure = Figure {
-        key: "queue_fairness_between_sizes",
-        what: "  that sends another size",
-        unit: Unit::Ratio,
-        goal: Some(Goal::AtMost(2.0)),
-    };
-    beside_and_alone(FIGURE, 2, BATCH)
-}
-
-/// The same with batches that take ten times as long: what is left is the wait for a lane.
-pub fn fairness_of_long_batches() -> Result<Measurement> {
-    const FIGURE: Figure = Figure {
-        key: "queue_fairness_of_long_batches",
-        what: "  with batches of 2 ms",
-        unit: Unit::Ratio,
-        goal: Some(Goal::AtMost(1.5)),
-    };
-    beside_and_alone(FIGURE, 1, LONG_BATCH)
-}
-
-fn beside_and_alone(figure: Figure, size: usize, batch: Duration) -> Result<Measurement> {
+/// The small tenant's 99th percentile beside the large one, against its own without. Its requests have so many numbers, and a
+/// batch takes so long, whatever is in it: as on a device, the processor is free meanwhile.
+pub fn beside_and_alone(
+    size: usize,
+    batch: Duration,
+) -> Result<impl FnMut(Duration) -> Result<f64>> {
     let queue = BatchQueue::builder()
         .max_batch_size(32)
         .tenant("small", 1.0)
@@ -71,13 +36,13 @@ fn beside_and_alone(figure: Figure, size: usize, batch: Duration) -> Result<Meas
             thread::sleep(batch);
             Ok::<Batch, Infallible>(rows)
         })?;
-    Ok(Measurement::new(figure, move |slice| {
+    Ok(move |slice| {
         let time = slice * LONGER;
         let alone = small(&queue, size, time, || thread::sleep(batch))?;
         let beside = beside_large(&queue, size, time, batch)?;
         let p99 = |times| Latencies::new(times).at(0.99).as_secs_f64();
         Ok(p99(beside) / p99(alone))
-    }))
+    })
 }
 
 /// How long the requests of the small tenant take, each of so many numbers and sent after a `pause`.

@@ -1,9 +1,7 @@
 //! `streampool bench model`: a user's own model under threads, batches, shapes and load.
 
 mod arrivals;
-mod columns;
 mod csv;
-mod html;
 mod load;
 mod point;
 mod queue;
@@ -11,8 +9,7 @@ mod report;
 mod shapes;
 mod verdict;
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -22,6 +19,7 @@ use crate::device::On;
 use crate::inputs::{self, made, refer};
 use crate::machine::Machine;
 use crate::progress::Progress;
+use crate::text::within;
 use crate::{Outcome, Result, output, threads};
 use load::{Load, drive};
 use point::{Point, Spec, Via};
@@ -48,16 +46,16 @@ pub struct Options {
     /// The model
     model: PathBuf,
     /// Threads that ask at the same time
-    #[arg(long, value_name = "N,..", value_delimiter = ',', default_value = "1,2,8,31", allow_negative_numbers = true, value_parser = threads::count)]
+    #[arg(long, value_name = "N,..", value_delimiter = ',', default_value = "1,2,8,31", allow_negative_numbers = true, value_parser = within(1usize, 1024))]
     threads: Vec<usize>,
     /// Rows of a request, on axis 0 of every input; without, as many as the shapes have
-    #[arg(long, value_name = "N,..", value_delimiter = ',', allow_negative_numbers = true, value_parser = rows)]
+    #[arg(long, value_name = "N,..", value_delimiter = ',', allow_negative_numbers = true, value_parser = within(1usize, 1_000_000))]
     batch: Vec<usize>,
     /// The shape of an input, such as x=1,16; may be given for each. An input that is named again begins the next set
     #[arg(long, value_name = "NAME=SIZES", value_parser = inputs::Given::parse)]
     shape: Vec<inputs::Given>,
     /// Requests that arrive each second
-    #[arg(long, value_name = "N,..", value_delimiter = ',', allow_negative_numbers = true, value_parser = rate)]
+    #[arg(long, value_name = "N,..", value_delimiter = ',', allow_negative_numbers = true, value_parser = within(0.001, 1e6))]
     rate: Vec<f64>,
     /// Measure each point also through a queue that runs requests in batches
     #[arg(long)]
@@ -65,7 +63,7 @@ pub struct Options {
     #[command(flatten)]
     policy: queue::Policy,
     /// How long each point is measured
-    #[arg(long, default_value_t = 3.0, allow_negative_numbers = true, value_parser = crate::run::seconds)]
+    #[arg(long, default_value_t = 3.0, allow_negative_numbers = true, value_parser = within(0.001, 3600.0))]
     seconds: f64,
     /// The device to run on
     #[arg(long, value_enum, default_value_t = On::Host)]
@@ -87,50 +85,27 @@ pub struct Options {
     pub json: bool,
 }
 
-fn rows(text: &str) -> Result<usize, String> {
-    let value = text.parse().ok();
-    let value = value.filter(|rows| (1..=1_000_000).contains(rows));
-    value.ok_or_else(|| "expected a number from 1 to 1000000".to_owned())
-}
-
-fn rate(text: &str) -> Result<f64, String> {
-    let value = text.parse().ok();
-    let value = value.filter(|rate| (0.001..=1e6).contains(rate));
-    value.ok_or_else(|| "expected a number from 0.001 to 1000000".to_owned())
-}
-
 /// Measures, and says what it came to.
 pub fn run(options: &Options) -> Result<Outcome> {
     threads::check(options.threads.iter().copied().max().unwrap_or(1))?;
     // What cannot be written in the end is better known now.
     write_files(options, "", "")?;
     let report = measure(options)?;
-    write_files(
-        options,
-        &csv::of(&report.points),
-        &html::page(&report).html(),
-    )?;
-    if options.json {
-        output::json(&report)?;
-    } else {
-        output::text(&report.page())?;
-    }
+    let page = report.page();
+    write_files(options, &csv::of(&report.points), &page.html())?;
+    output::told(options.json, &report, || page.text())?;
     Ok(Outcome::of(report.is_whole()))
 }
 
 fn write_files(options: &Options, csv: &str, html: &str) -> Result<()> {
     if let Some(path) = &options.csv {
-        write(path, csv)?;
+        output::file(path, csv)?;
     }
     if let Some(folder) = &options.out {
-        fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        write(&folder.join("report.html"), html)?;
+        output::folder(folder)?;
+        output::file(&folder.join("report.html"), html)?;
     }
     Ok(())
-}
-
-fn write(path: &Path, text: &str) -> Result<()> {
-    fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()).into())
 }
 
 fn measure(options: &Options) -> Result<Report> {

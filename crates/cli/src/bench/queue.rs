@@ -6,26 +6,21 @@ use clap::Args;
 use streampool::batch::{BatchQueue, Histogram, Statistics};
 use streampool::{Array, ForSession, Session};
 
-use crate::{Result, threads};
+use crate::Result;
+use crate::text::within;
 
 /// How the queue forms batches; the queue's own defaults hold where nothing is given.
 #[derive(Debug, Args)]
 pub struct Policy {
     /// The most rows of a batch of the queue
-    #[arg(long, value_name = "ROWS", requires = "queue", allow_negative_numbers = true, value_parser = threads::count)]
+    #[arg(long, value_name = "ROWS", requires = "queue", allow_negative_numbers = true, value_parser = within(1usize, 1024))]
     max_batch: Option<usize>,
     /// How long a request may wait for others, in milliseconds
-    #[arg(long, value_name = "MS", requires = "queue", allow_negative_numbers = true, value_parser = wait)]
+    #[arg(long, value_name = "MS", requires = "queue", allow_negative_numbers = true, value_parser = within(0.0, 1e4))]
     max_wait: Option<f64>,
     /// Batches of the queue that run at the same time
-    #[arg(long, value_name = "N", requires = "queue", allow_negative_numbers = true, value_parser = threads::count)]
+    #[arg(long, value_name = "N", requires = "queue", allow_negative_numbers = true, value_parser = within(1usize, 1024))]
     in_flight: Option<usize>,
-}
-
-fn wait(text: &str) -> Result<f64, String> {
-    let value = text.parse().ok();
-    let value = value.filter(|milliseconds| (0.0..=1e4).contains(milliseconds));
-    value.ok_or_else(|| "expected a number from 0 to 10000".to_owned())
 }
 
 /// The queue.

@@ -28,10 +28,6 @@ pub struct Options {
 /// Looks, and says what was seen.
 pub fn run(options: &Options) -> Result<Outcome> {
     let report = report::examine();
-    if options.json {
-        output::json(&report)?;
-    } else {
-        output::text(&page::page(&report))?;
-    }
+    output::told(options.json, &report, || page::page(&report))?;
     Ok(Outcome::of(report.ok))
 }

@@ -36,11 +36,7 @@ pub struct Options {
 
 /// Looks, and says what was seen.
 pub fn run(options: &Options) -> Result<Outcome> {
-    let report = report::examine(options)?;
-    if options.json {
-        output::json(&report)?;
-    } else {
-        output::text(&page::page(&report))?;
-    }
+    let report = report::examine(&options.model, &options.shape, options.device)?;
+    output::told(options.json, &report, || page::page(&report))?;
     Ok(Outcome::of(report.ok))
 }

@@ -20,6 +20,7 @@ use crate::doctor::unusable_cache;
 use crate::inputs::{self, From, refer};
 use crate::machine::{self, Machine};
 use crate::progress::Progress;
+use crate::text::within;
 use crate::{Outcome, Result, output};
 use report::{AtOnce, Given, Report};
 use values::Seen;
@@ -54,7 +55,7 @@ pub struct Options {
     #[arg(long, default_value_t = 0, conflicts_with = "input")]
     seed: u64,
     /// Threads that run it at the same time
-    #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = crate::threads::count)]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = within(1usize, 1024))]
     threads: usize,
     /// The device to run on
     #[arg(long, value_enum, default_value_t = On::Host)]
@@ -75,13 +76,13 @@ pub struct Options {
     #[arg(long, requires = "repeat", conflicts_with_all = ["within", "steps"])]
     resident: bool,
     /// How long --repeat measures
-    #[arg(long, default_value_t = 3.0, requires = "repeat", allow_negative_numbers = true, value_parser = seconds)]
+    #[arg(long, default_value_t = 3.0, requires = "repeat", allow_negative_numbers = true, value_parser = within(0.001, 3600.0))]
     seconds: f64,
     /// What outputs should be, by their names
     #[arg(long, value_name = "NPZ")]
     check: Option<PathBuf>,
     /// How far a value may be from that, absolute or as a part of it
-    #[arg(long, default_value_t = 1e-4, requires = "check", allow_negative_numbers = true, value_parser = tolerance)]
+    #[arg(long, default_value_t = 1e-4, requires = "check", allow_negative_numbers = true, value_parser = within(0.0, 1.0))]
     tolerance: f64,
     /// Write the outputs of the first run here
     #[arg(long, value_name = "NPZ")]
@@ -105,19 +106,6 @@ impl Options {
     }
 }
 
-/// Reads how long something is measured.
-pub fn seconds(text: &str) -> Result<f64, String> {
-    let value = text.parse().ok();
-    let value = value.filter(|seconds| (0.001..=3600.0).contains(seconds));
-    value.ok_or_else(|| "expected a number from 0.001 to 3600".to_owned())
-}
-
-fn tolerance(text: &str) -> Result<f64, String> {
-    let value = text.parse().ok();
-    let value = value.filter(|tolerance| (0.0..=1.0).contains(tolerance));
-    value.ok_or_else(|| "expected a number from 0 to 1".to_owned())
-}
-
 /// Runs it, and tells what it came to.
 pub fn run(options: &Options) -> Result<Outcome> {
     crate::threads::check(options.threads)?;
@@ -128,11 +116,7 @@ pub fn run(options: &Options) -> Result<Outcome> {
             output::warning(&unusable_cache(&problem));
         }
     }
-    if options.json {
-        output::json(&report)?;
-    } else {
-        output::text(&report.page())?;
-    }
+    output::told(options.json, &report, || report.page())?;
     Ok(Outcome::of(report.ok))
 }
 

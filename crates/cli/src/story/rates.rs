@@ -4,13 +4,44 @@ use std::time::Duration;
 
 use streampool::Session;
 
+use super::chapter::Now;
 use super::setting::Subject;
 use crate::threads::per_second;
 use crate::{Failure, Result};
 
 /// Each figure is taken so often, in turn with those it is compared with, each time in a part of the slice. The best counts:
 /// what disturbs a machine only ever makes it slower.
-pub const ROUNDS: usize = 5;
+pub const ROUNDS: u32 = 5;
+
+/// The best rate of each case. `rate` takes one, in turn with those of the other cases.
+pub fn best_of_rounds<C>(
+    cases: &[C],
+    subject: &Subject,
+    now: Now<'_>,
+    told: impl Fn(&C) -> String,
+    mut rate: impl FnMut(&C) -> Result<f64>,
+) -> Result<Vec<f64>> {
+    let mut best = vec![0f64; cases.len()];
+    for round in 1..=ROUNDS {
+        for (case, best) in cases.iter().zip(&mut best) {
+            let (name, what) = (&subject.name, told(case));
+            now(&format!("{name}, {what}, round {round} of {ROUNDS}"));
+            *best = best.max(rate(case)?);
+        }
+    }
+    match best.iter().all(|&rate| rate > 0.0) {
+        true => Ok(best),
+        false => Err(Failure::from("nothing was measured")),
+    }
+}
+
+/// How much all `workers` together do per second, in a round.
+pub fn in_a_round<W>(workers: &mut [W], slice: Duration) -> Result<f64>
+where
+    W: FnMut() -> Result<u64> + Send,
+{
+    per_second(workers, slice / ROUNDS)
+}
 
 /// Runs per second of as many threads as there are sessions, each running its own.
 pub fn of_threads(subject: &Subject, sessions: &[&Session], slice: Duration) -> Result<f64> {
@@ -22,7 +53,7 @@ pub fn of_threads(subject: &Subject, sessions: &[&Session], slice: Duration) -> 
         }
     };
     let mut workers: Vec<_> = sessions.iter().enumerate().map(worker).collect();
-    per_second(&mut workers, slice / ROUNDS as u32)
+    in_a_round(&mut workers, slice)
 }
 
 /// So many seconds of a processor may go to handing a run to another thread and back, in which its own could have begun another.
@@ -31,12 +62,6 @@ const HANDING_OVER: f64 = 5e-6;
 /// A rate of `processors`, as it is if each run is handed over.
 pub fn handed_over(rate: f64, processors: usize) -> f64 {
     1.0 / (1.0 / rate + HANDING_OVER / processors as f64)
-}
-
-/// The largest of some rates.
-pub fn best(rates: &[f64]) -> Result<f64> {
-    let best = rates.iter().copied().max_by(f64::total_cmp);
-    best.ok_or_else(|| Failure::from("nothing was measured"))
 }
 
 #[cfg(test)]
@@ -49,11 +74,5 @@ mod tests {
         assert!(near(handed_over(200e3, 1), 100e3));
         assert!(near(handed_over(200e3, 2), 200e3 / 1.5));
         assert!(near(handed_over(100.0, 1), 100.0 / 1.0005));
-    }
-
-    #[test]
-    fn the_best_is_the_largest() {
-        assert_eq!(best(&[3.0, 1.0, 3.5, 2.0]).unwrap(), 3.5);
-        assert!(best(&[]).is_err());
     }
 }

@@ -149,7 +149,7 @@ fn a_sweep_is_written_for_all_readers() {
     let page = stdout(&output);
     for part in [
         "model.onnx on host",
-        "x=1,4,3 to x=16,4,3, each thread for itself; latency in ",
+        "x=1,4,3 to x=16,4,3\n\neach thread for itself; latency in ",
         "threads  rows",
         "Most rows get through with",
     ] {

@@ -1,6 +1,15 @@
 //! What an axis reaches over: where values are on it, and where its ticks are.
 
-use super::Scale;
+/// How values are spread along an axis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scale {
+    /// Evenly, from 0.
+    Linear,
+    /// Each doubling takes the same room.
+    Log2,
+    /// Each power of ten takes the same room.
+    Log10,
+}
 
 /// The ends of an axis.
 #[derive(Debug, Clone, Copy)]

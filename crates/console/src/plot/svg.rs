@@ -5,8 +5,8 @@
 
 use std::fmt::Write;
 
-use super::Plot;
-use crate::html::escaped;
+use super::lines::Plot;
+use crate::text::escaped;
 
 /// The image's width.
 pub const WIDTH: f64 = 680.0;
@@ -83,8 +83,14 @@ pub fn legend(names: &[&str], top: f64, mark: impl Fn(usize, f64, f64) -> String
     (content, end)
 }
 
-/// The plot.
-pub fn plot(plot: &Plot) -> String {
+impl Plot {
+    /// It as an SVG image of its own, to be read on light and on dark.
+    pub fn svg(&self) -> String {
+        plot(self)
+    }
+}
+
+fn plot(plot: &Plot) -> String {
     let (x, y, lines) = plot.placed();
     let mut content = text(8.0, 20.0, Anchor::Start, 600, &plot.title);
     let names: Vec<&str> = plot.series.iter().map(|series| &series.name[..]).collect();

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::Plot;
+use super::lines::Plot;
 use super::range::Tick;
 
 /// What stands for the points of a series.
@@ -19,8 +19,14 @@ fn mark(number: usize) -> char {
     MARKS[number % MARKS.len()]
 }
 
-/// The plot.
-pub fn plot(plot: &Plot, width: usize, height: usize) -> String {
+impl Plot {
+    /// It in so many columns and lines of characters, title and legend aside.
+    pub fn terminal(&self, width: usize, height: usize) -> String {
+        plot(self, width, height)
+    }
+}
+
+fn plot(plot: &Plot, width: usize, height: usize) -> String {
     let (x, y, lines) = plot.placed();
     let y_ticks = y.ticks(height.div_ceil(2).min(7));
     let margin = y_ticks

@@ -7,8 +7,8 @@ use streampool::{
     ReduceKind, Stream, Unary,
 };
 
-use crate::difference::difference;
-use crate::gpu::dense::uploaded;
+use crate::dense::uploaded;
+use crate::figures::difference;
 use crate::noise::Noise;
 
 const ROWS: usize = 8;

@@ -1,19 +1,21 @@
 //! The chapter on scaling: threads get out of the device what there is in it.
 
-mod ceiling;
+use std::time::Duration;
 
+use streampool::Session;
 use streampool::cuda::CudaOptions;
 use streampool::cuda::ceiling::BareStream;
+use streampool::host::{HostDevice, HostOptions};
 
-use super::chapter::{Chapter, Check, Drawing, Found};
-use super::rates::{self, ROUNDS, best};
-use super::setting::{MOST_THREADS, Setting, Subject};
-use super::sheet::{Cell, Sheet};
+use super::chapter::{Chapter, Check, Found, Now};
+use super::rates::{self, ROUNDS, best_of_rounds, in_a_round};
+use super::setting::{MOST_THREADS, Setting, Subject, least, pool};
 use crate::Result;
 use crate::device::On;
+use crate::machine::processors;
+use crate::page::{Cell, Part, Table};
 use crate::plot::{Axis, Plot, Scale, Series};
 use crate::text::counted;
-use ceiling::Ceiling;
 
 /// From how many threads at a time.
 const THREADS: [usize; 6] = [1, 2, 4, 8, 16, MOST_THREADS];
@@ -69,7 +71,7 @@ struct Point {
     ceiling: Option<f64>,
 }
 
-fn tell(setting: &Setting, now: &dyn Fn(&str)) -> Result<Found> {
+fn tell(setting: &Setting, now: Now<'_>) -> Result<Found> {
     let mut found = Found::default();
     let mut sums = Vec::new();
     for (place, subject) in setting.subjects.iter().enumerate() {
@@ -82,9 +84,8 @@ fn tell(setting: &Setting, now: &dyn Fn(&str)) -> Result<Found> {
             On::Cuda | On::Metal => Ceiling::None,
         };
         let points = measure(setting, subject, &mut ceiling, now)?;
-        found
-            .tables
-            .push((format!("{}, runs per second", subject.name), sheet(&points)));
+        let what = format!("{}, runs per second", subject.name);
+        found.tables.push((what, table(&points)));
         found.drawings.push(drawing(&subject.name, &points));
         let (check, sum) = judge(subject, &points, setting.on);
         found.checks.push(check);
@@ -94,41 +95,107 @@ fn tell(setting: &Setting, now: &dyn Fn(&str)) -> Result<Found> {
     Ok(found)
 }
 
+/// The most that a device gives to threads, measured without what they share with us.
+enum Ceiling {
+    /// Threads with a device, a pool and a session each; those for so many threads have the processors divided among them.
+    Copies(Vec<Vec<Session>>),
+    /// Bare graphs of the GPU's driver.
+    Driver(Vec<BareStream>),
+    /// Nothing is known.
+    None,
+}
+
+/// The most memory for copies.
+const MEMORY: usize = 1 << 30;
+
+impl Ceiling {
+    /// Copies of a model on devices of their own, for each of these numbers of threads that there is memory for.
+    fn copies(subject: &Subject, threads: &[usize]) -> Result<Ceiling> {
+        let cores = processors();
+        let own = |workers| {
+            let options = HostOptions::default().threads(workers);
+            subject.again(&pool(HostDevice::new(options)?)?)
+        };
+        let each = own(cores)?.pool().snapshot()?.memory.reserved;
+        let affordable = |&&threads: &&usize| threads == 1 || threads * each <= MEMORY;
+        let mut groups: Vec<Vec<Session>> = Vec::new();
+        for &threads in threads.iter().filter(affordable) {
+            let workers = (cores / threads).max(1);
+            // Devices with one processor serve more threads as they do fewer.
+            let mut group = match groups.last() {
+                Some(fewer) if cores / fewer.len() <= 1 => fewer.clone(),
+                _ => Vec::new(),
+            };
+            while group.len() < threads {
+                group.push(own(workers)?);
+            }
+            groups.push(group);
+        }
+        Ok(Ceiling::Copies(groups))
+    }
+
+    /// Whether the rate of so many threads can be measured.
+    fn is_known(&self, threads: usize) -> bool {
+        match self {
+            Ceiling::Copies(groups) => groups.iter().any(|group| group.len() == threads),
+            Ceiling::Driver(_) => true,
+            Ceiling::None => false,
+        }
+    }
+
+    /// The rate of so many threads.
+    fn rate(&mut self, subject: &Subject, threads: usize, slice: Duration) -> Result<f64> {
+        match self {
+            Ceiling::Copies(groups) => {
+                let group = groups.iter().find(|group| group.len() == threads);
+                let group = group.into_iter().flatten().collect::<Vec<_>>();
+                rates::of_threads(subject, &group, slice)
+            }
+            Ceiling::Driver(streams) => {
+                let streams = streams[..threads].iter_mut();
+                let workers = streams.map(|bare| move || Ok(bare.replay(1).map(|()| 1)?));
+                in_a_round(&mut workers.collect::<Vec<_>>(), slice)
+            }
+            Ceiling::None => Ok(f64::NAN),
+        }
+    }
+}
+
 fn measure(
     setting: &Setting,
     subject: &Subject,
     ceiling: &mut Ceiling,
-    now: &dyn Fn(&str),
+    now: Now<'_>,
 ) -> Result<Vec<Point>> {
-    let mut ours = vec![Vec::new(); THREADS.len()];
-    let mut theirs = vec![Vec::new(); THREADS.len()];
-    for round in 1..=ROUNDS {
-        for (place, &threads) in THREADS.iter().enumerate() {
-            let what = counted(threads as u64, "thread");
-            now(&format!(
-                "{}, {what}, round {round} of {ROUNDS}",
-                subject.name
-            ));
-            let sessions = vec![&subject.session; threads];
-            ours[place].push(rates::of_threads(subject, &sessions, setting.slice)?);
-            theirs[place].extend(ceiling.rate(subject, threads, setting.slice)?);
+    // Ours, then what bounds it, of one number of threads after the other.
+    let sides = |&threads: &usize| {
+        let theirs = ceiling.is_known(threads).then_some((threads, false));
+        std::iter::once((threads, true)).chain(theirs)
+    };
+    let cases: Vec<(usize, bool)> = THREADS.iter().flat_map(sides).collect();
+    let told = |case: &(usize, bool)| counted(case.0 as u64, "thread");
+    let best = best_of_rounds(&cases, subject, now, told, |&(threads, ours)| match ours {
+        true => rates::of_threads(subject, &vec![&subject.session; threads], setting.slice),
+        false => ceiling.rate(subject, threads, setting.slice),
+    })?;
+    let mut points: Vec<Point> = Vec::new();
+    let mut most: Option<f64> = None;
+    for (&(threads, ours), rate) in cases.iter().zip(best) {
+        if ours {
+            points.push(Point {
+                threads,
+                ours: rate,
+                ceiling: most,
+            });
+        } else if let Some(point) = points.last_mut() {
+            most = Some(rate.max(most.unwrap_or(0.0)));
+            point.ceiling = most;
         }
     }
-    let mut most: Option<f64> = None;
-    let point = |((&threads, ours), theirs): ((&usize, &Vec<f64>), &Vec<f64>)| {
-        if !theirs.is_empty() {
-            most = Some(best(theirs)?.max(most.unwrap_or(0.0)));
-        }
-        Ok(Point {
-            threads,
-            ours: best(ours)?,
-            ceiling: most,
-        })
-    };
-    THREADS.iter().zip(&ours).zip(&theirs).map(point).collect()
+    Ok(points)
 }
 
-fn sheet(points: &[Point]) -> Sheet {
+fn table(points: &[Point]) -> Table {
     let one = points.first().map_or(f64::NAN, |point| point.ours);
     let row = |point: &Point| {
         let (ceiling, part) = match point.ceiling {
@@ -143,8 +210,8 @@ fn sheet(points: &[Point]) -> Sheet {
             part,
         ]
     };
-    Sheet {
-        head: &[
+    Table {
+        head: vec![
             "threads",
             "shared",
             "beside one thread",
@@ -155,7 +222,7 @@ fn sheet(points: &[Point]) -> Sheet {
     }
 }
 
-fn drawing(name: &str, points: &[Point]) -> Drawing {
+fn drawing(name: &str, points: &[Point]) -> Part {
     let ours = points
         .iter()
         .map(|point| (point.threads as f64, point.ours));
@@ -167,7 +234,7 @@ fn drawing(name: &str, points: &[Point]) -> Drawing {
     if !ceiling.points.is_empty() {
         series.push(ceiling);
     }
-    Drawing::Lines(Plot {
+    Part::Plot(Plot {
         title: format!("Scaling: {name}"),
         x: Axis::new("threads", Scale::Log2),
         y: Axis::new("runs per second", Scale::Linear),
@@ -178,10 +245,11 @@ fn drawing(name: &str, points: &[Point]) -> Drawing {
 /// Whether the worst number of threads is good enough.
 fn judge(subject: &Subject, points: &[Point], on: On) -> (Check, String) {
     let name = &subject.name;
-    let least_of =
-        |part: &dyn Fn(&Point) -> f64| points.iter().map(part).fold(f64::INFINITY, f64::min);
+    let parts = |of: &dyn Fn(&Point) -> f64| -> Vec<f64> {
+        points.iter().map(|point| point.ours / of(point)).collect()
+    };
     if points.iter().all(|point| point.ceiling.is_some()) {
-        let least = least_of(&|point| point.ours / point.ceiling.unwrap_or(f64::INFINITY));
+        let least = least(&parts(&|point| point.ceiling.unwrap_or(f64::INFINITY)));
         let wanted = if on == On::Cuda { OF_GRAPHS } else { OF_COPIES };
         let what = format!("least efficiency of {name}");
         let check = Check::at_least(format!("{name}-efficiency"), what, least, wanted);
@@ -191,26 +259,24 @@ fn judge(subject: &Subject, points: &[Point], on: On) -> (Check, String) {
         );
     }
     let one = points.first().map_or(f64::INFINITY, |point| point.ours);
-    let least = least_of(&|point| point.ours / one);
+    let gains = parts(&|_| one);
+    let (least, most) = (least(&gains), gains.iter().copied().fold(0.0, f64::max));
     let what = format!("least of {name} beside one thread");
-    let check = Check::at_least(format!("{name}-threads"), what, least, OF_ONE_THREAD);
-    let most = points
-        .iter()
-        .map(|point| point.ours / one)
-        .fold(0.0, f64::max);
     (
-        check,
+        Check::at_least(format!("{name}-threads"), what, least, OF_ONE_THREAD),
         format!("{name} reached {least:.2} to {most:.1} times the rate of one thread"),
     )
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     #[test]
     fn the_worst_number_of_threads_decides() {
-        let host = Setting::new(On::Host, None, &[], std::time::Duration::ZERO).unwrap();
+        let host = Setting::new(On::Host, None, &[], Duration::ZERO).unwrap();
         let subject = &host.subjects[0];
         let point = |threads, ours, ceiling| Point {
             threads,
@@ -224,7 +290,22 @@ mod tests {
         let free = |last| [point(1, 100.0, None), point(8, last, None)];
         assert!(judge(subject, &free(91.0), On::Cuda).0.ok);
         assert!(!judge(subject, &free(89.0), On::Cuda).0.ok);
-        let rows = sheet(&free(91.0)).table().rows;
-        assert_eq!(rows[1], ["8", "91.0", "0.91", "-", "-"]);
+    }
+
+    #[test]
+    fn each_thread_has_a_device_of_its_own() {
+        let host = Setting::new(On::Host, None, &[], Duration::ZERO).unwrap();
+        let Ceiling::Copies(groups) = Ceiling::copies(&host.subjects[0], &[1, 2, 5]).unwrap()
+        else {
+            unreachable!("they are copies")
+        };
+        assert_eq!(groups.iter().map(Vec::len).collect::<Vec<_>>(), [1, 2, 5]);
+        for group in groups {
+            for (number, one) in group.iter().enumerate() {
+                let device = one.pool().device();
+                let shared = |other: &Session| Arc::ptr_eq(other.pool().device(), device);
+                assert!(!group[..number].iter().any(shared));
+            }
+        }
     }
 }

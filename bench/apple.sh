@@ -50,6 +50,7 @@ cd "$(dirname "$0")/.." || exit
 export REQUIRE_METAL=1 RUST_BACKTRACE=1
 release=${CARGO_TARGET_DIR:-target}/release
 program=(cargo run --quiet --release -p streampool-cli --features metal --)
+measure=(cargo run --quiet --release -p streampool-measure --features metal --)
 
 machine() {
     date -u +%FT%TZ
@@ -63,7 +64,8 @@ machine() {
 }
 
 build() {
-    cargo build --release -p streampool-cli --features metal && cargo build --release -p agx-fix &&
+    cargo build --release -p streampool-cli --features metal &&
+        cargo build --release -p streampool-measure --features metal && cargo build --release -p agx-fix &&
         cargo test --release --no-run -p streampool-metal -p agx-fix
 }
 
@@ -126,7 +128,7 @@ story() {
 
 bench() {
     rm -f "$report/ops.json"
-    "${program[@]}" bench ops --device metal --json >"$report/ops.json"
+    "${measure[@]}" ops --device metal --json >"$report/ops.json"
 }
 
 # How long a stage may take, in seconds: far longer than it should.

@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
 # Builds what bench/gpu.sh runs on a GPU machine that has no Rust: the tests of the CUDA device and the one of the
-# operators as `test-NAME`, the library that PyTorch's process loads and the program `streampool`, stripped, in one folder.
+# operators as `test-NAME`, the library that PyTorch's process loads and the programs `streampool` and `streampool-measure`, stripped, in
+# one folder.
 #
 #   bench/build-gpu.sh BINARIES_DIR [NAME...]
 #
 # A NAME is that of a test file of crates/cuda/tests, `unit` for the tests inside its source, `onnx` for the operators
-# against the node tests of ONNX, `batching` for queues over sessions, `beside` for the library, or `streampool`; all of
-# them by default. What does not compile is left out, and the exit code says so. The node tests' data is carried along as
+# against the node tests of ONNX, `batching` for queues over sessions, `beside` for the library, or `streampool` for the
+# programs; all of them by default. What does not compile is left out, and the exit code says so. The node tests' data is carried along as
 # BINARIES_DIR/onnx from ONNX_DATA, or from where the test has installed it; without it that test skips.
 set -euo pipefail
 
 usage() {
-    sed -n 's/^# \{0,1\}//; 2,10p' "$0" >&2
+    sed -n 's/^# \{0,1\}//; 2,11p' "$0" >&2
     exit 2
 }
 
@@ -95,7 +96,7 @@ if [ "$beside" = yes ]; then
     build cargo build -p streampool-cuda --example beside || failures=1
 fi
 if [ "$program" = yes ]; then
-    build cargo build -p streampool-cli --bin streampool || failures=1
+    build cargo build -p streampool-cli -p streampool-measure --bins || failures=1
 fi
 
 commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)

@@ -54,7 +54,7 @@ mkdir -p "${folders[1]}" || usage "${folders[1]} cannot be written"
 binaries=$(cd "${folders[0]}" && pwd)
 report=$(cd "${folders[1]}" && pwd)
 # Binaries may have come by a way that does not keep the mode.
-chmod +x "$binaries"/test-* "$binaries"/streampool 2>/dev/null
+chmod +x "$binaries"/test-* "$binaries"/streampool{,-measure} 2>/dev/null
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -226,22 +226,22 @@ run_bench() {
     finish_torch_build
     begin bench 230
     # shellcheck disable=SC2016
-    step runtime bash -c '"$0" bench runtime --device cuda --json "${@:2}" >"$1"' \
-        "$binaries/streampool" "$report/runtime.json" "${quick[@]}" || failures=1
+    step runtime bash -c '"$0" runtime --device cuda --json "${@:2}" >"$1"' \
+        "$binaries/streampool-measure" "$report/runtime.json" "${quick[@]}" || failures=1
 }
 
 run_fairness() {
     finish_torch_build
     begin fairness 230
     # shellcheck disable=SC2016
-    step crowds bash -c '"$0" bench fairness --device cuda --json "${@:2}" >"$1"' \
-        "$binaries/streampool" "$report/fairness.json" "${quick[@]}" || failures=1
+    step crowds bash -c '"$0" fairness --device cuda --json "${@:2}" >"$1"' \
+        "$binaries/streampool-measure" "$report/fairness.json" "${quick[@]}" || failures=1
     # shellcheck disable=SC2016
-    step long bash -c '"$0" bench fairness --device cuda --threads 31 --seconds "$2" --json >"$1"' \
-        "$binaries/streampool" "$report/fairness_long.json" "$([ "${#quick[@]}" -gt 0 ] && echo 5 || echo 60)" || failures=1
+    step long bash -c '"$0" fairness --device cuda --threads 31 --seconds "$2" --json >"$1"' \
+        "$binaries/streampool-measure" "$report/fairness_long.json" "$([ "${#quick[@]}" -gt 0 ] && echo 5 || echo 60)" || failures=1
     # shellcheck disable=SC2016
-    step calls bash -c '"$0" bench fairness --device cuda --calls --json >"$1"' \
-        "$binaries/streampool" "$report/fairness_calls.json" || failures=1
+    step calls bash -c '"$0" fairness --device cuda --calls --json >"$1"' \
+        "$binaries/streampool-measure" "$report/fairness_calls.json" || failures=1
 }
 
 torch_build=''
@@ -282,12 +282,12 @@ run_ops() {
     fi
     for precision in f32 f16; do
         # shellcheck disable=SC2016
-        step "$precision" bash -c '"$0" bench ops --device cuda --json "${@:2}" >"$1"' \
-            "$binaries/streampool" "$report/ops_$precision.json" --precision "$precision" "${effort[@]}" || failures=1
+        step "$precision" bash -c '"$0" ops --device cuda --json "${@:2}" >"$1"' \
+            "$binaries/streampool-measure" "$report/ops_$precision.json" --precision "$precision" "${effort[@]}" || failures=1
         # A goal that is missed, which it says with 3, is for the report to tell.
         # shellcheck disable=SC2016
         step "compare_$precision" bash -c 'python3 "$@" || [ "$?" -eq 3 ]' compare \
-            "$here/ops/compare.py" "$binaries/streampool" --device cuda --precision "$precision" \
+            "$here/ops/compare.py" "$binaries/streampool-measure" --device cuda --precision "$precision" \
             --json "$report/compare_$precision.json" "${turns[@]}" || failures=1
     done
 }
@@ -342,7 +342,7 @@ run_batching() {
     queued mlp mlp --shape x=1,512 --threads 1,8,256 --max-batch 256
     queued encoder encoder --shape x=1,128,384 --threads 1,8,256 --max-batch 64
     queued half half --shape x=1,128,384 --threads 1,8,256 --max-batch 64
-    step queue "$binaries/streampool" bench queue || failures=1
+    step queue "$binaries/streampool-measure" queue || failures=1
     step story "$binaries/streampool" story --device cuda || failures=1
 }
 

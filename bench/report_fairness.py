@@ -1,4 +1,4 @@
-"""Who waits while others run flat out: read from what the stage `fairness` of gpu.sh wrote, as `streampool bench fairness --json`
+"""Who waits while others run flat out: read from what the stage `fairness` of gpu.sh wrote, as `streampool-measure fairness --json`
 writes it."""
 
 from report_ops import Judged, goals_table

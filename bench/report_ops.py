@@ -1,6 +1,6 @@
 """The operators' part of the report: ours beside PyTorch's, the bandwidth of what is bound by memory, and what a call
 costs its thread. Read from what the stage `ops` of gpu.sh wrote: ops_f32.json and ops_f16.json (ours alone, as
-`streampool bench ops --json` writes them), compare_f32.json and compare_f16.json (bench/ops/compare.py)."""
+`streampool-measure ops --json` writes them), compare_f32.json and compare_f16.json (bench/ops/compare.py)."""
 
 from dataclasses import dataclass
 

@@ -22,7 +22,7 @@ SHARING = {
 
 
 def runtime(**changed):
-    """What `streampool bench runtime --device cuda --json` writes when every goal is met."""
+    """What `streampool-measure runtime --device cuda --json` writes when every goal is met."""
     point = lambda name, threads, ours, raw: {"name": name, "threads": threads, "ours": ours, "raw": raw}
     figures = [point("launch_sync", threads, 95e3 * threads, 100e3 * threads) for threads in THREADS]
     figures += [point("linear", 1, 90e3, 100e3), point("linear", 8, 500e3, 600e3)]

@@ -2,9 +2,9 @@
 """Measures operators on this machine in one run, ours and the peers' in turn, and says how they compare. On the host the
 peers are PyTorch and ONNX Runtime, whichever is faster; on a GPU it is PyTorch.
 
-    compare.py STREAMPOOL [--device host|cuda] [--precision f32|f16] [--rounds N] [--seconds S] [--json FILE]
+    compare.py MEASURE [--device host|cuda] [--precision f32|f16] [--rounds N] [--seconds S] [--json FILE]
 
-STREAMPOOL is the program `streampool`. The host needs the packages torch, onnxruntime and onnx; a GPU torch. For each
+MEASURE is the program `streampool-measure`. The host needs the packages torch, onnxruntime and onnx; a GPU torch. For each
 operator every side is measured once in every round, one after the other. Ends with 3 if a goal is missed.
 """
 
@@ -30,11 +30,11 @@ PAUSE = 0.02
 
 
 class Ours:
-    """`streampool`, which measures an operator whenever it is told its name. One that it cannot is told of, and has no
+    """`streampool-measure`, which measures an operator whenever it is told its name. One that it cannot is told of, and has no
     figure."""
 
     def __init__(self, options):
-        self.command = [options.streampool, "bench", "ops", "--take-turns", "--device", options.device]
+        self.command = [options.measure, "ops", "--take-turns", "--device", options.device]
         self.command += ["--precision", options.precision, "--seconds", str(options.seconds)]
         self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
@@ -156,7 +156,7 @@ def page(times, found):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("streampool")
+    parser.add_argument("measure")
     parser.add_argument("--device", choices=("host", "cuda"), default="host")
     parser.add_argument("--precision", choices=("f32", "f16"), default="f32")
     parser.add_argument("--rounds", type=int, default=5)

@@ -1,4 +1,4 @@
-"""The operators that `streampool bench ops` measures, as the peers run them: PyTorch, and on the CPU ONNX Runtime.
+"""The operators that `streampool-measure ops` measures, as the peers run them: PyTorch, and on the CPU ONNX Runtime.
 
 Each peer is a function that returns for every operator calls without arguments, each of which runs it once in a way of
 its own; on a GPU they do not wait. Data is random; what is measured does not depend on it.

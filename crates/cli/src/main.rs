@@ -1,31 +1,21 @@
 //! The `streampool` program: `doctor` looks, `run` and `inspect` take a model, `bench` measures, `story` shows.
 
+#![forbid(unsafe_code)]
+
 mod bench;
-mod device;
 mod doctor;
-mod html;
 mod inputs;
 mod inspect;
-mod latencies;
-mod machine;
-mod noise;
-mod output;
-mod plot;
-mod progress;
 mod run;
 mod story;
-mod table;
-mod text;
-mod threads;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-
-/// Why a command failed, in words for whoever typed it.
-type Failure = Box<dyn std::error::Error + Send + Sync>;
-
-type Result<T, E = Failure> = std::result::Result<T, E>;
+use streampool_console::{
+    Failure, Outcome, Result, device, latencies, machine, noise, output, page, plot, progress,
+    table, text, threads,
+};
 
 /// Run models from any number of threads on one device.
 #[derive(Parser)]
@@ -39,8 +29,6 @@ type Result<T, E = Failure> = std::result::Result<T, E>;
         streampool doctor                 what this machine has, and whether it works\n  \
         streampool inspect model.onnx     what is in a model, and what it takes\n  \
         streampool run model.onnx         run it on made-up inputs\n  \
-        streampool bench runtime          what the runtime costs here\n  \
-        streampool bench ops              how fast operators are here\n  \
         streampool bench model model.onnx how a model is best served here\n  \
         streampool story                  the whole argument, shown on this machine"
 )]
@@ -55,22 +43,14 @@ enum Command {
     Inspect(inspect::Options),
     Run(run::Options),
     #[command(subcommand)]
-    Bench(bench::Bench),
+    Bench(Bench),
     Story(story::Options),
 }
 
-/// What a command found, once it could do its work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Outcome {
-    Good,
-    /// Something is wrong, and the output says what.
-    Bad,
-}
-
-impl Outcome {
-    fn of(good: bool) -> Self {
-        if good { Outcome::Good } else { Outcome::Bad }
-    }
+/// Find the best way to serve a model on this machine
+#[derive(Subcommand)]
+enum Bench {
+    Model(Box<bench::Options>),
 }
 
 fn main() -> ExitCode {
@@ -79,15 +59,8 @@ fn main() -> ExitCode {
         Command::Doctor(options) => (options.json, doctor::run(options)),
         Command::Inspect(options) => (options.json, inspect::run(options)),
         Command::Run(options) => (options.json, run::run(options)),
-        Command::Bench(bench) => (bench.json(), bench.run()),
+        Command::Bench(Bench::Model(options)) => (options.json, bench::run(options)),
         Command::Story(options) => (options.json, story::run(options)),
     };
-    match done {
-        Ok(Outcome::Good) => ExitCode::SUCCESS,
-        Ok(Outcome::Bad) => ExitCode::FAILURE,
-        Err(failure) => {
-            output::failure(json, &*failure);
-            ExitCode::FAILURE
-        }
-    }
+    output::exit(json, done)
 }

@@ -6,8 +6,6 @@ mod benches;
 mod models;
 #[path = "cli/onnx.rs"]
 mod onnx;
-#[path = "cli/operators.rs"]
-mod operators;
 #[path = "cli/program.rs"]
 mod program;
 #[path = "cli/story.rs"]
@@ -19,7 +17,9 @@ use program::{
     assert_code, assert_fits_a_terminal, has_gpu, object, run, stderr, stdout, streampool,
     with_gpus,
 };
-use serde_json::Value;
+
+/// What the tests run.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_streampool");
 
 #[test]
 fn doctor_tells_what_there_is() {
@@ -296,75 +296,14 @@ fn doctor_tries_out_the_gpu() {
 }
 
 #[test]
-fn every_figure_of_the_gpu_bench_is_there() {
-    if !has_gpu("every_figure_of_the_gpu_bench_is_there") {
-        return;
-    }
-    let arguments = ["bench", "runtime", "--device", "cuda", "--quick", "--json"];
-    let output = run(&mut with_gpus(&arguments));
-    assert_code(&output, 0);
-    let report = object(&output);
-    assert_eq!(report["sharing"]["wrong"], 0);
-    assert_eq!(report["sharing"]["faults"], 0);
-    assert_eq!(report["sharing"]["memory_restored"], true);
-    let figures = report["figures"].as_array().expect("a list of figures");
-    for figure in figures {
-        let (name, threads) = (&figure["name"], &figure["threads"]);
-        let same = |other: &&Value| other["name"] == *name && other["threads"] == *threads;
-        assert_eq!(figures.iter().filter(same).count(), 1, "{name}, {threads}");
-        for side in ["ours", "raw", "ratio"] {
-            let value = &figure[side];
-            assert!(
-                value.is_null() || value.as_f64() > Some(0.0),
-                "{name}: {value}"
-            );
-        }
-    }
-    for (name, threads) in [
-        ("launch_sync", 31),
-        ("pipelined_32", 8),
-        ("linear", 16),
-        ("linear_scaling", 8),
-        ("mlp", 8),
-        ("alloc_free", 8),
-        ("raw_event_records", 1),
-    ] {
-        let found = figures
-            .iter()
-            .any(|figure| figure["name"] == name && figure["threads"] == threads);
-        assert!(found, "{name} at {threads} is not among {figures:?}");
-    }
-}
-
-#[test]
-fn bench_with_too_few_streams_says_how_to_have_more() {
-    let output = run(streampool(&["bench", "runtime", "--quick"]).env("STREAMPOOL_STREAMS", "2"));
-    assert_code(&output, 1);
-    assert!(
-        stderr(&output).contains("STREAMPOOL_STREAMS"),
-        "{}",
-        stderr(&output)
-    );
-    assert_eq!(stdout(&output), "");
-}
-
-#[test]
 fn help_shows_what_can_be_typed() {
-    let cases: [(&[&str], &[&str]); 6] = [
+    let cases: [(&[&str], &[&str]); 4] = [
         (&["--help"], &["doctor", "bench", "story", "Examples:"]),
         (
             &["doctor", "--help"],
             &["--json", "Examples:", "streampool doctor --json"],
         ),
-        (&["bench", "--help"], &["runtime", "ops"]),
-        (
-            &["bench", "ops", "--help"],
-            &["--precision", "--seconds", "--take-turns", "Examples:"],
-        ),
-        (
-            &["bench", "runtime", "--help"],
-            &["--quick", "--device", "host", "Examples:"],
-        ),
+        (&["bench", "--help"], &["model"]),
         (
             &["story", "--help"],
             &["--json", "STREAMPOOL_STREAMS", "Examples:"],
@@ -390,12 +329,11 @@ fn help_shows_what_can_be_typed() {
 
 #[test]
 fn what_nobody_knows_is_refused_with_code_2() {
-    let cases: [(&[&str], &str); 6] = [
+    let cases: [(&[&str], &str); 5] = [
         (&["docter"], "doctor"),
         (&["bench", "everything"], "everything"),
         (&["doctor", "--jason"], "--json"),
-        (&["bench", "runtime", "--device", "abacus"], "abacus"),
-        (&["bench", "ops", "--seconds", "0"], "0.001 to 600"),
+        (&["story", "--device", "abacus"], "abacus"),
         (&[], "Usage"),
     ];
     for (arguments, told) in cases {

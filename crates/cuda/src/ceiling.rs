@@ -1,205 +1,265 @@
-//! The driver's own ceiling: what any runtime on this GPU can reach from so many threads.
-//!
-//! Plain loops of driver calls, one stream for each thread, and nothing of the device in between. Whoever
-//! measures a runtime beside it uses [`per_second`] for both, so that one stopwatch times both sides.
+//! The driver by itself, with nothing of the device in between: what nothing on top of it can be faster than. The story and
+//! the benchmarks measure the device beside it.
 
-mod calls;
-mod chunks;
-mod crowd;
-mod kernel;
-mod lane;
-mod pool;
-
+use std::ffi::CStr;
 use std::sync::Arc;
-use std::time::Duration;
 
+use cudarc::driver::sys::{
+    self, CUdevice, CUevent, CUevent_flags, CUfunction, CUgraphExec, CUmodule, CUresult, CUstream,
+    CUstream_flags, CUstreamCaptureMode,
+};
 use streampool_device::Result;
 
 use crate::context::{Context, Failure};
-use crate::memory::DeviceBlock;
-use chunks::{Mapped, Plain};
-use kernel::Kernel;
-use lane::Lane;
-use pool::GreedyPool;
 
-pub use calls::CallTime;
-pub use crowd::per_second;
-
-/// Kernels in a replayed graph.
+/// Kernels in the graph of a stream.
 pub const GRAPH_NODES: usize = 10;
 
-/// Calls between two waits, where waiting is not what is measured.
-const BATCH: usize = 64;
+/// A kernel `nothing` that does nothing. Its target is as old as drivers still translate: it runs on every GPU that they do.
+pub const TEXT: &CStr = c".version 6.0
+.target sm_50
+.address_size 64
+.visible .entry nothing() { ret; }
+";
 
-/// One GPU, as bare driver calls use it: the context that everybody in this process shares, and streams of
-/// its own.
-pub struct Ceiling {
-    // The lanes go first: what they hold uses the kernel.
-    lanes: Vec<Lane>,
-    kernel: Arc<Kernel>,
+/// The kernel, loaded.
+struct Kernel {
     context: Arc<Context>,
+    module: CUmodule,
+    function: CUfunction,
 }
 
-impl Ceiling {
-    /// Opens the GPU of this number.
-    pub fn new(ordinal: usize) -> Result<Ceiling> {
-        let context = Context::open(ordinal)?;
-        let kernel = Kernel::load(&context).map_err(|failure| context.error(failure))?;
-        Ok(Ceiling {
-            lanes: Vec::new(),
-            kernel: Arc::new(kernel),
-            context,
-        })
-    }
+// SAFETY: the driver's handles may be used from any thread.
+unsafe impl Send for Kernel {}
+// SAFETY: as above; nothing here changes.
+unsafe impl Sync for Kernel {}
 
-    /// Launches per second of an empty kernel from all `threads` together, each waiting after every `depth`.
-    pub fn launches(&mut self, threads: usize, depth: usize, slice: Duration) -> Result<f64> {
-        self.on_lanes(threads, slice, |lane| {
-            for _ in 0..depth {
-                lane.launch()?;
-            }
-            lane.wait()?;
-            Ok(depth)
-        })
-    }
-
-    /// Launches per second of a graph of [`GRAPH_NODES`] empty kernels, each thread waiting after every
-    /// `depth`.
-    pub fn replays(&mut self, threads: usize, depth: usize, slice: Duration) -> Result<f64> {
-        self.on_lanes(threads, slice, |lane| {
-            for _ in 0..depth {
-                lane.replay()?;
-            }
-            lane.wait()?;
-            Ok(depth)
-        })
-    }
-
-    /// Recordings of an event per second.
-    pub fn event_records(&mut self, threads: usize, slice: Duration) -> Result<f64> {
-        self.on_lanes(threads, slice, |lane| {
-            for _ in 0..BATCH {
-                lane.record()?;
-            }
-            lane.wait()?;
-            Ok(BATCH)
-        })
-    }
-
-    /// Allocations per second of `bytes` from the driver's pool, each freed at once, both in stream order.
-    pub fn pool_pairs(&mut self, threads: usize, bytes: usize, slice: Duration) -> Result<f64> {
-        let pool = GreedyPool::of(&self.context).map_err(|failure| self.context.error(failure))?;
-        let rate = self.on_lanes(threads, slice, |lane| {
-            for _ in 0..BATCH {
-                lane.allocate_and_free(bytes)?;
-            }
-            lane.wait()?;
-            Ok(BATCH)
-        });
-        drop(pool);
-        rate
-    }
-
-    /// Bytes per second that the driver copies from device memory to device memory, `bytes` at a time.
-    pub fn copied_bytes(&mut self, bytes: usize, slice: Duration) -> Result<f64> {
-        let blocks = || {
-            let _bound = self.context.bind()?;
-            let src = DeviceBlock::new(&self.context, bytes)?;
-            Ok((src, DeviceBlock::new(&self.context, bytes)?))
+impl Kernel {
+    fn load(context: &Arc<Context>) -> Result<Kernel, Failure> {
+        let _bound = context.bind()?;
+        let _alone = context.alone();
+        let mut kernel = Kernel {
+            context: context.clone(),
+            module: std::ptr::null_mut(),
+            function: std::ptr::null_mut(),
         };
-        let (src, dst) = blocks().map_err(|failure| self.context.error(failure))?;
-        let copies = self.on_lanes(1, slice, |lane| {
-            const COPIES: usize = 4;
-            for _ in 0..COPIES {
-                lane.copy(&src, &dst, bytes)?;
-            }
-            lane.wait()?;
-            Ok(COPIES)
-        })?;
-        Ok(copies * bytes as f64)
+        // SAFETY: the context is bound; the text ends with a zero, and one handle is written.
+        let result = unsafe { sys::cuModuleLoadData(&mut kernel.module, TEXT.as_ptr().cast()) };
+        context.check("cuModuleLoadData", result)?;
+        let (function, module) = (&raw mut kernel.function, kernel.module);
+        // SAFETY: the module was just loaded; the name ends with a zero, and one handle is written.
+        let result = unsafe { sys::cuModuleGetFunction(function, module, c"nothing".as_ptr()) };
+        context.check("cuModuleGetFunction", result)?;
+        Ok(kernel)
+    }
+}
+
+impl Drop for Kernel {
+    fn drop(&mut self) {
+        if let (false, Ok(_bound)) = (self.module.is_null(), self.context.bind()) {
+            // SAFETY: it was loaded by `load`; the streams that launch it keep it alive.
+            unsafe { sys::cuModuleUnload(self.module) };
+        }
+    }
+}
+
+/// A stream of the driver's with an event and a graph, for one thread at a time, in the context that all users of the GPU in
+/// this process share.
+pub struct BareStream {
+    context: Arc<Context>,
+    kernel: Arc<Kernel>,
+    stream: CUstream,
+    event: CUevent,
+    graph: CUgraphExec,
+}
+
+// SAFETY: the driver's handles may be used from any thread.
+unsafe impl Send for BareStream {}
+
+impl BareStream {
+    /// So many streams of the GPU of this number.
+    pub fn open(ordinal: usize, count: usize) -> Result<Vec<BareStream>> {
+        let context = Context::open(ordinal)?;
+        let open = || {
+            let kernel = Arc::new(Kernel::load(&context)?);
+            let streams = (0..count).map(|_| BareStream::new(&context, &kernel));
+            streams.collect::<Result<_, Failure>>()
+        };
+        open().map_err(|failure| context.error(failure))
     }
 
-    /// Allocations per second of `bytes` by `cuMemAlloc`, each freed at once.
-    pub fn plain_chunks(&mut self, threads: usize, bytes: usize, slice: Duration) -> Result<f64> {
-        let context = &self.context;
-        let chunks = (0..threads).map(|_| Ok(Plain::new(context.clone(), bytes)));
-        rate(context, chunks, slice, |chunk: &mut Plain| {
-            chunk.allocate_and_free().map(|()| 1)
+    fn new(context: &Arc<Context>, kernel: &Arc<Kernel>) -> Result<BareStream, Failure> {
+        let _bound = context.bind()?;
+        let mut bare = BareStream {
+            context: context.clone(),
+            kernel: kernel.clone(),
+            stream: std::ptr::null_mut(),
+            event: std::ptr::null_mut(),
+            graph: std::ptr::null_mut(),
+        };
+        let _alone = context.alone();
+        let flags = CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
+        // SAFETY: the context is bound; one handle is written.
+        let result = unsafe { sys::cuStreamCreate(&mut bare.stream, flags) };
+        context.check("cuStreamCreate", result)?;
+        let flags = CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
+        // SAFETY: as above.
+        let result = unsafe { sys::cuEventCreate(&mut bare.event, flags) };
+        context.check("cuEventCreate", result)?;
+        bare.graph = bare.captured()?;
+        Ok(bare)
+    }
+
+    /// A graph of as many empty kernels as [`GRAPH_NODES`] says.
+    fn captured(&mut self) -> Result<CUgraphExec, Failure> {
+        let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        // SAFETY: the stream is alive and idle.
+        let result = unsafe { sys::cuStreamBeginCapture_v2(self.stream, mode) };
+        self.context.check("cuStreamBeginCapture", result)?;
+        let launched = (0..GRAPH_NODES).try_for_each(|_| {
+            // SAFETY: the context is bound, and the stream this one's own.
+            let result = unsafe { self.launch_on(self.stream) };
+            self.context.check("cuLaunchKernel", result)
+        });
+        let (mut graph, mut executable) = (std::ptr::null_mut(), std::ptr::null_mut());
+        // SAFETY: the capture was begun above; one handle is written.
+        let result = unsafe { sys::cuStreamEndCapture(self.stream, &mut graph) };
+        launched?;
+        self.context.check("cuStreamEndCapture", result)?;
+        // SAFETY: the graph was just captured; one handle is written.
+        let result = unsafe { sys::cuGraphInstantiateWithFlags(&mut executable, graph, 0) };
+        // SAFETY: nobody else has the graph, and the executable does not need it.
+        unsafe { sys::cuGraphDestroy(graph) };
+        self.context.check("cuGraphInstantiateWithFlags", result)?;
+        Ok(executable)
+    }
+
+    /// Launches the empty kernel so often, and waits.
+    pub fn launch(&mut self, times: usize) -> Result<()> {
+        // SAFETY: `repeat` binds the context, and the stream is this one's own.
+        let launch = |bare: &Self| unsafe { bare.launch_on(bare.stream) };
+        self.repeat(times, "cuLaunchKernel", launch)
+    }
+
+    /// Launches the graph so often, and waits.
+    pub fn replay(&mut self, times: usize) -> Result<()> {
+        // SAFETY: graph and stream are alive.
+        let launch = |bare: &Self| unsafe { sys::cuGraphLaunch(bare.graph, bare.stream) };
+        self.repeat(times, "cuGraphLaunch", launch)
+    }
+
+    /// Records the event so often, and waits.
+    pub fn record(&mut self, times: usize) -> Result<()> {
+        // SAFETY: event and stream are alive.
+        let record = |bare: &Self| unsafe { sys::cuEventRecord(bare.event, bare.stream) };
+        self.repeat(times, "cuEventRecord", record)
+    }
+
+    #[inline]
+    fn repeat(
+        &mut self,
+        times: usize,
+        name: &'static str,
+        call: impl Fn(&Self) -> CUresult,
+    ) -> Result<()> {
+        let _bound = self.bind()?;
+        (0..times).try_for_each(|_| self.check(name, call(self)))?;
+        // SAFETY: the stream is alive.
+        self.check("cuStreamSynchronize", unsafe {
+            sys::cuStreamSynchronize(self.stream)
         })
     }
 
-    /// Allocations per second of `bytes` by `cuMemCreate`, mapped to addresses reserved beforehand, each
-    /// unmapped and released at once.
-    pub fn mapped_chunks(&mut self, threads: usize, bytes: usize, slice: Duration) -> Result<f64> {
-        let context = &self.context;
-        let chunks = (0..threads).map(|_| Mapped::new(context.clone(), bytes));
-        rate(context, chunks, slice, |chunk: &mut Mapped| {
-            chunk.map_and_unmap().map(|()| 1)
-        })
+    /// Launches the empty kernel on `stream`, with as few threads as the hardware runs together.
+    ///
+    /// # Safety
+    /// The context is bound, and the stream is alive and one of it.
+    #[inline]
+    pub unsafe fn launch_on(&self, stream: CUstream) -> CUresult {
+        const THREADS: u32 = 32;
+        let (function, none) = (self.kernel.function, std::ptr::null_mut());
+        // SAFETY: kernel and stream are alive, and the kernel takes no arguments.
+        unsafe {
+            sys::cuLaunchKernel(
+                function,
+                1,
+                1,
+                1,
+                THREADS,
+                1,
+                1,
+                0,
+                stream,
+                none,
+                none.cast(),
+            )
+        }
     }
 
-    /// How long each kind of call takes while `threads` others launch graphs and wait for them, and the launches per
-    /// second; `gated`: with launches held up meanwhile, as the device does it.
-    pub fn call_times(&mut self, threads: usize, gated: bool) -> Result<(Vec<CallTime>, f64)> {
-        self.make_lanes(threads)?;
-        let lanes = &mut self.lanes[..threads];
-        calls::times(&self.context, &self.kernel, lanes, gated)
+    /// Makes the context the thread's until the result is dropped, for other calls of the driver.
+    #[inline]
+    pub fn bind(&self) -> Result<impl Drop + use<>> {
+        self.context
+            .bind()
             .map_err(|failure| self.context.error(failure))
     }
 
-    /// How often per second `work` is done on `threads` lanes. It says how much it did.
-    fn on_lanes(
-        &mut self,
-        threads: usize,
-        slice: Duration,
-        work: impl Fn(&mut Lane) -> Result<usize, Failure> + Sync,
-    ) -> Result<f64> {
-        self.make_lanes(threads)?;
-        let lanes = self.lanes[..threads].iter_mut().map(Ok);
-        rate(&self.context, lanes, slice, |lane| work(lane))
+    /// What a call of the driver came to.
+    #[inline]
+    pub fn check(&self, call: &'static str, result: CUresult) -> Result<()> {
+        let checked = self.context.check(call, result);
+        checked.map_err(|failure| self.context.error(failure))
     }
 
-    fn make_lanes(&mut self, threads: usize) -> Result<()> {
-        while self.lanes.len() < threads {
-            let lane = Lane::new(&self.context, &self.kernel);
-            self.lanes
-                .push(lane.map_err(|failure| self.context.error(failure))?);
-        }
-        Ok(())
+    /// Waits while somebody has launches held up, as the device does before each of its own.
+    pub fn pass(&self) {
+        self.context.pass();
+    }
+
+    /// Holds launches up until the result is dropped, as the device does for calls that need the driver's lock alone.
+    pub fn alone(&self) -> impl Sized + '_ {
+        self.context.alone()
+    }
+
+    /// The driver's handle of the stream.
+    pub fn stream(&self) -> CUstream {
+        self.stream
+    }
+
+    /// The driver's handle of the empty kernel.
+    pub fn function(&self) -> CUfunction {
+        self.kernel.function
+    }
+
+    /// The driver's handle of the GPU.
+    pub fn device(&self) -> CUdevice {
+        self.context.device()
     }
 }
 
-/// How often per second `work` is done with these things, each on a thread of its own, in the context.
-fn rate<T: Send>(
-    context: &Context,
-    things: impl Iterator<Item = Result<T, Failure>>,
-    slice: Duration,
-    work: impl Fn(&mut T) -> Result<usize, Failure> + Sync,
-) -> Result<f64> {
-    let worker = |thing: Result<T, Failure>| {
-        let (mut thing, mut bound, work) = (thing?, false, &work);
-        Ok(move || {
-            // A worker stays on its thread, where its first call finds it.
-            if !bound {
-                let _bound = context.bind()?;
-                bound = true;
+impl Drop for BareStream {
+    fn drop(&mut self) {
+        let Ok(_bound) = self.context.bind() else {
+            return;
+        };
+        // SAFETY: each was made by `new`, or is null if that failed; nothing uses them any more, since every user waits for
+        // what it asked for.
+        unsafe {
+            if !self.graph.is_null() {
+                sys::cuGraphExecDestroy(self.graph);
             }
-            work(&mut thing).map(|done| done as u64)
-        })
-    };
-    let workers: Result<Vec<_>, Failure> = things.map(worker).collect();
-    workers
-        .and_then(|mut workers| per_second(&mut workers, slice))
-        .map_err(|failure| context.error(failure))
+            if !self.event.is_null() {
+                sys::cuEventDestroy_v2(self.event);
+            }
+            if !self.stream.is_null() {
+                sys::cuStreamDestroy_v2(self.stream);
+            }
+        }
+    }
 }
 
-impl std::fmt::Debug for Ceiling {
+impl std::fmt::Debug for BareStream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "Ceiling({}, {} lanes)",
-            self.context.name,
-            self.lanes.len()
-        )
+        write!(f, "BareStream({})", self.context.name)
     }
 }

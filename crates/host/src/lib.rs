@@ -28,7 +28,6 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_macros, clippy::disallowed_methods))]
 
-pub mod ceiling;
 mod core;
 mod cost;
 mod crew;

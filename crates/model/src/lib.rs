@@ -28,7 +28,6 @@
 
 #![deny(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
-#![deny(unsafe_code)]
 
 mod check;
 mod error;

@@ -1,12 +1,15 @@
 //! Arrays of Python, in and out.
 
 use half::{bf16, f16};
-use numpy::{PyArray1, PyArrayDescrMethods, PyArrayDyn, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
+use numpy::{
+    PyArray1, PyArrayDescrMethods, PyArrayDyn, PyArrayMethods, PyUntypedArray,
+    PyUntypedArrayMethods,
+};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyModule};
-use streampool::device::DType;
 use streampool::Array;
+use streampool::device::DType;
 
 use crate::errors::{invalid, raise};
 
@@ -39,8 +42,7 @@ pub enum Library {
 
 fn numpy_module(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
     static MODULE: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
-    let module =
-        MODULE.get_or_try_init(py, || Ok::<_, PyErr>(py.import("numpy")?.unbind()))?;
+    let module = MODULE.get_or_try_init(py, || Ok::<_, PyErr>(py.import("numpy")?.unbind()))?;
     Ok(module.bind(py))
 }
 
@@ -90,7 +92,15 @@ pub fn to_array(value: &Bound<'_, PyAny>, expected: Option<DType>) -> PyResult<A
         true => given,
         false => plain(&given)?,
     };
-    let refused = || invalid(py, format!("an array of {} is not supported: give numbers or booleans", given.dtype()));
+    let refused = || {
+        invalid(
+            py,
+            format!(
+                "an array of {} is not supported: give numbers or booleans",
+                given.dtype()
+            ),
+        )
+    };
     let dtype = dtype(&given).ok_or_else(refused)?;
     let array = with_type!(dtype, T => {
         let typed = given.cast::<PyArrayDyn<T>>().map_err(|_| refused())?;
@@ -102,26 +112,36 @@ pub fn to_array(value: &Bound<'_, PyAny>, expected: Option<DType>) -> PyResult<A
 }
 
 /// What NumPy makes of a list, a number, or an array of another library.
-fn converted<'py>(value: &Bound<'py, PyAny>, expected: Option<DType>) -> PyResult<Bound<'py, PyUntypedArray>> {
+fn converted<'py>(
+    value: &Bound<'py, PyAny>,
+    expected: Option<DType>,
+) -> PyResult<Bound<'py, PyUntypedArray>> {
     let py = value.py();
-    let is_array = value.hasattr("__array__")? || value.hasattr("__array_interface__")? || value.hasattr("__dlpack__")?;
+    let is_array = value.hasattr("__array__")?
+        || value.hasattr("__array_interface__")?
+        || value.hasattr("__dlpack__")?;
     let settings = PyDict::new(py);
     if let (false, Some(dtype)) = (is_array, expected) {
         settings.set_item("dtype", dtype_name(dtype))?;
     }
-    let only_dlpack = is_array && !value.hasattr("__array__")? && !value.hasattr("__array_interface__")?;
+    let only_dlpack =
+        is_array && !value.hasattr("__array__")? && !value.hasattr("__array_interface__")?;
     let function = match only_dlpack {
         true => "from_dlpack",
         false => "asarray",
     };
     // A tensor that PyTorch would differentiate is read as it is.
-    let value = match library(value) == Library::Torch && value.getattr("requires_grad")?.is_truthy()? {
-        true => value.call_method0("detach")?,
-        false => value.clone(),
-    };
+    let value =
+        match library(value) == Library::Torch && value.getattr("requires_grad")?.is_truthy()? {
+            true => value.call_method0("detach")?,
+            false => value.clone(),
+        };
     let made = numpy_module(py)?.call_method(function, (value,), Some(&settings));
     let made = made.map_err(|why| {
-        let error = invalid(py, format!("this is no array of numbers on the host: {why}"));
+        let error = invalid(
+            py,
+            format!("this is no array of numbers on the host: {why}"),
+        );
         error.set_cause(py, Some(why));
         error
     })?;
@@ -159,7 +179,11 @@ pub fn dtype_name(dtype: DType) -> &'static str {
 }
 
 /// An array for the caller, in the library that the inputs came in.
-pub fn from_array<'py>(py: Python<'py>, array: &Array, library: Library) -> PyResult<Bound<'py, PyAny>> {
+pub fn from_array<'py>(
+    py: Python<'py>,
+    array: &Array,
+    library: Library,
+) -> PyResult<Bound<'py, PyAny>> {
     let made = with_type!(array.dtype(), T => {
         let values = array.values::<T>().map_err(|error| raise(py, error))?;
         // Where NumPy has no such type, the next wider one holds the same values.
@@ -177,5 +201,7 @@ pub fn from_array<'py>(py: Python<'py>, array: &Array, library: Library) -> PyRe
 fn widened<'py>(py: Python<'py>, array: &Array) -> PyResult<Bound<'py, PyAny>> {
     let values = array.values::<bf16>().map_err(|error| raise(py, error))?;
     let wide: Vec<f32> = values.iter().map(|value| value.to_f32()).collect();
-    Ok(PyArray1::from_vec(py, wide).reshape(array.shape())?.into_any())
+    Ok(PyArray1::from_vec(py, wide)
+        .reshape(array.shape())?
+        .into_any())
 }

@@ -45,7 +45,10 @@ pub fn pool(py: Python<'_>, device: &str) -> PyResult<Pool> {
             settings = settings.memory_limit(pools.memory_limit);
         }
         let pool = Pool::with_settings(open(&name)?, settings.build()?)?;
-        pools.made.get_or_insert_default().insert(name.clone(), pool.clone());
+        pools
+            .made
+            .get_or_insert_default()
+            .insert(name.clone(), pool.clone());
         Ok::<Pool, streampool::Error>(pool)
     });
     opened.map_err(|error| raise(py, error))
@@ -64,10 +67,14 @@ fn open(name: &str) -> streampool::Result<std::sync::Arc<dyn streampool::device:
     }
     #[cfg(feature = "metal")]
     if kind == "metal" {
-        return Ok(streampool::metal::MetalDevice::new(streampool::metal::MetalOptions::from_env()?)?);
+        return Ok(streampool::metal::MetalDevice::new(
+            streampool::metal::MetalOptions::from_env()?,
+        )?);
     }
     let _ = kind;
-    Ok(streampool::host::HostDevice::new(streampool::host::HostOptions::from_env()?)?)
+    Ok(streampool::host::HostDevice::new(
+        streampool::host::HostOptions::from_env()?,
+    )?)
 }
 
 /// What a device is called here, whatever a caller calls it.
@@ -90,14 +97,18 @@ fn full_name(py: Python<'_>, device: &str) -> PyResult<String> {
     };
     match is_built {
         true => Ok(known),
-        false => Err(invalid(py, format!("this build of the package has no {kind}"))),
+        false => Err(invalid(
+            py,
+            format!("this build of the package has no {kind}"),
+        )),
     }
 }
 
 /// A GPU if one can be used, and the host if none can.
 fn best(py: Python<'_>) -> String {
     let all = py.detach(streampool::devices);
-    let usable = |status: &&streampool::DeviceStatus| status.device.is_ok() && status.name != "host";
+    let usable =
+        |status: &&streampool::DeviceStatus| status.device.is_ok() && status.name != "host";
     all.iter()
         .find(usable)
         .map_or("host".to_owned(), |status| match status.name.as_str() {
@@ -121,15 +132,22 @@ pub fn configure(
         (Some("share"), None) => Some(WhenExhausted::Share),
         (Some("fail"), None) => Some(WhenExhausted::Fail),
         (Some("wait"), None) => Some(WhenExhausted::Wait(None)),
-        (Some("wait") | None, Some(seconds)) => Some(WhenExhausted::Wait(Some(duration(py, "timeout", seconds)?))),
+        (Some("wait") | None, Some(seconds)) => {
+            Some(WhenExhausted::Wait(Some(duration(py, "timeout", seconds)?)))
+        }
         (Some(other), _) => {
-            let why = format!("when_exhausted is {other:?}, expected \"share\", \"fail\" or \"wait\", which alone takes a timeout");
+            let why = format!(
+                "when_exhausted is {other:?}, expected \"share\", \"fail\" or \"wait\", which alone takes a timeout"
+            );
             return Err(invalid(py, why));
         }
     };
     let mut pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
     if pools.made.as_ref().is_some_and(|made| !made.is_empty()) {
-        return Err(invalid(py, "a device is in use already: call configure before anything else"));
+        return Err(invalid(
+            py,
+            "a device is in use already: call configure before anything else",
+        ));
     }
     pools.streams = streams.or(pools.streams);
     pools.when_exhausted = policy.or(pools.when_exhausted);
@@ -139,8 +157,12 @@ pub fn configure(
 
 /// A time that a caller gives in seconds.
 pub fn duration(py: Python<'_>, name: &str, seconds: f64) -> PyResult<Duration> {
-    Duration::try_from_secs_f64(seconds)
-        .map_err(|_| invalid(py, format!("{name} is {seconds}, expected a number of seconds, 0 or more")))
+    Duration::try_from_secs_f64(seconds).map_err(|_| {
+        invalid(
+            py,
+            format!("{name} is {seconds}, expected a number of seconds, 0 or more"),
+        )
+    })
 }
 
 /// How many usable devices of a kind there are.
@@ -148,7 +170,8 @@ pub fn duration(py: Python<'_>, name: &str, seconds: f64) -> PyResult<Duration> 
 #[pyo3(signature = (kind="cuda"))]
 pub fn device_count(py: Python<'_>, kind: &str) -> usize {
     let all = py.detach(streampool::devices);
-    let is_of = |status: &&streampool::DeviceStatus| status.kind.name() == kind && status.device.is_ok();
+    let is_of =
+        |status: &&streampool::DeviceStatus| status.kind.name() == kind && status.device.is_ok();
     all.iter().filter(is_of).count()
 }
 
@@ -171,7 +194,8 @@ pub fn devices(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
 #[pyo3(signature = (device="auto"))]
 pub fn synchronize(py: Python<'_>, device: &str) -> PyResult<()> {
     let pool = pool(py, device)?;
-    py.detach(|| pool.synchronize()).map_err(|error| raise(py, error))
+    py.detach(|| pool.synchronize())
+        .map_err(|error| raise(py, error))
 }
 
 /// Gives memory that nobody uses back to the device, and says how many bytes.
@@ -195,7 +219,9 @@ pub fn release_current_stream(py: Python<'_>, device: &str) -> PyResult<bool> {
 #[pyo3(signature = (device="auto"))]
 pub fn memory_stats<'py>(py: Python<'py>, device: &str) -> PyResult<Bound<'py, PyDict>> {
     let pool = pool(py, device)?;
-    let snapshot = py.detach(|| pool.snapshot()).map_err(|error| raise(py, error))?;
+    let snapshot = py
+        .detach(|| pool.snapshot())
+        .map_err(|error| raise(py, error))?;
     let (stats, memory) = (PyDict::new(py), &snapshot.memory);
     stats.set_item("device", &snapshot.device)?;
     stats.set_item("streams", snapshot.streams)?;

@@ -56,7 +56,8 @@ pub fn raise(py: Python<'_>, error: impl Into<streampool::Error>) -> PyErr {
 /// An error of the caller's, before anything of Streampool was asked.
 pub fn invalid(py: Python<'_>, why: impl Into<String>) -> PyErr {
     let why = why.into();
-    let made = exceptions(py).and_then(|module| module.getattr("InvalidInput")?.call1((why.clone(),)));
+    let made =
+        exceptions(py).and_then(|module| module.getattr("InvalidInput")?.call1((why.clone(),)));
     made.map_or_else(|_| PyRuntimeError::new_err(why), PyErr::from_value)
 }
 

@@ -74,9 +74,15 @@ fn with_poller<R>(work: impl FnOnce(&mut Poller) -> R) -> std::io::Result<R> {
         let thread = std::thread::Builder::new()
             .name("streampool-futures".to_owned())
             .spawn(move || poll_all(&own, &receiver))?;
-        *poller = Some(Poller { sender, thread: Some(thread), next: 0 });
+        *poller = Some(Poller {
+            sender,
+            thread: Some(thread),
+            next: 0,
+        });
     }
-    Ok(work(poller.get_or_insert_with(|| unreachable!("it was just made"))))
+    Ok(work(
+        poller.get_or_insert_with(|| unreachable!("it was just made")),
+    ))
 }
 
 /// Completes `answer`, a future of Python's, when `run` is over. The number withdraws it.
@@ -86,11 +92,16 @@ where
     E: Into<streampool::Error> + Send + 'static,
     F: Future<Output = Result<T, E>> + Send + 'static,
 {
-    let run = Run { future: Box::pin(run), finish: Some(finish) };
+    let run = Run {
+        future: Box::pin(run),
+        finish: Some(finish),
+    };
     let id = with_poller(|poller| {
         poller.next += 1;
         // The thread ends only when it is told to, and then nothing is added.
-        let _ = poller.sender.send(Message::New(poller.next, Box::new(run), answer));
+        let _ = poller
+            .sender
+            .send(Message::New(poller.next, Box::new(run), answer));
         poller.next
     })?;
     Ok(id)
@@ -133,8 +144,13 @@ fn poll_all(sender: &Sender<Message>, receiver: &Receiver<Message>) {
                 }
                 Message::Stop => return,
             };
-            let Some((run, _)) = under_way.get_mut(&id) else { continue };
-            let waker = Waker::from(Arc::new(Woken { id, sender: Mutex::new(sender.clone()) }));
+            let Some((run, _)) = under_way.get_mut(&id) else {
+                continue;
+            };
+            let waker = Waker::from(Arc::new(Woken {
+                id,
+                sender: Mutex::new(sender.clone()),
+            }));
             if let Poll::Ready(finish) = run.poll(&mut Context::from_waker(&waker))
                 && let Some((_, answer)) = under_way.remove(&id)
             {
@@ -161,7 +177,10 @@ fn poll_all(sender: &Sender<Message>, receiver: &Receiver<Message>) {
 
 fn tell(answer: &Bound<'_, PyAny>, result: PyResult<Py<PyAny>>) -> PyResult<()> {
     // False if the caller has cancelled it.
-    if !answer.call_method0("set_running_or_notify_cancel")?.is_truthy()? {
+    if !answer
+        .call_method0("set_running_or_notify_cancel")?
+        .is_truthy()?
+    {
         return Ok(());
     }
     match result {

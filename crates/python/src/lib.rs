@@ -17,7 +17,8 @@ mod _streampool {
 
     #[pymodule_export]
     use crate::devices::{
-        configure, device_count, devices, empty_cache, memory_stats, release_current_stream, synchronize,
+        configure, device_count, devices, empty_cache, memory_stats, release_current_stream,
+        synchronize,
     };
     #[pymodule_export]
     use crate::futures::{forget_after_fork, stop};

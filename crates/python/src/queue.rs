@@ -36,13 +36,19 @@ fn call(function: &Py<PyAny>, batch: Batch) -> Result<Batch, PyErr> {
     Python::try_attach(|py| {
         let broken = |error| raise(py, streampool::Error::from(error));
         let inputs = batch.into_arrays().map_err(broken)?;
-        let inputs = inputs.iter().map(|array| from_array(py, array, Library::NumPy));
+        let inputs = inputs
+            .iter()
+            .map(|array| from_array(py, array, Library::NumPy));
         let inputs = PyTuple::new(py, inputs.collect::<PyResult<Vec<_>>>()?)?;
         let result = function.bind(py).call1(inputs)?;
         let outputs = arrays(&result)?;
         Batch::new(outputs).map_err(broken)
     })
-    .unwrap_or_else(|| Err(pyo3::exceptions::PyRuntimeError::new_err("the interpreter has ended")))
+    .unwrap_or_else(|| {
+        Err(pyo3::exceptions::PyRuntimeError::new_err(
+            "the interpreter has ended",
+        ))
+    })
 }
 
 /// One array, or several in a list or a tuple.
@@ -60,7 +66,10 @@ fn priority(py: Python<'_>, name: &str) -> PyResult<Priority> {
         "high" => Ok(Priority::High),
         "normal" => Ok(Priority::Normal),
         "low" => Ok(Priority::Low),
-        _ => Err(invalid(py, format!("priority is {name:?}, expected \"high\", \"normal\" or \"low\""))),
+        _ => Err(invalid(
+            py,
+            format!("priority is {name:?}, expected \"high\", \"normal\" or \"low\""),
+        )),
     }
 }
 
@@ -71,7 +80,12 @@ struct Asked {
 }
 
 impl Queue {
-    fn asked(&self, py: Python<'_>, inputs: &Bound<'_, PyAny>, how: Option<&Bound<'_, PyDict>>) -> PyResult<Asked> {
+    fn asked(
+        &self,
+        py: Python<'_>,
+        inputs: &Bound<'_, PyAny>,
+        how: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Asked> {
         let (arrays, library) = match &self.behind {
             Behind::Function => {
                 let first = match inputs.cast::<PyTuple>() {
@@ -109,7 +123,11 @@ impl Queue {
                 "tenant" => request.tenant(value.extract::<String>()?),
                 "priority" => request.priority(priority(py, &value.extract::<String>()?)?),
                 "timeout" => request.within(duration(py, "timeout", value.extract()?)?),
-                other => return Err(pyo3::exceptions::PyTypeError::new_err(format!("unexpected keyword argument {other:?}"))),
+                other => {
+                    return Err(pyo3::exceptions::PyTypeError::new_err(format!(
+                        "unexpected keyword argument {other:?}"
+                    )));
+                }
             };
         }
         Ok(Asked { request, library })
@@ -117,7 +135,12 @@ impl Queue {
 }
 
 /// The answer to a request: by name from a model, as it came from a function.
-fn answer<'py>(py: Python<'py>, behind: &Behind, outputs: &[Array], library: Library) -> PyResult<Bound<'py, PyAny>> {
+fn answer<'py>(
+    py: Python<'py>,
+    behind: &Behind,
+    outputs: &[Array],
+    library: Library,
+) -> PyResult<Bound<'py, PyAny>> {
     match behind {
         Behind::Session(session) => {
             let session = session.get().inner();
@@ -126,7 +149,10 @@ fn answer<'py>(py: Python<'py>, behind: &Behind, outputs: &[Array], library: Lib
             Ok(by_name(py, session, each, library)?.into_any())
         }
         Behind::Function => {
-            let mut all = outputs.iter().map(|array| from_array(py, array, library)).collect::<PyResult<Vec<_>>>()?;
+            let mut all = outputs
+                .iter()
+                .map(|array| from_array(py, array, library))
+                .collect::<PyResult<Vec<_>>>()?;
             match all.len() {
                 1 => Ok(all.remove(0)),
                 _ => Ok(PyTuple::new(py, all)?.into_any()),
@@ -193,9 +219,15 @@ impl Queue {
             let built = settings.build(move |batch| call(&function, batch));
             (built.map_err(streampool::Error::from), Behind::Function)
         } else {
-            return Err(invalid(py, "model is neither a Session nor a function of arrays"));
+            return Err(invalid(
+                py,
+                "model is neither a Session nor a function of arrays",
+            ));
         };
-        Ok(Queue { queue: queue.map_err(|error| raise(py, error))?, behind })
+        Ok(Queue {
+            queue: queue.map_err(|error| raise(py, error))?,
+            behind,
+        })
     }
 
     /// Answers one request, and waits for that.
@@ -240,13 +272,18 @@ impl Queue {
     /// Closes the queue: requests that wait are answered, or cancelled.
     #[pyo3(signature = (*, cancel=false))]
     fn close(&self, py: Python<'_>, cancel: bool) {
-        let how = if cancel { Shutdown::Cancel } else { Shutdown::Drain };
+        let how = if cancel {
+            Shutdown::Cancel
+        } else {
+            Shutdown::Drain
+        };
         py.detach(|| self.queue.shutdown(how));
     }
 
     /// Opens a closed queue again.
     fn restart(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.queue.restart()).map_err(|error| raise(py, error))
+        py.detach(|| self.queue.restart())
+            .map_err(|error| raise(py, error))
     }
 
     /// Whether it takes requests.

@@ -32,23 +32,42 @@ impl ValueInfo {
             Some(shape) => shape.bind(py).repr()?.to_string(),
             None => "any".to_owned(),
         };
-        Ok(format!("<{} {} {shape}>", self.name, self.dtype.unwrap_or("any")))
+        Ok(format!(
+            "<{} {} {shape}>",
+            self.name,
+            self.dtype.unwrap_or("any")
+        ))
     }
 }
 
-fn infos<'a>(py: Python<'_>, values: impl IntoIterator<Item = &'a streampool::model::ValueInfo>) -> PyResult<Vec<ValueInfo>> {
+fn infos<'a>(
+    py: Python<'_>,
+    values: impl IntoIterator<Item = &'a streampool::model::ValueInfo>,
+) -> PyResult<Vec<ValueInfo>> {
     use streampool::model::Dim;
     let size = |dim: &Dim| match dim {
-        Dim::Fixed(size) => size.into_pyobject(py).map(|size| size.into_any()).map_err(PyErr::from),
-        Dim::Named(name) => name.into_pyobject(py).map(|name| name.into_any()).map_err(PyErr::from),
+        Dim::Fixed(size) => size
+            .into_pyobject(py)
+            .map(|size| size.into_any())
+            .map_err(PyErr::from),
+        Dim::Named(name) => name
+            .into_pyobject(py)
+            .map(|name| name.into_any())
+            .map_err(PyErr::from),
         Dim::Free => Ok(py.None().into_bound(py)),
     };
     let made = values.into_iter().map(|value| {
         let shape = match &value.shape {
-            Some(dims) => Some(PyTuple::new(py, dims.iter().map(size).collect::<PyResult<Vec<_>>>()?)?.unbind()),
+            Some(dims) => Some(
+                PyTuple::new(py, dims.iter().map(size).collect::<PyResult<Vec<_>>>()?)?.unbind(),
+            ),
             None => None,
         };
-        Ok(ValueInfo { name: value.name.clone(), dtype: value.dtype.map(dtype_name), shape })
+        Ok(ValueInfo {
+            name: value.name.clone(),
+            dtype: value.dtype.map(dtype_name),
+            shape,
+        })
     });
     made.collect()
 }
@@ -74,18 +93,26 @@ impl Session {
     }
 
     fn dtype_of(&self, name: &str) -> Option<DType> {
-        let all = self.session.inputs().iter().chain(self.session.optional_inputs());
+        let all = self
+            .session
+            .inputs()
+            .iter()
+            .chain(self.session.optional_inputs());
         all.into_iter().find(|info| info.name == name)?.dtype
     }
 
     /// Inputs as callers give them: by name, in order, or one array.
     pub fn given(&self, inputs: &Bound<'_, PyAny>) -> PyResult<Given> {
-        let mut given = Given { arrays: Vec::new(), library: Library::NumPy };
+        let mut given = Given {
+            arrays: Vec::new(),
+            library: Library::NumPy,
+        };
         let mut add = |name: &str, value: &Bound<'_, PyAny>| -> PyResult<()> {
             if library(value) == Library::Torch {
                 given.library = Library::Torch;
             }
-            let array = to_array(value, self.dtype_of(name)).map_err(|error| named(value.py(), name, error))?;
+            let array = to_array(value, self.dtype_of(name))
+                .map_err(|error| named(value.py(), name, error))?;
             given.arrays.push((name.to_owned(), array));
             Ok(())
         };
@@ -99,14 +126,19 @@ impl Session {
                 add(&name.extract::<std::borrow::Cow<'_, str>>()?, &value)?;
             }
         } else {
-            let values: Vec<Bound<'_, PyAny>> = match (inputs.cast::<PyList>(), inputs.cast::<PyTuple>()) {
-                (Ok(list), _) => list.iter().collect(),
-                (_, Ok(tuple)) => tuple.iter().collect(),
-                _ => vec![inputs.clone()],
-            };
+            let values: Vec<Bound<'_, PyAny>> =
+                match (inputs.cast::<PyList>(), inputs.cast::<PyTuple>()) {
+                    (Ok(list), _) => list.iter().collect(),
+                    (_, Ok(tuple)) => tuple.iter().collect(),
+                    _ => vec![inputs.clone()],
+                };
             let infos = self.session.inputs();
             if values.len() > infos.len() {
-                let why = format!("{} inputs were given, the model takes {}", values.len(), infos.len());
+                let why = format!(
+                    "{} inputs were given, the model takes {}",
+                    values.len(),
+                    infos.len()
+                );
                 return Err(invalid(inputs.py(), why));
             }
             for (info, value) in infos.iter().zip(&values) {
@@ -117,12 +149,21 @@ impl Session {
     }
 
     /// Outputs by name; a sequence as a list.
-    fn outputs<'py>(&self, py: Python<'py>, outputs: &Outputs, library: Library) -> PyResult<Bound<'py, PyDict>> {
+    fn outputs<'py>(
+        &self,
+        py: Python<'py>,
+        outputs: &Outputs,
+        library: Library,
+    ) -> PyResult<Bound<'py, PyDict>> {
         by_name(py, &self.session, outputs.iter(), library)
     }
 
     /// Runs `work` on the stream that the thread or the task has chosen.
-    fn on_chosen<R: Send>(&self, py: Python<'_>, work: impl FnOnce() -> streampool::Result<R> + Send) -> PyResult<R> {
+    fn on_chosen<R: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce() -> streampool::Result<R> + Send,
+    ) -> PyResult<R> {
         let result = match chosen(py, self.session.pool())? {
             None => py.detach(work),
             Some(stream) => py.detach(|| self.session.pool().with_stream(&stream, work)?),
@@ -163,7 +204,10 @@ fn precision(py: Python<'_>, name: &str) -> PyResult<DType> {
     match name {
         "f16" | "float16" => Ok(DType::F16),
         "bf16" | "bfloat16" => Ok(DType::BF16),
-        _ => Err(invalid(py, format!("precision is {name:?}, expected \"f16\" or \"bf16\""))),
+        _ => Err(invalid(
+            py,
+            format!("precision is {name:?}, expected \"f16\" or \"bf16\""),
+        )),
     }
 }
 
@@ -185,7 +229,9 @@ impl Session {
     ) -> PyResult<Session> {
         let default = SessionOptions::default();
         let options = SessionOptions {
-            precision: precision.map(|name| self::precision(py, name)).transpose()?,
+            precision: precision
+                .map(|name| self::precision(py, name))
+                .transpose()?,
             max_in_flight: max_in_flight.unwrap_or(default.max_in_flight),
             program_memory: program_memory.unwrap_or(default.program_memory),
             data_folder,
@@ -207,7 +253,9 @@ impl Session {
             })?;
             py.detach(|| streampool::Session::load_with(&pool, path, &options))
         };
-        Ok(Session { session: session.map_err(|error| raise(py, error))? })
+        Ok(Session {
+            session: session.map_err(|error| raise(py, error))?,
+        })
     }
 
     /// The inputs that a run needs.
@@ -260,7 +308,10 @@ impl Session {
         }
         options.urgent = urgent;
         let outputs = self.on_chosen(py, || {
-            let inputs = given.arrays.iter().map(|(name, array)| (name, Input::from(array)));
+            let inputs = given
+                .arrays
+                .iter()
+                .map(|(name, array)| (name, Input::from(array)));
             Ok(self.session.run_with(inputs, &options)?)
         })?;
         self.outputs(py, &outputs, given.library)
@@ -269,14 +320,22 @@ impl Session {
     /// Starts a run; `answer` is completed when it is over. It goes to the stream of the thread, and waits there for room. With
     /// `spread` it goes to one of several, since many tasks share a thread, and fails at once if there is no room.
     #[pyo3(signature = (inputs, answer, spread))]
-    fn start(slf: &Bound<'_, Session>, inputs: &Bound<'_, PyAny>, answer: Py<PyAny>, spread: bool) -> PyResult<u64> {
+    fn start(
+        slf: &Bound<'_, Session>,
+        inputs: &Bound<'_, PyAny>,
+        answer: Py<PyAny>,
+        spread: bool,
+    ) -> PyResult<u64> {
         let py = slf.py();
         let this = slf.get();
         let given = this.given(inputs)?;
         let session = this.session.clone();
         let pool = session.pool().clone();
         let pending = this.on_chosen(py, || {
-            let inputs = given.arrays.iter().map(|(name, array)| (name, Input::from(array)));
+            let inputs = given
+                .arrays
+                .iter()
+                .map(|(name, array)| (name, Input::from(array)));
             match spread {
                 false => Ok(session.submit(inputs)?),
                 true => {
@@ -287,7 +346,11 @@ impl Session {
         })?;
         let (own, library) = (slf.clone().unbind(), given.library);
         let finish = move |py: Python<'_>, outputs: Outputs| {
-            Ok(own.get().outputs(py, &outputs, library)?.into_any().unbind())
+            Ok(own
+                .get()
+                .outputs(py, &outputs, library)?
+                .into_any()
+                .unbind())
         };
         complete(pending, answer, Box::new(finish))
     }
@@ -307,7 +370,11 @@ impl Session {
 
     fn __repr__(&self) -> String {
         let names = |infos: &[streampool::model::ValueInfo]| {
-            infos.iter().map(|info| info.name.as_str()).collect::<Vec<_>>().join(", ")
+            infos
+                .iter()
+                .map(|info| info.name.as_str())
+                .collect::<Vec<_>>()
+                .join(", ")
         };
         format!(
             "<streampool.Session on {}: ({}) -> ({})>",

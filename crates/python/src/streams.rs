@@ -21,7 +21,11 @@ pub struct Stream {
 
 impl Stream {
     fn new(pool: Pool, stream: streampool::Stream) -> Stream {
-        Stream { pool, stream, lease: None }
+        Stream {
+            pool,
+            stream,
+            lease: None,
+        }
     }
 }
 
@@ -31,8 +35,14 @@ impl Stream {
     #[pyo3(signature = (device="auto"))]
     fn leased(py: Python<'_>, device: &str) -> PyResult<Stream> {
         let pool = pool(py, device)?;
-        let lease = py.detach(|| pool.lease()).map_err(|error| raise(py, error))?;
-        Ok(Stream { pool, stream: (*lease).clone(), lease: Some(Arc::new(lease)) })
+        let lease = py
+            .detach(|| pool.lease())
+            .map_err(|error| raise(py, error))?;
+        Ok(Stream {
+            pool,
+            stream: (*lease).clone(),
+            lease: Some(Arc::new(lease)),
+        })
     }
 
     /// Its number in the pool: 0 is the default stream.
@@ -54,22 +64,29 @@ impl Stream {
 
     /// Waits for all work on it.
     fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.stream.synchronize()).map_err(|error| raise(py, error))
+        py.detach(|| self.stream.synchronize())
+            .map_err(|error| raise(py, error))
     }
 
     /// Work that comes later waits for an event.
     fn wait_event(&self, py: Python<'_>, event: &Event) -> PyResult<()> {
-        py.detach(|| self.stream.wait(&event.event)).map_err(|error| raise(py, error))
+        py.detach(|| self.stream.wait(&event.event))
+            .map_err(|error| raise(py, error))
     }
 
     /// Work that comes later waits for all work on another stream.
     fn wait_stream(&self, py: Python<'_>, other: &Stream) -> PyResult<()> {
-        py.detach(|| self.stream.wait_for_stream(&other.stream)).map_err(|error| raise(py, error))
+        py.detach(|| self.stream.wait_for_stream(&other.stream))
+            .map_err(|error| raise(py, error))
     }
 
     /// Records an event, by default a new one, and returns it.
     #[pyo3(signature = (event=None))]
-    fn record_event<'py>(&self, py: Python<'py>, event: Option<Bound<'py, Event>>) -> PyResult<Bound<'py, Event>> {
+    fn record_event<'py>(
+        &self,
+        py: Python<'py>,
+        event: Option<Bound<'py, Event>>,
+    ) -> PyResult<Bound<'py, Event>> {
         let event = match event {
             Some(event) => event,
             None => Bound::new(py, Event::of(py, &self.pool, false)?)?,
@@ -84,7 +101,8 @@ impl Stream {
 
     /// Makes the stream usable again after a fault.
     fn recover(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.stream.recover()).map_err(|error| raise(py, error))
+        py.detach(|| self.stream.recover())
+            .map_err(|error| raise(py, error))
     }
 
     fn __eq__(&self, other: &Stream) -> bool {
@@ -97,7 +115,11 @@ impl Stream {
 
     fn __repr__(&self) -> String {
         let leased = if self.lease.is_some() { ", leased" } else { "" };
-        format!("<streampool.Stream {} of {}{leased}>", self.stream.index(), self.pool.device().properties().kind.name())
+        format!(
+            "<streampool.Stream {} of {}{leased}>",
+            self.stream.index(),
+            self.pool.device().properties().kind.name()
+        )
     }
 }
 
@@ -114,7 +136,10 @@ impl Event {
             true => pool.timed_event(),
             false => pool.event(),
         };
-        Ok(Event { pool: pool.clone(), event: event.map_err(|error| raise(py, error))? })
+        Ok(Event {
+            pool: pool.clone(),
+            event: event.map_err(|error| raise(py, error))?,
+        })
     }
 }
 
@@ -161,7 +186,9 @@ impl Event {
     /// Waits for everything before its latest recording.
     #[pyo3(signature = (timeout=None))]
     fn synchronize(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
-        let time = timeout.map(|seconds| duration(py, "timeout", seconds)).transpose()?;
+        let time = timeout
+            .map(|seconds| duration(py, "timeout", seconds))
+            .transpose()?;
         let waited = py.detach(|| match time {
             Some(time) => self.event.wait_timeout(time),
             None => self.event.wait(),
@@ -187,7 +214,11 @@ pub fn chosen(py: Python<'_>, pool: &Pool) -> PyResult<Option<streampool::Stream
         return Ok(None);
     }
     let variable = VARIABLE.get_or_try_init(py, || {
-        Ok::<_, PyErr>(py.import("streampool._streams")?.getattr("_chosen")?.unbind())
+        Ok::<_, PyErr>(
+            py.import("streampool._streams")?
+                .getattr("_chosen")?
+                .unbind(),
+        )
     })?;
     for stream in variable.bind(py).call_method0("get")?.try_iter()? {
         let stream = stream?.cast_into::<Stream>()?;
@@ -220,7 +251,10 @@ pub fn current_stream(py: Python<'_>, device: &str) -> PyResult<Stream> {
 #[pyo3(signature = (device="auto"))]
 pub fn default_stream(py: Python<'_>, device: &str) -> PyResult<Stream> {
     let pool = pool(py, device)?;
-    let stream = pool.default_stream().cloned().map_err(|error| raise(py, error))?;
+    let stream = pool
+        .default_stream()
+        .cloned()
+        .map_err(|error| raise(py, error))?;
     Ok(Stream::new(pool, stream))
 }
 

@@ -176,7 +176,8 @@ pub mod model {
     pub use streampool_model::graph::Dim;
     pub use streampool_model::{
         Array, Error, Input, NodeError, NodeTime, Outputs, Pending, Profiled, Recording, Result,
-        Rows, RunOptions, Session, SessionOptions, Statistics, UnsupportedOperator, ValueInfo, ValueKind,
+        Rows, RunOptions, Session, SessionOptions, Statistics, UnsupportedOperator, ValueInfo,
+        ValueKind,
     };
     pub use streampool_model::{nn, onnx};
 }

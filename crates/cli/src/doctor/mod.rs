@@ -10,10 +10,10 @@ pub use report::unusable_cache;
 
 use crate::{Outcome, Result, output};
 
-/// Look at the devices, the pool, its memory and the settings
+/// Show the devices, the pool, its memory and the settings
 ///
-/// Says which devices there are and why any cannot be used, tries out the usable ones, and lists every
-/// setting with who decided it. Ends with 1 if something is wrong.
+/// Lists the devices and why one cannot be used, tests the usable ones, and lists every setting and where
+/// its value comes from. The exit code is 1 if something is wrong.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
         streampool doctor\n  \
@@ -28,10 +28,6 @@ pub struct Options {
 /// Looks, and says what was seen.
 pub fn run(options: &Options) -> Result<Outcome> {
     let report = report::examine();
-    if options.json {
-        output::json(&report)?;
-    } else {
-        output::text(&page::page(&report))?;
-    }
+    output::told(options.json, &report, || page::page(&report))?;
     Ok(Outcome::of(report.ok))
 }

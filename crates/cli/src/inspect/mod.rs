@@ -11,10 +11,10 @@ use clap::Args;
 use crate::device::On;
 use crate::{Outcome, Result, inputs, output};
 
-/// Look at an ONNX model: inputs, outputs, operators, parameters, and what cannot be run
+/// Show an ONNX model: inputs, outputs, operators, parameters, and unsupported nodes
 ///
-/// With the shapes of its inputs, it is also planned: how many ops of which kind it comes to, in how many parts, and the
-/// memory they take. Ends with 1 if an operator is not supported.
+/// With the shapes of its inputs, also plan the model and show its ops, parts and memory. The exit code is 1 if an
+/// operator is not supported.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
         streampool inspect model.onnx\n  \
@@ -23,7 +23,7 @@ use crate::{Outcome, Result, inputs, output};
 pub struct Options {
     /// The model
     model: PathBuf,
-    /// The shape of an input, such as x=1,16: plan the model for it; may be given for each
+    /// The shape of an input to plan for, such as x=1,16; once for each input
     #[arg(long, value_name = "NAME=SIZES", value_parser = inputs::Given::parse)]
     shape: Vec<inputs::Given>,
     /// The device to plan for
@@ -36,11 +36,7 @@ pub struct Options {
 
 /// Looks, and says what was seen.
 pub fn run(options: &Options) -> Result<Outcome> {
-    let report = report::examine(options)?;
-    if options.json {
-        output::json(&report)?;
-    } else {
-        output::text(&page::page(&report))?;
-    }
+    let report = report::examine(&options.model, &options.shape, options.device)?;
+    output::told(options.json, &report, || page::page(&report))?;
     Ok(Outcome::of(report.ok))
 }

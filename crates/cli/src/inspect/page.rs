@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use super::report::{Operator, Plan, Report, Simplified, Value};
+use super::report::{Operator, Plan, Report, Simplified};
+use super::values::Value;
 use crate::table::{Align, Table};
 use crate::text::{self, bytes, count, counted};
 

@@ -11,9 +11,10 @@ use streampool_model::inspect::{Contents, Part};
 use streampool_model::symbols::Shapes;
 use streampool_model::{onnx, passes};
 
-use super::{Options, values};
+use super::values::{self, Value};
 use crate::Result;
-use crate::inputs::{From, refer};
+use crate::device::On;
+use crate::inputs::{From, Given, refer};
 
 /// Everything.
 #[derive(Debug, Serialize)]
@@ -57,20 +58,6 @@ pub struct Report {
     pub simplified: Option<Simplified>,
     /// What it takes for certain shapes.
     pub plan: Option<Plan>,
-}
-
-/// An input or output.
-#[derive(Debug, Clone, Serialize)]
-pub struct Value {
-    pub name: String,
-    pub dtype: Option<&'static str>,
-    pub shape: Option<Vec<String>>,
-    /// Whether it has to be given; of outputs, nothing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub required: Option<bool>,
-    /// What is found when the model is followed, where that is not what it declares.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub computed: Option<String>,
 }
 
 /// How often an operator stands.
@@ -140,14 +127,14 @@ pub struct PartOf {
 }
 
 /// Looks at the model.
-pub fn examine(options: &Options) -> Result<Report> {
-    let pool = options.device.pool()?;
+pub fn examine(model: &Path, shapes: &[Given], device: On) -> Result<Report> {
+    let pool = device.pool()?;
     let mut report = match pool.device().properties().kind {
-        DeviceKind::Host => read(&options.model, &pool)?,
-        _ => read(&options.model, &streampool::host_pool()?)?,
+        DeviceKind::Host => read(model, &pool)?,
+        _ => read(model, &streampool::host_pool()?)?,
     };
-    if report.ok && !options.shape.is_empty() {
-        report.plan = Some(plan(options, &pool)?);
+    if report.ok && !shapes.is_empty() {
+        report.plan = Some(plan(model, shapes, &pool)?);
     }
     Ok(report)
 }
@@ -176,9 +163,9 @@ fn size(path: &Path) -> Option<u64> {
     Some(std::fs::metadata(path).ok()?.len())
 }
 
-fn plan(options: &Options, pool: &Pool) -> Result<Plan> {
-    let session = Session::load(pool, &options.model)?;
-    let inputs = From::Seed(0, &options.shape).inputs(session.inputs(), 0, pool)?;
+fn plan(model: &Path, shapes: &[Given], pool: &Pool) -> Result<Plan> {
+    let session = Session::load(pool, model)?;
+    let inputs = From::Seed(0, shapes).inputs(session.inputs(), 0, pool)?;
     let parts = session.parts(&refer(&inputs))?;
     let planned = session
         .inputs()
@@ -258,19 +245,6 @@ impl Simplified {
             removed: rewritten.removed,
             fused: fused.map(Operator::from).collect(),
             operators: left.operators.into_iter().map(Operator::from).collect(),
-        }
-    }
-}
-
-impl std::convert::From<&ValueInfo> for Value {
-    fn from(port: &ValueInfo) -> Value {
-        let sizes = port.shape.as_ref();
-        Value {
-            name: port.name.clone(),
-            dtype: port.dtype.map(|dtype| dtype.name()),
-            shape: sizes.map(|sizes| sizes.iter().map(|size| size.to_string()).collect()),
-            required: None,
-            computed: None,
         }
     }
 }

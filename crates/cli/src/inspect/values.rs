@@ -1,9 +1,36 @@
 //! The values of a model: what is declared of them, and what is found.
 
+use serde::Serialize;
+use streampool::model::ValueInfo;
 use streampool_model::graph::{Dim, Graph, ValueId};
 use streampool_model::symbols::Shapes;
 
-use super::report::Value;
+/// An input or output.
+#[derive(Debug, Clone, Serialize)]
+pub struct Value {
+    pub name: String,
+    pub dtype: Option<&'static str>,
+    pub shape: Option<Vec<String>>,
+    /// Whether it has to be given; of outputs, nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub required: Option<bool>,
+    /// What is found when the model is followed, where that is not what it declares.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub computed: Option<String>,
+}
+
+impl From<&ValueInfo> for Value {
+    fn from(port: &ValueInfo) -> Value {
+        let sizes = port.shape.as_ref();
+        Value {
+            name: port.name.clone(),
+            dtype: port.dtype.map(|dtype| dtype.name()),
+            shape: sizes.map(|sizes| sizes.iter().map(|size| size.to_string()).collect()),
+            required: None,
+            computed: None,
+        }
+    }
+}
 
 /// The outputs of a graph, and all else that its nodes make.
 pub fn found(graph: &Graph, shapes: &Shapes) -> (Vec<Value>, Vec<Value>) {
@@ -46,7 +73,7 @@ fn value(graph: &Graph, shapes: &Shapes, id: ValueId) -> Value {
 #[cfg(test)]
 mod tests {
     use streampool::DType;
-    use streampool_model::graph::{Domain, Node, Operator, ValueInfo};
+    use streampool_model::graph::{Domain, Node, Operator};
 
     use super::*;
 

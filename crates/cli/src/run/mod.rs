@@ -1,7 +1,6 @@
 //! `streampool run`: a model on inputs from a file or made up, once or again and again.
 
 mod check;
-pub mod memory;
 mod profile;
 mod report;
 mod threads;
@@ -19,22 +18,23 @@ use streampool::{Array, DType, Outputs, Pool, Profile, Session, SessionOptions, 
 use crate::device::On;
 use crate::doctor::unusable_cache;
 use crate::inputs::{self, From, refer};
-use crate::machine::Machine;
+use crate::machine::{self, Machine};
 use crate::progress::Progress;
+use crate::text::within;
 use crate::{Outcome, Result, output};
 use report::{AtOnce, Given, Report};
 use values::Seen;
 
 /// Run an ONNX model, once or from many threads
 ///
-/// Without --input, inputs are made up: floats are normal, whole numbers count from 1, masks are ones. What the model
-/// leaves open of their shapes is given by --shape.
+/// Without --input, inputs are generated: floats are normally distributed, integers count from 1, masks are ones. Use
+/// --shape for sizes that the model leaves open.
 ///
-/// Once, it tells what came out. With --repeat, all threads share the session and run it as often as they can, each on
-/// inputs of its own, and it tells how often that was, how long a run took, and what else happened meanwhile. With
-/// several threads but without --repeat, all run it at the same time, and each has to get what one alone got.
+/// A single run prints its outputs. With several threads, all run the model at the same time, and each has to get the same
+/// result as one thread alone. With --repeat, all threads share the session and run it as often as they can, each on its
+/// own inputs; the command prints the rate, the latencies, and what else happened.
 ///
-/// Ends with 1 if an output is not what --check says, or not the same from each thread.
+/// The exit code is 1 if an output differs from --check or between threads.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
         streampool run model.onnx --shape input_ids=1,16\n  \
@@ -45,17 +45,17 @@ use values::Seen;
 pub struct Options {
     /// The model
     model: PathBuf,
-    /// Arrays by the names of the inputs
+    /// Arrays named like the inputs
     #[arg(long, value_name = "NPZ")]
     input: Option<PathBuf>,
-    /// The shape of an input that is made up, such as x=1,16; may be given for each
+    /// The shape of a generated input, such as x=1,16; once for each input
     #[arg(long, value_name = "NAME=SIZES", conflicts_with = "input", value_parser = inputs::Given::parse)]
     shape: Vec<inputs::Given>,
-    /// What inputs are made from: the same seed gives the same again
+    /// The seed of generated inputs
     #[arg(long, default_value_t = 0, conflicts_with = "input")]
     seed: u64,
-    /// Threads that run it at the same time
-    #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = crate::threads::count)]
+    /// Threads that run the model at the same time
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = within(1usize, 1024))]
     threads: usize,
     /// The device to run on
     #[arg(long, value_enum, default_value_t = On::Host)]
@@ -63,31 +63,31 @@ pub struct Options {
     /// Compute in half precision, f16, where the model says f32
     #[arg(long)]
     half: bool,
-    /// When each run is given up, planning included, in milliseconds from its beginning
+    /// The deadline of each run, in milliseconds from its start, including planning
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
     within: Option<u64>,
-    /// The most nodes that a run evaluates and ops that it encodes, rounds of loops included
+    /// The maximum number of nodes that a run evaluates and ops that it encodes, including rounds of loops
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     steps: Option<u64>,
-    /// Run it again and again, and measure
+    /// Run the model repeatedly, and measure
     #[arg(long)]
     repeat: bool,
     /// With --repeat, leave inputs and outputs on the device
     #[arg(long, requires = "repeat", conflicts_with_all = ["within", "steps"])]
     resident: bool,
-    /// How long --repeat measures
-    #[arg(long, default_value_t = 3.0, requires = "repeat", allow_negative_numbers = true, value_parser = seconds)]
+    /// How long --repeat measures, in seconds
+    #[arg(long, default_value_t = 3.0, requires = "repeat", allow_negative_numbers = true, value_parser = within(0.001, 3600.0))]
     seconds: f64,
-    /// What outputs should be, by their names
+    /// The expected outputs, by name
     #[arg(long, value_name = "NPZ")]
     check: Option<PathBuf>,
-    /// How far a value may be from that, absolute or as a part of it
-    #[arg(long, default_value_t = 1e-4, requires = "check", allow_negative_numbers = true, value_parser = tolerance)]
+    /// The allowed difference from the expected values, absolute or relative
+    #[arg(long, default_value_t = 1e-4, requires = "check", allow_negative_numbers = true, value_parser = within(0.0, 1.0))]
     tolerance: f64,
-    /// Write the outputs of the first run here
+    /// Write the outputs of the first run to this file
     #[arg(long, value_name = "NPZ")]
     output: Option<PathBuf>,
-    /// Write what ran when, for Perfetto or chrome://tracing, and tell what took how long
+    /// Write a trace for Perfetto or chrome://tracing, and show how long each node took
     #[arg(long, value_name = "JSON")]
     profile: Option<PathBuf>,
     /// Write one JSON object instead of text
@@ -106,19 +106,6 @@ impl Options {
     }
 }
 
-/// Reads how long something is measured.
-pub fn seconds(text: &str) -> Result<f64, String> {
-    let value = text.parse().ok();
-    let value = value.filter(|seconds| (0.001..=3600.0).contains(seconds));
-    value.ok_or_else(|| "expected a number from 0.001 to 3600".to_owned())
-}
-
-fn tolerance(text: &str) -> Result<f64, String> {
-    let value = text.parse().ok();
-    let value = value.filter(|tolerance| (0.0..=1.0).contains(tolerance));
-    value.ok_or_else(|| "expected a number from 0 to 1".to_owned())
-}
-
 /// Runs it, and tells what it came to.
 pub fn run(options: &Options) -> Result<Outcome> {
     crate::threads::check(options.threads)?;
@@ -129,16 +116,12 @@ pub fn run(options: &Options) -> Result<Outcome> {
             output::warning(&unusable_cache(&problem));
         }
     }
-    if options.json {
-        output::json(&report)?;
-    } else {
-        output::text(&report.page())?;
-    }
+    output::told(options.json, &report, || report.page())?;
     Ok(Outcome::of(report.ok))
 }
 
 fn report(options: &Options, pool: &Pool) -> Result<Report> {
-    let progress = Progress::new();
+    let progress = Progress::on_terminal();
     let session_options = SessionOptions {
         precision: options.half.then_some(DType::F16),
         ..SessionOptions::default()
@@ -213,7 +196,7 @@ fn report(options: &Options, pool: &Pool) -> Result<Report> {
     report.session = session.statistics();
     report.memory = pool.snapshot()?.memory;
     // What follows takes memory of its own.
-    report.peak_rss_bytes = memory::peak();
+    report.peak_rss_bytes = machine::peak_memory();
     progress.step(4, 4, "looking at what came out");
     let named = named(&outputs);
     let seen = named

@@ -10,12 +10,9 @@ use streampool::{
 };
 use streampool_adversary::Adversary;
 
-use super::chapter::{Chapter, Drawing, Found};
-use super::crowd;
-use super::setting::Setting;
-use super::steps::{Seen, Step, Tried, sums};
+use super::chapter::{Chapter, Check, Found, Now, Seen, bars, sums};
+use super::setting::{Setting, on_own_streams};
 use crate::Result;
-use crate::plot::{Bars, Group};
 use crate::text::count;
 
 const QUIRKS: [Quirk; 5] = [
@@ -55,27 +52,19 @@ pub fn chapter() -> Chapter {
     }
 }
 
-fn tell(_: &Setting, now: &dyn Fn(&str)) -> Result<Found> {
-    let step = |quirk: Quirk| Step::new(quirk.name(), quirk.name(), move || meet(quirk)).tried(now);
-    let tried = QUIRKS.map(step);
-    let [without, with] = sums(&tried);
-    let group = |one: &Tried| Group {
-        name: one.check.name.clone(),
-        values: one.drawn.iter().map(|&count| count as f64).collect(),
-    };
+fn tell(_: &Setting, now: Now<'_>) -> Result<Found> {
+    let checks = QUIRKS.map(|quirk| Check::tried(now, quirk.name(), quirk.name(), || meet(quirk)));
+    let [without, with] = sums(&checks);
+    let title = "Adversary: times that each bug was met";
+    let series = ["without mitigation", "with"];
     Ok(Found {
-        drawings: vec![Drawing::Bars(Bars {
-            title: "Adversary: times that each bug was met".to_owned(),
-            label: "violations and failures".to_owned(),
-            series: vec!["without mitigation".to_owned(), "with".to_owned()],
-            groups: tried.iter().map(group).collect(),
-        })],
+        drawings: vec![bars(title, "violations and failures", series, &checks)],
         sum: format!(
             "Without mitigations the bugs were met {} times, with them {} times.",
             count(without),
             count(with)
         ),
-        checks: tried.into_iter().map(|one| one.check).collect(),
+        checks: checks.into(),
         ..Found::default()
     })
 }
@@ -122,7 +111,7 @@ fn work_against(quirk: Quirk, mitigations: Mitigations) -> Result<Met> {
         .mitigations(mitigations)
         .build()?;
     let pool = Pool::with_settings(device.clone(), settings)?;
-    let failed = crowd::on_own_streams(&pool, THREADS, |_, stream| {
+    let failed = on_own_streams(&pool, THREADS, |_, stream| {
         let mut operands = Operands::new(stream)?;
         let mut failed = 0u64;
         for _ in 0..TRIES {
@@ -154,7 +143,7 @@ struct Operands {
 }
 
 impl Operands {
-    fn new(stream: &Stream) -> streampool::runtime::Result<Self> {
+    fn new(stream: &Stream) -> streampool::Result<Self> {
         let matrix = || stream.allocate(SIZE * SIZE * DType::F32.size());
         let mut input = matrix()?;
         let values: Vec<f32> = (0..SIZE * SIZE).map(|i| (i % 5) as f32).collect();

@@ -1,20 +1,19 @@
 //! Chapters: what each claims, and what was found.
 
 use std::error::Error;
-use std::fmt::Write;
 use std::time::Instant;
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::setting::Setting;
-use super::sheet::Sheet;
 use crate::Result;
-use crate::plot::{Bars, Plot};
+use crate::page::{Part, Section, Table};
+use crate::plot::{Bars, Group};
 use crate::text::figure;
 
-/// How a chapter is told. What is going on is told on the way.
-pub type Tell = fn(&Setting, &dyn Fn(&str)) -> Result<Found>;
+/// Who is told what is going on.
+pub type Now<'a> = &'a dyn Fn(&str);
 
 /// One part of the argument.
 pub struct Chapter {
@@ -25,7 +24,7 @@ pub struct Chapter {
     /// How that is measured, here.
     pub how: String,
     /// Measures it.
-    pub tell: Tell,
+    pub tell: fn(&Setting, Now<'_>) -> Result<Found>,
 }
 
 /// What was found.
@@ -34,35 +33,11 @@ pub struct Found {
     /// What has to hold for the claim to hold.
     pub checks: Vec<Check>,
     /// The figures, each table with what is in it.
-    pub tables: Vec<(String, Sheet)>,
+    pub tables: Vec<(String, Table)>,
     /// They as drawings.
-    pub drawings: Vec<Drawing>,
+    pub drawings: Vec<Part>,
     /// What they come to, if all holds.
     pub sum: String,
-}
-
-/// A drawing.
-pub enum Drawing {
-    Lines(Plot),
-    Bars(Bars),
-}
-
-impl Drawing {
-    /// It as an SVG image.
-    pub fn svg(&self) -> String {
-        match self {
-            Drawing::Lines(plot) => plot.svg(),
-            Drawing::Bars(bars) => bars.svg(),
-        }
-    }
-
-    /// It for a terminal.
-    pub fn terminal(&self, width: usize) -> String {
-        match self {
-            Drawing::Lines(plot) => plot.terminal(width, 12),
-            Drawing::Bars(bars) => bars.terminal(width),
-        }
-    }
 }
 
 /// One thing that has to hold.
@@ -78,41 +53,91 @@ pub struct Check {
     pub figures: String,
     /// The figures by name.
     pub numbers: Value,
+    /// Those to draw, if any.
+    #[serde(skip)]
+    pub drawn: Vec<u64>,
+}
+
+/// What was seen of one thing that has to hold.
+pub struct Seen {
+    /// Whether it held.
+    pub ok: bool,
+    /// The figures in a few words.
+    pub figures: String,
+    /// The figures by name.
+    pub numbers: Value,
+    /// Those to draw, if any.
+    pub drawn: Vec<u64>,
 }
 
 impl Check {
     /// That a figure is no less than `least`.
     pub fn at_least(name: String, what: String, value: f64, least: f64) -> Check {
-        Check {
-            name,
-            what,
-            ok: value >= least,
-            figures: format!("{} (at least {least})", figure(value)),
-            numbers: json!({ "value": value, "at_least": least }),
-        }
+        let figures = format!("{} (at least {least})", figure(value));
+        let numbers = json!({ "value": value, "at_least": least });
+        Check::new(name, what, value >= least, figures, numbers)
     }
 
     /// That a figure is no more than `most`, both small.
     pub fn at_most(name: String, what: String, value: f64, most: f64) -> Check {
-        Check {
-            name,
-            what,
-            ok: value <= most,
-            figures: format!("{value:.1e} (at most {most:.0e})"),
-            numbers: json!({ "value": value, "at_most": most }),
+        let figures = format!("{value:.1e} (at most {most:.0e})");
+        let numbers = json!({ "value": value, "at_most": most });
+        Check::new(name, what, value <= most, figures, numbers)
+    }
+
+    /// That what `act` sees is as it should be. What cannot be done shows that it is not; others are still tried.
+    pub fn tried(
+        now: Now<'_>,
+        name: impl Into<String>,
+        what: impl Into<String>,
+        act: impl FnOnce() -> Result<Seen>,
+    ) -> Check {
+        let (name, what) = (name.into(), what.into());
+        now(&what);
+        match act() {
+            Ok(seen) => Check {
+                drawn: seen.drawn,
+                ..Check::new(name, what, seen.ok, seen.figures, seen.numbers)
+            },
+            Err(failure) => Check::failed(name, what, &*failure),
         }
     }
 
-    /// What could not be looked at, which shows that something does not hold.
-    pub fn failed(name: &str, what: &str, why: &(dyn Error + Send + Sync)) -> Check {
+    fn failed(name: String, what: String, why: &(dyn Error + Send + Sync)) -> Check {
+        let numbers = json!({ "error": why.to_string() });
+        Check::new(name, what, false, why.to_string(), numbers)
+    }
+
+    fn new(name: String, what: String, ok: bool, figures: String, numbers: Value) -> Check {
         Check {
-            name: name.to_owned(),
-            what: what.to_owned(),
-            ok: false,
-            figures: why.to_string(),
-            numbers: json!({ "error": why.to_string() }),
+            name,
+            what,
+            ok,
+            figures,
+            numbers,
+            drawn: Vec::new(),
         }
     }
+}
+
+/// What checks have to draw, as two bars for each.
+pub fn bars(title: &str, label: &str, series: [&str; 2], checks: &[Check]) -> Part {
+    let drawn = checks.iter().filter(|check| !check.drawn.is_empty());
+    let group = |check: &Check| Group {
+        name: check.name.clone(),
+        values: check.drawn.iter().map(|&count| count as f64).collect(),
+    };
+    Part::Bars(Bars {
+        title: title.to_owned(),
+        label: label.to_owned(),
+        series: series.map(str::to_owned).to_vec(),
+        groups: drawn.map(group).collect(),
+    })
+}
+
+/// The sums of what checks have to draw.
+pub fn sums(checks: &[Check]) -> [u64; 2] {
+    [0, 1].map(|place| checks.iter().filter_map(|one| one.drawn.get(place)).sum())
 }
 
 /// A chapter that was told.
@@ -121,10 +146,8 @@ pub struct Told {
     pub number: usize,
     /// Its name.
     pub name: &'static str,
-    /// What is claimed.
-    pub claim: String,
-    /// How that was measured.
-    pub how: String,
+    claim: String,
+    how: String,
     /// What was found.
     pub found: Found,
     /// How long it took.
@@ -140,29 +163,58 @@ impl Told {
     /// Whether it does, in words.
     pub fn verdict(&self) -> String {
         let checks = &self.found.checks;
-        let failed: Vec<&Check> = checks.iter().filter(|check| !check.ok).collect();
-        if failed.is_empty() {
-            return self.found.sum.clone();
+        let failed = checks.iter().filter(|check| !check.ok);
+        let failed = failed.map(|check| format!("{}: {}", check.what, check.figures));
+        let failed: Vec<String> = failed.collect();
+        match failed.len() {
+            0 => self.found.sum.clone(),
+            count => {
+                let all = checks.len();
+                format!("{count} of {all} checks failed: {}.", failed.join("; "))
+            }
         }
-        let mut verdict = format!("{} of {} checks failed", failed.len(), checks.len());
-        for (number, check) in failed.iter().enumerate() {
-            let before = if number == 0 { ": " } else { "; " };
-            let _ = write!(verdict, "{before}{}: {}", check.what, check.figures);
-        }
-        verdict + "."
     }
 
     /// Its title.
     pub fn title(&self) -> String {
-        let mut letters = self.name.chars();
-        let first = letters.next().map(|letter| letter.to_ascii_uppercase());
-        let name: String = first.into_iter().chain(letters).collect();
-        format!("{} {name}", self.number)
+        let (first, rest) = self.name.split_at(1);
+        format!("{} {}{rest}", self.number, first.to_ascii_uppercase())
+    }
+
+    /// It as a section of a page.
+    pub fn section(&self) -> Section {
+        let mut parts = vec![
+            Part::Named("Claim.", self.claim.clone()),
+            Part::Named("How.", self.how.clone()),
+        ];
+        for (what, table) in &self.found.tables {
+            parts.push(Part::Text(what.clone()));
+            parts.push(Part::Table(table.clone()));
+        }
+        parts.extend(self.found.drawings.iter().cloned());
+        let row = |check: &Check| {
+            let word = if check.ok { "ok" } else { "FAILED" };
+            vec![
+                word.into(),
+                (&check.what[..]).into(),
+                (&check.figures[..]).into(),
+            ]
+        };
+        parts.push(Part::Table(Table {
+            head: Vec::new(),
+            rows: self.found.checks.iter().map(row).collect(),
+        }));
+        let verdict = format!("{} ({:.1} s)", self.verdict(), self.seconds);
+        parts.push(Part::Verdict(self.ok(), verdict));
+        Section {
+            title: self.title(),
+            parts,
+        }
     }
 
     /// It for JSON.
     pub fn json(&self) -> Value {
-        let table = |(what, sheet): &(String, Sheet)| sheet.json(what);
+        let table = |(what, table): &(String, Table)| table.json(what);
         json!({
             "number": self.number,
             "name": self.name,
@@ -178,19 +230,21 @@ impl Told {
 }
 
 impl Chapter {
-    /// Tells it.
-    pub fn told(&self, number: usize, setting: &Setting, now: &dyn Fn(&str)) -> Told {
+    /// Tells it. What cannot be done shows that something does not hold; the other chapters are still told.
+    pub fn told(self, number: usize, setting: &Setting, now: Now<'_>) -> Told {
         let begin = Instant::now();
-        // What cannot be done shows that something does not hold; the other chapters are still told.
-        let found = (self.tell)(setting, now).unwrap_or_else(|failure| Found {
-            checks: vec![Check::failed(self.name, "the measurement", &*failure)],
-            ..Found::default()
+        let found = (self.tell)(setting, now).unwrap_or_else(|failure| {
+            let (name, what) = (self.name.to_owned(), "the measurement".to_owned());
+            Found {
+                checks: vec![Check::failed(name, what, &*failure)],
+                ..Found::default()
+            }
         });
         Told {
             number,
             name: self.name,
-            claim: self.claim.clone(),
-            how: self.how.clone(),
+            claim: self.claim,
+            how: self.how,
             found,
             seconds: begin.elapsed().as_secs_f64(),
         }
@@ -237,5 +291,19 @@ mod tests {
         let check = |value| Check::at_most("e".into(), "error".into(), value, 1e-5);
         assert!(check(1e-6).ok && check(1e-5).ok);
         assert!(!check(2e-5).ok && !check(f64::NAN).ok && !check(f64::INFINITY).ok);
+    }
+
+    #[test]
+    fn what_cannot_be_tried_does_not_hold() {
+        let seen = || Seen {
+            ok: true,
+            figures: String::new(),
+            numbers: Value::Null,
+            drawn: vec![3, 1],
+        };
+        let good = Check::tried(&|_| (), "good", "something", || Ok(seen()));
+        let bad = Check::tried(&|_| (), "bad", "something else", || Err("it broke".into()));
+        assert!(good.ok && !bad.ok && bad.figures == "it broke");
+        assert_eq!(sums(&[good, bad]), [3, 1]);
     }
 }

@@ -3,11 +3,11 @@
 use streampool::{Array, DType, Input, Pool, Session, SessionOptions};
 
 use super::builtin::Builtin;
-use super::chapter::{Chapter, Check, Drawing, Found};
+use super::chapter::{Chapter, Check, Found, Now};
 use super::setting::Setting;
-use super::sheet::{Cell, Sheet};
 use crate::Result;
 use crate::inputs::From;
+use crate::page::{Cell, Part, Table};
 use crate::plot::{Axis, Plot, Scale, Series};
 
 /// How many rows, or sequences, a run has: one, and several.
@@ -39,7 +39,7 @@ pub fn chapter() -> Chapter {
     }
 }
 
-fn tell(setting: &Setting, now: &dyn Fn(&str)) -> Result<Found> {
+fn tell(setting: &Setting, now: Now<'_>) -> Result<Found> {
     let mut found = Found::default();
     let (mut rows, mut series) = (Vec::new(), Vec::new());
     let mut worst = PRECISIONS.map(|_| 0f64);
@@ -50,8 +50,8 @@ fn tell(setting: &Setting, now: &dyn Fn(&str)) -> Result<Found> {
             let errors = sorted_errors(&model, dtype, &setting.pool)?;
             let at = |part: f64| errors[((errors.len() - 1) as f64 * part) as usize];
             rows.push(vec![
-                Cell::word(name),
-                Cell::word(dtype.to_string()),
+                name.into(),
+                dtype.to_string().into(),
                 Cell::count(errors.len()),
                 Cell::small(at(0.5), 1),
                 Cell::small(at(0.99), 1),
@@ -75,7 +75,7 @@ fn tell(setting: &Setting, now: &dyn Fn(&str)) -> Result<Found> {
             ));
         }
     }
-    let head = &[
+    let head = vec![
         "model",
         "type",
         "values",
@@ -86,9 +86,9 @@ fn tell(setting: &Setting, now: &dyn Fn(&str)) -> Result<Found> {
     ];
     found.tables.push((
         "Errors as parts of the largest value".to_owned(),
-        Sheet { head, rows },
+        Table { head, rows },
     ));
-    found.drawings.push(Drawing::Lines(Plot {
+    found.drawings.push(Part::Plot(Plot {
         title: "Correctness: values with at most such an error".to_owned(),
         x: Axis::new("error, as a part of the largest value", Scale::Log10),
         y: Axis::new("% of the values", Scale::Linear),

@@ -7,12 +7,12 @@ use serde_json::json;
 use streampool::model::{self, Pending};
 use streampool::{Input, Outputs};
 
-use super::chapter::{Chapter, Check, Drawing, Found};
-use super::rates::{ROUNDS, best, handed_over, per_second};
-use super::setting::{Setting, Subject, same};
-use super::sheet::{Cell, Sheet};
+use super::chapter::{Chapter, Check, Found, Now, Seen};
+use super::rates::{ROUNDS, best_of_rounds, handed_over, in_a_round};
+use super::setting::{Setting, Subject, least, same};
 use crate::Result;
 use crate::device::On;
+use crate::page::{Cell, Part, Table};
 use crate::plot::{Axis, Plot, Scale, Series};
 
 const DEPTHS: [usize; 6] = [1, 2, 4, 8, 16, 32];
@@ -52,7 +52,7 @@ pub fn chapter(on: On) -> Chapter {
     }
 }
 
-fn tell(setting: &Setting, now: &dyn Fn(&str)) -> Result<Found> {
+fn tell(setting: &Setting, now: Now<'_>) -> Result<Found> {
     let mut found = Found::default();
     let (mut series, mut sums) = (Vec::new(), Vec::new());
     for (place, subject) in setting.subjects.iter().enumerate() {
@@ -60,36 +60,38 @@ fn tell(setting: &Setting, now: &dyn Fn(&str)) -> Result<Found> {
         // What single runs give is also where the session learns how much memory a run takes.
         let expected = subject.alone()?;
         let depths = affordable(subject);
+        let what = format!("outputs of {name}, in order");
+        let order = || in_order(subject, &expected, &depths, now);
         found
             .checks
-            .push(in_order(subject, &expected, &depths, now)?);
-        let rates = rates(subject, &depths, setting.slice, now)?;
+            .push(Check::tried(now, format!("{name}-order"), what, order));
+        let told = |depth: &usize| format!("depth {depth}");
+        let rates = best_of_rounds(&depths, subject, now, told, |&depth| {
+            rate(subject, depth, setting.slice)
+        })?;
         let one = rates.first().copied().unwrap_or(f64::NAN);
         let gains: Vec<f64> = rates.iter().map(|rate| rate / one).collect();
         let handed_over = handed_over(one, 1);
-        let sheet = sheet(&depths, &rates, one, handed_over);
-        found.tables.push((format!("{name}, one thread"), sheet));
+        let table = table(&depths, &rates, one, handed_over);
+        found.tables.push((format!("{name}, one thread"), table));
         let points = depths.iter().zip(&gains);
         let points = points.map(|(&depth, &gain)| (depth as f64, gain));
         series.push(Series::new(name, points));
-        let (least, most) = ends(&gains);
-        found.checks.push(Check::at_least(
-            format!("{name}-depths"),
-            format!("least of {name} beside depth 1 with 5 us"),
-            least * one / handed_over,
-            OF_DEPTH_ONE,
-        ));
+        let (least, most) = (least(&gains), gains.iter().copied().fold(0.0, f64::max));
+        let of_one = least * one / handed_over;
+        let what = format!("least of {name} beside depth 1 with 5 us");
+        let check = Check::at_least(format!("{name}-depths"), what, of_one, OF_DEPTH_ONE);
+        found.checks.push(check);
         if place == 0 && setting.on != On::Host {
             let what = format!("most of {name} beside depth 1");
             let check = Check::at_least(format!("{name}-gain"), what, most, GAIN);
             found.checks.push(check);
         }
         sums.push(format!(
-            "{name} ran at {least:.2} to {most:.2} times the rate of depth 1, at least {:.2} of it with 5 us",
-            least * one / handed_over
+            "{name} ran at {least:.2} to {most:.2} times the rate of depth 1, at least {of_one:.2} of it with 5 us"
         ));
     }
-    found.drawings.push(Drawing::Lines(Plot {
+    found.drawings.push(Part::Plot(Plot {
         title: "Pipelining: one thread".to_owned(),
         x: Axis::new("runs under way", Scale::Log2),
         y: Axis::new("times the rate of depth 1", Scale::Linear),
@@ -104,8 +106,8 @@ fn in_order(
     subject: &Subject,
     expected: &[Outputs],
     depths: &[usize],
-    now: &dyn Fn(&str),
-) -> Result<Check> {
+    now: Now<'_>,
+) -> Result<Seen> {
     let name = &subject.name;
     let (mut wrong, mut compared) = (0, 0);
     for &depth in depths {
@@ -114,31 +116,12 @@ fn in_order(
         wrong += count_wrong(subject, expected, depth, runs)?;
         compared += runs;
     }
-    Ok(Check {
-        name: format!("{name}-order"),
-        what: format!("outputs of {name}, in order"),
+    Ok(Seen {
         ok: wrong == 0,
         figures: format!("{compared} compared, {wrong} wrong"),
         numbers: json!({ "compared": compared, "wrong": wrong }),
+        drawn: Vec::new(),
     })
-}
-
-/// Runs per second at each depth.
-fn rates(
-    subject: &Subject,
-    depths: &[usize],
-    slice: Duration,
-    now: &dyn Fn(&str),
-) -> Result<Vec<f64>> {
-    let mut rates = vec![Vec::new(); depths.len()];
-    for round in 1..=ROUNDS {
-        for (rates, &depth) in rates.iter_mut().zip(depths) {
-            let name = &subject.name;
-            now(&format!("{name}, depth {depth}, round {round} of {ROUNDS}"));
-            rates.push(rate(subject, depth, slice)?);
-        }
-    }
-    rates.iter().map(|rates| best(rates)).collect()
 }
 
 /// The depths for which there is memory: each run under way has a program of its own.
@@ -170,7 +153,7 @@ fn count_wrong(
 fn rate(subject: &Subject, depth: usize, slice: Duration) -> Result<f64> {
     let mut pipeline = Pipeline::new(subject, depth);
     let worker = || Ok(u64::from(pipeline.step()?.is_some()));
-    per_second(&mut [worker], slice)
+    in_a_round(&mut [worker], slice)
 }
 
 /// Runs under way, the oldest first.
@@ -206,7 +189,7 @@ impl<'a> Pipeline<'a> {
     }
 }
 
-fn sheet(depths: &[usize], rates: &[f64], one: f64, handed_over: f64) -> Sheet {
+fn table(depths: &[usize], rates: &[f64], one: f64, handed_over: f64) -> Table {
     let row = |(&depth, &rate): (&usize, &f64)| {
         vec![
             Cell::count(depth),
@@ -215,15 +198,10 @@ fn sheet(depths: &[usize], rates: &[f64], one: f64, handed_over: f64) -> Sheet {
             Cell::figure(rate / handed_over),
         ]
     };
-    Sheet {
-        head: &["depth", "runs/s", "beside depth 1", "with 5 us"],
+    Table {
+        head: vec!["depth", "runs/s", "beside depth 1", "with 5 us"],
         rows: depths.iter().zip(rates).map(row).collect(),
     }
-}
-
-fn ends(values: &[f64]) -> (f64, f64) {
-    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-    (least, values.iter().copied().fold(0.0, f64::max))
 }
 
 #[cfg(test)]

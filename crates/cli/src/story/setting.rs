@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 use streampool::cuda::{CudaDevice, CudaOptions, Precision};
 use streampool::host::{HostDevice, HostOptions};
-use streampool::{Array, Device, Input, Outputs, Pool, Session, SessionOptions, Settings};
+use streampool::{Array, Device, Input, Outputs, Pool, Session, SessionOptions, Settings, Stream};
 
 use super::builtin::Builtin;
 use crate::Result;
@@ -15,6 +15,7 @@ use crate::device::On;
 use crate::inputs::{From, Given, refer};
 use crate::machine::Machine;
 use crate::text::file_name;
+use crate::threads::together;
 
 /// Threads that work at once at most, each on a stream of its own: all the worker streams there are.
 pub const MOST_THREADS: usize = 31;
@@ -201,4 +202,21 @@ impl Subject {
 /// Whether two runs gave the same, bit by bit; `expected` has an entry for each of the inputs.
 pub fn same(outputs: &Outputs, expected: &[Outputs], number: usize) -> bool {
     outputs.iter().eq(expected[number % INPUTS].iter())
+}
+
+/// What `work` gives on each of so many threads, each with its own stream of `pool` and its own number. All have their stream
+/// before any begins, and all have ended, streams returned, when this returns.
+pub fn on_own_streams<T: Send>(
+    pool: &Pool,
+    threads: usize,
+    work: impl Fn(usize, &Stream) -> streampool::Result<T> + Sync,
+) -> Result<Vec<T>> {
+    let own = |number| Ok((number, pool.current()?));
+    let work = |(number, stream), _| Ok(work(number, stream)?);
+    Ok(together(0..threads, own, || (), work)?.done)
+}
+
+/// The smallest of some figures.
+pub fn least(figures: &[f64]) -> f64 {
+    figures.iter().copied().fold(f64::INFINITY, f64::min)
 }

@@ -1,4 +1,4 @@
-//! `streampool bench model`, `streampool bench queue` and `streampool bench fairness`.
+//! `streampool bench model`.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::onnx::{folder, model};
 use crate::program::{
-    assert_code, assert_fits_a_terminal, assert_refused, object, run, stderr, stdout, streampool,
+    assert_code, assert_fits_a_terminal, assert_refused, object, run, stdout, streampool,
 };
 
 fn bench(model: &Path, arguments: &[&str]) -> Command {
@@ -149,7 +149,7 @@ fn a_sweep_is_written_for_all_readers() {
     let page = stdout(&output);
     for part in [
         "model.onnx on host",
-        "x=1,4,3 to x=16,4,3, each thread for itself; latency in ",
+        "x=1,4,3 to x=16,4,3\n\neach thread for itself; latency in ",
         "threads  rows",
         "Most rows get through with",
     ] {
@@ -223,92 +223,4 @@ fn what_cannot_be_measured_is_told_with_what_would_be_right() {
         let output = run(&mut bench(&path, wrong));
         assert_code(&output, 2);
     }
-}
-
-#[test]
-fn every_figure_of_the_queue_is_there() {
-    let output = run(&mut streampool(&["bench", "queue", "--quick", "--json"]));
-    assert_code(&output, 0);
-    let report = object(&output);
-    for (key, unit) in [
-        ("queue_infer_ns", "ns"),
-        ("queue_submit_ns", "ns"),
-        ("queue_callers_64", "/s"),
-        ("queue_idle_ns", "ns"),
-        ("queue_expired_us", "us"),
-        ("queue_expired_latest_us", "us"),
-        ("queue_fairness", "x"),
-        ("queue_fairness_of_long_batches", "x"),
-        ("queue_mixed_lengths", "x"),
-    ] {
-        let figure = &report[key];
-        assert_eq!(figure["unit"], unit, "{key}");
-        let [min, median, max] = ["min", "median", "max"].map(|part| number(figure, part));
-        assert!(min <= median && median <= max, "{key}: {figure}");
-        // A difference of two times may be anything.
-        assert!(key == "queue_idle_ns" || min > 0.0, "{key}: {figure}");
-        assert!(
-            figure["goal"].is_object() && figure["ok"].is_boolean(),
-            "{figure}"
-        );
-    }
-}
-
-#[test]
-fn help_shows_both() {
-    for (command, parts) in [
-        (&["bench", "--help"][..], &["model", "queue"][..]),
-        (
-            &["bench", "model", "--help"],
-            &["--rate", "--max-batch", "--out", "Examples:"],
-        ),
-        (&["bench", "queue", "--help"], &["--quick", "Examples:"]),
-    ] {
-        let output = run(&mut streampool(command));
-        assert_code(&output, 0);
-        for part in parts {
-            assert!(
-                stdout(&output).contains(part),
-                "{part}:\n{}",
-                stdout(&output)
-            );
-        }
-    }
-}
-
-#[test]
-fn every_thread_of_a_crowd_gets_its_turn() {
-    let arguments = ["bench", "fairness", "--threads", "2,40", "--seconds", "1"];
-    let output = run(&mut streampool(&[&arguments[..], &["--json"]].concat()));
-    assert_code(&output, 0);
-    let report = object(&output);
-    let crowds = report["crowds"].as_array().expect("a list of crowds");
-    assert_eq!(crowds.len(), 2);
-    for crowd in crowds {
-        assert!(number(crowd, "fewest") >= 1.0, "a thread starves: {crowd}");
-        assert!(number(crowd, "fewest") <= number(crowd, "most"));
-        assert!(
-            number(&crowd["firsts"]["thread"], "count") >= 1.0,
-            "{crowd}"
-        );
-    }
-    let output = run(&mut streampool(&arguments));
-    assert_code(&output, 0);
-    assert_fits_a_terminal(&output);
-}
-
-#[test]
-fn a_crowd_needs_threads_and_calls_need_a_driver() {
-    for (arguments, allowed) in [
-        (["--threads", "0"], "from 1 to 1024"),
-        (["--seconds", "0"], "from 0.1 to 3600"),
-    ] {
-        let output = run(&mut streampool(
-            &[&["bench", "fairness"], &arguments[..]].concat(),
-        ));
-        assert_code(&output, 2);
-        assert!(stderr(&output).contains(allowed), "{}", stderr(&output));
-    }
-    let calls = ["bench", "fairness", "--calls", "--json"];
-    assert_refused(&run(&mut streampool(&calls)), "--device cuda");
 }

@@ -13,7 +13,7 @@ pub fn streampool(arguments: &[&str]) -> Command {
 
 /// The program, in an environment without settings, with the GPUs that there are.
 pub fn with_gpus(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_streampool"));
+    let mut command = Command::new(crate::PROGRAM);
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("STREAMPOOL_") {
             command.env_remove(name);

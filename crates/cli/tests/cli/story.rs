@@ -96,8 +96,8 @@ fn figures_come_with_tables_and_drawings() {
     assert_eq!(text.contains("It does not hold."), !holds, "{text}");
     assert_fits_a_terminal(&output);
     for part in [
-        "2 SCALING",
-        "5 PIPELINING",
+        "2 Scaling",
+        "5 Pipelining",
         "efficiency",
         "Scaling: encoder",
         "least of linear beside depth 1",

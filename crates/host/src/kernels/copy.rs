@@ -1,12 +1,13 @@
-//! Strided copies. Those that cast are elementwise expressions.
+//! Strided, casting copies.
 
 use streampool_device::{DType, MAX_RANK, View};
 
+use super::casts::{CastTo, Source};
+use super::convert::with_native;
 use super::scratch::list;
 use super::simd::vectorised;
 use super::split::{Shared, split};
 use super::strided::{Walk, address};
-use crate::map;
 use crate::team::Team;
 
 /// Elements that are worth a thread.
@@ -18,21 +19,28 @@ const SQUARE: usize = 16;
 ///
 /// # Safety
 /// As for [`execute`](super::execute).
-pub(super) unsafe fn execute(src: &View, dst: &View, team: &dyn Team) -> Result<(), String> {
-    // SAFETY: elements have the sizes; the rest is passed on.
+pub(super) unsafe fn execute(src: &View, dst: &View, team: &dyn Team) {
+    let strides = [src.layout().strides(), dst.layout().strides()];
+    let walk = Walk::in_memory_order(dst.shape(), strides, 1);
+    if walk.elements() == 0 {
+        return;
+    }
+    // SAFETY: the element types are the views'; the rest is passed on.
     unsafe {
-        if !keeps_bits(src.dtype(), dst.dtype()) {
-            return map::cast(src, dst, team);
-        }
-        // Without a conversion only the size matters.
-        match src.dtype().size() {
-            1 => run::<u8>(src, dst, team),
-            2 => run::<u16>(src, dst, team),
-            4 => run::<u32>(src, dst, team),
-            _ => run::<u64>(src, dst, team),
+        if keeps_bits(src.dtype(), dst.dtype()) {
+            // Without a conversion only the size matters.
+            match src.dtype().size() {
+                1 => run::<u8, u8>(src, dst, &walk, team),
+                2 => run::<half::f16, half::f16>(src, dst, &walk, team),
+                4 => run::<i32, i32>(src, dst, &walk, team),
+                _ => run::<i64, i64>(src, dst, &walk, team),
+            }
+        } else {
+            with_native!(src.dtype(), S => with_native!(dst.dtype(), D => {
+                run::<S, <S as Source>::Written<D>>(src, dst, &walk, team)
+            }))
         }
     }
-    Ok(())
 }
 
 /// Whether a cast changes no bits.
@@ -41,22 +49,17 @@ fn keeps_bits(from: DType, to: DType) -> bool {
 }
 
 /// # Safety
-/// As for [`execute`]; elements of both views have the size of `T`.
-unsafe fn run<T: Copy>(src: &View, dst: &View, team: &dyn Team) {
-    let strides = [src.layout().strides(), dst.layout().strides()];
-    let walk = Walk::in_memory_order(dst.shape(), strides, 1);
-    if walk.elements() == 0 {
-        return;
-    }
-    let (from, to) = (Shared(address::<T>(src)), Shared(address::<T>(dst)));
-    if let Some(plan) = Transposition::of(&walk) {
+/// As for [`execute`]; the views' elements are of types `S` and `D`, or as good as of them.
+unsafe fn run<S: CastTo<D>, D>(src: &View, dst: &View, walk: &Walk<2>, team: &dyn Team) {
+    let (from, to) = (Shared(address::<S>(src)), Shared(address::<D>(dst)));
+    if let Some(plan) = Transposition::of(walk) {
         let grain = GRAIN.div_ceil(plan.columns.max(1) * SQUARE);
         split(plan.bands(), grain, team, &|range| {
             range.for_each(|band| {
                 plan.for_each_square(band, |offsets, rows, columns| {
                     // SAFETY: the squares lie inside the views; bands are disjoint.
                     unsafe {
-                        square::<T>(
+                        square::<S, D>(
                             from.at(offsets[0]),
                             to.at(offsets[1]),
                             [plan.source_step, plan.target_step],
@@ -73,7 +76,7 @@ unsafe fn run<T: Copy>(src: &View, dst: &View, team: &dyn Team) {
     split(walk.elements(), GRAIN, team, &|range| {
         walk.for_each_run(range, |offsets, length| {
             // SAFETY: the walk stays inside the views; ranges are disjoint.
-            unsafe { line::<T>(from.at(offsets[0]), to.at(offsets[1]), steps, length) };
+            unsafe { line::<S, D>(from.at(offsets[0]), to.at(offsets[1]), steps, length) };
         });
     });
 }
@@ -81,19 +84,23 @@ unsafe fn run<T: Copy>(src: &View, dst: &View, team: &dyn Team) {
 vectorised! {
     /// # Safety
     /// The run can be read and written.
-    unsafe fn line[T: Copy](from: *const T, to: *mut T, steps: [isize; 2], length: usize) {
+    unsafe fn line[S: CastTo<D>, D: Sized](from: *const S, to: *mut D, steps: [isize; 2], length: usize) {
         // SAFETY: the caller's promise.
         unsafe {
             match steps {
-                [1, 1] => to.copy_from_nonoverlapping(from, length),
+                [1, 1] => {
+                    for index in 0..length {
+                        to.add(index).write((*from.add(index)).cast_to());
+                    }
+                }
                 [source, 1] => {
                     for index in 0..length {
-                        to.add(index).write(*from.offset(index as isize * source));
+                        to.add(index).write((*from.offset(index as isize * source)).cast_to());
                     }
                 }
                 [source, target] => {
                     for index in 0..length as isize {
-                        to.offset(index * target).write(*from.offset(index * source));
+                        to.offset(index * target).write((*from.offset(index * source)).cast_to());
                     }
                 }
             }
@@ -106,9 +113,9 @@ vectorised! {
     ///
     /// # Safety
     /// The square can be read and written.
-    unsafe fn square[T: Copy](
-        from: *const T,
-        to: *mut T,
+    unsafe fn square[S: CastTo<D>, D: Sized](
+        from: *const S,
+        to: *mut D,
         steps: [isize; 2],
         rows: usize,
         columns: usize,
@@ -119,7 +126,7 @@ vectorised! {
                 // SAFETY: the caller's promise.
                 unsafe {
                     let value = *from.offset(row as isize + column as isize * source);
-                    to.offset(row as isize * target + column as isize).write(value);
+                    to.offset(row as isize * target + column as isize).write(value.cast_to());
                 }
             }
         }

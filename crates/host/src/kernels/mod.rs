@@ -3,6 +3,7 @@
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod amx;
 mod attention;
+mod casts;
 mod combine;
 mod conv;
 pub(crate) mod convert;
@@ -50,7 +51,7 @@ pub(crate) unsafe fn execute(op: &Op, prepared: &Prepared, team: &dyn Team) -> R
     // SAFETY: passed on from the caller.
     unsafe {
         match op {
-            Op::Copy { src, dst } => return copy::execute(src, dst, team),
+            Op::Copy { src, dst } => copy::execute(src, dst, team),
             Op::Fill { dst, value } => fill::fill(dst, *value, team),
             Op::Iota { dst, start, step } => fill::iota(dst, *start, *step, team),
             Op::Reduce {

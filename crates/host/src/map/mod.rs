@@ -27,12 +27,12 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use streampool_device::{CacheReport, DType, Error, Expr, View};
+use streampool_device::{CacheReport, Expr, View};
 use streampool_kernels::Cache;
 
-use crate::kernels::simd::{self, Level};
+use crate::kernels::simd;
 use crate::team::Team;
 
 pub(crate) use self::program::Program;
@@ -98,33 +98,6 @@ impl Expressions {
         report.hits += self.recent.hits();
         report
     }
-}
-
-const TYPES: usize = DType::ALL.len();
-const LEVELS: usize = Level::Avx512 as usize + 1;
-
-/// `dst = cast(src)`, element by element.
-///
-/// # Safety
-/// As for [`Expressions::execute`].
-pub(crate) unsafe fn cast(src: &View, dst: &View, team: &dyn Team) -> Result<(), String> {
-    type Compiled = OnceLock<Result<Program, String>>;
-    static PROGRAMS: [[[Compiled; TYPES]; TYPES]; LEVELS] =
-        [const { [const { [const { OnceLock::new() }; TYPES] }; TYPES] }; LEVELS];
-    let (from, to, level) = (src.dtype(), dst.dtype(), simd::level());
-    let program = PROGRAMS[level as usize][from as usize][to as usize].get_or_init(|| {
-        let expr = cast_of(from, to).map_err(|error| error.to_string())?;
-        Program::compile(&expr, level)
-    });
-    // SAFETY: passed on.
-    unsafe { program.as_ref()?.execute(&[*src], &[*dst], team) }
-}
-
-fn cast_of(from: DType, to: DType) -> Result<Expr, Error> {
-    let mut expr = Expr::builder();
-    let x = expr.input(from)?;
-    let y = expr.cast(x, to)?;
-    expr.finish(&[y])
 }
 
 impl Program {

@@ -78,6 +78,7 @@ const UNSAFE: &[(&str, &str)] = &[
         "streampool-measure",
         "compares with the bare kernel and driver",
     ),
+    ("streampool-python", "what the macros of PyO3 make"),
 ];
 
 /// How many files of a crate still need each other in circles. These numbers may only become smaller.
@@ -374,7 +375,9 @@ fn every_library_has_a_front_page_with_an_example() {
             .iter()
             .map_while(|line| line.comment.strip_prefix('!'))
             .collect();
-        let public = source.path.starts_with("crates/");
+        // What Python sees of its package is Python.
+        let public =
+            source.path.starts_with("crates/") && !source.path.starts_with("crates/python/");
         if front_page.is_empty() {
             violations.push(format!("{} has no front page", source.path));
         } else if public && !has_doc_test(&front_page) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests the Python package as `cargo test --workspace` builds it, and reads its Python with ruff and mypy. What it needs goes to
+# Builds the Python package as tests are built, runs its tests, and reads its Python with ruff and mypy. What it needs goes to
 # an environment below `target`. Tests that need PyTorch skip where that is not installed. Arguments go to pytest.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -10,8 +10,7 @@ package=crates/python
 [ -x "$environment/bin/python" ] || python3 -m venv "$environment"
 "$environment/bin/pip" install --quiet --disable-pip-version-check numpy onnx pytest ruff mypy
 
-# The whole workspace, or features would differ and much would be built once more.
-cargo test --workspace --no-run --quiet
+cargo build --profile test --quiet -p streampool-python
 cp "$target/debug/lib_streampool.so" "$package/python/streampool/_streampool.abi3.so"
 
 cd "$package"

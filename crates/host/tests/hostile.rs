@@ -182,7 +182,7 @@ fn a_transpose_of_a_large_stride_sees_taps_where_there_are_some() {
         let dst = bench.view(&[1, 1, far.spread(2) as usize]);
         let begun = Instant::now();
         bench.run(&conv(src, weight, dst, &[far], true)).unwrap();
-        assert!(begun.elapsed() < FOREVER / 2, "{far:?}");
+        assert!(begun.elapsed() < FOREVER, "{far:?}");
         let mut wanted = vec![0.0; far.spread(2) as usize];
         for (from, tap) in (0..2).flat_map(|from| (0..taps as usize).map(move |tap| (from, tap))) {
             let place = from * apart + tap * dilation as usize;

@@ -107,8 +107,9 @@ where
     Ok(id)
 }
 
-/// Drops a run or a request: a request that has not begun never does.
-pub fn withdraw(id: u64) {
+/// Drops a run or a request that its future was cancelled for: a request that has not begun never does.
+#[pyfunction]
+pub fn cancel(id: u64) {
     let poller = POLLER.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(poller) = poller.as_ref() {
         let _ = poller.sender.send(Message::Cancel(id));

@@ -21,11 +21,11 @@ mod _streampool {
         synchronize,
     };
     #[pymodule_export]
-    use crate::futures::{forget_after_fork, stop};
+    use crate::futures::{cancel, forget_after_fork, stop};
     #[pymodule_export]
     use crate::queue::Queue;
     #[pymodule_export]
-    use crate::session::{Session, ValueInfo, cancel};
+    use crate::session::{Session, ValueInfo};
     #[pymodule_export]
     use crate::streams::{Event, Stream, current_stream, default_stream, stream_was_chosen};
 

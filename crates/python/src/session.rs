@@ -11,7 +11,7 @@ use streampool::{Array, Input, Outputs, RunOptions, SessionOptions};
 use crate::arrays::{Library, dtype_name, from_array, library, to_array};
 use crate::devices::{duration, pool};
 use crate::errors::{invalid, raise};
-use crate::futures::{complete, withdraw};
+use crate::futures::complete;
 use crate::streams::chosen;
 
 /// An input or an output of a model, as the model declares it.
@@ -396,10 +396,4 @@ fn next_stream(pool: &streampool::Pool) -> streampool::Result<streampool::Stream
     let place = NEXT.fetch_add(1, Ordering::Relaxed) % workers;
     let index = pool.settings().streams.saturating_sub(1 + place);
     Ok(pool.stream(index)?.clone())
-}
-
-/// Withdraws a run or a request that its future was cancelled for.
-#[pyfunction]
-pub fn cancel(id: u64) {
-    withdraw(id);
 }

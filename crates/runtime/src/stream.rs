@@ -213,7 +213,7 @@ impl Stream {
         if stamp.stream != self.index() {
             return Err(Error::ForeignStream);
         }
-        let flushed = core.flush(self.lane(), Flush::ForWaiter)?;
+        let flushed = core.flush_by(self.lane(), Flush::ForWaiter, deadline)?;
         core.wait_for(self.lane(), stamp.tick, flushed, deadline)
     }
 

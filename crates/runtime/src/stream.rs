@@ -350,8 +350,8 @@ mod tests {
 
     const HELD: Duration = Duration::from_millis(400);
 
-    /// How long a wait of 5 ms on `waiting` takes while another thread holds the lock of `held`.
-    fn waits(held: &Stream, waiting: &Stream) -> (Result<()>, Duration) {
+    /// What `wait` comes to, and how long it takes, while another thread holds the lock of `held`.
+    fn while_locked(held: &Stream, wait: impl FnOnce() -> Result<()>) -> (Result<()>, Duration) {
         let (locked, is_locked) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {
             scope.spawn(move || {
@@ -362,7 +362,7 @@ mod tests {
             });
             is_locked.recv().unwrap();
             let begun = Instant::now();
-            let outcome = waiting.synchronize_timeout(Duration::from_millis(5));
+            let outcome = wait();
             (outcome, begun.elapsed())
         })
     }
@@ -382,10 +382,15 @@ mod tests {
         let dst = copy.write(DType::F32, &[64]).unwrap();
         other.encode(Op::Copy { src, dst }).unwrap();
         // Its own lock, and that of a stream whose results it used: whether they are good is asked there.
+        let time = Duration::from_millis(5);
         for held in [other, one] {
-            let (outcome, took) = waits(held, other);
-            assert!(took < HELD / 2, "{took:?}");
-            assert!(outcome.is_err_and(|error| is_timeout(&error)));
+            let all = while_locked(held, || other.synchronize_timeout(time));
+            let until = || Instant::now().checked_add(time);
+            let place = while_locked(held, || other.wait_until(other.position(), until()));
+            for (outcome, took) in [all, place] {
+                assert!(took < HELD / 2, "{took:?}");
+                assert!(outcome.is_err_and(|error| is_timeout(&error)));
+            }
         }
         assert_eq!(other.synchronize_timeout(Duration::MAX), Ok(()));
     }

@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use cudarc::driver::sys::{self, CUdeviceptr, CUevent, CUgraph, CUgraphExec, CUresult, CUstream};
+use cudarc::driver::sys::{
+    self, CUdeviceptr, CUevent, CUgraph, CUgraphExec, CUmodule, CUresult, CUstream,
+};
 
 use crate::driver;
 
@@ -14,6 +16,7 @@ pub(crate) enum Object {
     Event(CUevent),
     Graph(CUgraph),
     Exec(CUgraphExec),
+    Module(CUmodule),
     /// Pinned memory of a device that is closed: of one that is open it counts, which the stock of that does.
     Pinned(*mut u8),
 }
@@ -30,6 +33,7 @@ impl Object {
                 Object::Event(event) => sys::cuEventDestroy_v2(event),
                 Object::Graph(graph) => sys::cuGraphDestroy(graph),
                 Object::Exec(exec) => sys::cuGraphExecDestroy(exec),
+                Object::Module(module) => sys::cuModuleUnload(module),
                 Object::Pinned(pointer) => sys::cuMemFreeHost(pointer.cast()),
             }
         }

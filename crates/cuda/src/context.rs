@@ -2,16 +2,17 @@
 
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use cudarc::driver::sys::{
-    self, CUcontext, CUdevice, CUdevice_attribute as Attribute, CUdeviceptr, CUgraphExec, CUresult,
-    CUstream, CUstreamCaptureMode,
+    self, CUcontext, CUdevice, CUdevice_attribute as Attribute, CUdeviceptr, CUgraph, CUgraphExec,
+    CUresult, CUstream, CUstreamCaptureMode,
 };
 use streampool_device::{Error, Process, Result};
 
 use crate::driver;
 use crate::gate::{Gate, Shut};
+use crate::retired::{Object, Retired};
 
 /// The primary context of one GPU, shared with every other user of the driver in this process.
 #[derive(Debug)]
@@ -23,24 +24,10 @@ pub(crate) struct Context {
     process: Process,
     lost: OnceLock<String>,
     gate: Arc<Gate>,
-    retired: Mutex<Retired>,
+    retired: Retired,
     /// Bytes of device memory that the device has for its own use.
     pub own: AtomicUsize,
 }
-
-/// What nobody uses any more, still to be given back to the driver.
-#[derive(Debug, Default)]
-struct Retired {
-    memory: Vec<CUdeviceptr>,
-    graphs: Vec<Exec>,
-}
-
-/// An executable graph of the driver.
-#[derive(Debug)]
-struct Exec(CUgraphExec);
-
-// SAFETY: the driver's graphs may be used from any thread, by one at a time: whoever has this.
-unsafe impl Send for Exec {}
 
 /// When more graphs than this are retired, they are destroyed at once.
 const MOST_RETIRED_GRAPHS: usize = 16;
@@ -126,7 +113,7 @@ impl Context {
             process: Process::current(),
             lost: OnceLock::new(),
             gate,
-            retired: Mutex::new(Retired::default()),
+            retired: Retired::default(),
             own: AtomicUsize::new(0),
         }))
     }
@@ -183,50 +170,53 @@ impl Context {
     /// Frees device memory, when the next is allocated: to free it may wait for the GPU, and not everybody may.
     ///
     /// # Safety
-    /// It came from `cuMemAlloc` in this context, and nothing uses it any more.
-    pub unsafe fn retire(&self, address: CUdeviceptr) {
-        self.retired().memory.push(address);
+    /// It came from `cuMemAlloc` in this context with so many bytes, and nothing uses it any more.
+    pub unsafe fn retire(&self, address: CUdeviceptr, bytes: usize) {
+        self.retired.add_memory(address, bytes);
     }
 
-    /// Destroys a graph, when the next is made or too many wait: each time the gate is shut, launches wait. The context is
-    /// bound.
+    /// Destroys a graph that can be launched, when the next is made or too many wait: each time the gate is shut, launches
+    /// wait. The context is bound.
     ///
     /// # Safety
     /// It is of this context, and nobody will launch it any more.
     pub unsafe fn retire_graph(&self, graph: CUgraphExec) {
-        let mut retired = self.retired();
-        retired.graphs.push(Exec(graph));
-        let is_enough = retired.graphs.len() > MOST_RETIRED_GRAPHS;
-        drop(retired);
-        if is_enough {
+        if self.retired.add([Object::Exec(graph)]) > MOST_RETIRED_GRAPHS {
             let _alone = self.alone();
             self.destroy_retired();
         }
     }
 
-    /// Frees the memory that was retired. What the driver does not free now is tried again with the next. The context is
-    /// bound, and the gate shut.
+    /// Destroys a graph that others were made of. The context is bound.
+    ///
+    /// # Safety
+    /// It is of this context, and nobody uses it any more.
+    pub unsafe fn destroy_graph(&self, graph: CUgraph) {
+        // SAFETY: the caller vouches for it. This needs the driver's lock for no time.
+        if driver::is_refused(unsafe { sys::cuGraphDestroy(graph) }) {
+            self.retired.add([Object::Graph(graph)]);
+        }
+    }
+
+    /// Destroys these now. The context is bound.
+    ///
+    /// # Safety
+    /// They are of this context, work that uses them is over, and nobody does so any more.
+    pub unsafe fn destroy(&self, objects: impl IntoIterator<Item = Object>) {
+        self.retired.add(objects);
+        let _alone = self.alone();
+        self.destroy_retired();
+    }
+
+    /// Frees the memory that was retired. What the driver keeps now counts, and is tried again with the next. The context
+    /// is bound, and the gate shut.
     pub fn free_retired(&self) {
-        let mut retired = std::mem::take(&mut self.retired().memory);
-        retired.retain(|&address| {
-            // SAFETY: whoever retired it vouches for it.
-            is_refused(unsafe { sys::cuMemFree_v2(address) })
-        });
-        self.retired().memory.append(&mut retired);
+        self.retired.free(&self.own);
     }
 
-    /// Destroys the graphs that were retired, as [`free_retired`](Self::free_retired) frees memory.
+    /// Destroys what else was retired, as [`free_retired`](Self::free_retired) frees memory.
     pub fn destroy_retired(&self) {
-        let mut retired = std::mem::take(&mut self.retired().graphs);
-        retired.retain(|Exec(graph)| {
-            // SAFETY: whoever retired it vouches for it. One that still runs is freed by the driver when it is over.
-            is_refused(unsafe { sys::cuGraphExecDestroy(*graph) })
-        });
-        self.retired().graphs.append(&mut retired);
-    }
-
-    fn retired(&self) -> MutexGuard<'_, Retired> {
-        self.retired.lock().unwrap_or_else(PoisonError::into_inner)
+        self.retired.destroy();
     }
 
     /// A call of a library that may load its kernels the first time, which takes the driver's lock alone.
@@ -281,7 +271,7 @@ impl Context {
 
     #[cold]
     fn failure(&self, call: &'static str, result: CUresult) -> Failure {
-        if !is_fatal(result) {
+        if !driver::is_fatal(result) {
             return Failure::Call(call, result);
         }
         let why = self
@@ -364,35 +354,4 @@ impl std::fmt::Display for Failure {
             Failure::Lost(why) => f.write_str(why),
         }
     }
-}
-
-/// Whether it is worth to try again what had this result.
-fn is_refused(result: CUresult) -> bool {
-    result != CUresult::CUDA_SUCCESS && !is_fatal(result)
-}
-
-/// Whether the context is unusable after this result: a kernel went wrong, or the hardware.
-fn is_fatal(result: CUresult) -> bool {
-    use CUresult::*;
-    matches!(
-        result,
-        CUDA_ERROR_ILLEGAL_ADDRESS
-            | CUDA_ERROR_LAUNCH_TIMEOUT
-            | CUDA_ERROR_ASSERT
-            | CUDA_ERROR_HARDWARE_STACK_ERROR
-            | CUDA_ERROR_ILLEGAL_INSTRUCTION
-            | CUDA_ERROR_MISALIGNED_ADDRESS
-            | CUDA_ERROR_INVALID_ADDRESS_SPACE
-            | CUDA_ERROR_INVALID_PC
-            | CUDA_ERROR_LAUNCH_FAILED
-            | CUDA_ERROR_TENSOR_MEMORY_LEAK
-            | CUDA_ERROR_CONTAINED
-            | CUDA_ERROR_ECC_UNCORRECTABLE
-            | CUDA_ERROR_NVLINK_UNCORRECTABLE
-            | CUDA_ERROR_SYSTEM_NOT_READY
-            | CUDA_ERROR_CONTEXT_IS_DESTROYED
-            | CUDA_ERROR_DEINITIALIZED
-            | CUDA_ERROR_EXTERNAL_DEVICE
-            | CUDA_ERROR_UNKNOWN
-    )
 }

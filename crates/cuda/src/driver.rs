@@ -117,3 +117,34 @@ pub(crate) fn message(result: CUresult) -> String {
         _ => format!("result {}", result as i32),
     }
 }
+
+/// Whether it is worth to try again what had this result.
+pub(crate) fn is_refused(result: CUresult) -> bool {
+    result != CUresult::CUDA_SUCCESS && !is_fatal(result)
+}
+
+/// Whether the context is unusable after this result: a kernel went wrong, or the hardware.
+pub(crate) fn is_fatal(result: CUresult) -> bool {
+    use CUresult::*;
+    matches!(
+        result,
+        CUDA_ERROR_ILLEGAL_ADDRESS
+            | CUDA_ERROR_LAUNCH_TIMEOUT
+            | CUDA_ERROR_ASSERT
+            | CUDA_ERROR_HARDWARE_STACK_ERROR
+            | CUDA_ERROR_ILLEGAL_INSTRUCTION
+            | CUDA_ERROR_MISALIGNED_ADDRESS
+            | CUDA_ERROR_INVALID_ADDRESS_SPACE
+            | CUDA_ERROR_INVALID_PC
+            | CUDA_ERROR_LAUNCH_FAILED
+            | CUDA_ERROR_TENSOR_MEMORY_LEAK
+            | CUDA_ERROR_CONTAINED
+            | CUDA_ERROR_ECC_UNCORRECTABLE
+            | CUDA_ERROR_NVLINK_UNCORRECTABLE
+            | CUDA_ERROR_SYSTEM_NOT_READY
+            | CUDA_ERROR_CONTEXT_IS_DESTROYED
+            | CUDA_ERROR_DEINITIALIZED
+            | CUDA_ERROR_EXTERNAL_DEVICE
+            | CUDA_ERROR_UNKNOWN
+    )
+}

@@ -38,6 +38,7 @@ mod progress;
 mod properties;
 mod queue;
 mod ranks;
+mod retired;
 mod step;
 mod stock;
 mod sync;

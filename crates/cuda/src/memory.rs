@@ -133,7 +133,7 @@ impl Ledger {
                 Space::Device => {
                     let _alone = self.context.alone();
                     // SAFETY: it came from `allocate`, is given back once, and no command names it.
-                    unsafe { self.context.retire(memory.handle) };
+                    unsafe { self.context.retire(memory.handle, memory.bytes) };
                     self.context.free_retired();
                 }
                 // SAFETY: as above; a staging handle is the address of its memory.
@@ -196,7 +196,7 @@ impl DeviceBlock {
 impl Drop for DeviceBlock {
     fn drop(&mut self) {
         // SAFETY: it came from `cuMemAlloc`; whoever drops it knows that nothing uses it any more.
-        unsafe { self.context.retire(self.address) };
+        unsafe { self.context.retire(self.address, self.bytes) };
         self.context.own.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }

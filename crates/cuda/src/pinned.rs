@@ -9,6 +9,7 @@ use streampool_device::lock::Mutex;
 
 use crate::context::{Context, Failure};
 use crate::ranks;
+use crate::retired::Object;
 
 const SMALLEST: usize = 4 << 10;
 /// More than this is copied by the driver itself.
@@ -194,19 +195,17 @@ impl Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
+        let Ok(_bound) = self.context.bind() else {
+            return;
+        };
         let stock = std::mem::take(self.stock.get_mut());
-        for (pointer, bytes) in stock.unfreed {
-            self.free(pointer, bytes);
-        }
         let own = stock.spare.classes.into_iter().enumerate();
-        for (class, pointers) in own.filter(|(class, _)| size_of(*class) > LARGEST_CUT) {
-            for pointer in pointers {
-                self.free(pointer, size_of(class));
-            }
-        }
-        for slab in stock.slabs {
-            self.free(slab, SLAB);
-        }
+        let own = own.filter(|(class, _)| size_of(*class) > LARGEST_CUT);
+        let unfreed = stock.unfreed.into_iter().map(|(pointer, _)| pointer);
+        let pieces = own.flat_map(|(_, pointers)| pointers).chain(unfreed);
+        let pieces = pieces.chain(stock.slabs).map(Object::Pinned);
+        // SAFETY: each came from `cuMemHostAlloc`, and nobody has a block any more.
+        unsafe { self.context.destroy(pieces) };
     }
 }
 

@@ -11,6 +11,7 @@ use streampool_device::lock::Mutex;
 
 use crate::context::{Context, Failure};
 use crate::ranks;
+use crate::retired::Object;
 
 /// So many streams of normal priority are made when the device is opened: as many as a pool has by default.
 const STREAMS_AT_FIRST: usize = 32;
@@ -97,6 +98,7 @@ impl Stock {
     /// Makes so many more, or at least one.
     fn add_streams(&self, priority: Priority, count: usize) -> Result<(), Failure> {
         let _alone = self.context.alone();
+        self.context.destroy_retired();
         let made = at_least_one(count, || self.make_stream(priority))?;
         let made = made.into_iter().map(|stream| (priority, stream));
         self.spare.lock().streams.extend(made);
@@ -128,7 +130,7 @@ impl Stock {
             return spare.streams.push((priority, stream));
         }
         drop(spare);
-        self.destroy([stream], []);
+        self.destroy([Object::Stream(stream)]);
     }
 
     /// Some events, at least one, for the caller alone until it gives them [back](Self::give_events). The context is
@@ -149,6 +151,7 @@ impl Stock {
     /// Makes so many more, or at least one.
     fn add_events(&self, timed: bool, count: usize) -> Result<(), Failure> {
         let _alone = self.context.alone();
+        self.context.destroy_retired();
         let made = at_least_one(count, || self.make_event(timed))?;
         self.spare.lock().events(timed).extend(made);
         Ok(())
@@ -178,29 +181,16 @@ impl Stock {
         known.append(&mut events);
         drop(spare);
         if !rest.is_empty() {
-            self.destroy([], rest);
+            self.destroy(rest.into_iter().map(Object::Event));
         }
     }
 
-    fn destroy(
-        &self,
-        streams: impl IntoIterator<Item = CUstream>,
-        events: impl IntoIterator<Item = CUevent>,
-    ) {
-        if self.context.check_process().is_err() {
-            return;
-        }
-        let Ok(_bound) = self.context.bind() else {
-            return;
-        };
-        let _alone = self.context.alone();
-        for stream in streams {
-            // SAFETY: it was made here, and whoever gave it back does not use it.
-            unsafe { sys::cuStreamDestroy_v2(stream) };
-        }
-        for event in events {
-            // SAFETY: as above.
-            unsafe { sys::cuEventDestroy_v2(event) };
+    fn destroy(&self, objects: impl IntoIterator<Item = Object>) {
+        if self.context.check_process().is_ok()
+            && let Ok(_bound) = self.context.bind()
+        {
+            // SAFETY: they were made here, and whoever gave them back does not use them.
+            unsafe { self.context.destroy(objects) };
         }
     }
 }
@@ -218,8 +208,10 @@ fn at_least_one<T>(
 impl Drop for Stock {
     fn drop(&mut self) {
         let spare = std::mem::take(self.spare.get_mut());
-        let streams = spare.streams.into_iter().map(|(_, stream)| stream);
-        self.destroy(streams, spare.plain.into_iter().chain(spare.timed));
+        let streams = spare.streams.into_iter();
+        let events = spare.plain.into_iter().chain(spare.timed);
+        let streams = streams.map(|(_, stream)| Object::Stream(stream));
+        self.destroy(streams.chain(events.map(Object::Event)));
     }
 }
 

@@ -105,16 +105,10 @@ fn what_the_device_takes_for_itself_counts_within_its_capacity() {
 
 #[test]
 fn what_the_driver_refuses_to_free_is_freed_with_the_next() {
-    const TEST: &str = "what_the_driver_refuses_to_free_is_freed_with_the_next";
-    if !is_child(TEST) {
-        return match is_imitated() {
-            true => run_as_child(TEST, |command| {
-                command.env("CUDA_SIM_REFUSED_FREES", "1");
-            }),
-            false => skip("only the imitation of the driver refuses to free memory"),
-        };
+    if !is_refused("what_the_driver_refuses_to_free_is_freed_with_the_next", 1) {
+        return;
     }
-    let device = device().expect("there is a device");
+    let device = device().unwrap();
     let before = device.overhead().staging;
     let staging = || device.allocate(16 * MIB, Space::Staging).unwrap();
     let taken = || device.overhead().staging - before;
@@ -126,4 +120,128 @@ fn what_the_driver_refuses_to_free_is_freed_with_the_next() {
     // SAFETY: as above.
     unsafe { device.free(next) };
     assert_eq!(taken(), 0);
+}
+
+/// Runs the rest of a test in a process of its own, where the first calls that free or destroy are refused. Whether this is
+/// that process.
+fn is_refused(test: &str, first: u32) -> bool {
+    if is_child(test) {
+        return true;
+    }
+    match is_imitated() {
+        true => run_as_child(test, |command| {
+            command.env("CUDA_SIM_REFUSED_FREES", first.to_string());
+        }),
+        false => skip("only the imitation of the driver refuses to free"),
+    }
+    false
+}
+
+/// How much of each kind the imitation has: streams, events, graphs, executable graphs, modules, allocations, contexts.
+fn live() -> [usize; 7] {
+    // SAFETY: it is loaded already, as the driver.
+    let driver = unsafe { libloading::Library::new("libcuda.so.1") }.unwrap();
+    let mut live = [0; 7];
+    type Tell = extern "C" fn(*mut [usize; 7]) -> i32;
+    // SAFETY: it is such a function, which writes so many numbers.
+    let told = unsafe { driver.get::<Tell>(b"cudaSimLive") }.unwrap()(&mut live);
+    assert_eq!(told, 0);
+    live
+}
+
+#[test]
+fn device_memory_that_the_driver_keeps_counts_until_it_is_freed() {
+    if !is_refused(
+        "device_memory_that_the_driver_keeps_counts_until_it_is_freed",
+        1,
+    ) {
+        return;
+    }
+    let device = device().unwrap();
+    let before = device.overhead().memory;
+    let taken = || device.overhead().memory - before;
+    let memory = || device.allocate(16 * MIB, Space::Device).unwrap();
+    // SAFETY: no command names it.
+    unsafe { device.free(memory()) };
+    assert_eq!(taken(), 16 * MIB, "what the driver keeps counts");
+    let next = memory();
+    assert_eq!(taken(), 0, "it was not tried again");
+    // SAFETY: as above.
+    unsafe { device.free(next) };
+    assert_eq!(taken(), 0);
+}
+
+#[test]
+fn a_graph_that_the_driver_keeps_is_destroyed_with_the_next() {
+    // The graph of the first program, and twice what was made of it.
+    if !is_refused(
+        "a_graph_that_the_driver_keeps_is_destroyed_with_the_next",
+        3,
+    ) {
+        return;
+    }
+    let device = device().unwrap();
+    let mut queue = queue(&*device, 0).unwrap();
+    let spans = [0, 1].map(|_| leaked(&*device, 4 * KIB));
+    let mut graphs = || {
+        queue.begin_capture().unwrap();
+        encode(&mut *queue, &plus_one(spans[0], spans[1])).unwrap();
+        // SAFETY: there are no constants.
+        let program = unsafe { queue.end_capture(&[], &[]) }.unwrap();
+        // SAFETY: nobody else uses the memory.
+        let tick = unsafe { queue.replay(&program, &[]) }.unwrap();
+        queue.progress().wait(tick, patience()).unwrap();
+        drop(program);
+        let [_, _, graphs, execs, ..] = live();
+        [graphs, execs]
+    };
+    // One that can be launched is left for the next to destroy, which is refused.
+    assert_eq!(graphs(), [1, 1]);
+    assert_eq!(graphs(), [1, 2]);
+    assert_eq!(graphs(), [0, 1], "it was not tried again");
+}
+
+#[test]
+fn a_closed_device_leaves_nothing_that_the_driver_kept_at_first() {
+    // A module, pinned memory, all streams, and some events.
+    if !is_refused(
+        "a_closed_device_leaves_nothing_that_the_driver_kept_at_first",
+        40,
+    ) {
+        return;
+    }
+    // Another one is kept open, or the context would end with all that is in it.
+    let _kept = device().unwrap();
+    let before = live();
+    let device = device().unwrap();
+    let mut queue = queue(&*device, 0).unwrap();
+    let tick = encode(&mut *queue, &Op::Nop).unwrap();
+    queue.progress().wait(tick, patience()).unwrap();
+    assert!(live()[4] > before[4], "no module was loaded");
+    drop(queue);
+    drop(device);
+    // Another thread may be the last to let go of it.
+    let begun = std::time::Instant::now();
+    while live() != before {
+        assert!(begun.elapsed().as_secs() < 20, "{:?}, {before:?}", live());
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_stream_that_the_driver_keeps_is_destroyed_with_the_next() {
+    if !is_refused(
+        "a_stream_that_the_driver_keeps_is_destroyed_with_the_next",
+        1,
+    ) {
+        return;
+    }
+    let kept = device().unwrap();
+    let [before, ..] = live();
+    let device = device().unwrap();
+    let queues: Vec<_> = (0..132).map(|index| queue(&*device, index)).collect();
+    drop(queues);
+    // So many wait for their next use.
+    assert_eq!(live()[0] - before, 128);
+    drop(kept);
 }

@@ -213,7 +213,7 @@ impl Stream {
         if stamp.stream != self.index() {
             return Err(Error::ForeignStream);
         }
-        let flushed = core.flush(self.lane(), Flush::ForWaiter)?;
+        let flushed = core.flush_by(self.lane(), Flush::ForWaiter, deadline)?;
         core.wait_for(self.lane(), stamp.tick, flushed, deadline)
     }
 
@@ -343,15 +343,15 @@ impl std::fmt::Debug for Stream {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use streampool_device::{DType, Device, Op};
-    use streampool_host::{HostDevice, HostOptions};
+    use streampool_host::{HostDevice, HostOptions, OpMatcher};
 
     use super::*;
     use crate::{Pool, Settings};
 
     const HELD: Duration = Duration::from_millis(400);
 
-    /// How long a wait of 5 ms on `waiting` takes while another thread holds the lock of `held`.
-    fn waits(held: &Stream, waiting: &Stream) -> (Result<()>, Duration) {
+    /// What `wait` comes to, and how long it takes, while another thread holds the lock of `held`.
+    fn while_locked(held: &Stream, wait: impl FnOnce() -> Result<()>) -> (Result<()>, Duration) {
         let (locked, is_locked) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {
             scope.spawn(move || {
@@ -362,30 +362,71 @@ mod tests {
             });
             is_locked.recv().unwrap();
             let begun = Instant::now();
-            let outcome = waiting.synchronize_timeout(Duration::from_millis(5));
+            let outcome = wait();
             (outcome, begun.elapsed())
         })
     }
 
-    #[test]
-    fn a_timeout_bounds_the_wait_for_locks_of_streams() {
+    fn device_and_pool() -> (Arc<HostDevice>, Pool) {
         let device = HostDevice::new(HostOptions::default().threads(2)).unwrap();
         let settings = Settings::builder().streams(4).build().unwrap();
-        let pool = Pool::with_settings(device as Arc<dyn Device>, settings).unwrap();
+        let pool = Pool::with_settings(device.clone() as Arc<dyn Device>, settings).unwrap();
+        (device, pool)
+    }
+
+    fn fill(stream: &Stream, buffer: &mut Buffer) -> Result<()> {
+        let (dst, value) = (buffer.write(DType::F32, &[64])?, 1.0.into());
+        stream.encode(Op::Fill { dst, value }).map(drop)
+    }
+
+    fn copy(stream: &Stream, src: &Buffer, dst: &mut Buffer) -> Result<()> {
+        let (src, dst) = (src.read(DType::F32, &[64])?, dst.write(DType::F32, &[64])?);
+        stream.encode(Op::Copy { src, dst }).map(drop)
+    }
+
+    #[test]
+    fn long_after_a_fault_what_is_good_is_read_without_the_writers_lock() {
+        let (device, pool) = device_and_pool();
+        let (writer, reader) = (pool.stream(1).unwrap(), pool.stream(2).unwrap());
+        let mut values = writer.allocate(256).unwrap();
+        let mut to = reader.allocate(256).unwrap();
+        let broken = OpMatcher::any().on_queue(1);
+        device.injector().fail_op(broken, 1, "broken on purpose");
+        fill(writer, &mut values).unwrap();
+        assert!(writer.synchronize().is_err());
+        writer.recover().unwrap();
+        let mut others = writer.allocate(256).unwrap();
+        for buffer in [&mut values, &mut others] {
+            fill(writer, buffer).unwrap();
+        }
+        writer.synchronize().unwrap();
+        // That the later one is good says so of all since the fault.
+        copy(reader, &others, &mut to).unwrap();
+        for values in [&others, &values] {
+            let (outcome, took) = while_locked(writer, || copy(reader, values, &mut to));
+            outcome.unwrap();
+            assert!(took < HELD / 2, "{took:?}");
+        }
+    }
+
+    #[test]
+    fn a_timeout_bounds_the_wait_for_locks_of_streams() {
+        let (_, pool) = device_and_pool();
         let (one, other) = (pool.stream(1).unwrap(), pool.stream(2).unwrap());
         let mut values = one.allocate(256).unwrap();
-        let mut copy = other.allocate(256).unwrap();
-        let dst = values.write(DType::F32, &[64]).unwrap();
-        let value = 1.0.into();
-        one.encode(Op::Fill { dst, value }).unwrap();
-        let src = values.read(DType::F32, &[64]).unwrap();
-        let dst = copy.write(DType::F32, &[64]).unwrap();
-        other.encode(Op::Copy { src, dst }).unwrap();
+        let mut to = other.allocate(256).unwrap();
+        fill(one, &mut values).unwrap();
+        copy(other, &values, &mut to).unwrap();
         // Its own lock, and that of a stream whose results it used: whether they are good is asked there.
+        let time = Duration::from_millis(5);
         for held in [other, one] {
-            let (outcome, took) = waits(held, other);
-            assert!(took < HELD / 2, "{took:?}");
-            assert!(outcome.is_err_and(|error| is_timeout(&error)));
+            let all = while_locked(held, || other.synchronize_timeout(time));
+            let until = || Instant::now().checked_add(time);
+            let place = while_locked(held, || other.wait_until(other.position(), until()));
+            for (outcome, took) in [all, place] {
+                assert!(took < HELD / 2, "{took:?}");
+                assert!(outcome.is_err_and(|error| is_timeout(&error)));
+            }
         }
         assert_eq!(other.synchronize_timeout(Duration::MAX), Ok(()));
     }

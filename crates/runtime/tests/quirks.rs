@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use streampool_adversary::Adversary;
 use streampool_host::{HostDevice, HostOptions};
@@ -168,6 +169,32 @@ fn buffers_in_flight_stay_within_the_limit() {
         }
         assert_result(stream, b, 3.0)
     });
+}
+
+#[test]
+fn who_waits_for_a_buffer_in_flight_minds_the_deadline() {
+    const OP: Duration = Duration::from_millis(500);
+    let host = HostDevice::new(HostOptions::default().threads(2)).unwrap();
+    host.injector().delay_queue(1, OP);
+    let device = Adversary::new(host, [Quirk::BuffersInFlight(2)]);
+    let settings = Settings::builder().without_environment().build().unwrap();
+    let pool = Pool::with_settings(device, settings).unwrap();
+    let stream = pool.stream(1).unwrap();
+    let mut buffer = stream.allocate(256).unwrap();
+    for _ in 0..3 {
+        let dst = buffer.write(DType::F32, &[64]).unwrap();
+        let value = 1.0.into();
+        stream.encode(Op::Fill { dst, value }).unwrap();
+        let begun = Instant::now();
+        let waited = stream.synchronize_timeout(Duration::from_millis(10));
+        assert!(begun.elapsed() < OP / 2, "{:?}", begun.elapsed());
+        let is_late = matches!(
+            waited,
+            Err(Error::Device(streampool_device::Error::Timeout(_)))
+        );
+        assert!(is_late, "{waited:?}");
+    }
+    stream.synchronize().unwrap();
 }
 
 /// A workaround must not only be quiet: the result has to be right.

@@ -25,7 +25,7 @@
 //! | `CUDA_SIM_ALONE_US` | how long who holds it alone does, in microseconds | 10 |
 //! | `CUDA_SIM_MEMORY` | the GPU's memory, in bytes | 8 GiB |
 //! | `CUDA_SIM_REFUSED_WAITS` | how many waits for streams and events are refused, the first ones | 0 |
-//! | `CUDA_SIM_REFUSED_FREES` | how many calls that free memory or a graph are refused, the first ones | 0 |
+//! | `CUDA_SIM_REFUSED_FREES` | how many calls that free or destroy are refused, the first ones | 0 |
 //!
 //! Tests of the imitation itself call the functions of [`api`], which have NVIDIA's names.
 

@@ -18,7 +18,7 @@ pub struct Settings {
     pub memory: usize,
     /// How many waits are refused: the first ones.
     pub refused_waits: u64,
-    /// How many calls that free memory or a graph are refused: the first ones.
+    /// How many calls that free or destroy are refused: the first ones.
     pub refused_frees: u64,
 }
 

@@ -4,11 +4,12 @@ use std::ffi::CString;
 use std::ptr;
 use std::sync::Arc;
 
-use cudarc::driver::sys::{self, CUfunction, CUmodule, CUresult};
+use cudarc::driver::sys::{self, CUfunction, CUresult};
 use streampool_device::lock::Mutex;
 
 use crate::context::{Context, Failure};
 use crate::ranks;
+use crate::retired::Object;
 
 /// The modules that were loaded for one device.
 ///
@@ -17,14 +18,8 @@ use crate::ranks;
 #[derive(Debug)]
 pub(super) struct Modules {
     context: Arc<Context>,
-    loaded: Mutex<Vec<Module>>,
+    loaded: Mutex<Vec<Object>>,
 }
-
-#[derive(Debug)]
-struct Module(CUmodule);
-
-// SAFETY: the driver's handles may be used from any thread.
-unsafe impl Send for Module {}
 
 impl Modules {
     pub fn new(context: Arc<Context>) -> Arc<Modules> {
@@ -44,7 +39,7 @@ impl Modules {
         let result = unsafe { sys::cuModuleLoadData(&mut module, image.as_ptr().cast()) };
         context.check("cuModuleLoadData", result)?;
         // From here on it is unloaded whatever happens.
-        self.loaded.lock().push(Module(module));
+        self.loaded.lock().push(Object::Module(module));
         let not_found = Failure::Call("cuModuleGetFunction", CUresult::CUDA_ERROR_NOT_FOUND);
         let name = CString::new(entry).map_err(|_| not_found)?;
         let mut raw = ptr::null_mut();
@@ -70,12 +65,10 @@ impl Drop for Modules {
         let Ok(_bound) = self.context.bind() else {
             return;
         };
-        let _alone = self.context.alone();
-        for Module(module) in self.loaded.lock().drain(..) {
-            // SAFETY: it was loaded in this context. Lanes keep their device until their work is over, so
-            // nothing runs any more.
-            unsafe { sys::cuModuleUnload(module) };
-        }
+        let modules = std::mem::take(&mut *self.loaded.lock());
+        // SAFETY: they were loaded in this context. Lanes keep their device until their work is over, so nothing runs any
+        // more.
+        unsafe { self.context.destroy(modules) };
     }
 }
 

@@ -200,7 +200,7 @@ impl Drop for RawGraph {
     fn drop(&mut self) {
         if let Ok(_bound) = self.context.bind() {
             // SAFETY: whoever has this owns the graph.
-            unsafe { sys::cuGraphDestroy(self.raw) };
+            unsafe { self.context.destroy_graph(self.raw) };
         }
     }
 }

@@ -1,11 +1,14 @@
-//! A launch that the driver refuses reaches those whose work it hit, and nobody else.
+//! A launch that the driver refuses reaches those whose work it hit, and nobody else. Nor does a trace that panics.
 
 #[path = "../../../runtime/tests/gpu/faults.rs"]
 mod one_of_many;
 
+use std::sync::Arc;
 use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use streampool_cuda::CudaDevice;
+use streampool_device::{Device, Interval, Trace};
 use streampool_runtime::{Op, Stream};
 
 use crate::gpu::*;
@@ -69,5 +72,31 @@ fn a_handler_before_the_fault_is_called_and_its_stream_recovers() {
             let buffer = filled(stream, round as f32);
             assert_eq!(value_of(stream, &buffer), Ok(round as f32));
         }
+    });
+}
+
+/// A trace that panics at each op.
+struct Bomb;
+
+impl Trace for Bomb {
+    fn op(&self, _interval: Interval) {
+        panic!("no more of this");
+    }
+}
+
+#[test]
+fn handlers_are_called_though_a_trace_panics() {
+    with_device(|device| {
+        let pool = pool(&device, 4);
+        let stream = pool.stream(1).unwrap();
+        device.set_trace(Some(Arc::new(Bomb)));
+        for _ in 0..3 {
+            let _buffer = filled(stream, 1.0);
+            let (sender, receiver) = channel();
+            let tell = move |outcome: Result<(), _>| sender.send(outcome.is_ok()).unwrap();
+            stream.on_complete(tell).unwrap();
+            assert_eq!(receiver.recv_timeout(Duration::from_secs(60)), Ok(true));
+        }
+        device.set_trace(None);
     });
 }

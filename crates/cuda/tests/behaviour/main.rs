@@ -9,6 +9,7 @@ mod calls;
 mod faults;
 mod lifecycle;
 mod memory;
+mod timeouts;
 
 use std::sync::Arc;
 use std::time::Duration;

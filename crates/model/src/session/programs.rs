@@ -87,7 +87,7 @@ impl Ready {
 /// The programs of all streams. A stream's are behind a lock of their own, which only threads that share the stream share;
 /// those that threads take in turn are behind one more.
 pub struct Programs {
-    by_stream: Box<[Mutex<StreamPrograms>]>,
+    by_stream: Box<[Mutex<ByHash<Ready>>]>,
     limit: usize,
     bytes: AtomicUsize,
     count: AtomicUsize,
@@ -97,18 +97,24 @@ pub struct Programs {
 /// More programs do not lie ready, however small they are.
 const MOST_PROGRAMS: usize = 4096;
 
-/// Those of one stream: by the hash of what they are for, each with its place in the order in which they came.
-#[derive(Default)]
-struct StreamPrograms {
-    ready: BTreeMap<u64, Vec<(u64, Ready)>>,
+/// What lies ready: by the hash of what it is for, each with its place in the order in which they came.
+struct ByHash<R> {
+    ready: BTreeMap<u64, Vec<(u64, R)>>,
     count: usize,
     next: u64,
 }
 
-impl StreamPrograms {
-    fn push(&mut self, ready: Ready) {
-        let list = self.ready.entry(ready.key.hash).or_default();
-        list.push((self.next, ready));
+impl<R> ByHash<R> {
+    fn new() -> ByHash<R> {
+        ByHash {
+            ready: BTreeMap::new(),
+            count: 0,
+            next: 0,
+        }
+    }
+
+    fn push(&mut self, hash: u64, ready: R) {
+        self.ready.entry(hash).or_default().push((self.next, ready));
         self.next += 1;
         self.count += 1;
         // Who took the last of a hash left an empty list, for it is likely to come back.
@@ -118,7 +124,7 @@ impl StreamPrograms {
     }
 
     /// The latest that fits.
-    fn take(&mut self, hash: u64, fits: impl Fn(&Ready) -> bool) -> Option<Ready> {
+    fn take(&mut self, hash: u64, fits: impl Fn(&R) -> bool) -> Option<R> {
         let list = self.ready.get_mut(&hash)?;
         let place = list.iter().rposition(|(_, ready)| fits(ready))?;
         self.count -= 1;
@@ -126,7 +132,7 @@ impl StreamPrograms {
     }
 
     /// Looks through all of them: it is seldom needed.
-    fn take_oldest(&mut self) -> Option<Ready> {
+    fn take_oldest(&mut self) -> Option<R> {
         let firsts = self
             .ready
             .iter()
@@ -147,7 +153,7 @@ impl Programs {
     pub fn new(limit: usize) -> Programs {
         Programs {
             by_stream: (0..=Settings::MOST_STREAMS)
-                .map(|_| Mutex::new(ranks::PROGRAMS, StreamPrograms::default()))
+                .map(|_| Mutex::new(ranks::PROGRAMS, ByHash::new()))
                 .collect(),
             limit,
             bytes: AtomicUsize::new(0),
@@ -202,7 +208,8 @@ impl Programs {
         };
         self.bytes.fetch_add(ready.bytes, Ordering::Relaxed);
         self.count.fetch_add(1, Ordering::Relaxed);
-        self.by_stream[home].lock().push(ready);
+        let hash = ready.key.hash;
+        self.by_stream[home].lock().push(hash, ready);
         drop(turn);
         self.shrink(home, plans);
     }
@@ -239,5 +246,34 @@ impl Programs {
     pub fn held(&self) -> (usize, usize) {
         let [count, bytes] = [&self.count, &self.bytes].map(|sum| sum.load(Ordering::Relaxed));
         (count, bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn of_many_only_those_of_the_hash_are_looked_at() {
+        const MANY: u64 = 1000;
+        let mut ready = ByHash::new();
+        for number in 0..MANY {
+            ready.push(number, number);
+        }
+        ready.push(7, MANY);
+        let looks = Cell::new(0);
+        let fits = |_: &u64| {
+            looks.set(looks.get() + 1);
+            true
+        };
+        assert_eq!(ready.take(7, fits), Some(MANY), "the latest");
+        assert_eq!(ready.take(7, fits), Some(7));
+        assert_eq!(ready.take(7, fits), None);
+        assert_eq!(ready.take(MANY - 1, fits), Some(MANY - 1));
+        assert_eq!(looks.get(), 3);
+        assert_eq!(ready.take_oldest(), Some(0));
+        assert_eq!(ready.count as u64, MANY - 3);
     }
 }

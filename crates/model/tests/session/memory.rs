@@ -5,7 +5,7 @@ use streampool_tensor::{DType, Pool};
 
 use super::{first, floats, longs, pool, run};
 use crate::onnx::{Graph, Load, int};
-use streampool_model::testing::Random;
+use streampool_model::testing::{Random, host_pool};
 
 /// Two products with something between them.
 fn layers() -> Graph {
@@ -78,6 +78,28 @@ fn programs_that_take_too_much_go_the_longest_unused_first() {
     assert!(some.evicted > 0 && some.programs < 4, "{some:?}");
     assert_eq!(some.captures - some.evicted, some.programs as u64);
     assert_eq!(some.plans, 4, "plans stay");
+}
+
+#[test]
+fn only_so_many_programs_lie_ready_however_small_they_are() {
+    const SIZES: usize = 4200;
+    const MOST: usize = 4096;
+    let pool = host_pool();
+    let options = SessionOptions {
+        program_memory: usize::MAX,
+        ..SessionOptions::default()
+    };
+    let graph = Graph::new().input("x", DType::F32, "n");
+    let graph = graph.node("Neg x = y", &[]).outputs("y");
+    let session = graph.load(&pool, &options).unwrap();
+    for size in 1..=SIZES {
+        let x = Array::zeros(DType::F32, &[size]).unwrap();
+        assert_eq!(first(&session, &[&x]).shape(), [size]);
+    }
+    let statistics = session.statistics();
+    assert_eq!(statistics.programs, MOST);
+    assert_eq!(statistics.evicted, (SIZES - MOST) as u64);
+    assert!(statistics.plans <= 512, "{statistics:?}");
 }
 
 #[test]

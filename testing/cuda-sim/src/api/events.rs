@@ -6,7 +6,7 @@ use crate::driver::{How, call, state, told};
 use crate::gpu::{self};
 use crate::handle::{Handle, Out, find, given, put};
 use crate::objects::{Event, Latest};
-use crate::settings::may_wait;
+use crate::settings::{may_free, may_wait};
 
 const DISABLE_TIMING: u32 = 2;
 
@@ -29,6 +29,7 @@ pub extern "C" fn cuEventCreate(event: Out<'_, Handle>, flags: u32) -> CUresult 
 pub extern "C" fn cuEventDestroy_v2(event: Handle) -> CUresult {
     call(How::Alone, |state| {
         find(&mut state.events, "event", event)?;
+        may_free()?;
         state.events.remove(&event);
         Ok(())
     })

@@ -24,6 +24,7 @@ pub extern "C" fn cuGraphCreate(graph: Out<'_, Handle>, flags: u32) -> CUresult 
 pub extern "C" fn cuGraphDestroy(graph: Handle) -> CUresult {
     call(How::Free, |state| {
         find(&mut state.graphs, "graph", graph)?;
+        may_free()?;
         state.graphs.remove(&graph);
         Ok(())
     })

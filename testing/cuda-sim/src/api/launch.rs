@@ -9,6 +9,7 @@ use crate::driver::{How, call};
 use crate::handle::{Handle, Out, find, given, put};
 use crate::module::{Asked, load};
 use crate::objects::Task;
+use crate::settings::may_free;
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuModuleLoadData(module: Out<'_, Handle>, image: *const c_char) -> CUresult {
@@ -25,7 +26,10 @@ pub extern "C" fn cuModuleLoadData(module: Out<'_, Handle>, image: *const c_char
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuModuleUnload(module: Handle) -> CUresult {
-    call(How::Alone, |state| state.unload(module))
+    call(How::Alone, |state| {
+        may_free()?;
+        state.unload(module)
+    })
 }
 
 #[unsafe(no_mangle)]

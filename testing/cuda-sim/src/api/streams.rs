@@ -8,7 +8,7 @@ use super::memory::wait_for;
 use crate::driver::{How, call};
 use crate::handle::{Handle, Out, given, put};
 use crate::objects::Stream;
-use crate::settings::may_wait;
+use crate::settings::{may_free, may_wait};
 
 const NON_BLOCKING: u32 = 1;
 const PRIORITIES: std::ops::RangeInclusive<c_int> = -5..=0;
@@ -39,7 +39,11 @@ pub extern "C" fn cuStreamCreateWithPriority(
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuStreamDestroy_v2(stream: Handle) -> CUresult {
-    call(How::Alone, |state| state.destroy_stream(stream))
+    call(How::Alone, |state| {
+        state.stream(stream)?;
+        may_free()?;
+        state.destroy_stream(stream)
+    })
 }
 
 #[unsafe(no_mangle)]

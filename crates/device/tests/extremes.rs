@@ -564,3 +564,27 @@ fn what_kernels_multiply_is_bounded() {
         assert!(told.contains("expected at most"), "{told}");
     }
 }
+
+#[test]
+fn caps_that_no_float_holds_are_refused() {
+    let attention = |softcap| {
+        Op::Attention(Box::new(Attention {
+            query: broadcast(1, &[1, 1, 2, 1]),
+            key: broadcast(2, &[1, 1, 2, 1]),
+            value: broadcast(3, &[1, 1, 2, 1]),
+            mask: None,
+            out: result(4, &[1, 1, 2, 1]),
+            scale: 1.0,
+            causal: None,
+            softcap,
+        }))
+    };
+    for softcap in [0.0, 1e-30, 50.0, 1e30] {
+        assert_eq!(attention(softcap).validate(), Ok(()));
+    }
+    // In `f32` the first two are infinite and zero, and what they are multiplied with is not a number.
+    for softcap in [1e300, 1e-300, -1.0, f64::NAN] {
+        let told = attention(softcap).validate().unwrap_err().to_string();
+        assert!(told.contains("softcap"), "{told}");
+    }
+}

@@ -29,7 +29,7 @@ pub struct Attention<T = View> {
     pub scale: f64,
     /// With a distance, query `i` attends to keys `0..=i + distance` only.
     pub causal: Option<i64>,
-    /// If not zero, a scaled product `x` counts as `softcap * tanh(x / softcap)`.
+    /// If not zero, a scaled product `x` counts as `softcap * tanh(x / softcap)`. From 1e-30 to 1e30: kernels compute it in `f32`.
     pub softcap: f64,
 }
 
@@ -113,9 +113,9 @@ impl Attention<View> {
         require(
             kind,
             "softcap",
-            self.softcap >= 0.0 && self.softcap.is_finite(),
+            self.softcap == 0.0 || (1e-30..=1e30).contains(&self.softcap),
             self.softcap,
-            "finite and not negative",
+            "0, or from 1e-30 to 1e30",
         )
     }
 }

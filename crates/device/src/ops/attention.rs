@@ -2,7 +2,7 @@
 
 use super::optional;
 use crate::check::{
-    broadcasts, countable, float, invalid, rank, require, same_type, shape, steps, writable,
+    broadcasts, countable, float, invalid, rank, require, same_type, shape, single, steps, writable,
 };
 use crate::{Access, DType, OpKind, Result, View};
 
@@ -109,7 +109,7 @@ impl Attention<View> {
             }
             broadcasts(kind, "mask", mask, &scores)?;
         }
-        require(kind, "scale", self.scale.is_finite(), self.scale, "finite")?;
+        single(kind, "scale", self.scale, self.query.dtype())?;
         require(
             kind,
             "softcap",

@@ -126,7 +126,7 @@ fn copied(code: &str) -> Vec<(usize, &str)> {
 }
 
 /// What is copied to lists besides shapes, and what bounds it.
-const COPIED: [(&str, &str); 19] = [
+const COPIED: [(&str, &str); 17] = [
     ("reader.outputs", "those of a step"),
     ("kernel", "the axes of a window"),
     ("stride", "the axes of a window"),
@@ -144,11 +144,6 @@ const COPIED: [(&str, &str); 19] = [
     ("layout.strides()[..outer + 1]", "the axes of a layout"),
     ("inputs", "the names of a queue's inputs"),
     ("outputs", "the names of a queue's outputs"),
-    (
-        "piece",
-        "a part of a file that is in memory, before it is used",
-    ),
-    ("values", "what a test compares"),
 ];
 
 fn is_bounded(length: &str) -> bool {

@@ -1,7 +1,7 @@
 //! Sequences of tensors, and values that may be missing.
 
-use streampool_tensor::room::copied;
 use streampool_tensor::Tensor;
+use streampool_tensor::room::copied;
 
 use super::call::{Call, ValuesOperator, parts, resolve, size};
 use super::value::{Value, Values};

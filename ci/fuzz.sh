@@ -25,7 +25,21 @@ run() {
         "$target/found/$name" "fuzz/corpus/$name"
 }
 
-if [ "$#" -gt 0 ]; then
+# Copies all that `fuzz/many.sh` needs to a folder.
+pack() {
+    local name
+    mkdir -p "$1/corpus" "$1/lib"
+    for name in onnx safetensors numpy settings; do
+        strip -o "$1/$name" "$target/$host/release/$name"
+        cp -r "fuzz/corpus/$name" "$1/corpus/"
+    done
+    ldd "$1/onnx" | awk '/libstdc|libgcc/ { print $3 }' | xargs cp -L -t "$1/lib"
+    cp fuzz/onnx.dict fuzz/many.sh "$1/"
+}
+
+if [ "${1:-}" = pack ]; then
+    pack "$2"
+elif [ "$#" -gt 0 ]; then
     run "$@"
 else
     # A minute in all, and nearly the same inputs each time: what is new is looked for with another seed.

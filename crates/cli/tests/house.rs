@@ -9,6 +9,8 @@ mod circles;
 mod lists;
 #[path = "house/locks.rs"]
 mod locks;
+#[path = "house/products.rs"]
+mod products;
 #[path = "house/source.rs"]
 mod source;
 

@@ -29,6 +29,19 @@ pub(crate) fn require(
     Err(invalid(op, argument, got, expected))
 }
 
+/// Refuses a factor that is not finite in the type of an op's sums, which is `f32` but for `f64` operands. Times zero it would be no number.
+pub(crate) fn single(op: OpKind, argument: &'static str, factor: f64, dtype: DType) -> Result<()> {
+    let most = if dtype == DType::F64 { f64::MAX } else { 1e38 };
+    let is_finite = factor.abs() <= most;
+    require(
+        op,
+        argument,
+        is_finite,
+        factor,
+        format_args!("at most {most:e} from zero"),
+    )
+}
+
 /// The most steps of one op, multiplications mostly: years of work, yet few enough to be counted and added up.
 const MAX_STEPS: usize = 1 << 62;
 

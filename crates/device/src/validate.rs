@@ -2,7 +2,7 @@
 
 use crate::aliases::groups_apart;
 use crate::check::{
-    axis_of, broadcasts, dtype, float, invalid, require, same_view, shape, steps, writable,
+    axis_of, broadcasts, dtype, float, invalid, require, same_view, shape, single, steps, writable,
 };
 use crate::{
     Access, Axes, DType, Dims, Expr, MAX_RANK, MatMul, Norm, Op, OpKind, ReduceKind, Result, Span,
@@ -333,7 +333,7 @@ fn matmul(op: &MatMul) -> Result<()> {
         dtype(kind, "bias", bias.dtype(), op.out.dtype())?;
         broadcasts(kind, "bias", bias, op.out.shape())?;
     }
-    require(kind, "alpha", op.alpha.is_finite(), op.alpha, "finite")?;
+    single(kind, "alpha", op.alpha, op.a.dtype())?;
     let epilogue = op.activation != crate::Activation::None || op.alpha != 1.0;
     require(
         kind,

@@ -564,3 +564,44 @@ fn what_kernels_multiply_is_bounded() {
         assert!(told.contains("expected at most"), "{told}");
     }
 }
+
+#[test]
+fn factors_that_no_float_holds_are_refused() {
+    let attention = |scale, softcap| {
+        Op::Attention(Box::new(Attention {
+            query: broadcast(1, &[1, 1, 2, 1]),
+            key: broadcast(2, &[1, 1, 2, 1]),
+            value: broadcast(3, &[1, 1, 2, 1]),
+            mask: None,
+            out: result(4, &[1, 1, 2, 1]),
+            scale,
+            causal: None,
+            softcap,
+        }))
+    };
+    for softcap in [0.0, 1e-30, 50.0, 1e30] {
+        assert_eq!(attention(1.0, softcap).validate(), Ok(()));
+    }
+    // In `f32` the first two are infinite and zero, and what they are multiplied with is not a number.
+    for softcap in [1e300, 1e-300, -1.0, f64::NAN] {
+        let told = attention(1.0, softcap).validate().unwrap_err().to_string();
+        assert!(told.contains("softcap"), "{told}");
+    }
+    let product = |alpha| {
+        Op::MatMul(MatMul {
+            a: broadcast(1, &[2, 2]),
+            b: broadcast(2, &[2, 2]),
+            out: result(3, &[2, 2]),
+            bias: None,
+            activation: Activation::None,
+            alpha,
+        })
+    };
+    for factor in [1e300, -1e300, f64::INFINITY, f64::NAN] {
+        for op in [attention(factor, 0.0), product(factor)] {
+            let told = op.validate().unwrap_err().to_string();
+            assert!(told.contains("at most 1e38 from zero"), "{told}");
+        }
+    }
+    assert_eq!(product(-1e38).validate(), Ok(()));
+}

@@ -1,7 +1,7 @@
 //! Ops of hostile numbers on the Metal device: each is refused by the contract or by the device, or its kernels end, and touch
 //! nothing but what the op writes. The imitation of Metal ends the process where they do.
 //!
-//! `HOSTILE_LAUNCHES` says how many ops are tried, and `HOSTILE_FIRST` which is the first.
+//! `HOSTILE_LAUNCHES` says how many ops are tried, `HOSTILE_SECONDS` for how long, and `HOSTILE_FIRST` which is the first.
 #![cfg(metal_sim)]
 
 mod common;
@@ -9,7 +9,7 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::{Stage, device, queue};
-use streampool_conformance::hostile;
+use streampool_conformance::hostile::{self, Cases};
 use streampool_device::{Device, Error, Op, Space};
 use streampool_kernels::{Limits, lower};
 
@@ -25,11 +25,6 @@ const USUAL: u64 = if cfg!(any(sanitize_address, sanitize_thread)) {
 } else {
     150
 };
-
-fn number(name: &str, usual: u64) -> u64 {
-    let given = std::env::var(name).ok();
-    given.map_or(usual, |given| given.parse().expect("a number"))
-}
 
 /// Numbers of all kinds: also as indices, a few of which are in range.
 fn filled() -> Vec<u8> {
@@ -59,15 +54,14 @@ fn is_short(op: &Op) -> bool {
 fn ops_of_hostile_numbers_end_and_touch_only_their_results() {
     let _stage = Stage::new();
     let Some(device) = device() else { return };
-    let (first, cases) = (
-        number("HOSTILE_FIRST", 0),
-        number("HOSTILE_LAUNCHES", USUAL),
-    );
+    let cases = Cases::from_environment("HOSTILE_LAUNCHES", USUAL);
+    let (first, begun) = (cases.left().start, Instant::now());
     let memory = device.allocate(hostile::BYTES, Space::Staging).unwrap();
     let host = device.host_address(&memory).unwrap();
     let (mut queue, wanted) = (queue(&device, "hostile"), filled());
-    let (mut refused, mut lacking, mut done) = (0u64, 0u64, 0u64);
-    for case in first..first + cases {
+    let (mut tried, mut refused, mut lacking, mut done) = (0u64, 0u64, 0u64, 0u64);
+    for case in cases {
+        tried += 1;
         let Some(op) = hostile::op(case, memory.handle) else {
             refused += 1;
             continue;
@@ -112,8 +106,11 @@ fn ops_of_hostile_numbers_end_and_touch_only_their_results() {
         );
         done += 1;
     }
-    println!("{refused} refused, {lacking} not there, {done} done");
-    assert!(done > cases / 40 && refused > cases / 40, "{done}");
+    println!(
+        "launches: {tried} tried from {first} in {:?}: {refused} refused, {lacking} not there, {done} done, 0 wrong",
+        begun.elapsed()
+    );
+    assert!(done > tried / 40 && refused > tried / 40, "{done}");
     drop(queue);
     // SAFETY: every op was waited for.
     unsafe { device.free(memory) };

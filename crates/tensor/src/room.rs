@@ -24,6 +24,13 @@ pub fn filled<T: Clone>(value: T, count: usize) -> Result<Vec<T>> {
     Ok(list)
 }
 
+/// A list of the same.
+pub fn copied<T: Clone>(list: &[T]) -> Result<Vec<T>> {
+    let mut own = room(list.len())?;
+    own.extend(list.iter().cloned());
+    Ok(own)
+}
+
 /// What `each` gives, whose number is known.
 pub fn collected<T, E: From<Error>>(
     each: impl ExactSizeIterator<Item = Result<T, E>>,
@@ -46,6 +53,7 @@ mod tests {
             assert!(error.contains(&count.to_string()), "{error}");
         }
         assert_eq!(filled(7u8, 3).unwrap(), [7, 7, 7]);
+        assert_eq!(copied(&[1u8, 2]).unwrap(), [1, 2]);
         let numbers = collected((0..3usize).map(Ok::<_, Error>));
         assert_eq!(numbers.unwrap(), [0, 1, 2]);
         let many = collected((0..1usize << 50).map(Ok::<_, Error>));

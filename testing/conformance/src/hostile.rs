@@ -4,6 +4,7 @@
 //!
 //! Many are nearly right: operands fit each other, and one number is out of the way.
 
+mod cases;
 mod kinds;
 
 use std::sync::Arc;
@@ -11,6 +12,8 @@ use std::sync::Arc;
 use streampool_device::*;
 
 use crate::rng::Rng;
+
+pub use cases::Cases;
 
 /// Bytes of the memory that the operands lie in.
 pub const BYTES: usize = OPERANDS * REGION;

@@ -1,9 +1,12 @@
 //! Ops of hostile numbers have plans that GPUs can launch, or none; and what is launched ends and touches nothing but what the
 //! op writes.
 //!
-//! `HOSTILE_LAUNCHES` says of how many ops the kernels are executed, and `HOSTILE_FIRST` which is the first.
+//! `HOSTILE_LAUNCHES` says of how many ops the kernels are executed, `HOSTILE_PLANS` how many are planned, `HOSTILE_SECONDS` for how
+//! long, and `HOSTILE_FIRST` which is the first.
 
-use streampool_conformance::hostile;
+use std::time::Instant;
+
+use streampool_conformance::hostile::{self, Cases};
 use streampool_device::Op;
 use streampool_emulated::Emulator;
 use streampool_kernels::{Limits, lower, lower_to_simdgroups, small_product, split_product};
@@ -16,8 +19,11 @@ fn plans_of_hostile_numbers_fit() {
         shared_bytes,
         buffers,
     });
-    let (mut plans, mut none) = (0, 0);
-    for case in 0..150_000 {
+    let cases = Cases::from_environment("HOSTILE_PLANS", 150_000);
+    let (first, begun) = (cases.left().start, Instant::now());
+    let (mut tried, mut plans, mut none) = (0u64, 0u64, 0u64);
+    for case in cases {
+        tried += 1;
         let Some(op) = hostile::op(case, 4096) else {
             continue;
         };
@@ -42,18 +48,22 @@ fn plans_of_hostile_numbers_fit() {
             }
         }
     }
-    assert!(plans > 10_000 && none > 100, "{plans} and {none}");
+    println!(
+        "plans: {tried} tried from {first} in {:?}: {plans} plans, {none} not there, 0 wrong",
+        begun.elapsed()
+    );
+    assert!(
+        tried < 10_000 || (plans > tried / 15 && none > tried / 1500),
+        "{plans} and {none}"
+    );
 }
 
 /// Groups whose threads a test may wait for.
 const MOST_GROUPS: u64 = 1 << 10;
+/// Ops whose kernels are compiled together.
+const AT_ONCE: usize = 600;
 /// Bytes of scratch memory, which is poisoned for each op.
 const MOST_SCRATCH: usize = 16 << 20;
-
-fn number(name: &str, usual: u64) -> u64 {
-    let given = std::env::var(name).ok();
-    given.map_or(usual, |given| given.parse().expect("a number"))
-}
 
 /// Numbers of all kinds: also as indices, a few of which are in range.
 fn filled() -> Vec<u64> {
@@ -71,8 +81,8 @@ fn filled() -> Vec<u64> {
     ignore = "switches stacks behind the sanitizer's back"
 )]
 fn kernels_of_hostile_numbers_touch_only_their_results() {
-    let first = number("HOSTILE_FIRST", 0);
-    let cases = number("HOSTILE_LAUNCHES", 600);
+    let mut cases = Cases::from_environment("HOSTILE_LAUNCHES", 600);
+    let (first, begun) = (cases.left().start, Instant::now());
     let limits = Limits {
         compute_units: 8,
         shared_bytes: 32 << 10,
@@ -90,29 +100,51 @@ fn kernels_of_hostile_numbers_touch_only_their_results() {
         });
         groups.sum::<u64>() <= MOST_GROUPS && plan.scratch <= MOST_SCRATCH
     };
-    let ops = (first..first + cases).filter_map(|case| Some((case, hostile::op(case, handle)?)));
-    let ops: Vec<(u64, Op)> = ops
-        .filter(|(_, op)| op.validate().is_ok() && hostile::is_short(op) && is_launched(op))
+    let emulators: Vec<Emulator> = Emulator::of_each_dialect()
+        .map(|emulator| emulator.with_limits(limits))
         .collect();
-    for emulator in Emulator::of_each_dialect() {
-        let emulator = emulator.with_limits(limits);
-        let ops = ops.iter().filter(|(_, op)| !emulator.lacks(op));
-        let prepared = emulator.prepare(ops.clone().map(|(_, op)| op));
-        prepared.unwrap_or_else(|why| panic!("{why}"));
-        let (mut launched, mut wrong) = (0u64, Vec::new());
-        for (case, op) in ops {
-            memory.copy_from_slice(&filled());
-            // SAFETY: the handles are the address of memory as long as the op says, which nobody else touches.
-            match unsafe { emulator.execute(op) } {
-                Ok(()) => launched += 1,
-                Err(why) => {
-                    eprintln!("case {case}: {why}: {op:?}");
-                    wrong.push(case);
+    let (mut tried, mut launched, mut wrong) = (0u64, vec![0u64; emulators.len()], Vec::new());
+    while wrong.is_empty() && !emulators.is_empty() {
+        // Kernels are compiled many at a time.
+        let some: Vec<u64> = cases.by_ref().take(AT_ONCE).collect();
+        if some.is_empty() {
+            break;
+        }
+        tried += some.len() as u64;
+        let ops = some
+            .into_iter()
+            .filter_map(|case| Some((case, hostile::op(case, handle)?)));
+        let ops: Vec<(u64, Op)> = ops
+            .filter(|(_, op)| op.validate().is_ok() && hostile::is_short(op) && is_launched(op))
+            .collect();
+        for (emulator, launched) in emulators.iter().zip(&mut launched) {
+            let ops = ops.iter().filter(|(_, op)| !emulator.lacks(op));
+            let prepared = emulator.prepare(ops.clone().map(|(_, op)| op));
+            prepared.unwrap_or_else(|why| panic!("{why}"));
+            for (case, op) in ops {
+                memory.copy_from_slice(&filled());
+                // SAFETY: the handles are the address of memory as long as the op says, which nobody else touches.
+                match unsafe { emulator.execute(op) } {
+                    Ok(()) => *launched += 1,
+                    Err(why) => {
+                        eprintln!("case {case}: {why}: {op:?}");
+                        wrong.push(*case);
+                    }
                 }
             }
         }
-        println!("{launched} launched as {:?}", emulator.dialect());
-        assert!(wrong.is_empty(), "cases {wrong:?}");
-        assert!(launched > cases / 40, "{launched}");
     }
+    println!(
+        "launches: {tried} tried from {first} in {:?}: {launched:?} executed, of CUDA's text and of Metal's, {} wrong",
+        begun.elapsed(),
+        wrong.len()
+    );
+    assert!(wrong.is_empty(), "cases {wrong:?}");
+    let least = tried / 40;
+    assert!(
+        launched
+            .iter()
+            .all(|&launched| launched > least || tried < 100),
+        "{launched:?}"
+    );
 }

@@ -15,7 +15,11 @@ const CRATES: [&str; 3] = [
 const BOUNDED: [&str; 4] = ["rank", "len()", "value_count()", "MOST_STREAMS"];
 
 /// Other lengths, and what bounds them.
-const REASONS: [(&str, &str); 12] = [
+const REASONS: [(&str, &str); 16] = [
+    ("&run.stream, &ready", "runs a program again, no list"),
+    ("options.direction.count()", "one or two"),
+    ("ends", "the axes of an array"),
+    ("axis + 1", "the axes of an array"),
     ("missing", "axes that a shape lacks"),
     ("parts(LENGTH, whole)?", "a million at most: `MOST_PARTS`"),
     ("outputs", "those of an expression"),
@@ -36,7 +40,12 @@ const REASONS: [(&str, &str); 12] = [
 /// How often a line says that something is repeated.
 fn lengths(code: &str) -> Vec<&str> {
     let mut lengths = Vec::new();
-    for (opening, separator, closing) in [("vec![", "; ", ']'), ("repeat_n(", ", ", ')')] {
+    for (opening, separator, closing) in [
+        ("vec![", "; ", ']'),
+        ("repeat_n(", ", ", ')'),
+        (".repeat(", "", ')'),
+        (".cycle().take(", "", ')'),
+    ] {
         for (start, _) in code.match_indices(opening) {
             let inside = &code[start + opening.len()..];
             let mut depth = 0;
@@ -50,7 +59,10 @@ fn lengths(code: &str) -> Vec<&str> {
                 false
             });
             let inside = &inside[..end.unwrap_or(inside.len())];
-            lengths.extend(inside.rsplit_once(separator).map(|(_, length)| length));
+            match separator {
+                "" => lengths.push(inside),
+                _ => lengths.extend(inside.rsplit_once(separator).map(|(_, length)| length)),
+            }
         }
     }
     lengths
@@ -65,7 +77,7 @@ fn collected(code: &str) -> Vec<(usize, &str)> {
 }
 
 /// Where the chain of calls begins that ends here.
-fn chain_start(code: &str) -> usize {
+pub fn chain_start(code: &str) -> usize {
     let (mut start, mut depth) = (code.len(), 0);
     for (at, c) in code.char_indices().rev() {
         match c {
@@ -103,6 +115,37 @@ fn range_end(chain: &str) -> Option<&str> {
     Some(end.trim())
 }
 
+/// Slices that are copied to lists, at which byte of the code each is. A tensor's and an array's `to_vec` may fail, and says so.
+fn copied(code: &str) -> Vec<(usize, &str)> {
+    let copies = code.match_indices(".to_vec()").filter(|(at, copy)| {
+        let next = code[at + copy.len()..].trim_start();
+        !next.starts_with('?') && !next.starts_with(".ok()") && !next.starts_with(".unwrap()")
+    });
+    let of = |(at, _)| (at, code[chain_start(&code[..at])..at].trim());
+    copies.map(of).collect()
+}
+
+/// What is copied to lists besides shapes, and what bounds it.
+const COPIED: [(&str, &str); 17] = [
+    ("reader.outputs", "those of a step"),
+    ("kernel", "the axes of a window"),
+    ("stride", "the axes of a window"),
+    ("padding", "the axes of a window"),
+    ("dilation", "the axes of a window"),
+    ("ints", "attributes that this program writes"),
+    ("floats", "attributes that this program writes"),
+    ("shape", "a shape"),
+    ("first.shape", "a shape"),
+    ("inner", "the nodes of a fusion"),
+    ("nodes", "the nodes of a fusion"),
+    ("self.live(node)", "the values of a graph"),
+    ("given", "the inputs of a run, or of a recurrent layer"),
+    ("got", "a shape in a message"),
+    ("layout.strides()[..outer + 1]", "the axes of a layout"),
+    ("inputs", "the names of a queue's inputs"),
+    ("outputs", "the names of a queue's outputs"),
+];
+
 fn is_bounded(length: &str) -> bool {
     let is_number = length.bytes().all(|c| c.is_ascii_digit() || c == b'_');
     is_number
@@ -133,6 +176,12 @@ fn lists_are_only_as_long_as_something_bounds() {
                 violations.push(format!("{}:{number}: {length}", source.path));
             }
         }
+        for (at, slice) in copied(&code) {
+            if !slice.contains("shape()") && !COPIED.iter().any(|(known, _)| *known == slice) {
+                let (number, _) = shipped[code[..at].matches('\n').count()];
+                violations.push(format!("{}:{number}: a copy of {slice}", source.path));
+            }
+        }
     }
     assert_none(
         "Ask for as many through `tensor::room`, which may be refused, or say in REASONS of this test what bounds them:",
@@ -151,8 +200,22 @@ fn what_repeats_a_value_is_seen() {
         lengths("text.extend(repeat_n(' ', padded - text.len() - 1))"),
         ["padded - text.len() - 1"]
     );
+    assert_eq!(
+        lengths("values.iter().cycle().take(count).chain(once.repeat(f(n)))"),
+        ["f(n)", "count"]
+    );
     assert_eq!(lengths("vec![a, b]"), [""; 0]);
     assert!(!is_bounded("length as usize") && is_bounded("x.rank() - 1"));
+}
+
+#[test]
+fn what_is_copied_is_seen() {
+    let of = |code| {
+        let copied = copied(code).into_iter();
+        copied.map(|(_, slice)| slice).collect::<Vec<_>>()
+    };
+    assert_eq!(of("let a = self.bytes[1..].to_vec();"), ["self.bytes[1..]"]);
+    assert_eq!(of("f(x.to_vec()?, y.to_vec().ok())"), [""; 0]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::optional;
 use crate::check::{
-    broadcasts, countable, float, invalid, rank, require, same_type, shape, steps, writable,
+    broadcasts, countable, float, invalid, rank, require, same_type, shape, single, steps, writable,
 };
 use crate::{Access, DType, OpKind, Result, View};
 
@@ -29,7 +29,7 @@ pub struct Attention<T = View> {
     pub scale: f64,
     /// With a distance, query `i` attends to keys `0..=i + distance` only.
     pub causal: Option<i64>,
-    /// If not zero, a scaled product `x` counts as `softcap * tanh(x / softcap)`.
+    /// If not zero, a scaled product `x` counts as `softcap * tanh(x / softcap)`. From 1e-30 to 1e30: kernels compute it in `f32`.
     pub softcap: f64,
 }
 
@@ -109,13 +109,13 @@ impl Attention<View> {
             }
             broadcasts(kind, "mask", mask, &scores)?;
         }
-        require(kind, "scale", self.scale.is_finite(), self.scale, "finite")?;
+        single(kind, "scale", self.scale, self.query.dtype())?;
         require(
             kind,
             "softcap",
-            self.softcap >= 0.0 && self.softcap.is_finite(),
+            self.softcap == 0.0 || (1e-30..=1e30).contains(&self.softcap),
             self.softcap,
-            "finite and not negative",
+            "0, or from 1e-30 to 1e30",
         )
     }
 }

@@ -90,9 +90,9 @@ impl Pool<View> {
                 require(
                     kind,
                     "kind",
-                    power > 0.0 && power.is_finite(),
+                    (1e-30..=1e30).contains(&power),
                     power,
-                    "a positive power",
+                    "a power from 1e-30 to 1e30",
                 )?;
             }
         }

@@ -24,7 +24,7 @@ const CHUNK: usize = 1 << 14;
 /// Columns that are reduced side by side.
 const COLUMNS: usize = 64;
 /// Rows that are combined before they are merged with others.
-const ROWS: usize = 512;
+const ROWS: usize = 256;
 /// Sums that run side by side along a row.
 const LANES: usize = 32;
 

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, OnceCell};
 
+use streampool_tensor::room::copied;
 use streampool_tensor::{DType, Generator, Pool, Scalar, Tensor};
 
 use super::value::{Value, Values};
@@ -237,7 +238,7 @@ impl<'a> Call<'a> {
     pub fn together(&self, tensors: &[Tensor]) -> Result<Vec<Tensor>, NodeError> {
         let (known, work) = (self.known_pool(), self.pools.work());
         if tensors.iter().all(|tensor| tensor.pool() == known) {
-            return Ok(tensors.to_vec());
+            return Ok(copied(tensors)?);
         }
         let lifted = tensors.iter().map(|tensor| match tensor.pool() == work {
             true => Ok(tensor.clone()),
@@ -456,7 +457,7 @@ impl<'a> Call<'a> {
     /// The integers that older versions have as an attribute and newer ones as an input.
     pub fn ints_of(&self, name: &str, place: usize) -> Result<Option<Vec<i64>>, NodeError> {
         match self.attr_ints(name)? {
-            Some(found) => Ok(Some(found.to_vec())),
+            Some(found) => Ok(Some(copied(found)?)),
             None => self.optional_ints(place),
         }
     }

@@ -1,5 +1,6 @@
 //! Shapes, and where elements lie.
 
+use streampool_tensor::room::copied;
 use streampool_tensor::{DType, DepthOrder, Padding, Scalar, Tensor};
 
 use super::call::{Call, Operator, Outputs, resolve, scalar, size};
@@ -232,7 +233,7 @@ fn axes_or_all(x: &Tensor, axes: Option<&[i64]>) -> Result<Vec<usize>, NodeError
 fn pad(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?;
     let amounts = match call.attr_ints("pads")? {
-        Some(amounts) => amounts.to_vec(),
+        Some(amounts) => copied(amounts)?,
         None => call.ints(1)?,
     };
     let axes = axes_or_all(x, call.optional_ints(3)?.as_deref())?;

@@ -1,6 +1,7 @@
 //! Sequences of tensors, and values that may be missing.
 
 use streampool_tensor::Tensor;
+use streampool_tensor::room::copied;
 
 use super::call::{Call, ValuesOperator, parts, resolve, size};
 use super::value::{Value, Values};
@@ -83,7 +84,7 @@ fn at(call: &Call<'_>) -> Values {
 }
 
 fn erase(call: &Call<'_>) -> Values {
-    let mut tensors = sequence(call, 0)?.to_vec();
+    let mut tensors = copied(sequence(call, 0)?)?;
     let last = tensors.len().checked_sub(1);
     let last =
         last.ok_or_else(|| NodeError::malformed("the sequence", "empty", "a tensor to erase"))?;
@@ -94,7 +95,7 @@ fn erase(call: &Call<'_>) -> Values {
 fn insert(call: &Call<'_>) -> Values {
     let end = sequence(call, 0)?.len();
     parts(LENGTH, end + 1)?;
-    let mut tensors = sequence(call, 0)?.to_vec();
+    let mut tensors = copied(sequence(call, 0)?)?;
     // Negative places count from the last tensor, as when one is picked, but the end is a place, too.
     let place = match call.optional_int(2)? {
         Some(given) if given < 0 => resolve(given as isize, end)?,

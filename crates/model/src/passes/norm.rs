@@ -1,5 +1,6 @@
 //! Layer and RMS normalisation from their pieces.
 
+use streampool_tensor::room::copied;
 use streampool_tensor::{DType, Tensor};
 
 use super::editor::Editor;
@@ -236,7 +237,7 @@ fn centred(editor: &Editor<'_>, id: ValueId, axis: i64) -> Option<(ValueId, Vec<
 fn last_axes(editor: &Editor<'_>, node: &Node) -> Option<i64> {
     let listed = match node.input(1) {
         Some(id) => editor.integers(id)?,
-        None => node.ints("axes")?.to_vec(),
+        None => copied(node.ints("axes")?).ok()?,
     };
     let mut axes = Vec::new();
     for axis in listed {

@@ -1,7 +1,7 @@
 //! Models and requests of hostile numbers: each is refused when it is loaded or run, or ends soon with its outputs or an error.
 //!
 //! They are tried in another process, so that one that ends it, or hangs, is only a failure. `HOSTILE_MODELS` says how many are
-//! tried, and `HOSTILE_FIRST` which is the first: a model that fails says its number.
+//! tried, `HOSTILE_SECONDS` for how long, and `HOSTILE_FIRST` which is the first: a model that fails says its number.
 
 mod draw;
 mod small;
@@ -10,8 +10,9 @@ use std::io::{BufRead, BufReader, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use streampool_conformance::hostile::Cases;
 use streampool_host::{HostDevice, HostOptions};
 use streampool_model::{RunOptions, Session, SessionOptions};
 use streampool_runtime::Settings;
@@ -26,12 +27,7 @@ const DEADLINE: Duration = Duration::from_secs(1);
 const FOREVER: Duration = Duration::from_secs(60);
 /// KiB of address space.
 const MOST_MEMORY: u64 = 8 << 20;
-const MOST_WRONG: usize = 10;
-
-fn number(name: &str, usual: u64) -> u64 {
-    let given = std::env::var(name).ok();
-    given.map_or(usual, |given| given.parse().expect("a number"))
-}
+const MOST_WRONG: u64 = 10;
 
 /// What became of a model.
 fn tried(number: u64) -> &'static str {
@@ -91,8 +87,9 @@ struct Tried {
     wrong: Option<String>,
 }
 
-/// Has another process try models from `first` on, and counts what came of them.
-fn watch(first: u64, end: u64, counts: &mut [u64; 3]) -> Tried {
+/// Has another process try some of the models, and counts what came of them.
+fn watch(cases: &Cases, counts: &mut [u64; 3]) -> Tried {
+    let (first, end) = (cases.left().start, cases.left().end);
     let this = std::env::current_exe().expect("this test has a file");
     // A process without bounds would take the machine's memory.
     let bounded = format!("ulimit -v {MOST_MEMORY}; exec \"$0\" \"$@\"");
@@ -117,7 +114,7 @@ fn watch(first: u64, end: u64, counts: &mut [u64; 3]) -> Tried {
         _ = errors.read_to_string(&mut text);
         text
     });
-    let (mut at, mut wrong) = (first, None);
+    let (mut at, mut wrong, mut is_late) = (first, None, false);
     let is_over = loop {
         match lines.recv_timeout(FOREVER) {
             Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {
@@ -127,12 +124,20 @@ fn watch(first: u64, end: u64, counts: &mut [u64; 3]) -> Tried {
             Err(_) => break true,
             Ok(line) => match line.split_once(' ') {
                 Some(("case", number)) => at = number.parse().expect("a number"),
-                Some(("ended", "refused")) => counts[0] += 1,
-                Some(("ended", "failed")) => counts[1] += 1,
-                Some(("ended", "done")) => counts[2] += 1,
-                Some(("ended", _)) => {
-                    wrong = Some("it panicked".to_owned());
-                    break false;
+                Some(("ended", ended)) => {
+                    match ended {
+                        "refused" => counts[0] += 1,
+                        "failed" => counts[1] += 1,
+                        "done" => counts[2] += 1,
+                        _ => {
+                            wrong = Some("it panicked".to_owned());
+                            break false;
+                        }
+                    }
+                    if cases.left().is_empty() {
+                        is_late = true;
+                        break false;
+                    }
                 }
                 _ => {}
             },
@@ -152,7 +157,11 @@ fn watch(first: u64, end: u64, counts: &mut [u64; 3]) -> Tried {
         format!("{why}\n{errors}\n{}", draw::model(at).text)
     });
     Tried {
-        next: if wrong.is_some() { at + 1 } else { end },
+        next: if wrong.is_some() || is_late {
+            at + 1
+        } else {
+            end
+        },
         wrong,
     }
 }
@@ -166,19 +175,24 @@ fn models_of_hostile_numbers_end() {
     if let Ok(part) = std::env::var(PART) {
         return try_all(&part);
     }
-    let (first, count) = (number("HOSTILE_FIRST", 0), number("HOSTILE_MODELS", 2_000));
-    let (mut next, end, mut counts, mut wrongs) = (first, first + count, [0; 3], 0);
-    while next < end && wrongs < MOST_WRONG {
-        let tried = watch(next, end, &mut counts);
+    let mut cases = Cases::from_environment("HOSTILE_MODELS", 2_000);
+    let (first, begun) = (cases.left().start, Instant::now());
+    let (mut counts, mut wrongs) = ([0; 3], 0);
+    while !cases.left().is_empty() && wrongs < MOST_WRONG {
+        let tried = watch(&cases, &mut counts);
         if let Some(why) = tried.wrong {
             wrongs += 1;
             eprintln!("model {}: {why}", tried.next - 1);
         }
-        next = tried.next;
+        cases.go_to(tried.next);
     }
     let [refused, failed, done] = counts;
-    println!("{refused} refused, {failed} failed, {done} done");
+    let tried = refused + failed + done + wrongs;
+    println!(
+        "models: {tried} tried from {first} in {:?}: {refused} refused, {failed} failed, {done} done, {wrongs} wrong",
+        begun.elapsed()
+    );
     assert_eq!(wrongs, 0, "{wrongs} are wrong");
     // Neither everything fits nor nothing.
-    assert!(count < 1000 || (done > count / 20 && refused > 0 && failed > count / 20));
+    assert!(tried < 1000 || (done > tried / 20 && refused > 0 && failed > tried / 20));
 }

@@ -16,7 +16,7 @@ pub struct AttentionOptions<'a> {
     pub past: usize,
     /// Multiplied onto the products; `1 / sqrt(width)` if left out.
     pub scale: Option<f64>,
-    /// If not zero, a scaled product `x` counts as `softcap * tanh(x / softcap)`.
+    /// If not zero, a scaled product `x` counts as `softcap * tanh(x / softcap)`. From 1e-30 to 1e30.
     pub softcap: f64,
 }
 

@@ -62,11 +62,11 @@ impl Tensor {
         )
     }
 
-    /// `(Σ |x|^p)^(1/p)` of each window.
+    /// `(Σ |x|^p)^(1/p)` of each window, for `p` from 1e-30 to 1e30.
     pub fn lp_pool(&self, p: f64, kernel: &[usize], options: &PoolOptions<'_>) -> Result<Tensor> {
         let op = "lp_pool";
-        if !(p > 0.0 && p.is_finite()) {
-            return Err(Error::parameter(op, "p", p, "positive and finite"));
+        if !(1e-30..=1e30).contains(&p) {
+            return Err(Error::parameter(op, "p", p, "from 1e-30 to 1e30"));
         }
         self.pooled(op, PoolKind::Lp(p), kernel, options)
     }

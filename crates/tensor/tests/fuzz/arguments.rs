@@ -155,13 +155,21 @@ impl Given {
     /// A view of little memory, of any shape that has one.
     fn wild(&mut self, shape: &[usize], dtype: DType, laid: Laid) -> Tensor {
         let shape: Vec<usize> = shape.iter().map(|&size| self.extreme(size)).collect();
-        // Numbers of all kinds: also as indices, a few of which are in range.
-        let words = [1f32.to_bits(), (-0.5f32).to_bits(), 1, 0, 0, 0, 0];
-        let words = words.iter().flat_map(|word| match dtype {
-            DType::Bool => (word % 2).to_ne_bytes(),
-            _ => word.to_ne_bytes(),
-        });
-        let bytes: Vec<u8> = words.cycle().take(ROOM * dtype.size()).collect();
+        // Floats whose sums are exact, and other numbers of all kinds: as indices, a few of which are in range.
+        let words: [u64; 7] = match dtype {
+            DType::F16 => [0x3c00, 0xb800, 0x4000, 0, 0, 0, 0],
+            DType::BF16 => [0x3f80, 0xbf00, 0x4000, 0, 0, 0, 0],
+            DType::F64 => [1f64, -0.5, 2.0, 0.0, 0.0, 0.0, 0.0].map(f64::to_bits),
+            DType::F32 => [0x3f80_0000, 0xbf00_0000, 0x4000_0000, 0, 0, 0, 0],
+            DType::Bool => [1, 0, 1, 0, 0, 0, 0],
+            _ => [0x3f80_0000, 0xbf00_0000, 1, 0, 0, 0, 0],
+        };
+        // Integers of any size are cut out of words of four bytes.
+        let is_whole = dtype.is_float() || dtype == DType::Bool;
+        let length = if is_whole { dtype.size() } else { 4 };
+        let words = words.map(u64::to_le_bytes);
+        let bytes = words.iter().flat_map(|word| &word[..length]).copied();
+        let bytes: Vec<u8> = bytes.cycle().take(ROOM * dtype.size()).collect();
         let pool = self.pool();
         let stream = pool.current().unwrap();
         let mut buffer = stream.allocate(bytes.len()).unwrap();

@@ -35,7 +35,7 @@ pub(super) fn attention(op: &Attention<usize>, operands: &[Operand]) -> Vec<Expe
         for j in 0..keys {
             if op
                 .causal
-                .is_some_and(|distance| j as i64 > i as i64 + distance)
+                .is_some_and(|distance| j as i64 > distance.saturating_add(i as i64))
             {
                 continue;
             }

@@ -43,12 +43,13 @@ impl Shape {
         if is_whole {
             lengths[2] = shared(&axes[2], lengths[2]);
         }
-        let plane = lengths.iter().product();
-        let folds: usize = axes.iter().map(|axis| axis.folds.len()).product();
+        // More than can be counted is more than there is memory for.
+        let plane = lengths.into_iter().fold(1, usize::saturating_mul);
+        let folds = axes.iter().map(|axis| axis.folds.len());
         Shape {
             lengths,
             plane,
-            channel: plane * folds,
+            channel: folds.fold(plane, usize::saturating_mul),
         }
     }
 
@@ -64,7 +65,12 @@ impl Shape {
                     for tx in &x.taps {
                         let fold = (tz.fold * y.folds.len() + ty.fold) * x.folds.len() + tx.fold;
                         let at = (tz.at * self.lengths[1] + ty.at) * self.lengths[2] + tx.at;
-                        offsets.push(channel * self.channel + fold * self.plane + at);
+                        let before = channel.saturating_mul(self.channel);
+                        offsets.push(
+                            before
+                                .saturating_add(fold.saturating_mul(self.plane))
+                                .saturating_add(at),
+                        );
                     }
                 }
             }

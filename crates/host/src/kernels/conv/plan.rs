@@ -62,7 +62,7 @@ impl Plan {
             Shape::new(&axes, part, banded != 2)
         };
         let mut band = outputs[banded];
-        while band > 1 && read * shape_of(band).channel > MOST_COPIED {
+        while band > 1 && read.saturating_mul(shape_of(band).channel) > MOST_COPIED {
             let half = band.div_ceil(2);
             // Most of it is what the window spans, which each band copies anew.
             let [less, more] = [half, band].map(|band| shape_of(band).channel);

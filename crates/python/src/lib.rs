@@ -1,12 +1,14 @@
 //! The part of the Python package that is Rust. `python/streampool` is the part that users see.
 
 mod arrays;
+mod bound;
 mod devices;
 mod errors;
 mod futures;
 mod queue;
 mod session;
 mod streams;
+mod torch;
 
 use pyo3::prelude::*;
 
@@ -15,6 +17,8 @@ use pyo3::prelude::*;
 mod _streampool {
     use pyo3::prelude::*;
 
+    #[pymodule_export]
+    use crate::bound::BoundSession;
     #[pymodule_export]
     use crate::devices::{
         configure, device_count, devices, empty_cache, memory_stats, release_current_stream,

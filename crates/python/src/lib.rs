@@ -2,12 +2,14 @@
 
 mod arrays;
 mod bound;
+mod capsule;
 mod devices;
 mod errors;
 mod futures;
 mod queue;
 mod session;
 mod streams;
+mod tensor;
 mod torch;
 
 use pyo3::prelude::*;
@@ -32,6 +34,16 @@ mod _streampool {
     use crate::session::{Session, ValueInfo};
     #[pymodule_export]
     use crate::streams::{Event, Stream, current_stream, default_stream, stream_was_chosen};
+
+    #[pymodule_export]
+    use crate::tensor::{Tensor, draw, get_rng_state, manual_seed, set_rng_state};
+
+    /// Does what the program `streampool` does with these arguments, the first of which names it; its exit code.
+    #[pyfunction]
+    fn run_program(py: Python<'_>, arguments: Vec<std::ffi::OsString>) -> i32 {
+        let code = py.detach(|| streampool_cli::run_program(arguments));
+        i32::from(code != std::process::ExitCode::SUCCESS)
+    }
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -41,6 +41,7 @@ from ._memory import (
 )
 from ._session import Session, Ticket
 from ._streampool import (
+    BoundSession,
     Event,
     Stream,
     ValueInfo,
@@ -59,6 +60,7 @@ from ._torch import explain, from_torch
 
 __all__ = [
     "BatchQueue",
+    "BoundSession",
     "Closed",
     "DeadlineExceeded",
     "DeviceFault",

@@ -50,10 +50,25 @@ class Session:
         """Run the model and wait for the outputs, by name."""
     def start(self, inputs: Any, answer: Any, spread: bool) -> int:
         """Start a run; ``answer`` is completed when it is over."""
+    def bind(self, inputs: Any) -> BoundSession:
+        """Bind the model to tensors of PyTorch on its GPU, and run it once.
+
+        Each call of the result reads these inputs as they are then, writes the same outputs, and returns them by name. It costs less
+        than :meth:`run`, as nothing is allocated or looked up.
+        """
     def warm_up(self, shapes: list[list[int]]) -> None:
         """Prepare what runs with inputs of these shapes need, on the calling thread's stream."""
     def statistics(self) -> dict[str, Any]:
         """Return how often it ran, and what it holds."""
+
+class BoundSession:
+    """A session bound to tensors of PyTorch on its GPU."""
+
+    def __call__(self) -> dict[str, Any]:
+        """Run the model on what the inputs hold now, and return the outputs, which are the same tensors each time."""
+    @property
+    def outputs(self) -> dict[str, Any]:
+        """The outputs by name."""
 
 class Queue:
     """A queue of requests."""
@@ -163,6 +178,9 @@ def memory_stats(device: str = "auto") -> dict[str, Any]:
 
 def release_current_stream(device: str = "auto") -> bool:
     """Give the calling thread's stream back to the pool after its work, and return whether it had one."""
+
+def run_program(arguments: list[str]) -> int:
+    """Do what the program ``streampool`` does with these arguments, the first of which names it; return its exit code."""
 
 def stop() -> None:
     """End the thread that completes futures."""

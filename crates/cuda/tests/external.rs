@@ -69,9 +69,8 @@ impl Other {
 
     fn copy(&self, from: usize, to: usize) {
         // SAFETY: both places are within the memory.
-        let result = unsafe {
-            sys::cuMemcpyDtoDAsync_v2(self.at(to), self.at(from), BYTES, self.stream)
-        };
+        let result =
+            unsafe { sys::cuMemcpyDtoDAsync_v2(self.at(to), self.at(from), BYTES, self.stream) };
         ok("copy", result);
     }
 
@@ -192,7 +191,10 @@ fn threads_run_beside_streams_of_their_own() {
             other.round(&pool, stream, &program, round);
         }
         for round in 0..ROUNDS {
-            assert_eq!(other.result(round), number as f32 * 1e3 + round as f32 + 2.0);
+            assert_eq!(
+                other.result(round),
+                number as f32 * 1e3 + round as f32 + 2.0
+            );
         }
     });
 }

@@ -18,18 +18,23 @@ const OLD: &CStr = c"dltensor";
 const NEW: &CStr = c"dltensor_versioned";
 
 /// A tensor in a capsule, after waiting for its values. `versioned` says that the taker knows DLPack 1.
-pub fn export<'py>(py: Python<'py>, tensor: &Tensor, versioned: bool) -> PyResult<Bound<'py, PyAny>> {
+pub fn export<'py>(
+    py: Python<'py>,
+    tensor: &Tensor,
+    versioned: bool,
+) -> PyResult<Bound<'py, PyAny>> {
     let failed = |error| raise(py, streampool::Error::from(error));
-    let (pointer, name, end): (*mut std::ffi::c_void, &CStr, ffi::PyCapsule_Destructor) = match versioned {
-        true => {
-            let exported = py.detach(|| tensor.to_dlpack::<DLManagedTensorVersioned>());
-            (exported.map_err(failed)?.into_raw().cast(), NEW, drop_new)
-        }
-        false => {
-            let exported = py.detach(|| tensor.to_dlpack::<DLManagedTensor>());
-            (exported.map_err(failed)?.into_raw().cast(), OLD, drop_old)
-        }
-    };
+    let (pointer, name, end): (*mut std::ffi::c_void, &CStr, ffi::PyCapsule_Destructor) =
+        match versioned {
+            true => {
+                let exported = py.detach(|| tensor.to_dlpack::<DLManagedTensorVersioned>());
+                (exported.map_err(failed)?.into_raw().cast(), NEW, drop_new)
+            }
+            false => {
+                let exported = py.detach(|| tensor.to_dlpack::<DLManagedTensor>());
+                (exported.map_err(failed)?.into_raw().cast(), OLD, drop_old)
+            }
+        };
     // SAFETY: the pointer is not null, and the name lives for ever. Whoever takes the tensor renames the capsule.
     let capsule = unsafe { ffi::PyCapsule_New(pointer, name.as_ptr(), Some(end)) };
     // SAFETY: it is a new object, or null with an error set.

@@ -9,6 +9,10 @@ mod futures;
 mod queue;
 mod session;
 mod streams;
+#[allow(
+    unsafe_op_in_unsafe_fn,
+    reason = "what PyO3 makes of methods that a macro of ours has listed"
+)]
 mod tensor;
 mod torch;
 

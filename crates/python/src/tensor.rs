@@ -41,7 +41,13 @@ fn promoted(py: Python<'_>, a: DType, b: DType) -> PyResult<DType> {
     if a == b {
         return Ok(a);
     }
-    let wide = |dtype| if dtype == DType::BF16 { DType::F32 } else { dtype };
+    let wide = |dtype| {
+        if dtype == DType::BF16 {
+            DType::F32
+        } else {
+            dtype
+        }
+    };
     let names = (dtype_name(wide(a)), dtype_name(wide(b)));
     let found = py.import("numpy")?.call_method1("promote_types", names)?;
     dtype_of(py, &found.getattr("name")?.extract::<String>()?)
@@ -56,8 +62,15 @@ pub fn dtype_of(py: Python<'_>, name: &str) -> PyResult<DType> {
         "f64" | "double" => "float64",
         other => other,
     };
-    let found = DType::ALL.into_iter().find(|dtype| dtype_name(*dtype) == short);
-    found.ok_or_else(|| invalid(py, format!("{name:?} is no type of numbers that is supported")))
+    let found = DType::ALL
+        .into_iter()
+        .find(|dtype| dtype_name(*dtype) == short);
+    found.ok_or_else(|| {
+        invalid(
+            py,
+            format!("{name:?} is no type of numbers that is supported"),
+        )
+    })
 }
 
 fn named_dtype(value: &Bound<'_, PyAny>) -> PyResult<DType> {
@@ -84,7 +97,8 @@ impl Tensor {
         &self,
         other: &Bound<'_, PyAny>,
         truly: bool,
-        work: impl FnOnce(&Inner, streampool::tensor::Other<'_>) -> streampool::tensor::Result<Inner> + Send,
+        work: impl FnOnce(&Inner, streampool::tensor::Other<'_>) -> streampool::tensor::Result<Inner>
+        + Send,
     ) -> PyResult<Tensor> {
         let py = other.py();
         let (mut dtype, other) = match number(other)? {
@@ -99,7 +113,10 @@ impl Tensor {
             }
             None => {
                 let other = self.tensor_like(other)?;
-                (promoted(py, self.0.dtype(), other.dtype())?, Other::Tensor(other))
+                (
+                    promoted(py, self.0.dtype(), other.dtype())?,
+                    Other::Tensor(other),
+                )
             }
         };
         if truly && !dtype.is_float() {
@@ -252,7 +269,8 @@ methods! {
     fn new(py: Python<'_>, values: &Bound<'_, PyAny>, device: &str, dtype: Option<&Bound<'_, PyAny>>) -> PyResult<Tensor> {
         if let Ok(tensor) = values.cast::<Tensor>() {
             let pool = pool(py, device)?;
-            return on_chosen(py, &pool, || tensor.get().0.to(&pool)).map(Tensor);
+            let inner = tensor.get().0.clone();
+            return on_chosen(py, &pool, || inner.to(&pool)).map(Tensor);
         }
         let pool = pool(py, device)?;
         let dtype = dtype.map(named_dtype).transpose()?;
@@ -661,8 +679,17 @@ pub fn get_rng_state(py: Python<'_>) -> Bound<'_, PyBytes> {
 /// Goes back, or on, to a state that `get_rng_state` gave.
 #[pyfunction]
 pub fn set_rng_state(py: Python<'_>, state: &[u8]) -> PyResult<()> {
-    let (Ok(seed), Ok(offset)) = (state[..state.len().min(8)].try_into(), state[state.len().min(8)..].try_into()) else {
-        return Err(invalid(py, format!("state has {} bytes, expected the 16 of get_rng_state", state.len())));
+    let (Ok(seed), Ok(offset)) = (
+        state[..state.len().min(8)].try_into(),
+        state[state.len().min(8)..].try_into(),
+    ) else {
+        return Err(invalid(
+            py,
+            format!(
+                "state has {} bytes, expected the 16 of get_rng_state",
+                state.len()
+            ),
+        ));
     };
     *next() = Generator::at(u64::from_le_bytes(seed), u64::from_le_bytes(offset));
     Ok(())
@@ -670,7 +697,13 @@ pub fn set_rng_state(py: Python<'_>, state: &[u8]) -> PyResult<()> {
 
 /// Random numbers: `"uniform"` from 0 to 1, or `"normal"`.
 #[pyfunction]
-pub fn draw(py: Python<'_>, how: &str, shape: Vec<usize>, device: &str, dtype: &Bound<'_, PyAny>) -> PyResult<Tensor> {
+pub fn draw(
+    py: Python<'_>,
+    how: &str,
+    shape: Vec<usize>,
+    device: &str,
+    dtype: &Bound<'_, PyAny>,
+) -> PyResult<Tensor> {
     let dtype = named_dtype(dtype)?;
     let pool = pool(py, device)?;
     on_chosen(py, &pool, || {

@@ -171,7 +171,9 @@ impl Tensor {
             let cut = match (range.slicelength, step > 0) {
                 (0, _) => inner.narrow(axis, 0, 0),
                 (_, true) => inner.slice(axis, start..stop, step),
-                (_, false) => inner.slice(axis, stop + 1..start + 1, step),
+                (_, false) => inner
+                    .narrow(axis, (stop + 1) as usize, (start - stop) as usize)
+                    .and_then(|part| part.slice(axis, .., step)),
             };
             return Ok((cut.map_err(failed)?, true));
         }

@@ -39,11 +39,13 @@ from ._memory import (
     memory_stats,
     recommended_max_memory,
 )
+from ._random import rand, randn
 from ._session import Session, Ticket
 from ._streampool import (
     BoundSession,
     Event,
     Stream,
+    Tensor,
     ValueInfo,
     __version__,
     configure,
@@ -52,7 +54,10 @@ from ._streampool import (
     device_count,
     devices,
     empty_cache,
+    get_rng_state,
+    manual_seed,
     release_current_stream,
+    set_rng_state,
     synchronize,
 )
 from ._streams import stream
@@ -79,6 +84,7 @@ __all__ = [
     "ReadError",
     "Session",
     "Stream",
+    "Tensor",
     "Ticket",
     "TooLarge",
     "Unsupported",
@@ -96,9 +102,14 @@ __all__ = [
     "empty_cache",
     "explain",
     "from_torch",
+    "get_rng_state",
+    "manual_seed",
     "memory_stats",
+    "rand",
+    "randn",
     "recommended_max_memory",
     "release_current_stream",
+    "set_rng_state",
     "stream",
     "synchronize",
 ]

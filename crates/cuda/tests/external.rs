@@ -170,12 +170,41 @@ fn programs_are_in_the_order_of_their_stream_whoever_it_runs_beside() {
             let mut own = filled(stream, 0.0);
             fill(stream, &mut own, round as f32).unwrap();
             assert_eq!(value_of(stream, &own), Ok(round as f32));
+            // What a replay gave is there for it.
+            let last = others[2].lend(&pool, 2 * ROUNDS + 1);
+            assert_eq!(value_of(stream, &last), Ok(2002.0 + round as f32));
         }
     }
     for (number, other) in others.iter().enumerate() {
         for round in 0..ROUNDS {
             assert_eq!(other.result(round), (number * 1000 + round) as f32 + 2.0);
         }
+    }
+}
+
+#[test]
+fn a_replay_comes_after_what_its_own_stream_was_given() {
+    let Some(device) = device() else { return };
+    let pool = pool(&device, 4);
+    let stream = pool.current().unwrap();
+    let program = twice(stream);
+    let other = Other::new(0.0);
+    let [mut sum, mut next] = [0, 1].map(|_| filled(stream, 0.0));
+    for round in 0..ROUNDS {
+        // Long enough for the other stream to be there first.
+        for _ in 0..20 {
+            add(stream, &sum, &mut next, 1.0).unwrap();
+            std::mem::swap(&mut sum, &mut next);
+        }
+        let mut output = other.lend(&pool, 2 * ROUNDS + 1);
+        // SAFETY: the stream lives, and its work is the only other that touches the output.
+        let ran =
+            unsafe { stream.replay_on(other.handle(), &program, &[&sum], &mut [&mut output]) };
+        ran.unwrap();
+        other.copy(2 * ROUNDS + 1, ROUNDS + round);
+    }
+    for round in 0..ROUNDS {
+        assert_eq!(other.result(round), 20.0 * (round + 1) as f32 + 2.0);
     }
 }
 

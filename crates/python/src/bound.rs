@@ -8,8 +8,7 @@ use streampool::device::DType;
 use streampool::{Array, Buffer, Pool, Stream};
 
 use crate::errors::raise;
-use crate::session::Session;
-use crate::torch::{GpuTensor, Source, run_on_current_stream};
+use crate::torch::{GpuTensor, Memory, Source, run_on_current_stream};
 
 /// Types and shapes of several values.
 type Kinds = Vec<(DType, Vec<usize>)>;
@@ -117,7 +116,7 @@ impl GpuRun<'_> {
     fn on_stream(
         &self,
         session: &streampool::Session,
-        memory: &mut (dyn FnMut(&[(DType, &[usize])]) -> Option<Vec<Buffer>> + Send),
+        memory: &mut Memory<'_>,
     ) -> streampool::Result<()> {
         let tensors = (self.tensors.iter()).map(|(name, tensor)| (&**name, Source::Gpu(tensor)));
         let arrays = (self.arrays.iter()).map(|(name, array)| (&**name, Source::Host(array)));
@@ -145,14 +144,13 @@ impl GpuRun<'_> {
     pub fn bind(
         self,
         py: Python<'_>,
-        owner: Bound<'_, Session>,
         session: &streampool::Session,
         shapes: &Shapes,
     ) -> PyResult<BoundSession> {
         let outputs = self.outputs(py, session, shapes)?;
         Ok(BoundSession {
             named: by_name(py, session, &outputs)?.unbind(),
-            session: owner.unbind(),
+            session: session.clone(),
             tensors: self.tensors,
             outputs,
             gpu: self.gpu,
@@ -180,7 +178,7 @@ fn lent(tensors: &[GpuTensor], pool: &Pool) -> Option<Vec<Buffer>> {
 /// A session bound to tensors of PyTorch on its GPU.
 #[pyclass(frozen, module = "streampool")]
 pub struct BoundSession {
-    session: Py<Session>,
+    session: streampool::Session,
     tensors: Vec<(String, GpuTensor)>,
     outputs: Vec<GpuTensor>,
     named: Py<PyDict>,
@@ -191,7 +189,7 @@ pub struct BoundSession {
 impl BoundSession {
     /// Runs the model on what the inputs hold now, and returns the outputs, which are the same tensors each time.
     fn __call__(&self, py: Python<'_>) -> PyResult<Py<PyDict>> {
-        let session = self.session.get().inner();
+        let session = &self.session;
         let inputs: Vec<_> = (self.tensors.iter())
             .map(|(name, tensor)| (&**name, Source::Gpu(tensor)))
             .collect();

@@ -6,13 +6,16 @@ mod capsule;
 mod devices;
 mod errors;
 mod futures;
-mod queue;
-mod session;
-mod streams;
 #[allow(
     unsafe_op_in_unsafe_fn,
     reason = "what PyO3 makes of methods that a macro of ours has listed"
 )]
+mod operators;
+mod profiler;
+mod queue;
+mod random;
+mod session;
+mod streams;
 mod tensor;
 mod torch;
 
@@ -33,6 +36,8 @@ mod _streampool {
     #[pymodule_export]
     use crate::futures::{cancel, forget_after_fork, stop};
     #[pymodule_export]
+    use crate::profiler::{Recording, record_device, record_session};
+    #[pymodule_export]
     use crate::queue::Queue;
     #[pymodule_export]
     use crate::session::{Session, ValueInfo};
@@ -40,7 +45,9 @@ mod _streampool {
     use crate::streams::{Event, Stream, current_stream, default_stream, stream_was_chosen};
 
     #[pymodule_export]
-    use crate::tensor::{Tensor, draw, get_rng_state, manual_seed, set_rng_state};
+    use crate::random::{draw, get_rng_state, manual_seed, set_rng_state};
+    #[pymodule_export]
+    use crate::tensor::Tensor;
 
     /// Does what the program `streampool` does with these arguments, the first of which names it; its exit code.
     #[pyfunction]

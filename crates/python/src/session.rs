@@ -424,7 +424,7 @@ impl Session {
         let Some(run) = this.on_gpu(py, given.on_gpu, &given.arrays)? else {
             return Err(invalid(py, "there is no input to bind"));
         };
-        run.bind(py, slf.clone(), &this.session, &this.shapes)
+        run.bind(py, &this.session, &this.shapes)
     }
 
     /// Makes ready what runs with inputs of these shapes need, on the calling thread's stream.

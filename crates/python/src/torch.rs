@@ -262,7 +262,7 @@ pub fn run_on_current_stream(
     inputs: &[(&str, Source<'_>)],
     first: &GpuTensor,
     gpu: i32,
-    outputs: &mut dyn FnMut(&[(DType, &[usize])]) -> Option<Vec<Buffer>>,
+    outputs: &mut Memory<'_>,
 ) -> streampool::Result<()> {
     let pool = session.pool();
     let mut stream = std::ptr::null_mut();
@@ -305,6 +305,9 @@ fn no_memory() -> streampool::runtime::Error {
         expected: "a tensor of PyTorch".to_owned(),
     })
 }
+
+/// Gives memory for outputs of these types and shapes.
+pub type Memory<'m> = dyn FnMut(&[(DType, &[usize])]) -> Option<Vec<Buffer>> + Send + 'm;
 
 /// Where the values of an input are.
 #[derive(Clone, Copy)]

@@ -12,8 +12,8 @@ import atexit as _atexit
 import os as _os
 
 from . import _interpreter as _interpreter  # Refuses an interpreter that the package does not work in.
-from . import _streampool
-from ._batching import BatchQueue, batch_inference, batched
+from . import _streampool, profiler
+from ._batching import BatchQueue, OperationQueue, batch_inference, batched, configure_batch_queue
 from ._errors import (
     Closed,
     DeadlineExceeded,
@@ -79,6 +79,7 @@ __all__ = [
     "Misuse",
     "NoDevice",
     "NoFreeStream",
+    "OperationQueue",
     "OutOfMemory",
     "Overloaded",
     "ReadError",
@@ -93,6 +94,7 @@ __all__ = [
     "batch_inference",
     "batched",
     "configure",
+    "configure_batch_queue",
     "current_allocated_memory",
     "current_stream",
     "default_stream",
@@ -105,6 +107,7 @@ __all__ = [
     "get_rng_state",
     "manual_seed",
     "memory_stats",
+    "profiler",
     "rand",
     "randn",
     "recommended_max_memory",

@@ -102,6 +102,12 @@ class Queue:
     def restart(self) -> None:
         """Open a closed queue again."""
 
+class Recording:
+    """A recording of what a device does."""
+
+    def finish(self, path: Any = None) -> dict[str, Any]:
+        """End it after the work in flight, write a trace to ``path``, and return what took time."""
+
 class Stream:
     """A stream of a device. Work on one stream runs in order; streams run side by side."""
 
@@ -407,6 +413,12 @@ def manual_seed(seed: int) -> None:
 
 def memory_stats(device: str = "auto") -> dict[str, Any]:
     """Return what a pool holds."""
+
+def record_device(device: str, capacity: int) -> Recording:
+    """Begin to record what a device does, at most ``capacity`` ops."""
+
+def record_session(session: Session, capacity: int) -> Recording:
+    """Begin to record what the device of a session does, and for which of its nodes."""
 
 def release_current_stream(device: str = "auto") -> bool:
     """Give the calling thread's stream back to the pool after its work, and return whether it had one."""

@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 all=
 if [ "$#" -eq 0 ]; then
     all=yes
-    for test in conformance behaviour captures copies overhead programs lost bad_input options kernels peers; do
+    for test in conformance behaviour captures external copies overhead programs lost bad_input options kernels peers; do
         set -- "$@" --test "$test"
     done
     set -- --lib "$@"

@@ -37,7 +37,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("streampool", 7),
     ("streampool-console", 8),
     ("streampool-serve", 8),
-    ("streampool-python", 8),
+    ("streampool-python", 10),
     ("streampool-cli", 9),
 ];
 

@@ -22,6 +22,7 @@ mod device;
 mod dnn;
 mod driver;
 mod event;
+mod external;
 mod gate;
 mod handlers;
 mod injector;

@@ -14,7 +14,7 @@ mod tasks;
 use std::any::Any;
 use std::sync::Arc;
 
-use cudarc::driver::sys::CUresult;
+use cudarc::driver::sys::{CUresult, CUstream};
 use streampool_device::{Error, Op, Program, Result, Span};
 
 use crate::context::Failure;
@@ -80,13 +80,18 @@ impl CudaProgram {
         self.recipe.slots.check(slots)
     }
 
-    /// Launches its graph on `lane`; `false` if there is none now, for want of room or because it could not be made.
-    /// Only the queue of the lane does so,
-    /// and then gives out the next tick. The context is bound.
+    /// Launches its graph for `lane` on `stream`, which is its own or one that it then waits for; `false` if there is none now,
+    /// for want of room or because it could not be made. Only the queue of the lane does so, and then gives out the next tick.
+    /// The context is bound.
     ///
     /// # Safety
     /// As for [`Queue::replay`](streampool_device::Queue::replay).
-    pub unsafe fn launch(&self, lane: &Arc<Lane>, slots: &[Span]) -> Result<bool, Failure> {
+    pub unsafe fn launch(
+        &self,
+        lane: &Arc<Lane>,
+        stream: CUstream,
+        slots: &[Span],
+    ) -> Result<bool, Failure> {
         if self.nodes == 0 {
             return Ok(true);
         }
@@ -98,7 +103,7 @@ impl CudaProgram {
             return Ok(false);
         };
         // SAFETY: the caller vouches for the memory of the ops with these slots, to which it is bound.
-        let tick = unsafe { instance.launch(lane)? };
+        let tick = unsafe { instance.launch(lane, stream)? };
         self.instances.put(lane, lane.index, tick, instance);
         Ok(true)
     }

@@ -13,6 +13,7 @@ use streampool_kernels::{Missing, with_room_to_grow};
 use crate::context::{Bound, Failure};
 use crate::core::Core;
 use crate::event::{CudaEvent, Recording};
+use crate::external::External;
 use crate::lane::{Held, Lane};
 use crate::marks::Mark;
 use crate::memory::DeviceBlock;
@@ -37,6 +38,8 @@ pub(crate) struct CudaQueue {
     marked: Tick,
     scratch: Option<Arc<DeviceBlock>>,
     capture: Option<Vec<(Op, Steps)>>,
+    /// A stream of others that is ordered after everything here up to a tick.
+    led: Option<(External, Tick)>,
 }
 
 impl CudaQueue {
@@ -50,6 +53,7 @@ impl CudaQueue {
             marked: 0,
             scratch: None,
             capture: None,
+            led: None,
         })
     }
 
@@ -242,6 +246,69 @@ impl CudaQueue {
     }
 }
 
+/// What works beside streams of others.
+impl CudaQueue {
+    /// Submits a replay.
+    ///
+    /// # Safety
+    /// As for [`Queue::replay`].
+    unsafe fn launch(&mut self, program: &CudaProgram, slots: &[Span]) -> Result<(), Failure> {
+        // SAFETY: the caller's guarantee, handed on.
+        if unsafe { program.launch(&self.lane, self.lane.stream, slots)? } {
+            return Ok(());
+        }
+        // All that can be refused is, before the first is submitted.
+        self.scratch(program.scratch())?;
+        let bound = program.bound(slots);
+        for steps in program.steps() {
+            // SAFETY: as above.
+            unsafe { self.submit(steps, &bound)? };
+        }
+        Ok(())
+    }
+
+    /// Submits a replay to `external` itself, which costs less than to have two streams wait for one another. What is appended
+    /// here next is ordered after it.
+    ///
+    /// # Safety
+    /// As for [`Queue::replay_on`].
+    unsafe fn launch_on(
+        &mut self,
+        external: External,
+        program: &CudaProgram,
+        slots: &[Span],
+    ) -> Result<(), Failure> {
+        // Who times commands does so on this queue's own stream.
+        if !self.core().tracing.is_on() {
+            if self.led != Some((external, self.last)) {
+                self.lead(external)?;
+            }
+            // SAFETY: the caller's guarantee, handed on.
+            if unsafe { program.launch(&self.lane, external.stream(), slots)? } {
+                return self.wait_for(&external);
+            }
+        }
+        self.wait_for(&external)?;
+        // SAFETY: as above.
+        unsafe { self.launch(program, slots)? };
+        self.lead(external)
+    }
+
+    /// Makes what is submitted here next wait for what `external` has.
+    fn wait_for(&self, external: &External) -> Result<(), Failure> {
+        let mark = self.lane.shelf.mark(external.stream(), false)?;
+        mark.hold(self.lane.stream)
+    }
+
+    /// Makes what `external` is given next wait for what was submitted here.
+    fn lead(&mut self, external: External) -> Result<(), Failure> {
+        let mark = self.lane.shelf.mark(self.lane.stream, false)?;
+        mark.hold(external.stream())?;
+        self.led = Some((external, self.last));
+        Ok(())
+    }
+}
+
 impl Queue for CudaQueue {
     fn progress(&self) -> Arc<dyn Progress> {
         Arc::new(CudaProgress(self.lane.clone()))
@@ -408,18 +475,52 @@ impl Queue for CudaQueue {
         program.check(slots)?;
         self.command(OpKind::Replay, |queue| {
             // SAFETY: the caller vouches for the memory of the program's ops with these slots.
-            let launched = unsafe { program.launch(&queue.lane, slots)? };
-            if !launched {
-                // All that can be refused is, before the first is submitted.
-                queue.scratch(program.scratch())?;
-                let bound = program.bound(slots);
-                for steps in program.steps() {
-                    // SAFETY: as above.
-                    unsafe { queue.submit(steps, &bound)? };
-                }
-            }
-            Ok(None)
+            unsafe { queue.launch(program, slots) }.map(|()| None)
         })
+    }
+
+    unsafe fn wait_for_external(&mut self, external: u64) -> Result<Tick> {
+        let _bound = self.accepts("wait_for_external")?;
+        // SAFETY: the caller vouches for the handle.
+        let external = unsafe { External::of(&self.core().context, external) };
+        let external = external.map_err(|failure| self.failed(failure))?;
+        // What was before is not to seem as late as what is waited for.
+        self.mark_what_is_before();
+        let waited = self.wait_for(&external);
+        waited.map_err(|failure| self.failed(failure))?;
+        Ok(self.append())
+    }
+
+    unsafe fn hold_external(&mut self, external: u64) -> Result<Tick> {
+        let _bound = self.accepts("hold_external")?;
+        // SAFETY: the caller vouches for the handle.
+        let external = unsafe { External::of(&self.core().context, external) };
+        let held = external.and_then(|external| self.lead(external));
+        held.map_err(|failure| self.failed(failure))?;
+        Ok(self.last)
+    }
+
+    unsafe fn replay_on(
+        &mut self,
+        external: u64,
+        program: &Arc<dyn Program>,
+        slots: &[Span],
+    ) -> Result<Tick> {
+        let _bound = self.accepts("replay_on")?;
+        let program = CudaProgram::of(&**program, &self.lane.core)?;
+        program.check(slots)?;
+        // SAFETY: the caller vouches for the handle.
+        let external = unsafe { External::of(&self.core().context, external) };
+        let external = external.map_err(|failure| self.failed(failure))?;
+        let tick = self.command(OpKind::Replay, |queue| {
+            // SAFETY: the caller vouches for the memory of the program's ops with these slots, and for the order of what is on
+            // `external`.
+            unsafe { queue.launch_on(external, program, slots) }.map(|()| None)
+        })?;
+        if self.lane.fault().is_none() {
+            self.led = Some((external, tick));
+        }
+        Ok(tick)
     }
 
     fn recover(&mut self) -> Result<()> {

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::{Event, Fault, Op, Prepared, Program, Result, Span, Tick};
+use crate::{Error, Event, Fault, Op, Prepared, Program, Result, Span, Tick};
 
 /// Called once, when everything before it on its queue is complete, or with the fault that hit it.
 pub type Handler = Box<dyn FnOnce(std::result::Result<(), Fault>) + Send>;
@@ -173,8 +173,54 @@ pub trait Queue: Send {
     /// As for [`encode`](Queue::encode), for every op of the program with its slots bound.
     unsafe fn replay(&mut self, program: &Arc<dyn Program>, slots: &[Span]) -> Result<Tick>;
 
+    /// Makes what follows wait for everything that `external` was given so far: a stream of the driver that somebody else made,
+    /// such as another library in this process. Only a device whose driver has such streams does so.
+    ///
+    /// # Safety
+    /// `external` is the handle of a stream of this device's driver, which lives until this returns.
+    unsafe fn wait_for_external(&mut self, _external: u64) -> Result<Tick> {
+        Err(no_external_streams())
+    }
+
+    /// Makes what `external` is given from now on wait for everything that was appended here.
+    ///
+    /// # Safety
+    /// As for [`wait_for_external`](Queue::wait_for_external).
+    unsafe fn hold_external(&mut self, _external: u64) -> Result<Tick> {
+        Err(no_external_streams())
+    }
+
+    /// As [`replay`](Queue::replay), between what `external` was given so far and what it is given from now on: the replay waits for
+    /// the one, and the other waits for the replay. It is still one command of this queue.
+    ///
+    /// # Safety
+    /// As for [`replay`](Queue::replay) and for [`wait_for_external`](Queue::wait_for_external). What is on `external` is ordered
+    /// with the replay like commands of this queue.
+    unsafe fn replay_on(
+        &mut self,
+        external: u64,
+        program: &Arc<dyn Program>,
+        slots: &[Span],
+    ) -> Result<Tick> {
+        // SAFETY: the caller's guarantees, handed on.
+        unsafe {
+            self.wait_for_external(external)?;
+            let tick = self.replay(program, slots)?;
+            self.hold_external(external)?;
+            Ok(tick)
+        }
+    }
+
     /// Clears the poison, after waiting for what was appended to be over. Without poison it does nothing.
     fn recover(&mut self) -> Result<()>;
+}
+
+fn no_external_streams() -> Error {
+    Error::Invalid {
+        what: "a stream of the driver",
+        got: "one of another library".to_owned(),
+        expected: "none: only a CUDA device works beside the streams of others".to_owned(),
+    }
 }
 
 /// How far a queue is. Shared freely; outlives its queue.

@@ -53,6 +53,6 @@ mod trace;
 pub use error::{Error, NodeError, Result, UnsupportedOperator};
 pub use graph::{Dim, Domain, Operator, ValueInfo, ValueKind};
 pub use session::{
-    Array, Input, NodeTime, Outputs, Pending, Profiled, Recording, Rows, RunOptions, Session,
-    SessionOptions, Statistics,
+    Array, Input, NodeTime, OutputMemory, Outputs, Pending, Profiled, Recording, Rows, RunOptions,
+    Session, SessionOptions, Statistics,
 };

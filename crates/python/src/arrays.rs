@@ -38,6 +38,8 @@ pub enum Library {
     NumPy,
     /// PyTorch.
     Torch,
+    /// PyTorch, on the GPU of this number.
+    TorchOnGpu(i32),
 }
 
 fn numpy_module(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
@@ -47,14 +49,19 @@ fn numpy_module(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
 }
 
 /// Whose array this is.
-pub fn library(value: &Bound<'_, PyAny>) -> Library {
+pub fn library(value: &Bound<'_, PyAny>) -> PyResult<Library> {
     if value.cast::<PyUntypedArray>().is_ok() {
-        return Library::NumPy;
+        return Ok(Library::NumPy);
     }
     let module = value.get_type().module();
-    match module.is_ok_and(|name| name.to_string_lossy().split('.').next() == Some("torch")) {
-        true => Library::Torch,
-        false => Library::NumPy,
+    if !module.is_ok_and(|name| name.to_string_lossy().split('.').next() == Some("torch")) {
+        return Ok(Library::NumPy);
+    }
+    let device = value.getattr("device")?;
+    let kind: String = device.getattr("type")?.extract()?;
+    match &*kind {
+        "cuda" => Ok(Library::TorchOnGpu(device.getattr("index")?.extract()?)),
+        _ => Ok(Library::Torch),
     }
 }
 
@@ -130,12 +137,12 @@ fn converted<'py>(
         true => "from_dlpack",
         false => "asarray",
     };
-    // A tensor that PyTorch would differentiate is read as it is.
-    let value =
-        match library(value) == Library::Torch && value.getattr("requires_grad")?.is_truthy()? {
-            true => value.call_method0("detach")?,
-            false => value.clone(),
-        };
+    // A tensor that PyTorch would differentiate is read as it is, and one on a GPU is copied to the host.
+    let value = match library(value)? {
+        Library::NumPy => value.clone(),
+        Library::Torch => value.call_method0("detach")?,
+        Library::TorchOnGpu(_) => value.call_method0("detach")?.call_method0("cpu")?,
+    };
     let made = numpy_module(py)?.call_method(function, (value,), Some(&settings));
     let made = made.map_err(|why| {
         let error = invalid(
@@ -195,6 +202,10 @@ pub fn from_array<'py>(
     match library {
         Library::NumPy => Ok(made),
         Library::Torch => py.import("torch")?.call_method1("from_numpy", (made,)),
+        Library::TorchOnGpu(number) => py
+            .import("torch")?
+            .call_method1("from_numpy", (made,))?
+            .call_method1("to", (format!("cuda:{number}"),)),
     }
 }
 

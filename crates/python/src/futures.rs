@@ -176,7 +176,8 @@ fn poll_all(sender: &Sender<Message>, receiver: &Receiver<Message>) {
     }
 }
 
-fn tell(answer: &Bound<'_, PyAny>, result: PyResult<Py<PyAny>>) -> PyResult<()> {
+/// Completes a future of Python's.
+pub fn tell(answer: &Bound<'_, PyAny>, result: PyResult<Py<PyAny>>) -> PyResult<()> {
     // False if the caller has cancelled it.
     if !answer
         .call_method0("set_running_or_notify_cancel")?

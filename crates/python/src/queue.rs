@@ -92,7 +92,7 @@ impl Queue {
                     Ok(tuple) if !tuple.is_empty() => tuple.get_item(0)?,
                     _ => inputs.clone(),
                 };
-                (arrays(inputs)?, library(&first))
+                (arrays(inputs)?, library(&first)?)
             }
             Behind::Session(session) => {
                 let session = session.get();

@@ -9,10 +9,12 @@ use streampool::device::DType;
 use streampool::{Array, Input, Outputs, RunOptions, SessionOptions};
 
 use crate::arrays::{Library, dtype_name, from_array, library, to_array};
+use crate::bound::{BoundSession, GpuRun, Shapes};
 use crate::devices::{duration, pool};
 use crate::errors::{invalid, raise};
-use crate::futures::complete;
+use crate::futures::{complete, tell};
 use crate::streams::chosen;
+use crate::torch::{self, GpuTensor};
 
 /// An input or an output of a model, as the model declares it.
 #[pyclass(frozen, get_all, module = "streampool")]
@@ -76,6 +78,8 @@ fn infos<'a>(
 pub struct Given {
     /// The arrays. Names are those of the model where they came in order.
     pub arrays: Vec<(String, Array)>,
+    /// Tensors on the session's own GPU.
+    pub on_gpu: Vec<(String, GpuTensor)>,
     /// Whose arrays these were.
     pub library: Library,
 }
@@ -84,6 +88,9 @@ pub struct Given {
 #[pyclass(frozen, subclass, module = "streampool._streampool")]
 pub struct Session {
     session: streampool::Session,
+    /// The number of its GPU, if that is one of CUDA.
+    gpu: Option<i32>,
+    shapes: Shapes,
 }
 
 impl Session {
@@ -101,15 +108,29 @@ impl Session {
         all.into_iter().find(|info| info.name == name)?.dtype
     }
 
-    /// Inputs as callers give them: by name, in order, or one array.
+    /// Inputs on the host as callers give them: by name, in order, or one array.
     pub fn given(&self, inputs: &Bound<'_, PyAny>) -> PyResult<Given> {
+        self.given_where(inputs, None)
+    }
+
+    /// Inputs as callers give them. Tensors of PyTorch on the GPU of this number stay there.
+    fn given_where(&self, inputs: &Bound<'_, PyAny>, gpu: Option<i32>) -> PyResult<Given> {
         let mut given = Given {
             arrays: Vec::new(),
+            on_gpu: Vec::new(),
             library: Library::NumPy,
         };
         let mut add = |name: &str, value: &Bound<'_, PyAny>| -> PyResult<()> {
-            if library(value) == Library::Torch {
-                given.library = Library::Torch;
+            if let Some(gpu) = gpu {
+                let tensor = GpuTensor::of(value, gpu);
+                if let Some(tensor) = tensor.map_err(|error| named(value.py(), name, error))? {
+                    given.on_gpu.push((name.to_owned(), tensor));
+                    return Ok(());
+                }
+            }
+            match library(value)? {
+                Library::NumPy => {}
+                other => given.library = other,
             }
             let array = to_array(value, self.dtype_of(name))
                 .map_err(|error| named(value.py(), name, error))?;
@@ -146,6 +167,24 @@ impl Session {
             }
         }
         Ok(given)
+    }
+
+    /// A run on the GPU, if an input lies there.
+    fn on_gpu<'a>(
+        &self,
+        py: Python<'_>,
+        tensors: Vec<(String, GpuTensor)>,
+        arrays: &'a [(String, Array)],
+    ) -> PyResult<Option<GpuRun<'a>>> {
+        let (Some(gpu), false) = (self.gpu, tensors.is_empty()) else {
+            return Ok(None);
+        };
+        Ok(Some(GpuRun {
+            tensors,
+            arrays,
+            gpu,
+            stream: chosen(py, self.session.pool())?,
+        }))
     }
 
     /// Outputs by name; a sequence as a list.
@@ -253,8 +292,11 @@ impl Session {
             })?;
             py.detach(|| streampool::Session::load_with(&pool, path, &options))
         };
+        let session = session.map_err(|error| raise(py, error))?;
         Ok(Session {
-            session: session.map_err(|error| raise(py, error))?,
+            gpu: torch::gpu(session.pool()),
+            session,
+            shapes: Shapes::default(),
         })
     }
 
@@ -301,12 +343,15 @@ impl Session {
         timeout: Option<f64>,
         urgent: bool,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let given = self.given(inputs)?;
+        let given = self.given_where(inputs, self.gpu)?;
         let mut options = RunOptions::default();
         if let Some(seconds) = timeout {
             options = RunOptions::within(duration(py, "timeout", seconds)?);
         }
         options.urgent = urgent;
+        if let Some(run) = self.on_gpu(py, given.on_gpu, &given.arrays)? {
+            return run.run(py, &self.session, &self.shapes);
+        }
         let outputs = self.on_chosen(py, || {
             let inputs = given
                 .arrays
@@ -328,7 +373,16 @@ impl Session {
     ) -> PyResult<u64> {
         let py = slf.py();
         let this = slf.get();
-        let given = this.given(inputs)?;
+        let given = this.given_where(inputs, this.gpu)?;
+        if let Some(run) = this.on_gpu(py, given.on_gpu, &given.arrays)? {
+            // PyTorch's stream waits for the outputs, and so does whoever uses them.
+            let outputs = run.run(py, &this.session, &this.shapes);
+            tell(
+                answer.bind(py),
+                outputs.map(|outputs| outputs.into_any().unbind()),
+            )?;
+            return Ok(0);
+        }
         let session = this.session.clone();
         let pool = session.pool().clone();
         let pending = this.on_chosen(py, || {
@@ -353,6 +407,24 @@ impl Session {
                 .unbind())
         };
         complete(pending, answer, Box::new(finish))
+    }
+
+    /// Binds the model to tensors on its GPU: each call of the result reads these inputs and writes the same outputs.
+    fn bind(slf: &Bound<'_, Session>, inputs: &Bound<'_, PyAny>) -> PyResult<BoundSession> {
+        let (py, this) = (slf.py(), slf.get());
+        let given = this.given_where(inputs, this.gpu)?;
+        if let Some((name, _)) = given.arrays.first() {
+            return Err(invalid(
+                py,
+                format!(
+                    "input {name:?} is not a tensor of PyTorch on the session's GPU, which is what can be bound"
+                ),
+            ));
+        }
+        let Some(run) = this.on_gpu(py, given.on_gpu, &given.arrays)? else {
+            return Err(invalid(py, "there is no input to bind"));
+        };
+        run.bind(py, &this.session, &this.shapes)
     }
 
     /// Makes ready what runs with inputs of these shapes need, on the calling thread's stream.

@@ -226,3 +226,58 @@ def test_memory_is_flat_over_many_calls(session):
         tracemalloc.stop()
     assert after - before < 64 << 10
     assert sys.getrefcount(x) == references
+
+
+def test_the_earlier_forms_really_coalesce(session, weight):
+    seen, gate = [], threading.Event()
+
+    def double(x):
+        gate.wait(60)
+        seen.append(len(x))
+        return x * 2
+
+    queue = sp.BatchQueue(batch_size=8, num_workers=1)
+    assert isinstance(queue, sp.OperationQueue)
+    queue.start()
+    tickets = [queue.submit(np.full((1, 3), n), double) for n in range(17)]
+    others = [queue.submit(rows(1, n), session) for n in range(5)]
+    gate.set()
+    for n, ticket in enumerate(tickets):
+        assert (ticket.result(60) == 2 * n).all()
+    for n, ticket in enumerate(others):
+        np.testing.assert_allclose(ticket.result(60)["y"], rows(1, n) @ weight, rtol=1e-5, atol=1e-5)
+    assert sum(seen) == 17 and len(seen) <= 4 and max(seen) == 8
+    queue.stop()
+    with pytest.raises(sp.Closed, match="start"):
+        queue.submit(rows(1), session)
+    with queue:
+        queue.submit(rows(1), session).result(60)
+
+
+def test_batches_inside_with(session, weight):
+    inputs = [rows(1, seed) for seed in range(20)]
+    whole = np.concatenate(inputs)
+    with sp.batch_inference(batch_size=8):
+        answers, of_whole = session(inputs), session(whole)
+    for x, answer in zip(inputs, answers, strict=True):
+        np.testing.assert_allclose(answer["y"], x @ weight, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(of_whole["y"], whole @ weight, rtol=1e-5, atol=1e-5)
+    assert session(whole)["y"].shape == (20, 4)
+    with pytest.raises(ValueError, match="batch_size"), sp.batch_inference(batch_size=0):
+        pass
+
+
+def test_settings_of_queues_to_come():
+    told = in_a_process("""
+        import numpy as np, streampool as sp
+        sp.configure_batch_queue(max_batch_size=3, max_wait=5.0, max_in_flight=1)
+        seen = []
+        with sp.BatchQueue(lambda x: (seen.append(len(x)), x)[1]) as queue:
+            tickets = [queue.submit(np.zeros((1, 1))) for _ in range(6)]
+            [ticket.result(60) for ticket in tickets]
+        try:
+            sp.configure_batch_queue(colour="red")
+        except sp.InvalidSetting as why:
+            print(max(seen) <= 3, "colour" in str(why))
+    """)
+    assert told.split() == ["True", "True"]

@@ -284,3 +284,29 @@ def test_the_package_is_quick_to_import():
     print(time.perf_counter() - begun)
     """
     assert min(float(in_a_process(textwrap.dedent(code))) for _ in range(3)) < 10
+
+
+def test_a_profile_names_nodes_and_writes_a_trace(linear, tmp_path, capsys):
+    import json
+
+    session = sp.Session(linear, "host")
+    session.run(rows(2))
+    with session.profile(tmp_path / "trace.json") as profile:
+        for _ in range(5):
+            session.run(rows(2))
+    assert profile.nodes and profile.nodes[0]["operator"] == "fused.Linear" and profile.nodes[0]["count"] == 5
+    assert profile.seconds > 0 and profile.ops[0]["seconds"] > 0
+    assert json.loads((tmp_path / "trace.json").read_text())
+    assert "fused.Linear" in capsys.readouterr().out
+    sp.profiler.start(tmp_path / "other.json", device="host")
+    with pytest.raises(RuntimeError, match="under way"):
+        sp.profiler.start(device="host")
+    session.run(rows(2))
+    assert sp.profiler.stop().ops and (tmp_path / "other.json").exists()
+    with pytest.raises(RuntimeError, match="start"):
+        sp.profiler.stop()
+    with sp.profiler.profile(device="host", table=False) as profile:
+        session.run(rows(2))
+    assert profile.device == "host"
+    with pytest.raises(OSError), session.profile(tmp_path / "nowhere" / "trace.json"):
+        pass

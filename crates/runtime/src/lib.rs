@@ -30,6 +30,7 @@ mod encode;
 mod error;
 mod event;
 mod event_pool;
+mod external;
 mod faults;
 mod free_queue;
 mod history;

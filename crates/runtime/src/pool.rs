@@ -315,7 +315,17 @@ impl Pool {
         release: impl FnOnce() + Send + Sync + 'static,
     ) -> Result<Buffer> {
         let stream = self.current()?;
-        Ok(stream.lane().adopt(span, Box::new(release)))
+        Ok(stream.lane().adopt(span, Some(Box::new(release))))
+    }
+
+    /// As [`adopt`](Self::adopt), for memory whose owner does not have to be told: it orders what it does with the memory after
+    /// the work here by itself, as by [`Stream::hold_external`](crate::Stream::hold_external).
+    ///
+    /// # Safety
+    /// `span` is memory of this pool's device, aligned to 256 bytes, that stays allocated and is touched by nobody else until
+    /// the buffer is dropped and what was encoded with it is over.
+    pub unsafe fn lend(&self, span: streampool_device::Span) -> Result<Buffer> {
+        Ok(self.current()?.lane().adopt(span, None))
     }
 
     /// Gives memory that nothing uses back to the device; says how many bytes.

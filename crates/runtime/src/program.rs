@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use smallvec::SmallVec;
 use streampool_device::lock::Mutex;
-use streampool_device::{Access, DType, Layout, Op, Prepared, Slots, Span, View};
+use streampool_device::{Access, DType, Layout, Op, Prepared, Queue, Slots, Span, Tick, View};
 
 use crate::clock::Stamp;
 use crate::memory::{Buffer, HoldsBuffer, Shared};
@@ -326,13 +326,30 @@ impl Stream {
         inputs: &[&Buffer],
         outputs: &mut [&mut Buffer],
     ) -> Result<Stamp> {
+        self.replay_by(program, inputs, outputs, |queue, program, slots| {
+            // SAFETY: `replay_by` vouches for the memory.
+            unsafe { queue.replay(program, slots) }
+        })
+    }
+
+    /// Has `replay` append a replay. The memory is ordered and kept as [`Queue::replay`](streampool_device::Queue::replay) asks:
+    /// scratch and constants belong to the program, which marks them, and slots are bound to distinct borrows of the right size.
+    pub(crate) fn replay_by(
+        &self,
+        program: &Program,
+        inputs: &[&Buffer],
+        outputs: &mut [&mut Buffer],
+        replay: impl Fn(
+            &mut dyn Queue,
+            &Arc<dyn streampool_device::Program>,
+            &[Span],
+        ) -> streampool_device::Result<Tick>,
+    ) -> Result<Stamp> {
         let bound = self.bind(program, inputs, outputs)?;
         order::unobstructed(self.core(), || {
             let held = program.held.lock();
             self.try_append(bound.touches(&held), |queue| {
-                // SAFETY: `try_append` holds the order and keeps the memory; scratch and constants belong to the
-                // program, which marks them, and slots are bound to distinct borrows of the right size.
-                Ok(unsafe { queue.replay(&program.device_program, &bound.spans) }?)
+                Ok(replay(queue, &program.device_program, &bound.spans)?)
             })
         })
     }

@@ -175,9 +175,9 @@ pub mod metal {
 pub mod model {
     pub use streampool_model::graph::Dim;
     pub use streampool_model::{
-        Array, Error, Input, NodeError, NodeTime, Outputs, Pending, Profiled, Recording, Result,
-        Rows, RunOptions, Session, SessionOptions, Statistics, UnsupportedOperator, ValueInfo,
-        ValueKind,
+        Array, Error, Input, NodeError, NodeTime, OutputMemory, Outputs, Pending, Profiled,
+        Recording, Result, Rows, RunOptions, Session, SessionOptions, Statistics,
+        UnsupportedOperator, ValueInfo, ValueKind,
     };
     pub use streampool_model::{nn, onnx};
 }

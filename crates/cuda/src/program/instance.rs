@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
+use cudarc::driver::sys::CUstream;
 use smallvec::SmallVec;
 use streampool_device::{Span, Tick};
 
@@ -95,14 +96,14 @@ impl Instance {
         Ok(true)
     }
 
-    /// Launches it on its lane, and returns the tick that the lane gives out next. The context is bound.
+    /// Launches it for its lane, on `stream`, and returns the tick that the lane gives out next. The context is bound.
     ///
     /// # Safety
     /// As for [`Queue::replay`](streampool_device::Queue::replay), for the slots it is bound to.
-    pub unsafe fn launch(&mut self, lane: &Lane) -> Result<Tick, Failure> {
+    pub unsafe fn launch(&mut self, lane: &Lane, stream: CUstream) -> Result<Tick, Failure> {
         self.tick = lane.appended() + 1;
         // SAFETY: the caller vouches for the memory of the ops; the rest is this instance's.
-        unsafe { self.graph.launch(lane.stream)? };
+        unsafe { self.graph.launch(stream)? };
         Ok(self.tick)
     }
 

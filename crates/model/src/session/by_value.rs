@@ -46,6 +46,11 @@ impl InputSet {
     pub fn contains(self, place: usize) -> bool {
         place < 64 && self.0 & 1 << place != 0
     }
+
+    /// Whether no input is in it.
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
 }
 
 impl ByValue {

@@ -5,6 +5,7 @@ mod by_value;
 mod compiled;
 mod counts;
 mod divide;
+mod external;
 mod figures;
 mod input;
 mod key;
@@ -33,6 +34,7 @@ use streampool_runtime::Settings;
 use streampool_tensor::{Pool, Tensor};
 
 pub use counts::Statistics;
+pub use external::OutputMemory;
 pub use input::{Input, Rows};
 pub use options::{RunOptions, SessionOptions};
 pub use outputs::Outputs;

@@ -12,8 +12,8 @@ import atexit as _atexit
 import os as _os
 
 from . import _interpreter as _interpreter  # Refuses an interpreter that the package does not work in.
-from . import _streampool
-from ._batching import BatchQueue, batch_inference, batched
+from . import _streampool, profiler
+from ._batching import BatchQueue, OperationQueue, batch_inference, batched, configure_batch_queue
 from ._errors import (
     Closed,
     DeadlineExceeded,
@@ -39,10 +39,13 @@ from ._memory import (
     memory_stats,
     recommended_max_memory,
 )
+from ._random import rand, randn
 from ._session import Session, Ticket
 from ._streampool import (
+    BoundSession,
     Event,
     Stream,
+    Tensor,
     ValueInfo,
     __version__,
     configure,
@@ -51,7 +54,10 @@ from ._streampool import (
     device_count,
     devices,
     empty_cache,
+    get_rng_state,
+    manual_seed,
     release_current_stream,
+    set_rng_state,
     synchronize,
 )
 from ._streams import stream
@@ -59,6 +65,7 @@ from ._torch import explain, from_torch
 
 __all__ = [
     "BatchQueue",
+    "BoundSession",
     "Closed",
     "DeadlineExceeded",
     "DeviceFault",
@@ -72,11 +79,13 @@ __all__ = [
     "Misuse",
     "NoDevice",
     "NoFreeStream",
+    "OperationQueue",
     "OutOfMemory",
     "Overloaded",
     "ReadError",
     "Session",
     "Stream",
+    "Tensor",
     "Ticket",
     "TooLarge",
     "Unsupported",
@@ -85,6 +94,7 @@ __all__ = [
     "batch_inference",
     "batched",
     "configure",
+    "configure_batch_queue",
     "current_allocated_memory",
     "current_stream",
     "default_stream",
@@ -94,9 +104,15 @@ __all__ = [
     "empty_cache",
     "explain",
     "from_torch",
+    "get_rng_state",
+    "manual_seed",
     "memory_stats",
+    "profiler",
+    "rand",
+    "randn",
     "recommended_max_memory",
     "release_current_stream",
+    "set_rng_state",
     "stream",
     "synchronize",
 ]

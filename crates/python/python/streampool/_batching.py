@@ -5,13 +5,18 @@ from __future__ import annotations
 import asyncio
 import atexit
 import collections
+import contextlib
 import functools
 import sys
+import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sized
-from typing import Any
+from typing import Any, overload
 
-from . import _streampool
+import numpy as np
+
+from . import _session, _streampool
+from ._errors import Closed, InvalidSetting
 from ._session import Session, Ticket
 
 # Queues call functions from threads of their own: these have to end before the interpreter does.
@@ -55,6 +60,11 @@ class BatchQueue(_streampool.Queue):
         The time in seconds within which requests should be answered.
     """
 
+    def __new__(cls, model: Any = None, **settings: Any) -> Any:  # noqa: D102
+        if model is None:
+            return OperationQueue(**settings)
+        return super().__new__(cls, model, **{**_defaults, **settings})
+
     def __init__(self, *_model: Any, **_settings: Any) -> None:
         _open.add(self)
 
@@ -80,6 +90,76 @@ class BatchQueue(_streampool.Queue):
         self.close(cancel=raised[0] is not None)
 
 
+class OperationQueue:
+    """Coalesce calls of any operations: what ``BatchQueue(batch_size=8, num_workers=2)`` is, without a model.
+
+    Each operation is a session or a function of arrays whose rows lie along the first axis. Requests for the same operation
+    become batches.
+    """
+
+    def __init__(self, *, batch_size: int = 8, num_workers: int = 2, **settings: Any) -> None:
+        self._settings = {"max_batch_size": batch_size, "max_in_flight": num_workers, **settings}
+        self._queues: dict[Any, BatchQueue] = {}
+        self._lock = threading.Lock()
+        self._is_open = True
+
+    def start(self) -> OperationQueue:
+        """Take requests, again after :meth:`stop`."""
+        with self._lock:
+            self._is_open = True
+        return self
+
+    def submit(self, inputs: Any, operation: Any) -> Ticket:
+        """Hand in a request for an operation and return its ticket at once."""
+        with self._lock:
+            if not self._is_open:
+                raise Closed("the queue is stopped: call start() first")
+            queue = self._queues.get(operation)
+            if queue is None:
+                queue = self._queues[operation] = BatchQueue(operation, **self._settings)
+        return queue.submit(inputs)
+
+    def stop(self) -> None:
+        """Answer the requests that wait, and take no more."""
+        with self._lock:
+            self._is_open = False
+            queues, self._queues = list(self._queues.values()), {}
+        for queue in queues:
+            queue.close()
+
+    def __enter__(self) -> OperationQueue:
+        """Return the queue itself, started."""
+        return self.start()
+
+    def __exit__(self, *raised: object) -> None:
+        """Stop it."""
+        self.stop()
+
+
+_defaults: dict[str, Any] = {}
+
+
+def configure_batch_queue(**settings: Any) -> None:
+    """Set what queues that are made from now on have where they do not say otherwise: the settings of :class:`BatchQueue`."""
+    unknown = settings.keys() - _SETTINGS
+    if unknown:
+        raise InvalidSetting(f"a queue has no {', '.join(sorted(unknown))}; it has {', '.join(sorted(_SETTINGS))}")
+    _defaults.update(settings)
+
+
+_SETTINGS = {
+    "max_batch_size",
+    "max_wait",
+    "max_in_flight",
+    "capacity",
+    "when_full",
+    "block_timeout",
+    "tenants",
+    "adaptive",
+    "latency_objective",
+}
+
+
 def batched(function: Callable[..., Any] | None = None, /, **settings: Any) -> Any:
     """Make a function of arrays coalesce the calls of many threads: ``@sp.batched(max_batch_size=32)``.
 
@@ -97,14 +177,56 @@ def batched(function: Callable[..., Any] | None = None, /, **settings: Any) -> A
     return infer
 
 
+@overload
+def batch_inference(*, batch_size: int = 8) -> contextlib.AbstractContextManager[None]: ...
+@overload
 def batch_inference(
     session: Session | Callable[..., Any], inputs: Iterable[Any], *, batch_size: int = 8, progress: bool = False
-) -> Iterator[Any]:
+) -> Iterator[Any]: ...
+def batch_inference(session: Any = None, inputs: Any = None, *, batch_size: int = 8, progress: bool = False) -> Any:
     """Yield the outputs of each of ``inputs``, in their order, computed in batches.
 
     Only some inputs are under way at a time, so that ``inputs`` may be a generator without end. With ``progress`` a bar is
     drawn: by ``tqdm`` where it is installed, else as a count.
+
+    Without a session it is a context manager: inside ``with batch_inference(batch_size=8):`` a session called with a list
+    gives the list of its answers, and one called with an array goes through its rows, in batches of at most so many.
     """
+    if session is None:
+        return _batches_of(batch_size)
+    return _inferred(session, inputs, batch_size, progress)
+
+
+@contextlib.contextmanager
+def _batches_of(rows: int) -> Iterator[None]:
+    if rows < 1:
+        raise ValueError("batch_size must be at least 1")
+    before = _session.batch_size.set(rows)
+    try:
+        yield
+    finally:
+        _session.batch_size.reset(before)
+
+
+def in_batches(session: Session, inputs: Any, rows: int) -> Any:
+    """Return the answers to a list of inputs, or to an array, computed in batches of so many rows."""
+    if isinstance(inputs, (list, tuple)):
+        return list(_inferred(session, inputs, rows, False))
+    parts = [session.run(inputs[begin : begin + rows]) for begin in range(0, max(1, len(inputs)), rows)]
+    return {name: _joined([part[name] for part in parts]) for name in parts[0]}
+
+
+def _joined(parts: list[Any]) -> Any:
+    if len(parts) == 1:
+        return parts[0]
+    if type(parts[0]).__module__.partition(".")[0] == "torch":
+        import torch
+
+        return torch.cat(parts)
+    return np.concatenate(parts)
+
+
+def _inferred(session: Any, inputs: Iterable[Any], batch_size: int, progress: bool) -> Iterator[Any]:
     if batch_size < 1:
         raise ValueError("batch_size must be at least 1")
     total = len(inputs) if isinstance(inputs, Sized) else None

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
+import os
+from collections.abc import Iterator
+from contextvars import ContextVar
 from typing import Any
 
-from . import _streampool
+from . import _streampool, profiler
 from ._errors import Overloaded
+
+# How many rows a batch has at most inside ``with batch_inference(batch_size=…)``.
+batch_size: ContextVar[int | None] = ContextVar("streampool_batch_size", default=None)
 
 
 class Ticket(concurrent.futures.Future):  # type: ignore[type-arg]
@@ -51,7 +58,23 @@ class Session(_streampool.Session):
         """Run the model on inputs in its own order, or by name."""
         if args and kwargs:
             raise TypeError("give inputs in order or by name, not both")
+        rows = batch_size.get()
+        if rows is not None and len(args) == 1:
+            from ._batching import in_batches
+
+            results: dict[str, Any] = in_batches(self, args[0], rows)
+            return results
         return self.run(kwargs if kwargs else args)
+
+    @contextlib.contextmanager
+    def profile(self, path: str | os.PathLike[str] | None = None, *, table: bool = True) -> Iterator[profiler.Profile]:
+        """Record what runs inside ``with``, by node of this model.
+
+        A trace for Perfetto goes to ``path``, and a table is printed. On a GPU programs run op by op meanwhile.
+        """
+        recording = _streampool.record_session(self, profiler._MOST)
+        with profiler._recorded(recording, path, table) as made:
+            yield made
 
     def submit(self, inputs: Any) -> Ticket:
         """Start a run and return at once; inputs are copied before that.

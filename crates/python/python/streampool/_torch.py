@@ -66,6 +66,9 @@ def from_torch(
     """
     if module.training:
         raise InvalidInput("the module is in training mode: call its eval() first, since Streampool only runs models")
+    on_gpu = [given.device for given in example_inputs if given.device.type == "cuda"]
+    if device == "auto" and on_gpu:
+        device = str(on_gpu[0])
     model, names = _exported(module, tuple(example_inputs), dynamic_shapes)
     session = Session(model, device, precision=precision)
     return Module(session, names, single=len(session.outputs) == 1)
@@ -109,8 +112,6 @@ def compile_graph(graph: torch.fx.GraphModule, example_inputs: list[Any]) -> Cal
     fixed = [isinstance(given, torch.nn.Parameter) or _is_buffer(node) for given, node in _inputs(graph, example_inputs)]
     if not all(isinstance(given, torch.Tensor) for given in example_inputs):
         return _by_pytorch(graph, "sizes are symbols: compile with dynamic=False")
-    if any(given.device.type != "cpu" for given in example_inputs):
-        return _by_pytorch(graph, "tensors on a GPU are not shared with Streampool yet")
 
     class Bound(torch.nn.Module):
         """The graph with its parameters inside."""

@@ -35,7 +35,7 @@ pub(crate) enum Origin {
         /// The class's number.
         class: usize,
     },
-    /// Somebody else's, to be told when it is free.
+    /// Somebody else's, who may have to be told when it is free.
     Adopted(Option<Release>),
 }
 
@@ -236,9 +236,11 @@ impl Arena {
         })
     }
 
-    /// Counts an adopted block in, and lets go of earlier ones that nothing uses any more.
-    pub fn lend_adopted(&self, bytes: usize) {
-        self.collect();
+    /// Counts an adopted block in. If its owner is to be told when it is free, earlier ones that nothing uses any more go now.
+    pub fn lend_adopted(&self, bytes: usize, is_told: bool) {
+        if is_told {
+            self.collect();
+        }
         self.bins.lock().lend(bytes);
     }
 
@@ -246,8 +248,13 @@ impl Arena {
     /// stream is this arena's.
     #[inline]
     pub fn give_back(&self, block: BlockBox, at_home: bool) {
-        // Adopted memory goes back to its owner as soon as nothing uses it: nobody here wants it again.
-        let is_done = matches!(block.origin, Origin::Adopted(_)) && self.is_reusable(&block);
+        // Adopted memory goes back to its owner as soon as nothing uses it: nobody here wants it again. Whose owner is not to be
+        // told need not wait for that.
+        let is_done = match &block.origin {
+            Origin::Adopted(None) => true,
+            Origin::Adopted(Some(_)) => self.is_reusable(&block),
+            Origin::Carved { .. } => false,
+        };
         if is_done || !self.reuse || self.closed.load(Ordering::SeqCst) {
             return self.retire(block);
         }

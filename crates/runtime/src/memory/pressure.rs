@@ -94,7 +94,7 @@ impl Core {
             self.relieve_above_high_watermark(class.bytes);
         }
         match taken {
-            Some((span, release)) => Ok(lane.adopt(span, release)),
+            Some((span, release)) => Ok(lane.adopt(span, Some(release))),
             None => self.allocate(lane, bytes),
         }
     }
@@ -253,13 +253,11 @@ impl Core {
 }
 
 impl Lane {
-    /// A buffer over memory that was not allocated here.
-    pub fn adopt(&self, span: Span, release: Release) -> Buffer {
-        self.arena.lend_adopted(span.bytes);
+    /// A buffer over memory that was not allocated here; without a release its owner need not be told when it is free.
+    pub fn adopt(&self, span: Span, release: Option<Release>) -> Buffer {
+        self.arena.lend_adopted(span.bytes, release.is_some());
         let marks = Marks::new(self.index);
-        let block = self
-            .arena
-            .block(span, marks, Origin::Adopted(Some(release)));
+        let block = self.arena.block(span, marks, Origin::Adopted(release));
         Buffer::new(block, span.bytes)
     }
 }

@@ -33,7 +33,7 @@ impl Shared {
         // SAFETY: the device says that the host reaches the memory there, and nobody has it yet.
         unsafe { address.write_bytes(0, bytes) };
         Ok(Shared {
-            buffer: lane.adopt(span, Box::new(move || drop(chunk))),
+            buffer: lane.adopt(span, Some(Box::new(move || drop(chunk)))),
             address,
             clocks: core.clocks.clone(),
         })

@@ -188,7 +188,7 @@ impl DLDataType {
     }
 
     /// The type that is called so.
-    pub(super) fn dtype(self) -> Option<DType> {
+    pub fn dtype(self) -> Option<DType> {
         DType::ALL
             .into_iter()
             .find(|&dtype| DLDataType::of(dtype) == self)

@@ -93,3 +93,12 @@ pub extern "C" fn cuStreamIsCapturing(stream: Handle, status: Out<'_, u32>) -> C
         put(status, state.capture_status(stream)?)
     })
 }
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuStreamGetId(stream: Handle, id: Out<'_, u64>) -> CUresult {
+    // Handles are not used again here.
+    call(How::Free, |state| {
+        state.stream(stream)?;
+        put(id, stream as u64)
+    })
+}

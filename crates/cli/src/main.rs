@@ -1,4 +1,4 @@
-//! The `streampool` program: `doctor` looks, `run` and `inspect` take a model, `bench` measures, `story` shows.
+//! The `streampool` program: `doctor` looks, `run` and `inspect` take a model, `serve` serves, `bench` measures, `story` shows.
 
 #![forbid(unsafe_code)]
 
@@ -7,6 +7,8 @@ mod doctor;
 mod inputs;
 mod inspect;
 mod run;
+#[cfg(feature = "serve")]
+mod serve;
 mod story;
 
 use std::process::ExitCode;
@@ -29,6 +31,7 @@ use streampool_console::{
         streampool doctor                 what this machine has, and whether it works\n  \
         streampool inspect model.onnx     what is in a model, and what it takes\n  \
         streampool run model.onnx         run it on made-up inputs\n  \
+        streampool serve models           serve the models of a folder\n  \
         streampool bench model model.onnx how a model is best served here\n  \
         streampool story                  the whole argument, shown on this machine"
 )]
@@ -42,6 +45,8 @@ enum Command {
     Doctor(doctor::Options),
     Inspect(inspect::Options),
     Run(run::Options),
+    #[cfg(feature = "serve")]
+    Serve(Box<serve::Options>),
     #[command(subcommand)]
     Bench(Bench),
     Story(story::Options),
@@ -59,6 +64,8 @@ fn main() -> ExitCode {
         Command::Doctor(options) => (options.json, doctor::run(options)),
         Command::Inspect(options) => (options.json, inspect::run(options)),
         Command::Run(options) => (options.json, run::run(options)),
+        #[cfg(feature = "serve")]
+        Command::Serve(options) => (false, serve::run(options)),
         Command::Bench(Bench::Model(options)) => (options.json, bench::run(options)),
         Command::Story(options) => (options.json, story::run(options)),
     };

@@ -1,0 +1,6 @@
+//! The server on a port of this machine.
+
+mod abuse;
+mod common;
+mod http;
+mod reference;

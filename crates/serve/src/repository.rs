@@ -204,9 +204,9 @@ impl Repository {
         let mut loaded = versions.into_iter().flatten();
         match version.filter(|version| !version.is_empty()) {
             None => {
-                let models = loaded.filter_map(|(_, version)| version.model.clone());
+                let mut models = loaded.filter_map(|(_, version)| version.model.clone());
                 models
-                    .last()
+                    .next_back()
                     .ok_or_else(|| Error::UnknownModel(name.to_owned()))
             }
             Some(text) => {

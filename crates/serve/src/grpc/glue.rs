@@ -21,7 +21,10 @@ pub type Answer<T> = Pin<Box<dyn Future<Output = Result<tonic::Response<T>, Stat
 pub type Answers<T> = ReceiverStream<Result<T, Status>>;
 
 /// A function from a request to an answer.
-pub struct Unary<R, T>(pub Box<dyn FnMut(tonic::Request<R>) -> Answer<T> + Send>);
+type Function<R, T> = Box<dyn FnMut(tonic::Request<R>) -> Answer<T> + Send>;
+
+/// A call with one request.
+pub struct Unary<R, T>(pub Function<R, T>);
 
 impl<R, T> UnaryService<R> for Unary<R, T> {
     type Response = T;
@@ -32,10 +35,8 @@ impl<R, T> UnaryService<R> for Unary<R, T> {
     }
 }
 
-/// A function from many requests to many answers.
-pub struct Stream<R, T>(
-    pub Box<dyn FnMut(tonic::Request<Streaming<R>>) -> Answer<Answers<T>> + Send>,
-);
+/// A call with many requests.
+pub struct Stream<R, T>(pub Function<Streaming<R>, Answers<T>>);
 
 impl<R, T: Send + 'static> StreamingService<R> for Stream<R, T> {
     type Response = T;

@@ -288,10 +288,12 @@ fn parameters(given: &Parameters, terms: &mut Terms) -> Result<()> {
     }
     terms.priority = count(given, "priority")?.unwrap_or(0);
     for name in ["sequence_id", "sequence_start", "sequence_end"] {
-        let set = given.get(name).is_some_and(|value| {
-            *value != Json::Bool(false) && *value != Json::from(0) && *value != Json::from("")
-        });
-        if set {
+        let unset = match given.get(name) {
+            None | Some(Json::Null | Json::Bool(false)) => true,
+            Some(Json::String(text)) => text.is_empty(),
+            Some(value) => value.as_u64() == Some(0),
+        };
+        if !unset {
             return Err(Error::invalid("sequences of requests are not supported"));
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use streampool::ErrorKind;
+use streampool::{ErrorKind, Fault};
 
 /// The result of a call of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -140,6 +140,11 @@ impl From<streampool::batch::Error> for Error {
     fn from(error: streampool::batch::Error) -> Error {
         let text = error.to_string();
         let error = streampool::Error::from(error);
+        // An index that is not there: indices come from clients. The fault of a program says so in its text only.
+        let by_index = |fault: &Fault| fault.message().contains("is out of range for axis");
+        if error.fault().is_some_and(by_index) {
+            return Error::Invalid(text);
+        }
         match error.kind() {
             ErrorKind::InvalidInput | ErrorKind::TooLarge => Error::Invalid(text),
             ErrorKind::Overloaded | ErrorKind::OutOfMemory | ErrorKind::NoFreeStream => {

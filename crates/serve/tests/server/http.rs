@@ -286,6 +286,36 @@ fn a_model_whose_first_axis_is_no_batch_is_served_as_it_is() {
 }
 
 #[test]
+fn an_index_that_is_not_there_is_the_fault_of_its_client_alone() {
+    let folder = folder();
+    let table = streampool::Array::new(&[10.0f32, 20.0, 30.0], &[3]).unwrap();
+    let graph = Graph::new()
+        .input("x", DType::I64, "batch 1")
+        .constant("t", &table)
+        .node("Gather t x = y", &[])
+        .output("y", DType::F32, "batch 1");
+    write(&folder, "table.onnx", graph);
+    let running = Running::with(&folder);
+    let body = |index: i64| {
+        let tensor = json!({"name": "x", "datatype": "INT64", "shape": [1, 1], "data": [index]});
+        json!({"inputs": [tensor]}).to_string()
+    };
+    std::thread::scope(|scope| {
+        for client in 0..8 {
+            let (running, body) = (&running, &body);
+            scope.spawn(move || {
+                for _ in 0..20 {
+                    let index = if client == 0 { 7 } else { 2 };
+                    let answer = running.infer("table", &body(index));
+                    let expected = if client == 0 { 400 } else { 200 };
+                    assert_eq!(answer.status, expected, "{}", answer.text());
+                }
+            });
+        }
+    });
+}
+
+#[test]
 fn the_highest_classes_come_with_their_index() {
     let folder = folder();
     write(&folder, "a.onnx", identity(DType::F32, "4"));

@@ -2,5 +2,6 @@
 
 mod abuse;
 mod common;
+mod grpc;
 mod http;
 mod reference;

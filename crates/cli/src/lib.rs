@@ -1,4 +1,4 @@
-//! The `streampool` program: `doctor` looks, `run` and `inspect` take a model, `bench` measures, `story` shows. It is a library so
+//! The `streampool` program: `doctor` looks, `run` and `inspect` take a model, `serve` serves, `bench` measures, `story` shows. It is a library so
 //! that the Python package has it, too.
 //!
 //! ```
@@ -13,6 +13,8 @@ mod doctor;
 mod inputs;
 mod inspect;
 mod run;
+#[cfg(feature = "serve")]
+mod serve;
 mod story;
 
 use std::ffi::OsString;
@@ -36,6 +38,7 @@ use streampool_console::{
         streampool doctor                 what this machine has, and whether it works\n  \
         streampool inspect model.onnx     what is in a model, and what it takes\n  \
         streampool run model.onnx         run it on made-up inputs\n  \
+        streampool serve models           serve the models of a folder\n  \
         streampool bench model model.onnx how a model is best served here\n  \
         streampool story                  the whole argument, shown on this machine"
 )]
@@ -49,6 +52,8 @@ enum Command {
     Doctor(doctor::Options),
     Inspect(inspect::Options),
     Run(run::Options),
+    #[cfg(feature = "serve")]
+    Serve(Box<serve::Options>),
     #[command(subcommand)]
     Bench(Bench),
     Story(story::Options),
@@ -68,6 +73,8 @@ pub fn run_program(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Doctor(options) => (options.json, doctor::run(options)),
         Command::Inspect(options) => (options.json, inspect::run(options)),
         Command::Run(options) => (options.json, run::run(options)),
+        #[cfg(feature = "serve")]
+        Command::Serve(options) => (false, serve::run(options)),
         Command::Bench(Bench::Model(options)) => (options.json, bench::run(options)),
         Command::Story(options) => (options.json, story::run(options)),
     };

@@ -93,9 +93,14 @@ pub(super) const VARIABLES: &[Variable] = &[
 
 const PREFIX: &str = "STREAMPOOL_";
 
-/// Names with these beginnings are for a device to check. Nobody looks at those of a device that was not built in: they
-/// are for other programs on the same machine.
-const DEVICE_PREFIXES: &[&str] = &["STREAMPOOL_HOST_", "STREAMPOOL_CUDA_", "STREAMPOOL_METAL_"];
+/// Names with these beginnings are for a device, or for the server, to check. Nobody looks at those of one that was not built in:
+/// they are for other programs on the same machine.
+const OTHER_PREFIXES: &[&str] = &[
+    "STREAMPOOL_HOST_",
+    "STREAMPOOL_CUDA_",
+    "STREAMPOOL_METAL_",
+    "STREAMPOOL_SERVE_",
+];
 
 /// Where compiled kernels are kept: read by whoever keeps them.
 const CACHE_DIR: &str = "STREAMPOOL_CACHE_DIR";
@@ -120,7 +125,7 @@ pub(super) fn refuse_unknown<N: AsRef<str>>(
             nearest: nearest(&name),
             known: known_names()
                 .map(str::to_owned)
-                .chain(DEVICE_PREFIXES.iter().map(|prefix| format!("{prefix}*")))
+                .chain(OTHER_PREFIXES.iter().map(|prefix| format!("{prefix}*")))
                 .collect(),
             name,
         }),
@@ -130,7 +135,7 @@ pub(super) fn refuse_unknown<N: AsRef<str>>(
 fn is_known(name: &str) -> bool {
     !is_ours(name)
         || known_names().any(|known| known == name)
-        || DEVICE_PREFIXES
+        || OTHER_PREFIXES
             .iter()
             .any(|prefix| name.starts_with(prefix))
 }

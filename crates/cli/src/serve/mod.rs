@@ -1,0 +1,282 @@
+//! `streampool serve`: the models of a folder over HTTP and gRPC, until it is told to end.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use streampool_serve::listen::{self, Address, Listener};
+use streampool_serve::{Defaults, Limits, Repository, Server, grpc, http};
+use tokio::sync::watch;
+use tracing_subscriber::filter::LevelFilter;
+
+use crate::device::On;
+use crate::text::within;
+use crate::{Outcome, Result};
+
+/// Serve the models of a folder over HTTP and gRPC (Open Inference Protocol)
+///
+/// A model is NAME.onnx, or a folder NAME with VERSION/model.onnx and optionally a config.pbtxt, as NVIDIA Triton has them.
+/// On SIGTERM and Ctrl-C the server says that it is not ready, answers the requests in progress, and ends. The log goes to standard
+/// error.
+///
+/// The exit code is 1 if the folder cannot be read, an address is in use, or, without --allow-failures, a model cannot be
+/// loaded.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+        streampool serve models\n  \
+        streampool serve models --http 0.0.0.0:8000 --device cuda --log json\n  \
+        curl localhost:8000/v2/models/NAME\n  \
+        curl localhost:8000/metrics")]
+pub struct Options {
+    /// The folder of the models
+    #[arg(env = "STREAMPOOL_SERVE_MODELS", hide_env = true)]
+    models: PathBuf,
+    /// Where to listen for HTTP: ADDRESS:PORT or unix:PATH
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        default_value = "127.0.0.1:8000",
+        env = "STREAMPOOL_SERVE_HTTP",
+        hide_env = true
+    )]
+    http: Address,
+    /// Where to listen for gRPC: ADDRESS:PORT or unix:PATH; nowhere if it is not given
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        env = "STREAMPOOL_SERVE_GRPC",
+        hide_env = true
+    )]
+    grpc: Option<Address>,
+    /// The device to run on
+    #[arg(long, value_enum, default_value_t = On::Host, env = "STREAMPOOL_SERVE_DEVICE", hide_env = true)]
+    device: On,
+    /// The most rows of a batch, where config.pbtxt says nothing
+    #[arg(long, value_name = "ROWS", default_value_t = 32, value_parser = within(1usize, 65_536), env = "STREAMPOOL_SERVE_MAX_BATCH_SIZE", hide_env = true)]
+    max_batch_size: usize,
+    /// How long a request waits for others while the device is free, in microseconds
+    #[arg(long, value_name = "US", default_value_t = 0, value_parser = within(0u64, 10_000_000), env = "STREAMPOOL_SERVE_MAX_WAIT", hide_env = true)]
+    max_wait: u64,
+    /// Batches of one model that run at the same time; 2 by default, 4 on a GPU
+    #[arg(long, value_name = "COUNT", value_parser = within(1usize, 64), env = "STREAMPOOL_SERVE_MAX_IN_FLIGHT", hide_env = true)]
+    max_in_flight: Option<usize>,
+    /// Requests that may wait for one model
+    #[arg(long, value_name = "COUNT", default_value_t = 1024, value_parser = within(1usize, 10_000_000), env = "STREAMPOOL_SERVE_QUEUE_CAPACITY", hide_env = true)]
+    queue_capacity: usize,
+    /// Inferences in progress, over all models
+    #[arg(long, value_name = "COUNT", default_value_t = 4096, value_parser = within(1usize, 1_000_000), env = "STREAMPOOL_SERVE_MAX_REQUESTS", hide_env = true)]
+    max_requests: usize,
+    /// Open connections; more wait until one is closed
+    #[arg(long, value_name = "COUNT", default_value_t = 16_384, value_parser = within(1usize, 1_000_000), env = "STREAMPOOL_SERVE_MAX_CONNECTIONS", hide_env = true)]
+    max_connections: usize,
+    /// Bytes of a request's body, also after it was decompressed
+    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20, value_parser = within(1usize, 1 << 40), env = "STREAMPOOL_SERVE_MAX_BODY", hide_env = true)]
+    max_body: usize,
+    /// Bytes of a request's headers
+    #[arg(long, value_name = "BYTES", default_value_t = 64 << 10, value_parser = within(8192usize, 16 << 20), env = "STREAMPOOL_SERVE_MAX_HEADER", hide_env = true)]
+    max_header: usize,
+    /// Seconds in which the headers of a request have to arrive; an idle connection is closed after that
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = within(0.1, 86_400.0), env = "STREAMPOOL_SERVE_HEADER_TIME", hide_env = true)]
+    header_time: f64,
+    /// Seconds in which the body of a request has to arrive
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = within(0.1, 86_400.0), env = "STREAMPOOL_SERVE_BODY_TIME", hide_env = true)]
+    body_time: f64,
+    /// Seconds from the signal to end until new connections are refused, for load balancers to notice
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0, value_parser = within(0.0, 3600.0), env = "STREAMPOOL_SERVE_DRAIN_DELAY", hide_env = true)]
+    drain_delay: f64,
+    /// Seconds after which requests that are still in progress are given up
+    #[arg(long, value_name = "SECONDS", default_value_t = 30.0, value_parser = within(0.0, 86_400.0), env = "STREAMPOOL_SERVE_DRAIN_TIME", hide_env = true)]
+    drain_time: f64,
+    /// Let clients load and unload models
+    #[arg(long, env = "STREAMPOOL_SERVE_CONTROL", hide_env = true)]
+    control: bool,
+    /// Serve the other models if one cannot be loaded
+    #[arg(long, env = "STREAMPOOL_SERVE_ALLOW_FAILURES", hide_env = true)]
+    allow_failures: bool,
+    /// The form of the log
+    #[arg(long, value_enum, default_value_t = Log::Pretty, env = "STREAMPOOL_SERVE_LOG", hide_env = true)]
+    log: Log,
+    /// The least important lines of the log
+    #[arg(long, value_enum, default_value_t = Level::Info, env = "STREAMPOOL_SERVE_LOG_LEVEL", hide_env = true)]
+    log_level: Level,
+}
+
+/// The form of a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Log {
+    /// Lines for people.
+    Pretty,
+    /// One JSON object a line.
+    Json,
+}
+
+/// How important a line of a log is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Level {
+    Error,
+    Warn,
+    Info,
+    Debug,
+}
+
+const PREFIX: &str = "STREAMPOOL_SERVE_";
+
+/// Serves until it is told to end.
+pub fn run(options: &Options) -> Result<Outcome> {
+    let begun = Instant::now();
+    refuse_unknown(std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()))?;
+    log(options);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(serve(options, begun))
+}
+
+/// Refuses a variable that no option reads.
+fn refuse_unknown(names: impl Iterator<Item = String>) -> Result<()> {
+    let command = Options::augment_args(clap::Command::new("serve"));
+    let known: Vec<String> = command
+        .get_arguments()
+        .filter_map(|argument| argument.get_env())
+        .filter_map(|name| name.to_str().map(str::to_owned))
+        .collect();
+    let mut unknown = names.filter(|name| name.starts_with(PREFIX) && !known.contains(name));
+    match unknown.next() {
+        None => Ok(()),
+        Some(name) => Err(format!("{name} is not a setting; known: {}", known.join(", ")).into()),
+    }
+}
+
+fn log(options: &Options) {
+    let level = match options.log_level {
+        Level::Error => LevelFilter::ERROR,
+        Level::Warn => LevelFilter::WARN,
+        Level::Info => LevelFilter::INFO,
+        Level::Debug => LevelFilter::DEBUG,
+    };
+    let log = tracing_subscriber::fmt()
+        .with_writer(io::stderr)
+        .with_target(false)
+        .with_max_level(level);
+    // Whoever has set up a log before keeps it.
+    let _ = match options.log {
+        Log::Pretty => log.with_ansi(false).try_init(),
+        Log::Json => log.json().flatten_event(true).try_init(),
+    };
+}
+
+async fn serve(options: &Options, begun: Instant) -> Result<Outcome> {
+    let http_listener = bind(&options.http).await?;
+    let grpc_listener = match &options.grpc {
+        Some(address) => Some(bind(address).await?),
+        None => None,
+    };
+    let server = server(options)?;
+    let (stop, stopped) = watch::channel(false);
+    let limits = server.limits();
+    let http_address = http_listener.address();
+    let router = http::router(server.clone());
+    let mut serving = vec![tokio::spawn(listen::serve(
+        http_listener,
+        router,
+        limits.clone(),
+        stopped.clone(),
+    ))];
+    let grpc_address = grpc_listener.as_ref().map(Listener::address);
+    if let Some(listener) = grpc_listener {
+        let router = grpc::router(server.clone());
+        serving.push(tokio::spawn(listen::serve(
+            listener,
+            router,
+            limits.clone(),
+            stopped,
+        )));
+    }
+    server.set_ready(true);
+    let models = server.repository().loaded().len();
+    let milliseconds = begun.elapsed().as_secs_f64() * 1e3;
+    tracing::info!(
+        http = http_address,
+        grpc = grpc_address,
+        models,
+        milliseconds,
+        "ready"
+    );
+    listen::told_to_end().await;
+    tracing::info!("told to end");
+    server.set_ready(false);
+    tokio::time::sleep(Duration::from_secs_f64(options.drain_delay)).await;
+    // If nobody listens any more, it has ended already.
+    let _ = stop.send(true);
+    let mut all_ended = true;
+    for listener in serving {
+        all_ended &= listener.await?;
+    }
+    match all_ended {
+        true => tracing::info!("all requests are answered"),
+        false => tracing::warn!("requests in progress were given up"),
+    }
+    Ok(Outcome::of(all_ended))
+}
+
+async fn bind(address: &Address) -> Result<Listener> {
+    let listener = Listener::bind(address).await;
+    listener.map_err(|error| format!("cannot listen at {address}: {error}").into())
+}
+
+/// The models of the folder, loaded.
+fn server(options: &Options) -> Result<Arc<Server>> {
+    let defaults = Defaults {
+        max_batch_size: options.max_batch_size,
+        max_wait: Duration::from_micros(options.max_wait),
+        max_in_flight: options.max_in_flight,
+        queue_capacity: options.queue_capacity,
+    };
+    let limits = Limits {
+        max_body: options.max_body,
+        max_header: options.max_header,
+        header_time: Duration::from_secs_f64(options.header_time),
+        body_time: Duration::from_secs_f64(options.body_time),
+        max_requests: options.max_requests,
+        max_connections: options.max_connections,
+        drain_time: Duration::from_secs_f64(options.drain_time),
+        control: options.control,
+    };
+    let repository = Repository::new(&options.models, options.device.pool()?, defaults);
+    let failures = repository.load_all();
+    let folder = options.models.display();
+    let failures = failures.map_err(|error| format!("{folder}: {error}"))?;
+    for (model, why) in &failures {
+        tracing::error!(model, why, "not loaded");
+    }
+    match failures.first() {
+        Some((_, why)) if !options.allow_failures => Err(why.clone().into()),
+        _ => Ok(Server::new(repository, limits)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_option_is_also_a_variable() {
+        let command = Options::augment_args(clap::Command::new("serve"));
+        for argument in command.get_arguments() {
+            let id = argument.get_id().as_str().to_uppercase();
+            let name = argument.get_env().and_then(|name| name.to_str());
+            assert_eq!(name, Some(&format!("{PREFIX}{id}")[..]));
+        }
+    }
+
+    #[test]
+    fn an_unknown_variable_is_refused() {
+        let names = |name: &str| std::iter::once(name.to_owned());
+        assert!(refuse_unknown(names("STREAMPOOL_SERVE_HTTP")).is_ok());
+        assert!(refuse_unknown(names("STREAMPOOL_STREAMS")).is_ok());
+        let error = refuse_unknown(names("STREAMPOOL_SERVE_HTPT")).unwrap_err();
+        assert!(error.to_string().contains("STREAMPOOL_SERVE_HTTP"));
+    }
+}

@@ -1,0 +1,352 @@
+//! How a model is served: what its `config.pbtxt` says, as far as that is supported, or what holds without one.
+
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+
+use crate::pbtxt::{self, Message, Value};
+
+/// What holds where a model says nothing else.
+#[derive(Debug, Clone)]
+pub struct Defaults {
+    /// The most rows of a batch, of models whose inputs and outputs have an open first axis.
+    pub max_batch_size: usize,
+    /// How long a request waits for others while the device is free.
+    pub max_wait: Duration,
+    /// How many batches of a model run at the same time.
+    pub max_in_flight: Option<usize>,
+    /// How many requests may wait for a model.
+    pub queue_capacity: usize,
+}
+
+impl Default for Defaults {
+    fn default() -> Self {
+        Defaults {
+            max_batch_size: 32,
+            max_wait: Duration::ZERO,
+            max_in_flight: None,
+            queue_capacity: 1024,
+        }
+    }
+}
+
+/// What `config.pbtxt` says.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Config {
+    /// The most rows of a batch; 0: the model is not batched.
+    pub max_batch_size: Option<usize>,
+    /// How long a request waits for others.
+    pub max_wait: Option<Duration>,
+    /// How many batches run at the same time.
+    pub instances: Option<usize>,
+    /// How many requests may wait.
+    pub queue_capacity: Option<usize>,
+    /// How long a request may wait if it says nothing else.
+    pub default_timeout: Option<Duration>,
+    /// Priorities are 1 to this.
+    pub priority_levels: u64,
+    /// Which versions are served.
+    pub versions: Versions,
+    /// The name of the model's file.
+    pub file: Option<String>,
+    /// The name, if it is given: it has to be that of the folder.
+    pub name: Option<String>,
+    /// Names and types of inputs and outputs: they have to be the model's.
+    pub ports: Vec<Port>,
+    /// Fields that are read and have no effect.
+    pub without_effect: Vec<String>,
+}
+
+/// An input or output that `config.pbtxt` lists.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Port {
+    /// Whether it is an input.
+    pub input: bool,
+    /// Its name.
+    pub name: String,
+    /// Its type, such as `FP32`.
+    pub datatype: String,
+}
+
+/// Which versions of a model are served.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Versions {
+    /// So many, with the highest numbers.
+    Latest(usize),
+    /// All.
+    All,
+    /// These.
+    Specific(Vec<u64>),
+}
+
+impl Default for Versions {
+    fn default() -> Self {
+        Versions::Latest(1)
+    }
+}
+
+/// Fields that Triton has and that make no difference here.
+const WITHOUT_EFFECT: [&str; 8] = [
+    "optimization",
+    "parameters",
+    "model_warmup",
+    "metric_tags",
+    "cc_model_filenames",
+    "response_cache",
+    "model_operations",
+    "runtime",
+];
+
+impl Config {
+    /// Reads a `config.pbtxt`. A field that would change answers and is not supported is an error.
+    pub fn read(text: &str) -> Result<Config, String> {
+        let mut config = Config::default();
+        for (name, value) in pbtxt::read(text)?.0 {
+            config
+                .field(&name, &value)
+                .map_err(|why| format!("{name}: {why}"))?;
+        }
+        Ok(config)
+    }
+
+    fn field(&mut self, name: &str, value: &Value) -> Result<(), String> {
+        match name {
+            "name" => self.name = Some(text(value)?),
+            "platform" | "backend" => {
+                let given = text(value)?;
+                if !given.is_empty() && !given.starts_with("onnxruntime") {
+                    return Err(format!("{given:?} is not supported, models are ONNX files"));
+                }
+            }
+            "default_model_filename" => self.file = Some(text(value)?),
+            "max_batch_size" => self.max_batch_size = Some(number(value)?),
+            "input" | "output" => self.ports.push(port(name == "input", message(value)?)?),
+            "version_policy" => self.versions = versions(message(value)?)?,
+            "instance_group" => {
+                let count = instances(message(value)?)?;
+                self.instances = Some(self.instances.unwrap_or(0).saturating_add(count));
+            }
+            "dynamic_batching" => self.dynamic_batching(message(value)?)?,
+            name if WITHOUT_EFFECT.contains(&name) => self.without_effect.push(name.to_owned()),
+            _ => return Err("is not supported".to_owned()),
+        }
+        Ok(())
+    }
+
+    fn dynamic_batching(&mut self, fields: &Message) -> Result<(), String> {
+        for (name, value) in &fields.0 {
+            match &name[..] {
+                "max_queue_delay_microseconds" => self.max_wait = micros(value)?,
+                "preserve_ordering" if word(value)? == "false" => {}
+                "preferred_batch_size" => {
+                    self.without_effect.push(format!("dynamic_batching.{name}"));
+                }
+                "priority_levels" => self.priority_levels = number(value)? as u64,
+                "default_priority_level" => {
+                    self.without_effect.push(format!("dynamic_batching.{name}"));
+                }
+                "default_queue_policy" => self.queue_policy(message(value)?)?,
+                _ => return Err(format!("{name} is not supported")),
+            }
+        }
+        Ok(())
+    }
+
+    fn queue_policy(&mut self, fields: &Message) -> Result<(), String> {
+        for (name, value) in &fields.0 {
+            match &name[..] {
+                "max_queue_size" => {
+                    self.queue_capacity = Some(number(value)?).filter(|&size| size > 0);
+                }
+                "default_timeout_microseconds" => {
+                    self.default_timeout = micros(value)?.filter(|time| !time.is_zero());
+                }
+                "allow_timeout_override" => {
+                    if word(value)? == "false" {
+                        self.without_effect
+                            .push(format!("default_queue_policy.{name}"));
+                    }
+                }
+                "timeout_action" if word(value)? == "REJECT" => {}
+                _ => return Err(format!("{name} {value:?} is not supported")),
+            }
+        }
+        Ok(())
+    }
+
+    /// The form that clients get.
+    pub fn json(&self, name: &str, batch: usize, inputs: Vec<Json>, outputs: Vec<Json>) -> Json {
+        let versions = match &self.versions {
+            Versions::Latest(count) => json!({"latest": {"num_versions": count}}),
+            Versions::All => json!({"all": {}}),
+            Versions::Specific(versions) => json!({"specific": {"versions": versions}}),
+        };
+        let mut config = json!({
+            "name": name,
+            "platform": "onnxruntime_onnx",
+            "backend": "onnxruntime",
+            "version_policy": versions,
+            "max_batch_size": batch,
+            "input": inputs,
+            "output": outputs,
+            "default_model_filename": self.file.as_deref().unwrap_or("model.onnx"),
+        });
+        if batch > 0 {
+            let delay = self.max_wait.unwrap_or_default().as_micros() as u64;
+            config["dynamic_batching"] = json!({
+                "preferred_batch_size": [batch],
+                "max_queue_delay_microseconds": delay,
+            });
+        }
+        config
+    }
+}
+
+fn message(value: &Value) -> Result<&Message, String> {
+    match value {
+        Value::Message(message) => Ok(message),
+        _ => Err("expected { }".to_owned()),
+    }
+}
+
+fn word(value: &Value) -> Result<&str, String> {
+    match value {
+        Value::Word(word) => Ok(word),
+        _ => Err("expected a number or a name".to_owned()),
+    }
+}
+
+fn text(value: &Value) -> Result<String, String> {
+    match value {
+        Value::Text(text) => Ok(text.clone()),
+        _ => Err("expected a string".to_owned()),
+    }
+}
+
+fn number(value: &Value) -> Result<usize, String> {
+    let word = word(value)?;
+    let expected = || format!("{word:?} is not a whole number, 0 or more");
+    word.parse().map_err(|_| expected())
+}
+
+fn micros(value: &Value) -> Result<Option<Duration>, String> {
+    Ok(Some(Duration::from_micros(number(value)? as u64)))
+}
+
+fn port(input: bool, fields: &Message) -> Result<Port, String> {
+    let mut port = Port {
+        input,
+        ..Port::default()
+    };
+    for (name, value) in &fields.0 {
+        match &name[..] {
+            "name" => port.name = text(value)?,
+            "data_type" => {
+                let name = word(value)?;
+                port.datatype = name.strip_prefix("TYPE_").unwrap_or(name).to_owned();
+            }
+            // The model says its sizes itself.
+            "dims" => {}
+            "format" if word(value)? == "FORMAT_NONE" => {}
+            "optional" | "is_shape_tensor" if word(value)? == "false" => {}
+            _ => return Err(format!("{name} is not supported")),
+        }
+    }
+    Ok(port)
+}
+
+fn versions(fields: &Message) -> Result<Versions, String> {
+    match &fields.0[..] {
+        [(name, _)] if name == "all" => Ok(Versions::All),
+        [(name, value)] if name == "latest" => {
+            let count = message(value)?.0.first();
+            let count = count.map_or(Ok(1), |(_, value)| number(value))?;
+            Ok(Versions::Latest(count))
+        }
+        [(name, value)] if name == "specific" => {
+            let versions = message(value)?.0.iter();
+            let versions = versions.map(|(_, value)| number(value).map(|number| number as u64));
+            Ok(Versions::Specific(versions.collect::<Result<_, _>>()?))
+        }
+        _ => Err("expected one of `latest`, `all`, `specific`".to_owned()),
+    }
+}
+
+fn instances(fields: &Message) -> Result<usize, String> {
+    let mut count = 1;
+    for (name, value) in &fields.0 {
+        match &name[..] {
+            "count" => count = number(value)?.max(1),
+            "kind" if ["KIND_AUTO", "KIND_CPU", "KIND_GPU"].contains(&word(value)?) => {}
+            "gpus" | "name" => {}
+            _ => return Err(format!("{name} is not supported")),
+        }
+    }
+    Ok(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_config_of_triton_is_read() {
+        let config = Config::read(
+            r#"
+            name: "resnet"
+            platform: "onnxruntime_onnx"
+            max_batch_size: 16
+            input [ { name: "x" data_type: TYPE_FP32 dims: [ 3, 224, 224 ] } ]
+            output [ { name: "y" data_type: TYPE_FP32 dims: [ 1000 ] } ]
+            instance_group [ { count: 2 kind: KIND_GPU gpus: [ 0 ] } ]
+            version_policy { specific { versions: [1, 3] } }
+            dynamic_batching {
+              preferred_batch_size: [ 8, 16 ]
+              max_queue_delay_microseconds: 100
+              default_queue_policy { max_queue_size: 64 default_timeout_microseconds: 5000 timeout_action: REJECT }
+            }
+            optimization { graph { level: 1 } }
+            "#,
+        )
+        .unwrap();
+        assert_eq!(config.max_batch_size, Some(16));
+        assert_eq!(config.max_wait, Some(Duration::from_micros(100)));
+        assert_eq!(config.queue_capacity, Some(64));
+        assert_eq!(config.default_timeout, Some(Duration::from_millis(5)));
+        assert_eq!(config.instances, Some(2));
+        assert_eq!(config.versions, Versions::Specific(vec![1, 3]));
+        assert_eq!(config.ports[0].datatype, "FP32");
+        let named = [
+            "dynamic_batching.preferred_batch_size",
+            "dynamic_batching.preferred_batch_size",
+            "optimization",
+        ];
+        assert_eq!(config.without_effect, named);
+    }
+
+    #[test]
+    fn what_would_change_answers_is_an_error() {
+        for (text, why) in [
+            (
+                "sequence_batching { }",
+                "sequence_batching: is not supported",
+            ),
+            ("ensemble_scheduling { }", "ensemble_scheduling"),
+            ("platform: \"tensorrt_plan\"", "models are ONNX files"),
+            ("max_batch_size: -1", "not a whole number"),
+            (
+                "dynamic_batching { preserve_ordering: true }",
+                "preserve_ordering",
+            ),
+            (
+                "instance_group { kind: KIND_MODEL }",
+                "kind is not supported",
+            ),
+            ("version_policy { }", "expected one of"),
+            ("input { name: 3 }", "expected a string"),
+        ] {
+            let error = Config::read(text).unwrap_err();
+            assert!(error.contains(why), "{error} for {text}");
+        }
+    }
+}

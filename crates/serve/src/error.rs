@@ -1,0 +1,161 @@
+//! Why a request is not answered with outputs, and what the two protocols call that.
+
+use std::time::Duration;
+
+use streampool::{ErrorKind, Fault};
+
+/// The result of a call of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a request failed. The text is for the client.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is no such model, or it is not loaded.
+    #[error("Request for unknown model: '{0}' is not found")]
+    UnknownModel(String),
+    /// The model has no such version, or it is not loaded.
+    #[error("Request for unknown model: '{0}' version {1} is not found")]
+    UnknownVersion(String, String),
+    /// The request is wrong.
+    #[error("{0}")]
+    Invalid(String),
+    /// A body has more bytes than are allowed.
+    #[error("{what} is larger than {limit} bytes, the limit that `{setting}` sets")]
+    TooLarge {
+        /// What is too large.
+        what: &'static str,
+        /// The limit.
+        limit: usize,
+        /// The setting.
+        setting: &'static str,
+    },
+    /// The client takes too long to send its body.
+    #[error("the body did not arrive within {0:?}, the limit that `body_time` sets")]
+    SlowBody(Duration),
+    /// The queue of the model is full.
+    #[error("Exceeds maximum queue size: {why}")]
+    Full {
+        /// Which limit was reached.
+        why: String,
+        /// When to try again.
+        retry_after: Duration,
+    },
+    /// More requests are in progress than are allowed.
+    #[error("the server already handles {0} requests, the limit that `max_requests` sets")]
+    TooManyRequests(usize),
+    /// The server is being shut down.
+    #[error("the server is shutting down")]
+    ShuttingDown,
+    /// The deadline passed.
+    #[error("Request timeout expired")]
+    Deadline,
+    /// The server does not do this.
+    #[error("{0}")]
+    Unsupported(String),
+    /// The model or the server failed.
+    #[error("{0}")]
+    Internal(String),
+}
+
+impl Error {
+    /// The status of HTTP.
+    pub fn status(&self) -> u16 {
+        match self {
+            Error::UnknownModel(_) | Error::UnknownVersion(..) => 404,
+            Error::Invalid(_) => 400,
+            Error::TooLarge { .. } => 413,
+            Error::SlowBody(_) => 408,
+            Error::Full { .. } | Error::TooManyRequests(_) | Error::ShuttingDown => 503,
+            Error::Deadline => 504,
+            Error::Unsupported(_) => 501,
+            Error::Internal(_) => 500,
+        }
+    }
+
+    /// When to try again, where that helps.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Error::Full { retry_after, .. } => Some(*retry_after),
+            Error::TooManyRequests(_) | Error::ShuttingDown => Some(Duration::from_secs(1)),
+            _ => None,
+        }
+    }
+
+    /// The reason under which a failed request is counted.
+    pub fn reason(&self) -> Reason {
+        match self {
+            Error::Full { .. } | Error::TooManyRequests(_) | Error::ShuttingDown => {
+                Reason::Rejected
+            }
+            Error::Deadline => Reason::Deadline,
+            Error::Internal(_) => Reason::Backend,
+            _ => Reason::Client,
+        }
+    }
+
+    pub(crate) fn invalid(text: impl Into<String>) -> Error {
+        Error::Invalid(text.into())
+    }
+}
+
+/// The reasons under which failed requests are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// There was no room.
+    Rejected,
+    /// The client went away.
+    Cancelled,
+    /// The deadline passed.
+    Deadline,
+    /// The request was wrong.
+    Client,
+    /// The model failed.
+    Backend,
+}
+
+impl Reason {
+    /// All of them.
+    pub const ALL: [Reason; 5] = [
+        Reason::Rejected,
+        Reason::Cancelled,
+        Reason::Deadline,
+        Reason::Client,
+        Reason::Backend,
+    ];
+
+    /// The value of the label `reason`. Triton has `REJECTED`, `CANCELED` and `BACKEND`, too.
+    pub fn label(self) -> &'static str {
+        match self {
+            Reason::Rejected => "REJECTED",
+            Reason::Cancelled => "CANCELED",
+            Reason::Deadline => "DEADLINE",
+            Reason::Client => "CLIENT",
+            Reason::Backend => "BACKEND",
+        }
+    }
+}
+
+impl From<streampool::batch::Error> for Error {
+    fn from(error: streampool::batch::Error) -> Error {
+        let text = error.to_string();
+        let error = streampool::Error::from(error);
+        // An index that is not there: indices come from clients. The fault of a program says so in its text only.
+        let by_index = |fault: &Fault| fault.message().contains("is out of range for axis");
+        if error.fault().is_some_and(by_index) {
+            return Error::Invalid(text);
+        }
+        match error.kind() {
+            ErrorKind::InvalidInput | ErrorKind::TooLarge => Error::Invalid(text),
+            ErrorKind::Overloaded | ErrorKind::OutOfMemory | ErrorKind::NoFreeStream => {
+                Error::Full {
+                    why: text,
+                    retry_after: error.retry_after().unwrap_or(Duration::from_secs(1)),
+                }
+            }
+            ErrorKind::DeadlineExceeded => Error::Deadline,
+            ErrorKind::Closed => Error::ShuttingDown,
+            _ => Error::Internal(text),
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! `ModelInfer`: tensors as raw bytes or as lists of numbers.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use streampool::{Array, DType};
+use tonic::metadata::MetadataMap;
+
+use super::messages::{Choice, Contents, InferRequest, InferResponse, OutputTensor, Parameters};
+use crate::error::{Error, Result};
+use crate::figures::Watch;
+use crate::model::{Model, Place, Terms, deadline};
+use crate::outputs::{self, Wanted};
+use crate::server::Server;
+
+/// Answers an inference. If the future is dropped, the request is withdrawn.
+pub async fn infer(
+    server: &Arc<Server>,
+    terms: Terms,
+    request: InferRequest,
+) -> Result<InferResponse> {
+    let version = Some(&request.model_version[..]);
+    let model = server.repository().find(&request.model_name, version)?;
+    let watch = model.figures().begin();
+    let answer = answer(server, &model, &watch, terms, request).await;
+    watch.end(answer.as_ref().err());
+    answer
+}
+
+async fn answer(
+    server: &Server,
+    model: &Model,
+    watch: &Watch,
+    mut terms: Terms,
+    request: InferRequest,
+) -> Result<InferResponse> {
+    let _permit = server.enter()?;
+    let begun = Instant::now();
+    parameters(&request.parameters, &mut terms)?;
+    let given = inputs(model, &request)?;
+    let given = model.in_order(given)?;
+    let wanted = match request.outputs.is_empty() {
+        true => outputs::all(model, true),
+        false => {
+            let asked = request.outputs.iter();
+            let wanted = asked.map(|asked| {
+                Ok(Wanted {
+                    name: asked.name.clone(),
+                    binary: true,
+                    classes: usize::try_from(number(&asked.parameters, "classification")?)
+                        .unwrap_or(usize::MAX),
+                })
+            });
+            wanted.collect::<Result<_>>()?
+        }
+    };
+    outputs::check(model, &wanted)?;
+    let id = request.id;
+    drop(request.raw_input_contents);
+    watch.input(begun.elapsed());
+    let arrays = model.run(given, &terms).await?;
+    let begun = Instant::now();
+    let mut response = InferResponse {
+        model_name: model.name().to_owned(),
+        model_version: model.version().to_string(),
+        id,
+        ..InferResponse::default()
+    };
+    for output in outputs::choose(model, arrays, wanted)? {
+        response.outputs.push(OutputTensor {
+            name: output.name,
+            datatype: output.datatype.to_owned(),
+            shape: output.shape.iter().map(|&size| size as i64).collect(),
+        });
+        let mut raw = Vec::new();
+        output.values.append_to(&mut raw);
+        response.raw_output_contents.push(raw.into());
+    }
+    watch.output(begun.elapsed());
+    Ok(response)
+}
+
+/// What the headers of a call say: its deadline, and whose it is.
+pub fn terms(metadata: &MetadataMap) -> Result<Terms> {
+    let text = |name: &str| metadata.get(name).and_then(|value| value.to_str().ok());
+    let timeout = text("grpc-timeout").map(|timeout| {
+        let time = duration(timeout);
+        time.ok_or_else(|| Error::invalid(format!("grpc-timeout {timeout:?} is not a time")))
+    });
+    let timeout = timeout.transpose()?;
+    Ok(Terms {
+        deadline: timeout.and_then(|time| Instant::now().checked_add(time)),
+        tenant: text("x-tenant").map(str::to_owned),
+        ..Terms::default()
+    })
+}
+
+/// A time as gRPC writes it: at most eight digits, and a unit.
+fn duration(text: &str) -> Option<Duration> {
+    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    let plain = (1..=8).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let count: u64 = digits.parse().ok().filter(|_| plain)?;
+    Some(match unit {
+        "H" => Duration::from_secs(count * 3600),
+        "M" => Duration::from_secs(count * 60),
+        "S" => Duration::from_secs(count),
+        "m" => Duration::from_millis(count),
+        "u" => Duration::from_micros(count),
+        "n" => Duration::from_nanos(count),
+        _ => return None,
+    })
+}
+
+fn number(parameters: &Parameters, name: &str) -> Result<u64> {
+    let wrong = || {
+        Error::invalid(format!(
+            "the parameter {name} is not a whole number, 0 or more"
+        ))
+    };
+    let choice = parameters.get(name).and_then(|given| given.choice.as_ref());
+    match choice {
+        None => Ok(0),
+        Some(Choice::Int64(value)) => u64::try_from(*value).map_err(|_| wrong()),
+        Some(Choice::Uint64(value)) => Ok(*value),
+        Some(_) => Err(wrong()),
+    }
+}
+
+fn parameters(given: &Parameters, terms: &mut Terms) -> Result<()> {
+    let own = deadline(number(given, "timeout")?);
+    terms.deadline = match (terms.deadline, own) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    };
+    terms.priority = number(given, "priority")?;
+    for name in ["sequence_id", "sequence_start", "sequence_end"] {
+        let choice = given.get(name).and_then(|given| given.choice.as_ref());
+        let unset = match choice {
+            None | Some(Choice::Bool(false) | Choice::Int64(0) | Choice::Uint64(0)) => true,
+            Some(Choice::String(text)) => text.is_empty(),
+            Some(_) => false,
+        };
+        if !unset {
+            return Err(Error::invalid("sequences of requests are not supported"));
+        }
+    }
+    Ok(())
+}
+
+fn inputs(model: &Model, request: &InferRequest) -> Result<Vec<(usize, Array)>> {
+    let raw = &request.raw_input_contents;
+    if !raw.is_empty() && raw.len() != request.inputs.len() {
+        return Err(Error::invalid(format!(
+            "{} raw_input_contents for {} inputs",
+            raw.len(),
+            request.inputs.len()
+        )));
+    }
+    let mut given = Vec::new();
+    for (at, input) in request.inputs.iter().enumerate() {
+        let name = &input.name;
+        if input.parameters.contains_key("shared_memory_region") {
+            return Err(Error::invalid(format!(
+                "input '{name}': shared memory is not supported"
+            )));
+        }
+        let place = model.place(name, &input.datatype, &input.shape)?;
+        let (listed, bytes);
+        let contents: &[u8] = match (raw.get(at), &input.contents) {
+            (Some(_), Some(_)) => {
+                return Err(Error::invalid(format!(
+                    "input '{name}' has both contents and raw_input_contents"
+                )));
+            }
+            (Some(raw), None) => raw,
+            (None, Some(contents)) => {
+                listed = list(name, &place, contents)?;
+                &listed
+            }
+            (None, None) => {
+                bytes = Bytes::new();
+                &bytes
+            }
+        };
+        if contents.len() != place.bytes {
+            return Err(Error::invalid(format!(
+                "input '{name}' has {} bytes, expected {} for its shape",
+                contents.len(),
+                place.bytes
+            )));
+        }
+        let array = Array::from_bytes(place.dtype, contents, &place.shape)
+            .map_err(|error| Error::invalid(format!("input '{name}': {error}")))?;
+        given.push((place.index, array));
+    }
+    Ok(given)
+}
+
+/// The bytes of listed numbers.
+fn list(name: &str, place: &Place, contents: &Contents) -> Result<Vec<u8>> {
+    fn narrow<T: Copy, U: TryFrom<T>, const N: usize>(
+        name: &str,
+        values: &[T],
+        bytes: impl Fn(U) -> [u8; N],
+    ) -> Result<Vec<u8>> {
+        let mut all = Vec::new();
+        for &value in values {
+            let value = U::try_from(value).map_err(|_| {
+                Error::invalid(format!(
+                    "input '{name}' has a value that its datatype cannot hold"
+                ))
+            })?;
+            all.extend_from_slice(&bytes(value));
+        }
+        Ok(all)
+    }
+    match place.dtype {
+        DType::Bool => Ok(contents
+            .bools
+            .iter()
+            .map(|&value| u8::from(value))
+            .collect()),
+        DType::I8 => narrow(name, &contents.ints, i8::to_ne_bytes),
+        DType::I16 => narrow(name, &contents.ints, i16::to_ne_bytes),
+        DType::I32 => narrow(name, &contents.ints, i32::to_ne_bytes),
+        DType::I64 => narrow(name, &contents.int64s, i64::to_ne_bytes),
+        DType::U8 => narrow(name, &contents.uints, u8::to_ne_bytes),
+        DType::U16 => narrow(name, &contents.uints, u16::to_ne_bytes),
+        DType::U32 => narrow(name, &contents.uints, u32::to_ne_bytes),
+        DType::U64 => narrow(name, &contents.uint64s, u64::to_ne_bytes),
+        DType::F32 => narrow(name, &contents.fp32s, f32::to_ne_bytes),
+        DType::F64 => narrow(name, &contents.fp64s, f64::to_ne_bytes),
+        DType::F16 | DType::BF16 => Err(Error::invalid(format!(
+            "input '{name}': {} needs raw_input_contents",
+            crate::datatype::name(place.dtype)
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_of_grpc_are_read() {
+        assert_eq!(duration("100m"), Some(Duration::from_millis(100)));
+        assert_eq!(
+            duration("99999999H"),
+            Some(Duration::from_secs(99_999_999 * 3600))
+        );
+        for wrong in ["", "m", "1", "123456789n", "-1S", "1é", "1x", "+1S"] {
+            assert_eq!(duration(wrong), None, "{wrong}");
+        }
+    }
+}

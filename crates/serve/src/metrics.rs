@@ -1,0 +1,252 @@
+//! `/metrics`: what became of requests, as text that Prometheus reads. Names that Triton has mean the same here.
+
+use std::fmt::Write;
+
+use streampool::batch::Histogram;
+
+use crate::error::Reason;
+use crate::figures::Seen;
+use crate::server::Server;
+use crate::statistics::total;
+
+/// A metric.
+pub struct Metric {
+    /// Its name.
+    pub name: &'static str,
+    /// `counter`, `gauge` or `histogram`.
+    pub kind: &'static str,
+    /// What it counts.
+    pub help: &'static str,
+    value: Value,
+}
+
+enum Value {
+    /// One number of each model.
+    Number(fn(&Seen) -> u64),
+    /// One of each reason.
+    Failures,
+    /// One of each reason why a batch went.
+    Batches,
+    /// A histogram, with bounds, and what to divide values by.
+    Histogram(fn(&Seen) -> &Histogram, &'static [f64], f64),
+    /// Whether the server is ready.
+    Ready,
+    /// How many models are loaded.
+    Models,
+}
+
+const SECONDS: &[f64] = &[
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
+    5.0, 10.0,
+];
+const ROWS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0];
+
+const fn number(
+    name: &'static str,
+    kind: &'static str,
+    help: &'static str,
+    of: fn(&Seen) -> u64,
+) -> Metric {
+    Metric {
+        name,
+        kind,
+        help,
+        value: Value::Number(of),
+    }
+}
+
+const fn other(name: &'static str, kind: &'static str, help: &'static str, value: Value) -> Metric {
+    Metric {
+        name,
+        kind,
+        help,
+        value,
+    }
+}
+
+/// All metrics.
+pub const METRICS: &[Metric] = &[
+    number(
+        "nv_inference_request_success",
+        "counter",
+        "Requests that were answered with outputs",
+        |seen| seen.success.0,
+    ),
+    other(
+        "nv_inference_request_failure",
+        "counter",
+        "Requests that failed, by reason",
+        Value::Failures,
+    ),
+    number(
+        "nv_inference_count",
+        "counter",
+        "Rows that were run",
+        |seen| total(&seen.queues.batch_rows),
+    ),
+    number(
+        "nv_inference_exec_count",
+        "counter",
+        "Batches that were run",
+        |seen| seen.queues.batch_rows.count(),
+    ),
+    number(
+        "nv_inference_request_duration_us",
+        "counter",
+        "Microseconds of requests that were answered, from header to answer",
+        |seen| seen.success.1 / 1000,
+    ),
+    number(
+        "nv_inference_queue_duration_us",
+        "counter",
+        "Microseconds that requests waited in the queue",
+        |seen| total(&seen.queues.queue_time) / 1000,
+    ),
+    number(
+        "nv_inference_compute_input_duration_us",
+        "counter",
+        "Microseconds that reading inputs took",
+        |seen| seen.input.1 / 1000,
+    ),
+    number(
+        "nv_inference_compute_infer_duration_us",
+        "counter",
+        "Microseconds of batches",
+        |seen| total(&seen.queues.compute_time) / 1000,
+    ),
+    number(
+        "nv_inference_compute_output_duration_us",
+        "counter",
+        "Microseconds that writing outputs took",
+        |seen| seen.output.1 / 1000,
+    ),
+    number(
+        "nv_inference_pending_request_count",
+        "gauge",
+        "Requests in progress",
+        |seen| seen.pending,
+    ),
+    number(
+        "streampool_queue_requests",
+        "gauge",
+        "Requests that wait in the queue",
+        |seen| seen.queues.queued,
+    ),
+    number(
+        "streampool_batches_running",
+        "gauge",
+        "Batches that run",
+        |seen| seen.queues.running,
+    ),
+    other(
+        "streampool_queue_seconds",
+        "histogram",
+        "How long requests waited in the queue",
+        Value::Histogram(|seen| &seen.queues.queue_time, SECONDS, 1e9),
+    ),
+    other(
+        "streampool_compute_seconds",
+        "histogram",
+        "How long batches took",
+        Value::Histogram(|seen| &seen.queues.compute_time, SECONDS, 1e9),
+    ),
+    other(
+        "streampool_batch_rows",
+        "histogram",
+        "Rows of batches",
+        Value::Histogram(|seen| &seen.queues.batch_rows, ROWS, 1.0),
+    ),
+    other(
+        "streampool_batches",
+        "counter",
+        "Batches, by the reason why they went when they did",
+        Value::Batches,
+    ),
+    other(
+        "streampool_ready",
+        "gauge",
+        "Whether the server is ready: 1 or 0",
+        Value::Ready,
+    ),
+    other(
+        "streampool_models",
+        "gauge",
+        "Versions of models that are loaded",
+        Value::Models,
+    ),
+];
+
+/// The page.
+pub fn text(server: &Server) -> String {
+    let figures = server.repository().all_figures();
+    let models: Vec<(String, Seen)> = figures
+        .iter()
+        .map(|(name, version, figures)| {
+            let name = escaped(name);
+            let labels = format!("model=\"{name}\",version=\"{version}\"");
+            (labels, figures.seen())
+        })
+        .collect();
+    let mut page = String::new();
+    for metric in METRICS {
+        // Writing to a string does not fail.
+        let _ = write_metric(&mut page, metric, &models, server);
+    }
+    page
+}
+
+fn write_metric(
+    page: &mut String,
+    metric: &Metric,
+    models: &[(String, Seen)],
+    server: &Server,
+) -> std::fmt::Result {
+    let name = metric.name;
+    writeln!(page, "# HELP {name} {}", metric.help)?;
+    writeln!(page, "# TYPE {name} {}", metric.kind)?;
+    match metric.value {
+        Value::Ready => return writeln!(page, "{name} {}", u8::from(server.is_ready())),
+        Value::Models => return writeln!(page, "{name} {}", server.repository().loaded().len()),
+        _ => {}
+    }
+    for (labels, seen) in models {
+        match &metric.value {
+            Value::Number(of) => writeln!(page, "{name}{{{labels}}} {}", of(seen))?,
+            Value::Failures => {
+                for reason in Reason::ALL {
+                    let (label, count) = (reason.label(), seen.failures[reason as usize]);
+                    writeln!(page, "{name}{{{labels},reason=\"{label}\"}} {count}")?;
+                }
+            }
+            Value::Batches => {
+                for (reason, count) in &seen.queues.reasons {
+                    writeln!(page, "{name}{{{labels},reason=\"{reason}\"}} {count}")?;
+                }
+            }
+            Value::Histogram(of, bounds, unit) => {
+                let histogram = of(seen);
+                for bound in *bounds {
+                    let below = histogram
+                        .counts()
+                        .filter(|(last, _)| *last as f64 / unit <= *bound);
+                    let below: u64 = below.map(|(_, count)| count).sum();
+                    writeln!(page, "{name}_bucket{{{labels},le=\"{bound}\"}} {below}")?;
+                }
+                let count = histogram.count();
+                writeln!(page, "{name}_bucket{{{labels},le=\"+Inf\"}} {count}")?;
+                let sum = histogram.mean() * count as f64 / unit;
+                writeln!(page, "{name}_sum{{{labels}}} {sum}")?;
+                writeln!(page, "{name}_count{{{labels}}} {count}")?;
+            }
+            Value::Ready | Value::Models => {}
+        }
+    }
+    Ok(())
+}
+
+/// A value of a label.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
+}

@@ -1,0 +1,463 @@
+//! One version of a model: a session behind a queue, and what requests have to look like.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value as Json, json};
+use streampool::batch::{Batch, Priority};
+use streampool::model::{Dim, ValueInfo, ValueKind};
+use streampool::{Array, BatchQueue, DType, ForSession, Input, Pool, Request, Session};
+
+use crate::config::{Config, Defaults};
+use crate::datatype;
+use crate::error::{Error, Result};
+use crate::figures::Figures;
+
+/// An input or output.
+#[derive(Debug, Clone)]
+pub struct Port {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub dtype: DType,
+    /// Its sizes, -1 for an open one.
+    pub shape: Vec<i64>,
+}
+
+/// One version of a model, loaded.
+pub struct Model {
+    name: String,
+    version: u64,
+    inputs: Vec<Port>,
+    outputs: Vec<Port>,
+    config: Config,
+    /// The most rows of a batch, if requests are batched. Otherwise each array has one more axis of size 1 in front, because a queue
+    /// wants rows.
+    batch: Option<usize>,
+    queue: BatchQueue,
+    figures: Arc<Figures>,
+    attached: u64,
+}
+
+/// What a request says beside its inputs.
+#[derive(Debug, Clone, Default)]
+pub struct Terms {
+    /// When it is of no use any more.
+    pub deadline: Option<Instant>,
+    /// Which comes first: 1 is the highest, 0 says nothing.
+    pub priority: u64,
+    /// Who sends it.
+    pub tenant: Option<String>,
+}
+
+/// A place for an input of a request.
+#[derive(Debug)]
+pub struct Place {
+    /// Which of the model's inputs it is.
+    pub index: usize,
+    /// Its type.
+    pub dtype: DType,
+    /// The shape that the array of the request has.
+    pub shape: Vec<usize>,
+    /// How many bytes it has.
+    pub bytes: usize,
+}
+
+impl Model {
+    /// Loads a model, and runs it once where its inputs have no open sizes but the number of rows.
+    pub fn load(
+        pool: &Pool,
+        path: &Path,
+        (name, version): (&str, u64),
+        config: Config,
+        defaults: &Defaults,
+        figures: Arc<Figures>,
+    ) -> Result<Model, String> {
+        let session = Session::load(pool, path).map_err(|error| error.to_string())?;
+        let inputs = ports(session.inputs())?;
+        let outputs = ports(session.outputs())?;
+        check_config(&config, name, &inputs, &outputs)?;
+        let rows = match config.max_batch_size {
+            Some(0) => None,
+            Some(rows) => Some(rows),
+            None => has_rows(&session).then_some(defaults.max_batch_size),
+        };
+        let mut settings = BatchQueue::builder()
+            .max_batch_size(rows.unwrap_or(1))
+            .max_wait(config.max_wait.unwrap_or(defaults.max_wait))
+            .capacity(config.queue_capacity.unwrap_or(defaults.queue_capacity));
+        if let Some(instances) = config.instances.or(defaults.max_in_flight) {
+            settings = settings.max_in_flight(instances);
+        }
+        warm_up(&session, &inputs, rows.is_some());
+        let queue = match rows {
+            Some(_) => BatchQueue::for_session(&session, settings),
+            None => {
+                let session = session.clone();
+                settings
+                    .build(move |batch| run_alone(&session, &batch))
+                    .map_err(Into::into)
+            }
+        };
+        let queue = queue.map_err(|error| error.to_string())?;
+        Ok(Model {
+            name: name.to_owned(),
+            version,
+            inputs,
+            outputs,
+            batch: rows,
+            attached: figures.attach(queue.clone()),
+            queue,
+            config,
+            figures,
+        })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its version.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Its inputs.
+    pub fn inputs(&self) -> &[Port] {
+        &self.inputs
+    }
+
+    /// Its outputs.
+    pub fn outputs(&self) -> &[Port] {
+        &self.outputs
+    }
+
+    /// Its counters.
+    pub fn figures(&self) -> &Arc<Figures> {
+        &self.figures
+    }
+
+    /// Where an input of a request goes, if it is one that the model takes.
+    pub fn place(&self, name: &str, datatype: &str, shape: &[i64]) -> Result<Place> {
+        let index = self.inputs.iter().position(|port| port.name == name);
+        let index = index.ok_or_else(|| {
+            let model = &self.name;
+            Error::invalid(format!(
+                "unexpected inference input '{name}' for model '{model}'"
+            ))
+        })?;
+        let port = &self.inputs[index];
+        if datatype::named(datatype) != Some(port.dtype) {
+            return Err(Error::invalid(format!(
+                "inference input '{name}' data-type is '{datatype}', but model '{}' expects '{}'",
+                self.name,
+                datatype::name(port.dtype)
+            )));
+        }
+        let fits = shape.len() == port.shape.len()
+            && shape
+                .iter()
+                .zip(&port.shape)
+                .all(|(&given, &size)| given >= 0 && (size < 0 || size == given));
+        let sizes: Option<Vec<usize>> = shape
+            .iter()
+            .map(|&size| usize::try_from(size).ok())
+            .collect();
+        let (true, Some(mut sizes)) = (fits, sizes) else {
+            return Err(Error::invalid(format!(
+                "unexpected shape for input '{name}' for model '{}'. Expected {:?}, got {shape:?}",
+                self.name, port.shape
+            )));
+        };
+        let bytes = sizes
+            .iter()
+            .try_fold(port.dtype.size(), |all, &size| all.checked_mul(size));
+        let bytes = bytes.ok_or_else(|| {
+            Error::invalid(format!(
+                "input '{name}' has the shape {shape:?}, which is too large"
+            ))
+        })?;
+        if let (Some(most), Some(&rows)) = (
+            self.config.max_batch_size.filter(|&most| most > 0),
+            sizes.first(),
+        ) && rows > most
+        {
+            return Err(Error::invalid(format!(
+                "inference request batch-size must be <= {most} for '{}'",
+                self.name
+            )));
+        }
+        if self.batch.is_none() {
+            sizes.insert(0, 1);
+        }
+        Ok(Place {
+            index,
+            dtype: port.dtype,
+            shape: sizes,
+            bytes,
+        })
+    }
+
+    /// All inputs of a request in the model's order.
+    pub fn in_order(&self, given: Vec<(usize, Array)>) -> Result<Vec<Array>> {
+        let mut places: Vec<Option<Array>> = self.inputs.iter().map(|_| None).collect();
+        let count = given.len();
+        for (index, array) in given {
+            let place = places.get_mut(index);
+            if place.is_none_or(|place| place.replace(array).is_some()) {
+                let name = &self.inputs[index].name;
+                return Err(Error::invalid(format!("input '{name}' is given twice")));
+            }
+        }
+        let missing = self
+            .inputs
+            .iter()
+            .zip(&places)
+            .filter(|(_, place)| place.is_none());
+        let missing: Vec<&str> = missing.map(|(port, _)| &port.name[..]).collect();
+        if !missing.is_empty() {
+            return Err(Error::invalid(format!(
+                "expected {} inputs but got {count} inputs for model '{}'. Missing: {missing:?}",
+                self.inputs.len(),
+                self.name
+            )));
+        }
+        Ok(places.into_iter().flatten().collect())
+    }
+
+    /// Runs a request. If the future is dropped, the request is withdrawn.
+    pub async fn run(&self, inputs: Vec<Array>, terms: &Terms) -> Result<Vec<Array>> {
+        let mut request = Request::new(inputs).priority(self.priority(terms.priority)?);
+        let default = self.config.default_timeout;
+        let default = default.and_then(|timeout| Instant::now().checked_add(timeout));
+        if let Some(deadline) = terms.deadline.or(default) {
+            request = request.deadline(deadline);
+        }
+        if let Some(tenant) = &terms.tenant {
+            request = request.tenant(tenant);
+        }
+        Ok(self.queue.submit(request)?.await?)
+    }
+
+    fn priority(&self, asked: u64) -> Result<Priority> {
+        let levels = match self.config.priority_levels {
+            // Clients may give one of the three that the queue has.
+            0 => 3,
+            levels => levels,
+        };
+        if asked > levels {
+            return Err(Error::invalid(format!(
+                "priority {asked} is above {levels}, the lowest of model '{}'",
+                self.name
+            )));
+        }
+        let middle = levels.div_ceil(2);
+        Ok(match asked {
+            0 => Priority::Normal,
+            asked if asked < middle => Priority::High,
+            asked if asked == middle => Priority::Normal,
+            _ => Priority::Low,
+        })
+    }
+
+    /// The shape of an output for the client.
+    pub fn shape_of<'a>(&self, output: &'a Array) -> &'a [usize] {
+        match self.batch {
+            Some(_) => output.shape(),
+            None => output.shape().get(1..).unwrap_or_default(),
+        }
+    }
+
+    /// How many rows the client sees in an output: of a model without a batch there is one.
+    pub fn rows_of(&self, output: &Array) -> usize {
+        output.row_count()
+    }
+
+    /// Inputs, outputs and versions, as clients get them.
+    pub fn metadata(&self, versions: &[String]) -> Json {
+        let told = |ports: &[Port]| -> Vec<Json> {
+            let each = ports.iter().map(|port| {
+                json!({"name": port.name, "datatype": datatype::name(port.dtype), "shape": port.shape})
+            });
+            each.collect()
+        };
+        json!({
+            "name": self.name,
+            "versions": versions,
+            "platform": "onnxruntime_onnx",
+            "inputs": told(&self.inputs),
+            "outputs": told(&self.outputs),
+        })
+    }
+
+    /// How it is served, as Triton's clients read it.
+    pub fn config(&self) -> Json {
+        let batch = self.batch.unwrap_or(0);
+        let told = |ports: &[Port]| -> Vec<Json> {
+            let each = ports.iter().map(|port| {
+                let own = usize::from(batch > 0);
+                json!({
+                    "name": port.name,
+                    "data_type": format!("TYPE_{}", datatype::name(port.dtype)),
+                    "dims": port.shape.get(own..).unwrap_or_default(),
+                })
+            });
+            each.collect()
+        };
+        self.config
+            .json(&self.name, batch, told(&self.inputs), told(&self.outputs))
+    }
+
+    /// The most rows of a batch; 0 if requests are not batched.
+    pub fn max_batch_size(&self) -> usize {
+        self.batch.unwrap_or(0)
+    }
+}
+
+/// Nobody has a request in it any more.
+impl Drop for Model {
+    fn drop(&mut self) {
+        self.figures.detach(self.attached);
+    }
+}
+
+fn ports(values: &[ValueInfo]) -> Result<Vec<Port>, String> {
+    let port = |value: &ValueInfo| {
+        let (ValueKind::Tensor, Some(dtype), Some(shape)) = (value.kind, value.dtype, &value.shape)
+        else {
+            return Err(format!(
+                "{:?} is no tensor of a declared type and number of axes, so it cannot be served",
+                value.name
+            ));
+        };
+        let size = |dim: &Dim| match dim {
+            Dim::Fixed(size) => i64::try_from(*size).unwrap_or(-1),
+            Dim::Named(_) | Dim::Free => -1,
+        };
+        Ok(Port {
+            name: value.name.clone(),
+            dtype,
+            shape: shape.iter().map(size).collect(),
+        })
+    };
+    values.iter().map(port).collect()
+}
+
+/// Whether the first axis of all inputs and outputs is open, and the same.
+fn has_rows(session: &Session) -> bool {
+    let firsts = session.inputs().iter().chain(session.outputs());
+    let firsts = firsts.map(|value| value.shape.as_ref().and_then(|shape| shape.first()));
+    let mut name = None;
+    for first in firsts {
+        match first {
+            None | Some(Dim::Fixed(_)) => return false,
+            Some(Dim::Free) => {}
+            Some(Dim::Named(own)) => match &name {
+                None => name = Some(own.clone()),
+                Some(known) if known == own => {}
+                Some(_) => return false,
+            },
+        }
+    }
+    !session.inputs().is_empty()
+}
+
+/// Refuses a configuration for another model.
+fn check_config(
+    config: &Config,
+    name: &str,
+    inputs: &[Port],
+    outputs: &[Port],
+) -> Result<(), String> {
+    if let Some(other) = config
+        .name
+        .as_deref()
+        .filter(|own| *own != name && !own.is_empty())
+    {
+        return Err(format!(
+            "config.pbtxt is for {other:?}, and the folder is {name:?}"
+        ));
+    }
+    for port in &config.ports {
+        let (ports, kind) = match port.input {
+            true => (inputs, "input"),
+            false => (outputs, "output"),
+        };
+        let Some(known) = ports.iter().find(|known| known.name == port.name) else {
+            let names: Vec<&str> = ports.iter().map(|port| &port.name[..]).collect();
+            return Err(format!(
+                "config.pbtxt lists the {kind} {:?}, and the model has {names:?}",
+                port.name
+            ));
+        };
+        let datatype = datatype::name(known.dtype);
+        if !port.datatype.is_empty() && port.datatype != datatype {
+            return Err(format!(
+                "config.pbtxt says {} for {kind} {:?}, and the model says {datatype}",
+                port.datatype, port.name
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Makes plan and program for one row, where its size is known. What fails here fails with the first request, too, and is told then.
+fn warm_up(session: &Session, inputs: &[Port], batched: bool) {
+    let shapes: Option<Vec<Vec<usize>>> = inputs
+        .iter()
+        .map(|port| {
+            let sizes = port
+                .shape
+                .iter()
+                .enumerate()
+                .map(|(axis, &size)| match size {
+                    -1 if axis == 0 && batched => Some(1),
+                    size => usize::try_from(size).ok(),
+                });
+            sizes.collect()
+        })
+        .collect();
+    if let Some(shapes) = shapes {
+        let shapes: Vec<&[usize]> = shapes.iter().map(Vec::as_slice).collect();
+        if let Err(error) = session.warm_up(&shapes) {
+            tracing::warn!(%error, "the first run failed");
+        }
+    }
+}
+
+/// Runs a request whose arrays have one more axis than the model's inputs.
+fn run_alone(session: &Session, batch: &Batch) -> Result<Batch, streampool::batch::Error> {
+    let failed = |error: streampool::tensor::Error| streampool::batch::Error::failed(error);
+    let own = batch.requests().flatten().map(|array| {
+        let shape = array.shape().get(1..).unwrap_or_default();
+        Array::from_bytes(array.dtype(), array.bytes(), shape).map_err(failed)
+    });
+    let own: Vec<Array> = own.collect::<Result<_, _>>()?;
+    let inputs: Vec<Input<'_>> = own.iter().map(Input::from).collect();
+    let options = streampool::RunOptions {
+        deadline: batch.deadline(),
+        ..Default::default()
+    };
+    let outputs = session.run_positional_with(&inputs, &options);
+    let outputs = outputs.map_err(|error| match error {
+        streampool::model::Error::Deadline => streampool::batch::Error::Expired,
+        other => streampool::batch::Error::failed(other),
+    })?;
+    let outputs = outputs.into_arrays().into_iter().map(|array| {
+        let shape: Vec<usize> = std::iter::once(1)
+            .chain(array.shape().iter().copied())
+            .collect();
+        Array::from_bytes(array.dtype(), array.bytes(), &shape).map_err(failed)
+    });
+    Batch::new(outputs.collect::<Result<_, _>>()?)
+}
+
+/// The deadline that a number of microseconds from now is; 0 says nothing.
+pub fn deadline(micros: u64) -> Option<Instant> {
+    match micros {
+        0 => None,
+        micros => Instant::now().checked_add(Duration::from_micros(micros)),
+    }
+}

@@ -59,7 +59,7 @@ mod tally;
 pub mod text;
 
 pub use attention::Attention;
-pub use cache::{Cache, DiskKey, Missing, NotReady};
+pub use cache::{Cache, Missing, NotReady};
 pub use disk::DiskStore;
 pub use dispatch::{Limits, Operand, Params};
 pub use elementwise::Elementwise;

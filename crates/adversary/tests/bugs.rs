@@ -1,5 +1,5 @@
 //! What meets a bug, what does not, and what a queue does after it met one. That threads meet each is shown where the
-//! workarounds are, in `crates/runtime/tests/quirks.rs`.
+//! workarounds are, in `crates/runtime/tests/host/quirks.rs`.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -6,12 +6,10 @@ use std::time::{Duration, Instant};
 
 use streampool_tensor::Array;
 
-use crate::batch::Batch;
-use crate::engine::{Capacity, Engine, Full};
+use crate::engine::{Capacity, Full};
 use crate::error::{Error, Result};
 use crate::padding::Padding;
-use crate::queue::BatchQueue;
-use crate::schedule::{Limits, Schedule, Tenants};
+use crate::schedule::Limits;
 
 /// The weights that tenants may have.
 const WEIGHTS: RangeInclusive<f64> = 0.001..=1000.0;
@@ -55,7 +53,7 @@ pub struct BatchQueueBuilder {
     pub(crate) when_full: WhenFull,
     pub(crate) padding: Option<Padding>,
     pub(crate) accepts: Accepts,
-    tenants: Vec<(String, f64)>,
+    pub(crate) tenants: Vec<(String, f64)>,
 }
 
 /// Says whether the queue's function takes such inputs.
@@ -200,30 +198,8 @@ impl BatchQueueBuilder {
         self.limits.rows
     }
 
-    /// A queue in front of a function. The function is called from several threads at once, up to `max_in_flight`.
-    ///
-    /// Where it fails on a batch, it is called with parts of it, so that only the requests fail that are guilty. It may see the same
-    /// rows again; where it fails on each of n requests it is called about n + log2(n) times for them. Where it knows that no part
-    /// would do better it should fail with [`Error::unavailable`]: then it is not called again.
-    pub fn build<E>(
-        self,
-        function: impl Fn(Batch) -> Result<Batch, E> + Send + Sync + 'static,
-    ) -> Result<BatchQueue>
-    where
-        E: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
-        self.check()?;
-        let tenants = self
-            .tenants
-            .iter()
-            .map(|(name, weight)| (&name[..], *weight));
-        let schedule = Schedule::new(self.limits.clone(), Tenants::new(tenants));
-        let engine = Engine::new(schedule, self.lanes(), self.capacity);
-        let function = move |batch| function(batch).map_err(Error::failed);
-        BatchQueue::start(engine, Arc::new(function), self)
-    }
-
-    fn check(&self) -> Result<()> {
+    /// Refuses settings that cannot be.
+    pub(crate) fn check(&self) -> Result<()> {
         let at_least_one = |setting, value: usize| match value {
             0 => Err(Error::setting(setting, value, "at least 1")),
             _ => Ok(()),

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
-use crate::engine::Done;
 use crate::histogram::Histogram;
+use crate::outcome::{Waiter, wake};
 use crate::schedule::{Entry, Reason, TenantId};
 
 /// What became of a request. Each that was submitted has one fate.
@@ -144,6 +144,26 @@ impl Figures {
             self.service_time.add(nanos(took));
         }
         self.retries += done.retries;
+    }
+}
+
+/// What became of a batch.
+#[derive(Default)]
+pub struct Done {
+    /// What became of each request.
+    pub fates: Vec<(TenantId, Fate)>,
+    /// Who waits for them.
+    pub waiters: Vec<Waiter>,
+    /// How long it took, if that says anything about others.
+    pub took: Option<Duration>,
+    /// How often it was run again, in parts.
+    pub retries: u64,
+}
+
+/// Who waits for what has become of a batch is woken, even if the batch could not be run to its end.
+impl Drop for Done {
+    fn drop(&mut self) {
+        wake(std::mem::take(&mut self.waiters));
     }
 }
 

@@ -30,12 +30,24 @@ struct Amount {
     bytes: usize,
 }
 
+impl BatchQueue {
+    /// Runs many requests, and gives their outputs in order. Only some are under way at a time, however many there are: as many as
+    /// keep all lanes busy, and no more bytes than `capacity_bytes`. What finds no room waits for it, whatever `when_full` is.
+    pub fn infer_all<I>(&self, requests: I) -> InferAll<I::IntoIter>
+    where
+        I: IntoIterator,
+        I::Item: Into<Request>,
+    {
+        InferAll::new(self.clone(), requests.into_iter(), &self.shared().settings)
+    }
+}
+
 impl<I> InferAll<I>
 where
     I: Iterator,
     I::Item: Into<Request>,
 {
-    pub(crate) fn new(queue: BatchQueue, requests: I, settings: &BatchQueueBuilder) -> Self {
+    fn new(queue: BatchQueue, requests: I, settings: &BatchQueueBuilder) -> Self {
         // While every lane has a batch, the next is there.
         let groups = settings.lanes().saturating_add(1);
         let together = settings.limits.rows.min(settings.capacity.requests);

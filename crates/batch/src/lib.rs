@@ -87,6 +87,7 @@ mod queue;
 mod request;
 mod runner;
 mod schedule;
+mod shared;
 mod statistics;
 mod sync;
 mod ticket;

@@ -40,6 +40,11 @@ impl Waiter {
     }
 }
 
+/// Wakes all these.
+pub fn wake(waiters: impl IntoIterator<Item = Waiter>) {
+    waiters.into_iter().for_each(Waiter::wake);
+}
+
 /// Drops what a panic has left, which may panic in turn, and so may what that leaves.
 pub fn discard(mut panic: Box<dyn Any + Send>) {
     while let Err(next) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {

@@ -1,7 +1,7 @@
 //! The queue that callers see.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -9,21 +9,22 @@ use streampool_device::Process;
 use streampool_tensor::Array;
 
 use crate::answer::{Answer, Joined, Part, To};
+use crate::batch::Batch;
 use crate::builder::{BatchQueueBuilder, WhenFull};
-use crate::engine::{Admission, Done, Engine, Full, Parts, Rejected, Shutdown, Turn};
+use crate::engine::{Admission, Engine, Full, Parts, Rejected, Shutdown};
 use crate::error::{Error, Result};
 use crate::figures::Fate;
-use crate::inference::InferAll;
-use crate::inside::{Role, calls, inside, is_inside};
+use crate::inside::{Role, inside, is_inside};
 use crate::names::Names;
-use crate::nested::{Awaited, Nested, Waiting};
+use crate::nested::Waiting;
 use crate::outcome::{Outcome, discard};
 use crate::padding::{Filled, Waste};
 use crate::request::{Kind, Request};
-use crate::runner::{Function, run};
-use crate::schedule::{Entry, Id, Ids, Schedule, TenantId};
+use crate::runner::Function;
+use crate::schedule::{Entry, Ids, Schedule, Tenants};
+use crate::shared::Shared;
 use crate::statistics::Statistics;
-use crate::ticket::{Ticket, outputs};
+use crate::ticket::{Outside, Ticket, outputs};
 
 /// A queue that makes batches of the requests of many callers. Cheap to clone; clones are the same queue. When the last is dropped
 /// the queue is closed, and what waits is refused.
@@ -40,82 +41,6 @@ struct Owner {
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// What callers, tickets and threads share.
-pub struct Shared {
-    /// The queue as threads see it.
-    pub engine: Engine<Kind, Part>,
-    /// The owner's. A ticket may outlive the queue, but not keep what the function holds.
-    function: Weak<Function>,
-    settings: BatchQueueBuilder,
-    nested: Arc<Nested>,
-    names: Names,
-    waste: Waste,
-    /// The process whose queue it is. In a fork of it the threads are gone, and the locks are as they were.
-    process: Process,
-}
-
-impl Shared {
-    /// Refuses a fork of the process: nothing of the queue may be touched there.
-    pub fn check_process(&self) -> Result<()> {
-        match self.process.is_current() {
-            true => Ok(()),
-            false => Err(Error::Forked),
-        }
-    }
-
-    fn run(&self, turn: Turn<'_, Kind, Part>, function: &Function) {
-        inside(self, Role::Works, || turn.run(&self.runner(function)));
-    }
-
-    /// What runs a batch on a lane.
-    fn runner(&self, function: &Function) -> impl Fn(Vec<Entry<Part>>, usize) -> Done {
-        move |entries, lane| inside(self, Role::Calls, || run(function, entries, lane))
-    }
-
-    /// Runs these requests on the calling thread, if they are all that waits, and can go. Says whether it did.
-    pub fn help(&self, ids: &[Id]) -> bool {
-        // Of a queue that is gone nothing waits any more.
-        let Some(function) = self.function.upgrade() else {
-            return false;
-        };
-        let turn = self.engine.turn(ids);
-        let helped = turn.is_some();
-        if let Some(turn) = turn {
-            self.run(turn, &*function);
-        }
-        helped
-    }
-
-    /// The calling thread is about to wait for an answer, or for room. From within the function that is refused where all lanes are of calls
-    /// that wait; else it is to be held as long as the wait lasts.
-    pub fn about_to_wait(
-        &self,
-        call: &'static str,
-        awaited: Arc<dyn Awaited>,
-    ) -> Result<Option<Waiting>> {
-        let calls = calls(self);
-        if calls == 0 {
-            return Ok(None);
-        }
-        let waiting = self.nested.begin(calls, self.settings.lanes(), awaited);
-        waiting.map(Some).ok_or(Error::Inside {
-            call,
-            instead: "raise `max_in_flight`, or ask another queue",
-        })
-    }
-
-    fn tenant(&self, name: &str) -> TenantId {
-        let named = |schedule: &mut Schedule<_, _>| schedule.tenants().named(name);
-        let ask = || self.engine.look(|schedule, _, _| named(schedule));
-        self.names.find(name, ask)
-    }
-
-    /// How much of what came in was filled up.
-    pub fn waste(&self) -> f64 {
-        self.waste.part()
-    }
-}
-
 /// A request on its way in.
 struct Prepared {
     kind: Kind,
@@ -124,11 +49,36 @@ struct Prepared {
     filled: Option<Filled>,
 }
 
-/// How a request came in.
-struct Entering {
-    admission: Admission,
+/// What a caller does once its request is in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Caller {
+    /// It waits for the outputs, and may run a batch meanwhile.
+    Waits,
+    /// It gets a ticket.
+    GoesOn,
+}
+
+/// A request that came in.
+struct Entered {
+    way: Way,
     answer: Arc<Answer>,
     filled: Option<Filled>,
+    /// Holds for its caller, if that is in the queue's own function, as long as it waits.
+    waiting: Option<Waiting>,
+}
+
+/// How a request came in.
+enum Way {
+    /// Its caller ran it without the lock.
+    Ran,
+    /// Its caller left it in the inbox, and hears whatever becomes of it.
+    Left,
+    /// By the lock.
+    Locked {
+        admission: Admission,
+        /// Whether its caller ran a batch.
+        helped: bool,
+    },
 }
 
 impl BatchQueue {
@@ -138,7 +88,7 @@ impl BatchQueue {
     }
 
     /// A queue with this engine and these settings, and what it runs.
-    pub(crate) fn start(
+    fn start(
         engine: Engine<Kind, Part>,
         function: Arc<Function>,
         settings: BatchQueueBuilder,
@@ -161,7 +111,7 @@ impl BatchQueue {
         Ok(BatchQueue(Arc::new(owner)))
     }
 
-    fn shared(&self) -> &Arc<Shared> {
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.0.shared
     }
 
@@ -172,8 +122,8 @@ impl BatchQueue {
     pub fn submit(&self, request: impl Into<Request>) -> Result<Ticket> {
         let prepared = self.prepare(request.into())?;
         let when_full = self.when_full();
-        let (entering, _) = self.add(prepared, when_full.full(), false)?;
-        self.come_in("submit", entering, when_full.until())
+        let entered = self.enter(prepared, Caller::GoesOn, when_full.full())?;
+        self.come_in("submit", entered, when_full.until())
     }
 
     /// Puts requests in the queue, all before the first of them can go.
@@ -205,14 +155,23 @@ impl BatchQueue {
         let entered = prepared.into_iter().map(|ready| {
             let ready = ready?;
             let admission = admitted.next().unwrap_or(Err(Rejected::Closed));
-            admitted_as(ready, admission)
+            let way = Way::Locked {
+                admission: admission?,
+                helped: false,
+            };
+            Ok(Entered {
+                way,
+                answer: ready.answer,
+                filled: ready.filled,
+                waiting: None,
+            })
         });
         // They are all in before the first is waited for.
-        let entered: Vec<Result<Entering>> = entered.collect();
+        let entered: Vec<Result<Entered>> = entered.collect();
         let until = when_full.until();
         let tickets = entered
             .into_iter()
-            .map(|entering| self.come_in(call, entering?, until));
+            .map(|entered| self.come_in(call, entered?, until));
         tickets.collect()
     }
 
@@ -221,91 +180,100 @@ impl BatchQueue {
     ///
     /// From within the queue's own function it is an error where all lanes are of calls that wait so.
     pub fn infer(&self, request: impl Into<Request>) -> Result<Vec<Array>> {
-        let mut prepared = self.prepare(request.into())?;
-        if self.run_at_once(&mut prepared) {
-            return outputs(prepared.answer.wait(), prepared.filled.as_ref());
+        let prepared = self.prepare(request.into())?;
+        let when_full = self.when_full();
+        let mut entered = self.enter(prepared, Caller::Waits, when_full.full())?;
+        let _waiting = entered.waiting.take();
+        if let Way::Locked { helped, .. } = entered.way {
+            let ticket = self.come_in("infer", entered, when_full.until())?;
+            return match helped {
+                true => ticket.wait(),
+                false => ticket.wait_asleep(),
+            };
         }
-        let _waiting = self
-            .shared()
-            .about_to_wait("infer", prepared.answer.clone())?;
-        match (prepared.parts.len(), self.when_full()) {
-            (1, WhenFull::Reject | WhenFull::Block) => self.leave(prepared),
-            _ => self.add_and_wait(prepared),
-        }
-    }
-
-    /// Leaves a request in one part to whoever comes to the queue next, and sleeps until it is over, however that comes.
-    fn leave(&self, prepared: Prepared) -> Result<Vec<Array>> {
         let shared = self.shared();
-        let Prepared {
-            kind,
-            parts,
-            answer,
-            filled,
-        } = prepared;
-        let turn = shared.engine.leave(kind, parts, self.when_full().full());
-        if let Some(turn) = turn {
-            shared.run(turn, &*self.0.function);
+        let filled = entered.filled.as_ref();
+        let result = entered.answer.wait();
+        let mut ran = true;
+        if let Way::Left = entered.way {
+            shared.engine.was_woken();
+            ran = !matches!(&result, Err(error) if error.is_refusal());
         }
-        let result = answer.wait();
-        shared.engine.was_woken();
-        if let Some(filled) = &filled
-            && !matches!(&result, Err(error) if error.is_refusal())
+        if let Some(filled) = filled
+            && ran
         {
             shared.waste.count(filled);
         }
-        outputs(result, filled.as_ref())
+        outputs(result, filled)
     }
 
-    fn add_and_wait(&self, prepared: Prepared) -> Result<Vec<Array>> {
-        let when_full = self.when_full();
-        let (entering, helped) = self.add(prepared, when_full.full(), true)?;
-        let ticket = self.come_in("infer", entering, when_full.until())?;
-        match helped {
-            true => ticket.wait(),
-            false => ticket.wait_asleep(),
-        }
-    }
-
-    /// Runs a request on the calling thread, without a lock, if nothing else is to be done. Says whether it did.
-    fn run_at_once(&self, prepared: &mut Prepared) -> bool {
+    /// The one way in. A request is
+    ///
+    /// - run by a caller that waits for it, without the lock, if nothing else is to be done;
+    /// - else left in the inbox by a caller that waits, for whoever has the lock next;
+    /// - else, if it is in parts, or its caller waits for room only so long, or not at all, added by the lock.
+    fn enter(&self, prepared: Prepared, caller: Caller, full: Full) -> Result<Entered> {
         let shared = self.shared();
-        let parts = std::mem::take(&mut prepared.parts);
-        let runner = shared.runner(&*self.0.function);
-        let left = shared.engine.run_at_once(&prepared.kind, parts, &runner);
-        prepared.parts = left.err().unwrap_or_default();
-        let is_run = prepared.parts.is_empty();
-        if is_run && let Some(filled) = &prepared.filled {
-            shared.waste.count(filled);
-        }
-        is_run
+        let Prepared {
+            kind,
+            mut parts,
+            answer,
+            filled,
+        } = prepared;
+        let mut waiting = None;
+        let way = 'way: {
+            if caller == Caller::Waits {
+                let runner = shared.runner(&*self.0.function);
+                match shared.engine.run_at_once(&kind, parts, &runner) {
+                    Ok(()) => break 'way Way::Ran,
+                    Err(left) => parts = left,
+                }
+                waiting = shared.about_to_wait("infer", answer.clone())?;
+                if parts.len() == 1 && !matches!(self.when_full(), WhenFull::Wait(_)) {
+                    let turn = shared.engine.leave(kind, parts, full);
+                    if let Some(turn) = turn {
+                        shared.run(turn, &*self.0.function);
+                    }
+                    break 'way Way::Left;
+                }
+            }
+            let request = std::iter::once((kind, parts));
+            let helper = caller == Caller::Waits;
+            let (mut added, turn) = shared.engine.add(request, full, helper);
+            let helped = turn.is_some();
+            if let Some(turn) = turn {
+                shared.run(turn, &*self.0.function);
+            }
+            let admission = added.pop().unwrap_or(Err(Rejected::Closed))?;
+            Way::Locked { admission, helped }
+        };
+        Ok(Entered {
+            way,
+            answer,
+            filled,
+            waiting,
+        })
     }
 
     /// Puts a request in the queue as soon as there is room, without blocking a thread.
     pub async fn submit_when_room(&self, request: impl Into<Request>) -> Result<Ticket> {
         let prepared = self.prepare(request.into())?;
-        let (entering, _) = self.add(prepared, Full::Hold, false)?;
-        let ids = match &entering.admission {
-            Admission::Queued(ids) => ids.clone(),
-            Admission::Held(place) => {
-                let outside = Outside {
-                    queue: self.shared(),
-                    place: Some(place),
-                };
+        let entered = self.enter(prepared, Caller::GoesOn, Full::Hold)?;
+        let ids = match &entered.way {
+            Way::Ran | Way::Left => Ids::new(),
+            Way::Locked {
+                admission: Admission::Queued(ids),
+                ..
+            } => ids.clone(),
+            Way::Locked {
+                admission: Admission::Held(place),
+                ..
+            } => {
+                let outside = Outside::new(self.shared(), place);
                 outside.await
             }
         };
-        Ok(self.ticket(ids, entering))
-    }
-
-    /// Runs many requests, and gives their outputs in order. Only some are under way at a time, however many there are: as many as
-    /// keep all lanes busy, and no more bytes than `capacity_bytes`. What finds no room waits for it, whatever `when_full` is.
-    pub fn infer_all<I>(&self, requests: I) -> InferAll<I::IntoIter>
-    where
-        I: IntoIterator,
-        I::Item: Into<Request>,
-    {
-        InferAll::new(self.clone(), requests.into_iter(), &self.shared().settings)
+        Ok(self.ticket(ids, entered))
     }
 
     fn when_full(&self) -> WhenFull {
@@ -374,30 +342,23 @@ impl BatchQueue {
         })
     }
 
-    /// Adds a request. Says also whether a `helper` has run a batch.
-    fn add(&self, mut prepared: Prepared, full: Full, helper: bool) -> Result<(Entering, bool)> {
-        let shared = self.shared();
-        let parts = std::mem::take(&mut prepared.parts);
-        let request = std::iter::once((prepared.kind.clone(), parts));
-        let (mut added, turn) = shared.engine.add(request, full, helper);
-        let helped = turn.is_some();
-        if let Some(turn) = turn {
-            shared.run(turn, &*self.0.function);
-        }
-        let admission = added.pop().unwrap_or(Err(Rejected::Closed));
-        Ok((admitted_as(prepared, admission)?, helped))
-    }
-
     /// Waits until a request is in the queue, or that time has come.
     fn come_in(
         &self,
         call: &'static str,
-        entering: Entering,
+        entered: Entered,
         until: Option<Instant>,
     ) -> Result<Ticket> {
-        let ids = match &entering.admission {
-            Admission::Queued(ids) => ids.clone(),
-            Admission::Held(place) => {
+        let ids = match &entered.way {
+            Way::Ran | Way::Left => Ids::new(),
+            Way::Locked {
+                admission: Admission::Queued(ids),
+                ..
+            } => ids.clone(),
+            Way::Locked {
+                admission: Admission::Held(place),
+                ..
+            } => {
                 let (known, nested) = match until {
                     Some(until) => (place.wait_until(until), None),
                     None => match self.shared().about_to_wait(call, place.clone()) {
@@ -416,17 +377,17 @@ impl BatchQueue {
                 ids.unwrap_or_default()
             }
         };
-        Ok(self.ticket(ids, entering))
+        Ok(self.ticket(ids, entered))
     }
 
-    fn ticket(&self, ids: Ids, entering: Entering) -> Ticket {
+    fn ticket(&self, ids: Ids, entered: Entered) -> Ticket {
         let shared = self.shared();
-        if let Some(filled) = &entering.filled
+        if let Some(filled) = &entered.filled
             && !ids.is_empty()
         {
             shared.waste.count(filled);
         }
-        Ticket::new(shared.clone(), entering.answer, ids, entering.filled)
+        Ticket::new(shared.clone(), entered.answer, ids, entered.filled)
     }
 
     /// What it did and holds.
@@ -461,6 +422,31 @@ impl BatchQueue {
         };
         engine.open();
         self.0.hire(threads)
+    }
+}
+
+impl BatchQueueBuilder {
+    /// A queue in front of a function. The function is called from several threads at once, up to `max_in_flight`.
+    ///
+    /// Where it fails on a batch, it is called with parts of it, so that only the requests fail that are guilty. It may see the same
+    /// rows again; where it fails on each of n requests it is called about n + log2(n) times for them. Where it knows that no part
+    /// would do better it should fail with [`Error::unavailable`]: then it is not called again.
+    pub fn build<E>(
+        self,
+        function: impl Fn(Batch) -> Result<Batch, E> + Send + Sync + 'static,
+    ) -> Result<BatchQueue>
+    where
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        self.check()?;
+        let tenants = self
+            .tenants
+            .iter()
+            .map(|(name, weight)| (&name[..], *weight));
+        let schedule = Schedule::new(self.limits.clone(), Tenants::new(tenants));
+        let engine = Engine::new(schedule, self.lanes(), self.capacity);
+        let function = move |batch| function(batch).map_err(Error::failed);
+        BatchQueue::start(engine, Arc::new(function), self)
     }
 }
 
@@ -549,47 +535,5 @@ impl std::fmt::Debug for BatchQueue {
             .field("open", &self.is_open())
             .field("settings", &self.shared().settings)
             .finish_non_exhaustive()
-    }
-}
-
-fn admitted_as(prepared: Prepared, admission: Result<Admission, Rejected>) -> Result<Entering> {
-    Ok(Entering {
-        admission: admission?,
-        answer: prepared.answer,
-        filled: prepared.filled,
-    })
-}
-
-/// A request that waits outside until there is room. Dropped before, it is given up.
-struct Outside<'a> {
-    queue: &'a Shared,
-    place: Option<&'a Arc<crate::engine::Place>>,
-}
-
-impl Future for Outside<'_> {
-    type Output = Ids;
-
-    fn poll(
-        mut self: std::pin::Pin<&mut Self>,
-        context: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Ids> {
-        let Some(place) = self.place else {
-            panic!("polled after it was ready")
-        };
-        place.poll(context.waker()).map(|ids| {
-            self.place = None;
-            ids.unwrap_or_default()
-        })
-    }
-}
-
-impl Drop for Outside<'_> {
-    fn drop(&mut self) {
-        if let Some(place) = self.place
-            && self.queue.engine.withdraw(place, Fate::Cancelled).is_none()
-            && let Some(ids) = place.wait()
-        {
-            self.queue.engine.cancel(&ids);
-        }
     }
 }

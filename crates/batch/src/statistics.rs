@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use crate::figures::RequestCounts;
 use crate::histogram::Histogram;
-use crate::queue::Shared;
 use crate::schedule::Reason;
+use crate::shared::Shared;
 
 /// What a queue did and holds.
 #[derive(Debug, Clone, Serialize)]

@@ -8,10 +8,12 @@ use std::time::{Duration, Instant};
 use streampool_tensor::Array;
 
 use crate::answer::{Answer, Share};
+use crate::engine::Place;
 use crate::error::Result;
+use crate::figures::Fate;
 use crate::padding::Filled;
-use crate::queue::Shared;
 use crate::schedule::Ids;
+use crate::shared::Shared;
 
 /// A request under way: a future of its outputs, which can be waited for, too. Dropped, it is cancelled: it never runs if it
 /// has not begun, and does not disturb its batch if it has.
@@ -119,5 +121,46 @@ impl std::fmt::Debug for Ticket {
         f.debug_struct("Ticket")
             .field("ready", &self.is_ready())
             .finish_non_exhaustive()
+    }
+}
+
+/// A request that waits outside until there is room. Dropped before, it is given up.
+pub struct Outside<'a> {
+    queue: &'a Shared,
+    place: Option<&'a Arc<Place>>,
+}
+
+impl<'a> Outside<'a> {
+    /// The request that is to be told its place there.
+    pub fn new(queue: &'a Shared, place: &'a Arc<Place>) -> Self {
+        Outside {
+            queue,
+            place: Some(place),
+        }
+    }
+}
+
+impl Future for Outside<'_> {
+    type Output = Ids;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Ids> {
+        let Some(place) = self.place else {
+            panic!("polled after it was ready")
+        };
+        place.poll(context.waker()).map(|ids| {
+            self.place = None;
+            ids.unwrap_or_default()
+        })
+    }
+}
+
+impl Drop for Outside<'_> {
+    fn drop(&mut self) {
+        if let Some(place) = self.place
+            && self.queue.engine.withdraw(place, Fate::Cancelled).is_none()
+            && let Some(ids) = place.wait()
+        {
+            self.queue.engine.cancel(&ids);
+        }
     }
 }

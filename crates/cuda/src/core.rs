@@ -10,13 +10,13 @@ use crate::blas::Blas;
 use crate::compiler::Kernels;
 use crate::context::{Context, Failure};
 use crate::dnn::Dnn;
-use crate::handlers::Watcher;
 use crate::injector::Injector;
 use crate::memory::Ledger;
 use crate::pinned::Pinned;
 use crate::program::Budget;
 use crate::stock::Stock;
 use crate::tracing::Tracing;
+use crate::watcher::Watcher;
 
 /// What everything on one device shares. Queues, events and programs keep it alive.
 pub(crate) struct Core {

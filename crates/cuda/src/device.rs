@@ -18,7 +18,6 @@ use crate::context::{Context, Failure};
 use crate::core::Core;
 use crate::dnn::Dnn;
 use crate::event::CudaEvent;
-use crate::handlers::Watcher;
 use crate::injector::Injector;
 use crate::lane::Lane;
 use crate::memory::{ALIGNMENT, Ledger};
@@ -28,6 +27,7 @@ use crate::program::Budget;
 use crate::queue::CudaQueue;
 use crate::stock::Stock;
 use crate::tracing::{Origin, Sink, Tracing};
+use crate::watcher::Watcher;
 use crate::{driver, properties};
 
 /// An NVIDIA GPU as a device.

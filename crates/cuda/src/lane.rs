@@ -19,6 +19,7 @@ use crate::memory::DeviceBlock;
 use crate::pinned::{Block, Blocks};
 use crate::ranks;
 use crate::tracing::Timed;
+use crate::watcher::Watched;
 
 /// A stream of the driver, and what any thread may know of it. The one who appends is its queue.
 ///
@@ -372,6 +373,33 @@ impl Lane {
                 200..400 => std::thread::yield_now(),
                 _ => std::thread::sleep(Duration::from_micros(50).min(deadline - now)),
             }
+        }
+    }
+}
+
+impl Watched for Lane {
+    fn look(&self) -> (bool, bool) {
+        let before = self.completed();
+        let completed = self.poll();
+        self.settle(completed);
+        self.report_due();
+        (completed > before, self.handlers.take(completed))
+    }
+
+    fn is_settled(&self) -> bool {
+        self.is_over(self.appended()) && !self.owes()
+    }
+
+    fn call_handlers(&self) {
+        while let Some((tick, handler)) = self.handlers.next(self.completed()) {
+            let outcome = match self.core.context.check_alive() {
+                Ok(()) => Ok(()),
+                Err(lost) => Err(Fault::new(&self.label, tick, OpKind::Nop, lost.to_string())),
+            };
+            lock::assert_none_held();
+            // The panic hook has reported it, and what follows does not depend on it.
+            let _ = foreign::call(|| handler(outcome));
+            self.handlers.was_called();
         }
     }
 }

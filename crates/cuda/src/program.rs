@@ -24,8 +24,7 @@ use crate::place::Place;
 use crate::step::Steps;
 
 pub(crate) use budget::Budget;
-use budget::Room;
-use instance::Instance;
+use instance::{Instance, OfLanes, Room};
 use per_lane::PerLane;
 use recipe::{Bound, Recipe};
 use tasks::tasks;
@@ -34,16 +33,13 @@ use tasks::tasks;
 const GRAPH_BYTES: usize = 64 << 10;
 const NODE_BYTES: usize = 8 << 10;
 
-/// The instances of a program, for each lane that replayed it.
-type Instances = PerLane<Lane, Box<Instance>>;
-
 /// A program of a CUDA device.
 pub(crate) struct CudaProgram {
     core: Arc<Core>,
     recipe: Recipe,
     /// How many nodes its graph has, about: what the library makes of a product is its own.
     nodes: usize,
-    instances: Arc<Instances>,
+    instances: Arc<OfLanes>,
 }
 
 impl CudaProgram {
@@ -186,6 +182,6 @@ impl Program for CudaProgram {
         let steps = self.recipe.ops.iter().map(|op| op.steps.bytes());
         let ops = size_of_val(&*self.recipe.ops) + steps.sum::<usize>();
         let instances = self.instances.filled() * (self.graph_bytes() + self.recipe.scratch);
-        size_of::<CudaProgram>() + size_of::<Instances>() + ops + instances
+        size_of::<CudaProgram>() + size_of::<OfLanes>() + ops + instances
     }
 }

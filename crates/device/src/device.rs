@@ -5,11 +5,10 @@
     reason = "declares `Device::free`, whose caller vouches that nothing uses the memory"
 )]
 
-use std::any::Any;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::{Event, Memory, Op, OpKind, Queue, Quirk, Result, Space, Trace};
+use crate::{Event, Memory, Op, OpKind, Prepared, Queue, Quirk, Result, Space, Trace};
 
 /// The family a device belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -112,9 +111,6 @@ pub enum Priority {
     /// Before all other.
     High,
 }
-
-/// What a device made of an op ahead of time.
-pub type Prepared = Box<dyn Any + Send + Sync>;
 
 /// A device. All methods may be called from any thread at the same time.
 ///

@@ -54,8 +54,7 @@ mod work;
 pub use tracing;
 
 pub use device::{
-    CacheReport, Device, DeviceKind, MemoryUse, Overhead, Prepared, Priority, Properties,
-    QueueOptions,
+    CacheReport, Device, DeviceKind, MemoryUse, Overhead, Priority, Properties, QueueOptions,
 };
 pub use dtype::{DType, Element, Scalar};
 pub use error::{Error, Fault, Result, Tick};
@@ -74,7 +73,7 @@ pub use ops::{
 };
 pub use process::Process;
 pub use program::Program;
-pub use queue::{Flush, Handler, HostSlice, Progress, Queue};
+pub use queue::{Flush, Handler, HostSlice, Prepared, Progress, Queue};
 pub use quirk::Quirk;
 pub use slots::Slots;
 pub use trace::{Interval, Trace};

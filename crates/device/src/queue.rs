@@ -5,13 +5,17 @@
     reason = "declares the calls whose caller vouches for the memory that an op names"
 )]
 
+use std::any::Any;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::{Error, Event, Fault, Op, Prepared, Program, Result, Span, Tick};
+use crate::{Error, Event, Fault, Op, Program, Result, Span, Tick};
 
 /// Called once, when everything before it on its queue is complete, or with the fault that hit it.
 pub type Handler = Box<dyn FnOnce(std::result::Result<(), Fault>) + Send>;
+
+/// What a device made of an op ahead of time.
+pub type Prepared = Box<dyn Any + Send + Sync>;
 
 /// How soon flushed work has to start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,8 +9,6 @@ use quick_cache::UnitWeighter;
 use quick_cache::sync::{Cache as Table, DefaultLifecycle, GuardResult};
 use streampool_device::CacheReport;
 
-use crate::disk::DiskStore;
-use crate::entry::Stored;
 use crate::hash::Seed;
 
 /// Room is made for so many entries at first.
@@ -30,15 +28,6 @@ pub struct Cache<K, V, E = String> {
     name: String,
     table: Table<K, Result<Arc<V>, E>, UnitWeighter, Seed>,
     compiled: AtomicU64,
-    loaded: AtomicU64,
-}
-
-/// Where on disk a key's kernel is kept, and under which bytes.
-pub struct DiskKey<'a, F> {
-    /// The store.
-    pub store: &'a DiskStore,
-    /// The whole key as bytes; called only if the key is not in memory.
-    pub bytes: F,
 }
 
 /// What is done about a kernel that is not there.
@@ -78,7 +67,6 @@ impl<K: Hash + Eq, V, E: Clone> Cache<K, V, E> {
                 DefaultLifecycle::default(),
             ),
             compiled: AtomicU64::new(0),
-            loaded: AtomicU64::new(0),
         }
     }
 
@@ -113,49 +101,6 @@ impl<K: Hash + Eq, V, E: Clone> Cache<K, V, E> {
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        self.get_or_make(key, || {
-            let value = compile()?;
-            self.compiled.fetch_add(1, Ordering::Relaxed);
-            Ok(value)
-        })
-    }
-
-    /// As [`get_or_compile`](Self::get_or_compile), but looks on disk before it compiles, and keeps there
-    /// what it compiled.
-    pub fn get_or_load<Q, F>(
-        &self,
-        key: &Q,
-        disk: Option<DiskKey<'_, F>>,
-        compile: impl FnOnce() -> Result<V, E>,
-    ) -> Result<Arc<V>, E>
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
-        V: Stored,
-        F: FnOnce() -> Vec<u8>,
-    {
-        let Some(disk) = disk else {
-            return self.get_or_compile(key, compile);
-        };
-        self.get_or_make(key, || {
-            let bytes = (disk.bytes)();
-            if let Some(value) = disk.store.load(&bytes) {
-                self.loaded.fetch_add(1, Ordering::Relaxed);
-                return Ok(value);
-            }
-            let value = compile()?;
-            self.compiled.fetch_add(1, Ordering::Relaxed);
-            disk.store.save(&bytes, &value);
-            Ok(value)
-        })
-    }
-
-    #[inline]
-    fn get_or_make<Q>(&self, key: &Q, make: impl FnOnce() -> Result<V, E>) -> Result<Arc<V>, E>
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
-    {
         let place = loop {
             match self.table.get_value_or_guard(key, None) {
                 GuardResult::Value(found) => return found,
@@ -164,7 +109,10 @@ impl<K: Hash + Eq, V, E: Clone> Cache<K, V, E> {
                 GuardResult::Timeout => {}
             }
         };
-        let made = make().map(Arc::new);
+        let made = compile().map(Arc::new);
+        if made.is_ok() {
+            self.compiled.fetch_add(1, Ordering::Relaxed);
+        }
         // Whoever waits gets it. Nobody takes it out of the table meanwhile.
         let _ = place.insert(made.clone());
         if made.is_err() {
@@ -180,8 +128,7 @@ impl<K: Hash + Eq, V, E: Clone> Cache<K, V, E> {
             entries: self.table.len(),
             hits: self.table.hits(),
             compiled: self.compiled.load(Ordering::Relaxed),
-            loaded: self.loaded.load(Ordering::Relaxed),
-            problem: None,
+            ..CacheReport::default()
         }
     }
 }

@@ -3,8 +3,6 @@
 use smallvec::{SmallVec, smallvec};
 use streampool_device::Span;
 
-use crate::Kernel;
-
 /// The most groups along each axis of a grid, as CUDA counts them; Metal counts farther.
 const MOST_GROUPS: [u32; 3] = [i32::MAX as u32, 65_535, 65_535];
 
@@ -29,19 +27,29 @@ pub struct Limits {
     pub buffers: u32,
 }
 
-/// The launches that execute one op, in order.
-#[derive(Debug, Clone, Default)]
-pub struct Plan {
+/// The launches of kernels `K` that execute one op, in order.
+#[derive(Debug, Clone)]
+pub struct Plan<K> {
     /// Each sees what the ones before it wrote. They are large, and handed on several times for each command.
-    pub dispatches: SmallVec<[Box<Dispatch>; 1]>,
+    pub dispatches: SmallVec<[Box<Dispatch<K>>; 1]>,
     /// Bytes of memory they share, of no meaning before and after. The device lends it.
     pub scratch: usize,
 }
 
-impl Plan {
+/// No launches.
+impl<K> Default for Plan<K> {
+    fn default() -> Self {
+        Plan {
+            dispatches: SmallVec::new(),
+            scratch: 0,
+        }
+    }
+}
+
+impl<K> Plan<K> {
     /// One launch.
     #[inline]
-    pub(crate) fn of(dispatch: Dispatch) -> Plan {
+    pub(crate) fn of(dispatch: Dispatch<K>) -> Plan<K> {
         Plan {
             dispatches: smallvec![Box::new(dispatch)],
             scratch: 0,
@@ -51,8 +59,8 @@ impl Plan {
     /// Launches that share so many bytes of scratch memory.
     pub(crate) fn with_scratch(
         scratch: usize,
-        dispatches: impl IntoIterator<Item = Dispatch>,
-    ) -> Plan {
+        dispatches: impl IntoIterator<Item = Dispatch<K>>,
+    ) -> Plan<K> {
         Plan {
             dispatches: dispatches.into_iter().map(Box::new).collect(),
             scratch,
@@ -65,16 +73,16 @@ impl Plan {
     }
 
     /// Appends a launch.
-    pub(crate) fn push(&mut self, dispatch: Dispatch) {
+    pub(crate) fn push(&mut self, dispatch: Dispatch<K>) {
         self.dispatches.push(Box::new(dispatch));
     }
 }
 
 /// One launch of a kernel.
 #[derive(Debug, Clone)]
-pub struct Dispatch {
+pub struct Dispatch<K> {
     /// What runs.
-    pub kernel: Kernel,
+    pub kernel: K,
     /// How many groups along each axis, none of them zero.
     pub groups: [u32; 3],
     /// Threads in each group: a multiple of 32, at most 1024.
@@ -85,7 +93,7 @@ pub struct Dispatch {
     pub params: Params,
 }
 
-impl Dispatch {
+impl<K> Dispatch<K> {
     fn fits(&self) -> bool {
         let within = |(&count, most): (&u32, u32)| (1..=most).contains(&count);
         self.groups.iter().zip(MOST_GROUPS).all(within)
@@ -224,13 +232,13 @@ mod tests {
     #[test]
     fn what_no_device_can_launch_does_not_fit() {
         let dispatch = Dispatch {
-            kernel: Kernel::Nop,
+            kernel: (),
             groups: [1; 3],
             threads: 32,
             operands: SmallVec::new(),
             params: Params::new().size(i32::MAX as usize),
         };
-        let fits = |change: &dyn Fn(&mut Dispatch)| {
+        let fits = |change: &dyn Fn(&mut Dispatch<()>)| {
             let mut changed = dispatch.clone();
             change(&mut changed);
             Plan::of(changed).fits()

@@ -1,10 +1,11 @@
 //! The kernels that there are, and which of them execute an op.
 
 use smallvec::SmallVec;
-use streampool_device::Op;
+use streampool_device::{MatMul, Op};
 
 use crate::attention::{self, Attention};
 use crate::conv::{self, Convolution};
+use crate::dispatch::{self, Limits, Params};
 use crate::elementwise::{self, Elementwise};
 use crate::index::{self, Index};
 use crate::linalg::{self, Linalg};
@@ -18,7 +19,6 @@ use crate::scan::{self, Scan};
 use crate::sort::{self, Sort};
 use crate::tally::{self, Tally};
 use crate::text::{Dialect, KernelText, Source};
-use crate::{Dispatch, Limits, Params, Plan};
 
 /// A kernel: equal ones have equal text.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -53,6 +53,41 @@ pub enum Kernel {
     Random(Random),
     /// Factorisations and solves.
     Linalg(Linalg),
+}
+
+/// The launches that execute one op, in order.
+pub type Plan = dispatch::Plan<Kernel>;
+
+/// One launch of a kernel.
+pub type Dispatch = dispatch::Dispatch<Kernel>;
+
+/// A kernel of one kind is a kernel.
+macro_rules! kinds {
+    ($($kind:ident => $variant:ident,)*) => {$(
+        impl From<$kind> for Kernel {
+            #[inline]
+            fn from(kernel: $kind) -> Kernel {
+                Kernel::$variant(kernel)
+            }
+        }
+    )*};
+}
+
+kinds! {
+    Elementwise => Elementwise,
+    Rows => Rows,
+    Product => Product,
+    Attention => Attention,
+    Rnn => Rnn,
+    Convolution => Conv,
+    Pooling => Pool,
+    Resizing => Resize,
+    Index => Index,
+    Scan => Scan,
+    Sort => Sort,
+    Tally => Tally,
+    Random => Random,
+    Linalg => Linalg,
 }
 
 impl Kernel {
@@ -145,4 +180,16 @@ fn plan(op: &Op, limits: &Limits) -> Option<Plan> {
         Op::Histogram(op) => Some(tally::histogram(op, limits)),
         Op::NonZero(op) => Some(tally::nonzero(op, limits)),
     }
+}
+
+/// The launch that executes `op`, which was validated, where a kernel made for few rows is expected to be
+/// faster than a vendor's library.
+pub fn small_product(op: &MatMul, limits: &Limits) -> Option<Plan> {
+    matmul::small_product(op, limits).filter(Plan::fits)
+}
+
+/// The launch that executes `op`, which was validated, on tensor cores that multiply TF32; `None` if it is not of `f32`
+/// or not laid out for them. It is as exact as `f32` is.
+pub fn split_product(op: &MatMul, limits: &Limits) -> Option<Plan> {
+    matmul::split_product(op, limits).filter(Plan::fits)
 }

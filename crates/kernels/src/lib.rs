@@ -2,7 +2,7 @@
 //!
 //! [`lower`] says which kernels execute an op, and with what; [`Kernel::source`] renders the text of one for CUDA or
 //! for Metal. A [`Cache`] compiles each kernel once however many threads ask for it, and a [`DiskStore`] keeps the
-//! result between runs; the host uses both for its fused expressions. This crate compiles nothing itself and knows
+//! result between runs. This crate compiles nothing itself and knows
 //! no device.
 //!
 //! ```
@@ -59,16 +59,18 @@ mod tally;
 pub mod text;
 
 pub use attention::Attention;
-pub use cache::{Cache, DiskKey, Missing, NotReady};
+pub use cache::{Cache, Missing, NotReady};
 pub use disk::DiskStore;
-pub use dispatch::{Dispatch, Limits, Operand, Params, Plan};
+pub use dispatch::{Limits, Operand, Params};
 pub use elementwise::Elementwise;
 pub use entry::Stored;
 pub use hash::KeyHasher;
 pub use index::{IndexedAxis, Places};
-pub use kernel::{Kernel, lower, lower_to_simdgroups};
+pub use kernel::{
+    Dispatch, Kernel, Plan, lower, lower_to_simdgroups, small_product, split_product,
+};
 pub use linalg::Linalg;
-pub use matmul::{Product, small_product, split_product};
+pub use matmul::Product;
 pub use rows::Rows;
 pub use scratch::with_room_to_grow;
 pub use text::{Dialect, Source};

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{env, fs, process, thread};
 
-use streampool_kernels::{Cache, DiskKey, DiskStore, Stored};
+use streampool_kernels::{DiskStore, Stored};
 
 #[derive(Debug, PartialEq)]
 struct Text(String);
@@ -80,14 +80,7 @@ fn damage_anywhere_is_ignored_and_repaired() {
         fs::write(&file, &whole[..position]).unwrap();
         assert_eq!(store.load::<Text>(b"key"), None, "cut at {position}");
     }
-    let cache: Cache<u8, Text> = Cache::new("test", 16);
-    let disk = DiskKey {
-        store: &store,
-        bytes: || b"key".to_vec(),
-    };
-    let value = cache.get_or_load(&1, Some(disk), || Ok(text("kernel")));
-    assert_eq!(*value.unwrap(), text("kernel"));
-    assert_eq!((cache.report().compiled, cache.report().loaded), (1, 0));
+    store.save(b"key", &text("kernel"));
     assert_eq!(fs::read(&file).unwrap(), whole, "the entry was replaced");
 }
 
@@ -109,39 +102,14 @@ fn another_key_under_the_same_name_is_not_believed() {
 }
 
 #[test]
-fn a_second_run_loads_instead_of_compiling() {
-    let scratch = Scratch::new();
-    let store = DiskStore::new(&scratch.0, "v1");
-    for run in 0..2 {
-        let cache: Cache<u8, Text> = Cache::new("test", 16);
-        for key in 0..3u8 {
-            let disk = DiskKey {
-                store: &store,
-                bytes: || vec![key],
-            };
-            let value = cache.get_or_load(&key, Some(disk), || Ok(text(&format!("kernel {key}"))));
-            assert_eq!(*value.unwrap(), text(&format!("kernel {key}")));
-        }
-        let report = cache.report();
-        let expected = if run == 0 { (3, 0) } else { (0, 3) };
-        assert_eq!((report.compiled, report.loaded), expected);
-    }
-}
-
-#[test]
 fn a_directory_that_cannot_be_is_reported_and_done_without() {
     let scratch = Scratch::new();
     fs::create_dir_all(&scratch.0).unwrap();
     let blocker = scratch.0.join("file");
     fs::write(&blocker, "not a directory").unwrap();
     let store = DiskStore::new(blocker.join("kernels"), "v1");
-    let cache: Cache<u8, Text> = Cache::new("test", 16);
-    let disk = DiskKey {
-        store: &store,
-        bytes: || b"key".to_vec(),
-    };
-    let value = cache.get_or_load(&1, Some(disk), || Ok(text("kernel")));
-    assert_eq!(*value.unwrap(), text("kernel"));
+    store.save(b"key", &text("kernel"));
+    assert_eq!(store.load::<Text>(b"key"), None);
     let failure = store.failure().unwrap();
     assert!(failure.contains("file"), "{failure}");
 }

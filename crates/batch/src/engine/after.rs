@@ -2,8 +2,9 @@
 
 use std::hash::Hash;
 
-use super::{Job, Parts, Rejected, Turn, wake};
-use crate::outcome::Waiter;
+use super::parts::{Job, Parts, Rejected};
+use super::turn::Turn;
+use crate::outcome::{Waiter, wake};
 
 /// Who is to be woken, what is refused or given up, and the batch that was taken. Arrays and wakers are foreign: none is dropped or
 /// called under the lock. It is made before the lock is taken, and so dropped after it, even if what happens under it panics: those

@@ -2,7 +2,9 @@
 
 use std::hash::Hash;
 
-use super::{After, Engine, Job, Rejected, State, one};
+use super::after::After;
+use super::parts::{Job, Rejected, one};
+use super::state::{Engine, Phase, State};
 use crate::figures::Fate;
 use crate::sync::{lock, wait};
 
@@ -13,21 +15,6 @@ pub enum Shutdown {
     Drain,
     /// They are refused.
     Cancel,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
-    Open,
-    /// Nothing comes in, and something is left.
-    Closing,
-    /// Nothing is left.
-    Closed,
-}
-
-impl Phase {
-    pub fn is_closing(self) -> bool {
-        self != Phase::Open
-    }
 }
 
 impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {

@@ -8,130 +8,41 @@
 mod admission;
 mod after;
 mod closing;
-mod direct;
 mod door;
+mod entering;
+mod held;
 mod inbox;
+mod lane;
+mod parts;
+mod state;
 mod turn;
 
 #[cfg(all(test, not(loom)))]
 mod tests;
 
 use std::hash::Hash;
-use std::time::{Duration, Instant};
-
-use smallvec::SmallVec;
+use std::time::Instant;
 
 use crate::alarm::Alarm;
 use crate::figures::{Fate, Figures};
-use crate::outcome::Waiter;
-use crate::schedule::{Entry, Id, Schedule, TenantId};
+use crate::schedule::{Entry, Id, Schedule};
 use crate::sync::{
     AtomicBool, Condvar, Mutex, MutexGuard, Ordering, lock, look_out, wait, wait_until,
 };
 
-use admission::Held;
-pub use admission::{Admission, Capacity, Full, Place, Rejected};
 use after::After;
-use closing::Phase;
-pub use closing::Shutdown;
-use direct::Lane;
 use door::Door;
-use inbox::{Inbox, Left};
+use held::Held;
+use inbox::Inbox;
+use lane::Lane;
+use parts::one;
+use state::{Phase, State};
+
+pub use crate::figures::Done;
+pub use closing::Shutdown;
+pub use parts::{Admission, Capacity, Full, Job, Parts, Place, Rejected};
+pub use state::Engine;
 pub use turn::Turn;
-
-/// What is to be done for a part of a request.
-pub trait Job: Send {
-    /// It will not be done. Returns who waits for it.
-    fn refuse(self, why: Rejected) -> Option<Waiter>;
-
-    /// Whether what becomes of this part decides what becomes of the request: true once for each request.
-    fn settles(&self) -> bool;
-}
-
-/// The parts of a request; nearly always it is one.
-pub type Parts<J> = SmallVec<[Entry<J>; 1]>;
-
-fn one<J>(part: Entry<J>) -> Parts<J> {
-    std::iter::once(part).collect()
-}
-
-/// What became of a batch.
-#[derive(Default)]
-pub struct Done {
-    /// What became of each request.
-    pub fates: Vec<(TenantId, Fate)>,
-    /// Who waits for them.
-    pub waiters: Vec<Waiter>,
-    /// How long it took, if that says anything about others.
-    pub took: Option<Duration>,
-    /// How often it was run again, in parts.
-    pub retries: u64,
-}
-
-/// Who waits for what has become of a batch is woken, even if the batch could not be run to its end.
-impl Drop for Done {
-    fn drop(&mut self) {
-        wake(std::mem::take(&mut self.waiters));
-    }
-}
-
-/// A queue of requests of kinds `K`.
-pub struct Engine<K, J> {
-    state: Mutex<State<K, J>>,
-    inbox: Inbox<Left<K, J>>,
-    capacity: Capacity,
-    door: Door,
-    lanes: Vec<Lane<K>>,
-    /// Whether workers are called, for those that look without the lock.
-    calling: AtomicBool,
-    /// Workers sleep here.
-    called: Condvar,
-    /// The keeper of time sleeps here.
-    clock: Condvar,
-    /// Who waits for the queue to be closed sleeps here.
-    closed: Condvar,
-    /// Who is to be woken because a batch is over.
-    alarm: Alarm,
-}
-
-struct State<K, J> {
-    schedule: Schedule<K, J>,
-    /// Requests for which there was no room, in order.
-    held: Held<K, J>,
-    phase: Phase,
-    /// The lanes on which nothing runs; while the door is open, only those that are not to be had there.
-    free: Vec<usize>,
-    is_door_open: bool,
-    lanes: usize,
-    /// Batches that run, but for those whose callers came by the door.
-    turns: usize,
-    /// Workers without work, how many of these sleep, and how many have been called.
-    idle: usize,
-    asleep: usize,
-    calls: usize,
-    /// When the keeper wakes by itself; `None` while it is awake.
-    keeper_sleeps: Option<Option<Instant>>,
-    figures: Figures,
-}
-
-impl<K, J> State<K, J> {
-    /// Whether nothing runs. Asked when the door is shut.
-    fn is_idle(&self) -> bool {
-        self.free.len() == self.lanes
-    }
-
-    /// This became of these parts: it counts, if that decides what becomes of their request.
-    fn settle(&mut self, parts: &[Entry<J>], fate: Fate)
-    where
-        J: Job,
-    {
-        for part in parts {
-            if part.job.settles() {
-                self.figures.count(part.tenant, fate);
-            }
-        }
-    }
-}
 
 impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
     /// An open queue with so many lanes.
@@ -385,8 +296,4 @@ fn next_time<K: Hash + Eq + Clone, J>(state: &mut State<K, J>, now: Instant) -> 
     let held = state.held.next_deadline();
     let times = schedule.next_time(now).into_iter().chain(paced);
     times.chain(held).min()
-}
-
-fn wake(waiters: impl IntoIterator<Item = Waiter>) {
-    waiters.into_iter().for_each(Waiter::wake);
 }

@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
+use super::inbox::Left;
 use super::*;
+use crate::outcome::Waiter;
 use crate::schedule::{Limits, Priority, Tenants};
 
 /// Counts those that were refused.

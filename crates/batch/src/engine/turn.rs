@@ -4,8 +4,9 @@ use std::hash::Hash;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
-use super::{Done, Engine, Job};
-use crate::figures::BatchFigures;
+use super::parts::Job;
+use super::state::Engine;
+use crate::figures::{BatchFigures, Done};
 use crate::outcome::discard;
 use crate::schedule::{Entry, Group};
 use crate::sync::lock;

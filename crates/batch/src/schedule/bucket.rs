@@ -4,8 +4,17 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use super::costs::Costs;
-use super::line::Line;
-use super::{Entry, Limits, Place, Reason, Running, TenantId};
+use super::entry::{Entry, Limits, Reason, TenantId};
+use super::line::{Line, Place};
+
+/// What runs at the moment.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Running {
+    /// How many batches.
+    pub batches: usize,
+    /// The rows of all.
+    pub rows: usize,
+}
 
 /// Requests of one kind.
 pub struct Bucket<K, J> {

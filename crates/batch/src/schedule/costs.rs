@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Reason;
+use super::entry::Reason;
 
 /// Sizes are told apart by powers of two: 1, 2, 3 and 4, 5 to 8, and so on.
 const CLASSES: usize = 24;

@@ -2,7 +2,19 @@
 
 use std::collections::VecDeque;
 
-use super::{Entry, Place, TenantId};
+use super::entry::{Entry, Priority, TenantId};
+use super::tenants::Turn;
+
+/// The order in which requests of one bucket go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// Higher ones come first.
+    pub priority: Priority,
+    /// When it is its tenant's turn.
+    pub turn: Turn,
+    /// Rises with each request.
+    pub number: u64,
+}
 
 /// A sorted line. Who leaves from its middle leaves a gap; the ends have none.
 pub struct Line<J> {

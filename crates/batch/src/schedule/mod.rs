@@ -2,6 +2,7 @@
 
 mod bucket;
 mod costs;
+mod entry;
 mod line;
 mod pace;
 mod tenants;
@@ -16,85 +17,9 @@ use std::time::{Duration, Instant};
 use smallvec::SmallVec;
 
 use bucket::Bucket;
-use tenants::Turn;
-pub use tenants::{TenantId, Tenants};
-
-/// What comes first. Requests of a higher priority go before others; how often one may be passed over is bounded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Priority {
-    /// Before all others.
-    High,
-    /// As most.
-    #[default]
-    Normal,
-    /// After all others.
-    Low,
-}
-
-/// Why a batch went when it did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Reason {
-    /// As many rows as a batch may have were there.
-    Full,
-    /// The device was free, and there was no reason to wait.
-    Free,
-    /// A request had waited as long as it may.
-    Waited,
-    /// More rows were there, but larger batches take no less time for each.
-    NoGain,
-    /// More rows were there, but a larger batch would miss the objective.
-    Objective,
-    /// Its oldest request had been passed over as often as it may.
-    PassedOver,
-    /// The queue is being closed.
-    Closing,
-}
-
-/// What a schedule keeps to.
-#[derive(Debug, Clone)]
-pub struct Limits {
-    /// The most rows of a batch.
-    pub rows: usize,
-    /// How long a request waits for others.
-    pub wait: Duration,
-    /// How many batches may pass over the oldest request.
-    pub passes: u32,
-    /// Whether batches are as large as pays, or as large as they may be.
-    pub adaptive: bool,
-    /// How long a request should take at most, with its wait.
-    pub objective: Option<Duration>,
-}
-
-/// A request, as far as the schedule has to know it.
-#[derive(Debug)]
-pub struct Entry<J> {
-    /// What is to be done.
-    pub job: J,
-    /// How many rows it has.
-    pub rows: usize,
-    /// What it takes in memory.
-    pub bytes: usize,
-    /// Whose it is.
-    pub tenant: TenantId,
-    /// What it comes before.
-    pub priority: Priority,
-    /// When it is of no use any more.
-    pub deadline: Option<Instant>,
-    /// Since when it has been waiting.
-    pub arrived: Instant,
-}
-
-/// The order in which requests of one bucket go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
-    priority: Priority,
-    /// When it is its tenant's turn.
-    turn: Turn,
-    /// Rises with each request.
-    number: u64,
-}
+pub use entry::{Entry, Limits, Priority, Reason, TenantId};
+use line::Place;
+pub use tenants::Tenants;
 
 /// Finds a request that is queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -117,15 +42,6 @@ pub struct Group<J> {
     pub bucket: usize,
     /// Why now, and why these.
     pub reason: Reason,
-}
-
-/// What runs at the moment.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Running {
-    /// How many batches.
-    pub batches: usize,
-    /// The rows of all.
-    pub rows: usize,
 }
 
 /// Buckets without requests are forgotten when there are more.

@@ -8,10 +8,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{Entry, Priority};
-
-/// Tells tenants apart.
-pub type TenantId = usize;
+use super::entry::{Entry, Priority, TenantId};
 
 /// What one row of a tenant of weight 1 takes.
 const ROW: f64 = (1 << 20) as f64;

@@ -3,14 +3,30 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-use cudarc::driver::sys::CUresult;
+use streampool_device::CacheReport;
 use streampool_device::lock::Mutex;
-use streampool_device::{CacheReport, Tick};
 
-use crate::core::Core;
-use crate::lane::Lane;
-use crate::program::Instances;
 use crate::ranks;
+
+/// The instances of one program, as far as others may ask them to give way.
+pub(super) trait Instances: Send + Sync {
+    /// How often one was launched.
+    fn uses(&self) -> u64;
+
+    /// Drops those of lanes that are gone.
+    fn sweep(&self);
+
+    /// Those for which nobody came since `wanted`.
+    fn candidates(self: Arc<Self>, wanted: u64) -> Vec<Candidate>;
+}
+
+/// An instance that may give way.
+pub(super) struct Candidate {
+    /// When somebody came for it for the last time.
+    pub used: u64,
+    /// Drops it if it is idle, and says whether it was.
+    pub give_way: Box<dyn FnOnce() -> bool>,
+}
 
 /// What the graphs of one device take, within their bound.
 ///
@@ -33,7 +49,7 @@ pub(crate) struct Budget {
 
 #[derive(Default)]
 struct Books {
-    programs: Vec<Weak<Instances>>,
+    programs: Vec<Weak<dyn Instances>>,
     /// How often programs that are gone were replayed.
     replays: u64,
 }
@@ -79,22 +95,24 @@ impl Budget {
     }
 
     /// Counts the instances of a new program.
-    pub(super) fn register(&self, instances: Arc<Instances>) -> Arc<Instances> {
-        let mut books = self.books.lock();
-        books.programs.push(Arc::downgrade(&instances));
+    pub(super) fn register<I: Instances + 'static>(&self, instances: Arc<I>) -> Arc<I> {
+        let known: Weak<I> = Arc::downgrade(&instances);
+        self.books.lock().programs.push(known);
         instances
     }
 
     /// Counts those of a program that is gone no more.
-    pub(super) fn retire(&self, instances: &Arc<Instances>) {
+    pub(super) fn retire<I: Instances>(&self, instances: &Arc<I>) {
         let replays = instances.uses();
         let mut books = self.books.lock();
         books.replays += replays;
-        let others = |known: &Weak<Instances>| known.as_ptr() != Arc::as_ptr(instances);
+        let others = |known: &Weak<dyn Instances>| {
+            !std::ptr::addr_eq(known.as_ptr(), Arc::as_ptr(instances))
+        };
         books.programs.retain(others);
     }
 
-    fn programs(&self) -> Vec<Arc<Instances>> {
+    fn programs(&self) -> Vec<Arc<dyn Instances>> {
         let books = self.books.lock();
         books.programs.iter().filter_map(Weak::upgrade).collect()
     }
@@ -102,8 +120,33 @@ impl Budget {
     /// Drops the instances of lanes that are gone.
     fn sweep(&self) {
         for program in self.programs() {
-            drop(program.of_the_gone());
+            program.sweep();
         }
+    }
+
+    /// Takes so many bytes for an instance, `graph` of them for its graph; what was not used since `wanted` may give way.
+    pub(super) fn take(&self, bytes: usize, graph: usize, wanted: u64) -> bool {
+        let taken =
+            bytes <= self.most && (self.reserve(bytes) || self.reserve_instead(bytes, wanted));
+        self.clock.fetch_add(1, Ordering::Relaxed);
+        if taken {
+            self.alive.fetch_add(1, Ordering::Relaxed);
+            self.graphs.fetch_add(graph, Ordering::Relaxed);
+        }
+        taken
+    }
+
+    /// An instance was built. Those that nobody will use any more go.
+    pub(super) fn count_built(&self) {
+        self.built.fetch_add(1, Ordering::Relaxed);
+        self.sweep();
+    }
+
+    /// An instance is gone.
+    pub(super) fn give_back(&self, bytes: usize, graph: usize) {
+        self.alive.fetch_sub(1, Ordering::Relaxed);
+        self.graphs.fetch_sub(graph, Ordering::Relaxed);
+        self.taken.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     fn reserve(&self, bytes: usize) -> bool {
@@ -125,92 +168,46 @@ impl Budget {
         }
         self.sweep();
         let programs = self.programs();
-        let mut candidates: Vec<_> = programs
-            .iter()
-            .flat_map(|program| {
-                let candidates = program.candidates(wanted).into_iter();
-                candidates.map(move |candidate| (program, candidate))
-            })
+        let count = programs.len();
+        let candidates = programs.into_iter();
+        let mut candidates: Vec<Candidate> = candidates
+            .flat_map(|program| program.candidates(wanted))
             .collect();
-        candidates.sort_by_key(|(_, candidate)| candidate.used);
-        let mut idle = candidates
-            .iter()
-            .filter(|(_, candidate)| is_idle(&candidate.lane, candidate.tick))
-            .filter_map(|(program, candidate)| program.remove(candidate));
+        candidates.sort_by_key(|candidate| candidate.used);
+        let mut candidates = candidates.into_iter();
         loop {
             if self.reserve(bytes) {
                 return true;
             }
-            let Some(instance) = idle.next() else {
+            if !candidates.any(|candidate| (candidate.give_way)()) {
                 if wanted > 0 {
                     // To look through all programs each time would cost more than it gains.
-                    self.patience.store(programs.len(), order);
+                    self.patience.store(count, order);
                 }
                 return false;
-            };
-            instance.drop_idle();
-        }
-    }
-}
-
-/// Whether the lane has passed `tick`, as far as the driver tells without waiting. What it owes others is not
-/// settled by asking.
-fn is_idle(lane: &Weak<Lane>, tick: Tick) -> bool {
-    let Some(lane) = lane.upgrade() else {
-        return true;
-    };
-    let has_passed = || lane.core.context.query(lane.stream) == CUresult::CUDA_SUCCESS;
-    // Before its tick is given out, a replay may not be launched yet.
-    lane.is_over(tick) || lane.appended() >= tick && has_passed()
-}
-
-/// Room for one instance.
-pub(super) struct Room {
-    core: Arc<Core>,
-    bytes: usize,
-    graph: usize,
-}
-
-impl Room {
-    /// Takes room for a graph and its scratch memory of the budget; what was not used since `wanted` may give way. The
-    /// context is bound.
-    pub fn take(core: &Arc<Core>, graph: usize, scratch: usize, wanted: u64) -> Option<Room> {
-        let budget = &core.programs;
-        let bytes = graph.checked_add(scratch)?;
-        let taken = bytes <= budget.most
-            && (budget.reserve(bytes) || budget.reserve_instead(bytes, wanted));
-        budget.clock.fetch_add(1, Ordering::Relaxed);
-        taken.then(|| {
-            budget.alive.fetch_add(1, Ordering::Relaxed);
-            budget.graphs.fetch_add(graph, Ordering::Relaxed);
-            Room {
-                core: core.clone(),
-                bytes,
-                graph,
             }
-        })
-    }
-
-    /// Counts the instance as built. Those that nobody will use any more go.
-    pub fn fill(&self) {
-        let budget = &self.core.programs;
-        budget.built.fetch_add(1, Ordering::Relaxed);
-        budget.sweep();
-    }
-}
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        let budget = &self.core.programs;
-        budget.alive.fetch_sub(1, Ordering::Relaxed);
-        budget.graphs.fetch_sub(self.graph, Ordering::Relaxed);
-        budget.taken.fetch_sub(self.bytes, Ordering::Relaxed);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A program that was never replayed.
+    struct Unused;
+
+    impl Instances for Unused {
+        fn uses(&self) -> u64 {
+            0
+        }
+
+        fn sweep(&self) {}
+
+        fn candidates(self: Arc<Self>, _: u64) -> Vec<Candidate> {
+            Vec::new()
+        }
+    }
 
     #[test]
     fn no_more_is_reserved_than_the_bound() {
@@ -224,7 +221,7 @@ mod tests {
     #[test]
     fn without_instances_there_is_nothing_to_give_way() {
         let budget = Budget::new(100);
-        let instances = budget.register(Arc::new(Instances::new()));
+        let instances = budget.register(Arc::new(Unused));
         assert!(budget.reserve(60));
         assert!(!budget.reserve_instead(50, u64::MAX));
         let report = budget.report();

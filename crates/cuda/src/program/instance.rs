@@ -2,12 +2,13 @@
 
 use std::sync::{Arc, Weak};
 
-use cudarc::driver::sys::CUstream;
+use cudarc::driver::sys::{CUresult, CUstream};
 use smallvec::SmallVec;
 use streampool_device::{Span, Tick};
 
-use super::budget::Room;
+use super::budget::{Candidate, Instances};
 use super::graph::{Chain, Graph, Node};
+use super::per_lane::PerLane;
 use super::recipe::{Bound, Recipe};
 use super::tasks::tasks;
 use crate::context::Failure;
@@ -60,7 +61,7 @@ impl Instance {
             nodes.push(of_op.collect::<Result<_, _>>()?);
         }
         let graph = Graph::new(chain, lane.stream)?;
-        room.fill();
+        core.programs.count_built();
         Ok(Instance {
             graph,
             nodes,
@@ -129,6 +130,72 @@ impl Drop for Instance {
             }
         }
     }
+}
+
+/// Room for one instance.
+pub(super) struct Room {
+    core: Arc<Core>,
+    bytes: usize,
+    graph: usize,
+}
+
+impl Room {
+    /// Takes room for a graph and its scratch memory of the budget; what was not used since `wanted` may give way. The
+    /// context is bound.
+    pub fn take(core: &Arc<Core>, graph: usize, scratch: usize, wanted: u64) -> Option<Room> {
+        let bytes = graph.checked_add(scratch)?;
+        core.programs.take(bytes, graph, wanted).then(|| Room {
+            core: core.clone(),
+            bytes,
+            graph,
+        })
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.core.programs.give_back(self.bytes, self.graph);
+    }
+}
+
+/// The instances of a program, for each lane that replayed it.
+pub(super) type OfLanes = PerLane<Lane, Box<Instance>>;
+
+impl Instances for OfLanes {
+    fn uses(&self) -> u64 {
+        PerLane::uses(self)
+    }
+
+    fn sweep(&self) {
+        drop(self.of_the_gone());
+    }
+
+    fn candidates(self: Arc<Self>, wanted: u64) -> Vec<Candidate> {
+        let candidates = PerLane::candidates(&self, wanted).into_iter();
+        let candidates = candidates.map(|candidate| {
+            let all = self.clone();
+            Candidate {
+                used: candidate.used,
+                give_way: Box::new(move || {
+                    let is_idle = is_idle(&candidate.lane, candidate.tick);
+                    let instance = is_idle.then(|| all.remove(&candidate)).flatten();
+                    instance.map(|instance| instance.drop_idle()).is_some()
+                }),
+            }
+        });
+        candidates.collect()
+    }
+}
+
+/// Whether the lane has passed `tick`, as far as the driver tells without waiting. What it owes others is not
+/// settled by asking.
+fn is_idle(lane: &Weak<Lane>, tick: Tick) -> bool {
+    let Some(lane) = lane.upgrade() else {
+        return true;
+    };
+    let has_passed = || lane.core.context.query(lane.stream) == CUresult::CUDA_SUCCESS;
+    // Before its tick is given out, a replay may not be launched yet.
+    lane.is_over(tick) || lane.appended() >= tick && has_passed()
 }
 
 /// The most nodes of a graph during all of whose making launches may wait: that takes about a millisecond.

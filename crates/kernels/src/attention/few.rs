@@ -6,10 +6,8 @@
 
 use streampool_device::{Attention as Op, DType};
 
-use super::{Attention, Form, Mask, dispatch, walk};
-use crate::dispatch::grid;
+use crate::dispatch::Limits;
 use crate::text::SharedArray;
-use crate::{Dispatch, Kernel, Limits, Operand, Params, Plan};
 
 /// The most queries of a head.
 const MOST_QUERIES: usize = 8;
@@ -23,8 +21,6 @@ const AT_ONCE: usize = 4;
 const WARPS: u32 = 4;
 /// Threads of a group that merges.
 pub(super) const MERGE_THREADS: u32 = 128;
-/// What the sums of parts begin at a multiple of.
-const ALIGNMENT: usize = 256;
 /// The most queries of a group, whose sums are in the registers of each team.
 const MOST_ROWS: usize = 4;
 /// The most groups that divide the keys of one query: a thread of a warp for each when they are merged.
@@ -34,7 +30,7 @@ const PART_KEYS: usize = 128;
 
 /// What the text depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Few {
+pub struct Few {
     /// Threads for a key.
     pub team: u8,
     /// Queries of a group.
@@ -47,15 +43,15 @@ pub(super) struct Few {
 
 /// How queries and keys are divided among groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Division {
+pub(super) struct Division {
     /// Queries for each head of keys.
-    rows: usize,
+    pub rows: usize,
     /// Groups for them.
-    blocks: usize,
+    pub blocks: usize,
     /// Groups for their keys.
-    parts: usize,
+    pub parts: usize,
     /// Keys of each.
-    part_keys: usize,
+    pub part_keys: usize,
 }
 
 impl Few {
@@ -82,35 +78,8 @@ impl Few {
         Some(Few { parted, ..few })
     }
 
-    /// The launches.
-    pub(super) fn plan(self, op: &Op, limits: &Limits) -> Option<Plan> {
-        let division = self.division(op, limits);
-        let heads = op.query.shape()[0].checked_mul(op.value.shape()[1])?;
-        let groups = heads
-            .checked_mul(division.blocks)?
-            .checked_mul(division.parts)?;
-        let mut first = dispatch(op, Form::Few(self), division.blocks);
-        first.groups = grid([groups, 1, 1]);
-        for size in [division.rows, division.parts, division.part_keys] {
-            first.params = first.params.size(size);
-        }
-        if !self.parted {
-            return Some(Plan::of(first));
-        }
-        let rows = heads.checked_mul(division.rows)?;
-        let slots = rows.checked_mul(division.parts)?;
-        let ends = slots.checked_mul(2 * size_of::<f32>())?;
-        let ends = ends.checked_next_multiple_of(ALIGNMENT)?;
-        let sums = slots.checked_mul(op.value.shape()[3] * size_of::<f32>())?;
-        // Both read and write the ends, then the sums.
-        let left = [Operand::Scratch(0), Operand::Scratch(ends)];
-        first.operands.pop();
-        first.operands.extend(left);
-        let merge = merge(op, rows, division.parts, left);
-        Some(Plan::with_scratch(ends.checked_add(sums)?, [first, merge]))
-    }
-
-    fn division(self, op: &Op, limits: &Limits) -> Division {
+    /// How an op is divided.
+    pub(super) fn division(self, op: &Op, limits: &Limits) -> Division {
         let (batch, key_heads) = (op.query.shape()[0], op.value.shape()[1]);
         let blocks = rows(op).div_ceil(self.rows.into());
         let groups = batch * key_heads * blocks;
@@ -158,31 +127,6 @@ impl Few {
             array("u32", "warp_opens", WARPS as usize),
             array("f32", "warp_sums", ends * usize::from(self.team) * RUN),
         ]
-    }
-}
-
-/// The launch that follows, of a group for each query.
-fn merge(op: &Op, rows: usize, parts: usize, left: [Operand; 2]) -> Dispatch {
-    let kernel = Attention {
-        dtype: op.query.dtype(),
-        form: Form::Merge,
-        mask: Mask::None,
-        mask_of_keys: false,
-        causal: false,
-        softcap: false,
-    };
-    let [heads, queries] = [1, 2].map(|axis| op.query.shape()[axis]);
-    let sizes = [heads, queries, op.value.shape()[3], parts];
-    let params = walk(Params::new(), &op.out);
-    Dispatch {
-        kernel: Kernel::Attention(kernel),
-        groups: grid([rows, 1, 1]),
-        threads: MERGE_THREADS,
-        operands: left
-            .into_iter()
-            .chain([Operand::Memory(op.out.span())])
-            .collect(),
-        params: sizes.into_iter().fold(params, Params::size),
     }
 }
 

@@ -129,7 +129,8 @@ fn no_group_has_more_queries_than_there_are() {
 
 #[test]
 fn what_parts_leave_is_merged() {
-    let plan = attention(&with_sizes(DType::F16, [32, 8, 1, 4096, 128]), &LIMITS).expect("a plan");
+    let plan = attention::<Kernel>(&with_sizes(DType::F16, [32, 8, 1, 4096, 128]), &LIMITS)
+        .expect("a plan");
     let launches: Vec<_> = plan.dispatches.iter().map(|each| each.groups).collect();
     assert_eq!(launches, [[256, 1, 1], [32, 1, 1]]);
     // A total, a best score and 128 sums for each of 32 parts of 32 queries.
@@ -148,7 +149,7 @@ fn wide_floats_sum_in_registers_while_they_fit() {
 
 #[test]
 fn nothing_is_launched_for_nothing() {
-    let plan = attention(&op(DType::F32, [2, 0, 4, 4], 0), &LIMITS).expect("a plan");
+    let plan = attention::<Kernel>(&op(DType::F32, [2, 0, 4, 4], 0), &LIMITS).expect("a plan");
     assert!(plan.dispatches.is_empty());
 }
 

@@ -5,41 +5,18 @@ use std::fmt::Write;
 use streampool_device::DType;
 
 use super::few::Few;
-use super::{Attention, Form, Mask, SINGLE_COLUMNS};
+use super::form::{
+    Attention, Form, MATRIX_ROWS, Mask, SIMDGROUPS, SINGLE_COLUMNS, TILE_GAP, block_lengths,
+};
 use crate::text::{
     Buffer, Dialect, Field, KernelText, SharedArray, WORDS, compute_type, constants, elements,
     factor, storage_type, tiles,
 };
 
-/// Unused elements behind each row of keys and values of [`Form::Tiles`].
-pub(super) const TILE_GAP: u32 = 8;
-/// Simdgroups of a group of [`Form::Matrices`].
-pub(super) const SIMDGROUPS: u32 = 4;
-/// Queries of such a group, and keys at a time: a tile has so many lines.
-pub(super) const MATRIX_ROWS: u32 = SIMDGROUPS * 8;
 /// Unused numbers behind each line of scores: lines begin in different banks, and stay aligned.
 const STRIP_GAP: u32 = 4;
 /// Unused elements behind each line of weights, for the same reason.
 const WEIGHT_GAP: u32 = 8;
-/// Unused numbers behind each line of a tile of [`Form::Blocks`].
-const BLOCK_GAP: u32 = 4;
-/// Queries of a group of [`Form::Blocks`].
-const BLOCK_ROWS: u32 = super::BLOCK_QUERIES as u32;
-/// Numbers of the shared arrays of [`Form::Blocks`]: queries, keys, weights and values.
-fn block_lengths(width: u32, keys: u32, depth: u32) -> [u32; 4] {
-    [
-        depth * (BLOCK_ROWS + BLOCK_GAP),
-        depth * (keys + BLOCK_GAP),
-        keys * (BLOCK_ROWS + BLOCK_GAP),
-        depth * width,
-    ]
-}
-
-/// Bytes of the shared arrays of [`Form::Blocks`].
-pub(super) fn block_bytes(width: u32, keys: u32, depth: u32) -> u32 {
-    block_lengths(width, keys, depth).iter().sum::<u32>() * 4
-}
-
 impl Attention {
     pub(crate) fn text(&self, dialect: Dialect) -> Option<KernelText> {
         let number = compute_type(self.dtype);

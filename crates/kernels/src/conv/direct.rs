@@ -2,13 +2,12 @@
 
 use streampool_device::Conv;
 
+use super::ends::Ends;
 use super::shared_text::{bias, buffers, ends, operands, window};
-use super::{Convolution, Ends};
-use crate::dispatch::grid;
+use crate::dispatch::{Dispatch, Params, Plan, grid};
 use crate::elementwise::form::{distance_type, number_type, positions};
 use crate::spatial::{self, RANK, slides};
 use crate::text::{Field, KernelText};
-use crate::{Dispatch, Kernel, Params, Plan};
 
 /// A thread for each result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -24,7 +23,7 @@ const THREADS: u32 = 256;
 /// A window of at most so many elements is unrolled.
 const MOST_UNROLLED: u32 = 32;
 
-pub(super) fn plan(op: &Conv) -> Option<Plan> {
+pub(super) fn plan<K>(op: &Conv, kind: impl FnOnce(Direct) -> K) -> Option<Plan<K>> {
     let wide = spatial::is_wide(&[&op.src, &op.weight, &op.dst]);
     let kernels = slides(&op.window).map(|slide| slide.kernel);
     let small = kernels
@@ -47,7 +46,7 @@ pub(super) fn plan(op: &Conv) -> Option<Plan> {
         .size(op.dst.shape()[1] / op.groups);
     let groups = op.dst.layout().elements().div_ceil(THREADS as usize);
     Some(Plan::of(Dispatch {
-        kernel: Kernel::Conv(Convolution::Direct(kernel)),
+        kernel: kind(kernel),
         groups: grid([groups, 1, 1]),
         threads: THREADS,
         operands: operands(op),

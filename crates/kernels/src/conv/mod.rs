@@ -5,14 +5,15 @@
 //! empty, as depthwise convolutions do.
 
 mod direct;
+mod ends;
 mod shared_text;
 mod tiled;
 
-use streampool_device::{Activation, Conv, DType};
+use streampool_device::{Conv, DType};
 
+use crate::dispatch::{Limits, Plan};
 use crate::spatial;
 use crate::text::{Dialect, KernelText};
-use crate::{Limits, Plan};
 
 pub use direct::Direct;
 pub use tiled::Tiled;
@@ -24,15 +25,6 @@ pub enum Convolution {
     Tiled(Tiled),
     /// Few channels made.
     Direct(Direct),
-}
-
-/// What the text of a convolution depends on besides its form.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Ends {
-    dtype: DType,
-    activation: Activation,
-    bias: bool,
-    transposed: bool,
 }
 
 /// Fewer channels that a group makes are better made one by one.
@@ -52,19 +44,8 @@ impl Convolution {
     }
 }
 
-impl Ends {
-    fn of(op: &Conv) -> Ends {
-        Ends {
-            dtype: op.src.dtype(),
-            activation: op.activation,
-            bias: op.bias.is_some(),
-            transposed: op.transposed,
-        }
-    }
-}
-
 /// The launch of a convolution; `None` if its places are beyond counting.
-pub(crate) fn conv(op: &Conv, limits: &Limits) -> Option<Plan> {
+pub(crate) fn conv<K: From<Convolution>>(op: &Conv, limits: &Limits) -> Option<Plan<K>> {
     if op.dst.layout().elements() == 0 {
         return Some(Plan::default());
     }
@@ -72,7 +53,7 @@ pub(crate) fn conv(op: &Conv, limits: &Limits) -> Option<Plan> {
         return None;
     }
     match op.dst.shape()[1] / op.groups < LEAST_TILED {
-        true => direct::plan(op),
-        false => tiled::plan(op, limits),
+        true => direct::plan(op, |kernel| Convolution::Direct(kernel).into()),
+        false => tiled::plan(op, limits, |kernel| Convolution::Tiled(kernel).into()),
     }
 }

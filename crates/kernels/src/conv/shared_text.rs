@@ -5,9 +5,10 @@ use std::fmt::Write;
 use smallvec::{SmallVec, smallvec};
 use streampool_device::{Activation, Conv, View};
 
-use super::Ends;
+use super::ends::Ends;
+use crate::dispatch::{Operand, Params};
+use crate::spatial;
 use crate::text::{Buffer, compute_type, load, storage_type, store};
-use crate::{Operand, Params, spatial};
 
 /// The buffers, in the order of [`operands`].
 pub(super) fn buffers(ends: Ends) -> Vec<Buffer> {

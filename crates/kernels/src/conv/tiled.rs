@@ -4,14 +4,13 @@ use std::fmt::Write;
 
 use streampool_device::Conv;
 
+use super::ends::Ends;
 use super::shared_text::{bias, buffers, ends, operands, window};
-use super::{Convolution, Ends};
-use crate::dispatch::grid;
+use crate::dispatch::{Dispatch, Limits, Params, Plan, grid};
 use crate::elementwise::form::{size, size_fields};
 use crate::register_blocks::{self, MULTIPLY, THREADS};
 use crate::spatial::{self, slides};
 use crate::text::{Field, KernelText, constants};
-use crate::{Dispatch, Kernel, Limits, Params, Plan};
 
 /// Tiles of weights and of the image in shared memory, a block of sums in each of 256 threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -26,7 +25,11 @@ const IMAGES_Y: usize = 1 << 15;
 /// Taps of all channels of a group, and tiles, are counted in 31 bits.
 const LIMIT: usize = 1 << 31;
 
-pub(super) fn plan(op: &Conv, limits: &Limits) -> Option<Plan> {
+pub(super) fn plan<K>(
+    op: &Conv,
+    limits: &Limits,
+    kind: impl FnOnce(Tiled) -> K,
+) -> Option<Plan<K>> {
     let (read, made) = (op.src.shape()[1] / op.groups, op.dst.shape()[1] / op.groups);
     let images = op.src.shape()[0] * op.groups;
     let pixels: usize = op.dst.shape()[2..].iter().product();
@@ -66,7 +69,7 @@ pub(super) fn plan(op: &Conv, limits: &Limits) -> Option<Plan> {
         params = size(params, false, divisor);
     }
     Some(Plan::of(Dispatch {
-        kernel: Kernel::Conv(Convolution::Tiled(kernel)),
+        kernel: kind(kernel),
         groups: grid([tiles, images.min(IMAGES_Y), images.div_ceil(IMAGES_Y)]),
         threads: THREADS,
         operands: operands(op),

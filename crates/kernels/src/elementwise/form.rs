@@ -3,8 +3,11 @@
 use smallvec::SmallVec;
 
 use super::space::{Space, Strided};
+use crate::dispatch::{Limits, Params};
 use crate::text::Field;
-use crate::{Limits, Params};
+
+/// The most bytes of operands' addresses and parameters that every device passes to a kernel.
+pub(super) const MOST_ARGUMENT_BYTES: usize = 4000;
 
 /// Threads in each group.
 pub(super) const THREADS: u32 = 256;

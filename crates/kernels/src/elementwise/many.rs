@@ -10,13 +10,12 @@ use smallvec::SmallVec;
 use streampool_device::{Expr, View};
 
 use super::body::Body;
-use super::each;
-use super::form::{Form, Reach, THREADS};
+use super::each::{text as text_of_each, widest};
+use super::form::{Form, MOST_ARGUMENT_BYTES, Reach, THREADS};
 use super::fused::Fused;
 use super::space::{Order, Space};
-use super::{Elementwise, MOST_ARGUMENT_BYTES, Shape};
+use crate::dispatch::{Dispatch, Limits, Operand, Params, Plan};
 use crate::text::{Dialect, Field, KernelText};
-use crate::{Dispatch, Kernel, Limits, Operand, Params, Plan};
 
 /// For how many groups there are kernels: few texts serve all.
 const SLOTS: [usize; 7] = [2, 4, 8, 16, 32, 64, 128];
@@ -41,13 +40,15 @@ struct Group {
     form: Form,
 }
 
-/// `outputs = expr(inputs)`, group after group; `None` if one of them has more operands than a kernel can be passed.
-pub(super) fn plan(
+/// `outputs = expr(inputs)`, group after group, where `one` plans a group by itself; `None` if one of them has more operands than a kernel can be passed.
+pub(super) fn plan<K>(
     expr: &Arc<Expr>,
     inputs: &[View],
     outputs: &[View],
     limits: &Limits,
-) -> Option<Plan> {
+    kind: impl Fn(Many) -> K,
+    one: impl Fn(&[View], &[View]) -> Option<Plan<K>>,
+) -> Option<Plan<K>> {
     let (reads, writes) = (expr.inputs().len(), expr.outputs().len());
     let fused = Fused::new(expr);
     let most = most_slots(reads + writes, fused.params_size(), limits);
@@ -60,9 +61,9 @@ pub(super) fn plan(
         let Some(space) = Space::new(inputs.iter().chain(outputs), Order::Any) else {
             continue;
         };
-        let form = Form::new(&space, each::widest(&body));
+        let form = Form::new(&space, widest(&body));
         if most.is_none() || !is_plain(&form) {
-            let group = super::map(expr, inputs, outputs, limits)?;
+            let group = one(inputs, outputs)?;
             plan.dispatches.extend(group.dispatches);
             continue;
         }
@@ -73,7 +74,7 @@ pub(super) fn plan(
     }
     for groups in alike {
         for groups in groups.chunks(most.unwrap_or(1)) {
-            plan.push(launch(&body, constants.clone(), groups, limits));
+            plan.push(launch(&body, constants.clone(), groups, limits, &kind));
         }
     }
     Some(plan)
@@ -100,7 +101,13 @@ fn is_plain(form: &Form) -> bool {
 }
 
 /// The launch over groups of one form, no more than there are slots for.
-fn launch(body: &Body, constants: Params, groups: &[Group], limits: &Limits) -> Dispatch {
+fn launch<K>(
+    body: &Body,
+    constants: Params,
+    groups: &[Group],
+    limits: &Limits,
+    kind: impl FnOnce(Many) -> K,
+) -> Dispatch<K> {
     let slots = SLOTS
         .into_iter()
         .find(|&slots| slots >= groups.len())
@@ -138,11 +145,11 @@ fn launch(body: &Body, constants: Params, groups: &[Group], limits: &Limits) -> 
             .map(|operand| Operand::Memory(operand.span()))
     });
     Dispatch {
-        kernel: Kernel::Elementwise(Elementwise(Shape::Many(Many {
+        kernel: kind(Many {
             body: body.clone(),
             form: groups[0].form.clone(),
             slots,
-        }))),
+        }),
         groups: [first, 1, 1],
         threads: THREADS,
         operands: operands.collect(),
@@ -152,7 +159,7 @@ fn launch(body: &Body, constants: Params, groups: &[Group], limits: &Limits) -> 
 
 impl Many {
     pub(super) fn text(&self, dialect: Dialect) -> KernelText {
-        let one = each::text(&self.body, &self.form, dialect);
+        let one = text_of_each(&self.body, &self.form, dialect);
         let slots = self.slots;
         // They are every slot's own, too, since the text of one group finds all its parameters there.
         let constants = self.body.fields();
@@ -221,6 +228,8 @@ mod tests {
     use streampool_device::{Binary, DType, Layout};
 
     use super::*;
+    use crate::Plan;
+    use crate::elementwise::map;
     use crate::rows::testing::{LIMITS, row_major, view};
 
     /// Products of vectors of these lengths.
@@ -229,7 +238,7 @@ mod tests {
         let of = |&length: &usize| row_major(DType::F32, &[length]);
         let inputs: Vec<View> = lengths.iter().flat_map(|length| [of(length); 2]).collect();
         let outputs: Vec<View> = lengths.iter().map(of).collect();
-        plan(&expr, &inputs, &outputs, limits).unwrap()
+        map(&expr, &inputs, &outputs, limits).unwrap()
     }
 
     #[test]
@@ -271,7 +280,7 @@ mod tests {
         let plain = row_major(DType::F32, &[6, 8]);
         let turned = view(DType::F32, Layout::strided(&[6, 8], &[1, 6], 0).unwrap());
         let inputs = [plain, plain, turned, plain, plain, plain];
-        let plan = plan(&expr, &inputs, &[plain; 3], &LIMITS).unwrap();
+        let plan: Plan = map(&expr, &inputs, &[plain; 3], &LIMITS).unwrap();
         let operands: Vec<usize> = plan
             .dispatches
             .iter()

@@ -18,14 +18,14 @@ use std::sync::Arc;
 use streampool_device::{Expr, Scalar, View};
 
 use body::Body;
-use form::{Form, THREADS};
+use form::{Form, MOST_ARGUMENT_BYTES, THREADS};
 use fused::Fused;
 use many::Many;
 use space::{Order, Space};
 use transpose::Transpose;
 
+use crate::dispatch::{Dispatch, Limits, Operand, Params, Plan};
 use crate::text::{Dialect, KernelText};
-use crate::{Dispatch, Kernel, Limits, Operand, Params, Plan};
 
 /// A kernel that computes each element by itself.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -37,9 +37,6 @@ enum Shape {
     Transpose(Transpose),
     Many(Many),
 }
-
-/// The most bytes of operands' addresses and parameters that every device passes to a kernel.
-const MOST_ARGUMENT_BYTES: usize = 4000;
 
 /// The most operands of a kernel in Metal, which has 31 buffers and needs one for the parameters.
 const MOST_METAL_OPERANDS: usize = 30;
@@ -64,7 +61,7 @@ impl Elementwise {
 }
 
 /// `dst = cast(src)`.
-pub(crate) fn copy(src: &View, dst: &View, limits: &Limits) -> Plan {
+pub(crate) fn copy<K: From<Elementwise>>(src: &View, dst: &View, limits: &Limits) -> Plan<K> {
     let Some(space) = Space::new([src, dst].into_iter(), Order::Any) else {
         return Plan::default();
     };
@@ -78,7 +75,7 @@ pub(crate) fn copy(src: &View, dst: &View, limits: &Limits) -> Plan {
 }
 
 /// `dst = value`.
-pub(crate) fn fill(dst: &View, value: Scalar, limits: &Limits) -> Plan {
+pub(crate) fn fill<K: From<Elementwise>>(dst: &View, value: Scalar, limits: &Limits) -> Plan<K> {
     let Some(space) = Space::new([dst].into_iter(), Order::Any) else {
         return Plan::default();
     };
@@ -92,7 +89,12 @@ pub(crate) fn fill(dst: &View, value: Scalar, limits: &Limits) -> Plan {
 }
 
 /// `dst[i] = start + i * step`.
-pub(crate) fn iota(dst: &View, start: Scalar, step: Scalar, limits: &Limits) -> Plan {
+pub(crate) fn iota<K: From<Elementwise>>(
+    dst: &View,
+    start: Scalar,
+    step: Scalar,
+    limits: &Limits,
+) -> Plan<K> {
     let Some(space) = Space::new([dst].into_iter(), Order::RowMajor) else {
         return Plan::default();
     };
@@ -104,14 +106,16 @@ pub(crate) fn iota(dst: &View, start: Scalar, step: Scalar, limits: &Limits) -> 
 /// addresses, with four or eight bytes for each constant and each stride of those that are not contiguous,
 /// take more than about 4000 bytes. For Metal there is no text from 31 operands on. Several groups of operands
 /// share launches.
-pub(crate) fn map(
+pub(crate) fn map<K: From<Elementwise>>(
     expr: &Arc<Expr>,
     inputs: &[View],
     outputs: &[View],
     limits: &Limits,
-) -> Option<Plan> {
+) -> Option<Plan<K>> {
     if outputs.len() != expr.outputs().len() {
-        return many::plan(expr, inputs, outputs, limits);
+        let kind = |kernel| Elementwise(Shape::Many(kernel)).into();
+        let one = |inputs: &[View], outputs: &[View]| map(expr, inputs, outputs, limits);
+        return many::plan(expr, inputs, outputs, limits, kind, one);
     }
     let Some(space) = Space::new(inputs.iter().chain(outputs), Order::Any) else {
         return Some(Plan::default());
@@ -127,21 +131,27 @@ pub(crate) fn map(
     Some(each_in(form, body, &space, own, limits))
 }
 
-fn each(body: Body, space: &Space, own: Params, limits: &Limits) -> Plan {
+fn each<K: From<Elementwise>>(body: Body, space: &Space, own: Params, limits: &Limits) -> Plan<K> {
     let form = Form::new(space, each::widest(&body));
     each_in(form, body, space, own, limits)
 }
 
-fn each_in(form: Form, body: Body, space: &Space, own: Params, limits: &Limits) -> Plan {
+fn each_in<K: From<Elementwise>>(
+    form: Form,
+    body: Body,
+    space: &Space,
+    own: Params,
+    limits: &Limits,
+) -> Plan<K> {
     let params = form.params(space, own);
     let groups = form.groups(space, limits);
     plan(Shape::Each(body, form), space, params, groups)
 }
 
-fn plan(shape: Shape, space: &Space, params: Params, groups: u32) -> Plan {
+fn plan<K: From<Elementwise>>(shape: Shape, space: &Space, params: Params, groups: u32) -> Plan<K> {
     let operands = space.operands.iter();
     Plan::of(Dispatch {
-        kernel: Kernel::Elementwise(Elementwise(shape)),
+        kernel: Elementwise(shape).into(),
         groups: [groups, 1, 1],
         threads: THREADS,
         operands: operands

@@ -6,8 +6,8 @@ use super::form::{
     size_fields,
 };
 use super::space::Space;
+use crate::dispatch::{Limits, Params};
 use crate::text::{Buffer, Dialect, Field, KernelText, SharedArray};
-use crate::{Limits, Params};
 
 /// Dimensions shorter than this are not worth a tile.
 const SHORTEST: usize = 16;

@@ -9,11 +9,10 @@ mod text;
 use smallvec::SmallVec;
 use streampool_device::{Combine, DType, Gather, Indexing, Scatter, View};
 
-use crate::dispatch::grid;
-use crate::elementwise;
+use crate::dispatch::{Dispatch, Limits, Operand, Params, Plan, grid};
+use crate::elementwise::{self, Elementwise};
 use crate::rows::dims::{Dim, Dims};
 use crate::rows::packs::{begins_aligned, packs};
-use crate::{Dispatch, Kernel, Limits, Operand, Params, Plan};
 
 pub use places::{IndexedAxis, Places};
 
@@ -49,14 +48,17 @@ enum Action {
 }
 
 /// `dst =` the elements of `src` that `indices` names.
-pub(crate) fn gather(op: &Gather, limits: &Limits) -> Plan {
+pub(crate) fn gather<K: From<Index>>(op: &Gather, limits: &Limits) -> Plan<K> {
     let action = Action::Pick(op.src.dtype().size() as u8);
     let picked = launch(action, op.indexing, &op.dst, &op.indices, &op.src, limits);
     picked.map_or_else(Plan::default, Plan::of)
 }
 
 /// `dst = src`, with `updates` put where `indices` names.
-pub(crate) fn scatter(op: &Scatter, limits: &Limits) -> Plan {
+pub(crate) fn scatter<K>(op: &Scatter, limits: &Limits) -> Plan<K>
+where
+    K: From<Index> + From<Elementwise>,
+{
     let action = match op.combine {
         Combine::Replace => Action::Replace(op.dst.dtype().size() as u8),
         combine => Action::Combine(op.dst.dtype(), combine),
@@ -80,14 +82,14 @@ pub(crate) fn scatter(op: &Scatter, limits: &Limits) -> Plan {
 }
 
 /// The launch over the indexed elements `picked` of `data`; none if there are no elements.
-fn launch(
+fn launch<K: From<Index>>(
     action: Action,
     indexing: Indexing,
     picked: &View,
     indices: &View,
     data: &View,
     limits: &Limits,
-) -> Option<Dispatch> {
+) -> Option<Dispatch<K>> {
     let places = Places::new(indexing, indices, data);
     let dims = Dims::collapsed(picked.shape().iter().enumerate().map(|(axis, &size)| Dim {
         size,
@@ -132,7 +134,7 @@ fn launch(
         Action::Replace(_) | Action::Combine(..) => [picked, indices, data],
     };
     Some(Dispatch {
-        kernel: Kernel::Index(kernel),
+        kernel: kernel.into(),
         groups: grid([groups, 1, 1]),
         threads: THREADS,
         operands: SmallVec::from_iter(views.map(|view| Operand::Memory(view.span()))),

@@ -5,6 +5,7 @@ use streampool_device::Layout;
 use super::*;
 use crate::rows::testing::{LIMITS, row_major, view};
 use crate::text::Dialect;
+use crate::{Dispatch, Kernel, Plan};
 
 fn kernel(dispatch: &Dispatch) -> Index {
     match dispatch.kernel {
@@ -72,9 +73,9 @@ fn what_is_scattered_in_place_is_not_copied() {
         updates: row_major(DType::F32, &[3, 4]),
         dst,
     };
-    assert_eq!(scatter(&op, &LIMITS).dispatches.len(), 1);
+    assert_eq!(scatter::<Kernel>(&op, &LIMITS).dispatches.len(), 1);
     op.src = view(DType::F32, Layout::strided(&[10, 4], &[0, 0], 0).unwrap());
-    assert_eq!(scatter(&op, &LIMITS).dispatches.len(), 2);
+    assert_eq!(scatter::<Kernel>(&op, &LIMITS).dispatches.len(), 2);
 }
 
 #[test]

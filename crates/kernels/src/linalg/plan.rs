@@ -5,9 +5,8 @@ use streampool_device::{DType, Linalg as Op, MAX_RANK};
 
 use super::kernel::{Content, Linalg, MATRICES_Y, ROWS, SIDE, Step, TILE};
 use super::matrix::Matrix;
-use crate::dispatch::grid;
+use crate::dispatch::{Dispatch, Limits, Operand, Params, Plan, grid};
 use crate::numbered::Numbered;
-use crate::{Dispatch, Kernel, Limits, Operand, Params, Plan};
 
 /// The sizes that a kernel is given; see `SIZES`.
 #[derive(Debug, Clone, Copy, Default)]
@@ -22,11 +21,11 @@ struct Sizes {
 }
 
 /// A plan in the making.
-struct Launches<'a> {
+struct Launches<'a, K> {
     batch: &'a [usize],
     dtype: DType,
     limits: &'a Limits,
-    plan: Plan,
+    plan: Plan<K>,
 }
 
 /// The most rows of a matrix.
@@ -35,7 +34,7 @@ const MOST_ROWS: usize = 1 << 18;
 /// The launches that execute `op`, which was validated.
 ///
 /// `None` for matrices that only a broadcast could be: they would take launches without end.
-pub(crate) fn linalg(op: &Op, limits: &Limits) -> Option<Plan> {
+pub(crate) fn linalg<K: From<Linalg>>(op: &Op, limits: &Limits) -> Option<Plan<K>> {
     let (shape, dtype) = match op {
         Op::Lu { src, .. } | Op::Cholesky { src, .. } | Op::Inverse { src, .. } => {
             (src.shape(), src.dtype())
@@ -113,7 +112,7 @@ pub(crate) fn linalg(op: &Op, limits: &Limits) -> Option<Plan> {
     Some(launches.plan)
 }
 
-impl Launches<'_> {
+impl<K: From<Linalg>> Launches<'_, K> {
     fn lu(&mut self, x: Matrix, y: Matrix, pivots: Matrix, [rows, columns]: [usize; 2]) {
         if let Some(capacity) = self.capacity(rows * columns) {
             let sizes = Sizes {
@@ -368,7 +367,7 @@ impl Launches<'_> {
             .map(|matrix| matrix.operand)
             .collect();
         self.plan.push(Dispatch {
-            kernel: Kernel::Linalg(kernel),
+            kernel: kernel.into(),
             groups: grid([groups, count.min(MATRICES_Y), count.div_ceil(MATRICES_Y)]),
             threads: step.threads(),
             operands,

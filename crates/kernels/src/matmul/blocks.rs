@@ -5,12 +5,13 @@
 
 use streampool_device::{DType, MatMul};
 
+use super::ends::Ends;
+use super::few_rows::MOST_ROWS;
+use super::matrices;
 use super::problem::Problem;
 use super::shared_text::{buffers, ends};
-use super::small::MOST_ROWS;
-use super::{Ends, Product, matrices};
+use crate::dispatch::{Dispatch, Limits, Plan};
 use crate::text::{Dialect, KernelText, SharedArray, constants};
-use crate::{Dispatch, Kernel, Limits, Plan};
 
 /// Tiles of both operands in threadgroup memory, and matrices of sums in four simdgroups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -38,7 +39,12 @@ const STRIP_GAP: u32 = 8;
 const WORD: u32 = 16;
 
 /// The launch that executes `op`, if this form takes it.
-pub(super) fn plan(op: &MatMul, problem: &Problem, limits: &Limits) -> Option<Plan> {
+pub(super) fn plan<K>(
+    op: &MatMul,
+    problem: &Problem,
+    limits: &Limits,
+    kind: impl FnOnce(Blocks) -> K,
+) -> Option<Plan<K>> {
     let floats = matches!(op.a.dtype(), DType::F32 | DType::F16 | DType::BF16);
     // Fewer rows would leave most of a tile empty, and have forms of their own.
     let fits = problem.m.min(problem.n) > MOST_ROWS && problem.k >= DEPTH as usize;
@@ -58,7 +64,7 @@ pub(super) fn plan(op: &MatMul, problem: &Problem, limits: &Limits) -> Option<Pl
     let [tiles_m, tiles_n] =
         [problem.m, problem.n].map(|size| size.div_ceil(usize::from(kernel.side)));
     Some(Plan::of(Dispatch {
-        kernel: Kernel::Product(Product::Blocks(kernel)),
+        kernel: kind(kernel),
         groups: matrices::groups(tiles_m * tiles_n, &problem),
         threads: THREADS,
         operands: problem.operands(op),

@@ -3,11 +3,10 @@
 
 use std::fmt::Write;
 
-use super::Ends;
+use super::ends::Ends;
 use super::problem::{Batch, Problem};
 use super::shared_text::{alpha_type, walk_fields};
-use crate::Params;
-use crate::dispatch::grid;
+use crate::dispatch::{Params, grid};
 use crate::text::Field;
 
 /// Groups along the second axis of the grid; matrices beyond go to the third.

@@ -7,6 +7,8 @@
 
 mod blocks;
 mod dots;
+mod ends;
+mod few_rows;
 mod matrices;
 mod problem;
 mod shared_text;
@@ -18,10 +20,10 @@ mod tiled;
 #[cfg(test)]
 mod tests;
 
-use streampool_device::{Activation, DType, MatMul};
+use streampool_device::MatMul;
 
+use crate::dispatch::{Limits, Plan};
 use crate::text::{Dialect, KernelText};
-use crate::{Limits, Plan};
 
 pub use blocks::Blocks;
 pub use dots::Dots;
@@ -30,7 +32,7 @@ pub use sums::Sums;
 pub use tiled::Tiled;
 
 use problem::Problem;
-use small::Rival;
+use small::{Rival, Small};
 
 /// A kernel that multiplies matrices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -47,19 +49,6 @@ pub enum Product {
     Blocks(Blocks),
 }
 
-/// What the text of a product depends on besides its form.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Ends {
-    /// The type of the factors.
-    pub dtype: DType,
-    /// The type of the result and of the bias.
-    pub result: DType,
-    /// What is applied last.
-    pub activation: Activation,
-    /// Whether something is added.
-    pub bias: bool,
-}
-
 impl Product {
     pub(crate) fn text(&self, dialect: Dialect) -> Option<KernelText> {
         match self {
@@ -72,39 +61,42 @@ impl Product {
     }
 }
 
-impl Ends {
-    fn of(op: &MatMul) -> Ends {
-        Ends {
-            dtype: op.a.dtype(),
-            result: op.out.dtype(),
-            activation: op.activation,
-            bias: op.bias.is_some(),
+impl From<Small> for Product {
+    fn from(kernel: Small) -> Product {
+        match kernel {
+            Small::Dots(kernel) => Product::Dots(kernel),
+            Small::Sums(kernel) => Product::Sums(kernel),
         }
     }
 }
 
 /// The launches that execute `op`, which was validated.
-pub(crate) fn matmul(op: &MatMul, limits: &Limits) -> Plan {
+pub(crate) fn matmul<K: From<Product>>(op: &MatMul, limits: &Limits) -> Plan<K> {
     let Some(problem) = Problem::of(op) else {
         return Plan::default();
     };
-    small::plan(op, &problem, limits, Rival::Tiled)
-        .unwrap_or_else(|| tiled::plan(op, &problem, limits))
+    let tiled = |kernel| Product::Tiled(kernel).into();
+    small::plan(op, &problem, limits, Rival::Tiled, product)
+        .unwrap_or_else(|| tiled::plan(op, &problem, limits, tiled))
 }
 
-/// The launch that executes `op`, which was validated, where a kernel made for few rows is expected to be
-/// faster than a vendor's library.
-pub fn small_product(op: &MatMul, limits: &Limits) -> Option<Plan> {
-    small::plan(op, &Problem::of(op)?, limits, Rival::Library).filter(Plan::fits)
+/// The launch of a form for few rows, where that is expected to be faster than a vendor's library.
+pub(crate) fn small_product<K: From<Product>>(op: &MatMul, limits: &Limits) -> Option<Plan<K>> {
+    small::plan(op, &Problem::of(op)?, limits, Rival::Library, product)
 }
 
-/// The launch that executes `op`, which was validated, on tensor cores that multiply TF32; `None` if it is not of `f32`
-/// or not laid out for them. It is as exact as `f32` is.
-pub fn split_product(op: &MatMul, limits: &Limits) -> Option<Plan> {
-    split::plan(op, &Problem::of(op)?, limits).filter(Plan::fits)
+/// The launch on tensor cores that multiply TF32.
+pub(crate) fn split_product<K: From<Product>>(op: &MatMul, limits: &Limits) -> Option<Plan<K>> {
+    let split = |kernel| Product::Split(kernel).into();
+    split::plan(op, &Problem::of(op)?, limits, split)
 }
 
 /// The launch that executes `op` on a GPU of Apple's whose simdgroups multiply matrices; `None` if that is no gain.
-pub(crate) fn simdgroup_product(op: &MatMul, limits: &Limits) -> Option<Plan> {
-    blocks::plan(op, &Problem::of(op)?, limits)
+pub(crate) fn simdgroup_product<K: From<Product>>(op: &MatMul, limits: &Limits) -> Option<Plan<K>> {
+    let blocks = |kernel| Product::Blocks(kernel).into();
+    blocks::plan(op, &Problem::of(op)?, limits, blocks)
+}
+
+fn product<K: From<Product>>(kernel: Small) -> K {
+    Product::from(kernel).into()
 }

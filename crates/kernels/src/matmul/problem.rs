@@ -3,7 +3,7 @@
 use smallvec::{SmallVec, smallvec};
 use streampool_device::{MAX_RANK, MatMul, View};
 
-use crate::{Operand, Params};
+use crate::dispatch::{Operand, Params};
 
 /// How one operand is walked, in elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use streampool_device::{Activation, DType};
 
-use super::Ends;
+use super::ends::Ends;
 use crate::text::{Buffer, Field, compute_type, load, storage_type, store};
 
 /// The type products of `dtype` are summed in: integers wrap, so they are unsigned.

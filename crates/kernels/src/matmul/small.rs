@@ -1,15 +1,13 @@
-//! Products of few rows: where they are worth a kernel of their own, and what its two forms share.
+//! Products of few rows: where they are worth a kernel of their own.
 
 use streampool_device::{DType, MatMul};
 
+use super::dots::Dots;
+use super::few_rows::MOST_ROWS;
 use super::problem::{Batch, Problem};
-use super::{Dots, Product, Sums};
-use crate::dispatch::grid;
-use crate::text::Field;
-use crate::{Dispatch, Kernel, Limits, Params, Plan};
+use super::sums::Sums;
+use crate::dispatch::{Dispatch, Limits, Params, Plan, grid};
 
-/// The most rows.
-pub(super) const MOST_ROWS: usize = 16;
 /// The widest load of a thread, in bytes.
 const WIDEST_LOAD: usize = 16;
 /// Sizes and distances within one matrix stay below this, so that 32 bits hold them.
@@ -36,33 +34,53 @@ pub(super) enum Rival {
     Tiled,
 }
 
+/// A kernel for few rows.
+pub(super) enum Small {
+    /// For dense columns.
+    Dots(Dots),
+    /// For dense rows.
+    Sums(Sums),
+}
+
 /// The launch that executes `op`, if one of the forms for few rows is better at it than `rival`.
-pub(super) fn plan(op: &MatMul, problem: &Problem, limits: &Limits, rival: Rival) -> Option<Plan> {
+pub(super) fn plan<K>(
+    op: &MatMul,
+    problem: &Problem,
+    limits: &Limits,
+    rival: Rival,
+    kind: impl FnOnce(Small) -> K,
+) -> Option<Plan<K>> {
     if !matches!(op.a.dtype(), DType::F32 | DType::F16 | DType::BF16) {
         return None;
     }
     if problem.m <= MOST_ROWS {
-        of_few_rows(op, problem, limits, rival)
+        of_few_rows(op, problem, limits, rival, kind)
     } else if problem.n <= MOST_ROWS {
-        of_few_rows(op, &problem.transposed(), limits, rival)
+        of_few_rows(op, &problem.transposed(), limits, rival, kind)
     } else {
         None
     }
 }
 
-fn of_few_rows(op: &MatMul, problem: &Problem, limits: &Limits, rival: Rival) -> Option<Plan> {
+fn of_few_rows<K>(
+    op: &MatMul,
+    problem: &Problem,
+    limits: &Limits,
+    rival: Rival,
+    kind: impl FnOnce(Small) -> K,
+) -> Option<Plan<K>> {
     let order = regular(problem)?;
     let size = op.a.dtype().size();
     let matrices = problem.matrices();
     let width = width(op, problem, order);
-    let (product, columns, threads) = match order {
+    let (kernel, columns, threads) = match order {
         Order::Columns => {
             let kernel = Dots::new(op, problem, width, limits);
-            (Product::Dots(kernel), kernel.columns(), kernel.threads())
+            (Small::Dots(kernel), kernel.columns(), kernel.threads())
         }
         Order::Rows => {
             let kernel = Sums::new(op, problem, width, limits);
-            (Product::Sums(kernel), kernel.columns(), kernel.threads())
+            (Small::Sums(kernel), kernel.columns(), kernel.threads())
         }
     };
     let loses = problem.n * problem.k * size > most_bytes(problem.m, size, order)
@@ -71,7 +89,7 @@ fn of_few_rows(op: &MatMul, problem: &Problem, limits: &Limits, rival: Rival) ->
         return None;
     }
     Some(Plan::of(Dispatch {
-        kernel: Kernel::Product(product),
+        kernel: kind(kernel),
         groups: grid([problem.n.div_ceil(columns), matrices, 1]),
         threads,
         operands: problem.operands(op),
@@ -137,30 +155,7 @@ fn width(op: &MatMul, problem: &Problem, order: Order) -> u32 {
     (1u32 << widest) / size as u32
 }
 
-/// The parameters of both forms.
-pub(super) fn fields() -> Vec<Field> {
-    let wide = [
-        "a_at",
-        "b_at",
-        "out_at",
-        "bias_at",
-        "a_batch",
-        "b_batch",
-        "out_batch",
-        "bias_batch",
-        "b_line",
-        "out_row",
-        "out_column",
-        "bias_row",
-        "bias_column",
-    ];
-    let mut fields: Vec<Field> = wide.map(|name| Field::new("i64", name)).into();
-    fields.extend(["a_row", "m", "n", "k"].map(|name| Field::new("u32", name)));
-    fields.push(Field::new("f32", "alpha"));
-    fields
-}
-
-/// The values of [`fields`].
+/// The values of `fields`.
 fn values(alpha: f64, problem: &Problem, order: Order) -> Params {
     let Problem {
         a, b, out, bias, ..
@@ -189,24 +184,4 @@ fn values(alpha: f64, problem: &Problem, order: Order) -> Params {
         .size(problem.n)
         .size(problem.k)
         .f32(alpha as f32)
-}
-
-/// Begins the functions of both forms: the words that `width` elements are moved as, and what they hold.
-pub(super) fn words(dtype: DType, width: u32) -> String {
-    let bytes = width * dtype.size() as u32;
-    let word = if bytes == 2 { "u16" } else { "u32" };
-    let element = match dtype {
-        DType::F32 => "bits_f32(word)",
-        _ => "loaded(u16(index == 0 ? word : word >> 16))",
-    };
-    let count = bytes.div_ceil(4);
-    format!(
-        "typedef {word} LineWord;\n#define WORDS {count}u\n\
-         FUNCTION f32 word_element(u32 word, u32 index) {{ return {element}; }}\n"
-    )
-}
-
-/// The rows that a kernel for `rows` is made for.
-pub(super) fn rounded_rows(rows: usize) -> u32 {
-    rows.next_power_of_two() as u32
 }

@@ -8,11 +8,12 @@
 
 use streampool_device::{DType, MatMul, View};
 
+use super::ends::Ends;
+use super::matrices;
 use super::problem::{Problem, Walk};
 use super::shared_text::{buffers, ends};
-use super::{Ends, Product, matrices};
+use crate::dispatch::{Dispatch, Limits, Plan};
 use crate::text::{Dialect, KernelText, MOST_SHARED, SharedArray, constants, tiles};
-use crate::{Dispatch, Kernel, Limits, Plan};
 
 /// Tiles of results, each by eight warps of 32 × 32 that divide its inner dimension into parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -74,7 +75,12 @@ const LONG: usize = 2048;
 const LONGEST: usize = 1 << 30;
 
 /// The launch that executes `op`, if this form takes it.
-pub(super) fn plan(op: &MatMul, problem: &Problem, limits: &Limits) -> Option<Plan> {
+pub(super) fn plan<K>(
+    op: &MatMul,
+    problem: &Problem,
+    limits: &Limits,
+    kind: impl Fn(Split) -> K,
+) -> Option<Plan<K>> {
     let singles = [&op.a, &op.b, &op.out]
         .iter()
         .all(|view| view.dtype() == DType::F32);
@@ -85,10 +91,15 @@ pub(super) fn plan(op: &MatMul, problem: &Problem, limits: &Limits) -> Option<Pl
     let turned = problem.transposed();
     [problem, &turned]
         .into_iter()
-        .find_map(|problem| planned(op, problem, limits))
+        .find_map(|problem| planned(op, problem, limits, &kind))
 }
 
-fn planned(op: &MatMul, problem: &Problem, limits: &Limits) -> Option<Plan> {
+fn planned<K>(
+    op: &MatMul,
+    problem: &Problem,
+    limits: &Limits,
+    kind: impl FnOnce(Split) -> K,
+) -> Option<Plan<K>> {
     let [a, b] = problem.factors(op);
     let moved = |view: &View, walk: Walk, (along, across): (i64, i64), length: usize| {
         along == 1
@@ -124,7 +135,7 @@ fn planned(op: &MatMul, problem: &Problem, limits: &Limits) -> Option<Plan> {
         batch_rank: problem.batch().len() as u8,
     };
     Some(Plan::of(Dispatch {
-        kernel: Kernel::Product(Product::Split(kernel)),
+        kernel: kind(kernel),
         groups: matrices::groups(tiles(shape), problem),
         threads: THREADS,
         operands: problem.operands(op),

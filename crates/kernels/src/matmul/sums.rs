@@ -2,11 +2,11 @@
 
 use streampool_device::MatMul;
 
-use super::Ends;
+use super::ends::Ends;
+use super::few_rows::{fields, rounded_rows, words};
 use super::problem::Problem;
 use super::shared_text::{buffers, ends};
-use super::small::{fields, rounded_rows, words};
-use crate::Limits;
+use crate::dispatch::Limits;
 use crate::text::{KernelText, SharedArray, constants};
 
 /// Few rows by a matrix with dense rows. Each group reads a strip of columns once, its threads different rows.

@@ -127,11 +127,11 @@ fn constant(dispatch: &Dispatch, name: &str) -> u32 {
 fn nothing_is_launched_for_nothing() {
     for shape in [[0, 3, 2], [3, 2, 0], [0, 0, 0]] {
         assert!(
-            matmul(&plain(DType::F32, shape), &LARGE_GPU)
+            matmul::<Kernel>(&plain(DType::F32, shape), &LARGE_GPU)
                 .dispatches
                 .is_empty()
         );
-        assert!(small_product(&plain(DType::F32, shape), &LARGE_GPU).is_none());
+        assert!(small_product::<Kernel>(&plain(DType::F32, shape), &LARGE_GPU).is_none());
     }
     // An empty sum is a result.
     let dispatch = only(&plain(DType::F32, [3, 0, 2]));
@@ -297,7 +297,7 @@ fn batch_dimensions_collapse_where_all_agree() {
 
 #[test]
 fn a_library_is_left_what_it_is_better_at() {
-    let ours = |op: MatMul| small_product(&op, &LARGE_GPU).is_some();
+    let ours = |op: MatMul| small_product::<Kernel>(&op, &LARGE_GPU).is_some();
     assert!(ours(linear(DType::F32, [4, 256, 128])));
     assert!(ours(linear(DType::BF16, [1, 4096, 4096])));
     assert!(ours(plain(DType::F32, [1, 1024, 1024])));

@@ -2,12 +2,13 @@
 
 use streampool_device::{DType, MatMul};
 
+use super::ends::Ends;
+use super::matrices;
 use super::problem::Problem;
 use super::shared_text::{buffers, ends};
-use super::{Ends, Product, matrices};
+use crate::dispatch::{Dispatch, Limits, Plan};
 use crate::register_blocks::{self, MULTIPLY, THREADS};
 use crate::text::{Dialect, KernelText, constants};
-use crate::{Dispatch, Kernel, Limits, Plan};
 
 /// Tiles of both operands in shared memory, a block of sums in each of 256 threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -23,7 +24,12 @@ pub struct Tiled {
     batch_rank: u8,
 }
 
-pub(super) fn plan(op: &MatMul, problem: &Problem, limits: &Limits) -> Plan {
+pub(super) fn plan<K>(
+    op: &MatMul,
+    problem: &Problem,
+    limits: &Limits,
+    kind: impl FnOnce(Tiled) -> K,
+) -> Plan<K> {
     let problem = problem.written_along_columns();
     let ends = Ends::of(op);
     let tile = tile(ends.dtype, &problem, limits);
@@ -40,7 +46,7 @@ pub(super) fn plan(op: &MatMul, problem: &Problem, limits: &Limits) -> Plan {
         batch_rank: problem.batch().len() as u8,
     };
     Plan::of(Dispatch {
-        kernel: Kernel::Product(Product::Tiled(kernel)),
+        kernel: kind(kernel),
         // Results do not overlap in memory, so there are fewer of them than groups can be counted.
         groups: matrices::groups(tiles_m * tiles_n, &problem),
         threads: THREADS,

@@ -5,11 +5,11 @@ use std::fmt::Write;
 use smallvec::{SmallVec, smallvec};
 use streampool_device::{DType, Pool, PoolKind};
 
-use crate::dispatch::grid;
+use crate::dispatch::{Dispatch, Limits, Operand, Params, Plan, grid};
 use crate::elementwise::form::{distance_type, number_type, positions};
+use crate::rows;
 use crate::spatial::{self, RANK, slides};
 use crate::text::{Buffer, Dialect, Field, KernelText, compute_type, load, storage_type, store};
-use crate::{Dispatch, Kernel, Limits, Operand, Params, Plan, rows};
 
 /// Threads in each group.
 const THREADS: u32 = 256;
@@ -37,7 +37,10 @@ enum Action {
 }
 
 /// The launch of a pooling; `None` if its places are beyond counting.
-pub(crate) fn pool(op: &Pool, limits: &Limits) -> Option<Plan> {
+pub(crate) fn pool<K>(op: &Pool, limits: &Limits) -> Option<Plan<K>>
+where
+    K: From<Pooling> + From<rows::Rows>,
+{
     if op.dst.layout().elements() == 0 {
         return Some(Plan::default());
     }
@@ -85,7 +88,7 @@ pub(crate) fn pool(op: &Pool, limits: &Limits) -> Option<Plan> {
     }
     let groups = op.dst.layout().elements().div_ceil(THREADS as usize);
     Some(Plan::of(Dispatch {
-        kernel: Kernel::Pool(kernel),
+        kernel: kernel.into(),
         groups: grid([groups, 1, 1]),
         threads: THREADS,
         operands: views

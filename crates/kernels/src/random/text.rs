@@ -6,10 +6,9 @@ use smallvec::smallvec;
 use streampool_device::{DType, Distribution, View};
 
 use super::{Recipe, SERIES_F32, SERIES_F64, Series};
-use crate::dispatch::grid;
+use crate::dispatch::{Dispatch, Operand, Params, Plan, grid};
 use crate::numbered::{self, Numbered};
 use crate::text::{Buffer, Dialect, Field, KernelText, load, storage_type, store, store_as};
-use crate::{Dispatch, Kernel, Operand, Params, Plan};
 
 /// Draws the elements of one type from one kind of distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -43,7 +42,7 @@ enum Places {
 const THREADS: u32 = 256;
 
 /// The launch that executes a random op, which was validated.
-pub(crate) fn random(op: &streampool_device::Random) -> Plan {
+pub(crate) fn random<K: From<Random>>(op: &streampool_device::Random) -> Plan<K> {
     let dst = &op.dst;
     let dims = Numbered::new(dst.shape(), [dst.layout().strides()]);
     let count = dims.elements();
@@ -64,7 +63,7 @@ pub(crate) fn random(op: &streampool_device::Random) -> Plan {
     };
     let turns = (count as u64 + skipped).div_ceil(each);
     Plan::of(Dispatch {
-        kernel: Kernel::Random(kernel),
+        kernel: kernel.into(),
         groups: grid([turns.div_ceil(u64::from(THREADS)) as usize, 1, 1]),
         threads: THREADS,
         operands: smallvec![Operand::Memory(dst.span())],

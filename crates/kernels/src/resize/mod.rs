@@ -5,13 +5,12 @@ use std::fmt::Write;
 use smallvec::{SmallVec, smallvec};
 use streampool_device::{Along, DType, Interpolation, MAX_RANK, Resize, Rounding, Scalar};
 
-use crate::dispatch::grid;
+use crate::dispatch::{Dispatch, Operand, Params, Plan, grid};
 use crate::elementwise::constant::stored;
 use crate::elementwise::form::{
     distance, distance_type, number, number_field, number_type, positions, size, size_fields,
 };
 use crate::text::{Buffer, Dialect, Field, KernelText, compute_type, load, storage_type, store};
-use crate::{Dispatch, Kernel, Operand, Params, Plan};
 
 /// Threads in each group.
 const THREADS: u32 = 256;
@@ -52,7 +51,7 @@ struct Dim {
 }
 
 /// The launch of an interpolation; `None` if its places are beyond counting.
-pub(crate) fn resize(op: &Resize) -> Option<Plan> {
+pub(crate) fn resize<K: From<Resizing>>(op: &Resize) -> Option<Plan<K>> {
     let elements = op.dst.layout().elements();
     if elements == 0 {
         return Some(Plan::default());
@@ -93,7 +92,7 @@ pub(crate) fn resize(op: &Resize) -> Option<Plan> {
     let groups = elements.div_ceil(THREADS as usize);
     let memory = |view: &streampool_device::View| Operand::Memory(view.span());
     Some(Plan::of(Dispatch {
-        kernel: Kernel::Resize(kernel),
+        kernel: kernel.into(),
         groups: grid([groups, 1, 1]),
         threads: THREADS,
         operands: smallvec![memory(&op.src), memory(&op.dst)],

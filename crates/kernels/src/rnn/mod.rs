@@ -13,9 +13,10 @@ mod tests;
 use smallvec::SmallVec;
 use streampool_device::{Cell, DType, Direction, Layout, MatMul, Rnn as Op, Span, View};
 
-use crate::dispatch::grid;
+use crate::dispatch::{Dispatch, Limits, Operand, Params, Plan, grid};
+use crate::elementwise::{self, Elementwise};
+use crate::matmul::{self, Product};
 use crate::text::MOST_SHARED;
-use crate::{Dispatch, Kernel, Limits, Operand, Params, Plan, elementwise, matmul};
 
 /// A kernel that takes the steps of a recurrent layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -209,13 +210,19 @@ pub fn projection(op: &Op) -> Option<MatMul> {
 }
 
 /// The launches that execute `op`, which was validated; `None` if it is too large for any.
-pub(crate) fn rnn(op: &Op, limits: &Limits) -> Option<Plan> {
+pub(crate) fn rnn<K>(op: &Op, limits: &Limits) -> Option<Plan<K>>
+where
+    K: From<Rnn> + From<Elementwise> + From<Product>,
+{
     let product = matmul::matmul(&projection(op)?, limits);
     Some(joined(product, steps(op, limits)?))
 }
 
 /// The launches on a GPU of Apple's whose simdgroups multiply matrices; `None` if that is no gain.
-pub(crate) fn simdgroup_rnn(op: &Op, limits: &Limits) -> Option<Plan> {
+pub(crate) fn simdgroup_rnn<K>(op: &Op, limits: &Limits) -> Option<Plan<K>>
+where
+    K: From<Rnn> + From<Elementwise> + From<Product>,
+{
     let projection = projection(op)?;
     let product = matmul::simdgroup_product(&projection, limits);
     let form = Form::of(op, limits);
@@ -228,7 +235,7 @@ pub(crate) fn simdgroup_rnn(op: &Op, limits: &Limits) -> Option<Plan> {
     Some(joined(product, steps))
 }
 
-fn joined(mut plan: Plan, rest: Plan) -> Plan {
+fn joined<K>(mut plan: Plan<K>, rest: Plan<K>) -> Plan<K> {
     plan.dispatches
         .iter_mut()
         .for_each(|dispatch| place(dispatch));
@@ -238,11 +245,14 @@ fn joined(mut plan: Plan, rest: Plan) -> Plan {
 }
 
 /// The launches that follow the [`projection`], in whose scratch memory its result is.
-pub fn steps(op: &Op, limits: &Limits) -> Option<Plan> {
+pub fn steps<K: From<Rnn> + From<Elementwise>>(op: &Op, limits: &Limits) -> Option<Plan<K>> {
     steps_of(op, Form::of(op, limits), limits)
 }
 
-fn steps_of(op: &Op, form: Form, limits: &Limits) -> Option<Plan> {
+fn steps_of<K>(op: &Op, form: Form, limits: &Limits) -> Option<Plan<K>>
+where
+    K: From<Rnn> + From<Elementwise>,
+{
     let [steps, batch, _] = [0, 1, 2].map(|axis| op.src.shape()[axis]);
     let hidden = op.recurrent.shape()[2];
     let (directions, gates) = (op.direction.count(), op.cell.gates());
@@ -259,7 +269,7 @@ fn steps_of(op: &Op, form: Form, limits: &Limits) -> Option<Plan> {
     {
         return None;
     }
-    let mut plan = Plan::default();
+    let mut plan: Plan<K> = Plan::default();
     let mut room = |elements: usize, dtype: DType| -> Option<usize> {
         let at = plan.scratch;
         let bytes = elements.checked_mul(dtype.size())?;
@@ -332,7 +342,7 @@ fn steps_of(op: &Op, form: Form, limits: &Limits) -> Option<Plan> {
         params = params.size(size);
     }
     plan.push(Dispatch {
-        kernel: Kernel::Rnn(kernel),
+        kernel: kernel.into(),
         groups: grid([groups, 1, 1]),
         threads: form.threads(),
         operands,
@@ -367,7 +377,7 @@ fn walk(params: Params, view: &View) -> Params {
 }
 
 /// Puts operands that stand for scratch memory there.
-fn place(dispatch: &mut Dispatch) {
+fn place<K>(dispatch: &mut Dispatch<K>) {
     for operand in &mut dispatch.operands {
         if let Operand::Memory(span) = operand
             && span.handle == SCRATCH

@@ -12,10 +12,9 @@ pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use norm::norm;
-pub(crate) use reduce::reduce;
-pub(crate) use softmax::softmax;
+use streampool_device::{Axes, Norm, ReduceKind, View};
 
+use crate::dispatch::{Limits, Plan};
 use crate::text::{Dialect, KernelText};
 
 /// A kernel that works on rows.
@@ -37,4 +36,33 @@ impl Rows {
             Rows::Norm(kernel) => kernel.text(dialect),
         }
     }
+}
+
+/// The launches of `dst = kind(src)` over `axes`.
+pub(crate) fn reduce<K: From<Rows>>(
+    kind: ReduceKind,
+    src: &View,
+    dst: &View,
+    axes: Axes,
+    limits: &Limits,
+) -> Plan<K> {
+    let wrap = |kernel| Rows::Reduce(kernel).into();
+    reduce::reduce(kind, src, dst, axes, limits, wrap)
+}
+
+/// The launch of `dst = softmax(src)` along `axis`, or of its logarithm.
+pub(crate) fn softmax<K: From<Rows>>(
+    src: &View,
+    dst: &View,
+    axis: usize,
+    log: bool,
+    limits: &Limits,
+) -> Plan<K> {
+    let kind = |kernel| Rows::Softmax(kernel).into();
+    softmax::softmax(src, dst, axis, log, limits, kind)
+}
+
+/// The launch of a normalisation.
+pub(crate) fn norm<K: From<Rows>>(op: &Norm, limits: &Limits) -> Plan<K> {
+    norm::norm(op, limits, |kernel| Rows::Norm(kernel).into())
 }

@@ -2,12 +2,11 @@
 
 use streampool_device::{DType, MAX_RANK, Norm, NormKind, View};
 
-use super::Rows;
 use super::dims::{Dim, Dims};
 use super::line::{Launch, Line};
 use super::packs;
+use crate::dispatch::{Limits, Plan};
 use crate::text::{Buffer, Dialect, Field, KernelText, load, storage_type};
-use crate::{Limits, Plan};
 
 /// A kernel that normalises rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -19,7 +18,11 @@ pub struct Normalisation {
 }
 
 /// The launch of a normalisation.
-pub(crate) fn norm(op: &Norm, limits: &Limits) -> Plan {
+pub(super) fn norm<K>(
+    op: &Norm,
+    limits: &Limits,
+    kind: impl FnOnce(Normalisation) -> K,
+) -> Plan<K> {
     let (from, to) = (op.src.layout().strides(), op.dst.layout().strides());
     let sizes = op.src.shape();
     let rows = Dims::collapsed((0..op.axis).map(|axis| Dim {
@@ -61,7 +64,7 @@ pub(crate) fn norm(op: &Norm, limits: &Limits) -> Plan {
         scaled: op.scale.is_some(),
         biased: op.bias.is_some(),
     };
-    launch.plan(Rows::Norm(kernel), |params| {
+    launch.plan(kind(kernel), |params| {
         let params = params.i64(length as i64);
         match op.src.dtype() {
             DType::F64 => params.f64(op.epsilon),

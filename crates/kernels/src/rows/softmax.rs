@@ -2,11 +2,10 @@
 
 use streampool_device::View;
 
-use super::Rows;
 use super::dims::{Dim, Dims};
 use super::line::{Launch, Line};
+use crate::dispatch::{Limits, Plan};
 use crate::text::{Dialect, KernelText};
-use crate::{Limits, Plan};
 
 /// A kernel that computes the softmax of rows, or its logarithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -16,7 +15,14 @@ pub struct Softmax {
 }
 
 /// The launch of `dst = softmax(src)` along `axis`, or of its logarithm.
-pub(crate) fn softmax(src: &View, dst: &View, axis: usize, log: bool, limits: &Limits) -> Plan {
+pub(super) fn softmax<K>(
+    src: &View,
+    dst: &View,
+    axis: usize,
+    log: bool,
+    limits: &Limits,
+    kind: impl FnOnce(Softmax) -> K,
+) -> Plan<K> {
     let (from, to) = (src.layout().strides(), dst.layout().strides());
     let dim = |axis: usize| Dim {
         size: src.shape()[axis],
@@ -29,7 +35,7 @@ pub(crate) fn softmax(src: &View, dst: &View, axis: usize, log: bool, limits: &L
         return Plan::default();
     };
     let line = launch.line;
-    launch.plan(Rows::Softmax(Softmax { line, log }), |params| params)
+    launch.plan(kind(Softmax { line, log }), |params| params)
 }
 
 impl Softmax {

@@ -9,10 +9,9 @@ mod text;
 use smallvec::SmallVec;
 use streampool_device::{DType, Scan as Op, ScanKind, View};
 
-use crate::dispatch::grid;
+use crate::dispatch::{Dispatch, Limits, Operand, Params, Plan, grid};
 use crate::rows::dims::{Dim, Dims};
 use crate::rows::packs::begins_aligned;
-use crate::{Dispatch, Kernel, Limits, Operand, Params, Plan};
 
 /// The functions `exchanged` and `before_lane`, over a function `combine`.
 pub(crate) const LANES: &str = include_str!("lanes.h");
@@ -169,7 +168,7 @@ impl Lines {
     }
 
     /// The launch of `kernel`, whose segments the operands hold.
-    fn launch(&self, kernel: Scan, cut: Cut, operands: &[Operand]) -> Dispatch {
+    fn launch<K: From<Scan>>(&self, kernel: Scan, cut: Cut, operands: &[Operand]) -> Dispatch<K> {
         let rows = self.dims.elements() * cut.segments;
         let (width, rows_of_group) = match kernel.form {
             Form::Lanes => {
@@ -192,7 +191,7 @@ impl Lines {
             .chain(self.steps)
             .fold(params, |params, value| params.i64(value as i64));
         Dispatch {
-            kernel: Kernel::Scan(kernel),
+            kernel: kernel.into(),
             groups: grid([rows.div_ceil(rows_of_group), 1, 1]),
             threads: THREADS as u32,
             operands: SmallVec::from_slice(operands),
@@ -202,7 +201,7 @@ impl Lines {
 }
 
 /// `dst[i] = kind(src[0], ..., src[i])` along an axis.
-pub(crate) fn scan(op: &Op, limits: &Limits) -> Plan {
+pub(crate) fn scan<K: From<Scan>>(op: &Op, limits: &Limits) -> Plan<K> {
     let lines = Lines::new(op);
     if lines.length * lines.dims.elements() == 0 {
         return Plan::default();
@@ -247,7 +246,12 @@ pub(crate) fn scan(op: &Op, limits: &Limits) -> Plan {
 
 /// Makes of the totals of the segments of `lines` lines, at the beginning of the scratch memory, what comes before
 /// each.
-fn between(kind: ScanKind, dtype: DType, lines: usize, segments: usize) -> Dispatch {
+fn between<K: From<Scan>>(
+    kind: ScanKind,
+    dtype: DType,
+    lines: usize,
+    segments: usize,
+) -> Dispatch<K> {
     let step = segments as isize;
     let of_totals = Lines {
         length: segments,
@@ -284,7 +288,7 @@ fn between(kind: ScanKind, dtype: DType, lines: usize, segments: usize) -> Dispa
 
 /// Makes of `count` numbers at the beginning of the scratch memory, `i64` each, the sums of all before each. With
 /// one more behind them, that becomes the sum of all.
-pub(crate) fn sums_before(count: usize) -> Dispatch {
+pub(crate) fn sums_before<K: From<Scan>>(count: usize) -> Dispatch<K> {
     between(ScanKind::Sum, DType::I64, 1, count)
 }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::rows::testing::{LIMITS, row_major};
+use crate::{Kernel, Plan};
 
 fn plan(shape: &[usize], axis: usize) -> Plan {
     let op = Op {

@@ -11,9 +11,8 @@ mod text;
 use smallvec::SmallVec;
 use streampool_device::{DType, Sort as Op, View};
 
-use crate::dispatch::grid;
+use crate::dispatch::{Dispatch, Limits, Operand, Params, Plan, grid};
 use crate::rows::dims::{Dim, Dims};
-use crate::{Dispatch, Kernel, Limits, Operand, Params, Plan};
 
 /// The most elements that are sorted at once.
 const LARGEST_BLOCK: usize = 2048;
@@ -77,7 +76,7 @@ struct Task<'a> {
 }
 
 /// The first elements of `src`, once ordered along an axis; `None` if it has more than places have 32 bits for.
-pub(crate) fn sort(op: &Op, limits: &Limits) -> Option<Plan> {
+pub(crate) fn sort<K: From<Sort>>(op: &Op, limits: &Limits) -> Option<Plan<K>> {
     let (length, wanted) = (op.src.shape()[op.axis], op.values.shape()[op.axis]);
     // Along a broadcast axis all elements are one, and those that come first stay first.
     let length = match op.src.layout().strides()[op.axis] {
@@ -105,7 +104,7 @@ pub(crate) fn sort(op: &Op, limits: &Limits) -> Option<Plan> {
 }
 
 impl Task<'_> {
-    fn plan(&self, limits: &Limits) -> Plan {
+    fn plan<K: From<Sort>>(&self, limits: &Limits) -> Plan<K> {
         let results = Sink::Results {
             places: self.op.indices.is_some(),
         };
@@ -181,7 +180,7 @@ impl Task<'_> {
     }
 
     /// The launch that sorts blocks of lines of `length`, and keeps the first `keep` elements of each.
-    fn blocks(
+    fn blocks<K: From<Sort>>(
         &self,
         step: Step,
         sink: Sink,
@@ -189,7 +188,7 @@ impl Task<'_> {
         keep: usize,
         from: Option<Store>,
         to: Option<Store>,
-    ) -> Dispatch {
+    ) -> Dispatch<K> {
         let (Step::Elements(size) | Step::Candidates(size)) = step else {
             unreachable!("merging is no sorting of blocks")
         };
@@ -209,7 +208,14 @@ impl Task<'_> {
     }
 
     /// The launch that merges runs of `run` candidates by twos.
-    fn merge(&self, run: usize, sink: Sink, from: Store, to: Store, limits: &Limits) -> Dispatch {
+    fn merge<K: From<Sort>>(
+        &self,
+        run: usize,
+        sink: Sink,
+        from: Store,
+        to: Store,
+        limits: &Limits,
+    ) -> Dispatch<K> {
         let count = self.lines.elements() * self.length;
         let groups = count
             .div_ceil(MERGING)
@@ -230,7 +236,7 @@ impl Task<'_> {
         )
     }
 
-    fn launch(
+    fn launch<K: From<Sort>>(
         &self,
         kernel: Sort,
         groups: usize,
@@ -238,7 +244,7 @@ impl Task<'_> {
         numbers: [usize; 4],
         from: Option<Store>,
         to: Option<Store>,
-    ) -> Dispatch {
+    ) -> Dispatch<K> {
         let memory = |view: &View| Operand::Memory(view.span());
         let mut operands = SmallVec::new();
         if kernel.reads_source() {
@@ -262,7 +268,7 @@ impl Task<'_> {
             .fold(Params::new(), |params, number| params.i64(number as i64));
         let params = begins.into_iter().chain(steps).fold(params, Params::i64);
         Dispatch {
-            kernel: Kernel::Sort(kernel),
+            kernel: kernel.into(),
             groups: grid([groups, 1, 1]),
             threads: threads as u32,
             operands,

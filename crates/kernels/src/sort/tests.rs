@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::rows::testing::{LIMITS, row_major};
+use crate::{Kernel, Plan};
 
 fn plan(dtype: DType, shape: &[usize], wanted: usize) -> Plan {
     let kept = [&shape[..shape.len() - 1], &[wanted]].concat();
@@ -76,5 +77,5 @@ fn every_element_of_a_line_has_a_place_of_32_bits() {
         axis: 0,
         descending: false,
     };
-    assert!(sort(&op, &LIMITS).is_none());
+    assert!(sort::<Kernel>(&op, &LIMITS).is_none());
 }

@@ -4,13 +4,13 @@
 use smallvec::SmallVec;
 use streampool_device::{DType, Histogram, View};
 
-use super::{THREADS, Tally, dispatch};
+use super::launch::{THREADS, dispatch};
+use crate::dispatch::{Limits, Operand, Params, Plan};
 use crate::rows::dims::{self, Dim, Dims};
 use crate::text::{
     Buffer, Changed, Dialect, Field, KernelText, SharedArray, atomics, compute_type, load,
     storage_type, store,
 };
-use crate::{Limits, Operand, Params, Plan};
 
 /// How many bins fit in what a group shares: a kernel is made for each number.
 const SHARED_BINS: [usize; 3] = [256, 1024, 4096];
@@ -103,10 +103,24 @@ impl Sum {
     }
 }
 
+/// A kernel of a histogram.
+pub enum Counting {
+    /// Sums that nothing was added to yet.
+    Clear(Sum),
+    /// What elements of a part of the source add to the bins.
+    Add(Adding),
+    /// The bins of all parts.
+    Finish(Finishing),
+}
+
 /// `dst[b] =` how many elements of `src` lie in bin `b`, or the sum of their weights.
 ///
 /// Along axes that are broadcast in the source and the weights, all elements are one.
-pub(crate) fn histogram(op: &Histogram, limits: &Limits) -> Plan {
+pub(super) fn histogram<K>(
+    op: &Histogram,
+    limits: &Limits,
+    kind: impl Fn(Counting) -> K,
+) -> Plan<K> {
     let bins = op.dst.layout().elements();
     let weights = op.weights.as_ref().unwrap_or(&op.src);
     let strides = [&op.src, weights].map(|view| view.layout().strides());
@@ -159,10 +173,15 @@ pub(crate) fn histogram(op: &Histogram, limits: &Limits) -> Plan {
     if shared.is_none() {
         let cleared = words.div_ceil(THREADS as usize).min(most);
         let params = Params::new().i64(words as i64);
-        plan.push(dispatch(Tally::Clear(sum), cleared, &[sums], params));
+        plan.push(dispatch(
+            kind(Counting::Clear(sum)),
+            cleared,
+            &[sums],
+            params,
+        ));
     }
     plan.push(dispatch(
-        Tally::Add(kernel),
+        kind(Counting::Add(kernel)),
         groups,
         &operands,
         space.params(params),
@@ -183,7 +202,7 @@ pub(crate) fn histogram(op: &Histogram, limits: &Limits) -> Plan {
     .fold(Params::new(), Params::i64);
     let groups = bins.div_ceil(THREADS as usize);
     plan.push(dispatch(
-        Tally::Finish(finishing),
+        kind(Counting::Finish(finishing)),
         groups,
         &[sums, memory(&op.dst)],
         params,

@@ -1,21 +1,19 @@
 //! What depends on the values there are: counts, and the places of what is not zero.
 
 mod histogram;
+mod launch;
 mod nonzero;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use histogram::histogram;
-pub(crate) use nonzero::nonzero;
+use streampool_device::{Histogram, NonZero};
 
-use smallvec::SmallVec;
+use histogram::Counting;
 
-use crate::dispatch::grid;
+use crate::dispatch::{Limits, Plan};
+use crate::elementwise::Elementwise;
+use crate::scan::Scan;
 use crate::text::{Dialect, KernelText};
-use crate::{Dispatch, Kernel, Operand, Params};
-
-/// Threads in each group.
-const THREADS: u32 = 256;
 
 /// A kernel that counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -41,12 +39,25 @@ impl Tally {
     }
 }
 
-fn dispatch(kernel: Tally, groups: usize, operands: &[Operand], params: Params) -> Dispatch {
-    Dispatch {
-        kernel: Kernel::Tally(kernel),
-        groups: grid([groups, 1, 1]),
-        threads: THREADS,
-        operands: SmallVec::from_slice(operands),
-        params,
+impl From<Counting> for Tally {
+    fn from(kernel: Counting) -> Tally {
+        match kernel {
+            Counting::Clear(sum) => Tally::Clear(sum),
+            Counting::Add(kernel) => Tally::Add(kernel),
+            Counting::Finish(kernel) => Tally::Finish(kernel),
+        }
     }
+}
+
+/// `dst[b] =` how many elements of `src` lie in bin `b`, or the sum of their weights.
+pub(crate) fn histogram<K: From<Tally>>(op: &Histogram, limits: &Limits) -> Plan<K> {
+    histogram::histogram(op, limits, |kernel| Tally::from(kernel).into())
+}
+
+/// The places of the elements of `src` that are not zero, in row-major order.
+pub(crate) fn nonzero<K>(op: &NonZero, limits: &Limits) -> Plan<K>
+where
+    K: From<Tally> + From<Elementwise> + From<Scan>,
+{
+    nonzero::nonzero(op, limits, |kernel| Tally::Places(kernel).into())
 }

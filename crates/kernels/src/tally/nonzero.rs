@@ -3,13 +3,13 @@
 
 use streampool_device::{DType, NonZero, Scalar, View};
 
-use super::{THREADS, Tally, dispatch};
-use crate::elementwise;
+use super::launch::{THREADS, dispatch};
+use crate::dispatch::{Limits, Operand, Params, Plan};
+use crate::elementwise::{self, Elementwise};
 use crate::numbered::{self, Numbered};
 use crate::rows::packs::begins_aligned;
-use crate::scan;
+use crate::scan::{self, Scan};
 use crate::text::{Buffer, Field, KernelText, SharedArray, bits_type};
-use crate::{Limits, Operand, Params, Plan};
 
 /// Neighbouring elements that a thread looks at.
 const TAKE: usize = 16;
@@ -41,7 +41,10 @@ enum Step {
 }
 
 /// The places of the elements of `src` that are not zero, in row-major order.
-pub(crate) fn nonzero(op: &NonZero, limits: &Limits) -> Plan {
+pub(super) fn nonzero<K>(op: &NonZero, limits: &Limits, kind: impl Fn(Places) -> K) -> Plan<K>
+where
+    K: From<Elementwise> + From<Scan>,
+{
     let elements = op.src.layout().elements();
     if elements == 0 {
         return elementwise::fill(&op.count, Scalar::Int(0), limits);
@@ -51,7 +54,7 @@ pub(crate) fn nonzero(op: &NonZero, limits: &Limits) -> Plan {
     let pack = 16 / dtype.size();
     let packed = dims.is_dense() && elements.is_multiple_of(pack) && begins_aligned(&op.src, pack);
     let kernel = |step| {
-        Tally::Places(Places {
+        kind(Places {
             step,
             size: dtype.size() as u8,
             is_float: dtype.is_float(),

@@ -3,6 +3,7 @@
 use streampool_device::{DType, Histogram, NonZero};
 
 use super::*;
+use crate::Kernel;
 use crate::rows::testing::{LIMITS, row_major};
 
 fn tallies(plan: &crate::Plan) -> Vec<&'static str> {

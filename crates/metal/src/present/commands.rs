@@ -4,9 +4,9 @@ use objc2_foundation::NSString;
 use objc2_metal::{MTLCommandQueue, MTLDevice};
 use streampool_device::lock::Mutex;
 
-use super::core::Core;
 use super::errors::Refused;
-use super::objects::{Command, CommandQueue, Movable};
+use super::memory::Ledger;
+use super::objects::{Command, CommandQueue, Gpu, Movable};
 use super::pool::pooled;
 use crate::ranks;
 
@@ -20,8 +20,8 @@ pub(crate) struct Commands {
 }
 
 impl Commands {
-    pub fn new(core: &Core, name: String, room: usize) -> Result<Commands, Refused> {
-        let queue = queue(core, &name, room)?;
+    pub fn new(gpu: &Gpu, ledger: &Ledger, name: String, room: usize) -> Result<Commands, Refused> {
+        let queue = queue(gpu, ledger, &name, room)?;
         Ok(Commands {
             queue: Mutex::new(ranks::COMMANDS, queue),
             name,
@@ -40,22 +40,21 @@ impl Commands {
     }
 
     /// Begins anew, with nothing under way: a queue that one command buffer failed on may fail all that follow.
-    pub fn renew(&self, core: &Core) -> Result<(), Refused> {
-        let new = queue(core, &self.name, self.room)?;
+    pub fn renew(&self, gpu: &Gpu, ledger: &Ledger) -> Result<(), Refused> {
+        let new = queue(gpu, ledger, &self.name, self.room)?;
         let old = std::mem::replace(&mut *self.queue.lock(), new);
         pooled(|| drop(old));
         Ok(())
     }
 }
 
-fn queue(core: &Core, name: &str, room: usize) -> Result<CommandQueue, Refused> {
+fn queue(gpu: &Gpu, ledger: &Ledger, name: &str, room: usize) -> Result<CommandQueue, Refused> {
     pooled(|| {
-        let queue = core
-            .gpu
+        let queue = gpu
             .newCommandQueueWithMaxCommandBufferCount(room)
             .ok_or(Refused("newCommandQueueWithMaxCommandBufferCount"))?;
         queue.setLabel(Some(&NSString::from_str(name)));
-        core.ledger.attend(&queue);
+        ledger.attend(&queue);
         Ok(queue)
     })
 }

@@ -6,21 +6,15 @@ use std::sync::Arc;
 
 use block2::RcBlock;
 use objc2_metal::{MTLCommandBuffer, MTLCommandBufferStatus};
-use streampool_device::{OpKind, foreign, lock};
+use streampool_device::{OpKind, Tick, foreign, lock};
 
 use super::errors::{explained, is_lost};
 use super::lane::Lane;
 use super::objects::{RawCommand, gpu_times};
 use super::page::Held;
+use super::peer::{Next, Peer};
 use super::pool::pooled;
-use super::signposts::Signpost;
-use super::state::{After, Next, Sealed, State};
-
-/// A buffer that is committed and not over.
-pub(crate) struct Flight {
-    pub sealed: Sealed,
-    signpost: Signpost,
-}
+use super::state::{After, Flight, Sealed, State};
 
 /// How a buffer ended, and when it ran, in seconds of the GPU's clock.
 pub(crate) struct End {
@@ -37,7 +31,7 @@ impl Lane {
             && let Some(first) = state.sealed.front()
         {
             let mut waits = first.waits.iter();
-            if waits.any(|wait| wait.lane.will_tell(wait.tick, self)) {
+            if waits.any(|wait| wait.lane.will_tell(wait.tick, self.clone())) {
                 state.queued = true;
                 return;
             }
@@ -52,29 +46,6 @@ impl Lane {
                 None => {}
             }
         }
-    }
-
-    /// What its next page waited for is over, or some of it. Returns what other lanes can do then.
-    pub(super) fn proceed(self: &Arc<Self>) -> Vec<Next> {
-        let mut after = After::default();
-        let mut state = self.state.lock();
-        state.queued = false;
-        self.advance(&mut state, &mut after);
-        self.release(state, &mut after);
-        self.finish_own(after)
-    }
-
-    /// Its turn among the buffers in flight has come. Returns what other lanes can do then.
-    pub(super) fn take_turn(self: &Arc<Self>) -> Vec<Next> {
-        let mut after = After::default();
-        let mut state = self.state.lock();
-        state.queued = false;
-        // Nothing takes it away meanwhile, or spoils it: what fails now is behind it.
-        if let Some(first) = state.sealed.pop_front() {
-            self.commit(first, &mut state);
-        }
-        self.release(state, &mut after);
-        self.finish_own(after)
     }
 
     /// Commits a page that has been let in among the buffers in flight.
@@ -177,6 +148,43 @@ impl Lane {
         }
         after.released = Some(sealed);
         self.finish_own(after)
+    }
+}
+
+impl Peer for Lane {
+    fn proceed(self: Arc<Self>) -> Vec<Next> {
+        let mut after = After::default();
+        let mut state = self.state.lock();
+        state.queued = false;
+        self.advance(&mut state, &mut after);
+        self.release(state, &mut after);
+        self.finish_own(after)
+    }
+
+    fn take_turn(self: Arc<Self>) -> Vec<Next> {
+        let mut after = After::default();
+        let mut state = self.state.lock();
+        state.queued = false;
+        // Nothing takes it away meanwhile, or spoils it: what fails now is behind it.
+        if let Some(first) = state.sealed.pop_front() {
+            self.commit(first, &mut state);
+        }
+        self.release(state, &mut after);
+        self.finish_own(after)
+    }
+
+    fn will_tell(&self, tick: Tick, lane: Arc<dyn Peer>) -> bool {
+        // Who publishes a tick looks who is to be told after that.
+        let mut told = self.told.lock();
+        let open = !self.is_over(tick);
+        if open {
+            told.push((tick, lane));
+        }
+        open
+    }
+
+    fn call_handlers(&self) {
+        self.handlers.call_all();
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use streampool_device::lock::{self, Condvar, Mutex};
 use streampool_device::{Fault, Handler, Tick, foreign};
 
-use super::lane::Lane;
+use super::peer::Peer;
 use crate::ranks;
 
 /// How long a thread waits for the next handler before it ends.
@@ -62,7 +62,8 @@ impl Handlers {
         next
     }
 
-    fn call_all(&self) {
+    /// Calls those that are due, until none is.
+    pub fn call_all(&self) {
         while let Some((handler, outcome)) = self.next() {
             lock::assert_none_held();
             // The panic hook has reported it, and what follows does not depend on it.
@@ -81,7 +82,7 @@ struct Shared {
 
 #[derive(Default)]
 struct Due {
-    lanes: VecDeque<Arc<Lane>>,
+    lanes: VecDeque<Arc<dyn Peer>>,
     idle: usize,
 }
 
@@ -94,7 +95,7 @@ impl Callers {
     }
 
     /// Has the handlers of `lane` called.
-    pub fn hand_over(&self, lane: Arc<Lane>) {
+    pub fn hand_over(&self, lane: Arc<dyn Peer>) {
         let mut due = self.0.due.lock();
         due.lanes.push_back(lane);
         if due.idle >= due.lanes.len() {
@@ -111,7 +112,7 @@ impl Callers {
             // Without a thread of its own, it is called here: late for others, but called.
             let lane = self.0.due.lock().lanes.pop_back();
             if let Some(lane) = lane {
-                lane.handlers.call_all();
+                lane.call_handlers();
             }
         }
     }
@@ -120,11 +121,11 @@ impl Callers {
 impl Shared {
     fn call_handlers(&self) {
         while let Some(lane) = self.next_due() {
-            lane.handlers.call_all();
+            lane.call_handlers();
         }
     }
 
-    fn next_due(&self) -> Option<Arc<Lane>> {
+    fn next_due(&self) -> Option<Arc<dyn Peer>> {
         let mut due = self.due.lock();
         if let Some(lane) = due.lanes.pop_front() {
             return Some(lane);

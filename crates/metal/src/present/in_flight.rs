@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use streampool_device::lock::Mutex;
 
-use super::lane::Lane;
+use super::peer::Peer;
 use crate::ranks;
 
 /// Counts committed buffers. Nobody blocks: a lane that has to wait is called when its turn comes.
@@ -19,7 +19,7 @@ pub(crate) struct InFlight {
 #[derive(Default)]
 struct State {
     count: usize,
-    waiting: VecDeque<Arc<Lane>>,
+    waiting: VecDeque<Arc<dyn Peer>>,
 }
 
 impl InFlight {
@@ -31,7 +31,7 @@ impl InFlight {
     }
 
     /// Whether a buffer of this lane may be committed now; if not, the lane is called later.
-    pub fn enter(&self, lane: &Arc<Lane>) -> bool {
+    pub fn enter<L: Peer + 'static>(&self, lane: &Arc<L>) -> bool {
         let Some(limit) = self.limit else { return true };
         let mut state = self.state.lock();
         let free = state.count < limit;
@@ -43,7 +43,7 @@ impl InFlight {
     }
 
     /// One is over. The lane that is returned may commit its buffer in its place, and has to be told.
-    pub fn leave(&self) -> Option<Arc<Lane>> {
+    pub fn leave(&self) -> Option<Arc<dyn Peer>> {
         self.limit?;
         let mut state = self.state.lock();
         let next = state.waiting.pop_front();

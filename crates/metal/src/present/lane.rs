@@ -19,9 +19,10 @@ use super::core::Core;
 use super::errors::Refused;
 use super::handlers::Handlers;
 use super::page::{Maker, Page};
+use super::peer::{Next, Peer};
 use super::pool::pooled;
 use super::staging::Blocks;
-use super::state::{After, MOST_SEALED, Next, State};
+use super::state::{After, MOST_SEALED, State};
 use crate::ranks;
 
 /// A queue of Metal's has room for more buffers than are sealed.
@@ -45,14 +46,14 @@ pub(crate) struct Lane {
     pub(super) state: Mutex<State>,
     pub(super) over: Condvar,
     /// Lanes that are told when a tick of this one is over.
-    told: Mutex<Vec<(Tick, Arc<Lane>)>>,
+    pub(super) told: Mutex<Vec<(Tick, Arc<dyn Peer>)>>,
 }
 
 impl Lane {
     pub fn new(core: Arc<Core>, options: QueueOptions) -> Result<Arc<Lane>> {
         // Seen in Instruments and in Metal's own errors.
         let name = format!("{} {}", core.properties.name, options.label);
-        let made = pooled(|| Commands::new(&core, name, QUEUE_BUFFERS));
+        let made = pooled(|| Commands::new(&core.gpu, &core.ledger, name, QUEUE_BUFFERS));
         let commands = made.map_err(|refused: Refused| refused.error(&core.properties.name))?;
         Ok(Arc::new(Lane {
             blocks: Blocks::new(core.gpu.clone(), core.own.clone()),
@@ -130,7 +131,7 @@ impl Lane {
 
     /// Begins anew on a queue of Metal's that no fault hit. Everything appended is over.
     pub fn renew(&self) -> Result<(), Refused> {
-        self.commands.renew(&self.core)
+        self.commands.renew(&self.core.gpu, &self.core.ledger)
     }
 
     /// Clears the poison. Everything appended is over.
@@ -211,17 +212,6 @@ impl Lane {
             self.core.callers.hand_over(self.clone());
         }
         after.next
-    }
-
-    /// Whether `lane` will be told when `tick` of this one is over: not where it is over by now.
-    pub(super) fn will_tell(&self, tick: Tick, lane: &Arc<Lane>) -> bool {
-        // Who publishes a tick looks who is to be told after that.
-        let mut told = self.told.lock();
-        let open = !self.is_over(tick);
-        if open {
-            told.push((tick, lane.clone()));
-        }
-        open
     }
 
     /// `tick` is over. The caller holds the lane's lock, and ticks end in their order. So a store will do; the greater of two,

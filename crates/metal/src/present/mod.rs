@@ -21,6 +21,7 @@ mod memory;
 mod objects;
 mod own;
 mod page;
+mod peer;
 mod pool;
 mod program;
 mod properties;

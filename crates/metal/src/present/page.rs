@@ -10,9 +10,9 @@ use super::commands::Commands;
 use super::cost::Cost;
 use super::encoders::Encoders;
 use super::errors::Refused;
-use super::lane::Lane;
 use super::objects::{BlitEncoder, Command, ComputeEncoder, PipelineState};
 use super::own::Scratch;
+use super::peer::Peer;
 use super::staging::Block;
 
 /// What is written to. There is never a second encoder: to make one means to end the other.
@@ -48,7 +48,7 @@ pub(crate) struct Draft {
 
 /// What a buffer waits for before it is committed: a tick of another lane.
 pub(crate) struct Wait {
-    pub lane: Arc<Lane>,
+    pub lane: Arc<dyn Peer>,
     pub tick: Tick,
 }
 

@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use streampool_device::{Fault, OpKind, Tick};
 
-use super::completion::Flight;
-use super::lane::Lane;
 use super::objects::Command;
 use super::page::{Draft, Held, Page, Wait};
+use super::peer::Next;
+use super::signposts::Signpost;
 use super::tracing::{Times, Traced};
 
 /// With so many sealed pages, who appends waits.
@@ -51,6 +51,12 @@ pub(crate) struct Sealed {
     pub traced: Option<Traced>,
 }
 
+/// A buffer that is committed and not over.
+pub(crate) struct Flight {
+    pub sealed: Sealed,
+    pub signpost: Signpost,
+}
+
 /// What is to be done when the lock of a lane is free again.
 #[derive(Default)]
 #[must_use]
@@ -63,14 +69,6 @@ pub(crate) struct After {
     pub due: bool,
     /// What other lanes can do now.
     pub next: Vec<Next>,
-}
-
-/// What a lane can do now.
-pub(crate) enum Next {
-    /// Its turn among the buffers in flight has come.
-    Turn(Arc<Lane>),
-    /// A tick that its next page waits for is over.
-    Ready(Arc<Lane>),
 }
 
 impl State {

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
 use super::*;
+use crate::schedule::bucket::Running;
 
 /// So many cases, the same ones each time.
 pub fn cases(cases: u32) -> ProptestConfig {

@@ -8,12 +8,10 @@ mod text;
 use smallvec::SmallVec;
 use streampool_device::{DType, View};
 
-use super::Rows;
 use super::dims::Dims;
 use super::packs::{begins_aligned, packs};
 use super::team::{Team, Teams};
-use crate::dispatch::grid;
-use crate::{Dispatch, Kernel, Limits, Operand, Params, Plan};
+use crate::dispatch::{Dispatch, Limits, Operand, Params, Plan, grid};
 
 /// What the text of a kernel that works on lines depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -107,7 +105,7 @@ impl<'a, const N: usize> Launch<'a, N> {
     }
 
     /// The plan of this launch. `complete` appends the parameters that the kernel has besides the shape's.
-    pub fn plan(self, kernel: Rows, complete: impl FnOnce(Params) -> Params) -> Plan {
+    pub fn plan<K>(self, kernel: K, complete: impl FnOnce(Params) -> Params) -> Plan<K> {
         let rows = self.rows.elements();
         let inner = self.inner.in_packs(usize::from(self.line.pack));
         let mut params = Params::new().i64(rows as i64).i64(inner.elements() as i64);
@@ -127,7 +125,7 @@ impl<'a, const N: usize> Launch<'a, N> {
         let memory = |view: &View| Operand::Memory(view.span());
         let operands: SmallVec<[Operand; 4]> = order.flatten().map(memory).collect();
         Plan::of(Dispatch {
-            kernel: Kernel::Rows(kernel),
+            kernel,
             groups: grid([self.teams.groups(rows), 1, 1]),
             threads: self.teams.threads as u32,
             operands,

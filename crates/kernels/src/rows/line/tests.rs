@@ -4,12 +4,13 @@ use streampool_device::{Layout, Norm, NormKind, Span};
 
 use super::*;
 use crate::rows::testing::{LIMITS, row_major, view};
-use crate::rows::{norm, softmax};
+use crate::rows::{Rows, norm, softmax};
+use crate::{Kernel, Plan};
 
 /// The kernel's line and the groups of a softmax of `shape` along `axis`.
 fn softmax_of(dtype: DType, shape: &[usize], axis: usize) -> (Line, [u32; 3]) {
     let (src, dst) = (row_major(dtype, shape), row_major(dtype, shape));
-    let plan = softmax::softmax(&src, &dst, axis, false, &LIMITS);
+    let plan = softmax(&src, &dst, axis, false, &LIMITS);
     let dispatch = &plan.dispatches[0];
     assert_eq!(plan.dispatches.len(), 1);
     match dispatch.kernel {
@@ -78,7 +79,7 @@ fn norm_of(src: View, scale: Option<View>, bias: Option<View>) -> Plan {
         axis: 1,
         epsilon: 1e-5,
     };
-    norm::norm(&op, &LIMITS)
+    norm(&op, &LIMITS)
 }
 
 fn pack(plan: &Plan) -> u8 {
@@ -135,7 +136,7 @@ fn the_result_is_the_last_operand() {
 fn without_elements_there_is_nothing_to_launch() {
     let src = row_major(DType::F32, &[4, 0]);
     assert!(
-        softmax::softmax(&src, &src, 1, true, &LIMITS)
+        softmax::<Kernel>(&src, &src, 1, true, &LIMITS)
             .dispatches
             .is_empty()
     );

@@ -1,47 +1,20 @@
 //! Reductions: which launches execute one.
 
+mod kernel;
 mod text;
 
 use smallvec::{SmallVec, smallvec};
-use streampool_device::{Axes, DType, ReduceKind, View};
+use streampool_device::{Axes, ReduceKind, View};
 
-use super::Rows;
+use kernel::{Stage, THREADS, finds_index, value_size};
+
 use super::dims::{Dim, Dims};
 use super::packs::{begins_aligned, packs};
 use super::team::{Team, Teams};
-use crate::dispatch::grid;
-use crate::{Dispatch, Kernel, Limits, Operand, Params, Plan};
+use crate::dispatch::{Dispatch, Limits, Operand, Params, Plan, grid};
 
-/// A kernel that reduces rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Reduction {
-    kind: ReduceKind,
-    /// The type of the source's elements.
-    dtype: DType,
-    stage: Stage,
-    team: Team,
-    /// Elements that a thread takes at once: of its row or, in columns, of as many rows.
-    pack: u8,
-    /// Classes of the dimensions that are kept and of those that are reduced.
-    kept: u8,
-    inner: u8,
-    /// Whether what is reduced counts several times: sums and products along broadcast axes.
-    repeated: bool,
-}
+pub use kernel::Reduction;
 
-/// What is read and what is written. Long rows are divided into parts, which another launch combines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Stage {
-    /// Elements, to results.
-    Whole,
-    /// Elements, to what is known of each part of a row.
-    First,
-    /// What is known of the parts, to results.
-    Last,
-}
-
-/// Threads of each group.
-const THREADS: usize = 256;
 /// Elements of a group that are too few to be divided: another launch takes longer.
 const UNDIVIDED: usize = 1 << 15;
 /// The fewest elements of a group where rows are divided.
@@ -52,13 +25,14 @@ const GROUPS_PER_UNIT: usize = 4;
 const PACKS_PER_LANE: usize = 4;
 
 /// The launches of `dst = kind(src)` over `axes`.
-pub(crate) fn reduce(
+pub(in crate::rows) fn reduce<K>(
     kind: ReduceKind,
     src: &View,
     dst: &View,
     axes: Axes,
     limits: &Limits,
-) -> Plan {
+    wrap: impl Fn(Reduction) -> K,
+) -> Plan<K> {
     let (from, to) = (src.layout().strides(), dst.layout().strides());
     let sizes = || src.shape().iter().copied().enumerate();
     let kept = sizes().filter(|&(axis, _)| !axes.contains(axis));
@@ -86,23 +60,23 @@ pub(crate) fn reduce(
     }
     let (source, result) = (Operand::Memory(src.span()), Operand::Memory(dst.span()));
     let Some(parts) = pass.parts(limits) else {
-        return Plan::of(pass.dispatch(smallvec![source, result]));
+        return Plan::of(pass.dispatch(&wrap, smallvec![source, result]));
     };
     let known = kept.elements() * parts;
-    let indices_at = (known * text::value_size(kind, src.dtype())).next_multiple_of(16);
+    let indices_at = (known * value_size(kind, src.dtype())).next_multiple_of(16);
     let first = pass.divided_into(parts);
     let last = pass.over_parts(parts, kept, limits);
     let (values, indices) = (Operand::Scratch(0), Operand::Scratch(indices_at));
-    if text::finds_index(kind) {
+    if finds_index(kind) {
         let dispatches = [
-            first.dispatch(smallvec![source, values, indices]),
-            last.dispatch(smallvec![values, indices, result]),
+            first.dispatch(&wrap, smallvec![source, values, indices]),
+            last.dispatch(&wrap, smallvec![values, indices, result]),
         ];
         return Plan::with_scratch(indices_at + known * size_of::<i64>(), dispatches);
     }
     let dispatches = [
-        first.dispatch(smallvec![source, values]),
-        last.dispatch(smallvec![values, result]),
+        first.dispatch(&wrap, smallvec![source, values]),
+        last.dispatch(&wrap, smallvec![values, result]),
     ];
     Plan::with_scratch(indices_at, dispatches)
 }
@@ -143,7 +117,7 @@ impl Pass {
             && across.strides[0].unsigned_abs() < along.strides[0].unsigned_abs();
         let mut packs = packs(src.dtype().size()).filter(|&pack| begins_aligned(src, pack));
         let pack = if by_columns {
-            let most = if text::finds_index(kind) { 4 } else { 8 };
+            let most = if finds_index(kind) { 4 } else { 8 };
             packs.find(|&pack| {
                 pack <= most && kept.divides_into(0, pack) && inner.keep_alignment(0, pack)
             })
@@ -247,7 +221,11 @@ impl Pass {
         }
     }
 
-    fn dispatch(&self, operands: SmallVec<[Operand; 4]>) -> Dispatch {
+    fn dispatch<K>(
+        &self,
+        wrap: impl FnOnce(Reduction) -> K,
+        operands: SmallVec<[Operand; 4]>,
+    ) -> Dispatch<K> {
         let rows = self.kept.elements();
         let params = Params::new()
             .i64(rows as i64)
@@ -259,7 +237,7 @@ impl Pass {
             .i64(self.dst_step as i64);
         let params = self.inner.params(self.kept.params(params));
         Dispatch {
-            kernel: Kernel::Rows(Rows::Reduce(self.kernel)),
+            kernel: wrap(self.kernel),
             groups: grid([self.teams.groups(rows), self.parts, 1]),
             threads: self.teams.threads as u32,
             operands,

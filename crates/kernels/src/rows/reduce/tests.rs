@@ -1,15 +1,17 @@
 //! Which form a reduction takes, and how it is split.
 
-use streampool_device::Layout;
+use streampool_device::{DType, Layout};
 
 use super::*;
 use crate::rows::testing::{LIMITS, row_major, view};
+use crate::rows::{Rows, reduce};
 use crate::text::Dialect;
+use crate::{Dispatch, Kernel, Plan};
 
 fn plan_of(kind: ReduceKind, src: &View, axes: &[usize]) -> Plan {
     let mut shape = src.shape().to_vec();
     axes.iter().for_each(|&axis| shape[axis] = 1);
-    let result = if text::finds_index(kind) {
+    let result = if finds_index(kind) {
         DType::I64
     } else {
         src.dtype()

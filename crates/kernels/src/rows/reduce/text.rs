@@ -2,39 +2,10 @@
 
 use streampool_device::{DType, ReduceKind};
 
-use super::{Reduction, Stage};
+use super::kernel::{Reduction, Stage, THREADS, finds_index, value_type};
 use crate::rows::team::Team;
 use crate::rows::{dims, packs};
 use crate::text::{Buffer, Dialect, Field, KernelText, load, storage_type, store};
-
-/// Whether `kind` finds where an element is.
-pub(super) fn finds_index(kind: ReduceKind) -> bool {
-    matches!(kind, ReduceKind::ArgMax | ReduceKind::ArgMin)
-}
-
-/// Bytes of what elements of `dtype` are combined in.
-pub(super) fn value_size(kind: ReduceKind, dtype: DType) -> usize {
-    match value_type(kind, dtype) {
-        "f64" | "i64" | "u64" => 8,
-        _ => 4,
-    }
-}
-
-/// What elements of `dtype` are combined in. Sums and products wrap, which signed integers do not.
-fn value_type(kind: ReduceKind, dtype: DType) -> &'static str {
-    let wraps = matches!(kind, ReduceKind::Sum | ReduceKind::Prod);
-    match dtype {
-        DType::F32 | DType::F16 | DType::BF16 => "f32",
-        DType::F64 => "f64",
-        DType::Bool => "u32",
-        DType::U64 => "u64",
-        DType::I64 if wraps => "u64",
-        DType::I64 => "i64",
-        DType::U32 => "u32",
-        _ if wraps => "u32",
-        _ => "i32",
-    }
-}
 
 /// What changes nothing in a combination.
 fn identity(kind: ReduceKind, ty: &str) -> &'static str {
@@ -90,8 +61,8 @@ impl Reduction {
             entry: "reduce",
             buffers: self.buffers(),
             params,
-            shared: self.team.shared("Known", super::THREADS),
-            threads: Some(super::THREADS as u32),
+            shared: self.team.shared("Known", THREADS),
+            threads: Some(THREADS as u32),
             functions: self.functions(),
             body: self.body(),
         })

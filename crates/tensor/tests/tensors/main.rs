@@ -1,0 +1,19 @@
+//! Tensors, their views, their files and what is computed with them.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod composed;
+mod concurrent;
+mod display;
+mod dlpack;
+mod elementwise;
+mod files;
+mod multi;
+mod ndarray;
+mod quirks;
+mod reduce;
+mod shapes;
+mod subnormal;
+mod threads;
+mod values;
+mod views;

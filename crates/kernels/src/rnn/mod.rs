@@ -2,8 +2,9 @@
 //!
 //! What all steps see of the input is one product. Then one launch takes all steps: each group has some sequences
 //! of one direction. `Form::Tiles` keeps the weights of short floats in registers and multiplies on the tensor
-//! cores, `Form::Matrices` by the matrices of Apple's simdgroups; `Form::Sums` takes any state, and reads weights, turned so that neighbouring threads read neighbours,
-//! at each step.
+//! cores, `Form::Matrices` by the matrices of Apple's simdgroups; `Form::Sums` takes any state, and reads weights, turned
+//! so that neighbouring threads read neighbours, at each step. Where that would leave most of the device idle,
+//! `Form::Launches` takes each step by a launch of its own, all units at once.
 
 mod text;
 
@@ -56,6 +57,13 @@ enum Form {
         /// Times eight sequences.
         tiles: u8,
     },
+    /// A launch for each step, with a warp for a unit of some sequences.
+    Launches {
+        /// Sequences of a warp.
+        run: u8,
+        /// Weights that a thread reads at once.
+        vector: u8,
+    },
     /// A thread for a unit of some sequences.
     Sums {
         /// Threads for different units.
@@ -77,6 +85,13 @@ const ALIGNMENT: usize = 256;
 const TILES_STATE: usize = 128;
 /// The threads of a group of `Form::Sums`.
 const THREADS: u32 = 256;
+/// The threads of a group of `Form::Launches`, and their warps.
+const LAUNCH_THREADS: u32 = 128;
+const LAUNCH_UNITS: usize = LAUNCH_THREADS as usize / 32;
+/// The smallest state for which a launch for each step is worth it.
+const LAUNCH_STATE: usize = 64;
+/// The most steps that get a launch each.
+const MOST_LAUNCHES: usize = 4096;
 /// Shared memory is named in multiples of so many bytes.
 const STEP: usize = 4 << 10;
 
@@ -112,8 +127,29 @@ impl Form {
                 .filter(|&run| bytes(run) <= most);
             runs.map(|run| form(run, bytes(run)))
         };
-        let chosen = fitting().find(occupies).or_else(|| fitting().next_back());
-        chosen.unwrap_or(form(1, 0))
+        let occupying = fitting().find(occupies);
+        if let Some(form) = occupying.filter(|_| one_unit) {
+            return form;
+        }
+        Form::launches(op)
+            .or(occupying)
+            .or_else(|| fitting().next_back())
+            .unwrap_or(form(1, 0))
+    }
+
+    /// With a launch for each step; `None` where a step needs two passes, and where it is no gain.
+    fn launches(op: &Op) -> Option<Form> {
+        let [steps, batch, _] = [0, 1, 2].map(|axis| op.src.shape()[axis]);
+        let hidden = op.recurrent.shape()[2];
+        let in_one_pass = op.cell != Cell::Gru { reset_after: false };
+        let is_gain = hidden >= LAUNCH_STATE && (1..=MOST_LAUNCHES).contains(&steps);
+        if !in_one_pass || !is_gain || op.src.dtype() == DType::F64 {
+            return None;
+        }
+        let vector =
+            vector_in_place(&op.recurrent).or_else(|| vector_of(&[hidden], op.src.dtype()))?;
+        let run = batch.next_power_of_two().clamp(1, 8) as u8;
+        Some(Form::Launches { run, vector })
     }
 
     /// The same on a GPU of Apple's whose simdgroups multiply matrices.
@@ -144,6 +180,7 @@ impl Form {
         match self {
             Form::Tiles { tiles, .. } => usize::from(tiles) * 16,
             Form::Matrices { tiles, .. } => usize::from(tiles) * 8,
+            Form::Launches { run, .. } => usize::from(run),
             Form::Sums { units, run, .. } => {
                 THREADS as usize / usize::from(units) * usize::from(run)
             }
@@ -155,13 +192,14 @@ impl Form {
     fn pitch(self) -> usize {
         match self {
             Form::Tiles { width, .. } | Form::Matrices { width, .. } => usize::from(width) + 8,
-            Form::Sums { .. } => self.sequences() + 4,
+            Form::Launches { .. } | Form::Sums { .. } => self.sequences() + 4,
         }
     }
 
     fn threads(self) -> u32 {
         match self {
             Form::Tiles { width, .. } | Form::Matrices { width, .. } => 32 * u32::from(width / 8),
+            Form::Launches { .. } => LAUNCH_THREADS,
             Form::Sums { .. } => THREADS,
         }
     }
@@ -173,6 +211,28 @@ fn wide(dtype: DType) -> DType {
         DType::F64 => DType::F64,
         _ => DType::F32,
     }
+}
+
+/// How many elements of rows at these places, moved at once, lie at multiples of their size: at most 16 bytes.
+fn vector_of(places: &[usize], dtype: DType) -> Option<u8> {
+    let mut sizes = [8, 4, 2].into_iter();
+    let found = sizes.find(|&vector| {
+        vector * dtype.size() <= 16 && places.iter().all(|place| place.is_multiple_of(vector))
+    });
+    found.map(|vector| vector as u8)
+}
+
+/// The same for weights where they are; `None` if they have to be copied first.
+fn vector_in_place(weights: &View) -> Option<u8> {
+    let (layout, dtype) = (weights.layout(), weights.dtype());
+    let strides = layout.strides();
+    let begins = weights.span().offset;
+    if strides[2] != 1 || !begins.is_multiple_of(dtype.size()) {
+        return None;
+    }
+    let first = begins / dtype.size() + layout.offset();
+    let [direction, row] = [0, 1].map(|axis| strides[axis].unsigned_abs());
+    vector_of(&[first, direction, row, weights.shape()[2]], dtype)
 }
 
 /// Row-major elements in scratch memory, from a place there on.
@@ -281,8 +341,29 @@ where
         elements.try_fold(1usize, |all, size| all.checked_mul(size))?,
         number,
     )?;
-    let (weights, states) = match form {
-        Form::Tiles { .. } | Form::Matrices { .. } => (Operand::Memory(op.recurrent.span()), None),
+    let mut walked = op.recurrent;
+    let mut states: SmallVec<[usize; 3]> = SmallVec::new();
+    let weights = match form {
+        Form::Tiles { .. } | Form::Matrices { .. } => Operand::Memory(op.recurrent.span()),
+        Form::Launches { .. } => {
+            let arrays = if op.cell == Cell::Lstm { 3 } else { 2 };
+            let state = directions.checked_mul(batch.checked_mul(hidden)?)?;
+            for _ in 0..arrays {
+                states.push(room(state, number)?);
+            }
+            match vector_in_place(&op.recurrent) {
+                Some(_) => Operand::Memory(op.recurrent.span()),
+                None => {
+                    let dtype = op.recurrent.dtype();
+                    let at = room(op.recurrent.layout().elements(), dtype)?;
+                    walked = in_scratch(at, dtype, op.recurrent.shape())?;
+                    let copy = elementwise::copy(&op.recurrent, &walked, limits);
+                    debug_assert_eq!(copy.scratch, 0, "a copy needs no scratch memory");
+                    plan.dispatches.extend(copy.dispatches);
+                    Operand::Scratch(at)
+                }
+            }
+        }
         Form::Sums { shared, .. } => {
             let shape = [directions, hidden, hidden, gates];
             let at = room(shape.iter().product(), op.recurrent.dtype())?;
@@ -290,14 +371,11 @@ where
             let copy = elementwise::copy(&turned_weights(op)?, &turned, limits);
             debug_assert_eq!(copy.scratch, 0, "a copy needs no scratch memory");
             plan.dispatches.extend(copy.dispatches);
-            let states = match shared {
-                1.. => None,
-                0 => Some(room(
-                    groups.checked_mul(3 * form.pitch() * hidden)?,
-                    number,
-                )?),
-            };
-            (Operand::Scratch(at), states)
+            if shared == 0 {
+                let of_group = 3 * form.pitch() * hidden;
+                states.push(room(groups.checked_mul(of_group)?, number)?);
+            }
+            Operand::Scratch(at)
         }
     };
     plan.dispatches
@@ -321,7 +399,7 @@ where
     operands.extend([Operand::Scratch(projected), weights]);
     let mut params = Params::new();
     if !matches!(form, Form::Sums { .. }) {
-        params = walk(params, &op.recurrent);
+        params = walk(params, &walked);
     }
     let optional = [
         &op.bias,
@@ -336,18 +414,32 @@ where
         operands.push(Operand::Memory(view.span()));
         params = walk(params, view);
     }
-    operands.extend(states.map(Operand::Scratch));
     let reverse = op.direction == Direction::Reverse;
     for size in [steps, batch, hidden, parts, usize::from(reverse)] {
         params = params.size(size);
     }
-    plan.push(Dispatch {
-        kernel: kernel.into(),
-        groups: grid([groups, 1, 1]),
-        threads: form.threads(),
-        operands,
-        params,
-    });
+    let launch = |groups: usize, states: &[usize], params: Params| {
+        let states = states.iter().map(|&at| Operand::Scratch(at));
+        Dispatch {
+            kernel: kernel.into(),
+            groups: grid([groups, 1, 1]),
+            threads: form.threads(),
+            operands: operands.iter().copied().chain(states).collect(),
+            params,
+        }
+    };
+    match form {
+        Form::Launches { .. } => {
+            let groups = groups.checked_mul(hidden.div_ceil(LAUNCH_UNITS))?;
+            for turn in 0..steps {
+                let turned = params.clone().size(turn);
+                plan.push(launch(groups, &states, turned));
+                // What it wrote, the next one reads.
+                states.swap(0, 1);
+            }
+        }
+        _ => plan.push(launch(groups, &states, params)),
+    }
     Some(plan).filter(Plan::fits)
 }
 

@@ -71,7 +71,7 @@ fn simdgroups_of_apple_multiply_matrices() {
         assert_eq!(tanh, Some((true, matrices(128, 4))));
         // The weights of wider states are in no registers.
         let (product, form) = lstm([20, 4, 64, 200]).expect("a plan");
-        assert!(product && matches!(form, Form::Sums { .. }));
+        assert!(product && matches!(form, Form::Launches { run: 4, vector: 8 }));
     }
     let (product, form) = of(DType::F32, Cell::Lstm, [20, 4, 64, 20]).expect("a plan");
     assert!(product && matches!(form, Form::Sums { .. }));
@@ -83,4 +83,31 @@ fn other_gpus_take_tiles() {
     let plan = rnn(&op(DType::F16, Cell::Lstm, [20, 4, 64, 20]), &LIMITS).expect("a plan");
     let (product, form) = forms(plan);
     assert!(!product && matches!(form, Form::Tiles { width: 32, .. }));
+}
+
+#[test]
+fn wide_states_get_a_launch_for_each_step() {
+    let form = |dtype, cell, sizes| {
+        let plan = rnn(&op(dtype, cell, sizes), &LIMITS).expect("a plan");
+        let steps = plan.dispatches.iter();
+        let steps = steps.filter(|dispatch| matches!(dispatch.kernel, Kernel::Rnn(_)));
+        (steps.count(), forms(plan).1)
+    };
+    let launches = |run, vector| Form::Launches { run, vector };
+    let (f16, f32, lstm) = (DType::F16, DType::F32, Cell::Lstm);
+    assert_eq!(form(f16, lstm, [20, 1, 8, 512]), (20, launches(1, 8)));
+    assert_eq!(form(f32, lstm, [20, 30, 8, 512]), (20, launches(8, 4)));
+    assert_eq!(form(f32, lstm, [20, 3, 8, 102]), (20, launches(4, 2)));
+    let in_one = |dtype, cell, sizes| {
+        let (count, form) = form(dtype, cell, sizes);
+        count == 1 && matches!(form, Form::Sums { .. })
+    };
+    // Enough sequences to keep the device busy, no end of steps, two passes to a step, or rows at odd places.
+    assert!(in_one(f32, lstm, [20, 4096, 8, 64]));
+    assert!(in_one(f32, lstm, [5000, 1, 8, 512]));
+    assert!(in_one(f32, lstm, [0, 1, 8, 512]));
+    let reset_before = Cell::Gru { reset_after: false };
+    assert!(in_one(f32, reset_before, [20, 1, 8, 512]));
+    assert!(in_one(DType::F64, lstm, [20, 1, 8, 512]));
+    assert!(in_one(f32, lstm, [20, 3, 8, 101]));
 }

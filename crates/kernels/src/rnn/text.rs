@@ -76,6 +76,18 @@ impl Rnn {
                 let shared = vec![words, SharedArray::new("f32", "strips", strips)];
                 ("rnn_matrices", include_str!("matrices_body.h"), shared)
             }
+            Form::Launches { run, vector } => {
+                constants(
+                    &mut functions,
+                    &[
+                        ("WARPS", self.form.threads() / 32),
+                        ("RUN", run.into()),
+                        ("VECTOR", vector.into()),
+                        ("PART", vector.min(4).into()),
+                    ],
+                );
+                ("rnn_step", include_str!("step_body.h"), Vec::new())
+            }
             Form::Sums {
                 units,
                 run,
@@ -185,8 +197,15 @@ impl Rnn {
             "dst" | "last_hidden" | "last_cell" => Buffer::write(name, stored),
             _ => Buffer::read(name, stored),
         }));
-        if matches!(self.form, Form::Sums { shared: 0, .. }) {
-            buffers.push(Buffer::write("states", number));
+        match self.form {
+            Form::Sums { shared: 0, .. } => buffers.push(Buffer::write("states", number)),
+            Form::Launches { .. } => {
+                let cells = (self.cell == Cell::Lstm).then(|| Buffer::write("own_cells", number));
+                buffers.push(Buffer::read("current", number));
+                buffers.push(Buffer::write("next", number));
+                buffers.extend(cells);
+            }
+            _ => {}
         }
         buffers
     }
@@ -199,6 +218,9 @@ impl Rnn {
         }
         let sizes = ["steps", "batch", "hidden", "parts", "reverse"];
         fields.extend(sizes.map(|name| Field::new("u32", name)));
+        if matches!(self.form, Form::Launches { .. }) {
+            fields.push(Field::new("u32", "turn"));
+        }
         fields
     }
 }

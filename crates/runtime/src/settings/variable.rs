@@ -135,9 +135,7 @@ pub(super) fn refuse_unknown<N: AsRef<str>>(
 fn is_known(name: &str) -> bool {
     !is_ours(name)
         || known_names().any(|known| known == name)
-        || OTHER_PREFIXES
-            .iter()
-            .any(|prefix| name.starts_with(prefix))
+        || OTHER_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 fn known_names() -> impl Iterator<Item = &'static str> {

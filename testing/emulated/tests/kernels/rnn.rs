@@ -1,6 +1,6 @@
 //! The kernels of recurrent layers, executed on the CPU.
 
-use streampool_device::{Cell, DType, Direction, Op, Rnn};
+use streampool_device::{Cell, DType, Direction, Layout, Op, Rnn};
 use streampool_emulated::{Emulator, Tensor, Tolerance, assert_same_as_host, prepare};
 use streampool_kernels::Limits;
 
@@ -110,6 +110,43 @@ fn states_that_do_not_fit_lie_in_device_memory() {
     }
     for emulator in Emulator::of_each_kind() {
         compare(&emulator.with_limits(limits), &ops);
+    }
+}
+
+#[test]
+#[cfg_attr(
+    any(sanitize_address, sanitize_thread),
+    ignore = "switches stacks behind the sanitizer's back"
+)]
+fn steps_of_wide_states_are_launches() {
+    let gru = Cell::Gru { reset_after: true };
+    let mut ops = Vec::new();
+    for (dtype, cell) in [
+        (DType::F32, Cell::Lstm),
+        (DType::F16, Cell::Lstm),
+        (DType::F32, gru),
+        (DType::BF16, Cell::Relu),
+    ] {
+        let both = (cell, Direction::Both);
+        ops.push((dtype, layer(dtype, both, [3, 1, 4, 264], true)));
+        ops.push((dtype, layer(dtype, both, [3, 11, 4, 132], true)));
+        let reverse = (cell, Direction::Reverse);
+        ops.push((dtype, layer(dtype, reverse, [2, 2, 3, 136], false)));
+    }
+    for dtype in [DType::F32, DType::F16] {
+        // Recurrent weights whose rows are not dense.
+        let Op::Rnn(mut turned) = layer(dtype, (Cell::Lstm, Direction::Both), [3, 2, 4, 136], true)
+        else {
+            unreachable!("a layer");
+        };
+        let rows = 4 * 136;
+        let layout = Layout::strided(&[2, rows, 136], &[136 * rows as isize, 1, rows as isize], 0);
+        turned.recurrent =
+            Tensor::laid_out(dtype, layout.expect("a small layout")).uniform(3, -0.01, 0.01);
+        ops.push((dtype, Op::Rnn(turned)));
+    }
+    for emulator in Emulator::of_each_kind() {
+        compare(&emulator, &ops);
     }
 }
 

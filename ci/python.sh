@@ -10,8 +10,15 @@ package=crates/python
 [ -d "$packages/pytest" ] ||
     python3 -m pip install --quiet --disable-pip-version-check --target "$packages" numpy onnx pytest ruff mypy
 
-cargo build --profile test --quiet -p streampool-python
+cargo build --profile test --quiet -p streampool-python -p streampool-cuda-sim
 cp "$target/debug/lib_streampool.so" "$package/python/streampool/_streampool.abi3.so"
+
+# The imitation of NVIDIA's driver, for tests of tensors on a GPU.
+export CUDA_SIM=$target/python-cuda-sim
+mkdir -p "$CUDA_SIM"
+for name in libcuda.so.1 libnvrtc.so; do
+    ln -sf "$target/debug/libstreampool_cuda_sim.so" "$CUDA_SIM/$name"
+done
 
 cd "$package"
 "$packages/bin/ruff" check .

@@ -15,8 +15,8 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple, PyType};
-use streampool::device::{DType, DeviceKind, Layout, Span};
-use streampool::tensor::dlpack::{DLPackVersion, DLTensor};
+use streampool::device::{DType, Layout, Span};
+use streampool::tensor::dlpack::{DLDevice, DLPackVersion, DLTensor};
 use streampool::{Buffer, Pool, Tensor};
 
 use crate::arrays::dtype_name;
@@ -89,13 +89,8 @@ fn torch<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<&'py Torch>> {
 
 /// The number of the GPU of a pool on CUDA.
 pub fn gpu(pool: &Pool) -> Option<i32> {
-    let properties = pool.device().properties();
-    if properties.kind != DeviceKind::Cuda {
-        return None;
-    }
-    let number = properties.name.split_once(':')?.1;
-    let end = number.find(|digit: char| !digit.is_ascii_digit());
-    number[..end.unwrap_or(number.len())].parse().ok()
+    let device = DLDevice::of(pool)?;
+    (device.device_type == CUDA).then_some(device.device_id)
 }
 
 /// A tensor of PyTorch's on a GPU, kept alive.

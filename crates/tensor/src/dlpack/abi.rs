@@ -197,13 +197,15 @@ impl DLDataType {
 
 impl DLDevice {
     /// The device of `pool`, if its memory has addresses.
-    pub(super) fn of(pool: &Pool) -> Option<DLDevice> {
+    pub fn of(pool: &Pool) -> Option<DLDevice> {
         let properties = pool.device().properties();
         let (device_type, device_id) = match properties.kind {
             DeviceKind::Host => (CPU, 0),
             DeviceKind::Cuda => {
-                let number = properties.name.split_once(':').map(|(_, number)| number);
-                (CUDA, number.unwrap_or("0").parse().ok()?)
+                // `cuda`, `cuda:1`, and `cuda:1#2` where a GPU was opened twice.
+                let name = properties.name.split('#').next()?;
+                let number = name.split_once(':').map_or("0", |(_, number)| number);
+                (CUDA, number.parse().ok()?)
             }
             DeviceKind::Metal => return None,
         };

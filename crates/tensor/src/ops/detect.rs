@@ -174,7 +174,8 @@ fn sampled(
     samples: [usize; 2],
 ) -> Result<Tensor> {
     let (regions, channels) = (x.shape()[0], x.shape()[1]);
-    let count = [0, 1].map(|axis| options.sizes[axis] * samples[axis]);
+    // Of more than a shape may have, the first tensor is refused.
+    let count = [0, 1].map(|axis| options.sizes[axis].saturating_mul(samples[axis]));
     let along = |axis: usize| -> Result<(Tensor, Tensor)> {
         let middle = 0.5 / samples[axis] as f64;
         let last = options.sizes[axis] as f64 - middle;
@@ -185,7 +186,7 @@ fn sampled(
             .add(&start[axis].unsqueeze(1)?)?;
         let places = places.unsqueeze(if axis == 0 { 2 } else { 1 })?;
         let places = places.broadcast_to(&[regions, count[0], count[1]])?;
-        let places = places.reshape(&[regions, count[0] * count[1]])?;
+        let places = places.reshape(&[regions, count[0].saturating_mul(count[1])])?;
         let size = x.shape()[axis + 2] as f64;
         let inside = places.ge(-1.0)?.logical_and(&places.le(size)?)?;
         Ok((places, inside))

@@ -228,6 +228,13 @@ fn regions_take_as_many_samples_as_they_have_elements() {
         &found,
         &Tensor::from_slice(&pool, &expected, &[2, 1, 2, 2]).unwrap(),
     );
+    let sizes = [usize::MAX / 2, 2];
+    let endless = RoiOptions {
+        sizes,
+        samples: 4,
+        ..options
+    };
+    assert!(x.roi_align(&regions, &batches, &endless).is_err());
 }
 
 #[test]

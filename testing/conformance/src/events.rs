@@ -16,7 +16,11 @@ pub fn status_follows_the_recording(fixture: &Fixture) {
     let event = fixture.event();
     assert_eq!(event.query(), Ok(EventStatus::Unrecorded));
     let mut seen_pending = false;
-    for doubling in 0..6 {
+    for doubling in 0..12 {
+        // A fast device may have done a short load before anybody can ask.
+        if seen_pending && doubling >= 6 {
+            break;
+        }
         load.append(&mut lane, 8 << doubling);
         let tick = lane.record(&*event).expect("an event can be recorded");
         lane.flush(Flush::Start).expect("a flush succeeds");

@@ -142,7 +142,7 @@ impl Params {
     }
 
     /// Appends a size as an unsigned 32-bit field. Kernels round sizes up, and add them to others: so it has 31 bits, and
-    /// a launch with one that has more does not [fit](Plan::fits).
+    /// a launch with one that has more does not fit.
     #[inline]
     pub fn size(self, size: usize) -> Params {
         let exceeds = self.exceeds | (size > i32::MAX as usize);

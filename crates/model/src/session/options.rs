@@ -12,7 +12,8 @@ use crate::error::{Error, Result};
 #[derive(Debug, Clone)]
 pub struct SessionOptions {
     /// The most bytes of programs that lie ready, and of plans; the longest unused go first. Programs at work do not count.
-    /// Nor do more than 4,096 programs lie ready, or 512 plans.
+    /// Nor do more than 4,096 programs lie ready, or 512 plans. Each stream has programs of its own until they take half as
+    /// much; from then on one that lies unused on another stream is taken over.
     pub program_memory: usize,
     /// The most runs that [`submit`](crate::Session::submit) has under way on one stream, two at least. They are fewer where
     /// their programs take more than an eighth of `program_memory`.

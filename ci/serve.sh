@@ -8,5 +8,6 @@ packages=$target/serve-packages
 [ -d "$packages/tritonclient" ] ||
     python3 -m pip install --quiet --disable-pip-version-check --target "$packages" 'tritonclient[http,grpc]' ml_dtypes numpy onnx
 
-cargo build --profile test --quiet -p streampool-cli
+# The program that `cargo test --workspace` has built, with the same features: an example brings in those of tests.
+cargo build --profile test --quiet --workspace --bin streampool --example threads
 STREAMPOOL=$target/debug/streampool PYTHONPATH=$packages exec python3 crates/serve/tests/clients/test_clients.py

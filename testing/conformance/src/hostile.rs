@@ -5,6 +5,7 @@
 //! Many are nearly right: operands fit each other, and one number is out of the way.
 
 mod cases;
+mod effort;
 mod kinds;
 
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use streampool_device::*;
 use crate::rng::Rng;
 
 pub use cases::Cases;
+pub use effort::Effort;
 
 /// Bytes of the memory that the operands lie in.
 pub const BYTES: usize = OPERANDS * REGION;

@@ -44,11 +44,13 @@ pub mod onnx;
 pub mod passes;
 mod ranks;
 mod session;
+mod strings;
 #[doc(hidden)]
 pub mod symbols;
 #[doc(hidden)]
 pub mod testing;
 mod trace;
+mod trees;
 
 pub use error::{Error, NodeError, Result, UnsupportedOperator};
 pub use graph::{Dim, Domain, Operator, ValueInfo, ValueKind};

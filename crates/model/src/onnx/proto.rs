@@ -238,6 +238,8 @@ pub struct TensorProto {
     /// Also holds narrower integers, truth values, and the bits of 16-bit floats.
     #[prost(int32, repeated, tag = "5")]
     pub ints: Vec<i32>,
+    #[prost(bytes = "bytes", repeated, tag = "6")]
+    pub strings: Vec<Bytes>,
     #[prost(int64, repeated, tag = "7")]
     pub longs: Vec<i64>,
     #[prost(double, repeated, tag = "10")]

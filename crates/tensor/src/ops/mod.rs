@@ -36,6 +36,7 @@ mod rnn_options;
 mod rnn_steps;
 mod rotary;
 mod tally;
+mod trees;
 mod unique;
 mod window;
 
@@ -51,4 +52,5 @@ pub use random::Generator;
 pub use rearrange::DepthOrder;
 pub use resize::{Alignment, ResizeOptions};
 pub use rnn_options::{RnnActivation, RnnOptions, RnnOutput, RnnWeights};
+pub use trees::TreeOptions;
 pub use unique::Unique;

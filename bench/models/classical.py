@@ -92,7 +92,7 @@ def main():
             save(f"{name}_{target}", lambda: converted(model.fit(X, labels), zipmap=target == "three"))
     for name, model in regressors():
         save(f"{name}_number", lambda: converted(model.fit(X, SCORE)))
-    save("outliers", lambda: converted(svm.OneClassSVM().fit(X)))
+    save("outliers", lambda: converted(svm.OneClassSVM(nu=0.05).fit(X)))
     kinds = [("X", ToolsFloats([None, X.shape[1]]))]
     for target, labels in (("two", TWO), ("three", THREE)):
         model = lightgbm.LGBMClassifier(n_estimators=40, verbose=-1, random_state=0).fit(X, labels)

@@ -8,6 +8,7 @@ use super::functions::{Call, Function, Functions};
 use super::opsets::{Opsets, normal};
 use super::proto::{AttributeProto, FunctionProto, GraphProto, NodeProto, TensorProto};
 use super::scopes::{Context, Named, Scopes};
+use super::sparse;
 use super::tensors::Importer;
 use super::types;
 use crate::error::{Error, NodeError, Result};
@@ -81,9 +82,14 @@ impl<'a> Builder<'a> {
         context: Option<Context<'a>>,
     ) -> Result<Graph> {
         self.scopes.enter_graph(context).map_err(Error::Graph)?;
-        if let Some(sparse) = proto.sparse_initializers.first() {
+        for sparse in &proto.sparse_initializers {
             let name = sparse.values.as_ref().map_or("", |values| &values.name);
-            return Err(NodeError::unsupported("a sparse tensor").of_value(name));
+            let tensor = sparse::dense(&mut self.importer, sparse);
+            let tensor = tensor.map_err(|fault| fault.of_value(name))?;
+            let id = self
+                .scopes
+                .declare(name, types::of_constant(name, &tensor))?;
+            self.scopes.graph().constants.insert(id, tensor);
         }
         for tensor in &proto.initializers {
             self.constant(tensor)?;

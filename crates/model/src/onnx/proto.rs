@@ -100,6 +100,11 @@ pub struct GraphProto {
 pub struct SparseProto {
     #[prost(message, optional, tag = "1")]
     pub values: Option<TensorProto>,
+    /// Where they are, for each its number in row-major order, or a row of places along the axes.
+    #[prost(message, optional, tag = "2")]
+    pub indices: Option<TensorProto>,
+    #[prost(int64, repeated, tag = "3")]
+    pub sizes: Vec<i64>,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -3,6 +3,7 @@
 //! Nothing is believed of the file: numbers of nodes are looked up, a node is reached from one place only, and all lists are as
 //! long as the first.
 
+mod forest;
 mod planted;
 mod read;
 
@@ -81,71 +82,4 @@ pub fn widened(records: &Tensor) -> Result<Tensor, NodeError> {
         (record[2], record[3]) = (value as i32, (value >> 32) as i32);
     }
     Ok(Tensor::from_slice(records.pool(), &words, records.shape())?)
-}
-
-/// Trees with their nodes by number.
-pub(crate) struct Forest {
-    /// Whether values are `f64`.
-    wide: bool,
-    roots: Vec<Child>,
-    tests: Vec<Test>,
-    /// What is told of each test in errors.
-    name: fn(&Forest, usize) -> String,
-    /// The number of each test in the file: of its tree, and there.
-    numbers: Vec<(i64, i64)>,
-    /// For each leaf, where its weights end; they begin where those of the leaf before end.
-    leaves: Vec<usize>,
-    weights: Vec<Weight>,
-    how: Together,
-}
-
-/// How several weights of one leaf for one target become one.
-#[derive(Clone, Copy, PartialEq)]
-enum Together {
-    Sum,
-    Min,
-    Max,
-}
-
-/// What a test leads to.
-#[derive(Clone, Copy)]
-enum Child {
-    Test(usize),
-    Leaf(usize),
-}
-
-struct Test {
-    feature: u32,
-    /// What passes.
-    bits: u32,
-    /// Passed by what is one of these values; otherwise there is one.
-    values: Vec<f64>,
-    children: [Child; 2],
-}
-
-#[derive(Clone, Copy)]
-struct Weight {
-    target: u32,
-    value: f64,
-}
-
-impl Forest {
-    fn weights(&self, leaf: usize) -> &[Weight] {
-        let begin = leaf.checked_sub(1).map_or(0, |before| self.leaves[before]);
-        &self.weights[begin..self.leaves[leaf]]
-    }
-
-    fn only_target(&self) -> i64 {
-        match self.weights.first() {
-            Some(first)
-                if self
-                    .weights
-                    .iter()
-                    .all(|weight| weight.target == first.target) =>
-            {
-                i64::from(first.target)
-            }
-            _ => -1,
-        }
-    }
 }

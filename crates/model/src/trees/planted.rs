@@ -5,11 +5,11 @@ use std::collections::VecDeque;
 use streampool_device::Trees;
 use streampool_tensor::room::{filled, room};
 
-use super::{Child, Forest, Test, Together, Weight};
+use super::forest::{Child, Forest, Test, Together, Weight};
 use crate::error::NodeError;
 
 /// The records, and what they need.
-pub(super) struct Planted {
+pub struct Planted {
     pub records: Vec<[u32; 4]>,
     pub depth: usize,
     pub test: i64,
@@ -20,7 +20,7 @@ pub(super) struct Planted {
 const MOST: usize = i32::MAX as usize;
 
 /// The records of a forest. A node that is reached from two places is refused, and so is one that is reached from itself.
-pub(super) fn planted(forest: &Forest) -> Result<Planted, NodeError> {
+pub fn planted(forest: &Forest) -> Result<Planted, NodeError> {
     let mut maker = Maker {
         forest,
         records: Vec::new(),

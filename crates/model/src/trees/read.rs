@@ -6,12 +6,12 @@ use streampool_device::Trees;
 use streampool_tensor::room::{filled, room};
 use streampool_tensor::{DType, Tensor};
 
-use super::{Child, Forest, Test, Together, Weight};
+use super::forest::{Child, Forest, Test, Together, Weight};
 use crate::error::NodeError;
 use crate::graph::Attribute;
 
 /// The attributes of a node, which are taken out as they are read.
-pub(super) struct Lists<'a>(pub &'a mut Vec<(String, Attribute)>);
+pub struct Lists<'a>(pub &'a mut Vec<(String, Attribute)>);
 
 impl Lists<'_> {
     fn take(&mut self, name: &str) -> Option<Attribute> {
@@ -122,7 +122,7 @@ fn with_missing(bits: u32, tracks_true: Option<&i64>) -> u32 {
 }
 
 /// Trees whose nodes are numbered in each, and whose weights name them.
-pub(super) fn listed(lists: &mut Lists<'_>, kind: &str) -> Result<Forest, NodeError> {
+pub fn listed(lists: &mut Lists<'_>, kind: &str) -> Result<Forest, NodeError> {
     let trees = lists.ints("nodes_treeids")?;
     let count = trees.len();
     let nodes = lists.ints("nodes_nodeids")?;
@@ -285,7 +285,7 @@ pub(super) fn listed(lists: &mut Lists<'_>, kind: &str) -> Result<Forest, NodeEr
 }
 
 /// Trees whose tests and leaves are numbered all together.
-pub(super) fn tabled(lists: &mut Lists<'_>) -> Result<Forest, NodeError> {
+pub fn tabled(lists: &mut Lists<'_>) -> Result<Forest, NodeError> {
     let missing =
         |name: &str| NodeError::malformed(format_args!("attribute {name}"), "left out", "a tensor");
     let splits = lists

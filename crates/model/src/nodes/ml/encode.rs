@@ -3,7 +3,7 @@
 use streampool_tensor::{DType, Tensor};
 
 use super::super::call::{Call, Operator, Outputs};
-use super::{floats, ints};
+use super::common::{alike, floats, ints};
 use crate::error::NodeError;
 
 pub fn operator(op: &str) -> Option<Operator> {
@@ -67,7 +67,7 @@ fn mapper(call: &Call<'_>) -> Outputs {
             "the categories",
         ));
     };
-    super::alike("cats_strings", strings.len(), numbers.len())?;
+    alike("cats_strings", strings.len(), numbers.len())?;
     let back = call.int_or("gives_strings", 0)? != 0;
     let (keys, values, default) = match back {
         true => (numbers, strings, call.int_or("default_string", -1)?),
@@ -137,7 +137,7 @@ fn label_encoder(call: &Call<'_>) -> Outputs {
         }
     };
     let (keys, values) = (list("keys")?, list("values")?);
-    super::alike("values", values.elem_count(), keys.elem_count())?;
+    alike("values", values.elem_count(), keys.elem_count())?;
     let default = match call.attr_tensor("default_tensor")? {
         Some(default) => call.lift(&default.reshape::<usize>(&[])?.to_dtype(values.dtype())?)?,
         None if values.dtype().is_float() => {

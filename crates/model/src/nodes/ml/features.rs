@@ -3,7 +3,7 @@
 use streampool_tensor::{DType, Tensor};
 
 use super::super::call::{Call, Operator, Outputs};
-use super::{attr_floats, float_rows, floats, ints, rows};
+use super::common::{alike, attr_floats, float_rows, floats, ints, rows};
 use crate::error::NodeError;
 
 pub fn operator(op: &str) -> Option<Operator> {
@@ -30,7 +30,7 @@ fn scaler(call: &Call<'_>) -> Outputs {
     let by_column = |name: &str| {
         let values = attr_floats(call, name)?;
         if values.len() != 1 {
-            super::alike(name, values.len(), columns)?;
+            alike(name, values.len(), columns)?;
         }
         floats(call, values, &[values.len()])
     };
@@ -84,7 +84,7 @@ fn imputer(call: &Call<'_>) -> Outputs {
         (missing, ints(call, values, &[values.len()])?)
     };
     if values.elem_count() != 1 {
-        super::alike("imputed_value", values.elem_count(), columns)?;
+        alike("imputed_value", values.elem_count(), columns)?;
     }
     Ok(vec![missing.where_cond(&values.to_dtype(x.dtype())?, x)?])
 }

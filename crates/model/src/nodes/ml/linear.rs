@@ -3,8 +3,10 @@
 use streampool_tensor::{DType, Tensor};
 
 use super::super::call::{Call, Operator, Outputs};
+use super::common::{
+    alike, attr_floats, class_labels, either, float_rows, floats, labelled, logistic,
+};
 use super::score::Transform;
-use super::{attr_floats, class_labels, either, float_rows, floats, labelled, logistic};
 use crate::error::NodeError;
 
 pub fn operator(op: &str) -> Option<Operator> {
@@ -19,15 +21,15 @@ pub fn operator(op: &str) -> Option<Operator> {
 fn scores(call: &Call<'_>, targets: usize) -> Result<Tensor, NodeError> {
     let x = float_rows(call, 0)?;
     let (coefficients, features) = (attr_floats(call, "coefficients")?, x.dim(1)?);
-    super::alike(
+    alike(
         "coefficients",
         coefficients.len(),
         targets.saturating_mul(features),
     )?;
-    let weight = floats(call, coefficients, &[targets, features])?.transpose(0, 1)?;
+    let weight = floats(call, coefficients, &[targets, features])?;
     let bias = match call.attr_floats("intercepts")? {
         Some(intercepts) if !intercepts.is_empty() => {
-            super::alike("intercepts", intercepts.len(), targets)?;
+            alike("intercepts", intercepts.len(), targets)?;
             Some(floats(call, intercepts, &[targets])?)
         }
         _ => None,
@@ -87,7 +89,7 @@ fn classifier(call: &Call<'_>) -> Outputs {
         };
         return Ok(vec![label, scores]);
     }
-    super::alike("classlabels", labels.len(), targets)?;
+    alike("classlabels", labels.len(), targets)?;
     let label = labelled(
         call,
         labels,

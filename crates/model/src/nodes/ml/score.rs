@@ -3,7 +3,7 @@
 use streampool_tensor::Tensor;
 
 use super::super::call::Call;
-use super::logistic;
+use super::common::logistic;
 use crate::error::NodeError;
 
 /// What is applied to scores.

@@ -2,9 +2,9 @@
 
 use streampool_tensor::{DType, Tensor};
 
-use super::super::call::{Call, Operator, Outputs};
+use super::super::call::{Call, Operator, Outputs, parts};
+use super::common::{alike, attr_floats, class_labels, float_rows, floats, ints, labelled};
 use super::score::Transform;
-use super::{attr_floats, class_labels, float_rows, floats, labelled};
 use crate::error::NodeError;
 
 pub fn operator(op: &str) -> Option<Operator> {
@@ -14,6 +14,9 @@ pub fn operator(op: &str) -> Option<Operator> {
         _ => return None,
     })
 }
+
+/// As many differences are held at a time, unless one vector has more.
+const AT_ONCE: usize = 1 << 22;
 
 /// The kernel of each row of `x` and each of `[vectors, features]`.
 fn kernel(
@@ -43,9 +46,17 @@ fn kernel(
         "POLY" => product()?.mul(gamma)?.add(offset)?.pow(degree)?,
         "SIGMOID" => product()?.mul(gamma)?.add(offset)?.tanh()?,
         "RBF" => {
-            // Differences, not products: near vectors must not cancel.
-            let apart = x.unsqueeze(1)?.sub(&vectors.unsqueeze(0)?)?;
-            apart.sum_square(&[2], false)?.mul(-gamma)?.exp()?
+            // Differences, not products: near vectors must not cancel. So many vectors at a time as memory bears.
+            let (x, all) = (x.unsqueeze(1)?, vectors.dim(0)?);
+            let width = (AT_ONCE / x.elem_count().max(1)).clamp(1, all.max(1));
+            let mut kernels = Vec::new();
+            for part in 0..parts("the support vectors", all.div_ceil(width))? {
+                let count = width.min(all - part * width);
+                let some = vectors.narrow(0, part * width, count)?.unsqueeze(0)?;
+                let far = x.sub(&some)?.sum_square(&[2], false)?;
+                kernels.push(far.mul(-gamma)?.exp()?);
+            }
+            Tensor::cat(&kernels.iter().collect::<Vec<_>>(), 1)?
         }
         other => return Err(call.unknown("kernel_type", other)),
     })
@@ -54,7 +65,7 @@ fn kernel(
 /// The support vectors, if there are any.
 fn vectors(call: &Call<'_>, count: usize, features: usize) -> Result<Tensor, NodeError> {
     let all = attr_floats(call, "support_vectors")?;
-    super::alike("support_vectors", all.len(), count.saturating_mul(features))?;
+    alike("support_vectors", all.len(), count.saturating_mul(features))?;
     floats(call, all, &[count, features])
 }
 
@@ -78,11 +89,11 @@ fn regressor(call: &Call<'_>) -> Outputs {
     let coefficients = attr_floats(call, "coefficients")?;
     let rho = f64::from(rho(call, 1)?[0]);
     let sums = if count > 0 {
-        super::alike("coefficients", coefficients.len(), count)?;
+        alike("coefficients", coefficients.len(), count)?;
         let kernels = kernel(call, &x, &vectors(call, count, features)?, false)?;
         kernels.matmul(&floats(call, coefficients, &[count, 1])?)?
     } else {
-        super::alike("coefficients", coefficients.len(), features)?;
+        alike("coefficients", coefficients.len(), features)?;
         kernel(call, &x, &floats(call, coefficients, &[1, features])?, true)?
     };
     let scores = sums.add(rho)?;
@@ -117,7 +128,7 @@ fn classifier(call: &Call<'_>) -> Outputs {
         .try_fold(0usize, |all, &count| all.checked_add(count));
     let count = count.unwrap_or(usize::MAX);
     if count == 0 {
-        super::alike(
+        alike(
             "coefficients",
             coefficients.len(),
             classes.saturating_mul(features),
@@ -138,8 +149,8 @@ fn classifier(call: &Call<'_>) -> Outputs {
         };
         return Ok(vec![label, transform.apply(&scores)?]);
     }
-    super::alike("vectors_per_class", counts.len(), classes)?;
-    super::alike(
+    alike("vectors_per_class", counts.len(), classes)?;
+    alike(
         "coefficients",
         coefficients.len(),
         (classes - 1).saturating_mul(count),
@@ -178,8 +189,8 @@ fn classifier(call: &Call<'_>) -> Outputs {
     let scores = match proba.is_empty() {
         false => {
             let probb = attr_floats(call, "prob_b")?;
-            super::alike("prob_a", proba.len(), pairs)?;
-            super::alike("prob_b", probb.len(), pairs)?;
+            alike("prob_a", proba.len(), pairs)?;
+            alike("prob_b", probb.len(), pairs)?;
             let value = sums.mul(&floats(call, proba, &[1, pairs])?)?.add(&floats(
                 call,
                 probb,
@@ -248,9 +259,6 @@ fn probabilities(
     classes: usize,
 ) -> Result<Tensor, NodeError> {
     let rows = apart.dim(0)?;
-    if classes == 2 {
-        return Ok(Tensor::cat(&[apart, &apart.rsub(1.0)?], 1)?);
-    }
     // [rows, classes, classes]: how much rather one than the other.
     let both = Tensor::cat(
         &[apart, &apart.rsub(1.0)?, &apart.narrow(1, 0, 1)?.mul(0.0)?],
@@ -305,5 +313,5 @@ fn probabilities(
 }
 
 fn ints_of(call: &Call<'_>, values: &[i64]) -> Result<Tensor, NodeError> {
-    super::ints(call, values, &[values.len()])
+    ints(call, values, &[values.len()])
 }

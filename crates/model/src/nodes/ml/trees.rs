@@ -4,8 +4,8 @@ use streampool_device::{TreeCombine, TreeTest};
 use streampool_tensor::{DType, Tensor, TreeOptions};
 
 use super::super::call::{Call, Operator, Outputs, size};
+use super::common::{class_labels, either, floats, labelled, logistic, rows};
 use super::score::Transform;
-use super::{class_labels, either, floats, labelled, logistic, rows};
 use crate::error::NodeError;
 use crate::trees;
 
@@ -158,16 +158,13 @@ fn classifier(call: &Call<'_>) -> Outputs {
         return Ok(vec![label, transform.apply(&scores)?]);
     }
     let target = call.int_or(trees::TARGET, -1)?;
-    let has_second = target != 0;
+    let (has_first, has_second) = (target != 1, target != 0);
     let [mut first, mut second] = [scores.narrow(1, 0, 1)?, scores.narrow(1, 1, 1)?];
-    let mut pair = has_second;
+    let nothing = first.clone();
     match base[..] {
         [] => {}
-        [one] => first = first.add(f64::from(one))?,
-        [one, other] if !has_second => {
+        [one, ..] if base.len() == 1 || base.len() == 2 && !has_second => {
             first = first.add(f64::from(one))?;
-            second = second.add(f64::from(other))?;
-            pair = true;
         }
         [_, other] => {
             second = first.add(f64::from(other))?;
@@ -182,6 +179,10 @@ fn classifier(call: &Call<'_>) -> Outputs {
             ));
         }
     }
+    if !has_first {
+        first = nothing;
+    }
+    let pair = has_second || base.len() == 2;
     let weight = if has_second { &second } else { &first };
     let positive = call.int_or(trees::POSITIVE, 0)? != 0;
     let binary = target >= 0;
@@ -198,14 +199,11 @@ fn classifier(call: &Call<'_>) -> Outputs {
     let scores = match (pair, transform) {
         (true, transform) => transform.apply(&Tensor::cat(&[&first, &second], 1)?)?,
         (false, Transform::Probit) => return Err(NodeError::unsupported("PROBIT of two classes")),
-        (false, _) if binary && positive => Tensor::cat(&[&first.rsub(1.0)?, &first], 1)?,
         (false, Transform::Logistic) => {
             Tensor::cat(&[&logistic(&first.neg()?)?, &logistic(&first)?], 1)?
         }
-        (false, _) => {
-            let far = first.abs()?;
-            Tensor::cat(&[&far.neg()?, &far], 1)?
-        }
+        (false, _) if binary && positive => Tensor::cat(&[&first.rsub(1.0)?, &first], 1)?,
+        (false, _) => Tensor::cat(&[&first.neg()?, &first], 1)?,
     };
     Ok(vec![label, scores])
 }

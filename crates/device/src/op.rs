@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::{
     Access, Activation, Attention, Axes, Conv, Expr, Gather, Histogram, Linalg, NonZero, NormKind,
-    OpKind, Pool, Random, ReduceKind, Regions, Resize, Rnn, Scalar, Scan, Scatter, Sort, View,
+    OpKind, Pool, Random, ReduceKind, Regions, Resize, Rnn, Scalar, Scan, Scatter, Sort, Trees,
+    View,
 };
 
 /// `dst = norm(src + added) * scale + bias` over the dimensions from `axis` to the last.
@@ -142,6 +143,8 @@ pub enum Op<T = View> {
     Histogram(Histogram<T>),
     /// Places of what is not zero.
     NonZero(NonZero<T>),
+    /// Ensembles of decision trees.
+    Trees(Trees<T>),
 }
 
 impl<T> Op<T> {
@@ -171,6 +174,7 @@ impl<T> Op<T> {
             Op::Linalg(_) => OpKind::Linalg,
             Op::Histogram(_) => OpKind::Histogram,
             Op::NonZero(_) => OpKind::NonZero,
+            Op::Trees(_) => OpKind::Trees,
         }
     }
 
@@ -287,6 +291,7 @@ impl<T> Op<T> {
             Op::Linalg(op) => Op::Linalg(op.try_map(&mut f)?),
             Op::Histogram(op) => Op::Histogram(op.try_map(&mut f)?),
             Op::NonZero(op) => Op::NonZero(op.try_map(&mut f)?),
+            Op::Trees(op) => Op::Trees(op.try_map(&mut f)?),
         })
     }
 }

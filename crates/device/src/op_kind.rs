@@ -55,6 +55,8 @@ pub enum OpKind {
     Histogram,
     /// Indices of what is not zero.
     NonZero,
+    /// Ensembles of decision trees.
+    Trees,
 }
 
 impl OpKind {
@@ -87,6 +89,7 @@ impl OpKind {
             OpKind::Linalg => "linalg",
             OpKind::Histogram => "histogram",
             OpKind::NonZero => "nonzero",
+            OpKind::Trees => "trees",
         }
     }
 }

@@ -70,6 +70,7 @@ impl Op<View> {
             Op::Linalg(op) => op.check(),
             Op::Histogram(op) => op.check(),
             Op::NonZero(op) => op.check(),
+            Op::Trees(op) => op.check(),
         }
     }
 

@@ -50,6 +50,11 @@ impl Op<View> {
                 times([along.ilog2() as usize + 1], elements(&op.src))
             }
             Op::Linalg(op) => linalg(op),
+            Op::Trees(op) => {
+                // A leaf may list a weight for each target.
+                let each = op.depth.saturating_add(op.dst.shape()[1]);
+                times([op.dst.shape()[0], op.trees], each as u64)
+            }
             _ => 0,
         };
         steps.max(self.walked())

@@ -72,6 +72,10 @@ pub(crate) fn estimate(op: &Op) -> u64 {
         Op::Sort(op) => elements(&op.src) * 20,
         Op::Histogram(op) => elements(&op.src) * 4 + elements(&op.dst),
         Op::NonZero(op) => elements(&op.src) * 2,
+        Op::Trees(op) => {
+            let each = op.trees.saturating_mul(op.depth + 1);
+            op.dst.shape()[0].saturating_mul(each)
+        }
         _ => 0,
     };
     nanoseconds as u64

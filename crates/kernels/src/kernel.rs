@@ -20,6 +20,7 @@ use crate::scan::{self, Scan};
 use crate::sort::{self, Sort};
 use crate::tally::{self, Tally};
 use crate::text::{Dialect, KernelText, Source};
+use crate::trees::{self, Trees};
 
 /// A kernel: equal ones have equal text.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -52,6 +53,8 @@ pub enum Kernel {
     Sort(Sort),
     /// Counts, and places of what is not zero.
     Tally(Tally),
+    /// Ensembles of trees.
+    Trees(Trees),
     /// Random numbers.
     Random(Random),
     /// Factorisations and solves.
@@ -90,6 +93,7 @@ kinds! {
     Scan => Scan,
     Sort => Sort,
     Tally => Tally,
+    Trees => Trees,
     Random => Random,
     Linalg => Linalg,
 }
@@ -115,6 +119,7 @@ impl Kernel {
             Kernel::Scan(kernel) => kernel.text(dialect),
             Kernel::Sort(kernel) => kernel.text(dialect),
             Kernel::Tally(kernel) => kernel.text(dialect),
+            Kernel::Trees(kernel) => kernel.text(dialect),
             Kernel::Random(kernel) => kernel.text(dialect),
             Kernel::Linalg(kernel) => kernel.text(dialect),
         };
@@ -185,6 +190,7 @@ fn plan(op: &Op, limits: &Limits) -> Option<Plan> {
         Op::Sort(op) => sort::sort(op, limits),
         Op::Histogram(op) => Some(tally::histogram(op, limits)),
         Op::NonZero(op) => Some(tally::nonzero(op, limits)),
+        Op::Trees(op) => Some(trees::trees(op)),
     }
 }
 

@@ -58,6 +58,7 @@ mod sort;
 mod spatial;
 mod tally;
 pub mod text;
+mod trees;
 
 pub use attention::Attention;
 pub use cache::{Cache, Missing, NotReady};

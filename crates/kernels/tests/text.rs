@@ -123,6 +123,7 @@ entries! {
     Kernel::Scan(_) => ["scan"],
     Kernel::Sort(_) => ["sort_blocks_of_lines", "merge_runs"],
     Kernel::Tally(_) => ["clear_bins", "add_to_bins", "add_up_bins", "count_nonzero", "nonzero"],
+    Kernel::Trees(_) => ["walk_trees", "combine_leaves"],
     Kernel::Random(_) => ["random"],
     Kernel::Linalg(_) => [
         "linalg_prepare", "linalg_panel", "linalg_lu", "linalg_cholesky", "linalg_solve", "linalg_update"

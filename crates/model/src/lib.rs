@@ -45,11 +45,13 @@ pub mod passes;
 mod ranks;
 mod seeds;
 mod session;
+mod strings;
 #[doc(hidden)]
 pub mod symbols;
 #[doc(hidden)]
 pub mod testing;
 mod trace;
+mod trees;
 
 pub use error::{Error, NodeError, Result, UnsupportedOperator};
 pub use graph::{Dim, Domain, Operator, ValueInfo, ValueKind};

@@ -275,6 +275,7 @@ impl Session {
             program_memory: program_memory.unwrap_or(default.program_memory),
             data_folder,
             simplify,
+            ..default
         };
         // A model of the package onnx.
         let model = match model.hasattr("SerializeToString")? {

@@ -156,7 +156,8 @@ pub mod device {
         Expr, ExprBuilder, Fault, Gather, Histogram, Indexing, Interpolation, Layout, Linalg,
         MatMul, MemoryUse, Mitigations, NonZero, Norm, NormKind, Op, OpKind, Overhead, Pool,
         PoolKind, Properties, Quirk, Random, ReduceKind, Regions, Resize, Result, Rnn, Rounding,
-        Scalar, Scan, ScanKind, Scatter, Slide, Sort, Span, Tick, Unary, Value, View, Window,
+        Scalar, Scan, ScanKind, Scatter, Slide, Sort, Span, Tick, TreeCombine, TreeTest, Trees,
+        Unary, Value, View, Window,
     };
 }
 

@@ -69,7 +69,7 @@ pub use files::{NpzFile, SafeTensors, write_npz, write_safetensors};
 pub use ops::{
     Alignment, AttentionOptions, BestBoxes, BoxFormat, ConvOptions, DepthOrder, Fourier, Generator,
     GridOptions, Lu, Other, Outside, Padding, PoolOptions, ResizeOptions, RnnActivation,
-    RnnOptions, RnnOutput, RnnWeights, RoiOptions, Sampling, Unique, multi,
+    RnnOptions, RnnOutput, RnnWeights, RoiOptions, Sampling, TreeOptions, Unique, multi,
 };
 pub use shape::Size;
 pub use streampool_device::{

@@ -110,6 +110,12 @@ pub fn is_short(op: &Op) -> bool {
                 + all(&op.dst) * read * taps(&op.window, &over.shape()[2..])
                 + if op.transposed { phases * phases } else { 0 }
         }
+        Op::Trees(op) => {
+            let targets = op.dst.shape()[1] as u128;
+            // On a GPU each target has a thread that looks through lists by itself.
+            let each = op.depth as u128 + targets * targets;
+            operands + op.src.shape()[0] as u128 * op.trees as u128 * each
+        }
         Op::Pool(op) => operands + all(&op.dst) * taps(&op.window, &op.src.shape()[2..]),
         Op::Resize(op) => {
             let sizes = op.src.shape().iter().zip(op.dst.shape());

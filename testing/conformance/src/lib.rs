@@ -89,6 +89,7 @@
 //! | **Gather** and **Scatter**: by axis, by element, by list; an index out of range is a fault on the host and defined elsewhere | `ops_index::gathers_of_any_layout` `ops_index::gathers_of_rows` `ops_index::scatters_combine` `ops_index::scatters_replace` `ops_index::one_of_several_updates_stays` `ops_index::indices_out_of_range` |
 //! | **Scan** along any axis, from either end; **Sort**, stable and with NaN last, and the first few | `ops_order::scans_along_any_axis` `ops_order::scans_of_block_lengths` `ops_order::nan_wins_from_its_place_on` `ops_order::sorts_along_any_axis` `ops_order::sorts_of_block_lengths` `ops_order::order_of_equals_zeros_and_nan` |
 //! | **Histogram** and **NonZero** | `ops_tally::histograms_of_any_layout` `ops_tally::the_ends_of_the_range` `ops_tally::histograms_of_nothing` `ops_tally::places_of_any_layout` `ops_tally::places_of_block_lengths` |
+//! | **Trees**: every test and leaf, for any rows; numbers beyond the last are the last | `ops_trees::ensembles_of_any_layout` `ops_trees::ensembles_of_block_lengths` `ops_trees::records_that_lead_nowhere` |
 //! | The same op gives the same bits, whatever else runs | `threads::results_are_the_same_bits_everywhere` |
 
 #![deny(unsafe_code)]
@@ -131,6 +132,7 @@ pub mod ops_regions;
 pub mod ops_rnn;
 pub mod ops_spatial;
 pub mod ops_tally;
+pub mod ops_trees;
 pub mod packages;
 pub mod programs;
 pub mod progress;

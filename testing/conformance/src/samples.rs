@@ -6,7 +6,7 @@ use streampool_device::{
     Along, Attention, Axes, Cell, Combine, Conv, DType, Dims, Direction, Distribution, Expr,
     Gather, Histogram, Indexing, Interpolation, Linalg, MatMul, NonZero, Norm, NormKind, Op, Pool,
     PoolKind, Random, ReduceKind, Regions, Resize, Rnn, Rounding, Scalar, Scan, ScanKind, Scatter,
-    Slide, Sort, Unary, View, Window,
+    Slide, Sort, TreeCombine, TreeTest, Trees, Unary, View, Window,
 };
 
 use crate::build::fill;
@@ -182,6 +182,15 @@ fn unfilled(fixture: &Fixture) -> Vec<Op> {
             src: float(&[4]),
             indices: index(&[1, 4]),
             count: index(&[1]),
+        }),
+        Op::Trees(Trees {
+            src: float(&[2, 3]),
+            records: fixture.tensor::<i32>(&[1, 4]),
+            dst: float(&[2, 1]),
+            trees: 1,
+            depth: 0,
+            test: TreeTest::AtMost,
+            combine: TreeCombine::Sum,
         }),
     ]
 }

@@ -210,6 +210,11 @@ macro_rules! suite {
                 places_of_any_layout,
                 places_of_block_lengths,
             }
+            ops_trees {
+                ensembles_of_any_layout,
+                ensembles_of_block_lengths,
+                records_that_lead_nowhere,
+            }
             ops_matmul {
                 products_of_block_sizes,
                 empty_products,
@@ -301,6 +306,7 @@ mod tests {
         ("ops_index", include_str!("ops_index.rs")),
         ("ops_order", include_str!("ops_order.rs")),
         ("ops_tally", include_str!("ops_tally.rs")),
+        ("ops_trees", include_str!("ops_trees.rs")),
         ("ops_matmul", include_str!("ops_matmul.rs")),
         ("ops_random", include_str!("ops_random.rs")),
         ("ops_linalg", include_str!("ops_linalg.rs")),

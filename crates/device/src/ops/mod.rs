@@ -13,6 +13,7 @@ mod resize;
 mod rnn;
 mod sort;
 mod tally;
+mod trees;
 mod window;
 
 pub use attention::Attention;
@@ -26,6 +27,7 @@ pub use resize::{Along, Interpolation, Resize, Rounding};
 pub use rnn::{Cell, Direction, Rnn};
 pub use sort::{Scan, ScanKind, Sort};
 pub use tally::{Histogram, NonZero};
+pub use trees::{TreeCombine, TreeTest, Trees};
 pub use window::{Slide, Window};
 
 use crate::Access;

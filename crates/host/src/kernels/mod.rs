@@ -35,6 +35,7 @@ pub(crate) mod strided;
 mod tally;
 #[cfg(test)]
 pub(crate) mod tests;
+mod trees;
 
 pub(crate) use self::preparation::Preparation;
 pub(crate) use self::prepared::Prepared;
@@ -83,6 +84,7 @@ pub(crate) unsafe fn execute(op: &Op, prepared: &Prepared, team: &dyn Team) -> R
             Op::Linalg(op) => return linalg::execute(op, team),
             Op::Histogram(op) => return tally::histogram(op, team),
             Op::NonZero(op) => return tally::nonzero(op, team),
+            Op::Trees(op) => trees::execute(op, team),
             Op::Nop | Op::Map { .. } => unreachable!("these are executed elsewhere"),
         }
     }

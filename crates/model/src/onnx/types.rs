@@ -1,9 +1,13 @@
 //! What files declare of values.
 
-use streampool_tensor::Tensor;
+use std::sync::Arc;
+
+use streampool_tensor::{DType, Tensor};
 
 use super::dtype;
-use super::proto::{HolderType, SizeKind, SizeProto, TensorType, TypeProto, ValueProto};
+use super::proto::{
+    HolderType, SizeKind, SizeProto, TensorProto, TensorType, TypeProto, ValueProto,
+};
 use crate::error::{NodeError, Result};
 use crate::graph::{Dim, ValueInfo, ValueKind};
 
@@ -38,10 +42,16 @@ fn info(proto: &ValueProto) -> Result<ValueInfo, NodeError> {
         TypeProto {
             sequence: Some(held),
             ..
-        } => (ValueKind::Sequence, tensor_of(element(held)?)?),
+        } => match element(held)? {
+            // What pairs classes and scores is the scores.
+            TypeProto { map: Some(()), .. } => return Ok(info),
+            held => (ValueKind::Sequence, tensor_of(held)?),
+        },
         kind => (ValueKind::Tensor, tensor_of(kind)?),
     };
-    if tensor.element != 0 {
+    if tensor.element == TensorProto::STRING {
+        (info.dtype, info.strings) = (Some(DType::I64), Some(Arc::default()));
+    } else if tensor.element != 0 {
         info.dtype = Some(dtype(i64::from(tensor.element))?);
     }
     if let Some(shape) = &tensor.shape {
@@ -81,5 +91,6 @@ pub fn of_constant(name: &str, tensor: &Tensor) -> ValueInfo {
         kind: ValueKind::Tensor,
         dtype: Some(tensor.dtype()),
         shape: Some(tensor.shape().iter().copied().map(Dim::Fixed).collect()),
+        strings: None,
     }
 }

@@ -29,6 +29,8 @@ pub struct Prepared {
     pub optional: Vec<ValueInfo>,
     /// The names of the outputs, as each run gives them on.
     pub output_names: Arc<[String]>,
+    /// What those outputs are places in that are strings.
+    pub output_strings: Arc<[Option<Arc<[String]>>]>,
     pub metadata: BTreeMap<String, String>,
     pub plans: Arc<Plans>,
     pub weights: Arc<Weights>,
@@ -67,6 +69,7 @@ impl Prepared {
             inputs: graph.inputs.iter().map(port).collect(),
             outputs: graph.outputs.iter().map(port).collect(),
             output_names: graph.outputs.iter().map(name).collect(),
+            output_strings: graph.outputs.iter().map(|id| port(id).strings).collect(),
             metadata,
             optional: optional.map(|(_, info)| info).collect(),
             plans: Arc::new(Plans::new(graph, rewritten.fusions)),
@@ -184,6 +187,7 @@ impl Prepared {
     pub fn outputs(&self, arrays: AllArrays) -> Outputs {
         Outputs {
             names: self.output_names.clone(),
+            strings: self.output_strings.clone(),
             arrays,
         }
     }

@@ -37,6 +37,7 @@ mod rnn_steps;
 mod rotary;
 mod suppression;
 mod tally;
+mod trees;
 mod unique;
 mod window;
 
@@ -54,4 +55,5 @@ pub use rearrange::DepthOrder;
 pub use resize::{Alignment, ResizeOptions};
 pub use rnn_options::{RnnActivation, RnnOptions, RnnOutput, RnnWeights};
 pub use suppression::{BestBoxes, BoxFormat};
+pub use trees::TreeOptions;
 pub use unique::Unique;

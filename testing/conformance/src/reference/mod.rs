@@ -17,6 +17,7 @@ mod resize;
 mod rnn;
 mod softmax;
 mod tally;
+mod trees;
 
 pub(crate) use expected::Expected;
 pub(crate) use linalg::{check as linalg, epsilon};
@@ -88,6 +89,7 @@ pub(crate) fn expected(op: &Op<usize>, operands: &[Operand]) -> Vec<(usize, Vec<
                 .collect()
         }
         Op::Histogram(op) => vec![(op.dst, tally::histogram(op, operands))],
+        Op::Trees(op) => vec![(op.dst, trees::trees(op, operands))],
         Op::NonZero(op) => {
             let [indices, count] = tally::nonzero(op, operands);
             vec![(op.indices, indices), (op.count, count)]

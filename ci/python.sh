@@ -7,8 +7,8 @@ target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 packages=$target/python-packages
 package=crates/python
 
-[ -d "$packages/pytest" ] ||
-    python3 -m pip install --quiet --disable-pip-version-check --target "$packages" numpy onnx pytest ruff mypy
+[ -d "$packages/uvicorn" ] ||
+    python3 -m pip install --quiet --disable-pip-version-check --target "$packages" numpy onnx pytest ruff mypy fastapi uvicorn
 
 cargo build --profile test --quiet -p streampool-python -p streampool-cuda-sim
 cp "$target/debug/lib_streampool.so" "$package/python/streampool/_streampool.abi3.so"

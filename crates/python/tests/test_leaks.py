@@ -1,6 +1,6 @@
 """Memory and references are back where they began after many calls.
 
-STREAMPOOL_LEAK_CALLS=1000000 makes it a million, which takes some minutes: build the package in release for that.
+LEAK_CALLS=1000000 makes it a million, which takes some minutes: build the package in release for that.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ import pytest
 
 import streampool as sp
 
-CALLS = int(os.environ.get("STREAMPOOL_LEAK_CALLS", "20000"))
+CALLS = int(os.environ.get("LEAK_CALLS", "20000"))
 
 # Allocators keep some of what they have; a leak of 32 bytes a call would be more in a million calls.
 SLACK = 8 << 20

@@ -1,6 +1,6 @@
 """Modules that are not ours. They skip where PyTorch and the libraries that they come from are not installed.
 
-By default a few; STREAMPOOL_MODULES=all takes all, for which `python tests/modules.py` prints what it sees.
+By default a few; TORCH_MODULES=all takes all, for which `python tests/modules.py` prints what it sees.
 """
 
 import os
@@ -15,7 +15,7 @@ import modules  # noqa: E402
 FEW = ["mobilenet_v3_small", "bert", "gpt2_cached", "lstm"]
 
 
-@pytest.mark.parametrize("name", modules.MODULES if os.environ.get("STREAMPOOL_MODULES") == "all" else FEW)
+@pytest.mark.parametrize("name", modules.MODULES if os.environ.get("TORCH_MODULES") == "all" else FEW)
 def test_a_module_gives_what_pytorch_gives(name):
     try:
         checked = modules.Checked(name)

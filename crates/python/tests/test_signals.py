@@ -73,7 +73,7 @@ WAITS = {
     "event synchronize in time": "ticket = session.submit(large); event = recorded(); ends(lambda: event.synchronize(60))",
     "synchronize": "ticket = session.submit(large); ends(lambda: sp.synchronize('host'))",
     "infer": "queue = sp.BatchQueue(held); ends(lambda: queue.infer(small)); gate.set(); queue.infer(small)",
-    "infer of a session": "queue = sp.BatchQueue(session, max_wait=20.0, max_batch_size=3000); ends(lambda: queue.infer(large))",
+    "infer of a session": "queue = sp.BatchQueue(session, max_wait=9.0, max_batch_size=3000); ends(lambda: queue.infer(large))",
     "submit to a full queue": """
 queue = sp.BatchQueue(held, max_batch_size=1, capacity=1, when_full="block", max_in_flight=1)
 def fill():

@@ -13,16 +13,13 @@ use std::thread::JoinHandle;
 use pyo3::prelude::*;
 
 use crate::errors::raise;
-use crate::inbox::Inbox;
+use crate::inbox::{Finished, Inbox};
 
 /// What makes an answer for Python of what a run gave.
 pub type Finish<T> = Box<dyn FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send>;
 
 /// How far an answer is.
 type Polled = Poll<Finished>;
-
-/// What is over: it makes the answer for Python.
-pub type Finished = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
 
 /// Who is told.
 pub enum Answer {

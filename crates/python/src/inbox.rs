@@ -5,7 +5,8 @@ use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
 
-use crate::futures::Finished;
+/// What is over: it makes the answer for Python.
+pub type Finished = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
 
 /// So many answers are told in one round of the loop: others of its tasks have their turn between.
 const MOST: usize = 16;

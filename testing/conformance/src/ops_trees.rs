@@ -170,12 +170,7 @@ pub fn records_that_lead_nowhere(fixture: &Fixture) {
                         let [word, next, low, high] =
                             record(word, next, dtype, rng.real(-2.0, 2.0));
                         match word & 3 {
-                            2 => [
-                                word,
-                                next,
-                                rng.pick(&[0, 3, 1000]),
-                                rng.pick(&[0, 2, 1000]),
-                            ],
+                            2 => [word, next, rng.pick(&[0, 3, 1000]), rng.pick(&[0, 2, 1000])],
                             _ => [word, next, low, high],
                         }
                     })

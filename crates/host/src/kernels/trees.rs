@@ -1,6 +1,7 @@
 //! Ensembles of decision trees: several rows go down one tree at a time, or one row down several, so that a processor waits
 //! for several records at once, and a tree stays in the cache for as many rows as there are in a block.
 
+use std::hint::select_unpredictable;
 use std::ops::Range;
 
 use streampool_device::{DType, TreeCombine, TreeTest, Trees};
@@ -208,7 +209,8 @@ impl<T: Real> Forest<'_, T> {
                         record.word & outcome != 0
                     }
                 };
-                let behind = record.word & Trees::TEST & u32::from(!passed);
+                // Nobody can foretell it.
+                let behind = select_unpredictable(passed, 0, record.word & Trees::TEST);
                 let next = record.next.wrapping_add(behind).min(self.last_record);
                 moved |= next ^ *at;
                 *at = next;

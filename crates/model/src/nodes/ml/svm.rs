@@ -105,7 +105,7 @@ fn regressor(call: &Call<'_>) -> Outputs {
 }
 
 /// The most classes: there is a machine for each pair.
-const MOST_CLASSES: usize = 1024;
+const MOST_CLASSES: usize = 256;
 
 fn classifier(call: &Call<'_>) -> Outputs {
     let x = float_rows(call, 0)?;
@@ -265,7 +265,7 @@ fn probabilities(
         1,
     )?;
     let pairs = firsts.len();
-    let mut places = vec![2 * pairs as i64; classes * classes];
+    let mut places = streampool_tensor::room::filled(2 * pairs as i64, classes * classes)?;
     for (pair, (&first, &second)) in firsts.iter().zip(seconds).enumerate() {
         places[first as usize * classes + second as usize] = pair as i64;
         places[second as usize * classes + first as usize] = (pairs + pair) as i64;

@@ -202,10 +202,11 @@ impl<T: Real> Forest<'_, T> {
                     0 => x <= value,
                     1 => x < value,
                     _ => {
-                        let outcome = u32::from(x < value) * Trees::LESS
-                            | u32::from(x == value) * Trees::EQUAL
-                            | u32::from(x > value) * Trees::GREATER
-                            | u32::from(x.is_nan() || value.is_nan()) * Trees::NAN;
+                        let missing = x.is_nan() || value.is_nan();
+                        let outcome = (u32::from(x < value) * Trees::LESS)
+                            | (u32::from(x == value) * Trees::EQUAL)
+                            | (u32::from(x > value) * Trees::GREATER)
+                            | (u32::from(missing) * Trees::NAN);
                         record.word & outcome != 0
                     }
                 };

@@ -84,7 +84,7 @@ impl Strings {
         );
         for node in &mut graph.nodes {
             let refused = |node: &Node, what: &str| {
-                NodeError::unsupported(what).of_node(&node.name, &node.operator.to_string())
+                NodeError::unsupported(what).of_node(&node.name, node.operator.to_string())
             };
             let given: Vec<bool> = node
                 .inputs

@@ -163,10 +163,12 @@ pub fn records_that_lead_nowhere(fixture: &Fixture) {
             for combine in COMBINES {
                 let count = 1 + rng.below(30);
                 let records: Vec<[u32; 4]> = (0..count)
-                    .map(|_| {
+                    .map(|at| {
                         let word =
                             rng.bits() as u32 & 63 | (rng.bits() as u32 & 15) << Trees::SHIFT;
                         let next = rng.pick(&[0, 1, count - 1, count, 9, u32::MAX as usize]);
+                        // A leaf leads to itself.
+                        let next = if word & Trees::TEST == 0 { at } else { next };
                         let [word, next, low, high] =
                             record(word, next, dtype, rng.real(-2.0, 2.0));
                         match word & 3 {

@@ -15,6 +15,8 @@ use crate::{Access, DType, OpKind, Result, View};
 /// - A **list** is a leaf whose third word is the number of its first weight, and whose fourth word is how many there are.
 ///   Its second word is its own number.
 ///
+/// A leaf whose second word is another number leads on to that on some devices.
+///
 /// The number of a record, of a feature or of a target beyond the last counts as the last. A list ends with the records, and
 /// after as many weights as there are targets.
 #[derive(Debug, Clone, Copy, PartialEq)]

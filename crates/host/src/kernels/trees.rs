@@ -1,6 +1,7 @@
 //! Ensembles of decision trees: several rows go down one tree at a time, or one row down several, so that a processor waits
 //! for several records at once, and a tree stays in the cache for as many rows as there are in a block.
 
+use std::hint::select_unpredictable;
 use std::ops::Range;
 
 use streampool_device::{DType, TreeCombine, TreeTest, Trees};
@@ -201,14 +202,16 @@ impl<T: Real> Forest<'_, T> {
                     0 => x <= value,
                     1 => x < value,
                     _ => {
-                        let outcome = u32::from(x < value) * Trees::LESS
-                            | u32::from(x == value) * Trees::EQUAL
-                            | u32::from(x > value) * Trees::GREATER
-                            | u32::from(x.is_nan() || value.is_nan()) * Trees::NAN;
+                        let missing = x.is_nan() || value.is_nan();
+                        let outcome = (u32::from(x < value) * Trees::LESS)
+                            | (u32::from(x == value) * Trees::EQUAL)
+                            | (u32::from(x > value) * Trees::GREATER)
+                            | (u32::from(missing) * Trees::NAN);
                         record.word & outcome != 0
                     }
                 };
-                let behind = record.word & Trees::TEST & u32::from(!passed);
+                // Nobody can foretell it.
+                let behind = select_unpredictable(passed, 0, record.word & Trees::TEST);
                 let next = record.next.wrapping_add(behind).min(self.last_record);
                 moved |= next ^ *at;
                 *at = next;

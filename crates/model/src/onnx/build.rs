@@ -105,7 +105,9 @@ impl<'a> Builder<'a> {
             .iter()
             .filter(|input| !constants.contains(&input.name[..]))
         {
-            let id = self.scopes.declare(&input.name, types::declared(input)?)?;
+            let id = self
+                .scopes
+                .declare(&input.name, types::declared_input(input)?)?;
             self.scopes.graph().inputs.push(id);
         }
         self.outputs_of(&proto.nodes, &infos(proto)?)?;

@@ -16,6 +16,16 @@ pub fn declared(proto: &ValueProto) -> Result<ValueInfo> {
     info(proto).map_err(|fault| fault.of_value(&proto.name))
 }
 
+/// As [`declared`], of an input, which is no list of pairs.
+pub fn declared_input(proto: &ValueProto) -> Result<ValueInfo> {
+    let held = proto.kind.as_ref().and_then(|kind| kind.sequence.as_ref());
+    let element = held.and_then(|held| held.element.as_ref());
+    match element.is_some_and(|element| element.map.is_some()) {
+        true => Err(NodeError::unsupported("a list of maps").of_value(&proto.name)),
+        false => declared(proto),
+    }
+}
+
 /// What is declared of a value inside a graph, as far as it is understood: who makes it knows better.
 pub fn noted(proto: &ValueProto) -> ValueInfo {
     info(proto).unwrap_or_else(|_| ValueInfo::named(&proto.name))

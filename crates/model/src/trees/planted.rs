@@ -32,6 +32,14 @@ pub fn planted(forest: &Forest) -> Result<Planted, NodeError> {
     for (root, &child) in forest.roots.iter().enumerate() {
         maker.tree(root, child)?;
     }
+    if let Some(number) = maker.seen.iter().position(|seen| !seen) {
+        let what = (forest.name)(forest, number);
+        return Err(NodeError::malformed(
+            what,
+            "reached from no root",
+            "reached from one place",
+        ));
+    }
     let bits = |bits: u32| {
         forest
             .tests

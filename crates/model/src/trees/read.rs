@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use streampool_device::Trees;
-use streampool_tensor::room::{filled, room};
+use streampool_tensor::room::{copied, filled, room};
 use streampool_tensor::{DType, Tensor};
 
 use super::forest::{Child, Forest, Test, Together, Weight};
@@ -370,7 +370,7 @@ pub fn tabled(lists: &mut Lists<'_>) -> Result<Forest, NodeError> {
                         "one for each test of members",
                     )
                 };
-                (Trees::EQUAL, sets.next().ok_or_else(none)?.to_vec())
+                (Trees::EQUAL, copied(sets.next().ok_or_else(none)?)?)
             }
             None => {
                 return Err(NodeError::unsupported(format_args!(

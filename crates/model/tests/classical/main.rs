@@ -11,12 +11,13 @@ use streampool_model::{Array, Session};
 use streampool_tensor::{DType, NpzFile, Tensor};
 
 /// What makes the models.
-const PACKAGES: [(&str, &str); 5] = [
+const PACKAGES: [(&str, &str); 6] = [
     ("onnxruntime", "1.31.1"),
     ("numpy", "2.4.6"),
     ("onnx", "1.22.0"),
-    ("protobuf", "7.35.1"),
-    ("ml_dtypes", "0.5.4"),
+    ("protobuf", "7.36.2"),
+    ("ml_dtypes", "0.6.0"),
+    ("typing_extensions", "4.16.0"),
 ];
 
 /// How far a number may be off, where it is not large.

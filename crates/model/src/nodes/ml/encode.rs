@@ -107,7 +107,7 @@ fn label_encoder(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?;
     if let Some(classes) = call.attr_ints("classes_strings")? {
         // The first version: strings and their places.
-        let places: Vec<i64> = (0..classes.len() as i64).collect();
+        let places: Vec<i64> = (0i64..).zip(classes).map(|(place, _)| place).collect();
         let back = call.int_or("gives_strings", 0)? != 0;
         let (keys, values, default) = match back {
             true => (&places[..], classes, call.int_or("default_string", -1)?),

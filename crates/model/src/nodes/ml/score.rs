@@ -1,5 +1,7 @@
 //! What becomes of scores in the end.
 
+use std::f64::consts::{PI, SQRT_2};
+
 use streampool_tensor::Tensor;
 
 use super::super::call::Call;
@@ -56,7 +58,7 @@ fn softmax_zero(scores: &Tensor) -> Result<Tensor, NodeError> {
 fn probit(scores: &Tensor) -> Result<Tensor, NodeError> {
     let x = scores.mul(2.0)?.sub(1.0)?;
     let log = x.rsub(1.0)?.mul(&x.add(1.0)?)?.log()?;
-    let half = log.mul(0.5)?.add(2.0 / (3.14159 * 0.147))?;
+    let half = log.mul(0.5)?.add(2.0 / (PI * 0.147))?;
     let root = half
         .mul(&half)?
         .sub(&log.div(0.147)?)?
@@ -64,5 +66,5 @@ fn probit(scores: &Tensor) -> Result<Tensor, NodeError> {
         .sub(&half)?
         .sqrt()?;
     let signed = x.lt(0.0)?.where_cond(&root.neg()?, &root)?;
-    Ok(signed.mul(1.414_213_56)?)
+    Ok(signed.mul(SQRT_2)?)
 }

@@ -105,7 +105,7 @@ fn regressor(call: &Call<'_>) -> Outputs {
 }
 
 /// The most classes: there is a machine for each pair.
-const MOST_CLASSES: usize = 1024;
+const MOST_CLASSES: usize = 256;
 
 fn classifier(call: &Call<'_>) -> Outputs {
     let x = float_rows(call, 0)?;
@@ -165,25 +165,19 @@ fn classifier(call: &Call<'_>) -> Outputs {
         .add(&floats(call, &rho[..pairs], &[1, pairs])?)?;
     let won = sums.gt(0.0)?;
     // Each machine has a vote.
-    let mut ballots = Vec::new();
-    for class in 0..classes as i64 {
-        let of = |list: &[i64]| -> Vec<f32> {
-            list.iter()
-                .map(|&other| f32::from(u8::from(other == class)))
-                .collect()
-        };
-        ballots.push((of(&firsts), of(&seconds)));
-    }
-    let table = |which: fn(&(Vec<f32>, Vec<f32>)) -> &Vec<f32>| -> Result<Tensor, NodeError> {
-        let all: Vec<f32> = ballots
-            .iter()
-            .flat_map(|ballot| which(ballot).iter().copied())
-            .collect();
+    let table = |list: &[i64]| -> Result<Tensor, NodeError> {
+        let mut all: Vec<f32> = Vec::new();
+        for class in 0..classes as i64 {
+            all.extend(
+                list.iter()
+                    .map(|&other| f32::from(u8::from(other == class))),
+            );
+        }
         Ok(floats(call, &all, &[classes, pairs])?.transpose(0, 1)?)
     };
     let yes = won.to_dtype(DType::F32)?;
-    let votes = yes.matmul(&table(|ballot| &ballot.0)?)?;
-    let votes = votes.add(&yes.rsub(1.0)?.matmul(&table(|ballot| &ballot.1)?)?)?;
+    let votes = yes.matmul(&table(&firsts)?)?;
+    let votes = votes.add(&yes.rsub(1.0)?.matmul(&table(&seconds)?)?)?;
     let best = votes.argmax(1, false)?;
     let proba = call.attr_floats("prob_a")?.unwrap_or(&[]);
     let scores = match proba.is_empty() {
@@ -215,10 +209,6 @@ fn classifier(call: &Call<'_>) -> Outputs {
 }
 
 /// What each support vector counts for in each machine, and which classes it tells apart.
-#[expect(
-    clippy::type_complexity,
-    reason = "two lists of the same length beside a matrix"
-)]
 fn machines(
     coefficients: &[f32],
     counts: &[usize],
@@ -265,7 +255,7 @@ fn probabilities(
         1,
     )?;
     let pairs = firsts.len();
-    let mut places = vec![2 * pairs as i64; classes * classes];
+    let mut places = streampool_tensor::room::filled(2 * pairs as i64, classes * classes)?;
     for (pair, (&first, &second)) in firsts.iter().zip(seconds).enumerate() {
         places[first as usize * classes + second as usize] = pair as i64;
         places[second as usize * classes + first as usize] = (pairs + pair) as i64;

@@ -141,8 +141,8 @@ fn classifier(call: &Call<'_>) -> Outputs {
         let scores = match base.len() {
             0 => scores,
             count if count <= classes => {
-                let mut all = base;
-                all.extend(std::iter::repeat_n(0.0, classes - count));
+                let mut all = streampool_tensor::room::filled(0.0, classes)?;
+                all[..count].copy_from_slice(&base);
                 scores.add(&floats(call, &all, &[1, classes])?)?
             }
             count => {

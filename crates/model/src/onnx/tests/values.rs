@@ -264,7 +264,14 @@ fn inputs_of_other_types_are_refused_by_name() {
         map: Some(()),
         ..TypeProto::default()
     };
-    for kind in [tensor_type(8, Vec::new()), tensor_type(17, Vec::new()), map] {
+    let held = HolderType {
+        element: Some(map.clone()),
+    };
+    let maps = TypeProto {
+        sequence: Some(Box::new(held)),
+        ..TypeProto::default()
+    };
+    for kind in [tensor_type(17, Vec::new()), map, maps] {
         let mut graph = graph(&["x"], &[], Vec::new());
         graph.inputs[0].kind = Some(kind);
         assert_tells(&refusal(&model(graph)), &["\"x\"", "not supported"]);

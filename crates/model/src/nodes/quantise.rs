@@ -181,59 +181,41 @@ fn integer_conv(
 
 fn qlinear_matmul(call: &Call<'_>) -> Outputs {
     let left = (call.input(0)?, call.optional(2)?);
-    let product = integer_product(call, left, (3, 5))?.to_dtype(DType::F32)?;
-    let rank = product.rank();
-    let spread = |scale: &Tensor, axis: isize| match scale.rank() {
-        0 | 1 if rank > 1 => along(scale, resolve(axis, rank)?, rank),
-        _ => Ok(scale.clone()),
+    let product = integer_product(call, left, (3, 5))?.to_dtype(DType::F64)?;
+    let scale = |place: usize, axis: isize| -> Result<Tensor, NodeError> {
+        let (scale, rank) = (call.input(place)?, product.rank());
+        let scale = match scale.rank() {
+            0 | 1 if rank > 1 => along(scale, resolve(axis, rank)?, rank)?,
+            _ => scale.clone(),
+        };
+        Ok(scale.to_dtype(DType::F64)?)
     };
-    let scale = joint_scale(call, |left, right| {
-        Ok([spread(left, -2)?, spread(right, -1)?])
-    })?;
-    requantized(call, &product.mul(&scale)?)
+    let product = product.mul(&scale(1, -2)?)?.mul(&scale(4, -1)?)?;
+    requantized(call, &product, 6)
 }
 
 fn qlinear_conv(call: &Call<'_>) -> Outputs {
-    let mut sums = integer_conv(call, (0, 2), (3, 5))?;
+    let mut sums = integer_conv(call, (0, 2), (3, 5))?.to_dtype(DType::F64)?;
     let rank = sums.rank();
-    if let [Some(bias)] = call.beside([8])? {
-        // Exact, as sums of integers are.
-        let is_known = bias.pool() == call.known_pool();
-        let is_small = |bias: &Tensor| -> Result<bool, NodeError> {
-            let values = bias.to_dtype(DType::I32)?.to_vec::<i32>()?;
-            Ok(values.iter().all(|value| value.unsigned_abs() < 1 << 22))
-        };
-        if !(is_known && is_small(bias)?) {
-            sums = sums.to_dtype(DType::F64)?;
-        }
-        let bias = along(bias, 1, rank)?.to_dtype(sums.dtype())?;
-        sums = sums.add(&call.lift(&bias)?)?;
+    if let Some(bias) = call.optional(8)? {
+        sums = sums.add(&along(bias, 1, rank)?.to_dtype(DType::F64)?)?;
     }
-    let scale = joint_scale(call, |left, right| {
-        Ok([along(left, 0, 0)?, along(right, 1, rank)?])
-    })?;
-    requantized(call, &sums.to_dtype(DType::F32)?.mul(&scale)?)
+    let scale = call
+        .input(1)?
+        .to_dtype(DType::F64)?
+        .mul(&call.input(4)?.to_dtype(DType::F64)?)?;
+    requantized(call, &sums.mul(&along(&scale, 1, rank)?)?, 6)
 }
 
-/// The scales of both factors by that of the result, in `f32` as other runtimes compute it; what is known is computed once.
-fn joint_scale(
-    call: &Call<'_>,
-    spread: impl FnOnce(&Tensor, &Tensor) -> Result<[Tensor; 2], NodeError>,
-) -> Result<Tensor, NodeError> {
-    let [Some(left), Some(right), Some(own)] = call.beside([1, 4, 6])? else {
-        let (what, expected) = ("a scale", "a tensor");
-        return Err(NodeError::malformed(what, "left out", expected));
-    };
-    let [left, right] = spread(left, right)?;
-    let [left, right, own] =
-        [&left, &right, &along(own, 0, 0)?].map(|one| one.to_dtype(DType::F32));
-    call.lift(&left?.mul(&right?)?.div(&own?)?)
-}
-
-/// A result in its scale, with the zero point of input 7.
-fn requantized(call: &Call<'_>, scaled: &Tensor) -> Outputs {
-    let zero = call.input(7)?;
-    Ok(vec![rounded(scaled, &along(zero, 0, 0)?, zero.dtype())?])
+/// A result in the scale and with the zero point of inputs `scale` and the one after it.
+fn requantized(call: &Call<'_>, y: &Tensor, scale: usize) -> Outputs {
+    let (scale, zero) = (call.input(scale)?, call.input(scale + 1)?);
+    let scale = along(scale, 0, 0)?.to_dtype(y.dtype())?;
+    Ok(vec![rounded(
+        &y.div(&scale)?,
+        &along(zero, 0, 0)?,
+        zero.dtype(),
+    )?])
 }
 
 /// The nearest integers, plus the zero point, in the range of `dtype`.

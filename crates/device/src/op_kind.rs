@@ -35,6 +35,8 @@ pub enum OpKind {
     Pool,
     /// Interpolation to another size.
     Resize,
+    /// Regions of pictures at one size.
+    Regions,
     /// Elements or slices picked by index.
     Gather,
     /// Elements or slices put by index.
@@ -75,6 +77,7 @@ impl OpKind {
             OpKind::Conv => "conv",
             OpKind::Pool => "pool",
             OpKind::Resize => "resize",
+            OpKind::Regions => "regions",
             OpKind::Gather => "gather",
             OpKind::Scatter => "scatter",
             OpKind::Scan => "scan",

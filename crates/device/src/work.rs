@@ -40,6 +40,7 @@ impl Op<View> {
                 let taps = sizes.map(|(slide, &size)| size.min(slide.kernel as usize));
                 times(taps, elements(&op.dst))
             }
+            Op::Regions(op) => op.seen(),
             Op::Rnn(op) => {
                 let products = elements(&op.weight).saturating_add(elements(&op.recurrent));
                 times(op.src.shape()[..2].iter().copied(), products)

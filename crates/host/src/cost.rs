@@ -35,6 +35,9 @@ pub(crate) fn estimate(op: &Op) -> u64 {
         }
         Op::Pool(op) => pool(op),
         Op::Resize(op) => resize(op),
+        Op::Regions(op) => {
+            elements(&op.dst).saturating_mul(4 * op.samples.clamp(2, 1 << 10).pow(2))
+        }
         Op::Map { expr, outputs, .. } => {
             let groups = outputs.iter().step_by(expr.outputs().len().max(1));
             groups

@@ -12,6 +12,7 @@ use crate::linalg::{self, Linalg};
 use crate::matmul::{self, Product};
 use crate::pool::{self, Pooling};
 use crate::random::{self, Random};
+use crate::regions::{self, Looking};
 use crate::resize::{self, Resizing};
 use crate::rnn::{self, Rnn};
 use crate::rows::{self, Rows};
@@ -41,6 +42,8 @@ pub enum Kernel {
     Pool(Pooling),
     /// Interpolation to another size.
     Resize(Resizing),
+    /// Regions of pictures.
+    Regions(Looking),
     /// Elements picked and put by index.
     Index(Index),
     /// Running totals.
@@ -82,6 +85,7 @@ kinds! {
     Convolution => Conv,
     Pooling => Pool,
     Resizing => Resize,
+    Looking => Regions,
     Index => Index,
     Scan => Scan,
     Sort => Sort,
@@ -106,6 +110,7 @@ impl Kernel {
             Kernel::Conv(kernel) => kernel.text(dialect),
             Kernel::Pool(kernel) => kernel.text(dialect),
             Kernel::Resize(kernel) => kernel.text(dialect),
+            Kernel::Regions(kernel) => kernel.text(dialect),
             Kernel::Index(kernel) => kernel.text(dialect),
             Kernel::Scan(kernel) => kernel.text(dialect),
             Kernel::Sort(kernel) => kernel.text(dialect),
@@ -171,6 +176,7 @@ fn plan(op: &Op, limits: &Limits) -> Option<Plan> {
         Op::Conv(op) => conv::conv(op, limits),
         Op::Pool(op) => pool::pool(op, limits),
         Op::Resize(op) => resize::resize(op),
+        Op::Regions(op) => Some(regions::regions(op)),
         Op::Random(op) => Some(random::random(op)),
         Op::Linalg(op) => linalg::linalg(op, limits),
         Op::Gather(op) => Some(index::gather(op, limits)),

@@ -47,6 +47,7 @@ mod numbered;
 mod pool;
 pub mod random;
 mod ranks;
+mod regions;
 mod register_blocks;
 mod resize;
 pub mod rnn;

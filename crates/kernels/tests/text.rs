@@ -118,6 +118,7 @@ entries! {
     Kernel::Conv(_) => ["conv_tiled", "conv_direct"],
     Kernel::Pool(_) => ["pool"],
     Kernel::Resize(_) => ["resize"],
+    Kernel::Regions(_) => ["regions"],
     Kernel::Index(_) => ["gather", "scatter"],
     Kernel::Scan(_) => ["scan"],
     Kernel::Sort(_) => ["sort_blocks_of_lines", "merge_runs"],

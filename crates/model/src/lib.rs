@@ -43,6 +43,7 @@ pub mod onnx;
 #[doc(hidden)]
 pub mod passes;
 mod ranks;
+mod seeds;
 mod session;
 #[doc(hidden)]
 pub mod symbols;

@@ -116,6 +116,7 @@ pub fn is_short(op: &Op) -> bool {
                 .product::<u128>()
                 * 16
         }
+        Op::Regions(op) => operands + all(&op.dst) * (op.samples.max(32) as u128).pow(2) * 4,
         Op::Rnn(op) => {
             let gates = (op.cell.gates() * op.direction.count()) as u128;
             let width = (op.src.shape()[2] + op.recurrent.shape()[2]) as u128;

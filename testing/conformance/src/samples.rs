@@ -5,8 +5,8 @@ use std::sync::Arc;
 use streampool_device::{
     Along, Attention, Axes, Cell, Combine, Conv, DType, Dims, Direction, Distribution, Expr,
     Gather, Histogram, Indexing, Interpolation, Linalg, MatMul, NonZero, Norm, NormKind, Op, Pool,
-    PoolKind, Random, ReduceKind, Resize, Rnn, Rounding, Scalar, Scan, ScanKind, Scatter, Slide,
-    Sort, Unary, View, Window,
+    PoolKind, Random, ReduceKind, Regions, Resize, Rnn, Rounding, Scalar, Scan, ScanKind, Scatter,
+    Slide, Sort, Unary, View, Window,
 };
 
 use crate::build::fill;
@@ -117,6 +117,16 @@ fn unfilled(fixture: &Fixture) -> Vec<Op> {
             antialias: false,
             exclude_outside: false,
             outside: None,
+        }),
+        Op::Regions(Regions {
+            src: float(&[1, 1, 4, 4]),
+            corners: float(&[2, 4]),
+            batches: index(&[2]),
+            dst: float(&[2, 1, 2, 2]),
+            scale: 1.0,
+            samples: 2,
+            aligned: false,
+            largest: false,
         }),
         Op::Gather(Gather {
             indexing: Indexing::Axis(0),

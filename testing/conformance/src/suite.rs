@@ -227,6 +227,10 @@ macro_rules! suite {
                 attention_of_extremes,
                 attention_of_packed_projections,
             }
+            ops_regions {
+                regions_of_any_place,
+                regions_far_larger_than_pictures,
+            }
             ops_rnn {
                 layers_of_every_cell,
                 layers_of_any_layout,
@@ -301,6 +305,7 @@ mod tests {
         ("ops_random", include_str!("ops_random.rs")),
         ("ops_linalg", include_str!("ops_linalg.rs")),
         ("ops_attention", include_str!("ops_attention.rs")),
+        ("ops_regions", include_str!("ops_regions.rs")),
         ("ops_rnn", include_str!("ops_rnn.rs")),
         ("ops_conv", include_str!("ops_conv.rs")),
         ("ops_spatial", include_str!("ops_spatial.rs")),

@@ -19,6 +19,7 @@ mod prepared;
 mod random;
 pub(crate) mod real;
 mod reduce;
+mod regions;
 mod resize;
 mod rnn;
 mod rounds;
@@ -72,6 +73,7 @@ pub(crate) unsafe fn execute(op: &Op, prepared: &Prepared, team: &dyn Team) -> R
             Op::Conv(op) => return conv::execute(op, prepared.conv(), team),
             Op::Pool(op) => return pool::execute(op, team),
             Op::Resize(op) => return resize::execute(op, team),
+            Op::Regions(op) => return regions::execute(op, team),
             Op::Gather(op) => return index::gather(op, team),
             Op::Scatter(op) => return index::scatter(op, team),
             Op::Scan(op) => return scan::execute(op, team),

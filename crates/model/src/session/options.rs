@@ -25,6 +25,9 @@ pub struct SessionOptions {
     /// Whether the graph is rewritten at load: what is known is computed, and several nodes become one that does as much. It is;
     /// leave it out to see whether a rewrite makes a difference. How many threads compute is an option of the host device.
     pub simplify: bool,
+    /// What random operators without a seed of their own begin with, in each run that says no other. Without it, each run has
+    /// numbers of its own.
+    pub seed: Option<u64>,
 }
 
 impl Default for SessionOptions {
@@ -35,6 +38,7 @@ impl Default for SessionOptions {
             precision: None,
             data_folder: None,
             simplify: true,
+            seed: None,
         }
     }
 }
@@ -55,6 +59,9 @@ pub struct RunOptions {
     /// first. On the host it is the first to get a program that threads wait for; otherwise threads have the processors in the
     /// order that the system chooses.
     pub urgent: bool,
+    /// What random operators without a seed of their own begin with: runs with the same seed and inputs give the same, on any
+    /// thread. If nothing is said, what the session says.
+    pub seed: Option<u64>,
 }
 
 impl RunOptions {

@@ -12,6 +12,7 @@ mod order;
 mod pool;
 mod random;
 mod reduce;
+mod regions;
 mod resize;
 mod rnn;
 mod softmax;
@@ -74,6 +75,7 @@ pub(crate) fn expected(op: &Op<usize>, operands: &[Operand]) -> Vec<(usize, Vec<
             std::iter::once((op.dst, results)).chain(indices).collect()
         }
         Op::Resize(op) => vec![(op.dst, resize::resize(op, operands))],
+        Op::Regions(op) => vec![(op.dst, regions::regions(op, operands))],
         Op::Random(op) => vec![(op.dst, random::random(op, operands))],
         Op::Gather(op) => vec![(op.dst, index::gather(op, operands))],
         Op::Scatter(op) => vec![(op.dst, index::scatter(op, operands))],

@@ -310,7 +310,7 @@ fn precision(py: Python<'_>, name: &str) -> PyResult<DType> {
 impl Session {
     #[new]
     #[pyo3(signature = (model, device="auto", *, precision=None, max_in_flight=None, program_memory=None, data_folder=None,
-        simplify=true))]
+        simplify=true, seed=None))]
     #[allow(clippy::too_many_arguments)] // Python's callers name them.
     fn load(
         py: Python<'_>,
@@ -321,6 +321,7 @@ impl Session {
         program_memory: Option<usize>,
         data_folder: Option<PathBuf>,
         simplify: bool,
+        seed: Option<u64>,
     ) -> PyResult<Session> {
         let default = SessionOptions::default();
         let options = SessionOptions {
@@ -331,7 +332,7 @@ impl Session {
             program_memory: program_memory.unwrap_or(default.program_memory),
             data_folder,
             simplify,
-            ..default
+            seed,
         };
         // A model of the package onnx.
         let model = match model.hasattr("SerializeToString")? {

@@ -65,6 +65,12 @@ struct Taps<W> {
     count: W,
 }
 
+/// A region, its taps downwards and across, and its picture.
+type Tables<W> = (usize, [Taps<W>; 2], isize);
+
+/// The taps of one cell downwards, and those across.
+type Cell<'t, W> = (&'t [Tap<W>], &'t [Tap<W>]);
+
 /// One side of a picture.
 struct Side {
     size: usize,
@@ -79,7 +85,9 @@ impl<W: Real + Native> Taps<W> {
         let half = W::from_f64(if op.aligned { 0.5 } else { 0.0 });
         let start = first * scale - half;
         let mut length = last * scale - half - start;
-        if !op.aligned && !(length > one) {
+        // What is no number is no longer, either.
+        let is_longer = length > one;
+        if !op.aligned && !is_longer {
             length = one;
         }
         let cell = length / W::from_f64(side.cells as f64);
@@ -137,7 +145,8 @@ impl<W: Real + Native> Taps<W> {
 /// Which of `count` samples, the first half a step behind `from`, may lie in the picture: one more at each end.
 fn inside(from: f64, step: f64, size: usize, count: usize) -> Range<usize> {
     // Without a step forward all lie together, or few were asked for.
-    if !(step > 0.0) {
+    let is_forward = step > 0.0;
+    if !is_forward {
         return 0..count;
     }
     let before = |place: f64| ((place - from) / step - 0.5).max(0.0) as usize;
@@ -175,7 +184,7 @@ where
     let batches = Shared(address::<i64>(&op.batches));
     let corner = op.corners.layout().strides();
     split(count * channels, grain, team, &|range| {
-        let mut tables: Option<(usize, [Taps<T::Wide>; 2], isize)> = None;
+        let mut tables: Option<Tables<T::Wide>> = None;
         for number in range {
             let (region, channel) = (number / channels, number % channels);
             if tables.as_ref().is_none_or(|(other, ..)| *other != region) {
@@ -221,7 +230,7 @@ where
 #[inline(always)]
 unsafe fn mean<T: Float>(
     src: *const T,
-    (down, across): (&[Tap<T::Wide>], &[Tap<T::Wide>]),
+    (down, across): Cell<'_, T::Wide>,
     count: T::Wide,
 ) -> T::Wide
 where
@@ -249,7 +258,7 @@ where
 /// The taps can be read from.
 unsafe fn largest<T: Float>(
     src: *const T,
-    (down, across): (&[Tap<T::Wide>], &[Tap<T::Wide>]),
+    (down, across): Cell<'_, T::Wide>,
     outside: bool,
 ) -> T::Wide
 where

@@ -66,6 +66,8 @@ class Session(_streampool.Session):
         A folder that symbolic links of external weights may lead to. By default they stay below the model's own folder.
     simplify
         Whether the graph is rewritten at load. Leave it on, except to see whether a rewrite makes a difference.
+    seed
+        What random operators without a seed of their own begin with in each run. Without it, each run has fresh numbers.
     """
 
     def __call__(self, *args: Any, **kwargs: Any) -> dict[str, Any]:

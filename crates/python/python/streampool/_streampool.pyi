@@ -31,6 +31,7 @@ class Session:
         program_memory: int | None = None,
         data_folder: str | None = None,
         simplify: bool = True,
+        seed: int | None = None,
     ) -> Session: ...
     @property
     def inputs(self) -> list[ValueInfo]:

@@ -18,9 +18,9 @@ FUNCTION i32 counted(Number number) {
 }
 
 FUNCTION Samples samples_of(Number first, Number last, Number scale, i32 cell, i32 cells, i32 size, i32 wanted) {
-    const Number half = ALIGNED ? Number(0.5f) : Number(0);
-    const Number start = first * scale - half;
-    Number length = last * scale - half - start;
+    const Number shift = ALIGNED ? Number(0.5f) : Number(0);
+    const Number start = first * scale - shift;
+    Number length = last * scale - shift - start;
     if (!ALIGNED && !(length > Number(1))) { length = Number(1); }
     const Number each = length / Number(cells);
     Samples result;

@@ -109,6 +109,9 @@ def compared(name, entry, options):
     except Exception as error:
         side = "ours" if len(theirs) > len(mine) else "ONNX Runtime"
         return {**row, "verdict": "error", "why": f"{side}: {error}"}
+    if "exact" in entry:
+        with np.load(path.removesuffix(".onnx") + ".npz") as inputs:
+            np.savez(path + ".reference.npz", **entry["exact"](inputs))
     why = difference(path, theirs[0]["names"], entry.get("room", ROOM))
     row["verdict"] = "right" if why is None else "wrong"
     if why:
@@ -142,7 +145,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=0.5, help="for each side in each round")
     parser.add_argument("--json")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     os.makedirs(options.folder, exist_ok=True)
     chosen = {name: entry for name, entry in TABLE.items()
               if (not options.names or name in options.names) and (not options.group or entry["group"] in options.group)}

@@ -14,6 +14,9 @@ import onnx
 from onnx import TensorProto, helper
 import streampool as sp
 
+# A test run in the background of a shell is started without it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 # Products of matrices of 1,500 times 1,500: seconds, on the host.
 f32, names = TensorProto.FLOAT, [f"v{n}" for n in range(COUNT + 1)]
 nodes = [helper.make_node("MatMul", [before, "v0"], [after]) for before, after in zip(names, names[1:])]

@@ -7,10 +7,12 @@ target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 packages=$target/python-packages
 package=crates/python
 
-[ -d "$packages/pytest" ] ||
-    python3 -m pip install --quiet --disable-pip-version-check --target "$packages" numpy onnx pytest ruff mypy
+[ -d "$packages/uvicorn" ] ||
+    python3 -m pip install --quiet --disable-pip-version-check --target "$packages" numpy onnx pytest ruff mypy fastapi uvicorn
 
-cargo build --profile test --quiet -p streampool-python -p streampool-cuda-sim
+# All libraries: with the features that `cargo test --workspace` builds them with, most are there. An example brings in those
+# of tests.
+cargo build --profile test --quiet --workspace --lib --example threads
 cp "$target/debug/lib_streampool.so" "$package/python/streampool/_streampool.abi3.so"
 
 # The imitation of NVIDIA's driver, for tests of tensors on a GPU.

@@ -9,7 +9,9 @@ packages=$target/serve-packages
     python3 -m pip install --quiet --disable-pip-version-check --upgrade --target "$packages" \
         'tritonclient[http,grpc]' ml_dtypes numpy onnx openai grpcio-reflection pyyaml
 
-cargo build --profile test --quiet -p streampool-cli --features text,tls
+# The program that `cargo test --workspace` has built, with the same features and those of the server: an example brings in those of
+# tests.
+cargo build --profile test --quiet --workspace --bin streampool --example threads --features streampool-cli/text,streampool-cli/tls
 export STREAMPOOL=$target/debug/streampool PYTHONPATH=$packages
 python3 crates/serve/tests/clients/test_clients.py
 exec python3 crates/serve/tests/clients/test_operation.py

@@ -108,7 +108,10 @@ impl CudaProgram {
     fn ready(&self, lane: &Arc<Lane>, slots: &[Span]) -> Result<Option<Box<Instance>>, Failure> {
         let now = self.core.programs.now();
         let found = self.instances.take(lane, lane.index, now);
-        let ready = match found.value {
+        let value = found
+            .value
+            .or_else(|| instance::left_by_another(&self.instances, lane));
+        let ready = match value {
             Some(mut instance) => instance
                 .bind(&self.core, &self.recipe, slots)?
                 .then_some(instance),

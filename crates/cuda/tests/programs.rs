@@ -212,6 +212,34 @@ fn sixteen_threads_replay_one_program_each_with_its_own_memory() {
     });
 }
 
+#[test]
+fn a_graph_goes_on_to_who_needs_it_from_who_does_no_more() {
+    let Some(device) = device() else { return };
+    let pool = pool(&device, 3);
+    let [first, second] = [0, 1].map(|index| pool.stream(index).unwrap());
+    let program = two_sums(first, 0.5, 10.0);
+    let mut binding = Binding::new(first);
+    let mut replay = |stream: &Stream, value: f32| {
+        binding.replay(stream, &program, value);
+        assert_eq!(binding.values(stream), [value + 0.5, value + 10.5]);
+        graphs(&device).compiled
+    };
+    assert_eq!(replay(first, 1.0), 1);
+    assert_eq!(replay(second, 2.0), 2, "the first may want its own again");
+    for stream in [first, second] {
+        let mut other = buffer(stream);
+        for _ in 0..64 {
+            fill(stream, &mut other, 0.0).unwrap();
+        }
+        stream.synchronize().unwrap();
+    }
+    let third = pool.stream(2).unwrap();
+    for value in 3..6 {
+        assert_eq!(replay(third, value as f32), 2);
+    }
+    assert_eq!(graphs(&device).entries, 2);
+}
+
 fn upload(stream: &Stream, values: &[f32]) -> Buffer {
     let mut buffer = stream.allocate(size_of_val(values)).unwrap();
     stream.upload(&mut buffer, values).unwrap();

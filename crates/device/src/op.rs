@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::{
     Access, Activation, Attention, Axes, Conv, Expr, Gather, Histogram, Linalg, NonZero, NormKind,
-    OpKind, Pool, Random, ReduceKind, Resize, Rnn, Scalar, Scan, Scatter, Sort, View,
+    OpKind, Pool, Random, ReduceKind, Regions, Resize, Rnn, Scalar, Scan, Scatter, Sort, Trees,
+    View,
 };
 
 /// `dst = norm(src + added) * scale + bias` over the dimensions from `axis` to the last.
@@ -122,6 +123,8 @@ pub enum Op<T = View> {
     Pool(Pool<T>),
     /// Interpolation to another size.
     Resize(Resize<T>),
+    /// Regions of pictures at one size.
+    Regions(Regions<T>),
     /// Elements or slices picked by index.
     Gather(Gather<T>),
     /// Elements or slices put by index.
@@ -140,6 +143,8 @@ pub enum Op<T = View> {
     Histogram(Histogram<T>),
     /// Places of what is not zero.
     NonZero(NonZero<T>),
+    /// Ensembles of decision trees.
+    Trees(Trees<T>),
 }
 
 impl<T> Op<T> {
@@ -159,6 +164,7 @@ impl<T> Op<T> {
             Op::Conv(_) => OpKind::Conv,
             Op::Pool(_) => OpKind::Pool,
             Op::Resize(_) => OpKind::Resize,
+            Op::Regions(_) => OpKind::Regions,
             Op::Gather(_) => OpKind::Gather,
             Op::Scatter(_) => OpKind::Scatter,
             Op::Scan(_) => OpKind::Scan,
@@ -168,6 +174,7 @@ impl<T> Op<T> {
             Op::Linalg(_) => OpKind::Linalg,
             Op::Histogram(_) => OpKind::Histogram,
             Op::NonZero(_) => OpKind::NonZero,
+            Op::Trees(_) => OpKind::Trees,
         }
     }
 
@@ -274,6 +281,7 @@ impl<T> Op<T> {
             Op::Conv(op) => Op::Conv(Box::new(op.try_map(&mut f)?)),
             Op::Pool(op) => Op::Pool(op.try_map(&mut f)?),
             Op::Resize(op) => Op::Resize(op.try_map(&mut f)?),
+            Op::Regions(op) => Op::Regions(op.try_map(&mut f)?),
             Op::Gather(op) => Op::Gather(op.try_map(&mut f)?),
             Op::Scatter(op) => Op::Scatter(op.try_map(&mut f)?),
             Op::Scan(op) => Op::Scan(op.try_map(&mut f)?),
@@ -283,6 +291,7 @@ impl<T> Op<T> {
             Op::Linalg(op) => Op::Linalg(op.try_map(&mut f)?),
             Op::Histogram(op) => Op::Histogram(op.try_map(&mut f)?),
             Op::NonZero(op) => Op::NonZero(op.try_map(&mut f)?),
+            Op::Trees(op) => Op::Trees(op.try_map(&mut f)?),
         })
     }
 }

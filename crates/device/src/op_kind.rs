@@ -35,6 +35,8 @@ pub enum OpKind {
     Pool,
     /// Interpolation to another size.
     Resize,
+    /// Regions of pictures at one size.
+    Regions,
     /// Elements or slices picked by index.
     Gather,
     /// Elements or slices put by index.
@@ -53,6 +55,8 @@ pub enum OpKind {
     Histogram,
     /// Indices of what is not zero.
     NonZero,
+    /// Ensembles of decision trees.
+    Trees,
 }
 
 impl OpKind {
@@ -75,6 +79,7 @@ impl OpKind {
             OpKind::Conv => "conv",
             OpKind::Pool => "pool",
             OpKind::Resize => "resize",
+            OpKind::Regions => "regions",
             OpKind::Gather => "gather",
             OpKind::Scatter => "scatter",
             OpKind::Scan => "scan",
@@ -84,6 +89,7 @@ impl OpKind {
             OpKind::Linalg => "linalg",
             OpKind::Histogram => "histogram",
             OpKind::NonZero => "nonzero",
+            OpKind::Trees => "trees",
         }
     }
 }

@@ -60,6 +60,7 @@ impl Op<View> {
             Op::Conv(op) => op.check(),
             Op::Pool(op) => op.check(),
             Op::Resize(op) => op.check(),
+            Op::Regions(op) => op.check(),
             Op::Gather(op) => op.check(),
             Op::Scatter(op) => op.check(),
             Op::Scan(op) => op.check(),
@@ -69,6 +70,7 @@ impl Op<View> {
             Op::Linalg(op) => op.check(),
             Op::Histogram(op) => op.check(),
             Op::NonZero(op) => op.check(),
+            Op::Trees(op) => op.check(),
         }
     }
 

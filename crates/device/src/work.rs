@@ -40,6 +40,7 @@ impl Op<View> {
                 let taps = sizes.map(|(slide, &size)| size.min(slide.kernel as usize));
                 times(taps, elements(&op.dst))
             }
+            Op::Regions(op) => op.seen(),
             Op::Rnn(op) => {
                 let products = elements(&op.weight).saturating_add(elements(&op.recurrent));
                 times(op.src.shape()[..2].iter().copied(), products)
@@ -49,6 +50,11 @@ impl Op<View> {
                 times([along.ilog2() as usize + 1], elements(&op.src))
             }
             Op::Linalg(op) => linalg(op),
+            Op::Trees(op) => {
+                // A leaf may list a weight for each target.
+                let each = op.depth.saturating_add(op.dst.shape()[1]);
+                times([op.dst.shape()[0], op.trees], each as u64)
+            }
             _ => 0,
         };
         steps.max(self.walked())

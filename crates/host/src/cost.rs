@@ -35,6 +35,9 @@ pub(crate) fn estimate(op: &Op) -> u64 {
         }
         Op::Pool(op) => pool(op),
         Op::Resize(op) => resize(op),
+        Op::Regions(op) => {
+            elements(&op.dst).saturating_mul(4 * op.samples.clamp(2, 1 << 10).pow(2))
+        }
         Op::Map { expr, outputs, .. } => {
             let groups = outputs.iter().step_by(expr.outputs().len().max(1));
             groups
@@ -69,6 +72,10 @@ pub(crate) fn estimate(op: &Op) -> u64 {
         Op::Sort(op) => elements(&op.src) * 20,
         Op::Histogram(op) => elements(&op.src) * 4 + elements(&op.dst),
         Op::NonZero(op) => elements(&op.src) * 2,
+        Op::Trees(op) => {
+            let each = op.trees.saturating_mul(op.depth + 1);
+            op.dst.shape()[0].saturating_mul(each)
+        }
         _ => 0,
     };
     nanoseconds as u64

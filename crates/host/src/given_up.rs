@@ -77,8 +77,21 @@ impl Drop for Before {
     }
 }
 
+#[cfg(test)]
+thread_local! {
+    static CHECKS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// How often this thread has asked.
+#[cfg(test)]
+pub(crate) fn checks() -> usize {
+    CHECKS.get()
+}
+
 /// Ends the kernel that calls it if its work was given up. Between the steps of what may take very long.
 pub(crate) fn check() {
+    #[cfg(test)]
+    CHECKS.set(CHECKS.get() + 1);
     let is_given_up = WATCH.try_with(|watch| {
         let watch = watch.borrow();
         let watch = watch.as_ref();

@@ -12,6 +12,7 @@ use crate::linalg::{self, Linalg};
 use crate::matmul::{self, Product};
 use crate::pool::{self, Pooling};
 use crate::random::{self, Random};
+use crate::regions::{self, Looking};
 use crate::resize::{self, Resizing};
 use crate::rnn::{self, Rnn};
 use crate::rows::{self, Rows};
@@ -19,6 +20,7 @@ use crate::scan::{self, Scan};
 use crate::sort::{self, Sort};
 use crate::tally::{self, Tally};
 use crate::text::{Dialect, KernelText, Source};
+use crate::trees::{self, Trees};
 
 /// A kernel: equal ones have equal text.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -41,6 +43,8 @@ pub enum Kernel {
     Pool(Pooling),
     /// Interpolation to another size.
     Resize(Resizing),
+    /// Regions of pictures.
+    Regions(Looking),
     /// Elements picked and put by index.
     Index(Index),
     /// Running totals.
@@ -49,6 +53,8 @@ pub enum Kernel {
     Sort(Sort),
     /// Counts, and places of what is not zero.
     Tally(Tally),
+    /// Ensembles of trees.
+    Trees(Trees),
     /// Random numbers.
     Random(Random),
     /// Factorisations and solves.
@@ -82,10 +88,12 @@ kinds! {
     Convolution => Conv,
     Pooling => Pool,
     Resizing => Resize,
+    Looking => Regions,
     Index => Index,
     Scan => Scan,
     Sort => Sort,
     Tally => Tally,
+    Trees => Trees,
     Random => Random,
     Linalg => Linalg,
 }
@@ -106,10 +114,12 @@ impl Kernel {
             Kernel::Conv(kernel) => kernel.text(dialect),
             Kernel::Pool(kernel) => kernel.text(dialect),
             Kernel::Resize(kernel) => kernel.text(dialect),
+            Kernel::Regions(kernel) => kernel.text(dialect),
             Kernel::Index(kernel) => kernel.text(dialect),
             Kernel::Scan(kernel) => kernel.text(dialect),
             Kernel::Sort(kernel) => kernel.text(dialect),
             Kernel::Tally(kernel) => kernel.text(dialect),
+            Kernel::Trees(kernel) => kernel.text(dialect),
             Kernel::Random(kernel) => kernel.text(dialect),
             Kernel::Linalg(kernel) => kernel.text(dialect),
         };
@@ -171,6 +181,7 @@ fn plan(op: &Op, limits: &Limits) -> Option<Plan> {
         Op::Conv(op) => conv::conv(op, limits),
         Op::Pool(op) => pool::pool(op, limits),
         Op::Resize(op) => resize::resize(op),
+        Op::Regions(op) => Some(regions::regions(op)),
         Op::Random(op) => Some(random::random(op)),
         Op::Linalg(op) => linalg::linalg(op, limits),
         Op::Gather(op) => Some(index::gather(op, limits)),
@@ -179,6 +190,7 @@ fn plan(op: &Op, limits: &Limits) -> Option<Plan> {
         Op::Sort(op) => sort::sort(op, limits),
         Op::Histogram(op) => Some(tally::histogram(op, limits)),
         Op::NonZero(op) => Some(tally::nonzero(op, limits)),
+        Op::Trees(op) => Some(trees::trees(op)),
     }
 }
 

@@ -47,6 +47,7 @@ mod numbered;
 mod pool;
 pub mod random;
 mod ranks;
+mod regions;
 mod register_blocks;
 mod resize;
 pub mod rnn;
@@ -57,6 +58,7 @@ mod sort;
 mod spatial;
 mod tally;
 pub mod text;
+mod trees;
 
 pub use attention::Attention;
 pub use cache::{Cache, Missing, NotReady};

@@ -118,10 +118,12 @@ entries! {
     Kernel::Conv(_) => ["conv_tiled", "conv_direct"],
     Kernel::Pool(_) => ["pool"],
     Kernel::Resize(_) => ["resize"],
+    Kernel::Regions(_) => ["regions"],
     Kernel::Index(_) => ["gather", "scatter"],
     Kernel::Scan(_) => ["scan"],
     Kernel::Sort(_) => ["sort_blocks_of_lines", "merge_runs"],
     Kernel::Tally(_) => ["clear_bins", "add_to_bins", "add_up_bins", "count_nonzero", "nonzero"],
+    Kernel::Trees(_) => ["walk_trees", "combine_leaves"],
     Kernel::Random(_) => ["random"],
     Kernel::Linalg(_) => [
         "linalg_prepare", "linalg_panel", "linalg_lu", "linalg_cholesky", "linalg_solve", "linalg_update"

@@ -124,6 +124,14 @@ pub enum NodeError {
         /// What would be right.
         expected: String,
     },
+    /// There is no memory for a plan, of which this node takes more than any other.
+    #[error("of the memory of a plan it takes {bytes} bytes, more than any other node: {error}")]
+    NoMemory {
+        /// What it takes.
+        bytes: usize,
+        /// What the pool said.
+        error: streampool_runtime::Error,
+    },
     /// The model asks for what is not to be had.
     #[error("{0} is not supported")]
     Unsupported(String),
@@ -193,6 +201,7 @@ impl NodeError {
         match self {
             NodeError::Tensor(streampool_tensor::Error::Runtime(error)) => Some(error),
             NodeError::Inner(error) => error.of_runtime(),
+            NodeError::NoMemory { error, .. } => Some(error),
             _ => None,
         }
     }

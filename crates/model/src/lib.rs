@@ -43,12 +43,15 @@ pub mod onnx;
 #[doc(hidden)]
 pub mod passes;
 mod ranks;
+mod seeds;
 mod session;
+mod strings;
 #[doc(hidden)]
 pub mod symbols;
 #[doc(hidden)]
 pub mod testing;
 mod trace;
+mod trees;
 
 pub use error::{Error, NodeError, Result, UnsupportedOperator};
 pub use graph::{Dim, Domain, Operator, ValueInfo, ValueKind};

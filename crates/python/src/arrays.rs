@@ -40,6 +40,8 @@ pub enum Library {
     Torch,
     /// PyTorch, on the GPU of this number.
     TorchOnGpu(i32),
+    /// JAX.
+    Jax,
 }
 
 fn numpy_module(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
@@ -53,9 +55,13 @@ pub fn library(value: &Bound<'_, PyAny>) -> PyResult<Library> {
     if value.cast::<PyUntypedArray>().is_ok() {
         return Ok(Library::NumPy);
     }
-    let module = value.get_type().module();
-    if !module.is_ok_and(|name| name.to_string_lossy().split('.').next() == Some("torch")) {
+    let Ok(module) = value.get_type().module() else {
         return Ok(Library::NumPy);
+    };
+    match module.to_string_lossy().split('.').next() {
+        Some("torch") => {}
+        Some("jaxlib" | "jax") => return Ok(Library::Jax),
+        _ => return Ok(Library::NumPy),
     }
     let device = value.getattr("device")?;
     let kind: String = device.getattr("type")?.extract()?;
@@ -139,7 +145,7 @@ fn converted<'py>(
     };
     // A tensor that PyTorch would differentiate is read as it is, and one on a GPU is copied to the host.
     let value = match library(value)? {
-        Library::NumPy => value.clone(),
+        Library::NumPy | Library::Jax => value.clone(),
         Library::Torch => value.call_method0("detach")?,
         Library::TorchOnGpu(_) => value.call_method0("detach")?.call_method0("cpu")?,
     };
@@ -201,6 +207,7 @@ pub fn from_array<'py>(
     }, return Err(invalid(py, "NumPy has no such type")));
     match library {
         Library::NumPy => Ok(made),
+        Library::Jax => py.import("jax.numpy")?.call_method1("asarray", (made,)),
         Library::Torch => py.import("torch")?.call_method1("from_numpy", (made,)),
         Library::TorchOnGpu(number) => py
             .import("torch")?

@@ -9,6 +9,7 @@ use pyo3::types::{PyDict, PyList};
 use streampool::{Pool, Settings, WhenExhausted};
 
 use crate::errors::{invalid, raise};
+use crate::signals::patiently;
 
 /// The pools of this process, and how those that come are made.
 struct Pools {
@@ -16,6 +17,8 @@ struct Pools {
     streams: Option<usize>,
     when_exhausted: Option<WhenExhausted>,
     memory_limit: Option<usize>,
+    /// What part of its memory a device's pool takes at most, by the device's name.
+    fractions: Option<HashMap<String, f64>>,
 }
 
 static POOLS: Mutex<Pools> = Mutex::new(Pools {
@@ -23,6 +26,7 @@ static POOLS: Mutex<Pools> = Mutex::new(Pools {
     streams: None,
     when_exhausted: None,
     memory_limit: None,
+    fractions: None,
 });
 
 /// The pool of a device: the same one for the same name, each time.
@@ -44,7 +48,12 @@ pub fn pool(py: Python<'_>, device: &str) -> PyResult<Pool> {
         if pools.memory_limit.is_some() {
             settings = settings.memory_limit(pools.memory_limit);
         }
-        let pool = Pool::with_settings(open(&name)?, settings.build()?)?;
+        let device = open(&name)?;
+        if let Some(fraction) = pools.fractions.as_ref().and_then(|all| all.get(&name)) {
+            let capacity = device.properties().memory_capacity;
+            settings = settings.memory_limit(Some((capacity as f64 * fraction) as usize));
+        }
+        let pool = Pool::with_settings(device, settings.build()?)?;
         pools
             .made
             .get_or_insert_default()
@@ -155,6 +164,35 @@ pub fn configure(
     Ok(())
 }
 
+/// Has a device's pool take at most this part of the device's memory. It has to be said before the device is used.
+#[pyfunction]
+#[pyo3(signature = (fraction, device="auto"))]
+pub fn set_per_process_memory_fraction(
+    py: Python<'_>,
+    fraction: f64,
+    device: &str,
+) -> PyResult<()> {
+    if !(fraction > 0.0 && fraction <= 1.0) {
+        let why = format!("fraction is {fraction}, expected more than 0, and 1 at most");
+        return Err(invalid(py, why));
+    }
+    let name = full_name(py, device)?;
+    let mut pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
+    if pools
+        .made
+        .as_ref()
+        .is_some_and(|made| made.contains_key(&name))
+    {
+        let why = format!("{name} is in use already: set the fraction before anything else");
+        return Err(invalid(py, why));
+    }
+    pools
+        .fractions
+        .get_or_insert_default()
+        .insert(name, fraction);
+    Ok(())
+}
+
 /// A time that a caller gives in seconds.
 pub fn duration(py: Python<'_>, name: &str, seconds: f64) -> PyResult<Duration> {
     Duration::try_from_secs_f64(seconds).map_err(|_| {
@@ -194,8 +232,7 @@ pub fn devices(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
 #[pyo3(signature = (device="auto"))]
 pub fn synchronize(py: Python<'_>, device: &str) -> PyResult<()> {
     let pool = pool(py, device)?;
-    py.detach(|| pool.synchronize())
-        .map_err(|error| raise(py, error))
+    patiently(py, move || pool.synchronize())?.map_err(|error| raise(py, error))
 }
 
 /// Gives memory that nobody uses back to the device, and says how many bytes.
@@ -235,4 +272,16 @@ pub fn memory_stats<'py>(py: Python<'py>, device: &str) -> PyResult<Bound<'py, P
     stats.set_item("limit_bytes", memory.limit)?;
     stats.set_item("device_allocations", memory.device_allocations)?;
     Ok(stats)
+}
+
+/// Everything that a pool knows of itself: memory and work of each stream, events, caches, and what the device needs care for.
+#[pyfunction]
+#[pyo3(signature = (device="auto"))]
+pub fn memory_snapshot<'py>(py: Python<'py>, device: &str) -> PyResult<Bound<'py, PyAny>> {
+    let pool = pool(py, device)?;
+    let snapshot = py
+        .detach(|| pool.snapshot())
+        .map_err(|error| raise(py, error))?;
+    let text = serde_json::to_string(&snapshot).map_err(|why| invalid(py, why.to_string()))?;
+    py.import("json")?.call_method1("loads", (text,))
 }

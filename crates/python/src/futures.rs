@@ -13,12 +13,34 @@ use std::thread::JoinHandle;
 use pyo3::prelude::*;
 
 use crate::errors::raise;
+use crate::inbox::{Finished, Inbox};
 
 /// What makes an answer for Python of what a run gave.
 pub type Finish<T> = Box<dyn FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send>;
 
-/// How far an answer is: over, it makes the answer for Python.
-type Polled = Poll<Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>>;
+/// How far an answer is.
+type Polled = Poll<Finished>;
+
+/// Who is told.
+pub enum Answer {
+    /// A future of `concurrent.futures`.
+    Future(Py<PyAny>),
+    /// A future of an event loop.
+    Task(Py<Inbox>, Py<PyAny>),
+}
+
+impl Answer {
+    /// The answer to a future of an event loop's if there is an inbox for it.
+    pub fn to(future: Py<PyAny>, inbox: Option<Py<Inbox>>) -> Answer {
+        match inbox {
+            Some(inbox) => Answer::Task(inbox, future),
+            None => Answer::Future(future),
+        }
+    }
+}
+
+/// So many futures are told before other threads have their turn with the interpreter.
+const MOST: usize = 16;
 
 /// A run or a request under way, whatever its type.
 trait UnderWay: Send {
@@ -51,7 +73,7 @@ where
 }
 
 enum Message {
-    New(u64, Box<dyn UnderWay>, Py<PyAny>),
+    New(u64, Box<dyn UnderWay>, Answer),
     Wake(u64),
     Cancel(u64),
     Stop,
@@ -86,7 +108,7 @@ fn with_poller<R>(work: impl FnOnce(&mut Poller) -> R) -> std::io::Result<R> {
 }
 
 /// Completes `answer`, a future of Python's, when `run` is over. The number withdraws it.
-pub fn complete<T, E, F>(run: F, answer: Py<PyAny>, finish: Finish<T>) -> PyResult<u64>
+pub fn complete<T, E, F>(run: F, answer: Answer, finish: Finish<T>) -> PyResult<u64>
 where
     T: Send + 'static,
     E: Into<streampool::Error> + Send + 'static,
@@ -129,8 +151,8 @@ impl Wake for Woken {
 }
 
 fn poll_all(sender: &Sender<Message>, receiver: &Receiver<Message>) {
-    let mut under_way: HashMap<u64, (Box<dyn UnderWay>, Py<PyAny>)> = HashMap::new();
-    let mut over = Vec::new();
+    let mut under_way: HashMap<u64, (Box<dyn UnderWay>, Answer)> = HashMap::new();
+    let (mut over, mut to_ring) = (Vec::new(), Vec::new());
     while let Ok(first) = receiver.recv() {
         for message in std::iter::once(first).chain(receiver.try_iter()) {
             let id = match message {
@@ -155,19 +177,32 @@ fn poll_all(sender: &Sender<Message>, receiver: &Receiver<Message>) {
             if let Poll::Ready(finish) = run.poll(&mut Context::from_waker(&waker))
                 && let Some((_, answer)) = under_way.remove(&id)
             {
-                over.push((finish, answer));
+                match answer {
+                    Answer::Future(future) => over.push((finish, future)),
+                    Answer::Task(inbox, future) => {
+                        if inbox.get().put(finish, future) {
+                            to_ring.push(inbox);
+                        }
+                    }
+                }
             }
         }
-        if over.is_empty() {
+        if over.is_empty() && to_ring.is_empty() {
             continue;
         }
         // The interpreter may be ending: then nobody waits.
         let told = Python::try_attach(|py| {
-            for (finish, answer) in over.drain(..) {
-                let answer = answer.into_bound(py);
-                if let Err(why) = tell(&answer, finish(py)) {
-                    why.write_unraisable(py, Some(&answer));
+            for inbox in to_ring.drain(..) {
+                Inbox::ring(inbox.bind(py));
+            }
+            while !over.is_empty() {
+                for (finish, future) in over.drain(..over.len().min(MOST)) {
+                    let future = future.into_bound(py);
+                    if let Err(why) = tell(&future, finish(py)) {
+                        why.write_unraisable(py, Some(&future));
+                    }
                 }
+                py.detach(|| {});
             }
         });
         if told.is_none() {

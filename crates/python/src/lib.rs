@@ -6,6 +6,7 @@ mod capsule;
 mod devices;
 mod errors;
 mod futures;
+mod inbox;
 #[allow(
     unsafe_op_in_unsafe_fn,
     reason = "what PyO3 makes of methods that a macro of ours has listed"
@@ -15,6 +16,7 @@ mod profiler;
 mod queue;
 mod random;
 mod session;
+mod signals;
 mod streams;
 mod tensor;
 mod torch;
@@ -30,11 +32,13 @@ mod _streampool {
     use crate::bound::BoundSession;
     #[pymodule_export]
     use crate::devices::{
-        configure, device_count, devices, empty_cache, memory_stats, release_current_stream,
-        synchronize,
+        configure, device_count, devices, empty_cache, memory_snapshot, memory_stats,
+        release_current_stream, set_per_process_memory_fraction, synchronize,
     };
     #[pymodule_export]
     use crate::futures::{cancel, forget_after_fork, stop};
+    #[pymodule_export]
+    use crate::inbox::Inbox;
     #[pymodule_export]
     use crate::profiler::{Recording, record_device, record_session};
     #[pymodule_export]

@@ -2,14 +2,16 @@
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
-use streampool::batch::{Batch, Priority, Shutdown, WhenFull};
-use streampool::{Array, BatchQueue, ForSession, Request};
+use streampool::batch::{Batch, Padding, Priority, Shutdown, WhenFull};
+use streampool::{Array, BatchQueue, ForSession, Request, Ticket};
 
 use crate::arrays::{Library, from_array, library, to_array};
 use crate::devices::duration;
 use crate::errors::{invalid, raise};
-use crate::futures::complete;
+use crate::futures::{Answer, complete};
+use crate::inbox::Inbox;
 use crate::session::{Session, by_name};
+use crate::signals::{block_on, is_main, patiently};
 
 /// What answers a queue's batches.
 enum Behind {
@@ -21,6 +23,8 @@ enum Behind {
 #[pyclass(frozen, subclass, weakref, module = "streampool._streampool")]
 pub struct Queue {
     queue: BatchQueue,
+    /// Whether who finds it full waits without an end.
+    blocks: bool,
     behind: Behind,
 }
 
@@ -71,6 +75,48 @@ fn priority(py: Python<'_>, name: &str) -> PyResult<Priority> {
             format!("priority is {name:?}, expected \"high\", \"normal\" or \"low\""),
         )),
     }
+}
+
+/// How an axis is filled up: `{"axis": 1, "multiple": 8}` or `{"axis": 1, "sizes": [16, 64]}`, and what the function is told of it.
+fn padding(how: &Bound<'_, PyDict>) -> PyResult<Padding> {
+    let py = how.py();
+    let unknown = |why: &str| {
+        invalid(
+            py,
+            format!(
+                "padding {why}; it is a dictionary with \"axis\", \"multiple\" or \"sizes\", and \"tell\" (\"mask\" or \"lengths\"), \"inputs\", \"outputs\" where wanted"
+            ),
+        )
+    };
+    for key in how.keys() {
+        let key: String = key.extract()?;
+        if !["axis", "multiple", "sizes", "tell", "inputs", "outputs"].contains(&&*key) {
+            return Err(unknown(&format!("has {key:?}")));
+        }
+    }
+    let axis = how
+        .get_item("axis")?
+        .ok_or_else(|| unknown("has no axis"))?;
+    let axis = axis.extract()?;
+    let mut made = match (how.get_item("multiple")?, how.get_item("sizes")?) {
+        (Some(step), None) => Padding::to_multiples(axis, step.extract()?),
+        (None, Some(sizes)) => Padding::to_edges(axis, sizes.extract::<Vec<usize>>()?),
+        _ => return Err(unknown("needs either \"multiple\" or \"sizes\"")),
+    };
+    if let Some(tell) = how.get_item("tell")? {
+        made = match &*tell.extract::<String>()? {
+            "mask" => made.with_mask(),
+            "lengths" => made.with_lengths(),
+            other => return Err(unknown(&format!("tells {other:?}"))),
+        };
+    }
+    if let Some(inputs) = how.get_item("inputs")? {
+        made = made.inputs(&inputs.extract::<Vec<usize>>()?);
+    }
+    if let Some(outputs) = how.get_item("outputs")? {
+        made = made.outputs(&outputs.extract::<Vec<usize>>()?);
+    }
+    Ok(made)
 }
 
 /// A request, and whose arrays it came as.
@@ -132,6 +178,18 @@ impl Queue {
         }
         Ok(Asked { request, library })
     }
+
+    /// Puts a request in the queue. Ctrl-C ends the wait for room.
+    fn submitted(
+        &self,
+        py: Python<'_>,
+        request: Request,
+    ) -> PyResult<streampool::batch::Result<Ticket>> {
+        match self.blocks && is_main(py)? {
+            true => block_on(py, self.queue.submit_when_room(request)),
+            false => Ok(py.detach(|| self.queue.submit(request))),
+        }
+    }
 }
 
 /// The answer to a request: by name from a model, as it came from a function.
@@ -165,7 +223,7 @@ fn answer<'py>(
 impl Queue {
     #[new]
     #[pyo3(signature = (model, *, max_batch_size=None, max_wait=None, max_in_flight=None, capacity=None, when_full="reject",
-        block_timeout=None, tenants=None, adaptive=None, latency_objective=None))]
+        block_timeout=None, tenants=None, adaptive=None, latency_objective=None, padding=None))]
     #[allow(clippy::too_many_arguments)] // Python's callers name them.
     fn made(
         py: Python<'_>,
@@ -179,6 +237,7 @@ impl Queue {
         tenants: Option<std::collections::HashMap<String, f64>>,
         adaptive: Option<bool>,
         latency_objective: Option<f64>,
+        padding: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Queue> {
         let mut settings = BatchQueue::builder();
         if let Some(rows) = max_batch_size {
@@ -198,6 +257,9 @@ impl Queue {
         }
         if let Some(seconds) = latency_objective {
             settings = settings.latency_objective(duration(py, "latency_objective", seconds)?);
+        }
+        if let Some(padding) = padding {
+            settings = settings.padding(self::padding(padding)?);
         }
         for (name, weight) in tenants.into_iter().flatten() {
             settings = settings.tenant(name, weight);
@@ -225,6 +287,7 @@ impl Queue {
             ));
         };
         Ok(Queue {
+            blocks: when_full == "block" && block_timeout.is_none(),
             queue: queue.map_err(|error| raise(py, error))?,
             behind,
         })
@@ -239,27 +302,41 @@ impl Queue {
         how: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let asked = self.asked(py, inputs, how)?;
-        let outputs = py.detach(|| self.queue.infer(asked.request));
+        let outputs = match is_main(py)? {
+            false => py.detach(|| self.queue.infer(asked.request)),
+            true => match self.submitted(py, asked.request)? {
+                Ok(ticket) => block_on(py, ticket)?,
+                Err(error) => Err(error),
+            },
+        };
         let outputs = outputs.map_err(|error| raise(py, error))?;
         answer(py, &self.behind, &outputs, asked.library)
     }
 
-    /// Hands one request in; `future` is completed with its answer.
+    /// Hands one request in; `future` is completed with its answer. One of an event loop's gets it through the loop's inbox, and
+    /// waits for room without blocking the loop.
+    #[pyo3(signature = (inputs, future, how, inbox=None))]
     fn start(
         slf: &Bound<'_, Queue>,
         inputs: &Bound<'_, PyAny>,
         future: Py<PyAny>,
         how: Option<&Bound<'_, PyDict>>,
+        inbox: Option<Py<Inbox>>,
     ) -> PyResult<u64> {
         let (py, this) = (slf.py(), slf.get());
         let asked = this.asked(py, inputs, how)?;
-        let ticket = py.detach(|| this.queue.submit(asked.request));
-        let ticket = ticket.map_err(|error| raise(py, error))?;
         let own = slf.clone().unbind();
         let finish = move |py: Python<'_>, outputs: Vec<Array>| {
             Ok(answer(py, &own.get().behind, &outputs, asked.library)?.unbind())
         };
-        complete(ticket, future, Box::new(finish))
+        if this.blocks && inbox.is_some() {
+            let queue = this.queue.clone();
+            let run = async move { queue.submit_when_room(asked.request).await?.await };
+            return complete(run, Answer::to(future, inbox), Box::new(finish));
+        }
+        let ticket = this.submitted(py, asked.request)?;
+        let ticket = ticket.map_err(|error| raise(py, error))?;
+        complete(ticket, Answer::to(future, inbox), Box::new(finish))
     }
 
     /// What the queue has done so far.
@@ -271,13 +348,14 @@ impl Queue {
 
     /// Closes the queue: requests that wait are answered, or cancelled.
     #[pyo3(signature = (*, cancel=false))]
-    fn close(&self, py: Python<'_>, cancel: bool) {
+    fn close(&self, py: Python<'_>, cancel: bool) -> PyResult<()> {
         let how = if cancel {
             Shutdown::Cancel
         } else {
             Shutdown::Drain
         };
-        py.detach(|| self.queue.shutdown(how));
+        let queue = self.queue.clone();
+        patiently(py, move || queue.shutdown(how))
     }
 
     /// Opens a closed queue again.

@@ -1,6 +1,8 @@
 //! Models.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -12,8 +14,10 @@ use crate::arrays::{Library, dtype_name, from_array, library, to_array};
 use crate::bound::{BoundSession, GpuRun, Shapes};
 use crate::devices::{duration, pool};
 use crate::errors::{invalid, raise};
-use crate::futures::{complete, tell};
-use crate::streams::chosen;
+use crate::futures::{Answer, complete, tell};
+use crate::inbox::Inbox;
+use crate::signals::{is_main, patiently};
+use crate::streams::{chosen, current};
 use crate::torch::{self, GpuTensor};
 
 /// An input or an output of a model, as the model declares it.
@@ -91,7 +95,12 @@ pub struct Session {
     /// The number of its GPU, if that is one of CUDA.
     gpu: Option<i32>,
     shapes: Shapes,
+    /// Runs with inputs of fewer bytes were over at once.
+    quick_below: AtomicUsize,
 }
+
+/// A run that takes less ends before anybody notices that Ctrl-C did not end it.
+const QUICK: Duration = Duration::from_millis(20);
 
 impl Session {
     /// The session of Rust's.
@@ -187,6 +196,53 @@ impl Session {
         }))
     }
 
+    /// Runs the model. On the main thread Ctrl-C ends a run that may take long.
+    fn run_arrays(
+        &self,
+        py: Python<'_>,
+        arrays: Vec<(String, Array)>,
+        options: RunOptions,
+    ) -> PyResult<Outputs> {
+        let is_main = is_main(py)?;
+        let bytes: usize = arrays.iter().map(|(_, array)| array.bytes().len()).sum();
+        let begun = Instant::now();
+        let run = move |session: &streampool::Session| {
+            let inputs = arrays
+                .iter()
+                .map(|(name, array)| (name, Input::from(array)));
+            Ok(session.run_with(inputs, &options)?)
+        };
+        if !is_main || bytes < self.quick_below.load(Ordering::Relaxed) {
+            let outputs = self.on_chosen(py, || run(&self.session));
+            if is_main && begun.elapsed() > QUICK {
+                self.quick_below.store(0, Ordering::Relaxed);
+            }
+            return outputs;
+        }
+        let outputs = self.on_chosen_patiently(py, run)?;
+        if begun.elapsed() <= QUICK {
+            self.quick_below.fetch_max(bytes + 1, Ordering::Relaxed);
+        }
+        Ok(outputs)
+    }
+
+    /// As [`on_chosen`](Self::on_chosen). On the main thread Ctrl-C ends the wait.
+    fn on_chosen_patiently<R: Send + 'static>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&streampool::Session) -> streampool::Result<R> + Send + 'static,
+    ) -> PyResult<R> {
+        if !is_main(py)? {
+            return self.on_chosen(py, || work(&self.session));
+        }
+        let session = self.session.clone();
+        let stream = current(py, session.pool())?;
+        let result = patiently(py, move || {
+            session.pool().with_stream(&stream, || work(&session))?
+        })?;
+        result.map_err(|error| raise(py, error))
+    }
+
     /// Outputs by name; a sequence as a list.
     fn outputs<'py>(
         &self,
@@ -254,7 +310,7 @@ fn precision(py: Python<'_>, name: &str) -> PyResult<DType> {
 impl Session {
     #[new]
     #[pyo3(signature = (model, device="auto", *, precision=None, max_in_flight=None, program_memory=None, data_folder=None,
-        simplify=true))]
+        simplify=true, seed=None))]
     #[allow(clippy::too_many_arguments)] // Python's callers name them.
     fn load(
         py: Python<'_>,
@@ -265,6 +321,7 @@ impl Session {
         program_memory: Option<usize>,
         data_folder: Option<PathBuf>,
         simplify: bool,
+        seed: Option<u64>,
     ) -> PyResult<Session> {
         let default = SessionOptions::default();
         let options = SessionOptions {
@@ -275,6 +332,7 @@ impl Session {
             program_memory: program_memory.unwrap_or(default.program_memory),
             data_folder,
             simplify,
+            seed,
         };
         // A model of the package onnx.
         let model = match model.hasattr("SerializeToString")? {
@@ -284,19 +342,25 @@ impl Session {
         let pool = pool(py, device)?;
         let session = if model.is_instance_of::<PyBytes>() {
             let bytes: PyBackedBytes = model.extract()?;
-            py.detach(|| streampool::Session::from_bytes(&pool, bytes.to_vec(), &options))
+            let bytes = bytes.to_vec();
+            patiently(py, move || {
+                streampool::Session::from_bytes(&pool, bytes, &options)
+            })?
         } else {
             let path: PathBuf = model.extract().map_err(|_| {
                 let kind = model.get_type();
                 invalid(py, format!("model is a {kind}, expected a path, the bytes of an ONNX file, or an onnx.ModelProto"))
             })?;
-            py.detach(|| streampool::Session::load_with(&pool, path, &options))
+            patiently(py, move || {
+                streampool::Session::load_with(&pool, path, &options)
+            })?
         };
         let session = session.map_err(|error| raise(py, error))?;
         Ok(Session {
             gpu: torch::gpu(session.pool()),
             session,
             shapes: Shapes::default(),
+            quick_below: AtomicUsize::new(0),
         })
     }
 
@@ -352,24 +416,20 @@ impl Session {
         if let Some(run) = self.on_gpu(py, given.on_gpu, &given.arrays)? {
             return run.run(py, &self.session, &self.shapes);
         }
-        let outputs = self.on_chosen(py, || {
-            let inputs = given
-                .arrays
-                .iter()
-                .map(|(name, array)| (name, Input::from(array)));
-            Ok(self.session.run_with(inputs, &options)?)
-        })?;
-        self.outputs(py, &outputs, given.library)
+        let library = given.library;
+        let outputs = self.run_arrays(py, given.arrays, options)?;
+        self.outputs(py, &outputs, library)
     }
 
     /// Starts a run; `answer` is completed when it is over. It goes to the stream of the thread, and waits there for room. With
     /// `spread` it goes to one of several, since many tasks share a thread, and fails at once if there is no room.
-    #[pyo3(signature = (inputs, answer, spread))]
+    #[pyo3(signature = (inputs, answer, spread, inbox=None))]
     fn start(
         slf: &Bound<'_, Session>,
         inputs: &Bound<'_, PyAny>,
         answer: Py<PyAny>,
         spread: bool,
+        inbox: Option<Py<Inbox>>,
     ) -> PyResult<u64> {
         let py = slf.py();
         let this = slf.get();
@@ -377,10 +437,13 @@ impl Session {
         if let Some(run) = this.on_gpu(py, given.on_gpu, &given.arrays)? {
             // PyTorch's stream waits for the outputs, and so does whoever uses them.
             let outputs = run.run(py, &this.session, &this.shapes);
-            tell(
-                answer.bind(py),
-                outputs.map(|outputs| outputs.into_any().unbind()),
-            )?;
+            let outputs = outputs.map(|outputs| outputs.into_any().unbind());
+            match inbox {
+                Some(_) => answer
+                    .call_method1(py, "set_result", (outputs?,))
+                    .map(drop)?,
+                None => tell(answer.bind(py), outputs)?,
+            }
             return Ok(0);
         }
         let session = this.session.clone();
@@ -406,7 +469,7 @@ impl Session {
                 .into_any()
                 .unbind())
         };
-        complete(pending, answer, Box::new(finish))
+        complete(pending, Answer::to(answer, inbox), Box::new(finish))
     }
 
     /// Binds the model to tensors on its GPU: each call of the result reads these inputs and writes the same outputs.
@@ -429,8 +492,10 @@ impl Session {
 
     /// Makes ready what runs with inputs of these shapes need, on the calling thread's stream.
     fn warm_up(&self, py: Python<'_>, shapes: Vec<Vec<usize>>) -> PyResult<()> {
-        let shapes: Vec<&[usize]> = shapes.iter().map(Vec::as_slice).collect();
-        self.on_chosen(py, || Ok(self.session.warm_up(&shapes)?))
+        self.on_chosen_patiently(py, move |session| {
+            let shapes: Vec<&[usize]> = shapes.iter().map(Vec::as_slice).collect();
+            Ok(session.warm_up(&shapes)?)
+        })
     }
 
     /// How often it ran, and what it holds.
@@ -459,7 +524,6 @@ impl Session {
 
 /// The next of the pool's streams that tasks are spread over.
 fn next_stream(pool: &streampool::Pool) -> streampool::Result<streampool::Stream> {
-    use std::sync::atomic::{AtomicUsize, Ordering};
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     /// As many as a GPU can make use of.
     const STREAMS: usize = 8;

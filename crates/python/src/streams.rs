@@ -9,6 +9,7 @@ use streampool::{Lease, Pool};
 
 use crate::devices::{duration, pool};
 use crate::errors::raise;
+use crate::signals::patiently;
 
 /// A stream of a device. Work on one stream runs in order; streams run side by side.
 #[pyclass(frozen, module = "streampool")]
@@ -64,8 +65,8 @@ impl Stream {
 
     /// Waits for all work on it.
     fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.stream.synchronize())
-            .map_err(|error| raise(py, error))
+        let stream = self.stream.clone();
+        patiently(py, move || stream.synchronize())?.map_err(|error| raise(py, error))
     }
 
     /// Work that comes later waits for an event.
@@ -127,7 +128,7 @@ impl Stream {
 #[pyclass(frozen, module = "streampool")]
 pub struct Event {
     pool: Pool,
-    event: streampool::Event,
+    event: Arc<streampool::Event>,
 }
 
 impl Event {
@@ -138,7 +139,7 @@ impl Event {
         };
         Ok(Event {
             pool: pool.clone(),
-            event: event.map_err(|error| raise(py, error))?,
+            event: Arc::new(event.map_err(|error| raise(py, error))?),
         })
     }
 }
@@ -189,10 +190,11 @@ impl Event {
         let time = timeout
             .map(|seconds| duration(py, "timeout", seconds))
             .transpose()?;
-        let waited = py.detach(|| match time {
-            Some(time) => self.event.wait_timeout(time),
-            None => self.event.wait(),
-        });
+        let event = self.event.clone();
+        let waited = patiently(py, move || match time {
+            Some(time) => event.wait_timeout(time),
+            None => event.wait(),
+        })?;
         waited.map_err(|error| raise(py, error))
     }
 
@@ -229,7 +231,8 @@ pub fn chosen(py: Python<'_>, pool: &Pool) -> PyResult<Option<streampool::Stream
     Ok(None)
 }
 
-fn current(py: Python<'_>, pool: &Pool) -> PyResult<streampool::Stream> {
+/// The stream that work goes to now.
+pub fn current(py: Python<'_>, pool: &Pool) -> PyResult<streampool::Stream> {
     if let Some(stream) = chosen(py, pool)? {
         return Ok(stream);
     }

@@ -1,6 +1,7 @@
 import asyncio
 import concurrent.futures
 import gc
+import itertools
 import sys
 import threading
 import tracemalloc
@@ -282,3 +283,125 @@ def test_settings_of_queues_to_come():
             print(max(seen) <= 3, "colour" in str(why))
     """)
     assert told.split() == ["True", "True"]
+
+
+def test_requests_are_filled_up_to_go_together():
+    seen = []
+
+    def count(x, lengths):
+        seen.append((x.shape, lengths.tolist()))
+        return x * 2, x.sum(axis=1, keepdims=True)
+
+    padding = {"axis": 1, "multiple": 4, "tell": "lengths", "inputs": [0], "outputs": [0]}
+    with sp.BatchQueue(count, max_batch_size=3, max_wait=5.0, max_in_flight=1, padding=padding) as queue:
+        tickets = [queue.submit(np.full((1, length), 1.0)) for length in (5, 6, 8, 2)]
+        for ticket, length in zip(tickets, (5, 6, 8, 2), strict=True):
+            doubled, total = ticket.result(60)
+            assert (doubled == np.full((1, length), 2.0)).all() and total.item() == length
+    # What came first may go alone; the others of eight go together.
+    assert {shape[1] for shape, _ in seen} == {8, 4} and sorted(sum((told for _, told in seen), [])) == [2, 5, 6, 8]
+    with sp.BatchQueue(lambda x: x, padding={"axis": 1, "sizes": [4, 16]}) as queue:
+        assert queue.infer(np.ones((1, 3))).shape == (1, 4)
+
+
+@pytest.mark.parametrize(
+    ("padding", "said"),
+    [
+        ({"multiple": 4}, "axis"),
+        ({"axis": 1}, "sizes"),
+        ({"axis": 1, "multiple": 4, "sizes": [3]}, "either"),
+        ({"axis": 1, "multiple": 4, "colour": "red"}, "colour"),
+        ({"axis": 1, "multiple": 4, "tell": "all"}, "all"),
+    ],
+)
+def test_a_padding_that_is_none_is_refused(padding, said):
+    with pytest.raises(sp.InvalidInput, match=said):
+        sp.BatchQueue(lambda x: x, padding=padding)
+
+
+def test_a_cancelled_ticket_says_so():
+    gate = threading.Event()
+    with sp.BatchQueue(lambda x: (gate.wait(60), x)[1], max_batch_size=1, max_in_flight=1) as queue:
+        first, second = queue.submit(np.zeros((1, 1))), queue.submit(np.zeros((1, 1)))
+        assert second.cancel()
+        with pytest.raises(sp.Cancelled) as caught:
+            second.result()
+        assert isinstance(caught.value, concurrent.futures.CancelledError)
+        with pytest.raises(sp.Cancelled):
+            second.exception()
+        gate.set()
+        first.result(60)
+
+
+def test_tasks_wait_for_room_without_holding_up_the_loop():
+    gate = threading.Event()
+    queue = sp.BatchQueue(lambda x: (gate.wait(60), x)[1], max_batch_size=1, capacity=2, max_in_flight=1, when_full="block")
+
+    async def main():
+        tasks = [asyncio.ensure_future(queue.infer_async(np.array([[n]]))) for n in range(100)]
+        # The loop goes round although the queue is full.
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert not any(task.done() for task in tasks)
+        tasks[50].cancel()
+        gate.set()
+        answers = await asyncio.gather(*tasks, return_exceptions=True)
+        assert isinstance(answers.pop(50), asyncio.CancelledError)
+        return [answer.item() for answer in answers]
+
+    assert asyncio.run(main()) == [n for n in range(100) if n != 50]
+    queue.close()
+
+
+def test_tasks_get_errors_and_may_outlive_nothing():
+    def refuse(x):
+        if (x < 0).any():
+            raise StopIteration("refused") if x[0, 0] == -2 else Guilty("negative")
+        return x
+
+    async def main(queue):
+        asks = (queue.infer_async(np.array([[n]])) for n in [3, -1, -2, 4] * 20)
+        return await asyncio.gather(*asks, queue.infer_async(np.zeros((1, 1)), colour="red"), return_exceptions=True)
+
+    with sp.BatchQueue(refuse, max_batch_size=8) as queue:
+        # One loop after the other, and one that ends with requests under way.
+        for _ in range(2):
+            *answers, unknown = asyncio.run(main(queue))
+            assert isinstance(unknown, TypeError)
+            for n, answer in zip([3, -1, -2, 4] * 20, answers, strict=True):
+                kind = {-1: Guilty, -2: (RuntimeError, TypeError)}.get(n, np.ndarray)
+                assert isinstance(answer, kind), answer
+
+        async def left():
+            for _ in range(40):
+                asyncio.ensure_future(queue.infer_async(np.zeros((1, 1))))
+            await asyncio.sleep(0)
+
+        asyncio.run(left())
+        assert queue.infer(np.ones((1, 1))).item() == 1
+
+
+def test_no_round_of_the_loop_takes_all_requests():
+    """A thousand tasks begin and are answered at once: in each round of the loop only some are handed in or told."""
+    gate, told = threading.Event(), []
+
+    async def one(queue, number):
+        await queue.infer_async(np.zeros((1, 1)))
+        told[-1] += 1
+
+    async def main(queue):
+        tasks = [asyncio.ensure_future(one(queue, number)) for number in range(1000)]
+        handed_in = []
+        while not handed_in or handed_in[-1] < 1000:
+            await asyncio.sleep(0)
+            handed_in.append(queue.statistics()["requests"]["submitted"])
+        gate.set()
+        while not all(task.done() for task in tasks):
+            told.append(0)
+            await asyncio.sleep(0)
+        return handed_in
+
+    with sp.BatchQueue(lambda x: (gate.wait(60), x)[1], max_batch_size=1000, capacity=2000) as queue:
+        handed_in = asyncio.run(main(queue))
+    assert max(after - before for before, after in itertools.pairwise([0, *handed_in])) <= 33, handed_in
+    assert sum(told) == 1000 and max(told) <= 33, max(told)

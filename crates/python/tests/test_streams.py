@@ -3,6 +3,7 @@ import threading
 
 import numpy as np
 import pytest
+from processes import in_a_process
 
 import streampool as sp
 
@@ -85,6 +86,37 @@ def test_memory_is_told(session):
     assert sp.release_current_stream("host") in (True, False)
     assert sp.device_count("host") == 1
     assert {device["name"].split(":")[0] for device in sp.devices()} >= {"host", "cuda", "metal"}
+
+
+def test_a_snapshot_tells_each_stream(session):
+    session.run(np.ones((64, 16), np.float32))
+    told = sp.memory_snapshot("host")
+    assert told["memory"]["in_use"] == sp.current_allocated_memory("host")
+    assert told["memory"]["limit"] == sp.recommended_max_memory("host")
+    mine = [stream for stream in told["made"] if stream["index"] == sp.current_stream("host").index]
+    assert len(mine) == 1 and mine[0]["ops"] > 0 and mine[0]["memory"]["in_use"] >= 0
+
+
+def test_a_part_of_the_memory_is_all_there_is(session):
+    with pytest.raises(sp.InvalidInput, match="in use"):
+        sp.set_per_process_memory_fraction(0.5, "host")
+    for fraction in (0, -1, 1.5, float("nan")):
+        with pytest.raises(sp.InvalidInput, match="fraction"):
+            sp.set_per_process_memory_fraction(fraction, "cuda:7")
+    told = in_a_process("""
+        import streampool as sp
+        sp.set_per_process_memory_fraction(0.001, "host")
+        limit = sp.recommended_max_memory("host")
+        try:
+            for _ in range(1000):
+                sp.Tensor([0.0] * 1000, "host")
+            kept = [sp.rand(1 << 20, device="host") for _ in range(limit >> 22)]
+            kept.append(sp.rand(limit // 4, device="host"))
+        except sp.OutOfMemory:
+            print("refused", limit)
+    """)
+    assert told.split()[0] == "refused"
+    assert abs(int(told.split()[1]) / sp.recommended_max_memory("host") - 0.001) < 0.0005
 
 
 def test_a_pool_is_set_up_before_it_is_used(session):

@@ -293,7 +293,10 @@ fn write_metric(
                 }
                 let outcomes = Reason::ALL.map(|of| (of.label(), figures.failures[of as usize]));
                 for (outcome, count) in [("SUCCESS", figures.success)].into_iter().chain(outcomes) {
-                    writeln!(page, "{name}{{tenant=\"{tenant}\",outcome=\"{outcome}\"}} {count}")?;
+                    writeln!(
+                        page,
+                        "{name}{{tenant=\"{tenant}\",outcome=\"{outcome}\"}} {count}"
+                    )?;
                 }
             }
             return Ok(());
@@ -306,7 +309,11 @@ fn write_metric(
             return Ok(());
         }
         Value::Memory(of) => {
-            let memory = server.repository().pool().snapshot().map(|pool| of(&pool.memory));
+            let memory = server
+                .repository()
+                .pool()
+                .snapshot()
+                .map(|pool| of(&pool.memory));
             return memory.map_or(Ok(()), |bytes| writeln!(page, "{name} {bytes}"));
         }
         _ => {}
@@ -356,11 +363,21 @@ fn write_metric(
 
 /// How many requests of each tenant waited, and nanoseconds, over all models: of those that have a label, and of the others together.
 fn tenant_waits(models: &[(String, Seen)], server: &Server) -> BTreeMap<Arc<str>, (u64, f64)> {
-    let labels: BTreeSet<Arc<str>> = server.tenants().seen().into_iter().map(|(name, _)| name).collect();
+    let labels: BTreeSet<Arc<str>> = server
+        .tenants()
+        .seen()
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
     let mut waits: BTreeMap<Arc<str>, (u64, f64)> = BTreeMap::new();
-    for (tenant, (count, nanos)) in models.iter().flat_map(|(_, seen)| &seen.queues.tenant_waits) {
+    for (tenant, (count, nanos)) in models
+        .iter()
+        .flat_map(|(_, seen)| &seen.queues.tenant_waits)
+    {
         let own = labels.get(&tenant[..]).cloned();
-        let all = waits.entry(own.unwrap_or_else(|| OTHERS.into())).or_default();
+        let all = waits
+            .entry(own.unwrap_or_else(|| OTHERS.into()))
+            .or_default();
         (all.0, all.1) = (all.0 + count, all.1 + nanos);
     }
     waits

@@ -68,6 +68,20 @@ impl Model {
         defaults: &Defaults,
         figures: Arc<Figures>,
     ) -> Result<Model, String> {
+        let model = Model::made(pool, path, (name, version), config, defaults, figures);
+        // A thread that loads may live on for long: the stream that it took is needed by other models.
+        pool.release_current_stream();
+        model
+    }
+
+    fn made(
+        pool: &Pool,
+        path: &Path,
+        (name, version): (&str, u64),
+        config: Config,
+        defaults: &Defaults,
+        figures: Arc<Figures>,
+    ) -> Result<Model, String> {
         let session = Session::load(pool, path).map_err(|error| error.to_string())?;
         let inputs = ports(session.inputs())?;
         let outputs = ports(session.outputs())?;

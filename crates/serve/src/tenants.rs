@@ -300,7 +300,10 @@ mod tests {
             tenants.count(Some(&tenant), None, Duration::ZERO);
         }
         let seen = tenants.seen();
-        let seen: Vec<_> = seen.iter().map(|(name, of)| (&name[..], of.success)).collect();
+        let seen: Vec<_> = seen
+            .iter()
+            .map(|(name, of)| (&name[..], of.success))
+            .collect();
         assert_eq!(seen, [(OTHERS, 2), ("a", 2), ("b", 1)]);
     }
 }

@@ -83,7 +83,9 @@ impl Text {
             return Ok(None);
         };
         let Some((roles, output, head)) = encoder(&folders, inputs, outputs)? else {
-            tracing::warn!("there is a tokenizer, but the model is no encoder: it takes more than `input_ids`, `attention_mask` and `token_type_ids` of INT64, or gives no FP32");
+            tracing::warn!(
+                "there is a tokenizer, but the model is no encoder: it takes more than `input_ids`, `attention_mask` and `token_type_ids` of INT64, or gives no FP32"
+            );
             return Ok(None);
         };
         let max_length = max_length(&folders)?;
@@ -132,7 +134,9 @@ impl Text {
         let encoding = encoding.map_err(|why| Error::invalid(format!("a text: {why}")))?;
         if !cut && !encoding.get_overflowing().is_empty() {
             let most = self.max_length;
-            return Err(Error::invalid(format!("a text has more than {most} tokens, the most of the model")));
+            return Err(Error::invalid(format!(
+                "a text has more than {most} tokens, the most of the model"
+            )));
         }
         let wide = |values: &[u32]| values.iter().map(|&value| i64::from(value)).collect();
         Ok(Tokens {
@@ -146,7 +150,9 @@ impl Text {
         let count = tokens.count();
         if count == 0 || count > self.max_length {
             let most = self.max_length;
-            return Err(Error::invalid(format!("a text has {count} tokens, expected 1 to {most}")));
+            return Err(Error::invalid(format!(
+                "a text has {count} tokens, expected 1 to {most}"
+            )));
         }
         let array = |values: &[i64]| {
             Array::new(values, &[1, count]).map_err(|error| Error::Internal(error.to_string()))
@@ -178,7 +184,9 @@ impl Text {
                 let count = rows.len().max(1) as f32;
                 let mut sum = vec![0.0; width];
                 for row in rows {
-                    sum.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
+                    sum.iter_mut()
+                        .zip(row)
+                        .for_each(|(sum, value)| *sum += value);
                 }
                 sum.iter_mut().for_each(|sum| *sum /= count);
                 sum
@@ -230,12 +238,20 @@ fn encoder(
         _ => None,
     };
     let roles: Option<Vec<Role>> = inputs.iter().map(role).collect();
-    let Some(roles) = roles.filter(|roles| roles.contains(&Role::Ids) && roles.contains(&Role::Mask)) else {
+    let Some(roles) =
+        roles.filter(|roles| roles.contains(&Role::Ids) && roles.contains(&Role::Mask))
+    else {
         return Ok(None);
     };
-    let floats = || outputs.iter().enumerate().filter(|(_, port)| port.dtype == DType::F32);
+    let floats = || {
+        outputs
+            .iter()
+            .enumerate()
+            .filter(|(_, port)| port.dtype == DType::F32)
+    };
     let named = |name: &str, axes: usize| {
-        let mut found = floats().filter(|(_, port)| port.shape.len() == axes && (name.is_empty() || port.name == name));
+        let mut found = floats()
+            .filter(|(_, port)| port.shape.len() == axes && (name.is_empty() || port.name == name));
         found.next().map(|(at, _)| at)
     };
     if let Some(output) = named("sentence_embedding", 2) {
@@ -266,7 +282,10 @@ fn pooling(folders: &[&Path]) -> Result<Pooling, String> {
         ["mean_tokens" | "mean"] | [] => Ok(Pooling::Mean),
         ["cls_token" | "cls"] => Ok(Pooling::First),
         ["lasttoken"] => Ok(Pooling::Last),
-        _ => Err(format!("{name}: the pooling {} is not supported", on.join(", "))),
+        _ => Err(format!(
+            "{name}: the pooling {} is not supported",
+            on.join(", ")
+        )),
     }
 }
 

@@ -53,7 +53,10 @@ mod with {
         /// Loads the files again. If they are not as expected, those before stay in use.
         pub fn reload(&self) -> Result<(), String> {
             let fresh = acceptor(&self.files)?;
-            *self.acceptor.write().unwrap_or_else(PoisonError::into_inner) = fresh;
+            *self
+                .acceptor
+                .write()
+                .unwrap_or_else(PoisonError::into_inner) = fresh;
             Ok(())
         }
 
@@ -67,10 +70,8 @@ mod with {
             stream: TcpStream,
             within: Duration,
         ) -> std::io::Result<TlsStream<TcpStream>> {
-            let acceptor = self.acceptor.read().unwrap_or_else(PoisonError::into_inner);
-            let accepted = acceptor.accept(stream);
-            drop(acceptor);
-            tokio::time::timeout(within, accepted).await?
+            let acceptor = (self.acceptor.read().unwrap_or_else(PoisonError::into_inner)).clone();
+            tokio::time::timeout(within, acceptor.accept(stream)).await?
         }
     }
 
@@ -85,7 +86,9 @@ mod with {
             Some(path) => {
                 let mut roots = RootCertStore::empty();
                 for root in certificates(path)? {
-                    roots.add(root).map_err(|error| at(path, error.to_string()))?;
+                    roots
+                        .add(root)
+                        .map_err(|error| at(path, error.to_string()))?;
                 }
                 let verifier = WebPkiClientVerifier::builder(Arc::new(roots)).build();
                 config.with_client_cert_verifier(
@@ -139,11 +142,7 @@ mod without {
             match self.0 {}
         }
 
-        pub(crate) async fn accept(
-            &self,
-            _: TcpStream,
-            _: Duration,
-        ) -> std::io::Result<TcpStream> {
+        pub(crate) async fn accept(&self, _: TcpStream, _: Duration) -> std::io::Result<TcpStream> {
             match self.0 {}
         }
     }

@@ -43,7 +43,12 @@ impl Folder {
                 return;
             }
         };
-        let gone: Vec<String> = self.loaded.keys().filter(|name| !now.contains_key(*name)).cloned().collect();
+        let gone: Vec<String> = self
+            .loaded
+            .keys()
+            .filter(|name| !now.contains_key(*name))
+            .cloned()
+            .collect();
         for name in gone {
             self.loaded.remove(&name);
             if let Err(error) = self.server.repository().unload(&name) {
@@ -105,7 +110,11 @@ pub async fn secrets(server: Arc<Server>, tls: Option<Arc<Tls>>, every: Duration
         let keys = server.keys().map(|keys| keys.path().to_owned());
         let tls = tls.iter().flat_map(|tls| {
             let files = tls.files();
-            [Some(files.certificate.clone()), Some(files.key.clone()), files.clients.clone()]
+            [
+                Some(files.certificate.clone()),
+                Some(files.key.clone()),
+                files.clients.clone(),
+            ]
         });
         keys.into_iter().chain(tls.flatten()).collect()
     };

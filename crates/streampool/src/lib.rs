@@ -155,8 +155,9 @@ pub mod device {
         Conv, DType, Device, DeviceKind, Direction, Distribution, Element, Error, EventStatus,
         Expr, ExprBuilder, Fault, Gather, Histogram, Indexing, Interpolation, Layout, Linalg,
         MatMul, MemoryUse, Mitigations, NonZero, Norm, NormKind, Op, OpKind, Overhead, Pool,
-        PoolKind, Properties, Quirk, Random, ReduceKind, Resize, Result, Rnn, Rounding, Scalar,
-        Scan, ScanKind, Scatter, Slide, Sort, Span, Tick, Unary, Value, View, Window,
+        PoolKind, Properties, Quirk, Random, ReduceKind, Regions, Resize, Result, Rnn, Rounding,
+        Scalar, Scan, ScanKind, Scatter, Slide, Sort, Span, Tick, TreeCombine, TreeTest, Trees,
+        Unary, Value, View, Window,
     };
 }
 
@@ -197,11 +198,11 @@ pub mod runtime {
 pub mod tensor {
     pub use streampool_tensor::{Activation, dlpack};
     pub use streampool_tensor::{
-        Alignment, AttentionOptions, BoxFormat, Combine, ConvOptions, DepthOrder, Direction,
-        Distribution, Encoder, Error, Generator, GridOptions, Interpolation, Lu, NpzFile, Other,
-        Outside, Padding, PoolOptions, ResizeOptions, Result, RnnActivation, RnnOptions, RnnOutput,
-        RnnWeights, RoiOptions, Rounding, SafeTensors, Sampling, ScanKind, Size, Tensor,
-        UninitTensor, Unique, multi, write_npz, write_safetensors,
+        Alignment, AttentionOptions, BestBoxes, BoxFormat, Combine, ConvOptions, DepthOrder,
+        Direction, Distribution, Encoder, Error, Fourier, Generator, GridOptions, Interpolation,
+        Lu, NpzFile, Other, Outside, Padding, PoolOptions, ResizeOptions, Result, RnnActivation,
+        RnnOptions, RnnOutput, RnnWeights, RoiOptions, Rounding, SafeTensors, Sampling, ScanKind,
+        Size, Tensor, UninitTensor, Unique, multi, write_npz, write_safetensors,
     };
 }
 

@@ -67,9 +67,9 @@ pub use encoder::{Encoder, UninitTensor};
 pub use error::{Error, Result};
 pub use files::{NpzFile, SafeTensors, write_npz, write_safetensors};
 pub use ops::{
-    Alignment, AttentionOptions, BoxFormat, ConvOptions, DepthOrder, Generator, GridOptions, Lu,
-    Other, Outside, Padding, PoolOptions, ResizeOptions, RnnActivation, RnnOptions, RnnOutput,
-    RnnWeights, RoiOptions, Sampling, Unique, multi,
+    Alignment, AttentionOptions, BestBoxes, BoxFormat, ConvOptions, DepthOrder, Fourier, Generator,
+    GridOptions, Lu, Other, Outside, Padding, PoolOptions, ResizeOptions, RnnActivation,
+    RnnOptions, RnnOutput, RnnWeights, RoiOptions, Sampling, TreeOptions, Unique, multi,
 };
 pub use shape::Size;
 pub use streampool_device::{

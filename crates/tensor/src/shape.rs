@@ -30,14 +30,14 @@ sizes!(usize, isize, i32, i64);
 /// The layout of a fresh tensor of this shape, for `op`.
 #[inline]
 pub(crate) fn contiguous(op: &'static str, shape: &[usize]) -> Result<Layout> {
-    Layout::contiguous(shape).map_err(|_| {
-        Error::shape(
-            op,
-            "shape",
-            shape,
-            format_args!("at most {MAX_RANK} axes and {MAX_ELEMENTS} elements"),
-        )
-    })
+    Layout::contiguous(shape).map_err(|_| too_large(op, shape))
+}
+
+/// No tensor has this shape.
+#[cold]
+pub(crate) fn too_large(op: &'static str, shape: &[usize]) -> Error {
+    let expected = format_args!("at most {MAX_RANK} axes and {MAX_ELEMENTS} elements");
+    Error::shape(op, "shape", shape, expected)
 }
 
 /// How many elements these sizes have; `None` for more than can be counted.
@@ -116,6 +116,15 @@ pub(crate) fn reshaped(layout: &Layout, shape: &[usize]) -> Option<Layout> {
         }
     }
     Layout::strided(shape, &strides[..shape.len()], layout.offset()).ok()
+}
+
+/// Whether a tensor of shape `from` could be repeated to `to`, if there were tensors of that shape.
+pub(crate) fn broadcasts(from: &[usize], to: &[usize]) -> bool {
+    let pairs = from.iter().rev().zip(to.iter().rev());
+    from.len() <= to.len()
+        && pairs
+            .into_iter()
+            .all(|(&from, &to)| from == to || from == 1)
 }
 
 /// The one shape that two broadcast to, aligned from the right.

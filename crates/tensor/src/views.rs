@@ -95,10 +95,12 @@ impl Tensor {
     /// The elements repeated to `shape`, without a copy: axes of size one, and missing ones at the front, are
     /// as long as it says.
     pub fn broadcast_to(&self, shape: &[usize]) -> Result<Tensor> {
+        let op = "broadcast_to";
         match self.layout().broadcast_to(shape) {
             Ok(layout) => Ok(self.with_layout(layout)),
+            Err(_) if shape::broadcasts(self.shape(), shape) => Err(shape::too_large(op, shape)),
             Err(_) => Err(Error::shape(
-                "broadcast_to",
+                op,
                 "self",
                 self.shape(),
                 format_args!("one that broadcasts to {shape:?}"),

@@ -270,6 +270,8 @@ fn agrees(dtype: DType, found: Num, expected: Expected) -> bool {
 
 fn is_near(one: Num, other: Num, allowance: f64) -> bool {
     match (one, other) {
+        // All digits were lost on the way.
+        _ if allowance == f64::INFINITY => true,
         (Num::Int(one), Num::Int(other)) => one == other,
         _ => {
             one == other

@@ -43,7 +43,7 @@ mod tests {
             kinds.insert(one.op().kind().name());
         }
         // Every kind but the empty op, copies from and to the host, and replays.
-        assert_eq!(kinds.len(), 21, "{kinds:?}");
+        assert_eq!(kinds.len(), 22, "{kinds:?}");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! Many are nearly right: operands fit each other, and one number is out of the way.
 
 mod cases;
+mod effort;
 mod kinds;
 
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use streampool_device::*;
 use crate::rng::Rng;
 
 pub use cases::Cases;
+pub use effort::Effort;
 
 /// Bytes of the memory that the operands lie in.
 pub const BYTES: usize = OPERANDS * REGION;
@@ -108,6 +110,12 @@ pub fn is_short(op: &Op) -> bool {
                 + all(&op.dst) * read * taps(&op.window, &over.shape()[2..])
                 + if op.transposed { phases * phases } else { 0 }
         }
+        Op::Trees(op) => {
+            let targets = op.dst.shape()[1] as u128;
+            // On a GPU each target has a thread that looks through lists by itself.
+            let each = op.depth as u128 + targets * targets;
+            operands + op.src.shape()[0] as u128 * op.trees as u128 * each
+        }
         Op::Pool(op) => operands + all(&op.dst) * taps(&op.window, &op.src.shape()[2..]),
         Op::Resize(op) => {
             let sizes = op.src.shape().iter().zip(op.dst.shape());
@@ -116,6 +124,7 @@ pub fn is_short(op: &Op) -> bool {
                 .product::<u128>()
                 * 16
         }
+        Op::Regions(op) => operands + all(&op.dst) * (op.samples.max(32) as u128).pow(2) * 4,
         Op::Rnn(op) => {
             let gates = (op.cell.gates() * op.direction.count()) as u128;
             let width = (op.src.shape()[2] + op.recurrent.shape()[2]) as u128;

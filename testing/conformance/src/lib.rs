@@ -81,6 +81,7 @@
 //! | **Conv**: any window over one to three dimensions, groups, bias and activation, and the transpose | `ops_conv::convolutions_of_any_window` `ops_conv::convolutions_of_block_sizes` `ops_conv::pointwise_convolutions` `ops_conv::depthwise_convolutions` `ops_conv::convolutions_end_in_every_activation` `ops_conv::empty_convolutions` `ops_conv::nan_stays_in_its_windows` |
 //! | **Pool**: the largest and where it is, means, norms | `ops_spatial::the_largest_of_any_window` `ops_spatial::means_and_norms_of_any_window` `ops_spatial::pools_of_block_lengths` `ops_spatial::pools_of_the_whole` |
 //! | **Resize**: the nearest, linear, cubic, at any places | `ops_spatial::the_nearest_of_any_place` `ops_spatial::interpolation_at_any_place` `ops_spatial::resizes_of_block_lengths` `ops_spatial::places_that_are_elements_see_no_other` |
+//! | **Regions**: at any place, with any number of samples | `ops_regions::regions_of_any_place` `ops_regions::regions_far_larger_than_pictures` |
 //! | **Attention**: masks, causal bounds, shared heads, a cap; nothing attended to gives zeros | `ops_attention::attention_of_block_lengths` `ops_attention::attention_of_any_layout` `ops_attention::attention_to_nothing` `ops_attention::attention_at_any_distance` `ops_attention::attention_without_scores` `ops_attention::attention_of_extremes` `ops_attention::attention_of_packed_projections` |
 //! | **Rnn**: every cell and direction; lengths, peepholes, states given or left out | `ops_rnn::layers_of_every_cell` `ops_rnn::layers_of_any_layout` `ops_rnn::layers_of_block_lengths` `ops_rnn::layers_of_nothing` `ops_rnn::nan_stays_in_its_sequence` |
 //! | **Random**: the stated bits, by place, in any layout, at once or in parts; the distributions | `ops_random::random_numbers_are_those_of_the_recipe` `ops_random::random_numbers_of_block_lengths` `ops_random::parts_of_a_sequence_are_the_sequence` `ops_random::random_numbers_follow_their_distribution` |
@@ -88,6 +89,7 @@
 //! | **Gather** and **Scatter**: by axis, by element, by list; an index out of range is a fault on the host and defined elsewhere | `ops_index::gathers_of_any_layout` `ops_index::gathers_of_rows` `ops_index::scatters_combine` `ops_index::scatters_replace` `ops_index::one_of_several_updates_stays` `ops_index::indices_out_of_range` |
 //! | **Scan** along any axis, from either end; **Sort**, stable and with NaN last, and the first few | `ops_order::scans_along_any_axis` `ops_order::scans_of_block_lengths` `ops_order::nan_wins_from_its_place_on` `ops_order::sorts_along_any_axis` `ops_order::sorts_of_block_lengths` `ops_order::order_of_equals_zeros_and_nan` |
 //! | **Histogram** and **NonZero** | `ops_tally::histograms_of_any_layout` `ops_tally::the_ends_of_the_range` `ops_tally::histograms_of_nothing` `ops_tally::places_of_any_layout` `ops_tally::places_of_block_lengths` |
+//! | **Trees**: every test and leaf, for any rows; numbers beyond the last are the last | `ops_trees::ensembles_of_any_layout` `ops_trees::ensembles_of_block_lengths` `ops_trees::records_that_lead_nowhere` |
 //! | The same op gives the same bits, whatever else runs | `threads::results_are_the_same_bits_everywhere` |
 
 #![deny(unsafe_code)]
@@ -126,9 +128,11 @@ pub mod ops_norm;
 pub mod ops_order;
 pub mod ops_random;
 pub mod ops_reduce;
+pub mod ops_regions;
 pub mod ops_rnn;
 pub mod ops_spatial;
 pub mod ops_tally;
+pub mod ops_trees;
 pub mod packages;
 pub mod programs;
 pub mod progress;

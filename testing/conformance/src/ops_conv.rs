@@ -225,6 +225,19 @@ pub fn pointwise_convolutions(fixture: &Fixture) {
                 plain(fixture, &mut rng, dtype, &sizes);
                 let skipping = sizes.slid(|slide| slide.stride = 2);
                 plain(fixture, &mut rng, dtype, &skipping);
+                // All elements but the one in the middle, or the last, lie beyond the picture.
+                for around in [14, 28] {
+                    let far = Sizes {
+                        groups,
+                        transposed,
+                        ..Sizes::new(2, 7, 9, &[5, 13], 3)
+                    };
+                    let far = far.slid(|slide| {
+                        slide.dilation = 14;
+                        (slide.before, slide.after) = (around, 28 - around);
+                    });
+                    plain(fixture, &mut rng, dtype, &far);
+                }
             }
         }
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use streampool_device::{
     Along, Attention, Axes, Cell, Combine, Conv, DType, Dims, Direction, Distribution, Expr,
     Gather, Histogram, Indexing, Interpolation, Linalg, MatMul, NonZero, Norm, NormKind, Op, Pool,
-    PoolKind, Random, ReduceKind, Resize, Rnn, Rounding, Scalar, Scan, ScanKind, Scatter, Slide,
-    Sort, Unary, View, Window,
+    PoolKind, Random, ReduceKind, Regions, Resize, Rnn, Rounding, Scalar, Scan, ScanKind, Scatter,
+    Slide, Sort, TreeCombine, TreeTest, Trees, Unary, View, Window,
 };
 
 use crate::build::fill;
@@ -118,6 +118,16 @@ fn unfilled(fixture: &Fixture) -> Vec<Op> {
             exclude_outside: false,
             outside: None,
         }),
+        Op::Regions(Regions {
+            src: float(&[1, 1, 4, 4]),
+            corners: float(&[2, 4]),
+            batches: index(&[2]),
+            dst: float(&[2, 1, 2, 2]),
+            scale: 1.0,
+            samples: 2,
+            aligned: false,
+            largest: false,
+        }),
         Op::Gather(Gather {
             indexing: Indexing::Axis(0),
             src: float(&[4]),
@@ -172,6 +182,15 @@ fn unfilled(fixture: &Fixture) -> Vec<Op> {
             src: float(&[4]),
             indices: index(&[1, 4]),
             count: index(&[1]),
+        }),
+        Op::Trees(Trees {
+            src: float(&[2, 3]),
+            records: fixture.tensor::<i32>(&[1, 4]),
+            dst: float(&[2, 1]),
+            trees: 1,
+            depth: 0,
+            test: TreeTest::AtMost,
+            combine: TreeCombine::Sum,
         }),
     ]
 }

@@ -210,6 +210,11 @@ macro_rules! suite {
                 places_of_any_layout,
                 places_of_block_lengths,
             }
+            ops_trees {
+                ensembles_of_any_layout,
+                ensembles_of_block_lengths,
+                records_that_lead_nowhere,
+            }
             ops_matmul {
                 products_of_block_sizes,
                 empty_products,
@@ -226,6 +231,10 @@ macro_rules! suite {
                 attention_without_scores,
                 attention_of_extremes,
                 attention_of_packed_projections,
+            }
+            ops_regions {
+                regions_of_any_place,
+                regions_far_larger_than_pictures,
             }
             ops_rnn {
                 layers_of_every_cell,
@@ -297,10 +306,12 @@ mod tests {
         ("ops_index", include_str!("ops_index.rs")),
         ("ops_order", include_str!("ops_order.rs")),
         ("ops_tally", include_str!("ops_tally.rs")),
+        ("ops_trees", include_str!("ops_trees.rs")),
         ("ops_matmul", include_str!("ops_matmul.rs")),
         ("ops_random", include_str!("ops_random.rs")),
         ("ops_linalg", include_str!("ops_linalg.rs")),
         ("ops_attention", include_str!("ops_attention.rs")),
+        ("ops_regions", include_str!("ops_regions.rs")),
         ("ops_rnn", include_str!("ops_rnn.rs")),
         ("ops_conv", include_str!("ops_conv.rs")),
         ("ops_spatial", include_str!("ops_spatial.rs")),

@@ -51,9 +51,10 @@ pub struct Options {
     /// The shape of a generated input, such as x=1,16; once for each input
     #[arg(long, value_name = "NAME=SIZES", conflicts_with = "input", value_parser = inputs::Given::parse)]
     shape: Vec<inputs::Given>,
-    /// The seed of generated inputs
-    #[arg(long, default_value_t = 0, conflicts_with = "input")]
-    seed: u64,
+    /// The seed of generated inputs, and of random operators that have none of their own; without it inputs are the same
+    /// each time, and random operators are not
+    #[arg(long)]
+    seed: Option<u64>,
     /// Threads that run the model at the same time
     #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = within(1usize, 1024))]
     threads: usize,
@@ -120,10 +121,18 @@ pub fn run(options: &Options) -> Result<Outcome> {
     Ok(Outcome::of(report.ok))
 }
 
+/// A seed that is another in each call.
+fn any_seed() -> u64 {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    RandomState::new().build_hasher().finish()
+}
+
 fn report(options: &Options, pool: &Pool) -> Result<Report> {
     let progress = Progress::on_terminal();
     let session_options = SessionOptions {
         precision: options.half.then_some(DType::F16),
+        // All threads of one call get the same, so that they can be compared.
+        seed: Some(options.seed.unwrap_or_else(any_seed)),
         ..SessionOptions::default()
     };
     progress.step(1, 4, &format!("loading {}", options.model.display()));
@@ -131,7 +140,7 @@ fn report(options: &Options, pool: &Pool) -> Result<Report> {
         timed(|| Ok(Session::load_with(pool, &options.model, &session_options)?))?;
     let from = match &options.input {
         Some(path) => From::File(path),
-        None => From::Seed(options.seed, &options.shape),
+        None => From::Seed(options.seed.unwrap_or(0), &options.shape),
     };
     let session = from.session(session)?;
     let inputs = from.inputs(session.inputs(), 0, pool)?;

@@ -126,7 +126,7 @@ fn copied(code: &str) -> Vec<(usize, &str)> {
 }
 
 /// What is copied to lists besides shapes, and what bounds it.
-const COPIED: [(&str, &str); 17] = [
+const COPIED: [(&str, &str); 18] = [
     ("reader.outputs", "those of a step"),
     ("kernel", "the axes of a window"),
     ("stride", "the axes of a window"),
@@ -142,6 +142,7 @@ const COPIED: [(&str, &str); 17] = [
     ("given", "the inputs of a run, or of a recurrent layer"),
     ("got", "a shape in a message"),
     ("layout.strides()[..outer + 1]", "the axes of a layout"),
+    ("layout.strides()", "the axes of a layout"),
     ("inputs", "the names of a queue's inputs"),
     ("outputs", "the names of a queue's outputs"),
 ];

@@ -21,7 +21,7 @@ const CRATES: [&str; 8] = [
 const BOUNDED: [&str; 1] = ["shape()"];
 
 /// Other factors, by the file and how they begin, and why their product fits.
-const REASONS: [(&str, &str, &str); 39] = [
+const REASONS: [(&str, &str, &str); 41] = [
     ("device/src/layout.rs", "self.shape.iter()", LAYOUT),
     ("tensor/src/shape.rs", "from.iter()", LAYOUT),
     ("tensor/src/views.rs", "joined.iter()", LAYOUT),
@@ -31,6 +31,12 @@ const REASONS: [(&str, &str, &str); 39] = [
         "there are bytes, so the sizes are counted",
     ),
     ("ops/einsum.rs", "sizes.iter()", LAYOUT),
+    ("ops/fourier.rs", "kept.iter()", LAYOUT),
+    (
+        "ops/fourier.rs",
+        "shape.iter()",
+        "as many as there are numbers",
+    ),
     ("ops/grid.rs", "sizes.iter()", LAYOUT),
     ("ops/join.rs", "outer.iter()", LAYOUT),
     ("ops/join.rs", "inner.iter()", LAYOUT),

@@ -18,8 +18,8 @@ use crate::memory::DeviceBlock;
 use crate::place::Place;
 use crate::step::Step;
 
-/// A graph of a program's ops with its slots bound, and the memory it works in. It launches on one lane only,
-/// so that no two of its launches run at the same time.
+/// A graph of a program's ops with its slots bound, and the memory it works in. It launches on one lane, so that no two of
+/// its launches run at the same time; another lane takes it over only when the last is over.
 pub(super) struct Instance {
     graph: Graph,
     /// The nodes of each op.
@@ -130,6 +130,22 @@ impl Drop for Instance {
             }
         }
     }
+}
+
+/// So many commands later a lane is taken to have no more use for an instance: another that wants one need not make it.
+const LEFT: Tick = 64;
+
+/// An idle instance for `lane` that another has had no use for lately.
+pub(super) fn left_by_another(instances: &OfLanes, lane: &Arc<Lane>) -> Option<Box<Instance>> {
+    let candidates = PerLane::candidates(instances, u64::MAX).into_iter();
+    let mut left = candidates.filter(|candidate| {
+        candidate.lane.upgrade().is_some_and(|other| {
+            other.is_over(candidate.tick) && other.appended() - candidate.tick >= LEFT
+        })
+    });
+    let mut instance = left.find_map(|candidate| instances.remove(&candidate))?;
+    (instance.lane, instance.tick) = (Arc::downgrade(lane), 0);
+    Some(instance)
 }
 
 /// Room for one instance.

@@ -8,10 +8,12 @@ mod index;
 mod linalg;
 mod pool;
 mod random;
+mod regions;
 mod resize;
 mod rnn;
 mod sort;
 mod tally;
+mod trees;
 mod window;
 
 pub use attention::Attention;
@@ -20,10 +22,12 @@ pub use index::{Combine, Gather, Indexing, Scatter};
 pub use linalg::Linalg;
 pub use pool::{Pool, PoolKind};
 pub use random::{Distribution, Random};
+pub use regions::Regions;
 pub use resize::{Along, Interpolation, Resize, Rounding};
 pub use rnn::{Cell, Direction, Rnn};
 pub use sort::{Scan, ScanKind, Sort};
 pub use tally::{Histogram, NonZero};
+pub use trees::{TreeCombine, TreeTest, Trees};
 pub use window::{Slide, Window};
 
 use crate::Access;

@@ -19,6 +19,7 @@ mod prepared;
 mod random;
 pub(crate) mod real;
 mod reduce;
+mod regions;
 mod resize;
 mod rnn;
 mod rounds;
@@ -34,6 +35,7 @@ pub(crate) mod strided;
 mod tally;
 #[cfg(test)]
 pub(crate) mod tests;
+mod trees;
 
 pub(crate) use self::preparation::Preparation;
 pub(crate) use self::prepared::Prepared;
@@ -72,6 +74,7 @@ pub(crate) unsafe fn execute(op: &Op, prepared: &Prepared, team: &dyn Team) -> R
             Op::Conv(op) => return conv::execute(op, prepared.conv(), team),
             Op::Pool(op) => return pool::execute(op, team),
             Op::Resize(op) => return resize::execute(op, team),
+            Op::Regions(op) => return regions::execute(op, team),
             Op::Gather(op) => return index::gather(op, team),
             Op::Scatter(op) => return index::scatter(op, team),
             Op::Scan(op) => return scan::execute(op, team),
@@ -81,6 +84,7 @@ pub(crate) unsafe fn execute(op: &Op, prepared: &Prepared, team: &dyn Team) -> R
             Op::Linalg(op) => return linalg::execute(op, team),
             Op::Histogram(op) => return tally::histogram(op, team),
             Op::NonZero(op) => return tally::nonzero(op, team),
+            Op::Trees(op) => trees::execute(op, team),
             Op::Nop | Op::Map { .. } => unreachable!("these are executed elsewhere"),
         }
     }

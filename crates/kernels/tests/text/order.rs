@@ -1,6 +1,8 @@
 //! Scans, sorts and tallies for every way in which a kernel may be made for them.
 
-use streampool_device::{DType, Histogram, NonZero, Op, Scan, ScanKind, Sort, View};
+use streampool_device::{
+    DType, Histogram, NonZero, Op, Scan, ScanKind, Sort, TreeCombine, TreeTest, Trees, View,
+};
 
 use super::{FLOATS, Memory};
 
@@ -9,6 +11,7 @@ pub fn ops() -> Vec<Op> {
     let mut ops = scans();
     ops.extend(sorts());
     ops.extend(tallies());
+    ops.extend(ensembles());
     ops
 }
 
@@ -68,6 +71,27 @@ fn sorts() -> Vec<Op> {
                     indices: descending.then(|| memory.row_major(DType::I64, &kept)),
                     axis: 1,
                     descending,
+                }));
+            }
+        }
+    }
+    ops
+}
+
+fn ensembles() -> Vec<Op> {
+    let mut ops = Vec::new();
+    for dtype in [DType::F32, DType::F64] {
+        for test in [TreeTest::AtMost, TreeTest::Below, TreeTest::Bits] {
+            for combine in [TreeCombine::Sum, TreeCombine::Min, TreeCombine::Max] {
+                let memory = &mut Memory::default();
+                ops.push(Op::Trees(Trees {
+                    src: memory.turned(dtype, &[1000, 30]),
+                    records: memory.row_major(DType::I32, &[5000, 4]),
+                    dst: memory.row_major(dtype, &[1000, 3]),
+                    trees: 100,
+                    depth: 8,
+                    test,
+                    combine,
                 }));
             }
         }

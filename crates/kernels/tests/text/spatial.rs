@@ -1,8 +1,8 @@
 //! Ops that go over windows and places.
 
 use streampool_device::{
-    Activation, Along, Conv, DType, Dims, Interpolation, Op, Pool, PoolKind, Resize, Rounding,
-    Slide, Window,
+    Activation, Along, Conv, DType, Dims, Interpolation, Op, Pool, PoolKind, Regions, Resize,
+    Rounding, Slide, Window,
 };
 
 use super::{FLOATS, Memory};
@@ -12,6 +12,7 @@ pub fn ops() -> Vec<Op> {
     let mut ops = Vec::new();
     for dtype in FLOATS {
         convolutions(dtype, &mut ops);
+        regions(dtype, &mut ops);
     }
     for dtype in DType::ALL {
         pools(dtype, &mut ops);
@@ -156,5 +157,27 @@ fn resizes(dtype: DType, ops: &mut Vec<Op>) {
     }
     if dtype.is_float() {
         resize(Interpolation::Linear, false, false, None, 1 << 22);
+    }
+}
+
+fn regions(dtype: DType, ops: &mut Vec<Op>) {
+    let of_sums = match dtype {
+        DType::F64 => DType::F64,
+        _ => DType::F32,
+    };
+    for samples in [0, 2] {
+        for (aligned, largest) in [(false, false), (false, true), (true, false), (true, true)] {
+            let mut memory = Memory::default();
+            ops.push(Op::Regions(Regions {
+                src: memory.row_major(dtype, &[2, 3, 20, 30]),
+                corners: memory.row_major(of_sums, &[5, 4]),
+                batches: memory.row_major(DType::I64, &[5]),
+                dst: memory.row_major(dtype, &[5, 3, 7, 7]),
+                scale: 0.25,
+                samples,
+                aligned,
+                largest,
+            }));
+        }
     }
 }

@@ -6,6 +6,7 @@
 mod order;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use streampool_tensor::{DType, Tensor};
 
@@ -51,6 +52,8 @@ pub struct ValueInfo {
     pub dtype: Option<DType>,
     /// Its sizes, where they are declared.
     pub shape: Option<Vec<Dim>>,
+    /// What the elements are places in, where they stand for strings; `dtype` is then `i64`.
+    pub strings: Option<Arc<[String]>>,
 }
 
 /// What a value is.
@@ -111,6 +114,8 @@ pub enum Domain {
     Onnx,
     /// `com.microsoft`: what ONNX Runtime adds.
     Microsoft,
+    /// `ai.onnx.ml`: classical machine learning.
+    Ml,
     /// Ours: what the planner makes of several nodes.
     Fused,
 }
@@ -338,6 +343,7 @@ impl std::fmt::Display for Operator {
         match self.domain {
             Domain::Onnx => f.write_str(&self.name),
             Domain::Microsoft => write!(f, "com.microsoft.{}", self.name),
+            Domain::Ml => write!(f, "ai.onnx.ml.{}", self.name),
             Domain::Fused => write!(f, "fused.{}", self.name),
         }
     }

@@ -8,7 +8,7 @@ use streampool_tensor::{DType, Generator, Pool, Scalar, Tensor};
 use super::value::{Value, Values};
 use crate::error::NodeError;
 use crate::graph::{Attribute, Domain, Graph, Node};
-use crate::onnx;
+use crate::{onnx, seeds};
 
 /// What most operators make: tensors, in order.
 pub type Outputs = Result<Vec<Tensor>, NodeError>;
@@ -32,6 +32,16 @@ pub trait Pools {
 
     /// What is known, as the work reads it.
     fn lift(&self, known: &Tensor) -> Result<Tensor, NodeError>;
+
+    /// Told before a node draws numbers that are others in each run; refuses where what is made is kept for several runs.
+    fn fresh(&self) -> Result<(), NodeError> {
+        Ok(())
+    }
+
+    /// Told how many nodes of graphs inside a node are about to be evaluated; refuses where that is to be done elsewhere.
+    fn repeats(&self, _nodes: usize) -> Result<(), NodeError> {
+        Ok(())
+    }
 
     /// Told before a graph of so many nodes inside a node is evaluated; refuses where that is to be done elsewhere.
     fn enter(&self, _nodes: usize) -> Result<(), NodeError> {
@@ -125,17 +135,41 @@ impl<'a> Call<'a> {
         (self.inner)(graph, inputs, turn)
     }
 
+    /// Told before the first round of so many of a graph inside the node.
+    pub fn repeats(&self, graph: &Graph, rounds: usize) -> Result<(), NodeError> {
+        self.pools
+            .repeats(graph.nodes.len().max(1).saturating_mul(rounds))
+    }
+
     /// The random numbers of this seed, or of the node's own if there is none; others in each round of a node around.
     pub fn sequence(&self, seed: Option<u64>) -> Generator {
-        let generator = match (seed, self.node.outputs.iter().flatten().next()) {
-            (Some(seed), _) => Generator::new(seed),
-            (None, Some(own)) => Generator::new(0).fork(own.index() as u64),
-            (None, None) => Generator::new(0),
-        };
+        match seed {
+            Some(seed) => self.in_turn(Generator::new(seed)),
+            None => self.own_sequence(0),
+        }
+    }
+
+    /// Those of this node among the numbers of a seed.
+    fn own_sequence(&self, seed: u64) -> Generator {
+        let all = Generator::new(seed);
+        let own = self.node.outputs.iter().flatten().next();
+        self.in_turn(own.map_or_else(|| all.clone(), |own| all.fork(own.index() as u64)))
+    }
+
+    fn in_turn(&self, generator: Generator) -> Generator {
         match self.turn {
             0 => generator,
             turn => generator.fork(turn),
         }
+    }
+
+    /// The random numbers of the node in this run, and where they are made. Outside of runs they are always the same.
+    pub fn fresh_sequence(&self) -> Result<(Generator, &'a Pool), NodeError> {
+        let Some(seed) = seeds::current() else {
+            return Ok((self.sequence(None), self.pool));
+        };
+        self.pools.fresh()?;
+        Ok((self.own_sequence(seed), self.pools.work()))
     }
 
     /// An input of whatever kind, as it was made.
@@ -229,6 +263,14 @@ impl<'a> Call<'a> {
     /// A tensor where the node is computed.
     pub fn lift(&self, tensor: &Tensor) -> Result<Tensor, NodeError> {
         match tensor.pool() == self.pool {
+            true => Ok(tensor.clone()),
+            false => self.pools.lift(tensor),
+        }
+    }
+
+    /// A tensor in this pool, which is one of the two.
+    pub fn in_pool(&self, tensor: &Tensor, pool: &Pool) -> Result<Tensor, NodeError> {
+        match tensor.pool() == pool {
             true => Ok(tensor.clone()),
             false => self.pools.lift(tensor),
         }

@@ -5,7 +5,7 @@ use streampool_tensor::{DType, Tensor};
 use super::call::{Call, ValuesOperator, resolve};
 use super::value::{Value, Values};
 use crate::error::NodeError;
-use crate::graph::{Dim, Graph, ValueInfo};
+use crate::graph::{Dim, Graph, Node, ValueInfo};
 
 pub fn operator(op: &str) -> Option<ValuesOperator> {
     Some(match op {
@@ -40,6 +40,9 @@ fn repeat(call: &Call<'_>) -> Values {
     let mut lists = Lists::new(body, 1 + count, |_| Ok((0, false)))?;
     let go = Tensor::scalar(call.known_pool(), true)?;
     let mut round = 0;
+    if let Some(most) = most.filter(|_| more && goes_on(body)) {
+        call.repeats(body, most.max(0) as usize)?;
+    }
     while more && most.is_none_or(|most| round < most) {
         let mut inputs = vec![
             Tensor::scalar(call.known_pool(), round)?.into(),
@@ -59,6 +62,19 @@ fn repeat(call: &Call<'_>) -> Values {
     }
     carried.append(&mut lists.finish(call)?);
     Ok(carried)
+}
+
+/// Whether a loop over this body ends with its last round at the earliest: its condition is handed through.
+fn goes_on(body: &Graph) -> bool {
+    let (Some(&given), Some(&made)) = (body.inputs.get(1), body.outputs.first()) else {
+        return false;
+    };
+    let handed_on = |node: &Node| {
+        node.operator.name == "Identity"
+            && node.inputs[..] == [Some(given)]
+            && node.outputs.contains(&Some(made))
+    };
+    made == given || body.nodes.iter().any(handed_on)
 }
 
 fn scan(call: &Call<'_>) -> Values {
@@ -155,6 +171,7 @@ fn scan_one(call: &Call<'_>, body: &Graph, mut states: Vec<Value>) -> Values {
     let steps = sequences
         .first()
         .map_or(0, |sequence| sequence.shape()[axes[0]]);
+    call.repeats(body, steps)?;
     for step in 0..steps {
         let mut inputs = std::mem::take(&mut states);
         for (place, sequence) in sequences.iter().enumerate() {

@@ -1,6 +1,6 @@
 //! Tensors made of nothing, or of a shape.
 
-use streampool_tensor::{DType, Generator, Tensor};
+use streampool_tensor::{DType, Generator, Pool, Tensor};
 
 use super::call::{Call, Operator, Outputs, scalar};
 use crate::error::NodeError;
@@ -88,10 +88,12 @@ fn eye_like(call: &Call<'_>) -> Outputs {
     Ok(vec![ones.tril(diagonal)?.triu(diagonal)?])
 }
 
-/// The sequence that a node's seed names; without one it is the node's own.
-fn generator(call: &Call<'_>) -> Result<Generator, NodeError> {
-    let seed = call.attr_float("seed")?;
-    Ok(call.sequence(seed.map(f64::to_bits)))
+/// The sequence that a node's seed names, and where its numbers are made; without a seed it is the node's own in this run.
+fn generator<'a>(call: &Call<'a>) -> Result<(Generator, &'a Pool), NodeError> {
+    match call.attr_float("seed")? {
+        Some(seed) => Ok((call.sequence(Some(seed.to_bits())), call.pool())),
+        None => call.fresh_sequence(),
+    }
 }
 
 /// The shape and the type of random numbers.
@@ -111,40 +113,34 @@ fn wanted(call: &Call<'_>) -> Result<(Vec<usize>, DType), NodeError> {
 fn bernoulli(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?;
     let dtype = call.attr_dtype("dtype")?.unwrap_or(x.dtype());
-    Ok(vec![generator(call)?.bernoulli_of(x)?.to_dtype(dtype)?])
+    let (mut generator, pool) = generator(call)?;
+    let x = call.in_pool(x, pool)?;
+    Ok(vec![generator.bernoulli_of(&x)?.to_dtype(dtype)?])
 }
 
 /// Classes as likely as the logarithms of their weights say.
 fn multinomial(call: &Call<'_>) -> Outputs {
     let dtype = call.attr_dtype("dtype")?.unwrap_or(DType::I32);
     let count = call.size_or("sample_size", 1)?;
-    let weights = call.input(0)?.softmax(-1)?;
-    let drawn = generator(call)?.multinomial(&weights, count, true)?;
+    let (mut generator, pool) = generator(call)?;
+    let weights = call.in_pool(call.input(0)?, pool)?.softmax(-1)?;
+    let drawn = generator.multinomial(&weights, count, true)?;
     Ok(vec![drawn.to_dtype(dtype)?])
 }
 
 fn random_uniform(call: &Call<'_>) -> Outputs {
     let (low, high) = (call.float_or("low", 0.0)?, call.float_or("high", 1.0)?);
     let (shape, dtype) = wanted(call)?;
-    Ok(vec![generator(call)?.uniform(
-        call.pool(),
-        &shape,
-        low,
-        high,
-        dtype,
-    )?])
+    let (mut generator, pool) = generator(call)?;
+    Ok(vec![generator.uniform(pool, &shape, low, high, dtype)?])
 }
 
 fn random_normal(call: &Call<'_>) -> Outputs {
     let (mean, deviation) = (call.float_or("mean", 0.0)?, call.float_or("scale", 1.0)?);
     let (shape, dtype) = wanted(call)?;
-    Ok(vec![generator(call)?.normal(
-        call.pool(),
-        &shape,
-        mean,
-        deviation,
-        dtype,
-    )?])
+    let (mut generator, pool) = generator(call)?;
+    let drawn = generator.normal(pool, &shape, mean, deviation, dtype)?;
+    Ok(vec![drawn])
 }
 
 /// Nothing is dropped, save in training.
@@ -171,9 +167,12 @@ fn dropout(call: &Call<'_>) -> Outputs {
         }
         return Ok(outputs);
     }
-    let seed = call.attr_int("seed")?;
-    let mut generator = call.sequence(seed.map(|seed| seed as u64));
-    let kept = generator.bernoulli(call.pool(), x.shape(), 1.0 - ratio, DType::Bool)?;
+    let (mut generator, pool) = match call.attr_int("seed")? {
+        Some(seed) => (call.sequence(Some(seed as u64)), call.pool()),
+        None => call.fresh_sequence()?,
+    };
+    let x = call.in_pool(x, pool)?;
+    let kept = generator.bernoulli(pool, x.shape(), 1.0 - ratio, DType::Bool)?;
     let scaled = x.mul(&kept.to_dtype(x.dtype())?)?.div(1.0 - ratio)?;
     Ok(vec![scaled, kept])
 }

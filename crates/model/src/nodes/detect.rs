@@ -1,7 +1,7 @@
 //! Boxes in pictures.
 
 use super::call::{Call, Operator, Outputs};
-use streampool_tensor::{BoxFormat, DType, RoiOptions, Tensor};
+use streampool_tensor::{BestBoxes, BoxFormat, RoiOptions};
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {
@@ -49,26 +49,16 @@ fn non_max_suppression(call: &Call<'_>) -> Outputs {
     let (boxes, scores) = (call.input(0)?, call.input(1)?);
     let most = call.optional_int(2)?.unwrap_or(0).max(0) as usize;
     let overlap = call.optional_float(3)?.unwrap_or(0.0);
-    let least = call.optional_float(4)?.unwrap_or(f64::NEG_INFINITY);
+    let least = call.optional_float(4)?;
     let format = match call.flag_or("center_point_box", false)? {
         false => BoxFormat::Corners,
         true => BoxFormat::Center,
     };
-    let mut found = Vec::new();
-    for batch in 0..scores.dim(0)? as isize {
-        let own = boxes.select(0, batch)?;
-        for class in 0..scores.dim(1)? as isize {
-            let rated = scores.select(0, batch)?.select(0, class)?;
-            let kept = own.non_max_suppression(&rated, format, overlap, least)?;
-            let kept = kept
-                .narrow(0, 0, most.min(kept.elem_count()))?
-                .unsqueeze(1)?;
-            let number = |value: isize| kept.full_like(value as i64);
-            found.push(Tensor::cat(&[&number(batch)?, &number(class)?, &kept], 1)?);
-        }
-    }
-    if found.is_empty() {
-        return Ok(vec![Tensor::zeros(call.pool(), &[0, 3], DType::I64)?]);
-    }
-    Ok(vec![Tensor::cat(&found.iter().collect::<Vec<_>>(), 0)?])
+    let options = BestBoxes {
+        format,
+        overlap,
+        least,
+        most,
+    };
+    Ok(vec![boxes.best_boxes(scores, &options)?])
 }

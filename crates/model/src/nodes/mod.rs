@@ -16,6 +16,7 @@ mod index;
 mod layout;
 mod loss;
 mod microsoft;
+mod ml;
 mod norm;
 mod order;
 mod pool;
@@ -29,6 +30,7 @@ mod signal;
 mod signatures;
 mod sliding;
 mod value;
+mod whole;
 
 #[cfg(test)]
 mod tests;
@@ -84,6 +86,8 @@ const ONNX: &[(&str, Family)] = &[
 
 const MICROSOFT: &[(&str, Family)] = &[("microsoft", Tensors(microsoft::operator))];
 
+const ML: &[(&str, Family)] = &[("ml", Tensors(ml::operator))];
+
 const FUSED: &[(&str, Family)] = &[("fused", Tensors(fused::operator))];
 
 /// The outputs of a node.
@@ -111,6 +115,7 @@ fn found(domain: Domain, op: &str) -> Option<(&'static str, Found)> {
     let families = match domain {
         Domain::Onnx => ONNX,
         Domain::Microsoft => MICROSOFT,
+        Domain::Ml => ML,
         Domain::Fused => FUSED,
     };
     families.iter().find_map(|&(name, family)| {

@@ -3,6 +3,7 @@
 use streampool_tensor::{Activation, Tensor};
 
 use super::call::{Call, Operator, Outputs};
+use super::whole;
 use crate::error::NodeError;
 
 pub fn operator(op: &str) -> Option<Operator> {
@@ -16,7 +17,11 @@ pub fn operator(op: &str) -> Option<Operator> {
 }
 
 fn matmul(call: &Call<'_>) -> Outputs {
-    Ok(vec![call.input(0)?.matmul(call.input(1)?)?])
+    let (a, b) = (call.input(0)?, call.input(1)?);
+    Ok(vec![match whole::is_whole(a) && a.dtype() == b.dtype() {
+        true => whole::product(a, b)?,
+        false => a.matmul(b)?,
+    }])
 }
 
 fn gemm(call: &Call<'_>) -> Outputs {
@@ -36,6 +41,13 @@ pub fn gemm_product(call: &Call<'_>) -> Result<Tensor, NodeError> {
     let (alpha, beta) = (call.float_or("alpha", 1.0)?, call.float_or("beta", 1.0)?);
     match call.optional(2)? {
         // Not even its NaN counts.
+        bias if whole::is_whole(&a) && alpha == 1.0 && beta == 1.0 => {
+            let product = whole::product(&a, &b)?;
+            Ok(match bias {
+                Some(bias) => product.add(bias)?,
+                None => product,
+            })
+        }
         Some(_) if beta == 0.0 => Ok(a.matmul_with(&b, None, Activation::None, alpha)?),
         Some(bias) => Ok(bias.addmm(&a, &b, beta, alpha)?),
         None => Ok(a.matmul_with(&b, None, Activation::None, alpha)?),

@@ -259,5 +259,13 @@ fn changed(x: &Tensor, changes: Vec<Change>, options: &ResizeOptions) -> Result<
     let sizes: Vec<usize> = changes.iter().map(|change| change.size).collect();
     let scales: Vec<f64> = changes.iter().map(|change| change.scale).collect();
     let alignments: Vec<Alignment> = changes.iter().map(|change| change.alignment).collect();
-    Ok(x.resize_scaled(&sizes, &scales, &alignments, options)?)
+    let between = !matches!(options.interpolation, Interpolation::Nearest(_));
+    if !(between && x.dtype().is_integer()) {
+        return Ok(x.resize_scaled(&sizes, &scales, &alignments, options)?);
+    }
+    // Between integers lie floats, which are cut off.
+    let made = x
+        .to_dtype(DType::F32)?
+        .resize_scaled(&sizes, &scales, &alignments, options)?;
+    Ok(made.to_dtype(x.dtype())?)
 }

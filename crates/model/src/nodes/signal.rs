@@ -1,8 +1,8 @@
 //! Signals: windows, frequencies, and bands of those.
 
-use streampool_tensor::{DType, Tensor};
+use streampool_tensor::{DType, Fourier, Tensor};
 
-use super::call::{Call, Operator, Outputs, parts, resolve, size};
+use super::call::{Call, Operator, Outputs, resolve, size};
 use crate::error::NodeError;
 
 pub fn operator(op: &str) -> Option<Operator> {
@@ -57,47 +57,53 @@ fn dft(call: &Call<'_>) -> Outputs {
         let (got, expected) = ("of complex numbers", "of real ones, where onesided is 1");
         return Err(NodeError::malformed("the input", got, expected));
     }
-    let made = match (inverse, onesided) {
-        (true, true) => x.irfft(axis as isize, length.unwrap_or(2 * own.saturating_sub(1)))?,
-        (true, false) => x.ifft(axis as isize, length.unwrap_or(own))?,
+    // What a transform needs depends on its length alone: it is made but once.
+    let (pool, dtype) = (call.known_pool(), x.dtype());
+    let fourier = match (inverse, onesided) {
+        (true, true) => {
+            let length = length.unwrap_or(2 * own.saturating_sub(1));
+            Fourier::inverse_real(pool, dtype, length)?
+        }
+        (true, false) => Fourier::inverse(pool, dtype, length.unwrap_or(own))?,
         (false, half) => {
             let length = length.unwrap_or(own);
-            let whole = x.fft(axis as isize, length)?;
             let kept = if half { length / 2 + 1 } else { length };
-            whole.narrow(axis as isize, 0, kept)?
+            Fourier::forward(pool, dtype, length, kept)?
         }
     };
-    Ok(vec![made])
+    let fourier = fourier.moved(|constant| call.lift(constant))?;
+    Ok(vec![fourier.apply(x, axis as isize)?])
 }
 
-/// The frequencies of pieces of `[batch, length, 1 or 2]`: `[batch, pieces, frequencies, 2]`.
+/// The frequencies of pieces of `[batch, length]` or `[batch, length, 1 or 2]`: `[batch, pieces, frequencies, 2]`.
 fn stft(call: &Call<'_>) -> Outputs {
     let (x, step) = (call.input(0)?, size("frame_step", call.int(1)?)?.max(1));
+    let x = match x.rank() {
+        2 => x.unsqueeze(2)?,
+        _ => x.clone(),
+    };
     let window = call.optional(2)?;
     let length = match (call.optional_int(3)?, window) {
         (Some(length), _) => size("frame_length", length)?,
         (None, Some(window)) => window.elem_count(),
         (None, None) => x.dim(1)?,
     };
-    let Some(room) = x.dim(1)?.checked_sub(length) else {
+    if length > x.dim(1)? {
         let expected = format!("at most {}", x.dim(1)?);
         return Err(NodeError::malformed("frame_length", length, expected));
-    };
-    let count = parts("the number of pieces", room / step + 1)?;
-    let pieces = (0..count)
-        .map(|piece| x.narrow(1, piece * step, length))
-        .collect::<Result<Vec<_>, _>>()?;
-    let mut framed = Tensor::stack(&pieces.iter().collect::<Vec<_>>(), 1)?;
+    }
+    let mut framed = x.frames(1, length, step)?;
     if let Some(window) = window {
         framed = framed.mul(&window.reshape(&[length, 1])?)?;
     }
-    let whole = framed.fft(2, length)?;
     let kept = if call.flag_or("onesided", true)? {
         length / 2 + 1
     } else {
         length
     };
-    Ok(vec![whole.narrow(2, 0, kept)?])
+    let fourier = Fourier::forward(call.known_pool(), x.dtype(), length, kept)?;
+    let fourier = fourier.moved(|constant| call.lift(constant))?;
+    Ok(vec![fourier.apply(&framed, 2)?])
 }
 
 /// How much each frequency counts in each band of the mel scale: triangles that overlap by half.

@@ -38,7 +38,7 @@ fn signature(line: &'static str) -> Option<(&'static str, Signature)> {
 pub fn surplus(node: &Node) -> Option<String> {
     let signature = match node.operator.domain {
         Domain::Onnx => SIGNATURES.get(&node.operator.name[..]),
-        Domain::Microsoft => SIGNATURES.get(&node.operator.to_string()[..]),
+        Domain::Microsoft | Domain::Ml => SIGNATURES.get(&node.operator.to_string()[..]),
         Domain::Fused => None,
     }?;
     for (name, attribute) in &node.attributes {
@@ -80,9 +80,11 @@ mod tests {
     fn each_operator_that_has_a_signature_is_supported() {
         assert!(SIGNATURES.len() > 200);
         for name in SIGNATURES.keys() {
-            let (domain, own) = match name.strip_prefix("com.microsoft.") {
-                Some(own) => (Domain::Microsoft, own),
-                None => (Domain::Onnx, *name),
+            let of = |prefix: &str| name.strip_prefix(prefix);
+            let (domain, own) = match (of("com.microsoft."), of("ai.onnx.ml.")) {
+                (Some(own), _) => (Domain::Microsoft, own),
+                (_, Some(own)) => (Domain::Ml, own),
+                _ => (Domain::Onnx, *name),
             };
             let operator = Operator {
                 domain,

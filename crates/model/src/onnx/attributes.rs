@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::build::Builder;
-use super::proto::AttributeProto;
+use super::proto::{AttributeProto, TensorProto};
 use crate::error::{Error, NodeError};
 use crate::graph::Attribute;
 
@@ -69,6 +69,10 @@ impl<'a> Builder<'a> {
             AttributeProto::STRING => Attribute::String(text(&proto.string)),
             AttributeProto::TENSOR => {
                 let tensor = proto.tensor.as_ref().ok_or_else(missing)?;
+                if tensor.element == TensorProto::STRING {
+                    let places = self.importer.of_strings(tensor, &mut self.strings)?;
+                    return Ok(Some(Attribute::Tensor(places)));
+                }
                 Attribute::Tensor(self.importer.tensor(tensor).map_err(Box::<Error>::from)?)
             }
             AttributeProto::GRAPH => {

@@ -2,14 +2,19 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use streampool_tensor::Tensor;
+
 use super::functions::{Call, Function, Functions};
 use super::opsets::{Opsets, normal};
-use super::proto::{FunctionProto, GraphProto, NodeProto, TensorProto};
+use super::proto::{AttributeProto, FunctionProto, GraphProto, NodeProto, TensorProto};
 use super::scopes::{Context, Named, Scopes};
+use super::sparse;
 use super::tensors::Importer;
 use super::types;
 use crate::error::{Error, NodeError, Result};
-use crate::graph::{Graph, Node, Operator, ValueId, ValueInfo};
+use crate::graph::{Attribute, Domain, Graph, Node, Operator, ValueId, ValueInfo};
+use crate::strings::Strings;
+use crate::trees;
 
 /// From this version of the format on, constants that are listed as inputs are what these are unless they are given;
 /// before, all had to be listed.
@@ -23,6 +28,9 @@ pub struct Builder<'a> {
     pub(super) importer: Importer<'a>,
     pub(super) scopes: Scopes<'a>,
     pub(super) functions: Functions<'a>,
+    pub(super) strings: Strings,
+    /// What pairs scores with classes: the scores, the classes, and whether these are strings.
+    pairs: Vec<(ValueId, Tensor, bool)>,
     /// Operators of domains that are not known, and the nodes.
     foreign: BTreeMap<String, Vec<String>>,
 }
@@ -33,6 +41,8 @@ impl<'a> Builder<'a> {
             importer,
             scopes: Scopes::default(),
             functions: Functions::new(functions)?,
+            strings: Strings::default(),
+            pairs: Vec::new(),
             foreign: BTreeMap::new(),
         })
     }
@@ -50,6 +60,8 @@ impl<'a> Builder<'a> {
             graph.defaults = defaults(proto, &graph);
         }
         if self.foreign.is_empty() {
+            self.name_classes(&mut graph);
+            self.strings.settle(&mut graph)?;
             return Ok(graph);
         }
         let each = self
@@ -70,9 +82,14 @@ impl<'a> Builder<'a> {
         context: Option<Context<'a>>,
     ) -> Result<Graph> {
         self.scopes.enter_graph(context).map_err(Error::Graph)?;
-        if let Some(sparse) = proto.sparse_initializers.first() {
+        for sparse in &proto.sparse_initializers {
             let name = sparse.values.as_ref().map_or("", |values| &values.name);
-            return Err(NodeError::unsupported("a sparse tensor").of_value(name));
+            let tensor = sparse::dense(&mut self.importer, sparse);
+            let tensor = tensor.map_err(|fault| fault.of_value(name))?;
+            let id = self
+                .scopes
+                .declare(name, types::of_constant(name, &tensor))?;
+            self.scopes.graph().constants.insert(id, tensor);
         }
         for tensor in &proto.initializers {
             self.constant(tensor)?;
@@ -88,7 +105,9 @@ impl<'a> Builder<'a> {
             .iter()
             .filter(|input| !constants.contains(&input.name[..]))
         {
-            let id = self.scopes.declare(&input.name, types::declared(input)?)?;
+            let id = self
+                .scopes
+                .declare(&input.name, types::declared_input(input)?)?;
             self.scopes.graph().inputs.push(id);
         }
         self.outputs_of(&proto.nodes, &infos(proto)?)?;
@@ -109,13 +128,155 @@ impl<'a> Builder<'a> {
 
     fn constant(&mut self, proto: &'a TensorProto) -> Result<()> {
         if proto.element == TensorProto::STRING {
-            return self.scopes.name(&proto.name, Named::Strings);
+            return self.strings_constant(proto);
         }
         let tensor = self.importer.tensor(proto)?;
         let id = self
             .scopes
             .declare(&proto.name, types::of_constant(&proto.name, &tensor))?;
         self.scopes.graph().constants.insert(id, tensor);
+        Ok(())
+    }
+
+    /// A constant of strings.
+    fn strings_constant(&mut self, proto: &'a TensorProto) -> Result<()> {
+        let failed = |fault: NodeError| fault.of_value(&proto.name);
+        if !self.scopes.is_outermost() {
+            let what = "strings in a graph inside a node";
+            return Err(failed(NodeError::unsupported(what)));
+        }
+        let tensor = self
+            .importer
+            .of_strings(proto, &mut self.strings)
+            .map_err(failed)?;
+        let info = types::of_constant(&proto.name, &tensor);
+        let id = self.scopes.declare(&proto.name, info)?;
+        self.strings.constants.insert(id);
+        self.scopes.graph().constants.insert(id, tensor);
+        Ok(())
+    }
+
+    /// Gives each output of scores that the file pairs with classes an output of these classes beside it.
+    fn name_classes(&mut self, graph: &mut Graph) {
+        for (scores, classes, are_strings) in std::mem::take(&mut self.pairs) {
+            if !graph.outputs.contains(&scores) {
+                continue;
+            }
+            let name = format!("{}.classes", graph.name(scores));
+            let id = graph.add_value(types::of_constant(&name, &classes));
+            if are_strings {
+                self.strings.constants.insert(id);
+            }
+            graph.constants.insert(id, classes);
+            graph.outputs.push(id);
+        }
+    }
+
+    /// What operators of `ai.onnx.ml` say in strings or in lists, as they are evaluated.
+    fn prepare(
+        &mut self,
+        proto: &NodeProto,
+        (inputs, outputs): (&mut Vec<Option<ValueId>>, &[Option<ValueId>]),
+        attributes: &mut Vec<(String, Attribute)>,
+    ) -> Result<(), NodeError> {
+        let lists = [
+            ("keys_tensor", "keys_strings"),
+            ("values_tensor", "values_strings"),
+            ("default_tensor", "default_string"),
+        ];
+        for (tensor, list) in lists {
+            let of_strings = |given: &&AttributeProto| {
+                given.name == tensor
+                    && given
+                        .tensor
+                        .as_ref()
+                        .is_some_and(|tensor| tensor.element == TensorProto::STRING)
+            };
+            if proto.attributes.iter().find(of_strings).is_none() {
+                continue;
+            }
+            for (name, attribute) in attributes.iter_mut().filter(|(name, _)| name == tensor) {
+                let Attribute::Tensor(places) = attribute else {
+                    continue;
+                };
+                let places = places.to_vec::<i64>()?;
+                *attribute = match (tensor, &places[..]) {
+                    ("default_tensor", &[place]) => Attribute::Int(place),
+                    _ => Attribute::Ints(places),
+                };
+                list.clone_into(name);
+            }
+        }
+        self.strings.replace(&proto.op, attributes);
+        let has = |name: &str| attributes.iter().any(|(other, _)| other == name);
+        if has("gives_strings") && !self.scopes.is_outermost() {
+            return Err(NodeError::unsupported("strings in a graph inside a node"));
+        }
+        let pool = self.importer.pool();
+        if proto.op == "ZipMap" && self.scopes.is_outermost() {
+            let classes = attributes
+                .iter()
+                .find_map(|(_, attribute)| match attribute {
+                    Attribute::Ints(classes) => Some(classes),
+                    _ => None,
+                });
+            if let (Some(classes), Some(&Some(scores))) = (classes, outputs.first()) {
+                let classes = Tensor::from_slice(pool, classes, &[classes.len()])?;
+                self.pairs
+                    .push((scores, classes, has("classlabels_strings")));
+            }
+        }
+        if let Some(records) = trees::plant(&proto.op, attributes, pool)? {
+            let graph = self.scopes.graph();
+            let id = graph.add_value(types::of_constant("trees", &records));
+            graph.constants.insert(id, records);
+            inputs.truncate(1);
+            inputs.push(Some(id));
+        }
+        Ok(())
+    }
+
+    /// A constant of strings that a node makes.
+    fn strings_of_node(
+        &mut self,
+        proto: &NodeProto,
+        outputs: &[Option<ValueId>],
+        attributes: &mut [(String, Attribute)],
+    ) -> Result<(), NodeError> {
+        let mut found = proto.attributes.iter().any(|given| {
+            given.name == "value"
+                && given
+                    .tensor
+                    .as_ref()
+                    .is_some_and(|tensor| tensor.element == TensorProto::STRING)
+        });
+        for (name, attribute) in attributes {
+            *attribute = match attribute {
+                Attribute::String(string) => {
+                    "value_int".clone_into(name);
+                    Attribute::Int(self.strings.place(string))
+                }
+                Attribute::Strings(strings) => {
+                    "value_ints".clone_into(name);
+                    Attribute::Ints(
+                        strings
+                            .iter()
+                            .map(|string| self.strings.place(string))
+                            .collect(),
+                    )
+                }
+                _ => continue,
+            };
+            found = true;
+        }
+        if found && !self.scopes.is_outermost() {
+            return Err(NodeError::unsupported("strings in a graph inside a node"));
+        }
+        if found {
+            self.strings
+                .constants
+                .extend(outputs.first().copied().flatten());
+        }
         Ok(())
     }
 
@@ -157,9 +318,9 @@ impl<'a> Builder<'a> {
                 "a name",
             )));
         }
-        let inputs = self.ids(&proto.inputs).map_err(failed)?;
+        let mut inputs = self.ids(&proto.inputs).map_err(failed)?;
         let outputs = self.ids(&proto.outputs).map_err(failed)?;
-        let attributes = self.attributes(&proto.attributes).map_err(failed)?;
+        let mut attributes = self.attributes(&proto.attributes).map_err(failed)?;
         if let Some(function) = self.functions.called_by(proto) {
             let call = Call {
                 name: &name,
@@ -180,6 +341,14 @@ impl<'a> Builder<'a> {
             }
             Err(fault) => return Err(failed(fault)),
         };
+        if domain == Domain::Ml {
+            let values = (&mut inputs, &outputs[..]);
+            self.prepare(proto, values, &mut attributes)
+                .map_err(failed)?;
+        } else if domain == Domain::Onnx && proto.op == "Constant" {
+            self.strings_of_node(proto, &outputs, &mut attributes)
+                .map_err(failed)?;
+        }
         let operator = Operator {
             domain,
             name: proto.op.clone(),

@@ -15,6 +15,7 @@ mod pieces;
 mod proto;
 mod scan;
 mod scopes;
+mod sparse;
 mod tensors;
 mod test_data;
 #[cfg(test)]

@@ -52,6 +52,7 @@ impl Opsets {
             )),
             // Its operators never changed, and some files leave it out.
             ("com.microsoft", version) => Ok((Domain::Microsoft, version.unwrap_or(1))),
+            ("ai.onnx.ml", version) => Ok((Domain::Ml, version.unwrap_or(1))),
             (other, _) => Err(NodeError::unsupported(format_args!(
                 "an operator of domain {other:?}"
             ))),

@@ -100,6 +100,11 @@ pub struct GraphProto {
 pub struct SparseProto {
     #[prost(message, optional, tag = "1")]
     pub values: Option<TensorProto>,
+    /// Where they are, for each its number in row-major order, or a row of places along the axes.
+    #[prost(message, optional, tag = "2")]
+    pub indices: Option<TensorProto>,
+    #[prost(int64, repeated, tag = "3")]
+    pub sizes: Vec<i64>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -238,6 +243,8 @@ pub struct TensorProto {
     /// Also holds narrower integers, truth values, and the bits of 16-bit floats.
     #[prost(int32, repeated, tag = "5")]
     pub ints: Vec<i32>,
+    #[prost(bytes = "bytes", repeated, tag = "6")]
+    pub strings: Vec<Bytes>,
     #[prost(int64, repeated, tag = "7")]
     pub longs: Vec<i64>,
     #[prost(double, repeated, tag = "10")]

@@ -32,7 +32,9 @@ impl Message {
             (Message::Graph, 1) | (Message::Function, 7) => Message::Node,
             (Message::Graph, 15) => Message::Sparse,
             (Message::Node, 5) | (Message::Function, 11) => Message::Attribute,
-            (Message::Graph, 5) | (Message::Attribute, 5) | (Message::Sparse, 1) => Message::Tensor,
+            (Message::Graph, 5) | (Message::Attribute, 5) | (Message::Sparse, 1 | 2) => {
+                Message::Tensor
+            }
             (Message::Graph, 11..=13) => Message::Leaf,
             _ => return None,
         })

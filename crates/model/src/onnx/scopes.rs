@@ -44,8 +44,6 @@ pub enum Named {
     Value(ValueId),
     /// An input that a call leaves out.
     LeftOut,
-    /// A tensor of strings, which is not to be had.
-    Strings,
 }
 
 impl<'a> Scopes<'a> {
@@ -90,6 +88,11 @@ impl<'a> Scopes<'a> {
             open,
         });
         Ok(())
+    }
+
+    /// Whether what is built is that of the whole model.
+    pub fn is_outermost(&self) -> bool {
+        self.graphs.len() == 1
     }
 
     /// Ends a graph.
@@ -171,11 +174,6 @@ impl<'a> Scopes<'a> {
         match scope.names.get(name) {
             Some(Named::Value(id)) => return Ok(Some(*id)),
             Some(Named::LeftOut) => return Ok(None),
-            Some(Named::Strings) => {
-                return Err(NodeError::unsupported(format_args!(
-                    "value {name:?}, a tensor of strings,"
-                )));
-            }
             None if !scope.open => {
                 let expected = "an input, a constant or the output of a node";
                 return Err(NodeError::malformed(

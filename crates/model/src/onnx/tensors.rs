@@ -8,6 +8,7 @@ use super::adopt;
 use super::external::External;
 use super::proto::TensorProto;
 use crate::error::{NodeError, Result};
+use crate::strings::{self, Strings};
 
 /// The element type that a file means by this number.
 pub fn dtype(element: i64) -> Result<DType, NodeError> {
@@ -48,10 +49,25 @@ impl<'a> Importer<'a> {
         Importer { pool, external }
     }
 
+    /// Where tensors are taken to.
+    pub fn pool(&self) -> &'a Pool {
+        self.pool
+    }
+
     /// The tensor in the pool. An error tells its name.
     pub fn tensor(&mut self, proto: &TensorProto) -> Result<Tensor> {
         self.unnamed(proto)
             .map_err(|fault| fault.of_value(&proto.name))
+    }
+
+    /// A tensor of strings: their places.
+    pub fn of_strings(
+        &self,
+        proto: &TensorProto,
+        strings: &mut Strings,
+    ) -> Result<Tensor, NodeError> {
+        let (shape, _) = sizes(proto, DType::I64)?;
+        strings::tensor(strings, &proto.strings, &shape, self.pool)
     }
 
     fn unnamed(&mut self, proto: &TensorProto) -> Result<Tensor, NodeError> {

@@ -1,15 +1,29 @@
 //! What files declare of values.
 
-use streampool_tensor::Tensor;
+use std::sync::Arc;
+
+use streampool_tensor::{DType, Tensor};
 
 use super::dtype;
-use super::proto::{HolderType, SizeKind, SizeProto, TensorType, TypeProto, ValueProto};
+use super::proto::{
+    HolderType, SizeKind, SizeProto, TensorProto, TensorType, TypeProto, ValueProto,
+};
 use crate::error::{NodeError, Result};
 use crate::graph::{Dim, ValueInfo, ValueKind};
 
 /// What is declared of an input or an output, which has to be of a type we have.
 pub fn declared(proto: &ValueProto) -> Result<ValueInfo> {
     info(proto).map_err(|fault| fault.of_value(&proto.name))
+}
+
+/// As [`declared`], of an input, which is no list of pairs.
+pub fn declared_input(proto: &ValueProto) -> Result<ValueInfo> {
+    let held = proto.kind.as_ref().and_then(|kind| kind.sequence.as_ref());
+    let element = held.and_then(|held| held.element.as_ref());
+    match element.is_some_and(|element| element.map.is_some()) {
+        true => Err(NodeError::unsupported("a list of maps").of_value(&proto.name)),
+        false => declared(proto),
+    }
 }
 
 /// What is declared of a value inside a graph, as far as it is understood: who makes it knows better.
@@ -38,10 +52,16 @@ fn info(proto: &ValueProto) -> Result<ValueInfo, NodeError> {
         TypeProto {
             sequence: Some(held),
             ..
-        } => (ValueKind::Sequence, tensor_of(element(held)?)?),
+        } => match element(held)? {
+            // What pairs classes and scores is the scores.
+            TypeProto { map: Some(()), .. } => return Ok(info),
+            held => (ValueKind::Sequence, tensor_of(held)?),
+        },
         kind => (ValueKind::Tensor, tensor_of(kind)?),
     };
-    if tensor.element != 0 {
+    if tensor.element == TensorProto::STRING {
+        (info.dtype, info.strings) = (Some(DType::I64), Some(Arc::default()));
+    } else if tensor.element != 0 {
         info.dtype = Some(dtype(i64::from(tensor.element))?);
     }
     if let Some(shape) = &tensor.shape {
@@ -81,5 +101,6 @@ pub fn of_constant(name: &str, tensor: &Tensor) -> ValueInfo {
         kind: ValueKind::Tensor,
         dtype: Some(tensor.dtype()),
         shape: Some(tensor.shape().iter().copied().map(Dim::Fixed).collect()),
+        strings: None,
     }
 }

@@ -90,7 +90,7 @@ pub fn dtype(types: &HashMap<ValueId, DType>, node: &Node) -> Option<DType> {
         Domain::Onnx => {}
         // What is joined gives what it is given.
         Domain::Fused => return of_input(0),
-        Domain::Microsoft => return None,
+        Domain::Microsoft | Domain::Ml => return None,
     }
     match &node.operator.name[..] {
         "Cast" => onnx::dtype(node.int("to", 0)).ok(),

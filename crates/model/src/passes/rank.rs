@@ -70,7 +70,9 @@ pub fn ranks(graph: &Graph) -> Vec<Rank> {
         }
     }
     for node in &graph.nodes {
-        if node.operator.domain == Domain::Microsoft && node.operator.name != "MatMulNBits" {
+        let domain = node.operator.domain;
+        let is_microsoft = domain == Domain::Microsoft && node.operator.name != "MatMulNBits";
+        if is_microsoft || domain == Domain::Ml {
             continue;
         }
         let rank = finder.rank(node).unwrap_or_default();

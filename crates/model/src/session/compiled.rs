@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use streampool_device::{DType, DeviceKind, Op};
+use streampool_device::{Access, DType, DeviceKind, Op};
 use streampool_runtime::{Capture, Captured, Program, Reference, Stream};
 use streampool_tensor::{Pool, Tensor};
 
@@ -234,6 +234,21 @@ impl Plan {
             + self.ops.iter().map(|one| listed(&one.op)).sum::<usize>()
             + self.constants.len() * size_of::<Constant>()
             + bytes.sum::<usize>()
+    }
+
+    /// The largest memory that an op writes, and for which node.
+    pub fn largest(&self) -> Option<(usize, usize)> {
+        let written = self.ops.iter().filter_map(|planned| {
+            let mut most = 0;
+            let Ok(_) = planned.op.try_map(|_, access, operand| {
+                if access == Access::Write {
+                    most = most.max(operand.bytes);
+                }
+                Ok::<(), std::convert::Infallible>(())
+            });
+            Some((most, *planned.nodes.first()?))
+        });
+        written.max_by_key(|(bytes, _)| *bytes)
     }
 
     /// The places of all outputs that are made, in order.

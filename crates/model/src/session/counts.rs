@@ -10,7 +10,8 @@ use streampool_runtime::Settings;
 pub struct Statistics {
     /// Runs of programs, of parts of a model too.
     pub replays: u64,
-    /// Programs captured: one for each stream and kind of inputs, when they meet first.
+    /// Programs captured: one for each stream and kind of inputs, when they meet first, as long as there is much room for
+    /// [programs](crate::SessionOptions::program_memory).
     pub captures: u64,
     /// Nodes computed by themselves, because they ask for values.
     pub nodes_alone: u64,

@@ -51,7 +51,7 @@ impl Session {
         self.with_inputs(inputs, |model, inputs| {
             let stream = model.pool().current()?;
             let options = RunOptions::default();
-            options.budget(model.pool()).spend(|| {
+            model.spend(&options, || {
                 by_itself(stream, &options, || {
                     // SAFETY: the caller's guarantee, handed on.
                     unsafe { model.run_beside(stream, external, inputs, outputs) }

@@ -25,7 +25,7 @@ mod turns;
 mod under_way;
 mod weights;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -158,6 +158,27 @@ impl Session {
             },
             None => self.clone(),
         })
+    }
+
+    /// These strings for an input of strings, as the model reads them: their places in the model's list. One that the model
+    /// does not name gets -1, and is like no other.
+    pub fn strings(
+        &self,
+        input: &str,
+        strings: &[impl AsRef<str>],
+        shape: &[usize],
+    ) -> Result<Array> {
+        let port = self.inputs().iter().find(|port| port.name == input);
+        let Some(list) = port.and_then(|port| port.strings.as_ref()) else {
+            return Err(Error::input(input, "given strings", "an input of strings"));
+        };
+        let places: HashMap<&str, i64> = list.iter().map(String::as_str).zip(0..).collect();
+        let place = |string: &str| places.get(string).copied().unwrap_or(-1);
+        let places: Vec<i64> = strings
+            .iter()
+            .map(|string| place(string.as_ref()))
+            .collect();
+        Ok(Array::new(&places, shape)?)
     }
 
     /// What it gives, in order.

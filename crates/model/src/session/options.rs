@@ -12,7 +12,8 @@ use crate::error::{Error, Result};
 #[derive(Debug, Clone)]
 pub struct SessionOptions {
     /// The most bytes of programs that lie ready, and of plans; the longest unused go first. Programs at work do not count.
-    /// Nor do more than 4,096 programs lie ready, or 512 plans.
+    /// Nor do more than 4,096 programs lie ready, or 512 plans. Each stream has programs of its own until they take half as
+    /// much; from then on one that lies unused on another stream is taken over.
     pub program_memory: usize,
     /// The most runs that [`submit`](crate::Session::submit) has under way on one stream, two at least. They are fewer where
     /// their programs take more than an eighth of `program_memory`.
@@ -25,6 +26,9 @@ pub struct SessionOptions {
     /// Whether the graph is rewritten at load: what is known is computed, and several nodes become one that does as much. It is;
     /// leave it out to see whether a rewrite makes a difference. How many threads compute is an option of the host device.
     pub simplify: bool,
+    /// What random operators without a seed of their own begin with, in each run that says no other. Without it, each run has
+    /// numbers of its own.
+    pub seed: Option<u64>,
 }
 
 impl Default for SessionOptions {
@@ -35,6 +39,7 @@ impl Default for SessionOptions {
             precision: None,
             data_folder: None,
             simplify: true,
+            seed: None,
         }
     }
 }
@@ -55,6 +60,9 @@ pub struct RunOptions {
     /// first. On the host it is the first to get a program that threads wait for; otherwise threads have the processors in the
     /// order that the system chooses.
     pub urgent: bool,
+    /// What random operators without a seed of their own begin with: runs with the same seed and inputs give the same, on any
+    /// thread. If nothing is said, what the session says.
+    pub seed: Option<u64>,
 }
 
 impl RunOptions {

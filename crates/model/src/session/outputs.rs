@@ -9,6 +9,8 @@ use streampool_tensor::Array;
 #[derive(Debug, Clone)]
 pub struct Outputs {
     pub(super) names: Arc<[String]>,
+    /// Of those that are strings, what they are places in.
+    pub(super) strings: Arc<[Option<Arc<[String]>>]>,
     pub(super) arrays: AllArrays,
 }
 
@@ -28,6 +30,19 @@ impl Outputs {
     pub fn sequence(&self, name: &str) -> Option<&[Array]> {
         let place = self.names.iter().position(|other| other == name)?;
         self.arrays.get(place).map(Arrays::as_slice)
+    }
+
+    /// The strings of the output of this name, row-major, if it is one of strings: its array holds their places in the
+    /// model's [list](crate::ValueInfo::strings).
+    pub fn strings(&self, name: &str) -> Option<Vec<&str>> {
+        let place = self.names.iter().position(|other| other == name)?;
+        let list = self.strings.get(place)?.as_ref()?;
+        let places = self.at(place)?.values::<i64>().ok()?;
+        let string = |&place: &i64| list.get(usize::try_from(place).ok()?);
+        let strings = places
+            .iter()
+            .map(|place| string(place).map_or("", String::as_str));
+        Some(strings.collect())
     }
 
     /// Names and arrays, in the model's order.

@@ -94,8 +94,7 @@ impl Prepared {
             return Ok(Err(oldest));
         }
         let options = RunOptions::default();
-        let budget = options.budget(self.pool());
-        let begun = budget.spend(|| {
+        let begun = self.spend(&options, || {
             by_itself(stream, &options, || {
                 let Some(mut ready) = self.ready(stream, inputs, Ends::Host, None)? else {
                     return Ok(None);
@@ -105,7 +104,7 @@ impl Prepared {
             })
         });
         let Some(run) = begun? else {
-            let outputs = budget.spend(|| {
+            let outputs = self.spend(&options, || {
                 by_itself(stream, &options, || {
                     self.run_parts_to_arrays(stream, inputs, &options)
                 })

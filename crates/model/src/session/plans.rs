@@ -17,6 +17,7 @@ use crate::graph::{Graph, ValueId};
 use crate::lower::{Plan, fuse, work};
 use crate::passes::Fusion;
 use crate::ranks;
+use crate::seeds;
 use crate::trace::{Given, trace};
 
 /// Plans are made once for each key; more than this many are not kept.
@@ -148,8 +149,10 @@ impl Plans {
             None => self.graph.outputs.clone(),
             Some(node) => self.live(node).to_vec(),
         };
-        let (mut listing, ended) =
-            trace(&self.graph, nodes, weights.known(), given.to_vec(), wanted)?;
+        // A plan is kept for runs with other seeds.
+        let (mut listing, ended) = seeds::with(seeds::current().unwrap_or(0), || {
+            trace(&self.graph, nodes, weights.known(), given.to_vec(), wanted)
+        })?;
         // Each run pays for it, this one too.
         Budget::give_back_work(work(&listing.steps));
         let fused = fuse(&mut listing);

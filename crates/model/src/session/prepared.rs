@@ -10,7 +10,7 @@ use streampool_tensor::Pool;
 use super::by_value::ByValue;
 use super::counts::{Counts, Statistics};
 use super::input::Input;
-use super::options::SessionOptions;
+use super::options::{RunOptions, SessionOptions};
 use super::outputs::{AllArrays, Outputs};
 use super::plans::Plans;
 use super::profile::Replays;
@@ -19,7 +19,7 @@ use super::under_way::UnderWay;
 use super::weights::Weights;
 use crate::error::{Error, Result};
 use crate::graph::{Dim, Graph, ValueId, ValueInfo};
-use crate::passes;
+use crate::{passes, seeds};
 
 /// A model for callers that give just these inputs.
 pub struct Prepared {
@@ -29,6 +29,8 @@ pub struct Prepared {
     pub optional: Vec<ValueInfo>,
     /// The names of the outputs, as each run gives them on.
     pub output_names: Arc<[String]>,
+    /// What those outputs are places in that are strings.
+    pub output_strings: Arc<[Option<Arc<[String]>>]>,
     pub metadata: BTreeMap<String, String>,
     pub plans: Arc<Plans>,
     pub weights: Arc<Weights>,
@@ -38,6 +40,8 @@ pub struct Prepared {
     pub has_parts: AtomicBool,
     pub counts: Counts,
     pub replays: Arc<Replays>,
+    /// What random operators begin with in runs that say nothing.
+    pub seed: Option<u64>,
 }
 
 /// The inputs of a run, in the model's order.
@@ -65,6 +69,7 @@ impl Prepared {
             inputs: graph.inputs.iter().map(port).collect(),
             outputs: graph.outputs.iter().map(port).collect(),
             output_names: graph.outputs.iter().map(name).collect(),
+            output_strings: graph.outputs.iter().map(|id| port(id).strings).collect(),
             metadata,
             optional: optional.map(|(_, info)| info).collect(),
             plans: Arc::new(Plans::new(graph, rewritten.fusions)),
@@ -75,6 +80,7 @@ impl Prepared {
             has_parts: AtomicBool::new(false),
             counts: Counts::new(),
             replays: Arc::new(Replays::new()),
+            seed: options.seed,
         })
     }
 
@@ -91,6 +97,13 @@ impl Prepared {
 
     pub fn pool(&self) -> &Pool {
         self.weights.work()
+    }
+
+    /// Does the work of a run: within its budget, and with its seed.
+    pub fn spend<R>(&self, options: &RunOptions, work: impl FnOnce() -> R) -> R {
+        let seed = options.seed.or(self.seed).unwrap_or_else(seeds::fresh);
+        let budget = options.budget(self.pool());
+        seeds::with(seed, || budget.spend(work))
     }
 
     pub fn has_parts(&self) -> bool {
@@ -174,6 +187,7 @@ impl Prepared {
     pub fn outputs(&self, arrays: AllArrays) -> Outputs {
         Outputs {
             names: self.output_names.clone(),
+            strings: self.output_strings.clone(),
             arrays,
         }
     }

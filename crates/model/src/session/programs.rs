@@ -125,8 +125,18 @@ impl<R> ByHash<R> {
 
     /// The latest that fits.
     fn take(&mut self, hash: u64, fits: impl Fn(&R) -> bool) -> Option<R> {
+        self.take_below(self.next, hash, fits)
+    }
+
+    /// The same, but not what came last of all: that is likely to be wanted here again.
+    fn take_spare(&mut self, hash: u64, fits: impl Fn(&R) -> bool) -> Option<R> {
+        self.take_below(self.next.saturating_sub(1), hash, fits)
+    }
+
+    fn take_below(&mut self, end: u64, hash: u64, fits: impl Fn(&R) -> bool) -> Option<R> {
         let list = self.ready.get_mut(&hash)?;
-        let place = list.iter().rposition(|(_, ready)| fits(ready))?;
+        let fits = |(number, ready): &(u64, R)| *number < end && fits(ready);
+        let place = list.iter().rposition(fits)?;
         self.count -= 1;
         Some(list.remove(place).1)
     }
@@ -162,7 +172,8 @@ impl Programs {
         }
     }
 
-    /// A program that lies ready on this stream.
+    /// A program that lies ready on this stream. Once programs take half of what they may, one that lies unused on another stream
+    /// will do: for inputs of many sizes there is not room for one of each on each stream.
     pub fn take(
         &self,
         stream: u8,
@@ -170,31 +181,36 @@ impl Programs {
         hash: u64,
         fits: impl Fn(&Ready) -> bool,
     ) -> Option<Ready> {
-        self.take_from(usize::from(stream), ends, hash, fits)
+        let own = usize::from(stream);
+        let fits = |ready: &Ready| ready.ends == ends && fits(ready);
+        let ready = self.by_stream[own].lock().take(hash, fits);
+        let ready = ready.or_else(|| {
+            let others =
+                (0..Settings::MOST_STREAMS).filter(|&other| self.is_scarce() && other != own);
+            let mut spare = others.map(|other| self.by_stream[other].lock().take_spare(hash, fits));
+            spare.find_map(|ready| ready)
+        });
+        self.leaving(ready)
     }
 
     /// A program of those that threads take in turn.
     pub fn take_shared(&self, ends: Ends, key: &Key) -> Option<Ready> {
-        let fits = |ready: &Ready| *ready.key == *key;
-        self.take_from(Settings::MOST_STREAMS, ends, key.hash, fits)
+        let fits = |ready: &Ready| ready.ends == ends && *ready.key == *key;
+        let shared = &self.by_stream[Settings::MOST_STREAMS];
+        self.leaving(shared.lock().take(key.hash, fits))
     }
 
-    fn take_from(
-        &self,
-        place: usize,
-        ends: Ends,
-        hash: u64,
-        fits: impl Fn(&Ready) -> bool,
-    ) -> Option<Ready> {
-        let mut programs = self.by_stream[place].lock();
-        let ready = programs.take(hash, |ready| ready.ends == ends && fits(ready))?;
-        self.left(&ready);
-        Some(ready)
+    fn leaving(&self, ready: Option<Ready>) -> Option<Ready> {
+        if let Some(ready) = &ready {
+            self.bytes.fetch_sub(ready.bytes, Ordering::Relaxed);
+            self.count.fetch_sub(1, Ordering::Relaxed);
+        }
+        ready
     }
 
-    fn left(&self, ready: &Ready) {
-        self.bytes.fetch_sub(ready.bytes, Ordering::Relaxed);
-        self.count.fetch_sub(1, Ordering::Relaxed);
+    fn is_scarce(&self) -> bool {
+        self.count.load(Ordering::Relaxed) > MOST_PROGRAMS / 2
+            || self.bytes.load(Ordering::Relaxed) > self.limit / 2
     }
 
     /// Puts a program back, if it is to stay. The longest unused of the stream, then of the others, go while all take too
@@ -228,10 +244,9 @@ impl Programs {
         for place in std::iter::once(home).chain(others) {
             while self.is_over(plans()) {
                 let oldest = self.by_stream[place].lock().take_oldest();
-                let Some(oldest) = oldest else {
+                if self.leaving(oldest).is_none() {
                     break;
-                };
-                self.left(&oldest);
+                }
                 self.evicted.fetch_add(1, Ordering::Relaxed);
             }
         }

@@ -39,7 +39,7 @@ impl Prepared {
     ) -> Result<R> {
         streampool_device::span!("run");
         options.check()?;
-        let ran = options.budget(self.pool()).spend(|| {
+        let ran = self.spend(options, || {
             self.pool().for_run(options.deadline, |stream| {
                 by_itself(stream, options, || {
                     self.run_and_read_on(stream, inputs, options, &read, &convert)
@@ -102,9 +102,9 @@ impl Prepared {
     pub fn run_tensors(&self, inputs: &[Input<'_>]) -> Result<Vec<Value>> {
         let stream = self.pool().current()?;
         let options = RunOptions::default();
-        options
-            .budget(self.pool())
-            .spend(|| by_itself(stream, &options, || self.run_tensors_on(stream, inputs)))
+        self.spend(&options, || {
+            by_itself(stream, &options, || self.run_tensors_on(stream, inputs))
+        })
     }
 
     fn run_tensors_on(&self, stream: &Stream, inputs: &[Input<'_>]) -> Result<Vec<Value>> {
@@ -233,8 +233,25 @@ impl Prepared {
     ) -> Result<Ready> {
         streampool_device::span!("capture", stream = stream.index());
         self.counts.add(stream.index(), Count::Captures);
-        let program = compiled.capture(self.pool(), stream, ends)?;
+        let program = compiled
+            .capture(self.pool(), stream, ends)
+            .map_err(|error| self.of_largest(error, &compiled))?;
         Ok(Ready::new(key, ends, compiled, program))
+    }
+
+    /// Where there is no memory for a program: the node that takes most of it.
+    #[cold]
+    fn of_largest(&self, error: Error, compiled: &Compiled) -> Error {
+        let Error::Runtime(error @ streampool_runtime::Error::OutOfMemory { .. }) = error else {
+            return error;
+        };
+        let Some((bytes, node)) = compiled.plan.largest() else {
+            return Error::Runtime(error);
+        };
+        match self.plans.graph().nodes.get(node) {
+            Some(node) => NodeError::NoMemory { bytes, error }.of_node(&node.name, &node.operator),
+            None => Error::Runtime(error),
+        }
     }
 
     /// Takes the inputs and sets a program to work on them.

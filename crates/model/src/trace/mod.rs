@@ -38,7 +38,8 @@ pub enum Given {
 /// Why a trace ended before the last node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asked {
-    /// The node that asked for values which are not known, or takes too long to be part of a plan.
+    /// The node that asked for values which are not known, draws numbers that are others in each run, or takes too long to be
+    /// part of a plan.
     pub node: usize,
     /// The inputs that these depend on, as they were counted when they were given.
     pub inputs: Vec<usize>,
@@ -81,6 +82,19 @@ impl Pools for Tracing<'_> {
         Ok(lifted)
     }
 
+    fn fresh(&self) -> Result<(), NodeError> {
+        self.device.leave();
+        Err(NodeError::unsupported("fresh random numbers in a plan"))
+    }
+
+    fn repeats(&self, nodes: usize) -> Result<(), NodeError> {
+        // One that becomes too long in the end need not begin.
+        match nodes <= self.unrolled.get() {
+            true => Ok(()),
+            false => Err(self.too_long()),
+        }
+    }
+
     fn enter(&self, nodes: usize) -> Result<(), NodeError> {
         // One without nodes takes its time, too.
         match self.unrolled.get().checked_sub(nodes.max(1)) {
@@ -88,15 +102,18 @@ impl Pools for Tracing<'_> {
                 self.unrolled.set(left);
                 Ok(())
             }
-            None => {
-                self.device.leave();
-                Err(NodeError::unsupported("so long a loop in a plan"))
-            }
+            None => Err(self.too_long()),
         }
     }
 }
 
 impl Tracing<'_> {
+    /// Leaves the node to the run.
+    fn too_long(&self) -> NodeError {
+        self.device.leave();
+        NodeError::unsupported("so long a loop in a plan")
+    }
+
     fn blank(&self, dtype: DType, layout: Layout, bytes: usize) -> Result<Tensor, NodeError> {
         let stream = self
             .pool

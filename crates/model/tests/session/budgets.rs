@@ -23,7 +23,7 @@ fn soon<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> R {
 }
 
 /// A pool that takes so many MiB at most.
-fn limited(mebibytes: usize) -> Pool {
+pub fn limited(mebibytes: usize) -> Pool {
     let device = HostDevice::new(HostOptions::default()).unwrap();
     let settings = Settings::builder()
         .without_environment()
@@ -262,4 +262,23 @@ fn an_op_that_goes_over_more_than_it_may_is_refused_or_stopped() {
         let one = Tensor::scalar(session.pool(), 1f32).unwrap();
         assert_eq!(one.add(&one).unwrap().item::<f32>(), Ok(2.0));
     });
+}
+
+#[test]
+fn a_plan_without_room_names_the_node_that_takes_most() {
+    let session = Graph::new()
+        .input("x", DType::F32, "n 1")
+        .node("Mul x x = squares", &[])
+        .node("Transpose squares = across", &[])
+        .node("MatMul squares across = products", &[])
+        .node("Softmax products = y", &[])
+        .outputs("y")
+        .session(&limited(64));
+    let x = Array::zeros(DType::F32, &[6000, 1]).unwrap();
+    let error = super::run(&session, &[&x]).unwrap_err().to_string();
+    assert!(error.contains("144000000 bytes"), "{error}");
+    assert!(
+        error.contains("(MatMul)") || error.contains("(Softmax)"),
+        "{error}"
+    );
 }

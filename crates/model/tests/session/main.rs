@@ -17,6 +17,7 @@ mod outputs;
 mod pending_and_late;
 mod profile;
 mod random;
+mod signals;
 mod submits;
 mod threads;
 

@@ -103,6 +103,35 @@ fn only_so_many_programs_lie_ready_however_small_they_are() {
 }
 
 #[test]
+fn where_there_is_not_room_for_each_stream_programs_serve_all() {
+    const STREAMS: u8 = 8;
+    const SIZES: usize = 8;
+    let Some(pool) = pool() else { return };
+    let inputs: Vec<Array> = (1..=SIZES)
+        .map(|rows| Random::new(7).reals(&[rows, 16]))
+        .collect();
+    let free = bounded(&pool, usize::MAX);
+    let expected: Vec<Array> = inputs.iter().map(|x| first(&free, &[x])).collect();
+    let session = bounded(&pool, 3 * free.statistics().program_bytes);
+    for round in 0..3 {
+        for stream in 0..STREAMS {
+            let stream = pool.stream(usize::from(stream)).unwrap();
+            let run = || {
+                for (x, expected) in inputs.iter().zip(&expected) {
+                    assert_eq!(&first(&session, &[x]), expected, "round {round}");
+                }
+            };
+            pool.with_stream(stream, run).unwrap();
+        }
+    }
+    let statistics = session.statistics();
+    assert_eq!(statistics.evicted, 0, "{statistics:?}");
+    let most = usize::from(STREAMS) * SIZES / 2;
+    assert!(statistics.programs < most, "{statistics:?}");
+    assert_eq!(statistics.captures, statistics.programs as u64);
+}
+
+#[test]
 fn without_room_for_any_program_each_run_makes_its_own() {
     let Some(pool) = pool() else { return };
     let session = bounded(&pool, 0);

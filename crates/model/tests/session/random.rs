@@ -1,6 +1,6 @@
-//! Random operators: each node and each round has numbers of its own, and each session the same.
+//! Random operators: each node and each round has numbers of its own, and each run fresh ones, or those of a seed.
 
-use streampool_model::{Array, Session};
+use streampool_model::{Array, RunOptions, Session, SessionOptions};
 use streampool_tensor::{DType, Pool};
 
 use super::{pool, run};
@@ -23,12 +23,15 @@ fn correlation(one: &Array, other: &Array) -> f64 {
 }
 
 fn two_nodes(pool: &Pool) -> Session {
+    two_nodes_graph().session(pool)
+}
+
+fn two_nodes_graph() -> Graph {
     Graph::new()
         .input("x", DType::F32, "n")
         .node("RandomUniformLike x = u", &[])
         .node("RandomUniformLike x = v", &[])
         .outputs("u v")
-        .session(pool)
 }
 
 #[test]
@@ -51,8 +54,41 @@ fn two_nodes_have_nothing_in_common() {
     });
     let deviation = (squares.sum::<f64>() / COUNT as f64).sqrt();
     assert!((deviation - 1.0).abs() < 0.02, "{deviation}");
-    let again = run(&two_nodes(&pool), &[&x]).unwrap();
-    assert_eq!((again.at(0), again.at(1)), (Some(u), Some(v)));
+}
+
+fn seeded(session: &Session, x: &Array, seed: Option<u64>) -> Array {
+    let options = RunOptions {
+        seed,
+        ..RunOptions::default()
+    };
+    let got = session.run_with([("x", x)], &options).unwrap();
+    got.at(0).unwrap().clone()
+}
+
+#[test]
+fn each_run_has_its_own_numbers_and_a_seed_has_the_same() {
+    let Some(pool) = pool() else { return };
+    let x = Array::zeros(DType::F32, &[COUNT]).unwrap();
+    let session = two_nodes(&pool);
+    let [first, second] = [0, 1].map(|_| seeded(&session, &x, None));
+    assert!(correlation(&first, &second).abs() < 0.05);
+    let wanted = seeded(&session, &x, Some(7));
+    assert!(correlation(&first, &wanted).abs() < 0.05);
+    assert!(correlation(&seeded(&session, &x, Some(8)), &wanted).abs() < 0.05);
+    // On any thread, in another session, and where the session has the seed.
+    let options = SessionOptions {
+        seed: Some(7),
+        ..SessionOptions::default()
+    };
+    let other = Session::from_bytes(&pool, two_nodes_graph().model(&[("", 18)]), &options).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                assert_eq!(seeded(&session, &x, Some(7)), wanted);
+                assert_eq!(seeded(&other, &x, None), wanted);
+            });
+        }
+    });
 }
 
 #[test]

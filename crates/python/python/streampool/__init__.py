@@ -15,6 +15,7 @@ from . import _interpreter as _interpreter  # Refuses an interpreter that the pa
 from . import _streampool, profiler
 from ._batching import BatchQueue, OperationQueue, batch_inference, batched, configure_batch_queue
 from ._errors import (
+    Cancelled,
     Closed,
     DeadlineExceeded,
     DeviceFault,
@@ -36,6 +37,7 @@ from ._errors import (
 from ._memory import (
     current_allocated_memory,
     driver_allocated_memory,
+    memory_snapshot,
     memory_stats,
     recommended_max_memory,
 )
@@ -57,15 +59,18 @@ from ._streampool import (
     get_rng_state,
     manual_seed,
     release_current_stream,
+    set_per_process_memory_fraction,
     set_rng_state,
     synchronize,
 )
 from ._streams import stream
+from ._torch import compile_graph as torch_backend
 from ._torch import explain, from_torch
 
 __all__ = [
     "BatchQueue",
     "BoundSession",
+    "Cancelled",
     "Closed",
     "DeadlineExceeded",
     "DeviceFault",
@@ -106,15 +111,18 @@ __all__ = [
     "from_torch",
     "get_rng_state",
     "manual_seed",
+    "memory_snapshot",
     "memory_stats",
     "profiler",
     "rand",
     "randn",
     "recommended_max_memory",
     "release_current_stream",
+    "set_per_process_memory_fraction",
     "set_rng_state",
     "stream",
     "synchronize",
+    "torch_backend",
 ]
 
 # Answers that are still to come are told by a thread, which has to end before the interpreter does.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import collections
 import contextlib
@@ -15,7 +14,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from . import _session, _streampool
+from . import _session, _streampool, _tasks
 from ._errors import Closed, InvalidSetting
 from ._session import Session, Ticket
 
@@ -58,6 +57,11 @@ class BatchQueue(_streampool.Queue):
         Whether batches are made smaller or larger by what they cost.
     latency_objective
         The time in seconds within which requests should be answered.
+    padding
+        Fills an axis of requests up with zeros, so that those of about the same size go together:
+        ``{"axis": 1, "multiple": 8}``, or ``"sizes": [16, 64]`` in place of ``"multiple"``. ``"tell": "mask"`` or ``"lengths"``
+        gives the model one more input, which says what is the request's own. ``"inputs"`` and ``"outputs"`` are the places of
+        those that have the axis; outputs are cut to the request's own size.
     """
 
     def __new__(cls, model: Any = None, **settings: Any) -> Any:  # noqa: D102
@@ -79,7 +83,7 @@ class BatchQueue(_streampool.Queue):
 
     async def infer_async(self, inputs: Any, **how: Any) -> Any:
         """Answer one request without blocking the event loop. Cancelling the task withdraws the request."""
-        return await asyncio.wrap_future(self.submit(inputs, **how))
+        return await _tasks.answer(lambda future, inbox: self.start(inputs, future, how or None, inbox))
 
     def __enter__(self) -> BatchQueue:
         """Return the queue itself."""
@@ -157,6 +161,7 @@ _SETTINGS = {
     "tenants",
     "adaptive",
     "latency_objective",
+    "padding",
 }
 
 

@@ -1,5 +1,7 @@
 """The exceptions of Streampool."""
 
+from concurrent.futures import CancelledError as _CancelledError
+
 
 class Error(Exception):
     """Any error of Streampool."""
@@ -45,6 +47,10 @@ class Overloaded(Error, RuntimeError):
 
 class DeadlineExceeded(Error, TimeoutError):
     """The deadline passed before there was an answer."""
+
+
+class Cancelled(Error, _CancelledError):
+    """The ticket was cancelled before there was an answer."""
 
 
 class Closed(Error, RuntimeError):

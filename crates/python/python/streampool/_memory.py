@@ -26,3 +26,8 @@ def driver_allocated_memory(device: str = "auto") -> int:
 def recommended_max_memory(device: str = "auto") -> int:
     """Return the most bytes that the pool takes: its limit."""
     return int(memory_stats(device)["limit_bytes"])
+
+
+def memory_snapshot(device: str = "auto") -> dict[str, Any]:
+    """Return everything that the pool of a device knows of itself: each stream's memory and work, events, caches, quirks."""
+    return _streampool.memory_snapshot(device)

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import Any
 
-from . import _streampool, profiler
-from ._errors import Overloaded
+from . import _streampool, _tasks, profiler
+from ._errors import Cancelled, Overloaded
 
 # How many rows a batch has at most inside ``with batch_inference(batch_size=…)``.
 batch_size: ContextVar[int | None] = ContextVar("streampool_batch_size", default=None)
@@ -24,6 +24,20 @@ class Ticket(concurrent.futures.Future):  # type: ignore[type-arg]
     """
 
     _id: int | None = None
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Wait for the answer and return it, or raise what went wrong."""
+        try:
+            return super().result(timeout)
+        except concurrent.futures.CancelledError:
+            raise Cancelled("the request was cancelled") from None
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Wait for the answer and return what went wrong, if anything did."""
+        try:
+            return super().exception(timeout)
+        except concurrent.futures.CancelledError:
+            raise Cancelled("the request was cancelled") from None
 
     def cancel(self) -> bool:
         """Cancel it, if it is not answered yet; return whether it is cancelled."""
@@ -52,6 +66,8 @@ class Session(_streampool.Session):
         A folder that symbolic links of external weights may lead to. By default they stay below the model's own folder.
     simplify
         Whether the graph is rewritten at load. Leave it on, except to see whether a rewrite makes a difference.
+    seed
+        What random operators without a seed of their own begin with in each run. Without it, each run has fresh numbers.
     """
 
     def __call__(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -87,13 +103,10 @@ class Session(_streampool.Session):
 
     async def run_async(self, inputs: Any) -> dict[str, Any]:
         """Run the model without blocking the event loop. Tasks are spread over several streams."""
-        ticket = Ticket()
         while True:
             try:
-                ticket._id = self.start(inputs, ticket, True)
-                break
+                result: dict[str, Any] = await _tasks.answer(lambda future, inbox: self.start(inputs, future, True, inbox))
+                return result
             except Overloaded:
                 # As many runs are under way as may be. Some end within a millisecond or so.
                 await asyncio.sleep(0.001)
-        result: dict[str, Any] = await asyncio.wrap_future(ticket)
-        return result

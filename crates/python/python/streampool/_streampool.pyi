@@ -31,6 +31,7 @@ class Session:
         program_memory: int | None = None,
         data_folder: str | None = None,
         simplify: bool = True,
+        seed: int | None = None,
     ) -> Session: ...
     @property
     def inputs(self) -> list[ValueInfo]:
@@ -49,7 +50,7 @@ class Session:
         """The kind of device that it runs on."""
     def run(self, inputs: Any, *, timeout: float | None = None, urgent: bool = False) -> dict[str, Any]:
         """Run the model and wait for the outputs, by name."""
-    def start(self, inputs: Any, answer: Any, spread: bool) -> int:
+    def start(self, inputs: Any, answer: Any, spread: bool, inbox: Inbox | None = None) -> int:
         """Start a run; ``answer`` is completed when it is over."""
     def bind(self, inputs: Any) -> BoundSession:
         """Bind the model to tensors of PyTorch on its GPU, and run it once.
@@ -87,13 +88,14 @@ class Queue:
         tenants: dict[str, float] | None = None,
         adaptive: bool | None = None,
         latency_objective: float | None = None,
+        padding: dict[str, Any] | None = None,
     ) -> Queue: ...
     @property
     def is_open(self) -> bool:
         """Whether it takes requests."""
     def infer(self, inputs: Any, **how: Any) -> Any:
         """Answer one request, and wait for that."""
-    def start(self, inputs: Any, future: Any, how: dict[str, Any] | None) -> int:
+    def start(self, inputs: Any, future: Any, how: dict[str, Any] | None, inbox: Inbox | None = None) -> int:
         """Hand in one request; ``future`` is completed with its answer."""
     def statistics(self) -> dict[str, Any]:
         """Return what the queue has done so far."""
@@ -101,6 +103,13 @@ class Queue:
         """Close it: requests that wait are answered, or cancelled."""
     def restart(self) -> None:
         """Open a closed queue again."""
+
+class Inbox:
+    """Answers on their way to an event loop."""
+
+    def __new__(cls, event_loop: Any) -> Inbox: ...
+    def deliver(self) -> None:
+        """Tell some of the answers. The event loop calls it."""
 
 class Recording:
     """A recording of what a device does."""
@@ -410,6 +419,15 @@ def get_rng_state() -> bytes:
 
 def manual_seed(seed: int) -> None:
     """Begin the random numbers of this process anew: the same seed gives the same numbers on every device."""
+
+def memory_snapshot(device: str = "auto") -> dict[str, Any]:
+    """Return everything that the pool of a device knows of itself."""
+
+def set_per_process_memory_fraction(fraction: float, device: str = "auto") -> None:
+    """Have the pool of a device take at most this part of the device's memory.
+
+    It has to be said before the device is used.
+    """
 
 def memory_stats(device: str = "auto") -> dict[str, Any]:
     """Return what a pool holds."""

@@ -33,7 +33,9 @@ pub async fn check(
             let service = &request.get_ref().service[..];
             match SERVICES.contains(&service) {
                 true => Ok(tonic::Response::new(response(ready))),
-                false => Err(Status::not_found(format!("there is no service {service:?}"))),
+                false => Err(Status::not_found(format!(
+                    "there is no service {service:?}"
+                ))),
             }
         })
     };

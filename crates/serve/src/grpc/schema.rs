@@ -132,7 +132,9 @@ const ENUM: i32 = 14;
 
 /// All files.
 pub fn files() -> Vec<File> {
-    let read = FILES.iter().filter_map(|(name, text)| Reader::new(text).file(name));
+    let read = FILES
+        .iter()
+        .filter_map(|(name, text)| Reader::new(text).file(name));
     read.collect()
 }
 
@@ -374,9 +376,15 @@ mod tests {
             assert_eq!(file.messages.len(), count("message "), "{}", file.name);
         }
         let request = &files[0].messages;
-        let request = request.iter().find(|of| of.name == "ModelInferRequest").unwrap();
+        let request = request
+            .iter()
+            .find(|of| of.name == "ModelInferRequest")
+            .unwrap();
         assert_eq!(request.nested[0].name, "ParametersEntry");
-        assert_eq!(request.fields[3].type_name.as_deref(), Some(".inference.ModelInferRequest.ParametersEntry"));
+        assert_eq!(
+            request.fields[3].type_name.as_deref(),
+            Some(".inference.ModelInferRequest.ParametersEntry")
+        );
         assert_eq!(request.fields.len(), 7);
     }
 }

@@ -21,7 +21,7 @@ use axum::routing::{get, post};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::error::{Error, Result};
+use crate::error::Error;
 use crate::metrics;
 use crate::server::{EXTENSIONS, NAME, Server};
 use crate::statistics;
@@ -193,11 +193,7 @@ async fn load(
     reply::done(answer.await)
 }
 
-async fn unload(
-    State(server): Shared,
-    Path(named): Path<Named>,
-    headers: HeaderMap,
-) -> Response {
+async fn unload(State(server): Shared, Path(named): Path<Named>, headers: HeaderMap) -> Response {
     let answer = async {
         server.check_control(&server.who(&headers)?)?;
         let server = server.clone();

@@ -84,9 +84,15 @@ fn yes() -> bool {
 /// `GET /v1/models`.
 pub async fn models(State(server): State<Arc<Server>>) -> Response {
     let loaded = server.repository().loaded();
-    let mut names: Vec<&str> = loaded.iter().filter(|model| model.text().is_some()).map(|model| model.name()).collect();
+    let mut names: Vec<&str> = loaded
+        .iter()
+        .filter(|model| model.text().is_some())
+        .map(|model| model.name())
+        .collect();
     names.dedup();
-    let each = names.iter().map(|name| json!({"id": name, "object": "model", "owned_by": "streampool"}));
+    let each = names
+        .iter()
+        .map(|name| json!({"id": name, "object": "model", "owned_by": "streampool"}));
     reply::json(&json!({"object": "list", "data": each.collect::<Vec<_>>()}))
 }
 
@@ -96,7 +102,11 @@ pub async fn embeddings(State(server): State<Arc<Server>>, request: Request) -> 
         let base64 = match asked.encoding_format.as_deref() {
             None | Some("float") => false,
             Some("base64") => true,
-            Some(other) => return Err(Error::invalid(format!("encoding_format is {other:?}, expected float or base64"))),
+            Some(other) => {
+                return Err(Error::invalid(format!(
+                    "encoding_format is {other:?}, expected float or base64"
+                )));
+            }
         };
         Ok(Job {
             model: asked.model,
@@ -109,15 +119,22 @@ pub async fn embeddings(State(server): State<Arc<Server>>, request: Request) -> 
                     if let Some(count) = asked.dimensions {
                         if count == 0 || count > vector.len() {
                             let most = vector.len();
-                            return Err(Error::invalid(format!("dimensions is {count}, expected 1 to {most}")));
+                            return Err(Error::invalid(format!(
+                                "dimensions is {count}, expected 1 to {most}"
+                            )));
                         }
                         vector.truncate(count);
                     }
                     normalise(vector);
                     let embedding = match base64 {
                         true => {
-                            let bytes: Vec<u8> = vector.iter().flat_map(|value| value.to_le_bytes()).collect();
-                            base64::engine::general_purpose::STANDARD.encode(bytes).into()
+                            let bytes: Vec<u8> = vector
+                                .iter()
+                                .flat_map(|value| value.to_le_bytes())
+                                .collect();
+                            base64::engine::general_purpose::STANDARD
+                                .encode(bytes)
+                                .into()
                         }
                         false => json!(vector),
                     };
@@ -141,7 +158,8 @@ fn openai_error(error: &Error) -> Response {
         400..=499 => "invalid_request_error",
         _ => "server_error",
     };
-    let told = json!({"error": {"message": error.to_string(), "type": kind, "param": null, "code": null}});
+    let told =
+        json!({"error": {"message": error.to_string(), "type": kind, "param": null, "code": null}});
     let mut response = reply::error(error);
     *response.body_mut() = told.to_string().into();
     response
@@ -169,7 +187,10 @@ pub async fn embed(State(server): State<Arc<Server>>, request: Request) -> Respo
 /// `POST /rerank`.
 pub async fn rerank(State(server): State<Arc<Server>>, request: Request) -> Response {
     let answer = answer(&server, request, |asked: Rerank| {
-        let pairs = asked.texts.iter().map(|text| (asked.query.clone(), Some(text.clone())));
+        let pairs = asked
+            .texts
+            .iter()
+            .map(|text| (asked.query.clone(), Some(text.clone())));
         Ok(Job {
             model: asked.model,
             needs: Needs::Classes,
@@ -179,7 +200,10 @@ pub async fn rerank(State(server): State<Arc<Server>>, request: Request) -> Resp
                 let one = |scores: &Vec<f32>| match scores[..] {
                     [score] if asked.raw_scores => Ok(score),
                     [score] => Ok(sigmoid(score)),
-                    _ => Err(Error::invalid(format!("model '{}' has several classes, so it cannot rank", model.name()))),
+                    _ => Err(Error::invalid(format!(
+                        "model '{}' has several classes, so it cannot rank",
+                        model.name()
+                    ))),
                 };
                 let scores = scores.iter().map(one).collect::<Result<Vec<f32>>>()?;
                 let mut order: Vec<usize> = (0..scores.len()).collect();
@@ -220,10 +244,16 @@ pub async fn predict(State(server): State<Arc<Server>>, request: Request) -> Res
             cut: asked.truncate,
             write: Box::new(move |_, _, all, text| {
                 let told = all.into_iter().map(|scores| {
-                    let scores = if asked.raw_scores { scores } else { probabilities(&scores) };
+                    let scores = if asked.raw_scores {
+                        scores
+                    } else {
+                        probabilities(&scores)
+                    };
                     let mut order: Vec<usize> = (0..scores.len()).collect();
                     order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]).then(a.cmp(&b)));
-                    let each = order.into_iter().map(|class| json!({"score": scores[class], "label": text.label(class)}));
+                    let each = order
+                        .into_iter()
+                        .map(|class| json!({"score": scores[class], "label": text.label(class)}));
                     Json::Array(each.collect())
                 });
                 let mut told: Vec<Json> = told.collect();
@@ -261,7 +291,9 @@ impl From<Texts> for Given {
     fn from(texts: Texts) -> Given {
         match texts {
             Texts::One(text) => Given::Texts(vec![(text, None)]),
-            Texts::Many(texts) => Given::Texts(texts.into_iter().map(|text| (text, None)).collect()),
+            Texts::Many(texts) => {
+                Given::Texts(texts.into_iter().map(|text| (text, None)).collect())
+            }
             Texts::Tokens(ids) => Given::Tokens(vec![ids]),
             Texts::ManyTokens(all) => Given::Tokens(all),
         }
@@ -297,12 +329,16 @@ async fn answer<R: DeserializeOwned>(
     let (head, body) = request.into_parts();
     let body = body::read(&head.headers, body, server.limits()).await?;
     let asked = serde_json::from_slice(&body);
-    let asked = asked.map_err(|error| Error::invalid(format!("failed to parse the request JSON: {error}")))?;
+    let asked = asked
+        .map_err(|error| Error::invalid(format!("failed to parse the request JSON: {error}")))?;
     drop(body);
     let job = job(asked)?;
     let model = find(server, job.model.as_deref(), job.needs)?;
     let timeout = head.headers.get("x-request-timeout-ms").map(|value| {
-        let millis = value.to_str().ok().and_then(|text| text.parse::<u64>().ok());
+        let millis = value
+            .to_str()
+            .ok()
+            .and_then(|text| text.parse::<u64>().ok());
         millis.ok_or_else(|| Error::invalid("the header x-request-timeout-ms is not a number"))
     });
     let timeout = timeout.transpose()?.unwrap_or(0).saturating_mul(1000);
@@ -320,7 +356,13 @@ async fn answer<R: DeserializeOwned>(
     answer
 }
 
-async fn run(server: &Server, model: &Arc<Model>, who: &Who, terms: &Terms, job: Job) -> Result<Json> {
+async fn run(
+    server: &Server,
+    model: &Arc<Model>,
+    who: &Who,
+    terms: &Terms,
+    job: Job,
+) -> Result<Json> {
     let _permit = server.enter(who)?;
     let own = model.clone();
     let (given, cut) = (job.texts, job.cut);
@@ -329,7 +371,9 @@ async fn run(server: &Server, model: &Arc<Model>, who: &Who, terms: &Terms, job:
         let text = own.text().ok_or_else(none)?;
         match given {
             Given::Texts(texts) => {
-                let each = texts.iter().map(|(first, second)| text.tokens(first, second.as_deref(), cut));
+                let each = texts
+                    .iter()
+                    .map(|(first, second)| text.tokens(first, second.as_deref(), cut));
                 each.collect::<Result<Vec<Tokens>>>()
             }
             Given::Tokens(all) => Ok(all.into_iter().map(Tokens::of).collect()),
@@ -341,7 +385,9 @@ async fn run(server: &Server, model: &Arc<Model>, who: &Who, terms: &Terms, job:
     }
     let text = model.text().ok_or_else(none)?;
     // If one is refused, those before are dropped, and so withdrawn.
-    let tickets = tokens.iter().map(|tokens| model.submit(text.inputs(tokens)?, terms));
+    let tickets = tokens
+        .iter()
+        .map(|tokens| model.submit(text.inputs(tokens)?, terms));
     let tickets = tickets.collect::<Result<Vec<_>>>()?;
     let mut outputs = Vec::new();
     for ticket in tickets {
@@ -365,7 +411,9 @@ fn find(server: &Server, name: Option<&str>, needs: Needs) -> Result<Arc<Model>>
         let model = server.repository().find(name, None)?;
         return match fits(&model) {
             true => Ok(model),
-            false => Err(Error::invalid(format!("model '{name}' is none that {what}"))),
+            false => Err(Error::invalid(format!(
+                "model '{name}' is none that {what}"
+            ))),
         };
     }
     let mut all = server.repository().loaded();
@@ -374,6 +422,8 @@ fn find(server: &Server, name: Option<&str>, needs: Needs) -> Result<Arc<Model>>
     match &all[..] {
         [model] => server.repository().find(model.name(), None),
         [] => Err(Error::invalid(format!("there is no model that {what}"))),
-        _ => Err(Error::invalid(format!("several models are such that {what}: give `model`"))),
+        _ => Err(Error::invalid(format!(
+            "several models are such that {what}: give `model`"
+        ))),
     }
 }

@@ -81,12 +81,7 @@ impl Running {
     }
 
     /// Serves them to those who have a key.
-    pub fn keyed(
-        folder: &Path,
-        limits: Limits,
-        defaults: Defaults,
-        keys: Option<Keys>,
-    ) -> Running {
+    pub fn keyed(folder: &Path, limits: Limits, defaults: Defaults, keys: Option<Keys>) -> Running {
         let pool = streampool::host_pool().unwrap();
         let repository = Repository::new(folder, pool, defaults);
         let failures = repository.load_all().unwrap();

@@ -8,7 +8,8 @@ use streampool_serve::watch::Folder;
 
 use super::common::{Running, folder, plus, request, write};
 
-const GOOD: &str = r#"{"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}]}"#;
+const GOOD: &str =
+    r#"{"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}]}"#;
 
 /// The next event of a stream.
 fn event(lines: &mut impl Iterator<Item = std::io::Result<String>>) -> Value {
@@ -22,7 +23,9 @@ fn events_tell_how_things_are_until_the_server_ends() {
     write(&folder, "a.onnx", plus(1.0));
     let running = Running::with(&folder);
     let mut stream = running.connect();
-    stream.write_all(&request("GET", "/events", &[], b"")).unwrap();
+    stream
+        .write_all(&request("GET", "/events", &[], b""))
+        .unwrap();
     let mut lines = BufReader::new(stream).lines();
     let first = event(&mut lines);
     assert_eq!(first["models"][0]["success"], 0);
@@ -30,7 +33,10 @@ fn events_tell_how_things_are_until_the_server_ends() {
     assert_eq!(running.infer("a", "{}").status, 400);
     let then = event(&mut lines);
     let model = &then["models"][0];
-    assert_eq!((&model["name"], &model["success"], &model["failures"]), (&"a".into(), &1.into(), &1.into()));
+    assert_eq!(
+        (&model["name"], &model["success"], &model["failures"]),
+        (&"a".into(), &1.into(), &1.into())
+    );
     assert_eq!(model["sizes"], serde_json::json!([[1, 1]]));
     assert_eq!(then["failures"][0]["reason"], "CLIENT");
     assert!(then["memory"]["limit"].as_u64().unwrap() > 0);
@@ -46,15 +52,28 @@ fn events_tell_how_things_are_until_the_server_ends() {
 fn the_page_loads_nothing_from_elsewhere() {
     let running = Running::with(&folder());
     let page = running.get("/");
-    assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
+    assert_eq!(
+        page.header("content-type"),
+        Some("text/html; charset=utf-8")
+    );
     let policy = page.header("content-security-policy").unwrap();
     assert!(policy.contains("default-src 'none'") && policy.contains("connect-src 'self'"));
     let text = page.text();
-    assert!(!text.contains("innerHTML"), "texts of clients are no markup");
+    assert!(
+        !text.contains("innerHTML"),
+        "texts of clients are no markup"
+    );
     for outside in ["src=", "@import", "url(", "<link"] {
         assert!(!text.contains(outside), "{outside}");
     }
-    for needed in ["<html lang=", "<main>", "<h1>", "role=\"status\"", "prefers-color-scheme: dark", "<label for=\"key\""] {
+    for needed in [
+        "<html lang=",
+        "<main>",
+        "<h1>",
+        "role=\"status\"",
+        "prefers-color-scheme: dark",
+        "<label for=\"key\"",
+    ] {
         assert!(text.contains(needed), "{needed}");
     }
 }

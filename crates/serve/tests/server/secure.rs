@@ -21,7 +21,8 @@ use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, Stream
 
 use super::common::{Running, folder, plus, slow, write};
 
-const GOOD: &str = r#"{"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}]}"#;
+const GOOD: &str =
+    r#"{"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}]}"#;
 
 fn keyed(folder: &Path, text: &str) -> (Running, PathBuf) {
     let path = folder.join("keys.json");
@@ -61,12 +62,27 @@ fn a_request_needs_a_key_that_is_known() {
         assert_eq!(running.get(path).status, 200, "{path}");
     }
     assert_eq!(infer(&[("authorization", "Bearer anns-key")]).status, 200);
-    assert_eq!(infer(&[("x-api-key", "bobs-key"), ("x-tenant", "ann")]).status, 200);
+    assert_eq!(
+        infer(&[("x-api-key", "bobs-key"), ("x-tenant", "ann")]).status,
+        200
+    );
 
     let load = "/v2/repository/models/a/load";
-    assert_eq!(running.send("POST", load, &[("x-api-key", "bobs-key")], b"").status, 403);
-    assert_eq!(running.send("POST", load, &[("x-api-key", "anns-key")], b"").status, 200);
-    let metrics = running.send("GET", "/metrics", &[("x-api-key", "bobs-key")], b"").text();
+    assert_eq!(
+        running
+            .send("POST", load, &[("x-api-key", "bobs-key")], b"")
+            .status,
+        403
+    );
+    assert_eq!(
+        running
+            .send("POST", load, &[("x-api-key", "anns-key")], b"")
+            .status,
+        200
+    );
+    let metrics = running
+        .send("GET", "/metrics", &[("x-api-key", "bobs-key")], b"")
+        .text();
     for line in [
         r#"streampool_tenant_requests{tenant="ann",outcome="SUCCESS"} 1"#,
         r#"streampool_tenant_requests{tenant="bob",outcome="SUCCESS"} 1"#,
@@ -91,7 +107,11 @@ async fn a_call_needs_a_key_but_not_for_health() {
     let folder = folder();
     let path = folder.join("keys.json");
     std::fs::write(&path, r#"{"ann": {"keys": ["anns-key"]}}"#).unwrap();
-    let repository = Repository::new(&folder, streampool::host_pool().unwrap(), Defaults::default());
+    let repository = Repository::new(
+        &folder,
+        streampool::host_pool().unwrap(),
+        Defaults::default(),
+    );
     let keys = Keys::load(&path).unwrap();
     let server = Server::with_keys(repository, Limits::default(), Some(keys));
     let router = TowerToHyperService::new(grpc::router(server));
@@ -100,22 +120,32 @@ async fn a_call_needs_a_key_but_not_for_health() {
         let request = request.header("authorization", format!("Bearer {key}"));
         let answer = router.call(request.body(Body::from(vec![0; 5])).unwrap());
         let answer = answer.await.unwrap();
-        answer.headers().get("grpc-status").map(|status| status.to_str().unwrap().to_owned())
+        answer
+            .headers()
+            .get("grpc-status")
+            .map(|status| status.to_str().unwrap().to_owned())
     };
     let metadata = "/inference.GRPCInferenceService/ServerMetadata";
     assert_eq!(call(metadata, "none").await.as_deref(), Some("16"));
     assert_ne!(call(metadata, "anns-key").await.as_deref(), Some("16"));
-    assert_ne!(call("/grpc.health.v1.Health/Check", "none").await.as_deref(), Some("16"));
+    assert_ne!(
+        call("/grpc.health.v1.Health/Check", "none")
+            .await
+            .as_deref(),
+        Some("16")
+    );
 }
 
 #[test]
 fn a_tenant_has_no_more_requests_in_progress_than_it_may() {
     let folder = folder();
     write(&folder, "slow.onnx", slow());
-    let text = r#"{"ann": {"keys": ["anns-key"], "max_requests": 1}, "bob": {"keys": ["bobs-key"]}}"#;
+    let text =
+        r#"{"ann": {"keys": ["anns-key"], "max_requests": 1}, "bob": {"keys": ["bobs-key"]}}"#;
     let (running, _) = keyed(&folder, text);
     let rows = vec![0.5f32; 64 * 512];
-    let body = json!({"inputs": [{"name": "x", "datatype": "FP32", "shape": [64, 512], "data": rows}]});
+    let body =
+        json!({"inputs": [{"name": "x", "datatype": "FP32", "shape": [64, 512], "data": rows}]});
     let body = body.to_string();
     let send = |key: &str| {
         let headers = [("x-api-key", key)];
@@ -124,28 +154,43 @@ fn a_tenant_has_no_more_requests_in_progress_than_it_may() {
     let all: Vec<_> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..8).map(|_| scope.spawn(|| send("anns-key"))).collect();
         assert_eq!(send("bobs-key").status, 200);
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .collect()
     });
     let refused: Vec<_> = all.iter().filter(|answer| answer.status == 429).collect();
     let answered = all.iter().filter(|answer| answer.status == 200).count();
-    assert!(answered >= 1 && answered + refused.len() == 8, "{answered} answered");
+    assert!(
+        answered >= 1 && answered + refused.len() == 8,
+        "{answered} answered"
+    );
     assert!(!refused.is_empty(), "eight at once, and one is allowed");
     assert_eq!(refused[0].header("retry-after"), Some("1"));
     // Its place is free again.
     assert_eq!(send("anns-key").status, 200);
-    let metrics = running.send("GET", "/metrics", &[("x-api-key", "bobs-key")], b"").text();
-    let line = format!(r#"streampool_rejects{{model="slow",version="1",reason="tenant_limit"}} {}"#, refused.len());
+    let metrics = running
+        .send("GET", "/metrics", &[("x-api-key", "bobs-key")], b"")
+        .text();
+    let line = format!(
+        r#"streampool_rejects{{model="slow",version="1",reason="tenant_limit"}} {}"#,
+        refused.len()
+    );
     assert!(metrics.contains(&line), "{line}\n{metrics}");
 }
 
 fn pem(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/server/tls").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/server/tls")
+        .join(name)
 }
 
 /// What a server answers over TLS to a client that shows a certificate, or does not.
 fn over_tls(at: &str, shows: bool) -> std::io::Result<String> {
     let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_file(pem("root.pem")).unwrap()).unwrap();
+    roots
+        .add(CertificateDer::from_pem_file(pem("root.pem")).unwrap())
+        .unwrap();
     let config = ClientConfig::builder().with_root_certificates(roots);
     let config = match shows {
         false => config.with_no_client_auth(),
@@ -159,7 +204,9 @@ fn over_tls(at: &str, shows: bool) -> std::io::Result<String> {
     let stream = TcpStream::connect(at)?;
     stream.set_read_timeout(Some(Duration::from_secs(20)))?;
     let mut stream = StreamOwned::new(connection.unwrap(), stream);
-    stream.write_all(b"GET /v2/health/ready HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")?;
+    stream.write_all(
+        b"GET /v2/health/ready HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n",
+    )?;
     let mut text = String::new();
     stream.read_to_string(&mut text)?;
     Ok(text)
@@ -173,7 +220,11 @@ fn connections_are_encrypted_and_clients_may_have_to_show_who_they_are() {
         clients: clients.map(pem),
     };
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let repository = Repository::new(folder(), streampool::host_pool().unwrap(), Defaults::default());
+    let repository = Repository::new(
+        folder(),
+        streampool::host_pool().unwrap(),
+        Defaults::default(),
+    );
     let server = Server::new(repository, Limits::default());
     server.set_ready(true);
     let (stop, stopped) = watch::channel(false);
@@ -184,14 +235,21 @@ fn connections_are_encrypted_and_clients_may_have_to_show_who_they_are() {
         let listener = listener.unwrap().with_tls(Some(Arc::new(tls)));
         let at = listener.address();
         let router = http::router(server.clone());
-        runtime.spawn(listen::serve(listener, router, Limits::default(), stopped.clone()));
+        runtime.spawn(listen::serve(
+            listener,
+            router,
+            Limits::default(),
+            stopped.clone(),
+        ));
         at
     };
     let open = serve(None);
     assert!(over_tls(&open, false).unwrap().starts_with("HTTP/1.1 200"));
     // Who speaks no TLS gets nothing.
     let mut plain = TcpStream::connect(&open).unwrap();
-    plain.write_all(b"GET /v2/health/ready HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+    plain
+        .write_all(b"GET /v2/health/ready HTTP/1.1\r\nhost: x\r\n\r\n")
+        .unwrap();
     let mut bytes = Vec::new();
     let _ = plain.read_to_end(&mut bytes);
     assert!(!bytes.starts_with(b"HTTP"), "{bytes:?}");

@@ -8,11 +8,17 @@ use streampool::{Array, DType};
 
 use super::common::{Running, folder, write};
 
-const WORDS: [&str; 8] = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "red", "green", "blue", "grey"];
+const WORDS: [&str; 8] = [
+    "[PAD]", "[CLS]", "[SEP]", "[UNK]", "red", "green", "blue", "grey",
+];
 
 /// A tokenizer of words, with a mark before and behind.
 fn tokenizer() -> Value {
-    let vocab: serde_json::Map<String, Value> = WORDS.iter().enumerate().map(|(id, word)| ((*word).to_owned(), id.into())).collect();
+    let vocab: serde_json::Map<String, Value> = WORDS
+        .iter()
+        .enumerate()
+        .map(|(id, word)| ((*word).to_owned(), id.into()))
+        .collect();
     let special = |id: usize| json!({"id": WORDS[id], "ids": [id], "tokens": [WORDS[id]]});
     let mark = |id: usize| json!({"SpecialToken": {"id": WORDS[id], "type_id": 0}});
     let text = |id: &str, kind: u32| json!({"Sequence": {"id": id, "type_id": kind}});
@@ -63,15 +69,27 @@ fn classes(two: bool) -> Graph {
         .node("Cast tokens = all", &[int("to", 1)])
         .node("Sub second one = less", &[]);
     match two {
-        true => graph.node("Concat less all = logits", &[int("axis", 1)]).output("logits", DType::F32, "batch 2"),
-        false => graph.node("Identity less = logits", &[]).output("logits", DType::F32, "batch 1"),
+        true => graph
+            .node("Concat less all = logits", &[int("axis", 1)])
+            .output("logits", DType::F32, "batch 2"),
+        false => graph
+            .node("Identity less = logits", &[])
+            .output("logits", DType::F32, "batch 1"),
     }
 }
 
 fn model(folder: &Path, name: &str, graph: Graph) {
     write(folder, &format!("{name}/1/model.onnx"), graph);
-    std::fs::write(folder.join(name).join("tokenizer.json"), tokenizer().to_string()).unwrap();
-    std::fs::write(folder.join(name).join("tokenizer_config.json"), r#"{"model_max_length": 8}"#).unwrap();
+    std::fs::write(
+        folder.join(name).join("tokenizer.json"),
+        tokenizer().to_string(),
+    )
+    .unwrap();
+    std::fs::write(
+        folder.join(name).join("tokenizer_config.json"),
+        r#"{"model_max_length": 8}"#,
+    )
+    .unwrap();
 }
 
 fn post(running: &Running, path: &str, body: Value) -> (u16, Value) {
@@ -80,9 +98,20 @@ fn post(running: &Running, path: &str, body: Value) -> (u16, Value) {
 }
 
 fn close(value: &Value, expected: &[f64]) {
-    let values: Vec<f64> = value.as_array().unwrap_or_else(|| panic!("{value}")).iter().map(|value| value.as_f64().unwrap()).collect();
-    let near = values.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-5);
-    assert!(near && values.len() == expected.len(), "{values:?} is not {expected:?}");
+    let values: Vec<f64> = value
+        .as_array()
+        .unwrap_or_else(|| panic!("{value}"))
+        .iter()
+        .map(|value| value.as_f64().unwrap())
+        .collect();
+    let near = values
+        .iter()
+        .zip(expected)
+        .all(|(a, b)| (a - b).abs() < 1e-5);
+    assert!(
+        near && values.len() == expected.len(),
+        "{values:?} is not {expected:?}"
+    );
 }
 
 #[test]
@@ -106,14 +135,34 @@ fn texts_become_vectors() {
 
     // Eight tokens at most: six words and two marks.
     let long = "red red red red red red grey grey grey";
-    let (_, vectors) = post(&running, "/embed", json!({"inputs": long, "normalize": false}));
+    let (_, vectors) = post(
+        &running,
+        "/embed",
+        json!({"inputs": long, "normalize": false}),
+    );
     close(&vectors[0], &[27.0 / 8.0, 1.0]);
-    let (status, error) = post(&running, "/embed", json!({"inputs": long, "truncate": false}));
+    let (status, error) = post(
+        &running,
+        "/embed",
+        json!({"inputs": long, "truncate": false}),
+    );
     assert_eq!(status, 400);
-    assert!(error["error"].as_str().unwrap().contains("more than 8 tokens"), "{error}");
+    assert!(
+        error["error"]
+            .as_str()
+            .unwrap()
+            .contains("more than 8 tokens"),
+        "{error}"
+    );
     let metrics = running.get("/metrics").text();
-    assert!(metrics.contains(r#"nv_inference_request_failure{model="mean",version="1",reason="CLIENT"} 1"#));
-    let waste = metrics.lines().find_map(|line| line.strip_prefix(r#"streampool_padding_waste{model="mean",version="1"} "#));
+    assert!(
+        metrics.contains(
+            r#"nv_inference_request_failure{model="mean",version="1",reason="CLIENT"} 1"#
+        )
+    );
+    let waste = metrics.lines().find_map(|line| {
+        line.strip_prefix(r#"streampool_padding_waste{model="mean",version="1"} "#)
+    });
     let waste: f64 = waste.unwrap().parse().unwrap();
     assert!(waste > 0.2 && waste < 0.9, "{waste}");
 }
@@ -123,12 +172,26 @@ fn embeddings_are_as_openai_has_them() {
     let folder = folder();
     model(&folder, "first", encoder());
     std::fs::create_dir(folder.join("first/1_Pooling")).unwrap();
-    std::fs::write(folder.join("first/1_Pooling/config.json"), r#"{"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false}"#).unwrap();
+    std::fs::write(
+        folder.join("first/1_Pooling/config.json"),
+        r#"{"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false}"#,
+    )
+    .unwrap();
     let running = Running::with(&folder);
-    let (status, answer) = post(&running, "/v1/embeddings", json!({"input": ["red", "green grey"], "model": "first"}));
+    let (status, answer) = post(
+        &running,
+        "/v1/embeddings",
+        json!({"input": ["red", "green grey"], "model": "first"}),
+    );
     assert_eq!(status, 200, "{answer}");
-    assert_eq!((&answer["object"], &answer["model"]), (&"list".into(), &"first".into()));
-    assert_eq!(answer["usage"], json!({"prompt_tokens": 7, "total_tokens": 7}));
+    assert_eq!(
+        (&answer["object"], &answer["model"]),
+        (&"list".into(), &"first".into())
+    );
+    assert_eq!(
+        answer["usage"],
+        json!({"prompt_tokens": 7, "total_tokens": 7})
+    );
     let half = 0.5f64.sqrt();
     close(&answer["data"][1]["embedding"], &[half, half]);
     assert_eq!(answer["data"][1]["index"], 1);
@@ -138,14 +201,26 @@ fn embeddings_are_as_openai_has_them() {
     assert_eq!(running.get("/v1/models").json()["data"][0]["id"], "first");
 
     for (body, status, why) in [
-        (json!({"input": "red", "model": "none"}), 404, "unknown model"),
+        (
+            json!({"input": "red", "model": "none"}),
+            404,
+            "unknown model",
+        ),
         (json!({"input": [], "model": "first"}), 400, "no text"),
         (json!({"input": [[]], "model": "first"}), 400, "0 tokens"),
         (json!({"input": [[4000]], "model": "first"}), 400, ""),
         (json!({"input": 3}), 400, "parse"),
         (json!({"input": "red", "dimensions": 3}), 400, "1 to 2"),
-        (json!({"input": "red", "encoding_format": "hex"}), 400, "base64"),
-        (json!({"input": "red red red red red red red red"}), 400, "more than 8"),
+        (
+            json!({"input": "red", "encoding_format": "hex"}),
+            400,
+            "base64",
+        ),
+        (
+            json!({"input": "red red red red red red red red"}),
+            400,
+            "more than 8",
+        ),
     ] {
         let (got, error) = post(&running, "/v1/embeddings", body.clone());
         let text = error["error"]["message"].as_str().unwrap_or_default();
@@ -161,23 +236,68 @@ fn texts_are_ranked_and_put_in_classes() {
     let body = json!({"query": "red", "texts": ["grey", "grey blue red"], "raw_scores": true, "return_text": true});
     let (status, ranks) = post(&running, "/rerank", body);
     assert_eq!(status, 200, "{ranks}");
-    assert_eq!(ranks, json!([{"index": 1, "score": 3.0, "text": "grey blue red"}, {"index": 0, "score": 1.0, "text": "grey"}]));
-    let (_, ranks) = post(&running, "/rerank", json!({"query": "red", "texts": ["grey"]}));
-    assert!((ranks[0]["score"].as_f64().unwrap() - 0.731_058_6).abs() < 1e-6, "{ranks}");
-    assert_eq!(post(&running, "/embed", json!({"inputs": "red"})).0, 400, "it makes no vectors");
+    assert_eq!(
+        ranks,
+        json!([{"index": 1, "score": 3.0, "text": "grey blue red"}, {"index": 0, "score": 1.0, "text": "grey"}])
+    );
+    let (_, ranks) = post(
+        &running,
+        "/rerank",
+        json!({"query": "red", "texts": ["grey"]}),
+    );
+    assert!(
+        (ranks[0]["score"].as_f64().unwrap() - 0.731_058_6).abs() < 1e-6,
+        "{ranks}"
+    );
+    assert_eq!(
+        post(&running, "/embed", json!({"inputs": "red"})).0,
+        400,
+        "it makes no vectors"
+    );
 
     model(&folder, "two", classes(true));
-    std::fs::write(folder.join("two/config.json"), r#"{"id2label": {"0": "pair", "1": "length"}}"#).unwrap();
+    std::fs::write(
+        folder.join("two/config.json"),
+        r#"{"id2label": {"0": "pair", "1": "length"}}"#,
+    )
+    .unwrap();
     running.server.repository().load("two").unwrap();
     let body = json!({"inputs": [["red"], ["red", "grey"]], "raw_scores": true, "model": "two"});
     let (_, told) = post(&running, "/predict", body);
-    assert_eq!(told[0], json!([{"score": 3.0, "label": "length"}, {"score": -1.0, "label": "pair"}]));
-    assert_eq!(told[1], json!([{"score": 5.0, "label": "length"}, {"score": 1.0, "label": "pair"}]));
-    let (_, told) = post(&running, "/predict", json!({"inputs": "red", "model": "two"}));
-    let sum: f64 = told.as_array().unwrap().iter().map(|class| class["score"].as_f64().unwrap()).sum();
+    assert_eq!(
+        told[0],
+        json!([{"score": 3.0, "label": "length"}, {"score": -1.0, "label": "pair"}])
+    );
+    assert_eq!(
+        told[1],
+        json!([{"score": 5.0, "label": "length"}, {"score": 1.0, "label": "pair"}])
+    );
+    let (_, told) = post(
+        &running,
+        "/predict",
+        json!({"inputs": "red", "model": "two"}),
+    );
+    let sum: f64 = told
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|class| class["score"].as_f64().unwrap())
+        .sum();
     assert!((sum - 1.0).abs() < 1e-5, "{told}");
-    assert_eq!(post(&running, "/predict", json!({"inputs": "red"})).0, 400, "there are two");
-    assert_eq!(post(&running, "/predict", json!({"inputs": [["a", "b", "c"]], "model": "two"})).0, 400);
+    assert_eq!(
+        post(&running, "/predict", json!({"inputs": "red"})).0,
+        400,
+        "there are two"
+    );
+    assert_eq!(
+        post(
+            &running,
+            "/predict",
+            json!({"inputs": [["a", "b", "c"]], "model": "two"})
+        )
+        .0,
+        400
+    );
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Interpolation to other sizes.
 
-use streampool_device::{Along, Dims, Interpolation, Op, Resize};
+use streampool_device::{Along, Dims, Interpolation, Op, Resize, Rounding};
 
 use crate::{Error, Result, Tensor};
 
@@ -95,6 +95,11 @@ impl Tensor {
             let same = from == to && !matches!(alignments[axis], Alignment::Crop(..));
             if to > 0 && !(same && scales[axis] == 1.0) {
                 *place = alignments[axis].along(from, to, scales[axis]);
+                if let (Interpolation::Nearest(rounding), None) =
+                    (options.interpolation, options.outside)
+                {
+                    place.shift += nudge(rounding, from);
+                }
             }
         }
         let mut dst = on.blank(self.dtype(), shape)?;
@@ -108,6 +113,16 @@ impl Tensor {
             outside: options.outside,
         }))?;
         Ok(dst.finish())
+    }
+}
+
+/// What a place is moved by, so that one which is an element, or half way between two, counts as that where a product of numbers that
+/// were rounded lies beside it: more than that is off, and far less than places are apart.
+fn nudge(rounding: Rounding, from: usize) -> f64 {
+    let off = (from as f64 + 1.0) * 8.0 * f64::EPSILON;
+    match rounding {
+        Rounding::HalfDown | Rounding::Ceil => -off,
+        Rounding::HalfUp | Rounding::Floor => off,
     }
 }
 

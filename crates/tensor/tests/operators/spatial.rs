@@ -228,6 +228,51 @@ fn sizes_change_and_come_back() {
 }
 
 #[test]
+fn places_half_way_are_what_they_are_by_whole_numbers() {
+    let pool = pool();
+    for from in 1..=25i64 {
+        let numbers: Vec<f32> = (0..from).map(|number| number as f32).collect();
+        let line = Tensor::from_slice(&pool, &numbers, &[from as usize]).unwrap();
+        for to in (1..=60i64).filter(|&to| to != from) {
+            for alignment in [Alignment::HalfPixel, Alignment::Asymmetric] {
+                for rounding in [
+                    Rounding::HalfDown,
+                    Rounding::HalfUp,
+                    Rounding::Floor,
+                    Rounding::Ceil,
+                ] {
+                    let options = ResizeOptions {
+                        interpolation: Interpolation::Nearest(rounding),
+                        alignment,
+                        ..ResizeOptions::default()
+                    };
+                    let made = line.resize(&[to as usize], &options).unwrap();
+                    let expected: Vec<f32> = (0..to)
+                        .map(|output| {
+                            // The place, in parts of which each element has so many.
+                            let parts = 2 * to;
+                            let place = match alignment {
+                                Alignment::HalfPixel => (2 * output + 1) * from - to,
+                                _ => 2 * output * from,
+                            };
+                            let nearest = match rounding {
+                                Rounding::HalfDown => -(to - place).div_euclid(parts),
+                                Rounding::HalfUp => (place + to).div_euclid(parts),
+                                Rounding::Floor => place.div_euclid(parts),
+                                Rounding::Ceil => -(-place).div_euclid(parts),
+                            };
+                            nearest.clamp(0, from - 1) as f32
+                        })
+                        .collect();
+                    let what = format!("{from} to {to}, {alignment:?}, {rounding:?}");
+                    assert_eq!(made.to_vec::<f32>().unwrap(), expected, "{what}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn batches_and_channels_may_be_empty() {
     let pool = pool();
     let weight = real(&pool, &[4, 3, 2], 12);

@@ -1,5 +1,6 @@
 //! Tensors, their views, their files and what is computed with them.
 
+mod boxes;
 #[path = "../common/mod.rs"]
 mod common;
 mod composed;
@@ -8,6 +9,7 @@ mod display;
 mod dlpack;
 mod elementwise;
 mod files;
+mod fourier;
 mod multi;
 mod ndarray;
 mod quirks;

@@ -242,6 +242,15 @@ fn what_cannot_be_is_refused_with_op_argument_got_and_expected() {
         told(x.broadcast_to(&[4, 3])),
         "broadcast_to: self has shape [2, 3], expected one that broadcasts to [4, 3]"
     );
+    let one = Tensor::zeros(&pool, &[1], DType::F32).unwrap();
+    for large in [&[1; 9][..], &[1 << 49]] {
+        assert_eq!(
+            told(one.broadcast_to(large)),
+            format!(
+                "broadcast_to: shape has shape {large:?}, expected at most 8 axes and 281474976710656 elements"
+            )
+        );
+    }
     assert_eq!(
         told(x.transpose(0, 2)),
         "transpose: b is 2, expected -2 to 1"

@@ -18,6 +18,7 @@ use crate::ops_reduce::{self, any_reduction};
 use crate::ops_rnn::any_layer;
 use crate::ops_spatial::{any_pool, any_resize, real};
 use crate::ops_tally::{any_histogram, any_places};
+use crate::ops_trees::any_ensemble;
 use crate::random::{FLOATS, any_value};
 use crate::rng::Rng;
 
@@ -35,7 +36,7 @@ pub(super) const ROUNDS: u64 = 6;
 /// Types and functions come from the first generator, all else from the second. `None` if what came up means nothing.
 pub(super) type Draw = fn(&mut Rng, &mut Rng) -> Option<Example>;
 
-pub(super) const KINDS: [Draw; 31] = [
+pub(super) const KINDS: [Draw; 32] = [
     |_, rng| Some(any_copy(rng)),
     |kinds, rng| Some(filling(rng, kinds.pick(&DType::ALL), 3.into())),
     |kinds, rng| {
@@ -125,6 +126,7 @@ pub(super) const KINDS: [Draw; 31] = [
     square,
     |kinds, rng| Some(any_histogram(rng, kinds.pick(&NUMBERS))),
     |kinds, rng| Some(any_places(rng, kinds.pick(&DType::ALL))),
+    |kinds, rng| Some(any_ensemble(rng, kinds.pick(&[DType::F32, DType::F64]))),
 ];
 
 /// A function of two inputs that broadcast.

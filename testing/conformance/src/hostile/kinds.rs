@@ -281,7 +281,28 @@ impl Draw {
         }))
     }
 
+    pub(super) fn trees(&mut self) -> Option<Op> {
+        let (dtype, rows, features) = (self.float(), self.size(), self.size());
+        let (records, targets) = (self.size(), self.size());
+        Some(Op::Trees(Trees {
+            src: self.read(dtype, &[rows, features])?,
+            records: self.read(DType::I32, &[records, 4])?,
+            dst: self.write(dtype, &[rows, targets])?,
+            trees: self.size(),
+            depth: self.size(),
+            test: self
+                .rng
+                .pick(&[TreeTest::AtMost, TreeTest::Below, TreeTest::Bits]),
+            combine: self
+                .rng
+                .pick(&[TreeCombine::Sum, TreeCombine::Min, TreeCombine::Max]),
+        }))
+    }
+
     pub(super) fn tally(&mut self) -> Option<Op> {
+        if self.rng.chance(3) {
+            return self.trees();
+        }
         let (dtype, shape) = (self.any(), self.sizes(0, 4));
         if self.rng.chance(2) {
             let elements = shape

@@ -2,7 +2,7 @@
 
 use streampool_device::Conv;
 
-use super::expected::Expected;
+use super::expected::{Expected, Total};
 use super::map::activation;
 use crate::num::Num;
 use crate::operand::Operand;
@@ -28,7 +28,7 @@ pub(super) fn conv(op: &Conv<usize>, operands: &[Operand]) -> Vec<Expected> {
     for image in 0..images {
         for channel in 0..made {
             let group = channel / group_made;
-            let mut sums = vec![(0.0, 0.0); to];
+            let mut sums = vec![(Total::default(), 0.0); to];
             for other in 0..group_read {
                 let seen = group * group_read + other;
                 let row = match op.transposed {
@@ -38,7 +38,7 @@ pub(super) fn conv(op: &Conv<usize>, operands: &[Operand]) -> Vec<Expected> {
                 for &[source, target, tap] in &meetings {
                     let product = values[(image * read + seen) * from + source].float()
                         * weights[row * taps + tap].float();
-                    sums[target].0 += product;
+                    sums[target].0.add(product);
                     sums[target].1 += product.abs();
                 }
             }
@@ -47,7 +47,7 @@ pub(super) fn conv(op: &Conv<usize>, operands: &[Operand]) -> Vec<Expected> {
                 // No activation is steeper than about 1.13.
                 let scale = 1.2 * (magnitude + bias.abs());
                 Expected {
-                    value: Num::Float(activation(op.activation, sum + bias)),
+                    value: Num::Float(activation(op.activation, sum.value() + bias)),
                     scale: if scale.is_finite() { scale } else { 0.0 },
                 }
             }));

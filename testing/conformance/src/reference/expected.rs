@@ -20,6 +20,42 @@ impl Expected {
     }
 }
 
+/// A sum as exact as if it were rounded once. Of many numbers of one size, each of which rounds the same way, a plain sum is further
+/// from it than what is compared with it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Total {
+    plain: f64,
+    sum: f64,
+    lost: f64,
+}
+
+impl Total {
+    pub(crate) fn add(&mut self, value: f64) {
+        self.plain += value;
+        let next = self.sum + value;
+        self.lost += match self.sum.abs() >= value.abs() {
+            true => (self.sum - next) + value,
+            false => (value - next) + self.sum,
+        };
+        self.sum = next;
+    }
+
+    pub(crate) fn value(self) -> f64 {
+        // What was lost of an infinity is no number.
+        match (self.sum + self.lost).is_finite() {
+            true => self.sum + self.lost,
+            false => self.plain,
+        }
+    }
+}
+
+/// The sum of all.
+pub(crate) fn total(values: impl IntoIterator<Item = f64>) -> f64 {
+    let mut total = Total::default();
+    values.into_iter().for_each(|value| total.add(value));
+    total.value()
+}
+
 /// A constant in the type it is used with.
 pub(crate) fn constant(value: Scalar, dtype: DType) -> Num {
     if dtype == DType::Bool {
@@ -57,6 +93,18 @@ pub(crate) fn broadcast(from: &[usize], to: &[usize]) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_is_lost_of_a_long_sum() {
+        let count = 1 << 16;
+        let third = || std::iter::repeat_n(1.0 / 3.0, count);
+        // Exact: only the exponent differs.
+        assert_eq!(total(third()), 1.0 / 3.0 * count as f64);
+        assert_ne!(third().sum::<f64>(), 1.0 / 3.0 * count as f64);
+        assert_eq!(total([1.0, 1e100, 1.0, -1e100]), 2.0);
+        assert_eq!(total([1.0, f64::INFINITY]), f64::INFINITY);
+        assert!(total([f64::NEG_INFINITY, f64::INFINITY]).is_nan());
+    }
 
     #[test]
     fn broadcasting_repeats_ones_and_missing_dimensions() {

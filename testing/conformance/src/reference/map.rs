@@ -1,9 +1,9 @@
 //! Fused elementwise expressions, interpreted node by node.
 
-use streampool_device::{Activation, Binary, Compare, DType, Expr, Node, Unary};
+use streampool_device::{Activation, Binary, Compare, DType, Expr, Node, Unary, Value};
 
 use super::expected::{Expected, broadcast, constant};
-use crate::num::{Num, wrapped};
+use crate::num::{Num, tolerance, wrapped};
 use crate::operand::Operand;
 
 /// `outputs = expr(inputs)`.
@@ -36,35 +36,41 @@ pub(super) fn map(
 fn evaluate(expr: &Expr, inputs: &[Num]) -> Vec<Expected> {
     let mut values: Vec<Expected> = Vec::with_capacity(expr.nodes().len());
     for &(node, dtype) in expr.nodes() {
-        let of = |value: streampool_device::Value| values[value.index()];
-        let scale_of = |parts: &[Expected]| parts.iter().map(|part| part.scale).sum::<f64>();
+        let of = |value: Value| values[value.index()];
+        // What the error of an operand becomes.
+        let passed = |from: Value, value: Num, function: &dyn Fn(Num) -> Num| {
+            let operand = of(from);
+            spread(operand, value, expr.dtype(from), function).max(operand.scale)
+        };
         let step = match node {
             Node::Input(input) => Expected::exact(inputs[usize::from(input)]),
             Node::Const(value) => Expected::exact(constant(value, dtype)),
             Node::Unary(function, x) => {
                 let x_type = expr.dtype(x);
-                let x = of(x);
-                let value = unary(function, x.value, x_type);
+                let apply = |x| unary(function, x, x_type);
+                let value = apply(of(x).value);
                 // What is left of one less nearly one has no more digits than the one had.
                 let tail = match function {
                     Unary::Gelu | Unary::GeluTanh if x_type == DType::F64 => {
-                        0.01 * rounding(x.value, false)
+                        0.01 * rounding(of(x).value, false)
                     }
                     _ => 0.0,
                 };
                 Expected {
                     value,
-                    scale: scale_of(&[x]) + rounding(value, is_exact(function)) + tail,
+                    scale: passed(x, value, &apply) + rounding(value, is_exact(function)) + tail,
                 }
             }
             Node::Binary(function, x, y) => {
-                let (x, y) = (of(x), of(y));
-                let value = binary(function, x.value, y.value, dtype);
+                let (left, right) = (of(x).value, of(y).value);
+                let value = binary(function, left, right, dtype);
                 let exact = matches!(function, Binary::Min | Binary::Max);
-                let operands = if exact { 0.0 } else { larger(x.value, y.value) };
+                let operands = if exact { 0.0 } else { larger(left, right) };
+                let from_left = passed(x, value, &|left| binary(function, left, right, dtype));
+                let from_right = passed(y, value, &|right| binary(function, left, right, dtype));
                 Expected {
                     value,
-                    scale: scale_of(&[x, y]) + rounding(value, exact) + operands,
+                    scale: from_left + from_right + rounding(value, exact) + operands,
                 }
             }
             Node::Compare(comparison, x, y) => {
@@ -82,12 +88,38 @@ fn evaluate(expr: &Expr, inputs: &[Num]) -> Vec<Expected> {
         .iter()
         .map(|&output| {
             let expected = values[output.index()];
-            match expr.dtype(output).is_float() && expected.value.float().is_finite() {
+            let is_finite = expected.value.float().is_finite();
+            match expr.dtype(output).is_float() && (is_finite || expected.scale.is_infinite()) {
                 true => expected,
                 false => Expected::exact(expected.value),
             }
         })
         .collect()
+}
+
+/// How much a function's value changes where its operand changes by its error, in parts of the operand's precision: near a pole, or
+/// of a small difference of large numbers, far more than the operand. Infinite if the value may be none at all.
+fn spread(operand: Expected, value: Num, dtype: DType, function: &dyn Fn(Num) -> Num) -> f64 {
+    let Num::Float(x) = operand.value else {
+        return 0.0;
+    };
+    let error = operand.scale * tolerance(dtype);
+    if error == 0.0 || !x.is_finite() {
+        return 0.0;
+    }
+    // Poles are at zero.
+    let middle = if x.abs() < error { 0.0 } else { x };
+    let around = [x - error, middle, x + error].map(|x| function(Num::Float(x)).float());
+    let value = value.float();
+    if value.is_finite() && around.iter().all(|other| other.is_finite()) {
+        let changes = around.map(|other| (other - value).abs());
+        return changes.into_iter().fold(0.0, f64::max) / tolerance(dtype);
+    }
+    let is_same = |other: &f64| *other == value || other.is_nan() && value.is_nan();
+    match around.iter().all(is_same) {
+        true => 0.0,
+        false => f64::INFINITY,
+    }
 }
 
 /// What the rounding of one more step may add, in parts of an element's precision.
@@ -313,6 +345,30 @@ pub fn erf(x: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_error_of_a_difference_grows_with_what_is_made_of_it() {
+        // 1 / (3 x - 1) of nearly a third: the difference is exact here, and one or two steps of a float there.
+        let build = |x: f32| {
+            let mut expr = Expr::builder();
+            let input = expr.input(DType::F32).unwrap();
+            let [three, one] = [3.0, 1.0].map(|value| expr.constant(value, DType::F32).unwrap());
+            let product = expr.binary(Binary::Mul, input, three).unwrap();
+            let difference = expr.binary(Binary::Sub, product, one).unwrap();
+            let result = expr.unary(Unary::Recip, difference).unwrap();
+            evaluate(
+                &expr.finish(&[result]).unwrap(),
+                &[Num::Float(f64::from(x))],
+            )[0]
+        };
+        // It may be infinite, or of the other sign.
+        assert_eq!(build(1.0 / 3.0).scale, f64::INFINITY);
+        // The error of a hundredth is a hundred times as large a part of it.
+        let near = build(1.01 / 3.0);
+        let relative = near.scale / near.value.float().abs();
+        assert!((50.0..500.0).contains(&relative), "{relative}");
+        assert!(build(2.0 / 3.0).scale < 10.0);
+    }
 
     #[test]
     fn the_error_function_has_its_known_values() {

@@ -2,7 +2,7 @@
 
 use streampool_device::MatMul;
 
-use super::expected::{Expected, broadcast};
+use super::expected::{Expected, Total, broadcast};
 use super::map::activation;
 use crate::num::{Num, wrapped};
 use crate::operand::Operand;
@@ -55,14 +55,14 @@ fn float_element(
     pairs: impl Iterator<Item = (Num, Num)>,
     bias: Option<Num>,
 ) -> Expected {
-    let (mut sum, mut magnitude) = (0.0, 0.0);
+    let (mut sum, mut magnitude) = (Total::default(), 0.0);
     for (left, right) in pairs {
         let product = left.float() * right.float();
-        sum += product;
+        sum.add(product);
         magnitude += product.abs();
     }
     let bias = bias.map_or(0.0, Num::float);
-    let value = activation(op.activation, op.alpha * sum + bias);
+    let value = activation(op.activation, op.alpha * sum.value() + bias);
     // No activation is steeper than about 1.13.
     let scale = 1.2 * (op.alpha.abs() * magnitude + bias.abs());
     Expected {

@@ -12,10 +12,12 @@ mod order;
 mod pool;
 mod random;
 mod reduce;
+mod regions;
 mod resize;
 mod rnn;
 mod softmax;
 mod tally;
+mod trees;
 
 pub(crate) use expected::Expected;
 pub(crate) use linalg::{check as linalg, epsilon};
@@ -74,6 +76,7 @@ pub(crate) fn expected(op: &Op<usize>, operands: &[Operand]) -> Vec<(usize, Vec<
             std::iter::once((op.dst, results)).chain(indices).collect()
         }
         Op::Resize(op) => vec![(op.dst, resize::resize(op, operands))],
+        Op::Regions(op) => vec![(op.dst, regions::regions(op, operands))],
         Op::Random(op) => vec![(op.dst, random::random(op, operands))],
         Op::Gather(op) => vec![(op.dst, index::gather(op, operands))],
         Op::Scatter(op) => vec![(op.dst, index::scatter(op, operands))],
@@ -86,6 +89,7 @@ pub(crate) fn expected(op: &Op<usize>, operands: &[Operand]) -> Vec<(usize, Vec<
                 .collect()
         }
         Op::Histogram(op) => vec![(op.dst, tally::histogram(op, operands))],
+        Op::Trees(op) => vec![(op.dst, trees::trees(op, operands))],
         Op::NonZero(op) => {
             let [indices, count] = tally::nonzero(op, operands);
             vec![(op.indices, indices), (op.count, count)]

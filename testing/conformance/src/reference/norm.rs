@@ -2,7 +2,7 @@
 
 use streampool_device::{Norm, NormKind};
 
-use super::expected::Expected;
+use super::expected::{Expected, total};
 use crate::num::Num;
 use crate::operand::Operand;
 
@@ -33,10 +33,10 @@ pub(super) fn norm(op: &Norm<usize>, operands: &[Operand]) -> Vec<Expected> {
         .flat_map(|row| {
             let count = row.len() as f64;
             let centre = match op.kind {
-                NormKind::Layer => row.iter().sum::<f64>() / count,
+                NormKind::Layer => total(row.iter().copied()) / count,
                 NormKind::Rms => 0.0,
             };
-            let spread = row.iter().map(|x| (x - centre).powi(2)).sum::<f64>() / count;
+            let spread = total(row.iter().map(|x| (x - centre).powi(2))) / count;
             let divisor = (spread + op.epsilon).sqrt();
             let magnitude = row.iter().fold(0.0f64, |largest, x| largest.max(x.abs()));
             let (scale, bias) = (&scale, &bias);

@@ -2,7 +2,7 @@
 
 use streampool_device::{DType, Pool, PoolKind, Slide};
 
-use super::expected::Expected;
+use super::expected::{Expected, total};
 use crate::num::Num;
 use crate::operand::Operand;
 
@@ -90,14 +90,14 @@ fn of_window(
         }
         PoolKind::Mean { .. } => {
             let divisor = count.max(1) as f64;
-            let value = floats().sum::<f64>() / divisor;
+            let value = total(floats()) / divisor;
             (
                 spread(value, floats().map(f64::abs).sum::<f64>() / divisor),
                 None,
             )
         }
         PoolKind::Lp(power) => {
-            let sum: f64 = floats().map(|x| x.abs().powf(power)).sum();
+            let sum = total(floats().map(|x| x.abs().powf(power)));
             let value = sum.powf(1.0 / power);
             // The logarithms that powers are made by lose more.
             (spread(value, 8.0 * value), None)

@@ -2,7 +2,7 @@
 
 use streampool_device::{Axes, ReduceKind};
 
-use super::expected::{Expected, broadcast};
+use super::expected::{Expected, broadcast, total};
 use crate::num::{Num, wrapped};
 use crate::operand::Operand;
 
@@ -37,12 +37,12 @@ fn combine(kind: ReduceKind, src: &Operand, group: &[Num]) -> Expected {
     let magnitude = long * floats().map(f64::abs).sum::<f64>();
     match kind {
         ReduceKind::Sum if float => Expected {
-            value: Num::Float(floats().sum()),
+            value: Num::Float(total(floats())),
             scale: finite(magnitude),
         },
         ReduceKind::Sum => whole(src, ints().fold(0, i128::wrapping_add)),
         ReduceKind::Mean => Expected {
-            value: Num::Float(floats().sum::<f64>() / group.len() as f64),
+            value: Num::Float(total(floats()) / group.len() as f64),
             scale: finite(magnitude / group.len() as f64),
         },
         ReduceKind::Prod if float => {

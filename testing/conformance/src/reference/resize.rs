@@ -20,7 +20,11 @@ pub(super) fn resize(op: &Resize<usize>, operands: &[Operand]) -> Vec<Expected> 
     (0..dst.layout.elements())
         .map(|number| {
             let mut rest = number;
-            let mut taps = vec![(0usize, 1.0f64)];
+            let mut taps = vec![Tap {
+                at: 0,
+                weight: 1.0,
+                made_of: 1.0,
+            }];
             let mut is_outside = false;
             let mut step = 1;
             for axis in (0..along.len()).rev() {
@@ -29,9 +33,13 @@ pub(super) fn resize(op: &Resize<usize>, operands: &[Operand]) -> Vec<Expected> 
                 is_outside |= here.is_outside;
                 taps = taps
                     .iter()
-                    .flat_map(|&(at, weight)| {
+                    .flat_map(|tap| {
                         let here = here.taps.iter();
-                        here.map(move |&(place, more)| (at + place * step, weight * more))
+                        here.map(move |more| Tap {
+                            at: tap.at + more.at * step,
+                            weight: tap.weight * more.weight,
+                            made_of: tap.made_of * more.made_of,
+                        })
                     })
                     .collect();
                 step *= src.shape()[axis];
@@ -43,22 +51,42 @@ pub(super) fn resize(op: &Resize<usize>, operands: &[Operand]) -> Vec<Expected> 
                 _ => {}
             }
             // Between elements a place that is one by rounding alone may count as just beside it.
-            if let ([(at, 1.0)], Interpolation::Nearest(_)) = (&taps[..], op.interpolation) {
+            if let (
+                [
+                    Tap {
+                        at, weight: 1.0, ..
+                    },
+                ],
+                Interpolation::Nearest(_),
+            ) = (&taps[..], op.interpolation)
+            {
                 return Expected::exact(values[*at]);
             }
-            let terms = || taps.iter().map(|&(at, weight)| values[at].float() * weight);
-            let scale = 4.0 * terms().map(f64::abs).sum::<f64>();
+            let terms = taps.iter().map(|tap| values[tap.at].float() * tap.weight);
+            let sizes = taps
+                .iter()
+                .map(|tap| values[tap.at].float().abs() * tap.made_of);
+            let scale = 4.0 * sizes.sum::<f64>();
             Expected {
-                value: Num::Float(terms().sum()),
+                value: Num::Float(terms.sum()),
                 scale: if scale.is_finite() { scale } else { 0.0 },
             }
         })
         .collect()
 }
 
+/// An element that counts for a place.
+#[derive(Debug, Clone, Copy)]
+struct Tap {
+    at: usize,
+    weight: f64,
+    /// What the weight is the sum of, all positive: rounding errors are a part of it.
+    made_of: f64,
+}
+
 /// One dimension of one place.
 struct Along {
-    taps: Vec<(usize, f64)>,
+    taps: Vec<Tap>,
     is_outside: bool,
 }
 
@@ -81,7 +109,11 @@ impl Along {
                     Rounding::HalfUp if place - below < 0.5 => below,
                     Rounding::HalfDown | Rounding::HalfUp => below + 1.0,
                 };
-                vec![((nearest as i64).clamp(0, last) as usize, 1.0)]
+                vec![Tap {
+                    at: (nearest as i64).clamp(0, last) as usize,
+                    weight: 1.0,
+                    made_of: 1.0,
+                }]
             }
             Interpolation::Linear | Interpolation::Cubic(_) => {
                 let far = (2.0 * stretch).ceil() as i64 + 1;
@@ -99,16 +131,29 @@ impl Along {
                     true => all.iter().map(|(_, weight)| weight).sum(),
                     false => 1.0,
                 };
-                let mut taps: Vec<(usize, f64)> = Vec::new();
+                let mut taps: Vec<Tap> = Vec::new();
                 for (at, weight) in all {
                     let at = at.clamp(0, last) as usize;
-                    match taps.iter_mut().find(|tap| tap.0 == at) {
-                        Some(tap) => tap.1 += weight / total,
-                        None => taps.push((at, weight / total)),
+                    let weight = weight / total;
+                    let made_of = weight.abs() + unsure(op.interpolation) / total.abs();
+                    match taps.iter_mut().find(|tap| tap.at == at) {
+                        Some(tap) => {
+                            tap.weight += weight;
+                            tap.made_of += made_of;
+                        }
+                        None => taps.push(Tap {
+                            at,
+                            weight,
+                            made_of,
+                        }),
                     }
                 }
                 if taps.is_empty() {
-                    taps.push((place.clamp(0.0, last as f64) as usize, 1.0));
+                    taps.push(Tap {
+                        at: place.clamp(0.0, last as f64) as usize,
+                        weight: 1.0,
+                        made_of: 1.0,
+                    });
                 }
                 taps
             }
@@ -120,17 +165,52 @@ impl Along {
     }
 }
 
+/// What a weight may be off by, in parts of its precision, however small it is: a cubic one is a difference of terms, each of which
+/// loses a few bits at most.
+fn unsure(interpolation: Interpolation) -> f64 {
+    match interpolation {
+        Interpolation::Cubic(a) => a.abs() / 8.0,
+        _ => 0.0,
+    }
+}
+
+/// Where it is small it is a product, so that no digits are lost.
 fn weight(interpolation: Interpolation, x: f64) -> f64 {
     match interpolation {
         Interpolation::Cubic(a) => {
             if x < 1.0 {
-                (a + 2.0) * x.powi(3) - (a + 3.0) * x.powi(2) + 1.0
+                (1.0 - x) * (1.0 + x - (a + 2.0) * x.powi(2))
             } else if x < 2.0 {
-                a * x.powi(3) - 5.0 * a * x.powi(2) + 8.0 * a * x - 4.0 * a
+                a * (x - 1.0) * (x - 2.0).powi(2)
             } else {
                 0.0
             }
         }
         _ => (1.0 - x).max(0.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_weight_of_a_cubic_has_all_its_digits() {
+        let a = -0.75;
+        for small in [1e-3, 1e-6] {
+            for (x, expected) in [
+                (2.0 - small, a * (1.0 - small) * small * small),
+                (
+                    1.0 - small,
+                    small * (-a + small * (2.0 * a + 3.0 - (a + 2.0) * small)),
+                ),
+            ] {
+                let found = weight(Interpolation::Cubic(a), x);
+                assert!(
+                    (found / expected - 1.0).abs() < 1e-8,
+                    "{found} for {expected}"
+                );
+            }
+        }
     }
 }

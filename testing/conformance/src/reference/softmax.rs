@@ -1,6 +1,6 @@
 //! Softmax and its logarithm.
 
-use super::expected::{Expected, broadcast};
+use super::expected::{Expected, Total, broadcast};
 use crate::num::Num;
 use crate::operand::Operand;
 
@@ -15,10 +15,11 @@ pub(super) fn softmax(src: &Operand, axis: usize, log: bool) -> Vec<Expected> {
     for (&value, &row) in values.iter().zip(&row_of) {
         largest[row] = largest[row].max(value);
     }
-    let mut sums = vec![0.0; largest.len()];
+    let mut sums = vec![Total::default(); largest.len()];
     for (&value, &row) in values.iter().zip(&row_of) {
-        sums[row] += (value - largest[row]).exp();
+        sums[row].add((value - largest[row]).exp());
     }
+    let sums: Vec<f64> = sums.into_iter().map(Total::value).collect();
     values
         .iter()
         .zip(&row_of)

@@ -2,7 +2,7 @@
 
 use streampool_device::{Histogram, NonZero};
 
-use super::expected::Expected;
+use super::expected::{Expected, Total};
 use super::index::place;
 use crate::num::Num;
 use crate::operand::Operand;
@@ -11,7 +11,7 @@ use crate::operand::Operand;
 pub(super) fn histogram(op: &Histogram<usize>, operands: &[Operand]) -> Vec<Expected> {
     let bins = operands[op.dst].layout.elements();
     let weights = op.weights.map(|weights| operands[weights].values());
-    let (mut counts, mut sums) = (vec![0i128; bins], vec![(0.0, 0.0); bins]);
+    let (mut counts, mut sums) = (vec![0i128; bins], vec![(Total::default(), 0.0); bins]);
     for (element, value) in operands[op.src].values().into_iter().enumerate() {
         let value = value.float();
         if value >= op.low && value <= op.high {
@@ -21,7 +21,7 @@ pub(super) fn histogram(op: &Histogram<usize>, operands: &[Operand]) -> Vec<Expe
                 .as_ref()
                 .map_or(0.0, |weights| weights[element].float());
             counts[bin] += 1;
-            sums[bin].0 += weight;
+            sums[bin].0.add(weight);
             sums[bin].1 += weight.abs();
         }
     }
@@ -32,8 +32,8 @@ pub(super) fn histogram(op: &Histogram<usize>, operands: &[Operand]) -> Vec<Expe
             .collect(),
         Some(_) => sums
             .into_iter()
-            .map(|(value, scale)| Expected {
-                value: Num::Float(value),
+            .map(|(sum, scale)| Expected {
+                value: Num::Float(sum.value()),
                 scale,
             })
             .collect(),

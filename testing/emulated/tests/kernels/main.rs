@@ -15,3 +15,4 @@ mod rnn;
 mod spatial;
 mod split;
 mod tally;
+mod trees;

@@ -1,7 +1,8 @@
 //! Pooling and interpolation by the kernels of GPUs, beside the host.
 
 use streampool_device::{
-    Along, DType, Dims, Interpolation, Layout, Op, Pool, PoolKind, Resize, Rounding, Slide, Window,
+    Along, DType, Dims, Interpolation, Layout, Op, Pool, PoolKind, Regions, Resize, Rounding,
+    Slide, Window,
 };
 use streampool_emulated::{Emulator, Tensor, Tolerance, assert_all_same_as_host};
 
@@ -283,4 +284,41 @@ fn what_lies_beyond_the_picture_is_not_walked() {
     // Where a cubic filter ends, single floats lose digits.
     let near = Tolerance::Within(1e-3, 1e-3);
     assert_all_same_as_host(Emulator::of_each_dialect(), &ops, near);
+}
+
+#[test]
+#[cfg_attr(
+    any(sanitize_address, sanitize_thread),
+    ignore = "switches stacks behind the sanitizer's back"
+)]
+fn regions_anywhere() {
+    let mut ops = Vec::new();
+    // Odd parts of an element: no rounding takes a sample over an edge.
+    let corners = [
+        [0.3125, 1.1875, 9.6875, 7.4375],
+        [-3.1875, -2.3125, 3.8125, 20.6875],
+        [5.4375, 4.3125, 5.6875, 4.5625],
+        [-40.3125, 50.1875, -20.6875, 70.4375],
+    ];
+    for dtype in [DType::F32, DType::F16, DType::BF16, DType::F64] {
+        let of_sums = match dtype {
+            DType::F64 => DType::F64,
+            _ => DType::F32,
+        };
+        for samples in [0, 1, 2, 3] {
+            for (aligned, largest) in [(false, false), (false, true), (true, false), (true, true)] {
+                ops.push(Op::Regions(Regions {
+                    src: Tensor::new(dtype, &[2, 3, 9, 12]).random(7),
+                    corners: Tensor::new(of_sums, &[4, 4]).values(corners.as_flattened()),
+                    batches: Tensor::new(DType::I64, &[4]).values(&[0.0, 1.0, 1.0, 0.0]),
+                    dst: Tensor::new(dtype, &[4, 3, 3, 5]),
+                    scale: 1.0,
+                    samples,
+                    aligned,
+                    largest,
+                }));
+            }
+        }
+    }
+    check(&ops);
 }

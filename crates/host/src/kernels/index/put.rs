@@ -57,7 +57,9 @@ pub(super) unsafe fn put<T: Native, P: Put<T>>(op: &Scatter, places: &Places, te
         // SAFETY: passed on.
         return unsafe { put_part::<T, P>(op, places, None) };
     };
+    // Each thread goes through all indices, so there are no more parts than threads.
     let grain = (GRAIN * shape[axis]).div_ceil(elements.max(1));
+    let grain = grain.max(shape[axis].div_ceil(team.width()));
     split(shape[axis], grain, team, &|range| {
         // SAFETY: passed on; ranges of an axis along which places differ are disjoint.
         unsafe { put_part::<T, P>(op, places, Some((axis, range))) };

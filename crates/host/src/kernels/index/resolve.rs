@@ -44,13 +44,14 @@ impl<'a> Resolved<'a> {
         length: usize,
         mut f: impl FnMut(usize, Part),
     ) {
-        let mut offsets = [0isize; AHEAD];
         if step == 0 {
+            let mut only = [0];
             // SAFETY: the caller's promise.
-            unsafe { self.resolve(at, 0, &mut offsets[..1]) };
-            let offset = offsets[0];
+            unsafe { self.resolve(at, 0, &mut only) };
+            let [offset] = only;
             return f(0, Part::Slice { offset, length });
         }
+        let mut offsets = [0isize; AHEAD];
         for start in (0..length).step_by(AHEAD) {
             let offsets = &mut offsets[..AHEAD.min(length - start)];
             // SAFETY: the caller's promise.

@@ -16,6 +16,8 @@ pub(super) const FEW_ROWS: usize = 16;
 
 /// More steps are made panel by panel, so that they can be given up in between.
 const MOST_STEPS: usize = 1 << 26;
+/// So are steps of as many rows and columns as are multiplied at a time, if they are more multiplications than this.
+const MOST_AT_ONCE: usize = 1 << 28;
 
 /// How `b` is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +37,10 @@ const SMALL: usize = 1 << 13;
 /// How a product can be multiplied where it lies, if it has few rows and its types and strides allow.
 pub(super) fn reading<T: Factor>(product: &Product<T>) -> Option<Reading> {
     if !T::IN_PLACE || product.k == 0 || product.on_amx || product.k > MOST_STEPS {
+        return None;
+    }
+    let sums = product.m.min(SKINNY_ROWS) * product.n.min(MAX_COLUMNS);
+    if product.k.saturating_mul(sums) > MOST_AT_ONCE {
         return None;
     }
     // A single column may have any stride between its neighbours.
@@ -90,9 +96,9 @@ pub(super) unsafe fn columns<T: Factor<Unit = T> + Unit>(
 unsafe fn by_rows<T: Factor<Unit = T> + Unit>(product: &Product<T>, columns: Range<usize>) {
     let mut steps = Steps::default();
     for start in columns.clone().step_by(MAX_COLUMNS) {
-        steps.take(product.m.saturating_mul(product.k));
         let count = MAX_COLUMNS.min(columns.end - start);
         for rows in even_parts(product.m, SKINNY_ROWS) {
+            steps.take(rows.len() * count * product.k);
             let mut block = MaybeUninit::<[T; SKINNY_ROWS * MAX_COLUMNS]>::uninit();
             // Sums are stored by whole vectors, and may not go beyond these columns.
             let in_out = match count.is_multiple_of(T::block().1) {
@@ -127,9 +133,9 @@ unsafe fn by_rows<T: Factor<Unit = T> + Unit>(product: &Product<T>, columns: Ran
 unsafe fn by_dots<T: Factor<Unit = T> + Unit>(product: &Product<T>, columns: Range<usize>) {
     let mut steps = Steps::default();
     for start in columns.clone().step_by(MAX_COLUMNS) {
-        steps.take(product.m.saturating_mul(product.k));
         let count = MAX_COLUMNS.min(columns.end - start);
         for rows in even_parts(product.m, DOT_ROWS) {
+            steps.take(rows.len() * count * product.k);
             let mut block = MaybeUninit::<[T; DOT_ROWS * MAX_COLUMNS]>::uninit();
             let sums: Sums<T> = product
                 .sums_in_out(rows.start, start)

@@ -173,10 +173,12 @@ pub(super) fn nearest(
     let told_apart = op.outside.is_some();
     (0..op.dst.shape()[axis]).map(move |output| {
         let place = place(along, output);
+        // A sum of a place and a half may be rounded up to the next whole number; the difference is exact.
+        let (below, part) = (place.floor(), place - place.floor());
         let nearest = match rounding {
-            Rounding::HalfDown => (place - 0.5).ceil(),
-            Rounding::HalfUp => (place + 0.5).floor(),
-            Rounding::Floor => place.floor(),
+            Rounding::HalfDown => below + f64::from(u8::from(part > 0.5)),
+            Rounding::HalfUp => below + f64::from(u8::from(part >= 0.5)),
+            Rounding::Floor => below,
             Rounding::Ceil => place.ceil(),
         };
         let told = told_apart && is_outside(place, size);

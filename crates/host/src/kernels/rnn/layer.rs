@@ -6,6 +6,7 @@ use streampool_device::{Cell, Direction, Rnn, View};
 
 use super::gates::{self, Step};
 use super::weights::{Sheet, Weights, bias_at};
+use crate::given_up::Steps;
 use crate::kernels::convert::Float;
 use crate::kernels::matmul::blocked::even_parts;
 use crate::kernels::matmul::factor::Factor;
@@ -316,12 +317,14 @@ where
         sums: &Shared<T::Wide>,
     ) {
         let (size, row) = (self.hidden(), self.weights.sums());
+        let mut steps = Steps::default();
         let mut first = columns.start;
         while first < columns.end {
             let (panel, within) = (first / MAX_COLUMNS, first % MAX_COLUMNS);
             let count = (columns.end - first).min(MAX_COLUMNS - within);
             let at = self.weights.panel_at(task.direction, sheet, panel) + within;
             for rows in even_parts(task.sequences.len(), SKINNY_ROWS) {
+                steps.take(rows.len() * count * size);
                 let operands = InPlace {
                     a: states.at((rows.start * size) as isize).cast_const(),
                     a_row: size as isize,

@@ -2,6 +2,7 @@
 
 use streampool_device::{Cell, Rnn, View};
 
+use crate::given_up::Steps;
 use crate::kernels::convert::Float;
 use crate::kernels::matmul::factor::{Factor, Lines, pack_interleaved};
 use crate::kernels::matmul::multiply::MAX_COLUMNS;
@@ -114,7 +115,9 @@ where
         let panels = self.panels();
         let grain = GRAIN.div_ceil(self.panel_length().max(1));
         split(self.directions * panels, grain, team, &|range| {
+            let mut steps = Steps::default();
             for index in range {
+                steps.take(self.panel_length());
                 let (direction, panel) = (index / panels, index % panels);
                 let [first, second] = &self.sheets;
                 let sheet = if panel < second.panel { first } else { second };

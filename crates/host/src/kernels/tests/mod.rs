@@ -5,4 +5,5 @@ mod large;
 mod levels;
 mod matmul;
 pub(crate) mod ops;
+mod polls;
 mod refusals;

@@ -5,6 +5,7 @@ mod files;
 mod functions;
 mod graphs;
 mod random;
+mod trees;
 mod values;
 
 use bytes::Bytes;

@@ -73,19 +73,72 @@ fn types_that_are_not_to_be_had_are_refused_by_name() {
 }
 
 #[test]
-fn strings_are_refused_where_they_are_used() {
-    let mut proto = with_constant(raw(TensorProto::STRING, &[1], b""));
-    assert!(read(&proto).is_ok());
-    let graph = proto.graph.as_mut().unwrap();
-    graph.nodes.push(named("n", "Identity", &["w"], &["y"]));
-    assert_tells(&refusal(&proto), &["\"n\"", "\"w\"", "strings"]);
+fn strings_are_places_in_a_list_and_refused_where_numbers_are_wanted() {
+    let words = TensorProto {
+        strings: ["b", "a", "b"].map(Bytes::from).to_vec(),
+        ..raw(TensorProto::STRING, &[3], b"")
+    };
+    let with = |op: &str| {
+        let mut proto = with_constant(words.clone());
+        let graph = proto.graph.as_mut().unwrap();
+        graph.nodes.push(named("n", op, &["w"], &["y"]));
+        graph.outputs.push(value("y"));
+        proto
+    };
+    let graph = read(&with("Identity")).unwrap().graph;
+    let list = graph.value(graph.outputs[0]).strings.clone().unwrap();
+    assert_eq!(list[..], ["b", "a"]);
+    let places = graph.constants.values().next().unwrap();
+    assert_eq!(places.to_vec::<i64>().unwrap(), [0, 1, 0]);
+    assert_tells(&refusal(&with("Neg")), &["\"n\"", "strings"]);
+    let mut few = with_constant(words.clone());
+    few.graph.as_mut().unwrap().initializers[0].sizes = vec![4];
+    assert_tells(&refusal(&few), &["\"w\"", "3 strings", "[4]"]);
 }
 
 #[test]
-fn sparse_tensors_are_refused_by_name() {
+fn sparse_tensors_are_read_as_dense_ones() {
+    let of = |shape: &[i64], sizes: &[i64], places: &[i64]| {
+        let mut proto = graph(&[], &[], Vec::new());
+        proto.sparse_initializers.push(SparseProto {
+            values: Some(floats("w", &[2], &[1.0, 2.0])),
+            indices: Some(TensorProto {
+                longs: places.to_vec(),
+                ..raw(7, shape, b"")
+            }),
+            sizes: sizes.to_vec(),
+        });
+        model(proto)
+    };
+    for model in [
+        of(&[2], &[2, 3], &[1, 5]),
+        of(&[2, 2], &[2, 3], &[0, 1, 1, 2]),
+    ] {
+        let graph = read(&model).unwrap().graph;
+        let tensor = graph.constants.values().next().unwrap();
+        assert_eq!(tensor.shape(), [2, 3]);
+        assert_eq!(
+            tensor.to_vec::<f32>().unwrap(),
+            [0.0, 1.0, 0.0, 0.0, 0.0, 2.0]
+        );
+    }
+    for (model, said) in [
+        (of(&[2], &[2, 3], &[1, 6]), "index"),
+        (of(&[2], &[2, 3], &[-1, 0]), "index"),
+        (of(&[2, 2], &[2, 3], &[0, 3, 0, 0]), "index"),
+        (of(&[2], &[1 << 40, 1 << 40], &[0, 1]), "shape"),
+        (of(&[1, 2], &[2, 3], &[0, 1]), "indices"),
+    ] {
+        assert_tells(&refusal(&model), &["\"w\"", "sparse", said]);
+    }
+}
+
+#[test]
+fn sparse_tensors_without_places_are_refused_by_name() {
     let mut proto = graph(&[], &[], Vec::new());
     proto.sparse_initializers.push(SparseProto {
         values: Some(floats("w", &[1], &[1.0])),
+        ..SparseProto::default()
     });
     assert_tells(&refusal(&model(proto)), &["\"w\"", "sparse"]);
 }
@@ -211,7 +264,14 @@ fn inputs_of_other_types_are_refused_by_name() {
         map: Some(()),
         ..TypeProto::default()
     };
-    for kind in [tensor_type(8, Vec::new()), tensor_type(17, Vec::new()), map] {
+    let held = HolderType {
+        element: Some(map.clone()),
+    };
+    let maps = TypeProto {
+        sequence: Some(Box::new(held)),
+        ..TypeProto::default()
+    };
+    for kind in [tensor_type(17, Vec::new()), map, maps] {
         let mut graph = graph(&["x"], &[], Vec::new());
         graph.inputs[0].kind = Some(kind);
         assert_tells(&refusal(&model(graph)), &["\"x\"", "not supported"]);

@@ -1,0 +1,184 @@
+//! Strings: a model has one list of all that it names, and a tensor of strings is one of their places in it, `i64`.
+//!
+//! So strings are found, chosen and moved as numbers are, on any device. Which values are strings is found out once, when a
+//! model is read; what would take them for numbers is refused then.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use streampool_tensor::Tensor;
+
+use crate::error::{Error, NodeError};
+use crate::graph::{Attribute, Domain, Graph, Node, ValueId};
+
+/// The attribute that says of an operator that what it makes are strings.
+const GIVES: &str = "gives_strings";
+
+/// The strings of a model, each once.
+#[derive(Default)]
+pub struct Strings {
+    list: Vec<String>,
+    places: HashMap<String, i64>,
+    /// Constants that are strings.
+    pub constants: HashSet<ValueId>,
+}
+
+impl Strings {
+    /// The place of a string, which may be a new one.
+    pub fn place(&mut self, string: &str) -> i64 {
+        if let Some(&place) = self.places.get(string) {
+            return place;
+        }
+        let place = self.list.len() as i64;
+        self.list.push(string.to_owned());
+        self.places.insert(string.to_owned(), place);
+        place
+    }
+
+    /// Puts places for the strings that an operator of `ai.onnx.ml` looks for, or makes.
+    pub fn replace(&mut self, op: &str, attributes: &mut Vec<(String, Attribute)>) {
+        let mut gives = false;
+        for (name, attribute) in attributes.iter_mut() {
+            let known = match &name[..] {
+                "classlabels_strings" | "values_strings" => {
+                    gives |= op != "ZipMap";
+                    true
+                }
+                "default_string" => true,
+                "keys_strings" | "cats_strings" | "classes_strings" => true,
+                _ => false,
+            };
+            match attribute {
+                Attribute::Strings(strings) if known => {
+                    let places = strings.iter().map(|string| self.place(string)).collect();
+                    *attribute = Attribute::Ints(places);
+                }
+                Attribute::String(string) if known => {
+                    *attribute = Attribute::Int(self.place(string))
+                }
+                _ => {}
+            }
+        }
+        let has = |name: &str| attributes.iter().any(|(other, _)| other == name);
+        // What is missing is called this.
+        if matches!(op, "LabelEncoder" | "CategoryMapper") && !has("default_string") {
+            let place = self.place("_Unused");
+            attributes.push(("default_string".to_owned(), Attribute::Int(place)));
+        }
+        if gives {
+            attributes.push((GIVES.to_owned(), Attribute::Int(1)));
+        }
+    }
+
+    /// Finds out which values of a graph are strings, and refuses what would take them for numbers. The inputs and outputs are
+    /// told what their strings are.
+    pub fn settle(self, graph: &mut Graph) -> Result<(), Error> {
+        let list: Arc<[String]> = self.list.into();
+        let mut strings = self.constants;
+        strings.extend(
+            graph
+                .inputs
+                .iter()
+                .copied()
+                .filter(|&id| graph.value(id).strings.is_some()),
+        );
+        for node in &mut graph.nodes {
+            let refused = |node: &Node, what: &str| {
+                NodeError::unsupported(what).of_node(&node.name, node.operator.to_string())
+            };
+            let given: Vec<bool> = node
+                .inputs
+                .iter()
+                .flatten()
+                .map(|id| strings.contains(id))
+                .collect();
+            let read = node.reads().any(|id| strings.contains(&id));
+            let makes = made(node, &given, read).map_err(|what| refused(node, what))?;
+            if makes {
+                strings.extend(node.output(0));
+            }
+        }
+        let values = graph.inputs.iter().chain(&graph.outputs).copied();
+        for id in values.collect::<Vec<_>>() {
+            let mut info = graph.value(id).clone();
+            let declared = info.strings.is_some();
+            info.strings = strings.contains(&id).then(|| list.clone());
+            if declared && info.strings.is_none() {
+                let what =
+                    NodeError::malformed("the value", "numbers", "strings, as it is declared");
+                return Err(what.of_value(&info.name));
+            }
+            graph.declare(id, info);
+        }
+        Ok(())
+    }
+}
+
+/// What moves elements without looking at them.
+const MOVING: &str = "Identity Reshape Squeeze Unsqueeze Flatten Transpose Gather GatherElements GatherND Slice Expand Tile \
+    ArrayFeatureExtractor";
+
+/// Whether a node makes strings of what it is given; or why it cannot.
+fn made(node: &mut Node, given: &[bool], read: bool) -> Result<bool, &'static str> {
+    let first = given.first() == Some(&true);
+    let only_first = given.iter().skip(1).all(|is| !is);
+    let takes = |name: &str| node.attribute(name).is_some();
+    match (node.operator.domain, &node.operator.name[..]) {
+        (Domain::Onnx, "Cast") if node.int("to", 0) == 8 => {
+            if !first {
+                return Err("a cast to strings");
+            }
+            node.operator.name = "Identity".to_owned();
+            node.attributes.clear();
+            Ok(true)
+        }
+        (Domain::Onnx, "Concat") if given.iter().all(|&is| is) => Ok(first),
+        (Domain::Onnx, "Shape" | "Size") => Ok(false),
+        (Domain::Onnx | Domain::Ml, _) if node.is_among(MOVING) && only_first => Ok(first),
+        (Domain::Ml, "OneHotEncoder") if first == takes("cats_strings") => Ok(false),
+        (Domain::Ml, "LabelEncoder") if node.attribute("classes_strings").is_some() => {
+            node.set(GIVES, i64::from(!first));
+            Ok(!first)
+        }
+        (Domain::Ml, "CategoryMapper") => {
+            node.set(GIVES, i64::from(!first));
+            Ok(!first)
+        }
+        (Domain::Ml, "LabelEncoder") if first == takes("keys_strings") => {
+            Ok(node.int(GIVES, 0) != 0)
+        }
+        (Domain::Ml, "OneHotEncoder" | "LabelEncoder") if first => {
+            Err("strings, where it knows numbers,")
+        }
+        (Domain::Ml, "OneHotEncoder" | "LabelEncoder") => Err("numbers, where it knows strings,"),
+        _ if read => Err("an input of strings"),
+        _ => Ok(node.int(GIVES, 0) != 0),
+    }
+}
+
+/// The places of strings, as a tensor.
+pub fn tensor(
+    strings: &mut Strings,
+    given: &[impl AsRef<[u8]>],
+    shape: &[usize],
+    pool: &streampool_tensor::Pool,
+) -> Result<Tensor, NodeError> {
+    let count = shape
+        .iter()
+        .try_fold(1usize, |all, &size| all.checked_mul(size));
+    if count != Some(given.len()) {
+        let got = format_args!("{} strings", given.len());
+        return Err(NodeError::malformed(
+            "the data",
+            got,
+            format!("as many as {shape:?} has"),
+        ));
+    }
+    let mut places = streampool_tensor::room::room(given.len())?;
+    places.extend(
+        given
+            .iter()
+            .map(|string| strings.place(&String::from_utf8_lossy(string.as_ref()))),
+    );
+    Ok(Tensor::from_slice(pool, &places, shape)?)
+}

@@ -1,0 +1,140 @@
+"""Models of ai.onnx.ml by a fixed seed, and what ONNX Runtime makes of them: `python3 make.py FOLDER`."""
+
+import itertools
+import sys
+
+import numpy as np
+import saving
+from onnx import TensorProto, helper
+
+rng = np.random.default_rng(36)
+FLOAT, INT, DOUBLE, STRING = TensorProto.FLOAT, TensorProto.INT64, TensorProto.DOUBLE, TensorProto.STRING
+MODES = ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"]
+
+
+def saved(name, op, inputs, outputs, version=3, **attributes):
+    """A model of one node."""
+    kinds = {np.dtype("f4"): FLOAT, np.dtype("f8"): DOUBLE, np.dtype("i8"): INT, np.dtype("O"): STRING}
+    node = helper.make_node(op, list(inputs), list(outputs), domain="ai.onnx.ml", **attributes)
+    given = [helper.make_tensor_value_info(key, kinds[value.dtype], [None, *value.shape[1:]]) for key, value in inputs.items()]
+    made = [helper.make_tensor_value_info(key, kind, None) for key, kind in outputs.items()]
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", version)]
+    model = helper.make_model(helper.make_graph([node], "g", given, made), opset_imports=opsets, ir_version=9)
+    saving.save(sys.argv[1], name, model.SerializeToString(), inputs)
+
+
+def trees(count, depth, features, targets, modes, kind, chance=0.8, missing=False, weights=None):
+    """The lists of trees of up to so many levels; `weights` are for which targets a leaf has some."""
+    names = ["treeids", "nodeids", "featureids", "modes", "values", "truenodeids", "falsenodeids", "missing_value_tracks_true"]
+    nodes = {name: [] for name in names}
+    leaves = {name: [] for name in ["treeids", "nodeids", "ids", "weights"]}
+    for tree in range(count):
+        numbers, open_nodes = itertools.count(1), [(0, 0)]
+        while open_nodes:
+            node, level = open_nodes.pop()
+            inner = level < depth and (level == 0 or rng.random() < chance)
+            below = [next(numbers), next(numbers)] if inner else [0, 0]
+            mode = modes[rng.integers(len(modes))] if inner else "LEAF"
+            value = float(np.float32(rng.choice([0.0, 0.5, rng.normal()]))) if inner else 0.0
+            feature = int(rng.integers(features)) if inner else 0
+            row = [tree, node, feature, mode, value, below[0], below[1], int(missing and rng.random() < 0.5)]
+            for name, each in zip(names, row, strict=True):
+                nodes[name].append(each)
+            if inner:
+                open_nodes += [(below[0], level + 1), (below[1], level + 1)]
+                continue
+            for target in weights(tree) if weights else range(targets):
+                for name, each in zip(leaves, [tree, node, target, float(np.float32(rng.normal() * 0.3))], strict=True):
+                    leaves[name].append(each)
+    lists = {"nodes_" + name: values for name, values in nodes.items() if missing or "missing" not in name}
+    return lists | {f"{kind}_{name}": values for name, values in leaves.items()}
+
+
+def some(rows, columns, dtype=np.float32):
+    x = rng.normal(size=(rows, columns))
+    x[rng.random(x.shape) < 0.2] = 0.5
+    return x.astype(dtype)
+
+
+def ensembles():
+    for number, (dtype, how) in enumerate(itertools.product([np.float32, np.float64], ["SUM", "AVERAGE", "MIN", "MAX"])):
+        targets = 1 + number % 3
+        lists = trees(9, 5, 6, targets, [MODES[number % 6]], "target")
+        base = {"base_values": [0.25] * targets} if number % 2 else {}
+        x = some(37, 6, np.float64)
+        x = x.astype(dtype)
+        saved(f"regressor_{number}", "TreeEnsembleRegressor", {"x": x}, {"y": FLOAT}, n_targets=targets, aggregate_function=how, **base, **lists)
+    x = some(50, 4)
+    x[rng.random(x.shape) < 0.3] = np.nan
+    for number, modes in enumerate([MODES[:1], MODES[1:2], MODES]):
+        lists = trees(20, 6, 4, 1, modes, "target", missing=True)
+        saved(f"missing_{number}", "TreeEnsembleRegressor", {"x": x}, {"y": FLOAT}, n_targets=1, **lists)
+    saved("wide", "TreeEnsembleRegressor", {"x": some(100, 5)}, {"y": FLOAT}, n_targets=1, **trees(100, 8, 5, 1, MODES[:1], "target"))
+    outputs = {"label": INT, "scores": FLOAT}
+    for number, (classes, post) in enumerate(itertools.product([2, 3, 5], ["NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"])):
+        lists = trees(15, 4, 6, classes, MODES[:2], "class", weights=None if number % 2 and classes > 2 else lambda tree: [tree % classes] if classes > 2 else [0])
+        labels = {"classlabels_int64s": [7 * each - 3 for each in range(classes)]}
+        saved(f"classifier_{number}", "TreeEnsembleClassifier", {"x": some(40, 6)}, outputs, post_transform=post, **labels, **lists)
+    lists = trees(15, 4, 6, 2, MODES[:1], "class", weights=lambda _: [0])
+    lists["class_weights"] = [abs(weight) / 5 for weight in lists["class_weights"]]
+    x = {"x": some(40, 6)}
+    saved("positive", "TreeEnsembleClassifier", x, outputs, classlabels_int64s=[0, 1], **lists)
+    for number, base in enumerate([[0.1], [0.1, 0.1]]):
+        saved(f"base_{number}", "TreeEnsembleClassifier", x, outputs, classlabels_int64s=[0, 1], post_transform="LOGISTIC", base_values=base, **lists)
+    names = {"classlabels_strings": ["red", "green", "blue"]}
+    lists = trees(15, 4, 6, 3, MODES[:1], "class")
+    saved("names", "TreeEnsembleClassifier", x, {"label": STRING, "scores": FLOAT}, post_transform="SOFTMAX", **names, **lists)
+
+
+def linear():
+    outputs = {"label": INT, "scores": FLOAT}
+    x = {"x": some(30, 4)}
+    for number, (classes, post) in enumerate(itertools.product([2, 3], ["NONE", "LOGISTIC", "SOFTMAX"])):
+        weights = [float(each) for each in rng.normal(size=classes * 4).astype(np.float32)]
+        saved(f"linear_{number}", "LinearClassifier", x, outputs, 1, coefficients=weights, intercepts=weights[:classes],
+              classlabels_ints=[3, 1, 2][:classes], post_transform=post)
+        saved(f"two_{number}", "LinearClassifier", x, outputs, 1, coefficients=weights[:4], intercepts=weights[:1],
+              classlabels_ints=[5, 6], post_transform=post)
+        saved(f"line_{number}", "LinearRegressor", x, {"y": FLOAT}, 1, coefficients=weights, intercepts=weights[:classes], targets=classes)
+    saved("linear_names", "LinearClassifier", x, {"label": STRING, "scores": FLOAT}, 1, coefficients=weights, intercepts=weights[:3],
+          classlabels_strings=["a", "b", "a b"])
+    for number, kernel in enumerate(["LINEAR", "POLY", "RBF", "SIGMOID"]):
+        vectors = [float(each) for each in rng.normal(size=7 * 4).astype(np.float32)]
+        machine = {"kernel_type": kernel, "kernel_params": [0.3, 0.5, 2.0], "support_vectors": vectors}
+        for one_class in [0, 1]:
+            saved(f"svr_{number}{one_class}", "SVMRegressor", x, {"y": FLOAT}, 1, n_supports=7, rho=[0.1], one_class=one_class,
+                  coefficients=vectors[:7], **machine)
+        pairs = {"prob_a": [-1.5, -1.2, -0.9], "prob_b": [0.1, -0.2, 0.3]}
+        for proba in [{}, pairs]:
+            saved(f"svc_{number}{len(proba)}", "SVMClassifier", x, outputs, 1, rho=[0.1, -0.2, 0.05], vectors_per_class=[2, 3, 2],
+                  coefficients=vectors[:14], classlabels_ints=[0, 1, 2], **proba, **machine)
+            proba = {key: value[:1] for key, value in proba.items()}
+            saved(f"svc2_{number}{len(proba)}", "SVMClassifier", x, outputs, 1, rho=[0.1], vectors_per_class=[4, 3],
+                  coefficients=vectors[:7], classlabels_ints=[4, 9], **proba, **machine)
+
+
+def features():
+    x = some(12, 3)
+    saved("scaler", "Scaler", {"x": x}, {"y": FLOAT}, 1, offset=[0.5, 1.0, -2.0], scale=[2.0, 0.1, 3.0])
+    for norm in ["MAX", "L1", "L2"]:
+        with_zeros = np.where(np.arange(12)[:, None] % 5 == 0, 0, x).astype(np.float32)
+        saved(f"norm_{norm}", "Normalizer", {"x": with_zeros}, {"y": FLOAT}, 1, norm=norm)
+    gaps = np.where(rng.random(x.shape) < 0.3, np.nan, x).astype(np.float32)
+    saved("imputer", "Imputer", {"x": gaps}, {"y": FLOAT}, 1, imputed_value_floats=[1.0, 2.0, 3.0], replaced_value_float=float("nan"))
+    whole = rng.integers(0, 4, size=(12, 3))
+    saved("imputer_ints", "Imputer", {"x": whole}, {"y": INT}, 1, imputed_value_int64s=[9], replaced_value_int64=2)
+    saved("binarizer", "Binarizer", {"x": x}, {"y": FLOAT}, 1, threshold=0.25)
+    saved("one_hot", "OneHotEncoder", {"x": whole}, {"y": FLOAT}, 1, cats_int64s=[0, 2, 3], zeros=1)
+    saved("vectorizer", "FeatureVectorizer", {"x": x, "z": x * 2}, {"y": FLOAT}, 1, inputdimensions=[3, 3])
+    saved("encoder", "LabelEncoder", {"x": whole}, {"y": INT}, 2, keys_int64s=[0, 2], values_int64s=[10, 20], default_int64=-7)
+    saved("encoder_floats", "LabelEncoder", {"x": x}, {"y": FLOAT}, 2, keys_floats=[0.5], values_floats=[2.5], default_float=-1.0)
+    words = np.array([["cat"], ["dog"], ["cow"], [""], ["Dog"]], dtype=object)
+    saved("words", "LabelEncoder", {"x": words}, {"y": INT}, 2, keys_strings=["dog", "cat"], values_int64s=[1, 2], default_int64=0)
+    saved("words_back", "LabelEncoder", {"x": whole}, {"y": STRING}, 2, keys_int64s=[1, 2], values_strings=["one", "two"], default_string="many")
+    saved("words_hot", "OneHotEncoder", {"x": words}, {"y": FLOAT}, 1, cats_strings=["dog", "cat"], zeros=1)
+    saved("mapper", "CategoryMapper", {"x": words}, {"y": INT}, 1, cats_strings=["dog", "cat"], cats_int64s=[3, 4], default_int64=-1)
+
+
+ensembles()
+linear()
+features()

@@ -22,6 +22,8 @@ pub struct Statistics {
     pub queued_rows: usize,
     /// The bytes of their arrays.
     pub queued_bytes: usize,
+    /// Nanoseconds that the oldest of them has waited; 0 if none waits.
+    pub oldest_wait: u64,
     /// Batches that run now.
     pub running: usize,
     /// Nanoseconds that requests waited before their batch began; of one that is run in parts, each part counts.
@@ -72,6 +74,9 @@ impl Statistics {
                 queued_requests: schedule.requests(),
                 queued_rows: schedule.rows(),
                 queued_bytes: schedule.bytes(),
+                oldest_wait: schedule.oldest_arrival().map_or(0, |arrived| {
+                    u64::try_from(arrived.elapsed().as_nanos()).unwrap_or(u64::MAX)
+                }),
                 running,
                 queue_time,
                 batch_rows: figures.batch_rows.clone(),

@@ -17,6 +17,10 @@ pub struct Defaults {
     pub max_in_flight: Option<usize>,
     /// How many requests may wait for a model.
     pub queue_capacity: usize,
+    /// The most tokens of a batch of texts, padding included.
+    pub max_batch_tokens: usize,
+    /// Tenants and their weights; others have weight 1.
+    pub weights: Vec<(String, f64)>,
 }
 
 impl Default for Defaults {
@@ -26,6 +30,8 @@ impl Default for Defaults {
             max_wait: Duration::ZERO,
             max_in_flight: None,
             queue_capacity: 1024,
+            max_batch_tokens: 16_384,
+            weights: Vec::new(),
         }
     }
 }

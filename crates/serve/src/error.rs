@@ -33,11 +33,27 @@ pub enum Error {
     /// The client takes too long to send its body.
     #[error("the body did not arrive within {0:?}, the limit that `body_time` sets")]
     SlowBody(Duration),
+    /// The server has keys, and the request has none of them.
+    #[error("a key is missing or not known: send `Authorization: Bearer KEY`")]
+    Unauthenticated,
+    /// The owner of the key may not do this.
+    #[error("tenant '{0}' may not load or unload models")]
+    Forbidden(String),
+    /// The tenant has as many requests in progress as it may.
+    #[error("tenant '{tenant}' has {limit} requests in progress, its limit")]
+    TenantLimit {
+        /// Who.
+        tenant: String,
+        /// How many it may have.
+        limit: usize,
+    },
     /// The queue of the model is full.
     #[error("Exceeds maximum queue size: {why}")]
     Full {
         /// Which limit was reached.
         why: String,
+        /// Which kind of limit that is.
+        refusal: Refusal,
         /// When to try again.
         retry_after: Duration,
     },
@@ -65,7 +81,10 @@ impl Error {
             Error::UnknownModel(_) | Error::UnknownVersion(..) => 404,
             Error::Invalid(_) => 400,
             Error::TooLarge { .. } => 413,
+            Error::Unauthenticated => 401,
+            Error::Forbidden(_) => 403,
             Error::SlowBody(_) => 408,
+            Error::TenantLimit { .. } => 429,
             Error::Full { .. } | Error::TooManyRequests(_) | Error::ShuttingDown => 503,
             Error::Deadline => 504,
             Error::Unsupported(_) => 501,
@@ -77,7 +96,9 @@ impl Error {
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Error::Full { retry_after, .. } => Some(*retry_after),
-            Error::TooManyRequests(_) | Error::ShuttingDown => Some(Duration::from_secs(1)),
+            Error::TooManyRequests(_) | Error::ShuttingDown | Error::TenantLimit { .. } => {
+                Some(Duration::from_secs(1))
+            }
             _ => None,
         }
     }
@@ -85,12 +106,21 @@ impl Error {
     /// The reason under which a failed request is counted.
     pub fn reason(&self) -> Reason {
         match self {
-            Error::Full { .. } | Error::TooManyRequests(_) | Error::ShuttingDown => {
-                Reason::Rejected
-            }
+            error if error.refusal().is_some() => Reason::Rejected,
             Error::Deadline => Reason::Deadline,
             Error::Internal(_) => Reason::Backend,
             _ => Reason::Client,
+        }
+    }
+
+    /// Why there was no room, if that is what it says.
+    pub fn refusal(&self) -> Option<Refusal> {
+        match self {
+            Error::Full { refusal, .. } => Some(*refusal),
+            Error::TooManyRequests(_) => Some(Refusal::Requests),
+            Error::TenantLimit { .. } => Some(Refusal::Tenant),
+            Error::ShuttingDown => Some(Refusal::ShuttingDown),
+            _ => None,
         }
     }
 
@@ -136,9 +166,61 @@ impl Reason {
     }
 }
 
+/// Why there was no room for a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// As many requests wait for the model as may.
+    QueueRequests,
+    /// As many bytes wait for the model as may.
+    QueueBytes,
+    /// The device has no memory.
+    Memory,
+    /// No stream is free.
+    Streams,
+    /// The server has as many requests in progress as it may.
+    Requests,
+    /// The tenant has.
+    Tenant,
+    /// The server ends, or the model is unloaded.
+    ShuttingDown,
+}
+
+impl Refusal {
+    /// All of them.
+    pub const ALL: [Refusal; 7] = [
+        Refusal::QueueRequests,
+        Refusal::QueueBytes,
+        Refusal::Memory,
+        Refusal::Streams,
+        Refusal::Requests,
+        Refusal::Tenant,
+        Refusal::ShuttingDown,
+    ];
+
+    /// The value of the label `reason`.
+    pub fn label(self) -> &'static str {
+        match self {
+            Refusal::QueueRequests => "queue_requests",
+            Refusal::QueueBytes => "queue_bytes",
+            Refusal::Memory => "memory",
+            Refusal::Streams => "streams",
+            Refusal::Requests => "max_requests",
+            Refusal::Tenant => "tenant_limit",
+            Refusal::ShuttingDown => "shutting_down",
+        }
+    }
+}
+
 impl From<streampool::batch::Error> for Error {
     fn from(error: streampool::batch::Error) -> Error {
         let text = error.to_string();
+        let by_bytes = matches!(
+            &error,
+            streampool::batch::Error::Full {
+                setting: "capacity_bytes",
+                ..
+            }
+        );
         let error = streampool::Error::from(error);
         // An index that is not there: indices come from clients. The fault of a program says so in its text only.
         let by_index = |fault: &Fault| fault.message().contains("is out of range for axis");
@@ -150,6 +232,12 @@ impl From<streampool::batch::Error> for Error {
             ErrorKind::Overloaded | ErrorKind::OutOfMemory | ErrorKind::NoFreeStream => {
                 Error::Full {
                     why: text,
+                    refusal: match error.kind() {
+                        ErrorKind::OutOfMemory => Refusal::Memory,
+                        ErrorKind::NoFreeStream => Refusal::Streams,
+                        _ if by_bytes => Refusal::QueueBytes,
+                        _ => Refusal::QueueRequests,
+                    },
                     retry_after: error.retry_after().unwrap_or(Duration::from_secs(1)),
                 }
             }

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant, SystemTime};
 use streampool::BatchQueue;
 use streampool::batch::{Histogram, Statistics};
 
-use crate::error::{Error, Reason};
+use crate::error::{Error, Reason, Refusal};
+use crate::tenants::{Tenants, Who};
 
 /// Counters of one version of a model. A reload does not begin them anew.
 #[derive(Default)]
@@ -18,6 +19,7 @@ pub struct Figures {
     input: Duration64,
     output: Duration64,
     failures: [AtomicU64; Reason::ALL.len()],
+    refusals: [AtomicU64; Refusal::ALL.len()],
     pending: AtomicU64,
     /// Milliseconds since 1970 at which the last request was answered.
     last: AtomicU64,
@@ -66,6 +68,12 @@ pub struct QueueFigures {
     pub queued: u64,
     /// Batches that run.
     pub running: u64,
+    /// Nanoseconds that the oldest request has waited.
+    pub oldest_wait: u64,
+    /// Of the elements of requests that were padded, the part that is padding.
+    pub padding_waste: f64,
+    /// Requests that waited, and nanoseconds of all, of each tenant.
+    pub tenant_waits: BTreeMap<String, (u64, f64)>,
 }
 
 impl QueueFigures {
@@ -83,6 +91,14 @@ impl QueueFigures {
         }
         self.queued += of.queued_requests as u64;
         self.running += of.running as u64;
+        self.oldest_wait = self.oldest_wait.max(of.oldest_wait);
+        self.padding_waste = self.padding_waste.max(of.padding_waste);
+        for (tenant, of) in &of.tenants {
+            let count = of.queue_time.count();
+            let waits = self.tenant_waits.entry(tenant.clone()).or_default();
+            waits.0 += count;
+            waits.1 += of.queue_time.mean() * count as f64;
+        }
     }
 }
 
@@ -99,6 +115,8 @@ pub struct Seen {
     pub output: (u64, u64),
     /// Failed requests by reason.
     pub failures: [u64; Reason::ALL.len()],
+    /// Requests for which there was no room, by reason.
+    pub refusals: [u64; Refusal::ALL.len()],
     /// Requests in progress.
     pub pending: u64,
     /// Milliseconds since 1970 at which the last request was answered; 0 if none was.
@@ -129,14 +147,18 @@ impl Figures {
             queues.past.add(&statistics);
             // Whatever it still holds is refused with it.
             (queues.past.queued, queues.past.running) = (0, 0);
+            (queues.past.oldest_wait, queues.past.padding_waste) = (0, 0.0);
         }
     }
 
     /// A request has come.
-    pub fn begin(self: &Arc<Figures>) -> Watch {
+    pub fn begin(self: &Arc<Figures>, tenants: &Arc<Tenants>, who: &Who) -> Watch {
         self.pending.fetch_add(1, Ordering::Relaxed);
+        tenants.know(who.tenant.as_ref());
         Watch {
             figures: self.clone(),
+            tenants: tenants.clone(),
+            tenant: who.tenant.clone(),
             begun: Instant::now(),
             reason: Some(Reason::Cancelled),
         }
@@ -158,6 +180,7 @@ impl Figures {
             input: self.input.get(),
             output: self.output.get(),
             failures: std::array::from_fn(|at| self.failures[at].load(Ordering::Relaxed)),
+            refusals: std::array::from_fn(|at| self.refusals[at].load(Ordering::Relaxed)),
             pending: self.pending.load(Ordering::Relaxed),
             last: self.last.load(Ordering::Relaxed),
             queues,
@@ -168,6 +191,8 @@ impl Figures {
 /// A request in progress. If it is dropped before its end, its client has gone away.
 pub struct Watch {
     figures: Arc<Figures>,
+    tenants: Arc<Tenants>,
+    tenant: Option<Arc<str>>,
     begun: Instant,
     /// Why it fails, if it ends now.
     reason: Option<Reason>,
@@ -187,6 +212,9 @@ impl Watch {
     /// It is over.
     pub fn end(mut self, error: Option<&Error>) {
         self.reason = error.map(Error::reason);
+        if let Some(refusal) = error.and_then(Error::refusal) {
+            self.figures.refusals[refusal as usize].fetch_add(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -194,10 +222,12 @@ impl Drop for Watch {
     fn drop(&mut self) {
         let figures = &self.figures;
         figures.pending.fetch_sub(1, Ordering::Relaxed);
+        let took = self.begun.elapsed();
+        self.tenants.count(self.tenant.as_ref(), self.reason, took);
         match self.reason {
-            None => figures.success.add(self.begun.elapsed()),
+            None => figures.success.add(took),
             Some(reason) => {
-                figures.fail.add(self.begun.elapsed());
+                figures.fail.add(took);
                 figures.failures[reason as usize].fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -214,10 +244,12 @@ mod tests {
     #[test]
     fn every_request_ends_once() {
         let figures = Arc::new(Figures::default());
-        figures.begin().end(None);
-        figures.begin().end(Some(&Error::Deadline));
-        drop(figures.begin());
-        let open = figures.begin();
+        let tenants = Arc::new(Tenants::new(1));
+        let begin = || figures.begin(&tenants, &Who::default());
+        begin().end(None);
+        begin().end(Some(&Error::Deadline));
+        drop(begin());
+        let open = begin();
         let seen = figures.seen();
         assert_eq!((seen.success.0, seen.fail.0, seen.pending), (1, 2, 1));
         let of = |reason: Reason| seen.failures[reason as usize];
@@ -229,7 +261,11 @@ mod tests {
             ),
             (1, 1, 0)
         );
-        open.end(None);
-        assert_eq!(figures.seen().pending, 0);
+        open.end(Some(&Error::ShuttingDown));
+        let seen = figures.seen();
+        assert_eq!(seen.pending, 0);
+        assert_eq!(seen.refusals[Refusal::ShuttingDown as usize], 1);
+        let (_, of) = &tenants.seen()[0];
+        assert_eq!((of.success, of.failures.iter().sum()), (1, 3));
     }
 }

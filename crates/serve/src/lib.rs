@@ -22,6 +22,7 @@
 mod config;
 mod datatype;
 mod error;
+mod failures;
 mod figures;
 pub mod grpc;
 pub mod http;
@@ -31,11 +32,18 @@ pub mod metrics;
 mod model;
 mod outputs;
 mod pbtxt;
+mod port;
 mod repository;
 mod server;
 mod statistics;
+mod tenants;
+#[cfg(feature = "text")]
+mod text;
+pub mod tls;
+pub mod watch;
 
 pub use config::Defaults;
-pub use error::{Error, Reason, Result};
+pub use error::{Error, Reason, Refusal, Result};
 pub use repository::Repository;
 pub use server::{Limits, Server};
+pub use tenants::{Account, Keys, Who};

@@ -12,12 +12,13 @@ use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpListener;
 #[cfg(unix)]
 use tokio::net::UnixListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 
 use crate::server::Limits;
+use crate::tls::Tls;
 
 /// Where to listen: `ADDRESS:PORT`, or `unix:PATH`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,10 +52,13 @@ impl fmt::Display for Address {
 }
 
 /// A socket that connections come to.
-pub enum Listener {
-    /// Of TCP.
+pub struct Listener {
+    socket: Socket,
+    tls: Option<Arc<Tls>>,
+}
+
+enum Socket {
     Tcp(TcpListener),
-    /// Of the file system.
     #[cfg(unix)]
     Unix(UnixListener),
 }
@@ -62,8 +66,8 @@ pub enum Listener {
 impl Listener {
     /// Listens at an address. A socket that a server before has left in the file system is replaced.
     pub async fn bind(address: &Address) -> std::io::Result<Listener> {
-        match address {
-            Address::Tcp(address) => TcpListener::bind(address).await.map(Listener::Tcp),
+        let socket = match address {
+            Address::Tcp(address) => TcpListener::bind(address).await.map(Socket::Tcp),
             #[cfg(unix)]
             Address::Unix(path) => {
                 use std::os::unix::fs::FileTypeExt;
@@ -73,21 +77,31 @@ impl Listener {
                 {
                     std::fs::remove_file(path)?;
                 }
-                UnixListener::bind(path).map(Listener::Unix)
+                UnixListener::bind(path).map(Socket::Unix)
             }
             #[cfg(not(unix))]
             Address::Unix(_) => Err(std::io::ErrorKind::Unsupported.into()),
-        }
+        };
+        Ok(Listener {
+            socket: socket?,
+            tls: None,
+        })
+    }
+
+    /// With TLS for connections of TCP. Those of the file system never leave the machine.
+    pub fn with_tls(mut self, tls: Option<Arc<Tls>>) -> Listener {
+        self.tls = tls;
+        self
     }
 
     /// Where it listens.
     pub fn address(&self) -> String {
-        match self {
-            Listener::Tcp(tcp) => tcp
+        match &self.socket {
+            Socket::Tcp(tcp) => tcp
                 .local_addr()
                 .map_or_else(|e| e.to_string(), |a| a.to_string()),
             #[cfg(unix)]
-            Listener::Unix(unix) => {
+            Socket::Unix(unix) => {
                 let address = unix.local_addr();
                 let path = address
                     .ok()
@@ -113,6 +127,7 @@ pub async fn serve(
             limits.max_connections.min(Semaphore::MAX_PERMITS),
         )),
         router,
+        header_time: limits.header_time,
     };
     tokio::select! {
         _ = stop.wait_for(|stop| *stop) => {}
@@ -146,6 +161,7 @@ struct Connections {
     graceful: GracefulShutdown,
     places: Arc<Semaphore>,
     router: Router,
+    header_time: Duration,
 }
 
 impl Connections {
@@ -154,14 +170,17 @@ impl Connections {
             let Ok(place) = self.places.clone().acquire_owned().await else {
                 return;
             };
-            let accepted = match listener {
-                Listener::Tcp(tcp) => tcp.accept().await.map(|(stream, _)| {
+            let accepted = match &listener.socket {
+                Socket::Tcp(tcp) => tcp.accept().await.map(|(stream, _)| {
                     // Small answers go at once. Where that cannot be, they come later.
                     let _ = stream.set_nodelay(true);
-                    self.start(stream, place);
+                    match &listener.tls {
+                        None => self.start(stream, place),
+                        Some(tls) => self.start_with_tls(stream, tls.clone(), place),
+                    }
                 }),
                 #[cfg(unix)]
-                Listener::Unix(unix) => unix
+                Socket::Unix(unix) => unix
                     .accept()
                     .await
                     .map(|(stream, _)| self.start(stream, place)),
@@ -183,6 +202,26 @@ impl Connections {
         let connection = self.graceful.watch(connection.into_owned());
         tokio::spawn(async move {
             if let Err(error) = connection.await {
+                tracing::debug!(%error, "a connection ended");
+            }
+            drop(place);
+        });
+    }
+
+    fn start_with_tls(&self, stream: TcpStream, tls: Arc<Tls>, place: impl Send + 'static) {
+        let service = TowerToHyperService::new(self.router.clone());
+        let (builder, graceful) = (self.builder.clone(), self.graceful.watcher());
+        let within = self.header_time;
+        tokio::spawn(async move {
+            let stream = match tls.accept(stream, within).await {
+                Ok(stream) => stream,
+                Err(error) => {
+                    tracing::debug!(%error, "no TLS");
+                    return;
+                }
+            };
+            let connection = builder.serve_connection(TokioIo::new(stream), service);
+            if let Err(error) = graceful.watch(connection.into_owned()).await {
                 tracing::debug!(%error, "a connection ended");
             }
             drop(place);

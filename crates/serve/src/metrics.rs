@@ -1,13 +1,17 @@
 //! `/metrics`: what became of requests, as text that Prometheus reads. Names that Triton has mean the same here.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+use std::sync::Arc;
 
 use streampool::batch::Histogram;
+use streampool::runtime::MemorySnapshot;
 
-use crate::error::Reason;
+use crate::error::{Reason, Refusal};
 use crate::figures::Seen;
 use crate::server::Server;
 use crate::statistics::total;
+use crate::tenants::OTHERS;
 
 /// A metric.
 pub struct Metric {
@@ -25,6 +29,18 @@ enum Value {
     Number(fn(&Seen) -> u64),
     /// One of each reason.
     Failures,
+    /// One of each reason why there was no room.
+    Refusals,
+    /// A share or a time of each model.
+    Part(fn(&Seen) -> f64),
+    /// One of each tenant and outcome.
+    TenantRequests,
+    /// One of each tenant: how long its requests took, in seconds.
+    TenantTime,
+    /// One of each tenant: how many of its requests waited, or how long in seconds.
+    TenantWaits(fn((u64, f64)) -> f64),
+    /// Bytes of the device's memory.
+    Memory(fn(&MemorySnapshot) -> usize),
     /// One of each reason why a batch went.
     Batches,
     /// A histogram, with bounds, and what to divide values by.
@@ -163,6 +179,66 @@ pub const METRICS: &[Metric] = &[
         Value::Batches,
     ),
     other(
+        "streampool_rejects",
+        "counter",
+        "Requests for which there was no room, by reason",
+        Value::Refusals,
+    ),
+    other(
+        "streampool_oldest_wait_seconds",
+        "gauge",
+        "How long the oldest request in the queue has waited",
+        Value::Part(|seen| seen.queues.oldest_wait as f64 / 1e9),
+    ),
+    other(
+        "streampool_padding_waste",
+        "gauge",
+        "Of the elements of requests that are padded, the part that is padding, since the model was loaded",
+        Value::Part(|seen| seen.queues.padding_waste),
+    ),
+    other(
+        "streampool_tenant_requests",
+        "counter",
+        "Requests of each tenant, by outcome",
+        Value::TenantRequests,
+    ),
+    other(
+        "streampool_tenant_request_seconds",
+        "counter",
+        "Seconds that the requests of each tenant took",
+        Value::TenantTime,
+    ),
+    other(
+        "streampool_tenant_waits",
+        "counter",
+        "Requests of each tenant that went through a queue",
+        Value::TenantWaits(|(count, _)| count as f64),
+    ),
+    other(
+        "streampool_tenant_wait_seconds",
+        "counter",
+        "Seconds that the requests of each tenant waited in queues",
+        Value::TenantWaits(|(_, nanos)| nanos / 1e9),
+    ),
+    other(
+        "streampool_memory_used_bytes",
+        "gauge",
+        "Bytes of the device in use",
+        Value::Memory(|memory| memory.in_use),
+    ),
+    other(
+        "streampool_memory_reserved_bytes",
+        "gauge",
+        "Bytes taken from the device",
+        Value::Memory(|memory| memory.reserved),
+    ),
+    other(
+        "streampool_memory_limit_bytes",
+        "gauge",
+        "Bytes that may be taken from the device",
+        Value::Memory(|memory| memory.limit),
+    ),
+    other(
         "streampool_ready",
         "gauge",
         "Whether the server is ready: 1 or 0",
@@ -207,6 +283,39 @@ fn write_metric(
     match metric.value {
         Value::Ready => return writeln!(page, "{name} {}", u8::from(server.is_ready())),
         Value::Models => return writeln!(page, "{name} {}", server.repository().loaded().len()),
+        Value::TenantRequests | Value::TenantTime => {
+            for (tenant, figures) in server.tenants().seen() {
+                let tenant = escaped(&tenant);
+                if matches!(metric.value, Value::TenantTime) {
+                    let seconds = figures.time.as_secs_f64();
+                    writeln!(page, "{name}{{tenant=\"{tenant}\"}} {seconds}")?;
+                    continue;
+                }
+                let outcomes = Reason::ALL.map(|of| (of.label(), figures.failures[of as usize]));
+                for (outcome, count) in [("SUCCESS", figures.success)].into_iter().chain(outcomes) {
+                    writeln!(
+                        page,
+                        "{name}{{tenant=\"{tenant}\",outcome=\"{outcome}\"}} {count}"
+                    )?;
+                }
+            }
+            return Ok(());
+        }
+        Value::TenantWaits(of) => {
+            for (tenant, waits) in tenant_waits(models, server) {
+                let tenant = escaped(&tenant);
+                writeln!(page, "{name}{{tenant=\"{tenant}\"}} {}", of(waits))?;
+            }
+            return Ok(());
+        }
+        Value::Memory(of) => {
+            let memory = server
+                .repository()
+                .pool()
+                .snapshot()
+                .map(|pool| of(&pool.memory));
+            return memory.map_or(Ok(()), |bytes| writeln!(page, "{name} {bytes}"));
+        }
         _ => {}
     }
     for (labels, seen) in models {
@@ -215,6 +324,13 @@ fn write_metric(
             Value::Failures => {
                 for reason in Reason::ALL {
                     let (label, count) = (reason.label(), seen.failures[reason as usize]);
+                    writeln!(page, "{name}{{{labels},reason=\"{label}\"}} {count}")?;
+                }
+            }
+            Value::Part(of) => writeln!(page, "{name}{{{labels}}} {}", of(seen))?,
+            Value::Refusals => {
+                for refusal in Refusal::ALL {
+                    let (label, count) = (refusal.label(), seen.refusals[refusal as usize]);
                     writeln!(page, "{name}{{{labels},reason=\"{label}\"}} {count}")?;
                 }
             }
@@ -238,10 +354,33 @@ fn write_metric(
                 writeln!(page, "{name}_sum{{{labels}}} {sum}")?;
                 writeln!(page, "{name}_count{{{labels}}} {count}")?;
             }
-            Value::Ready | Value::Models => {}
+            // They are not of one model.
+            _ => {}
         }
     }
     Ok(())
+}
+
+/// How many requests of each tenant waited, and nanoseconds, over all models: of those that have a label, and of the others together.
+fn tenant_waits(models: &[(String, Seen)], server: &Server) -> BTreeMap<Arc<str>, (u64, f64)> {
+    let labels: BTreeSet<Arc<str>> = server
+        .tenants()
+        .seen()
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
+    let mut waits: BTreeMap<Arc<str>, (u64, f64)> = BTreeMap::new();
+    for (tenant, (count, nanos)) in models
+        .iter()
+        .flat_map(|(_, seen)| &seen.queues.tenant_waits)
+    {
+        let own = labels.get(&tenant[..]).cloned();
+        let all = waits
+            .entry(own.unwrap_or_else(|| OTHERS.into()))
+            .or_default();
+        (all.0, all.1) = (all.0 + count, all.1 + nanos);
+    }
+    waits
 }
 
 /// A value of a label.

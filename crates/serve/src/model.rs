@@ -7,23 +7,15 @@ use std::time::{Duration, Instant};
 use serde_json::{Value as Json, json};
 use streampool::batch::{Batch, Priority};
 use streampool::model::{Dim, ValueInfo, ValueKind};
-use streampool::{Array, BatchQueue, DType, ForSession, Input, Pool, Request, Session};
+use streampool::{Array, BatchQueue, DType, ForSession, Input, Pool, Request, Session, Ticket};
 
 use crate::config::{Config, Defaults};
 use crate::datatype;
 use crate::error::{Error, Result};
 use crate::figures::Figures;
-
-/// An input or output.
-#[derive(Debug, Clone)]
-pub struct Port {
-    /// Its name.
-    pub name: String,
-    /// Its type.
-    pub dtype: DType,
-    /// Its sizes, -1 for an open one.
-    pub shape: Vec<i64>,
-}
+use crate::port::Port;
+#[cfg(feature = "text")]
+use crate::text::Text;
 
 /// One version of a model, loaded.
 pub struct Model {
@@ -38,6 +30,8 @@ pub struct Model {
     queue: BatchQueue,
     figures: Arc<Figures>,
     attached: u64,
+    #[cfg(feature = "text")]
+    text: Option<Text>,
 }
 
 /// What a request says beside its inputs.
@@ -48,7 +42,7 @@ pub struct Terms {
     /// Which comes first: 1 is the highest, 0 says nothing.
     pub priority: u64,
     /// Who sends it.
-    pub tenant: Option<String>,
+    pub tenant: Option<Arc<str>>,
 }
 
 /// A place for an input of a request.
@@ -101,6 +95,27 @@ impl Model {
             .max_batch_size(rows.unwrap_or(1))
             .max_wait(config.max_wait.unwrap_or(defaults.max_wait))
             .capacity(config.queue_capacity.unwrap_or(defaults.queue_capacity));
+        for (tenant, weight) in &defaults.weights {
+            settings = settings.tenant(tenant, *weight);
+        }
+        #[cfg(feature = "text")]
+        let text = Text::load(path, &inputs, &outputs)?.filter(|_| rows.is_some());
+        #[cfg(feature = "text")]
+        if let Some(text) = &text {
+            let most = defaults.max_batch_tokens / text.max_length();
+            settings = settings
+                .max_batch_size(rows.unwrap_or(1).min(most).max(1))
+                .padding(padding(text.edges(), &inputs, &outputs));
+        }
+        #[cfg(not(feature = "text"))]
+        if path.parent().is_some_and(|folder| {
+            folder.join("tokenizer.json").exists() || folder.join("../tokenizer.json").exists()
+        }) {
+            tracing::warn!(
+                model = name,
+                "its tokenizer is not used: this program was built without `--features text`"
+            );
+        }
         if let Some(instances) = config.instances.or(defaults.max_in_flight) {
             settings = settings.max_in_flight(instances);
         }
@@ -125,7 +140,15 @@ impl Model {
             queue,
             config,
             figures,
+            #[cfg(feature = "text")]
+            text,
         })
+    }
+
+    /// Its tokenizer and so on, if it is a model of text.
+    #[cfg(feature = "text")]
+    pub fn text(&self) -> Option<&Text> {
+        self.text.as_ref()
     }
 
     /// Its name.
@@ -243,6 +266,11 @@ impl Model {
 
     /// Runs a request. If the future is dropped, the request is withdrawn.
     pub async fn run(&self, inputs: Vec<Array>, terms: &Terms) -> Result<Vec<Array>> {
+        Ok(self.submit(inputs, terms)?.await?)
+    }
+
+    /// Puts a request into the queue. If the ticket is dropped, the request is withdrawn.
+    pub fn submit(&self, inputs: Vec<Array>, terms: &Terms) -> Result<Ticket> {
         let mut request = Request::new(inputs).priority(self.priority(terms.priority)?);
         let default = self.config.default_timeout;
         let default = default.and_then(|timeout| Instant::now().checked_add(timeout));
@@ -250,9 +278,9 @@ impl Model {
             request = request.deadline(deadline);
         }
         if let Some(tenant) = &terms.tenant {
-            request = request.tenant(tenant);
+            request = request.tenant(&tenant[..]);
         }
-        Ok(self.queue.submit(request)?.await?)
+        Ok(self.queue.submit(request)?)
     }
 
     fn priority(&self, asked: u64) -> Result<Priority> {
@@ -335,6 +363,17 @@ impl Drop for Model {
     fn drop(&mut self) {
         self.figures.detach(self.attached);
     }
+}
+
+/// Padding for texts: along the second axis, of all inputs and of those outputs whose second size is open.
+#[cfg(feature = "text")]
+fn padding(edges: Vec<usize>, inputs: &[Port], outputs: &[Port]) -> streampool::batch::Padding {
+    let inputs: Vec<usize> = (0..inputs.len()).collect();
+    let outputs = outputs.iter().enumerate();
+    let open = outputs.filter(|(_, port)| port.shape.len() > 2 && port.shape.get(1) == Some(&-1));
+    let outputs: Vec<usize> = open.map(|(at, _)| at).collect();
+    let padding = streampool::batch::Padding::to_edges(1, edges);
+    padding.inputs(&inputs).outputs(&outputs)
 }
 
 fn ports(values: &[ValueInfo]) -> Result<Vec<Port>, String> {

@@ -69,8 +69,19 @@ impl Repository {
         Ok(failures)
     }
 
+    /// Where the files of a model are.
+    pub(crate) fn files(&self, name: &str) -> [PathBuf; 2] {
+        let folder = self.folder.join(name);
+        [folder, self.folder.join(format!("{name}.onnx"))]
+    }
+
+    /// The device's pool.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
     /// The names of the models that the folder has.
-    fn names(&self) -> std::io::Result<Vec<String>> {
+    pub(crate) fn names(&self) -> std::io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(&self.folder)? {
             let path = entry?.path();
@@ -148,8 +159,7 @@ impl Repository {
             return Err(unknown());
         }
         let failed = |why: String| Error::invalid(format!("failed to load '{name}': {why}"));
-        let folder = self.folder.join(name);
-        let file = self.folder.join(format!("{name}.onnx"));
+        let [folder, file] = self.files(name);
         let (config, found) = if folder.is_dir() {
             let config = read_config(&folder.join("config.pbtxt")).map_err(failed)?;
             let found = versions(&folder, config.file.as_deref().unwrap_or("model.onnx"));

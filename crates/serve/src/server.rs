@@ -1,13 +1,15 @@
 //! What both protocols share: the models, the limits, and whether the server is ready.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, SemaphorePermit};
+use axum::http::HeaderMap;
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
 use crate::error::{Error, Result};
+use crate::failures::Failures;
 use crate::repository::Repository;
+use crate::tenants::{self, Keys, Place, Tenants, Who};
 
 /// The name that clients are told.
 pub const NAME: &str = "streampool";
@@ -42,6 +44,8 @@ pub struct Limits {
     pub drain_time: Duration,
     /// Whether clients may load and unload models.
     pub control: bool,
+    /// Tenants that have metrics of their own.
+    pub tenant_labels: usize,
 }
 
 impl Default for Limits {
@@ -55,8 +59,18 @@ impl Default for Limits {
             max_connections: 16_384,
             drain_time: Duration::from_secs(30),
             control: false,
+            tenant_labels: 64,
         }
     }
+}
+
+/// What the server is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    NotReady,
+    Ready,
+    /// Connections are about to be closed.
+    Ending,
 }
 
 /// A server of the models of a folder. Its routers go into any `axum` application.
@@ -64,18 +78,29 @@ pub struct Server {
     repository: Repository,
     limits: Limits,
     permits: Semaphore,
-    ready: AtomicBool,
+    phase: watch::Sender<Phase>,
+    keys: Option<Keys>,
+    tenants: Arc<Tenants>,
+    failures: Failures,
 }
 
 impl Server {
     /// A server of these models. It is not ready before [`set_ready`](Self::set_ready).
     pub fn new(repository: Repository, limits: Limits) -> Arc<Server> {
+        Server::with_keys(repository, limits, None)
+    }
+
+    /// A server that answers only requests with one of these keys, if there are any.
+    pub fn with_keys(repository: Repository, limits: Limits, keys: Option<Keys>) -> Arc<Server> {
         let permits = limits.max_requests.min(Semaphore::MAX_PERMITS);
         Arc::new(Server {
             repository,
             permits: Semaphore::new(permits),
+            tenants: Arc::new(Tenants::new(limits.tenant_labels)),
             limits,
-            ready: AtomicBool::new(false),
+            phase: watch::Sender::new(Phase::NotReady),
+            keys,
+            failures: Failures::default(),
         })
     }
 
@@ -89,27 +114,80 @@ impl Server {
         &self.limits
     }
 
+    /// The keys, if requests need one.
+    pub fn keys(&self) -> Option<&Keys> {
+        self.keys.as_ref()
+    }
+
+    /// What became of the requests of each tenant.
+    pub fn tenants(&self) -> &Arc<Tenants> {
+        &self.tenants
+    }
+
+    /// The last requests that failed.
+    pub fn failures(&self) -> &Failures {
+        &self.failures
+    }
+
     /// Whether load balancers should send requests.
     pub fn is_ready(&self) -> bool {
-        self.ready.load(Ordering::Relaxed)
+        *self.phase.borrow() == Phase::Ready
     }
 
     /// Says whether load balancers should send requests. Requests are answered anyway.
     pub fn set_ready(&self, ready: bool) {
-        self.ready.store(ready, Ordering::Relaxed);
+        let phase = if ready { Phase::Ready } else { Phase::NotReady };
+        self.phase.send_replace(phase);
+    }
+
+    /// Ends what never ends by itself: streams of events and of health. To be called when listeners are about to stop.
+    pub fn end(&self) {
+        self.phase.send_replace(Phase::Ending);
+    }
+
+    /// Waits until the server is ready if it was not, or the other way round; says how it is. Nothing, if the server ends.
+    pub(crate) async fn ready_after(&self, before: Option<bool>) -> Option<bool> {
+        let mut phase = self.phase.subscribe();
+        let differs = |phase: &Phase| match phase {
+            Phase::Ending => true,
+            phase => Some(*phase == Phase::Ready) != before,
+        };
+        let phase = phase.wait_for(differs).await.ok()?;
+        match *phase {
+            // Whoever was told that all is well is told that no more.
+            Phase::Ending => before.filter(|&before| before).map(|_| false),
+            phase => Some(phase == Phase::Ready),
+        }
+    }
+
+    /// Waits until the server ends.
+    pub(crate) async fn ended(&self) {
+        let mut phase = self.phase.subscribe();
+        // It cannot fail while the server is there.
+        let _ = phase.wait_for(|phase| *phase == Phase::Ending).await;
+    }
+
+    /// Finds out who sends a request.
+    pub fn who(&self, headers: &HeaderMap) -> Result<Who> {
+        tenants::who(self.keys.as_ref(), headers)
     }
 
     /// Takes one of the places for requests in progress.
-    pub fn enter(&self) -> Result<SemaphorePermit<'_>> {
+    pub fn enter(&self, who: &Who) -> Result<(SemaphorePermit<'_>, Option<Place>)> {
         let permit = self.permits.try_acquire();
-        permit.map_err(|_| Error::TooManyRequests(self.limits.max_requests))
+        let permit = permit.map_err(|_| Error::TooManyRequests(self.limits.max_requests))?;
+        Ok((permit, self.tenants.enter(who)?))
     }
 
-    /// Refuses to load or unload models unless clients may do that.
-    pub fn check_control(&self) -> Result<()> {
-        match self.limits.control {
-            true => Ok(()),
-            false => Err(Error::invalid(
+    /// Refuses to load or unload models unless the client may do that.
+    pub fn check_control(&self, who: &Who) -> Result<()> {
+        match (self.limits.control, who.control) {
+            (true, true) => Ok(()),
+            (true, false) => {
+                let tenant = who.tenant.as_deref().unwrap_or_default();
+                Err(Error::Forbidden(tenant.to_owned()))
+            }
+            (false, _) => Err(Error::invalid(
                 "explicit model load / unload is not allowed: start the server with `--control`",
             )),
         }

@@ -364,6 +364,11 @@ impl<K: Hash + Eq + Clone, J> Schedule<K, J> {
             }
     }
 
+    /// Since when the oldest request waits, if one does.
+    pub fn oldest_arrival(&self) -> Option<Instant> {
+        self.oldest().map(|(_, arrived)| arrived)
+    }
+
     /// The request that has waited longest.
     fn oldest(&self) -> Option<(Id, Instant)> {
         let oldest = self.waiting.iter().filter_map(|&bucket| {

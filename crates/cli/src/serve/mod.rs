@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use streampool_serve::listen::{self, Address, Listener};
-use streampool_serve::{Defaults, Limits, Repository, Server, grpc, http};
+use streampool_serve::tls::{Files, Tls};
+use streampool_serve::watch as look;
+use streampool_serve::{Defaults, Keys, Limits, Repository, Server, grpc, http};
 use tokio::sync::watch;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -65,6 +67,9 @@ pub struct Options {
     /// Requests that may wait for one model
     #[arg(long, value_name = "COUNT", default_value_t = 1024, value_parser = within(1usize, 10_000_000), env = "STREAMPOOL_SERVE_QUEUE_CAPACITY", hide_env = true)]
     queue_capacity: usize,
+    /// Tokens of one batch of texts, padding included
+    #[arg(long, value_name = "TOKENS", default_value_t = 16_384, value_parser = within(16usize, 1 << 24), env = "STREAMPOOL_SERVE_MAX_BATCH_TOKENS", hide_env = true)]
+    max_batch_tokens: usize,
     /// Inferences in progress, over all models
     #[arg(long, value_name = "COUNT", default_value_t = 4096, value_parser = within(1usize, 1_000_000), env = "STREAMPOOL_SERVE_MAX_REQUESTS", hide_env = true)]
     max_requests: usize,
@@ -89,6 +94,47 @@ pub struct Options {
     /// Seconds after which requests that are still in progress are given up
     #[arg(long, value_name = "SECONDS", default_value_t = 30.0, value_parser = within(0.0, 86_400.0), env = "STREAMPOOL_SERVE_DRAIN_TIME", hide_env = true)]
     drain_time: f64,
+    /// The certificate chain of the server, in PEM; connections of TCP are then TLS
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "tls_key",
+        env = "STREAMPOOL_SERVE_TLS_CERT",
+        hide_env = true
+    )]
+    tls_cert: Option<PathBuf>,
+    /// The private key of the certificate, in PEM
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "tls_cert",
+        env = "STREAMPOOL_SERVE_TLS_KEY",
+        hide_env = true
+    )]
+    tls_key: Option<PathBuf>,
+    /// The roots of clients' certificates, in PEM; clients then have to show one
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "tls_cert",
+        env = "STREAMPOOL_SERVE_TLS_CLIENT_CA",
+        hide_env = true
+    )]
+    tls_client_ca: Option<PathBuf>,
+    /// The keys of tenants, their weights and limits, as JSON; requests then need a key
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "STREAMPOOL_SERVE_KEYS",
+        hide_env = true
+    )]
+    keys: Option<PathBuf>,
+    /// Tenants that have metrics of their own; the others share theirs
+    #[arg(long, value_name = "COUNT", default_value_t = 64, value_parser = within(1usize, 10_000), env = "STREAMPOOL_SERVE_TENANT_LABELS", hide_env = true)]
+    tenant_labels: usize,
+    /// Look for new and changed models so often, in seconds; never if it is not given
+    #[arg(long, value_name = "SECONDS", value_parser = within(0.1, 86_400.0), env = "STREAMPOOL_SERVE_WATCH", hide_env = true)]
+    watch: Option<f64>,
     /// Let clients load and unload models
     #[arg(long, env = "STREAMPOOL_SERVE_CONTROL", hide_env = true)]
     control: bool,
@@ -122,6 +168,9 @@ enum Level {
 }
 
 const PREFIX: &str = "STREAMPOOL_SERVE_";
+
+/// How often keys and certificates are looked at.
+const SECRETS: Duration = Duration::from_secs(2);
 
 /// Serves until it is told to end.
 pub fn run(options: &Options) -> Result<Outcome> {
@@ -168,9 +217,10 @@ fn log(options: &Options) {
 }
 
 async fn serve(options: &Options, begun: Instant) -> Result<Outcome> {
-    let http_listener = bind(&options.http).await?;
+    let tls = tls(options)?;
+    let http_listener = bind(&options.http).await?.with_tls(tls.clone());
     let grpc_listener = match &options.grpc {
-        Some(address) => Some(bind(address).await?),
+        Some(address) => Some(bind(address).await?.with_tls(tls.clone())),
         None => None,
     };
     let server = server(options)?;
@@ -194,6 +244,11 @@ async fn serve(options: &Options, begun: Instant) -> Result<Outcome> {
             stopped,
         )));
     }
+    tokio::spawn(look::secrets(server.clone(), tls, SECRETS));
+    if let Some(seconds) = options.watch {
+        let every = Duration::from_secs_f64(seconds);
+        tokio::spawn(look::models(server.clone(), every));
+    }
     server.set_ready(true);
     let models = server.repository().loaded().len();
     let milliseconds = begun.elapsed().as_secs_f64() * 1e3;
@@ -208,6 +263,7 @@ async fn serve(options: &Options, begun: Instant) -> Result<Outcome> {
     tracing::info!("told to end");
     server.set_ready(false);
     tokio::time::sleep(Duration::from_secs_f64(options.drain_delay)).await;
+    server.end();
     // If nobody listens any more, it has ended already.
     let _ = stop.send(true);
     let mut all_ended = true;
@@ -221,6 +277,18 @@ async fn serve(options: &Options, begun: Instant) -> Result<Outcome> {
     Ok(Outcome::of(all_ended))
 }
 
+fn tls(options: &Options) -> Result<Option<Arc<Tls>>> {
+    let (Some(certificate), Some(key)) = (&options.tls_cert, &options.tls_key) else {
+        return Ok(None);
+    };
+    let files = Files {
+        certificate: certificate.clone(),
+        key: key.clone(),
+        clients: options.tls_client_ca.clone(),
+    };
+    Ok(Some(Arc::new(Tls::load(files)?)))
+}
+
 async fn bind(address: &Address) -> Result<Listener> {
     let listener = Listener::bind(address).await;
     listener.map_err(|error| format!("cannot listen at {address}: {error}").into())
@@ -228,11 +296,14 @@ async fn bind(address: &Address) -> Result<Listener> {
 
 /// The models of the folder, loaded.
 fn server(options: &Options) -> Result<Arc<Server>> {
+    let keys = options.keys.as_deref().map(Keys::load).transpose()?;
     let defaults = Defaults {
         max_batch_size: options.max_batch_size,
         max_wait: Duration::from_micros(options.max_wait),
         max_in_flight: options.max_in_flight,
         queue_capacity: options.queue_capacity,
+        max_batch_tokens: options.max_batch_tokens,
+        weights: keys.as_ref().map(Keys::weights).unwrap_or_default(),
     };
     let limits = Limits {
         max_body: options.max_body,
@@ -243,6 +314,7 @@ fn server(options: &Options) -> Result<Arc<Server>> {
         max_connections: options.max_connections,
         drain_time: Duration::from_secs_f64(options.drain_time),
         control: options.control,
+        tenant_labels: options.tenant_labels,
     };
     let repository = Repository::new(&options.models, options.device.pool()?, defaults);
     let failures = repository.load_all();
@@ -253,7 +325,7 @@ fn server(options: &Options) -> Result<Arc<Server>> {
     }
     match failures.first() {
         Some((_, why)) if !options.allow_failures => Err(why.clone().into()),
-        _ => Ok(Server::new(repository, limits)),
+        _ => Ok(Server::with_keys(repository, limits, keys)),
     }
 }
 

@@ -8,7 +8,7 @@ use axum::http::{Request, Response};
 use prost::Message;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::codec::CompressionEncoding;
-use tonic::server::{Grpc, StreamingService, UnaryService};
+use tonic::server::{Grpc, ServerStreamingService, StreamingService, UnaryService};
 use tonic::{Code, Status, Streaming};
 use tonic_prost::ProstCodec;
 
@@ -31,6 +31,19 @@ impl<R, T> UnaryService<R> for Unary<R, T> {
     type Future = Answer<T>;
 
     fn call(&mut self, request: tonic::Request<R>) -> Answer<T> {
+        (self.0)(request)
+    }
+}
+
+/// A call with one request, and many answers.
+pub struct Many<R, T>(pub Function<R, Answers<T>>);
+
+impl<R, T: Send + 'static> ServerStreamingService<R> for Many<R, T> {
+    type Response = T;
+    type ResponseStream = Answers<T>;
+    type Future = Answer<Answers<T>>;
+
+    fn call(&mut self, request: tonic::Request<R>) -> Answer<Answers<T>> {
         (self.0)(request)
     }
 }
@@ -72,6 +85,19 @@ where
     grpc(most).unary(answer, request).await
 }
 
+/// Answers a call with one request by many answers.
+pub async fn many<R, T>(
+    most: usize,
+    request: Request<Body>,
+    answer: Many<R, T>,
+) -> Response<tonic::body::Body>
+where
+    R: Message + Default + 'static,
+    T: Message + Default + 'static,
+{
+    grpc(most).server_streaming(answer, request).await
+}
+
 /// Answers a call with many requests.
 pub async fn streaming<R, T>(
     most: usize,
@@ -90,7 +116,9 @@ pub fn status(error: &Error) -> Status {
     let code = match error {
         Error::UnknownModel(_) | Error::UnknownVersion(..) => Code::NotFound,
         Error::Invalid(_) => Code::InvalidArgument,
-        Error::TooLarge { .. } => Code::ResourceExhausted,
+        Error::TooLarge { .. } | Error::TenantLimit { .. } => Code::ResourceExhausted,
+        Error::Unauthenticated => Code::Unauthenticated,
+        Error::Forbidden(_) => Code::PermissionDenied,
         Error::Full { .. } | Error::TooManyRequests(_) | Error::ShuttingDown => Code::Unavailable,
         Error::Deadline | Error::SlowBody(_) => Code::DeadlineExceeded,
         Error::Unsupported(_) => Code::Unimplemented,

@@ -13,18 +13,23 @@ use crate::figures::Watch;
 use crate::model::{Model, Place, Terms, deadline};
 use crate::outputs::{self, Wanted};
 use crate::server::Server;
+use crate::tenants::Who;
 
 /// Answers an inference. If the future is dropped, the request is withdrawn.
 pub async fn infer(
     server: &Arc<Server>,
+    who: &Who,
     terms: Terms,
     request: InferRequest,
 ) -> Result<InferResponse> {
     let version = Some(&request.model_version[..]);
     let model = server.repository().find(&request.model_name, version)?;
-    let watch = model.figures().begin();
-    let answer = answer(server, &model, &watch, terms, request).await;
+    let watch = model.figures().begin(server.tenants(), who);
+    let answer = answer(server, &model, &watch, who, terms, request).await;
     watch.end(answer.as_ref().err());
+    if let Err(error) = &answer {
+        server.failures().add(model.name(), error);
+    }
     answer
 }
 
@@ -32,10 +37,12 @@ async fn answer(
     server: &Server,
     model: &Model,
     watch: &Watch,
+    who: &Who,
     mut terms: Terms,
     request: InferRequest,
 ) -> Result<InferResponse> {
-    let _permit = server.enter()?;
+    let _permit = server.enter(who)?;
+    terms.tenant = who.tenant.clone();
     let begun = Instant::now();
     parameters(&request.parameters, &mut terms)?;
     let given = inputs(model, &request)?;
@@ -81,7 +88,7 @@ async fn answer(
     Ok(response)
 }
 
-/// What the headers of a call say: its deadline, and whose it is.
+/// What the headers of a call say: its deadline.
 pub fn terms(metadata: &MetadataMap) -> Result<Terms> {
     let text = |name: &str| metadata.get(name).and_then(|value| value.to_str().ok());
     let timeout = text("grpc-timeout").map(|timeout| {
@@ -91,7 +98,6 @@ pub fn terms(metadata: &MetadataMap) -> Result<Terms> {
     let timeout = timeout.transpose()?;
     Ok(Terms {
         deadline: timeout.and_then(|time| Instant::now().checked_add(time)),
-        tenant: text("x-tenant").map(str::to_owned),
         ..Terms::default()
     })
 }

@@ -1,8 +1,11 @@
 //! The protocol over gRPC: `inference.GRPCInferenceService` as Triton has it, and `grpc.health.v1`.
 
 mod glue;
+mod health;
 mod infer;
 mod messages;
+mod reflection;
+mod schema;
 
 use std::sync::Arc;
 
@@ -10,6 +13,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{Request, Response, StatusCode, header};
+use axum::middleware::{self, Next};
 use axum::routing::post;
 use prost::Message;
 use serde_json::Value as Json;
@@ -20,9 +24,11 @@ use tonic::{Status, Streaming};
 
 use crate::datatype;
 use crate::error::Result;
-use crate::model::{Model, Port};
+use crate::model::Model;
+use crate::port::Port;
 use crate::server::{EXTENSIONS, NAME, Server};
 use crate::statistics::total;
+use crate::tenants::Who;
 use glue::{Answers, status};
 use messages::*;
 
@@ -41,10 +47,10 @@ pub fn router(server: Arc<Server>) -> Router {
         )*};
     }
     methods! {
-        "ServerLive" => |_, _: Empty| Ok(Yes { yes: true }),
-        "ServerReady" => |server, _: Empty| Ok(Yes { yes: server.is_ready() }),
-        "ModelReady" => |server, named: Named| Ok(Yes { yes: find(server, &named).is_ok() }),
-        "ServerMetadata" => |_, _: Empty| Ok(about()),
+        "ServerLive" => |_, _, _: Empty| Ok(Yes { yes: true }),
+        "ServerReady" => |server, _, _: Empty| Ok(Yes { yes: server.is_ready() }),
+        "ModelReady" => |server, _, named: Named| Ok(Yes { yes: find(server, &named).is_ok() }),
+        "ServerMetadata" => |_, _, _: Empty| Ok(about()),
         "ModelMetadata" => metadata,
         "ModelConfig" => config,
         "ModelStatistics" => statistics,
@@ -61,40 +67,81 @@ pub fn router(server: Arc<Server>) -> Router {
             "/inference.GRPCInferenceService/ModelStreamInfer",
             post(stream_infer),
         )
-        .route("/grpc.health.v1.Health/Check", post(health))
+        .route("/grpc.health.v1.Health/Check", post(health::check))
+        .route("/grpc.health.v1.Health/Watch", post(health::watch))
+        .route(
+            "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+            post(reflection::reflect),
+        )
+        .route(
+            "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+            post(reflection::reflect),
+        )
         .fallback(no_method)
+        .layer(middleware::from_fn_with_state(server.clone(), check_key))
         .with_state(server)
+}
+
+/// Refuses calls without a key, if the server has keys. Health is for those who have none.
+async fn check_key(
+    State(server): State<Arc<Server>>,
+    request: Request<Body>,
+    next: Next,
+) -> Response<Body> {
+    let open = [
+        "/grpc.health.v1.Health/Check",
+        "/grpc.health.v1.Health/Watch",
+        "/inference.GRPCInferenceService/ServerLive",
+        "/inference.GRPCInferenceService/ServerReady",
+    ];
+    if server.keys().is_some()
+        && !open.contains(&request.uri().path())
+        && let Err(error) = server.who(request.headers())
+    {
+        return match is_call(&request) {
+            true => status(&error).into_http(),
+            false => not_found(),
+        };
+    }
+    next.run(request).await
+}
+
+fn is_call(request: &Request<Body>) -> bool {
+    let kind = request.headers().get(header::CONTENT_TYPE);
+    kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
 }
 
 /// What is no call is not found.
 async fn no_method(request: Request<Body>) -> Response<Body> {
-    let kind = request.headers().get(header::CONTENT_TYPE);
-    let is_call = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"));
-    match is_call {
+    match is_call(&request) {
         true => Status::unimplemented("the server has no such method").into_http(),
-        false => {
-            let mut response = Response::new(Body::empty());
-            *response.status_mut() = StatusCode::NOT_FOUND;
-            response
-        }
+        false => not_found(),
     }
+}
+
+fn not_found() -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NOT_FOUND;
+    response
 }
 
 /// Answers a call by a function that may take long.
 async fn unary<R, T>(
     server: Arc<Server>,
     request: Request<Body>,
-    answer: fn(&Server, R) -> Result<T>,
+    answer: fn(&Server, &Who, R) -> Result<T>,
 ) -> Response<tonic::body::Body>
 where
     R: Message + Default + 'static,
     T: Message + Default + 'static,
 {
     let most = server.limits().max_body;
+    // Health needs no key; for all else a layer has asked before.
+    let who = server.who(request.headers()).unwrap_or_default();
     let answer = move |request: tonic::Request<R>| -> glue::Answer<T> {
-        let server = server.clone();
+        let (server, who) = (server.clone(), who.clone());
         Box::pin(async move {
-            let answer = move || answer(&server, request.into_inner());
+            let answer = move || answer(&server, &who, request.into_inner());
             let answered = tokio::task::spawn_blocking(answer).await;
             let answered = answered.map_err(|error| Status::internal(error.to_string()))?;
             answered
@@ -110,12 +157,16 @@ async fn model_infer(
     request: Request<Body>,
 ) -> Response<tonic::body::Body> {
     let most = server.limits().max_body;
+    let who = match server.who(request.headers()) {
+        Ok(who) => who,
+        Err(error) => return status(&error).into_http(),
+    };
     let answer = move |request: tonic::Request<InferRequest>| -> glue::Answer<InferResponse> {
-        let server = server.clone();
+        let (server, who) = (server.clone(), who.clone());
         Box::pin(async move {
             let answer = async {
                 let terms = infer::terms(request.metadata())?;
-                infer::infer(&server, terms, request.into_inner()).await
+                infer::infer(&server, &who, terms, request.into_inner()).await
             };
             let answer = answer.await;
             answer
@@ -131,9 +182,13 @@ async fn stream_infer(
     request: Request<Body>,
 ) -> Response<tonic::body::Body> {
     let most = server.limits().max_body;
+    let who = match server.who(request.headers()) {
+        Ok(who) => who,
+        Err(error) => return status(&error).into_http(),
+    };
     let answer = move |request: tonic::Request<Streaming<InferRequest>>| -> glue::Answer<Answers<StreamResponse>> {
-        let server = server.clone();
-        Box::pin(async move { Ok(tonic::Response::new(stream(server, request.into_inner()))) })
+        let (server, who) = (server.clone(), who.clone());
+        Box::pin(async move { Ok(tonic::Response::new(stream(server, who, request.into_inner()))) })
     };
     glue::streaming(most, request, glue::Stream(Box::new(answer))).await
 }
@@ -148,16 +203,20 @@ impl<T> Drop for Ending<T> {
 }
 
 /// Answers the requests of a stream, several at a time, in their order. When the client goes away all of them are withdrawn.
-fn stream(server: Arc<Server>, mut requests: Streaming<InferRequest>) -> Answers<StreamResponse> {
+fn stream(
+    server: Arc<Server>,
+    who: Who,
+    mut requests: Streaming<InferRequest>,
+) -> Answers<StreamResponse> {
     let (begin, mut begun) = mpsc::channel::<Ending<StreamResponse>>(PER_STREAM);
     let (tell, told) = mpsc::channel(1);
     let reader = tokio::spawn(async move {
         // A stream that fails has no more requests.
         while let Ok(Some(request)) = requests.message().await {
-            let server = server.clone();
+            let (server, who) = (server.clone(), who.clone());
             let task = tokio::spawn(async move {
                 let (id, terms) = (request.id.clone(), Default::default());
-                match infer::infer(&server, terms, request).await {
+                match infer::infer(&server, &who, terms, request).await {
                     Ok(response) => StreamResponse {
                         infer_response: Some(response),
                         ..StreamResponse::default()
@@ -198,26 +257,6 @@ fn stream(server: Arc<Server>, mut requests: Streaming<InferRequest>) -> Answers
     ReceiverStream::new(told)
 }
 
-async fn health(
-    State(server): State<Arc<Server>>,
-    request: Request<Body>,
-) -> Response<tonic::body::Body> {
-    let most = server.limits().max_body;
-    let answer = move |request: tonic::Request<HealthRequest>| -> glue::Answer<HealthResponse> {
-        let ready = server.is_ready();
-        Box::pin(async move {
-            match &request.get_ref().service[..] {
-                "" | "inference.GRPCInferenceService" => {
-                    let status = if ready { 1 } else { 2 };
-                    Ok(tonic::Response::new(HealthResponse { status }))
-                }
-                other => Err(Status::not_found(format!("there is no service {other:?}"))),
-            }
-        })
-    };
-    glue::unary(most, request, glue::Unary(Box::new(answer))).await
-}
-
 fn find(server: &Server, named: &Named) -> Result<Arc<Model>> {
     server.repository().find(&named.name, Some(&named.version))
 }
@@ -230,7 +269,7 @@ fn about() -> ServerMetadata {
     }
 }
 
-fn metadata(server: &Server, named: Named) -> Result<ModelMetadata> {
+fn metadata(server: &Server, _: &Who, named: Named) -> Result<ModelMetadata> {
     let model = find(server, &named)?;
     let told = |ports: &[Port]| {
         let each = ports.iter().map(|port| TensorMetadata {
@@ -249,7 +288,7 @@ fn metadata(server: &Server, named: Named) -> Result<ModelMetadata> {
     })
 }
 
-fn config(server: &Server, named: Named) -> Result<ConfigResponse> {
+fn config(server: &Server, _: &Who, named: Named) -> Result<ConfigResponse> {
     let model = find(server, &named)?;
     let batch = model.max_batch_size();
     let dims = |port: &Port| {
@@ -280,7 +319,7 @@ fn config(server: &Server, named: Named) -> Result<ConfigResponse> {
     })
 }
 
-fn statistics(server: &Server, named: Named) -> Result<StatisticsResponse> {
+fn statistics(server: &Server, _: &Who, named: Named) -> Result<StatisticsResponse> {
     let models = match named.name.is_empty() {
         true => server.repository().loaded(),
         false => vec![find(server, &named)?],
@@ -310,7 +349,7 @@ fn statistics(server: &Server, named: Named) -> Result<StatisticsResponse> {
     })
 }
 
-fn index(server: &Server, request: IndexRequest) -> Result<IndexResponse> {
+fn index(server: &Server, _: &Who, request: IndexRequest) -> Result<IndexResponse> {
     let models = server.repository().index(request.ready);
     let text = |model: &Json, name: &str| model[name].as_str().unwrap_or_default().to_owned();
     let models = models.iter().map(|model| Indexed {
@@ -324,8 +363,8 @@ fn index(server: &Server, request: IndexRequest) -> Result<IndexResponse> {
     })
 }
 
-fn load(server: &Server, request: ControlRequest) -> Result<Empty> {
-    server.check_control()?;
+fn load(server: &Server, who: &Who, request: ControlRequest) -> Result<Empty> {
+    server.check_control(who)?;
     if !request.parameters.is_empty() {
         return Err(crate::error::Error::invalid(
             "a model cannot be loaded with a configuration or files of the request",
@@ -335,8 +374,8 @@ fn load(server: &Server, request: ControlRequest) -> Result<Empty> {
     Ok(Empty {})
 }
 
-fn unload(server: &Server, request: ControlRequest) -> Result<Empty> {
-    server.check_control()?;
+fn unload(server: &Server, who: &Who, request: ControlRequest) -> Result<Empty> {
+    server.check_control(who)?;
     server.repository().unload(&request.model_name)?;
     Ok(Empty {})
 }

@@ -20,13 +20,12 @@ use crate::json_data;
 use crate::model::{Model, Place, Terms, deadline};
 use crate::outputs::{self, Output, Values, Wanted};
 use crate::server::Server;
+use crate::tenants::Who;
 
 /// How many bytes of a body are JSON; tensors follow.
 const HEADER_LENGTH: &str = "inference-header-content-length";
 /// When the answer is of no use any more, in milliseconds from the arrival of the request.
 const TIMEOUT: &str = "x-request-timeout-ms";
-/// On whose account a request goes.
-const TENANT: &str = "x-tenant";
 
 /// Answers an inference.
 pub async fn infer(
@@ -41,12 +40,17 @@ pub async fn infer(
         Ok(model) => model,
         Err(error) => return reply::error(&error),
     };
+    let who = match server.who(request.headers()) {
+        Ok(who) => who,
+        Err(error) => return reply::error(&error),
+    };
     // If the client goes away, all of this is dropped, and the request withdrawn.
-    let watch = model.figures().begin();
-    let answer = answer(&server, &model, &watch, request).await;
+    let watch = model.figures().begin(server.tenants(), &who);
+    let answer = answer(&server, &model, &watch, who, request).await;
     watch.end(answer.as_ref().err());
     answer.unwrap_or_else(|error| {
         tracing::debug!(model = model.name(), %error, "failed");
+        server.failures().add(model.name(), &error);
         reply::error(&error)
     })
 }
@@ -55,13 +59,14 @@ async fn answer(
     server: &Server,
     model: &Model,
     watch: &Watch,
+    who: Who,
     request: Request,
 ) -> Result<Response> {
-    let _permit = server.enter()?;
+    let _permit = server.enter(&who)?;
     let (head, body) = request.into_parts();
     let body = body::read(&head.headers, body, server.limits()).await?;
     let begun = Instant::now();
-    let call = call(model, &head.headers, &body)?;
+    let call = call(model, &head.headers, who, &body)?;
     outputs::check(model, &call.wanted)?;
     drop(body);
     watch.input(begun.elapsed());
@@ -117,8 +122,7 @@ struct Asked {
     parameters: Parameters,
 }
 
-fn call(model: &Model, headers: &HeaderMap, body: &[u8]) -> Result<Call> {
-    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+fn call(model: &Model, headers: &HeaderMap, who: Who, body: &[u8]) -> Result<Call> {
     let number = |name: &'static str| {
         let value = headers.get(name);
         let number = value.map(|value| value.to_str().ok().and_then(|text| text.parse().ok()));
@@ -130,7 +134,7 @@ fn call(model: &Model, headers: &HeaderMap, body: &[u8]) -> Result<Call> {
     };
     let length: Option<usize> = number(HEADER_LENGTH)?;
     let mut terms = Terms {
-        tenant: text(TENANT).map(str::to_owned),
+        tenant: who.tenant,
         ..Terms::default()
     };
     if let Some(millis) = number(TIMEOUT)? {

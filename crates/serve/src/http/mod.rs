@@ -1,9 +1,13 @@
 //! The protocol over HTTP: a router for any `axum` application.
 
+mod blocking;
 mod body;
+mod dashboard;
 mod infer;
 mod named;
 mod reply;
+#[cfg(feature = "text")]
+mod text;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,20 +15,22 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode};
+use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::{get, post};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::error::{Error, Result};
+use crate::error::Error;
 use crate::metrics;
 use crate::server::{EXTENSIONS, NAME, Server};
 use crate::statistics;
+use blocking::blocking;
 use named::Named;
 
 /// Routes of the protocol, and `/metrics`.
 pub fn router(server: Arc<Server>) -> Router {
-    Router::new()
+    let router = Router::new()
         .route("/v2", get(about))
         .route("/v2/", get(about))
         .route("/v2/health/live", get(live))
@@ -53,7 +59,31 @@ pub fn router(server: Arc<Server>) -> Router {
         .route("/v2/repository/models/{name}/load", post(load))
         .route("/v2/repository/models/{name}/unload", post(unload))
         .route("/metrics", get(figures))
+        .route("/openapi.json", get(openapi))
+        .route("/", get(dashboard::page))
+        .route("/events", get(dashboard::events));
+    #[cfg(feature = "text")]
+    let router = router
+        .route("/v1/models", get(text::models))
+        .route("/v1/embeddings", post(text::embeddings))
+        .route("/embed", post(text::embed))
+        .route("/rerank", post(text::rerank))
+        .route("/predict", post(text::predict));
+    router
+        .layer(middleware::from_fn_with_state(server.clone(), check_key))
         .with_state(server)
+}
+
+/// Refuses requests without a key, if the server has keys. Health is for those who have none, and the page asks for one.
+async fn check_key(State(server): Shared, request: Request, next: Next) -> Response {
+    let open = ["/v2/health/live", "/v2/health/ready", "/", "/openapi.json"];
+    if server.keys().is_some()
+        && !open.contains(&request.uri().path())
+        && let Err(error) = server.who(request.headers())
+    {
+        return reply::error(&error);
+    }
+    next.run(request).await
 }
 
 type Shared = State<Arc<Server>>;
@@ -114,6 +144,10 @@ async fn figures(State(server): Shared) -> Response {
     reply::text("text/plain; version=0.0.4", metrics::text(&server))
 }
 
+async fn openapi() -> Response {
+    reply::text("application/json", include_str!("openapi.json").to_owned())
+}
+
 async fn index(State(server): Shared, headers: HeaderMap, request: Request) -> Response {
     #[derive(Deserialize, Default)]
     struct Options {
@@ -140,7 +174,7 @@ async fn load(
     request: Request,
 ) -> Response {
     let answer = async {
-        server.check_control()?;
+        server.check_control(&server.who(&headers)?)?;
         let body = body::read(&headers, request.into_body(), server.limits()).await?;
         let fields: BTreeMap<String, serde_json::Value> = match body.is_empty() {
             true => BTreeMap::new(),
@@ -159,19 +193,11 @@ async fn load(
     reply::done(answer.await)
 }
 
-async fn unload(State(server): Shared, Path(named): Path<Named>) -> Response {
+async fn unload(State(server): Shared, Path(named): Path<Named>, headers: HeaderMap) -> Response {
     let answer = async {
-        server.check_control()?;
+        server.check_control(&server.who(&headers)?)?;
         let server = server.clone();
         blocking(move || server.repository().unload(&named.name)).await
     };
     reply::done(answer.await)
-}
-
-/// Runs what takes long, on a thread for that.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<T> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|error| Err(Error::Internal(error.to_string())))
 }

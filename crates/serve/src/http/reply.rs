@@ -48,8 +48,13 @@ pub fn done(result: Result<()>) -> Response {
 pub fn error(error: &Error) -> Response {
     let body = serde_json::json!({"error": error.to_string()}).to_string();
     let mut response = text("application/json", body);
-    let status = StatusCode::from_u16(error.status());
+    let status = StatusCode::from_u16(error.status()).ok();
     *response.status_mut() = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    if status == Some(StatusCode::UNAUTHORIZED) {
+        let value = HeaderValue::from_static("Bearer");
+        let headers = response.headers_mut();
+        headers.insert(header::WWW_AUTHENTICATE, value);
+    }
     if let Some(time) = error.retry_after() {
         // Whole seconds, and not too early.
         let seconds = time.as_secs() + u64::from(time.subsec_nanos() > 0);

@@ -11,7 +11,7 @@ use serde_json::Value;
 use streampool::model::onnx::writer::Graph;
 use streampool::{Array, DType};
 use streampool_serve::listen::{self, Address, Listener};
-use streampool_serve::{Defaults, Limits, Repository, Server, grpc, http};
+use streampool_serve::{Defaults, Keys, Limits, Repository, Server, grpc, http};
 use tokio::sync::watch;
 
 /// A folder of its own for each test.
@@ -77,11 +77,16 @@ pub struct Running {
 impl Running {
     /// Serves the models of a folder.
     pub fn of(folder: &Path, limits: Limits, defaults: Defaults) -> Running {
+        Running::keyed(folder, limits, defaults, None)
+    }
+
+    /// Serves them to those who have a key.
+    pub fn keyed(folder: &Path, limits: Limits, defaults: Defaults, keys: Option<Keys>) -> Running {
         let pool = streampool::host_pool().unwrap();
         let repository = Repository::new(folder, pool, defaults);
         let failures = repository.load_all().unwrap();
         assert!(failures.is_empty(), "{failures:?}");
-        let server = Server::new(repository, limits);
+        let server = Server::with_keys(repository, limits, keys);
         server.set_ready(true);
         let (stop, stopped) = watch::channel(false);
         let (tell, told) = std::sync::mpsc::channel();

@@ -4,4 +4,7 @@ mod abuse;
 mod common;
 mod grpc;
 mod http;
+mod looking;
 mod reference;
+mod secure;
+mod text;

@@ -1,6 +1,7 @@
 //! Listeners: connections within limits, and an end that loses nothing.
 
 use std::fmt;
+use std::future::ready;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -12,9 +13,9 @@ use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
 #[cfg(unix)]
 use tokio::net::UnixListener;
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 
 use crate::server::Limits;
@@ -175,15 +176,18 @@ impl Connections {
                     // Small answers go at once. Where that cannot be, they come later.
                     let _ = stream.set_nodelay(true);
                     match &listener.tls {
-                        None => self.start(stream, place),
-                        Some(tls) => self.start_with_tls(stream, tls.clone(), place),
+                        None => self.start(ready(Ok(stream)), place),
+                        Some(tls) => {
+                            let (tls, within) = (tls.clone(), self.header_time);
+                            self.start(async move { tls.accept(stream, within).await }, place)
+                        }
                     }
                 }),
                 #[cfg(unix)]
                 Socket::Unix(unix) => unix
                     .accept()
                     .await
-                    .map(|(stream, _)| self.start(stream, place)),
+                    .map(|(stream, _)| self.start(ready(Ok(stream)), place)),
             };
             if let Err(error) = accepted {
                 tracing::warn!(%error, "no connection");
@@ -193,27 +197,18 @@ impl Connections {
         }
     }
 
-    fn start<S>(&self, stream: S, place: impl Send + 'static)
-    where
+    /// Serves a connection once it is `accepted`, of which TLS is a part.
+    fn start<S>(
+        &self,
+        accepted: impl Future<Output = std::io::Result<S>> + Send + 'static,
+        place: impl Send + 'static,
+    ) where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let service = TowerToHyperService::new(self.router.clone());
-        let connection = self.builder.serve_connection(TokioIo::new(stream), service);
-        let connection = self.graceful.watch(connection.into_owned());
-        tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection ended");
-            }
-            drop(place);
-        });
-    }
-
-    fn start_with_tls(&self, stream: TcpStream, tls: Arc<Tls>, place: impl Send + 'static) {
-        let service = TowerToHyperService::new(self.router.clone());
         let (builder, graceful) = (self.builder.clone(), self.graceful.watcher());
-        let within = self.header_time;
         tokio::spawn(async move {
-            let stream = match tls.accept(stream, within).await {
+            let stream = match accepted.await {
                 Ok(stream) => stream,
                 Err(error) => {
                     tracing::debug!(%error, "no TLS");

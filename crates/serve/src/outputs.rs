@@ -1,5 +1,7 @@
 //! Which outputs a client gets, and in what form.
 
+use std::cmp::Ordering;
+
 use streampool::{Array, DType};
 
 use crate::datatype;
@@ -133,6 +135,13 @@ pub fn choose(model: &Model, arrays: Vec<Array>, wanted: Vec<Wanted>) -> Result<
     Ok(chosen)
 }
 
+/// The places of values, the highest first; of those that are equal the first.
+pub fn best_first<T>(values: &[T], compare: impl Fn(&T, &T) -> Ordering) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|&a, &b| compare(&values[b], &values[a]).then(a.cmp(&b)));
+    order
+}
+
 /// The highest values of each row, as `value:index`.
 fn classified(model: &Model, wanted: &Wanted, array: &Array, classes: usize) -> Result<Output> {
     let values = numbers(array).ok_or_else(|| {
@@ -146,9 +155,7 @@ fn classified(model: &Model, wanted: &Wanted, array: &Array, classes: usize) -> 
     let classes = classes.min(size);
     let mut strings = Vec::new();
     for row in values.chunks(size.max(1)) {
-        let mut order: Vec<usize> = (0..row.len()).collect();
-        order.sort_by(|&a, &b| row[b].total_cmp(&row[a]).then(a.cmp(&b)));
-        let best = order.into_iter().take(classes);
+        let best = best_first(row, f64::total_cmp).into_iter().take(classes);
         strings.extend(best.map(|index| format!("{:.6}:{index}", row[index])));
     }
     let shape = match model.max_batch_size() {

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::http::HeaderMap;
+use axum::http::Request;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
 use crate::error::{Error, Result};
 use crate::failures::Failures;
+use crate::figures::Watch;
+use crate::model::Model;
 use crate::repository::Repository;
 use crate::tenants::{self, Keys, Place, Tenants, Who};
 
@@ -167,9 +169,23 @@ impl Server {
         let _ = phase.wait_for(|phase| *phase == Phase::Ending).await;
     }
 
-    /// Finds out who sends a request.
-    pub fn who(&self, headers: &HeaderMap) -> Result<Who> {
-        tenants::who(self.keys.as_ref(), headers)
+    /// Finds out who sends a request, and keeps it [with the request](Who::of). The paths in `open` need no key.
+    pub(crate) fn admit<B>(&self, request: &mut Request<B>, open: &[&str]) -> Result<()> {
+        let who = match tenants::who(self.keys.as_ref(), request.headers()) {
+            Err(_) if open.contains(&request.uri().path()) => Who::default(),
+            who => who?,
+        };
+        request.extensions_mut().insert(who);
+        Ok(())
+    }
+
+    /// A request for a model is over: it is counted, and kept for those who look if it failed.
+    pub(crate) fn finish<T>(&self, model: &Model, watch: Watch, answer: &Result<T>) {
+        let error = answer.as_ref().err();
+        watch.end(error);
+        if let Some(error) = error {
+            self.failures.add(model.name(), error);
+        }
     }
 
     /// Takes one of the places for requests in progress.

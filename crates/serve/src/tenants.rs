@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, Request, header};
 use serde::Deserialize;
 
 use crate::error::{Error, Reason, Result};
@@ -59,6 +59,13 @@ pub struct Who {
     pub max_requests: Option<usize>,
     /// Whether it may load and unload models.
     pub control: bool,
+}
+
+impl Who {
+    /// Who sends a request that was admitted.
+    pub(crate) fn of<B>(request: &Request<B>) -> Who {
+        request.extensions().get().cloned().unwrap_or_default()
+    }
 }
 
 impl Keys {

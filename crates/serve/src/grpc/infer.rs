@@ -26,10 +26,7 @@ pub async fn infer(
     let model = server.repository().find(&request.model_name, version)?;
     let watch = model.figures().begin(server.tenants(), who);
     let answer = answer(server, &model, &watch, who, terms, request).await;
-    watch.end(answer.as_ref().err());
-    if let Err(error) = &answer {
-        server.failures().add(model.name(), error);
-    }
+    server.finish(&model, watch, &answer);
     answer
 }
 

@@ -85,7 +85,7 @@ pub fn router(server: Arc<Server>) -> Router {
 /// Refuses calls without a key, if the server has keys. Health is for those who have none.
 async fn check_key(
     State(server): State<Arc<Server>>,
-    request: Request<Body>,
+    mut request: Request<Body>,
     next: Next,
 ) -> Response<Body> {
     let open = [
@@ -94,16 +94,11 @@ async fn check_key(
         "/inference.GRPCInferenceService/ServerLive",
         "/inference.GRPCInferenceService/ServerReady",
     ];
-    if server.keys().is_some()
-        && !open.contains(&request.uri().path())
-        && let Err(error) = server.who(request.headers())
-    {
-        return match is_call(&request) {
-            true => status(&error).into_http(),
-            false => not_found(),
-        };
+    match server.admit(&mut request, &open) {
+        Ok(()) => next.run(request).await,
+        Err(error) if is_call(&request) => status(&error).into_http(),
+        Err(_) => not_found(),
     }
-    next.run(request).await
 }
 
 fn is_call(request: &Request<Body>) -> bool {
@@ -136,8 +131,7 @@ where
     T: Message + Default + 'static,
 {
     let most = server.limits().max_body;
-    // Health needs no key; for all else a layer has asked before.
-    let who = server.who(request.headers()).unwrap_or_default();
+    let who = Who::of(&request);
     let answer = move |request: tonic::Request<R>| -> glue::Answer<T> {
         let (server, who) = (server.clone(), who.clone());
         Box::pin(async move {
@@ -157,10 +151,7 @@ async fn model_infer(
     request: Request<Body>,
 ) -> Response<tonic::body::Body> {
     let most = server.limits().max_body;
-    let who = match server.who(request.headers()) {
-        Ok(who) => who,
-        Err(error) => return status(&error).into_http(),
-    };
+    let who = Who::of(&request);
     let answer = move |request: tonic::Request<InferRequest>| -> glue::Answer<InferResponse> {
         let (server, who) = (server.clone(), who.clone());
         Box::pin(async move {
@@ -182,10 +173,7 @@ async fn stream_infer(
     request: Request<Body>,
 ) -> Response<tonic::body::Body> {
     let most = server.limits().max_body;
-    let who = match server.who(request.headers()) {
-        Ok(who) => who,
-        Err(error) => return status(&error).into_http(),
-    };
+    let who = Who::of(&request);
     let answer = move |request: tonic::Request<Streaming<InferRequest>>| -> glue::Answer<Answers<StreamResponse>> {
         let (server, who) = (server.clone(), who.clone());
         Box::pin(async move { Ok(tonic::Response::new(stream(server, who, request.into_inner()))) })

@@ -40,17 +40,13 @@ pub async fn infer(
         Ok(model) => model,
         Err(error) => return reply::error(&error),
     };
-    let who = match server.who(request.headers()) {
-        Ok(who) => who,
-        Err(error) => return reply::error(&error),
-    };
+    let who = Who::of(&request);
     // If the client goes away, all of this is dropped, and the request withdrawn.
     let watch = model.figures().begin(server.tenants(), &who);
     let answer = answer(&server, &model, &watch, who, request).await;
-    watch.end(answer.as_ref().err());
+    server.finish(&model, watch, &answer);
     answer.unwrap_or_else(|error| {
         tracing::debug!(model = model.name(), %error, "failed");
-        server.failures().add(model.name(), &error);
         reply::error(&error)
     })
 }
@@ -122,27 +118,30 @@ struct Asked {
     parameters: Parameters,
 }
 
-fn call(model: &Model, headers: &HeaderMap, who: Who, body: &[u8]) -> Result<Call> {
-    let number = |name: &'static str| {
-        let value = headers.get(name);
-        let number = value.map(|value| value.to_str().ok().and_then(|text| text.parse().ok()));
-        match number {
-            Some(None) => Err(Error::invalid(format!("the header {name} is not a number"))),
-            Some(Some(number)) => Ok(Some(number)),
-            None => Ok(None),
-        }
-    };
-    let length: Option<usize> = number(HEADER_LENGTH)?;
-    let mut terms = Terms {
-        tenant: who.tenant,
+fn number(headers: &HeaderMap, name: &str) -> Result<Option<usize>> {
+    let number = headers.get(name).map(|value| {
+        let number = value.to_str().ok().and_then(|text| text.parse().ok());
+        number.ok_or_else(|| Error::invalid(format!("the header {name} is not a number")))
+    });
+    number.transpose()
+}
+
+/// What the headers of a request say: its deadline; and whose it is.
+pub fn terms(headers: &HeaderMap, who: &Who) -> Result<Terms> {
+    let millis = number(headers, TIMEOUT)?.unwrap_or(0);
+    let micros = u64::try_from(millis)
+        .unwrap_or(u64::MAX)
+        .saturating_mul(1000);
+    Ok(Terms {
+        tenant: who.tenant.clone(),
+        deadline: deadline(micros),
         ..Terms::default()
-    };
-    if let Some(millis) = number(TIMEOUT)? {
-        let micros = u64::try_from(millis)
-            .unwrap_or(u64::MAX)
-            .saturating_mul(1000);
-        terms.deadline = deadline(micros);
-    }
+    })
+}
+
+fn call(model: &Model, headers: &HeaderMap, who: Who, body: &[u8]) -> Result<Call> {
+    let length = number(headers, HEADER_LENGTH)?;
+    let mut terms = terms(headers, &who)?;
     if length == Some(0) {
         return raw(model, body, terms);
     }

@@ -25,6 +25,7 @@ use crate::error::Error;
 use crate::metrics;
 use crate::server::{EXTENSIONS, NAME, Server};
 use crate::statistics;
+use crate::tenants::Who;
 use blocking::blocking;
 use named::Named;
 
@@ -75,15 +76,12 @@ pub fn router(server: Arc<Server>) -> Router {
 }
 
 /// Refuses requests without a key, if the server has keys. Health is for those who have none, and the page asks for one.
-async fn check_key(State(server): Shared, request: Request, next: Next) -> Response {
+async fn check_key(State(server): Shared, mut request: Request, next: Next) -> Response {
     let open = ["/v2/health/live", "/v2/health/ready", "/", "/openapi.json"];
-    if server.keys().is_some()
-        && !open.contains(&request.uri().path())
-        && let Err(error) = server.who(request.headers())
-    {
-        return reply::error(&error);
+    match server.admit(&mut request, &open) {
+        Ok(()) => next.run(request).await,
+        Err(error) => reply::error(&error),
     }
-    next.run(request).await
 }
 
 type Shared = State<Arc<Server>>;
@@ -173,8 +171,9 @@ async fn load(
     headers: HeaderMap,
     request: Request,
 ) -> Response {
+    let who = Who::of(&request);
     let answer = async {
-        server.check_control(&server.who(&headers)?)?;
+        server.check_control(&who)?;
         let body = body::read(&headers, request.into_body(), server.limits()).await?;
         let fields: BTreeMap<String, serde_json::Value> = match body.is_empty() {
             true => BTreeMap::new(),
@@ -193,9 +192,10 @@ async fn load(
     reply::done(answer.await)
 }
 
-async fn unload(State(server): Shared, Path(named): Path<Named>, headers: HeaderMap) -> Response {
+async fn unload(State(server): Shared, Path(named): Path<Named>, request: Request) -> Response {
+    let who = Who::of(&request);
     let answer = async {
-        server.check_control(&server.who(&headers)?)?;
+        server.check_control(&who)?;
         let server = server.clone();
         blocking(move || server.repository().unload(&named.name)).await
     };

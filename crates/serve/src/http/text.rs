@@ -10,9 +10,11 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value as Json, json};
 
 use super::blocking::blocking;
+use super::infer::terms;
 use super::{body, reply};
 use crate::error::{Error, Result};
-use crate::model::{Model, Terms, deadline};
+use crate::model::{Model, Terms};
+use crate::outputs::best_first;
 use crate::server::Server;
 use crate::tenants::Who;
 use crate::text::{Text, Tokens, normalise};
@@ -206,15 +208,15 @@ pub async fn rerank(State(server): State<Arc<Server>>, request: Request) -> Resp
                     ))),
                 };
                 let scores = scores.iter().map(one).collect::<Result<Vec<f32>>>()?;
-                let mut order: Vec<usize> = (0..scores.len()).collect();
-                order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]).then(a.cmp(&b)));
-                let ranks = order.into_iter().map(|index| {
-                    let mut rank = json!({"index": index, "score": scores[index]});
-                    if asked.return_text {
-                        rank["text"] = asked.texts[index].clone().into();
-                    }
-                    rank
-                });
+                let ranks = best_first(&scores, f32::total_cmp)
+                    .into_iter()
+                    .map(|index| {
+                        let mut rank = json!({"index": index, "score": scores[index]});
+                        if asked.return_text {
+                            rank["text"] = asked.texts[index].clone().into();
+                        }
+                        rank
+                    });
                 Ok(Json::Array(ranks.collect()))
             }),
         })
@@ -249,9 +251,7 @@ pub async fn predict(State(server): State<Arc<Server>>, request: Request) -> Res
                     } else {
                         probabilities(&scores)
                     };
-                    let mut order: Vec<usize> = (0..scores.len()).collect();
-                    order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]).then(a.cmp(&b)));
-                    let each = order
+                    let each = best_first(&scores, f32::total_cmp)
                         .into_iter()
                         .map(|class| json!({"score": scores[class], "label": text.label(class)}));
                     Json::Array(each.collect())
@@ -325,7 +325,7 @@ async fn answer<R: DeserializeOwned>(
     request: Request,
     job: impl FnOnce(R) -> Result<Job>,
 ) -> Result<Json> {
-    let who = server.who(request.headers())?;
+    let who = Who::of(&request);
     let (head, body) = request.into_parts();
     let body = body::read(&head.headers, body, server.limits()).await?;
     let asked = serde_json::from_slice(&body);
@@ -334,25 +334,10 @@ async fn answer<R: DeserializeOwned>(
     drop(body);
     let job = job(asked)?;
     let model = find(server, job.model.as_deref(), job.needs)?;
-    let timeout = head.headers.get("x-request-timeout-ms").map(|value| {
-        let millis = value
-            .to_str()
-            .ok()
-            .and_then(|text| text.parse::<u64>().ok());
-        millis.ok_or_else(|| Error::invalid("the header x-request-timeout-ms is not a number"))
-    });
-    let timeout = timeout.transpose()?.unwrap_or(0).saturating_mul(1000);
-    let terms = Terms {
-        tenant: who.tenant.clone(),
-        deadline: deadline(timeout),
-        ..Terms::default()
-    };
+    let terms = terms(&head.headers, &who)?;
     let watch = model.figures().begin(server.tenants(), &who);
     let answer = run(server, &model, &who, &terms, job).await;
-    watch.end(answer.as_ref().err());
-    if let Err(error) = &answer {
-        server.failures().add(model.name(), error);
-    }
+    server.finish(&model, watch, &answer);
     answer
 }
 

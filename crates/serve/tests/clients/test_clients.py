@@ -1,22 +1,17 @@
 """The server as NVIDIA's clients see it: every type, forms of calls, errors, many clients. `ci/serve.sh` runs it."""
 
 import concurrent.futures
-import os
 import queue
 import re
-import signal
-import subprocess
 import sys
-import tempfile
-import threading
 import urllib.request
-from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import tritonclient.grpc as grpc
 import tritonclient.http as http
 from onnx import TensorProto, helper, save
+from program import Program
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
 TYPES = {
@@ -43,34 +38,16 @@ def identity(path, kind, width=4):
     save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path)
 
 
-class Server:
+class Server(Program):
     """The program on a folder of models."""
 
-    def __enter__(self):
-        self.folder = tempfile.TemporaryDirectory()
-        models = Path(self.folder.name)
+    def prepare(self, models):
         for name, (kind, _) in TYPES.items():
             identity(models / f"{name}.onnx", kind)
         identity(models / "versions/1/model.onnx", TensorProto.FLOAT)
         identity(models / "versions/2/model.onnx", TensorProto.FLOAT)
         (models / "versions/config.pbtxt").write_text("max_batch_size: 8 version_policy { all {} }")
-        program = [os.environ["STREAMPOOL"], "serve", models, "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--control"]
-        self.process = subprocess.Popen(program, stderr=subprocess.PIPE, text=True)
-        self.log = []
-        for line in self.process.stderr:
-            self.log.append(line)
-            if "ready" in line:
-                break
-        else:
-            raise RuntimeError("".join(self.log))
-        threading.Thread(target=lambda: self.log.extend(self.process.stderr), daemon=True).start()
-        self.http, self.grpc = (re.search(f'{name}="([^"]*)"', self.log[-1])[1] for name in ("http", "grpc"))
-        return self
-
-    def __exit__(self, *_):
-        self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(20) == 0, "".join(self.log)
-        self.folder.cleanup()
+        return [models, "--control"]
 
 
 def values(dtype):

@@ -7,7 +7,6 @@ import signal
 import ssl
 import subprocess
 import sys
-import tempfile
 import threading
 import urllib.error
 import urllib.request
@@ -23,6 +22,7 @@ import yaml
 from google.protobuf import descriptor_pool, message_factory
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 from onnx import TensorProto, helper, numpy_helper
+from program import Program
 
 HERE = Path(__file__).resolve().parent
 TLS = HERE.parent / "server/tls"
@@ -60,34 +60,19 @@ def encoder(folder):
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
 
 
-class Server:
+class Server(Program):
     """The program with keys and TLS."""
 
-    def __enter__(self):
-        self.folder = tempfile.TemporaryDirectory()
-        models = Path(self.folder.name) / "models"
-        models.mkdir()
-        identity(models / "same.onnx")
-        encoder(models / "words")
-        keys = Path(self.folder.name) / "keys.json"
+    def prepare(self, folder):
+        self.models = folder / "models"
+        self.models.mkdir()
+        identity(self.models / "same.onnx")
+        encoder(self.models / "words")
+        keys = folder / "keys.json"
         keys.write_text(json.dumps({"ann": {"keys": [KEY], "weight": 2}}))
-        program = [
-            os.environ["STREAMPOOL"], "serve", models, "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--keys", keys,
-            "--tls-cert", TLS / "server.pem", "--tls-key", TLS / "server.key", "--watch", "0.2", "--drain-delay", "1",
-        ]
-        self.models = models
-        self.process = subprocess.Popen(program, stderr=subprocess.PIPE, text=True)
-        self.log = []
-        for line in self.process.stderr:
-            self.log.append(line)
-            if "ready" in line:
-                break
-        else:
-            raise RuntimeError("".join(self.log))
-        threading.Thread(target=lambda: self.log.extend(self.process.stderr), daemon=True).start()
-        self.http, self.grpc = (re.search(f'{name}="([^"]*)"', self.log[-1])[1] for name in ("http", "grpc"))
         self.context = ssl.create_default_context(cafile=TLS / "root.pem")
-        return self
+        files = ["--tls-cert", TLS / "server.pem", "--tls-key", TLS / "server.key"]
+        return [self.models, "--keys", keys, *files, "--watch", "0.2", "--drain-delay", "1"]
 
     def channel(self):
         return grpc.secure_channel(self.grpc, grpc.ssl_channel_credentials((TLS / "root.pem").read_bytes()))
@@ -95,12 +80,6 @@ class Server:
     def get(self, path, key=KEY):
         request = urllib.request.Request(f"https://{self.http}{path}", headers={"Authorization": f"Bearer {key}"})
         return urllib.request.urlopen(request, context=self.context, timeout=20).read()
-
-    def __exit__(self, kind, *_):
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(30) == 0 or kind, "".join(self.log)
-        self.folder.cleanup()
 
 
 def given(module):

@@ -112,14 +112,7 @@ impl Trees<View> {
             ("dst", &self.dst),
             ("records", &self.records),
         ] {
-            let rank = view.layout().rank();
-            require(
-                kind,
-                argument,
-                rank == 2,
-                format_args!("of rank {rank}"),
-                "rank 2",
-            )?;
+            crate::check::rank(kind, argument, view, 2)?;
         }
         let ([rows, features], targets) = (
             [self.src.shape()[0], self.src.shape()[1]],

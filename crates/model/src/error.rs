@@ -196,6 +196,18 @@ impl Error {
     }
 }
 
+/// Refuses an attribute that lists another number of values.
+pub(crate) fn alike(name: &str, got: usize, expected: usize) -> Result<(), NodeError> {
+    match got == expected {
+        true => Ok(()),
+        false => Err(NodeError::malformed(
+            format_args!("attribute {name}"),
+            format_args!("of {got} values"),
+            expected,
+        )),
+    }
+}
+
 impl NodeError {
     fn of_runtime(&self) -> Option<&streampool_runtime::Error> {
         match self {

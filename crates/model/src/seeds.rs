@@ -5,14 +5,24 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 
 use streampool_tensor::Generator;
 
+/// What the run that a thread computes begins with.
+#[derive(Debug, Clone, Copy)]
+enum OfRun {
+    /// There is no run.
+    None,
+    /// A fresh seed, which is made when it is asked for: few models do.
+    Fresh,
+    Seed(u64),
+}
+
 thread_local! {
-    static OF_RUN: Cell<Option<u64>> = const { Cell::new(None) };
+    static OF_RUN: Cell<OfRun> = const { Cell::new(OfRun::None) };
     /// Where the next fresh seed of this thread comes from.
     static NEXT: Cell<Option<(u64, u64)>> = const { Cell::new(None) };
 }
 
 /// A seed that no other run has.
-pub fn fresh() -> u64 {
+fn fresh() -> u64 {
     NEXT.with(|next| {
         // The standard library's hashers begin with random keys.
         let begin = || (RandomState::new().build_hasher().finish(), 0);
@@ -24,18 +34,26 @@ pub fn fresh() -> u64 {
 
 /// The seed of the run that this thread computes, if it computes one.
 pub fn current() -> Option<u64> {
-    OF_RUN.get()
+    match OF_RUN.get() {
+        OfRun::None => None,
+        OfRun::Seed(seed) => Some(seed),
+        OfRun::Fresh => {
+            let seed = fresh();
+            OF_RUN.set(OfRun::Seed(seed));
+            Some(seed)
+        }
+    }
 }
 
-/// Does the work of a run that has this seed.
-pub fn with<R>(seed: u64, work: impl FnOnce() -> R) -> R {
-    struct Before(Option<u64>);
+/// Does the work of a run that has this seed, or one that no other run has.
+pub fn with<R>(seed: Option<u64>, work: impl FnOnce() -> R) -> R {
+    struct Before(OfRun);
     impl Drop for Before {
         fn drop(&mut self) {
             OF_RUN.set(self.0);
         }
     }
-    let _before = Before(OF_RUN.replace(Some(seed)));
+    let _before = Before(OF_RUN.replace(seed.map_or(OfRun::Fresh, OfRun::Seed)));
     work()
 }
 
@@ -48,8 +66,10 @@ mod tests {
         assert_ne!(fresh(), fresh());
         let other = std::thread::spawn(fresh).join().unwrap();
         assert_ne!(fresh(), other);
-        let inside = with(7, || (current(), with(8, current), current()));
+        let inside = with(Some(7), || (current(), with(Some(8), current), current()));
         assert_eq!(inside, (Some(7), Some(8), Some(7)));
+        let twice = with(None, || [current(), current()]);
+        assert!(twice[0].is_some() && twice[0] == twice[1]);
         assert_eq!(current(), None);
     }
 }

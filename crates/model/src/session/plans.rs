@@ -150,7 +150,7 @@ impl Plans {
             Some(node) => self.live(node).to_vec(),
         };
         // A plan is kept for runs with other seeds.
-        let (mut listing, ended) = seeds::with(seeds::current().unwrap_or(0), || {
+        let (mut listing, ended) = seeds::with(seeds::current().or(Some(0)), || {
             trace(&self.graph, nodes, weights.known(), given.to_vec(), wanted)
         })?;
         // Each run pays for it, this one too.

@@ -101,9 +101,8 @@ impl Prepared {
 
     /// Does the work of a run: within its budget, and with its seed.
     pub fn spend<R>(&self, options: &RunOptions, work: impl FnOnce() -> R) -> R {
-        let seed = options.seed.or(self.seed).unwrap_or_else(seeds::fresh);
         let budget = options.budget(self.pool());
-        seeds::with(seed, || budget.spend(work))
+        seeds::with(options.seed.or(self.seed), || budget.spend(work))
     }
 
     pub fn has_parts(&self) -> bool {

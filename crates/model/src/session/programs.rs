@@ -185,8 +185,10 @@ impl Programs {
         let fits = |ready: &Ready| ready.ends == ends && fits(ready);
         let ready = self.by_stream[own].lock().take(hash, fits);
         let ready = ready.or_else(|| {
-            let others =
-                (0..Settings::MOST_STREAMS).filter(|&other| self.is_scarce() && other != own);
+            if !self.is_scarce() {
+                return None;
+            }
+            let others = (0..Settings::MOST_STREAMS).filter(|&other| other != own);
             let mut spare = others.map(|other| self.by_stream[other].lock().take_spare(hash, fits));
             spare.find_map(|ready| ready)
         });

@@ -7,7 +7,7 @@ use streampool_tensor::room::{copied, filled, room};
 use streampool_tensor::{DType, Tensor};
 
 use super::forest::{Child, Forest, Test, Together, Weight};
-use crate::error::NodeError;
+use crate::error::{NodeError, alike};
 use crate::graph::Attribute;
 
 /// The attributes of a node, which are taken out as they are read.
@@ -70,18 +70,6 @@ impl Lists<'_> {
 fn numbers(tensor: &Tensor) -> Result<(Vec<f64>, bool), NodeError> {
     let wide = tensor.dtype() == DType::F64;
     Ok((tensor.to_dtype(DType::F64)?.to_vec::<f64>()?, wide))
-}
-
-/// Refuses a list that is not as long as another.
-fn alike(name: &str, length: usize, expected: usize) -> Result<(), NodeError> {
-    match length == expected {
-        true => Ok(()),
-        false => Err(NodeError::malformed(
-            format_args!("attribute {name}"),
-            format_args!("of {length} values"),
-            format_args!("{expected}"),
-        )),
-    }
 }
 
 /// A number of a feature or a target.

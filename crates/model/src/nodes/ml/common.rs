@@ -2,7 +2,7 @@
 
 use streampool_tensor::{DType, Tensor};
 
-use super::super::call::{Call, TensorResult};
+use super::super::call::Call;
 use crate::error::NodeError;
 
 /// An input as rows: what has one axis is one row.
@@ -40,18 +40,6 @@ pub fn attr_floats<'a>(call: &Call<'a>, name: &str) -> Result<&'a [f32], NodeErr
     call.attr_floats(name)?.ok_or_else(left_out)
 }
 
-/// Floats in so many columns, or rows.
-pub fn alike(name: &str, got: usize, expected: usize) -> Result<(), NodeError> {
-    match got == expected {
-        true => Ok(()),
-        false => Err(NodeError::malformed(
-            format_args!("attribute {name}"),
-            format_args!("of {got} values"),
-            expected,
-        )),
-    }
-}
-
 /// The labels of classes: integers, or numbers of strings.
 pub fn class_labels<'a>(call: &Call<'a>) -> Result<&'a [i64], NodeError> {
     for name in [
@@ -78,9 +66,4 @@ pub fn labelled(call: &Call<'_>, labels: &[i64], places: &Tensor) -> Result<Tens
 pub fn either(call: &Call<'_>, condition: &Tensor, yes: i64, no: i64) -> Result<Tensor, NodeError> {
     let place = condition.to_dtype(DType::I64)?;
     labelled(call, &[no, yes], &place)
-}
-
-/// `1 / (1 + exp(-x))`, as classifiers apply it.
-pub fn logistic(x: &Tensor) -> TensorResult {
-    x.sigmoid()
 }

@@ -3,8 +3,8 @@
 use streampool_tensor::{DType, Tensor};
 
 use super::super::call::{Call, Operator, Outputs};
-use super::common::{alike, floats, ints};
-use crate::error::NodeError;
+use super::common::{floats, ints};
+use crate::error::{NodeError, alike};
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {

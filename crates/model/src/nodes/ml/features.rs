@@ -3,8 +3,8 @@
 use streampool_tensor::{DType, Tensor};
 
 use super::super::call::{Call, Operator, Outputs};
-use super::common::{alike, attr_floats, float_rows, floats, ints, rows};
-use crate::error::NodeError;
+use super::common::{attr_floats, float_rows, floats, ints, rows};
+use crate::error::{NodeError, alike};
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {

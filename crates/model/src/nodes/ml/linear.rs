@@ -3,11 +3,9 @@
 use streampool_tensor::{DType, Tensor};
 
 use super::super::call::{Call, Operator, Outputs};
-use super::common::{
-    alike, attr_floats, class_labels, either, float_rows, floats, labelled, logistic,
-};
+use super::common::{attr_floats, class_labels, either, float_rows, floats, labelled};
 use super::score::Transform;
-use crate::error::NodeError;
+use crate::error::{NodeError, alike};
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {
@@ -82,7 +80,7 @@ fn classifier(call: &Call<'_>) -> Outputs {
             Transform::Probit => return Err(NodeError::unsupported("PROBIT of two classes")),
             // A probability, and what is left.
             Transform::Logistic => {
-                let second = logistic(&scores)?;
+                let second = scores.sigmoid()?;
                 Tensor::cat(&[&second.rsub(1.0)?, &second], 1)?
             }
             _ => Tensor::cat(&[&scores.rsub(1.0)?, &scores], 1)?,

@@ -5,7 +5,6 @@ use std::f64::consts::{PI, SQRT_2};
 use streampool_tensor::Tensor;
 
 use super::super::call::Call;
-use super::common::logistic;
 use crate::error::NodeError;
 
 /// What is applied to scores.
@@ -34,7 +33,7 @@ impl Transform {
     pub fn apply(self, scores: &Tensor) -> Result<Tensor, NodeError> {
         Ok(match self {
             Transform::None => scores.clone(),
-            Transform::Logistic => logistic(scores)?,
+            Transform::Logistic => scores.sigmoid()?,
             Transform::Softmax => scores.softmax(1)?,
             Transform::SoftmaxZero => softmax_zero(scores)?,
             Transform::Probit => probit(scores)?,

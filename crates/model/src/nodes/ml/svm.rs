@@ -3,9 +3,9 @@
 use streampool_tensor::{DType, Tensor};
 
 use super::super::call::{Call, Operator, Outputs, parts};
-use super::common::{alike, attr_floats, class_labels, float_rows, floats, ints, labelled};
+use super::common::{attr_floats, class_labels, float_rows, floats, ints, labelled};
 use super::score::Transform;
-use crate::error::NodeError;
+use crate::error::{NodeError, alike};
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {

@@ -4,7 +4,7 @@ use streampool_device::{TreeCombine, TreeTest};
 use streampool_tensor::{DType, Tensor, TreeOptions};
 
 use super::super::call::{Call, Operator, Outputs, size};
-use super::common::{class_labels, either, floats, labelled, logistic, rows};
+use super::common::{class_labels, either, floats, labelled, rows};
 use super::score::Transform;
 use crate::error::NodeError;
 use crate::trees;
@@ -200,7 +200,7 @@ fn classifier(call: &Call<'_>) -> Outputs {
         (true, transform) => transform.apply(&Tensor::cat(&[&first, &second], 1)?)?,
         (false, Transform::Probit) => return Err(NodeError::unsupported("PROBIT of two classes")),
         (false, Transform::Logistic) => {
-            Tensor::cat(&[&logistic(&first.neg()?)?, &logistic(&first)?], 1)?
+            Tensor::cat(&[&first.neg()?.sigmoid()?, &first.sigmoid()?], 1)?
         }
         (false, _) if binary && positive => Tensor::cat(&[&first.rsub(1.0)?, &first], 1)?,
         (false, _) => Tensor::cat(&[&first.neg()?, &first], 1)?,

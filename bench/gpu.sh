@@ -15,6 +15,8 @@
 #   torch        PyTorch's, in Python and C++
 #   ops          the operators of tensors, in turn with PyTorch's
 #   models       an encoder as an ONNX model from several threads, and PyTorch's
+#   common       models of common kinds beside PyTorch's graphs
+#   lengths      a text encoder whose requests each have a length of their own
 #   batching     many callers through a queue that makes batches, beside threads by themselves
 #   report       all of it in report.md and report.json, and whether the goals are met
 #
@@ -23,10 +25,10 @@
 set -uo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
-all_stages=(doctor conformance tests captures sanitizer bench fairness torch ops models batching report)
+all_stages=(doctor conformance tests captures sanitizer bench fairness torch ops models common lengths batching report)
 
 usage() {
-    sed -n 's/^# \{0,1\}//; 2,22p' "$0" >&2
+    sed -n 's/^# \{0,1\}//; 2,24p' "$0" >&2
     [ "$#" -eq 0 ] || printf '\n%s\n' "$*" >&2
     exit 2
 }
@@ -324,6 +326,27 @@ run_models() {
         --check "$work/states.npz" || failures=1
 }
 
+run_common() {
+    finish_torch_build
+    begin common 560
+    local less=()
+    [ "${#quick[@]}" -eq 0 ] || less=(--seconds 0.3 --threads 1)
+    # A model that is slower is for the report to tell.
+    step table python3 "$here/models/common.py" "$binaries/streampool" --json "$report/common.json" "${less[@]}" || failures=1
+}
+
+run_lengths() {
+    begin lengths 120
+    local less=()
+    [ "${#quick[@]}" -eq 0 ] || less=(--seconds 2)
+    # shellcheck disable=SC2016
+    step single bash -c '"$0" lengths "$1" --device cuda --json "${@:3}" >"$2"' "$binaries/streampool-measure" \
+        "$binaries/minilm.onnx" "$report/lengths.json" "${less[@]}" || failures=1
+    # shellcheck disable=SC2016
+    step batches bash -c '"$0" lengths "$1" --device cuda --batch 32 --threads 8 --json "${@:3}" >"$2"' \
+        "$binaries/streampool-measure" "$binaries/minilm.onnx" "$report/lengths_batches.json" "${less[@]}" || failures=1
+}
+
 # queued NAME MODEL ARGUMENT...: a model by many callers through a queue, and by threads; batching_NAME.json tells.
 queued() {
     local name=$1 model=$2
@@ -373,6 +396,8 @@ for name in "${all_stages[@]}"; do
     torch) run_torch ;;
     ops) run_ops ;;
     models) run_models ;;
+    common) run_common ;;
+    lengths) run_lengths ;;
     batching) run_batching ;;
     report)
         printf '\n==== report\n'

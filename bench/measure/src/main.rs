@@ -6,6 +6,7 @@ mod dense;
 mod fairness;
 mod figures;
 mod gpu;
+mod lengths;
 mod ops;
 mod queue;
 mod runtime;
@@ -39,6 +40,7 @@ enum Command {
     Ops(ops::Options),
     Queue(queue::Options),
     Fairness(fairness::Options),
+    Lengths(lengths::Options),
 }
 
 fn main() -> ExitCode {
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
         Command::Ops(options) => (options.json, ops::run(options)),
         Command::Queue(options) => (options.json, queue::run(options)),
         Command::Fairness(options) => (options.json, fairness::run(options)),
+        Command::Lengths(options) => (options.json, lengths::run(options)),
     };
     output::exit(json, done)
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use streampool::model::Session;
 
-use super::first::{Firsts, Newcomers, News, input};
+use super::first::{Firsts, Newcomers, News, Took, input};
 use crate::latencies::Latencies;
 use crate::{Failure, Result};
 
@@ -126,7 +126,7 @@ fn come(
     newcomers: &Newcomers<'_>,
     number: usize,
     stop: &AtomicBool,
-) -> Result<Vec<(News, Duration)>> {
+) -> Result<Vec<(News, Took)>> {
     let mut firsts = Vec::new();
     let news = News::ALL.iter().cycle().skip(number % News::ALL.len());
     for &news in news {

@@ -51,7 +51,17 @@ impl News {
 pub struct First {
     pub count: usize,
     pub median: f64,
+    pub p99: Option<f64>,
     pub longest: f64,
+    /// For so much of the longest its thread was ready to run, and no processor was free. It needs `/proc`.
+    pub longest_in_run_queue: Option<f64>,
+}
+
+/// A first answer: how long it took, and for how much of that no processor was free.
+#[derive(Debug, Clone, Copy)]
+pub struct Took {
+    time: Duration,
+    in_run_queue: Option<Duration>,
 }
 
 /// Those of each kind.
@@ -63,12 +73,15 @@ pub struct Firsts {
 }
 
 impl First {
-    fn of(times: Vec<Duration>) -> First {
-        let times = Latencies::new(times);
+    fn of(all: &[Took]) -> First {
+        let times = Latencies::new(all.iter().map(|took| took.time).collect());
+        let longest = all.iter().max_by_key(|took| took.time);
         First {
             count: times.count(),
             median: times.at(0.5).as_secs_f64(),
+            p99: times.percentiles().p99,
             longest: times.at(1.0).as_secs_f64(),
+            longest_in_run_queue: longest.and_then(|took| Some(took.in_run_queue?.as_secs_f64())),
         }
     }
 
@@ -82,10 +95,10 @@ impl First {
 
 impl Firsts {
     /// Those among `times`.
-    pub fn of(times: &[(News, Duration)]) -> Firsts {
+    pub fn of(times: &[(News, Took)]) -> Firsts {
         let of = |is_it: fn(&News) -> bool| {
             let times = times.iter().filter(|(news, _)| is_it(news));
-            First::of(times.map(|(_, time)| *time).collect())
+            First::of(&times.map(|(_, took)| *took).collect::<Vec<_>>())
         };
         Firsts {
             thread: of(|news| matches!(news, News::Thread)),
@@ -150,7 +163,7 @@ impl<'a> Newcomers<'a> {
     }
 
     /// How long it takes to the first answer.
-    pub fn first(&self, news: News) -> Result<Duration> {
+    pub fn first(&self, news: News) -> Result<Took> {
         match news {
             News::Thread => std::thread::scope(|scope| {
                 let thread = scope.spawn(|| self.timed(self.session, &input(1)));
@@ -162,11 +175,11 @@ impl<'a> Newcomers<'a> {
                 self.timed(&session, &input(rows))
             }
             News::Model => {
-                let begun = Instant::now();
+                let begun = Begun::now();
                 let options = SessionOptions::default();
                 let session = Session::from_bytes(self.pool, self.small.clone(), &options)?;
-                self.timed(&session, &input(1))?;
-                Ok(begun.elapsed())
+                session.run([("x", &input(1))])?;
+                Ok(begun.took())
             }
         }
     }
@@ -187,9 +200,41 @@ impl<'a> Newcomers<'a> {
         }
     }
 
-    fn timed(&self, session: &Session, input: &Array) -> Result<Duration> {
-        let begun = Instant::now();
+    fn timed(&self, session: &Session, input: &Array) -> Result<Took> {
+        let begun = Begun::now();
         session.run([("x", input)])?;
-        Ok(begun.elapsed())
+        Ok(begun.took())
     }
+}
+
+/// When a first answer was asked for.
+struct Begun {
+    at: Instant,
+    in_run_queue: Option<Duration>,
+}
+
+impl Begun {
+    fn now() -> Begun {
+        let in_run_queue = in_run_queue();
+        Begun {
+            at: Instant::now(),
+            in_run_queue,
+        }
+    }
+
+    fn took(self) -> Took {
+        let time = self.at.elapsed();
+        let queued = |from| in_run_queue()?.checked_sub(from);
+        Took {
+            time,
+            in_run_queue: self.in_run_queue.and_then(queued),
+        }
+    }
+}
+
+/// How long this thread was ready to run so far while no processor was free.
+fn in_run_queue() -> Option<Duration> {
+    let figures = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    let nanoseconds = figures.split_whitespace().nth(1)?.parse().ok()?;
+    Some(Duration::from_nanos(nanoseconds))
 }

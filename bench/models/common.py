@@ -95,11 +95,25 @@ MODELS = {
 }
 
 
+def settle(model, x):
+    """Numbers that are not trained yet, but of the size that training gives them: no head of zeros, and norms that norm."""
+    for parameter in model.parameters():
+        if parameter.dim() > 1 and not parameter.any():
+            nn.init.normal_(parameter, std=0.02)
+    norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
+    for norm in norms:
+        norm.momentum = 1.0
+    if norms:
+        model.train()(x)
+
+
 def made(name, batch, folder):
     """The model, its input and its file; beside it, the input and what comes out in f32 on the CPU."""
     make, shape = MODELS[name]
     torch.manual_seed(SEED)
-    model, x = make().eval(), torch.randn(batch, *shape)
+    model, x = make(), torch.randn(batch, *shape)
+    settle(model, torch.randn(8, *shape))
+    model.eval()
     path = os.path.join(folder, f"{name}_{batch}")
     torch.onnx.export(model, (x,), f"{path}.onnx", opset_version=17, dynamo=False, input_names=["x"], output_names=["y"])
     numpy.savez(f"{path}.input.npz", x=x.numpy())

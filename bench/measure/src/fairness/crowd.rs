@@ -122,11 +122,7 @@ fn flat_out(session: &Session, to_begin: &AtomicUsize, stop: &AtomicBool) -> Res
 }
 
 /// Brings one piece of news after the other; neighbours bring different ones.
-fn come(
-    newcomers: &Newcomers<'_>,
-    number: usize,
-    stop: &AtomicBool,
-) -> Result<Vec<(News, Took)>> {
+fn come(newcomers: &Newcomers<'_>, number: usize, stop: &AtomicBool) -> Result<Vec<(News, Took)>> {
     let mut firsts = Vec::new();
     let news = News::ALL.iter().cycle().skip(number % News::ALL.len());
     for &news in news {

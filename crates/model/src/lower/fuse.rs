@@ -6,7 +6,7 @@ use std::sync::Arc;
 use streampool_device::{Binary, Expr, ExprBuilder, Layout, Node, Norm, Op, Value, View};
 
 use super::uses::{self, Uses};
-use crate::trace::{ListedOp, Listing};
+use crate::trace::{ListedOp, Listing, Memory};
 
 /// The most inputs of a joined expression: each is a pointer to walk along.
 const MOST_INPUTS: usize = 8;
@@ -52,6 +52,15 @@ pub fn fuse(listing: &mut Listing) -> Fused {
             uses.replace(place, &listing.steps[place].op, &Op::Nop);
             listing.steps[writer].op = direct;
             listing.join(writer, place);
+            fused.copies += 1;
+        }
+        if let Some(readers) = read_uncopied(&listing.steps, place, &uses) {
+            uses.replace(place, &listing.steps[place].op, &Op::Nop);
+            for (reader, direct) in readers {
+                uses.replace(reader, &listing.steps[reader].op, &direct);
+                listing.steps[reader].op = direct;
+                listing.join(reader, place);
+            }
             fused.copies += 1;
         }
     }
@@ -318,6 +327,82 @@ fn turned_back(src: &View, dst: &View, out: &View) -> Option<Layout> {
         strides[other] = dst.layout().strides()[axis];
     }
     Layout::strided(made.shape(), &strides, 0).ok()
+}
+
+/// Where the op at `place` only copies what attention reads: those that read it, reading what is copied, and where they are.
+fn read_uncopied(steps: &[ListedOp], place: usize, uses: &Uses) -> Option<Vec<(usize, Op)>> {
+    let Op::Copy { src, dst } = &steps[place].op else {
+        return None;
+    };
+    let plain = src.dtype() == dst.dtype() && uses::is_whole(dst) && uses.is_settled(src);
+    if !plain || uses.writer(dst) != Some(place) {
+        return None;
+    }
+    let mut readers = uses
+        .readers(dst)
+        .filter(|readers| !readers.is_empty())?
+        .to_vec();
+    readers.dedup();
+    let direct = readers.into_iter().map(|reader| {
+        let Op::Attention(attention) = &steps[reader].op else {
+            return None;
+        };
+        let mut attention = attention.clone();
+        for view in [
+            &mut attention.query,
+            &mut attention.key,
+            &mut attention.value,
+        ] {
+            if view.span() == dst.span() {
+                let layout = uncopied(view.layout(), src.layout())?;
+                *view = View::new(src.span(), src.dtype(), layout).ok()?;
+            }
+        }
+        let op = Op::Attention(attention);
+        let mut still = false;
+        op.for_each_operand(|_, _, view| {
+            still |= Memory::of(view.span()) == Memory::of(dst.span())
+        });
+        (!still && op.validate().is_ok()).then_some((reader, op))
+    });
+    direct.collect()
+}
+
+/// Where what `read` names in a row-major copy of `src` lies in `src` itself.
+fn uncopied(read: &Layout, src: &Layout) -> Option<Layout> {
+    // Of each axis of the copy: its stride, where a view begins along it, and how far it reaches.
+    let mut axes: Vec<(usize, usize, usize)> = Vec::with_capacity(src.rank());
+    let mut stride = 1;
+    for &size in src.shape().iter().rev() {
+        axes.push((stride, read.offset() / stride % size.max(1), 0));
+        stride *= size;
+    }
+    axes.reverse();
+    let mut strides = Vec::with_capacity(read.rank());
+    for (&size, &step) in read.shape().iter().zip(read.strides()) {
+        let step = usize::try_from(step).ok()?;
+        if size <= 1 || step == 0 {
+            strides.push(0);
+            continue;
+        }
+        let axis = (0..axes.len()).find(|&axis| src.shape()[axis] > 1 && axes[axis].0 <= step)?;
+        let (stride, _, reach) = &mut axes[axis];
+        if step % *stride != 0 {
+            return None;
+        }
+        let steps = step / *stride;
+        *reach += steps * (size - 1);
+        strides.push(src.strides()[axis] * isize::try_from(steps).ok()?);
+    }
+    let inside = axes.iter().zip(src.shape());
+    let mut inside = inside.map(|(&(_, begin, reach), &size)| begin + reach < size);
+    if !inside.all(|inside| inside) {
+        return None;
+    }
+    let begins = axes.iter().zip(src.strides());
+    let offset = begins.map(|(&(_, begin, _), &stride)| stride * begin as isize);
+    let offset = src.offset().checked_add_signed(offset.sum())?;
+    Layout::strided(read.shape(), &strides, offset).ok()
 }
 
 #[cfg(test)]

@@ -80,6 +80,13 @@ impl Uses {
         }
     }
 
+    /// The steps that read memory that one step writes, if the caller does not see it.
+    pub fn readers(&self, view: &View) -> Option<&[usize]> {
+        let memory = Memory::of(view.span());
+        let one = self.memory.get(&memory)?;
+        (one.writes.len() == 1 && !self.outputs.contains(&memory)).then_some(&one.reads)
+    }
+
     /// Whether memory is written at most once, so that it holds the same whenever it is read after that.
     pub fn is_settled(&self, view: &View) -> bool {
         let one = self.memory.get(&Memory::of(view.span()));

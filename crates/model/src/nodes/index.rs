@@ -1,6 +1,6 @@
 //! Picking and putting by index.
 
-use streampool_tensor::{Combine, DType, Tensor};
+use streampool_tensor::{Combine, DType, Scalar, Tensor};
 
 use super::call::{Call, Operator, Outputs, resolve, size};
 use crate::error::NodeError;
@@ -9,6 +9,9 @@ pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {
         "Gather" => |call| {
             let axis = call.axis_or("axis", 0)?;
+            if let Some(part) = picked(call, axis)? {
+                return Ok(vec![part]);
+            }
             Ok(vec![call.input(0)?.index_select(axis, &indices(call, 1)?)?])
         },
         "GatherElements" => |call| {
@@ -45,6 +48,24 @@ pub fn operator(op: &str) -> Option<Operator> {
         "ReverseSequence" => reverse_sequence,
         _ => return None,
     })
+}
+
+/// What one known index picks: a view. An index that is out of range is left to the operator, which says so.
+fn picked(call: &Call<'_>, axis: isize) -> Result<Option<Tensor>, NodeError> {
+    let Some(Scalar::Int(index)) = call.number(1)? else {
+        return Ok(None);
+    };
+    let x = call.input(0)?;
+    let axis = resolve(axis, x.rank())?;
+    let size = x.shape()[axis] as i64;
+    if !(-size..size).contains(&index) {
+        return Ok(None);
+    }
+    let mut part = x.select(axis as isize, index as isize)?;
+    for _ in 0..call.given(1)?.rank() {
+        part = part.unsqueeze(axis as isize)?;
+    }
+    Ok(Some(part))
 }
 
 /// Indices in a type that operators take.

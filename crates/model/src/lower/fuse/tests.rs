@@ -21,10 +21,14 @@ fn whole(number: u64, shape: &[usize]) -> View {
 }
 
 fn unary(function: Unary, from: u64, to: u64) -> ListedOp {
+    unary_of(function, &SHAPE, from, to)
+}
+
+fn unary_of(function: Unary, shape: &[usize], from: u64, to: u64) -> ListedOp {
     let op = Op::Map {
         expr: Arc::new(Expr::unary(function, DType::F32).unwrap()),
-        inputs: vec![whole(from, &SHAPE)],
-        outputs: vec![whole(to, &SHAPE)],
+        inputs: vec![whole(from, shape)],
+        outputs: vec![whole(to, shape)],
     };
     ListedOp { op, nodes: vec![0] }
 }
@@ -181,4 +185,83 @@ fn heads_are_written_side_by_side() {
     assert_eq!(attention.out.span(), whole(5, &heads).span());
     assert_eq!(attention.out.shape(), heads);
     assert_eq!(attention.out.layout().strides(), [96, 8, 24, 1]);
+}
+
+/// Copies of three parts of a packed projection, from memory 1 to 2, 3 and 4, where attention reads them as heads.
+fn unpacked_heads() -> Vec<ListedOp> {
+    let (rows, part) = ([4, 2, 24], [2, 3, 4, 8]);
+    let mut steps = Vec::new();
+    for number in 0..3 {
+        let packed = Layout::strided(&rows, &[144, 72, 1], 24 * number).unwrap();
+        let op = Op::Copy {
+            src: View::new(whole(1, &[4, 2, 72]).span(), DType::F32, packed).unwrap(),
+            dst: whole(2 + number as u64, &rows),
+        };
+        steps.push((op, number));
+    }
+    let heads = |number| {
+        let layout = Layout::strided(&part, &[24, 8, 48, 1], 0).unwrap();
+        View::new(whole(number, &rows).span(), DType::F32, layout).unwrap()
+    };
+    let attention = Attention {
+        query: heads(2),
+        key: heads(3),
+        value: heads(4),
+        mask: None,
+        out: whole(5, &part),
+        scale: 1.0,
+        causal: None,
+        softcap: 0.0,
+    };
+    steps.push((Op::Attention(Box::new(attention)), 3));
+    let listed = |(op, node)| ListedOp {
+        op,
+        nodes: vec![node],
+    };
+    steps.into_iter().map(listed).collect()
+}
+
+#[test]
+fn heads_are_read_where_the_projection_wrote_them() {
+    let mut packed = listing(unpacked_heads(), 5, &[2, 3, 4, 8]);
+    assert_eq!(fuse(&mut packed), Fused { maps: 0, copies: 3 });
+    let [
+        ListedOp {
+            op: Op::Attention(attention),
+            nodes,
+        },
+    ] = &packed.steps[..]
+    else {
+        panic!("{:?}", packed.steps)
+    };
+    assert_eq!(nodes, &[3, 0, 1, 2]);
+    for (number, view) in [attention.query, attention.key, attention.value]
+        .iter()
+        .enumerate()
+    {
+        assert_eq!(view.span(), whole(1, &[4, 2, 72]).span());
+        assert_eq!(view.layout().strides(), [72, 8, 144, 1]);
+        assert_eq!(view.layout().offset(), 24 * number);
+    }
+}
+
+#[test]
+fn a_copy_that_others_read_or_that_is_read_across_its_rows_stays() {
+    let mut others = unpacked_heads();
+    others.push(unary_of(Unary::Exp, &[4, 2, 24], 2, 6));
+    let mut listing_of_others = listing(others, 6, &[4, 2, 24]);
+    assert_eq!(
+        fuse(&mut listing_of_others),
+        Fused { maps: 0, copies: 2 },
+        "only the first copy has another reader"
+    );
+    let mut across = unpacked_heads();
+    let Op::Attention(attention) = &mut across[3].op else {
+        panic!("it attends")
+    };
+    // Its rows of 44 begin in one row of the copy and end in another.
+    let wide = Layout::strided(&[2, 3, 4, 8], &[24, 8, 44, 1], 4).unwrap();
+    attention.query = View::new(attention.query.span(), DType::F32, wide).unwrap();
+    let mut listing_across = listing(across, 5, &[2, 3, 4, 8]);
+    assert_eq!(fuse(&mut listing_across), Fused { maps: 0, copies: 2 });
 }

@@ -55,6 +55,19 @@ fn numbers_that_are_known_meet_tensors_that_are_not() {
 }
 
 #[test]
+fn one_known_index_picks_a_view() {
+    let x = || given::<f32>(&[2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    for index in [1, -2] {
+        let scalar = [x(), given::<i64>(&[], &[index])];
+        let results = [expected(&[2], &[2.0, 5.0])];
+        onnx("Gather", 17).int("axis", 1).check(&scalar, &results);
+        let list = [x(), given::<i64>(&[1, 1], &[index])];
+        let results = [expected(&[2, 1, 1], &[2.0, 5.0])];
+        onnx("Gather", 17).int("axis", -1).check(&list, &results);
+    }
+}
+
+#[test]
 fn what_is_around_need_not_be_known() {
     let x = given::<i32>(&[2], &[1, 2]);
     let amounts = given::<i64>(&[2], &[1, 1]);

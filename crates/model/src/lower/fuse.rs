@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use streampool_device::{Binary, Expr, ExprBuilder, Layout, Node, Norm, Op, Value, View};
+use streampool_device::{
+    Binary, Compare, DType, Expr, ExprBuilder, Layout, Node, Norm, Op, Unary, Value, View,
+};
 
 use super::uses::{self, Uses};
 use crate::trace::{ListedOp, Listing, Memory};
@@ -54,6 +56,15 @@ pub fn fuse(listing: &mut Listing) -> Fused {
             listing.join(writer, place);
             fused.copies += 1;
         }
+        while let Some((writer, scaled)) = join_factor(&listing.steps, place, &uses) {
+            uses.replace(place, &listing.steps[place].op, &scaled);
+            uses.replace(writer, &listing.steps[writer].op, &Op::Nop);
+            listing.steps[place].op = scaled;
+            listing.join(place, writer);
+            fused.maps += 1;
+        }
+    }
+    for place in 0..listing.steps.len() {
         if let Some(readers) = read_uncopied(&listing.steps, place, &uses) {
             uses.replace(place, &listing.steps[place].op, &Op::Nop);
             for (reader, direct) in readers {
@@ -327,6 +338,91 @@ fn turned_back(src: &View, dst: &View, out: &View) -> Option<Layout> {
         strides[other] = dst.layout().strides()[axis];
     }
     Layout::strided(made.shape(), &strides, 0).ok()
+}
+
+/// The attention at `place` on queries or keys that it alone reads and that are only multiplied by a number, which becomes part
+/// of its scale; and where they are multiplied.
+fn join_factor(steps: &[ListedOp], place: usize, uses: &Uses) -> Option<(usize, Op)> {
+    let Op::Attention(attention) = &steps[place].op else {
+        return None;
+    };
+    [attention.query, attention.key]
+        .iter()
+        .enumerate()
+        .find_map(|(number, view)| {
+            let writer = uses.writer(view).filter(|&writer| writer < place)?;
+            let made = Map::of(&steps[writer].op)?;
+            let ([output], [input]) = (made.outputs, made.inputs) else {
+                return None;
+            };
+            let alike = (input.shape(), input.dtype()) == (output.shape(), view.dtype());
+            let alone = uses.only_reader(view) == Some(place) && uses.is_settled(input);
+            if !alike || !alone || !uses::is_whole(output) {
+                return None;
+            }
+            let layout = uncopied(view.layout(), input.layout())?;
+            let direct = View::new(input.span(), input.dtype(), layout).ok()?;
+            let mut attention = attention.clone();
+            attention.scale *= factor(made.expr)?;
+            match number {
+                0 => attention.query = direct,
+                _ => attention.key = direct,
+            }
+            let op = Op::Attention(attention);
+            op.validate().is_ok().then_some((writer, op))
+        })
+}
+
+/// What an expression multiplies its one input by, if that is all and makes nothing larger: what would have been infinite stays so.
+fn factor(expr: &Expr) -> Option<f64> {
+    let [output] = expr.outputs() else {
+        return None;
+    };
+    times(expr, *output).filter(|&factor| factor != 0.0)
+}
+
+/// What `value` is times the input, at most once, but for rounding.
+fn times(expr: &Expr, value: Value) -> Option<f64> {
+    let node = |value: Value| expr.nodes()[value.index()].0;
+    let number = |value: Value| match node(value) {
+        Node::Const(number) => Some(number.to_f64()),
+        _ => None,
+    };
+    let factor = match node(value) {
+        Node::Input(0) => 1.0,
+        Node::Cast(x) if expr.dtype(value).is_float() => times(expr, x)?,
+        Node::Binary(Binary::Mul, a, b) => match number(a) {
+            Some(number) => number * times(expr, b)?,
+            None => times(expr, a)? * number(b)?,
+        },
+        Node::Binary(Binary::Div, a, b) => times(expr, a)? / number(b)?,
+        Node::Select(condition, _, x) if is_never(expr, condition) => times(expr, x)?,
+        _ => return None,
+    };
+    (factor.abs() <= 1.0).then_some(factor)
+}
+
+/// Whether this asks for a finite number beyond those of `f16`, of a number that is no larger than one of `f16`.
+fn is_never(expr: &Expr, condition: Value) -> bool {
+    let node = |value: Value| expr.nodes()[value.index()].0;
+    let Node::Binary(Binary::And, a, b) = node(condition) else {
+        return false;
+    };
+    let bounds = |value: Value, wanted: Compare, bound: f64| match node(value) {
+        Node::Compare(compare, x, y) if compare == wanted => match (node(x), node(y)) {
+            (Node::Unary(Unary::Abs, x), Node::Const(number)) => {
+                number.to_f64() == bound && times(expr, x).is_some()
+            }
+            _ => false,
+        },
+        _ => false,
+    };
+    let (beyond, finite) = (
+        |value| bounds(value, Compare::Gt, 65504.0),
+        |value| bounds(value, Compare::Lt, f64::INFINITY),
+    );
+    let of_halves = expr.inputs().iter().all(|&dtype| dtype == DType::F16);
+    of_halves && ((beyond(a) && finite(b)) || (beyond(b) && finite(a)))
 }
 
 /// Where the op at `place` only copies what attention reads: those that read it, reading what is copied, and where they are.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use streampool_device::{Attention, DType, Span, Unary};
+use streampool_device::{Attention, Span};
 
 use super::*;
 use crate::trace::{Made, Memory, Outcome, TensorKind};
@@ -264,4 +264,40 @@ fn a_copy_that_others_read_or_that_is_read_across_its_rows_stays() {
     attention.query = View::new(attention.query.span(), DType::F32, wide).unwrap();
     let mut listing_across = listing(across, 5, &[2, 3, 4, 8]);
     assert_eq!(fuse(&mut listing_across), Fused { maps: 0, copies: 2 });
+}
+
+#[test]
+fn a_factor_of_queries_and_keys_becomes_part_of_the_scale() {
+    let times = |function, number: f64, from: u64, to: u64| {
+        let mut expr = Expr::builder();
+        let x = expr.input(DType::F32).unwrap();
+        let number = expr.constant(number, DType::F32).unwrap();
+        let y = expr.binary(function, x, number).unwrap();
+        let op = Op::Map {
+            expr: Arc::new(expr.finish(&[y]).unwrap()),
+            inputs: vec![whole(from, &[1, 3, 4, 8])],
+            outputs: vec![whole(to, &[1, 3, 4, 8])],
+        };
+        ListedOp { op, nodes: vec![2] }
+    };
+    let scaled = |function, number| {
+        let [attention, _] = turned_heads();
+        let steps = vec![
+            times(function, number, 6, 1),
+            times(Binary::Mul, 0.25, 7, 2),
+            attention,
+        ];
+        let mut scaled = listing(steps, 4, &[1, 3, 4, 8]);
+        let fused = fuse(&mut scaled);
+        match &scaled.steps[scaled.steps.len() - 1].op {
+            Op::Attention(attention) => (fused.maps, attention.scale, attention.query.span()),
+            other => panic!("{other:?}"),
+        }
+    };
+    let span = |number| whole(number, &[1, 3, 4, 8]).span();
+    assert_eq!(scaled(Binary::Mul, 0.5), (2, 0.125, span(6)));
+    assert_eq!(scaled(Binary::Div, 2.0), (2, 0.125, span(6)));
+    // What it makes infinite is to stay infinite, and nothing else is a factor.
+    assert_eq!(scaled(Binary::Mul, 2.0), (1, 0.25, span(1)));
+    assert_eq!(scaled(Binary::Add, 0.5), (1, 0.25, span(1)));
 }

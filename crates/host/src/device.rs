@@ -69,6 +69,10 @@ impl Device for HostDevice {
         true
     }
 
+    fn channels_last(&self) -> bool {
+        true
+    }
+
     fn allocate(&self, bytes: usize, space: Space) -> Result<Memory> {
         self.core.ledger.allocate(bytes, space, &self.core.injector)
     }

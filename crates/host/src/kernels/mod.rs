@@ -37,6 +37,7 @@ mod tally;
 pub(crate) mod tests;
 mod trees;
 
+pub(crate) use self::conv::execute_then as convolve_then;
 pub(crate) use self::preparation::Preparation;
 pub(crate) use self::prepared::Prepared;
 pub(crate) use self::simd::features;

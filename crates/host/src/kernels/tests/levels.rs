@@ -114,6 +114,73 @@ fn convolutions_of_block_sizes() {
     });
 }
 
+/// A convolution of pictures with the channels last, of what is read, made or both.
+fn convolve_last(
+    rng: &mut Rng,
+    [groups, read, made]: [usize; 3],
+    size: [usize; 2],
+    slides: [Slide; 2],
+    last: [bool; 2],
+) {
+    let picture = |tensor: [usize; 4], last: bool, rng: &mut Rng| {
+        let [images, channels, lines, places] = tensor;
+        match last {
+            true => Tensor::small(DType::F32, &[images, lines, places, channels], rng)
+                .permuted(&[0, 3, 1, 2]),
+            false => Tensor::small(DType::F32, &tensor, rng),
+        }
+    };
+    let results = [0, 1].map(|axis| slides[axis].windows(size[axis]));
+    let src = picture([2, groups * read, size[0], size[1]], last[0], rng);
+    let dst = picture([2, groups * made, results[0], results[1]], last[1], rng);
+    let kernel = slides.map(|slide| slide.kernel as usize);
+    let weight = [groups * made, read, kernel[0], kernel[1]];
+    let weight = Tensor::small(DType::F32, &weight, rng);
+    let bias = Tensor::small(DType::F32, &[groups * made], rng);
+    run(&Op::Conv(Box::new(Conv {
+        src: src.view,
+        weight: weight.view,
+        bias: Some(bias.view),
+        dst: dst.view,
+        window: Window::new(&slides).unwrap(),
+        groups,
+        transposed: false,
+        activation: Activation::Silu,
+    })));
+}
+
+#[test]
+fn convolutions_with_channels_last() {
+    let mut rng = Rng::new(11);
+    let five = Slide {
+        before: 2,
+        after: 2,
+        stride: 2,
+        ..Slide::new(5)
+    };
+    // Some of its elements see nothing but padding for many results.
+    let wide = Slide {
+        before: 6,
+        after: 6,
+        dilation: 6,
+        ..Slide::new(3)
+    };
+    at_each_level(|_| {
+        for slides in [[Slide::new(1); 2], [PADDED; 2], [STEPPING, PADDED], [five; 2], [wide; 2]] {
+            for last in [[true, true], [true, false], [false, true]] {
+                for channels in [[1, 3, 16], [1, 40, 33], [1, 17, 5], [2, 8, 9]] {
+                    convolve_last(&mut rng, channels, [9, 14], slides, last);
+                }
+                for channels in [16, 24, 37] {
+                    convolve_last(&mut rng, [channels, 1, 1], [7, 19], slides, last);
+                }
+            }
+        }
+        // Several panels of what is summed, and several tiles.
+        convolve_last(&mut rng, [1, 70, 130], [24, 20], [PADDED; 2], [true, true]);
+    });
+}
+
 #[test]
 fn attention_of_many_keys() {
     let mut rng = Rng::new(8);

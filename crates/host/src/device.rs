@@ -69,8 +69,9 @@ impl Device for HostDevice {
         true
     }
 
+    /// The matrix unit reads its own form of whatever lies in lines.
     fn channels_last(&self) -> bool {
-        true
+        !kernels::has_matrix_unit()
     }
 
     fn allocate(&self, bytes: usize, space: Space) -> Result<Memory> {

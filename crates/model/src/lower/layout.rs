@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 
 use streampool_device::{Conv, DType, Layout, Op, View};
 
-use super::uses;
+use super::{direct, uses};
 use crate::trace::{Listing, Memory};
 
 /// Memory of pictures: `[any, channels, places]`, or one place after another.
@@ -20,6 +20,7 @@ struct Picture {
 ///
 /// Pictures that ops combine element by element lie alike: all of them change, or none does.
 pub fn channels_last(listing: &mut Listing) -> usize {
+    direct::write_directly(listing);
     let fixed = fixed(listing);
     let pictures = pictures(listing, &fixed);
     let mut chosen = chosen(listing, &fixed, &pictures);

@@ -1,5 +1,6 @@
 //! From the listing of a trace to a plan: which ops, over which bytes of which block.
 
+mod direct;
 mod fuse;
 mod layout;
 mod placement;

@@ -79,8 +79,16 @@ fn network(random: &mut Random) -> Graph {
             Some("a") => vec![ints("strides", &[2, 2]), ints("pads", &[1, 1, 1, 1])],
             Some("c") => vec![int("group", 24), ints("pads", &[2, 2, 2, 2])],
             Some("g") => vec![int("axis", 1)],
-            Some("h") => vec![ints("kernel_shape", &[3, 3]), ints("strides", &[2, 1]), ints("pads", &[1, 1, 1, 1])],
-            Some("i") => vec![int("group", 4), ints("dilations", &[2, 2]), ints("pads", &[2, 2, 2, 2])],
+            Some("h") => vec![
+                ints("kernel_shape", &[3, 3]),
+                ints("strides", &[2, 1]),
+                ints("pads", &[1, 1, 1, 1]),
+            ],
+            Some("i") => vec![
+                int("group", 4),
+                ints("dilations", &[2, 2]),
+                ints("pads", &[2, 2, 2, 2]),
+            ],
             Some("j") => vec![ints("kernel_shape", &[2, 3])],
             Some("m") => vec![ints("pads", &[1, 1, 1, 1])],
             Some("q") => vec![ints("perm", &[0, 2, 1])],
@@ -105,8 +113,12 @@ fn layouts_between_inputs_and_outputs_change_nothing() {
         .filter_map(|node| node.split(' ').next_back())
         .collect();
     let wanted = ["o", "r", "s", "t"];
-    let open = network(&mut Random::new(3)).outputs(&all.join(" ")).session(&pool);
-    let closed = network(&mut Random::new(3)).outputs(&wanted.join(" ")).session(&pool);
+    let open = network(&mut Random::new(3))
+        .outputs(&all.join(" "))
+        .session(&pool);
+    let closed = network(&mut Random::new(3))
+        .outputs(&wanted.join(" "))
+        .session(&pool);
     let mut random = Random::new(5);
     for _ in 0..3 {
         let x = random.reals(&[2, 3, 21, 18]);
@@ -114,7 +126,11 @@ fn layouts_between_inputs_and_outputs_change_nothing() {
         for name in wanted {
             let [expected, got] = [&expected, &got].map(|outputs| outputs.get(name).unwrap());
             assert_eq!(expected.shape(), got.shape(), "{name}");
-            let pairs = expected.values::<f32>().unwrap().iter().zip(got.values::<f32>().unwrap());
+            let pairs = expected
+                .values::<f32>()
+                .unwrap()
+                .iter()
+                .zip(got.values::<f32>().unwrap());
             for (expected, got) in pairs {
                 assert!((expected - got).abs() < 1e-4, "{name}: {expected} is {got}");
             }

@@ -20,7 +20,7 @@ use crate::team::Team;
 /// The most lanes of a vector: fewer channels are no vector.
 pub(super) const MOST_LANES: usize = 16;
 /// Multiplications that are worth a thread.
-const GRAIN: usize = 1 << 17;
+const GRAIN: usize = 1 << 16;
 
 /// A convolution.
 pub(super) struct Each {

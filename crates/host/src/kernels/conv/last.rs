@@ -9,8 +9,8 @@ use std::sync::Arc;
 use streampool_device::{Conv, DType, Slide};
 
 use super::each::{self, Each};
-use crate::kernels::matmul::{self, Gathering};
 use crate::given_up::Steps;
+use crate::kernels::matmul::{self, Gathering};
 use crate::kernels::preparation::Preparation;
 use crate::kernels::scratch::{Count, with_scratch};
 use crate::kernels::simd::{has_matrix_unit, vectorised};
@@ -25,10 +25,14 @@ pub(crate) struct Ready {
 }
 
 /// Multiplications that are worth a thread.
-const GRAIN: usize = 1 << 19;
+const GRAIN: usize = 1 << 18;
 /// The most rows that are gathered at a time: with their sums they stay in a second-level cache.
 const MOST_ROWS: usize = 96;
 
+/// Units that are summed at a time.
+const PANEL: usize = 256;
+/// Bytes of weights that leave room for rows and results in a second-level cache.
+const MOST_WEIGHTS: usize = 1 << 19;
 /// Results that are worth a thread for what is done with them.
 const THEN_GRAIN: usize = 1 << 14;
 
@@ -235,20 +239,35 @@ unsafe fn windows(op: &Conv, weights: *const f32, team: &dyn Team, then: Option<
         .fold(1, usize::saturating_mul);
     let wanted = match team.width() {
         1 => 1,
-        width => (work / GRAIN).min(4 * width),
+        width => (work / GRAIN).clamp(1, 4 * width),
     };
-    let down = rows
-        .div_ceil(MOST_ROWS)
-        .max(wanted.div_ceil(products).min(rows.div_ceil(24)));
-    let across = wanted.div_ceil(products * down).clamp(1, made.div_ceil(64));
+    // Where the window spreads wide, few rows may see nothing at all by some of it, which is then left out.
+    let wide = op
+        .window
+        .iter()
+        .any(|slide| slide.kernel > 1 && slide.dilation > 4);
+    let most = match wide {
+        true => dst.shape()[3].clamp(24, MOST_ROWS),
+        // Element by element, into as many lines of a cache as there are rows.
+        false if src.strides()[1] != 1 => MOST_ROWS,
+        false => (MOST_ROWS * PANEL / units.max(1)).clamp(MOST_ROWS, 4 * MOST_ROWS),
+    };
+    // Weights that no cache of one processor holds are read once for each part of the rows: those of fewer columns are held.
+    let across = match packed * size_of::<f32>() / MOST_WEIGHTS {
+        0 => 1,
+        times => (times + 1).min(made.div_ceil(64)),
+    };
+    let down = rows.div_ceil(most);
+    let down = down.max(wanted.div_ceil(products * across).min(rows.div_ceil(24)));
+    let across = across.max(wanted.div_ceil(products * down).min(made.div_ceil(64)));
     // Where a part makes all channels of its places, what follows is done with it.
     let (with, after) = match across * op.groups {
         1 => (then, None),
         _ => (None, then),
     };
     let part = |number: usize| {
-        let (number, column) = (number / across, number % across);
         let (number, row) = (number / down, number % down);
+        let (number, column) = (number / across, number % across);
         let (window, gathering) = product(number);
         let range = matmul::part(rows, down, row, 1);
         let columns = matmul::part(made, across, column, matmul::columns_of_a_block());

@@ -161,6 +161,7 @@ impl<T: Factor> Tile<'_, T> {
                         b: self.b_panel(column, from, steps),
                         steps: if is_any { steps } else { 0 },
                         rows: rows.len(),
+                        half: 2 * count <= self.width,
                     };
                     T::Unit::multiply(&operands, sums, earlier);
                     if last {

@@ -16,7 +16,11 @@ pub(super) fn merged(op: &MatMul) -> Option<MatMul> {
     let out = op.out.layout().strides();
     let own = op.a.layout().strides();
     let mut rows = shape[lead];
-    let mut steps = [own[own.len() - 2], out[lead], bias.map_or(0, |bias| bias[lead])];
+    let mut steps = [
+        own[own.len() - 2],
+        out[lead],
+        bias.map_or(0, |bias| bias[lead]),
+    ];
     let mut left = lead;
     while let Some(axis) = left.checked_sub(1) {
         let next = [a[axis], out[axis], bias.map_or(0, |bias| bias[axis])];
@@ -68,12 +72,22 @@ pub(super) fn merged(op: &MatMul) -> Option<MatMul> {
         (Some(of), Some(strides)) => {
             let size = |step: isize, size: usize| if step == 0 { 1 } else { size };
             let last = [size(steps[2], rows), size(strides[lead + 1], columns)];
-            Some(view(of, &strides[..lead], last, [steps[2], strides[lead + 1]])?)
+            Some(view(
+                of,
+                &strides[..lead],
+                last,
+                [steps[2], strides[lead + 1]],
+            )?)
         }
         _ => None,
     };
     Some(MatMul {
-        a: view(&op.a, &a[..lead], [rows, inner], [steps[0], own[own.len() - 1]])?,
+        a: view(
+            &op.a,
+            &a[..lead],
+            [rows, inner],
+            [steps[0], own[own.len() - 1]],
+        )?,
         b: view(
             &op.b,
             &b[..lead],

@@ -5,8 +5,8 @@ use std::convert::Infallible;
 use streampool_conformance::cases::Case;
 use streampool_conformance::rng::Rng;
 use streampool_device::{
-    Activation, Attention, Axes, Cell, Conv, DType, Direction, Linalg, Norm, NormKind, Op,
-    ReduceKind, Rnn, Slide, Window,
+    Activation, Attention, Axes, Cell, Conv, DType, Direction, Linalg, MatMul, Norm, NormKind, Op,
+    Pool, PoolKind, ReduceKind, Rnn, Slide, Window,
 };
 
 use super::ops::{FLOATS, Tensor, run};
@@ -166,7 +166,13 @@ fn convolutions_with_channels_last() {
         ..Slide::new(3)
     };
     at_each_level(|_| {
-        for slides in [[Slide::new(1); 2], [PADDED; 2], [STEPPING, PADDED], [five; 2], [wide; 2]] {
+        for slides in [
+            [Slide::new(1); 2],
+            [PADDED; 2],
+            [STEPPING, PADDED],
+            [five; 2],
+            [wide; 2],
+        ] {
             for last in [[true, true], [true, false], [false, true]] {
                 for channels in [[1, 3, 16], [1, 40, 33], [1, 17, 5], [2, 8, 9]] {
                     convolve_last(&mut rng, channels, [9, 14], slides, last);
@@ -178,6 +184,65 @@ fn convolutions_with_channels_last() {
         }
         // Several panels of what is summed, and several tiles.
         convolve_last(&mut rng, [1, 70, 130], [24, 20], [PADDED; 2], [true, true]);
+    });
+}
+
+#[test]
+fn windows_with_channels_last() {
+    let mut rng = Rng::new(12);
+    at_each_level(|_| {
+        for kind in [
+            PoolKind::Max,
+            PoolKind::Mean {
+                count_padding: true,
+            },
+            PoolKind::Lp(2.0),
+        ] {
+            for channels in [8, 16, 27] {
+                let size = [9, 14];
+                let results = size.map(|size| STEPPING.windows(size));
+                let src = Tensor::small(DType::F32, &[2, size[0], size[1], channels], &mut rng);
+                let dst = Tensor::zeros(DType::F32, &[2, results[0], results[1], channels]);
+                let [src, dst] = [src, dst].map(|tensor| tensor.permuted(&[0, 3, 1, 2]));
+                run(&Op::Pool(Pool {
+                    kind,
+                    src: src.view,
+                    dst: dst.view,
+                    indices: None,
+                    window: Window::new(&[STEPPING; 2]).unwrap(),
+                }));
+            }
+        }
+    });
+}
+
+#[test]
+fn rows_of_several_axes_are_one_product() {
+    let mut rng = Rng::new(13);
+    at_each_level(|_| {
+        for (shape, order) in [
+            ([5, 7, 1, 24], [0, 1, 2, 3]),
+            ([5, 1, 7, 24], [0, 1, 2, 3]),
+            ([7, 5, 3, 24], [1, 0, 2, 3]),
+            ([2, 3, 30, 24], [0, 1, 2, 3]),
+        ] {
+            let a = Tensor::small(DType::F32, &shape, &mut rng).permuted(&order);
+            let b = Tensor::small(DType::F32, &[24, 40], &mut rng);
+            for bias in [vec![40], vec![a.view.shape()[2], 40]] {
+                let bias = Tensor::small(DType::F32, &bias, &mut rng);
+                let out = [a.view.shape(), &[40][..]].concat();
+                let out = [&out[..3], &out[4..]].concat();
+                let out = Tensor::zeros(DType::F32, &out);
+                run(&Op::MatMul(MatMul {
+                    a: a.view,
+                    b: b.view,
+                    bias: Some(bias.view),
+                    out: out.view,
+                    activation: Activation::Relu,
+                    alpha: 1.0,
+                }));
+            }
+        }
     });
 }
 

@@ -128,3 +128,39 @@ fn what_is_read_across_channels_and_places_stays() {
     let mut steps = listing(vec![conv(x, a), softmax, conv(x, y)], y);
     assert_eq!(channels_last(&mut steps), 0);
 }
+
+#[test]
+fn parts_of_a_concatenation_are_written_directly() {
+    let [x, a, b] = [1, 2, 3].map(|number| whole(number, &[1, 4, 3, 5]));
+    let (joined, y) = (whole(5, &[1, 8, 3, 5]), whole(6, &[1, 4, 3, 5]));
+    let part = |channel: usize| {
+        let layout = Layout::strided(x.shape(), x.layout().strides(), channel * 15).unwrap();
+        View::new(joined.span(), DType::F32, layout).unwrap()
+    };
+    let copy = |src: View, dst: View| Op::Copy { src, dst };
+    let copies = [copy(a, part(0)), copy(b, part(4))];
+    let ops = [
+        &[conv(x, a), conv(x, b)][..],
+        &copies,
+        &[conv(joined, y)],
+    ];
+    let mut steps = listing(ops.concat(), y);
+    assert_eq!(channels_last(&mut steps), 1);
+    let [first, second, third] = &strides(&steps)[..] else {
+        panic!("{:?}", steps.steps)
+    };
+    // There is one image, and from it to the next no step.
+    let last = [1, 40, 8];
+    for strides in [&first[2], &second[2], &third[0]] {
+        assert_eq!(strides[1..], last);
+    }
+    // What is read meanwhile is not there sooner.
+    let ops = [
+        &[conv(x, a), conv(x, b), conv(joined, whole(7, &[1, 4, 3, 5]))][..],
+        &copies,
+        &[conv(joined, y)],
+    ];
+    let mut steps = listing(ops.concat(), y);
+    channels_last(&mut steps);
+    assert_eq!(steps.steps.len(), 6);
+}

@@ -83,7 +83,10 @@ impl HostProgram {
             Captured {
                 kind: op.kind(),
                 prepared: prepared.unwrap_or_default(),
-                is_large: own >= cost::WORTH_SPLITTING,
+                is_large: match &op {
+                    Op::Conv(_) => own >= cost::CONV_WORTH_SPLITTING,
+                    _ => own >= cost::WORTH_SPLITTING,
+                },
                 op,
                 bound,
                 leads: false,

@@ -40,7 +40,12 @@ fn direct(listing: &Listing, place: usize, uses: &Uses) -> Option<(usize, Op)> {
     }
     // Nobody looks there before the copy, and others write elsewhere.
     let target = Memory::of(dst.span());
-    for (step, listed) in listing.steps.iter().enumerate().filter(|&(step, _)| step != place) {
+    for (step, listed) in listing
+        .steps
+        .iter()
+        .enumerate()
+        .filter(|&(step, _)| step != place)
+    {
         let mut is_free = true;
         listed.op.for_each_operand(|_, access, view| {
             if Memory::of(view.span()) == target {

@@ -139,11 +139,7 @@ fn parts_of_a_concatenation_are_written_directly() {
     };
     let copy = |src: View, dst: View| Op::Copy { src, dst };
     let copies = [copy(a, part(0)), copy(b, part(4))];
-    let ops = [
-        &[conv(x, a), conv(x, b)][..],
-        &copies,
-        &[conv(joined, y)],
-    ];
+    let ops = [&[conv(x, a), conv(x, b)][..], &copies, &[conv(joined, y)]];
     let mut steps = listing(ops.concat(), y);
     assert_eq!(channels_last(&mut steps), 1);
     let [first, second, third] = &strides(&steps)[..] else {
@@ -156,7 +152,11 @@ fn parts_of_a_concatenation_are_written_directly() {
     }
     // What is read meanwhile is not there sooner.
     let ops = [
-        &[conv(x, a), conv(x, b), conv(joined, whole(7, &[1, 4, 3, 5]))][..],
+        &[
+            conv(x, a),
+            conv(x, b),
+            conv(joined, whole(7, &[1, 4, 3, 5])),
+        ][..],
         &copies,
         &[conv(joined, y)],
     ];

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Makes the models of bench/models/table.py, runs them by ours and by ONNX Runtime, and compares results, memory and time.
 
-    exported.py STREAMPOOL [NAME...] [--group GROUP...] [--folder FOLDER] [--rounds N] [--json FILE]
+    exported.py STREAMPOOL [NAME...] [--group GROUP...] [--folder FOLDER] [--rounds N] [--json FILE] [--callers N...]
 
 STREAMPOOL is the program `streampool`. Needs onnx, onnxruntime and numpy; all but the group `small` need torch, torchvision,
 onnxscript and transformers, too. Models are made once, in FOLDER. Ends with 3 if a result is wrong, or a model is not run.
+With --callers it measures how often each model runs in a second, from so many threads, beside the better of ONNX Runtime's
+settings of 1 and 2 threads for a run.
 """
 
 import argparse
@@ -22,6 +24,8 @@ FOLDER = os.path.join(HERE, "..", "..", "target", "exported-models")
 # Of the largest value: by how much results may differ where the table says nothing.
 ROOM = 1e-5
 WRONG = 3
+# ONNX Runtime's threads for each run.
+INTRA = (1, 2)
 
 
 def child(*words):
@@ -122,6 +126,33 @@ def compared(name, entry, options):
     return row
 
 
+def rates(name, options):
+    """Runs per second of both sides in turn, by the number of callers; medians."""
+    path = os.path.join(options.folder, name + ".onnx")
+    row = {"model": name}
+    for callers in options.callers:
+        many = ["--threads", str(callers), "--seconds", str(options.seconds)]
+        sides = {"ours": [options.streampool, "run", path, "--repeat", "--json", *many]}
+        for intra in INTRA:
+            sides[intra] = [sys.executable, os.path.join(HERE, "peer.py"), path, "--intra", str(intra), *many]
+        found = {side: [] for side in sides}
+        for _ in range(options.rounds):
+            for side, command in sides.items():
+                done = subprocess.run(command, capture_output=True, text=True, timeout=900)
+                if done.returncode != 0:
+                    raise RuntimeError(f"{name}: {done.stderr.strip()[:300]}")
+                found[side].append(json.loads(done.stdout)["runs_per_second"])
+        own = float(np.median(found.pop("ours")))
+        peer = max(float(np.median(of)) for of in found.values())
+        row[callers] = {"ours": own, "onnxruntime": peer, "ratio": own / peer}
+    return row
+
+
+def rates_line(row):
+    cells = [f"{own['ours']:.1f} | {own['onnxruntime']:.1f} | {own['ratio']:.2f}" for own in list(row.values())[1:]]
+    return f"| {row['model']} | {' | '.join(cells)} |"
+
+
 def line(row):
     if "run_ours" not in row:
         return f"| {row['model']} | {row['verdict']}: {row['why']} | | | |"
@@ -145,6 +176,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=0.5, help="for each side in each round")
     parser.add_argument("--json")
+    parser.add_argument("--callers", nargs="+", type=int, help="measure rates with so many threads each")
     options = parser.parse_intermixed_args()
     os.makedirs(options.folder, exist_ok=True)
     chosen = {name: entry for name, entry in TABLE.items()
@@ -154,6 +186,13 @@ def main():
     for name, entry in chosen.items():
         rows.append(compared(name, entry, options))
         print(line(rows[-1]), flush=True)
+    if options.callers:
+        heads = [f"{callers} callers: ours/s | ONNX Runtime/s | ratio" for callers in options.callers]
+        print(f"\n| model | {' | '.join(heads)} |\n|{'---|' * (1 + 3 * len(heads))}", flush=True)
+        for row in rows:
+            if "run_ours" in row:
+                row["rates"] = rates(row["model"], options)
+                print(rates_line(row["rates"]), flush=True)
     right = sum(row["verdict"] == "right" for row in rows)
     print(f"\n{right} of {len(rows)} are right")
     if options.json:

@@ -249,7 +249,30 @@ for name, options in {
     TABLE[name.replace("_", "-")] = {"make": classifier(name, **options), "group": "pictures", "room": 1e-3}
 
 
-def segmenter(name):
+# The same at the size they were made for, to measure how fast they are.
+for name, options in {
+    "mobilenet_v3_small": {}, "mobilenet_v2": {}, "mnasnet0_5": {}, "efficientnet_b0": {}, "shufflenet_v2_x0_5": {},
+    "regnet_y_400mf": {}, "squeezenet1_1": {}, "resnet18": {}, "densenet121": {},
+    "googlenet": {"aux_logits": False, "init_weights": False}, "convnext_tiny": {}, "swin_t": {},
+}.items():
+    TABLE[name.replace("_", "-") + "-224"] = {"make": classifier(name, 224, **options), "group": "cnn", "room": 1e-3}
+
+
+@model("cnn", room=1e-3)
+def vit_small_224(path):
+    import torch
+    import torchvision
+    torch.manual_seed(0)
+    # The exporter does not know the fast path.
+    torch.backends.mha.set_fastpath_enabled(False)
+    module = torchvision.models.VisionTransformer(image_size=224, patch_size=16, num_layers=12, num_heads=3, hidden_dim=192,
+                                                  mlp_dim=768)
+    # It begins with zeros, which would hide everything before it.
+    torch.nn.init.normal_(module.heads.head.weight, std=0.05)
+    return export(path, module, [torch.rand(1, 3, 224, 224)], ["x"])
+
+
+def segmenter(name, size=128):
     def make(path):
         import torch
         import torchvision
@@ -257,8 +280,11 @@ def segmenter(name):
         module = getattr(torchvision.models.segmentation, name)(weights=None, weights_backbone=None).eval()
 
         plain = wrapped(module, lambda inner, x: inner(x)["out"])
-        return export(path, plain, [torch.rand(1, 3, 128, 128)], ["x"])
+        return export(path, plain, [torch.rand(1, 3, size, size)], ["x"])
     return make
+
+
+TABLE["deeplabv3-224"] = {"make": segmenter("deeplabv3_mobilenet_v3_large", 224), "group": "cnn", "room": 1e-3}
 
 
 for name in ["deeplabv3_mobilenet_v3_large", "deeplabv3_resnet50", "fcn_resnet50", "lraspp_mobilenet_v3_large"]:

@@ -94,6 +94,10 @@ impl Device for Adversary {
         self.device.overhead()
     }
 
+    fn channels_last(&self) -> bool {
+        self.device.channels_last()
+    }
+
     fn prepare(&self, op: &Op) -> Result<Option<Prepared>> {
         self.device.prepare(op)
     }

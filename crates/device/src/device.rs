@@ -123,6 +123,11 @@ pub trait Device: Send + Sync + std::fmt::Debug {
     /// Whether it executes this op at all.
     fn supports(&self, op: OpKind) -> bool;
 
+    /// Whether it computes convolutions faster if the channels of each place of a picture lie side by side.
+    fn channels_last(&self) -> bool {
+        false
+    }
+
     /// Allocates `bytes` (rounded up by the device as it likes) in `space`, aligned to
     /// [`Properties::alignment`]. The contents are arbitrary. Zero bytes is an error.
     ///

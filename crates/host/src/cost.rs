@@ -8,6 +8,8 @@ pub(crate) const WORTH_WAKING: u64 = 10_000_000;
 
 /// Nanoseconds of work from which splitting an op over threads pays.
 pub(crate) const WORTH_SPLITTING: u64 = 20_000;
+/// The same for convolutions: most follow one another, so whoever helps is awake.
+pub(crate) const CONV_WORTH_SPLITTING: u64 = 10_000;
 
 /// How long one thread takes for `op`, in nanoseconds; right within a factor of a few.
 pub(crate) fn estimate(op: &Op) -> u64 {

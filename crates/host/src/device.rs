@@ -69,6 +69,11 @@ impl Device for HostDevice {
         true
     }
 
+    /// The matrix unit reads its own form of whatever lies in lines.
+    fn channels_last(&self) -> bool {
+        !kernels::has_matrix_unit()
+    }
+
     fn allocate(&self, bytes: usize, space: Space) -> Result<Memory> {
         self.core.ledger.allocate(bytes, space, &self.core.injector)
     }

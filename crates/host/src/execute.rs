@@ -11,7 +11,7 @@ use crate::crew::Crew;
 use crate::given_up::{Stopped, Watch};
 use crate::kernels::scratch::NoRoom;
 use crate::kernels::{self, Prepared};
-use crate::program::Replay;
+use crate::program::{Replay, Step};
 use crate::strand::{Command, Strand};
 use crate::team::{Solo, Team};
 
@@ -115,17 +115,22 @@ impl Strand {
     fn replay(&self, tick: Tick, replay: &Replay) -> Result<(), String> {
         let crew = (replay.cost() >= cost::WORTH_SPLITTING).then(|| Crew::new(&self.core.pool));
         let execute = || {
-            replay.execute(|op, captured| {
+            replay.execute(|step, after| {
                 if self.given_up.includes(tick) {
                     return Err(Stopped.to_string());
                 }
+                let ((op, captured), next) = (step, after.map(|(_, next)| next));
+                let is_large = captured.is_large || next.is_some_and(|next| next.is_large);
                 let team: &dyn Team = match &crew {
-                    Some(crew) if captured.is_large => crew,
+                    Some(crew) if is_large => crew,
                     _ => &Solo,
                 };
-                self.timed(tick, captured.kind, || {
-                    self.launch(op, &captured.prepared, team)
-                })
+                self.timed(tick, captured.kind, || match after {
+                    Some(after) => self.launch_both(step, after, team),
+                    None => self.launch(op, &captured.prepared, team),
+                })?;
+                // Its time is that of the op before.
+                next.map_or(Ok(()), |next| self.timed(tick, next.kind, || Ok(())))
             })
         };
         match &crew {
@@ -140,6 +145,33 @@ impl Strand {
         }
         let crew = Crew::new(&self.core.pool);
         self.watched(tick, || self.launch(op, &Prepared::Plain, &crew))
+    }
+
+    /// Executes a convolution and the elementwise op that follows it part by part.
+    fn launch_both(
+        &self,
+        (op, first): Step<'_>,
+        (map, second): Step<'_>,
+        team: &dyn Team,
+    ) -> Result<(), String> {
+        let (Op::Conv(conv), Some(ready)) = (op, first.prepared.conv()) else {
+            return Err(format!("{} does not lead another op", first.kind));
+        };
+        let (
+            Op::Map {
+                inputs, outputs, ..
+            },
+            Prepared::Map(program),
+        ) = (map, &second.prepared)
+        else {
+            return Err(format!("{} does not follow another op", second.kind));
+        };
+        // SAFETY: by the guarantees of `Queue::encode`; each element is computed once, after what it is made of.
+        unsafe {
+            program.in_parts(inputs, outputs, |then| {
+                kernels::convolve_then(conv, ready, team, then)
+            })
+        }
     }
 
     fn launch(&self, op: &Op, prepared: &Prepared, team: &dyn Team) -> Result<(), String> {

@@ -42,6 +42,7 @@ mod map;
 mod memory;
 mod options;
 mod packs;
+mod pairs;
 mod pool;
 mod program;
 mod progress;

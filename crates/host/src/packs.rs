@@ -27,6 +27,8 @@ pub(crate) enum Form {
         on_amx: bool,
         taps: [Vec<usize>; 3],
     },
+    /// The weights of a convolution as they meet pictures with the channels last.
+    ChannelsLast { groups: usize },
     /// Recurrent weights whose first so many rows are multiplied with another state than the rest.
     Gates { first: usize },
 }

@@ -11,6 +11,7 @@ use crate::crew::Crew;
 use crate::kernels::scratch::list;
 use crate::kernels::{Preparation, Prepared};
 use crate::memory::ALIGNMENT;
+use crate::pairs;
 
 /// A captured program of the host device.
 pub(crate) struct HostProgram(Arc<Body>);
@@ -32,6 +33,8 @@ pub(crate) struct Captured {
     op: Op,
     /// Whether an operand lies in a slot.
     bound: bool,
+    /// Whether the next is done part by part with this one.
+    leads: bool,
 }
 
 /// A program with its slots bound, as a queue holds it.
@@ -80,12 +83,20 @@ impl HostProgram {
             Captured {
                 kind: op.kind(),
                 prepared: prepared.unwrap_or_default(),
-                is_large: own >= cost::WORTH_SPLITTING,
+                is_large: match &op {
+                    Op::Conv(_) => own >= cost::CONV_WORTH_SPLITTING,
+                    _ => own >= cost::WORTH_SPLITTING,
+                },
                 op,
                 bound,
+                leads: false,
             }
         };
-        let ops = list(ops.into_iter().map(prepare)).into();
+        let mut ops: Box<[Captured]> = list(ops.into_iter().map(prepare)).into();
+        for index in 1..ops.len() {
+            let [one, next] = [&ops[index - 1], &ops[index]].map(|op| (&op.op, &op.prepared));
+            ops[index - 1].leads = pairs::can_follow(one, next);
+        }
         drop(crew);
         HostProgram(Arc::new(Body {
             core,
@@ -141,25 +152,33 @@ impl Replay {
         self.body.cost
     }
 
-    /// Calls `execute` with each op, bound, until one fails.
+    /// Calls `execute` with each op, bound, and the one after it if they are done together, until one fails.
     pub(crate) fn execute(
         &self,
-        mut execute: impl FnMut(&Op, &Captured) -> std::result::Result<(), String>,
+        mut execute: impl FnMut(Step<'_>, Option<Step<'_>>) -> std::result::Result<(), String>,
     ) -> std::result::Result<(), String> {
-        for (index, captured) in self.body.ops.iter().enumerate() {
-            let done = if captured.bound {
-                execute(&self.body.slots.bind(&captured.op, &self.slots), captured)
-            } else {
-                execute(&captured.op, captured)
-            };
-            done.map_err(|why| {
-                let (kind, count) = (captured.kind, self.body.ops.len());
+        let ops = &self.body.ops;
+        let bind = |captured: &Captured| {
+            (captured.bound).then(|| self.body.slots.bind(&captured.op, &self.slots))
+        };
+        let mut index = 0;
+        while let Some(captured) = ops.get(index) {
+            let next = ops.get(index + 1).filter(|_| captured.leads);
+            let (bound, next_bound) = (bind(captured), next.and_then(bind));
+            let step = (bound.as_ref().unwrap_or(&captured.op), captured);
+            let after = next.map(|next| (next_bound.as_ref().unwrap_or(&next.op), next));
+            execute(step, after).map_err(|why| {
+                let (kind, count) = (captured.kind, ops.len());
                 format!("{kind}, op {} of {count}: {why}", index + 1)
             })?;
+            index += 1 + usize::from(next.is_some());
         }
         Ok(())
     }
 }
+
+/// An op, bound, and what is known of it.
+pub(crate) type Step<'a> = (&'a Op, &'a Captured);
 
 #[cfg(test)]
 mod tests {

@@ -37,9 +37,10 @@ mod tally;
 pub(crate) mod tests;
 mod trees;
 
+pub(crate) use self::conv::execute_then as convolve_then;
 pub(crate) use self::preparation::Preparation;
 pub(crate) use self::prepared::Prepared;
-pub(crate) use self::simd::features;
+pub(crate) use self::simd::{features, has_matrix_unit};
 use crate::team::{Solo, Team};
 use streampool_device::Op;
 

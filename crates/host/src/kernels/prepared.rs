@@ -52,7 +52,7 @@ impl Prepared {
         }
     }
 
-    pub(super) fn conv(&self) -> Option<&conv::Ready> {
+    pub(crate) fn conv(&self) -> Option<&conv::Ready> {
         match self {
             Prepared::Conv(ready) => Some(ready),
             _ => None,

@@ -18,7 +18,7 @@ use crate::given_up;
 use crate::team::Team;
 
 /// Elements that are worth a thread.
-const GRAIN: usize = 1 << 16;
+const GRAIN: usize = 1 << 14;
 /// Elements that are combined before they are merged with others.
 const CHUNK: usize = 1 << 14;
 /// Columns that are reduced side by side.

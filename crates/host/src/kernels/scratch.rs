@@ -49,6 +49,11 @@ impl Count {
         self.0.unwrap_or_else(|| refuse(None))
     }
 
+    /// As it is, unless it is more than can be counted.
+    pub(crate) fn known(self) -> Option<usize> {
+        self.0
+    }
+
     fn bytes(self, each: usize) -> Option<usize> {
         self.0?.checked_mul(each)
     }

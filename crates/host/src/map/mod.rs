@@ -27,6 +27,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use streampool_device::{CacheReport, Expr, View};
@@ -113,5 +114,19 @@ impl Program {
     ) -> Result<(), String> {
         // SAFETY: passed on.
         unsafe { run::run(self, inputs, outputs, team) }
+    }
+
+    /// Calls `f` with what computes the elements of any numbers, counted in the order in which the first output lies in memory.
+    ///
+    /// # Safety
+    /// As for [`Expressions::execute`], and elements are computed once each, when their operands are ready.
+    pub(crate) unsafe fn in_parts(
+        &self,
+        inputs: &[View],
+        outputs: &[View],
+        f: impl FnOnce(&(dyn Fn(Range<usize>) + Sync)),
+    ) -> Result<(), String> {
+        // SAFETY: passed on.
+        unsafe { run::in_parts(self, inputs, outputs, f) }
     }
 }

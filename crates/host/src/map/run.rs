@@ -76,6 +76,25 @@ pub(super) unsafe fn run(
     Ok(())
 }
 
+/// Calls `f` with what executes the elements of any numbers, counted in the order in which the first output lies in memory.
+///
+/// # Safety
+/// As for [`run`], of one group; and when elements are executed, their operands are ready.
+pub(super) unsafe fn in_parts(
+    program: &Program,
+    inputs: &[View],
+    outputs: &[View],
+    f: impl FnOnce(&(dyn Fn(Range<usize>) + Sync)),
+) -> Result<(), String> {
+    check(program, inputs, outputs)?;
+    let mut operands = filled(Operand::EMPTY, Count::of(inputs.len()) + outputs.len());
+    let space = Space::new(inputs, outputs, &mut operands);
+    let call = Call::new(program, space, &operands);
+    // SAFETY: passed on; whoever calls it answers for the range.
+    f(&|range| unsafe { call.part(range) });
+    Ok(())
+}
+
 /// Whether the views are of the types that the program was compiled for.
 fn check(program: &Program, inputs: &[View], outputs: &[View]) -> Result<(), String> {
     let views = inputs.iter().chain(outputs).map(View::dtype);

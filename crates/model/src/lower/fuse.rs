@@ -81,7 +81,7 @@ pub fn fuse(listing: &mut Listing) -> Fused {
 
 impl Listing {
     /// What step `gone` did is done by step `place`.
-    fn join(&mut self, place: usize, gone: usize) {
+    pub(super) fn join(&mut self, place: usize, gone: usize) {
         let nodes = std::mem::take(&mut self.steps[gone].nodes);
         self.steps[gone].op = Op::Nop;
         for node in nodes {

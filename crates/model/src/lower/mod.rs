@@ -1,9 +1,12 @@
 //! From the listing of a trace to a plan: which ops, over which bytes of which block.
 
+mod direct;
 mod fuse;
+mod layout;
 mod placement;
 mod plan;
 mod uses;
 
 pub use fuse::{Fused, fuse};
+pub use layout::channels_last;
 pub use plan::{Constant, Location, Operand, Output, Plan, Planned, Port, work};

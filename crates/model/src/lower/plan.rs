@@ -198,6 +198,10 @@ fn place(steps: &[ListedOp], places: &mut HashMap<Memory, Location>) -> usize {
     let mut numbers: HashMap<Memory, usize> = HashMap::new();
     let mut pieces: Vec<Piece> = Vec::new();
     for (index, step) in steps.iter().enumerate() {
+        // What goes over the results of a convolution may do so while that still reads.
+        let follows = index.checked_sub(1).filter(|&before| {
+            matches!((&steps[before].op, &step.op), (Op::Conv(_), Op::Map { .. }))
+        });
         step.op.for_each_operand(|_, _, view| {
             let memory = Memory::of(view.span());
             if places.contains_key(&memory) {
@@ -206,7 +210,7 @@ fn place(steps: &[ListedOp], places: &mut HashMap<Memory, Location>) -> usize {
             let number = *numbers.entry(memory).or_insert_with(|| {
                 pieces.push(Piece {
                     bytes: view.span().bytes,
-                    first: index,
+                    first: follows.unwrap_or(index),
                     last: index,
                 });
                 pieces.len() - 1

@@ -14,7 +14,7 @@ use super::make_once::MakeOnce;
 use super::weights::Weights;
 use crate::error::Result;
 use crate::graph::{Graph, ValueId};
-use crate::lower::{Plan, fuse, work};
+use crate::lower::{Plan, channels_last, fuse, work};
 use crate::passes::Fusion;
 use crate::ranks;
 use crate::seeds;
@@ -156,6 +156,9 @@ impl Plans {
         // Each run pays for it, this one too.
         Budget::give_back_work(work(&listing.steps));
         let fused = fuse(&mut listing);
+        if weights.work().device().channels_last() {
+            channels_last(&mut listing);
+        }
         let plan = Plan::new(listing, kinds);
         let mut compiled = Compiled::new(plan, ended, kept, weights, &self.ledger, key.bytes())?;
         weights.settle(begin)?;

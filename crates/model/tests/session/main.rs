@@ -15,6 +15,7 @@ mod inputs;
 mod memory;
 mod outputs;
 mod pending_and_late;
+mod pictures;
 mod profile;
 mod random;
 mod signals;

@@ -248,6 +248,7 @@ where
                         b: self.key_panel(first, panel.start).cast_const(),
                         steps: panel.len(),
                         rows: rows.len(),
+                        half: false,
                     };
                     let sums = Sums {
                         at: self.scores.add(first),
@@ -267,6 +268,7 @@ where
                     b: self.value.add(first * keys.len()).cast_const(),
                     steps: seen,
                     rows: rows.len(),
+                    half: false,
                 };
                 let sums = Sums {
                     at: self.sums.add(rows.start * sizes.padded + first),

@@ -5,13 +5,16 @@
 //! kept in registers. How the work was divided cannot be seen in the result.
 
 mod axis;
+mod each;
 mod image;
+mod last;
 mod plan;
 mod pointwise;
 mod store;
 mod sums;
 mod weights;
 
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use streampool_device::{Conv, Slide};
@@ -33,6 +36,8 @@ use crate::team::Team;
 pub(crate) enum Ready {
     /// It is a product.
     Product(matmul::Ready),
+    /// Its channels lie last.
+    Last(last::Ready),
     Phases(Vec<Phase>),
 }
 
@@ -56,6 +61,10 @@ const MOST_PREPARED: usize = 4096;
 pub(super) unsafe fn prepare(op: &Conv, preparation: &Preparation<'_>) -> Option<Ready> {
     if op.dst.layout().elements() == 0 || !preparation.is_constant(&op.weight) {
         return None;
+    }
+    // SAFETY: passed on from the caller.
+    if let Some(ready) = unsafe { last::prepare(op, preparation) } {
+        return Some(Ready::Last(ready));
     }
     if let Some(product) = pointwise::product(op) {
         // SAFETY: passed on from the caller.
@@ -159,6 +168,11 @@ pub(super) unsafe fn execute(
     if op.dst.layout().elements() == 0 {
         return Ok(());
     }
+    if let Some(Ready::Last(ready)) = ready {
+        // SAFETY: passed on from the caller.
+        unsafe { last::execute(op, ready, team, None) };
+        return Ok(());
+    }
     if let Some(Ready::Phases(phases)) = ready {
         return with_float!(op.src.dtype(), T => {
             for phase in phases {
@@ -167,6 +181,10 @@ pub(super) unsafe fn execute(
             }
             Ok(())
         });
+    }
+    // SAFETY: passed on from the caller.
+    if ready.is_none() && unsafe { last::execute_plain(op, team) } {
+        return Ok(());
     }
     if let Some(product) = pointwise::product(op) {
         let ready = match ready {
@@ -181,6 +199,31 @@ pub(super) unsafe fn execute(
         unsafe { direct::<T>(op, team) };
         Ok(())
     })
+}
+
+impl Ready {
+    /// Whether something can follow part by part.
+    pub(crate) fn goes_on(&self, op: &Conv) -> bool {
+        matches!(self, Ready::Last(_)) && last::lies_in_order(op)
+    }
+}
+
+/// As [`execute`], with something that is done with results of these numbers, as they lie, as soon as they are there.
+///
+/// # Safety
+/// As for [`execute`]; what is ready [goes on](Ready::goes_on).
+pub(crate) unsafe fn execute_then(
+    op: &Conv,
+    ready: &Ready,
+    team: &dyn Team,
+    then: &(dyn Fn(Range<usize>) + Sync),
+) {
+    if let Ready::Last(ready) = ready
+        && op.dst.layout().elements() > 0
+    {
+        // SAFETY: passed on from the caller.
+        unsafe { last::execute(op, ready, team, Some(then)) };
+    }
 }
 
 /// # Safety

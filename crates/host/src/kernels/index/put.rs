@@ -16,6 +16,8 @@ use crate::team::Team;
 
 /// What becomes of an element when another is put where it is.
 pub(super) trait Put<T> {
+    /// Whether that is the new one, whatever the old one is.
+    const REPLACES: bool = false;
     /// What is left of both.
     fn put(old: T, new: T) -> T;
 }
@@ -24,6 +26,8 @@ pub(super) trait Put<T> {
 pub(super) enum Overwrite {}
 
 impl<T> Put<T> for Overwrite {
+    const REPLACES: bool = true;
+
     #[inline(always)]
     fn put(_old: T, new: T) -> T {
         new
@@ -116,6 +120,10 @@ unsafe fn put_run<T: Native, P: Put<T>>(from: *const T, to: *mut T, steps: [isiz
         match part {
             Part::Slice { offset, length } if steps == [1, 1] => {
                 let to = to.offset(offset);
+                if P::REPLACES {
+                    // No operand of a scatter overlaps its result.
+                    return std::ptr::copy_nonoverlapping(from, to, length);
+                }
                 for element in 0..length {
                     let place = to.add(element);
                     place.write(P::put(*place, *from.add(element)));

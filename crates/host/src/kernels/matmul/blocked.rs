@@ -32,6 +32,29 @@ pub(super) unsafe fn tile<T: Factor>(
     rows: Range<usize>,
     columns: Range<usize>,
 ) {
+    let pack = |rows: Range<usize>, elements: Range<usize>, stride: usize, to: *mut T::Unit| {
+        let lines = product.a_lines(rows.start, rows.len(), elements.start, elements.len());
+        // SAFETY: the rows lie within the operand, and the scratch has room for a panel of them.
+        unsafe { pack_lines::<T>(lines, to, stride) };
+        true
+    };
+    // SAFETY: passed on from the caller.
+    unsafe { tile_of(product, rows, columns, &pack) }
+}
+
+/// Packs these elements of these rows, so many units apart. Says whether any is not nothing, of padding.
+type PackRows<'a, U> = dyn Fn(Range<usize>, Range<usize>, usize, *mut U) -> bool + 'a;
+
+/// As [`tile`], with rows that are packed by `pack_rows` unless they are ready.
+///
+/// # Safety
+/// As for [`tile`], and rows can be packed so.
+pub(super) unsafe fn tile_of<T: Factor>(
+    product: &Product<T>,
+    rows: Range<usize>,
+    columns: Range<usize>,
+    pack_rows: &PackRows<'_, T::Unit>,
+) {
     let (_, width) = T::Unit::block();
     let panel = T::Unit::PANEL;
     let padded = columns.len().next_multiple_of(width);
@@ -53,6 +76,7 @@ pub(super) unsafe fn tile<T: Factor>(
             let b = a.wrapping_add(a_units);
             let tile = Tile {
                 product,
+                pack_rows,
                 rows,
                 columns,
                 width,
@@ -80,6 +104,7 @@ pub(super) unsafe fn tile<T: Factor>(
 
 struct Tile<'a, T: Factor> {
     product: &'a Product<T>,
+    pack_rows: &'a PackRows<'a, T::Unit>,
     rows: Range<usize>,
     columns: Range<usize>,
     width: usize,
@@ -106,7 +131,7 @@ impl<T: Factor> Tile<'_, T> {
         };
         // SAFETY: lines and columns lie within the operands; the panels within the scratch.
         unsafe {
-            let a = self.a_panel(from, length);
+            let (a, is_any) = self.a_panel(from, length);
             if product.ready_b.is_null() {
                 self.pack_b(from, length);
             }
@@ -134,8 +159,9 @@ impl<T: Factor> Tile<'_, T> {
                     let operands = Packed {
                         a: a.wrapping_add(rows.start * stride),
                         b: self.b_panel(column, from, steps),
-                        steps,
+                        steps: if is_any { steps } else { 0 },
                         rows: rows.len(),
+                        half: 2 * count <= self.width,
                     };
                     T::Unit::multiply(&operands, sums, earlier);
                     if last {
@@ -146,21 +172,19 @@ impl<T: Factor> Tile<'_, T> {
         }
     }
 
-    /// The packed panel of all rows of the tile.
+    /// The packed panel of all rows of the tile, and whether it holds anything.
     ///
     /// # Safety
     /// As for [`tile`].
-    unsafe fn a_panel(&self, from: usize, length: usize) -> *const T::Unit {
+    unsafe fn a_panel(&self, from: usize, length: usize) -> (*const T::Unit, bool) {
         let (product, stride) = (self.product, T::Unit::PANEL_STRIDE);
         if !product.ready_a.is_null() {
             let panel = from / (T::Unit::PANEL * T::PER_UNIT);
             let row = panel * product.m + self.rows.start;
-            return product.ready_a.wrapping_add(row * stride);
+            return (product.ready_a.wrapping_add(row * stride), true);
         }
-        let lines = product.a_lines(self.rows.start, self.rows.len(), from, length);
-        // SAFETY: the rows lie within the operand, and the scratch has room for a panel of them.
-        unsafe { pack_lines::<T>(lines, self.a, stride) };
-        self.a
+        let is_any = (self.pack_rows)(self.rows.clone(), from..from + length, stride, self.a);
+        (self.a, is_any)
     }
 
     /// Packs the panels of all columns of the tile.

@@ -7,12 +7,14 @@ pub(super) mod amx;
 pub(super) mod amx;
 pub(super) mod blocked;
 pub(super) mod factor;
+mod gathering;
 #[cfg_attr(
     not(all(target_arch = "x86_64", target_os = "linux")),
     allow(dead_code, reason = "only the matrix unit reads what it is given")
 )]
 mod image;
 pub(super) mod lanes;
+mod merged;
 pub(super) mod multiply;
 mod product;
 mod ready;
@@ -25,6 +27,7 @@ use streampool_device::{DType, MAX_RANK, MatMul, View};
 
 use self::blocked::{TILE_COLUMNS, TILE_ROWS};
 use self::factor::Factor;
+pub(super) use self::gathering::{Gathering, columns_of_a_block, gathered};
 use self::multiply::Unit;
 use self::product::{Matrix, Product, Side};
 pub(super) use self::ready::Ready;
@@ -58,6 +61,8 @@ macro_rules! with_factor {
 /// # Safety
 /// Constants can be read.
 pub(super) unsafe fn prepare(op: &MatMul, preparation: &Preparation<'_>) -> Option<Ready> {
+    let merged = merged::merged(op);
+    let op = merged.as_ref().unwrap_or(op);
     // SAFETY: the view's element types are checked here; the rest is passed on.
     with_factor!(op.a.dtype(), T => Ok(unsafe { prepare_as::<T>(op, preparation) })).ok()?
 }
@@ -70,6 +75,8 @@ pub(super) unsafe fn execute(
     ready: Option<&Ready>,
     team: &dyn Team,
 ) -> Result<(), String> {
+    let merged = merged::merged(op);
+    let op = merged.as_ref().unwrap_or(op);
     // SAFETY: the view's element types are checked here; the rest is passed on.
     unsafe {
         match op.a.dtype() {
@@ -431,7 +438,7 @@ fn pieces(each: usize, grain: usize, team: &dyn Team) -> usize {
 }
 
 /// The part `index` of `0..total` in `parts`, which begin at multiples of `step`.
-fn part(total: usize, parts: usize, index: usize, step: usize) -> Range<usize> {
+pub(super) fn part(total: usize, parts: usize, index: usize, step: usize) -> Range<usize> {
     let steps = total.div_ceil(step);
     let bound = |index: usize| (steps * index / parts * step).min(total);
     bound(index)..bound(index + 1)

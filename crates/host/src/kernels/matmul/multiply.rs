@@ -27,6 +27,8 @@ pub(in crate::kernels) struct Packed<U> {
     pub(in crate::kernels) b: *const U,
     pub(in crate::kernels) steps: usize,
     pub(in crate::kernels) rows: usize,
+    /// Whether only the first half of the columns is wanted: sums of the others are left as they are.
+    pub(in crate::kernels) half: bool,
 }
 
 /// Operands where they lie: distances are in units, and the columns of `b` are next to each other
@@ -291,6 +293,7 @@ macro_rules! compiled {
 
             $(#[target_feature(enable = $feature)])?
             pub(super) unsafe fn multiply(operands: &Packed<$unit>, sums: Sums<$unit>, earlier: Earlier) {
+                let half = operands.half;
                 // With constant distances, all addresses are displacements of two pointers.
                 let operands = InPlace {
                     a: operands.a,
@@ -304,7 +307,11 @@ macro_rules! compiled {
                 };
                 // SAFETY: the caller's promise; the function is only called where the features are.
                 unsafe {
-                    by_rows!(operands.rows, R => block::<$lanes, R, $vectors>(&operands, sums, earlier), $($rows)*)
+                    if half {
+                        by_rows!(operands.rows, R => block::<$lanes, R, { $vectors / 2 }>(&operands, sums, earlier), $($rows)*)
+                    } else {
+                        by_rows!(operands.rows, R => block::<$lanes, R, $vectors>(&operands, sums, earlier), $($rows)*)
+                    }
                 }
             }
 

@@ -4,7 +4,7 @@ use streampool_device::Activation;
 
 use super::factor::{Factor, Lines, convert};
 use super::multiply::Sums;
-use crate::kernels::simd::vectorised;
+use crate::kernels::simd::{Machine, vectorised};
 
 /// The operand of a product that is packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -154,6 +154,70 @@ impl<T: Factor> Product<T> {
     }
 }
 
+/// Biases sums, makes negative ones zero if it is said so, and stores them: by whole vectors, the columns of all rows after one
+/// another.
+///
+/// # Safety
+/// As for [`finish`]; the columns of bias and product lie side by side.
+#[inline(always)]
+unsafe fn finish_simply<T: Factor, M: Machine>(
+    rows: usize,
+    columns: usize,
+    sums: Sums<T::Unit>,
+    out: Matrix<T::Out>,
+    bias: Option<Matrix<T::Out>>,
+    relu: bool,
+) {
+    let mut column = 0;
+    // SAFETY: passed on from the caller; the parts lie within rows and columns.
+    unsafe {
+        while column + CHUNK <= columns {
+            finish_part::<T, M, CHUNK>(rows, column, sums, out, bias, relu);
+            column += CHUNK;
+        }
+        if column + CHUNK / 2 <= columns {
+            finish_part::<T, M, { CHUNK / 2 }>(rows, column, sums, out, bias, relu);
+            column += CHUNK / 2;
+        }
+        while column < columns {
+            finish_part::<T, M, 1>(rows, column, sums, out, bias, relu);
+            column += 1;
+        }
+    }
+}
+
+/// # Safety
+/// As for [`finish_simply`]; there are `N` columns from `column` on.
+#[inline(always)]
+unsafe fn finish_part<T: Factor, M: Machine, const N: usize>(
+    rows: usize,
+    column: usize,
+    sums: Sums<T::Unit>,
+    out: Matrix<T::Out>,
+    bias: Option<Matrix<T::Out>>,
+    relu: bool,
+) {
+    for row in 0..rows {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let from = sums.at.add(row * sums.row + column);
+            let mut values = from.cast::<[T::Unit; N]>().read_unaligned();
+            if let Some(bias) = bias {
+                let bias = bias.from(row, column).at.cast::<[T::Out; N]>();
+                let bias = bias.read_unaligned();
+                for index in 0..N {
+                    values[index] = T::add(values[index], bias[index]);
+                }
+            }
+            if relu {
+                T::activate::<M>(Activation::Relu, &mut values);
+            }
+            let to = out.from(row, column).at.cast::<[T::Out; N]>();
+            to.write_unaligned(values.map(T::narrow));
+        }
+    }
+}
+
 /// Sums that are biased at a time.
 const CHUNK: usize = 16;
 
@@ -177,6 +241,15 @@ vectorised! {
         out: Matrix<T::Out>,
         epilogue: Epilogue<T::Out>,
     ) {
+        let relu = epilogue.activation == Activation::Relu;
+        let simple = epilogue.alpha == 1.0
+            && (relu || epilogue.activation == Activation::None)
+            && epilogue.bias.is_none_or(|bias| bias.column == 1)
+            && out.column == 1;
+        if simple {
+            // SAFETY: passed on from the caller.
+            return unsafe { finish_simply::<T, M>(rows, columns, sums, out, epilogue.bias, relu) };
+        }
         for row in 0..rows {
             // SAFETY: the caller promises that there are so many rows and columns of sums, bias and product.
             unsafe {

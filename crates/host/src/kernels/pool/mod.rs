@@ -2,13 +2,14 @@
 
 mod indexed;
 mod kinds;
+mod last;
 mod place;
 mod rows;
 
 use half::{bf16, f16};
 use streampool_device::{Pool, PoolKind};
 
-use self::kinds::{AbsoluteSum, Largest, Lp, Mean, RootOfSquares};
+use self::kinds::{AbsoluteSum, Largest, Lp, Mean, Pooling, RootOfSquares};
 use super::combine::Reducible;
 use super::convert::{Float, with_float, with_types};
 use super::real::Real;
@@ -50,7 +51,7 @@ unsafe fn largest<T: Reducible>(op: &Pool, team: &dyn Team) {
     unsafe {
         match &op.indices {
             Some(indices) => indexed::execute::<T>(op, indices, team),
-            None => rows::execute(op, &Largest::<T>::new(), team),
+            None => windows(op, &Largest::<T>::new(), team),
         }
     }
 }
@@ -61,13 +62,25 @@ unsafe fn summed<T: Float>(op: &Pool, team: &dyn Team) {
     // SAFETY: passed on from the caller.
     unsafe {
         match op.kind {
-            PoolKind::Lp(1.0) => rows::execute(op, &AbsoluteSum::<T>::new(), team),
-            PoolKind::Lp(2.0) => rows::execute(op, &RootOfSquares::<T>::new(), team),
+            PoolKind::Lp(1.0) => windows(op, &AbsoluteSum::<T>::new(), team),
+            PoolKind::Lp(2.0) => windows(op, &RootOfSquares::<T>::new(), team),
             PoolKind::Lp(power) => {
                 let power = T::Wide::from_f64(power);
-                rows::execute(op, &Lp::<T> { power }, team);
+                windows(op, &Lp::<T> { power }, team);
             }
-            PoolKind::Max | PoolKind::Mean { .. } => rows::execute(op, &Mean::<T>::new(), team),
+            PoolKind::Max | PoolKind::Mean { .. } => windows(op, &Mean::<T>::new(), team),
+        }
+    }
+}
+
+/// # Safety
+/// As for [`execute`]; the elements are those of the pooling.
+unsafe fn windows<P: Pooling>(op: &Pool, pooling: &P, team: &dyn Team) {
+    // SAFETY: passed on from the caller.
+    unsafe {
+        match last::suits(op) {
+            true => last::execute(op, pooling, team),
+            false => rows::execute(op, pooling, team),
         }
     }
 }

@@ -5,8 +5,8 @@ use std::convert::Infallible;
 use streampool_conformance::cases::Case;
 use streampool_conformance::rng::Rng;
 use streampool_device::{
-    Activation, Attention, Axes, Cell, Conv, DType, Direction, Linalg, Norm, NormKind, Op,
-    ReduceKind, Rnn, Slide, Window,
+    Activation, Attention, Axes, Cell, Conv, DType, Direction, Linalg, MatMul, Norm, NormKind, Op,
+    Pool, PoolKind, ReduceKind, Rnn, Slide, Window,
 };
 
 use super::ops::{FLOATS, Tensor, run};
@@ -109,6 +109,138 @@ fn convolutions_of_block_sizes() {
                 for (slide, transposed) in [(PADDED, false), (PADDED, true), (STEPPING, false)] {
                     convolve(&mut rng, dtype, channels, size, slide, transposed);
                 }
+            }
+        }
+    });
+}
+
+/// A convolution of pictures with the channels last, of what is read, made or both.
+fn convolve_last(
+    rng: &mut Rng,
+    [groups, read, made]: [usize; 3],
+    size: [usize; 2],
+    slides: [Slide; 2],
+    last: [bool; 2],
+) {
+    let picture = |tensor: [usize; 4], last: bool, rng: &mut Rng| {
+        let [images, channels, lines, places] = tensor;
+        match last {
+            true => Tensor::small(DType::F32, &[images, lines, places, channels], rng)
+                .permuted(&[0, 3, 1, 2]),
+            false => Tensor::small(DType::F32, &tensor, rng),
+        }
+    };
+    let results = [0, 1].map(|axis| slides[axis].windows(size[axis]));
+    let src = picture([2, groups * read, size[0], size[1]], last[0], rng);
+    let dst = picture([2, groups * made, results[0], results[1]], last[1], rng);
+    let kernel = slides.map(|slide| slide.kernel as usize);
+    let weight = [groups * made, read, kernel[0], kernel[1]];
+    let weight = Tensor::small(DType::F32, &weight, rng);
+    let bias = Tensor::small(DType::F32, &[groups * made], rng);
+    run(&Op::Conv(Box::new(Conv {
+        src: src.view,
+        weight: weight.view,
+        bias: Some(bias.view),
+        dst: dst.view,
+        window: Window::new(&slides).unwrap(),
+        groups,
+        transposed: false,
+        activation: Activation::Silu,
+    })));
+}
+
+#[test]
+fn convolutions_with_channels_last() {
+    let mut rng = Rng::new(11);
+    let five = Slide {
+        before: 2,
+        after: 2,
+        stride: 2,
+        ..Slide::new(5)
+    };
+    // Some of its elements see nothing but padding for many results.
+    let wide = Slide {
+        before: 6,
+        after: 6,
+        dilation: 6,
+        ..Slide::new(3)
+    };
+    at_each_level(|_| {
+        for slides in [
+            [Slide::new(1); 2],
+            [PADDED; 2],
+            [STEPPING, PADDED],
+            [five; 2],
+            [wide; 2],
+        ] {
+            for last in [[true, true], [true, false], [false, true]] {
+                for channels in [[1, 3, 16], [1, 40, 33], [1, 17, 5], [2, 8, 9]] {
+                    convolve_last(&mut rng, channels, [9, 14], slides, last);
+                }
+                for channels in [16, 24, 37] {
+                    convolve_last(&mut rng, [channels, 1, 1], [7, 19], slides, last);
+                }
+            }
+        }
+        // Several panels of what is summed, and several tiles.
+        convolve_last(&mut rng, [1, 70, 130], [24, 20], [PADDED; 2], [true, true]);
+    });
+}
+
+#[test]
+fn windows_with_channels_last() {
+    let mut rng = Rng::new(12);
+    at_each_level(|_| {
+        for kind in [
+            PoolKind::Max,
+            PoolKind::Mean {
+                count_padding: true,
+            },
+            PoolKind::Lp(2.0),
+        ] {
+            for channels in [8, 16, 27] {
+                let size = [9, 14];
+                let results = size.map(|size| STEPPING.windows(size));
+                let src = Tensor::small(DType::F32, &[2, size[0], size[1], channels], &mut rng);
+                let dst = Tensor::zeros(DType::F32, &[2, results[0], results[1], channels]);
+                let [src, dst] = [src, dst].map(|tensor| tensor.permuted(&[0, 3, 1, 2]));
+                run(&Op::Pool(Pool {
+                    kind,
+                    src: src.view,
+                    dst: dst.view,
+                    indices: None,
+                    window: Window::new(&[STEPPING; 2]).unwrap(),
+                }));
+            }
+        }
+    });
+}
+
+#[test]
+fn rows_of_several_axes_are_one_product() {
+    let mut rng = Rng::new(13);
+    at_each_level(|_| {
+        for (shape, order) in [
+            ([5, 7, 1, 24], [0, 1, 2, 3]),
+            ([5, 1, 7, 24], [0, 1, 2, 3]),
+            ([7, 5, 3, 24], [1, 0, 2, 3]),
+            ([2, 3, 30, 24], [0, 1, 2, 3]),
+        ] {
+            let a = Tensor::small(DType::F32, &shape, &mut rng).permuted(&order);
+            let b = Tensor::small(DType::F32, &[24, 40], &mut rng);
+            for bias in [vec![40], vec![a.view.shape()[2], 40]] {
+                let bias = Tensor::small(DType::F32, &bias, &mut rng);
+                let out = [a.view.shape(), &[40][..]].concat();
+                let out = [&out[..3], &out[4..]].concat();
+                let out = Tensor::zeros(DType::F32, &out);
+                run(&Op::MatMul(MatMul {
+                    a: a.view,
+                    b: b.view,
+                    bias: Some(bias.view),
+                    out: out.view,
+                    activation: Activation::Relu,
+                    alpha: 1.0,
+                }));
             }
         }
     });

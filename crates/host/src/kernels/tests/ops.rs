@@ -61,6 +61,13 @@ impl Tensor {
         })
     }
 
+    /// The same memory with the axes of the view in another order.
+    pub(crate) fn permuted(mut self, order: &[usize]) -> Tensor {
+        let layout = self.view.layout().permute(order).unwrap();
+        self.view = View::new(self.view.span(), self.view.dtype(), layout).unwrap();
+        self
+    }
+
     /// The same memory with the last two axes of the view exchanged.
     pub(crate) fn turned(mut self) -> Tensor {
         let mut order: Vec<usize> = (0..self.view.shape().len()).collect();

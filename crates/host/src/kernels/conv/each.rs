@@ -1,0 +1,267 @@
+//! Convolutions in which each channel sees only itself, with the channels of each place side by side.
+
+use std::ops::Range;
+
+use streampool_device::{Activation, Conv, Slide};
+
+use crate::given_up::Steps;
+use crate::kernels::matmul::lanes::{Lanes, PlainF32};
+use crate::kernels::simd::{level, vectorised};
+use crate::kernels::smooth::activate;
+use crate::kernels::split::{Shared, split};
+use crate::kernels::strided::address;
+#[cfg(target_arch = "x86_64")]
+use crate::kernels::{
+    matmul::lanes::{Avx2F32, Avx512F32},
+    simd::Level,
+};
+use crate::team::Team;
+
+/// The most lanes of a vector: fewer channels are no vector.
+pub(super) const MOST_LANES: usize = 16;
+/// Multiplications that are worth a thread.
+const GRAIN: usize = 1 << 16;
+
+/// A convolution.
+pub(super) struct Each {
+    from: Shared<f32>,
+    to: Shared<f32>,
+    /// From image to image, from line to line, from place to place.
+    read: [isize; 3],
+    written: [isize; 3],
+    /// For each tap, those of all channels.
+    weights: Shared<f32>,
+    /// The first bias, and from one to the next.
+    bias: Option<(Shared<f32>, isize)>,
+    channels: usize,
+    images: usize,
+    /// Lines and places of a line, of the source and of the result.
+    sizes: [usize; 2],
+    results: [usize; 2],
+    slides: [Slide; 2],
+    activation: Activation,
+}
+
+impl Each {
+    pub(super) fn new(op: &Conv, weights: *const f32) -> Self {
+        let (src, dst) = (op.src.layout(), op.dst.layout());
+        let of = |strides: &[isize]| [strides[0], strides[2], strides[3]];
+        let bias = |view| Shared(address::<f32>(view));
+        Each {
+            from: Shared(address(&op.src)),
+            to: Shared(address(&op.dst)),
+            read: of(src.strides()),
+            written: of(dst.strides()),
+            weights: Shared(weights.cast_mut()),
+            bias: (op.bias.as_ref()).map(|view| (bias(view), view.layout().strides()[0])),
+            channels: op.groups,
+            images: src.shape()[0],
+            sizes: [src.shape()[2], src.shape()[3]],
+            results: [dst.shape()[2], dst.shape()[3]],
+            slides: [op.window[0], op.window[1]],
+            activation: op.activation,
+        }
+    }
+
+    /// # Safety
+    /// The weights are those of the op that it was made of, whose operands can be read and written.
+    pub(super) unsafe fn execute(
+        &self,
+        team: &dyn Team,
+        then: Option<&(dyn Fn(Range<usize>) + Sync)>,
+    ) {
+        let taps = self.slides[0].kernel as usize * self.slides[1].kernel as usize;
+        let each = [self.results[1], self.channels, taps];
+        let each = each.into_iter().fold(1, usize::saturating_mul);
+        let lines = self.images * self.results[0];
+        split(lines, GRAIN.div_ceil(each.max(1)), team, &|range| {
+            let mut steps = Steps::default();
+            for number in range {
+                steps.take(each);
+                let (image, line) = (number / self.results[0], number % self.results[0]);
+                // SAFETY: the level says that the machine has the instructions; the rest the caller promises.
+                unsafe {
+                    match level() {
+                        #[cfg(target_arch = "x86_64")]
+                        Level::Avx512 => avx512(self, image, line),
+                        #[cfg(target_arch = "x86_64")]
+                        Level::Avx2 => avx2(self, image, line),
+                        _ => self.line::<PlainF32>(image, line),
+                    }
+                    self.activate(image, line);
+                }
+                if let Some(then) = then {
+                    let length = self.results[1] * self.channels;
+                    then(number * length..(number + 1) * length);
+                }
+            }
+        });
+    }
+
+    /// The first element of the window of a result, which may be of the padding.
+    fn begin(&self, axis: usize, result: usize) -> isize {
+        let slide = &self.slides[axis];
+        (result * slide.stride as usize) as isize - slide.before as isize
+    }
+
+    /// The taps by which a result sees something.
+    fn seen(&self, axis: usize, result: usize) -> Range<usize> {
+        let slide = &self.slides[axis];
+        let (begin, dilation) = (self.begin(axis, result), slide.dilation as usize);
+        let before = |limit: isize| {
+            let distance = usize::try_from(limit - begin).unwrap_or(0);
+            distance.div_ceil(dilation).min(slide.kernel as usize)
+        };
+        let end = before(self.sizes[axis] as isize);
+        before(0).min(end)..end
+    }
+
+    /// Computes one line of results, but for the activation.
+    ///
+    /// # Safety
+    /// As for [`execute`](Self::execute); the machine has the instructions of `L`.
+    #[inline(always)]
+    unsafe fn line<L: Lanes<Unit = f32, Sum = f32>>(&self, image: usize, line: usize) {
+        let down = self.seen(0, line);
+        let from = image as isize * self.read[0] + self.begin(0, line) * self.read[1];
+        let to = image as isize * self.written[0] + line as isize * self.written[1];
+        let all = 0..self.slides[1].kernel as usize;
+        let mut place = 0;
+        while place < self.results[1] {
+            let left = self.results[1] - place;
+            // As many as see the whole window, and whose sums stay in registers.
+            let whole = |count: usize| {
+                count <= left
+                    && self.seen(1, place) == all
+                    && self.seen(1, place + count - 1) == all
+            };
+            let from = from + self.begin(1, place) * self.read[2];
+            let to = to + place as isize * self.written[2];
+            // SAFETY: what is seen lies in the source; the rest the caller promises.
+            unsafe {
+                place += if whole(8) {
+                    self.places::<L, 8>(from, to, &down, &all);
+                    8
+                } else if whole(4) {
+                    self.places::<L, 4>(from, to, &down, &all);
+                    4
+                } else {
+                    self.places::<L, 1>(from, to, &down, &self.seen(1, place));
+                    1
+                };
+            }
+        }
+    }
+
+    /// All channels of `P` neighbouring results that see these taps.
+    ///
+    /// # Safety
+    /// As for [`line`](Self::line).
+    #[inline(always)]
+    unsafe fn places<L: Lanes<Unit = f32, Sum = f32>, const P: usize>(
+        &self,
+        from: isize,
+        to: isize,
+        down: &Range<usize>,
+        along: &Range<usize>,
+    ) {
+        let across = self.slides[1].kernel as usize;
+        let step = self.slides[1].stride as isize * self.read[2];
+        let next = [
+            self.slides[0].dilation as isize * self.read[1],
+            self.slides[1].dilation as isize * self.read[2],
+        ];
+        let mut channel = 0;
+        loop {
+            // SAFETY: channels, places and taps exist; there are as many channels as lanes.
+            unsafe {
+                let mut sums = [self.first::<L>(channel); P];
+                for tap_down in down.clone() {
+                    let from = from + tap_down as isize * next[0] + channel as isize;
+                    for tap in along.clone() {
+                        let weight = (tap_down * across + tap) * self.channels + channel;
+                        let weight = L::units(self.weights.at(weight as isize));
+                        let from = self.from.at(from + tap as isize * next[1]);
+                        for (index, sum) in sums.iter_mut().enumerate() {
+                            let seen = L::units(from.offset(index as isize * step));
+                            *sum = sum.plus_product(weight, seen);
+                        }
+                    }
+                }
+                let to = self.to.at(to + channel as isize);
+                for (index, sum) in sums.iter().enumerate() {
+                    sum.store(to.offset(index as isize * self.written[2]));
+                }
+            }
+            match self.channels - channel - L::WIDTH {
+                0 => break,
+                // The last vector may go over some channels again.
+                left => channel += L::WIDTH.min(left),
+            }
+        }
+    }
+
+    /// The sums of nothing: the bias.
+    ///
+    /// # Safety
+    /// As for [`line`](Self::line).
+    #[inline(always)]
+    unsafe fn first<L: Lanes<Unit = f32, Sum = f32>>(&self, channel: usize) -> L {
+        // SAFETY: each channel has a bias; the rest the caller promises.
+        unsafe {
+            match &self.bias {
+                None => L::zero(),
+                Some((at, 1)) => L::load(at.at(channel as isize)),
+                Some((at, step)) => {
+                    let mut some = [0.0; MOST_LANES];
+                    for (index, value) in some.iter_mut().enumerate().take(L::WIDTH) {
+                        *value = *at.at((channel + index) as isize * step);
+                    }
+                    L::load(some.as_ptr())
+                }
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for [`execute`](Self::execute).
+    unsafe fn activate(&self, image: usize, line: usize) {
+        if self.activation == Activation::None {
+            return;
+        }
+        let to = image as isize * self.written[0] + line as isize * self.written[1];
+        // Places that follow one another are one run.
+        let (runs, length) = match self.written[2] == self.channels as isize {
+            true => (1, self.results[1] * self.channels),
+            false => (self.results[1], self.channels),
+        };
+        for run in 0..runs {
+            let at = self.to.at(to + run as isize * self.written[2]);
+            // SAFETY: the line lies in the result.
+            unsafe { activated(at, length, self.activation) };
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn avx512(each: &Each, image: usize, line: usize) {
+    // SAFETY: the caller's promise; the function is only called where the features are.
+    unsafe { each.line::<Avx512F32>(image, line) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn avx2(each: &Each, image: usize, line: usize) {
+    // SAFETY: as above.
+    unsafe { each.line::<Avx2F32>(image, line) }
+}
+
+vectorised! {
+    /// # Safety
+    /// As many can be read and written.
+    unsafe fn activated<M>[](at: *mut f32, count: usize, activation: Activation) {
+        // SAFETY: the caller's promise.
+        activate::<M, _>(activation, unsafe { std::slice::from_raw_parts_mut(at, count) });
+    }
+}

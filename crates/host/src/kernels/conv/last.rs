@@ -1,0 +1,437 @@
+//! Convolutions of pictures with the channels of each place side by side, of `f32` and with constant weights.
+//!
+//! What a window sees is gathered into rows, a few at a time, and multiplied with the packed weights as any matrix is. Where
+//! each channel sees only itself, the channels are the lanes of vectors instead.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use streampool_device::{Conv, DType, Slide};
+
+use super::each::{self, Each};
+use crate::given_up::Steps;
+use crate::kernels::matmul::{self, Gathering};
+use crate::kernels::preparation::Preparation;
+use crate::kernels::scratch::{Count, with_scratch};
+use crate::kernels::simd::{has_matrix_unit, vectorised};
+use crate::kernels::split::{Shared, split};
+use crate::kernels::strided::address;
+use crate::packs::{Form, Pack};
+use crate::team::Team;
+
+/// Weights in the order in which they meet what a window sees.
+pub(crate) struct Ready {
+    pack: Arc<Pack>,
+}
+
+/// Multiplications that are worth a thread.
+const GRAIN: usize = 1 << 18;
+/// The most rows that are gathered at a time: with their sums they stay in a second-level cache.
+const MOST_ROWS: usize = 96;
+
+/// Units that are summed at a time.
+const PANEL: usize = 256;
+/// Bytes of weights that leave room for rows and results in a second-level cache.
+const MOST_WEIGHTS: usize = 1 << 19;
+/// Results that are worth a thread for what is done with them.
+const THEN_GRAIN: usize = 1 << 14;
+
+/// Whether each channel sees only itself.
+fn is_each(op: &Conv) -> bool {
+    op.groups > 1 && op.groups == op.src.shape()[1] && op.groups == op.dst.shape()[1]
+}
+
+/// Whether this is the way to compute it.
+fn suits(op: &Conv) -> bool {
+    if op.window.len() != 2 || op.transposed || op.src.dtype() != DType::F32 {
+        return false;
+    }
+    let (src, dst) = (op.src.layout(), op.dst.layout());
+    let beside = |shape: &[usize], strides: &[isize]| shape[1] > 1 && strides[1] == 1;
+    let reads = beside(src.shape(), src.strides()) && src.strides()[3] != 1;
+    let writes = beside(dst.shape(), dst.strides()) && dst.strides()[3] != 1;
+    // Results are the rows of one matrix.
+    let lines =
+        dst.strides()[2] == dst.strides()[3] * dst.shape()[3] as isize || dst.shape()[2] == 1;
+    if is_each(op) {
+        return reads && writes && op.groups >= each::MOST_LANES;
+    }
+    lines && (reads || writes) && !has_matrix_unit()
+}
+
+/// Bytes of the weights as they are read.
+fn packed_bytes(op: &Conv) -> Count {
+    let shape = op.weight.shape();
+    let units = Count::of(shape[1]) * shape[2] * shape[3];
+    let columns = match is_each(op) {
+        true => op.groups,
+        false => {
+            let made = shape[0] / op.groups;
+            made.next_multiple_of(matmul::columns_of_a_block()) * op.groups
+        }
+    };
+    units * columns * size_of::<f32>()
+}
+
+/// Writes the weights as they are read.
+///
+/// # Safety
+/// They can be read, and [`packed_bytes`] be written.
+unsafe fn pack(op: &Conv, to: *mut f32) {
+    let (shape, strides) = (op.weight.shape(), op.weight.layout().strides());
+    let (read, taps) = (shape[1], shape[2] * shape[3]);
+    let from = address::<f32>(&op.weight).cast_const();
+    let at = |made: usize, tap: usize, channel: usize| {
+        from.wrapping_offset(
+            made as isize * strides[0]
+                + channel as isize * strides[1]
+                + (tap / shape[3]) as isize * strides[2]
+                + (tap % shape[3]) as isize * strides[3],
+        )
+    };
+    let mut steps = Steps::default();
+    if is_each(op) {
+        for tap in 0..taps {
+            steps.take(op.groups);
+            for channel in 0..op.groups {
+                // SAFETY: the weight exists, and there is room for all.
+                unsafe { *to.add(tap * op.groups + channel) = *at(channel, tap, 0) };
+            }
+        }
+        return;
+    }
+    let width = matmul::columns_of_a_block();
+    let made = shape[0] / op.groups;
+    let (blocks, size) = (made.div_ceil(width), taps * read * width);
+    for number in 0..op.groups * blocks {
+        let first = number / blocks * made + number % blocks * width;
+        let count = width.min((number / blocks + 1) * made - first);
+        let mut to = to.wrapping_add(number * size);
+        for tap in 0..taps {
+            steps.take(read * width);
+            for channel in 0..read {
+                for column in 0..width {
+                    // SAFETY: as above.
+                    unsafe {
+                        *to.add(column) = match column < count {
+                            true => *at(first + column, tap, channel),
+                            false => 0.0,
+                        };
+                    }
+                }
+                to = to.wrapping_add(width);
+            }
+        }
+    }
+}
+
+/// # Safety
+/// Constants can be read.
+pub(super) unsafe fn prepare(op: &Conv, preparation: &Preparation<'_>) -> Option<Ready> {
+    if !suits(op) {
+        return None;
+    }
+    let form = Form::ChannelsLast { groups: op.groups };
+    let bytes = packed_bytes(op).known()?;
+    let made = preparation.packs.get(&op.weight, form, bytes, |to| {
+        // SAFETY: the caller lets constants be read, and the memory has room for all.
+        unsafe { pack(op, to.cast()) };
+    });
+    Some(Ready { pack: made? })
+}
+
+/// Whether it did all there is to do, with weights that are no constants.
+///
+/// # Safety
+/// As for [`execute`](super::execute).
+pub(super) unsafe fn execute_plain(op: &Conv, team: &dyn Team) -> bool {
+    let suits = suits(op);
+    if suits {
+        with_scratch(packed_bytes(op), |scratch: *mut u8| {
+            let weights: *mut f32 = scratch.cast();
+            // SAFETY: there is room for the weights; the rest is passed on from the caller.
+            unsafe {
+                pack(op, weights);
+                run(op, weights, team, None);
+            }
+        });
+    }
+    suits
+}
+
+/// # Safety
+/// As for [`execute`](super::execute); what is ready was prepared for an op that differs in where its operands lie.
+pub(super) unsafe fn execute(op: &Conv, ready: &Ready, team: &dyn Team, then: Option<&Then<'_>>) {
+    // SAFETY: passed on from the caller.
+    unsafe { run(op, ready.pack.at(), team, then) }
+}
+
+/// # Safety
+/// As for [`execute`]; the weights are packed.
+unsafe fn run(op: &Conv, weights: *const f32, team: &dyn Team, then: Option<&Then<'_>>) {
+    // SAFETY: passed on from the caller.
+    unsafe {
+        match is_each(op) {
+            true => Each::new(op, weights).execute(team, then),
+            false => windows(op, weights, team, then),
+        }
+    }
+}
+
+/// What is done with results as soon as they are there, while they are in the cache: those of these numbers, as they lie.
+pub(super) type Then<'a> = dyn Fn(Range<usize>) + Sync + 'a;
+
+/// Whether results lie one after another, all channels of a place and then those of the next.
+pub(super) fn lies_in_order(op: &Conv) -> bool {
+    let (shape, strides) = (op.dst.shape(), op.dst.layout().strides());
+    let [images, channels, lines, places] = shape[..] else {
+        return false;
+    };
+    let place = channels as isize;
+    let line = place * places as isize;
+    [images, channels, lines, places]
+        .into_iter()
+        .zip([line * lines as isize, 1, line, place])
+        .zip(strides)
+        .all(|((size, wanted), &stride)| size == 1 || stride == wanted)
+}
+
+/// # Safety
+/// As for [`execute`].
+unsafe fn windows(op: &Conv, weights: *const f32, team: &dyn Team, then: Option<&Then<'_>>) {
+    let (src, dst) = (op.src.layout(), op.dst.layout());
+    let (read, made) = (op.weight.shape()[1], op.dst.shape()[1] / op.groups);
+    let taps: usize = op.weight.shape()[2..].iter().product();
+    let (rows, units) = (dst.shape()[2] * dst.shape()[3], taps * read);
+    let packed = made.next_multiple_of(matmul::columns_of_a_block()) * units;
+    let bias = op.bias.as_ref().map(|bias| {
+        let step = bias.layout().strides()[0];
+        (Shared(address::<f32>(bias)), step)
+    });
+    let weights = Shared(weights.cast_mut());
+    let product = |number: usize| {
+        let (image, group) = (number / op.groups, number % op.groups);
+        let from = image as isize * src.strides()[0] + (group * read) as isize * src.strides()[1];
+        let first = group * made;
+        let to = image as isize * dst.strides()[0] + first as isize * dst.strides()[1];
+        let window = Window {
+            at: address::<f32>(&op.src).wrapping_offset(from),
+            strides: [src.strides()[1], src.strides()[2], src.strides()[3]],
+            sizes: [src.shape()[2], src.shape()[3]],
+            slides: [op.window[0], op.window[1]],
+            channels: read,
+            line: dst.shape()[3],
+        };
+        let gathering = Gathering {
+            sizes: [rows, made, units],
+            weights: weights.at((group * packed) as isize),
+            to: address::<f32>(&op.dst).wrapping_offset(to),
+            // Lines follow one another.
+            strides: [dst.strides()[3], dst.strides()[1]],
+            bias: bias.map(|(bias, step)| (bias.at(first as isize * step), step)),
+            activation: op.activation,
+        };
+        (window, gathering)
+    };
+    let products = src.shape()[0] * op.groups;
+    let work = [rows, made, units, products]
+        .into_iter()
+        .fold(1, usize::saturating_mul);
+    let wanted = match team.width() {
+        1 => 1,
+        width => (work / GRAIN).clamp(1, 4 * width),
+    };
+    // Where the window spreads wide, few rows may see nothing at all by some of it, which is then left out.
+    let wide = op
+        .window
+        .iter()
+        .any(|slide| slide.kernel > 1 && slide.dilation > 4);
+    let most = match wide {
+        true => dst.shape()[3].clamp(24, MOST_ROWS),
+        // Element by element, into as many lines of a cache as there are rows.
+        false if src.strides()[1] != 1 => MOST_ROWS,
+        false => (MOST_ROWS * PANEL / units.max(1)).clamp(MOST_ROWS, 4 * MOST_ROWS),
+    };
+    // Weights that no cache of one processor holds are read once for each part of the rows: those of fewer columns are held.
+    let across = match packed * size_of::<f32>() / MOST_WEIGHTS {
+        0 => 1,
+        times => (times + 1).min(made.div_ceil(64)),
+    };
+    let down = rows.div_ceil(most);
+    let down = down.max(wanted.div_ceil(products * across).min(rows.div_ceil(24)));
+    let across = across.max(wanted.div_ceil(products * down).min(made.div_ceil(64)));
+    // Where a part makes all channels of its places, what follows is done with it.
+    let (with, after) = match across * op.groups {
+        1 => (then, None),
+        _ => (None, then),
+    };
+    let part = |number: usize| {
+        let (number, row) = (number / down, number % down);
+        let (number, column) = (number / across, number % across);
+        let (window, gathering) = product(number);
+        let range = matmul::part(rows, down, row, 1);
+        let columns = matmul::part(made, across, column, matmul::columns_of_a_block());
+        if range.is_empty() || columns.is_empty() {
+            return;
+        }
+        // SAFETY: tiles are disjoint, and what windows see lies in the source; the rest the caller promises.
+        unsafe {
+            let gather = |rows: Range<usize>, units: Range<usize>, stride: usize, to: *mut f32| {
+                gather(&window, rows, units, stride, to)
+            };
+            matmul::gathered(&gathering, range.clone(), columns, &gather);
+        }
+        if let Some(then) = with {
+            let before = number * rows;
+            then((before + range.start) * made..(before + range.end) * made);
+        }
+    };
+    let parts = products * down * across;
+    match wanted {
+        1 => (0..parts).for_each(part),
+        _ => team.run(parts, &part),
+    }
+    if let Some(then) = after {
+        split(products * rows * made, THEN_GRAIN, team, then);
+    }
+}
+
+/// What windows see, and where.
+struct Window {
+    at: *const f32,
+    /// From one channel to the next, from line to line, from place to place.
+    strides: [isize; 3],
+    /// Lines and places of a line.
+    sizes: [usize; 2],
+    slides: [Slide; 2],
+    channels: usize,
+    /// Results of a line.
+    line: usize,
+}
+
+impl Window {
+    /// The results of `from..to` along a dimension whose windows see something by a tap; all, some or none.
+    fn seeing(&self, axis: usize, tap: usize, results: Range<usize>) -> Range<usize> {
+        let slide = &self.slides[axis];
+        let stride = slide.stride as usize;
+        let moved = tap * slide.dilation as usize;
+        let before = slide.before as usize;
+        let first = before.saturating_sub(moved).div_ceil(stride);
+        let end = (self.sizes[axis] + before)
+            .saturating_sub(moved)
+            .div_ceil(stride);
+        let first = first.clamp(results.start, results.end);
+        first..end.clamp(first, results.end)
+    }
+
+    /// Where result `result` looks by a tap; it sees something there.
+    fn place(&self, axis: usize, tap: usize, result: usize) -> usize {
+        let slide = &self.slides[axis];
+        result * slide.stride as usize + tap * slide.dilation as usize - slide.before as usize
+    }
+}
+
+vectorised! {
+    /// Writes for each of these results those of its units: each channel that it sees by each tap. Rows are so many units apart.
+    /// Says whether any lies in the picture.
+    ///
+    /// # Safety
+    /// What the windows see can be read, and the rows be written.
+    unsafe fn gather[](
+        window: &Window,
+        rows: Range<usize>,
+        units: Range<usize>,
+        stride: usize,
+        to: *mut f32,
+    ) -> bool {
+        let mut is_any = false;
+        let [next, line_step, place_step] = window.strides;
+        let across = window.slides[1].kernel as usize;
+        let mut unit = units.start;
+        while unit < units.end {
+            let (tap, channel) = (unit / window.channels, unit % window.channels);
+            let count = (window.channels - channel).min(units.end - unit);
+            let (down, along) = (tap / across, tap % across);
+            let to = to.wrapping_add(unit - units.start);
+            let mut row = rows.start;
+            while row < rows.end {
+                let (line, first) = (row / window.line, row % window.line);
+                let results = first..window.line.min(first + rows.end - row);
+                let to = to.wrapping_add((row - rows.start) * stride);
+                row += results.len();
+                let mut seeing = window.seeing(1, along, results.clone());
+                if window.seeing(0, down, line..line + 1).is_empty() {
+                    seeing = results.end..results.end;
+                }
+                // SAFETY: the caller's promise.
+                unsafe {
+                    for result in results.start..seeing.start {
+                        zero(to.wrapping_add((result - results.start) * stride), count);
+                    }
+                    for result in seeing.end..results.end {
+                        zero(to.wrapping_add((result - results.start) * stride), count);
+                    }
+                    if seeing.is_empty() {
+                        continue;
+                    }
+                    is_any = true;
+                    let place = window.place(1, along, seeing.start) as isize;
+                    let from = window.at.wrapping_offset(
+                        window.place(0, down, line) as isize * line_step
+                            + place * place_step
+                            + channel as isize * next,
+                    );
+                    let to = to.wrapping_add((seeing.start - results.start) * stride);
+                    let moved = window.slides[1].stride as isize * place_step;
+                    if next == 1 {
+                        for result in 0..seeing.len() {
+                            copy(from.wrapping_offset(result as isize * moved), to.wrapping_add(result * stride), count);
+                        }
+                    } else {
+                        for channel in 0..count {
+                            let from = from.wrapping_offset(channel as isize * next);
+                            let to = to.wrapping_add(channel);
+                            for result in 0..seeing.len() {
+                                *to.wrapping_add(result * stride) = *from.wrapping_offset(result as isize * moved);
+                            }
+                        }
+                    }
+                }
+            }
+            unit += count;
+        }
+        is_any
+    }
+}
+
+/// So many are copied at once.
+const CHUNK: usize = 16;
+
+/// # Safety
+/// As many can be read and written.
+#[inline(always)]
+unsafe fn copy(from: *const f32, to: *mut f32, count: usize) {
+    let mut done = 0;
+    // SAFETY: the caller's promise.
+    unsafe {
+        while done + CHUNK <= count {
+            let some = from.add(done).cast::<[f32; CHUNK]>().read_unaligned();
+            to.add(done).cast::<[f32; CHUNK]>().write_unaligned(some);
+            done += CHUNK;
+        }
+        while done < count {
+            *to.add(done) = *from.add(done);
+            done += 1;
+        }
+    }
+}
+
+/// # Safety
+/// As many can be written.
+#[inline(always)]
+unsafe fn zero(to: *mut f32, count: usize) {
+    for index in 0..count {
+        // SAFETY: the caller's promise.
+        unsafe { *to.add(index) = 0.0 };
+    }
+}

@@ -1,0 +1,76 @@
+//! Products with a left operand that lies nowhere as a matrix: its rows are gathered as they are packed.
+
+use std::ops::Range;
+use std::ptr::null_mut;
+
+use streampool_device::Activation;
+
+use super::blocked;
+use super::multiply::Unit;
+use super::product::{Matrix, Product};
+
+/// A product of gathered rows with packed weights.
+pub(in crate::kernels) struct Gathering {
+    /// Rows, columns, and units of each.
+    pub(in crate::kernels) sizes: [usize; 3],
+    /// Blocks of [`columns_of_a_block`] columns, for each unit those of a block side by side.
+    pub(in crate::kernels) weights: *const f32,
+    pub(in crate::kernels) to: *mut f32,
+    /// From row to row and from column to column of the result.
+    pub(in crate::kernels) strides: [isize; 2],
+    /// The bias of the first column, and from one to the next.
+    pub(in crate::kernels) bias: Option<(*mut f32, isize)>,
+    pub(in crate::kernels) activation: Activation,
+}
+
+/// Writes these units of these rows, each so far from the one before. Says whether any lies in what is gathered from: the
+/// others are zero.
+pub(in crate::kernels) type Gather<'a> =
+    dyn Fn(Range<usize>, Range<usize>, usize, *mut f32) -> bool + 'a;
+
+/// Columns of a block on this machine.
+pub(in crate::kernels) fn columns_of_a_block() -> usize {
+    f32::block().1
+}
+
+/// Computes the tile with these rows and columns, which begin at whole blocks.
+///
+/// # Safety
+/// The weights and the bias can be read, and the tile be written. What `gather` reads is there.
+pub(in crate::kernels) unsafe fn gathered(
+    gathering: &Gathering,
+    rows: Range<usize>,
+    columns: Range<usize>,
+    gather: &Gather<'_>,
+) {
+    let [m, n, k] = gathering.sizes;
+    let [row, column] = gathering.strides;
+    let nothing = Matrix {
+        at: null_mut(),
+        row: 0,
+        column: 0,
+    };
+    let product = Product::<f32> {
+        m,
+        n,
+        k,
+        a: nothing,
+        b: nothing,
+        out: Matrix {
+            at: gathering.to,
+            row,
+            column,
+        },
+        bias: gathering
+            .bias
+            .map(|(at, column)| Matrix { at, row: 0, column }),
+        alpha: 1.0,
+        activation: gathering.activation,
+        ready_a: std::ptr::null(),
+        ready_b: gathering.weights,
+        in_one: false,
+        on_amx: false,
+    };
+    // SAFETY: passed on from the caller.
+    unsafe { blocked::tile_of(&product, rows, columns, gather) }
+}

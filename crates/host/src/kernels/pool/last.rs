@@ -1,0 +1,122 @@
+//! Windows over pictures with the channels of each place side by side.
+
+use streampool_device::{Pool, PoolKind};
+
+use super::kinds::Pooling;
+use super::place::{Along, Line, spatial};
+use crate::given_up::Steps;
+use crate::kernels::scratch::{Count, push, with_room};
+use crate::kernels::simd::vectorised;
+use crate::kernels::split::{Shared, split};
+use crate::kernels::strided::address;
+use crate::team::Team;
+
+/// Elements of windows that are worth a thread.
+const GRAIN: usize = 1 << 15;
+/// Fewer channels are not worth a loop.
+const LEAST_CHANNELS: usize = 8;
+
+/// The elements of larger windows are not listed.
+const MOST_SEEN: usize = 1 << 10;
+
+/// Whether this is the way to go over the windows.
+pub(super) fn suits(op: &Pool) -> bool {
+    let beside = |strides: &[isize]| strides[1] == 1;
+    let seen = Along::of(op).map(|along| along.kernel().min(along.size));
+    op.src.shape()[1] >= LEAST_CHANNELS
+        && seen.into_iter().fold(1, usize::saturating_mul) <= MOST_SEEN
+        && beside(op.src.layout().strides())
+        && beside(op.dst.layout().strides())
+}
+
+/// # Safety
+/// As for `execute`; the elements are those of the pooling, and it [`suits`].
+pub(super) unsafe fn execute<P: Pooling>(op: &Pool, pooling: &P, team: &dyn Team) {
+    let along = Along::of(op);
+    let [z, y, x] = along;
+    let channels = op.src.shape()[1];
+    let lines = op.src.shape()[0] * z.outputs * y.outputs;
+    let each = [z.kernel(), y.kernel(), x.kernel(), x.outputs, channels];
+    let each = each.into_iter().fold(1, usize::saturating_mul);
+    let (from, to) = (
+        Shared(address::<P::Element>(&op.src)),
+        Shared(address::<P::Element>(&op.dst)),
+    );
+    let steps = [spatial(&op.src, 2), spatial(&op.dst, 2)];
+    let padding = op.kind
+        == PoolKind::Mean {
+            count_padding: true,
+        };
+    split(lines, GRAIN.div_ceil(each.max(1)), team, &|range| {
+        let mut taken = Steps::default();
+        let taps =
+            Count::of(z.kernel().min(z.size)) * y.kernel().min(y.size) * x.kernel().min(x.size);
+        let mut seen = with_room(taps);
+        for number in range {
+            // One channel, which stands for all.
+            let line = Line::of(number, 1, &along);
+            let outer = z.counted(line.z, padding) * y.counted(line.y, padding);
+            for output in 0..x.outputs {
+                seen.clear();
+                for z_at in z.seen(line.z) {
+                    for y_at in y.seen(line.y) {
+                        let start = line.start(&op.src, z_at, y_at);
+                        for place in x.seen(output) {
+                            push(&mut seen, start + place as isize * steps[0]);
+                        }
+                    }
+                }
+                taken.take(1 + seen.len() * channels);
+                let count = outer * x.counted(output, padding);
+                let start = line.start(&op.dst, line.z, line.y);
+                let to = to.at(start + output as isize * steps[1]);
+                // SAFETY: what the window sees lies in the source, and the place in the result. Ranges are disjoint.
+                unsafe { place::<P>(pooling, from.at(0), &seen, to, channels, count) };
+            }
+        }
+    });
+}
+
+/// Channels whose sums stay in registers.
+const TOGETHER: usize = 16;
+
+vectorised! {
+    /// The windows of all channels that see these elements, of which `count` count.
+    ///
+    /// # Safety
+    /// An element of each channel can be read there, and be written.
+    unsafe fn place[P: Pooling](
+        pooling: &P,
+        from: *const P::Element,
+        seen: &[isize],
+        to: *mut P::Element,
+        channels: usize,
+        count: usize,
+    ) {
+        let mut channel = 0;
+        // SAFETY: the caller's promise.
+        unsafe {
+            while channel + TOGETHER <= channels {
+                let mut sums = [pooling.nothing(); TOGETHER];
+                for &at in seen {
+                    let from = from.offset(at + channel as isize);
+                    for (index, sum) in sums.iter_mut().enumerate() {
+                        *sum = pooling.join(*sum, pooling.one(*from.add(index)));
+                    }
+                }
+                for (index, &sum) in sums.iter().enumerate() {
+                    *to.add(channel + index) = pooling.finish(sum, count);
+                }
+                channel += TOGETHER;
+            }
+            while channel < channels {
+                let mut sum = pooling.nothing();
+                for &at in seen {
+                    sum = pooling.join(sum, pooling.one(*from.offset(at + channel as isize)));
+                }
+                *to.add(channel) = pooling.finish(sum, count);
+                channel += 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Convolutions that write where a copy would put what they make: into a part of a concatenation.
+
+use streampool_device::{Access, Op, View};
+
+use super::uses::{self, Uses};
+use crate::trace::{Listing, Memory};
+
+/// Leaves out copies that only take what a convolution makes elsewhere; says how many.
+pub fn write_directly(listing: &mut Listing) -> usize {
+    let mut uses = Uses::of(&listing.steps, uses::outputs(&listing.outputs));
+    let mut left_out = 0;
+    for place in 0..listing.steps.len() {
+        let Some((writer, direct)) = direct(listing, place, &uses) else {
+            continue;
+        };
+        uses.replace(writer, &listing.steps[writer].op, &direct);
+        uses.replace(place, &listing.steps[place].op, &Op::Nop);
+        listing.steps[writer].op = direct;
+        listing.join(writer, place);
+        left_out += 1;
+    }
+    listing.steps.retain(|step| step.op != Op::Nop);
+    left_out
+}
+
+/// The convolution that writes where the copy at `place` would, and where it is.
+fn direct(listing: &Listing, place: usize, uses: &Uses) -> Option<(usize, Op)> {
+    let Op::Copy { src, dst } = &listing.steps[place].op else {
+        return None;
+    };
+    if src.dtype() != dst.dtype() || !uses::is_whole(src) || uses.only_reader(src) != Some(place) {
+        return None;
+    }
+    let writer = uses.writer(src).filter(|&writer| writer < place)?;
+    let Op::Conv(conv) = &listing.steps[writer].op else {
+        return None;
+    };
+    if conv.dst != *src || listing.sources.contains_key(&Memory::of(dst.span())) {
+        return None;
+    }
+    // Nobody looks there before the copy, and others write elsewhere.
+    let target = Memory::of(dst.span());
+    for (step, listed) in listing
+        .steps
+        .iter()
+        .enumerate()
+        .filter(|&(step, _)| step != place)
+    {
+        let mut is_free = true;
+        listed.op.for_each_operand(|_, access, view| {
+            if Memory::of(view.span()) == target {
+                is_free &= match access {
+                    Access::Read => step > place,
+                    Access::Write => are_apart(view, dst),
+                };
+            }
+        });
+        if !is_free {
+            return None;
+        }
+    }
+    let mut conv = conv.clone();
+    conv.dst = *dst;
+    let op = Op::Conv(conv);
+    op.validate().ok()?;
+    Some((writer, op))
+}
+
+/// Whether one ends before the other begins.
+fn are_apart(one: &View, other: &View) -> bool {
+    match (one.layout().extent(), other.layout().extent()) {
+        (Some((first, last)), Some((other_first, other_last))) => {
+            last < other_first || other_last < first
+        }
+        _ => true,
+    }
+}

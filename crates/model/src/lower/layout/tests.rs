@@ -1,0 +1,166 @@
+//! Listings before and after.
+
+use std::sync::Arc;
+
+use streampool_device::{Activation, Expr, Slide, Span, Unary, Window};
+
+use super::*;
+use crate::trace::{ListedOp, Made, Outcome, TensorKind};
+
+const PICTURE: [usize; 4] = [2, 4, 3, 5];
+const LAST: [isize; 4] = [60, 1, 20, 4];
+
+/// All of the buffer of this number.
+fn whole(number: u64, shape: &[usize]) -> View {
+    let layout = Layout::contiguous(shape).unwrap();
+    let span = Span {
+        handle: number,
+        offset: 0,
+        bytes: layout.elements() * 4,
+    };
+    View::new(span, DType::F32, layout).unwrap()
+}
+
+fn conv(from: View, to: View) -> Op {
+    let channels = [to.shape()[1], from.shape()[1]];
+    Op::Conv(Box::new(Conv {
+        src: from,
+        weight: whole(100, &[channels[0], channels[1], 1, 1]),
+        bias: None,
+        dst: to,
+        window: Window::new(&[Slide::new(1); 2]).unwrap(),
+        groups: 1,
+        transposed: false,
+        activation: Activation::None,
+    }))
+}
+
+fn exp(from: View, to: View) -> Op {
+    Op::Map {
+        expr: Arc::new(Expr::unary(Unary::Exp, DType::F32).unwrap()),
+        inputs: vec![from],
+        outputs: vec![to],
+    }
+}
+
+fn listing(ops: Vec<Op>, output: View) -> Listing {
+    let mut graph = crate::graph::Graph::default();
+    let id = graph.add_value(crate::graph::ValueInfo::default());
+    let made = Made {
+        memory: Memory::of(output.span()),
+        kind: TensorKind {
+            dtype: DType::F32,
+            shape: output.shape().to_vec(),
+        },
+    };
+    let steps = ops.into_iter().map(|op| ListedOp { op, nodes: vec![0] });
+    Listing {
+        steps: steps.collect(),
+        sources: HashMap::from([(
+            Memory::of(whole(1, &PICTURE).span()),
+            crate::trace::Source::Input(0),
+        )]),
+        outputs: vec![(id, Outcome::Tensor(made))],
+    }
+}
+
+/// The strides of the views of each op.
+fn strides(listing: &Listing) -> Vec<Vec<Vec<isize>>> {
+    let of = |step: &ListedOp| {
+        let mut all = Vec::new();
+        step.op
+            .for_each_operand(|_, _, view| all.push(view.layout().strides().to_vec()));
+        all
+    };
+    listing.steps.iter().map(of).collect()
+}
+
+#[test]
+fn what_lies_between_convolutions_has_channels_last() {
+    let [x, a, b, y] = [1, 2, 3, 4].map(|number| whole(number, &PICTURE));
+    let mut steps = listing(vec![conv(x, a), exp(a, b), conv(b, y)], y);
+    assert_eq!(channels_last(&mut steps), 2);
+    let rows = x.layout().strides().to_vec();
+    let [first, map, second] = &strides(&steps)[..] else {
+        panic!("{:?}", steps.steps)
+    };
+    // What callers give and get stays as it is.
+    assert_eq!((&first[0], &first[2][..]), (&rows, &LAST[..]));
+    assert_eq!(map[..], [LAST, LAST]);
+    assert_eq!((&second[0][..], &second[2]), (&LAST[..], &rows));
+}
+
+#[test]
+fn parts_of_channels_stay_parts() {
+    let [x, a, y] = [1, 2, 4].map(|number| whole(number, &PICTURE));
+    let half = |view: View| {
+        let layout = Layout::strided(&[2, 2, 3, 5], view.layout().strides(), 30).unwrap();
+        View::new(view.span(), DType::F32, layout).unwrap()
+    };
+    let b = whole(3, &[2, 2, 3, 5]);
+    let mut steps = listing(vec![conv(x, a), exp(half(a), b), conv(b, y)], y);
+    assert_eq!(channels_last(&mut steps), 2);
+    let Op::Map { inputs, .. } = &steps.steps[1].op else {
+        panic!("{:?}", steps.steps)
+    };
+    assert_eq!(inputs[0].layout().strides(), LAST);
+    assert_eq!(inputs[0].layout().offset(), 2);
+}
+
+#[test]
+fn what_is_read_across_channels_and_places_stays() {
+    let [x, a, y] = [1, 2, 4].map(|number| whole(number, &PICTURE));
+    let flat = |number, rows: usize| whole(number, &[rows, 120 / rows]);
+    for rows in [1, 2] {
+        let ops = vec![conv(x, a), exp(flat(2, rows), flat(3, rows)), conv(x, y)];
+        let mut steps = listing(ops, y);
+        let before = strides(&steps);
+        assert_eq!(channels_last(&mut steps), 0);
+        assert_eq!(strides(&steps), before);
+    }
+    // An operator that asks for rows keeps them.
+    let softmax = Op::Softmax {
+        src: a,
+        dst: whole(3, &PICTURE),
+        axis: 3,
+        log: false,
+    };
+    let mut steps = listing(vec![conv(x, a), softmax, conv(x, y)], y);
+    assert_eq!(channels_last(&mut steps), 0);
+}
+
+#[test]
+fn parts_of_a_concatenation_are_written_directly() {
+    let [x, a, b] = [1, 2, 3].map(|number| whole(number, &[1, 4, 3, 5]));
+    let (joined, y) = (whole(5, &[1, 8, 3, 5]), whole(6, &[1, 4, 3, 5]));
+    let part = |channel: usize| {
+        let layout = Layout::strided(x.shape(), x.layout().strides(), channel * 15).unwrap();
+        View::new(joined.span(), DType::F32, layout).unwrap()
+    };
+    let copy = |src: View, dst: View| Op::Copy { src, dst };
+    let copies = [copy(a, part(0)), copy(b, part(4))];
+    let ops = [&[conv(x, a), conv(x, b)][..], &copies, &[conv(joined, y)]];
+    let mut steps = listing(ops.concat(), y);
+    assert_eq!(channels_last(&mut steps), 1);
+    let [first, second, third] = &strides(&steps)[..] else {
+        panic!("{:?}", steps.steps)
+    };
+    // There is one image, and from it to the next no step.
+    let last = [1, 40, 8];
+    for strides in [&first[2], &second[2], &third[0]] {
+        assert_eq!(strides[1..], last);
+    }
+    // What is read meanwhile is not there sooner.
+    let ops = [
+        &[
+            conv(x, a),
+            conv(x, b),
+            conv(joined, whole(7, &[1, 4, 3, 5])),
+        ][..],
+        &copies,
+        &[conv(joined, y)],
+    ];
+    let mut steps = listing(ops.concat(), y);
+    channels_last(&mut steps);
+    assert_eq!(steps.steps.len(), 6);
+}

@@ -1,0 +1,139 @@
+//! Convolutions of pictures, which a device may lay out as it likes between inputs and outputs.
+
+use streampool_model::Array;
+use streampool_model::testing::Random;
+use streampool_tensor::DType;
+
+use super::{floats, longs, pool, run};
+use crate::onnx::{Graph, Load, int, ints};
+
+/// Nodes of all kinds that stand between convolutions; each line is one.
+const NODES: [&str; 26] = [
+    "Conv x first first_bias = a",
+    "HardSwish a = b",
+    "Conv b each each_bias = c",
+    "Relu c = d",
+    "GlobalAveragePool d = mean",
+    "Conv mean squeeze = small",
+    "HardSigmoid small = gate",
+    "Mul d gate = gated",
+    "Conv gated pointwise = e",
+    "Add e b = sum",
+    "Sigmoid sum = weight",
+    "Mul sum weight = f",
+    "Concat f d = g",
+    "MaxPool g = h",
+    "Conv h grouped = i",
+    "AveragePool i = j",
+    "Slice j zero half one = k",
+    "Slice j half all one = l",
+    "Conv k narrow = m",
+    "Sub m l = n",
+    "ReduceMean n one = o",
+    "Reshape n rows = p",
+    "Transpose p = q",
+    "MatMul q product = r",
+    "Resize n empty empty sizes = s",
+    "Flatten n = t",
+];
+
+fn network(random: &mut Random) -> Graph {
+    let mut weight = |shape: &[usize]| {
+        let each = shape[1..].iter().product::<usize>() as f32;
+        let values = random.reals(shape);
+        let values: Vec<f32> = values.values::<f32>().unwrap().to_vec();
+        let scaled: Vec<f32> = values.iter().map(|value| value / each.sqrt()).collect();
+        floats(&scaled, shape)
+    };
+    let mut graph = Graph::new().input("x", DType::F32, "2 3 21 18");
+    for (name, shape) in [
+        ("first", &[24, 3, 3, 3][..]),
+        ("first_bias", &[24]),
+        ("each", &[24, 1, 5, 5]),
+        ("each_bias", &[24]),
+        ("squeeze", &[24, 24, 1, 1]),
+        ("pointwise", &[24, 24, 1, 1]),
+        ("grouped", &[16, 12, 3, 3]),
+        ("narrow", &[8, 8, 3, 3]),
+        ("product", &[8, 5]),
+    ] {
+        let values = match shape.len() {
+            1 => random_bias(shape[0]),
+            _ => weight(shape),
+        };
+        graph = graph.constant(name, &values);
+    }
+    for (name, values) in [
+        ("zero", &[0][..]),
+        ("half", &[8]),
+        ("all", &[16]),
+        ("one", &[1]),
+        ("rows", &[2, 8, -1]),
+        ("sizes", &[2, 8, 7, 4]),
+    ] {
+        graph = graph.constant(name, &longs(values, &[values.len()]));
+    }
+    graph = graph.constant("empty", &floats(&[], &[0]));
+    for node in NODES {
+        let attributes = match node.split(' ').next_back() {
+            Some("a") => vec![ints("strides", &[2, 2]), ints("pads", &[1, 1, 1, 1])],
+            Some("c") => vec![int("group", 24), ints("pads", &[2, 2, 2, 2])],
+            Some("g") => vec![int("axis", 1)],
+            Some("h") => vec![
+                ints("kernel_shape", &[3, 3]),
+                ints("strides", &[2, 1]),
+                ints("pads", &[1, 1, 1, 1]),
+            ],
+            Some("i") => vec![
+                int("group", 4),
+                ints("dilations", &[2, 2]),
+                ints("pads", &[2, 2, 2, 2]),
+            ],
+            Some("j") => vec![ints("kernel_shape", &[2, 3])],
+            Some("m") => vec![ints("pads", &[1, 1, 1, 1])],
+            Some("q") => vec![ints("perm", &[0, 2, 1])],
+            _ => vec![],
+        };
+        graph = graph.node(node, &attributes);
+    }
+    graph
+}
+
+fn random_bias(size: usize) -> Array {
+    let values: Vec<f32> = (0..size).map(|index| index as f32 / 10.0 - 1.0).collect();
+    floats(&values, &[size])
+}
+
+/// A session with all values as outputs leaves everything where callers want it, one with the last may not.
+#[test]
+fn layouts_between_inputs_and_outputs_change_nothing() {
+    let Some(pool) = pool() else { return };
+    let all: Vec<&str> = NODES
+        .iter()
+        .filter_map(|node| node.split(' ').next_back())
+        .collect();
+    let wanted = ["o", "r", "s", "t"];
+    let open = network(&mut Random::new(3))
+        .outputs(&all.join(" "))
+        .session(&pool);
+    let closed = network(&mut Random::new(3))
+        .outputs(&wanted.join(" "))
+        .session(&pool);
+    let mut random = Random::new(5);
+    for _ in 0..3 {
+        let x = random.reals(&[2, 3, 21, 18]);
+        let (expected, got) = (run(&open, &[&x]).unwrap(), run(&closed, &[&x]).unwrap());
+        for name in wanted {
+            let [expected, got] = [&expected, &got].map(|outputs| outputs.get(name).unwrap());
+            assert_eq!(expected.shape(), got.shape(), "{name}");
+            let pairs = expected
+                .values::<f32>()
+                .unwrap()
+                .iter()
+                .zip(got.values::<f32>().unwrap());
+            for (expected, got) in pairs {
+                assert!((expected - got).abs() < 1e-4, "{name}: {expected} is {got}");
+            }
+        }
+    }
+}

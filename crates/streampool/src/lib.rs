@@ -126,7 +126,7 @@ pub use devices::cuda_pool;
 pub use devices::metal_pool;
 pub use devices::{DeviceStatus, Unusable, devices, host_pool};
 pub use error::{Error, ErrorKind, Result};
-pub use model::{Array, Input, Outputs, RunOptions, Session, SessionOptions};
+pub use model::{Array, Binding, Input, Outputs, RunOptions, Session, SessionOptions};
 pub use runtime::{
     Buffer, Capture, Event, Lease, Pool, Profile, Program, SettingError, Settings, Snapshot,
     Stream, WhenExhausted,
@@ -176,8 +176,8 @@ pub mod metal {
 pub mod model {
     pub use streampool_model::graph::Dim;
     pub use streampool_model::{
-        Array, Error, Input, NodeError, NodeTime, OutputMemory, Outputs, Pending, Profiled,
-        Recording, Result, Rows, RunOptions, Session, SessionOptions, Statistics,
+        Array, Binding, Error, Input, NodeError, NodeTime, OutputMemory, Outputs, Pending,
+        Profiled, Recording, Result, Rows, RunOptions, Session, SessionOptions, Statistics,
         UnsupportedOperator, ValueInfo, ValueKind,
     };
     pub use streampool_model::{nn, onnx};

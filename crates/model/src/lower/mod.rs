@@ -1,9 +1,11 @@
 //! From the listing of a trace to a plan: which ops, over which bytes of which block.
 
 mod fuse;
+mod in_place;
 mod placement;
 mod plan;
 mod uses;
 
 pub use fuse::{Fused, fuse};
+pub use in_place::{InPlace, Room, in_place};
 pub use plan::{Constant, Location, Operand, Output, Plan, Planned, Port, work};

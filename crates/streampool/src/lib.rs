@@ -100,6 +100,8 @@ mod book {
     struct GettingStarted;
     #[doc = include_str!("../../../docs/src/guides/errors.md")]
     struct GuidesErrors;
+    #[doc = include_str!("../../../docs/src/guides/generate.md")]
+    struct GuidesGenerate;
     #[doc = include_str!("../../../docs/src/guides/gpu.md")]
     struct GuidesGpu;
     #[doc = include_str!("../../../docs/src/guides/list.md")]

@@ -11,7 +11,8 @@ use crate::trace::TensorKind;
 
 /// An output that may be made where an input lies, if nobody wants that input any more.
 ///
-/// Then the two are one memory. The op that makes the one from the other reads and writes the same elements of it.
+/// Then the two are one memory. The op that makes the one from the other reads and writes the same elements of it: a copy has
+/// nothing to do there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InPlace {
     /// Which of the plan's inputs.
@@ -22,8 +23,6 @@ pub struct InPlace {
     pub made: usize,
     /// The op that makes the one from the other.
     pub op: usize,
-    /// Whether it only copies, and so has nothing to do where both are one.
-    pub is_copy: bool,
     /// Where the output is longer than the input.
     pub room: Option<Room>,
 }
@@ -168,7 +167,6 @@ pub fn in_place(plan: &Plan) -> Vec<InPlace> {
                 output,
                 made: port.offset,
                 op,
-                is_copy: matches!(plan.ops[op].op, Op::Copy { .. }),
                 room,
             });
         }

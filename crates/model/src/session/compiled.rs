@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use streampool_device::{Access, DType, DeviceKind, Op};
+use streampool_device::{Access, DType, DeviceKind, Op, Scatter};
 use streampool_runtime::{Capture, Captured, Program, Reference, Stream};
 use streampool_tensor::{Pool, Tensor};
 
@@ -108,11 +108,17 @@ impl Compiled {
             )?;
         }
         for (place, planned) in self.plan.ops.iter().enumerate() {
-            let mut copies = in_place.iter().filter(|one| one.is_copy);
-            if copies.any(|copy| copy.op == place) {
-                continue;
+            let changes = in_place.iter().any(|one| one.op == place);
+            let op = planned.op.try_map(|_, _, operand| memory.view(operand))?;
+            match op {
+                Op::Copy { .. } if changes => {}
+                // It reads just what it writes, said in the same way.
+                Op::Scatter(scatter) if changes => {
+                    let src = scatter.dst;
+                    capture.encode(Op::Scatter(Scatter { src, ..scatter }))?;
+                }
+                op => capture.encode(op)?,
             }
-            capture.encode(planned.op.try_map(|_, _, operand| memory.view(operand))?)?;
         }
         if let Some(shared) = memory.mirrored {
             let (mirror, inputs) = (memory.shared, self.plan.input_bytes);

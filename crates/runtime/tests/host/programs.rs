@@ -454,9 +454,8 @@ fn an_updated_buffer_whose_contents_failed_is_refused() {
     let program = capture.finish().unwrap();
     let mut state = filled(stream, 1.0);
     stream.synchronize().unwrap();
-    device
-        .injector()
-        .fail(OpMatcher::any().of_kind(OpKind::Fill), "planted");
+    let which = OpMatcher::any().of_kind(OpKind::Fill);
+    device.injector().fail_op(which, 1, "planted");
     let failing = Op::Fill {
         dst: state.write(DType::F32, &[N]).unwrap(),
         value: 2.0f32.into(),

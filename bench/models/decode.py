@@ -181,7 +181,9 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "decoder.onnx"
         onnx.save(decoder(asked.layers, asked.width, asked.vocabulary, 1024), path)
-        print(f"{'context':>8} {'sequences':>9} {'ours, first':>12} {'ours':>8} {'ONNX Runtime':>13} {'ratio':>6}   words per second")
+        print(
+            f"{'context':>8} {'sequences':>9} {'ours, first':>12} {'ours':>8} {'ONNX Runtime':>13} {'ratio':>6}   words per second"
+        )
         for sequences in asked.sequences:
             ours, theirs = Ours(str(path), sequences), Theirs(str(path), sequences)
             for context in asked.contexts:

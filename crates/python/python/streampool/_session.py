@@ -82,7 +82,7 @@ class Session(_streampool.Session):
             return results
         return self.run(kwargs if kwargs else args)
 
-    @overload  # type: ignore[override]
+    @overload
     def bind(self) -> _streampool.Binding: ...
     @overload
     def bind(self, inputs: Any) -> _streampool.BoundSession: ...

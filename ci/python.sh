@@ -7,8 +7,8 @@ target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 packages=$target/python-packages
 package=crates/python
 
-[ -d "$packages/uvicorn" ] ||
-    python3 -m pip install --quiet --disable-pip-version-check --target "$packages" numpy onnx pytest ruff mypy fastapi uvicorn
+[ -d "$packages/tokenizers" ] ||
+    python3 -m pip install --quiet --disable-pip-version-check --target "$packages" numpy onnx pytest ruff mypy fastapi uvicorn tokenizers
 
 # All libraries: with the features that `cargo test --workspace` builds them with, most are there. An example brings in those
 # of tests.

@@ -56,6 +56,6 @@ mod trees;
 pub use error::{Error, NodeError, Result, UnsupportedOperator};
 pub use graph::{Dim, Domain, Operator, ValueInfo, ValueKind};
 pub use session::{
-    Array, Input, NodeTime, OutputMemory, Outputs, Pending, Profiled, Recording, Rows, RunOptions,
-    Session, SessionOptions, Statistics,
+    Array, Binding, Input, NodeTime, OutputMemory, Outputs, Pending, Profiled, Recording, Rows,
+    RunOptions, Session, SessionOptions, Statistics,
 };

@@ -1,6 +1,7 @@
 //! The part of the Python package that is Rust. `python/streampool` is the part that users see.
 
 mod arrays;
+mod binding;
 mod bound;
 mod capsule;
 mod devices;
@@ -28,6 +29,8 @@ use pyo3::prelude::*;
 mod _streampool {
     use pyo3::prelude::*;
 
+    #[pymodule_export]
+    use crate::binding::Binding;
     #[pymodule_export]
     use crate::bound::BoundSession;
     #[pymodule_export]

@@ -108,7 +108,8 @@ impl Session {
         &self.session
     }
 
-    fn dtype_of(&self, name: &str) -> Option<DType> {
+    /// The type that an input is declared to have.
+    pub fn dtype_of(&self, name: &str) -> Option<DType> {
         let all = self
             .session
             .inputs()
@@ -254,7 +255,7 @@ impl Session {
     }
 
     /// Runs `work` on the stream that the thread or the task has chosen.
-    fn on_chosen<R: Send>(
+    pub fn on_chosen<R: Send>(
         &self,
         py: Python<'_>,
         work: impl FnOnce() -> streampool::Result<R> + Send,
@@ -268,7 +269,7 @@ impl Session {
 }
 
 /// An error of one input says which.
-fn named(py: Python<'_>, name: &str, error: PyErr) -> PyErr {
+pub fn named(py: Python<'_>, name: &str, error: PyErr) -> PyErr {
     let told = invalid(py, format!("input {name:?}: {}", error.value(py)));
     told.set_cause(py, error.cause(py));
     told

@@ -61,3 +61,34 @@ def gather():
         make([node], [("i", TensorProto.INT64, ["n"])], [("y", TensorProto.FLOAT, ["n", 2])], [("table", table)]),
         device="host",
     )
+
+
+def counter(words):
+    """A decoder with a cache that grows: the next word is that behind the last one, and the first when there were three."""
+    f32, i64 = TensorProto.FLOAT, TensorProto.INT64
+    nodes = [
+        helper.make_node("Gather", ["next", "input_ids"], ["after"]),
+        helper.make_node("Gather", ["after", "end"], ["last"], axis=1),
+        helper.make_node("Cast", ["input_ids"], ["new"], to=f32),
+        helper.make_node("Concat", ["past.0", "new"], ["present.0"], axis=1),
+        helper.make_node("Mul", ["present.0", "zero"], ["nothing"]),
+        helper.make_node("Add", ["nothing", "one"], ["ones"]),
+        helper.make_node("ReduceSum", ["ones", "along"], ["count"], keepdims=1),
+        helper.make_node("Equal", ["count", "three"], ["is_third"]),
+        helper.make_node("Unsqueeze", ["is_third", "end1"], ["which"]),
+        helper.make_node("Where", ["which", "first", "last"], ["logits"]),
+    ]
+    following = np.eye(words, dtype=np.float32)[[*range(1, words), 0]]
+    weights = [
+        ("next", following),
+        ("end", np.array([-1])),
+        ("end1", np.array([2])),
+        ("along", np.array([1])),
+        ("zero", np.zeros(1, np.float32)),
+        ("one", np.ones(1, np.float32)),
+        ("three", np.full((1, 1), 3, np.float32)),
+        ("first", np.eye(words, dtype=np.float32)[0]),
+    ]
+    inputs = [("input_ids", i64, ["batch", "length"]), ("past.0", f32, ["batch", "past"])]
+    outputs = [("logits", f32, ["batch", "one", words]), ("present.0", f32, ["batch", "total"])]
+    return make(nodes, inputs, outputs, weights)

@@ -13,10 +13,12 @@ import urllib.error
 import urllib.request
 
 import numpy as np
+import onnx
 import pytest
+from conftest import counter
 
 FOLDER = pathlib.Path(__file__).parents[3] / "examples/python"
-TESTED = {"files.py", "module.py", "tasks.py", "threads.py", "web.py"}
+TESTED = {"files.py", "generate.py", "module.py", "tasks.py", "threads.py", "web.py"}
 
 
 @pytest.fixture
@@ -75,6 +77,19 @@ def test_a_module_in_one_line():
     told, _ = example("module.py")
     assert told[0].startswith("Streampool runs the whole module") and told[1].startswith("64 outputs")
     assert float(told[1].rsplit(" ", 1)[1]) < 1e-4 and told[2] == "compiled: (4, 10)"
+
+
+def test_text_goes_on(tmp_path):
+    tokenizers = pytest.importorskip("tokenizers", reason="tokenizers is not installed")
+    words = ["one", "two", "three", "four", "five"]
+    vocabulary = {word: number for number, word in enumerate(words)}
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="one"))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    # After each word comes the one behind it, and after three words the first again: what is in the cache counts.
+    onnx.save(counter(len(words)), tmp_path / "decoder.onnx")
+    told, _ = example("generate.py", tmp_path / "decoder.onnx", tmp_path / "tokenizer.json", "one two", "5", "host")
+    assert told == ["one two three one two three four"]
 
 
 @pytest.fixture

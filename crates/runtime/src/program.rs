@@ -69,6 +69,8 @@ impl Held {
 struct Slot {
     role: Role,
     bytes: usize,
+    /// An output that holds something before, which the ops may read.
+    is_updated: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,12 +144,18 @@ impl Capture {
 
     /// The next input slot: a buffer of at least `bytes` that each replay reads.
     pub fn input(&mut self, bytes: usize) -> Result<Reference> {
-        self.slot(Role::Input, bytes)
+        self.slot(Role::Input, bytes, false)
     }
 
     /// The next output slot: a buffer of at least `bytes` that each replay writes.
     pub fn output(&mut self, bytes: usize) -> Result<Reference> {
-        self.slot(Role::Output, bytes)
+        self.slot(Role::Output, bytes, false)
+    }
+
+    /// The next output slot, as [`output`](Self::output), of a buffer that holds something: the ops may read it, and what they do
+    /// not write stays.
+    pub fn updated(&mut self, bytes: usize) -> Result<Reference> {
+        self.slot(Role::Output, bytes, true)
     }
 
     /// A buffer that the program only reads, such as weights. It keeps `holder` alive, which lends the buffer. The device
@@ -173,9 +181,13 @@ impl Capture {
         Ok(self.hold(Held::Shared(shared)))
     }
 
-    fn slot(&mut self, role: Role, bytes: usize) -> Result<Reference> {
+    fn slot(&mut self, role: Role, bytes: usize, is_updated: bool) -> Result<Reference> {
         let buffer = self.stream.allocate(bytes)?;
-        self.slots.push(Slot { role, bytes });
+        self.slots.push(Slot {
+            role,
+            bytes,
+            is_updated,
+        });
         Ok(self.hold(Held::Slot(role, buffer)))
     }
 
@@ -415,7 +427,8 @@ impl Stream {
                 bound.touches.push(Touch {
                     marks: buffer.marks(),
                     access,
-                    is_partial: access == Access::Write && slot.bytes < buffer.bytes(),
+                    is_partial: access == Access::Write
+                        && (slot.is_updated || slot.bytes < buffer.bytes()),
                 });
             }
         }

@@ -100,6 +100,8 @@ mod book {
     struct GettingStarted;
     #[doc = include_str!("../../../docs/src/guides/errors.md")]
     struct GuidesErrors;
+    #[doc = include_str!("../../../docs/src/guides/generate.md")]
+    struct GuidesGenerate;
     #[doc = include_str!("../../../docs/src/guides/gpu.md")]
     struct GuidesGpu;
     #[doc = include_str!("../../../docs/src/guides/list.md")]
@@ -126,7 +128,7 @@ pub use devices::cuda_pool;
 pub use devices::metal_pool;
 pub use devices::{DeviceStatus, Unusable, devices, host_pool};
 pub use error::{Error, ErrorKind, Result};
-pub use model::{Array, Input, Outputs, RunOptions, Session, SessionOptions};
+pub use model::{Array, Binding, Input, Outputs, RunOptions, Session, SessionOptions};
 pub use runtime::{
     Buffer, Capture, Event, Lease, Pool, Profile, Program, SettingError, Settings, Snapshot,
     Stream, WhenExhausted,
@@ -176,8 +178,8 @@ pub mod metal {
 pub mod model {
     pub use streampool_model::graph::Dim;
     pub use streampool_model::{
-        Array, Error, Input, NodeError, NodeTime, OutputMemory, Outputs, Pending, Profiled,
-        Recording, Result, Rows, RunOptions, Session, SessionOptions, Statistics,
+        Array, Binding, Error, Input, NodeError, NodeTime, OutputMemory, Outputs, Pending,
+        Profiled, Recording, Result, Rows, RunOptions, Session, SessionOptions, Statistics,
         UnsupportedOperator, ValueInfo, ValueKind,
     };
     pub use streampool_model::{nn, onnx};

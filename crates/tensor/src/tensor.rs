@@ -79,6 +79,23 @@ impl Tensor {
         Ok(self.storage.buffer.read_as(self.dtype, layout)?)
     }
 
+    /// The memory it lies in, if no clone or view shares it; else it itself.
+    pub fn into_buffer(self) -> Result<Buffer, Box<Tensor>> {
+        let Tensor {
+            storage,
+            dtype,
+            layout,
+        } = self;
+        let own = Arc::try_unwrap(storage).map(|storage| storage.buffer);
+        own.map_err(|storage| {
+            Box::new(Tensor {
+                storage,
+                dtype,
+                layout,
+            })
+        })
+    }
+
     /// The pool it is in.
     pub fn pool(&self) -> &Pool {
         &self.storage.pool

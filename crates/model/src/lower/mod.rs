@@ -3,10 +3,12 @@
 mod direct;
 mod fuse;
 mod layout;
+mod in_place;
 mod placement;
 mod plan;
 mod uses;
 
 pub use fuse::{Fused, fuse};
 pub use layout::channels_last;
+pub use in_place::{InPlace, Room, in_place};
 pub use plan::{Constant, Location, Operand, Output, Plan, Planned, Port, work};

@@ -1,9 +1,9 @@
 //! The plan of a listing: what is left of its ops, and where their operands lie.
 
-use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use rustc_hash::{FxHashMap, FxHashSet};
 use streampool_device::{Access, DType, Layout, Op};
 use streampool_tensor::Tensor;
 
@@ -105,7 +105,7 @@ impl Plan {
             .iter()
             .map(|port| placement::padded(port.kind.bytes()))
             .sum();
-        let mut places = HashMap::new();
+        let mut places = FxHashMap::default();
         let mut output = |made: Made| {
             let port = port(made.kind);
             places.insert(made.memory, Location::Shared(port.offset));
@@ -126,7 +126,7 @@ impl Plan {
         let mut constants = Vec::new();
         let mut sources: Vec<(Memory, Source)> = listing.sources.into_iter().collect();
         sources.sort_unstable_by_key(|&(memory, _)| memory);
-        let touched: HashSet<Memory> = steps.iter().flat_map(|step| memories(&step.op)).collect();
+        let touched: FxHashSet<Memory> = steps.iter().flat_map(|step| memories(&step.op)).collect();
         for (memory, source) in sources {
             if !touched.contains(&memory) {
                 continue;
@@ -170,7 +170,7 @@ pub fn work(steps: &[ListedOp]) -> u64 {
 }
 
 /// The steps without those that write only what nobody reads.
-fn used(steps: Vec<ListedOp>, mut needed: HashSet<Memory>) -> Vec<ListedOp> {
+fn used(steps: Vec<ListedOp>, mut needed: FxHashSet<Memory>) -> Vec<ListedOp> {
     let mut kept: Vec<ListedOp> = Vec::new();
     for step in steps.into_iter().rev() {
         let mut writes_needed = false;
@@ -194,8 +194,8 @@ fn memories(op: &Op) -> Vec<Memory> {
 }
 
 /// Gives all memory that has no place one in scratch; says how much that takes.
-fn place(steps: &[ListedOp], places: &mut HashMap<Memory, Location>) -> usize {
-    let mut numbers: HashMap<Memory, usize> = HashMap::new();
+fn place(steps: &[ListedOp], places: &mut FxHashMap<Memory, Location>) -> usize {
+    let mut numbers: FxHashMap<Memory, usize> = FxHashMap::default();
     let mut pieces: Vec<Piece> = Vec::new();
     for (index, step) in steps.iter().enumerate() {
         // What goes over the results of a convolution may do so while that still reads.
@@ -227,7 +227,7 @@ fn place(steps: &[ListedOp], places: &mut HashMap<Memory, Location>) -> usize {
     bytes
 }
 
-fn bound(op: &Op, places: &HashMap<Memory, Location>) -> Op<Operand> {
+fn bound(op: &Op, places: &FxHashMap<Memory, Location>) -> Op<Operand> {
     let bound = op.try_map(|_, _, view| {
         Ok::<Operand, Infallible>(Operand {
             place: places[&Memory::of(view.span())],

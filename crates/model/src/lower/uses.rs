@@ -1,15 +1,14 @@
 //! Who writes and who reads each piece of memory of a listing.
 
-use std::collections::{HashMap, HashSet};
-
+use rustc_hash::{FxHashMap, FxHashSet};
 use streampool_device::{Access, Op, View};
 
 use crate::trace::{ListedOp, Memory, Outcome};
 
 /// The writers and readers of memory, by step.
 pub struct Uses {
-    memory: HashMap<Memory, Use>,
-    outputs: HashSet<Memory>,
+    memory: FxHashMap<Memory, Use>,
+    outputs: FxHashSet<Memory>,
 }
 
 /// The steps that touch one piece of memory.
@@ -21,9 +20,9 @@ struct Use {
 
 impl Uses {
     /// Of these steps; what `outcomes` name is read by the caller.
-    pub fn of(steps: &[ListedOp], outputs: HashSet<Memory>) -> Uses {
+    pub fn of(steps: &[ListedOp], outputs: FxHashSet<Memory>) -> Uses {
         let mut uses = Uses {
-            memory: HashMap::new(),
+            memory: FxHashMap::default(),
             outputs,
         };
         for (place, step) in steps.iter().enumerate() {
@@ -95,8 +94,8 @@ impl Uses {
 }
 
 /// The memory of what is made for the caller.
-pub fn outputs(outcomes: &[(crate::graph::ValueId, Outcome)]) -> HashSet<Memory> {
-    let mut all = HashSet::new();
+pub fn outputs(outcomes: &[(crate::graph::ValueId, Outcome)]) -> FxHashSet<Memory> {
+    let mut all = FxHashSet::default();
     for (_, outcome) in outcomes {
         match outcome {
             Outcome::Known(_) => {}

@@ -49,7 +49,7 @@ const BROADCASTING: &str =
 /// What gives as many axes as its first input has.
 const KEEPING: &str = "Relu Sigmoid Tanh Erf Exp Log Sqrt Reciprocal Neg Abs Not Cast Clip Softmax HardSwish HardSigmoid LeakyRelu \
     Gelu Silu Slice Split Pad Concat LayerNormalization BatchNormalization InstanceNormalization MaxPool \
-    AveragePool GlobalAveragePool GlobalMaxPool Resize Identity";
+    AveragePool GlobalAveragePool GlobalMaxPool Resize Identity Trilu";
 
 /// The ranks of the values of a graph whose nodes are in order.
 pub fn ranks(graph: &Graph) -> Vec<Rank> {
@@ -148,7 +148,8 @@ impl Finder<'_> {
                 }
             }
             "ReduceMean" | "ReduceSum" | "ReduceMax" if node.int("keepdims", 1) != 0 => input(0)?,
-            "Shape" => Rank::exactly(1),
+            "Shape" | "Range" => Rank::exactly(1),
+            "ConstantOfShape" => Rank::exactly(self.lengths.get(&node.input(0)?).copied()?),
             _ if node.is_among(KEEPING) => input(0)?,
             _ => return None,
         })

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use streampool_device::{Access, DType, DeviceKind, Op};
+use streampool_device::{Access, DType, DeviceKind, Op, Scatter};
 use streampool_runtime::{Capture, Captured, Program, Reference, Stream};
 use streampool_tensor::{Pool, Tensor};
 
@@ -10,7 +10,9 @@ use super::ledger::{Held, Ledger};
 use super::turns::Turns;
 use super::weights::Weights;
 use crate::error::Result;
-use crate::lower::{Constant, Fused, Location, Operand, Output, Plan, Planned, Port};
+use crate::lower::{
+    Constant, Fused, InPlace, Location, Operand, Output, Plan, Planned, Port, Room, in_place,
+};
 use crate::nodes::Value;
 use crate::trace::Asked;
 
@@ -22,6 +24,8 @@ pub struct Compiled {
     pub ended: Option<Asked>,
     /// What was joined to make it.
     pub fused: Fused,
+    /// Which outputs may be made where an input lies.
+    pub in_place: Vec<InPlace>,
     /// Where its programs are shared by all threads, whose turn it is to have one.
     pub turns: Option<Arc<Turns>>,
     constants: Vec<Arc<Tensor>>,
@@ -41,6 +45,8 @@ pub enum Ends {
     Host,
     /// In buffers that each replay binds.
     Device,
+    /// There, too, and some outputs are made where an input lies.
+    Carried,
 }
 
 impl Compiled {
@@ -68,6 +74,7 @@ impl Compiled {
         let turns = (large && properties.kind == DeviceKind::Host)
             .then(|| Turns::new(properties.compute_units + 1));
         Ok(Compiled {
+            in_place: in_place(&plan),
             plan,
             ended,
             fused: Fused::default(),
@@ -78,14 +85,20 @@ impl Compiled {
         })
     }
 
-    /// A program of it, in memory of `stream`'s.
-    pub fn capture(&self, pool: &Pool, stream: &Stream, ends: Ends) -> Result<Program> {
+    /// A program of it, in memory of `stream`'s, that makes these outputs where an input lies.
+    pub fn capture(
+        &self,
+        pool: &Pool,
+        stream: &Stream,
+        ends: Ends,
+        in_place: &[InPlace],
+    ) -> Result<Program> {
         let mut capture = Capture::new(stream);
         // The host times each op of a replay by itself.
         if pool.device().properties().kind != DeviceKind::Host {
             capture.keep_ops();
         }
-        let memory = OperandMemory::new(self, pool, &mut capture, ends)?;
+        let memory = OperandMemory::new(self, pool, &mut capture, ends, in_place)?;
         if let Some(shared) = memory.mirrored {
             let (mirror, inputs) = (memory.shared, self.plan.input_bytes);
             copy(
@@ -94,8 +107,18 @@ impl Compiled {
                 mirror.part(0, inputs)?,
             )?;
         }
-        for planned in &self.plan.ops {
-            capture.encode(planned.op.try_map(|_, _, operand| memory.view(operand))?)?;
+        for (place, planned) in self.plan.ops.iter().enumerate() {
+            let changes = in_place.iter().any(|one| one.op == place);
+            let op = planned.op.try_map(|_, _, operand| memory.view(operand))?;
+            match op {
+                Op::Copy { .. } if changes => {}
+                // It reads just what it writes, said in the same way.
+                Op::Scatter(scatter) if changes => {
+                    let src = scatter.dst;
+                    capture.encode(Op::Scatter(Scatter { src, ..scatter }))?;
+                }
+                op => capture.encode(op)?,
+            }
         }
         if let Some(shared) = memory.mirrored {
             let (mirror, inputs) = (memory.shared, self.plan.input_bytes);
@@ -110,12 +133,20 @@ impl Compiled {
     }
 }
 
+/// A buffer that is bound at each replay: what stands for it, where the plan has it, and how a tensor of this shape lies there
+/// if it does not fill it.
+struct Slot {
+    offset: usize,
+    reference: Reference,
+    room: Option<(Room, Vec<usize>)>,
+}
+
 /// Where a program's operands are.
 struct OperandMemory {
     shared: Reference,
     /// What the host reaches, where the device works on a copy of it.
     mirrored: Option<Reference>,
-    slots: Vec<(usize, Reference)>,
+    slots: Vec<Slot>,
     scratch: Reference,
     constants: Vec<Reference>,
 }
@@ -126,6 +157,7 @@ impl OperandMemory {
         pool: &Pool,
         capture: &mut Capture,
         ends: Ends,
+        in_place: &[InPlace],
     ) -> Result<OperandMemory> {
         let plan = &compiled.plan;
         let scratch = capture.scratch(plan.scratch_bytes)?;
@@ -139,12 +171,26 @@ impl OperandMemory {
                 mirrored = Some(capture.shared(plan.shared_bytes)?);
                 capture.scratch(plan.shared_bytes)?
             }
-            Ends::Device => {
-                for port in &plan.inputs {
-                    slots.push((port.offset, capture.input(port.kind.bytes())?));
+            Ends::Device | Ends::Carried => {
+                let mut updated = Vec::new();
+                for (place, port) in plan.inputs.iter().enumerate() {
+                    let one = in_place.iter().find(|one| one.input == place);
+                    let reference = match one {
+                        None => capture.input(port.kind.bytes())?,
+                        Some(one) => {
+                            let slot = capture.updated(one.bytes(&port.kind))?;
+                            updated.push((one, slot));
+                            slot
+                        }
+                    };
+                    slots.push(Slot::of(port, reference, one));
                 }
                 for port in plan.output_ports() {
-                    slots.push((port.offset, capture.output(port.kind.bytes())?));
+                    let one = updated.iter().find(|(one, _)| one.made == port.offset);
+                    slots.push(match one {
+                        None => Slot::of(port, capture.output(port.kind.bytes())?, None),
+                        Some((one, slot)) => Slot::of(port, *slot, Some(one)),
+                    });
                 }
                 scratch
             }
@@ -166,15 +212,34 @@ impl OperandMemory {
         let memory = match operand.place {
             Location::Constant(number) => self.constants[number],
             Location::Scratch(offset) => self.scratch.part(offset, operand.bytes)?,
-            Location::Shared(offset) => match self
-                .slots
-                .binary_search_by_key(&offset, |&(offset, _)| offset)
-            {
-                Ok(slot) => self.slots[slot].1,
-                Err(_) => self.shared.part(offset, operand.bytes)?,
-            },
+            Location::Shared(offset) => {
+                match self.slots.binary_search_by_key(&offset, |slot| slot.offset) {
+                    Ok(slot) => return self.slots[slot].view(operand),
+                    Err(_) => self.shared.part(offset, operand.bytes)?,
+                }
+            }
         };
         memory.view_as(operand.dtype, operand.layout)
+    }
+}
+
+impl Slot {
+    fn of(port: &Port, reference: Reference, one: Option<&InPlace>) -> Slot {
+        let room = one.and_then(|one| one.room);
+        Slot {
+            offset: port.offset,
+            reference,
+            room: room.map(|room| (room, port.kind.shape.clone())),
+        }
+    }
+
+    fn view(&self, operand: &Operand) -> streampool_runtime::Result<Captured> {
+        let spaced = self
+            .room
+            .as_ref()
+            .and_then(|(room, shape)| room.spaced(&operand.layout, shape));
+        let layout = spaced.unwrap_or(operand.layout);
+        self.reference.view_as(operand.dtype, layout)
     }
 }
 

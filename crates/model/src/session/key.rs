@@ -100,6 +100,13 @@ impl Key {
             .map(|(_, input)| input)
     }
 
+    /// Which of those the input of this place is.
+    pub fn bound_place(&self, place: usize) -> Option<usize> {
+        let is_bound = |part: &&KeyPart| matches!(part, KeyPart::Kind(_));
+        self.given.get(place).filter(is_bound)?;
+        Some(self.given[..place].iter().filter(is_bound).count())
+    }
+
     /// About how many bytes it takes.
     pub fn bytes(&self) -> usize {
         let parts = self.given.iter().map(KeyPart::bytes);

@@ -1,7 +1,10 @@
 //! Sessions: a model loaded once, run from any number of threads.
 
+mod binding;
 mod blame;
 mod by_value;
+mod carried_runs;
+mod carry;
 mod compiled;
 mod counts;
 mod divide;
@@ -33,6 +36,7 @@ use bytes::Bytes;
 use streampool_runtime::Settings;
 use streampool_tensor::{Pool, Tensor};
 
+pub use binding::Binding;
 pub use counts::Statistics;
 pub use external::OutputMemory;
 pub use input::{Input, Rows};

@@ -56,6 +56,25 @@ impl Outputs {
         self.arrays.into_iter().flatten().collect()
     }
 
+    /// All but those of some places.
+    pub(super) fn without(self, is_out: impl Fn(usize) -> bool) -> Outputs {
+        let left = (0..self.names.len()).filter(|&place| !is_out(place));
+        let places: SmallVec<[usize; 4]> = left.collect();
+        Outputs {
+            names: places
+                .iter()
+                .map(|&place| self.names[place].clone())
+                .collect(),
+            strings: places
+                .iter()
+                .map(|&place| self.strings[place].clone())
+                .collect(),
+            arrays: (self.arrays.into_iter().enumerate())
+                .filter_map(|(place, arrays)| places.contains(&place).then_some(arrays))
+                .collect(),
+        }
+    }
+
     /// The output of this place.
     pub fn at(&self, place: usize) -> Option<&Array> {
         self.arrays.get(place)?.first()

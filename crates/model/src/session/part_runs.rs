@@ -151,7 +151,7 @@ impl Prepared {
             Some(ready) => ready,
             None => {
                 let compiled = self.plan(&key, &given, by_value)?;
-                self.capture(stream, key, compiled, Ends::Device)?
+                self.capture(stream, key, compiled, Ends::Device, &[])?
             }
         };
         let outputs = self.replay_device(stream, &ready, &tensors);

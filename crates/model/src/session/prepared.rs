@@ -143,10 +143,14 @@ impl Prepared {
             return Err(self.missing(inputs.len()));
         }
         for (port, input) in self.inputs.iter().zip(inputs) {
-            port.check(*input)?;
-            self.check_pool(&port.name, *input)?;
+            self.check_one(port, *input)?;
         }
         Ok(())
+    }
+
+    pub fn check_one(&self, port: &ValueInfo, input: Input<'_>) -> Result<()> {
+        port.check(input)?;
+        self.check_pool(&port.name, input)
     }
 
     fn check_pool(&self, name: &str, input: Input<'_>) -> Result<()> {

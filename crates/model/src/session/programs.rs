@@ -12,6 +12,7 @@ use super::key::Key;
 use super::options::RunOptions;
 use super::turns::Turn;
 use crate::error::Result;
+use crate::lower::InPlace;
 use crate::ranks;
 
 /// A captured program, and what it was captured for.
@@ -20,6 +21,8 @@ pub struct Ready {
     pub ends: Ends,
     pub compiled: Arc<Compiled>,
     pub program: Program,
+    /// The outputs that it makes where an input lies.
+    pub in_place: Vec<InPlace>,
     home: Home,
     /// Behind a run that nobody waited for.
     last_run: Option<Arc<Event>>,
@@ -47,9 +50,15 @@ impl Ready {
             ends,
             compiled,
             program,
+            in_place: Vec::new(),
             home: Home::Stream,
             last_run: None,
         }
+    }
+
+    /// As one that makes these outputs where an input lies.
+    pub fn with_in_place(self, in_place: Vec<InPlace>) -> Ready {
+        Ready { in_place, ..self }
     }
 
     /// What its program takes.

@@ -7,6 +7,7 @@ use streampool_tensor::{Array, Layout, Tensor};
 
 use super::blame::{by_itself, is_of_another};
 use super::by_value::InputSet;
+use super::carry::{Carry, is_carried};
 use super::compiled::{Compiled, Ends};
 use super::counts::Count;
 use super::input::Input;
@@ -19,7 +20,7 @@ use super::programs::Ready;
 use super::turns::{Turn, Turns};
 use crate::error::{Error, NodeError, Result};
 use crate::graph::ValueId;
-use crate::lower::{Output, Port};
+use crate::lower::{InPlace, Output, Plan, Port};
 use crate::nodes::Value;
 use crate::trace::{Given, TensorKind};
 
@@ -134,6 +135,18 @@ impl Prepared {
         ends: Ends,
         patient: Option<&RunOptions>,
     ) -> Result<Option<Ready>> {
+        self.ready_for(stream, inputs, ends, patient, &[])
+    }
+
+    /// The same, where these outputs are the next run's inputs, and so may be made where those lie.
+    pub fn ready_for(
+        &self,
+        stream: &Stream,
+        inputs: &[Input<'_>],
+        ends: Ends,
+        patient: Option<&RunOptions>,
+        carried: &[Carry],
+    ) -> Result<Option<Ready>> {
         if self.has_parts() {
             return Ok(None);
         }
@@ -141,8 +154,12 @@ impl Prepared {
         loop {
             let by_value = self.by_value.places(inputs);
             let values = values(inputs, by_value)?;
-            let is_for =
-                |ready: &Ready| ready.compiled.ended.is_none() && ready.key.is_for(inputs, &values);
+            let is_for = |ready: &Ready| {
+                let mut in_place = ready.in_place.iter();
+                ready.compiled.ended.is_none()
+                    && ready.key.is_for(inputs, &values)
+                    && in_place.all(|one| is_carried(one, &ready.key, carried))
+            };
             let hash = Key::hash_of(inputs, &values);
             if let Some(ready) = self.programs.take(stream.index(), ends, hash, is_for) {
                 return Ok(Some(ready));
@@ -161,14 +178,14 @@ impl Prepared {
                         .and_then(|_| self.programs.take_shared(ends, &key));
                     let ready = match shared {
                         Some(ready) => ready,
-                        None => self.capture(stream, key, compiled, ends)?,
+                        None => self.capture(stream, key, compiled, ends, carried)?,
                     };
                     return Ok(Some(match turn {
                         Some(turn) => ready.in_turn(turn),
                         None => ready.for_once(),
                     }));
                 }
-                return Ok(Some(self.capture(stream, key, compiled, ends)?));
+                return Ok(Some(self.capture(stream, key, compiled, ends, carried)?));
             };
             if !self.by_value.add(by_value, &asked.inputs, inputs) {
                 self.note_parts();
@@ -230,13 +247,17 @@ impl Prepared {
         key: Arc<Key>,
         compiled: Arc<Compiled>,
         ends: Ends,
+        carried: &[Carry],
     ) -> Result<Ready> {
         streampool_device::span!("capture", stream = stream.index());
         self.counts.add(stream.index(), Count::Captures);
+        let possible = compiled.in_place.iter().copied();
+        let in_place = possible.filter(|one| is_carried(one, &key, carried));
+        let in_place: Vec<InPlace> = in_place.collect();
         let program = compiled
-            .capture(self.pool(), stream, ends)
+            .capture(self.pool(), stream, ends, &in_place)
             .map_err(|error| self.of_largest(error, &compiled))?;
-        Ok(Ready::new(key, ends, compiled, program))
+        Ok(Ready::new(key, ends, compiled, program).with_in_place(in_place))
     }
 
     /// Where there is no memory for a program: the node that takes most of it.
@@ -319,27 +340,32 @@ impl Prepared {
         let given: Vec<&Buffer> = inputs.iter().map(Tensor::buffer).collect();
         let mut made: Vec<&mut Buffer> = buffers.iter_mut().collect();
         self.replay(stream, ready, &given, &mut made)?;
-        let mut buffers = plan.output_ports().zip(buffers).map(|(port, buffer)| {
-            let layout =
-                Layout::contiguous(&port.kind.shape).map_err(streampool_runtime::Error::from)?;
-            Ok(Tensor::from_buffer(
-                self.pool(),
-                buffer,
-                port.kind.dtype,
-                layout,
-            )?)
-        });
-        let mut next = || {
-            buffers
-                .next()
-                .unwrap_or_else(|| Err(Error::Graph(NodeError::unsupported("an output"))))
-        };
+        let mut buffers = buffers.into_iter();
+        self.outcomes(plan, |port| self.next(port, &mut buffers))
+    }
+
+    /// The output for which the next buffer was bound.
+    pub fn next(&self, port: &Port, buffers: &mut impl Iterator<Item = Buffer>) -> Result<Tensor> {
+        let buffer = buffers.next();
+        let buffer = buffer.ok_or_else(|| Error::Graph(NodeError::unsupported("an output")))?;
+        let layout =
+            Layout::contiguous(&port.kind.shape).map_err(streampool_runtime::Error::from)?;
+        let tensor = Tensor::from_buffer(self.pool(), buffer, port.kind.dtype, layout);
+        Ok(tensor?)
+    }
+
+    /// What a replay has made; `made` gives each output in turn.
+    pub fn outcomes(
+        &self,
+        plan: &Plan,
+        mut made: impl FnMut(&Port) -> Result<Tensor>,
+    ) -> Result<Outcomes> {
         let outputs = plan.outputs.iter().map(|(id, output)| {
             let value = match output {
                 Output::Known(value) => PartValue::Known(value.clone()),
-                Output::Tensor(_) => PartValue::Made(Value::Tensor(next()?)),
+                Output::Tensor(port) => PartValue::Made(Value::Tensor(made(port)?)),
                 Output::Sequence(ports) => {
-                    let tensors = ports.iter().map(|_| next()).collect::<Result<_>>()?;
+                    let tensors = ports.iter().map(&mut made).collect::<Result<_>>()?;
                     PartValue::Made(Value::Sequence(tensors))
                 }
             };

@@ -2,11 +2,11 @@
 
 #![expect(unsafe_code, reason = "implements the contract of a device")]
 
-use std::collections::HashSet;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use rustc_hash::FxHashSet;
 use streampool_device::lock::Mutex;
 use streampool_device::{
     Access, CacheReport, Device, DeviceKind, Error, Event, Memory, MemoryUse, OpKind, Properties,
@@ -66,7 +66,7 @@ impl TraceDevice {
         if log.left {
             return Some(Vec::new());
         }
-        let mut needed = HashSet::from([log.asked?]);
+        let mut needed = FxHashSet::from_iter([log.asked?]);
         for step in log.steps.iter().rev() {
             let mut writes_needed = false;
             step.op.for_each_operand(|_, access, view| {

@@ -1,7 +1,6 @@
 //! What a trace found out.
 
-use std::collections::HashMap;
-
+use rustc_hash::FxHashMap;
 use streampool_device::{DType, Op, Span};
 use streampool_tensor::Tensor;
 
@@ -13,7 +12,7 @@ pub struct Listing {
     /// What is to be done, in order.
     pub steps: Vec<ListedOp>,
     /// What there is before the first step. Memory that is not here is written by some step before it is read.
-    pub sources: HashMap<Memory, Source>,
+    pub sources: FxHashMap<Memory, Source>,
     /// The values that were wanted.
     pub outputs: Vec<(ValueId, Outcome)>,
 }

@@ -1,7 +1,6 @@
 //! What a trace has listed so far.
 
-use std::collections::HashMap;
-
+use rustc_hash::FxHashMap;
 use streampool_device::{Error, Op, Result, Span};
 
 use super::listing::{ListedOp, Memory, Source};
@@ -15,7 +14,7 @@ pub struct Log {
     /// The node that is traced.
     pub node: usize,
     pub steps: Vec<ListedOp>,
-    pub sources: HashMap<Memory, Source>,
+    pub sources: FxHashMap<Memory, Source>,
     /// What somebody asked for the values of.
     pub asked: Option<Memory>,
     /// The node is too long for a plan.

@@ -13,7 +13,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use streampool_device::{DType, Layout, Op};
+use rustc_hash::FxHashMap;
+use streampool_device::{DType, Layout, Op, Span};
 use streampool_runtime::{Pool, Settings};
 use streampool_tensor::{Encoder, Tensor};
 
@@ -50,7 +51,8 @@ struct Tracing<'a> {
     known: &'a Pool,
     pool: Pool,
     device: Arc<TraceDevice>,
-    lifted: RefCell<Vec<(Tensor, Tensor)>>,
+    /// By where it lies, what is known and how the trace has it.
+    lifted: RefCell<FxHashMap<Span, Vec<(Tensor, Tensor)>>>,
     /// How many nodes of graphs inside nodes may still become part of the plan.
     unrolled: Cell<usize>,
 }
@@ -69,15 +71,19 @@ impl Pools for Tracing<'_> {
     }
 
     fn lift(&self, known: &Tensor) -> Result<Tensor, NodeError> {
+        let span = known.buffer().span();
         let same = |(other, _): &&(Tensor, Tensor)| is_same(other, known);
-        if let Some((_, lifted)) = self.lifted.borrow().iter().find(same) {
+        if let Some(all) = self.lifted.borrow().get(&span)
+            && let Some((_, lifted)) = all.iter().find(same)
+        {
             return Ok(lifted.clone());
         }
         let lifted = self.blank(known.dtype(), *known.layout(), known.buffer().bytes())?;
         self.device
             .source(lifted.buffer().span(), Source::Constant(known.clone()));
-        self.lifted
-            .borrow_mut()
+        let mut all = self.lifted.borrow_mut();
+        all.entry(span)
+            .or_default()
             .push((known.clone(), lifted.clone()));
         Ok(lifted)
     }

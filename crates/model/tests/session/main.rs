@@ -6,6 +6,7 @@ mod device;
 mod onnx;
 
 mod answers;
+mod binding;
 mod budgets;
 mod data;
 mod defaults;

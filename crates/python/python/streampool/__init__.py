@@ -44,6 +44,7 @@ from ._memory import (
 from ._random import rand, randn
 from ._session import Session, Ticket
 from ._streampool import (
+    Binding,
     BoundSession,
     Event,
     Stream,
@@ -69,6 +70,7 @@ from ._torch import explain, from_torch
 
 __all__ = [
     "BatchQueue",
+    "Binding",
     "BoundSession",
     "Cancelled",
     "Closed",

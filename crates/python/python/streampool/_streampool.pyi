@@ -63,6 +63,31 @@ class Session:
     def statistics(self) -> dict[str, Any]:
         """Return how often it ran, and what it holds."""
 
+class Binding:
+    """A session whose outputs stay on the device as the next run's inputs, as the cache of a decoder does.
+
+    It is one sequence of runs. Each thread has one of its own, of one session. Runs of one binding come one after the other.
+    """
+
+    def __new__(cls, session: Session) -> Binding: ...
+    def carry(self, output: str, input: str) -> None:
+        """Make this output of each run this input of the next. Runs return it no more."""
+    def carry_caches(self) -> int:
+        """Carry each output ``present…`` to the input ``past…``, and return how many there are."""
+    def set(self, input: str, value: Any) -> None:
+        """Make an input this in each run that does not say otherwise; a carried one until the next run."""
+    def set_zeros(self, **sizes: int) -> None:
+        """Set each carried input to zeros, with these sizes for the axes that have names in the model."""
+    def get(self, input: str) -> Any | None:
+        """Return what an input is in the next run, as an array; None if it has no value."""
+    def clear(self) -> None:
+        """Forget all that was set or carried so far. What is carried where stays."""
+    def run(self, inputs: Any, *, timeout: float | None = None) -> dict[str, Any]:
+        """Run the model with these inputs and those that it has, and return the outputs that are not carried.
+
+        After an error the inputs are as before, except caches that the run was changing in place: set these again.
+        """
+
 class BoundSession:
     """A session bound to tensors of PyTorch on its GPU."""
 

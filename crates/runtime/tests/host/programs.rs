@@ -413,3 +413,59 @@ fn a_fault_inside_a_replay_names_it() {
     stream.recover().unwrap();
     assert_eq!(replay(stream, &program, 1.0), 4.0);
 }
+
+#[test]
+fn an_updated_buffer_is_read_and_written() {
+    let pool = pool(&device(), 4);
+    let stream = pool.stream(1).unwrap();
+    let mut capture = Capture::new(stream);
+    let state = capture.updated(2 * BYTES).unwrap();
+    let output = capture.output(BYTES).unwrap();
+    let first = state.part(0, BYTES).unwrap();
+    captured_add(&mut capture, &first, &output, 1.0);
+    let second = state.part(BYTES, BYTES).unwrap();
+    captured_add(&mut capture, &first, &second, 5.0);
+    let program = capture.finish().unwrap();
+    assert_eq!(program.outputs().collect::<Vec<_>>(), [2 * BYTES, BYTES]);
+    let mut state = stream.allocate(2 * BYTES).unwrap();
+    stream
+        .upload(&mut state, &[[7f32; N], [0f32; N]].concat())
+        .unwrap();
+    let mut output = buffer(stream);
+    // On another stream: it waits for what was there before.
+    let other = pool.stream(2).unwrap();
+    other
+        .replay(&program, &[], &mut [&mut state, &mut output])
+        .unwrap();
+    assert_eq!(value_of(other, &output).unwrap(), 8.0);
+    let both = other.download::<f32>(&state).unwrap();
+    assert_eq!(both, [[7f32; N], [12f32; N]].concat());
+}
+
+#[test]
+fn an_updated_buffer_whose_contents_failed_is_refused() {
+    let device = device();
+    let pool = pool(&device, 4);
+    let (stream, other) = (pool.stream(1).unwrap(), pool.stream(2).unwrap());
+    let mut capture = Capture::new(other);
+    let state = capture.updated(BYTES).unwrap();
+    let output = capture.output(BYTES).unwrap();
+    captured_add(&mut capture, &state, &output, 1.0);
+    let program = capture.finish().unwrap();
+    let mut state = filled(stream, 1.0);
+    stream.synchronize().unwrap();
+    let which = OpMatcher::any().of_kind(OpKind::Fill);
+    device.injector().fail_op(which, 1, "planted");
+    let failing = Op::Fill {
+        dst: state.write(DType::F32, &[N]).unwrap(),
+        value: 2.0f32.into(),
+    };
+    let failed = stream.encode(failing).and_then(|_| stream.synchronize());
+    assert!(failed.is_err());
+    let mut output = buffer(other);
+    let replayed = other.replay(&program, &[], &mut [&mut state, &mut output]);
+    assert!(
+        matches!(replayed, Err(Error::Dependency(_))),
+        "{replayed:?}"
+    );
+}

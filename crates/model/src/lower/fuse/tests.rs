@@ -1,6 +1,6 @@
 //! Listings before and after.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 use streampool_device::{Attention, Span};
 
@@ -54,7 +54,7 @@ fn listing(steps: Vec<ListedOp>, output: u64, shape: &[usize]) -> Listing {
     };
     Listing {
         steps,
-        sources: HashMap::new(),
+        sources: FxHashMap::default(),
         outputs: vec![(id, Outcome::Tensor(made))],
     }
 }

@@ -183,3 +183,26 @@ fn a_scale_of_several_numbers_is_none() {
         ["MatMul", "Mul", "Softmax", "MatMul"]
     );
 }
+
+#[test]
+fn a_mask_of_positions_is_part_of_attention() {
+    let mut sketch = Sketch::new();
+    let (query, key) = (
+        heads(&mut sketch, [0, 2, 1, 3]),
+        heads(&mut sketch, [0, 2, 3, 1]),
+    );
+    let value = heads(&mut sketch, [0, 2, 1, 3]);
+    let scores = sketch.node("MatMul", &[query, key]);
+    let ends = [(); 3].map(|()| sketch.input(&[]));
+    let places = sketch.node("Range", &ends);
+    let rows = sketch.with("Unsqueeze", &[places], &[ints("axes", &[1])]);
+    let seen = sketch.node("LessOrEqual", &[places, rows]);
+    let (zero, lowest) = (sketch.number(0.0), sketch.number(f32::MIN));
+    let mask = sketch.node("Where", &[seen, zero, lowest]);
+    let masked = sketch.node("Add", &[scores, mask]);
+    let weights = sketch.with("Softmax", &[masked], &[int("axis", -1)]);
+    let y = sketch.node("MatMul", &[weights, value]);
+    let left = sketch.operators(&[y]);
+    assert!(left.iter().any(|op| op == "fused.Attention"), "{left:?}");
+    assert!(left.iter().all(|op| op != "Softmax"), "{left:?}");
+}

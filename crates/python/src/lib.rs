@@ -18,6 +18,7 @@ mod random;
 mod session;
 mod signals;
 mod streams;
+mod strings;
 mod tensor;
 mod torch;
 

@@ -45,7 +45,7 @@ impl Strings {
                     true
                 }
                 "default_string" => true,
-                "keys_strings" | "cats_strings" | "classes_strings" => true,
+                "keys_strings" | "cats_strings" | "classes_strings" | "pool_strings" => true,
                 _ => false,
             };
             match attribute {
@@ -74,7 +74,8 @@ impl Strings {
     /// told what their strings are.
     pub fn settle(self, graph: &mut Graph) -> Result<(), Error> {
         let list: Arc<[String]> = self.list.into();
-        let mut strings = self.constants;
+        let constants = self.constants;
+        let mut strings = constants.clone();
         strings.extend(
             graph
                 .inputs
@@ -82,6 +83,8 @@ impl Strings {
                 .copied()
                 .filter(|&id| graph.value(id).strings.is_some()),
         );
+        // Those that a caller gives, which may be none that the model knows.
+        let mut given_ones: HashSet<ValueId> = strings.difference(&constants).copied().collect();
         for node in &mut graph.nodes {
             let refused = |node: &Node, what: &str| {
                 NodeError::unsupported(what).of_node(&node.name, node.operator.to_string())
@@ -93,15 +96,30 @@ impl Strings {
                 .map(|id| strings.contains(id))
                 .collect();
             let read = node.reads().any(|id| strings.contains(&id));
-            let makes = made(node, &given, read).map_err(|what| refused(node, what))?;
+            let mut reads = node.inputs.iter().flatten();
+            let named = reads.any(|id| constants.contains(id));
+            let makes = made(node, &given, read, named).map_err(|what| refused(node, what))?;
             if makes {
-                strings.extend(node.output(0));
+                let all = node.is("Split");
+                let most = if all { node.outputs.len() } else { 1 };
+                let made: Vec<ValueId> =
+                    node.outputs.iter().take(most).flatten().copied().collect();
+                let moves = node.operator.domain == Domain::Onnx || node.is_among(MOVING);
+                if moves && node.reads().any(|id| given_ones.contains(&id)) {
+                    given_ones.extend(&made);
+                }
+                strings.extend(made);
             }
         }
         let values = graph.inputs.iter().chain(&graph.outputs).copied();
         for id in values.collect::<Vec<_>>() {
             let mut info = graph.value(id).clone();
             let declared = info.strings.is_some();
+            if graph.outputs.contains(&id) && given_ones.contains(&id) {
+                let what =
+                    "an output of strings that come from an input, which the model need not know,";
+                return Err(NodeError::unsupported(what).of_value(&info.name));
+            }
             info.strings = strings.contains(&id).then(|| list.clone());
             if declared && info.strings.is_none() {
                 let what =
@@ -116,10 +134,28 @@ impl Strings {
 
 /// What moves elements without looking at them.
 const MOVING: &str = "Identity Reshape Squeeze Unsqueeze Flatten Transpose Gather GatherElements GatherND Slice Expand Tile \
-    ArrayFeatureExtractor";
+    Split Compress ReverseSequence ArrayFeatureExtractor";
+
+/// What puts some elements in the place of others without looking at them: which inputs are those.
+fn chosen(node: &Node) -> Option<[usize; 2]> {
+    let combines = node.string("reduction", "none") != "none";
+    match (node.operator.domain, &node.operator.name[..]) {
+        (Domain::Onnx, "Where") => Some([1, 2]),
+        (Domain::Onnx, "Scatter" | "ScatterElements" | "ScatterND") if !combines => Some([0, 2]),
+        _ => None,
+    }
+}
 
 /// Whether a node makes strings of what it is given; or why it cannot.
-fn made(node: &mut Node, given: &[bool], read: bool) -> Result<bool, &'static str> {
+fn made(node: &mut Node, given: &[bool], read: bool, named: bool) -> Result<bool, &'static str> {
+    if let (Some([one, other]), true) = (chosen(node), read) {
+        let are = |place: &usize| given.get(*place) == Some(&true);
+        let count = given.iter().filter(|&&is| is).count();
+        return match are(&one) && are(&other) && count == 2 {
+            true => Ok(true),
+            false => Err("strings beside numbers"),
+        };
+    }
     let first = given.first() == Some(&true);
     let only_first = given.iter().skip(1).all(|is| !is);
     let takes = |name: &str| node.attribute(name).is_some();
@@ -132,6 +168,9 @@ fn made(node: &mut Node, given: &[bool], read: bool) -> Result<bool, &'static st
             node.attributes.clear();
             Ok(true)
         }
+        // What the model does not name is like nothing, so one of the two has to be what it names.
+        (Domain::Onnx, "Equal") if given == [true, true] && named => Ok(false),
+        (Domain::Onnx, "TfIdfVectorizer") if first == takes("pool_strings") => Ok(false),
         (Domain::Onnx, "Concat") if given.iter().all(|&is| is) => Ok(first),
         (Domain::Onnx, "Shape" | "Size") => Ok(false),
         (Domain::Onnx | Domain::Ml, _) if node.is_among(MOVING) && only_first => Ok(first),

@@ -19,6 +19,7 @@ mod random;
 mod session;
 mod signals;
 mod streams;
+mod strings;
 mod tensor;
 mod torch;
 

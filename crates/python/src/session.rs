@@ -18,6 +18,7 @@ use crate::futures::{Answer, complete, tell};
 use crate::inbox::Inbox;
 use crate::signals::{is_main, patiently};
 use crate::streams::{chosen, current};
+use crate::strings;
 use crate::torch::{self, GpuTensor};
 
 /// An input or an output of a model, as the model declares it.
@@ -142,8 +143,12 @@ impl Session {
                 Library::NumPy => {}
                 other => given.library = other,
             }
-            let array = to_array(value, self.dtype_of(name))
-                .map_err(|error| named(value.py(), name, error))?;
+            let places = strings::places(&self.session, name, value);
+            let array = match places.transpose() {
+                Some(places) => places,
+                None => to_array(value, self.dtype_of(name)),
+            };
+            let array = array.map_err(|error| named(value.py(), name, error))?;
             given.arrays.push((name.to_owned(), array));
             Ok(())
         };
@@ -286,7 +291,10 @@ pub fn by_name<'py, 'a>(
     for ((name, arrays), info) in outputs.zip(session.outputs()) {
         let is_one = info.kind == streampool::model::ValueKind::Tensor;
         match arrays {
-            [array] if is_one => made.set_item(name, from_array(py, array, library)?)?,
+            [array] if is_one => match strings::named(py, info, array)? {
+                Some(strings) => made.set_item(name, strings)?,
+                None => made.set_item(name, from_array(py, array, library)?)?,
+            },
             arrays => {
                 let all = arrays.iter().map(|array| from_array(py, array, library));
                 made.set_item(name, all.collect::<PyResult<Vec<_>>>()?)?;

@@ -310,3 +310,21 @@ def test_a_profile_names_nodes_and_writes_a_trace(linear, tmp_path, capsys):
     assert profile.device == "host"
     with pytest.raises(OSError), session.profile(tmp_path / "nowhere" / "trace.json"):
         pass
+
+
+def test_strings_are_given_and_come_back_as_strings():
+    nodes = [
+        helper.make_node("LabelEncoder", ["x"], ["codes"], domain="ai.onnx.ml", keys_strings=["red", "green"], values_int64s=[1, 2],
+                         default_int64=0),
+        helper.make_node("LabelEncoder", ["codes"], ["y"], domain="ai.onnx.ml", keys_int64s=[1, 2], values_strings=["warm", "cold"],
+                         default_string="none"),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.STRING, [None, 1])
+    y = helper.make_tensor_value_info("y", TensorProto.STRING, [None, 1])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 2)]
+    model = helper.make_model(helper.make_graph(nodes, "g", [x], [y]), opset_imports=opsets, ir_version=9)
+    session = sp.Session(model, device="host")
+    for given in [np.array([["green"], ["red"], ["blue"]]), np.array([["green"], ["red"], ["blue"]], dtype=object)]:
+        got = session.run({"x": given})["y"]
+        assert got.dtype == object
+        assert got.tolist() == [["cold"], ["warm"], ["none"]]

@@ -35,13 +35,14 @@ pub fn operator(op: &str) -> Option<Operator> {
         "Cast" => cast,
         "CastLike" => |call| Ok(vec![call.input(0)?.to_dtype(call.given(1)?.dtype())?]),
         "Affine" => affine,
+        "ImageScaler" => image_scaler,
         "BitCast" => bit_cast,
         _ => return None,
     })
 }
 
 fn binary(call: &Call<'_>, function: impl Fn(&Tensor, &Tensor) -> TensorResult) -> Outputs {
-    Ok(vec![function(call.input(0)?, call.input(1)?)?])
+    Ok(vec![function(call.input(0)?, &second(call, -1)?)?])
 }
 
 /// A function of two tensors, one of which may be a number that is known, and is then no operand; where the two may
@@ -118,12 +119,31 @@ fn pow(call: &Call<'_>) -> Outputs {
     {
         return Ok(vec![x.pow(power)?]);
     }
-    let y = call.input(1)?;
-    if y.dtype().is_float() && !x.dtype().is_float() {
-        let power = x.to_dtype(DType::F64)?.pow(&y.to_dtype(DType::F64)?)?;
-        return Ok(vec![power.to_dtype(x.dtype())?]);
+    let y = second(call, -1)?;
+    if x.dtype().is_float() || x.dtype().is_unsigned() && !y.dtype().is_float() {
+        return Ok(vec![x.pow(&y.to_dtype(x.dtype())?)?]);
     }
-    Ok(vec![x.pow(&y.to_dtype(x.dtype())?)?])
+    whole_power(x, &y)
+}
+
+/// A power of integers, as C computes it: that of real numbers, and what the type cannot hold becomes its least number.
+fn whole_power(x: &Tensor, y: &Tensor) -> Outputs {
+    let dtype = x.dtype();
+    let (least, bits) = (i64::MIN >> (64 - 8 * dtype.size()), 8 * dtype.size() as i32);
+    let limit = 2f64.powi(bits - 1);
+    let (power, fits) = match y.dtype().is_float() {
+        true => {
+            let power = x.to_dtype(DType::F64)?.pow(&y.to_dtype(DType::F64)?)?;
+            let fits = power.ge(-limit)?.logical_and(&power.lt(limit)?)?;
+            (power.to_dtype(dtype)?, fits)
+        }
+        // Exact, and wraps; whether it does is seen well enough in `f32`, which all devices have.
+        false => {
+            let about = x.to_dtype(DType::F32)?.pow(&y.to_dtype(DType::F32)?)?;
+            (x.pow(&y.to_dtype(dtype)?)?, about.abs()?.le(limit)?)
+        }
+    };
+    Ok(vec![fits.where_cond(&power, least)?])
 }
 
 fn modulo(call: &Call<'_>) -> Outputs {
@@ -176,6 +196,15 @@ fn affine(call: &Call<'_>) -> Outputs {
     Ok(vec![call.input(0)?.mul(alpha)?.add(beta)?])
 }
 
+/// An operator of early versions: scaled, and with a number added to each channel.
+fn image_scaler(call: &Call<'_>) -> Outputs {
+    let x = call.input(0)?;
+    let bias = call.attr_floats("bias")?.unwrap_or(&[]);
+    let bias = Tensor::from_slice(call.known_pool(), bias, &[bias.len(), 1, 1])?;
+    let bias = call.lift(&bias.to_dtype(x.dtype())?)?;
+    Ok(vec![x.mul(call.float_or("scale", 1.0)?)?.add(&bias)?])
+}
+
 fn choose(call: &Call<'_>) -> Outputs {
     Ok(vec![
         call.input(0)?.where_cond(call.input(1)?, call.input(2)?)?,
@@ -192,5 +221,10 @@ fn cast(call: &Call<'_>) -> Outputs {
 }
 
 fn bit_cast(call: &Call<'_>) -> Outputs {
-    Ok(vec![call.input(0)?.bit_cast(target(call)?)?])
+    let (x, dtype) = (call.input(0)?, target(call)?);
+    // A truth is zero or one, whatever other bits say.
+    if dtype == DType::Bool && x.dtype().size() == 1 {
+        return Ok(vec![x.to_dtype(dtype)?]);
+    }
+    Ok(vec![x.bit_cast(dtype)?])
 }

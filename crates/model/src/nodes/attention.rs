@@ -43,6 +43,7 @@ fn attention(call: &Call<'_>) -> Outputs {
     };
     let (key, value) = (with_past(1, 4)?, with_past(2, 5)?);
     let keys = key.dim(2)?;
+    let typed = value.to_dtype(query.dtype())?;
     let mut mask = mask(call, keys, query.dtype())?;
     let mut causal = call.flag_or("is_causal", false)?;
     if let Some(inside) = window(call, query.dim(2)?, keys, causal)? {
@@ -66,7 +67,7 @@ fn attention(call: &Call<'_>) -> Outputs {
         scale: Some(scale),
         softcap: call.float_or("softcap", 0.0)?,
     };
-    let mixed = query.attention(&key, &value, &options)?;
+    let mixed = query.attention(&key, &typed, &options)?;
     let mixed = if call.input(0)?.rank() == 3 {
         packed(&mixed)?
     } else {
@@ -81,7 +82,10 @@ fn attention(call: &Call<'_>) -> Outputs {
 
 /// The mask, with what is beyond it and beyond each sequence's length left out.
 fn mask(call: &Call<'_>, keys: usize, dtype: DType) -> Result<Option<Tensor>, NodeError> {
-    let mut mask = call.optional(3)?.cloned();
+    let mut mask = match call.optional(3)? {
+        Some(mask) if mask.dtype() != DType::Bool => Some(mask.to_dtype(dtype)?),
+        mask => mask.cloned(),
+    };
     if let Some(short) = mask
         .as_mut()
         .filter(|mask| mask.shape().last() != Some(&keys))
@@ -304,5 +308,6 @@ fn linear_attention(call: &Call<'_>) -> Outputs {
     // `[batch, key heads, shared, steps, width]`
     let out = Tensor::stack(&made, 3)?.mul(scale)?.to_dtype(dtype)?;
     let out = packed(&out.reshape(&[batch, heads, steps, value_width])?)?;
-    Ok(vec![out, state.to_dtype(dtype)?])
+    let kept = call.optional(3)?.map_or(dtype, Tensor::dtype);
+    Ok(vec![out, state.to_dtype(kept)?])
 }

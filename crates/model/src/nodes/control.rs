@@ -294,11 +294,15 @@ impl List {
     }
 
     fn nothing(&self, call: &Call<'_>, info: &ValueInfo) -> Result<Tensor, NodeError> {
-        let (Some(dtype), Some(shape)) = (info.dtype, &info.shape) else {
+        let Some(dtype) = info.dtype else {
             return Err(NodeError::unsupported(format_args!(
-                "a list without rounds of {:?}, whose type and shape are not declared,",
+                "a list without rounds of {:?}, whose type is not declared,",
                 info.name
             )));
+        };
+        let Some(shape) = &info.shape else {
+            // As in ONNX Runtime: no elements along one axis.
+            return Ok(Tensor::zeros(call.pool(), &[0], dtype)?);
         };
         // A size that nothing tells is of no importance where there are no elements.
         let mut sizes: Vec<usize> = shape

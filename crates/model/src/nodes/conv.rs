@@ -1,8 +1,9 @@
 //! Convolutions.
 
-use streampool_tensor::{Activation, ConvOptions, Tensor};
+use streampool_tensor::{Activation, ConvOptions, DType, Tensor};
 
 use super::call::{Call, Operator, Outputs};
+use super::floats::by_floats;
 use super::sliding::{Sliding, counted, each, halves, pads, reach, spread};
 use crate::error::NodeError;
 
@@ -199,5 +200,12 @@ fn fold(call: &Call<'_>) -> Outputs {
         dilation: &dilation,
         ..ConvOptions::default()
     };
-    Ok(vec![call.input(0)?.fold(&image, &block, &options)?])
+    let x = call.input(0)?;
+    // Sums of integers wrap.
+    let wide = match x.dtype().is_integer() {
+        true => x.to_dtype(DType::I64)?,
+        false => x.clone(),
+    };
+    let folded = by_floats(&wide, |x| x.fold(&image, &block, &options))?;
+    Ok(vec![folded.to_dtype(x.dtype())?])
 }

@@ -3,6 +3,7 @@
 use streampool_tensor::Tensor;
 
 use super::call::{Call, Operator, Outputs, TensorResult};
+use super::floats::by_floats;
 use crate::error::NodeError;
 
 pub fn operator(op: &str) -> Option<Operator> {
@@ -103,7 +104,9 @@ fn selu(call: &Call<'_>) -> Outputs {
 fn shrink(call: &Call<'_>) -> Outputs {
     check_number(call, "lambd")?;
     let (bias, lambda) = (call.float_or("bias", 0.0)?, call.float_or("lambd", 0.5)?);
-    unary(call, |x| number_or_zero(x, &x.shrink(bias, lambda)?))
+    unary(call, |x| {
+        by_floats(x, |x| number_or_zero(x, &x.shrink(bias, lambda)?))
+    })
 }
 
 /// Refuses a bound that no number is above or below.

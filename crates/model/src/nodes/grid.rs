@@ -1,6 +1,7 @@
 //! Pictures looked at in places that are given.
 
 use super::call::{Call, Operator, Outputs};
+use super::floats::by_floats;
 use streampool_tensor::{GridOptions, Outside, Sampling};
 
 pub fn operator(op: &str) -> Option<Operator> {
@@ -36,5 +37,9 @@ fn grid_sample(call: &Call<'_>) -> Outputs {
         outside,
         align_corners: call.flag_or("align_corners", false)?,
     };
-    Ok(vec![call.input(0)?.grid_sample(call.input(1)?, &options)?])
+    let grid = call.input(1)?;
+    let sampled = by_floats(call.input(0)?, |x| {
+        x.grid_sample(&grid.to_dtype(x.dtype())?, &options)
+    });
+    Ok(vec![sampled?])
 }

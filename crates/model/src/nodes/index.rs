@@ -2,7 +2,7 @@
 
 use streampool_tensor::{Combine, DType, Scalar, Tensor};
 
-use super::call::{Call, Operator, Outputs, resolve, size};
+use super::call::{Call, Operator, Outputs, TensorResult, resolve, size};
 use crate::error::NodeError;
 
 pub fn operator(op: &str) -> Option<Operator> {
@@ -24,21 +24,16 @@ pub fn operator(op: &str) -> Option<Operator> {
         },
         "Scatter" | "ScatterElements" => |call| {
             let (axis, combine) = (call.axis_or("axis", 0)?, combine(call)?);
-            let updates = call.input(2)?;
-            Ok(vec![call.input(0)?.scatter_reduce(
-                axis,
-                &indices(call, 1)?,
-                updates,
-                combine,
-            )?])
+            let indices = indices(call, 1)?;
+            scattered(call, combine, |x, updates| {
+                x.scatter_reduce(axis, &indices, updates, combine)
+            })
         },
         "ScatterND" => |call| {
-            let (indices, updates) = (indices(call, 1)?, call.input(2)?);
-            Ok(vec![call.input(0)?.scatter_nd(
-                &indices,
-                updates,
-                combine(call)?,
-            )?])
+            let (indices, combine) = (indices(call, 1)?, combine(call)?);
+            scattered(call, combine, |x, updates| {
+                x.scatter_nd(&indices, updates, combine)
+            })
         },
         "TensorScatter" => tensor_scatter,
         "Compress" => compress,
@@ -75,6 +70,20 @@ fn indices(call: &Call<'_>, place: usize) -> Result<Tensor, NodeError> {
         DType::I32 | DType::I64 => Ok(indices.clone()),
         _ => Ok(indices.to_dtype(DType::I64)?),
     }
+}
+
+/// Truths are combined as numbers: a sum is true where any is.
+fn scattered(
+    call: &Call<'_>,
+    combine: Combine,
+    scatter: impl Fn(&Tensor, &Tensor) -> TensorResult,
+) -> Outputs {
+    let (x, updates) = (call.input(0)?, call.input(2)?);
+    if x.dtype() != DType::Bool || combine == Combine::Replace {
+        return Ok(vec![scatter(x, updates)?]);
+    }
+    let made = scatter(&x.to_dtype(DType::I32)?, &updates.to_dtype(DType::I32)?)?;
+    Ok(vec![made.to_dtype(DType::Bool)?])
 }
 
 fn combine(call: &Call<'_>) -> Result<Combine, NodeError> {

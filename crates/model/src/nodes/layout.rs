@@ -143,6 +143,14 @@ fn expand(call: &Call<'_>) -> Outputs {
 }
 
 fn tile(call: &Call<'_>) -> Outputs {
+    if call.opset() < 6 {
+        // How often, and along which axis.
+        let x = call.input(0)?;
+        let axis = resolve(call.int(2)? as isize, x.rank())?;
+        let mut times = streampool_tensor::room::filled(1, x.rank())?;
+        times[axis] = size("the number of tiles", call.int(1)?)?;
+        return Ok(vec![x.tile(&times)?]);
+    }
     Ok(vec![call.input(0)?.tile(&call.input_sizes(1)?)?])
 }
 

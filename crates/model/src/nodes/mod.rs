@@ -9,6 +9,7 @@ mod conv;
 mod create;
 mod detect;
 mod elementwise;
+mod floats;
 mod fused;
 mod grid;
 mod heads;
@@ -29,6 +30,7 @@ mod sequence;
 mod signal;
 mod signatures;
 mod sliding;
+mod text;
 mod value;
 mod whole;
 
@@ -80,6 +82,7 @@ const ONNX: &[(&str, Family)] = &[
     ("recurrent", Tensors(recurrent::operator)),
     ("quantise", Tensors(quantise::operator)),
     ("loss", Tensors(loss::operator)),
+    ("text", Tensors(text::operator)),
     ("sequence", Wider(sequence::operator)),
     ("control", Wider(control::operator)),
 ];

@@ -110,17 +110,50 @@ fn rms_norm(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?;
     let axis = first_axis(call, x)?;
     let scale = call.input(1)?.broadcast_to(&x.shape()[axis..])?;
-    Ok(vec![x.rms_norm(
-        axis as isize,
-        Some(&scale),
-        epsilon(call)?,
-    )?])
+    if scale.dtype() == x.dtype() {
+        let y = x.rms_norm(axis as isize, Some(&scale), epsilon(call)?)?;
+        return Ok(vec![y]);
+    }
+    // The result is of the type of the scale.
+    let wide = widest(&[x, &scale]);
+    let y =
+        x.to_dtype(wide)?
+            .rms_norm(axis as isize, Some(&scale.to_dtype(wide)?), epsilon(call)?)?;
+    Ok(vec![y.to_dtype(scale.dtype())?])
 }
 
 fn batch_norm(call: &Call<'_>) -> Outputs {
-    let x = call.input(0)?;
-    let (scale, bias) = (Some(call.input(1)?), Some(call.input(2)?));
-    let (mean, variance) = (call.input(3)?, call.input(4)?);
+    let given: Vec<&Tensor> = (0..5)
+        .map(|place| call.input(place))
+        .collect::<Result<_, _>>()?;
+    let dtypes = [given[0].dtype(), given[3].dtype(), given[3].dtype()];
+    if given.iter().all(|tensor| tensor.dtype() == dtypes[0]) {
+        let given: Vec<Tensor> = given.into_iter().cloned().collect();
+        return batch_normed(call, &given);
+    }
+    let wide = widest(&given);
+    let given = given.iter().map(|tensor| tensor.to_dtype(wide));
+    let made = batch_normed(call, &given.collect::<Result<Vec<_>, _>>()?)?;
+    let made = made.iter().zip(dtypes);
+    Ok(made
+        .map(|(tensor, dtype)| tensor.to_dtype(dtype))
+        .collect::<Result<_, _>>()?)
+}
+
+/// A float type in which tensors of several can be computed.
+fn widest(tensors: &[&Tensor]) -> DType {
+    match tensors.iter().any(|tensor| tensor.dtype() == DType::F64) {
+        true => DType::F64,
+        false => DType::F32,
+    }
+}
+
+/// Of inputs that are all of one type.
+fn batch_normed(call: &Call<'_>, given: &[Tensor]) -> Outputs {
+    let [x, scale, bias, mean, variance] = given else {
+        return Err(NodeError::unsupported("a normalisation of other inputs"));
+    };
+    let (scale, bias) = (Some(scale), Some(bias));
     if !call.flag_or("spatial", true)? {
         return batch_norm_by_place(call);
     }

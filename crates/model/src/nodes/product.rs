@@ -3,6 +3,7 @@
 use streampool_tensor::{Activation, Tensor};
 
 use super::call::{Call, Operator, Outputs};
+use super::floats::{by_floats, by_wide_floats};
 use super::whole;
 use crate::error::NodeError;
 
@@ -11,7 +12,7 @@ pub fn operator(op: &str) -> Option<Operator> {
         "MatMul" => matmul,
         "Gemm" => gemm,
         "Einsum" => einsum,
-        "Det" => |call| Ok(vec![call.input(0)?.det()?]),
+        "Det" => |call| Ok(vec![by_wide_floats(call.input(0)?, Tensor::det)?]),
         _ => return None,
     })
 }
@@ -48,6 +49,14 @@ pub fn gemm_product(call: &Call<'_>) -> Result<Tensor, NodeError> {
                 None => product,
             })
         }
+        // ONNX has factors that are no integers, too.
+        bias if a.dtype().is_integer() => Ok(by_floats(&a, |a| {
+            let product = a.matmul_with(&b.to_dtype(a.dtype())?, None, Activation::None, alpha)?;
+            match bias {
+                Some(bias) => product.add(&bias.to_dtype(a.dtype())?.mul(beta)?),
+                None => Ok(product),
+            }
+        })?),
         Some(_) if beta == 0.0 => Ok(a.matmul_with(&b, None, Activation::None, alpha)?),
         Some(bias) => Ok(bias.addmm(&a, &b, beta, alpha)?),
         None => Ok(a.matmul_with(&b, None, Activation::None, alpha)?),

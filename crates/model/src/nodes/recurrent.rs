@@ -70,7 +70,16 @@ fn activations(call: &Call<'_>) -> Result<Vec<RnnActivation>, NodeError> {
     Ok(all)
 }
 
+/// An LSTM with these weights instead of those that are inputs 1 and 2.
+pub fn lstm_of(call: &Call<'_>, input: &Tensor, recurrent: &Tensor) -> Outputs {
+    layer_of(call, &Tensor::lstm, [input, recurrent])
+}
+
 fn layer(call: &Call<'_>, layer: Layer<'_>) -> Outputs {
+    layer_of(call, layer, [call.input(1)?, call.input(2)?])
+}
+
+fn layer_of(call: &Call<'_>, layer: Layer<'_>, [input, recurrent]: [&Tensor; 2]) -> Outputs {
     // Batches first, or steps first.
     let batch_first = match call.int_or("layout", 0)? {
         0 => false,
@@ -93,8 +102,8 @@ fn layer(call: &Call<'_>, layer: Layer<'_>) -> Outputs {
     };
     let (hidden, cell) = (state(5)?, state(6)?);
     let weights = RnnWeights {
-        input: call.input(1)?,
-        recurrent: call.input(2)?,
+        input,
+        recurrent,
         bias: call.optional(3)?,
         peephole: call.optional(7)?,
     };

@@ -75,6 +75,9 @@ fn reduced(call: &Call<'_>, reduce: impl Fn(&Tensor, &[isize], bool) -> TensorRe
 
 /// The largest or smallest; of nothing, the type's lowest or highest.
 fn extreme(x: &Tensor, axes: &[isize], keep: bool, largest: bool) -> TensorResult {
+    if x.elem_count() == 0 && x.dtype() == DType::Bool {
+        return x.any(axes, keep)?.full_like(!largest);
+    }
     if x.elem_count() == 0 {
         let worst = if largest {
             f64::NEG_INFINITY

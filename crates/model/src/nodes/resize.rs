@@ -260,12 +260,21 @@ fn changed(x: &Tensor, changes: Vec<Change>, options: &ResizeOptions) -> Result<
     let scales: Vec<f64> = changes.iter().map(|change| change.scale).collect();
     let alignments: Vec<Alignment> = changes.iter().map(|change| change.alignment).collect();
     let between = !matches!(options.interpolation, Interpolation::Nearest(_));
-    if !(between && x.dtype().is_integer()) {
+    if !between || x.dtype().is_float() {
         return Ok(x.resize_scaled(&sizes, &scales, &alignments, options)?);
     }
-    // Between integers lie floats, which are cut off.
-    let made = x
-        .to_dtype(DType::F32)?
-        .resize_scaled(&sizes, &scales, &alignments, options)?;
+    let mut made = x.to_dtype(DType::F32)?;
+    if !(options.antialias && x.dtype().is_integer()) {
+        // Between integers lie floats, which are cut off.
+        let resized = made.resize_scaled(&sizes, &scales, &alignments, options)?;
+        return Ok(resized.to_dtype(x.dtype())?);
+    }
+    // As ONNX Runtime has it: rounded after each axis, the last one first.
+    for axis in (0..x.rank()).rev() {
+        let (mut shape, mut one) = (made.shape().to_vec(), vec![1.0; x.rank()]);
+        (shape[axis], one[axis]) = (sizes[axis], scales[axis]);
+        let resized = made.resize_scaled(&shape, &one, &alignments, options)?;
+        made = resized.add(0.5)?.floor()?;
+    }
     Ok(made.to_dtype(x.dtype())?)
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use crate::graph::{Attribute, Domain, Node};
+use crate::onnx;
 
 /// What an operator takes.
 struct Signature {
@@ -34,8 +35,36 @@ fn signature(line: &'static str) -> Option<(&'static str, Signature)> {
     Some((name, signature))
 }
 
+/// Attributes that name an element type; zero is none.
+const TYPES: [&str; 5] = [
+    "to",
+    "dtype",
+    "output_dtype",
+    "output_datatype",
+    "softmax_precision",
+];
+
+/// The element type that a node asks for and there is not, if any.
+fn no_type(node: &Node) -> Option<String> {
+    let mut asked = node
+        .attributes
+        .iter()
+        .filter(|(name, _)| node.operator.domain == Domain::Onnx && TYPES.contains(&&name[..]));
+    asked.find_map(|(name, attribute)| match attribute {
+        Attribute::Int(0) => None,
+        Attribute::Int(number) => {
+            let why = onnx::dtype(*number).err()?;
+            Some(format!("attribute {name:?}: {why}"))
+        }
+        _ => None,
+    })
+}
+
 /// What a node has that its operator does not take, if anything.
 pub fn surplus(node: &Node) -> Option<String> {
+    if let Some(why) = no_type(node) {
+        return Some(why);
+    }
     let signature = match node.operator.domain {
         Domain::Onnx => SIGNATURES.get(&node.operator.name[..]),
         Domain::Microsoft | Domain::Ml => SIGNATURES.get(&node.operator.to_string()[..]),
@@ -97,9 +126,17 @@ mod tests {
 
     /// Why a model of one node is refused.
     fn refusal(node: &str, attributes: &[crate::onnx::writer::Attribute]) -> Option<String> {
+        refusal_of("", node, attributes)
+    }
+
+    fn refusal_of(
+        domain: &str,
+        node: &str,
+        attributes: &[crate::onnx::writer::Attribute],
+    ) -> Option<String> {
         let model = Graph::new()
             .input("x", DType::F32, "2 2")
-            .node(node, attributes)
+            .node_of(domain, node, attributes)
             .output("y", DType::F32, "2 2")
             .model(&[("", 25)]);
         let pool = crate::testing::host_pool();
@@ -118,6 +155,13 @@ mod tests {
         assert_eq!(why.unwrap(), "attribute \"temperature\" is not known");
         let why = refusal("Softmax x x = y", &[]);
         assert_eq!(why.unwrap(), "2 inputs, where 1 are known");
+        let why = refusal("Cast x = y", &[int("to", 22)]);
+        assert_eq!(
+            why.unwrap(),
+            "attribute \"to\": an element type of less than 8 bits is not supported"
+        );
+        let why = refusal_of("com.microsoft", "BeamSearch x = y", &[]).unwrap();
+        assert!(why.contains("export the decoder alone"), "{why}");
         let why = refusal("LSTM x x x = y", &[int("output_sequence", 1)]);
         assert_eq!(
             why.unwrap(),

@@ -5,9 +5,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use streampool_tensor::Tensor;
 
 use super::functions::{Call, Function, Functions};
+use super::old;
 use super::opsets::{Opsets, normal};
 use super::proto::{AttributeProto, FunctionProto, GraphProto, NodeProto, TensorProto};
 use super::scopes::{Context, Named, Scopes};
+use super::small::{self, Small};
 use super::sparse;
 use super::tensors::Importer;
 use super::types;
@@ -29,6 +31,8 @@ pub struct Builder<'a> {
     pub(super) scopes: Scopes<'a>,
     pub(super) functions: Functions<'a>,
     pub(super) strings: Strings,
+    /// Constants that are held in a wider type than they are of.
+    small: HashSet<ValueId>,
     /// What pairs scores with classes: the scores, the classes, and whether these are strings.
     pairs: Vec<(ValueId, Tensor, bool)>,
     /// Operators of domains that are not known, and the nodes.
@@ -42,6 +46,7 @@ impl<'a> Builder<'a> {
             scopes: Scopes::default(),
             functions: Functions::new(functions)?,
             strings: Strings::default(),
+            small: HashSet::new(),
             pairs: Vec::new(),
             foreign: BTreeMap::new(),
         })
@@ -60,6 +65,7 @@ impl<'a> Builder<'a> {
             graph.defaults = defaults(proto, &graph);
         }
         if self.foreign.is_empty() {
+            small::check(&graph, std::mem::take(&mut self.small))?;
             self.name_classes(&mut graph);
             self.strings.settle(&mut graph)?;
             return Ok(graph);
@@ -130,10 +136,20 @@ impl<'a> Builder<'a> {
         if proto.element == TensorProto::STRING {
             return self.strings_constant(proto);
         }
-        let tensor = self.importer.tensor(proto)?;
+        let is_small = Small::of(proto.element).is_some();
+        if is_small && !self.scopes.is_outermost() {
+            return Err(small::refused());
+        }
+        let tensor = match is_small {
+            true => self.importer.small(proto)?,
+            false => self.importer.tensor(proto)?,
+        };
         let id = self
             .scopes
             .declare(&proto.name, types::of_constant(&proto.name, &tensor))?;
+        if is_small {
+            self.small.insert(id);
+        }
         self.scopes.graph().constants.insert(id, tensor);
         Ok(())
     }
@@ -348,6 +364,10 @@ impl<'a> Builder<'a> {
         } else if domain == Domain::Onnx && proto.op == "Constant" {
             self.strings_of_node(proto, &outputs, &mut attributes)
                 .map_err(failed)?;
+        } else if domain == Domain::Onnx && proto.op == "TfIdfVectorizer" {
+            self.strings.replace(&proto.op, &mut attributes);
+        } else if domain == Domain::Onnx && version <= old::LAST {
+            old::renew(&proto.op, version, &mut attributes).map_err(failed)?;
         }
         let operator = Operator {
             domain,

@@ -10,11 +10,13 @@ mod build;
 mod external;
 mod file;
 mod functions;
+mod old;
 mod opsets;
 mod pieces;
 mod proto;
 mod scan;
 mod scopes;
+mod small;
 mod sparse;
 mod tensors;
 mod test_data;
@@ -40,7 +42,7 @@ use crate::graph::Graph;
 use build::Builder;
 use external::External;
 use opsets::Opsets;
-use proto::{EntryProto, ModelProto, decoded};
+use proto::{EntryProto, ModelProto, OpsetProto, decoded};
 use tensors::Importer;
 
 /// A model as its file has it.
@@ -101,7 +103,15 @@ fn read_from(
         ));
     };
     let importer = Importer::new(known, external);
-    let opsets = Opsets::read(&model.opsets)?;
+    // Before version 3 of the format there was but one version of operators.
+    let first = [OpsetProto {
+        domain: String::new(),
+        version: 1,
+    }];
+    let opsets = match model.ir_version < 3 && model.opsets.is_empty() {
+        true => Opsets::read(&first)?,
+        false => Opsets::read(&model.opsets)?,
+    };
     let versions = opsets.versions();
     Ok(Model {
         graph: Builder::new(importer, &model.functions)?.model(graph, opsets, model.ir_version)?,

@@ -7,7 +7,7 @@ use crate::error::{Error, NodeError, Result};
 use crate::graph::Domain;
 
 /// The first version of ONNX's operators that is understood.
-const FIRST: i64 = 7;
+const FIRST: i64 = 1;
 /// The last one.
 const LAST: i64 = 27;
 
@@ -23,7 +23,7 @@ impl Opsets {
             let domain = normal(domain);
             if domain.is_empty() && !(FIRST..=LAST).contains(version) {
                 let expected =
-                    format!("{FIRST} to {LAST}; onnx.version_converter converts other models");
+                    format!("{FIRST} to {LAST}; onnx.version_converter converts newer models");
                 return Err(Error::file(
                     "the version of ONNX's operators",
                     version,

@@ -7,6 +7,7 @@ use streampool_tensor::{DType, Pool, Tensor};
 use super::adopt;
 use super::external::External;
 use super::proto::TensorProto;
+use super::small::Small;
 use crate::error::{NodeError, Result};
 use crate::strings::{self, Strings};
 
@@ -68,6 +69,33 @@ impl<'a> Importer<'a> {
     ) -> Result<Tensor, NodeError> {
         let (shape, _) = sizes(proto, DType::I64)?;
         strings::tensor(strings, &proto.strings, &shape, self.pool)
+    }
+
+    /// A tensor of elements that are smaller than those of tensors, in a type that holds their numbers.
+    pub fn small(&mut self, proto: &TensorProto) -> Result<Tensor> {
+        self.unnamed_small(proto)
+            .map_err(|fault| fault.of_value(&proto.name))
+    }
+
+    fn unnamed_small(&mut self, proto: &TensorProto) -> Result<Tensor, NodeError> {
+        let small = Small::of(proto.element)
+            .ok_or_else(|| NodeError::unsupported("another element type"))?;
+        let (shape, bytes) = sizes(proto, small.dtype())?;
+        let count = bytes / small.dtype().size();
+        let data = match (proto.location, proto.raw.is_empty()) {
+            (TensorProto::EXTERNAL, _) => self.external.data(proto, small.packed(count))?,
+            (_, true) => listed(proto, DType::U8),
+            (_, false) => proto.raw.clone(),
+        };
+        if data.len() != small.packed(count) {
+            return Err(NodeError::malformed(
+                "the data",
+                format_args!("{} bytes", data.len()),
+                format_args!("{} bytes, for {shape:?}", small.packed(count)),
+            ));
+        }
+        let wide = small.widened(&data, count)?;
+        Ok(Tensor::from_bytes(self.pool, small.dtype(), &wide, &shape)?)
     }
 
     fn unnamed(&mut self, proto: &TensorProto) -> Result<Tensor, NodeError> {

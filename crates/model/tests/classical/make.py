@@ -135,6 +135,44 @@ def features():
     saved("mapper", "CategoryMapper", {"x": words}, {"y": INT}, 1, cats_strings=["dog", "cat"], cats_int64s=[3, 4], default_int64=-1)
 
 
+def chained(name, nodes, inputs, outputs, words=()):
+    """A model of several nodes, with a constant `named` of these strings."""
+    kinds = {np.dtype("f4"): FLOAT, np.dtype("i8"): INT, np.dtype("O"): STRING, np.dtype("?"): TensorProto.BOOL}
+    given = [helper.make_tensor_value_info(key, kinds[value.dtype], value.shape) for key, value in inputs.items()]
+    made = [helper.make_tensor_value_info(key, kind, None) for key, kind in outputs.items()]
+    named = helper.make_tensor("named", STRING, [len(words)], [word.encode() for word in words])
+    opsets = [helper.make_opsetid("", 19), helper.make_opsetid("ai.onnx.ml", 3)]
+    graph = helper.make_graph(nodes, "g", given, made, initializer=[named] if words else [])
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    saving.save(sys.argv[1], name, model.SerializeToString(), inputs)
+
+
+def strings():
+    """Strings that are moved, chosen, compared and counted by ONNX's own operators."""
+    words = np.array(["cat", "dog", "cow", "", "Dog", "cat"], dtype=object)
+
+    def encoded(source, result):
+        return helper.make_node("LabelEncoder", [source], [result], domain="ai.onnx.ml", keys_strings=["dog", "cat", "cow"],
+                                values_int64s=[1, 2, 3], default_int64=-1)
+
+    truths = rng.random(6) < 0.5
+    chained("words_where", [helper.make_node("Where", ["t", "x", "named"], ["z"]), encoded("z", "y")],
+            {"t": truths, "x": words}, {"y": INT}, ["dog"])
+    chained("words_split", [helper.make_node("Split", ["x"], ["a", "b"], num_outputs=2), encoded("a", "y"), encoded("b", "z")],
+            {"x": words}, {"y": INT, "z": INT})
+    chained("words_compress", [helper.make_node("Compress", ["x", "t"], ["z"]), encoded("z", "y")],
+            {"x": words, "t": truths}, {"y": INT})
+    chained("words_scatter", [helper.make_node("ScatterElements", ["x", "i", "named"], ["z"]), encoded("z", "y")],
+            {"x": words, "i": np.array([4, 0])}, {"y": INT}, ["dog", "cow"])
+    chained("words_equal", [helper.make_node("Equal", ["x", "named"], ["y"])], {"x": words}, {"y": TensorProto.BOOL}, ["cat"])
+    grams = {"min_gram_length": 1, "max_gram_length": 2, "max_skip_count": 0, "ngram_counts": [0, 2], "ngram_indexes": [1, 0, 2],
+             "pool_strings": ["dog", "cat", "cat", "dog"], "weights": [0.5, 2.0, 4.0]}
+    for mode in ["TF", "IDF", "TFIDF"]:
+        chained(f"words_counted_{mode}", [helper.make_node("TfIdfVectorizer", ["x"], ["y"], mode=mode, **grams)],
+                {"x": words.reshape(2, 3)}, {"y": FLOAT})
+
+
 ensembles()
 linear()
 features()
+strings()

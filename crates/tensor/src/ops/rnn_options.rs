@@ -63,7 +63,7 @@ pub struct RnnOptions<'a> {
     /// For each direction one for a plain cell; for a GRU those of its gates and of what is new; for an LSTM those of
     /// its gates, of what is new and of the cell. The usual ones, if there are none.
     pub activations: &'a [RnnActivation],
-    /// Whatever an activation is given is brought between `-clip` and `clip` before.
+    /// What the activations of gates and of what is new are given is brought between `-clip` and `clip` before; not the cell of an LSTM.
     pub clip: Option<f64>,
     /// For an LSTM: whether the forget gate is one less the input gate, and its weights do not count.
     pub input_forget: bool,

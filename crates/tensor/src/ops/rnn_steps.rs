@@ -270,7 +270,8 @@ impl Way<'_> {
         };
         let new = input.mul(&self.activated(1, &self.part(&sums, 1, 3, 1)?)?)?;
         let cell = forget.mul(cell)?.add(&new)?;
-        let state = gate(1, &cell)?.mul(&self.activated(2, &cell)?)?;
+        // The cell is not clipped: ONNX clips "the input of activations", and ONNX Runtime takes that for those of the gates.
+        let state = gate(1, &cell)?.mul(&self.activation(2, &cell)?)?;
         Ok((state, cell))
     }
 
@@ -297,10 +298,16 @@ impl Way<'_> {
         tensor.narrow(axis, first * hidden, gates * hidden)
     }
 
+    /// An activation of a gate, which is clipped before.
     fn activated(&self, which: usize, x: &Tensor) -> Result<Tensor> {
+        match self.clip {
+            Some(clip) => self.activation(which, &x.clamp(-clip, clip)?),
+            None => self.activation(which, x),
+        }
+    }
+
+    fn activation(&self, which: usize, x: &Tensor) -> Result<Tensor> {
         use RnnActivation::*;
-        let clipped = self.clip.map(|clip| x.clamp(-clip, clip)).transpose()?;
-        let x = clipped.as_ref().unwrap_or(x);
         match self.activations[which] {
             Relu => x.relu(),
             Tanh => x.tanh(),

@@ -129,7 +129,9 @@ impl Layer {
         let p = part(&self.peephole);
         let each = self.activations.len() / 2;
         let f = |which: usize, x: f64| {
-            let bounded = self.clip.map_or(x, |clip| x.clamp(-clip, clip));
+            let of_cell = self.cell == Cell::Lstm && which == 2;
+            let clip = self.clip.filter(|_| !of_cell);
+            let bounded = clip.map_or(x, |clip| x.clamp(-clip, clip));
             function(self.activations[direction * each + which], bounded)
         };
         let wx = |row: usize| (0..INPUT).map(|i| w[row * INPUT + i] * x[i]).sum::<f64>() + b[row];

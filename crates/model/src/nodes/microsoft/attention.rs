@@ -36,28 +36,30 @@ fn thirds(call: &Call<'_>, whole: usize) -> Result<[usize; 3], NodeError> {
 }
 
 fn attention(call: &Call<'_>) -> Outputs {
-    for unsupported in ["do_rotary", "past_present_share_buffer"] {
-        if call.flag_or(unsupported, false)? {
-            return Err(NodeError::unsupported(format_args!(
-                "attribute {unsupported}"
-            )));
-        }
-    }
+    let x = call.input(0)?;
+    let sum = x.matmul_with(call.input(1)?, call.optional(2)?, Activation::None, 1.0)?;
+    projected(call, &sum, 4, (3, 5))
+}
+
+/// Attention over query, key and value side by side; `places` are those of mask and bias.
+pub fn projected(
+    call: &Call<'_>,
+    projected: &Tensor,
+    past: usize,
+    places: (usize, usize),
+) -> Outputs {
     let heads = call.size_or("num_heads", 0)?;
-    let projected =
-        call.input(0)?
-            .matmul_with(call.input(1)?, call.optional(2)?, Activation::None, 1.0)?;
     let parts = projected.split_sizes(-1, &thirds(call, projected.dim(-1)?)?)?;
     let [query, key, value] = &parts[..] else {
         return Err(NodeError::unsupported(
             "a projection that is not of three parts",
         ));
     };
-    let past = call.optional(4)?;
+    let past = call.optional(past)?;
     let half = |place| past.map(|past| past.select(0, place)).transpose();
     let key = after(half(0)?.as_ref(), by_head(key, heads)?)?;
     let value = after(half(1)?.as_ref(), by_head(value, heads)?)?;
-    let (mixed, key, value) = attended(call, &by_head(query, heads)?, key, value, (3, 5))?;
+    let (mixed, key, value) = attended(call, &by_head(query, heads)?, key, value, places)?;
     let mut outputs = vec![mixed];
     if call.wants(1) {
         outputs.push(Tensor::stack(&[&key, &value], 0)?);

@@ -77,16 +77,16 @@ fn embed_layer_norm(call: &Call<'_>) -> Outputs {
     if let (Some(segments), Some(embedding)) = (call.optional(1)?, call.optional(4)?) {
         sum = sum.add(&embedding.index_select(0, segments)?)?;
     }
-    let y = sum.layer_norm(
-        -1,
-        Some(call.input(5)?),
-        Some(call.input(6)?),
-        epsilon(call)?,
-    )?;
+    normed(call, sum, [call.input(5)?, call.input(6)?])
+}
+
+/// The norm of a sum, how many tokens count by the mask that is input 7, and the sum.
+pub fn normed(call: &Call<'_>, sum: Tensor, [scale, bias]: [&Tensor; 2]) -> Outputs {
+    let y = sum.layer_norm(-1, Some(scale), Some(bias), epsilon(call)?)?;
     // How many tokens of each sequence count.
     let lengths = match call.optional(7)? {
         Some(mask) => mask.to_dtype(DType::I32)?.sum(&[1], false)?,
-        None => Tensor::zeros(call.pool(), &[ids.dim(0)?], DType::I32)?,
+        None => Tensor::zeros(call.pool(), &[sum.dim(0)?], DType::I32)?,
     };
     Ok(vec![y, lengths, sum])
 }

@@ -18,10 +18,16 @@ fn attention(call: &Call<'_>) -> Outputs {
         call.size_or("num_heads", 0)?,
         call.size_or("kv_num_heads", 0)?,
     );
-    if call.flag_or("smooth_softmax", false)? || call.has_input(11) {
-        return Err(NodeError::unsupported("a sink of attention"));
-    }
     let [mut query, mut key, value] = separate(call, heads, key_heads)?;
+    let epsilon = call.float_or("qk_norm_epsilon", 1e-6)?;
+    for (part, weight, name) in [
+        (&mut query, 14, "q_norm_epsilon"),
+        (&mut key, 15, "k_norm_epsilon"),
+    ] {
+        if let Some(weight) = call.optional(weight)? {
+            *part = part.rms_norm(-1, Some(weight), call.float_or(name, epsilon)?)?;
+        }
+    }
     let (batch, queries) = (query.dim(0)?, query.dim(2)?);
     // Each sequence's new part stands behind what came before, however long that is.
     let last = call.input(5)?.to_dtype(DType::I64)?.reshape(&[batch, 1])?;
@@ -50,13 +56,16 @@ fn attention(call: &Call<'_>) -> Outputs {
     let value = cached(call.optional(4)?, &value, &places, total)?;
     let keys = key.dim(2)?;
     let columns = call.counted(keys, DType::I64)?;
-    let rows = places.reshape(&[batch, 1, queries, 1])?;
+    let rows = match call.flag_or("causal", true)? {
+        true => places.reshape(&[batch, 1, queries, 1])?,
+        false => last.reshape(&[batch, 1, 1, 1])?,
+    };
     let mut seen = columns.le(&rows)?;
     let window = call.int_or("local_window_size", -1)?;
     if window > 0 {
         seen = seen.logical_and(&columns.gt(&rows.sub(window)?)?)?;
     }
-    let mask = match call.optional(10)? {
+    let mut mask = match call.optional(10)? {
         Some(bias) => {
             let bias = bias.narrow(3, 0, keys.min(bias.dim(3)?))?;
             let outside = bias.full_like(f64::NEG_INFINITY)?;
@@ -64,13 +73,40 @@ fn attention(call: &Call<'_>) -> Outputs {
         }
         None => seen,
     };
+    let (mut keys_and_sink, mut values_and_sink) = (key.clone(), value.clone());
+    let sink = match call.optional(11)? {
+        Some(sink) => Some(sink.reshape(&[1, heads, 1, 1])?),
+        None if call.flag_or("smooth_softmax", false)? => {
+            Some(Tensor::zeros(query.pool(), &[1, 1, 1, 1], query.dtype())?)
+        }
+        None => None,
+    };
+    if let Some(sink) = sink {
+        // One more key, with no value, whose weight is that of the sink.
+        let one_more = |x: &Tensor| {
+            x.pad(
+                &[(0, 0), (0, 0), (0, 1), (0, 0)],
+                Padding::Constant(0.into()),
+            )
+        };
+        keys_and_sink = one_more(&key)?;
+        values_and_sink = one_more(&value)?;
+        if mask.dtype() == DType::Bool {
+            let zero = Tensor::zeros(query.pool(), &[1], query.dtype())?;
+            mask = mask.where_cond(&zero, f64::NEG_INFINITY)?;
+        }
+        let shape = [batch, heads, queries];
+        let own = mask.broadcast_to(&[&shape[..], &[keys]].concat())?;
+        let sink = sink.broadcast_to(&[&shape[..], &[1]].concat())?;
+        mask = Tensor::cat(&[&own, &sink], 3)?;
+    }
     let options = AttentionOptions {
         mask: Some(&mask),
         scale: call.attr_float("scale")?.filter(|&scale| scale != 0.0),
         softcap: call.float_or("softcap", 0.0)?,
         ..AttentionOptions::default()
     };
-    let mixed = query.attention(&key, &value, &options)?;
+    let mixed = query.attention(&keys_and_sink, &values_and_sink, &options)?;
     Ok(vec![packed(&mixed)?, key, value])
 }
 

@@ -2,13 +2,17 @@
 
 use super::call::Operator;
 mod attention;
+mod distances;
 mod embed;
+mod experts;
 mod few_bits;
 mod grouped;
 mod mask;
+mod masked;
 mod onnx_alike;
 mod product;
 mod quantise;
+mod quantised_layers;
 
 pub use few_bits::FewBits;
 
@@ -22,6 +26,10 @@ pub fn operator(op: &str) -> Option<Operator> {
         few_bits::operator,
         quantise::operator,
         onnx_alike::operator,
+        distances::operator,
+        experts::operator,
+        masked::operator,
+        quantised_layers::operator,
     ];
     families.iter().find_map(|of| of(op))
 }

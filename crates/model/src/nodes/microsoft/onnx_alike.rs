@@ -3,6 +3,7 @@
 use streampool_tensor::Tensor;
 
 use super::super::call::{Call, Operator, Outputs};
+use super::super::floats::by_wide_floats;
 use super::super::{conv, create, elementwise, grid, index, layout, norm, order, pool, quantise};
 use crate::error::NodeError;
 
@@ -17,7 +18,7 @@ pub fn operator(op: &str) -> Option<Operator> {
         "Range" => create::operator(op),
         "CausalConvWithState" => conv::operator(op),
         "ExpandDims" => Some(expand_dims),
-        "Inverse" => Some(|call| Ok(vec![call.input(0)?.inverse()?])),
+        "Inverse" => Some(|call| Ok(vec![by_wide_floats(call.input(0)?, Tensor::inverse)?])),
         "Unique" => Some(unique),
         "NhwcMaxPool" => Some(|call| {
             let x = channels_second(call.input(0)?)?;

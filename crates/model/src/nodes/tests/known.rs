@@ -134,6 +134,12 @@ fn loops_without_rounds_list_nothing_of_the_declared_type() -> Outcome {
     };
     let none = || given::<i64>(&[], &[0]);
     listing(info).check(&[none()], &[expected(&[0, 3, 0], &[])]);
+    // As ONNX Runtime has it.
+    let typed = ValueInfo {
+        dtype: Some(DType::I64),
+        ..ValueInfo::default()
+    };
+    listing(typed).check(&[none()], &[expected(&[0], &[])]);
     let graph = listing(ValueInfo::default()).graph(&[true], &[true]);
     let known = pool();
     let zero = Tensor::scalar(&known, 0i64)?;

@@ -6,7 +6,11 @@ mod few_bits;
 mod fused;
 mod known;
 mod microsoft;
+mod microsoft_experts;
+mod microsoft_layers;
+mod microsoft_steps;
 mod packed;
+mod types;
 mod versions;
 
 use streampool_tensor::{DType, Element, Pool, Tensor};

@@ -240,15 +240,22 @@ fn only_versions_that_are_understood_are_read() {
         ..model(graph(&["x"], &["y"], vec![node("Relu", &["x"], &["y"])]))
     };
     assert_tells(
-        &refusal(&of(vec![opset("", 6)])),
-        &["is 6", "7 to 27", "convert"],
+        &refusal(&of(vec![opset("", 0)])),
+        &["is 0", "1 to 27", "convert"],
     );
+    // Older files do not say it: there was but one.
+    let oldest = read(&of(Vec::new())).unwrap();
+    assert_eq!(oldest.opsets.get(""), Some(&1));
     assert_tells(&refusal(&of(vec![opset("ai.onnx", 28)])), &["is 28"]);
     assert_tells(
         &refusal(&of(vec![opset("", 7), opset("ai.onnx", 8)])),
         &["7 and 8"],
     );
-    assert_tells(&refusal(&of(Vec::new())), &["Relu", "left out"]);
+    let unsaid = ModelProto {
+        ir_version: 3,
+        ..of(Vec::new())
+    };
+    assert_tells(&refusal(&unsaid), &["Relu", "left out"]);
     assert!(read(&of(vec![opset("ai.onnx", 7), opset("", 7)])).is_ok());
 }
 

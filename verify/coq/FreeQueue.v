@@ -2,7 +2,8 @@
     Code: crates/runtime/src/free_queue.rs (`FreeQueue::push`, `take_all`, `Taken::next`). *)
 From iris.base_logic.lib Require Import invariants.
 From iris.program_logic Require Import adequacy.
-From iris.heap_lang Require Import proofmode notation adequacy.
+From iris.heap_lang Require Import adequacy proofmode notation.
+From iris.heap_lang Require Import lang.
 
 Definition new_queue : val := λ: <>, ref NONE.
 (** The node is its pusher's until the exchange; its link is written anew each time. *)
@@ -19,20 +20,20 @@ Section queue.
   Context `{!heapGS Σ} (P : val → iProp Σ).
   Let N := nroot .@ "free".
 
-  Fixpoint chain (v : val) (xs : list val) : iProp Σ :=
+  Fixpoint links (v : val) (xs : list val) : iProp Σ :=
     match xs with
     | [] => ⌜v = NONEV⌝
-    | x :: xs => ∃ (l : loc) (v' : val), ⌜v = SOMEV #l⌝ ∗ l ↦ (x, v') ∗ P x ∗ chain v' xs
+    | x :: xs => ∃ (l : loc) (v' : val), ⌜v = SOMEV #l⌝ ∗ l ↦ (x, v') ∗ P x ∗ links v' xs
     end.
-  Definition is_queue (q : loc) : iProp Σ := inv N (∃ v xs, q ↦ v ∗ chain v xs).
+  Definition is_queue (q : loc) : iProp Σ := inv N (∃ v xs, q ↦ v ∗ links v xs).
 
-  Lemma chain_head v xs : chain v xs -∗ ⌜v = NONEV ∨ ∃ l : loc, v = SOMEV #l⌝.
+  Lemma links_head v xs : links v xs -∗ ⌜v = NONEV ∨ ∃ l : loc, v = SOMEV #l⌝.
   Proof. destruct xs; simpl; [iIntros "->"; eauto|iIntros "(%l & %v' & -> & _)"; eauto]. Qed.
 
   Lemma new_queue_spec : {{{ True }}} new_queue #() {{{ (q : loc), RET #q; is_queue q }}}.
   Proof.
     iIntros (Φ) "_ HΦ". wp_lam. wp_alloc q as "Hq".
-    iMod (inv_alloc N _ (∃ v xs, q ↦ v ∗ chain v xs) with "[Hq]") as "#Hinv".
+    iMod (inv_alloc N _ (∃ v xs, q ↦ v ∗ links v xs) with "[Hq]") as "#Hinv".
     { iNext. iExists NONEV, []. by iFrame. }
     by iApply "HΦ".
   Qed.
@@ -42,8 +43,7 @@ Section queue.
   Proof.
     iIntros (Φ) "(#Hinv & Hn & HP) HΦ". iLöb as "IH" forall (y). wp_rec. wp_pures.
     wp_bind (! _)%E. iInv N as (h xs) "[Hq Hc]". wp_load.
-    iAssert (▷ ⌜h = NONEV ∨ ∃ l : loc, h = SOMEV #l⌝)%I as "#>%Hh".
-    { iNext. by iApply chain_head. }
+    iDestruct (links_head with "Hc") as %Hh.
     iModIntro. iSplitL "Hq Hc".
     { iNext. iExists h, xs. iFrame. }
     wp_pures. wp_store. wp_pures.
@@ -63,17 +63,16 @@ Section queue.
   Lemma push_spec (q : loc) x : {{{ is_queue q ∗ P x }}} push #q x {{{ RET #(); True }}}.
   Proof.
     iIntros (Φ) "[#Hinv HP] HΦ". wp_lam. wp_alloc n as "Hn". wp_pures.
-    wp_apply (push_loop_spec with "[$Hinv $Hn $HP]"). done.
+    wp_apply (push_loop_spec with "[$Hinv $Hn $HP]"). iIntros "_". by iApply "HΦ".
   Qed.
 
   (** What is taken is the taker's alone, all of the chain. *)
   Lemma take_all_spec (q : loc) :
-    {{{ is_queue q }}} take_all #q {{{ v xs, RET v; chain v xs }}}.
+    {{{ is_queue q }}} take_all #q {{{ v xs, RET v; links v xs }}}.
   Proof.
     iIntros (Φ) "#Hinv HΦ". wp_lam.
     wp_bind (! _)%E. iInv N as (h xs) "[Hq Hc]". wp_load.
-    iAssert (▷ ⌜h = NONEV ∨ ∃ l : loc, h = SOMEV #l⌝)%I as "#>%Hh".
-    { iNext. by iApply chain_head. }
+    iDestruct (links_head with "Hc") as %Hh.
     iModIntro. iSplitL "Hq Hc".
     { iNext. iExists h, xs. iFrame. }
     destruct Hh as [->|[l ->]]; wp_pures.
@@ -85,8 +84,8 @@ Section queue.
 
   (** One after the other, each node once. *)
   Lemma next_spec v xs :
-    {{{ chain v xs }}} next v
-    {{{ r, RET r; ⌜r = NONEV ∧ xs = []⌝ ∨ ∃ x v' xs', ⌜r = SOMEV (x, v') ∧ xs = x :: xs'⌝ ∗ P x ∗ chain v' xs' }}}.
+    {{{ links v xs }}} next v
+    {{{ r, RET r; ⌜r = NONEV ∧ xs = []⌝ ∨ ∃ x v' xs', ⌜r = SOMEV (x, v') ∧ xs = x :: xs'⌝ ∗ P x ∗ links v' xs' }}}.
   Proof.
     iIntros (Φ) "Hc HΦ". wp_lam. destruct xs as [|x xs]; simpl.
     - iDestruct "Hc" as "->". wp_pures. iApply "HΦ". by iLeft.
@@ -107,10 +106,10 @@ Proof.
   apply (heap_adequacy #[heapΣ]). iIntros (?) "_".
   set (P := λ v : val, (∃ (l : loc) (n : Z), ⌜v = #l⌝ ∗ l ↦ #n)%I : iProp #[heapΣ]).
   wp_lam. wp_apply (new_queue_spec P with "[//]"). iIntros (q) "#Hq". wp_pures.
-  wp_apply wp_fork.
-  { iNext. wp_alloc l as "Hl". wp_apply (push_spec P with "[$Hq Hl]"); [by iExists l, _; iFrame|done]. }
-  wp_pures. wp_apply wp_fork.
-  { iNext. wp_alloc l as "Hl". wp_apply (push_spec P with "[$Hq Hl]"); [by iExists l, _; iFrame|done]. }
+  wp_apply (wp_fork with "[]").
+  { iNext. wp_alloc l as "Hl". wp_apply (push_spec P with "[$Hq Hl]"); [by iExists l, _; iFrame|by iIntros "_"]. }
+  wp_pures. wp_apply (wp_fork with "[]").
+  { iNext. wp_alloc l as "Hl". wp_apply (push_spec P with "[$Hq Hl]"); [by iExists l, _; iFrame|by iIntros "_"]. }
   wp_pures. wp_apply (take_all_spec P with "Hq"). iIntros (v xs) "Hc".
   wp_apply (next_spec P with "Hc"). iIntros (r) "[[-> _]|(%x & %v' & %xs' & [-> _] & (%l & %n & -> & Hl) & _)]"; wp_pures; first done.
   wp_store. done.

@@ -3,7 +3,8 @@
 From iris.algebra Require Import excl.
 From iris.base_logic.lib Require Import invariants.
 From iris.program_logic Require Import adequacy.
-From iris.heap_lang Require Import proofmode notation adequacy.
+From iris.heap_lang Require Import adequacy proofmode notation.
+From iris.heap_lang Require Import lang.
 From Verify Require Import Spin.
 
 (** Nothing yet, there, or over. *)
@@ -66,16 +67,16 @@ Section outcome.
     wp_apply (acquire_spec with "Hlk"). iIntros "[Hl [[Hr Hf]|[(%w & Hr & Hw)|[Hr Ht]]]]"; wp_pures; wp_load; wp_pures.
     - wp_store. wp_pures. wp_apply (release_spec with "[$Hlk $Hl Hr HP]").
       { iRight. iLeft. iExists v. iFrame. }
-      iIntros "_". wp_pures. by iApply ("HΦ" $! true).
+      iIntros "_". wp_pures. iApply ("HΦ" $! true with "Hf").
     - wp_apply (release_spec with "[$Hlk $Hl Hr Hw]").
       { iRight. iLeft. iExists w. iFrame. }
-      iIntros "_". wp_pures. by iApply ("HΦ" $! false).
+      iIntros "_". wp_pures. iApply ("HΦ" $! false with "HP").
     - wp_apply (release_spec with "[$Hlk $Hl Hr Ht]").
       { iRight. iRight. iFrame. }
-      iIntros "_". wp_pures. by iApply ("HΦ" $! false).
+      iIntros "_". wp_pures. iApply ("HΦ" $! false with "HP").
   Qed.
   Lemma one_is_first γp : first γp -∗ first γp -∗ False.
-  Proof. iIntros "H1 H2". by iCombine "H1 H2" gives %?. Qed.
+  Proof. iIntros "H1 H2". by iDestruct (own_valid_2 with "H1 H2") as %?. Qed.
 
   (** Who may take it gets nothing, and may ask again; or gets what was put, once. *)
   Lemma poll_spec γt γp o :
@@ -90,7 +91,7 @@ Section outcome.
     - wp_pures. wp_load. wp_pures. wp_store. wp_pures. wp_apply (release_spec with "[$Hlk $Hl Hr Ht]").
       { iRight. iRight. iFrame. }
       iIntros "_". wp_pures. iApply "HΦ". iRight. iExists w. by iFrame.
-    - iDestruct (own_valid_2 with "Ht Ht'") as %[].
+    - by iDestruct (own_valid_2 with "Ht Ht'") as %?.
   Qed.
 
   Lemma abandon_spec γt γp o :
@@ -98,7 +99,7 @@ Section outcome.
   Proof.
     iIntros (Φ) "[(%γ & %lk & %r & -> & #Hlk) Ht] HΦ". wp_lam. wp_pures.
     wp_apply (acquire_spec with "Hlk"). iIntros "[Hl [[Hr Hf]|[(%w & Hr & Hw)|[Hr Ht']]]]"; wp_pures; wp_store; wp_pures;
-      (wp_apply (release_spec with "[$Hlk $Hl Hr Ht]"); [iRight; iRight; iFrame|done]).
+      (wp_apply (release_spec with "[$Hlk $Hl Hr Ht]"); [iRight; iRight; iFrame|iIntros "_"; by iApply "HΦ"]).
   Qed.
 End outcome.
 
@@ -118,13 +119,13 @@ Proof.
   apply (heap_adequacy #[heapΣ; spinΣ]). iIntros (?) "_".
   set (P := λ _ : val, True%I : iProp #[heapΣ; spinΣ]).
   wp_lam. wp_apply (new_outcome_spec P with "[//]"). iIntros (o γt γp) "[#Ho Ht]". wp_pures.
-  wp_apply wp_fork.
+  wp_apply (wp_fork with "[]").
   { iNext. wp_apply (put_spec P with "[$Ho //]"). iIntros (b) "_". by wp_pures. }
-  wp_pures. wp_apply wp_fork.
+  wp_pures. wp_apply (wp_fork with "[]").
   { iNext. wp_apply (put_spec P with "[$Ho //]"). iIntros (b) "_". by wp_pures. }
   wp_pures. wp_apply (poll_spec P with "[$Ho $Ht]"). iIntros (v) "[[-> Ht]|(%x & -> & _)]"; wp_pures; last done.
   wp_apply (poll_spec P with "[$Ho $Ht]"). iIntros (v) "[[-> Ht]|(%x & -> & _)]"; wp_pures; last done.
-  wp_apply (abandon_spec P with "[$Ho $Ht]"). done.
+  wp_apply (abandon_spec P with "[$Ho $Ht]"). by iIntros "_".
 Qed.
 
 Print Assumptions put_spec.

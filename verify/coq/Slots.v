@@ -2,7 +2,8 @@
     Code: crates/runtime/src/slots.rs (`SlotSet::claim`, `release`). The bit that shuts the set is left out: Leases.tla has it. *)
 From iris.base_logic.lib Require Import invariants.
 From iris.program_logic Require Import adequacy.
-From iris.heap_lang Require Import proofmode notation adequacy.
+From iris.heap_lang Require Import adequacy proofmode notation.
+From iris.heap_lang Require Import lang.
 From iris.algebra Require Import excl.
 From Verify Require Import Spin.
 
@@ -30,7 +31,7 @@ Section slots.
   Context `{!heapGS Σ} (R : nat → iProp Σ).
   Let N := nroot .@ "slots".
 
-  Definition slot (n : Z) (k : nat) : iProp Σ := if Z.testbit n k then R k else True.
+  Definition slot (n : Z) (k : nat) : iProp Σ := if Z.testbit n k then R k else True%I.
   Definition all (n : Z) : iProp Σ := [∗ list] k ∈ seq 0 64, slot n k.
   Definition is_slots (w : loc) : iProp Σ := inv N (∃ n : Z, w ↦ #n ∗ all n).
 
@@ -66,16 +67,17 @@ Section slots.
     iIntros (Hi Φ) "#Hinv HΦ". iLöb as "IH" forall (i Hi). wp_rec. wp_pures.
     case_bool_decide as E; wp_pures.
     { iApply "HΦ". by iLeft. }
-    assert (i < 64) as Hlt. { destruct (decide (i = 64)) as [->|]; [done|lia]. }
+    assert (i < 64) as Hlt.
+    { assert (i ≠ 64) by (intros ->; by apply E). lia. }
     wp_bind (! _)%E. iInv N as (n) "[Hw Hall]". wp_load. iModIntro. iSplitL "Hw Hall".
     { iNext. iExists n. iFrame. }
-    wp_pures. rewrite bit_of.
-    destruct (Z.testbit n i) eqn:T; wp_pures; last first.
+    wp_pures. rewrite bit_of. case_bool_decide as B; wp_pures.
     { replace (i + 1)%Z with (Z.of_nat (i + 1)) by lia. iApply ("IH" with "[] HΦ"). iPureIntro. lia. }
+    assert (Z.testbit n i = true) as T by (destruct (Z.testbit n i); [done|by destruct B]).
     wp_bind (CmpXchg _ _ _). iInv N as (m) "[Hw Hall]".
     destruct (decide (m = n)) as [->|D].
     - wp_cmpxchg_suc.
-      iDestruct (all_change n (Z.lxor n (1 ≪ i)) i with "Hall") as "[Hi Hall]"; [done|apply xor_bit|].
+      iDestruct (all_change n (Z.lxor n (1 ≪ i)) i Hlt (xor_bit n i) with "Hall") as "[Hi Hall]".
       iModIntro. iSplitL "Hw Hall".
       { iNext. iExists _. iFrame "Hw". iApply "Hall". rewrite /slot.
         rewrite Z.lxor_spec Z.shiftl_1_l Z.pow2_bits_eqb; [|lia]. rewrite T Z.eqb_refl. done. }
@@ -94,15 +96,17 @@ Section slots.
     wp_pures. wp_bind (CmpXchg _ _ _). iInv N as (m) "[Hw Hall]".
     destruct (decide (m = n)) as [->|D].
     - wp_cmpxchg_suc.
-      iDestruct (all_change n (Z.lor n (1 ≪ k)) k with "Hall") as "[_ Hall]"; [done|apply or_bit|].
+      iDestruct (all_change n (Z.lor n (1 ≪ k)) k Hk (or_bit n k) with "Hall") as "[_ Hall]".
       iModIntro. iSplitL "Hw Hall HR".
-      { iNext. iExists _. iFrame "Hw". iApply "Hall". rewrite /slot. by case_match. }
+      { iNext. iExists _. iFrame "Hw". iApply "Hall". rewrite /slot. case_match; by iFrame. }
       wp_pures. by iApply "HΦ".
     - wp_cmpxchg_fail. iModIntro. iSplitL "Hw Hall".
       { iNext. iExists m. iFrame. }
       wp_pures. iApply ("IH" with "HR HΦ").
   Qed.
 
+  Lemma none_free : ⊢ all 0.
+  Proof. iApply big_sepL_intro. iIntros "!>" (k j _). rewrite /slot Z.bits_0. done. Qed.
   Lemma new_slots (w : loc) (n : Z) E : w ↦ #n -∗ all n ={E}=∗ is_slots w.
   Proof. iIntros "Hw Ha". iApply inv_alloc. iNext. iExists n. iFrame. Qed.
 End slots.
@@ -123,19 +127,21 @@ Theorem slots_client_is_safe σ : adequate NotStuck (slots_client #()) σ (λ v 
 Proof.
   apply (heap_adequacy #[heapΣ]). iIntros (?) "_".
   wp_lam. wp_alloc c as "Hc". wp_pures. wp_alloc w as "Hw". wp_pures.
-  set (R := λ k : nat, if decide (k = 1) then (∃ n : Z, c ↦ #n)%I else False%I : iProp #[heapΣ]).
+  set (R := λ k : nat, (if decide (k = 1) then ∃ n : Z, c ↦ #n else False)%I : iProp #[heapΣ]).
   iMod (new_slots R w 2 with "Hw [Hc]") as "#Hs".
-  { rewrite /all /slot /R /=. repeat (iSplitL || iSplitR); try done. iExists 0. iFrame. }
-  wp_apply wp_fork.
+  { iDestruct (none_free R) as "H0".
+    iDestruct (all_change R 0 2 1 ltac:(lia) (or_bit 0 1) with "H0") as "[_ H]". iApply "H".
+    rewrite /slot /R /=. iExists 0. iFrame. }
+  wp_apply (wp_fork with "[]").
   - iNext. wp_apply (claim_spec R w 0 with "Hs"); first lia.
     iIntros (v) "[->|(%k & [-> %Hk] & HR)]"; wp_pures; first done.
-    rewrite /R. case_decide; last done. iDestruct "HR" as (n) "Hc". wp_store. wp_pures.
-    wp_apply (give_back_spec R w k with "[$Hs Hc]"); [done| |done].
+    rewrite /R. case_decide; last by iDestruct "HR" as "[]". iDestruct "HR" as (n) "Hc". wp_store. wp_pures.
+    wp_apply (give_back_spec R w k with "[$Hs Hc]"); [done| |by iIntros "_"].
     rewrite /R decide_True //. iExists _. iFrame.
   - wp_pures. wp_apply (claim_spec R w 0 with "Hs"); first lia.
     iIntros (v) "[->|(%k & [-> %Hk] & HR)]"; wp_pures; first done.
-    rewrite /R. case_decide; last done. iDestruct "HR" as (n) "Hc". wp_store. wp_pures.
-    wp_apply (give_back_spec R w k with "[$Hs Hc]"); [done| |done].
+    rewrite /R. case_decide; last by iDestruct "HR" as "[]". iDestruct "HR" as (n) "Hc". wp_store. wp_pures.
+    wp_apply (give_back_spec R w k with "[$Hs Hc]"); [done| |by iIntros "_"].
     rewrite /R decide_True //. iExists _. iFrame.
 Qed.
 

@@ -4,7 +4,8 @@
 From iris.algebra Require Import excl.
 From iris.base_logic.lib Require Import invariants.
 From iris.program_logic Require Import adequacy.
-From iris.heap_lang Require Import proofmode notation adequacy.
+From iris.heap_lang Require Import adequacy proofmode notation.
+From iris.heap_lang Require Import lang.
 
 Definition newlock : val := λ: <>, ref #false.
 Definition try_acquire : val := λ: "l", CAS "l" #false #true.
@@ -33,7 +34,7 @@ Section lock.
 
   (** One holder at a time. *)
   Lemma locked_exclusive γ : locked γ -∗ locked γ -∗ False.
-  Proof. iIntros "H1 H2". by iCombine "H1 H2" gives %?. Qed.
+  Proof. iIntros "H1 H2". by iDestruct (own_valid_2 with "H1 H2") as %?. Qed.
 
   Lemma newlock_spec (R : iProp Σ) :
     {{{ R }}} newlock #() {{{ lk γ, RET lk; is_lock γ lk R }}}.
@@ -96,9 +97,9 @@ Definition bin_pop : val := λ: "b",
 Section bin.
   Context `{!heapGS Σ, !spinG Σ} (P : val → iProp Σ).
 
-  Fixpoint chain (xs : list val) : val :=
-    match xs with [] => NONEV | x :: xs => SOMEV (x, chain xs) end.
-  Definition bin_inv (r : loc) : iProp Σ := ∃ xs, r ↦ chain xs ∗ [∗ list] x ∈ xs, P x.
+  Fixpoint links (xs : list val) : val :=
+    match xs with [] => NONEV | x :: xs => SOMEV (x, links xs) end.
+  Definition bin_inv (r : loc) : iProp Σ := ∃ xs, r ↦ links xs ∗ [∗ list] x ∈ xs, P x.
   Definition is_bin (b : val) : iProp Σ :=
     ∃ γ lk (r : loc), ⌜b = (lk, #r)%V⌝ ∗ is_lock γ lk (bin_inv r).
 
@@ -121,7 +122,7 @@ Section bin.
     wp_pures. wp_load. wp_store. wp_pures.
     wp_apply (release_spec with "[$Hlk $Hl Hr Hxs HP]").
     { iExists (x :: xs). simpl. iFrame. }
-    done.
+    iIntros "_". by iApply "HΦ".
   Qed.
 
   (** What is popped is the caller's alone. *)
@@ -155,18 +156,18 @@ Section bin_client.
   Proof.
     iIntros (Φ) "_ HΦ". wp_lam. wp_apply (new_bin_spec cell with "[//]"). iIntros (b) "#Hb". wp_pures.
     wp_alloc l as "Hl". wp_apply (bin_push_spec cell with "[$Hb Hl]"); first by iExists l, _; iFrame.
-    iIntros "_". wp_pures. wp_apply wp_fork.
+    iIntros "_". wp_pures. wp_apply (wp_fork with "[]").
     - iNext. wp_apply (bin_pop_spec with "Hb"). iIntros (v) "[->|(%x & -> & %k & %n & -> & Hk)]"; wp_pures; first done.
-      wp_store. wp_pures. wp_apply (bin_push_spec cell with "[$Hb Hk]"); first by iExists k, _; iFrame. done.
+      wp_store. wp_pures. wp_apply (bin_push_spec cell with "[$Hb Hk]"); first by iExists k, _; iFrame. by iIntros "_".
     - wp_pures. wp_apply (bin_pop_spec with "Hb"). iIntros (v) "[->|(%x & -> & %k & %n & -> & Hk)]"; wp_pures; first by iApply "HΦ".
-      wp_store. wp_pures. wp_apply (bin_push_spec cell with "[$Hb Hk]"); first by iExists k, _; iFrame. done.
+      wp_store. wp_pures. wp_apply (bin_push_spec cell with "[$Hb Hk]"); first by iExists k, _; iFrame. iIntros "_". by iApply "HΦ".
   Qed.
 End bin_client.
 
 Theorem bin_client_is_safe σ : adequate NotStuck (bin_client #()) σ (λ v _, v = #()).
 Proof.
   apply (heap_adequacy #[heapΣ; spinΣ]). iIntros (?) "_".
-  wp_apply (bin_client_spec with "[//]"). done.
+  wp_apply (bin_client_spec with "[//]"). by iIntros "_".
 Qed.
 
 Print Assumptions locked_exclusive.

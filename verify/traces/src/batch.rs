@@ -117,7 +117,7 @@ fn by_the_lock(queue: &Queue, caller: usize, helper: bool, may_cancel: bool) -> 
     }
 }
 
-pub fn execution(lanes: usize, closes: bool) {
+pub fn execution(lanes: usize, closes: bool, cancels: bool) {
     crate::record::begin(crate::record::Of::Batch);
     let limits = Limits { rows: 2, wait: Duration::ZERO, passes: 1, adaptive: false, objective: None };
     let capacity = Capacity { requests: 2, bytes: 100 };
@@ -127,8 +127,8 @@ pub fn execution(lanes: usize, closes: bool) {
             let queue = queue.clone();
             thread::spawn(move || match caller {
                 1 => by_the_door(&queue, 1),
-                2 => by_the_lock(&queue, 2, true, closes),
-                _ => by_the_lock(&queue, 3, false, closes),
+                2 => by_the_lock(&queue, 2, true, cancels),
+                _ => by_the_lock(&queue, 3, false, cancels),
             })
         })
         .collect();
@@ -142,7 +142,7 @@ pub fn execution(lanes: usize, closes: bool) {
     });
     for caller in callers {
         let end = caller.join().unwrap();
-        assert!(end == "ran" || closes, "{end}");
+        assert!(end == "ran" || closes && end == "closed" || cancels && end == "cancelled", "{end}");
     }
     let Some(closer) = closer else {
         // The record is over: what follows only ends the threads.

@@ -52,8 +52,9 @@ fn execute(scenario: &'static str, seed: u64) -> Option<Vec<String>> {
         Runner::new(scheduler, config).run(move || {
             match scenario {
                 "leases" => leases::execution(1),
-                "batch" => batch::execution(1, false),
-                "closing" => batch::execution(1, true),
+                "batch" => batch::execution(1, false, false),
+                "closing" => batch::execution(1, true, false),
+                "cancelling" => batch::execution(1, false, true),
                 other => panic!("no scenario {other}"),
             }
             let kept = batch::kept();

@@ -23,6 +23,7 @@ door == <<doorShut, doorLanes>>
 local == <<cont, mail, my, came, batch, lane, seen>>
 vars == <<lock, state, door, inbox, round, now, outcome, ran, pc, local>>
 Procs == Callers \cup Workers \cup {"keeper", "closer"}
+NothingCame == <<0, 0, None, TRUE, TRUE>>
 
 Init ==
   /\ lock = None /\ phase = "open" /\ doorShut = TRUE /\ doorLanes = {} /\ isOpen = FALSE
@@ -34,7 +35,7 @@ Init ==
   /\ pc = [p \in Procs |-> CASE p \in Callers -> "start" [] p \in Workers -> "work" [] p = "keeper" -> "keep"
                              [] OTHER -> IF How = "never" THEN "gone" ELSE "open"]
   /\ cont = [p \in Procs |-> ""] /\ mail = [p \in Procs |-> <<>>] /\ my = [p \in Procs |-> 0]
-  /\ came = [p \in Procs |-> <<0, 0, None, TRUE, TRUE>>]   \* round, requests, the first of them, patient, alone before
+  /\ came = [p \in Procs |-> NothingCame]   \* round, requests, the first of them, patient, alone before
   /\ batch = [p \in Procs |-> <<>>] /\ lane = [p \in Procs |-> None] /\ seen = [p \in Workers |-> FALSE]
 
 ------------------------------------------------------------------------------
@@ -55,7 +56,7 @@ Chosen(q, ps) ==
   LET o == Order(q) IN
   IF MustLead(q, ps) THEN SubSeq(<<q[1]>> \o Without(o, {q[1]}), 1, Min2(Rows, Len(q)))
                      ELSE SubSeq(o, 1, Min2(Rows, Len(q)))
-PassedAfter(q, ps, b) == <<q[1], (IF ps[1] = q[1] THEN ps[2] ELSE 0) + (IF q[1] \in Elems(b) THEN 0 ELSE 1)>>
+PassedAfter(q, ps, b) == IF q[1] \in Elems(b) THEN <<None, 0>> ELSE <<q[1], (IF ps[1] = q[1] THEN ps[2] ELSE 0) + (IF q[1] \in Elems(b) THEN 0 ELSE 1)>>
 
 (* `admit_held`: those outside come in, in order, as far as there is room: what the queue and the outside are then *)
 RECURSIVE Admit(_, _)
@@ -137,8 +138,10 @@ Empty(p, from, then) ==
   /\ pc[p] = from
   /\ mail' = [mail EXCEPT ![p] = inbox] /\ inbox' = <<>>
   /\ round' = IF inbox = <<>> THEN round ELSE round + 1
-  /\ came' = [came EXCEPT ![p] = <<round, Len(inbox), None, \A c \in Elems(inbox) : DeadlineOf[c] = 0, sched = <<>> >>]
-  /\ pc' = At(p, IF inbox = <<>> THEN then ELSE "collectshut") /\ cont' = [cont EXCEPT ![p] = then]
+  /\ came' = IF then # "decide" THEN came ELSE
+               [came EXCEPT ![p] = <<round, Len(inbox), None, \A c \in Elems(inbox) : DeadlineOf[c] = 0, sched = <<>> >>]
+  /\ pc' = At(p, IF inbox = <<>> THEN then ELSE "collectshut")
+  /\ cont' = IF inbox = <<>> THEN cont ELSE [cont EXCEPT ![p] = then]
   /\ UNCHANGED <<lock, state, door, now, outcome, ran, my, batch, lane, seen>>
 (* `add_one` for each: what the queue, the outside and the refused are *)
 RECURSIVE AddAll(_, _, _, _, _)
@@ -156,12 +159,12 @@ Collect(p) ==
   /\ LET r == AddAll(mail[p], sched, held, {}, {}) IN
      /\ sched' = r[1] /\ held' = r[2]
      /\ outcome' = Put(Put(outcome, r[3], IF Closing(phase) THEN "closed" ELSE "full"), r[4], "expired")
-     /\ came' = [came EXCEPT ![p][3] = IF mail[p][1] \in Elems(r[1]) THEN mail[p][1] ELSE None]
+     /\ came' = IF cont[p] # "decide" THEN came ELSE [came EXCEPT ![p][3] = IF mail[p][1] \in Elems(r[1]) THEN mail[p][1] ELSE None]
      /\ keeper' = IF Told(r[1], r[2]) THEN 0 ELSE keeper
      /\ pc' = Wakes(At(p, cont[p]), {}, Told(r[1], r[2]))
-  /\ mail' = [mail EXCEPT ![p] = <<>>]
+  /\ mail' = [mail EXCEPT ![p] = <<>>] /\ cont' = [cont EXCEPT ![p] = ""]
   /\ my' = [my EXCEPT ![p] = IF p \in Workers /\ (outcome' # outcome \/ Len(mail[p]) > 0) THEN 1 ELSE @]
-  /\ UNCHANGED <<lock, phase, isOpen, free, turns, running, idle, asleep, calls, calling, passed, door, inbox, round, now, ran, cont, batch, lane, seen>>
+  /\ UNCHANGED <<lock, phase, isOpen, free, turns, running, idle, asleep, calls, calling, passed, door, inbox, round, now, ran, batch, lane, seen>>
 
 (* `leave`, once the mail is in: take a batch, or call *)
 DecideLeave(c) ==
@@ -174,7 +177,8 @@ DecideLeave(c) ==
      IN IF among /\ (all \/ leads)
         THEN pc' = At(c, "take") /\ UNCHANGED <<lock, calls, calling>>
         ELSE lock' = None /\ CallStep(sched, phase, turns, running, free, calls, idle, At(c, "sleep"), FALSE)
-  /\ UNCHANGED <<phase, isOpen, free, turns, running, idle, asleep, sched, held, passed, keeper, door, inbox, round, now, outcome, ran, local>>
+  /\ came' = [came EXCEPT ![c] = NothingCame] /\ my' = [my EXCEPT ![c] = 0]
+  /\ UNCHANGED <<phase, isOpen, free, turns, running, idle, asleep, sched, held, passed, keeper, door, inbox, round, now, outcome, ran, cont, mail, batch, lane, seen>>
 
 (* `add`, once the door is shut and the mail is in *)
 AddOwn(c) ==
@@ -308,7 +312,8 @@ Called(w) ==
                         ELSE pc' = At(w, "asleep") /\ asleep' = asleep \cup {w}
      ELSE /\ idle' = idle - 1 /\ calls' = IF calls = 0 THEN 0 ELSE calls - 1
           /\ calling' = (calls' > 0) /\ pc' = At(w, "take") /\ UNCHANGED <<lock, asleep>>
-  /\ UNCHANGED <<phase, isOpen, free, turns, running, sched, held, passed, keeper, door, inbox, round, now, outcome, ran, local>>
+  /\ seen' = [seen EXCEPT ![w] = seen[w] /\ pc'[w] = "looksout"]
+  /\ UNCHANGED <<phase, isOpen, free, turns, running, sched, held, passed, keeper, door, inbox, round, now, outcome, ran, cont, mail, my, came, batch, lane>>
 LooksOut(w) ==
   /\ pc[w] = "looksout" /\ pc' = At(w, "calledlock") /\ seen' = [seen EXCEPT ![w] = calling]
   /\ UNCHANGED <<lock, state, door, inbox, round, now, outcome, ran, cont, mail, my, came, batch, lane>>

@@ -77,17 +77,17 @@ ShutLater(t) ==
   /\ pc[t] = "shutlater" /\ shut' = TRUE /\ Goto(t, "push")
   /\ UNCHANGED <<free, lock, queue, closed, outcome, slot, late, forked>>
 
-(* `push_back`, then `Waiter::sleep`, which gives the lock up *)
+(* `push_back`. Then comes the loop: a deadline may have passed before the first sleep. *)
 Push(t) ==
   /\ pc[t] = "push"
   /\ queue' = Append(queue, t) /\ outcome' = [outcome EXCEPT ![t] = "pending"]
-  /\ lock' = None /\ Goto(t, "asleep") /\ late' = [late EXCEPT ![t] = FALSE]
-  /\ UNCHANGED <<free, shut, closed, slot, forked>>
+  /\ Goto(t, "look") /\ late' = [late EXCEPT ![t] = FALSE]
+  /\ UNCHANGED <<free, shut, lock, closed, slot, forked>>
 
 Expire(t) ==
-  /\ pc[t] = "asleep" /\ t \in Timed /\ ~late[t]
+  /\ pc[t] \in {"look", "asleep", "woken"} /\ t \in Timed /\ ~late[t]
   /\ late' = [late EXCEPT ![t] = TRUE]
-  /\ Goto(t, "woken")
+  /\ Goto(t, IF pc[t] = "asleep" THEN "woken" ELSE pc[t])
   /\ UNCHANGED <<free, shut, lock, queue, closed, outcome, slot, forked>>
 
 SpuriousWake(t) ==
@@ -96,7 +96,7 @@ SpuriousWake(t) ==
 
 Others(q, t) == SelectSeq(q, LAMBDA o : o # t)
 
-(* the loop of `claim_wait`: an outcome goes before a deadline *)
+(* the loop of `claim_wait`: an outcome goes before a deadline; else `Waiter::sleep`, which gives the lock up *)
 Look(t) ==
   /\ pc[t] = "look"
   /\ LET given == outcome[t] # "pending" IN

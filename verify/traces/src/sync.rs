@@ -21,40 +21,32 @@ impl AtomicU64 {
     pub fn load(&self, order: Ordering) -> u64 {
         self.0.load(order)
     }
-    pub fn store(&self, value: u64, order: Ordering) {
-        self.swap(value, order);
+    /// The scheduler lets others run before and after this, but not between the change and its record.
+    pub fn fetch_update(&self, one: Ordering, other: Ordering, mut update: impl FnMut(u64) -> Option<u64>) -> Result<u64, u64> {
+        self.0.fetch_update(one, other, |old| {
+            let new = update(old)?;
+            record::word(old, new);
+            Some(new)
+        })
     }
-    pub fn swap(&self, value: u64, order: Ordering) -> u64 {
-        let old = self.0.swap(value, order);
-        record::word(old, value);
-        old
+    fn change(&self, order: Ordering, mut update: impl FnMut(u64) -> u64) -> u64 {
+        let old = self.fetch_update(order, Ordering::Relaxed, |old| Some(update(old)));
+        old.unwrap_or_else(|old| old)
     }
     pub fn compare_exchange_weak(&self, old: u64, new: u64, one: Ordering, other: Ordering) -> Result<u64, u64> {
-        let result = self.0.compare_exchange(old, new, one, other);
-        if result.is_ok() {
-            record::word(old, new);
-        }
-        result
+        self.fetch_update(one, other, |now| (now == old).then_some(new))
     }
-    pub fn fetch_update(&self, one: Ordering, other: Ordering, mut update: impl FnMut(u64) -> Option<u64>) -> Result<u64, u64> {
-        let mut old = self.load(other);
-        while let Some(new) = update(old) {
-            match self.compare_exchange_weak(old, new, one, other) {
-                Ok(old) => return Ok(old),
-                Err(now) => old = now,
-            }
-        }
-        Err(old)
+    pub fn store(&self, value: u64, order: Ordering) {
+        self.change(order, |_| value);
+    }
+    pub fn swap(&self, value: u64, order: Ordering) -> u64 {
+        self.change(order, |_| value)
     }
     pub fn fetch_or(&self, bits: u64, order: Ordering) -> u64 {
-        let old = self.0.fetch_or(bits, order);
-        record::word(old, old | bits);
-        old
+        self.change(order, |old| old | bits)
     }
     pub fn fetch_and(&self, bits: u64, order: Ordering) -> u64 {
-        let old = self.0.fetch_and(bits, order);
-        record::word(old, old & bits);
-        old
+        self.change(order, |old| old & bits)
     }
 }
 
@@ -82,13 +74,17 @@ impl AtomicU8 {
         AtomicU8(shuttle::sync::atomic::AtomicU8::new(value), record::me())
     }
     pub fn load(&self, order: Ordering) -> u8 {
-        let value = self.0.load(order);
-        record::looked(self.1, value);
-        value
+        let looked = self.0.fetch_update(order, order, |value| {
+            record::looked(self.1, value);
+            None
+        });
+        looked.unwrap_or_else(|value| value)
     }
     pub fn store(&self, value: u8, order: Ordering) {
-        self.0.store(value, order);
-        record::given(self.1, value);
+        let _ = self.0.fetch_update(order, order, |_| {
+            record::given(self.1, value);
+            Some(value)
+        });
     }
 }
 

@@ -56,7 +56,7 @@ Append1(s, st) == cmds' = [cmds EXCEPT ![s] = Append(@, st)]
 
 (* A command that uses nothing of others; a poisoned queue takes none. *)
 Encode(s) ==
-  /\ pc[s] = "idle" /\ poison[s] = 0 /\ Last(s) < MaxTick
+  /\ pc[s] = "idle" /\ poison[s] = 0 /\ Last(s) < MaxTick /\ (Chain => s = 1)
   /\ Append1(s, NoStamp)
   /\ UNCHANGED <<done, poison, bad, told, hits, consumed, clean, pc, ask, faults, lied, alarm>>
 
@@ -121,13 +121,14 @@ Judged(s) ==
 (* `synchronise`: what was flushed is over; a poisoned queue says so; then `settle` each use *)
 Sync(s) ==
   /\ pc[s] = "idle" /\ done[s] = Last(s) /\ Last(s) > told[s]
-  /\ IF poison[s] # 0
-     THEN told' = [told EXCEPT ![s] = Last(s)] /\ UNCHANGED <<pc, ask, lied, alarm>>
+  /\ IF poison[s] # 0 \/ consumed[s] = {}
+     THEN told' = [told EXCEPT ![s] = Last(s)] /\ UNCHANGED <<pc, ask, alarm>>
+          /\ lied' = (lied \/ (poison[s] = 0 /\ \E t \in bad[s] : t > told[s]))
      ELSE /\ pc' = [pc EXCEPT ![s] = "settle"]
           /\ ask' = [ask EXCEPT ![s] = [Nothing EXCEPT !.sync = Last(s), !.uses = {}]]
           /\ UNCHANGED <<told, lied, alarm>>
   /\ UNCHANGED <<cmds, done, poison, bad, hits, consumed, clean, faults>>
-(* Each use in turn. The loop of `settle` works on a copy that `until` made; what is left of it is what is in `consumed` here, as *)
+(* (`Flushed::unsettled` says whether there is a use.) Each use in turn. The loop of `settle` works on a copy that `until` made; what is left of it is what is in `consumed` here, as *)
 (* only this stream's thread adds to it.                                                                                          *)
 Settle(s) ==
   /\ pc[s] = "settle"

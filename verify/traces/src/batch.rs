@@ -54,7 +54,12 @@ pub fn inside(state: *const ()) -> String {
     let _ = write!(
         text,
         "{phase} {} {free:x} {} {} {} {} {} [",
-        u8::from(state.is_door_open), state.turns, state.idle, state.asleep, state.calls, state.schedule.requests(),
+        u8::from(state.is_door_open),
+        state.turns,
+        state.idle,
+        state.asleep,
+        state.calls,
+        state.schedule.requests(),
     );
     for outside in &state.held.0 {
         let _ = write!(text, "{}", outside.parts[0].job.0);
@@ -81,7 +86,14 @@ fn run(entries: Vec<Entry<Call>>) -> Done {
     let mut done = Done::default();
     for entry in entries {
         let (accepted, waiter) = put(entry.job, "ran");
-        done.fates.push((0, if accepted { Fate::Completed } else { Fate::Cancelled }));
+        done.fates.push((
+            0,
+            if accepted {
+                Fate::Completed
+            } else {
+                Fate::Cancelled
+            },
+        ));
         done.waiters.extend(waiter);
     }
     done
@@ -119,9 +131,22 @@ fn by_the_lock(queue: &Queue, caller: usize, helper: bool, may_cancel: bool) -> 
 
 pub fn execution(lanes: usize, closes: bool, cancels: bool) {
     crate::record::begin(crate::record::Of::Batch);
-    let limits = Limits { rows: 2, wait: Duration::ZERO, passes: 1, adaptive: false, objective: None };
-    let capacity = Capacity { requests: 2, bytes: 100 };
-    let queue = Arc::new(Queue::new(Schedule::new(limits, Tenants::new([])), lanes, capacity));
+    let limits = Limits {
+        rows: 2,
+        wait: Duration::ZERO,
+        passes: 1,
+        adaptive: false,
+        objective: None,
+    };
+    let capacity = Capacity {
+        requests: 2,
+        bytes: 100,
+    };
+    let queue = Arc::new(Queue::new(
+        Schedule::new(limits, Tenants::new([])),
+        lanes,
+        capacity,
+    ));
     let callers: Vec<_> = (1..=3)
         .map(|caller| {
             let queue = queue.clone();
@@ -132,7 +157,11 @@ pub fn execution(lanes: usize, closes: bool, cancels: bool) {
             })
         })
         .collect();
-    let others = [|queue: &Queue| queue.work(&|entries, _| run(entries)), Queue::keep_time].map(|work| {
+    let others = [
+        |queue: &Queue| queue.work(&|entries, _| run(entries)),
+        Queue::keep_time,
+    ]
+    .map(|work| {
         let queue = queue.clone();
         thread::spawn(move || work(&queue))
     });
@@ -142,7 +171,10 @@ pub fn execution(lanes: usize, closes: bool, cancels: bool) {
     });
     for caller in callers {
         let end = caller.join().unwrap();
-        assert!(end == "ran" || closes && end == "closed" || cancels && end == "cancelled", "{end}");
+        assert!(
+            end == "ran" || closes && end == "closed" || cancels && end == "cancelled",
+            "{end}"
+        );
     }
     let Some(closer) = closer else {
         // The record is over: what follows only ends the threads.

@@ -17,16 +17,26 @@ impl Graph {
     /// Lines: `s LOOK` a state, in order; `i STATE` an initial one; `e FROM TO` an edge.
     pub fn read(text: &str) -> Graph {
         let mut graph = Graph {
-            looks: HashMap::new(), look: Vec::new(), next: Vec::new(), first: Vec::new(),
-            sets: Vec::new(), numbers: HashMap::new(), leads: HashMap::new(),
+            looks: HashMap::new(),
+            look: Vec::new(),
+            next: Vec::new(),
+            first: Vec::new(),
+            sets: Vec::new(),
+            numbers: HashMap::new(),
+            leads: HashMap::new(),
         };
         for line in text.lines() {
             let (kind, rest) = line.split_at(2);
-            let numbers = || rest.split(' ').map(|number| number.parse::<u32>().expect("a number"));
+            let numbers = || {
+                rest.split(' ')
+                    .map(|number| number.parse::<u32>().expect("a number"))
+            };
             match kind {
                 "s " => {
                     let count = graph.looks.len() as u32;
-                    graph.look.push(*graph.looks.entry(rest.to_owned()).or_insert(count));
+                    graph
+                        .look
+                        .push(*graph.looks.entry(rest.to_owned()).or_insert(count));
                     graph.next.push(Vec::new());
                 }
                 "i " => graph.first.extend(numbers()),
@@ -74,11 +84,17 @@ impl Graph {
     pub fn accepts(&mut self, trace: &[String]) -> Result<(), usize> {
         let mut at = 0;
         let first = trace.first().and_then(|look| self.looks.get(look));
-        if first.is_none_or(|look| self.sets[0].first().is_none_or(|&state| self.look[state as usize] != *look)) {
+        if first.is_none_or(|look| {
+            self.sets[0]
+                .first()
+                .is_none_or(|&state| self.look[state as usize] != *look)
+        }) {
             return Err(0);
         }
         for (place, look) in trace.iter().enumerate().skip(1) {
-            let Some(&look) = self.looks.get(look) else { return Err(place) };
+            let Some(&look) = self.looks.get(look) else {
+                return Err(place);
+            };
             let to = match self.leads.get(&(at, look)) {
                 Some(&known) => known,
                 None => {

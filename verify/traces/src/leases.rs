@@ -24,7 +24,8 @@ fn chance(one_in: u32) -> bool {
 /// Claims twice, with a deadline or not.
 fn claims(slots: &Slots, timed: bool) {
     for _ in 0..2 {
-        let soon = (timed && chance(2)).then(|| Instant::now() + Duration::from_nanos(thread_rng().gen_range(0..20_000)));
+        let soon = (timed && chance(2))
+            .then(|| Instant::now() + Duration::from_nanos(thread_rng().gen_range(0..20_000)));
         match slots.claim_wait(soon, None) {
             Waited::Slot(slot) => slots.release(slot),
             Waited::Closed => return,

@@ -44,7 +44,12 @@ pub fn me() -> usize {
 pub fn begin(of: Of) {
     with(|record| {
         *record = Record {
-            of, word: 0, owner: None, outcome: [PENDING; 4], hand: [0; 4], takes: [PENDING; 4],
+            of,
+            word: 0,
+            owner: None,
+            outcome: [PENDING; 4],
+            hand: [0; 4],
+            takes: [PENDING; 4],
             // A queue with one lane that has just been made.
             inside: "open 0 1 0 0 0 0 0 []".to_owned(),
             seen: Vec::new(),

@@ -22,7 +22,12 @@ impl AtomicU64 {
         self.0.load(order)
     }
     /// The scheduler lets others run before and after this, but not between the change and its record.
-    pub fn fetch_update(&self, one: Ordering, other: Ordering, mut update: impl FnMut(u64) -> Option<u64>) -> Result<u64, u64> {
+    pub fn fetch_update(
+        &self,
+        one: Ordering,
+        other: Ordering,
+        mut update: impl FnMut(u64) -> Option<u64>,
+    ) -> Result<u64, u64> {
         self.0.fetch_update(one, other, |old| {
             let new = update(old)?;
             record::word(old, new);
@@ -33,7 +38,13 @@ impl AtomicU64 {
         let old = self.fetch_update(order, Ordering::Relaxed, |old| Some(update(old)));
         old.unwrap_or_else(|old| old)
     }
-    pub fn compare_exchange_weak(&self, old: u64, new: u64, one: Ordering, other: Ordering) -> Result<u64, u64> {
+    pub fn compare_exchange_weak(
+        &self,
+        old: u64,
+        new: u64,
+        one: Ordering,
+        other: Ordering,
+    ) -> Result<u64, u64> {
         self.fetch_update(one, other, |now| (now == old).then_some(new))
     }
     pub fn store(&self, value: u64, order: Ordering) {
@@ -122,7 +133,10 @@ impl<T> Drop for MutexGuard<'_, T> {
 }
 
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    let guard = mutex.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let guard = mutex
+        .0
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
     record::locked(type_name::<T>());
     MutexGuard(Some(guard), mutex)
 }
@@ -146,13 +160,20 @@ pub fn wait<'a, T>(woken: &Condvar, mut guard: MutexGuard<'a, T>) -> MutexGuard<
     let mutex = guard.1;
     let inner = guard.0.take().expect("it is held");
     record::unlocks(type_name::<T>(), std::ptr::from_ref::<T>(&inner).cast());
-    let inner = woken.0.wait(inner).unwrap_or_else(std::sync::PoisonError::into_inner);
+    let inner = woken
+        .0
+        .wait(inner)
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
     record::locked(type_name::<T>());
     MutexGuard(Some(inner), mutex)
 }
 
 /// Wakes for no reason until the time is up, which it may.
-pub fn wait_timeout<'a, T>(_: &Condvar, guard: MutexGuard<'a, T>, _: Duration) -> MutexGuard<'a, T> {
+pub fn wait_timeout<'a, T>(
+    _: &Condvar,
+    guard: MutexGuard<'a, T>,
+    _: Duration,
+) -> MutexGuard<'a, T> {
     let mutex = guard.1;
     drop(guard);
     shuttle::thread::yield_now();
@@ -160,7 +181,11 @@ pub fn wait_timeout<'a, T>(_: &Condvar, guard: MutexGuard<'a, T>, _: Duration) -
 }
 
 /// As [`wait_timeout`], if there is an end.
-pub fn wait_until<'a, T>(woken: &Condvar, guard: MutexGuard<'a, T>, until: Option<Instant>) -> MutexGuard<'a, T> {
+pub fn wait_until<'a, T>(
+    woken: &Condvar,
+    guard: MutexGuard<'a, T>,
+    until: Option<Instant>,
+) -> MutexGuard<'a, T> {
     match until {
         None => wait(woken, guard),
         Some(_) => wait_timeout(woken, guard, Duration::ZERO),

@@ -112,7 +112,7 @@ Leave(t, o) ==
         /\ pins' = [pins EXCEPT ![o] = @ - 1]
         /\ Unpin(o, life[o], pins[o] - 1, ended'[o])
         /\ IF o = "E" /\ (ends \/ destroyed' \/ kept') /\ Bug # "stays_open"
-           THEN open' = None /\ woken' = [PassOn("E", h, waiting["E"]) EXCEPT !["C"] = IF holder["C"] = None \/ TRUE THEN waiting["C"] ELSE @]
+           THEN open' = None /\ woken' = [PassOn("E", h, waiting["E"]) EXCEPT !["C"] = IF holder["C"] = None THEN waiting["C"] ELSE @]
            ELSE UNCHANGED open /\ woken' = PassOn(o, h, waiting[o])
         /\ todo' = Go(t)
   /\ UNCHANGED <<waiting, gave, cameBefore, dropped, deciding>>
@@ -128,7 +128,7 @@ Destroy(t) ==
      ELSE IF n > 0 THEN life' = [life EXCEPT !["E"] = "condemned"] /\ UNCHANGED <<destroyed, kept, open, woken>>
      ELSE /\ IF ended["E"] THEN life' = [life EXCEPT !["E"] = "kept"] /\ kept' = TRUE /\ UNCHANGED destroyed
              ELSE life' = [life EXCEPT !["E"] = "gone"] /\ destroyed' = TRUE /\ UNCHANGED kept
-          /\ open' = None /\ woken' = [woken EXCEPT !["C"] = waiting["C"]]
+          /\ open' = None /\ woken' = [woken EXCEPT !["C"] = IF holder["C"] = None THEN waiting["C"] ELSE @]
   /\ todo' = Go(t)
   /\ UNCHANGED <<ended, holder, depth, beside, pins, waiting, gave, cameBefore, dropped, deciding>>
 (* `destroy_kept`: the quarantine lets it go *)

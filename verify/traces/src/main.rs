@@ -44,6 +44,7 @@ fn execute(scenario: &'static str, seed: u64) -> Option<Vec<String>> {
     let mut config = Config::new();
     config.failure_persistence = FailurePersistence::None;
     config.silence_warnings = true;
+    config.max_steps = shuttle::MaxSteps::FailAfter(20_000);
     let scheduler: Box<dyn Scheduler + Send> = match seed % 3 {
         0 => Box::new(PctScheduler::new_from_seed(seed, 3, 1)),
         _ => Box::new(RandomScheduler::new_from_seed(seed, 1)),

@@ -256,7 +256,4 @@ ChildIsFree == forked => \A t \in Threads : pc[t] \in Here \cup {"gone"}
 
 (* Who asks gets a slot, or hears that there is none. *)
 EveryClaimEnds == \A t \in Threads : pc[t] \notin Here ~> pc[t] \in Here \cup {"gone"}
-TypeOK ==
-  /\ free \subseteq Slots /\ shut \in BOOLEAN /\ closed \in BOOLEAN /\ lock \in Procs \cup {None}
-  /\ \A t \in Threads : outcome[t] \in Slots \cup {"pending", "closed"}
 =============================================================================

@@ -13,7 +13,7 @@ VARIABLES last, done,     \* of each lane: commands encoded and executed
           stamp,          \* `Event::recorded` of its borrower; None if it never recorded it
           lent,           \* whether somebody has borrowed it of the pool
           pc, kept, sees, \* a host thread: what it is at, the recording it holds, and the stamp it means
-          waits,          \* ghost: waits on streams: which stamp was meant, and which point was taken
+          waits,          \* ghost: a stream took another point than was meant
           early           \* ghost: somebody went on too early
 vars == <<last, done, raw, latest, stamp, lent, pc, kept, sees, waits, early>>
 Points == [lane : Lanes, tick : 1..MaxTick]
@@ -22,7 +22,7 @@ Init ==
   /\ raw = [r \in Raws |-> None] /\ latest = [e \in Events |-> None] /\ stamp = [e \in Events |-> None]
   /\ lent = [e \in Events |-> FALSE]
   /\ pc = [h \in Hosts |-> "idle"] /\ kept = [h \in Hosts |-> None] /\ sees = [h \in Hosts |-> None]
-  /\ waits = {} /\ early = FALSE
+  /\ waits = FALSE /\ early = FALSE
 Over(p) == done[p.lane] >= p.tick
 (* `Mark`s that somebody holds: an event's latest recording, or a thread that waits for one *)
 Held == {latest[e].raw : e \in {x \in Events : latest[x] # None}}
@@ -58,7 +58,7 @@ WaitStamp(h, e) ==
   /\ UNCHANGED <<last, done, raw, latest, stamp, lent, kept, waits, early>>
 WaitDevice(h) ==
   /\ pc[h] = "waiting" /\ pc' = [pc EXCEPT ![h] = "idle"] /\ sees' = [sees EXCEPT ![h] = None]
-  /\ waits' = waits \cup {<<sees[h].point, raw[latest[sees[h].event].raw]>>}
+  /\ waits' = (waits \/ sees[h].point # raw[latest[sees[h].event].raw])
   /\ UNCHANGED <<last, done, raw, latest, stamp, lent, kept, early>>
 (* `Event::wait`, of the host: the latest recording is held, then waited for by its mark *)
 HostHold(h, e) ==
@@ -86,7 +86,7 @@ Spec == Init /\ [][Next]_vars /\ Fair
 (* Who waited on the host for a recording goes on when that is complete, not another. *)
 NobodyGoesOnEarly == ~early
 (* What a stream waits for is what the clocks are told it waits for. *)
-WaitsForWhatItMeans == \A w \in waits : w[1] = w[2]
+WaitsForWhatItMeans == ~waits
 (* A borrower sees only its own recordings: one that recorded nothing has no stamp. *)
 NothingOfTheLastBorrower == [][\A e \in Events : ~lent[e] /\ lent'[e] => stamp'[e] = None]_vars
 (* A driver's event is used for one recording at a time, as long as somebody may ask for it. *)

@@ -262,7 +262,7 @@ TakeBack(p) ==
   /\ UNCHANGED <<lock, isOpen, idle, asleep, sched, held, passed, keeper, door, inbox, round, now, outcome, ran, cont, mail, my, came, seen>>
 OpenDoor(p) ==
   /\ pc[p] = "open1"
-  /\ IF sched = <<>> /\ (held = <<>> \/ Bug = "door_opens_on_held") /\ ~Closing(phase) /\ turns = 0 /\ ~isOpen
+  /\ IF (sched = <<>> \/ Bug = "door_opens_early") /\ held = <<>> /\ ~Closing(phase) /\ turns = 0 /\ ~isOpen
      THEN isOpen' = TRUE /\ doorShut' = FALSE /\ doorLanes' = free /\ free' = {}
      ELSE UNCHANGED <<isOpen, door, free>>
   /\ pc' = At(p, "open2")

@@ -386,7 +386,7 @@ Spec == Init /\ [][Next]_vars /\ Fair
 
 ------------------------------------------------------------------------------
 (* Each lane is in one place. *)
-LanePlaces(l) == (IF l \in free THEN 1 ELSE 0) + (IF l \in doorLanes THEN 1 ELSE 0) + Cardinality({p \in Procs : lane[p] = l})
+LanePlaces(l) == (IF l \in free THEN 1 ELSE 0) + (IF l \in doorLanes /\ ~doorShut THEN 1 ELSE 0) + Cardinality({p \in Procs : lane[p] = l})
 EachLaneOnce == \A l \in Lanes : LanePlaces(l) = 1
 (* A request runs once at most, and only if that is its outcome. *)
 RunsOnce == \A c \in Callers : ran[c] <= 1

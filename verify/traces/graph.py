@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""graph.py leases|batch < TLC's dump: the state graph, each state by what is seen of it in a trace."""
+import re, sys
+
+kind = sys.argv[1]
+
+
+def variable(label, name):
+    return re.search(rf"/\\\\ {name} = (.*?)(?=\\n/\\\\|\"\]|$)", label, re.S).group(1)
+
+
+def function(text):
+    """A function with named arguments, as TLC prints it."""
+    pairs = re.findall(r"\(?\s*(\w+|\\\"\w+\\\") :> (<<.*?>>|\{.*?\}|\\\"\w*\\\"|\w+)", text)
+    if not pairs:
+        pairs = re.findall(r"(\w+) \|-> (<<.*?>>|\{.*?\}|\\\"\w*\\\"|\w+)", text)
+    return {key.replace('\\"', ""): value.replace('\\"', "") for key, value in pairs}
+
+
+def bits(text, low=0):
+    return sum(1 << (int(n) - low) for n in re.findall(r"\d+", text))
+
+
+def leases(label):
+    shut = variable(label, "shut") == "TRUE"
+    owner = variable(label, "lock").replace('\\"', "")
+    number = {"None": "0", "closer": "4"}.get(owner, owner[1:])
+    look = f"{bits(variable(label, 'free')) | shut:x} {number}"
+    if owner == "None":
+        outcome, slot, pc = (function(variable(label, name)) for name in ("outcome", "slot", "pc"))
+        for t in ("t1", "t2", "t3"):
+            hand = slot[t][1:] if slot[t].startswith("s") else "0"
+            became = {"pending": "p", "closed": "c"}.get(outcome[t], outcome[t][1:])
+            look += f" {became}{hand}"
+    return look
+
+
+NUMBER = {"None": "0", "a": "1", "b": "2", "c": "3", "w": "4", "keeper": "5", "closer": "6"}
+
+
+def batch(label):
+    shut = int(variable(label, "doorShut") == "TRUE")
+    owner = variable(label, "lock").replace('\\"', "")
+    look = f"{shut} {bits(variable(label, 'doorLanes'), 1):x} {NUMBER[owner]}"
+    if owner == "None":
+        phase = variable(label, "phase").replace('\\"', "")
+        is_open = int(variable(label, "isOpen") == "TRUE")
+        names = lambda name: [NUMBER[n] for n in re.findall(r"\\\"(\w+)\\\"", variable(label, name))]
+        look += (f" {phase} {is_open} {bits(variable(label, 'free'), 1):x} {variable(label, 'turns')} {variable(label, 'idle')}"
+                 f" {len(names('asleep'))} {variable(label, 'calls')} {len(names('sched'))} [{''.join(names('held'))}]")
+    return look
+
+
+look = {"leases": leases, "batch": batch}[kind]
+numbers, states, edges, first = {}, [], [], []
+for line in sys.stdin:
+    edge = re.match(r"(-?\d+) -> (-?\d+)", line)
+    if edge:
+        edges.append(edge.groups())
+        continue
+    node = re.match(r"(-?\d+) \[label=\"(.*)", line)
+    if node and node.group(1) not in numbers:
+        numbers[node.group(1)] = len(states)
+        states.append(look(node.group(2)))
+        if "style = filled" in line:
+            first.append(node.group(1))
+for state in states:
+    print("s", state)
+for one in first:
+    print("i", numbers[one])
+for one, other in sorted({(numbers[a], numbers[b]) for a, b in edges if a != b}):
+    print("e", one, other)

@@ -1,0 +1,131 @@
+//! Runs shipped code under random interleavings, and checks that what it did is a path of its specification's state graph.
+//! `verify-traces SCENARIO GRAPH COUNT [spoil]`.
+
+#[allow(dead_code)]
+#[path = "../../../crates/batch/src/alarm.rs"]
+mod alarm;
+mod batch;
+#[allow(dead_code, unused_imports)]
+#[path = "../../../crates/batch/src/engine/mod.rs"]
+mod engine;
+#[allow(dead_code)]
+#[path = "../../../crates/batch/src/figures.rs"]
+mod figures;
+mod graph;
+#[allow(dead_code)]
+#[path = "../../../crates/batch/src/histogram.rs"]
+mod histogram;
+mod leases;
+#[allow(dead_code)]
+#[path = "../../../crates/batch/src/outcome.rs"]
+mod outcome;
+mod record;
+#[allow(dead_code, unused_imports)]
+#[path = "../../../crates/batch/src/schedule/mod.rs"]
+mod schedule;
+#[allow(dead_code)]
+#[path = "../../../crates/runtime/src/slots.rs"]
+mod slots;
+mod sync;
+#[allow(dead_code)]
+#[path = "../../../crates/runtime/src/waiters.rs"]
+mod waiters;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex};
+
+use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
+use shuttle::{Config, FailurePersistence, Runner};
+
+/// One execution with this seed: what was seen, or `None` if threads slept for ever or an assertion failed.
+fn execute(scenario: &'static str, seed: u64) -> Option<Vec<String>> {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let into = seen.clone();
+    let mut config = Config::new();
+    config.failure_persistence = FailurePersistence::None;
+    config.silence_warnings = true;
+    config.max_steps = shuttle::MaxSteps::FailAfter(20_000);
+    let scheduler: Box<dyn Scheduler + Send> = match seed % 3 {
+        0 => Box::new(PctScheduler::new_from_seed(seed, 3, 1)),
+        _ => Box::new(RandomScheduler::new_from_seed(seed, 1)),
+    };
+    let run = catch_unwind(AssertUnwindSafe(|| {
+        Runner::new(scheduler, config).run(move || {
+            match scenario {
+                "leases" => leases::execution(1),
+                "batch" => batch::execution(1, false, false),
+                "closing" => batch::execution(1, true, false),
+                "cancelling" => batch::execution(1, false, true),
+                other => panic!("no scenario {other}"),
+            }
+            let kept = batch::kept();
+            *into.lock().unwrap() = if kept.is_empty() { record::end() } else { kept };
+        });
+    }));
+    record::end();
+    run.ok()?;
+    let seen = std::mem::take(&mut *seen.lock().unwrap());
+    Some(seen)
+}
+
+/// Spoils a trace: a state is left out, comes twice as another, or two change places.
+fn spoil(trace: &mut Vec<String>, seed: u64) {
+    let place = 1 + seed as usize % (trace.len() - 2);
+    match seed % 3 {
+        0 => {
+            trace.remove(place);
+        }
+        1 => trace.swap(place, place + 1),
+        _ => trace[place] = trace[(place + 2) % trace.len()].clone(),
+    }
+    trace.dedup();
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let [_, scenario, graph, count, rest @ ..] = &arguments[..] else {
+        panic!("verify-traces SCENARIO GRAPH COUNT [spoil]");
+    };
+    let scenario: &'static str = Box::leak(scenario.clone().into_boxed_str());
+    let mut graph = graph::Graph::read(&std::fs::read_to_string(graph).expect("the graph"));
+    let count: u64 = count.parse().expect("how many");
+    let spoils = rest.iter().any(|word| word == "spoil");
+    std::panic::set_hook(Box::new(|_| {}));
+    let (mut accepted, mut refused, mut stuck, mut states, mut told) = (0, 0, 0, 0, 0);
+    let mut distinct = std::collections::HashSet::new();
+    let begun = std::time::Instant::now();
+    for seed in 0..count {
+        let Some(mut trace) = execute(scenario, seed) else {
+            stuck += 1;
+            continue;
+        };
+        if spoils {
+            let before = trace.clone();
+            spoil(&mut trace, seed);
+            if trace == before {
+                continue;
+            }
+        }
+        states += trace.len();
+        distinct.insert(trace.join("|"));
+        match graph.accepts(&trace) {
+            Ok(()) => accepted += 1,
+            Err(place) => {
+                refused += 1;
+                if told < 2 && !spoils {
+                    told += 1;
+                    println!("seed {seed}: refused at {place} of {}:", trace.len());
+                    for look in &trace[place.saturating_sub(6)..(place + 2).min(trace.len())] {
+                        println!("    {look}");
+                    }
+                }
+            }
+        }
+    }
+    let (nodes, edges) = graph.size();
+    println!(
+        "{scenario}: {accepted} accepted, {refused} refused, {stuck} stuck; {} distinct, {states} states; graph of {nodes} states, {edges} edges; {:.0} s",
+        distinct.len(),
+        begun.elapsed().as_secs_f64()
+    );
+}

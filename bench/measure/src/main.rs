@@ -9,6 +9,7 @@ mod gpu;
 mod ops;
 mod queue;
 mod runtime;
+mod several;
 
 use std::process::ExitCode;
 
@@ -39,6 +40,7 @@ enum Command {
     Ops(ops::Options),
     Queue(queue::Options),
     Fairness(fairness::Options),
+    Several(several::Options),
 }
 
 fn main() -> ExitCode {
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
         Command::Ops(options) => (options.json, ops::run(options)),
         Command::Queue(options) => (options.json, queue::run(options)),
         Command::Fairness(options) => (options.json, fairness::run(options)),
+        Command::Several(options) => (options.json, several::run(options)),
     };
     output::exit(json, done)
 }

@@ -65,11 +65,14 @@ fn run(plan: &Plan<'_>, workload: usize, groups: &[Vec<usize>]) -> Result<Done> 
     let started = groups
         .iter()
         .map(|devices| Worker::start(plan, workload, devices));
+    let before = device_memory(plan);
     let mut workers: Vec<Worker> = started.collect::<Result<_>>()?;
     workers.iter_mut().try_for_each(Worker::wait_until_ready)?;
     workers.iter_mut().try_for_each(Worker::go)?;
     std::thread::sleep(plan.time / 2);
-    let device_memory = device_memory(plan);
+    // Without what others have, such as this process.
+    let more = |(after, before): (usize, usize)| after.saturating_sub(before);
+    let device_memory = device_memory(plan).zip(before).map(more);
     let done = workers.into_iter().map(Worker::end);
     let done: Vec<Done> = done.collect::<Result<_>>()?;
     Ok(Done {

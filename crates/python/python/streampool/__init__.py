@@ -43,6 +43,7 @@ from ._memory import (
 )
 from ._random import rand, randn
 from ._session import Session, Ticket
+from ._several import DeviceSet
 from ._streampool import (
     BoundSession,
     Event,
@@ -75,6 +76,7 @@ __all__ = [
     "DeadlineExceeded",
     "DeviceFault",
     "DeviceLost",
+    "DeviceSet",
     "Error",
     "Event",
     "FunctionFailed",

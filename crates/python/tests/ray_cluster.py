@@ -162,7 +162,7 @@ def serving(folder, cluster, nodes):
     cluster.remove_node(nodes[2], allow_graceful=False)
     time.sleep(10)
     load.end("a node is killed")
-    nodes[2] = cluster.add_node(num_cpus=2)
+    nodes[2] = cluster.add_node(num_cpus=2, node_ip_address="127.0.0.1")
     until("three replicas again", lambda: running() == 3)
 
     load = Load(handle)
@@ -212,8 +212,8 @@ def data(folder):
 
 def main():
     chosen = sys.argv[1:] or ["data", "serve"]
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "_node_ip_address": "127.0.0.1"})
-    nodes = [cluster.head_node, *(cluster.add_node(num_cpus=2) for _ in range(2))]
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "node_ip_address": "127.0.0.1"})
+    nodes = [cluster.head_node, *(cluster.add_node(num_cpus=2, node_ip_address="127.0.0.1") for _ in range(2))]
     ray.init(address=cluster.address, _node_ip_address="127.0.0.1", log_to_driver=False)
     try:
         with tempfile.TemporaryDirectory() as folder:

@@ -211,7 +211,8 @@ fn plan(options: &Options) -> Result<Plan> {
     match (&options.trace, options.arrivals) {
         (Some(path), _) => {
             let times = times(path)?;
-            seconds = times.last().copied().unwrap_or(0.0).max(1e-3) + 1e-9;
+            // The last ones are to be answered, too.
+            seconds = times.last().copied().unwrap_or(0.0) + 1.0;
             arrivals = Arrivals::Trace(times);
         }
         (None, Kind::Poisson) => {}

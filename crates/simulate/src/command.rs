@@ -7,9 +7,7 @@ use streampool_console::text::within;
 use streampool_console::{self as console, Result, output};
 
 use crate::page::{self, Report};
-use crate::{
-    Arrivals, Autoscale, Balance, Cost, Failures, Plan, Tenant, fewest, simulate,
-};
+use crate::{Arrivals, Autoscale, Balance, Cost, Failures, Plan, Tenant, fewest, simulate};
 
 /// Simulate replicas under a load, before you buy them
 ///

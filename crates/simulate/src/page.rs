@@ -45,13 +45,13 @@ pub fn page(plan: &Plan, report: &Report, p99: Option<f64>) -> Page {
     let table = Table {
         head: vec![
             "replicas",
-            "answers/s",
+            "per s",
             "p50",
             "p99",
             "p99.9",
             "rejected",
             "failed",
-            "rows a batch",
+            "batch",
             "busy",
         ],
         rows: vec![vec![

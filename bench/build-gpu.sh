@@ -6,8 +6,8 @@
 #   bench/build-gpu.sh BINARIES_DIR [NAME...]
 #
 # A NAME is that of a test file of crates/cuda/tests, `unit` for the tests inside its source, `onnx` for the operators
-# against the node tests of ONNX, `batching` for queues over sessions, `beside` for the library, or `streampool` for the
-# programs; all of them by default. What does not compile is left out, and the exit code says so. The node tests' data is carried along as
+# against the node tests of ONNX, `batching` for queues over sessions, `several` for several devices, `beside` for the
+# library, or `streampool` for the programs; all of them by default. What does not compile is left out, and the exit code says so. The node tests' data is carried along as
 # BINARIES_DIR/onnx from ONNX_DATA, or from where the test has installed it; without it that test skips.
 set -euo pipefail
 
@@ -66,19 +66,19 @@ carry_onnx_data() {
     cp -rL "$data"/{node,simple,pytorch-converted,pytorch-operator} "$binaries/onnx"
 }
 
-tests=() program=no onnx=no batching=no beside=no
+tests=() program=no onnx=no face=() beside=no
 for name in "$@"; do
     case $name in
     streampool) program=yes ;;
     unit) tests+=(--lib) ;;
     onnx) onnx=yes ;;
-    batching) batching=yes ;;
+    batching | several) face+=(--test "$name") ;;
     beside) beside=yes ;;
     *) tests+=(--test "$name") ;;
     esac
 done
 if [ "$#" -eq 0 ]; then
-    tests=(--tests) program=yes onnx=yes batching=yes beside=yes
+    tests=(--tests) program=yes onnx=yes face=(--test batching --test several) beside=yes
 fi
 
 failures=0
@@ -89,8 +89,8 @@ if [ "$onnx" = yes ]; then
     build "${tests_profile[@]}" cargo test -p streampool-model --no-run --test onnx || failures=1
     carry_onnx_data
 fi
-if [ "$batching" = yes ]; then
-    build "${tests_profile[@]}" cargo test -p streampool --no-run --test batching || failures=1
+if [ "${#face[@]}" -gt 0 ]; then
+    build "${tests_profile[@]}" cargo test -p streampool --no-run "${face[@]}" || failures=1
 fi
 if [ "$beside" = yes ]; then
     build cargo build -p streampool-cuda --example beside || failures=1

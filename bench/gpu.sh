@@ -18,6 +18,7 @@
 #   common       models of common kinds beside PyTorch's graphs
 #   lengths      a text encoder whose requests each have a length of their own
 #   batching     many callers through a queue that makes batches, beside threads by themselves
+#   several      all GPUs of the machine in one process, where there are two or more
 #   report       all of it in report.md and report.json, and whether the goals are met
 #
 # What a stage finds stays in REPORT_DIR, so that stages may be run one by one. A stage that fails does not stop the
@@ -25,10 +26,10 @@
 set -uo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
-all_stages=(doctor conformance tests captures sanitizer bench fairness torch ops models common lengths batching report)
+all_stages=(doctor conformance tests captures sanitizer bench fairness torch ops models common lengths batching several report)
 
 usage() {
-    sed -n 's/^# \{0,1\}//; 2,24p' "$0" >&2
+    sed -n 's/^# \{0,1\}//; 2,25p' "$0" >&2
     [ "$#" -eq 0 ] || printf '\n%s\n' "$*" >&2
     exit 2
 }
@@ -166,6 +167,7 @@ run_the_tests() {
         # It is for any device, and reads what was carried along.
         onnx) TEST_DEVICE=cuda ONNX_DATA=$binaries/onnx run_tests onnx ;;
         batching) TEST_DEVICE=cuda run_tests batching ;;
+        several) ;;
         *) run_tests "$name" ;;
         esac
     done
@@ -369,6 +371,25 @@ run_batching() {
     step story "$binaries/streampool" story --device cuda || failures=1
 }
 
+run_several() {
+    begin several 580
+    local models=()
+    [ ! -e "$binaries/half.onnx" ] || models=(--models "$binaries")
+    step doctor "$binaries/streampool" doctor || failures=1
+    # Events, programs and memory of one device that are given to another, and copies between two.
+    run_tests conformance foreign
+    run_tests peers
+    TEST_DEVICE=cuda run_tests several
+    # shellcheck disable=SC2016
+    step measure bash -c '"$0" several --device cuda --json "${@:2}" >"$1"' "$binaries/streampool-measure" \
+        "$report/several.json" "${models[@]}" "${quick[@]}" || failures=1
+    # It needs two.
+    # shellcheck disable=SC2016
+    step failing bash -c '"$0" several --device cuda --fail --json >"$1"' "$binaries/streampool-measure" \
+        "$report/failing.json" || failures=1
+    python3 "$here/report_several.py" "$report" | tee "$report/several.md"
+}
+
 # The logs of this run after those of earlier ones, so much of them as is worth keeping.
 keep_logs() {
     local log
@@ -399,6 +420,13 @@ for name in "${all_stages[@]}"; do
     common) run_common ;;
     lengths) run_lengths ;;
     batching) run_batching ;;
+    several)
+        # With one GPU only when it is asked for.
+        gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')
+        if [ "$gpus" -gt 1 ] || [ "${#chosen[@]}" -lt "${#all_stages[@]}" ]; then
+            run_several
+        fi
+        ;;
     report)
         printf '\n==== report\n'
         python3 "$here/report.py" "$report" "$binaries/built.txt" || failures=1

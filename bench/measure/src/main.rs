@@ -10,6 +10,7 @@ mod lengths;
 mod ops;
 mod queue;
 mod runtime;
+mod several;
 
 use std::process::ExitCode;
 
@@ -41,6 +42,7 @@ enum Command {
     Queue(queue::Options),
     Fairness(fairness::Options),
     Lengths(lengths::Options),
+    Several(several::Options),
 }
 
 fn main() -> ExitCode {
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
         Command::Queue(options) => (options.json, queue::run(options)),
         Command::Fairness(options) => (options.json, fairness::run(options)),
         Command::Lengths(options) => (options.json, lengths::run(options)),
+        Command::Several(options) => (options.json, several::run(options)),
     };
     output::exit(json, done)
 }

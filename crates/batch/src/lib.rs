@@ -86,7 +86,7 @@ mod padding;
 mod queue;
 mod request;
 mod runner;
-mod schedule;
+pub mod schedule;
 mod shared;
 mod statistics;
 mod sync;

@@ -1,4 +1,4 @@
-//! The `streampool` program: `doctor` looks, `run` and `inspect` take a model, `serve` serves, `bench` measures, `story` shows. It is a library so
+//! The `streampool` program: `doctor` looks, `run` and `inspect` take a model, `serve` serves, `bench` measures, `simulate` plans, `story` shows. It is a library so
 //! that the Python package has it, too.
 //!
 //! ```
@@ -40,6 +40,7 @@ use streampool_console::{
         streampool run model.onnx         run it on made-up inputs\n  \
         streampool serve models           serve the models of a folder\n  \
         streampool bench model model.onnx how a model is best served here\n  \
+        streampool simulate --help        how many replicas a load needs\n  \
         streampool story                  the whole argument, shown on this machine"
 )]
 struct Cli {
@@ -56,6 +57,7 @@ enum Command {
     Serve(Box<serve::Options>),
     #[command(subcommand)]
     Bench(Bench),
+    Simulate(Box<streampool_simulate::command::Options>),
     Story(story::Options),
 }
 
@@ -76,6 +78,10 @@ pub fn run_program(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         #[cfg(feature = "serve")]
         Command::Serve(options) => (false, serve::run(options)),
         Command::Bench(Bench::Model(options)) => (options.json, bench::run(options)),
+        Command::Simulate(options) => {
+            let done = streampool_simulate::command::run(options);
+            (options.json, done)
+        }
         Command::Story(options) => (options.json, story::run(options)),
     };
     output::exit(json, done)

@@ -8,6 +8,8 @@ mod models;
 mod onnx;
 #[path = "cli/program.rs"]
 mod program;
+#[path = "cli/simulate.rs"]
+mod simulate;
 #[path = "cli/story.rs"]
 mod story;
 

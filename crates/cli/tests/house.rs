@@ -37,8 +37,9 @@ const FLOORS: &[(&str, u8)] = &[
     ("streampool", 7),
     ("streampool-console", 8),
     ("streampool-serve", 8),
-    ("streampool-python", 10),
-    ("streampool-cli", 9),
+    ("streampool-simulate", 9),
+    ("streampool-cli", 10),
+    ("streampool-python", 11),
 ];
 
 /// Crates beside the house: they may use any floor, and the floors may use them in tests only.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use common::{is_imitated, open, options};
 use streampool_conformance::{Subject, suite};
+use streampool_cuda::CudaDevice;
 use streampool_device::Device;
 
 /// Set where everything that is drawn for an op is tried on the imitation of a GPU, too.
@@ -13,10 +14,12 @@ const EVERY_OP: &str = "CUDA_EVERY_OP";
 /// Else one in so many. Tests go through types and options by turns of other lengths than this.
 const SAMPLE: usize = 7;
 
-/// A device with another one beside it on the same GPU, and launches that the driver refuses as the way to
+/// A device with another one beside it, on the next GPU or on the same if there is only one, and launches that the driver refuses as the way to
 /// make it fail.
 fn subject() -> Result<Subject, String> {
-    let (cuda, other) = (open(options())?, open(options())?);
+    let gpus = CudaDevice::count().unwrap_or(1);
+    let other = options().ordinal(1 % gpus.max(1));
+    let (cuda, other) = (open(options())?, open(other)?);
     let device: Arc<dyn Device> = cuda.clone();
     // There each kernel is compiled by a C++ compiler first, and slow.
     let in_part = is_imitated() && std::env::var_os(EVERY_OP).is_none();

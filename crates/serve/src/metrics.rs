@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::sync::Arc;
 
+use streampool::DeviceUse;
 use streampool::batch::Histogram;
 use streampool::runtime::MemorySnapshot;
 
@@ -39,8 +40,10 @@ enum Value {
     TenantTime,
     /// One of each tenant: how many of its requests waited, or how long in seconds.
     TenantWaits(fn((u64, f64)) -> f64),
-    /// Bytes of the device's memory.
+    /// Bytes of each device's memory.
     Memory(fn(&MemorySnapshot) -> usize),
+    /// One number of each device.
+    Device(fn(&DeviceUse) -> u64),
     /// One of each reason why a batch went.
     Batches,
     /// A histogram, with bounds, and what to divide values by.
@@ -239,6 +242,24 @@ pub const METRICS: &[Metric] = &[
         Value::Memory(|memory| memory.limit),
     ),
     other(
+        "streampool_device_up",
+        "gauge",
+        "Whether the device works, 1, or is lost and left out, 0",
+        Value::Device(|device| u64::from(device.lost.is_none())),
+    ),
+    other(
+        "streampool_device_requests",
+        "gauge",
+        "Requests of all models that wait for the device or run on it",
+        Value::Device(|device| device.under_way as u64),
+    ),
+    other(
+        "streampool_device_requests_total",
+        "counter",
+        "Requests of all models that were given to the device",
+        Value::Device(|device| device.begun),
+    ),
+    other(
         "streampool_ready",
         "gauge",
         "Whether the server is ready: 1 or 0",
@@ -308,13 +329,20 @@ fn write_metric(
             }
             return Ok(());
         }
-        Value::Memory(of) => {
-            let memory = server
-                .repository()
-                .pool()
-                .snapshot()
-                .map(|pool| of(&pool.memory));
-            return memory.map_or(Ok(()), |bytes| writeln!(page, "{name} {bytes}"));
+        Value::Memory(_) | Value::Device(_) => {
+            let devices = server.repository().devices();
+            for (device, pool) in devices.status().iter().zip(devices.pools()) {
+                let number = match metric.value {
+                    Value::Device(of) => Some(of(device)),
+                    Value::Memory(of) => pool.snapshot().ok().map(|pool| of(&pool.memory) as u64),
+                    _ => None,
+                };
+                if let Some(number) = number {
+                    let device = escaped(&device.name);
+                    writeln!(page, "{name}{{device=\"{device}\"}} {number}")?;
+                }
+            }
+            return Ok(());
         }
         _ => {}
     }

@@ -1,4 +1,4 @@
-//! One version of a model: a session behind a queue, and what requests have to look like.
+//! One version of a model: a session behind a queue on each device, and what requests have to look like.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,7 +7,10 @@ use std::time::{Duration, Instant};
 use serde_json::{Value as Json, json};
 use streampool::batch::{Batch, Priority};
 use streampool::model::{Dim, ValueInfo, ValueKind};
-use streampool::{Array, BatchQueue, DType, ForSession, Input, Pool, Request, Session, Ticket};
+use streampool::{
+    Array, BatchQueue, DType, DeviceSet, ForSession, Input, PerDevice, PlacedTicket, Request,
+    Session,
+};
 
 use crate::config::{Config, Defaults};
 use crate::datatype;
@@ -27,9 +30,9 @@ pub struct Model {
     /// The most rows of a batch, if requests are batched. Otherwise each array has one more axis of size 1 in front, because a queue
     /// wants rows.
     batch: Option<usize>,
-    queue: BatchQueue,
+    queues: PerDevice<BatchQueue>,
     figures: Arc<Figures>,
-    attached: u64,
+    attached: Vec<u64>,
     #[cfg(feature = "text")]
     text: Option<Text>,
 }
@@ -61,35 +64,39 @@ pub struct Place {
 impl Model {
     /// Loads a model, and runs it once where its inputs have no open sizes but the number of rows.
     pub fn load(
-        pool: &Pool,
+        devices: &DeviceSet,
         path: &Path,
         (name, version): (&str, u64),
         config: Config,
         defaults: &Defaults,
         figures: Arc<Figures>,
     ) -> Result<Model, String> {
-        let model = Model::made(pool, path, (name, version), config, defaults, figures);
-        // A thread that loads may live on for long: the stream that it took is needed by other models.
-        pool.release_current_stream();
+        let model = Model::made(devices, path, (name, version), config, defaults, figures);
+        // A thread that loads may live on for long: the streams that it took are needed by other models.
+        for pool in devices.pools() {
+            pool.release_current_stream();
+        }
         model
     }
 
     fn made(
-        pool: &Pool,
+        devices: &DeviceSet,
         path: &Path,
         (name, version): (&str, u64),
         config: Config,
         defaults: &Defaults,
         figures: Arc<Figures>,
     ) -> Result<Model, String> {
-        let session = Session::load(pool, path).map_err(|error| error.to_string())?;
+        let sessions = devices.each(|pool| Ok(Session::load(pool, path)?));
+        let sessions = sessions.map_err(|error| error.to_string())?;
+        let session = sessions.iter().next().ok_or("there is no device")?;
         let inputs = ports(session.inputs())?;
         let outputs = ports(session.outputs())?;
         check_config(&config, name, &inputs, &outputs)?;
         let rows = match config.max_batch_size {
             Some(0) => None,
             Some(rows) => Some(rows),
-            None => has_rows(&session).then_some(defaults.max_batch_size),
+            None => has_rows(session).then_some(defaults.max_batch_size),
         };
         let mut settings = BatchQueue::builder()
             .max_batch_size(rows.unwrap_or(1))
@@ -119,25 +126,25 @@ impl Model {
         if let Some(instances) = config.instances.or(defaults.max_in_flight) {
             settings = settings.max_in_flight(instances);
         }
-        warm_up(&session, &inputs, rows.is_some());
-        let queue = match rows {
-            Some(_) => BatchQueue::for_session(&session, settings),
-            None => {
-                let session = session.clone();
-                settings
-                    .build(move |batch| run_alone(&session, &batch))
-                    .map_err(Into::into)
+        let queues = sessions.map(|session| {
+            warm_up(session, &inputs, rows.is_some());
+            let settings = settings.clone();
+            if rows.is_some() {
+                return BatchQueue::for_session(session, settings);
             }
-        };
-        let queue = queue.map_err(|error| error.to_string())?;
+            let session = session.clone();
+            Ok(settings.build(move |batch| run_alone(&session, &batch))?)
+        });
+        let queues = queues.map_err(|error| error.to_string())?;
+        let attached = queues.iter().map(|queue| figures.attach(queue.clone()));
         Ok(Model {
             name: name.to_owned(),
             version,
             inputs,
             outputs,
             batch: rows,
-            attached: figures.attach(queue.clone()),
-            queue,
+            attached: attached.collect(),
+            queues,
             config,
             figures,
             #[cfg(feature = "text")]
@@ -270,7 +277,7 @@ impl Model {
     }
 
     /// Puts a request into the queue. If the ticket is dropped, the request is withdrawn.
-    pub fn submit(&self, inputs: Vec<Array>, terms: &Terms) -> Result<Ticket> {
+    pub fn submit(&self, inputs: Vec<Array>, terms: &Terms) -> Result<PlacedTicket> {
         let mut request = Request::new(inputs).priority(self.priority(terms.priority)?);
         let default = self.config.default_timeout;
         let default = default.and_then(|timeout| Instant::now().checked_add(timeout));
@@ -280,7 +287,7 @@ impl Model {
         if let Some(tenant) = &terms.tenant {
             request = request.tenant(&tenant[..]);
         }
-        Ok(self.queue.submit(request)?)
+        Ok(self.queues.submit(request)?)
     }
 
     fn priority(&self, asked: u64) -> Result<Priority> {
@@ -361,7 +368,9 @@ impl Model {
 /// Nobody has a request in it any more.
 impl Drop for Model {
     fn drop(&mut self) {
-        self.figures.detach(self.attached);
+        for &number in &self.attached {
+            self.figures.detach(number);
+        }
     }
 }
 

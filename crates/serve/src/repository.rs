@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use serde_json::{Value as Json, json};
-use streampool::Pool;
+use streampool::DeviceSet;
 
 use crate::config::{Config, Defaults, Versions};
 use crate::error::{Error, Result};
@@ -17,7 +17,7 @@ use crate::model::Model;
 /// A model is `NAME.onnx`, or a folder `NAME` with `VERSION/model.onnx` for each version, and optionally a `config.pbtxt`.
 pub struct Repository {
     folder: PathBuf,
-    pool: Pool,
+    devices: DeviceSet,
     defaults: Defaults,
     entries: RwLock<BTreeMap<String, Entry>>,
     /// One model is loaded at a time.
@@ -47,11 +47,15 @@ struct Found {
 }
 
 impl Repository {
-    /// A folder of models, none of which is loaded.
-    pub fn new(folder: impl Into<PathBuf>, pool: Pool, defaults: Defaults) -> Repository {
+    /// A folder of models, none of which is loaded. They go to every device: one is that of a pool, several are a set.
+    pub fn new(
+        folder: impl Into<PathBuf>,
+        devices: impl Into<DeviceSet>,
+        defaults: Defaults,
+    ) -> Repository {
         Repository {
             folder: folder.into(),
-            pool,
+            devices: devices.into(),
             defaults,
             entries: RwLock::default(),
             loading: Mutex::default(),
@@ -75,9 +79,9 @@ impl Repository {
         [folder, self.folder.join(format!("{name}.onnx"))]
     }
 
-    /// The device's pool.
-    pub fn pool(&self) -> &Pool {
-        &self.pool
+    /// The devices.
+    pub fn devices(&self) -> &DeviceSet {
+        &self.devices
     }
 
     /// The names of the models that the folder has.
@@ -190,7 +194,14 @@ impl Repository {
         let load = |found: Found| {
             let figures = self.figures(name, found.version);
             let (config, id) = (config.clone(), (name, found.version));
-            let model = Model::load(&self.pool, &found.path, id, config, &self.defaults, figures);
+            let model = Model::load(
+                &self.devices,
+                &found.path,
+                id,
+                config,
+                &self.defaults,
+                figures,
+            );
             model.map(Arc::new).map_err(failed)
         };
         found.into_iter().map(load).collect()

@@ -131,9 +131,9 @@ impl Server {
         &self.failures
     }
 
-    /// Whether load balancers should send requests.
+    /// Whether load balancers should send requests. A server whose devices are all lost is not ready.
     pub fn is_ready(&self) -> bool {
-        *self.phase.borrow() == Phase::Ready
+        *self.phase.borrow() == Phase::Ready && self.repository.devices().is_usable()
     }
 
     /// Says whether load balancers should send requests. Requests are answered anyway.

@@ -12,6 +12,7 @@ use streampool_metal::{MetalDevice, MetalOptions};
 use streampool_runtime::Pool;
 
 use crate::error::Result;
+use crate::set::DeviceSet;
 
 /// One device, as this build finds it on this machine.
 #[derive(Debug, Clone)]
@@ -22,6 +23,8 @@ pub struct DeviceStatus {
     pub name: String,
     /// The device, or why it cannot be used.
     pub device: Result<Arc<dyn Device>, Unusable>,
+    /// The other GPUs whose memory it reaches without the host.
+    pub reaches: Vec<String>,
 }
 
 /// Why a device cannot be used.
@@ -56,16 +59,36 @@ fn status(
     number: usize,
     device: Result<Arc<dyn Device>, Unusable>,
 ) -> DeviceStatus {
-    let name = match number {
+    DeviceStatus {
+        kind,
+        name: name(kind, number),
+        device,
+        reaches: Vec::new(),
+    }
+}
+
+fn name(kind: DeviceKind, number: usize) -> String {
+    match number {
         0 => kind.name().to_owned(),
         other => format!("{}:{other}", kind.name()),
-    };
-    DeviceStatus { kind, name, device }
+    }
 }
 
 /// A pool on the host CPU, set up by the environment.
 pub fn host_pool() -> Result<Pool> {
     Ok(Pool::new(open_host()?)?)
+}
+
+/// So many host devices, one at least, which share the processors and the memory that the environment gives to one.
+pub fn host_set(count: usize) -> Result<DeviceSet> {
+    let whole = HostOptions::from_env()?;
+    let part = |all: usize| (all / count.max(1)).max(1);
+    let (threads, capacity) = (part(whole.threads), part(whole.capacity));
+    let pools = (0..count.max(1)).map(|_| {
+        let options = whole.clone().threads(threads).capacity(capacity);
+        Ok(Pool::new(HostDevice::new(options)?)?)
+    });
+    DeviceSet::new(pools.collect::<Result<Vec<_>>>()?)
 }
 
 fn open_host() -> Result<Arc<dyn Device>> {
@@ -77,6 +100,18 @@ fn open_host() -> Result<Arc<dyn Device>> {
 #[cfg(feature = "cuda")]
 pub fn cuda_pool() -> Result<Pool> {
     Ok(Pool::new(CudaDevice::new(CudaOptions::from_env()?)?)?)
+}
+
+/// All NVIDIA GPUs that the driver shows, each with a pool, set up by the environment.
+#[cfg(feature = "cuda")]
+pub fn cuda_set() -> Result<DeviceSet> {
+    let options = CudaOptions::from_env()?;
+    let pools = (0..CudaDevice::count()?).map(|ordinal| {
+        Ok(Pool::new(CudaDevice::new(
+            options.clone().ordinal(ordinal),
+        )?)?)
+    });
+    DeviceSet::new(pools.collect::<Result<Vec<_>>>()?)
 }
 
 /// A pool on the Apple GPU that `STREAMPOOL_METAL_DEVICE` names, by default the one that the system prefers, set up
@@ -93,7 +128,14 @@ fn cuda_devices() -> Vec<DeviceStatus> {
         Ok(CudaDevice::new(options.clone().ordinal(ordinal))?)
     };
     let none = "the NVIDIA driver shows no GPU";
-    gpus(DeviceKind::Cuda, options, CudaDevice::count, none, open)
+    let mut found = gpus(DeviceKind::Cuda, options, CudaDevice::count, none, open);
+    let count = found.len();
+    for (from, status) in found.iter_mut().enumerate() {
+        let others = (0..count).filter(|&to| to != from);
+        let reached = others.filter(|&to| CudaDevice::can_reach(from, to) == Ok(true));
+        status.reaches = reached.map(|to| name(DeviceKind::Cuda, to)).collect();
+    }
+    found
 }
 
 #[cfg(feature = "metal")]

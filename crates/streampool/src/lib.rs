@@ -75,6 +75,7 @@
 mod batching;
 mod devices;
 mod error;
+mod set;
 
 /// The examples of README, run like those here.
 #[cfg(doctest)]
@@ -122,17 +123,18 @@ pub use device::{
     Access, Activation, Axes, Binary, Compare, DType, Device, Element, EventStatus, Expr, Fault,
     Layout, MatMul, Mitigations, Norm, NormKind, Op, OpKind, Quirk, ReduceKind, Scalar, Unary,
 };
-#[cfg(feature = "cuda")]
-pub use devices::cuda_pool;
 #[cfg(feature = "metal")]
 pub use devices::metal_pool;
-pub use devices::{DeviceStatus, Unusable, devices, host_pool};
+pub use devices::{DeviceStatus, Unusable, devices, host_pool, host_set};
+#[cfg(feature = "cuda")]
+pub use devices::{cuda_pool, cuda_set};
 pub use error::{Error, ErrorKind, Result};
 pub use model::{Array, Binding, Input, Outputs, RunOptions, Session, SessionOptions};
 pub use runtime::{
     Buffer, Capture, Event, Lease, Pool, Profile, Program, SettingError, Settings, Snapshot,
     Stream, WhenExhausted,
 };
+pub use set::{DeviceSet, DeviceUse, PerDevice, Placed, PlacedTicket};
 pub use tensor::Tensor;
 
 /// A queue that makes batches of the requests of many callers.
@@ -211,8 +213,8 @@ pub mod tensor {
 /// What most programs need.
 pub mod prelude {
     pub use crate::{
-        Array, BatchQueue, Buffer, DType, Event, ForSession, Input, Layout, Lease, MatMul, Norm,
-        Op, Outputs, Pool, Request, RunOptions, Scalar, Session, SessionOptions, Settings, Stream,
-        Tensor, Ticket, WhenExhausted,
+        Array, BatchQueue, Buffer, DType, DeviceSet, Event, ForSession, Input, Layout, Lease,
+        MatMul, Norm, Op, Outputs, Pool, Request, RunOptions, Scalar, Session, SessionOptions,
+        Settings, Stream, Tensor, Ticket, WhenExhausted,
     };
 }

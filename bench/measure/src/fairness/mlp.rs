@@ -21,7 +21,8 @@ pub fn small_onnx() -> Result<Vec<u8>> {
     onnx_of(&[INPUTS, 128, 64])
 }
 
-fn onnx_of(widths: &[usize]) -> Result<Vec<u8>> {
+/// One of these widths, the first of which is [`INPUTS`].
+pub fn onnx_of(widths: &[usize]) -> Result<Vec<u8>> {
     let mut noise = Noise::new(7);
     let mut graph = Graph::new().input("x", DType::F32, &format!("batch {INPUTS}"));
     let last = widths.len() - 2;

@@ -3,7 +3,7 @@
 mod calls;
 mod crowd;
 mod first;
-mod mlp;
+pub mod mlp;
 mod submits;
 
 use std::time::Duration;

@@ -44,6 +44,9 @@ fn device(page: &mut String, seen: &Seen) {
     let _ = writeln!(page, "{}", if works { "usable" } else { "NOT WORKING" });
     let mut table = Table::pairs(2);
     about(&mut table, hardware);
+    if !seen.reaches.is_empty() {
+        table.row(["reaches the memory of".to_owned(), seen.reaches.join(", ")]);
+    }
     if let Some(pool) = &seen.pool {
         for cache in &pool.caches {
             table.row([format!("{} cache", cache.name), held(cache)]);

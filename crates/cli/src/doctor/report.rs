@@ -64,6 +64,8 @@ pub struct Seen {
     pub why_not: Option<String>,
     /// What it is.
     pub hardware: Option<Hardware>,
+    /// The other GPUs whose memory it reaches without the host.
+    pub reaches: Vec<String>,
     /// What a pool on it holds after the self-test.
     pub pool: Option<Snapshot>,
     /// Whether a little work came out right.
@@ -130,6 +132,7 @@ fn look_at(status: DeviceStatus, settings: Option<&Settings>, findings: &mut Vec
         usable: false,
         why_not: None,
         hardware: None,
+        reaches: status.reaches,
         pool: None,
         self_test: None,
         operators: None,

@@ -13,7 +13,7 @@ use streampool_serve::{Defaults, Keys, Limits, Repository, Server, grpc, http};
 use tokio::sync::watch;
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::device::On;
+use crate::device::Devices;
 use crate::text::within;
 use crate::{Outcome, Result};
 
@@ -52,9 +52,15 @@ pub struct Options {
         hide_env = true
     )]
     grpc: Option<Address>,
-    /// The device to run on
-    #[arg(long, value_enum, default_value_t = On::Host, env = "STREAMPOOL_SERVE_DEVICE", hide_env = true)]
-    device: On,
+    /// The devices to run on: host, cuda or metal; cuda:1 is the second GPU, cuda:all is all of them, and host:4 are four on this CPU
+    #[arg(
+        long,
+        value_name = "DEVICES",
+        default_value = "host",
+        env = "STREAMPOOL_SERVE_DEVICE",
+        hide_env = true
+    )]
+    device: Devices,
     /// The most rows of a batch, where config.pbtxt says nothing
     #[arg(long, value_name = "ROWS", default_value_t = 32, value_parser = within(1usize, 65_536), env = "STREAMPOOL_SERVE_MAX_BATCH_SIZE", hide_env = true)]
     max_batch_size: usize,
@@ -316,7 +322,7 @@ fn server(options: &Options) -> Result<Arc<Server>> {
         control: options.control,
         tenant_labels: options.tenant_labels,
     };
-    let repository = Repository::new(&options.models, options.device.pool()?, defaults);
+    let repository = Repository::new(&options.models, options.device.set()?, defaults);
     let failures = repository.load_all();
     let folder = options.models.display();
     let failures = failures.map_err(|error| format!("{folder}: {error}"))?;

@@ -43,6 +43,7 @@ from ._memory import (
 )
 from ._random import rand, randn
 from ._session import Session, Ticket
+from ._several import DeviceSet
 from ._streampool import (
     Binding,
     BoundSession,
@@ -77,6 +78,7 @@ __all__ = [
     "DeadlineExceeded",
     "DeviceFault",
     "DeviceLost",
+    "DeviceSet",
     "Error",
     "Event",
     "FunctionFailed",

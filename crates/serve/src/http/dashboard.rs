@@ -85,12 +85,21 @@ fn state(server: &Server) -> Json {
             "sizes": counts(&queues.batch_rows),
         })
     });
-    let pool = server.repository().pool().snapshot().ok();
+    let devices = server.repository().devices();
+    let names = devices
+        .status()
+        .into_iter()
+        .map(|device| match device.lost {
+            None => device.name,
+            Some(_) => format!("{} (lost)", device.name),
+        });
+    let names: Vec<String> = names.collect();
+    let pool = devices.pools().next().and_then(|pool| pool.snapshot().ok());
     json!({
         "ready": server.is_ready(),
         "version": env!("CARGO_PKG_VERSION"),
         "models": models.collect::<Vec<_>>(),
-        "device": pool.as_ref().map(|pool| &pool.device),
+        "device": names.join(", "),
         "memory": pool.as_ref().map(|pool| pool.memory),
         "places": pool.as_ref().map(|pool| pool.streams),
         "streams": pool.as_ref().map(|pool| {

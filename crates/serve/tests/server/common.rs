@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use streampool::model::onnx::writer::Graph;
-use streampool::{Array, DType};
+use streampool::{Array, DType, DeviceSet};
 use streampool_serve::listen::{self, Address, Listener};
 use streampool_serve::{Defaults, Keys, Limits, Repository, Server, grpc, http};
 use tokio::sync::watch;
@@ -83,7 +83,18 @@ impl Running {
     /// Serves them to those who have a key.
     pub fn keyed(folder: &Path, limits: Limits, defaults: Defaults, keys: Option<Keys>) -> Running {
         let pool = streampool::host_pool().unwrap();
-        let repository = Repository::new(folder, pool, defaults);
+        Running::on(pool, folder, limits, defaults, keys)
+    }
+
+    /// Serves them on these devices.
+    pub fn on(
+        devices: impl Into<DeviceSet>,
+        folder: &Path,
+        limits: Limits,
+        defaults: Defaults,
+        keys: Option<Keys>,
+    ) -> Running {
+        let repository = Repository::new(folder, devices, defaults);
         let failures = repository.load_all().unwrap();
         assert!(failures.is_empty(), "{failures:?}");
         let server = Server::with_keys(repository, limits, keys);

@@ -2,6 +2,7 @@
 
 mod abuse;
 mod common;
+mod devices;
 mod grpc;
 mod http;
 mod looking;

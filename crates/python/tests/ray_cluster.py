@@ -1,0 +1,230 @@
+"""Streampool on a simulated cluster of Ray: three nodes on this machine. `ci/ray.sh` runs it.
+
+Under load a replica, a node and Serve's controller are killed, the model is replaced, and the number of replicas changes. Every
+request has a value of its own: it is answered once and rightly, or fails with an error that says why.
+"""
+
+import json
+import os
+import sys
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import numpy as np
+import onnx
+import ray
+from onnx import TensorProto, helper
+from ray import serve
+from ray.cluster_utils import Cluster
+
+import streampool.ray
+
+CALLERS = 4
+REST = 0.02
+
+
+def model(path, add):
+    """y = x + add."""
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 4]) for name in "xy")
+    node, one = helper.make_node("Add", ["x", "one"], ["y"]), helper.make_tensor("one", TensorProto.FLOAT, [1], [float(add)])
+    graph = helper.make_graph([node], "plus", [x], [y], [one])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path)
+    return path.read_bytes()
+
+
+class Load:
+    """Callers of a handle, all the time."""
+
+    def __init__(self, handle, right=(1,)):
+        self.handle, self.right = handle, right
+        self.stop, self.lock = threading.Event(), threading.Lock()
+        self.sent, self.answers, self.failed, self.wrong, self.times = 0, {}, {}, 0, []
+        self.threads = [threading.Thread(target=self.call, args=(number,)) for number in range(CALLERS)]
+        for thread in self.threads:
+            thread.start()
+
+    def call(self, number):
+        count = 0
+        while not self.stop.is_set():
+            count += 1
+            value = float(number * 1_000_000 + count)
+            with self.lock:
+                self.sent += 1
+            begun = time.monotonic()
+            try:
+                answer = self.handle.infer.remote({"x": np.full((1, 4), value, np.float32)}).result(timeout_s=60)
+                outcome = float(answer["y"][0, 0]) - value
+            except Exception as error:
+                outcome = type(error).__name__
+            with self.lock:
+                self.times.append(time.monotonic() - begun)
+                if isinstance(outcome, str):
+                    self.failed[outcome] = self.failed.get(outcome, 0) + 1
+                elif outcome in self.right:
+                    self.answers[outcome] = self.answers.get(outcome, 0) + 1
+                else:
+                    self.wrong += 1
+            time.sleep(REST)
+
+    def end(self, what):
+        self.stop.set()
+        for thread in self.threads:
+            thread.join(90)
+            assert not thread.is_alive(), "a request hangs"
+        good, failed = sum(self.answers.values()), sum(self.failed.values())
+        p50, p99 = (np.percentile(self.times, part) * 1e3 for part in (50, 99))
+        print(
+            f"{what}: {self.sent} sent, {good} answered, {failed} failed {self.failed or ''}, {self.wrong} wrong, "
+            f"p50 {p50:.0f} ms, p99 {p99:.0f} ms",
+            flush=True,
+        )
+        assert self.wrong == 0 and good + failed == self.sent and good > 50
+        return failed
+
+
+def until(what, condition, seconds=90):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"it never came to this: {what}"
+        time.sleep(0.2)
+
+
+def running():
+    """The replicas that run."""
+    deployments = serve.status().applications["default"].deployments
+    return sum(deployment.replica_states.get("RUNNING", 0) for deployment in deployments.values())
+
+
+def replica_actors():
+    from ray.util.state import list_actors
+
+    return [actor for actor in list_actors(filters=[("state", "=", "ALIVE")]) if "_Replica" in (actor.name or "")]
+
+
+def serving(folder, cluster, nodes):
+    plus_one, plus_two = model(folder / "one.onnx", 1), model(folder / "two.onnx", 2)
+
+    def app(of, replicas):
+        return streampool.ray.app(of, device="host", replicas=replicas, cpus=0.5, max_batch_size=8)
+
+    handle = serve.run(app(plus_one, 3))
+    load = Load(handle)
+    time.sleep(5)
+    assert load.end("three replicas") == 0
+
+    body = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}]}).encode()
+
+    def ask(body):
+        return urllib.request.urlopen(urllib.request.Request("http://127.0.0.1:8000/", body), timeout=30)
+
+    assert json.load(ask(body))["outputs"][0]["data"] == [2, 3, 4, 5]
+    times = []
+    for _ in range(100):
+        begun = time.monotonic()
+        ask(body).read()
+        times.append(time.monotonic() - begun)
+    by_handle = []
+    for _ in range(100):
+        begun = time.monotonic()
+        handle.infer.remote({"x": np.ones((1, 4), np.float32)}).result()
+        by_handle.append(time.monotonic() - begun)
+    session = streampool.Session(plus_one, device="host")
+    with streampool.BatchQueue(session, max_batch_size=8) as queue:
+        begun = time.monotonic()
+        for _ in range(100):
+            queue.infer(np.ones((1, 4), np.float32))
+        ours = (time.monotonic() - begun) / 100
+    print(
+        f"one caller: our queue {1e6 * ours:.0f} us, Serve's handle p50 {1e3 * np.median(by_handle):.1f} ms, HTTP p50 "
+        f"{1e3 * np.median(times):.1f} ms",
+        flush=True,
+    )
+    try:
+        ask(b'{"inputs": [{"name": "z", "datatype": "FP32", "shape": [1], "data": [1]}]}')
+    except urllib.error.HTTPError as error:
+        assert error.code == 400 and "missing" in json.load(error)["error"]
+    else:
+        raise AssertionError("a wrong request is refused")
+
+    load = Load(handle)
+    time.sleep(2)
+    ray.kill(ray.get_actor(replica_actors()[0].name, namespace="serve"))
+    time.sleep(6)
+    until("three replicas again", lambda: running() == 3)
+    load.end("a replica is killed")
+
+    load = Load(handle)
+    time.sleep(2)
+    cluster.remove_node(nodes[2], allow_graceful=False)
+    time.sleep(10)
+    load.end("a node is killed")
+    nodes[2] = cluster.add_node(num_cpus=2, node_ip_address="127.0.0.1")
+    until("three replicas again", lambda: running() == 3)
+
+    load = Load(handle)
+    time.sleep(2)
+    ray.kill(ray.get_actor("SERVE_CONTROLLER_ACTOR", namespace="serve"), no_restart=False)
+    time.sleep(6)
+    assert load.end("Serve's controller is killed") == 0
+
+    load = Load(handle, right=(1, 2))
+    time.sleep(2)
+    serve.run(app(plus_two, 3))
+    time.sleep(3)
+    failed = load.end("the model is replaced")
+    assert failed == 0 and load.answers.get(2, 0) > 0 and load.answers.get(1, 0) > 0, load.answers
+
+    load = Load(handle, right=(2,))
+    for count in (1, 4, 1):
+        serve.run(app(plus_two, count))
+        until(f"{count} replicas", lambda count=count: running() == count)
+        time.sleep(2)
+    assert load.end("1, 4 and 1 replicas") == 0
+    serve.shutdown()
+
+
+def data(folder):
+    """Each row has one result, also if a worker is killed."""
+    path = folder / "plus.onnx"
+    model(path, 1)
+    marker = folder / "killed"
+
+    class Slow(streampool.ray.Predictor):
+        def __call__(self, batch):
+            time.sleep(0.1)
+            if batch["id"][0] >= 1000 and not marker.exists():
+                marker.write_text("once")
+                os._exit(1)
+            return super().__call__(batch)
+
+    rows = [{"id": number, "x": np.full(4, number, np.float32)} for number in range(2000)]
+    dataset = ray.data.from_items(rows, override_num_blocks=40)
+    found = dataset.map_batches(Slow(str(path), device="host"), batch_size=50).take_all()
+    ids = sorted(row["id"] for row in found)
+    assert marker.exists() and ids == list(range(2000)), len(ids)
+    assert all(row["y"][0] == row["id"] + 1 for row in found)
+    print("data: 2000 rows, each with one result, after a worker was killed", flush=True)
+
+
+def main():
+    chosen = sys.argv[1:] or ["data", "serve"]
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "node_ip_address": "127.0.0.1"})
+    nodes = [cluster.head_node, *(cluster.add_node(num_cpus=2, node_ip_address="127.0.0.1") for _ in range(2))]
+    ray.init(address=cluster.address, _node_ip_address="127.0.0.1", log_to_driver=False)
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            if "data" in chosen:
+                data(Path(folder))
+            if "serve" in chosen:
+                serving(Path(folder), cluster, nodes)
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+
+
+if __name__ == "__main__":
+    main()

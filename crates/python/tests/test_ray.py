@@ -1,0 +1,43 @@
+"""What of `streampool.ray` needs no Ray. `ci/ray.sh` has the rest."""
+
+import asyncio
+import pickle
+
+import numpy as np
+import pytest
+
+import streampool as sp
+import streampool.ray
+
+
+def test_a_predictor_adds_columns_in_any_process(linear, weight):
+    predictor = pickle.loads(pickle.dumps(streampool.ray.Predictor(linear.SerializeToString(), device="host")))
+    x = np.random.default_rng(1).standard_normal((5, 16), dtype=np.float32)
+    batch = predictor({"id": np.arange(5), "x": x})
+    assert sorted(batch) == ["id", "x", "y"] and list(batch["id"]) == [0, 1, 2, 3, 4]
+    np.testing.assert_allclose(batch["y"], x @ weight, rtol=1e-5, atol=1e-5)
+    with pytest.raises(sp.InvalidInput, match="no columns"):
+        predictor({"z": x})
+
+
+def test_a_replica_answers_and_is_unwell_once_its_device_is_lost(linear, weight):
+    replica = streampool.ray._Replica({"model": linear.SerializeToString()}, "host", {"max_batch_size": 4})
+    x = np.ones((1, 16), np.float32)
+    outputs = asyncio.run(replica.infer({"x": x}, tenant="ann"))
+    np.testing.assert_allclose(outputs["y"], x @ weight, rtol=1e-5, atol=1e-5)
+    with pytest.raises(sp.InvalidInput, match="no model 'other'"):
+        asyncio.run(replica.infer({"x": x}, "other"))
+    replica.check_health()
+
+    class Lost:
+        async def infer_async(self, inputs):
+            raise sp.DeviceLost("struck")
+
+        def close(self):
+            pass
+
+    replica._queues["model"] = Lost()
+    with pytest.raises(sp.DeviceLost):
+        asyncio.run(replica.infer({"x": x}))
+    with pytest.raises(sp.DeviceLost, match="struck"):
+        replica.check_health()

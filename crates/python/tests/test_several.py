@@ -1,0 +1,55 @@
+import asyncio
+import concurrent.futures
+
+import numpy as np
+import pytest
+
+import streampool as sp
+
+
+def rows(count, seed=0):
+    return np.random.default_rng(seed).standard_normal((count, 16), dtype=np.float32)
+
+
+@pytest.mark.parametrize("queue", [None, {"max_batch_size": 8}])
+def test_calls_are_spread_over_devices(linear, session, queue):
+    with sp.DeviceSet(linear, ["host", "host"], queue=queue) as devices, concurrent.futures.ThreadPoolExecutor(8) as pool:
+        inputs = [rows(1, seed) for seed in range(40)]
+        for x, outputs in zip(inputs, pool.map(lambda x: devices.run({"x": x}), inputs), strict=True):
+            np.testing.assert_allclose(outputs["y"], session.run({"x": x})["y"], rtol=1e-5, atol=1e-5)
+
+        async def tasks():
+            return await asyncio.gather(*(devices.run_async({"x": x}) for x in inputs[:10]))
+
+        assert len(asyncio.run(tasks())) == 10
+        status = devices.status()
+        assert sum(one["begun"] for one in status) == 50 and all(one["begun"] > 5 for one in status), status
+        assert all(one["under_way"] == 0 and one["lost"] is None for one in status)
+
+
+def test_a_lost_device_is_left_out(linear, monkeypatch):
+    devices = sp.DeviceSet(linear, ["host", "host"])
+    broken = devices._sessions[0]
+
+    class Broken:
+        def run(self, inputs):
+            raise sp.DeviceLost("struck")
+
+    devices._sessions[0] = Broken()
+    with pytest.raises(sp.DeviceLost, match="struck"):
+        for _ in range(2):
+            devices.run({"x": rows(1)})
+    for _ in range(5):
+        devices.run({"x": rows(1)})
+    assert [one["lost"] for one in devices.status()] == ["struck", None]
+    devices._sessions[1] = Broken()
+    with pytest.raises(sp.DeviceLost):
+        devices.run({"x": rows(1)})
+    with pytest.raises(sp.DeviceLost, match="struck; struck"):
+        devices.run({"x": rows(1)})
+    assert broken is not None
+
+
+def test_no_device_is_an_error(linear):
+    with pytest.raises(sp.NoDevice):
+        sp.DeviceSet(linear, [])

@@ -1,0 +1,91 @@
+//! Several devices behind one server.
+
+use streampool::DeviceSet;
+use streampool_serve::{Defaults, Limits};
+
+use super::common::{Running, folder, plus, write};
+
+fn serving(set: &DeviceSet) -> Running {
+    let folder = folder();
+    write(&folder, "a.onnx", plus(1.0));
+    Running::on(
+        set.clone(),
+        &folder,
+        Limits::default(),
+        Defaults::default(),
+        None,
+    )
+}
+
+/// The value of a metric of a device.
+fn metric(page: &str, name: &str, device: &str) -> Option<u64> {
+    let start = format!("{name}{{device=\"{device}\"}} ");
+    let line = page.lines().find_map(|line| line.strip_prefix(&start));
+    line.and_then(|value| value.parse().ok())
+}
+
+#[test]
+fn requests_go_to_all_devices_and_metrics_tell_them_apart() {
+    let set = streampool::host_set(2).unwrap();
+    let running = serving(&set);
+    std::thread::scope(|scope| {
+        for caller in 0..8 {
+            let running = &running;
+            scope.spawn(move || {
+                for round in 0..10 {
+                    let x = caller * 10 + round;
+                    let body = format!(
+                        r#"{{"inputs": [{{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [{x}, 0, 0, 0]}}]}}"#
+                    );
+                    let answer = running.infer("a", &body);
+                    assert_eq!(answer.status, 200, "{answer:?}");
+                    assert_eq!(answer.json()["outputs"][0]["data"][0], f64::from(x + 1));
+                }
+            });
+        }
+    });
+    let page = running.get("/metrics").text();
+    let of = |name: &str| ["host", "host:1"].map(|device| metric(&page, name, device));
+    assert_eq!(of("streampool_device_up"), [Some(1); 2]);
+    assert_eq!(of("streampool_device_requests"), [Some(0); 2]);
+    let [first, second] = of("streampool_device_requests_total").map(Option::unwrap);
+    assert_eq!(first + second, 80);
+    assert!(first > 0 && second > 0, "{first} and {second}");
+    assert!(
+        of("streampool_memory_limit_bytes")
+            .iter()
+            .all(|limit| limit.is_some_and(|bytes| bytes > 0))
+    );
+    // Both queues count for the model.
+    assert!(page.contains("nv_inference_request_success{model=\"a\",version=\"1\"} 80"));
+}
+
+#[test]
+fn a_server_without_a_device_left_is_not_ready() {
+    let set = streampool::host_set(2).unwrap();
+    let running = serving(&set);
+    assert_eq!(running.get("/v2/health/ready").status, 200);
+    let places = set.each(|_| Ok(())).unwrap();
+    let lose = || {
+        let gone = streampool::device::Error::DeviceLost("pulled out".to_owned());
+        let place = places.take().unwrap();
+        assert!(place.checked::<(), _>(Err(gone)).is_err());
+    };
+    let good =
+        r#"{"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}]}"#;
+    lose();
+    assert_eq!(running.get("/v2/health/ready").status, 200);
+    for _ in 0..4 {
+        assert_eq!(running.infer("a", good).status, 200);
+    }
+    let page = running.get("/metrics").text();
+    let up = ["host", "host:1"].map(|device| metric(&page, "streampool_device_up", device));
+    assert_eq!(up.into_iter().flatten().sum::<u64>(), 1);
+    lose();
+    assert_ne!(running.get("/v2/health/ready").status, 200);
+    let refused = running.infer("a", good);
+    assert!(
+        refused.status >= 500 && refused.text().contains("pulled out"),
+        "{refused:?}"
+    );
+}

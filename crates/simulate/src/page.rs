@@ -44,15 +44,7 @@ pub fn page(plan: &Plan, report: &Report, p99: Option<f64>) -> Page {
     let percent = |part: f64| Cell::from(format!("{:.1} %", 100.0 * part));
     let table = Table {
         head: vec![
-            "replicas",
-            "per s",
-            "p50",
-            "p99",
-            "p99.9",
-            "rejected",
-            "failed",
-            "batch",
-            "busy",
+            "replicas", "per s", "p50", "p99", "p99.9", "rejected", "failed", "batch", "busy",
         ],
         rows: vec![vec![
             Cell::figure(outcome.mean_replicas),

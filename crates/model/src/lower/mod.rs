@@ -2,13 +2,13 @@
 
 mod direct;
 mod fuse;
-mod layout;
 mod in_place;
+mod layout;
 mod placement;
 mod plan;
 mod uses;
 
 pub use fuse::{Fused, fuse};
-pub use layout::channels_last;
 pub use in_place::{InPlace, Room, in_place};
+pub use layout::channels_last;
 pub use plan::{Constant, Location, Operand, Output, Plan, Planned, Port, work};

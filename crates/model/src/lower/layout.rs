@@ -2,7 +2,7 @@
 //!
 //! Only the strides of views change, and only those of memory between inputs and outputs. What an op computes is the same.
 
-use std::collections::{HashMap, HashSet};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use streampool_device::{Conv, DType, Layout, Op, View};
 
@@ -50,15 +50,15 @@ pub fn channels_last(listing: &mut Listing) -> usize {
 }
 
 /// Memory that callers and constants have as it is.
-fn fixed(listing: &Listing) -> HashSet<Memory> {
+fn fixed(listing: &Listing) -> FxHashSet<Memory> {
     let mut fixed = uses::outputs(&listing.outputs);
     fixed.extend(listing.sources.keys());
     fixed
 }
 
 /// What memory is made of pictures, as far as ops say.
-fn pictures(listing: &Listing, fixed: &HashSet<Memory>) -> HashMap<Memory, Picture> {
-    let mut known = HashMap::new();
+fn pictures(listing: &Listing, fixed: &FxHashSet<Memory>) -> FxHashMap<Memory, Picture> {
+    let mut known = FxHashMap::default();
     for step in &listing.steps {
         let ends = match &step.op {
             Op::Conv(conv) => [conv.src, conv.dst],
@@ -104,7 +104,7 @@ fn is_whole(view: &View) -> bool {
     uses::is_whole(view) && view.layout().rank() == 4 && view.dtype() == DType::F32
 }
 
-fn note(view: &View, fixed: &HashSet<Memory>, known: &mut HashMap<Memory, Picture>) {
+fn note(view: &View, fixed: &FxHashSet<Memory>, known: &mut FxHashMap<Memory, Picture>) {
     let memory = Memory::of(view.span());
     if is_whole(view) && !fixed.contains(&memory) {
         let shape = view.shape();
@@ -118,11 +118,11 @@ fn note(view: &View, fixed: &HashSet<Memory>, known: &mut HashMap<Memory, Pictur
 /// The memory that changes: groups that a convolution gains by and nothing stands against.
 fn chosen(
     listing: &Listing,
-    fixed: &HashSet<Memory>,
-    pictures: &HashMap<Memory, Picture>,
-) -> HashSet<Memory> {
+    fixed: &FxHashSet<Memory>,
+    pictures: &FxHashMap<Memory, Picture>,
+) -> FxHashSet<Memory> {
     let mut groups = Groups::default();
-    let (mut wanted, mut refused) = (HashSet::new(), HashSet::new());
+    let (mut wanted, mut refused) = (FxHashSet::default(), FxHashSet::default());
     for step in &listing.steps {
         let mut of_op: Vec<View> = Vec::new();
         step.op.for_each_operand(|_, _, view| of_op.push(*view));
@@ -149,7 +149,7 @@ fn chosen(
             }
         }
     }
-    let mut verdicts: HashMap<Memory, (bool, bool)> = HashMap::new();
+    let mut verdicts: FxHashMap<Memory, (bool, bool)> = FxHashMap::default();
     for &memory in pictures.keys() {
         let verdict = verdicts.entry(groups.of(memory)).or_default();
         verdict.0 |= wanted.contains(&memory);
@@ -236,7 +236,7 @@ fn turned(view: &View, picture: Picture) -> Option<View> {
 /// Memory that changes together.
 #[derive(Default)]
 struct Groups {
-    parents: HashMap<Memory, Memory>,
+    parents: FxHashMap<Memory, Memory>,
 }
 
 impl Groups {

@@ -56,7 +56,7 @@ fn listing(ops: Vec<Op>, output: View) -> Listing {
     let steps = ops.into_iter().map(|op| ListedOp { op, nodes: vec![0] });
     Listing {
         steps: steps.collect(),
-        sources: HashMap::from([(
+        sources: FxHashMap::from_iter([(
             Memory::of(whole(1, &PICTURE).span()),
             crate::trace::Source::Input(0),
         )]),

@@ -364,7 +364,7 @@ fn grouped_attention_that_looks_ahead() {
         );
 }
 
-/// ONNX Runtime makes bytes of inputs and states, too, and is 0.01 off: this is its result for the same layer in floats.
+/// ONNX Runtime makes bytes of inputs and states, too; this is its result for the same layer in floats.
 #[test]
 fn a_recurrent_layer_of_bytes() {
     microsoft("DynamicQuantizeLSTM")

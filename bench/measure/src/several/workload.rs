@@ -1,6 +1,6 @@
 //! What is run on several devices, and how fast a crowd of threads runs it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -14,12 +14,18 @@ use crate::{Failure, Result, threads};
 /// A model, and how it is run.
 pub struct Workload {
     pub name: &'static str,
-    model: Vec<u8>,
+    model: Model,
     shape: Vec<usize>,
     /// Threads for each device.
     pub threads: usize,
     /// Whether inputs and outputs stay on the device.
     resident: bool,
+}
+
+/// Where a model is.
+enum Model {
+    Bytes(Vec<u8>),
+    File(PathBuf),
 }
 
 /// How fast threads run it. Times are in seconds.
@@ -35,7 +41,7 @@ impl Workload {
     pub fn mlp(threads: usize) -> Result<Workload> {
         Ok(Workload {
             name: "mlp",
-            model: mlp::onnx()?,
+            model: Model::Bytes(mlp::onnx()?),
             shape: vec![1, mlp::INPUTS],
             threads,
             resident: false,
@@ -47,15 +53,13 @@ impl Workload {
         let mut all = vec![Workload::mlp(threads)?];
         if let Some(folder) = folder {
             let path = folder.join("half.onnx");
-            let model = std::fs::read(&path);
-            let model = model.map_err(|error| format!("{}: {error}", path.display()))?;
             for (name, rows, threads, resident) in [
                 ("encoder, batch 1", 1, threads, false),
                 ("encoder, batch 256", 256, 2, true),
             ] {
                 all.push(Workload {
                     name,
-                    model: model.clone(),
+                    model: Model::File(path.clone()),
                     shape: vec![rows, 128, 384],
                     threads,
                     resident,
@@ -68,8 +72,13 @@ impl Workload {
     /// The model on each device.
     pub fn load(&self, set: &DeviceSet) -> Result<PerDevice<Session>> {
         let load = |pool: &Pool| {
-            let options = SessionOptions::default();
-            Ok(Session::from_bytes(pool, self.model.clone(), &options)?)
+            Ok(match &self.model {
+                Model::Bytes(bytes) => {
+                    Session::from_bytes(pool, bytes.clone(), &SessionOptions::default())?
+                }
+                // Its weights lie beside it.
+                Model::File(path) => Session::load(pool, path)?,
+            })
         };
         Ok(set.each(load)?)
     }

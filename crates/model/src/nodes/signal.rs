@@ -118,15 +118,17 @@ fn mel_weights(call: &Call<'_>) -> Outputs {
     let mel = |hertz: f64| 2595.0 * (1.0 + hertz / 700.0).log10();
     let (low, high) = (mel(low?), mel(high?));
     // The frequencies where triangles begin, peak and end.
-    let step = (high - low) / (bands + 2) as f64;
-    let points = Tensor::arange(call.pool(), 0, bands as i64 + 2, 1, DType::F64)?;
+    let step = (high - low) / (bands as f64 + 2.0);
+    // More than can be counted are more than can be had.
+    let ends = (bands as i64).saturating_add(2);
+    let points = Tensor::arange(call.pool(), 0, ends, 1, DType::F64)?;
     let hertz = points
         .mul(step)?
         .add(low)?
         .mul(std::f64::consts::LN_10 / 2595.0)?
         .expm1()?
         .mul(700.0)?;
-    let points = hertz.mul((length + 1) as f64)?.div(rate)?.floor()?;
+    let points = hertz.mul(length as f64 + 1.0)?.div(rate)?.floor()?;
     let point = |first: usize| points.narrow(0, first, bands);
     let (begin, peak, end) = (point(0)?, point(1)?, point(2)?);
     let bins =

@@ -29,7 +29,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// let sessions = set.each(|pool| Ok(Session::from_bytes(pool, model.clone(), &SessionOptions::default())?))?;
 /// let queues = sessions.map(|session| BatchQueue::for_session(session, BatchQueue::builder()))?;
 /// let x = Array::new(&[-1.0f32, 2.0], &[1, 2])?;
-/// assert_eq!(sessions.run([("x", &x)])?.at(0).values::<f32>()?, [0.0, 2.0]); // from any thread
+/// assert_eq!(sessions.run([("x", &x)])?["y"].values::<f32>()?, [0.0, 2.0]); // from any thread
 /// assert_eq!(queues.infer(x)?[0].values::<f32>()?, [0.0, 2.0]);
 /// # Ok::<(), streampool::Error>(())
 /// ```

@@ -434,12 +434,10 @@ fn read_uncopied(steps: &[ListedOp], place: usize, uses: &Uses) -> Option<Vec<(u
     if !plain || uses.writer(dst) != Some(place) {
         return None;
     }
-    let mut readers = uses
-        .readers(dst)
-        .filter(|readers| !readers.is_empty())?
-        .to_vec();
-    readers.dedup();
-    let direct = readers.into_iter().map(|reader| {
+    let readers = uses.readers(dst).filter(|readers| !readers.is_empty())?;
+    let once = |&(place, reader): &(usize, &usize)| !readers[..place].contains(reader);
+    let once = readers.iter().enumerate().filter(once);
+    let direct = once.map(|(_, &reader)| {
         let Op::Attention(attention) = &steps[reader].op else {
             return None;
         };
@@ -467,14 +465,14 @@ fn read_uncopied(steps: &[ListedOp], place: usize, uses: &Uses) -> Option<Vec<(u
 /// Where what `read` names in a row-major copy of `src` lies in `src` itself.
 fn uncopied(read: &Layout, src: &Layout) -> Option<Layout> {
     // Of each axis of the copy: its stride, where a view begins along it, and how far it reaches.
-    let mut axes: Vec<(usize, usize, usize)> = Vec::with_capacity(src.rank());
+    let mut axes: Vec<(usize, usize, usize)> = Vec::new();
     let mut stride = 1;
     for &size in src.shape().iter().rev() {
         axes.push((stride, read.offset() / stride % size.max(1), 0));
         stride *= size;
     }
     axes.reverse();
-    let mut strides = Vec::with_capacity(read.rank());
+    let mut strides = Vec::new();
     for (&size, &step) in read.shape().iter().zip(read.strides()) {
         let step = usize::try_from(step).ok()?;
         if size <= 1 || step == 0 {

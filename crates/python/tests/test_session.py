@@ -314,10 +314,24 @@ def test_a_profile_names_nodes_and_writes_a_trace(linear, tmp_path, capsys):
 
 def test_strings_are_given_and_come_back_as_strings():
     nodes = [
-        helper.make_node("LabelEncoder", ["x"], ["codes"], domain="ai.onnx.ml", keys_strings=["red", "green"], values_int64s=[1, 2],
-                         default_int64=0),
-        helper.make_node("LabelEncoder", ["codes"], ["y"], domain="ai.onnx.ml", keys_int64s=[1, 2], values_strings=["warm", "cold"],
-                         default_string="none"),
+        helper.make_node(
+            "LabelEncoder",
+            ["x"],
+            ["codes"],
+            domain="ai.onnx.ml",
+            keys_strings=["red", "green"],
+            values_int64s=[1, 2],
+            default_int64=0,
+        ),
+        helper.make_node(
+            "LabelEncoder",
+            ["codes"],
+            ["y"],
+            domain="ai.onnx.ml",
+            keys_int64s=[1, 2],
+            values_strings=["warm", "cold"],
+            default_string="none",
+        ),
     ]
     x = helper.make_tensor_value_info("x", TensorProto.STRING, [None, 1])
     y = helper.make_tensor_value_info("y", TensorProto.STRING, [None, 1])

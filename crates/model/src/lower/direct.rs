@@ -13,10 +13,7 @@ pub fn write_directly(listing: &mut Listing) -> usize {
         let Some((writer, direct)) = direct(listing, place, &uses) else {
             continue;
         };
-        uses.replace(writer, &listing.steps[writer].op, &direct);
-        uses.replace(place, &listing.steps[place].op, &Op::Nop);
-        listing.steps[writer].op = direct;
-        listing.join(writer, place);
+        listing.merge(&mut uses, writer, place, direct);
         left_out += 1;
     }
     listing.steps.retain(|step| step.op != Op::Nop);
@@ -40,14 +37,9 @@ fn direct(listing: &Listing, place: usize, uses: &Uses) -> Option<(usize, Op)> {
     }
     // Nobody looks there before the copy, and others write elsewhere.
     let target = Memory::of(dst.span());
-    for (step, listed) in listing
-        .steps
-        .iter()
-        .enumerate()
-        .filter(|&(step, _)| step != place)
-    {
+    for step in uses.steps(dst).filter(|&step| step != place) {
         let mut is_free = true;
-        listed.op.for_each_operand(|_, access, view| {
+        listing.steps[step].op.for_each_operand(|_, access, view| {
             if Memory::of(view.span()) == target {
                 is_free &= match access {
                     Access::Read => step > place,

@@ -7,6 +7,7 @@ use streampool_device::{
     Binary, Compare, DType, Expr, ExprBuilder, Layout, Node, Norm, Op, Unary, Value, View,
 };
 
+use super::relaid::relaid;
 use super::uses::{self, Uses};
 use crate::trace::{ListedOp, Listing, Memory};
 
@@ -36,41 +37,26 @@ pub fn fuse(listing: &mut Listing) -> Fused {
     }
     for place in 0..listing.steps.len() {
         while let Some((writer, joined)) = join_map(&listing.steps, place, &uses) {
-            uses.replace(place, &listing.steps[place].op, &joined);
-            uses.replace(writer, &listing.steps[writer].op, &Op::Nop);
-            listing.steps[place].op = joined;
-            listing.join(place, writer);
+            listing.merge(&mut uses, place, writer, joined);
             fused.maps += 1;
         }
         if let Some((writer, normalised)) = join_norm(&listing.steps, place, &uses) {
-            uses.replace(place, &listing.steps[place].op, &normalised);
-            uses.replace(writer, &listing.steps[writer].op, &Op::Nop);
-            listing.steps[place].op = normalised;
-            listing.join(place, writer);
+            listing.merge(&mut uses, place, writer, normalised);
             fused.maps += 1;
         }
         if let Some((writer, direct)) = write_turned(&listing.steps, place, &uses) {
-            uses.replace(writer, &listing.steps[writer].op, &direct);
-            uses.replace(place, &listing.steps[place].op, &Op::Nop);
-            listing.steps[writer].op = direct;
-            listing.join(writer, place);
+            listing.merge(&mut uses, writer, place, direct);
             fused.copies += 1;
         }
         while let Some((writer, scaled)) = join_factor(&listing.steps, place, &uses) {
-            uses.replace(place, &listing.steps[place].op, &scaled);
-            uses.replace(writer, &listing.steps[writer].op, &Op::Nop);
-            listing.steps[place].op = scaled;
-            listing.join(place, writer);
+            listing.merge(&mut uses, place, writer, scaled);
             fused.maps += 1;
         }
     }
     for place in 0..listing.steps.len() {
         if let Some(readers) = read_uncopied(&listing.steps, place, &uses) {
-            uses.replace(place, &listing.steps[place].op, &Op::Nop);
             for (reader, direct) in readers {
-                uses.replace(reader, &listing.steps[reader].op, &direct);
-                listing.steps[reader].op = direct;
-                listing.join(reader, place);
+                listing.merge(&mut uses, reader, place, direct);
             }
             fused.copies += 1;
         }
@@ -80,11 +66,13 @@ pub fn fuse(listing: &mut Listing) -> Fused {
 }
 
 impl Listing {
-    /// What step `gone` did is done by step `place`.
-    pub(super) fn join(&mut self, place: usize, gone: usize) {
-        let nodes = std::mem::take(&mut self.steps[gone].nodes);
+    /// Step `place` becomes `op`, which does what step `gone` did, too.
+    pub(super) fn merge(&mut self, uses: &mut Uses, place: usize, gone: usize, op: Op) {
+        uses.replace(place, &self.steps[place].op, &op);
+        self.steps[place].op = op;
+        uses.replace(gone, &self.steps[gone].op, &Op::Nop);
         self.steps[gone].op = Op::Nop;
-        for node in nodes {
+        for node in std::mem::take(&mut self.steps[gone].nodes) {
             let own = &mut self.steps[place].nodes;
             if !own.contains(&node) {
                 own.push(node);
@@ -360,7 +348,7 @@ fn join_factor(steps: &[ListedOp], place: usize, uses: &Uses) -> Option<(usize, 
             if !alike || !alone || !uses::is_whole(output) {
                 return None;
             }
-            let layout = uncopied(view.layout(), input.layout())?;
+            let layout = relaid(view.layout(), input.layout())?;
             let direct = View::new(input.span(), input.dtype(), layout).ok()?;
             let mut attention = attention.clone();
             attention.scale *= factor(made.expr)?;
@@ -390,7 +378,7 @@ fn times(expr: &Expr, value: Value) -> Option<f64> {
     };
     let factor = match node(value) {
         Node::Input(0) => 1.0,
-        Node::Cast(x) if expr.dtype(value).is_float() => times(expr, x)?,
+        Node::Cast(x) if holds(expr.dtype(value), expr.inputs()) => times(expr, x)?,
         Node::Binary(Binary::Mul, a, b) => match number(a) {
             Some(number) => number * times(expr, b)?,
             None => times(expr, a)? * number(b)?,
@@ -400,6 +388,12 @@ fn times(expr: &Expr, value: Value) -> Option<f64> {
         _ => return None,
     };
     (factor.abs() <= 1.0).then_some(factor)
+}
+
+/// Whether a type has all numbers of the inputs.
+fn holds(dtype: DType, inputs: &[DType]) -> bool {
+    let of = |&input: &DType| input == dtype || input.size() < dtype.size();
+    dtype.is_float() && inputs.iter().all(of)
 }
 
 /// Whether this asks for a finite number beyond those of `f16`, of a number that is no larger than one of `f16`.
@@ -448,7 +442,7 @@ fn read_uncopied(steps: &[ListedOp], place: usize, uses: &Uses) -> Option<Vec<(u
             &mut attention.value,
         ] {
             if view.span() == dst.span() {
-                let layout = uncopied(view.layout(), src.layout())?;
+                let layout = relaid(view.layout(), src.layout())?;
                 *view = View::new(src.span(), src.dtype(), layout).ok()?;
             }
         }
@@ -460,43 +454,6 @@ fn read_uncopied(steps: &[ListedOp], place: usize, uses: &Uses) -> Option<Vec<(u
         (!still && op.validate().is_ok()).then_some((reader, op))
     });
     direct.collect()
-}
-
-/// Where what `read` names in a row-major copy of `src` lies in `src` itself.
-fn uncopied(read: &Layout, src: &Layout) -> Option<Layout> {
-    // Of each axis of the copy: its stride, where a view begins along it, and how far it reaches.
-    let mut axes: Vec<(usize, usize, usize)> = Vec::new();
-    let mut stride = 1;
-    for &size in src.shape().iter().rev() {
-        axes.push((stride, read.offset() / stride % size.max(1), 0));
-        stride *= size;
-    }
-    axes.reverse();
-    let mut strides = Vec::new();
-    for (&size, &step) in read.shape().iter().zip(read.strides()) {
-        let step = usize::try_from(step).ok()?;
-        if size <= 1 || step == 0 {
-            strides.push(0);
-            continue;
-        }
-        let axis = (0..axes.len()).find(|&axis| src.shape()[axis] > 1 && axes[axis].0 <= step)?;
-        let (stride, _, reach) = &mut axes[axis];
-        if step % *stride != 0 {
-            return None;
-        }
-        let steps = step / *stride;
-        *reach += steps * (size - 1);
-        strides.push(src.strides()[axis] * isize::try_from(steps).ok()?);
-    }
-    let inside = axes.iter().zip(src.shape());
-    let mut inside = inside.map(|(&(_, begin, reach), &size)| begin + reach < size);
-    if !inside.all(|inside| inside) {
-        return None;
-    }
-    let begins = axes.iter().zip(src.strides());
-    let offset = begins.map(|(&(_, begin, _), &stride)| stride * begin as isize);
-    let offset = src.offset().checked_add_signed(offset.sum())?;
-    Layout::strided(read.shape(), &strides, offset).ok()
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 use streampool_device::{Access, Layout, Op};
 
 use super::plan::{Location, Operand, Output, Plan, Port};
+use super::relaid::relaid;
 use crate::trace::TensorKind;
 
 /// An output that may be made where an input lies, if nobody wants that input any more.
@@ -78,46 +79,7 @@ impl Room {
     /// What names there the elements that `layout` names in a row-major tensor of this shape. None if one of its axes does not
     /// go along one axis of the tensor.
     pub fn spaced(&self, layout: &Layout, shape: &[usize]) -> Option<Layout> {
-        let (dense, wide) = (Layout::contiguous(shape).ok()?, self.whole(shape)?);
-        if dense.elements() == 0 || layout.elements() == 0 {
-            return None;
-        }
-        // The farthest index along each axis.
-        let mut last: Vec<usize> = Vec::new();
-        let (mut rest, mut offset) = (layout.offset(), 0);
-        for axis in 0..shape.len() {
-            let (step, wide) = (dense.strides()[axis], wide.strides()[axis]);
-            let (step, wide) = (usize::try_from(step).ok()?, usize::try_from(wide).ok()?);
-            last.push(rest / step);
-            offset += rest / step * wide;
-            rest %= step;
-        }
-        if last.iter().zip(shape).any(|(last, size)| last >= size) {
-            return None;
-        }
-        let mut strides = Vec::new();
-        for (&size, &stride) in layout.shape().iter().zip(layout.strides()) {
-            let steps = usize::try_from(stride).ok()?;
-            if size == 1 || steps == 0 {
-                strides.push(stride);
-                continue;
-            }
-            let along = |&axis: &usize| {
-                let step = dense.strides()[axis] as usize;
-                let farthest = (steps / step).checked_mul(size - 1);
-                steps.is_multiple_of(step)
-                    && farthest.is_some_and(|more| more < shape[axis] - last[axis])
-            };
-            let axis = (0..shape.len()).find(along)?;
-            let times = steps / dense.strides()[axis] as usize;
-            last[axis] += times * (size - 1);
-            strides.push(
-                isize::try_from(times)
-                    .ok()?
-                    .checked_mul(wide.strides()[axis])?,
-            );
-        }
-        Layout::strided(layout.shape(), &strides, offset).ok()
+        relaid(layout, &self.layout(shape)?)
     }
 }
 

@@ -6,6 +6,9 @@ mod in_place;
 mod layout;
 mod placement;
 mod plan;
+mod relaid;
+#[cfg(test)]
+mod testing;
 mod uses;
 
 pub use fuse::{Fused, fuse};

@@ -86,6 +86,12 @@ impl Uses {
         (one.writes.len() == 1 && !self.outputs.contains(&memory)).then_some(&one.reads)
     }
 
+    /// The steps that write or read the memory of `view`.
+    pub fn steps(&self, view: &View) -> impl Iterator<Item = usize> {
+        let one = self.memory.get(&Memory::of(view.span())).into_iter();
+        one.flat_map(|one| one.writes.iter().chain(&one.reads).copied())
+    }
+
     /// Whether memory is written at most once, so that it holds the same whenever it is read after that.
     pub fn is_settled(&self, view: &View) -> bool {
         let one = self.memory.get(&Memory::of(view.span()));

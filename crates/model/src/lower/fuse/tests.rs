@@ -2,23 +2,13 @@
 
 use rustc_hash::FxHashMap;
 
-use streampool_device::{Attention, Span};
+use streampool_device::Attention;
 
 use super::*;
+use crate::lower::testing::whole;
 use crate::trace::{Made, Memory, Outcome, TensorKind};
 
 const SHAPE: [usize; 2] = [4, 8];
-
-/// All of the buffer of this number.
-fn whole(number: u64, shape: &[usize]) -> View {
-    let layout = Layout::contiguous(shape).unwrap();
-    let span = Span {
-        handle: number,
-        offset: 0,
-        bytes: layout.elements() * 4,
-    };
-    View::new(span, DType::F32, layout).unwrap()
-}
 
 fn unary(function: Unary, from: u64, to: u64) -> ListedOp {
     unary_of(function, &SHAPE, from, to)
@@ -300,4 +290,21 @@ fn a_factor_of_queries_and_keys_becomes_part_of_the_scale() {
     // What it makes infinite is to stay infinite, and nothing else is a factor.
     assert_eq!(scaled(Binary::Mul, 2.0), (1, 0.25, span(1)));
     assert_eq!(scaled(Binary::Add, 0.5), (1, 0.25, span(1)));
+}
+
+#[test]
+fn a_factor_behind_a_narrower_type_is_none() {
+    let through = |dtype| {
+        let mut expr = Expr::builder();
+        let x = expr.input(DType::F32).unwrap();
+        let half = expr.constant(0.5, DType::F32).unwrap();
+        let other = expr.cast(x, dtype).unwrap();
+        let back = expr.cast(other, DType::F32).unwrap();
+        let y = expr.binary(Binary::Mul, back, half).unwrap();
+        factor(&expr.finish(&[y]).unwrap())
+    };
+    assert_eq!(through(DType::F64), Some(0.5));
+    // What is too large for it would be infinite.
+    assert_eq!(through(DType::F16), None);
+    assert_eq!(through(DType::I64), None);
 }

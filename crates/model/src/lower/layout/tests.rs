@@ -2,24 +2,14 @@
 
 use std::sync::Arc;
 
-use streampool_device::{Activation, Expr, Slide, Span, Unary, Window};
+use streampool_device::{Activation, Expr, Slide, Unary, Window};
 
 use super::*;
+use crate::lower::testing::whole;
 use crate::trace::{ListedOp, Made, Outcome, TensorKind};
 
 const PICTURE: [usize; 4] = [2, 4, 3, 5];
 const LAST: [isize; 4] = [60, 1, 20, 4];
-
-/// All of the buffer of this number.
-fn whole(number: u64, shape: &[usize]) -> View {
-    let layout = Layout::contiguous(shape).unwrap();
-    let span = Span {
-        handle: number,
-        offset: 0,
-        bytes: layout.elements() * 4,
-    };
-    View::new(span, DType::F32, layout).unwrap()
-}
 
 fn conv(from: View, to: View) -> Op {
     let channels = [to.shape()[1], from.shape()[1]];

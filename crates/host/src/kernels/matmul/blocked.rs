@@ -43,7 +43,8 @@ pub(super) unsafe fn tile<T: Factor>(
 }
 
 /// Packs these elements of these rows, so many units apart. Says whether any is not nothing, of padding.
-type PackRows<'a, U> = dyn Fn(Range<usize>, Range<usize>, usize, *mut U) -> bool + 'a;
+pub(in crate::kernels) type PackRows<'a, U> =
+    dyn Fn(Range<usize>, Range<usize>, usize, *mut U) -> bool + 'a;
 
 /// As [`tile`], with rows that are packed by `pack_rows` unless they are ready.
 ///

@@ -25,8 +25,7 @@ pub(in crate::kernels) struct Gathering {
 
 /// Writes these units of these rows, each so far from the one before. Says whether any lies in what is gathered from: the
 /// others are zero.
-pub(in crate::kernels) type Gather<'a> =
-    dyn Fn(Range<usize>, Range<usize>, usize, *mut f32) -> bool + 'a;
+pub(in crate::kernels) type Gather<'a> = blocked::PackRows<'a, f32>;
 
 /// Columns of a block on this machine.
 pub(in crate::kernels) fn columns_of_a_block() -> usize {

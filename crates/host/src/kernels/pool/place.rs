@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use streampool_device::{Pool, Slide, View};
+use streampool_device::{Pool, PoolKind, Slide, View};
 
 /// One spatial dimension.
 #[derive(Debug, Clone, Copy)]
@@ -96,6 +96,14 @@ impl Along {
     pub(super) fn stride(&self) -> usize {
         self.slide.stride as usize
     }
+}
+
+/// Whether a mean counts what lies in the padding.
+pub(super) fn counts_padding(op: &Pool) -> bool {
+    op.kind
+        == PoolKind::Mean {
+            count_padding: true,
+        }
 }
 
 /// The stride of a view along a spatial dimension, of which missing ones come first.

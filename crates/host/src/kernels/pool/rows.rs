@@ -1,9 +1,9 @@
 //! Lines of windows: first what each column of a line's windows comes to, then neighbouring columns joined.
 
-use streampool_device::{Pool, PoolKind};
+use streampool_device::Pool;
 
 use super::kinds::Pooling;
-use super::place::{Along, Line, spatial};
+use super::place::{Along, Line, counts_padding, spatial};
 use crate::given_up::Steps;
 use crate::kernels::scratch::{Count, with_scratch};
 use crate::kernels::simd::vectorised;
@@ -28,10 +28,7 @@ pub(super) unsafe fn execute<P: Pooling>(op: &Pool, pooling: &P, team: &dyn Team
         Shared(address::<P::Element>(&op.dst)),
     );
     let steps = [spatial(&op.src, 2), spatial(&op.dst, 2)];
-    let padding = op.kind
-        == PoolKind::Mean {
-            count_padding: true,
-        };
+    let padding = counts_padding(op);
     split(lines, GRAIN.div_ceil(each.max(1)), team, &|range| {
         let room = Count::of(x.size) + x.outputs;
         let mut steps_taken = Steps::default();

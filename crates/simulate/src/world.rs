@@ -172,6 +172,8 @@ struct World<'a> {
     plan: &'a Plan,
     limits: Limits,
     weights: Vec<(String, f64)>,
+    /// What all tenants send together.
+    sends: f64,
     begin: Instant,
     now: u64,
     events: BinaryHeap<Reverse<(u64, Event)>>,
@@ -252,6 +254,7 @@ impl<'a> World<'a> {
             plan,
             limits,
             weights,
+            sends: plan.tenants.iter().map(|tenant| tenant.sends).sum(),
             begin: Instant::now(),
             now: 0,
             events: BinaryHeap::new(),
@@ -288,8 +291,7 @@ impl<'a> World<'a> {
         self.after(plan.seconds / SLICES as f64, Event::Slices);
         let mut arrivals = Stream::new(plan.arrivals.clone(), plan.seed ^ 2);
         let end = nanos(plan.seconds);
-        let mut next = arrivals.next().map(nanos);
-        if let Some(at) = next {
+        if let Some(at) = arrivals.next().map(nanos) {
             self.at(at, Event::Arrives);
         }
         while let Some(Reverse((now, event))) = self.events.pop() {
@@ -300,8 +302,7 @@ impl<'a> World<'a> {
             match event {
                 Event::Arrives => {
                     self.arrive();
-                    next = arrivals.next().map(nanos);
-                    if let Some(at) = next {
+                    if let Some(at) = arrivals.next().map(nanos) {
                         self.at(at.max(now), Event::Arrives);
                     }
                 }
@@ -343,8 +344,7 @@ impl<'a> World<'a> {
         let tenant = match plan.tenants.is_empty() {
             true => 0,
             false => {
-                let all: f64 = plan.tenants.iter().map(|tenant| tenant.sends).sum();
-                let mut part = self.random.part() * all;
+                let mut part = self.random.part() * self.sends;
                 let sender = plan.tenants.iter().position(|tenant| {
                     part -= tenant.sends;
                     part < 0.0

@@ -38,8 +38,6 @@ struct State {
     in_a_row: usize,
     /// How many launches wait for it to open.
     waiting: usize,
-    /// Of the launches that it last opened for, how many have not gone through.
-    passing: usize,
     /// How often it opened.
     openings: u64,
 }
@@ -91,11 +89,11 @@ impl Gate {
         }
         state.waiting += 1;
         let opening = state.openings;
+        // Once it has opened, this launch goes through even if the gate is shut again: who shut it does not wait for this
+        // thread to wake, which takes milliseconds where threads outnumber processors.
         while state.openings == opening {
             state = wait(&self.opened, state);
         }
-        state.passing -= 1;
-        self.serve(&mut state);
     }
 
     /// Shuts the gate, behind those who wait to do so already. Who has it shut may shut it again.
@@ -114,9 +112,9 @@ impl Gate {
         Shut(Some(self))
     }
 
-    /// Lets the first of the queue shut the gate, unless it is shut, or launches have yet to go through.
+    /// Lets the first of the queue shut the gate, unless it is shut.
     fn serve(&self, state: &mut MutexGuard<'_, State>) {
-        if state.holder.is_some() || state.passing > 0 {
+        if state.holder.is_some() {
             return;
         }
         if let Some(next) = state.queue.pop_front() {
@@ -132,7 +130,7 @@ impl Gate {
         state.holder = None;
         state.in_a_row += 1;
         if state.waiting > 0 && (state.in_a_row >= MOST_IN_A_ROW || state.queue.is_empty()) {
-            state.passing = std::mem::take(&mut state.waiting);
+            state.waiting = 0;
             state.in_a_row = 0;
             state.openings += 1;
             if !cfg!(planted) {

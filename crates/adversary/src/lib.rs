@@ -35,8 +35,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use streampool_device::{
-    CacheReport, Device, Event, Memory, MemoryUse, Op, OpKind, Overhead, Prepared, Properties,
-    Queue, QueueOptions, Quirk, Result, Space, Trace,
+    CacheReport, ChannelsLast, Device, Event, Memory, MemoryUse, Op, OpKind, Overhead, Prepared,
+    Properties, Queue, QueueOptions, Quirk, Result, Space, Trace,
 };
 
 use crate::bugs::Bugs;
@@ -47,14 +47,26 @@ use crate::queue::Watched;
 pub struct Adversary {
     device: Arc<dyn Device>,
     bugs: Arc<Bugs>,
+    channels_last: ChannelsLast,
 }
 
 impl Adversary {
     /// Imitates `quirks` around `device`.
     pub fn new(device: Arc<dyn Device>, quirks: impl IntoIterator<Item = Quirk>) -> Arc<Adversary> {
+        let channels_last = device.channels_last();
+        Adversary::with_channels_last(device, quirks, channels_last)
+    }
+
+    /// The same, and a device that wants pictures laid out as another does.
+    pub fn with_channels_last(
+        device: Arc<dyn Device>,
+        quirks: impl IntoIterator<Item = Quirk>,
+        channels_last: ChannelsLast,
+    ) -> Arc<Adversary> {
         Arc::new(Adversary {
             device,
             bugs: Arc::new(Bugs::new(quirks.into_iter().collect())),
+            channels_last,
         })
     }
 
@@ -94,8 +106,8 @@ impl Device for Adversary {
         self.device.overhead()
     }
 
-    fn channels_last(&self) -> bool {
-        self.device.channels_last()
+    fn channels_last(&self) -> ChannelsLast {
+        self.channels_last
     }
 
     fn prepare(&self, op: &Op) -> Result<Option<Prepared>> {

@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use streampool_device::{
-    CacheReport, Device, DeviceKind, Error, Event, Memory, MemoryUse, Op, OpKind, Overhead,
-    Prepared, Properties, Queue, QueueOptions, Quirk, Result, Space, Trace,
+    CacheReport, ChannelsLast, DType, Device, DeviceKind, Error, Event, Memory, MemoryUse, Op,
+    OpKind, Overhead, Prepared, Properties, Queue, QueueOptions, Quirk, Result, Space, Trace,
 };
 use streampool_kernels::Limits;
 
@@ -130,6 +130,17 @@ impl Device for CudaDevice {
 
     fn supports(&self, _op: OpKind) -> bool {
         true
+    }
+
+    /// cuDNN's kernels for tensor cores read and write so, and convert what does not lie so in each run.
+    fn channels_last(&self) -> ChannelsLast {
+        ChannelsLast {
+            dtypes: match self.core.dnn.library() {
+                Ok(_) => &[DType::F16, DType::BF16],
+                Err(_) => &[],
+            },
+            throughout: true,
+        }
     }
 
     fn allocate(&self, bytes: usize, space: Space) -> Result<Memory> {

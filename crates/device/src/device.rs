@@ -8,7 +8,7 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::{Event, Memory, Op, OpKind, Prepared, Queue, Quirk, Result, Space, Trace};
+use crate::{DType, Event, Memory, Op, OpKind, Prepared, Queue, Quirk, Result, Space, Trace};
 
 /// The family a device belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -112,6 +112,15 @@ pub enum Priority {
     High,
 }
 
+/// Which convolutions are faster if the channels of each place of a picture lie side by side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ChannelsLast {
+    /// Those of these element types.
+    pub dtypes: &'static [DType],
+    /// Only where the weights, what is read and what is made all lie so.
+    pub throughout: bool,
+}
+
 /// A device. All methods may be called from any thread at the same time.
 ///
 /// A device promises that no call of one queue waits for a lock that another queue's call holds while it
@@ -123,9 +132,9 @@ pub trait Device: Send + Sync + std::fmt::Debug {
     /// Whether it executes this op at all.
     fn supports(&self, op: OpKind) -> bool;
 
-    /// Whether it computes convolutions faster if the channels of each place of a picture lie side by side.
-    fn channels_last(&self) -> bool {
-        false
+    /// Which convolutions it computes faster if the channels of each place of a picture lie side by side.
+    fn channels_last(&self) -> ChannelsLast {
+        ChannelsLast::default()
     }
 
     /// Allocates `bytes` (rounded up by the device as it likes) in `space`, aligned to

@@ -54,7 +54,8 @@ mod work;
 pub use tracing;
 
 pub use device::{
-    CacheReport, Device, DeviceKind, MemoryUse, Overhead, Priority, Properties, QueueOptions,
+    CacheReport, ChannelsLast, Device, DeviceKind, MemoryUse, Overhead, Priority, Properties,
+    QueueOptions,
 };
 pub use dtype::{DType, Element, Scalar};
 pub use error::{Error, Fault, Result, Tick};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use streampool_device::{
-    CacheReport, Device, DeviceKind, Event, Memory, MemoryUse, OpKind, Overhead, Properties, Queue,
-    QueueOptions, Quirk, Result, Space, Trace,
+    CacheReport, ChannelsLast, DType, Device, DeviceKind, Event, Memory, MemoryUse, OpKind,
+    Overhead, Properties, Queue, QueueOptions, Quirk, Result, Space, Trace,
 };
 
 use crate::core::{Core, Tracing};
@@ -70,8 +70,14 @@ impl Device for HostDevice {
     }
 
     /// The matrix unit reads its own form of whatever lies in lines.
-    fn channels_last(&self) -> bool {
-        !kernels::has_matrix_unit()
+    fn channels_last(&self) -> ChannelsLast {
+        ChannelsLast {
+            dtypes: match kernels::has_matrix_unit() {
+                true => &[],
+                false => &[DType::F32],
+            },
+            throughout: false,
+        }
     }
 
     fn allocate(&self, bytes: usize, space: Space) -> Result<Memory> {

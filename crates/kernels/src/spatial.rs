@@ -3,7 +3,9 @@
 use streampool_device::{Slide, View, Window};
 
 use crate::Params;
-use crate::elementwise::form::{distance, distance_type, number, number_field, size, size_fields};
+use crate::elementwise::form::{
+    distance, distance_type, number, number_field, positions, size, size_fields,
+};
 use crate::text::Field;
 
 /// Places beyond this are not counted in 32 bits.
@@ -63,16 +65,55 @@ pub(crate) fn is_wide(views: &[&View]) -> bool {
         .any(|view| view.layout().elements() >= MOST || reach(view) >= MOST)
 }
 
-/// Appends how many elements of this shape there are, and what
-/// [`positions`](crate::elementwise::form::positions) divides by.
-pub(crate) fn count(params: Params, wide: bool, shape: [usize; RANK]) -> Params {
-    let params = number(params, wide, shape.iter().product());
-    shape[1..]
-        .iter()
-        .fold(params, |params, &length| size(params, wide, length))
+/// In which order threads go over the elements of a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Order {
+    ChannelsFirst,
+    ChannelsLast,
 }
 
-/// The fields of [`count`].
+impl Order {
+    /// That in which the elements of `result` lie, so that neighbouring threads write side by side.
+    pub fn of(result: &View) -> Order {
+        let strides = strides(result);
+        let has_places = shape(result)[2..].iter().any(|&size| size > 1);
+        match strides[1] == 1 && has_places && shape(result)[1] > 1 {
+            true => Order::ChannelsLast,
+            false => Order::ChannelsFirst,
+        }
+    }
+
+    /// The axes, the outermost first.
+    fn axes(self) -> [usize; RANK] {
+        match self {
+            Order::ChannelsFirst => [0, 1, 2, 3, 4],
+            Order::ChannelsLast => [0, 2, 3, 4, 1],
+        }
+    }
+
+    /// Appends how many elements of this shape there are, and what [`places`](Self::places) divides by.
+    pub fn count(self, params: Params, wide: bool, shape: [usize; RANK]) -> Params {
+        let params = number(params, wide, shape.iter().product());
+        let inner = self.axes().into_iter().skip(1);
+        inner.fold(params, |params, axis| size(params, wide, shape[axis]))
+    }
+
+    /// The text that finds the place of element `index` along each axis, from `at_image` and `at_channel` to `at_place_2`.
+    pub fn places(self, wide: bool) -> String {
+        const NAMES: [&str; RANK] = ["image", "channel", "place_0", "place_1", "place_2"];
+        let mut text = positions(wide, RANK, "index");
+        for (position, axis) in self.axes().into_iter().enumerate() {
+            text += &format!(
+                "const {} at_{} = position{position};\n",
+                distance_type(wide),
+                NAMES[axis]
+            );
+        }
+        text
+    }
+}
+
+/// The fields of [`Order::count`].
 pub(crate) fn count_fields(wide: bool) -> Vec<Field> {
     let mut fields = vec![number_field(wide, "count")];
     fields.extend((1..RANK).flat_map(|axis| size_fields(wide, axis)));

@@ -5,8 +5,8 @@ use streampool_device::Conv;
 use super::ends::Ends;
 use super::shared_text::{bias, buffers, ends, operands, window};
 use crate::dispatch::{Dispatch, Params, Plan, grid};
-use crate::elementwise::form::{distance_type, number_type, positions};
-use crate::spatial::{self, RANK, slides};
+use crate::elementwise::form::{distance_type, number_type};
+use crate::spatial::{self, Order, slides};
 use crate::text::{Field, KernelText};
 
 /// A thread for each result.
@@ -15,6 +15,7 @@ pub struct Direct {
     pub(super) ends: Ends,
     /// The window's extents where it is small.
     unrolled: Option<[u8; 3]>,
+    order: Order,
     wide: bool,
 }
 
@@ -34,9 +35,11 @@ pub(super) fn plan<K>(op: &Conv, kind: impl FnOnce(Direct) -> K) -> Option<Plan<
         unrolled: small
             .filter(|&product| product <= MOST_UNROLLED)
             .map(|_| kernels.map(|kernel| kernel as u8)),
+        order: Order::of(&op.dst),
         wide,
     };
-    let mut params = spatial::count(Params::new(), wide, spatial::shape(&op.dst));
+    let count = Params::new();
+    let mut params = kernel.order.count(count, wide, spatial::shape(&op.dst));
     for view in [&op.src, &op.weight, &op.dst] {
         params = spatial::walk(params, wide, view);
     }
@@ -82,7 +85,7 @@ impl Direct {
             "    const Count index = Count(group_x) * threads + lane;\n    \
              if (index >= p.count) { return; }\n",
         );
-        body.push_str(&positions(self.wide, RANK, "index"));
+        body.push_str(&self.order.places(self.wide));
         body.push_str(include_str!("direct_body.h"));
         KernelText {
             entry: "conv_direct",

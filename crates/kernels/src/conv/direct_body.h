@@ -1,9 +1,9 @@
-    const u32 channel = u32(position1);
+    const u32 channel = u32(at_channel);
     const u32 group = channel / p.made;
-    const i32 origin_0 = origin(i32(position2), p.stride_0, p.before_0);
-    const i32 origin_1 = origin(i32(position3), p.stride_1, p.before_1);
-    const i32 origin_2 = origin(i32(position4), p.stride_2, p.before_2);
-    GLOBAL const Stored* from = src + p.src_at + (position0 * p.src_0 + Distance(group * p.read) * p.src_1);
+    const i32 origin_0 = origin(i32(at_place_0), p.stride_0, p.before_0);
+    const i32 origin_1 = origin(i32(at_place_1), p.stride_1, p.before_1);
+    const i32 origin_2 = origin(i32(at_place_2), p.stride_2, p.before_2);
+    GLOBAL const Stored* from = src + p.src_at + (at_image * p.src_0 + Distance(group * p.read) * p.src_1);
 #if TRANSPOSED
     const Distance weight_step = p.weight_0;
     GLOBAL const Stored* factor = weight + p.weight_at +
@@ -36,5 +36,5 @@
         from += p.src_1;
         factor += weight_step;
     }
-    dst[p.dst_at + (position0 * p.dst_0 + position1 * p.dst_1 + position2 * p.dst_2 + position3 * p.dst_3 +
-                    position4 * p.dst_4)] = finished(sum + BIAS(channel));
+    dst[p.dst_at + (at_image * p.dst_0 + at_channel * p.dst_1 + at_place_0 * p.dst_2 + at_place_1 * p.dst_3 +
+                    at_place_2 * p.dst_4)] = finished(sum + BIAS(channel));

@@ -1,9 +1,10 @@
 //! Convolution and its transpose.
 //!
-//! Two forms. [`Tiled`] is a product of matrices, of weights and of what the windows see: tiles of both in shared
+//! Three forms. [`Tiled`] is a product of matrices, of weights and of what the windows see: tiles of both in shared
 //! memory. [`Direct`] has a thread for each result, for groups that make so few channels that a tile would be mostly
-//! empty, as depthwise convolutions do.
+//! empty, as depthwise convolutions do; [`Channelwise`] is for those whose channels lie side by side.
 
+mod channelwise;
 mod direct;
 mod ends;
 mod shared_text;
@@ -15,6 +16,7 @@ use crate::dispatch::{Limits, Plan};
 use crate::spatial;
 use crate::text::{Dialect, KernelText};
 
+pub use channelwise::Channelwise;
 pub use direct::Direct;
 pub use tiled::Tiled;
 
@@ -25,6 +27,8 @@ pub enum Convolution {
     Tiled(Tiled),
     /// Few channels made.
     Direct(Direct),
+    /// Each channel by itself, all side by side.
+    Channelwise(Channelwise),
 }
 
 /// Fewer channels that a group makes are better made one by one.
@@ -32,14 +36,16 @@ const LEAST_TILED: usize = 8;
 
 impl Convolution {
     pub(crate) fn text(&self, dialect: Dialect) -> Option<KernelText> {
-        let (Convolution::Tiled(Tiled { ends, .. }) | Convolution::Direct(Direct { ends, .. })) =
-            self;
+        let (Convolution::Tiled(Tiled { ends, .. })
+        | Convolution::Direct(Direct { ends, .. })
+        | Convolution::Channelwise(Channelwise { ends, .. })) = self;
         if dialect == Dialect::Metal && ends.dtype == DType::F64 {
             return None;
         }
         Some(match self {
             Convolution::Tiled(kernel) => kernel.text(),
             Convolution::Direct(kernel) => kernel.text(),
+            Convolution::Channelwise(kernel) => kernel.text(),
         })
     }
 }
@@ -51,6 +57,11 @@ pub(crate) fn conv<K: From<Convolution>>(op: &Conv, limits: &Limits) -> Option<P
     }
     if !spatial::is_countable(&op.window, [&op.src, &op.dst]) {
         return None;
+    }
+    if let Some(plan) =
+        channelwise::plan(op, limits, |kernel| Convolution::Channelwise(kernel).into())
+    {
+        return Some(plan);
     }
     match op.dst.shape()[1] / op.groups < LEAST_TILED {
         true => direct::plan(op, |kernel| Convolution::Direct(kernel).into()),

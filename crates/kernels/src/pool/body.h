@@ -1,7 +1,7 @@
-    const i32 begin_0 = i32(position2) * p.stride_0 - p.before_0;
-    const i32 begin_1 = i32(position3) * p.stride_1 - p.before_1;
-    const i32 begin_2 = i32(position4) * p.stride_2 - p.before_2;
-    GLOBAL const Stored* from = src + p.src_at + (position0 * p.src_0 + position1 * p.src_1);
+    const i32 begin_0 = i32(at_place_0) * p.stride_0 - p.before_0;
+    const i32 begin_1 = i32(at_place_1) * p.stride_1 - p.before_1;
+    const i32 begin_2 = i32(at_place_2) * p.stride_2 - p.before_2;
+    GLOBAL const Stored* from = src + p.src_at + (at_image * p.src_0 + at_channel * p.src_1);
     Number result = NEUTRAL;
     i64 count = 0;
     i64 place = -1;
@@ -59,9 +59,9 @@
             counted(begin_1, p.extent_1 + p.after_1, p.kernel_1, p.dilation_1) *
             counted(begin_2, p.extent_2 + p.after_2, p.kernel_2, p.dilation_2);
 #endif
-    dst[p.dst_at + (position0 * p.dst_0 + position1 * p.dst_1 + position2 * p.dst_2 + position3 * p.dst_3 +
-                    position4 * p.dst_4)] = FINISHED;
+    dst[p.dst_at + (at_image * p.dst_0 + at_channel * p.dst_1 + at_place_0 * p.dst_2 + at_place_1 * p.dst_3 +
+                    at_place_2 * p.dst_4)] = FINISHED;
 #if INDEXED
-    indices[p.indices_at + (position0 * p.indices_0 + position1 * p.indices_1 + position2 * p.indices_2 +
-                            position3 * p.indices_3 + position4 * p.indices_4)] = place;
+    indices[p.indices_at + (at_image * p.indices_0 + at_channel * p.indices_1 + at_place_0 * p.indices_2 +
+                            at_place_1 * p.indices_3 + at_place_2 * p.indices_4)] = place;
 #endif

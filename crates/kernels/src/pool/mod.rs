@@ -6,9 +6,9 @@ use smallvec::{SmallVec, smallvec};
 use streampool_device::{DType, Pool, PoolKind};
 
 use crate::dispatch::{Dispatch, Limits, Operand, Params, Plan, grid};
-use crate::elementwise::form::{distance_type, number_type, positions};
+use crate::elementwise::form::{distance_type, number_type};
 use crate::rows;
-use crate::spatial::{self, RANK, slides};
+use crate::spatial::{self, Order, slides};
 use crate::text::{Buffer, Dialect, Field, KernelText, compute_type, load, storage_type, store};
 
 /// Threads in each group.
@@ -23,6 +23,7 @@ pub struct Pooling {
     action: Action,
     /// The window's extents where it is small.
     unrolled: Option<[u8; 3]>,
+    order: Order,
     wide: bool,
 }
 
@@ -73,9 +74,11 @@ where
         unrolled: small
             .filter(|&product| product <= MOST_UNROLLED)
             .map(|_| kernels.map(|kernel| kernel as u8)),
+        order: Order::of(&op.dst),
         wide,
     };
-    let mut params = spatial::count(Params::new(), wide, spatial::shape(&op.dst));
+    let count = Params::new();
+    let mut params = kernel.order.count(count, wide, spatial::shape(&op.dst));
     for view in &views {
         params = spatial::walk(params, wide, view);
     }
@@ -127,7 +130,7 @@ impl Pooling {
             "    const Count index = Count(group_x) * threads + lane;\n    \
              if (index >= p.count) {{ return; }}"
         );
-        body.push_str(&positions(self.wide, RANK, "index"));
+        body.push_str(&self.order.places(self.wide));
         body.push_str(include_str!("body.h"));
         Some(KernelText {
             entry: "pool",

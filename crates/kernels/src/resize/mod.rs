@@ -1,5 +1,6 @@
 //! Interpolation: a thread for each element of the result.
 
+use std::cmp::Reverse;
 use std::fmt::Write;
 
 use smallvec::{SmallVec, smallvec};
@@ -110,10 +111,14 @@ fn of_size(dtype: DType) -> DType {
     }
 }
 
-/// The op's dimensions. Neighbours whose places are the elements are one where they lie so.
+/// The op's dimensions, in the order in which the result lies. Neighbours whose places are the elements are one where they
+/// lie so.
 fn dims(op: &Resize) -> SmallVec<[Dim; MAX_RANK]> {
     let mut dims: SmallVec<[Dim; MAX_RANK]> = SmallVec::new();
-    for (axis, &along) in op.along.iter().enumerate() {
+    let mut axes: SmallVec<[usize; MAX_RANK]> = (0..op.along.len()).collect();
+    axes.sort_by_key(|&axis| Reverse(op.dst.layout().strides()[axis].unsigned_abs()));
+    for axis in axes {
+        let along = op.along[axis];
         let sizes = [&op.src, &op.dst].map(|view| view.shape()[axis]);
         let strides = [&op.src, &op.dst].map(|view| view.layout().strides()[axis]);
         let is_still = sizes[0] == sizes[1] && along == Along::default();

@@ -4,26 +4,24 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use streampool_device::{Conv, DType, Layout, Op, View};
+use streampool_device::{ChannelsLast, Conv, Layout, Op, Span, View};
 
 use super::{direct, uses};
-use crate::trace::{Listing, Memory};
+use crate::trace::{ListedOp, Listing, Memory, Picture, Source};
 
-/// Memory of pictures: `[any, channels, places]`, or one place after another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Picture {
-    channels: usize,
-    places: usize,
-}
-
-/// Lays out what convolutions read and make with channels last; says how many pictures.
+/// Lays out what the `wanted` convolutions read and make with channels last; says how many pictures.
 ///
 /// Pictures that ops combine element by element lie alike: all of them change, or none does.
-pub fn channels_last(listing: &mut Listing) -> usize {
-    direct::write_directly(listing);
+pub fn channels_last(listing: &mut Listing, wanted: ChannelsLast) -> usize {
+    if wanted.dtypes.is_empty() {
+        return 0;
+    }
+    if !wanted.throughout {
+        direct::write_directly(listing);
+    }
     let fixed = fixed(listing);
-    let pictures = pictures(listing, &fixed);
-    let mut chosen = chosen(listing, &fixed, &pictures);
+    let pictures = pictures(listing, &fixed, wanted);
+    let mut chosen = chosen(listing, &fixed, &pictures, wanted);
     if chosen.is_empty() {
         return 0;
     }
@@ -46,7 +44,123 @@ pub fn channels_last(listing: &mut Listing) -> usize {
     for (step, op) in listing.steps.iter_mut().zip(new) {
         step.op = op;
     }
+    if wanted.throughout {
+        line_up(listing);
+    }
     chosen.len()
+}
+
+/// Has each convolution that reads or makes pictures with channels last read and make all of them so, and its weights lie so:
+/// copies bring there what lies otherwise.
+fn line_up(listing: &mut Listing) {
+    let mut fresh = Fresh::of(listing);
+    let mut laid_out: FxHashMap<(Memory, Picture), View> = FxHashMap::default();
+    for mut step in std::mem::take(&mut listing.steps) {
+        let nodes = step.nodes.clone();
+        let copy = |src: View, dst: View| ListedOp {
+            op: Op::Copy { src, dst },
+            nodes: nodes.clone(),
+        };
+        let mut after = None;
+        if let Op::Conv(conv) = &mut step.op
+            && conv.window.len() == 2
+            && [&conv.src, &conv.dst].into_iter().any(is_turned)
+        {
+            let is_for_each_channel = is_for_each_channel(conv);
+            let (weight, memory) = (conv.weight, Memory::of(conv.weight.span()));
+            let weights = match is_for_each_channel {
+                // There is one channel to read, so those that are made are what lies side by side.
+                true => Picture {
+                    channels: weight.shape()[0],
+                    places: weight.shape()[2] * weight.shape()[3],
+                },
+                false => picture(&weight),
+            };
+            let known = laid_out.get(&(memory, weights));
+            if let Some(view) = known.filter(|view| view.shape() == weight.shape()) {
+                conv.weight = *view;
+            } else if weights.channels > 1
+                && weights.places > 1
+                && let Some(view) = fresh.turned(&weight, weights)
+            {
+                match listing.sources.get(&memory) {
+                    Some(Source::Constant(tensor, None)) if uses::is_whole(&weight) => {
+                        let source = Source::Constant(tensor.clone(), Some(weights));
+                        listing.sources.insert(Memory::of(view.span()), source);
+                        laid_out.insert((memory, weights), view);
+                    }
+                    _ => listing.steps.push(copy(weight, view)),
+                }
+                conv.weight = view;
+            }
+            // What sees each channel by itself is not the library's: it reads and writes whatever lies in whatever way.
+            if !is_for_each_channel {
+                if !lies_last(&conv.src)
+                    && let Some(view) = fresh.turned(&conv.src, picture(&conv.src))
+                {
+                    listing.steps.push(copy(conv.src, view));
+                    conv.src = view;
+                }
+                if !lies_last(&conv.dst)
+                    && let Some(view) = fresh.turned(&conv.dst, picture(&conv.dst))
+                {
+                    after = Some(copy(view, conv.dst));
+                    conv.dst = view;
+                }
+            }
+        }
+        listing.steps.push(step);
+        listing.steps.extend(after);
+    }
+}
+
+/// Makes memory that a listing does not have yet.
+struct Fresh {
+    last: u64,
+}
+
+impl Fresh {
+    fn of(listing: &Listing) -> Fresh {
+        let handles = listing.sources.keys().map(Memory::handle);
+        let mut last = handles.max().unwrap_or(0);
+        for step in &listing.steps {
+            let op = &step.op;
+            op.for_each_operand(|_, _, view| last = last.max(view.span().handle));
+        }
+        Fresh { last }
+    }
+
+    /// Memory for what a view has, with the channels of each place side by side.
+    fn turned(&mut self, view: &View, picture: Picture) -> Option<View> {
+        self.last += 1;
+        let plain = Layout::contiguous(view.shape()).ok()?;
+        let span = Span {
+            handle: self.last,
+            offset: 0,
+            bytes: plain.elements() * view.dtype().size(),
+        };
+        turned(&View::new(span, view.dtype(), plain).ok()?, picture)
+    }
+}
+
+/// Whether the channels of each place lie side by side, and in no other way.
+fn is_turned(view: &View) -> bool {
+    lies_last(view) && !view.layout().is_contiguous()
+}
+
+/// The pictures that a view of four axes is of.
+fn picture(view: &View) -> Picture {
+    let shape = view.shape();
+    Picture {
+        channels: shape[1],
+        places: shape[2] * shape[3],
+    }
+}
+
+/// Whether the channels of each place lie side by side, and the places one after the other.
+fn lies_last(view: &View) -> bool {
+    let turned = view.layout().permute(&[0, 2, 3, 1]);
+    turned.is_ok_and(|layout| layout.is_contiguous())
 }
 
 /// Memory that callers and constants have as it is.
@@ -57,7 +171,20 @@ fn fixed(listing: &Listing) -> FxHashSet<Memory> {
 }
 
 /// What memory is made of pictures, as far as ops say.
-fn pictures(listing: &Listing, fixed: &FxHashSet<Memory>) -> FxHashMap<Memory, Picture> {
+fn pictures(
+    listing: &Listing,
+    fixed: &FxHashSet<Memory>,
+    wanted: ChannelsLast,
+) -> FxHashMap<Memory, Picture> {
+    let is_whole = |view: &View| {
+        uses::is_whole(view) && view.layout().rank() == 4 && wanted.dtypes.contains(&view.dtype())
+    };
+    let note = |view: &View, known: &mut FxHashMap<Memory, Picture>| {
+        let memory = Memory::of(view.span());
+        if is_whole(view) && !fixed.contains(&memory) {
+            known.entry(memory).or_insert(picture(view));
+        }
+    };
     let mut known = FxHashMap::default();
     for step in &listing.steps {
         let ends = match &step.op {
@@ -67,7 +194,7 @@ fn pictures(listing: &Listing, fixed: &FxHashSet<Memory>) -> FxHashMap<Memory, P
             _ => continue,
         };
         for view in ends {
-            note(&view, fixed, &mut known);
+            note(&view, &mut known);
         }
     }
     // What is combined with a picture element by element is one too, step by step from there.
@@ -91,7 +218,7 @@ fn pictures(listing: &Listing, fixed: &FxHashSet<Memory>) -> FxHashMap<Memory, P
                 continue;
             };
             for view in alike.iter().filter(|view| view.shape() == shape) {
-                note(view, fixed, &mut known);
+                note(view, &mut known);
             }
         }
         if known.len() == before {
@@ -100,29 +227,15 @@ fn pictures(listing: &Listing, fixed: &FxHashSet<Memory>) -> FxHashMap<Memory, P
     }
 }
 
-fn is_whole(view: &View) -> bool {
-    uses::is_whole(view) && view.layout().rank() == 4 && view.dtype() == DType::F32
-}
-
-fn note(view: &View, fixed: &FxHashSet<Memory>, known: &mut FxHashMap<Memory, Picture>) {
-    let memory = Memory::of(view.span());
-    if is_whole(view) && !fixed.contains(&memory) {
-        let shape = view.shape();
-        known.entry(memory).or_insert(Picture {
-            channels: shape[1],
-            places: shape[2] * shape[3],
-        });
-    }
-}
-
 /// The memory that changes: groups that a convolution gains by and nothing stands against.
 fn chosen(
     listing: &Listing,
     fixed: &FxHashSet<Memory>,
     pictures: &FxHashMap<Memory, Picture>,
+    wanted: ChannelsLast,
 ) -> FxHashSet<Memory> {
     let mut groups = Groups::default();
-    let (mut wanted, mut refused) = (FxHashSet::default(), FxHashSet::default());
+    let (mut gaining, mut refused) = (FxHashSet::default(), FxHashSet::default());
     for step in &listing.steps {
         let mut of_op: Vec<View> = Vec::new();
         step.op.for_each_operand(|_, _, view| of_op.push(*view));
@@ -133,11 +246,11 @@ fn chosen(
             let Some(&picture) = pictures.get(&memory) else {
                 continue;
             };
-            if !can_turn(&step.op, view, picture) {
+            if !can_turn(&step.op, view, picture, wanted) {
                 refused.insert(memory);
             }
-            if gains(&step.op) {
-                wanted.insert(memory);
+            if gains(&step.op, wanted) {
+                gaining.insert(memory);
             }
             let is_large = Some(view.layout().elements()) == most;
             let matters = picture.channels > 1 && picture.places > 1;
@@ -152,7 +265,7 @@ fn chosen(
     let mut verdicts: FxHashMap<Memory, (bool, bool)> = FxHashMap::default();
     for &memory in pictures.keys() {
         let verdict = verdicts.entry(groups.of(memory)).or_default();
-        verdict.0 |= wanted.contains(&memory);
+        verdict.0 |= gaining.contains(&memory);
         verdict.1 |= refused.contains(&memory) || fixed.contains(&memory);
     }
     let all = pictures.keys().copied();
@@ -161,17 +274,17 @@ fn chosen(
 }
 
 /// Whether it is a convolution that is faster so.
-fn gains(op: &Op) -> bool {
+fn gains(op: &Op, wanted: ChannelsLast) -> bool {
     let Op::Conv(conv) = op else { return false };
-    let is_for_each_channel = conv.groups == conv.src.shape()[1] && conv.groups == made(conv);
-    conv.window.len() == 2
-        && !conv.transposed
-        && conv.src.dtype() == DType::F32
-        && (conv.groups == 1 || is_for_each_channel)
+    is_faster(conv) && wanted.dtypes.contains(&conv.src.dtype())
 }
 
-fn made(conv: &Conv) -> usize {
-    conv.dst.shape()[1]
+fn is_faster(conv: &Conv) -> bool {
+    conv.window.len() == 2 && !conv.transposed && (conv.groups == 1 || is_for_each_channel(conv))
+}
+
+fn is_for_each_channel(conv: &Conv) -> bool {
+    conv.groups > 1 && conv.groups == conv.src.shape()[1] && conv.groups == conv.dst.shape()[1]
 }
 
 /// Whether an op goes over its largest operands in step.
@@ -183,12 +296,12 @@ fn goes_along(op: &Op) -> bool {
 }
 
 /// Whether an op reads or writes a view of a picture as well with the channels last.
-fn can_turn(op: &Op, view: &View, picture: Picture) -> bool {
+fn can_turn(op: &Op, view: &View, picture: Picture, wanted: ChannelsLast) -> bool {
     let Some(new) = turned(view, picture) else {
         return false;
     };
     match op {
-        Op::Conv(conv) => !conv.transposed,
+        Op::Conv(conv) => !conv.transposed && (!wanted.throughout || is_faster(conv)),
         Op::Map { .. } | Op::Copy { .. } | Op::Pool(_) | Op::Resize(_) | Op::Reduce { .. } => true,
         Op::Norm(_) | Op::Softmax { .. } | Op::MatMul(_) | Op::Attention(_) => {
             // Those go along the last axis, whose elements must not be taken from each other.

@@ -10,7 +10,7 @@ use streampool_tensor::Tensor;
 use super::placement::{self, Piece};
 use crate::graph::ValueId;
 use crate::nodes::Value;
-use crate::trace::{ListedOp, Listing, Made, Memory, Outcome, Source, TensorKind};
+use crate::trace::{ListedOp, Listing, Made, Memory, Outcome, Picture, Source, TensorKind};
 
 /// Ops over one block that host and device share, one of scratch, and constants.
 pub struct Plan {
@@ -61,8 +61,8 @@ pub enum Output {
 
 /// What a program only reads.
 pub enum Constant {
-    /// The memory of a tensor that is known.
-    Tensor(Tensor),
+    /// The memory of a tensor that is known; if these are pictures, with the channels of each place side by side.
+    Tensor(Tensor, Option<Picture>),
     /// Bytes.
     Bytes(Arc<[u8]>),
 }
@@ -136,7 +136,7 @@ impl Plan {
                     places.insert(memory, Location::Shared(inputs[place].offset));
                     continue;
                 }
-                Source::Constant(tensor) => Constant::Tensor(tensor),
+                Source::Constant(tensor, picture) => Constant::Tensor(tensor, picture),
                 Source::Bytes(bytes) => Constant::Bytes(bytes),
             };
             places.insert(memory, Location::Constant(constants.len()));

@@ -60,7 +60,7 @@ impl Compiled {
         key_bytes: usize,
     ) -> Result<Compiled> {
         let constants = plan.constants.iter().map(|constant| match constant {
-            Constant::Tensor(tensor) => weights.at_work(tensor),
+            Constant::Tensor(tensor, picture) => weights.at_work(tensor, *picture),
             Constant::Bytes(bytes) => weights.upload(bytes),
         });
         let constants: Vec<Arc<Tensor>> = constants.collect::<Result<_>>()?;
@@ -261,7 +261,7 @@ fn tensors<'p>(plan: &'p Plan, kept: &'p [Value]) -> impl Iterator<Item = &'p Te
         Output::Tensor(_) | Output::Sequence(_) => None,
     });
     let constants = plan.constants.iter().filter_map(|constant| match constant {
-        Constant::Tensor(tensor) => Some(tensor),
+        Constant::Tensor(tensor, _) => Some(tensor),
         Constant::Bytes(_) => None,
     });
     let values = kept.iter().chain(outputs).flat_map(Value::tensors);
@@ -291,7 +291,7 @@ impl Plan {
     /// About what it takes, without tensors.
     fn bytes(&self) -> usize {
         let bytes = self.constants.iter().map(|constant| match constant {
-            Constant::Tensor(_) => 0,
+            Constant::Tensor(..) => 0,
             Constant::Bytes(bytes) => bytes.len(),
         });
         size_of::<Compiled>()

@@ -156,9 +156,7 @@ impl Plans {
         // Each run pays for it, this one too.
         Budget::give_back_work(work(&listing.steps));
         let fused = fuse(&mut listing);
-        if weights.work().device().channels_last() {
-            channels_last(&mut listing);
-        }
+        channels_last(&mut listing, weights.work().device().channels_last());
         let plan = Plan::new(listing, kinds);
         let mut compiled = Compiled::new(plan, ended, kept, weights, &self.ledger, key.bytes())?;
         weights.settle(begin)?;

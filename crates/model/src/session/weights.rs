@@ -12,16 +12,20 @@ use super::options::in_time;
 use crate::error::{NodeError, Result};
 use crate::evaluate::is_same;
 use crate::ranks;
+use crate::trace::Picture;
 
 /// The weights of a session.
 pub struct Weights {
     known: Pool,
     work: Pool,
     /// What was moved, as long as a plan holds it.
-    moved: Mutex<HashMap<Span, Entry<Weak<Tensor>>>>,
+    moved: Mutex<HashMap<Place, Entry<Weak<Tensor>>>>,
     /// What was lifted, the longest unused first.
     lifted: Mutex<VecDeque<Entry<Tensor>>>,
 }
+
+/// The memory of a known tensor, and the pictures that were laid out otherwise when it was moved.
+type Place = (Span, Option<Picture>);
 
 /// A tensor that has to stay, since its address stands for it, and what is made of it.
 struct Entry<T> {
@@ -94,26 +98,27 @@ impl Weights {
         })
     }
 
-    /// A tensor whose memory has, from its start, what that of `known` has.
-    pub fn at_work(&self, known: &Tensor) -> Result<Arc<Tensor>> {
-        if self.known == self.work {
+    /// A tensor whose memory has, from its start, what that of `known` has; if these are pictures, with the channels of
+    /// each place side by side.
+    pub fn at_work(&self, known: &Tensor, picture: Option<Picture>) -> Result<Arc<Tensor>> {
+        if self.known == self.work && picture.is_none() {
             return Ok(Arc::new(known.clone()));
         }
-        let span = known.buffer().span();
+        let place = (known.buffer().span(), picture);
         loop {
             let mut all = self.moved.lock();
-            let entry = all.entry(span).or_insert_with(|| Entry::of(known));
+            let entry = all.entry(place).or_insert_with(|| Entry::of(known));
             let cell = entry.made.clone();
             drop(all);
             let mut own = None;
             let there = cell.get_or_init(|| {
-                let moved = own.insert(self.moved(known)).as_ref().ok()?;
+                let moved = own.insert(self.moved(known, picture)).as_ref().ok()?;
                 Some(Arc::downgrade(moved))
             });
             let there = there.as_ref().and_then(Weak::upgrade);
             if there.is_none() {
                 // It failed, or nobody holds it any more: who comes next makes it anew.
-                self.forget(span, &cell);
+                self.forget(place, &cell);
             }
             match (own, there) {
                 (Some(own), _) => return own,
@@ -123,20 +128,23 @@ impl Weights {
         }
     }
 
-    fn moved(&self, known: &Tensor) -> Result<Arc<Tensor>> {
+    fn moved(&self, known: &Tensor, picture: Option<Picture>) -> Result<Arc<Tensor>> {
         let mut bytes = filled(0u8, known.buffer().bytes())?;
         self.known
             .current()?
             .download_into(known.buffer(), &mut bytes)?;
+        if let Some(picture) = picture {
+            bytes = channels_last(&bytes, known.dtype().size(), picture)?;
+        }
         self.upload(&bytes)
     }
 
-    fn forget(&self, span: Span, cell: &Arc<Cell<Weak<Tensor>>>) {
+    fn forget(&self, place: Place, cell: &Arc<Cell<Weak<Tensor>>>) {
         let mut all = self.moved.lock();
         let is_there = all
-            .get(&span)
+            .get(&place)
             .is_some_and(|entry| Arc::ptr_eq(&entry.made, cell));
-        let gone = is_there.then(|| all.remove(&span));
+        let gone = is_there.then(|| all.remove(&place));
         drop(all);
         // Without the lock: who owns the memory may do anything when it goes.
         drop(gone);
@@ -222,6 +230,22 @@ impl Weights {
     }
 }
 
+/// Pictures of elements of `size` bytes, with the channels of each place side by side.
+fn channels_last(bytes: &[u8], size: usize, picture: Picture) -> Result<Vec<u8>> {
+    let Picture { channels, places } = picture;
+    let mut last = filled(0u8, bytes.len())?;
+    let each = channels * places * size;
+    for (from, to) in bytes.chunks_exact(each).zip(last.chunks_exact_mut(each)) {
+        for (channel, line) in from.chunks_exact(places * size).enumerate() {
+            for (place, element) in line.chunks_exact(size).enumerate() {
+                let at = (place * channels + channel) * size;
+                to[at..at + size].copy_from_slice(element);
+            }
+        }
+    }
+    Ok(last)
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Barrier;
@@ -243,18 +267,37 @@ mod tests {
     fn what_no_plan_holds_any_more_goes() {
         let weights = weights();
         let kept = constant(&weights, 7);
-        let moved = weights.at_work(&kept).unwrap();
+        let moved = weights.at_work(&kept, None).unwrap();
         assert_eq!(moved.to_bytes().unwrap()[..28], kept.to_bytes().unwrap());
         for elements in 1..500 {
-            weights.at_work(&constant(&weights, elements)).unwrap();
+            weights
+                .at_work(&constant(&weights, elements), None)
+                .unwrap();
             weights.prune();
             assert_eq!(weights.moved.lock().len(), 1);
         }
-        assert!(Arc::ptr_eq(&weights.at_work(&kept).unwrap(), &moved));
+        assert!(Arc::ptr_eq(&weights.at_work(&kept, None).unwrap(), &moved));
         // What is gone already, though not told yet, is made anew.
         drop(moved);
-        let moved = weights.at_work(&kept).unwrap();
+        let moved = weights.at_work(&kept, None).unwrap();
         assert_eq!(moved.to_bytes().unwrap()[..28], kept.to_bytes().unwrap());
+    }
+
+    #[test]
+    fn weights_may_be_moved_with_the_channels_of_each_place_side_by_side() {
+        let weights = weights();
+        let known: Vec<f32> = (0..24).map(|number| number as f32).collect();
+        let known = Tensor::from_slice(weights.known(), &known, &[2, 3, 2, 2]).unwrap();
+        let picture = Picture {
+            channels: 3,
+            places: 4,
+        };
+        let moved = weights.at_work(&known, Some(picture)).unwrap();
+        let turned = known.permute(&[0, 2, 3, 1]).unwrap().to_bytes().unwrap();
+        assert_eq!(moved.to_bytes().unwrap()[..96], turned);
+        // The same weights may be wanted as they are, too.
+        let plain = weights.at_work(&known, None).unwrap();
+        assert_eq!(plain.to_bytes().unwrap()[..96], known.to_bytes().unwrap());
     }
 
     #[test]
@@ -263,7 +306,7 @@ mod tests {
         let chunk = |tensor: &Tensor| tensor.buffer().span().handle;
         let computed = || Tensor::full(weights.work(), &[7], 0.5, DType::F32).unwrap();
         let before = computed();
-        let moved = weights.at_work(&constant(&weights, 7)).unwrap();
+        let moved = weights.at_work(&constant(&weights, 7), None).unwrap();
         let lifted = weights.lift(&constant(&weights, LARGE)).unwrap();
         let after = computed();
         assert_eq!(chunk(&moved), chunk(&lifted));
@@ -291,7 +334,7 @@ mod tests {
         let weights = weights();
         for elements in [1 << 20, 1 << 21] {
             let known = constant(&weights, elements);
-            let moved = at_once(|| weights.at_work(&known).unwrap());
+            let moved = at_once(|| weights.at_work(&known, None).unwrap());
             assert!(moved.iter().all(|other| Arc::ptr_eq(other, &moved[0])));
             let lifted = at_once(|| weights.lift(&known).unwrap());
             assert!(lifted.iter().all(|other| is_same(other, &lifted[0])));
@@ -306,14 +349,17 @@ mod tests {
         let known = constant(&weights, 1 << 22);
         let fail = || work.injector().fail_allocations(usize::MAX);
         fail();
-        assert!(weights.at_work(&known).is_err());
+        assert!(weights.at_work(&known, None).is_err());
         assert!(weights.moved.lock().is_empty());
         fail();
         assert!(weights.lift(&known).is_err());
         assert!(weights.lifted.lock().is_empty());
         work.injector().clear();
         let bytes = known.to_bytes().unwrap();
-        assert_eq!(weights.at_work(&known).unwrap().to_bytes().unwrap(), bytes);
+        assert_eq!(
+            weights.at_work(&known, None).unwrap().to_bytes().unwrap(),
+            bytes
+        );
         assert_eq!(weights.lift(&known).unwrap().to_bytes().unwrap(), bytes);
     }
 

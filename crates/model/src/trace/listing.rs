@@ -81,13 +81,27 @@ pub struct Memory {
 pub enum Source {
     /// The input of this place.
     Input(usize),
-    /// What this tensor, which is known, has in its memory.
-    Constant(Tensor),
+    /// What this tensor, which is known, has in its memory; if these are pictures, with the channels of each place side by side.
+    Constant(Tensor, Option<Picture>),
     /// Bytes that an operator made while it was traced.
     Bytes(std::sync::Arc<[u8]>),
 }
 
+/// Memory of pictures, or of weights: `[any, channels, places]`, or one place after another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Picture {
+    /// How many channels each has.
+    pub channels: usize,
+    /// How many places each channel has.
+    pub places: usize,
+}
+
 impl Memory {
+    /// The handle of its spans.
+    pub fn handle(&self) -> u64 {
+        self.handle
+    }
+
     /// The buffer that `span` is all of.
     pub fn of(span: Span) -> Memory {
         Memory {

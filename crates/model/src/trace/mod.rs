@@ -23,7 +23,7 @@ use crate::evaluate::{Scope, is_same, step};
 use crate::graph::{Graph, ValueId};
 use crate::nodes::{Pools, Value};
 use device::TraceDevice;
-pub use listing::{ListedOp, Listing, Made, Memory, Outcome, Source, TensorKind};
+pub use listing::{ListedOp, Listing, Made, Memory, Outcome, Picture, Source, TensorKind};
 
 /// What is given to a trace.
 #[derive(Clone)]
@@ -79,8 +79,10 @@ impl Pools for Tracing<'_> {
             return Ok(lifted.clone());
         }
         let lifted = self.blank(known.dtype(), *known.layout(), known.buffer().bytes())?;
-        self.device
-            .source(lifted.buffer().span(), Source::Constant(known.clone()));
+        self.device.source(
+            lifted.buffer().span(),
+            Source::Constant(known.clone(), None),
+        );
         let mut all = self.lifted.borrow_mut();
         all.entry(span)
             .or_default()

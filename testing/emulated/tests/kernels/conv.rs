@@ -1,7 +1,8 @@
 //! Convolutions by the kernels of GPUs, beside the host.
 
-use streampool_device::{Activation, Conv, DType, Op, Slide, Window};
+use streampool_device::{Activation, Conv, DType, Layout, Op, Slide, Window};
 use streampool_emulated::{Emulator, Tensor, Tolerance, assert_all_same_as_host};
+use streampool_kernels::Limits;
 
 /// The sizes of a convolution.
 struct Sizes<'a> {
@@ -138,4 +139,54 @@ fn tiles_of_every_size() {
         ops.push(conv(DType::F32, &sizes, true, Activation::None));
     }
     check(&ops);
+}
+
+#[test]
+#[cfg_attr(any(sanitize_address, sanitize_thread), ignore = "runs a compiler")]
+fn each_channel_by_itself_with_all_of_a_place_side_by_side() {
+    let last = |dtype, [n, c, h, w]: [usize; 4]| {
+        let layout = Layout::contiguous(&[n, h, w, c]);
+        let layout = layout.and_then(|layout| layout.permute(&[0, 3, 1, 2]));
+        Tensor::laid_out(dtype, layout.expect("a layout"))
+    };
+    let seven = Slide {
+        before: 3,
+        after: 3,
+        ..Slide::new(7)
+    };
+    let mut ops = Vec::new();
+    for dtype in [DType::F32, DType::F16, DType::BF16, DType::F64] {
+        for slide in SLIDES.into_iter().chain([seven]) {
+            for channels in [7, 10, 16] {
+                let (height, width) = (9, 14);
+                let made = [height, width].map(|size| slide.windows(size));
+                let kernel = slide.kernel as usize;
+                let weights = Layout::contiguous(&[kernel, kernel, channels, 1]);
+                let weights = weights.and_then(|layout| layout.permute(&[2, 3, 0, 1]));
+                ops.push(Op::Conv(Box::new(Conv {
+                    src: last(dtype, [2, channels, height, width]).random(1),
+                    weight: Tensor::laid_out(dtype, weights.expect("a layout")).random(2),
+                    bias: (channels == 10).then(|| Tensor::new(dtype, &[channels]).random(3)),
+                    dst: last(dtype, [2, channels, made[0], made[1]]),
+                    window: Window::new(&[slide; 2]).expect("a window"),
+                    groups: channels,
+                    transposed: false,
+                    activation: match channels {
+                        16 => Activation::Relu,
+                        _ => Activation::None,
+                    },
+                })));
+            }
+        }
+    }
+    // On a small GPU there are enough threads though each takes many channels.
+    for compute_units in [8, 0] {
+        let limits = Limits {
+            compute_units,
+            shared_bytes: 48 << 10,
+            buffers: 480,
+        };
+        let emulators = Emulator::of_each_dialect().map(|emulator| emulator.with_limits(limits));
+        assert_all_same_as_host(emulators, &ops, Tolerance::Usual);
+    }
 }

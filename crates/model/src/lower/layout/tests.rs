@@ -2,14 +2,26 @@
 
 use std::sync::Arc;
 
-use streampool_device::{Activation, Expr, Slide, Unary, Window};
+use streampool_device::{Activation, DType, Expr, Slide, Unary, Window};
+
+use streampool_tensor::Tensor;
 
 use super::*;
 use crate::lower::testing::whole;
+use crate::testing::host_pool;
 use crate::trace::{ListedOp, Made, Outcome, TensorKind};
 
 const PICTURE: [usize; 4] = [2, 4, 3, 5];
 const LAST: [isize; 4] = [60, 1, 20, 4];
+
+const HOST: ChannelsLast = ChannelsLast {
+    dtypes: &[DType::F32],
+    throughout: false,
+};
+const THROUGHOUT: ChannelsLast = ChannelsLast {
+    throughout: true,
+    ..HOST
+};
 
 fn conv(from: View, to: View) -> Op {
     let channels = [to.shape()[1], from.shape()[1]];
@@ -69,7 +81,7 @@ fn strides(listing: &Listing) -> Vec<Vec<Vec<isize>>> {
 fn what_lies_between_convolutions_has_channels_last() {
     let [x, a, b, y] = [1, 2, 3, 4].map(|number| whole(number, &PICTURE));
     let mut steps = listing(vec![conv(x, a), exp(a, b), conv(b, y)], y);
-    assert_eq!(channels_last(&mut steps), 2);
+    assert_eq!(channels_last(&mut steps, HOST), 2);
     let rows = x.layout().strides().to_vec();
     let [first, map, second] = &strides(&steps)[..] else {
         panic!("{:?}", steps.steps)
@@ -89,7 +101,7 @@ fn parts_of_channels_stay_parts() {
     };
     let b = whole(3, &[2, 2, 3, 5]);
     let mut steps = listing(vec![conv(x, a), exp(half(a), b), conv(b, y)], y);
-    assert_eq!(channels_last(&mut steps), 2);
+    assert_eq!(channels_last(&mut steps, HOST), 2);
     let Op::Map { inputs, .. } = &steps.steps[1].op else {
         panic!("{:?}", steps.steps)
     };
@@ -105,7 +117,7 @@ fn what_is_read_across_channels_and_places_stays() {
         let ops = vec![conv(x, a), exp(flat(2, rows), flat(3, rows)), conv(x, y)];
         let mut steps = listing(ops, y);
         let before = strides(&steps);
-        assert_eq!(channels_last(&mut steps), 0);
+        assert_eq!(channels_last(&mut steps, HOST), 0);
         assert_eq!(strides(&steps), before);
     }
     // An operator that asks for rows keeps them.
@@ -116,7 +128,7 @@ fn what_is_read_across_channels_and_places_stays() {
         log: false,
     };
     let mut steps = listing(vec![conv(x, a), softmax, conv(x, y)], y);
-    assert_eq!(channels_last(&mut steps), 0);
+    assert_eq!(channels_last(&mut steps, HOST), 0);
 }
 
 #[test]
@@ -131,7 +143,7 @@ fn parts_of_a_concatenation_are_written_directly() {
     let copies = [copy(a, part(0)), copy(b, part(4))];
     let ops = [&[conv(x, a), conv(x, b)][..], &copies, &[conv(joined, y)]];
     let mut steps = listing(ops.concat(), y);
-    assert_eq!(channels_last(&mut steps), 1);
+    assert_eq!(channels_last(&mut steps, HOST), 1);
     let [first, second, third] = &strides(&steps)[..] else {
         panic!("{:?}", steps.steps)
     };
@@ -151,6 +163,62 @@ fn parts_of_a_concatenation_are_written_directly() {
         &[conv(joined, y)],
     ];
     let mut steps = listing(ops.concat(), y);
-    channels_last(&mut steps);
+    channels_last(&mut steps, HOST);
     assert_eq!(steps.steps.len(), 6);
+}
+
+#[test]
+fn convolutions_may_want_all_that_they_touch_alike() {
+    let [x, a, b, y] = [1, 2, 3, 4].map(|number| whole(number, &PICTURE));
+    let mut first = conv(x, a);
+    let Op::Conv(window) = &mut first else {
+        unreachable!("it was just made")
+    };
+    // A window of more than one place, so that it matters how its weights lie.
+    window.weight = whole(100, &[4, 4, 3, 1]);
+    window.window = Window::new(&[
+        Slide {
+            before: 1,
+            after: 1,
+            ..Slide::new(3)
+        },
+        Slide::new(1),
+    ])
+    .unwrap();
+    let mut steps = listing(vec![first, exp(a, b), conv(b, y)], y);
+    let known = Tensor::zeros(&host_pool(), &[4, 4, 3, 1], DType::F32).unwrap();
+    let weight = Memory::of(window_weight(&steps, 0).span());
+    steps.sources.insert(weight, Source::Constant(known, None));
+    assert_eq!(channels_last(&mut steps, THROUGHOUT), 2);
+    let kinds: Vec<_> = steps.steps.iter().map(|step| step.op.kind()).collect();
+    use streampool_device::OpKind::{Conv, Copy, Map};
+    // What callers give and get is copied; weights that are known are laid out when they are moved.
+    assert_eq!(kinds, [Copy, Conv, Map, Conv, Copy]);
+    let all = strides(&steps);
+    assert_eq!(all[1], [LAST, [12, 1, 4, 1], LAST].map(Vec::from));
+    assert_eq!((&all[3][0][..], &all[3][2][..]), (&LAST[..], &LAST[..]));
+    let rows = x.layout().strides();
+    assert_eq!((&all[0][0][..], &all[4][1][..]), (rows, rows));
+    let laid_out = Memory::of(window_weight(&steps, 1).span());
+    assert_ne!(laid_out, weight);
+    let Some(Source::Constant(_, Some(picture))) = steps.sources.get(&laid_out) else {
+        panic!("the weights are a constant")
+    };
+    assert_eq!((picture.channels, picture.places), (4, 3));
+    // Each piece of memory is one.
+    let mut memory: Vec<_> = Vec::new();
+    for step in &steps.steps {
+        step.op
+            .for_each_operand(|_, _, view| memory.push(Memory::of(view.span())));
+    }
+    memory.sort_unstable();
+    memory.dedup();
+    assert_eq!(memory.len(), 8);
+}
+
+fn window_weight(listing: &Listing, step: usize) -> View {
+    match &listing.steps[step].op {
+        Op::Conv(conv) => conv.weight,
+        other => panic!("{other:?}"),
+    }
 }

@@ -55,11 +55,14 @@ pub struct First {
     pub longest: f64,
     /// For so much of the longest its thread was ready to run, and no processor was free. It needs `/proc`.
     pub longest_in_run_queue: Option<f64>,
+    /// How long after the first of its kind was asked for the longest was: at first, the crowd starts itself.
+    pub longest_after: Option<f64>,
 }
 
 /// A first answer: how long it took, and for how much of that no processor was free.
 #[derive(Debug, Clone, Copy)]
 pub struct Took {
+    asked: Instant,
     time: Duration,
     in_run_queue: Option<Duration>,
 }
@@ -76,12 +79,14 @@ impl First {
     fn of(all: &[Took]) -> First {
         let times = Latencies::new(all.iter().map(|took| took.time).collect());
         let longest = all.iter().max_by_key(|took| took.time);
+        let first = all.iter().map(|took| took.asked).min();
         First {
             count: times.count(),
             median: times.at(0.5).as_secs_f64(),
             p99: times.percentiles().p99,
             longest: times.at(1.0).as_secs_f64(),
             longest_in_run_queue: longest.and_then(|took| Some(took.in_run_queue?.as_secs_f64())),
+            longest_after: longest.and_then(|took| Some((took.asked - first?).as_secs_f64())),
         }
     }
 
@@ -226,6 +231,7 @@ impl Begun {
         let time = self.at.elapsed();
         let queued = |from| in_run_queue()?.checked_sub(from);
         Took {
+            asked: self.at,
             time,
             in_run_queue: self.in_run_queue.and_then(queued),
         }

@@ -52,6 +52,7 @@ pub mod symbols;
 pub mod testing;
 mod trace;
 mod trees;
+mod words;
 
 pub use error::{Error, NodeError, Result, UnsupportedOperator};
 pub use graph::{Dim, Domain, Operator, ValueInfo, ValueKind};

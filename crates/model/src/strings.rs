@@ -1,6 +1,7 @@
-//! Strings: a model has one list of all that it names, and a tensor of strings is one of their places in it, `i64`.
+//! Strings: a model has one list of all that it names, and a tensor of strings is one of their numbers, `i64`: their places in this
+//! list, and behind it those of the strings that a [run](crate::words) meets besides.
 //!
-//! So strings are found, chosen and moved as numbers are, on any device. Which values are strings is found out once, when a
+//! So strings are found, chosen, compared and moved as numbers are, on any device. What looks into them is computed on the host. Which values are strings is found out once, when a
 //! model is read; what would take them for numbers is refused then.
 
 use std::collections::{HashMap, HashSet};
@@ -9,7 +10,8 @@ use std::sync::Arc;
 use streampool_tensor::Tensor;
 
 use crate::error::{Error, NodeError};
-use crate::graph::{Attribute, Domain, Graph, Node, ValueId};
+use crate::graph::{Attribute, Domain, Graph, Node, Operator, ValueId};
+use crate::words::Named;
 
 /// The attribute that says of an operator that what it makes are strings.
 const GIVES: &str = "gives_strings";
@@ -45,7 +47,8 @@ impl Strings {
                     true
                 }
                 "default_string" => true,
-                "keys_strings" | "cats_strings" | "classes_strings" | "pool_strings" => true,
+                "keys_strings" | "cats_strings" | "classes_strings" | "pool_strings"
+                | "string_vocabulary" => true,
                 _ => false,
             };
             match attribute {
@@ -74,8 +77,7 @@ impl Strings {
     /// told what their strings are.
     pub fn settle(self, graph: &mut Graph) -> Result<(), Error> {
         let list: Arc<[String]> = self.list.into();
-        let constants = self.constants;
-        let mut strings = constants.clone();
+        let mut strings = self.constants.clone();
         strings.extend(
             graph
                 .inputs
@@ -83,8 +85,9 @@ impl Strings {
                 .copied()
                 .filter(|&id| graph.value(id).strings.is_some()),
         );
-        // Those that a caller gives, which may be none that the model knows.
-        let mut given_ones: HashSet<ValueId> = strings.difference(&constants).copied().collect();
+        // Those that the model need not name.
+        let mut open: HashSet<ValueId> = strings.difference(&self.constants).copied().collect();
+        let mut looks = false;
         for node in &mut graph.nodes {
             let refused = |node: &Node, what: &str| {
                 NodeError::unsupported(what).of_node(&node.name, node.operator.to_string())
@@ -96,17 +99,17 @@ impl Strings {
                 .map(|id| strings.contains(id))
                 .collect();
             let read = node.reads().any(|id| strings.contains(&id));
-            let mut reads = node.inputs.iter().flatten();
-            let named = reads.any(|id| constants.contains(id));
-            let makes = made(node, &given, read, named).map_err(|what| refused(node, what))?;
+            let makes = made(node, &given, read).map_err(|what| refused(node, what))?;
+            looks |= node.is_among(LOOKING);
             if makes {
                 let all = node.is("Split");
                 let most = if all { node.outputs.len() } else { 1 };
                 let made: Vec<ValueId> =
                     node.outputs.iter().take(most).flatten().copied().collect();
                 let moves = node.operator.domain == Domain::Onnx || node.is_among(MOVING);
-                if moves && node.reads().any(|id| given_ones.contains(&id)) {
-                    given_ones.extend(&made);
+                let is_new = node.is_among(LOOKING);
+                if is_new || moves && node.reads().any(|id| open.contains(&id)) {
+                    open.extend(&made);
                 }
                 strings.extend(made);
             }
@@ -115,11 +118,6 @@ impl Strings {
         for id in values.collect::<Vec<_>>() {
             let mut info = graph.value(id).clone();
             let declared = info.strings.is_some();
-            if graph.outputs.contains(&id) && given_ones.contains(&id) {
-                let what =
-                    "an output of strings that come from an input, which the model need not know,";
-                return Err(NodeError::unsupported(what).of_value(&info.name));
-            }
             info.strings = strings.contains(&id).then(|| list.clone());
             if declared && info.strings.is_none() {
                 let what =
@@ -128,6 +126,10 @@ impl Strings {
             }
             graph.declare(id, info);
         }
+        if looks || !strings.is_empty() {
+            let is_open = graph.outputs.iter().any(|id| open.contains(id));
+            graph.words = Some(Arc::new(Named::new(list, is_open)));
+        }
         Ok(())
     }
 }
@@ -135,6 +137,10 @@ impl Strings {
 /// What moves elements without looking at them.
 const MOVING: &str = "Identity Reshape Squeeze Unsqueeze Flatten Transpose Gather GatherElements GatherND Slice Expand Tile \
     Split Compress ReverseSequence ArrayFeatureExtractor";
+
+/// What looks into strings, or makes some.
+const LOOKING: &str = "StringNormalizer StringConcat StringSplit RegexFullMatch TfIdfVectorizer Tokenizer MurmurHash3 ReadNumbers \
+    WriteNumbers";
 
 /// What puts some elements in the place of others without looking at them: which inputs are those.
 fn chosen(node: &Node) -> Option<[usize; 2]> {
@@ -147,7 +153,7 @@ fn chosen(node: &Node) -> Option<[usize; 2]> {
 }
 
 /// Whether a node makes strings of what it is given; or why it cannot.
-fn made(node: &mut Node, given: &[bool], read: bool, named: bool) -> Result<bool, &'static str> {
+fn made(node: &mut Node, given: &[bool], read: bool) -> Result<bool, &'static str> {
     if let (Some([one, other]), true) = (chosen(node), read) {
         let are = |place: &usize| given.get(*place) == Some(&true);
         let count = given.iter().filter(|&&is| is).count();
@@ -161,15 +167,32 @@ fn made(node: &mut Node, given: &[bool], read: bool, named: bool) -> Result<bool
     let takes = |name: &str| node.attribute(name).is_some();
     match (node.operator.domain, &node.operator.name[..]) {
         (Domain::Onnx, "Cast") if node.int("to", 0) == 8 => {
-            if !first {
-                return Err("a cast to strings");
+            match first {
+                true => node.operator.name = "Identity".to_owned(),
+                false => node.operator = Operator::fused("WriteNumbers"),
             }
-            node.operator.name = "Identity".to_owned();
             node.attributes.clear();
             Ok(true)
         }
-        // What the model does not name is like nothing, so one of the two has to be what it names.
-        (Domain::Onnx, "Equal") if given == [true, true] && named => Ok(false),
+        (Domain::Onnx, "Cast") if first => {
+            node.operator = Operator::fused("ReadNumbers");
+            Ok(false)
+        }
+        (Domain::Onnx, "Equal") if given == [true, true] => Ok(false),
+        (Domain::Onnx, "StringNormalizer" | "StringConcat" | "StringSplit")
+        | (Domain::Microsoft, "Tokenizer") => match given.iter().all(|&is| is) {
+            true => Ok(true),
+            false => Err("numbers, where it takes strings,"),
+        },
+        (Domain::Onnx, "RegexFullMatch") if first => Ok(false),
+        (Domain::Onnx, "RegexFullMatch") => Err("numbers, where it takes strings,"),
+        (Domain::Microsoft, "MurmurHash3") => {
+            if first {
+                node.set("of_strings", 1);
+            }
+            Ok(false)
+        }
+        (Domain::Ml, "DictVectorizer") if given == [false, takes("string_vocabulary")] => Ok(false),
         (Domain::Onnx, "TfIdfVectorizer") if first == takes("pool_strings") => Ok(false),
         (Domain::Onnx, "Concat") if given.iter().all(|&is| is) => Ok(first),
         (Domain::Onnx, "Shape" | "Size") => Ok(false),

@@ -12,6 +12,7 @@ use streampool::Array;
 use streampool::device::DType;
 
 use crate::errors::{invalid, raise};
+use crate::strings;
 
 /// Runs `$body` with `$T` as the type of Rust that `$dtype` names; `$other` for those that NumPy lacks.
 macro_rules! with_type {
@@ -105,11 +106,14 @@ pub fn to_array(value: &Bound<'_, PyAny>, expected: Option<DType>) -> PyResult<A
         true => given,
         false => plain(&given)?,
     };
+    if let Some(strings) = strings::of(given.as_any())? {
+        return Ok(strings);
+    }
     let refused = || {
         invalid(
             py,
             format!(
-                "an array of {} is not supported: give numbers or booleans",
+                "an array of {} is not supported: give numbers, booleans or strings",
                 given.dtype()
             ),
         )
@@ -191,12 +195,15 @@ pub fn dtype_name(dtype: DType) -> &'static str {
     }
 }
 
-/// An array for the caller, in the library that the inputs came in.
+/// An array for the caller, in the library that the inputs came in; strings as objects of NumPy.
 pub fn from_array<'py>(
     py: Python<'py>,
     array: &Array,
     library: Library,
 ) -> PyResult<Bound<'py, PyAny>> {
+    if let Some(objects) = strings::objects(py, array)? {
+        return Ok(objects);
+    }
     let made = with_type!(array.dtype(), T => {
         let values = array.values::<T>().map_err(|error| raise(py, error))?;
         // Where NumPy has no such type, the next wider one holds the same values.

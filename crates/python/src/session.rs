@@ -143,9 +143,9 @@ impl Session {
                 Library::NumPy => {}
                 other => given.library = other,
             }
-            let places = strings::places(&self.session, name, value);
-            let array = match places.transpose() {
-                Some(places) => places,
+            let strings = strings::given(&self.session, name, value);
+            let array = match strings.transpose() {
+                Some(strings) => strings,
                 None => to_array(value, self.dtype_of(name)),
             };
             let array = array.map_err(|error| named(value.py(), name, error))?;
@@ -291,10 +291,7 @@ pub fn by_name<'py, 'a>(
     for ((name, arrays), info) in outputs.zip(session.outputs()) {
         let is_one = info.kind == streampool::model::ValueKind::Tensor;
         match arrays {
-            [array] if is_one => match strings::named(py, info, array)? {
-                Some(strings) => made.set_item(name, strings)?,
-                None => made.set_item(name, from_array(py, array, library)?)?,
-            },
+            [array] if is_one => made.set_item(name, from_array(py, array, library)?)?,
             arrays => {
                 let all = arrays.iter().map(|array| from_array(py, array, library));
                 made.set_item(name, all.collect::<PyResult<Vec<_>>>()?)?;

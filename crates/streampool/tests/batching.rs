@@ -47,6 +47,37 @@ fn alone(session: &Session, input: &Array) -> Vec<Array> {
 }
 
 #[test]
+fn strings_of_many_callers_go_through_one_queue() {
+    let end = Array::from_strings(&["!"], &[1]).unwrap();
+    let graph = Graph::new()
+        .strings("x", "n 2")
+        .constant("end", &end)
+        .node("StringConcat x end = y", &[])
+        .outputs("y")
+        .model(&[("", 20)]);
+    let session = Session::from_bytes(&pool(), graph, &SessionOptions::default()).unwrap();
+    let settings = BatchQueue::builder().max_batch_size(8);
+    let queue = BatchQueue::for_session(&session, settings).unwrap();
+    let begin = Barrier::new(16);
+    std::thread::scope(|scope| {
+        for caller in 0..16 {
+            let (queue, begin) = (&queue, &begin);
+            scope.spawn(move || {
+                begin.wait();
+                for round in 0..20 {
+                    let given = [format!("caller {caller}"), format!("round {round}")];
+                    let outputs = queue
+                        .infer(Array::from_strings(&given, &[1, 2]).unwrap())
+                        .unwrap();
+                    let want = given.map(|word| format!("{word}!"));
+                    assert_eq!(outputs[0].as_strings().unwrap(), want);
+                }
+            });
+        }
+    });
+}
+
+#[test]
 fn many_callers_get_what_they_would_get_alone() {
     let session = layer(&pool());
     let settings = BatchQueue::builder().max_batch_size(16);

@@ -10,6 +10,8 @@ use std::sync::Arc;
 
 use streampool_tensor::{DType, Tensor};
 
+use crate::words::Named;
+
 /// A value of one graph, by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ValueId(u32);
@@ -29,6 +31,8 @@ pub struct Graph {
     pub defaults: Vec<(ValueId, ValueInfo)>,
     /// Of a graph inside a node: the values of the graph around it that it reads, and what they are here.
     pub captures: Vec<Capture>,
+    /// The strings that a model names, if any of its values are strings.
+    pub words: Option<Arc<Named>>,
     values: Vec<ValueInfo>,
 }
 
@@ -52,7 +56,7 @@ pub struct ValueInfo {
     pub dtype: Option<DType>,
     /// Its sizes, where they are declared.
     pub shape: Option<Vec<Dim>>,
-    /// What the elements are places in, where they stand for strings; `dtype` is then `i64`.
+    /// The strings that the model names, where the elements are strings; `dtype` is then `i64`.
     pub strings: Option<Arc<[String]>>,
 }
 

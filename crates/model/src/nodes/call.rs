@@ -1,6 +1,7 @@
 //! One node as its operator sees it: inputs, attributes, and the errors when they are not as they should be.
 
 use std::cell::{Cell, OnceCell};
+use std::rc::Rc;
 
 use streampool_tensor::room::copied;
 use streampool_tensor::{DType, Generator, Pool, Scalar, Tensor};
@@ -8,6 +9,7 @@ use streampool_tensor::{DType, Generator, Pool, Scalar, Tensor};
 use super::value::{Value, Values};
 use crate::error::NodeError;
 use crate::graph::{Attribute, Domain, Graph, Node};
+use crate::words::{self, OfRun};
 use crate::{onnx, seeds};
 
 /// What most operators make: tensors, in order.
@@ -33,7 +35,8 @@ pub trait Pools {
     /// What is known, as the work reads it.
     fn lift(&self, known: &Tensor) -> Result<Tensor, NodeError>;
 
-    /// Told before a node draws numbers that are others in each run; refuses where what is made is kept for several runs.
+    /// Told before a node makes what is another in each run, such as random numbers; refuses where what is made is kept for several
+    /// runs.
     fn fresh(&self) -> Result<(), NodeError> {
         Ok(())
     }
@@ -170,6 +173,14 @@ impl<'a> Call<'a> {
         };
         self.pools.fresh()?;
         Ok((self.own_sequence(seed), self.pools.work()))
+    }
+
+    /// The strings of the run, and where tensors of their numbers are made.
+    pub fn words(&self) -> Result<(Rc<OfRun>, &'a Pool), NodeError> {
+        self.pools.fresh()?;
+        let words = words::current();
+        let words = words.ok_or_else(|| NodeError::unsupported("strings outside of a run"))?;
+        Ok((words, self.pools.work()))
     }
 
     /// An input of whatever kind, as it was made.

@@ -30,6 +30,7 @@ mod sequence;
 mod signal;
 mod signatures;
 mod sliding;
+mod strings;
 mod text;
 mod value;
 mod whole;
@@ -83,15 +84,22 @@ const ONNX: &[(&str, Family)] = &[
     ("quantise", Tensors(quantise::operator)),
     ("loss", Tensors(loss::operator)),
     ("text", Tensors(text::operator)),
+    ("strings", Tensors(strings::operator)),
     ("sequence", Wider(sequence::operator)),
     ("control", Wider(control::operator)),
 ];
 
-const MICROSOFT: &[(&str, Family)] = &[("microsoft", Tensors(microsoft::operator))];
+const MICROSOFT: &[(&str, Family)] = &[
+    ("microsoft", Tensors(microsoft::operator)),
+    ("strings", Tensors(strings::microsoft)),
+];
 
 const ML: &[(&str, Family)] = &[("ml", Tensors(ml::operator))];
 
-const FUSED: &[(&str, Family)] = &[("fused", Tensors(fused::operator))];
+const FUSED: &[(&str, Family)] = &[
+    ("fused", Tensors(fused::operator)),
+    ("strings", Tensors(strings::replacing)),
+];
 
 /// The outputs of a node.
 pub fn evaluate(call: &Call<'_>) -> Values {

@@ -3,6 +3,7 @@
 use streampool_tensor::{DType, Tensor};
 
 use super::call::{Call, Operator, Outputs, parts, size};
+use super::strings::{Grams, count_strings};
 use crate::error::NodeError;
 
 pub fn operator(op: &str) -> Option<Operator> {
@@ -17,11 +18,6 @@ const AT_ONCE: usize = 1 << 22;
 
 /// How often each n-gram of a pool is in each row, or its weight if it is there, or both together.
 fn count_grams(call: &Call<'_>) -> Outputs {
-    let x = call.input(0)?.to_dtype(DType::I64)?;
-    let rows = match x.rank() {
-        1 => x.unsqueeze(0)?,
-        _ => x.clone(),
-    };
     let of_strings = call.attr_ints("pool_strings")?;
     let pool = match of_strings {
         Some(pool) => pool,
@@ -42,7 +38,7 @@ fn count_grams(call: &Call<'_>) -> Outputs {
         call.int_or("max_skip_count", 0)?,
     )?;
     let skips = parts("attribute max_skip_count", skips)?;
-    let mut counts: Vec<Tensor> = Vec::new();
+    let mut pools = Vec::new();
     let mut grams = 0;
     for (place, &start) in starts.iter().enumerate() {
         let length = place + 1;
@@ -55,18 +51,13 @@ fn count_grams(call: &Call<'_>) -> Outputs {
                 "places of whole n-grams in it",
             ));
         };
-        let count = own.len() / length;
-        grams += count;
-        let seen = (shortest..=longest).contains(&length);
-        // One element has no neighbours to skip.
-        let skips = if length == 1 { 0 } else { skips };
-        counts.push(match seen && count > 0 {
-            true => counted(call, &rows, (own, length), skips)?,
-            false => {
-                let shape = [rows.dim(0)?, count];
-                Tensor::zeros(rows.pool(), &shape, DType::F32)?
-            }
+        pools.push(Grams {
+            length,
+            all: own,
+            first: grams,
+            is_counted: (shortest..=longest).contains(&length),
         });
+        grams += own.len() / length;
     }
     if columns.len() != grams {
         let expected = format!("{grams}, one for each n-gram");
@@ -76,30 +67,25 @@ fn count_grams(call: &Call<'_>) -> Outputs {
             expected,
         ));
     }
-    // What no n-gram is counted in is zero: the column behind all others.
-    counts.push(Tensor::zeros(rows.pool(), &[rows.dim(0)?, 1], DType::F32)?);
-    let all = Tensor::cat(&counts.iter().collect::<Vec<_>>(), 1)?;
     let width = columns
         .iter()
         .max()
         .map_or(0, |&last| last.saturating_add(1));
     let width = parts("the largest of ngram_indexes", width)?;
-    let mut order = streampool_tensor::room::filled(grams as i64, width)?;
-    for (gram, &column) in columns.iter().enumerate() {
-        order[column] = gram as i64;
-    }
-    let list = |values: &[i64]| Tensor::from_slice(call.known_pool(), values, &[values.len()]);
-    let found = all.index_select(1, &call.in_pool(&list(&order)?, rows.pool())?)?;
-    let weighed = |found: &Tensor| -> Result<Tensor, NodeError> {
+    let found = match of_strings {
+        Some(_) => count_strings(call, &pools, (&columns, width), skips)?,
+        None => count_numbers(call, &pools, (&columns, width), skips)?,
+    };
+    let list = |values: &[f32]| Tensor::from_slice(call.known_pool(), values, &[values.len()]);
+    let weighed = |counts: &Tensor| -> Result<Tensor, NodeError> {
         let Some(weights) = call.attr_floats("weights")? else {
-            return Ok(found.clone());
+            return Ok(counts.clone());
         };
         let mut own = streampool_tensor::room::filled(0f32, width)?;
         for (&column, &weight) in columns.iter().zip(weights) {
             own[column] = weight;
         }
-        let own = Tensor::from_slice(call.known_pool(), &own, &[width])?;
-        Ok(found.mul(&call.in_pool(&own, rows.pool())?)?)
+        Ok(counts.mul(&call.in_pool(&list(&own)?, counts.pool())?)?)
     };
     let there = || found.gt(0.0)?.to_dtype(DType::F32);
     let y = match call.string_or("mode", "")? {
@@ -108,7 +94,44 @@ fn count_grams(call: &Call<'_>) -> Outputs {
         "TFIDF" => weighed(&found)?,
         other => return Err(call.unknown("mode", other)),
     };
-    Ok(vec![if x.rank() == 1 { y.squeeze(0)? } else { y }])
+    let is_one = call.given(0)?.rank() == 1;
+    Ok(vec![if is_one { y.squeeze(0)? } else { y }])
+}
+
+/// The counts in their columns, where the elements are numbers: wherever those lie.
+fn count_numbers(
+    call: &Call<'_>,
+    pools: &[Grams<'_>],
+    (columns, width): (&[usize], usize),
+    skips: usize,
+) -> Result<Tensor, NodeError> {
+    let x = call.input(0)?.to_dtype(DType::I64)?;
+    let rows = match x.rank() {
+        1 => x.unsqueeze(0)?,
+        _ => x,
+    };
+    let mut counts: Vec<Tensor> = Vec::new();
+    for pool in pools {
+        let count = pool.all.len() / pool.length;
+        // One element has no neighbours to skip.
+        let skips = if pool.length == 1 { 0 } else { skips };
+        counts.push(match pool.is_counted && count > 0 {
+            true => counted(call, &rows, (pool.all, pool.length), skips)?,
+            false => {
+                let shape = [rows.dim(0)?, count];
+                Tensor::zeros(rows.pool(), &shape, DType::F32)?
+            }
+        });
+    }
+    // What no n-gram is counted in is zero: the column behind all others.
+    counts.push(Tensor::zeros(rows.pool(), &[rows.dim(0)?, 1], DType::F32)?);
+    let all = Tensor::cat(&counts.iter().collect::<Vec<_>>(), 1)?;
+    let mut order = streampool_tensor::room::filled(columns.len() as i64, width)?;
+    for (gram, &column) in columns.iter().enumerate() {
+        order[column] = gram as i64;
+    }
+    let order = Tensor::from_slice(call.known_pool(), &order, &[width])?;
+    Ok(all.index_select(1, &call.in_pool(&order, rows.pool())?)?)
 }
 
 /// How often each of the n-grams of a length is in each row, with up to so many elements skipped between its own.

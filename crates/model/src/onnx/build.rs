@@ -35,6 +35,8 @@ pub struct Builder<'a> {
     small: HashSet<ValueId>,
     /// What pairs scores with classes: the scores, the classes, and whether these are strings.
     pairs: Vec<(ValueId, Tensor, bool)>,
+    /// Of inputs of pairs: the values, and the keys.
+    keys: HashMap<ValueId, ValueId>,
     /// Operators of domains that are not known, and the nodes.
     foreign: BTreeMap<String, Vec<String>>,
 }
@@ -48,6 +50,7 @@ impl<'a> Builder<'a> {
             strings: Strings::default(),
             small: HashSet::new(),
             pairs: Vec::new(),
+            keys: HashMap::new(),
             foreign: BTreeMap::new(),
         })
     }
@@ -111,6 +114,14 @@ impl<'a> Builder<'a> {
             .iter()
             .filter(|input| !constants.contains(&input.name[..]))
         {
+            if let Some([values, keys]) = types::declared_pairs(input)? {
+                let values = self.scopes.declare(&input.name, values)?;
+                let graph = self.scopes.graph();
+                let keys = graph.add_value(keys);
+                graph.inputs.extend([values, keys]);
+                self.keys.insert(values, keys);
+                continue;
+            }
             let id = self
                 .scopes
                 .declare(&input.name, types::declared_input(input)?)?;
@@ -241,6 +252,10 @@ impl<'a> Builder<'a> {
                 self.pairs
                     .push((scores, classes, has("classlabels_strings")));
             }
+        }
+        if proto.op == "DictVectorizer" && self.scopes.is_outermost() {
+            let keys = inputs.first().copied().flatten();
+            inputs.push(keys.and_then(|values| self.keys.get(&values).copied()));
         }
         if let Some(records) = trees::plant(&proto.op, attributes, pool)? {
             let graph = self.scopes.graph();

@@ -35,7 +35,7 @@ use streampool_tensor::Pool;
 #[doc(hidden)]
 pub use tensors::dtype;
 #[doc(hidden)]
-pub use test_data::{optional, sequence, tensor};
+pub use test_data::{array, optional, sequence, tensor};
 
 use crate::error::{Error, Result};
 use crate::graph::Graph;

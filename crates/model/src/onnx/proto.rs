@@ -124,12 +124,21 @@ pub struct TypeProto {
     pub sequence: Option<Box<HolderType>>,
     #[prost(message, optional, boxed, tag = "9")]
     pub optional: Option<Box<HolderType>>,
-    #[prost(message, optional, tag = "5")]
-    pub map: Option<()>,
+    #[prost(message, optional, boxed, tag = "5")]
+    pub map: Option<Box<MapType>>,
     #[prost(message, optional, tag = "7")]
     pub opaque: Option<()>,
     #[prost(message, optional, tag = "8")]
     pub sparse: Option<()>,
+}
+
+/// Pairs of a key and a value.
+#[derive(Clone, PartialEq, Message)]
+pub struct MapType {
+    #[prost(int32, tag = "1")]
+    pub key: i32,
+    #[prost(message, optional, boxed, tag = "2")]
+    pub value: Option<Box<TypeProto>>,
 }
 
 #[derive(Clone, PartialEq, Message)]

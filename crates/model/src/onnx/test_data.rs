@@ -1,7 +1,7 @@
 //! Single values in files of their own, as ONNX's tests have them.
 
 use bytes::Bytes;
-use streampool_tensor::{Pool, Tensor};
+use streampool_tensor::{Array, Pool, Tensor};
 
 use super::external::External;
 use super::proto::{OptionalProto, SequenceProto, TensorProto, decoded};
@@ -13,6 +13,26 @@ pub fn tensor(bytes: &[u8], known: &Pool) -> Result<(String, Tensor)> {
     let proto: TensorProto = decoded(Bytes::copy_from_slice(bytes), "the tensor")?;
     let tensor = importer(known).tensor(&proto)?;
     Ok((proto.name, tensor))
+}
+
+/// The array in the bytes of a `.pb` file, which may be one of strings, and its name.
+pub fn array(bytes: &[u8], known: &Pool) -> Result<(String, Array)> {
+    let proto: TensorProto = decoded(Bytes::copy_from_slice(bytes), "the tensor")?;
+    if proto.element != TensorProto::STRING {
+        let tensor = importer(known).tensor(&proto)?;
+        return Ok((proto.name, Array::of(&tensor)?));
+    }
+    let sizes = proto
+        .sizes
+        .iter()
+        .map(|&size| usize::try_from(size).unwrap_or(usize::MAX));
+    let shape: Vec<usize> = sizes.collect();
+    let strings = proto
+        .strings
+        .iter()
+        .map(|string| String::from_utf8_lossy(string));
+    let strings: Vec<_> = strings.collect();
+    Ok((proto.name, Array::from_strings(&strings, &shape)?))
 }
 
 /// The sequence of tensors in the bytes of a `.pb` file, and its name.

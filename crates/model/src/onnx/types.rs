@@ -26,6 +26,30 @@ pub fn declared_input(proto: &ValueProto) -> Result<ValueInfo> {
     }
 }
 
+/// Of an input of pairs: what is declared of the values and of the keys, which are inputs of their own here.
+pub fn declared_pairs(proto: &ValueProto) -> Result<Option<[ValueInfo; 2]>> {
+    let Some(map) = proto.kind.as_ref().and_then(|kind| kind.map.as_ref()) else {
+        return Ok(None);
+    };
+    let list = |name: String, element: i32| -> Result<ValueInfo, NodeError> {
+        let mut info = ValueInfo::named(name);
+        info.shape = Some(vec![Dim::Named(format!("pairs of {}", proto.name))]);
+        if element == TensorProto::STRING {
+            (info.dtype, info.strings) = (Some(DType::I64), Some(Arc::default()));
+        } else {
+            info.dtype = Some(dtype(i64::from(element))?);
+        }
+        Ok(info)
+    };
+    let pairs = || -> Result<[ValueInfo; 2], NodeError> {
+        let value = map.value.as_ref().ok_or_else(no_element)?;
+        let values = list(proto.name.clone(), tensor_of(value)?.element)?;
+        Ok([values, list(format!("{}.keys", proto.name), map.key)?])
+    };
+    let pairs = pairs().map_err(|fault| fault.of_value(&proto.name))?;
+    Ok(Some(pairs))
+}
+
 /// What is declared of a value inside a graph, as far as it is understood: who makes it knows better.
 pub fn noted(proto: &ValueProto) -> ValueInfo {
     info(proto).unwrap_or_else(|_| ValueInfo::named(&proto.name))
@@ -54,7 +78,7 @@ fn info(proto: &ValueProto) -> Result<ValueInfo, NodeError> {
             ..
         } => match element(held)? {
             // What pairs classes and scores is the scores.
-            TypeProto { map: Some(()), .. } => return Ok(info),
+            TypeProto { map: Some(_), .. } => return Ok(info),
             held => (ValueKind::Sequence, tensor_of(held)?),
         },
         kind => (ValueKind::Tensor, tensor_of(kind)?),
@@ -71,8 +95,11 @@ fn info(proto: &ValueProto) -> Result<ValueInfo, NodeError> {
 }
 
 fn element(holder: &HolderType) -> Result<&TypeProto, NodeError> {
-    let none = || NodeError::malformed("the type", "without that of its elements", "a whole one");
-    holder.element.as_ref().ok_or_else(none)
+    holder.element.as_ref().ok_or_else(no_element)
+}
+
+fn no_element() -> NodeError {
+    NodeError::malformed("the type", "without that of its elements", "a whole one")
 }
 
 fn tensor_of(kind: &TypeProto) -> Result<&TensorType, NodeError> {

@@ -48,6 +48,17 @@ impl Graph {
         self
     }
 
+    /// With an input of strings.
+    pub fn strings(mut self, name: &str, sizes: &str) -> Graph {
+        let mut input = typed(name, DType::I64, sizes);
+        let kind = input.kind.as_mut().and_then(|kind| kind.tensor.as_mut());
+        if let Some(tensor) = kind {
+            tensor.element = TensorProto::STRING;
+        }
+        self.0.inputs.push(input);
+        self
+    }
+
     /// With an output of these sizes.
     pub fn output(mut self, name: &str, dtype: DType, sizes: &str) -> Graph {
         self.0.outputs.push(typed(name, dtype, sizes));
@@ -68,13 +79,26 @@ impl Graph {
 
     /// With a value that is always the same.
     pub fn constant(mut self, name: &str, array: &Array) -> Graph {
-        self.0.initializers.push(TensorProto {
+        let sizes = array.shape().iter().map(|&size| size as i64).collect();
+        let mut proto = TensorProto {
             name: name.to_owned(),
-            sizes: array.shape().iter().map(|&size| size as i64).collect(),
-            element: code(array.dtype()),
-            raw: Bytes::copy_from_slice(array.bytes()),
+            sizes,
             ..TensorProto::default()
-        });
+        };
+        match array.as_strings() {
+            Some(strings) => {
+                proto.element = TensorProto::STRING;
+                let each = strings.iter();
+                proto.strings = each
+                    .map(|string| Bytes::copy_from_slice(string.as_bytes()))
+                    .collect();
+            }
+            None => {
+                proto.element = code(array.dtype());
+                proto.raw = Bytes::copy_from_slice(array.bytes());
+            }
+        }
+        self.0.initializers.push(proto);
         self
     }
 

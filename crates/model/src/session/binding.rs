@@ -103,6 +103,9 @@ impl Binding {
         if made.kind != ValueKind::Tensor {
             return Err(refused("no tensor".to_owned(), "a tensor".to_owned()));
         }
+        if made.strings.is_some() {
+            return Err(refused("strings".to_owned(), "numbers".to_owned()));
+        }
         if !fits(made, taken) {
             let got = format!("what input {input:?} cannot be");
             let expected = format!("{:?} {:?}", taken.dtype, taken.shape);
@@ -153,6 +156,7 @@ impl Binding {
         let value = value.into();
         let info = self.session.input_info(input)?;
         self.session.model.check_one(info, value)?;
+        refuse_strings(input, value)?;
         let tensor = value.at_work(self.session.pool())?;
         self.held.insert(input.to_owned(), Held::Set(tensor));
         Ok(())
@@ -228,6 +232,9 @@ impl Binding {
     {
         let inputs = inputs.into_iter().map(|(name, input)| (name, input.into()));
         let given: Vec<(N, Input<'a>)> = inputs.collect();
+        for (name, input) in &given {
+            refuse_strings(name.as_ref(), *input)?;
+        }
         let is_given = |name: &str| given.iter().any(|(other, _)| other.as_ref() == name);
         let mut all: Vec<(&str, Input<'_>)> = Vec::new();
         for (name, held) in &self.held {
@@ -281,7 +288,19 @@ impl Binding {
             self.held.insert(name.clone(), Held::Made(tensor));
         }
         let is_carried = |place| carried.iter().any(|carry| carry.output == place);
-        Ok(model.outputs(made.arrays).without(is_carried))
+        Ok(model.outputs(made.arrays)?.without(is_carried))
+    }
+}
+
+/// What a binding holds are tensors, which know no strings.
+fn refuse_strings(name: &str, input: Input<'_>) -> Result<()> {
+    match input.is_strings() {
+        true => Err(Error::input(
+            name,
+            "strings",
+            "numbers: give strings to `run` of the session",
+        )),
+        false => Ok(()),
     }
 }
 

@@ -63,15 +63,15 @@ impl Prepared {
             left.push((&port.kind, &shared[port.offset..][..port.kind.bytes()]));
         }
         let each = shares.rows.iter().map(|&rows| {
-            let own = |(kind, left): &mut (&TensorKind, &[u8])| {
+            let own = |(place, (kind, left)): (usize, &mut (&TensorKind, &[u8]))| {
                 let mut shape = kind.shape.clone();
                 let row = kind.bytes() / shape[0].max(1);
                 shape[0] = rows;
                 let (own, others) = left.split_at(rows * row);
                 *left = others;
-                Ok(Array::from_bytes(kind.dtype, own, &shape)?)
+                self.named(place, Array::from_bytes(kind.dtype, own, &shape)?)
             };
-            left.iter_mut().map(own).collect()
+            left.iter_mut().enumerate().map(own).collect()
         });
         each.collect()
     }

@@ -49,6 +49,7 @@ impl Session {
         I: Into<Input<'a>>,
     {
         self.with_inputs(inputs, |model, inputs| {
+            model.check_closed()?;
             let stream = model.pool().current()?;
             let options = RunOptions::default();
             model.spend(&options, || {

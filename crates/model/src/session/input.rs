@@ -6,6 +6,7 @@ use streampool_tensor::{Array, DType, Pool, Tensor, room::filled};
 
 use crate::error::Result;
 use crate::trace::TensorKind;
+use crate::words::OfRun;
 
 /// What is given to a run: values on the host, or a tensor.
 #[derive(Clone, Copy)]
@@ -98,6 +99,33 @@ impl<'a> Input<'a> {
             Input::Rows(rows) => &rows.shape,
             Input::Tensor(tensor) => tensor.shape(),
         }
+    }
+
+    /// Whether its elements are strings.
+    pub(super) fn is_strings(&self) -> bool {
+        match self {
+            Input::Array(array) => array.is_strings(),
+            Input::Rows(rows) => rows.parts.iter().any(|part| part.is_strings()),
+            Input::Tensor(_) => false,
+        }
+    }
+
+    /// The numbers of its strings in a run, if these are strings.
+    pub(super) fn numbered(&self, words: &OfRun) -> Result<Option<Array>> {
+        if !self.is_strings() {
+            return Ok(None);
+        }
+        let Input::Rows(rows) = self else {
+            let Input::Array(array) = self else {
+                return Ok(None);
+            };
+            return Ok(Some(words.numbered(array)?));
+        };
+        let mut array = Array::join(&rows.parts)?;
+        if array.shape()[0] < rows.shape[0] {
+            array = array.filled_up(0, rows.shape[0])?;
+        }
+        Ok(Some(words.numbered(&array)?))
     }
 
     /// Its bytes, after waiting for them.

@@ -28,7 +28,7 @@ mod turns;
 mod under_way;
 mod weights;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -164,27 +164,6 @@ impl Session {
         })
     }
 
-    /// These strings for an input of strings, as the model reads them: their places in the model's list. One that the model
-    /// does not name gets -1, and is like no other.
-    pub fn strings(
-        &self,
-        input: &str,
-        strings: &[impl AsRef<str>],
-        shape: &[usize],
-    ) -> Result<Array> {
-        let port = self.inputs().iter().find(|port| port.name == input);
-        let Some(list) = port.and_then(|port| port.strings.as_ref()) else {
-            return Err(Error::input(input, "given strings", "an input of strings"));
-        };
-        let places: HashMap<&str, i64> = list.iter().map(String::as_str).zip(0..).collect();
-        let place = |string: &str| places.get(string).copied().unwrap_or(-1);
-        let places: Vec<i64> = strings
-            .iter()
-            .map(|string| place(string.as_ref()))
-            .collect();
-        Ok(Array::new(&places, shape)?)
-    }
-
     /// What it gives, in order.
     pub fn outputs(&self) -> &[ValueInfo] {
         &self.model.outputs
@@ -315,7 +294,7 @@ impl Session {
     fn with_inputs<'a, N, I, T>(
         &self,
         inputs: impl IntoIterator<Item = (N, I)>,
-        run: impl FnOnce(&Arc<Prepared>, &[Input<'a>]) -> Result<T>,
+        run: impl FnOnce(&Arc<Prepared>, &[Input<'_>]) -> Result<T>,
     ) -> Result<T>
     where
         N: AsRef<str>,
@@ -323,12 +302,14 @@ impl Session {
     {
         let inputs = inputs.into_iter().map(|(name, input)| (name, input.into()));
         let Some(optional) = &self.optional else {
-            return run(&self.model, &self.model.in_order(inputs)?);
+            let (model, inputs) = (&self.model, self.model.in_order(inputs)?);
+            return model.with_words(&inputs, |inputs| run(model, inputs));
         };
         let inputs: Vec<(N, Input<'a>)> = inputs.collect();
         let other = optional.given(inputs.iter().map(|(name, _)| name.as_ref()))?;
         let model = other.as_ref().unwrap_or(&self.model);
-        run(model, &model.in_order(inputs.into_iter())?)
+        let inputs = model.in_order(inputs.into_iter())?;
+        model.with_words(&inputs, |inputs| run(model, inputs))
     }
 
     /// Makes what runs with inputs of these shapes need, so that the first of them takes no longer than others: the shapes
@@ -359,7 +340,8 @@ impl Session {
         options: &RunOptions,
     ) -> Result<Outputs> {
         self.model.check_all(inputs)?;
-        self.model.run_arrays(inputs, options)
+        self.model
+            .with_words(inputs, |inputs| self.model.run_arrays(inputs, options))
     }
 
     /// As [`run_positional`](Self::run_positional), for a batch: the rows of each output along its first axis are divided among so
@@ -376,14 +358,18 @@ impl Session {
         options: &RunOptions,
     ) -> Result<Vec<Vec<Array>>> {
         self.model.check_all(inputs)?;
-        self.model.run_batch(inputs, rows, options)
+        self.model
+            .with_words(inputs, |inputs| self.model.run_batch(inputs, rows, options))
     }
 
     /// Runs the model on the calling thread's current stream; the outputs stay on the device, in the order of
     /// [`outputs`](Self::outputs), and are not waited for.
     pub fn run_to_tensors(&self, inputs: &[Input<'_>]) -> Result<Vec<Tensor>> {
         self.model.check_all(inputs)?;
-        let values = self.model.run_tensors(inputs)?;
+        self.model.check_closed()?;
+        let values = self
+            .model
+            .with_words(inputs, |inputs| self.model.run_tensors(inputs))?;
         let tensors = values.iter().map(|value| value.tensor().cloned());
         tensors.collect::<Result<_, _>>().map_err(Error::Graph)
     }

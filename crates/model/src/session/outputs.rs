@@ -9,8 +9,6 @@ use streampool_tensor::Array;
 #[derive(Debug, Clone)]
 pub struct Outputs {
     pub(super) names: Arc<[String]>,
-    /// Of those that are strings, what they are places in.
-    pub(super) strings: Arc<[Option<Arc<[String]>>]>,
     pub(super) arrays: AllArrays,
 }
 
@@ -32,17 +30,9 @@ impl Outputs {
         self.arrays.get(place).map(Arrays::as_slice)
     }
 
-    /// The strings of the output of this name, row-major, if it is one of strings: its array holds their places in the
-    /// model's [list](crate::ValueInfo::strings).
+    /// The strings of the output of this name, row-major, if it is one of strings: those of [its array](Array::as_strings).
     pub fn strings(&self, name: &str) -> Option<Vec<&str>> {
-        let place = self.names.iter().position(|other| other == name)?;
-        let list = self.strings.get(place)?.as_ref()?;
-        let places = self.at(place)?.values::<i64>().ok()?;
-        let string = |&place: &i64| list.get(usize::try_from(place).ok()?);
-        let strings = places
-            .iter()
-            .map(|place| string(place).map_or("", String::as_str));
-        Some(strings.collect())
+        self.get(name)?.as_strings()
     }
 
     /// Names and arrays, in the model's order.
@@ -64,10 +54,6 @@ impl Outputs {
             names: places
                 .iter()
                 .map(|&place| self.names[place].clone())
-                .collect(),
-            strings: places
-                .iter()
-                .map(|&place| self.strings[place].clone())
                 .collect(),
             arrays: (self.arrays.into_iter().enumerate())
                 .filter_map(|(place, arrays)| places.contains(&place).then_some(arrays))

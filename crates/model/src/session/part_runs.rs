@@ -62,7 +62,7 @@ impl Prepared {
         let arrays = values
             .iter()
             .map(|value| value.tensors().iter().map(Array::of).collect());
-        Ok(self.outputs(arrays.collect::<Result<_, _>>()?))
+        self.outputs(arrays.collect::<Result<_, _>>()?)
     }
 
     /// Part after part, with the nodes between them.

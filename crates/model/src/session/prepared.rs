@@ -1,11 +1,12 @@
 //! A model that is ready to run for one choice of its optional inputs: its plans, its programs, and what runs count.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use smallvec::{SmallVec, smallvec};
-use streampool_tensor::Pool;
+use streampool_tensor::{Array, Pool};
 
 use super::by_value::ByValue;
 use super::counts::{Counts, Statistics};
@@ -19,6 +20,7 @@ use super::under_way::UnderWay;
 use super::weights::Weights;
 use crate::error::{Error, Result};
 use crate::graph::{Dim, Graph, ValueId, ValueInfo};
+use crate::words::{self, Named, OfRun};
 use crate::{passes, seeds};
 
 /// A model for callers that give just these inputs.
@@ -29,8 +31,8 @@ pub struct Prepared {
     pub optional: Vec<ValueInfo>,
     /// The names of the outputs, as each run gives them on.
     pub output_names: Arc<[String]>,
-    /// What those outputs are places in that are strings.
-    pub output_strings: Arc<[Option<Arc<[String]>>]>,
+    /// The strings that it names, if any of its values are strings.
+    pub words: Option<Arc<Named>>,
     pub metadata: BTreeMap<String, String>,
     pub plans: Arc<Plans>,
     pub weights: Arc<Weights>,
@@ -69,7 +71,7 @@ impl Prepared {
             inputs: graph.inputs.iter().map(port).collect(),
             outputs: graph.outputs.iter().map(port).collect(),
             output_names: graph.outputs.iter().map(name).collect(),
-            output_strings: graph.outputs.iter().map(|id| port(id).strings).collect(),
+            words: graph.words.clone(),
             metadata,
             optional: optional.map(|(_, info)| info).collect(),
             plans: Arc::new(Plans::new(graph, rewritten.fusions)),
@@ -99,10 +101,64 @@ impl Prepared {
         self.weights.work()
     }
 
-    /// Does the work of a run: within its budget, and with its seed.
+    /// Does the work of a run: within its budget, with its seed, and with strings of its own.
     pub fn spend<R>(&self, options: &RunOptions, work: impl FnOnce() -> R) -> R {
         let budget = options.budget(self.pool());
-        seeds::with(options.seed.or(self.seed), || budget.spend(work))
+        seeds::with(options.seed.or(self.seed), || {
+            words::of_run(self.words.as_ref(), || budget.spend(work))
+        })
+    }
+
+    /// Does a run whose inputs may be strings: with their numbers in their places.
+    pub fn with_words<R>(
+        &self,
+        inputs: &[Input<'_>],
+        run: impl FnOnce(&[Input<'_>]) -> Result<R>,
+    ) -> Result<R> {
+        let Some(model) = &self.words else {
+            return run(inputs);
+        };
+        if !inputs.iter().any(Input::is_strings) {
+            return run(inputs);
+        }
+        let words = Rc::new(OfRun::new(model.clone()));
+        let numbers = inputs.iter().map(|input| input.numbered(&words));
+        let numbers: Vec<Option<Array>> = numbers.collect::<Result<_>>()?;
+        let inputs = inputs.iter().zip(&numbers);
+        let inputs: Vec<Input<'_>> = inputs
+            .map(|(input, numbers)| numbers.as_ref().map_or(*input, Input::Array))
+            .collect();
+        words::with(words, || run(&inputs))
+    }
+
+    /// Refuses what cannot tell of strings that the model does not name: their numbers mean nothing when the run is over.
+    pub fn check_closed(&self) -> Result<()> {
+        match &self.words {
+            Some(words) if words.is_open => {
+                let strings = self.outputs.iter().find(|port| port.strings.is_some());
+                Err(Error::Output {
+                    name: strings.map_or_else(String::new, |port| port.name.clone()),
+                    got: "strings that the model does not name".to_owned(),
+                    expected: "numbers, as tensors are: `run` gives arrays".to_owned(),
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// An array of an output as a caller gets it: strings as such.
+    pub fn named(&self, place: usize, array: Array) -> Result<Array> {
+        let (Some(model), Some(port)) = (&self.words, self.outputs.get(place)) else {
+            return Ok(array);
+        };
+        if port.strings.is_none() {
+            return Ok(array);
+        }
+        let named = match words::current() {
+            Some(words) => words.named(array),
+            None => OfRun::new(model.clone()).named(array),
+        };
+        Ok(named?)
     }
 
     pub fn has_parts(&self) -> bool {
@@ -187,12 +243,18 @@ impl Prepared {
         )
     }
 
-    pub fn outputs(&self, arrays: AllArrays) -> Outputs {
-        Outputs {
-            names: self.output_names.clone(),
-            strings: self.output_strings.clone(),
-            arrays,
+    pub fn outputs(&self, mut arrays: AllArrays) -> Result<Outputs> {
+        if self.words.is_some() {
+            for (place, arrays) in arrays.iter_mut().enumerate() {
+                for array in arrays {
+                    *array = self.named(place, array.clone())?;
+                }
+            }
         }
+        Ok(Outputs {
+            names: self.output_names.clone(),
+            arrays,
+        })
     }
 }
 
@@ -204,18 +266,24 @@ impl ValueInfo {
         let shape = self.shape.as_ref().is_none_or(|shape| {
             shape.len() == input.shape().len() && shape.iter().zip(input.shape()).all(fits)
         });
-        if dtype && shape {
+        let is_strings = input.is_strings();
+        let kind = self.strings.is_some() || !is_strings;
+        if dtype && shape && kind {
             return Ok(());
         }
-        let got = format!("{} {:?}", input.dtype(), input.shape());
+        let dtype = input.dtype();
+        let kind = if is_strings { "strings" } else { dtype.name() };
+        let got = format!("{kind} {:?}", input.shape());
         Err(Error::input(&self.name, got, self.described()))
     }
 
     /// What fits, for messages.
     fn described(&self) -> String {
-        let dtype = self
-            .dtype
-            .map_or("a tensor".to_owned(), |dtype| dtype.to_string());
+        let dtype = match (&self.strings, self.dtype) {
+            (Some(_), _) => "strings".to_owned(),
+            (None, Some(dtype)) => dtype.to_string(),
+            (None, None) => "a tensor".to_owned(),
+        };
         match &self.shape {
             None => dtype,
             Some(shape) => {

@@ -92,7 +92,9 @@ impl Pools for Tracing<'_> {
 
     fn fresh(&self) -> Result<(), NodeError> {
         self.device.leave();
-        Err(NodeError::unsupported("fresh random numbers in a plan"))
+        Err(NodeError::unsupported(
+            "what is another in each run in a plan",
+        ))
     }
 
     fn repeats(&self, nodes: usize) -> Result<(), NodeError> {

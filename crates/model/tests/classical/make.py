@@ -141,7 +141,7 @@ def chained(name, nodes, inputs, outputs, words=()):
     given = [helper.make_tensor_value_info(key, kinds[value.dtype], value.shape) for key, value in inputs.items()]
     made = [helper.make_tensor_value_info(key, kind, None) for key, kind in outputs.items()]
     named = helper.make_tensor("named", STRING, [len(words)], [word.encode() for word in words])
-    opsets = [helper.make_opsetid("", 19), helper.make_opsetid("ai.onnx.ml", 3)]
+    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("ai.onnx.ml", 3), helper.make_opsetid("com.microsoft", 1)]
     graph = helper.make_graph(nodes, "g", given, made, initializer=[named] if words else [])
     model = helper.make_model(graph, opset_imports=opsets, ir_version=9)
     saving.save(sys.argv[1], name, model.SerializeToString(), inputs)
@@ -172,7 +172,78 @@ def strings():
                 {"x": words.reshape(2, 3)}, {"y": FLOAT})
 
 
+def alone(name, op, inputs, outputs, domain="", **attributes):
+    chained(name, [helper.make_node(op, list(inputs), list(outputs), domain=domain, **attributes)], inputs, outputs)
+
+
+def texts():
+    """What looks into strings, or makes some."""
+    words = np.array(["Monday", "tuesday", "ÉCOLE ß İ", "", "a b,c  d", "tuesday"], dtype=object)
+    for case in ["NONE", "LOWER", "UPPER"]:
+        for sensitive in [0, 1]:
+            alone(f"text_case_{case}_{sensitive}", "StringNormalizer", {"x": words}, {"y": STRING}, case_change_action=case,
+                  is_case_sensitive=sensitive, stopwords=["monday", "tuesday"], locale="C.UTF-8")
+    alone("text_case_row", "StringNormalizer", {"x": words.reshape(1, 6)}, {"y": STRING}, case_change_action="LOWER", locale="C.UTF-8")
+    alone("text_case_none_left", "StringNormalizer", {"x": words[:2]}, {"y": STRING}, stopwords=["monday", "Tuesday"], locale="C.UTF-8")
+    tokens = {"marked": {"mark": 1, "separators": [" ", ","]}, "long": {"mincharnum": 2, "separators": [" "]},
+              "expressions": {"separators": ["[ ,]+", "b"]}, "letters": {"separators": [""]}, "found": {"tokenexp": "[a-zA-Z0-9_]+"},
+              "longest": {"tokenexp": "t|tu|tue"}, "ascii": {"tokenexp": "\\w+", "mark": 1}, "empty": {"tokenexp": "x*"}}
+    for name, attributes in tokens.items():
+        attributes = {"mark": 0, "pad_value": "#", "mincharnum": 1} | attributes
+        for shape in [(6,), (2, 3)]:
+            alone(f"text_tokens_{name}_{len(shape)}", "Tokenizer", {"x": words.reshape(shape)}, {"y": STRING}, "com.microsoft", **attributes)
+    alone("text_tokens_nothing", "Tokenizer", {"x": words[3:4]}, {"y": STRING}, "com.microsoft", mark=1, pad_value="#", mincharnum=1,
+          separators=[" "])
+    alone("text_concat", "StringConcat", {"x": words, "z": words.reshape(6, 1)}, {"y": STRING})
+    lists = np.array(["a b  c", " x ", "", "a,b,,c", ",x"], dtype=object)
+    for name, attributes in {"space": {}, "comma": {"delimiter": ","}, "once": {"delimiter": ",", "maxsplit": 1}, "one": {"maxsplit": 1},
+                             "never": {"maxsplit": 0}}.items():
+        alone(f"text_split_{name}", "StringSplit", {"x": lists}, {"y": STRING, "z": INT}, **attributes)
+    alone("text_split_none", "StringSplit", {"x": lists[2:3]}, {"y": STRING, "z": INT})
+    alone("text_match", "RegexFullMatch", {"x": words}, {"y": TensorProto.BOOL}, pattern="[A-Z]?[a-z]+|a|.*ß..")
+    numbers = np.array([1.5, 1e10, 1e-7, np.nan, np.inf, -np.inf, 0, -0.0, 123456789, 1e5, 1 / 3, 1e8], np.float32)
+    alone("text_written", "Cast", {"x": numbers}, {"y": STRING}, to=STRING)
+    alone("text_written_whole", "Cast", {"x": np.array([-3, 2**62])}, {"y": STRING}, to=STRING)
+    alone("text_written_truth", "Cast", {"x": np.array([True, False])}, {"y": STRING}, to=STRING)
+    told = np.array(["1.5", " 7", "7x", "NaN", "-inf", "1e3", "300", "-1"], dtype=object)
+    alone("text_read", "Cast", {"x": told}, {"y": FLOAT}, to=FLOAT)
+    whole = np.array(["1.5", " 7", "7x", "1e3", "300", "-1"], dtype=object)
+    alone("text_read_whole", "Cast", {"x": whole}, {"y": INT}, to=INT)
+    alone("text_read_bytes", "Cast", {"x": whole}, {"y": TensorProto.UINT8}, to=TensorProto.UINT8)
+    for positive, kind in [(1, TensorProto.UINT32), (0, TensorProto.INT32)]:
+        alone(f"text_hash_{positive}", "MurmurHash3", {"x": words}, {"y": kind}, "com.microsoft", positive=positive, seed=3)
+    alone("text_equal", "Equal", {"x": words, "z": words[::-1].copy()}, {"y": TensorProto.BOOL})
+    alone("text_moved", "Gather", {"x": words, "z": np.array([4, 0, 4])}, {"y": STRING})
+    alone("text_joined", "Concat", {"x": words, "z": lists}, {"y": STRING}, axis=0)
+    # As skl2onnx writes a TfidfVectorizer.
+    pool = ["the", "cat", "dog", "runs", "the", "cat", "cat", "runs"]
+    nodes = [
+        helper.make_node("Reshape", ["x", "all"], ["flat"]),
+        helper.make_node("StringNormalizer", ["flat"], ["lower"], case_change_action="LOWER", is_case_sensitive=0, locale="C.UTF-8"),
+        helper.make_node("Tokenizer", ["lower"], ["tokens"], domain="com.microsoft", mark=0, mincharnum=1, pad_value="#",
+                         tokenexp="[a-zA-Z0-9_]+"),
+        helper.make_node("Flatten", ["tokens"], ["rows"]),
+        helper.make_node("TfIdfVectorizer", ["rows"], ["y"], mode="TFIDF", min_gram_length=1, max_gram_length=2, max_skip_count=0,
+                         ngram_counts=[0, 4], ngram_indexes=[3, 0, 1, 2, 4, 5], pool_strings=pool, weights=[1.5, 2.0, 0.5, 1.0, 3.0, 4.0]),
+    ]
+    documents = np.array(["The cat runs", "a DOG; the cat, the cat!", "", "nothing"], dtype=object).reshape(4, 1)
+    model = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", STRING, [None, 1])],
+                              [helper.make_tensor_value_info("y", FLOAT, None)],
+                              [helper.make_tensor("all", INT, [1], [-1])])
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("com.microsoft", 1)]
+    saving.save(sys.argv[1], "text_counted", helper.make_model(model, opset_imports=opsets, ir_version=9).SerializeToString(), {"x": documents})
+    for name, key, given in [("words", STRING, {"b": 2.0, "z": 5.0, "a": 1.0}), ("numbers", INT, {3: 2.0, 9: 4.0})]:
+        kind = helper.make_map_type_proto(key, helper.make_tensor_type_proto(FLOAT, []))
+        known = {"string_vocabulary": ["a", "b", "c"]} if key == STRING else {"int64_vocabulary": [1, 3]}
+        node = helper.make_node("DictVectorizer", ["x"], ["y"], domain="ai.onnx.ml", **known)
+        graph = helper.make_graph([node], "g", [helper.make_value_info("x", kind)], [helper.make_tensor_value_info("y", FLOAT, None)])
+        opsets = [helper.make_opsetid("", 18), helper.make_opsetid("ai.onnx.ml", 3)]
+        saving.save(sys.argv[1], f"text_dictionary_{name}", helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString(),
+                    {"x": given})
+
+
 ensembles()
 linear()
 features()
 strings()
+texts()

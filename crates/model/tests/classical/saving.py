@@ -7,7 +7,8 @@ import onnxruntime
 
 
 def save(folder, name, model, inputs):
-    """NAME.onnx, NAME_in.npz and NAME_out.npz; strings are in NAME.in.INPUT.txt and NAME.out.OUTPUT.txt, one a line."""
+    """NAME.onnx, NAME_in.npz and NAME_out.npz; strings are in NAME.in.INPUT.txt and NAME.out.OUTPUT.txt, one a line. A dictionary is
+    its values, and its keys beside them."""
     path = os.path.join(folder, name)
     with open(path + ".onnx", "wb") as file:
         file.write(model)
@@ -20,6 +21,10 @@ def save(folder, name, model, inputs):
             classes = list(value[0])
             outputs[output] = np.array([[row[each] for each in classes] for row in value], np.float32)
             outputs[output + ".classes"] = np.array(classes)
+    for key, value in list(inputs.items()):
+        if isinstance(value, dict):
+            kind = object if isinstance(next(iter(value)), str) else np.int64
+            inputs = inputs | {key: np.array(list(value.values()), np.float32), key + ".keys": np.array(list(value), kind)}
     for kind, values in (("in", inputs), ("out", outputs)):
         arrays = {}
         for key, value in values.items():

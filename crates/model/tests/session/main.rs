@@ -20,6 +20,7 @@ mod pictures;
 mod profile;
 mod random;
 mod signals;
+mod strings;
 mod submits;
 mod threads;
 

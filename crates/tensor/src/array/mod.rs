@@ -1,6 +1,9 @@
 //! Values on the host.
 
 mod rows;
+mod strings;
+
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 use streampool_runtime::{DType, Element, Pool};
@@ -11,14 +14,17 @@ use crate::{Error, Result, Tensor};
 /// The size of each axis, in place if there are few.
 type Shape = SmallVec<[usize; 4]>;
 
-/// Values on the host: elements of one type in some axes, row-major.
-#[derive(Clone, PartialEq)]
+/// Values on the host: elements of one type in some axes, row-major. An array of strings holds the places of its elements in
+/// a list of strings, as `i64`.
+#[derive(Clone)]
 pub struct Array {
     dtype: DType,
     shape: Shape,
     /// The bytes, in words so that elements of any type are aligned; the last word may not be full.
     words: Vec<u64>,
     bytes: usize,
+    /// What the elements are places in, where they stand for strings.
+    list: Option<Arc<[String]>>,
 }
 
 impl Array {
@@ -42,6 +48,7 @@ impl Array {
             shape: Shape::new(),
             words: vec![u64::from_ne_bytes(word)],
             bytes: bytes.len(),
+            list: None,
         }
     }
 
@@ -80,6 +87,7 @@ impl Array {
             shape,
             words,
             bytes: bytes.len(),
+            list: None,
         })
     }
 
@@ -99,6 +107,7 @@ impl Array {
             shape: Shape::from(shape),
             words,
             bytes,
+            list: None,
         })
     }
 
@@ -107,7 +116,7 @@ impl Array {
         Array::from_bytes(tensor.dtype(), &tensor.to_bytes()?, tensor.shape())
     }
 
-    /// The type of its elements.
+    /// The type of its elements; of strings that of their places.
     pub fn dtype(&self) -> DType {
         self.dtype
     }
@@ -136,7 +145,7 @@ impl Array {
         })
     }
 
-    /// The tensor of these values.
+    /// The tensor of these values; of strings that of their places.
     pub fn tensor(&self, pool: &Pool) -> Result<Tensor> {
         Tensor::from_bytes(pool, self.dtype, self.bytes(), &self.shape)
     }
@@ -144,6 +153,6 @@ impl Array {
 
 impl std::fmt::Debug for Array {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Array({} {:?})", self.dtype, self.shape)
+        write!(f, "Array({} {:?})", self.kind(), self.shape)
     }
 }

@@ -31,7 +31,9 @@ impl Array {
         shape[0] = rows.len();
         let row = self.bytes / count.max(1);
         let bytes = &self.bytes()[row * rows.start..row * rows.end];
-        Array::filled(self.dtype, shape, bytes)
+        let mut own = Array::filled(self.dtype, shape, bytes)?;
+        own.list = self.list.clone();
+        Ok(own)
     }
 
     /// The type and the shape of the rows of all of these, one after the other. They have to be of one type, and of one shape
@@ -46,12 +48,13 @@ impl Array {
         let alike = |part: &&&Array| {
             !part.shape.is_empty()
                 && part.dtype == first.dtype
+                && part.is_strings() == first.is_strings()
                 && part.shape.get(1..) == first.shape.get(1..)
         };
         if let Some(other) = parts.iter().find(|part| !alike(part)) {
             return Err(Error::Array {
-                got: format!("{} {:?}", other.dtype, other.shape),
-                expected: format!("rows like those of {} {:?}", first.dtype, first.shape),
+                got: format!("{} {:?}", other.kind(), other.shape),
+                expected: format!("rows like those of {} {:?}", first.kind(), first.shape),
             });
         }
         let mut shape = first.shape.to_vec();
@@ -74,10 +77,18 @@ impl Array {
             place.copy_from_slice(part.bytes());
             room = rest;
         }
+        if let Some((list, begins)) = Array::joined_list(parts) {
+            let mut places = joined.words.iter_mut();
+            for (part, begin) in parts.iter().zip(begins) {
+                let own = places.by_ref().take(part.words.len());
+                own.for_each(|place| *place = place.wrapping_add_signed(begin));
+            }
+            joined.list = Some(list);
+        }
         Ok(joined)
     }
 
-    /// With zeros behind what lies along an axis, so that it is this long.
+    /// With zeros behind what lies along an axis, or empty strings, so that it is this long.
     pub fn filled_up(&self, axis: usize, size: usize) -> Result<Array> {
         let old = self.size_along(axis)?;
         if size < old {
@@ -113,6 +124,10 @@ impl Array {
         let mut shape = self.shape.clone();
         shape[axis] = new;
         let mut array = Array::zeros(self.dtype, &shape)?;
+        if let Some((list, empty)) = self.with_empty() {
+            array.words.fill(u64::from_ne_bytes(empty.to_ne_bytes()));
+            array.list = Some(list);
+        }
         // Where there are none, the sizes of the other axes may be any.
         if self.bytes > 0 && array.bytes > 0 {
             let element = self.shape[axis + 1..].iter().product::<usize>() * self.dtype.size();

@@ -11,6 +11,7 @@ pub fn operator(op: &str) -> Option<Operator> {
         "OneHotEncoder" => one_hot,
         "LabelEncoder" => label_encoder,
         "CategoryMapper" => mapper,
+        "DictVectorizer" => dictionary,
         _ => return None,
     })
 }
@@ -51,6 +52,20 @@ fn either<'a>(call: &Call<'a>, names: [&str; 2]) -> Result<Option<&'a [i64]>, No
         }
     }
     Ok(None)
+}
+
+/// The value of each key of a vocabulary; of a key that is not given zero.
+fn dictionary(call: &Call<'_>) -> Outputs {
+    let (values, keys) = (call.input(0)?, call.input(1)?);
+    let Some(vocabulary) = either(call, ["int64_vocabulary", "string_vocabulary"])? else {
+        let what = "attribute string_vocabulary";
+        return Err(NodeError::malformed(what, "left out", "the keys"));
+    };
+    alike("values", values.elem_count(), keys.elem_count())?;
+    let known = ints(call, vocabulary, &[vocabulary.len(), 1])?;
+    let is_own = known.eq(&keys.to_dtype(DType::I64)?.unsqueeze(0)?)?;
+    let found = is_own.where_cond(values, 0.0)?.sum(&[1], false)?;
+    Ok(vec![found.to_dtype(values.dtype())?.unsqueeze(0)?])
 }
 
 /// Strings to integers, or integers to strings.

@@ -284,7 +284,7 @@ fn what_stands_for_any_size_is_no_name() {
 #[test]
 fn inputs_of_other_types_are_refused_by_name() {
     let map = TypeProto {
-        map: Some(()),
+        map: Some(Box::default()),
         ..TypeProto::default()
     };
     let held = HolderType {

@@ -11,7 +11,7 @@ packages=$target/serve-packages
 
 # The program that `cargo test --workspace` has built, with the same features and those of the server: an example brings in those of
 # tests.
-cargo build --profile test --quiet --workspace --bin streampool --example threads --features streampool-cli/text,streampool-cli/tls
+cargo build --profile test --quiet --workspace --bin streampool --example threads --features streampool-cli/text,streampool-cli/tls,streampool-cli/zstd
 export STREAMPOOL=$target/debug/streampool PYTHONPATH=$packages
 python3 crates/serve/tests/clients/test_clients.py
 exec python3 crates/serve/tests/clients/test_operation.py

@@ -36,11 +36,15 @@ ONNX = {"FP32": "FLOAT", "INT32": "INT32", "INT64": "INT64", "FP64": "DOUBLE", "
 ALLOWED = [
     ("a fault of the client is 400", lambda one, two: one.status == 500 and two.status == 400,
      "Triton answers malformed JSON and wrong counts of elements with 500"),
-    ("an unknown model is 404", lambda one, two: one.status == 400 and two.status == 404 and one.kind == "metadata",
-     "for statistics Triton answers with 400, for metadata with 404"),
+    ("an unknown model is 404", lambda one, two: one.status == 400 and two.status == 404 and one.kind in ("metadata", "settings"),
+     "for statistics and settings Triton answers with 400, for metadata with 404"),
     ("other text of an error", lambda one, two: one.status == two.status >= 400, "the texts are not part of the protocol"),
     ("more about the server or the model", lambda one, two: one.status == two.status == 200 and one.kind in ("metadata", "config", "index", "statistics"),
      "names, versions, platforms, and fields that only one of them has; what both have is compared by hand below"),
+    ("a setting that cannot be is refused", lambda one, two: one.status in (200, 501) and two.status == 400 and one.kind == "settings",
+     "Triton ignores names and values that it does not know, and answers 501 for files"),
+    ("settings in force", lambda one, two: one.status == two.status == 200 and one.kind == "settings",
+     "modes and files of traces and logs that only one of them has"),
     ("classes", lambda one, two: one.kind == "classes" and one.status == two.status == 200, "floating point digits of `value:index`"),
     ("stricter about what the request says", lambda one, two: one.status == 200 and two.status == 400 and one.kind == "strict",
      "an input that is given twice, and bytes that belong to no input, are refused here"),
@@ -116,6 +120,21 @@ def requests():
             yield "metadata", "GET", f"/v2/models/{name}{path}", {}, b""
         yield from inferences(name, kind, rows)
     yield "metadata", "GET", "/v2/models/floats/infer", {}, b""
+    for path in ("/v2/logging", "/v2/trace/setting", "/v2/models/floats/trace/setting", "/v2/models/none/trace/setting",
+                 "/v2/systemsharedmemory/status", "/v2/systemsharedmemory/region/none/status", "/v2/cudasharedmemory/status"):
+        yield "settings", "GET", path, {}, b""
+    for path, value in (("/v2/logging", {"log_verbose_level": 1}), ("/v2/logging", {"log_info": False}), ("/v2/logging", {"log_info": True, "log_verbose_level": 0}),
+                        ("/v2/logging", {"log_info": 3}), ("/v2/logging", {"log_verbose_level": "high"}), ("/v2/logging", {"none": 1}),
+                        ("/v2/logging", {"log_format": "ISO8601"}), ("/v2/logging", {"log_file": "/tmp/none"}),
+                        ("/v2/trace/setting", {"trace_rate": "5"}), ("/v2/trace/setting", {"trace_rate": "-1"}), ("/v2/trace/setting", {"none": "1"}),
+                        ("/v2/trace/setting", {"trace_level": ["HIGH"]}), ("/v2/trace/setting", {"trace_file": "/tmp/none"}),
+                        ("/v2/models/floats/trace/setting", {"trace_count": "3"}), ("/v2/models/floats/trace/setting", {"trace_count": None}),
+                        ("/v2/models/none/trace/setting", {"trace_count": "3"}),
+                        ("/v2/systemsharedmemory/region/one/register", {"key": "/none", "offset": 0, "byte_size": 64}),
+                        ("/v2/systemsharedmemory/region/one/register", {"offset": 0, "byte_size": 64}),
+                        ("/v2/systemsharedmemory/region/none/unregister", {}), ("/v2/systemsharedmemory/unregister", {}),
+                        ("/v2/cudasharedmemory/unregister", {}), ("/v2/cudasharedmemory/region/none/unregister", {})):
+        yield "settings", "POST", path, {}, json.dumps(value).encode()
     yield "index", "POST", "/v2/repository/index", {}, b""
     yield "index", "POST", "/v2/repository/index", {}, b'{"ready": true}'
     yield "infer", "POST", "/v2/models/none/infer", {}, b"{}"
@@ -209,7 +228,8 @@ def main():
     try:
         running.append(start([triton / "bin/tritonserver", f"--model-repository={folder / 'triton'}", f"--backend-directory={triton / 'backends'}",
                               f"--http-port={one}", "--allow-grpc=false", "--allow-metrics=false", "--model-control-mode=none"], one, environment))
-        running.append(start([options.streampool, "serve", folder / "streampool", "--http", f"127.0.0.1:{two}"], two))
+        running.append(start([options.streampool, "serve", folder / "streampool", "--http", f"127.0.0.1:{two}", "--control", "--shared-memory", "",
+                              "--traces", folder / "traces"], two))
         counts, unexplained, total = collections.Counter(), [], 0
         for request in requests():
             total += 1

@@ -11,6 +11,7 @@ use crate::engine::{Job, Rejected};
 use crate::error::{Error, Result};
 use crate::figures::Fate;
 use crate::outcome::{Accepted, Outcome, Waiter};
+use crate::traced::Traced;
 
 /// Rows of the arrays that a batch gave. Each caller cuts out its own.
 pub struct Share {
@@ -56,6 +57,8 @@ pub struct Part {
     pub inputs: Arc<Vec<Array>>,
     /// Where what comes of it goes; nowhere any more, once that was put.
     to: Option<To>,
+    /// Who traces it.
+    pub traced: Option<Arc<Traced>>,
 }
 
 /// Where what comes of a part goes.
@@ -121,11 +124,12 @@ fn joined(shares: Vec<Share>) -> Result<Share> {
 }
 
 impl Part {
-    /// These rows, and where what comes of them goes.
-    pub fn new(inputs: Vec<Array>, to: To) -> Part {
+    /// These rows, where what comes of them goes, and who traces that.
+    pub fn new(inputs: Vec<Array>, to: To, traced: Option<Arc<Traced>>) -> Part {
         Part {
             inputs: Arc::new(inputs),
             to: Some(to),
+            traced,
         }
     }
 
@@ -206,11 +210,11 @@ mod tests {
     #[test]
     fn who_waits_for_what_is_lost_is_told() {
         let answer = Arc::new(Answer::new());
-        drop(Part::new(vec![], To::Caller(answer.clone())));
+        drop(Part::new(vec![], To::Caller(answer.clone()), None));
         assert!(matches!(answer.wait(), Err(Error::Lost)));
         let answer = Arc::new(Answer::new());
         let joined = Arc::new(Joined::new(2, answer.clone()));
-        let part = |number| Part::new(vec![], To::Joined(joined.clone(), number));
+        let part = |number| Part::new(vec![], To::Joined(joined.clone(), number), None);
         let share = Share::new(&Arc::default(), 0..0, None);
         assert!(part(0).answer(Ok(share)).0.is_none());
         assert!(!answer.is_put(), "the other is still to come");

@@ -91,6 +91,7 @@ mod shared;
 mod statistics;
 mod sync;
 mod ticket;
+mod traced;
 
 pub use batch::Batch;
 pub use builder::{BatchQueueBuilder, WhenFull};
@@ -105,3 +106,4 @@ pub use request::Request;
 pub use schedule::{Priority, Reason};
 pub use statistics::{Statistics, TenantStatistics};
 pub use ticket::Ticket;
+pub use traced::{BatchRun, Mark, Traced};

@@ -298,8 +298,11 @@ impl BatchQueue {
         };
         let arrived = Instant::now();
         let answer = Arc::new(Outcome::new());
+        if let Some(traced) = &request.traced {
+            traced.comes(arrived);
+        }
         let entry = |inputs: Vec<Array>, rows, bytes, to| Entry {
-            job: Part::new(inputs, to),
+            job: Part::new(inputs, to, request.traced.clone()),
             rows,
             bytes,
             tenant,

@@ -1,5 +1,6 @@
 //! A request: some rows, and how they are to be served.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
@@ -7,6 +8,7 @@ use streampool_tensor::Array;
 
 use crate::error::{Error, Result};
 use crate::schedule::Priority;
+use crate::traced::Traced;
 
 /// Some rows of each input, and how they are to be served.
 #[derive(Debug, Clone)]
@@ -16,6 +18,7 @@ pub struct Request {
     pub(crate) priority: Priority,
     pub(crate) deadline: Option<Instant>,
     pub(crate) key: u64,
+    pub(crate) traced: Option<Arc<Traced>>,
 }
 
 impl Request {
@@ -27,6 +30,7 @@ impl Request {
             priority: Priority::default(),
             deadline: None,
             key: 0,
+            traced: None,
         }
     }
 
@@ -57,6 +61,12 @@ impl Request {
     /// Only requests with the same key go together, whatever their shapes. It is 0 if nothing is said.
     pub fn key(mut self, key: u64) -> Request {
         self.key = key;
+        self
+    }
+
+    /// Writes down when it comes and when its batch runs.
+    pub fn traced(mut self, traced: Arc<Traced>) -> Request {
+        self.traced = Some(traced);
         self
     }
 

@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::figures::Fate;
 use crate::outcome::discard;
 use crate::schedule::Entry;
+use crate::traced::{self, Ended};
 
 /// What a queue calls.
 pub type Function = dyn Fn(Batch) -> Result<Batch> + Send + Sync;
@@ -26,7 +27,17 @@ pub fn run(function: &Function, entries: Vec<Entry<Part>>, lane: usize) -> Done 
         return done;
     }
     let begun = Instant::now();
-    match call(function, &entries, lane) {
+    let given = call(function, &entries, lane);
+    // Before an answer wakes who asks for it.
+    let traced = entries.iter().filter_map(|entry| entry.job.traced.as_ref());
+    let batch = Ended {
+        begun,
+        rows: entries.iter().map(|entry| entry.rows).sum(),
+        lane,
+        succeeded: given.is_ok(),
+    };
+    traced::tell(traced, &batch);
+    match given {
         Ok(given) => {
             // The time of fewer rows than the batch had says nothing about others.
             done.took = (entries.len() == all).then(|| begun.elapsed());

@@ -17,6 +17,9 @@ pub enum Error {
     /// The model has no such version, or it is not loaded.
     #[error("Request for unknown model: '{0}' version {1} is not found")]
     UnknownVersion(String, String),
+    /// No region of shared memory has this name.
+    #[error("Unable to find system shared memory region: '{0}'")]
+    UnknownRegion(String),
     /// The request is wrong.
     #[error("{0}")]
     Invalid(String),
@@ -37,7 +40,7 @@ pub enum Error {
     #[error("a key is missing or not known: send `Authorization: Bearer KEY`")]
     Unauthenticated,
     /// The owner of the key may not do this.
-    #[error("tenant '{0}' may not load or unload models")]
+    #[error("tenant '{0}' may not load or unload models, or change settings")]
     Forbidden(String),
     /// The tenant has as many requests in progress as it may.
     #[error("tenant '{tenant}' has {limit} requests in progress, its limit")]
@@ -78,7 +81,7 @@ impl Error {
     /// The status of HTTP.
     pub fn status(&self) -> u16 {
         match self {
-            Error::UnknownModel(_) | Error::UnknownVersion(..) => 404,
+            Error::UnknownModel(_) | Error::UnknownVersion(..) | Error::UnknownRegion(_) => 404,
             Error::Invalid(_) => 400,
             Error::TooLarge { .. } => 413,
             Error::Unauthenticated => 401,

@@ -10,6 +10,7 @@ use streampool::batch::{Histogram, Statistics};
 
 use crate::error::{Error, Reason, Refusal};
 use crate::tenants::{Tenants, Who};
+use crate::traces::Span;
 
 /// Counters of one version of a model. A reload does not begin them anew.
 #[derive(Default)]
@@ -151,8 +152,13 @@ impl Figures {
         }
     }
 
-    /// A request has come.
-    pub fn begin(self: &Arc<Figures>, tenants: &Arc<Tenants>, who: &Who) -> Watch {
+    /// A request has come, and is traced if there is a span for it.
+    pub fn begin(
+        self: &Arc<Figures>,
+        tenants: &Arc<Tenants>,
+        who: &Who,
+        span: Option<Arc<Span>>,
+    ) -> Watch {
         self.pending.fetch_add(1, Ordering::Relaxed);
         tenants.know(who.tenant.as_ref());
         Watch {
@@ -161,6 +167,7 @@ impl Figures {
             tenant: who.tenant.clone(),
             begun: Instant::now(),
             reason: Some(Reason::Cancelled),
+            span,
         }
     }
 
@@ -196,9 +203,15 @@ pub struct Watch {
     begun: Instant,
     /// Why it fails, if it ends now.
     reason: Option<Reason>,
+    span: Option<Arc<Span>>,
 }
 
 impl Watch {
+    /// Its span, if it is traced.
+    pub fn span(&self) -> Option<Arc<Span>> {
+        self.span.clone()
+    }
+
     /// Its inputs were read within this time.
     pub fn input(&self, took: Duration) {
         self.figures.input.add(took);
@@ -234,6 +247,9 @@ impl Drop for Watch {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let millis = now.map_or(0, |now| now.as_millis() as u64);
         figures.last.store(millis, Ordering::Relaxed);
+        if let Some(span) = &self.span {
+            span.end(self.reason.map(Reason::label));
+        }
     }
 }
 
@@ -245,7 +261,7 @@ mod tests {
     fn every_request_ends_once() {
         let figures = Arc::new(Figures::default());
         let tenants = Arc::new(Tenants::new(1));
-        let begin = || figures.begin(&tenants, &Who::default());
+        let begin = || figures.begin(&tenants, &Who::default(), None);
         begin().end(None);
         begin().end(Some(&Error::Deadline));
         drop(begin());

@@ -28,6 +28,7 @@ pub mod grpc;
 pub mod http;
 mod json_data;
 pub mod listen;
+pub mod log;
 pub mod metrics;
 mod model;
 mod outputs;
@@ -35,15 +36,18 @@ mod pbtxt;
 mod port;
 mod repository;
 mod server;
+mod settings;
+mod shared_memory;
 mod statistics;
 mod tenants;
 #[cfg(feature = "text")]
 mod text;
 pub mod tls;
+pub mod traces;
 pub mod watch;
 
 pub use config::Defaults;
 pub use error::{Error, Reason, Refusal, Result};
 pub use repository::Repository;
-pub use server::{Limits, Server};
+pub use server::{Limits, Options, Server};
 pub use tenants::{Account, Keys, Who};

@@ -52,6 +52,8 @@ enum Value {
     Ready,
     /// How many models are loaded.
     Models,
+    /// Traces of requests, by what became of them.
+    Traces,
 }
 
 const SECONDS: &[f64] = &[
@@ -271,6 +273,12 @@ pub const METRICS: &[Metric] = &[
         "Versions of models that are loaded",
         Value::Models,
     ),
+    other(
+        "streampool_traces",
+        "counter",
+        "Traces of requests, by outcome",
+        Value::Traces,
+    ),
 ];
 
 /// The page.
@@ -304,6 +312,13 @@ fn write_metric(
     match metric.value {
         Value::Ready => return writeln!(page, "{name} {}", u8::from(server.is_ready())),
         Value::Models => return writeln!(page, "{name} {}", server.repository().loaded().len()),
+        Value::Traces => {
+            let counts = server.tracer().map(|tracer| tracer.counts().seen());
+            for (outcome, count) in counts.into_iter().flatten() {
+                writeln!(page, "{name}{{outcome=\"{outcome}\"}} {count}")?;
+            }
+            return Ok(());
+        }
         Value::TenantRequests | Value::TenantTime => {
             for (tenant, figures) in server.tenants().seen() {
                 let tenant = escaped(&tenant);

@@ -17,8 +17,10 @@ use crate::datatype;
 use crate::error::{Error, Result};
 use crate::figures::Figures;
 use crate::port::Port;
+use crate::shared_memory::Window;
 #[cfg(feature = "text")]
 use crate::text::Text;
+use crate::traces::Span;
 
 /// One version of a model, loaded.
 pub struct Model {
@@ -46,6 +48,8 @@ pub struct Terms {
     pub priority: u64,
     /// Who sends it.
     pub tenant: Option<Arc<str>>,
+    /// The span of the request, if it is traced.
+    pub span: Option<Arc<Span>>,
 }
 
 /// A place for an input of a request.
@@ -59,6 +63,33 @@ pub struct Place {
     pub shape: Vec<usize>,
     /// How many bytes it has.
     pub bytes: usize,
+}
+
+impl Place {
+    /// Refuses another number of bytes.
+    pub fn check(&self, name: &str, bytes: usize) -> Result<()> {
+        match bytes == self.bytes {
+            true => Ok(()),
+            false => Err(Error::invalid(format!(
+                "input '{name}' has {bytes} bytes, expected {} for its shape",
+                self.bytes
+            ))),
+        }
+    }
+}
+
+/// An input in shared memory. Inputs of a request there may have so many bytes together, which counts against `room`.
+pub fn shared(name: &str, place: &Place, window: &Window, room: &mut usize) -> Result<Array> {
+    place.check(name, window.size())?;
+    *room = room
+        .checked_sub(window.size())
+        .ok_or_else(|| Error::TooLarge {
+            what: "what the request has in shared memory, with the body,",
+            limit: *room,
+            setting: "max_body",
+        })?;
+    Array::from_bytes(place.dtype, &window.read()?, &place.shape)
+        .map_err(|error| Error::invalid(format!("input '{name}': {error}")))
 }
 
 impl Model {
@@ -286,6 +317,9 @@ impl Model {
         }
         if let Some(tenant) = &terms.tenant {
             request = request.tenant(&tenant[..]);
+        }
+        if let Some(traced) = terms.span.as_ref().and_then(|span| span.follow()) {
+            request = request.traced(traced);
         }
         Ok(self.queues.submit(request)?)
     }

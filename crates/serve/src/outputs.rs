@@ -7,6 +7,7 @@ use streampool::{Array, DType};
 use crate::datatype;
 use crate::error::{Error, Result};
 use crate::model::Model;
+use crate::shared_memory::Window;
 
 /// An output that a client asks for.
 #[derive(Debug, Clone, Default)]
@@ -17,6 +18,8 @@ pub struct Wanted {
     pub binary: bool,
     /// How many of the highest values are to come instead of all; 0 for all.
     pub classes: usize,
+    /// Where in shared memory its bytes are to go, if they are not to come at all.
+    pub window: Option<Window>,
 }
 
 /// An output as a client gets it.
@@ -31,6 +34,8 @@ pub struct Output {
     pub values: Values,
     /// Whether it comes as bytes.
     pub binary: bool,
+    /// Where in shared memory its bytes go instead.
+    pub window: Option<Window>,
 }
 
 /// Values of an output.
@@ -65,6 +70,25 @@ impl Values {
     }
 }
 
+impl Output {
+    /// Writes its bytes to shared memory. Returns the name of the region, where they begin, and how many there are, if they go there.
+    pub fn leave(&self) -> Result<Option<(&str, u64, usize)>> {
+        let Some(window) = &self.window else {
+            return Ok(None);
+        };
+        let (region, offset) = window.place();
+        match &self.values {
+            Values::Array(array) => window.write(&self.name, array.bytes())?,
+            strings => {
+                let mut bytes = Vec::new();
+                strings.append_to(&mut bytes);
+                window.write(&self.name, &bytes)?;
+            }
+        }
+        Ok(Some((region, offset, self.values.byte_count())))
+    }
+}
+
 /// Refuses outputs that the model has not, before it is run.
 pub fn check(model: &Model, wanted: &[Wanted]) -> Result<()> {
     for output in wanted {
@@ -76,7 +100,7 @@ pub fn check(model: &Model, wanted: &[Wanted]) -> Result<()> {
                 model.name()
             ))
         })?;
-        let in_json = !output.binary && output.classes == 0;
+        let in_json = !output.binary && output.classes == 0 && output.window.is_none();
         if in_json && matches!(port.dtype, DType::F16 | DType::BF16) {
             return Err(Error::invalid(format!(
                 "output '{}': {} has no form in JSON, ask for binary data",
@@ -93,7 +117,7 @@ pub fn all(model: &Model, binary: bool) -> Vec<Wanted> {
     let wanted = model.outputs().iter().map(|port| Wanted {
         name: port.name.clone(),
         binary,
-        classes: 0,
+        ..Wanted::default()
     });
     wanted.collect()
 }
@@ -128,6 +152,7 @@ pub fn choose(model: &Model, arrays: Vec<Array>, wanted: Vec<Wanted>) -> Result<
                 shape: model.shape_of(&array).to_vec(),
                 values: Values::Array(array),
                 binary: output.binary,
+                window: output.window.clone(),
             },
             classes => classified(model, output, &array, classes)?,
         });
@@ -168,6 +193,7 @@ fn classified(model: &Model, wanted: &Wanted, array: &Array, classes: usize) -> 
         shape,
         values: Values::Strings(strings),
         binary: wanted.binary,
+        window: wanted.window.clone(),
     })
 }
 

@@ -9,15 +9,18 @@ use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use crate::error::{Error, Result};
 use crate::failures::Failures;
 use crate::figures::Watch;
+use crate::log::Log;
 use crate::model::Model;
 use crate::repository::Repository;
+use crate::shared_memory::Regions;
 use crate::tenants::{self, Keys, Place, Tenants, Who};
+use crate::traces::{Context, Tracer};
 
 /// The name that clients are told.
 pub const NAME: &str = "streampool";
 
 /// The extensions of the protocol that the server has.
-pub const EXTENSIONS: [&str; 7] = [
+pub const EXTENSIONS: [&str; 10] = [
     "classification",
     "model_repository",
     "schedule_policy",
@@ -25,6 +28,9 @@ pub const EXTENSIONS: [&str; 7] = [
     "binary_tensor_data",
     "parameters",
     "statistics",
+    "system_shared_memory",
+    "trace",
+    "logging",
 ];
 
 /// What a client may do at most.
@@ -66,6 +72,19 @@ impl Default for Limits {
     }
 }
 
+/// What a server has beside models.
+#[derive(Default)]
+pub struct Options {
+    /// Only requests with one of these keys are answered, if there are any.
+    pub keys: Option<Keys>,
+    /// The log, if clients can change what it shows.
+    pub log: Option<Log>,
+    /// What traces requests.
+    pub tracer: Option<Arc<Tracer>>,
+    /// How the names of the objects of shared memory begin that clients may use; nothing: they may use none.
+    pub shared_memory: Option<String>,
+}
+
 /// What the server is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -84,16 +103,19 @@ pub struct Server {
     keys: Option<Keys>,
     tenants: Arc<Tenants>,
     failures: Failures,
+    log: Option<Log>,
+    tracer: Option<Arc<Tracer>>,
+    regions: Regions,
 }
 
 impl Server {
     /// A server of these models. It is not ready before [`set_ready`](Self::set_ready).
     pub fn new(repository: Repository, limits: Limits) -> Arc<Server> {
-        Server::with_keys(repository, limits, None)
+        Server::with(repository, limits, Options::default())
     }
 
-    /// A server that answers only requests with one of these keys, if there are any.
-    pub fn with_keys(repository: Repository, limits: Limits, keys: Option<Keys>) -> Arc<Server> {
+    /// A server that has more than models.
+    pub fn with(repository: Repository, limits: Limits, options: Options) -> Arc<Server> {
         let permits = limits.max_requests.min(Semaphore::MAX_PERMITS);
         Arc::new(Server {
             repository,
@@ -101,8 +123,11 @@ impl Server {
             tenants: Arc::new(Tenants::new(limits.tenant_labels)),
             limits,
             phase: watch::Sender::new(Phase::NotReady),
-            keys,
+            keys: options.keys,
             failures: Failures::default(),
+            log: options.log,
+            tracer: options.tracer,
+            regions: Regions::new(options.shared_memory),
         })
     }
 
@@ -129,6 +154,25 @@ impl Server {
     /// The last requests that failed.
     pub fn failures(&self) -> &Failures {
         &self.failures
+    }
+
+    /// What traces requests.
+    pub fn tracer(&self) -> Option<&Arc<Tracer>> {
+        self.tracer.as_ref()
+    }
+
+    /// The log, if clients can change what it shows.
+    pub(crate) fn log(&self) -> Result<&Log> {
+        self.log.as_ref().ok_or_else(|| {
+            Error::Unsupported(
+                "the program has a log of its own, which clients cannot change".to_owned(),
+            )
+        })
+    }
+
+    /// The regions of shared memory.
+    pub(crate) fn regions(&self) -> &Regions {
+        &self.regions
     }
 
     /// Whether load balancers should send requests. A server whose devices are all lost is not ready.
@@ -175,8 +219,21 @@ impl Server {
             Err(_) if open.contains(&request.uri().path()) => Who::default(),
             who => who?,
         };
-        request.extensions_mut().insert(who);
+        let context = self
+            .tracer
+            .is_some()
+            .then(|| Context::of(request.headers()));
+        let context = context.flatten();
+        request.extensions_mut().insert(Who { context, ..who });
         Ok(())
+    }
+
+    /// A request for a model has come.
+    pub(crate) fn begin(&self, model: &Model, who: &Who) -> Watch {
+        let of = (model.name(), model.version());
+        let span = self.tracer.as_ref();
+        let span = span.and_then(|tracer| tracer.begin(of, who.tenant.as_ref(), who.context));
+        model.figures().begin(&self.tenants, who, span)
     }
 
     /// A request for a model is over: it is counted, and kept for those who look if it failed.
@@ -195,7 +252,7 @@ impl Server {
         Ok((permit, self.tenants.enter(who)?))
     }
 
-    /// Refuses to load or unload models unless the client may do that.
+    /// Refuses to load or unload models, or to change settings, unless the client may do that.
     pub fn check_control(&self, who: &Who) -> Result<()> {
         match (self.limits.control, who.control) {
             (true, true) => Ok(()),
@@ -204,7 +261,7 @@ impl Server {
                 Err(Error::Forbidden(tenant.to_owned()))
             }
             (false, _) => Err(Error::invalid(
-                "explicit model load / unload is not allowed: start the server with `--control`",
+                "explicit model load / unload is not allowed, nor is a change of settings: start the server with `--control`",
             )),
         }
     }

@@ -9,6 +9,7 @@ use axum::http::{HeaderMap, Request, header};
 use serde::Deserialize;
 
 use crate::error::{Error, Reason, Result};
+use crate::traces::Context;
 
 /// On whose account a request goes, where the server has no keys.
 const TENANT: &str = "x-tenant";
@@ -59,6 +60,8 @@ pub struct Who {
     pub max_requests: Option<usize>,
     /// Whether it may load and unload models.
     pub control: bool,
+    /// The trace that the request is part of.
+    pub context: Option<Context>,
 }
 
 impl Who {
@@ -132,6 +135,7 @@ fn read(text: &str) -> Result<Known, String> {
                 tenant: Some(name[..].into()),
                 max_requests: account.max_requests,
                 control: account.control,
+                context: None,
             };
             if owners.insert(key.clone(), who).is_some() {
                 return wrong("has a key that is given twice");
@@ -149,6 +153,7 @@ pub fn who(keys: Option<&Keys>, headers: &HeaderMap) -> Result<Who> {
             tenant: text(TENANT).map(Arc::from),
             max_requests: None,
             control: true,
+            context: None,
         });
     };
     let bearer = text(header::AUTHORIZATION.as_str()).and_then(|value| {

@@ -140,9 +140,9 @@ pub use tensor::Tensor;
 /// A queue that makes batches of the requests of many callers.
 pub mod batch {
     pub use streampool_batch::{
-        Batch, BatchQueue, BatchQueueBuilder, Error, Histogram, InferAll, Padding, Priority,
-        Reason, Request, RequestCounts, Result, Shutdown, Statistics, TenantStatistics, Ticket,
-        WhenFull,
+        Batch, BatchQueue, BatchQueueBuilder, BatchRun, Error, Histogram, InferAll, Mark, Padding,
+        Priority, Reason, Request, RequestCounts, Result, Shutdown, Statistics, TenantStatistics,
+        Ticket, Traced, WhenFull,
     };
 }
 

@@ -16,4 +16,5 @@ mod settings;
 mod shapes;
 mod tasks;
 mod tenants;
+mod traced;
 mod wakers;

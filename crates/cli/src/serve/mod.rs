@@ -1,17 +1,19 @@
 //! `streampool serve`: the models of a folder over HTTP and gRPC, until it is told to end.
 
-use std::io;
+mod lines;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use streampool_serve::listen::{self, Address, Listener};
+use streampool_serve::log::{self, Shown};
 use streampool_serve::tls::{Files, Tls};
+use streampool_serve::traces::{Destination, Exporter, Tracer};
 use streampool_serve::watch as look;
 use streampool_serve::{Defaults, Keys, Limits, Repository, Server, grpc, http};
 use tokio::sync::watch;
-use tracing_subscriber::filter::LevelFilter;
 
 use crate::device::Devices;
 use crate::text::within;
@@ -141,12 +143,31 @@ pub struct Options {
     /// Look for new and changed models so often, in seconds; never if it is not given
     #[arg(long, value_name = "SECONDS", value_parser = within(0.1, 86_400.0), env = "STREAMPOOL_SERVE_WATCH", hide_env = true)]
     watch: Option<f64>,
-    /// Let clients load and unload models
+    /// Let clients load and unload models, and change what is logged and traced
     #[arg(long, env = "STREAMPOOL_SERVE_CONTROL", hide_env = true)]
     control: bool,
     /// Serve the other models if one cannot be loaded
     #[arg(long, env = "STREAMPOOL_SERVE_ALLOW_FAILURES", hide_env = true)]
     allow_failures: bool,
+    /// Let clients on this machine pass tensors in objects of shared memory whose names begin so; none if it is not given
+    #[arg(
+        long,
+        value_name = "PREFIX",
+        env = "STREAMPOOL_SERVE_SHARED_MEMORY",
+        hide_env = true
+    )]
+    shared_memory: Option<String>,
+    /// Where traces go: http://HOST:PORT of a collector of OpenTelemetry, or a file; nowhere if it is not given
+    #[arg(
+        long,
+        value_name = "TO",
+        env = "STREAMPOOL_SERVE_TRACES",
+        hide_env = true
+    )]
+    traces: Option<Destination>,
+    /// Trace one of so many requests that have no `traceparent`
+    #[arg(long, value_name = "COUNT", default_value_t = 1000, value_parser = within(1u64, 1_000_000_000), env = "STREAMPOOL_SERVE_TRACE_RATE", hide_env = true)]
+    trace_rate: u64,
     /// The form of the log
     #[arg(long, value_enum, default_value_t = Log::Pretty, env = "STREAMPOOL_SERVE_LOG", hide_env = true)]
     log: Log,
@@ -165,7 +186,7 @@ enum Log {
 }
 
 /// How important a line of a log is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 enum Level {
     Error,
     Warn,
@@ -178,15 +199,18 @@ const PREFIX: &str = "STREAMPOOL_SERVE_";
 /// How often keys and certificates are looked at.
 const SECRETS: Duration = Duration::from_secs(2);
 
+/// How long the end waits for traces to leave.
+const FLUSH: Duration = Duration::from_secs(5);
+
 /// Serves until it is told to end.
 pub fn run(options: &Options) -> Result<Outcome> {
     let begun = Instant::now();
     refuse_unknown(std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()))?;
-    log(options);
+    let log = lines::begin(options.log == Log::Json, shown(options.log_level));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    runtime.block_on(serve(options, begun))
+    runtime.block_on(serve(options, log, begun))
 }
 
 /// Refuses a variable that no option reads.
@@ -204,32 +228,28 @@ fn refuse_unknown(names: impl Iterator<Item = String>) -> Result<()> {
     }
 }
 
-fn log(options: &Options) {
-    let level = match options.log_level {
-        Level::Error => LevelFilter::ERROR,
-        Level::Warn => LevelFilter::WARN,
-        Level::Info => LevelFilter::INFO,
-        Level::Debug => LevelFilter::DEBUG,
-    };
-    let log = tracing_subscriber::fmt()
-        .with_writer(io::stderr)
-        .with_target(false)
-        .with_max_level(level);
-    // Whoever has set up a log before keeps it.
-    let _ = match options.log {
-        Log::Pretty => log.with_ansi(false).try_init(),
-        Log::Json => log.json().flatten_event(true).try_init(),
-    };
+/// The lines of the log that are at least so important.
+fn shown(level: Level) -> Shown {
+    Shown {
+        error: true,
+        warning: level >= Level::Warn,
+        info: level >= Level::Info,
+        debug: level >= Level::Debug,
+    }
 }
 
-async fn serve(options: &Options, begun: Instant) -> Result<Outcome> {
+async fn serve(options: &Options, log: log::Log, begun: Instant) -> Result<Outcome> {
     let tls = tls(options)?;
     let http_listener = bind(&options.http).await?.with_tls(tls.clone());
     let grpc_listener = match &options.grpc {
         Some(address) => Some(bind(address).await?.with_tls(tls.clone())),
         None => None,
     };
-    let server = server(options)?;
+    let (tracer, exporter) = tracer(options);
+    let server = server(options, log, tracer)?;
+    if let Some(exporter) = exporter {
+        tokio::spawn(exporter.run());
+    }
     let (stop, stopped) = watch::channel(false);
     let limits = server.limits();
     let http_address = http_listener.address();
@@ -276,6 +296,10 @@ async fn serve(options: &Options, begun: Instant) -> Result<Outcome> {
     for listener in serving {
         all_ended &= listener.await?;
     }
+    if let Some(tracer) = server.tracer() {
+        // A collector that takes none holds nobody up.
+        let _ = tokio::time::timeout(FLUSH, tracer.flush()).await;
+    }
     match all_ended {
         true => tracing::info!("all requests are answered"),
         false => tracing::warn!("requests in progress were given up"),
@@ -300,8 +324,14 @@ async fn bind(address: &Address) -> Result<Listener> {
     listener.map_err(|error| format!("cannot listen at {address}: {error}").into())
 }
 
+/// What traces requests, and what sends traces on.
+fn tracer(options: &Options) -> (Option<Arc<Tracer>>, Option<Exporter>) {
+    let traces = options.traces.clone();
+    traces.map(|to| Tracer::new(to, options.trace_rate)).unzip()
+}
+
 /// The models of the folder, loaded.
-fn server(options: &Options) -> Result<Arc<Server>> {
+fn server(options: &Options, log: log::Log, tracer: Option<Arc<Tracer>>) -> Result<Arc<Server>> {
     let keys = options.keys.as_deref().map(Keys::load).transpose()?;
     let defaults = Defaults {
         max_batch_size: options.max_batch_size,
@@ -331,7 +361,15 @@ fn server(options: &Options) -> Result<Arc<Server>> {
     }
     match failures.first() {
         Some((_, why)) if !options.allow_failures => Err(why.clone().into()),
-        _ => Ok(Server::with_keys(repository, limits, keys)),
+        _ => {
+            let options = streampool_serve::Options {
+                keys,
+                log: Some(log),
+                tracer,
+                shared_memory: options.shared_memory.clone(),
+            };
+            Ok(Server::with(repository, limits, options))
+        }
     }
 }
 

@@ -114,7 +114,9 @@ where
 /// What gRPC calls an error.
 pub fn status(error: &Error) -> Status {
     let code = match error {
-        Error::UnknownModel(_) | Error::UnknownVersion(..) => Code::NotFound,
+        Error::UnknownModel(_) | Error::UnknownVersion(..) | Error::UnknownRegion(_) => {
+            Code::NotFound
+        }
         Error::Invalid(_) => Code::InvalidArgument,
         Error::TooLarge { .. } | Error::TenantLimit { .. } => Code::ResourceExhausted,
         Error::Unauthenticated => Code::Unauthenticated,

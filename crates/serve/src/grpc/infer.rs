@@ -7,12 +7,15 @@ use bytes::Bytes;
 use streampool::{Array, DType};
 use tonic::metadata::MetadataMap;
 
-use super::messages::{Choice, Contents, InferRequest, InferResponse, OutputTensor, Parameters};
+use super::messages::{
+    Choice, Contents, InferRequest, InferResponse, OutputTensor, Parameter, Parameters,
+};
 use crate::error::{Error, Result};
 use crate::figures::Watch;
-use crate::model::{Model, Place, Terms, deadline};
+use crate::model::{Model, Place, Terms, deadline, shared};
 use crate::outputs::{self, Wanted};
 use crate::server::Server;
+use crate::shared_memory::Window;
 use crate::tenants::Who;
 
 /// Answers an inference. If the future is dropped, the request is withdrawn.
@@ -24,7 +27,7 @@ pub async fn infer(
 ) -> Result<InferResponse> {
     let version = Some(&request.model_version[..]);
     let model = server.repository().find(&request.model_name, version)?;
-    let watch = model.figures().begin(server.tenants(), who);
+    let watch = server.begin(&model, who);
     let answer = answer(server, &model, &watch, who, terms, request).await;
     server.finish(&model, watch, &answer);
     answer
@@ -40,9 +43,10 @@ async fn answer(
 ) -> Result<InferResponse> {
     let _permit = server.enter(who)?;
     terms.tenant = who.tenant.clone();
+    terms.span = watch.span();
     let begun = Instant::now();
     parameters(&request.parameters, &mut terms)?;
-    let given = inputs(model, &request)?;
+    let given = inputs(server, model, who, &request)?;
     let given = model.in_order(given)?;
     let wanted = match request.outputs.is_empty() {
         true => outputs::all(model, true),
@@ -54,6 +58,7 @@ async fn answer(
                     binary: true,
                     classes: usize::try_from(number(&asked.parameters, "classification")?)
                         .unwrap_or(usize::MAX),
+                    window: window(server, who, &asked.parameters)?,
                 })
             });
             wanted.collect::<Result<_>>()?
@@ -72,14 +77,31 @@ async fn answer(
         ..InferResponse::default()
     };
     for output in outputs::choose(model, arrays, wanted)? {
+        let mut raw = Vec::new();
+        let parameters = match output.leave()? {
+            None => {
+                output.values.append_to(&mut raw);
+                Parameters::new()
+            }
+            // Its place among raw contents stays empty.
+            Some((region, offset, size)) => [
+                ("shared_memory_region", Choice::String(region.to_owned())),
+                ("shared_memory_offset", Choice::Int64(offset as i64)),
+                ("shared_memory_byte_size", Choice::Int64(size as i64)),
+            ]
+            .map(|(name, choice)| {
+                let choice = Some(choice);
+                (name.to_owned(), Parameter { choice })
+            })
+            .into(),
+        };
+        response.raw_output_contents.push(raw.into());
         response.outputs.push(OutputTensor {
             name: output.name,
             datatype: output.datatype.to_owned(),
             shape: output.shape.iter().map(|&size| size as i64).collect(),
+            parameters,
         });
-        let mut raw = Vec::new();
-        output.values.append_to(&mut raw);
-        response.raw_output_contents.push(raw.into());
     }
     watch.output(begun.elapsed());
     Ok(response)
@@ -151,26 +173,56 @@ fn parameters(given: &Parameters, terms: &mut Terms) -> Result<()> {
     Ok(())
 }
 
-fn inputs(model: &Model, request: &InferRequest) -> Result<Vec<(usize, Array)>> {
+/// Where in shared memory a tensor is, if it is there.
+fn window(server: &Server, who: &Who, parameters: &Parameters) -> Result<Option<Window>> {
+    let region = parameters.get("shared_memory_region");
+    let region = match region.and_then(|region| region.choice.as_ref()) {
+        None => return Ok(None),
+        Some(Choice::String(region)) => region,
+        Some(_) => return Err(Error::invalid("shared_memory_region is not a name")),
+    };
+    let size = number(parameters, "shared_memory_byte_size")?;
+    let offset = number(parameters, "shared_memory_offset")?;
+    let window = server.regions().window(&who.tenant, region, offset, size);
+    window.map(Some)
+}
+
+fn inputs(
+    server: &Server,
+    model: &Model,
+    who: &Who,
+    request: &InferRequest,
+) -> Result<Vec<(usize, Array)>> {
+    let windows = request.inputs.iter();
+    let windows = windows.map(|input| window(server, who, &input.parameters));
+    let windows = windows.collect::<Result<Vec<_>>>()?;
+    // Those in shared memory have no raw contents.
+    let expected = windows.iter().filter(|window| window.is_none()).count();
     let raw = &request.raw_input_contents;
-    if !raw.is_empty() && raw.len() != request.inputs.len() {
+    if !raw.is_empty() && raw.len() != expected {
         return Err(Error::invalid(format!(
-            "{} raw_input_contents for {} inputs",
-            raw.len(),
-            request.inputs.len()
+            "{} raw_input_contents for {expected} inputs",
+            raw.len()
         )));
     }
+    let mut raw = raw.iter();
+    let own = raw.as_slice().iter().map(Bytes::len).sum();
+    let mut room = server.limits().max_body.saturating_sub(own);
     let mut given = Vec::new();
-    for (at, input) in request.inputs.iter().enumerate() {
+    for (input, window) in request.inputs.iter().zip(windows) {
         let name = &input.name;
-        if input.parameters.contains_key("shared_memory_region") {
-            return Err(Error::invalid(format!(
-                "input '{name}': shared memory is not supported"
-            )));
-        }
         let place = model.place(name, &input.datatype, &input.shape)?;
+        if let Some(window) = window {
+            if input.contents.is_some() {
+                return Err(Error::invalid(format!(
+                    "input '{name}' has both contents and shared memory"
+                )));
+            }
+            given.push((place.index, shared(name, &place, &window, &mut room)?));
+            continue;
+        }
         let (listed, bytes);
-        let contents: &[u8] = match (raw.get(at), &input.contents) {
+        let contents: &[u8] = match (raw.next(), &input.contents) {
             (Some(_), Some(_)) => {
                 return Err(Error::invalid(format!(
                     "input '{name}' has both contents and raw_input_contents"
@@ -186,13 +238,7 @@ fn inputs(model: &Model, request: &InferRequest) -> Result<Vec<(usize, Array)>> 
                 &bytes
             }
         };
-        if contents.len() != place.bytes {
-            return Err(Error::invalid(format!(
-                "input '{name}' has {} bytes, expected {} for its shape",
-                contents.len(),
-                place.bytes
-            )));
-        }
+        place.check(name, contents.len())?;
         let array = Array::from_bytes(place.dtype, contents, &place.shape)
             .map_err(|error| Error::invalid(format!("input '{name}': {error}")))?;
         given.push((place.index, array));

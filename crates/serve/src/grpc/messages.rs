@@ -165,6 +165,8 @@ pub struct OutputTensor {
     pub datatype: String,
     #[prost(int64, repeated, tag = "3")]
     pub shape: Vec<i64>,
+    #[prost(map = "string, message", tag = "4")]
+    pub parameters: Parameters,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -298,6 +300,76 @@ pub struct ControlRequest {
     pub model_name: String,
     #[prost(map = "string, message", tag = "3")]
     pub parameters: Parameters,
+}
+
+/// Settings of the log; those that are not named stay.
+#[derive(Clone, PartialEq, Message)]
+pub struct LogSettings {
+    #[prost(map = "string, message", tag = "1")]
+    pub settings: HashMap<String, LogValue>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct LogValue {
+    #[prost(oneof = "LogChoice", tags = "1, 2, 3")]
+    pub choice: Option<LogChoice>,
+}
+
+#[derive(Clone, PartialEq, Oneof)]
+pub enum LogChoice {
+    #[prost(bool, tag = "1")]
+    Flag(bool),
+    #[prost(uint32, tag = "2")]
+    Number(u32),
+    #[prost(string, tag = "3")]
+    Text(String),
+}
+
+/// What is traced, of a model or of all.
+#[derive(Clone, PartialEq, Message)]
+pub struct TraceRequest {
+    #[prost(map = "string, message", tag = "1")]
+    pub settings: HashMap<String, TraceValue>,
+    #[prost(string, tag = "2")]
+    pub model_name: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct TraceSettings {
+    #[prost(map = "string, message", tag = "1")]
+    pub settings: HashMap<String, TraceValue>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct TraceValue {
+    #[prost(string, repeated, tag = "1")]
+    pub values: Vec<String>,
+}
+
+/// A region of shared memory.
+#[derive(Clone, PartialEq, Message)]
+pub struct RegionStatus {
+    #[prost(string, tag = "1")]
+    pub name: String,
+    #[prost(string, tag = "2")]
+    pub key: String,
+    #[prost(uint64, tag = "3")]
+    pub offset: u64,
+    #[prost(uint64, tag = "4")]
+    pub byte_size: u64,
+}
+
+/// One region, or all if the name is empty.
+#[derive(Clone, PartialEq, Message)]
+pub struct RegionName {
+    #[prost(string, tag = "1")]
+    pub name: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct Regions {
+    #[prost(map = "string, message", tag = "1")]
+    pub regions: HashMap<String, RegionStatus>,
 }
 
 /// Of `grpc.health.v1`.

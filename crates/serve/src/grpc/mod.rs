@@ -6,6 +6,7 @@ mod infer;
 mod messages;
 mod reflection;
 mod schema;
+mod settings;
 
 use std::sync::Arc;
 
@@ -57,6 +58,13 @@ pub fn router(server: Arc<Server>) -> Router {
         "RepositoryIndex" => index,
         "RepositoryModelLoad" => load,
         "RepositoryModelUnload" => unload,
+        "LogSettings" => settings::log,
+        "TraceSetting" => settings::trace,
+        "SystemSharedMemoryStatus" => settings::status,
+        "SystemSharedMemoryRegister" => settings::register,
+        "SystemSharedMemoryUnregister" => settings::unregister,
+        "CudaSharedMemoryStatus" => settings::no_regions,
+        "CudaSharedMemoryUnregister" => settings::nothing_to_unregister,
     }
     router
         .route(

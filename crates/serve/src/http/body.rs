@@ -17,6 +17,18 @@ use crate::server::Limits;
 /// Smaller bodies are sent as they are.
 const LEAST_COMPRESSED: usize = 512;
 
+/// What bodies may be compressed as.
+const CODINGS: &[&str] = &[
+    "gzip",
+    "deflate",
+    #[cfg(feature = "zstd")]
+    "zstd",
+];
+
+/// The window of zstd that RFC 9659 allows for HTTP is 8 MiB: so much memory a body takes while it is read.
+#[cfg(feature = "zstd")]
+const ZSTD_WINDOW: u32 = 23;
+
 /// The bytes of a body, decompressed.
 pub async fn read(headers: &HeaderMap, body: Body, limits: &Limits) -> Result<Bytes> {
     let too_large = || Error::TooLarge {
@@ -43,9 +55,21 @@ pub async fn read(headers: &HeaderMap, body: Body, limits: &Limits) -> Result<By
         Ok("identity" | "") => Ok(body),
         Ok("gzip") => inflated(MultiGzDecoder::new(&body[..]), limits),
         Ok("deflate") => inflated(ZlibDecoder::new(&body[..]), limits),
+        #[cfg(feature = "zstd")]
+        Ok("zstd") => {
+            let reader = zstd::Decoder::with_buffer(&body[..]).and_then(|mut reader| {
+                reader.window_log_max(ZSTD_WINDOW)?;
+                Ok(reader)
+            });
+            inflated(
+                reader.map_err(|error| Error::Internal(error.to_string()))?,
+                limits,
+            )
+        }
         other => Err(Error::invalid(format!(
-            "the content encoding {:?} is not supported, expected gzip or deflate",
-            other.unwrap_or("?")
+            "the content encoding {:?} is not supported, expected one of {}",
+            other.unwrap_or("?"),
+            CODINGS.join(", ")
         ))),
     }
 }
@@ -74,6 +98,9 @@ pub enum Encoding {
     Gzip,
     /// As zlib.
     Deflate,
+    /// As zstd.
+    #[cfg(feature = "zstd")]
+    Zstd,
 }
 
 impl Encoding {
@@ -88,6 +115,8 @@ impl Encoding {
         let found = names.find_map(|name| match name {
             ("gzip", true) => Some(Encoding::Gzip),
             ("deflate", true) => Some(Encoding::Deflate),
+            #[cfg(feature = "zstd")]
+            ("zstd", true) => Some(Encoding::Zstd),
             _ => None,
         });
         found.unwrap_or(Encoding::Identity)
@@ -108,6 +137,11 @@ pub fn response(kind: &'static str, body: Vec<u8>, wanted: Encoding) -> Response
             let mut encoder = ZlibEncoder::new(Vec::new(), Compression::fast());
             let written = encoder.write_all(&body).and_then(|()| encoder.finish());
             written.ok().map(|packed| (packed, "deflate"))
+        }
+        #[cfg(feature = "zstd")]
+        Encoding::Zstd => {
+            let packed = zstd::bulk::compress(&body, 1);
+            packed.ok().map(|packed| (packed, "zstd"))
         }
     };
     let (body, encoding) = match packed {

@@ -17,9 +17,10 @@ use super::reply;
 use crate::error::{Error, Result};
 use crate::figures::Watch;
 use crate::json_data;
-use crate::model::{Model, Place, Terms, deadline};
+use crate::model::{Model, Place, Terms, deadline, shared};
 use crate::outputs::{self, Output, Values, Wanted};
 use crate::server::Server;
+use crate::shared_memory::Window;
 use crate::tenants::Who;
 
 /// How many bytes of a body are JSON; tensors follow.
@@ -42,7 +43,7 @@ pub async fn infer(
     };
     let who = Who::of(&request);
     // If the client goes away, all of this is dropped, and the request withdrawn.
-    let watch = model.figures().begin(server.tenants(), &who);
+    let watch = server.begin(&model, &who);
     let answer = answer(&server, &model, &watch, who, request).await;
     server.finish(&model, watch, &answer);
     answer.unwrap_or_else(|error| {
@@ -62,7 +63,8 @@ async fn answer(
     let (head, body) = request.into_parts();
     let body = body::read(&head.headers, body, server.limits()).await?;
     let begun = Instant::now();
-    let call = call(model, &head.headers, who, &body)?;
+    let mut call = call(server, model, &head.headers, who, &body)?;
+    call.terms.span = watch.span();
     outputs::check(model, &call.wanted)?;
     drop(body);
     watch.input(begun.elapsed());
@@ -139,7 +141,13 @@ pub fn terms(headers: &HeaderMap, who: &Who) -> Result<Terms> {
     })
 }
 
-fn call(model: &Model, headers: &HeaderMap, who: Who, body: &[u8]) -> Result<Call> {
+fn call(
+    server: &Server,
+    model: &Model,
+    headers: &HeaderMap,
+    who: Who,
+    body: &[u8],
+) -> Result<Call> {
     let length = number(headers, HEADER_LENGTH)?;
     let mut terms = terms(headers, &who)?;
     if length == Some(0) {
@@ -158,10 +166,23 @@ fn call(model: &Model, headers: &HeaderMap, who: Who, body: &[u8]) -> Result<Cal
         .map_err(|error| Error::invalid(format!("failed to parse the request JSON: {error}")))?;
     parameters(&header.parameters, &mut terms)?;
     let mut given = Vec::new();
+    let mut room = server.limits().max_body.saturating_sub(body.len());
     for tensor in &header.inputs {
         let place = model.place(&tensor.name, &tensor.datatype, &tensor.shape)?;
         let index = place.index;
-        given.push((index, read(tensor, place, &mut rest)?));
+        let array = match window(server, &who, &tensor.parameters)? {
+            Some(window) if tensor.data.is_none() => {
+                shared(&tensor.name, &place, &window, &mut room)?
+            }
+            Some(_) => {
+                let name = &tensor.name;
+                return Err(Error::invalid(format!(
+                    "input '{name}' has both data and shared memory"
+                )));
+            }
+            None => read(tensor, place, &mut rest)?,
+        };
+        given.push((index, array));
     }
     if !rest.is_empty() {
         let count = rest.len();
@@ -175,7 +196,7 @@ fn call(model: &Model, headers: &HeaderMap, who: Who, body: &[u8]) -> Result<Cal
         false => header
             .outputs
             .iter()
-            .map(|asked| wanted(asked, binary))
+            .map(|asked| wanted(server, &who, asked, binary))
             .collect::<Result<_>>()?,
     };
     Ok(Call {
@@ -227,11 +248,6 @@ fn raw(model: &Model, body: &[u8], terms: Terms) -> Result<Call> {
 /// Reads a tensor, whose bytes may be next in the rest of the body.
 fn read(tensor: &Tensor<'_>, place: Place, rest: &mut &[u8]) -> Result<Array> {
     let name = &tensor.name;
-    if tensor.parameters.contains_key("shared_memory_region") {
-        return Err(Error::invalid(format!(
-            "input '{name}': shared memory is not supported"
-        )));
-    }
     match (tensor.parameters.get("binary_data_size"), tensor.data) {
         (Some(size), None) => {
             let size = size.as_u64().and_then(|size| usize::try_from(size).ok());
@@ -253,15 +269,23 @@ fn read(tensor: &Tensor<'_>, place: Place, rest: &mut &[u8]) -> Result<Array> {
 }
 
 fn bytes(name: &str, place: &Place, bytes: &[u8]) -> Result<Array> {
-    if bytes.len() != place.bytes {
-        return Err(Error::invalid(format!(
-            "input '{name}' has {} bytes, expected {} for its shape",
-            bytes.len(),
-            place.bytes
-        )));
-    }
+    place.check(name, bytes.len())?;
     Array::from_bytes(place.dtype, bytes, &place.shape)
         .map_err(|error| Error::invalid(format!("input '{name}': {error}")))
+}
+
+/// Where in shared memory a tensor is, if it is there.
+fn window(server: &Server, who: &Who, parameters: &Parameters) -> Result<Option<Window>> {
+    let region = match parameters.get("shared_memory_region") {
+        None => return Ok(None),
+        Some(Json::String(region)) => region,
+        Some(_) => return Err(Error::invalid("shared_memory_region is not a name")),
+    };
+    let size = count(parameters, "shared_memory_byte_size")?;
+    let size = size.ok_or_else(|| Error::invalid("shared_memory_byte_size is missing"))?;
+    let offset = count(parameters, "shared_memory_offset")?.unwrap_or(0);
+    let window = server.regions().window(&who.tenant, region, offset, size);
+    window.map(Some)
 }
 
 fn flag(parameters: &Parameters, name: &str) -> Result<Option<bool>> {
@@ -303,18 +327,13 @@ fn parameters(given: &Parameters, terms: &mut Terms) -> Result<()> {
     Ok(())
 }
 
-fn wanted(asked: &Asked, binary: bool) -> Result<Wanted> {
-    if asked.parameters.contains_key("shared_memory_region") {
-        let name = &asked.name;
-        return Err(Error::invalid(format!(
-            "output '{name}': shared memory is not supported"
-        )));
-    }
+fn wanted(server: &Server, who: &Who, asked: &Asked, binary: bool) -> Result<Wanted> {
     let classes = count(&asked.parameters, "classification")?.unwrap_or(0);
     Ok(Wanted {
         name: asked.name.clone(),
         binary: flag(&asked.parameters, "binary_data")?.unwrap_or(binary),
         classes: usize::try_from(classes).unwrap_or(usize::MAX),
+        window: window(server, who, &asked.parameters)?,
     })
 }
 
@@ -350,6 +369,15 @@ fn written(
         body.extend_from_slice(
             format!(",\"datatype\":\"{}\",\"shape\":{shape:?},", output.datatype).as_bytes(),
         );
+        if let Some((region, offset, size)) = output.leave()? {
+            let parameters = serde_json::json!({
+                "shared_memory_region": region,
+                "shared_memory_offset": offset,
+                "shared_memory_byte_size": size,
+            });
+            body.extend_from_slice(format!("\"parameters\":{parameters}}}").as_bytes());
+            continue;
+        }
         match (&output.values, output.binary) {
             (values, true) => {
                 let size = values.byte_count();
@@ -370,11 +398,12 @@ fn written(
         }
     }
     body.extend_from_slice(b"]}");
-    if !outputs.iter().any(|output| output.binary) {
+    let behind = |output: &&Output| output.binary && output.window.is_none();
+    if !outputs.iter().any(|output| behind(&output)) {
         return Ok(body::response("application/json", body, encoding));
     }
     let length = body.len();
-    for output in outputs.iter().filter(|output| output.binary) {
+    for output in outputs.iter().filter(behind) {
         output.values.append_to(&mut body);
     }
     let mut response = body::response("application/octet-stream", body, encoding);

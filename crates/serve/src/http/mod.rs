@@ -6,6 +6,7 @@ mod dashboard;
 mod infer;
 mod named;
 mod reply;
+mod settings;
 #[cfg(feature = "text")]
 mod text;
 
@@ -59,6 +60,52 @@ pub fn router(server: Arc<Server>) -> Router {
         .route("/v2/repository/index", post(index))
         .route("/v2/repository/models/{name}/load", post(load))
         .route("/v2/repository/models/{name}/unload", post(unload))
+        .route("/v2/logging", get(settings::log))
+        .route("/v2/logging", post(settings::set_log))
+        .route("/v2/trace/setting", get(settings::trace))
+        .route("/v2/trace/setting", post(settings::set_trace))
+        .route(
+            "/v2/models/{name}/trace/setting",
+            get(settings::trace_of_model),
+        )
+        .route(
+            "/v2/models/{name}/trace/setting",
+            post(settings::set_trace_of_model),
+        )
+        .route("/v2/systemsharedmemory/status", get(settings::status))
+        .route(
+            "/v2/systemsharedmemory/unregister",
+            post(settings::unregister),
+        )
+        .route(
+            "/v2/systemsharedmemory/region/{name}/status",
+            get(settings::status),
+        )
+        .route(
+            "/v2/systemsharedmemory/region/{name}/register",
+            post(settings::register),
+        )
+        .route(
+            "/v2/systemsharedmemory/region/{name}/unregister",
+            post(settings::unregister),
+        )
+        .route("/v2/cudasharedmemory/status", get(settings::no_regions))
+        .route(
+            "/v2/cudasharedmemory/unregister",
+            post(settings::nothing_to_unregister),
+        )
+        .route(
+            "/v2/cudasharedmemory/region/{name}/status",
+            get(settings::no_regions),
+        )
+        .route(
+            "/v2/cudasharedmemory/region/{name}/register",
+            post(settings::no_cuda),
+        )
+        .route(
+            "/v2/cudasharedmemory/region/{name}/unregister",
+            post(settings::nothing_to_unregister),
+        )
         .route("/metrics", get(figures))
         .route("/openapi.json", get(openapi))
         .route("/", get(dashboard::page))

@@ -334,8 +334,9 @@ async fn answer<R: DeserializeOwned>(
     drop(body);
     let job = job(asked)?;
     let model = find(server, job.model.as_deref(), job.needs)?;
-    let terms = terms(&head.headers, &who)?;
-    let watch = model.figures().begin(server.tenants(), &who);
+    let mut terms = terms(&head.headers, &who)?;
+    let watch = server.begin(&model, &who);
+    terms.span = watch.span();
     let answer = run(server, &model, &who, &terms, job).await;
     server.finish(&model, watch, &answer);
     answer

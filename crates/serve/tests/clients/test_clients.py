@@ -2,14 +2,17 @@
 
 import concurrent.futures
 import queue
+import os
 import re
 import sys
+import time
 import urllib.request
 
 import ml_dtypes
 import numpy as np
 import tritonclient.grpc as grpc
 import tritonclient.http as http
+import tritonclient.utils.shared_memory as shm
 from onnx import TensorProto, helper, save
 from program import Program
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
@@ -47,7 +50,8 @@ class Server(Program):
         identity(models / "versions/1/model.onnx", TensorProto.FLOAT)
         identity(models / "versions/2/model.onnx", TensorProto.FLOAT)
         (models / "versions/config.pbtxt").write_text("max_batch_size: 8 version_policy { all {} }")
-        return [models, "--control"]
+        self.traces = models.parent / f"{models.name}-traces"
+        return [models, "--control", "--shared-memory", "streampool-clients-", "--traces", self.traces, "--trace-rate", "1"]
 
 
 def values(dtype):
@@ -173,6 +177,82 @@ def test_repository(server):
             index = index["models"] if module is grpc else index
             assert {model["name"] for model in index} == {*TYPES, "versions"}
             fails(lambda: client.load_model("none"), "", "unknown model")
+
+
+def test_shared_memory(server):
+    array = values(np.float32)
+    for module, address in ((http, server.http), (grpc, server.grpc)):
+        with module.InferenceServerClient(address) as client:
+            keys = [f"/streampool-clients-{os.getpid()}-{name}" for name in ("in", "out")]
+            regions = [shm.create_shared_memory_region(name, key, array.nbytes) for name, key in zip(("in", "out"), keys)]
+            try:
+                shm.set_shared_memory_region(regions[0], [array])
+                for name, key in zip(("in", "out"), keys):
+                    client.register_system_shared_memory(name, key, array.nbytes)
+                tensor = module.InferInput("x", list(array.shape), "FP32")
+                tensor.set_shared_memory("in", array.nbytes)
+                wanted = module.InferRequestedOutput("y")
+                wanted.set_shared_memory("out", array.nbytes)
+                result = client.infer("FP32", [tensor], outputs=[wanted])
+                assert result.get_output("y") is not None
+                assert np.array_equal(shm.get_contents_as_numpy(regions[1], np.float32, list(array.shape)), array)
+                # The other way round: the answer comes as bytes.
+                assert np.array_equal(client.infer("FP32", [tensor]).as_numpy("y"), array)
+                tensor.set_shared_memory("in", array.nbytes, offset=4)
+                fails(lambda: client.infer("FP32", [tensor]), "", "are not in the shared memory region")
+                wanted.set_shared_memory("out", 8)
+                tensor.set_shared_memory("in", array.nbytes)
+                fails(lambda: client.infer("FP32", [tensor], outputs=[wanted]), "", "should be at least 32 bytes")
+                fails(lambda: client.register_system_shared_memory("other", "/other-object", 8), "", "begin with")
+                options = {"as_json": True} if module is grpc else {}
+                status = client.get_system_shared_memory_status(**options)
+                assert len(status["regions"] if module is grpc else status) == 2
+                client.unregister_system_shared_memory("in")
+                client.unregister_system_shared_memory()
+                client.unregister_cuda_shared_memory()
+                fails(lambda: client.infer("FP32", [tensor]), "", "Unable to find")
+            finally:
+                for region in regions:
+                    shm.destroy_shared_memory_region(region)
+
+
+def test_settings(server):
+    for module, address in ((http, server.http), (grpc, server.grpc)):
+        with module.InferenceServerClient(address) as client:
+            options = {"as_json": True} if module is grpc else {}
+
+            def log():
+                settings = client.get_log_settings(**options)
+                if module is http:
+                    return settings
+                return {name: next(iter(value.values())) for name, value in settings["settings"].items()}
+
+            def traces(model=None):
+                settings = client.get_trace_settings(model_name=model, **options)
+                if module is http:
+                    return settings
+                settings = {name: value["value"] for name, value in settings["settings"].items()}
+                return {name: value if name == "trace_level" else value[0] for name, value in settings.items()}
+
+            client.update_log_settings({"log_verbose_level": 1, "log_info": False})
+            assert int(log()["log_verbose_level"]) == 1 and not log()["log_info"] and log()["log_error"]
+            before = len(server.log)
+            fails(lambda: client.infer("FP32", []), "", "Missing")
+            for _ in range(100):
+                if any("Missing" in line for line in server.log[before:]):
+                    break
+                time.sleep(0.05)
+            else:
+                raise AssertionError("the log does not show a request that failed")
+            client.update_log_settings({"log_verbose_level": 0, "log_info": True})
+            fails(lambda: client.update_log_settings({"log_file": "/tmp/log"}), "", "standard error")
+            client.update_trace_settings(model_name="FP32", settings={"trace_level": "OFF", "trace_rate": "9"})
+            assert traces("FP32")["trace_level"] == ["OFF"] and traces("FP32")["trace_rate"] == "9"
+            assert traces()["trace_level"] == ["TIMESTAMPS"] and traces()["trace_rate"] == "1"
+            client.update_trace_settings(model_name="FP32", settings={"trace_level": None, "trace_rate": None})
+            assert traces("FP32") == traces()
+            fails(lambda: client.update_trace_settings(settings={"trace_file": "/tmp/traces"}), "", "--traces")
+    assert "infer FP32" in server.traces.read_text()
 
 
 def test_many_clients(server):

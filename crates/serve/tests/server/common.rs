@@ -11,7 +11,7 @@ use serde_json::Value;
 use streampool::model::onnx::writer::Graph;
 use streampool::{Array, DType, DeviceSet};
 use streampool_serve::listen::{self, Address, Listener};
-use streampool_serve::{Defaults, Keys, Limits, Repository, Server, grpc, http};
+use streampool_serve::{Defaults, Keys, Limits, Options, Repository, Server, grpc, http};
 use tokio::sync::watch;
 
 /// A folder of its own for each test.
@@ -83,7 +83,11 @@ impl Running {
     /// Serves them to those who have a key.
     pub fn keyed(folder: &Path, limits: Limits, defaults: Defaults, keys: Option<Keys>) -> Running {
         let pool = streampool::host_pool().unwrap();
-        Running::on(pool, folder, limits, defaults, keys)
+        let options = Options {
+            keys,
+            ..Options::default()
+        };
+        Running::on(pool, folder, limits, defaults, options)
     }
 
     /// Serves them on these devices.
@@ -92,12 +96,12 @@ impl Running {
         folder: &Path,
         limits: Limits,
         defaults: Defaults,
-        keys: Option<Keys>,
+        options: Options,
     ) -> Running {
         let repository = Repository::new(folder, devices, defaults);
         let failures = repository.load_all().unwrap();
         assert!(failures.is_empty(), "{failures:?}");
-        let server = Server::with_keys(repository, limits, keys);
+        let server = Server::with(repository, limits, options);
         server.set_ready(true);
         let (stop, stopped) = watch::channel(false);
         let (tell, told) = std::sync::mpsc::channel();

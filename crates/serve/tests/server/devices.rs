@@ -1,7 +1,7 @@
 //! Several devices behind one server.
 
 use streampool::DeviceSet;
-use streampool_serve::{Defaults, Limits};
+use streampool_serve::{Defaults, Limits, Options};
 
 use super::common::{Running, folder, plus, write};
 
@@ -13,7 +13,7 @@ fn serving(set: &DeviceSet) -> Running {
         &folder,
         Limits::default(),
         Defaults::default(),
-        None,
+        Options::default(),
     )
 }
 

@@ -331,7 +331,7 @@ fn the_highest_classes_come_with_their_index() {
 fn bodies_are_compressed_both_ways_within_the_limit() {
     use flate2::Compression;
     use flate2::read::{GzDecoder, GzEncoder, ZlibDecoder, ZlibEncoder};
-    use std::io::Read;
+    use std::io::{Read, Write};
     let all = |mut reader: Box<dyn Read + '_>| {
         let mut bytes = Vec::new();
         reader.read_to_end(&mut bytes).unwrap();
@@ -354,7 +354,8 @@ fn bodies_are_compressed_both_ways_within_the_limit() {
         body.as_bytes(),
         Compression::fast(),
     )));
-    for (name, packed) in [("gzip", &gzip), ("deflate", &deflate)] {
+    let packed = zstd::bulk::compress(body.as_bytes(), 1).unwrap();
+    for (name, packed) in [("gzip", &gzip), ("deflate", &deflate), ("zstd", &packed)] {
         let answer = running.send(
             "POST",
             path,
@@ -367,6 +368,7 @@ fn bodies_are_compressed_both_ways_within_the_limit() {
         );
         let plain = match name {
             "gzip" => all(Box::new(GzDecoder::new(&answer.body[..]))),
+            "zstd" => zstd::bulk::decompress(&answer.body, 1 << 20).unwrap(),
             _ => all(Box::new(ZlibDecoder::new(&answer.body[..]))),
         };
         let answer: serde_json::Value = serde_json::from_slice(&plain).unwrap();
@@ -380,6 +382,21 @@ fn bodies_are_compressed_both_ways_within_the_limit() {
     assert!(bomb.len() < 100_000);
     let answer = running.send("POST", path, &[("content-encoding", "gzip")], &bomb);
     assert_eq!(answer.status, 413, "{}", answer.text());
+    // The same by zstd, with the size in its header, and without; and a frame that asks for a window of 128 MiB.
+    let spaces = vec![b' '; 64 << 20];
+    let sized = zstd::bulk::compress(&spaces, 3).unwrap();
+    let mut writer = zstd::Encoder::new(Vec::new(), 3).unwrap();
+    writer.write_all(&spaces).unwrap();
+    let streamed = writer.finish().unwrap();
+    let mut writer = zstd::Encoder::new(Vec::new(), 3).unwrap();
+    writer.window_log(27).unwrap();
+    writer.write_all(body.as_bytes()).unwrap();
+    let wide = writer.finish().unwrap();
+    for (packed, status) in [(&sized, 413), (&streamed, 413), (&wide, 400), (&gzip, 400)] {
+        assert!(packed.len() < 100_000);
+        let answer = running.send("POST", path, &[("content-encoding", "zstd")], packed);
+        assert_eq!(answer.status, status, "{}", answer.text());
+    }
     assert_eq!(
         running
             .send(

@@ -8,4 +8,5 @@ mod http;
 mod looking;
 mod reference;
 mod secure;
+mod settings;
 mod text;

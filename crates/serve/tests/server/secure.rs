@@ -13,7 +13,7 @@ use hyper_util::service::TowerToHyperService;
 use serde_json::json;
 use streampool_serve::listen::{self, Address, Listener};
 use streampool_serve::tls::{Files, Tls};
-use streampool_serve::{Defaults, Keys, Limits, Repository, Server, grpc, http};
+use streampool_serve::{Defaults, Keys, Limits, Options, Repository, Server, grpc, http};
 use tokio::sync::watch;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -113,7 +113,11 @@ async fn a_call_needs_a_key_but_not_for_health() {
         Defaults::default(),
     );
     let keys = Keys::load(&path).unwrap();
-    let server = Server::with_keys(repository, Limits::default(), Some(keys));
+    let options = Options {
+        keys: Some(keys),
+        ..Options::default()
+    };
+    let server = Server::with(repository, Limits::default(), options);
     let router = TowerToHyperService::new(grpc::router(server));
     let call = async |method: &str, key: &str| {
         let request = Request::post(method).header("content-type", "application/grpc");

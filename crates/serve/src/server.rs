@@ -241,6 +241,7 @@ impl Server {
         let error = answer.as_ref().err();
         watch.end(error);
         if let Some(error) = error {
+            tracing::debug!(model = model.name(), %error, "failed");
             self.failures.add(model.name(), error);
         }
     }

@@ -46,10 +46,7 @@ pub async fn infer(
     let watch = server.begin(&model, &who);
     let answer = answer(&server, &model, &watch, who, request).await;
     server.finish(&model, watch, &answer);
-    answer.unwrap_or_else(|error| {
-        tracing::debug!(model = model.name(), %error, "failed");
-        reply::error(&error)
-    })
+    answer.unwrap_or_else(|error| reply::error(&error))
 }
 
 async fn answer(

@@ -198,11 +198,10 @@ def test_shared_memory(server):
                 assert np.array_equal(shm.get_contents_as_numpy(regions[1], np.float32, list(array.shape)), array)
                 # The other way round: the answer comes as bytes.
                 assert np.array_equal(client.infer("FP32", [tensor]).as_numpy("y"), array)
+                wanted.set_shared_memory("out", 8)
+                fails(lambda: client.infer("FP32", [tensor], outputs=[wanted]), "", "should be at least 32 bytes")
                 tensor.set_shared_memory("in", array.nbytes, offset=4)
                 fails(lambda: client.infer("FP32", [tensor]), "", "are not in the shared memory region")
-                wanted.set_shared_memory("out", 8)
-                tensor.set_shared_memory("in", array.nbytes)
-                fails(lambda: client.infer("FP32", [tensor], outputs=[wanted]), "", "should be at least 32 bytes")
                 fails(lambda: client.register_system_shared_memory("other", "/other-object", 8), "", "begin with")
                 options = {"as_json": True} if module is grpc else {}
                 status = client.get_system_shared_memory_status(**options)

@@ -283,6 +283,7 @@ def embeddings(options, folder):
     model = folder / "models/minilm"
     (model / "1").mkdir(parents=True)
     (made / "minilm.onnx").rename(model / "1/model.onnx")
+    (made / "weights.data").rename(model / "1/weights.data")
     words = ["[PAD]", "[CLS]", "[SEP]", "[UNK]"] + [f"w{number}" for number in range(30_000)]
     mark = lambda id: {"SpecialToken": {"id": words[id], "type_id": 0}}
     text = {"Sequence": {"id": "A", "type_id": 0}}

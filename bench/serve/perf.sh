@@ -19,7 +19,7 @@ if [ ! -x "$perf" ]; then
 fi
 export LD_LIBRARY_PATH=$tools/nvidia/cuda_runtime/lib:$tools/usr/lib/x86_64-linux-gnu
 mkdir "$work/models"
-[ -d "$tools/python/onnx" ] || python3 -m pip install --quiet --disable-pip-version-check --target "$tools/python" onnx
+[ -d "$tools/python/onnx" ] || python3 -m pip install --quiet --root-user-action=ignore --disable-pip-version-check --target "$tools/python" onnx
 PYTHONPATH=$tools/python python3 - "$work/models/identity.onnx" <<'PYTHON'
 import sys
 from onnx import TensorProto, helper, save
@@ -34,7 +34,7 @@ address() { sed -n "s/.*$1=\"\([^\"]*\)\".*/\1/p" "$work/log"; }
 for protocol in http grpc; do
     for memory in none system; do
         "$perf" -m identity -i "$protocol" -u "$(address $protocol)" --concurrency-range "$concurrency" --shared-memory $memory \
-            --output-shared-memory-size 64 --measurement-interval 1000 --percentile 99 -f "$work/$protocol-$memory.csv" >"$work/out" 2>&1 ||
+            --output-shared-memory-size 64 --measurement-interval 1000 -s 999 -f "$work/$protocol-$memory.csv" >"$work/out" 2>&1 ||
             { tail -n 20 "$work/out"; exit 1; }
         echo "$protocol, shared memory: $memory"
         python3 - "$work/$protocol-$memory.csv" <<'PYTHON'

@@ -10,17 +10,7 @@ use crate::error::{Error, Result};
 
 /// The elements of a list, flat.
 pub fn read(input: &str, dtype: DType, shape: &[usize], data: &RawValue) -> Result<Array> {
-    let elements = shape
-        .iter()
-        .try_fold(1usize, |all, &size| all.checked_mul(size));
-    // Each element takes a character at least, so a list is never longer than the text.
-    let expected = elements
-        .filter(|&count| count <= data.get().len())
-        .ok_or_else(|| {
-            Error::invalid(format!(
-                "input '{input}' has the shape {shape:?}, which is more elements than its data"
-            ))
-        })?;
+    let expected = expected(input, shape, data)?;
     match dtype {
         DType::Bool => list::<bool>(input, expected, data).and_then(|all| {
             let bytes: Vec<u8> = all.into_iter().map(u8::from).collect();
@@ -41,6 +31,27 @@ pub fn read(input: &str, dtype: DType, shape: &[usize], data: &RawValue) -> Resu
             crate::datatype::name(dtype)
         ))),
     }
+}
+
+/// The strings of a list, flat.
+pub fn read_strings(input: &str, shape: &[usize], data: &RawValue) -> Result<Array> {
+    let strings = list::<String>(input, expected(input, shape, data)?, data)?;
+    Array::from_strings(&strings, shape).map_err(invalid)
+}
+
+/// How many elements a shape has.
+fn expected(input: &str, shape: &[usize], data: &RawValue) -> Result<usize> {
+    let elements = shape
+        .iter()
+        .try_fold(1usize, |all, &size| all.checked_mul(size));
+    // Each element takes a character at least, so a list is never longer than the text.
+    elements
+        .filter(|&count| count <= data.get().len())
+        .ok_or_else(|| {
+            Error::invalid(format!(
+                "input '{input}' has the shape {shape:?}, which is more elements than its data"
+            ))
+        })
 }
 
 /// Writes the elements of an array as a flat list.
@@ -107,7 +118,7 @@ fn list<T: Number>(input: &str, expected: usize, data: &RawValue) -> Result<Vec<
     Ok(values)
 }
 
-/// A number as JSON may write it.
+/// A number, or a string, as JSON may write it.
 trait Number: Sized {
     fn of_bool(_: bool) -> Option<Self> {
         None
@@ -116,6 +127,21 @@ trait Number: Sized {
     fn of_signed(value: i64) -> Option<Self>;
     fn of_float(_: f64) -> Option<Self> {
         None
+    }
+    fn of_text(_: &str) -> Option<Self> {
+        None
+    }
+}
+
+impl Number for String {
+    fn of_unsigned(_: u64) -> Option<String> {
+        None
+    }
+    fn of_signed(_: i64) -> Option<String> {
+        None
+    }
+    fn of_text(text: &str) -> Option<String> {
+        Some(text.to_owned())
     }
 }
 
@@ -206,6 +232,13 @@ impl<'de, T: Number> Visitor<'de> for Elements<'_, T> {
 
     fn visit_i64<E: de::Error>(self, value: i64) -> Result<(), E> {
         self.push(T::of_signed(value))
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<(), E> {
+        match T::of_text(text) {
+            None => Err(E::invalid_type(de::Unexpected::Str(text), &self)),
+            text => self.push(text),
+        }
     }
 
     fn visit_f64<E: de::Error>(self, value: f64) -> Result<(), E> {

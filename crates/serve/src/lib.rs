@@ -39,6 +39,7 @@ mod server;
 mod settings;
 mod shared_memory;
 mod statistics;
+mod strings;
 mod tenants;
 #[cfg(feature = "text")]
 mod text;

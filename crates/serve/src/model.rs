@@ -13,11 +13,11 @@ use streampool::{
 };
 
 use crate::config::{Config, Defaults};
-use crate::datatype;
 use crate::error::{Error, Result};
 use crate::figures::Figures;
 use crate::port::Port;
 use crate::shared_memory::Window;
+use crate::strings;
 #[cfg(feature = "text")]
 use crate::text::Text;
 use crate::traces::Span;
@@ -57,24 +57,36 @@ pub struct Terms {
 pub struct Place {
     /// Which of the model's inputs it is.
     pub index: usize,
-    /// Its type.
+    /// Its type; of strings that of their places.
     pub dtype: DType,
+    /// Whether its elements are strings.
+    pub strings: bool,
     /// The shape that the array of the request has.
     pub shape: Vec<usize>,
-    /// How many bytes it has.
+    /// How many bytes it has, unless it is of strings.
     pub bytes: usize,
 }
 
 impl Place {
     /// Refuses another number of bytes.
     pub fn check(&self, name: &str, bytes: usize) -> Result<()> {
-        match bytes == self.bytes {
+        match bytes == self.bytes || self.strings {
             true => Ok(()),
             false => Err(Error::invalid(format!(
                 "input '{name}' has {bytes} bytes, expected {} for its shape",
                 self.bytes
             ))),
         }
+    }
+
+    /// The input that these bytes are.
+    pub fn array(&self, name: &str, bytes: &[u8]) -> Result<Array> {
+        self.check(name, bytes.len())?;
+        if self.strings {
+            return strings::read(name, &self.shape, bytes);
+        }
+        Array::from_bytes(self.dtype, bytes, &self.shape)
+            .map_err(|error| Error::invalid(format!("input '{name}': {error}")))
     }
 }
 
@@ -88,8 +100,7 @@ pub fn shared(name: &str, place: &Place, window: &Window, room: &mut usize) -> R
             limit: *room,
             setting: "max_body",
         })?;
-    Array::from_bytes(place.dtype, &window.read()?, &place.shape)
-        .map_err(|error| Error::invalid(format!("input '{name}': {error}")))
+    place.array(name, &window.read()?)
 }
 
 impl Model {
@@ -224,11 +235,11 @@ impl Model {
             ))
         })?;
         let port = &self.inputs[index];
-        if datatype::named(datatype) != Some(port.dtype) {
+        if datatype != port.datatype() {
             return Err(Error::invalid(format!(
                 "inference input '{name}' data-type is '{datatype}', but model '{}' expects '{}'",
                 self.name,
-                datatype::name(port.dtype)
+                port.datatype()
             )));
         }
         let fits = shape.len() == port.shape.len()
@@ -270,6 +281,7 @@ impl Model {
         Ok(Place {
             index,
             dtype: port.dtype,
+            strings: port.strings,
             shape: sizes,
             bytes,
         })
@@ -361,9 +373,9 @@ impl Model {
     /// Inputs, outputs and versions, as clients get them.
     pub fn metadata(&self, versions: &[String]) -> Json {
         let told = |ports: &[Port]| -> Vec<Json> {
-            let each = ports.iter().map(|port| {
-                json!({"name": port.name, "datatype": datatype::name(port.dtype), "shape": port.shape})
-            });
+            let each = ports.iter().map(
+                |port| json!({"name": port.name, "datatype": port.datatype(), "shape": port.shape}),
+            );
             each.collect()
         };
         json!({
@@ -383,7 +395,7 @@ impl Model {
                 let own = usize::from(batch > 0);
                 json!({
                     "name": port.name,
-                    "data_type": format!("TYPE_{}", datatype::name(port.dtype)),
+                    "data_type": format!("TYPE_{}", port.configured()),
                     "dims": port.shape.get(own..).unwrap_or_default(),
                 })
             });
@@ -435,6 +447,7 @@ fn ports(values: &[ValueInfo]) -> Result<Vec<Port>, String> {
         Ok(Port {
             name: value.name.clone(),
             dtype,
+            strings: value.strings.is_some(),
             shape: shape.iter().map(size).collect(),
         })
     };
@@ -488,7 +501,7 @@ fn check_config(
                 port.name
             ));
         };
-        let datatype = datatype::name(known.dtype);
+        let datatype = known.configured();
         if !port.datatype.is_empty() && port.datatype != datatype {
             return Err(format!(
                 "config.pbtxt says {} for {kind} {:?}, and the model says {datatype}",
@@ -528,7 +541,7 @@ fn run_alone(session: &Session, batch: &Batch) -> Result<Batch, streampool::batc
     let failed = |error: streampool::tensor::Error| streampool::batch::Error::failed(error);
     let own = batch.requests().flatten().map(|array| {
         let shape = array.shape().get(1..).unwrap_or_default();
-        Array::from_bytes(array.dtype(), array.bytes(), shape).map_err(failed)
+        reshaped(array, shape).map_err(failed)
     });
     let own: Vec<Array> = own.collect::<Result<_, _>>()?;
     let inputs: Vec<Input<'_>> = own.iter().map(Input::from).collect();
@@ -545,9 +558,18 @@ fn run_alone(session: &Session, batch: &Batch) -> Result<Batch, streampool::batc
         let shape: Vec<usize> = std::iter::once(1)
             .chain(array.shape().iter().copied())
             .collect();
-        Array::from_bytes(array.dtype(), array.bytes(), &shape).map_err(failed)
+        reshaped(&array, &shape).map_err(failed)
     });
     Batch::new(outputs.collect::<Result<_, _>>()?)
+}
+
+/// The same elements under another shape.
+fn reshaped(array: &Array, shape: &[usize]) -> Result<Array, streampool::tensor::Error> {
+    let reshaped = Array::from_bytes(array.dtype(), array.bytes(), shape)?;
+    match array.list() {
+        Some(list) => reshaped.with_list(list.clone()),
+        None => Ok(reshaped),
+    }
 }
 
 /// The deadline that a number of microseconds from now is; 0 says nothing.

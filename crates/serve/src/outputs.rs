@@ -145,12 +145,17 @@ pub fn choose(model: &Model, arrays: Vec<Array>, wanted: Vec<Wanted>) -> Result<
                 output.name
             ))
         })?;
+        let strings = array.as_strings();
+        let strings = strings.map(|all| all.into_iter().map(str::to_owned).collect());
         chosen.push(match output.classes {
             0 => Output {
                 name: output.name.clone(),
-                datatype: datatype::name(array.dtype()),
+                datatype: match strings {
+                    Some(_) => datatype::BYTES,
+                    None => datatype::name(array.dtype()),
+                },
                 shape: model.shape_of(&array).to_vec(),
-                values: Values::Array(array),
+                values: strings.map_or_else(|| Values::Array(array), Values::Strings),
                 binary: output.binary,
                 window: output.window.clone(),
             },
@@ -170,7 +175,10 @@ pub fn best_first<T>(values: &[T], compare: impl Fn(&T, &T) -> Ordering) -> Vec<
 /// The highest values of each row, as `value:index`.
 fn classified(model: &Model, wanted: &Wanted, array: &Array, classes: usize) -> Result<Output> {
     let values = numbers(array).ok_or_else(|| {
-        let datatype = datatype::name(array.dtype());
+        let datatype = match array.is_strings() {
+            true => datatype::BYTES,
+            false => datatype::name(array.dtype()),
+        };
         Error::invalid(format!(
             "classification of {datatype} outputs is not supported"
         ))
@@ -198,6 +206,9 @@ fn classified(model: &Model, wanted: &Wanted, array: &Array, classes: usize) -> 
 }
 
 fn numbers(array: &Array) -> Option<Vec<f64>> {
+    if array.is_strings() {
+        return None;
+    }
     macro_rules! cast {
         ($type:ty) => {
             array

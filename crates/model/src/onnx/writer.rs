@@ -50,12 +50,13 @@ impl Graph {
 
     /// With an input of strings.
     pub fn strings(mut self, name: &str, sizes: &str) -> Graph {
-        let mut input = typed(name, DType::I64, sizes);
-        let kind = input.kind.as_mut().and_then(|kind| kind.tensor.as_mut());
-        if let Some(tensor) = kind {
-            tensor.element = TensorProto::STRING;
-        }
-        self.0.inputs.push(input);
+        self.0.inputs.push(of_strings(name, sizes));
+        self
+    }
+
+    /// With an output of strings.
+    pub fn string_output(mut self, name: &str, sizes: &str) -> Graph {
+        self.0.outputs.push(of_strings(name, sizes));
         self
     }
 
@@ -210,6 +211,15 @@ fn value(name: &str) -> ValueProto {
         name: name.to_owned(),
         kind: None,
     }
+}
+
+fn of_strings(name: &str, sizes: &str) -> ValueProto {
+    let mut value = typed(name, DType::I64, sizes);
+    let kind = value.kind.as_mut().and_then(|kind| kind.tensor.as_mut());
+    if let Some(tensor) = kind {
+        tensor.element = TensorProto::STRING;
+    }
+    value
 }
 
 fn typed(name: &str, dtype: DType, sizes: &str) -> ValueProto {

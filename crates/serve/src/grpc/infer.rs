@@ -16,6 +16,7 @@ use crate::model::{Model, Place, Terms, deadline, shared};
 use crate::outputs::{self, Wanted};
 use crate::server::Server;
 use crate::shared_memory::Window;
+use crate::strings;
 use crate::tenants::Who;
 
 /// Answers an inference. If the future is dropped, the request is withdrawn.
@@ -221,26 +222,20 @@ fn inputs(
             given.push((place.index, shared(name, &place, &window, &mut room)?));
             continue;
         }
-        let (listed, bytes);
-        let contents: &[u8] = match (raw.next(), &input.contents) {
+        let array = match (raw.next(), &input.contents) {
             (Some(_), Some(_)) => {
                 return Err(Error::invalid(format!(
                     "input '{name}' has both contents and raw_input_contents"
                 )));
             }
-            (Some(raw), None) => raw,
-            (None, Some(contents)) => {
-                listed = list(name, &place, contents)?;
-                &listed
+            (Some(raw), None) => place.array(name, raw)?,
+            (None, Some(contents)) if place.strings => {
+                let each = contents.strings.iter().map(|string| &string[..]);
+                strings::of(name, &place.shape, each)?
             }
-            (None, None) => {
-                bytes = Bytes::new();
-                &bytes
-            }
+            (None, Some(contents)) => place.array(name, &list(name, &place, contents)?)?,
+            (None, None) => place.array(name, &[])?,
         };
-        place.check(name, contents.len())?;
-        let array = Array::from_bytes(place.dtype, contents, &place.shape)
-            .map_err(|error| Error::invalid(format!("input '{name}': {error}")))?;
         given.push((place.index, array));
     }
     Ok(given)

@@ -23,7 +23,6 @@ use tokio::task::JoinHandle;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
-use crate::datatype;
 use crate::error::Result;
 use crate::model::Model;
 use crate::port::Port;
@@ -270,7 +269,7 @@ fn metadata(server: &Server, _: &Who, named: Named) -> Result<ModelMetadata> {
     let told = |ports: &[Port]| {
         let each = ports.iter().map(|port| TensorMetadata {
             name: port.name.clone(),
-            datatype: datatype::name(port.dtype).to_owned(),
+            datatype: port.datatype().to_owned(),
             shape: port.shape.clone(),
         });
         each.collect()
@@ -295,12 +294,12 @@ fn config(server: &Server, _: &Who, named: Named) -> Result<ConfigResponse> {
     };
     let inputs = model.inputs().iter().map(|port| ConfigInput {
         name: port.name.clone(),
-        data_type: datatype::number(port.dtype),
+        data_type: port.number(),
         dims: dims(port),
     });
     let outputs = model.outputs().iter().map(|port| ConfigOutput {
         name: port.name.clone(),
-        data_type: datatype::number(port.dtype),
+        data_type: port.number(),
         dims: dims(port),
     });
     Ok(ConfigResponse {

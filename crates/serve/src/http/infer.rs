@@ -213,6 +213,9 @@ fn raw(model: &Model, body: &[u8], terms: Terms) -> Result<Call> {
             model.inputs().len()
         )));
     };
+    if port.strings {
+        return Err(Error::invalid("a raw request cannot be of strings"));
+    }
     let mut shape = port.shape.clone();
     if model.max_batch_size() > 0
         && let Some(rows) = shape.first_mut()
@@ -231,9 +234,9 @@ fn raw(model: &Model, body: &[u8], terms: Terms) -> Result<Call> {
             ));
         }
     }
-    let place = model.place(&port.name, crate::datatype::name(port.dtype), &shape)?;
+    let place = model.place(&port.name, port.datatype(), &shape)?;
     let index = place.index;
-    let array = bytes(&port.name, &place, body)?;
+    let array = place.array(&port.name, body)?;
     Ok(Call {
         id: None,
         inputs: model.in_order(vec![(index, array)])?,
@@ -255,20 +258,15 @@ fn read(tensor: &Tensor<'_>, place: Place, rest: &mut &[u8]) -> Result<Array> {
                 ))
             })?;
             *rest = others;
-            bytes(name, &place, own)
+            place.array(name, own)
         }
+        (None, Some(data)) if place.strings => json_data::read_strings(name, &place.shape, data),
         (None, Some(data)) => json_data::read(name, place.dtype, &place.shape, data),
         (Some(_), Some(_)) => Err(Error::invalid(format!(
             "input '{name}' has both data and binary_data_size"
         ))),
         (None, None) => Err(Error::invalid(format!("input '{name}' has no data"))),
     }
-}
-
-fn bytes(name: &str, place: &Place, bytes: &[u8]) -> Result<Array> {
-    place.check(name, bytes.len())?;
-    Array::from_bytes(place.dtype, bytes, &place.shape)
-        .map_err(|error| Error::invalid(format!("input '{name}': {error}")))
 }
 
 /// Where in shared memory a tensor is, if it is there.

@@ -15,7 +15,7 @@ import tritonclient.http as http
 import tritonclient.utils.shared_memory as shm
 from onnx import TensorProto, helper, save
 from program import Program
-from tritonclient.utils import InferenceServerException, np_to_triton_dtype
+from tritonclient.utils import InferenceServerException, np_to_triton_dtype, serialize_byte_tensor
 
 TYPES = {
     "BOOL": (TensorProto.BOOL, np.bool_),
@@ -47,11 +47,12 @@ class Server(Program):
     def prepare(self, models):
         for name, (kind, _) in TYPES.items():
             identity(models / f"{name}.onnx", kind)
+        identity(models / "strings.onnx", TensorProto.STRING)
         identity(models / "versions/1/model.onnx", TensorProto.FLOAT)
         identity(models / "versions/2/model.onnx", TensorProto.FLOAT)
         (models / "versions/config.pbtxt").write_text("max_batch_size: 8 version_policy { all {} }")
         self.traces = models.parent / f"{models.name}-traces"
-        return [models, "--control", "--shared-memory", "streampool-clients-", "--traces", self.traces, "--trace-rate", "1"]
+        return [models, "--control", "--max-in-flight", "1", "--shared-memory", "streampool-clients-", "--traces", self.traces, "--trace-rate", "1"]
 
 
 def values(dtype):
@@ -82,6 +83,30 @@ def test_every_type(server):
             for algorithm in (None, "gzip", "deflate"):
                 result = other.infer(name, given(grpc, name, array), compression_algorithm=algorithm)
                 assert np.array_equal(result.as_numpy("y"), array), (name, algorithm)
+
+
+def test_strings(server):
+    array = np.array([["red", "", "gr\u00fcn", "two words"]] * 2, dtype=object)
+    region = shm.create_shared_memory_region("strings", key := f"/streampool-clients-{os.getpid()}-strings", 1024)
+    size = shared_memory_size(array)
+    shm.set_shared_memory_region(region, [serialize_byte_tensor(array)])
+    expected = [[word.encode() for word in row] for row in array]
+    for module, address in ((http, server.http), (grpc, server.grpc)):
+        with module.InferenceServerClient(address) as client:
+            for options in [{}] if module is grpc else [{"binary_data": True}, {"binary_data": False}]:
+                result = client.infer("strings", given(module, "BYTES", array, **options), outputs=[module.InferRequestedOutput("y", **options)])
+                read = result.as_numpy("y")
+                assert [[word if isinstance(word, bytes) else word.encode() for word in row] for row in read.tolist()] == expected, read
+            client.register_system_shared_memory("strings", key, 1024)
+            tensor = module.InferInput("x", list(array.shape), "BYTES")
+            tensor.set_shared_memory("strings", size)
+            assert client.infer("strings", [tensor]).as_numpy("y").tolist() == expected
+            client.unregister_system_shared_memory()
+    shm.destroy_shared_memory_region(region)
+
+
+def shared_memory_size(array):
+    return sum(4 + len(word.encode()) for word in array.flat)
 
 
 def test_metadata(server):
@@ -175,7 +200,7 @@ def test_repository(server):
             options = {"as_json": True} if module is grpc else {}
             index = client.get_model_repository_index(**options)
             index = index["models"] if module is grpc else index
-            assert {model["name"] for model in index} == {*TYPES, "versions"}
+            assert {model["name"] for model in index} == {*TYPES, "strings", "versions"}
             fails(lambda: client.load_model("none"), "", "unknown model")
 
 

@@ -9,4 +9,5 @@ mod looking;
 mod reference;
 mod secure;
 mod settings;
+mod strings;
 mod text;

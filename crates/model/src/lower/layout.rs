@@ -4,7 +4,7 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use streampool_device::{Conv, DType, Layout, Op, View};
+use streampool_device::{DType, Layout, Op, View};
 
 use super::{direct, uses};
 use crate::trace::{Listing, Memory};
@@ -160,18 +160,21 @@ fn chosen(
         .collect()
 }
 
+/// Of groups with fewer channels, most lanes of a vector would be idle.
+const LEAST_OF_A_GROUP: usize = 8;
+
 /// Whether it is a convolution that is faster so.
 fn gains(op: &Op) -> bool {
     let Op::Conv(conv) = op else { return false };
-    let is_for_each_channel = conv.groups == conv.src.shape()[1] && conv.groups == made(conv);
+    let [read, made] = [&conv.src, &conv.dst].map(|view| view.shape()[1]);
+    let is_for_each_channel = conv.groups == read && conv.groups == made;
+    let each = [read, made].map(|channels| channels / conv.groups.max(1));
     conv.window.len() == 2
         && !conv.transposed
         && conv.src.dtype() == DType::F32
-        && (conv.groups == 1 || is_for_each_channel)
-}
-
-fn made(conv: &Conv) -> usize {
-    conv.dst.shape()[1]
+        && (conv.groups == 1
+            || is_for_each_channel
+            || each.into_iter().all(|all| all >= LEAST_OF_A_GROUP))
 }
 
 /// Whether an op goes over its largest operands in step.

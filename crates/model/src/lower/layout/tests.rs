@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use streampool_device::{Activation, Expr, Slide, Unary, Window};
+use streampool_device::{Activation, Conv, Expr, Slide, Unary, Window};
 
 use super::*;
 use crate::lower::testing::whole;

@@ -93,13 +93,11 @@ impl Place {
 /// An input in shared memory. Inputs of a request there may have so many bytes together, which counts against `room`.
 pub fn shared(name: &str, place: &Place, window: &Window, room: &mut usize) -> Result<Array> {
     place.check(name, window.size())?;
-    *room = room
-        .checked_sub(window.size())
-        .ok_or_else(|| Error::TooLarge {
-            what: "what the request has in shared memory, with the body,",
-            limit: *room,
-            setting: "max_body",
-        })?;
+    *room = room.checked_sub(window.size()).ok_or(Error::TooLarge {
+        what: "what the request has in shared memory, with the body,",
+        limit: *room,
+        setting: "max_body",
+    })?;
     place.array(name, &window.read()?)
 }
 

@@ -289,18 +289,27 @@ vectorised! {
         length: usize,
         sums: &mut [T::Wide; COLUMNS],
     ) {
-        for row in 0..length as isize {
-            // SAFETY: the caller's promise.
-            unsafe {
+        let mut column = 0;
+        // SAFETY: the caller's promise.
+        unsafe {
+            // As many as stay in registers.
+            while column + LANES / 2 <= count {
+                let at = sums.as_mut_ptr().add(column).cast::<[T::Wide; LANES / 2]>();
+                let mut some = at.read();
+                for row in 0..length as isize {
+                    let from = from.offset(row * step).add(column);
+                    let elements = from.cast::<[T; LANES / 2]>().read_unaligned();
+                    for (sum, element) in some.iter_mut().zip(elements) {
+                        *sum = K::combine(*sum, element.widen());
+                    }
+                }
+                at.write(some);
+                column += LANES / 2;
+            }
+            for row in 0..length as isize {
                 let from = from.offset(row * step);
-                if count == COLUMNS {
-                    for (column, sum) in sums.iter_mut().enumerate() {
-                        *sum = K::combine(*sum, (*from.add(column)).widen());
-                    }
-                } else {
-                    for (column, sum) in sums.iter_mut().enumerate().take(count) {
-                        *sum = K::combine(*sum, (*from.add(column)).widen());
-                    }
+                for (column, sum) in sums.iter_mut().enumerate().take(count).skip(column) {
+                    *sum = K::combine(*sum, (*from.add(column)).widen());
                 }
             }
         }

@@ -12,6 +12,10 @@ pub(super) enum Code {
     Compare(Compare, Lane),
     /// The second operand where the first, a `bool`, is true, else the third.
     Select(Lane),
+    /// The product of two `f32`, rounded, and then the sum with a third.
+    MulAdd,
+    /// The larger of two `f32`, and then the smaller of that and a third.
+    Between,
     Cast(Lane, Lane),
     /// The same value; a `bool` becomes 0 or 1.
     Move(Lane),
@@ -38,6 +42,7 @@ impl Code {
             }
             Code::Binary(_, lane) | Code::Compare(_, lane) => ([lane.size(), lane.size(), 0], 2),
             Code::Select(lane) => ([1, lane.size(), lane.size()], 3),
+            Code::MulAdd | Code::Between => ([4; 3], 3),
             Code::Load(_) => ([2, 0, 0], 1),
             Code::Store(_) | Code::Round(_) => ([4, 0, 0], 1),
             Code::NarrowOdd | Code::WidenOdd | Code::WidenOddUnsigned => ([8, 0, 0], 1),
@@ -51,7 +56,7 @@ impl Code {
             Code::Unary(Unary::IsNan | Unary::IsInf, _) | Code::Compare(..) => 1,
             Code::Unary(_, lane) | Code::Binary(_, lane) => lane.size(),
             Code::Select(lane) | Code::Cast(_, lane) | Code::Move(lane) => lane.size(),
-            Code::Load(_) | Code::Round(_) | Code::NarrowOdd => 4,
+            Code::Load(_) | Code::Round(_) | Code::NarrowOdd | Code::MulAdd | Code::Between => 4,
             Code::Store(_) => 2,
             Code::WidenOdd | Code::WidenOddUnsigned => 8,
         }
@@ -63,7 +68,12 @@ impl Code {
             Code::Unary(Unary::IsNan | Unary::IsInf, _) | Code::Compare(..) => Lane::Bool,
             Code::Unary(_, lane) | Code::Binary(_, lane) => lane,
             Code::Select(lane) | Code::Cast(_, lane) | Code::Move(lane) => lane,
-            Code::Load(_) | Code::Store(_) | Code::Round(_) | Code::NarrowOdd => Lane::F32,
+            Code::Load(_)
+            | Code::Store(_)
+            | Code::Round(_)
+            | Code::NarrowOdd
+            | Code::MulAdd
+            | Code::Between => Lane::F32,
             Code::WidenOdd | Code::WidenOddUnsigned => Lane::F64,
         }
     }
@@ -94,6 +104,7 @@ impl Code {
             Code::Binary(_, lane) | Code::Compare(_, lane) | Code::Select(lane) => wide(lane),
             Code::Cast(..) | Code::Load(_) | Code::Store(_) | Code::Round(_) => 300,
             Code::Move(lane) => wide(lane),
+            Code::MulAdd | Code::Between => wide(Lane::F32),
             Code::NarrowOdd | Code::WidenOdd | Code::WidenOddUnsigned => 600,
         }
     }

@@ -164,7 +164,36 @@ impl Graph {
         self.apply(Code::Round(half), &[single])
     }
 
+    /// Two functions as one that does the same with one pass over a block.
+    fn joined(&self, code: Code, operands: &[Id]) -> Option<(Code, [Id; 3])> {
+        const MUL: Code = Code::Binary(Binary::Mul, Lane::F32);
+        const MAX: Code = Code::Binary(Binary::Max, Lane::F32);
+        let inner = |id: Id, of: Code| match self.steps[id as usize] {
+            Step::Apply(code, [x, y, _]) if code == of => Some((x, y)),
+            _ => None,
+        };
+        let &[left, right] = operands else {
+            return None;
+        };
+        match code {
+            Code::Binary(Binary::Add, Lane::F32) => [(left, right), (right, left)]
+                .into_iter()
+                .find_map(|(product, z)| {
+                    inner(product, MUL).map(|(x, y)| (Code::MulAdd, [x, y, z]))
+                }),
+            Code::Binary(Binary::Min, Lane::F32) => {
+                inner(left, MAX).map(|(x, y)| (Code::Between, [x, y, right]))
+            }
+            _ => None,
+        }
+    }
+
     fn apply(&mut self, code: Code, operands: &[Id]) -> Result<Id, String> {
+        let joined = self.joined(code, operands);
+        let (code, operands) = match &joined {
+            Some((code, operands)) => (*code, &operands[..]),
+            None => (code, operands),
+        };
         let mut padded = [0; 3];
         padded[..operands.len()].copy_from_slice(operands);
         let mut constants = [0; 3];

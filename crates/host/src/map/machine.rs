@@ -33,10 +33,16 @@ pub(super) trait Call2<T> {
     fn call<M: Machine>(x: T, y: T) -> Self::Output;
 }
 
+/// A function of three elements.
+pub(super) trait Call3<T> {
+    fn call(x: T, y: T, z: T) -> T;
+}
+
 /// Where loops come from: one type for each [`Level`](crate::kernels::simd::Level).
 pub(super) trait Isa {
     fn one<T: Copy, F: Call1<T>>() -> Entry;
     fn two<T: Copy, F: Call2<T>>() -> Entry;
+    fn three<T: Copy, F: Call3<T>>() -> Entry;
     fn select<T: Copy>() -> Entry;
 }
 
@@ -56,6 +62,13 @@ fn each_two<T: Copy, F: Call2<T>, M: Machine>(
 ) {
     for ((result, &x), &y) in results.iter_mut().zip(xs).zip(ys) {
         result.write(F::call::<M>(x, y));
+    }
+}
+
+#[inline(always)]
+fn each_three<T: Copy, F: Call3<T>>(results: &mut [MaybeUninit<T>], xs: &[T], ys: &[T], zs: &[T]) {
+    for (((result, &x), &y), &z) in results.iter_mut().zip(xs).zip(ys).zip(zs) {
+        result.write(F::call(x, y, z));
     }
 }
 
@@ -107,6 +120,29 @@ macro_rules! isa {
                         )
                     };
                     each_two::<T, F, $machine>(results, xs, ys);
+                }
+                run::<T, F>
+            }
+
+            fn three<T: Copy, F: Call3<T>>() -> Entry {
+                $(#[target_feature(enable = $features)])?
+                unsafe fn run<T: Copy, F: Call3<T>>(
+                    to: *mut u8,
+                    x: *const u8,
+                    y: *const u8,
+                    z: *const u8,
+                    n: usize,
+                ) {
+                    // SAFETY: as in `one`.
+                    let (results, xs, ys, zs) = unsafe {
+                        (
+                            slice::from_raw_parts_mut(to.cast(), n),
+                            slice::from_raw_parts(x.cast(), n),
+                            slice::from_raw_parts(y.cast(), n),
+                            slice::from_raw_parts(z.cast(), n),
+                        )
+                    };
+                    each_three::<T, F>(results, xs, ys, zs);
                 }
                 run::<T, F>
             }

@@ -23,6 +23,8 @@ pub(super) enum Access {
     Constant,
     /// Through a buffer, block by block.
     Staged,
+    /// The same, and alike in all blocks that begin at the same place of the innermost dimension.
+    Repeated,
 }
 
 impl Operand {
@@ -111,6 +113,7 @@ impl Space {
         match direct {
             true => Access::Direct,
             false if strides.iter().all(|&stride| stride == 0) => Access::Constant,
+            false if strides[..inner].iter().all(|&stride| stride == 0) => Access::Repeated,
             false => Access::Staged,
         }
     }

@@ -135,6 +135,13 @@ impl<'a> Call<'a> {
             _ => (fit / LINE * LINE).clamp(LINE, GRAIN),
         };
         let block = block.min(space.elements);
+        let row = space.sizes[space.rank - 1];
+        let repeats = |operand: &Operand| operand.access == Access::Repeated;
+        let block = match operands.iter().any(repeats) && row > 0 && row <= block {
+            // Each begins where a row does, if the first does.
+            true => block / row * row,
+            false => block,
+        };
         Call {
             program,
             space,
@@ -213,27 +220,36 @@ impl<'a> Call<'a> {
         }
         let inner = self.space.rank - 1;
         let mut number = range.start;
+        // Where in a row the last block began whose repeated operands are in the buffers, and how long it was.
+        let mut repeated = (0, 0);
         while number < range.end {
             let position = self.space.position(number);
             let mut count = self.block.min(range.end - number);
             if self.space.by_rows {
                 count = count.min(self.space.sizes[inner] - position[inner]);
             }
+            let again = repeated.0 == position[inner] && count <= repeated.1;
             for (slot, operand) in self.operands.iter().enumerate() {
                 match operand.access {
                     Access::Direct => {
                         let offset = self.space.offset(operand, &position);
                         table[slot] = operand.base.wrapping_offset(offset);
                     }
-                    Access::Staged if self.program.used.get(slot) == Some(&true) => {
+                    Access::Repeated if again => {}
+                    Access::Staged | Access::Repeated
+                        if self.program.used.get(slot) == Some(&true) =>
+                    {
                         let way = Way::Gather;
                         // SAFETY: the block lies inside the space, and its buffer is of this thread.
                         unsafe {
                             transfer(way, &self.space, operand, position, table[slot], count)
                         };
                     }
-                    Access::Staged | Access::Constant => {}
+                    Access::Staged | Access::Repeated | Access::Constant => {}
                 }
+            }
+            if !again {
+                repeated = (position[inner], count);
             }
             for instruction in &self.program.instructions {
                 let [x, y, z] = instruction.operands.map(|slot| table[usize::from(slot)]);

@@ -10,7 +10,7 @@ use super::half;
 use super::lane::{Half, Lane};
 #[cfg(target_arch = "x86_64")]
 use super::machine::{Avx2, Avx512};
-use super::machine::{Baseline, Call1, Call2, Entry, Isa};
+use super::machine::{Baseline, Call1, Call2, Call3, Entry, Isa};
 use super::number::{Bits, Float, Number, Shift, Truth};
 use crate::kernels::simd::{Level, Machine};
 
@@ -22,6 +22,24 @@ pub(super) fn entry(code: Code, level: Level) -> Option<Entry> {
         #[cfg(target_arch = "x86_64")]
         Level::Avx512 => of::<Avx512>(code),
         _ => of::<Baseline>(code),
+    }
+}
+
+struct MulAdd;
+
+impl Call3<f32> for MulAdd {
+    #[inline(always)]
+    fn call(x: f32, y: f32, z: f32) -> f32 {
+        x * y + z
+    }
+}
+
+struct Between;
+
+impl Call3<f32> for Between {
+    #[inline(always)]
+    fn call(x: f32, y: f32, z: f32) -> f32 {
+        Number::min(Number::max(x, y), z)
     }
 }
 
@@ -72,6 +90,8 @@ fn of<I: Isa>(code: Code) -> Option<Entry> {
             4 => I::select::<u32>(),
             _ => I::select::<u64>(),
         }),
+        Code::MulAdd => Some(I::three::<f32, MulAdd>()),
+        Code::Between => Some(I::three::<f32, Between>()),
         Code::Cast(from, to) => match from {
             Lane::F32 => cast_float::<I, f32>(to),
             Lane::F64 => cast_float::<I, f64>(to),

@@ -1,19 +1,21 @@
 //! Convolutions of pictures with the channels of each place side by side, of `f32` and with constant weights.
 //!
-//! What a window sees is gathered into rows, a few at a time, and multiplied with the packed weights as any matrix is. Where
-//! each channel sees only itself, the channels are the lanes of vectors instead.
+//! What a window sees is gathered into rows, a few at a time, and multiplied with the packed weights as any matrix is; or it is
+//! multiplied where it lies, if that is as good. Where each channel sees only itself, the channels are the lanes of vectors
+//! instead.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use streampool_device::{Conv, DType, Slide};
+use streampool_device::{Conv, DType};
 
 use super::each::{self, Each};
+use super::window::{Way, Window, gather};
 use crate::given_up::Steps;
-use crate::kernels::matmul::{self, Gathering};
+use crate::kernels::matmul::{self, Gathering, Lying};
 use crate::kernels::preparation::Preparation;
 use crate::kernels::scratch::{Count, with_scratch};
-use crate::kernels::simd::{has_matrix_unit, vectorised};
+use crate::kernels::simd::has_matrix_unit;
 use crate::kernels::split::{Shared, split};
 use crate::kernels::strided::address;
 use crate::packs::{Form, Pack};
@@ -56,7 +58,8 @@ fn suits(op: &Conv) -> bool {
     if is_each(op) {
         return reads && writes && op.groups >= each::MOST_LANES;
     }
-    lines && (reads || writes) && !has_matrix_unit()
+    // Groups are too narrow for a matrix unit.
+    lines && (reads || writes) && (op.groups > 1 || !has_matrix_unit())
 }
 
 /// Bytes of the weights as they are read.
@@ -246,10 +249,18 @@ unsafe fn windows(op: &Conv, weights: *const f32, team: &dyn Team, then: Option<
         .window
         .iter()
         .any(|slide| slide.kernel > 1 && slide.dilation > 4);
+    let way = Way::of(op, wide);
+    let (first, _) = product(0);
+    let is_padded = first.is_padded();
+    let offsets = match way {
+        Way::Gathered => Vec::new(),
+        Way::Lines if is_padded => first.offsets(first.padded_strides()),
+        Way::Whole | Way::Lines => first.offsets(first.strides),
+    };
+    let line = dst.shape()[3];
     let most = match wide {
-        true => dst.shape()[3].clamp(24, MOST_ROWS),
-        // Element by element, into as many lines of a cache as there are rows.
-        false if src.strides()[1] != 1 => MOST_ROWS,
+        _ if way == Way::Lines => line * MOST_ROWS.div_ceil(line),
+        true => line.clamp(24, MOST_ROWS),
         false => (MOST_ROWS * PANEL / units.max(1)).clamp(MOST_ROWS, 4 * MOST_ROWS),
     };
     // Weights that no cache of one processor holds are read once for each part of the rows: those of fewer columns are held.
@@ -269,17 +280,54 @@ unsafe fn windows(op: &Conv, weights: *const f32, team: &dyn Team, then: Option<
         let (number, row) = (number / down, number % down);
         let (number, column) = (number / across, number % across);
         let (window, gathering) = product(number);
-        let range = matmul::part(rows, down, row, 1);
+        // Lines are whole.
+        let step = if way == Way::Lines { line } else { 1 };
+        let range = matmul::part(rows, down, row, step);
         let columns = matmul::part(made, across, column, matmul::columns_of_a_block());
         if range.is_empty() || columns.is_empty() {
             return;
         }
         // SAFETY: tiles are disjoint, and what windows see lies in the source; the rest the caller promises.
         unsafe {
-            let gather = |rows: Range<usize>, units: Range<usize>, stride: usize, to: *mut f32| {
-                gather(&window, rows, units, stride, to)
+            let gathered = |rows: Range<usize>| {
+                matmul::gathered(
+                    &gathering,
+                    rows,
+                    columns.clone(),
+                    &|rows, units, stride, to| gather(&window, rows, units, stride, to),
+                );
             };
-            matmul::gathered(&gathering, range.clone(), columns, &gather);
+            match way {
+                Way::Gathered => gathered(range.clone()),
+                Way::Whole => {
+                    let lying = Lying {
+                        at: window
+                            .at
+                            .wrapping_offset(range.start as isize * window.strides[2]),
+                        row: window.strides[2],
+                        first: 0,
+                        units: &offsets,
+                    };
+                    matmul::in_place(&gathering, range.clone(), columns, &lying);
+                }
+                Way::Lines => {
+                    let multiply = |window: &Window| {
+                        window.lines(&offsets, range.clone(), |rows, lying| match lying {
+                            Some(lying) => {
+                                matmul::in_place(&gathering, rows, columns.clone(), &lying);
+                            }
+                            None => gathered(rows),
+                        });
+                    };
+                    let lines = range.start / line..range.end.div_ceil(line);
+                    match is_padded {
+                        true => with_scratch(window.padded_elements(lines.clone()), |to| {
+                            multiply(&window.padded(lines, to));
+                        }),
+                        false => multiply(&window),
+                    }
+                }
+            }
         }
         if let Some(then) = with {
             let before = number * rows;
@@ -293,145 +341,5 @@ unsafe fn windows(op: &Conv, weights: *const f32, team: &dyn Team, then: Option<
     }
     if let Some(then) = after {
         split(products * rows * made, THEN_GRAIN, team, then);
-    }
-}
-
-/// What windows see, and where.
-struct Window {
-    at: *const f32,
-    /// From one channel to the next, from line to line, from place to place.
-    strides: [isize; 3],
-    /// Lines and places of a line.
-    sizes: [usize; 2],
-    slides: [Slide; 2],
-    channels: usize,
-    /// Results of a line.
-    line: usize,
-}
-
-impl Window {
-    /// The results of `from..to` along a dimension whose windows see something by a tap; all, some or none.
-    fn seeing(&self, axis: usize, tap: usize, results: Range<usize>) -> Range<usize> {
-        let slide = &self.slides[axis];
-        let stride = slide.stride as usize;
-        let moved = tap * slide.dilation as usize;
-        let before = slide.before as usize;
-        let first = before.saturating_sub(moved).div_ceil(stride);
-        let end = (self.sizes[axis] + before)
-            .saturating_sub(moved)
-            .div_ceil(stride);
-        let first = first.clamp(results.start, results.end);
-        first..end.clamp(first, results.end)
-    }
-
-    /// Where result `result` looks by a tap; it sees something there.
-    fn place(&self, axis: usize, tap: usize, result: usize) -> usize {
-        let slide = &self.slides[axis];
-        result * slide.stride as usize + tap * slide.dilation as usize - slide.before as usize
-    }
-}
-
-vectorised! {
-    /// Writes for each of these results those of its units: each channel that it sees by each tap. Rows are so many units apart.
-    /// Says whether any lies in the picture.
-    ///
-    /// # Safety
-    /// What the windows see can be read, and the rows be written.
-    unsafe fn gather[](
-        window: &Window,
-        rows: Range<usize>,
-        units: Range<usize>,
-        stride: usize,
-        to: *mut f32,
-    ) -> bool {
-        let mut is_any = false;
-        let [next, line_step, place_step] = window.strides;
-        let across = window.slides[1].kernel as usize;
-        let mut unit = units.start;
-        while unit < units.end {
-            let (tap, channel) = (unit / window.channels, unit % window.channels);
-            let count = (window.channels - channel).min(units.end - unit);
-            let (down, along) = (tap / across, tap % across);
-            let to = to.wrapping_add(unit - units.start);
-            let mut row = rows.start;
-            while row < rows.end {
-                let (line, first) = (row / window.line, row % window.line);
-                let results = first..window.line.min(first + rows.end - row);
-                let to = to.wrapping_add((row - rows.start) * stride);
-                row += results.len();
-                let mut seeing = window.seeing(1, along, results.clone());
-                if window.seeing(0, down, line..line + 1).is_empty() {
-                    seeing = results.end..results.end;
-                }
-                // SAFETY: the caller's promise.
-                unsafe {
-                    for result in results.start..seeing.start {
-                        zero(to.wrapping_add((result - results.start) * stride), count);
-                    }
-                    for result in seeing.end..results.end {
-                        zero(to.wrapping_add((result - results.start) * stride), count);
-                    }
-                    if seeing.is_empty() {
-                        continue;
-                    }
-                    is_any = true;
-                    let place = window.place(1, along, seeing.start) as isize;
-                    let from = window.at.wrapping_offset(
-                        window.place(0, down, line) as isize * line_step
-                            + place * place_step
-                            + channel as isize * next,
-                    );
-                    let to = to.wrapping_add((seeing.start - results.start) * stride);
-                    let moved = window.slides[1].stride as isize * place_step;
-                    if next == 1 {
-                        for result in 0..seeing.len() {
-                            copy(from.wrapping_offset(result as isize * moved), to.wrapping_add(result * stride), count);
-                        }
-                    } else {
-                        for channel in 0..count {
-                            let from = from.wrapping_offset(channel as isize * next);
-                            let to = to.wrapping_add(channel);
-                            for result in 0..seeing.len() {
-                                *to.wrapping_add(result * stride) = *from.wrapping_offset(result as isize * moved);
-                            }
-                        }
-                    }
-                }
-            }
-            unit += count;
-        }
-        is_any
-    }
-}
-
-/// So many are copied at once.
-const CHUNK: usize = 16;
-
-/// # Safety
-/// As many can be read and written.
-#[inline(always)]
-unsafe fn copy(from: *const f32, to: *mut f32, count: usize) {
-    let mut done = 0;
-    // SAFETY: the caller's promise.
-    unsafe {
-        while done + CHUNK <= count {
-            let some = from.add(done).cast::<[f32; CHUNK]>().read_unaligned();
-            to.add(done).cast::<[f32; CHUNK]>().write_unaligned(some);
-            done += CHUNK;
-        }
-        while done < count {
-            *to.add(done) = *from.add(done);
-            done += 1;
-        }
-    }
-}
-
-/// # Safety
-/// As many can be written.
-#[inline(always)]
-unsafe fn zero(to: *mut f32, count: usize) {
-    for index in 0..count {
-        // SAFETY: the caller's promise.
-        unsafe { *to.add(index) = 0.0 };
     }
 }

@@ -13,6 +13,7 @@ mod pointwise;
 mod store;
 mod sums;
 mod weights;
+mod window;
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};

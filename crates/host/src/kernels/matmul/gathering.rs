@@ -6,7 +6,7 @@ use std::ptr::null_mut;
 use streampool_device::Activation;
 
 use super::blocked;
-use super::multiply::Unit;
+use super::multiply::{Sums, Unit};
 use super::product::{Matrix, Product};
 
 /// A product of gathered rows with packed weights.
@@ -42,34 +42,60 @@ pub(in crate::kernels) unsafe fn gathered(
     columns: Range<usize>,
     gather: &Gather<'_>,
 ) {
-    let [m, n, k] = gathering.sizes;
-    let [row, column] = gathering.strides;
-    let nothing = Matrix {
-        at: null_mut(),
-        row: 0,
-        column: 0,
-    };
-    let product = Product::<f32> {
-        m,
-        n,
-        k,
-        a: nothing,
-        b: nothing,
-        out: Matrix {
-            at: gathering.to,
-            row,
-            column,
-        },
-        bias: gathering
-            .bias
-            .map(|(at, column)| Matrix { at, row: 0, column }),
-        alpha: 1.0,
-        activation: gathering.activation,
-        ready_a: std::ptr::null(),
-        ready_b: gathering.weights,
-        in_one: false,
-        on_amx: false,
-    };
     // SAFETY: passed on from the caller.
-    unsafe { blocked::tile_of(&product, rows, columns, gather) }
+    unsafe { blocked::tile_of(&gathering.product(), rows, columns, gather) }
+}
+
+impl Gathering {
+    fn product(&self) -> Product<f32> {
+        let [m, n, k] = self.sizes;
+        let [row, column] = self.strides;
+        let nothing = Matrix {
+            at: null_mut(),
+            row: 0,
+            column: 0,
+        };
+        Product {
+            m,
+            n,
+            k,
+            a: nothing,
+            b: nothing,
+            out: Matrix {
+                at: self.to,
+                row,
+                column,
+            },
+            bias: (self.bias).map(|(at, column)| Matrix { at, row: 0, column }),
+            alpha: 1.0,
+            activation: self.activation,
+            ready_a: std::ptr::null(),
+            ready_b: self.weights,
+            in_one: false,
+            on_amx: false,
+        }
+    }
+
+    /// Finishes sums that are biased, and not below zero if they should not be, of the block at `row` and `column`; stores
+    /// them if they are not in the product.
+    ///
+    /// # Safety
+    /// As for [`gathered`], and the sums can be read and written.
+    pub(super) unsafe fn finish(
+        &self,
+        block: (usize, usize),
+        columns: (usize, usize),
+        sums: Sums<f32>,
+    ) {
+        let product = Product {
+            bias: None,
+            activation: match self.activation {
+                Activation::Relu => Activation::None,
+                other => other,
+            },
+            ..self.product()
+        };
+        // SAFETY: passed on from the caller.
+        unsafe { product.finish(block, columns, sums) }
+    }
 }

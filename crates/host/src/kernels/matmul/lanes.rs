@@ -66,6 +66,22 @@ pub(in crate::kernels) trait Lanes: Copy {
     }
 }
 
+/// Lanes that know no negative numbers, if it is said so.
+pub(in crate::kernels) trait Relu: Lanes<Unit = f32, Sum = f32> {
+    /// What is not below zero; NaN stays.
+    ///
+    /// # Safety
+    /// The machine has the instructions.
+    unsafe fn relu(self) -> Self;
+}
+
+impl Relu for PlainF32 {
+    #[inline(always)]
+    unsafe fn relu(self) -> Self {
+        PlainF32(self.0.map(|value| if value < 0.0 { 0.0 } else { value }))
+    }
+}
+
 /// Plain lanes, for the compiler to put into whatever registers there are.
 macro_rules! plain {
     ($name:ident, $unit:ty, $width:literal, $zero:expr, |$sum:ident, $x:ident, $y:ident| $step:expr, |$s:ident, $t:ident| $add:expr) => {
@@ -199,7 +215,7 @@ pub(in crate::kernels) use x86::*;
 mod x86 {
     use std::arch::x86_64::*;
 
-    use super::Lanes;
+    use super::{Lanes, Relu};
 
     macro_rules! lanes {
         (
@@ -291,6 +307,22 @@ mod x86 {
                 )?
             }
         };
+    }
+
+    impl Relu for Avx512F32 {
+        #[inline(always)]
+        unsafe fn relu(self) -> Self {
+            // SAFETY: the caller promises the instructions. Of zero and NaN, the second operand is the larger.
+            Avx512F32(unsafe { _mm512_max_ps(_mm512_setzero_ps(), self.0) })
+        }
+    }
+
+    impl Relu for Avx2F32 {
+        #[inline(always)]
+        unsafe fn relu(self) -> Self {
+            // SAFETY: as above.
+            Avx2F32(unsafe { _mm256_max_ps(_mm256_setzero_ps(), self.0) })
+        }
     }
 
     /// Sums of four vectors at once: lanes are interleaved and added until each 128 bits hold a part of all

@@ -13,6 +13,7 @@ mod gathering;
     allow(dead_code, reason = "only the matrix unit reads what it is given")
 )]
 mod image;
+mod in_place;
 pub(super) mod lanes;
 mod merged;
 pub(super) mod multiply;
@@ -28,6 +29,7 @@ use streampool_device::{DType, MAX_RANK, MatMul, View};
 use self::blocked::{TILE_COLUMNS, TILE_ROWS};
 use self::factor::Factor;
 pub(super) use self::gathering::{Gathering, columns_of_a_block, gathered};
+pub(super) use self::in_place::{Lying, in_place};
 use self::multiply::Unit;
 use self::product::{Matrix, Product, Side};
 pub(super) use self::ready::Ready;
@@ -80,8 +82,8 @@ pub(super) unsafe fn execute(
     // SAFETY: the view's element types are checked here; the rest is passed on.
     unsafe {
         match op.a.dtype() {
-            DType::F32 => in_place::<f32>(op, ready, team),
-            DType::F64 => in_place::<f64>(op, ready, team),
+            DType::F32 => where_it_lies::<f32>(op, ready, team),
+            DType::F64 => where_it_lies::<f64>(op, ready, team),
             other => {
                 return with_factor!(other, T => {
                     tiles(Batch::<T>::new(op, ready), team);
@@ -306,7 +308,7 @@ unsafe fn prepare_as<T: Factor>(op: &MatMul, preparation: &Preparation<'_>) -> O
 ///
 /// # Safety
 /// As for [`execute`]; the op's elements are of type `T`.
-unsafe fn in_place<T: Factor<Unit = T> + Unit>(
+unsafe fn where_it_lies<T: Factor<Unit = T> + Unit>(
     op: &MatMul,
     ready: Option<&Ready>,
     team: &dyn Team,
@@ -326,7 +328,7 @@ unsafe fn in_place<T: Factor<Unit = T> + Unit>(
 }
 
 /// # Safety
-/// As for [`in_place`].
+/// As for [`where_it_lies`].
 unsafe fn few_rows<T: Factor<Unit = T> + Unit>(
     batch: &Batch<T>,
     reading: Reading,
@@ -358,7 +360,7 @@ unsafe fn few_rows<T: Factor<Unit = T> + Unit>(
 const PACKED_AHEAD: usize = 3 << 20;
 
 /// # Safety
-/// As for [`in_place`].
+/// As for [`where_it_lies`].
 unsafe fn tiles<T: Factor>(mut batch: Batch<T>, team: &dyn Team) {
     // There may be any number of rows without columns.
     if batch.count() == 0 {

@@ -9,7 +9,7 @@ use crate::kernels::simd::level;
 /// The most units of the inner dimension that a packed panel holds, in bytes.
 const PANEL_BYTES: usize = 1024;
 /// How far ahead of what is multiplied columns are fetched, in units: constants come from the last cache.
-const AHEAD: usize = 1024;
+pub(in crate::kernels) const AHEAD: usize = 1024;
 /// The most rows one call multiplies.
 pub(in crate::kernels) const MAX_ROWS: usize = 12;
 /// The most columns one call multiplies.

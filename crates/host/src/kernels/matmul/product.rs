@@ -265,17 +265,23 @@ vectorised! {
                             values.iter_mut().for_each(|value| *value = T::add(*value, bias));
                         }
                         1 => {
-                            // By whole vectors: the count is small and mostly a multiple of them.
-                            let bias = std::slice::from_raw_parts(bias.at.cast_const(), columns);
-                            let (vectors, rest) = values.as_chunks_mut::<CHUNK>();
-                            let (biases, left) = bias.as_chunks::<CHUNK>();
-                            for (vector, bias) in vectors.iter_mut().zip(biases) {
-                                for (value, &bias) in vector.iter_mut().zip(bias) {
-                                    *value = T::add(*value, bias);
+                            // By whole vectors: the count is small and mostly a multiple of them. As slices, the compiler
+                            // would gather from several at once.
+                            let mut column = 0;
+                            while column + CHUNK <= columns {
+                                let at = values.as_mut_ptr().add(column).cast::<[T::Unit; CHUNK]>();
+                                let bias = bias.at.add(column).cast::<[T::Out; CHUNK]>();
+                                let (mut some, bias) = (at.read_unaligned(), bias.read_unaligned());
+                                for index in 0..CHUNK {
+                                    some[index] = T::add(some[index], bias[index]);
                                 }
+                                at.write_unaligned(some);
+                                column += CHUNK;
                             }
-                            for (value, &bias) in rest.iter_mut().zip(left) {
-                                *value = T::add(*value, bias);
+                            while column < columns {
+                                let value = values.as_mut_ptr().add(column);
+                                *value = T::add(*value, *bias.at.add(column));
+                                column += 1;
                             }
                         }
                         _ => {

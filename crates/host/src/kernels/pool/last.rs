@@ -93,12 +93,16 @@ vectorised! {
         let mut channel = 0;
         // SAFETY: the caller's promise.
         unsafe {
-            while channel + TOGETHER <= channels {
+            while channel < channels && channels >= TOGETHER {
+                // The last may go over some channels again.
+                channel = channel.min(channels - TOGETHER);
                 let mut sums = [pooling.nothing(); TOGETHER];
                 for &at in seen {
-                    let from = from.offset(at + channel as isize);
-                    for (index, sum) in sums.iter_mut().enumerate() {
-                        *sum = pooling.join(*sum, pooling.one(*from.add(index)));
+                    // Read at once: else the compiler would go over several windows' elements together.
+                    let from = from.offset(at + channel as isize).cast::<[P::Element; TOGETHER]>();
+                    let some = from.read_unaligned();
+                    for (sum, element) in sums.iter_mut().zip(some) {
+                        *sum = pooling.join(*sum, pooling.one(element));
                     }
                 }
                 for (index, &sum) in sums.iter().enumerate() {

@@ -30,6 +30,9 @@ pub(super) unsafe fn execute<T: Native>(op: &Resize, rounding: Rounding, team: &
         None => (filled(Some(0), Count::of(1)), 1),
     };
     let outside = T::from_scalar(Scalar::Float(op.outside.unwrap_or(0.0)));
+    // Elements that stay beside each other are copied at once.
+    let stays = |(index, offset): (usize, &Offset)| *offset == Some(index as isize);
+    let together = step == 1 && last.iter().enumerate().all(stays);
     let outer = &shape[..tables.len()];
     // The walk names lines of the result, and their numbers.
     let mut numbers = [0isize; MAX_RANK];
@@ -52,6 +55,11 @@ pub(super) unsafe fn execute<T: Native>(op: &Resize, rounding: Rounding, team: &
                     let to = to.at(offset + index as isize * between);
                     // SAFETY: places lie in the source, the line in the result; ranges are disjoint.
                     unsafe {
+                        if let (true, Some(place)) = (together, place) {
+                            let from = from.at(place);
+                            std::ptr::copy_nonoverlapping(from, to, last.len());
+                            continue;
+                        }
                         line::<T>(
                             place.map(|place| from.at(place).cast_const()),
                             &last,

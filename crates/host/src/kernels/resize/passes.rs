@@ -9,7 +9,7 @@ use crate::given_up::{self, Steps};
 use crate::kernels::convert::Float;
 use crate::kernels::real::Real;
 use crate::kernels::rows;
-use crate::kernels::scratch::{Count, list, with_scratch};
+use crate::kernels::scratch::{Count, list, push, with_room, with_scratch};
 use crate::kernels::simd::vectorised;
 use crate::kernels::split::{Shared, split};
 use crate::kernels::strided::{Walk, address};
@@ -179,8 +179,20 @@ impl<'a> Plan<'a> {
                 size: sizes[at],
                 inner,
             };
-            for index in 0..outer {
+            let pairs = match inner {
+                1 => pass.pairs::<T::Wide>(),
+                _ => None,
+            };
+            if let Some(pairs) = pairs {
+                steps.take(outer * pairs.len());
                 // SAFETY: both halves have room for all that a pass reads and writes.
+                unsafe { interpolate_along(&pairs, outer, now, sizes[at], next) };
+                sizes[at] = places.len();
+                std::mem::swap(&mut now, &mut next);
+                continue;
+            }
+            for index in 0..outer {
+                // SAFETY: as above.
                 unsafe {
                     let from = now.add(index * sizes[at] * inner);
                     let to = next.add(index * places.len() * inner);
@@ -265,6 +277,49 @@ struct Pass<'a> {
     inner: usize,
 }
 
+/// What two elements count for a place: most places are made of no more. Where there is only one, it counts twice by half.
+type Pair<R> = ([usize; 2], [R; 2]);
+
+impl Pass<'_> {
+    /// What each place is made of, if that is never more than two elements.
+    fn pairs<R: Real>(&self) -> Option<Vec<Pair<R>>> {
+        let mut pairs = with_room(Count::of(self.places.len()));
+        for place in self.places.clone() {
+            let taps = self.taps.of(place);
+            let (&first, &last) = (taps.first()?, taps.last()?);
+            let (elements, weights) = match taps.len() {
+                1 => ([first.0; 2], [R::from_f64(first.1 / 2.0); 2]),
+                2 => (
+                    [first.0, last.0],
+                    [first, last].map(|tap| R::from_f64(tap.1)),
+                ),
+                _ => return None,
+            };
+            push(
+                &mut pairs,
+                (elements.map(|element| element - self.skipped), weights),
+            );
+        }
+        Some(pairs)
+    }
+}
+
+vectorised! {
+    /// Each place of so many rows, whose places follow one another.
+    ///
+    /// # Safety
+    /// What the pass sees can be read of each row, and each place be written.
+    unsafe fn interpolate_along[R: Real](pairs: &[Pair<R>], rows: usize, from: *const R, size: usize, to: *mut R) {
+        for row in 0..rows {
+            let (from, to) = (from.wrapping_add(row * size), to.wrapping_add(row * pairs.len()));
+            for (index, ([one, other], [weight, rest])) in pairs.iter().enumerate() {
+                // SAFETY: the caller's promise.
+                unsafe { *to.add(index) = *from.add(*one) * *weight + *from.add(*other) * *rest };
+            }
+        }
+    }
+}
+
 vectorised! {
     /// # Safety
     /// What the pass sees can be read, and a row for each of its places be written.
@@ -272,22 +327,36 @@ vectorised! {
         let (inner, mut steps) = (pass.inner, Steps::default());
         for (row, place) in pass.places.clone().enumerate() {
             let to = to.wrapping_add(row * inner);
-            let taps = pass.taps.of(place);
+            let mut taps = pass.taps.of(place);
             steps.take(taps.len() * inner);
-            for (number, &(element, weight)) in taps.iter().enumerate() {
+            let row_of = |element: usize| {
                 debug_assert!(element - pass.skipped < pass.size);
-                let from = from.wrapping_add((element - pass.skipped) * inner);
-                let weight = R::from_f64(weight);
-                // SAFETY: the caller's promise.
-                unsafe {
-                    if number == 0 {
+                from.wrapping_add((element - pass.skipped) * inner)
+            };
+            // SAFETY: the caller's promise.
+            unsafe {
+                match taps {
+                    &[(one, weight), (other, rest), ref left @ ..] => {
+                        let (one, other) = (row_of(one), row_of(other));
+                        let (weight, rest) = (R::from_f64(weight), R::from_f64(rest));
                         for index in 0..inner {
-                            *to.add(index) = *from.add(index) * weight;
+                            *to.add(index) = *one.add(index) * weight + *other.add(index) * rest;
                         }
-                    } else {
+                        taps = left;
+                    }
+                    &[(one, weight), ref left @ ..] => {
+                        let (one, weight) = (row_of(one), R::from_f64(weight));
                         for index in 0..inner {
-                            *to.add(index) = *to.add(index) + *from.add(index) * weight;
+                            *to.add(index) = *one.add(index) * weight;
                         }
+                        taps = left;
+                    }
+                    [] => {}
+                }
+                for &(element, weight) in taps {
+                    let (from, weight) = (row_of(element), R::from_f64(weight));
+                    for index in 0..inner {
+                        *to.add(index) = *to.add(index) + *from.add(index) * weight;
                     }
                 }
             }

@@ -5,8 +5,8 @@ use std::convert::Infallible;
 use streampool_conformance::cases::Case;
 use streampool_conformance::rng::Rng;
 use streampool_device::{
-    Activation, Attention, Axes, Cell, Conv, DType, Direction, Linalg, MatMul, Norm, NormKind, Op,
-    Pool, PoolKind, ReduceKind, Rnn, Slide, Window,
+    Activation, Along, Attention, Axes, Cell, Conv, DType, Dims, Direction, Interpolation, Linalg,
+    MatMul, Norm, NormKind, Op, Pool, PoolKind, ReduceKind, Resize, Rnn, Rounding, Slide, Window,
 };
 
 use super::ops::{FLOATS, Tensor, run};
@@ -145,7 +145,10 @@ fn convolve_last(
         window: Window::new(&slides).unwrap(),
         groups,
         transposed: false,
-        activation: Activation::Silu,
+        activation: match made % 2 {
+            0 => Activation::Relu,
+            _ => Activation::Silu,
+        },
     })));
 }
 
@@ -174,10 +177,10 @@ fn convolutions_with_channels_last() {
             [wide; 2],
         ] {
             for last in [[true, true], [true, false], [false, true]] {
-                for channels in [[1, 3, 16], [1, 40, 33], [1, 17, 5], [2, 8, 9]] {
+                for channels in [[1, 3, 16], [1, 40, 33], [1, 17, 5], [2, 8, 9], [3, 8, 16]] {
                     convolve_last(&mut rng, channels, [9, 14], slides, last);
                 }
-                for channels in [16, 24, 37] {
+                for channels in [16, 24, 37, 70] {
                     convolve_last(&mut rng, [channels, 1, 1], [7, 19], slides, last);
                 }
             }
@@ -210,6 +213,52 @@ fn windows_with_channels_last() {
                     dst: dst.view,
                     indices: None,
                     window: Window::new(&[STEPPING; 2]).unwrap(),
+                }));
+            }
+        }
+    });
+}
+
+#[test]
+fn pictures_of_other_sizes_with_channels_last() {
+    let mut rng = Rng::new(13);
+    let ways = [
+        Interpolation::Linear,
+        Interpolation::Cubic(-0.75),
+        Interpolation::Nearest(Rounding::Floor),
+    ];
+    at_each_level(|_| {
+        for interpolation in ways {
+            for ([lines, places], last) in [([9, 31], true), ([9, 31], false), ([3, 5], true)] {
+                let mut picture = |[images, channels, lines, places]: [usize; 4]| match last {
+                    true => Tensor::small(DType::F32, &[images, lines, places, channels], &mut rng)
+                        .permuted(&[0, 3, 1, 2]),
+                    false => {
+                        Tensor::small(DType::F32, &[images, channels, lines, places], &mut rng)
+                    }
+                };
+                let (src, dst) = (picture([2, 19, 4, 13]), picture([2, 19, lines, places]));
+                let along = |from: usize, to: usize| {
+                    let scale = from as f64 / to as f64;
+                    Along {
+                        scale,
+                        shift: scale / 2.0 - 0.5,
+                    }
+                };
+                let along = [
+                    Along::default(),
+                    Along::default(),
+                    along(4, lines),
+                    along(13, places),
+                ];
+                run(&Op::Resize(Resize {
+                    src: src.view,
+                    dst: dst.view,
+                    along: Dims::new(&along).unwrap(),
+                    interpolation,
+                    antialias: false,
+                    exclude_outside: false,
+                    outside: (lines == 3).then_some(0.5),
                 }));
             }
         }

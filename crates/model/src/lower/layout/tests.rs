@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use streampool_device::{Activation, DType, Expr, Slide, Unary, Window};
-
 use streampool_tensor::Tensor;
 
 use super::*;

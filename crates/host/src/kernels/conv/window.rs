@@ -92,7 +92,7 @@ impl Window {
     }
 
     /// Places that all windows of a line see together.
-    fn span(&self) -> usize {
+    pub(super) fn span(&self) -> usize {
         let slide = &self.slides[1];
         let reach = (slide.kernel as usize - 1) * slide.dilation as usize;
         (self.line - 1) * slide.stride as usize + reach + 1

@@ -4,8 +4,10 @@ use std::ops::Range;
 
 use streampool_device::{Activation, Conv, Slide};
 
+use super::window::Window;
 use crate::given_up::Steps;
 use crate::kernels::matmul::lanes::{Lanes, PlainF32};
+use crate::kernels::scratch::with_scratch;
 use crate::kernels::simd::{level, vectorised};
 use crate::kernels::smooth::activate;
 use crate::kernels::split::{Shared, split};
@@ -19,6 +21,8 @@ use crate::team::Team;
 
 /// The most lanes of a vector: fewer channels are no vector.
 pub(super) const MOST_LANES: usize = 16;
+/// Longer lines see little of what pads them.
+const MOST_PADDED: usize = 32;
 /// Multiplications that are worth a thread.
 const GRAIN: usize = 1 << 16;
 
@@ -75,27 +79,75 @@ impl Each {
         let each = each.into_iter().fold(1, usize::saturating_mul);
         let lines = self.images * self.results[0];
         split(lines, GRAIN.div_ceil(each.max(1)), team, &|range| {
-            let mut steps = Steps::default();
-            for number in range {
-                steps.take(each);
+            let mut number = range.start;
+            while number < range.end {
                 let (image, line) = (number / self.results[0], number % self.results[0]);
-                // SAFETY: the level says that the machine has the instructions; the rest the caller promises.
+                let lines = line..self.results[0].min(line + range.end - number);
+                number += lines.len();
+                let window = self.window(image);
+                let is_short = self.results[1] <= MOST_PADDED && window.span() <= 3 * MOST_PADDED;
+                // SAFETY: passed on from the caller.
                 unsafe {
-                    match level() {
-                        #[cfg(target_arch = "x86_64")]
-                        Level::Avx512 => avx512(self, image, line),
-                        #[cfg(target_arch = "x86_64")]
-                        Level::Avx2 => avx2(self, image, line),
-                        _ => self.line::<PlainF32>(image, line),
+                    if is_short && window.is_padded() {
+                        with_scratch(window.padded_elements(lines.clone()), |to| {
+                            let window = window.padded(lines.clone(), to);
+                            let padded = Each {
+                                from: Shared(window.at.cast_mut()),
+                                read: [0, window.strides[1], window.strides[2]],
+                                sizes: window.sizes,
+                                slides: window.slides,
+                                ..*self
+                            };
+                            padded.lines(image, lines, then);
+                        });
+                    } else {
+                        self.lines(image, lines, then);
                     }
-                    self.activate(image, line);
-                }
-                if let Some(then) = then {
-                    let length = self.results[1] * self.channels;
-                    then(number * length..(number + 1) * length);
                 }
             }
         });
+    }
+
+    fn window(&self, image: usize) -> Window {
+        Window {
+            at: self.from.at(image as isize * self.read[0]).cast_const(),
+            strides: [1, self.read[1], self.read[2]],
+            sizes: self.sizes,
+            slides: self.slides,
+            channels: self.channels,
+            line: self.results[1],
+        }
+    }
+
+    /// # Safety
+    /// As for [`execute`](Self::execute).
+    unsafe fn lines(
+        &self,
+        image: usize,
+        lines: Range<usize>,
+        then: Option<&(dyn Fn(Range<usize>) + Sync)>,
+    ) {
+        let taps = self.slides[0].kernel as usize * self.slides[1].kernel as usize;
+        let length = self.results[1] * self.channels;
+        let mut steps = Steps::default();
+        for line in lines {
+            steps.take(length.saturating_mul(taps));
+            // SAFETY: the level says that the machine has the instructions; the rest the caller promises.
+            unsafe {
+                match level() {
+                    #[cfg(target_arch = "x86_64")]
+                    Level::Avx512 => avx512(self, image, line),
+                    #[cfg(target_arch = "x86_64")]
+                    Level::Avx2 => avx2(self, image, line),
+                    _ => self.line::<PlainF32>(image, line),
+                }
+                self.activate(image, line);
+            }
+            if let Some(then) = then {
+                let number = image * self.results[0] + line;
+                then(number * length..(number + 1) * length);
+            }
+        }
     }
 
     /// The first element of the window of a result, which may be of the padding.
@@ -126,30 +178,37 @@ impl Each {
         let from = image as isize * self.read[0] + self.begin(0, line) * self.read[1];
         let to = image as isize * self.written[0] + line as isize * self.written[1];
         let all = 0..self.slides[1].kernel as usize;
+        let results = self.results[1];
+        // As many as have sums that stay in registers. The lines of many models are seven places long, or twice as often so.
+        let most = if results.is_multiple_of(7) { 7 } else { 8 };
         let mut place = 0;
-        while place < self.results[1] {
-            let left = self.results[1] - place;
-            // As many as see the whole window, and whose sums stay in registers.
-            let whole = |count: usize| {
-                count <= left
+        while place < results {
+            let whole = |place: usize, count: usize| {
+                place + count <= results
                     && self.seen(1, place) == all
                     && self.seen(1, place + count - 1) == all
             };
-            let from = from + self.begin(1, place) * self.read[2];
-            let to = to + place as isize * self.written[2];
+            // The last may go over some results again.
+            let last = results.saturating_sub(most);
+            let (first, count) = if whole(place.min(last), most) {
+                (place.min(last), most)
+            } else if whole(place, 4) {
+                (place, 4)
+            } else {
+                (place, 1)
+            };
+            let from = from + self.begin(1, first) * self.read[2];
+            let to = to + first as isize * self.written[2];
             // SAFETY: what is seen lies in the source; the rest the caller promises.
             unsafe {
-                place += if whole(8) {
-                    self.places::<L, 8>(from, to, &down, &all);
-                    8
-                } else if whole(4) {
-                    self.places::<L, 4>(from, to, &down, &all);
-                    4
-                } else {
-                    self.places::<L, 1>(from, to, &down, &self.seen(1, place));
-                    1
-                };
+                match count {
+                    8 => self.places::<L, 8>(from, to, &down, &all),
+                    7 => self.places::<L, 7>(from, to, &down, &all),
+                    4 => self.places::<L, 4>(from, to, &down, &all),
+                    _ => self.places::<L, 1>(from, to, &down, &self.seen(1, first)),
+                }
             }
+            place = first + count;
         }
     }
 

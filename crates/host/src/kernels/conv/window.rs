@@ -20,6 +20,9 @@ pub(super) enum Way {
 
 /// Shorter lines have too few rows for a block.
 const LEAST_LINE: usize = 12;
+/// Longer lines are cut, to share them and to copy little at a time; so is a line that is all there is.
+const MOST_LINE: usize = 1024;
+const MOST_ALONE: usize = 96;
 
 impl Way {
     pub(super) fn of(op: &Conv, is_wide: bool) -> Way {
@@ -34,11 +37,13 @@ impl Way {
         };
         let collide = collide(strides[3]) || collide(op.weight.shape()[1] as isize);
         let is_apart = strides[1] != 1;
+        let [lines, line] = [op.dst.shape()[2], op.dst.shape()[3]];
+        let is_long = line > MOST_LINE || lines == 1 && line > MOST_ALONE;
         if is_wide || collide && !is_apart {
             Way::Gathered
         } else if !is_apart && op.groups == 1 && op.window.iter().all(is_place) && follow {
             Way::Whole
-        } else if is_apart || op.groups > 1 || op.dst.shape()[3] >= LEAST_LINE {
+        } else if !is_long && (is_apart || op.groups > 1 || line >= LEAST_LINE) {
             // Channels that lie apart would be gathered one by one, and there are few of a group.
             Way::Lines
         } else {
@@ -92,7 +97,7 @@ impl Window {
     }
 
     /// Places that all windows of a line see together.
-    fn span(&self) -> usize {
+    pub(super) fn span(&self) -> usize {
         let slide = &self.slides[1];
         let reach = (slide.kernel as usize - 1) * slide.dilation as usize;
         (self.line - 1) * slide.stride as usize + reach + 1

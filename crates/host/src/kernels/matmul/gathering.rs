@@ -43,11 +43,11 @@ pub(in crate::kernels) unsafe fn gathered(
     gather: &Gather<'_>,
 ) {
     // SAFETY: passed on from the caller.
-    unsafe { blocked::tile_of(&gathering.product(), rows, columns, gather) }
+    unsafe { blocked::tile_of(&gathering.as_product(), rows, columns, gather) }
 }
 
 impl Gathering {
-    fn product(&self) -> Product<f32> {
+    fn as_product(&self) -> Product<f32> {
         let [m, n, k] = self.sizes;
         let [row, column] = self.strides;
         let nothing = Matrix {
@@ -93,7 +93,7 @@ impl Gathering {
                 Activation::Relu => Activation::None,
                 other => other,
             },
-            ..self.product()
+            ..self.as_product()
         };
         // SAFETY: passed on from the caller.
         unsafe { product.finish(block, columns, sums) }

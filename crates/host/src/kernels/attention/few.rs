@@ -33,18 +33,19 @@ vectorised! {
             unsafe {
                 for (place, line) in lines.iter().enumerate() {
                     let key = key.add(place * LANES);
-                    for lane in 0..LANES {
-                        sums[lane] = sums[lane] + line[lane] * (*key.add(lane)).widen();
+                    for (lane, (sum, &query)) in sums.iter_mut().zip(line).enumerate() {
+                        *sum = *sum + query * (*key.add(lane)).widen();
                     }
                 }
                 let key = key.add(lines.len() * LANES);
-                for (lane, &query) in rest.iter().enumerate() {
-                    sums[lane] = sums[lane] + query * (*key.add(lane)).widen();
+                for (lane, (sum, &query)) in sums.iter_mut().zip(rest).enumerate() {
+                    *sum = *sum + query * (*key.add(lane)).widen();
                 }
                 let mut half = LANES / 2;
                 while half > 0 {
-                    for lane in 0..half {
-                        sums[lane] = sums[lane] + sums[lane + half];
+                    let (low, high) = sums.split_at_mut(half);
+                    for (low, &mut high) in low.iter_mut().zip(high) {
+                        *low = *low + high;
                     }
                     half /= 2;
                 }

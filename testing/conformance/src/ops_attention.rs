@@ -61,6 +61,8 @@ pub fn attention_of_block_lengths(fixture: &Fixture) {
         for shape in [
             [1, 1, 1, 1],
             [1, 300, 64, 64],
+            [1, 700, 72, 80],
+            [4, 300, 65, 130],
             [15, 17, 8, 8],
             [16, 16, 16, 16],
             [17, 15, 33, 31],

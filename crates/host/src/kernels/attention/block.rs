@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::few;
 use super::problem::{Mask, Problem};
 use super::score::{self, Rows, State};
 use crate::given_up;
@@ -142,8 +143,10 @@ where
             for start in (0..seen.unwrap_or(0)).step_by(sizes.keys) {
                 given_up::check();
                 let end = (start + sizes.keys).min(problem.keys);
-                self.pack_keys(start..end);
-                self.pack_values(start..end);
+                if !self.is_direct() {
+                    self.pack_keys(start..end);
+                    self.pack_values(start..end);
+                }
                 let (most, _) = <T::Wide as Unit>::block();
                 for rows in even_parts(self.range.len(), most) {
                     given_up::check();
@@ -152,6 +155,13 @@ where
             }
             self.store();
         }
+    }
+
+    /// Whether keys and values are read where they lie.
+    fn is_direct(&self) -> bool {
+        let (problem, few) = (self.problem, self.range.len() <= few::MOST_QUERIES);
+        let is_short = panels::<T::Wide>(problem.width).len() == 1;
+        few && is_short && problem.key.column() == 1 && problem.value.column() == 1
     }
 
     /// # Safety
@@ -238,6 +248,10 @@ where
         let Some(seen) = rows.clone().map(visible).max().filter(|&seen| seen > 0) else {
             return;
         };
+        if self.is_direct() {
+            // SAFETY: the caller's promise.
+            return unsafe { self.attend_directly(rows, visible, seen, keys.start) };
+        }
         // SAFETY: the caller's promise; scores have room for whole vectors of keys.
         unsafe {
             for first in (0..seen).step_by(sizes.columns) {
@@ -275,6 +289,33 @@ where
                     row: sizes.padded,
                 };
                 T::Wide::multiply(&operands, sums, Earlier::Added);
+            }
+        }
+    }
+
+    /// The same with keys and values where they lie, the first `seen` of them from `first` on.
+    unsafe fn attend_directly(
+        &self,
+        rows: Range<usize>,
+        visible: impl Fn(usize) -> usize,
+        seen: usize,
+        first: usize,
+    ) {
+        let (problem, padded) = (self.problem, self.sizes.padded);
+        let scores = |index: usize| self.scores.wrapping_add(index * Self::STRIDE);
+        // SAFETY: the caller's promise; queries are packed, scores have room for whole vectors of keys, and sums are this block's.
+        unsafe {
+            for (index, row) in rows.clone().enumerate() {
+                let query = self.query.add(row * Self::STRIDE);
+                let query = std::slice::from_raw_parts(query, problem.width);
+                few::score::<T>(query, &problem.key, first, seen, scores(index));
+            }
+            self.weigh(rows.clone(), visible, seen, first);
+            for (index, row) in rows.enumerate() {
+                let weights = std::slice::from_raw_parts(scores(index), seen);
+                let sums = self.sums.add(row * padded);
+                let sums = std::slice::from_raw_parts_mut(sums, problem.value_width);
+                few::add::<T>(weights, &problem.value, first, sums);
             }
         }
     }

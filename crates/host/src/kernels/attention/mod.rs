@@ -2,6 +2,7 @@
 //! is carried along, so that no matrix of all scores is ever stored.
 
 mod block;
+mod few;
 mod problem;
 mod score;
 

@@ -14,12 +14,14 @@ pub fn operator(op: &str) -> Option<Operator> {
                 Ok((call.input(place)?.clone(), bias))
             };
             let normed = call.flag_or("normalize_routing_weights", false)?;
-            mixed(call, [layer(2)?, layer(4)?], call.has_input(6), normed)
+            let third = call.has_input(6).then(|| layer(6)).transpose()?;
+            mixed(call, [layer(2)?, layer(4)?], third, normed)
         },
         // Its shares always add up to one.
         "QMoE" => |call| {
             let layers = [widened(call, 2, 11)?, widened(call, 5, 12)?];
-            mixed(call, layers, call.has_input(8), true)
+            let third = call.has_input(8).then(|| widened(call, 8, 13));
+            mixed(call, layers, third.transpose()?, true)
         },
         _ => return None,
     })
@@ -35,10 +37,10 @@ fn widened(call: &Call<'_>, first: usize, zeros: usize) -> Result<Layer, NodeErr
         return Err(call.unknown("quant_type", kind));
     }
     let bits = call.size_or("expert_weight_bits", 4)?;
-    let name = if first == 2 {
-        "fc1_expert_weight_bits"
-    } else {
-        "fc2_expert_weight_bits"
+    let name = match first {
+        2 => "fc1_expert_weight_bits",
+        5 => "fc2_expert_weight_bits",
+        _ => "expert_weight_bits",
     };
     let bits = call.size_or(name, bits)?;
     let [packed, scales, zeros] = call.beside([first, first + 1, zeros])?;
@@ -69,11 +71,9 @@ fn widened(call: &Call<'_>, first: usize, zeros: usize) -> Result<Layer, NodeErr
     Ok((wide.to_dtype(call.input(0)?.dtype())?, bias))
 }
 
-fn mixed(call: &Call<'_>, layers: [Layer; 2], third: bool, normed: bool) -> Outputs {
+/// What the first layer makes goes through an activation, times what the third one makes if there is one, and the second layer.
+fn mixed(call: &Call<'_>, layers: [Layer; 2], third: Option<Layer>, normed: bool) -> Outputs {
     let [first, second] = layers;
-    if third {
-        return Err(NodeError::unsupported("a third layer of experts"));
-    }
     if call.flag_or("use_sparse_mixer", false)? {
         return Err(NodeError::unsupported("a sparse mixer"));
     }
@@ -94,7 +94,8 @@ fn mixed(call: &Call<'_>, layers: [Layer; 2], third: bool, normed: bool) -> Outp
             Ok((own(weight)?, bias.as_ref().map(own).transpose()?))
         };
         let x = x.reshape(&[rows, 1, 1, width])?;
-        let hidden = activated(call, layer(&x, &part(&first)?)?)?;
+        let third = third.as_ref().map(part).transpose()?;
+        let hidden = activated(call, &x, &part(&first)?, third.as_ref())?;
         let made = layer(&hidden, &part(&second)?)?.squeeze(2)?;
         let sum = made.mul(&shares.unsqueeze(2)?)?.sum(&[1], false)?;
         return Ok(vec![sum.reshape(input.shape())?]);
@@ -102,7 +103,7 @@ fn mixed(call: &Call<'_>, layers: [Layer; 2], third: bool, normed: bool) -> Outp
     // Each expert for each row, of which most count for nothing: `[experts, rows, ...]`.
     let none = odds.mul(0.0)?;
     let shares = none.scatter(1, &chosen, &shares)?.transpose(0, 1)?;
-    let hidden = activated(call, layer(&x.unsqueeze(0)?, &first)?)?;
+    let hidden = activated(call, &x.unsqueeze(0)?, &first, third.as_ref())?;
     let made = layer(&hidden, &second)?;
     let sum = made.mul(&shares.unsqueeze(2)?)?.sum(&[0], false)?;
     Ok(vec![sum.reshape(input.shape())?])
@@ -116,33 +117,48 @@ fn layer(x: &Tensor, (weight, bias): &Layer) -> Result<Tensor, NodeError> {
     })
 }
 
-fn activated(call: &Call<'_>, x: Tensor) -> Result<Tensor, NodeError> {
-    Ok(match call.string_or("activation_type", "relu")? {
+fn activated(
+    call: &Call<'_>,
+    x: &Tensor,
+    first: &Layer,
+    third: Option<&Layer>,
+) -> Result<Tensor, NodeError> {
+    let x_third = third.map(|third| layer(x, third)).transpose()?;
+    let x = layer(x, first)?;
+    let made = match call.string_or("activation_type", "relu")? {
         "relu" => x.relu()?,
         "gelu" => x.gelu_tanh()?,
         "silu" => x.swish(1.0)?,
         "identity" => x,
-        "swiglu" => return gated(call, &x),
+        "swiglu" => return gated(call, &x, x_third),
         other => return Err(call.unknown("activation_type", other)),
-    })
+    };
+    match x_third {
+        Some(factor) => Ok(made.mul(&factor)?),
+        None => Ok(made),
+    }
 }
 
-/// One half of the features, by way of a sigmoid, times the other half.
-fn gated(call: &Call<'_>, x: &Tensor) -> Result<Tensor, NodeError> {
+/// One half of the features, by way of a sigmoid, times the other half; or all of them times those of the third layer.
+fn gated(call: &Call<'_>, x: &Tensor, third: Option<Tensor>) -> Result<Tensor, NodeError> {
     if call.flag_or("swiglu_limit_after_activation", false)? {
         return Err(NodeError::unsupported("a limit behind the activation"));
     }
     let half = x.dim(-1)? / 2;
-    let (mut gate, mut other) = match call.int_or("swiglu_fusion", 0)? {
-        1 => {
+    let (mut gate, mut other) = match (call.int_or("swiglu_fusion", 0)?, third) {
+        (0, Some(third)) => (x.clone(), third),
+        (_, Some(_)) => {
+            return Err(NodeError::unsupported("a third layer beside joined ones"));
+        }
+        (1, None) => {
             let mut shape = x.shape().to_vec();
             shape.pop();
             shape.extend([half, 2]);
             let pairs = x.reshape(&shape)?;
             (pairs.select(-1, 0)?, pairs.select(-1, 1)?)
         }
-        2 => (x.narrow(-1, 0, half)?, x.narrow(-1, half, half)?),
-        other => return Err(call.unknown("swiglu_fusion", other)),
+        (2, None) => (x.narrow(-1, 0, half)?, x.narrow(-1, half, half)?),
+        (other, None) => return Err(call.unknown("swiglu_fusion", other)),
     };
     if let Some(limit) = call.attr_float("swiglu_limit")? {
         gate = gate.minimum(limit)?;

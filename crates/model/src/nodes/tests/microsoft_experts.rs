@@ -148,6 +148,52 @@ fn experts_are_mixed() {
         );
 }
 
+/// As Mixtral has them. ONNX Runtime computes a third layer on GPUs alone: what is expected follows from the definition.
+#[test]
+fn experts_of_three_layers_are_mixed() {
+    let three = |name: &str, rows: usize, values: &[f64]| {
+        microsoft("MoE")
+            .int("k", 2)
+            .string("activation_type", name)
+            .check(
+                &[
+                    floats(&[rows, 4], 1),
+                    floats(&[rows, 3], 2),
+                    floats(&[3, 5, 4], 3),
+                    floats(&[3, 5], 4),
+                    floats(&[3, 4, 5], 5),
+                    floats(&[3, 4], 6),
+                    floats(&[3, 5, 4], 7),
+                    floats(&[3, 5], 8),
+                ],
+                &[expected(&[rows, 4], values)],
+            );
+    };
+    three(
+        "silu",
+        2,
+        &[
+            0.67836, -0.35361, 0.24761, 0.84608, -1.2905, 0.032639, -0.027576, -3.6666,
+        ],
+    );
+    three(
+        "relu",
+        2,
+        &[
+            0.20324, -0.17201, 0.22951, 0.55543, -0.64226, 0.58864, -1.1337, -2.7186,
+        ],
+    );
+    three("silu", 1, &[0.67836, -0.35361, 0.24761, 0.84608]);
+    three("relu", 1, &[0.20324, -0.17201, 0.22951, 0.55543]);
+    three(
+        "swiglu",
+        2,
+        &[
+            0.67836, -0.35361, 0.24761, 0.84608, -1.2905, 0.032639, -0.027576, -3.6666,
+        ],
+    );
+}
+
 #[test]
 fn experts_of_few_bits() {
     microsoft("QMoE")

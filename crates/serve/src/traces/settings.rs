@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn one_of_so_many_is_traced_until_the_count_is_reached() {
         let mut settings = Settings::new(3);
-        let mut taken = |settings: &mut Settings, requests: usize| {
+        let taken = |settings: &mut Settings, requests: usize| {
             let each = (0..requests).filter(|_| settings.take("a", None));
             each.count()
         };

@@ -1,6 +1,7 @@
 //! Bodies: read within limits of size and time, decompressed, compressed.
 
 use std::io::{Read, Write};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, header};
@@ -16,6 +17,10 @@ use crate::server::Limits;
 
 /// Smaller bodies are sent as they are.
 const LEAST_COMPRESSED: usize = 512;
+
+/// Bodies of refused requests are read up to this size, and for so long.
+const MOST_SKIPPED: usize = 1 << 20;
+const SKIP_TIME: Duration = Duration::from_secs(1);
 
 /// What bodies may be compressed as.
 const CODINGS: &[&str] = &[
@@ -37,9 +42,7 @@ pub async fn read(headers: &HeaderMap, body: Body, limits: &Limits) -> Result<By
         setting: "max_body",
     };
     // Who says that it is too large need not be read.
-    let length = headers.get(header::CONTENT_LENGTH);
-    let length = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-    if length.is_some_and(|length| length > limits.max_body) {
+    if length(headers).is_some_and(|length| length > limits.max_body) {
         return Err(too_large());
     }
     let body = Limited::new(body, limits.max_body).collect();
@@ -72,6 +75,22 @@ pub async fn read(headers: &HeaderMap, body: Body, limits: &Limits) -> Result<By
             CODINGS.join(", ")
         ))),
     }
+}
+
+/// Reads a body that nobody needs, if it is not long: a client that still sends it hears the answer, and its connection stays.
+pub async fn skip(headers: &HeaderMap, mut body: Body) {
+    if length(headers).is_none_or(|length| length > MOST_SKIPPED) {
+        return;
+    }
+    let frames = async { while let Some(Ok(_)) = body.frame().await {} };
+    // Who sends it slowly hears the answer without that.
+    let _ = tokio::time::timeout(SKIP_TIME, frames).await;
+}
+
+/// How many bytes the body has, by its header.
+fn length(headers: &HeaderMap) -> Option<usize> {
+    let length = headers.get(header::CONTENT_LENGTH)?;
+    length.to_str().ok()?.parse().ok()
 }
 
 fn inflated(reader: impl Read, limits: &Limits) -> Result<Bytes> {

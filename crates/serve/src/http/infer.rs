@@ -56,8 +56,14 @@ async fn answer(
     who: Who,
     request: Request,
 ) -> Result<Response> {
-    let _permit = server.enter(&who)?;
     let (head, body) = request.into_parts();
+    let _permit = match server.enter(&who) {
+        Ok(permit) => permit,
+        Err(refused) => {
+            body::skip(&head.headers, body).await;
+            return Err(refused);
+        }
+    };
     let body = body::read(&head.headers, body, server.limits()).await?;
     let begun = Instant::now();
     let mut call = call(server, model, &head.headers, who, &body)?;

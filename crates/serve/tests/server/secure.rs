@@ -19,7 +19,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use super::common::{Running, folder, plus, slow, write};
+use super::common::{Running, folder, plus, request, response, slow, write};
 
 const GOOD: &str =
     r#"{"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}]}"#;
@@ -181,6 +181,27 @@ fn a_tenant_has_no_more_requests_in_progress_than_it_may() {
         refused.len()
     );
     assert!(metrics.contains(&line), "{line}\n{metrics}");
+}
+
+#[test]
+fn who_is_refused_while_the_body_is_on_its_way_hears_why() {
+    let folder = folder();
+    write(&folder, "a.onnx", plus(1.0));
+    let limits = Limits {
+        max_requests: 0,
+        ..Limits::default()
+    };
+    let running = Running::of(&folder, limits, Defaults::default());
+    let mut stream = running.connect();
+    let all = request("POST", "/v2/models/a/infer", &[], GOOD.as_bytes());
+    let (head, body) = all.split_at(all.len() - GOOD.len());
+    for _ in 0..2 {
+        stream.write_all(head).unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+        stream.write_all(body).unwrap();
+        let answer = response(&mut stream).expect("an answer, on a connection that stays");
+        assert_eq!(answer.status, 503, "{}", answer.text());
+    }
 }
 
 fn pem(name: &str) -> PathBuf {

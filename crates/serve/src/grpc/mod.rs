@@ -27,7 +27,7 @@ use crate::error::Result;
 use crate::model::Model;
 use crate::port::Port;
 use crate::server::{EXTENSIONS, NAME, Server};
-use crate::statistics::total;
+use crate::statistics::{computing, total};
 use crate::tenants::Who;
 use glue::{Answers, status};
 use messages::*;
@@ -323,6 +323,7 @@ fn statistics(server: &Server, _: &Who, named: Named) -> Result<StatisticsRespon
         let seen = model.figures().seen();
         let pair = |(count, ns)| Some(CountAndNanos { count, ns });
         let queues = &seen.queues;
+        let [input, compute, output] = computing(&seen);
         ModelStatistics {
             name: model.name().to_owned(),
             version: model.version().to_string(),
@@ -333,9 +334,9 @@ fn statistics(server: &Server, _: &Who, named: Named) -> Result<StatisticsRespon
                 success: pair(seen.success),
                 fail: pair(seen.fail),
                 queue: pair((queues.queue_time.count(), total(&queues.queue_time))),
-                compute_input: pair(seen.input),
-                compute_infer: pair((queues.compute_time.count(), total(&queues.compute_time))),
-                compute_output: pair(seen.output),
+                compute_input: pair(input),
+                compute_infer: pair(compute),
+                compute_output: pair(output),
             }),
         }
     });

@@ -370,13 +370,10 @@ fn written(
         body.extend_from_slice(
             format!(",\"datatype\":\"{}\",\"shape\":{shape:?},", output.datatype).as_bytes(),
         );
-        if let Some((region, offset, size)) = output.leave()? {
-            let parameters = serde_json::json!({
-                "shared_memory_region": region,
-                "shared_memory_offset": offset,
-                "shared_memory_byte_size": size,
-            });
-            body.extend_from_slice(format!("\"parameters\":{parameters}}}").as_bytes());
+        if output.leave()?.is_some() {
+            // As Triton does: old clients take any parameter for the size of what is behind the JSON.
+            body.pop();
+            body.extend_from_slice(b"}");
             continue;
         }
         match (&output.values, output.binary) {

@@ -294,10 +294,15 @@ fn inputs_of_other_types_are_refused_by_name() {
         sequence: Some(Box::new(held)),
         ..TypeProto::default()
     };
-    for kind in [tensor_type(17, Vec::new()), map, maps] {
+    // A map of something is two inputs; this one does not say of what.
+    for (kind, why) in [
+        (tensor_type(17, Vec::new()), "not supported"),
+        (map, "without that of its elements"),
+        (maps, "not supported"),
+    ] {
         let mut graph = graph(&["x"], &[], Vec::new());
         graph.inputs[0].kind = Some(kind);
-        assert_tells(&refusal(&model(graph)), &["\"x\"", "not supported"]);
+        assert_tells(&refusal(&model(graph)), &["\"x\"", why]);
     }
 }
 

@@ -348,7 +348,8 @@ def test_strings_that_the_model_does_not_name_come_back_too():
     nodes = [helper.make_node("StringNormalizer", ["x"], ["y"], case_change_action="UPPER", stopwords=["the"])]
     x = helper.make_tensor_value_info("x", TensorProto.STRING, [None])
     y = helper.make_tensor_value_info("y", TensorProto.STRING, [None])
-    model = helper.make_model(helper.make_graph(nodes, "g", [x], [y]), opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    graph = helper.make_graph(nodes, "g", [x], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
     session = sp.Session(model, device="host")
     for given in [["The", "Cat"], np.array(["The", "Cat"]), np.array(["The", "Cat"], dtype=object)]:
         assert session.run({"x": given})["y"].tolist() == ["CAT"]

@@ -4,12 +4,12 @@
 use streampool_device::{Conv, View};
 
 use super::ends::Ends;
-use super::shared_text::{bias, buffers, ends, operands, window};
+use super::shared_text::{buffers, ends, operands, place_fields, places};
 use crate::dispatch::{Dispatch, Limits, Params, Plan, grid};
 use crate::elementwise::form::{number, number_field, positions, size, size_fields};
 use crate::rows::packs::{begins_aligned, packs};
 use crate::spatial::{self, Order, slides};
-use crate::text::{Field, KernelText};
+use crate::text::KernelText;
 
 /// Each channel by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -91,10 +91,7 @@ pub(super) fn plan<K>(
     for length in [height, width.div_ceil(RUN), channels / pack, width] {
         params = size(params, false, length);
     }
-    for view in views {
-        params = spatial::walk(params, false, view);
-    }
-    params = bias(window(params, op), op);
+    params = places(params, false, op);
     Some(Plan::of(Dispatch {
         kernel: kind(kernel),
         groups: grid([count.div_ceil(THREADS as usize), 1, 1]),
@@ -108,13 +105,7 @@ impl Channelwise {
     pub(super) fn text(&self) -> KernelText {
         let mut params = vec![number_field(false, "count")];
         params.extend((1..=4).flat_map(|axis| size_fields(false, axis)));
-        for operand in ["src", "weight", "dst"] {
-            params.extend(spatial::walk_fields(false, operand));
-        }
-        params.extend(spatial::window_fields());
-        if self.ends.bias {
-            params.extend(["bias_at", "bias_step"].map(|name| Field::new("i64", name)));
-        }
+        params.extend(place_fields(false, self.ends));
         let [down, along] = self.kernels;
         let mut functions = format!(
             "#define KERNEL_1 {down}\n#define KERNEL_2 {along}\n#define STRIDE {stride}\n#define PACK {pack}\n\

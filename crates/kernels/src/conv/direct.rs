@@ -3,7 +3,7 @@
 use streampool_device::Conv;
 
 use super::ends::Ends;
-use super::shared_text::{bias, buffers, ends, operands, window};
+use super::shared_text::{buffers, ends, operands, place_fields, places};
 use crate::dispatch::{Dispatch, Params, Plan, grid};
 use crate::elementwise::form::{distance_type, number_type};
 use crate::spatial::{self, Order, slides};
@@ -38,13 +38,9 @@ pub(super) fn plan<K>(op: &Conv, kind: impl FnOnce(Direct) -> K) -> Option<Plan<
         order: Order::of(&op.dst),
         wide,
     };
-    let count = Params::new();
-    let mut params = kernel.order.count(count, wide, spatial::shape(&op.dst));
-    for view in [&op.src, &op.weight, &op.dst] {
-        params = spatial::walk(params, wide, view);
-    }
-    params = bias(window(params, op), op);
-    params = params
+    let shape = spatial::shape(&op.dst);
+    let count = kernel.order.count(Params::new(), wide, shape);
+    let params = places(count, wide, op)
         .size(op.src.shape()[1] / op.groups)
         .size(op.dst.shape()[1] / op.groups);
     let groups = op.dst.layout().elements().div_ceil(THREADS as usize);
@@ -60,13 +56,7 @@ pub(super) fn plan<K>(op: &Conv, kind: impl FnOnce(Direct) -> K) -> Option<Plan<
 impl Direct {
     pub(super) fn text(&self) -> KernelText {
         let mut params = spatial::count_fields(self.wide);
-        for operand in ["src", "weight", "dst"] {
-            params.extend(spatial::walk_fields(self.wide, operand));
-        }
-        params.extend(spatial::window_fields());
-        if self.ends.bias {
-            params.extend(["bias_at", "bias_step"].map(|name| Field::new("i64", name)));
-        }
+        params.extend(place_fields(self.wide, self.ends));
         params.extend(["read", "made"].map(|name| Field::new("u32", name)));
         let mut functions = format!(
             "typedef {} Count;\ntypedef {} Distance;\n#define TAPS {}\n",

@@ -8,7 +8,7 @@ use streampool_device::{Activation, Conv, View};
 use super::ends::Ends;
 use crate::dispatch::{Operand, Params};
 use crate::spatial;
-use crate::text::{Buffer, compute_type, load, storage_type, store};
+use crate::text::{Buffer, Field, compute_type, load, storage_type, store};
 
 /// The buffers, in the order of [`operands`].
 pub(super) fn buffers(ends: Ends) -> Vec<Buffer> {
@@ -35,8 +35,11 @@ pub(super) fn operands(op: &Conv) -> SmallVec<[Operand; 4]> {
     }
 }
 
-/// Appends where the bias lies, if there is one.
-pub(super) fn bias(params: Params, op: &Conv) -> Params {
+/// Appends where the operands lie, and how the window slides: over the source, or transposed over the result.
+pub(super) fn places(params: Params, wide: bool, op: &Conv) -> Params {
+    let views = [&op.src, &op.weight, &op.dst].into_iter();
+    let params = views.fold(params, |params, view| spatial::walk(params, wide, view));
+    let params = spatial::window(params, &op.window, spatial::shape(&op.src));
     match &op.bias {
         Some(bias) => {
             let layout = bias.layout();
@@ -48,9 +51,17 @@ pub(super) fn bias(params: Params, op: &Conv) -> Params {
     }
 }
 
-/// Appends how the window slides: over the source, or transposed over the result.
-pub(super) fn window(params: Params, op: &Conv) -> Params {
-    spatial::window(params, &op.window, spatial::shape(&op.src))
+/// The fields of [`places`].
+pub(super) fn place_fields(wide: bool, ends: Ends) -> Vec<Field> {
+    let operands = ["src", "weight", "dst"].into_iter();
+    let mut fields: Vec<Field> = operands
+        .flat_map(|operand| spatial::walk_fields(wide, operand))
+        .collect();
+    fields.extend(spatial::window_fields());
+    if ends.bias {
+        fields.extend(["bias_at", "bias_step"].map(|name| Field::new("i64", name)));
+    }
+    fields
 }
 
 /// Types, and what is done from an element to a number and from a sum to what is stored.

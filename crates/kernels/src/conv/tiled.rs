@@ -5,7 +5,7 @@ use std::fmt::Write;
 use streampool_device::Conv;
 
 use super::ends::Ends;
-use super::shared_text::{bias, buffers, ends, operands, window};
+use super::shared_text::{buffers, ends, operands, place_fields, places};
 use crate::dispatch::{Dispatch, Limits, Params, Plan, grid};
 use crate::elementwise::form::{size, size_fields};
 use crate::register_blocks::{self, MULTIPLY, THREADS};
@@ -45,11 +45,7 @@ pub(super) fn plan<K>(
     let [rows, columns] = kernel.tile.map(usize::from);
     let (down, across) = (made.div_ceil(rows), pixels.div_ceil(columns));
     let tiles = down.checked_mul(across).filter(|&tiles| tiles < LIMIT)?;
-    let mut params = Params::new();
-    for view in [&op.src, &op.weight, &op.dst] {
-        params = spatial::walk(params, true, view);
-    }
-    params = bias(window(params, op), op)
+    let mut params = places(Params::new(), true, op)
         .size(images)
         .size(op.groups)
         .size(read)
@@ -94,21 +90,9 @@ fn tile(made: usize, pixels: usize, images: usize, limits: &Limits) -> [u8; 2] {
 }
 
 impl Tiled {
-    fn fields() -> Vec<Field> {
-        let mut fields = Vec::new();
-        for operand in ["src", "weight", "dst"] {
-            fields.extend(spatial::walk_fields(true, operand));
-        }
-        fields.extend(spatial::window_fields());
-        fields
-    }
-
     pub(super) fn text(&self) -> KernelText {
         let tile = self.tile.map(u32::from);
-        let mut params = Self::fields();
-        if self.ends.bias {
-            params.extend(["bias_at", "bias_step"].map(|name| Field::new("i64", name)));
-        }
+        let mut params = place_fields(true, self.ends);
         let sizes = ["images", "groups", "read", "made", "pixels", "depths"];
         params.extend(sizes.map(|name| Field::new("u32", name)));
         params.extend((0..DIVISORS.len()).flat_map(|divisor| size_fields(false, divisor)));

@@ -77,8 +77,8 @@ where
         order: Order::of(&op.dst),
         wide,
     };
-    let count = Params::new();
-    let mut params = kernel.order.count(count, wide, spatial::shape(&op.dst));
+    let shape = spatial::shape(&op.dst);
+    let mut params = kernel.order.count(Params::new(), wide, shape);
     for view in &views {
         params = spatial::walk(params, wide, view);
     }

@@ -10,6 +10,11 @@ use crate::error::NodeError;
 use crate::nodes::call::Call;
 use crate::words::OfRun;
 
+/// Counts what is looked at as work of the run.
+pub fn spend(elements: usize) -> Result<(), NodeError> {
+    Ok(Budget::take_work(elements as u64).map_err(streampool_tensor::Error::from)?)
+}
+
 /// A node that looks into strings, or makes some.
 pub struct Words<'a> {
     pub of_run: Rc<OfRun>,
@@ -26,12 +31,12 @@ impl<'a> Words<'a> {
     /// The numbers of the strings of an input.
     pub fn given(&self, x: &Tensor) -> Result<Vec<i64>, NodeError> {
         let numbers = x.to_vec::<i64>()?;
-        Budget::take_work(numbers.len() as u64).map_err(streampool_tensor::Error::from)?;
+        spend(numbers.len())?;
         Ok(numbers)
     }
 
     pub fn number(&self, string: &str) -> Result<i64, NodeError> {
-        Budget::take_work(string.len() as u64).map_err(streampool_tensor::Error::from)?;
+        spend(string.len())?;
         Ok(self.of_run.number(string)?)
     }
 

@@ -1,11 +1,10 @@
 //! The n-grams of strings, found in one pass over the words: a pool of strings may be large.
 
 use rustc_hash::FxHashMap;
-use streampool_runtime::Budget;
 use streampool_tensor::Tensor;
 use streampool_tensor::room::filled;
 
-use super::common::Words;
+use super::common::{Words, spend};
 use crate::error::NodeError;
 use crate::nodes::call::Call;
 
@@ -58,8 +57,7 @@ pub fn count_strings(
                 let Some(windows) = whole.checked_sub(reach).filter(|&windows| windows > 0) else {
                     break;
                 };
-                Budget::take_work((windows * pool.length) as u64)
-                    .map_err(streampool_tensor::Error::from)?;
+                spend(windows * pool.length)?;
                 for begin in 0..windows {
                     gram.clear();
                     gram.extend((0..pool.length).map(|place| row[begin + place * step]));

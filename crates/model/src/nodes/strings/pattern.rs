@@ -2,10 +2,9 @@
 //! those of ASCII, as in RE2.
 
 use regex_lite::Regex;
-use streampool_runtime::Budget;
 use streampool_tensor::Tensor;
 
-use super::common::Words;
+use super::common::{Words, spend};
 use crate::error::NodeError;
 use crate::nodes::call::{Call, Outputs};
 
@@ -32,7 +31,7 @@ pub fn full_match(call: &Call<'_>) -> Outputs {
     let pattern = whole(call.string_or("pattern", "")?)?;
     let numbers = words.given(x)?;
     let made = words.each(&numbers, |string| {
-        Budget::take_work(string.len() as u64).map_err(streampool_tensor::Error::from)?;
+        spend(string.len())?;
         Ok(pattern.is_match(string))
     })?;
     Ok(vec![Tensor::from_slice(words.pool, &made, x.shape())?])
@@ -71,7 +70,7 @@ impl Longest {
         let least = found.end() - found.start();
         let mut longest = least;
         for end in ends.filter(|&end| end > least) {
-            Budget::take_work(end as u64).map_err(streampool_tensor::Error::from)?;
+            spend(end)?;
             if whole.is_match(&rest[..end]) {
                 longest = end;
             }

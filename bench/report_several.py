@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Prints what the stage `several` of gpu.sh found, as the tables of bench/README.md: several.json, as `streampool-measure
-several --json` writes it, and failing.json, of the same with --fail.
+several --json` writes it.
 
     report_several.py REPORT_DIR
 """
@@ -64,15 +64,6 @@ def main():
           f"{100 * callers['uneven_p99']:.1f} %), {callers['answered']:,} answered, "
           f"{'each once' if callers['each_once'] else '**not each once**'}.\n")
     print(processes(found))
-    if (folder / "failing.json").exists():
-        failing = json.loads((folder / "failing.json").read_text(encoding="utf-8"))
-        if "error" in failing:
-            print(f"A GPU is lost: not measured: {failing['error']}")
-            return 0
-        print(f"A GPU is lost while {failing['threads']} threads run: failed there {failing['failed_there']}, elsewhere "
-              f"{failing['failed_elsewhere']}; runs elsewhere in the second before and in two after "
-              f"{failing['per_second_elsewhere']}; longest run elsewhere {time(failing['longest_before'])} before, "
-              f"{time(failing['longest_after'])} after; left out: {failing['lost']}; {met(failing['ok'])}.")
     return 0
 
 

@@ -2,7 +2,6 @@
 
 mod apart;
 mod callers;
-mod failing;
 mod mixed;
 mod speed;
 mod workload;
@@ -34,13 +33,12 @@ const CALLERS: usize = 512;
 
 /// Measure several devices of one machine: each alone, and all together in one process
 ///
-/// The exit code is 1 if a result is wrong, or with --fail if the loss of one device harms another. A goal that is missed is no
+/// The exit code is 1 if a result is wrong. A goal that is missed is no
 /// failure.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
         streampool-measure several --devices 2 --quick\n  \
-        streampool-measure several --device cuda --models MODELS\n  \
-        streampool-measure several --device cuda --fail")]
+        streampool-measure several --device cuda --models MODELS")]
 pub struct Options {
     /// Write one JSON object instead of tables
     #[arg(long)]
@@ -63,9 +61,6 @@ pub struct Options {
     /// Threads for each device
     #[arg(long, value_name = "COUNT", default_value_t = THREADS, value_parser = within(1usize, 256))]
     threads: usize,
-    /// Lose the last GPU instead, while all work
-    #[arg(long)]
-    fail: bool,
     /// Be one process of several: measure the workload of this number when told
     #[arg(long, hide = true)]
     worker: Option<usize>,
@@ -89,14 +84,6 @@ pub fn run(options: &Options) -> Result<Outcome> {
     let set = set(options)?;
     let usual = if options.quick { 0.5 } else { 5.0 };
     let slice = Duration::from_secs_f64(options.seconds.unwrap_or(usual));
-    if options.fail {
-        if options.device != On::Cuda {
-            return Err("only a GPU can be lost: add --device cuda".into());
-        }
-        let failing = failing::measure(&set, options.threads)?;
-        output::told(options.json, &failing, || failing.page())?;
-        return Ok(Outcome::of(failing.ok));
-    }
     let workloads = Workload::all(options.models.as_deref(), options.threads)?;
     if let Some(number) = options.worker {
         let workload = workloads.get(number).ok_or("there is no such workload")?;
@@ -267,16 +254,15 @@ mod tests {
     fn what_there_is_no_device_for_is_refused() {
         let options = Options {
             json: false,
-            device: On::Host,
+            device: On::Metal,
             devices: Some(2),
             models: None,
             seconds: Some(0.1),
             quick: true,
             threads: 2,
-            fail: true,
             worker: None,
         };
         let error = run(&options).map(drop).unwrap_err().to_string();
-        assert!(error.contains("--device cuda"), "{error}");
+        assert!(error.contains("Apple"), "{error}");
     }
 }

@@ -24,28 +24,25 @@
 #![cfg(not(target_vendor = "apple"))]
 
 mod chance;
+mod classes;
 mod foundation;
 mod inside;
+mod lock;
 mod metal;
 mod registry;
 mod report;
 mod runtime;
 mod settings;
 mod signposts;
+mod sim;
 
+pub use classes::live_objects;
 pub use inside::{Inside, measure_time_inside, time_inside};
 pub use report::{Rule, Violation};
 pub use runtime::{
     Arguments, Body, Class, ClassBuilder, Encode, Id, Implementation, Message, Method, Selector,
-    Strong, This, define_protocol, live_objects,
+    Strong, This, define_protocol,
 };
-pub use settings::{Refusal, Sim, fail_next, fail_next_somewhere};
+pub use settings::{Refusal, fail_next, fail_next_somewhere};
 pub use signposts::{Mark, Signpost, signposts};
-
-/// All classes that stand in statics.
-fn fixed_classes() -> impl Iterator<Item = &'static Class> {
-    runtime::classes()
-        .chain(foundation::classes())
-        .chain(metal::classes())
-        .chain([&registry::NUMBER])
-}
+pub use sim::Sim;

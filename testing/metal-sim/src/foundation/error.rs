@@ -1,7 +1,6 @@
 //! `NSError`.
 
-use super::object::NSOBJECT;
-use super::string::{autoreleased_string, string};
+use super::object::{NSOBJECT, autoreleased_string, string};
 use crate::method;
 use crate::runtime::{Body, Class, Definition, Id, autorelease};
 

@@ -3,13 +3,11 @@
 mod array;
 mod error;
 mod object;
-mod string;
 mod url;
 
 pub(crate) use array::{array, objects};
 pub(crate) use error::{error, set_error};
-pub(crate) use object::NSOBJECT;
-pub(crate) use string::{autoreleased_string, string, text};
+pub(crate) use object::{NSOBJECT, autoreleased_string, string, text};
 pub(crate) use url::path;
 
 use crate::runtime::Class;
@@ -17,7 +15,7 @@ use crate::runtime::Class;
 pub(crate) fn classes() -> impl Iterator<Item = &'static Class> {
     [
         &NSOBJECT,
-        &string::NSSTRING,
+        &object::NSSTRING,
         &error::NSERROR,
         &url::NSURL,
         &array::NSARRAY,

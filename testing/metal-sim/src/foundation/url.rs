@@ -2,8 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::object::NSOBJECT;
-use super::string::{autoreleased_string, text};
+use super::object::{NSOBJECT, autoreleased_string, text};
 use crate::method;
 use crate::runtime::{Body, Class, Definition, Id, autorelease};
 

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
+use super::descriptor::Descriptor as PipelineDescriptor;
 use super::library::Function;
-use super::lock;
-use super::pipeline::Descriptor;
 use crate::foundation::{NSOBJECT, path, set_error};
+use crate::lock::lock;
 use crate::method;
 use crate::report::{Rule, violation};
 use crate::runtime::{Body, Class, Definition, Id, Strong};
@@ -99,7 +99,7 @@ fn define(class: &Definition) {
         |this: Archive, descriptor: Id, _error: *mut Id| -> u8 {
             wait_while(|settings| settings.busy_archives);
             let function = descriptor
-                .body_if::<Descriptor>()
+                .body_if::<PipelineDescriptor>()
                 .and_then(|descriptor| descriptor.function());
             let Some(function) = function else {
                 violation(

@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::device::Device;
-use super::lock;
+use super::hazards::Access;
 use super::resource::{Resource, freed_in_flight};
 use super::values::{Storage, is_tracked};
 use crate::foundation::{NSOBJECT, autoreleased_string, text};
+use crate::lock::lock;
 use crate::method;
 use crate::report::{Rule, violation};
 use crate::runtime::{Block, Body, Class, Definition, Id};
@@ -185,6 +186,15 @@ impl Buffer {
             lock(&self.label),
             self.length
         )
+    }
+}
+
+impl Access {
+    pub fn of(buffer: &Buffer, writes: bool) -> Option<Access> {
+        buffer.tracked.then_some(Access {
+            number: buffer.number,
+            writes,
+        })
     }
 }
 

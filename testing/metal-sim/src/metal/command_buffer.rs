@@ -4,14 +4,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread;
 
-use super::encoder::{Pass, race};
+use super::committed::{CommandBuffer, Queue, State, Status, Step, Turn, Work};
+use super::encoder::race;
 use super::event::Event;
-use super::gpu::{Step, Work};
-use super::queue::Queue;
+use super::pass::Pass;
 use super::resource::{InFlight, Resource};
 use super::values::failure;
-use super::{blit, compute, handlers, lock};
+use super::{blit, compute, handlers};
 use crate::foundation::{NSOBJECT, autoreleased_string, error, text};
+use crate::lock::lock;
 use crate::report::{Rule, violation};
 use crate::runtime::{Block, Body, Class, Definition, Id, autorelease};
 use crate::settings::{change, settings};
@@ -20,30 +21,6 @@ use crate::{chance, method};
 pub(super) static COMMAND_BUFFER: Class =
     Class::fixed(c"_Imitation_CommandBuffer", Some(&NSOBJECT), define);
 
-/// `MTLCommandBufferStatus`
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
-#[repr(usize)]
-enum Status {
-    NotEnqueued = 0,
-    Committed = 2,
-    Scheduled = 3,
-    Completed = 4,
-    Error = 5,
-}
-
-pub(super) struct CommandBuffer {
-    pub queue: Arc<Queue>,
-    /// The object, which lives at least as long as anything is encoded or committed.
-    id: OnceLock<Id>,
-    retains: bool,
-    is_in_use: AtomicBool,
-    state: Mutex<State>,
-    handled: Condvar,
-}
-
-/// A call that uses a command buffer or its encoder: there is one at a time.
-pub(super) struct Turn<'a>(&'a CommandBuffer);
-
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         if chance::one_in(32) {
@@ -51,26 +28,6 @@ impl Drop for Turn<'_> {
         }
         self.0.is_in_use.store(false, Ordering::Release);
     }
-}
-
-#[derive(Default)]
-struct State {
-    status: Option<Status>,
-    has_open_encoder: bool,
-    /// Whether the driver has still to end an encoder for which it was asked to.
-    is_ending: bool,
-    steps: Vec<Step>,
-    in_flight: Vec<InFlight>,
-    handlers: Vec<Block>,
-    failed: Option<isize>,
-    /// How often the GPU had been set up anew when it was committed.
-    resets: usize,
-    /// What goes wrong, and before which step.
-    planned: Option<(usize, isize)>,
-    is_handled: bool,
-    started: f64,
-    ended: f64,
-    label: String,
 }
 
 impl State {

@@ -4,13 +4,15 @@ use std::ffi::c_void;
 use std::sync::{Arc, Mutex};
 
 use super::buffer::Buffer;
-use super::command_buffer::CommandBuffer;
+use super::committed::CommandBuffer;
 use super::dispatch::{Bindings, Dispatch, Slot};
-use super::encoder::{Access, Commands, Pass, Session};
-use super::lock;
+use super::encoder::Session;
+use super::hazards::Access;
+use super::pass::{Commands, Pass};
 use super::pipeline::Pipeline;
 use super::values::Size;
 use crate::foundation::NSOBJECT;
+use crate::lock::lock;
 use crate::method;
 use crate::report::{Rule, violation};
 use crate::runtime::{Body, Class, Definition, Id, autorelease};

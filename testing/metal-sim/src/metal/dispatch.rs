@@ -8,7 +8,7 @@ use streampool_emulated::metal::{Binding, Space};
 
 use super::buffer::Buffer;
 use super::device::{MOST_THREADS, THREADGROUP_MEMORY};
-use super::encoder::Access;
+use super::hazards::Access;
 use super::pipeline::Pipeline;
 use super::values::Size;
 use crate::report::Rule;

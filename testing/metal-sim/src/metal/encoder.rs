@@ -4,65 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use super::blit::BlitCommand;
-use super::buffer::Buffer;
-use super::command_buffer::{CommandBuffer, Turn};
-use super::dispatch::Dispatch;
-use super::hazards::Place;
+use super::committed::{CommandBuffer, Turn};
+use super::pass::Pass;
 use crate::report::{Rule, violation};
 use crate::settings::{Refusal, is_refused, settings};
-
-/// What an encoder leaves to the GPU.
-pub(super) struct Pass {
-    pub commands: Commands,
-    pub accesses: Vec<Access>,
-    /// Among the passes of the device, once it is committed.
-    pub place: Option<Place>,
-}
-
-pub(super) enum Commands {
-    /// Those of one group in any order.
-    Compute(Vec<Vec<Dispatch>>),
-    Blit(Vec<BlitCommand>),
-}
-
-/// That a buffer is read or written, where Metal orders that.
-#[derive(Clone, Copy)]
-pub(super) struct Access {
-    number: u64,
-    writes: bool,
-}
-
-impl Access {
-    pub fn of(buffer: &Buffer, writes: bool) -> Option<Access> {
-        buffer.tracked.then_some(Access {
-            number: buffer.number,
-            writes,
-        })
-    }
-}
-
-impl Pass {
-    /// How many threads it has; of a copy, one for each 16 bytes.
-    pub fn threads(&self) -> u64 {
-        match &self.commands {
-            Commands::Compute(groups) => groups.iter().flatten().map(Dispatch::threads).sum(),
-            Commands::Blit(commands) => {
-                let bytes = commands.iter().map(|command| command.bytes() as u64 / 16);
-                bytes.sum()
-            }
-        }
-    }
-}
-
-/// Whether Metal runs one pass with such accesses after the other.
-pub(super) fn are_ordered(these: &[Access], those: &[Access]) -> bool {
-    let meets =
-        |one: &Access, other: &Access| one.number == other.number && (one.writes || other.writes);
-    these
-        .iter()
-        .any(|one| those.iter().any(|other| meets(one, other)))
-}
 
 /// The encoder's place in its command buffer.
 pub(super) struct Session {

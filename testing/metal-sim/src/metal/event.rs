@@ -4,9 +4,9 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::lock;
 use super::resource::{Resource, freed_in_flight};
 use crate::foundation::{NSOBJECT, autoreleased_string, text};
+use crate::lock::lock;
 use crate::method;
 use crate::report::{Rule, violation};
 use crate::runtime::{Body, Class, Definition, Id};

@@ -5,54 +5,23 @@
 //! command buffers are completed in the order of their commits. Hazards between queues are in `hazards.rs`.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::blit::BlitCommand;
-use super::command_buffer::CommandBuffer;
-use super::encoder::{Commands, Pass, are_ordered};
+use super::committed::{Lane, Step, Work};
 use super::event::Event;
-use super::hazards::Place;
-use super::lock;
+use super::hazards::{Place, are_ordered};
 use super::values::failure;
 use crate::chance;
+use crate::lock::lock;
 use crate::report::{Rule, violation};
-use crate::runtime::Id;
 use crate::settings::{settings, wait_while};
 
 /// How long a wait goes on before it looks whether the device is lost.
 const LOOK_AROUND: Duration = Duration::from_millis(10);
 /// How long a queue whose passes wait for those of other queues does so before it looks again.
 const LOOK_AGAIN: Duration = Duration::from_micros(100);
-
-pub(super) enum Step {
-    Pass(Pass),
-    Wait(Arc<Event>, u64),
-    Signal(Arc<Event>, u64),
-    /// Of a command buffer, whose object was retained for as long.
-    End(Id),
-}
-
-/// A step of a command buffer, and its place there.
-pub(super) struct Work {
-    pub commands: Arc<CommandBuffer>,
-    pub place: usize,
-    pub step: Step,
-}
-
-/// What a queue has committed.
-#[derive(Default)]
-pub(super) struct Lane {
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct State {
-    work: VecDeque<Work>,
-    closed: bool,
-}
 
 impl Lane {
     /// A lane and its thread.
@@ -183,23 +152,6 @@ fn wait(event: &Event, value: u64) -> Result<(), isize> {
         }
     }
     Ok(())
-}
-
-impl Pass {
-    fn run(self) -> Result<(), String> {
-        match self.commands {
-            Commands::Blit(commands) => commands.iter().for_each(BlitCommand::run),
-            Commands::Compute(_) if settings().skips_kernels => {}
-            Commands::Compute(groups) => {
-                for mut group in groups {
-                    while !group.is_empty() {
-                        group.swap_remove(chance::below(group.len())).run()?;
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
 }
 
 /// Does nothing for a while, now and then.

@@ -5,9 +5,10 @@ use std::sync::{Arc, Condvar, Mutex, Once, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::command_buffer::CommandBuffer;
-use super::{gpu, lock};
+use super::committed::CommandBuffer;
+use super::gpu;
 use crate::chance;
+use crate::lock::lock;
 use crate::runtime::{Block, Id, Pool};
 
 const THREADS: usize = 3;

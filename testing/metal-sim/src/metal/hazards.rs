@@ -4,9 +4,24 @@
 
 use std::sync::{Arc, Mutex};
 
-use super::encoder::{Access, are_ordered};
-use super::lock;
 use crate::chance;
+use crate::lock::lock;
+
+/// That a buffer is read or written, where Metal orders that.
+#[derive(Clone, Copy)]
+pub(super) struct Access {
+    pub number: u64,
+    pub writes: bool,
+}
+
+/// Whether Metal runs one pass with such accesses after the other.
+pub(super) fn are_ordered(these: &[Access], those: &[Access]) -> bool {
+    let meets =
+        |one: &Access, other: &Access| one.number == other.number && (one.writes || other.writes);
+    these
+        .iter()
+        .any(|one| those.iter().any(|other| meets(one, other)))
+}
 
 /// The passes of all queues that are committed and not over, in the order in which they run where hazards order them.
 #[derive(Default)]

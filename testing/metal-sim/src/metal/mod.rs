@@ -5,8 +5,11 @@ mod blit;
 mod buffer;
 mod capture;
 mod command_buffer;
+mod committed;
 mod compute;
+mod descriptor;
 mod device;
+mod device_class;
 mod dispatch;
 mod encoder;
 mod event;
@@ -14,6 +17,7 @@ mod gpu;
 mod handlers;
 mod hazards;
 mod library;
+mod pass;
 mod pipeline;
 mod queue;
 mod residency;
@@ -36,23 +40,16 @@ pub(crate) fn classes() -> impl Iterator<Item = &'static Class> {
         &capture::SCOPE,
         &command_buffer::COMMAND_BUFFER,
         &compute::COMPUTE_ENCODER,
-        &device::DEVICE,
+        &device_class::DEVICE,
         &event::SHARED_EVENT,
         &library::FUNCTION,
         &library::LIBRARY,
         &library::OPTIONS,
-        &pipeline::DESCRIPTOR,
+        &descriptor::DESCRIPTOR,
         &pipeline::PIPELINE,
         &queue::QUEUE,
         &residency::DESCRIPTOR,
         &residency::SET,
     ]
     .into_iter()
-}
-
-/// A mutex that a panic elsewhere does not spoil.
-fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
 }

@@ -1,27 +1,24 @@
-//! `MTLComputePipelineState` and its descriptor.
+//! `MTLComputePipelineState`.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex};
 
 use streampool_emulated::metal;
 
 use super::archive::Archive;
+use super::descriptor::Descriptor;
 use super::device::MOST_THREADS;
 use super::library::Function;
-use super::lock;
 use super::resource::{Resource, freed_in_flight};
-use crate::foundation::{NSOBJECT, objects, set_error};
+use crate::foundation::{NSOBJECT, set_error};
+use crate::lock::lock;
 use crate::method;
 use crate::report::{Rule, violation};
-use crate::runtime::{Body, Class, Definition, Id, Strong};
+use crate::runtime::{Body, Class, Definition, Id};
 use crate::settings::settings;
 
 pub(super) static PIPELINE: Class =
     Class::fixed(c"_Imitation_ComputePipelineState", Some(&NSOBJECT), define);
-
-#[unsafe(export_name = "_OBJC_CLASS_MTLComputePipelineDescriptor")]
-pub(super) static DESCRIPTOR: Class =
-    Class::fixed(c"MTLComputePipelineDescriptor", Some(&NSOBJECT), describe);
 
 /// `MTLPipelineOptionFailOnBinaryArchiveMiss`
 const FAIL_ON_MISS: usize = 1 << 2;
@@ -51,20 +48,6 @@ impl Body for Pipeline {
         freed_in_flight(self, || {
             format!("the pipeline of kernel {}", self.function.name())
         });
-    }
-}
-
-#[derive(Default)]
-pub(super) struct Descriptor {
-    function: Mutex<Option<Strong>>,
-    archives: Mutex<Vec<Strong>>,
-}
-
-impl Body for Descriptor {}
-
-impl Descriptor {
-    pub fn function(&self) -> Option<Arc<Function>> {
-        lock(&self.function).as_ref()?.id().body_if()
     }
 }
 
@@ -103,30 +86,6 @@ pub(super) fn new_as_described(descriptor: Id, options: usize, error: *mut Id) -
         function: function.compiled.clone(),
         uses: AtomicUsize::new(0),
     })
-}
-
-fn describe(class: &Definition) {
-    class.begin_with::<Descriptor>();
-    method!(
-        class,
-        "setComputeFunction:",
-        |this: Descriptor, function: Id| {
-            *lock(&this.function) = (!function.is_null()).then(|| Strong::new(function));
-        }
-    );
-    method!(
-        class,
-        "setBinaryArchives:",
-        |this: Descriptor, archives: Id| {
-            *lock(&this.archives) = objects(archives).into_iter().map(Strong::new).collect();
-        }
-    );
-    method!(class, "setLabel:", |_this: Descriptor, _label: Id| {});
-    method!(
-        class,
-        "setThreadGroupSizeIsMultipleOfThreadExecutionWidth:",
-        |_this: Descriptor, _is: u8| {}
-    );
 }
 
 fn define(class: &Definition) {

@@ -2,30 +2,18 @@
 
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 
+use super::command_buffer;
+use super::committed::{Lane, Queue};
 use super::device::Device;
-use super::gpu::Lane;
 use super::residency::{self, ResidencySet};
-use super::{command_buffer, lock};
 use crate::foundation::{NSOBJECT, autoreleased_string, text};
+use crate::lock::lock;
 use crate::method;
 use crate::report::{Rule, violation};
 use crate::runtime::{Body, Class, Definition, Id, Strong};
 use crate::settings::{Refusal, is_refused, settings};
 
 pub(super) static QUEUE: Class = Class::fixed(c"_Imitation_CommandQueue", Some(&NSOBJECT), define);
-
-pub(super) struct Queue {
-    pub device: Arc<Device>,
-    pub lane: Arc<Lane>,
-    most: usize,
-    /// The code of the first command buffer that failed: from then on each fails with it.
-    pub error: OnceLock<isize>,
-    /// Command buffers that are neither completed nor freed.
-    there: Mutex<usize>,
-    left: Condvar,
-    label: Mutex<String>,
-    sets: Mutex<Vec<Strong>>,
-}
 
 impl Body for Queue {}
 

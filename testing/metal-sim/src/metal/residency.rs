@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use super::buffer::Buffer;
 use super::device::Device;
-use super::lock;
 use crate::foundation::NSOBJECT;
+use crate::lock::lock;
 use crate::method;
 use crate::report::{Rule, violation};
 use crate::runtime::{Body, Class, Definition, Id, Strong};

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
 
-use super::object::Id;
+use super::layout::Id;
 use crate::report::{Rule, violation};
 
 thread_local! {

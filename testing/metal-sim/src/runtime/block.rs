@@ -5,8 +5,7 @@ use std::ffi::{c_int, c_ulong, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering};
 
-use super::class::Class;
-use super::object::Id;
+use super::layout::{Class, Id};
 use crate::foundation::NSOBJECT;
 use crate::inside::Inside;
 
@@ -56,11 +55,12 @@ static HEAP: Class = Class::fixed(c"__NSMallocBlock__", Some(&NSOBJECT), |_| {})
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 
 /// How many blocks there are on the heap.
-pub(super) fn live() -> usize {
+pub(crate) fn live() -> usize {
     LIVE.load(Ordering::Relaxed)
 }
 
-pub(super) fn classes() -> impl Iterator<Item = &'static Class> {
+/// The classes of blocks.
+pub(crate) fn classes() -> impl Iterator<Item = &'static Class> {
     [&STACK, &GLOBAL, &HEAP].into_iter()
 }
 

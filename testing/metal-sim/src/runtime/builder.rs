@@ -3,9 +3,8 @@
 use std::ffi::CString;
 use std::sync::Arc;
 
-use super::class::Class;
 use super::encode::Implementation;
-use super::object::Body;
+use super::layout::{Body, Class, Definition};
 use super::selector::Selector;
 
 /// A class in the making, for a test.
@@ -36,12 +35,6 @@ impl ClassBuilder {
         self.0.register();
         self.0
     }
-}
-
-/// A class of this crate that gets its methods.
-pub(crate) struct Definition {
-    class: &'static Class,
-    meta: &'static Class,
 }
 
 impl Definition {

@@ -1,40 +1,15 @@
 //! Classes and their tables of methods.
 
-use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_void};
 use std::fmt;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
-use std::sync::{Arc, Once, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Once, OnceLock, RwLock};
 
-use super::builder::Definition;
-use super::object::{Body, Head, IMMORTAL, Id, Object};
+use super::layout::{
+    Body, Class, Definition, Head, IMMORTAL, Id, MakeBody, Method, Methods, Object,
+};
 use super::selector::Selector;
-
-/// A method of a class. Its address is what `class_getInstanceMethod` gives out.
-pub struct Method {
-    pub(super) selector: Selector,
-    pub(super) types: CString,
-    pub(super) implementation: AtomicPtr<c_void>,
-}
-
-type Methods = BTreeMap<Selector, &'static Method>;
-type MakeBody = fn() -> Arc<dyn Body>;
-
-/// A class. It begins as every object does, for classes are sent messages too.
-#[repr(C)]
-pub struct Class {
-    pub(super) head: Head,
-    superclass: Option<&'static Class>,
-    name: &'static CStr,
-    is_meta: bool,
-    define: Option<fn(&Definition)>,
-    made: Once,
-    methods: RwLock<Methods>,
-    body: OnceLock<MakeBody>,
-    live: AtomicUsize,
-}
-
-static CLASSES: RwLock<BTreeMap<&'static CStr, &'static Class>> = RwLock::new(BTreeMap::new());
+use crate::lock::{read, write};
 
 impl Class {
     /// A class that stands in a static, so that the linker finds it; `define` adds its methods when it is first used.
@@ -46,7 +21,7 @@ impl Class {
         Class::new(name, superclass, false, Some(define))
     }
 
-    const fn new(
+    pub(crate) const fn new(
         name: &'static CStr,
         superclass: Option<&'static Class>,
         is_meta: bool,
@@ -65,39 +40,8 @@ impl Class {
         }
     }
 
-    /// A new class that nobody finds by name until it is registered.
-    pub(super) fn allocate(
-        name: &CStr,
-        superclass: Option<&'static Class>,
-    ) -> Option<&'static Class> {
-        if Class::named(name).is_some() {
-            return None;
-        }
-        let name = Box::leak(name.to_owned().into_boxed_c_str());
-        let class: &'static Class = Box::leak(Box::new(Class::new(name, superclass, false, None)));
-        class.make();
-        Some(class)
-    }
-
-    pub(super) fn register(&'static self) {
-        write(&CLASSES).insert(self.name, self);
-    }
-
-    /// The class of that name.
-    pub fn named(name: &CStr) -> Option<&'static Class> {
-        static FIXED: Once = Once::new();
-        FIXED.call_once(|| crate::fixed_classes().for_each(Class::register));
-        read(&CLASSES).get(name).copied()
-    }
-
-    /// All classes that have a name.
-    pub(super) fn all() -> Vec<&'static Class> {
-        Class::named(c"NSObject");
-        read(&CLASSES).values().copied().collect()
-    }
-
     /// Gives a class its metaclass and its methods, when it is first used.
-    pub(super) fn make(&'static self) {
+    pub(crate) fn make(&'static self) {
         self.made.call_once(|| {
             let above = match self.superclass {
                 Some(superclass) => superclass.meta(),
@@ -246,26 +190,6 @@ impl fmt::Display for Class {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name.to_string_lossy())
     }
-}
-
-/// How many objects of each class live, blocks on the heap among them.
-pub fn live_objects() -> BTreeMap<String, usize> {
-    let classes = Class::all();
-    let objects = classes
-        .iter()
-        .map(|class| (class.to_string(), class.live.load(Ordering::Relaxed)));
-    objects
-        .chain([("block".to_owned(), super::block::live())])
-        .filter(|(_, live)| *live > 0)
-        .collect()
-}
-
-fn read<T>(lock: &RwLock<T>) -> std::sync::RwLockReadGuard<'_, T> {
-    lock.read().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn write<T>(lock: &RwLock<T>) -> std::sync::RwLockWriteGuard<'_, T> {
-    lock.write().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

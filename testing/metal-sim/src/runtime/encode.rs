@@ -3,8 +3,7 @@
 use std::ffi::{CString, c_char, c_void};
 use std::ptr;
 
-use super::class::Class;
-use super::object::Id;
+use super::layout::{Class, Id};
 use super::selector::Selector;
 
 /// A type that methods take and return.

@@ -3,13 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::object::Id;
-
-/// An object and its body, as a method sees them.
-pub struct This<T> {
-    id: Id,
-    body: Arc<T>,
-}
+use super::layout::{Id, This};
 
 impl<T> This<T> {
     pub(super) fn new(id: Id, body: Arc<T>) -> This<T> {

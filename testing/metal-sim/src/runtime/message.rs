@@ -4,7 +4,7 @@ use std::ffi::CString;
 use std::mem::transmute;
 
 use super::encode::Encode;
-use super::object::Id;
+use super::layout::Id;
 use super::selector::Selector;
 
 /// A message that is about to be sent; see [`send!`](crate::send).

@@ -33,6 +33,7 @@ mod builder;
 mod class;
 mod encode;
 mod handles;
+mod layout;
 mod message;
 mod object;
 mod protocol;
@@ -41,18 +42,13 @@ mod symbols;
 
 pub use block::Block;
 pub use builder::ClassBuilder;
-pub use class::{Class, Method, live_objects};
 pub use encode::{Encode, Implementation};
-pub use handles::{Strong, This};
+pub use handles::Strong;
+pub use layout::{Body, Class, Id, Method, This};
 pub use message::{Arguments, Message};
-pub use object::{Body, Id};
 pub use protocol::define_protocol;
 pub use selector::Selector;
 
 pub(crate) use autorelease::{Pool, autorelease};
-pub(crate) use builder::Definition;
-
-/// The classes of blocks.
-pub(crate) fn classes() -> impl Iterator<Item = &'static Class> {
-    block::classes()
-}
+pub(crate) use block::{classes, live as live_blocks};
+pub(crate) use layout::Definition;

@@ -6,13 +6,10 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::block;
-use super::class::Class;
-use super::handles::This;
+use super::layout::{Body, Class, Head, IMMORTAL, Id, Object, This};
 use super::selector::Selector;
 use crate::report::{Rule, violation};
 
-/// Never counted: classes.
-pub(super) const IMMORTAL: usize = usize::MAX;
 /// Its last reference is gone.
 const FREED: usize = usize::MAX - 1;
 /// Its last reference is gone, and `dealloc` runs.
@@ -21,11 +18,16 @@ const DYING: usize = usize::MAX - 2;
 /// So many freed objects are kept to see who still uses them.
 const CORPSES: usize = 200_000;
 
-/// How every object begins, classes too.
-#[repr(C)]
-pub(super) struct Head {
-    class: AtomicPtr<Class>,
-    count: AtomicUsize,
+static FREED_OBJECTS: Mutex<VecDeque<Box<Object>>> = Mutex::new(VecDeque::new());
+
+impl Object {
+    pub(super) fn create(class: &'static Class, body: Option<Arc<dyn Body>>) -> Id {
+        let head = Head::new(std::ptr::from_ref(class).cast_mut(), 1);
+        Id(Box::into_raw(Box::new(Object {
+            head,
+            body: Mutex::new(body),
+        })))
+    }
 }
 
 impl Head {
@@ -46,41 +48,6 @@ impl Head {
             .store(std::ptr::from_ref(class).cast_mut(), Ordering::Release);
     }
 }
-
-/// What an object of a class of this crate, or of a test, holds.
-pub trait Body: Any + Send + Sync {
-    /// Called when the object's last reference goes. The body itself may live on in work under way.
-    fn freed(&self) {}
-}
-
-#[repr(C)]
-pub(super) struct Object {
-    head: Head,
-    body: Mutex<Option<Arc<dyn Body>>>,
-}
-
-static FREED_OBJECTS: Mutex<VecDeque<Box<Object>>> = Mutex::new(VecDeque::new());
-
-impl Object {
-    pub(super) fn create(class: &'static Class, body: Option<Arc<dyn Body>>) -> Id {
-        let head = Head::new(std::ptr::from_ref(class).cast_mut(), 1);
-        Id(Box::into_raw(Box::new(Object {
-            head,
-            body: Mutex::new(body),
-        })))
-    }
-}
-
-/// A reference to an object, which may be null, and counts for nothing.
-#[repr(transparent)]
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Id(*mut Object);
-
-// SAFETY: what an `Id` reaches is atomic or behind a lock; freed objects stay readable for a while, and who uses one
-// for longer than that has had its violation long before.
-unsafe impl Send for Id {}
-// SAFETY: as above.
-unsafe impl Sync for Id {}
 
 impl Id {
     /// No object.

@@ -5,8 +5,7 @@ use std::ptr;
 
 use super::autorelease::{self, autorelease};
 use super::block;
-use super::class::{Class, Method};
-use super::object::Id;
+use super::layout::{Class, Id, Method};
 use super::selector::Selector;
 use crate::inside::Inside;
 

@@ -161,6 +161,11 @@ impl Context {
         self.gate.pass();
     }
 
+    /// Whether a call needs the driver's lock alone now.
+    pub fn is_shut(&self) -> bool {
+        self.gate.is_shut()
+    }
+
     /// Has launches wait until the result is dropped. It is held during calls that need the driver's lock alone
     /// (docs/src/cuda.md has the list), and never while this thread waits for another.
     pub fn alone(&self) -> (Shut<'_>, Exempt) {

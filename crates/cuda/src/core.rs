@@ -29,8 +29,12 @@ pub(crate) struct Core {
     pub kernels: Kernels,
     pub blas: Blas,
     pub dnn: Dnn,
+    /// Whether our kernels use the tensor cores.
+    pub tensor_cores: bool,
     /// Whether products of `f32` go to the tensor cores in parts.
     pub splits: bool,
+    /// Whether a kernel may start while the one before it ends, and waits for it by itself.
+    pub starts_early: bool,
     pub programs: Budget,
     pub watcher: Watcher,
     pub tracing: Tracing,

@@ -50,10 +50,10 @@ impl CudaDevice {
         let kernels = Kernels::new(context.clone(), options.cache_dir);
         let blas = Blas::new(context, options.precision);
         let dnn = Dnn::new(context, options.precision);
-        // From Ampere on, tensor cores multiply TF32.
-        let splits = options.precision == Precision::Exact
-            && kernels.compiler().is_ok()
-            && context.capability()? >= (8, 0);
+        // From Ampere on, tensor cores multiply TF32, and what they multiply is fetched past the registers.
+        let capability = context.capability()?;
+        let tensor_cores = kernels.compiler().is_ok() && capability >= (8, 0);
+        let splits = tensor_cores && options.precision == Precision::Exact;
         let capacity = properties::memory(context)?;
         let capacity = options
             .capacity
@@ -85,7 +85,9 @@ impl CudaDevice {
             kernels,
             blas,
             dnn,
+            tensor_cores,
             splits,
+            starts_early: capability >= (9, 0),
             programs: Budget::new(options.program_memory),
             watcher: Watcher::new(),
             tracing: Tracing::new(),

@@ -12,6 +12,7 @@ use crate::core::Core;
 use crate::lane::Lane;
 use crate::marks::Mark;
 use crate::ranks;
+use crate::waits;
 
 /// One recording of an event. Each has a mark of its own, so nothing that belongs to one can reach another.
 pub(crate) struct Recording {
@@ -60,7 +61,8 @@ impl Recording {
             return Ok(());
         }
         let context = &self.lane.core.context;
-        let waited = context.bind().and_then(|_bound| self.mark.wait());
+        let wait = |_bound| waits::wait(context, || self.mark.wait(), || self.mark.is_over());
+        let waited = context.bind().and_then(wait);
         waited.map_err(|failure| context.error(failure))?;
         self.lane.passed(self.tick);
         Ok(())

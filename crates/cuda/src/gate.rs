@@ -67,9 +67,15 @@ impl Gate {
     #[inline]
     pub fn pass(&self) {
         // Relaxed: nothing is handed over. A launch that comes through late only makes a call wait that much longer.
-        if self.shut.0.load(Ordering::Relaxed) {
+        if self.is_shut() {
             self.wait_to_pass();
         }
+    }
+
+    /// Whether it is shut now.
+    #[inline]
+    pub fn is_shut(&self) -> bool {
+        self.shut.0.load(Ordering::Relaxed)
     }
 
     #[cold]
@@ -81,7 +87,7 @@ impl Gate {
         if state.waiting == 0 {
             // Most calls are short. Those who find others waiting wait with them.
             drop(state);
-            linger(|| self.shut.0.load(Ordering::Relaxed));
+            linger(|| self.is_shut());
             state = lock(&self.state);
         }
         if state.holder.is_none() {

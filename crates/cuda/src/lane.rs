@@ -19,6 +19,7 @@ use crate::memory::DeviceBlock;
 use crate::pinned::{Block, Blocks};
 use crate::ranks;
 use crate::tracing::Timed;
+use crate::waits;
 use crate::watcher::Watched;
 
 /// A stream of the driver, and what any thread may know of it. The one who appends is its queue.
@@ -64,6 +65,8 @@ pub(crate) enum Held {
     Direct,
     /// Scratch memory that was replaced by a larger one.
     Scratch(#[allow(dead_code, reason = "kept alive, never read")] Arc<DeviceBlock>),
+    /// Points that a graph sets.
+    Marks(#[allow(dead_code, reason = "kept alive, never read")] Vec<Arc<Mark>>),
 }
 
 impl Lane {
@@ -217,12 +220,10 @@ impl Lane {
             return;
         };
         for timed in timed {
-            if let Some(trace) = self.core.tracing.trace()
-                && let Some(interval) = timed.interval(self.index)
-            {
+            if let Some(trace) = self.core.tracing.trace() {
                 lock::assert_none_held();
                 // The panic hook has reported it; the others are still told.
-                let _ = foreign::call(move || trace.op(interval));
+                let _ = foreign::call(|| timed.tell(self.index, &*trace));
             }
         }
     }
@@ -237,7 +238,7 @@ impl Lane {
                 match held {
                     Held::Download(_, into) => *into = None,
                     Held::Direct => is_left |= *at > self.completed(),
-                    Held::Upload(_) | Held::Scratch(_) => {}
+                    Held::Upload(_) | Held::Scratch(_) | Held::Marks(_) => {}
                 }
             }
             drop(state);
@@ -269,10 +270,8 @@ impl Lane {
 
     fn ask(&self, appended: Tick) -> Result<Option<Tick>, Failure> {
         let _bound = self.core.context.bind()?;
-        match self.core.context.query(self.stream) {
-            CUresult::CUDA_SUCCESS => return Ok(Some(appended)),
-            CUresult::CUDA_ERROR_NOT_READY => {}
-            other => self.core.context.check("cuStreamQuery", other)?,
+        if self.is_drained()? {
+            return Ok(Some(appended));
         }
         let mut passed = None;
         while let Some((tick, mark)) = self.mark_at(passed.unwrap_or(0) + 1) {
@@ -282,6 +281,15 @@ impl Lane {
             passed = Some(tick);
         }
         Ok(passed)
+    }
+
+    /// Whether the stream has done all that it was given. The context is bound.
+    fn is_drained(&self) -> Result<bool, Failure> {
+        let context = &self.core.context;
+        match context.query(self.stream) {
+            CUresult::CUDA_ERROR_NOT_READY => Ok(false),
+            other => context.check("cuStreamQuery", other).map(|()| true),
+        }
     }
 
     /// On a lost device: nothing will run any more, so nothing is waited for.
@@ -337,14 +345,17 @@ impl Lane {
             false => None,
         };
         if let Some((at, mark)) = mark {
-            mark.wait()?;
+            waits::wait(context, || mark.wait(), || mark.is_over())?;
             self.passed(at);
             return Ok(());
         }
-        let _exempt = context.exempt();
-        // SAFETY: the stream lives as long as this.
-        let result = unsafe { sys::cuStreamSynchronize(self.stream) };
-        context.check("cuStreamSynchronize", result)?;
+        let spin = || {
+            let _exempt = context.exempt();
+            // SAFETY: the stream lives as long as this.
+            let result = unsafe { sys::cuStreamSynchronize(self.stream) };
+            context.check("cuStreamSynchronize", result)
+        };
+        waits::wait(context, spin, || self.is_drained())?;
         self.passed(appended);
         Ok(())
     }

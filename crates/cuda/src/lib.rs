@@ -44,6 +44,7 @@ mod step;
 mod stock;
 mod sync;
 mod tracing;
+mod waits;
 mod watcher;
 
 pub use device::CudaDevice;

@@ -1,8 +1,8 @@
 //! Lowering: which steps execute an op.
 
 use smallvec::{SmallVec, smallvec};
-use streampool_device::{Error, Op, OpKind, Result, View};
-use streampool_kernels::{Missing, Plan, lower, rnn, small_product, split_product};
+use streampool_device::{DType, Error, Op, OpKind, Result, View};
+use streampool_kernels::{Missing, Plan, lower, rnn, small_product, tensor_core_product};
 
 use crate::core::Core;
 use crate::step::{Launch, NoSteps, Step, Steps};
@@ -36,9 +36,11 @@ impl Core {
                 {
                     return self.compiled(op.kind(), plan, missing);
                 }
-                if self.splits
-                    && let Some(plan) = split_product(product, &self.limits)
-                {
+                let on_tensor_cores = match product.a.dtype() {
+                    DType::F32 => self.splits,
+                    _ => self.tensor_cores,
+                };
+                if on_tensor_cores && let Some(plan) = tensor_core_product(product, &self.limits) {
                     return self.compiled(op.kind(), plan, missing);
                 }
                 match self

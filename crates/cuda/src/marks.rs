@@ -44,20 +44,25 @@ impl Shelf {
 
     /// A mark of this point of `stream`. The context is bound.
     pub fn mark(self: &Arc<Self>, stream: CUstream, timed: bool) -> Result<Mark, Failure> {
+        let mark = self.unset(timed)?;
+        // SAFETY: both handles are alive and of this context.
+        let result = unsafe { sys::cuEventRecord(mark.raw, stream) };
+        self.context.check("cuEventRecord", result)?;
+        Ok(mark)
+    }
+
+    /// A mark for a point that is still to be said. The context is bound.
+    pub fn unset(self: &Arc<Self>, timed: bool) -> Result<Mark, Failure> {
         let spare = Shelf::list(&mut self.spare.lock(), timed).pop();
         let raw = match spare {
             Some(raw) => raw,
             None => self.fetch(timed)?,
         };
-        let mark = Mark {
+        Ok(Mark {
             raw,
             timed,
             shelf: self.clone(),
-        };
-        // SAFETY: both handles are alive and of this context.
-        let result = unsafe { sys::cuEventRecord(mark.raw, stream) };
-        self.context.check("cuEventRecord", result)?;
-        Ok(mark)
+        })
     }
 
     /// An event from the stock, which gives several.
@@ -91,12 +96,17 @@ pub(crate) struct Mark {
 
 // SAFETY: the driver's events may be used from any thread.
 unsafe impl Send for Mark {}
-// SAFETY: as above; recording, which changes it, happens before it is shared.
+// SAFETY: as above; what is changed by recording it is the driver's.
 unsafe impl Sync for Mark {}
 
 impl Mark {
     fn context(&self) -> &Context {
         &self.shelf.context
+    }
+
+    /// The driver's event.
+    pub fn raw(&self) -> CUevent {
+        self.raw
     }
 
     /// Whether the stream has passed it. The context is bound.

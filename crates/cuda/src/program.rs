@@ -19,11 +19,13 @@ use streampool_device::{Error, Op, Program, Result, Span};
 
 use crate::context::Failure;
 use crate::core::Core;
-use crate::lane::Lane;
+use crate::lane::{Held, Lane};
 use crate::place::Place;
 use crate::step::Steps;
+use crate::tracing::Piece;
 
 pub(crate) use budget::Budget;
+use graph::{Chain, Graph};
 use instance::{Instance, OfLanes, Room};
 use per_lane::PerLane;
 use recipe::{Bound, Recipe};
@@ -102,6 +104,60 @@ impl CudaProgram {
         let tick = unsafe { instance.launch(lane, stream)? };
         self.instances.put(lane, lane.index, tick, instance);
         Ok(true)
+    }
+
+    /// Launches a graph of its own for `lane`, which notes the time around each task, and says between which marks what happens.
+    /// The lane keeps the marks until the next tick is over. The context is bound.
+    ///
+    /// # Safety
+    /// As for [`launch`](Self::launch); `scratch` is as many bytes of scratch memory as it [needs](Self::scratch), which are
+    /// the lane's until that tick is over.
+    pub unsafe fn launch_timed(
+        &self,
+        lane: &Lane,
+        scratch: u64,
+        slots: &[Span],
+    ) -> Result<Vec<Piece>, Failure> {
+        let bound = self.recipe.bound(slots);
+        let place = Place {
+            scratch,
+            moved: &bound,
+        };
+        let mut chain = Chain::new(&self.core.context)?;
+        let mut pieces: Vec<Piece> = Vec::with_capacity(self.recipe.ops.len() + self.nodes);
+        let mut now = chain.note(&lane.shelf)?;
+        let mut marks = vec![now.clone()];
+        for op in &self.recipe.ops {
+            let whole = pieces.len();
+            pieces.push(Piece {
+                op: op.kind,
+                kernel: None,
+                begin: now.clone(),
+                end: now.clone(),
+            });
+            for task in tasks(&op.steps, &place) {
+                // SAFETY: the caller vouches for the memory of the ops with these slots, and for the scratch memory.
+                let node = unsafe { chain.append(&self.core, &task, &place)? };
+                let before = std::mem::replace(&mut now, chain.note(&lane.shelf)?);
+                marks.push(now.clone());
+                // What cannot be told of a library's kernels is left out.
+                if let Ok(Some(shape)) = chain.shape(&node, &task) {
+                    pieces.push(Piece {
+                        op: op.kind,
+                        kernel: Some(shape),
+                        begin: before,
+                        end: now.clone(),
+                    });
+                }
+            }
+            pieces[whole].end = now.clone();
+        }
+        // The driver keeps a graph that runs until that is over.
+        let mut graph = Graph::new(chain, lane.stream)?;
+        // SAFETY: as above; the lane keeps the marks.
+        unsafe { graph.launch(lane.stream)? };
+        lane.hold(lane.appended() + 1, Held::Marks(marks));
+        Ok(pieces)
     }
 
     /// The instance for `lane`, bound to these slots.

@@ -22,7 +22,7 @@ use crate::place::{Moved, Place, address};
 use crate::program::CudaProgram;
 use crate::progress::CudaProgress;
 use crate::step::{NoSteps, Steps};
-use crate::tracing::{Origin, Timed};
+use crate::tracing::{Origin, Piece, Timed};
 
 /// A mark is set at the latest after so many commands, so that what is over is known by and by.
 const MARK_EVERY: Tick = 64;
@@ -40,6 +40,8 @@ pub(crate) struct CudaQueue {
     capture: Option<Vec<(Op, Steps)>>,
     /// A stream of others that is ordered after everything here up to a tick.
     led: Option<(External, Tick)>,
+    /// What the command is made of that is submitted now, if each of that is timed.
+    pieces: Vec<Piece>,
 }
 
 impl CudaQueue {
@@ -54,6 +56,7 @@ impl CudaQueue {
             scratch: None,
             capture: None,
             led: None,
+            pieces: Vec::new(),
         })
     }
 
@@ -131,6 +134,7 @@ impl CudaQueue {
             false => submit(self),
         };
         let tick = self.last + 1;
+        let pieces = std::mem::take(&mut self.pieces);
         match submitted {
             Ok(held) => {
                 // Before the tick is given out: who sees it over finds everything here.
@@ -138,7 +142,7 @@ impl CudaQueue {
                     self.lane.hold(tick, held);
                 }
                 if let Some(timing) = timing {
-                    self.end_timing(tick, op, timing);
+                    self.end_timing(tick, op, timing, pieces);
                 }
             }
             Err(failure @ (Failure::Unprepared(_) | Failure::Lost(_))) => {
@@ -162,19 +166,27 @@ impl CudaQueue {
     }
 
     /// The driver has the command already: if it cannot be timed, only its interval is lost.
-    fn end_timing(&self, tick: Tick, op: OpKind, timing: Timing) {
+    fn end_timing(&self, tick: Tick, op: OpKind, timing: Timing, mut pieces: Vec<Piece>) {
         let (origin, encoded, begin) = timing;
-        if let Ok(end) = self.time_mark() {
+        if pieces.is_empty()
+            && let Ok(end) = self.time_mark()
+        {
+            pieces.push(Piece {
+                op,
+                kernel: None,
+                begin: Arc::new(begin),
+                end: Arc::new(end),
+            });
+        }
+        for piece in pieces {
             self.lane.report(Timed {
                 tick,
-                op,
-                begin,
-                end,
+                piece,
                 encoded,
-                origin,
+                origin: origin.clone(),
             });
-            self.core().watcher.watch(&self.lane);
         }
+        self.core().watcher.watch(&self.lane);
     }
 
     fn time_mark(&self) -> Result<Mark> {
@@ -253,6 +265,21 @@ impl CudaQueue {
     /// # Safety
     /// As for [`Queue::replay`].
     unsafe fn launch(&mut self, program: &CudaProgram, slots: &[Span]) -> Result<(), Failure> {
+        if self.core().tracing.is_on() {
+            let scratch = self.scratch(program.scratch())?;
+            let scratch = scratch.map_or(0, |block| block.address());
+            // SAFETY: the caller's guarantee, handed on; scratch memory belongs to this queue and is kept until the first
+            // command that does without it is over.
+            match unsafe { program.launch_timed(&self.lane, scratch, slots) } {
+                Ok(pieces) => {
+                    self.pieces = pieces;
+                    return Ok(());
+                }
+                // Then the whole is timed.
+                Err(Failure::Call(..)) => {}
+                Err(failure) => return Err(failure),
+            }
+        }
         // SAFETY: the caller's guarantee, handed on.
         if unsafe { program.launch(&self.lane, self.lane.stream, slots)? } {
             return Ok(());

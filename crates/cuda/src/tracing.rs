@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use streampool_device::lock::Mutex;
-use streampool_device::{Interval, OpKind, Tick, Trace};
+use streampool_device::{Interval, KernelInterval, OpKind, Tick, Trace};
 
 use crate::marks::Mark;
 use crate::ranks;
@@ -85,32 +85,68 @@ impl Drop for Delivery<'_> {
     }
 }
 
-/// An op under way that will be reported.
+/// An op under way, or a kernel of it, that will be reported.
 pub(crate) struct Timed {
     pub tick: Tick,
-    pub op: OpKind,
-    pub begin: Mark,
-    pub end: Mark,
+    pub piece: Piece,
     pub encoded: Instant,
     pub origin: Arc<Origin>,
 }
 
+/// What happens between two marks.
+pub(crate) struct Piece {
+    pub op: OpKind,
+    /// The kernel, if it is not the op as a whole.
+    pub kernel: Option<Shape>,
+    pub begin: Arc<Mark>,
+    pub end: Arc<Mark>,
+}
+
+/// A kernel as it is launched.
+pub(crate) struct Shape {
+    pub name: Arc<str>,
+    pub launches: usize,
+    pub groups: u64,
+    pub fit: u32,
+}
+
 impl Timed {
+    /// Tells what it was, once it is over.
+    pub fn tell(self, queue: u32, trace: &dyn Trace) {
+        let Some(interval) = self.interval(queue) else {
+            return;
+        };
+        match self.piece.kernel {
+            None => trace.op(interval),
+            Some(shape) => trace.kernel(KernelInterval {
+                interval,
+                name: shape.name,
+                launches: shape.launches,
+                groups: shape.groups,
+                fit: shape.fit,
+            }),
+        }
+    }
+
     /// The interval, once the op is over. Neither clock may run ahead of what is known: the op began after
     /// it was encoded and ended before it was seen to be over.
-    pub fn interval(&self, queue: u32) -> Option<Interval> {
+    fn interval(&self, queue: u32) -> Option<Interval> {
         let seen = Instant::now();
-        let at = |mark: &Mark| {
-            let milliseconds = mark.since(&self.origin.mark).ok()?;
-            let offset = Duration::try_from_secs_f64(f64::from(milliseconds) / 1e3).ok()?;
-            self.origin.at.checked_add(offset)
+        let since = |mark: &Mark, start: &Mark| {
+            let milliseconds = mark.since(start).ok()?;
+            Duration::try_from_secs_f64(f64::from(milliseconds) / 1e3).ok()
         };
-        let begin = at(&self.begin)?.max(self.encoded).min(seen);
-        let end = at(&self.end)?.max(begin).min(seen);
+        let at = |mark: &Mark| self.origin.at.checked_add(since(mark, &self.origin.mark)?);
+        let begin = at(&self.piece.begin)?.max(self.encoded).min(seen);
+        let end = match self.piece.kernel {
+            None => at(&self.piece.end)?.max(begin).min(seen),
+            // Far from the origin the driver's numbers are not fine enough for a kernel.
+            Some(_) => begin.checked_add(since(&self.piece.end, &self.piece.begin)?)?,
+        };
         Some(Interval {
             queue,
             tick: self.tick,
-            op: self.op,
+            op: self.piece.op,
             begin,
             end,
         })

@@ -13,7 +13,7 @@ use common::{device, device_with, is_imitated, options};
 use streampool_cuda::{CudaDevice, CudaOptions};
 use streampool_device::{Activation, CacheReport, Device, MatMul};
 use streampool_runtime::{
-    Binary, Buffer, Capture, Captured, DType, Expr, Op, Program, Reference, Stream,
+    Binary, Buffer, Capture, Captured, DType, Expr, Op, OpKind, Program, Reference, Stream,
 };
 use work::*;
 
@@ -338,6 +338,79 @@ fn large_products_find_their_slots() {
         let graphs = graphs(&device);
         assert_eq!(graphs.hits, 4 * 40 * 2);
         assert!(graphs.compiled <= 4, "slots are bound in place: {graphs:?}");
+    });
+}
+
+#[test]
+fn a_profile_tells_of_each_op_and_kernel_of_a_replay() {
+    const REPLAYS: usize = 20;
+    let Some(device) = device() else { return };
+    within(FOREVER, || {
+        let pool = pool(&device, 8);
+        let sums = two_sums(pool.stream(7).unwrap(), 1.0, 10.0);
+        let [rows, inner, columns] = sides();
+        let [a, b, bias] = [rows * inner, inner * columns, columns]
+            .map(|count| (0..count).map(|at| small(at, 1)).collect::<Vec<_>>());
+        let product = product_program(pool.stream(7).unwrap(), &b, &bias);
+        let expected = product_of(&a, &b, &bias);
+        pool.stream(7).unwrap().synchronize().unwrap();
+        let recording = pool.profile(10_000).unwrap();
+        on_threads(4, |number| {
+            let stream = pool.current().unwrap();
+            let mut bound = Binding::new(stream);
+            let input = upload(stream, &a);
+            let mut outputs = [0, 1].map(|_| stream.allocate(rows * columns * 4).unwrap());
+            for round in 0..REPLAYS {
+                let value = (number * REPLAYS + round) as f32;
+                bound.replay(stream, &sums, value);
+                let [out, copy] = &mut outputs;
+                stream
+                    .replay(&product, &[&input], &mut [out, copy])
+                    .unwrap();
+                assert_eq!(bound.values(stream), [value + 1.0, value + 11.0]);
+                assert!(stream.download::<f32>(&outputs[1]).unwrap() == expected);
+            }
+        });
+        let profile = recording.finish().unwrap();
+        let count = |op| {
+            let intervals = profile.intervals().iter();
+            intervals.filter(|interval| interval.op == op).count()
+        };
+        assert_eq!(count(OpKind::Map), 4 * REPLAYS * 2);
+        assert_eq!(count(OpKind::MatMul), 4 * REPLAYS);
+        assert_eq!(count(OpKind::Replay), 0);
+        let kernels = profile.kernels();
+        let of = |op| kernels.iter().filter(move |one| one.interval.op == op);
+        assert_eq!(of(OpKind::Map).count(), 4 * REPLAYS * 2);
+        // On a GPU it is the library's.
+        assert!(of(OpKind::MatMul).count() >= 4 * REPLAYS);
+        for kernel in kernels {
+            assert!(!kernel.name.is_empty() && kernel.launches > 0, "{kernel:?}");
+            assert!(kernel.groups > 0 && kernel.fit > 0, "{kernel:?}");
+            let is_of = |op: &&streampool_device::Interval| {
+                (op.queue, op.tick, op.op)
+                    == (
+                        kernel.interval.queue,
+                        kernel.interval.tick,
+                        kernel.interval.op,
+                    )
+            };
+            assert!(
+                profile.intervals().iter().any(|op| is_of(&op)),
+                "{kernel:?}"
+            );
+        }
+        let units = device.properties().compute_units;
+        let used = profile.per_kernel();
+        let launches: usize = used.iter().map(|kernel| kernel.launches).sum();
+        assert!(launches >= kernels.len());
+        for kernel in &used {
+            let most = units as f64 * kernel.time.total.as_secs_f64();
+            assert!(
+                (0.0..=most).contains(&kernel.processor_seconds(units)),
+                "{kernel:?}"
+            );
+        }
     });
 }
 

@@ -77,4 +77,4 @@ pub use program::Program;
 pub use queue::{Flush, Handler, HostSlice, Prepared, Progress, Queue};
 pub use quirk::Quirk;
 pub use slots::Slots;
-pub use trace::{Interval, Trace};
+pub use trace::{Interval, KernelInterval, Trace};

@@ -1,5 +1,6 @@
 //! What a profiler is told.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use crate::{OpKind, Tick};
@@ -19,8 +20,26 @@ pub struct Interval {
     pub end: Instant,
 }
 
+/// One kernel of a replay as a GPU executed it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KernelInterval {
+    /// The op that it is part of. The times are the kernel's own.
+    pub interval: Interval,
+    /// Its name. What a library launches for one op may be several kernels.
+    pub name: Arc<str>,
+    /// How many launches it took.
+    pub launches: usize,
+    /// The groups of threads that a launch has: CUDA's blocks.
+    pub groups: u64,
+    /// How many such groups fit one of the device's processors at a time.
+    pub fit: u32,
+}
+
 /// Where a device sends intervals. Called from any thread, soon after the op; it must be quick.
 pub trait Trace: Send + Sync {
     /// One op is over.
     fn op(&self, interval: Interval);
+
+    /// One kernel is over. Not every device tells of kernels.
+    fn kernel(&self, _kernel: KernelInterval) {}
 }

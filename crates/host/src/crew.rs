@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::given_up::{self, Watch};
+use crate::lately::Counted;
 use crate::pool::{Busy, Job, Shared};
 use crate::region::{End, Region};
 use crate::team::Team;
@@ -11,6 +12,7 @@ use crate::team::Team;
 pub(crate) struct Crew<'a> {
     pool: &'a Shared,
     _busy: Busy<'a>,
+    _counted: Counted<'a>,
 }
 
 impl<'a> Crew<'a> {
@@ -18,6 +20,7 @@ impl<'a> Crew<'a> {
         Crew {
             pool,
             _busy: pool.busy(),
+            _counted: pool.callers.count(),
         }
     }
 }
@@ -37,12 +40,13 @@ impl Team for Crew<'_> {
             });
         }
         let watch = Watch::current();
+        let checked = |part| {
+            given_up::check();
+            work(part);
+        };
         let watched = |part| match &watch {
-            Some(watch) => watch.clone().within(|| {
-                given_up::check();
-                work(part);
-            }),
-            None => work(part),
+            Some(watch) if !watch.is_current() => watch.clone().within(|| checked(part)),
+            _ => checked(part),
         };
         let region = Arc::new(Region::new(parts, &watched));
         for _ in 1..threads {

@@ -60,6 +60,14 @@ impl Watch {
         WATCH.try_with(|watch| watch.borrow().clone()).ok()?
     }
 
+    /// Whether the calling thread works on this command.
+    pub(crate) fn is_current(&self) -> bool {
+        let same =
+            |other: &Watch| other.tick == self.tick && Arc::ptr_eq(&other.given_up, &self.given_up);
+        let is_current = WATCH.try_with(|watch| watch.borrow().as_ref().is_some_and(same));
+        is_current.unwrap_or(false)
+    }
+
     /// Calls `work`, where [`check`] asks about this command.
     pub(crate) fn within<R>(self, work: impl FnOnce() -> R) -> R {
         let before = WATCH.try_with(|watch| watch.replace(Some(self)));

@@ -38,6 +38,7 @@ mod given_up;
 mod handlers;
 mod injector;
 mod kernels;
+mod lately;
 mod map;
 mod memory;
 mod options;

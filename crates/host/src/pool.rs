@@ -10,6 +10,7 @@ use crossbeam_deque::{Injector as Jobs, Steal};
 use streampool_device::lock::{Condvar, Mutex};
 use streampool_device::{Error, Process, Result, foreign};
 
+use crate::lately::Lately;
 use crate::ranks;
 use crate::region::{End, Region};
 
@@ -75,6 +76,8 @@ pub(crate) struct Shared {
     sleeping: AtomicUsize,
     looking: AtomicUsize,
     busy: AtomicUsize,
+    /// Threads that do work of their own, and may want help with it.
+    pub(crate) callers: Lately,
     stopped: Mutex<bool>,
     wake: Condvar,
 }
@@ -94,6 +97,7 @@ impl Pool {
             sleeping: AtomicUsize::new(0),
             looking: AtomicUsize::new(0),
             busy: AtomicUsize::new(0),
+            callers: Lately::new(),
             stopped: Mutex::new(ranks::SLEEP, false),
             wake: Condvar::new(),
         });
@@ -205,7 +209,7 @@ impl Shared {
                 std::hint::spin_loop();
                 !self.is_quiet()
             });
-            let crowded = self.busy.load(Ordering::Relaxed) + looking > self.own.len();
+            let crowded = self.taken() + looking > self.own.len();
             if found || crowded || begun.elapsed() >= PATIENCE {
                 break found;
             }
@@ -230,9 +234,14 @@ impl Shared {
         Busy(self)
     }
 
-    /// How many threads the caller, itself busy, may use: itself and those with nothing long to do.
+    /// How many threads have something long to do, or had of late.
+    fn taken(&self) -> usize {
+        self.busy.load(Ordering::Relaxed).max(self.callers.most())
+    }
+
+    /// How many threads the caller, itself busy, may use: itself and those with nothing long to do, now and of late.
     pub(crate) fn width(&self) -> usize {
-        let others = self.busy.load(Ordering::Relaxed).saturating_sub(1);
+        let others = self.taken().saturating_sub(1);
         self.own.len().saturating_sub(others).max(1)
     }
 

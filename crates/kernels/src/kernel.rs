@@ -200,8 +200,8 @@ pub fn small_product(op: &MatMul, limits: &Limits) -> Option<Plan> {
     matmul::small_product(op, limits).filter(Plan::fits)
 }
 
-/// The launch that executes `op`, which was validated, on tensor cores that multiply TF32; `None` if it is not of `f32`
-/// or not laid out for them. It is as exact as `f32` is.
-pub fn split_product(op: &MatMul, limits: &Limits) -> Option<Plan> {
-    matmul::split_product(op, limits).filter(Plan::fits)
+/// The launch that executes `op`, which was validated, on tensor cores that multiply TF32, `f16` and `bf16`; `None` if it is
+/// of another type, not laid out for them, or expected to be faster by a vendor's library. That of `f32` is as exact as `f32` is.
+pub fn tensor_core_product(op: &MatMul, limits: &Limits) -> Option<Plan> {
+    matmul::tensor_core_product(op, limits).filter(Plan::fits)
 }

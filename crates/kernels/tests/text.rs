@@ -106,6 +106,7 @@ entries! {
     Kernel::Product(Product::Sums(_)) => ["product_sums"],
     Kernel::Product(Product::Blocks(_)) => ["product_blocks"],
     Kernel::Product(Product::Split(_)) => [],
+    Kernel::Product(Product::Short(_)) => [],
     Kernel::Attention(_) => [
             "attention_few",
             "attention_merge",

@@ -295,6 +295,7 @@ mod tests {
         marks.written_at(stamp(1, 8));
         marks.read_at(stamp(3, 9));
         marks.reset();
+        assert_eq!(marks.home_tick(), 8);
         assert_eq!(uses(&marks), [stamp(1, 8)]);
         assert_eq!(marks.last_write(), None);
         assert!(!marks.used_away());
@@ -331,9 +332,11 @@ mod tests {
     #[test]
     fn hazards_keep_the_highest_of_each_stream() {
         let mut hazards = Hazards::default();
+        assert!(hazards.is_empty());
         for (stream, tick) in [(1, 5), (2, 1), (1, 9), (1, 3)] {
             hazards.add(stamp(stream, tick));
         }
+        assert!(!hazards.is_empty());
         assert_eq!(hazards.stamps(), [stamp(1, 9), stamp(2, 1)]);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A fault poisons its stream. Whoever used, on another stream, what the failed work should have written
 //! is told when that stream is synchronised, by its events and handlers, or at once if it is known by then.
-//! Nobody else is.
+//! Nobody else is, as long as streams use few results of each other before they are synchronised (`lane::Consumed`).
 
 use std::time::Instant;
 
@@ -124,7 +124,7 @@ pub(crate) fn settle(
     deadline: Option<Instant>,
 ) -> Result<()> {
     let uses = lane.lock_by(deadline)?.consumed.until(tick);
-    let mut outcome = Ok(());
+    let (mut outcome, mut noted) = (Ok(()), None);
     for used in uses {
         // Later commands may have used more of the same stream: that is settled when they are complete.
         let over = core.clocks.is_complete(used.stamp);
@@ -132,12 +132,17 @@ pub(crate) fn settle(
         let mut encoder = lane.lock_by(deadline)?;
         match verdict {
             Verdict::Hit(fault) => {
-                // With the lock held: nobody encodes between the last command that is hit and the first that is not.
-                lane.history.add(Hit {
-                    from: used.since,
-                    to: lane.last_tick(),
-                    fault: fault.clone(),
-                });
+                // With the lock held: nobody encodes between the last command that is hit and the first that is not. The first
+                // use that was bad stands for those after it, unless others have encoded since.
+                let last = lane.last_tick();
+                if noted != Some(last) {
+                    lane.history.add(Hit {
+                        from: used.since,
+                        to: last,
+                        fault: fault.clone(),
+                    });
+                    noted = Some(last);
+                }
                 outcome = outcome.and(Err(Error::Dependency(fault)));
             }
             Verdict::Clean { .. } if !over => continue,
@@ -176,4 +181,69 @@ pub(crate) fn remember(lane: &Lane, fault: &Fault, last: Tick) {
         to: last,
         fault: fault.clone(),
     });
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::mpsc::channel;
+
+    use streampool_device::{Device, Op};
+    use streampool_host::{HostDevice, HostOptions, OpMatcher};
+
+    use super::*;
+    use crate::{Pool, Settings, Stream};
+
+    /// Encodes something on `stream`: its place.
+    fn place(stream: &Stream) -> Stamp {
+        stream.encode(Op::Nop).unwrap();
+        Stamp {
+            stream: stream.index(),
+            tick: stream.lane().last_tick(),
+        }
+    }
+
+    #[test]
+    fn what_others_encode_between_two_bad_uses_is_hit_by_the_second() {
+        let device = HostDevice::new(HostOptions::default().threads(2)).unwrap();
+        let settings = Settings::builder().streams(4).build().unwrap();
+        let pool = Pool::with_settings(device.clone() as Arc<dyn Device>, settings).unwrap();
+        let [one, other, user] = [1, 2, 3].map(|index| pool.stream(index).unwrap());
+        let bad = [one, other].map(|stream| {
+            let broken = OpMatcher::any().on_queue(stream.index().into());
+            device.injector().fail_op(broken, 1, "broken on purpose");
+            let bad = place(stream);
+            assert!(stream.synchronize().is_err());
+            bad
+        });
+        let uses = |tick, bad: &[Stamp]| {
+            let mut encoder = user.lane().lock();
+            bad.iter()
+                .for_each(|&bad| encoder.consume(user.core(), bad, tick));
+        };
+        let first = place(user).tick;
+        user.synchronize().unwrap();
+        uses(first, &bad);
+        std::thread::scope(|scope| {
+            let ((locked, is_locked), (let_go, go)) = (channel(), channel::<()>());
+            // The second use is not judged before this lets go.
+            scope.spawn(move || {
+                let _held = other.lane().lock();
+                locked.send(()).unwrap();
+                let _ = go.recv();
+            });
+            is_locked.recv().unwrap();
+            let settled = scope.spawn(|| settle(user.core(), user.lane(), first, None));
+            while !user.lane().history.any() && !settled.is_finished() {
+                std::thread::yield_now();
+            }
+            let second = place(user);
+            // The use of before stands for this one, too.
+            uses(second.tick, &bad[1..]);
+            drop(let_go);
+            assert!(settled.join().unwrap().is_err());
+            assert!(user.lane().lock().consumed.is_empty());
+            assert!(check_own(user.lane(), second).is_err());
+        });
+    }
 }

@@ -102,9 +102,13 @@ pub(crate) struct Counts {
     pub flushes: u64,
 }
 
-/// Results of other streams that a stream used before it was known whether they are any good.
+/// Results of other streams that a stream used before it was known whether they are any good, in the order of the uses.
 #[derive(Debug, Default)]
 pub(crate) struct Consumed(Vec<Use>);
+
+/// So many are told apart. Of a stream that uses more before it is synchronised, a later result stands for an earlier one, too: who
+/// used what that went into may hear of a fault that did not hit it, but never the other way round.
+const TOLD_APART: usize = 32;
 
 /// The use of another stream's results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -240,18 +244,20 @@ impl Lane {
 }
 
 impl Consumed {
-    /// Remembers that the command at `tick` uses the result at `stamp`, on a stream with this history. Of two results the
-    /// later one is enough, unless a fault was over between them: then the later may be good and the earlier bad.
+    /// Remembers that the command at `tick` uses the result at `stamp`, on a stream with this history. An earlier use of a later
+    /// result is enough, unless a fault was over between them: then the later may be good and the earlier bad.
     pub fn add(&mut self, stamp: Stamp, tick: Tick, history: &History) {
-        let mut known = self.0.iter_mut();
-        let known = known.find(|known| {
+        let are_many = self.0.len() >= TOLD_APART;
+        let known = self.0.iter_mut().rfind(|known| {
             let (one, other) = (known.stamp.tick, stamp.tick);
             known.stamp.stream == stamp.stream
                 && !history.was_over_between(one.min(other), one.max(other))
         });
         match known {
-            Some(known) => known.stamp.tick = known.stamp.tick.max(stamp.tick),
-            None => self.0.push(Use { stamp, since: tick }),
+            Some(known) if are_many || known.stamp.tick >= stamp.tick => {
+                known.stamp.tick = known.stamp.tick.max(stamp.tick);
+            }
+            _ => self.0.push(Use { stamp, since: tick }),
         }
     }
 

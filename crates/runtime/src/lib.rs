@@ -61,7 +61,7 @@ pub use event::Event;
 pub use lease::Lease;
 pub use memory::{ArenaUse, Buffer, HoldsBuffer, Operand, Pressure};
 pub use pool::{Pool, Recording};
-pub use profiler::{HostSpan, Mark, Profile, Profiler, Summary};
+pub use profiler::{HostSpan, KernelUse, Mark, Profile, Profiler, Summary};
 pub use program::{Capture, Captured, Program, Reference};
 pub use quirks::{Workaround, workaround};
 pub use settings::{

@@ -190,8 +190,11 @@ mod tests {
     #[test]
     fn a_shut_set_gives_nothing_and_takes_back_only_by_release() {
         let set = SlotSet::new(0b10);
+        assert!(!set.is_shut());
         assert_eq!(set.claim_or_shut(), Some(1));
+        assert!(!set.is_shut(), "it is empty, not shut");
         assert_eq!(set.claim_or_shut(), None);
+        assert!(set.is_shut());
         assert!(!set.release_if_open(1));
         set.release(1);
         assert_eq!((set.claim(), set.claim_or_shut()), (None, None));

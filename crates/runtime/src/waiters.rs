@@ -426,8 +426,10 @@ mod tests {
         let slots = Slots::new(0b110);
         assert_eq!((slots.try_claim(), slots.try_claim()), (Some(1), Some(2)));
         thread::scope(|scope| {
+            assert!(!slots.is_wanted(), "nobody waits");
             let waiter = scope.spawn(|| claim_wait(&slots, None));
             until(|| slots.waiting() == 1);
+            assert!(slots.is_wanted());
             slots.release(2);
             // The slot has gone to the waiter already, whether it runs or not.
             assert_eq!(slots.try_claim(), None);
@@ -532,5 +534,19 @@ mod tests {
                 "longer than its patience"
             );
         });
+    }
+
+    #[test]
+    fn who_gives_up_leaves_the_others_as_long_again() {
+        let slots = Slots::new(0b10);
+        assert_eq!(slots.try_claim(), Some(1));
+        let patience = Duration::from_millis(40);
+        let begun = Instant::now();
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| assert_eq!(slots.claim_wait(None, Some(patience)), Waited::Stuck));
+            }
+        });
+        assert!(begun.elapsed() >= 2 * patience);
     }
 }

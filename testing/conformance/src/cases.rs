@@ -31,6 +31,8 @@ impl Case {
 mod tests {
     use std::collections::BTreeSet;
 
+    use streampool_device::{Span, View};
+
     use super::*;
     use crate::num::Num;
 
@@ -44,6 +46,25 @@ mod tests {
         }
         // Every kind but the empty op, copies from and to the host, and replays.
         assert_eq!(kinds.len(), 22, "{kinds:?}");
+    }
+
+    #[test]
+    fn what_is_drawn_is_right() {
+        for number in 0..200 * Case::KINDS {
+            let case = Case::random(number);
+            let operands: Vec<_> = case.operands().collect();
+            let op = case.op().try_map(|_, _, &index| {
+                let (dtype, layout, bytes) = &operands[index];
+                let span = Span {
+                    handle: index as u64,
+                    offset: 0,
+                    bytes: bytes.len(),
+                };
+                View::new(span, *dtype, *layout)
+            });
+            let checked = op.and_then(|op| op.validate());
+            assert_eq!(checked, Ok(()), "{number}: {case:?}");
+        }
     }
 
     #[test]

@@ -290,14 +290,20 @@ fn product_ops(v: &Views) -> Vec<(&'static str, Op)> {
     .to_vec()
 }
 
+/// Ops in 4096 bytes that are wrong, and which argument is.
+fn wrong_ops(memory: Span) -> Vec<(&'static str, Op)> {
+    let views = Views(memory);
+    let mut ops = moving_ops(&views);
+    ops.extend(reducing_ops(&views));
+    ops.extend(normalising_ops(&views));
+    ops.extend(product_ops(&views));
+    ops
+}
+
 /// An op whose operands do not fit is refused with the argument's name, leaves nothing behind, and the
 /// queue is usable; the same inside a capture.
 pub fn wrong_ops_are_refused_by_argument(fixture: &Fixture) {
-    let views = Views(fixture.span(4096));
-    let mut cases = moving_ops(&views);
-    cases.extend(reducing_ops(&views));
-    cases.extend(normalising_ops(&views));
-    cases.extend(product_ops(&views));
+    let cases = wrong_ops(fixture.span(4096));
     let (mut lane, mut capturing) = (fixture.lane(), fixture.lane());
     capturing.begin_capture().expect("a capture can begin");
     let mut appended = 0;
@@ -367,4 +373,27 @@ pub fn wrong_copies_are_refused(fixture: &Fixture) {
     lane.sync();
     assert_eq!(landing.read::<u8>(), [1; 64]);
     assert_eq!(landing.tick, 2, "nothing refused took a tick");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_is_refused_before_a_device_sees_it() {
+        let memory = Span {
+            handle: 1,
+            offset: 0,
+            bytes: 4096,
+        };
+        for (expected, op) in wrong_ops(memory) {
+            let refused = op.validate();
+            let named = matches!(&refused, Err(Error::InvalidOp { op: kind, argument, .. })
+                if (*kind, *argument) == (op.kind(), expected));
+            assert!(
+                named,
+                "{op:?}: expected InvalidOp of {expected}, got {refused:?}"
+            );
+        }
+    }
 }

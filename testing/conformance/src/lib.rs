@@ -57,6 +57,7 @@
 //! | Later commands do not wait for them, nor does a panic in one hurt | `handlers::later_commands_do_not_wait_for_handlers` `handlers::a_panicking_handler_hurts_nobody` |
 //! | **Capture**: `encode` appends to the program and returns the last real tick | `programs::captured_ops_run_at_replay` `programs::an_empty_program_replays` |
 //! | Every other appending method fails with `Capturing`; ending none, with `NotCapturing` | `programs::capturing_refuses_everything_else` `programs::ending_no_capture_is_refused` |
+//! | An op that does nothing has its place in a program | `programs::what_does_nothing_keeps_its_place` |
 //! | Other queues are not affected | `programs::a_capture_does_not_affect_others` |
 //! | **Program**: replays on any queue, any number of times, also at the same time | `programs::captured_ops_run_at_replay` `programs::eight_threads_replay_one_program` `programs::a_program_may_be_dropped_under_way` |
 //! | Spans within `slots[i]` are bound anew at each replay | `programs::slots_are_bound_at_replay` `programs::slots_keep_the_places_within_them` `programs::one_span_may_fill_two_reading_slots` |

@@ -159,6 +159,29 @@ pub fn capturing_refuses_everything_else(fixture: &Fixture) {
     assert_eq!(lane.get::<f32>(view), [2.0; 4]);
 }
 
+/// An op that does nothing orders those around it as any other does.
+pub fn what_does_nothing_keeps_its_place(fixture: &Fixture) {
+    let mut lane = fixture.lane();
+    let (long, last) = (
+        fixture.tensor::<f32>(&[1 << 18]),
+        fixture.tensor::<f32>(&[1 << 18]),
+    );
+    let mut ops = vec![fill(long, 1.0)];
+    for _ in 0..20 {
+        ops.extend([Op::Nop, add(long, 1.0), Op::Nop, Op::Nop, copy(long, last)]);
+    }
+    let program = lane.capture(&ops, &[]);
+    for _ in 0..3 {
+        lane.replay(&program, &[]).expect("it can be replayed");
+        let found = lane.get::<f32>(last);
+        assert!(
+            found.iter().all(|&value| value == 21.0),
+            "{:?}",
+            &found[..4]
+        );
+    }
+}
+
 /// Ending a capture never begun is refused, and the queue stays usable.
 pub fn ending_no_capture_is_refused(fixture: &Fixture) {
     let mut lane = fixture.lane();

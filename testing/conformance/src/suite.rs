@@ -84,6 +84,7 @@ macro_rules! suite {
                 one_span_may_fill_two_reading_slots,
                 capturing_refuses_everything_else,
                 ending_no_capture_is_refused,
+                what_does_nothing_keeps_its_place,
                 wrong_slots_are_refused,
                 foreign_programs_are_refused,
                 replays_keep_their_place,

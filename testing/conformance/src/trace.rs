@@ -85,8 +85,10 @@ pub fn replayed_ops_share_a_tick(fixture: &Fixture) {
     let replay = lane.replay(&program, &[]).expect("it can be replayed");
     let after = lane.run(&add(view, 1.0));
     lane.sync();
-    let intervals = recorder.of(&lane, &[before, replay, after]);
+    recorder.of(&lane, &[before, replay, after]);
+    // What is on its way comes before that returns.
     fixture.device().set_trace(None);
+    let intervals = recorder.of(&lane, &[before, replay, after]);
     let inside: Vec<OpKind> = intervals
         .iter()
         .filter(|interval| interval.tick == replay)

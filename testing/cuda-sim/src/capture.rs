@@ -133,7 +133,13 @@ impl State {
         let clock = self.clock(capture, stream)?;
         *clock.entry(stream).or_default() += 1;
         if let Some(capture) = self.captures.get_mut(&capture) {
-            capture.nodes.push(Node { handle, task });
+            // As long as they come back, streams that join run in the order they were captured.
+            let after = capture.nodes.last().map(|node| node.handle);
+            capture.nodes.push(Node {
+                handle,
+                after: after.into_iter().collect(),
+                task,
+            });
         }
         Ok(())
     }

@@ -45,6 +45,11 @@ impl Work {
                 run.run();
                 Ok(())
             }
+            Work::Note(recording) => {
+                // It is this launch's own.
+                let _ = recording.0.set(Instant::now());
+                Ok(())
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Graphs: tasks in an order, and executables made of them.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUresult;
@@ -7,7 +8,9 @@ use cudarc::driver::sys::CUresult;
 use crate::driver::State;
 use crate::handle::{Handle, Outcome, find};
 use crate::memory::Place;
-use crate::objects::{Command, Copy, Exec, Graph, Launch, Node, Run, Task, Turns, Work};
+use crate::objects::{
+    Command, Copy, Exec, Graph, Latest, Launch, Node, Recording, Run, Task, Turns, Work,
+};
 use crate::report::{Rule, breach};
 
 /// Below this nothing ever lies: a kernel may be given such a pointer for what it does not touch. If it does, the process
@@ -70,6 +73,12 @@ impl State {
                 })
             }
             Task::Launch(launch) => self.launch(launch)?,
+            Task::Record(event) => {
+                let recording = Arc::new(Recording::default());
+                find(&mut self.events, "event", *event)?.latest =
+                    Latest::Recorded(recording.clone());
+                Work::Note(recording)
+            }
             Task::Child(_) => return Err(invalid),
         })
     }
@@ -85,7 +94,7 @@ impl State {
                     Rule::Memory,
                     &format!(
                         "kernel {} is given {address:#x}, which was freed",
-                        function.name
+                        function.name.to_string_lossy()
                     ),
                 ),
                 None => return Ok(Work::Astray),
@@ -108,15 +117,50 @@ impl State {
         if !after.iter().all(known) {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
-        nodes.push(Node { handle, task });
+        nodes.push(Node {
+            handle,
+            after: after.to_vec(),
+            task,
+        });
         Ok(handle)
+    }
+
+    /// Makes a node depend on one that was added before it. `early` says that it may be launched when that is about to end.
+    pub fn add_edge(&mut self, graph: Handle, from: Handle, to: Handle, early: bool) -> Outcome {
+        let Graph(nodes) = find(&mut self.graphs, "graph", graph)?;
+        let place = |handle| nodes.iter().position(|node| node.handle == handle);
+        let (Some(from_at), Some(to_at)) = (place(from), place(to)) else {
+            return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+        };
+        if from_at >= to_at || nodes[to_at].after.contains(&from) {
+            return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+        }
+        nodes[to_at].after.push(from);
+        if !early {
+            return Ok(());
+        }
+        let tasks = [&nodes[from_at], &nodes[to_at]].map(|node| node.task.clone());
+        let [Task::Launch(_), Task::Launch(second)] = tasks else {
+            return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+        };
+        let function = find(&mut self.functions, "function", second.function)?;
+        if !function.waits {
+            breach(
+                Rule::Kernel,
+                &format!(
+                    "{} may be launched before what it follows is over, and does not wait for that",
+                    function.name.to_string_lossy()
+                ),
+            );
+        }
+        Ok(())
     }
 
     pub fn instantiate(&mut self, graph: Handle) -> Outcome<Handle> {
         let Graph(nodes) = find(&mut self.graphs, "graph", graph)?.clone();
         let handle = self.handle();
         let exec = Exec {
-            nodes,
+            nodes: late_first(nodes),
             turns: Turns::default(),
             launched: 0,
         };
@@ -162,7 +206,7 @@ impl State {
                 Ok(work) => works.push(work),
                 Err(_) => breach(
                     Rule::Memory,
-                    "a graph copies from or to memory that is not there",
+                    "a graph copies from or to memory, or records an event, that is not there",
                 ),
             }
         }
@@ -172,4 +216,20 @@ impl State {
         self.stream(stream)?.append(command);
         Ok(())
     }
+}
+
+/// The nodes in an order that what they depend on allows, and as far as that allows from the one in which they were added: so
+/// nothing runs where it should by luck.
+fn late_first(mut left: Vec<Node>) -> Vec<Node> {
+    let mut nodes: Vec<Node> = Vec::with_capacity(left.len());
+    let mut taken = HashSet::new();
+    while let Some(next) = left
+        .iter()
+        .rposition(|node| node.after.iter().all(|after| taken.contains(after)))
+    {
+        let node = left.remove(next);
+        taken.insert(node.handle);
+        nodes.push(node);
+    }
+    nodes
 }

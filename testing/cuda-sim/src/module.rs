@@ -1,6 +1,6 @@
 //! Modules: kernels by their text, and launches of them.
 
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, CString, c_char};
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUresult;
@@ -48,11 +48,13 @@ fn functions(image: *const c_char) -> Outcome<Vec<Function>> {
             let name = CStr::from_ptr(image.add(MAGIC.len()));
             CStr::from_ptr(name.as_ptr().add(name.count_bytes() + 1))
         };
-        let kernel = Kernel::compile(&text.to_string_lossy());
+        let text = text.to_string_lossy();
+        let kernel = Kernel::compile(&text);
         let kernel = kernel.map_err(|_| CUresult::CUDA_ERROR_INVALID_IMAGE)?;
         return Ok(vec![Function {
-            name: kernel.name().to_owned(),
+            name: CString::new(kernel.name()).map_err(|_| CUresult::CUDA_ERROR_INVALID_IMAGE)?,
             kernel: Some(kernel),
+            waits: text.contains("WAIT_FOR_EARLIER_KERNELS();"),
         }]);
     }
     if !begins(image, PTX) {
@@ -71,8 +73,9 @@ fn functions(image: *const c_char) -> Outcome<Vec<Function>> {
             );
         }
         Some(Function {
-            name: name.trim().to_owned(),
+            name: CString::new(name.trim()).ok()?,
             kernel: None,
+            waits: false,
         })
     });
     let entries: Option<Vec<_>> = entries.collect();
@@ -107,7 +110,7 @@ impl State {
                     Rule::InFlight,
                     &format!(
                         "the module of kernel {} is unloaded, and a launch is under way",
-                        function.name
+                        function.name.to_string_lossy()
                     ),
                 );
             }
@@ -122,7 +125,7 @@ impl State {
         let mut found = functions.iter();
         let found = found.find(|function| {
             let known = self.functions.get(*function);
-            known.is_some_and(|known| known.name.as_bytes() == name.to_bytes())
+            known.is_some_and(|known| *known.name == *name)
         });
         found.copied().ok_or(CUresult::CUDA_ERROR_NOT_FOUND)
     }

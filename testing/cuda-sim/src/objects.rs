@@ -1,6 +1,7 @@
 //! The objects of the driver: what each holds. What is done with them is said in the files named for that.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ffi::CString;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -76,6 +77,8 @@ pub enum Work {
     Kernel(Run),
     /// A kernel that is given memory which nobody ever allocated.
     Astray,
+    /// The time of an event.
+    Note(Arc<Recording>),
 }
 
 /// A copy of bytes, and what it keeps.
@@ -106,6 +109,8 @@ pub struct Graph(pub Vec<Node>);
 #[derive(Clone)]
 pub struct Node {
     pub handle: Handle,
+    /// What it depends on.
+    pub after: Vec<Handle>,
     pub task: Task,
 }
 
@@ -119,6 +124,8 @@ pub enum Task {
     },
     Launch(Launch),
     Child(Vec<Node>),
+    /// An event to record.
+    Record(Handle),
     /// Bytes to the device that were taken when the copy was asked for.
     Staged {
         to: usize,
@@ -148,7 +155,9 @@ pub struct Module(pub Vec<Handle>);
 
 /// A kernel.
 pub struct Function {
-    pub name: String,
+    pub name: CString,
     /// Without one, it does nothing.
     pub kernel: Option<Kernel>,
+    /// Whether it begins with a wait for what was launched before.
+    pub waits: bool,
 }

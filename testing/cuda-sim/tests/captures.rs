@@ -3,7 +3,10 @@
 mod common;
 
 use common::*;
+use std::mem::MaybeUninit;
+
 use cudarc::driver::sys::CUresult::{self, *};
+use cudarc::driver::sys::{CUDA_MEMCPY3D, CUmemorytype};
 use streampool_cuda_sim::api::*;
 
 /// Each call that is not safe while somebody captures.
@@ -182,4 +185,52 @@ fn wrong_uses_are_refused() {
     [one, two]
         .into_iter()
         .for_each(|stream| ok(cuStreamDestroy_v2(stream)));
+}
+
+/// A copy of all of `from` to `to`, both on the device.
+fn device_copy(from: usize, to: usize) -> CUDA_MEMCPY3D {
+    let device = CUmemorytype::CU_MEMORYTYPE_DEVICE;
+    // SAFETY: it is numbers, null pointers and two enumerations, which are written below.
+    let mut copy: CUDA_MEMCPY3D = unsafe {
+        let mut nothing = MaybeUninit::<CUDA_MEMCPY3D>::zeroed();
+        (*nothing.as_mut_ptr()).srcMemoryType = device;
+        (*nothing.as_mut_ptr()).dstMemoryType = device;
+        nothing.assume_init()
+    };
+    (copy.srcDevice, copy.dstDevice) = (from as u64, to as u64);
+    (copy.WidthInBytes, copy.Height, copy.Depth) = (BYTES, 1, 1);
+    copy
+}
+
+#[test]
+fn an_edge_that_a_graph_lacks_shows() {
+    let _driver = alone();
+    let (stream, host) = (stream(), host_memory());
+    let [a, b, c] = [0; 3].map(|_| device_memory());
+    for edge in [true, false] {
+        for (to, value) in [(a, 7), (b, 0), (c, 0)] {
+            bytes_at(host).fill(value);
+            ok(cuMemcpyHtoDAsync_v2(to, pointer(host), BYTES, stream));
+            ok(cuStreamSynchronize(stream));
+        }
+        let graph = made(|to| cuGraphCreate(to, 0));
+        let (first, second) = (device_copy(a, b), device_copy(b, c));
+        let none = std::ptr::null();
+        let before = made(|to| cuGraphAddMemcpyNode(to, graph, none, 0, Some(&first), 0));
+        let count = usize::from(edge);
+        made(|to| cuGraphAddMemcpyNode(to, graph, &raw const before, count, Some(&second), 0));
+        let exec = made(|to| cuGraphInstantiateWithFlags(to, graph, 0));
+        ok(cuGraphLaunch(exec, stream));
+        ok(cuMemcpyDtoHAsync_v2(pointer(host), c, BYTES, stream));
+        ok(cuStreamSynchronize(stream));
+        // Without the edge, what was added later runs first.
+        assert_eq!(bytes_at(host)[0], if edge { 7 } else { 0 });
+        ok(cuGraphExecDestroy(exec));
+        ok(cuGraphDestroy(graph));
+    }
+    [a, b, c]
+        .into_iter()
+        .for_each(|memory| ok(cuMemFree_v2(memory)));
+    ok(cuMemFreeHost(host));
+    ok(cuStreamDestroy_v2(stream));
 }

@@ -11,7 +11,8 @@ use crate::random::Random;
 /// place.
 #[derive(Debug, Clone)]
 pub struct Tensor {
-    pub(crate) dtype: DType,
+    /// The type of an element.
+    pub dtype: DType,
     pub(crate) layout: Layout,
     /// From the first byte of its memory to the last of its elements.
     pub(crate) bytes: Arc<Vec<u8>>,

@@ -1,18 +1,23 @@
 //! A graph of the driver: a chain of nodes, each of which can be given other memory later.
 
+use std::ffi::CStr;
 use std::sync::Arc;
 
 use cudarc::driver::sys::{
-    self, CUDA_KERNEL_NODE_PARAMS, CUDA_MEMCPY3D, CUgraph, CUgraphExec, CUgraphNode, CUmemorytype,
-    CUresult, CUstream, CUstreamCaptureMode,
+    self, CUDA_KERNEL_NODE_PARAMS, CUDA_MEMCPY3D, CUfunction, CUgraph, CUgraphEdgeData,
+    CUgraphExec, CUgraphNode, CUgraphNodeType, CUmemorytype, CUresult, CUstream,
+    CUstreamCaptureMode,
 };
 use streampool_device::Priority;
+use streampool_kernels::Kernel;
 
 use super::tasks::{Bytes, Kind, Task};
 use crate::context::{Context, Failure};
 use crate::core::Core;
+use crate::marks::{Mark, Shelf};
 use crate::place::Place;
 use crate::step::Launch;
+use crate::tracing::Shape;
 
 /// A chain of nodes, each run after the one before it.
 pub(super) struct Chain {
@@ -46,6 +51,14 @@ impl Chain {
         })
     }
 
+    /// What the next node depends on: the last one, or none of them.
+    fn before(&self) -> (CUgraphNode, usize) {
+        match self.last {
+            None => (std::ptr::null_mut(), 0),
+            Some(node) => (node.raw, 1),
+        }
+    }
+
     /// Appends a node that does `task`. The context is bound.
     ///
     /// # Safety
@@ -59,17 +72,30 @@ impl Chain {
         let context = &core.context;
         let graph = self.raw.raw;
         let mut raw = std::ptr::null_mut();
-        let before = self.last.map_or(std::ptr::null_mut(), |node| node.raw);
-        let (dependencies, count) = (&raw const before, usize::from(self.last.is_some()));
+        let (before, count) = self.before();
+        let dependencies = &raw const before;
         match task {
-            Task::Launch(launch) => with_kernel(launch, place, |params| {
-                // SAFETY: the handles are alive, and the driver copies the arguments, which are as the
-                // kernel's text declares them.
-                let result = unsafe {
-                    sys::cuGraphAddKernelNode_v2(&mut raw, graph, dependencies, count, params)
-                };
-                context.check("cuGraphAddKernelNode", result)
-            })?,
+            Task::Launch(launch) => {
+                // The kernel that does nothing does not wait either.
+                let waits = core.starts_early && !matches!(launch.dispatch.kernel, Kernel::Nop);
+                let is_early = waits && self.last.is_some_and(|node| node.kind == Kind::Launch);
+                let count = if is_early { 0 } else { count };
+                with_kernel(launch, place, |params| {
+                    // SAFETY: the handles are alive, and the driver copies the arguments, which are as the
+                    // kernel's text declares them.
+                    let result = unsafe {
+                        sys::cuGraphAddKernelNode_v2(&mut raw, graph, dependencies, count, params)
+                    };
+                    context.check("cuGraphAddKernelNode", result)
+                })?;
+                if is_early {
+                    // SAFETY: both nodes are of this graph; the kernel waits by itself for what it follows.
+                    let result = unsafe {
+                        sys::cuGraphAddDependencies_v2(graph, &before, &raw, &AS_IT_ENDS, 1)
+                    };
+                    context.check("cuGraphAddDependencies", result)?;
+                }
+            }
             Task::Copy(bytes) => {
                 // SAFETY: the handles are alive; the caller vouches for the memory.
                 let result = unsafe {
@@ -101,7 +127,157 @@ impl Chain {
         self.last = Some(node);
         Ok(node)
     }
+
+    /// Appends a node that notes the time. The context is bound.
+    pub fn note(&mut self, shelf: &Arc<Shelf>) -> Result<Arc<Mark>, Failure> {
+        let mark = shelf.unset(true)?;
+        let mut raw = std::ptr::null_mut();
+        let (before, count) = self.before();
+        let dependencies = &raw const before;
+        // SAFETY: the handles are alive, and whoever launches the graph keeps the mark until that is over.
+        let result = unsafe {
+            sys::cuGraphAddEventRecordNode(&mut raw, self.raw.raw, dependencies, count, mark.raw())
+        };
+        self.raw
+            .context
+            .check("cuGraphAddEventRecordNode", result)?;
+        self.last = Some(Node {
+            raw,
+            kind: Kind::Note,
+        });
+        Ok(Arc::new(mark))
+    }
+
+    /// What the kernels of a node of this chain that does `task` are like: of several, the one that keeps most processors.
+    /// The context is bound.
+    pub fn shape(&self, node: &Node, task: &Task<'_>) -> Result<Option<Shape>, Failure> {
+        let context = &self.raw.context;
+        match task {
+            Task::Copy(_) => Ok(None),
+            Task::Launch(launch) => {
+                let groups = launch.dispatch.groups;
+                shape(
+                    context,
+                    launch.function.raw(),
+                    groups,
+                    launch.dispatch.threads,
+                    0,
+                )
+                .map(Some)
+            }
+            Task::Product(_) | Task::Conv(_) => {
+                let mut shapes = Vec::new();
+                for params in kernels(context, node)? {
+                    let groups = [params.gridDimX, params.gridDimY, params.gridDimZ];
+                    let threads = [params.blockDimX, params.blockDimY, params.blockDimZ];
+                    let threads = threads.into_iter().fold(1, u32::saturating_mul);
+                    // The driver takes either handle as the function.
+                    let function = match params.func.is_null() {
+                        true => params.kern.cast(),
+                        false => params.func,
+                    };
+                    shapes.push(shape(
+                        context,
+                        function,
+                        groups,
+                        threads,
+                        params.sharedMemBytes,
+                    )?);
+                }
+                let launches = shapes.len();
+                let largest = shapes
+                    .into_iter()
+                    .max_by_key(|shape| shape.groups / u64::from(shape.fit.max(1)));
+                Ok(largest.map(|shape| Shape { launches, ..shape }))
+            }
+        }
+    }
 }
+
+/// What a kernel is like that is launched so. The context is bound.
+fn shape(
+    context: &Context,
+    function: CUfunction,
+    groups: [u32; 3],
+    threads: u32,
+    shared: u32,
+) -> Result<Shape, Failure> {
+    let (mut name, mut fit) = (std::ptr::null(), 0);
+    // SAFETY: the function is loaded as long as its step or its library has it; it writes one pointer.
+    let result = unsafe { sys::cuFuncGetName(&mut name, function) };
+    context.check("cuFuncGetName", result)?;
+    // SAFETY: as above; it writes one number.
+    let result = unsafe {
+        let (threads, shared) = (threads as i32, shared as usize);
+        sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(&mut fit, function, threads, shared)
+    };
+    context.check("cuOccupancyMaxActiveBlocksPerMultiprocessor", result)?;
+    // SAFETY: the driver gives a name that ends with a zero and lives as long as the function.
+    let name = unsafe { CStr::from_ptr(name) };
+    Ok(Shape {
+        name: name.to_string_lossy().into(),
+        launches: 1,
+        groups: groups
+            .into_iter()
+            .map(u64::from)
+            .fold(1, u64::saturating_mul),
+        fit: fit.max(0) as u32,
+    })
+}
+
+/// The kernels that a library's node launches. The context is bound.
+fn kernels(context: &Context, node: &Node) -> Result<Vec<CUDA_KERNEL_NODE_PARAMS>, Failure> {
+    let (mut child, mut count) = (std::ptr::null_mut(), 0);
+    // SAFETY: the node is one of a graph that lives and has a child, which lives as long; it writes one handle.
+    let result = unsafe { sys::cuGraphChildGraphNodeGetGraph(node.raw, &mut child) };
+    context.check("cuGraphChildGraphNodeGetGraph", result)?;
+    // SAFETY: without room for nodes, it writes their number only.
+    let result = unsafe { sys::cuGraphGetNodes(child, std::ptr::null_mut(), &mut count) };
+    context.check("cuGraphGetNodes", result)?;
+    let mut nodes = vec![std::ptr::null_mut(); count];
+    // SAFETY: there is room for so many.
+    let result = unsafe { sys::cuGraphGetNodes(child, nodes.as_mut_ptr(), &mut count) };
+    context.check("cuGraphGetNodes", result)?;
+    let mut kernels = Vec::new();
+    for node in nodes {
+        let mut kind = CUgraphNodeType::CU_GRAPH_NODE_TYPE_EMPTY;
+        // SAFETY: the node is alive; it writes its type.
+        let result = unsafe { sys::cuGraphNodeGetType(node, &mut kind) };
+        context.check("cuGraphNodeGetType", result)?;
+        if kind == CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL {
+            let mut params = NO_KERNEL;
+            // SAFETY: the node launches a kernel; it writes how.
+            let result = unsafe { sys::cuGraphKernelNodeGetParams_v2(node, &mut params) };
+            context.check("cuGraphKernelNodeGetParams", result)?;
+            kernels.push(params);
+        }
+    }
+    Ok(kernels)
+}
+
+const NO_KERNEL: CUDA_KERNEL_NODE_PARAMS = CUDA_KERNEL_NODE_PARAMS {
+    func: std::ptr::null_mut(),
+    gridDimX: 0,
+    gridDimY: 0,
+    gridDimZ: 0,
+    blockDimX: 0,
+    blockDimY: 0,
+    blockDimZ: 0,
+    sharedMemBytes: 0,
+    kernelParams: std::ptr::null_mut(),
+    extra: std::ptr::null_mut(),
+    kern: std::ptr::null_mut(),
+    ctx: std::ptr::null_mut(),
+};
+
+/// The edge to a kernel that is launched when all groups of the one before it are over or about to be: its text begins
+/// with a wait for what they wrote.
+const AS_IT_ENDS: CUgraphEdgeData = CUgraphEdgeData {
+    from_port: sys::CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC as u8,
+    to_port: 0,
+    type_: sys::CUgraphDependencyType::CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC as u8,
+    reserved: [0; 5],
+};
 
 /// A chain that can be launched.
 pub(super) struct Graph {
@@ -221,11 +397,8 @@ fn with_kernel<R>(
             blockDimX: launch.dispatch.threads,
             blockDimY: 1,
             blockDimZ: 1,
-            sharedMemBytes: 0,
             kernelParams: arguments.as_mut_ptr(),
-            extra: std::ptr::null_mut(),
-            kern: std::ptr::null_mut(),
-            ctx: std::ptr::null_mut(),
+            ..NO_KERNEL
         })
     })
 }

@@ -2,7 +2,7 @@
 
 use cudarc::driver::sys::CUdeviceptr;
 use smallvec::SmallVec;
-use streampool_device::{Op, Result, Slots, Span};
+use streampool_device::{Op, OpKind, Result, Slots, Span};
 
 use crate::memory::ALIGNMENT;
 use crate::place::{Moved, address};
@@ -22,6 +22,7 @@ pub(super) struct Recipe {
 pub(super) type Bound = SmallVec<[Moved; 8]>;
 
 pub(super) struct Captured {
+    pub kind: OpKind,
     pub steps: Steps,
     /// The slots that its operands lie in.
     pub touches: SmallVec<[usize; 4]>,
@@ -33,7 +34,11 @@ impl Captured {
         op.for_each_operand(|_, _, view| touches.extend(slots.holding(view)));
         touches.sort_unstable();
         touches.dedup();
-        Captured { steps, touches }
+        Captured {
+            kind: op.kind(),
+            steps,
+            touches,
+        }
     }
 }
 

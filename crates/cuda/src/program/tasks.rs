@@ -38,6 +38,8 @@ pub(super) enum Kind {
     Copy,
     Product,
     Conv,
+    /// It notes the time, which no task asks for.
+    Note,
 }
 
 impl Task<'_> {

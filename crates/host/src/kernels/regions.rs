@@ -10,6 +10,7 @@ use super::real::Real;
 use super::scratch::{Count, push, with_room};
 use super::split::{Shared, split};
 use super::strided::address;
+use crate::given_up;
 use crate::team::Team;
 
 /// Samples that are worth a thread.
@@ -103,6 +104,7 @@ impl<W: Real + Native> Taps<W> {
         };
         let (step, size) = (cell / count, W::from_f64(side.size as f64));
         for index in 0..side.cells {
+            given_up::check();
             let from = start + W::from_f64(index as f64) * cell;
             let inside = inside(from.to_f64(), step.to_f64(), side.size, whole);
             let mut is_outside = inside.len() < whole;
@@ -144,6 +146,10 @@ impl<W: Real + Native> Taps<W> {
 
 /// Which of `count` samples, the first half a step behind `from`, may lie in the picture: one more at each end.
 fn inside(from: f64, step: f64, size: usize, count: usize) -> Range<usize> {
+    // A cell without an end has samples at no place.
+    if step.is_nan() {
+        return 0..0;
+    }
     // Without a step forward all lie together, or few were asked for.
     let is_forward = step > 0.0;
     if !is_forward {
@@ -205,6 +211,7 @@ where
             let src = src.at(batch * from[0] + channel as isize * from[1]);
             let dst = dst.at(region as isize * to[0] + channel as isize * to[1]);
             for row in 0..rows {
+                given_up::check();
                 for column in 0..columns {
                     let ((below, out_below), (beside, out_beside)) =
                         (down.of(row), across.of(column));
@@ -280,4 +287,16 @@ where
         }
     }
     most
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_that_lie_nowhere_are_not_looked_at() {
+        assert!(inside(0.0, f64::NAN, 8, FARTHEST).is_empty());
+        assert_eq!(inside(-4.0, 1.0, 8, FARTHEST), 1..13);
+        assert_eq!(inside(3.0, 0.0, 8, 5), 0..5);
+    }
 }

@@ -16,6 +16,8 @@ pub(super) enum Code {
     MulAdd,
     /// The larger of two `f32`, and then the smaller of that and a third.
     Between,
+    /// An `f32` times a sixth of it and a half, but that between zero and one.
+    HardSwish,
     Cast(Lane, Lane),
     /// The same value; a `bool` becomes 0 or 1.
     Move(Lane),
@@ -44,7 +46,7 @@ impl Code {
             Code::Select(lane) => ([1, lane.size(), lane.size()], 3),
             Code::MulAdd | Code::Between => ([4; 3], 3),
             Code::Load(_) => ([2, 0, 0], 1),
-            Code::Store(_) | Code::Round(_) => ([4, 0, 0], 1),
+            Code::Store(_) | Code::Round(_) | Code::HardSwish => ([4, 0, 0], 1),
             Code::NarrowOdd | Code::WidenOdd | Code::WidenOddUnsigned => ([8, 0, 0], 1),
         };
         sizes.into_iter().take(count)
@@ -56,7 +58,12 @@ impl Code {
             Code::Unary(Unary::IsNan | Unary::IsInf, _) | Code::Compare(..) => 1,
             Code::Unary(_, lane) | Code::Binary(_, lane) => lane.size(),
             Code::Select(lane) | Code::Cast(_, lane) | Code::Move(lane) => lane.size(),
-            Code::Load(_) | Code::Round(_) | Code::NarrowOdd | Code::MulAdd | Code::Between => 4,
+            Code::Load(_)
+            | Code::Round(_)
+            | Code::NarrowOdd
+            | Code::MulAdd
+            | Code::Between
+            | Code::HardSwish => 4,
             Code::Store(_) => 2,
             Code::WidenOdd | Code::WidenOddUnsigned => 8,
         }
@@ -73,7 +80,8 @@ impl Code {
             | Code::Round(_)
             | Code::NarrowOdd
             | Code::MulAdd
-            | Code::Between => Lane::F32,
+            | Code::Between
+            | Code::HardSwish => Lane::F32,
             Code::WidenOdd | Code::WidenOddUnsigned => Lane::F64,
         }
     }
@@ -104,7 +112,7 @@ impl Code {
             Code::Binary(_, lane) | Code::Compare(_, lane) | Code::Select(lane) => wide(lane),
             Code::Cast(..) | Code::Load(_) | Code::Store(_) | Code::Round(_) => 300,
             Code::Move(lane) => wide(lane),
-            Code::MulAdd | Code::Between => wide(Lane::F32),
+            Code::MulAdd | Code::Between | Code::HardSwish => wide(Lane::F32),
             Code::NarrowOdd | Code::WidenOdd | Code::WidenOddUnsigned => 600,
         }
     }

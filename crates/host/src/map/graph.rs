@@ -184,8 +184,30 @@ impl Graph {
             Code::Binary(Binary::Min, Lane::F32) => {
                 inner(left, MAX).map(|(x, y)| (Code::Between, [x, y, right]))
             }
+            Code::Binary(Binary::Mul, Lane::F32) => [(left, right), (right, left)]
+                .into_iter()
+                .find(|&(x, gate)| self.is_hard_gate(x, gate))
+                .map(|(x, _)| (Code::HardSwish, [x, 0, 0])),
             _ => None,
         }
+    }
+
+    /// Whether it is `min(max(x / 6 + 1/2, 0), 1)`.
+    fn is_hard_gate(&self, x: Id, gate: Id) -> bool {
+        let is_number = |id: Id, number: f32| {
+            self.steps[id as usize] == Step::Const(Lane::F32, number.to_bits().into())
+        };
+        let Step::Apply(Code::Between, [sum, least, most]) = self.steps[gate as usize] else {
+            return false;
+        };
+        let Step::Apply(Code::MulAdd, [left, right, half]) = self.steps[sum as usize] else {
+            return false;
+        };
+        let sixth = |(one, other): (Id, Id)| one == x && is_number(other, table::SIXTH);
+        is_number(least, 0.0)
+            && is_number(most, 1.0)
+            && is_number(half, 0.5)
+            && [(left, right), (right, left)].into_iter().any(sixth)
     }
 
     fn apply(&mut self, code: Code, operands: &[Id]) -> Result<Id, String> {

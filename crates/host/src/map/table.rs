@@ -43,6 +43,21 @@ impl Call3<f32> for Between {
     }
 }
 
+/// What hard swish multiplies by.
+pub(super) const SIXTH: f32 = 1.0 / 6.0;
+
+struct HardSwish;
+
+impl Call1<f32> for HardSwish {
+    type Output = f32;
+
+    #[inline(always)]
+    fn call<M: Machine>(x: f32) -> f32 {
+        // To the same bits as one after the other.
+        x * Between::call(MulAdd::call(x, SIXTH, 0.5), 0.0, 1.0)
+    }
+}
+
 fn of<I: Isa>(code: Code) -> Option<Entry> {
     match code.shared() {
         Code::Unary(function, lane) => match lane {
@@ -92,6 +107,7 @@ fn of<I: Isa>(code: Code) -> Option<Entry> {
         }),
         Code::MulAdd => Some(I::three::<f32, MulAdd>()),
         Code::Between => Some(I::three::<f32, Between>()),
+        Code::HardSwish => Some(I::one::<f32, HardSwish>()),
         Code::Cast(from, to) => match from {
             Lane::F32 => cast_float::<I, f32>(to),
             Lane::F64 => cast_float::<I, f64>(to),

@@ -1,9 +1,9 @@
 //! Matrix products.
 //!
-//! Five forms. [`Tiled`] takes every product: tiles of both operands in shared memory. [`Dots`] and [`Sums`]
+//! Six forms. [`Tiled`] takes every product: tiles of both operands in shared memory. [`Dots`] and [`Sums`]
 //! take those with few rows, where the time is that of reading the second operand once: the one when its
 //! columns are dense, as the weights of a linear layer are, the other when its rows are. [`Split`] multiplies `f32` on
-//! tensor cores, and [`Blocks`] floats by the matrices of Apple's simdgroups.
+//! tensor cores and [`Short`] `f16` and `bf16`, and [`Blocks`] floats by the matrices of Apple's simdgroups.
 
 mod blocks;
 mod dots;
@@ -12,6 +12,7 @@ mod few_rows;
 mod matrices;
 mod problem;
 mod shared_text;
+mod short;
 mod small;
 mod split;
 mod sums;
@@ -27,6 +28,7 @@ use crate::text::{Dialect, KernelText};
 
 pub use blocks::Blocks;
 pub use dots::Dots;
+pub use short::Short;
 pub use split::Split;
 pub use sums::Sums;
 pub use tiled::Tiled;
@@ -45,6 +47,8 @@ pub enum Product {
     Sums(Sums),
     /// `f32` on tensor cores.
     Split(Split),
+    /// `f16` and `bf16` on tensor cores, in small tiles.
+    Short(Short),
     /// Floats by the matrices of simdgroups.
     Blocks(Blocks),
 }
@@ -56,6 +60,7 @@ impl Product {
             Product::Dots(kernel) => Some(kernel.text()),
             Product::Sums(kernel) => Some(kernel.text()),
             Product::Split(kernel) => kernel.text(dialect),
+            Product::Short(kernel) => kernel.text(dialect),
             Product::Blocks(kernel) => kernel.text(dialect),
         }
     }
@@ -85,10 +90,15 @@ pub(crate) fn small_product<K: From<Product>>(op: &MatMul, limits: &Limits) -> O
     small::plan(op, &Problem::of(op)?, limits, Rival::Library, product)
 }
 
-/// The launch on tensor cores that multiply TF32.
-pub(crate) fn split_product<K: From<Product>>(op: &MatMul, limits: &Limits) -> Option<Plan<K>> {
+/// The launch on tensor cores.
+pub(crate) fn tensor_core_product<K: From<Product>>(
+    op: &MatMul,
+    limits: &Limits,
+) -> Option<Plan<K>> {
+    let problem = Problem::of(op)?;
     let split = |kernel| Product::Split(kernel).into();
-    split::plan(op, &Problem::of(op)?, limits, split)
+    let short = |kernel| Product::Short(kernel).into();
+    split::plan(op, &problem, limits, split).or_else(|| short::plan(op, &problem, limits, short))
 }
 
 /// The launch that executes `op` on a GPU of Apple's whose simdgroups multiply matrices; `None` if that is no gain.

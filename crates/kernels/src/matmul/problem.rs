@@ -185,6 +185,32 @@ impl Problem {
         ]
     }
 
+    /// What `plan` makes of this, or of its [transpose](Problem::transposed).
+    pub fn either_way<T>(&self, plan: impl Fn(&Problem) -> Option<T>) -> Option<T> {
+        plan(self).or_else(|| plan(&self.transposed()))
+    }
+
+    /// Whether `b` is dense along the inner dimension; else it is along its rows. `None` unless `a` is dense along the inner
+    /// dimension and both are moved 16 bytes at once.
+    pub fn in_packs(&self, op: &MatMul) -> Option<bool> {
+        const BYTES: usize = 16;
+        let [a, b] = self.factors(op);
+        let width = (BYTES / a.dtype().size()) as i64;
+        let moved = |view: &View, walk: Walk, (along, across): (i64, i64), length: usize| {
+            along == 1
+                && across >= 0
+                && (across | walk.at | length as i64) % width == 0
+                && view.span().offset.is_multiple_of(BYTES)
+        };
+        let batches = self.batch().iter();
+        let whole = batches.fold(0, |all, batch| all | batch.a | batch.b) % width == 0;
+        if !whole || !moved(a, self.a, (self.a.column, self.a.row), self.k) {
+            return None;
+        }
+        let b_along_k = moved(b, self.b, (self.b.row, self.b.column), self.k);
+        (b_along_k || moved(b, self.b, (self.b.column, self.b.row), self.n)).then_some(b_along_k)
+    }
+
     /// The views of `op` that are this problem's `a` and `b`.
     pub fn factors<'a>(&self, op: &'a MatMul) -> [&'a View; 2] {
         match self.swapped {

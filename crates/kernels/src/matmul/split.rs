@@ -6,11 +6,11 @@
 //! is as exact as one that rounds at each step. Parts of what is infinite, or beyond TF32's last number, are not
 //! finite: such a result is computed again as the plain sum that it is.
 
-use streampool_device::{DType, MatMul, View};
+use streampool_device::{DType, MatMul};
 
 use super::ends::Ends;
 use super::matrices;
-use super::problem::{Problem, Walk};
+use super::problem::Problem;
 use super::shared_text::{buffers, ends};
 use crate::dispatch::{Dispatch, Limits, Plan};
 use crate::text::{Dialect, KernelText, MOST_SHARED, SharedArray, constants, tiles};
@@ -63,8 +63,6 @@ const THREADS: u32 = 256;
 const COLUMNS: u32 = 64;
 /// How far a tile of factors reaches along the inner dimension.
 const DEPTH: u32 = 16;
-/// Elements that are moved at once.
-const WIDTH: i64 = 4;
 /// With fewer rows or columns, libraries have better forms.
 const NARROWEST: usize = 64;
 /// With fewer terms, starting and ending takes longer than multiplying.
@@ -88,10 +86,7 @@ pub(super) fn plan<K>(
     if !singles || !fits {
         return None;
     }
-    let turned = problem.transposed();
-    [problem, &turned]
-        .into_iter()
-        .find_map(|problem| planned(op, problem, limits, &kind))
+    problem.either_way(|problem| planned(op, problem, limits, &kind))
 }
 
 fn planned<K>(
@@ -100,22 +95,7 @@ fn planned<K>(
     limits: &Limits,
     kind: impl FnOnce(Split) -> K,
 ) -> Option<Plan<K>> {
-    let [a, b] = problem.factors(op);
-    let moved = |view: &View, walk: Walk, (along, across): (i64, i64), length: usize| {
-        along == 1
-            && across >= 0
-            && (across | walk.at | length as i64) % WIDTH == 0
-            && view.span().offset.is_multiple_of(16)
-    };
-    let batches = problem.batch().iter();
-    let whole = batches.fold(0, |all, batch| all | batch.a | batch.b) % WIDTH == 0;
-    if !whole || !moved(a, problem.a, (problem.a.column, problem.a.row), problem.k) {
-        return None;
-    }
-    let b_along_k = moved(b, problem.b, (problem.b.row, problem.b.column), problem.k);
-    if !b_along_k && !moved(b, problem.b, (problem.b.column, problem.b.row), problem.n) {
-        return None;
-    }
+    let b_along_k = problem.in_packs(op)?;
     let ends = Ends::of(op);
     let tiles_n = problem.n.div_ceil(COLUMNS as usize);
     let tiles = |shape: Shape| problem.m.div_ceil(shape.rows() as usize) * tiles_n;

@@ -2,7 +2,7 @@
 
 use streampool_device::{Activation, DType, Layout, MatMul, Op, Span, View};
 
-use super::{Product, matmul, simdgroup_product, small_product};
+use super::{Product, matmul, simdgroup_product, small_product, tensor_core_product};
 use crate::text::{Dialect, Field};
 use crate::{Dispatch, Kernel, Limits, Operand};
 
@@ -447,4 +447,23 @@ fn parameters_of_matrices_fill_what_the_text_declares() {
             assert_eq!(text.threads, Some(dispatch.threads));
         }
     }
+}
+
+#[test]
+fn tiles_of_short_floats_leave_no_large_gpu_idle() {
+    let groups = |shape| {
+        let op = linear(DType::F16, shape);
+        let plan = tensor_core_product::<Kernel>(&op, &LARGE_GPU)?;
+        let text = form(&plan.dispatches[0]).text(Dialect::Cuda).unwrap();
+        let words = text.shared[0].length * 16;
+        assert!(words <= 48 << 10, "{shape:?}: {words} bytes");
+        Some(plan.dispatches[0].groups[0])
+    };
+    // 32 x 32, 32 x 64, 64 x 64, and a library's.
+    assert_eq!(groups([128, 384, 384]), Some(48));
+    assert_eq!(groups([128, 384, 1152]), Some(72));
+    assert_eq!(groups([197, 768, 2304]), Some(144));
+    assert_eq!(groups([1024, 384, 1536]), None);
+    // So many terms are divided.
+    assert_eq!(groups([197, 3072, 768]), Some(168));
 }

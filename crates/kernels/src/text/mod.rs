@@ -200,6 +200,7 @@ impl KernelText {
         for SharedArray { ty, name, length } in &self.shared {
             let _ = writeln!(text, "    __shared__ {ty} {name}[{length}];");
         }
+        text.push_str("    WAIT_FOR_EARLIER_KERNELS();\n");
     }
 
     fn metal_entry(&self, text: &mut String) {

@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::{HostSpan, Mark, Profile};
-use streampool_device::Interval;
+use streampool_device::{Interval, KernelInterval};
 
 const PROCESS: u32 = 1;
 
@@ -51,6 +51,7 @@ fn about(name: &str, tid: u32, args: Value) -> Value {
 #[derive(Clone, Copy)]
 enum Entry<'a> {
     Op(&'a Interval, Option<&'a str>),
+    Kernel(&'a KernelInterval),
     Host(&'a HostSpan),
     Mark(&'a Mark),
 }
@@ -59,6 +60,7 @@ impl Entry<'_> {
     fn begin(self) -> Instant {
         match self {
             Entry::Op(interval, _) => interval.begin,
+            Entry::Kernel(kernel) => kernel.interval.begin,
             Entry::Host(span) => span.begin,
             Entry::Mark(mark) => mark.time,
         }
@@ -67,6 +69,7 @@ impl Entry<'_> {
     fn end(self) -> Instant {
         match self {
             Entry::Op(interval, _) => interval.end,
+            Entry::Kernel(kernel) => kernel.interval.end,
             Entry::Host(span) => span.end,
             Entry::Mark(mark) => mark.time,
         }
@@ -83,6 +86,12 @@ impl Entry<'_> {
                 }
                 let tid = threads.streams.get(&op.queue);
                 json!({"name": op.op.name(), "cat": "op", "ph": "X", "ts": ts, "dur": dur, "pid": PROCESS, "tid": tid,
+                       "args": args})
+            }
+            Entry::Kernel(kernel) => {
+                let tid = threads.streams.get(&kernel.interval.queue);
+                let args = json!({"blocks": kernel.groups, "blocks at once": kernel.fit});
+                json!({"name": &*kernel.name, "cat": "kernel", "ph": "X", "ts": ts, "dur": dur, "pid": PROCESS, "tid": tid,
                        "args": args})
             }
             Entry::Host(span) => {
@@ -152,9 +161,10 @@ impl Serialize for Events<'_> {
         }
 
         let ops = profile.labelled().map(|(op, label)| Entry::Op(op, label));
+        let kernels = profile.kernels.iter().map(Entry::Kernel);
         let spans = profile.host_spans.iter().map(Entry::Host);
         let marks = profile.marks.iter().map(Entry::Mark);
-        let mut entries: Vec<Entry<'_>> = ops.chain(spans).chain(marks).collect();
+        let mut entries: Vec<Entry<'_>> = ops.chain(kernels).chain(spans).chain(marks).collect();
         entries.sort_by_key(|entry| (entry.begin(), Reverse(entry.end())));
         if let Some(start) = entries.first().map(|entry| entry.begin()) {
             for entry in entries {

@@ -18,11 +18,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use streampool_device::lock::Mutex;
-use streampool_device::{Interval, Trace};
+use streampool_device::{Interval, KernelInterval, Trace};
 
 use crate::ranks;
 
-pub use profile::{HostSpan, Mark, Profile};
+pub use profile::{HostSpan, KernelUse, Mark, Profile};
 pub use summary::Summary;
 
 const SHARDS: usize = 64;
@@ -53,6 +53,7 @@ struct Records {
 #[derive(Debug)]
 enum Record {
     Op(Interval),
+    Kernel(KernelInterval),
     Host(HostSpan),
     Mark(Mark),
 }
@@ -124,6 +125,7 @@ impl Profiler {
             for record in pieces.into_iter().flatten() {
                 match record {
                     Record::Op(interval) => profile.intervals.push(interval),
+                    Record::Kernel(kernel) => profile.kernels.push(kernel),
                     Record::Host(span) => profile.host_spans.push(span),
                     Record::Mark(mark) => profile.marks.push(mark),
                 }
@@ -150,6 +152,10 @@ impl Profiler {
 impl Trace for Profiler {
     fn op(&self, interval: Interval) {
         self.record(interval.queue as usize, |_| Record::Op(interval));
+    }
+
+    fn kernel(&self, kernel: KernelInterval) {
+        self.record(kernel.interval.queue as usize, |_| Record::Kernel(kernel));
     }
 }
 

@@ -98,6 +98,32 @@ fn meet_the_fault(
 }
 
 #[test]
+fn who_used_a_result_before_the_bad_one_hears_nothing() {
+    within(FOREVER, || {
+        let device = device();
+        let pool = pool(&device, 8);
+        let gate = Gate::new(&device);
+        let stream = |index| pool.stream(index).unwrap();
+        let (faulty, second, third) = (stream(1), stream(2), stream(3));
+        let good = filled(faulty, 1.0);
+        gate.hold(faulty);
+        fail_next(&device, faulty, OpKind::Map);
+        let (mut a, mut bad) = (buffer(faulty), buffer(faulty));
+        copy(faulty, &good, &mut a).unwrap();
+        add(faulty, &good, &mut bad, 1.0).unwrap();
+        let (mut b, mut c, mut d) = (buffer(second), buffer(third), buffer(second));
+        add(second, &a, &mut b, 1.0).unwrap();
+        add(third, &b, &mut c, 1.0).unwrap();
+        add(second, &bad, &mut d, 1.0).unwrap();
+        gate.open_all();
+        assert!(is_fault(&faulty.synchronize()));
+        assert_eq!(third.synchronize(), Ok(()));
+        assert!(is_dependency(&second.synchronize()));
+        assert_eq!(value_of(third, &c), Ok(3.0));
+    });
+}
+
+#[test]
 fn who_used_the_results_is_told_also_at_second_hand() {
     within(FOREVER, || {
         let device = device();

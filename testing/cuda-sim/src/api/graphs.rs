@@ -1,7 +1,7 @@
 //! Graphs.
 
 use cudarc::driver::sys::CUresult::{self, *};
-use cudarc::driver::sys::{CUDA_KERNEL_NODE_PARAMS, CUDA_MEMCPY3D, CUmemorytype};
+use cudarc::driver::sys::{CUDA_KERNEL_NODE_PARAMS, CUDA_MEMCPY3D, CUgraphEdgeData, CUmemorytype};
 
 use crate::driver::{How, State, call};
 use crate::handle::{Handle, Out, Outcome, find, given, put};
@@ -114,6 +114,42 @@ pub extern "C" fn cuGraphAddChildGraphNode(
     other: Handle,
 ) -> CUresult {
     add(node, graph, after, count, |state| child(state, other))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuGraphAddEventRecordNode(
+    node: Out<'_, Handle>,
+    graph: Handle,
+    after: *const Handle,
+    count: usize,
+    event: Handle,
+) -> CUresult {
+    add(node, graph, after, count, |state| {
+        find(&mut state.events, "event", event)?;
+        Ok(Task::Record(event))
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuGraphAddDependencies_v2(
+    graph: Handle,
+    from: Option<&Handle>,
+    to: Option<&Handle>,
+    edge: Option<&CUgraphEdgeData>,
+    count: usize,
+) -> CUresult {
+    call(How::Free, |state| {
+        let (Some(&from), Some(&to), 1) = (from, to, count) else {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        };
+        let early = match edge.map(|edge| [edge.from_port, edge.to_port, edge.type_]) {
+            None | Some([0, 0, 0]) => false,
+            // As the groups of the first end, or at its own word.
+            Some([1, 0, 1]) => true,
+            Some(_) => return Err(CUDA_ERROR_INVALID_VALUE),
+        };
+        state.add_edge(graph, from, to, early)
+    })
 }
 
 #[unsafe(no_mangle)]

@@ -76,6 +76,40 @@ pub extern "C" fn cuFuncGetAttribute(
 }
 
 #[unsafe(no_mangle)]
+pub extern "C" fn cuFuncGetName(name: Out<'_, *const c_char>, function: Handle) -> CUresult {
+    call(How::Free, |state| {
+        // Functions stay where they are as long as their module is loaded.
+        let function = find(&mut state.functions, "function", function)?;
+        put(name, function.name.as_ptr())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
+    blocks: Out<'_, c_int>,
+    function: Handle,
+    threads: c_int,
+    shared: usize,
+) -> CUresult {
+    const MOST_BLOCKS: usize = 32;
+    const MOST_THREADS: usize = 2048;
+    const MOST_SHARED: usize = 228 << 10;
+    /// What the driver takes for itself.
+    const OWN_SHARED: usize = 1 << 10;
+    call(How::Free, |state| {
+        let function = find(&mut state.functions, "function", function)?;
+        let shared = shared + function.kernel.as_ref().map_or(0, Kernel::shared_bytes);
+        let threads = usize::try_from(threads).map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
+        let threads = MOST_THREADS.checked_div(threads);
+        let fit = threads.ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        let fit = fit
+            .min(MOST_SHARED / (shared + OWN_SHARED))
+            .min(MOST_BLOCKS);
+        put(blocks, fit as c_int)
+    })
+}
+
+#[unsafe(no_mangle)]
 #[allow(clippy::too_many_arguments, reason = "it is NVIDIA's")]
 pub extern "C" fn cuLaunchKernel(
     function: Handle,

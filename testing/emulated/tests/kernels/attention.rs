@@ -54,10 +54,6 @@ fn compare(emulator: &Emulator, ops: &[(DType, Op<Tensor>)]) {
 const FLOATS: [DType; 4] = [DType::F32, DType::F16, DType::BF16, DType::F64];
 
 #[test]
-#[cfg_attr(
-    any(sanitize_address, sanitize_thread),
-    ignore = "switches stacks behind the sanitizer's back"
-)]
 fn every_form_attends_as_the_host_does() {
     let mut ops = Vec::new();
     for dtype in FLOATS {
@@ -102,10 +98,6 @@ fn every_form_attends_as_the_host_does() {
 }
 
 #[test]
-#[cfg_attr(
-    any(sanitize_address, sanitize_thread),
-    ignore = "switches stacks behind the sanitizer's back"
-)]
 fn few_queries_divide_the_keys() {
     let mut ops = Vec::new();
     for dtype in [DType::F32, DType::F16, DType::BF16] {
@@ -162,10 +154,6 @@ fn few_queries_divide_the_keys() {
 }
 
 #[test]
-#[cfg_attr(
-    any(sanitize_address, sanitize_thread),
-    ignore = "switches stacks behind the sanitizer's back"
-)]
 fn a_query_that_is_no_number_spoils_no_other() {
     let mut ops = Vec::new();
     for dtype in [DType::F32, DType::F16, DType::BF16] {
@@ -191,10 +179,6 @@ fn a_query_that_is_no_number_spoils_no_other() {
 
 /// Of a part nothing is left, or all is minus infinity, and others have more.
 #[test]
-#[cfg_attr(
-    any(sanitize_address, sanitize_thread),
-    ignore = "switches stacks behind the sanitizer's back"
-)]
 fn parts_of_which_nothing_counts_do_not_count() {
     let keys = 1200;
     let infinite: Vec<f64> = vec![f64::NEG_INFINITY; keys];
@@ -228,10 +212,6 @@ fn parts_of_which_nothing_counts_do_not_count() {
 }
 
 #[test]
-#[cfg_attr(
-    any(sanitize_address, sanitize_thread),
-    ignore = "switches stacks behind the sanitizer's back"
-)]
 fn a_small_gpu_takes_more_rows_to_a_warp() {
     let limits = Limits {
         compute_units: 1,
@@ -261,10 +241,6 @@ fn a_small_gpu_takes_more_rows_to_a_warp() {
 }
 
 #[test]
-#[cfg_attr(
-    any(sanitize_address, sanitize_thread),
-    ignore = "switches stacks behind the sanitizer's back"
-)]
 fn views_need_not_be_dense() {
     let mut ops = Vec::new();
     for dtype in FLOATS {
@@ -306,10 +282,6 @@ fn views_need_not_be_dense() {
 }
 
 #[test]
-#[cfg_attr(
-    any(sanitize_address, sanitize_thread),
-    ignore = "switches stacks behind the sanitizer's back"
-)]
 fn rows_masked_by_the_lowest_number_are_means_of_the_values() {
     for dtype in [DType::F32, DType::BF16, DType::F16] {
         let lowest = match dtype {
@@ -339,10 +311,6 @@ fn rows_masked_by_the_lowest_number_are_means_of_the_values() {
 }
 
 #[test]
-#[cfg_attr(
-    any(sanitize_address, sanitize_thread),
-    ignore = "switches stacks behind the sanitizer's back"
-)]
 fn scores_of_minus_infinity_are_nan_unless_all_is_masked() {
     let (queries, keys) = (7, 70);
     let mut ops = Vec::new();

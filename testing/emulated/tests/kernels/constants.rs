@@ -52,10 +52,6 @@ fn compare(ops: &[Op<Tensor>]) {
 }
 
 #[test]
-#[cfg_attr(
-    any(sanitize_address, sanitize_thread),
-    ignore = "switches stacks behind the sanitizer's back"
-)]
 fn constants_of_every_type_arrive_with_all_their_bits() {
     let mut ops = Vec::new();
     for dtype in DType::ALL {
@@ -68,10 +64,6 @@ fn constants_of_every_type_arrive_with_all_their_bits() {
 }
 
 #[test]
-#[cfg_attr(
-    any(sanitize_address, sanitize_thread),
-    ignore = "switches stacks behind the sanitizer's back"
-)]
 fn a_shared_kernel_computes_with_the_constants_of_each_launch() {
     let scaled: Vec<_> = (1..5)
         .map(|factor| with_constants(DType::F32, &[Scalar::Float(f64::from(factor) / 7.0)], 1))
@@ -80,10 +72,6 @@ fn a_shared_kernel_computes_with_the_constants_of_each_launch() {
 }
 
 #[test]
-#[cfg_attr(
-    any(sanitize_address, sanitize_thread),
-    ignore = "switches stacks behind the sanitizer's back"
-)]
 fn an_expression_may_have_more_constants_than_a_kernel_is_passed() {
     let mut expr = Expr::builder();
     let mut y = expr.input(DType::I64).unwrap();

@@ -46,10 +46,6 @@ fn over(dtype: DType, shapes: &[&[usize]], strange: usize) -> Op<Tensor> {
 }
 
 #[test]
-#[cfg_attr(
-    any(sanitize_address, sanitize_thread),
-    ignore = "switches stacks behind the sanitizer's back"
-)]
 fn groups_of_operands() {
     let lengths: [&[usize]; 11] = [
         &[5],

@@ -59,10 +59,6 @@ fn indices(dtype: DType, shape: &[usize], size: usize, seed: u64) -> Tensor {
 }
 
 #[test]
-#[cfg_attr(
-    any(sanitize_address, sanitize_thread),
-    ignore = "switches stacks behind the sanitizer's back"
-)]
 fn gathers() {
     let mut ops = Vec::new();
     for (number, &(indexing, data, lists, picked, size)) in (0..).zip(&CASES) {
@@ -96,10 +92,6 @@ fn gathers() {
 }
 
 #[test]
-#[cfg_attr(
-    any(sanitize_address, sanitize_thread),
-    ignore = "switches stacks behind the sanitizer's back"
-)]
 fn scatters() {
     use Combine::{Add, Max, Min, Mul};
     let mut ops = Vec::new();
@@ -129,10 +121,6 @@ fn scatters() {
 }
 
 #[test]
-#[cfg_attr(
-    any(sanitize_address, sanitize_thread),
-    ignore = "switches stacks behind the sanitizer's back"
-)]
 fn replacements() {
     let mut ops = Vec::new();
     for (dtype, width) in [
@@ -160,10 +148,6 @@ fn replacements() {
 }
 
 #[test]
-#[cfg_attr(
-    any(sanitize_address, sanitize_thread),
-    ignore = "switches stacks behind the sanitizer's back"
-)]
 fn indices_out_of_range_give_zero_and_put_nothing() {
     for emulator in Emulator::of_each_dialect() {
         assert_indices_out_of_range_do_nothing(&emulator);

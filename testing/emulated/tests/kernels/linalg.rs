@@ -143,19 +143,11 @@ fn ops() -> Vec<Op<Tensor>> {
 }
 
 #[test]
-#[cfg_attr(
-    any(sanitize_address, sanitize_thread),
-    ignore = "switches stacks behind the sanitizer's back"
-)]
 fn factorisations_and_solves_come_to_the_same() {
     compare(&ops());
 }
 
 #[test]
-#[cfg_attr(
-    any(sanitize_address, sanitize_thread),
-    ignore = "switches stacks behind the sanitizer's back"
-)]
 fn singular_matrices_have_factors_and_nan_hurts_nobody_else() {
     let mut ops = Vec::new();
     for size in [3, 90] {

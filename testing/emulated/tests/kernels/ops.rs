@@ -48,10 +48,6 @@ fn compare_on(emulator: &Emulator, cases: &[Case], ops: &[Op<Tensor>]) {
 }
 
 #[test]
-#[cfg_attr(
-    any(sanitize_address, sanitize_thread),
-    ignore = "switches stacks behind the sanitizer's back"
-)]
 fn random_ops_come_to_the_same_as_if_on_a_small_gpu() {
     let limits = Limits {
         compute_units: 8,
@@ -62,10 +58,6 @@ fn random_ops_come_to_the_same_as_if_on_a_small_gpu() {
 }
 
 #[test]
-#[cfg_attr(
-    any(sanitize_address, sanitize_thread),
-    ignore = "switches stacks behind the sanitizer's back"
-)]
 fn random_ops_come_to_the_same_as_if_on_a_large_gpu() {
     let limits = Limits {
         compute_units: 132,

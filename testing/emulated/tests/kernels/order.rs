@@ -36,10 +36,6 @@ fn values(kind: ScanKind, dtype: DType, shape: &[usize], seed: u64) -> Tensor {
 }
 
 #[test]
-#[cfg_attr(
-    any(sanitize_address, sanitize_thread),
-    ignore = "switches stacks behind the sanitizer's back"
-)]
 fn scans() {
     let mut ops = Vec::new();
     for (number, &(shape, axis)) in (0..).zip(&SHAPES) {
@@ -85,10 +81,6 @@ fn scans() {
 }
 
 #[test]
-#[cfg_attr(
-    any(sanitize_address, sanitize_thread),
-    ignore = "switches stacks behind the sanitizer's back"
-)]
 fn nan_wins_in_the_largest_so_far() {
     let mut ops = Vec::new();
     let values = [
@@ -138,10 +130,6 @@ fn repeated(dtype: DType, shape: &[usize], seed: u64) -> Tensor {
 }
 
 #[test]
-#[cfg_attr(
-    any(sanitize_address, sanitize_thread),
-    ignore = "switches stacks behind the sanitizer's back"
-)]
 fn sorts() {
     let cases: [(&[usize], usize, usize); 14] = [
         (&[1], 0, 1),

@@ -59,10 +59,6 @@ fn places(dtype: DType) -> Vec<(Tensor, u64)> {
 }
 
 #[test]
-#[cfg_attr(
-    any(sanitize_address, sanitize_thread),
-    ignore = "switches stacks behind the sanitizer's back"
-)]
 fn every_distribution_has_the_bits_of_the_host() {
     let mut ops = Vec::new();
     for dtype in DType::ALL {
@@ -75,10 +71,6 @@ fn every_distribution_has_the_bits_of_the_host() {
 }
 
 #[test]
-#[cfg_attr(
-    any(sanitize_address, sanitize_thread),
-    ignore = "switches stacks behind the sanitizer's back"
-)]
 fn extreme_numbers_have_the_bits_of_the_host() {
     let everywhere = [
         Distribution::Uniform {

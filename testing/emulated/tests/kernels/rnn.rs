@@ -61,10 +61,6 @@ fn compare(emulator: &Emulator, ops: &[(DType, Op<Tensor>)]) {
 }
 
 #[test]
-#[cfg_attr(
-    any(sanitize_address, sanitize_thread),
-    ignore = "switches stacks behind the sanitizer's back"
-)]
 fn every_form_steps_as_the_host_does() {
     let mut ops = Vec::new();
     for dtype in [DType::F32, DType::F16, DType::BF16, DType::F64] {
@@ -90,10 +86,6 @@ fn every_form_steps_as_the_host_does() {
 }
 
 #[test]
-#[cfg_attr(
-    any(sanitize_address, sanitize_thread),
-    ignore = "switches stacks behind the sanitizer's back"
-)]
 fn states_that_do_not_fit_lie_in_device_memory() {
     let limits = Limits {
         compute_units: 1,
@@ -114,10 +106,6 @@ fn states_that_do_not_fit_lie_in_device_memory() {
 }
 
 #[test]
-#[cfg_attr(
-    any(sanitize_address, sanitize_thread),
-    ignore = "switches stacks behind the sanitizer's back"
-)]
 fn steps_of_wide_states_are_launches() {
     let gru = Cell::Gru { reset_after: true };
     let mut ops = Vec::new();
@@ -151,10 +139,6 @@ fn steps_of_wide_states_are_launches() {
 }
 
 #[test]
-#[cfg_attr(
-    any(sanitize_address, sanitize_thread),
-    ignore = "switches stacks behind the sanitizer's back"
-)]
 fn a_small_gpu_takes_more_sequences_to_a_group() {
     let mut ops = Vec::new();
     for cell in CELLS {

@@ -1,14 +1,22 @@
-//! Products of `f32` on tensor cores, executed on the CPU.
+//! Products on tensor cores, executed on the CPU.
 
 use streampool_device::{Activation, DType, Layout, MatMul, Op};
 use streampool_emulated::{Emulator, Tensor, Written, emulate, on_host};
-use streampool_kernels::{Limits, split_product};
+use streampool_kernels::{Limits, tensor_core_product};
 
 /// Processors: with one, tiles are large.
 const SIZES: [u32; 2] = [1, 132];
+/// With so few, products of half the bits have tiles of each size.
+const FEW: u32 = 8;
 
-/// For each term of a sum of products of numbers up to one: both sides round.
-const TOLERANCE: f64 = 1e-7;
+/// Of a sum of so many products of numbers up to one: both sides round.
+fn tolerance(dtype: DType, terms: usize) -> f64 {
+    match dtype {
+        DType::F16 => 1e-3,
+        DType::BF16 => 8e-3,
+        _ => 1e-7 * terms as f64,
+    }
+}
 
 /// As on a GPU with so many processors.
 fn emulator(compute_units: u32) -> Option<Emulator> {
@@ -19,12 +27,12 @@ fn emulator(compute_units: u32) -> Option<Emulator> {
     };
     let emulator = Emulator::or_skip()?.with_limits(limits);
     Some(emulator.with_lowering(|op, limits| match op {
-        Op::MatMul(op) => split_product(op, limits),
+        Op::MatMul(op) => tensor_core_product(op, limits),
         _ => None,
     }))
 }
 
-fn factor(seed: u64, shape: &[usize], turned: bool) -> Tensor {
+fn factor(dtype: DType, seed: u64, shape: &[usize], turned: bool) -> Tensor {
     let layout = match (turned, shape) {
         (true, &[rows, columns]) => {
             let stored = Layout::contiguous(&[columns, rows]).expect("it is small");
@@ -32,14 +40,14 @@ fn factor(seed: u64, shape: &[usize], turned: bool) -> Tensor {
         }
         _ => Layout::contiguous(shape).expect("it is small"),
     };
-    Tensor::laid_out(DType::F32, layout).uniform(seed, -1.0, 1.0)
+    Tensor::laid_out(dtype, layout).uniform(seed, -1.0, 1.0)
 }
 
 fn product(a: Tensor, b: Tensor, out: &[usize]) -> MatMul<Tensor> {
     MatMul {
+        out: Tensor::new(a.dtype, out),
         a,
         b,
-        out: Tensor::new(DType::F32, out),
         bias: None,
         activation: Activation::None,
         alpha: 1.0,
@@ -52,12 +60,13 @@ fn only(written: Result<Vec<Written>, String>) -> Vec<f64> {
 
 #[track_caller]
 fn compare(emulator: &Emulator, terms: usize, op: MatMul<Tensor>) {
+    let tolerance = tolerance(op.a.dtype, terms);
     let op = Op::MatMul(op);
     let (wanted, got) = (only(on_host(&op)), only(emulate(emulator, &op)));
     let same = |wanted: f64, got: f64| {
         wanted == got
             || wanted.is_nan() && got.is_nan()
-            || (wanted - got).abs() <= TOLERANCE * terms as f64 * (1.0 + wanted.abs())
+            || (wanted - got).abs() <= tolerance * (1.0 + wanted.abs())
     };
     for (place, (&wanted, &got)) in wanted.iter().zip(&got).enumerate() {
         assert!(same(wanted, got), "element {place}: {wanted} and {got}");
@@ -87,8 +96,8 @@ fn products_of_any_sizes_are_as_exact_as_f32() {
             let seed = 10 * number as u64;
             for turned in [false, true] {
                 let (a, b) = (
-                    factor(seed, &[m, k], false),
-                    factor(seed + 1, &[k, n], turned),
+                    factor(DType::F32, seed, &[m, k], false),
+                    factor(DType::F32, seed + 1, &[k, n], turned),
                 );
                 compare(&emulator, k, product(a, b, &[m, n]));
             }
@@ -102,25 +111,68 @@ fn products_of_any_sizes_are_as_exact_as_f32() {
     ignore = "switches stacks behind the sanitizer's back"
 )]
 fn what_follows_the_sum_is_applied() {
-    let Some(emulator) = emulator(SIZES[0]) else {
-        return;
-    };
-    for (shape, activation) in [
-        (vec![72], Activation::Gelu),
-        (vec![3, 1, 72], Activation::Relu),
-        (vec![66, 1], Activation::None),
+    for (size, dtype) in [
+        (SIZES[0], DType::F32),
+        (SIZES[1], DType::F16),
+        (FEW, DType::BF16),
     ] {
-        let (a, b) = (
-            factor(1, &[3, 66, 48], false),
-            factor(2, &[3, 48, 72], false),
-        );
-        let op = MatMul {
-            bias: Some(factor(3, &shape, false)),
-            activation,
-            alpha: 0.5,
-            ..product(a, b, &[3, 66, 72])
+        let Some(emulator) = emulator(size) else {
+            return;
         };
-        compare(&emulator, 48, op);
+        for (shape, activation) in [
+            (vec![72], Activation::Gelu),
+            (vec![3, 1, 72], Activation::Relu),
+            (vec![66, 1], Activation::None),
+        ] {
+            let (a, b) = (
+                factor(dtype, 1, &[3, 66, 48], false),
+                factor(dtype, 2, &[3, 48, 72], false),
+            );
+            let op = MatMul {
+                bias: Some(factor(dtype, 3, &shape, false)),
+                activation,
+                alpha: 0.5,
+                ..product(a, b, &[3, 66, 72])
+            };
+            compare(&emulator, 48, op);
+        }
+    }
+}
+
+#[test]
+#[cfg_attr(
+    any(sanitize_address, sanitize_thread),
+    ignore = "switches stacks behind the sanitizer's back"
+)]
+fn products_of_half_the_bits_are_right() {
+    for (size, dtype) in [
+        (SIZES[1], DType::F16),
+        (FEW, DType::BF16),
+        (FEW, DType::F16),
+    ] {
+        let Some(emulator) = emulator(size) else {
+            return;
+        };
+        for (number, [m, n, k]) in [
+            [64, 64, 32],
+            [33, 72, 40],
+            [100, 64, 104],
+            [57, 120, 264],
+            [100, 152, 72],
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let seed = 10 * number as u64;
+            for turned in [false, true] {
+                let n = if turned { n - 3 } else { n };
+                let (a, b) = (
+                    factor(dtype, seed, &[m, k], false),
+                    factor(dtype, seed + 1, &[k, n], turned),
+                );
+                compare(&emulator, k, product(a, b, &[m, n]));
+            }
+        }
     }
 }
 
@@ -130,11 +182,16 @@ fn what_follows_the_sum_is_applied() {
     ignore = "switches stacks behind the sanitizer's back"
 )]
 fn a_turned_result_is_the_product_of_turned_factors() {
-    let Some(emulator) = emulator(SIZES[0]) else {
-        return;
-    };
-    let (a, b) = (factor(1, &[68, 48], true), factor(2, &[48, 72], true));
-    compare(&emulator, 48, product(a, b, &[68, 72]));
+    for dtype in [DType::F32, DType::F16] {
+        let Some(emulator) = emulator(FEW) else {
+            return;
+        };
+        let (a, b) = (
+            factor(dtype, 1, &[72, 48], true),
+            factor(dtype, 2, &[48, 72], true),
+        );
+        compare(&emulator, 48, product(a, b, &[72, 72]));
+    }
 }
 
 #[test]
@@ -173,19 +230,24 @@ fn what_is_not_finite_spoils_only_its_own_results() {
 
 #[test]
 fn what_is_not_laid_out_for_it_is_left_to_others() {
-    let shape = |m, k, n| {
+    let shape = |dtype, m, k, n| {
         (
-            Tensor::new(DType::F32, &[m, k]),
-            Tensor::new(DType::F32, &[k, n]),
+            Tensor::new(dtype, &[m, k]),
+            Tensor::new(dtype, &[k, n]),
             [m, n],
         )
     };
     for (a, b, out) in [
-        shape(60, 64, 64),
-        shape(64, 66, 64),
-        shape(64, 64, 66),
-        shape(64, 28, 64),
-        shape(64, 4096, 64),
+        shape(DType::F32, 60, 64, 64),
+        shape(DType::F32, 64, 66, 64),
+        shape(DType::F32, 64, 64, 66),
+        shape(DType::F32, 64, 28, 64),
+        shape(DType::F32, 64, 4096, 64),
+        shape(DType::F16, 31, 64, 64),
+        shape(DType::F16, 64, 68, 64),
+        shape(DType::BF16, 64, 64, 68),
+        shape(DType::BF16, 64, 24, 64),
+        shape(DType::F16, 1088, 64, 1024),
     ] {
         let op = product(a, b, &out);
         let Some(emulator) = emulator(SIZES[1]) else {

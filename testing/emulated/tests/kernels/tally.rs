@@ -4,10 +4,6 @@ use streampool_device::{Axes, DType, Histogram, Layout, NonZero, Op, ReduceKind,
 use streampool_emulated::{Emulator, Tensor, Tolerance, assert_all_same_as_host};
 
 #[test]
-#[cfg_attr(
-    any(sanitize_address, sanitize_thread),
-    ignore = "switches stacks behind the sanitizer's back"
-)]
 fn histograms() {
     let mut ops = Vec::new();
     for (number, dtype) in (0..).zip(DType::ALL[..12].iter().copied()) {
@@ -60,10 +56,6 @@ fn histograms() {
 }
 
 #[test]
-#[cfg_attr(
-    any(sanitize_address, sanitize_thread),
-    ignore = "switches stacks behind the sanitizer's back"
-)]
 fn places() {
     let mut ops = Vec::new();
     for (number, dtype) in (0..).zip(DType::ALL) {
@@ -102,10 +94,6 @@ fn places() {
 
 /// One bin that everything lies in, of weights that no power of two divides: single sums stop growing, or drift.
 #[test]
-#[cfg_attr(
-    any(sanitize_address, sanitize_thread),
-    ignore = "switches stacks behind the sanitizer's back"
-)]
 fn weights_of_many_elements_add_up() {
     let elements = 1 << 17;
     let mut ops = Vec::new();
@@ -132,10 +120,6 @@ fn weights_of_many_elements_add_up() {
 }
 
 #[test]
-#[cfg_attr(
-    any(sanitize_address, sanitize_thread),
-    ignore = "switches stacks behind the sanitizer's back"
-)]
 fn what_is_broadcast_is_reduced_and_sorted_without_a_walk() {
     let often = |dtype| {
         let layout = Layout::strided(&[1 << 10, 3], &[0, 1], 0).expect("a layout");

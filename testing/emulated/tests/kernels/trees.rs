@@ -4,10 +4,6 @@ use streampool_device::{DType, Op, TreeCombine, TreeTest, Trees};
 use streampool_emulated::{Emulator, Tensor, Tolerance, assert_all_same_as_host};
 
 #[test]
-#[cfg_attr(
-    any(sanitize_address, sanitize_thread),
-    ignore = "switches stacks behind the sanitizer's back"
-)]
 fn ensembles() {
     // Two tests, one below the other on the side of what does not pass; then a weight, and a list of two.
     let value = |value: f32| f64::from(value.to_bits().cast_signed());

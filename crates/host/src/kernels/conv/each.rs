@@ -25,6 +25,10 @@ pub(super) const MOST_LANES: usize = 16;
 const MOST_PADDED: usize = 32;
 /// Multiplications that are worth a thread.
 const GRAIN: usize = 1 << 16;
+/// Bytes of what a line of results sees, and of its weights, that stay in a first-level cache while lines are gone through.
+const CACHE: usize = 24 << 10;
+/// Bytes of results that stay in a second-level cache until they are gone over again.
+const MOST_RESULTS: usize = 128 << 10;
 
 /// A convolution.
 pub(super) struct Each {
@@ -98,10 +102,10 @@ impl Each {
                                 slides: window.slides,
                                 ..*self
                             };
-                            padded.lines(image, lines, then);
+                            padded.lines(image, lines, padded.blocks(), then);
                         });
                     } else {
-                        self.lines(image, lines, then);
+                        self.lines(image, lines, (1, self.channels), then);
                     }
                 }
             }
@@ -119,33 +123,57 @@ impl Each {
         }
     }
 
+    /// Of how many lines and channels results are made at a time, if what is seen lies in a second-level cache.
+    fn blocks(&self) -> (usize, usize) {
+        let [down, along] = self.slides.map(|slide| slide.kernel as usize);
+        let each = (down * self.sizes[1] + down * along) * size_of::<f32>();
+        let vectors = CACHE / each / MOST_LANES;
+        let line = self.results[1] * self.channels * size_of::<f32>();
+        (
+            (MOST_RESULTS / line).max(1),
+            vectors.max(1).saturating_mul(MOST_LANES),
+        )
+    }
+
     /// # Safety
     /// As for [`execute`](Self::execute).
     unsafe fn lines(
         &self,
         image: usize,
         lines: Range<usize>,
+        (at_once, chunk): (usize, usize),
         then: Option<&(dyn Fn(Range<usize>) + Sync)>,
     ) {
         let taps = self.slides[0].kernel as usize * self.slides[1].kernel as usize;
         let length = self.results[1] * self.channels;
         let mut steps = Steps::default();
-        for line in lines {
-            steps.take(length.saturating_mul(taps));
-            // SAFETY: the level says that the machine has the instructions; the rest the caller promises.
-            unsafe {
-                match level() {
-                    #[cfg(target_arch = "x86_64")]
-                    Level::Avx512 => avx512(self, image, line),
-                    #[cfg(target_arch = "x86_64")]
-                    Level::Avx2 => avx2(self, image, line),
-                    _ => self.line::<PlainF32>(image, line),
+        for first in lines.clone().step_by(at_once) {
+            let some = first..lines.end.min(first + at_once);
+            for channel in (0..self.channels).step_by(chunk) {
+                let channels = channel..self.channels.min(channel + chunk);
+                let work = self.results[1].saturating_mul(channels.len());
+                for line in some.clone() {
+                    let channels = channels.clone();
+                    steps.take(work.saturating_mul(taps));
+                    // SAFETY: the level says that the machine has the instructions; the rest the caller promises.
+                    unsafe {
+                        match level() {
+                            #[cfg(target_arch = "x86_64")]
+                            Level::Avx512 => avx512(self, image, line, channels),
+                            #[cfg(target_arch = "x86_64")]
+                            Level::Avx2 => avx2(self, image, line, channels),
+                            _ => self.line::<PlainF32>(image, line, channels),
+                        }
+                    }
                 }
-                self.activate(image, line);
+            }
+            for line in some.clone() {
+                // SAFETY: passed on from the caller.
+                unsafe { self.activate(image, line) };
             }
             if let Some(then) = then {
-                let number = image * self.results[0] + line;
-                then(number * length..(number + 1) * length);
+                let before = image * self.results[0];
+                then((before + some.start) * length..(before + some.end) * length);
             }
         }
     }
@@ -168,12 +196,17 @@ impl Each {
         before(0).min(end)..end
     }
 
-    /// Computes one line of results, but for the activation.
+    /// Computes these channels of one line of results, but for the activation.
     ///
     /// # Safety
     /// As for [`execute`](Self::execute); the machine has the instructions of `L`.
     #[inline(always)]
-    unsafe fn line<L: Lanes<Unit = f32, Sum = f32>>(&self, image: usize, line: usize) {
+    unsafe fn line<L: Lanes<Unit = f32, Sum = f32>>(
+        &self,
+        image: usize,
+        line: usize,
+        channels: Range<usize>,
+    ) {
         let down = self.seen(0, line);
         let from = image as isize * self.read[0] + self.begin(0, line) * self.read[1];
         let to = image as isize * self.written[0] + line as isize * self.written[1];
@@ -202,17 +235,17 @@ impl Each {
             // SAFETY: what is seen lies in the source; the rest the caller promises.
             unsafe {
                 match count {
-                    8 => self.places::<L, 8>(from, to, &down, &all),
-                    7 => self.places::<L, 7>(from, to, &down, &all),
-                    4 => self.places::<L, 4>(from, to, &down, &all),
-                    _ => self.places::<L, 1>(from, to, &down, &self.seen(1, first)),
+                    8 => self.places::<L, 8>(from, to, &channels, &down, &all),
+                    7 => self.places::<L, 7>(from, to, &channels, &down, &all),
+                    4 => self.places::<L, 4>(from, to, &channels, &down, &all),
+                    _ => self.places::<L, 1>(from, to, &channels, &down, &self.seen(1, first)),
                 }
             }
             place = first + count;
         }
     }
 
-    /// All channels of `P` neighbouring results that see these taps.
+    /// These channels of `P` neighbouring results that see these taps.
     ///
     /// # Safety
     /// As for [`line`](Self::line).
@@ -221,6 +254,7 @@ impl Each {
         &self,
         from: isize,
         to: isize,
+        channels: &Range<usize>,
         down: &Range<usize>,
         along: &Range<usize>,
     ) {
@@ -230,8 +264,9 @@ impl Each {
             self.slides[0].dilation as isize * self.read[1],
             self.slides[1].dilation as isize * self.read[2],
         ];
-        let mut channel = 0;
-        loop {
+        for channel in channels.clone().step_by(L::WIDTH) {
+            // The last vector may go over some channels again.
+            let channel = channel.min(self.channels - L::WIDTH);
             // SAFETY: channels, places and taps exist; there are as many channels as lanes.
             unsafe {
                 let mut sums = [self.first::<L>(channel); P];
@@ -251,11 +286,6 @@ impl Each {
                 for (index, sum) in sums.iter().enumerate() {
                     sum.store(to.offset(index as isize * self.written[2]));
                 }
-            }
-            match self.channels - channel - L::WIDTH {
-                0 => break,
-                // The last vector may go over some channels again.
-                left => channel += L::WIDTH.min(left),
             }
         }
     }
@@ -304,16 +334,16 @@ impl Each {
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl")]
-unsafe fn avx512(each: &Each, image: usize, line: usize) {
+unsafe fn avx512(each: &Each, image: usize, line: usize, channels: Range<usize>) {
     // SAFETY: the caller's promise; the function is only called where the features are.
-    unsafe { each.line::<Avx512F32>(image, line) }
+    unsafe { each.line::<Avx512F32>(image, line, channels) }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn avx2(each: &Each, image: usize, line: usize) {
+unsafe fn avx2(each: &Each, image: usize, line: usize, channels: Range<usize>) {
     // SAFETY: as above.
-    unsafe { each.line::<Avx2F32>(image, line) }
+    unsafe { each.line::<Avx2F32>(image, line, channels) }
 }
 
 vectorised! {

@@ -58,8 +58,17 @@ fn suits(op: &Conv) -> bool {
     if is_each(op) {
         return reads && writes && op.groups >= each::MOST_LANES;
     }
+    // Gathering is worth its while also from channels that lie apart, if much of it sees nothing, and blocks are filled.
+    let gathers =
+        is_wide(op) && op.groups == 1 && 2 * op.dst.shape()[1] >= matmul::columns_of_a_block();
     // Groups are too narrow for a matrix unit.
-    lines && (reads || writes) && (op.groups > 1 || !has_matrix_unit())
+    lines && (reads || writes || gathers) && (op.groups > 1 || !has_matrix_unit())
+}
+
+/// Whether taps lie so far apart that some may see only padding for a whole block of rows. Those are left out.
+fn is_wide(op: &Conv) -> bool {
+    let mut slides = op.window.iter();
+    slides.any(|slide| slide.kernel > 1 && slide.dilation > 4)
 }
 
 /// Bytes of the weights as they are read.
@@ -244,11 +253,7 @@ unsafe fn windows(op: &Conv, weights: *const f32, team: &dyn Team, then: Option<
         1 => 1,
         width => (work / GRAIN).clamp(1, 4 * width),
     };
-    // Where the window spreads wide, few rows may see nothing at all by some of it, which is then left out.
-    let wide = op
-        .window
-        .iter()
-        .any(|slide| slide.kernel > 1 && slide.dilation > 4);
+    let wide = is_wide(op);
     let way = Way::of(op, wide);
     let (first, _) = product(0);
     let is_padded = first.is_padded();

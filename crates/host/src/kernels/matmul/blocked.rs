@@ -20,6 +20,9 @@ pub(super) const TILE_COLUMNS: usize = 512;
 /// Rows of `b` that are packed at a time; a multiple of the elements in any unit.
 const ROWS_AT_ONCE: usize = 32;
 
+/// The most units of rows whose panels are all packed before they are multiplied.
+const MOST_IN_ONE: usize = 1 << 18;
+
 /// Memory for the sums of one block.
 type Block<S> = MaybeUninit<[S; MAX_ROWS * MAX_COLUMNS]>;
 
@@ -69,6 +72,11 @@ pub(super) unsafe fn tile_of<T: Factor>(
         false => 0,
     };
     let kept_sums = if one_panel { 0 } else { rows.len() * padded };
+    let panels = product.k.div_ceil(panel * T::PER_UNIT);
+    let whole = rows.len().saturating_mul(panels * T::Unit::PANEL_STRIDE);
+    let is_streamed =
+        product.in_one && !one_panel && a_units > 0 && b_units == 0 && whole <= MOST_IN_ONE;
+    let a_units = if is_streamed { whole } else { a_units };
     let line = 64 / size_of::<T::Unit>();
     let b_units = b_units.next_multiple_of(line);
     with_scratch(
@@ -87,6 +95,10 @@ pub(super) unsafe fn tile_of<T: Factor>(
                 padded,
             };
             let step = panel * T::PER_UNIT;
+            if is_streamed {
+                // SAFETY: the scratch has room for all panels and sums; the rest the caller promises.
+                return unsafe { tile.stream(step) };
+            }
             let mut from = 0;
             // Also without an inner dimension the epilogue has to run, over sums of nothing.
             loop {
@@ -116,11 +128,60 @@ struct Tile<'a, T: Factor> {
 }
 
 impl<T: Factor> Tile<'_, T> {
+    /// Multiplies few rows: all their panels are packed first, so that the other operand is read once from its beginning to
+    /// its end, as fast as memory gives it.
+    ///
+    /// # Safety
+    /// As for [`tile`]; the scratch has room for all panels of the rows, and the other operand is ready.
+    unsafe fn stream(&self, step: usize) {
+        let k = self.product.k;
+        let panel = self.rows.len() * T::Unit::PANEL_STRIDE;
+        let parts = || (0..k).step_by(step).map(|from| from..(from + step).min(k));
+        // SAFETY: panels lie within the scratch; columns within the operand.
+        unsafe {
+            for (number, part) in parts().enumerate() {
+                let to = self.a.add(number * panel);
+                (self.pack_rows)(self.rows.clone(), part, T::Unit::PANEL_STRIDE, to);
+            }
+            for column in self.columns.clone().step_by(self.width) {
+                given_up::check();
+                for (number, part) in parts().enumerate() {
+                    let a = self.a.add(number * panel);
+                    self.multiply(column, part.start, part.len(), (a, true));
+                }
+            }
+        }
+    }
+
     /// Multiplies `length` elements of the inner dimension, and finishes if they are the last.
     ///
     /// # Safety
     /// As for [`tile`].
     unsafe fn panel(&self, from: usize, length: usize) {
+        // SAFETY: lines and columns lie within the operands; the panels within the scratch.
+        unsafe {
+            let a = self.a_panel(from, length);
+            if self.product.ready_b.is_null() {
+                self.pack_b(from, length);
+            }
+            for column in self.columns.clone().step_by(self.width) {
+                self.multiply(column, from, length, a);
+            }
+        }
+    }
+
+    /// Multiplies `length` elements of the inner dimension with a block of columns, and finishes if they are the last.
+    ///
+    /// # Safety
+    /// As for [`tile`]; the panels are packed.
+    #[inline(always)]
+    unsafe fn multiply(
+        &self,
+        column: usize,
+        from: usize,
+        length: usize,
+        (a, is_any): (*const T::Unit, bool),
+    ) {
         let product = self.product;
         let steps = length.div_ceil(T::PER_UNIT);
         let stride = T::Unit::PANEL_STRIDE;
@@ -130,44 +191,38 @@ impl<T: Factor> Tile<'_, T> {
             true => Earlier::Continued,
             false => Earlier::Added,
         };
-        // SAFETY: lines and columns lie within the operands; the panels within the scratch.
-        unsafe {
-            let (a, is_any) = self.a_panel(from, length);
-            if product.ready_b.is_null() {
-                self.pack_b(from, length);
-            }
-            for column in self.columns.clone().step_by(self.width) {
-                let count = self.width.min(self.columns.end - column);
-                let mut block: Block<T::Unit> = MaybeUninit::uninit();
-                for rows in even_parts(self.rows.len(), T::Unit::block().0) {
-                    let first_row = self.rows.start + rows.start;
-                    let in_out = match count == self.width {
-                        true => product.sums_in_out(first_row, column),
-                        false => None,
-                    };
-                    let sums = in_out.unwrap_or_else(|| match from == 0 && last {
-                        true => Sums {
-                            at: block.as_mut_ptr().cast(),
-                            row: self.width,
-                        },
-                        false => Sums {
-                            at: self.sums.wrapping_add(
-                                rows.start * self.padded + column - self.columns.start,
-                            ),
-                            row: self.padded,
-                        },
-                    });
-                    let operands = Packed {
-                        a: a.wrapping_add(rows.start * stride),
-                        b: self.b_panel(column, from, steps),
-                        steps: if is_any { steps } else { 0 },
-                        rows: rows.len(),
-                        half: 2 * count <= self.width,
-                    };
-                    T::Unit::multiply(&operands, sums, earlier);
-                    if last {
-                        product.finish((first_row, rows.len()), (column, count), sums);
-                    }
+        let count = self.width.min(self.columns.end - column);
+        let mut block: Block<T::Unit> = MaybeUninit::uninit();
+        for rows in even_parts(self.rows.len(), T::Unit::block().0) {
+            let first_row = self.rows.start + rows.start;
+            let in_out = match count == self.width {
+                true => product.sums_in_out(first_row, column),
+                false => None,
+            };
+            let sums = in_out.unwrap_or_else(|| match from == 0 && last {
+                true => Sums {
+                    at: block.as_mut_ptr().cast(),
+                    row: self.width,
+                },
+                false => Sums {
+                    at: self
+                        .sums
+                        .wrapping_add(rows.start * self.padded + column - self.columns.start),
+                    row: self.padded,
+                },
+            });
+            let operands = Packed {
+                a: a.wrapping_add(rows.start * stride),
+                b: self.b_panel(column, from, steps),
+                steps: if is_any { steps } else { 0 },
+                rows: rows.len(),
+                half: 2 * count <= self.width,
+            };
+            // SAFETY: lines and columns lie within the operands; the panels within the scratch.
+            unsafe {
+                T::Unit::multiply(&operands, sums, earlier);
+                if last {
+                    product.finish((first_row, rows.len()), (column, count), sums);
                 }
             }
         }

@@ -176,7 +176,7 @@ fn convolutions_with_channels_last() {
             [five; 2],
             [wide; 2],
         ] {
-            for last in [[true, true], [true, false], [false, true]] {
+            for last in [[true, true], [true, false], [false, true], [false, false]] {
                 for channels in [[1, 3, 16], [1, 40, 33], [1, 17, 5], [2, 8, 9], [3, 8, 16]] {
                     convolve_last(&mut rng, channels, [9, 14], slides, last);
                 }
@@ -185,6 +185,8 @@ fn convolutions_with_channels_last() {
                 }
             }
         }
+        // Several blocks of channels and of lines.
+        convolve_last(&mut rng, [600, 1, 1], [16, 16], [PADDED; 2], [true, true]);
         // Several panels of what is summed, and several tiles.
         convolve_last(&mut rng, [1, 70, 130], [24, 20], [PADDED; 2], [true, true]);
     });

@@ -1,6 +1,8 @@
 //! Kernels ask often enough whether anybody still wants what they compute.
 
-use streampool_device::{Activation, Cell, DType, Direction, Layout, MatMul, Op, Rnn, View};
+use streampool_device::{
+    Activation, Cell, DType, Direction, Layout, MatMul, Op, Regions, Rnn, View,
+};
 
 use super::ops::Tensor;
 use crate::given_up;
@@ -77,4 +79,28 @@ fn a_step_of_a_wide_recurrent_layer() {
         last_cell: None,
     }));
     asks(&layer, BATCH * gates * HIDDEN);
+}
+
+#[test]
+fn a_region_of_many_rows() {
+    const ROWS: usize = 1 << 13;
+    const SAMPLES: usize = 64;
+    let dtype = DType::F32;
+    let [src, corners] = [&[1, 1, 4, 4][..], &[1, 4]].map(|shape| Tensor::zeros(dtype, shape));
+    let batches = Tensor::zeros(DType::I64, &[1]);
+    let dst = Tensor::zeros(dtype, &[1, 1, ROWS, 1]);
+    let region = Op::Regions(Regions {
+        src: src.view,
+        corners: corners.view,
+        batches: batches.view,
+        dst: dst.view,
+        scale: 1.0,
+        samples: SAMPLES,
+        aligned: false,
+        largest: false,
+    });
+    let before = given_up::checks();
+    asks(&region, ROWS * SAMPLES * SAMPLES);
+    let asked = given_up::checks() - before;
+    assert!(asked >= 2 * ROWS, "for its tables, too: {asked} times");
 }

@@ -7,7 +7,9 @@ use streampool_device::{
     Binary, Compare, DType, Expr, ExprBuilder, Layout, Node, Op, Scalar, Unary, Value, View,
 };
 
+use super::super::program::Program;
 use super::{BINARY, COMPARE, UNARY, floats, on_each_level, outputs};
+use crate::kernels::simd::Level;
 use crate::kernels::simd::forced::at_each_level;
 use crate::kernels::tests::ops::{self, Tensor};
 
@@ -180,6 +182,35 @@ fn check(seed: u64, shape: &[usize], size: usize) {
 fn small_expressions() {
     for seed in 0..300 {
         check(seed, &[1 + seed as usize % 90], seed as usize % 40);
+    }
+}
+
+#[test]
+fn hard_swish_is_one_pass() {
+    for number in [1.0 / 6.0, 0.2] {
+        let mut expr = Expr::builder();
+        let x = expr.input(DType::F32).unwrap();
+        let [factor, half, zero, one] =
+            [number, 0.5, 0.0, 1.0].map(|it| expr.constant(it, DType::F32).unwrap());
+        let scaled = expr.binary(Binary::Mul, factor, x).unwrap();
+        let moved = expr.binary(Binary::Add, scaled, half).unwrap();
+        let raised = expr.binary(Binary::Max, moved, zero).unwrap();
+        let gate = expr.binary(Binary::Min, raised, one).unwrap();
+        let result = expr.binary(Binary::Mul, x, gate).unwrap();
+        let expr = Arc::new(expr.finish(&[result]).unwrap());
+        let program = Program::compile(&expr, Level::Baseline).unwrap();
+        assert_eq!(
+            program.instructions.len(),
+            if number == 0.2 { 3 } else { 1 }
+        );
+        let input = elements(DType::F32, &[3000], &mut Rng::new(1));
+        on_each_level(&expr, &[&input], &[3000], |level, results| {
+            let values = node_by_node(&expr, std::slice::from_ref(&input), &[3000]);
+            assert!(
+                same(&results[0], &values[result.index()]),
+                "{number} at {level:?}"
+            );
+        });
     }
 }
 

@@ -166,7 +166,8 @@ fn teams(
         Order::Columns { run } => (Team::Columns, run.next_power_of_two().min(32)),
         Order::Rows => (Team::Group, 1),
     };
-    let few = rows < 8 * limits.compute_units as usize;
+    let units = limits.compute_units as usize;
+    let few = rows < if length <= 512 { 2 * units } else { 8 * units };
     if order == Order::Rows
         && (length <= 256 || !few)
         && let Some(held) = held_by(32, most)

@@ -41,6 +41,9 @@ fn rows_are_held_by_as_few_threads_as_can() {
 fn a_few_rows_get_more_threads() {
     let (line, groups) = softmax_of(DType::F32, &[8, 1024], 1);
     assert_eq!((line.team, line.held, groups[0]), (Team::Group, 4, 8));
+    // Neighbouring rows share a group before they fill the device.
+    let form = |rows| softmax_of(DType::F32, &[rows, 384], 1).0.team;
+    assert_eq!((form(128), form(512)), (Team::Group, Team::Lanes));
 }
 
 #[test]

@@ -15,6 +15,12 @@ typedef double f64;
 #define UNROLL _Pragma("unroll")
 #define FUNCTION static __device__ __forceinline__
 #define BARRIER() __syncthreads()
+// A kernel may be launched while the one before it ends. Here it waits until that is over and all that it wrote is seen.
+#if __CUDA_ARCH__ >= 900
+#define WAIT_FOR_EARLIER_KERNELS() asm volatile("griddepcontrol.wait;" : : : "memory")
+#else
+#define WAIT_FOR_EARLIER_KERNELS()
+#endif
 
 template <typename T> FUNCTION T shuffle_xor(T value, u32 distance) {
     return __shfl_xor_sync(0xffffffffu, value, distance);

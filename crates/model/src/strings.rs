@@ -1,8 +1,8 @@
 //! Strings: a model has one list of all that it names, and a tensor of strings is one of their numbers, `i64`: their places in this
 //! list, and behind it those of the strings that a [run](crate::words) meets besides.
 //!
-//! So strings are found, chosen, compared and moved as numbers are, on any device. What looks into them is computed on the host. Which values are strings is found out once, when a
-//! model is read; what would take them for numbers is refused then.
+//! So strings are found, chosen, compared and moved as numbers are, on any device. What looks into them is computed on the host. Which
+//! values are strings is found out once, when a model is read; what would take them for numbers is refused then.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -21,8 +21,6 @@ const GIVES: &str = "gives_strings";
 pub struct Strings {
     list: Vec<String>,
     places: HashMap<String, i64>,
-    /// Constants that are strings.
-    pub constants: HashSet<ValueId>,
 }
 
 impl Strings {
@@ -73,52 +71,21 @@ impl Strings {
         }
     }
 
-    /// Finds out which values of a graph are strings, and refuses what would take them for numbers. The inputs and outputs are
-    /// told what their strings are.
+    /// Finds out which values of a graph, and of those inside its nodes, are strings, and refuses what would take them for
+    /// numbers. The inputs and outputs are told what their strings are.
     pub fn settle(self, graph: &mut Graph) -> Result<(), Error> {
         let list: Arc<[String]> = self.list.into();
-        let mut strings = self.constants.clone();
-        strings.extend(
-            graph
-                .inputs
-                .iter()
-                .copied()
-                .filter(|&id| graph.value(id).strings.is_some()),
-        );
-        // Those that the model need not name.
-        let mut open: HashSet<ValueId> = strings.difference(&self.constants).copied().collect();
-        let mut looks = false;
-        for node in &mut graph.nodes {
-            let refused = |node: &Node, what: &str| {
-                NodeError::unsupported(what).of_node(&node.name, node.operator.to_string())
-            };
-            let given: Vec<bool> = node
-                .inputs
-                .iter()
-                .flatten()
-                .map(|id| strings.contains(id))
-                .collect();
-            let read = node.reads().any(|id| strings.contains(&id));
-            let makes = made(node, &given, read).map_err(|what| refused(node, what))?;
-            looks |= node.is_among(LOOKING);
-            if makes {
-                let all = node.is("Split");
-                let most = if all { node.outputs.len() } else { 1 };
-                let made: Vec<ValueId> =
-                    node.outputs.iter().take(most).flatten().copied().collect();
-                let moves = node.operator.domain == Domain::Onnx || node.is_among(MOVING);
-                let is_new = node.is_among(LOOKING);
-                if is_new || moves && node.reads().any(|id| open.contains(&id)) {
-                    open.extend(&made);
-                }
-                strings.extend(made);
-            }
-        }
+        let given = graph.inputs.iter().copied();
+        let given: HashSet<ValueId> = given
+            .filter(|&id| graph.value(id).strings.is_some())
+            .collect();
+        // The model need not name those that are given.
+        let found = found(graph, given.clone(), given)?;
         let values = graph.inputs.iter().chain(&graph.outputs).copied();
         for id in values.collect::<Vec<_>>() {
             let mut info = graph.value(id).clone();
             let declared = info.strings.is_some();
-            info.strings = strings.contains(&id).then(|| list.clone());
+            info.strings = found.strings.contains(&id).then(|| list.clone());
             if declared && info.strings.is_none() {
                 let what =
                     NodeError::malformed("the value", "numbers", "strings, as it is declared");
@@ -126,17 +93,164 @@ impl Strings {
             }
             graph.declare(id, info);
         }
-        if looks || !strings.is_empty() {
-            let is_open = graph.outputs.iter().any(|id| open.contains(id));
+        if found.any {
+            let is_open = graph.outputs.iter().any(|id| found.open.contains(id));
             graph.words = Some(Arc::new(Named::new(list, is_open)));
         }
         Ok(())
     }
 }
 
+/// Which values of a graph are strings.
+struct Found {
+    strings: HashSet<ValueId>,
+    /// Those that the model need not name.
+    open: HashSet<ValueId>,
+    /// Whether there are any in it or in graphs inside its nodes, or what looks into some.
+    any: bool,
+    /// Whether there is what makes others of them.
+    looks: bool,
+}
+
+/// Finds them in a graph whose `strings` among inputs and captures are known, and which of these the model need not name.
+fn found(
+    graph: &mut Graph,
+    mut strings: HashSet<ValueId>,
+    mut open: HashSet<ValueId>,
+) -> Result<Found, Error> {
+    let made_by_nodes = graph.nodes.iter().filter(|node| node.is("Constant"));
+    let constants = made_by_nodes.flat_map(|node| node.outputs.iter().flatten());
+    let constants = constants.chain(graph.constants.keys()).copied();
+    strings.extend(constants.filter(|&id| graph.value(id).strings.is_some()));
+    let (mut any, mut looks) = (!strings.is_empty(), false);
+    for node in &mut graph.nodes {
+        let refused = |node: &Node, what: &str| {
+            NodeError::unsupported(what).of_node(&node.name, node.operator.to_string())
+        };
+        let given: Vec<bool> = node
+            .inputs
+            .iter()
+            .map(|id| id.is_some_and(|id| strings.contains(&id)))
+            .collect();
+        let is_open = node.reads().any(|id| open.contains(&id));
+        if node.graphs().next().is_some() {
+            let inside = inside(node, &given, &strings, is_open)?;
+            (any, looks) = (any | inside.any, looks | inside.looks);
+            let made = inside.made.map_err(|what| refused(node, what))?;
+            let each = node.outputs.iter().zip(made);
+            let made = each.filter_map(|(id, is)| id.filter(|_| is));
+            let made: Vec<ValueId> = made.collect();
+            if is_open || inside.looks {
+                open.extend(&made);
+            }
+            strings.extend(made);
+            continue;
+        }
+        let read = given.contains(&true);
+        let present = node.inputs.iter().zip(&given);
+        let present: Vec<bool> = present.filter_map(|(id, &is)| id.map(|_| is)).collect();
+        let makes = made(node, &present, read).map_err(|what| refused(node, what))?;
+        looks |= node.is_among(LOOKING);
+        any |= makes;
+        if makes {
+            let all = node.is("Split");
+            let most = if all { node.outputs.len() } else { 1 };
+            let made: Vec<ValueId> = node.outputs.iter().take(most).flatten().copied().collect();
+            let moves = node.operator.domain == Domain::Onnx || node.is_among(MOVING);
+            if node.is_among(LOOKING) || moves && is_open {
+                open.extend(&made);
+            }
+            strings.extend(made);
+        }
+    }
+    Ok(Found {
+        any: any | looks,
+        strings,
+        open,
+        looks,
+    })
+}
+
+/// What is found inside a node.
+struct Inside {
+    /// Which of its outputs are strings; or why that cannot be.
+    made: Result<Vec<bool>, &'static str>,
+    any: bool,
+    looks: bool,
+}
+
+/// Finds them in the graphs inside a node, some of whose inputs are `given` strings.
+fn inside(
+    node: &mut Node,
+    given: &[bool],
+    around: &HashSet<ValueId>,
+    is_open: bool,
+) -> Result<Inside, Error> {
+    let (name, version) = (node.operator.name.clone(), node.operator.version);
+    let numbers = match &name[..] {
+        "If" => 1,
+        "Loop" => 2,
+        _ => 0,
+    };
+    if given.iter().take(numbers).any(|&is| is) {
+        let refused = NodeError::unsupported("an input of strings");
+        return Err(refused.of_node(&node.name, node.operator.to_string()));
+    }
+    // What its graphs are given: in a loop a number and a truth first, and to both branches of a choice nothing.
+    let (given, first) = match &name[..] {
+        "If" => (&[][..], 0),
+        "Loop" => (given, 1),
+        "Scan" if version < 9 => (given.get(1..).unwrap_or(&[]), 0),
+        _ => (given, 0),
+    };
+    let mut all = Inside {
+        made: Ok(Vec::new()),
+        any: false,
+        looks: false,
+    };
+    let mut sides: Vec<Vec<bool>> = Vec::new();
+    for (_, attribute) in &mut node.attributes {
+        let Attribute::Graph(graph) = attribute else {
+            continue;
+        };
+        let inputs = graph.inputs.iter().copied().zip(given);
+        let inputs = inputs.filter_map(|(id, &is)| is.then_some(id));
+        let captures = graph.captures.iter();
+        let captures = captures.filter(|capture| around.contains(&capture.around));
+        let strings: HashSet<ValueId> = inputs.chain(captures.map(|one| one.here)).collect();
+        let open = if is_open {
+            strings.clone()
+        } else {
+            HashSet::new()
+        };
+        let found = found(graph, strings, open)?;
+        let outputs = graph.outputs.iter().skip(first);
+        sides.push(outputs.map(|id| found.strings.contains(id)).collect());
+        (all.any, all.looks) = (all.any | found.any, all.looks | found.looks);
+    }
+    // What goes round in a loop stays what it is.
+    let made = sides.pop().unwrap_or_default();
+    let carried = match &name[..] {
+        "Loop" => given.get(2..).unwrap_or(&[]),
+        "Scan" => {
+            let scanned = usize::try_from(node.int("num_scan_inputs", 1)).unwrap_or(0);
+            &given[..given.len().saturating_sub(scanned)]
+        }
+        _ => &[],
+    };
+    let same = carried.iter().zip(&made).all(|(one, other)| one == other);
+    let alike =
+        |other: &Vec<bool>| *other == made || !other.contains(&true) && !made.contains(&true);
+    all.made = match same && sides.iter().all(alike) {
+        true => Ok(made),
+        false => Err("strings beside numbers"),
+    };
+    Ok(all)
+}
+
 /// What moves elements without looking at them.
 const MOVING: &str = "Identity Reshape Squeeze Unsqueeze Flatten Transpose Gather GatherElements GatherND Slice Expand Tile \
-    Split Compress ReverseSequence ArrayFeatureExtractor";
+    Split Compress ReverseSequence ArrayFeatureExtractor Optional OptionalGetElement";
 
 /// What looks into strings, or makes some.
 const LOOKING: &str = "StringNormalizer StringConcat StringSplit RegexFullMatch TfIdfVectorizer Tokenizer MurmurHash3 ReadNumbers \
@@ -195,8 +309,12 @@ fn made(node: &mut Node, given: &[bool], read: bool) -> Result<bool, &'static st
         (Domain::Ml, "DictVectorizer") if given == [false, takes("string_vocabulary")] => Ok(false),
         (Domain::Onnx, "TfIdfVectorizer") if first == takes("pool_strings") => Ok(false),
         (Domain::Onnx, "Concat") if given.iter().all(|&is| is) => Ok(first),
-        (Domain::Onnx, "Shape" | "Size") => Ok(false),
-        (Domain::Onnx | Domain::Ml, _) if node.is_among(MOVING) && only_first => Ok(first),
+        (Domain::Onnx, "Shape" | "Size" | "OptionalHasElement") => Ok(false),
+        (Domain::Onnx | Domain::Ml | Domain::Microsoft, _)
+            if node.is_among(MOVING) && only_first =>
+        {
+            Ok(first)
+        }
         (Domain::Ml, "OneHotEncoder") if first == takes("cats_strings") => Ok(false),
         (Domain::Ml, "LabelEncoder") if node.attribute("classes_strings").is_some() => {
             node.set(GIVES, i64::from(!first));

@@ -1,6 +1,7 @@
 //! From the messages of a file, which name values, to graphs, which number them.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
 use streampool_tensor::Tensor;
 
@@ -168,17 +169,13 @@ impl<'a> Builder<'a> {
     /// A constant of strings.
     fn strings_constant(&mut self, proto: &'a TensorProto) -> Result<()> {
         let failed = |fault: NodeError| fault.of_value(&proto.name);
-        if !self.scopes.is_outermost() {
-            let what = "strings in a graph inside a node";
-            return Err(failed(NodeError::unsupported(what)));
-        }
         let tensor = self
             .importer
             .of_strings(proto, &mut self.strings)
             .map_err(failed)?;
-        let info = types::of_constant(&proto.name, &tensor);
+        let mut info = types::of_constant(&proto.name, &tensor);
+        info.strings = Some(Arc::default());
         let id = self.scopes.declare(&proto.name, info)?;
-        self.strings.constants.insert(id);
         self.scopes.graph().constants.insert(id, tensor);
         Ok(())
     }
@@ -190,10 +187,9 @@ impl<'a> Builder<'a> {
                 continue;
             }
             let name = format!("{}.classes", graph.name(scores));
-            let id = graph.add_value(types::of_constant(&name, &classes));
-            if are_strings {
-                self.strings.constants.insert(id);
-            }
+            let mut info = types::of_constant(&name, &classes);
+            info.strings = are_strings.then(Arc::default);
+            let id = graph.add_value(info);
             graph.constants.insert(id, classes);
             graph.outputs.push(id);
         }
@@ -236,9 +232,6 @@ impl<'a> Builder<'a> {
         }
         self.strings.replace(&proto.op, attributes);
         let has = |name: &str| attributes.iter().any(|(other, _)| other == name);
-        if has("gives_strings") && !self.scopes.is_outermost() {
-            return Err(NodeError::unsupported("strings in a graph inside a node"));
-        }
         let pool = self.importer.pool();
         if proto.op == "ZipMap" && self.scopes.is_outermost() {
             let classes = attributes
@@ -300,13 +293,16 @@ impl<'a> Builder<'a> {
             };
             found = true;
         }
-        if found && !self.scopes.is_outermost() {
-            return Err(NodeError::unsupported("strings in a graph inside a node"));
-        }
-        if found {
-            self.strings
-                .constants
-                .extend(outputs.first().copied().flatten());
+        if let Some(id) = outputs.first().copied().flatten() {
+            let graph = self.scopes.graph();
+            let mut info = graph.value(id).clone();
+            if !found && info.strings.is_some() {
+                let what = format_args!("output {:?}", info.name);
+                let expected = "strings, as it is declared";
+                return Err(NodeError::malformed(what, "numbers", expected));
+            }
+            info.strings = found.then(Arc::default);
+            graph.declare(id, info);
         }
         Ok(())
     }

@@ -178,7 +178,7 @@ impl Finder<'_> {
                 let (whole, start, end) = (of(node.inputs.first()?)?, listed(1)?, listed(2)?);
                 let stepless = node.input(4).is_none() || listed(4)? == 1;
                 let inside = 0 <= start && start <= end && end <= whole as i64;
-                (stepless && inside).then_some((end - start) as usize)
+                (stepless && inside).then(|| (end - start) as usize)
             }
             _ => None,
         }

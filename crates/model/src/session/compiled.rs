@@ -85,6 +85,20 @@ impl Compiled {
         })
     }
 
+    /// Whether a program that copies its inputs from the host in each run makes this output in the copy. Only a scatter
+    /// is: a copy would be left out, and each op of the plan is to stay one of the program.
+    pub fn changes_its_copy(&self, one: &InPlace, pool: &Pool) -> bool {
+        matches!(self.plan.ops[one.op].op, Op::Scatter(_))
+            && one.room.is_none()
+            && pool.device().properties().unified_memory
+    }
+
+    /// Where what the plan has at `offset` of the shared memory is, in a program that makes these outputs where an input lies.
+    pub fn offset_in_program(&self, offset: usize, in_place: &[InPlace]) -> usize {
+        let one = in_place.iter().find(|one| one.made == offset);
+        one.map_or(offset, |one| self.plan.inputs[one.input].offset)
+    }
+
     /// A program of it, in memory of `stream`'s, that makes these outputs where an input lies.
     pub fn capture(
         &self,
@@ -94,8 +108,8 @@ impl Compiled {
         in_place: &[InPlace],
     ) -> Result<Program> {
         let mut capture = Capture::new(stream);
-        // The host times each op of a replay by itself.
-        if pool.device().properties().kind != DeviceKind::Host {
+        // The others time each op of a replay by themselves.
+        if pool.device().properties().kind == DeviceKind::Metal {
             capture.keep_ops();
         }
         let memory = OperandMemory::new(self, pool, &mut capture, ends, in_place)?;
@@ -142,29 +156,34 @@ struct Slot {
 }
 
 /// Where a program's operands are.
-struct OperandMemory {
+struct OperandMemory<'a> {
+    compiled: &'a Compiled,
     shared: Reference,
     /// What the host reaches, where the device works on a copy of it.
     mirrored: Option<Reference>,
     slots: Vec<Slot>,
+    /// The outputs that are made in the copy of an input.
+    in_place: &'a [InPlace],
     scratch: Reference,
     constants: Vec<Reference>,
 }
 
-impl OperandMemory {
+impl<'a> OperandMemory<'a> {
     fn new(
-        compiled: &Compiled,
+        compiled: &'a Compiled,
         pool: &Pool,
         capture: &mut Capture,
         ends: Ends,
-        in_place: &[InPlace],
-    ) -> Result<OperandMemory> {
+        in_place: &'a [InPlace],
+    ) -> Result<OperandMemory<'a>> {
         let plan = &compiled.plan;
         let scratch = capture.scratch(plan.scratch_bytes)?;
         let mut slots = Vec::new();
         let mut mirrored = None;
+        let mut in_copies: &[InPlace] = &[];
         let shared = match ends {
             Ends::Host if pool.device().properties().unified_memory => {
+                in_copies = in_place;
                 capture.shared(plan.shared_bytes)?
             }
             Ends::Host => {
@@ -204,6 +223,8 @@ impl OperandMemory {
             shared,
             mirrored,
             slots,
+            compiled,
+            in_place: in_copies,
             scratch,
         })
     }
@@ -213,6 +234,7 @@ impl OperandMemory {
             Location::Constant(number) => self.constants[number],
             Location::Scratch(offset) => self.scratch.part(offset, operand.bytes)?,
             Location::Shared(offset) => {
+                let offset = self.compiled.offset_in_program(offset, self.in_place);
                 match self.slots.binary_search_by_key(&offset, |slot| slot.offset) {
                     Ok(slot) => return self.slots[slot].view(operand),
                     Err(_) => self.shared.part(offset, operand.bytes)?,

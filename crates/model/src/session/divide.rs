@@ -60,7 +60,10 @@ impl Prepared {
                 return shares.of(&outputs);
             };
             shares.check(name, port.kind.dtype, &port.kind.shape)?;
-            left.push((&port.kind, &shared[port.offset..][..port.kind.bytes()]));
+            let offset = ready
+                .compiled
+                .offset_in_program(port.offset, &ready.in_place);
+            left.push((&port.kind, &shared[offset..][..port.kind.bytes()]));
         }
         let each = shares.rows.iter().map(|&rows| {
             let own = |(place, (kind, left)): (usize, &mut (&TensorKind, &[u8]))| {

@@ -384,7 +384,8 @@ impl Session {
     }
 
     /// Records everything that the pool does from now on, at most `capacity` ops, and which of it is for which node of
-    /// this session's model. On a GPU each program then runs op by op, since of a graph only the whole could be timed.
+    /// this session's model. A GPU then takes longer: CUDA makes a new graph for each run, which notes the time of each kernel, and
+    /// Metal runs op by op.
     pub fn profile(&self, capacity: usize) -> Result<Recording> {
         Recording::begin(
             self.pool(),

@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use streampool_device::lock::Mutex;
-use streampool_device::{Interval, OpKind};
+use streampool_device::{Interval, Op, OpKind};
 use streampool_runtime::{Pool, Profile, Stamp};
 
 use super::compiled::Compiled;
 use super::plans::Plans;
+use super::programs::Ready;
 use crate::error::Result;
 use crate::ranks;
 
@@ -30,8 +31,12 @@ struct List {
 /// What a command of a stream is part of.
 struct Command {
     compiled: Arc<Compiled>,
-    /// Which op of the plan is its first.
+    /// Which op of the program is its first.
     first: usize,
+    /// So many ops of the program come before those of the plan.
+    before: usize,
+    /// The ops of the plan that the program leaves out, in order.
+    left_out: Vec<usize>,
     /// The number of the replay.
     run: usize,
 }
@@ -54,17 +59,26 @@ impl Replays {
     }
 
     /// Says where a plan was replayed: all of it in one command, or each op in one of its own.
-    pub fn note(&self, stamps: &[Stamp], compiled: &Arc<Compiled>) {
+    pub fn note(&self, stamps: &[Stamp], ready: &Ready) {
         let mut list = self.list.lock();
         list.runs += 1;
-        let plan = &compiled.plan;
-        // One by one, the inputs may be copied to the device first.
-        let copies = usize::from(stamps.len() > plan.ops.len() && plan.input_bytes > 0);
-        for (first, stamp) in stamps.iter().skip(copies).enumerate() {
+        let compiled = &ready.compiled;
+        // The inputs may be copied to the device first.
+        let is_copied = ready.program.ops() > compiled.plan.ops.len();
+        let before = usize::from(is_copied && compiled.plan.input_bytes > 0);
+        let ops = &compiled.plan.ops;
+        let in_place = ready.in_place.iter().map(|one| one.op);
+        let mut left_out: Vec<usize> = in_place
+            .filter(|&op| matches!(ops[op].op, Op::Copy { .. }))
+            .collect();
+        left_out.sort_unstable();
+        for (first, stamp) in stamps.iter().enumerate() {
             if list.replays.len() < list.most {
                 let part = Command {
                     compiled: compiled.clone(),
                     first,
+                    before,
+                    left_out: left_out.clone(),
                     run: list.runs,
                 };
                 list.replays
@@ -156,9 +170,14 @@ impl Recording {
             if latest.0 != interval.tick {
                 *latest = (interval.tick, 0);
             }
-            let planned = part.compiled.plan.ops.get(part.first + latest.1)?;
+            let place = part.first + latest.1;
             latest.1 += 1;
-            // Of a graph only the whole is timed.
+            let mut place = place.checked_sub(part.before)?;
+            for &left in &part.left_out {
+                place += usize::from(left <= place);
+            }
+            let planned = part.compiled.plan.ops.get(place)?;
+            // A device may time only the whole replay.
             let is_told = planned.op.kind() == interval.op;
             is_told.then(|| table.add(&planned.nodes, part.run, interval))?
         });

@@ -158,7 +158,8 @@ impl Prepared {
                 let mut in_place = ready.in_place.iter();
                 ready.compiled.ended.is_none()
                     && ready.key.is_for(inputs, &values)
-                    && in_place.all(|one| is_carried(one, &ready.key, carried))
+                    && (ends == Ends::Host
+                        || in_place.all(|one| is_carried(one, &ready.key, carried)))
             };
             let hash = Key::hash_of(inputs, &values);
             if let Some(ready) = self.programs.take(stream.index(), ends, hash, is_for) {
@@ -252,7 +253,10 @@ impl Prepared {
         streampool_device::span!("capture", stream = stream.index());
         self.counts.add(stream.index(), Count::Captures);
         let possible = compiled.in_place.iter().copied();
-        let in_place = possible.filter(|one| is_carried(one, &key, carried));
+        let in_place = possible.filter(|one| match ends {
+            Ends::Host => compiled.changes_its_copy(one, self.pool()),
+            Ends::Device | Ends::Carried => is_carried(one, &key, carried),
+        });
         let in_place: Vec<InPlace> = in_place.collect();
         let program = compiled
             .capture(self.pool(), stream, ends, &in_place)
@@ -297,7 +301,7 @@ impl Prepared {
         Budget::take_work(ready.compiled.plan.work)?;
         let stamp = if self.replays.are_noted() {
             let stamps = stream.replay_each(&ready.program, inputs, outputs)?;
-            self.replays.note(&stamps, &ready.compiled);
+            self.replays.note(&stamps, ready);
             stamps.last().copied().unwrap_or(stream.position())
         } else {
             stream.replay(&ready.program, inputs, outputs)?
@@ -310,7 +314,10 @@ impl Prepared {
     pub fn read_outputs(&self, ready: &mut Ready) -> Result<Outputs> {
         let shared: &[u8] = shared(&mut ready.program)?;
         let read = |port: &Port| {
-            let bytes = &shared[port.offset..][..port.kind.bytes()];
+            let offset = ready
+                .compiled
+                .offset_in_program(port.offset, &ready.in_place);
+            let bytes = &shared[offset..][..port.kind.bytes()];
             Array::from_bytes(port.kind.dtype, bytes, &port.kind.shape)
         };
         let outputs = &ready.compiled.plan.outputs;

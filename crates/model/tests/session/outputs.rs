@@ -1,5 +1,6 @@
 //! What a run gives: also what is no result of any node, and nothing at all.
 
+use streampool_device::DeviceKind;
 use streampool_model::{Array, Input};
 use streampool_tensor::DType;
 
@@ -172,4 +173,81 @@ fn sizes_of_outputs_are_said_by_those_of_inputs() {
     // What follows what asks for values is not known.
     assert_eq!((told(3), told(4)), (None, None));
     assert_eq!(outputs[1].dtype, Some(DType::F32));
+}
+
+#[test]
+fn an_output_that_is_its_input_changed_is_made_of_what_each_run_gives() {
+    let Some(pool) = pool() else { return };
+    let graph = |reads: &str| {
+        let graph = Graph::new()
+            .input("x", DType::F32, "n 2")
+            .input("at", DType::I64, "m 1")
+            .input("new", DType::F32, "m 2")
+            .constant("down", &longs(&[0], &[1]))
+            .node("ScatterND x at new = y", &[]);
+        // One that is read later may not be changed.
+        let node = format!("ReduceSum {reads} down = sum");
+        graph.node(&node, &[int("keepdims", 0)])
+    };
+    for (reads, outputs) in [("x", "y sum"), ("y", "y sum"), ("y", "y sum x")] {
+        let session = graph(reads).outputs(outputs).session(&pool);
+        for run in 0..4u64 {
+            let mut random = Random::new(run);
+            let x = random.reals(&[5, 2]);
+            let (at, new) = (longs(&[3, 1], &[2, 1]), random.reals(&[2, 2]));
+            let mut want = x.values::<f32>().unwrap().to_vec();
+            let mut sums = [want.clone(), want.clone()];
+            let updates = new.values::<f32>().unwrap();
+            want[6..8].copy_from_slice(&updates[..2]);
+            want[2..4].copy_from_slice(&updates[2..]);
+            sums[1].clone_from(&want);
+            let sums = &sums[usize::from(reads == "y")];
+            let sum = |column: usize| sums.chunks(2).map(|row| row[column]).sum::<f32>();
+            let given = [("x", &x), ("at", &at), ("new", &new)];
+            let pending = session.submit(given).unwrap();
+            for outputs in [session.run(given).unwrap(), pending.wait().unwrap()] {
+                assert_eq!(outputs["y"].values::<f32>().unwrap(), want);
+                if let Some(same) = outputs.get("x") {
+                    assert_eq!(same, &x);
+                }
+                let got = outputs["sum"].values::<f32>().unwrap();
+                for (column, &got) in got.iter().enumerate() {
+                    assert!((got - sum(column)).abs() < 1e-4, "{reads}: {got}");
+                }
+            }
+            // A place out of range is an error, and nothing of it is left for the next run.
+            if pool.device().properties().kind == DeviceKind::Host {
+                let beyond = longs(&[3, 9], &[2, 1]);
+                let given = [("x", &x), ("at", &beyond), ("new", &new)];
+                session.run(given).unwrap_err();
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_of_an_output_that_is_its_input_changed_are_divided() {
+    let Some(pool) = pool() else { return };
+    let graph = Graph::new()
+        .input("x", DType::F32, "n 3")
+        .input("at", DType::I64, "n 1")
+        .input("new", DType::F32, "n 1")
+        .node("ScatterElements x at new = y", &[int("axis", 1)]);
+    let session = graph.outputs("y").session(&pool);
+    for run in 0..3 {
+        let number = run as f32;
+        let x = floats(&[number; 12], &[4, 3]);
+        let (at, new) = (longs(&[0, 1, 2, 1], &[4, 1]), floats(&[9.0; 4], &[4, 1]));
+        let inputs = [&x, &at, &new].map(Input::from);
+        let shares = session.run_batch(&inputs, &[1, 3]).unwrap();
+        let values: Vec<f32> = shares
+            .iter()
+            .flat_map(|share| share[0].values::<f32>().unwrap().to_vec())
+            .collect();
+        let mut want = [number; 12];
+        for (row, column) in [0, 1, 2, 1].into_iter().enumerate() {
+            want[3 * row + column] = 9.0;
+        }
+        assert_eq!(values, want);
+    }
 }

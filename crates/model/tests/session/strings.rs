@@ -1,6 +1,6 @@
 //! Strings in, strings out: those that a model does not name, too.
 
-use streampool_model::onnx::writer::{Graph, int, string};
+use streampool_model::onnx::writer::{Graph, graph, int, string};
 use streampool_model::{Array, Error, Input, RunOptions, Session, SessionOptions};
 use streampool_tensor::DType;
 
@@ -67,7 +67,11 @@ fn strings_are_moved_and_compared_where_the_work_is() {
         .input("at", DType::I64, "m")
         .node("Gather x at = y", &[])
         .node("Equal x z = same", &[])
-        .outputs("y same");
+        .node("OptionalHasElement x = there", &[])
+        .node("OptionalGetElement x = held", &[])
+        .constant("last", &longs(&[2], &[1]))
+        .node_of("com.microsoft", "GatherND held last = one", &[])
+        .outputs("y same there one");
     let Some(session) = session(graph) else {
         return;
     };
@@ -82,6 +86,8 @@ fn strings_are_moved_and_compared_where_the_work_is() {
             [false, true, false]
         );
         assert_eq!(outputs.strings("same"), None);
+        assert_eq!(outputs["there"].values::<bool>().unwrap(), [true]);
+        assert_eq!(outputs.strings("one").unwrap(), ["a"]);
     }
     assert!(
         session.statistics().plans <= 1,
@@ -163,4 +169,122 @@ fn numbers_are_read_and_written() {
     assert_eq!(outputs["number"].values::<f32>().unwrap(), [1.5, 2.0]);
     let wrong = session.run([("x", &words(&["one"]))]).unwrap_err();
     assert!(wrong.to_string().contains("\"one\""), "{wrong}");
+}
+
+/// A session of strings `x` and a truth `go`, whose node has these graphs inside.
+fn chosen(then: Graph, other: Graph) -> Graph {
+    Graph::new()
+        .strings("x", "n")
+        .input("go", DType::Bool, "")
+        .node(
+            "If go = y",
+            &[graph("then_branch", then), graph("else_branch", other)],
+        )
+        .outputs("y")
+}
+
+#[test]
+fn graphs_inside_a_node_choose_among_strings() {
+    let one = |word: &str| Array::from_strings(&[word], &[1]).unwrap();
+    let then = Graph::new()
+        .constant("end", &one("!"))
+        .node("StringConcat x end = z", &[])
+        .outputs("z");
+    let other = Graph::new()
+        .node("Constant = none", &[string("value_string", "none")])
+        .node("Identity none = w", &[])
+        .outputs("w");
+    let Some(session) = session(chosen(then, other)) else {
+        return;
+    };
+    let x = words(&["a", "b"]);
+    for _ in 0..2 {
+        for (go, want) in [(true, &["a!", "b!"][..]), (false, &["none"])] {
+            let go = Array::scalar(go);
+            let outputs = session.run([("x", &x), ("go", &go)]).unwrap();
+            assert_eq!(outputs.strings("y").unwrap(), want);
+            let pending = session.submit([("x", &x), ("go", &go)]).unwrap();
+            assert_eq!(pending.wait().unwrap().strings("y").unwrap(), want);
+        }
+    }
+}
+
+#[test]
+fn loops_and_scans_carry_and_list_strings() {
+    let body = Graph::new()
+        .input("round", DType::I64, "")
+        .input("more", DType::Bool, "")
+        .strings("so_far", "n")
+        .node("Identity more = on", &[])
+        .node("StringConcat so_far x = longer", &[])
+        .outputs("on longer so_far");
+    let steps = Graph::new()
+        .strings("last", "")
+        .strings("next", "")
+        .node("StringConcat last next = both", &[])
+        .node("Equal last next = same", &[])
+        .outputs("both same");
+    let Some(session) = session(
+        Graph::new()
+            .strings("x", "n")
+            .strings("first", "")
+            .input("count", DType::I64, "")
+            .node("Loop count - x = y each", &[graph("body", body)])
+            .node(
+                "Scan first x = all same",
+                &[graph("body", steps), int("num_scan_inputs", 1)],
+            )
+            .outputs("y each all same"),
+    ) else {
+        return;
+    };
+    let (x, first) = (
+        words(&["a", "b"]),
+        Array::from_strings(&["a"], &[]).unwrap(),
+    );
+    for count in [2i64, 1, 2] {
+        let count_of = Array::scalar(count);
+        let given = [("x", &x), ("first", &first), ("count", &count_of)];
+        let outputs = session.run(given).unwrap();
+        let rounds: Vec<String> = (0..=count as usize)
+            .flat_map(|round| ["a", "b"].map(|word| word.repeat(round + 1)))
+            .collect();
+        let (listed, last) = rounds.split_at(2 * count as usize);
+        assert_eq!(outputs.strings("y").unwrap(), last);
+        assert_eq!(outputs.strings("each").unwrap(), listed);
+        assert_eq!(outputs.strings("all").unwrap(), ["aab"]);
+        assert_eq!(outputs["same"].values::<bool>().unwrap(), [true, false]);
+    }
+}
+
+#[test]
+fn graphs_inside_a_node_do_not_mix_strings_and_numbers() {
+    let Some(pool) = pool() else { return };
+    let refused = |graph: Graph| {
+        let model = graph.model(&[("", 20)]);
+        let refused = Session::from_bytes(&pool, model, &SessionOptions::default());
+        refused.unwrap_err().to_string()
+    };
+    let strings = Graph::new().node("Identity x = z", &[]).outputs("z");
+    let number = Graph::new()
+        .constant("w", &longs(&[1], &[1]))
+        .node("Identity w = v", &[])
+        .outputs("v");
+    let told = refused(chosen(strings.clone(), number));
+    assert!(told.contains("strings beside numbers"), "{told}");
+    let negated = Graph::new().node("Neg x = z", &[]).outputs("z");
+    let told = refused(chosen(strings.clone(), negated));
+    assert!(told.contains("an input of strings"), "{told}");
+    let asked = Graph::new()
+        .strings("x", "")
+        .node(
+            "If x = y",
+            &[
+                graph("then_branch", strings.clone()),
+                graph("else_branch", strings),
+            ],
+        )
+        .outputs("y");
+    let told = refused(asked);
+    assert!(told.contains("an input of strings"), "{told}");
 }

@@ -71,6 +71,20 @@ fn nodes_that_do_nothing_go() {
 }
 
 #[test]
+fn a_slice_of_a_shape_may_have_any_ends() {
+    let mut sketch = Sketch::new();
+    let x = sketch.input(&[2, 3]);
+    let shape = sketch.node("Shape", &[x]);
+    for (start, end) in [(-1, i64::MAX), (i64::MAX, -1), (i64::MIN, i64::MAX)] {
+        let (start, end) = (sketch.integers(&[start]), sketch.integers(&[end]));
+        let part = sketch.node("Slice", &[shape, start, end]);
+        let y = sketch.with("Cast", &[part], &[int("to", 1)]);
+        let filled = sketch.node("ConstantOfShape", &[part]);
+        assert!(!sketch.operators(&[y, filled]).is_empty());
+    }
+}
+
+#[test]
 fn nodes_that_do_something_stay() {
     let mut sketch = Sketch::new();
     let x = sketch.input(&[2, 3]);

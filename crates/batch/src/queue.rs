@@ -54,6 +54,8 @@ struct Prepared {
 enum Caller {
     /// It waits for the outputs, and may run a batch meanwhile.
     Waits,
+    /// It runs the request if it can do that at once, and else gets a ticket.
+    Runs,
     /// It gets a ticket.
     GoesOn,
 }
@@ -124,6 +126,19 @@ impl BatchQueue {
         let when_full = self.when_full();
         let entered = self.enter(prepared, Caller::GoesOn, when_full.full())?;
         self.come_in("submit", entered, when_full.until())
+    }
+
+    /// As [`submit`](Self::submit), but the calling thread may run the request before this returns: for work that takes less time than
+    /// to wake another thread.
+    ///
+    /// It does so if a lane is free and nothing else waits or, for a request without a deadline, if all that waits can go in one batch
+    /// with it. Of a request that is divided, only the first batch runs so. It blocks where `submit` does: if there is no room, and
+    /// `when_full` is to wait.
+    pub fn run_or_submit(&self, request: impl Into<Request>) -> Result<Ticket> {
+        let prepared = self.prepare(request.into())?;
+        let when_full = self.when_full();
+        let entered = self.enter(prepared, Caller::Runs, when_full.full())?;
+        self.come_in("run_or_submit", entered, when_full.until())
     }
 
     /// Puts requests in the queue, all before the first of them can go.
@@ -209,7 +224,7 @@ impl BatchQueue {
 
     /// The one way in. A request is
     ///
-    /// - run by a caller that waits for it, without the lock, if nothing else is to be done;
+    /// - run by a caller that may run it, without the lock, if nothing else is to be done;
     /// - else left in the inbox by a caller that waits, for whoever has the lock next;
     /// - else, if it is in parts, or its caller waits for room only so long, or not at all, added by the lock.
     fn enter(&self, prepared: Prepared, caller: Caller, full: Full) -> Result<Entered> {
@@ -222,12 +237,14 @@ impl BatchQueue {
         } = prepared;
         let mut waiting = None;
         let way = 'way: {
-            if caller == Caller::Waits {
+            if caller != Caller::GoesOn {
                 let runner = shared.runner(&*self.0.function);
                 match shared.engine.run_at_once(&kind, parts, &runner) {
                     Ok(()) => break 'way Way::Ran,
                     Err(left) => parts = left,
                 }
+            }
+            if caller == Caller::Waits {
                 waiting = shared.about_to_wait("infer", answer.clone())?;
                 if parts.len() == 1 && !matches!(self.when_full(), WhenFull::Wait(_)) {
                     let turn = shared.engine.leave(kind, parts, full);
@@ -238,7 +255,7 @@ impl BatchQueue {
                 }
             }
             let request = std::iter::once((kind, parts));
-            let helper = caller == Caller::Waits;
+            let helper = caller != Caller::GoesOn;
             let (mut added, turn) = shared.engine.add(request, full, helper);
             let helped = turn.is_some();
             if let Some(turn) = turn {
@@ -386,7 +403,7 @@ impl BatchQueue {
     fn ticket(&self, ids: Ids, entered: Entered) -> Ticket {
         let shared = self.shared();
         if let Some(filled) = &entered.filled
-            && !ids.is_empty()
+            && (matches!(entered.way, Way::Ran) || !ids.is_empty())
         {
             shared.waste.count(filled);
         }

@@ -134,6 +134,7 @@ fn a_lane_is_freed_whatever_becomes_of_its_batch() {
     };
     assert!(engine.turn(&ids).is_some());
     assert!(engine.turn(&ids).is_none(), "it is gone");
+    assert!(lock(&engine.state).is_door_open, "nothing is under way");
 }
 
 /// As [`add`], by the inbox.
@@ -277,6 +278,20 @@ fn a_panic_in_the_engine_gives_back_the_lane_and_what_it_held() {
     assert!(came[0].is_ok() && turn.is_some());
 }
 
+#[test]
+fn who_comes_for_nothing_tells_those_that_it_refused() {
+    let (engine, call) = (engine(1), Call::default());
+    assert!(add(&engine, &call, false, false).0.is_ok());
+    let left = Left {
+        kind: 0,
+        parts: one(part(call.clone(), false)),
+        when_full: Full::Refuse,
+    };
+    engine.inbox.leave(left);
+    assert!(engine.turn(&[]).is_none());
+    assert_eq!(call.0.load(Ordering::Relaxed), 1, "there is no room");
+}
+
 /// It was in the inbox already when the other came, which needs the lock anyway.
 #[test]
 fn who_left_a_request_before_goes_before() {
@@ -311,4 +326,51 @@ fn nobody_runs_what_others_have_left() {
         when_full: Full::Refuse,
     });
     assert!(engine.turn(&ids).is_none());
+}
+
+#[test]
+fn what_is_late_or_too_large_does_not_go_by_the_door() {
+    let engine = engine(9);
+    drop(add(&engine, &Call::default(), false, true));
+    let goes = |bytes, left: Duration| {
+        let now = Instant::now();
+        let entry = Entry {
+            bytes,
+            deadline: Some(now + left),
+            arrived: now,
+            ..part(Call::default(), false)
+        };
+        let run = |_, _| crate::figures::Done::default();
+        engine.run_at_once(&0, one(entry), &run).is_ok()
+    };
+    assert!(goes(100, Duration::from_secs(60)));
+    assert!(!goes(101, Duration::from_secs(60)));
+    assert!(!goes(100, Duration::ZERO));
+}
+
+#[test]
+fn who_comes_last_runs_all_that_waits_if_that_is_one_batch() {
+    for (kind, is_one) in [(0, true), (1, false)] {
+        let (engine, call) = (engine(9), Call::default());
+        assert!(add(&engine, &call, false, false).1.is_none());
+        let last = one(part(call.clone(), false));
+        let (_, turn) = engine.add([(kind, last)], Full::Refuse, true);
+        assert_eq!(turn.is_some(), is_one);
+    }
+}
+
+#[test]
+fn of_those_outside_only_the_late_are_turned_away() {
+    let (engine, late, patient) = (engine(1), Call::default(), Call::default());
+    assert!(add(&engine, &patient, false, false).0.is_ok());
+    for (call, is_late) in [(&late, true), (&patient, false)] {
+        let parts = one(part(call.clone(), is_late));
+        let (came, _) = engine.add([(0, parts)], Full::Hold, false);
+        assert!(matches!(came[0], Ok(Admission::Held(_))));
+    }
+    let mut after = After::new();
+    engine.expire(&mut lock(&engine.state), Instant::now(), &mut after);
+    assert!(after.come().is_none());
+    let refused = [late, patient].map(|call| call.0.load(Ordering::Relaxed));
+    assert_eq!(refused, [1, 0]);
 }

@@ -22,6 +22,30 @@ fn an_idle_queue_runs_a_request_on_its_callers_own_thread() {
     assert_eq!(statistics.requests.completed, 100);
 }
 
+#[test]
+fn who_may_run_a_request_runs_it_only_if_it_can_go_at_once() {
+    let stand = Stand::new(one_lane(8));
+    let ticket = stand.run_or_submit(row(1)).unwrap();
+    assert!(ticket.is_ready());
+    assert_eq!(values(ticket.wait()), [2]);
+    assert_eq!(stand.stage.calls()[0].thread, thread::current().id());
+    let first = stand.occupied();
+    let others = [2, 3].map(|value| stand.run_or_submit(row(value)).unwrap());
+    assert!(others.iter().all(|ticket| !ticket.is_ready()));
+    stand.until_queued(2);
+    stand.stage.open();
+    let others = others.map(|ticket| values(ticket.wait()));
+    assert_eq!(
+        (values(first.wait()), others),
+        (vec![0], [vec![4], vec![6]])
+    );
+    // What fails is told by the ticket.
+    let wrong = stand.run_or_submit(row(-1)).unwrap();
+    assert!(wrong.wait().is_err());
+    let requests = stand.statistics().requests;
+    assert_eq!((requests.submitted, requests.over()), (5, 5));
+}
+
 /// Callers who find nothing waiting run their requests without the queue's lock: on as many lanes as there are, and counted.
 #[test]
 fn callers_who_find_nothing_waiting_share_the_lanes() {

@@ -20,7 +20,7 @@ mod story;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use streampool_console::{
     Failure, Outcome, Result, device, latencies, machine, noise, output, page, plot, progress,
     table, text, threads,
@@ -35,13 +35,13 @@ use streampool_console::{
     arg_required_else_help = true,
     max_term_width = 80,
     after_help = "Examples:\n  \
-        streampool doctor                 what this machine has, and whether it works\n  \
-        streampool inspect model.onnx     what is in a model, and what it takes\n  \
-        streampool run model.onnx         run it on made-up inputs\n  \
+        streampool doctor                 show and test the devices of this machine\n  \
+        streampool inspect model.onnx     show what a model contains\n  \
+        streampool run model.onnx         run a model on generated inputs\n  \
         streampool serve models           serve the models of a folder\n  \
-        streampool bench model model.onnx how a model is best served here\n  \
-        streampool simulate --help        how many replicas a load needs\n  \
-        streampool story                  the whole argument, shown on this machine"
+        streampool bench model model.onnx find the best way to serve a model here\n  \
+        streampool simulate --help        find how many replicas a load needs\n  \
+        streampool story                  demonstrate every claim on this machine"
 )]
 struct Cli {
     #[command(subcommand)]
@@ -70,7 +70,11 @@ enum Bench {
 /// Does what these arguments say, the first of which names the program. Ends the process where they cannot be understood, or ask for
 /// help.
 pub fn run_program(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let command = Cli::parse_from(arguments).command;
+    let all = Cli::command();
+    #[cfg(feature = "serve")]
+    let all = all.mut_subcommand("serve", serve::with_variables);
+    let given = Cli::from_arg_matches(&all.get_matches_from(arguments));
+    let command = given.unwrap_or_else(|error| error.exit()).command;
     let (json, done) = match &command {
         Command::Doctor(options) => (options.json, doctor::run(options)),
         Command::Inspect(options) => (options.json, inspect::run(options)),

@@ -36,12 +36,12 @@ fn doctor_tells_what_there_is() {
         "ok: linear, softmax and conv of tensors",
         "Device cuda: not usable\n  the NVIDIA driver ",
         "Device metal: not usable",
-        "when all are leased",
+        "if all are leased",
         "watermarks",
         "STREAMPOOL_STREAMS",
         "STREAMPOOL_HOST_THREADS",
         "STREAMPOOL_CUDA_DEVICE",
-        "Nothing is wrong.",
+        "No problems found.",
     ] {
         assert!(text.contains(expected), "`{expected}` is not in:\n{text}");
     }
@@ -284,4 +284,17 @@ fn nobody_reading_is_no_failure() {
     let output = program.wait_with_output().expect("the program ends");
     assert_code(&output, 0);
     assert_eq!(stderr(&output), "");
+}
+
+#[cfg(feature = "serve")]
+#[test]
+fn a_variable_stands_for_an_option_of_the_server() {
+    let mut serve = streampool(&["serve", "models"]);
+    let output = run(serve.env("STREAMPOOL_SERVE_MAX_BATCH_SIZE", "many"));
+    assert_code(&output, 2);
+    let told = stderr(&output);
+    assert!(
+        told.contains("many") && told.contains("--max-batch-size"),
+        "{told}"
+    );
 }

@@ -12,7 +12,7 @@ use crate::Result;
 /// A device that can be asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum On {
-    /// The processors.
+    /// The CPU.
     Host,
     /// An NVIDIA GPU.
     Cuda,

@@ -1,10 +1,14 @@
 //! How a model is served: what its `config.pbtxt` says, as far as that is supported, or what holds without one.
 
+use std::collections::BTreeMap;
+use std::path::{Component, Path};
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 
-use crate::pbtxt::{self, Message, Value};
+use crate::pbtxt::{self, Message, Value, message, number, text, word};
+use crate::port;
+use crate::warm_up::WarmUp;
 
 /// What holds where a model says nothing else.
 #[derive(Debug, Clone)]
@@ -17,6 +21,8 @@ pub struct Defaults {
     pub max_in_flight: Option<usize>,
     /// How many requests may wait for a model.
     pub queue_capacity: usize,
+    /// The longest time that a request may take.
+    pub request_time: Option<Duration>,
     /// The most tokens of a batch of texts, padding included.
     pub max_batch_tokens: usize,
     /// Tenants and their weights; others have weight 1.
@@ -30,6 +36,7 @@ impl Default for Defaults {
             max_wait: Duration::ZERO,
             max_in_flight: None,
             queue_capacity: 1024,
+            request_time: None,
             max_batch_tokens: 16_384,
             weights: Vec::new(),
         }
@@ -49,11 +56,17 @@ pub struct Config {
     pub queue_capacity: Option<usize>,
     /// How long a request may wait if it says nothing else.
     pub default_timeout: Option<Duration>,
+    /// The same for priorities that have a policy of their own; nothing: it may wait for ever.
+    pub timeouts: BTreeMap<u64, Option<Duration>>,
     /// Priorities are 1 to this.
     pub priority_levels: u64,
+    /// The priority of a request that says none; 0: the middle.
+    pub default_priority: u64,
+    /// What is run before the model serves.
+    pub warm_ups: Vec<WarmUp>,
     /// Which versions are served.
     pub versions: Versions,
-    /// The name of the model's file.
+    /// Where the model's file is in the folder of a version.
     pub file: Option<String>,
     /// The name, if it is given: it has to be that of the folder.
     pub name: Option<String>,
@@ -92,10 +105,9 @@ impl Default for Versions {
 }
 
 /// Fields that Triton has and that make no difference here.
-const WITHOUT_EFFECT: [&str; 8] = [
+const WITHOUT_EFFECT: [&str; 7] = [
     "optimization",
     "parameters",
-    "model_warmup",
     "metric_tags",
     "cc_model_filenames",
     "response_cache",
@@ -124,7 +136,7 @@ impl Config {
                     return Err(format!("{given:?} is not supported, models are ONNX files"));
                 }
             }
-            "default_model_filename" => self.file = Some(text(value)?),
+            "default_model_filename" => self.file = below(text(value)?)?,
             "max_batch_size" => self.max_batch_size = Some(number(value)?),
             "input" | "output" => self.ports.push(port(name == "input", message(value)?)?),
             "version_policy" => self.versions = versions(message(value)?)?,
@@ -133,6 +145,7 @@ impl Config {
                 self.instances = Some(self.instances.unwrap_or(0).saturating_add(count));
             }
             "dynamic_batching" => self.dynamic_batching(message(value)?)?,
+            "model_warmup" => self.warm_ups.push(WarmUp::read(message(value)?)?),
             name if WITHOUT_EFFECT.contains(&name) => self.without_effect.push(name.to_owned()),
             _ => return Err("is not supported".to_owned()),
         }
@@ -143,40 +156,42 @@ impl Config {
         for (name, value) in &fields.0 {
             match &name[..] {
                 "max_queue_delay_microseconds" => self.max_wait = micros(value)?,
-                "preserve_ordering" if word(value)? == "false" => {}
+                // Answers of a stream always come in the order of its requests.
+                "preserve_ordering" if ["true", "false"].contains(&word(value)?) => {}
                 "preferred_batch_size" => {
                     self.without_effect.push(format!("dynamic_batching.{name}"));
                 }
                 "priority_levels" => self.priority_levels = number(value)? as u64,
-                "default_priority_level" => {
-                    self.without_effect.push(format!("dynamic_batching.{name}"));
+                "default_priority_level" => self.default_priority = number(value)? as u64,
+                "default_queue_policy" => {
+                    (self.queue_capacity, self.default_timeout) = queue_policy(message(value)?)?;
                 }
-                "default_queue_policy" => self.queue_policy(message(value)?)?,
+                "priority_queue_policy" => self.priority_queue_policy(message(value)?)?,
                 _ => return Err(format!("{name} is not supported")),
             }
         }
         Ok(())
     }
 
-    fn queue_policy(&mut self, fields: &Message) -> Result<(), String> {
-        for (name, value) in &fields.0 {
+    fn priority_queue_policy(&mut self, entry: &Message) -> Result<(), String> {
+        let (mut level, mut timeout) = (0, None);
+        for (name, value) in &entry.0 {
             match &name[..] {
-                "max_queue_size" => {
-                    self.queue_capacity = Some(number(value)?).filter(|&size| size > 0);
-                }
-                "default_timeout_microseconds" => {
-                    self.default_timeout = micros(value)?.filter(|time| !time.is_zero());
-                }
-                "allow_timeout_override" => {
-                    if word(value)? == "false" {
-                        self.without_effect
-                            .push(format!("default_queue_policy.{name}"));
+                "key" => level = number(value)? as u64,
+                "value" => {
+                    let (capacity, own) = queue_policy(message(value)?)?;
+                    if capacity.is_some() {
+                        return Err(
+                            "max_queue_size of one priority is not supported: all share the queue, and tenants keep room for each other"
+                                .to_owned(),
+                        );
                     }
+                    timeout = own;
                 }
-                "timeout_action" if word(value)? == "REJECT" => {}
-                _ => return Err(format!("{name} {value:?} is not supported")),
+                _ => return Err(format!("{name} is not supported")),
             }
         }
+        self.timeouts.insert(level, timeout);
         Ok(())
     }
 
@@ -206,33 +221,85 @@ impl Config {
         }
         config
     }
-}
 
-fn message(value: &Value) -> Result<&Message, String> {
-    match value {
-        Value::Message(message) => Ok(message),
-        _ => Err("expected { }".to_owned()),
+    /// Refuses it for a model of another name, or with other inputs and outputs than these.
+    pub fn check(
+        &self,
+        name: &str,
+        inputs: &[port::Port],
+        outputs: &[port::Port],
+    ) -> Result<(), String> {
+        if let Some(other) = self
+            .name
+            .as_deref()
+            .filter(|own| *own != name && !own.is_empty())
+        {
+            return Err(format!(
+                "config.pbtxt is for {other:?}, and the folder is {name:?}"
+            ));
+        }
+        if self.default_priority > self.priority_levels {
+            return Err(format!(
+                "default_priority_level is {}, and priority_levels {}",
+                self.default_priority, self.priority_levels
+            ));
+        }
+        let levels = 1..=self.priority_levels;
+        if let Some(level) = self.timeouts.keys().find(|level| !levels.contains(level)) {
+            return Err(format!(
+                "priority_queue_policy is for {level}, and priority_levels {}",
+                self.priority_levels
+            ));
+        }
+        for port in &self.ports {
+            let (ports, kind) = match port.input {
+                true => (inputs, "input"),
+                false => (outputs, "output"),
+            };
+            let Some(known) = ports.iter().find(|known| known.name == port.name) else {
+                let names: Vec<&str> = ports.iter().map(|port| &port.name[..]).collect();
+                return Err(format!(
+                    "config.pbtxt lists the {kind} {:?}, and the model has {names:?}",
+                    port.name
+                ));
+            };
+            let datatype = known.configured();
+            if !port.datatype.is_empty() && port.datatype != datatype {
+                return Err(format!(
+                    "config.pbtxt says {} for {kind} {:?}, and the model says {datatype}",
+                    port.datatype, port.name
+                ));
+            }
+        }
+        Ok(())
     }
 }
 
-fn word(value: &Value) -> Result<&str, String> {
-    match value {
-        Value::Word(word) => Ok(word),
-        _ => Err("expected a number or a name".to_owned()),
+/// How many requests may wait, and how long.
+fn queue_policy(fields: &Message) -> Result<(Option<usize>, Option<Duration>), String> {
+    let (mut capacity, mut timeout) = (None, None);
+    for (name, value) in &fields.0 {
+        match &name[..] {
+            "max_queue_size" => capacity = Some(number(value)?).filter(|&size| size > 0),
+            "default_timeout_microseconds" => {
+                timeout = micros(value)?.filter(|time| !time.is_zero());
+            }
+            // A request may only ever shorten the time.
+            "allow_timeout_override" => {}
+            "timeout_action" if word(value)? == "REJECT" => {}
+            _ => return Err(format!("{name} {value:?} is not supported")),
+        }
     }
+    Ok((capacity, timeout))
 }
 
-fn text(value: &Value) -> Result<String, String> {
-    match value {
-        Value::Text(text) => Ok(text.clone()),
-        _ => Err("expected a string".to_owned()),
+/// The path of a file that is in a version's folder, or below it; nothing, if it is empty.
+fn below(file: String) -> Result<Option<String>, String> {
+    let mut parts = Path::new(&file).components();
+    match parts.all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
+        true => Ok(Some(file).filter(|file| !file.is_empty())),
+        false => Err(format!("{file:?} leads out of the folder of a version")),
     }
-}
-
-fn number(value: &Value) -> Result<usize, String> {
-    let word = word(value)?;
-    let expected = || format!("{word:?} is not a whole number, 0 or more");
-    word.parse().map_err(|_| expected())
 }
 
 fn micros(value: &Value) -> Result<Option<Duration>, String> {
@@ -295,10 +362,7 @@ fn instances(fields: &Message) -> Result<usize, String> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_config_of_triton_is_read() {
-        let config = Config::read(
-            r#"
+    const RESNET: &str = r#"
             name: "resnet"
             platform: "onnxruntime_onnx"
             max_batch_size: 16
@@ -312,9 +376,56 @@ mod tests {
               default_queue_policy { max_queue_size: 64 default_timeout_microseconds: 5000 timeout_action: REJECT }
             }
             optimization { graph { level: 1 } }
-            "#,
-        )
-        .unwrap();
+            "#;
+
+    /// Files made from a good one by cutting and changing: each is read or refused. `SERVE_CASES` says how many.
+    #[test]
+    fn no_config_is_too_strange() {
+        let cases = std::env::var("SERVE_CASES").ok();
+        let cases = cases.and_then(|cases| cases.parse().ok()).unwrap_or(3000);
+        let mut random = fastrand::Rng::with_seed(8);
+        let words: Vec<&str> = RESNET.split_inclusive([' ', '\n', '{', '[']).collect();
+        let pieces = [
+            "{",
+            "}",
+            "[",
+            "]",
+            "\"",
+            "-1",
+            "99999999999999999999",
+            "1e9",
+            "é",
+            "<",
+            ";",
+            "\\",
+            "count: ",
+        ];
+        let (mut good, mut bad) = (0, 0);
+        for _ in 0..cases {
+            let mut words = words.clone();
+            for _ in 0..random.usize(0..4) {
+                let at = random.usize(0..words.len());
+                match random.u8(0..4) {
+                    0 => words.truncate(at.max(1)),
+                    1 => words.insert(at, pieces[random.usize(0..pieces.len())]),
+                    2 => words[at] = pieces[random.usize(0..pieces.len())],
+                    _ => words.insert(at, words[random.usize(0..words.len())]),
+                }
+            }
+            match Config::read(&words.concat()) {
+                Ok(_) => good += 1,
+                Err(_) => bad += 1,
+            }
+        }
+        assert!(
+            good > cases / 20 && bad > cases / 20,
+            "{good} good, {bad} bad"
+        );
+    }
+
+    #[test]
+    fn a_config_of_triton_is_read() {
+        let config = Config::read(RESNET).unwrap();
         assert_eq!(config.max_batch_size, Some(16));
         assert_eq!(config.max_wait, Some(Duration::from_micros(100)));
         assert_eq!(config.queue_capacity, Some(64));
@@ -341,9 +452,24 @@ mod tests {
             ("platform: \"tensorrt_plan\"", "models are ONNX files"),
             ("max_batch_size: -1", "not a whole number"),
             (
-                "dynamic_batching { preserve_ordering: true }",
+                "dynamic_batching { preserve_ordering: 1 }",
                 "preserve_ordering",
             ),
+            (
+                "dynamic_batching { default_queue_policy { timeout_action: DELAY } }",
+                "timeout_action",
+            ),
+            (
+                "dynamic_batching { priority_queue_policy { key: 1 value { max_queue_size: 1 } } }",
+                "max_queue_size of one priority",
+            ),
+            (
+                "default_model_filename: '../../etc/x'",
+                "default_model_filename: \"../../etc/x\" leads out",
+            ),
+            ("default_model_filename: 'a/../../x'", "leads out"),
+            ("default_model_filename: '..'", "leads out"),
+            ("default_model_filename: '/etc/x'", "leads out"),
             (
                 "instance_group { kind: KIND_MODEL }",
                 "kind is not supported",

@@ -16,11 +16,13 @@ use crate::config::{Config, Defaults};
 use crate::error::{Error, Result};
 use crate::figures::Figures;
 use crate::port::Port;
+use crate::quick::Quick;
 use crate::shared_memory::Window;
 use crate::strings;
 #[cfg(feature = "text")]
 use crate::text::Text;
 use crate::traces::Span;
+use crate::warm_up;
 
 /// One version of a model, loaded.
 pub struct Model {
@@ -33,6 +35,7 @@ pub struct Model {
     /// wants rows.
     batch: Option<usize>,
     queues: PerDevice<BatchQueue>,
+    quick: Quick,
     figures: Arc<Figures>,
     attached: Vec<u64>,
     #[cfg(feature = "text")]
@@ -105,13 +108,20 @@ impl Model {
     /// Loads a model, and runs it once where its inputs have no open sizes but the number of rows.
     pub fn load(
         devices: &DeviceSet,
-        path: &Path,
+        [folder, path]: [&Path; 2],
         (name, version): (&str, u64),
         config: Config,
         defaults: &Defaults,
         figures: Arc<Figures>,
     ) -> Result<Model, String> {
-        let model = Model::made(devices, path, (name, version), config, defaults, figures);
+        let model = Model::made(
+            devices,
+            [folder, path],
+            (name, version),
+            config,
+            defaults,
+            figures,
+        );
         // A thread that loads may live on for long: the streams that it took are needed by other models.
         for pool in devices.pools() {
             pool.release_current_stream();
@@ -121,18 +131,22 @@ impl Model {
 
     fn made(
         devices: &DeviceSet,
-        path: &Path,
+        [folder, path]: [&Path; 2],
         (name, version): (&str, u64),
-        config: Config,
+        mut config: Config,
         defaults: &Defaults,
         figures: Arc<Figures>,
     ) -> Result<Model, String> {
+        let own = std::iter::once(&mut config.default_timeout);
+        for timeout in own.chain(config.timeouts.values_mut()) {
+            *timeout = timeout.iter().copied().chain(defaults.request_time).min();
+        }
         let sessions = devices.each(|pool| Ok(Session::load(pool, path)?));
         let sessions = sessions.map_err(|error| error.to_string())?;
         let session = sessions.iter().next().ok_or("there is no device")?;
         let inputs = ports(session.inputs())?;
         let outputs = ports(session.outputs())?;
-        check_config(&config, name, &inputs, &outputs)?;
+        config.check(name, &inputs, &outputs)?;
         let rows = match config.max_batch_size {
             Some(0) => None,
             Some(rows) => Some(rows),
@@ -166,8 +180,13 @@ impl Model {
         if let Some(instances) = config.instances.or(defaults.max_in_flight) {
             settings = settings.max_in_flight(instances);
         }
+        let mut took = None;
+        for session in sessions.iter() {
+            let own = warm_up::one_row(session, &inputs, rows.is_some(), warm_up::TIME);
+            took = took.max(Some(own.unwrap_or(Duration::MAX)));
+            warm_up::all(&config.warm_ups, session, &inputs, rows, folder)?;
+        }
         let queues = sessions.map(|session| {
-            warm_up(session, &inputs, rows.is_some());
             let settings = settings.clone();
             if rows.is_some() {
                 return BatchQueue::for_session(session, settings);
@@ -185,6 +204,7 @@ impl Model {
             batch: rows,
             attached: attached.collect(),
             queues,
+            quick: Quick::new(took),
             config,
             figures,
             #[cfg(feature = "text")]
@@ -314,15 +334,32 @@ impl Model {
 
     /// Runs a request. If the future is dropped, the request is withdrawn.
     pub async fn run(&self, inputs: Vec<Array>, terms: &Terms) -> Result<Vec<Array>> {
-        Ok(self.submit(inputs, terms)?.await?)
+        let bytes = inputs.iter().map(|input| input.bytes().len()).sum();
+        let request = self.request(inputs, terms)?;
+        if !self.quick.is(bytes) {
+            return Ok(self.queues.submit(request)?.await?);
+        }
+        let begun = Instant::now();
+        let ticket = self.queues.run_or_submit(request)?;
+        if ticket.is_ready() {
+            self.quick.took(begun.elapsed());
+        }
+        Ok(ticket.await?)
     }
 
     /// Puts a request into the queue. If the ticket is dropped, the request is withdrawn.
     pub fn submit(&self, inputs: Vec<Array>, terms: &Terms) -> Result<PlacedTicket> {
-        let mut request = Request::new(inputs).priority(self.priority(terms.priority)?);
-        let default = self.config.default_timeout;
+        Ok(self.queues.submit(self.request(inputs, terms)?)?)
+    }
+
+    fn request(&self, inputs: Vec<Array>, terms: &Terms) -> Result<Request> {
+        let level = self.level(terms.priority)?;
+        let mut request = Request::new(inputs).priority(self.priority(level));
+        let default = self.config.timeouts.get(&level);
+        let default = default.unwrap_or(&self.config.default_timeout);
         let default = default.and_then(|timeout| Instant::now().checked_add(timeout));
-        if let Some(deadline) = terms.deadline.or(default) {
+        // Of two the earlier.
+        if let Some(deadline) = terms.deadline.into_iter().chain(default).min() {
             request = request.deadline(deadline);
         }
         if let Some(tenant) = &terms.tenant {
@@ -331,28 +368,38 @@ impl Model {
         if let Some(traced) = terms.span.as_ref().and_then(|span| span.follow()) {
             request = request.traced(traced);
         }
-        Ok(self.queues.submit(request)?)
+        Ok(request)
     }
 
-    fn priority(&self, asked: u64) -> Result<Priority> {
-        let levels = match self.config.priority_levels {
-            // Clients may give one of the three that the queue has.
+    /// How many priorities there are. Clients of a model that says nothing may give one of the three that the queue has.
+    fn levels(&self) -> u64 {
+        match self.config.priority_levels {
             0 => 3,
             levels => levels,
-        };
-        if asked > levels {
-            return Err(Error::invalid(format!(
+        }
+    }
+
+    /// The priority of a request that asks for this one; 0: it says none, and there is no default.
+    fn level(&self, asked: u64) -> Result<u64> {
+        let levels = self.levels();
+        match asked {
+            0 => Ok(self.config.default_priority),
+            asked if asked <= levels => Ok(asked),
+            asked => Err(Error::invalid(format!(
                 "priority {asked} is above {levels}, the lowest of model '{}'",
                 self.name
-            )));
+            ))),
         }
-        let middle = levels.div_ceil(2);
-        Ok(match asked {
+    }
+
+    fn priority(&self, level: u64) -> Priority {
+        let middle = self.levels().div_ceil(2);
+        match level {
             0 => Priority::Normal,
-            asked if asked < middle => Priority::High,
-            asked if asked == middle => Priority::Normal,
+            level if level < middle => Priority::High,
+            level if level == middle => Priority::Normal,
             _ => Priority::Low,
-        })
+        }
     }
 
     /// The shape of an output for the client.
@@ -469,69 +516,6 @@ fn has_rows(session: &Session) -> bool {
         }
     }
     !session.inputs().is_empty()
-}
-
-/// Refuses a configuration for another model.
-fn check_config(
-    config: &Config,
-    name: &str,
-    inputs: &[Port],
-    outputs: &[Port],
-) -> Result<(), String> {
-    if let Some(other) = config
-        .name
-        .as_deref()
-        .filter(|own| *own != name && !own.is_empty())
-    {
-        return Err(format!(
-            "config.pbtxt is for {other:?}, and the folder is {name:?}"
-        ));
-    }
-    for port in &config.ports {
-        let (ports, kind) = match port.input {
-            true => (inputs, "input"),
-            false => (outputs, "output"),
-        };
-        let Some(known) = ports.iter().find(|known| known.name == port.name) else {
-            let names: Vec<&str> = ports.iter().map(|port| &port.name[..]).collect();
-            return Err(format!(
-                "config.pbtxt lists the {kind} {:?}, and the model has {names:?}",
-                port.name
-            ));
-        };
-        let datatype = known.configured();
-        if !port.datatype.is_empty() && port.datatype != datatype {
-            return Err(format!(
-                "config.pbtxt says {} for {kind} {:?}, and the model says {datatype}",
-                port.datatype, port.name
-            ));
-        }
-    }
-    Ok(())
-}
-
-/// Makes plan and program for one row, where its size is known. What fails here fails with the first request, too, and is told then.
-fn warm_up(session: &Session, inputs: &[Port], batched: bool) {
-    let shapes: Option<Vec<Vec<usize>>> = inputs
-        .iter()
-        .map(|port| {
-            let sizes = port
-                .shape
-                .iter()
-                .enumerate()
-                .map(|(axis, &size)| match size {
-                    -1 if axis == 0 && batched => Some(1),
-                    size => usize::try_from(size).ok(),
-                });
-            sizes.collect()
-        })
-        .collect();
-    if let Some(shapes) = shapes {
-        let shapes: Vec<&[usize]> = shapes.iter().map(Vec::as_slice).collect();
-        if let Err(error) = session.warm_up(&shapes) {
-            tracing::warn!(%error, "the first run failed");
-        }
-    }
 }
 
 /// Runs a request whose arrays have one more axis than the model's inputs.

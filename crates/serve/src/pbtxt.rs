@@ -28,6 +28,37 @@ pub fn read(text: &str) -> Result<Message, String> {
     message.map_err(|why| format!("line {}: {why}", reader.line))
 }
 
+/// The fields of a message.
+pub fn message(value: &Value) -> Result<&Message, String> {
+    match value {
+        Value::Message(message) => Ok(message),
+        _ => Err("expected { }".to_owned()),
+    }
+}
+
+/// A number or a name, as it is written.
+pub fn word(value: &Value) -> Result<&str, String> {
+    match value {
+        Value::Word(word) => Ok(word),
+        _ => Err("expected a number or a name".to_owned()),
+    }
+}
+
+/// A string.
+pub fn text(value: &Value) -> Result<String, String> {
+    match value {
+        Value::Text(text) => Ok(text.clone()),
+        _ => Err("expected a string".to_owned()),
+    }
+}
+
+/// A whole number.
+pub fn number(value: &Value) -> Result<usize, String> {
+    let word = word(value)?;
+    let expected = || format!("{word:?} is not a whole number, 0 or more");
+    word.parse().map_err(|_| expected())
+}
+
 struct Reader<'a> {
     rest: &'a str,
     line: usize,

@@ -11,6 +11,7 @@ use crate::config::{Config, Defaults, Versions};
 use crate::error::{Error, Result};
 use crate::figures::Figures;
 use crate::model::Model;
+use crate::name::is_name;
 
 /// The models of a folder.
 ///
@@ -167,7 +168,7 @@ impl Repository {
         let (config, found) = if folder.is_dir() {
             let config = read_config(&folder.join("config.pbtxt")).map_err(failed)?;
             let found = versions(&folder, config.file.as_deref().unwrap_or("model.onnx"));
-            let mut found = found.map_err(|error| failed(error.to_string()))?;
+            let mut found = found.map_err(failed)?;
             served(&mut found, &config.versions);
             (config, found)
         } else if file.is_file() {
@@ -196,7 +197,7 @@ impl Repository {
             let (config, id) = (config.clone(), (name, found.version));
             let model = Model::load(
                 &self.devices,
-                &found.path,
+                [&folder, &found.path],
                 id,
                 config,
                 &self.defaults,
@@ -302,12 +303,6 @@ impl Repository {
     }
 }
 
-/// Whether it may be the name of a model: it is part of a path.
-fn is_name(name: &str) -> bool {
-    let plain = |c: char| !c.is_control() && !"/\\".contains(c);
-    !name.is_empty() && !name.starts_with('.') && name.chars().all(plain)
-}
-
 fn read_config(path: &Path) -> Result<Config, String> {
     match std::fs::read_to_string(path) {
         Ok(text) => Config::read(&text).map_err(|why| format!("config.pbtxt: {why}")),
@@ -316,20 +311,27 @@ fn read_config(path: &Path) -> Result<Config, String> {
     }
 }
 
-/// The versions that a model's folder has, in their order.
-fn versions(folder: &Path, file: &str) -> std::io::Result<Vec<Found>> {
+/// The versions that a model's folder has, in their order. The model's file may be a link, as in the caches of model hubs; a folder between
+/// the version's and the file may not lead out of the model's folder.
+fn versions(folder: &Path, file: &str) -> Result<Vec<Found>, String> {
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        let number = path.file_name().and_then(|name| name.to_str());
+    let failed = |error: std::io::Error| error.to_string();
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let own = entry.map_err(failed)?.path();
+        let number = own.file_name().and_then(|name| name.to_str());
         let number = number.and_then(|name| name.parse::<u64>().ok());
-        let file = path.join(file);
-        if let (Some(version), true) = (number, file.is_file()) {
-            found.push(Found {
-                version,
-                path: file,
-            });
+        let path = own.join(file);
+        let (Some(version), true) = (number, path.is_file()) else {
+            continue;
+        };
+        let beside = path.parent().unwrap_or(&own);
+        let beside = beside.canonicalize().map_err(failed)?;
+        let roots = [folder, &own].map(Path::canonicalize);
+        if !roots.iter().flatten().any(|root| beside.starts_with(root)) {
+            let why = format!("default_model_filename: {file:?} leads out of the model's folder");
+            return Err(format!("config.pbtxt: {why}"));
         }
+        found.push(Found { version, path });
     }
     found.sort_by_key(|found| found.version);
     Ok(found)

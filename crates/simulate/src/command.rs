@@ -11,8 +11,8 @@ use crate::{Arrivals, Autoscale, Balance, Cost, Failures, Plan, Tenant, fewest, 
 
 /// Simulate replicas under a load, before you buy them
 ///
-/// Each replica has the queue that ships, in virtual time. How long a batch takes comes from `bench model --json`, or from --batch. The
-/// exit code is 1 if --p99 is given, and --replicas are too few for it.
+/// Each replica runs the real queue, in virtual time. How long batches take comes from `bench model --json`, or from --batch. The exit
+/// code is 1 if --p99 is given and --replicas is too low for it.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
         streampool bench model model.onnx --threads 1 --batch 1,2,4,8,16,32 --json >cost.json\n  \
@@ -20,7 +20,7 @@ use crate::{Arrivals, Autoscale, Balance, Cost, Failures, Plan, Tenant, fewest, 
         streampool simulate --cost cost.json --rate 1e6 --p99 50 --replicas 20000\n  \
         streampool simulate --batch 1:4,32:30 --rate 500 --arrivals bursty --html plan.html")]
 pub struct Options {
-    /// What `streampool bench model --json` wrote: how long batches take
+    /// A file that `streampool bench model --json` wrote: how long batches take
     #[arg(
         long,
         value_name = "FILE",
@@ -28,82 +28,82 @@ pub struct Options {
         conflicts_with = "batch"
     )]
     cost: Option<PathBuf>,
-    /// How long batches take: ROWS:MILLISECONDS for some sizes
+    /// How long batches take, as ROWS:MILLISECONDS for some sizes
     #[arg(long, value_name = "ROWS:MS,...", value_delimiter = ',', value_parser = size)]
     batch: Vec<(usize, f64)>,
-    /// Requests a second, on average
+    /// The mean number of requests per second
     #[arg(long, value_name = "RATE", value_parser = within(1e-3, 1e9), required_unless_present = "trace")]
     rate: Option<f64>,
-    /// How requests come
+    /// The pattern in which requests arrive
     #[arg(long, value_enum, default_value_t = Kind::Poisson)]
     arrivals: Kind,
-    /// Requests come at the times of this file: seconds, one a line
+    /// A file with the times at which requests arrive, in seconds, one per line
     #[arg(long, value_name = "FILE", conflicts_with = "rate")]
     trace: Option<PathBuf>,
-    /// In a burst, so many times as many come as on average
+    /// The rate during a burst, as a multiple of the mean
     #[arg(long, value_name = "TIMES", default_value_t = 3.0, value_parser = within(1.0, 1e4))]
     burst_factor: f64,
-    /// How long a burst is, in seconds
+    /// The length of a burst, in seconds
     #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = within(1e-3, 1e6))]
     burst_seconds: f64,
-    /// How much a day goes up and down: 0 is not at all, 1 is to nothing and twice the mean
+    /// How much the rate varies over a day: 0 is not at all, 1 is from zero to twice the mean
     #[arg(long, value_name = "PART", default_value_t = 0.6, value_parser = within(0.0, 1.0))]
     swing: f64,
-    /// How long a day is, in seconds
+    /// The length of a day, in seconds
     #[arg(long, value_name = "S", default_value_t = 86_400.0, value_parser = within(1.0, 1e8))]
     day: f64,
-    /// Who sends requests: NAME:WEIGHT:PART, where PART is how much it sends beside the others
+    /// The tenants that send requests, as NAME:WEIGHT:PART; PART is the tenant's share of the requests, relative to the others
     #[arg(long, value_name = "NAME:WEIGHT:PART,...", value_delimiter = ',', value_parser = tenant)]
     tenants: Vec<Tenant>,
-    /// Replicas; with --p99 or --scale-from at most
+    /// The number of replicas; the maximum with --p99 or --scale-from
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = within(1usize, 1_000_000))]
     replicas: usize,
-    /// Find the fewest replicas with which 99 of 100 requests take at most so many milliseconds, and one in a thousand is refused
+    /// Find the fewest replicas with which 99 of 100 requests take at most this many milliseconds, and at most one in a thousand is refused
     #[arg(long, value_name = "MS", value_parser = within(1e-3, 1e9))]
     p99: Option<f64>,
-    /// To which replica a request goes
+    /// How to choose the replica for a request
     #[arg(long, value_enum, default_value_t = By::Least)]
     balance: By,
-    /// The most rows of a batch
+    /// The maximum number of rows in a batch
     #[arg(long, value_name = "ROWS", default_value_t = 32, value_parser = within(1usize, 65_536))]
     max_batch_size: usize,
     /// How long a request waits for others while the device is free, in microseconds
     #[arg(long, value_name = "US", default_value_t = 0, value_parser = within(0u64, 10_000_000))]
     max_wait: u64,
-    /// Batches that a replica runs at the same time
+    /// The maximum number of batches that a replica runs at the same time
     #[arg(long, value_name = "COUNT", default_value_t = 2, value_parser = within(1usize, 64))]
     max_in_flight: usize,
-    /// Requests that may wait at a replica
+    /// The maximum number of requests that wait at a replica
     #[arg(long, value_name = "COUNT", default_value_t = 1024, value_parser = within(1usize, 10_000_000))]
     queue_capacity: usize,
-    /// What a request takes beside its wait and its batch, in microseconds: network and protocol
+    /// The time that network and protocol add to each request, in microseconds
     #[arg(long, value_name = "US", default_value_t = 0, value_parser = within(0u64, 1_000_000_000))]
     overhead: u64,
-    /// A replica fails, on average, once in so many seconds
+    /// The mean time between failures of a replica, in seconds; never by default
     #[arg(long, value_name = "S", value_parser = within(1e-3, 1e9))]
     fail_every: Option<f64>,
-    /// How long a replica that failed does not take requests, in seconds
+    /// How long a failed replica takes no requests, in seconds
     #[arg(long, value_name = "S", default_value_t = 30.0, value_parser = within(0.0, 1e9))]
     repair: f64,
-    /// Begin with so many replicas, and follow the load up to --replicas
+    /// Start with this many replicas, and follow the load up to --replicas
     #[arg(long, value_name = "COUNT", value_parser = within(1usize, 1_000_000))]
     scale_from: Option<usize>,
-    /// Requests at a replica that scaling aims at
+    /// The number of requests at a replica that scaling aims for
     #[arg(long, value_name = "COUNT", default_value_t = 4.0, value_parser = within(1e-3, 1e6))]
     scale_target: f64,
-    /// How often scaling looks at the load, in seconds
+    /// How often scaling checks the load, in seconds
     #[arg(long, value_name = "S", default_value_t = 15.0, value_parser = within(1e-3, 1e6))]
     scale_every: f64,
-    /// From when a replica is asked for until it takes requests, in seconds
+    /// How long a new replica takes to start, in seconds
     #[arg(long, value_name = "S", default_value_t = 60.0, value_parser = within(0.0, 1e6))]
     scale_delay: f64,
-    /// How long requests come, in seconds
+    /// How long requests arrive, in seconds
     #[arg(long, value_name = "S", default_value_t = 60.0, value_parser = within(1e-3, 1e8))]
     seconds: f64,
-    /// The first part of that time, which is left out of the figures
+    /// The first part of that time, which the figures leave out, as a fraction
     #[arg(long, value_name = "PART", default_value_t = 0.1, value_parser = within(0.0, 0.9))]
     warm_up: f64,
-    /// The seed of what is drawn
+    /// The seed of random numbers
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Write a page with plots to this file
@@ -117,22 +117,22 @@ pub struct Options {
 /// How requests come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Kind {
-    /// Independently of each other
+    /// Independent of each other
     Poisson,
     /// In bursts, a tenth of the time
     Bursty,
-    /// As by day and night
+    /// More by day than by night
     Diurnal,
 }
 
 /// To which replica a request goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum By {
-    /// The one with the fewest requests
+    /// The replica with the fewest requests
     Least,
-    /// Of two at random, the one with fewer
+    /// Of two random replicas, the one with fewer requests
     Two,
-    /// One after the other
+    /// Each replica in turn
     Round,
 }
 

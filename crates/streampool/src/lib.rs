@@ -157,11 +157,11 @@ pub mod device {
     pub use streampool_device::{
         Access, Activation, Along, Attention, Axes, Binary, CacheReport, Cell, Combine, Compare,
         Conv, DType, Device, DeviceKind, Direction, Distribution, Element, Error, EventStatus,
-        Expr, ExprBuilder, Fault, Gather, Histogram, Indexing, Interpolation, Layout, Linalg,
-        MatMul, MemoryUse, Mitigations, NonZero, Norm, NormKind, Op, OpKind, Overhead, Pool,
-        PoolKind, Properties, Quirk, Random, ReduceKind, Regions, Resize, Result, Rnn, Rounding,
-        Scalar, Scan, ScanKind, Scatter, Slide, Sort, Span, Tick, TreeCombine, TreeTest, Trees,
-        Unary, Value, View, Window,
+        Expr, ExprBuilder, Fault, Gather, Histogram, Indexing, Interpolation, Interval,
+        KernelInterval, Layout, Linalg, MatMul, MemoryUse, Mitigations, NonZero, Norm, NormKind,
+        Op, OpKind, Overhead, Pool, PoolKind, Properties, Quirk, Random, ReduceKind, Regions,
+        Resize, Result, Rnn, Rounding, Scalar, Scan, ScanKind, Scatter, Slide, Sort, Span, Tick,
+        Trace, TreeCombine, TreeTest, Trees, Unary, Value, View, Window,
     };
 }
 
@@ -191,10 +191,10 @@ pub mod model {
 pub mod runtime {
     pub use streampool_runtime::{
         ArenaUse, Budget, Buffer, CacheSnapshot, Capture, Captured, Culprit, Error, Event,
-        EventSnapshot, HoldsBuffer, HostSpan, Lease, Mark, MemorySnapshot, OnStream, Operand,
-        Origin, Pool, Pressure, Profile, Profiler, Program, QuirkSnapshot, Recording, Reference,
-        Result, SettingError, Settings, SettingsBuilder, Snapshot, Stamp, Stream, StreamSnapshot,
-        Summary, Variable, WhenExhausted, Workaround,
+        EventSnapshot, HoldsBuffer, HostSpan, KernelUse, Lease, Mark, MemorySnapshot, OnStream,
+        Operand, Origin, Pool, Pressure, Profile, Profiler, Program, QuirkSnapshot, Recording,
+        Reference, Result, SettingError, Settings, SettingsBuilder, Snapshot, Stamp, Stream,
+        StreamSnapshot, Summary, Variable, WhenExhausted, Workaround,
     };
 }
 

@@ -352,6 +352,13 @@ impl PerDevice<BatchQueue> {
         let ticket = place.answered(place.submit(request))?;
         Ok(PlacedTicket { ticket, place })
     }
+
+    /// As [`BatchQueue::run_or_submit`], on the device with the fewest requests under way.
+    pub fn run_or_submit(&self, request: impl Into<Request>) -> batch::Result<PlacedTicket> {
+        let place = self.take().map_err(batch::Error::unavailable)?;
+        let ticket = place.answered(place.run_or_submit(request))?;
+        Ok(PlacedTicket { ticket, place })
+    }
 }
 
 /// A request under way in the queue of one device, as a [`Ticket`] is.

@@ -63,7 +63,7 @@ fn told(via: Via, threads: usize, rows: usize) -> String {
         counted(threads as u64, "thread"),
         counted(rows as u64, "row"),
     );
-    format!("{threads}{place} and {rows} a request")
+    format!("{threads}{place} and {rows} per request")
 }
 
 /// What was measured.

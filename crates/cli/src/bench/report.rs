@@ -82,7 +82,7 @@ fn shapes(set: &[Point]) -> String {
 fn section(set: &[Point], unit: Unit) -> Section {
     let mut parts = Vec::new();
     for (via, how) in [
-        (Via::Threads, "each thread for itself"),
+        (Via::Threads, "each thread runs the model"),
         (Via::Queue, "through the queue"),
     ] {
         let points = set.iter().filter(|point| point.via == via);
@@ -191,7 +191,7 @@ fn notes(points: &[Point]) -> Vec<String> {
     };
     if points.iter().any(|point| known(point).contains(&false)) {
         notes.push(
-            "A percentile is left out where fewer than two requests took longer: give more --seconds."
+            "A percentile needs at least two slower requests. Increase --seconds to see those that are missing."
                 .to_owned(),
         );
     }
@@ -200,14 +200,14 @@ fn notes(points: &[Point]) -> Vec<String> {
         .any(|point| point.offered_per_second.is_some())
     {
         notes.push(
-            "Where no rate is offered, one thread alone asks again as soon as it has its answer."
+            "In rows without an offered rate, one thread sends its next request as soon as it has an answer."
                 .to_owned(),
         );
     }
     if points.iter().any(|point| point.given_up > 0) {
         notes.push(
-            "Where a latency has a +, more requests arrived than were answered, and those not begun after twice the time \
-             were given up: they would have taken longer than they had waited by then."
+            "A + after a latency means that more requests arrived than were answered. Requests that had not started after twice \
+             the time were given up; they count with the time that they had waited, so true latencies are higher."
                 .to_owned(),
         );
     }
@@ -227,7 +227,7 @@ fn failures(point: &Point) -> Option<String> {
 /// How much more threads get through.
 fn throughput(points: &[Point]) -> Part {
     Part::Plot(Plot {
-        title: "What more threads get through".to_owned(),
+        title: "Throughput by threads".to_owned(),
         x: Axis::new("threads", Scale::Log2),
         y: Axis::new("rows/s", Scale::Linear),
         series: series(points, with_rows, |point| {
@@ -239,7 +239,7 @@ fn throughput(points: &[Point]) -> Part {
 /// What that costs each request.
 fn latency(points: &[Point], unit: Unit) -> Part {
     Part::Plot(Plot {
-        title: "How long a request takes, from fewer threads to more".to_owned(),
+        title: "Latency by throughput, from fewer threads to more".to_owned(),
         x: Axis::new("rows/s", Scale::Linear),
         y: Axis::new(format!("99th percentile, {}", unit.name()), Scale::Log10),
         series: series(points, with_rows, |point| {
@@ -256,8 +256,8 @@ fn late(points: &[Point], unit: Unit) -> Part {
         format!("{threads}, {}", with_rows(point))
     };
     Part::Plot(Plot {
-        title: "How long requests take as more arrive".to_owned(),
-        x: Axis::new("requests that arrive each second", Scale::Linear),
+        title: "Latency by arrival rate".to_owned(),
+        x: Axis::new("requests per second", Scale::Linear),
         y: Axis::new(format!("99th percentile, {}", unit.name()), Scale::Log10),
         series: series(points, name, |point| {
             let late = point.latency_seconds.p99?;
@@ -367,10 +367,10 @@ mod tests {
         assert_eq!(told.len(), 3);
         assert!(told[0].contains("--seconds") && told[1].contains("given up"));
         let open = notes(&[point(Via::Threads, 1, 1, Some(5.0))]);
-        assert!(open[1].contains("no rate is offered"), "{open:?}");
+        assert!(open[1].contains("without an offered rate"), "{open:?}");
         assert_eq!(
             told[2],
-            "With 1 thread and 1 row a request, 2 requests failed, the first with: out of memory"
+            "With 1 thread and 1 row per request, 2 requests failed, the first with: out of memory"
         );
     }
 

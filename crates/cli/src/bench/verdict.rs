@@ -38,14 +38,14 @@ fn most(closed: &[&Point]) -> Option<String> {
     let best = *answered.clone().max_by(by_rows)?;
     let rate = compact(best.rows_per_second);
     let mut text = format!(
-        "Most rows get through with {}: {rate} rows/s",
+        "The highest throughput is with {}: {rate} rows/s",
         best.setting()
     );
     if let Some(p50) = best.latency_seconds.p50 {
         text += &format!(", half of the requests within {}", text::time(p50));
     }
     if let Some(p99) = best.latency_seconds.p99 {
-        text += &format!(" and 99 in 100 within {}", text::time(p99));
+        text += &format!(", 99 in 100 within {}", text::time(p99));
     }
     let one = answered.filter(|point| is_alone(point));
     if let Some(one) = one.min_by_key(|point| point.rows)
@@ -91,7 +91,7 @@ fn borne(open: &[&Point], closed: &[&Point], via: Via) -> Option<String> {
         return None;
     }
     let how = match via {
-        Via::Threads => "Each thread for itself",
+        Via::Threads => "With each thread running the model",
         Via::Queue => "Through the queue",
     };
     let alone = |point: &Point| {
@@ -104,7 +104,7 @@ fn borne(open: &[&Point], closed: &[&Point], via: Via) -> Option<String> {
     let lateness = |point: &&Point| Some(point.latency_seconds.p99? / alone(point)?);
     if !points.iter().any(|point| lateness(point).is_some()) {
         return Some(format!(
-            "{how}, there were too few requests at each rate for a 99th percentile: give more --seconds."
+            "{how}, there were too few requests at each rate for a 99th percentile. Increase --seconds."
         ));
     }
     let in_time = |point: &&Point| {
@@ -124,14 +124,14 @@ fn borne(open: &[&Point], closed: &[&Point], via: Via) -> Option<String> {
     };
     let Some(best) = points.into_iter().filter(in_time).max_by(order) else {
         return Some(format!(
-            "{how}, at none of these rates does the 99th percentile stay within {IN_TIME} times the median of a \
-             request alone."
+            "{how}, the 99th percentile stays within {IN_TIME} times the median of a single request at none of these \
+             rates."
         ));
     };
     let (rate, p99) = (best.offered_per_second?, best.latency_seconds.p99?);
     Some(format!(
-        "{how}, up to {rate} requests/s with {} are answered in good time: their 99th percentile, {}, is within {IN_TIME} \
-         times the median of a request alone, {}.",
+        "{how}, up to {rate} requests/s with {} are answered in time: the 99th percentile, {}, is within {IN_TIME} \
+         times the median of a single request, {}.",
         best.setting(),
         text::time(p99),
         text::time(alone(best)?),
@@ -171,15 +171,15 @@ mod tests {
         assert_eq!(
             said(&[alone.clone(), many]),
             [
-                "Most rows get through with 8 threads and 32 rows a request: 450 rows/s, half of the requests within 10.0 ms and 99 in 100 within \
-                 50.0 ms; that is \
+                "The highest throughput is with 8 threads and 32 rows per request: 450 rows/s, half of the requests within 10.0 ms, \
+                 99 in 100 within 50.0 ms; that is \
                  4.50 times the rows/s of one thread with 1 row."
             ]
         );
         assert_eq!(
             said(&[alone]),
             [
-                "Most rows get through with 1 thread and 1 row a request: 100 rows/s, half of the requests within 10.0 ms."
+                "The highest throughput is with 1 thread and 1 row per request: 100 rows/s, half of the requests within 10.0 ms."
             ]
         );
     }
@@ -192,7 +192,7 @@ mod tests {
         };
         assert_eq!(
             pair(500.0),
-            "The queue helps most with 8 threads at the queue and 1 row a request: 2.50 times the rows/s of the same threads without it."
+            "The queue helps most with 8 threads at the queue and 1 row per request: 2.50 times the rows/s of the same threads without it."
         );
         assert!(pair(210.0).starts_with("The queue does not help here: at best"));
     }
@@ -210,14 +210,14 @@ mod tests {
         assert_eq!(
             told,
             [
-                "Each thread for itself, up to 100 requests/s with 8 threads and 1 row a request are answered in good time: \
-                 their 99th percentile, 50.0 ms, is within 5 times the median of a request alone, 10.0 ms."
+                "With each thread running the model, up to 100 requests/s with 8 threads and 1 row per request are answered in time: \
+                 the 99th percentile, 50.0 ms, is within 5 times the median of a single request, 10.0 ms."
             ]
         );
         let none = said(&[alone.clone(), at(50.0, Some(0.2))]);
         assert!(none[0].contains("at none of these rates"), "{none:?}");
         let few = said(&[alone.clone(), at(50.0, None)]);
-        assert!(few[0].contains("give more --seconds"), "{few:?}");
+        assert!(few[0].contains("Increase --seconds"), "{few:?}");
         let failed = Point {
             failed: 1,
             ..at(50.0, Some(0.02))

@@ -45,14 +45,17 @@ fn device(page: &mut String, seen: &Seen) {
     let mut table = Table::pairs(2);
     about(&mut table, hardware);
     if !seen.reaches.is_empty() {
-        table.row(["reaches the memory of".to_owned(), seen.reaches.join(", ")]);
+        table.row([
+            "can access the memory of".to_owned(),
+            seen.reaches.join(", "),
+        ]);
     }
     if let Some(pool) = &seen.pool {
         for cache in &pool.caches {
             table.row([format!("{} cache", cache.name), held(cache)]);
         }
         if pool.quirks.is_empty() {
-            table.row(["driver quirks", "none for the runtime to work around"]);
+            table.row(["driver quirks", "none"]);
         }
         for quirk in &pool.quirks {
             table.row([format!("quirk {}", quirk.name), measure(quirk)]);
@@ -91,7 +94,7 @@ fn about(table: &mut Table, hardware: &Hardware) {
 fn labelled<'a>(label: &'a str, features: &[String]) -> Vec<(&'a str, String)> {
     const LONGEST_NAME: usize = 32;
     if features.is_empty() {
-        return vec![(label, "nothing special".to_owned())];
+        return vec![(label, "no optional features".to_owned())];
     }
     if features.iter().all(|feature| feature.len() <= LONGEST_NAME) {
         return vec![(label, features.join(", "))];
@@ -115,7 +118,7 @@ fn measure(quirk: &QuirkSnapshot) -> String {
         Workaround::Serialise => "one such call at a time",
         Workaround::Capture => "captured, then replayed",
         Workaround::Substitute => "another op in its place",
-        Workaround::Throttle => "who comes next waits",
+        Workaround::Throttle => "further calls wait",
     };
     let state = if quirk.mitigated {
         "mitigated"
@@ -149,7 +152,7 @@ fn streams(page: &mut String, report: &Report, pool: &Snapshot) {
         .find(|setting| setting.name.ends_with("WAIT_TIMEOUT_MS"))
         .and_then(|setting| setting.value.clone());
     if let Some(policy) = policy {
-        table.row(["when all are leased".to_owned(), policy]);
+        table.row(["if all are leased".to_owned(), policy]);
     }
     table.row([
         "now".to_owned(),
@@ -190,7 +193,7 @@ fn memory(page: &mut String, report: &Report, pool: &Snapshot) {
         table.row([
             "watermarks".to_owned(),
             format!(
-                "idle memory goes back above {} ({high}), callbacks if still above {} ({low})",
+                "above {} ({high}), idle memory is returned; still above {} ({low}), callbacks are called",
                 at(high),
                 at(low)
             ),
@@ -206,9 +209,9 @@ fn memory(page: &mut String, report: &Report, pool: &Snapshot) {
         ),
     ]);
     table.row([
-        "taken by the device itself".to_owned(),
+        "used by the device itself".to_owned(),
         format!(
-            "{} of its memory, which counts, and {} of the host's for copies",
+            "{} of its memory (counts towards the limit), and {} of host memory for copies",
             bytes(memory.overhead),
             bytes(memory.staging)
         ),
@@ -216,7 +219,7 @@ fn memory(page: &mut String, report: &Report, pool: &Snapshot) {
     table.row([
         "in buffers".to_owned(),
         format!(
-            "{}, and {} freed but still used by other streams",
+            "{}, and {} freed but still in use by other streams",
             bytes(memory.in_use),
             bytes(memory.pending)
         ),
@@ -232,7 +235,7 @@ fn settings(page: &mut String, report: &Report) {
     let state = if in_force {
         ""
     } else {
-        ", not in force: see what is wrong"
+        ", not in use: see the findings"
     };
     let _ = writeln!(page, "\nSettings{state}");
     let mut table = Table::new(2, &[Align::Left; 3]);
@@ -248,7 +251,7 @@ fn settings(page: &mut String, report: &Report) {
 
 fn findings(page: &mut String, report: &Report) {
     if report.ok {
-        page.push_str("\nNothing is wrong.\n");
+        page.push_str("\nNo problems found.\n");
         return;
     }
     let _ = writeln!(

@@ -19,8 +19,8 @@ const METAL_VARIABLES: &[(&str, &str)] = &[];
 /// What a problem with the folder of a kernel cache means.
 pub fn unusable_cache(problem: &str) -> String {
     format!(
-        "{problem}; kernels are compiled anew in each run until STREAMPOOL_CACHE_DIR names a \
-         folder that can be read and written, or is unset"
+        "{problem}; kernels are recompiled in each process. Set STREAMPOOL_CACHE_DIR to a folder that can be \
+         read and written, or unset it"
     )
 }
 

@@ -123,7 +123,7 @@ fn open(port: &ValueInfo, named: &HashMap<&str, (usize, &str)>) -> Result<Vec<us
     let told = |size: &Option<usize>| size.map_or("?".to_owned(), |size| size.to_string());
     sizes.iter().copied().collect::<Option<_>>().ok_or_else(|| {
         format!(
-            "the input `{}` is {}: give its sizes, with a number for each ?: --shape {}={}",
+            "the input `{}` is {}: give its sizes as --shape {}={}, with a number in place of each ?",
             port.name,
             declared(dims),
             port.name,

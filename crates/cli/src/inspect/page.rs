@@ -34,8 +34,8 @@ fn about(report: &Report) -> Table {
     let mut table = Table::pairs(2);
     let texts = [
         ("graph", &report.name),
-        ("written by", &report.producer),
-        ("says", &report.doc),
+        ("producer", &report.producer),
+        ("description", &report.doc),
     ];
     for (name, text) in texts.iter().filter(|(_, text)| !text.is_empty()) {
         table.row([name, &text[..]]);
@@ -65,12 +65,12 @@ fn values(page: &mut String, title: &str, values: &[Value]) {
         table.row([
             text::shortened(&value.name, 32),
             value.dtype.unwrap_or("?").to_owned(),
-            shape.map_or("of any shape".to_owned(), |sizes| {
+            shape.map_or("any shape".to_owned(), |sizes| {
                 format!("[{}]", sizes.join(", "))
             }),
             match (value.required, &value.computed) {
-                (Some(false), _) => "need not be given".to_owned(),
-                (_, Some(computed)) => format!("but found to be {computed}"),
+                (Some(false), _) => "optional".to_owned(),
+                (_, Some(computed)) => format!("but computed as {computed}"),
                 _ => String::new(),
             },
         ]);
@@ -107,12 +107,12 @@ fn rewritten(page: &mut String, simplified: &Simplified) {
     let (folded, removed) = (simplified.folded as u64, simplified.removed as u64);
     let _ = write!(
         page,
-        "\nWhen it is loaded, {nodes} are left\n{}",
+        "\nAfter simplification: {nodes}\n{}",
         operators(&simplified.operators, 2)
     );
     let mut table = Table::pairs(2);
-    table.row(["known", &count(folded)]);
-    table.row(["not needed", &count(removed)]);
+    table.row(["constant", &count(folded)]);
+    table.row(["unused", &count(removed)]);
     if !simplified.fused.is_empty() {
         let fused = simplified
             .fused
@@ -133,8 +133,8 @@ fn planned(page: &mut String, plan: &Plan) {
     let mut table = Table::pairs(2);
     table.row(["inputs", &inputs.join(", ")]);
     let parts = match plan.parts.len() {
-        1 => "1: a run is one program".to_owned(),
-        parts => format!("{parts}, since nodes between them ask for values"),
+        1 => "1: each run is one program".to_owned(),
+        parts => format!("{parts}, because nodes between them need values on the host"),
     };
     table.row(["parts", &parts]);
     table.row([
@@ -154,13 +154,14 @@ fn planned(page: &mut String, plan: &Plan) {
         );
         page.push_str(&operators(&part.ops, 4));
         let joined = counted(part.joined_maps as u64, "elementwise op");
-        let turned = counted(part.dropped_copies as u64, "turn");
-        let _ = writeln!(
-            page,
-            "    {joined} joined with others, {turned} of axes left out"
-        );
+        let turned = counted(part.dropped_copies as u64, "transpose");
+        let _ = writeln!(page, "    {joined} fused, {turned} removed");
         if let Some(node) = &part.ended_by {
-            let _ = writeln!(page, "    then {}, by itself", text::shortened(node, 60));
+            let _ = writeln!(
+                page,
+                "    followed by {} on its own",
+                text::shortened(node, 60)
+            );
         }
     }
 }

@@ -98,7 +98,10 @@ fn compared(
     };
     if got.shape() != wanted.shape() {
         let shapes = (got.shape(), wanted.shape());
-        let problem = format!("it is {:?}, the reference {:?}", shapes.0, shapes.1);
+        let problem = format!(
+            "its shape is {:?}, that of the reference {:?}",
+            shapes.0, shapes.1
+        );
         compared.problem = Some(problem);
         return Ok(compared);
     }
@@ -176,7 +179,7 @@ impl Compared {
     /// It in words.
     pub fn told(&self) -> String {
         if !self.checked {
-            return "not checked: there is no reference for it".to_owned();
+            return "not checked: it has no reference".to_owned();
         }
         let mut told = Vec::new();
         told.extend(match (self.worst_absolute, self.worst_relative) {
@@ -200,7 +203,7 @@ impl Compared {
             told.push(format!("{count} where the reference has NaN"));
         }
         if let Some([got, wanted]) = &self.types {
-            told.push(format!("it is of {got}, the reference of {wanted}"));
+            told.push(format!("its type is {got}, that of the reference {wanted}"));
         }
         told.extend(self.problem.clone());
         told.join("; ")
@@ -230,7 +233,7 @@ mod tests {
         assert!(
             check(&[1.0], &[1.0, 1.0])
                 .told()
-                .contains("[1], the reference [2]")
+                .contains("[1], that of the reference [2]")
         );
     }
 
@@ -260,7 +263,7 @@ mod tests {
         let wide = Array::new(&[1.0f64, 2.0], &[2, 1]).unwrap();
         assert_eq!(
             told(array(&[1.0, 2.0]), wide),
-            "equal; it is of f32, the reference of f64"
+            "equal; its type is f32, that of the reference f64"
         );
     }
 }

@@ -88,7 +88,7 @@ pub struct Options {
     /// Write the outputs of the first run to this file
     #[arg(long, value_name = "NPZ")]
     output: Option<PathBuf>,
-    /// Write a trace for Perfetto or chrome://tracing, and show how long each node took
+    /// Write a trace for Perfetto or chrome://tracing, and show how long each node took; with CUDA also the kernels of a run
     #[arg(long, value_name = "JSON")]
     profile: Option<PathBuf>,
     /// Write one JSON object instead of text
@@ -165,6 +165,7 @@ fn report(options: &Options, pool: &Pool) -> Result<Report> {
         check: None,
         profile: None,
         nodes: None,
+        kernels: None,
         profile_dropped: 0,
     };
     let profiled = options.profile.is_some();
@@ -224,6 +225,9 @@ fn report(options: &Options, pool: &Pool) -> Result<Report> {
         write_profile(path, &profile.ops)?;
         report.profile = Some(profile::ops(&profile.ops));
         report.profile_dropped = profile.ops.dropped();
+        let runs = report.measured.as_ref().map_or(1, |measured| measured.runs);
+        let processors = pool.device().properties().compute_units;
+        report.kernels = profile::on_gpu(&profile.ops, runs, processors);
         report.nodes = Some(profile::nodes(profile));
     }
     Ok(report)

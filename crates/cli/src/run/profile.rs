@@ -1,13 +1,13 @@
-//! What took how long: by op, and by node of the model.
+//! What took how long: by op, by node of the model, and by kernel of a GPU.
 
 use serde::Serialize;
 use streampool::Profile;
 use streampool::model::{NodeTime, Profiled};
 
 use crate::table::{Align, Table};
-use crate::text::{self, count, counted, time};
+use crate::text::{self, compact, count, counted, time};
 
-/// So many nodes are shown; JSON has all.
+/// So many nodes and kernels are shown; JSON has all.
 const SHOWN: usize = 10;
 
 /// All ops of a kind.
@@ -30,6 +30,65 @@ pub struct OfNode {
     pub count: usize,
     pub total_seconds: f64,
     pub of_all: f64,
+}
+
+/// What runs of a model ask of a GPU.
+#[derive(Debug, Serialize)]
+pub struct OnGpu {
+    /// The processors of the device.
+    pub processors: usize,
+    pub launches_per_run: f64,
+    /// The kernels one after the other: one thread cannot have a run sooner.
+    pub chain_seconds: f64,
+    /// For how long a run keeps how much of a processor, in seconds of one: what each kernel's blocks keep, summed up.
+    pub processor_seconds: f64,
+    /// Any number of threads cannot have more runs.
+    pub most_runs_per_second: f64,
+    pub kernels: Vec<OfKernel>,
+}
+
+/// All launches of a kernel with as many blocks.
+#[derive(Debug, Serialize)]
+pub struct OfKernel {
+    pub name: String,
+    pub launches_per_run: f64,
+    pub blocks: u64,
+    /// So many fit a processor at a time.
+    pub blocks_at_once: u32,
+    pub median_seconds: f64,
+    /// In a run.
+    pub processor_seconds: f64,
+}
+
+/// What so many runs asked of a GPU of so many processors, if it tells of kernels and the profile has room for all: of a part there
+/// is no sum.
+pub fn on_gpu(profile: &Profile, runs: usize, processors: usize) -> Option<OnGpu> {
+    let (used, runs) = (profile.per_kernel(), runs.max(1) as f64);
+    if used.is_empty() || profile.dropped() > 0 {
+        return None;
+    }
+    let chain: f64 = used.iter().map(|one| one.time.total.as_secs_f64()).sum();
+    let mut kernels: Vec<OfKernel> = used
+        .iter()
+        .map(|one| OfKernel {
+            name: one.name.to_string(),
+            launches_per_run: one.launches as f64 / runs,
+            blocks: one.groups,
+            blocks_at_once: one.fit,
+            median_seconds: one.time.median.as_secs_f64(),
+            processor_seconds: one.processor_seconds(processors) / runs,
+        })
+        .collect();
+    kernels.sort_by(|one, other| other.processor_seconds.total_cmp(&one.processor_seconds));
+    let processor_seconds = kernels.iter().map(|one| one.processor_seconds).sum();
+    Some(OnGpu {
+        processors,
+        launches_per_run: kernels.iter().map(|one| one.launches_per_run).sum(),
+        chain_seconds: chain / runs,
+        processor_seconds,
+        most_runs_per_second: processors as f64 / processor_seconds,
+        kernels,
+    })
 }
 
 /// The ops of a profile, by kind, those that took longest first.
@@ -70,6 +129,14 @@ fn percent(part: f64) -> String {
     format!("{:.1} %", part * 100.0)
 }
 
+/// A line that says how many of `all` are not shown.
+fn not_shown(all: usize, more: &str) -> String {
+    match all.saturating_sub(SHOWN) {
+        0 => String::new(),
+        count => format!("  and {}\n", counted(count as u64, more)),
+    }
+}
+
 /// What each kind of op took, and what had no room.
 pub fn table_of_ops(profile: &[OfKind], dropped: u64) -> String {
     use Align::{Left, Right};
@@ -105,9 +172,96 @@ pub fn table_of_nodes(nodes: &[OfNode]) -> String {
             percent(node.of_all),
         ]);
     }
-    let more = match nodes.len().saturating_sub(SHOWN) {
-        0 => String::new(),
-        more => format!("  and {}\n", counted(more as u64, "more node")),
-    };
+    let more = not_shown(nodes.len(), "more node");
     format!("\nTime by node\n{}{more}", table.render())
+}
+
+/// What kernels keep of the processors, and what that allows.
+pub fn table_of_kernels(gpu: &OnGpu) -> String {
+    use Align::{Left, Right};
+    let mut table = Table::new(2, &[Left, Right, Right, Right, Right, Right, Right]);
+    table.row(["", "launches", "blocks", "fit", "each", "SM·us", "of all"]);
+    for kernel in gpu.kernels.iter().take(SHOWN) {
+        table.row([
+            text::shortened(&kernel.name, 36),
+            format!("{:.0}", kernel.launches_per_run),
+            count(kernel.blocks),
+            kernel.blocks_at_once.to_string(),
+            time(kernel.median_seconds),
+            format!("{:.1}", kernel.processor_seconds * 1e6),
+            percent(part(kernel.processor_seconds, gpu.processor_seconds)),
+        ]);
+    }
+    let more = not_shown(gpu.kernels.len(), "more kernel");
+    format!(
+        "\nKernels of the programs of a run: {:.0} launches\n{}{more}  One thread waits at least {} for a run. Any number get at most {} runs/s: {} processors, \
+         {:.0} SM·us each.\n",
+        gpu.launches_per_run,
+        table.render(),
+        time(gpu.chain_seconds),
+        compact(gpu.most_runs_per_second),
+        gpu.processors,
+        gpu.processor_seconds * 1e6,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use streampool::OpKind;
+    use streampool::device::{Interval, KernelInterval, Trace};
+    use streampool::runtime::Profiler;
+
+    use super::*;
+
+    #[test]
+    fn kernels_keep_processors_as_their_blocks_fit() {
+        let profiler = Profiler::new(100);
+        let start = Instant::now();
+        // Two runs of three launches: 48 blocks of which four fit, and more than fit the whole device.
+        for run in 0..2 {
+            for (place, (name, groups, fit, us)) in [
+                ("small", 48, 4, 3),
+                ("small", 48, 4, 3),
+                ("wide", 4000, 2, 5),
+            ]
+            .into_iter()
+            .enumerate()
+            {
+                let begin = start + Duration::from_micros(100 * run + 10 * place as u64);
+                profiler.kernel(KernelInterval {
+                    interval: Interval {
+                        queue: 1,
+                        tick: run,
+                        op: OpKind::MatMul,
+                        begin,
+                        end: begin + Duration::from_micros(us),
+                    },
+                    name: name.into(),
+                    launches: 1,
+                    groups,
+                    fit,
+                });
+            }
+        }
+        let gpu = on_gpu(&profiler.finish("cuda"), 2, 132).unwrap();
+        let near = |one: f64, other: f64| (one / other - 1.0).abs() < 1e-9;
+        assert!(near(gpu.chain_seconds, 11e-6), "{gpu:?}");
+        let [wide, small] = &gpu.kernels[..] else {
+            panic!("{gpu:?}")
+        };
+        assert!(near(small.processor_seconds, 2.0 * 12.0 * 3e-6), "{gpu:?}");
+        assert!(near(wide.processor_seconds, 132.0 * 5e-6), "{gpu:?}");
+        assert!(near(small.launches_per_run, 2.0) && near(gpu.launches_per_run, 3.0));
+        let sum = 72e-6 + 660e-6;
+        assert!(near(gpu.processor_seconds, sum));
+        assert!(near(gpu.most_runs_per_second, 132.0 / sum));
+        let page = table_of_kernels(&gpu);
+        assert!(
+            page.contains("3 launches") && page.contains("732 SM·us"),
+            "{page}"
+        );
+        assert!(on_gpu(&Profiler::new(1).finish("host"), 1, 4).is_none());
+    }
 }

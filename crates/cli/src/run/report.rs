@@ -8,7 +8,7 @@ use streampool::model::Statistics;
 use streampool::runtime::MemorySnapshot;
 
 use super::check::Compared;
-use super::profile::{self, OfKind, OfNode};
+use super::profile::{self, OfKind, OfNode, OnGpu};
 use super::threads::Measured;
 use super::values::Seen;
 use crate::machine::Machine;
@@ -54,6 +54,8 @@ pub struct Report {
     pub profile: Option<Vec<OfKind>>,
     /// The nodes of the model, the one that took longest first.
     pub nodes: Option<Vec<OfNode>>,
+    /// The kernels of the programs, where a GPU tells of them and the profile has room for all.
+    pub kernels: Option<OnGpu>,
     /// Records that the profile had no room for.
     pub profile_dropped: u64,
 }
@@ -93,7 +95,7 @@ impl Report {
                     one.told(),
                 ]);
             }
-            let _ = write!(page, "\nBeside the reference\n{}", table.render());
+            let _ = write!(page, "\nCompared with the reference\n{}", table.render());
         } else {
             for output in self.outputs.iter().filter(|output| output.nan > 0) {
                 let (nan, name) = (count(output.nan as u64), text::shortened(&output.name, 24));
@@ -106,6 +108,9 @@ impl Report {
         }
         if let Some(nodes) = &self.nodes {
             page.push_str(&profile::table_of_nodes(nodes));
+        }
+        if let Some(kernels) = &self.kernels {
+            page.push_str(&profile::table_of_kernels(kernels));
         }
         page
     }
@@ -125,8 +130,8 @@ impl Report {
         }
         if let Some(AtOnce { threads, differing }) = self.at_once {
             let verdict = match differing {
-                0 => "the same outputs from each".to_owned(),
-                _ => format!("OTHER OUTPUTS from {differing}"),
+                0 => "same outputs".to_owned(),
+                _ => format!("DIFFERENT OUTPUTS from {differing}"),
             };
             table.row([counted(threads as u64, "thread"), verdict]);
         }
@@ -147,8 +152,8 @@ impl Report {
         }
         let (used, taken) = (bytes(self.memory.in_use), bytes(self.memory.peak_reserved));
         table.row([
-            "of the device".to_owned(),
-            format!("{used} in use, at most {taken} taken"),
+            "device memory".to_owned(),
+            format!("{used} in use, {taken} taken at most"),
         ]);
         let session = &self.session;
         let plans = counted(session.plans as u64, "plan");
@@ -177,7 +182,7 @@ fn meanwhile(measured: &Measured) -> String {
     let mut table = Table::pairs(2);
     let each = [
         ("replays", meanwhile.replays),
-        ("nodes by themselves", meanwhile.nodes_alone),
+        ("nodes outside programs", meanwhile.nodes_alone),
         ("captures", meanwhile.captures),
         ("device allocations", meanwhile.device_allocations),
         ("kernels compiled", meanwhile.kernels_compiled),
@@ -185,5 +190,5 @@ fn meanwhile(measured: &Measured) -> String {
     for (name, number) in each {
         table.row([name.to_owned(), count(number)]);
     }
-    format!("\nMeanwhile\n{}", table.render())
+    format!("\nDuring the measurement\n{}", table.render())
 }

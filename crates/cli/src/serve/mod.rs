@@ -1,4 +1,4 @@
-//! `streampool serve`: the models of a folder over HTTP and gRPC, until it is told to end.
+//! `streampool serve`: the models of a folder over HTTP and gRPC, until a signal ends it.
 
 mod lines;
 
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clap::{Args, ValueEnum};
+use clap::{Arg, Args, Command, ValueEnum};
 use streampool_serve::listen::{self, Address, Listener};
 use streampool_serve::log::{self, Shown};
 use streampool_serve::tls::{Files, Tls};
@@ -22,8 +22,8 @@ use crate::{Outcome, Result};
 /// Serve the models of a folder over HTTP and gRPC (Open Inference Protocol)
 ///
 /// A model is NAME.onnx, or a folder NAME with VERSION/model.onnx and optionally a config.pbtxt, as NVIDIA Triton has them.
-/// On SIGTERM and Ctrl-C the server says that it is not ready, answers the requests in progress, and ends. The log goes to standard
-/// error.
+/// On SIGTERM or Ctrl-C, the server reports that it is not ready, finishes the requests in progress, and exits. The log goes to
+/// standard error.
 ///
 /// The exit code is 1 if the folder cannot be read, an address is in use, or, without --allow-failures, a model cannot be
 /// loaded.
@@ -34,154 +34,106 @@ use crate::{Outcome, Result};
         curl localhost:8000/v2/models/NAME\n  \
         curl localhost:8000/metrics")]
 pub struct Options {
-    /// The folder of the models
-    #[arg(env = "STREAMPOOL_SERVE_MODELS", hide_env = true)]
+    /// The folder that contains the models
     models: PathBuf,
-    /// Where to listen for HTTP: ADDRESS:PORT or unix:PATH
-    #[arg(
-        long,
-        value_name = "ADDRESS",
-        default_value = "127.0.0.1:8000",
-        env = "STREAMPOOL_SERVE_HTTP",
-        hide_env = true
-    )]
+    /// The address for HTTP: ADDRESS:PORT or unix:PATH
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8000")]
     http: Address,
-    /// Where to listen for gRPC: ADDRESS:PORT or unix:PATH; nowhere if it is not given
-    #[arg(
-        long,
-        value_name = "ADDRESS",
-        env = "STREAMPOOL_SERVE_GRPC",
-        hide_env = true
-    )]
+    /// The address for gRPC: ADDRESS:PORT or unix:PATH; gRPC is off by default
+    #[arg(long, value_name = "ADDRESS")]
     grpc: Option<Address>,
-    /// The devices to run on: host, cuda or metal; cuda:1 is the second GPU, cuda:all is all of them, and host:4 are four on this CPU
-    #[arg(
-        long,
-        value_name = "DEVICES",
-        default_value = "host",
-        env = "STREAMPOOL_SERVE_DEVICE",
-        hide_env = true
-    )]
+    /// The devices to run on: host, cuda or metal; cuda:1 is the second GPU, cuda:all is every GPU, host:4 is four devices on this CPU
+    #[arg(long, value_name = "DEVICES", default_value = "host")]
     device: Devices,
-    /// The most rows of a batch, where config.pbtxt says nothing
-    #[arg(long, value_name = "ROWS", default_value_t = 32, value_parser = within(1usize, 65_536), env = "STREAMPOOL_SERVE_MAX_BATCH_SIZE", hide_env = true)]
+    /// The maximum number of rows in a batch, unless config.pbtxt sets it
+    #[arg(long, value_name = "ROWS", default_value_t = 32, value_parser = within(1usize, 65_536))]
     max_batch_size: usize,
     /// How long a request waits for others while the device is free, in microseconds
-    #[arg(long, value_name = "US", default_value_t = 0, value_parser = within(0u64, 10_000_000), env = "STREAMPOOL_SERVE_MAX_WAIT", hide_env = true)]
+    #[arg(long, value_name = "US", default_value_t = 0, value_parser = within(0u64, 10_000_000))]
     max_wait: u64,
-    /// Batches of one model that run at the same time; 2 by default, 4 on a GPU
-    #[arg(long, value_name = "COUNT", value_parser = within(1usize, 64), env = "STREAMPOOL_SERVE_MAX_IN_FLIGHT", hide_env = true)]
+    /// The maximum number of batches of one model that run at the same time; 2 by default, 4 on a GPU
+    #[arg(long, value_name = "COUNT", value_parser = within(1usize, 64))]
     max_in_flight: Option<usize>,
-    /// Requests that may wait for one model
-    #[arg(long, value_name = "COUNT", default_value_t = 1024, value_parser = within(1usize, 10_000_000), env = "STREAMPOOL_SERVE_QUEUE_CAPACITY", hide_env = true)]
+    /// The maximum number of requests that wait for one model
+    #[arg(long, value_name = "COUNT", default_value_t = 1024, value_parser = within(1usize, 10_000_000))]
     queue_capacity: usize,
-    /// Tokens of one batch of texts, padding included
-    #[arg(long, value_name = "TOKENS", default_value_t = 16_384, value_parser = within(16usize, 1 << 24), env = "STREAMPOOL_SERVE_MAX_BATCH_TOKENS", hide_env = true)]
+    /// The maximum number of tokens in a batch of texts, including padding
+    #[arg(long, value_name = "TOKENS", default_value_t = 16_384, value_parser = within(16usize, 1 << 24))]
     max_batch_tokens: usize,
-    /// Inferences in progress, over all models
-    #[arg(long, value_name = "COUNT", default_value_t = 4096, value_parser = within(1usize, 1_000_000), env = "STREAMPOOL_SERVE_MAX_REQUESTS", hide_env = true)]
+    /// The maximum number of inferences in progress, over all models
+    #[arg(long, value_name = "COUNT", default_value_t = 4096, value_parser = within(1usize, 1_000_000))]
     max_requests: usize,
-    /// Open connections; more wait until one is closed
-    #[arg(long, value_name = "COUNT", default_value_t = 16_384, value_parser = within(1usize, 1_000_000), env = "STREAMPOOL_SERVE_MAX_CONNECTIONS", hide_env = true)]
+    /// The maximum number of open connections; further ones wait until one closes
+    #[arg(long, value_name = "COUNT", default_value_t = 16_384, value_parser = within(1usize, 1_000_000))]
     max_connections: usize,
-    /// Bytes of a request's body, also after it was decompressed
-    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20, value_parser = within(1usize, 1 << 40), env = "STREAMPOOL_SERVE_MAX_BODY", hide_env = true)]
+    /// The maximum size of the body of a request in bytes, before and after decompression
+    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20, value_parser = within(1usize, 1 << 40))]
     max_body: usize,
-    /// Bytes of a request's headers
-    #[arg(long, value_name = "BYTES", default_value_t = 64 << 10, value_parser = within(8192usize, 16 << 20), env = "STREAMPOOL_SERVE_MAX_HEADER", hide_env = true)]
+    /// The maximum size of the headers of a request, in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 64 << 10, value_parser = within(8192usize, 16 << 20))]
     max_header: usize,
-    /// Seconds in which the headers of a request have to arrive; an idle connection is closed after that
-    #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = within(0.1, 86_400.0), env = "STREAMPOOL_SERVE_HEADER_TIME", hide_env = true)]
+    /// How long a client may take to send the headers of a request, in seconds; an idle connection is closed after that time
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = within(0.1, 86_400.0))]
     header_time: f64,
-    /// Seconds in which the body of a request has to arrive
-    #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = within(0.1, 86_400.0), env = "STREAMPOOL_SERVE_BODY_TIME", hide_env = true)]
+    /// How long a client may take to send the body of a request, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = within(0.1, 86_400.0))]
     body_time: f64,
-    /// Seconds from the signal to end until new connections are refused, for load balancers to notice
-    #[arg(long, value_name = "SECONDS", default_value_t = 0.0, value_parser = within(0.0, 3600.0), env = "STREAMPOOL_SERVE_DRAIN_DELAY", hide_env = true)]
+    /// The deadline of each request in seconds, unless the request or config.pbtxt sets an earlier one; none by default
+    #[arg(long, value_name = "SECONDS", value_parser = within(0.001, 86_400.0))]
+    request_time: Option<f64>,
+    /// How long the server still accepts connections after the signal to stop, in seconds, so that load balancers notice
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0, value_parser = within(0.0, 3600.0))]
     drain_delay: f64,
-    /// Seconds after which requests that are still in progress are given up
-    #[arg(long, value_name = "SECONDS", default_value_t = 30.0, value_parser = within(0.0, 86_400.0), env = "STREAMPOOL_SERVE_DRAIN_TIME", hide_env = true)]
+    /// How long the server waits for requests in progress before it gives them up, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 30.0, value_parser = within(0.0, 86_400.0))]
     drain_time: f64,
-    /// The certificate chain of the server, in PEM; connections of TCP are then TLS
-    #[arg(
-        long,
-        value_name = "FILE",
-        requires = "tls_key",
-        env = "STREAMPOOL_SERVE_TLS_CERT",
-        hide_env = true
-    )]
+    /// The certificate chain of the server, in PEM; TCP connections then use TLS
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
     /// The private key of the certificate, in PEM
-    #[arg(
-        long,
-        value_name = "FILE",
-        requires = "tls_cert",
-        env = "STREAMPOOL_SERVE_TLS_KEY",
-        hide_env = true
-    )]
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// The roots of clients' certificates, in PEM; clients then have to show one
-    #[arg(
-        long,
-        value_name = "FILE",
-        requires = "tls_cert",
-        env = "STREAMPOOL_SERVE_TLS_CLIENT_CA",
-        hide_env = true
-    )]
+    /// The root certificates of clients, in PEM; clients must then present a certificate
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_client_ca: Option<PathBuf>,
-    /// The keys of tenants, their weights and limits, as JSON; requests then need a key
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "STREAMPOOL_SERVE_KEYS",
-        hide_env = true
-    )]
+    /// A JSON file with the keys, weights and limits of tenants; requests must then have a key
+    #[arg(long, value_name = "FILE")]
     keys: Option<PathBuf>,
-    /// Tenants that have metrics of their own; the others share theirs
-    #[arg(long, value_name = "COUNT", default_value_t = 64, value_parser = within(1usize, 10_000), env = "STREAMPOOL_SERVE_TENANT_LABELS", hide_env = true)]
+    /// The number of tenants with metrics of their own; the others share one set
+    #[arg(long, value_name = "COUNT", default_value_t = 64, value_parser = within(1usize, 10_000))]
     tenant_labels: usize,
-    /// Look for new and changed models so often, in seconds; never if it is not given
-    #[arg(long, value_name = "SECONDS", value_parser = within(0.1, 86_400.0), env = "STREAMPOOL_SERVE_WATCH", hide_env = true)]
+    /// How often to look for new and changed models, in seconds; never by default
+    #[arg(long, value_name = "SECONDS", value_parser = within(0.1, 86_400.0))]
     watch: Option<f64>,
-    /// Let clients load and unload models, and change what is logged and traced
-    #[arg(long, env = "STREAMPOOL_SERVE_CONTROL", hide_env = true)]
+    /// Let clients load and unload models, and change the settings of log and traces
+    #[arg(long)]
     control: bool,
     /// Serve the other models if one cannot be loaded
-    #[arg(long, env = "STREAMPOOL_SERVE_ALLOW_FAILURES", hide_env = true)]
+    #[arg(long)]
     allow_failures: bool,
-    /// Let clients on this machine pass tensors in objects of shared memory whose names begin so; none if it is not given
-    #[arg(
-        long,
-        value_name = "PREFIX",
-        env = "STREAMPOOL_SERVE_SHARED_MEMORY",
-        hide_env = true
-    )]
+    /// Let clients on this machine pass tensors in shared memory objects whose names begin with this prefix; off by default
+    #[arg(long, value_name = "PREFIX")]
     shared_memory: Option<String>,
-    /// Where traces go: http://HOST:PORT of a collector of OpenTelemetry, or a file; nowhere if it is not given
-    #[arg(
-        long,
-        value_name = "TO",
-        env = "STREAMPOOL_SERVE_TRACES",
-        hide_env = true
-    )]
+    /// Where to send traces: http://HOST:PORT of an OpenTelemetry collector, or a file; off by default
+    #[arg(long, value_name = "TO")]
     traces: Option<Destination>,
-    /// Trace one of so many requests that have no `traceparent`
-    #[arg(long, value_name = "COUNT", default_value_t = 1000, value_parser = within(1u64, 1_000_000_000), env = "STREAMPOOL_SERVE_TRACE_RATE", hide_env = true)]
+    /// Trace one in this many requests that have no `traceparent`
+    #[arg(long, value_name = "COUNT", default_value_t = 1000, value_parser = within(1u64, 1_000_000_000))]
     trace_rate: u64,
-    /// The form of the log
-    #[arg(long, value_enum, default_value_t = Log::Pretty, env = "STREAMPOOL_SERVE_LOG", hide_env = true)]
+    /// The format of the log
+    #[arg(long, value_enum, default_value_t = Log::Pretty)]
     log: Log,
-    /// The least important lines of the log
-    #[arg(long, value_enum, default_value_t = Level::Info, env = "STREAMPOOL_SERVE_LOG_LEVEL", hide_env = true)]
+    /// The lowest level to log
+    #[arg(long, value_enum, default_value_t = Level::Info)]
     log_level: Level,
 }
 
 /// The form of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Log {
-    /// Lines for people.
+    /// Human-readable lines.
     Pretty,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
@@ -202,7 +154,7 @@ const SECRETS: Duration = Duration::from_secs(2);
 /// How long the end waits for traces to leave.
 const FLUSH: Duration = Duration::from_secs(5);
 
-/// Serves until it is told to end.
+/// Serves until a signal ends it.
 pub fn run(options: &Options) -> Result<Outcome> {
     let begun = Instant::now();
     refuse_unknown(std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()))?;
@@ -213,14 +165,24 @@ pub fn run(options: &Options) -> Result<Outcome> {
     runtime.block_on(serve(options, log, begun))
 }
 
+/// The variable that an option can also be given by.
+fn variable(option: &Arg) -> String {
+    format!("{PREFIX}{}", option.get_id().as_str().to_uppercase())
+}
+
+/// The command, each of whose options can also be given by a variable.
+pub fn with_variables(command: Command) -> Command {
+    command.mut_args(|option| {
+        // The few names are kept for as long as the process.
+        let name: &'static str = variable(&option).leak();
+        option.env(name).hide_env(true)
+    })
+}
+
 /// Refuses a variable that no option reads.
 fn refuse_unknown(names: impl Iterator<Item = String>) -> Result<()> {
-    let command = Options::augment_args(clap::Command::new("serve"));
-    let known: Vec<String> = command
-        .get_arguments()
-        .filter_map(|argument| argument.get_env())
-        .filter_map(|name| name.to_str().map(str::to_owned))
-        .collect();
+    let command = Options::augment_args(Command::new("serve"));
+    let known: Vec<String> = command.get_arguments().map(variable).collect();
     let mut unknown = names.filter(|name| name.starts_with(PREFIX) && !known.contains(name));
     match unknown.next() {
         None => Ok(()),
@@ -286,7 +248,7 @@ async fn serve(options: &Options, log: log::Log, begun: Instant) -> Result<Outco
         "ready"
     );
     listen::told_to_end().await;
-    tracing::info!("told to end");
+    tracing::info!("shutting down");
     server.set_ready(false);
     tokio::time::sleep(Duration::from_secs_f64(options.drain_delay)).await;
     server.end();
@@ -301,7 +263,7 @@ async fn serve(options: &Options, log: log::Log, begun: Instant) -> Result<Outco
         let _ = tokio::time::timeout(FLUSH, tracer.flush()).await;
     }
     match all_ended {
-        true => tracing::info!("all requests are answered"),
+        true => tracing::info!("all requests answered"),
         false => tracing::warn!("requests in progress were given up"),
     }
     Ok(Outcome::of(all_ended))
@@ -338,6 +300,7 @@ fn server(options: &Options, log: log::Log, tracer: Option<Arc<Tracer>>) -> Resu
         max_wait: Duration::from_micros(options.max_wait),
         max_in_flight: options.max_in_flight,
         queue_capacity: options.queue_capacity,
+        request_time: options.request_time.map(Duration::from_secs_f64),
         max_batch_tokens: options.max_batch_tokens,
         weights: keys.as_ref().map(Keys::weights).unwrap_or_default(),
     };
@@ -376,16 +339,6 @@ fn server(options: &Options, log: log::Log, tracer: Option<Arc<Tracer>>) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_option_is_also_a_variable() {
-        let command = Options::augment_args(clap::Command::new("serve"));
-        for argument in command.get_arguments() {
-            let id = argument.get_id().as_str().to_uppercase();
-            let name = argument.get_env().and_then(|name| name.to_str());
-            assert_eq!(name, Some(&format!("{PREFIX}{id}")[..]));
-        }
-    }
 
     #[test]
     fn an_unknown_variable_is_refused() {

@@ -38,13 +38,13 @@ pub fn chapter() -> Chapter {
     Chapter {
         name: "adversary",
         claim: format!(
-            "Drivers have bugs that only show under threads. Each that is imitated is met while nothing is done about it, and in \
-             {} tries never with its mitigation.",
+            "Some driver bugs occur only when several threads use the driver. Each imitated bug occurs without its mitigation, and \
+             never in {} tries with it.",
             count(ALL_TRIES)
         ),
         how: format!(
-            "A device around the host imitates {} bugs of GPU drivers by detecting the interleaving that they cannot bear. {THREADS} threads \
-             do what each cannot, with delays at random, first without mitigations until the bug was met, then {} times with them.",
+            "A device around the host imitates {} bugs of GPU drivers: it detects the interleaving that triggers each. {THREADS} threads \
+             provoke each bug with random delays, first without mitigations until the bug occurs, then {} times with them.",
             QUIRKS.len(),
             count(ALL_TRIES)
         ),
@@ -55,12 +55,12 @@ pub fn chapter() -> Chapter {
 fn tell(_: &Setting, now: Now<'_>) -> Result<Found> {
     let checks = QUIRKS.map(|quirk| Check::tried(now, quirk.name(), quirk.name(), || meet(quirk)));
     let [without, with] = sums(&checks);
-    let title = "Adversary: times that each bug was met";
+    let title = "Adversary: how often each bug occurred";
     let series = ["without mitigation", "with"];
     Ok(Found {
         drawings: vec![bars(title, "violations and failures", series, &checks)],
         sum: format!(
-            "Without mitigations the bugs were met {} times, with them {} times.",
+            "The bugs occurred {} times without mitigations, and {} times with them.",
             count(without),
             count(with)
         ),

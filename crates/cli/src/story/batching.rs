@@ -51,23 +51,23 @@ pub fn chapter(on: On) -> Chapter {
         name: "batching",
         claim: match on {
             On::Host => format!(
-                "A queue gathers what many callers ask for, and finds out by itself whether batches pay here. {MANY} callers or more \
-                 get at least {AS_GOOD} of what they get as threads that run the model themselves, with 5 us of a processor \
-                 allowed for each request."
+                "A queue combines the requests of many callers, and determines by itself whether batches help. With {MANY} callers or \
+                 more, it reaches at least {AS_GOOD} of the rate of threads that run the model themselves plus 5 us of processor time \
+                 per request."
             ),
             On::Cuda | On::Metal => format!(
-                "A queue gathers what many callers ask for into batches. Tickets of {} callers get at least {TOGETHER} times what \
-                 one caller gets alone, and {MANY} callers or more at least {AS_GOOD} of what they get as threads that run the \
-                 model on streams of their own, with 5 us of a processor allowed for each request.",
+                "A queue combines the requests of many callers into batches. Tickets of {} callers reach at least {TOGETHER} times the \
+                 rate of one caller. With {MANY} callers or more, the queue reaches at least {AS_GOOD} of the rate of threads that \
+                 run the model on their own streams plus 5 us of processor time per request.",
                 MOST_CALLERS
             ),
         },
         how: format!(
-            "First one thread runs batches of 1 to {} rows. Then callers have one row each: as threads that run the session \
-             themselves, as threads that ask a queue over the session, and as tickets of the queue, held by as many threads as \
-             there are processors, as a server does. All are measured in turn, and the best of {ROUNDS} rounds counts. What \
-             callers get from batches is compared with what they get alone. For a request that goes through a queue 5 us of a \
-             processor are allowed: threads and tickets stand beside the rate without a queue if each run took so much more.",
+            "First, one thread runs batches of 1 to {} rows. Then callers with one row each run in three ways: as threads that run \
+             the session themselves, as threads that use a queue, and via async tickets of the queue, with one thread per \
+             processor, as in a server. All are measured in turn, and the best of {ROUNDS} rounds counts. Outputs of batches are \
+             compared with outputs of single requests. The rate without a queue is adjusted as if each run took 5 us longer, which \
+             allows for the handover to the queue.",
             ROWS[ROWS.len() - 1]
         ),
         tell,
@@ -80,7 +80,7 @@ fn tell(setting: &Setting, now: Now<'_>) -> Result<Found> {
     for subject in &setting.subjects {
         let name = &subject.name;
         if !takes_batches(&subject.session) {
-            sums.push(format!("{name} takes no batches and was left out"));
+            sums.push(format!("{name} does not support batches and was left out"));
             continue;
         }
         let rates = curve(subject, setting.slice, now)?;
@@ -113,12 +113,12 @@ fn tell(setting: &Setting, now: Now<'_>) -> Result<Found> {
         Part::Plot(Plot {
             title: "Batching: rows in a run".to_owned(),
             x: Axis::new("rows", Scale::Log2),
-            y: Axis::new("times the rows per second of single ones", Scale::Linear),
+            y: Axis::new("rows per second, relative to single rows", Scale::Linear),
             series: gains,
         }),
     );
     found.sum = format!(
-        "What callers got was right. With {MANY} callers or more, and 5 us allowed, {}.",
+        "All answers were right. With {MANY} callers or more, and 5 us allowed per request, {}.",
         sums.join("; ")
     );
     Ok(found)
@@ -133,26 +133,26 @@ fn judge(on: On, subject: &Subject, points: &[Point]) -> (Vec<Check>, String) {
     for (way, least) in [("threads", threads), ("tickets", tickets)] {
         checks.push(Check::at_least(
             format!("{name}-{way}"),
-            format!("{name} by {way}, least part with 5 us"),
+            format!("lowest rate of {name} by {way}, vs no queue plus 5 us"),
             least,
             AS_GOOD,
         ));
     }
     let rows = points.last().map_or(f64::NAN, |point| point.rows);
     let mut sum = format!(
-        "{name} reached {threads:.2} of the rate without a queue or more by threads, and {tickets:.2} by tickets, in batches of {} \
-         rows where callers are most",
+        "{name} reached at least {threads:.2} of the rate without a queue by threads, and {tickets:.2} by tickets, in batches of {} \
+         rows with the most callers",
         figure(rows)
     );
     if let (On::Cuda | On::Metal, [one, .., most]) = (on, points) {
         let together = most.tickets / one.apart;
         checks.push(Check::at_least(
             format!("{name}-together"),
-            format!("{name} by tickets of many, beside one caller"),
+            format!("{name} by tickets of many callers, vs one caller"),
             together,
             TOGETHER,
         ));
-        sum += &format!(" and get {together:.1} times what one gets");
+        sum += &format!(", at {together:.1} times the rate of one caller");
     }
     (checks, sum)
 }
@@ -206,7 +206,7 @@ fn table_of_rows(rates: &[f64]) -> Table {
         ]
     };
     Table {
-        head: vec!["rows", "rows/s", "beside one row"],
+        head: vec!["rows", "rows/s", "vs one row"],
         rows: ROWS.iter().zip(rates).map(row).collect(),
     }
 }

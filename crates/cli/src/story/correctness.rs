@@ -26,13 +26,13 @@ pub fn chapter() -> Chapter {
     Chapter {
         name: "correctness",
         claim: format!(
-            "Results are those of the model: no value is off by more than {}.",
+            "Results are right: no value is off by more than {}.",
             allowed.join(", or ")
         ),
         how: format!(
-            "The built-in models are evaluated once more by plain loops in float64, which share nothing with the runtime: \
-             attention, normalisation and GELU by their definitions. Each value is compared, at {} and {} rows; errors are \
-             parts of the largest value.",
+            "Plain loops in float64, which share no code with the runtime, evaluate the built-in models again: attention, \
+             normalisation and GELU by their definitions. Every value is compared, at {} and {} rows. Errors are relative to the \
+             largest value.",
             ROWS[0], ROWS[1]
         ),
         tell,

@@ -29,24 +29,24 @@ const MEMORY: usize = 1 << 30;
 /// The chapter.
 pub fn chapter(on: On) -> Chapter {
     let rate = format!(
-        "no depth runs at less than {OF_DEPTH_ONE} of the rate of depth 1 with 5 us for handing each run over"
+        "no depth falls below {OF_DEPTH_ONE} of the rate of depth 1 plus 5 us per run for the handover"
     );
     Chapter {
         name: "pipelining",
         claim: match on {
             On::Host => format!(
-                "One thread may have up to 32 runs under way. All come out right and in order, and though on a host there is no \
-                 other device to wait for, {rate}."
+                "One thread can have up to 32 runs in progress. All results are right and in order. The host has no other device \
+                 to wait for; still, {rate}."
             ),
             On::Cuda | On::Metal => format!(
-                "One thread may have up to 32 runs under way. All come out right and in order, {rate}, and for the linear layer \
-                 some depth reaches at least {GAIN} times the rate of depth 1."
+                "One thread can have up to 32 runs in progress. All results are right and in order, {rate}, and some depth runs the \
+                 linear layer at {GAIN} times the rate of depth 1 or more."
             ),
         },
         how: format!(
-            "A thread submits runs and waits for the oldest when so many are under way; depth 1 waits for each. Outputs are \
-             compared bit by bit with those of single runs, then rates are measured, and the best of {ROUNDS} rounds counts. Runs that \
-             nobody waits for are done by other threads, so each depth also stands beside depth 1 with 5 us more for each run."
+            "A thread submits runs, and waits for the oldest when the number in progress reaches the depth. At depth 1 it waits for \
+             each run. Outputs are compared bit by bit with those of single runs. Then rates are measured, and the best of {ROUNDS} \
+             rounds counts. Other threads execute the submitted runs, so each depth is also compared with depth 1 plus 5 us per run."
         ),
         tell,
     }
@@ -79,22 +79,22 @@ fn tell(setting: &Setting, now: Now<'_>) -> Result<Found> {
         series.push(Series::new(name, points));
         let (least, most) = (least(&gains), gains.iter().copied().fold(0.0, f64::max));
         let of_one = least * one / handed_over;
-        let what = format!("least of {name} beside depth 1 with 5 us");
+        let what = format!("lowest rate of {name} vs depth 1 plus 5 us");
         let check = Check::at_least(format!("{name}-depths"), what, of_one, OF_DEPTH_ONE);
         found.checks.push(check);
         if place == 0 && setting.on != On::Host {
-            let what = format!("most of {name} beside depth 1");
+            let what = format!("highest rate of {name} vs depth 1");
             let check = Check::at_least(format!("{name}-gain"), what, most, GAIN);
             found.checks.push(check);
         }
         sums.push(format!(
-            "{name} ran at {least:.2} to {most:.2} times the rate of depth 1, at least {of_one:.2} of it with 5 us"
+            "{name} ran at {least:.2} to {most:.2} times the rate of depth 1, and at least {of_one:.2} times that of depth 1 plus 5 us"
         ));
     }
     found.drawings.push(Part::Plot(Plot {
         title: "Pipelining: one thread".to_owned(),
-        x: Axis::new("runs under way", Scale::Log2),
-        y: Axis::new("times the rate of depth 1", Scale::Linear),
+        x: Axis::new("runs in progress", Scale::Log2),
+        y: Axis::new("rate relative to depth 1", Scale::Linear),
         series,
     }));
     found.sum = format!("All outputs were right and in order; {}.", sums.join("; "));
@@ -152,7 +152,11 @@ fn count_wrong(
 
 fn rate(subject: &Subject, depth: usize, slice: Duration) -> Result<f64> {
     let mut pipeline = Pipeline::new(subject, depth);
-    let worker = || Ok(u64::from(pipeline.step()?.is_some()));
+    // Each call ends a run, so that the first fills the pipeline, before the time begins.
+    let worker = || {
+        while pipeline.step()?.is_none() {}
+        Ok(1)
+    };
     in_a_round(&mut [worker], slice)
 }
 
@@ -199,7 +203,7 @@ fn table(depths: &[usize], rates: &[f64], one: f64, handed_over: f64) -> Table {
         ]
     };
     Table {
-        head: vec!["depth", "runs/s", "beside depth 1", "with 5 us"],
+        head: vec!["depth", "runs/s", "vs depth 1", "vs depth 1 + 5 us"],
         rows: depths.iter().zip(rates).map(row).collect(),
     }
 }
@@ -221,5 +225,12 @@ mod tests {
         assert_eq!(count_wrong(subject, &expected, 3, 16).unwrap(), 0);
         expected.swap(0, 1);
         assert_eq!(count_wrong(subject, &expected, 3, 16).unwrap(), 4);
+    }
+
+    #[test]
+    fn a_slice_too_short_to_fill_the_pipeline_gives_a_rate() {
+        let host = Setting::new(On::Host, None, &[], Duration::ZERO).unwrap();
+        let rate = rate(&host.subjects[0], 32, Duration::ZERO).unwrap();
+        assert!(rate > 0.0);
     }
 }

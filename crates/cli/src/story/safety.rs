@@ -21,13 +21,13 @@ use crate::{Failure, Result};
 pub fn chapter() -> Chapter {
     Chapter {
         name: "safety",
-        claim: "8 and 31 threads use one device at once, with weights that all share, and every output is the one that a single \
-                thread gets. A fault stays on its own stream, and no memory is left behind."
+        claim: "When 8 or 31 threads use one device at the same time and share its weights, every output equals the output of a \
+                single thread. A fault affects only its own stream, and no memory leaks."
             .to_owned(),
-        how: "One thread runs each model on inputs that differ; then 8 and 31 threads run it at the same time, and each output is \
-              compared with that of one thread, bit by bit. On a host device that can be made slow and faulty, threads multiply \
-              with shared weights, a producer hands memory to slow readers and uses it again, and one stream of 31 is hit by a \
-              fault."
+        how: "One thread runs each model on different inputs. Then 8 and 31 threads run it at the same time, and each output is \
+              compared bit by bit with that of the single thread. On a host device with injected delays and faults, threads \
+              multiply with shared weights, a producer passes memory to slow readers and reuses it, and a fault hits one of 31 \
+              streams."
             .to_owned(),
         tell,
     }
@@ -55,20 +55,20 @@ fn tell(setting: &Setting, now: Now<'_>) -> Result<Found> {
     }
     let what = format!("{MOST_THREADS} threads, {PRODUCTS} products each");
     checks.push(Check::tried(now, "products", what, || multiply_all(stage)));
-    let what = format!("{} handed to {CONSUMERS} slow readers", bytes(HANDED));
+    let what = format!("{} passed to {CONSUMERS} slow readers", bytes(HANDED));
     checks.push(Check::tried(now, "handover", what, || hand_over(stage)));
     let what = format!("a fault on one of {MOST_THREADS} streams");
     checks.push(Check::tried(now, "fault", what, || break_one(stage)));
-    let what = "memory left in use after all this";
+    let what = "memory still in use at the end";
     checks.push(Check::tried(now, "leftover", what, || {
         count_leftover(stage)
     }));
     let [right, wrong] = sums(&checks);
-    let title = "Safety: results that were compared";
+    let title = "Safety: compared results";
     Ok(Found {
         drawings: vec![bars(title, "results", ["right", "wrong"], &checks)],
         sum: format!(
-            "Of {} results {} were wrong; the fault stayed where it was, and all memory came back.",
+            "Of {} results, {} were wrong. The fault affected only its stream, and all memory was returned.",
             count(right + wrong),
             count(wrong)
         ),

@@ -33,31 +33,30 @@ pub fn chapter(on: On) -> Chapter {
     let (least, against) = match on {
         On::Cuda => (
             format!(
-                "for the linear layer at least {OF_GRAPHS} of what the bare driver launches, and for a model that computes at least \
-                 {OF_ONE_THREAD} of one thread's"
+                "at least {OF_GRAPHS} of the launch rate of the bare driver for the linear layer, and at least {OF_ONE_THREAD} of the \
+                 rate of one thread for the other model"
             ),
-            "The ceiling of the linear layer is what the bare driver reaches with as many threads, or fewer, each launching a graph \
-             of empty kernels and waiting for it. For a model that computes no ceiling is known: threads are compared with one \
-             thread.",
+            "The ceiling of the linear layer is the rate of the bare driver with at most as many threads, each of which launches a \
+             graph of empty kernels and waits for it. The other model has no known ceiling and is compared with one thread.",
         ),
         On::Metal => (
-            format!("at least {OF_ONE_THREAD} of one thread's"),
-            "No ceiling is known: threads are compared with one thread.",
+            format!("at least {OF_ONE_THREAD} of the rate of one thread"),
+            "There is no known ceiling. Several threads are compared with one thread.",
         ),
         On::Host => (
-            format!("at least {OF_COPIES} of what threads reach that share nothing"),
-            "The ceiling is what as many threads reach, or fewer, that share nothing: each has a device, a pool and a copy of the \
-             model of its own, and its part of the processors. Who shares weights shares caches, too, and may be above it.",
+            format!("at least {OF_COPIES} of the rate of threads that share nothing"),
+            "The ceiling is the rate of at most as many threads that share nothing: each has its own device, pool, copy of the \
+             model, and share of the processors. Threads that share weights also share caches, so they may exceed the ceiling.",
         ),
     };
     Chapter {
         name: "scaling",
         claim: format!(
-            "With any number of threads from 1 to 31, all sharing one device, one pool and one session, the rate of runs is {least}."
+            "With 1 to 31 threads that share one device, one pool and one session, the rate of runs is {least}."
         ),
         how: format!(
-            "Threads run the same session as often as they can, each on inputs of its own, host memory to host memory. {against} \
-             Both are measured in turn, and the best of {ROUNDS} rounds counts."
+            "Threads run the same session as often as they can, each on its own inputs, from host memory to host memory. {against} \
+             The two are measured in turn, and the best of {ROUNDS} rounds counts."
         ),
         tell,
     }
@@ -91,7 +90,7 @@ fn tell(setting: &Setting, now: Now<'_>) -> Result<Found> {
         found.checks.push(check);
         sums.push(sum);
     }
-    found.sum = format!("From 1 to 31 threads {}.", sums.join("; "));
+    found.sum = format!("With 1 to 31 threads, {}.", sums.join("; "));
     Ok(found)
 }
 
@@ -214,7 +213,7 @@ fn table(points: &[Point]) -> Table {
         head: vec![
             "threads",
             "shared",
-            "beside one thread",
+            "vs one thread",
             "ceiling",
             "efficiency",
         ],
@@ -251,17 +250,17 @@ fn judge(subject: &Subject, points: &[Point], on: On) -> (Check, String) {
     if points.iter().all(|point| point.ceiling.is_some()) {
         let least = least(&parts(&|point| point.ceiling.unwrap_or(f64::INFINITY)));
         let wanted = if on == On::Cuda { OF_GRAPHS } else { OF_COPIES };
-        let what = format!("least efficiency of {name}");
+        let what = format!("lowest efficiency of {name}");
         let check = Check::at_least(format!("{name}-efficiency"), what, least, wanted);
         return (
             check,
-            format!("{name} reached {least:.2} of the ceiling or more"),
+            format!("{name} reached at least {least:.2} of the ceiling"),
         );
     }
     let one = points.first().map_or(f64::INFINITY, |point| point.ours);
     let gains = parts(&|_| one);
     let (least, most) = (least(&gains), gains.iter().copied().fold(0.0, f64::max));
-    let what = format!("least of {name} beside one thread");
+    let what = format!("lowest rate of {name} vs one thread");
     (
         Check::at_least(format!("{name}-threads"), what, least, OF_ONE_THREAD),
         format!("{name} reached {least:.2} to {most:.1} times the rate of one thread"),

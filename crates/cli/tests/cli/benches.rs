@@ -149,9 +149,9 @@ fn a_sweep_is_written_for_all_readers() {
     let page = stdout(&output);
     for part in [
         "model.onnx on host",
-        "x=1,4,3 to x=16,4,3\n\neach thread for itself; latency in ",
+        "x=1,4,3 to x=16,4,3\n\neach thread runs the model; latency in ",
         "threads  rows",
-        "Most rows get through with",
+        "The highest throughput is with",
     ] {
         assert!(page.contains(part), "{part}:\n{page}");
     }
@@ -160,7 +160,7 @@ fn a_sweep_is_written_for_all_readers() {
     assert!(csv.starts_with("via,shape,rows,threads,"), "{csv}");
     let html = std::fs::read_to_string(out.join("report.html")).expect("the page");
     assert_eq!(html.matches("<svg").count(), 2, "{html}");
-    assert!(html.contains("Most rows get through with"), "{html}");
+    assert!(html.contains("The highest throughput is with"), "{html}");
 }
 
 #[test]

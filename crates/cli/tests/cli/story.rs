@@ -100,7 +100,7 @@ fn figures_come_with_tables_and_drawings() {
         "5 Pipelining",
         "efficiency",
         "Scaling: encoder",
-        "least of linear beside depth 1",
+        "lowest rate of linear vs depth 1",
         "story.html",
     ] {
         assert!(text.contains(part), "{part} is not in:\n{text}");

@@ -422,6 +422,12 @@ fn the_reference_tells_every_variable_and_nobody_tells_another() {
             violations.push(format!("{name} ({place}) is not in the reference"));
         }
     }
+    // The reference of the command tells the options of the server, and each can also be given by a variable.
+    let of_server = options(&help("streampool serve"));
+    for option in of_server.iter().map(|name| &name[2..]).chain(["models"]) {
+        let name = option.replace('-', "_").to_uppercase();
+        read_by_code.insert(format!("STREAMPOOL_SERVE_{name}"), String::new());
+    }
     let pages = pages().into_iter().map(|page| format!("{BOOK}/{page}"));
     for path in pages.chain(["README.md".to_owned()]) {
         for name in settings(&read(&path)) {

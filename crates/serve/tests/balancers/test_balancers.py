@@ -1,5 +1,5 @@
 """Three servers behind HAProxy, Envoy and nginx, as the files in `deploy` set them up: a rolling restart loses no request, and of a server that
-is killed only what it held fails, at once. `ci/balancers.sh` runs it.
+is killed only what it held fails, at once. Behind HAProxy, a server whose queue is long gets fewer requests. `ci/balancers.sh` runs it.
 
     test_balancers.py [haproxy] [envoy] [nginx]
 """
@@ -17,12 +17,13 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.request
 from pathlib import Path
 
 import numpy as np
 import onnx
 import tritonclient.grpc
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 ROOT = Path(__file__).resolve().parents[4]
 CALLERS = 6
@@ -39,12 +40,15 @@ def free_ports(count):
     return ports
 
 
-def model(folder):
-    """y = x + 1."""
-    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 4]) for name in "xy")
-    one = helper.make_tensor("one", TensorProto.FLOAT, [1], [1.0])
-    graph = helper.make_graph([helper.make_node("Add", ["x", "one"], ["y"])], "plus", [x], [y], [one])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), folder / "plus.onnx")
+def models_in(folder):
+    """`plus`: y = x + 1. `slow`: products that take long."""
+    made = {"plus": (4, ["Add"], np.ones(1)), "slow": (512, ["MatMul"] * 64, np.eye(512))}
+    for name, (width, operators, number) in made.items():
+        x, y = (helper.make_tensor_value_info(end, TensorProto.FLOAT, ["batch", width]) for end in "xy")
+        between = ["x", *(f"h{place}" for place in range(1, len(operators))), "y"]
+        nodes = [helper.make_node(operator, [before, "by"], [after]) for operator, before, after in zip(operators, between, between[1:])]
+        graph = helper.make_graph(nodes, name, [x], [y], [numpy_helper.from_array(number.astype(np.float32), "by")])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), folder / f"{name}.onnx")
 
 
 class Server:
@@ -116,6 +120,8 @@ class Balancer:
         if down is not None:
             for port in (down.http, down.grpc):
                 text = text.replace(f":{port} max_fails", f":{port} down max_fails")
+        if self.name == "haproxy":
+            text = text.replace("/etc/haproxy/haproxy.lua", str(ROOT / "deploy/haproxy.lua"))
         self.file.write_text(text)
 
     def is_up(self):
@@ -241,6 +247,47 @@ def kill_one(balancer, servers):
     assert load.longest < 5 and after > before + 100, (load.longest, before, after)
 
 
+def shares(servers, seconds):
+    """Which part of the requests for `plus` each server answers."""
+    def answered(server):
+        text = urllib.request.urlopen(f"http://127.0.0.1:{server.http}/metrics", timeout=10).read().decode()
+        return int(re.search(r'^nv_inference_request_success{[^}]*"plus"[^}]*} (\d+)', text, re.M)[1])
+
+    before = [answered(server) for server in servers]
+    time.sleep(seconds)
+    counts = [answered(server) - count for server, count in zip(servers, before)]
+    return [count / sum(counts) for count in counts]
+
+
+def avoid_a_long_queue(balancer, servers):
+    """Somebody else keeps forty requests at the first server, of which the balancer sees nothing but the length of the queue."""
+    rows = 32
+    body = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [rows, 512], "data": [0] * rows * 512}]})
+    stop = threading.Event()
+
+    def fill():
+        client = http.client.HTTPConnection("127.0.0.1", servers[0].http, timeout=60)
+        while not stop.is_set():
+            client.request("POST", "/v2/models/slow/infer", body)
+            client.getresponse().read()
+
+    load = Load(balancer)
+    fillers = [threading.Thread(target=fill) for _ in range(40)]
+    for filler in fillers:
+        filler.start()
+    time.sleep(3)
+    beside = shares(servers, 4)
+    stop.set()
+    for filler in fillers:
+        filler.join()
+    time.sleep(2)
+    after = shares(servers, 4)
+    load.end()
+    told = [", ".join(f"{part:.0%}" for part in parts) for parts in (beside, after)]
+    print(f"{balancer.name}: beside a queue at the first: {told[0]}; after it: {told[1]}; {len(load.failed)} failed, {load.wrong} wrong", flush=True)
+    assert beside[0] < 0.15 and after[0] > 0.2 and not load.failed and not load.wrong, load.failed[:5]
+
+
 def main():
     chosen = sys.argv[1:] or ["haproxy", "envoy", "nginx"]
     missing = [name for name in chosen if not shutil.which(name)]
@@ -250,7 +297,7 @@ def main():
         folder = Path(folder)
         models = folder / "models"
         models.mkdir()
-        model(models)
+        models_in(models)
         ports = free_ports(6)
         servers = [Server(models, *ports[2 * number:2 * number + 2]) for number in range(3)]
         try:
@@ -259,6 +306,8 @@ def main():
                 try:
                     rolling_restart(balancer, servers)
                     kill_one(balancer, servers)
+                    if name == "haproxy":
+                        avoid_a_long_queue(balancer, servers)
                 finally:
                     balancer.end()
         finally:

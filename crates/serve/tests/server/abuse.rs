@@ -166,14 +166,91 @@ fn connections_beyond_the_limit_wait() {
     assert_eq!(response(&mut fifth).expect("an answer").status, 200);
 }
 
+/// How many cases a test of strange bytes has.
+fn cases() -> usize {
+    let cases = std::env::var("SERVE_CASES").ok();
+    cases.and_then(|cases| cases.parse().ok()).unwrap_or(3000)
+}
+
+/// Good bytes, cut, changed, and with pieces in between.
+fn strange(random: &mut fastrand::Rng, seed: &[u8], pieces: &[&[u8]]) -> Vec<u8> {
+    let mut bytes = seed.to_vec();
+    for _ in 0..random.usize(0..4) {
+        let at = random.usize(0..=bytes.len());
+        match random.u8(0..4) {
+            0 => bytes.truncate(at),
+            1 => {
+                let piece = pieces[random.usize(0..pieces.len())];
+                bytes.splice(at..at, piece.iter().copied());
+            }
+            2 if at < bytes.len() => bytes[at] = random.u8(..),
+            _ => {
+                let copy = bytes[at..bytes.len().min(at + 20)].to_vec();
+                bytes.splice(at..at, copy);
+            }
+        }
+    }
+    bytes
+}
+
+/// Whole requests made from good ones, each over a connection of its own: none is a 500, and none ends the server.
+#[test]
+fn no_head_is_too_strange() {
+    let running = running(Limits::default());
+    let mut random = fastrand::Rng::with_seed(36);
+    let seeds = [
+        request("POST", PATH, &[("x-tenant", "ann")], ROW),
+        request("GET", "/v2/models/a/versions/1/ready", &[], b""),
+        request("POST", "/v2/repository/index", &[], b"{}"),
+        request("GET", "/metrics", &[("accept-encoding", "gzip")], b""),
+    ];
+    let pieces: [&[u8]; 16] = [
+        b"\r\n",
+        b"\r\n\r\n",
+        b": ",
+        b" ",
+        b"\0",
+        b"\xff",
+        b"%00",
+        b"../",
+        b"?a=%",
+        b" HTTP/1.1",
+        b"\r\ncontent-length: 3",
+        b"\r\ntransfer-encoding: chunked",
+        b"\r\ncontent-encoding: gzip",
+        b"\r\nexpect: 100-continue",
+        b"\r\nx-request-timeout-ms: -1",
+        b"\r\ntraceparent: 00-0-0-0",
+    ];
+    let mut answered = 0;
+    let cases = cases();
+    for case in 0..cases {
+        let seed = &seeds[random.usize(0..seeds.len())];
+        let bytes = strange(&mut random, seed, &pieces);
+        let mut stream = running.connect();
+        // A server that has refused the head may have closed already.
+        let _ = stream.write_all(&bytes);
+        let _ = stream.shutdown(Shutdown::Write);
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        let status = answer.strip_prefix(b"HTTP/1.1 ");
+        answered += usize::from(status.is_some());
+        assert!(
+            status.is_none_or(|status| status[0] < b'5'),
+            "case {case}: {:?} for {:?}",
+            String::from_utf8_lossy(&answer),
+            String::from_utf8_lossy(&bytes)
+        );
+    }
+    assert!(answered > cases / 20, "{answered} answers");
+    assert!(serves(&running));
+}
+
 /// Bodies and headers made from good ones by cutting, doubling and changing: none of them is a 500, and none ends the server.
 /// `SERVE_CASES` says how many.
 #[test]
 fn no_request_is_too_strange() {
-    let cases = std::env::var("SERVE_CASES")
-        .ok()
-        .and_then(|cases| cases.parse().ok());
-    let cases: usize = cases.unwrap_or(3000);
+    let cases = cases();
     let running = running(Limits::default());
     let mut random = fastrand::Rng::with_seed(34);
     let binary = [
@@ -206,22 +283,7 @@ fn no_request_is_too_strange() {
     let (mut good, mut bad) = (0, 0);
     for case in 0..cases {
         let (seed, length) = seeds[random.usize(0..seeds.len())];
-        let mut body = seed.to_vec();
-        for _ in 0..random.usize(0..4) {
-            let at = random.usize(0..=body.len());
-            match random.u8(0..4) {
-                0 => body.truncate(at),
-                1 => {
-                    let piece = pieces[random.usize(0..pieces.len())];
-                    body.splice(at..at, piece.iter().copied());
-                }
-                2 if at < body.len() => body[at] = random.u8(..),
-                _ => {
-                    let copy = body[at..body.len().min(at + 20)].to_vec();
-                    body.splice(at..at, copy);
-                }
-            }
-        }
+        let body = strange(&mut random, seed, &pieces);
         let length = length.map(|length| match random.u8(0..4) {
             0 => random.usize(0..200).to_string(),
             1 => ["-1", "x", "18446744073709551616", ""][random.usize(0..4)].to_owned(),

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use super::common::{Running, folder, identity, plus, request, response, slow, write};
 use serde_json::json;
-use streampool::DType;
 use streampool::model::onnx::writer::Graph;
+use streampool::{Array, DType};
 use streampool_serve::{Defaults, Limits};
 
-const ROW: &str = r#"{"id": "7", "inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}]}"#;
+pub const ROW: &str = r#"{"id": "7", "inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}]}"#;
 
 #[test]
 fn health_and_metadata_are_as_the_protocol_says() {
@@ -288,7 +288,7 @@ fn a_model_whose_first_axis_is_no_batch_is_served_as_it_is() {
 #[test]
 fn an_index_that_is_not_there_is_the_fault_of_its_client_alone() {
     let folder = folder();
-    let table = streampool::Array::new(&[10.0f32, 20.0, 30.0], &[3]).unwrap();
+    let table = Array::new(&[10.0f32, 20.0, 30.0], &[3]).unwrap();
     let graph = Graph::new()
         .input("x", DType::I64, "batch 1")
         .constant("t", &table)
@@ -525,6 +525,12 @@ fn who_goes_away_or_is_late_is_withdrawn() {
         "some of those that went were not run"
     );
     assert_eq!(count("nv_inference_pending_request_count"), 0);
+    let defaults = Defaults {
+        request_time: Some(Duration::from_micros(1)),
+        ..Defaults::default()
+    };
+    let running = Running::of(&folder, Limits::default(), defaults);
+    assert_eq!(running.infer("slow", &body).status, 504);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod abuse;
 mod common;
+mod config;
 mod devices;
 mod grpc;
 mod http;

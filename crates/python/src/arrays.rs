@@ -5,6 +5,7 @@ use numpy::{
     PyArray1, PyArrayDescrMethods, PyArrayDyn, PyArrayMethods, PyUntypedArray,
     PyUntypedArrayMethods,
 };
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyModule};
@@ -64,10 +65,13 @@ pub fn library(value: &Bound<'_, PyAny>) -> PyResult<Library> {
         Some("jaxlib" | "jax") => return Ok(Library::Jax),
         _ => return Ok(Library::NumPy),
     }
-    let device = value.getattr("device")?;
-    let kind: String = device.getattr("type")?.extract()?;
+    let py = value.py();
+    let device = value.getattr(intern!(py, "device"))?;
+    let kind: String = device.getattr(intern!(py, "type"))?.extract()?;
     match &*kind {
-        "cuda" => Ok(Library::TorchOnGpu(device.getattr("index")?.extract()?)),
+        "cuda" => Ok(Library::TorchOnGpu(
+            device.getattr(intern!(py, "index"))?.extract()?,
+        )),
         _ => Ok(Library::Torch),
     }
 }
@@ -134,24 +138,27 @@ fn converted<'py>(
     expected: Option<DType>,
 ) -> PyResult<Bound<'py, PyUntypedArray>> {
     let py = value.py();
-    let is_array = value.hasattr("__array__")?
-        || value.hasattr("__array_interface__")?
-        || value.hasattr("__dlpack__")?;
+    let is_array = value.hasattr(intern!(py, "__array__"))?
+        || value.hasattr(intern!(py, "__array_interface__"))?
+        || value.hasattr(intern!(py, "__dlpack__"))?;
     let settings = PyDict::new(py);
     if let (false, Some(dtype)) = (is_array, expected) {
         settings.set_item("dtype", dtype_name(dtype))?;
     }
-    let only_dlpack =
-        is_array && !value.hasattr("__array__")? && !value.hasattr("__array_interface__")?;
+    let only_dlpack = is_array
+        && !value.hasattr(intern!(py, "__array__"))?
+        && !value.hasattr(intern!(py, "__array_interface__"))?;
     let function = match only_dlpack {
-        true => "from_dlpack",
-        false => "asarray",
+        true => intern!(py, "from_dlpack"),
+        false => intern!(py, "asarray"),
     };
     // A tensor that PyTorch would differentiate is read as it is, and one on a GPU is copied to the host.
     let value = match library(value)? {
         Library::NumPy | Library::Jax => value.clone(),
-        Library::Torch => value.call_method0("detach")?,
-        Library::TorchOnGpu(_) => value.call_method0("detach")?.call_method0("cpu")?,
+        Library::Torch => value.call_method0(intern!(py, "detach"))?,
+        Library::TorchOnGpu(_) => value
+            .call_method0(intern!(py, "detach"))?
+            .call_method0(intern!(py, "cpu"))?,
     };
     let made = numpy_module(py)?.call_method(function, (value,), Some(&settings));
     let made = made.map_err(|why| {
@@ -167,10 +174,15 @@ fn converted<'py>(
 
 /// The same, row-major and in the order of bytes of this machine.
 fn plain<'py>(array: &Bound<'py, PyUntypedArray>) -> PyResult<Bound<'py, PyUntypedArray>> {
-    let descr = array.dtype().call_method1("newbyteorder", ("=",))?;
-    let made = numpy_module(array.py())?.call_method1("ascontiguousarray", (array, descr))?;
+    let py = array.py();
+    let descr = array.dtype();
+    let descr = descr.call_method1(intern!(py, "newbyteorder"), ("=",))?;
+    let made = numpy_module(py)?.call_method1(intern!(py, "ascontiguousarray"), (array, descr))?;
     // NumPy gives an array without axes one.
-    let made = made.call_method1("reshape", (array.getattr("shape")?,))?;
+    let made = made.call_method1(
+        intern!(py, "reshape"),
+        (array.getattr(intern!(py, "shape"))?,),
+    )?;
     Ok(made.cast_into::<PyUntypedArray>()?)
 }
 
@@ -215,10 +227,12 @@ pub fn from_array<'py>(
     match library {
         Library::NumPy => Ok(made),
         Library::Jax => py.import("jax.numpy")?.call_method1("asarray", (made,)),
-        Library::Torch => py.import("torch")?.call_method1("from_numpy", (made,)),
+        Library::Torch => py
+            .import("torch")?
+            .call_method1(intern!(py, "from_numpy"), (made,)),
         Library::TorchOnGpu(number) => py
             .import("torch")?
-            .call_method1("from_numpy", (made,))?
+            .call_method1(intern!(py, "from_numpy"), (made,))?
             .call_method1("to", (format!("cuda:{number}"),)),
     }
 }

@@ -4,9 +4,11 @@ use std::error::Error as _;
 use std::sync::Arc;
 
 use pyo3::exceptions::PyRuntimeError;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyModule;
+use pyo3::types::PyString;
 use streampool::ErrorKind;
 
 /// The module of Python that declares the exceptions.
@@ -44,9 +46,11 @@ pub fn raise(py: Python<'_>, error: impl Into<streampool::Error>) -> PyErr {
         _ => "Error",
     };
     let made = exceptions(py).and_then(|module| {
-        let exception = module.getattr(name)?.call1((error.to_string(),))?;
+        let exception = module
+            .getattr(PyString::intern(py, name))?
+            .call1((error.to_string(),))?;
         if let Some(later) = error.retry_after() {
-            exception.setattr("retry_after", later.as_secs_f64())?;
+            exception.setattr(intern!(py, "retry_after"), later.as_secs_f64())?;
         }
         Ok(PyErr::from_value(exception))
     });
@@ -56,8 +60,11 @@ pub fn raise(py: Python<'_>, error: impl Into<streampool::Error>) -> PyErr {
 /// An error of the caller's, before anything of Streampool was asked.
 pub fn invalid(py: Python<'_>, why: impl Into<String>) -> PyErr {
     let why = why.into();
-    let made =
-        exceptions(py).and_then(|module| module.getattr("InvalidInput")?.call1((why.clone(),)));
+    let made = exceptions(py).and_then(|module| {
+        module
+            .getattr(intern!(py, "InvalidInput"))?
+            .call1((why.clone(),))
+    });
     made.map_or_else(|_| PyRuntimeError::new_err(why), PyErr::from_value)
 }
 

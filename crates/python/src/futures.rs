@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::JoinHandle;
 
+use pyo3::intern;
 use pyo3::prelude::*;
 
 use crate::errors::raise;
@@ -213,16 +214,17 @@ fn poll_all(sender: &Sender<Message>, receiver: &Receiver<Message>) {
 
 /// Completes a future of Python's.
 pub fn tell(answer: &Bound<'_, PyAny>, result: PyResult<Py<PyAny>>) -> PyResult<()> {
+    let py = answer.py();
     // False if the caller has cancelled it.
     if !answer
-        .call_method0("set_running_or_notify_cancel")?
+        .call_method0(intern!(py, "set_running_or_notify_cancel"))?
         .is_truthy()?
     {
         return Ok(());
     }
     match result {
-        Ok(value) => answer.call_method1("set_result", (value,))?,
-        Err(error) => answer.call_method1("set_exception", (error.into_value(answer.py()),))?,
+        Ok(value) => answer.call_method1(intern!(py, "set_result"), (value,))?,
+        Err(error) => answer.call_method1(intern!(py, "set_exception"), (error.into_value(py),))?,
     };
     Ok(())
 }

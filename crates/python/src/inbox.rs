@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
+use pyo3::intern;
 use pyo3::prelude::*;
 
 /// What is over: it makes the answer for Python.
@@ -37,7 +38,7 @@ impl Inbox {
     pub fn ring(slf: &Bound<'_, Inbox>) {
         let this = slf.get();
         let rung = slf
-            .getattr("deliver")
+            .getattr(intern!(slf.py(), "deliver"))
             .and_then(|deliver| this.call_soon_threadsafe.call1(slf.py(), (deliver,)));
         if rung.is_err() {
             this.clear();
@@ -87,7 +88,7 @@ impl Inbox {
             }
         }
         let again = slf
-            .getattr("deliver")
+            .getattr(intern!(slf.py(), "deliver"))
             .and_then(|deliver| this.call_soon.call1(py, (deliver,)));
         if again.is_err() {
             this.clear();
@@ -100,18 +101,15 @@ impl Inbox {
 fn tell(future: &Bound<'_, PyAny>, finish: Finished) -> PyResult<()> {
     let py = future.py();
     // It was cancelled.
-    if future
-        .call_method0(pyo3::intern!(py, "done"))?
-        .is_truthy()?
-    {
+    if future.call_method0(intern!(py, "done"))?.is_truthy()? {
         return Ok(());
     }
     let set_exception = |error: PyErr| {
         let exception = (error.into_value(py),);
-        future.call_method1(pyo3::intern!(py, "set_exception"), exception)
+        future.call_method1(intern!(py, "set_exception"), exception)
     };
     match finish(py) {
-        Ok(value) => future.call_method1(pyo3::intern!(py, "set_result"), (value,))?,
+        Ok(value) => future.call_method1(intern!(py, "set_result"), (value,))?,
         // A future refuses StopIteration, and says so.
         Err(error) => set_exception(error).or_else(set_exception)?,
     };

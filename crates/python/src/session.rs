@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict, PyList, PyMapping, PyTuple};
@@ -446,7 +447,7 @@ impl Session {
             let outputs = outputs.map(|outputs| outputs.into_any().unbind());
             match inbox {
                 Some(_) => answer
-                    .call_method1(py, "set_result", (outputs?,))
+                    .call_method1(py, intern!(py, "set_result"), (outputs?,))
                     .map(drop)?,
                 None => tell(answer.bind(py), outputs)?,
             }

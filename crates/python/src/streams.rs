@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use streampool::{Lease, Pool};
@@ -222,7 +223,11 @@ pub fn chosen(py: Python<'_>, pool: &Pool) -> PyResult<Option<streampool::Stream
                 .unbind(),
         )
     })?;
-    for stream in variable.bind(py).call_method0("get")?.try_iter()? {
+    for stream in variable
+        .bind(py)
+        .call_method0(intern!(py, "get"))?
+        .try_iter()?
+    {
         let stream = stream?.cast_into::<Stream>()?;
         if stream.get().pool.is_same(pool) {
             return Ok(Some(stream.get().stream.clone()));

@@ -1,5 +1,6 @@
 //! Strings: arrays of text or of objects in NumPy.
 
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use streampool::Array;
@@ -20,20 +21,24 @@ pub fn given(
     of(&value
         .py()
         .import("numpy")?
-        .call_method1("asarray", (value,))?)
+        .call_method1(intern!(value.py(), "asarray"), (value,))?)
 }
 
 /// The array of the strings of one of NumPy; `None` if it holds anything else.
 pub fn of(array: &Bound<'_, PyAny>) -> PyResult<Option<Array>> {
-    let kind: String = array.getattr("dtype")?.getattr("kind")?.extract()?;
+    let py = array.py();
+    let dtype = array.getattr(intern!(py, "dtype"))?;
+    let kind: String = dtype.getattr(intern!(py, "kind"))?.extract()?;
     if !matches!(&kind[..], "O" | "U" | "T") {
         return Ok(None);
     }
-    let all = array.call_method0("ravel")?.call_method0("tolist")?;
+    let all = array
+        .call_method0(intern!(py, "ravel"))?
+        .call_method0(intern!(py, "tolist"))?;
     let Ok(strings) = all.extract::<Vec<String>>() else {
         return Ok(None);
     };
-    let shape: Vec<usize> = array.getattr("shape")?.extract()?;
+    let shape: Vec<usize> = array.getattr(intern!(py, "shape"))?.extract()?;
     let strings = Array::from_strings(&strings, &shape);
     strings.map(Some).map_err(|error| raise(array.py(), error))
 }
@@ -45,9 +50,11 @@ pub fn objects<'py>(py: Python<'py>, array: &Array) -> PyResult<Option<Bound<'py
     };
     let settings = PyDict::new(py);
     settings.set_item("dtype", "object")?;
-    let objects = py
-        .import("numpy")?
-        .call_method("array", (strings,), Some(&settings))?;
+    let objects =
+        py.import("numpy")?
+            .call_method(intern!(py, "array"), (strings,), Some(&settings))?;
     let shape: Vec<usize> = array.shape().to_vec();
-    Ok(Some(objects.call_method1("reshape", (shape,))?))
+    Ok(Some(
+        objects.call_method1(intern!(py, "reshape"), (shape,))?,
+    ))
 }

@@ -12,6 +12,7 @@
 use std::ffi::{c_int, c_void};
 
 use pyo3::ffi;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple, PyType};
@@ -120,12 +121,15 @@ impl GpuTensor {
             None => {
                 let py = value.py();
                 let settings = PyDict::new(py);
-                let format = py.import("torch")?.getattr("contiguous_format")?;
+                let format = py
+                    .import("torch")?
+                    .getattr(intern!(py, "contiguous_format"))?;
                 settings.set_item("memory_format", format)?;
-                let plain =
-                    value
-                        .call_method0("detach")?
-                        .call_method("clone", (), Some(&settings))?;
+                let plain = value.call_method0(intern!(py, "detach"))?.call_method(
+                    intern!(py, "clone"),
+                    (),
+                    Some(&settings),
+                )?;
                 let Some(view) = self::view(exchange, &plain)? else {
                     return Ok(None);
                 };
@@ -176,7 +180,7 @@ impl GpuTensor {
     /// A new one of PyTorch's, beside `self`, whose values are arbitrary.
     pub fn beside(&self, py: Python<'_>, dtype: DType, shape: &[usize]) -> PyResult<GpuTensor> {
         let shape = PyTuple::new(py, shape)?;
-        let new_empty = pyo3::intern!(py, "new_empty");
+        let new_empty = intern!(py, "new_empty");
         let object = self.object.bind(py);
         let made = if dtype == self.dtype {
             object.call_method1(new_empty, (shape,))?

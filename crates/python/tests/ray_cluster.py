@@ -1,9 +1,11 @@
 """Streampool on a simulated cluster of Ray: three nodes on this machine. `ci/ray.sh` runs it.
 
 Under load a replica, a node and Serve's controller are killed, the model is replaced, and the number of replicas changes. Every
-request has a value of its own: it is answered once and rightly, or fails with an error that says why.
+request has a value of its own: it is answered once and rightly, or fails with an error that says why. Arguments name parts:
+`data`, `serve`, and `requests`, which is about what becomes of single ones.
 """
 
+import contextlib
 import json
 import os
 import sys
@@ -14,17 +16,25 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+# The nodes are reached by the loopback address alone; else Ray replaces that by the address of the machine when it connects.
+os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+
 import numpy as np
 import onnx
-import ray
-from onnx import TensorProto, helper
+
+try:
+    import ray
+except ImportError as missing:
+    print(f"skipped: {missing}. Install it with: pip install 'ray[serve,data]'")
+    sys.exit(0)
+from onnx import TensorProto, helper, numpy_helper
 from ray import serve
 from ray.cluster_utils import Cluster
 
 import streampool.ray
 
-CALLERS = 4
-REST = 0.02
+CALLERS = 8
+REST = 0.005
 
 
 def model(path, add):
@@ -34,6 +44,18 @@ def model(path, add):
     graph = helper.make_graph([node], "plus", [x], [y], [one])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path)
     return path.read_bytes()
+
+
+def slow(path, layers=60, width=512, rows=256):
+    """y = x, after some tens of milliseconds."""
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", rows, width]) for name in "xy")
+    nodes, last = [], "x"
+    for layer in range(layers):
+        nodes.append(helper.make_node("MatMul", [last, "eye"], [last := f"h{layer}"]))
+    nodes.append(helper.make_node("Identity", [last], ["y"]))
+    graph = helper.make_graph(nodes, "slow", [x], [y], [numpy_helper.from_array(np.eye(width, dtype=np.float32), "eye")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path)
+    return path.read_bytes(), np.ones((1, rows, width), np.float32)
 
 
 class Load:
@@ -187,6 +209,128 @@ def serving(folder, cluster, nodes):
     serve.shutdown()
 
 
+def requests(folder):
+    """What becomes of a request: several models, cancelled, refused, drained, and replicas that follow the load."""
+
+    def app(of, **settings):
+        return streampool.ray.app(of, device="host", cpus=0.2, **settings)
+
+    row = {"x": np.ones((1, 4), np.float32)}
+    handle = serve.run(app({"one": model(folder / "one.onnx", 1), "two": model(folder / "two.onnx", 2)}))
+    assert handle.infer.remote(row).result()["y"][0, 0] == 2
+    assert handle.infer.remote(row, "two").result()["y"][0, 0] == 3
+    rays = handle.options(multiplexed_model_id="two")
+    times = []
+    for _ in range(20):
+        begun = time.monotonic()
+        assert rays.infer.remote(row).result()["y"][0, 0] == 3
+        times.append(time.monotonic() - begun)
+    try:
+        handle.infer.remote(row, "three").result()
+    except streampool.InvalidInput as wrong:
+        assert "no model 'three'" in str(wrong)
+    else:
+        raise AssertionError("there is no such model")
+    print(
+        f"several models: one replica answers for two; by Ray's multiplexed_model_id p50 {1e3 * np.median(times):.1f} ms",
+        flush=True,
+    )
+
+    bytes_of, x = slow(folder / "slow.onnx")
+    handle = serve.run(app(bytes_of, max_batch_size=1, max_in_flight=1))
+    handle.infer.remote({"x": x}).result()
+    begun = time.monotonic()
+    for _ in range(5):
+        handle.infer.remote({"x": x}).result()
+    each = (time.monotonic() - begun) / 5
+    many = [handle.infer.remote({"x": x}) for _ in range(60)]
+    many[0].result()
+    for one in many[5:]:
+        one.cancel()
+    begun = time.monotonic()
+    handle.infer.remote({"x": x}).result(timeout_s=60)
+    after = time.monotonic() - begun
+    ended = {"answered": 0}
+    for one in many[1:]:
+        try:
+            one.result(timeout_s=60)
+            ended["answered"] += 1
+        except Exception as error:
+            ended[type(error).__name__] = ended.get(type(error).__name__, 0) + 1
+    assert sum(ended.values()) == 59 and after < 30 * each, (ended, after, each)
+    print(
+        f"cancelled: 55 of 60 requests of {1e3 * each:.0f} ms; the next has its answer after {1e3 * after:.0f} ms: {ended}",
+        flush=True,
+    )
+
+    many = [handle.infer.remote({"x": x}) for _ in range(10)]
+    many[0].result()
+    serve.delete("default")
+    for one in many:
+        np.testing.assert_array_equal(one.result(timeout_s=60)["y"], x)
+    print("drained: an application that is deleted answers the 10 requests that it has", flush=True)
+
+    handle = serve.run(app(bytes_of, max_batch_size=1, max_in_flight=1, capacity=4))
+    outcomes, waits = {}, []
+    for one in [handle.infer.remote({"x": x}) for _ in range(40)]:
+        try:
+            one.result(timeout_s=60)
+            outcome = "answered"
+        except streampool.Overloaded as full:
+            outcome = "Overloaded"
+            waits.append(full.cause.retry_after or 0)
+        outcomes[outcome] = outcomes.get(outcome, 0) + 1
+    assert sum(outcomes.values()) == 40 and outcomes["answered"] >= 5 and waits and all(wait > 0 for wait in waits), outcomes
+    body = {"inputs": [{"name": "x", "datatype": "FP32", "shape": x.shape, "data": [1] * x.size}]}
+    body = json.dumps(body).encode()
+    told = []
+
+    def ask():
+        try:
+            told.append(urllib.request.urlopen(urllib.request.Request("http://127.0.0.1:8000/", body), timeout=60).status)
+        except urllib.error.HTTPError as error:
+            assert error.code != 429 or int(error.headers["Retry-After"]) > 0
+            told.append(error.code)
+
+    busy = [handle.infer.remote({"x": x}) for _ in range(5)]
+    asking = [threading.Thread(target=ask) for _ in range(12)]
+    for thread in asking:
+        thread.start()
+    for thread in asking:
+        thread.join(90)
+    for one in busy:
+        with contextlib.suppress(streampool.Overloaded):
+            one.result()
+    assert len(told) == 12 and set(told) <= {200, 429}, told
+    print(f"a full queue: by handle {outcomes}; by HTTP {told.count(200)} of 200, {told.count(429)} of 429", flush=True)
+
+    follow = {"upscale_delay_s": 1, "downscale_delay_s": 3, "look_back_period_s": 2, "metrics_interval_s": 1}
+    handle = serve.run(app(bytes_of, replicas=(1, 4), max_batch_size=1, max_in_flight=1, autoscaling_config=follow))
+    stop, counts, lock = threading.Event(), {}, threading.Lock()
+
+    def load():
+        while not stop.is_set():
+            try:
+                handle.infer.remote({"x": x}).result(timeout_s=60)
+                outcome = "answered"
+            except Exception as error:
+                outcome = type(error).__name__
+            with lock:
+                counts[outcome] = counts.get(outcome, 0) + 1
+
+    callers = [threading.Thread(target=load) for _ in range(8)]
+    for caller in callers:
+        caller.start()
+    until("four replicas", lambda: running() == 4)
+    stop.set()
+    for caller in callers:
+        caller.join(90)
+    until("one replica", lambda: running() == 1)
+    assert set(counts) == {"answered"}, counts
+    print(f"autoscaling: from 1 to 4 replicas under load and back to 1, {counts}", flush=True)
+    serve.shutdown()
+
+
 def data(folder):
     """Each row has one result, also if a worker is killed."""
     path = folder / "plus.onnx"
@@ -211,7 +355,7 @@ def data(folder):
 
 
 def main():
-    chosen = sys.argv[1:] or ["data", "serve"]
+    chosen = sys.argv[1:] or ["data", "serve", "requests"]
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "node_ip_address": "127.0.0.1"})
     nodes = [cluster.head_node, *(cluster.add_node(num_cpus=2, node_ip_address="127.0.0.1") for _ in range(2))]
     ray.init(address=cluster.address, _node_ip_address="127.0.0.1", log_to_driver=False)
@@ -221,6 +365,8 @@ def main():
                 data(Path(folder))
             if "serve" in chosen:
                 serving(Path(folder), cluster, nodes)
+            if "requests" in chosen:
+                requests(Path(folder))
     finally:
         ray.shutdown()
         cluster.shutdown()

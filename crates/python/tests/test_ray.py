@@ -2,6 +2,8 @@
 
 import asyncio
 import pickle
+import sys
+import types
 
 import numpy as np
 import pytest
@@ -41,3 +43,24 @@ def test_a_replica_answers_and_is_unwell_once_its_device_is_lost(linear, weight)
         asyncio.run(replica.infer({"x": x}))
     with pytest.raises(sp.DeviceLost, match="struck"):
         replica.check_health()
+
+
+def test_autoscaling_is_said_by_a_mapping_and_takes_the_place_of_a_number(monkeypatch):
+    asked = {}
+
+    def deployment(_, **options):
+        asked.clear()
+        asked.update(options)
+        return types.SimpleNamespace(bind=lambda *_: None)
+
+    monkeypatch.setitem(sys.modules, "ray", types.SimpleNamespace(serve=types.SimpleNamespace(deployment=deployment)))
+    config = types.MappingProxyType({"max_replicas": 3})
+    streampool.ray.app(b"", autoscaling_config=config)
+    assert asked["autoscaling_config"] == {"max_replicas": 3} and "num_replicas" not in asked
+    streampool.ray.app(b"", replicas=(1, 2), autoscaling_config=config)
+    assert asked["autoscaling_config"] == {"min_replicas": 1, "max_replicas": 3, "target_ongoing_requests": 64}
+    streampool.ray.app(b"", replicas=2, autoscaling_config=None)
+    assert asked["num_replicas"] == 2 and "autoscaling_config" not in asked
+    for replicas in (1, (1, 2)):
+        with pytest.raises(sp.InvalidInput, match="autoscaling_config is a SimpleNamespace, expected a mapping"):
+            streampool.ray.app(b"", replicas=replicas, autoscaling_config=types.SimpleNamespace(max_replicas=3))

@@ -282,6 +282,9 @@ def test_the_package_is_quick_to_import():
     begun = time.perf_counter()
     import streampool
     print(time.perf_counter() - begun)
+    # What takes long itself is imported where it is needed.
+    import sys
+    assert not {"asyncio", "torch", "onnx", "ray"} & sys.modules.keys()
     """
     assert min(float(in_a_process(textwrap.dedent(code))) for _ in range(3)) < 10
 

@@ -52,8 +52,8 @@ def ctrl_c(after):
     threading.Thread(target=send, daemon=True).start()
 
 def ends(wait):
-    ctrl_c(0.3)
     begun = time.perf_counter()
+    ctrl_c(0.3)
     try:
         wait()
     except KeyboardInterrupt:

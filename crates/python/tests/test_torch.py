@@ -79,6 +79,33 @@ def test_what_cannot_be_exported_says_why():
     assert "whole module" in sp.explain(Mlp().eval(), (torch.randn(1, 8),))
 
 
+def test_what_has_no_onnx_is_named():
+    class Odd(torch.nn.Module):
+        def forward(self, x):
+            return torch.special.bessel_j0(x)
+
+    x = torch.randn(2)
+    assert "no ONNX for prims.bessel_j0" in sp.explain(Odd().eval(), (x,))
+    torch._dynamo.reset()
+    with torch.no_grad(), pytest.warns(UserWarning, match="bessel_j0"):
+        y = torch.compile(Odd().eval(), backend=backend(), dynamic=False)(x)
+    torch.testing.assert_close(y, torch.special.bessel_j0(x))
+
+
+def test_a_module_goes_through_batches(mlp):
+    module = sp.from_torch(mlp, (torch.randn(3, 8),), device="host", dynamic_shapes=({0: "batch"},))
+    x = torch.randn(7, 8)
+    expected = module(x)
+    with sp.batch_inference(batch_size=3):
+        rows, parts = module(x), module(list(x.split(2)))
+    torch.testing.assert_close(rows, expected)
+    torch.testing.assert_close(torch.cat(parts), expected)
+    # What takes one size only is not divided.
+    fixed = sp.from_torch(mlp, (x[:3],), device="host")
+    with sp.batch_inference(batch_size=2):
+        torch.testing.assert_close(fixed(x[:3]), expected[:3])
+
+
 def backend():
     """The backend by its name, if the package is installed with its entry points."""
     names = {point.name for point in importlib.metadata.entry_points(group="torch_dynamo_backends")}
@@ -103,6 +130,23 @@ def test_torch_compile_runs_it_here(mlp):
 
             first = compiled(x)
             assert all(torch.equal(y, first) for y in pool.map(run, range(64)))
+
+
+def test_torch_compile_takes_sizes_that_change():
+    class Sized(torch.nn.Module):
+        def forward(self, a, b):
+            rows = a.shape[0]
+            return (a @ b).reshape(2 * rows, -1) + rows, a.sum(0)
+
+    torch._dynamo.reset()
+    module, b = Sized().eval(), torch.randn(8, 4)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", module="torch")
+        compiled = torch.compile(module, backend=backend())
+        for rows in (3, 5, 6, 2, 9, 1):
+            a = torch.randn(rows, 8)
+            torch.testing.assert_close(compiled(a, b), module(a, b), rtol=1e-4, atol=1e-5)
 
 
 def test_torch_compile_falls_back_with_a_warning(mlp):

@@ -14,7 +14,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from . import _session, _streampool, _tasks
+from . import _session, _streampool
 from ._errors import Closed, InvalidSetting
 from ._session import Session, Ticket
 
@@ -83,6 +83,8 @@ class BatchQueue(_streampool.Queue):
 
     async def infer_async(self, inputs: Any, **how: Any) -> Any:
         """Answer one request without blocking the event loop. Cancelling the task withdraws the request."""
+        from . import _tasks
+
         return await _tasks.answer(lambda future, inbox: self.start(inputs, future, how or None, inbox))
 
     def __enter__(self) -> BatchQueue:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import concurrent.futures
 import contextlib
 import os
@@ -10,7 +9,7 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import Any, overload
 
-from . import _streampool, _tasks, profiler
+from . import _streampool, profiler
 from ._errors import Cancelled, Overloaded
 
 # How many rows a batch has at most inside ``with batch_inference(batch_size=…)``.
@@ -119,6 +118,11 @@ class Session(_streampool.Session):
 
     async def run_async(self, inputs: Any) -> dict[str, Any]:
         """Run the model without blocking the event loop. Tasks are spread over several streams."""
+        # Here, as asyncio takes longer to import than all the rest.
+        import asyncio
+
+        from . import _tasks
+
         while True:
             try:
                 result: dict[str, Any] = await _tasks.answer(lambda future, inbox: self.start(inputs, future, True, inbox))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+import re
 import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ._errors import Error, InvalidInput, Unsupported
-from ._session import Session
+from ._session import Session, batch_size
 
 if TYPE_CHECKING:
     import torch
@@ -26,7 +27,18 @@ class Module:
         self._single = single
 
     def __call__(self, *inputs: torch.Tensor) -> Any:
-        """Run the module on tensors in the order of its inputs."""
+        """Run the module on tensors in the order of its inputs. In ``with batch_inference(…)`` an only input may be a list."""
+        rows = batch_size.get()
+        if rows is not None and len(inputs) == len(self._inputs) == 1 and self._takes_batches(inputs[0]):
+            return self._in_batches(inputs[0], rows)
+        return self._run(*inputs)
+
+    def _takes_batches(self, given: Any) -> bool:
+        # A first axis of one size is not divided.
+        sizes = (self.session.inputs[0].shape if self.session.inputs else None) or (1,)
+        return isinstance(given, (list, tuple)) or not isinstance(sizes[0], int)
+
+    def _run(self, *inputs: torch.Tensor) -> Any:
         if len(inputs) != len(self._inputs):
             raise InvalidInput(f"{len(inputs)} inputs were given, the module takes {len(self._inputs)}")
         given = dict(zip(self._inputs, inputs, strict=True))
@@ -34,6 +46,15 @@ class Module:
         taken = {info.name for info in (*self.session.inputs, *self.session.optional_inputs)}
         outputs = tuple(self.session.run({name: value for name, value in given.items() if name in taken}).values())
         return outputs[0] if self._single else outputs
+
+    def _in_batches(self, inputs: Any, rows: int) -> Any:
+        from ._batching import in_batches
+
+        listed = isinstance(inputs, (list, tuple))
+        outputs = in_batches(self.session, [(each,) for each in inputs] if listed else inputs, rows)
+        answers = [tuple(each.values()) for each in (outputs if listed else [outputs])]
+        made = [answer[0] if self._single else answer for answer in answers]
+        return made if listed else made[0]
 
 
 def from_torch(
@@ -93,10 +114,22 @@ def _exported(module: torch.nn.Module, inputs: tuple[Any, ...], dynamic_shapes: 
     except Error:
         raise
     except Exception as why:
-        reason = str(why).strip().splitlines()
-        raise Unsupported(f"PyTorch cannot export the module: {reason[0] if reason else why!r}") from why
+        raise Unsupported(f"PyTorch cannot export the module: {_reason(why)}") from why
     finally:
         chatty.setLevel(level)
+
+
+def _reason(why: BaseException) -> str:
+    """Say which operators PyTorch has no ONNX for, or else what the innermost error begins with."""
+    missing: dict[str, None] = {}
+    said = repr(why)
+    error: BaseException | None = why
+    while error is not None:
+        missing.update(dict.fromkeys(re.findall(r"No ONNX function found for <OpOverload\(op='([\w.]+)'", str(error))))
+        first = re.sub(r"\x1b\[\d*m", "", str(error)).strip().partition("\n")[0]
+        said = first or said
+        error = error.__cause__
+    return f"it has no ONNX for {', '.join(missing)}" if missing else said
 
 
 def compile_graph(graph: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
@@ -109,9 +142,14 @@ def compile_graph(graph: torch.fx.GraphModule, example_inputs: list[Any]) -> Cal
     if torch.is_grad_enabled() and any(isinstance(given, torch.Tensor) and given.requires_grad for given in example_inputs):
         # Parameters ask for gradients unless the caller says that there are none.
         return _by_pytorch(graph, "gradients are asked for: call the module under torch.inference_mode() or torch.no_grad()")
-    fixed = [isinstance(given, torch.nn.Parameter) or _is_buffer(node) for given, node in _inputs(graph, example_inputs)]
-    if not all(isinstance(given, torch.Tensor) for given in example_inputs):
-        return _by_pytorch(graph, "sizes are symbols: compile with dynamic=False")
+    inputs = _inputs(graph, example_inputs)
+    fixed = [isinstance(given, torch.nn.Parameter) or _is_buffer(node) for given, node in inputs]
+    # Sizes that change are inputs of their own: the graph reads them from the tensors here.
+    sizes = _sizes(inputs)
+    if not all(isinstance(given, torch.Tensor) or place in sizes for place, given in enumerate(example_inputs)):
+        return _by_pytorch(graph, "it takes numbers that are no tensors and no sizes of any")
+    free = [place for place, inside in enumerate(fixed) if not inside and place not in sizes]
+    shapes = tuple({axis: torch.export.Dim.DYNAMIC for axis in _free_axes(inputs[place][1])} for place in free)
 
     class Bound(torch.nn.Module):
         """The graph with its parameters inside."""
@@ -124,18 +162,22 @@ def compile_graph(graph: torch.fx.GraphModule, example_inputs: list[Any]) -> Cal
                     self.register_buffer(f"weight_{place}", given.detach())
 
         def forward(self, *inputs: torch.Tensor) -> Any:
-            left = iter(inputs)
-            places = range(len(fixed))
-            return self.graph(*(getattr(self, f"weight_{place}") if fixed[place] else next(left) for place in places))
+            given: dict[int, Any] = dict(zip(free, inputs, strict=True))
+            given |= {place: getattr(self, f"weight_{place}") for place, inside in enumerate(fixed) if inside}
+            given |= {place: given[of].shape[axis] for place, (of, axis) in sizes.items()}
+            return self.graph(*(given[place] for place in range(len(fixed))))
 
-    free = tuple(given for given, inside in zip(example_inputs, fixed, strict=True) if not inside)
     try:
-        module = from_torch(Bound().eval(), free)
+        # Not as a part of what Dynamo traces, whose guards would ask for sizes of this inner module.
+        with torch._guards.tracing(None):
+            examples = [example_inputs[place] for place in free]
+            # One tuple for all shapes, as `forward` takes them so.
+            module = from_torch(Bound().eval(), examples, dynamic_shapes=(shapes,) if any(shapes) else None)
     except Error as why:
         return _by_pytorch(graph, str(why))
 
     def run(*inputs: torch.Tensor) -> Any:
-        outputs = module(*(given for given, inside in zip(inputs, fixed, strict=True) if not inside))
+        outputs = module._run(*(inputs[place] for place in free))
         return outputs if isinstance(outputs, tuple) else (outputs,)
 
     return run
@@ -144,6 +186,21 @@ def compile_graph(graph: torch.fx.GraphModule, example_inputs: list[Any]) -> Cal
 def _inputs(graph: torch.fx.GraphModule, example_inputs: list[Any]) -> list[tuple[Any, torch.fx.Node]]:
     places = [node for node in graph.graph.nodes if node.op == "placeholder"]
     return list(zip(example_inputs, places, strict=True))
+
+
+def _free_axes(node: torch.fx.Node) -> dict[int, Any]:
+    """Return the axes of an input whose size may change, and by which symbol."""
+    seen = getattr(node.meta.get("example_value"), "shape", ())
+    return {axis: size.node.expr for axis, size in enumerate(seen) if not isinstance(size, int)}
+
+
+def _sizes(inputs: list[tuple[Any, torch.fx.Node]]) -> dict[int, tuple[int, int]]:
+    """Return which inputs are sizes of others: the place of the other, and its axis."""
+    import torch
+
+    axes = {symbol: (place, axis) for place, (_, node) in enumerate(inputs) for axis, symbol in _free_axes(node).items()}
+    symbols = {place: given.node.expr for place, (given, _) in enumerate(inputs) if isinstance(given, torch.SymInt)}
+    return {place: axes[symbol] for place, symbol in symbols.items() if symbol in axes}
 
 
 def _is_buffer(node: torch.fx.Node) -> bool:

@@ -11,7 +11,9 @@ needed.
 
 from __future__ import annotations
 
+import asyncio
 import os
+import sys
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -107,7 +109,11 @@ class _Replica:
         ``tenant``, ``priority`` and ``timeout`` are those of :meth:`streampool.BatchQueue.submit`. A task that is cancelled
         withdraws its request.
         """
-        queue = self._of(model or next(iter(self._models)))
+        name = model or _asked_for() or next(iter(self._models))
+        queue = self._queues.get(name)
+        if queue is None:
+            # A model is loaded beside the requests for others.
+            queue = await asyncio.to_thread(self._of, name)
         try:
             outputs: dict[str, Any] = await queue.infer_async(inputs, **{key: of for key, of in how.items() if of is not None})
         except DeviceLost as lost:
@@ -156,6 +162,13 @@ class _Replica:
             queue.close()
 
 
+def _asked_for() -> str:
+    """Return the model that Ray's own way names: a handle's ``multiplexed_model_id``, or the header of HTTP."""
+    serve = sys.modules.get("ray.serve")
+    name: str = serve.get_multiplexed_model_id() if serve else ""
+    return name
+
+
 def _array(given: Mapping[str, Any]) -> Any:
     return np.array(given["data"], _TYPES[given["datatype"]]).reshape(given["shape"])
 
@@ -183,8 +196,8 @@ def app(
     device
         As for :class:`streampool.Session`. A replica on a GPU is given one by Ray.
     max_batch_size, max_in_flight, capacity, tenants
-        As for :class:`streampool.BatchQueue`. Ray lets as many requests into a replica as the queue has room for, and scales by
-        how many it can run at once.
+        As for :class:`streampool.BatchQueue`. Ray lets more requests into a replica than the queue has room for, so
+        that the queue refuses what is too much, and scales by how many it can run at once.
     replicas
         How many there are; or the fewest and the most, between which Ray follows the load.
     replicas_per_gpu
@@ -192,7 +205,8 @@ def app(
     cpus
         The processors that Ray keeps for a replica.
     options
-        Further options of ``serve.deployment``, such as ``name`` or ``ray_actor_options``.
+        Further options of ``serve.deployment``, such as ``name`` or ``ray_actor_options``. The mapping
+        ``autoscaling_config`` adds to what ``replicas`` says, or stands in place of a single number.
     """
     from ray import serve
 
@@ -203,17 +217,25 @@ def app(
     if tenants:
         settings["tenants"] = dict(tenants)
     at_once = max_batch_size * max_in_flight
+    follow = options.pop("autoscaling_config", None)
+    if not (follow is None or isinstance(follow, Mapping)):
+        raise InvalidInput(f"autoscaling_config is a {type(follow).__name__}, expected a mapping: {{'max_replicas': 4}}")
     if isinstance(replicas, tuple):
         least, most = replicas
-        options["autoscaling_config"] = {"min_replicas": least, "max_replicas": most, "target_ongoing_requests": at_once}
+        between = {"min_replicas": least, "max_replicas": most, "target_ongoing_requests": at_once}
+        options["autoscaling_config"] = {**between, **(follow or {})}
+    elif follow is not None:
+        options["autoscaling_config"] = dict(follow)
     else:
         options["num_replicas"] = replicas
     resources = {"num_cpus": cpus}
     if device.startswith("cuda"):
         resources["num_gpus"] = 1 / replicas_per_gpu
     options["ray_actor_options"] = {**resources, **options.get("ray_actor_options", {})}
-    # What the queue refuses is told by the queue, with a time to come again. Ray does not hold requests back before that.
-    options.setdefault("max_ongoing_requests", capacity + at_once)
+    # What the queue refuses is told by the queue, with a time to come again. If Ray let in only as many as there is room for,
+    # it would hold all others back itself, without end.
+    options.setdefault("max_ongoing_requests", 2 * (capacity + at_once))
     options.setdefault("health_check_period_s", 2)
     options.setdefault("graceful_shutdown_timeout_s", 30)
-    return serve.deployment(_Replica, **options).bind(models, device, settings)
+    deployment: Any = serve.deployment(_Replica, **options)
+    return deployment.bind(models, device, settings)

@@ -1,11 +1,13 @@
 """Makes the seeds of the fuzz targets in `fuzz/corpus`: small models of each operator from the package onnx, and small files of
-weights. Run it where onnx, numpy and safetensors are installed, then let the fuzzer minimise: see README.md."""
+weights; and the model that the targets of the server serve. Run it where onnx, numpy and safetensors are installed, then let the
+fuzzer minimise: see README.md."""
 
 import io
 import pathlib
 
 import numpy as np
 import onnx
+from onnx import TensorProto, helper
 from onnx.backend.test.loader import load_model_tests
 
 CORPUS = pathlib.Path(__file__).parent / "corpus"
@@ -88,7 +90,86 @@ def settings():
         put("settings", name, text.encode())
 
 
+def served():
+    """`y = x + 1`, rows of four numbers."""
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 4]) for name in "xy")
+    one = helper.make_tensor("c", TensorProto.FLOAT, [1], np.ones(1, "<f4").tobytes(), raw=True)
+    graph = helper.make_graph([helper.make_node("Add", ["x", "c"], ["y"])], "g", [x], [y], [one])
+    model = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)])
+    (CORPUS.parent / "served.onnx").write_bytes(model.SerializeToString())
+
+
+def requests():
+    infer = "POST /v2/models/m/infer\n"
+    row = '{"inputs":[{"name":"x","datatype":"FP32","shape":[1,4],"data":[1,2,3,4]}]}'
+    head = '{"inputs":[{"name":"x","datatype":"FP32","shape":[1,4],"parameters":{"binary_data_size":16}}],"outputs":[{"name":"y","parameters":{"binary_data":true}}]}'
+    length = f"inference-header-content-length:{len(head)}\n"
+    texts = {
+        "infer": infer + "\n" + row,
+        "infer_nested": infer + "\n" + row.replace("[1,2,3,4]", "[[1,2.5e3,-3,null]]"),
+        "infer_id": infer + "\n" + row[:-1] + ',"id":"7","parameters":{"timeout":100,"priority":1}}',
+        "infer_binary": infer + length + "\n" + head + "0123456789abcdef",
+        "infer_raw": infer + "inference-header-content-length:0\n\n0123456789abcdef",
+        "infer_version": "POST /v2/models/m/versions/1/infer\n\n" + row,
+        "infer_types": infer + "\n" + row.replace("FP32", "BYTES"),
+        "index": "POST /v2/repository/index\n\n{\"ready\":true}",
+        "load": "POST /v2/repository/models/m/load\n\n{}",
+        "trace": "POST /v2/trace/setting\n\n{\"trace_level\":[\"TIMESTAMPS\"],\"trace_rate\":\"500\"}",
+        "logging": "POST /v2/logging\n\n{\"log_verbose_level\":1}",
+        "shared": "POST /v2/systemsharedmemory/region/a/register\n\n{\"key\":\"/a\",\"offset\":0,\"byte_size\":64}",
+        "gzip": infer + "content-encoding:gzip\n\n\x1f",
+        "traceparent": infer + "traceparent:00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\n\n" + row,
+    }
+    for path in ("", "/", "/models/m", "/models/m/config", "/models/m/stats", "/models/m/versions/1/ready", "/health/live", "/models/%ff"):
+        texts["get" + path.replace("/", "_").replace("%", "")] = f"GET /v2{path}\n\n"
+    texts["metrics"] = "GET /metrics\naccept:application/openmetrics-text\n\n"
+    texts["openapi"] = "GET /openapi.json\n\n"
+    for name, text in texts.items():
+        put("http", name, text.encode("latin-1"))
+
+
+def configs():
+    texts = {
+        "names": 'name: "m"\nplatform: "onnxruntime_onnx"\ndefault_model_filename: "model.onnx"\n# none\n',
+        "batching": "max_batch_size: 8\ndynamic_batching { preferred_batch_size: [4, 8] max_queue_delay_microseconds: 100 }",
+        "queue": "max_batch_size: 4 dynamic_batching { priority_levels: 3 default_priority_level: 2 preserve_ordering: false "
+        "default_queue_policy { max_queue_size: 9 default_timeout_microseconds: 1000 allow_timeout_override: true } }",
+        "ports": 'max_batch_size: 2 input [ { name: "x" data_type: TYPE_FP32 dims: [ 4 ] } ] output { name: "y" data_type: TYPE_FP32 dims: 4 }',
+        "versions": "version_policy: { specific { versions: [1, 2] } }",
+        "latest": "version_policy { latest { num_versions: 1 } }",
+        "all": "version_policy { all { } }",
+        "instances": "instance_group [ { kind: KIND_CPU count: 2 } ]",
+        "warm": 'model_warmup { name: "w" batch_size: 1 inputs { key: "x" value: { data_type: TYPE_FP32 dims: 4 zero_data: true } } }',
+        "parameters": "parameters { key: 'a' value: { string_value: \"\\n\\x41\" } }",
+        "deep": "a { " * 40,
+        "large": "max_batch_size: 99999999999999999999",
+    }
+    for name, text in texts.items():
+        put("config", name, text.encode())
+
+
+def reports():
+    point = '{"via":"threads","threads":2,"rows":%s,"latency_seconds":{"p50":%s,"p99":%s}}'
+    texts = {
+        "report": '{"points":[%s,%s]}' % (point % (1, 0.001, 0.002), point % (8, 0.004, 0.005)),
+        "report_null": '{"points":[%s]}' % (point % (1, "null", 1)),
+        "report_large": '{"points":[%s]}' % (point % (1 << 63, 1e308, 1e308)),
+        "report_small": '{"points":[%s]}' % (point % (1, 5e-324, 0)),
+        "none": '{"points":[]}',
+        "keys": '{"ann":{"keys":["0123456789abcdef"],"weight":2.5,"max_requests":3,"control":true}}',
+        "keys_two": '{"a":{"keys":["0123456789abcdef"]},"b":{"keys":["0123456789abcdef"]}}',
+        "keys_weight": '{"a":{"keys":[],"weight":0}}',
+        "keys_name": '{"":{"keys":["x"]}}',
+    }
+    for name, text in texts.items():
+        put("reports", name, text.encode())
+
+
 models()
 arrays()
 weights()
 settings()
+served()
+requests()
+configs()
+reports()

@@ -8,6 +8,7 @@ EXTENDS Naturals, Sequences, FiniteSets
 
 CONSTANTS N, MaxTick, MaxFaults,
           Chain,     \* a stream uses only what the one before it made, and only the first one faults
+          Apart,     \* `TOLD_APART`: so many uses of a stream are remembered one by one
           Bug
 Streams == 1..N
 NoStamp == [stream |-> 0, tick |-> 0]
@@ -48,9 +49,19 @@ OverBetween(r, x, y) == \E h \in hits[r] : Min(x, y) <= h[2] /\ h[2] < Max(x, y)
 Consume(s, st, t) ==
   LET known == {u \in consumed[s] : u.stamp.stream = st.stream /\
                    (Bug = "merge_uses" \/ ~OverBetween(st.stream, u.stamp.tick, st.tick))}
-  IN IF known = {} THEN consumed[s] \cup {[stamp |-> st, since |-> t]}
-     ELSE LET u == CHOOSE u \in known : TRUE IN
-          (consumed[s] \ {u}) \cup {[stamp |-> [u.stamp EXCEPT !.tick = Max(@, st.tick)], since |-> u.since]}
+      u == CHOOSE u \in known : \A v \in known : v.since <= u.since
+  IN IF known # {} /\ (Bug \in {"merge_uses", "stands_for_all"} \/ Cardinality(consumed[s]) >= Apart \/ u.stamp.tick >= st.tick)
+     THEN (consumed[s] \ {u}) \cup {[stamp |-> [u.stamp EXCEPT !.tick = Max(@, st.tick)], since |-> u.since]}
+     ELSE consumed[s] \cup {[stamp |-> st, since |-> t]}
+
+(* What a command at `st` may be told of. Where a later use stands for an earlier one, what it used counts for the commands before it, too.   *)
+UsesUpTo(st) == {cmds[st.stream][t] : t \in 1..st.tick} \ {NoStamp}
+LastUsed(r, q) == LET all == {cmds[r][t].tick : t \in {u \in 1..Len(cmds[r]) : cmds[r][u].stream = q}} IN CHOOSE x \in all : \A y \in all : x >= y
+Behind(S) == S \cup UNION {{[stream |-> u.stream, tick |-> IF Apart < MaxTick THEN LastUsed(st.stream, u.stream) ELSE u.tick] :
+                              u \in UsesUpTo(st)} : st \in S}
+RECURSIVE Closure(_, _)
+Closure(S, n) == IF n = 0 THEN S ELSE Closure(Behind(S), n - 1)
+MayHear(st) == \E u \in Closure({st}, N) : \E t \in bad[u.stream] : t <= u.tick
 
 Append1(s, st) == cmds' = [cmds EXCEPT ![s] = Append(@, st)]
 
@@ -108,7 +119,7 @@ Judged(s) ==
   /\ LET st == ask[s].of IN
      IF ask[s].found
      THEN /\ pc' = [pc EXCEPT ![s] = "idle"] /\ ask' = [ask EXCEPT ![s] = Nothing]
-          /\ alarm' = (alarm \/ \A r \in Streams : bad[r] = {})
+          /\ alarm' = (alarm \/ ~MayHear(st))
           /\ UNCHANGED <<cmds, clean>>
      ELSE IF poison[s] # 0 \/ Last(s) >= MaxTick
      THEN pc' = [pc EXCEPT ![s] = "idle"] /\ ask' = [ask EXCEPT ![s] = Nothing] /\ UNCHANGED <<cmds, clean, alarm>>
@@ -122,7 +133,7 @@ Judged(s) ==
 Sync(s) ==
   /\ pc[s] = "idle" /\ done[s] = Last(s) /\ Last(s) > told[s]
   /\ IF poison[s] # 0 \/ consumed[s] = {}
-     THEN told' = [told EXCEPT ![s] = Last(s)] /\ UNCHANGED <<pc, ask, alarm>>
+     THEN told' = (IF Bug = "settles_none" /\ poison[s] = 0 THEN told ELSE [told EXCEPT ![s] = Last(s)]) /\ UNCHANGED <<pc, ask, alarm>>
           /\ lied' = (lied \/ (poison[s] = 0 /\ \E t \in bad[s] : t > told[s]))
      ELSE /\ pc' = [pc EXCEPT ![s] = "settle"]
           /\ ask' = [ask EXCEPT ![s] = [Nothing EXCEPT !.sync = Last(s), !.uses = {}]]
@@ -138,8 +149,8 @@ Settle(s) ==
           /\ told' = IF Bug = "settles_none" THEN told ELSE [told EXCEPT ![s] = ask[s].sync]
           \* It says that all is well, or that something was not.
           /\ lied' = (lied \/ (~ask[s].over /\ \E t \in bad[s] : t <= ask[s].sync /\ t > told[s]))
-          /\ alarm' = (alarm \/ (ask[s].over /\ bad[s] = {}))
-     ELSE /\ LET u == CHOOSE u \in left : TRUE IN
+          /\ alarm' = (alarm \/ (ask[s].over /\ ~MayHear([stream |-> s, tick |-> ask[s].sync])))
+     ELSE /\ LET u == CHOOSE u \in left : \A v \in left : u.since <= v.since IN
              ask' = [ask EXCEPT ![s] = [Nothing EXCEPT !.sync = ask[s].sync, !.over = ask[s].over,
                                          !.of = u.stamp, !.use = u.stamp, !.todo = {u.stamp}, !.since = u.since]]
           /\ pc' = [pc EXCEPT ![s] = "find"] /\ UNCHANGED <<told, lied, alarm>>
@@ -150,7 +161,9 @@ Note(s) ==
   /\ IF Bug = "forget_first"
      THEN /\ consumed' = [consumed EXCEPT ![s] = {u \in @ : u.stamp # ask[s].use}] /\ UNCHANGED <<hits, clean>>
      ELSE /\ UNCHANGED consumed
-          /\ IF ask[s].found THEN hits' = [hits EXCEPT ![s] = @ \cup {<<ask[s].since, Last(s)>>}] /\ UNCHANGED clean
+          /\ IF ask[s].found
+             THEN /\ hits' = IF ask[s].over THEN hits ELSE [hits EXCEPT ![s] = @ \cup {<<ask[s].since, Last(s)>>}]
+                  /\ UNCHANGED clean
              ELSE /\ clean' = [clean EXCEPT ![s][ask[s].of.stream] =
                                    CleanAfter(@, LastBefore(ask[s].of.stream, ask[s].of.tick), ask[s].of.tick)]
                   /\ UNCHANGED hits
@@ -197,13 +210,13 @@ Host(s) == FindUses(s) \/ FindPoison(s) \/ FindHistory(s) \/ FindMore(s) \/ Judg
 Next == \E s \in Streams :
   \/ Encode(s) \/ Sync(s) \/ Recover(s) \/ Host(s) \/ Exec(s, TRUE) \/ Exec(s, FALSE)
   \/ \E r \in Streams : \E t \in 1..MaxTick : Use(s, [stream |-> r, tick |-> t])
-Fair == \A s \in Streams : WF_vars(Host(s)) /\ WF_vars(Exec(s, FALSE)) /\ WF_vars(Sync(s)) /\ WF_vars(Recover(s))
+(* Whoever uses results again and again, and is refused each time, synchronises now and then. *)
+Fair == \A s \in Streams : WF_vars(Host(s)) /\ WF_vars(Exec(s, FALSE)) /\ SF_vars(Sync(s)) /\ SF_vars(Recover(s))
 Spec == Init /\ [][Next]_vars /\ Fair
 -----------------------------------------------------------------------------
 (* A stream that is told that all is well has done nothing that is bad, and that it was not told of before. *)
 WhoIsHitHears == ~lied
-(* A stream hears of a fault only if one of its commands is bad. *)
-(* (What it used is judged for all since the first use; so "bad" is asked of the stream.)  *)
+(* A stream hears of a fault only if one of its commands, up to the one that is asked about, used what is bad, itself or through others. *)
 OthersHearNothing == ~alarm
 (* What is taken to be good is good, for ever. *)
 CleanIsGood == \A s, r \in Streams : \A t \in bad[r] : ~CleanCovers(s, [stream |-> r, tick |-> t])

@@ -10,6 +10,7 @@ EXTENDS Naturals, Sequences, FiniteSets
 CONSTANTS N,          \* streams are 1..N; each is used by one thread, which stands for all that share it
           Blocks, HomeOf,
           MaxOps,     \* so many ops are encoded in all
+          MayFree,    \* whether blocks are freed and used again
           Bug
 
 Streams == 1..N
@@ -88,20 +89,22 @@ Begin(s, kind, b) ==
                       ELSE writer' = [writer EXCEPT ![b] = s] /\ UNCHANGED readers
   /\ UNCHANGED <<q, done, host, need, got, ghost>>
 
-(* `lock_after`, with the stream's lock held *)
+(* `lock_after`, with the stream's lock held. Stamps are compared one after the other: one may be over only when another, that is over as  *)
+(* well by then, was found not to be.                                                                                                    *)
 Order(s) ==
   /\ pc[s] = "order"
   /\ LET kind == op[s][1] b == op[s][2]
          open == {st \in Conflicts(s, kind, b) : ~Covers(s, st)}
-         over == {st \in open : Complete(st)}
-         clock == [r \in Streams |-> IF \E st \in over : st.stream = r
-                                     THEN Max(after[s][r], (CHOOSE st \in over : st.stream = r).tick) ELSE after[s][r]]
-     IN IF open \subseteq over
-        THEN Encode(s, kind, b, <<>>, clock) /\ UNCHANGED <<marker, life>>
-        ELSE /\ need' = [need EXCEPT ![s] = open \ over]
-             /\ after' = [after EXCEPT ![s] = clock]
-             /\ pc' = [pc EXCEPT ![s] = "markers"]
-             /\ UNCHANGED <<q, marker, written, users, tick, life, readers, writer, op, got, hver>>
+         complete == {st \in open : Complete(st)}
+     IN \E over \in {some \in SUBSET complete : some # {} \/ complete = {}} :
+        LET clock == [r \in Streams |-> IF \E st \in over : st.stream = r
+                                        THEN Max(after[s][r], (CHOOSE st \in over : st.stream = r).tick) ELSE after[s][r]]
+        IN IF open \subseteq over
+           THEN Encode(s, kind, b, <<>>, clock) /\ UNCHANGED <<marker, life>>
+           ELSE /\ need' = [need EXCEPT ![s] = open \ over]
+                /\ after' = [after EXCEPT ![s] = clock]
+                /\ pc' = [pc EXCEPT ![s] = "markers"]
+                /\ UNCHANGED <<q, marker, written, users, tick, life, readers, writer, op, got, hver>>
   /\ UNCHANGED <<done, ops, dver, wrong>>
 
 (* `Lane::marker` of another stream, with that stream's lock held *)
@@ -143,7 +146,7 @@ Reset(b) ==
   /\ users' = [users EXCEPT ![b] = IF tick[b][Home(b)] = 0 \/ Bug = "reset_forgets_home" THEN {} ELSE {Home(b)}]
 Away(b) == Foreign(Home(b), Uses(b))
 Free(b) ==
-  /\ life[b] = "live" /\ writer[b] = 0 /\ readers[b] = {} /\ ops < MaxOps
+  /\ MayFree /\ life[b] = "live" /\ writer[b] = 0 /\ readers[b] = {} /\ ops < MaxOps
   /\ IF Away(b) = {} THEN life' = [life EXCEPT ![b] = "idle"] /\ Reset(b)
      ELSE life' = [life EXCEPT ![b] = "pending"] /\ UNCHANGED <<written, users>>
   /\ UNCHANGED <<q, done, after, marker, tick, readers, writer, pc, op, need, got, ops, ghost>>

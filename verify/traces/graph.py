@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""graph.py leases|batch < TLC's dump: the state graph, each state by what is seen of it in a trace."""
+"""graph.py leases|batch|streams < TLC's dump: the state graph, each state by what is seen of it in a trace."""
 import re, sys
 
 kind = sys.argv[1]
@@ -51,7 +51,20 @@ def batch(label):
     return look
 
 
-look = {"leases": leases, "batch": batch}[kind]
+def streams(label):
+    """Of each stream: what it was given, and how many of these commands are executed."""
+    def shown(match):
+        text = match.group(0)
+        kind = re.search(r'kind \|-> \\"(\w+)', text).group(1)
+        source, tick = (re.search(rf"{name} \|-> (\d+)", text).group(1) for name in ("stream", "tick"))
+        return f"({source}.{tick})" if kind == "wait" else kind[0]
+    queues = re.sub(r"\[[^][]*\[[^][]*\][^][]*\]", shown, variable(label, "q").replace("\\n", " ")).strip()[2:-2]
+    done = re.findall(r"\d+", variable(label, "done"))
+    commands = [re.sub("[ ,]", "", queue) for queue in re.findall("<<(.*?)>>", queues)]
+    return " ".join(f"{queue}/{count}" for queue, count in zip(commands, done, strict=True))
+
+
+look = {"leases": leases, "batch": batch, "streams": streams}[kind]
 numbers, states, edges, first = {}, [], [], []
 for line in sys.stdin:
     edge = re.match(r"(-?\d+) -> (-?\d+)", line)

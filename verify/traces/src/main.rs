@@ -26,6 +26,7 @@ mod schedule;
 #[allow(dead_code)]
 #[path = "../../../crates/runtime/src/slots.rs"]
 mod slots;
+mod streams;
 mod sync;
 #[allow(dead_code)]
 #[path = "../../../crates/runtime/src/waiters.rs"]
@@ -39,6 +40,10 @@ use shuttle::{Config, FailurePersistence, Runner};
 
 /// One execution with this seed: what was seen, or `None` if threads slept for ever or an assertion failed.
 fn execute(scenario: &'static str, seed: u64) -> Option<Vec<String>> {
+    if let Some(ops) = scenario.strip_prefix("streams") {
+        let most = ops.parse().expect("how many ops");
+        return catch_unwind(|| streams::execution(seed, most)).ok();
+    }
     let seen = Arc::new(Mutex::new(Vec::new()));
     let into = seen.clone();
     let mut config = Config::new();
@@ -100,6 +105,9 @@ fn main() {
             continue;
         };
         if spoils {
+            if trace.len() < 4 {
+                continue;
+            }
             let before = trace.clone();
             spoil(&mut trace, seed);
             if trace == before {

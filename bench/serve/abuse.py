@@ -1,10 +1,10 @@
 """What production does to a server beyond what the tests do in seconds:
 
     python3 bench/serve/abuse.py --streampool target/release/streampool     # needs the packages numpy and onnx
-    SERVE_CASES=1000000 cargo test --workspace --test server strange -- --nocapture
+    SERVE_CASES=1000000 cargo test --workspace strange
 
 The first: 10,000 idle connections, of which none does harm and each takes little memory; kill -9 under load and a restart at the same socket;
-a disk that is full where traces go. The second: a million requests made from good ones, over HTTP and as messages of gRPC.
+a disk that is full where traces go. The second: a million of each, made from good ones: whole requests over a connection of their own, bodies, messages of gRPC, and `config.pbtxt`.
 """
 
 import argparse

@@ -102,9 +102,9 @@ def request(path, body, headers=()):
     return f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n{lines}\r\n".encode() + body
 
 
-def binary(width, rows=1):
-    head = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [rows, width], "parameters": {"binary_data_size": 4 * rows * width}}],
-            "outputs": [{"name": "y", "parameters": {"binary_data": True}}]}
+def binary(width, rows=1, names=("x", "y")):
+    head = {"inputs": [{"name": names[0], "datatype": "FP32", "shape": [rows, width], "parameters": {"binary_data_size": 4 * rows * width}}],
+            "outputs": [{"name": names[1], "parameters": {"binary_data": True}}]}
     text = json.dumps(head).encode()
     return text + np.ones((rows, width), np.float32).tobytes(), {"Inference-Header-Content-Length": str(len(text))}
 
@@ -205,9 +205,21 @@ def wrk(port, path, body, headers, folder, seconds):
     return float(re.search(r"Requests/sec:\s+([\d.]+)", text)[1]), at["50"], at["99"]
 
 
+def processor_time(parent):
+    """How long a process and its children ran, in microseconds: their own code, and the system for them."""
+    times = [0, 0]
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if parent in (int(path.parent.name), int(fields[1])):
+            times = [time + int(ticks) * 1e6 / os.sysconf("SC_CLK_TCK") for time, ticks in zip(times, fields[11:13])]
+    return times
+
+
 def identity(options, folder):
     write(folder / "models/identity.onnx", 16)
-    body, headers = binary(16)
     servers = {"streampool": lambda: Streampool(options.streampool, folder / "models")}
     if options.furnace:
         def furnace():
@@ -229,13 +241,18 @@ def identity(options, folder):
     results = {name: [] for name in servers}
     for _ in range(options.rounds):
         for name, begin in servers.items():
+            # A model of furnace-server with one tensor has these names.
+            body, headers = binary(16, names=("input", "output") if name == "furnace-server" else ("x", "y"))
             server = begin()
             wrk(server.port, "/v2/models/identity/infer", body, headers, folder, 1)
-            results[name].append(wrk(server.port, "/v2/models/identity/infer", body, headers, folder, options.seconds))
+            before = processor_time(server.process.pid)
+            figures = wrk(server.port, "/v2/models/identity/infer", body, headers, folder, options.seconds)
+            took = [after - before for after, before in zip(processor_time(server.process.pid), before)]
+            results[name].append([*figures, *(time / figures[0] / options.seconds for time in took)])
             server.end()
     for name, rounds in results.items():
-        rate, half, most = (statistics.median(values) for values in zip(*rounds))
-        print(f"{name:>20}: {rate:8.0f}/s, p50 {half:6.2f} ms, p99 {most:6.2f} ms")
+        rate, half, most, own, system = (statistics.median(values) for values in zip(*rounds))
+        print(f"{name:>20}: {rate:8.0f}/s, p50 {half:6.2f} ms, p99 {most:6.2f} ms, {own:5.1f} us of its own code and {system:5.1f} us of the system's a request")
 
 
 def triton_server(folder, models):

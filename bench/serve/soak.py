@@ -48,15 +48,15 @@ def write(path, width, heavy):
 class Client(threading.Thread):
     """Sends requests until it is told to stop, and counts what became of them."""
 
-    def __init__(self, address, tenant, stop, seed):
+    def __init__(self, address, tenant, stop, seed, pause):
         super().__init__()
-        self.address, self.tenant, self.stop = address, tenant, stop
+        self.address, self.tenant, self.stop, self.pause = address, tenant, stop, pause
         self.random = random.Random(seed)
         self.counts, self.wrong = collections.Counter(), []
 
     def run(self):
         connection = None
-        while not self.stop.is_set():
+        while not self.stop.wait(self.pause):
             connection = connection or http.client.HTTPConnection(self.address, timeout=60)
             try:
                 if self.one(connection):
@@ -119,6 +119,7 @@ def main():
     options.add_argument("--streampool", type=Path, required=True)
     options.add_argument("--seconds", type=float, default=1800)
     options.add_argument("--clients", type=int, default=12)
+    options.add_argument("--pause", type=float, default=0, help="seconds that a client waits before each request")
     options = options.parse_args()
     folder = Path(tempfile.mkdtemp())
     for name, width in MODELS.items():
@@ -139,7 +140,7 @@ def main():
     address = re.search('http="([^"]*)"', line)[1]
     stop = threading.Event()
     tenants = ["ann", "bob"] + ["greedy"] * max(1, options.clients - 2)
-    clients = [Client(address, tenant, stop, number) for number, tenant in enumerate(tenants)]
+    clients = [Client(address, tenant, stop, number, options.pause) for number, tenant in enumerate(tenants)]
     for client in clients:
         client.start()
     problems, samples, loads, begun = [], [], collections.Counter(), time.monotonic()

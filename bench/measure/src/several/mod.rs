@@ -33,8 +33,7 @@ const CALLERS: usize = 512;
 
 /// Measure several devices of one machine: each alone, and all together in one process
 ///
-/// The exit code is 1 if a result is wrong. A goal that is missed is no
-/// failure.
+/// The exit code is 1 if a result is wrong. A goal that is missed is no failure.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
         streampool-measure several --devices 2 --quick\n  \

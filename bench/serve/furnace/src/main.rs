@@ -15,11 +15,11 @@ impl TensorModel for Identity {
     }
 
     fn inputs(&self) -> Vec<IoSpec> {
-        vec![IoSpec::fp32("x", &[16])]
+        vec![IoSpec::fp32("input", &[16])]
     }
 
     fn outputs(&self) -> Vec<IoSpec> {
-        vec![IoSpec::fp32("y", &[16])]
+        vec![IoSpec::fp32("output", &[16])]
     }
 
     fn run(&self, inputs: Vec<HostTensor>) -> furnace::Result<Vec<HostTensor>> {

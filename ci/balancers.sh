@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Three servers behind HAProxy, Envoy and nginx, as the files in `deploy` set them up: a rolling restart under load loses no request, and
-# of a server that is killed only what it held fails. The manifests for Kubernetes fit its schema. HAProxy and nginx have to be installed (`apt-get install haproxy nginx-light`); Envoy comes
-# from a Python package. Arguments name some of the three. Takes two minutes.
+# of a server that is killed only what it held fails, and HAProxy gives less to one whose queue is long. The manifests for Kubernetes fit its
+# schema. HAProxy and nginx have to be installed (`apt-get install haproxy nginx-light`); Envoy comes from a Python package. Arguments name
+# some of the three. Takes three minutes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")

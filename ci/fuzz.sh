@@ -11,7 +11,10 @@ export RUSTC_BOOTSTRAP=1
 export RUSTFLAGS="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
 -Cllvm-args=-sanitizer-coverage-trace-compares"
-cargo build --manifest-path fuzz/Cargo.toml --release --target "$host" --target-dir "$target"
+# What the server needs takes as long to build as all else.
+features=()
+case ${1:-} in http | config | reports) features=(--features serve) ;; esac
+cargo build --manifest-path fuzz/Cargo.toml --release --target "$host" --target-dir "$target" "${features[@]}"
 
 run() {
     local name=$1

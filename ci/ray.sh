@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Streampool on a simulated cluster of Ray: three nodes on this machine, of which a replica, a node and Serve's controller are killed under load.
-# Needs 600 MB below `target` for Ray, and about four minutes. Arguments name a part: data, serve.
+# Needs 600 MB below `target` for Ray, and about three minutes. Arguments name parts: data, serve, requests.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs NVIDIA's and OpenAI's clients, by HTTP and gRPC, against the server. They go to a folder below `target`.
+# Runs NVIDIA's and OpenAI's clients, by HTTP and gRPC, and a browser against the server. They go to a folder below `target`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
@@ -14,4 +14,12 @@ packages=$target/serve-packages
 cargo build --profile test --quiet --workspace --bin streampool --example threads --features streampool-cli/text,streampool-cli/tls,streampool-cli/zstd
 export STREAMPOOL=$target/debug/streampool PYTHONPATH=$packages
 python3 crates/serve/tests/clients/test_clients.py
-exec python3 crates/serve/tests/clients/test_operation.py
+python3 crates/serve/tests/clients/test_operation.py
+# The page, where there is a browser: `apt-get install chromium`.
+if command -v chromium >/dev/null; then
+    [ -d "$packages/playwright" ] ||
+        python3 -m pip install --quiet --disable-pip-version-check --upgrade --target "$packages" playwright
+    python3 crates/serve/tests/clients/test_page.py
+else
+    echo "chromium is not installed: the page was not tried"
+fi

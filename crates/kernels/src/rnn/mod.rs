@@ -4,7 +4,8 @@
 //! of one direction. `Form::Tiles` keeps the weights of short floats in registers and multiplies on the tensor
 //! cores, `Form::Matrices` by the matrices of Apple's simdgroups; `Form::Sums` takes any state, and reads weights, turned
 //! so that neighbouring threads read neighbours, at each step. Where that would leave most of the device idle,
-//! `Form::Launches` takes each step by a launch of its own, all units at once.
+//! `Form::Launches` takes each step by a launch of its own, all units at once, and `Form::LaunchTiles` does so for more sequences
+//! on the tensor cores.
 
 mod text;
 
@@ -64,6 +65,11 @@ enum Form {
         /// Weights that a thread reads at once.
         vector: u8,
     },
+    /// A launch for each step, with a group for eight units of some times 16 sequences.
+    LaunchTiles {
+        /// Times 16 sequences.
+        tiles: u8,
+    },
     /// A thread for a unit of some sequences.
     Sums {
         /// Threads for different units.
@@ -88,6 +94,11 @@ const THREADS: u32 = 256;
 /// The threads of a group of `Form::Launches`, and their warps.
 const LAUNCH_THREADS: u32 = 128;
 const LAUNCH_UNITS: usize = LAUNCH_THREADS as usize / 32;
+/// The threads of a group of `Form::LaunchTiles`, and its units.
+const TILE_THREADS: u32 = 256;
+const TILE_UNITS: usize = 8;
+/// The most sequences for which a launch for each step multiplies by sums: a tile has 16 rows.
+const FEW_SEQUENCES: usize = 8;
 /// The smallest state for which a launch for each step is worth it.
 const LAUNCH_STATE: usize = 64;
 /// The most steps that get a launch each.
@@ -131,7 +142,10 @@ impl Form {
         if let Some(form) = occupying.filter(|_| one_unit) {
             return form;
         }
-        Form::launches(op)
+        let launches = Form::launches(op);
+        launches
+            .and_then(|form| form.on_tiles(op, limits))
+            .or(launches)
             .or(occupying)
             .or_else(|| fitting().next_back())
             .unwrap_or(form(1, 0))
@@ -148,14 +162,25 @@ impl Form {
         }
         let vector =
             vector_in_place(&op.recurrent).or_else(|| vector_of(&[hidden], op.src.dtype()))?;
-        let run = batch.next_power_of_two().clamp(1, 8) as u8;
+        let run = batch.next_power_of_two().clamp(1, FEW_SEQUENCES) as u8;
         Some(Form::Launches { run, vector })
     }
 
-    /// The same on a GPU of Apple's whose simdgroups multiply matrices.
+    /// The same on tensor cores, where there are sequences for it.
+    fn on_tiles(self, op: &Op, limits: &Limits) -> Option<Form> {
+        let batch = op.src.shape()[1];
+        let tiles = if batch > 16 { 2 } else { 1 };
+        let bytes = launch_sums(op.cell, tiles) * size_of::<f32>();
+        let is_gain = matches!(self, Form::Launches { vector: 8, .. }) && batch > FEW_SEQUENCES;
+        (is_gain && bytes <= limits.shared_bytes as usize).then_some(Form::LaunchTiles { tiles })
+    }
+
+    /// The same on a GPU of Apple's whose simdgroups multiply matrices; `None` where that changes nothing.
     fn on_simdgroups(self, op: &Op, limits: &Limits) -> Option<Form> {
-        let Form::Tiles { width, .. } = self else {
-            return None;
+        let width = match self {
+            Form::Tiles { width, .. } => width,
+            Form::LaunchTiles { .. } => return Form::launches(op),
+            _ => return None,
         };
         let (batch, directions) = (op.src.shape()[1], op.direction.count());
         let gates = op.cell.gates();
@@ -178,7 +203,7 @@ impl Form {
     /// Sequences of a group.
     fn sequences(self) -> usize {
         match self {
-            Form::Tiles { tiles, .. } => usize::from(tiles) * 16,
+            Form::Tiles { tiles, .. } | Form::LaunchTiles { tiles } => usize::from(tiles) * 16,
             Form::Matrices { tiles, .. } => usize::from(tiles) * 8,
             Form::Launches { run, .. } => usize::from(run),
             Form::Sums { units, run, .. } => {
@@ -192,7 +217,7 @@ impl Form {
     fn pitch(self) -> usize {
         match self {
             Form::Tiles { width, .. } | Form::Matrices { width, .. } => usize::from(width) + 8,
-            Form::Launches { .. } | Form::Sums { .. } => self.sequences() + 4,
+            _ => self.sequences() + 4,
         }
     }
 
@@ -200,9 +225,15 @@ impl Form {
         match self {
             Form::Tiles { width, .. } | Form::Matrices { width, .. } => 32 * u32::from(width / 8),
             Form::Launches { .. } => LAUNCH_THREADS,
+            Form::LaunchTiles { .. } => TILE_THREADS,
             Form::Sums { .. } => THREADS,
         }
     }
+}
+
+/// How many sums the warps of a group of [`Form::LaunchTiles`] exchange.
+fn launch_sums(cell: Cell, tiles: u8) -> usize {
+    TILE_THREADS as usize / 32 * cell.gates() * usize::from(tiles) * 16 * TILE_UNITS
 }
 
 /// The type that elements are computed in.
@@ -345,11 +376,23 @@ where
     let mut states: SmallVec<[usize; 3]> = SmallVec::new();
     let weights = match form {
         Form::Tiles { .. } | Form::Matrices { .. } => Operand::Memory(op.recurrent.span()),
-        Form::Launches { .. } => {
-            let arrays = if op.cell == Cell::Lstm { 3 } else { 2 };
+        Form::Launches { .. } | Form::LaunchTiles { .. } => {
             let state = directions.checked_mul(batch.checked_mul(hidden)?)?;
-            for _ in 0..arrays {
+            let is_tiles = matches!(form, Form::LaunchTiles { .. });
+            // What tiles multiply is rounded, and the state itself is apart.
+            let multiplied = if is_tiles { op.src.dtype() } else { number };
+            let others = usize::from(is_tiles) + usize::from(op.cell == Cell::Lstm);
+            for _ in 0..2 {
+                states.push(room(state, multiplied)?);
+            }
+            for _ in 0..others {
                 states.push(room(state, number)?);
+            }
+            if let Some(hidden) = op.hidden.as_ref().filter(|_| is_tiles) {
+                let first = in_scratch(states[0], multiplied, hidden.shape())?;
+                let copy = elementwise::copy(hidden, &first, limits);
+                debug_assert_eq!(copy.scratch, 0, "a copy needs no scratch memory");
+                plan.dispatches.extend(copy.dispatches);
             }
             match vector_in_place(&op.recurrent) {
                 Some(_) => Operand::Memory(op.recurrent.span()),
@@ -429,8 +472,12 @@ where
         }
     };
     match form {
-        Form::Launches { .. } => {
-            let groups = groups.checked_mul(hidden.div_ceil(LAUNCH_UNITS))?;
+        Form::Launches { .. } | Form::LaunchTiles { .. } => {
+            let units = match form {
+                Form::LaunchTiles { .. } => TILE_UNITS,
+                _ => LAUNCH_UNITS,
+            };
+            let groups = groups.checked_mul(hidden.div_ceil(units))?;
             for turn in 0..steps {
                 let turned = params.clone().size(turn);
                 plan.push(launch(groups, &states, turned));

@@ -72,6 +72,8 @@ fn simdgroups_of_apple_multiply_matrices() {
         // The weights of wider states are in no registers.
         let (product, form) = lstm([20, 4, 64, 200]).expect("a plan");
         assert!(product && matches!(form, Form::Launches { run: 4, vector: 8 }));
+        let (product, form) = lstm([20, 40, 64, 200]).expect("a plan");
+        assert!(product && matches!(form, Form::Launches { run: 8, vector: 8 }));
     }
     let (product, form) = of(DType::F32, Cell::Lstm, [20, 4, 64, 20]).expect("a plan");
     assert!(product && matches!(form, Form::Sums { .. }));
@@ -98,6 +100,12 @@ fn wide_states_get_a_launch_for_each_step() {
     assert_eq!(form(f16, lstm, [20, 1, 8, 512]), (20, launches(1, 8)));
     assert_eq!(form(f32, lstm, [20, 30, 8, 512]), (20, launches(8, 4)));
     assert_eq!(form(f32, lstm, [20, 3, 8, 102]), (20, launches(4, 2)));
+    let tiles = |tiles| Form::LaunchTiles { tiles };
+    assert_eq!(form(f16, lstm, [20, 8, 8, 512]), (20, launches(8, 8)));
+    assert_eq!(form(f16, lstm, [20, 9, 8, 512]), (20, tiles(1)));
+    assert_eq!(form(f16, lstm, [20, 40, 8, 512]), (20, tiles(2)));
+    // Rows of the state that are no whole vectors.
+    assert_eq!(form(f16, lstm, [20, 9, 8, 132]), (20, launches(8, 4)));
     let in_one = |dtype, cell, sizes| {
         let (count, form) = form(dtype, cell, sizes);
         count == 1 && matches!(form, Form::Sums { .. })

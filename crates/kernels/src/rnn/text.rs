@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use streampool_device::{Cell, DType};
 
-use super::{Form, Rnn};
+use super::{Form, Rnn, launch_sums};
 use crate::text::{
     Buffer, Dialect, Field, KernelText, SharedArray, WORDS, compute_type, constants, elements,
     factor, storage_type, tiles,
@@ -19,6 +19,14 @@ fn number_of(cell: Cell) -> usize {
         Cell::Gru { reset_after: false } => 2,
         Cell::Gru { reset_after: true } => 3,
         Cell::Lstm => 4,
+    }
+}
+
+/// Says how tiles of these elements are multiplied.
+fn multiply_tiles(dtype: DType) -> &'static str {
+    match dtype {
+        DType::BF16 => "#define MULTIPLY_TILES multiply_bf16\n",
+        _ => "#define MULTIPLY_TILES multiply_f16\n",
     }
 }
 
@@ -59,11 +67,7 @@ impl Rnn {
         let words = SharedArray::new("Words", "words", words);
         let (entry, body, shared) = match self.form {
             Form::Tiles { .. } => {
-                let multiply = match self.dtype {
-                    DType::BF16 => "multiply_bf16",
-                    _ => "multiply_f16",
-                };
-                let _ = writeln!(functions, "#define MULTIPLY_TILES {multiply}");
+                functions.push_str(multiply_tiles(self.dtype));
                 functions.push_str(WORDS);
                 ("rnn_tiles", include_str!("tiles_body.h"), vec![words])
             }
@@ -86,7 +90,25 @@ impl Rnn {
                         ("PART", vector.min(4).into()),
                     ],
                 );
-                ("rnn_step", include_str!("step_body.h"), Vec::new())
+                functions.push_str("#define STATE_BEFORE(at) current[at]\n");
+                functions.push_str("#define KEEP_STATE(at, after) next[at] = after;\n");
+                let body = concat!(include_str!("step_body.h"), include_str!("step_end.h"));
+                ("rnn_step", body, Vec::new())
+            }
+            Form::LaunchTiles { tiles } => {
+                let warps = self.form.threads() / 32;
+                constants(&mut functions, &[("WARPS", warps), ("TILES", tiles.into())]);
+                functions.push_str(multiply_tiles(self.dtype));
+                functions.push_str("#define STATE_BEFORE(at) own_states[at]\n");
+                functions.push_str(
+                    "#define KEEP_STATE(at, after) own_states[at] = after; next[at] = stored(after);\n",
+                );
+                let parts = SharedArray::new("f32", "parts", launch_sums(self.cell, tiles));
+                let body = concat!(
+                    include_str!("step_tiles_body.h"),
+                    include_str!("step_end.h")
+                );
+                ("rnn_step_tiles", body, vec![parts])
             }
             Form::Sums {
                 units,
@@ -199,10 +221,13 @@ impl Rnn {
         }));
         match self.form {
             Form::Sums { shared: 0, .. } => buffers.push(Buffer::write("states", number)),
-            Form::Launches { .. } => {
+            Form::Launches { .. } | Form::LaunchTiles { .. } => {
+                let is_tiles = matches!(self.form, Form::LaunchTiles { .. });
+                let multiplied = if is_tiles { stored } else { number };
+                buffers.push(Buffer::read("current", multiplied));
+                buffers.push(Buffer::write("next", multiplied));
+                buffers.extend(is_tiles.then(|| Buffer::write("own_states", number)));
                 let cells = (self.cell == Cell::Lstm).then(|| Buffer::write("own_cells", number));
-                buffers.push(Buffer::read("current", number));
-                buffers.push(Buffer::write("next", number));
                 buffers.extend(cells);
             }
             _ => {}
@@ -218,7 +243,7 @@ impl Rnn {
         }
         let sizes = ["steps", "batch", "hidden", "parts", "reverse"];
         fields.extend(sizes.map(|name| Field::new("u32", name)));
-        if matches!(self.form, Form::Launches { .. }) {
+        if matches!(self.form, Form::Launches { .. } | Form::LaunchTiles { .. }) {
             fields.push(Field::new("u32", "turn"));
         }
         fields

@@ -18,6 +18,7 @@ pub fn ops() -> Vec<Op> {
             ops.push(op(dtype, cell, [3, 40, 7, 20], true));
             ops.push(op(dtype, cell, [3, 8192, 7, 128], false));
             ops.push(op(dtype, cell, [3, 40, 7, 300], true));
+            ops.push(op(dtype, cell, [3, 40, 7, 304], true));
         }
         ops.push(op(dtype, Cell::Lstm, [3, 2, 7, 9000], true));
     }

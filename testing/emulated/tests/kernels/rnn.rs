@@ -139,6 +139,26 @@ fn steps_of_wide_states_are_launches() {
 }
 
 #[test]
+fn steps_of_wide_states_and_many_sequences_are_launches_of_tiles() {
+    let gru = Cell::Gru { reset_after: true };
+    let mut ops = Vec::new();
+    let both = (Cell::Lstm, Direction::Both);
+    // More rows than one tile has, and fewer; columns that end within what a warp reads at once, and beyond what all do.
+    ops.push((DType::F16, layer(DType::F16, both, [2, 19, 4, 136], true)));
+    let forward = |dtype, cell| layer(dtype, (cell, Direction::Forward), [2, 11, 4, 136], true);
+    ops.push((DType::BF16, forward(DType::BF16, Cell::Lstm)));
+    ops.push((DType::F16, forward(DType::F16, gru)));
+    let reverse = (Cell::Tanh, Direction::Reverse);
+    ops.push((
+        DType::F16,
+        layer(DType::F16, reverse, [3, 17, 3, 264], false),
+    ));
+    for emulator in Emulator::of_each_kind() {
+        compare(&emulator, &ops);
+    }
+}
+
+#[test]
 fn a_small_gpu_takes_more_sequences_to_a_group() {
     let mut ops = Vec::new();
     for cell in CELLS {

@@ -125,8 +125,9 @@ impl CudaProgram {
         };
         let mut chain = Chain::new(&self.core.context)?;
         let mut pieces: Vec<Piece> = Vec::with_capacity(self.recipe.ops.len() + self.nodes);
-        let mut now = chain.note(&lane.shelf)?;
-        let mut marks = vec![now.clone()];
+        let idle = [chain.note(&lane.shelf)?, chain.note(&lane.shelf)?];
+        let mut now = idle[1].clone();
+        let mut marks = idle.to_vec();
         for op in &self.recipe.ops {
             let whole = pieces.len();
             pieces.push(Piece {
@@ -141,7 +142,8 @@ impl CudaProgram {
                 let before = std::mem::replace(&mut now, chain.note(&lane.shelf)?);
                 marks.push(now.clone());
                 // What cannot be told of a library's kernels is left out.
-                if let Ok(Some(shape)) = chain.shape(&node, &task) {
+                if let Ok(Some(mut shape)) = chain.shape(&node, &task) {
+                    shape.idle = Some(idle.clone());
                     pieces.push(Piece {
                         op: op.kind,
                         kernel: Some(shape),

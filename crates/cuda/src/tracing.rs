@@ -108,6 +108,8 @@ pub(crate) struct Shape {
     pub launches: usize,
     pub groups: u64,
     pub fit: u32,
+    /// Two marks with nothing between them, in the same graph: what of a kernel's time is for the marks.
+    pub idle: Option<[Arc<Mark>; 2]>,
 }
 
 impl Timed {
@@ -138,10 +140,15 @@ impl Timed {
         };
         let at = |mark: &Mark| self.origin.at.checked_add(since(mark, &self.origin.mark)?);
         let begin = at(&self.piece.begin)?.max(self.encoded).min(seen);
-        let end = match self.piece.kernel {
+        let end = match &self.piece.kernel {
             None => at(&self.piece.end)?.max(begin).min(seen),
             // Far from the origin the driver's numbers are not fine enough for a kernel.
-            Some(_) => begin.checked_add(since(&self.piece.end, &self.piece.begin)?)?,
+            Some(shape) => {
+                let idle = shape.idle.as_ref();
+                let idle = idle.and_then(|[first, second]| since(second, first));
+                let time = since(&self.piece.end, &self.piece.begin)?;
+                begin.checked_add(time.saturating_sub(idle.unwrap_or_default()))?
+            }
         };
         Some(Interval {
             queue,

@@ -194,7 +194,7 @@ pub fn table_of_kernels(gpu: &OnGpu) -> String {
     }
     let more = not_shown(gpu.kernels.len(), "more kernel");
     format!(
-        "\nKernels of the programs of a run: {:.0} launches\n{}{more}  One thread waits at least {} for a run. Any number get at most {} runs/s: {} processors, \
+        "\nKernels of the programs of a run: {:.0} launches\n{}{more}  By these times, one thread waits {} for a run, and any number get at most {} runs/s: {} processors, \
          {:.0} SM·us each.\n",
         gpu.launches_per_run,
         table.render(),

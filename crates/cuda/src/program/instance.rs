@@ -43,7 +43,7 @@ impl Instance {
     ) -> Result<Instance, Failure> {
         let core = &lane.core;
         // Who makes a graph shuts the gate once for all that needs it, if that is soon over.
-        let _alone = is_soon_made(recipe).then(|| core.context.alone());
+        let alone = is_soon_made(recipe).then(|| core.context.alone());
         let scratch = match recipe.scratch {
             0 => None,
             bytes => Some(Arc::new(core.ledger.own(bytes)?)),
@@ -61,6 +61,7 @@ impl Instance {
             nodes.push(of_op.collect::<Result<_, _>>()?);
         }
         let graph = Graph::new(chain, lane.stream)?;
+        drop(alone);
         core.programs.count_built();
         Ok(Instance {
             graph,

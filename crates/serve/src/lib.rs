@@ -19,6 +19,7 @@
 
 #![forbid(unsafe_code)]
 
+mod aside;
 mod config;
 mod datatype;
 mod error;

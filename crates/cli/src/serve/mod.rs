@@ -4,6 +4,7 @@ mod lines;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 use clap::{Arg, Args, Command, ValueEnum};
@@ -159,9 +160,12 @@ pub fn run(options: &Options) -> Result<Outcome> {
     let begun = Instant::now();
     refuse_unknown(std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()))?;
     let log = lines::begin(options.log == Log::Json, shown(options.log_level));
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()?;
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    // Tokio reads the variable itself. The other processors are for the models, and for clients on this machine.
+    if std::env::var_os("TOKIO_WORKER_THREADS").is_none() {
+        runtime.worker_threads(available_parallelism().map_or(1, |count| count.get().div_ceil(2)));
+    }
+    let runtime = runtime.enable_all().build()?;
     runtime.block_on(serve(options, log, begun))
 }
 

@@ -10,6 +10,7 @@ use tonic::metadata::MetadataMap;
 use super::messages::{
     Choice, Contents, InferRequest, InferResponse, OutputTensor, Parameter, Parameters,
 };
+use crate::aside::aside;
 use crate::error::{Error, Result};
 use crate::figures::Watch;
 use crate::model::{Model, Place, Terms, deadline, shared};
@@ -47,7 +48,8 @@ async fn answer(
     terms.span = watch.span();
     let begun = Instant::now();
     parameters(&request.parameters, &mut terms)?;
-    let given = inputs(server, model, who, &request)?;
+    let bytes = request.raw_input_contents.iter().map(Bytes::len);
+    let given = aside(bytes.sum(), || inputs(server, model, who, &request))?;
     let given = model.in_order(given)?;
     let wanted = match request.outputs.is_empty() {
         true => outputs::all(model, true),

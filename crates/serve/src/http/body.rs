@@ -12,6 +12,7 @@ use flate2::read::{MultiGzDecoder, ZlibDecoder};
 use flate2::write::{GzEncoder, ZlibEncoder};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
+use crate::aside::aside;
 use crate::error::{Error, Result};
 use crate::server::Limits;
 
@@ -21,6 +22,9 @@ const LEAST_COMPRESSED: usize = 512;
 /// Bodies of refused requests are read up to this size, and for so long.
 const MOST_SKIPPED: usize = 1 << 20;
 const SKIP_TIME: Duration = Duration::from_secs(1);
+
+/// Decompressed, a body has about so many times as many bytes.
+const USUAL_RATIO: usize = 8;
 
 /// What bodies may be compressed as.
 const CODINGS: &[&str] = &[
@@ -56,11 +60,19 @@ pub async fn read(headers: &HeaderMap, body: Body, limits: &Limits) -> Result<By
     let encoding = headers.get(header::CONTENT_ENCODING);
     match encoding.map_or(Ok("identity"), |encoding| encoding.to_str()) {
         Ok("identity" | "") => Ok(body),
-        Ok("gzip") => inflated(MultiGzDecoder::new(&body[..]), limits),
-        Ok("deflate") => inflated(ZlibDecoder::new(&body[..]), limits),
+        encoding => aside(body.len().saturating_mul(USUAL_RATIO), || {
+            decompressed(encoding.unwrap_or("?"), &body, limits)
+        }),
+    }
+}
+
+fn decompressed(encoding: &str, body: &[u8], limits: &Limits) -> Result<Bytes> {
+    match encoding {
+        "gzip" => inflated(MultiGzDecoder::new(body), limits),
+        "deflate" => inflated(ZlibDecoder::new(body), limits),
         #[cfg(feature = "zstd")]
-        Ok("zstd") => {
-            let reader = zstd::Decoder::with_buffer(&body[..]).and_then(|mut reader| {
+        "zstd" => {
+            let reader = zstd::Decoder::with_buffer(body).and_then(|mut reader| {
                 reader.window_log_max(ZSTD_WINDOW)?;
                 Ok(reader)
             });
@@ -70,8 +82,7 @@ pub async fn read(headers: &HeaderMap, body: Body, limits: &Limits) -> Result<By
             )
         }
         other => Err(Error::invalid(format!(
-            "the content encoding {:?} is not supported, expected one of {}",
-            other.unwrap_or("?"),
+            "the content encoding {other:?} is not supported, expected one of {}",
             CODINGS.join(", ")
         ))),
     }

@@ -14,6 +14,7 @@ use streampool::Array;
 use super::body::{self, Encoding};
 use super::named::Named;
 use super::reply;
+use crate::aside::aside;
 use crate::error::{Error, Result};
 use crate::figures::Watch;
 use crate::json_data;
@@ -66,7 +67,8 @@ async fn answer(
     };
     let body = body::read(&head.headers, body, server.limits()).await?;
     let begun = Instant::now();
-    let mut call = call(server, model, &head.headers, who, &body)?;
+    let read = || call(server, model, &head.headers, who, &body);
+    let mut call = aside(body.len(), read)?;
     call.terms.span = watch.span();
     outputs::check(model, &call.wanted)?;
     drop(body);
@@ -74,12 +76,10 @@ async fn answer(
     let arrays = model.run(call.inputs, &call.terms).await?;
     let begun = Instant::now();
     let outputs = outputs::choose(model, arrays, call.wanted)?;
-    let response = written(
-        model,
-        call.id.as_deref(),
-        &outputs,
-        Encoding::wanted(&head.headers),
-    )?;
+    let bytes = outputs.iter().map(|output| output.values.byte_count());
+    let encoding = Encoding::wanted(&head.headers);
+    let write = || written(model, call.id.as_deref(), &outputs, encoding);
+    let response = aside(bytes.sum(), write)?;
     watch.output(begun.elapsed());
     Ok(response)
 }

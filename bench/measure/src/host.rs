@@ -99,11 +99,13 @@ mod tests {
     #[test]
     fn both_are_measured_from_one_thread_and_from_more() {
         let slice = Duration::from_millis(2);
+        // The best of several: on a busy machine a thread may find no processor for longer than the slice.
+        let best = |rate: &dyn Fn() -> f64| (0..10).map(|_| rate()).fold(0.0, f64::max);
         for threads in [1, 3] {
             // Far beyond any processor on either side.
-            let flops = flops(threads, slice).unwrap();
+            let flops = best(&|| flops(threads, slice).unwrap());
             assert!((1e7..1e15).contains(&flops), "{flops}");
-            let bytes = copied_bytes(threads, 1 << 16, slice).unwrap();
+            let bytes = best(&|| copied_bytes(threads, 1 << 16, slice).unwrap());
             assert!((1e6..1e14).contains(&bytes), "{bytes}");
         }
     }

@@ -176,8 +176,9 @@ fn every_figure_of_the_queue_is_there() {
 
 #[test]
 fn every_thread_of_a_crowd_gets_its_turn() {
-    let arguments = ["fairness", "--threads", "2,40", "--seconds", "1"];
-    let output = run(&mut measure(&[&arguments[..], &["--json"]].concat()));
+    let arguments = ["fairness", "--threads", "2,40", "--seconds"];
+    // So long that each has its turn also beside other processes.
+    let output = run(&mut measure(&[&arguments[..], &["4", "--json"]].concat()));
     assert_code(&output, 0);
     let report = object(&output);
     let crowds = report["crowds"].as_array().expect("a list of crowds");
@@ -190,7 +191,7 @@ fn every_thread_of_a_crowd_gets_its_turn() {
             "{crowd}"
         );
     }
-    let output = run(&mut measure(&arguments));
+    let output = run(&mut measure(&[&arguments[..], &["1"]].concat()));
     assert_code(&output, 0);
     assert_fits_a_terminal(&output);
 }

@@ -11,6 +11,9 @@ use streampool_device::{
 };
 use streampool_host::{HostDevice, HostOptions};
 
+/// How long an op takes that has to be under way when others come, also where threads wait for a processor.
+const UNDER_WAY: Duration = Duration::from_secs(1);
+
 /// The adversary, and the host that it wraps.
 fn devices(quirk: Quirk) -> (Arc<Adversary>, Arc<HostDevice>) {
     let host = HostDevice::new(HostOptions::default().threads(2).capacity(1 << 24)).unwrap();
@@ -118,8 +121,8 @@ fn buffers_in_flight_are_counted_until_they_are_over() {
         queue.progress().wait(tick, None).unwrap();
     }
     assert_eq!(device.violations(), 0);
-    host.injector().delay_queue(0, Duration::from_millis(50));
-    host.injector().delay_queue(1, Duration::from_millis(50));
+    host.injector().delay_queue(0, UNDER_WAY);
+    host.injector().delay_queue(1, UNDER_WAY);
     for queue in &mut queues[..2] {
         encode(&mut **queue, &Op::Nop);
         queue.flush(Flush::ForWaiter).unwrap();
@@ -146,7 +149,7 @@ fn strided_copies_of_two_queues_meet_also_in_programs() {
     }
     let layout = a.layout().permute(&[1, 0]).unwrap();
     let src = View::new(a.span(), DType::F32, layout).unwrap();
-    host.injector().delay_queue(0, Duration::from_millis(50));
+    host.injector().delay_queue(0, UNDER_WAY);
     encode(&mut *one, &Op::Copy { src, dst: b });
     encode(&mut *one, &Op::Copy { src, dst: b });
     encode(&mut *other, &Op::Copy { src: a, dst: c });

@@ -156,16 +156,23 @@ mod tests {
 
     #[test]
     fn what_all_do_is_added_up() {
-        let rate = per_second(&mut [sleeper; 4], Duration::from_millis(48)).unwrap();
-        // Four threads, ten each time, at most a thousand times a second.
-        assert!(rate > 1_000.0 && rate <= 40_000.0, "{rate}");
+        let rate = || per_second(&mut [sleeper; 4], Duration::from_millis(48)).unwrap();
+        // Four threads, ten each time, at most a thousand times a second. On a busy machine some sleep much longer.
+        let is_enough = (0..10).any(|_| {
+            let rate = rate();
+            assert!(rate <= 40_000.0, "{rate}");
+            rate > 1_000.0
+        });
+        assert!(is_enough);
         let mut nobody: [fn() -> Result<u64>; 0] = [];
         assert_eq!(per_second(&mut nobody, Duration::ZERO).unwrap(), 0.0);
     }
 
     #[test]
     fn a_failure_is_the_result_whenever_it_comes() {
-        for good in [0, 20] {
+        // At once, at the first call that counts, and in the midst of many.
+        let long = Duration::from_secs(600);
+        for (good, slice) in [(0, long), (1, Duration::ZERO), (20, long)] {
             let mut calls = 0;
             let later = move || {
                 calls += 1;
@@ -176,7 +183,7 @@ mod tests {
                     Ok(1)
                 }
             };
-            let outcome = per_second(&mut [later], Duration::from_millis(200));
+            let outcome = per_second(&mut [later], slice);
             assert_eq!(outcome.unwrap_err().to_string(), "it broke");
         }
     }

@@ -17,7 +17,7 @@ use streampool_device::{Device, Error, Event, Flush, Program, Queue, Result, Spa
 use streampool_runtime::Pool;
 use work::within;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(240);
 const BYTES: usize = 4096;
 
 /// Memory that nobody ever allocated.

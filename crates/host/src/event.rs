@@ -203,7 +203,8 @@ mod tests {
         let device = device(1);
         let event = device.create_event(false).unwrap();
         let mut queue = queue(&device, 0);
-        device.injector().delay_queue(0, Duration::from_millis(100));
+        // Far more than this thread may have to wait for a processor.
+        device.injector().delay_queue(0, Duration::from_secs(2));
         encode(&mut *queue, &Op::Nop);
         queue.record(&*event).unwrap();
         queue.flush(Flush::ForWaiter).unwrap();

@@ -550,7 +550,7 @@ fn a_forked_child_is_told_that_nobody_works_there() {
     bench
         .device
         .injector()
-        .delay_queue(0, Duration::from_millis(300));
+        .delay_queue(0, Duration::from_secs(3));
     // SAFETY: the memory lives until all is over.
     let tick = unsafe {
         bench.queue.encode(&Op::Fill {
@@ -560,13 +560,13 @@ fn a_forked_child_is_told_that_nobody_works_there() {
     }
     .unwrap();
     bench.queue.flush(Flush::Start).unwrap();
-    // A worker is at it now, which the child does not have.
-    std::thread::sleep(Duration::from_millis(100));
+    // A worker is at it now, which the child does not have, and is not over when the child asks: both may wait for a processor.
+    std::thread::sleep(Duration::from_millis(500));
     // SAFETY: the child calls nothing but the wait that is tested, and ends without unwinding.
     let child = unsafe { libc::fork() };
     if child == 0 {
         // SAFETY: it ends the child if the wait does not.
-        unsafe { libc::alarm(10) };
+        unsafe { libc::alarm(60) };
         let told = bench.queue.progress().wait(tick, None);
         let is_told = matches!(told, Err(Error::DeviceLost(_)));
         // SAFETY: as above.

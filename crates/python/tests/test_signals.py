@@ -59,7 +59,7 @@ def ends(wait):
     except KeyboardInterrupt:
         took = time.perf_counter() - begun
         assert took >= 0.25, took
-        print("ended" if took < 2 else f"ended only after {took} s")
+        print("ended" if took < 4 else f"ended only after {took} s")
     else:
         print("was not ended", time.perf_counter() - begun)
 """
@@ -92,8 +92,8 @@ gate.set()
 
 @pytest.mark.parametrize("name", WAITS)
 def test_ctrl_c_ends_a_wait(name):
-    # So many products that they take seconds, whatever the machine: the signal comes after 0.3 s.
-    told = in_a_process(PRELUDE.replace("COUNT", "100") + WAITS[name] + "\nsys.stdout.flush(); os._exit(0)")
+    # So many products that they take several seconds, whatever the machine: the signal comes after 0.3 s.
+    told = in_a_process(PRELUDE.replace("COUNT", "200") + WAITS[name] + "\nsys.stdout.flush(); os._exit(0)")
     assert told.split() == ["ended"], told
 
 
@@ -103,7 +103,7 @@ seen = []
 signal.signal(signal.SIGINT, lambda *_: seen.append(1))
 queue = sp.BatchQueue(held)
 ctrl_c(0.2)
-threading.Timer(0.6, gate.set).start()
+threading.Timer(3, gate.set).start()
 assert queue.infer(small).tolist() == small.tolist()
 print(len(seen))
 """

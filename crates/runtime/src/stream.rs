@@ -348,22 +348,26 @@ mod tests {
     use super::*;
     use crate::{Pool, Settings};
 
-    const HELD: Duration = Duration::from_millis(400);
+    /// So long who waits for a lock waits for it: far longer than anything takes here that does not.
+    const HELD: Duration = Duration::from_secs(20);
 
     /// What `wait` comes to, and how long it takes, while another thread holds the lock of `held`.
     fn while_locked(held: &Stream, wait: impl FnOnce() -> Result<()>) -> (Result<()>, Duration) {
         let (locked, is_locked) = std::sync::mpsc::channel();
+        let (over, is_over) = std::sync::mpsc::channel::<()>();
         std::thread::scope(|scope| {
             scope.spawn(move || {
                 let lock = held.lane().lock();
                 locked.send(()).unwrap();
-                std::thread::sleep(HELD);
+                let _ = is_over.recv_timeout(HELD);
                 drop(lock);
             });
             is_locked.recv().unwrap();
             let begun = Instant::now();
             let outcome = wait();
-            (outcome, begun.elapsed())
+            let took = begun.elapsed();
+            drop(over);
+            (outcome, took)
         })
     }
 

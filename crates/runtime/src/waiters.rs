@@ -509,7 +509,8 @@ mod tests {
     fn who_is_patient_waits_as_long_as_something_moves() {
         let slots = Slots::new(0b10);
         assert_eq!(slots.try_claim(), Some(1));
-        let patience = Some(Duration::from_millis(40));
+        // The steps are so long that a thread may wait for a processor in between.
+        let patience = Some(Duration::from_secs(1));
         assert_eq!(slots.claim_wait(None, patience), Waited::Stuck);
         assert_eq!(slots.waiting(), 0);
         thread::scope(|scope| {
@@ -523,7 +524,7 @@ mod tests {
             let last = scope.spawn(|| slots.claim_wait(None, patience));
             until(|| slots.waiting() == 5);
             for one in ahead {
-                thread::sleep(Duration::from_millis(20));
+                thread::sleep(Duration::from_millis(300));
                 slots.release(1);
                 assert_eq!(one.join().unwrap(), Waited::Slot(1));
             }

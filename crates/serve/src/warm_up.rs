@@ -326,7 +326,7 @@ mod tests {
         let took = one_row(&session, &[port], false, Duration::from_millis(50));
         assert_eq!(took, None);
         // All of it would be 860 GFLOP.
-        assert!(begun.elapsed() < Duration::from_secs(10));
+        assert!(begun.elapsed() < Duration::from_secs(20));
     }
 
     #[test]

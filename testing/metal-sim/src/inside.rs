@@ -30,13 +30,17 @@ pub fn time_inside() -> Duration {
 }
 
 fn unseen_by_a_call() -> u64 {
-    const CALLS: u64 = 10_000;
-    let (begun, inside) = (Instant::now(), time_inside());
-    for _ in 0..CALLS {
-        std::hint::black_box(Inside::enter());
-    }
-    let unseen = begun.elapsed().saturating_sub(time_inside() - inside);
-    unseen.as_nanos() as u64 / CALLS
+    const CALLS: u64 = 2_000;
+    let measure = || {
+        let (begun, inside) = (Instant::now(), time_inside());
+        for _ in 0..CALLS {
+            std::hint::black_box(Inside::enter());
+        }
+        let unseen = begun.elapsed().saturating_sub(time_inside() - inside);
+        unseen.as_nanos() as u64 / CALLS
+    };
+    // A busy machine makes some longer, and none shorter.
+    (0..5).map(|_| measure()).min().unwrap_or(0)
 }
 
 /// Held by each function that is called from outside.

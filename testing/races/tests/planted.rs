@@ -13,14 +13,17 @@ use streampool_host::{HostDevice, HostOptions};
 use streampool_races::{Planted, Races};
 use streampool_runtime::{Op as Encoded, Pool, Settings};
 
-/// A device on which nothing is over soon.
-fn slow(planted: impl Into<Option<Planted>>) -> Arc<Races> {
+/// A device on which each op takes at least so long.
+fn slow(delay: Duration, planted: impl Into<Option<Planted>>) -> Arc<Races> {
     let host = HostDevice::new(HostOptions::default().threads(4)).unwrap();
     for queue in 0..4 {
-        host.injector().delay_queue(queue, Duration::from_millis(5));
+        host.injector().delay_queue(queue, delay);
     }
     Races::planted(host, planted)
 }
+
+/// The runtime asks what is over. Nothing is by then, also where this thread has to wait for a processor.
+const LONG: Duration = Duration::from_millis(500);
 
 /// Two queues and two blocks of memory.
 struct Scene {
@@ -32,7 +35,7 @@ struct Scene {
 }
 
 fn scene(planted: impl Into<Option<Planted>>) -> Scene {
-    let device = slow(planted);
+    let device = slow(Duration::from_millis(5), planted);
     let memory = || device.allocate(64, Space::Device).unwrap();
     Scene {
         one: queue(&device, 0, "one"),
@@ -309,8 +312,8 @@ fn hand_over(device: Arc<Races>) {
 
 #[test]
 fn the_runtime_on_queues_that_do_not_wait() {
-    hand_over(slow(None));
-    let said = race(|| hand_over(slow(Planted::LostWaits)));
+    hand_over(slow(LONG, None));
+    let said = race(|| hand_over(slow(LONG, Planted::LostWaits)));
     assert!(said.contains("download reads src"), "{said}");
 }
 
@@ -336,7 +339,7 @@ fn use_again(device: Arc<Races>) {
 
 #[test]
 fn the_runtime_on_queues_that_say_too_early_that_they_are_done() {
-    use_again(slow(None));
-    let said = race(|| use_again(slow(Planted::EarlyCompletion)));
+    use_again(slow(LONG, None));
+    let said = race(|| use_again(slow(LONG, Planted::EarlyCompletion)));
     assert!(said.contains("nothing orders"), "{said}");
 }

@@ -165,7 +165,8 @@ mod tests {
             Session::from_bytes(&pool, mlp::onnx().unwrap(), &SessionOptions::default()).unwrap();
         let newcomers = first::Newcomers::new(&pool, &session).unwrap();
         let idle = newcomers.idle().unwrap();
-        let slice = Duration::from_millis(200);
+        // Each thread has to get its turn in this time, also beside other processes.
+        let slice = Duration::from_secs(1);
         let crowds =
             [2, 5].map(|threads| crowd::run(&session, &newcomers, threads, slice).unwrap());
         for crowd in &crowds {
@@ -175,7 +176,7 @@ mod tests {
         let report = Report {
             device: "host".to_owned(),
             machine: Machine::with(pool.device().properties()),
-            seconds: 0.2,
+            seconds: 1.0,
             idle,
             crowds: crowds.into(),
             submits: Submits::measure(&pool).unwrap(),

@@ -327,7 +327,7 @@ fn a_task_that_waits_for_room_is_told_of_its_deadline_and_of_the_end() {
     let stand = Stand::new(one_lane(1).capacity(1));
     let first = stand.occupied();
     let queued = stand.submit(row(1)).unwrap();
-    let late = Request::from(row(2)).within(Duration::from_millis(5));
+    let late = Request::from(row(2)).within(Duration::from_millis(500));
     let late = block_on(stand.submit_when_room(late)).unwrap();
     assert_expired(block_on(late));
     assert_eq!(stand.stage.inside(), 1);

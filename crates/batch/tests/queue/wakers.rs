@@ -51,11 +51,11 @@ fn the_keeper_of_time_goes_on_and_tells_the_others() {
         let request = Request::from(row(value)).within(Duration::from_millis(milliseconds));
         stand.submit(request).unwrap()
     };
-    let mut polled = late(1, 50);
-    let other = late(2, 50);
+    let mut polled = late(1, 500);
+    let other = late(2, 500);
     poll(&mut polled);
     assert_expired(block_on(other));
-    assert_expired(block_on(late(3, 5)));
+    assert_expired(block_on(late(3, 500)));
     stand.stage.open();
     drop(first);
 }

@@ -74,7 +74,8 @@ fn who_must_not_wait_is_told_and_a_future_waits_for_room() {
     let (device, pool) = slow_pool();
     let session = with_bound(&pool, 2);
     let expected = first(&session, &[&x(1)]);
-    let delay = std::time::Duration::from_millis(300);
+    // Both are under way for longer than this thread may have to wait for a processor.
+    let delay = std::time::Duration::from_millis(600);
     let stream = pool.current().unwrap();
     device.injector().delay_queue(stream.index().into(), delay);
     let under_way: Vec<Pending> = (0..2)

@@ -59,42 +59,50 @@ fn a_run_is_where_its_thread_is_put() {
 fn a_crowd_of_threads_gets_turns_in_order() {
     within(FOREVER, || {
         for exhaustion in [WhenExhausted::Share, WhenExhausted::Wait(None)] {
-            let pool = pool_with(&device(), settings().streams(4).exhaustion(exhaustion));
-            let stop = AtomicBool::new(false);
-            let counts: [AtomicUsize; 40] = std::array::from_fn(|_| AtomicUsize::new(0));
-            let now = || counts.each_ref().map(|count| count.load(Ordering::Relaxed));
-            std::thread::scope(|scope| {
-                let threads = counts.each_ref().map(|count| {
-                    let (pool, stop) = (&pool, &stop);
-                    scope.spawn(move || {
-                        while !stop.load(Ordering::Relaxed) {
-                            run(pool);
-                            count.fetch_add(1, Ordering::Relaxed);
-                        }
-                    })
-                });
-                // Threads do not all start at once.
-                until("all run", || now().iter().all(|count| *count > 5));
-                let begun = now();
-                let since = || -> Vec<usize> {
-                    let counts = now().into_iter().zip(begun);
-                    counts.map(|(now, begun)| now - begun).collect()
-                };
-                until("all ran often", || {
-                    since().iter().all(|count| *count >= rounds(100))
-                });
-                let runs = since();
-                stop.store(true, Ordering::Relaxed);
-                threads.into_iter().for_each(join);
-                let (fewest, most) = (runs.iter().min(), runs.iter().max());
-                assert!(
-                    fewest.unwrap() * 2 >= *most.unwrap(),
-                    "{exhaustion:?}: {runs:?}"
-                );
-            });
-            assert_all_returned(&pool);
+            // A busy machine may keep one thread from a processor for many turns of the others, but not each time.
+            assert!(
+                (0..5).any(|_| a_crowd_is_even(exhaustion)),
+                "{exhaustion:?}"
+            );
         }
     });
+}
+
+/// Whether each of many threads ran at least half as often as any other.
+fn a_crowd_is_even(exhaustion: WhenExhausted) -> bool {
+    let pool = pool_with(&device(), settings().streams(4).exhaustion(exhaustion));
+    let stop = AtomicBool::new(false);
+    let counts: [AtomicUsize; 40] = std::array::from_fn(|_| AtomicUsize::new(0));
+    let now = || counts.each_ref().map(|count| count.load(Ordering::Relaxed));
+    let is_even = std::thread::scope(|scope| {
+        let threads = counts.each_ref().map(|count| {
+            let (pool, stop) = (&pool, &stop);
+            scope.spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    run(pool);
+                    count.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        });
+        // Threads do not all start at once.
+        until("all run", || now().iter().all(|count| *count > 5));
+        let begun = now();
+        let since = || -> Vec<usize> {
+            let counts = now().into_iter().zip(begun);
+            counts.map(|(now, begun)| now - begun).collect()
+        };
+        until("all ran often", || {
+            since().iter().all(|count| *count >= rounds(100))
+        });
+        let runs = since();
+        stop.store(true, Ordering::Relaxed);
+        threads.into_iter().for_each(join);
+        let (fewest, most) = (runs.iter().min(), runs.iter().max());
+        println!("{exhaustion:?}: {runs:?}");
+        fewest.unwrap() * 2 >= *most.unwrap()
+    });
+    assert_all_returned(&pool);
+    is_even
 }
 
 #[test]
@@ -149,7 +157,8 @@ fn a_run_waits_until_its_deadline_and_fails_where_it_must_not_wait() {
     let late = on_thread(|| pool.for_run(soon(), |_| ()));
     assert_eq!(late, Err(Error::Deadline));
     drop(lease);
-    on_thread(|| pool.for_run(soon(), |_| ()).unwrap());
+    let later = || Some(Instant::now() + FOREVER);
+    on_thread(|| pool.for_run(later(), |_| ()).unwrap());
     let fail = settings().streams(2).exhaustion(WhenExhausted::Fail);
     let pool = pool_with(&device(), fail);
     let _lease = pool.lease().unwrap();

@@ -262,7 +262,7 @@ def test_settings(server):
             assert int(log()["log_verbose_level"]) == 1 and not log()["log_info"] and log()["log_error"]
             before = len(server.log)
             fails(lambda: client.infer("FP32", []), "", "Missing")
-            for _ in range(100):
+            for _ in range(400):
                 if any("Missing" in line for line in server.log[before:]):
                     break
                 time.sleep(0.05)
@@ -276,7 +276,7 @@ def test_settings(server):
             client.update_trace_settings(model_name="FP32", settings={"trace_level": None, "trace_rate": None})
             assert traces("FP32") == traces()
             fails(lambda: client.update_trace_settings(settings={"trace_file": "/tmp/traces"}), "", "--traces")
-    for _ in range(100):
+    for _ in range(400):
         # They leave each second.
         if server.traces.exists() and "infer FP32" in server.traces.read_text():
             break

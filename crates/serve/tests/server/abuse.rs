@@ -61,16 +61,17 @@ fn a_body_that_lies_about_its_length_is_given_up() {
 
 #[test]
 fn a_slow_header_is_given_up() {
+    // Long enough for the good request at the end, also where its thread waits for a processor.
     let running = running(Limits {
-        header_time: Duration::from_millis(300),
+        header_time: Duration::from_secs(2),
         ..Limits::default()
     });
     let mut slow = running.connect();
     let begun = Instant::now();
     let mut closed = false;
     slow.write_all(b"GET /v2 HTTP/1.1\r\n").unwrap();
-    while begun.elapsed() < Duration::from_secs(10) && !closed {
-        std::thread::sleep(Duration::from_millis(20));
+    while begun.elapsed() < Duration::from_secs(30) && !closed {
+        std::thread::sleep(Duration::from_millis(100));
         closed = slow.write_all(b"a: b\r\n").is_err();
     }
     assert!(closed, "it is still open after {:?}", begun.elapsed());
@@ -133,7 +134,7 @@ fn a_thousand_idle_connections_do_no_harm() {
     let idle: Vec<_> = (0..1000).map(|_| running.connect()).collect();
     let begun = Instant::now();
     assert!(serves(&running));
-    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert!(begun.elapsed() < Duration::from_secs(20));
     drop(idle);
     assert!(serves(&running));
 }

@@ -136,8 +136,8 @@ impl Collector {
             let name = span["name"].as_str().unwrap().to_owned();
             all.entry(name).or_default().push(span);
             if count(&all) == requests {
-                // What is left of the last message.
-                wait = Duration::from_millis(200);
+                // What is left of the last message: its thread may have to wait for a processor.
+                wait = Duration::from_secs(2);
             }
         }
         assert_eq!(count(&all), requests, "{all:?}");
@@ -218,33 +218,37 @@ fn a_batch_is_told_once_and_linked_with_all_its_requests() {
     let body =
         json!({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 512], "data": row}]});
     let body = body.to_string();
-    std::thread::scope(|scope| {
-        for _ in 0..8 {
-            scope.spawn(|| assert_eq!(running.infer("slow", &body).status, 200));
-        }
-    });
-    let spans = collector.take(8);
-    let ids = |spans: &[Value]| {
-        let mut ids: Vec<String> = spans
+    // On a busy machine they may come one by one.
+    let together = (0..10).any(|_| {
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| assert_eq!(running.infer("slow", &body).status, 200));
+            }
+        });
+        let spans = collector.take(8);
+        let ids = |spans: &[Value]| {
+            let mut ids: Vec<String> = spans
+                .iter()
+                .map(|span| span["spanId"].to_string())
+                .collect();
+            ids.sort();
+            ids
+        };
+        let links: Vec<Value> = spans["batch"]
             .iter()
-            .map(|span| span["spanId"].to_string())
+            .flat_map(|batch| batch["links"].as_array().unwrap().clone())
             .collect();
-        ids.sort();
-        ids
-    };
-    let links: Vec<Value> = spans["batch"]
-        .iter()
-        .flat_map(|batch| batch["links"].as_array().unwrap().clone())
-        .collect();
-    assert_eq!(
-        ids(&links),
-        ids(&spans["infer slow"]),
-        "each is in one batch"
-    );
-    let most = spans["batch"]
-        .iter()
-        .map(|batch| batch["links"].as_array().unwrap().len());
-    assert!(most.max() > Some(1), "some went together");
+        assert_eq!(
+            ids(&links),
+            ids(&spans["infer slow"]),
+            "each is in one batch"
+        );
+        let most = spans["batch"]
+            .iter()
+            .map(|batch| batch["links"].as_array().unwrap().len());
+        most.max() > Some(1)
+    });
+    assert!(together, "some went together");
 }
 
 #[test]

@@ -59,6 +59,7 @@ fn what_comes_after_the_commit_is_refused_and_told() {
 fn who_wants_an_encoder_waits_for_another_threads() {
     for late in [MAKE, END] {
         let guard = with_commands(Settings {
+            warn_after: Duration::from_millis(5),
             wait_limit: Duration::from_secs(60),
             ..Settings::default()
         });
@@ -73,7 +74,12 @@ fn who_wants_an_encoder_waits_for_another_threads() {
                 assert!(ended.load(Ordering::SeqCst), "it waited");
                 guard.leave(TWO, pass);
             });
-            std::thread::sleep(Duration::from_millis(20));
+            // It says so once it has waited for a while.
+            let begun = Instant::now();
+            let is_silent = || guard.world.said.lock().unwrap().is_empty();
+            while is_silent() && begun.elapsed() < Duration::from_secs(20) {
+                std::thread::yield_now();
+            }
             call(&guard, ONE, DRAW);
             let pass = guarded(guard.enter(ONE, What::Encoder, ENCODER, END));
             ended.store(true, Ordering::SeqCst);

@@ -103,8 +103,8 @@ impl Core {
             Some(product) => self.blas.to_scratch(&product, missing)?,
             None => None,
         };
-        let (Some((product, scratch)), Some(plan)) = (product, rnn::steps(layer, &self.limits))
-        else {
+        let steps = rnn::steps(layer, &self.limits, self.tensor_cores);
+        let (Some((product, scratch)), Some(plan)) = (product, steps) else {
             return self.lowered(op, missing);
         };
         // Work space of the library lies where the kernels put what they make after it.

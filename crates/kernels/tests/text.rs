@@ -115,7 +115,7 @@ entries! {
             "attention_blocks",
             "attention_single",
         ],
-    Kernel::Rnn(_) => ["rnn_tiles", "rnn_matrices", "rnn_step", "rnn_step_tiles", "rnn_sums"],
+    Kernel::Rnn(_) => ["rnn_tiles", "rnn_matrices", "rnn_step", "rnn_sums"],
     Kernel::Conv(_) => ["conv_tiled", "conv_direct"],
     Kernel::Pool(_) => ["pool"],
     Kernel::Resize(_) => ["resize"],

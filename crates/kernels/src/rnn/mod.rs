@@ -142,10 +142,7 @@ impl Form {
         if let Some(form) = occupying.filter(|_| one_unit) {
             return form;
         }
-        let launches = Form::launches(op);
-        launches
-            .and_then(|form| form.on_tiles(op, limits))
-            .or(launches)
+        Form::launches(op)
             .or(occupying)
             .or_else(|| fitting().next_back())
             .unwrap_or(form(1, 0))
@@ -166,8 +163,8 @@ impl Form {
         Some(Form::Launches { run, vector })
     }
 
-    /// The same on tensor cores, where there are sequences for it.
-    fn on_tiles(self, op: &Op, limits: &Limits) -> Option<Form> {
+    /// The same with a launch for each step on tensor cores, where there are sequences for it.
+    fn on_tensor_cores(self, op: &Op, limits: &Limits) -> Option<Form> {
         let batch = op.src.shape()[1];
         let tiles = if batch > 16 { 2 } else { 1 };
         let bytes = launch_sums(op.cell, tiles) * size_of::<f32>();
@@ -175,12 +172,10 @@ impl Form {
         (is_gain && bytes <= limits.shared_bytes as usize).then_some(Form::LaunchTiles { tiles })
     }
 
-    /// The same on a GPU of Apple's whose simdgroups multiply matrices; `None` where that changes nothing.
+    /// The same on a GPU of Apple's whose simdgroups multiply matrices.
     fn on_simdgroups(self, op: &Op, limits: &Limits) -> Option<Form> {
-        let width = match self {
-            Form::Tiles { width, .. } => width,
-            Form::LaunchTiles { .. } => return Form::launches(op),
-            _ => return None,
+        let Form::Tiles { width, .. } = self else {
+            return None;
         };
         let (batch, directions) = (op.src.shape()[1], op.direction.count());
         let gates = op.cell.gates();
@@ -306,7 +301,16 @@ where
     K: From<Rnn> + From<Elementwise> + From<Product>,
 {
     let product = matmul::matmul(&projection(op)?, limits);
-    Some(joined(product, steps(op, limits)?))
+    Some(joined(product, steps(op, limits, false)?))
+}
+
+/// The same on a GPU with tensor cores.
+pub fn tensor_core_rnn<K>(op: &Op, limits: &Limits) -> Option<Plan<K>>
+where
+    K: From<Rnn> + From<Elementwise> + From<Product>,
+{
+    let product = matmul::matmul(&projection(op)?, limits);
+    Some(joined(product, steps(op, limits, true)?))
 }
 
 /// The launches on a GPU of Apple's whose simdgroups multiply matrices; `None` if that is no gain.
@@ -336,8 +340,14 @@ fn joined<K>(mut plan: Plan<K>, rest: Plan<K>) -> Plan<K> {
 }
 
 /// The launches that follow the [`projection`], in whose scratch memory its result is.
-pub fn steps<K: From<Rnn> + From<Elementwise>>(op: &Op, limits: &Limits) -> Option<Plan<K>> {
-    steps_of(op, Form::of(op, limits), limits)
+pub fn steps<K>(op: &Op, limits: &Limits, tensor_cores: bool) -> Option<Plan<K>>
+where
+    K: From<Rnn> + From<Elementwise>,
+{
+    let form = Form::of(op, limits);
+    let on_tensor_cores = || form.on_tensor_cores(op, limits);
+    let better = tensor_cores.then(on_tensor_cores).flatten();
+    steps_of(op, better.unwrap_or(form), limits)
 }
 
 fn steps_of<K>(op: &Op, form: Form, limits: &Limits) -> Option<Plan<K>>

@@ -2,7 +2,7 @@
 
 use streampool_device::{Cell, DType, Direction, Layout, Rnn as Op, Span, View};
 
-use super::{Form, rnn, simdgroup_rnn};
+use super::{Form, rnn, simdgroup_rnn, tensor_core_rnn};
 use crate::matmul::Product;
 use crate::{Kernel, Limits, Plan};
 
@@ -72,8 +72,6 @@ fn simdgroups_of_apple_multiply_matrices() {
         // The weights of wider states are in no registers.
         let (product, form) = lstm([20, 4, 64, 200]).expect("a plan");
         assert!(product && matches!(form, Form::Launches { run: 4, vector: 8 }));
-        let (product, form) = lstm([20, 40, 64, 200]).expect("a plan");
-        assert!(product && matches!(form, Form::Launches { run: 8, vector: 8 }));
     }
     let (product, form) = of(DType::F32, Cell::Lstm, [20, 4, 64, 20]).expect("a plan");
     assert!(product && matches!(form, Form::Sums { .. }));
@@ -89,23 +87,27 @@ fn other_gpus_take_tiles() {
 
 #[test]
 fn wide_states_get_a_launch_for_each_step() {
-    let form = |dtype, cell, sizes| {
-        let plan = rnn(&op(dtype, cell, sizes), &LIMITS).expect("a plan");
+    let counted = |plan: Plan| {
         let steps = plan.dispatches.iter();
         let steps = steps.filter(|dispatch| matches!(dispatch.kernel, Kernel::Rnn(_)));
         (steps.count(), forms(plan).1)
     };
+    let form = |dtype, cell, sizes| counted(rnn(&op(dtype, cell, sizes), &LIMITS).expect("a plan"));
     let launches = |run, vector| Form::Launches { run, vector };
     let (f16, f32, lstm) = (DType::F16, DType::F32, Cell::Lstm);
     assert_eq!(form(f16, lstm, [20, 1, 8, 512]), (20, launches(1, 8)));
     assert_eq!(form(f32, lstm, [20, 30, 8, 512]), (20, launches(8, 4)));
     assert_eq!(form(f32, lstm, [20, 3, 8, 102]), (20, launches(4, 2)));
+    assert_eq!(form(f16, lstm, [20, 40, 8, 512]), (20, launches(8, 8)));
+    let on_tensor_cores =
+        |dtype, sizes| counted(tensor_core_rnn(&op(dtype, lstm, sizes), &LIMITS).expect("a plan"));
     let tiles = |tiles| Form::LaunchTiles { tiles };
-    assert_eq!(form(f16, lstm, [20, 8, 8, 512]), (20, launches(8, 8)));
-    assert_eq!(form(f16, lstm, [20, 9, 8, 512]), (20, tiles(1)));
-    assert_eq!(form(f16, lstm, [20, 40, 8, 512]), (20, tiles(2)));
+    assert_eq!(on_tensor_cores(f16, [20, 8, 8, 512]), (20, launches(8, 8)));
+    assert_eq!(on_tensor_cores(f16, [20, 9, 8, 512]), (20, tiles(1)));
+    assert_eq!(on_tensor_cores(f16, [20, 40, 8, 512]), (20, tiles(2)));
+    assert_eq!(on_tensor_cores(f32, [20, 40, 8, 512]), (20, launches(8, 4)));
     // Rows of the state that are no whole vectors.
-    assert_eq!(form(f16, lstm, [20, 9, 8, 132]), (20, launches(8, 4)));
+    assert_eq!(on_tensor_cores(f16, [20, 9, 8, 132]), (20, launches(8, 4)));
     let in_one = |dtype, cell, sizes| {
         let (count, form) = form(dtype, cell, sizes);
         count == 1 && matches!(form, Form::Sums { .. })

@@ -33,7 +33,9 @@ fn multiply_tiles(dtype: DType) -> &'static str {
 impl Rnn {
     pub(crate) fn text(&self, dialect: Dialect) -> Option<KernelText> {
         let is_refused = match dialect {
-            Dialect::Metal => self.dtype == DType::F64,
+            Dialect::Metal => {
+                self.dtype == DType::F64 || matches!(self.form, Form::LaunchTiles { .. })
+            }
             // Its matrices are others.
             Dialect::Cuda => matches!(self.form, Form::Matrices { .. }),
         };

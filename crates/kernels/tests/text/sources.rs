@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use streampool_device::{Combine, DType, Op};
 use streampool_kernels::{
-    Dialect, Kernel, Limits, Plan, Source, lower, lower_to_simdgroups, tensor_core_product,
+    Dialect, Kernel, Limits, Plan, Source, lower, lower_to_simdgroups, rnn, tensor_core_product,
 };
 
 /// A large GPU and a small one. Which it is makes a difference for no element type that it does not make for `f32`, so
@@ -53,6 +53,7 @@ pub fn kernels(ops: &[Op], dialect: Dialect) -> Vec<(Kernel, Source)> {
             let plan = lower(op, limits).unwrap_or_else(|| panic!("there is no kernel for {op:?}"));
             let special = match (op, dialect) {
                 (Op::MatMul(op), Dialect::Cuda) => tensor_core_product(op, limits),
+                (Op::Rnn(op), Dialect::Cuda) => rnn::tensor_core_rnn(op, limits),
                 (op, Dialect::Metal) => lower_to_simdgroups(op, limits),
                 _ => None,
             };

@@ -2,7 +2,7 @@
 
 use streampool_device::{Cell, DType, Direction, Layout, Op, Rnn};
 use streampool_emulated::{Emulator, Tensor, Tolerance, assert_same_as_host, prepare};
-use streampool_kernels::Limits;
+use streampool_kernels::{Limits, rnn};
 
 const CELLS: [Cell; 5] = [
     Cell::Tanh,
@@ -105,6 +105,14 @@ fn states_that_do_not_fit_lie_in_device_memory() {
     }
 }
 
+/// Recurrent weights of an LSTM of 136 units whose rows are not dense.
+fn transposed(dtype: DType, directions: usize) -> Tensor {
+    let rows = 4 * 136;
+    let strides = [136 * rows as isize, 1, rows as isize];
+    let layout = Layout::strided(&[directions, rows, 136], &strides, 0);
+    Tensor::laid_out(dtype, layout.expect("a small layout")).uniform(3, -0.01, 0.01)
+}
+
 #[test]
 fn steps_of_wide_states_are_launches() {
     let gru = Cell::Gru { reset_after: true };
@@ -122,15 +130,11 @@ fn steps_of_wide_states_are_launches() {
         ops.push((dtype, layer(dtype, reverse, [2, 2, 3, 136], false)));
     }
     for dtype in [DType::F32, DType::F16] {
-        // Recurrent weights whose rows are not dense.
         let Op::Rnn(mut turned) = layer(dtype, (Cell::Lstm, Direction::Both), [3, 2, 4, 136], true)
         else {
             unreachable!("a layer");
         };
-        let rows = 4 * 136;
-        let layout = Layout::strided(&[2, rows, 136], &[136 * rows as isize, 1, rows as isize], 0);
-        turned.recurrent =
-            Tensor::laid_out(dtype, layout.expect("a small layout")).uniform(3, -0.01, 0.01);
+        turned.recurrent = transposed(dtype, 2);
         ops.push((dtype, Op::Rnn(turned)));
     }
     for emulator in Emulator::of_each_kind() {
@@ -139,23 +143,30 @@ fn steps_of_wide_states_are_launches() {
 }
 
 #[test]
-fn steps_of_wide_states_and_many_sequences_are_launches_of_tiles() {
-    let gru = Cell::Gru { reset_after: true };
+fn steps_of_wide_states_and_many_sequences_are_multiplied_on_tensor_cores() {
+    let Some(emulator) = Emulator::or_skip() else {
+        return;
+    };
+    let emulator = emulator.with_lowering(|op, limits| match op {
+        Op::Rnn(layer) => rnn::tensor_core_rnn(layer, limits),
+        _ => None,
+    });
     let mut ops = Vec::new();
     let both = (Cell::Lstm, Direction::Both);
-    // More rows than one tile has, and fewer; columns that end within what a warp reads at once, and beyond what all do.
-    ops.push((DType::F16, layer(DType::F16, both, [2, 19, 4, 136], true)));
+    // More sequences than a group has, and fewer; columns that end within what a warp reads at once, and beyond what all do.
+    ops.push((DType::F16, layer(DType::F16, both, [2, 35, 4, 136], true)));
     let forward = |dtype, cell| layer(dtype, (cell, Direction::Forward), [2, 11, 4, 136], true);
-    ops.push((DType::BF16, forward(DType::BF16, Cell::Lstm)));
+    let gru = Cell::Gru { reset_after: true };
     ops.push((DType::F16, forward(DType::F16, gru)));
     let reverse = (Cell::Tanh, Direction::Reverse);
-    ops.push((
-        DType::F16,
-        layer(DType::F16, reverse, [3, 17, 3, 264], false),
-    ));
-    for emulator in Emulator::of_each_kind() {
-        compare(&emulator, &ops);
-    }
+    ops.push((DType::F16, layer(DType::F16, reverse, [3, 17, 3, 264], false)));
+    // Recurrent weights that are copied first.
+    let Op::Rnn(mut turned) = forward(DType::BF16, Cell::Lstm) else {
+        unreachable!("a layer");
+    };
+    turned.recurrent = transposed(DType::BF16, 1);
+    ops.push((DType::BF16, Op::Rnn(turned)));
+    compare(&emulator, &ops);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use prost::Message;
 use streampool::{Array, DType};
 use tonic::metadata::MetadataMap;
 
@@ -14,7 +15,7 @@ use crate::aside::aside;
 use crate::error::{Error, Result};
 use crate::figures::Watch;
 use crate::model::{Model, Place, Terms, deadline, shared};
-use crate::outputs::{self, Wanted};
+use crate::outputs::{self, Output, Wanted};
 use crate::server::Server;
 use crate::shared_memory::Window;
 use crate::strings;
@@ -48,8 +49,7 @@ async fn answer(
     terms.span = watch.span();
     let begun = Instant::now();
     parameters(&request.parameters, &mut terms)?;
-    let bytes = request.raw_input_contents.iter().map(Bytes::len);
-    let given = aside(bytes.sum(), || inputs(server, model, who, &request))?;
+    let given = aside(request.encoded_len(), || inputs(server, model, who, &request))?;
     let given = model.in_order(given)?;
     let wanted = match request.outputs.is_empty() {
         true => outputs::all(model, true),
@@ -73,13 +73,21 @@ async fn answer(
     watch.input(begun.elapsed());
     let arrays = model.run(given, &terms).await?;
     let begun = Instant::now();
+    let outputs = outputs::choose(model, arrays, wanted)?;
+    let bytes = outputs.iter().map(|output| output.values.byte_count());
+    let response = aside(bytes.sum(), || written(model, id, outputs))?;
+    watch.output(begun.elapsed());
+    Ok(response)
+}
+
+fn written(model: &Model, id: String, outputs: Vec<Output>) -> Result<InferResponse> {
     let mut response = InferResponse {
         model_name: model.name().to_owned(),
         model_version: model.version().to_string(),
         id,
         ..InferResponse::default()
     };
-    for output in outputs::choose(model, arrays, wanted)? {
+    for output in outputs {
         let mut raw = Vec::new();
         let parameters = match output.leave()? {
             None => {
@@ -106,7 +114,6 @@ async fn answer(
             parameters,
         });
     }
-    watch.output(begun.elapsed());
     Ok(response)
 }
 

@@ -12,6 +12,7 @@ use serde_json::{Value as Json, json};
 use super::blocking::blocking;
 use super::infer::terms;
 use super::{body, reply};
+use crate::aside::aside;
 use crate::error::{Error, Result};
 use crate::model::{Model, Terms};
 use crate::outputs::best_first;
@@ -328,7 +329,7 @@ async fn answer<R: DeserializeOwned>(
     let who = Who::of(&request);
     let (head, body) = request.into_parts();
     let body = body::read(&head.headers, body, server.limits()).await?;
-    let asked = serde_json::from_slice(&body);
+    let asked = aside(body.len(), || serde_json::from_slice(&body));
     let asked = asked
         .map_err(|error| Error::invalid(format!("failed to parse the request JSON: {error}")))?;
     drop(body);

@@ -139,15 +139,12 @@ fn converted<'py>(
 ) -> PyResult<Bound<'py, PyUntypedArray>> {
     let py = value.py();
     let is_array = value.hasattr(intern!(py, "__array__"))?
-        || value.hasattr(intern!(py, "__array_interface__"))?
-        || value.hasattr(intern!(py, "__dlpack__"))?;
+        || value.hasattr(intern!(py, "__array_interface__"))?;
+    let only_dlpack = !is_array && value.hasattr(intern!(py, "__dlpack__"))?;
     let settings = PyDict::new(py);
-    if let (false, Some(dtype)) = (is_array, expected) {
+    if let (false, false, Some(dtype)) = (is_array, only_dlpack, expected) {
         settings.set_item("dtype", dtype_name(dtype))?;
     }
-    let only_dlpack = is_array
-        && !value.hasattr(intern!(py, "__array__"))?
-        && !value.hasattr(intern!(py, "__array_interface__"))?;
     let function = match only_dlpack {
         true => intern!(py, "from_dlpack"),
         false => intern!(py, "asarray"),

@@ -7,8 +7,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyModule;
-use pyo3::types::PyString;
+use pyo3::types::{PyModule, PyString};
 use streampool::ErrorKind;
 
 /// The module of Python that declares the exceptions.

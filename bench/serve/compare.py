@@ -2,10 +2,11 @@
 
     python3 bench/serve/compare.py start --streampool target/release/streampool
     python3 bench/serve/compare.py identity --streampool PROGRAM [--furnace PROGRAM] [--triton FOLDER]
+    python3 bench/serve/compare.py large --streampool PROGRAM
     python3 bench/serve/compare.py embeddings --streampool PROGRAM     # built with the feature `text`
     python3 bench/serve/compare.py fairness --streampool PROGRAM
 
-`start` and `fairness` need the packages numpy and onnx; `identity` the program wrk; `embeddings` also onnxruntime, fastapi, uvicorn and tokenizers.
+`start` and `fairness` need the packages numpy and onnx; `identity` and `large` the program wrk; `embeddings` also onnxruntime, fastapi, uvicorn and tokenizers.
 furnace-server is `cargo build --release --manifest-path bench/serve/furnace/Cargo.toml`; where Triton comes from is in `differential.py`.
 Servers and the load share the processors of the machine. Each server is measured alone, one after the other, in several rounds.
 """
@@ -255,6 +256,24 @@ def identity(options, folder):
         print(f"{name:>20}: {rate:8.0f}/s, p50 {half:6.2f} ms, p99 {most:6.2f} ms, {own:5.1f} us of its own code and {system:5.1f} us of the system's a request")
 
 
+def large(options, folder):
+    """150,000 numbers as JSON, of which one row of bytes comes back."""
+    width = 150_000
+    write(folder / "models/large.onnx", width)
+    draw = random.Random(0)
+    numbers = [round(draw.random(), 6) for _ in range(width)]
+    tensor = {"name": "x", "datatype": "FP32", "shape": [1, width], "data": numbers}
+    body = json.dumps({"inputs": [tensor], "parameters": {"binary_data_output": True}}).encode()
+    rounds = []
+    for _ in range(options.rounds):
+        server = Streampool(options.streampool, folder / "models")
+        wrk(server.port, "/v2/models/large/infer", body, {"Content-Type": "application/json"}, folder, 1)
+        rounds.append(wrk(server.port, "/v2/models/large/infer", body, {"Content-Type": "application/json"}, folder, options.seconds))
+        server.end()
+    rate, half, most = (statistics.median(values) for values in zip(*rounds))
+    print(f"{width:,} numbers of JSON: {rate:.0f}/s, p50 {half:.1f} ms, p99 {most:.1f} ms")
+
+
 def triton_server(folder, models):
     folder, port = folder.resolve(), free_port()
     libraries = (folder / "external_libs", folder / "lib", folder.parents[1] / "nvidia_pytriton.libs")
@@ -368,7 +387,7 @@ def fairness(options, folder):
 
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("what", choices=["start", "identity", "embeddings", "fairness"])
+    options.add_argument("what", choices=["start", "identity", "large", "embeddings", "fairness"])
     options.add_argument("--streampool", required=True, type=Path)
     options.add_argument("--furnace", type=Path, help="the program of bench/serve/furnace")
     options.add_argument("--triton", type=Path, help="the folder `pytriton/tritonserver` of nvidia-pytriton")

@@ -86,7 +86,7 @@ pub fn on_gpu(profile: &Profile, runs: usize, processors: usize) -> Option<OnGpu
         launches_per_run: kernels.iter().map(|one| one.launches_per_run).sum(),
         chain_seconds: chain / runs,
         processor_seconds,
-        most_runs_per_second: processors as f64 / processor_seconds,
+        most_runs_per_second: processors as f64 / processor_seconds.max(f64::MIN_POSITIVE),
         kernels,
     })
 }

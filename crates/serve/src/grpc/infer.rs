@@ -49,7 +49,9 @@ async fn answer(
     terms.span = watch.span();
     let begun = Instant::now();
     parameters(&request.parameters, &mut terms)?;
-    let given = aside(request.encoded_len(), || inputs(server, model, who, &request))?;
+    let given = aside(request.encoded_len(), || {
+        inputs(server, model, who, &request)
+    })?;
     let given = model.in_order(given)?;
     let wanted = match request.outputs.is_empty() {
         true => outputs::all(model, true),

@@ -159,7 +159,10 @@ fn steps_of_wide_states_and_many_sequences_are_multiplied_on_tensor_cores() {
     let gru = Cell::Gru { reset_after: true };
     ops.push((DType::F16, forward(DType::F16, gru)));
     let reverse = (Cell::Tanh, Direction::Reverse);
-    ops.push((DType::F16, layer(DType::F16, reverse, [3, 17, 3, 264], false)));
+    ops.push((
+        DType::F16,
+        layer(DType::F16, reverse, [3, 17, 3, 264], false),
+    ));
     // Recurrent weights that are copied first.
     let Op::Rnn(mut turned) = forward(DType::BF16, Cell::Lstm) else {
         unreachable!("a layer");

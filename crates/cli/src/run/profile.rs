@@ -60,8 +60,8 @@ pub struct OfKernel {
     pub processor_seconds: f64,
 }
 
-/// What so many runs asked of a GPU of so many processors, if it tells of kernels and the profile has room for all: of a part there
-/// is no sum.
+/// What so many runs asked of a GPU of so many processors, if it tells of kernels, in no less time than it can tell, and the profile
+/// has room for all: of a part there is no sum.
 pub fn on_gpu(profile: &Profile, runs: usize, processors: usize) -> Option<OnGpu> {
     let (used, runs) = (profile.per_kernel(), runs.max(1) as f64);
     if used.is_empty() || profile.dropped() > 0 {
@@ -80,13 +80,13 @@ pub fn on_gpu(profile: &Profile, runs: usize, processors: usize) -> Option<OnGpu
         })
         .collect();
     kernels.sort_by(|one, other| other.processor_seconds.total_cmp(&one.processor_seconds));
-    let processor_seconds = kernels.iter().map(|one| one.processor_seconds).sum();
-    Some(OnGpu {
+    let processor_seconds: f64 = kernels.iter().map(|one| one.processor_seconds).sum();
+    (processor_seconds > 0.0).then(|| OnGpu {
         processors,
         launches_per_run: kernels.iter().map(|one| one.launches_per_run).sum(),
         chain_seconds: chain / runs,
         processor_seconds,
-        most_runs_per_second: processors as f64 / processor_seconds.max(f64::MIN_POSITIVE),
+        most_runs_per_second: processors as f64 / processor_seconds,
         kernels,
     })
 }
@@ -215,6 +215,33 @@ mod tests {
 
     use super::*;
 
+    fn ran(
+        tick: u64,
+        begin: Instant,
+        (name, groups, fit, us): (&str, u64, u32, u64),
+    ) -> KernelInterval {
+        KernelInterval {
+            interval: Interval {
+                queue: 1,
+                tick,
+                op: OpKind::MatMul,
+                begin,
+                end: begin + Duration::from_micros(us),
+            },
+            name: name.into(),
+            launches: 1,
+            groups,
+            fit,
+        }
+    }
+
+    #[test]
+    fn of_kernels_in_no_time_there_is_no_rate() {
+        let profiler = Profiler::new(1);
+        profiler.kernel(ran(1, Instant::now(), ("small", 1, 1, 0)));
+        assert!(on_gpu(&profiler.finish("cuda"), 1, 132).is_none());
+    }
+
     #[test]
     fn kernels_keep_processors_as_their_blocks_fit() {
         let profiler = Profiler::new(100);
@@ -230,19 +257,7 @@ mod tests {
             .enumerate()
             {
                 let begin = start + Duration::from_micros(100 * run + 10 * place as u64);
-                profiler.kernel(KernelInterval {
-                    interval: Interval {
-                        queue: 1,
-                        tick: run,
-                        op: OpKind::MatMul,
-                        begin,
-                        end: begin + Duration::from_micros(us),
-                    },
-                    name: name.into(),
-                    launches: 1,
-                    groups,
-                    fit,
-                });
+                profiler.kernel(ran(run, begin, (name, groups, fit, us)));
             }
         }
         let gpu = on_gpu(&profiler.finish("cuda"), 2, 132).unwrap();

@@ -300,8 +300,7 @@ pub(crate) fn rnn<K>(op: &Op, limits: &Limits) -> Option<Plan<K>>
 where
     K: From<Rnn> + From<Elementwise> + From<Product>,
 {
-    let product = matmul::matmul(&projection(op)?, limits);
-    Some(joined(product, steps(op, limits, false)?))
+    whole(op, limits, false)
 }
 
 /// The same on a GPU with tensor cores.
@@ -309,8 +308,15 @@ pub fn tensor_core_rnn<K>(op: &Op, limits: &Limits) -> Option<Plan<K>>
 where
     K: From<Rnn> + From<Elementwise> + From<Product>,
 {
+    whole(op, limits, true)
+}
+
+fn whole<K>(op: &Op, limits: &Limits, tensor_cores: bool) -> Option<Plan<K>>
+where
+    K: From<Rnn> + From<Elementwise> + From<Product>,
+{
     let product = matmul::matmul(&projection(op)?, limits);
-    Some(joined(product, steps(op, limits, true)?))
+    Some(joined(product, steps(op, limits, tensor_cores)?))
 }
 
 /// The launches on a GPU of Apple's whose simdgroups multiply matrices; `None` if that is no gain.
@@ -383,7 +389,9 @@ where
         number,
     )?;
     let mut walked = op.recurrent;
-    let mut states: SmallVec<[usize; 3]> = SmallVec::new();
+    let mut states: SmallVec<[usize; 4]> = SmallVec::new();
+    // What the kernel finds in scratch memory, and where it is before.
+    let mut copied: SmallVec<[(View, View); 2]> = SmallVec::new();
     let weights = match form {
         Form::Tiles { .. } | Form::Matrices { .. } => Operand::Memory(op.recurrent.span()),
         Form::Launches { .. } | Form::LaunchTiles { .. } => {
@@ -400,9 +408,7 @@ where
             }
             if let Some(hidden) = op.hidden.as_ref().filter(|_| is_tiles) {
                 let first = in_scratch(states[0], multiplied, hidden.shape())?;
-                let copy = elementwise::copy(hidden, &first, limits);
-                debug_assert_eq!(copy.scratch, 0, "a copy needs no scratch memory");
-                plan.dispatches.extend(copy.dispatches);
+                copied.push((*hidden, first));
             }
             match vector_in_place(&op.recurrent) {
                 Some(_) => Operand::Memory(op.recurrent.span()),
@@ -410,9 +416,7 @@ where
                     let dtype = op.recurrent.dtype();
                     let at = room(op.recurrent.layout().elements(), dtype)?;
                     walked = in_scratch(at, dtype, op.recurrent.shape())?;
-                    let copy = elementwise::copy(&op.recurrent, &walked, limits);
-                    debug_assert_eq!(copy.scratch, 0, "a copy needs no scratch memory");
-                    plan.dispatches.extend(copy.dispatches);
+                    copied.push((op.recurrent, walked));
                     Operand::Scratch(at)
                 }
             }
@@ -421,9 +425,7 @@ where
             let shape = [directions, hidden, hidden, gates];
             let at = room(shape.iter().product(), op.recurrent.dtype())?;
             let turned = in_scratch(at, op.recurrent.dtype(), &shape)?;
-            let copy = elementwise::copy(&turned_weights(op)?, &turned, limits);
-            debug_assert_eq!(copy.scratch, 0, "a copy needs no scratch memory");
-            plan.dispatches.extend(copy.dispatches);
+            copied.push((turned_weights(op)?, turned));
             if shared == 0 {
                 let of_group = 3 * form.pitch() * hidden;
                 states.push(room(groups.checked_mul(of_group)?, number)?);
@@ -431,6 +433,11 @@ where
             Operand::Scratch(at)
         }
     };
+    for (from, to) in &copied {
+        let copy = elementwise::copy(from, to, limits);
+        debug_assert_eq!(copy.scratch, 0, "a copy needs no scratch memory");
+        plan.dispatches.extend(copy.dispatches);
+    }
     plan.dispatches
         .iter_mut()
         .for_each(|dispatch| place(dispatch));

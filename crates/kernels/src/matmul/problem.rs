@@ -29,6 +29,9 @@ pub(super) struct Batch {
 /// The most dimensions of matrices.
 pub(super) const MAX_BATCH: usize = MAX_RANK - 2;
 
+/// The most terms of a sum that kernels count in 32 bits.
+pub(super) const LONGEST: usize = 1 << 30;
+
 /// `out[m, n] = a[m, k] @ b[k, n]` for each matrix of a batch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Problem {

@@ -10,7 +10,7 @@ use streampool_device::{DType, MatMul};
 
 use super::ends::Ends;
 use super::matrices;
-use super::problem::Problem;
+use super::problem::{LONGEST, Problem};
 use super::shared_text::{buffers, ends};
 use crate::dispatch::{Dispatch, Limits, Plan};
 use crate::text::{Dialect, KernelText, SharedArray, constants, tiles};
@@ -81,8 +81,6 @@ const NARROWEST: usize = 32;
 const MOST_TILES: usize = 3;
 /// So many terms are divided among more warps than few processors would need.
 const LONG: usize = 2048;
-/// Terms are counted in 32 bits.
-const LONGEST: usize = 1 << 30;
 
 /// The launch that executes `op`, if this form takes it.
 pub(super) fn plan<K>(

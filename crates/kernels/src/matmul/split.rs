@@ -10,7 +10,7 @@ use streampool_device::{DType, MatMul};
 
 use super::ends::Ends;
 use super::matrices;
-use super::problem::Problem;
+use super::problem::{LONGEST, Problem};
 use super::shared_text::{buffers, ends};
 use crate::dispatch::{Dispatch, Limits, Plan};
 use crate::text::{Dialect, KernelText, MOST_SHARED, SharedArray, constants, tiles};
@@ -69,8 +69,6 @@ const NARROWEST: usize = 64;
 const SHORTEST: usize = 32;
 /// With more terms and few tiles, libraries divide the sums among processors.
 const LONG: usize = 2048;
-/// Terms are counted in 32 bits.
-const LONGEST: usize = 1 << 30;
 
 /// The launch that executes `op`, if this form takes it.
 pub(super) fn plan<K>(

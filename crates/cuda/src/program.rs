@@ -142,11 +142,10 @@ impl CudaProgram {
                 let before = std::mem::replace(&mut now, chain.note(&lane.shelf)?);
                 marks.push(now.clone());
                 // What cannot be told of a library's kernels is left out.
-                if let Ok(Some(mut shape)) = chain.shape(&node, &task) {
-                    shape.idle = Some(idle.clone());
+                if let Ok(Some(shape)) = chain.shape(&node, &task) {
                     pieces.push(Piece {
                         op: op.kind,
-                        kernel: Some(shape),
+                        kernel: Some((shape, idle.clone())),
                         begin: before,
                         end: now.clone(),
                     });

@@ -96,8 +96,9 @@ pub(crate) struct Timed {
 /// What happens between two marks.
 pub(crate) struct Piece {
     pub op: OpKind,
-    /// The kernel, if it is not the op as a whole.
-    pub kernel: Option<Shape>,
+    /// The kernel, if it is not the op as a whole; and two marks with nothing between them, in the same graph: what of its time is
+    /// for the marks.
+    pub kernel: Option<(Shape, [Arc<Mark>; 2])>,
     pub begin: Arc<Mark>,
     pub end: Arc<Mark>,
 }
@@ -108,8 +109,6 @@ pub(crate) struct Shape {
     pub launches: usize,
     pub groups: u64,
     pub fit: u32,
-    /// Two marks with nothing between them, in the same graph: what of a kernel's time is for the marks.
-    pub idle: Option<[Arc<Mark>; 2]>,
 }
 
 impl Timed {
@@ -120,7 +119,7 @@ impl Timed {
         };
         match self.piece.kernel {
             None => trace.op(interval),
-            Some(shape) => trace.kernel(KernelInterval {
+            Some((shape, _)) => trace.kernel(KernelInterval {
                 interval,
                 name: shape.name,
                 launches: shape.launches,
@@ -143,9 +142,8 @@ impl Timed {
         let end = match &self.piece.kernel {
             None => at(&self.piece.end)?.max(begin).min(seen),
             // Far from the origin the driver's numbers are not fine enough for a kernel.
-            Some(shape) => {
-                let idle = shape.idle.as_ref();
-                let idle = idle.and_then(|[first, second]| since(second, first));
+            Some((_, [first, second])) => {
+                let idle = since(second, first);
                 let time = since(&self.piece.end, &self.piece.begin)?;
                 begin.checked_add(time.saturating_sub(idle.unwrap_or_default()))?
             }

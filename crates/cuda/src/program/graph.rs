@@ -222,7 +222,6 @@ fn shape(
             .map(u64::from)
             .fold(1, u64::saturating_mul),
         fit: fit.max(0) as u32,
-        idle: None,
     })
 }
 

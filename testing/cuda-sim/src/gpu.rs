@@ -254,10 +254,25 @@ impl State {
         if let Err(lost) = outcome {
             self.lost.get_or_insert(lost);
         }
+        self.drop_if_lost();
+    }
+
+    /// Takes from the streams of a lost GPU what they were told.
+    fn drop_if_lost(&mut self) {
         if self.lost.is_some() {
             for stream in self.streams.values_mut() {
                 stream.commands.clear();
             }
         }
     }
+}
+
+/// Loses the GPU now, whatever it does: as when its memory has an error that it cannot correct.
+pub fn lose() {
+    let mut state = state();
+    state
+        .lost
+        .get_or_insert(CUresult::CUDA_ERROR_ECC_UNCORRECTABLE);
+    state.drop_if_lost();
+    OVER.notify_all();
 }

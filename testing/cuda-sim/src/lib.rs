@@ -27,7 +27,8 @@
 //! | `CUDA_SIM_REFUSED_WAITS` | how many waits for streams and events are refused, the first ones | 0 |
 //! | `CUDA_SIM_REFUSED_FREES` | how many calls that free or destroy are refused, the first ones | 0 |
 //!
-//! Tests of the imitation itself call the functions of [`api`], which have NVIDIA's names.
+//! Tests of the imitation itself call the functions of [`api`], which have NVIDIA's names. `cudaSimLose` loses the GPU for the
+//! rest of the process.
 
 pub mod api;
 mod capture;

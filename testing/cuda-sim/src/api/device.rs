@@ -293,3 +293,9 @@ pub extern "C" fn cuPointerGetAttribute(
 pub extern "C" fn cudaSimLive(live: Out<'_, Live>) -> CUresult {
     told(put(live, state().live()))
 }
+
+/// Loses the GPU: of the imitation only.
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaSimLose() {
+    gpu::lose();
+}

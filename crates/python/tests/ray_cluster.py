@@ -2,10 +2,12 @@
 
 Under load a replica, a node and Serve's controller are killed, the model is replaced, and the number of replicas changes. Every
 request has a value of its own: it is answered once and rightly, or fails with an error that says why. Arguments name parts:
-`data`, `serve`, and `requests`, which is about what becomes of single ones.
+`data`, `serve`, `requests`, which is about what becomes of single ones, and `lost`, in which replicas lose their GPUs. The last
+needs a GPU, or an imitation of NVIDIA's driver in the folder that `CUDA_SIM` names.
 """
 
 import contextlib
+import ctypes
 import json
 import os
 import sys
@@ -35,6 +37,8 @@ import streampool.ray
 
 CALLERS = 8
 REST = 0.005
+# The folder of the imitation of NVIDIA's driver, if the GPUs are imitated.
+SIM = os.environ.get("CUDA_SIM")
 
 
 def model(path, add):
@@ -65,7 +69,8 @@ class Load:
         self.handle, self.right = handle, right
         self.stop, self.lock = threading.Event(), threading.Lock()
         self.sent, self.answers, self.failed, self.wrong, self.times = 0, {}, {}, 0, []
-        self.threads = [threading.Thread(target=self.call, args=(number,)) for number in range(CALLERS)]
+        self.last_failure, self.slowest_failure = 0.0, 0.0
+        self.threads = [threading.Thread(target=self.call, args=(number,), daemon=True) for number in range(CALLERS)]
         for thread in self.threads:
             thread.start()
 
@@ -86,6 +91,8 @@ class Load:
                 self.times.append(time.monotonic() - begun)
                 if isinstance(outcome, str):
                     self.failed[outcome] = self.failed.get(outcome, 0) + 1
+                    self.last_failure = time.monotonic()
+                    self.slowest_failure = max(self.slowest_failure, self.last_failure - begun)
                 elif outcome in self.right:
                     self.answers[outcome] = self.answers.get(outcome, 0) + 1
                 else:
@@ -184,7 +191,7 @@ def serving(folder, cluster, nodes):
     cluster.remove_node(nodes[2], allow_graceful=False)
     time.sleep(10)
     load.end("a node is killed")
-    nodes[2] = cluster.add_node(num_cpus=2, node_ip_address="127.0.0.1")
+    nodes[2] = cluster.add_node(num_cpus=2, num_gpus=0, node_ip_address="127.0.0.1")
     until("three replicas again", lambda: running() == 3)
 
     load = Load(handle)
@@ -331,6 +338,79 @@ def requests(folder):
     serve.shutdown()
 
 
+def lose_the_gpu(_):
+    """Run in a process that uses a GPU: it loses it. The processes beside it do not."""
+    driver = ctypes.CDLL("libcuda.so.1")
+    if hasattr(driver, "cudaSimLose"):
+        driver.cudaSimLose()
+        return
+    # A kernel writes to memory that nobody allocated.
+    text = b".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry write(.param .u64 to)"
+    text += b" { .reg .u64 %to; ld.param.u64 %to, [to]; st.global.u32 [%to], 1; ret; }"
+    context, stream, module, kernel = (ctypes.c_void_p() for _ in range(4))
+    driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
+    driver.cuCtxPushCurrent_v2(context)
+    driver.cuStreamCreate(ctypes.byref(stream), 1)
+    driver.cuModuleLoadData(ctypes.byref(module), text)
+    driver.cuModuleGetFunction(ctypes.byref(kernel), module, b"write")
+    address = ctypes.c_uint64(0xDEAD0000)
+    parameters = (ctypes.c_void_p * 1)(ctypes.cast(ctypes.byref(address), ctypes.c_void_p))
+    driver.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, parameters, None)
+    assert driver.cuStreamSynchronize(stream) == 700, "an illegal address"
+    driver.cuCtxPopCurrent_v2(ctypes.byref(context))
+
+
+def processes():
+    """The replicas by the number of their process."""
+    return {actor.pid: ray.get_actor(actor.name, namespace="serve") for actor in replica_actors()}
+
+
+def lost(folder):
+    """A replica whose GPU is lost fails what it has, and is replaced by a new process; the other goes on."""
+    options = {"device": "cuda:0", "cpus": 0.2, "max_batch_size": 8}
+    if SIM:
+        options["ray_actor_options"] = {"runtime_env": {"env_vars": {"LD_LIBRARY_PATH": SIM}}}
+    else:
+        options["replicas_per_gpu"] = 2
+    handle = serve.run(streampool.ray.app(model(folder / "one.onnx", 1), replicas=2, **options))
+    load = Load(handle)
+    time.sleep(4)
+    assert load.end("two replicas on GPUs") == 0
+    typed = {"RayTaskError(DeviceLost)", "ActorDiedError"}
+
+    def strike():
+        before = processes()
+        gone = next(iter(before))
+        begun = time.monotonic()
+        ray.get(before[gone].__ray_call__.remote(lose_the_gpu))
+        until("another process", lambda: gone not in processes() and len(processes()) == running() == 2)
+        again = time.monotonic() - begun
+        after = processes()
+        assert len(before) == len(after) == 2 and len(after.keys() & before.keys()) == 1, (before, after)
+        return begun, again
+
+    load = Load(handle)
+    time.sleep(2)
+    begun, again = strike()
+    time.sleep(3)
+    load.end("a GPU is lost")
+    right = max(0, load.last_failure - begun)
+    print(
+        f"  all answers are right again after {right:.1f} s, two replicas run after {again:.1f} s; the slowest failure took "
+        f"{load.slowest_failure:.2f} s",
+        flush=True,
+    )
+    assert load.failed and set(load.failed) <= typed and right < 10 and load.slowest_failure < 5, load.failed
+
+    # A replica that nobody asks anything.
+    _, again = strike()
+    load = Load(handle)
+    time.sleep(2)
+    assert load.end("a GPU is lost that nobody uses: afterwards") == 0
+    print(f"  two replicas run after {again:.1f} s", flush=True)
+    serve.shutdown()
+
+
 def data(folder):
     """Each row has one result, also if a worker is killed."""
     path = folder / "plus.onnx"
@@ -355,9 +435,12 @@ def data(folder):
 
 
 def main():
-    chosen = sys.argv[1:] or ["data", "serve", "requests"]
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "node_ip_address": "127.0.0.1"})
-    nodes = [cluster.head_node, *(cluster.add_node(num_cpus=2, node_ip_address="127.0.0.1") for _ in range(2))]
+    chosen = sys.argv[1:] or ["data", "serve", "requests", *(["lost"] if SIM else [])]
+    # Of imitated GPUs there are two on different nodes: no more than replicas want.
+    gpus = [1, 1, 0] if SIM else [1, 0, 0] if "lost" in chosen else [0, 0, 0]
+    each = [{"num_cpus": 2, "num_gpus": count, "node_ip_address": "127.0.0.1"} for count in gpus]
+    cluster = Cluster(initialize_head=True, head_node_args=each[0])
+    nodes = [cluster.head_node, *(cluster.add_node(**node) for node in each[1:])]
     ray.init(address=cluster.address, _node_ip_address="127.0.0.1", log_to_driver=False)
     try:
         with tempfile.TemporaryDirectory() as folder:
@@ -367,6 +450,8 @@ def main():
                 serving(Path(folder), cluster, nodes)
             if "requests" in chosen:
                 requests(Path(folder))
+            if "lost" in chosen:
+                lost(Path(folder))
     finally:
         ray.shutdown()
         cluster.shutdown()

@@ -1,15 +1,19 @@
 """What of `streampool.ray` needs no Ray. `ci/ray.sh` has the rest."""
 
 import asyncio
+import os
 import pickle
 import sys
 import types
 
 import numpy as np
 import pytest
+from processes import in_a_process
 
 import streampool as sp
 import streampool.ray
+
+SIM = os.environ.get("CUDA_SIM")
 
 
 def test_a_predictor_adds_columns_in_any_process(linear, weight):
@@ -29,7 +33,7 @@ def test_a_replica_answers_and_is_unwell_once_its_device_is_lost(linear, weight)
     np.testing.assert_allclose(outputs["y"], x @ weight, rtol=1e-5, atol=1e-5)
     with pytest.raises(sp.InvalidInput, match="no model 'other'"):
         asyncio.run(replica.infer({"x": x}, "other"))
-    replica.check_health()
+    asyncio.run(replica.check_health())
 
     class Lost:
         async def infer_async(self, inputs):
@@ -39,10 +43,41 @@ def test_a_replica_answers_and_is_unwell_once_its_device_is_lost(linear, weight)
             pass
 
     replica._queues["model"] = Lost()
-    with pytest.raises(sp.DeviceLost):
-        asyncio.run(replica.infer({"x": x}))
+    for _ in range(2):
+        with pytest.raises(sp.DeviceLost, match="struck"):
+            asyncio.run(replica.infer({"x": x}))
     with pytest.raises(sp.DeviceLost, match="struck"):
-        replica.check_health()
+        asyncio.run(replica.check_health())
+
+
+@pytest.mark.skipif(not SIM, reason="CUDA_SIM names no imitation of NVIDIA's driver")
+def test_a_replica_that_nobody_asks_finds_out_that_its_device_is_lost(monkeypatch):
+    monkeypatch.setenv("LD_LIBRARY_PATH", SIM)
+    code = """
+    import asyncio, ctypes
+    import numpy as np
+    import streampool as sp
+    import streampool.ray
+    from conftest import make
+    from onnx import TensorProto, helper
+
+    ends = [(name, TensorProto.FLOAT, ["rows", 4]) for name in "xy"]
+    made = make([helper.make_node("Neg", ["x"], ["y"])], ends[:1], ends[1:])
+    replica = streampool.ray._Replica({"model": made.SerializeToString()}, "cuda:0", {})
+    inputs = {"x": np.ones((1, 4), np.float32)}
+    assert (asyncio.run(replica.infer(inputs))["y"] == -1).all()
+    asyncio.run(replica.check_health())
+    ctypes.CDLL("libcuda.so.1").cudaSimLose()
+    for call in (replica.check_health, lambda: replica.infer(inputs)):
+        try:
+            asyncio.run(call())
+        except sp.DeviceLost as lost:
+            print(lost)
+        else:
+            raise AssertionError("it is lost")
+    """
+    told = in_a_process(code).splitlines()
+    assert len(told) == 2 and "uncorrectable" in told[0].lower() and told[0] == told[1]
 
 
 def test_autoscaling_is_said_by_a_mapping_and_takes_the_place_of_a_number(monkeypatch):

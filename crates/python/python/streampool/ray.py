@@ -23,6 +23,7 @@ import numpy as np
 from ._batching import BatchQueue
 from ._errors import DeadlineExceeded, DeviceLost, Error, InvalidInput, Overloaded, TooLarge
 from ._session import Session
+from ._streampool import Tensor
 
 __all__ = ["Predictor", "app"]
 
@@ -35,6 +36,12 @@ _NAMES = {name: kind for kind, name in _TYPES.items()}
 # The sessions of this process, for the tasks of Ray Data that come to it.
 _sessions: dict[Any, Session] = {}
 _loading = threading.Lock()
+
+# Once its device is lost, a replica fails new requests after this many seconds. If it were quicker, Ray would take it for idle
+# and send it most of the requests.
+_HOLD = 0.25
+# Its process ends after this many seconds, as only a new one can use the device again.
+_END = 0.5
 
 
 def _stored(model: str | os.PathLike[str] | bytes) -> bytes | str:
@@ -103,22 +110,33 @@ class _Replica:
                 self._queues[name] = BatchQueue(session, **self._settings)
             return self._queues[name]
 
+    def _lose(self, lost: DeviceLost) -> None:
+        """From now on the replica is not well. Its process ends, and Ray starts another."""
+        if self._lost is None:
+            self._lost = str(lost)
+            if _is_an_actor():
+                end = threading.Timer(_END, os._exit, (1,))
+                end.daemon = True
+                end.start()
+
     async def infer(self, inputs: Any, model: str | None = None, **how: Any) -> dict[str, Any]:
         """Answer a call of a handle: ``await handle.infer.remote({"x": x})``.
 
         ``tenant``, ``priority`` and ``timeout`` are those of :meth:`streampool.BatchQueue.submit`. A task that is cancelled
         withdraws its request.
         """
+        if self._lost is not None:
+            await asyncio.sleep(_HOLD)
+            raise DeviceLost(self._lost)
         name = model or _asked_for() or next(iter(self._models))
-        queue = self._queues.get(name)
-        if queue is None:
-            # A model is loaded beside the requests for others.
-            queue = await asyncio.to_thread(self._of, name)
         try:
+            queue = self._queues.get(name)
+            if queue is None:
+                # A model is loaded beside the requests for others.
+                queue = await asyncio.to_thread(self._of, name)
             outputs: dict[str, Any] = await queue.infer_async(inputs, **{key: of for key, of in how.items() if of is not None})
         except DeviceLost as lost:
-            # From now on the replica is not well, and Ray starts another.
-            self._lost = str(lost)
+            self._lose(lost)
             raise
         return outputs
 
@@ -143,6 +161,9 @@ class _Replica:
             return refused(429, full, retry_after=str(max(1, round(getattr(full, "retry_after", None) or 1))))
         except DeadlineExceeded as late:
             return refused(504, late)
+        except DeviceLost as lost:
+            # Another replica can answer it.
+            return refused(503, lost)
         except Error as failed:
             return refused(500, failed)
         told = [
@@ -151,15 +172,35 @@ class _Replica:
         ]
         return JSONResponse({"id": body.get("id", ""), "outputs": told})
 
-    def check_health(self) -> None:
-        """Tell Ray that this replica is of no use any more, once its device is lost."""
-        if self._lost:
+    async def check_health(self) -> None:
+        """Tell Ray that this replica is of no use any more, once its device is lost.
+
+        The device itself is asked, since a replica without requests would not find out.
+        """
+        if self._lost is None:
+            try:
+                await asyncio.to_thread(self._ask_device)
+            except DeviceLost as lost:
+                self._lose(lost)
+            except Error:
+                # It may be short of memory, say.
+                pass
+        if self._lost is not None:
             raise DeviceLost(self._lost)
+
+    def _ask_device(self) -> None:
+        Tensor(np.zeros(1, np.float32), self._device).numpy()
 
     def __del__(self) -> None:
         # Ray has waited for the requests in progress.
         for queue in getattr(self, "_queues", {}).values():
             queue.close()
+
+
+def _is_an_actor() -> bool:
+    """Whether this process was started by Ray for one replica, and may end with it."""
+    ray: Any = sys.modules.get("ray")
+    return bool(ray and ray.is_initialized() and ray.get_runtime_context().get_actor_id())
 
 
 def _asked_for() -> str:

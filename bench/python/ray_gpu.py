@@ -11,8 +11,8 @@ The same number of callers is divided among the processes. Each asks for one row
 - "ray": tasks await `handle.infer.remote` of an application with so many replicas on the GPU (`replicas_per_gpu`). They run in
   as many processes as --clients says.
 
-Memory is what the driver counts on the whole GPU while the processes are there. FILE is written after each figure, so a run that
-is cut short leaves what came before. Needs the packages streampool and numpy, and `ray[serve]` for "ray".
+Memory is what the driver counts on the whole GPU while the processes are there. FILE is written after each figure, so a run
+that is cut short leaves what came before. Needs the packages streampool and numpy, and `ray[serve]` for "ray".
 models/make_encoder.py and models/make_mlp.py make models. With `--device host` it shows that it works, and no more.
 """
 
@@ -173,7 +173,7 @@ def behind_ray(options, report):
     gpus = 1 if options.device.startswith("cuda") else 0
     processors = max(8, os.cpu_count())
     settings = {"include_dashboard": False, "log_to_driver": False, "_node_ip_address": "127.0.0.1"}
-    ray.init(num_gpus=gpus, num_cpus=processors, **settings)
+    ray.init(num_gpus=gpus, num_cpus=processors, object_store_memory=256 << 20, **settings)
     serve.start(proxy_location="Disabled")
     inputs = example(sp.Session(options.model, "host"))
     client = ray.remote(num_cpus=0.5)(Client)

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -452,9 +453,13 @@ def main():
                 requests(Path(folder))
             if "lost" in chosen:
                 lost(Path(folder))
-    finally:
-        ray.shutdown()
+    except BaseException:
+        # Callers that still ask would connect to Ray again.
+        traceback.print_exc()
         cluster.shutdown()
+        os._exit(1)
+    ray.shutdown()
+    cluster.shutdown()
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ _sessions: dict[Any, Session] = {}
 _loading = threading.Lock()
 
 # Once its device is lost, a replica fails new requests after this many seconds. If it were quicker, Ray would take it for idle
-# and send it most of the requests.
+# and prefer it.
 _HOLD = 0.25
 # Its process ends after this many seconds, as only a new one can use the device again.
 _END = 0.5

@@ -77,7 +77,7 @@ pub fn library(value: &Bound<'_, PyAny>) -> PyResult<Library> {
 }
 
 /// The type of the elements of an array of NumPy.
-fn dtype(array: &Bound<'_, PyUntypedArray>) -> Option<DType> {
+pub fn dtype(array: &Bound<'_, PyUntypedArray>) -> Option<DType> {
     let descr = array.dtype();
     Some(match (descr.kind(), descr.itemsize()) {
         (b'f', 4) => DType::F32,
@@ -101,15 +101,7 @@ fn dtype(array: &Bound<'_, PyUntypedArray>) -> Option<DType> {
 /// their own, such as a list, become what is expected.
 pub fn to_array(value: &Bound<'_, PyAny>, expected: Option<DType>) -> PyResult<Array> {
     let py = value.py();
-    let given = match value.cast::<PyUntypedArray>() {
-        Ok(array) => array.clone(),
-        Err(_) => converted(value, expected)?,
-    };
-    let is_plain = given.is_c_contiguous() && given.dtype().is_native_byteorder() != Some(false);
-    let given = match is_plain {
-        true => given,
-        false => plain(&given)?,
-    };
+    let given = row_major(value, expected)?;
     if let Some(strings) = strings::of(given.as_any())? {
         return Ok(strings);
     }
@@ -130,6 +122,22 @@ pub fn to_array(value: &Bound<'_, PyAny>, expected: Option<DType>) -> PyResult<A
         Array::new(values, given.shape())
     }, return Err(refused()));
     array.map_err(|error| raise(py, error))
+}
+
+/// An array of NumPy, or what NumPy makes an array of, row-major and in the order of bytes of this machine: itself where it is so.
+pub fn row_major<'py>(
+    value: &Bound<'py, PyAny>,
+    expected: Option<DType>,
+) -> PyResult<Bound<'py, PyUntypedArray>> {
+    let given = match value.cast::<PyUntypedArray>() {
+        Ok(array) => array.clone(),
+        Err(_) => converted(value, expected)?,
+    };
+    let is_plain = given.is_c_contiguous() && given.dtype().is_native_byteorder() != Some(false);
+    match is_plain {
+        true => Ok(given),
+        false => plain(&given),
+    }
 }
 
 /// What NumPy makes of a list, a number, or an array of another library.

@@ -22,6 +22,7 @@ mod streams;
 mod strings;
 mod tensor;
 mod torch;
+mod weights;
 
 use pyo3::prelude::*;
 

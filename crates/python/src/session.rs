@@ -21,6 +21,7 @@ use crate::signals::{is_main, patiently};
 use crate::streams::{chosen, current};
 use crate::strings;
 use crate::torch::{self, GpuTensor};
+use crate::weights::weights_of;
 
 /// An input or an output of a model, as the model declares it.
 #[pyclass(frozen, get_all, module = "streampool")]
@@ -317,7 +318,7 @@ fn precision(py: Python<'_>, name: &str) -> PyResult<DType> {
 impl Session {
     #[new]
     #[pyo3(signature = (model, device="auto", *, precision=None, max_in_flight=None, program_memory=None, data_folder=None,
-        simplify=true, seed=None))]
+        simplify=true, seed=None, weights=None))]
     #[allow(clippy::too_many_arguments)] // Python's callers name them.
     fn load(
         py: Python<'_>,
@@ -329,7 +330,9 @@ impl Session {
         data_folder: Option<PathBuf>,
         simplify: bool,
         seed: Option<u64>,
+        weights: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Session> {
+        let pool = pool(py, device)?;
         let default = SessionOptions::default();
         let options = SessionOptions {
             precision: precision
@@ -338,6 +341,10 @@ impl Session {
             max_in_flight: max_in_flight.unwrap_or(default.max_in_flight),
             program_memory: program_memory.unwrap_or(default.program_memory),
             data_folder,
+            weights: match weights {
+                Some(given) => weights_of(given, &pool)?,
+                None => default.weights,
+            },
             simplify,
             seed,
         };
@@ -346,7 +353,6 @@ impl Session {
             true => model.call_method0("SerializeToString")?,
             false => model.clone(),
         };
-        let pool = pool(py, device)?;
         let session = if model.is_instance_of::<PyBytes>() {
             let bytes: PyBackedBytes = model.extract()?;
             let bytes = bytes.to_vec();

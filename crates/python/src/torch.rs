@@ -2,32 +2,36 @@
 //!
 //! To PyTorch a run is work on its own current stream, as any of its operators is: it begins after what that stream was given
 //! before, and what that stream is given later waits for it. So the allocator of PyTorch may use memory again as it does after its
-//! own operators, and outputs are tensors that it has allocated itself.
+//! own operators, and outputs are tensors that it has allocated itself. Weights stay where they are, too, on a GPU and on the host.
 
 #![expect(
     unsafe_code,
-    reason = "calls the functions by which PyTorch exchanges tensors (DLPackExchangeAPI of dlpack.h), and lends its memory"
+    reason = "calls the functions by which PyTorch exchanges tensors (DLPackExchangeAPI of dlpack.h), and lends its memory and NumPy's"
 )]
 
 use std::ffi::{c_int, c_void};
 
+use numpy::{PyArray1, PyArrayMethods, PyUntypedArrayMethods};
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple, PyType};
-use streampool::device::{DType, Layout, Span};
+use streampool::device::{DType, DeviceKind, Layout, Span};
 use streampool::tensor::dlpack::{DLDevice, DLPackVersion, DLTensor};
 use streampool::{Buffer, Pool, Tensor};
 
 use crate::arrays::dtype_name;
-use crate::errors::invalid;
+use crate::errors::{invalid, raise};
 
 /// What DLPack calls a device of CUDA.
 const CUDA: i32 = 2;
 
 /// What memory that is bound to a program begins at a multiple of.
 const ALIGNMENT: usize = 256;
+
+/// What memory begins at a multiple of that the host's device is lent.
+const HOST_ALIGNMENT: u64 = 64;
 
 /// The functions that PyTorch offers, from 2.10 on.
 #[repr(C)]
@@ -202,17 +206,20 @@ impl GpuTensor {
         &self.object
     }
 
-    /// Its memory in `pool`.
-    pub fn lend(&self, pool: &Pool) -> streampool::Result<Buffer> {
-        let elements: usize = self.shape.iter().product();
-        if elements == 0 {
-            return Ok(pool.current()?.allocate(0)?);
-        }
-        let span = Span {
+    fn span(&self) -> Span {
+        Span {
             handle: self.address as u64,
             offset: 0,
-            bytes: elements * self.dtype.size(),
-        };
+            bytes: self.shape.iter().product::<usize>() * self.dtype.size(),
+        }
+    }
+
+    /// Its memory in `pool`.
+    pub fn lend(&self, pool: &Pool) -> streampool::Result<Buffer> {
+        let span = self.span();
+        if span.bytes == 0 {
+            return Ok(pool.current()?.allocate(0)?);
+        }
         // SAFETY: it is memory of this GPU, aligned, and stays allocated as `self.object` lives; what PyTorch does with it later
         // comes after the run, as `run_on` orders it.
         Ok(unsafe { pool.lend(span) }?)
@@ -303,6 +310,62 @@ fn no_memory() -> streampool::runtime::Error {
         got: "none".to_owned(),
         expected: "a tensor of PyTorch".to_owned(),
     })
+}
+
+/// Weights on the GPU of this number as tensors of `pool`, its pool. PyTorch has their memory back when nothing there needs it any
+/// more.
+pub fn shared(
+    py: Python<'_>,
+    weights: Vec<(String, GpuTensor)>,
+    gpu: i32,
+    pool: &Pool,
+) -> PyResult<Vec<(String, Tensor)>> {
+    if weights.is_empty() {
+        return Ok(Vec::new());
+    }
+    let stream = py.import("torch")?.getattr("cuda")?;
+    let stream = stream.call_method1("current_stream", (gpu,))?;
+    stream.call_method0("synchronize")?;
+    let shared = weights.into_iter().map(|(name, weight)| {
+        let (span, dtype) = (weight.span(), weight.dtype);
+        let layout = Layout::contiguous(&weight.shape).map_err(streampool::runtime::Error::from)?;
+        let buffer = match span.bytes {
+            0 => pool.current()?.allocate(0)?,
+            // SAFETY: it is memory of this GPU, aligned, and stays allocated until the release lets go of the tensor. What
+            // PyTorch's current stream was given to fill it is over. That nobody writes it from then on, or resizes its storage, is
+            // what callers of `Session` promise.
+            _ => unsafe { pool.adopt(span, move || drop(weight.object)) }?,
+        };
+        Ok((name, Tensor::from_buffer(pool, buffer, dtype, layout)?))
+    });
+    let shared: streampool::Result<Vec<_>> = shared.collect();
+    shared.map_err(|error| raise(py, error))
+}
+
+/// Bytes of an array as a tensor of `pool`, which is one of the host's, if they begin at a multiple of 64.
+pub fn shared_array(
+    bytes: &Bound<'_, PyArray1<u8>>,
+    dtype: DType,
+    shape: &[usize],
+    pool: &Pool,
+) -> streampool::Result<Option<Tensor>> {
+    let span = Span {
+        handle: bytes.data().expose_provenance() as u64,
+        offset: 0,
+        bytes: bytes.len(),
+    };
+    let layout = Layout::contiguous(shape).map_err(streampool::runtime::Error::from)?;
+    let is_whole = layout.elements().checked_mul(dtype.size()) == Some(span.bytes);
+    let is_here = pool.device().properties().kind == DeviceKind::Host;
+    if !is_here || !is_whole || !span.handle.is_multiple_of(HOST_ALIGNMENT) {
+        return Ok(None);
+    }
+    let object = bytes.clone().unbind();
+    // SAFETY: it is memory of this process, aligned, and stays allocated until the release lets go of the array: NumPy does not
+    // resize what others refer to, and PyTorch does not resize what it has lent to NumPy. That nobody writes it is what callers of
+    // `Session` promise.
+    let buffer = unsafe { pool.adopt(span, move || drop(object)) }?;
+    Ok(Some(Tensor::from_buffer(pool, buffer, dtype, layout)?))
 }
 
 /// Gives memory for outputs of these types and shapes.

@@ -19,6 +19,18 @@ def make(nodes, inputs, outputs, weights=()):
     return model
 
 
+def outside(model):
+    """The model without the values of its weights, and these by name."""
+    made, weights = onnx.ModelProto(), {}
+    made.CopyFrom(model)
+    for tensor in made.graph.initializer:
+        weights[tensor.name] = numpy_helper.to_array(tensor).copy()
+        tensor.ClearField("raw_data")
+        tensor.data_location = TensorProto.EXTERNAL
+        tensor.external_data.add(key="location", value="none")
+    return made, weights
+
+
 @pytest.fixture(scope="session")
 def weight():
     return np.random.default_rng(1).standard_normal((16, 4), dtype=np.float32)

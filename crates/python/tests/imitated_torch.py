@@ -63,7 +63,9 @@ class Tensor:
         return Tensor(self.shape, self.dtype).copy_(self)
 
     def fill_(self, value):
-        values = np.full(self.shape, value, self.dtype)
+        return self.set_(np.full(self.shape, value, self.dtype))
+
+    def set_(self, values):
         address, count = ctypes.c_void_p(values.ctypes.data), ctypes.c_size_t(self.bytes)
         ok(driver.cuMemcpyHtoDAsync_v2(self.address, address, count, stream()))
         synchronize()
@@ -130,6 +132,7 @@ Tensor.__dlpack_c_exchange_api__ = _capsule(ctypes.addressof(_exchange), _name, 
 
 module = types.ModuleType("torch")
 module.Tensor, module.contiguous_format = Tensor, None
+module.cuda = types.SimpleNamespace(current_stream=lambda number: types.SimpleNamespace(synchronize=synchronize))
 for _dtype in ("float32", "float64", "int32", "int64", "bool"):
     setattr(module, _dtype, _dtype)
 sys.modules["torch"] = module

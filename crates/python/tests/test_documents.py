@@ -6,7 +6,9 @@ import inspect
 import pathlib
 import re
 
+import numpy as np
 import pytest
+from conftest import outside
 
 import streampool as sp
 
@@ -45,6 +47,9 @@ def run(code, names, name):
 def test_the_code_of_a_page_runs(page, linear, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "model.onnx").write_bytes(linear.SerializeToString())
+    model, weights = outside(linear)
+    (tmp_path / "outside.onnx").write_bytes(model.SerializeToString())
+    np.save(tmp_path / "w.npy", weights["w"])
     names, ran = {"__name__": page.stem}, 0
     run(GIVEN, names, "what is given")
     for place, code in enumerate(blocks(page)):

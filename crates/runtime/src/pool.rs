@@ -307,8 +307,9 @@ impl Pool {
     /// dropped and no stream uses the memory any more.
     ///
     /// # Safety
-    /// `span` is memory of this pool's device, aligned to 256 bytes, that stays allocated and is touched
-    /// by nobody else until `release` is called.
+    /// `span` is memory of this pool's device that stays allocated, and that nobody else writes until `release` is called, or reads
+    /// if it is written here. It is aligned to 256 bytes; on the host 64 are enough for what is no slot of a program, since ops
+    /// there take operands that begin at any of their elements.
     pub unsafe fn adopt(
         &self,
         span: streampool_device::Span,

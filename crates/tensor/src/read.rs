@@ -3,7 +3,7 @@
 use std::any::Any;
 
 use half::{bf16, f16};
-use streampool_device::{DType, Element, Op};
+use streampool_device::{DType, DeviceKind, Element, Op};
 use streampool_runtime::Pool;
 
 use crate::room::{collected, filled};
@@ -44,7 +44,7 @@ impl Tensor {
 
     /// The bytes of its values, row-major, in the order of this machine, after waiting for them.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
-        let dense = self.dense()?;
+        let dense = self.row_major()?;
         let mut bytes = filled(0u8, dense.elem_count() * dense.dtype().size())?;
         let stream = dense.pool().current()?;
         stream.download_into(dense.buffer(), &mut bytes)?;
@@ -85,8 +85,19 @@ impl Tensor {
             .download_into(self.buffer(), nothing)?)
     }
 
-    /// Its values row-major from the start of its memory, where downloads and programs begin: itself, or a copy.
+    /// Its values row-major from the start of its memory, where programs begin: itself, or a copy.
     pub fn dense(&self) -> Result<Tensor> {
+        let (properties, span) = (self.pool().device().properties(), self.buffer().span());
+        // The host may have been lent memory that begins between two places where programs do.
+        let begin = (span.handle as usize).wrapping_add(span.offset);
+        match properties.kind != DeviceKind::Host || begin.is_multiple_of(properties.alignment) {
+            true => self.row_major(),
+            false => self.copied("read"),
+        }
+    }
+
+    /// Its values row-major from the start of its memory, where downloads begin: itself, or a copy.
+    fn row_major(&self) -> Result<Tensor> {
         if self.layout().offset() == 0 && self.is_contiguous() {
             return Ok(self.clone());
         }
@@ -122,7 +133,7 @@ impl Tensor {
     }
 
     fn download_plain<T: Element + bytemuck::AnyBitPattern>(&self) -> Result<Vec<T>> {
-        let dense = self.dense()?;
+        let dense = self.row_major()?;
         let mut values = filled(T::zeroed(), dense.elem_count())?;
         let stream = dense.pool().current()?;
         stream.download_into(dense.buffer(), &mut values)?;

@@ -65,6 +65,7 @@ impl<'a> Builder<'a> {
             function: None,
         };
         let mut graph = self.graph(proto, Some(context))?;
+        self.importer.all_are_taken()?;
         if format >= DEFAULTS_FROM {
             graph.defaults = defaults(proto, &graph);
         }

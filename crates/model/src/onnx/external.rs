@@ -86,8 +86,7 @@ impl External {
     fn file(&mut self, location: &str) -> Result<(PathBuf, &File, usize), NodeError> {
         let Some(folder) = &self.folder else {
             let got = format!("in file {location:?}");
-            let expected =
-                "inside a model that is read from bytes, or beside one that is read from a file";
+            let expected = "inside a model that is read from bytes, beside one that is read from a file, or among the weights that are given";
             return Err(NodeError::malformed("the data", got, expected));
         };
         let below = |part| matches!(part, Component::Normal(_) | Component::CurDir);

@@ -25,12 +25,12 @@ mod tests;
 mod types;
 pub mod writer;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{BufReader, Read};
 use std::path::Path;
 
 use bytes::Bytes;
-use streampool_tensor::Pool;
+use streampool_tensor::{Pool, Tensor};
 
 #[doc(hidden)]
 pub use tensors::dtype;
@@ -66,33 +66,44 @@ pub struct Model {
 
 /// The model in a file, with its tensors in the pool `known`.
 pub fn read(path: &Path, known: &Pool) -> Result<Model> {
-    read_with(path, None, known)
+    read_with(path, None, &HashMap::new(), known)
 }
 
-/// As [`read`], where links beside the model may also lead to files below `data_folder`.
-pub fn read_with(path: &Path, data_folder: Option<&Path>, known: &Pool) -> Result<Model> {
+/// As [`read`], where links beside the model may also lead to files below `data_folder`, and `given` has values of weights in the
+/// pool `known`, in place of files.
+pub fn read_with(
+    path: &Path,
+    data_folder: Option<&Path>,
+    given: &HashMap<String, Tensor>,
+    known: &Pool,
+) -> Result<Model> {
     let (file, length) = file::open(path)?;
     if length == 0 {
         return Err(Error::file(path.display(), "empty", "an ONNX model"));
     }
     let external = External::beside(path, data_folder)?;
-    read_from(path, BufReader::new(file), length, external, known)
+    let importer = Importer::new(known, external, Some(given));
+    read_from(path, BufReader::new(file), length, importer)
 }
 
 /// The model in these bytes, with its tensors in the pool `known`. Data that it keeps in other files cannot be found.
 pub fn read_bytes(bytes: Bytes, known: &Pool) -> Result<Model> {
+    read_bytes_with(bytes, &HashMap::new(), known)
+}
+
+/// As [`read_bytes`], where `given` has values of weights in the pool `known`, in place of files.
+pub fn read_bytes_with(
+    bytes: Bytes,
+    given: &HashMap<String, Tensor>,
+    known: &Pool,
+) -> Result<Model> {
     let name = Path::new("the model");
-    read_from(name, &bytes[..], bytes.len(), External::none(), known)
+    let importer = Importer::new(known, External::none(), Some(given));
+    read_from(name, &bytes[..], bytes.len(), importer)
 }
 
 /// The model in so many bytes, which errors call `path`.
-fn read_from(
-    path: &Path,
-    from: impl Read,
-    length: usize,
-    external: External,
-    known: &Pool,
-) -> Result<Model> {
+fn read_from(path: &Path, from: impl Read, length: usize, importer: Importer<'_>) -> Result<Model> {
     let name = &path.display().to_string();
     let model: ModelProto = decoded(scan::read(path, from, length)?, name)?;
     let Some(graph) = &model.graph else {
@@ -102,7 +113,6 @@ fn read_from(
             "one with a graph",
         ));
     };
-    let importer = Importer::new(known, external);
     // Before version 3 of the format there was but one version of operators.
     let first = [OpsetProto {
         domain: String::new(),

@@ -1,5 +1,7 @@
 //! Tensors as files hold them, and as pools do.
 
+use std::collections::{HashMap, HashSet};
+
 use bytes::Bytes;
 use streampool_device::MAX_RANK;
 use streampool_tensor::{DType, Pool, Tensor};
@@ -43,11 +45,60 @@ pub fn dtype(element: i64) -> Result<DType, NodeError> {
 pub struct Importer<'a> {
     pool: &'a Pool,
     external: External,
+    /// Weights that a caller gave in place of files, in the pool.
+    given: Option<&'a HashMap<String, Tensor>>,
+    /// The names of those that were asked for.
+    taken: HashSet<&'a str>,
 }
 
 impl<'a> Importer<'a> {
-    pub fn new(pool: &'a Pool, external: External) -> Importer<'a> {
-        Importer { pool, external }
+    pub fn new(
+        pool: &'a Pool,
+        external: External,
+        given: Option<&'a HashMap<String, Tensor>>,
+    ) -> Importer<'a> {
+        Importer {
+            pool,
+            external,
+            given,
+            taken: HashSet::new(),
+        }
+    }
+
+    /// Refuses weights that the model does not ask for.
+    pub fn all_are_taken(&self) -> Result<()> {
+        let left = self.given.iter().flat_map(|given| given.keys());
+        let left = left.filter(|name| !self.taken.contains(&name[..]));
+        match left.min() {
+            None => Ok(()),
+            Some(name) => Err(NodeError::malformed(
+                "a weight of this name",
+                "given",
+                "only the weights that the model keeps outside its own file (external data)",
+            )
+            .of_value(name)),
+        }
+    }
+
+    /// The weight of this name that a caller gave, if there is one.
+    fn given(
+        &mut self,
+        name: &str,
+        dtype: DType,
+        shape: &[usize],
+    ) -> Result<Option<Tensor>, NodeError> {
+        let Some((name, given)) = self.given.and_then(|given| given.get_key_value(name)) else {
+            return Ok(None);
+        };
+        if (given.dtype(), given.shape()) != (dtype, shape) {
+            return Err(NodeError::malformed(
+                "the weight that was given",
+                format_args!("{} {:?}", given.dtype(), given.shape()),
+                format_args!("{dtype} {shape:?}, as the model declares it"),
+            ));
+        }
+        self.taken.insert(name);
+        Ok(Some(given.clone()))
     }
 
     /// Where tensors are taken to.
@@ -102,6 +153,9 @@ impl<'a> Importer<'a> {
         let dtype = dtype(i64::from(proto.element))?;
         let (shape, bytes) = sizes(proto, dtype)?;
         if proto.location == TensorProto::EXTERNAL {
+            if let Some(given) = self.given(&proto.name, dtype, &shape)? {
+                return Ok(given);
+            }
             let data = self.external.data(proto, bytes)?;
             return Ok(adopt::tensor(self.pool, dtype, data, &shape)?);
         }

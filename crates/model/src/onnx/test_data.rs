@@ -71,5 +71,5 @@ fn tensors(proto: &SequenceProto, known: &Pool) -> Result<Vec<Tensor>> {
 }
 
 fn importer(known: &Pool) -> Importer<'_> {
-    Importer::new(known, External::none())
+    Importer::new(known, External::none(), None)
 }

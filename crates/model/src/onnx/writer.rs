@@ -5,8 +5,8 @@ use prost::Message;
 use streampool_tensor::{Array, DType};
 
 use super::proto::{
-    AttributeProto, GraphProto, ModelProto, NodeProto, OpsetProto, ShapeProto, SizeKind, SizeProto,
-    TensorProto, TensorType, TypeProto, ValueProto,
+    AttributeProto, EntryProto, GraphProto, ModelProto, NodeProto, OpsetProto, ShapeProto,
+    SizeKind, SizeProto, TensorProto, TensorType, TypeProto, ValueProto,
 };
 
 /// A graph under construction: a model, or what a node holds. Nothing is checked before it is loaded.
@@ -51,6 +51,22 @@ impl Graph {
     /// With an input of strings.
     pub fn strings(mut self, name: &str, sizes: &str) -> Graph {
         self.0.inputs.push(of_strings(name, sizes));
+        self
+    }
+
+    /// With a constant of this type and shape that lies in another file, of the same name, or is given when the model is loaded.
+    pub fn external(mut self, name: &str, dtype: DType, shape: &[usize]) -> Graph {
+        self.0.initializers.push(TensorProto {
+            name: name.to_owned(),
+            element: code(dtype),
+            sizes: shape.iter().map(|&size| size as i64).collect(),
+            location: TensorProto::EXTERNAL,
+            external: vec![EntryProto {
+                key: "location".to_owned(),
+                value: name.to_owned(),
+            }],
+            ..TensorProto::default()
+        });
         self
     }
 

@@ -28,7 +28,7 @@ mod turns;
 mod under_way;
 mod weights;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -76,8 +76,8 @@ impl Session {
         options: &SessionOptions,
     ) -> Result<Session> {
         let (path, data_folder) = (path.as_ref(), options.data_folder.as_deref());
-        Session::loaded(pool, options, |known| {
-            onnx::read_with(path, data_folder, known)
+        Session::loaded(pool, options, |known, given| {
+            onnx::read_with(path, data_folder, given, known)
         })
     }
 
@@ -88,38 +88,38 @@ impl Session {
         options: &SessionOptions,
     ) -> Result<Session> {
         let bytes = bytes.into();
-        Session::loaded(pool, options, |known| {
-            onnx::read_bytes(bytes.clone(), known)
+        Session::loaded(pool, options, |known, given| {
+            onnx::read_bytes_with(bytes.clone(), given, known)
         })
     }
 
-    /// A session of what `read` makes in the pool of what is known. It does not matter what else the stream was given.
+    /// A session of what `read` makes in the pool of what is known, of weights there that were given. It does not matter what else
+    /// the stream was given.
     fn loaded(
         pool: &Pool,
         options: &SessionOptions,
-        read: impl Fn(&Pool) -> Result<Model>,
+        read: impl Fn(&Pool, &HashMap<String, Tensor>) -> Result<Model>,
     ) -> Result<Session> {
         let known = known_pool(pool)?;
         let stream = known.current()?;
         blame::by_itself(stream, &RunOptions::default(), || {
             let begin = stream.position();
-            let session = Session::of_model(pool, known.clone(), read(&known)?, options)?;
+            let weights = Weights::new(known.clone(), pool.clone());
+            let given = options.weights.iter();
+            let given = given.map(|(name, tensor)| Ok((name.clone(), weights.share(tensor)?)));
+            let model = read(&known, &given.collect::<Result<_>>()?)?;
+            let session = Session::of_model(model, Arc::new(weights), options)?;
             // Weights are there, or it is said now.
             stream.wait_between(begin, stream.position(), None)?;
             Ok(session)
         })
     }
 
-    fn of_model(
-        pool: &Pool,
-        known: Pool,
-        model: Model,
-        options: &SessionOptions,
-    ) -> Result<Session> {
+    fn of_model(model: Model, weights: Arc<Weights>, options: &SessionOptions) -> Result<Session> {
         check_operators(&model.graph)?;
-        let weights = Arc::new(Weights::new(known, pool.clone()));
         let optional = OptionalInputs::of(&model.graph, options, &weights);
         let model = Prepared::new(model.graph, model.metadata, weights, options)?;
+        model.weights.drop_unused();
         Ok(Session {
             model: Arc::new(model),
             optional: optional.map(Arc::new),

@@ -1,7 +1,7 @@
 //! Inputs that need not be given: the model says what they are then. The model is planned with those as constants; for a
 //! caller that gives some of them, it is rewritten once more, with these as inputs like others.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use streampool_device::lock::Mutex;
@@ -42,7 +42,11 @@ impl OptionalInputs {
         Some(OptionalInputs {
             graph: graph.clone(),
             weights: weights.clone(),
-            options: options.clone(),
+            options: SessionOptions {
+                // They are in the graph.
+                weights: HashMap::new(),
+                ..options.clone()
+            },
             made: Mutex::new(ranks::OPTIONAL_INPUTS, VecDeque::new()),
         })
     }

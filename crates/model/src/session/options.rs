@@ -1,10 +1,11 @@
 //! What can be chosen for a session, and for one run.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use streampool_runtime::{Budget, Event, Stamp, Stream};
-use streampool_tensor::{DType, Pool};
+use streampool_tensor::{DType, Pool, Tensor};
 
 use crate::error::{Error, Result};
 
@@ -23,6 +24,10 @@ pub struct SessionOptions {
     /// Weights that a model keeps in other files are below its own folder. A symbolic link there may lead below this folder,
     /// too.
     pub data_folder: Option<PathBuf>,
+    /// Weights by name that a model keeps outside its own file (external data): their values, of the type and shape that it declares.
+    /// Those that are not given are read from files. A tensor that is whole and row-major in the session's own pool is not copied,
+    /// where the model computes with it as it is; any other is.
+    pub weights: HashMap<String, Tensor>,
     /// Whether the graph is rewritten at load: what is known is computed, and several nodes become one that does as much. It is;
     /// leave it out to see whether a rewrite makes a difference. How many threads compute is an option of the host device.
     pub simplify: bool,
@@ -38,6 +43,7 @@ impl Default for SessionOptions {
             max_in_flight: 32,
             precision: None,
             data_folder: None,
+            weights: HashMap::new(),
             simplify: true,
             seed: None,
         }

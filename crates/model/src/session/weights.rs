@@ -31,6 +31,8 @@ type Place = (Span, Option<Picture>);
 struct Entry<T> {
     from: Tensor,
     made: Arc<Cell<T>>,
+    /// What a caller gave, which is made already.
+    given: Option<Arc<Tensor>>,
 }
 
 /// What one thread makes while others wait; `None` if it could not be made.
@@ -41,6 +43,7 @@ impl<T> Entry<T> {
         Entry {
             from: from.clone(),
             made: Arc::default(),
+            given: None,
         }
     }
 }
@@ -96,6 +99,54 @@ impl Weights {
             // Nobody else knows of this stream.
             let _ = self.known.current().and_then(|stream| stream.recover());
         })
+    }
+
+    /// What a caller gave, in the pool of what is known. What is where the work is, whole and row-major, is not moved there again.
+    pub fn share(&self, given: &Tensor) -> Result<Tensor> {
+        let known = given.to(&self.known)?;
+        let is_there = !self.known.is_same(&self.work) && given.pool().is_same(&self.work);
+        let is_whole = given.is_contiguous() && given.layout().offset() == 0;
+        if is_there && is_whole && known.buffer().bytes() > 0 {
+            let given = Arc::new(given.clone());
+            let entry = Entry {
+                from: known.clone(),
+                made: Arc::new(OnceLock::from(Some(Arc::downgrade(&given)))),
+                given: Some(given),
+            };
+            let place = (known.buffer().span(), None);
+            self.moved.lock().insert(place, entry);
+        }
+        Ok(known)
+    }
+
+    /// Lets go of what was given and is of no use any more: it was computed with, or cast, when the model was loaded.
+    pub fn drop_unused(&self) {
+        let mut gone = Vec::new();
+        let mut all = self.moved.lock();
+        for (place, entry) in std::mem::take(&mut *all) {
+            match entry.from.into_buffer() {
+                // Nobody else has the known one.
+                Ok(known) => gone.push((known, entry.given)),
+                Err(known) => {
+                    let entry = Entry {
+                        from: *known,
+                        ..entry
+                    };
+                    all.insert(place, entry);
+                }
+            }
+        }
+        drop(all);
+        // Without the lock: who owns the memory may do anything when it goes.
+        drop(gone);
+    }
+
+    /// What a caller gave as this, where the work is.
+    fn given(&self, known: &Tensor) -> Option<Tensor> {
+        let all = self.moved.lock();
+        let entry = all.get(&(known.buffer().span(), None))?;
+        let given = entry.given.as_ref()?;
+        is_same(&entry.from, known).then(|| Tensor::clone(given))
     }
 
     /// A tensor whose memory has, from its start, what that of `known` has; if these are pictures, with the channels of
@@ -169,6 +220,9 @@ impl Weights {
     pub fn lift(&self, known: &Tensor) -> Result<Tensor, NodeError> {
         if known.pool() == &self.work {
             return Ok(known.clone());
+        }
+        if let Some(given) = self.given(known) {
+            return Ok(given);
         }
         if known.buffer().bytes() <= LARGE {
             return Ok(known.to(&self.work)?);
@@ -314,6 +368,58 @@ mod tests {
             assert_ne!(chunk(&moved), chunk(tensor));
         }
         assert_eq!(lifted.to_bytes().unwrap()[..4], 0.5f32.to_ne_bytes());
+    }
+
+    #[test]
+    fn what_is_given_where_the_work_is_stays_there() {
+        let weights = weights();
+        let span = |tensor: &Tensor| tensor.buffer().span();
+        let given = Tensor::full(weights.work(), &[4, LARGE], 0.5, DType::F32).unwrap();
+        let known = weights.share(&given).unwrap();
+        assert!(known.pool().is_same(weights.known()));
+        assert_eq!(known.to_bytes().unwrap(), given.to_bytes().unwrap());
+        let turned = known.transpose(0, 1).unwrap();
+        for known in [&known, &turned] {
+            assert_eq!(span(&weights.at_work(known, None).unwrap()), span(&given));
+        }
+        assert_eq!(span(&weights.lift(&known).unwrap()), span(&given));
+        // Laid out otherwise it is copied.
+        assert_eq!(weights.lift(&turned).unwrap().shape(), turned.shape());
+        let picture = Some(Picture {
+            channels: 4,
+            places: LARGE,
+        });
+        assert_ne!(
+            span(&weights.at_work(&known, picture).unwrap()),
+            span(&given)
+        );
+        // So is what is a part of other memory, or elsewhere.
+        let part = given.narrow(0, 1, 1).unwrap();
+        let elsewhere = constant(&weights, 7)
+            .to(&crate::testing::host_pool())
+            .unwrap();
+        for other in [&part, &elsewhere] {
+            let known = weights.share(other).unwrap();
+            let moved = weights.at_work(&known, None).unwrap();
+            assert_ne!(span(&moved), span(other));
+            assert_eq!(known.to_bytes().unwrap(), other.to_bytes().unwrap());
+        }
+    }
+
+    #[test]
+    fn what_is_given_is_let_go_of_once_nobody_has_what_it_stands_for() {
+        let weights = weights();
+        let given = [(); 2].map(|()| Tensor::full(weights.work(), &[7], 0.5, DType::F32).unwrap());
+        let [kept, gone] = given.each_ref().map(|given| weights.share(given).unwrap());
+        weights.prune();
+        weights.drop_unused();
+        assert_eq!(weights.moved.lock().len(), 2);
+        drop(gone);
+        weights.drop_unused();
+        let [one, other] = given.map(Tensor::into_buffer);
+        assert!(one.is_err() && other.is_ok());
+        weights.at_work(&kept, None).unwrap();
+        assert_eq!(weights.moved.lock().len(), 1);
     }
 
     /// What 8 threads get that ask at the same time.

@@ -12,6 +12,7 @@ mod data;
 mod defaults;
 mod faults;
 mod generated;
+mod given_weights;
 mod inputs;
 mod memory;
 mod outputs;

@@ -67,6 +67,11 @@ class Session(_streampool.Session):
         Whether the graph is rewritten at load. Leave it on, except to see whether a rewrite makes a difference.
     seed
         What random operators without a seed of their own begin with in each run. Without it, each run has fresh numbers.
+    weights
+        Values of weights that the model keeps outside its own file (external data), by name: arrays or tensors of the type
+        and shape that the model declares. Weights that are not given are read from files. Floats are shared, not copied, if
+        they lie row-major in the memory of the session's device: on the CPU from a multiple of 64 bytes on, on an NVIDIA GPU
+        as tensors of PyTorch. Do not change them while the session lives.
     """
 
     def __call__(self, *args: Any, **kwargs: Any) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The part of the package that is Rust."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 __version__: str
@@ -32,6 +32,7 @@ class Session:
         data_folder: str | None = None,
         simplify: bool = True,
         seed: int | None = None,
+        weights: Mapping[str, Any] | None = None,
     ) -> Session: ...
     @property
     def inputs(self) -> list[ValueInfo]:

@@ -1,6 +1,9 @@
 //! Data in files beside the model.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
+
+use streampool_tensor::{DType, Tensor};
 
 use super::*;
 use crate::onnx;
@@ -100,7 +103,7 @@ fn links_lead_where_the_caller_allows_it() {
     // With the other folder allowed, and where the model itself is a link into it, as in the caches of model hubs.
     let path = folder.0.join("model.onnx");
     std::fs::write(&path, proto(&outside).encode_to_vec()).unwrap();
-    assert!(onnx::read_with(&path, Some(&other.0), &pool()).is_ok());
+    assert!(onnx::read_with(&path, Some(&other.0), &HashMap::new(), &pool()).is_ok());
     let real = other.0.join("model.onnx");
     std::fs::rename(&path, &real).unwrap();
     std::os::unix::fs::symlink(&real, &path).unwrap();
@@ -158,6 +161,44 @@ fn files_that_do_not_hold_the_data_are_told() {
 fn models_of_bytes_have_no_files_beside_them() {
     let said = refusal(&proto(&[("location", "below/weights.bin")]));
     assert_tells(&said, &["\"w\"", "below/weights.bin"]);
+}
+
+#[test]
+fn weights_that_are_given_take_the_place_of_files() {
+    let pool = pool();
+    let tensor = |shape: &[usize]| Tensor::full(&pool, shape, 7.0, DType::F32).unwrap();
+    let read = |proto: &ModelProto, weights: &[(&str, &Tensor)]| {
+        let weights = weights
+            .iter()
+            .map(|&(name, weight)| (name.to_owned(), weight.clone()));
+        let bytes = Bytes::from(proto.encode_to_vec());
+        onnx::read_bytes_with(bytes, &weights.collect(), &pool).map(|model| model.graph)
+    };
+    let outside = proto(&[("location", "none.bin")]);
+    let w = tensor(&[2]);
+    let graph = read(&outside, &[("w", &w)]).unwrap();
+    let taken = &graph.constants[&graph.outputs[0]];
+    assert_eq!(taken.buffer().span(), w.buffer().span());
+
+    let refusal = |proto: &ModelProto, weights: &[(&str, &Tensor)]| {
+        read(proto, weights).err().unwrap().to_string()
+    };
+    for wrong in [
+        tensor(&[3]),
+        tensor(&[2, 1]),
+        w.to_dtype(DType::F64).unwrap(),
+    ] {
+        let got = format!("{} {:?}", wrong.dtype(), wrong.shape());
+        let said = refusal(&outside, &[("w", &wrong)]);
+        assert_tells(&said, &["\"w\"", "given", &got, "f32 [2]"]);
+    }
+    let said = refusal(&outside, &[("w", &w), ("v", &w)]);
+    assert_tells(&said, &["\"v\"", "given", "outside its own file"]);
+    // The model has the values of this one.
+    let mut inside = super::graph(&[], &["w"], Vec::new());
+    inside.initializers.push(floats("w", &[2], &[1.0, 2.0]));
+    let said = refusal(&model(inside), &[("w", &w)]);
+    assert_tells(&said, &["\"w\"", "given", "outside its own file"]);
 }
 
 #[test]

@@ -274,3 +274,33 @@ def test_modules_and_torch_compile(capsys):
 
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             assert all(torch.equal(y, first) for y in pool.map(run, range(64)))
+
+
+def test_parameters_of_a_module_are_shared():
+    pytest.importorskip("onnxscript", reason="onnxscript, which torch.onnx needs, is not installed")
+    from torch.multiprocessing.reductions import StorageWeakRef
+
+    def layers():
+        sizes = (torch.nn.Linear(2048, 2048), torch.nn.GELU(), torch.nn.Linear(2048, 2048))
+        return torch.nn.Sequential(*sizes).eval().cuda()
+
+    x = torch.randn(2, 16, 2048, device="cuda")
+    with torch.no_grad():
+        # What every session needs is there from then on.
+        sp.from_torch(layers(), (x,))(x)
+        gc.collect()
+        sp.empty_cache("cuda:0")
+        own, theirs = layers(), sp.memory_stats("cuda:0")["reserved_bytes"]
+        expected, kept = own(x), [StorageWeakRef(layer.untyped_storage()) for layer in own.parameters()]
+        module = sp.from_torch(own, (x,))
+        # PyTorch gives their memory to nobody else.
+        del own
+        gc.collect()
+        others = [torch.full((2048, 2048), float("nan"), device="cuda") for _ in range(4)]
+        near(module(x), expected)
+        assert not kept[0].expired() and not kept[2].expired()
+        assert sp.memory_stats("cuda:0")["reserved_bytes"] < theirs + 4 * 2048 * 2048
+    del module, others
+    gc.collect()
+    sp.empty_cache("cuda:0")
+    assert all(each.expired() for each in kept)

@@ -1,11 +1,14 @@
 """Modules of PyTorch. They skip where PyTorch is not installed."""
 
 import concurrent.futures
+import gc
 import importlib.metadata
 import warnings
 
 import numpy as np
 import pytest
+from conftest import outside
+from onnx import TensorProto, helper
 
 import streampool as sp
 
@@ -157,3 +160,60 @@ def test_torch_compile_falls_back_with_a_warning(mlp):
         y = compiled(x)
     torch.testing.assert_close(y, mlp(x))
     y.sum().backward()
+
+
+def storage(tensor):
+    """What tells whether anybody still has the memory of a tensor."""
+    from torch.multiprocessing.reductions import StorageWeakRef
+
+    return StorageWeakRef(tensor.untyped_storage())
+
+
+class Wide(torch.nn.Module):
+    """A weight that is read turned, one that is read as it is, and buffers."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear, self.conv = torch.nn.Linear(256, 256), torch.nn.Conv1d(3, 256, 9, padding=4)
+        self.register_buffer("scale", torch.rand(3, 4096))
+
+    def forward(self, x):
+        return self.conv((self.linear(x).flatten(1) * self.scale[0, :768] + 1).unflatten(1, (3, 256)))
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_parameters_are_shared_and_let_go_of(compiled):
+    torch.manual_seed(3)
+    torch._dynamo.reset()
+    wide, x = Wide().eval(), torch.randn(2, 3, 256)
+    kept = [storage(tensor) for tensor in (wide.linear.weight, wide.conv.weight)]
+    with torch.no_grad():
+        expected = wide(x)
+        if compiled:
+            module = torch.compile(wide, backend=backend(), dynamic=False)
+            module(x)
+        else:
+            module = sp.from_torch(wide, (x,), device="host")
+            # A parameter that is given other memory leaves its own to the session.
+            wide.linear.weight.data, wide.conv.weight.data = torch.zeros(256, 256), torch.zeros(256, 3, 9)
+        gc.collect()
+        assert not kept[0].expired() and not kept[1].expired()
+        torch.testing.assert_close(module(x), expected, rtol=1e-4, atol=1e-4)
+    del module, wide
+    torch._dynamo.reset()
+    gc.collect()
+    assert kept[0].expired() and kept[1].expired()
+
+
+def test_weights_may_be_tensors(linear, weight):
+    model, _ = outside(linear)
+    node = helper.make_node("Cast", ["w"], ["wide"], to=TensorProto.FLOAT)
+    model.graph.node.insert(0, node)
+    model.graph.node[1].input[1] = "wide"
+    for dtype, code in ((torch.float16, TensorProto.FLOAT16), (torch.bfloat16, TensorProto.BFLOAT16)):
+        model.graph.initializer[0].data_type = code
+        w = torch.nn.Parameter(torch.from_numpy(weight).to(dtype))
+        for given in (w, w.T.contiguous().T):
+            session = sp.Session(model, "host", weights={"w": given})
+            y = session.run(torch.eye(16))["y"]
+            torch.testing.assert_close(y, w.detach().float())

@@ -70,7 +70,9 @@ def from_torch(
     Parameters
     ----------
     module
-        A module in evaluation mode. Its weights are copied: what is done to them later changes nothing.
+        A module in evaluation mode. Its parameters and buffers are shared, not copied, where :class:`Session` can share them.
+        Do not change them while the result lives: some were copied into another layout, so outputs would mix old values with
+        new ones. To go on training, give ``copy.deepcopy(module)``.
     example_inputs
         Inputs that it can be called with.
     device
@@ -90,33 +92,70 @@ def from_torch(
     on_gpu = [given.device for given in example_inputs if given.device.type == "cuda"]
     if device == "auto" and on_gpu:
         device = str(on_gpu[0])
-    model, names = _exported(module, tuple(example_inputs), dynamic_shapes)
-    session = Session(model, device, precision=precision)
+    model, weights, names = _exported(module, tuple(example_inputs), dynamic_shapes)
+    session = Session(model, device, precision=precision, weights=weights)
     return Module(session, names, single=len(session.outputs) == 1)
 
 
-def _exported(module: torch.nn.Module, inputs: tuple[Any, ...], dynamic_shapes: Any) -> tuple[bytes, list[str]]:
-    """Return the module as an ONNX file, and the names of its inputs."""
+def _exported(module: torch.nn.Module, inputs: tuple[Any, ...], dynamic_shapes: Any) -> tuple[bytes, dict[str, Any], list[str]]:
+    """Return the module as an ONNX file, the weights that are not in it, and the names of its inputs."""
     import torch
 
     names = [f"input_{place}" for place in range(len(inputs))]
-    chatty = logging.getLogger("torch.onnx")
-    level = chatty.level
-    chatty.setLevel(logging.ERROR)
+    chatty = [logging.getLogger(name) for name in ("torch.onnx", "onnx_ir", "onnxscript")]
+    levels = [logger.level for logger in chatty]
+    for logger in chatty:
+        logger.setLevel(logging.ERROR)
     try:
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             program = torch.onnx.export(
-                module, inputs, dynamo=True, input_names=names, dynamic_shapes=dynamic_shapes, verbose=False, optimize=True
+                module, inputs, dynamo=True, input_names=names, dynamic_shapes=dynamic_shapes, verbose=False, optimize=False
             )
-        assert program is not None
-        return program.model_proto.SerializeToString(), names
+            assert program is not None
+            _optimize(program)
+        weights = _taken_out(program.model)
+        return program.model_proto.SerializeToString(), weights, names
     except Error:
         raise
     except Exception as why:
         raise Unsupported(f"PyTorch cannot export the module: {_reason(why)}") from why
     finally:
-        chatty.setLevel(level)
+        for logger, level in zip(chatty, levels, strict=True):
+            logger.setLevel(level)
+
+
+def _optimize(program: Any) -> None:
+    """Optimize a program of ``torch.onnx``, which transposes no weights: a session reads them turned as they are."""
+    values = program.model.graph.initializers.values()
+    turned = {value: value.const_value for value in values if any(node.op_type == "Transpose" for node, _ in value.uses())}
+    for value in turned:
+        # What is not known is not computed with.
+        value.const_value = None
+    program.optimize()
+    for value, known in turned.items():
+        value.const_value = known
+
+
+# Smaller weights, and those of other types, stay in the file.
+_LARGE = 1 << 10
+_TYPES = ("FLOAT", "DOUBLE", "FLOAT16", "BFLOAT16")
+
+
+def _taken_out(model: Any) -> dict[str, Any]:
+    """Take the large weights out of a model of ``onnx_ir``, and return them by name: parameters and buffers as they are."""
+    import onnx_ir
+    import torch
+
+    weights = {}
+    for name, value in model.graph.initializers.items():
+        known = value.const_value
+        if known is None or known.nbytes < _LARGE or known.dtype.name not in _TYPES:
+            continue
+        raw = getattr(known, "raw", None)
+        weights[name] = raw if isinstance(raw, torch.Tensor) else known.numpy()
+        value.const_value = onnx_ir.ExternalTensor(name, None, None, known.dtype, shape=known.shape, name=name)
+    return weights
 
 
 def _reason(why: BaseException) -> str:

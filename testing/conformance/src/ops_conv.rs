@@ -248,19 +248,28 @@ pub fn depthwise_convolutions(fixture: &Fixture) {
     if !fixture.supports(OpKind::Conv) {
         return;
     }
+    let mut lane = fixture.lane();
     let mut rng = Rng::new(63);
     for dtype in FLOATS {
         for (made, stride) in [(1, 1), (1, 2), (2, 1)] {
-            for (kernel, size) in [(3, 17), (5, 9), (3, 70)] {
+            for (kernel, height, width) in [(3, 6, 17), (5, 6, 9), (3, 6, 70), (7, 11, 5)] {
                 let sizes = Sizes {
                     groups: 13,
-                    ..Sizes::new(2, 1, made, &[6, size], kernel)
+                    ..Sizes::new(2, 1, made, &[height, width], kernel)
                 };
                 let sizes = sizes.slid(|slide| {
                     slide.stride = stride;
                     (slide.before, slide.after) = (kernel / 2, kernel / 2);
                 });
                 plain(fixture, &mut rng, dtype, &sizes);
+                let operands = sizes.laid_out(&mut rng, dtype);
+                let operands = operands.expect("there is a result");
+                check(
+                    fixture,
+                    &mut lane,
+                    &sizes.op(true, Activation::Relu),
+                    &operands,
+                );
             }
         }
     }

@@ -1,5 +1,6 @@
-//! Each channel by itself, with the channels of each place side by side: a thread takes a few channels of neighbouring
-//! places, and reads each weight and each element once for all of them.
+//! Each channel by itself: a thread makes a few neighbouring places, and reads each weight and each element once for all of
+//! them. Where the channels of each place lie side by side, the places are neighbours in a row, and the thread takes a few channels
+//! of them. Else they are neighbours in a column, so that neighbouring threads read side by side along the row.
 
 use streampool_device::{Conv, View};
 
@@ -15,9 +16,10 @@ use crate::text::KernelText;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Channelwise {
     pub(super) ends: Ends,
-    /// The window's extents.
+    order: Order,
+    /// The window's extents across and along the places of a thread.
     kernels: [u8; 2],
-    /// Its step along the last axis.
+    /// Its step along them.
     stride: u8,
     /// So many channels a thread takes.
     pack: u8,
@@ -44,21 +46,27 @@ pub(super) fn plan<K>(
         return None;
     };
     let is_each = op.groups == *channels && op.src.shape()[1] == *channels;
-    let [depth, down, along] = slides(&op.window);
-    let is_small = depth.kernel == 1
-        && down.kernel.max(along.kernel) <= LONGEST
+    let order = Order::of(&op.dst);
+    let [image, _, _, height, width] = spatial::shape(&op.dst);
+    let [_, down, right] = slides(&op.window);
+    let (across, along, length) = match order {
+        Order::ChannelsLast => (down, right, width),
+        Order::ChannelsFirst => (right, down, height),
+    };
+    let is_small = op.window.len() <= 2
+        && across.kernel.max(along.kernel) <= LONGEST
         && along.stride <= MOST_STRIDE
         && along.dilation == 1;
-    let lie_last = [&op.src, &op.dst]
-        .into_iter()
-        .all(|view| Order::of(view) == Order::ChannelsLast);
-    // A weight has one channel, and there is one of them for each that is made.
-    let is_last = op.weight.layout().strides()[0] == 1;
-    if !is_each || op.transposed || !is_small || !lie_last || !is_last || spatial::is_wide(&views) {
+    let lies_well = match order {
+        // A weight has one channel, and there is one of them for each that is made.
+        Order::ChannelsLast => Order::of(&op.src) == order && op.weight.layout().strides()[0] == 1,
+        Order::ChannelsFirst => height >= RUN,
+    };
+    if !is_each || op.transposed || !is_small || !lies_well || spatial::is_wide(&views) {
         return None;
     }
-    let [image, _, _, height, width] = spatial::shape(&op.dst);
-    let threads = |pack: usize| image * height * width.div_ceil(RUN) * (channels / pack);
+    let runs = length.div_ceil(RUN);
+    let threads = |pack: usize| image * height * width / length * runs * (channels / pack);
     let fits = |pack: usize| {
         let rest = |view: &View| {
             let strides = spatial::strides(view);
@@ -67,7 +75,7 @@ pub(super) fn plan<K>(
                     .iter()
                     .all(|&stride| stride == 1 || stride % pack as isize == 0)
         };
-        channels.is_multiple_of(pack) && views.into_iter().all(rest)
+        order == Order::ChannelsLast && channels.is_multiple_of(pack) && views.into_iter().all(rest)
     };
     let enough = limits.compute_units as usize * FEW_THREADS;
     let mut fitting: Vec<usize> = packs(op.src.dtype().size())
@@ -83,13 +91,18 @@ pub(super) fn plan<K>(
     let count = threads(pack);
     let kernel = Channelwise {
         ends: Ends::of(op),
-        kernels: [down.kernel as u8, along.kernel as u8],
+        order,
+        kernels: [across.kernel as u8, along.kernel as u8],
         stride: along.stride as u8,
         pack: pack as u8,
     };
     let mut params = number(Params::new(), false, count);
-    for length in [height, width.div_ceil(RUN), channels / pack, width] {
-        params = size(params, false, length);
+    let sizes = match order {
+        Order::ChannelsLast => [height, runs, channels / pack],
+        Order::ChannelsFirst => [*channels, runs, width],
+    };
+    for each in sizes.into_iter().chain([length]) {
+        params = size(params, false, each);
     }
     params = places(params, false, op);
     Some(Plan::of(Dispatch {
@@ -106,13 +119,26 @@ impl Channelwise {
         let mut params = vec![number_field(false, "count")];
         params.extend((1..=4).flat_map(|axis| size_fields(false, axis)));
         params.extend(place_fields(false, self.ends));
-        let [down, along] = self.kernels;
+        let [across, along] = self.kernels;
         let mut functions = format!(
-            "#define KERNEL_1 {down}\n#define KERNEL_2 {along}\n#define STRIDE {stride}\n#define PACK {pack}\n\
-             #define RUN {RUN}\n#define SEEN ((RUN - 1) * STRIDE + KERNEL_2)\n",
+            "#define KERNEL_ACROSS {across}\n#define KERNEL_ALONG {along}\n#define STRIDE {stride}\n#define PACK {pack}\n\
+             #define RUN {RUN}\n#define SEEN ((RUN - 1) * STRIDE + KERNEL_ALONG)\n",
             stride = self.stride,
             pack = self.pack,
         );
+        // The place of each axis among a thread's positions, the window's numbers and the strides.
+        functions.push_str(match self.order {
+            Order::ChannelsLast => {
+                "#define CHANNEL position3\n#define PLACE_ACROSS position1\n\
+                 #define ACROSS(number) p.number##_1\n#define ALONG(number) p.number##_2\n\
+                 #define STEP_ACROSS(view) p.view##_3\n#define STEP_ALONG(view) p.view##_4\n"
+            }
+            Order::ChannelsFirst => {
+                "#define CHANNEL position1\n#define PLACE_ACROSS position3\n\
+                 #define ACROSS(number) p.number##_2\n#define ALONG(number) p.number##_1\n\
+                 #define STEP_ACROSS(view) p.view##_4\n#define STEP_ALONG(view) p.view##_3\n"
+            }
+        });
         functions.push_str(&ends(self.ends));
         functions.push_str("typedef Pack<Stored, PACK> Channels;\n");
         let (load, store) = match self.pack {

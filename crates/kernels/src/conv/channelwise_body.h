@@ -1,33 +1,33 @@
-    const i32 channel = i32(position3) * PACK;
+    const i32 channel = i32(CHANNEL) * PACK;
     const i32 first = i32(position2) * RUN;
-    const i32 begin_1 = i32(position1) * p.stride_1 - p.before_1;
-    const i32 begin_2 = first * STRIDE - p.before_2;
-    GLOBAL const Stored* from = src + p.src_at + (position0 * p.src_0 + channel);
-    GLOBAL const Stored* factors = weight + p.weight_at + channel;
+    const i32 begin_across = i32(PLACE_ACROSS) * ACROSS(stride) - ACROSS(before);
+    const i32 begin_along = first * STRIDE - ALONG(before);
+    GLOBAL const Stored* from = src + p.src_at + (i32(position0) * p.src_0 + channel * p.src_1);
+    GLOBAL const Stored* factors = weight + p.weight_at + channel * p.weight_0;
     Number sums[RUN * PACK];
     UNROLL
     for (i32 k = 0; k < RUN * PACK; ++k) { sums[k] = Number(0); }
     UNROLL
-    for (i32 tap_1 = 0; tap_1 < KERNEL_1; ++tap_1) {
-        const i32 at_1 = begin_1 + tap_1 * p.dilation_1;
-        if (at_1 < 0 || at_1 >= p.extent_1) { continue; }
+    for (i32 tap_across = 0; tap_across < KERNEL_ACROSS; ++tap_across) {
+        const i32 at_across = begin_across + tap_across * ACROSS(dilation);
+        if (at_across < 0 || at_across >= ACROSS(extent)) { continue; }
         Channels elements[SEEN];
         UNROLL
         for (i32 place = 0; place < SEEN; ++place) {
-            const i32 at_2 = begin_2 + place;
-            const bool inside = at_2 >= 0 && at_2 < p.extent_2;
-            elements[place] = channels(from + (at_1 * p.src_3 + (inside ? at_2 : 0) * p.src_4));
+            const i32 at_along = begin_along + place;
+            const bool inside = at_along >= 0 && at_along < ALONG(extent);
+            elements[place] = channels(from + (at_across * STEP_ACROSS(src) + (inside ? at_along : 0) * STEP_ALONG(src)));
         }
         UNROLL
-        for (i32 tap_2 = 0; tap_2 < KERNEL_2; ++tap_2) {
-            const Channels scale = channels(factors + (tap_1 * p.weight_3 + tap_2 * p.weight_4));
+        for (i32 tap_along = 0; tap_along < KERNEL_ALONG; ++tap_along) {
+            const Channels scale = channels(factors + (tap_across * STEP_ACROSS(weight) + tap_along * STEP_ALONG(weight)));
             UNROLL
             for (i32 run = 0; run < RUN; ++run) {
-                const i32 at_2 = begin_2 + run * STRIDE + tap_2;
-                const bool inside = at_2 >= 0 && at_2 < p.extent_2;
+                const i32 at_along = begin_along + run * STRIDE + tap_along;
+                const bool inside = at_along >= 0 && at_along < ALONG(extent);
                 UNROLL
                 for (i32 k = 0; k < PACK; ++k) {
-                    const Number element = loaded(elements[run * STRIDE + tap_2].values[k]);
+                    const Number element = loaded(elements[run * STRIDE + tap_along].values[k]);
                     const Number sum = m_fma(element, loaded(scale.values[k]), sums[run * PACK + k]);
                     sums[run * PACK + k] = inside ? sum : sums[run * PACK + k];
                 }
@@ -42,5 +42,6 @@
         for (i32 k = 0; k < PACK; ++k) {
             made.values[k] = finished(sums[run * PACK + k] + BIAS(channel + k));
         }
-        put(dst + p.dst_at + (position0 * p.dst_0 + position1 * p.dst_3 + (first + run) * p.dst_4 + channel), made);
+        put(dst + p.dst_at + (i32(position0) * p.dst_0 + i32(PLACE_ACROSS) * STEP_ACROSS(dst) + (first + run) * STEP_ALONG(dst) +
+                              channel * p.dst_1), made);
     }

@@ -107,7 +107,7 @@
             for (u32 tile = 0; tile < ROW_TILES; ++tile) {
                 f32 loaded[4];
                 load_lines(loaded, a_tile + a_lines[step] + tile * 16 * DEPTH, place);
-                split(a_high + tile * 4, a_low + tile * 4, loaded);
+                split<4>(a_high + tile * 4, a_low + tile * 4, loaded);
             }
             UNROLL
             for (u32 pair = 0; pair < COLUMN_TILES / 2; ++pair) {
@@ -121,7 +121,7 @@
                     loaded[index] = column[(step * 8 + index % 2 * 4) * COLUMNS];
                 }
 #endif
-                split(b_high + pair * 4, b_low + pair * 4, loaded);
+                split<4>(b_high + pair * 4, b_low + pair * 4, loaded);
             }
             // The small products first: cut sums of large ones would lose them.
             UNROLL

@@ -24,14 +24,6 @@ FUNCTION u32 across_place(u32 depth, u32 column) { return depth * COLUMNS + (col
 #endif
 
 #ifdef NATIVE_TILES
-// Of `a`, 16 x 8, rows place / 4 and 8 on, columns place % 4 and 4 on; of `b`, 8 x 8, rows place % 4 and 4 on,
-// column place / 4.
-FUNCTION void multiply(f32* sums, const u32* a, const u32* b, u32) {
-    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-                 "{%8, %9}, {%0, %1, %2, %3};"
-                 : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
 // Four matrices of 8 lines of four numbers; thread 8 i + j tells where line j of matrix i is.
 FUNCTION void load_lines(f32* to, const f32* line, u32) {
     const u32 at = u32(__cvta_generic_to_shared(line));
@@ -48,20 +40,6 @@ FUNCTION void end_copies() { asm volatile("cp.async.commit_group;" : : : "memory
 // All but the last of these have arrived.
 FUNCTION void all_but_one_arrive() { asm volatile("cp.async.wait_group 1;" : : : "memory"); }
 #else
-FUNCTION f32 short_part(u32 bits) { return bits_f32((bits & 0x7f800000u) == 0x7f800000u ? bits : bits & 0xffffe000u); }
-FUNCTION void multiply(f32* sums, const u32* a, const u32* b, u32 place) {
-    const u32 row = place / 4 * 4, column = place % 4 * 8;
-    for (u32 k = 0; k < 8; ++k) {
-        const f32 upper = short_part(shuffle(a[k / 4 * 2], row + k % 4));
-        const f32 lower = short_part(shuffle(a[k / 4 * 2 + 1], row + k % 4));
-        const f32 left = short_part(shuffle(b[k / 4], column + k % 4));
-        const f32 right = short_part(shuffle(b[k / 4], column + 4 + k % 4));
-        sums[0] += upper * left;
-        sums[1] += upper * right;
-        sums[2] += lower * left;
-        sums[3] += lower * right;
-    }
-}
 FUNCTION void load_lines(f32* to, const f32* line, u32 place) {
     const u64 own = u64(line);
     for (u32 part = 0; part < 4; ++part) {
@@ -72,16 +50,6 @@ FUNCTION u32 kept(u32 value) { return value; }
 FUNCTION void end_copies() {}
 FUNCTION void all_but_one_arrive() {}
 #endif
-
-// The parts of numbers: the higher ones are rounded, so that the lower ones are of either sign. Multiplying looks at no
-// more bits of these than TF32 has.
-FUNCTION void split(u32* high, u32* low, const f32* numbers) {
-    UNROLL
-    for (u32 index = 0; index < 4; ++index) {
-        high[index] = (f32_bits(numbers[index]) + 0x1000u) & 0xffffe000u;
-        low[index] = f32_bits(numbers[index] - bits_f32(high[index]));
-    }
-}
 
 // The plain sum of one row and column.
 __attribute__((noinline)) static __device__ f32 plain_sum(const f32* row, const f32* column, i64 step, i64 length) {

@@ -168,7 +168,10 @@ impl Form {
         let batch = op.src.shape()[1];
         let tiles = if batch > 16 { 2 } else { 1 };
         let bytes = launch_sums(op.cell, tiles) * size_of::<f32>();
-        let is_gain = matches!(self, Form::Launches { vector: 8, .. }) && batch > FEW_SEQUENCES;
+        let whole = 16 / op.src.dtype().size();
+        let is_gain = matches!(self, Form::Launches { vector, .. } if usize::from(vector) == whole)
+            && op.recurrent.shape()[2].is_multiple_of(TILE_UNITS)
+            && batch > FEW_SEQUENCES;
         (is_gain && bytes <= limits.shared_bytes as usize).then_some(Form::LaunchTiles { tiles })
     }
 

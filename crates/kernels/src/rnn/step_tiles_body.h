@@ -2,7 +2,7 @@
     const u32 blocks = p.hidden / 8;
     const u32 direction = group_x / blocks / p.parts, first = group_x / blocks % p.parts * SEQUENCES;
     const u32 own_first = group_x % blocks * 8, warp = lane / 32, place = lane % 32;
-    const u32 row_place = place / 4, piece = place % 4 * 8;
+    const u32 row_place = place / 4, piece = place % 4 * NEIGHBOURS;
     const bool backwards = direction == 1 || p.reverse != 0;
     const u32 step = backwards ? p.steps - 1 - p.turn : p.turn;
     const i64 states = i64(direction) * p.batch * p.hidden;
@@ -19,10 +19,10 @@
         f32 sums[TILES * GATES * 4];
         UNROLL
         for (u32 index = 0; index < TILES * GATES * 4; ++index) { sums[index] = 0.0f; }
-        GLOBAL const u16* const from =
+        GLOBAL const Stored* const from =
             weights + p.weights_at + i64(direction) * p.weights_direction + i64(own_first + row_place) * p.weights_row;
-        for (u32 begin = warp * 32; begin < p.hidden; begin += WARPS * 32) {
-            // A thread reads eight neighbours where the tiles have pairs: both factors have their columns in the same order.
+        for (u32 begin = warp * 4 * NEIGHBOURS; begin < p.hidden; begin += WARPS * 4 * NEIGHBOURS) {
+            // A thread reads 16 bytes of neighbours where the tiles have four: both factors have their columns in the same order.
             const u32 k = begin + piece;
             Pack<u32, 4> right[GATES], left[TILES * 2];
             UNROLL
@@ -65,5 +65,16 @@
             for (u32 index = 0; index < WARPS * GATES; ++index) {
                 seen[index % GATES] += parts[(index * SEQUENCES + own_row) * 8 + lane % 8];
             }
+#if IS_SPLIT
+            // Parts of what is infinite are none.
+            UNROLL
+            for (u32 gate = 0; gate < GATES; ++gate) {
+                if (seen[gate] - seen[gate] == 0.0f) { continue; }
+                GLOBAL const f32* const row = from + (GATE_ROW(gate, lane % 8) - i64(row_place)) * p.weights_row;
+                GLOBAL const f32* const state = current + states + i64(sequence) * p.hidden;
+                seen[gate] = SEEN(step, sequence, gate, unit);
+                for (u32 k = 0; k < p.hidden; ++k) { seen[gate] += state[k] * row[k]; }
+            }
+#endif
         }
     }

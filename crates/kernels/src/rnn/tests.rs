@@ -105,7 +105,9 @@ fn wide_states_get_a_launch_for_each_step() {
     assert_eq!(on_tensor_cores(f16, [20, 8, 8, 512]), (20, launches(8, 8)));
     assert_eq!(on_tensor_cores(f16, [20, 9, 8, 512]), (20, tiles(1)));
     assert_eq!(on_tensor_cores(f16, [20, 40, 8, 512]), (20, tiles(2)));
-    assert_eq!(on_tensor_cores(f32, [20, 40, 8, 512]), (20, launches(8, 4)));
+    assert_eq!(on_tensor_cores(f32, [20, 8, 8, 512]), (20, launches(8, 4)));
+    assert_eq!(on_tensor_cores(f32, [20, 40, 8, 512]), (20, tiles(2)));
+    assert_eq!(on_tensor_cores(f32, [20, 9, 8, 516]), (20, launches(8, 4)));
     // Rows of the state that are no whole vectors.
     assert_eq!(on_tensor_cores(f16, [20, 9, 8, 132]), (20, launches(8, 4)));
     let in_one = |dtype, cell, sizes| {

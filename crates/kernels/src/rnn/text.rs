@@ -99,8 +99,24 @@ impl Rnn {
             }
             Form::LaunchTiles { tiles } => {
                 let warps = self.form.threads() / 32;
-                constants(&mut functions, &[("WARPS", warps), ("TILES", tiles.into())]);
-                functions.push_str(multiply_tiles(self.dtype));
+                let is_split = self.dtype == DType::F32;
+                let neighbours = 16 / self.dtype.size() as u32;
+                constants(
+                    &mut functions,
+                    &[
+                        ("WARPS", warps),
+                        ("TILES", tiles.into()),
+                        ("NEIGHBOURS", neighbours),
+                        ("IS_SPLIT", is_split.into()),
+                    ],
+                );
+                functions.push_str(match is_split {
+                    true => concat!(
+                        include_str!("../matmul/split_numbers.h"),
+                        include_str!("split_functions.h")
+                    ),
+                    false => multiply_tiles(self.dtype),
+                });
                 functions.push_str("#define STATE_BEFORE(at) own_states[at]\n");
                 functions.push_str(
                     "#define KEEP_STATE(at, after) own_states[at] = after; next[at] = stored(after);\n",

@@ -143,11 +143,10 @@ fn tiles_of_every_size() {
 
 #[test]
 #[cfg_attr(any(sanitize_address, sanitize_thread), ignore = "runs a compiler")]
-fn each_channel_by_itself_with_all_of_a_place_side_by_side() {
-    let last = |dtype, [n, c, h, w]: [usize; 4]| {
-        let layout = Layout::contiguous(&[n, h, w, c]);
-        let layout = layout.and_then(|layout| layout.permute(&[0, 3, 1, 2]));
-        Tensor::laid_out(dtype, layout.expect("a layout"))
+fn each_channel_by_itself() {
+    let lies = |sizes: [usize; 4], axes: [usize; 4]| {
+        let layout = Layout::contiguous(&sizes).and_then(|layout| layout.permute(&axes));
+        layout.expect("a layout")
     };
     let seven = Slide {
         before: 3,
@@ -157,17 +156,22 @@ fn each_channel_by_itself_with_all_of_a_place_side_by_side() {
     let mut ops = Vec::new();
     for dtype in [DType::F32, DType::F16, DType::BF16, DType::F64] {
         for slide in SLIDES.into_iter().chain([seven]) {
-            for channels in [7, 10, 16] {
-                let (height, width) = (9, 14);
-                let made = [height, width].map(|size| slide.windows(size));
-                let kernel = slide.kernel as usize;
-                let weights = Layout::contiguous(&[kernel, kernel, channels, 1]);
-                let weights = weights.and_then(|layout| layout.permute(&[2, 3, 0, 1]));
+            for (channels, is_last) in [(7, true), (10, true), (16, true), (5, false), (10, false)]
+            {
+                let picture = |[h, w]: [usize; 2]| match is_last {
+                    true => Tensor::laid_out(dtype, lies([2, h, w, channels], [0, 3, 1, 2])),
+                    false => Tensor::new(dtype, &[2, channels, h, w]),
+                };
+                let (size, k) = ([9, 14], slide.kernel as usize);
+                let weight = match is_last {
+                    true => Tensor::laid_out(dtype, lies([k, k, channels, 1], [2, 3, 0, 1])),
+                    false => Tensor::new(dtype, &[channels, 1, k, k]),
+                };
                 ops.push(Op::Conv(Box::new(Conv {
-                    src: last(dtype, [2, channels, height, width]).random(1),
-                    weight: Tensor::laid_out(dtype, weights.expect("a layout")).random(2),
+                    src: picture(size).random(1),
+                    weight: weight.random(2),
                     bias: (channels == 10).then(|| Tensor::new(dtype, &[channels]).random(3)),
-                    dst: last(dtype, [2, channels, made[0], made[1]]),
+                    dst: picture(size.map(|size| slide.windows(size))),
                     window: Window::new(&[slide; 2]).expect("a window"),
                     groups: channels,
                     transposed: false,

@@ -154,10 +154,27 @@ fn steps_of_wide_states_and_many_sequences_are_multiplied_on_tensor_cores() {
     let mut ops = Vec::new();
     let both = (Cell::Lstm, Direction::Both);
     // More sequences than a group has, and fewer; columns that end within what a warp reads at once, and beyond what all do.
-    ops.push((DType::F16, layer(DType::F16, both, [2, 35, 4, 136], true)));
+    for dtype in [DType::F16, DType::F32] {
+        ops.push((dtype, layer(dtype, both, [2, 35, 4, 136], true)));
+    }
     let forward = |dtype, cell| layer(dtype, (cell, Direction::Forward), [2, 11, 4, 136], true);
     let gru = Cell::Gru { reset_after: true };
-    ops.push((DType::F16, forward(DType::F16, gru)));
+    for dtype in [DType::F16, DType::F32] {
+        ops.push((dtype, forward(dtype, gru)));
+    }
+    // What is infinite in f32 has no parts.
+    let Op::Rnn(mut infinite) = forward(DType::F32, Cell::Lstm) else {
+        unreachable!("a layer");
+    };
+    let weights: usize = 4 * 136 * 136;
+    let weights: Vec<f64> = (0..weights)
+        .map(|place| match place % 1009 {
+            0 => f64::INFINITY,
+            other => (other as f64 - 504.0) * 1e-5,
+        })
+        .collect();
+    infinite.recurrent = Tensor::new(DType::F32, &[1, 4 * 136, 136]).values(&weights);
+    ops.push((DType::F32, Op::Rnn(infinite)));
     let reverse = (Cell::Tanh, Direction::Reverse);
     ops.push((
         DType::F16,

@@ -279,17 +279,17 @@ const LEAST_OF_A_GROUP: usize = 8;
 /// Whether it is a convolution that is faster so.
 fn gains(op: &Op, wanted: ChannelsLast) -> bool {
     let Op::Conv(conv) = op else { return false };
-    is_faster(conv, wanted) && wanted.dtypes.contains(&conv.src.dtype())
+    is_faster(conv) && wanted.dtypes.contains(&conv.src.dtype())
 }
 
-fn is_faster(conv: &Conv, wanted: ChannelsLast) -> bool {
+fn is_faster(conv: &Conv) -> bool {
     let of_a_group = |view: &View| view.shape()[1] / conv.groups.max(1);
     let is_filled = |view| of_a_group(view) >= LEAST_OF_A_GROUP;
     conv.window.len() == 2
         && !conv.transposed
         && (conv.groups == 1
             || is_for_each_channel(conv)
-            || !wanted.throughout && is_filled(&conv.src) && is_filled(&conv.dst))
+            || is_filled(&conv.src) && is_filled(&conv.dst))
 }
 
 fn is_for_each_channel(conv: &Conv) -> bool {
@@ -310,7 +310,7 @@ fn can_turn(op: &Op, view: &View, picture: Picture, wanted: ChannelsLast) -> boo
         return false;
     };
     match op {
-        Op::Conv(conv) => !conv.transposed && (!wanted.throughout || is_faster(conv, wanted)),
+        Op::Conv(conv) => !conv.transposed && (!wanted.throughout || is_faster(conv)),
         Op::Map { .. } | Op::Copy { .. } | Op::Pool(_) | Op::Resize(_) | Op::Reduce { .. } => true,
         Op::Norm(_) | Op::Softmax { .. } | Op::MatMul(_) | Op::Attention(_) => {
             // Those go along the last axis, whose elements must not be taken from each other.

@@ -116,7 +116,7 @@ entries! {
             "attention_single",
         ],
     Kernel::Rnn(_) => ["rnn_tiles", "rnn_matrices", "rnn_step", "rnn_sums"],
-    Kernel::Conv(_) => ["conv_tiled", "conv_direct"],
+    Kernel::Conv(_) => ["conv_tiled", "conv_direct", "conv_channelwise"],
     Kernel::Pool(_) => ["pool"],
     Kernel::Resize(_) => ["resize"],
     Kernel::Regions(_) => ["regions"],

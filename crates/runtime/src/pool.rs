@@ -18,6 +18,7 @@ use crate::memory::{Buffer, Pressure};
 use crate::profiler::{Profile, Profiler};
 use crate::run::{self, Hold, Running};
 use crate::settings::Settings;
+use crate::sync::Ordering;
 use crate::{Error, OnStream, Result, Snapshot, Stream, os};
 
 /// The streams of one device. Cheap to clone; clones are the same pool.
@@ -180,6 +181,15 @@ impl Pool {
             Slot::Claimed(index) => self.leased(index),
             Slot::Shared(index) => Ok(Lease::shared(self.numbered(index)?.clone())),
         }
+    }
+
+    /// A stream for the caller, if one is free and nobody waits for one.
+    pub fn try_lease(&self) -> Result<Option<Lease>> {
+        let core = &self.0.core;
+        core.check()?;
+        let used = core.preferred.load(Ordering::Relaxed);
+        let claimed = core.slots.try_claim_preferring(None, used);
+        claimed.map(|index| self.leased(index)).transpose()
     }
 
     /// As [`lease`](Self::lease), but never a stream that others use, too: where all are leased, `Share` fails like `Fail`.

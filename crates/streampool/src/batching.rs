@@ -1,12 +1,14 @@
 //! Models behind queues: requests of many callers become batches of a session.
 
+use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use streampool_batch::{self as batch, Batch, BatchQueue, BatchQueueBuilder, InferAll, Request};
 use streampool_device::DeviceKind;
 use streampool_model::graph::Dim;
 use streampool_model::{Array, Input, Rows, RunOptions, Session};
-use streampool_runtime::Lease;
+use streampool_runtime::{Lease, Pool, Stream};
 
 use crate::error::{Error, Result};
 
@@ -14,8 +16,10 @@ use crate::error::{Error, Result};
 pub trait ForSession: Sized {
     /// A queue in front of a session, whose inputs and outputs all have their rows along the first axis.
     ///
-    /// Each batch that is in flight has a stream of its own, whichever thread runs it. Requests that the model does not take are refused when they come. On a GPU these are four by default, and batches
-    /// are filled up to a few sizes, so that few programs serve all.
+    /// The queue leases one stream. Batches that run beside each other take further ones while they run, if there are any, and else
+    /// wait for the first. So a device has room for as many queues as it has streams. On a GPU, eight batches are in flight by default,
+    /// and they are filled up to a few sizes, so that few programs serve all. Requests that the model does not take are refused when they
+    /// come.
     ///
     /// ```no_run
     /// use streampool::prelude::*;
@@ -59,8 +63,7 @@ impl ForSession for BatchQueue {
             false => settings,
         };
         // A stream that others use would be recovered under their hands.
-        let lanes = (0..settings.lanes()).map(|_| session.pool().lease_alone());
-        let lanes: Vec<Lease> = lanes.collect::<Result<_, _>>()?;
+        let own = Mutex::new(session.pool().lease_alone()?);
         let most = settings.most_rows();
         let checked = session.clone();
         let settings = settings.accepts(move |inputs| check(&checked, inputs));
@@ -72,10 +75,10 @@ impl ForSession for BatchQueue {
                 true => filled_up(batch.rows()).min(most.max(batch.rows())),
                 false => batch.rows(),
             };
-            let stream = &lanes[batch.lane()];
+            let stream = BatchStream::of(session.pool(), &own).map_err(batch::Error::failed)?;
             let outputs = session
                 .pool()
-                .with_stream(stream, || run(&session, &batch, rows, &row_bytes));
+                .with_stream(&stream, || run(&session, &batch, rows, &row_bytes));
             let outputs = outputs.map_err(batch::Error::failed).flatten();
             if outputs.is_err() && stream.fault().is_some() {
                 // What failed is told to its callers; the stream serves those who come next.
@@ -84,6 +87,39 @@ impl ForSession for BatchQueue {
             outputs
         });
         Ok(queue?)
+    }
+}
+
+/// The stream of one batch.
+enum BatchStream<'a> {
+    /// The queue's own.
+    Own(MutexGuard<'a, Lease>),
+    /// Another one, for as long as the batch runs.
+    Further(Lease),
+}
+
+impl<'a> BatchStream<'a> {
+    fn of(pool: &Pool, own: &'a Mutex<Lease>) -> streampool_runtime::Result<BatchStream<'a>> {
+        match own.try_lock() {
+            Ok(own) => return Ok(BatchStream::Own(own)),
+            Err(TryLockError::Poisoned(own)) => return Ok(BatchStream::Own(own.into_inner())),
+            Err(TryLockError::WouldBlock) => {}
+        }
+        Ok(match pool.try_lease()? {
+            Some(further) => BatchStream::Further(further),
+            None => BatchStream::Own(own.lock().unwrap_or_else(PoisonError::into_inner)),
+        })
+    }
+}
+
+impl Deref for BatchStream<'_> {
+    type Target = Stream;
+
+    fn deref(&self) -> &Stream {
+        match self {
+            BatchStream::Own(own) => own,
+            BatchStream::Further(further) => further,
+        }
     }
 }
 
@@ -111,7 +147,7 @@ fn check(session: &Session, inputs: &[Array]) -> batch::Result<()> {
 }
 
 /// A GPU takes several small batches at once, and while callers are few they need not wait for each other.
-const GPU_IN_FLIGHT: usize = 4;
+const GPU_IN_FLIGHT: usize = 8;
 
 /// Rows of at least so many bytes are copied to their callers' arrays at once. Smaller ones are copied for all together, and by
 /// each caller for itself: that takes less memory to be allocated here.

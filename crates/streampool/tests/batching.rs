@@ -227,12 +227,30 @@ fn outputs_of_other_rows_are_an_error_that_names_them() {
 }
 
 #[test]
-fn more_batches_in_flight_than_streams_are_refused() {
-    let session = layer(&pool());
-    let settings = BatchQueue::builder().max_in_flight(500);
-    let error = BatchQueue::for_session(&session, settings).err();
-    let message = error.expect("a refusal").to_string();
+fn many_queues_share_the_streams_of_a_device() {
+    let pool = pool();
+    let session = layer(&pool);
+    let queue = || BatchQueue::for_session(&session, BatchQueue::builder().max_in_flight(4));
+    pool.release_current_stream();
+    let streams = pool.settings().streams - 1;
+    let queues: Vec<BatchQueue> = (0..streams).map(|_| queue().unwrap()).collect();
+    let refused = queue().err().map(|error| error.to_string());
+    let message = refused.expect("a refusal");
     assert!(message.contains("stream"), "{message}");
+    // No stream is free: batches of one queue that run beside each other wait for its own.
+    std::thread::scope(|scope| {
+        for queue in queues.iter().chain(&queues) {
+            scope.spawn(|| {
+                for number in 0..20 {
+                    let batched = queue.infer(row(number, 1)).unwrap();
+                    let outputs = session.run([("x", &row(number, 1))]).unwrap();
+                    assert_eq!(batched[0].bytes(), outputs["y"].bytes());
+                }
+            });
+        }
+    });
+    drop(queues);
+    assert!(queue().is_ok(), "the streams are back");
 }
 
 /// What `work` gives, which has to come long before a test is thought to hang.

@@ -52,7 +52,7 @@ pub struct Options {
     /// How long a request waits for others while the device is free, in microseconds
     #[arg(long, value_name = "US", default_value_t = 0, value_parser = within(0u64, 10_000_000))]
     max_wait: u64,
-    /// The maximum number of batches of one model that run at the same time; 2 by default, 4 on a GPU
+    /// The maximum number of batches of one model that run at the same time; 2 by default, 8 on a GPU
     #[arg(long, value_name = "COUNT", value_parser = within(1usize, 64))]
     max_in_flight: Option<usize>,
     /// The maximum number of requests that wait for one model

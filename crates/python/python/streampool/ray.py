@@ -242,7 +242,7 @@ def app(
     replicas
         How many there are; or the fewest and the most, between which Ray follows the load.
     replicas_per_gpu
-        One process with many streams uses a GPU better than several, so this is 1 unless you say otherwise.
+        Several replicas share a GPU only if you say so: two can answer more requests for a small model, and each takes memory of its own.
     cpus
         The processors that Ray keeps for a replica.
     options

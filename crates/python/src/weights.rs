@@ -12,6 +12,7 @@ use streampool::{Pool, Tensor};
 use crate::arrays::{Library, dtype, library, row_major};
 use crate::devices;
 use crate::errors::{invalid, raise};
+use crate::streams::current;
 use crate::torch::{self, GpuTensor};
 
 /// Smaller ones are copied: to keep an object of Python for each costs more.
@@ -26,6 +27,10 @@ pub fn weights_of(given: &Bound<'_, PyAny>, pool: &Pool) -> PyResult<HashMap<Str
         DeviceKind::Host => pool.clone(),
         _ => devices::pool(py, "host")?,
     };
+    // A thread that has no stream yet may have to wait for one, and whoever has it may need Python's lock to end.
+    for pool in [pool, &host] {
+        current(py, pool)?;
+    }
     let mut weights = HashMap::new();
     let mut on_gpu = Vec::new();
     for pair in given.cast::<PyMapping>()?.items()? {
@@ -96,5 +101,7 @@ fn on_host(value: &Bound<'_, PyAny>, pool: &Pool) -> PyResult<Tensor> {
     let read = read
         .as_slice()
         .map_err(|why| invalid(py, why.to_string()))?;
-    Tensor::from_bytes(pool, dtype, read, array.shape()).map_err(|error| failed(error.into()))
+    let shape = array.shape();
+    let copied = py.detach(|| Tensor::from_bytes(pool, dtype, read, shape));
+    copied.map_err(|error| failed(error.into()))
 }

@@ -1,15 +1,13 @@
 //! Models behind queues: requests of many callers become batches of a session.
 
-use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use streampool_batch::{self as batch, Batch, BatchQueue, BatchQueueBuilder, InferAll, Request};
 use streampool_device::DeviceKind;
 use streampool_model::graph::Dim;
 use streampool_model::{Array, Input, Rows, RunOptions, Session};
-use streampool_runtime::{Lease, Pool, Stream};
 
+use crate::batch_stream::OwnStream;
 use crate::error::{Error, Result};
 
 /// Makes a [`BatchQueue`] in front of a session.
@@ -62,8 +60,7 @@ impl ForSession for BatchQueue {
             true => settings.max_in_flight_by_default(GPU_IN_FLIGHT),
             false => settings,
         };
-        // A stream that others use would be recovered under their hands.
-        let own = Mutex::new(session.pool().lease_alone()?);
+        let own = OwnStream::new(session.pool())?;
         let most = settings.most_rows();
         let checked = session.clone();
         let settings = settings.accepts(move |inputs| check(&checked, inputs));
@@ -75,7 +72,8 @@ impl ForSession for BatchQueue {
                 true => filled_up(batch.rows()).min(most.max(batch.rows())),
                 false => batch.rows(),
             };
-            let stream = BatchStream::of(session.pool(), &own).map_err(batch::Error::failed)?;
+            let stream = own.for_batch(session.pool(), batch.deadline());
+            let stream = stream.ok_or(batch::Error::Expired)?;
             let outputs = session
                 .pool()
                 .with_stream(&stream, || run(&session, &batch, rows, &row_bytes));
@@ -87,39 +85,6 @@ impl ForSession for BatchQueue {
             outputs
         });
         Ok(queue?)
-    }
-}
-
-/// The stream of one batch.
-enum BatchStream<'a> {
-    /// The queue's own.
-    Own(MutexGuard<'a, Lease>),
-    /// Another one, for as long as the batch runs.
-    Further(Lease),
-}
-
-impl<'a> BatchStream<'a> {
-    fn of(pool: &Pool, own: &'a Mutex<Lease>) -> streampool_runtime::Result<BatchStream<'a>> {
-        match own.try_lock() {
-            Ok(own) => return Ok(BatchStream::Own(own)),
-            Err(TryLockError::Poisoned(own)) => return Ok(BatchStream::Own(own.into_inner())),
-            Err(TryLockError::WouldBlock) => {}
-        }
-        Ok(match pool.try_lease()? {
-            Some(further) => BatchStream::Further(further),
-            None => BatchStream::Own(own.lock().unwrap_or_else(PoisonError::into_inner)),
-        })
-    }
-}
-
-impl Deref for BatchStream<'_> {
-    type Target = Stream;
-
-    fn deref(&self) -> &Stream {
-        match self {
-            BatchStream::Own(own) => own,
-            BatchStream::Further(further) => further,
-        }
     }
 }
 

@@ -72,6 +72,7 @@
 
 #![forbid(unsafe_code)]
 
+mod batch_stream;
 mod batching;
 mod devices;
 mod error;

@@ -321,6 +321,13 @@ pub fn empty_convolutions(fixture: &Fixture) {
             plain(fixture, &mut rng, DType::F32, &sizes);
         }
     }
+    // Windows that see no element of a picture without rows.
+    let around = Sizes {
+        groups: 5,
+        ..Sizes::new(2, 1, 1, &[0, 6], 3)
+    };
+    let around = around.slid(|slide| (slide.before, slide.after) = (3, 3));
+    plain(fixture, &mut rng, DType::F32, &around);
     let narrow = Sizes::new(1, 2, 3, &[2, 2], 3);
     plain(fixture, &mut rng, DType::F32, &narrow);
 }

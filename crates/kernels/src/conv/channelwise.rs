@@ -62,7 +62,10 @@ pub(super) fn plan<K>(
         Order::ChannelsLast => Order::of(&op.src) == order && op.weight.layout().strides()[0] == 1,
         Order::ChannelsFirst => height >= RUN,
     };
-    if !is_each || op.transposed || !is_small || !lies_well || spatial::is_wide(&views) {
+    // A thread reads what lies beside the picture from its first place, so there has to be one.
+    let is_empty = op.src.layout().elements() == 0;
+    if !is_each || op.transposed || !is_small || !lies_well || is_empty || spatial::is_wide(&views)
+    {
         return None;
     }
     let runs = length.div_ceil(RUN);

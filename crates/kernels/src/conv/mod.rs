@@ -1,8 +1,8 @@
 //! Convolution and its transpose.
 //!
 //! Three forms. [`Tiled`] is a product of matrices, of weights and of what the windows see: tiles of both in shared
-//! memory. [`Direct`] has a thread for each result, for groups that make so few channels that a tile would be mostly
-//! empty, as depthwise convolutions do; [`Channelwise`] is for those whose channels lie side by side.
+//! memory. [`Channelwise`] is for depthwise convolutions with small windows: a thread makes a few neighbouring places. [`Direct`] has a
+//! thread for each result, for other groups that make so few channels that a tile would be mostly empty.
 
 mod channelwise;
 mod direct;
@@ -27,7 +27,7 @@ pub enum Convolution {
     Tiled(Tiled),
     /// Few channels made.
     Direct(Direct),
-    /// Each channel by itself, all side by side.
+    /// Each channel by itself.
     Channelwise(Channelwise),
 }
 

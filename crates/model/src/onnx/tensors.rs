@@ -132,6 +132,13 @@ impl<'a> Importer<'a> {
         let small = Small::of(proto.element)
             .ok_or_else(|| NodeError::unsupported("another element type"))?;
         let (shape, bytes) = sizes(proto, small.dtype())?;
+        if self
+            .given
+            .is_some_and(|given| given.contains_key(&proto.name))
+        {
+            let what = "a weight of less than 8 bits, or of 8-bit floats, that is given";
+            return Err(NodeError::unsupported(what));
+        }
         let count = bytes / small.dtype().size();
         let data = match (proto.location, proto.raw.is_empty()) {
             (TensorProto::EXTERNAL, _) => self.external.data(proto, small.packed(count))?,

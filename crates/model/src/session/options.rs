@@ -25,8 +25,8 @@ pub struct SessionOptions {
     /// too.
     pub data_folder: Option<PathBuf>,
     /// Weights by name that a model keeps outside its own file (external data): their values, of the type and shape that it declares.
-    /// Those that are not given are read from files. A tensor that is whole and row-major in the session's own pool is not copied,
-    /// where the model computes with it as it is; any other is.
+    /// Those that are not given are read from files. A tensor in the session's own pool is not copied, where the model
+    /// computes with it as it is; on a GPU it has to be whole and row-major for that.
     pub weights: HashMap<String, Tensor>,
     /// Whether the graph is rewritten at load: what is known is computed, and several nodes become one that does as much. It is;
     /// leave it out to see whether a rewrite makes a difference. How many threads compute is an option of the host device.

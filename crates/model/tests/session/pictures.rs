@@ -56,7 +56,7 @@ fn network(random: &mut Random) -> Graph {
         ("each_bias", &[24]),
         ("squeeze", &[24, 24, 1, 1]),
         ("pointwise", &[24, 24, 1, 1]),
-        ("grouped", &[16, 12, 3, 3]),
+        ("grouped", &[32, 12, 3, 3]),
         ("narrow", &[8, 8, 3, 3]),
         ("product", &[8, 5]),
     ] {

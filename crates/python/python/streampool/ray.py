@@ -16,6 +16,7 @@ import os
 import sys
 import threading
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -99,6 +100,7 @@ class _Replica:
         self._queues: dict[str, BatchQueue] = {}
         self._lock = threading.Lock()
         self._lost: str | None = None
+        self._doctor = ThreadPoolExecutor(1)
         self._of(next(iter(models)))
 
     def _of(self, name: str) -> BatchQueue:
@@ -179,7 +181,8 @@ class _Replica:
         """
         if self._lost is None:
             try:
-                await asyncio.to_thread(self._ask_device)
+                # On a thread of its own: models that load must not keep it waiting.
+                await asyncio.get_running_loop().run_in_executor(self._doctor, self._ask_device)
             except DeviceLost as lost:
                 self._lose(lost)
             except Error:
@@ -242,7 +245,7 @@ def app(
     replicas
         How many there are; or the fewest and the most, between which Ray follows the load.
     replicas_per_gpu
-        Several replicas share a GPU only if you say so: two can answer more requests for a small model, and each takes memory of its own.
+        How many replicas share a GPU. More can answer more requests for a small model, and each takes memory of its own.
     cpus
         The processors that Ray keeps for a replica.
     options

@@ -164,6 +164,7 @@ class Client:
 
 def behind_ray(options, report):
     """Measure each number of replicas."""
+    # Ray stays on this machine, which may have no network.
     os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     import ray
     from ray import serve

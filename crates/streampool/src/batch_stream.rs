@@ -10,16 +10,9 @@ use streampool_runtime::{Lease, Pool, Result, Stream};
 /// A queue's own stream, and who waits for it.
 pub struct OwnStream {
     lease: Lease,
-    line: Mutex<Line>,
+    /// A number for each batch, rising: that of who has it in front, and behind it those who wait.
+    line: Mutex<VecDeque<u64>>,
     moved: Condvar,
-}
-
-#[derive(Default)]
-struct Line {
-    is_taken: bool,
-    /// Those who wait, the longest waiter in front.
-    waiting: VecDeque<u64>,
-    next: u64,
 }
 
 /// The stream of one batch.
@@ -43,8 +36,8 @@ impl OwnStream {
     /// It or a further one; none if both are in use until the deadline.
     pub fn for_batch(&self, pool: &Pool, deadline: Option<Instant>) -> Option<BatchStream<'_>> {
         let mut line = self.line();
-        if !line.is_taken && line.waiting.is_empty() {
-            line.is_taken = true;
+        if line.is_empty() {
+            line.push_back(0);
             return Some(BatchStream::Own(self));
         }
         drop(line);
@@ -53,15 +46,9 @@ impl OwnStream {
             return Some(BatchStream::Further(further));
         }
         let mut line = self.line();
-        let place = line.next;
-        line.next += 1;
-        line.waiting.push_back(place);
-        loop {
-            if !line.is_taken && line.waiting.front() == Some(&place) {
-                line.waiting.pop_front();
-                line.is_taken = true;
-                return Some(BatchStream::Own(self));
-            }
+        let place = line.back().map_or(0, |last| last + 1);
+        line.push_back(place);
+        while line.front() != Some(&place) {
             line = match deadline {
                 None => self
                     .moved
@@ -70,8 +57,7 @@ impl OwnStream {
                 Some(deadline) => {
                     let left = deadline.saturating_duration_since(Instant::now());
                     if left.is_zero() {
-                        line.waiting.retain(|&other| other != place);
-                        self.moved.notify_all();
+                        line.retain(|&other| other != place);
                         return None;
                     }
                     let woken = self.moved.wait_timeout(line, left);
@@ -79,9 +65,10 @@ impl OwnStream {
                 }
             };
         }
+        Some(BatchStream::Own(self))
     }
 
-    fn line(&self) -> MutexGuard<'_, Line> {
+    fn line(&self) -> MutexGuard<'_, VecDeque<u64>> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -100,7 +87,7 @@ impl Deref for BatchStream<'_> {
 impl Drop for BatchStream<'_> {
     fn drop(&mut self) {
         if let BatchStream::Own(own) = self {
-            own.line().is_taken = false;
+            own.line().pop_front();
             own.moved.notify_all();
         }
     }
@@ -155,7 +142,7 @@ mod tests {
                     let _stream = own.for_batch(pool, None).unwrap();
                     order.lock().unwrap().push(place);
                 });
-                while own.line().waiting.len() <= place {
+                while own.line().len() <= place + 1 {
                     std::thread::yield_now();
                 }
             }

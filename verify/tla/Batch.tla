@@ -10,6 +10,7 @@ EXTENDS Naturals, Sequences, FiniteSets
 
 CONSTANTS Callers, KindOf,   \* "door": by the door or the inbox; "help": runs a batch itself; "submit": leaves it to workers
           PrioOf, DeadlineOf, \* 0 is high, 1 normal; 0 is no deadline
+          BehindOf,          \* when it goes behind the others of its priority; 0 is never
           Workers, Lanes, Rows, Capacity, Passes, Hold,
           MayCancel, How,    \* how it is closed: "drain", "cancel", "never"
           MostTime, None, Bug
@@ -29,7 +30,7 @@ Init ==
   /\ lock = None /\ phase = "open" /\ doorShut = TRUE /\ doorLanes = {} /\ isOpen = FALSE
   /\ free = Lanes /\ turns = 0 /\ running = 0
   /\ idle = 0 /\ asleep = {} /\ calls = 0 /\ calling = FALSE
-  /\ inbox = <<>> /\ round = 0 /\ sched = <<>> /\ held = <<>> /\ passed = <<None, 0>>
+  /\ inbox = <<>> /\ round = 0 /\ sched = <<>> /\ held = <<>> /\ passed = <<None, 0, {}>>   \* the oldest, how often it was passed over, who went behind the others
   /\ keeper = 0 - 0 /\ now = 0      \* keeper: 0 awake, 99 sleeps for ever, else until then
   /\ outcome = [c \in Callers |-> "none"] /\ ran = [c \in Callers |-> 0]
   /\ pc = [p \in Procs |-> CASE p \in Callers -> "start" [] p \in Workers -> "work" [] p = "keeper" -> "keep"
@@ -44,19 +45,24 @@ Elems(q) == {q[i] : i \in DOMAIN q}
 Min2(x, y) == IF x < y THEN x ELSE y
 Without(q, set) == SelectSeq(q, LAMBDA c : c \notin set)
 Late(c, t) == DeadlineOf[c] # 0 /\ DeadlineOf[c] <= t
-RECURSIVE ByPrio(_, _)
-ByPrio(q, p) == IF p > 1 THEN <<>> ELSE SelectSeq(q, LAMBDA c : PrioOf[c] = p) \o ByPrio(q, p + 1)
-Order(q) == ByPrio(q, 0)
+Behind(c) == BehindOf[c] # 0 /\ BehindOf[c] <= now
+RECURSIVE ByPrio(_, _, _)
+ByPrio(q, p, bh) == IF p > 1 THEN <<>> ELSE SelectSeq(q, LAMBDA c : PrioOf[c] = p /\ c \notin bh)
+                                       \o SelectSeq(q, LAMBDA c : PrioOf[c] = p /\ c \in bh) \o ByPrio(q, p + 1, bh)
+Order(q, bh) == ByPrio(q, 0, bh)
+(* `put_behind`, at each `take`: those stay behind, and neither lead a batch nor count as passed over. *)
+PutBehind(q, ps) == <<ps[1], ps[2], IF Bug = "behind_none" THEN {} ELSE {c \in Elems(q) : c \in ps[3] \/ Behind(c)}>>
 Closing(ph) == ph # "open"
 (* `is_ready`, `choose`: a high one goes at once, else a batch is worth its lane only if it is no smaller than those that run *)
 Ready(q, ph, tn, rows) ==
-  q # <<>> /\ (Closing(ph) \/ PrioOf[Order(q)[1]] = 0 \/ Min2(Len(q), Rows) * tn >= rows)
-MustLead(q, ps) == Bug # "no_passes" /\ q # <<>> /\ Passes <= (IF ps[1] = q[1] THEN ps[2] ELSE 0)
+  q # <<>> /\ (Closing(ph) \/ PrioOf[Order(q, {})[1]] = 0 \/ Min2(Len(q), Rows) * tn >= rows)
+MustLead(q, ps) == LET n == Without(q, ps[3]) IN Bug # "no_passes" /\ n # <<>> /\ Passes <= (IF ps[1] = n[1] THEN ps[2] ELSE 0)
 Chosen(q, ps) ==
-  LET o == Order(q) IN
-  IF MustLead(q, ps) THEN SubSeq(<<q[1]>> \o Without(o, {q[1]}), 1, Min2(Rows, Len(q)))
-                     ELSE SubSeq(o, 1, Min2(Rows, Len(q)))
-PassedAfter(q, ps, b) == IF q[1] \in Elems(b) THEN <<None, 0>> ELSE <<q[1], (IF ps[1] = q[1] THEN ps[2] ELSE 0) + (IF q[1] \in Elems(b) THEN 0 ELSE 1)>>
+  LET o == Order(q, ps[3]) lead == IF MustLead(q, ps) THEN <<Without(q, ps[3])[1]>> ELSE <<>> IN
+  SubSeq(lead \o Without(o, Elems(lead)), 1, Min2(Rows, Len(q)))
+PassedAfter(q, ps, b) ==
+  LET n == Without(q, ps[3]) bh == ps[3] \ Elems(b) IN
+  IF n = <<>> \/ n[1] \in Elems(b) THEN <<None, 0, bh>> ELSE <<n[1], (IF ps[1] = n[1] THEN ps[2] ELSE 0) + 1, bh>>
 
 (* `admit_held`: those outside come in, in order, as far as there is room: what the queue and the outside are then *)
 RECURSIVE Admit(_, _)
@@ -172,7 +178,7 @@ DecideLeave(c) ==
   /\ LET k == came[c]
          among == k[1] = my[c] /\ k[2] > 0
          all == (k[5] /\ k[2] = 1) \/ (k[4] /\ Len(sched) <= Rows)
-         leads == k[3] # None /\ sched # <<>> /\ Order(sched)[1] = k[3] /\ ~MustLead(sched, passed)
+         leads == k[3] # None /\ sched # <<>> /\ Order(sched, passed[3])[1] = k[3] /\ ~MustLead(sched, passed)
                   /\ Ready(sched, phase, turns, running)
      IN IF among /\ (all \/ leads)
         THEN pc' = At(c, "take") /\ UNCHANGED <<lock, calls, calling>>
@@ -206,26 +212,27 @@ TakeRest(p) ==
          q == x[1]
          ph == IF lateq # {} /\ Over(phase, q, free) THEN "closed" ELSE phase
          gone == ph = "closed" /\ phase # "closed"
+         ps == PutBehind(q, passed)
      IN /\ outcome' = Put(outcome, lateq, "expired")
         /\ IF Ready(q, ph, turns, running)
            THEN \E l \in free :
-                LET b == Chosen(q, passed)
+                LET b == Chosen(q, ps)
                     y == IF Bug = "runs_twice" THEN <<q, x[2]>> ELSE IF Bug = "take_admits_none" THEN <<Without(q, Elems(b)), x[2]>> ELSE Admit(Without(q, Elems(b)), x[2])
                     tn == turns + 1 rows == running + Len(b) fr == free \ {l}
                     needless == y[1] = <<>>
                 IN /\ free' = fr /\ turns' = tn /\ running' = rows
-                   /\ sched' = y[1] /\ held' = y[2] /\ passed' = PassedAfter(q, passed, b)
+                   /\ sched' = y[1] /\ held' = y[2] /\ passed' = PassedAfter(q, ps, b)
                    /\ batch' = [batch EXCEPT ![p] = b] /\ lane' = [lane EXCEPT ![p] = l]
                    /\ keeper' = IF Told(y[1], y[2]) THEN 0 ELSE keeper
                    /\ IF needless
                       THEN calls' = 0 /\ calling' = FALSE /\ pc' = Wakes(At(p, "taken"), {}, Told(y[1], y[2]))
                       ELSE CallStep(y[1], ph, tn, rows, fr, calls, idle, At(p, "taken"), Told(y[1], y[2]))
                    /\ phase' = ph
-           ELSE /\ sched' = q /\ held' = x[2] /\ phase' = ph
+           ELSE /\ sched' = q /\ held' = x[2] /\ phase' = ph /\ passed' = ps
                 /\ pc' = [r \in Procs |-> IF gone /\ pc[r] = "asleep" THEN "awake"
                                            ELSE IF gone /\ pc[r] = "sleeps" THEN "keep"
                                            ELSE IF r = p THEN "taken" ELSE pc[r]]
-                /\ UNCHANGED <<free, turns, running, passed, batch, lane, keeper, calls, calling>>
+                /\ UNCHANGED <<free, turns, running, batch, lane, keeper, calls, calling>>
   /\ my' = [my EXCEPT ![p] = IF p \in Workers /\ (outcome' # outcome \/ held' # held) THEN 1 ELSE @]
   /\ UNCHANGED <<lock, isOpen, idle, asleep, door, inbox, round, now, ran, cont, mail, came, seen>>
 (* The lock is given up; a batch is run, or not. A worker that has somebody to tell does that first. *)
@@ -394,10 +401,13 @@ OneOutcome == [][\A c \in Callers : outcome[c] # "none" => outcome'[c] = outcome
 RanIsRan == \A c \in Callers : ran[c] = 1 => outcome[c] = "ran"
 (* What has expired never runs. *)
 LateNeverRuns == [][\A p \in Procs : batch[p] = <<>> /\ batch'[p] # <<>> => \A c \in Elems(batch'[p]) : ~Late(c, now)]_vars
+(* Who went behind the others goes after all of its priority that waited. *)
+BehindGoesLast == [][\A p \in Procs : batch[p] = <<>> /\ batch'[p] # <<>> =>
+                     \A c \in Elems(batch'[p]), d \in Elems(sched) \cap Elems(sched') : PrioOf[c] = PrioOf[d] /\ Behind(c) => Behind(d)]_vars
 WithinCapacity == Len(sched) <= Capacity
 (* Nobody by the door overtakes those that wait. (They may be under way there when one comes, or be counted in the inbox.) *)
 DoorIsShutForThoseWhoWait == lock = None /\ isOpen => sched = <<>> /\ held = <<>> /\ turns = 0
-(* The oldest is passed over so often at most. *)
+(* The oldest of those that did not go behind the others is passed over so often at most. *)
 BoundedOvertaking == passed[2] <= Passes
 (* Closed is closed. *)
 ClosedIsOver == phase = "closed" => sched = <<>> /\ held = <<>> /\ free = Lanes /\ turns = 0 /\ ~isOpen

@@ -8,5 +8,7 @@ KindSubmit == [c \in Callers |-> "submit"]
 NoPrio == [c \in Callers |-> 1]
 PrioMixed == [c \in Callers |-> IF c = "a" THEN 1 ELSE 0]
 NoDeadline == [c \in Callers |-> 0]
+NoneBehind == [c \in Callers |-> 0]
+OneBehind == [c \in Callers |-> IF c = "a" THEN 1 ELSE 0]
 SomeDeadline == [c \in Callers |-> IF c = "a" THEN 2 ELSE IF c = "c" THEN 1 ELSE 0]
 ==============================================================================

@@ -325,6 +325,7 @@ impl BatchQueue {
             tenant,
             priority: request.priority,
             deadline: request.deadline,
+            behind: request.behind,
             arrived,
         };
         let mut parts = Parts::new();

@@ -17,6 +17,7 @@ pub struct Request {
     pub(crate) tenant: Option<String>,
     pub(crate) priority: Priority,
     pub(crate) deadline: Option<Instant>,
+    pub(crate) behind: Option<Instant>,
     pub(crate) key: u64,
     pub(crate) traced: Option<Arc<Traced>>,
 }
@@ -29,6 +30,7 @@ impl Request {
             tenant: None,
             priority: Priority::default(),
             deadline: None,
+            behind: None,
             key: 0,
             traced: None,
         }
@@ -55,6 +57,13 @@ impl Request {
     /// As [`deadline`](Self::deadline), this long from now.
     pub fn within(mut self, time: Duration) -> Request {
         self.deadline = Instant::now().checked_add(time);
+        self
+    }
+
+    /// When it goes behind all others of its priority, if it has not begun by then: it is served when none of these waits, also of
+    /// those that come later, however many batches pass over it.
+    pub fn behind_from(mut self, time: Instant) -> Request {
+        self.behind = Some(time);
         self
     }
 

@@ -77,6 +77,7 @@ impl Replica {
             tenant: sent.tenant,
             priority: Priority::Normal,
             deadline: None,
+            behind: None,
             arrived: time(begin, now),
         };
         self.schedule.add(&0, entry);

@@ -77,6 +77,7 @@ fn request(caller: usize) -> (Arc<Outcome<&'static str>>, Parts<Call>) {
         tenant: 0,
         priority: Priority::Normal,
         deadline: None,
+        behind: None,
         arrived: Instant::now(),
     };
     (outcome, std::iter::once(part).collect())

@@ -70,6 +70,7 @@ fn part<J>(job: J, late: bool) -> Entry<J> {
         tenant: 0,
         priority: Priority::Normal,
         deadline: late.then_some(now),
+        behind: None,
         arrived: now.checked_sub(Duration::from_nanos(1)).unwrap(),
     }
 }

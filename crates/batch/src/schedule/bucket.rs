@@ -25,9 +25,13 @@ pub struct Bucket<K, J> {
     /// Which batch was the last of them.
     pub last_used: u64,
     line: Line<J>,
-    /// In the order of their coming; some may be gone, but never the first.
+    /// In the order of their coming, but for those that went behind the others; some may be gone, but never the first.
     ages: VecDeque<(Place, Instant)>,
     deadlines: BTreeSet<(Instant, Place)>,
+    /// When some of them go behind the others.
+    moves: BTreeSet<(Instant, Place)>,
+    /// When those came that did.
+    behind: BTreeSet<(Instant, Place)>,
     rows: usize,
     /// What of this kind runs.
     pub running: Running,
@@ -43,6 +47,8 @@ impl<K, J> Bucket<K, J> {
             line: Line::new(),
             ages: VecDeque::new(),
             deadlines: BTreeSet::new(),
+            moves: BTreeSet::new(),
+            behind: BTreeSet::new(),
             rows: 0,
             running: Running::default(),
         }
@@ -59,7 +65,7 @@ impl<K, J> Bucket<K, J> {
 
     /// Whether the one at this place waits.
     pub fn holds(&self, place: Place) -> bool {
-        self.line.get(place).is_some()
+        self.line.find(place).is_some()
     }
 
     /// How many rows wait.
@@ -77,9 +83,16 @@ impl<K, J> Bucket<K, J> {
         self.line.first_tenant()
     }
 
-    /// The one that came first.
+    /// The one that came first of those that did not go behind the others.
     pub fn oldest(&self) -> Option<(Place, Instant)> {
         self.ages.front().copied()
+    }
+
+    /// When the first of all came.
+    pub fn first_arrival(&self) -> Option<Instant> {
+        let behind = self.behind.first().map(|&(arrived, _)| arrived);
+        let oldest = self.oldest().map(|(_, arrived)| arrived);
+        oldest.into_iter().chain(behind).min()
     }
 
     /// When the first of them is of no use any more.
@@ -96,11 +109,12 @@ impl<K, J> Bucket<K, J> {
     /// When a batch of them has to go, whoever may come: one has waited as long as it may, or would miss its deadline or the
     /// objective otherwise.
     pub fn due(&self, limits: &Limits) -> Option<Instant> {
-        let (_, oldest) = self.oldest()?;
+        let oldest = self.first_arrival()?;
         let rows = self.rows.min(limits.rows);
         let takes = self.costs.per_row(rows).mul_f64(rows as f64);
         let deadline = self.deadlines.first();
-        let deadline = deadline.and_then(|&(by, place)| Some((self.line.get(place)?.arrived, by)));
+        let deadline = deadline
+            .and_then(|&(by, place)| Some((self.line.get(self.line.find(place)?)?.arrived, by)));
         let objective = limits.objective.and_then(|time| oldest.checked_add(time));
         let by = objective.map(|by| (oldest, by)).into_iter().chain(deadline);
         let due = by.map(|(arrived, by)| latest_begin(arrived, by, takes));
@@ -122,27 +136,54 @@ impl<K, J> Bucket<K, J> {
         self.rows += entry.rows;
         self.deadlines
             .extend(entry.deadline.map(|deadline| (deadline, place)));
+        self.moves.extend(entry.behind.map(|at| (at, place)));
         self.ages.push_back((place, entry.arrived));
         self.line.add(place, entry);
     }
 
     pub fn remove(&mut self, place: Place) -> Option<Entry<J>> {
-        let entry = self.line.remove(place)?;
+        let at = self.line.find(place)?;
+        let entry = self.line.remove(at)?;
+        let place = at.before();
         self.rows -= entry.rows;
         if let Some(deadline) = entry.deadline {
             self.deadlines.remove(&(deadline, place));
         }
+        if let Some(at) = entry.behind {
+            self.moves.remove(&(at, place));
+            self.behind.remove(&(entry.arrived, place));
+        }
+        self.forget_gone();
+        Some(entry)
+    }
+
+    /// Puts those behind the others whose time it is.
+    pub fn put_behind(&mut self, now: Instant) {
+        while let Some(&(at, place)) = self.moves.first()
+            && at <= now
+        {
+            self.moves.pop_first();
+            if let Some(entry) = self.line.remove(place) {
+                self.behind.insert((entry.arrived, place));
+                self.line.add(place.behind(), entry);
+            }
+        }
+        self.forget_gone();
+    }
+
+    fn forget_gone(&mut self) {
         while let Some(&(first, _)) = self.ages.front()
             && self.line.get(first).is_none()
         {
             self.ages.pop_front();
         }
-        Some(entry)
     }
 
     pub fn clear(&mut self) -> impl Iterator<Item = Entry<J>> + use<K, J> {
         self.ages.clear();
         self.deadlines.clear();
+        self.moves.clear();
+        self.behind.clear();
         self.rows = 0;
         self.line.clear()
     }

@@ -68,6 +68,8 @@ pub struct Entry<J> {
     pub priority: Priority,
     /// When it is of no use any more.
     pub deadline: Option<Instant>,
+    /// When it goes behind all others of its priority.
+    pub behind: Option<Instant>,
     /// Since when it has been waiting.
     pub arrived: Instant,
 }

@@ -10,10 +10,30 @@ use super::tenants::Turn;
 pub struct Place {
     /// Higher ones come first.
     pub priority: Priority,
+    /// Whether it has gone behind the others of its priority.
+    pub is_behind: bool,
     /// When it is its tenant's turn.
     pub turn: Turn,
     /// Rises with each request.
     pub number: u64,
+}
+
+impl Place {
+    /// The same, before it went behind the others.
+    pub fn before(self) -> Place {
+        Place {
+            is_behind: false,
+            ..self
+        }
+    }
+
+    /// The same, behind the others.
+    pub fn behind(self) -> Place {
+        Place {
+            is_behind: true,
+            ..self
+        }
+    }
 }
 
 /// A sorted line. Who leaves from its middle leaves a gap; the ends have none.
@@ -53,6 +73,12 @@ impl<J> Line<J> {
     /// The one at this place.
     pub fn get(&self, place: Place) -> Option<&Entry<J>> {
         self.all.get(self.position(place)?)?.1.as_ref()
+    }
+
+    /// Where the one is that came to this place: it may have gone behind the others since.
+    pub fn find(&self, place: Place) -> Option<Place> {
+        let places = [place, place.behind()];
+        places.into_iter().find(|&place| self.get(place).is_some())
     }
 
     /// Takes one in. Places are unique.

@@ -129,6 +129,7 @@ impl<K: Hash + Eq + Clone, J> Schedule<K, J> {
         let bucket = self.bucket_of(kind);
         let place = Place {
             priority: entry.priority,
+            is_behind: false,
             turn: self.tenants.turn(entry.tenant, entry.priority, entry.rows),
             number: self.next,
         };
@@ -278,6 +279,9 @@ impl<K: Hash + Eq + Clone, J> Schedule<K, J> {
         if self.requests == 0 {
             return None;
         }
+        for &bucket in &self.waiting {
+            self.buckets[bucket].put_behind(now);
+        }
         let (bucket, first) = self.choose(now, closing)?;
         let oldest = self.oldest();
         let limits = &self.limits;
@@ -337,7 +341,7 @@ impl<K: Hash + Eq + Clone, J> Schedule<K, J> {
         let little_later = first.turn.later(self.limits.rows);
         let full = ready.iter().filter(|(head, _, bucket)| {
             bucket.rows() >= self.limits.rows
-                && head.priority == first.priority
+                && (head.priority, head.is_behind) == (first.priority, first.is_behind)
                 && head.turn <= little_later
                 && bucket.head_tenant() == next.head_tenant()
         });
@@ -366,10 +370,11 @@ impl<K: Hash + Eq + Clone, J> Schedule<K, J> {
 
     /// Since when the oldest request waits, if one does.
     pub fn oldest_arrival(&self) -> Option<Instant> {
-        self.oldest().map(|(_, arrived)| arrived)
+        let waiting = self.waiting.iter().map(|&bucket| &self.buckets[bucket]);
+        waiting.filter_map(Bucket::first_arrival).min()
     }
 
-    /// The request that has waited longest.
+    /// The request that has waited longest of those that did not go behind the others.
     fn oldest(&self) -> Option<(Id, Instant)> {
         let oldest = self.waiting.iter().filter_map(|&bucket| {
             let (place, arrived) = self.buckets[bucket].oldest()?;

@@ -43,6 +43,7 @@ fn entry(job: u32, arrived: Instant) -> Entry<u32> {
         tenant: 0,
         priority: Priority::Normal,
         deadline: None,
+        behind: None,
         arrived,
     }
 }

@@ -73,6 +73,7 @@ pub fn request(late: bool) -> (Arc<Outcome<End>>, (u8, Parts<Call>)) {
         tenant: 0,
         priority: Priority::Normal,
         deadline: late.then_some(now),
+        behind: None,
         // As if it had been some time on its way.
         arrived: now.checked_sub(Duration::from_nanos(1)).unwrap(),
     };

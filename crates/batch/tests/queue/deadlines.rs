@@ -42,6 +42,29 @@ fn a_caller_that_waits_in_the_call_is_told_too() {
     drop(first.wait());
 }
 
+/// It is still what it was for whoever withdraws it, and a deadline holds behind the others, too.
+#[test]
+fn who_is_to_go_behind_the_others_is_served_after_them_or_given_up() {
+    let stand = Stand::new(one_lane(1));
+    let first = stand.occupied();
+    let behind = |value| Request::from(row(value)).behind_from(Instant::now());
+    let last = stand.submit(behind(1)).unwrap();
+    let dropped = stand.submit(behind(2)).unwrap();
+    let expired = stand.submit(behind(3).within(SOON)).unwrap();
+    let others = stand.submit_many((4..=5).map(row));
+    // They have gone behind the others when another batch was taken.
+    stand.stage.let_one_out();
+    stand.stage.until_called(2);
+    drop(dropped);
+    assert_expired(expired.wait());
+    stand.stage.open();
+    assert_eq!(values(last.wait()), [2]);
+    drop((first, others));
+    assert_eq!(stand.stage.batches().concat(), [0, 4, 5, 1]);
+    let requests = stand.statistics().requests;
+    assert_eq!((requests.expired, requests.cancelled), (1, 1));
+}
+
 #[test]
 fn a_deadline_that_is_past_already_is_told_at_once() {
     let stand = Stand::new(one_lane(4));

@@ -24,6 +24,7 @@ enum Step {
         tenant: TenantId,
         priority: Priority,
         deadline: Option<u32>,
+        behind: Option<u32>,
     },
     Take {
         closing: bool,
@@ -40,14 +41,18 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     let priority = prop::sample::select(vec![Priority::High, Priority::Normal, Priority::Low]);
     let deadline = prop::option::weighted(0.3, 0u32..40);
-    let add = (0u32..4, 1usize..7, 0usize..4, priority, deadline);
-    let add = add.prop_map(|(kind, rows, tenant, priority, deadline)| Step::Add {
-        kind,
-        rows,
-        tenant,
-        priority,
-        deadline,
-    });
+    let behind = prop::option::weighted(0.3, 0u32..40);
+    let add = (0u32..4, 1usize..7, 0usize..4, priority, deadline, behind);
+    let add = add.prop_map(
+        |(kind, rows, tenant, priority, deadline, behind)| Step::Add {
+            kind,
+            rows,
+            tenant,
+            priority,
+            deadline,
+            behind,
+        },
+    );
     prop_oneof![
         20 => add,
         10 => prop::bool::weighted(0.1).prop_map(|closing| Step::Take { closing }),
@@ -68,8 +73,16 @@ struct Known {
     tenant: TenantId,
     priority: Priority,
     deadline: Option<Instant>,
+    behind: Option<Instant>,
+    is_behind: bool,
     arrived: Instant,
     id: Id,
+}
+
+impl Known {
+    fn rank(&self) -> (Priority, bool) {
+        (self.priority, self.is_behind)
+    }
 }
 
 /// The schedule, and what it should hold in the order of coming.
@@ -79,8 +92,8 @@ struct Pair {
     now: Instant,
     known: Vec<Known>,
     ids: Vec<Id>,
-    /// How often the oldest was passed over.
-    passes: u32,
+    /// The oldest, and how often it was passed over.
+    passed: (u32, u32),
     running: [Running; 4],
     /// Whether a request of the tenant was given up, whose turn may be another's by now.
     gave_up: [bool; 4],
@@ -96,7 +109,7 @@ impl Pair {
             now: Instant::now(),
             known: Vec::new(),
             ids: Vec::new(),
-            passes: 0,
+            passed: (0, 0),
             running: [Running::default(); 4],
             gave_up: [false; 4],
         }
@@ -108,7 +121,7 @@ impl Pair {
         rows: usize,
         tenant: TenantId,
         priority: Priority,
-        deadline: Option<Instant>,
+        [deadline, behind]: [Option<Instant>; 2],
     ) {
         let job = self.ids.len() as u32;
         let bytes = 10 * rows + job as usize;
@@ -120,6 +133,7 @@ impl Pair {
             tenant,
             priority,
             deadline,
+            behind,
             arrived,
         };
         let id = self.schedule.add(&kind, entry);
@@ -132,6 +146,8 @@ impl Pair {
             tenant,
             priority,
             deadline,
+            behind,
+            is_behind: false,
             arrived,
             id,
         });
@@ -143,9 +159,6 @@ impl Pair {
         let Some(at) = at else {
             return Err(TestCaseError::fail(format!("{} came out twice", entry.job)));
         };
-        if at == 0 {
-            self.passes = 0;
-        }
         let known = self.known.remove(at);
         let given = (
             known.rows,
@@ -208,22 +221,31 @@ impl Pair {
             .min()
     }
 
-    fn must_lead(&self) -> Option<u32> {
-        let oldest = self.known.first()?;
-        (self.passes >= self.limits.passes).then_some(oldest.job)
+    /// The oldest of those that did not go behind the others, and how often it was passed over.
+    fn oldest(&self) -> Option<(u32, u32)> {
+        let mut known = self.known.iter();
+        let oldest = known.find(|known| !known.is_behind)?.job;
+        let passes = if self.passed.0 == oldest {
+            self.passed.1
+        } else {
+            0
+        };
+        Some((oldest, passes))
     }
 
     fn take(&mut self, closing: bool) -> Checked {
         let kinds: Vec<u32> = (0..4).filter(|&kind| self.may_go(kind, closing)).collect();
-        let leader = self.must_lead();
         let expected = !kinds.is_empty();
         prop_assert_eq!(self.schedule.is_ready(self.now, closing), expected);
+        for known in &mut self.known {
+            known.is_behind |= known.behind.is_some_and(|at| at <= self.now);
+        }
+        let oldest = self.oldest();
+        let leader = oldest.filter(|(_, passes)| *passes >= self.limits.passes);
         let group = take(&mut self.schedule, self.now, closing);
         prop_assert_eq!(group.is_some(), expected);
         let Some(group) = group else { return Ok(()) };
 
-        let oldest = self.known[0].job;
-        let passes = self.passes;
         let before = self.known.clone();
         let taken = group.entries.iter().map(|entry| self.out(entry));
         let taken: Vec<Known> = taken.collect::<Result<_, _>>()?;
@@ -236,10 +258,12 @@ impl Pair {
             taken.iter().map(|known| known.rows).sum::<usize>()
         );
         prop_assert!(group.rows <= self.limits.rows || taken.len() == 1);
-        if taken.iter().all(|known| known.job != oldest) {
-            self.passes = passes + 1;
+        if let Some((oldest, passes)) = oldest
+            && taken.iter().all(|known| known.job != oldest)
+        {
+            self.passed = (oldest, passes + 1);
             prop_assert!(
-                self.passes <= self.limits.passes,
+                passes < self.limits.passes,
                 "{} is passed over again",
                 oldest
             );
@@ -249,27 +273,24 @@ impl Pair {
         let kind = taken[0].kind;
         let led = group.reason == Reason::PassedOver;
         prop_assert_eq!(led, leader.is_some());
-        if let Some(leader) = leader {
+        if let Some((leader, _)) = leader {
             prop_assert_eq!(taken[0].job, leader);
         } else {
             prop_assert!(kinds.contains(&kind));
             let of_those = before.iter().filter(|known| kinds.contains(&known.kind));
-            prop_assert_eq!(
-                taken[0].priority,
-                of_those.map(|known| known.priority).min().unwrap()
-            );
+            prop_assert_eq!(taken[0].rank(), of_those.map(Known::rank).min().unwrap());
         }
         let in_order: Vec<&Known> = taken.iter().skip(usize::from(led)).collect();
-        prop_assert!(in_order.is_sorted_by_key(|known| known.priority));
-        let last = in_order.last().map(|known| known.priority);
-        let left = self.of_kind(kind).map(|known| known.priority).min();
+        prop_assert!(in_order.is_sorted_by_key(|known| known.rank()));
+        let last = in_order.last().map(|known| known.rank());
+        let left = self.of_kind(kind).map(Known::rank).min();
         prop_assert!(
             last.is_none() || left.is_none() || last <= left,
             "a priority was passed by"
         );
         for gone in &taken {
             let overtaken = self.of_kind(kind).any(|left| {
-                (left.tenant, left.priority) == (gone.tenant, gone.priority) && left.job < gone.job
+                (left.tenant, left.rank()) == (gone.tenant, gone.rank()) && left.job < gone.job
             });
             let in_order = !overtaken || self.gave_up[gone.tenant];
             prop_assert!(in_order, "{} overtook one of its own tenant", gone.job);
@@ -293,9 +314,10 @@ impl Pair {
                 tenant,
                 priority,
                 deadline,
+                behind,
             } => {
-                let deadline = deadline.map(|ms| self.now + ms * MS);
-                self.add(kind, rows, tenant, priority, deadline);
+                let times = [deadline, behind].map(|ms| Some(self.now + ms? * MS));
+                self.add(kind, rows, tenant, priority, times);
             }
             Step::Take { closing } => self.take(closing)?,
             Step::Remove(ago) => {

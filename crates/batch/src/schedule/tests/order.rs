@@ -120,6 +120,45 @@ fn who_was_passed_over_leads_a_batch_that_others_fill() {
     assert_eq!(order, [vec![0, 1, 2], vec![99, 3, 4], vec![5]]);
 }
 
+/// Those of the same priority go before it, also those that come later, and it is not passed over: it waits for none of another.
+#[test]
+fn who_went_behind_the_others_is_served_when_none_of_them_waits() {
+    let now = Instant::now();
+    let mut schedule = schedule(limits(1), &[]);
+    let late = |job, priority, ms: u32| Entry {
+        priority,
+        behind: Some(now + ms * MS),
+        ..entry(job, now)
+    };
+    let ids = [
+        schedule.add(&0, late(90, Priority::Normal, 5)),
+        schedule.add(&0, late(91, Priority::Normal, 3)),
+        schedule.add(&0, late(92, Priority::Normal, 3)),
+        schedule.add(&0, late(93, Priority::Normal, 6)),
+    ];
+    let low = Entry {
+        priority: Priority::Low,
+        ..entry(99, now)
+    };
+    schedule.add(&1, low);
+    assert_eq!(jobs(&next(&mut schedule, now)), [90], "it is not late");
+    let now = now + 5 * MS;
+    for job in 0..7 {
+        schedule.add(&(job % 2), entry(job, now));
+    }
+    // Who is not late goes first, and before all that come later; the oldest that is not late leads when it was passed over.
+    let order = |schedule: &mut Schedule<u32, u32>, now| jobs(&next(schedule, now))[0];
+    assert_eq!(order(&mut schedule, now), 93);
+    assert!(schedule.holds(ids[1]) && schedule.holds(ids[2]));
+    assert_eq!(schedule.oldest_arrival(), Some(now - 5 * MS));
+    let first: Vec<u32> = (0..7).map(|_| order(&mut schedule, now)).collect();
+    assert_eq!(first, [0, 1, 2, 3, 4, 5, 6]);
+    assert_eq!(schedule.remove(ids[1]).map(|entry| entry.job), Some(91));
+    schedule.add(&0, entry(7, now));
+    let rest: Vec<u32> = (0..3).map(|_| order(&mut schedule, now)).collect();
+    assert_eq!(rest, [7, 99, 92]);
+}
+
 /// Once the oldest is given up, the next oldest has its own count.
 #[test]
 fn passes_are_counted_for_one_request_only() {

@@ -9,7 +9,7 @@ use streampool_tensor::Array;
 use crate::engine::{Capacity, Full};
 use crate::error::{Error, Result};
 use crate::padding::Padding;
-use crate::schedule::Limits;
+use crate::schedule::{Limits, Priority};
 
 /// The weights that tenants may have.
 const WEIGHTS: RangeInclusive<f64> = 0.001..=1000.0;
@@ -88,6 +88,7 @@ impl Default for BatchQueueBuilder {
             capacity: Capacity {
                 requests: 10_000,
                 bytes: 1 << 30,
+                of_priority: [usize::MAX; Priority::COUNT],
             },
             when_full: WhenFull::default(),
             padding: None,
@@ -129,6 +130,12 @@ impl BatchQueueBuilder {
     /// room, and that for bytes, by weight; an eighth is kept for those that have less than their share.
     pub fn capacity(mut self, requests: usize) -> BatchQueueBuilder {
         self.capacity.requests = requests;
+        self
+    }
+
+    /// How many requests of one priority may wait; as many as of all, if nothing is said.
+    pub fn capacity_of(mut self, priority: Priority, requests: usize) -> BatchQueueBuilder {
+        self.capacity.of_priority[priority as usize] = requests;
         self
     }
 
@@ -208,6 +215,9 @@ impl BatchQueueBuilder {
         at_least_one("max_in_flight", self.lanes())?;
         at_least_one("capacity", self.capacity.requests)?;
         at_least_one("capacity_bytes", self.capacity.bytes)?;
+        for requests in self.capacity.of_priority {
+            at_least_one("capacity_of", requests)?;
+        }
         if self.limits.objective.is_some_and(|time| time.is_zero()) {
             return Err(Error::setting(
                 "latency_objective",

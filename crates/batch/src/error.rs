@@ -23,7 +23,7 @@ pub enum Error {
         requests: usize,
         /// How many bytes these have.
         bytes: usize,
-        /// Which limit is reached: `capacity` or `capacity_bytes`.
+        /// Which limit is reached: `capacity`, `capacity_of` its priority, or `capacity_bytes`.
         setting: &'static str,
         /// When there will be room, as far as can be told; a millisecond at least.
         retry_after: Duration,

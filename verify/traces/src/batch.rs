@@ -142,6 +142,7 @@ pub fn execution(lanes: usize, closes: bool, cancels: bool) {
     let capacity = Capacity {
         requests: 2,
         bytes: 100,
+        of_priority: [usize::MAX; Priority::COUNT],
     };
     let queue = Arc::new(Queue::new(
         Schedule::new(limits, Tenants::new([])),

@@ -9,7 +9,7 @@ use super::held::{Outside, told};
 use super::parts::{Capacity, Job, Parts, Place, Rejected, bytes};
 use super::state::{Engine, State};
 use crate::figures::Fate;
-use crate::schedule::Ids;
+use crate::schedule::{Ids, Priority};
 use crate::sync::lock;
 
 /// Who found no room does not come again sooner, even if all that waits is thought to take less, or nothing is known of it.
@@ -58,24 +58,36 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
         if state.schedule.requests() >= self.capacity.requests {
             return None;
         }
-        let mut held = state.held.0.iter();
-        let at = held.position(|outside| self.is_within_share(state, &outside.parts));
-        let at = at.unwrap_or(0);
+        let all = || state.held.0.iter();
+        let may = |outside: &Outside<K, J>| !self.is_priority_full(state, &outside.parts);
+        let at =
+            all().position(|outside| may(outside) && self.is_within_share(state, &outside.parts));
+        let at = at.or_else(|| all().position(may))?;
         let next = state.held.0.get(at)?;
         self.has_room(state, &next.parts).then_some(at)
     }
 
     /// Whether a request that comes now comes in before all that waits outside.
     pub(super) fn is_next(&self, state: &State<K, J>, parts: &Parts<J>) -> bool {
-        let mut held = state.held.0.iter();
-        state.held.0.is_empty()
-            || self.is_within_share(state, parts)
-                && !held.any(|outside| self.is_within_share(state, &outside.parts))
+        let held = state.held.0.iter();
+        let mut held = held.filter(|outside| !self.is_priority_full(state, &outside.parts));
+        let is_within = self.is_within_share(state, parts);
+        !held.any(|outside| !is_within || self.is_within_share(state, &outside.parts))
+    }
+
+    /// Whether as many requests of this one's priority wait as may.
+    fn is_priority_full(&self, state: &State<K, J>, parts: &Parts<J>) -> bool {
+        let priority = parts
+            .first()
+            .map_or(Priority::default(), |part| part.priority);
+        state.schedule.requests_of(priority) >= self.capacity.of_priority[priority as usize]
     }
 
     /// Whether the tenant of a request has less than its share of the room.
     fn is_within_share(&self, state: &State<K, J>, parts: &Parts<J>) -> bool {
-        let Capacity { requests, bytes } = self.capacity;
+        let Capacity {
+            requests, bytes, ..
+        } = self.capacity;
         let tenants = state.schedule.senders();
         let tenant = parts.first().map_or(0, |part| part.tenant);
         tenants.is_within_share(tenant, requests, bytes)
@@ -83,11 +95,14 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
 
     /// How much may wait when a request comes in: all, or a little less if its tenant has its share, and others may come.
     fn room_for(&self, state: &State<K, J>, parts: &Parts<J>) -> Capacity {
-        let Capacity { requests, bytes } = self.capacity;
+        let Capacity {
+            requests, bytes, ..
+        } = self.capacity;
         match state.schedule.senders().are_many() && !self.is_within_share(state, parts) {
             true => Capacity {
                 requests: requests - requests.div_ceil(KEPT),
                 bytes: bytes - bytes.div_ceil(KEPT),
+                ..self.capacity
             },
             false => self.capacity,
         }
@@ -102,6 +117,9 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
         let (schedule, capacity) = (&state.schedule, self.room_for(state, parts));
         if schedule.requests() >= capacity.requests {
             return Some("capacity");
+        }
+        if self.is_priority_full(state, parts) {
+            return Some("capacity_of");
         }
         let all = schedule.bytes().saturating_add(bytes(parts));
         (all > capacity.bytes).then_some("capacity_bytes")

@@ -6,7 +6,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use crate::outcome::{Outcome, Waiter};
-use crate::schedule::{Entry, Ids};
+use crate::schedule::{Entry, Ids, Priority};
 
 /// What is to be done for a part of a request.
 pub trait Job: Send {
@@ -37,6 +37,8 @@ pub struct Capacity {
     pub requests: usize,
     /// Bytes of their arrays.
     pub bytes: usize,
+    /// Requests of each priority.
+    pub of_priority: [usize; Priority::COUNT],
 }
 
 /// What is done with a request for which there is no room.

@@ -39,6 +39,7 @@ fn engine_of<K: Hash + Eq + Clone, J: Job>(capacity: usize) -> Engine<K, J> {
     let capacity = Capacity {
         requests: capacity,
         bytes: 100,
+        of_priority: [usize::MAX; Priority::COUNT],
     };
     Engine::new(Schedule::new(limits, Tenants::new([])), 1, capacity)
 }

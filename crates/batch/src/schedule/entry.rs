@@ -18,6 +18,13 @@ pub enum Priority {
     Low,
 }
 
+impl Priority {
+    /// All of them, in order.
+    pub const ALL: [Priority; Priority::COUNT] = [Priority::High, Priority::Normal, Priority::Low];
+    /// How many there are.
+    pub const COUNT: usize = 3;
+}
+
 /// Why a batch went when it did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "snake_case")]

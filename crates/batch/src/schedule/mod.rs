@@ -59,6 +59,8 @@ pub struct Schedule<K, J> {
     /// The number of the next request.
     next: u64,
     requests: usize,
+    /// How many of each priority.
+    of_priority: [usize; Priority::COUNT],
     rows: usize,
     bytes: usize,
     /// The oldest request, and how many batches have passed it over since it was that.
@@ -84,6 +86,7 @@ impl<K: Hash + Eq + Clone, J> Schedule<K, J> {
             tenants,
             next: 0,
             requests: 0,
+            of_priority: [0; Priority::COUNT],
             rows: 0,
             bytes: 0,
             passed_over: (0, 0),
@@ -102,6 +105,11 @@ impl<K: Hash + Eq + Clone, J> Schedule<K, J> {
     /// How many requests wait.
     pub fn requests(&self) -> usize {
         self.requests
+    }
+
+    /// How many of one priority wait.
+    pub fn requests_of(&self, priority: Priority) -> usize {
+        self.of_priority[priority as usize]
     }
 
     /// How many rows wait.
@@ -136,6 +144,7 @@ impl<K: Hash + Eq + Clone, J> Schedule<K, J> {
         self.next += 1;
         self.tenants.came(&entry, self.batches);
         self.requests += 1;
+        self.of_priority[entry.priority as usize] += 1;
         self.rows += entry.rows;
         self.bytes += entry.bytes;
         if self.buckets[bucket].is_empty() {
@@ -195,6 +204,7 @@ impl<K: Hash + Eq + Clone, J> Schedule<K, J> {
     fn forget(&mut self, entry: &Entry<J>) {
         self.tenants.left(entry);
         self.requests -= 1;
+        self.of_priority[entry.priority as usize] -= 1;
         self.rows -= entry.rows;
         self.bytes -= entry.bytes;
     }
@@ -239,6 +249,7 @@ impl<K: Hash + Eq + Clone, J> Schedule<K, J> {
     pub fn clear(&mut self) -> Vec<Entry<J>> {
         self.waiting.clear();
         (self.requests, self.rows, self.bytes) = (0, 0, 0);
+        self.of_priority = [0; Priority::COUNT];
         let buckets = self.buckets.iter_mut();
         let entries: Vec<Entry<J>> = buckets.flat_map(Bucket::clear).collect();
         for entry in &entries {

@@ -12,7 +12,6 @@ use super::entry::{Entry, Priority, TenantId};
 
 /// What one row of a tenant of weight 1 takes.
 const ROW: f64 = (1 << 20) as f64;
-const PRIORITIES: usize = Priority::Low as usize + 1;
 /// More than these share one account.
 const MOST_TENANTS: usize = 1024;
 
@@ -46,7 +45,7 @@ struct Tenant {
     name: Arc<str>,
     weight: f64,
     /// Where its last request of each priority ends.
-    end: [u128; PRIORITIES],
+    end: [u128; Priority::COUNT],
     /// What of it waits.
     waiting: Load,
     /// How many batches had gone when it sent its last request; none, if it has not.
@@ -82,7 +81,7 @@ pub struct Tenants {
     all: Vec<Tenant>,
     by_name: HashMap<Arc<str>, TenantId>,
     /// Where the queue stands in each priority.
-    reached: [u128; PRIORITIES],
+    reached: [u128; Priority::COUNT],
     /// The parts of those who have something waiting.
     parts: u128,
 }
@@ -93,7 +92,7 @@ impl Tenants {
         let mut tenants = Tenants {
             all: Vec::new(),
             by_name: HashMap::new(),
-            reached: [0; PRIORITIES],
+            reached: [0; Priority::COUNT],
             parts: 0,
         };
         tenants.add("", 1.0);
@@ -114,7 +113,7 @@ impl Tenants {
         self.all.push(Tenant {
             name,
             weight,
-            end: [0; PRIORITIES],
+            end: [0; Priority::COUNT],
             waiting: Load::default(),
             came: None,
         });

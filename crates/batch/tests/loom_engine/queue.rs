@@ -97,6 +97,7 @@ impl Queue {
         let capacity = Capacity {
             requests: capacity,
             bytes: 100,
+            of_priority: [usize::MAX; Priority::COUNT],
         };
         Arc::new(Queue {
             engine: Engine::new(Schedule::new(limits, Tenants::new([])), lanes, capacity),

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::common::*;
-use streampool_batch::{Error, Request, Shutdown, WhenFull};
+use streampool_batch::{Error, Priority, Request, Shutdown, WhenFull};
 
 #[test]
 fn a_full_queue_refuses_and_says_when_to_come_again() {
@@ -44,6 +44,45 @@ fn a_full_queue_refuses_and_says_when_to_come_again() {
     let requests = stand.statistics().requests;
     assert_eq!((requests.rejected, requests.over()), (3, 9));
     assert!(!stand.stage.saw(4));
+}
+
+/// Who waits outside for room in a full priority is in nobody's way but those of that priority.
+#[test]
+fn a_priority_may_have_less_room_than_the_queue() {
+    let low = |value| Request::from(row(value)).priority(Priority::Low);
+    let builder = one_lane(1).capacity(5).capacity_of(Priority::Low, 2);
+    let stand = Stand::new(builder.clone());
+    let first = stand.occupied();
+    let mut all = stand.submit_many((1..=2).map(low));
+    let full = stand.submit(low(3)).unwrap_err();
+    assert!(full.to_string().ends_with("raise `capacity_of`"), "{full}");
+    let Error::Full { requests: 2, .. } = full else {
+        panic!("{full:?}");
+    };
+    all.push(stand.submit(row(4)));
+    drop(all.remove(0));
+    all.push(stand.submit(low(5)));
+    stand.stage.open();
+    drop(first.wait());
+    assert!(all.into_iter().all(|ticket| ticket.unwrap().wait().is_ok()));
+    assert_eq!(stand.statistics().requests.rejected, 1);
+
+    let stand = Stand::new(builder.when_full(WhenFull::Block));
+    let first = stand.occupied();
+    let all = stand.submit_many((1..=2).map(low));
+    thread::scope(|scope| {
+        let held = scope.spawn(|| stand.infer(low(3)));
+        until("it waits outside", || {
+            stand.statistics().requests.submitted == 4
+        });
+        let other = stand.submit(row(4)).unwrap();
+        assert_eq!(stand.statistics().queued_requests, 3, "one is outside");
+        stand.stage.open();
+        assert_eq!(values(other.wait()), [8]);
+        assert_eq!(values(held.join().unwrap()), [6]);
+    });
+    drop((first, all));
+    assert_eq!(stand.stage.batches().concat(), [0, 4, 1, 2, 3]);
 }
 
 #[test]

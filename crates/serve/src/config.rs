@@ -1,10 +1,12 @@
 //! How a model is served: what its `config.pbtxt` says, as far as that is supported, or what holds without one.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::path::{Component, Path};
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
+use streampool::batch::Priority;
 
 use crate::pbtxt::{self, Message, Value, message, number, text, word};
 use crate::port;
@@ -52,12 +54,10 @@ pub struct Config {
     pub max_wait: Option<Duration>,
     /// How many batches run at the same time.
     pub instances: Option<usize>,
-    /// How many requests may wait.
-    pub queue_capacity: Option<usize>,
-    /// How long a request may wait if it says nothing else.
-    pub default_timeout: Option<Duration>,
-    /// The same for priorities that have a policy of their own; nothing: it may wait for ever.
-    pub timeouts: BTreeMap<u64, Option<Duration>>,
+    /// How requests wait.
+    pub default_policy: QueuePolicy,
+    /// The same for priorities that have a policy of their own.
+    pub policies: BTreeMap<u64, QueuePolicy>,
     /// Priorities are 1 to this.
     pub priority_levels: u64,
     /// The priority of a request that says none; 0: the middle.
@@ -74,6 +74,17 @@ pub struct Config {
     pub ports: Vec<Port>,
     /// Fields that are read and have no effect.
     pub without_effect: Vec<String>,
+}
+
+/// How requests of a priority wait.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct QueuePolicy {
+    /// How many.
+    pub capacity: Option<usize>,
+    /// How long, if they say nothing else.
+    pub timeout: Option<Duration>,
+    /// Whether they go behind the others then, and are not refused.
+    pub delays: bool,
 }
 
 /// An input or output that `config.pbtxt` lists.
@@ -163,9 +174,7 @@ impl Config {
                 }
                 "priority_levels" => self.priority_levels = number(value)? as u64,
                 "default_priority_level" => self.default_priority = number(value)? as u64,
-                "default_queue_policy" => {
-                    (self.queue_capacity, self.default_timeout) = queue_policy(message(value)?)?;
-                }
+                "default_queue_policy" => self.default_policy = queue_policy(message(value)?)?,
                 "priority_queue_policy" => self.priority_queue_policy(message(value)?)?,
                 _ => return Err(format!("{name} is not supported")),
             }
@@ -174,25 +183,74 @@ impl Config {
     }
 
     fn priority_queue_policy(&mut self, entry: &Message) -> Result<(), String> {
-        let (mut level, mut timeout) = (0, None);
+        let (mut level, mut policy) = (0, QueuePolicy::default());
         for (name, value) in &entry.0 {
             match &name[..] {
                 "key" => level = number(value)? as u64,
-                "value" => {
-                    let (capacity, own) = queue_policy(message(value)?)?;
-                    if capacity.is_some() {
-                        return Err(
-                            "max_queue_size of one priority is not supported: all share the queue, and tenants keep room for each other"
-                                .to_owned(),
-                        );
-                    }
-                    timeout = own;
-                }
+                "value" => policy = queue_policy(message(value)?)?,
                 _ => return Err(format!("{name} is not supported")),
             }
         }
-        self.timeouts.insert(level, timeout);
+        self.policies.insert(level, policy);
         Ok(())
+    }
+
+    /// How many priorities there are. Clients of a model that says nothing may give one of the three that the queue has.
+    pub fn levels(&self) -> u64 {
+        match self.priority_levels {
+            0 => 3,
+            levels => levels,
+        }
+    }
+
+    /// The priority of a request that says none.
+    pub fn default_level(&self) -> u64 {
+        match self.default_priority {
+            0 => self.levels().div_ceil(2),
+            level => level,
+        }
+    }
+
+    /// The queue's priority that stands for one of these.
+    pub fn priority(&self, level: u64) -> Priority {
+        match level.cmp(&self.levels().div_ceil(2)) {
+            Ordering::Less => Priority::High,
+            Ordering::Equal => Priority::Normal,
+            Ordering::Greater => Priority::Low,
+        }
+    }
+
+    /// How requests of this priority wait.
+    pub fn policy(&self, level: u64) -> QueuePolicy {
+        *self.policies.get(&level).unwrap_or(&self.default_policy)
+    }
+
+    /// How many requests may wait, where so many may if nothing is said; and how many of each priority of the queue's. Those that
+    /// share one share its room.
+    pub fn capacities(&self, unsaid: usize) -> (usize, [Option<usize>; Priority::COUNT]) {
+        let default = self.default_policy.capacity;
+        if self.priority_levels == 0 {
+            return (default.unwrap_or(unsaid), [None; Priority::COUNT]);
+        }
+        let (middle, end) = (self.levels().div_ceil(2), self.levels().saturating_add(1));
+        let each = [1..middle, middle..middle + 1, middle + 1..end].map(|levels| {
+            let own = self.policies.range(levels.clone());
+            let others = (levels.end - levels.start).saturating_sub(own.clone().count() as u64);
+            let others = match (others, default) {
+                (0, _) => Some(0),
+                (_, None) => None,
+                (others, Some(each)) => {
+                    let others = usize::try_from(others).unwrap_or(usize::MAX);
+                    Some(each.saturating_mul(others))
+                }
+            };
+            let mut all = own.map(|(_, policy)| policy.capacity).chain([others]);
+            all.try_fold(0usize, |sum, size| Some(sum.saturating_add(size?)))
+        });
+        let all = each.iter().flatten().copied();
+        let all = all.chain(each.contains(&None).then_some(unsaid));
+        let all = all.fold(0usize, usize::saturating_add);
+        (all, each)
     }
 
     /// The form that clients get.
@@ -245,7 +303,7 @@ impl Config {
             ));
         }
         let levels = 1..=self.priority_levels;
-        if let Some(level) = self.timeouts.keys().find(|level| !levels.contains(level)) {
+        if let Some(level) = self.policies.keys().find(|level| !levels.contains(level)) {
             return Err(format!(
                 "priority_queue_policy is for {level}, and priority_levels {}",
                 self.priority_levels
@@ -275,22 +333,24 @@ impl Config {
     }
 }
 
-/// How many requests may wait, and how long.
-fn queue_policy(fields: &Message) -> Result<(Option<usize>, Option<Duration>), String> {
-    let (mut capacity, mut timeout) = (None, None);
+/// How many requests may wait, how long, and what then.
+fn queue_policy(fields: &Message) -> Result<QueuePolicy, String> {
+    let mut policy = QueuePolicy::default();
     for (name, value) in &fields.0 {
         match &name[..] {
-            "max_queue_size" => capacity = Some(number(value)?).filter(|&size| size > 0),
+            "max_queue_size" => policy.capacity = Some(number(value)?).filter(|&size| size > 0),
             "default_timeout_microseconds" => {
-                timeout = micros(value)?.filter(|time| !time.is_zero());
+                policy.timeout = micros(value)?.filter(|time| !time.is_zero());
             }
             // A request may only ever shorten the time.
             "allow_timeout_override" => {}
-            "timeout_action" if word(value)? == "REJECT" => {}
+            "timeout_action" if ["REJECT", "DELAY"].contains(&word(value)?) => {
+                policy.delays = word(value)? == "DELAY";
+            }
             _ => return Err(format!("{name} {value:?} is not supported")),
         }
     }
-    Ok((capacity, timeout))
+    Ok(policy)
 }
 
 /// The path of a file that is in a version's folder, or below it; nothing, if it is empty.
@@ -428,8 +488,12 @@ mod tests {
         let config = Config::read(RESNET).unwrap();
         assert_eq!(config.max_batch_size, Some(16));
         assert_eq!(config.max_wait, Some(Duration::from_micros(100)));
-        assert_eq!(config.queue_capacity, Some(64));
-        assert_eq!(config.default_timeout, Some(Duration::from_millis(5)));
+        let policy = QueuePolicy {
+            capacity: Some(64),
+            timeout: Some(Duration::from_millis(5)),
+            delays: false,
+        };
+        assert_eq!(config.policy(1), policy);
         assert_eq!(config.instances, Some(2));
         assert_eq!(config.versions, Versions::Specific(vec![1, 3]));
         assert_eq!(config.ports[0].datatype, "FP32");
@@ -439,6 +503,31 @@ mod tests {
             "optimization",
         ];
         assert_eq!(config.without_effect, named);
+    }
+
+    #[test]
+    fn each_level_has_its_room_and_three_stand_for_all() {
+        let capacities = |text: &str| {
+            let config = Config::read(&format!("dynamic_batching {{ {text} }}")).unwrap();
+            config.capacities(1000)
+        };
+        let default = "default_queue_policy { max_queue_size: 10 }";
+        let own = |key: u64, size: usize| {
+            format!("priority_queue_policy {{ key: {key} value {{ max_queue_size: {size} }} }}")
+        };
+        assert_eq!(capacities(""), (1000, [None; 3]));
+        assert_eq!(capacities(default), (10, [None; 3]));
+        assert_eq!(capacities("priority_levels: 5"), (1000, [None; 3]));
+        let of = |levels: u64, text: &str| capacities(&format!("priority_levels: {levels} {text}"));
+        assert_eq!(of(1, default), (10, [Some(0), Some(10), Some(0)]));
+        assert_eq!(of(5, default), (50, [Some(20), Some(10), Some(20)]));
+        let both = format!("{default} {} {}", own(1, 3), own(3, 0));
+        assert_eq!(of(3, &both), (1013, [Some(3), Some(10), None]));
+        assert_eq!(of(4, &own(1, 3)), (1003, [Some(3), None, None]));
+        assert_eq!(of(5, &own(1, 3)), (1000, [None; 3]));
+        assert_eq!(of(2, &own(2, 3)), (1003, [Some(0), None, Some(3)]));
+        let most = Some(usize::MAX);
+        assert_eq!(of(u64::MAX, default), (usize::MAX, [most, Some(10), most]));
     }
 
     #[test]
@@ -456,12 +545,8 @@ mod tests {
                 "preserve_ordering",
             ),
             (
-                "dynamic_batching { default_queue_policy { timeout_action: DELAY } }",
+                "dynamic_batching { default_queue_policy { timeout_action: WAIT } }",
                 "timeout_action",
-            ),
-            (
-                "dynamic_batching { priority_queue_policy { key: 1 value { max_queue_size: 1 } } }",
-                "max_queue_size of one priority",
             ),
             (
                 "default_model_filename: '../../etc/x'",

@@ -174,6 +174,8 @@ impl Reason {
 pub enum Refusal {
     /// As many requests wait for the model as may.
     QueueRequests,
+    /// As many requests of its priority wait for the model as may.
+    QueuePriority,
     /// As many bytes wait for the model as may.
     QueueBytes,
     /// The device has no memory.
@@ -190,8 +192,9 @@ pub enum Refusal {
 
 impl Refusal {
     /// All of them.
-    pub const ALL: [Refusal; 7] = [
+    pub const ALL: [Refusal; 8] = [
         Refusal::QueueRequests,
+        Refusal::QueuePriority,
         Refusal::QueueBytes,
         Refusal::Memory,
         Refusal::Streams,
@@ -204,6 +207,7 @@ impl Refusal {
     pub fn label(self) -> &'static str {
         match self {
             Refusal::QueueRequests => "queue_requests",
+            Refusal::QueuePriority => "queue_priority",
             Refusal::QueueBytes => "queue_bytes",
             Refusal::Memory => "memory",
             Refusal::Streams => "streams",
@@ -217,13 +221,14 @@ impl Refusal {
 impl From<streampool::batch::Error> for Error {
     fn from(error: streampool::batch::Error) -> Error {
         let text = error.to_string();
-        let by_bytes = matches!(
-            &error,
-            streampool::batch::Error::Full {
-                setting: "capacity_bytes",
-                ..
-            }
-        );
+        let of_queue = match &error {
+            streampool::batch::Error::Full { setting, .. } => match *setting {
+                "capacity_bytes" => Refusal::QueueBytes,
+                "capacity_of" => Refusal::QueuePriority,
+                _ => Refusal::QueueRequests,
+            },
+            _ => Refusal::QueueRequests,
+        };
         let error = streampool::Error::from(error);
         // An index that is not there: indices come from clients. The fault of a program says so in its text only.
         let by_index = |fault: &Fault| fault.message().contains("is out of range for axis");
@@ -238,8 +243,7 @@ impl From<streampool::batch::Error> for Error {
                     refusal: match error.kind() {
                         ErrorKind::OutOfMemory => Refusal::Memory,
                         ErrorKind::NoFreeStream => Refusal::Streams,
-                        _ if by_bytes => Refusal::QueueBytes,
-                        _ => Refusal::QueueRequests,
+                        _ => of_queue,
                     },
                     retry_after: error.retry_after().unwrap_or(Duration::from_secs(1)),
                 }

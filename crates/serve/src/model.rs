@@ -34,6 +34,8 @@ pub struct Model {
     /// The most rows of a batch, if requests are batched. Otherwise each array has one more axis of size 1 in front, because a queue
     /// wants rows.
     batch: Option<usize>,
+    /// The longest time that a request may take.
+    request_time: Option<Duration>,
     queues: PerDevice<BatchQueue>,
     quick: Quick,
     figures: Arc<Figures>,
@@ -47,6 +49,8 @@ pub struct Model {
 pub struct Terms {
     /// When it is of no use any more.
     pub deadline: Option<Instant>,
+    /// When it has waited too long. What becomes of it then is for the model to say.
+    pub timeout: Option<Instant>,
     /// Which comes first: 1 is the highest, 0 says nothing.
     pub priority: u64,
     /// Who sends it.
@@ -133,14 +137,10 @@ impl Model {
         devices: &DeviceSet,
         [folder, path]: [&Path; 2],
         (name, version): (&str, u64),
-        mut config: Config,
+        config: Config,
         defaults: &Defaults,
         figures: Arc<Figures>,
     ) -> Result<Model, String> {
-        let own = std::iter::once(&mut config.default_timeout);
-        for timeout in own.chain(config.timeouts.values_mut()) {
-            *timeout = timeout.iter().copied().chain(defaults.request_time).min();
-        }
         let sessions = devices.each(|pool| Ok(Session::load(pool, path)?));
         let sessions = sessions.map_err(|error| error.to_string())?;
         let session = sessions.iter().next().ok_or("there is no device")?;
@@ -152,10 +152,16 @@ impl Model {
             Some(rows) => Some(rows),
             None => has_rows(session).then_some(defaults.max_batch_size),
         };
+        let (capacity, each) = config.capacities(defaults.queue_capacity);
         let mut settings = BatchQueue::builder()
             .max_batch_size(rows.unwrap_or(1))
             .max_wait(config.max_wait.unwrap_or(defaults.max_wait))
-            .capacity(config.queue_capacity.unwrap_or(defaults.queue_capacity));
+            .capacity(capacity);
+        for (priority, capacity) in Priority::ALL.into_iter().zip(each) {
+            if let Some(capacity) = capacity.filter(|&capacity| capacity > 0) {
+                settings = settings.capacity_of(priority, capacity);
+            }
+        }
         for (tenant, weight) in &defaults.weights {
             settings = settings.tenant(tenant, *weight);
         }
@@ -202,6 +208,7 @@ impl Model {
             inputs,
             outputs,
             batch: rows,
+            request_time: defaults.request_time,
             attached: attached.collect(),
             queues,
             quick: Quick::new(took),
@@ -354,12 +361,21 @@ impl Model {
 
     fn request(&self, inputs: Vec<Array>, terms: &Terms) -> Result<Request> {
         let level = self.level(terms.priority)?;
-        let mut request = Request::new(inputs).priority(self.priority(level));
-        let default = self.config.timeouts.get(&level);
-        let default = default.unwrap_or(&self.config.default_timeout);
-        let default = default.and_then(|timeout| Instant::now().checked_add(timeout));
-        // Of two the earlier.
-        if let Some(deadline) = terms.deadline.into_iter().chain(default).min() {
+        let mut request = Request::new(inputs).priority(self.config.priority(level));
+        let policy = self.config.policy(level);
+        let from_now = |time: Option<Duration>| Instant::now().checked_add(time?);
+        // Of several times the earliest.
+        let timeout = [terms.timeout, from_now(policy.timeout)];
+        let timeout = timeout.into_iter().flatten().min();
+        let (behind, expired) = match policy.delays {
+            true => (timeout, None),
+            false => (None, timeout),
+        };
+        if let Some(time) = behind {
+            request = request.behind_from(time);
+        }
+        let deadline = [terms.deadline, from_now(self.request_time), expired];
+        if let Some(deadline) = deadline.into_iter().flatten().min() {
             request = request.deadline(deadline);
         }
         if let Some(tenant) = &terms.tenant {
@@ -371,34 +387,16 @@ impl Model {
         Ok(request)
     }
 
-    /// How many priorities there are. Clients of a model that says nothing may give one of the three that the queue has.
-    fn levels(&self) -> u64 {
-        match self.config.priority_levels {
-            0 => 3,
-            levels => levels,
-        }
-    }
-
-    /// The priority of a request that asks for this one; 0: it says none, and there is no default.
+    /// The priority of a request that asks for this one; 0: it says none.
     fn level(&self, asked: u64) -> Result<u64> {
-        let levels = self.levels();
+        let levels = self.config.levels();
         match asked {
-            0 => Ok(self.config.default_priority),
+            0 => Ok(self.config.default_level()),
             asked if asked <= levels => Ok(asked),
             asked => Err(Error::invalid(format!(
                 "priority {asked} is above {levels}, the lowest of model '{}'",
                 self.name
             ))),
-        }
-    }
-
-    fn priority(&self, level: u64) -> Priority {
-        let middle = self.levels().div_ceil(2);
-        match level {
-            0 => Priority::Normal,
-            level if level < middle => Priority::High,
-            level if level == middle => Priority::Normal,
-            _ => Priority::Low,
         }
     }
 

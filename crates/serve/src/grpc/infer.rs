@@ -165,11 +165,7 @@ fn number(parameters: &Parameters, name: &str) -> Result<u64> {
 }
 
 fn parameters(given: &Parameters, terms: &mut Terms) -> Result<()> {
-    let own = deadline(number(given, "timeout")?);
-    terms.deadline = match (terms.deadline, own) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        (one, other) => one.or(other),
-    };
+    terms.timeout = deadline(number(given, "timeout")?);
     terms.priority = number(given, "priority")?;
     for name in ["sequence_id", "sequence_start", "sequence_end"] {
         let choice = given.get(name).and_then(|given| given.choice.as_ref());

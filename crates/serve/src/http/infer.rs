@@ -312,7 +312,7 @@ fn count(parameters: &Parameters, name: &str) -> Result<Option<u64>> {
 
 fn parameters(given: &Parameters, terms: &mut Terms) -> Result<()> {
     if let Some(micros) = count(given, "timeout")? {
-        terms.deadline = deadline(micros).or(terms.deadline);
+        terms.timeout = deadline(micros);
     }
     terms.priority = count(given, "priority")?.unwrap_or(0);
     for name in ["sequence_id", "sequence_start", "sequence_end"] {

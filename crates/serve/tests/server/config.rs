@@ -1,7 +1,8 @@
 //! What the `config.pbtxt` of a model says of its file, its first runs and its priorities.
 
-use super::common::{Response, Running, folder, plus, write};
+use super::common::{Response, Running, folder, plus, slow, write};
 use super::http::ROW;
+use serde_json::json;
 use streampool::model::onnx::writer::Graph;
 use streampool::{Array, DType};
 use streampool_serve::{Defaults, Limits};
@@ -195,11 +196,12 @@ fn each_priority_may_have_its_own_timeout() {
     write(&folder, "a/1/model.onnx", plus(1.0));
     let config = |more: &str| {
         let text = format!(
-            "dynamic_batching {{ preserve_ordering: true priority_levels: 3 default_priority_level: 2
+            "dynamic_batching {{ preserve_ordering: true priority_levels: 4 default_priority_level: 2
                 default_queue_policy {{ default_timeout_microseconds: 1 }}
                 priority_queue_policy [
                   {{ key: 1 value: {{ timeout_action: REJECT allow_timeout_override: true }} }},
-                  {{ key: 3 value: {{ default_timeout_microseconds: 60000000 }} }} ] {more} }}"
+                  {{ key: 3 value: {{ default_timeout_microseconds: 60000000 }} }},
+                  {{ key: 4 value: {{ timeout_action: DELAY default_timeout_microseconds: 1 }} }} ] {more} }}"
         );
         std::fs::write(folder.join("a/config.pbtxt"), text).unwrap();
     };
@@ -219,11 +221,55 @@ fn each_priority_may_have_its_own_timeout() {
         ("\"priority\": 1", 200),
         ("\"priority\": 3", 200),
         ("\"priority\": 3, \"timeout\": 1", 504),
-        ("\"priority\": 4", 400),
+        ("\"priority\": 4", 200),
+        ("\"priority\": 4, \"timeout\": 1", 200),
+        ("\"priority\": 5", 400),
     ] {
         assert_eq!(status(parameters), expected, "{parameters}");
     }
-    config("priority_queue_policy { key: 4 value { } }");
+    config("priority_queue_policy { key: 5 value { } }");
     let answer = running.post("/v2/repository/models/a/load", "");
-    assert!(answer.text().contains("priority_queue_policy is for 4"));
+    assert!(answer.text().contains("priority_queue_policy is for 5"));
+}
+
+#[test]
+fn each_priority_may_have_its_own_room() {
+    let folder = folder();
+    write(&folder, "slow/1/model.onnx", slow());
+    let config =
+        "max_batch_size: 32 dynamic_batching { priority_levels: 3 default_priority_level: 2
+        priority_queue_policy { key: 3 value: { max_queue_size: 1 } } }";
+    std::fs::write(folder.join("slow/config.pbtxt"), config).unwrap();
+    let defaults = Defaults {
+        max_in_flight: Some(1),
+        ..Defaults::default()
+    };
+    let running = Running::of(&folder, Limits::default(), defaults);
+    let inputs =
+        json!([{"name": "x", "datatype": "FP32", "shape": [32, 512], "data": vec![1.0; 32 * 512]}]);
+    let send = |priority: u32| {
+        let body = json!({"parameters": {"priority": priority}, "inputs": &inputs});
+        running.infer("slow", &body.to_string()).status
+    };
+    let answers: Vec<_> = std::thread::scope(|scope| {
+        let clients = (0..16).map(|client| scope.spawn(move || (client % 2, send(2 + client % 2))));
+        let clients: Vec<_> = clients.collect();
+        let answers = clients.into_iter().map(|client| client.join().unwrap());
+        answers.collect()
+    });
+    let refused = answers.iter().filter(|&&answer| answer == (1, 503)).count();
+    assert!(refused > 0, "{answers:?}");
+    let others = answers.iter().filter(|&&answer| answer != (1, 503));
+    assert!(
+        others.clone().all(|&(_, status)| status == 200),
+        "{answers:?}"
+    );
+    let metrics = running.get("/metrics").text();
+    for (name, reason) in [
+        ("streampool_rejects", "queue_priority"),
+        ("nv_inference_request_failure", "REJECTED"),
+    ] {
+        let line = format!("{name}{{model=\"slow\",version=\"1\",reason=\"{reason}\"}} {refused}");
+        assert!(metrics.contains(&line), "{line}: {metrics}");
+    }
 }

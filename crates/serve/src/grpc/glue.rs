@@ -66,10 +66,15 @@ where
     R: Message + Default + 'static,
     T: Message + Default + 'static,
 {
-    Grpc::new(ProstCodec::default())
+    let grpc = Grpc::new(ProstCodec::default())
         .max_decoding_message_size(most)
         .accept_compressed(CompressionEncoding::Gzip)
-        .accept_compressed(CompressionEncoding::Deflate)
+        .accept_compressed(CompressionEncoding::Deflate);
+    #[cfg(feature = "zstd")]
+    let grpc = grpc
+        .accept_compressed(CompressionEncoding::Zstd)
+        .send_compressed(CompressionEncoding::Zstd);
+    grpc
 }
 
 /// Answers a call with one request. Messages have at most so many bytes, also after they were decompressed.

@@ -6,6 +6,8 @@ use http_body_util::BodyExt;
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use streampool_serve::{Defaults, Limits, Repository, Server, grpc};
+use tonic::codec::CompressionEncoding;
+use tonic_prost::ProstCodec;
 
 use super::common::{folder, plus, write};
 
@@ -43,6 +45,10 @@ fn good() -> Vec<u8> {
 }
 
 fn router() -> Router {
+    TowerToHyperService::new(router_of(Limits::default().max_body))
+}
+
+fn router_of(max_body: usize) -> axum::Router {
     let folder = folder();
     write(&folder, "a.onnx", plus(1.0));
     let repository = Repository::new(
@@ -51,7 +57,11 @@ fn router() -> Router {
         Defaults::default(),
     );
     assert!(repository.load_all().unwrap().is_empty());
-    TowerToHyperService::new(grpc::router(Server::new(repository, Limits::default())))
+    let limits = Limits {
+        max_body,
+        ..Limits::default()
+    };
+    grpc::router(Server::new(repository, limits))
 }
 
 /// The status of a call, its text, and the message that came.
@@ -167,4 +177,65 @@ async fn no_message_is_too_strange() {
         good_ones > cases / 20 && refused > cases / 20,
         "{good_ones} {refused}"
     );
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct Infer {
+    #[prost(string, tag = "1")]
+    model: String,
+    #[prost(message, repeated, tag = "5")]
+    inputs: Vec<Input>,
+    #[prost(bytes = "vec", repeated, tag = "7")]
+    raw: Vec<Vec<u8>>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct Input {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(string, tag = "2")]
+    datatype: String,
+    #[prost(int64, repeated, tag = "3")]
+    shape: Vec<i64>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct Inferred {
+    #[prost(bytes = "vec", repeated, tag = "6")]
+    raw: Vec<Vec<u8>>,
+}
+
+/// By the client that tonic has.
+#[tokio::test]
+async fn messages_go_both_ways_in_zstd() {
+    let path = axum::http::uri::PathAndQuery::from_static(INFER);
+    let bytes = |value: f32| [value; 4000].map(f32::to_le_bytes).concat();
+    let message = || Infer {
+        model: "a".to_owned(),
+        inputs: vec![Input {
+            name: "x".to_owned(),
+            datatype: "FP32".to_owned(),
+            shape: vec![1000, 4],
+        }],
+        raw: vec![bytes(1.0)],
+    };
+    let client = || tonic::client::Grpc::new(router_of(100_000));
+    let mut packing = client()
+        .send_compressed(CompressionEncoding::Zstd)
+        .accept_compressed(CompressionEncoding::Zstd);
+    for (client, encoding) in [(&mut packing, Some("zstd")), (&mut client(), None)] {
+        client.ready().await.unwrap();
+        let codec = ProstCodec::<Infer, Inferred>::default();
+        let request = tonic::Request::new(message());
+        let answer = client.unary(request, path.clone(), codec).await.unwrap();
+        let sent = answer.metadata().get("grpc-encoding");
+        assert_eq!(sent.map(|sent| sent.to_str().unwrap()), encoding);
+        assert_eq!(answer.into_inner().raw, [bytes(2.0)]);
+    }
+    // What would be more than a message may have is not unpacked.
+    let mut large = message();
+    large.raw = vec![vec![0; 1 << 20]];
+    let codec = ProstCodec::<Infer, Inferred>::default();
+    let answer = packing.unary(tonic::Request::new(large), path, codec).await;
+    assert_eq!(answer.unwrap_err().code(), tonic::Code::ResourceExhausted);
 }

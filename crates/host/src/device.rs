@@ -69,13 +69,9 @@ impl Device for HostDevice {
         true
     }
 
-    /// The matrix unit reads its own form of whatever lies in lines.
     fn channels_last(&self) -> ChannelsLast {
         ChannelsLast {
-            dtypes: match kernels::has_matrix_unit() {
-                true => &[],
-                false => &[DType::F32],
-            },
+            dtypes: &[DType::F32],
             throughout: false,
         }
     }

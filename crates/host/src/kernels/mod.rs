@@ -40,7 +40,7 @@ mod trees;
 pub(crate) use self::conv::execute_then as convolve_then;
 pub(crate) use self::preparation::Preparation;
 pub(crate) use self::prepared::Prepared;
-pub(crate) use self::simd::{features, has_matrix_unit};
+pub(crate) use self::simd::features;
 use crate::team::{Solo, Team};
 use streampool_device::Op;
 

@@ -10,12 +10,12 @@ use std::sync::Arc;
 use streampool_device::{Conv, DType};
 
 use super::each::{self, Each};
+use super::pointwise;
 use super::window::{Way, Window, gather};
 use crate::given_up::Steps;
 use crate::kernels::matmul::{self, Gathering, Lying};
 use crate::kernels::preparation::Preparation;
 use crate::kernels::scratch::{Count, with_scratch};
-use crate::kernels::simd::has_matrix_unit;
 use crate::kernels::split::{Shared, split};
 use crate::kernels::strided::address;
 use crate::packs::{Form, Pack};
@@ -61,8 +61,9 @@ fn suits(op: &Conv) -> bool {
     // Gathering is worth its while also from channels that lie apart, if much of it sees nothing, and blocks are filled.
     let gathers =
         is_wide(op) && op.groups == 1 && 2 * op.dst.shape()[1] >= matmul::columns_of_a_block();
-    // Groups are too narrow for a matrix unit.
-    lines && (reads || writes || gathers) && (op.groups > 1 || !has_matrix_unit())
+    // The matrix unit is faster where nothing is gathered.
+    let is_on_amx = || pointwise::product(op).is_some_and(|product| matmul::is_on_amx(&product));
+    lines && (reads || writes || gathers) && !is_on_amx()
 }
 
 /// Whether taps lie so far apart that some may see only padding for a whole block of rows. Those are left out.

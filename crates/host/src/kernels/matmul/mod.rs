@@ -95,6 +95,11 @@ pub(super) unsafe fn execute(
     Ok(())
 }
 
+/// Whether the matrix unit multiplies these matrices of `f32`.
+pub(super) fn is_on_amx(op: &MatMul) -> bool {
+    Batch::<f32>::new(op, None).first.on_amx
+}
+
 /// The products of an op: one for each index of the batch.
 struct Batch<T: Factor> {
     first: Product<T>,

@@ -190,6 +190,16 @@ fn convolutions_with_channels_last() {
         // Several panels of what is summed, and several tiles.
         convolve_last(&mut rng, [1, 70, 130], [24, 20], [PADDED; 2], [true, true]);
     });
+    // Those that are products are the matrix unit's.
+    on_matrix_unit(|| {
+        for slides in [[Slide::new(1); 2], [PADDED; 2]] {
+            for last in [[true, true], [true, false], [false, true], [false, false]] {
+                for channels in [[1, 40, 33], [1, 70, 130], [2, 33, 48]] {
+                    convolve_last(&mut rng, channels, [9, 14], slides, last);
+                }
+            }
+        }
+    });
 }
 
 #[test]

@@ -47,7 +47,7 @@ const GRAIN: usize = 3 << 19;
 /// The same where the operand is only streamed through once.
 const SKINNY_GRAIN: usize = 1 << 19;
 /// The same on the matrix unit.
-const AMX_GRAIN: usize = 1 << 22;
+const AMX_GRAIN: usize = 1 << 20;
 
 /// `$body` with `$name` as the type of a factor.
 macro_rules! with_factor {

@@ -403,8 +403,9 @@ fn known_pool(pool: &Pool) -> Result<Pool> {
     if pool.device().properties().kind == DeviceKind::Host {
         return Ok(pool.clone());
     }
-    let device =
-        HostDevice::new(HostOptions::default()).map_err(streampool_runtime::Error::from)?;
+    // Each session has one, and a thread for each processor would take longer to start than a small model to load.
+    let options = HostOptions::default().threads(2);
+    let device = HostDevice::new(options).map_err(streampool_runtime::Error::from)?;
     // What is made for a model counts in its pool's limit, wherever it lies.
     let settings = Settings::builder().memory_limit(pool.settings().memory_limit);
     let settings = settings.build().map_err(streampool_runtime::Error::from)?;

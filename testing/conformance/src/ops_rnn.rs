@@ -180,6 +180,31 @@ pub fn layers_of_block_lengths(fixture: &Fixture) {
     check(fixture, &mut lane, &op, &operands);
 }
 
+/// More sequences than a few, of states that are whole tiles of matrices.
+pub fn layers_of_more_sequences(fixture: &Fixture) {
+    if !fixture.supports(OpKind::Rnn) {
+        return;
+    }
+    let mut lane = fixture.lane();
+    let mut rng = Rng::new(85);
+    for dtype in [DType::F32, DType::F16] {
+        for cell in CELLS {
+            for sizes in [[3, 9, 5, 136], [2, 17, 8, 144]] {
+                let kind = (cell, rng.pick(&DIRECTIONS));
+                let (op, mut operands) = layer(&mut rng, dtype, kind, sizes, ALL);
+                // The weights of states in rows one after the other, as models have them.
+                let shape = operands[2].layout.shape().to_vec();
+                let most = 1.0 / sizes[3] as f64;
+                let weights = (0..shape.iter().product()).map(|_| rng.real(-most, most));
+                let mut weights = weights.map(Num::Float);
+                operands[2] = Operand::row_major(dtype, &shape);
+                operands[2].set_all(&mut weights);
+                check(fixture, &mut lane, &op, &operands);
+            }
+        }
+    }
+}
+
 /// Dimensions of zero: without steps the last state is the first, without input there is the bias.
 pub fn layers_of_nothing(fixture: &Fixture) {
     if !fixture.supports(OpKind::Rnn) {

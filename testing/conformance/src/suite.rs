@@ -241,6 +241,7 @@ macro_rules! suite {
                 layers_of_every_cell,
                 layers_of_any_layout,
                 layers_of_block_lengths,
+                layers_of_more_sequences,
                 layers_of_nothing,
                 nan_stays_in_its_sequence,
             }

@@ -225,8 +225,8 @@ impl Config {
         *self.policies.get(&level).unwrap_or(&self.default_policy)
     }
 
-    /// How many requests may wait, where so many may if nothing is said; and how many of each priority of the queue's. Those that
-    /// share one share its room.
+    /// How many requests may wait, where so many may if nothing is said; and how many of each priority of the queue's, if any has
+    /// a size. Those that share one share its room.
     pub fn capacities(&self, unsaid: usize) -> (usize, [Option<usize>; Priority::COUNT]) {
         let default = self.default_policy.capacity;
         if self.priority_levels == 0 {
@@ -247,10 +247,13 @@ impl Config {
             let mut all = own.map(|(_, policy)| policy.capacity).chain([others]);
             all.try_fold(0usize, |sum, size| Some(sum.saturating_add(size?)))
         });
-        let all = each.iter().flatten().copied();
-        let all = all.chain(each.contains(&None).then_some(unsaid));
-        let all = all.fold(0usize, usize::saturating_add);
-        (all, each)
+        if each == [None; Priority::COUNT] {
+            return (unsaid, each);
+        }
+        // None takes the room of another.
+        let each = each.map(|size| size.unwrap_or(unsaid));
+        let all = each.into_iter().fold(0usize, usize::saturating_add);
+        (all, each.map(Some))
     }
 
     /// The form that clients get.
@@ -522,10 +525,10 @@ mod tests {
         assert_eq!(of(1, default), (10, [Some(0), Some(10), Some(0)]));
         assert_eq!(of(5, default), (50, [Some(20), Some(10), Some(20)]));
         let both = format!("{default} {} {}", own(1, 3), own(3, 0));
-        assert_eq!(of(3, &both), (1013, [Some(3), Some(10), None]));
-        assert_eq!(of(4, &own(1, 3)), (1003, [Some(3), None, None]));
+        assert_eq!(of(3, &both), (1013, [Some(3), Some(10), Some(1000)]));
+        assert_eq!(of(4, &own(1, 3)), (2003, [Some(3), Some(1000), Some(1000)]));
         assert_eq!(of(5, &own(1, 3)), (1000, [None; 3]));
-        assert_eq!(of(2, &own(2, 3)), (1003, [Some(0), None, Some(3)]));
+        assert_eq!(of(2, &own(2, 3)), (1003, [Some(0), Some(1000), Some(3)]));
         let most = Some(usize::MAX);
         assert_eq!(of(u64::MAX, default), (usize::MAX, [most, Some(10), most]));
     }

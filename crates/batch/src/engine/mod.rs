@@ -137,7 +137,8 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
         // What has expired never runs, even if the keeper has not come to it yet.
         self.expire(state, now, after);
         let Some(group) = state.schedule.take(now, state.phase.is_closing()) else {
-            return;
+            // What goes first now may have to wait until a time of which nobody was told.
+            return self.tell_keeper(state, now);
         };
         let Some(lane) = state.free.pop() else {
             return;

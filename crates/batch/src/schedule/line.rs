@@ -36,9 +36,13 @@ impl Place {
     }
 }
 
-/// A sorted line. Who leaves from its middle leaves a gap; the ends have none.
+/// Gaps that a line may have, however few wait in it.
+const GAPS: usize = 32;
+
+/// A sorted line. Who leaves from its middle leaves a gap; the ends have none, and gaps are never most of it.
 pub struct Line<J> {
     all: VecDeque<(Place, Option<Entry<J>>)>,
+    gaps: usize,
 }
 
 impl<J> Line<J> {
@@ -46,6 +50,7 @@ impl<J> Line<J> {
     pub fn new() -> Self {
         Line {
             all: VecDeque::new(),
+            gaps: 0,
         }
     }
 
@@ -97,17 +102,26 @@ impl<J> Line<J> {
     pub fn remove(&mut self, place: Place) -> Option<Entry<J>> {
         let at = self.position(place)?;
         let entry = self.all[at].1.take()?;
+        self.gaps += 1;
         while let Some((_, None)) = self.all.front() {
             self.all.pop_front();
+            self.gaps -= 1;
         }
         while let Some((_, None)) = self.all.back() {
             self.all.pop_back();
+            self.gaps -= 1;
+        }
+        // Who went behind the others may stay at the front for good.
+        if self.gaps > GAPS && 2 * self.gaps > self.all.len() {
+            self.all.retain(|(_, entry)| entry.is_some());
+            self.gaps = 0;
         }
         Some(entry)
     }
 
     /// Lets all go.
     pub fn clear(&mut self) -> impl Iterator<Item = Entry<J>> + use<J> {
+        self.gaps = 0;
         let all = std::mem::take(&mut self.all);
         all.into_iter().filter_map(|(_, entry)| entry)
     }

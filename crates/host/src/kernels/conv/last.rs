@@ -16,6 +16,7 @@ use crate::given_up::Steps;
 use crate::kernels::matmul::{self, Gathering, Lying};
 use crate::kernels::preparation::Preparation;
 use crate::kernels::scratch::{Count, with_scratch};
+use crate::kernels::simd::has_matrix_unit;
 use crate::kernels::split::{Shared, split};
 use crate::kernels::strided::address;
 use crate::packs::{Form, Pack};
@@ -59,8 +60,10 @@ fn suits(op: &Conv) -> bool {
         return reads && writes && op.groups >= each::MOST_LANES;
     }
     // Gathering is worth its while also from channels that lie apart, if much of it sees nothing, and blocks are filled.
-    let gathers =
-        is_wide(op) && op.groups == 1 && 2 * op.dst.shape()[1] >= matmul::columns_of_a_block();
+    let gathers = is_wide(op)
+        && op.groups == 1
+        && 2 * op.dst.shape()[1] >= matmul::columns_of_a_block()
+        && !has_matrix_unit();
     // The matrix unit is faster where nothing is gathered.
     let is_on_amx = || pointwise::product(op).is_some_and(|product| matmul::is_on_amx(&product));
     lines && (reads || writes || gathers) && !is_on_amx()

@@ -32,6 +32,9 @@ pub(crate) struct Context {
 /// When more graphs than this are retired, they are destroyed at once.
 const MOST_RETIRED_GRAPHS: usize = 16;
 
+/// At most so many are given back while the gate is shut once: to free memory takes 60 microseconds, and launches wait.
+const MOST_AT_ONCE: usize = 4;
+
 /// While this lives the context is the thread's. Then the thread has the one that it had before, unless that was none: a
 /// thread that had none loses nothing by keeping this one.
 #[must_use = "the context is the thread's until this is dropped"]
@@ -187,7 +190,6 @@ impl Context {
     /// It is of this context, and nobody will launch it any more.
     pub unsafe fn retire_graph(&self, graph: CUgraphExec) {
         if self.retired.add([Object::Exec(graph)]) > MOST_RETIRED_GRAPHS {
-            let _alone = self.alone();
             self.destroy_retired();
         }
     }
@@ -209,19 +211,34 @@ impl Context {
     /// They are of this context, work that uses them is over, and nobody does so any more.
     pub unsafe fn destroy(&self, objects: impl IntoIterator<Item = Object>) {
         self.retired.add(objects);
-        let _alone = self.alone();
         self.destroy_retired();
     }
 
-    /// Frees the memory that was retired. What the driver keeps now counts, and is tried again with the next. The context
-    /// is bound, and the gate shut.
+    /// Frees the memory that was retired, and lets launches through in between. What the driver keeps now counts, and is
+    /// tried again with the next. The context is bound.
     pub fn free_retired(&self) {
-        self.retired.free(&self.own);
+        for _ in 0..self.retired.pieces().div_ceil(MOST_AT_ONCE) {
+            let _alone = self.alone();
+            self.free_some();
+        }
+    }
+
+    /// Frees some of it, for whoever has the gate shut anyway.
+    pub fn free_some(&self) {
+        self.retired.free(MOST_AT_ONCE, &self.own);
     }
 
     /// Destroys what else was retired, as [`free_retired`](Self::free_retired) frees memory.
     pub fn destroy_retired(&self) {
-        self.retired.destroy();
+        for _ in 0..self.retired.objects().div_ceil(MOST_AT_ONCE) {
+            let _alone = self.alone();
+            self.destroy_some();
+        }
+    }
+
+    /// Destroys some of it, for whoever has the gate shut anyway.
+    pub fn destroy_some(&self) {
+        self.retired.destroy(MOST_AT_ONCE);
     }
 
     /// A call of a library that may load its kernels the first time, which takes the driver's lock alone.

@@ -131,7 +131,6 @@ impl Ledger {
         {
             match memory.space {
                 Space::Device => {
-                    let _alone = self.context.alone();
                     // SAFETY: it came from `allocate`, is given back once, and no command names it.
                     unsafe { self.context.retire(memory.handle, memory.bytes) };
                     self.context.free_retired();
@@ -157,10 +156,17 @@ impl Ledger {
 
 fn allocate(context: &Context, bytes: usize) -> Result<CUdeviceptr, Failure> {
     let mut address = 0;
-    let _alone = context.alone();
-    context.free_retired();
-    // SAFETY: the context is bound; it writes one address.
-    let result = unsafe { sys::cuMemAlloc_v2(&mut address, bytes) };
+    let mut ask = || {
+        let _alone = context.alone();
+        context.free_some();
+        // SAFETY: the context is bound; it writes one address.
+        unsafe { sys::cuMemAlloc_v2(&mut address, bytes) }
+    };
+    let mut result = ask();
+    if result == CUresult::CUDA_ERROR_OUT_OF_MEMORY {
+        context.free_retired();
+        result = ask();
+    }
     context.check("cuMemAlloc", result)?;
     Ok(address)
 }

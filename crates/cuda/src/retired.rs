@@ -72,9 +72,20 @@ impl Retired {
         kept.len()
     }
 
-    /// Frees the memory. What the driver keeps counts in `own`. The context is bound, and the gate shut.
-    pub fn free(&self, own: &AtomicUsize) {
-        let mut pieces = std::mem::take(&mut *locked(&self.memory));
+    /// Pieces of memory that are still to be freed.
+    pub fn pieces(&self) -> usize {
+        locked(&self.memory).len()
+    }
+
+    /// Objects that are still to be destroyed.
+    pub fn objects(&self) -> usize {
+        locked(&self.objects).len()
+    }
+
+    /// Frees the memory that has waited longest, at most so many pieces. What the driver keeps counts in `own`. The context
+    /// is bound, and the gate shut.
+    pub fn free(&self, most: usize, own: &AtomicUsize) {
+        let mut pieces = first(&self.memory, most);
         pieces.retain_mut(|piece| {
             // SAFETY: whoever retired it vouches for it.
             let is_kept = driver::is_refused(unsafe { sys::cuMemFree_v2(piece.address) });
@@ -89,12 +100,19 @@ impl Retired {
         locked(&self.memory).append(&mut pieces);
     }
 
-    /// Destroys the objects. The context is bound, and the gate shut.
-    pub fn destroy(&self) {
-        let mut objects = std::mem::take(&mut *locked(&self.objects));
+    /// Destroys the objects that have waited longest, at most so many. The context is bound, and the gate shut.
+    pub fn destroy(&self, most: usize) {
+        let mut objects = first(&self.objects, most);
         objects.retain(|object| driver::is_refused(object.destroy()));
         locked(&self.objects).append(&mut objects);
     }
+}
+
+/// Takes what is in front, at most so many.
+fn first<T>(list: &Mutex<Vec<T>>, most: usize) -> Vec<T> {
+    let mut list = locked(list);
+    let most = most.min(list.len());
+    list.drain(..most).collect()
 }
 
 fn locked<T>(list: &Mutex<T>) -> MutexGuard<'_, T> {

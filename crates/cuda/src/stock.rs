@@ -98,7 +98,7 @@ impl Stock {
     /// Makes so many more, or at least one.
     fn add_streams(&self, priority: Priority, count: usize) -> Result<(), Failure> {
         let _alone = self.context.alone();
-        self.context.destroy_retired();
+        self.context.destroy_some();
         let made = at_least_one(count, || self.make_stream(priority))?;
         let made = made.into_iter().map(|stream| (priority, stream));
         self.spare.lock().streams.extend(made);
@@ -151,7 +151,7 @@ impl Stock {
     /// Makes so many more, or at least one.
     fn add_events(&self, timed: bool, count: usize) -> Result<(), Failure> {
         let _alone = self.context.alone();
-        self.context.destroy_retired();
+        self.context.destroy_some();
         let made = at_least_one(count, || self.make_event(timed))?;
         self.spare.lock().events(timed).extend(made);
         Ok(())

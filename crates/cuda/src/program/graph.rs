@@ -295,7 +295,7 @@ impl Graph {
         let context = chain.raw.context.clone();
         let mut exec = std::ptr::null_mut();
         let _alone = context.alone();
-        context.destroy_retired();
+        context.destroy_some();
         // SAFETY: the graph is alive; it writes one handle.
         let result = unsafe { sys::cuGraphInstantiateWithFlags(&mut exec, chain.raw.raw, 0) };
         context.check("cuGraphInstantiate", result)?;

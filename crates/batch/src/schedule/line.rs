@@ -126,3 +126,69 @@ impl<J> Line<J> {
         all.into_iter().filter_map(|(_, entry)| entry)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::time::Instant;
+
+    use super::*;
+
+    fn place(number: u64) -> Place {
+        Place {
+            priority: Priority::Normal,
+            is_behind: false,
+            turn: Turn::new(0),
+            number,
+        }
+    }
+
+    fn entry(job: u64) -> Entry<u64> {
+        Entry {
+            job,
+            rows: 1,
+            bytes: 0,
+            tenant: 0,
+            priority: Priority::Normal,
+            deadline: None,
+            behind: None,
+            arrived: Instant::now(),
+        }
+    }
+
+    #[test]
+    fn gaps_behind_one_who_stays_are_closed_and_nobody_is_lost() {
+        let (mut line, mut known) = (Line::new(), BTreeMap::new());
+        let mut random = 1u64;
+        line.add(place(0), entry(0));
+        for number in 1..20_000 {
+            // Most come at the end, some go behind those who come later.
+            let place = match number % 7 {
+                0 => place(number).behind(),
+                _ => place(number),
+            };
+            line.add(place, entry(number));
+            known.insert(place, number);
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            let leaves = (random >> 33) as usize % known.len();
+            if known.len() > 100
+                && let Some(&place) = known.keys().nth(leaves)
+            {
+                assert!(line.get(place).is_some());
+                let left = line.remove(place).map(|entry| entry.job);
+                assert_eq!(left, known.remove(&place));
+                assert!(line.get(place).is_none() && line.remove(place).is_none());
+            }
+            assert!(line.all.len() <= 2 * (known.len() + 1) + GAPS);
+            assert_eq!(line.first(), Some(self::place(0)));
+        }
+        for (place, number) in &known {
+            let found = line.find(self::place(*number));
+            assert_eq!(found, Some(*place));
+        }
+        let left: Vec<u64> = line.clear().skip(1).map(|entry| entry.job).collect();
+        assert_eq!(left, known.into_values().collect::<Vec<_>>());
+    }
+}

@@ -25,7 +25,7 @@ const LATELY: u64 = 128;
 pub struct Turn([u32; 3]);
 
 impl Turn {
-    fn new(turn: u128) -> Turn {
+    pub(super) fn new(turn: u128) -> Turn {
         let turn = turn.min(u128::MAX >> 32);
         Turn([64, 32, 0].map(|shift| (turn >> shift) as u32))
     }

@@ -1,0 +1,3 @@
+#!/bin/sh
+# The compiler, with the planted bugs: see ci/loom.sh.
+exec "$@" --cfg planted

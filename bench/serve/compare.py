@@ -33,6 +33,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from callers import WORDS, wrk, write_tokenizer
+
 HERE = Path(__file__).resolve().parent
 
 
@@ -193,19 +195,6 @@ def start(options, folder):
     print(f"resident memory: {statistics.median(memories):.1f} MiB when ready, {busy:.1f} MiB after three seconds of 16 callers")
 
 
-def wrk(port, path, body, headers, folder, seconds):
-    script = folder / "wrk.lua"
-    escaped = "".join(f"\\{byte:03d}" for byte in body)
-    lines = "".join(f'wrk.headers["{name}"] = "{value}"\n' for name, value in headers.items())
-    script.write_text(f'wrk.method = "POST"\nwrk.body = "{escaped}"\n{lines}')
-    command = ["wrk", "-t1", "-c16", f"-d{seconds}s", "--latency", "-s", script, f"http://127.0.0.1:{port}{path}"]
-    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    assert "Non-2xx" not in text, text
-    unit = {"us": 1e-3, "ms": 1, "s": 1e3}
-    at = {part: float(number) * unit[of] for part, number, of in re.findall(r"(50|99)%\s+([\d.]+)(us|ms|s)", text)}
-    return float(re.search(r"Requests/sec:\s+([\d.]+)", text)[1]), at["50"], at["99"]
-
-
 def processor_time(parent):
     """How long a process and its children ran, in microseconds: their own code, and the system for them."""
     times = [0, 0]
@@ -245,9 +234,9 @@ def identity(options, folder):
             # A model of furnace-server with one tensor has these names.
             body, headers = binary(16, names=("input", "output") if name == "furnace-server" else ("x", "y"))
             server = begin()
-            wrk(server.port, "/v2/models/identity/infer", body, headers, folder, 1)
+            wrk(server.port, "/v2/models/identity/infer", [body], headers, folder, 1)
             before = processor_time(server.process.pid)
-            figures = wrk(server.port, "/v2/models/identity/infer", body, headers, folder, options.seconds)
+            figures = wrk(server.port, "/v2/models/identity/infer", [body], headers, folder, options.seconds)
             took = [after - before for after, before in zip(processor_time(server.process.pid), before)]
             results[name].append([*figures, *(time / figures[0] / options.seconds for time in took)])
             server.end()
@@ -267,8 +256,8 @@ def large(options, folder):
     rounds = []
     for _ in range(options.rounds):
         server = Streampool(options.streampool, folder / "models")
-        wrk(server.port, "/v2/models/large/infer", body, {"Content-Type": "application/json"}, folder, 1)
-        rounds.append(wrk(server.port, "/v2/models/large/infer", body, {"Content-Type": "application/json"}, folder, options.seconds))
+        wrk(server.port, "/v2/models/large/infer", [body], {"Content-Type": "application/json"}, folder, 1)
+        rounds.append(wrk(server.port, "/v2/models/large/infer", [body], {"Content-Type": "application/json"}, folder, options.seconds))
         server.end()
     rate, half, most = (statistics.median(values) for values in zip(*rounds))
     print(f"{width:,} numbers of JSON: {rate:.0f}/s, p50 {half:.1f} ms, p99 {most:.1f} ms")
@@ -320,21 +309,9 @@ def embeddings(options, folder):
     (model / "1").mkdir(parents=True)
     (made / "minilm.onnx").rename(model / "1/model.onnx")
     (made / "weights.data").rename(model / "1/weights.data")
-    words = ["[PAD]", "[CLS]", "[SEP]", "[UNK]"] + [f"w{number}" for number in range(30_000)]
-    mark = lambda id: {"SpecialToken": {"id": words[id], "type_id": 0}}
-    text = {"Sequence": {"id": "A", "type_id": 0}}
-    (model / "tokenizer.json").write_text(json.dumps({
-        "version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": {"type": "Lowercase"},
-        "pre_tokenizer": {"type": "Whitespace"}, "decoder": None,
-        "post_processor": {
-            "type": "TemplateProcessing", "single": [mark(1), text, mark(2)], "pair": [mark(1), text, mark(2), {"Sequence": {"id": "B", "type_id": 1}}],
-            "special_tokens": {words[id]: {"id": words[id], "ids": [id], "tokens": [words[id]]} for id in (1, 2)},
-        },
-        "model": {"type": "WordLevel", "vocab": {word: id for id, word in enumerate(words)}, "unk_token": "[UNK]"},
-    }))
-    (model / "sentence_bert_config.json").write_text('{"max_seq_length": 256}')
+    write_tokenizer(model)
     choose = random.Random(1)
-    texts = [" ".join(f"w{choose.randrange(30_000)}" for _ in range(choose.randint(4, 128))) for _ in range(512)]
+    texts = [" ".join(f"w{choose.randrange(WORDS)}" for _ in range(choose.randint(4, 128))) for _ in range(512)]
     messages = [request("/embed", json.dumps({"inputs": text}).encode(), [("content-type", "application/json")]) for text in texts]
 
     def peer(threads):

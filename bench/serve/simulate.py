@@ -31,7 +31,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 # One matrix for all layers, which fits in a processor's own cache: what others do to the memory then matters less.
 WIDTH, LAYERS, MOST = 384, 600, 16
-ROUNDS = 40
+ROUNDS = 200
 LOADS = (0.3, 0.6, 0.85)
 ALLOWED = 0.15
 

@@ -19,8 +19,9 @@ if [ "$#" -gt 0 ]; then
     run "$@"
 else
     status=0
-    # Half a minute for ops of hostile numbers. With one worker the host does what it does with several, in fewer parts.
-    HOSTILE_SECONDS=30 run -p streampool-host "${watched[@]}" --test '*' -- --skip one_worker:: || status=$?
+    # Half a minute for ops of hostile numbers. The contract's suite runs once, with four workers and random delays, where commands
+    # live longest: with one worker or without delays the host runs the same code.
+    HOSTILE_SECONDS=30 run -p streampool-host "${watched[@]}" --test '*' -- --skip one_worker:: --skip plain:: || status=$?
     run "${watched[@]}" --lib || status=$?
     exit "$status"
 fi

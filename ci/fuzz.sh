@@ -13,7 +13,9 @@ export RUSTFLAGS="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4
 -Cllvm-args=-sanitizer-coverage-trace-compares"
 # What the server needs takes as long to build as all else.
 features=()
-case ${1:-} in http | config | reports) features=(--features serve) ;; esac
+case ${1:-} in http | config | reports | pack) features=(--features serve) ;; esac
+# Some seconds of fuzzing take less time than better code takes to compile.
+[ "$#" -gt 0 ] || export CARGO_PROFILE_RELEASE_OPT_LEVEL=1
 cargo build --manifest-path fuzz/Cargo.toml --release --target "$host" --target-dir "$target" "${features[@]}"
 
 run() {
@@ -32,7 +34,7 @@ run() {
 pack() {
     local name
     mkdir -p "$1/corpus" "$1/lib"
-    for name in onnx safetensors numpy settings; do
+    for name in onnx safetensors numpy settings http config reports; do
         strip -o "$1/$name" "$target/$host/release/$name"
         cp -r "fuzz/corpus/$name" "$1/corpus/"
     done

@@ -13,11 +13,39 @@ import json
 import pathlib
 import random
 import re
+import signal
 import struct
 import subprocess
 import tempfile
+import threading
+import time
 
 WORDS = 30_000
+
+
+class Streampool:
+    """The server, once it is ready."""
+
+    def __init__(self, program, models, *more):
+        begun = time.monotonic()
+        self.process = subprocess.Popen([program, "serve", models, "--http", "127.0.0.1:0", *more], stderr=subprocess.PIPE, text=True)
+        lines = []
+        for line in self.process.stderr:
+            lines.append(line)
+            if "ready" in line:
+                break
+        else:
+            raise SystemExit("".join(lines))
+        self.ready = (time.monotonic() - begun) * 1e3
+        self.port = int(re.search(r'http="[^"]*:(\d+)"', line)[1])
+        threading.Thread(target=self.process.stderr.read, daemon=True).start()
+
+    def memory(self):
+        return int(re.search(r"VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{self.process.pid}/status").read_text())[1]) / 1024
+
+    def end(self):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(30)
 
 
 def wrk(port, path, bodies, headers, folder, seconds, callers=16):
@@ -25,15 +53,18 @@ def wrk(port, path, bodies, headers, folder, seconds, callers=16):
     script = folder / "wrk.lua"
     escaped = ", ".join('"' + "".join(f"\\{byte:03d}" for byte in body) + '"' for body in bodies)
     lines = "".join(f'wrk.headers["{name}"] = "{value}"\n' for name, value in headers.items())
-    # Made once: the client shares the processors with the server.
+    # wrk sends one body by itself. It asks for others, which are made once: it shares the processors with the server.
     script.write_text(f"""wrk.method = "POST"
 {lines}local bodies, made, sent = {{{escaped}}}, {{}}, 0
-init = function()
-    for number, body in ipairs(bodies) do made[number] = wrk.format(nil, nil, nil, body) end
-end
-request = function()
-    sent = sent % #made + 1
-    return made[sent]
+wrk.body = bodies[1]
+if #bodies > 1 then
+    init = function()
+        for number, body in ipairs(bodies) do made[number] = wrk.format(nil, nil, nil, body) end
+    end
+    request = function()
+        sent = sent % #made + 1
+        return made[sent]
+    end
 end
 """)
     threads = max(1, callers // 64)
@@ -96,22 +127,19 @@ def main():
         version.mkdir(parents=True)
         for name, made in {"model.onnx": "minilm.onnx", "weights.data": "weights.data"}.items():
             (version / name).symlink_to((options.folder / made).resolve())
+        requests = {"/v2/models/minilm/infer": tokens(options.length)}
         if options.text:
             write_tokenizer(version.parent)
-        command = [program, "serve", folder / "models", "--http", "127.0.0.1:0", "--device", options.device]
-        server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        line = next(line for line in server.stderr if "ready" in line)
-        port = int(re.search(r'http="[^"]*:(\d+)"', line)[1])
-        rates = {}
-        for path, (bodies, headers) in {"/v2/models/minilm/infer": tokens(options.length), "/embed": texts(options.length)}.items():
-            if path == "/embed" and not options.text:
-                continue
-            # First kernels are compiled for each number of rows, and the queue learns.
-            wrk(port, path, bodies, headers, folder, 5, options.callers)
-            rates[path], half, most = wrk(port, path, bodies, headers, folder, options.seconds, options.callers)
-            print(f"{path}, {options.callers} callers: {rates[path]:.0f}/s, p50 {half:.2f} ms, p99 {most:.2f} ms", flush=True)
-        server.terminate()
-        server.wait()
+            requests["/embed"] = texts(options.length)
+        rates, server = {}, Streampool(program, folder / "models", "--device", options.device)
+        try:
+            for path, (bodies, headers) in requests.items():
+                # First kernels are compiled for each number of rows, and the queue learns.
+                wrk(server.port, path, bodies, headers, folder, 5, options.callers)
+                rates[path], half, most = wrk(server.port, path, bodies, headers, folder, options.seconds, options.callers)
+                print(f"{path}, {options.callers} callers: {rates[path]:.0f}/s, p50 {half:.2f} ms, p99 {most:.2f} ms", flush=True)
+        finally:
+            server.end()
         shapes = [word for name in ("input_ids", "attention_mask") for word in ("--shape", f"{name}=1,{options.length}")]
         report = subprocess.run([program, "bench", "model", options.folder / "minilm.onnx", "--device", options.device, "--queue", *shapes,
                                  "--threads", str(options.callers), "--seconds", str(options.seconds), "--json"], check=True, stdout=subprocess.PIPE).stdout

@@ -18,13 +18,11 @@ import os
 import random
 import re
 import shutil
-import signal
 import socket
 import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import urllib.request
 from pathlib import Path
@@ -33,7 +31,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from callers import WORDS, wrk, write_tokenizer
+from callers import WORDS, Streampool, wrk, write_tokenizer
 
 HERE = Path(__file__).resolve().parent
 
@@ -49,29 +47,6 @@ def write(path, width, layers=0):
     nodes.append(helper.make_node("Identity", [last], ["y"]))
     graph = helper.make_graph(nodes, path.stem, [x], [y], weights)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path)
-
-
-class Streampool:
-    def __init__(self, program, models, *more):
-        begun = time.monotonic()
-        self.process = subprocess.Popen([program, "serve", models, "--http", "127.0.0.1:0", *more], stderr=subprocess.PIPE, text=True)
-        lines = []
-        for line in self.process.stderr:
-            lines.append(line)
-            if "ready" in line:
-                break
-        else:
-            raise SystemExit("".join(lines))
-        self.ready = (time.monotonic() - begun) * 1e3
-        self.port = int(re.search(r'http="[^"]*:(\d+)"', line)[1])
-        threading.Thread(target=self.process.stderr.read, daemon=True).start()
-
-    def memory(self):
-        return int(re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{self.process.pid}/status").read_text())[1]) / 1024
-
-    def end(self):
-        self.process.send_signal(signal.SIGTERM)
-        self.process.wait(30)
 
 
 class Other:

@@ -34,7 +34,7 @@ run() {
 pack() {
     local name
     mkdir -p "$1/corpus" "$1/lib"
-    for name in onnx safetensors numpy settings http config reports; do
+    for name in $(ls fuzz/corpus); do
         strip -o "$1/$name" "$target/$host/release/$name"
         cp -r "fuzz/corpus/$name" "$1/corpus/"
     done

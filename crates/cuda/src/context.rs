@@ -29,7 +29,7 @@ pub(crate) struct Context {
     pub own: AtomicUsize,
 }
 
-/// When more graphs than this are retired, they are destroyed at once.
+/// When more graphs than this are retired, they are destroyed without waiting for the next that is made.
 const MOST_RETIRED_GRAPHS: usize = 16;
 
 /// At most so many are given back while the gate is shut once: to free memory takes 60 microseconds, and launches wait.

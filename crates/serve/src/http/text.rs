@@ -5,11 +5,10 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use base64::Engine;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
-use super::blocking::blocking;
 use super::infer::terms;
 use super::{body, reply};
 use crate::aside::aside;
@@ -80,6 +79,29 @@ struct Predict {
     truncate: bool,
 }
 
+/// The answer to [`Embeddings`].
+#[derive(Serialize)]
+struct Embedded<'a> {
+    object: &'static str,
+    data: Vec<Embedding>,
+    model: &'a str,
+    usage: Json,
+}
+
+#[derive(Serialize)]
+struct Embedding {
+    object: &'static str,
+    index: usize,
+    embedding: Numbers,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Numbers {
+    List(Vec<f32>),
+    Base64(String),
+}
+
 fn yes() -> bool {
     true
 }
@@ -117,8 +139,8 @@ pub async fn embeddings(State(server): State<Arc<Server>>, request: Request) -> 
             texts: asked.input.into(),
             // As OpenAI does: half a text is not what was asked for.
             cut: false,
-            write: Box::new(move |model, tokens, mut vectors, _| {
-                let data = vectors.iter_mut().enumerate().map(|(index, vector)| {
+            write: Box::new(move |model, tokens, vectors, _| {
+                let data = vectors.into_iter().enumerate().map(|(index, mut vector)| {
                     if let Some(count) = asked.dimensions {
                         if count == 0 || count > vector.len() {
                             let most = vector.len();
@@ -128,31 +150,35 @@ pub async fn embeddings(State(server): State<Arc<Server>>, request: Request) -> 
                         }
                         vector.truncate(count);
                     }
-                    normalise(vector);
-                    let embedding = match base64 {
-                        true => {
-                            let bytes: Vec<u8> = vector
-                                .iter()
-                                .flat_map(|value| value.to_le_bytes())
-                                .collect();
-                            base64::engine::general_purpose::STANDARD
-                                .encode(bytes)
-                                .into()
-                        }
-                        false => json!(vector),
-                    };
-                    Ok(json!({"object": "embedding", "index": index, "embedding": embedding}))
+                    normalise(&mut vector);
+                    Ok(Embedding {
+                        object: "embedding",
+                        index,
+                        embedding: match base64 {
+                            true => Numbers::Base64(encoded(&vector)),
+                            false => Numbers::List(vector),
+                        },
+                    })
                 });
-                let data = data.collect::<Result<Vec<_>>>()?;
-                let usage = json!({"prompt_tokens": tokens, "total_tokens": tokens});
-                Ok(json!({"object": "list", "data": data, "model": model.name(), "usage": usage}))
+                Ok(reply::json(&Embedded {
+                    object: "list",
+                    data: data.collect::<Result<_>>()?,
+                    model: model.name(),
+                    usage: json!({"prompt_tokens": tokens, "total_tokens": tokens}),
+                }))
             }),
         })
     });
-    match answer.await {
-        Ok(value) => reply::json(&value),
-        Err(error) => openai_error(&error),
-    }
+    answer.await.unwrap_or_else(|error| openai_error(&error))
+}
+
+/// A vector in base64.
+fn encoded(vector: &[f32]) -> String {
+    let bytes: Vec<u8> = vector
+        .iter()
+        .flat_map(|value| value.to_le_bytes())
+        .collect();
+    base64::engine::general_purpose::STANDARD.encode(bytes)
 }
 
 /// An error as OpenAI's clients expect it.
@@ -180,11 +206,11 @@ pub async fn embed(State(server): State<Arc<Server>>, request: Request) -> Respo
                 if asked.normalize {
                     vectors.iter_mut().for_each(|vector| normalise(vector));
                 }
-                Ok(json!(vectors))
+                Ok(reply::json(&vectors))
             }),
         })
     });
-    reply::result(answer.await)
+    answer.await.unwrap_or_else(|error| reply::error(&error))
 }
 
 /// `POST /rerank`.
@@ -218,11 +244,11 @@ pub async fn rerank(State(server): State<Arc<Server>>, request: Request) -> Resp
                         }
                         rank
                     });
-                Ok(Json::Array(ranks.collect()))
+                Ok(reply::json(&ranks.collect::<Vec<_>>()))
             }),
         })
     });
-    reply::result(answer.await)
+    answer.await.unwrap_or_else(|error| reply::error(&error))
 }
 
 /// `POST /predict`.
@@ -259,13 +285,13 @@ pub async fn predict(State(server): State<Arc<Server>>, request: Request) -> Res
                 });
                 let mut told: Vec<Json> = told.collect();
                 Ok(match many {
-                    true => Json::Array(told),
-                    false => told.pop().unwrap_or_default(),
+                    true => reply::json(&told),
+                    false => reply::json(&told.pop()),
                 })
             }),
         })
     });
-    reply::result(answer.await)
+    answer.await.unwrap_or_else(|error| reply::error(&error))
 }
 
 fn sigmoid(value: f32) -> f32 {
@@ -281,6 +307,9 @@ fn probabilities(scores: &[f32]) -> Vec<f32> {
     let sum: f32 = powers.iter().sum();
     powers.iter().map(|power| power / sum).collect()
 }
+
+/// To make tokens of a text takes as long as to read JSON of so many times its bytes.
+const TOKENIZING: usize = 64;
 
 /// What a client gives.
 enum Given {
@@ -309,7 +338,7 @@ enum Needs {
 }
 
 /// Makes an answer: of the model, how many tokens there were, and the output of each text.
-type Write = Box<dyn FnOnce(&Model, usize, Vec<Vec<f32>>, &Text) -> Result<Json> + Send>;
+type Write = Box<dyn FnOnce(&Model, usize, Vec<Vec<f32>>, &Text) -> Result<Response> + Send>;
 
 /// What is to be done for a request.
 struct Job {
@@ -325,7 +354,7 @@ async fn answer<R: DeserializeOwned>(
     server: &Arc<Server>,
     request: Request,
     job: impl FnOnce(R) -> Result<Job>,
-) -> Result<Json> {
+) -> Result<Response> {
     let who = Who::of(&request);
     let (head, body) = request.into_parts();
     let body = body::read(&head.headers, body, server.limits()).await?;
@@ -349,28 +378,14 @@ async fn run(
     who: &Who,
     terms: &Terms,
     job: Job,
-) -> Result<Json> {
+) -> Result<Response> {
     let _permit = server.enter(who)?;
-    let own = model.clone();
-    let (given, cut) = (job.texts, job.cut);
     let none = || Error::Internal("the model has no tokenizer".to_owned());
-    let tokens = blocking(move || {
-        let text = own.text().ok_or_else(none)?;
-        match given {
-            Given::Texts(texts) => {
-                let each = texts
-                    .iter()
-                    .map(|(first, second)| text.tokens(first, second.as_deref(), cut));
-                each.collect::<Result<Vec<Tokens>>>()
-            }
-            Given::Tokens(all) => Ok(all.into_iter().map(Tokens::of).collect()),
-        }
-    });
-    let tokens = tokens.await?;
+    let text = model.text().ok_or_else(none)?;
+    let tokens = tokens(text, job.texts, job.cut)?;
     if tokens.is_empty() {
         return Err(Error::invalid("there is no text"));
     }
-    let text = model.text().ok_or_else(none)?;
     // If one is refused, those before are dropped, and so withdrawn.
     let tickets = tokens
         .iter()
@@ -382,6 +397,24 @@ async fn run(
     }
     let count = tokens.iter().map(Tokens::count).sum();
     (job.write)(model, count, outputs, text)
+}
+
+/// The tokens of what a client gives.
+fn tokens(text: &Text, given: Given, cut: bool) -> Result<Vec<Tokens>> {
+    let texts = match given {
+        Given::Texts(texts) => texts,
+        Given::Tokens(all) => return Ok(all.into_iter().map(Tokens::of).collect()),
+    };
+    let bytes = |(first, second): &(String, Option<String>)| {
+        first.len() + second.as_ref().map_or(0, String::len)
+    };
+    let bytes: usize = texts.iter().map(bytes).sum();
+    aside(bytes.saturating_mul(TOKENIZING), || {
+        texts
+            .iter()
+            .map(|(first, second)| text.tokens(first, second.as_deref(), cut))
+            .collect()
+    })
 }
 
 /// The model of a request: that which it names, or the only one that does this.

@@ -132,6 +132,9 @@ fn texts_become_vectors() {
     close(&vectors[2], &[2.0, 1.0]);
     let (_, vectors) = post(&running, "/embed", json!({"inputs": "purple"}));
     close(&vectors[0], &[2.0 / 5f64.sqrt(), 1.0 / 5f64.sqrt()]);
+    // With as many digits as tell it from other numbers of 32 bits, and no more.
+    let digits = vectors[0][0].to_string();
+    assert_eq!(digits.parse::<f32>().unwrap().to_string(), digits);
 
     // Eight tokens at most: six words and two marks.
     let long = "red red red red red red grey grey grey";

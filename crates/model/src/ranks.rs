@@ -24,6 +24,8 @@ pub(crate) const LEDGER: Rank = rank(96, "model ledger");
 pub(crate) const PLANS: Rank = rank(95, "model plans");
 /// The listing of a trace, which is written while the trace's stream is locked.
 pub(crate) const LISTING: Rank = rank(170, "listing of a trace");
+/// The host device that sessions share.
+pub(crate) const KNOWN: Rank = rank(94, "model host device");
 /// The replays of a session that is profiled.
 pub(crate) const REPLAYS: Rank = rank(97, "model replays");
 /// Whether a plan is being made. Nothing else is locked meanwhile.

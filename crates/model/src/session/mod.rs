@@ -30,9 +30,13 @@ mod weights;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+use std::time::Instant;
 
 use bytes::Bytes;
+use streampool_device::lock::Mutex;
+use streampool_device::{DeviceKind, Process};
+use streampool_host::{HostDevice, HostOptions};
 use streampool_runtime::Settings;
 use streampool_tensor::{Pool, Tensor};
 
@@ -50,6 +54,7 @@ use crate::check::check_operators;
 use crate::error::{Error, Result};
 use crate::graph::{ValueId, ValueInfo};
 use crate::onnx::{self, Model};
+use crate::ranks;
 use optional_inputs::OptionalInputs;
 use prepared::Prepared;
 use weights::Weights;
@@ -398,18 +403,32 @@ impl Session {
 
 /// The pool of what is known: on the host.
 fn known_pool(pool: &Pool) -> Result<Pool> {
-    use streampool_device::DeviceKind;
-    use streampool_host::{HostDevice, HostOptions};
     if pool.device().properties().kind == DeviceKind::Host {
         return Ok(pool.clone());
     }
-    // Each session has one, and a thread for each processor would take longer to start than a small model to load.
-    let options = HostOptions::default().threads(2);
-    let device = HostDevice::new(options).map_err(streampool_runtime::Error::from)?;
     // What is made for a model counts in its pool's limit, wherever it lies.
     let settings = Settings::builder().memory_limit(pool.settings().memory_limit);
     let settings = settings.build().map_err(streampool_runtime::Error::from)?;
-    Ok(Pool::with_settings(device, settings)?)
+    Ok(Pool::with_settings(shared_host()?, settings)?)
+}
+
+/// The host device of sessions on other devices. They share it: its threads take longer to start than a small model to load.
+fn shared_host() -> Result<Arc<HostDevice>> {
+    static SHARED: Mutex<Option<(Process, Weak<HostDevice>)>> = Mutex::new(ranks::KNOWN, None);
+    // Who comes while another starts its threads has one alone. In a fork, the other may hold the lock for ever.
+    let mut shared = SHARED.lock_by(Instant::now());
+    if let Some((process, device)) = shared.as_deref().and_then(Option::as_ref)
+        && process.is_current()
+        && let Some(device) = device.upgrade()
+    {
+        return Ok(device);
+    }
+    let options = HostOptions::default().threads(2);
+    let device = HostDevice::new(options).map_err(streampool_runtime::Error::from)?;
+    if let Some(shared) = &mut shared {
+        **shared = Some((Process::current(), Arc::downgrade(&device)));
+    }
+    Ok(device)
 }
 
 impl std::fmt::Debug for Session {
@@ -419,5 +438,20 @@ impl std::fmt::Debug for Session {
             .field("inputs", &self.model.inputs)
             .field("outputs", &self.model.outputs)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_share_a_host_device_as_long_as_one_has_it() {
+        let device = shared_host().expect("two threads start");
+        assert!(Arc::ptr_eq(&device, &shared_host().expect("it is there")));
+        let gone = Arc::downgrade(&device);
+        drop(device);
+        assert!(gone.upgrade().is_none(), "it is kept for nobody");
+        shared_host().expect("two threads start");
     }
 }

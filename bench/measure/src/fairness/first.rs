@@ -13,8 +13,8 @@ use crate::latencies::Latencies;
 use crate::text::time;
 use crate::{Failure, Result};
 
-/// How often each is done on an idle device, after a few to warm up.
-const IDLE: usize = 9;
+/// How often each is done on an idle device, after a few to warm up: so often that the slowest in a hundred is known.
+const IDLE: usize = 200;
 const WARM_UP: usize = 3;
 
 /// The numbers of rows that new sizes have. With fewer, other kernels compute.

@@ -32,7 +32,7 @@ fn subject() -> Result<Subject, String> {
 /// Set where everything that is drawn for an op is tried under a sanitizer, too.
 const EVERY_OP: &str = "METAL_EVERY_OP";
 /// Else one in so many. Tests go through types and options by turns of other lengths than this.
-const SAMPLE: usize = 7;
+const SAMPLE: usize = 31;
 
 /// Whether a sanitizer watches, and not everything is to be tried. Each kernel is compiled first, and slow.
 fn watched_in_part() -> bool {

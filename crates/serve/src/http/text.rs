@@ -102,6 +102,22 @@ enum Numbers {
     Base64(String),
 }
 
+/// A text in the answer to [`Rerank`].
+#[derive(Serialize)]
+struct Rank<'a> {
+    index: usize,
+    score: f32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'a str>,
+}
+
+/// A class in the answer to [`Predict`].
+#[derive(Serialize)]
+struct Class {
+    score: f32,
+    label: String,
+}
+
 fn yes() -> bool {
     true
 }
@@ -237,12 +253,10 @@ pub async fn rerank(State(server): State<Arc<Server>>, request: Request) -> Resp
                 let scores = scores.iter().map(one).collect::<Result<Vec<f32>>>()?;
                 let ranks = best_first(&scores, f32::total_cmp)
                     .into_iter()
-                    .map(|index| {
-                        let mut rank = json!({"index": index, "score": scores[index]});
-                        if asked.return_text {
-                            rank["text"] = asked.texts[index].clone().into();
-                        }
-                        rank
+                    .map(|index| Rank {
+                        index,
+                        score: scores[index],
+                        text: asked.return_text.then(|| &asked.texts[index][..]),
                     });
                 Ok(reply::json(&ranks.collect::<Vec<_>>()))
             }),
@@ -280,10 +294,13 @@ pub async fn predict(State(server): State<Arc<Server>>, request: Request) -> Res
                     };
                     let each = best_first(&scores, f32::total_cmp)
                         .into_iter()
-                        .map(|class| json!({"score": scores[class], "label": text.label(class)}));
-                    Json::Array(each.collect())
+                        .map(|class| Class {
+                            score: scores[class],
+                            label: text.label(class),
+                        });
+                    each.collect()
                 });
-                let mut told: Vec<Json> = told.collect();
+                let mut told: Vec<Vec<Class>> = told.collect();
                 Ok(match many {
                     true => reply::json(&told),
                     false => reply::json(&told.pop()),

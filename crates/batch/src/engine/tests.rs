@@ -28,20 +28,21 @@ fn engine(capacity: usize) -> Engine<u8, Call> {
     engine_of(capacity)
 }
 
+const LIMITS: Limits = Limits {
+    rows: 8,
+    wait: Duration::ZERO,
+    passes: 8,
+    adaptive: false,
+    objective: None,
+};
+
 fn engine_of<K: Hash + Eq + Clone, J: Job>(capacity: usize) -> Engine<K, J> {
-    let limits = Limits {
-        rows: 8,
-        wait: Duration::ZERO,
-        passes: 8,
-        adaptive: false,
-        objective: None,
-    };
     let capacity = Capacity {
         requests: capacity,
         bytes: 100,
         of_priority: [usize::MAX; Priority::COUNT],
     };
-    Engine::new(Schedule::new(limits, Tenants::new([])), 1, capacity)
+    Engine::new(Schedule::new(LIMITS, Tenants::new([])), 1, capacity)
 }
 
 /// Adds a request, whose deadline is past by now if it is late.
@@ -74,6 +75,37 @@ fn part<J>(job: J, late: bool) -> Entry<J> {
         behind: None,
         arrived: now.checked_sub(Duration::from_nanos(1)).unwrap(),
     }
+}
+
+/// A worker was called for the request of tenant 2, whose time in front is over by then: what is next has to keep its distance.
+#[test]
+fn the_keeper_is_told_of_what_becomes_first_and_may_not_go_yet() {
+    let tenants = Tenants::new([("1", 1.0), ("2", 1.0), ("3", 1.0)]);
+    let capacity = Capacity {
+        requests: 99,
+        bytes: 99,
+        of_priority: [usize::MAX; Priority::COUNT],
+    };
+    let engine = Engine::new(Schedule::new(LIMITS, tenants), 2, capacity);
+    lock(&engine.state)
+        .schedule
+        .learn_of(&0, LIMITS.rows, Duration::from_secs(600));
+    let of = |tenant, behind| Entry {
+        tenant,
+        behind,
+        ..part(Call::default(), false)
+    };
+    let requests = std::iter::once(3).chain([1; 20]);
+    let requests = requests.map(|tenant| (0, one(of(tenant, None))));
+    let _came = engine.add(requests, Full::Refuse, false);
+    let _under_way = taken(&engine).expect("both lanes are free");
+    let _came = engine.add([(0, one(of(2, Some(Instant::now()))))], Full::Refuse, false);
+    let mut state = lock(&engine.state);
+    assert!(state.schedule.is_ready(Instant::now(), false));
+    state.keeper_sleeps = Some(None);
+    drop(state);
+    assert!(taken(&engine).is_none());
+    assert_eq!(lock(&engine.state).keeper_sleeps, None, "it is woken");
 }
 
 #[test]

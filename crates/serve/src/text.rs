@@ -1,5 +1,6 @@
 //! Models of text: a tokenizer beside an encoder, what becomes of its outputs, and the requests for it.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
@@ -133,7 +134,9 @@ impl Text {
             None => EncodeInput::Single(InputSequence::from(text)),
             Some(second) => EncodeInput::Dual(text.into(), second.into()),
         };
-        let encoding = self.tokenizer.encode_fast(input, true);
+        // It is others' code, and the thread is one that reads requests.
+        let made = catch_unwind(AssertUnwindSafe(|| self.tokenizer.encode_fast(input, true)));
+        let encoding = made.map_err(|_| Error::Internal("the tokenizer panicked".to_owned()))?;
         let encoding = encoding.map_err(|why| Error::invalid(format!("a text: {why}")))?;
         if !cut && !encoding.get_overflowing().is_empty() {
             let most = self.max_length;

@@ -46,7 +46,7 @@ Section outcome.
     ∃ γ lk (r : loc), ⌜o = (lk, #r)%V⌝ ∗ is_lock γ lk (stage γt γp r).
 
   Global Instance is_outcome_persistent γt γp o : Persistent (is_outcome γt γp o).
-  Proof. apply _. Qed.
+  Proof. do 3 (apply bi.exist_persistent => ?). apply bi.sep_persistent; apply _. Qed.
 
   Lemma new_outcome_spec :
     {{{ True }}} new_outcome #() {{{ o γt γp, RET o; is_outcome γt γp o ∗ taker γt }}}.

@@ -241,16 +241,17 @@ impl Stream {
         touches: impl Iterator<Item = Touch<'a>>,
         command: impl FnOnce(&mut dyn Queue) -> Result<Tick, E>,
     ) -> Result<Stamp, E> {
+        let (core, lane) = (self.core(), self.lane());
         let Ordered {
             mut encoder,
             unsettled,
         } = ordered;
         let tick = command(encoder.queue()?)?;
         for stamp in unsettled {
-            encoder.consume(self.core(), stamp, tick);
+            order::consume(core, lane, &mut encoder, stamp, tick);
         }
         encoder.counts.ops += 1;
-        let stamp = self.lane().appended(&mut encoder, tick);
+        let stamp = lane.appended(&mut encoder, tick);
         for touch in touches {
             touch.mark(stamp);
         }

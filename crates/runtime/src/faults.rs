@@ -93,7 +93,7 @@ fn find(
     }
     seen.push(stamp);
     let lane = core.lane(stamp.stream)?;
-    let uses = lane.lock_by(deadline)?.consumed.until(stamp.tick);
+    let uses = lane.uses_until(stamp.tick, deadline)?;
     if let Some(fault) = lane.progress.fault()
         && fault.tick() <= stamp.tick
     {
@@ -123,7 +123,7 @@ pub(crate) fn settle(
     tick: Tick,
     deadline: Option<Instant>,
 ) -> Result<()> {
-    let uses = lane.lock_by(deadline)?.consumed.until(tick);
+    let uses = lane.uses_until(tick, deadline)?;
     let (mut outcome, mut noted) = (Ok(()), None);
     for used in uses {
         // Later commands may have used more of the same stream: that is settled when they are complete.
@@ -148,7 +148,7 @@ pub(crate) fn settle(
             Verdict::Clean { .. } if !over => continue,
             Verdict::Clean { after } => encoder.clean.cover(after, used.stamp),
         }
-        encoder.consumed.settled(used);
+        lane.settled(&mut encoder, used);
     }
     outcome
 }
@@ -204,6 +204,34 @@ mod tests {
     }
 
     #[test]
+    fn who_has_a_lock_and_used_nothing_is_not_waited_for() {
+        let device = HostDevice::new(HostOptions::default().threads(2)).unwrap();
+        let settings = Settings::builder().streams(3).build().unwrap();
+        let pool = Pool::with_settings(device as Arc<dyn Device>, settings).unwrap();
+        let [source, other] = [1, 2].map(|index| pool.stream(index).unwrap());
+        let good = place(source);
+        source.synchronize().unwrap();
+        let asked = || {
+            let _held = source.lane().lock();
+            std::thread::scope(|scope| {
+                let asked = scope.spawn(|| verdict(source.core(), good, Some(Instant::now())));
+                asked.join().unwrap()
+            })
+        };
+        assert!(matches!(asked(), Ok(Verdict::Clean { .. })));
+        let stamp = place(other);
+        other.synchronize().unwrap();
+        let mut encoder = source.lane().lock();
+        source
+            .lane()
+            .consume(&mut encoder, stamp, good.tick, &other.lane().history);
+        drop(encoder);
+        assert!(asked().is_err(), "what it used is behind the lock");
+        settle(source.core(), source.lane(), good.tick, None).unwrap();
+        assert!(asked().is_ok());
+    }
+
+    #[test]
     fn what_others_encode_between_two_bad_uses_is_hit_by_the_second() {
         let device = HostDevice::new(HostOptions::default().threads(2)).unwrap();
         let settings = Settings::builder().streams(4).build().unwrap();
@@ -218,12 +246,21 @@ mod tests {
         });
         let uses = |tick, bad: &[Stamp]| {
             let mut encoder = user.lane().lock();
-            bad.iter()
-                .for_each(|&bad| encoder.consume(user.core(), bad, tick));
+            bad.iter().for_each(|&bad| {
+                let history = &user.core().lane(bad.stream).unwrap().history;
+                user.lane().consume(&mut encoder, bad, tick, history);
+            });
         };
         let first = place(user).tick;
         user.synchronize().unwrap();
         uses(first, &bad);
+        // Who used something itself is asked with its lock.
+        other.lane().consume(
+            &mut other.lane().lock(),
+            bad[0],
+            bad[1].tick,
+            &one.lane().history,
+        );
         std::thread::scope(|scope| {
             let ((locked, is_locked), (let_go, go)) = (channel(), channel::<()>());
             // The second use is not judged before this lets go.

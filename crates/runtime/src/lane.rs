@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use streampool_device::lock::{Guard, Mutex};
@@ -30,6 +30,8 @@ pub(crate) struct Lane {
     encoder: Mutex<Encoder>,
     /// The tick of the last command, for those who look without the lock.
     last: AtomicU64,
+    /// Whether anything is consumed, for those who look without the lock.
+    consumes: AtomicBool,
 }
 
 /// What only the holder of the stream's lock touches.
@@ -172,6 +174,7 @@ impl Lane {
                 },
             ),
             last: AtomicU64::new(0),
+            consumes: AtomicBool::new(false),
         }
     }
 
@@ -189,6 +192,30 @@ impl Lane {
         let begun = Instant::now();
         let locked = self.encoder.lock_by(deadline);
         Ok(locked.ok_or_else(|| streampool_device::Error::Timeout(begun.elapsed()))?)
+    }
+
+    /// Remembers that the command at `tick`, which nobody else knows of yet, uses the result at `stamp` of a stream with this
+    /// history.
+    pub fn consume(&self, encoder: &mut Encoder, stamp: Stamp, tick: Tick, history: &History) {
+        encoder.consumed.add(stamp, tick, history);
+        self.consumes.store(true, Ordering::Release);
+    }
+
+    /// Forgets a use whose outcome is noted, unless more was used since.
+    pub fn settled(&self, encoder: &mut Encoder, judged: Use) {
+        encoder.consumed.settled(judged);
+        let consumes = !encoder.consumed.is_empty();
+        self.consumes.store(consumes, Ordering::Release);
+    }
+
+    /// What commands up to `tick` used. Most streams used nothing, and are not waited for: who has the lock may make a graph
+    /// meanwhile.
+    pub fn uses_until(&self, tick: Tick, deadline: Option<Instant>) -> Result<Vec<Use>> {
+        // Acquire: whoever forgot a use has noted its outcome before.
+        match self.consumes.load(Ordering::Acquire) {
+            true => Ok(self.lock_by(deadline)?.consumed.until(tick)),
+            false => Ok(Vec::new()),
+        }
     }
 
     /// Hands over what was encoded.

@@ -225,15 +225,15 @@ impl Lane {
     }
 }
 
-impl Encoder {
-    /// Remembers that the command at `tick` uses the result at `stamp` of another stream.
-    pub fn consume(&mut self, core: &Core, stamp: Stamp, tick: Tick) {
-        // A stream that has a stamp was made.
-        if let Some(source) = core.made(stamp.stream) {
-            self.consumed.add(stamp, tick, &source.history);
-        }
+/// Remembers that the command of `lane` at `tick`, which nobody else knows of yet, uses the result at `stamp` of another stream.
+pub(crate) fn consume(core: &Core, lane: &Lane, encoder: &mut Encoder, stamp: Stamp, tick: Tick) {
+    // A stream that has a stamp was made.
+    if let Some(source) = core.made(stamp.stream) {
+        lane.consume(encoder, stamp, tick, &source.history);
     }
+}
 
+impl Encoder {
     /// Orders after `stamp`, whose result is used.
     #[inline]
     fn order_read(&mut self, core: &Core, stamp: Stamp, obstacles: &mut Obstacles) {

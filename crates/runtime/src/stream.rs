@@ -122,14 +122,15 @@ impl Stream {
     pub fn wait(&self, event: &Event) -> Result<()> {
         self.core().check()?;
         event.belongs_to(self.pool_id())?;
-        let mut encoder = self.lane().lock();
+        let (core, lane) = (self.core(), self.lane());
+        let mut encoder = lane.lock();
         let (stamp, tick) =
             event.with_recording(|device_event| Ok(encoder.queue()?.wait(device_event)?))?;
-        self.lane().appended(&mut encoder, tick);
         if stamp.stream != self.index() {
             encoder.after.cover(stamp);
-            encoder.consume(self.core(), stamp, tick);
+            order::consume(core, lane, &mut encoder, stamp, tick);
         }
+        lane.appended(&mut encoder, tick);
         Ok(())
     }
 
@@ -148,7 +149,7 @@ impl Stream {
         }
         let (core, lane) = (self.core(), self.lane());
         let mut encoder = order::unobstructed(core, || order::wait_for(core, lane, &[stamp]))?;
-        encoder.consume(core, stamp, lane.last_tick());
+        order::consume(core, lane, &mut encoder, stamp, lane.last_tick());
         Ok(())
     }
 
@@ -416,12 +417,13 @@ mod tests {
     #[test]
     fn a_timeout_bounds_the_wait_for_locks_of_streams() {
         let (_, pool) = device_and_pool();
-        let (one, other) = (pool.stream(1).unwrap(), pool.stream(2).unwrap());
-        let mut values = one.allocate(256).unwrap();
-        let mut to = other.allocate(256).unwrap();
-        fill(one, &mut values).unwrap();
+        let [source, one, other] = [0, 1, 2].map(|index| pool.stream(index).unwrap());
+        let [mut first, mut values, mut to] =
+            [source, one, other].map(|stream| stream.allocate(256).unwrap());
+        fill(source, &mut first).unwrap();
+        copy(one, &first, &mut values).unwrap();
         copy(other, &values, &mut to).unwrap();
-        // Its own lock, and that of a stream whose results it used: whether they are good is asked there.
+        // Its own lock, and that of a stream whose results it used, which used another's: whether they are good is asked there.
         let time = Duration::from_millis(5);
         for held in [other, one] {
             let all = while_locked(held, || other.synchronize_timeout(time));

@@ -29,7 +29,7 @@ pub(crate) struct Context {
     pub own: AtomicUsize,
 }
 
-/// When more graphs than this are retired, they are destroyed without waiting for the next that is made.
+/// When more graphs than this are retired, some are destroyed without waiting for the next that is made.
 const MOST_RETIRED_GRAPHS: usize = 16;
 
 /// At most so many are given back while the gate is shut once: to free memory takes 60 microseconds, and launches wait.
@@ -49,6 +49,9 @@ impl Drop for Bound {
         }
     }
 }
+
+/// While this lives launches wait for this thread, which is exempt.
+pub(crate) type Alone<'a> = (Shut<'a>, Exempt);
 
 /// While this lives the thread is exempt; then its mode is what it was.
 #[must_use = "the thread is exempt until this is dropped"]
@@ -171,7 +174,7 @@ impl Context {
 
     /// Has launches wait until the result is dropped. It is held during calls that need the driver's lock alone
     /// (docs/src/cuda.md has the list), and never while this thread waits for another.
-    pub fn alone(&self) -> (Shut<'_>, Exempt) {
+    pub fn alone(&self) -> Alone<'_> {
         (self.gate.shut(), self.exempt())
     }
 
@@ -183,14 +186,15 @@ impl Context {
         self.retired.add_memory(address, bytes);
     }
 
-    /// Destroys a graph that can be launched, when the next is made or too many wait: each time the gate is shut, launches
-    /// wait. The context is bound.
+    /// Destroys a graph that can be launched, when the next is made, or some of those that wait if they are many: each time
+    /// the gate is shut, launches wait. The context is bound.
     ///
     /// # Safety
     /// It is of this context, and nobody will launch it any more.
     pub unsafe fn retire_graph(&self, graph: CUgraphExec) {
         if self.retired.add([Object::Exec(graph)]) > MOST_RETIRED_GRAPHS {
-            self.destroy_retired();
+            let _alone = self.alone();
+            self.destroy_some();
         }
     }
 

@@ -426,5 +426,6 @@ impl Drop for Lane {
         }
         // SAFETY: it was taken by `new`, its work is over, and whoever would use it is gone.
         unsafe { self.core.stock.give_stream(self.priority, self.stream) };
+        self.core.programs.sweep();
     }
 }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use cudarc::driver::sys::{CUresult, CUstream};
 use streampool_device::{Error, Op, Program, Result, Span};
 
-use crate::context::Failure;
+use crate::context::{Alone, Failure};
 use crate::core::Core;
 use crate::lane::{Held, Lane};
 use crate::place::Place;
@@ -34,6 +34,9 @@ use tasks::tasks;
 /// What the driver takes for a graph and for each of its nodes, about, in bytes.
 const GRAPH_BYTES: usize = 64 << 10;
 const NODE_BYTES: usize = 8 << 10;
+
+/// An instance to launch next, and the gate, if it was made now and launches wait until it is launched.
+type Ready<'a> = (Box<Instance>, Option<Alone<'a>>);
 
 /// A program of a CUDA device.
 pub(crate) struct CudaProgram {
@@ -97,7 +100,7 @@ impl CudaProgram {
             Err(failure) if graph::is_spoilt(&failure) => None,
             ready => ready?,
         };
-        let Some(mut instance) = ready else {
+        let Some((mut instance, _alone)) = ready else {
             return Ok(false);
         };
         // SAFETY: the caller vouches for the memory of the ops with these slots, to which it is bound.
@@ -161,38 +164,39 @@ impl CudaProgram {
         Ok(pieces)
     }
 
-    /// The instance for `lane`, bound to these slots.
-    fn ready(&self, lane: &Arc<Lane>, slots: &[Span]) -> Result<Option<Box<Instance>>, Failure> {
+    /// The instance for `lane`, bound to these slots. A launch may follow.
+    fn ready<'a>(&self, lane: &'a Arc<Lane>, slots: &[Span]) -> Result<Option<Ready<'a>>, Failure> {
         let now = self.core.programs.now();
         let found = self.instances.take(lane, lane.index, now);
         let value = found
             .value
             .or_else(|| instance::left_by_another(&self.instances, lane));
-        let ready = match value {
-            Some(mut instance) => instance
-                .bind(&self.core, &self.recipe, slots)?
-                .then_some(instance),
-            None => None,
-        };
-        match ready {
-            Some(instance) => Ok(Some(instance)),
-            None => self.instance(lane, slots, found.wanted),
+        if let Some(mut instance) = value {
+            self.core.context.pass();
+            if instance.bind(&self.core, &self.recipe, slots)? {
+                return Ok(Some((instance, None)));
+            }
         }
+        let made = self.instance(lane, slots, found.wanted)?;
+        if let Some((_, None)) = made {
+            self.core.context.pass();
+        }
+        Ok(made)
     }
 
     /// A new instance for `lane`, for which instances that were not used since `wanted` may give way.
-    fn instance(
+    fn instance<'a>(
         &self,
-        lane: &Arc<Lane>,
+        lane: &'a Arc<Lane>,
         slots: &[Span],
         wanted: u64,
-    ) -> Result<Option<Box<Instance>>, Failure> {
+    ) -> Result<Option<Ready<'a>>, Failure> {
         let Some(room) = Room::take(&self.core, self.graph_bytes(), self.recipe.scratch, wanted)
         else {
             return Ok(None);
         };
         match Instance::new(lane, &self.recipe, slots, room) {
-            Ok(instance) => Ok(Some(Box::new(instance))),
+            Ok((instance, alone)) => Ok(Some((Box::new(instance), alone))),
             // The GPU is full before the budget is.
             Err(Failure::Call(_, CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => Ok(None),
             Err(failure) => Err(failure),

@@ -27,6 +27,9 @@ use crate::tracing::{Origin, Piece, Timed};
 /// A mark is set at the latest after so many commands, so that what is over is known by and by.
 const MARK_EVERY: Tick = 64;
 
+/// Only one of so many uploads waits at the gate: the constants of a model come several at a time.
+const UPLOADS_AT_ONCE: u8 = 8;
+
 /// When a command began: the origin of its time, when it was encoded, and where it begins.
 type Timing = (Arc<Origin>, Instant, Mark);
 
@@ -42,6 +45,8 @@ pub(crate) struct CudaQueue {
     led: Option<(External, Tick)>,
     /// What the command is made of that is submitted now, if each of that is timed.
     pieces: Vec<Piece>,
+    /// Uploads so far.
+    uploads: u8,
 }
 
 impl CudaQueue {
@@ -57,6 +62,7 @@ impl CudaQueue {
             capture: None,
             led: None,
             pieces: Vec::new(),
+            uploads: 0,
         })
     }
 
@@ -68,17 +74,23 @@ impl CudaQueue {
         self.core().context.error(failure)
     }
 
-    /// Whether a command may be appended: not while capturing, not while poisoned, not on a lost device.
+    /// Whether a command may be appended: not while capturing, not while poisoned, not on a lost device. It may be a launch.
     #[inline]
     fn accepts(&self, what: &'static str) -> Result<Bound> {
+        self.is_open(what)?;
+        self.core().context.pass();
+        self.bind()
+    }
+
+    #[inline]
+    fn is_open(&self, what: &'static str) -> Result<()> {
         if self.capture.is_some() {
             return Err(Error::Capturing(what));
         }
         if let Some(fault) = self.lane.fault() {
             return Err(Error::Poisoned(fault));
         }
-        self.core().context.pass();
-        self.bind()
+        Ok(())
     }
 
     #[inline]
@@ -266,6 +278,7 @@ impl CudaQueue {
     /// As for [`Queue::replay`].
     unsafe fn launch(&mut self, program: &CudaProgram, slots: &[Span]) -> Result<(), Failure> {
         if self.core().tracing.is_on() {
+            self.core().context.pass();
             let scratch = self.scratch(program.scratch())?;
             let scratch = scratch.map_or(0, |block| block.address());
             // SAFETY: the caller's guarantee, handed on; scratch memory belongs to this queue and is kept until the first
@@ -284,6 +297,7 @@ impl CudaQueue {
         if unsafe { program.launch(&self.lane, self.lane.stream, slots)? } {
             return Ok(());
         }
+        self.core().context.pass();
         // All that can be refused is, before the first is submitted.
         self.scratch(program.scratch())?;
         let bound = program.bound(slots);
@@ -365,7 +379,12 @@ impl Queue for CudaQueue {
     }
 
     unsafe fn upload(&mut self, dst: Span, bytes: &[u8]) -> Result<Tick> {
-        let _bound = self.accepts("upload")?;
+        self.is_open("upload")?;
+        if self.uploads.is_multiple_of(UPLOADS_AT_ONCE) {
+            self.core().context.pass();
+        }
+        self.uploads = self.uploads.wrapping_add(1);
+        let _bound = self.bind()?;
         commands::check_upload(dst, bytes.len())?;
         if bytes.is_empty() {
             return Ok(self.append());
@@ -497,7 +516,9 @@ impl Queue for CudaQueue {
     }
 
     unsafe fn replay(&mut self, program: &Arc<dyn Program>, slots: &[Span]) -> Result<Tick> {
-        let _bound = self.accepts("replay")?;
+        self.is_open("replay")?;
+        // Who has to make a graph does not wait for the gate twice.
+        let _bound = self.bind()?;
         let program = CudaProgram::of(&**program, &self.lane.core)?;
         program.check(slots)?;
         self.command(OpKind::Replay, |queue| {

@@ -71,7 +71,6 @@ impl Budget {
 
     /// How many instances there are, were built, and were launched.
     pub fn report(&self) -> CacheReport {
-        self.sweep();
         let programs = self.programs();
         let replays: u64 = programs.iter().map(|program| program.uses()).sum();
         CacheReport {
@@ -117,8 +116,8 @@ impl Budget {
         books.programs.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Drops the instances of lanes that are gone.
-    fn sweep(&self) {
+    /// Drops the instances of lanes that are gone, when one is: who makes or runs others need not.
+    pub fn sweep(&self) {
         for program in self.programs() {
             program.sweep();
         }
@@ -136,10 +135,9 @@ impl Budget {
         taken
     }
 
-    /// An instance was built. Those that nobody will use any more go.
+    /// An instance was built.
     pub(super) fn count_built(&self) {
         self.built.fetch_add(1, Ordering::Relaxed);
-        self.sweep();
     }
 
     /// An instance is gone.
@@ -166,7 +164,6 @@ impl Budget {
         if self.patience.fetch_update(order, order, less).is_ok() {
             return false;
         }
-        self.sweep();
         let programs = self.programs();
         let count = programs.len();
         let candidates = programs.into_iter();

@@ -11,7 +11,7 @@ use super::graph::{Chain, Graph, Node};
 use super::per_lane::PerLane;
 use super::recipe::{Bound, Recipe};
 use super::tasks::tasks;
-use crate::context::Failure;
+use crate::context::{Alone, Failure};
 use crate::core::Core;
 use crate::lane::{Held, Lane};
 use crate::memory::DeviceBlock;
@@ -35,14 +35,15 @@ pub(super) struct Instance {
 
 impl Instance {
     /// An instance for `lane`. The context is bound.
-    pub fn new(
-        lane: &Arc<Lane>,
+    ///
+    /// Who makes a graph shuts the gate once for all that needs it, the first launch too, if that is soon over.
+    pub fn new<'a>(
+        lane: &'a Arc<Lane>,
         recipe: &Recipe,
         slots: &[Span],
         room: Room,
-    ) -> Result<Instance, Failure> {
+    ) -> Result<(Instance, Option<Alone<'a>>), Failure> {
         let core = &lane.core;
-        // Who makes a graph shuts the gate once for all that needs it, if that is soon over.
         let alone = is_soon_made(recipe).then(|| core.context.alone());
         let scratch = match recipe.scratch {
             0 => None,
@@ -61,9 +62,8 @@ impl Instance {
             nodes.push(of_op.collect::<Result<_, _>>()?);
         }
         let graph = Graph::new(chain, lane.stream)?;
-        drop(alone);
         core.programs.count_built();
-        Ok(Instance {
+        let instance = Instance {
             graph,
             nodes,
             bound,
@@ -71,7 +71,8 @@ impl Instance {
             lane: Arc::downgrade(lane),
             tick: 0,
             _room: room,
-        })
+        };
+        Ok((instance, alone))
     }
 
     /// Binds the slots to these spans, from the next launch on: launches under way keep theirs. `false` if

@@ -130,7 +130,9 @@ impl Prepared {
     /// another run on its stream failed, it is set to work once more.
     pub fn settle(&self, run: &Run) {
         while let Some((stamp, event)) = run.event() {
-            let waited = event.wait().map_err(Error::from);
+            // The run of another may have failed between this one and its event.
+            let waited = event.wait().or_else(|_| run.stream.wait_until(stamp, None));
+            let waited = waited.map_err(Error::from);
             let is_skipped = waited
                 .as_ref()
                 .is_err_and(|error| is_of_another(&run.stream, error, stamp));
@@ -144,9 +146,16 @@ impl Prepared {
                     continue;
                 }
             };
-            if is_again && let Ok((stamp, event)) = self.repeat(&run.stream, &ready) {
-                *state = RunState::Running(ready, stamp, event);
-                continue;
+            if is_again {
+                let again = match self.repeat(&run.stream, &ready) {
+                    Ok(again) => Some(again),
+                    // By now yet another run has failed there.
+                    Err(error) => error.on_stream().map(|_| (stamp, event.clone())),
+                };
+                if let Some((stamp, event)) = again {
+                    *state = RunState::Running(ready, stamp, event);
+                    continue;
+                }
             }
             let is_good = waited.is_ok();
             // What is known is read from a stream, too.

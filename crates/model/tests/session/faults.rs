@@ -379,3 +379,36 @@ fn of_many_more_threads_than_streams_each_hears_of_its_own_values() {
         }
     });
 }
+
+#[test]
+fn who_submits_hears_nothing_of_what_fails_on_the_same_stream() {
+    let pool = host_pool();
+    let session = gather(&pool);
+    let x = floats(&[1.0, 2.0, 3.0], &[3]);
+    let (places, bad) = (longs(&[2, 0], &[2]), longs(&[2, 3], &[2]));
+    let stream = pool.stream(1).unwrap();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    let failed = pool
+                        .with_stream(stream, || run(&session, &[&x, &bad]))
+                        .unwrap();
+                    assert!(failed.is_err());
+                }
+            });
+        }
+        let submitted = (0..5000).try_for_each(|_| {
+            let inputs = [("x", &x), ("places", &places)];
+            let pending = pool
+                .with_stream(stream, || session.submit(inputs))
+                .unwrap()?;
+            pending
+                .wait()
+                .map(|outputs| assert_eq!(outputs.at(0), Some(&floats(&[6.0, 2.0], &[2]))))
+        });
+        over.store(true, Ordering::Relaxed);
+        submitted.unwrap();
+    });
+}

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# The specifications, at small sizes, each with a bug that it has to find, the assembly of agx-fix, and some traces: the part of `verify/run`
-# that fits into a few minutes, with all proofs but the longest. That and more traces take ten more: `verify/run coq`, `verify/run traces`.
-# The checkers are installed below target/, and Coq as Debian packages.
+# The specifications, at small sizes, each with a bug that it has to find, the assembly of agx-fix, the proofs, and some traces: the part of
+# `verify/run` that fits into a few minutes. The checkers are installed below target/, and Coq as Debian packages.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

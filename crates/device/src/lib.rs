@@ -31,6 +31,7 @@ mod expr;
 pub mod foreign;
 mod layout;
 pub mod lock;
+pub mod machine;
 mod memory;
 mod mitigations;
 mod op;

@@ -1,7 +1,7 @@
 //! How a host device is made, in code or by the environment.
 
-use streampool_device::Result;
 use streampool_device::variables::{self, invalid};
+use streampool_device::{Result, machine};
 
 const MAX_THREADS: usize = 1024;
 const PREFIX: &str = "STREAMPOOL_HOST_";
@@ -108,31 +108,7 @@ fn parse_threads(value: &str) -> Result<usize> {
 /// The machine's memory; where it does not say, 8 GiB.
 pub(crate) fn physical_memory() -> usize {
     const UNKNOWN: usize = if usize::BITS < 64 { 1 << 30 } else { 8 << 30 };
-    from_meminfo().or_else(from_sysctl).unwrap_or(UNKNOWN)
-}
-
-fn from_meminfo() -> Option<usize> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemTotal:"))?;
-    let kilobytes: usize = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    kilobytes.checked_mul(1024)
-}
-
-fn from_sysctl() -> Option<usize> {
-    if !cfg!(target_vendor = "apple") {
-        return None;
-    }
-    let output = std::process::Command::new("/usr/sbin/sysctl")
-        .args(["-n", "hw.memsize"])
-        .output()
-        .ok()?;
-    std::str::from_utf8(&output.stdout)
-        .ok()?
-        .trim()
-        .parse()
-        .ok()
+    machine::memory().unwrap_or(UNKNOWN)
 }
 
 #[cfg(test)]

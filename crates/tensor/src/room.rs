@@ -1,5 +1,7 @@
 //! Memory of the host for as many elements as shapes, files and requests say: it may be refused.
 
+use streampool_device::machine;
+
 use crate::{Error, Result};
 
 /// An empty list with room for so many. More than there is memory for are an error.
@@ -7,9 +9,12 @@ use crate::{Error, Result};
 /// Sizes that come from outside take this way, and no other: others end the process where there is not so much.
 pub fn room<T>(count: usize) -> Result<Vec<T>> {
     let mut list = Vec::new();
-    match list.try_reserve_exact(count) {
-        Ok(()) => Ok(list),
-        Err(_) => Err(Error::Array {
+    // Systems may promise more than there is, and end whoever writes to it.
+    let bytes = count.saturating_mul(size_of::<T>());
+    let is_too_much = machine::memory().is_some_and(|all| bytes > all);
+    match is_too_much || list.try_reserve_exact(count).is_err() {
+        false => Ok(list),
+        true => Err(Error::Array {
             got: format!("{count} elements of {} bytes", size_of::<T>()),
             expected: "as many as there is memory for".to_owned(),
         }),
@@ -48,7 +53,7 @@ mod tests {
 
     #[test]
     fn what_no_memory_holds_is_refused() {
-        for count in [usize::MAX, 1 << 60, 1 << 50] {
+        for count in [usize::MAX, 1 << 60, 1 << 50, 1 << 43] {
             let error = room::<u64>(count).unwrap_err().to_string();
             assert!(error.contains(&count.to_string()), "{error}");
         }

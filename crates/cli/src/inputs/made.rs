@@ -44,7 +44,10 @@ fn one(port: &ValueInfo, shape: &[usize], noise: &mut Noise, pool: &Pool) -> Res
     let count = shape
         .iter()
         .try_fold(1usize, |all, &size| all.checked_mul(size));
-    let room = count.filter(|&count| Vec::<f32>::new().try_reserve_exact(count).is_ok());
+    // Some systems promise more than there is.
+    let capacity = pool.device().properties().memory_capacity / size_of::<f32>();
+    let room = count
+        .filter(|&count| count <= capacity && Vec::<f32>::new().try_reserve_exact(count).is_ok());
     let Some(count) = room else {
         return Err(format!("there is no memory for {shape:?} of input `{name}`").into());
     };

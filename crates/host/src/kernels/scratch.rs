@@ -7,7 +7,6 @@ use std::cell::Cell;
 use std::ops::{Add, Mul};
 use std::panic::resume_unwind;
 use std::ptr::null_mut;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use crate::given_up;
@@ -105,11 +104,10 @@ fn refuse(bytes: Option<usize>) -> ! {
 /// that uses it; so nothing is asked for that is larger than that.
 #[allow(clippy::disallowed_methods, reason = "it is the fallible way")]
 pub(crate) fn reserve<T>(values: &mut Vec<T>, count: Count) {
-    static MOST: OnceLock<usize> = OnceLock::new();
     let bytes = count.bytes(size_of::<T>());
     match (count.0, bytes) {
         (Some(count), Some(bytes)) => {
-            let large = bytes > LARGE && bytes > *MOST.get_or_init(physical_memory);
+            let large = bytes > LARGE && bytes > physical_memory();
             if large || values.try_reserve_exact(count).is_err() {
                 refuse(Some(bytes));
             }

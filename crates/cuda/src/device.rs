@@ -173,7 +173,7 @@ impl Device for CudaDevice {
     fn prepare(&self, op: &Op) -> Result<Option<Prepared>> {
         let context = &self.core.context;
         let _bound = context.bind().map_err(|failure| context.error(failure))?;
-        Ok(Some(Box::new(self.core.prepared(op)?)))
+        Ok(Some(Box::new(self.core.prepared(op, true)?)))
     }
 
     fn create_queue(&self, options: QueueOptions) -> Result<Box<dyn Queue>> {

@@ -2,7 +2,9 @@
 
 use smallvec::{SmallVec, smallvec};
 use streampool_device::{DType, Error, Op, OpKind, Result, View};
-use streampool_kernels::{Missing, Plan, lower, rnn, small_product, tensor_core_product};
+use streampool_kernels::{
+    Missing, Plan, lower, product_of_many, rnn, small_product, tensor_core_product,
+};
 
 use crate::core::Core;
 use crate::step::{Launch, NoSteps, Step, Steps};
@@ -11,23 +13,24 @@ use crate::step::{Launch, NoSteps, Step, Steps};
 const LONG_COPY: usize = 1 << 20;
 
 impl Core {
-    /// The steps of an op that was validated. Compiles what was never compiled before.
-    pub fn prepared(&self, op: &Op) -> Result<Steps> {
-        match self.steps(op, Missing::Compile) {
+    /// The steps of an op that was validated, for a program or to be submitted once. Compiles what was never compiled before.
+    pub fn prepared(&self, op: &Op, for_program: bool) -> Result<Steps> {
+        match self.steps(op, for_program, Missing::Compile) {
             Ok(steps) => Ok(steps),
             Err(NoSteps::Failed(error)) => Err(error),
             Err(NoSteps::Missing) => unreachable!("what is missing was to be compiled"),
         }
     }
 
-    /// The steps of an op that was validated.
-    pub fn steps(&self, op: &Op, missing: Missing) -> Result<Steps, NoSteps> {
+    /// The steps of an op that was validated, for a program or to be submitted once.
+    pub fn steps(&self, op: &Op, for_program: bool, missing: Missing) -> Result<Steps, NoSteps> {
         match op {
             Op::Copy { src, dst } if self.is_plain_copy(src, dst) => Ok(Steps {
                 list: match (src.reach(), dst.reach()) {
                     (Some(src), Some(dst)) => smallvec![Step::Copy { src, dst }],
                     _ => SmallVec::new(),
                 },
+                of_many: SmallVec::new(),
                 scratch: 0,
             }),
             Op::MatMul(product) => {
@@ -41,7 +44,11 @@ impl Core {
                     _ => self.tensor_cores,
                 };
                 if on_tensor_cores && let Some(plan) = tensor_core_product(product, &self.limits) {
-                    return self.compiled(op.kind(), plan, missing);
+                    let mut steps = self.compiled(op.kind(), plan, missing)?;
+                    if for_program && let Some(plan) = product_of_many(product, &self.limits) {
+                        steps.of_many = self.compiled(op.kind(), plan, missing)?.list;
+                    }
+                    return Ok(steps);
                 }
                 match self
                     .blas
@@ -90,6 +97,7 @@ impl Core {
         }
         Ok(Steps {
             list,
+            of_many: SmallVec::new(),
             scratch: plan.scratch,
         })
     }

@@ -3,6 +3,9 @@
 //! A graph of the driver cannot run twice at the same time, so each lane that replays a program has an
 //! [`Instance`] of its own, as far as the [`Budget`] of the device goes. Without one, the ops are executed one
 //! by one.
+//!
+//! Where some kernels are better while many streams share the GPU, a lane has two instances. Which it launches depends on how
+//! many threads wait for the GPU; the same bits come of both.
 
 mod budget;
 mod graph;
@@ -21,8 +24,9 @@ use crate::context::{Alone, Failure};
 use crate::core::Core;
 use crate::lane::{Held, Lane};
 use crate::place::Place;
-use crate::step::Steps;
+use crate::step::{Launch, Step, Steps};
 use crate::tracing::Piece;
+use crate::waits;
 
 pub(crate) use budget::Budget;
 use graph::{Chain, Graph};
@@ -45,19 +49,55 @@ pub(crate) struct CudaProgram {
     /// How many nodes its graph has, about: what the library makes of a product is its own.
     nodes: usize,
     instances: Arc<OfLanes>,
+    of_many: Option<OfMany>,
+}
+
+/// What takes the place of a program's instances while many streams share the GPU.
+struct OfMany {
+    /// So many threads that wait for the GPU are many.
+    least: usize,
+    instances: Arc<OfLanes>,
+}
+
+/// Threads that a processor of the GPU runs at a time of the kernels of one of many streams, about.
+const RESIDENTS: usize = 512;
+
+impl OfMany {
+    /// Many are as many as fill the GPU with those kernels.
+    fn new(core: &Core, recipe: &Recipe) -> Option<OfMany> {
+        let steps = recipe.ops.iter().flat_map(|op| &op.steps.of_many);
+        let threads = steps.filter_map(|step| match step {
+            Step::Launch(Launch { dispatch, .. }) => {
+                let groups = dispatch.groups.iter().map(|&count| u64::from(count));
+                Some(groups.fold(dispatch.threads.into(), u64::saturating_mul))
+            }
+            _ => None,
+        });
+        let (count, all) = threads.fold((0, 0u64), |(count, all), threads| {
+            (count + 1, all.saturating_add(threads))
+        });
+        let fit = core.properties.compute_units.saturating_mul(RESIDENTS) as u64;
+        let least = fit.saturating_mul(count).div_ceil(all.max(1)) as usize;
+        (count > 0).then(|| OfMany {
+            least,
+            instances: core.programs.register(Arc::new(PerLane::new())),
+        })
+    }
 }
 
 impl CudaProgram {
     /// The program of these ops, which were validated, with their steps. The context is bound.
     pub fn new(core: Arc<Core>, ops: Vec<(Op, Steps)>, slots: &[Span]) -> Result<CudaProgram> {
-        let recipe = Recipe::new(ops, slots, |op| core.prepared(op))?;
+        let recipe = Recipe::new(ops, slots, |op| core.prepared(op, true))?;
         let nowhere = Place {
             scratch: 0,
             moved: &[],
         };
-        let nodes = recipe.ops.iter().map(|op| tasks(&op.steps, &nowhere).len());
+        let nodes = recipe.ops.iter();
+        let nodes = nodes.map(|op| tasks(&op.steps, false, &nowhere).len());
         Ok(CudaProgram {
             nodes: nodes.sum(),
+            of_many: OfMany::new(&core, &recipe),
             recipe,
             instances: core.programs.register(Arc::new(PerLane::new())),
             core,
@@ -96,7 +136,8 @@ impl CudaProgram {
         if self.nodes == 0 {
             return Ok(true);
         }
-        let ready = match self.ready(lane, slots) {
+        let of_many = self.is_of_many();
+        let ready = match self.ready(lane, of_many, slots) {
             Err(failure) if graph::is_spoilt(&failure) => None,
             ready => ready?,
         };
@@ -105,8 +146,22 @@ impl CudaProgram {
         };
         // SAFETY: the caller vouches for the memory of the ops with these slots, to which it is bound.
         let tick = unsafe { instance.launch(lane, stream)? };
-        self.instances.put(lane, lane.index, tick, instance);
+        self.instances(of_many)
+            .put(lane, lane.index, tick, instance);
         Ok(true)
+    }
+
+    /// Whether what is launched now is of one of many streams, for which other kernels are better.
+    fn is_of_many(&self) -> bool {
+        let is_reached = |many: &OfMany| waits::waiting(&self.core.context) >= many.least;
+        self.of_many.as_ref().is_some_and(is_reached)
+    }
+
+    fn instances(&self, of_many: bool) -> &Arc<OfLanes> {
+        match &self.of_many {
+            Some(many) if of_many => &many.instances,
+            _ => &self.instances,
+        }
     }
 
     /// Launches a graph of its own for `lane`, which notes the time around each task, and says between which marks what happens.
@@ -121,6 +176,7 @@ impl CudaProgram {
         scratch: u64,
         slots: &[Span],
     ) -> Result<Vec<Piece>, Failure> {
+        let of_many = self.is_of_many();
         let bound = self.recipe.bound(slots);
         let place = Place {
             scratch,
@@ -139,7 +195,7 @@ impl CudaProgram {
                 begin: now.clone(),
                 end: now.clone(),
             });
-            for task in tasks(&op.steps, &place) {
+            for task in tasks(&op.steps, of_many, &place) {
                 // SAFETY: the caller vouches for the memory of the ops with these slots, and for the scratch memory.
                 let node = unsafe { chain.append(&self.core, &task, &place)? };
                 let before = std::mem::replace(&mut now, chain.note(&lane.shelf)?);
@@ -165,19 +221,25 @@ impl CudaProgram {
     }
 
     /// The instance for `lane`, bound to these slots. A launch may follow.
-    fn ready<'a>(&self, lane: &'a Arc<Lane>, slots: &[Span]) -> Result<Option<Ready<'a>>, Failure> {
+    fn ready<'a>(
+        &self,
+        lane: &'a Arc<Lane>,
+        of_many: bool,
+        slots: &[Span],
+    ) -> Result<Option<Ready<'a>>, Failure> {
         let now = self.core.programs.now();
-        let found = self.instances.take(lane, lane.index, now);
+        let instances = self.instances(of_many);
+        let found = instances.take(lane, lane.index, now);
         let value = found
             .value
-            .or_else(|| instance::left_by_another(&self.instances, lane));
+            .or_else(|| instance::left_by_another(instances, lane));
         if let Some(mut instance) = value {
             self.core.context.pass();
             if instance.bind(&self.core, &self.recipe, slots)? {
                 return Ok(Some((instance, None)));
             }
         }
-        let made = self.instance(lane, slots, found.wanted)?;
+        let made = self.instance(lane, of_many, slots, found.wanted)?;
         if let Some((_, None)) = made {
             self.core.context.pass();
         }
@@ -188,6 +250,7 @@ impl CudaProgram {
     fn instance<'a>(
         &self,
         lane: &'a Arc<Lane>,
+        of_many: bool,
         slots: &[Span],
         wanted: u64,
     ) -> Result<Option<Ready<'a>>, Failure> {
@@ -195,7 +258,7 @@ impl CudaProgram {
         else {
             return Ok(None);
         };
-        match Instance::new(lane, &self.recipe, slots, room) {
+        match Instance::new(lane, &self.recipe, of_many, slots, room) {
             Ok((instance, alone)) => Ok(Some((Box::new(instance), alone))),
             // The GPU is full before the budget is.
             Err(Failure::Call(_, CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => Ok(None),
@@ -226,6 +289,9 @@ impl CudaProgram {
 impl Drop for CudaProgram {
     fn drop(&mut self) {
         self.core.programs.retire(&self.instances);
+        if let Some(many) = &self.of_many {
+            self.core.programs.retire(&many.instances);
+        }
     }
 }
 
@@ -245,7 +311,9 @@ impl Program for CudaProgram {
     fn bytes(&self) -> usize {
         let steps = self.recipe.ops.iter().map(|op| op.steps.bytes());
         let ops = size_of_val(&*self.recipe.ops) + steps.sum::<usize>();
-        let instances = self.instances.filled() * (self.graph_bytes() + self.recipe.scratch);
+        let of_many = self.of_many.iter().map(|many| many.instances.filled());
+        let instances = self.instances.filled() + of_many.sum::<usize>();
+        let instances = instances * (self.graph_bytes() + self.recipe.scratch);
         size_of::<CudaProgram>() + size_of::<OfLanes>() + ops + instances
     }
 }

@@ -261,7 +261,7 @@ impl CudaQueue {
             scratch: scratch.map_or(0, |block| block.address()),
             moved,
         };
-        for step in &steps.list {
+        for step in steps.list(false) {
             // SAFETY: the caller vouches for the op's memory; scratch memory belongs to this queue and is
             // kept until the first command that does without it is over.
             unsafe { step.submit(&self.lane.core.context, self.lane.stream, &place)? };
@@ -358,7 +358,7 @@ impl Queue for CudaQueue {
     unsafe fn encode(&mut self, op: &Op) -> Result<Tick> {
         op.validate()?;
         let _bound = self.takes_ops()?;
-        let steps = self.core().prepared(op)?;
+        let steps = self.core().prepared(op, self.capture.is_some())?;
         // SAFETY: the caller's guarantee, handed on.
         unsafe { self.take(op, steps) }
     }
@@ -368,7 +368,7 @@ impl Queue for CudaQueue {
         let _bound = self.takes_ops()?;
         let steps = match prepared.map(|prepared| prepared.downcast::<Steps>()) {
             Some(Ok(steps)) => *steps,
-            _ => match self.core().steps(op, Missing::Tell) {
+            _ => match self.core().steps(op, self.capture.is_some(), Missing::Tell) {
                 Ok(steps) => steps,
                 Err(NoSteps::Missing) => return Ok(None),
                 Err(NoSteps::Failed(error)) => return Err(error),

@@ -17,6 +17,9 @@ use crate::place::{Place, address};
 /// What the driver is asked to do for one op, in order.
 pub(crate) struct Steps {
     pub list: SmallVec<[Step; 1]>,
+    /// What takes the list's place in a program while many streams share the GPU: the same bits come of it. Empty if the list serves
+    /// both.
+    pub of_many: SmallVec<[Step; 1]>,
     /// Bytes of scratch memory they share.
     pub scratch: usize,
 }
@@ -48,9 +51,17 @@ pub(crate) struct Launch {
 pub(crate) type NoSteps = NotReady<Error>;
 
 impl Steps {
+    /// The list for one of many streams, or for one that may be alone.
+    pub fn list(&self, of_many: bool) -> &[Step] {
+        match of_many && !self.of_many.is_empty() {
+            true => &self.of_many,
+            false => &self.list,
+        }
+    }
+
     /// About how much memory they take.
     pub fn bytes(&self) -> usize {
-        self.list.len() * (size_of::<Step>() + size_of::<Dispatch>())
+        (self.list.len() + self.of_many.len()) * (size_of::<Step>() + size_of::<Dispatch>())
     }
 }
 

@@ -19,8 +19,9 @@ const REST: Duration = Duration::from_micros(20);
 /// So seldom it asks all the same.
 const MOST_SKIPPED: usize = 64;
 
-/// The threads of this process that wait for a stream or an event, without a deadline.
-static WAITING: AtomicUsize = AtomicUsize::new(0);
+/// The threads of this process that wait for a stream or an event of a GPU, without a deadline: an entry for each GPU, and if
+/// there are more, some share one.
+static WAITING: [AtomicUsize; 8] = [const { AtomicUsize::new(0) }; 8];
 
 /// Waits by `spin`, or where too many do already, until `is_over`. To ask takes the driver's lock, shared: that is not done
 /// while another thread needs it alone.
@@ -29,8 +30,9 @@ pub(crate) fn wait(
     spin: impl FnOnce() -> Result<(), Failure>,
     mut is_over: impl FnMut() -> Result<bool, Failure>,
 ) -> Result<(), Failure> {
-    let before = Waiting::begin();
-    if before.0 < most_that_spin() {
+    let _waiting = Waiting::begin(context);
+    let all: usize = WAITING.iter().map(of_relaxed).sum();
+    if all <= most_that_spin() {
         return spin();
     }
     for round in 1.. {
@@ -46,20 +48,38 @@ pub(crate) fn wait(
     Ok(())
 }
 
-/// A thread waits until this is dropped; so many did before.
-struct Waiting(usize);
+/// How many threads wait for this GPU now.
+#[inline]
+pub(crate) fn waiting(context: &Context) -> usize {
+    of_relaxed(of_gpu(context))
+}
+
+/// A thread waits for a GPU until this is dropped.
+pub(crate) struct Waiting(&'static AtomicUsize);
 
 impl Waiting {
-    fn begin() -> Waiting {
+    pub fn begin(context: &Context) -> Waiting {
+        let waiting = of_gpu(context);
         // Relaxed: they are only counted.
-        Waiting(WAITING.fetch_add(1, Ordering::Relaxed))
+        waiting.fetch_add(1, Ordering::Relaxed);
+        Waiting(waiting)
     }
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        WAITING.fetch_sub(1, Ordering::Relaxed);
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+#[inline]
+fn of_gpu(context: &Context) -> &'static AtomicUsize {
+    &WAITING[context.device().unsigned_abs() as usize % WAITING.len()]
+}
+
+#[inline]
+fn of_relaxed(count: &AtomicUsize) -> usize {
+    count.load(Ordering::Relaxed)
 }
 
 /// Some processors are left to those who do something.

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 
 use common::{device, device_with, is_imitated, options};
+use half::f16;
 use streampool_cuda::{CudaDevice, CudaOptions};
 use streampool_device::{Activation, CacheReport, Device, MatMul};
 use streampool_runtime::{
@@ -338,6 +339,77 @@ fn large_products_find_their_slots() {
         let graphs = graphs(&device);
         assert_eq!(graphs.hits, 4 * 40 * 2);
         assert!(graphs.compiled <= 4, "slots are bound in place: {graphs:?}");
+    });
+}
+
+/// `out = a @ b` of halves, `a` and `out` in slots: a product that has larger tiles on one of many streams.
+fn product_of_halves(stream: &Stream, [rows, inner, columns]: [usize; 3]) -> Program {
+    let b = halves(inner * columns, 1);
+    let mut buffer = stream.allocate(b.len() * 2).unwrap();
+    stream.upload(&mut buffer, &b).unwrap();
+    let mut capture = Capture::new(stream);
+    let a = capture.input(rows * inner * 2).unwrap();
+    let out = capture.output(rows * columns * 2).unwrap();
+    let b = capture.constant(&Arc::new(buffer)).unwrap();
+    let matrix =
+        |reference: &Reference, shape: &[usize]| reference.view(DType::F16, shape).unwrap();
+    let product = MatMul {
+        a: matrix(&a, &[rows, inner]),
+        b: matrix(&b, &[inner, columns]),
+        out: matrix(&out, &[rows, columns]),
+        bias: None,
+        activation: Activation::None,
+        alpha: 1.0,
+    };
+    capture.encode(Op::MatMul(product)).unwrap();
+    capture.finish().unwrap()
+}
+
+fn halves(count: usize, seed: usize) -> Vec<f16> {
+    let value = |at: usize| ((at * 7919 + seed * 104_729) % 2003) as f32 / 1001.0 - 1.0;
+    (0..count).map(|at| f16::from_f32(value(at))).collect()
+}
+
+#[test]
+fn one_of_many_streams_gets_the_bits_of_one_alone() {
+    const ROUNDS: usize = 40;
+    let Some(device) = device() else { return };
+    let (threads, sides) = match is_imitated() {
+        true => (16, [64, 96, 128]),
+        false => (31, [128, 384, 1536]),
+    };
+    let [rows, inner, columns] = sides;
+    within(FOREVER, || {
+        let pool = pool(&device, threads + 1);
+        let stream = pool.stream(threads).unwrap();
+        let program = product_of_halves(stream, sides);
+        let result = |stream: &Stream, seed: usize| {
+            let a = halves(rows * inner, seed);
+            let mut input = stream.allocate(a.len() * 2).unwrap();
+            stream.upload(&mut input, &a).unwrap();
+            let mut output = stream.allocate(rows * columns * 2).unwrap();
+            stream
+                .replay(&program, &[&input], &mut [&mut output])
+                .unwrap();
+            let values: Vec<f16> = stream.download(&output).unwrap();
+            values.into_iter().map(f16::to_bits).collect::<Vec<_>>()
+        };
+        let expected = [0, 1, 2].map(|seed| result(stream, seed));
+        assert_eq!(graphs(&device).compiled, 1);
+        on_threads(threads, |number| {
+            let stream = pool.current().unwrap();
+            for round in 0..ROUNDS {
+                let seed = (number + round) % 3;
+                assert!(result(stream, seed) == expected[seed], "round {round}");
+            }
+        });
+        // Alone again.
+        assert!(result(stream, 1) == expected[1]);
+        let graphs = graphs(&device);
+        assert_eq!(graphs.hits as usize, 3 + threads * ROUNDS + 1);
+        // A stream has one for each way.
+        let made = graphs.compiled as usize;
+        assert!((threads + 2..=2 * threads + 2).contains(&made), "{made}");
     });
 }
 

@@ -205,3 +205,9 @@ pub fn small_product(op: &MatMul, limits: &Limits) -> Option<Plan> {
 pub fn tensor_core_product(op: &MatMul, limits: &Limits) -> Option<Plan> {
     matmul::tensor_core_product(op, limits).filter(Plan::fits)
 }
+
+/// The launch that takes the place of [`tensor_core_product`]'s while many streams share the GPU; `None` if that serves both.
+/// It computes the same bits, in fewer and larger groups, which together fetch less: so a stream that is alone would wait longer.
+pub fn product_of_many(op: &MatMul, limits: &Limits) -> Option<Plan> {
+    matmul::product_of_many(op, limits).filter(Plan::fits)
+}

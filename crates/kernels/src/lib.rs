@@ -69,7 +69,8 @@ pub use entry::Stored;
 pub use hash::KeyHasher;
 pub use index::{IndexedAxis, Places};
 pub use kernel::{
-    Dispatch, Kernel, Plan, lower, lower_to_simdgroups, small_product, tensor_core_product,
+    Dispatch, Kernel, Plan, lower, lower_to_simdgroups, product_of_many, small_product,
+    tensor_core_product,
 };
 pub use linalg::Linalg;
 pub use matmul::Product;

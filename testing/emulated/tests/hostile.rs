@@ -9,7 +9,9 @@ use std::time::Instant;
 use streampool_conformance::hostile::{self, Cases};
 use streampool_device::Op;
 use streampool_emulated::Emulator;
-use streampool_kernels::{Limits, lower, lower_to_simdgroups, small_product, tensor_core_product};
+use streampool_kernels::{
+    Limits, lower, lower_to_simdgroups, product_of_many, small_product, tensor_core_product,
+};
 
 #[test]
 fn plans_of_hostile_numbers_fit() {
@@ -32,7 +34,7 @@ fn plans_of_hostile_numbers_fit() {
         }
         for limits in &limits {
             if let Op::MatMul(product) = &op {
-                for lowering in [small_product, tensor_core_product] {
+                for lowering in [small_product, tensor_core_product, product_of_many] {
                     let plan = lowering(product, limits);
                     assert!(plan.is_none_or(|plan| plan.fits()), "case {case}: {op:?}");
                 }

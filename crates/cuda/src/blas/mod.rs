@@ -240,6 +240,7 @@ fn finished(
 ) -> Result<Steps, NoSteps> {
     let mut steps = Steps {
         list: smallvec![Step::Product(product)],
+        of_many: smallvec![],
         scratch,
     };
     if !way.is_all_of(op) {

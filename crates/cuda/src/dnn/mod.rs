@@ -108,6 +108,7 @@ impl Dnn {
                     workspace: 0,
                 },
             })],
+            of_many: smallvec![],
             scratch: workspace,
         };
         if op.bias.is_some() || op.activation != Activation::None {

@@ -24,6 +24,8 @@ pub(super) struct Instance {
     graph: Graph,
     /// The nodes of each op.
     nodes: Vec<SmallVec<[Node; 2]>>,
+    /// Whether its kernels are those of one of many streams.
+    of_many: bool,
     /// Where the slots are now.
     bound: Bound,
     scratch: Option<Arc<DeviceBlock>>,
@@ -40,6 +42,7 @@ impl Instance {
     pub fn new<'a>(
         lane: &'a Arc<Lane>,
         recipe: &Recipe,
+        of_many: bool,
         slots: &[Span],
         room: Room,
     ) -> Result<(Instance, Option<Alone<'a>>), Failure> {
@@ -54,7 +57,8 @@ impl Instance {
         let mut chain = Chain::new(&core.context)?;
         let mut nodes = Vec::with_capacity(recipe.ops.len());
         for op in &recipe.ops {
-            let of_op = tasks(&op.steps, &place).into_iter().map(|task| {
+            let tasks = tasks(&op.steps, of_many, &place);
+            let of_op = tasks.into_iter().map(|task| {
                 // SAFETY: whoever launches the graph vouches for the memory of the ops; the scratch memory
                 // is this instance's, and stays until its last launch is over.
                 unsafe { chain.append(core, &task, &place) }
@@ -66,6 +70,7 @@ impl Instance {
         let instance = Instance {
             graph,
             nodes,
+            of_many,
             bound,
             scratch,
             lane: Arc::downgrade(lane),
@@ -88,7 +93,8 @@ impl Instance {
             if !op.touches.iter().any(is_moved) {
                 continue;
             }
-            for (node, task) in nodes.iter().zip(tasks(&op.steps, &place)) {
+            let tasks = tasks(&op.steps, self.of_many, &place);
+            for (node, task) in nodes.iter().zip(tasks) {
                 // SAFETY: as where the node was appended.
                 if !unsafe { self.graph.update(core, node, &task, &place)? } {
                     return Ok(false);

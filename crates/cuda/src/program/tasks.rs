@@ -53,10 +53,14 @@ impl Task<'_> {
     }
 }
 
-/// The tasks that the steps of one op are, in order.
-pub(super) fn tasks<'a>(steps: &'a Steps, place: &Place<'_>) -> SmallVec<[Task<'a>; 2]> {
+/// The tasks that the steps of one op are, in order, of one of many streams or of one that may be alone.
+pub(super) fn tasks<'a>(
+    steps: &'a Steps,
+    of_many: bool,
+    place: &Place<'_>,
+) -> SmallVec<[Task<'a>; 2]> {
     let mut tasks = SmallVec::new();
-    for step in &steps.list {
+    for step in steps.list(of_many) {
         match step {
             Step::Launch(launch) => tasks.push(Task::Launch(launch)),
             Step::Product(product) => tasks.push(Task::Product(product)),

@@ -97,8 +97,22 @@ pub(crate) fn tensor_core_product<K: From<Product>>(
 ) -> Option<Plan<K>> {
     let problem = Problem::of(op)?;
     let split = |kernel| Product::Split(kernel).into();
+    split::plan(op, &problem, limits, split).or_else(|| short_product(op, &problem, limits, false))
+}
+
+/// The launch that takes the place of that on tensor cores where many streams share the device, if that is another.
+pub(crate) fn product_of_many<K: From<Product>>(op: &MatMul, limits: &Limits) -> Option<Plan<K>> {
+    short_product(op, &Problem::of(op)?, limits, true)
+}
+
+fn short_product<K: From<Product>>(
+    op: &MatMul,
+    problem: &Problem,
+    limits: &Limits,
+    many: bool,
+) -> Option<Plan<K>> {
     let short = |kernel| Product::Short(kernel).into();
-    split::plan(op, &problem, limits, split).or_else(|| short::plan(op, &problem, limits, short))
+    short::plan(op, problem, limits, many, short)
 }
 
 /// The launch that executes `op` on a GPU of Apple's whose simdgroups multiply matrices; `None` if that is no gain.

@@ -3,8 +3,9 @@
 //! A library's kernels for a small product take nearly all of a processor's shared memory, so that one stream's keep
 //! the others' out. These take at most 48 KiB, and what follows the sum is part of the kernel.
 //!
-//! Larger tiles fetch less, but keep a stream waiting that has the device to itself. Which are chosen is nearly best for
-//! both.
+//! Larger tiles fetch less, but keep a stream waiting that has the device to itself. So there are tiles for a stream that is
+//! alone, and larger ones for one of many. A result has the same bits from both: its terms are summed in the same parts, at the
+//! same time by several warps or one after the other by one.
 
 use streampool_device::{DType, MatMul};
 
@@ -15,11 +16,13 @@ use super::shared_text::{buffers, ends};
 use crate::dispatch::{Dispatch, Limits, Plan};
 use crate::text::{Dialect, KernelText, SharedArray, constants, tiles};
 
-/// Tiles of results, each by four warps.
+/// Tiles of results, a group for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Short {
     ends: Ends,
     tile: Tile,
+    /// Parts of the terms that are summed by themselves, before their sums are added in order.
+    parts: u8,
     /// Whether the second factor is dense along the inner dimension; else along its rows.
     b_along_k: bool,
     /// Whether two neighbours of a row are written at once.
@@ -28,53 +31,86 @@ pub struct Short {
     batch_rank: u8,
 }
 
-/// The results of a tile. Each warp sums for 32 × 32 of them.
+/// The results of a group. Each warp sums for 32 × 32 of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Tile {
-    /// 64 × 64.
-    Large,
-    /// 32 × 64: two warps for each half of the terms.
-    Flat,
-    /// 32 × 32: a warp for each quarter of the terms.
-    Small,
+struct Tile {
+    rows: u8,
+    columns: u8,
+    /// Warps that share the terms of the same results, a part for each.
+    teams: u8,
+    /// How far a tile of factors reaches along the inner dimension, all teams together.
+    depth: u8,
+    /// Tiles of factors in shared memory: one is multiplied while the others are fetched.
+    stages: u8,
 }
+
+const SMALL: Tile = Tile {
+    rows: 32,
+    columns: 32,
+    teams: 4,
+    depth: 128,
+    stages: 3,
+};
+const FLAT: Tile = Tile {
+    columns: 64,
+    teams: 2,
+    stages: 2,
+    ..SMALL
+};
+const LARGE: Tile = Tile {
+    rows: 64,
+    columns: 64,
+    teams: 1,
+    depth: 64,
+    stages: 3,
+};
+const WIDE: Tile = Tile {
+    rows: 128,
+    stages: 2,
+    ..LARGE
+};
 
 impl Tile {
-    fn rows(self) -> usize {
-        match self {
-            Tile::Large => 64,
-            Tile::Flat | Tile::Small => 32,
+    fn threads(self) -> u32 {
+        let warps = self.rows / 32 * (self.columns / 32) * self.teams;
+        u32::from(warps) * 32
+    }
+
+    /// How many there are of a matrix, and how many beside each other.
+    fn count(self, problem: &Problem) -> [usize; 2] {
+        let across = problem.n.div_ceil(self.columns.into());
+        let down = problem.m.div_ceil(self.rows.into());
+        [down.saturating_mul(across), across]
+    }
+
+    /// The tile for a stream that may be alone; `None` if a library's kernels are better.
+    fn alone(problem: &Problem, limits: &Limits) -> Option<Tile> {
+        let units = limits.compute_units as usize;
+        let flat = FLAT.count(problem)[0].saturating_mul(problem.matrices());
+        match flat {
+            few if few < units / 2 => Some(SMALL),
+            some if some <= units && problem.k >= LONG => Some(SMALL),
+            some if some <= units => Some(FLAT),
+            many if many <= units.saturating_mul(MOST_TILES) => Some(LARGE),
+            _ => None,
         }
     }
 
-    fn columns(self) -> usize {
-        match self {
-            Tile::Large | Tile::Flat => 64,
-            Tile::Small => 32,
-        }
-    }
-
-    /// Parts of the terms at a time.
-    fn teams(self) -> u32 {
-        match self {
-            Tile::Large => 1,
-            Tile::Flat => 2,
-            Tile::Small => 4,
-        }
-    }
-
-    /// How far a tile of factors reaches along the inner dimension, all parts together.
-    fn depth(self) -> u32 {
-        match self {
-            Tile::Large | Tile::Flat => 64,
-            Tile::Small => 128,
-        }
+    /// The tile that takes the place of this one where many streams share the device; `None` if that is no other.
+    fn of_many(self, problem: &Problem) -> Option<Tile> {
+        let halves = problem.m.div_ceil(LARGE.rows.into());
+        let best = if halves.is_multiple_of(2) {
+            WIDE
+        } else {
+            LARGE
+        };
+        let filled = problem.m > FLAT.rows.into() && problem.n >= LARGE.columns.into();
+        (filled && best != self).then_some(best)
     }
 }
 
-const THREADS: u32 = 128;
-/// Tiles in shared memory: one is multiplied while the others are fetched.
-const STAGES: u32 = 3;
+/// Threads that a processor should have registers for at a time.
+const RESIDENTS: u32 = 512;
 /// With fewer rows, columns or terms, other forms are better.
 const NARROWEST: usize = 32;
 /// With more flat tiles for each processor, a library's kernels, which share them, are better.
@@ -82,11 +118,12 @@ const MOST_TILES: usize = 3;
 /// So many terms are divided among more warps than few processors would need.
 const LONG: usize = 2048;
 
-/// The launch that executes `op`, if this form takes it.
+/// The launch that executes `op`, if this form takes it; of a stream among `many`, if that is another.
 pub(super) fn plan<K>(
     op: &MatMul,
     problem: &Problem,
     limits: &Limits,
+    many: bool,
     kind: impl Fn(Short) -> K,
 ) -> Option<Plan<K>> {
     let dtype = op.a.dtype();
@@ -98,28 +135,13 @@ pub(super) fn plan<K>(
     {
         return None;
     }
-    problem.either_way(|problem| planned(op, problem, limits, &kind))
-}
-
-fn planned<K>(
-    op: &MatMul,
-    problem: &Problem,
-    limits: &Limits,
-    kind: impl FnOnce(Short) -> K,
-) -> Option<Plan<K>> {
-    let b_along_k = problem.in_packs(op)?;
-    let units = limits.compute_units as usize;
-    let tiles = |tile: Tile| {
-        let across = problem.n.div_ceil(tile.columns());
-        problem.m.div_ceil(tile.rows()).saturating_mul(across)
-    };
-    let of_all = |tile| tiles(tile).saturating_mul(problem.matrices());
-    let tile = match of_all(Tile::Flat) {
-        few if few < units / 2 => Tile::Small,
-        some if some <= units && problem.k >= LONG => Tile::Small,
-        some if some <= units => Tile::Flat,
-        many if many <= units.saturating_mul(MOST_TILES) => Tile::Large,
-        _ => return None,
+    let (problem, b_along_k, alone) = problem.either_way(|problem| {
+        let b_along_k = problem.in_packs(op)?;
+        Some((*problem, b_along_k, Tile::alone(problem, limits)?))
+    })?;
+    let tile = match many {
+        true => alone.of_many(&problem)?,
+        false => alone,
     };
     let out = problem.out;
     let strides = problem
@@ -129,19 +151,20 @@ fn planned<K>(
     let kernel = Short {
         ends: Ends::of(op),
         tile,
+        parts: alone.teams,
         b_along_k,
         pairs: out.column == 1
             && (strides | problem.n as i64) % 2 == 0
             && op.out.span().offset.is_multiple_of(4),
         batch_rank: problem.batch().len() as u8,
     };
-    let tiles_n = problem.n.div_ceil(tile.columns());
+    let [tiles, tiles_n] = tile.count(&problem);
     Some(Plan::of(Dispatch {
         kernel: kind(kernel),
-        groups: matrices::groups(tiles(tile), problem),
-        threads: THREADS,
+        groups: matrices::groups(tiles, &problem),
+        threads: tile.threads(),
         operands: problem.operands(op),
-        params: matrices::values(op.alpha, kernel.ends, problem, tiles_n),
+        params: matrices::values(op.alpha, kernel.ends, &problem, tiles_n),
     }))
 }
 
@@ -152,7 +175,9 @@ impl Short {
             return None;
         }
         let tile = self.tile;
-        let (rows, columns) = (tile.rows() as u32, tile.columns() as u32);
+        let [rows, columns, teams, depth, stages] =
+            [tile.rows, tile.columns, tile.teams, tile.depth, tile.stages].map(u32::from);
+        let threads = tile.threads();
         let mut functions = ends(self.ends);
         functions.push_str(tiles(dialect));
         constants(
@@ -160,14 +185,15 @@ impl Short {
             &[
                 ("ROWS", rows),
                 ("COLUMNS", columns),
-                ("DEPTH", tile.depth()),
-                ("TEAMS", tile.teams()),
-                ("THREADS", THREADS),
-                ("STAGES", STAGES),
+                ("DEPTH", depth),
+                ("TEAMS", teams),
+                ("PARTS", self.parts.into()),
+                ("THREADS", threads),
+                ("STAGES", stages),
                 ("BRAIN", u32::from(self.ends.dtype == DType::BF16)),
                 ("B_ALONG_K", u32::from(self.b_along_k)),
                 ("PAIRS", u32::from(self.pairs)),
-                ("RESIDENTS", 4),
+                ("RESIDENTS", RESIDENTS / threads),
             ],
         );
         functions.push_str(include_str!("short_functions.h"));
@@ -180,9 +206,9 @@ impl Short {
             shared: vec![SharedArray {
                 ty: "Words",
                 name: "words",
-                length: ((rows + columns) * tile.depth() * STAGES / 8) as usize,
+                length: ((rows + columns) * depth * stages / 8) as usize,
             }],
-            threads: Some(THREADS),
+            threads: Some(threads),
             functions,
             body,
         })

@@ -5,26 +5,37 @@
     u16* const a_tiles = (u16*)words;
     u16* const b_tiles = a_tiles + STAGES * A_ELEMENTS;
     const u32 k = u32(p.k);
-    const u32 turns = (k + DEPTH - 1) / DEPTH;
+    // Each part of the terms is summed by itself: by a team of its own, or by one team after the part before it.
+    const u32 part = (k + PARTS * PIECE - 1) / (PARTS * PIECE) * PIECE;
+    const u32 terms = TEAMS > 1 ? part : k;
+    const u32 turns = (terms + SHARE - 1) / SHARE;
 
     // Each thread copies a pack of some lines of each tile, a fixed number apart, and up to where they are inside.
     const u32 a_line = lane / A_LINE, a_pack = lane % A_LINE;
-    const u16* a_from = a + a_at + (row_0 + a_line) * p.a_row + a_pack * 8;
+    const u16* a_from = a + a_at + (row_0 + a_line) * p.a_row + TERM_AT(a_pack * 8);
     const i64 a_step = A_LINES * p.a_row;
     const u32 b_line = lane / B_LINE, b_pack = lane % B_LINE;
 #if B_ALONG_K
-    const u16* b_from = b + b_at + (column_0 + b_line) * p.b_column + b_pack * 8;
-    const i64 b_step = B_LINES * p.b_column, b_turn = DEPTH;
-#define B_INSIDE(turn) (column_0 + b_line + (turn) * B_LINES < p.n && fetched + b_pack * 8 < k)
+    const u16* b_from = b + b_at + (column_0 + b_line) * p.b_column + TERM_AT(b_pack * 8);
+    const i64 b_turn = SHARE;
+#define B_AT(turn) i64((turn) * B_LINES) * p.b_column
+#define B_INSIDE(turn) (column_0 + b_line + (turn) * B_LINES < p.n && HAS_TERM(b_pack * 8))
 #else
-    const u16* b_from = b + b_at + column_0 + b_pack * 8 + b_line * p.b_row;
-    const i64 b_step = B_LINES * p.b_row, b_turn = DEPTH * p.b_row;
-#define B_INSIDE(turn) (column_0 + b_pack * 8 < p.n && fetched + b_line + (turn) * B_LINES < k)
+    const u16* b_from = b + b_at + column_0 + b_pack * 8;
+    const i64 b_turn = SHARE * p.b_row;
+#define B_AT(turn) i64(TERM_AT(b_line + (turn) * B_LINES)) * p.b_row
+#define B_INSIDE(turn) (column_0 + b_pack * 8 < p.n && HAS_TERM(b_line + (turn) * B_LINES))
 #endif
 
     f32 sums[SUMS];
     UNROLL
     for (u32 index = 0; index < SUMS; ++index) { sums[index] = 0.0f; }
+#if TEAMS < PARTS
+    u32 summed = 0;
+    f32 totals[SUMS];
+    UNROLL
+    for (u32 index = 0; index < SUMS; ++index) { totals[index] = 0.0f; }
+#endif
 
     // All tiles but one are under way while that is multiplied. Beyond the end there are only zeros.
     u32 filled = 0, read = 0, fetched = 0;
@@ -36,17 +47,17 @@
         UNROLL
         for (u32 pack = 0; pack < A_PACKS; ++pack) {
             copy_async(a_tiles + filled * A_ELEMENTS + pack_place(A_LINE, a_line + pack * A_LINES, a_pack),
-                       a_from + pack * a_step, row_0 + a_line + pack * A_LINES < p.m && fetched + a_pack * 8 < k);
+                       a_from + pack * a_step, row_0 + a_line + pack * A_LINES < p.m && HAS_TERM(a_pack * 8));
         }
         UNROLL
         for (u32 pack = 0; pack < B_PACKS; ++pack) {
             copy_async(b_tiles + filled * B_ELEMENTS + pack_place(B_LINE, b_line + pack * B_LINES, b_pack),
-                       b_from + pack * b_step, B_INSIDE(pack));
+                       b_from + B_AT(pack), B_INSIDE(pack));
         }
         end_copies();
-        a_from += DEPTH;
+        a_from += SHARE;
         b_from += b_turn;
-        fetched += DEPTH;
+        fetched += SHARE;
         filled = filled == STAGES - 1 ? 0 : filled + 1;
         if (turn < STAGES - 1) { continue; }
 
@@ -84,6 +95,20 @@
                                    right[column * 2 + 1], place);
                 }
             }
+#if TEAMS < PARTS
+            // A piece ends, and maybe a part.
+            if (own % (PIECE / 16) == PIECE / 16 - 1) {
+                summed += PIECE;
+                if (summed == part) {
+                    summed = 0;
+                    UNROLL
+                    for (u32 index = 0; index < SUMS; ++index) {
+                        totals[index] += sums[index];
+                        sums[index] = 0.0f;
+                    }
+                }
+            }
+#endif
         }
     }
 
@@ -108,6 +133,8 @@
             x += all[(other * SUMS + index) * 32];
             y += all[(other * SUMS + index + 1) * 32];
         }
+#elif TEAMS < PARTS
+        const f32 x = totals[index] + sums[index], y = totals[index + 1] + sums[index + 1];
 #else
         const f32 x = sums[index], y = sums[index + 1];
 #endif

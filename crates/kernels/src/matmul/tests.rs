@@ -2,7 +2,9 @@
 
 use streampool_device::{Activation, DType, Layout, MatMul, Op, Span, View};
 
-use super::{Product, matmul, simdgroup_product, small_product, tensor_core_product};
+use super::{
+    Product, matmul, product_of_many, simdgroup_product, small_product, tensor_core_product,
+};
 use crate::text::{Dialect, Field};
 use crate::{Dispatch, Kernel, Limits, Operand};
 
@@ -466,4 +468,24 @@ fn tiles_of_short_floats_leave_no_large_gpu_idle() {
     assert_eq!(groups([1024, 384, 1536]), None);
     // So many terms are divided.
     assert_eq!(groups([197, 3072, 768]), Some(168));
+}
+
+#[test]
+fn tiles_of_one_of_many_streams_are_larger() {
+    let groups = |shape| {
+        let op = linear(DType::F16, shape);
+        let plan = product_of_many::<Kernel>(&op, &LARGE_GPU)?;
+        let text = form(&plan.dispatches[0]).text(Dialect::Cuda).unwrap();
+        let words = text.shared[0].length * 16;
+        assert!(words <= 48 << 10, "{shape:?}: {words} bytes");
+        Some((plan.dispatches[0].groups[0], plan.dispatches[0].threads))
+    };
+    assert_eq!(groups([128, 384, 384]), Some((6, 256)));
+    assert_eq!(groups([197, 768, 2304]), Some((72, 256)));
+    // Of 128 rows, a quarter would be none.
+    assert_eq!(groups([192, 384, 1152]), Some((54, 128)));
+    // What is large already, has few rows or is a library's stays as it is.
+    assert_eq!(groups([192, 768, 3072]), None);
+    assert_eq!(groups([32, 384, 1152]), None);
+    assert_eq!(groups([1024, 384, 1536]), None);
 }

@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use streampool_device::{Combine, DType, Op};
 use streampool_kernels::{
-    Dialect, Kernel, Limits, Plan, Source, lower, lower_to_simdgroups, rnn, tensor_core_product,
+    Dialect, Kernel, Limits, Plan, Source, lower, lower_to_simdgroups, product_of_many, rnn,
+    tensor_core_product,
 };
 
 /// A large GPU and a small one. Which it is makes a difference for no element type that it does not make for `f32`, so
@@ -57,8 +58,12 @@ pub fn kernels(ops: &[Op], dialect: Dialect) -> Vec<(Kernel, Source)> {
                 (op, Dialect::Metal) => lower_to_simdgroups(op, limits),
                 _ => None,
             };
-            let special: Plan = special.unwrap_or_default();
-            for dispatch in plan.dispatches.into_iter().chain(special.dispatches) {
+            let of_many = match (op, dialect) {
+                (Op::MatMul(op), Dialect::Cuda) => product_of_many(op, limits),
+                _ => None,
+            };
+            let plans = [Some(plan), special, of_many].into_iter().flatten();
+            for dispatch in plans.flat_map(|plan: Plan| plan.dispatches) {
                 if !known.insert(dispatch.kernel.clone()) {
                     continue;
                 }

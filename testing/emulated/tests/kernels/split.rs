@@ -2,7 +2,7 @@
 
 use streampool_device::{Activation, DType, Layout, MatMul, Op};
 use streampool_emulated::{Emulator, Tensor, Written, emulate, on_host};
-use streampool_kernels::{Limits, tensor_core_product};
+use streampool_kernels::{Limits, product_of_many, tensor_core_product};
 
 /// Processors: with one, tiles are large.
 const SIZES: [u32; 2] = [1, 132];
@@ -172,6 +172,45 @@ fn products_of_half_the_bits_are_right() {
                 );
                 compare(&emulator, k, product(a, b, &[m, n]));
             }
+        }
+    }
+}
+
+#[test]
+#[cfg_attr(
+    any(sanitize_address, sanitize_thread),
+    ignore = "switches stacks behind the sanitizer's back"
+)]
+fn one_of_many_streams_gets_the_same_bits() {
+    let Some(alone) = emulator(FEW) else {
+        return;
+    };
+    let of_many = emulator(FEW).expect("there was one");
+    let of_many = of_many.with_lowering(|op, limits| match op {
+        Op::MatMul(op) => product_of_many(op, limits),
+        _ => None,
+    });
+    // Tiles of each size by one stream alone, in four, two and one parts, which end within a tile and before the last.
+    for (number, [m, n, k]) in [
+        [64, 64, 40],
+        [64, 72, 104],
+        [64, 64, 520],
+        [57, 120, 264],
+        [100, 64, 200],
+        [128, 152, 72],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let (seed, dtype) = (10 * number as u64, [DType::F16, DType::BF16][number % 2]);
+        for turned in [false, true] {
+            let (a, b) = (
+                factor(dtype, seed, &[m, k], false),
+                factor(dtype, seed + 1, &[k, n], turned),
+            );
+            let op = Op::MatMul(product(a, b, &[m, n]));
+            let bits = |emulator| only(emulate(emulator, &op)).into_iter().map(f64::to_bits);
+            assert!(bits(&alone).eq(bits(&of_many)), "{m} x {n}, {k} terms");
         }
     }
 }

@@ -182,9 +182,11 @@ fn teams(
     }
     for (threads, most) in [(256, most / 2), (1024, most)] {
         if let Some(held) = held_by(threads / together, most) {
-            let rows = match order {
-                Order::Rows => 1,
-                Order::Columns { .. } => threads / length.div_ceil(held).next_power_of_two(),
+            let busy = length.div_ceil(held).next_power_of_two();
+            let (threads, rows) = match order {
+                // Idle threads would take the room of other groups.
+                Order::Rows => (busy.clamp(64, threads), 1),
+                Order::Columns { .. } => (threads, threads / busy),
             };
             let teams = Teams {
                 team,

@@ -4,8 +4,8 @@
 //! [`Instance`] of its own, as far as the [`Budget`] of the device goes. Without one, the ops are executed one
 //! by one.
 //!
-//! Where some kernels are better while many streams share the GPU, a lane has two instances. Which it launches depends on how
-//! many threads wait for the GPU; the same bits come of both.
+//! Where other kernels are better while many streams share the GPU, the nodes of a graph are given those when many threads wait
+//! for it, and their own again when few do. The same bits come of both.
 
 mod budget;
 mod graph;
@@ -49,40 +49,31 @@ pub(crate) struct CudaProgram {
     /// How many nodes its graph has, about: what the library makes of a product is its own.
     nodes: usize,
     instances: Arc<OfLanes>,
-    of_many: Option<OfMany>,
+    /// So many threads that wait for the GPU are many; `None` where that makes no difference.
+    many: Option<usize>,
 }
 
-/// What takes the place of a program's instances while many streams share the GPU.
-struct OfMany {
-    /// So many threads that wait for the GPU are many.
-    least: usize,
-    instances: Arc<OfLanes>,
-}
-
-/// Threads that a processor of the GPU runs at a time of the kernels of one of many streams, about.
+/// Threads that a processor of the GPU runs at a time of the kernels for one of many streams, about.
 const RESIDENTS: usize = 512;
+/// Fewer streams are not many.
+const FEWEST: u64 = 12;
 
-impl OfMany {
-    /// Many are as many as fill the GPU with those kernels.
-    fn new(core: &Core, recipe: &Recipe) -> Option<OfMany> {
-        let steps = recipe.ops.iter().flat_map(|op| &op.steps.of_many);
-        let threads = steps.filter_map(|step| match step {
-            Step::Launch(Launch { dispatch, .. }) => {
-                let groups = dispatch.groups.iter().map(|&count| u64::from(count));
-                Some(groups.fold(dispatch.threads.into(), u64::saturating_mul))
-            }
-            _ => None,
-        });
-        let (count, all) = threads.fold((0, 0u64), |(count, all), threads| {
-            (count + 1, all.saturating_add(threads))
-        });
-        let fit = core.properties.compute_units.saturating_mul(RESIDENTS) as u64;
-        let least = fit.saturating_mul(count).div_ceil(all.max(1)) as usize;
-        (count > 0).then(|| OfMany {
-            least,
-            instances: core.programs.register(Arc::new(PerLane::new())),
-        })
-    }
+/// How many streams fill the GPU with the kernels that are for many.
+fn many(core: &Core, recipe: &Recipe) -> Option<usize> {
+    let steps = recipe.ops.iter().flat_map(|op| &op.steps.of_many);
+    let threads = steps.filter_map(|step| match step {
+        Step::Launch(Launch { dispatch, .. }) => {
+            let groups = dispatch.groups.iter().map(|&count| u64::from(count));
+            Some(groups.fold(dispatch.threads.into(), u64::saturating_mul))
+        }
+        _ => None,
+    });
+    let (count, all) = threads.fold((0, 0u64), |(count, all), threads| {
+        (count + 1, all.saturating_add(threads))
+    });
+    let fit = core.properties.compute_units.saturating_mul(RESIDENTS) as u64;
+    let many = fit.saturating_mul(count).div_ceil(all.max(1));
+    (count > 0).then_some(many.max(FEWEST) as usize)
 }
 
 impl CudaProgram {
@@ -97,7 +88,7 @@ impl CudaProgram {
         let nodes = nodes.map(|op| tasks(&op.steps, false, &nowhere).len());
         Ok(CudaProgram {
             nodes: nodes.sum(),
-            of_many: OfMany::new(&core, &recipe),
+            many: many(&core, &recipe),
             recipe,
             instances: core.programs.register(Arc::new(PerLane::new())),
             core,
@@ -136,8 +127,7 @@ impl CudaProgram {
         if self.nodes == 0 {
             return Ok(true);
         }
-        let of_many = self.is_of_many();
-        let ready = match self.ready(lane, of_many, slots) {
+        let ready = match self.ready(lane, slots) {
             Err(failure) if graph::is_spoilt(&failure) => None,
             ready => ready?,
         };
@@ -146,22 +136,15 @@ impl CudaProgram {
         };
         // SAFETY: the caller vouches for the memory of the ops with these slots, to which it is bound.
         let tick = unsafe { instance.launch(lane, stream)? };
-        self.instances(of_many)
-            .put(lane, lane.index, tick, instance);
+        self.instances.put(lane, lane.index, tick, instance);
         Ok(true)
     }
 
-    /// Whether what is launched now is of one of many streams, for which other kernels are better.
-    fn is_of_many(&self) -> bool {
-        let is_reached = |many: &OfMany| waits::waiting(&self.core.context) >= many.least;
-        self.of_many.as_ref().is_some_and(is_reached)
-    }
-
-    fn instances(&self, of_many: bool) -> &Arc<OfLanes> {
-        match &self.of_many {
-            Some(many) if of_many => &many.instances,
-            _ => &self.instances,
-        }
+    /// Whether what is launched now is of one of many streams; `was` tells whether the launch before was.
+    fn is_of_many(&self, was: bool) -> bool {
+        // So that it does not change with each thread that comes or goes.
+        let least = self.many.map(|many| if was { many / 4 * 3 } else { many });
+        least.is_some_and(|least| waits::waiting(&self.core.context) >= least)
     }
 
     /// Launches a graph of its own for `lane`, which notes the time around each task, and says between which marks what happens.
@@ -176,7 +159,7 @@ impl CudaProgram {
         scratch: u64,
         slots: &[Span],
     ) -> Result<Vec<Piece>, Failure> {
-        let of_many = self.is_of_many();
+        let of_many = self.is_of_many(false);
         let bound = self.recipe.bound(slots);
         let place = Place {
             scratch,
@@ -221,25 +204,20 @@ impl CudaProgram {
     }
 
     /// The instance for `lane`, bound to these slots. A launch may follow.
-    fn ready<'a>(
-        &self,
-        lane: &'a Arc<Lane>,
-        of_many: bool,
-        slots: &[Span],
-    ) -> Result<Option<Ready<'a>>, Failure> {
+    fn ready<'a>(&self, lane: &'a Arc<Lane>, slots: &[Span]) -> Result<Option<Ready<'a>>, Failure> {
         let now = self.core.programs.now();
-        let instances = self.instances(of_many);
-        let found = instances.take(lane, lane.index, now);
+        let found = self.instances.take(lane, lane.index, now);
         let value = found
             .value
-            .or_else(|| instance::left_by_another(instances, lane));
+            .or_else(|| instance::left_by_another(&self.instances, lane));
         if let Some(mut instance) = value {
             self.core.context.pass();
-            if instance.bind(&self.core, &self.recipe, slots)? {
+            let of_many = self.is_of_many(instance.is_of_many());
+            if instance.bind(&self.core, &self.recipe, of_many, slots)? {
                 return Ok(Some((instance, None)));
             }
         }
-        let made = self.instance(lane, of_many, slots, found.wanted)?;
+        let made = self.instance(lane, slots, found.wanted)?;
         if let Some((_, None)) = made {
             self.core.context.pass();
         }
@@ -250,7 +228,6 @@ impl CudaProgram {
     fn instance<'a>(
         &self,
         lane: &'a Arc<Lane>,
-        of_many: bool,
         slots: &[Span],
         wanted: u64,
     ) -> Result<Option<Ready<'a>>, Failure> {
@@ -258,7 +235,7 @@ impl CudaProgram {
         else {
             return Ok(None);
         };
-        match Instance::new(lane, &self.recipe, of_many, slots, room) {
+        match Instance::new(lane, &self.recipe, self.is_of_many(false), slots, room) {
             Ok((instance, alone)) => Ok(Some((Box::new(instance), alone))),
             // The GPU is full before the budget is.
             Err(Failure::Call(_, CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => Ok(None),
@@ -289,9 +266,6 @@ impl CudaProgram {
 impl Drop for CudaProgram {
     fn drop(&mut self) {
         self.core.programs.retire(&self.instances);
-        if let Some(many) = &self.of_many {
-            self.core.programs.retire(&many.instances);
-        }
     }
 }
 
@@ -311,9 +285,7 @@ impl Program for CudaProgram {
     fn bytes(&self) -> usize {
         let steps = self.recipe.ops.iter().map(|op| op.steps.bytes());
         let ops = size_of_val(&*self.recipe.ops) + steps.sum::<usize>();
-        let of_many = self.of_many.iter().map(|many| many.instances.filled());
-        let instances = self.instances.filled() + of_many.sum::<usize>();
-        let instances = instances * (self.graph_bytes() + self.recipe.scratch);
+        let instances = self.instances.filled() * (self.graph_bytes() + self.recipe.scratch);
         size_of::<CudaProgram>() + size_of::<OfLanes>() + ops + instances
     }
 }

@@ -375,7 +375,7 @@ fn one_of_many_streams_gets_the_bits_of_one_alone() {
     const ROUNDS: usize = 40;
     let Some(device) = device() else { return };
     let (threads, sides) = match is_imitated() {
-        true => (16, [64, 96, 128]),
+        true => (16, [128, 96, 64]),
         false => (31, [128, 384, 1536]),
     };
     let [rows, inner, columns] = sides;
@@ -407,9 +407,10 @@ fn one_of_many_streams_gets_the_bits_of_one_alone() {
         assert!(result(stream, 1) == expected[1]);
         let graphs = graphs(&device);
         assert_eq!(graphs.hits as usize, 3 + threads * ROUNDS + 1);
-        // A stream has one for each way.
-        let made = graphs.compiled as usize;
-        assert!((threads + 2..=2 * threads + 2).contains(&made), "{made}");
+        assert!(
+            graphs.compiled as usize <= threads + 1,
+            "kernels change in place: {graphs:?}"
+        );
     });
 }
 

@@ -24,7 +24,7 @@ pub(super) struct Instance {
     graph: Graph,
     /// The nodes of each op.
     nodes: Vec<SmallVec<[Node; 2]>>,
-    /// Whether its kernels are those of one of many streams.
+    /// Whether its kernels are those for one of many streams.
     of_many: bool,
     /// Where the slots are now.
     bound: Bound,
@@ -80,20 +80,33 @@ impl Instance {
         Ok((instance, alone))
     }
 
-    /// Binds the slots to these spans, from the next launch on: launches under way keep theirs. `false` if
-    /// that takes another graph; then this one is of no use any more. The context is bound.
-    pub fn bind(&mut self, core: &Core, recipe: &Recipe, slots: &[Span]) -> Result<bool, Failure> {
+    /// Whether its next launch is that of one of many streams, if nothing changes.
+    pub fn is_of_many(&self) -> bool {
+        self.of_many
+    }
+
+    /// Binds the slots to these spans, and takes the kernels for one of many streams or for one that may be alone, from the next
+    /// launch on: launches under way keep theirs. `false` if that takes another graph; then this one is of no use any more. The
+    /// context is bound.
+    pub fn bind(
+        &mut self,
+        core: &Core,
+        recipe: &Recipe,
+        of_many: bool,
+        slots: &[Span],
+    ) -> Result<bool, Failure> {
         let bound = recipe.bound(slots);
-        if self.bound == bound {
+        if self.bound == bound && self.of_many == of_many {
             return Ok(true);
         }
         let place = place(self.scratch.as_deref(), &bound);
         let is_moved = |slot: &usize| self.bound[*slot] != bound[*slot];
         for (op, nodes) in recipe.ops.iter().zip(&self.nodes) {
-            if !op.touches.iter().any(is_moved) {
+            let is_other = self.of_many != of_many && !op.steps.of_many.is_empty();
+            if !is_other && !op.touches.iter().any(is_moved) {
                 continue;
             }
-            let tasks = tasks(&op.steps, self.of_many, &place);
+            let tasks = tasks(&op.steps, of_many, &place);
             for (node, task) in nodes.iter().zip(tasks) {
                 // SAFETY: as where the node was appended.
                 if !unsafe { self.graph.update(core, node, &task, &place)? } {
@@ -101,7 +114,7 @@ impl Instance {
                 }
             }
         }
-        self.bound = bound;
+        (self.bound, self.of_many) = (bound, of_many);
         Ok(true)
     }
 

@@ -54,15 +54,13 @@ const SMALL: Tile = Tile {
 const FLAT: Tile = Tile {
     columns: 64,
     teams: 2,
-    stages: 2,
+    depth: 64,
     ..SMALL
 };
 const LARGE: Tile = Tile {
     rows: 64,
-    columns: 64,
     teams: 1,
-    depth: 64,
-    stages: 3,
+    ..FLAT
 };
 const WIDE: Tile = Tile {
     rows: 128,
@@ -96,16 +94,11 @@ impl Tile {
         }
     }
 
-    /// The tile that takes the place of this one where many streams share the device; `None` if that is no other.
+    /// The tile that takes the place of this one where many streams share the device; `None` if that is no other, or if more of
+    /// its rows would be empty.
     fn of_many(self, problem: &Problem) -> Option<Tile> {
-        let halves = problem.m.div_ceil(LARGE.rows.into());
-        let best = if halves.is_multiple_of(2) {
-            WIDE
-        } else {
-            LARGE
-        };
-        let filled = problem.m > FLAT.rows.into() && problem.n >= LARGE.columns.into();
-        (filled && best != self).then_some(best)
+        let rows = |tile: Tile| problem.m.next_multiple_of(tile.rows.into());
+        (rows(WIDE) == rows(FLAT) && problem.n >= WIDE.columns.into()).then_some(WIDE)
     }
 }
 

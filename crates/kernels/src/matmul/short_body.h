@@ -5,26 +5,38 @@
     u16* const a_tiles = (u16*)words;
     u16* const b_tiles = a_tiles + STAGES * A_ELEMENTS;
     const u32 k = u32(p.k);
-    // Each part of the terms is summed by itself: by a team of its own, or by one team after the part before it.
-    const u32 part = (k + PARTS * PIECE - 1) / (PARTS * PIECE) * PIECE;
-    const u32 terms = TEAMS > 1 ? part : k;
-    const u32 turns = (terms + SHARE - 1) / SHARE;
+#if TEAMS < PARTS
+    // One part follows the other, so a tile has two pieces, each of the part that is next.
+    const u32 pieces = (k + PARTS * PIECE - 1) / (PARTS * PIECE);
+    const u32 turns = (pieces * PARTS + 1) / 2;
+    u32 piece = 0, part = 0, begins[2];
+// The term of a line of the tile that is fetched, how far that is behind where a pointer is, and how far pointers move with a tile.
+#define TERM(line) (((line) < PIECE ? begins[0] : begins[1]) + (line) % PIECE)
+#define PLACE(line) TERM(line)
+#define TURN 0
+#else
+    const u32 turns = (k + DEPTH - 1) / DEPTH;
+    u32 fetched = 0;
+#define TERM(line) (fetched + (line))
+#define PLACE(line) (line)
+#define TURN DEPTH
+#endif
 
     // Each thread copies a pack of some lines of each tile, a fixed number apart, and up to where they are inside.
     const u32 a_line = lane / A_LINE, a_pack = lane % A_LINE;
-    const u16* a_from = a + a_at + (row_0 + a_line) * p.a_row + TERM_AT(a_pack * 8);
+    const u16* a_from = a + a_at + (row_0 + a_line) * p.a_row;
     const i64 a_step = A_LINES * p.a_row;
     const u32 b_line = lane / B_LINE, b_pack = lane % B_LINE;
 #if B_ALONG_K
-    const u16* b_from = b + b_at + (column_0 + b_line) * p.b_column + TERM_AT(b_pack * 8);
-    const i64 b_turn = SHARE;
-#define B_AT(turn) i64((turn) * B_LINES) * p.b_column
-#define B_INSIDE(turn) (column_0 + b_line + (turn) * B_LINES < p.n && HAS_TERM(b_pack * 8))
+    const u16* b_from = b + b_at + (column_0 + b_line) * p.b_column;
+    const i64 b_turn = TURN;
+#define B_AT(turn) (i64((turn) * B_LINES) * p.b_column + PLACE(b_pack * 8))
+#define B_INSIDE(turn) (column_0 + b_line + (turn) * B_LINES < p.n && TERM(b_pack * 8) < k)
 #else
     const u16* b_from = b + b_at + column_0 + b_pack * 8;
-    const i64 b_turn = SHARE * p.b_row;
-#define B_AT(turn) i64(TERM_AT(b_line + (turn) * B_LINES)) * p.b_row
-#define B_INSIDE(turn) (column_0 + b_pack * 8 < p.n && HAS_TERM(b_line + (turn) * B_LINES))
+    const i64 b_turn = TURN * p.b_row;
+#define B_AT(turn) (i64(PLACE(b_line + (turn) * B_LINES)) * p.b_row)
+#define B_INSIDE(turn) (column_0 + b_pack * 8 < p.n && TERM(b_line + (turn) * B_LINES) < k)
 #endif
 
     f32 sums[SUMS];
@@ -38,16 +50,27 @@
 #endif
 
     // All tiles but one are under way while that is multiplied. Beyond the end there are only zeros.
-    u32 filled = 0, read = 0, fetched = 0;
+    u32 filled = 0, read = 0;
     for (u32 turn = 0; turn < turns + STAGES - 1; ++turn) {
         if (turn >= STAGES - 1) {
             all_but_some_arrive();
             BARRIER();
         }
+#if TEAMS < PARTS
+        UNROLL
+        for (u32 half = 0; half < 2; ++half) {
+            begins[half] = part < PARTS ? (piece * PARTS + part) * PIECE : k;
+            if (++piece == pieces) {
+                piece = 0;
+                ++part;
+            }
+        }
+#endif
         UNROLL
         for (u32 pack = 0; pack < A_PACKS; ++pack) {
             copy_async(a_tiles + filled * A_ELEMENTS + pack_place(A_LINE, a_line + pack * A_LINES, a_pack),
-                       a_from + pack * a_step, row_0 + a_line + pack * A_LINES < p.m && HAS_TERM(a_pack * 8));
+                       a_from + pack * a_step + PLACE(a_pack * 8),
+                       row_0 + a_line + pack * A_LINES < p.m && TERM(a_pack * 8) < k);
         }
         UNROLL
         for (u32 pack = 0; pack < B_PACKS; ++pack) {
@@ -55,9 +78,11 @@
                        b_from + B_AT(pack), B_INSIDE(pack));
         }
         end_copies();
-        a_from += SHARE;
+#if TEAMS == PARTS
+        a_from += TURN;
         b_from += b_turn;
-        fetched += SHARE;
+        fetched += TURN;
+#endif
         filled = filled == STAGES - 1 ? 0 : filled + 1;
         if (turn < STAGES - 1) { continue; }
 
@@ -96,16 +121,11 @@
                 }
             }
 #if TEAMS < PARTS
-            // A piece ends, and maybe a part.
-            if (own % (PIECE / 16) == PIECE / 16 - 1) {
-                summed += PIECE;
-                if (summed == part) {
-                    summed = 0;
-                    UNROLL
-                    for (u32 index = 0; index < SUMS; ++index) {
-                        totals[index] += sums[index];
-                        sums[index] = 0.0f;
-                    }
+            if (own % (PIECE / 16) == PIECE / 16 - 1 && ++summed % pieces == 0) {
+                UNROLL
+                for (u32 index = 0; index < SUMS; ++index) {
+                    totals[index] += sums[index];
+                    sums[index] = 0.0f;
                 }
             }
 #endif
@@ -134,7 +154,7 @@
             y += all[(other * SUMS + index + 1) * 32];
         }
 #elif TEAMS < PARTS
-        const f32 x = totals[index] + sums[index], y = totals[index + 1] + sums[index + 1];
+        const f32 x = totals[index], y = totals[index + 1];
 #else
         const f32 x = sums[index], y = sums[index + 1];
 #endif

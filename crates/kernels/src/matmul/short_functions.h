@@ -4,7 +4,7 @@ struct alignas(16) Words { u32 numbers[4]; };
 
 #define A_ELEMENTS (ROWS * DEPTH)
 #define B_ELEMENTS (COLUMNS * DEPTH)
-// How far the share of each team of warps reaches in a tile: a piece of its part of the terms.
+// How far the share of each team of warps reaches in a tile.
 #define SHARE (DEPTH / TEAMS)
 // Packs in a line, lines that all threads copy at once, and packs that each thread copies.
 #define A_LINE (DEPTH / 8u)
@@ -18,6 +18,8 @@ struct alignas(16) Words { u32 numbers[4]; };
 #define B_PACKS (DEPTH / B_LINES)
 #endif
 #define B_LINES (THREADS / B_LINE)
+// Neighbours of the same part of the terms; those of other parts are between them and the next ones.
+#define PIECE 32u
 // Warps along the columns.
 #define WARPS_ACROSS (COLUMNS / 32u)
 // Of a warp, 32 x 32: tiles of 16 rows, and of 8 columns.
@@ -29,12 +31,6 @@ struct alignas(16) Words { u32 numbers[4]; };
 #else
 #define MULTIPLY_TILES multiply_f16
 #endif
-
-// A part of the terms is a multiple of so many.
-#define PIECE 32u
-// How far the terms on a line of a tile are behind the first of that tile, and whether the line has some.
-#define TERM_AT(line) ((line) / SHARE * part + (line) % SHARE)
-#define HAS_TERM(line) (fetched + (line) % SHARE < terms && fetched + TERM_AT(line) < k)
 
 FUNCTION u32 pack_place(u32 length, u32 line, u32 pack) {
     return (line * length + (pack ^ (length == 4 ? line / 2 % 4 : line % 8u))) * 8u;

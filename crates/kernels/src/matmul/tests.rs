@@ -481,11 +481,11 @@ fn tiles_of_one_of_many_streams_are_larger() {
         Some((plan.dispatches[0].groups[0], plan.dispatches[0].threads))
     };
     assert_eq!(groups([128, 384, 384]), Some((6, 256)));
-    assert_eq!(groups([197, 768, 2304]), Some((72, 256)));
-    // Of 128 rows, a quarter would be none.
-    assert_eq!(groups([192, 384, 1152]), Some((54, 128)));
-    // What is large already, has few rows or is a library's stays as it is.
-    assert_eq!(groups([192, 768, 3072]), None);
+    assert_eq!(groups([100, 3072, 768]), Some((12, 256)));
+    assert_eq!(groups([256, 768, 2304]), Some((72, 256)));
+    // More rows would be empty, or columns; or it is a library's.
+    assert_eq!(groups([197, 768, 2304]), None);
     assert_eq!(groups([32, 384, 1152]), None);
+    assert_eq!(groups([128, 384, 40]), None);
     assert_eq!(groups([1024, 384, 1536]), None);
 }

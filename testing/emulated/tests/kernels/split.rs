@@ -182,22 +182,24 @@ fn products_of_half_the_bits_are_right() {
     ignore = "switches stacks behind the sanitizer's back"
 )]
 fn one_of_many_streams_gets_the_same_bits() {
-    let Some(alone) = emulator(FEW) else {
+    const UNITS: u32 = 16;
+    let Some(alone) = emulator(UNITS) else {
         return;
     };
-    let of_many = emulator(FEW).expect("there was one");
+    let of_many = emulator(UNITS).expect("there was one");
     let of_many = of_many.with_lowering(|op, limits| match op {
         Op::MatMul(op) => product_of_many(op, limits),
         _ => None,
     });
-    // Tiles of each size by one stream alone, in four, two and one parts, which end within a tile and before the last.
+    // By one stream alone in tiles of each size, with four, two and one parts of the terms. A part may end in the middle of a
+    // tile, and have no terms.
     for (number, [m, n, k]) in [
-        [64, 64, 40],
-        [64, 72, 104],
-        [64, 64, 520],
-        [57, 120, 264],
-        [100, 64, 200],
-        [128, 152, 72],
+        [128, 64, 40],
+        [100, 72, 360],
+        [128, 64, 520],
+        [97, 152, 40],
+        [128, 136, 264],
+        [128, 296, 72],
     ]
     .into_iter()
     .enumerate()

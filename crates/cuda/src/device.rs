@@ -173,6 +173,7 @@ impl Device for CudaDevice {
     fn prepare(&self, op: &Op) -> Result<Option<Prepared>> {
         let context = &self.core.context;
         let _bound = context.bind().map_err(|failure| context.error(failure))?;
+        // It may be for a program: who encodes an op by itself needs less, once.
         Ok(Some(Box::new(self.core.prepared(op, true)?)))
     }
 

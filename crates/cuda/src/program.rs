@@ -143,7 +143,9 @@ impl CudaProgram {
     /// Whether what is launched now is of one of many streams; `was` tells whether the launch before was.
     fn is_of_many(&self, was: bool) -> bool {
         // So that it does not change with each thread that comes or goes.
-        let least = self.many.map(|many| if was { many / 4 * 3 } else { many });
+        let least = self
+            .many
+            .map(|many| if was { many - many / 4 } else { many });
         least.is_some_and(|least| waits::waiting(&self.core.context) >= least)
     }
 

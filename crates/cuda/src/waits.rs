@@ -48,17 +48,17 @@ pub(crate) fn wait(
     Ok(())
 }
 
-/// How many threads wait for this GPU now.
+/// How many threads wait for this GPU now, without a deadline.
 #[inline]
 pub(crate) fn waiting(context: &Context) -> usize {
     of_relaxed(of_gpu(context))
 }
 
 /// A thread waits for a GPU until this is dropped.
-pub(crate) struct Waiting(&'static AtomicUsize);
+struct Waiting(&'static AtomicUsize);
 
 impl Waiting {
-    pub fn begin(context: &Context) -> Waiting {
+    fn begin(context: &Context) -> Waiting {
         let waiting = of_gpu(context);
         // Relaxed: they are only counted.
         waiting.fetch_add(1, Ordering::Relaxed);

@@ -107,6 +107,7 @@ impl Instance {
                 continue;
             }
             let tasks = tasks(&op.steps, of_many, &place);
+            debug_assert_eq!(nodes.len(), tasks.len(), "as many steps for many streams");
             for (node, task) in nodes.iter().zip(tasks) {
                 // SAFETY: as where the node was appended.
                 if !unsafe { self.graph.update(core, node, &task, &place)? } {

@@ -10,7 +10,7 @@
     const u32 pieces = (k + PARTS * PIECE - 1) / (PARTS * PIECE);
     const u32 turns = (pieces * PARTS + 1) / 2;
     u32 piece = 0, part = 0, begins[2];
-// The term of a line of the tile that is fetched, how far that is behind where a pointer is, and how far pointers move with a tile.
+// The term of a line of the tile that is fetched, how far past the pointer it lies, and how far pointers move with a tile.
 #define TERM(line) (((line) < PIECE ? begins[0] : begins[1]) + (line) % PIECE)
 #define PLACE(line) TERM(line)
 #define TURN 0
@@ -46,7 +46,7 @@
     u32 summed = 0;
     f32 totals[SUMS];
     UNROLL
-    for (u32 index = 0; index < SUMS; ++index) { totals[index] = 0.0f; }
+    for (u32 index = 0; index < SUMS; ++index) { totals[index] = -0.0f; }
 #endif
 
     // All tiles but one are under way while that is multiplied. Beyond the end there are only zeros.

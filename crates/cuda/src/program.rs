@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::{CUresult, CUstream};
 use streampool_device::{Error, Op, Program, Result, Span};
+use streampool_kernels::RESIDENT_THREADS;
 
 use crate::context::{Alone, Failure};
 use crate::core::Core;
@@ -53,8 +54,6 @@ pub(crate) struct CudaProgram {
     many: Option<usize>,
 }
 
-/// Threads that a processor of the GPU runs at a time of the kernels for one of many streams, about.
-const RESIDENTS: usize = 512;
 /// Fewer streams are not many.
 const FEWEST: u64 = 12;
 
@@ -71,7 +70,7 @@ fn many(core: &Core, recipe: &Recipe) -> Option<usize> {
     let (count, all) = threads.fold((0, 0u64), |(count, all), threads| {
         (count + 1, all.saturating_add(threads))
     });
-    let fit = core.properties.compute_units.saturating_mul(RESIDENTS) as u64;
+    let fit = u64::from(core.limits.compute_units) * u64::from(RESIDENT_THREADS);
     let many = fit.saturating_mul(count).div_ceil(all.max(1));
     (count > 0).then_some(many.max(FEWEST) as usize)
 }

@@ -73,7 +73,7 @@ pub use kernel::{
     tensor_core_product,
 };
 pub use linalg::Linalg;
-pub use matmul::Product;
+pub use matmul::{Product, RESIDENT_THREADS};
 pub use rows::Rows;
 pub use scratch::with_room_to_grow;
 pub use text::{Dialect, Source};

@@ -28,7 +28,7 @@ use crate::text::{Dialect, KernelText};
 
 pub use blocks::Blocks;
 pub use dots::Dots;
-pub use short::Short;
+pub use short::{RESIDENT_THREADS, Short};
 pub use split::Split;
 pub use sums::Sums;
 pub use tiled::Tiled;

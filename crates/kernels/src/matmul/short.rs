@@ -102,8 +102,8 @@ impl Tile {
     }
 }
 
-/// Threads that a processor should have registers for at a time.
-const RESIDENTS: u32 = 512;
+/// Threads of such groups that a processor has registers for at a time.
+pub const RESIDENT_THREADS: u32 = 512;
 /// With fewer rows, columns or terms, other forms are better.
 const NARROWEST: usize = 32;
 /// With more flat tiles for each processor, a library's kernels, which share them, are better.
@@ -186,7 +186,7 @@ impl Short {
                 ("BRAIN", u32::from(self.ends.dtype == DType::BF16)),
                 ("B_ALONG_K", u32::from(self.b_along_k)),
                 ("PAIRS", u32::from(self.pairs)),
-                ("RESIDENTS", RESIDENTS / threads),
+                ("RESIDENTS", RESIDENT_THREADS / threads),
             ],
         );
         functions.push_str(include_str!("short_functions.h"));

@@ -10,16 +10,14 @@
     const u32 pieces = (k + PARTS * PIECE - 1) / (PARTS * PIECE);
     const u32 turns = (pieces * PARTS + 1) / 2;
     u32 piece = 0, part = 0, begins[2];
-// The term of a line of the tile that is fetched, how far past the pointer it lies, and how far pointers move with a tile.
+// The term of a line of the tile that is fetched, and how far past the pointer it lies.
 #define TERM(line) (((line) < PIECE ? begins[0] : begins[1]) + (line) % PIECE)
 #define PLACE(line) TERM(line)
-#define TURN 0
 #else
     const u32 turns = (k + DEPTH - 1) / DEPTH;
     u32 fetched = 0;
 #define TERM(line) (fetched + (line))
 #define PLACE(line) (line)
-#define TURN DEPTH
 #endif
 
     // Each thread copies a pack of some lines of each tile, a fixed number apart, and up to where they are inside.
@@ -29,12 +27,12 @@
     const u32 b_line = lane / B_LINE, b_pack = lane % B_LINE;
 #if B_ALONG_K
     const u16* b_from = b + b_at + (column_0 + b_line) * p.b_column;
-    const i64 b_turn = TURN;
+    const i64 b_turn = DEPTH;
 #define B_AT(turn) (i64((turn) * B_LINES) * p.b_column + PLACE(b_pack * 8))
 #define B_INSIDE(turn) (column_0 + b_line + (turn) * B_LINES < p.n && TERM(b_pack * 8) < k)
 #else
     const u16* b_from = b + b_at + column_0 + b_pack * 8;
-    const i64 b_turn = TURN * p.b_row;
+    const i64 b_turn = DEPTH * p.b_row;
 #define B_AT(turn) (i64(PLACE(b_line + (turn) * B_LINES)) * p.b_row)
 #define B_INSIDE(turn) (column_0 + b_pack * 8 < p.n && TERM(b_line + (turn) * B_LINES) < k)
 #endif
@@ -79,9 +77,9 @@
         }
         end_copies();
 #if TEAMS == PARTS
-        a_from += TURN;
+        a_from += DEPTH;
         b_from += b_turn;
-        fetched += TURN;
+        fetched += DEPTH;
 #endif
         filled = filled == STAGES - 1 ? 0 : filled + 1;
         if (turn < STAGES - 1) { continue; }

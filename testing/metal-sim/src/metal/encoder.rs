@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use super::committed::{CommandBuffer, Turn};
 use super::pass::Pass;
@@ -91,8 +92,10 @@ pub(super) fn race() {
             "two threads make, end or free encoders at once".to_owned(),
         );
     }
-    for _ in 0..crate::chance::below(4) {
-        thread::yield_now();
+    // Now and then long enough for a thread that only now wakes up, on a busy machine, too.
+    match crate::chance::below(16) {
+        0 => thread::sleep(Duration::from_micros(200)),
+        yields => (0..yields % 4).for_each(|_| thread::yield_now()),
     }
     BUSY.store(false, Ordering::Release);
 }

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use streampool_device::foreign::{self, Panic};
-use streampool_device::{Fault, HostSlice, Interval, Op, OpKind, Span, Tick};
+use streampool_device::{Activation, Fault, HostSlice, Interval, Op, OpKind, Span, Tick};
 
 use crate::cost;
 use crate::crew::Crew;
 use crate::given_up::{Stopped, Watch};
 use crate::kernels::scratch::NoRoom;
-use crate::kernels::{self, Prepared};
+use crate::kernels::{self, Prepared, Then};
 use crate::program::{Replay, Step};
 use crate::strand::{Command, Strand};
 use crate::team::{Solo, Team};
@@ -166,10 +166,17 @@ impl Strand {
         else {
             return Err(format!("{} does not follow another op", second.kind));
         };
+        let within = program
+            .bounds()
+            .filter(|_| outputs[..] == [conv.dst] && conv.activation == Activation::None);
         // SAFETY: by the guarantees of `Queue::encode`; each element is computed once, after what it is made of.
         unsafe {
+            if let Some(bounds) = within {
+                kernels::convolve_then(conv, ready, team, Then::Keep(bounds));
+                return Ok(());
+            }
             program.in_parts(inputs, outputs, |then| {
-                kernels::convolve_then(conv, ready, team, then)
+                kernels::convolve_then(conv, ready, team, Then::Call(then))
             })
         }
     }

@@ -37,7 +37,8 @@ mod tally;
 pub(crate) mod tests;
 mod trees;
 
-pub(crate) use self::conv::execute_then as convolve_then;
+pub(crate) use self::conv::{Then, execute_then as convolve_then};
+pub(crate) use self::matmul::lanes::Bounds;
 pub(crate) use self::preparation::Preparation;
 pub(crate) use self::prepared::Prepared;
 pub(crate) use self::simd::features;

@@ -33,7 +33,8 @@ use std::sync::Arc;
 use streampool_device::{CacheReport, Expr, View};
 use streampool_kernels::Cache;
 
-use crate::kernels::simd;
+use self::code::Code;
+use crate::kernels::{Bounds, simd};
 use crate::team::Team;
 
 pub(crate) use self::program::Program;
@@ -114,6 +115,26 @@ impl Program {
     ) -> Result<(), String> {
         // SAFETY: passed on.
         unsafe { run::run(self, inputs, outputs, team) }
+    }
+
+    /// Between which numbers it keeps its one input, if that is all it does.
+    pub(crate) fn bounds(&self) -> Option<Bounds> {
+        let ([_], [_], [one]) = (&self.inputs[..], &self.outputs[..], &self.instructions[..])
+        else {
+            return None;
+        };
+        // The input and the output come before the constants.
+        let number = |slot: u16| {
+            let constant = self.constants.get(usize::from(slot).checked_sub(2)?)?;
+            Some(f32::from_bits(constant.bits as u32)).filter(|number| !number.is_nan())
+        };
+        let (Code::Between, [0, least, most]) = (one.code, one.operands) else {
+            return None;
+        };
+        Some(Bounds {
+            least: Some(number(least)?),
+            most: Some(number(most)?),
+        })
     }
 
     /// Calls `f` with what computes the elements of any numbers, counted in the order in which the first output lies in memory.

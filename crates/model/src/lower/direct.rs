@@ -1,4 +1,4 @@
-//! Convolutions that write where a copy would put what they make: into a part of a concatenation.
+//! Convolutions that write where what follows would: into a part of a concatenation, or where an elementwise op does.
 
 use streampool_device::{Access, Op, View};
 
@@ -56,6 +56,62 @@ fn direct(listing: &Listing, place: usize, uses: &Uses) -> Option<(usize, Op)> {
     let op = Op::Conv(conv);
     op.validate().ok()?;
     Some((writer, op))
+}
+
+/// Has convolutions write where elementwise ops put what they make of that alone, so that those work in place; says how many.
+pub fn work_in_place(listing: &mut Listing) -> usize {
+    let mut uses = Uses::of(&listing.steps, uses::outputs(&listing.outputs));
+    let mut found = 0;
+    for place in 0..listing.steps.len() {
+        let Some((writer, conv, map)) = in_place(listing, place, &uses) else {
+            continue;
+        };
+        for (place, op) in [(writer, conv), (place, map)] {
+            uses.replace(place, &listing.steps[place].op, &op);
+            listing.steps[place].op = op;
+        }
+        found += 1;
+    }
+    found
+}
+
+/// The convolution before the elementwise op at `place`, and both as they are in place.
+fn in_place(listing: &Listing, place: usize, uses: &Uses) -> Option<(usize, Op, Op)> {
+    let Op::Map {
+        expr,
+        inputs,
+        outputs,
+    } = &listing.steps[place].op
+    else {
+        return None;
+    };
+    let (&[src], &[dst]) = (&inputs[..], &outputs[..]) else {
+        return None;
+    };
+    let lies = |view: &View| (view.dtype(), *view.layout(), view.span().bytes);
+    if lies(&src) != lies(&dst) || uses.only_reader(&src) != Some(place) {
+        return None;
+    }
+    let writer = uses.writer(&src).filter(|&writer| writer < place)?;
+    let Op::Conv(conv) = &listing.steps[writer].op else {
+        return None;
+    };
+    // Nobody looks there before.
+    let is_free = uses.writer(&dst) == Some(place)
+        && uses.steps(&dst).all(|step| step >= place)
+        && !listing.sources.contains_key(&Memory::of(dst.span()));
+    if conv.dst != src || !is_free {
+        return None;
+    }
+    let mut conv = conv.clone();
+    conv.dst = dst;
+    let conv = Op::Conv(conv);
+    let map = Op::Map {
+        expr: expr.clone(),
+        inputs: vec![dst],
+        outputs: vec![dst],
+    };
+    (conv.validate().is_ok() && map.validate().is_ok()).then_some((writer, conv, map))
 }
 
 /// Whether one ends before the other begins.

@@ -142,7 +142,8 @@ fn join_map(steps: &[ListedOp], place: usize, uses: &Uses) -> Option<(usize, Op)
         };
         let [output] = made.outputs else { continue };
         let alike = output.layout() == input.layout() && output.dtype() == input.dtype();
-        if writer >= place || !alike || !made.inputs.iter().all(|input| uses.is_settled(input)) {
+        let mut inputs = made.inputs.iter();
+        if writer >= place || !alike || !inputs.all(|input| uses.is_settled(input, writer, place)) {
             continue;
         }
         if let Some(op) = joined(&made, &reader, number) {
@@ -178,7 +179,7 @@ fn join_norm(steps: &[ListedOp], place: usize, uses: &Uses) -> Option<(usize, Op
     };
     let fits = is_sum(made.expr)
         && [output, &src, &added].into_iter().all(alike)
-        && made.inputs.iter().all(|input| uses.is_settled(input));
+        && (made.inputs.iter()).all(|input| uses.is_settled(input, writer, place));
     let op = Op::Norm(Norm {
         src,
         added: Some(added),
@@ -344,7 +345,8 @@ fn join_factor(steps: &[ListedOp], place: usize, uses: &Uses) -> Option<(usize, 
                 return None;
             };
             let alike = (input.shape(), input.dtype()) == (output.shape(), view.dtype());
-            let alone = uses.only_reader(view) == Some(place) && uses.is_settled(input);
+            let alone =
+                uses.only_reader(view) == Some(place) && uses.is_settled(input, writer, place);
             if !alike || !alone || !uses::is_whole(output) {
                 return None;
             }
@@ -424,11 +426,15 @@ fn read_uncopied(steps: &[ListedOp], place: usize, uses: &Uses) -> Option<Vec<(u
     let Op::Copy { src, dst } = &steps[place].op else {
         return None;
     };
-    let plain = src.dtype() == dst.dtype() && uses::is_whole(dst) && uses.is_settled(src);
+    let plain = src.dtype() == dst.dtype() && uses::is_whole(dst);
     if !plain || uses.writer(dst) != Some(place) {
         return None;
     }
-    let readers = uses.readers(dst).filter(|readers| !readers.is_empty())?;
+    let readers = uses.readers(dst)?;
+    let last = *readers.iter().max()?;
+    if !uses.is_settled(src, place, last) {
+        return None;
+    }
     let once = |&(place, reader): &(usize, &usize)| !readers[..place].contains(reader);
     let once = readers.iter().enumerate().filter(once);
     let direct = once.map(|(_, &reader)| {

@@ -11,6 +11,7 @@ mod relaid;
 mod testing;
 mod uses;
 
+pub use direct::work_in_place;
 pub use fuse::{Fused, fuse};
 pub use in_place::{InPlace, Room, in_place};
 pub use layout::channels_last;

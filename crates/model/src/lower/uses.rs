@@ -92,10 +92,13 @@ impl Uses {
         one.flat_map(|one| one.writes.iter().chain(&one.reads).copied())
     }
 
-    /// Whether memory is written at most once, so that it holds the same whenever it is read after that.
-    pub fn is_settled(&self, view: &View) -> bool {
+    /// Whether no step from `first` to `last`, those included, writes the memory of `view`: it can be read at either.
+    pub fn is_settled(&self, view: &View, first: usize, last: usize) -> bool {
         let one = self.memory.get(&Memory::of(view.span()));
-        one.is_none_or(|one| one.writes.len() <= 1)
+        one.is_none_or(|one| {
+            let mut writes = one.writes.iter();
+            !writes.any(|place| (first..=last).contains(place))
+        })
     }
 }
 

@@ -33,6 +33,11 @@ pub fn operator(op: &str) -> Option<Operator> {
                 other => return Err(call.unknown("approximate", other)),
             }])
         },
+        "BatchNormalization" => |call| {
+            Ok(vec![
+                call.input(0)?.scale_shift(call.input(1)?, call.input(2)?)?,
+            ])
+        },
         "Silu" => |call| Ok(vec![call.input(0)?.silu()?]),
         _ => return None,
     })

@@ -1,16 +1,18 @@
-//! Convolutions, with the scales and shifts of channels that follow in their weights, and their activation.
+//! Convolutions, with the scales and shifts of channels that follow in their weights, and their activation; and normalisations
+//! by constants that follow none.
 
 use streampool_tensor::{DType, Tensor};
 
 use super::activation;
-use super::editor::Editor;
+use super::editor::{Editor, fused};
 use crate::graph::{Domain, Node, Operator, ValueId};
 
 /// What follows a convolution becomes part of it.
 pub fn fuse(editor: &mut Editor<'_>, place: usize) -> Option<()> {
     let node = editor.node(place)?;
     match &node.operator.name[..] {
-        "BatchNormalization" | "Mul" | "Div" | "Add" | "Sub" => folded(editor, place),
+        "BatchNormalization" => folded(editor, place).or_else(|| scaled_and_shifted(editor, place)),
+        "Mul" | "Div" | "Add" | "Sub" => folded(editor, place),
         _ => activated(editor, place),
     }
 }
@@ -161,6 +163,22 @@ fn normalisation(editor: &Editor<'_>, node: &Node) -> Option<Affine> {
         scale: Some(scale),
         shift: Some(shift),
     })
+}
+
+/// A normalisation by constants has one scale and one shift for each channel.
+fn scaled_and_shifted(editor: &mut Editor<'_>, place: usize) -> Option<()> {
+    let node = editor.node(place)?.clone();
+    let affine = normalisation(editor, &node)?;
+    let (scale, shift) = (affine.scale?, affine.shift?);
+    // What is wider is for elements that are.
+    if scale.dtype() != DType::F32 || !finite(&scale)? || !finite(&shift)? {
+        return None;
+    }
+    let [scale, shift] = [("scale", scale), ("shift", shift)]
+        .map(|(what, tensor)| editor.add_constant(format!("{}.{what}", node.name), tensor));
+    let inputs = vec![Some(node.input(0)?), Some(scale), Some(shift)];
+    let new = fused("BatchNormalization", &node, inputs);
+    editor.replace("batch_norm", place, &[], new)
 }
 
 /// The weights, if they change, and the bias.

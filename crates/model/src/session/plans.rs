@@ -14,7 +14,7 @@ use super::make_once::MakeOnce;
 use super::weights::Weights;
 use crate::error::Result;
 use crate::graph::{Graph, ValueId};
-use crate::lower::{Plan, channels_last, fuse, work};
+use crate::lower::{Plan, channels_last, fuse, work, work_in_place};
 use crate::passes::Fusion;
 use crate::ranks;
 use crate::seeds;
@@ -157,6 +157,7 @@ impl Plans {
         Budget::give_back_work(work(&listing.steps));
         let fused = fuse(&mut listing);
         channels_last(&mut listing, weights.work().device().channels_last());
+        work_in_place(&mut listing);
         let plan = Plan::new(listing, kinds);
         let mut compiled = Compiled::new(plan, ended, kept, weights, &self.ledger, key.bytes())?;
         weights.settle(begin)?;

@@ -166,6 +166,16 @@ impl Tensor {
         )
     }
 
+    /// `x * scale + shift`, both `[channels]` (axis 1).
+    pub fn scale_shift(&self, scale: &Tensor, shift: &Tensor) -> Result<Tensor> {
+        let op = "scale_shift";
+        let on = self.encoder(op)?;
+        checks::floats(op, "self", self)?;
+        let scale = self.channel_values(on, "scale", scale)?;
+        let shift = self.channel_values(on, "shift", shift)?;
+        self.with_values(on, [], [Some(scale), Some(shift)], |_, x, []| Ok(x))
+    }
+
     /// `x / max(‖x‖, epsilon)`, with the norm of power `p` (infinite for the largest) along an axis.
     pub fn normalize(&self, p: f64, axis: isize, epsilon: f64) -> Result<Tensor> {
         let op = "normalize";

@@ -6,7 +6,7 @@ use streampool_device::{Activation, Conv, Slide};
 
 use super::window::Window;
 use crate::given_up::Steps;
-use crate::kernels::matmul::lanes::{Lanes, PlainF32};
+use crate::kernels::matmul::lanes::{Bounded, Bounds, PlainF32, between};
 use crate::kernels::scratch::with_scratch;
 use crate::kernels::simd::{level, vectorised};
 use crate::kernels::smooth::activate;
@@ -48,10 +48,12 @@ pub(super) struct Each {
     results: [usize; 2],
     slides: [Slide; 2],
     activation: Activation,
+    /// Where there is no activation.
+    bounds: Bounds,
 }
 
 impl Each {
-    pub(super) fn new(op: &Conv, weights: *const f32) -> Self {
+    pub(super) fn new(op: &Conv, weights: *const f32, bounds: Bounds) -> Self {
         let (src, dst) = (op.src.layout(), op.dst.layout());
         let of = |strides: &[isize]| [strides[0], strides[2], strides[3]];
         let bias = |view| Shared(address::<f32>(view));
@@ -68,6 +70,7 @@ impl Each {
             results: [dst.shape()[2], dst.shape()[3]],
             slides: [op.window[0], op.window[1]],
             activation: op.activation,
+            bounds,
         }
     }
 
@@ -196,17 +199,12 @@ impl Each {
         before(0).min(end)..end
     }
 
-    /// Computes these channels of one line of results, but for the activation.
+    /// Computes these channels of one line of results, but for an activation that is more than bounds.
     ///
     /// # Safety
     /// As for [`execute`](Self::execute); the machine has the instructions of `L`.
     #[inline(always)]
-    unsafe fn line<L: Lanes<Unit = f32, Sum = f32>>(
-        &self,
-        image: usize,
-        line: usize,
-        channels: Range<usize>,
-    ) {
+    unsafe fn line<L: Bounded>(&self, image: usize, line: usize, channels: Range<usize>) {
         let down = self.seen(0, line);
         let from = image as isize * self.read[0] + self.begin(0, line) * self.read[1];
         let to = image as isize * self.written[0] + line as isize * self.written[1];
@@ -250,7 +248,7 @@ impl Each {
     /// # Safety
     /// As for [`line`](Self::line).
     #[inline(always)]
-    unsafe fn places<L: Lanes<Unit = f32, Sum = f32>, const P: usize>(
+    unsafe fn places<L: Bounded, const P: usize>(
         &self,
         from: isize,
         to: isize,
@@ -259,6 +257,7 @@ impl Each {
         along: &Range<usize>,
     ) {
         let across = self.slides[1].kernel as usize;
+        let bounds = Bounds::of(self.activation, self.bounds).unwrap_or_default();
         let step = self.slides[1].stride as isize * self.read[2];
         let next = [
             self.slides[0].dilation as isize * self.read[1],
@@ -283,8 +282,9 @@ impl Each {
                     }
                 }
                 let to = self.to.at(to + channel as isize);
-                for (index, sum) in sums.iter().enumerate() {
-                    sum.store(to.offset(index as isize * self.written[2]));
+                let bounds = bounds.lanes::<L>();
+                for (index, &sum) in sums.iter().enumerate() {
+                    between(sum, bounds).store(to.offset(index as isize * self.written[2]));
                 }
             }
         }
@@ -295,7 +295,7 @@ impl Each {
     /// # Safety
     /// As for [`line`](Self::line).
     #[inline(always)]
-    unsafe fn first<L: Lanes<Unit = f32, Sum = f32>>(&self, channel: usize) -> L {
+    unsafe fn first<L: Bounded>(&self, channel: usize) -> L {
         // SAFETY: each channel has a bias; the rest the caller promises.
         unsafe {
             match &self.bias {
@@ -315,7 +315,7 @@ impl Each {
     /// # Safety
     /// As for [`execute`](Self::execute).
     unsafe fn activate(&self, image: usize, line: usize) {
-        if self.activation == Activation::None {
+        if Bounds::of(self.activation, self.bounds).is_some() {
             return;
         }
         let to = image as isize * self.written[0] + line as isize * self.written[1];

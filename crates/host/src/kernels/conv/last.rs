@@ -13,6 +13,7 @@ use super::each::{self, Each};
 use super::pointwise;
 use super::window::{Way, Window, gather};
 use crate::given_up::Steps;
+use crate::kernels::matmul::lanes::Bounds;
 use crate::kernels::matmul::{self, Gathering, Lying};
 use crate::kernels::preparation::Preparation;
 use crate::kernels::scratch::{Count, with_scratch};
@@ -177,25 +178,47 @@ pub(super) unsafe fn execute_plain(op: &Conv, team: &dyn Team) -> bool {
 
 /// # Safety
 /// As for [`execute`](super::execute); what is ready was prepared for an op that differs in where its operands lie.
-pub(super) unsafe fn execute(op: &Conv, ready: &Ready, team: &dyn Team, then: Option<&Then<'_>>) {
+pub(super) unsafe fn execute(op: &Conv, ready: &Ready, team: &dyn Team, then: Option<Then<'_>>) {
     // SAFETY: passed on from the caller.
     unsafe { run(op, ready.pack.at(), team, then) }
 }
 
 /// # Safety
 /// As for [`execute`]; the weights are packed.
-unsafe fn run(op: &Conv, weights: *const f32, team: &dyn Team, then: Option<&Then<'_>>) {
+unsafe fn run(op: &Conv, weights: *const f32, team: &dyn Team, then: Option<Then<'_>>) {
     // SAFETY: passed on from the caller.
     unsafe {
         match is_each(op) {
-            true => Each::new(op, weights).execute(team, then),
+            true => {
+                let (bounds, then) = Then::parts(then);
+                Each::new(op, weights, bounds).execute(team, then);
+            }
             false => windows(op, weights, team, then),
         }
     }
 }
 
-/// What is done with results as soon as they are there, while they are in the cache: those of these numbers, as they lie.
-pub(super) type Then<'a> = dyn Fn(Range<usize>) + Sync + 'a;
+/// What is done with results as soon as they are there.
+#[derive(Clone, Copy)]
+pub(crate) enum Then<'a> {
+    /// They are kept between bounds.
+    Keep(Bounds),
+    /// This, while they are in the cache: with those of these numbers, as they lie.
+    Call(&'a (dyn Fn(Range<usize>) + Sync)),
+}
+
+impl<'a> Then<'a> {
+    /// The bounds, and what is called.
+    pub(super) fn parts(
+        then: Option<Then<'a>>,
+    ) -> (Bounds, Option<&'a (dyn Fn(Range<usize>) + Sync)>) {
+        match then {
+            None => (Bounds::default(), None),
+            Some(Then::Keep(bounds)) => (bounds, None),
+            Some(Then::Call(call)) => (Bounds::default(), Some(call)),
+        }
+    }
+}
 
 /// Whether results lie one after another, all channels of a place and then those of the next.
 pub(super) fn lies_in_order(op: &Conv) -> bool {
@@ -214,7 +237,8 @@ pub(super) fn lies_in_order(op: &Conv) -> bool {
 
 /// # Safety
 /// As for [`execute`].
-unsafe fn windows(op: &Conv, weights: *const f32, team: &dyn Team, then: Option<&Then<'_>>) {
+unsafe fn windows(op: &Conv, weights: *const f32, team: &dyn Team, then: Option<Then<'_>>) {
+    let (bounds, then) = Then::parts(then);
     let (src, dst) = (op.src.layout(), op.dst.layout());
     let (read, made) = (op.weight.shape()[1], op.dst.shape()[1] / op.groups);
     let taps: usize = op.weight.shape()[2..].iter().product();
@@ -246,6 +270,7 @@ unsafe fn windows(op: &Conv, weights: *const f32, team: &dyn Team, then: Option<
             strides: [dst.strides()[3], dst.strides()[1]],
             bias: bias.map(|(bias, step)| (bias.at(first as isize * step), step)),
             activation: op.activation,
+            bounds,
         };
         (window, gathering)
     };

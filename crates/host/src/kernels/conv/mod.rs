@@ -15,12 +15,12 @@ mod sums;
 mod weights;
 mod window;
 
-use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use streampool_device::{Conv, Slide};
 
 use self::axis::Axis;
+pub(crate) use self::last::Then;
 use self::plan::Plan;
 use self::sums::Summed;
 use self::weights::{Rows, Weights};
@@ -209,16 +209,11 @@ impl Ready {
     }
 }
 
-/// As [`execute`], with something that is done with results of these numbers, as they lie, as soon as they are there.
+/// As [`execute`], with something that is done with results as soon as they are there.
 ///
 /// # Safety
-/// As for [`execute`]; what is ready [goes on](Ready::goes_on).
-pub(crate) unsafe fn execute_then(
-    op: &Conv,
-    ready: &Ready,
-    team: &dyn Team,
-    then: &(dyn Fn(Range<usize>) + Sync),
-) {
+/// As for [`execute`]; what is ready [goes on](Ready::goes_on), and the op has no activation if results are kept between bounds.
+pub(crate) unsafe fn execute_then(op: &Conv, ready: &Ready, team: &dyn Team, then: Then<'_>) {
     if let Ready::Last(ready) = ready
         && op.dst.layout().elements() > 0
     {

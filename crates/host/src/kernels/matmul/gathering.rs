@@ -6,8 +6,10 @@ use std::ptr::null_mut;
 use streampool_device::Activation;
 
 use super::blocked;
+use super::lanes::Bounds;
 use super::multiply::{Sums, Unit};
 use super::product::{Matrix, Product};
+use crate::kernels::simd::vectorised;
 
 /// A product of gathered rows with packed weights.
 pub(in crate::kernels) struct Gathering {
@@ -21,6 +23,8 @@ pub(in crate::kernels) struct Gathering {
     /// The bias of the first column, and from one to the next.
     pub(in crate::kernels) bias: Option<(*mut f32, isize)>,
     pub(in crate::kernels) activation: Activation,
+    /// Where there is no activation.
+    pub(in crate::kernels) bounds: Bounds,
 }
 
 /// Writes these units of these rows, each so far from the one before. Says whether any lies in what is gathered from: the
@@ -42,11 +46,26 @@ pub(in crate::kernels) unsafe fn gathered(
     columns: Range<usize>,
     gather: &Gather<'_>,
 ) {
-    // SAFETY: passed on from the caller.
-    unsafe { blocked::tile_of(&gathering.as_product(), rows, columns, gather) }
+    // SAFETY: passed on from the caller; the tile lies in the result.
+    unsafe {
+        blocked::tile_of(
+            &gathering.as_product(),
+            rows.clone(),
+            columns.clone(),
+            gather,
+        );
+        if gathering.bounds != Bounds::default() {
+            keep(gathering, rows, columns);
+        }
+    }
 }
 
 impl Gathering {
+    /// The bounds that are all that is done with sums.
+    pub(super) fn in_registers(&self) -> Option<Bounds> {
+        Bounds::of(self.activation, self.bounds)
+    }
+
     fn as_product(&self) -> Product<f32> {
         let [m, n, k] = self.sizes;
         let [row, column] = self.strides;
@@ -76,8 +95,8 @@ impl Gathering {
         }
     }
 
-    /// Finishes sums that are biased, and not below zero if they should not be, of the block at `row` and `column`; stores
-    /// them if they are not in the product.
+    /// Finishes sums that are biased and bounded, of the block at `row` and `column`; stores them if they are not in the
+    /// product.
     ///
     /// # Safety
     /// As for [`gathered`], and the sums can be read and written.
@@ -89,13 +108,36 @@ impl Gathering {
     ) {
         let product = Product {
             bias: None,
-            activation: match self.activation {
-                Activation::Relu => Activation::None,
-                other => other,
+            activation: match self.in_registers() {
+                Some(_) => Activation::None,
+                None => self.activation,
             },
             ..self.as_product()
         };
         // SAFETY: passed on from the caller.
         unsafe { product.finish(block, columns, sums) }
+    }
+}
+
+vectorised! {
+    /// Keeps the results of these rows and columns between their bounds.
+    ///
+    /// # Safety
+    /// They can be read and written.
+    unsafe fn keep[](gathering: &Gathering, rows: Range<usize>, columns: Range<usize>) {
+        let [row_step, column_step] = gathering.strides;
+        let Bounds { least, most } = gathering.bounds;
+        let (least, most) = (least.unwrap_or(f32::NEG_INFINITY), most.unwrap_or(f32::INFINITY));
+        for row in rows {
+            let to = gathering.to.wrapping_offset(row as isize * row_step);
+            for column in columns.clone() {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    let value = &mut *to.wrapping_offset(column as isize * column_step);
+                    *value = if *value < least { least } else { *value };
+                    *value = if *value > most { most } else { *value };
+                }
+            }
+        }
     }
 }

@@ -3,11 +3,9 @@
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use streampool_device::Activation;
-
 use super::blocked::even_parts;
 use super::gathering::Gathering;
-use super::lanes::{Lanes, PlainF32, Relu};
+use super::lanes::{Bounded, Bounds, Lanes, PlainF32, between};
 use super::multiply::{AHEAD, MAX_COLUMNS, MAX_ROWS, Sums, Unit};
 use crate::given_up;
 use crate::kernels::rows::fetch;
@@ -75,7 +73,7 @@ pub(in crate::kernels) unsafe fn in_place(
                     .weights
                     .wrapping_add(column * k + lying.first * width),
                 biases: biases.as_ptr(),
-                relu: gathering.activation == Activation::Relu,
+                bounds: gathering.in_registers().unwrap_or_default(),
                 half,
             };
             // SAFETY: the caller's promise; sums lie in the tile, or in the block.
@@ -95,7 +93,7 @@ struct Operands<'a> {
     b: *const f32,
     /// One for each column of a whole block.
     biases: *const f32,
-    relu: bool,
+    bounds: Bounds,
     /// Whether only the first half of the columns is wanted.
     half: bool,
 }
@@ -110,7 +108,7 @@ const ROWS_OF_A_POINTER: usize = 3;
     reason = "a zip is called, not inlined, in builds of many units"
 )]
 #[inline(always)]
-unsafe fn block<L: Relu, const R: usize, const V: usize>(
+unsafe fn block<L: Bounded, const R: usize, const V: usize>(
     operands: &Operands<'_>,
     next: usize,
     sums: Sums<f32>,
@@ -144,9 +142,10 @@ unsafe fn block<L: Relu, const R: usize, const V: usize>(
             }
             b = b.wrapping_add(next);
         }
+        let bounds = operands.bounds.lanes::<L>();
         for (row, vectors) in block.iter().enumerate() {
             for (at, &vector) in vectors.iter().enumerate() {
-                let vector = if operands.relu { vector.relu() } else { vector };
+                let vector = between(vector, bounds);
                 vector.store(sums.at.add(row * sums.row + at * L::WIDTH));
             }
         }

@@ -1,5 +1,7 @@
 //! Vectors of accumulators: the one instruction set that the product's inner loops are written in.
 
+use streampool_device::Activation;
+
 /// A vector of sums, and how units are multiplied into it.
 ///
 /// A unit is what one lane takes at one step: a float, or a pair of short integers. Sums are as wide as
@@ -66,20 +68,89 @@ pub(in crate::kernels) trait Lanes: Copy {
     }
 }
 
-/// Lanes that know no negative numbers, if it is said so.
-pub(in crate::kernels) trait Relu: Lanes<Unit = f32, Sum = f32> {
-    /// What is not below zero; NaN stays.
+/// Lanes that can be kept between bounds.
+pub(in crate::kernels) trait Bounded: Lanes<Unit = f32, Sum = f32> {
+    /// These numbers, or for those below it `least`. NaN stays.
     ///
     /// # Safety
     /// The machine has the instructions.
-    unsafe fn relu(self) -> Self;
+    unsafe fn at_least(self, least: Self) -> Self;
+
+    /// These numbers, or for those above it `most`. NaN stays.
+    ///
+    /// # Safety
+    /// As above.
+    unsafe fn at_most(self, most: Self) -> Self;
 }
 
-impl Relu for PlainF32 {
+impl Bounded for PlainF32 {
     #[inline(always)]
-    unsafe fn relu(self) -> Self {
-        PlainF32(self.0.map(|value| if value < 0.0 { 0.0 } else { value }))
+    unsafe fn at_least(mut self, least: Self) -> Self {
+        for (value, least) in self.0.iter_mut().zip(least.0) {
+            *value = if *value < least { least } else { *value };
+        }
+        self
     }
+
+    #[inline(always)]
+    unsafe fn at_most(mut self, most: Self) -> Self {
+        for (value, most) in self.0.iter_mut().zip(most.0) {
+            *value = if *value > most { most } else { *value };
+        }
+        self
+    }
+}
+
+/// Between which numbers results are kept. NaN stays.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Bounds {
+    pub(crate) least: Option<f32>,
+    pub(crate) most: Option<f32>,
+}
+
+impl Bounds {
+    /// What an activation does, if it is nothing else; and without one, these.
+    pub(in crate::kernels) fn of(activation: Activation, bounds: Bounds) -> Option<Bounds> {
+        match activation {
+            Activation::None => Some(bounds),
+            Activation::Relu => Some(Bounds {
+                least: Some(0.0),
+                most: None,
+            }),
+            _ => None,
+        }
+    }
+
+    /// As lanes.
+    ///
+    /// # Safety
+    /// The machine has the instructions of `L`.
+    #[inline(always)]
+    pub(in crate::kernels) unsafe fn lanes<L: Bounded>(self) -> [Option<L>; 2] {
+        // SAFETY: the numbers can be read; the rest the caller promises.
+        [self.least, self.most].map(|bound| bound.map(|bound| unsafe { L::splat(&bound) }))
+    }
+}
+
+/// Lanes between such bounds.
+///
+/// # Safety
+/// The machine has the instructions of `L`.
+#[inline(always)]
+pub(in crate::kernels) unsafe fn between<L: Bounded>(
+    mut lanes: L,
+    [least, most]: [Option<L>; 2],
+) -> L {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if let Some(least) = least {
+            lanes = lanes.at_least(least);
+        }
+        if let Some(most) = most {
+            lanes = lanes.at_most(most);
+        }
+    }
+    lanes
 }
 
 /// Plain lanes, for the compiler to put into whatever registers there are.
@@ -215,7 +286,7 @@ pub(in crate::kernels) use x86::*;
 mod x86 {
     use std::arch::x86_64::*;
 
-    use super::{Lanes, Relu};
+    use super::{Bounded, Lanes};
 
     macro_rules! lanes {
         (
@@ -309,19 +380,32 @@ mod x86 {
         };
     }
 
-    impl Relu for Avx512F32 {
+    // Of a number and NaN, the second operand is the larger and the smaller.
+    impl Bounded for Avx512F32 {
         #[inline(always)]
-        unsafe fn relu(self) -> Self {
-            // SAFETY: the caller promises the instructions. Of zero and NaN, the second operand is the larger.
-            Avx512F32(unsafe { _mm512_max_ps(_mm512_setzero_ps(), self.0) })
+        unsafe fn at_least(self, least: Self) -> Self {
+            // SAFETY: the caller promises the instructions.
+            Avx512F32(unsafe { _mm512_max_ps(least.0, self.0) })
+        }
+
+        #[inline(always)]
+        unsafe fn at_most(self, most: Self) -> Self {
+            // SAFETY: as above.
+            Avx512F32(unsafe { _mm512_min_ps(most.0, self.0) })
         }
     }
 
-    impl Relu for Avx2F32 {
+    impl Bounded for Avx2F32 {
         #[inline(always)]
-        unsafe fn relu(self) -> Self {
+        unsafe fn at_least(self, least: Self) -> Self {
             // SAFETY: as above.
-            Avx2F32(unsafe { _mm256_max_ps(_mm256_setzero_ps(), self.0) })
+            Avx2F32(unsafe { _mm256_max_ps(least.0, self.0) })
+        }
+
+        #[inline(always)]
+        unsafe fn at_most(self, most: Self) -> Self {
+            // SAFETY: as above.
+            Avx2F32(unsafe { _mm256_min_ps(most.0, self.0) })
         }
     }
 

@@ -10,7 +10,7 @@ use crate::given_up::Stopped;
 use crate::ranks;
 
 /// How often the caller looks before it parks, when helpers are still inside their last parts.
-const LOOKS_BEFORE_PARKING: usize = 512;
+const LOOKS_BEFORE_PARKING: usize = 4096;
 
 /// Where a thread takes parts from: the caller and its helpers from different ends, so that from op to op each
 /// comes by about the same elements, which are in its cache.

@@ -23,6 +23,8 @@ const GRAIN: usize = 1 << 14;
 const CHUNK: usize = 1 << 14;
 /// Columns that are reduced side by side.
 const COLUMNS: usize = 64;
+/// Columns whose sums stay in registers.
+const VECTOR: usize = 16;
 /// Rows that are combined before they are merged with others.
 const ROWS: usize = 256;
 /// Sums that run side by side along a row.
@@ -121,7 +123,10 @@ unsafe fn reduce<T: Reducible, K: Combine<T::Wide>>(plan: &Plan, mean: bool, tea
     };
     let grain = GRAIN.div_ceil(depth.max(1));
     if plan.by_columns() {
-        split(kept.elements(), grain, team, &|range| {
+        // Fewer columns are no vector.
+        let vectors = kept.elements().div_ceil(VECTOR);
+        split(vectors, grain.div_ceil(VECTOR), team, &|range| {
+            let range = range.start * VECTOR..kept.elements().min(range.end * VECTOR);
             kept.for_each_run(range, |offsets, length| {
                 for start in (0..length).step_by(COLUMNS) {
                     let count = COLUMNS.min(length - start) as isize;
@@ -292,19 +297,18 @@ vectorised! {
         let mut column = 0;
         // SAFETY: the caller's promise.
         unsafe {
-            // As many as stay in registers.
-            while column + LANES / 2 <= count {
-                let at = sums.as_mut_ptr().add(column).cast::<[T::Wide; LANES / 2]>();
+            while column + VECTOR <= count {
+                let at = sums.as_mut_ptr().add(column).cast::<[T::Wide; VECTOR]>();
                 let mut some = at.read();
                 for row in 0..length as isize {
                     let from = from.offset(row * step).add(column);
-                    let elements = from.cast::<[T; LANES / 2]>().read_unaligned();
+                    let elements = from.cast::<[T; VECTOR]>().read_unaligned();
                     for (sum, element) in some.iter_mut().zip(elements) {
                         *sum = K::combine(*sum, element.widen());
                     }
                 }
                 at.write(some);
-                column += LANES / 2;
+                column += VECTOR;
             }
             for row in 0..length as isize {
                 let from = from.offset(row * step);

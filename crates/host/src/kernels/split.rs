@@ -26,8 +26,17 @@ pub(crate) fn split(
     team: &dyn Team,
     work: &(dyn Fn(Range<usize>) + Sync),
 ) {
-    let parts = parts(total / grain.max(1), team.width());
-    if parts == 1 {
+    split_into(parts(total / grain.max(1), team.width()), total, team, work);
+}
+
+/// As [`split`], in so many parts.
+pub(crate) fn split_into(
+    parts: usize,
+    total: usize,
+    team: &dyn Team,
+    work: &(dyn Fn(Range<usize>) + Sync),
+) {
+    if parts <= 1 {
         if total > 0 {
             work(0..total);
         }

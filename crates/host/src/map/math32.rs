@@ -189,15 +189,23 @@ pub(super) fn atanh<M: Machine>(x: f32) -> f32 {
     (if size > 1.0 { f32::NAN } else { result }).copysign(x)
 }
 
+/// `1 + exp(x)`.
+#[inline(always)]
+fn one_and_exp<M: Machine>(x: f32) -> f32 {
+    // Below, the sum is one; beyond, it is infinite.
+    let (power, rest) = split_exponent::<M>(clamp(x, -30.0, 89.0));
+    let half = (expm1_small::<M>(rest) + 1.0) * power_of_two(power.wrapping_sub(1));
+    M::fma(half, 2.0, 1.0)
+}
+
 #[inline(always)]
 pub(crate) fn sigmoid<M: Machine>(x: f32) -> f32 {
-    let small = exp::<M>(-x.abs());
-    (if x >= 0.0 { 1.0 } else { small }) / (1.0 + small)
+    1.0 / one_and_exp::<M>(-x)
 }
 
 #[inline(always)]
 pub(crate) fn silu<M: Machine>(x: f32) -> f32 {
-    x * sigmoid::<M>(x)
+    x / one_and_exp::<M>(-x)
 }
 
 #[inline(always)]

@@ -10,7 +10,7 @@ use crate::kernels::matmul::lanes::{Bounded, Bounds, PlainF32, between};
 use crate::kernels::scratch::with_scratch;
 use crate::kernels::simd::{level, vectorised};
 use crate::kernels::smooth::activate;
-use crate::kernels::split::{Shared, split};
+use crate::kernels::split::{Shared, parts, split_into};
 use crate::kernels::strided::address;
 #[cfg(target_arch = "x86_64")]
 use crate::kernels::{
@@ -85,17 +85,25 @@ impl Each {
         let each = [self.results[1], self.channels, taps];
         let each = each.into_iter().fold(1, usize::saturating_mul);
         let lines = self.images * self.results[0];
-        split(lines, GRAIN.div_ceil(each.max(1)), team, &|range| {
+        let window = self.window(0);
+        let is_short = self.results[1] <= MOST_PADDED && window.span() <= 3 * MOST_PADDED;
+        let copies = is_short && window.is_padded();
+        let worth = lines / GRAIN.div_ceil(each.max(1));
+        let count = match copies {
+            // Each part copies the lines around its own, too.
+            true => worth.clamp(1, team.width()),
+            false => parts(worth, team.width()),
+        };
+        split_into(count, lines, team, &|range| {
             let mut number = range.start;
             while number < range.end {
                 let (image, line) = (number / self.results[0], number % self.results[0]);
                 let lines = line..self.results[0].min(line + range.end - number);
                 number += lines.len();
                 let window = self.window(image);
-                let is_short = self.results[1] <= MOST_PADDED && window.span() <= 3 * MOST_PADDED;
                 // SAFETY: passed on from the caller.
                 unsafe {
-                    if is_short && window.is_padded() {
+                    if copies {
                         with_scratch(window.padded_elements(lines.clone()), |to| {
                             let window = window.padded(lines.clone(), to);
                             let padded = Each {

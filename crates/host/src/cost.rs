@@ -11,12 +11,20 @@ pub(crate) const WORTH_SPLITTING: u64 = 20_000;
 /// The same for convolutions: most follow one another, so whoever helps is awake.
 pub(crate) const CONV_WORTH_SPLITTING: u64 = 10_000;
 
+/// Rows of a product that take no longer than reading the other operand.
+const FEW_ROWS: usize = 2;
+
 /// How long one thread takes for `op`, in nanoseconds; right within a factor of a few.
 pub(crate) fn estimate(op: &Op) -> u64 {
     let nanoseconds = match op {
         Op::MatMul(op) => {
             let depth = op.a.shape().last().copied().unwrap_or(1);
-            elements(&op.out).saturating_mul(depth) / 32
+            // Few rows wait for the memory that the other operand comes from.
+            let rate = match op.out.shape() {
+                [.., rows, columns] if *rows.min(columns) <= FEW_ROWS => 8,
+                _ => 32,
+            };
+            elements(&op.out).saturating_mul(depth) / rate
         }
         Op::Conv(op) => {
             let taps: usize = op.weight.shape()[2..].iter().product();

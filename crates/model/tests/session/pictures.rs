@@ -152,3 +152,57 @@ fn changes_nothing(pool: &Pool) {
         }
     }
 }
+
+/// Bounds that follow a convolution apply wherever its results are made.
+#[test]
+fn results_are_kept_between_bounds() {
+    let Some(pool) = pool() else { return };
+    let mut random = Random::new(7);
+    // Channels that are read and made, the window, its distance of places, groups, and lines and places.
+    for (read, made, window, dilation, groups, [lines, line]) in [
+        (16, 40, 1, 1, 1, [9, 7]),
+        (16, 40, 3, 1, 1, [9, 14]),
+        (3, 24, 3, 1, 1, [20, 33]),
+        (40, 40, 3, 6, 1, [14, 14]),
+        (64, 32, 3, 1, 2, [8, 13]),
+        (24, 24, 3, 1, 24, [14, 14]),
+        (24, 24, 5, 1, 24, [6, 70]),
+        (1024, 16, 1, 1, 1, [7, 7]),
+    ] {
+        let weights = random.reals(&[made, read / groups, window, window]);
+        let shape = [2, read, lines, line];
+        let pad = (dilation * (window - 1) / 2) as i64;
+        let attributes = [
+            int("group", groups as i64),
+            ints("pads", &[pad; 4]),
+            ints("dilations", &[dilation as i64; 2]),
+        ];
+        let session = |outputs: &str| {
+            let input = format!("2 {read} {lines} {line}");
+            let graph = Graph::new()
+                .input("x", DType::F32, &input)
+                .constant("weights", &weights)
+                .constant("bias", &random_bias(made))
+                .constant("least", &floats(&[-0.5], &[]))
+                .constant("most", &floats(&[1.25], &[]))
+                .node("Conv x weights bias = a", &attributes)
+                .node("Clip a least most = b", &[]);
+            graph.outputs(outputs).session(&pool)
+        };
+        let (open, closed) = (session("a b"), session("b"));
+        let mut x = random.reals(&shape).values::<f32>().unwrap().to_vec();
+        x[3] = f32::NAN;
+        let x = floats(&x, &shape);
+        let (expected, got) = (run(&open, &[&x]).unwrap(), run(&closed, &[&x]).unwrap());
+        let [a, b] = ["a", "b"].map(|name| expected.get(name).unwrap().values::<f32>().unwrap());
+        let got = got.get("b").unwrap().values::<f32>().unwrap();
+        let mut kept = [0; 3];
+        for ((a, b), got) in a.iter().zip(b).zip(got) {
+            assert!(b == got || (b - got).abs() < 1e-5 || b.is_nan() && got.is_nan());
+            kept[0] += usize::from(*a < -0.5 && *got == -0.5);
+            kept[1] += usize::from(*a > 1.25 && *got == 1.25);
+            kept[2] += usize::from(a.is_nan() && got.is_nan());
+        }
+        assert!(kept.iter().all(|&count| count > 0), "{kept:?}");
+    }
+}

@@ -160,6 +160,12 @@ const FITTED: &[(&str, Operator)] = &[
             on.float(),
         )?])
     }),
+    ("scale_shift", |on| {
+        let shape = on.shape();
+        let (x, channels) = (on.tensor(&shape), shape.get(1).copied().unwrap_or(1));
+        let (scale, shift) = (on.tensor(&[channels]), on.tensor(&[channels]));
+        Ok(vec![x.scale_shift(&scale, &shift)?])
+    }),
     ("attention", |on| {
         let (query, key) = (on.tensor(&[2, 4, 3, 5]), on.tensor(&[2, 2, 6, 5]));
         let (value, mask) = (on.tensor(&[2, 2, 6, 2]), on.maybe(&[3, 6]));

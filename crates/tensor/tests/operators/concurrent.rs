@@ -99,6 +99,7 @@ const ONE: &[Case] = cases! {
     "group_norm": |on| on.image.group_norm(2, Some(&on.channels), Some(&on.channels), 1e-5);
     "instance_norm": |on| on.image.instance_norm(Some(&on.channels), None, 1e-5);
     "batch_norm": |on| on.image.batch_norm(&on.channels, &on.channels, Some(&on.channels), None, 1e-5);
+    "scale_shift": |on| on.image.scale_shift(&on.channels, &on.channels);
     "normalize": |on| on.image.normalize(3.0, 1, 1e-12);
     "renorm": |on| on.image.renorm(2.0, 1, 3.0);
     "local_response_norm": |on| on.image.local_response_norm(3, 0.1, 0.75, 1.0);

@@ -56,6 +56,7 @@ fn channels_are_normalised_in_types_of_their_own() {
                 x.group_norm(2, Some(scale), Some(&bias), 1e-3),
                 x.instance_norm(Some(scale), Some(&bias), 1e-3),
                 x.batch_norm(&bias, variance, None, Some(&bias), 0.0),
+                x.scale_shift(scale, &bias),
             ]
         };
         let [wide, wide_scale, wide_variance] =

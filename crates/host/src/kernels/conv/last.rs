@@ -292,10 +292,11 @@ unsafe fn windows(op: &Conv, weights: *const f32, team: &dyn Team, then: Option<
         Way::Whole | Way::Lines => first.offsets(first.strides),
     };
     let line = dst.shape()[3];
+    let many = (MOST_ROWS * PANEL / units.max(1)).clamp(MOST_ROWS, 4 * MOST_ROWS);
     let most = match wide {
-        _ if way == Way::Lines => line * MOST_ROWS.div_ceil(line),
+        _ if way == Way::Lines => line * many.div_ceil(line),
         true => line.clamp(24, MOST_ROWS),
-        false => (MOST_ROWS * PANEL / units.max(1)).clamp(MOST_ROWS, 4 * MOST_ROWS),
+        false => many,
     };
     // Weights that no cache of one processor holds are read once for each part of the rows: those of fewer columns are held.
     let across = match packed * size_of::<f32>() / MOST_WEIGHTS {

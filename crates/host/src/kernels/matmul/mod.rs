@@ -45,7 +45,7 @@ use crate::team::Team;
 /// Multiplications that are worth a thread.
 const GRAIN: usize = 3 << 19;
 /// The same where the operand is only streamed through once.
-const SKINNY_GRAIN: usize = 1 << 19;
+const SKINNY_GRAIN: usize = 1 << 17;
 /// The same on the matrix unit.
 const AMX_GRAIN: usize = 1 << 20;
 
@@ -439,8 +439,11 @@ unsafe fn tiles<T: Factor>(mut batch: Batch<T>, team: &dyn Team) {
 fn pieces(each: usize, grain: usize, team: &dyn Team) -> usize {
     match team.width() {
         1 => 1,
-        width if each >= 2 * grain => (each / grain).min(2 * width),
-        _ => 1,
+        // As many for each thread.
+        width => match (each / grain).min(2 * width) {
+            few if few < width => few.max(1),
+            many => many / width * width,
+        },
     }
 }
 

@@ -103,6 +103,29 @@ fn what_others_read_stays() {
 }
 
 #[test]
+fn what_several_ops_wrote_before_is_read_later_too() {
+    let half = |first: usize| {
+        let layout = Layout::strided(&[2, 8], &[8, 1], 8 * first).unwrap();
+        View::new(whole(1, &SHAPE).span(), DType::F32, layout).unwrap()
+    };
+    let copy = |from: u64, first: usize| ListedOp {
+        op: Op::Copy {
+            src: whole(from, &[2, 8]),
+            dst: half(first),
+        },
+        nodes: vec![0],
+    };
+    let [exp, tanh] = [unary(Unary::Exp, 1, 2), unary(Unary::Tanh, 2, 3)];
+    let before = vec![copy(8, 0), copy(9, 2), exp.clone(), tanh.clone()];
+    let mut before = listing(before, 3, &SHAPE);
+    assert_eq!(fuse(&mut before), Fused { maps: 1, copies: 0 });
+    // Something else is there when the second reads.
+    let meanwhile = vec![copy(8, 0), copy(9, 2), exp, copy(7, 0), tanh];
+    let mut meanwhile = listing(meanwhile, 3, &SHAPE);
+    assert_eq!(fuse(&mut meanwhile), Fused::default());
+}
+
+#[test]
 fn another_shape_is_not_joined() {
     let flat = whole(2, &[32]);
     let tanh = Op::Map {

@@ -221,3 +221,34 @@ fn window_weight(listing: &Listing, step: usize) -> View {
         other => panic!("{other:?}"),
     }
 }
+
+#[test]
+fn what_alone_reads_a_convolution_works_in_place() {
+    let [x, a, b, y] = [1, 2, 3, 4].map(|number| whole(number, &PICTURE));
+    let mut steps = listing(vec![conv(x, a), exp(a, b), conv(b, y)], y);
+    assert_eq!(direct::work_in_place(&mut steps), 1);
+    let ops: Vec<Op> = steps.steps.iter().map(|step| step.op.clone()).collect();
+    assert_eq!(ops, [conv(x, b), exp(b, b), conv(b, y)]);
+
+    let softmax = |src: View, dst: View| Op::Softmax {
+        src,
+        dst,
+        axis: 3,
+        log: false,
+    };
+    for (ops, output) in [
+        // Another reads it, or the caller does.
+        (vec![conv(x, a), exp(a, b), softmax(a, y)], y),
+        (vec![conv(x, a), exp(a, b)], a),
+        // Something else lies there before: what an earlier op left, or an input.
+        (vec![exp(x, b), softmax(b, y), conv(x, a), exp(a, b)], b),
+        (vec![conv(b, a), exp(a, x)], x),
+        // It is no convolution's.
+        (vec![softmax(x, a), exp(a, b)], b),
+    ] {
+        let mut steps = listing(ops.clone(), output);
+        assert_eq!(direct::work_in_place(&mut steps), 0);
+        let after: Vec<Op> = steps.steps.into_iter().map(|step| step.op).collect();
+        assert_eq!(after, ops);
+    }
+}

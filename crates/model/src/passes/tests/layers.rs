@@ -141,6 +141,29 @@ fn what_follows_a_convolution_by_channel_is_folded_into_it() {
 }
 
 #[test]
+fn a_normalisation_by_constants_has_a_scale_and_a_shift() {
+    for shape in [&[2, 6][..], &[2, 6, 5], &[2, 6, 5, 3]] {
+        let mut sketch = Sketch::new();
+        let x = sketch.input(shape);
+        let parameters = [(); 4].map(|()| sketch.weights(&[6]));
+        let y = sketch.node("Relu", &[x]);
+        let y = sketch.node("BatchNormalization", &[&[y], &parameters[..]].concat());
+        assert_eq!(sketch.operators(&[y]), ["Relu", "fused.BatchNormalization"]);
+    }
+    // A scale that is no number, and parameters that are not known.
+    let mut sketch = Sketch::new();
+    let x = sketch.input(&[2, 6, 5]);
+    let open = sketch.input(&[6]);
+    let infinite = Tensor::full(&sketch.pool, &[6], f32::INFINITY, DType::F32).unwrap();
+    let infinite = sketch.constant(infinite);
+    let whole = [(); 3].map(|()| sketch.weights(&[6]));
+    for scale in [open, infinite] {
+        let y = sketch.node("BatchNormalization", &[&[x, scale], &whole[..]].concat());
+        assert_eq!(sketch.operators(&[y]), ["BatchNormalization"]);
+    }
+}
+
+#[test]
 fn what_follows_a_convolution_otherwise_stays() {
     // By column, of more axes, the other way round, and where the convolution is an output.
     for (shape, op, flip, leak) in [

@@ -2,9 +2,9 @@
 //!
 //! Each is within 4 units in the last place of the true value (`gelu` below zero: 6), but for far below
 //! zero. There the relative error of `gelu_tanh`, and of `gelu` without fused multiply-add, grows with the
-//! exponent they contain, to 1e-5 where the result is 1e-38; where `silu` and its kin are below that, so is
-//! their absolute error, and `gelu` is zero. NaN gives NaN; `silu(-inf)` and those of its kin are NaN, as the product
-//! of infinity and zero is, which others take.
+//! exponent they contain, to 1e-5 where the result is 1e-38; where `gelu_tanh` is below that, so is its absolute error, and
+//! `gelu` is zero. So is `silu` where its exponential is beyond `f32`, from -88.7 down, as in PyTorch: it would be 2.6e-37 at
+//! most. NaN gives NaN; `silu(-inf)` and those of its kin are NaN, as the product of infinity and zero is, which others take.
 
 #![allow(
     clippy::excessive_precision,
@@ -189,23 +189,18 @@ pub(super) fn atanh<M: Machine>(x: f32) -> f32 {
     (if size > 1.0 { f32::NAN } else { result }).copysign(x)
 }
 
-/// `1 + exp(x)`.
-#[inline(always)]
-fn one_and_exp<M: Machine>(x: f32) -> f32 {
-    // Below, the sum is one; beyond, it is infinite.
-    let (power, rest) = split_exponent::<M>(clamp(x, -30.0, 89.0));
-    let half = (expm1_small::<M>(rest) + 1.0) * power_of_two(power.wrapping_sub(1));
-    M::fma(half, 2.0, 1.0)
-}
-
 #[inline(always)]
 pub(crate) fn sigmoid<M: Machine>(x: f32) -> f32 {
-    1.0 / one_and_exp::<M>(-x)
+    let small = exp::<M>(-x.abs());
+    (if x >= 0.0 { 1.0 } else { small }) / (1.0 + small)
 }
 
 #[inline(always)]
 pub(crate) fn silu<M: Machine>(x: f32) -> f32 {
-    x / one_and_exp::<M>(-x)
+    // Below the bounds the exponential adds nothing to one; beyond, it is infinite.
+    let (power, rest) = split_exponent::<M>(clamp(-x, -30.0, 89.0));
+    let half = (expm1_small::<M>(rest) + 1.0) * power_of_two(power.wrapping_sub(1));
+    x / M::fma(half, 2.0, 1.0)
 }
 
 #[inline(always)]

@@ -256,6 +256,11 @@ fn check(dtype: DType) {
                     );
                     continue;
                 }
+                if function == Unary::Silu && dtype != DType::F64 && x < -88.7 {
+                    // The exponential is infinite.
+                    assert!(want.abs() < 2.7e-37 && (got - want).abs() <= want.abs());
+                    continue;
+                }
                 // A factor that underflows loses up to a step, times the other factor.
                 let gated = matches!(function, Unary::Silu | Unary::Gelu | Unary::GeluTanh);
                 let lost = match (function, dtype) {

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use streampool_device::{Activation, Conv, Slide};
 
+use super::last::Call;
 use super::window::Window;
 use crate::given_up::Steps;
 use crate::kernels::matmul::lanes::{Bounded, Bounds, PlainF32, between};
@@ -76,11 +77,7 @@ impl Each {
 
     /// # Safety
     /// The weights are those of the op that it was made of, whose operands can be read and written.
-    pub(super) unsafe fn execute(
-        &self,
-        team: &dyn Team,
-        then: Option<&(dyn Fn(Range<usize>) + Sync)>,
-    ) {
+    pub(super) unsafe fn execute(&self, team: &dyn Team, then: Option<&Call<'_>>) {
         let taps = self.slides[0].kernel as usize * self.slides[1].kernel as usize;
         let each = [self.results[1], self.channels, taps];
         let each = each.into_iter().fold(1, usize::saturating_mul);
@@ -153,7 +150,7 @@ impl Each {
         image: usize,
         lines: Range<usize>,
         (at_once, chunk): (usize, usize),
-        then: Option<&(dyn Fn(Range<usize>) + Sync)>,
+        then: Option<&Call<'_>>,
     ) {
         let taps = self.slides[0].kernel as usize * self.slides[1].kernel as usize;
         let length = self.results[1] * self.channels;

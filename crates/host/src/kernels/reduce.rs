@@ -123,7 +123,7 @@ unsafe fn reduce<T: Reducible, K: Combine<T::Wide>>(plan: &Plan, mean: bool, tea
     };
     let grain = GRAIN.div_ceil(depth.max(1));
     if plan.by_columns() {
-        // Fewer columns are no vector.
+        // Each part has whole vectors.
         let vectors = kept.elements().div_ceil(VECTOR);
         split(vectors, grain.div_ceil(VECTOR), team, &|range| {
             let range = range.start * VECTOR..kept.elements().min(range.end * VECTOR);

@@ -3,8 +3,8 @@
 //! Each is within 4 units in the last place of the true value (`gelu` below zero: 6), but for far below
 //! zero. There the relative error of `gelu_tanh`, and of `gelu` without fused multiply-add, grows with the
 //! exponent they contain, to 1e-5 where the result is 1e-38; where `gelu_tanh` is below that, so is its absolute error, and
-//! `gelu` is zero. So is `silu` where its exponential is beyond `f32`, from -88.7 down, as in PyTorch: it would be 2.6e-37 at
-//! most. NaN gives NaN; `silu(-inf)` and those of its kin are NaN, as the product of infinity and zero is, which others take.
+//! `gelu` is zero. So is `silu` where its exponential is beyond `f32`, from -88.7 down, as in PyTorch: it would be -2.6e-37
+//! or nearer to zero. NaN gives NaN; of minus infinity, `silu` and its kin give NaN, as others do.
 
 #![allow(
     clippy::excessive_precision,

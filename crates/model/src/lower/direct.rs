@@ -58,7 +58,8 @@ fn direct(listing: &Listing, place: usize, uses: &Uses) -> Option<(usize, Op)> {
     Some((writer, op))
 }
 
-/// Has convolutions write where elementwise ops put what they make of that alone, so that those work in place; says how many.
+/// Has a convolution write where an elementwise op will, if that op alone reads what the convolution makes and reads nothing
+/// else. So the op works in place. Says how many do.
 pub fn work_in_place(listing: &mut Listing) -> usize {
     let mut uses = Uses::of(&listing.steps, uses::outputs(&listing.outputs));
     let mut found = 0;

@@ -33,7 +33,7 @@ pub fn operator(op: &str) -> Option<Operator> {
                 other => return Err(call.unknown("approximate", other)),
             }])
         },
-        "BatchNormalization" => |call| {
+        "ScaleShift" => |call| {
             Ok(vec![
                 call.input(0)?.scale_shift(call.input(1)?, call.input(2)?)?,
             ])

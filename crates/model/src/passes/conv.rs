@@ -168,16 +168,26 @@ fn normalisation(editor: &Editor<'_>, node: &Node) -> Option<Affine> {
 /// A normalisation by constants has one scale and one shift for each channel.
 fn scaled_and_shifted(editor: &mut Editor<'_>, place: usize) -> Option<()> {
     let node = editor.node(place)?.clone();
+    let x = node.input(0)?;
+    // As the operator wants them: what is of another shape is an error when the model is run.
+    let shape = editor.constant(node.input(1)?)?.shape();
+    let alike = (1..5).all(|place| {
+        let parameter = node.input(place).and_then(|id| editor.constant(id));
+        parameter.is_some_and(|parameter| parameter.rank() == 1 && parameter.shape() == shape)
+    });
+    // `f32` is exact enough for these alone.
+    let is_short = matches!(editor.dtype(x), Some(DType::F32 | DType::F16 | DType::BF16));
+    if !alike || !is_short {
+        return None;
+    }
     let affine = normalisation(editor, &node)?;
     let (scale, shift) = (affine.scale?, affine.shift?);
-    // What is wider is for elements that are.
     if scale.dtype() != DType::F32 || !finite(&scale)? || !finite(&shift)? {
         return None;
     }
     let [scale, shift] = [("scale", scale), ("shift", shift)]
         .map(|(what, tensor)| editor.add_constant(format!("{}.{what}", node.name), tensor));
-    let inputs = vec![Some(node.input(0)?), Some(scale), Some(shift)];
-    let new = fused("BatchNormalization", &node, inputs);
+    let new = fused("ScaleShift", &node, vec![Some(x), Some(scale), Some(shift)]);
     editor.replace("batch_norm", place, &[], new)
 }
 

@@ -9,8 +9,12 @@ use super::stays_f32::{self, StaysF32};
 use crate::error::{Error, NodeError, Result};
 use crate::graph::{Attribute, Graph, Node, Operator, ValueId, ValueInfo};
 
-/// What operators read as numbers, not as data: these inputs keep their type.
-const PARAMETERS: &[(&str, &[usize])] = &[("Resize", &[1, 2]), ("Upsample", &[1])];
+/// What operators read as numbers, not as data, or in `f32` whatever the rest: these inputs keep their type.
+const PARAMETERS: &[(&str, &[usize])] = &[
+    ("Resize", &[1, 2]),
+    ("Upsample", &[1]),
+    ("ScaleShift", &[1, 2]),
+];
 
 /// The number of `f32` among the element types of ONNX.
 const F32: i64 = 1;

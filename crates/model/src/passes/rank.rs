@@ -48,7 +48,7 @@ const BROADCASTING: &str =
 
 /// What gives as many axes as its first input has.
 const KEEPING: &str = "Relu Sigmoid Tanh Erf Exp Log Sqrt Reciprocal Neg Abs Not Cast Clip Softmax HardSwish HardSigmoid LeakyRelu \
-    Gelu Silu Slice Split Pad Concat LayerNormalization BatchNormalization InstanceNormalization MaxPool \
+    Gelu Silu ScaleShift Slice Split Pad Concat LayerNormalization BatchNormalization InstanceNormalization MaxPool \
     AveragePool GlobalAveragePool GlobalMaxPool Resize Identity Trilu";
 
 /// The ranks of the values of a graph whose nodes are in order.

@@ -161,6 +161,7 @@ fn results_are_kept_between_bounds() {
     // Channels that are read and made, the window, its distance of places, groups, and lines and places.
     for (read, made, window, dilation, groups, [lines, line]) in [
         (16, 40, 1, 1, 1, [9, 7]),
+        (16, 40, 1, 1, 4, [9, 7]),
         (16, 40, 3, 1, 1, [9, 14]),
         (3, 24, 3, 1, 1, [20, 33]),
         (40, 40, 3, 6, 1, [14, 14]),
@@ -172,8 +173,8 @@ fn results_are_kept_between_bounds() {
         let weights = random.reals(&[made, read / groups, window, window]);
         let next = random.reals(&[8, made, 1, 1]);
         let first = random.reals(&[read, read, 1, 1]);
-        // What sees each channel by itself reads them side by side, as a convolution makes them.
-        let before = match groups == read {
+        // These read channels that lie side by side, as a convolution makes them.
+        let before = match groups == read || window == 1 {
             true => "Conv x first = h",
             false => "Identity x = h",
         };

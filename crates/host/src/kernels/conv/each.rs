@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use streampool_device::{Activation, Conv, Slide};
 
-use super::last::Call;
+use super::then::Call;
 use super::window::Window;
 use crate::given_up::Steps;
 use crate::kernels::matmul::lanes::{Bounded, Bounds, PlainF32, between};
@@ -28,6 +28,8 @@ const MOST_PADDED: usize = 32;
 const GRAIN: usize = 1 << 16;
 /// Bytes of what a line of results sees, and of its weights, that stay in a first-level cache while lines are gone through.
 const CACHE: usize = 24 << 10;
+/// Bytes of a copy that stay in a second-level cache.
+const MOST_COPIED: usize = 1 << 20;
 /// Bytes of results that stay in a second-level cache until they are gone over again.
 const MOST_RESULTS: usize = 128 << 10;
 
@@ -49,7 +51,7 @@ pub(super) struct Each {
     results: [usize; 2],
     slides: [Slide; 2],
     activation: Activation,
-    /// Where there is no activation.
+    /// Of results without an activation.
     bounds: Bounds,
 }
 
@@ -86,10 +88,19 @@ impl Each {
         let is_short = self.results[1] <= MOST_PADDED && window.span() <= 3 * MOST_PADDED;
         let copies = is_short && window.is_padded();
         let worth = lines / GRAIN.div_ceil(each.max(1));
+        let most = parts(worth, team.width());
         let count = match copies {
-            // Each part copies the lines around its own, too.
-            true => worth.clamp(1, team.width()),
-            false => parts(worth, team.width()),
+            // Each part copies the lines around its own, too: no more of them than threads, unless copies would be large.
+            true => {
+                let line = window.span().saturating_mul(self.channels) * size_of::<f32>();
+                let all = line
+                    .saturating_mul(lines)
+                    .saturating_mul(self.slides[0].stride as usize);
+                (all / MOST_COPIED)
+                    .max(worth.min(team.width()))
+                    .clamp(1, most)
+            }
+            false => most,
         };
         split_into(count, lines, team, &|range| {
             let mut number = range.start;

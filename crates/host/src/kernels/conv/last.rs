@@ -11,9 +11,9 @@ use streampool_device::{Conv, DType};
 
 use super::each::{self, Each};
 use super::pointwise;
+use super::then::Then;
 use super::window::{Way, Window, gather};
 use crate::given_up::Steps;
-use crate::kernels::matmul::lanes::Bounds;
 use crate::kernels::matmul::{self, Gathering, Lying};
 use crate::kernels::preparation::Preparation;
 use crate::kernels::scratch::{Count, with_scratch};
@@ -194,29 +194,6 @@ unsafe fn run(op: &Conv, weights: *const f32, team: &dyn Team, then: Option<Then
                 Each::new(op, weights, bounds).execute(team, then);
             }
             false => windows(op, weights, team, then),
-        }
-    }
-}
-
-/// What is done with results as soon as they are there.
-#[derive(Clone, Copy)]
-pub(crate) enum Then<'a> {
-    /// They are kept between bounds.
-    Keep(Bounds),
-    /// This, while they are in the cache: with those of these numbers, as they lie.
-    Call(&'a Call<'a>),
-}
-
-/// What is done with results of these numbers.
-pub(super) type Call<'a> = dyn Fn(Range<usize>) + Sync + 'a;
-
-impl<'a> Then<'a> {
-    /// The bounds, and what is called.
-    pub(super) fn parts(then: Option<Then<'a>>) -> (Bounds, Option<&'a Call<'a>>) {
-        match then {
-            None => (Bounds::default(), None),
-            Some(Then::Keep(bounds)) => (bounds, None),
-            Some(Then::Call(call)) => (Bounds::default(), Some(call)),
         }
     }
 }

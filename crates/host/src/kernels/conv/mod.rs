@@ -12,6 +12,7 @@ mod plan;
 mod pointwise;
 mod store;
 mod sums;
+mod then;
 mod weights;
 mod window;
 
@@ -20,9 +21,9 @@ use std::sync::{Arc, OnceLock};
 use streampool_device::{Conv, Slide};
 
 use self::axis::Axis;
-pub(crate) use self::last::Then;
 use self::plan::Plan;
 use self::sums::Summed;
+pub(crate) use self::then::Then;
 use self::weights::{Rows, Weights};
 use super::convert::{Float, with_float};
 use super::matmul;

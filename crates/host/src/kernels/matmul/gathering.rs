@@ -23,7 +23,7 @@ pub(in crate::kernels) struct Gathering {
     /// The bias of the first column, and from one to the next.
     pub(in crate::kernels) bias: Option<(*mut f32, isize)>,
     pub(in crate::kernels) activation: Activation,
-    /// Where there is no activation.
+    /// Of results without an activation.
     pub(in crate::kernels) bounds: Bounds,
 }
 
@@ -61,7 +61,7 @@ pub(in crate::kernels) unsafe fn gathered(
 }
 
 impl Gathering {
-    /// The bounds that are all that is done with sums.
+    /// Between which numbers sums are kept, if nothing else is done with them.
     pub(super) fn in_registers(&self) -> Option<Bounds> {
         Bounds::of(self.activation, self.bounds)
     }

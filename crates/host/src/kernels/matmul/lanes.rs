@@ -101,7 +101,7 @@ impl Bounded for PlainF32 {
     }
 }
 
-/// Between which numbers results are kept. NaN stays.
+/// Between which numbers results are kept. NaN stays, and so does zero of either sign.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Bounds {
     pub(crate) least: Option<f32>,
@@ -109,7 +109,7 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// What an activation does, if it is nothing else; and without one, these.
+    /// Those that an activation keeps results between, or these if there is none. `None` if the activation does more.
     pub(in crate::kernels) fn of(activation: Activation, bounds: Bounds) -> Option<Bounds> {
         match activation {
             Activation::None => Some(bounds),
@@ -380,7 +380,7 @@ mod x86 {
         };
     }
 
-    // Of a number and NaN, the second operand is the larger and the smaller.
+    // Of a number and NaN, and of zeros of both signs, the second operand is taken: the result as it was.
     impl Bounded for Avx512F32 {
         #[inline(always)]
         unsafe fn at_least(self, least: Self) -> Self {

@@ -9,6 +9,7 @@ use streampool_device::{
 
 use super::super::program::Program;
 use super::{BINARY, COMPARE, UNARY, floats, on_each_level, outputs};
+use crate::kernels::Bounds;
 use crate::kernels::simd::Level;
 use crate::kernels::simd::forced::at_each_level;
 use crate::kernels::tests::ops::{self, Tensor};
@@ -280,4 +281,31 @@ fn one_value_may_be_stored_twice_and_inputs_and_constants_too() {
             assert!(same(result, &values[value.index()]));
         }
     });
+}
+
+#[test]
+fn it_is_known_what_only_keeps_between_bounds() {
+    let clip = |least: f32, most: f32, more: bool| {
+        let mut expr = Expr::builder();
+        let x = expr.input(DType::F32).unwrap();
+        let [least, most] =
+            [least, most].map(|bound| expr.constant(f64::from(bound), DType::F32).unwrap());
+        let y = expr.binary(Binary::Max, x, least).unwrap();
+        let y = expr.binary(Binary::Min, y, most).unwrap();
+        let y = match more {
+            true => expr.unary(Unary::Exp, y).unwrap(),
+            false => y,
+        };
+        let expr = expr.finish(&[y]).unwrap();
+        Program::compile(&expr, Level::Baseline).unwrap().bounds()
+    };
+    let known = Bounds {
+        least: Some(-0.5),
+        most: Some(6.0),
+    };
+    assert_eq!(clip(-0.5, 6.0, false), Some(known));
+    assert_eq!(clip(-0.5, 6.0, true), None);
+    // What is no number wins over every other.
+    assert_eq!(clip(f32::NAN, 6.0, false), None);
+    assert_eq!(clip(0.0, f32::NAN, false), None);
 }

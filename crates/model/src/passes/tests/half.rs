@@ -57,6 +57,31 @@ fn a_mask_of_the_lowest_value_makes_numbers() {
 }
 
 #[test]
+fn a_normalisation_far_from_zero_stays_exact() {
+    let mut sketch = Sketch::new();
+    let (x, two) = (sketch.input(&[2, 1, 2]), sketch.number(2.0));
+    let parameters = [1.0f32, 0.0, 2000.0, 4e-4].map(|value| {
+        let values = Tensor::from_slice(&sketch.pool, &[value], &[1]).unwrap();
+        sketch.constant(values)
+    });
+    let wide = sketch.node("Mul", &[x, two]);
+    let y = sketch.with(
+        "BatchNormalization",
+        &[&[wide], &parameters[..]].concat(),
+        &[("epsilon", Attribute::Float(0.0))],
+    );
+    // The shift is -100,000, which `f16` has not.
+    let x = Tensor::from_slice(
+        &sketch.pool,
+        &[1000.0f32, 1000.0, 1004.0, 996.0],
+        &[2, 1, 2],
+    );
+    let x = [x.unwrap()];
+    let apart = [DType::F16, DType::BF16].map(|to| apart(&mut sketch, &[y], &x, to));
+    assert!(apart.iter().all(|&apart| apart < 0.5), "{apart:?}");
+}
+
+#[test]
 fn a_quotient_by_what_is_at_least_an_epsilon_is_a_number() {
     let mut sketch = Sketch::new();
     let (x, weight) = (sketch.input(&[2, 4]), sketch.weights(&[2, 4]));

@@ -1,6 +1,6 @@
 //! Products and convolutions with what follows them.
 
-use streampool_tensor::Tensor;
+use streampool_tensor::{DType, Tensor};
 
 use super::{Sketch, int, string};
 use crate::graph::{Attribute, Domain};
@@ -148,14 +148,20 @@ fn a_normalisation_by_constants_has_a_scale_and_a_shift() {
         let parameters = [(); 4].map(|()| sketch.weights(&[6]));
         let y = sketch.node("Relu", &[x]);
         let y = sketch.node("BatchNormalization", &[&[y], &parameters[..]].concat());
-        assert_eq!(sketch.operators(&[y]), ["Relu", "fused.BatchNormalization"]);
+        assert_eq!(sketch.operators(&[y]), ["Relu", "fused.ScaleShift"]);
     }
-    // A scale that is not known.
-    let mut sketch = Sketch::new();
-    let (x, scale) = (sketch.input(&[2, 6, 5]), sketch.input(&[6]));
-    let others = [(); 3].map(|()| sketch.weights(&[6]));
-    let y = sketch.node("BatchNormalization", &[&[x, scale], &others[..]].concat());
-    assert_eq!(sketch.operators(&[y]), ["BatchNormalization"]);
+    // A scale that is not known, and elements of more digits.
+    for (dtype, is_known) in [(DType::F32, false), (DType::F64, true)] {
+        let mut sketch = Sketch::new();
+        let x = sketch.input_of(&[2, 6, 5], dtype);
+        let scale = match is_known {
+            true => sketch.weights(&[6]),
+            false => sketch.input(&[6]),
+        };
+        let others = [(); 3].map(|()| sketch.weights(&[6]));
+        let y = sketch.node("BatchNormalization", &[&[x, scale], &others[..]].concat());
+        assert_eq!(sketch.operators(&[y]), ["BatchNormalization"]);
+    }
 }
 
 #[test]

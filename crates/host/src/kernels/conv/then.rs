@@ -1,0 +1,28 @@
+//! What follows a convolution while its results are at hand.
+
+use std::ops::Range;
+
+use crate::kernels::matmul::lanes::Bounds;
+
+/// What is done with results as soon as they are there.
+#[derive(Clone, Copy)]
+pub(crate) enum Then<'a> {
+    /// They are kept between bounds.
+    Keep(Bounds),
+    /// This, while they are in the cache: with those of these numbers, as they lie.
+    Call(&'a Call<'a>),
+}
+
+/// What is done with results of these numbers.
+pub(super) type Call<'a> = dyn Fn(Range<usize>) + Sync + 'a;
+
+impl<'a> Then<'a> {
+    /// The bounds, and what is called.
+    pub(super) fn parts(then: Option<Then<'a>>) -> (Bounds, Option<&'a Call<'a>>) {
+        match then {
+            None => (Bounds::default(), None),
+            Some(Then::Keep(bounds)) => (bounds, None),
+            Some(Then::Call(call)) => (Bounds::default(), Some(call)),
+        }
+    }
+}

@@ -26,7 +26,7 @@ fn polynomial<M: Machine, const N: usize>(x: f32, coefficients: [f32; N]) -> f32
 
 /// Within the bounds; NaN stays.
 #[inline(always)]
-fn clamp(x: f32, low: f32, high: f32) -> f32 {
+pub(crate) fn clamp(x: f32, low: f32, high: f32) -> f32 {
     let x = if x < low { low } else { x };
     if x > high { high } else { x }
 }

@@ -1,6 +1,6 @@
 //! Convolutions that write where what follows would: into a part of a concatenation, or where an elementwise op does.
 
-use streampool_device::{Access, Op, View};
+use streampool_device::{Access, Conv, Op, View};
 
 use super::uses::{self, Uses};
 use crate::trace::{Listing, Memory};
@@ -25,14 +25,11 @@ fn direct(listing: &Listing, place: usize, uses: &Uses) -> Option<(usize, Op)> {
     let Op::Copy { src, dst } = &listing.steps[place].op else {
         return None;
     };
-    if src.dtype() != dst.dtype() || !uses::is_whole(src) || uses.only_reader(src) != Some(place) {
+    if src.dtype() != dst.dtype() || !uses::is_whole(src) {
         return None;
     }
-    let writer = uses.writer(src).filter(|&writer| writer < place)?;
-    let Op::Conv(conv) = &listing.steps[writer].op else {
-        return None;
-    };
-    if conv.dst != *src || listing.sources.contains_key(&Memory::of(dst.span())) {
+    let (writer, mut conv) = alone_read(listing, src, place, uses)?;
+    if listing.sources.contains_key(&Memory::of(dst.span())) {
         return None;
     }
     // Nobody looks there before the copy, and others write elsewhere.
@@ -51,7 +48,6 @@ fn direct(listing: &Listing, place: usize, uses: &Uses) -> Option<(usize, Op)> {
             return None;
         }
     }
-    let mut conv = conv.clone();
     conv.dst = *dst;
     let op = Op::Conv(conv);
     op.validate().ok()?;
@@ -90,21 +86,17 @@ fn in_place(listing: &Listing, place: usize, uses: &Uses) -> Option<(usize, Op, 
         return None;
     };
     let lies = |view: &View| (view.dtype(), *view.layout(), view.span().bytes);
-    if lies(&src) != lies(&dst) || uses.only_reader(&src) != Some(place) {
+    if lies(&src) != lies(&dst) {
         return None;
     }
-    let writer = uses.writer(&src).filter(|&writer| writer < place)?;
-    let Op::Conv(conv) = &listing.steps[writer].op else {
-        return None;
-    };
+    let (writer, mut conv) = alone_read(listing, &src, place, uses)?;
     // Nobody looks there before.
     let is_free = uses.writer(&dst) == Some(place)
         && uses.steps(&dst).all(|step| step >= place)
         && !listing.sources.contains_key(&Memory::of(dst.span()));
-    if conv.dst != src || !is_free {
+    if !is_free {
         return None;
     }
-    let mut conv = conv.clone();
     conv.dst = dst;
     let conv = Op::Conv(conv);
     let map = Op::Map {
@@ -113,6 +105,22 @@ fn in_place(listing: &Listing, place: usize, uses: &Uses) -> Option<(usize, Op, 
         outputs: vec![dst],
     };
     (conv.validate().is_ok() && map.validate().is_ok()).then_some((writer, conv, map))
+}
+
+/// The convolution that makes `src`, which the step at `place` alone reads, and where it is.
+fn alone_read(
+    listing: &Listing,
+    src: &View,
+    place: usize,
+    uses: &Uses,
+) -> Option<(usize, Box<Conv>)> {
+    let writer = uses.writer(src).filter(|&writer| writer < place)?;
+    match &listing.steps[writer].op {
+        Op::Conv(conv) if conv.dst == *src && uses.only_reader(src) == Some(place) => {
+            Some((writer, conv.clone()))
+        }
+        _ => None,
+    }
 }
 
 /// Whether one ends before the other begins.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::committed::{CommandBuffer, Turn};
 use super::pass::Pass;
+use crate::chance;
 use crate::report::{Rule, violation};
 use crate::settings::{Refusal, is_refused, settings};
 
@@ -93,9 +94,11 @@ pub(super) fn race() {
         );
     }
     // Now and then long enough for a thread that only now wakes up, on a busy machine, too.
-    match crate::chance::below(16) {
-        0 => thread::sleep(Duration::from_micros(200)),
-        yields => (0..yields % 4).for_each(|_| thread::yield_now()),
+    if chance::one_in(16) {
+        thread::sleep(Duration::from_micros(200));
+    }
+    for _ in 0..chance::below(4) {
+        thread::yield_now();
     }
     BUSY.store(false, Ordering::Release);
 }

@@ -51,8 +51,8 @@ pub(super) struct Each {
     results: [usize; 2],
     slides: [Slide; 2],
     activation: Activation,
-    /// Of results without an activation.
-    bounds: Bounds,
+    /// Between which numbers results are kept, if the activation does no more.
+    bounds: Option<Bounds>,
 }
 
 impl Each {
@@ -73,7 +73,7 @@ impl Each {
             results: [dst.shape()[2], dst.shape()[3]],
             slides: [op.window[0], op.window[1]],
             activation: op.activation,
-            bounds,
+            bounds: Bounds::of(op.activation, bounds),
         }
     }
 
@@ -273,7 +273,7 @@ impl Each {
         along: &Range<usize>,
     ) {
         let across = self.slides[1].kernel as usize;
-        let bounds = Bounds::of(self.activation, self.bounds).unwrap_or_default();
+        let bounds = self.bounds.unwrap_or_default();
         let step = self.slides[1].stride as isize * self.read[2];
         let next = [
             self.slides[0].dilation as isize * self.read[1],
@@ -331,7 +331,7 @@ impl Each {
     /// # Safety
     /// As for [`execute`](Self::execute).
     unsafe fn activate(&self, image: usize, line: usize) {
-        if Bounds::of(self.activation, self.bounds).is_some() {
+        if self.bounds.is_some() {
             return;
         }
         let to = image as isize * self.written[0] + line as isize * self.written[1];

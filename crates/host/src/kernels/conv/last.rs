@@ -11,9 +11,10 @@ use streampool_device::{Conv, DType};
 
 use super::each::{self, Each};
 use super::pointwise;
-use super::then::Then;
+use super::then::{Call, Then};
 use super::window::{Way, Window, gather};
 use crate::given_up::Steps;
+use crate::kernels::matmul::lanes::Bounds;
 use crate::kernels::matmul::{self, Gathering, Lying};
 use crate::kernels::preparation::Preparation;
 use crate::kernels::scratch::{Count, with_scratch};
@@ -186,14 +187,12 @@ pub(super) unsafe fn execute(op: &Conv, ready: &Ready, team: &dyn Team, then: Op
 /// # Safety
 /// As for [`execute`]; the weights are packed.
 unsafe fn run(op: &Conv, weights: *const f32, team: &dyn Team, then: Option<Then<'_>>) {
+    let (bounds, then) = Then::parts(then);
     // SAFETY: passed on from the caller.
     unsafe {
         match is_each(op) {
-            true => {
-                let (bounds, then) = Then::parts(then);
-                Each::new(op, weights, bounds).execute(team, then);
-            }
-            false => windows(op, weights, team, then),
+            true => Each::new(op, weights, bounds).execute(team, then),
+            false => windows(op, weights, team, bounds, then),
         }
     }
 }
@@ -215,8 +214,13 @@ pub(super) fn lies_in_order(op: &Conv) -> bool {
 
 /// # Safety
 /// As for [`execute`].
-unsafe fn windows(op: &Conv, weights: *const f32, team: &dyn Team, then: Option<Then<'_>>) {
-    let (bounds, then) = Then::parts(then);
+unsafe fn windows(
+    op: &Conv,
+    weights: *const f32,
+    team: &dyn Team,
+    bounds: Bounds,
+    then: Option<&Call<'_>>,
+) {
     let (src, dst) = (op.src.layout(), op.dst.layout());
     let (read, made) = (op.weight.shape()[1], op.dst.shape()[1] / op.groups);
     let taps: usize = op.weight.shape()[2..].iter().product();

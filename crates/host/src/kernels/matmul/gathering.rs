@@ -10,6 +10,7 @@ use super::lanes::Bounds;
 use super::multiply::{Sums, Unit};
 use super::product::{Matrix, Product};
 use crate::kernels::simd::vectorised;
+use crate::map::math32::clamp;
 
 /// A product of gathered rows with packed weights.
 pub(in crate::kernels) struct Gathering {
@@ -134,8 +135,7 @@ vectorised! {
                 // SAFETY: the caller's promise.
                 unsafe {
                     let value = &mut *to.wrapping_offset(column as isize * column_step);
-                    *value = if *value < least { least } else { *value };
-                    *value = if *value > most { most } else { *value };
+                    *value = clamp(*value, least, most);
                 }
             }
         }

@@ -29,6 +29,8 @@ pub(crate) enum Form {
     },
     /// The weights of a convolution as they meet pictures with the channels last.
     ChannelsLast { groups: usize },
+    /// Those of 3 x 3 taps for Winograd's method, with tiles that see so many places along a dimension.
+    Winograd { seen: usize },
     /// Recurrent weights whose first so many rows are multiplied with another state than the rest.
     Gates { first: usize },
 }

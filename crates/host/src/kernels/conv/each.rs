@@ -365,7 +365,7 @@ unsafe fn avx2(each: &Each, image: usize, line: usize, channels: Range<usize>) {
 vectorised! {
     /// # Safety
     /// As many can be read and written.
-    unsafe fn activated<M>[](at: *mut f32, count: usize, activation: Activation) {
+    pub(super) unsafe fn activated<M>[](at: *mut f32, count: usize, activation: Activation) {
         // SAFETY: the caller's promise.
         activate::<M, _>(activation, unsafe { std::slice::from_raw_parts_mut(at, count) });
     }

@@ -11,8 +11,9 @@ use streampool_device::{Conv, DType};
 
 use super::each::{self, Each};
 use super::pointwise;
-use super::then::{Call, Then};
+use super::then::{Call, GRAIN as THEN_GRAIN, Then};
 use super::window::{Way, Window, gather};
+use super::winograd;
 use crate::given_up::Steps;
 use crate::kernels::matmul::lanes::Bounds;
 use crate::kernels::matmul::{self, Gathering, Lying};
@@ -38,8 +39,6 @@ const MOST_ROWS: usize = 96;
 const PANEL: usize = 256;
 /// Bytes of weights that leave room for rows and results in a second-level cache.
 const MOST_WEIGHTS: usize = 1 << 19;
-/// Results that are worth a thread for what is done with them.
-const THEN_GRAIN: usize = 1 << 14;
 
 /// Whether each channel sees only itself.
 fn is_each(op: &Conv) -> bool {
@@ -79,6 +78,9 @@ fn is_wide(op: &Conv) -> bool {
 
 /// Bytes of the weights as they are read.
 fn packed_bytes(op: &Conv) -> Count {
+    if let Some(seen) = winograd::seen(op) {
+        return winograd::packed_bytes(op, seen);
+    }
     let shape = op.weight.shape();
     let units = Count::of(shape[1]) * shape[2] * shape[3];
     let columns = match is_each(op) {
@@ -96,6 +98,10 @@ fn packed_bytes(op: &Conv) -> Count {
 /// # Safety
 /// They can be read, and [`packed_bytes`] be written.
 unsafe fn pack(op: &Conv, to: *mut f32) {
+    if let Some(seen) = winograd::seen(op) {
+        // SAFETY: passed on from the caller.
+        return unsafe { winograd::pack(op, seen, to) };
+    }
     let (shape, strides) = (op.weight.shape(), op.weight.layout().strides());
     let (read, taps) = (shape[1], shape[2] * shape[3]);
     let from = address::<f32>(&op.weight).cast_const();
@@ -149,7 +155,10 @@ pub(super) unsafe fn prepare(op: &Conv, preparation: &Preparation<'_>) -> Option
     if !suits(op) {
         return None;
     }
-    let form = Form::ChannelsLast { groups: op.groups };
+    let form = match winograd::seen(op) {
+        Some(seen) => Form::Winograd { seen },
+        None => Form::ChannelsLast { groups: op.groups },
+    };
     let bytes = packed_bytes(op).known()?;
     let made = preparation.packs.get(&op.weight, form, bytes, |to| {
         // SAFETY: the caller lets constants be read, and the memory has room for all.
@@ -190,9 +199,12 @@ unsafe fn run(op: &Conv, weights: *const f32, team: &dyn Team, then: Option<Then
     let (bounds, then) = Then::parts(then);
     // SAFETY: passed on from the caller.
     unsafe {
-        match is_each(op) {
-            true => Each::new(op, weights, bounds).execute(team, then),
-            false => windows(op, weights, team, bounds, then),
+        if is_each(op) {
+            Each::new(op, weights, bounds).execute(team, then);
+        } else if let Some(seen) = winograd::seen(op) {
+            winograd::execute(op, seen, weights, team, bounds, then);
+        } else {
+            windows(op, weights, team, bounds, then);
         }
     }
 }
@@ -324,6 +336,7 @@ unsafe fn windows(
                         row: window.strides[2],
                         first: 0,
                         units: &offsets,
+                        added: false,
                     };
                     matmul::in_place(&gathering, range.clone(), columns, &lying);
                 }

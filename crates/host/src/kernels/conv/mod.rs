@@ -13,8 +13,10 @@ mod pointwise;
 mod store;
 mod sums;
 mod then;
+mod tiles;
 mod weights;
 mod window;
+mod winograd;
 
 use std::sync::{Arc, OnceLock};
 

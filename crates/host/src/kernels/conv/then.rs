@@ -4,6 +4,9 @@ use std::ops::Range;
 
 use crate::kernels::matmul::lanes::Bounds;
 
+/// Results that are worth a thread for what is done with them.
+pub(super) const GRAIN: usize = 1 << 14;
+
 /// What is done with results as soon as they are there.
 #[derive(Clone, Copy)]
 pub(crate) enum Then<'a> {

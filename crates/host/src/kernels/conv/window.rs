@@ -193,6 +193,7 @@ impl Window {
                 row: self.slides[1].stride as isize * self.strides[2],
                 first: units.start,
                 units: &offsets[units],
+                added: false,
             };
             for edge in [0..whole.start, whole.end..self.line] {
                 if !edge.is_empty() {

@@ -22,6 +22,8 @@ pub(in crate::kernels) struct Lying<'a> {
     pub(in crate::kernels) first: usize,
     /// Where each lies, from `at` on.
     pub(in crate::kernels) units: &'a [isize],
+    /// Whether sums are added to what the product has; then they are not biased.
+    pub(in crate::kernels) added: bool,
 }
 
 /// Computes the tile with these rows and columns, which begin at whole blocks. Other units count for nothing.
@@ -64,6 +66,7 @@ pub(in crate::kernels) unsafe fn in_place(
                     row: width,
                 },
             };
+            debug_assert!(is_direct || !lying.added);
             let operands = Operands {
                 a: lying.at.wrapping_offset(part.start as isize * lying.row),
                 row: lying.row,
@@ -75,6 +78,7 @@ pub(in crate::kernels) unsafe fn in_place(
                 biases: biases.as_ptr(),
                 bounds: gathering.in_registers().unwrap_or_default(),
                 half,
+                added: lying.added,
             };
             // SAFETY: the caller's promise; sums lie in the tile, or in the block.
             unsafe {
@@ -96,6 +100,8 @@ struct Operands<'a> {
     bounds: Bounds,
     /// Whether only the first half of the columns is wanted.
     half: bool,
+    /// Whether sums are added to those that are there.
+    added: bool,
 }
 
 /// Of so many rows, distances are what addresses can say.
@@ -145,8 +151,12 @@ unsafe fn block<L: Bounded, const R: usize, const V: usize>(
         let bounds = operands.bounds.lanes::<L>();
         for (row, vectors) in block.iter().enumerate() {
             for (at, &vector) in vectors.iter().enumerate() {
-                let vector = between(vector, bounds);
-                vector.store(sums.at.add(row * sums.row + at * L::WIDTH));
+                let to = sums.at.add(row * sums.row + at * L::WIDTH);
+                let vector = match operands.added {
+                    true => vector.plus(L::load(to)),
+                    false => vector,
+                };
+                between(vector, bounds).store(to);
             }
         }
     }

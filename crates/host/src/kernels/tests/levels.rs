@@ -203,6 +203,28 @@ fn convolutions_with_channels_last() {
 }
 
 #[test]
+fn convolutions_of_three_taps_with_channels_last() {
+    let mut rng = Rng::new(14);
+    let before = Slide {
+        before: 2,
+        ..Slide::new(3)
+    };
+    // Tiles of four results and of 16 that end at the edge of a picture, one place before it and more; channels that end in a
+    // vector, in a block and in several, and their sums in a chunk and between.
+    at_each_level(|_| {
+        for slides in [[PADDED; 2], [before, Slide::new(3)]] {
+            for size in [[8, 11], [20, 24], [23, 21], [34, 5]] {
+                for channels in [[1, 17, 16], [1, 32, 33], [1, 40, 71]] {
+                    convolve_last(&mut rng, channels, size, slides, [true, true]);
+                }
+            }
+        }
+        // One line that is longer than what tiles are made of at a time.
+        convolve_last(&mut rng, [1, 70, 16], [4, 200], [PADDED; 2], [true, true]);
+    });
+}
+
+#[test]
 fn windows_with_channels_last() {
     let mut rng = Rng::new(12);
     at_each_level(|_| {

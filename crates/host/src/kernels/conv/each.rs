@@ -22,8 +22,8 @@ use crate::team::Team;
 
 /// The most lanes of a vector: fewer channels are no vector.
 pub(super) const MOST_LANES: usize = 16;
-/// Longer lines see little of what pads them.
-const MOST_PADDED: usize = 32;
+/// The most places that a line of results sees: of more, few see what pads them.
+const MOST_PADDED: usize = 20;
 /// Multiplications that are worth a thread.
 const GRAIN: usize = 1 << 16;
 /// Bytes of what a line of results sees, and of its weights, that stay in a first-level cache while lines are gone through.
@@ -85,8 +85,7 @@ impl Each {
         let each = each.into_iter().fold(1, usize::saturating_mul);
         let lines = self.images * self.results[0];
         let window = self.window(0);
-        let is_short = self.results[1] <= MOST_PADDED && window.span() <= 3 * MOST_PADDED;
-        let copies = is_short && window.is_padded();
+        let copies = window.span() <= MOST_PADDED && window.is_padded();
         let worth = lines / GRAIN.div_ceil(each.max(1));
         let most = parts(worth, team.width());
         let count = match copies {
@@ -215,6 +214,16 @@ impl Each {
         before(0).min(end)..end
     }
 
+    /// The results of a line that see something by all taps.
+    fn inner(&self) -> Range<usize> {
+        let slide = &self.slides[1];
+        let (stride, before) = (slide.stride as usize, slide.before as usize);
+        let reach = (slide.kernel as usize - 1) * slide.dilation as usize;
+        let places = (self.sizes[1] + before).saturating_sub(reach);
+        let end = places.div_ceil(stride).min(self.results[1]);
+        before.div_ceil(stride).min(end)..end
+    }
+
     /// Computes these channels of one line of results, but for an activation that is more than bounds.
     ///
     /// # Safety
@@ -228,13 +237,10 @@ impl Each {
         let results = self.results[1];
         // As many as have sums that stay in registers. The lines of many models are seven places long, or twice as often so.
         let most = if results.is_multiple_of(7) { 7 } else { 8 };
+        let inner = self.inner();
+        let whole = |place: usize, count: usize| place >= inner.start && place + count <= inner.end;
         let mut place = 0;
         while place < results {
-            let whole = |place: usize, count: usize| {
-                place + count <= results
-                    && self.seen(1, place) == all
-                    && self.seen(1, place + count - 1) == all
-            };
             // The last may go over some results again.
             let last = results.saturating_sub(most);
             let (first, count) = if whole(place.min(last), most) {
@@ -249,22 +255,34 @@ impl Each {
             // SAFETY: what is seen lies in the source; the rest the caller promises.
             unsafe {
                 match count {
-                    8 => self.places::<L, 8>(from, to, &channels, &down, &all),
-                    7 => self.places::<L, 7>(from, to, &channels, &down, &all),
-                    4 => self.places::<L, 4>(from, to, &channels, &down, &all),
-                    _ => self.places::<L, 1>(from, to, &channels, &down, &self.seen(1, first)),
+                    8 => self.places::<L, 8, 1>(from, to, &channels, &down, &all),
+                    7 => self.places::<L, 7, 1>(from, to, &channels, &down, &all),
+                    4 => self.places::<L, 4, 1>(from, to, &channels, &down, &all),
+                    _ => {
+                        let along = self.seen(1, first);
+                        // Sums that do not wait for each other.
+                        match channels.len() / L::WIDTH {
+                            0 | 1 => self.places::<L, 1, 1>(from, to, &channels, &down, &along),
+                            2 | 3 => self.places::<L, 1, 2>(from, to, &channels, &down, &along),
+                            _ => self.places::<L, 1, 4>(from, to, &channels, &down, &along),
+                        }
+                    }
                 }
             }
             place = first + count;
         }
     }
 
-    /// These channels of `P` neighbouring results that see these taps.
+    /// These channels, of which there are at least `V` vectors, of `P` neighbouring results that see these taps.
     ///
     /// # Safety
     /// As for [`line`](Self::line).
+    #[allow(
+        clippy::needless_range_loop,
+        reason = "a zip is called, not inlined, in builds of many units"
+    )]
     #[inline(always)]
-    unsafe fn places<L: Bounded, const P: usize>(
+    unsafe fn places<L: Bounded, const P: usize, const V: usize>(
         &self,
         from: isize,
         to: isize,
@@ -279,28 +297,43 @@ impl Each {
             self.slides[0].dilation as isize * self.read[1],
             self.slides[1].dilation as isize * self.read[2],
         ];
-        for channel in channels.clone().step_by(L::WIDTH) {
-            // The last vector may go over some channels again.
-            let channel = channel.min(self.channels - L::WIDTH);
+        for channel in channels.clone().step_by(V * L::WIDTH) {
+            // The last vectors may go over some channels again.
+            let channel = channel.min(self.channels - V * L::WIDTH);
             // SAFETY: channels, places and taps exist; there are as many channels as lanes.
             unsafe {
-                let mut sums = [self.first::<L>(channel); P];
+                let mut sums = [[L::zero(); V]; P];
+                for vector in 0..V {
+                    let first = self.first::<L>(channel + vector * L::WIDTH);
+                    for place in 0..P {
+                        sums[place][vector] = first;
+                    }
+                }
                 for tap_down in down.clone() {
                     let from = from + tap_down as isize * next[0] + channel as isize;
                     for tap in along.clone() {
                         let weight = (tap_down * across + tap) * self.channels + channel;
-                        let weight = L::units(self.weights.at(weight as isize));
+                        let weights = self.weights.at(weight as isize);
                         let from = self.from.at(from + tap as isize * next[1]);
-                        for (index, sum) in sums.iter_mut().enumerate() {
-                            let seen = L::units(from.offset(index as isize * step));
-                            *sum = sum.plus_product(weight, seen);
+                        for vector in 0..V {
+                            let weight = L::units(weights.add(vector * L::WIDTH));
+                            let from = from.add(vector * L::WIDTH);
+                            for place in 0..P {
+                                let seen = L::units(from.offset(place as isize * step));
+                                sums[place][vector] =
+                                    sums[place][vector].plus_product(weight, seen);
+                            }
                         }
                     }
                 }
                 let to = self.to.at(to + channel as isize);
                 let bounds = bounds.lanes::<L>();
-                for (index, &sum) in sums.iter().enumerate() {
-                    between(sum, bounds).store(to.offset(index as isize * self.written[2]));
+                for place in 0..P {
+                    let to = to.offset(place as isize * self.written[2]);
+                    for vector in 0..V {
+                        let lanes = between(sums[place][vector], bounds);
+                        lanes.store(to.add(vector * L::WIDTH));
+                    }
                 }
             }
         }

@@ -163,6 +163,12 @@ pub(crate) fn push<T>(values: &mut Vec<T>, value: T) {
     values.push(value);
 }
 
+/// At least so many floats, as many that rows of them begin in all sets of a cache.
+pub(crate) fn odd_lines(floats: usize) -> usize {
+    let line = LINE / size_of::<f32>();
+    (floats.div_ceil(line) | 1) * line
+}
+
 /// What a thread keeps: kernels call each other, and each level has memory of its own.
 type Store = [Vec<Line>; 2];
 

@@ -10,15 +10,15 @@ use std::sync::Arc;
 use streampool_device::{Conv, DType};
 
 use super::each::{self, Each};
-use super::pointwise;
 use super::then::{Call, GRAIN as THEN_GRAIN, Then};
 use super::window::{Way, Window, gather};
 use super::winograd;
+use super::{apart, pointwise};
 use crate::given_up::Steps;
 use crate::kernels::matmul::lanes::Bounds;
 use crate::kernels::matmul::{self, Gathering, Lying};
 use crate::kernels::preparation::Preparation;
-use crate::kernels::scratch::{Count, with_scratch};
+use crate::kernels::scratch::{Count, list, with_scratch};
 use crate::kernels::simd::has_matrix_unit;
 use crate::kernels::split::{Shared, split};
 use crate::kernels::strided::address;
@@ -279,6 +279,26 @@ unsafe fn windows(
     let wide = is_wide(op);
     let way = Way::of(op, wide);
     let (first, _) = product(0);
+    if wide && first.sees_little(dst.shape()[2]) && dst.strides()[1] == 1 {
+        let units: Vec<isize> = list(0..read as isize);
+        let most = made.div_ceil(64).min(team.width());
+        let across = wanted.div_ceil(products).min(most);
+        let part = |number: usize| {
+            let (window, gathering) = product(number / across);
+            let width = matmul::columns_of_a_block();
+            let columns = matmul::part(made, across, number % across, width);
+            // SAFETY: parts are disjoint; the rest is passed on from the caller.
+            unsafe { apart::taps(&window, &gathering, columns, &units) };
+        };
+        match wanted {
+            1 => (0..products * across).for_each(part),
+            _ => team.run(products * across, &part),
+        }
+        if let Some(then) = then {
+            split(products * rows * made, THEN_GRAIN, team, then);
+        }
+        return;
+    }
     let is_padded = first.is_padded();
     let offsets = match way {
         Way::Gathered => Vec::new(),

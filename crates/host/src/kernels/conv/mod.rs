@@ -4,6 +4,7 @@
 //! elements of the result lies side by side; then each element is one sum over channels and taps, in one order,
 //! kept in registers. How the work was divided cannot be seen in the result.
 
+mod apart;
 mod axis;
 mod each;
 mod image;

@@ -24,6 +24,9 @@ const LEAST_LINE: usize = 12;
 const MOST_LINE: usize = 1024;
 const MOST_ALONE: usize = 96;
 
+/// The most floats that are copied for a tap.
+const MOST_SEEN: usize = 1 << 20;
+
 impl Way {
     pub(super) fn of(op: &Conv, is_wide: bool) -> Way {
         let (shape, strides) = (op.src.shape(), op.src.layout().strides());
@@ -67,7 +70,7 @@ pub(super) struct Window {
 
 impl Window {
     /// The results of `from..to` along a dimension whose windows see something by a tap; all, some or none.
-    fn seeing(&self, axis: usize, tap: usize, results: Range<usize>) -> Range<usize> {
+    pub(super) fn seeing(&self, axis: usize, tap: usize, results: Range<usize>) -> Range<usize> {
         let slide = &self.slides[axis];
         let stride = slide.stride as usize;
         let moved = tap * slide.dilation as usize;
@@ -78,6 +81,23 @@ impl Window {
             .div_ceil(stride);
         let first = first.clamp(results.start, results.end);
         first..end.clamp(first, results.end)
+    }
+
+    /// Whether the windows of so many lines of results see something by two thirds of their taps at most, in pictures of which a
+    /// second-level cache holds much. Channels lie side by side.
+    pub(super) fn sees_little(&self, lines: usize) -> bool {
+        let along = |axis: usize, results: usize| -> usize {
+            let taps = 0..self.slides[axis].kernel as usize;
+            taps.map(|tap| self.seeing(axis, tap, 0..results).len())
+                .sum()
+        };
+        let taps = self.slides.iter().map(|slide| slide.kernel as usize);
+        let all = taps.fold(lines.saturating_mul(self.line), usize::saturating_mul);
+        let seen = along(0, lines).saturating_mul(along(1, self.line));
+        let results = lines.saturating_mul(self.line);
+        self.strides[0] == 1
+            && seen.saturating_mul(3) <= all.saturating_mul(2)
+            && results.saturating_mul(self.channels) <= MOST_SEEN
     }
 
     /// Where each unit of a window lies, from its first on, by the strides of channels, lines and places.
@@ -205,7 +225,7 @@ impl Window {
     }
 
     /// Where result `result` looks by a tap; it sees something there.
-    fn place(&self, axis: usize, tap: usize, result: usize) -> usize {
+    pub(super) fn place(&self, axis: usize, tap: usize, result: usize) -> usize {
         let slide = &self.slides[axis];
         result * slide.stride as usize + tap * slide.dilation as usize - slide.before as usize
     }
@@ -329,7 +349,7 @@ const CHUNK: usize = 16;
 /// # Safety
 /// As many can be read and written.
 #[inline(always)]
-unsafe fn copy(from: *const f32, to: *mut f32, count: usize) {
+pub(super) unsafe fn copy(from: *const f32, to: *mut f32, count: usize) {
     let mut done = 0;
     // SAFETY: the caller's promise.
     unsafe {

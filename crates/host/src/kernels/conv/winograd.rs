@@ -19,7 +19,7 @@ use super::tiles::{COLUMNS, FAR, LINE, MOST_SEEN, NEAR, Room, TAPS, Tiles, make,
 use crate::given_up::{self, Steps};
 use crate::kernels::matmul::lanes::Bounds;
 use crate::kernels::matmul::{self, Gathering, Lying};
-use crate::kernels::scratch::{Count, list, with_scratch};
+use crate::kernels::scratch::{Count, list, odd_lines, with_scratch};
 use crate::kernels::split::{Shared, split};
 use crate::kernels::strided::address;
 use crate::team::Team;
@@ -155,11 +155,6 @@ struct Winograd {
     /// Those of each position.
     weights: Shared<f32>,
     activation: Activation,
-}
-
-/// As many that steps between them come to all sets of a cache.
-fn odd_lines(floats: usize) -> usize {
-    (floats.div_ceil(LINE) | 1) * LINE
 }
 
 /// # Safety

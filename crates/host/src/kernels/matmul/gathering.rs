@@ -63,7 +63,7 @@ pub(in crate::kernels) unsafe fn gathered(
 
 impl Gathering {
     /// Between which numbers sums are kept, if nothing else is done with them.
-    pub(super) fn in_registers(&self) -> Option<Bounds> {
+    pub(in crate::kernels) fn in_registers(&self) -> Option<Bounds> {
         Bounds::of(self.activation, self.bounds)
     }
 
@@ -101,7 +101,7 @@ impl Gathering {
     ///
     /// # Safety
     /// As for [`gathered`], and the sums can be read and written.
-    pub(super) unsafe fn finish(
+    pub(in crate::kernels) unsafe fn finish(
         &self,
         block: (usize, usize),
         columns: (usize, usize),

@@ -30,6 +30,7 @@ use self::blocked::{TILE_COLUMNS, TILE_ROWS};
 use self::factor::Factor;
 pub(super) use self::gathering::{Gathering, columns_of_a_block, gathered};
 pub(super) use self::in_place::{Lying, in_place};
+pub(super) use self::multiply::Sums;
 use self::multiply::Unit;
 use self::product::{Matrix, Product, Side};
 pub(super) use self::ready::Ready;

@@ -384,18 +384,34 @@ impl Winograd {
 mod tests {
     use super::*;
     use crate::kernels::tests::ops::Tensor;
+    use crate::team::Solo;
+    use streampool_conformance::rng::Rng;
     use streampool_device::{DType, Window};
 
-    /// A convolution of one picture with the channels last.
-    fn op(channels: [usize; 2], size: usize, images: usize, slide: Slide) -> (Conv, [Tensor; 3]) {
-        let picture = |channels: usize, size: usize| {
-            Tensor::zeros(DType::F32, &[images, size, size, channels]).permuted(&[0, 3, 1, 2])
+    const PADDED: Slide = Slide {
+        before: 1,
+        after: 1,
+        ..Slide::new(3)
+    };
+
+    /// A convolution of pictures with the channels last, of numbers as `draw` gives them for the source and the weights.
+    fn op(
+        channels: [usize; 2],
+        size: usize,
+        images: usize,
+        slide: Slide,
+        mut draw: impl FnMut(usize) -> f64,
+    ) -> (Conv, [Tensor; 3]) {
+        let mut picture = |channels: usize, size: usize, which: usize| {
+            Tensor::of(DType::F32, &[images, size, size, channels], || draw(which))
+                .permuted(&[0, 3, 1, 2])
         };
         let (src, dst) = (
-            picture(channels[0], size),
-            picture(channels[1], slide.windows(size)),
+            picture(channels[0], size, 0),
+            picture(channels[1], slide.windows(size), 2),
         );
-        let weight = Tensor::zeros(DType::F32, &[channels[1], channels[0], TAPS, TAPS]);
+        let weight = [channels[1], channels[0], TAPS, TAPS];
+        let weight = Tensor::of(DType::F32, &weight, || draw(1));
         let conv = Conv {
             src: src.view,
             weight: weight.view,
@@ -411,27 +427,97 @@ mod tests {
 
     #[test]
     fn tiles_are_as_large_as_pictures_are_worth() {
-        let padded = Slide {
-            before: 1,
-            after: 1,
-            ..Slide::new(3)
-        };
         let seen = |channels: usize, size: usize, images: usize, slide: Slide| {
-            let (conv, _tensors) = op([channels; 2], size, images, slide);
+            let (conv, _tensors) = op([channels; 2], size, images, slide, |_| 0.0);
             seen(&conv)
         };
-        assert_eq!(seen(64, 56, 1, padded), Some(6));
-        assert_eq!(seen(128, 28, 1, padded), Some(6));
-        assert_eq!(seen(256, 14, 1, padded), Some(4));
+        assert_eq!(seen(64, 56, 1, PADDED), Some(6));
+        assert_eq!(seen(128, 28, 1, PADDED), Some(6));
+        assert_eq!(seen(256, 14, 1, PADDED), Some(4));
         // The weights of all positions take longer to read than what is spared.
-        assert_eq!(seen(512, 7, 1, padded), None);
+        assert_eq!(seen(512, 7, 1, PADDED), None);
         // Others in the batch change nothing.
-        assert_eq!(seen(512, 7, 64, padded), None);
-        assert_eq!(seen(8, 56, 1, padded), None);
+        assert_eq!(seen(512, 7, 64, PADDED), None);
+        assert_eq!(seen(8, 56, 1, PADDED), None);
         let stride = Slide {
             stride: 2,
-            ..padded
+            ..PADDED
         };
         assert_eq!(seen(64, 56, 1, stride), None);
+    }
+
+    /// The result of a convolution of 16 by 16 places, summed in the order of taps and channels by `add`.
+    fn summed<T: Copy + Default>(
+        [src, weight]: [&[f32]; 2],
+        read: usize,
+        made: usize,
+        add: impl Fn(T, f32, f32) -> T,
+    ) -> Vec<T> {
+        let mut results = Vec::new();
+        for (line, place) in (0..16).flat_map(|line| (0..16).map(move |place| (line, place))) {
+            for unit in 0..made {
+                let mut sum = T::default();
+                for (down, along) in (0..3).flat_map(|down| (0..3).map(move |along| (down, along)))
+                {
+                    let (line, place) = (line + down, place + along);
+                    if !(1..=16).contains(&line) || !(1..=16).contains(&place) {
+                        continue;
+                    }
+                    for channel in 0..read {
+                        let seen = src[((line - 1) * 16 + place - 1) * read + channel];
+                        let weight = weight[((unit * read + channel) * 3 + down) * 3 + along];
+                        sum = add(sum, seen, weight);
+                    }
+                }
+                results.push(sum);
+            }
+        }
+        results
+    }
+
+    #[test]
+    fn tiles_lose_no_digit() {
+        const MADE: usize = 16;
+        let mut rng = Rng::new(15);
+        for seen in [4, MOST_SEEN] {
+            for read in [32, 64, 128, 256] {
+                // As after a ReLU.
+                let (conv, [src, dst, weight]) =
+                    op([read, MADE], 16, 1, PADDED, |which| match which {
+                        0 => rng.real(-1.0, 1.0).max(0.0),
+                        1 => rng.real(-1.0, 1.0),
+                        _ => 0.0,
+                    });
+                let bytes = packed_bytes(&conv, seen).known().unwrap();
+                let mut packed = vec![0.0f32; bytes / size_of::<f32>()];
+                // SAFETY: the tensors are there, and there is room for the weights.
+                unsafe {
+                    pack(&conv, seen, packed.as_mut_ptr());
+                    execute(&conv, seen, packed.as_ptr(), &Solo, Bounds::default(), None);
+                }
+                let numbers = [src.floats(), weight.floats()];
+                let exact = summed(numbers, read, MADE, |sum: f64, x, y| {
+                    sum + f64::from(x) * f64::from(y)
+                });
+                let plain = summed(numbers, read, MADE, |sum: f32, x, y| x.mul_add(y, sum));
+                let largest = exact.iter().fold(0.0, |most: f64, sum| most.max(sum.abs()));
+                let errors = |results: &[f32]| {
+                    let errors = results.iter().zip(&exact);
+                    let errors = errors.map(|(&x, &y)| (f64::from(x) - y).abs() / largest);
+                    let (most, squares) = errors.fold((0.0, 0.0), |(most, squares), error| {
+                        (f64::max(most, error), squares + error * error)
+                    });
+                    (most, (squares / exact.len() as f64).sqrt())
+                };
+                let (ours, plain) = (errors(dst.floats()), errors(&plain));
+                let ratio = ours.1 / plain.1;
+                println!(
+                    "{seen} places, {read} channels: at most {:.1e} of the largest (plain {:.1e}), root mean square {ratio:.2} of plain",
+                    ours.0, plain.0
+                );
+                let most = if seen == MOST_SEEN { 2.5 } else { 1.0 };
+                assert!(ratio < most && ours.0 < 1.5e-6);
+            }
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! What the tiles of Winograd's method see and make.
+//! What the tiles of Winograd's method see and make, and their weights.
 
 #![allow(
     clippy::needless_range_loop,
@@ -7,9 +7,15 @@
 
 use std::ops::Range;
 
+use streampool_device::Conv;
+
+use crate::given_up::Steps;
+use crate::kernels::matmul;
 use crate::kernels::matmul::lanes::{Bounded, Bounds, PlainF32, between};
-use crate::kernels::simd::level;
+use crate::kernels::scratch::Count;
+use crate::kernels::simd::{level, vectorised};
 use crate::kernels::split::Shared;
+use crate::kernels::strided::address;
 #[cfg(target_arch = "x86_64")]
 use crate::kernels::{
     matmul::lanes::{Avx2F32, Avx512F32},
@@ -27,8 +33,93 @@ pub(super) const COLUMNS: usize = 64;
 pub(super) const LINE: usize = 16;
 
 /// The points of larger tiles, beside 0 and infinity: both signs of these. Their product is 1.
-pub(super) const NEAR: f64 = 2.0 / 3.0;
-pub(super) const FAR: f64 = 3.0 / 2.0;
+const NEAR: f64 = 2.0 / 3.0;
+const FAR: f64 = 3.0 / 2.0;
+
+/// Columns whose weights are packed at a time; blocks have whole multiples.
+const PACKED: usize = 8;
+
+/// Bytes of the weights of all positions.
+pub(super) fn packed_bytes(op: &Conv, seen: usize) -> Count {
+    let shape = op.weight.shape();
+    Count::of(seen * seen * size_of::<f32>())
+        * shape[0].next_multiple_of(matmul::columns_of_a_block())
+        * shape[1]
+}
+
+/// What three taps become along a dimension, for some columns at a time.
+#[inline(always)]
+fn turned(taps: &[[f64; PACKED]; TAPS], seen: usize) -> [[f64; PACKED]; MOST_SEEN] {
+    const BY_NEAR: f64 = 0.5 / (NEAR * NEAR * (NEAR * NEAR - FAR * FAR));
+    const BY_FAR: f64 = 0.5 / (FAR * FAR * (FAR * FAR - NEAR * NEAR));
+    let points = match seen < MOST_SEEN {
+        true => [(1.0, 0.5), (-1.0, 0.5), (0.0, 0.0), (0.0, 0.0)],
+        false => [
+            (NEAR, BY_NEAR),
+            (-NEAR, BY_NEAR),
+            (FAR, BY_FAR),
+            (-FAR, BY_FAR),
+        ],
+    };
+    let mut turned = [[0.0; PACKED]; MOST_SEEN];
+    for column in 0..PACKED {
+        let [first, second, third] = [taps[0][column], taps[1][column], taps[2][column]];
+        turned[0][column] = first;
+        for (place, (point, times)) in points.iter().enumerate() {
+            turned[place + 1][column] = (first + (second + third * point) * point) * times;
+        }
+        turned[seen - 1][column] = third;
+    }
+    turned
+}
+
+vectorised! {
+    /// Writes the weights of each position as they are multiplied.
+    ///
+    /// # Safety
+    /// They can be read, and [`packed_bytes`] be written.
+    pub(super) unsafe fn pack[](op: &Conv, seen: usize, to: *mut f32) {
+        let (shape, strides) = (op.weight.shape(), op.weight.layout().strides());
+        let (made, read) = (shape[0], shape[1]);
+        let from = address::<f32>(&op.weight).cast_const();
+        let width = matmul::columns_of_a_block();
+        let position = made.next_multiple_of(width) * read;
+        let mut steps = Steps::default();
+        for first in (0..made.next_multiple_of(width)).step_by(PACKED) {
+            steps.take((read * seen * seen).saturating_mul(PACKED));
+            let columns = first.min(made)..made.min(first + PACKED);
+            for channel in 0..read {
+                // For each tap along a line, what those of the lines become.
+                let mut lines = [[[0.0; PACKED]; MOST_SEEN]; TAPS];
+                for along in 0..TAPS {
+                    let mut taps = [[0.0; PACKED]; TAPS];
+                    for down in 0..TAPS {
+                        for column in columns.clone() {
+                            let at = column as isize * strides[0]
+                                + channel as isize * strides[1]
+                                + down as isize * strides[2]
+                                + along as isize * strides[3];
+                            // SAFETY: the weight exists.
+                            taps[down][column - first] = f64::from(unsafe { *from.wrapping_offset(at) });
+                        }
+                    }
+                    lines[along] = turned(&taps, seen);
+                }
+                let block = (first / width * read + channel) * width + first % width;
+                for down in 0..seen {
+                    let places = turned(&[lines[0][down], lines[1][down], lines[2][down]], seen);
+                    for along in 0..seen {
+                        let to = to.wrapping_add((down * seen + along) * position + block);
+                        for column in 0..PACKED {
+                            // SAFETY: there is room for all positions.
+                            unsafe { *to.add(column) = places[along][column] as f32 };
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
 
 /// The tiles of a convolution, and where what they see and make lies.
 pub(super) struct Tiles {

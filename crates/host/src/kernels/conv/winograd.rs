@@ -7,7 +7,7 @@
 //!
 //! For what stands behind it see Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks" (2016). Larger tiles are
 //! exact polynomials through the points 0, 2/3, -2/3, 3/2, -3/2 and infinity, which lose few digits; and products are summed by
-//! [`CHUNK`] channels, so that the error is no larger than that of a sum of all taps and channels.
+//! [`CHUNK`] channels, so that the error stays near that of a plain sum.
 
 use std::ops::Range;
 
@@ -15,8 +15,9 @@ use streampool_device::{Activation, Conv, Slide};
 
 use super::each::activated;
 use super::then::{Call, GRAIN as THEN_GRAIN};
-use super::tiles::{COLUMNS, FAR, LINE, MOST_SEEN, NEAR, Room, TAPS, Tiles, make, see};
-use crate::given_up::{self, Steps};
+use super::tiles::{COLUMNS, LINE, MOST_SEEN, Room, TAPS, Tiles, make, see};
+pub(super) use super::tiles::{pack, packed_bytes};
+use crate::given_up;
 use crate::kernels::matmul::lanes::Bounds;
 use crate::kernels::matmul::{self, Gathering, Lying};
 use crate::kernels::scratch::{Count, list, odd_lines, with_scratch};
@@ -79,74 +80,6 @@ pub(super) fn seen(op: &Conv) -> Option<usize> {
 fn most_tiles(seen: usize, [read, made]: [usize; 2]) -> usize {
     let tiles = CACHE / (seen * seen) / (read + COLUMNS.min(made));
     (tiles / ROWS).max(1) * ROWS
-}
-
-/// Bytes of the weights of all positions.
-pub(super) fn packed_bytes(op: &Conv, seen: usize) -> Count {
-    let shape = op.weight.shape();
-    Count::of(seen * seen * size_of::<f32>())
-        * shape[0].next_multiple_of(matmul::columns_of_a_block())
-        * shape[1]
-}
-
-/// What three taps become along a dimension.
-fn turned([first, second, third]: [f64; TAPS], seen: usize) -> [f64; MOST_SEEN] {
-    let at = |point: f64| first + (second + third * point) * point;
-    if seen < MOST_SEEN {
-        return [first, at(1.0) / 2.0, at(-1.0) / 2.0, third, 0.0, 0.0];
-    }
-    let (near, far) = (NEAR * NEAR, FAR * FAR);
-    let (by_near, by_far) = (2.0 * near * (near - far), 2.0 * far * (far - near));
-    [
-        first,
-        at(NEAR) / by_near,
-        at(-NEAR) / by_near,
-        at(FAR) / by_far,
-        at(-FAR) / by_far,
-        third,
-    ]
-}
-
-/// Writes the weights of each position as they are multiplied.
-///
-/// # Safety
-/// They can be read, and [`packed_bytes`] be written.
-pub(super) unsafe fn pack(op: &Conv, seen: usize, to: *mut f32) {
-    let (shape, strides) = (op.weight.shape(), op.weight.layout().strides());
-    let (made, read) = (shape[0], shape[1]);
-    let from = address::<f32>(&op.weight).cast_const();
-    let width = matmul::columns_of_a_block();
-    let position = made.next_multiple_of(width) * read;
-    let mut steps = Steps::default();
-    for column in 0..made.next_multiple_of(width) {
-        steps.take(read * seen * seen);
-        for channel in 0..read {
-            // For each tap along a line, what those of the lines become.
-            let mut lines = [[0.0; MOST_SEEN]; TAPS];
-            for (along, line) in lines.iter_mut().enumerate() {
-                let mut taps = [0.0; TAPS];
-                for (down, tap) in taps.iter_mut().enumerate() {
-                    if column < made {
-                        let at = column as isize * strides[0]
-                            + channel as isize * strides[1]
-                            + down as isize * strides[2]
-                            + along as isize * strides[3];
-                        // SAFETY: the weight exists.
-                        *tap = f64::from(unsafe { *from.wrapping_offset(at) });
-                    }
-                }
-                *line = turned(taps, seen);
-            }
-            let block = (column / width * read + channel) * width + column % width;
-            for down in 0..seen {
-                let places = turned(lines.map(|line| line[down]), seen);
-                for (along, &weight) in places.iter().enumerate().take(seen) {
-                    // SAFETY: there is room for all positions.
-                    unsafe { *to.add((down * seen + along) * position + block) = weight as f32 };
-                }
-            }
-        }
-    }
 }
 
 /// A convolution.

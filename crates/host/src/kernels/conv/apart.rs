@@ -11,7 +11,6 @@ use crate::kernels::matmul::lanes::Bounds;
 use crate::kernels::matmul::{self, Gathering, Lying, Sums};
 use crate::kernels::scratch::{Count, odd_lines, with_scratch};
 use crate::kernels::simd::vectorised;
-use crate::map::math32::clamp;
 
 /// Computes these columns, which begin at whole blocks, of all results. `units` are where the channels of a place lie.
 ///
@@ -44,16 +43,16 @@ pub(super) unsafe fn taps(
         let [down, along] = window.slides.map(|slide| slide.kernel as usize);
         // SAFETY: there is room for the sums of all results, twice, and for what a tap of each sees; the rest the caller promises.
         unsafe {
-            begin(gathering, columns.clone(), totals, row);
+            totals.write_bytes(0, rows * row);
             for tap in 0..down * along {
                 given_up::check();
-                let lines = window.seeing(0, tap / along, 0..rows / window.line);
-                let places = window.seeing(1, tap % along, 0..window.line);
+                let taps = [tap / along, tap % along];
+                let lines = window.seeing(0, taps[0], 0..rows / window.line);
+                let places = window.seeing(1, taps[1], 0..window.line);
                 let count = lines.len() * places.len();
                 if count == 0 {
                     continue;
                 }
-                let taps = [tap / along, tap % along];
                 see(window, taps, &lines, &places, seen, seen_row);
                 let lying = Lying {
                     at: seen,
@@ -66,36 +65,9 @@ pub(super) unsafe fn taps(
                 matmul::in_place(&product, 0..count, whole, &lying);
                 add(totals, some, row, width, window.line, &lines, &places);
             }
-            let bounds = gathering.in_registers().unwrap_or_default();
-            if bounds != Bounds::default() {
-                keep(totals, rows * row, bounds);
-            }
-            let sums = Sums { at: totals, row };
-            gathering.finish((0, rows), (columns.start, columns.len()), sums);
+            gathering.finish_all(columns, Sums { at: totals, row });
         }
     });
-}
-
-vectorised! {
-    /// Writes the bias for each result, or nothing.
-    ///
-    /// # Safety
-    /// The bias can be read, and there is room for the columns of all rows.
-    unsafe fn begin[](gathering: &Gathering, columns: Range<usize>, totals: *mut f32, row: usize) {
-        let [rows, _, _] = gathering.sizes;
-        // SAFETY: the caller's promise.
-        unsafe {
-            totals.write_bytes(0, rows * row);
-            if let Some((bias, step)) = gathering.bias {
-                for column in columns.clone() {
-                    let bias = *bias.wrapping_offset(column as isize * step);
-                    for result in 0..rows {
-                        *totals.add(result * row + column - columns.start) = bias;
-                    }
-                }
-            }
-        }
-    }
 }
 
 vectorised! {
@@ -150,21 +122,6 @@ vectorised! {
                 }
                 some = some.wrapping_add(row);
             }
-        }
-    }
-}
-
-vectorised! {
-    /// Keeps so many numbers between bounds.
-    ///
-    /// # Safety
-    /// They can be read and written.
-    unsafe fn keep[](at: *mut f32, count: usize, bounds: Bounds) {
-        let least = bounds.least.unwrap_or(f32::NEG_INFINITY);
-        let most = bounds.most.unwrap_or(f32::INFINITY);
-        for index in 0..count {
-            // SAFETY: the caller's promise.
-            unsafe { *at.add(index) = clamp(*at.add(index), least, most) };
         }
     }
 }

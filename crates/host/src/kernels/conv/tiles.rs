@@ -376,27 +376,27 @@ macro_rules! compiled {
         /// # Safety
         /// As for the method.
         pub(super) unsafe fn $name(all: &Tiles, $($arg: $type),*) {
+            #[inline(always)]
+            unsafe fn sized<L: Bounded>(all: &Tiles, $($arg: $type),*) {
+                // SAFETY: tiles are of one of the two sizes; the rest the caller promises.
+                unsafe {
+                    match all.seen {
+                        MOST_SEEN => all.$method::<L, MOST_SEEN>($($arg),*),
+                        _ => all.$method::<L, 4>($($arg),*),
+                    }
+                }
+            }
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl")]
             unsafe fn avx512(all: &Tiles, $($arg: $type),*) {
                 // SAFETY: the caller's promise; the function is only called where the features are.
-                unsafe {
-                    match all.seen {
-                        MOST_SEEN => all.$method::<Avx512F32, MOST_SEEN>($($arg),*),
-                        _ => all.$method::<Avx512F32, 4>($($arg),*),
-                    }
-                }
+                unsafe { sized::<Avx512F32>(all, $($arg),*) }
             }
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma,f16c")]
             unsafe fn avx2(all: &Tiles, $($arg: $type),*) {
                 // SAFETY: as above.
-                unsafe {
-                    match all.seen {
-                        MOST_SEEN => all.$method::<Avx2F32, MOST_SEEN>($($arg),*),
-                        _ => all.$method::<Avx2F32, 4>($($arg),*),
-                    }
-                }
+                unsafe { sized::<Avx2F32>(all, $($arg),*) }
             }
             // SAFETY: the level says that the machine has the instructions; the rest the caller promises.
             unsafe {
@@ -405,8 +405,7 @@ macro_rules! compiled {
                     Level::Avx512 => avx512(all, $($arg),*),
                     #[cfg(target_arch = "x86_64")]
                     Level::Avx2 => avx2(all, $($arg),*),
-                    _ if all.seen == MOST_SEEN => all.$method::<PlainF32, MOST_SEEN>($($arg),*),
-                    _ => all.$method::<PlainF32, 4>($($arg),*),
+                    _ => sized::<PlainF32>(all, $($arg),*),
                 }
             }
         }

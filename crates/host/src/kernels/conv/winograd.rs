@@ -159,7 +159,7 @@ impl Winograd {
         let most = made.div_ceil(COLUMNS);
         let parts = |across: usize, times: usize| {
             let whole = images.saturating_mul(across);
-            let down = (width.div_ceil(whole).max(1) * times).min(lines.max(1));
+            let down = (width.div_ceil(whole) * times).min(lines);
             let rounds = whole.saturating_mul(down).div_ceil(width);
             // By the channels, what tiles see is changed anew for each part.
             let columns = made.div_ceil(across) + CHANGE;

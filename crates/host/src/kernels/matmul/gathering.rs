@@ -55,16 +55,39 @@ pub(in crate::kernels) unsafe fn gathered(
             columns.clone(),
             gather,
         );
-        if gathering.bounds != Bounds::default() {
-            keep(gathering, rows, columns);
-        }
+        gathering.keep(rows, columns);
     }
 }
 
 impl Gathering {
     /// Between which numbers sums are kept, if nothing else is done with them.
-    pub(in crate::kernels) fn in_registers(&self) -> Option<Bounds> {
+    pub(super) fn in_registers(&self) -> Option<Bounds> {
         Bounds::of(self.activation, self.bounds)
+    }
+
+    /// Biases, activates and bounds sums of these columns of all rows, and stores them.
+    ///
+    /// # Safety
+    /// As for [`gathered`], and the sums can be read and written.
+    pub(in crate::kernels) unsafe fn finish_all(&self, columns: Range<usize>, sums: Sums<f32>) {
+        let rows = self.sizes[0];
+        // SAFETY: passed on from the caller.
+        unsafe {
+            let product = self.as_product();
+            product.finish((0, rows), (columns.start, columns.len()), sums);
+            self.keep(0..rows, columns);
+        }
+    }
+
+    /// Keeps the results of these rows and columns between the bounds, if there are any.
+    ///
+    /// # Safety
+    /// They can be read and written.
+    unsafe fn keep(&self, rows: Range<usize>, columns: Range<usize>) {
+        if self.bounds != Bounds::default() {
+            // SAFETY: passed on from the caller.
+            unsafe { keep(self, rows, columns) };
+        }
     }
 
     fn as_product(&self) -> Product<f32> {
@@ -101,7 +124,7 @@ impl Gathering {
     ///
     /// # Safety
     /// As for [`gathered`], and the sums can be read and written.
-    pub(in crate::kernels) unsafe fn finish(
+    pub(super) unsafe fn finish(
         &self,
         block: (usize, usize),
         columns: (usize, usize),

@@ -64,11 +64,15 @@ enum Form {
         run: u8,
         /// Weights that a thread reads at once.
         vector: u8,
+        /// How often it does so, if its registers hold what it reads; else 0.
+        ahead: u8,
     },
     /// A launch for each step, with a group for eight units of some times 16 sequences.
     LaunchTiles {
         /// Times 16 sequences.
         tiles: u8,
+        /// As above.
+        ahead: u8,
     },
     /// A thread for a unit of some sequences.
     Sums {
@@ -101,6 +105,8 @@ const TILE_UNITS: usize = 8;
 const FEW_SEQUENCES: usize = 8;
 /// The smallest state for which a launch for each step is worth it.
 const LAUNCH_STATE: usize = 64;
+/// The most reads of 16 bytes whose weights a thread of `Form::Launches` holds.
+const MOST_AHEAD: usize = 16;
 /// The most steps that get a launch each.
 const MOST_LAUNCHES: usize = 4096;
 /// Shared memory is named in multiples of so many bytes.
@@ -160,7 +166,8 @@ impl Form {
         let vector =
             vector_in_place(&op.recurrent).or_else(|| vector_of(&[hidden], op.src.dtype()))?;
         let run = batch.next_power_of_two().clamp(1, FEW_SEQUENCES) as u8;
-        Some(Form::Launches { run, vector })
+        let ahead = rounds(op, 32 * usize::from(vector), MOST_AHEAD);
+        Some(Form::Launches { run, vector, ahead })
     }
 
     /// The same with a launch for each step on tensor cores, where there are sequences for it.
@@ -172,7 +179,9 @@ impl Form {
         let is_gain = matches!(self, Form::Launches { vector, .. } if usize::from(vector) == whole)
             && op.recurrent.shape()[2].is_multiple_of(TILE_UNITS)
             && batch > FEW_SEQUENCES;
-        (is_gain && bytes <= limits.shared_bytes as usize).then_some(Form::LaunchTiles { tiles })
+        let ahead = rounds(op, TILE_THREADS as usize / 8 * whole, MOST_AHEAD / 2);
+        let form = Form::LaunchTiles { tiles, ahead };
+        (is_gain && bytes <= limits.shared_bytes as usize).then_some(form)
     }
 
     /// The same on a GPU of Apple's whose simdgroups multiply matrices.
@@ -201,7 +210,7 @@ impl Form {
     /// Sequences of a group.
     fn sequences(self) -> usize {
         match self {
-            Form::Tiles { tiles, .. } | Form::LaunchTiles { tiles } => usize::from(tiles) * 16,
+            Form::Tiles { tiles, .. } | Form::LaunchTiles { tiles, .. } => usize::from(tiles) * 16,
             Form::Matrices { tiles, .. } => usize::from(tiles) * 8,
             Form::Launches { run, .. } => usize::from(run),
             Form::Sums { units, run, .. } => {
@@ -227,6 +236,14 @@ impl Form {
             Form::Sums { .. } => THREADS,
         }
     }
+}
+
+/// In how many rounds a thread reads its weights of a step with a launch of its own, where all threads together read so many columns in
+/// each; 0 if they are more reads, of all gates, than its registers should hold.
+fn rounds(op: &Op, columns: usize, most: usize) -> u8 {
+    let rounds = op.recurrent.shape()[2].div_ceil(columns);
+    let reads = rounds.saturating_mul(op.cell.gates());
+    if reads <= most { rounds as u8 } else { 0 }
 }
 
 /// How many sums the warps of a group of [`Form::LaunchTiles`] exchange.

@@ -1,14 +1,7 @@
     // Both kinds of steps end so: a thread has what the gates see for one unit of one sequence.
     if (is_own) {
-        const i64 at = states + i64(sequence) * p.hidden + unit;
-        const bool is_first = p.turn == 0, beyond = IS_BEYOND(step, sequence);
-        const f32 before = is_first ? FIRST_HIDDEN(sequence, unit) : STATE_BEFORE(at);
+        const bool beyond = IS_BEYOND(step, sequence);
         const f32 peeps[3] = {PEEP(0, unit), PEEP(1, unit), PEEP(2, unit)};
-#if CELL == LSTM
-        const f32 cell_before = is_first ? FIRST_CELL(sequence, unit) : own_cells[at];
-#else
-        const f32 cell_before = 0.0f;
-#endif
         f32 cell = cell_before;
         const f32 made = advanced(seen, apart, before, cell, peeps);
         const f32 after = beyond ? before : made;

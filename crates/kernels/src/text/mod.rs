@@ -155,6 +155,9 @@ pub(crate) fn factor(dtype: DType) -> &'static str {
     }
 }
 
+/// How a kernel waits for earlier ones.
+const WAIT: &str = "WAIT_FOR_EARLIER_KERNELS();";
+
 impl KernelText {
     /// The whole text in `dialect`.
     pub fn render(&self, dialect: Dialect) -> Source {
@@ -200,7 +203,10 @@ impl KernelText {
         for SharedArray { ty, name, length } in &self.shared {
             let _ = writeln!(text, "    __shared__ {ty} {name}[{length}];");
         }
-        text.push_str("    WAIT_FOR_EARLIER_KERNELS();\n");
+        // A body that reads something ahead waits itself.
+        if !self.body.contains(WAIT) {
+            let _ = writeln!(text, "    {WAIT}");
+        }
     }
 
     fn metal_entry(&self, text: &mut String) {

@@ -16,10 +16,13 @@ typedef double f64;
 #define FUNCTION static __device__ __forceinline__
 #define BARRIER() __syncthreads()
 // A kernel may be launched while the one before it ends. Here it waits until that is over and all that it wrote is seen.
+// After that it may start the next one early, for which all but this one is over then.
 #if __CUDA_ARCH__ >= 900
 #define WAIT_FOR_EARLIER_KERNELS() asm volatile("griddepcontrol.wait;" : : : "memory")
+#define START_NEXT_KERNEL() asm volatile("griddepcontrol.launch_dependents;" : : : "memory")
 #else
 #define WAIT_FOR_EARLIER_KERNELS()
+#define START_NEXT_KERNEL()
 #endif
 
 template <typename T> FUNCTION T shuffle_xor(T value, u32 distance) {
@@ -33,6 +36,12 @@ FUNCTION u64 f64_bits(f64 value) { return u64(__double_as_longlong(value)); }
 FUNCTION f64 infinity_f64() { return bits_f64(0x7ff0000000000000); }
 FUNCTION f64 nan_f64() { return bits_f64(0x7ff8000000000000); }
 FUNCTION u32 leading_zeros(u32 x) { return u32(__clz(i32(x))); }
+
+#ifdef STREAMPOOL_EMULATED
+#define PAST_CACHE(from) (*(from))
+#else
+#define PAST_CACHE(from) __ldcg(from)
+#endif
 
 // N elements, moved at once: their address is a multiple of their size.
 template <typename T, int N> struct Pack { T values[N]; };
@@ -48,6 +57,12 @@ template <typename T, int N> union PackWord {
 template <int N, typename T> FUNCTION Pack<T, N> load_pack(const T* from) {
     PackWord<T, N> both;
     both.word = *reinterpret_cast<const typename Word<sizeof(T) * N>::type*>(from);
+    return both.pack;
+}
+// The same, of what may have changed since the processor's own cache got it: who has not waited sees that.
+template <int N, typename T> FUNCTION Pack<T, N> load_changed(const T* from) {
+    PackWord<T, N> both;
+    both.word = PAST_CACHE(reinterpret_cast<const typename Word<sizeof(T) * N>::type*>(from));
     return both.pack;
 }
 template <int N, typename T> FUNCTION void store_pack(T* to, Pack<T, N> pack) {

@@ -14,6 +14,9 @@ use crate::schedule::{Limits, Priority};
 /// The weights that tenants may have.
 const WEIGHTS: RangeInclusive<f64> = 0.001..=1000.0;
 
+/// The most lanes: each takes memory when the queue is built. No pool has more than 32 streams; a function may wait for something else.
+const MOST_IN_FLIGHT: usize = 1024;
+
 /// What happens to a request for which there is no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WhenFull {
@@ -114,7 +117,7 @@ impl BatchQueueBuilder {
         self
     }
 
-    /// How many batches run at the same time, each on a lane of its own; 2 if nothing is said.
+    /// How many batches run at the same time, each on a lane of its own: at most 1024, 2 by default.
     pub fn max_in_flight(mut self, batches: usize) -> BatchQueueBuilder {
         self.in_flight = Some(batches);
         self
@@ -213,6 +216,10 @@ impl BatchQueueBuilder {
         };
         at_least_one("max_batch_size", self.limits.rows)?;
         at_least_one("max_in_flight", self.lanes())?;
+        if self.lanes() > MOST_IN_FLIGHT {
+            let expected = "at most 1024";
+            return Err(Error::setting("max_in_flight", self.lanes(), expected));
+        }
         at_least_one("capacity", self.capacity.requests)?;
         at_least_one("capacity_bytes", self.capacity.bytes)?;
         for requests in self.capacity.of_priority {

@@ -16,6 +16,8 @@ fn a_setting_that_makes_no_sense_is_named() {
     let cases = [
         ("max_batch_size", builder().max_batch_size(0)),
         ("max_in_flight", builder().max_in_flight(0)),
+        // So many lanes would take gigabytes.
+        ("max_in_flight", builder().max_in_flight(38_831_398)),
         ("capacity", builder().capacity(0)),
         ("capacity_bytes", builder().capacity_bytes(0)),
         (

@@ -3,7 +3,8 @@
 use smallvec::{SmallVec, smallvec};
 use streampool_device::{DType, Error, Op, OpKind, Result, View};
 use streampool_kernels::{
-    Missing, Plan, lower, product_of_many, rnn, small_product, tensor_core_product,
+    Missing, Plan, lower, product_of_many, rnn, small_product, tensor_core_patches,
+    tensor_core_product,
 };
 
 use crate::core::Core;
@@ -39,11 +40,9 @@ impl Core {
                 {
                     return self.compiled(op.kind(), plan, missing);
                 }
-                let on_tensor_cores = match product.a.dtype() {
-                    DType::F32 => self.splits,
-                    _ => self.tensor_cores,
-                };
-                if on_tensor_cores && let Some(plan) = tensor_core_product(product, &self.limits) {
+                if self.on_tensor_cores(&product.a)
+                    && let Some(plan) = tensor_core_product(product, &self.limits)
+                {
                     let mut steps = self.compiled(op.kind(), plan, missing)?;
                     if for_program && let Some(plan) = product_of_many(product, &self.limits) {
                         steps.of_many = self.compiled(op.kind(), plan, missing)?.list;
@@ -58,15 +57,30 @@ impl Core {
                     None => self.lowered(op, missing),
                 }
             }
-            Op::Conv(conv) => match self
-                .dnn
-                .steps(conv, missing, |rest| self.lowered(rest, missing))?
-            {
-                Some(steps) => Ok(steps),
-                None => self.lowered(op, missing),
-            },
+            Op::Conv(conv) => {
+                if self.on_tensor_cores(&conv.src)
+                    && let Some(plan) = tensor_core_patches(conv, &self.limits)
+                {
+                    return self.compiled(op.kind(), plan, missing);
+                }
+                match self
+                    .dnn
+                    .steps(conv, missing, |rest| self.lowered(rest, missing))?
+                {
+                    Some(steps) => Ok(steps),
+                    None => self.lowered(op, missing),
+                }
+            }
             Op::Rnn(_) => self.recurrent(op, missing),
             _ => self.lowered(op, missing),
+        }
+    }
+
+    /// Whether our kernels multiply factors like this one on tensor cores.
+    fn on_tensor_cores(&self, factor: &View) -> bool {
+        match factor.dtype() {
+            DType::F32 => self.splits,
+            _ => self.tensor_cores,
         }
     }
 

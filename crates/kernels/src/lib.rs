@@ -62,6 +62,7 @@ mod trees;
 
 pub use attention::Attention;
 pub use cache::{Cache, Missing, NotReady};
+pub use conv::tensor_core_patches;
 pub use disk::DiskStore;
 pub use dispatch::{Limits, Operand, Params};
 pub use elementwise::Elementwise;

@@ -1,4 +1,33 @@
-//! Scratch memory: how much of it is taken.
+//! Scratch memory: how much of it is taken, and how ops of a plan name it.
+
+use streampool_device::{DType, Layout, Span, View};
+
+use crate::dispatch::{Dispatch, Operand};
+
+/// The handle of spans that stand for scratch memory in the ops of a plan.
+pub(crate) const SCRATCH: u64 = u64::MAX;
+
+/// Row-major elements in scratch memory, from a place there on.
+pub(crate) fn in_scratch(at: usize, dtype: DType, shape: &[usize]) -> Option<View> {
+    let layout = Layout::contiguous(shape).ok()?;
+    let span = Span {
+        handle: SCRATCH,
+        offset: at,
+        bytes: layout.elements().checked_mul(dtype.size())?,
+    };
+    View::new(span, dtype, layout).ok()
+}
+
+/// Puts operands that stand for scratch memory there.
+pub(crate) fn place<K>(dispatch: &mut Dispatch<K>) {
+    for operand in &mut dispatch.operands {
+        if let Operand::Memory(span) = operand
+            && span.handle == SCRATCH
+        {
+            *operand = Operand::Scratch(span.offset);
+        }
+    }
+}
 
 /// How much scratch memory a queue takes for so many bytes: a little more, so that what grows slowly is not taken anew each
 /// time. On CUDA that would hold up all who launch.

@@ -2,11 +2,13 @@
 //!
 //! Three forms. [`Tiled`] is a product of matrices, of weights and of what the windows see: tiles of both in shared
 //! memory. [`Channelwise`] is for depthwise convolutions with small windows: a thread makes a few neighbouring places. [`Direct`] has a
-//! thread for each result, for other groups that make so few channels that a tile would be mostly empty.
+//! thread for each result, for other groups that make so few channels that a tile would be mostly empty. On tensor cores, convolutions of
+//! [`patches`] are products of matrices that a copy makes.
 
 mod channelwise;
 mod direct;
 mod ends;
+mod patches;
 mod shared_text;
 mod tiled;
 
@@ -18,6 +20,7 @@ use crate::text::{Dialect, KernelText};
 
 pub use channelwise::Channelwise;
 pub use direct::Direct;
+pub use patches::tensor_core_patches;
 pub use tiled::Tiled;
 
 /// A kernel that convolves.

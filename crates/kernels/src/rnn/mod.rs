@@ -13,11 +13,12 @@ mod text;
 mod tests;
 
 use smallvec::SmallVec;
-use streampool_device::{Cell, DType, Direction, Layout, MatMul, Rnn as Op, Span, View};
+use streampool_device::{Cell, DType, Direction, Layout, MatMul, Rnn as Op, View};
 
 use crate::dispatch::{Dispatch, Limits, Operand, Params, Plan, grid};
 use crate::elementwise::{self, Elementwise};
 use crate::matmul::{self, Product};
+use crate::scratch::{in_scratch, place};
 use crate::text::MOST_SHARED;
 
 /// A kernel that takes the steps of a recurrent layer.
@@ -87,8 +88,6 @@ enum Form {
     },
 }
 
-/// The handle of spans that stand for scratch memory in the ops of a plan.
-pub const SCRATCH: u64 = u64::MAX;
 /// What parts of scratch memory begin at multiples of.
 const ALIGNMENT: usize = 256;
 /// The largest state whose weights the registers of a group hold.
@@ -279,17 +278,6 @@ fn vector_in_place(weights: &View) -> Option<u8> {
     let first = begins / dtype.size() + layout.offset();
     let [direction, row] = [0, 1].map(|axis| strides[axis].unsigned_abs());
     vector_of(&[first, direction, row, weights.shape()[2]], dtype)
-}
-
-/// Row-major elements in scratch memory, from a place there on.
-fn in_scratch(at: usize, dtype: DType, shape: &[usize]) -> Option<View> {
-    let layout = Layout::contiguous(shape).ok()?;
-    let span = Span {
-        handle: SCRATCH,
-        offset: at,
-        bytes: layout.elements().checked_mul(dtype.size())?,
-    };
-    View::new(span, dtype, layout).ok()
 }
 
 /// The product of all inputs and weights, whose result lies at the start of scratch memory; `None` if it is empty,
@@ -550,15 +538,4 @@ fn walk(params: Params, view: &View) -> Params {
     let begun = params.i64(layout.offset() as i64);
     let strides = layout.strides().iter();
     strides.fold(begun, |params, &stride| params.i64(stride as i64))
-}
-
-/// Puts operands that stand for scratch memory there.
-fn place<K>(dispatch: &mut Dispatch<K>) {
-    for operand in &mut dispatch.operands {
-        if let Operand::Memory(span) = operand
-            && span.handle == SCRATCH
-        {
-            *operand = Operand::Scratch(span.offset);
-        }
-    }
 }

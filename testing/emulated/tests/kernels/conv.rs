@@ -2,7 +2,7 @@
 
 use streampool_device::{Activation, Conv, DType, Layout, Op, Slide, Window};
 use streampool_emulated::{Emulator, Tensor, Tolerance, assert_all_same_as_host};
-use streampool_kernels::Limits;
+use streampool_kernels::{Limits, tensor_core_patches};
 
 /// The sizes of a convolution.
 struct Sizes<'a> {
@@ -193,4 +193,79 @@ fn each_channel_by_itself() {
         let emulators = Emulator::of_each_dialect().map(|emulator| emulator.with_limits(limits));
         assert_all_same_as_host(emulators, &ops, Tolerance::Usual);
     }
+}
+
+#[test]
+#[cfg_attr(any(sanitize_address, sanitize_thread), ignore = "runs a compiler")]
+fn patches_are_multiplied_on_tensor_cores() {
+    let lies = |sizes: &[usize], axes: &[usize]| {
+        let layout = Layout::contiguous(sizes).and_then(|layout| layout.permute(axes));
+        layout.expect("a layout")
+    };
+    let mut ops = Vec::new();
+    for (dtype, read, stride, is_last) in [
+        (DType::F32, 3, 4, false),
+        (DType::F32, 12, 2, true),
+        (DType::F16, 4, 4, false),
+        (DType::BF16, 16, 2, true),
+    ] {
+        // The last lines are in no window.
+        let (size, count) = ([8 * stride as usize + 1, 9 * stride as usize], [8, 9]);
+        let picture = |channels: usize, [h, w]: [usize; 2]| match is_last {
+            true => Tensor::laid_out(dtype, lies(&[2, h, w, channels], &[0, 3, 1, 2])),
+            false => Tensor::new(dtype, &[2, channels, h, w]),
+        };
+        let k = stride as usize;
+        let weight = match is_last {
+            true => Tensor::laid_out(dtype, lies(&[64, k, k, read], &[0, 3, 1, 2])),
+            false => Tensor::new(dtype, &[64, read, k, k]),
+        };
+        let slide = Slide {
+            stride,
+            ..Slide::new(stride)
+        };
+        ops.push(Op::Conv(Box::new(Conv {
+            src: picture(read, size).uniform(1, -1.0, 1.0),
+            weight: weight.uniform(2, -0.1, 0.1),
+            bias: is_last.then(|| Tensor::new(dtype, &[64]).random(3)),
+            dst: picture(64, count),
+            window: Window::new(&[slide; 2]).expect("a window"),
+            groups: 1,
+            transposed: false,
+            activation: if is_last {
+                Activation::Relu
+            } else {
+                Activation::None
+            },
+        })));
+    }
+    // A line of samples.
+    let line = Slide {
+        stride: 8,
+        ..Slide::new(8)
+    };
+    ops.push(Op::Conv(Box::new(Conv {
+        src: Tensor::new(DType::F32, &[1, 4, 70 * 8]).uniform(1, -1.0, 1.0),
+        weight: Tensor::new(DType::F32, &[64, 4, 8]).uniform(2, -0.1, 0.1),
+        bias: None,
+        dst: Tensor::new(DType::F32, &[1, 64, 70]),
+        window: Window::new(&[line]).expect("a window"),
+        groups: 1,
+        transposed: false,
+        activation: Activation::None,
+    })));
+    let limits = Limits {
+        compute_units: 132,
+        shared_bytes: 48 << 10,
+        buffers: 480,
+    };
+    let emulators = Emulator::or_skip().map(|emulator| {
+        emulator
+            .with_limits(limits)
+            .with_lowering(|op, limits| match op {
+                Op::Conv(op) => tensor_core_patches(op, limits),
+                _ => None,
+            })
+    });
+    assert_all_same_as_host(emulators, &ops, Tolerance::Usual);
 }

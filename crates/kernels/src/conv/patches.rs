@@ -1,0 +1,107 @@
+//! Convolutions whose windows lie side by side, such as patches of a picture: each element is seen once. So a copy in the order of
+//! windows is as large as the picture, and the convolution is the product of that copy and the weights.
+
+use smallvec::SmallVec;
+use streampool_device::{Conv, Layout, MatMul, Slide, View};
+
+use crate::dispatch::{Limits, Plan};
+use crate::elementwise::{self, Elementwise};
+use crate::matmul::{self, Product};
+use crate::scratch::{in_scratch, place};
+
+/// Sizes of a view, and how far apart neighbours along each lie.
+type Axes = SmallVec<[(usize, isize); 8]>;
+
+/// The launches on tensor cores of a convolution that was validated; `None` if its windows overlap, or if this is no gain.
+pub fn tensor_core_patches<K>(op: &Conv, limits: &Limits) -> Option<Plan<K>>
+where
+    K: From<Elementwise> + From<Product>,
+{
+    let [picture, ordered] = copied(op)?;
+    let product = product(op, &ordered)?;
+    let mut plan = matmul::tensor_core_product(&product, limits)?;
+    let copy = elementwise::copy(&picture, &ordered, limits);
+    if plan.scratch + copy.scratch > 0 {
+        return None;
+    }
+    plan.scratch = ordered.span().bytes;
+    let product = std::mem::take(&mut plan.dispatches);
+    plan.dispatches = copy.dispatches.into_iter().chain(product).collect();
+    plan.dispatches
+        .iter_mut()
+        .for_each(|dispatch| place(dispatch));
+    Some(plan)
+}
+
+/// The elements of the picture by windows, each in the order of its weights, and as they are copied to scratch memory.
+fn copied(op: &Conv) -> Option<[View; 2]> {
+    let beside = |slide: &Slide| {
+        slide.kernel == slide.stride && slide.dilation == 1 && slide.before + slide.after == 0
+    };
+    let (sizes, made) = (op.weight.shape(), op.dst.shape());
+    let is_plain = op.groups == 1 && !op.transposed && op.window.iter().all(beside);
+    let is_one = sizes[2..].iter().all(|&size| size == 1);
+    if !is_plain || is_one || [sizes, made].iter().any(|shape| shape.contains(&0)) {
+        return None;
+    }
+    let strides = op.weight.layout().strides();
+    let mut order: SmallVec<[usize; 4]> = (1..sizes.len()).collect();
+    order.sort_by_key(|&axis| std::cmp::Reverse(strides[axis]));
+    step_of(order.iter().map(|&axis| (sizes[axis], strides[axis]))).filter(|&step| step == 1)?;
+    let from = op.src.layout().strides();
+    let mut axes: Axes = SmallVec::from_iter([(made[0], from[0])]);
+    let places = op.window.iter().zip(&made[2..]).zip(&from[2..]);
+    axes.extend(places.map(|((slide, &count), &step)| (count, step * slide.stride as isize)));
+    axes.extend(order.iter().map(|&axis| (sizes[axis], from[axis])));
+    let shape: SmallVec<[usize; 8]> = axes.iter().map(|&(size, _)| size).collect();
+    let ordered = in_scratch(0, op.src.dtype(), &shape)?;
+    Some([viewed(&op.src, &axes)?, ordered])
+}
+
+/// The product of what was copied, a row for each window, and the weights.
+fn product(op: &Conv, ordered: &View) -> Option<MatMul> {
+    let (sizes, made) = (op.weight.shape(), op.dst.shape());
+    let terms = sizes[1..].iter().product();
+    let count = made[2..].iter().product();
+    let to = op.dst.layout().strides();
+    let across = step_of(made[2..].iter().copied().zip(to[2..].iter().copied()))?;
+    let weights = [
+        (1, 0),
+        (terms, 1),
+        (sizes[0], op.weight.layout().strides()[0]),
+    ];
+    let written = [(made[0], to[0]), (count, across), (made[1], to[1])];
+    Some(MatMul {
+        a: in_scratch(
+            ordered.span().offset,
+            op.src.dtype(),
+            &[made[0], count, terms],
+        )?,
+        b: viewed(&op.weight, &weights)?,
+        out: viewed(&op.dst, &written)?,
+        bias: op.bias,
+        activation: op.activation,
+        alpha: 1.0,
+    })
+}
+
+/// The stride of all elements along these axes, if they follow one another in one.
+fn step_of(axes: impl DoubleEndedIterator<Item = (usize, isize)>) -> Option<isize> {
+    let mut long = axes.rev().filter(|&(size, _)| size > 1);
+    let Some((size, step)) = long.next() else {
+        return Some(1);
+    };
+    let end = step.checked_mul(size as isize)?;
+    long.try_fold(end, |next, (size, stride)| {
+        (stride == next).then(|| next.checked_mul(size as isize))?
+    })?;
+    Some(step)
+}
+
+/// The same memory, from the same element on, along these axes.
+fn viewed(view: &View, axes: &[(usize, isize)]) -> Option<View> {
+    let (sizes, strides): (SmallVec<[usize; 8]>, SmallVec<[isize; 8]>) =
+        axes.iter().copied().unzip();
+    let layout = Layout::strided(&sizes, &strides, view.layout().offset()).ok()?;
+    View::new(view.span(), view.dtype(), layout).ok()
+}

@@ -134,13 +134,15 @@ impl Device for CudaDevice {
         true
     }
 
-    /// cuDNN's kernels for tensor cores read and write so, and convert what does not lie so in each run.
+    /// cuDNN's kernels for tensor cores read and write so, and convert what does not lie so in each run; for `f32` its others are
+    /// faster, but ours for what it does not compute are not.
     fn channels_last(&self) -> ChannelsLast {
         ChannelsLast {
             dtypes: match self.core.dnn.library() {
                 Ok(_) => &[DType::F16, DType::BF16],
                 Err(_) => &[],
             },
+            simple: &[DType::F32],
             throughout: true,
         }
     }

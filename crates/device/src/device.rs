@@ -117,6 +117,8 @@ pub enum Priority {
 pub struct ChannelsLast {
     /// Those of these element types.
     pub dtypes: &'static [DType],
+    /// Of these element types, those that see each channel by itself or each element once, and are not beside others: those are slower.
+    pub simple: &'static [DType],
     /// Only where the weights, what is read and what is made all lie so.
     pub throughout: bool,
 }

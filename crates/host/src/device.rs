@@ -72,6 +72,7 @@ impl Device for HostDevice {
     fn channels_last(&self) -> ChannelsLast {
         ChannelsLast {
             dtypes: &[DType::F32],
+            simple: &[],
             throughout: false,
         }
     }

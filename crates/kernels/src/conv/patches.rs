@@ -35,11 +35,8 @@ where
 
 /// The elements of the picture by windows, each in the order of its weights, and as they are copied to scratch memory.
 fn copied(op: &Conv) -> Option<[View; 2]> {
-    let beside = |slide: &Slide| {
-        slide.kernel == slide.stride && slide.dilation == 1 && slide.before + slide.after == 0
-    };
     let (sizes, made) = (op.weight.shape(), op.dst.shape());
-    let is_plain = op.groups == 1 && !op.transposed && op.window.iter().all(beside);
+    let is_plain = op.groups == 1 && !op.transposed && op.window.iter().all(Slide::sees_once);
     let is_one = sizes[2..].iter().all(|&size| size == 1);
     if !is_plain || is_one || [sizes, made].iter().any(|shape| shape.contains(&0)) {
         return None;

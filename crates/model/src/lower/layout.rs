@@ -4,7 +4,7 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use streampool_device::{ChannelsLast, Conv, Layout, Op, Span, View};
+use streampool_device::{ChannelsLast, Conv, Layout, Op, Slide, Span, View};
 
 use super::{direct, uses};
 use crate::trace::{ListedOp, Listing, Memory, Picture, Source};
@@ -13,7 +13,7 @@ use crate::trace::{ListedOp, Listing, Memory, Picture, Source};
 ///
 /// Pictures that ops combine element by element lie alike: all of them change, or none does.
 pub fn channels_last(listing: &mut Listing, wanted: ChannelsLast) -> usize {
-    if wanted.dtypes.is_empty() {
+    if wanted.dtypes.is_empty() && wanted.simple.is_empty() {
         return 0;
     }
     if !wanted.throughout {
@@ -45,14 +45,14 @@ pub fn channels_last(listing: &mut Listing, wanted: ChannelsLast) -> usize {
         step.op = op;
     }
     if wanted.throughout {
-        line_up(listing);
+        line_up(listing, wanted);
     }
     chosen.len()
 }
 
 /// Has each convolution that reads or makes pictures with channels last read and make all of them so, and its weights lie so:
 /// copies bring there what lies otherwise.
-fn line_up(listing: &mut Listing) {
+fn line_up(listing: &mut Listing, wanted: ChannelsLast) {
     let mut fresh = Fresh::of(listing);
     let mut laid_out: FxHashMap<(Memory, Picture), View> = FxHashMap::default();
     for mut step in std::mem::take(&mut listing.steps) {
@@ -64,6 +64,7 @@ fn line_up(listing: &mut Listing) {
         let mut after = None;
         if let Op::Conv(conv) = &mut step.op
             && conv.window.len() == 2
+            && !is_slower(conv, wanted)
             && [&conv.src, &conv.dst].into_iter().any(is_turned)
         {
             let is_for_each_channel = is_for_each_channel(conv);
@@ -176,9 +177,8 @@ fn pictures(
     fixed: &FxHashSet<Memory>,
     wanted: ChannelsLast,
 ) -> FxHashMap<Memory, Picture> {
-    let is_whole = |view: &View| {
-        uses::is_whole(view) && view.layout().rank() == 4 && wanted.dtypes.contains(&view.dtype())
-    };
+    let is_whole =
+        |view: &View| uses::is_whole(view) && view.layout().rank() == 4 && is_wanted(view, wanted);
     let note = |view: &View, known: &mut FxHashMap<Memory, Picture>| {
         let memory = Memory::of(view.span());
         if is_whole(view) && !fixed.contains(&memory) {
@@ -279,7 +279,23 @@ const LEAST_OF_A_GROUP: usize = 8;
 /// Whether it is a convolution that is faster so.
 fn gains(op: &Op, wanted: ChannelsLast) -> bool {
     let Op::Conv(conv) = op else { return false };
-    is_faster(conv) && wanted.dtypes.contains(&conv.src.dtype())
+    is_wanted(&conv.src, wanted) && is_faster(conv) && !is_slower(conv, wanted)
+}
+
+fn is_wanted(view: &View, wanted: ChannelsLast) -> bool {
+    let dtypes = [wanted.dtypes, wanted.simple];
+    dtypes.iter().any(|dtypes| dtypes.contains(&view.dtype()))
+}
+
+/// Whether it is a convolution that is slower so.
+fn is_slower(conv: &Conv, wanted: ChannelsLast) -> bool {
+    let is_simple = is_for_each_channel(conv)
+        || conv.groups == 1 && !is_one_place(conv) && conv.window.iter().all(Slide::sees_once);
+    wanted.simple.contains(&conv.src.dtype()) && !is_simple
+}
+
+fn is_one_place(conv: &Conv) -> bool {
+    conv.window.iter().all(|slide| slide.kernel == 1)
 }
 
 fn is_faster(conv: &Conv) -> bool {
@@ -310,7 +326,9 @@ fn can_turn(op: &Op, view: &View, picture: Picture, wanted: ChannelsLast) -> boo
         return false;
     };
     match op {
-        Op::Conv(conv) => !conv.transposed && (!wanted.throughout || is_faster(conv)),
+        Op::Conv(conv) => {
+            !conv.transposed && (!wanted.throughout || is_faster(conv)) && !is_slower(conv, wanted)
+        }
         Op::Map { .. } | Op::Copy { .. } | Op::Pool(_) | Op::Resize(_) | Op::Reduce { .. } => true,
         Op::Norm(_) | Op::Softmax { .. } | Op::MatMul(_) | Op::Attention(_) => {
             // Those go along the last axis, whose elements must not be taken from each other.

@@ -15,6 +15,7 @@ const LAST: [isize; 4] = [60, 1, 20, 4];
 
 const HOST: ChannelsLast = ChannelsLast {
     dtypes: &[DType::F32],
+    simple: &[],
     throughout: false,
 };
 const THROUGHOUT: ChannelsLast = ChannelsLast {
@@ -89,6 +90,40 @@ fn what_lies_between_convolutions_has_channels_last() {
     assert_eq!((&first[0], &first[2][..]), (&rows, &LAST[..]));
     assert_eq!(map[..], [LAST, LAST]);
     assert_eq!((&second[0][..], &second[2]), (&LAST[..], &rows));
+}
+
+#[test]
+fn only_simple_convolutions_may_gain() {
+    let [x, a, b, y] = [1, 2, 3, 4].map(|number| whole(number, &PICTURE));
+    let each = |from: View, to: View| {
+        let mut op = conv(from, to);
+        if let Op::Conv(conv) = &mut op {
+            (conv.groups, conv.weight) = (4, whole(100, &[4, 1, 1, 1]));
+        }
+        op
+    };
+    let wanted = ChannelsLast {
+        dtypes: &[],
+        simple: &[DType::F32],
+        throughout: true,
+    };
+    let count = |ops| channels_last(&mut listing(ops, y), wanted);
+    assert_eq!(count(vec![each(x, a), exp(a, b), each(b, y)]), 2);
+    // One that sums over channels is beside them.
+    assert_eq!(count(vec![each(x, a), exp(a, b), conv(b, y)]), 0);
+    assert_eq!(count(vec![conv(x, a), exp(a, b), each(b, y)]), 0);
+    // Patches are seen once.
+    let halves = whole(5, &[2, 4, 6, 10]);
+    let mut patches = conv(halves, a);
+    if let Op::Conv(conv) = &mut patches {
+        let half = Slide {
+            stride: 2,
+            ..Slide::new(2)
+        };
+        conv.weight = whole(100, &[4, 4, 2, 2]);
+        conv.window = Window::new(&[half; 2]).unwrap();
+    }
+    assert_eq!(count(vec![patches, exp(a, b), each(b, y)]), 3);
 }
 
 #[test]

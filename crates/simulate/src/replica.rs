@@ -17,7 +17,14 @@ pub struct Sent {
 /// A batch that runs.
 pub struct Running {
     group: Group<Sent>,
+    began: u64,
     took: Duration,
+}
+
+impl Running {
+    fn ran(&self, from: u64, now: u64) -> u64 {
+        now.saturating_sub(self.began.max(from))
+    }
 }
 
 /// A queue with lanes.
@@ -32,8 +39,6 @@ pub struct Replica {
     pub wakes: Option<u64>,
     /// Counts how often it failed: what was under way before is over.
     pub life: u32,
-    /// Nanoseconds of all lanes' batches.
-    pub busy: u64,
 }
 
 /// The time so many nanoseconds after the begin.
@@ -60,7 +65,6 @@ impl Replica {
             outstanding: 0,
             wakes: None,
             life: 0,
-            busy: 0,
         }
     }
 
@@ -102,9 +106,12 @@ impl Replica {
             self.free.pop();
             let took = Duration::from_secs_f64(cost.draw(group.rows, random));
             let nanos = took.as_nanos() as u64;
-            self.busy += nanos;
             begun(lane, now + nanos, group.rows);
-            self.lanes[lane] = Some(Running { group, took });
+            self.lanes[lane] = Some(Running {
+                group,
+                began: now,
+                took,
+            });
         }
     }
 
@@ -119,27 +126,38 @@ impl Replica {
         Some(now + (next.saturating_duration_since(at).as_nanos() as u64).max(1))
     }
 
-    /// The batch of a lane is over; its requests.
-    pub fn end(&mut self, lane: usize) -> impl Iterator<Item = Sent> + use<> {
+    /// For how many nanoseconds since `from` the batches that run now have run.
+    pub fn ran(&self, from: u64, now: u64) -> u64 {
+        let running = self.lanes.iter().flatten();
+        running.map(|running| running.ran(from, now)).sum()
+    }
+
+    /// The batch of a lane is over: its requests, and for how many nanoseconds since `from` it ran.
+    pub fn end(
+        &mut self,
+        lane: usize,
+        from: u64,
+        now: u64,
+    ) -> (impl Iterator<Item = Sent> + use<>, u64) {
         let running = self.lanes[lane].take();
         self.free.push(lane);
-        if let Some(Running { group, took }) = &running {
+        let ran = running.as_ref().map_or(0, |running| running.ran(from, now));
+        if let Some(Running { group, took, .. }) = &running {
             self.schedule.over(group.bucket, group.rows, Some(*took));
             self.outstanding -= group.entries.len();
         }
         let entries = running
             .into_iter()
             .flat_map(|running| running.group.entries);
-        entries.map(|entry| entry.job)
+        (entries.map(|entry| entry.job), ran)
     }
 
     /// It fails: nothing waits or runs any more. How many requests are lost.
     pub fn fail(&mut self, limits: &Limits, tenants: &[(String, f64)]) -> usize {
         let lost = self.outstanding;
-        let (lanes, life, busy) = (self.lanes.len(), self.life + 1, self.busy);
+        let (lanes, life) = (self.lanes.len(), self.life + 1);
         *self = Replica {
             life,
-            busy,
             ..Replica::new(limits, tenants, lanes, self.capacity)
         };
         lost

@@ -190,6 +190,8 @@ struct World<'a> {
     rejected: u64,
     failed: u64,
     batches: (u64, u64),
+    /// Nanoseconds, after the warm-up, of batches that are over.
+    busy: u64,
     /// Replica-nanoseconds, and since when the number is as it is.
     there: (f64, u64),
 }
@@ -267,6 +269,7 @@ impl<'a> World<'a> {
             rejected: 0,
             failed: 0,
             batches: (0, 0),
+            busy: 0,
             there: (0.0, 0),
         }
     }
@@ -405,7 +408,9 @@ impl<'a> World<'a> {
         }
         let overhead = nanos(self.plan.overhead);
         let warm = nanos(self.plan.warm_up);
-        for sent in self.replicas[replica].end(lane) {
+        let (over, ran) = self.replicas[replica].end(lane, warm, self.now);
+        self.busy += ran;
+        for sent in over {
             let took = self.now - sent.at + overhead;
             self.slice.0.add(took);
             if sent.at >= warm {
@@ -436,6 +441,8 @@ impl<'a> World<'a> {
         }
         self.count_replicas();
         self.balancer.set(replica, false);
+        let warm = nanos(self.plan.warm_up);
+        self.busy += self.replicas[replica].ran(warm, self.now);
         let lost = self.replicas[replica].fail(&self.limits, &self.weights);
         if self.counts(self.now) {
             self.failed += lost as u64;
@@ -506,7 +513,10 @@ impl<'a> World<'a> {
     fn outcome(self) -> Outcome {
         let counted = self.plan.seconds - self.plan.warm_up;
         let at = |times: &Times, part| times.at(part).map(|time: Duration| time.as_secs_f64());
-        let busy: u64 = self.replicas.iter().map(|replica| replica.busy).sum();
+        let warm = nanos(self.plan.warm_up);
+        let running = self.replicas.iter();
+        let running: u64 = running.map(|replica| replica.ran(warm, self.now)).sum();
+        let busy = (self.busy + running) as f64 / NANOS;
         let lanes = self.plan.lanes as f64;
         let (batches, rows) = self.batches;
         let tenants = self.plan.tenants.iter().zip(&self.of_tenants);
@@ -521,7 +531,7 @@ impl<'a> World<'a> {
             p99: at(&self.times, 0.99),
             p99_9: at(&self.times, 0.999),
             rows_per_batch: rows as f64 / batches.max(1) as f64,
-            utilisation: busy as f64 / NANOS / self.plan.seconds / lanes / replicas.max(1e-9),
+            utilisation: busy / counted / lanes / replicas.max(1e-9),
             mean_replicas: replicas,
             tenants: tenants
                 .map(|(of, times)| (of.name.clone(), times.count(), at(times, 0.99)))

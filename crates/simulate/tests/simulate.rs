@@ -185,6 +185,35 @@ fn scaling_follows_the_load_with_its_delay() {
 }
 
 #[test]
+fn the_warm_up_counts_neither_as_busy_nor_as_there() {
+    let plan = Plan {
+        replicas: 5,
+        capacity: 20,
+        autoscale: Some(Autoscale {
+            least: 1,
+            target: 4.0,
+            every: 5.0,
+            delay: 100.0,
+        }),
+        seconds: 200.0,
+        warm_up: 100.0,
+        ..single(0.01, 300.0)
+    };
+    let outcome = simulate(&plan).unwrap();
+    let busy = outcome.answered_per_second * 0.01 / outcome.mean_replicas;
+    assert!((outcome.utilisation - busy).abs() < 0.01, "{outcome:?}");
+    // A batch that runs from before the warm-up's end until after the end.
+    let long = Plan {
+        capacity: 1,
+        seconds: 10.0,
+        warm_up: 5.0,
+        ..single(20.0, 1000.0)
+    };
+    let outcome = simulate(&long).unwrap();
+    assert!((outcome.utilisation - 1.0).abs() < 1e-6, "{outcome:?}");
+}
+
+#[test]
 fn the_fewest_replicas_for_a_target_are_found() {
     let plan = Plan {
         seconds: 20.0,

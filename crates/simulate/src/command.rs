@@ -58,7 +58,7 @@ pub struct Options {
     /// The number of replicas; the maximum with --p99 or --scale-from
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = within(1usize, 1_000_000))]
     replicas: usize,
-    /// Find the fewest replicas with which 99 of 100 requests take at most this many milliseconds, and at most one in a thousand is refused
+    /// Find the fewest replicas with which 99 of 100 requests take at most this many milliseconds, and at most one in a thousand is refused or lost with its replica
     #[arg(long, value_name = "MS", value_parser = within(1e-3, 1e9))]
     p99: Option<f64>,
     /// How to choose the replica for a request

@@ -542,7 +542,7 @@ impl<'a> World<'a> {
 }
 
 /// The fewest replicas, up to `most`, with which the 99th percentile is at most `p99` and no more than one request in a thousand is
-/// refused. Nothing, if `most` are too few.
+/// refused or lost with its replica. Nothing, if `most` are too few.
 pub fn fewest(plan: &Plan, p99: f64, most: usize) -> Result<Option<(usize, Outcome)>, String> {
     let with = |replicas| {
         let plan = Plan {
@@ -551,7 +551,7 @@ pub fn fewest(plan: &Plan, p99: f64, most: usize) -> Result<Option<(usize, Outco
         };
         let outcome = simulate(&plan)?;
         let good = outcome.p99.is_some_and(|late| late <= p99)
-            && outcome.rejected as f64 <= 1e-3 * outcome.requests as f64;
+            && (outcome.rejected + outcome.failed) as f64 <= 1e-3 * outcome.requests as f64;
         Ok::<_, String>(good.then_some(outcome))
     };
     let mut too_few = 0;

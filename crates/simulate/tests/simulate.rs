@@ -229,6 +229,16 @@ fn the_fewest_replicas_for_a_target_are_found() {
     };
     assert!(simulate(&fewer).unwrap().p99.unwrap() > 0.03);
     assert!(fewest(&plan, 0.03, 10).unwrap().is_none());
+    // Answers are in time, but 4 requests in a thousand are lost with their replicas.
+    let failing = Plan {
+        failures: Some(Failures {
+            every: 2.0,
+            repair: 1.0,
+        }),
+        seconds: 200.0,
+        ..single(0.01, 80.0)
+    };
+    assert!(fewest(&failing, 0.2, 50).unwrap().is_none());
 }
 
 #[test]

@@ -9,6 +9,12 @@ packages=$target/serve-packages
     python3 -m pip install --quiet --disable-pip-version-check --upgrade --target "$packages" \
         'tritonclient[http,grpc]' ml_dtypes numpy onnx openai grpcio-reflection pyyaml
 
+# KServe's package, without what its server needs, says what a manifest has.
+[ -d "$packages/kserve" ] || {
+    python3 -m pip install --quiet --disable-pip-version-check --target "$packages" --upgrade kubernetes six
+    python3 -m pip install --quiet --disable-pip-version-check --target "$packages" --upgrade --no-deps kserve
+}
+
 # The program that `cargo test --workspace` has built, with the same features and those of the server: an example brings in those of
 # tests.
 cargo build --profile test --quiet --workspace --bin streampool --example threads --features streampool-cli/text,streampool-cli/tls,streampool-cli/zstd

@@ -13,6 +13,7 @@ import urllib.request
 from pathlib import Path
 
 import grpc
+import manifest
 import numpy as np
 import onnx
 import openai
@@ -186,9 +187,17 @@ def test_deploy(server):
     runtime = yaml.safe_load((ROOT / "deploy/kserve.yaml").read_text())
     spec = runtime["spec"]
     assert runtime["kind"] == "ClusterServingRuntime" and runtime["apiVersion"] == "serving.kserve.io/v1alpha1"
-    assert set(spec) <= {"annotations", "labels", "supportedModelFormats", "protocolVersions", "containers", "multiModel", "disabled"}
-    for model in spec["supportedModelFormats"]:
-        assert isinstance(model["name"], str) and isinstance(model["version"], str) and set(model) <= {"name", "version", "autoSelect", "priority"}
+    manifest.check("V1alpha1ClusterServingRuntime", runtime)
+    for kind, wrong in (
+        ("V1alpha1ServingRuntimeSpec", {**spec, "protocolVersion": ["v2"]}),
+        ("V1alpha1SupportedModelFormat", {"name": "onnx", "version": 1}),
+        ("V1HTTPGetAction", {"path": "/v2/health/ready"}),
+    ):
+        try:
+            manifest.check(kind, wrong)
+        except ValueError:
+            continue
+        raise AssertionError(f"{wrong} is no {kind}")
     [container] = spec["containers"]
     assert container["name"] == "kserve-container" and {port["containerPort"] for port in container["ports"]} == {8080, 9000}
     start = re.search(r"^ExecStart=(.*)$", unit, re.M)[1]

@@ -19,6 +19,9 @@ use crate::traces::{Context, Tracer};
 /// The name that clients are told.
 pub const NAME: &str = "streampool";
 
+/// How often those who wait for a change of readiness look whether devices are lost.
+const LOOK: Duration = Duration::from_millis(500);
+
 /// The extensions of the protocol that the server has.
 pub const EXTENSIONS: [&str; 10] = [
     "classification",
@@ -177,7 +180,11 @@ impl Server {
 
     /// Whether load balancers should send requests. A server whose devices are all lost is not ready.
     pub fn is_ready(&self) -> bool {
-        *self.phase.borrow() == Phase::Ready && self.repository.devices().is_usable()
+        self.is_ready_in(*self.phase.borrow())
+    }
+
+    fn is_ready_in(&self, phase: Phase) -> bool {
+        phase == Phase::Ready && self.repository.devices().is_usable()
     }
 
     /// Says whether load balancers should send requests. Requests are answered anyway.
@@ -196,13 +203,17 @@ impl Server {
         let mut phase = self.phase.subscribe();
         let differs = |phase: &Phase| match phase {
             Phase::Ending => true,
-            phase => Some(*phase == Phase::Ready) != before,
+            phase => Some(self.is_ready_in(*phase)) != before,
         };
-        let phase = phase.wait_for(differs).await.ok()?;
-        match *phase {
-            // Whoever was told that all is well is told that no more.
-            Phase::Ending => before.filter(|&before| before).map(|_| false),
-            phase => Some(phase == Phase::Ready),
+        loop {
+            // Nobody tells when a device is lost.
+            let changed = tokio::time::timeout(LOOK, phase.wait_for(differs));
+            let Ok(phase) = changed.await else { continue };
+            return match *phase.ok()? {
+                // Whoever was told that all is well is told that no more.
+                Phase::Ending => before.filter(|&before| before).map(|_| false),
+                phase => Some(self.is_ready_in(phase)),
+            };
         }
     }
 

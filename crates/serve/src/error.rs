@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use streampool::batch::Error as Batch;
 use streampool::{ErrorKind, Fault};
 
 /// The result of a call of this crate.
@@ -178,10 +179,6 @@ pub enum Refusal {
     QueuePriority,
     /// As many bytes wait for the model as may.
     QueueBytes,
-    /// The device has no memory.
-    Memory,
-    /// No stream is free.
-    Streams,
     /// The server has as many requests in progress as it may.
     Requests,
     /// The tenant has.
@@ -192,12 +189,10 @@ pub enum Refusal {
 
 impl Refusal {
     /// All of them.
-    pub const ALL: [Refusal; 8] = [
+    pub const ALL: [Refusal; 6] = [
         Refusal::QueueRequests,
         Refusal::QueuePriority,
         Refusal::QueueBytes,
-        Refusal::Memory,
-        Refusal::Streams,
         Refusal::Requests,
         Refusal::Tenant,
         Refusal::ShuttingDown,
@@ -209,8 +204,6 @@ impl Refusal {
             Refusal::QueueRequests => "queue_requests",
             Refusal::QueuePriority => "queue_priority",
             Refusal::QueueBytes => "queue_bytes",
-            Refusal::Memory => "memory",
-            Refusal::Streams => "streams",
             Refusal::Requests => "max_requests",
             Refusal::Tenant => "tenant_limit",
             Refusal::ShuttingDown => "shutting_down",
@@ -218,17 +211,30 @@ impl Refusal {
     }
 }
 
-impl From<streampool::batch::Error> for Error {
-    fn from(error: streampool::batch::Error) -> Error {
+impl From<Batch> for Error {
+    fn from(error: Batch) -> Error {
         let text = error.to_string();
-        let of_queue = match &error {
-            streampool::batch::Error::Full { setting, .. } => match *setting {
-                "capacity_bytes" => Refusal::QueueBytes,
-                "capacity_of" => Refusal::QueuePriority,
-                _ => Refusal::QueueRequests,
-            },
-            _ => Refusal::QueueRequests,
-        };
+        // Only the queue refuses before anything runs, and a balancer may send only such a request again. Memory or a stream may be
+        // missing in the midst of a run.
+        match &error {
+            Batch::Full {
+                setting,
+                retry_after,
+                ..
+            } => {
+                return Error::Full {
+                    why: text,
+                    refusal: match *setting {
+                        "capacity_bytes" => Refusal::QueueBytes,
+                        "capacity_of" => Refusal::QueuePriority,
+                        _ => Refusal::QueueRequests,
+                    },
+                    retry_after: *retry_after,
+                };
+            }
+            Batch::Closed => return Error::ShuttingDown,
+            _ => {}
+        }
         let error = streampool::Error::from(error);
         // An index that is not there: indices come from clients. The fault of a program says so in its text only.
         let by_index = |fault: &Fault| fault.message().contains("is out of range for axis");
@@ -237,20 +243,37 @@ impl From<streampool::batch::Error> for Error {
         }
         match error.kind() {
             ErrorKind::InvalidInput | ErrorKind::TooLarge => Error::Invalid(text),
-            ErrorKind::Overloaded | ErrorKind::OutOfMemory | ErrorKind::NoFreeStream => {
-                Error::Full {
-                    why: text,
-                    refusal: match error.kind() {
-                        ErrorKind::OutOfMemory => Refusal::Memory,
-                        ErrorKind::NoFreeStream => Refusal::Streams,
-                        _ => of_queue,
-                    },
-                    retry_after: error.retry_after().unwrap_or(Duration::from_secs(1)),
-                }
-            }
             ErrorKind::DeadlineExceeded => Error::Deadline,
-            ErrorKind::Closed => Error::ShuttingDown,
             _ => Error::Internal(text),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_the_queue_refuses_may_be_sent_again() {
+        let full = Batch::Full {
+            requests: 1,
+            bytes: 1,
+            setting: "capacity",
+            retry_after: Duration::from_secs(1),
+        };
+        assert_eq!(Error::from(full).status(), 503);
+        assert_eq!(Error::from(Batch::Closed).status(), 503);
+        let no_memory = streampool::device::Error::OutOfMemory {
+            device: "host".to_owned(),
+            requested: 8,
+            in_use: 8,
+            capacity: 8,
+        };
+        let no_stream = streampool::runtime::Error::NoFreeStream { limit: 1 };
+        for failed in [Batch::failed(no_memory), Batch::failed(no_stream)] {
+            let error = Error::from(failed);
+            assert_eq!((error.status(), error.reason()), (500, Reason::Backend));
+            assert_eq!(error.retry_after(), None);
         }
     }
 }

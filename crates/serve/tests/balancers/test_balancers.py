@@ -230,29 +230,36 @@ def rolling_restart(balancer, servers):
     assert load.good > 300 and not load.wrong and not load.failed, load.failed[:5]
 
 
+def answered(server):
+    """How many requests for `plus` the server has answered."""
+    text = urllib.request.urlopen(f"http://127.0.0.1:{server.http}/metrics", timeout=10).read().decode()
+    return int(re.search(r'^nv_inference_request_success{[^}]*"plus"[^}]*} (\d+)', text, re.M)[1])
+
+
 def kill_one(balancer, servers):
+    counts = [answered(server) for server in servers]
     load = Load(balancer)
     time.sleep(2)
     before = load.counted()[0]
+    by_killed = answered(servers[0]) - counts[0]
     servers[0].kill()
     time.sleep(4)
     after = load.counted()[0]
     load.end()
+    by_others = sum(answered(server) - count for server, count in zip(servers[1:], counts[1:]))
     servers[0].start()
     wait_until("all servers answer again", balancer.is_up)
     print(f"{balancer.name}: one of three killed: {load.good} answered, {len(load.failed)} failed, {load.wrong} wrong, longest {load.longest:.2f} s; "
           f"{load.failed[:2]}", flush=True)
     # What it held: no more than there are callers. And nothing hangs.
     assert len(load.failed) <= CALLERS and not load.wrong, load.failed
+    # No request ran twice.
+    assert by_killed + by_others <= load.good + len(load.failed), (by_killed, by_others)
     assert load.longest < 5 and after > before + 100, (load.longest, before, after)
 
 
 def shares(servers, seconds):
     """Which part of the requests for `plus` each server answers."""
-    def answered(server):
-        text = urllib.request.urlopen(f"http://127.0.0.1:{server.http}/metrics", timeout=10).read().decode()
-        return int(re.search(r'^nv_inference_request_success{[^}]*"plus"[^}]*} (\d+)', text, re.M)[1])
-
     before = [answered(server) for server in servers]
     time.sleep(seconds)
     counts = [answered(server) - count for server, count in zip(servers, before)]

@@ -88,7 +88,7 @@ pub struct Options {
     /// Start with this many replicas, and follow the load up to --replicas
     #[arg(long, value_name = "COUNT", value_parser = within(1usize, 1_000_000))]
     scale_from: Option<usize>,
-    /// The number of requests at a replica that scaling aims for
+    /// The number of requests at a replica, waiting and running, that scaling aims for
     #[arg(long, value_name = "COUNT", default_value_t = 4.0, value_parser = within(1e-3, 1e6))]
     scale_target: f64,
     /// How often scaling checks the load, in seconds

@@ -97,7 +97,7 @@ pub struct Failures {
 pub struct Autoscale {
     /// At least, and at first.
     pub least: usize,
-    /// Requests at each replica that are aimed at.
+    /// Requests at each replica, waiting and running, that are aimed at.
     pub target: f64,
     /// How often the load is looked at.
     pub every: f64,

@@ -80,15 +80,53 @@ def test_a_replica_that_nobody_asks_finds_out_that_its_device_is_lost(monkeypatc
     assert len(told) == 2 and "uncorrectable" in told[0].lower() and told[0] == told[1]
 
 
-def test_autoscaling_is_said_by_a_mapping_and_takes_the_place_of_a_number(monkeypatch):
-    asked = {}
+@pytest.fixture
+def cluster(monkeypatch):
+    """What `app` asks of a Ray that is not there, whose cluster has the resources `has`."""
+    cluster = types.SimpleNamespace(asked={}, has={"CPU": 4.0}, is_connected=False)
 
     def deployment(_, **options):
-        asked.clear()
-        asked.update(options)
+        cluster.asked.clear()
+        cluster.asked.update(options)
         return types.SimpleNamespace(bind=lambda *_: None)
 
-    monkeypatch.setitem(sys.modules, "ray", types.SimpleNamespace(serve=types.SimpleNamespace(deployment=deployment)))
+    def init(namespace):
+        assert namespace == "serve" and not cluster.is_connected
+        cluster.is_connected = True
+
+    def cluster_resources():
+        assert cluster.is_connected
+        return cluster.has
+
+    serve = types.SimpleNamespace(deployment=deployment)
+    ray = types.SimpleNamespace(serve=serve, init=init, cluster_resources=cluster_resources)
+    ray.is_initialized = lambda: cluster.is_connected
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    return cluster
+
+
+def test_a_replica_is_given_a_gpu_where_the_cluster_has_one(cluster):
+    def gpus(**how):
+        streampool.ray.app(b"", **how)
+        return cluster.asked["ray_actor_options"].get("num_gpus")
+
+    assert (gpus(device="host"), gpus(device="cuda")) == (None, 1) and not cluster.is_connected
+    assert gpus() is None
+    cluster.has["GPU"] = 2.0
+    assert (gpus(), gpus(device="host"), gpus(device="cuda:0")) == (1, None, 1)
+    assert gpus(replicas_per_gpu=4) == 0.25
+    assert gpus(ray_actor_options={"num_gpus": 0}) == 0
+
+
+def test_ray_lets_in_more_than_the_queues_of_all_models_have_room_for(cluster):
+    streampool.ray.app(b"", max_batch_size=8, max_in_flight=2, capacity=100)
+    assert cluster.asked["max_ongoing_requests"] == 2 * (100 + 16)
+    streampool.ray.app(dict.fromkeys("abc", b""), max_batch_size=8, max_in_flight=2, capacity=100)
+    assert cluster.asked["max_ongoing_requests"] == 3 * 2 * (100 + 16)
+
+
+def test_autoscaling_is_said_by_a_mapping_and_takes_the_place_of_a_number(cluster):
+    asked = cluster.asked
     config = types.MappingProxyType({"max_replicas": 3})
     streampool.ray.app(b"", autoscaling_config=config)
     assert asked["autoscaling_config"] == {"max_replicas": 3} and "num_replicas" not in asked

@@ -217,6 +217,15 @@ def _array(given: Mapping[str, Any]) -> Any:
     return np.array(given["data"], _TYPES[given["datatype"]]).reshape(given["shape"])
 
 
+def _has_gpus() -> bool:
+    """Whether the cluster has GPUs. Like ``serve.run`` it connects to Ray first."""
+    import ray
+
+    if not ray.is_initialized():
+        ray.init(namespace="serve")
+    return bool(ray.cluster_resources().get("GPU"))
+
+
 def app(
     model: str | os.PathLike[str] | bytes | Mapping[str, Any],
     *,
@@ -238,10 +247,11 @@ def app(
         A path that every node can read, the bytes of an ONNX file, or several of these by name. All models of a replica share
         its device.
     device
-        As for :class:`streampool.Session`. A replica on a GPU is given one by Ray.
+        As for :class:`streampool.Session`. Ray gives a replica on ``"cuda"`` a GPU, and one on ``"auto"`` if the cluster has
+        any; to know, ``"auto"`` connects to Ray. Say ``"host"`` for replicas that want none.
     max_batch_size, max_in_flight, capacity, tenants
         As for :class:`streampool.BatchQueue`. Ray lets more requests into a replica than the queue has room for, so
-        that the queue refuses what is too much, and scales by how many it can run at once.
+        that the queue refuses what is too much, and scales by how many it can run at once. Each model has a queue of its own.
     replicas
         How many there are; or the fewest and the most, between which Ray follows the load.
     replicas_per_gpu
@@ -273,12 +283,14 @@ def app(
     else:
         options["num_replicas"] = replicas
     resources = {"num_cpus": cpus}
-    if device.startswith("cuda"):
+    given = options.get("ray_actor_options", {})
+    # Without a GPU of its own, a replica that finds one would share it with others unasked.
+    if device.startswith("cuda") or (device == "auto" and "num_gpus" not in given and _has_gpus()):
         resources["num_gpus"] = 1 / replicas_per_gpu
-    options["ray_actor_options"] = {**resources, **options.get("ray_actor_options", {})}
-    # What the queue refuses is told by the queue, with a time to come again. If Ray let in only as many as there is room for,
+    options["ray_actor_options"] = {**resources, **given}
+    # What a queue refuses is told by the queue, with a time to come again. If Ray let in only as many as there is room for,
     # it would hold all others back itself, without end.
-    options.setdefault("max_ongoing_requests", 2 * (capacity + at_once))
+    options.setdefault("max_ongoing_requests", 2 * (capacity + at_once) * len(models))
     options.setdefault("health_check_period_s", 2)
     options.setdefault("graceful_shutdown_timeout_s", 30)
     deployment: Any = serve.deployment(_Replica, **options)

@@ -38,6 +38,8 @@ import streampool.ray
 
 CALLERS = 8
 REST = 0.005
+# Ray's own errors for requests at a replica that is gone.
+GONE = {"ActorDiedError", "ActorUnavailableError"}
 # The folder of the imitation of NVIDIA's driver, if the GPUs are imitated.
 SIM = os.environ.get("CUDA_SIM")
 
@@ -186,13 +188,18 @@ def serving(folder, cluster, nodes):
     time.sleep(6)
     until("three replicas again", lambda: running() == 3)
     load.end("a replica is killed")
+    assert set(load.failed) <= GONE, load.failed
 
     load = Load(handle)
     time.sleep(2)
-    cluster.remove_node(nodes[2], allow_graceful=False)
+    # Not the head, and one that has something to lose.
+    hosts = {actor.node_id for actor in replica_actors()}
+    gone = next(number for number, node in enumerate(nodes) if number > 0 and node.node_id in hosts)
+    cluster.remove_node(nodes[gone], allow_graceful=False)
     time.sleep(10)
     load.end("a node is killed")
-    nodes[2] = cluster.add_node(num_cpus=2, num_gpus=0, node_ip_address="127.0.0.1")
+    assert set(load.failed) <= GONE, load.failed
+    nodes[gone] = cluster.add_node(num_cpus=2, num_gpus=0, node_ip_address="127.0.0.1")
     until("three replicas again", lambda: running() == 3)
 
     load = Load(handle)

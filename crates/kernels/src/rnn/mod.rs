@@ -65,14 +65,12 @@ enum Form {
         run: u8,
         /// Weights that a thread reads at once.
         vector: u8,
-        /// How often it does so, if its registers hold what it reads; else 0.
-        ahead: u8,
     },
     /// A launch for each step, with a group for eight units of some times 16 sequences.
     LaunchTiles {
         /// Times 16 sequences.
         tiles: u8,
-        /// As above.
+        /// How often a thread reads 16 bytes of weights of each gate, if its registers hold them all; else 0.
         ahead: u8,
     },
     /// A thread for a unit of some sequences.
@@ -104,8 +102,8 @@ const TILE_UNITS: usize = 8;
 const FEW_SEQUENCES: usize = 8;
 /// The smallest state for which a launch for each step is worth it.
 const LAUNCH_STATE: usize = 64;
-/// The most reads of 16 bytes whose weights a thread of `Form::Launches` holds.
-const MOST_AHEAD: usize = 16;
+/// The most reads of 16 bytes whose weights a thread of `Form::LaunchTiles` holds.
+const MOST_AHEAD: usize = 8;
 /// The most steps that get a launch each.
 const MOST_LAUNCHES: usize = 4096;
 /// Shared memory is named in multiples of so many bytes.
@@ -165,8 +163,7 @@ impl Form {
         let vector =
             vector_in_place(&op.recurrent).or_else(|| vector_of(&[hidden], op.src.dtype()))?;
         let run = batch.next_power_of_two().clamp(1, FEW_SEQUENCES) as u8;
-        let ahead = rounds(op, 32 * usize::from(vector), MOST_AHEAD);
-        Some(Form::Launches { run, vector, ahead })
+        Some(Form::Launches { run, vector })
     }
 
     /// The same with a launch for each step on tensor cores, where there are sequences for it.
@@ -178,7 +175,10 @@ impl Form {
         let is_gain = matches!(self, Form::Launches { vector, .. } if usize::from(vector) == whole)
             && op.recurrent.shape()[2].is_multiple_of(TILE_UNITS)
             && batch > FEW_SEQUENCES;
-        let ahead = rounds(op, TILE_THREADS as usize / 8 * whole, MOST_AHEAD / 2);
+        // Of small batches, the registers that this takes would cost many threads more than it gives to one.
+        let rounds = op.recurrent.shape()[2].div_ceil(TILE_THREADS as usize / 8 * whole);
+        let fits = rounds * op.cell.gates() <= MOST_AHEAD;
+        let ahead = if fits { rounds as u8 } else { 0 };
         let form = Form::LaunchTiles { tiles, ahead };
         (is_gain && bytes <= limits.shared_bytes as usize).then_some(form)
     }
@@ -235,14 +235,6 @@ impl Form {
             Form::Sums { .. } => THREADS,
         }
     }
-}
-
-/// In how many rounds a thread reads its weights of a step with a launch of its own, where all threads together read so many columns in
-/// each; 0 if they are more reads, of all gates, than its registers should hold.
-fn rounds(op: &Op, columns: usize, most: usize) -> u8 {
-    let rounds = op.recurrent.shape()[2].div_ceil(columns);
-    let reads = rounds.saturating_mul(op.cell.gates());
-    if reads <= most { rounds as u8 } else { 0 }
 }
 
 /// How many sums the warps of a group of [`Form::LaunchTiles`] exchange.

@@ -71,17 +71,7 @@ fn simdgroups_of_apple_multiply_matrices() {
         assert_eq!(tanh, Some((true, matrices(128, 4))));
         // The weights of wider states are in no registers.
         let (product, form) = lstm([20, 4, 64, 200]).expect("a plan");
-        assert!(
-            product
-                && matches!(
-                    form,
-                    Form::Launches {
-                        run: 4,
-                        vector: 8,
-                        ahead: 1
-                    }
-                )
-        );
+        assert!(product && matches!(form, Form::Launches { run: 4, vector: 8 }));
     }
     let (product, form) = of(DType::F32, Cell::Lstm, [20, 4, 64, 20]).expect("a plan");
     assert!(product && matches!(form, Form::Sums { .. }));
@@ -103,36 +93,24 @@ fn wide_states_get_a_launch_for_each_step() {
         (steps.count(), forms(plan).1)
     };
     let form = |dtype, cell, sizes| counted(rnn(&op(dtype, cell, sizes), &LIMITS).expect("a plan"));
-    // A thread reads its weights in so many rounds, if its registers hold them.
-    let launches = |run, vector, ahead| Form::Launches { run, vector, ahead };
+    let launches = |run, vector| Form::Launches { run, vector };
     let (f16, f32, lstm) = (DType::F16, DType::F32, Cell::Lstm);
-    assert_eq!(form(f16, lstm, [20, 1, 8, 512]), (20, launches(1, 8, 2)));
-    assert_eq!(form(f32, lstm, [20, 30, 8, 512]), (20, launches(8, 4, 4)));
-    assert_eq!(form(f32, lstm, [20, 3, 8, 102]), (20, launches(4, 2, 2)));
-    assert_eq!(form(f16, lstm, [20, 40, 8, 512]), (20, launches(8, 8, 2)));
+    assert_eq!(form(f16, lstm, [20, 1, 8, 512]), (20, launches(1, 8)));
+    assert_eq!(form(f32, lstm, [20, 30, 8, 512]), (20, launches(8, 4)));
+    assert_eq!(form(f32, lstm, [20, 3, 8, 102]), (20, launches(4, 2)));
+    assert_eq!(form(f16, lstm, [20, 40, 8, 512]), (20, launches(8, 8)));
     let on_tensor_cores =
         |dtype, sizes| counted(tensor_core_rnn(&op(dtype, lstm, sizes), &LIMITS).expect("a plan"));
+    // A thread reads its weights in so many rounds, if its registers hold them.
     let tiles = |tiles, ahead| Form::LaunchTiles { tiles, ahead };
-    assert_eq!(
-        on_tensor_cores(f16, [20, 8, 8, 512]),
-        (20, launches(8, 8, 2))
-    );
+    assert_eq!(on_tensor_cores(f16, [20, 8, 8, 512]), (20, launches(8, 8)));
     assert_eq!(on_tensor_cores(f16, [20, 9, 8, 512]), (20, tiles(1, 2)));
     assert_eq!(on_tensor_cores(f16, [20, 40, 8, 512]), (20, tiles(2, 2)));
-    assert_eq!(
-        on_tensor_cores(f32, [20, 8, 8, 512]),
-        (20, launches(8, 4, 4))
-    );
+    assert_eq!(on_tensor_cores(f32, [20, 8, 8, 512]), (20, launches(8, 4)));
     assert_eq!(on_tensor_cores(f32, [20, 40, 8, 512]), (20, tiles(2, 0)));
-    assert_eq!(
-        on_tensor_cores(f32, [20, 9, 8, 516]),
-        (20, launches(8, 4, 0))
-    );
+    assert_eq!(on_tensor_cores(f32, [20, 9, 8, 516]), (20, launches(8, 4)));
     // Rows of the state that are no whole vectors.
-    assert_eq!(
-        on_tensor_cores(f16, [20, 9, 8, 132]),
-        (20, launches(8, 4, 2))
-    );
+    assert_eq!(on_tensor_cores(f16, [20, 9, 8, 132]), (20, launches(8, 4)));
     let in_one = |dtype, cell, sizes| {
         let (count, form) = form(dtype, cell, sizes);
         count == 1 && matches!(form, Form::Sums { .. })

@@ -82,7 +82,7 @@ impl Rnn {
                 let shared = vec![words, SharedArray::new("f32", "strips", strips)];
                 ("rnn_matrices", include_str!("matrices_body.h"), shared)
             }
-            Form::Launches { run, vector, ahead } => {
+            Form::Launches { run, vector } => {
                 constants(
                     &mut functions,
                     &[
@@ -90,18 +90,13 @@ impl Rnn {
                         ("RUN", run.into()),
                         ("VECTOR", vector.into()),
                         ("PART", vector.min(4).into()),
-                        ("AHEAD", ahead.into()),
-                        ("WEIGHTS", vector.into()),
-                        ("OF_ROUND", 32 * u32::from(vector)),
                     ],
                 );
-                functions.push_str("typedef Stored Weight;\n");
                 functions.push_str("#define STATE_BEFORE(at) current[at]\n");
                 functions.push_str("#define KEEP_STATE(at, after) next[at] = after;\n");
                 let body = concat!(
-                    include_str!("step_work.h"),
-                    include_str!("step_begin.h"),
-                    include_str!("step_sums.h"),
+                    include_str!("step_body.h"),
+                    include_str!("step_before.h"),
                     include_str!("step_end.h")
                 );
                 ("rnn_step", body, Vec::new())
@@ -117,7 +112,6 @@ impl Rnn {
                         ("TILES", tiles.into()),
                         ("VECTOR", vector),
                         ("AHEAD", ahead.into()),
-                        ("WEIGHTS", 4),
                         ("OF_ROUND", warps * 4 * vector),
                         ("IS_SPLIT", is_split.into()),
                     ],
@@ -129,16 +123,15 @@ impl Rnn {
                     ),
                     false => multiply_tiles(self.dtype),
                 });
-                functions.push_str("typedef u32 Weight;\n");
                 functions.push_str("#define STATE_BEFORE(at) own_states[at]\n");
                 functions.push_str(
                     "#define KEEP_STATE(at, after) own_states[at] = after; next[at] = stored(after);\n",
                 );
                 let parts = SharedArray::new("f32", "parts", launch_sums(self.cell, tiles));
                 let body = concat!(
-                    include_str!("step_tiles_work.h"),
-                    include_str!("step_begin.h"),
-                    include_str!("step_tiles_sums.h"),
+                    include_str!("step_tiles_begin.h"),
+                    include_str!("step_before.h"),
+                    include_str!("step_tiles_body.h"),
                     include_str!("step_end.h")
                 );
                 ("rnn_step_tiles", body, vec![parts])

@@ -15,10 +15,6 @@ typedef float f32;
 #define UNROLL _Pragma("unroll")
 #define FUNCTION static inline
 #define BARRIER() threadgroup_barrier(mem_flags::mem_threadgroup)
-// Kernels that depend on each other run one after the other.
-#define WAIT_FOR_EARLIER_KERNELS()
-#define START_NEXT_KERNEL()
-#define load_changed load_pack
 
 template <typename T> FUNCTION T shuffle_xor(T value, u32 distance) {
     return simd_shuffle_xor(value, ushort(distance));

@@ -21,3 +21,34 @@
             to[gate] = load_changed<4>((GLOBAL const u32*)(from + GATE_ROW(gate, 0) * p.weights_row + FIRST_OF(round))); \
         } \
     }
+
+    // The step before lets this one be launched early. It does not write weights, and all that came before it is over. So weights
+    // that fit into registers are fetched while it runs.
+    Pack<u32, 4> ahead[AHEAD + 1][GATES];
+    if (p.turn > 0) {
+        UNROLL
+        for (u32 round = 0; round < AHEAD; ++round) { FETCH_WEIGHTS(ahead[round], round) }
+    }
+    WAIT_FOR_EARLIER_KERNELS();
+    if (AHEAD > 0 && p.turn + 1 < p.steps) { START_NEXT_KERNEL(); }
+    // What it sees of the input a thread asks for at once.
+    f32 seen[GATES];
+    f32 apart = 0.0f;
+    UNROLL
+    for (u32 gate = 0; gate < GATES; ++gate) { seen[gate] = is_own ? SEEN(step, sequence, gate, unit) : 0.0f; }
+    if (is_own) { apart = APART(step, sequence, unit); }
+    if (p.turn == 0) {
+        UNROLL
+        for (u32 round = 0; round < AHEAD; ++round) { FETCH_WEIGHTS(ahead[round], round) }
+    }
+#if AHEAD
+#define ROUNDS AHEAD
+#define UNROLL_ROUNDS UNROLL
+#define OWN_WEIGHTS(round) const Pack<u32, 4>* const own_weights = ahead[round];
+#else
+#define ROUNDS ((p.hidden + OF_ROUND - 1) / OF_ROUND)
+#define UNROLL_ROUNDS
+#define OWN_WEIGHTS(round) \
+    Pack<u32, 4> own_weights[GATES]; \
+    FETCH_WEIGHTS(own_weights, round)
+#endif

@@ -1,11 +1,30 @@
+    // Each warp has a unit of some sequences, and each thread a part of the state that they are multiplied with.
+    const u32 blocks = (p.hidden + WARPS - 1) / WARPS;
+    const u32 direction = group_x / blocks / p.parts, first = group_x / blocks % p.parts * RUN;
+    const u32 unit = group_x % blocks * WARPS + lane / 32, place = lane % 32;
+    const bool backwards = direction == 1 || p.reverse != 0;
+    const u32 step = backwards ? p.steps - 1 - p.turn : p.turn;
+    const i64 states = i64(direction) * p.batch * p.hidden;
+    // The first threads have a sequence each. What they see of the input they ask for at once.
+    const u32 sequence = first + place;
+    const bool inside = unit < p.hidden, is_own = inside && place < RUN && sequence < p.batch;
+    f32 seen[GATES];
+    f32 apart = 0.0f;
+    UNROLL
+    for (u32 gate = 0; gate < GATES; ++gate) { seen[gate] = is_own ? SEEN(step, sequence, gate, unit) : 0.0f; }
+    if (is_own) { apart = APART(step, sequence, unit); }
+
     f32 sums[RUN * GATES];
     UNROLL
     for (u32 index = 0; index < RUN * GATES; ++index) { sums[index] = 0.0f; }
-    UNROLL_ROUNDS
-    for (u32 round = 0; round < ROUNDS; ++round) {
-        const u32 k = FIRST_OF(round);
-        if (!inside || k >= p.hidden) { continue; }
-        OWN_WEIGHTS(round)
+    GLOBAL const Stored* const from =
+        weights + p.weights_at + i64(direction) * p.weights_direction + i64(unit) * p.weights_row;
+    for (u32 k = place * VECTOR; inside && k < p.hidden; k += 32 * VECTOR) {
+        Pack<Stored, VECTOR> own_weights[GATES];
+        UNROLL
+        for (u32 gate = 0; gate < GATES; ++gate) {
+            own_weights[gate] = load_pack<VECTOR>(from + GATE_ROW(gate, 0) * p.weights_row + k);
+        }
         UNROLL
         for (u32 index = 0; index < RUN; ++index) {
             if (first + index >= p.batch) { continue; }

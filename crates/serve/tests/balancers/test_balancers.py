@@ -230,6 +230,15 @@ def rolling_restart(balancer, servers):
     assert load.good > 300 and not load.wrong and not load.failed, load.failed[:5]
 
 
+def speaks_http2(balancer):
+    """A request to REST by HTTP/2, in the clear."""
+    body = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}]})
+    url = f"http://127.0.0.1:{balancer.http}/v2/models/plus/infer"
+    command = ["curl", "-s", "-m", "10", "--http2-prior-knowledge", "-w", "\n%{http_version} %{http_code}", "-d", body, url]
+    answer, how = subprocess.run(command, check=True, capture_output=True, text=True).stdout.rsplit("\n", 1)
+    assert how == "2 200" and json.loads(answer)["outputs"][0]["data"] == [2, 3, 4, 5], (how, answer)
+
+
 def answered(server):
     """How many requests for `plus` the server has answered."""
     text = urllib.request.urlopen(f"http://127.0.0.1:{server.http}/metrics", timeout=10).read().decode()
@@ -311,6 +320,8 @@ def main():
             for name in chosen:
                 balancer = Balancer(name, servers, folder)
                 try:
+                    if name != "nginx":
+                        speaks_http2(balancer)
                     rolling_restart(balancer, servers)
                     kill_one(balancer, servers)
                     if name == "haproxy":

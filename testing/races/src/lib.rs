@@ -38,8 +38,9 @@ mod planted;
 mod program;
 mod queue;
 
+use std::collections::VecDeque;
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use streampool_device::{
     CacheReport, ChannelsLast, Device, Event, Memory, MemoryUse, Op, OpKind, Overhead, Prepared,
@@ -52,12 +53,17 @@ use crate::event::Watched;
 use crate::order::Order;
 use crate::queue::Lane;
 
+/// Freed memory of so many bytes is kept from others, who would have it at the same address: what was freed is told from what is lent.
+const KEPT: usize = 64 << 20;
+
 /// A device that is watched for races.
 #[derive(Debug)]
 pub struct Races {
     device: Arc<dyn Device>,
     order: Arc<Order>,
     planted: Option<Planted>,
+    /// Memory that was freed, the oldest first, but not given back yet.
+    kept: Mutex<VecDeque<Memory>>,
 }
 
 impl Races {
@@ -72,7 +78,24 @@ impl Races {
             device,
             order: Arc::default(),
             planted: planted.into(),
+            kept: Mutex::default(),
         })
+    }
+
+    fn kept(&self) -> MutexGuard<'_, VecDeque<Memory>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives back the oldest of what was freed, until no more than so many bytes are kept.
+    fn give_back(&self, most: usize) {
+        let mut kept = self.kept();
+        while bytes(&kept) > most
+            && let Some(memory) = kept.pop_front()
+        {
+            self.order.given_back(memory.handle);
+            // SAFETY: whoever freed it gave the guarantee.
+            unsafe { self.device.free(memory) }
+        }
     }
 
     /// How many commands it has looked at.
@@ -91,9 +114,12 @@ impl Device for Races {
     }
 
     fn allocate(&self, bytes: usize, space: Space) -> Result<Memory> {
-        let memory = self.device.allocate(bytes, space)?;
-        self.order.allocated(memory.handle);
-        Ok(memory)
+        let allocated = self.device.allocate(bytes, space).or_else(|_| {
+            self.give_back(0);
+            self.device.allocate(bytes, space)
+        })?;
+        self.order.allocated(allocated.handle);
+        Ok(allocated)
     }
 
     unsafe fn free(&self, memory: Memory) {
@@ -101,8 +127,8 @@ impl Device for Races {
         self.order.freed(memory.handle);
         // A bug is to be found, not suffered: what may be in use because of it stays.
         if self.planted.is_none() {
-            // SAFETY: the caller's guarantee, handed on.
-            unsafe { self.device.free(memory) }
+            self.kept().push_back(memory);
+            self.give_back(KEPT);
         }
     }
 
@@ -111,7 +137,12 @@ impl Device for Races {
     }
 
     fn memory_use(&self) -> MemoryUse {
-        self.device.memory_use()
+        let kept = self.kept();
+        let held = self.device.memory_use();
+        MemoryUse {
+            in_use: held.in_use - bytes(&kept),
+            allocations: held.allocations - kept.len(),
+        }
     }
 
     fn overhead(&self) -> Overhead {
@@ -155,5 +186,15 @@ impl Device for Races {
 
     fn set_trace(&self, trace: Option<Arc<dyn Trace>>) {
         self.device.set_trace(trace);
+    }
+}
+
+fn bytes(memory: &VecDeque<Memory>) -> usize {
+    memory.iter().map(|memory| memory.bytes).sum()
+}
+
+impl Drop for Races {
+    fn drop(&mut self) {
+        self.give_back(0);
     }
 }

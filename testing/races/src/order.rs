@@ -79,6 +79,11 @@ impl Order {
         }
     }
 
+    /// Others may have memory at this address from now on, also such as is lent to the device, of which it is not told.
+    pub fn given_back(&self, handle: u64) {
+        self.state().freed.remove(&handle);
+    }
+
     /// A command was appended.
     pub fn appended(&self, name: &Name, tick: Tick, touched: Vec<Touch>) -> Result<(), String> {
         self.commands.fetch_add(1, Ordering::Relaxed);

@@ -12,6 +12,9 @@ use crate::scratch::{in_scratch, place};
 /// Sizes of a view, and how far apart neighbours along each lie.
 type Axes = SmallVec<[(usize, isize); 8]>;
 
+/// The most bytes of scratch memory for one convolution, as for those of a library.
+const MOST_SCRATCH: usize = 256 << 20;
+
 /// The launches on tensor cores of a convolution that was validated; `None` if its windows overlap, or if this is no gain.
 pub fn tensor_core_patches<K>(op: &Conv, limits: &Limits) -> Option<Plan<K>>
 where
@@ -21,7 +24,7 @@ where
     let product = product(op, &ordered)?;
     let mut plan = matmul::tensor_core_product(&product, limits)?;
     let copy = elementwise::copy(&picture, &ordered, limits);
-    if plan.scratch + copy.scratch > 0 {
+    if plan.scratch > 0 || copy.scratch > 0 || ordered.span().bytes > MOST_SCRATCH {
         return None;
     }
     plan.scratch = ordered.span().bytes;
@@ -30,7 +33,7 @@ where
     plan.dispatches
         .iter_mut()
         .for_each(|dispatch| place(dispatch));
-    Some(plan)
+    Some(plan).filter(Plan::fits)
 }
 
 /// The elements of the picture by windows, each in the order of its weights, and as they are copied to scratch memory.
@@ -47,8 +50,9 @@ fn copied(op: &Conv) -> Option<[View; 2]> {
     step_of(order.iter().map(|&axis| (sizes[axis], strides[axis]))).filter(|&step| step == 1)?;
     let from = op.src.layout().strides();
     let mut axes: Axes = SmallVec::from_iter([(made[0], from[0])]);
-    let places = op.window.iter().zip(&made[2..]).zip(&from[2..]);
-    axes.extend(places.map(|((slide, &count), &step)| (count, step * slide.stride as isize)));
+    for ((slide, &count), &step) in op.window.iter().zip(&made[2..]).zip(&from[2..]) {
+        axes.push((count, step.checked_mul(slide.stride as isize)?));
+    }
     axes.extend(order.iter().map(|&axis| (sizes[axis], from[axis])));
     let shape: SmallVec<[usize; 8]> = axes.iter().map(|&(size, _)| size).collect();
     let ordered = in_scratch(0, op.src.dtype(), &shape)?;
@@ -58,8 +62,9 @@ fn copied(op: &Conv) -> Option<[View; 2]> {
 /// The product of what was copied, a row for each window, and the weights.
 fn product(op: &Conv, ordered: &View) -> Option<MatMul> {
     let (sizes, made) = (op.weight.shape(), op.dst.shape());
-    let terms = sizes[1..].iter().product();
-    let count = made[2..].iter().product();
+    // None of these sizes is zero.
+    let terms = op.weight.layout().elements() / sizes[0];
+    let count = op.dst.layout().elements() / made[0] / made[1];
     let to = op.dst.layout().strides();
     let across = step_of(made[2..].iter().copied().zip(to[2..].iter().copied()))?;
     let weights = [

@@ -53,7 +53,7 @@ mod resize;
 pub mod rnn;
 mod rows;
 mod scan;
-mod scratch;
+pub mod scratch;
 mod sort;
 mod spatial;
 mod tally;

@@ -5,10 +5,10 @@ use streampool_device::{DType, Layout, Span, View};
 use crate::dispatch::{Dispatch, Operand};
 
 /// The handle of spans that stand for scratch memory in the ops of a plan.
-pub(crate) const SCRATCH: u64 = u64::MAX;
+pub const SCRATCH: u64 = u64::MAX;
 
 /// Row-major elements in scratch memory, from a place there on.
-pub(crate) fn in_scratch(at: usize, dtype: DType, shape: &[usize]) -> Option<View> {
+pub fn in_scratch(at: usize, dtype: DType, shape: &[usize]) -> Option<View> {
     let layout = Layout::contiguous(shape).ok()?;
     let span = Span {
         handle: SCRATCH,
@@ -19,8 +19,11 @@ pub(crate) fn in_scratch(at: usize, dtype: DType, shape: &[usize]) -> Option<Vie
 }
 
 /// Puts operands that stand for scratch memory there.
-pub(crate) fn place<K>(dispatch: &mut Dispatch<K>) {
-    for operand in &mut dispatch.operands {
+pub fn place<K>(dispatches: &mut [Box<Dispatch<K>>]) {
+    let operands = dispatches
+        .iter_mut()
+        .flat_map(|dispatch| &mut dispatch.operands);
+    for operand in operands {
         if let Operand::Memory(span) = operand
             && span.handle == SCRATCH
         {

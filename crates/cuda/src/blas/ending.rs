@@ -2,14 +2,10 @@
 
 use std::sync::Arc;
 
-use streampool_device::{
-    Activation, Binary, DType, Expr, Layout, MatMul, Op, Result, Span, Unary, View,
-};
+use streampool_device::{Activation, Binary, DType, Expr, MatMul, Op, Result, Unary, View};
+use streampool_kernels::scratch;
 
 use super::key::Ending;
-
-/// The handle of a span that stands for scratch memory.
-pub(super) const SCRATCH: u64 = u64::MAX;
 
 /// The most bytes of scratch memory that a result waits in for what follows.
 const MOST_WAITING: usize = 64 << 20;
@@ -82,16 +78,8 @@ fn blurs_between(op: &MatMul, ending: Ending) -> bool {
 
 /// Room for the whole result as `f32` in scratch memory.
 fn waiting_room(op: &MatMul) -> Option<View> {
-    let layout = Layout::contiguous(op.out.shape()).ok()?;
-    let bytes = layout.elements().checked_mul(DType::F32.size())?;
-    let span = Span {
-        handle: SCRATCH,
-        offset: 0,
-        bytes,
-    };
-    (bytes <= MOST_WAITING)
-        .then(|| View::new(span, DType::F32, layout).ok())
-        .flatten()
+    scratch::in_scratch(0, DType::F32, op.out.shape())
+        .filter(|room| room.span().bytes <= MOST_WAITING)
 }
 
 /// What is left to do after the library put its part into `target`.
@@ -149,6 +137,9 @@ fn function(activation: Activation) -> Option<Unary> {
 
 #[cfg(test)]
 mod tests {
+    use streampool_device::{Layout, Span};
+    use streampool_kernels::scratch::SCRATCH;
+
     use super::*;
 
     fn product(dtype: DType, bias: bool, activation: Activation, rows: usize) -> MatMul {

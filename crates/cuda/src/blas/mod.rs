@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 use cudarc::driver::sys::CUdeviceptr;
 use smallvec::smallvec;
 use streampool_device::{CacheReport, DType, MatMul, Op, View};
-use streampool_kernels::{Cache, Missing, NotReady, Operand};
+use streampool_kernels::{Cache, Missing, NotReady, scratch};
 
 use crate::context::Context;
 use crate::options::Precision;
@@ -25,7 +25,7 @@ use crate::place::start;
 use crate::step::{NoSteps, Step, Steps};
 
 use algorithm::{Addresses, Algorithm};
-use ending::{SCRATCH, Way};
+use ending::Way;
 use key::{Alignment, Ending, Key, Terms};
 use library::Library;
 use problem::Problem;
@@ -254,11 +254,7 @@ fn finished(
 /// The step with the operand that stands for scratch memory put there.
 fn in_scratch(mut step: Step) -> Step {
     if let Step::Launch(launch) = &mut step {
-        for operand in &mut launch.dispatch.operands {
-            if matches!(operand, Operand::Memory(span) if span.handle == SCRATCH) {
-                *operand = Operand::Scratch(0);
-            }
-        }
+        scratch::place(std::slice::from_mut(&mut launch.dispatch));
     }
     step
 }

@@ -1,6 +1,6 @@
 //! Convolution and its transpose.
 
-use super::{Window, optional};
+use super::{Slide, Window, optional};
 use crate::check::{float, invalid, product, rank, require, same_type, shape, steps, writable};
 use crate::{Access, Activation, OpKind, Result, View};
 
@@ -28,6 +28,18 @@ pub struct Conv<T = View> {
 }
 
 impl<T> Conv<T> {
+    /// Whether it sees patches: windows of more than one place, side by side and without padding, so that each element is in one at most.
+    pub fn is_of_patches(&self) -> bool {
+        let is_beside = |slide: &Slide| {
+            let is_padded = slide.before > 0 || slide.after > 0;
+            slide.kernel == slide.stride && slide.dilation == 1 && !is_padded
+        };
+        self.groups == 1
+            && !self.transposed
+            && self.window.iter().all(is_beside)
+            && self.window.iter().any(|slide| slide.kernel > 1)
+    }
+
     #[inline(always)]
     pub(crate) fn try_map<'a, U, E>(
         &'a self,

@@ -37,12 +37,6 @@ impl Slide {
         (self.kernel as usize).saturating_sub(1) * self.dilation as usize + 1
     }
 
-    /// Whether windows lie side by side and without padding, so that each element is in one at most.
-    pub const fn sees_once(&self) -> bool {
-        let is_padded = self.before > 0 || self.after > 0;
-        self.kernel == self.stride && self.dilation == 1 && !is_padded
-    }
-
     /// How many windows lie wholly inside `size` elements and the padding.
     pub fn windows(&self, size: usize) -> usize {
         match self.room(size) {

@@ -2,7 +2,7 @@
 //! windows is as large as the picture, and the convolution is the product of that copy and the weights.
 
 use smallvec::SmallVec;
-use streampool_device::{Conv, Layout, MatMul, Slide, View};
+use streampool_device::{Conv, Layout, MatMul, View};
 
 use crate::dispatch::{Limits, Plan};
 use crate::elementwise::{self, Elementwise};
@@ -22,26 +22,21 @@ where
 {
     let [picture, ordered] = copied(op)?;
     let product = product(op, &ordered)?;
-    let mut plan = matmul::tensor_core_product(&product, limits)?;
-    let copy = elementwise::copy(&picture, &ordered, limits);
-    if plan.scratch > 0 || copy.scratch > 0 || ordered.span().bytes > MOST_SCRATCH {
+    let multiplied = matmul::tensor_core_product(&product, limits)?;
+    let mut plan = elementwise::copy(&picture, &ordered, limits);
+    if plan.scratch > 0 || multiplied.scratch > 0 || ordered.span().bytes > MOST_SCRATCH {
         return None;
     }
     plan.scratch = ordered.span().bytes;
-    let product = std::mem::take(&mut plan.dispatches);
-    plan.dispatches = copy.dispatches.into_iter().chain(product).collect();
-    plan.dispatches
-        .iter_mut()
-        .for_each(|dispatch| place(dispatch));
+    plan.dispatches.extend(multiplied.dispatches);
+    place(&mut plan.dispatches);
     Some(plan).filter(Plan::fits)
 }
 
 /// The elements of the picture by windows, each in the order of its weights, and as they are copied to scratch memory.
 fn copied(op: &Conv) -> Option<[View; 2]> {
     let (sizes, made) = (op.weight.shape(), op.dst.shape());
-    let is_plain = op.groups == 1 && !op.transposed && op.window.iter().all(Slide::sees_once);
-    let is_one = sizes[2..].iter().all(|&size| size == 1);
-    if !is_plain || is_one || [sizes, made].iter().any(|shape| shape.contains(&0)) {
+    if !op.is_of_patches() || [sizes, made].iter().any(|shape| shape.contains(&0)) {
         return None;
     }
     let strides = op.weight.layout().strides();

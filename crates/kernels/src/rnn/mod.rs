@@ -337,9 +337,7 @@ where
 }
 
 fn joined<K>(mut plan: Plan<K>, rest: Plan<K>) -> Plan<K> {
-    plan.dispatches
-        .iter_mut()
-        .for_each(|dispatch| place(dispatch));
+    place(&mut plan.dispatches);
     plan.dispatches.extend(rest.dispatches);
     plan.scratch = rest.scratch;
     plan
@@ -438,9 +436,7 @@ where
         debug_assert_eq!(copy.scratch, 0, "a copy needs no scratch memory");
         plan.dispatches.extend(copy.dispatches);
     }
-    plan.dispatches
-        .iter_mut()
-        .for_each(|dispatch| place(dispatch));
+    place(&mut plan.dispatches);
     let kernel = Rnn {
         dtype: op.src.dtype(),
         cell: op.cell,

@@ -4,7 +4,7 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use streampool_device::{ChannelsLast, Conv, Layout, Op, Slide, Span, View};
+use streampool_device::{ChannelsLast, Conv, Layout, Op, Span, View};
 
 use super::{direct, uses};
 use crate::trace::{ListedOp, Listing, Memory, Picture, Source};
@@ -289,13 +289,8 @@ fn is_wanted(view: &View, wanted: ChannelsLast) -> bool {
 
 /// Whether it is a convolution that is slower so.
 fn is_slower(conv: &Conv, wanted: ChannelsLast) -> bool {
-    let is_simple = is_for_each_channel(conv)
-        || conv.groups == 1 && !is_one_place(conv) && conv.window.iter().all(Slide::sees_once);
+    let is_simple = is_for_each_channel(conv) || conv.is_of_patches();
     wanted.simple.contains(&conv.src.dtype()) && !is_simple
-}
-
-fn is_one_place(conv: &Conv) -> bool {
-    conv.window.iter().all(|slide| slide.kernel == 1)
 }
 
 fn is_faster(conv: &Conv) -> bool {

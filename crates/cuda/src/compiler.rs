@@ -17,7 +17,7 @@ use crate::step::NoSteps;
 
 pub(crate) use function::Function;
 use function::Modules;
-use images::Images;
+use images::{Image, Images};
 
 /// Kernels found without asking the disk. Far more than there are to compile: those that leave stay loaded.
 const CAPACITY: usize = 1 << 16;
@@ -45,6 +45,8 @@ impl Kernels {
     /// None yet; compiled ones are kept in `cache_dir` too, if given. The context is bound.
     pub fn new(context: Arc<Context>, cache_dir: Option<PathBuf>) -> Kernels {
         let architecture = match context.capability() {
+            // With what only this architecture has: images are for this GPU alone.
+            Ok((9, 0)) => Ok("sm_90a".to_owned()),
             Ok((major, minor)) => Ok(format!("sm_{major}{minor}")),
             Err(why) => Err(format!("the GPU does not tell its architecture: {why}")),
         };
@@ -83,7 +85,7 @@ impl Kernels {
         if let Some(function) = self.nop.get() {
             return Ok(function.clone());
         }
-        let function = self.modules.load(NOP, "nop")?;
+        let function = self.modules.load(NOP, "nop", 0)?;
         Ok(self.nop.get_or_init(|| Arc::new(function)).clone())
     }
 
@@ -106,9 +108,13 @@ impl Kernels {
     /// What an earlier run made of the text, if the driver takes it.
     fn kept(&self, source: &Source) -> Option<Function> {
         let image = self.images.kept(source)?;
-        let function = self.modules.load(&image.0, source.entry).ok()?;
+        let function = self.load(&image, source).ok()?;
         self.loaded.fetch_add(1, Ordering::Relaxed);
         Some(function)
+    }
+
+    fn load(&self, image: &Image, source: &Source) -> Result<Function, Failure> {
+        self.modules.load(&image.0, source.entry, source.brought)
     }
 
     fn compile(&self, source: &Source, compiler: &str) -> Result<Function> {
@@ -118,8 +124,7 @@ impl Kernels {
             log,
         })?;
         self.compiled.fetch_add(1, Ordering::Relaxed);
-        self.modules
-            .load(&image.0, source.entry)
+        self.load(&image, source)
             .map_err(|failure| self.refused(failure, compiler))
     }
 

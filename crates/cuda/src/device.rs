@@ -87,6 +87,7 @@ impl CudaDevice {
             dnn,
             tensor_cores,
             splits,
+            warpgroups: splits && capability == (9, 0),
             starts_early: capability >= (9, 0),
             programs: Budget::new(options.program_memory),
             watcher: Watcher::new(),
@@ -137,12 +138,16 @@ impl Device for CudaDevice {
     /// cuDNN's kernels for tensor cores read and write so, and convert what does not lie so in each run; for `f32` its others are
     /// faster, but ours for what it does not compute are not.
     fn channels_last(&self) -> ChannelsLast {
+        let has_library = self.core.dnn.library().is_ok();
+        let (dtypes, simple): (&[_], &[_]) = match (has_library, self.core.warpgroups) {
+            (true, true) => (&[DType::F16, DType::BF16, DType::F32], &[]),
+            (false, true) => (&[DType::F32], &[]),
+            (true, false) => (&[DType::F16, DType::BF16], &[DType::F32]),
+            (false, false) => (&[], &[DType::F32]),
+        };
         ChannelsLast {
-            dtypes: match self.core.dnn.library() {
-                Ok(_) => &[DType::F16, DType::BF16],
-                Err(_) => &[],
-            },
-            simple: &[DType::F32],
+            dtypes,
+            simple,
             throughout: true,
         }
     }

@@ -1,10 +1,10 @@
 //! Lowering: which steps execute an op.
 
 use smallvec::{SmallVec, smallvec};
-use streampool_device::{DType, Error, Op, OpKind, Result, View};
+use streampool_device::{DType, Error, MatMul, Op, OpKind, Result, View};
 use streampool_kernels::{
     Missing, Plan, lower, product_of_many, rnn, small_product, tensor_core_patches,
-    tensor_core_product,
+    tensor_core_product, warpgroup_conv, warpgroup_product,
 };
 
 use crate::core::Core;
@@ -40,14 +40,10 @@ impl Core {
                 {
                     return self.compiled(op.kind(), plan, missing);
                 }
-                if self.on_tensor_cores(&product.a)
-                    && let Some(plan) = tensor_core_product(product, &self.limits)
-                {
-                    let mut steps = self.compiled(op.kind(), plan, missing)?;
-                    if for_program && let Some(plan) = product_of_many(product, &self.limits) {
-                        steps.of_many = self.compiled(op.kind(), plan, missing)?.list;
-                    }
-                    return Ok(steps);
+                let plan = |many| self.tensor_core_product(product, many);
+                if let Some(alone) = plan(false) {
+                    let of_many = || plan(true).filter(|_| for_program);
+                    return self.compiled_twice(op.kind(), alone, of_many, missing);
                 }
                 match self
                     .blas
@@ -58,6 +54,13 @@ impl Core {
                 }
             }
             Op::Conv(conv) => {
+                let plan = |many| warpgroup_conv(conv, &self.limits, many);
+                if self.warpgroups
+                    && let Some(alone) = plan(false)
+                {
+                    let of_many = || plan(true).filter(|_| for_program);
+                    return self.compiled_twice(op.kind(), alone, of_many, missing);
+                }
                 if self.on_tensor_cores(&conv.src)
                     && let Some(plan) = tensor_core_patches(conv, &self.limits)
                 {
@@ -74,6 +77,34 @@ impl Core {
             Op::Rnn(_) => self.recurrent(op, missing),
             _ => self.lowered(op, missing),
         }
+    }
+
+    /// The product by our kernels on tensor cores; for one of `many` streams, if that is another.
+    fn tensor_core_product(&self, op: &MatMul, many: bool) -> Option<Plan> {
+        let limits = &self.limits;
+        match self.on_tensor_cores(&op.a) {
+            true if self.warpgroups && op.a.dtype() == DType::F32 => {
+                warpgroup_product(op, limits, many)
+            }
+            true if many => product_of_many(op, limits),
+            true => tensor_core_product(op, limits),
+            false => None,
+        }
+    }
+
+    /// The launches of a plan, with that of one of many streams.
+    fn compiled_twice(
+        &self,
+        op: OpKind,
+        alone: Plan,
+        of_many: impl FnOnce() -> Option<Plan>,
+        missing: Missing,
+    ) -> Result<Steps, NoSteps> {
+        let mut steps = self.compiled(op, alone, missing)?;
+        if let Some(plan) = of_many() {
+            steps.of_many = self.compiled(op, plan, missing)?.list;
+        }
+        Ok(steps)
     }
 
     /// Whether our kernels multiply factors like this one on tensor cores.

@@ -91,7 +91,7 @@ impl Step {
                         threads,
                         1,
                         1,
-                        0,
+                        launch.function.brought(),
                         stream,
                         arguments.as_mut_ptr(),
                         std::ptr::null_mut(),

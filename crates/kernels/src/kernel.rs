@@ -1,7 +1,7 @@
 //! The kernels that there are, and which of them execute an op.
 
 use smallvec::SmallVec;
-use streampool_device::{MatMul, Op};
+use streampool_device::{Conv, MatMul, Op};
 
 use crate::attention::{self, Attention};
 use crate::conv::{self, Convolution};
@@ -204,6 +204,17 @@ pub fn small_product(op: &MatMul, limits: &Limits) -> Option<Plan> {
 /// of another type, not laid out for them, or expected to be faster by a vendor's library. That of `f32` is as exact as `f32` is.
 pub fn tensor_core_product(op: &MatMul, limits: &Limits) -> Option<Plan> {
     matmul::tensor_core_product(op, limits).filter(Plan::fits)
+}
+
+/// As [`tensor_core_product`], of `f32` on tensor cores that a warpgroup uses; for one of `many` streams, if that is another. The
+/// bits are the same.
+pub fn warpgroup_product(op: &MatMul, limits: &Limits, many: bool) -> Option<Plan> {
+    matmul::warpgroup_product(op, limits, many).filter(Plan::fits)
+}
+
+/// The same of a convolution.
+pub fn warpgroup_conv(op: &Conv, limits: &Limits, many: bool) -> Option<Plan> {
+    matmul::warpgroup_conv(op, limits, many).filter(Plan::fits)
 }
 
 /// The launch that takes the place of [`tensor_core_product`]'s while many streams share the GPU; `None` if that serves both.

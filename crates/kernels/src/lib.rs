@@ -71,7 +71,7 @@ pub use hash::KeyHasher;
 pub use index::{IndexedAxis, Places};
 pub use kernel::{
     Dispatch, Kernel, Plan, lower, lower_to_simdgroups, product_of_many, small_product,
-    tensor_core_product,
+    tensor_core_product, warpgroup_conv, warpgroup_product,
 };
 pub use linalg::Linalg;
 pub use matmul::{Product, RESIDENT_THREADS};

@@ -65,6 +65,22 @@ pub(crate) fn is_wide(views: &[&View]) -> bool {
         .any(|view| view.layout().elements() >= MOST || reach(view) >= MOST)
 }
 
+/// The stride of all elements along these axes, sizes and strides, if they follow one another in one.
+pub(crate) fn step_of<A>(axes: A) -> Option<isize>
+where
+    A: IntoIterator<Item = (usize, isize), IntoIter: DoubleEndedIterator>,
+{
+    let mut long = axes.into_iter().rev().filter(|&(size, _)| size > 1);
+    let Some((size, step)) = long.next() else {
+        return Some(1);
+    };
+    let end = step.checked_mul(size as isize)?;
+    long.try_fold(end, |next, (size, stride)| {
+        (stride == next).then(|| next.checked_mul(size as isize))?
+    })?;
+    Some(step)
+}
+
 /// In which order threads go over the elements of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Order {

@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, CString, c_char};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cudarc::driver::sys::CUresult;
 use streampool_emulated::cuda::Kernel;
@@ -20,8 +21,9 @@ const MOST_THREADS: u32 = 1024;
 const MOST_ALONG: [u32; 3] = [1024, 1024, 64];
 /// The most groups along each axis.
 const MOST_GROUPS: [u32; 3] = [i32::MAX as u32, 65535, 65535];
-/// The most bytes of shared memory.
+/// The most bytes of shared memory, unless more is asked for; and then.
 pub const MOST_SHARED: usize = 48 << 10;
+pub const MOST_BROUGHT: usize = 227 << 10;
 
 /// What launches and nodes are told of a kernel.
 pub struct Asked {
@@ -54,6 +56,7 @@ fn functions(image: *const c_char) -> Outcome<Vec<Function>> {
         return Ok(vec![Function {
             name: CString::new(kernel.name()).map_err(|_| CUresult::CUDA_ERROR_INVALID_IMAGE)?,
             kernel: Some(kernel),
+            most_brought: AtomicUsize::new(0),
             waits: text.contains("WAIT_FOR_EARLIER_KERNELS();"),
         }]);
     }
@@ -75,6 +78,7 @@ fn functions(image: *const c_char) -> Outcome<Vec<Function>> {
         Some(Function {
             name: CString::new(name.trim()).ok()?,
             kernel: None,
+            most_brought: AtomicUsize::new(0),
             waits: false,
         })
     });
@@ -142,11 +146,15 @@ impl State {
         let threads: u64 = asked.threads.iter().map(|side| u64::from(*side)).product();
         let kernel = function.kernel.as_ref();
         let most = kernel.and_then(Kernel::most_threads);
-        let shared = kernel.map_or(0, Kernel::shared_bytes) + asked.shared as usize;
+        let named = kernel.map_or(0, Kernel::shared_bytes);
+        let brought = asked.shared as usize;
+        let most_shared = MOST_SHARED.max(named + function.most_brought.load(Ordering::Relaxed));
         if !within(asked.groups, MOST_GROUPS)
             || !within(asked.threads, MOST_ALONG)
             || threads > u64::from(most.unwrap_or(MOST_THREADS))
-            || shared > MOST_SHARED
+            || named + brought > most_shared
+            // A GPU would launch it, and it would go astray.
+            || brought < kernel.map_or(0, Kernel::brought_bytes)
         {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }

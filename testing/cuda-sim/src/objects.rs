@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::CString;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -158,6 +158,8 @@ pub struct Function {
     pub name: CString,
     /// Without one, it does nothing.
     pub kernel: Option<Kernel>,
+    /// The most bytes of shared memory that a launch may bring, once that was asked for.
+    pub most_brought: AtomicUsize,
     /// Whether it begins with a wait for what was launched before.
     pub waits: bool,
 }

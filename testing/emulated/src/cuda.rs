@@ -63,7 +63,15 @@ impl Kernel {
 
     /// Bytes of the shared arrays that it names.
     pub fn shared_bytes(&self) -> usize {
-        self.0.shared_bytes
+        self.0.shared_bytes - self.brought_bytes()
+    }
+
+    /// Bytes of shared memory that each launch has to bring.
+    pub fn brought_bytes(&self) -> usize {
+        match self.0.entry.brings {
+            true => self.0.shared_bytes,
+            false => 0,
+        }
     }
 
     /// Runs all threads of `groups` on the calling thread, one after the other, and returns when they have ended.
@@ -107,7 +115,7 @@ impl Kernel {
             threads,
             buffers: &buffers,
             lengths: &[],
-            shared_bytes: self.shared_bytes(),
+            shared_bytes: self.0.shared_bytes,
         };
         group::run(&launch, &mut Random::new(u64::from(groups[0]))).map_err(|why| told(&why))
     }

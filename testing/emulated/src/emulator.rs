@@ -279,7 +279,10 @@ impl Emulator {
             threads: [threads, 1, 1],
             buffers: &buffers,
             lengths: &[],
-            shared_bytes: self.limits.shared_bytes as usize,
+            shared_bytes: match code.entry.brings {
+                true => code.shared_bytes,
+                false => self.limits.shared_bytes as usize,
+            },
         };
         group::run(&launch, random)
     }

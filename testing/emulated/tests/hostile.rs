@@ -11,6 +11,7 @@ use streampool_device::Op;
 use streampool_emulated::Emulator;
 use streampool_kernels::{
     Limits, lower, lower_to_simdgroups, product_of_many, small_product, tensor_core_product,
+    warpgroup_conv, warpgroup_product,
 };
 
 #[test]
@@ -38,6 +39,14 @@ fn plans_of_hostile_numbers_fit() {
                     let plan = lowering(product, limits);
                     assert!(plan.is_none_or(|plan| plan.fits()), "case {case}: {op:?}");
                 }
+            }
+            for many in [false, true] {
+                let plan = match &op {
+                    Op::MatMul(product) => warpgroup_product(product, limits, many),
+                    Op::Conv(conv) => warpgroup_conv(conv, limits, many),
+                    _ => None,
+                };
+                assert!(plan.is_none_or(|plan| plan.fits()), "case {case}: {op:?}");
             }
             let plan = lower_to_simdgroups(&op, limits);
             assert!(plan.is_none_or(|plan| plan.fits()), "case {case}: {op:?}");

@@ -4,7 +4,7 @@ use std::ffi::CString;
 use std::ptr;
 use std::sync::Arc;
 
-use cudarc::driver::sys::{self, CUfunction, CUresult};
+use cudarc::driver::sys::{self, CUfunction, CUfunction_attribute, CUresult};
 use streampool_device::lock::Mutex;
 
 use crate::context::{Context, Failure};
@@ -29,8 +29,14 @@ impl Modules {
         })
     }
 
-    /// Loads an image or PTX (which ends with a zero) and finds `entry` in it.
-    pub fn load(self: &Arc<Self>, image: &[u8], entry: &str) -> Result<Function, Failure> {
+    /// Loads an image or PTX (which ends with a zero) and finds `entry` in it, whose launches bring so many bytes of shared
+    /// memory.
+    pub fn load(
+        self: &Arc<Self>,
+        image: &[u8],
+        entry: &str,
+        brought: u32,
+    ) -> Result<Function, Failure> {
         let context = &self.context;
         let _bound = context.bind()?;
         let mut module = ptr::null_mut();
@@ -50,8 +56,16 @@ impl Modules {
         // SAFETY: the function was just found in a module that stays loaded.
         let result = unsafe { sys::cuFuncLoad(raw) };
         context.check("cuFuncLoad", result)?;
+        if brought > 0 {
+            const MOST: CUfunction_attribute =
+                CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            // SAFETY: as above.
+            let result = unsafe { sys::cuFuncSetAttribute(raw, MOST, brought as i32) };
+            context.check("cuFuncSetAttribute", result)?;
+        }
         Ok(Function {
             raw,
+            brought,
             _modules: self.clone(),
         })
     }
@@ -76,6 +90,7 @@ impl Drop for Modules {
 #[derive(Debug)]
 pub(crate) struct Function {
     raw: CUfunction,
+    brought: u32,
     _modules: Arc<Modules>,
 }
 
@@ -87,5 +102,10 @@ unsafe impl Sync for Function {}
 impl Function {
     pub fn raw(&self) -> CUfunction {
         self.raw
+    }
+
+    /// Bytes of shared memory that its launches bring.
+    pub fn brought(&self) -> u32 {
+        self.brought
     }
 }

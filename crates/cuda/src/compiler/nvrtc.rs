@@ -18,7 +18,8 @@ pub(super) fn open(architecture: &str) -> Result<String, String> {
     static OPENED: OnceLock<Result<(c_int, c_int), String>> = OnceLock::new();
     let (major, minor) = OPENED.get_or_init(version).clone()?;
     let known = architectures()?;
-    if known.iter().any(|known| known == architecture) {
+    let listed = architecture.trim_end_matches('a');
+    if known.iter().any(|known| known == listed) {
         return Ok(format!("NVRTC {major}.{minor}"));
     }
     Err(format!(

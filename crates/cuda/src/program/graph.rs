@@ -161,7 +161,7 @@ impl Chain {
                     launch.function.raw(),
                     groups,
                     launch.dispatch.threads,
-                    0,
+                    launch.function.brought(),
                 )
                 .map(Some)
             }
@@ -397,6 +397,7 @@ fn with_kernel<R>(
             blockDimX: launch.dispatch.threads,
             blockDimY: 1,
             blockDimZ: 1,
+            sharedMemBytes: launch.function.brought(),
             kernelParams: arguments.as_mut_ptr(),
             ..NO_KERNEL
         })

@@ -8,6 +8,7 @@ use crate::dispatch::{Limits, Plan};
 use crate::elementwise::{self, Elementwise};
 use crate::matmul::{self, Product};
 use crate::scratch::{in_scratch, place};
+use crate::spatial::step_of;
 
 /// Sizes of a view, and how far apart neighbours along each lie.
 type Axes = SmallVec<[(usize, isize); 8]>;
@@ -80,19 +81,6 @@ fn product(op: &Conv, ordered: &View) -> Option<MatMul> {
         activation: op.activation,
         alpha: 1.0,
     })
-}
-
-/// The stride of all elements along these axes, if they follow one another in one.
-fn step_of(axes: impl DoubleEndedIterator<Item = (usize, isize)>) -> Option<isize> {
-    let mut long = axes.rev().filter(|&(size, _)| size > 1);
-    let Some((size, step)) = long.next() else {
-        return Some(1);
-    };
-    let end = step.checked_mul(size as isize)?;
-    long.try_fold(end, |next, (size, stride)| {
-        (stride == next).then(|| next.checked_mul(size as isize))?
-    })?;
-    Some(step)
 }
 
 /// The same memory, from the same element on, along these axes.

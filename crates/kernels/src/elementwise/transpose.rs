@@ -86,12 +86,11 @@ impl Transpose {
                 Buffer::write("dst", writes[0]),
             ],
             params: self.fields(),
-            shared: vec![SharedArray {
-                ty: reads[0],
-                name: "tile",
-                // One more in each row, so that the elements of a column lie in different banks.
-                length: self.tile * (self.tile + 1),
-            }],
+            shared: vec![SharedArray::new(
+                reads[0],
+                "tile",
+                self.tile * (self.tile + 1),
+            )],
             threads: Some(THREADS),
             functions: self.body.function(dialect),
             body: self.body_text(writes[0]),

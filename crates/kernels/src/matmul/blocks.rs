@@ -121,11 +121,11 @@ impl Blocks {
             entry: "product_blocks",
             buffers: buffers(self.ends),
             params: matrices::fields(self.ends, self.batch_rank),
-            shared: vec![SharedArray {
-                ty: "float4",
-                name: "words",
-                length: self.tile_bytes().max(self.strip_bytes()).div_ceil(WORD) as usize,
-            }],
+            shared: vec![SharedArray::new(
+                "float4",
+                "words",
+                self.tile_bytes().max(self.strip_bytes()).div_ceil(WORD) as usize,
+            )],
             threads: Some(THREADS),
             functions,
             body,

@@ -1,9 +1,9 @@
 //! Matrix products.
 //!
-//! Six forms. [`Tiled`] takes every product: tiles of both operands in shared memory. [`Dots`] and [`Sums`]
+//! Seven forms. [`Tiled`] takes every product: tiles of both operands in shared memory. [`Dots`] and [`Sums`]
 //! take those with few rows, where the time is that of reading the second operand once: the one when its
 //! columns are dense, as the weights of a linear layer are, the other when its rows are. [`Split`] multiplies `f32` on
-//! tensor cores and [`Short`] `f16` and `bf16`, and [`Blocks`] floats by the matrices of Apple's simdgroups.
+//! tensor cores, [`Warpgroup`] on those of Hopper, and [`Short`] `f16` and `bf16`, and [`Blocks`] floats by the matrices of Apple's simdgroups.
 
 mod blocks;
 mod dots;
@@ -17,11 +17,13 @@ mod small;
 mod split;
 mod sums;
 mod tiled;
+mod warpgroup;
+mod windows;
 
 #[cfg(test)]
 mod tests;
 
-use streampool_device::MatMul;
+use streampool_device::{Conv, MatMul};
 
 use crate::dispatch::{Limits, Plan};
 use crate::text::{Dialect, KernelText};
@@ -32,6 +34,7 @@ pub use short::{RESIDENT_THREADS, Short};
 pub use split::Split;
 pub use sums::Sums;
 pub use tiled::Tiled;
+pub use warpgroup::Warpgroup;
 
 use problem::Problem;
 use small::{Rival, Small};
@@ -47,6 +50,8 @@ pub enum Product {
     Sums(Sums),
     /// `f32` on tensor cores.
     Split(Split),
+    /// `f32` on tensor cores of Hopper.
+    Warpgroup(Warpgroup),
     /// `f16` and `bf16` on tensor cores, in small tiles.
     Short(Short),
     /// Floats by the matrices of simdgroups.
@@ -60,6 +65,7 @@ impl Product {
             Product::Dots(kernel) => Some(kernel.text()),
             Product::Sums(kernel) => Some(kernel.text()),
             Product::Split(kernel) => kernel.text(dialect),
+            Product::Warpgroup(kernel) => kernel.text(dialect),
             Product::Short(kernel) => kernel.text(dialect),
             Product::Blocks(kernel) => kernel.text(dialect),
         }
@@ -103,6 +109,25 @@ pub(crate) fn tensor_core_product<K: From<Product>>(
 /// The launch that takes the place of that on tensor cores where many streams share the device, if that is another.
 pub(crate) fn product_of_many<K: From<Product>>(op: &MatMul, limits: &Limits) -> Option<Plan<K>> {
     short_product(op, &Problem::of(op)?, limits, true)
+}
+
+/// The launch on Hopper's tensor cores; of a stream among `many`, if that is another.
+pub(crate) fn warpgroup_product<K: From<Product>>(
+    op: &MatMul,
+    limits: &Limits,
+    many: bool,
+) -> Option<Plan<K>> {
+    let kernel = |kernel| Product::Warpgroup(kernel).into();
+    warpgroup::plan(op, &Problem::of(op)?, limits, many, kernel)
+}
+
+/// The launch of a convolution on Hopper's tensor cores; of a stream among `many`, if that is another.
+pub(crate) fn warpgroup_conv<K: From<Product>>(
+    op: &Conv,
+    limits: &Limits,
+    many: bool,
+) -> Option<Plan<K>> {
+    warpgroup::of_windows(op, limits, many, |kernel| Product::Warpgroup(kernel).into())
 }
 
 fn short_product<K: From<Product>>(

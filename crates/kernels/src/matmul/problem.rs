@@ -64,18 +64,9 @@ impl Problem {
             row: stride(view, lead, lead + 2),
             column: stride(view, lead + 1, lead + 2),
         };
-        let mut problem = Problem {
-            m,
-            n,
-            k,
-            a: walk(&op.a),
-            b: walk(&op.b),
-            out: walk(&op.out),
-            bias: op.bias.as_ref().map(walk).unwrap_or_default(),
-            batch: Default::default(),
-            batch_rank: 0,
-            swapped: false,
-        };
+        let bias = op.bias.as_ref().map(walk).unwrap_or_default();
+        let [a, b, out] = [&op.a, &op.b, &op.out].map(walk);
+        let mut problem = Problem::of_matrix([m, n, k], a, b, out, bias);
         for (axis, &size) in shape[..lead].iter().enumerate() {
             if size > 1 {
                 problem.append(Batch {
@@ -92,6 +83,22 @@ impl Problem {
         }
         problem.fold_matrices_into_rows();
         Some(problem)
+    }
+
+    /// One matrix of these sizes: rows, columns, and terms.
+    pub fn of_matrix([m, n, k]: [usize; 3], a: Walk, b: Walk, out: Walk, bias: Walk) -> Problem {
+        Problem {
+            m,
+            n,
+            k,
+            a,
+            b,
+            out,
+            bias,
+            batch: Default::default(),
+            batch_rank: 0,
+            swapped: false,
+        }
     }
 
     /// Appends a batch dimension, as one with the last if both are walked in one stride.

@@ -196,11 +196,11 @@ impl Short {
             entry: "product_short",
             buffers: buffers(self.ends),
             params: matrices::fields(self.ends, self.batch_rank),
-            shared: vec![SharedArray {
-                ty: "Words",
-                name: "words",
-                length: ((rows + columns) * depth * stages / 8) as usize,
-            }],
+            shared: vec![SharedArray::new(
+                "Words",
+                "words",
+                ((rows + columns) * depth * stages / 8) as usize,
+            )],
             threads: Some(threads),
             functions,
             body,

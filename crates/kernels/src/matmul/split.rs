@@ -64,11 +64,11 @@ const COLUMNS: u32 = 64;
 /// How far a tile of factors reaches along the inner dimension.
 const DEPTH: u32 = 16;
 /// With fewer rows or columns, libraries have better forms.
-const NARROWEST: usize = 64;
+pub(super) const NARROWEST: usize = 64;
 /// With fewer terms, starting and ending takes longer than multiplying.
-const SHORTEST: usize = 32;
+pub(super) const SHORTEST: usize = 32;
 /// With more terms and few tiles, libraries divide the sums among processors.
-const LONG: usize = 2048;
+pub(super) const LONG: usize = 2048;
 
 /// The launch that executes `op`, if this form takes it.
 pub(super) fn plan<K>(
@@ -150,12 +150,11 @@ impl Split {
             entry: "product_split",
             buffers: buffers(self.ends),
             params: matrices::fields(self.ends, self.batch_rank),
-            shared: vec![SharedArray {
-                ty: "Words",
-                name: "words",
-                length: (self.shape.parts() * self.shape.stages() * self.shape.tile() / 16)
-                    as usize,
-            }],
+            shared: vec![SharedArray::new(
+                "Words",
+                "words",
+                (self.shape.parts() * self.shape.stages() * self.shape.tile() / 16) as usize,
+            )],
             threads: Some(THREADS),
             functions,
             body,

@@ -240,11 +240,9 @@ impl Adding {
             Some(_) => Changed::Group,
             None => Changed::Device,
         };
-        let shared = self.shared.map(|room| SharedArray {
-            ty: sum.ty(),
-            name: "bins",
-            length: usize::from(room) * sum.words(),
-        });
+        let shared = self
+            .shared
+            .map(|room| SharedArray::new(sum.ty(), "bins", usize::from(room) * sum.words()));
         Some(KernelText {
             entry: "add_to_bins",
             buffers,

@@ -118,11 +118,7 @@ impl Places {
             },
             buffers,
             params,
-            shared: vec![SharedArray {
-                ty: "u32",
-                name: "shared",
-                length: THREADS as usize / 32,
-            }],
+            shared: vec![SharedArray::new("u32", "shared", THREADS as usize / 32)],
             threads: Some(THREADS),
             functions: format!(
                 "{}FUNCTION u32 combine(u32 x, u32 y) {{ return x + y; }}\n{}{}",

@@ -64,6 +64,8 @@ pub struct Source {
     pub entry: &'static str,
     /// The whole text.
     pub text: String,
+    /// Bytes of shared memory that a launch brings.
+    pub brought: u32,
 }
 
 /// A kernel before it is rendered.
@@ -129,11 +131,27 @@ pub(crate) struct SharedArray {
     pub ty: &'static str,
     pub name: &'static str,
     pub length: usize,
+    /// Its bytes, if each launch brings it, and is the only one. None of Metal's does.
+    brought: u32,
 }
 
 impl SharedArray {
     pub fn new(ty: &'static str, name: &'static str, length: usize) -> SharedArray {
-        SharedArray { ty, name, length }
+        SharedArray {
+            ty,
+            name,
+            length,
+            brought: 0,
+        }
+    }
+
+    /// One that may be larger than those that a text names.
+    pub fn brought(ty: &'static str, name: &'static str, length: usize, bytes: u32) -> SharedArray {
+        let array = SharedArray::new(ty, name, length);
+        SharedArray {
+            brought: bytes,
+            ..array
+        }
     }
 }
 
@@ -154,6 +172,9 @@ pub(crate) fn factor(dtype: DType) -> &'static str {
         _ => "typedef half Factor;\n",
     }
 }
+
+/// Begins the declaration of an array that launches bring. Tensor cores want it to lie so.
+const BROUGHT: &str = "extern __shared__ __align__(1024) ";
 
 /// How a kernel waits for earlier ones.
 const WAIT: &str = "WAIT_FOR_EARLIER_KERNELS();";
@@ -180,6 +201,7 @@ impl KernelText {
         Source {
             entry: self.entry,
             text,
+            brought: self.shared.iter().map(|array| array.brought).sum(),
         }
     }
 
@@ -200,8 +222,14 @@ impl KernelText {
             "    const u32 group_x = blockIdx.x, group_y = blockIdx.y, group_z = blockIdx.z;\n",
         );
         text.push_str("    const u32 groups_x = gridDim.x;\n");
-        for SharedArray { ty, name, length } in &self.shared {
-            let _ = writeln!(text, "    __shared__ {ty} {name}[{length}];");
+        for array in &self.shared {
+            let SharedArray {
+                ty, name, length, ..
+            } = array;
+            let _ = match array.brought {
+                0 => writeln!(text, "    __shared__ {ty} {name}[{length}];"),
+                _ => writeln!(text, "    {BROUGHT}{ty} {name}[]; // {length}"),
+            };
         }
         // A body that reads something ahead waits itself.
         if !self.body.contains(WAIT) {
@@ -231,7 +259,10 @@ impl KernelText {
         text.push_str(
             "    const u32 group_x = group3.x, group_y = group3.y, group_z = group3.z;\n",
         );
-        for SharedArray { ty, name, length } in &self.shared {
+        for SharedArray {
+            ty, name, length, ..
+        } in &self.shared
+        {
             let _ = writeln!(text, "    threadgroup {ty} {name}[{length}];");
         }
     }

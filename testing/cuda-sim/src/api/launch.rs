@@ -1,13 +1,14 @@
 //! Modules and launches.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::atomic::Ordering;
 
 use cudarc::driver::sys::CUresult::{self, *};
 use streampool_emulated::cuda::Kernel;
 
 use crate::driver::{How, call};
 use crate::handle::{Handle, Out, find, given, put};
-use crate::module::{Asked, load};
+use crate::module::{Asked, MOST_BROUGHT, load};
 use crate::objects::Task;
 use crate::settings::may_free;
 
@@ -72,6 +73,22 @@ pub extern "C" fn cuFuncGetAttribute(
             _ => 0,
         };
         put(value, number)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuFuncSetAttribute(function: Handle, attribute: u32, value: c_int) -> CUresult {
+    const MOST_BROUGHT_BYTES: u32 = 8;
+    call(How::Free, |state| {
+        let function = find(&mut state.functions, "function", function)?;
+        let named = function.kernel.as_ref().map_or(0, Kernel::shared_bytes);
+        let asked = usize::try_from(value).ok();
+        let asked = asked.filter(|asked| {
+            attribute == MOST_BROUGHT_BYTES && asked.saturating_add(named) <= MOST_BROUGHT
+        });
+        let asked = asked.ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        function.most_brought.store(asked, Ordering::Relaxed);
+        Ok(())
     })
 }
 

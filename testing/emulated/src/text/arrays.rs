@@ -6,6 +6,9 @@ use streampool_kernels::Dialect;
 
 use super::Entry;
 
+/// Begins the declaration of an array that each launch brings, which says how long that is.
+const BROUGHT: &str = "extern __shared__ __align__(1024) ";
+
 /// The text, asking for each array that it names; the kernel that has it learns of it.
 pub fn asked_for(dialect: Dialect, text: &str, entries: &mut [Entry]) -> Result<String, String> {
     let word = match dialect {
@@ -22,9 +25,15 @@ pub fn asked_for(dialect: Dialect, text: &str, entries: &mut [Entry]) -> Result<
                 .next()
                 .is_some_and(|ty| ty.contains(['*', '&']))
         };
-        let declared = line.trim().strip_prefix(word);
-        if let Some(declared) = declared.filter(|declared| !is_pointer(declared)) {
-            let (ty, name, length) = array(declared).ok_or_else(|| {
+        let named = line.trim().strip_prefix(word);
+        let brought = line.trim().strip_prefix(BROUGHT);
+        let declared = named.filter(|declared| !is_pointer(declared));
+        if let Some(declared) = declared.or(brought) {
+            let parts = match brought {
+                Some(_) => brought_array(declared),
+                None => array(declared),
+            };
+            let (ty, name, length) = parts.ok_or_else(|| {
                 format!(
                     "an array is declared as `{word}TYPE NAME[LENGTH];` on a line of its own, not as `{}`",
                     line.trim()
@@ -33,6 +42,7 @@ pub fn asked_for(dialect: Dialect, text: &str, entries: &mut [Entry]) -> Result<
             let entry = entries.iter_mut().rfind(|entry| entry.begins <= begins);
             let entry = entry.ok_or_else(|| format!("{name} is outside of all kernels"))?;
             entry.arrays.push((ty.to_owned(), length.to_owned()));
+            entry.brings |= brought.is_some();
             let _ = writeln!(asking, "    auto& {name} = shared_array<{ty}, {length}>();");
         } else {
             asking.push_str(line);
@@ -40,6 +50,13 @@ pub fn asked_for(dialect: Dialect, text: &str, entries: &mut [Entry]) -> Result<
         begins += line.len();
     }
     Ok(asking)
+}
+
+/// The type, the name and the length of an array that launches bring.
+fn brought_array(declared: &str) -> Option<(&str, &str, &str)> {
+    let (declared, length) = declared.split_once("[]; // ")?;
+    let (ty, name) = declared.rsplit_once(' ')?;
+    Some((ty, name, length))
 }
 
 /// The type, the name and the length of an array.

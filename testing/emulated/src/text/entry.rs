@@ -9,6 +9,8 @@ pub struct Entry {
     pub most_threads: Option<u32>,
     /// The arrays that its group shares: the type and the length of each.
     pub arrays: Vec<(String, String)>,
+    /// Whether these are one that each launch brings, instead of arrays that the kernel names.
+    pub brings: bool,
     /// The first byte of its body in the text.
     pub begins: usize,
 }
@@ -76,6 +78,7 @@ impl Entry {
             parameters: buffers.map(Parameter::Buffer).collect(),
             most_threads: most.and_then(|most| most.trim().parse().ok()),
             arrays: Vec::new(),
+            brings: false,
             begins: 0,
         }
     }

@@ -70,6 +70,7 @@ fn entry(before: &str, after: &str) -> Option<Result<Entry, String>> {
             _ => None,
         }),
         arrays: Vec::new(),
+        brings: false,
         begins: before.len() + KERNEL.len() + after.len() - body.len(),
     }))
 }

@@ -28,3 +28,5 @@ mod split;
 mod tally;
 #[cfg(not(any(sanitize_address, sanitize_thread)))]
 mod trees;
+#[cfg(not(any(sanitize_address, sanitize_thread)))]
+mod warpgroup;

@@ -19,7 +19,7 @@ fn tolerance(dtype: DType, terms: usize) -> f64 {
 }
 
 /// As on a GPU with so many processors.
-fn emulator(compute_units: u32) -> Option<Emulator> {
+pub fn emulator(compute_units: u32) -> Option<Emulator> {
     let limits = Limits {
         compute_units,
         shared_bytes: 48 << 10,
@@ -32,7 +32,7 @@ fn emulator(compute_units: u32) -> Option<Emulator> {
     }))
 }
 
-fn factor(dtype: DType, seed: u64, shape: &[usize], turned: bool) -> Tensor {
+pub fn factor(dtype: DType, seed: u64, shape: &[usize], turned: bool) -> Tensor {
     let layout = match (turned, shape) {
         (true, &[rows, columns]) => {
             let stored = Layout::contiguous(&[columns, rows]).expect("it is small");
@@ -43,7 +43,7 @@ fn factor(dtype: DType, seed: u64, shape: &[usize], turned: bool) -> Tensor {
     Tensor::laid_out(dtype, layout).uniform(seed, -1.0, 1.0)
 }
 
-fn product(a: Tensor, b: Tensor, out: &[usize]) -> MatMul<Tensor> {
+pub fn product(a: Tensor, b: Tensor, out: &[usize]) -> MatMul<Tensor> {
     MatMul {
         out: Tensor::new(a.dtype, out),
         a,
@@ -54,12 +54,12 @@ fn product(a: Tensor, b: Tensor, out: &[usize]) -> MatMul<Tensor> {
     }
 }
 
-fn only(written: Result<Vec<Written>, String>) -> Vec<f64> {
+pub fn only(written: Result<Vec<Written>, String>) -> Vec<f64> {
     written.unwrap_or_else(|why| panic!("{why}"))[0].values()
 }
 
 #[track_caller]
-fn compare(emulator: &Emulator, terms: usize, op: MatMul<Tensor>) {
+pub fn compare(emulator: &Emulator, terms: usize, op: MatMul<Tensor>) {
     let tolerance = tolerance(op.a.dtype, terms);
     let op = Op::MatMul(op);
     let (wanted, got) = (only(on_host(&op)), only(emulate(emulator, &op)));
@@ -235,15 +235,8 @@ fn a_turned_result_is_the_product_of_turned_factors() {
     }
 }
 
-#[test]
-#[cfg_attr(
-    any(sanitize_address, sanitize_thread),
-    ignore = "switches stacks behind the sanitizer's back"
-)]
-fn what_is_not_finite_spoils_only_its_own_results() {
-    let Some(emulator) = emulator(SIZES[1]) else {
-        return;
-    };
+/// A product of whole numbers, of infinity, NaN, and numbers whose products are beyond the last.
+pub fn special_product() -> MatMul<Tensor> {
     const SIDE: usize = 72;
     let values = |special: &[(usize, f64)]| {
         let mut values: Vec<f64> = (0..SIDE * 64).map(|at| (at % 13) as f64 - 6.0).collect();
@@ -261,12 +254,23 @@ fn what_is_not_finite_spoils_only_its_own_results() {
     b[5 * SIDE..6 * SIDE].fill(0.25);
     b[9 * SIDE..10 * SIDE].fill(1.0);
     b[0] = 1e30;
-    let op = product(
+    product(
         Tensor::new(DType::F32, &[SIDE, 64]).values(&a),
         Tensor::new(DType::F32, &[64, SIDE]).values(&b),
         &[SIDE, SIDE],
-    );
-    compare(&emulator, 64, op);
+    )
+}
+
+#[test]
+#[cfg_attr(
+    any(sanitize_address, sanitize_thread),
+    ignore = "switches stacks behind the sanitizer's back"
+)]
+fn what_is_not_finite_spoils_only_its_own_results() {
+    let Some(emulator) = emulator(SIZES[1]) else {
+        return;
+    };
+    compare(&emulator, 64, special_product());
 }
 
 #[test]

@@ -33,7 +33,7 @@ pub(crate) struct Core {
     pub tensor_cores: bool,
     /// Whether products of `f32` go to the tensor cores in parts.
     pub splits: bool,
-    /// Whether these are Hopper's, which a warpgroup uses.
+    /// Whether these are Hopper's, which warpgroups use.
     pub warpgroups: bool,
     /// Whether a kernel may start while the one before it ends, and waits for it by itself.
     pub starts_early: bool,

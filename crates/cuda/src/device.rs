@@ -87,7 +87,7 @@ impl CudaDevice {
             dnn,
             tensor_cores,
             splits,
-            warpgroups: splits && capability == (9, 0),
+            warpgroups: tensor_cores && capability == (9, 0),
             starts_early: capability >= (9, 0),
             programs: Budget::new(options.program_memory),
             watcher: Watcher::new(),
@@ -139,11 +139,11 @@ impl Device for CudaDevice {
     /// faster, but ours for what it does not compute are not.
     fn channels_last(&self) -> ChannelsLast {
         let has_library = self.core.dnn.library().is_ok();
-        let (dtypes, simple): (&[_], &[_]) = match (has_library, self.core.warpgroups) {
-            (true, true) => (&[DType::F16, DType::BF16, DType::F32], &[]),
-            (false, true) => (&[DType::F32], &[]),
-            (true, false) => (&[DType::F16, DType::BF16], &[DType::F32]),
-            (false, false) => (&[], &[DType::F32]),
+        let core = &self.core;
+        let (dtypes, simple): (&[_], &[_]) = match core.warpgroups && core.splits {
+            true => (&[DType::F16, DType::BF16, DType::F32], &[]),
+            false if has_library => (&[DType::F16, DType::BF16], &[DType::F32]),
+            false => (&[], &[DType::F32]),
         };
         ChannelsLast {
             dtypes,

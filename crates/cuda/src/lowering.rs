@@ -55,15 +55,15 @@ impl Core {
             }
             Op::Conv(conv) => {
                 let plan = |many| warpgroup_conv(conv, &self.limits, many);
-                if self.warpgroups
+                let is_ours = self.on_tensor_cores(&conv.src);
+                if is_ours
+                    && self.warpgroups
                     && let Some(alone) = plan(false)
                 {
                     let of_many = || plan(true).filter(|_| for_program);
                     return self.compiled_twice(op.kind(), alone, of_many, missing);
                 }
-                if self.on_tensor_cores(&conv.src)
-                    && let Some(plan) = tensor_core_patches(conv, &self.limits)
-                {
+                if is_ours && let Some(plan) = tensor_core_patches(conv, &self.limits) {
                     return self.compiled(op.kind(), plan, missing);
                 }
                 match self
@@ -82,13 +82,18 @@ impl Core {
     /// The product by our kernels on tensor cores; for one of `many` streams, if that is another.
     fn tensor_core_product(&self, op: &MatMul, many: bool) -> Option<Plan> {
         let limits = &self.limits;
-        match self.on_tensor_cores(&op.a) {
-            true if self.warpgroups && op.a.dtype() == DType::F32 => {
-                warpgroup_product(op, limits, many)
-            }
-            true if many => product_of_many(op, limits),
-            true => tensor_core_product(op, limits),
-            false => None,
+        if !self.on_tensor_cores(&op.a) {
+            return None;
+        }
+        let by_warpgroups = self
+            .warpgroups
+            .then(|| warpgroup_product(op, limits, false))
+            .flatten();
+        match (by_warpgroups, many) {
+            (Some(plan), false) => Some(plan),
+            (Some(_), true) => warpgroup_product(op, limits, true),
+            (None, false) => tensor_core_product(op, limits),
+            (None, true) => product_of_many(op, limits),
         }
     }
 

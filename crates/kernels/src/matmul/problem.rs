@@ -102,7 +102,7 @@ impl Problem {
     }
 
     /// Appends a batch dimension, as one with the last if both are walked in one stride.
-    fn append(&mut self, next: Batch) {
+    pub fn append(&mut self, next: Batch) {
         let continues =
             |last: i64, next_stride: i64| next_stride.checked_mul(next.size as i64) == Some(last);
         if let Some(last) = self.batch[..self.batch_rank].last_mut()

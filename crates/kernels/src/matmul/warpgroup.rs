@@ -1,14 +1,18 @@
-//! The product of `f32` on Hopper's tensor cores, which four warps use together: a warpgroup. Convolutions are such products, too.
+//! Products on Hopper's tensor cores, which four warps use together: a warpgroup. Convolutions are such products, too.
 //!
-//! As in [`split`](super::split), each factor is the sum of two TF32 numbers, and three of the four products of these are
-//! summed, few at a time. A warpgroup takes its part of the second factor from registers and the first from shared memory. So
-//! only what is left of the first factor needs shared memory of its own, and it is there once for all warps.
+//! `f16` and `bf16` are multiplied as they lie in shared memory. Of `f32`, as in [`split`](super::split), each number is the sum
+//! of two TF32 numbers, and three of the four products of these are summed, few at a time. A warpgroup takes its part of the second
+//! factor from registers and the first from shared memory. So only what is left of the first factor needs shared memory of its own,
+//! and it is there once for all warps.
+//!
+//! There are tiles for a stream that may be alone, and others for one of many. A result has the same bits from both: its terms are
+//! summed in the same parts and order.
 
 use smallvec::SmallVec;
-use streampool_device::{Conv, DType, MatMul};
+use streampool_device::{Conv, DType, MatMul, View};
 
 use super::ends::Ends;
-use super::problem::Problem;
+use super::problem::{LONGEST, Problem};
 use super::shared_text::{buffers, ends};
 use super::split::{LONG, NARROWEST, SHORTEST};
 use super::{matrices, windows};
@@ -22,79 +26,175 @@ pub struct Warpgroup {
     tile: Tile,
     /// Whether the second factor is dense along the inner dimension; else along its rows.
     b_along_k: bool,
+    /// Whether two neighbours of a row of 16 bits are written at once.
+    pairs: bool,
     /// Dimensions of matrices.
     batch_rank: u8,
     /// Whether a row of the first factor is what a window of a convolution sees.
     windows: bool,
 }
 
-/// The results of a group. Its warpgroups divide the inner dimension into parts.
+/// The results of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Tile {
     rows: u8,
+    columns: u8,
+    /// Parts of the inner dimension.
     parts: u8,
+    /// Those that are summed at the same time.
+    teams: u8,
+    warpgroups: u8,
     /// How far a tile of factors reaches along the inner dimension, for each part.
     depth: u8,
     /// Tiles of factors in shared memory: one is multiplied while the others are fetched.
     stages: u8,
+    /// Tiles of what is left of the first factor.
+    rests: u8,
 }
 
-/// Where there are tiles for all processors.
-const LARGE: Tile = Tile {
+/// Of `f32`, where there are tiles for all processors.
+const SPLIT: Tile = Tile {
     rows: 64,
+    columns: 64,
     parts: 2,
+    teams: 2,
+    warpgroups: 2,
     depth: 32,
     stages: 2,
+    rests: 1,
 };
 /// They keep more processors busy, and are there sooner.
-const FLAT: Tile = Tile {
+const SPLIT_FLAT: Tile = Tile {
     rows: 32,
     parts: 4,
+    teams: 4,
+    warpgroups: 4,
     depth: 16,
     stages: 3,
+    ..SPLIT
 };
-/// Takes the place of a flat one where many streams share the device. A result has the same bits from both.
-const MANY: Tile = Tile { rows: 64, ..FLAT };
+/// Takes the place of a flat one where many streams share the device.
+const SPLIT_OF_MANY: Tile = Tile {
+    rows: 64,
+    ..SPLIT_FLAT
+};
+/// Of 16 bits, where there are few tiles.
+const SMALL: Tile = Tile {
+    rows: 64,
+    columns: 32,
+    parts: 2,
+    teams: 2,
+    warpgroups: 2,
+    depth: 64,
+    stages: 3,
+    rests: 0,
+};
+/// Fetches three quarters as much for each result.
+const MIDDLE: Tile = Tile {
+    columns: 64,
+    ..SMALL
+};
+/// For one of many streams: a group sums one part after the other, so more of them fit a processor.
+const MANY: Tile = Tile {
+    teams: 1,
+    warpgroups: 1,
+    stages: 4,
+    ..MIDDLE
+};
+/// Fetches half as much for each result.
+const LARGE: Tile = Tile {
+    rows: 128,
+    columns: 128,
+    warpgroups: 4,
+    ..MIDDLE
+};
 
-/// Columns of a tile of results: the tensor cores take no fewer rows of what comes from registers.
-const COLUMNS: u32 = 64;
 const WARPGROUP: u32 = 128;
+/// With more tiles of 64 x 64 for each two processors, a library's products are faster.
+const MOST_TILES: usize = 3;
+/// For many streams, products of fewer multiplications are as fast in tiles of 64 x 64.
+const LEAST_LARGE: usize = 1 << 27;
 
 impl Tile {
     fn threads(self) -> u32 {
-        u32::from(self.parts) * WARPGROUP
+        u32::from(self.warpgroups) * WARPGROUP
     }
 
-    /// Groups that a processor has room for.
+    /// Groups that a processor has registers for.
     fn residents(self) -> u32 {
         512 / self.threads()
     }
 
-    /// Packs of shared memory: for tiles of factors, or at the end for the sums of all parts.
-    fn packs(self) -> u32 {
-        let [rows, parts, depth, stages] =
-            [self.rows, self.parts, self.depth, self.stages].map(u32::from);
-        let factors = ((stages + 1) * rows + stages * COLUMNS) * depth;
-        parts * factors.max(rows * COLUMNS) / 4
+    /// Packs of 16 bytes in shared memory: for tiles of factors, or at the end for the sums of all parts.
+    fn packs(self, dtype: DType) -> u32 {
+        let [rows, columns, teams] = [self.rows, self.columns, self.teams].map(u32::from);
+        let [depth, stages, rests] = [self.depth, self.stages, self.rests].map(u32::from);
+        let numbers = ((stages + rests) * rows + stages * columns) * depth;
+        // Teams exchange their sums.
+        let sums = if teams > 1 { rows * columns * 4 } else { 0 };
+        teams * sums.max(numbers * dtype.size() as u32) / 16
     }
 
-    /// How many there are of a matrix.
-    fn count(self, problem: &Problem) -> usize {
-        let across = problem.n.div_ceil(COLUMNS as usize);
-        problem.m.div_ceil(self.rows.into()).saturating_mul(across)
+    /// How many there are of a matrix, and how many beside each other.
+    fn count(self, problem: &Problem) -> [usize; 2] {
+        let across = problem.n.div_ceil(self.columns.into());
+        let down = problem.m.div_ceil(self.rows.into());
+        [down.saturating_mul(across), across]
+    }
+
+    /// How many there are of all matrices.
+    fn all(self, problem: &Problem) -> usize {
+        self.count(problem)[0].saturating_mul(problem.matrices())
+    }
+
+    /// Whether no more rows and columns of these tiles are empty than of others.
+    fn is_as_full(self, other: Tile, problem: &Problem) -> bool {
+        let rows = |tile: Tile| problem.m.next_multiple_of(tile.rows.into());
+        let columns = |tile: Tile| problem.n.next_multiple_of(tile.columns.into());
+        rows(self) == rows(other) && columns(self) == columns(other)
     }
 
     /// The tile for a stream that may be alone, or for one of `many`, if that is another.
-    fn of(problem: &Problem, limits: &Limits, many: bool) -> Option<Tile> {
-        let tiles = LARGE.count(problem).saturating_mul(problem.matrices());
-        let rows = |tile: Tile| problem.m.next_multiple_of(tile.rows.into());
-        match (tiles >= limits.compute_units as usize, many) {
-            (true, false) => Some(LARGE),
-            (false, false) => Some(FLAT),
-            (false, true) if rows(MANY) == rows(FLAT) => Some(MANY),
-            (_, true) => None,
-        }
+    fn of(problem: &Problem, dtype: DType, limits: &Limits, many: bool) -> Option<Tile> {
+        let units = limits.compute_units as usize;
+        let (alone, of_many) = match dtype {
+            DType::F32 if SPLIT.all(problem) >= units => (SPLIT, None),
+            DType::F32 => (
+                SPLIT_FLAT,
+                Some(SPLIT_OF_MANY).filter(|tile| tile.is_as_full(SPLIT_FLAT, problem)),
+            ),
+            _ => {
+                let is_small = SMALL.all(problem) <= units;
+                let is_large =
+                    LARGE.is_as_full(MIDDLE, problem) && products(problem) >= LEAST_LARGE;
+                (
+                    if is_small { SMALL } else { MIDDLE },
+                    Some(if is_large { LARGE } else { MANY }),
+                )
+            }
+        };
+        if many { of_many } else { Some(alone) }
     }
+}
+
+/// How many numbers are multiplied for each matrix.
+fn products(problem: &Problem) -> usize {
+    let rows = problem.m.saturating_mul(problem.n);
+    rows.saturating_mul(problem.k)
+}
+
+/// Whether two neighbours of a row of 16 bits may be written at once.
+fn pairs(problem: &Problem, out: &View) -> bool {
+    let strides = problem
+        .batch()
+        .iter()
+        .fold(problem.out.row | problem.out.at, |all, batch| {
+            all | batch.out
+        });
+    out.dtype().size() == 2
+        && problem.out.column == 1
+        && (strides | problem.n as i64) % 2 == 0
+        && out.span().offset.is_multiple_of(4)
 }
 
 /// The launch that executes `op`, if this form takes it; of a stream among `many`, if that is another.
@@ -105,18 +205,25 @@ pub(super) fn plan<K>(
     many: bool,
     kind: impl Fn(Warpgroup) -> K,
 ) -> Option<Plan<K>> {
-    let singles = [&op.a, &op.b, &op.out]
-        .iter()
-        .all(|view| view.dtype() == DType::F32);
-    let fits = problem.m.min(problem.n) >= NARROWEST && (SHORTEST..LONG).contains(&problem.k);
-    if !singles || !fits {
+    let dtype = op.a.dtype();
+    let same = [&op.b, &op.out].iter().all(|view| view.dtype() == dtype);
+    let terms = match dtype {
+        DType::F32 => SHORTEST..LONG,
+        DType::F16 | DType::BF16 => SHORTEST..LONGEST,
+        _ => return None,
+    };
+    let is_left =
+        dtype != DType::F32 && MIDDLE.all(problem) > MOST_TILES * limits.compute_units as usize / 2;
+    let narrowest = problem.m.min(problem.n);
+    if !same || is_left || narrowest < NARROWEST || !terms.contains(&problem.k) {
         return None;
     }
     problem.either_way(|problem| {
         let kernel = Warpgroup {
             ends: Ends::of(op),
-            tile: Tile::of(problem, limits, many)?,
+            tile: Tile::of(problem, dtype, limits, many)?,
             b_along_k: problem.in_packs(op)?,
+            pairs: pairs(problem, &op.out),
             batch_rank: problem.batch().len() as u8,
             windows: false,
         };
@@ -135,9 +242,10 @@ pub(super) fn of_windows<K>(
     let problem = windows::problem(op)?;
     let kernel = Warpgroup {
         ends: windows::ends(op),
-        tile: Tile::of(&problem, limits, many)?,
+        tile: Tile::of(&problem, op.src.dtype(), limits, many)?,
         b_along_k: true,
-        batch_rank: 0,
+        pairs: pairs(&problem, &op.dst),
+        batch_rank: problem.batch().len() as u8,
         windows: true,
     };
     let mut dispatch = kernel.dispatch(1.0, &problem, windows::operands(op), kind);
@@ -154,9 +262,9 @@ impl Warpgroup {
         operands: SmallVec<[Operand; 4]>,
         kind: impl FnOnce(Warpgroup) -> K,
     ) -> Dispatch<K> {
-        let across = problem.n.div_ceil(COLUMNS as usize);
+        let [tiles, across] = self.tile.count(problem);
         Dispatch {
-            groups: matrices::groups(self.tile.count(problem), problem),
+            groups: matrices::groups(tiles, problem),
             threads: self.tile.threads(),
             operands,
             params: matrices::values(alpha, self.ends, problem, across),
@@ -169,34 +277,47 @@ impl Warpgroup {
         if dialect == Dialect::Metal {
             return None;
         }
-        let Tile {
-            rows,
-            parts,
-            depth,
-            stages,
-        } = self.tile;
-        let packs = self.tile.packs();
+        let tile = self.tile;
         let mut functions = ends(self.ends);
         functions.push_str(tiles(dialect));
         constants(
             &mut functions,
             &[
-                ("ROWS", rows.into()),
-                ("PARTS", parts.into()),
-                ("DEPTH", depth.into()),
-                ("STAGES", stages.into()),
-                ("RESIDENTS", self.tile.residents()),
+                ("ROWS", tile.rows.into()),
+                ("COLUMNS", tile.columns.into()),
+                ("PARTS", tile.parts.into()),
+                ("TEAMS", tile.teams.into()),
+                ("TEAM_THREADS", tile.threads() / u32::from(tile.teams)),
+                ("DEPTH", tile.depth.into()),
+                ("STAGES", tile.stages.into()),
+                ("RESTS", tile.rests.into()),
+                ("RESIDENTS", tile.residents()),
                 ("WINDOWS", self.windows.into()),
                 ("B_ALONG_K", self.b_along_k.into()),
+                ("PAIRS", self.pairs.into()),
+                ("BRAIN", (self.ends.dtype == DType::BF16).into()),
             ],
         );
         functions.push_str(include_str!("warpgroup_functions.h"));
+        let (own, summed) = match self.ends.dtype {
+            DType::F32 => (
+                include_str!("warpgroup_split_functions.h"),
+                include_str!("warpgroup_split_body.h"),
+            ),
+            _ => (
+                include_str!("warpgroup_short_functions.h"),
+                include_str!("warpgroup_short_body.h"),
+            ),
+        };
+        functions.push_str(own);
         let mut body = matrices::begin(self.ends, self.batch_rank);
-        body.push_str(include_str!("warpgroup_body.h"));
+        body.push_str(include_str!("warpgroup_fetch.h"));
+        body.push_str(summed);
         let mut params = matrices::fields(self.ends, self.batch_rank);
         if self.windows {
             params.extend(windows::fields());
         }
+        let packs = tile.packs(self.ends.dtype);
         Some(KernelText {
             entry: if self.windows {
                 "conv_warpgroup"

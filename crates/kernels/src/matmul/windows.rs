@@ -5,27 +5,25 @@ use smallvec::{SmallVec, smallvec};
 use streampool_device::{Conv, DType, Slide, View};
 
 use super::ends::Ends;
-use super::problem::{Problem, Walk};
+use super::problem::{Batch, Problem, Walk};
 use crate::dispatch::{Operand, Params};
 use crate::spatial::{self, step_of};
 use crate::text::Field;
 
-/// Elements that are moved at once.
+/// Elements that are moved at once, and their bytes.
 const PACK: usize = 4;
+const BYTES: usize = 16;
 /// Distances that kernels count in 31 bits.
 const LIMIT: usize = 1 << 31;
 
-/// The product that `op`, which was validated, is; `None` unless it is of pictures of `f32`, all of whose channels each window
-/// sees, and these lie side by side.
+/// The product that `op`, which was validated, is; `None` unless it is of pictures of `f32` whose channels lie side by side. Of
+/// groups of channels, each is a matrix.
 pub(super) fn problem(op: &Conv) -> Option<Problem> {
-    let singles = [&op.src, &op.weight, &op.dst]
-        .iter()
-        .all(|view| view.dtype() == DType::F32);
+    let views = [&op.src, &op.weight, &op.dst];
     let (read, sizes, made) = (op.src.shape(), op.weight.shape(), op.dst.shape());
     let all = [read, sizes, made].concat();
-    if !singles
+    if views.iter().any(|view| view.dtype() != DType::F32)
         || op.transposed
-        || op.groups != 1
         || op.window.len() != 2
         || all.contains(&0)
         || !spatial::is_countable(&op.window, [&op.src, &op.dst])
@@ -33,11 +31,13 @@ pub(super) fn problem(op: &Conv) -> Option<Problem> {
     {
         return None;
     }
-    let (channels, from) = (read[1], op.src.layout().strides());
+    // None of these sizes is zero.
+    let (channels, made_each) = (sizes[1], made[1] / op.groups);
+    let from = op.src.layout().strides();
     let weights = op.weight.layout().strides();
     let is_pack = |stride: &isize| *stride >= 0 && stride.unsigned_abs().is_multiple_of(PACK);
     let in_packs = |view: &View| {
-        view.layout().offset().is_multiple_of(PACK) && view.span().offset.is_multiple_of(PACK * 4)
+        view.layout().offset().is_multiple_of(PACK) && view.span().offset.is_multiple_of(BYTES)
     };
     let side_by_side = [
         (sizes[2], weights[2]),
@@ -56,10 +56,10 @@ pub(super) fn problem(op: &Conv) -> Option<Problem> {
     let to = op.dst.layout().strides();
     let row = step_of([(made[0], to[0]), (made[2], to[2]), (made[3], to[3])])?;
     let at = |view: &View| view.layout().offset() as i64;
-    Some(Problem::of_matrix(
+    let mut problem = Problem::of_matrix(
         [
             made[0].checked_mul(made[2])?.checked_mul(made[3])?,
-            made[1],
+            made_each,
             channels.checked_mul(sizes[2])?.checked_mul(sizes[3])?,
         ],
         Walk {
@@ -82,7 +82,18 @@ pub(super) fn problem(op: &Conv) -> Option<Problem> {
             row: 0,
             column: bias.layout().strides()[0] as i64,
         }),
-    ))
+    );
+    if op.groups > 1 {
+        let columns = made_each as i64;
+        problem.append(Batch {
+            size: op.groups,
+            a: channels as i64,
+            b: columns.checked_mul(problem.b.column)?,
+            out: columns.checked_mul(problem.out.column)?,
+            bias: columns.checked_mul(problem.bias.column)?,
+        });
+    }
+    Some(problem)
 }
 
 /// How far from the first element of a picture a window may look, in elements.
@@ -157,7 +168,7 @@ pub(super) fn values(params: Params, op: &Conv) -> Params {
         made[2] * made[3],
         made[3],
         across.kernel as usize,
-        read[1],
+        op.weight.shape()[1],
         read[2],
         read[3],
         down.stride as usize,

@@ -6,8 +6,9 @@ use streampool_kernels::{Limits, warpgroup_conv, warpgroup_product};
 
 use super::split::{compare, emulator, factor, only, product, special_product};
 
-/// With one processor tiles are large, with many they are flat.
-const SIZES: [u32; 2] = [1, 132];
+/// Processors: with few tiles are large, with many they are flat or small.
+const SIZES: [u32; 2] = [2, 132];
+const DTYPES: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
 
 /// With the kernels for one stream alone, or for one of many.
 fn with_warpgroups(emulator: Emulator, many: bool) -> Emulator {
@@ -25,10 +26,14 @@ fn lowered(op: &Op, limits: &Limits, many: bool) -> Option<streampool_kernels::P
     }
 }
 
+/// With so many processors, for one stream alone.
+fn tiled(size: u32) -> Option<Emulator> {
+    Some(with_warpgroups(emulator(size)?, false))
+}
+
 /// One for each tile of results of a stream alone.
 fn of_each_tile() -> impl Iterator<Item = Emulator> {
-    let sized = |size| Some(with_warpgroups(emulator(size)?, false));
-    SIZES.into_iter().filter_map(sized)
+    SIZES.into_iter().filter_map(tiled)
 }
 
 #[test]
@@ -37,19 +42,29 @@ fn of_each_tile() -> impl Iterator<Item = Emulator> {
     ignore = "switches stacks behind the sanitizer's back"
 )]
 fn products_of_any_sizes_are_as_exact_as_f32() {
-    for emulator in of_each_tile() {
-        for (number, [m, n, k]) in [[64, 64, 32], [124, 100, 52], [97, 132, 260]]
-            .into_iter()
-            .enumerate()
-        {
-            let seed = 10 * number as u64;
+    // In tiles of each size.
+    let sizes: [(u32, [usize; 3]); 3] = [
+        (1, [64, 64, 32]),
+        (4, [124, 100, 52]),
+        (132, [97, 132, 260]),
+    ];
+    for (units, [m, n, k]) in sizes {
+        for dtype in DTYPES {
+            let Some(emulator) = tiled(units) else {
+                return;
+            };
+            let seed = 10 * k as u64;
+            let [m, n, k] = match dtype {
+                DType::F32 => [m, n, k],
+                _ => [m, n.next_multiple_of(8), k.next_multiple_of(8)],
+            };
             for turned in [false, true] {
                 let (a, b) = (
-                    factor(DType::F32, seed, &[m, k], false),
-                    factor(DType::F32, seed + 1, &[k, n], turned),
+                    factor(dtype, seed, &[m, k], false),
+                    factor(dtype, seed + 1, &[k, n], turned),
                 );
                 let mut op = product(a, b, &[m, n]);
-                op.bias = turned.then(|| factor(DType::F32, seed + 2, &[n], false));
+                op.bias = turned.then(|| factor(dtype, seed + 2, &[n], false));
                 compare(&emulator, k, op);
             }
         }
@@ -119,40 +134,46 @@ fn slide(kernel: u32, stride: u32, dilation: u32, [before, after]: [u32; 2]) -> 
 }
 
 /// Of few channels and many, of one place and several, that are padded, and skip places; and beyond the last tile.
-fn convolutions() -> Vec<Conv<Tensor>> {
-    vec![
-        convolution([2, 64, 7, 9], 72, [slide(3, 1, 1, [1, 1]); 2], false),
-        convolution(
+fn convolutions() -> Vec<Op<Tensor>> {
+    let [none, one] = [[0, 0], [1, 1]];
+    [
+        ([2, 64, 7, 9], 72, [slide(3, 1, 1, one); 2], false),
+        (
             [1, 4, 11, 14],
             40,
             [slide(3, 2, 1, [1, 0]), slide(5, 1, 2, [2, 3])],
             true,
         ),
-        convolution(
+        (
             [3, 36, 5, 8],
             64,
-            [slide(1, 1, 1, [0, 0]), slide(1, 2, 1, [0, 0])],
+            [slide(1, 1, 1, none), slide(1, 2, 1, none)],
             false,
         ),
-        convolution([1, 12, 6, 6], 100, [slide(2, 2, 1, [0, 0]); 2], true),
+        ([1, 12, 6, 6], 101, [slide(2, 2, 1, none); 2], true),
         // The windows at the edge see padding only.
-        convolution(
+        (
             [1, 8, 3, 4],
             64,
             [slide(3, 1, 4, [9, 8]), slide(2, 1, 1, [1, 2])],
             false,
         ),
     ]
+    .into_iter()
+    .map(|(read, made, slides, places_last)| convolution(read, made, slides, places_last))
+    .chain([true, false].map(|places_last| Conv {
+        groups: 3,
+        weight: channels_last([72, 8, 3, 3]).uniform(2, -0.1, 0.1),
+        ..convolution([1, 24, 7, 9], 72, [slide(3, 1, 1, one); 2], places_last)
+    }))
+    .map(|op| Op::Conv(Box::new(op)))
+    .collect()
 }
 
 #[test]
 #[cfg_attr(any(sanitize_address, sanitize_thread), ignore = "runs a compiler")]
 fn convolutions_are_products_of_what_windows_see() {
-    let ops: Vec<_> = convolutions()
-        .into_iter()
-        .map(|op| Op::Conv(Box::new(op)))
-        .collect();
-    assert_all_same_as_host(of_each_tile(), &ops, Tolerance::Usual);
+    assert_all_same_as_host(of_each_tile(), &convolutions(), Tolerance::Usual);
 }
 
 #[test]
@@ -180,15 +201,18 @@ fn what_is_not_finite_in_a_picture_spoils_only_windows_that_see_it() {
     ignore = "switches stacks behind the sanitizer's back"
 )]
 fn one_of_many_streams_gets_the_same_bits() {
-    let mut ops: Vec<_> = convolutions()
-        .into_iter()
-        .map(|op| Op::Conv(Box::new(op)))
-        .collect();
-    for [m, n, k] in [[128, 64, 40], [124, 152, 264]] {
+    let mut ops = convolutions();
+    for (dtype, [m, n, k]) in [
+        (DType::F32, [128, 64, 40]),
+        (DType::F32, [124, 152, 264]),
+        (DType::BF16, [128, 64, 328]),
+        (DType::F16, [97, 2304, 40]),
+        (DType::F16, [128, 1024, 1024]),
+    ] {
         for turned in [false, true] {
             let (a, b) = (
-                factor(DType::F32, 1, &[m, k], false),
-                factor(DType::F32, 2, &[k, n], turned),
+                factor(dtype, 1, &[m, k], false),
+                factor(dtype, 2, &[k, n], turned),
             );
             ops.push(Op::MatMul(product(a, b, &[m, n])));
         }
@@ -207,7 +231,7 @@ fn one_of_many_streams_gets_the_same_bits() {
         compared += 1;
     }
     assert!(
-        compared >= 6,
+        compared >= 12,
         "{compared} of {} have another tile",
         ops.len()
     );
@@ -230,8 +254,8 @@ fn what_is_not_laid_out_for_it_is_left_to_others() {
             ..plain()
         },
         Conv {
-            groups: 2,
-            weight: channels_last([64, 4, 3, 3]),
+            groups: 4,
+            weight: channels_last([64, 2, 3, 3]),
             ..plain()
         },
         convolution([1, 6, 6, 7], 64, [slide(3, 1, 1, [1, 1]); 2], false),

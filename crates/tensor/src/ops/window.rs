@@ -4,6 +4,9 @@ use streampool_device::{Slide, Window};
 
 use crate::{Error, Result, Tensor};
 
+/// The most spatial axes of a window.
+const MOST_AXES: usize = 3;
+
 /// A window that is described so.
 pub(super) struct Sliding<'a> {
     pub op: &'static str,
@@ -17,11 +20,15 @@ impl Sliding<'_> {
     /// The window over `rank` spatial axes.
     pub fn window(&self, rank: usize) -> Result<Window> {
         let Sliding { op, .. } = *self;
+        if rank > MOST_AXES {
+            let expected = format!("at most {MOST_AXES}");
+            return Err(Error::parameter(op, "spatial axes", rank, expected));
+        }
         let kernel = per_axis(op, "kernel", self.kernel, 1, rank)?;
         let stride = per_axis(op, "stride", self.stride, 1, rank)?;
         let dilation = per_axis(op, "dilation", self.dilation, 1, rank)?;
         let padding = per_axis(op, "padding", self.padding, (0, 0), rank)?;
-        let mut slides = [Slide::new(1); 3];
+        let mut slides = [Slide::new(1); MOST_AXES];
         for axis in 0..rank {
             slides[axis] = Slide {
                 kernel: positive(op, "kernel", kernel[axis])?,
@@ -58,15 +65,15 @@ pub(super) fn count(
     Err(Error::shape(op, "self", tensor.shape(), expected))
 }
 
-/// A value for each of up to three axes.
+/// A value for each of up to [`MOST_AXES`] axes.
 pub(super) fn per_axis<T: Copy + std::fmt::Debug>(
     op: &'static str,
     argument: &'static str,
     values: &[T],
     default: T,
     rank: usize,
-) -> Result<[T; 3]> {
-    let mut all = [default; 3];
+) -> Result<[T; MOST_AXES]> {
+    let mut all = [default; MOST_AXES];
     if values.is_empty() {
         return Ok(all);
     }

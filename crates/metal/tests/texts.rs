@@ -114,6 +114,7 @@ fn a_text_that_does_not_compile_is_kept_with_the_log() {
     let wrong = Source {
         entry: right.entry,
         text: format!("{}\nthis is no text", right.text),
+        brought: 0,
     };
     let told = failures(&[right, wrong], Some(&folder));
     if let Some(told) = told {

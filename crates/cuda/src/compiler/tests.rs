@@ -49,6 +49,7 @@ fn a_text_that_does_not_compile_is_an_error_with_the_log() {
     let source = Source {
         entry: "broken",
         text: "extern \"C\" __global__ void broken(float* x) { *x = nonsense; }".to_owned(),
+        brought: 0,
     };
     match kernels.compile(&source, "NVRTC") {
         Err(Error::Compile {
@@ -73,6 +74,7 @@ fn an_entry_that_is_not_there_is_an_error_that_names_the_compiler() {
     let source = Source {
         entry: "elsewhere",
         text: "extern \"C\" __global__ void here() {}".to_owned(),
+        brought: 0,
     };
     let message = kernels
         .compile(&source, "NVRTC 1.2")

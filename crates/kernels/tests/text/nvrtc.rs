@@ -58,7 +58,7 @@ impl Nvrtc {
             .iter()
             .map(|&option| CString::new(option).expect("an option without zeros"))
             .collect();
-        options.push(c"--gpu-architecture=compute_90".to_owned());
+        options.push(c"--gpu-architecture=compute_90a".to_owned());
         let options: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
         let mut program = null_mut();
         // SAFETY: the signature is that of nvrtc.h; strings end in zeros and outlive the call.

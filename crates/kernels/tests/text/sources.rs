@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use streampool_device::{Combine, DType, Op};
 use streampool_kernels::{
     Dialect, Kernel, Limits, Plan, Source, lower, lower_to_simdgroups, product_of_many, rnn,
-    tensor_core_product,
+    tensor_core_product, warpgroup_conv, warpgroup_product,
 };
 
 /// A large GPU and a small one. Which it is makes a difference for no element type that it does not make for `f32`, so
@@ -62,7 +62,13 @@ pub fn kernels(ops: &[Op], dialect: Dialect) -> Vec<(Kernel, Source)> {
                 (Op::MatMul(op), Dialect::Cuda) => product_of_many(op, limits),
                 _ => None,
             };
-            let plans = [Some(plan), special, of_many].into_iter().flatten();
+            let by_warpgroups = [false, true].map(|many| match (op, dialect) {
+                (Op::MatMul(op), Dialect::Cuda) => warpgroup_product(op, limits, many),
+                (Op::Conv(op), Dialect::Cuda) => warpgroup_conv(op, limits, many),
+                _ => None,
+            });
+            let plans = [Some(plan), special, of_many].into_iter();
+            let plans = plans.chain(by_warpgroups).flatten();
             for dispatch in plans.flat_map(|plan: Plan| plan.dispatches) {
                 if !known.insert(dispatch.kernel.clone()) {
                     continue;

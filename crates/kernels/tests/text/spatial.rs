@@ -74,6 +74,28 @@ fn convolutions(dtype: DType, ops: &mut Vec<Op>) {
     ops.extend(conv(dtype, [4, 12, 3, 20], 1, large, (true, None)));
     // So many elements that they are not counted in 32 bits.
     ops.extend(conv(dtype, [1, 1, 1 << 18, 100], 2, padded, (true, None)));
+    for size in [4, 60] {
+        ops.push(with_channels_last(dtype, size, padded));
+    }
+}
+
+fn with_channels_last(dtype: DType, size: usize, slide: Slide) -> Op {
+    let mut memory = Memory::default();
+    let mut view = |[number, channels, height, width]: [usize; 4]| {
+        let strides = [height * width * channels, 1, width * channels, channels];
+        let shape = [number, channels, height, width];
+        memory.strided(dtype, &shape, &strides.map(|stride| stride as isize), 0)
+    };
+    Op::Conv(Box::new(Conv {
+        src: view([2, 64, size, size]),
+        weight: view([64, 64, 3, 3]),
+        bias: None,
+        dst: view([2, 64, size, size]),
+        window: Window::new(&[slide; 2]).expect("a window"),
+        groups: 1,
+        transposed: false,
+        activation: Activation::Relu,
+    }))
 }
 
 fn pools(dtype: DType, ops: &mut Vec<Op>) {

@@ -48,6 +48,7 @@ fn source(text: &str) -> Source {
     Source {
         entry: "probe",
         text: format!("extern \"C\" __global__ void probe(float* x) {{ {text} }}"),
+        brought: 0,
     }
 }
 

@@ -174,4 +174,21 @@ mod tests {
         let other = Unit::cuda("f", text, 1, "another").expect("it is right");
         assert_ne!(unit.name, other.name);
     }
+
+    #[test]
+    fn an_array_that_launches_bring_says_how_long_it_is() {
+        let of = |declared: &str| {
+            let text =
+                format!("extern \"C\" __global__ void f(float* to) {{\n    {declared}\n}}\n");
+            Unit::cuda("f", &text, 1, "")
+        };
+        let unit =
+            of("extern __shared__ __align__(1024) float tile[]; // 96").expect("it is right");
+        assert!(unit.entries[0].brings);
+        assert!(
+            unit.text
+                .contains("auto& tile = shared_array<float, 96>();")
+        );
+        assert!(of("extern __shared__ __align__(1024) float tile[];").is_err());
+    }
 }

@@ -99,18 +99,38 @@ fn is_plain(op: &Op, slots: &[Span]) -> bool {
     is_plain
 }
 
-/// Spans as long and aligned as these, where no memory is.
+/// Spans as long and aligned as these, where no memory is. Their offsets say how they are aligned, as those of memory do.
 fn apart(spans: &[Span]) -> Vec<Span> {
     const FIRST: u64 = 1 << 63;
     let mut next = FIRST;
     let apart = spans.iter().map(|span| {
-        let handle = next + address(span) % ALIGNMENT as u64;
+        let handle = next;
         next += (span.bytes as u64).next_multiple_of(ALIGNMENT as u64) + ALIGNMENT as u64;
         Span {
             handle,
-            offset: 0,
+            offset: (address(span) % ALIGNMENT as u64) as usize,
             bytes: span.bytes,
         }
     });
     apart.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_apart_is_as_aligned_and_says_so() {
+        let span = Span {
+            handle: 512,
+            offset: 264,
+            bytes: 100,
+        };
+        let own = apart(&[span; 2]);
+        for own in &own {
+            assert_eq!(own.offset, 8);
+            assert_eq!(address(own) % ALIGNMENT as u64, 8);
+        }
+        assert!(address(&own[0]) + 100 < address(&own[1]));
+    }
 }

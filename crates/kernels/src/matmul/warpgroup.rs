@@ -203,7 +203,7 @@ pub(super) fn plan<K>(
     problem: &Problem,
     limits: &Limits,
     many: bool,
-    kind: impl Fn(Warpgroup) -> K,
+    kind: impl FnOnce(Warpgroup) -> K,
 ) -> Option<Plan<K>> {
     let dtype = op.a.dtype();
     let same = [&op.b, &op.out].iter().all(|view| view.dtype() == dtype);
@@ -218,18 +218,23 @@ pub(super) fn plan<K>(
     if !same || is_left || narrowest < NARROWEST || !terms.contains(&problem.k) {
         return None;
     }
-    problem.either_way(|problem| {
-        let kernel = Warpgroup {
-            ends: Ends::of(op),
-            tile: Tile::of(problem, dtype, limits, many)?,
-            b_along_k: problem.in_packs(op)?,
-            pairs: pairs(problem, &op.out),
-            batch_rank: problem.batch().len() as u8,
-            windows: false,
-        };
-        let dispatch = kernel.dispatch(op.alpha, problem, problem.operands(op), &kind);
-        Some(Plan::of(dispatch))
-    })
+    // First how the factors lie, so that it is the same for one stream and for many.
+    let in_packs = |problem: &Problem| Some((*problem, problem.in_packs(op)?));
+    let (problem, b_along_k) = problem.either_way(in_packs)?;
+    let kernel = Warpgroup {
+        ends: Ends::of(op),
+        tile: Tile::of(&problem, dtype, limits, many)?,
+        b_along_k,
+        pairs: pairs(&problem, &op.out),
+        batch_rank: problem.batch().len() as u8,
+        windows: false,
+    };
+    Some(Plan::of(kernel.dispatch(
+        op.alpha,
+        &problem,
+        problem.operands(op),
+        kind,
+    )))
 }
 
 /// The launch that executes a convolution, if this form takes it; of a stream among `many`, if that is another.

@@ -5,7 +5,7 @@ use smallvec::{SmallVec, smallvec};
 use streampool_device::{Conv, DType, Slide, View};
 
 use super::ends::Ends;
-use super::problem::{Batch, Problem, Walk};
+use super::problem::{Batch, LONGEST, Problem, Walk};
 use crate::dispatch::{Operand, Params};
 use crate::spatial::{self, step_of};
 use crate::text::Field;
@@ -53,6 +53,10 @@ pub(super) fn problem(op: &Conv) -> Option<Problem> {
     if !is_right {
         return None;
     }
+    let terms = channels.checked_mul(sizes[2])?.checked_mul(sizes[3])?;
+    if terms > LONGEST {
+        return None;
+    }
     let to = op.dst.layout().strides();
     let row = step_of([(made[0], to[0]), (made[2], to[2]), (made[3], to[3])])?;
     let at = |view: &View| view.layout().offset() as i64;
@@ -60,7 +64,7 @@ pub(super) fn problem(op: &Conv) -> Option<Problem> {
         [
             made[0].checked_mul(made[2])?.checked_mul(made[3])?,
             made_each,
-            channels.checked_mul(sizes[2])?.checked_mul(sizes[3])?,
+            terms,
         ],
         Walk {
             at: at(&op.src),

@@ -1,7 +1,7 @@
 //! Launches of kernels: what an op becomes on a device that compiles kernels.
 
 use smallvec::{SmallVec, smallvec};
-use streampool_device::Span;
+use streampool_device::{Span, View};
 
 /// The most groups along each axis of a grid, as CUDA counts them; Metal counts farther.
 const MOST_GROUPS: [u32; 3] = [i32::MAX as u32, 65_535, 65_535];
@@ -109,6 +109,16 @@ pub enum Operand {
     Memory(Span),
     /// A place in the plan's scratch memory, in bytes from its start.
     Scratch(usize),
+}
+
+/// The operands of a kernel of two factors, perhaps a bias, and a result, in this order.
+pub(crate) fn operands_of(
+    factors: [&View; 2],
+    bias: Option<&View>,
+    result: &View,
+) -> SmallVec<[Operand; 4]> {
+    let views = factors.into_iter().chain(bias).chain([result]);
+    views.map(|view| Operand::Memory(view.span())).collect()
 }
 
 /// The values of a kernel's parameters, laid out as C lays out a struct of them.

@@ -206,13 +206,13 @@ pub fn tensor_core_product(op: &MatMul, limits: &Limits) -> Option<Plan> {
     matmul::tensor_core_product(op, limits).filter(Plan::fits)
 }
 
-/// As [`tensor_core_product`], of `f32` on tensor cores that a warpgroup uses; for one of `many` streams, if that is another. The
+/// As [`tensor_core_product`], on tensor cores that a warpgroup uses; for one of `many` streams, if that is another. The
 /// bits are the same.
 pub fn warpgroup_product(op: &MatMul, limits: &Limits, many: bool) -> Option<Plan> {
     matmul::warpgroup_product(op, limits, many).filter(Plan::fits)
 }
 
-/// The same of a convolution.
+/// The same of a convolution of `f32`.
 pub fn warpgroup_conv(op: &Conv, limits: &Limits, many: bool) -> Option<Plan> {
     matmul::warpgroup_conv(op, limits, many).filter(Plan::fits)
 }

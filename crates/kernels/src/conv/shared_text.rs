@@ -2,11 +2,11 @@
 
 use std::fmt::Write;
 
-use smallvec::{SmallVec, smallvec};
-use streampool_device::{Activation, Conv, View};
+use smallvec::SmallVec;
+use streampool_device::{Activation, Conv};
 
 use super::ends::Ends;
-use crate::dispatch::{Operand, Params};
+use crate::dispatch::{Operand, Params, operands_of};
 use crate::spatial;
 use crate::text::{Buffer, Field, compute_type, load, storage_type, store};
 
@@ -23,16 +23,7 @@ pub(super) fn buffers(ends: Ends) -> Vec<Buffer> {
 
 /// The operands of a launch.
 pub(super) fn operands(op: &Conv) -> SmallVec<[Operand; 4]> {
-    let memory = |view: &View| Operand::Memory(view.span());
-    match &op.bias {
-        Some(bias) => smallvec![
-            memory(&op.src),
-            memory(&op.weight),
-            memory(bias),
-            memory(&op.dst)
-        ],
-        None => smallvec![memory(&op.src), memory(&op.weight), memory(&op.dst)],
-    }
+    operands_of([&op.src, &op.weight], op.bias.as_ref(), &op.dst)
 }
 
 /// Appends where the operands lie, and how the window slides: over the source, or transposed over the result.

@@ -3,7 +3,7 @@
 //! Seven forms. [`Tiled`] takes every product: tiles of both operands in shared memory. [`Dots`] and [`Sums`]
 //! take those with few rows, where the time is that of reading the second operand once: the one when its
 //! columns are dense, as the weights of a linear layer are, the other when its rows are. [`Split`] multiplies `f32` on
-//! tensor cores, [`Warpgroup`] on those of Hopper, and [`Short`] `f16` and `bf16`, and [`Blocks`] floats by the matrices of Apple's simdgroups.
+//! tensor cores and [`Short`] `f16` and `bf16`, [`Warpgroup`] all of these on Hopper, and [`Blocks`] floats by the matrices of Apple's simdgroups.
 
 mod blocks;
 mod dots;
@@ -50,7 +50,7 @@ pub enum Product {
     Sums(Sums),
     /// `f32` on tensor cores.
     Split(Split),
-    /// `f32` on tensor cores of Hopper.
+    /// On tensor cores of Hopper.
     Warpgroup(Warpgroup),
     /// `f16` and `bf16` on tensor cores, in small tiles.
     Short(Short),

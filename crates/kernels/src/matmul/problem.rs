@@ -1,9 +1,9 @@
 //! A product as the kernels see it: sizes and strides, without dimensions that make no difference.
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 use streampool_device::{MAX_RANK, MatMul, View};
 
-use crate::dispatch::{Operand, Params};
+use crate::dispatch::{Operand, Params, operands_of};
 
 /// How one operand is walked, in elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -231,12 +231,16 @@ impl Problem {
 
     /// The kernel's buffers: `a`, `b`, `bias` if there is one, `out`.
     pub fn operands(&self, op: &MatMul) -> SmallVec<[Operand; 4]> {
-        let memory = |view: &View| Operand::Memory(view.span());
-        let [a, b] = self.factors(op).map(memory);
-        match &op.bias {
-            Some(bias) => smallvec![a, b, memory(bias), memory(&op.out)],
-            None => smallvec![a, b, memory(&op.out)],
-        }
+        operands_of(self.factors(op), op.bias.as_ref(), &op.out)
+    }
+
+    /// Whether two neighbours of a row of 16 bits may be written to `out` at once.
+    pub fn is_written_in_pairs(&self, out: &View) -> bool {
+        let batches = self.batch().iter();
+        let strides = batches.fold(self.out.row | self.out.at, |all, batch| all | batch.out);
+        self.out.column == 1
+            && (strides | self.n as i64) % 2 == 0
+            && out.span().offset.is_multiple_of(4)
     }
 }
 

@@ -136,19 +136,12 @@ pub(super) fn plan<K>(
         true => alone.of_many(&problem)?,
         false => alone,
     };
-    let out = problem.out;
-    let strides = problem
-        .batch()
-        .iter()
-        .fold(out.row | out.at, |all, batch| all | batch.out);
     let kernel = Short {
         ends: Ends::of(op),
         tile,
         parts: alone.teams,
         b_along_k,
-        pairs: out.column == 1
-            && (strides | problem.n as i64) % 2 == 0
-            && op.out.span().offset.is_multiple_of(4),
+        pairs: problem.is_written_in_pairs(&op.out),
         batch_rank: problem.batch().len() as u8,
     };
     let [tiles, tiles_n] = tile.count(&problem);
@@ -189,9 +182,11 @@ impl Short {
                 ("RESIDENTS", RESIDENT_THREADS / threads),
             ],
         );
+        functions.push_str(include_str!("copies_functions.h"));
         functions.push_str(include_str!("short_functions.h"));
         let mut body = matrices::begin(self.ends, self.batch_rank);
         body.push_str(include_str!("short_body.h"));
+        body.push_str(include_str!("short_end.h"));
         Some(KernelText {
             entry: "product_short",
             buffers: buffers(self.ends),

@@ -51,7 +51,7 @@
     u32 filled = 0, read = 0;
     for (u32 turn = 0; turn < turns + STAGES - 1; ++turn) {
         if (turn >= STAGES - 1) {
-            all_but_some_arrive();
+            all_but_arrive<STAGES - 2>();
             BARRIER();
         }
 #if TEAMS < PARTS
@@ -156,13 +156,3 @@
 #else
         const f32 x = sums[index], y = sums[index + 1];
 #endif
-        if (r >= p.m) { continue; }
-#if PAIRS
-        if (c < p.n) {
-            *(u32*)&OUT(r, c) = u32(finished(ALPHA * x + BIAS(r, c))) | u32(finished(ALPHA * y + BIAS(r, c + 1))) << 16;
-        }
-#else
-        if (c < p.n) { OUT(r, c) = finished(ALPHA * x + BIAS(r, c)); }
-        if (c + 1 < p.n) { OUT(r, c + 1) = finished(ALPHA * y + BIAS(r, c + 1)); }
-#endif
-    }

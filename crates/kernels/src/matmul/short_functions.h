@@ -49,10 +49,6 @@ FUNCTION void load_turned_lines(u32* to, const u16* line, u32) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(at) : "memory");
 }
-// What is copied since the last call belongs together.
-FUNCTION void end_copies() { asm volatile("cp.async.commit_group;" : : : "memory"); }
-// All but the last of these have arrived, STAGES - 2 of them.
-FUNCTION void all_but_some_arrive() { asm volatile("cp.async.wait_group %0;" : : "n"(STAGES - 2) : "memory"); }
 #else
 FUNCTION void load_lines(u32* to, const u16* line, u32 place) {
     const u64 own = u64(line);
@@ -69,6 +65,4 @@ FUNCTION void load_turned_lines(u32* to, const u16* line, u32 place) {
         to[part] = u32(first[place / 4]) | u32(second[place / 4]) << 16;
     }
 }
-FUNCTION void end_copies() {}
-FUNCTION void all_but_some_arrive() {}
 #endif

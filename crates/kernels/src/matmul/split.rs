@@ -142,6 +142,7 @@ impl Split {
                 ("RESIDENTS", 2),
             ],
         );
+        functions.push_str(include_str!("copies_functions.h"));
         functions.push_str(include_str!("split_numbers.h"));
         functions.push_str(include_str!("split_functions.h"));
         let mut body = matrices::begin(self.ends, self.batch_rank);

@@ -71,7 +71,7 @@
     const u32 turns = (k + PARTS * DEPTH - 1) / (PARTS * DEPTH);
     for (u32 turn = 0; turn < turns + STAGES - 1; ++turn) {
         if (turn >= STAGES - 1) {
-            COPIES_ARRIVE();
+            all_but_arrive<STAGES - 2>();
             BARRIER();
         }
         UNROLL

@@ -9,14 +9,14 @@
 //! summed in the same parts and order.
 
 use smallvec::SmallVec;
-use streampool_device::{Conv, DType, MatMul, View};
+use streampool_device::{Conv, DType, MatMul};
 
 use super::ends::Ends;
 use super::problem::{LONGEST, Problem};
 use super::shared_text::{buffers, ends};
 use super::split::{LONG, NARROWEST, SHORTEST};
 use super::{matrices, windows};
-use crate::dispatch::{Dispatch, Limits, Operand, Plan};
+use crate::dispatch::{Dispatch, Limits, Operand, Plan, operands_of};
 use crate::text::{Dialect, KernelText, SharedArray, constants, tiles};
 
 /// Tiles of results, a group for each.
@@ -43,13 +43,10 @@ struct Tile {
     parts: u8,
     /// Those that are summed at the same time.
     teams: u8,
-    warpgroups: u8,
     /// How far a tile of factors reaches along the inner dimension, for each part.
     depth: u8,
     /// Tiles of factors in shared memory: one is multiplied while the others are fetched.
     stages: u8,
-    /// Tiles of what is left of the first factor.
-    rests: u8,
 }
 
 /// Of `f32`, where there are tiles for all processors.
@@ -58,17 +55,14 @@ const SPLIT: Tile = Tile {
     columns: 64,
     parts: 2,
     teams: 2,
-    warpgroups: 2,
     depth: 32,
     stages: 2,
-    rests: 1,
 };
 /// They keep more processors busy, and are there sooner.
 const SPLIT_FLAT: Tile = Tile {
     rows: 32,
     parts: 4,
     teams: 4,
-    warpgroups: 4,
     depth: 16,
     stages: 3,
     ..SPLIT
@@ -84,10 +78,8 @@ const SMALL: Tile = Tile {
     columns: 32,
     parts: 2,
     teams: 2,
-    warpgroups: 2,
     depth: 64,
     stages: 3,
-    rests: 0,
 };
 /// Fetches three quarters as much for each result.
 const MIDDLE: Tile = Tile {
@@ -97,7 +89,6 @@ const MIDDLE: Tile = Tile {
 /// For one of many streams: a group sums one part after the other, so more of them fit a processor.
 const MANY: Tile = Tile {
     teams: 1,
-    warpgroups: 1,
     stages: 4,
     ..MIDDLE
 };
@@ -105,19 +96,30 @@ const MANY: Tile = Tile {
 const LARGE: Tile = Tile {
     rows: 128,
     columns: 128,
-    warpgroups: 4,
     ..MIDDLE
 };
 
-const WARPGROUP: u32 = 128;
+/// Threads of a warpgroup, and the rows of one.
+const WARPGROUP: [u32; 2] = [128, 64];
 /// With more tiles of 64 x 64 for each two processors, a library's products are faster.
 const MOST_TILES: usize = 3;
 /// For many streams, products of fewer multiplications are as fast in tiles of 64 x 64.
 const LEAST_LARGE: usize = 1 << 27;
 
+/// Tiles of what is left of the first factor.
+fn rests(dtype: DType) -> u32 {
+    u32::from(dtype == DType::F32)
+}
+
 impl Tile {
     fn threads(self) -> u32 {
-        u32::from(self.warpgroups) * WARPGROUP
+        u32::from(self.teams) * self.team()
+    }
+
+    /// Threads of a team.
+    fn team(self) -> u32 {
+        let [threads, rows] = WARPGROUP;
+        u32::from(self.rows).div_ceil(rows) * threads
     }
 
     /// Groups that a processor has registers for.
@@ -128,8 +130,8 @@ impl Tile {
     /// Packs of 16 bytes in shared memory: for tiles of factors, or at the end for the sums of all parts.
     fn packs(self, dtype: DType) -> u32 {
         let [rows, columns, teams] = [self.rows, self.columns, self.teams].map(u32::from);
-        let [depth, stages, rests] = [self.depth, self.stages, self.rests].map(u32::from);
-        let numbers = ((stages + rests) * rows + stages * columns) * depth;
+        let [depth, stages] = [self.depth, self.stages].map(u32::from);
+        let numbers = ((stages + rests(dtype)) * rows + stages * columns) * depth;
         // Teams exchange their sums.
         let sums = if teams > 1 { rows * columns * 4 } else { 0 };
         teams * sums.max(numbers * dtype.size() as u32) / 16
@@ -183,20 +185,6 @@ fn products(problem: &Problem) -> usize {
     rows.saturating_mul(problem.k)
 }
 
-/// Whether two neighbours of a row of 16 bits may be written at once.
-fn pairs(problem: &Problem, out: &View) -> bool {
-    let strides = problem
-        .batch()
-        .iter()
-        .fold(problem.out.row | problem.out.at, |all, batch| {
-            all | batch.out
-        });
-    out.dtype().size() == 2
-        && problem.out.column == 1
-        && (strides | problem.n as i64) % 2 == 0
-        && out.span().offset.is_multiple_of(4)
-}
-
 /// The launch that executes `op`, if this form takes it; of a stream among `many`, if that is another.
 pub(super) fn plan<K>(
     op: &MatMul,
@@ -225,7 +213,7 @@ pub(super) fn plan<K>(
         ends: Ends::of(op),
         tile: Tile::of(&problem, dtype, limits, many)?,
         b_along_k,
-        pairs: pairs(&problem, &op.out),
+        pairs: dtype != DType::F32 && problem.is_written_in_pairs(&op.out),
         batch_rank: problem.batch().len() as u8,
         windows: false,
     };
@@ -247,13 +235,14 @@ pub(super) fn of_windows<K>(
     let problem = windows::problem(op)?;
     let kernel = Warpgroup {
         ends: windows::ends(op),
-        tile: Tile::of(&problem, op.src.dtype(), limits, many)?,
+        tile: Tile::of(&problem, DType::F32, limits, many)?,
         b_along_k: true,
-        pairs: pairs(&problem, &op.dst),
+        pairs: false,
         batch_rank: problem.batch().len() as u8,
         windows: true,
     };
-    let mut dispatch = kernel.dispatch(1.0, &problem, windows::operands(op), kind);
+    let operands = operands_of([&op.src, &op.weight], op.bias.as_ref(), &op.dst);
+    let mut dispatch = kernel.dispatch(1.0, &problem, operands, kind);
     dispatch.params = windows::values(dispatch.params, op);
     Some(Plan::of(dispatch))
 }
@@ -292,10 +281,10 @@ impl Warpgroup {
                 ("COLUMNS", tile.columns.into()),
                 ("PARTS", tile.parts.into()),
                 ("TEAMS", tile.teams.into()),
-                ("TEAM_THREADS", tile.threads() / u32::from(tile.teams)),
+                ("TEAM_THREADS", tile.team()),
                 ("DEPTH", tile.depth.into()),
                 ("STAGES", tile.stages.into()),
-                ("RESTS", tile.rests.into()),
+                ("RESTS", rests(self.ends.dtype)),
                 ("RESIDENTS", tile.residents()),
                 ("WINDOWS", self.windows.into()),
                 ("B_ALONG_K", self.b_along_k.into()),
@@ -303,15 +292,22 @@ impl Warpgroup {
                 ("BRAIN", (self.ends.dtype == DType::BF16).into()),
             ],
         );
+        functions.push_str(include_str!("copies_functions.h"));
         functions.push_str(include_str!("warpgroup_functions.h"));
         let (own, summed) = match self.ends.dtype {
             DType::F32 => (
-                include_str!("warpgroup_split_functions.h"),
+                concat!(
+                    include_str!("split_numbers.h"),
+                    include_str!("warpgroup_split_functions.h")
+                ),
                 include_str!("warpgroup_split_body.h"),
             ),
             _ => (
                 include_str!("warpgroup_short_functions.h"),
-                include_str!("warpgroup_short_body.h"),
+                concat!(
+                    include_str!("warpgroup_short_body.h"),
+                    include_str!("short_end.h")
+                ),
             ),
         };
         functions.push_str(own);

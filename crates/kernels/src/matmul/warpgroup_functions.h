@@ -32,14 +32,6 @@ FUNCTION u32 along_place(u32 line, u32 depth) {
 
 #if defined(NATIVE_TILES) && defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define NATIVE_WARPGROUPS
-// The compiler cannot tell where it comes from, and keeps it instead of computing it again on each turn.
-FUNCTION u32 kept(u32 value) {
-    asm volatile("" : "+r"(value));
-    return value;
-}
-// What is copied since the last call belongs together; all but the last few of these have arrived.
-FUNCTION void end_copies() { asm volatile("cp.async.commit_group;" : : : "memory"); }
-template <int COUNT> FUNCTION void all_but_arrive() { asm volatile("cp.async.wait_group %0;" : : "n"(COUNT) : "memory"); }
 // All threads of the team arrive, and what they wrote to shared memory is seen by them and by the tensor cores.
 FUNCTION void team_arrives(u32 team) {
     asm volatile("fence.proxy.async.shared::cta;" : : : "memory");
@@ -75,9 +67,6 @@ FUNCTION void all_but_last_end() { asm volatile("wgmma.wait_group.sync.aligned 1
 #define NAMES_16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
 #define NAMES_32 NAMES_16 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
 #else
-FUNCTION u32 kept(u32 value) { return value; }
-FUNCTION void end_copies() {}
-template <int COUNT> FUNCTION void all_but_arrive() {}
 FUNCTION void team_arrives(u32) { BARRIER(); }
 struct Tile { const Stored* numbers; u32 step; };
 FUNCTION Tile along_at(const Stored* at) { return Tile{at, 0}; }

@@ -50,10 +50,7 @@
                 loaded[index] = b_tile[b_columns[index % 2] + (step * 8 + index / 2 * 4) * COLUMNS];
             }
 #endif
-            UNROLL
-            for (u32 index = 0; index < 4; ++index) {
-                halve(high + step * 4 + index, low + step * 4 + index, loaded[index]);
-            }
+            split<4>(high + step * 4, low + step * 4, loaded);
         }
 
         // The small products first: cut sums of large ones would lose them.

@@ -4,11 +4,6 @@
 #define STEPS (DEPTH / 8)
 FUNCTION u32 across_place(u32 depth, u32 column) { return depth * COLUMNS + (column / 8 ^ depth % 4) * 8 + column % 8; }
 
-// The higher part of a number, rounded, and what that leaves.
-FUNCTION void halve(u32* high, u32* low, f32 number) {
-    *high = (f32_bits(number) + 0x1000u) & 0xffffe000u;
-    *low = f32_bits(number - bits_f32(*high));
-}
 // What is left of a number whose later bits are cut off, rounded.
 FUNCTION f32 rest_of(f32 number) {
     const f32 rest = number - bits_f32(f32_bits(number) & 0xffffe000u);
@@ -16,12 +11,6 @@ FUNCTION f32 rest_of(f32 number) {
 }
 
 #ifdef NATIVE_WARPGROUPS
-// Four matrices of 8 lines of four numbers; thread 8 i + j tells where line j of matrix i is.
-FUNCTION void load_lines(f32* to, const f32* line, u32) {
-    const u32 at = u32(__cvta_generic_to_shared(line));
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3]) : "r"(at) : "memory");
-}
 // Of the left factor, 64 x 8, each warp has 16 rows: place / 4 and 8 on, columns place % 4 and 4 on. The right one has
 // its columns as the lines of a tile. Unless `add`, sums begin at zero.
 FUNCTION void multiply(f32* sums, const u32* left, Tile right, bool add, u32) {
@@ -38,11 +27,6 @@ FUNCTION void multiply(f32* sums, const u32* left, Tile right, bool add, u32) {
 #endif
 }
 #else
-FUNCTION void load_lines(f32* to, const f32* line, u32 place) {
-    const u64 own = u64(line);
-    for (u32 part = 0; part < 4; ++part) { to[part] = ((const f32*)shuffle(own, part * 8 + place / 4))[place % 4]; }
-}
-FUNCTION f32 short_part(u32 bits) { return bits_f32((bits & 0x7f800000u) == 0x7f800000u ? bits : bits & 0xffffe000u); }
 FUNCTION void multiply(f32* sums, const u32* left, Tile right, bool add, u32 place) {
     for (u32 index = 0; index < SUMS && !add; ++index) { sums[index] = 0.0f; }
     for (u32 k = 0; k < 8; ++k) {

@@ -1,12 +1,11 @@
 //! Convolutions as products: a row of the first factor is what one window sees. It lies in memory nowhere, but is gathered while
 //! it is multiplied.
 
-use smallvec::{SmallVec, smallvec};
 use streampool_device::{Conv, DType, Slide, View};
 
 use super::ends::Ends;
 use super::problem::{Batch, LONGEST, Problem, Walk};
-use crate::dispatch::{Operand, Params};
+use crate::dispatch::Params;
 use crate::spatial::{self, step_of};
 use crate::text::Field;
 
@@ -124,15 +123,6 @@ pub(super) fn ends(op: &Conv) -> Ends {
         activation: op.activation,
         bias: op.bias.is_some(),
     }
-}
-
-/// The kernel's buffers, as those of a product.
-pub(super) fn operands(op: &Conv) -> SmallVec<[Operand; 4]> {
-    let memory = |view: &View| Operand::Memory(view.span());
-    let mut operands = smallvec![memory(&op.src), memory(&op.weight)];
-    operands.extend(op.bias.as_ref().map(memory));
-    operands.push(memory(&op.dst));
-    operands
 }
 
 /// The parameters of how windows slide, after those of the product.

@@ -43,6 +43,7 @@ mod retired;
 mod step;
 mod stock;
 mod sync;
+mod tensor_map;
 mod tracing;
 mod waits;
 mod watcher;

@@ -57,7 +57,7 @@ pub(crate) struct CudaProgram {
 /// Fewer streams are not many.
 const FEWEST: u64 = 6;
 
-/// How many streams fill three quarters of the GPU with the kernels that are for many.
+/// How many streams fill half of the GPU with the kernels that are for many.
 fn many(core: &Core, recipe: &Recipe) -> Option<usize> {
     let steps = recipe.ops.iter().flat_map(|op| &op.steps.of_many);
     let threads = steps.filter_map(|step| match step {
@@ -70,7 +70,7 @@ fn many(core: &Core, recipe: &Recipe) -> Option<usize> {
     let (count, all) = threads.fold((0, 0u64), |(count, all), threads| {
         (count + 1, all.saturating_add(threads))
     });
-    let fit = u64::from(core.limits.compute_units) * u64::from(RESIDENT_THREADS) * 3 / 4;
+    let fit = u64::from(core.limits.compute_units) * u64::from(RESIDENT_THREADS) / 2;
     let many = fit.saturating_mul(count).div_ceil(all.max(1));
     (count > 0).then_some(many.max(FEWEST) as usize)
 }

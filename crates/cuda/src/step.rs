@@ -13,6 +13,7 @@ use crate::compiler::Function;
 use crate::context::{Context, Failure};
 use crate::dnn::Convolution;
 use crate::place::{Place, address};
+use crate::tensor_map;
 
 /// What the driver is asked to do for one op, in order.
 pub(crate) struct Steps {
@@ -78,7 +79,7 @@ impl Step {
         place: &Place<'_>,
     ) -> Result<(), Failure> {
         match self {
-            Step::Launch(launch) => launch.with_arguments(place, |arguments| {
+            Step::Launch(launch) => launch.with_arguments(context, place, |arguments| {
                 let ([x, y, z], threads) = (launch.dispatch.groups, launch.dispatch.threads);
                 // SAFETY: the function is loaded as long as this step holds it, its arguments are as its
                 // text declares them, and the caller vouches for the memory.
@@ -120,9 +121,10 @@ impl Launch {
     /// Calls `work` with pointers to the arguments, which are alive until it returns.
     pub fn with_arguments<R>(
         &self,
+        context: &Context,
         place: &Place<'_>,
-        work: impl FnOnce(&mut [*mut c_void]) -> R,
-    ) -> R {
+        work: impl FnOnce(&mut [*mut c_void]) -> Result<R, Failure>,
+    ) -> Result<R, Failure> {
         let mut addresses: SmallVec<[CUdeviceptr; 8]> = self
             .dispatch
             .operands
@@ -132,7 +134,17 @@ impl Launch {
                 Operand::Scratch(offset) => place.scratch + *offset as u64,
             })
             .collect();
-        let params = self.dispatch.params.as_bytes();
+        let params = &self.dispatch.params;
+        let mut with_maps;
+        let params = match params.maps() {
+            [] => params.as_bytes(),
+            maps => {
+                with_maps = params.as_bytes().to_vec();
+                with_maps.resize(with_maps.len().next_multiple_of(tensor_map::ALIGNMENT), 0);
+                tensor_map::write(context, maps, &addresses, &mut with_maps)?;
+                &with_maps
+            }
+        };
         let mut arguments: SmallVec<[*mut c_void; 9]> = addresses
             .iter_mut()
             .map(|address| std::ptr::from_mut(address).cast())

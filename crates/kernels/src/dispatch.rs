@@ -1,7 +1,7 @@
 //! Launches of kernels: what an op becomes on a device that compiles kernels.
 
 use smallvec::{SmallVec, smallvec};
-use streampool_device::{Span, View};
+use streampool_device::{DType, Span, View};
 
 /// The most groups along each axis of a grid, as CUDA counts them; Metal counts farther.
 const MOST_GROUPS: [u32; 3] = [i32::MAX as u32, 65_535, 65_535];
@@ -121,6 +121,26 @@ pub(crate) fn operands_of(
     views.map(|view| Operand::Memory(view.span())).collect()
 }
 
+/// How a GPU's copy engine finds tiles of matrices: the tensor map of CUDA, before it is known where the operand lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TensorMap {
+    /// The operand of the launch.
+    pub operand: usize,
+    /// How many bytes from its first one the matrices begin.
+    pub offset: usize,
+    /// A type of 16 bits.
+    pub dtype: DType,
+    /// Elements of a line, lines of a matrix, and matrices.
+    pub sizes: [usize; 3],
+    /// Bytes from one line to the next, and from one matrix to the next.
+    pub strides: [usize; 2],
+    /// Elements of a line and lines of a tile. These lines have 64 or 128 bytes, whose packs of 16 change places.
+    pub tile: [u32; 2],
+}
+
+/// Bytes of a tensor map among parameters.
+pub const MAP_BYTES: usize = 128;
+
 /// The values of a kernel's parameters, laid out as C lays out a struct of them.
 #[derive(Debug, Clone, Default)]
 pub struct Params {
@@ -130,6 +150,8 @@ pub struct Params {
     bytes: Vec<u8>,
     /// Whether some size was more than its field may hold.
     exceeds: bool,
+    /// What the device writes to the first bytes.
+    maps: Vec<TensorMap>,
 }
 
 /// Bytes of the parameters of most kernels: they are written for each launch, which should allocate once.
@@ -184,6 +206,7 @@ impl Params {
             length,
             mut bytes,
             exceeds,
+            maps,
         } = self;
         let start = length + length.wrapping_neg() % N;
         let end = start + N;
@@ -197,7 +220,22 @@ impl Params {
             length: end,
             bytes,
             exceeds,
+            maps,
         }
+    }
+
+    /// Puts tensor maps before the fields. The device writes them when it knows where operands lie: here their bytes are zero.
+    pub fn after(mut self, maps: impl Into<Vec<TensorMap>>) -> Params {
+        self.maps = maps.into();
+        let bytes = self.maps.len() * MAP_BYTES;
+        self.bytes.splice(0..0, std::iter::repeat_n(0, bytes));
+        self.length += bytes;
+        self
+    }
+
+    /// The tensor maps, whose bytes come first.
+    pub fn maps(&self) -> &[TensorMap] {
+        &self.maps
     }
 
     /// The bytes, padded to a multiple of eight as the struct is; at least eight.
@@ -219,7 +257,7 @@ fn longer(mut bytes: Vec<u8>) -> Vec<u8> {
 
 impl PartialEq for Params {
     fn eq(&self, other: &Params) -> bool {
-        self.as_bytes() == other.as_bytes()
+        self.as_bytes() == other.as_bytes() && self.maps == other.maps
     }
 }
 

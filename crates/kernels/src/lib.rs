@@ -64,7 +64,7 @@ pub use attention::Attention;
 pub use cache::{Cache, Missing, NotReady};
 pub use conv::tensor_core_patches;
 pub use disk::DiskStore;
-pub use dispatch::{Limits, Operand, Params};
+pub use dispatch::{Limits, MAP_BYTES, Operand, Params, TensorMap};
 pub use elementwise::Elementwise;
 pub use entry::Stored;
 pub use hash::KeyHasher;

@@ -107,6 +107,7 @@ entries! {
     Kernel::Product(Product::Blocks(_)) => ["product_blocks"],
     Kernel::Product(Product::Split(_)) => [],
     Kernel::Product(Product::Warpgroup(_)) => [],
+    Kernel::Product(Product::Fetched(_)) => [],
     Kernel::Product(Product::Short(_)) => [],
     Kernel::Attention(_) => [
             "attention_few",

@@ -80,7 +80,7 @@ impl Chain {
                 let waits = core.starts_early && !matches!(launch.dispatch.kernel, Kernel::Nop);
                 let is_early = waits && self.last.is_some_and(|node| node.kind == Kind::Launch);
                 let count = if is_early { 0 } else { count };
-                with_kernel(launch, place, |params| {
+                with_kernel(context, launch, place, |params| {
                     // SAFETY: the handles are alive, and the driver copies the arguments, which are as the
                     // kernel's text declares them.
                     let result = unsafe {
@@ -323,10 +323,10 @@ impl Graph {
         }
         let (exec, context) = (self.exec, &core.context);
         let result = match task {
-            Task::Launch(launch) => with_kernel(launch, place, |params| {
+            Task::Launch(launch) => with_kernel(context, launch, place, |params| {
                 // SAFETY: as where the node was appended.
-                unsafe { sys::cuGraphExecKernelNodeSetParams_v2(exec, node.raw, params) }
-            }),
+                Ok(unsafe { sys::cuGraphExecKernelNodeSetParams_v2(exec, node.raw, params) })
+            })?,
             Task::Copy(bytes) => {
                 let (params, context) = (linear(bytes), context.raw());
                 // SAFETY: as where the node was appended.
@@ -383,11 +383,12 @@ impl Drop for RawGraph {
 
 /// Calls `work` with the parameters of a node that launches a kernel.
 fn with_kernel<R>(
+    context: &Context,
     launch: &Launch,
     place: &Place<'_>,
-    work: impl FnOnce(&CUDA_KERNEL_NODE_PARAMS) -> R,
-) -> R {
-    launch.with_arguments(place, |arguments| {
+    work: impl FnOnce(&CUDA_KERNEL_NODE_PARAMS) -> Result<R, Failure>,
+) -> Result<R, Failure> {
+    launch.with_arguments(context, place, |arguments| {
         let [x, y, z] = launch.dispatch.groups;
         work(&CUDA_KERNEL_NODE_PARAMS {
             func: launch.function.raw(),

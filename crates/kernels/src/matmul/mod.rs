@@ -1,13 +1,14 @@
 //! Matrix products.
 //!
-//! Seven forms. [`Tiled`] takes every product: tiles of both operands in shared memory. [`Dots`] and [`Sums`]
+//! Eight forms. [`Tiled`] takes every product: tiles of both operands in shared memory. [`Dots`] and [`Sums`]
 //! take those with few rows, where the time is that of reading the second operand once: the one when its
 //! columns are dense, as the weights of a linear layer are, the other when its rows are. [`Split`] multiplies `f32` on
-//! tensor cores and [`Short`] `f16` and `bf16`, [`Warpgroup`] all of these on Hopper, and [`Blocks`] floats by the matrices of Apple's simdgroups.
+//! tensor cores and [`Short`] `f16` and `bf16`, on Hopper [`Warpgroup`] and [`Fetched`], and [`Blocks`] floats by the matrices of Apple's simdgroups.
 
 mod blocks;
 mod dots;
 mod ends;
+mod fetched;
 mod few_rows;
 mod matrices;
 mod problem;
@@ -30,6 +31,7 @@ use crate::text::{Dialect, KernelText};
 
 pub use blocks::Blocks;
 pub use dots::Dots;
+pub use fetched::Fetched;
 pub use short::{RESIDENT_THREADS, Short};
 pub use split::Split;
 pub use sums::Sums;
@@ -50,8 +52,10 @@ pub enum Product {
     Sums(Sums),
     /// `f32` on tensor cores.
     Split(Split),
-    /// On tensor cores of Hopper.
+    /// `f32` on tensor cores of Hopper.
     Warpgroup(Warpgroup),
+    /// `f16` and `bf16` on tensor cores of Hopper.
+    Fetched(Fetched),
     /// `f16` and `bf16` on tensor cores, in small tiles.
     Short(Short),
     /// Floats by the matrices of simdgroups.
@@ -66,6 +70,7 @@ impl Product {
             Product::Sums(kernel) => Some(kernel.text()),
             Product::Split(kernel) => kernel.text(dialect),
             Product::Warpgroup(kernel) => kernel.text(dialect),
+            Product::Fetched(kernel) => kernel.text(dialect),
             Product::Short(kernel) => kernel.text(dialect),
             Product::Blocks(kernel) => kernel.text(dialect),
         }
@@ -117,8 +122,11 @@ pub(crate) fn warpgroup_product<K: From<Product>>(
     limits: &Limits,
     many: bool,
 ) -> Option<Plan<K>> {
-    let kernel = |kernel| Product::Warpgroup(kernel).into();
-    warpgroup::plan(op, &Problem::of(op)?, limits, many, kernel)
+    let problem = Problem::of(op)?;
+    let warpgroup = |kernel| Product::Warpgroup(kernel).into();
+    let fetched = |kernel| Product::Fetched(kernel).into();
+    warpgroup::plan(op, &problem, limits, many, warpgroup)
+        .or_else(|| fetched::plan(op, &problem, limits, many, fetched))
 }
 
 /// The launch of a convolution on Hopper's tensor cores; of a stream among `many`, if that is another.

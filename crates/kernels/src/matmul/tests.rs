@@ -4,9 +4,10 @@ use streampool_device::{Activation, DType, Layout, MatMul, Op, Span, View};
 
 use super::{
     Product, matmul, product_of_many, simdgroup_product, small_product, tensor_core_product,
+    warpgroup_product,
 };
 use crate::text::{Dialect, Field};
-use crate::{Dispatch, Kernel, Limits, Operand};
+use crate::{Dispatch, Kernel, Limits, MAP_BYTES, Operand, TensorMap};
 
 const LARGE_GPU: Limits = Limits {
     compute_units: 132,
@@ -488,4 +489,39 @@ fn tiles_of_one_of_many_streams_are_larger() {
     assert_eq!(groups([32, 384, 1152]), None);
     assert_eq!(groups([128, 384, 40]), None);
     assert_eq!(groups([1024, 384, 1536]), None);
+}
+
+#[test]
+fn tensor_maps_say_where_factors_lie() {
+    // Three matrices of 70 lines of 72, each line 80 apart, and weights that they share.
+    let a = Layout::strided(&[3, 70, 72], &[70 * 80, 80, 1], 16).unwrap();
+    let b = row_major(&[72, 96]);
+    let out = Layout::strided(&[3, 70, 96], &[96, 288, 1], 0).unwrap();
+    let op = product(DType::BF16, [a, b, out]);
+    let plan = warpgroup_product::<Kernel>(&op, &LARGE_GPU, false).unwrap();
+    let [launch] = &plan.dispatches[..] else {
+        panic!("{plan:?}");
+    };
+    let map = |operand, offset, sizes, strides, tile| TensorMap {
+        operand,
+        offset,
+        dtype: DType::BF16,
+        sizes,
+        strides,
+        tile,
+    };
+    let expected = [
+        map(0, 32, [72, 70, 3], [160, 70 * 160], [64, 64]),
+        map(1, 0, [96, 72, 1], [192, 192], [32, 64]),
+    ];
+    assert_eq!(launch.params.maps(), expected);
+    let (maps, fields) = launch.params.as_bytes().split_at(2 * MAP_BYTES);
+    assert!(maps.iter().all(|&byte| byte == 0));
+    assert_eq!(fields[..8], 16i64.to_le_bytes());
+    // Lines that overlap, or begin anywhere, are left to others.
+    for (row, offset) in [(64, 0), (80, 4), (76, 0)] {
+        let a = Layout::strided(&[70, 72], &[row, 1], offset).unwrap();
+        let op = product(DType::BF16, [a, row_major(&[72, 96]), row_major(&[70, 96])]);
+        assert!(warpgroup_product::<Kernel>(&op, &LARGE_GPU, false).is_none());
+    }
 }

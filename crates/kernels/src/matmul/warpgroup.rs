@@ -1,9 +1,8 @@
-//! Products on Hopper's tensor cores, which four warps use together: a warpgroup. Convolutions are such products, too.
+//! Products of `f32` on Hopper's tensor cores, which four warps use together: a warpgroup. Convolutions are such products, too.
 //!
-//! `f16` and `bf16` are multiplied as they lie in shared memory. Of `f32`, as in [`split`](super::split), each number is the sum
-//! of two TF32 numbers, and three of the four products of these are summed, few at a time. A warpgroup takes its part of the second
-//! factor from registers and the first from shared memory. So only what is left of the first factor needs shared memory of its own,
-//! and it is there once for all warps.
+//! As in [`split`](super::split), each number is the sum of two TF32 numbers, and three of the four products of these are summed,
+//! few at a time. A warpgroup takes its part of the second factor from registers and the first from shared memory. So only what is
+//! left of the first factor needs shared memory of its own, and it is there once for all warps.
 //!
 //! There are tiles for a stream that may be alone, and others for one of many. A result has the same bits from both: its terms are
 //! summed in the same parts and order.
@@ -12,7 +11,7 @@ use smallvec::SmallVec;
 use streampool_device::{Conv, DType, MatMul};
 
 use super::ends::Ends;
-use super::problem::{LONGEST, Problem};
+use super::problem::Problem;
 use super::shared_text::{buffers, ends};
 use super::split::{LONG, NARROWEST, SHORTEST};
 use super::{matrices, windows};
@@ -26,8 +25,6 @@ pub struct Warpgroup {
     tile: Tile,
     /// Whether the second factor is dense along the inner dimension; else along its rows.
     b_along_k: bool,
-    /// Whether two neighbours of a row of 16 bits are written at once.
-    pairs: bool,
     /// Dimensions of matrices.
     batch_rank: u8,
     /// Whether a row of the first factor is what a window of a convolution sees.
@@ -49,7 +46,7 @@ struct Tile {
     stages: u8,
 }
 
-/// Of `f32`, where there are tiles for all processors.
+/// Where there are tiles for all processors.
 const SPLIT: Tile = Tile {
     rows: 64,
     columns: 64,
@@ -72,45 +69,8 @@ const SPLIT_OF_MANY: Tile = Tile {
     rows: 64,
     ..SPLIT_FLAT
 };
-/// Of 16 bits, where there are few tiles.
-const SMALL: Tile = Tile {
-    rows: 64,
-    columns: 32,
-    parts: 2,
-    teams: 2,
-    depth: 64,
-    stages: 3,
-};
-/// Fetches three quarters as much for each result.
-const MIDDLE: Tile = Tile {
-    columns: 64,
-    ..SMALL
-};
-/// For one of many streams: a group sums one part after the other, so more of them fit a processor.
-const MANY: Tile = Tile {
-    teams: 1,
-    stages: 4,
-    ..MIDDLE
-};
-/// Fetches half as much for each result.
-const LARGE: Tile = Tile {
-    rows: 128,
-    columns: 128,
-    ..MIDDLE
-};
-
 /// Threads of a warpgroup, and the rows of one.
 const WARPGROUP: [u32; 2] = [128, 64];
-/// With more tiles of 64 x 64 for each two processors, a library's products are faster.
-const MOST_TILES: usize = 3;
-/// For many streams, products of fewer multiplications are as fast in tiles of 64 x 64.
-const LEAST_LARGE: usize = 1 << 27;
-
-/// Tiles of what is left of the first factor.
-fn rests(dtype: DType) -> u32 {
-    u32::from(dtype == DType::F32)
-}
-
 impl Tile {
     fn threads(self) -> u32 {
         u32::from(self.teams) * self.team()
@@ -128,13 +88,13 @@ impl Tile {
     }
 
     /// Packs of 16 bytes in shared memory: for tiles of factors, or at the end for the sums of all parts.
-    fn packs(self, dtype: DType) -> u32 {
+    fn packs(self) -> u32 {
         let [rows, columns, teams] = [self.rows, self.columns, self.teams].map(u32::from);
         let [depth, stages] = [self.depth, self.stages].map(u32::from);
-        let numbers = ((stages + rests(dtype)) * rows + stages * columns) * depth;
+        // One of what is left of the first factor.
+        let numbers = ((stages + 1) * rows + stages * columns) * depth;
         // Teams exchange their sums.
-        let sums = if teams > 1 { rows * columns * 4 } else { 0 };
-        teams * sums.max(numbers * dtype.size() as u32) / 16
+        teams * numbers.max(rows * columns) * 4 / 16
     }
 
     /// How many there are of a matrix, and how many beside each other.
@@ -157,32 +117,16 @@ impl Tile {
     }
 
     /// The tile for a stream that may be alone, or for one of `many`, if that is another.
-    fn of(problem: &Problem, dtype: DType, limits: &Limits, many: bool) -> Option<Tile> {
-        let units = limits.compute_units as usize;
-        let (alone, of_many) = match dtype {
-            DType::F32 if SPLIT.all(problem) >= units => (SPLIT, None),
-            DType::F32 => (
+    fn of(problem: &Problem, limits: &Limits, many: bool) -> Option<Tile> {
+        let (alone, of_many) = match SPLIT.all(problem) >= limits.compute_units as usize {
+            true => (SPLIT, None),
+            false => (
                 SPLIT_FLAT,
                 Some(SPLIT_OF_MANY).filter(|tile| tile.is_as_full(SPLIT_FLAT, problem)),
             ),
-            _ => {
-                let is_small = SMALL.all(problem) <= units;
-                let is_large =
-                    LARGE.is_as_full(MIDDLE, problem) && products(problem) >= LEAST_LARGE;
-                (
-                    if is_small { SMALL } else { MIDDLE },
-                    Some(if is_large { LARGE } else { MANY }),
-                )
-            }
         };
         if many { of_many } else { Some(alone) }
     }
-}
-
-/// How many numbers are multiplied for each matrix.
-fn products(problem: &Problem) -> usize {
-    let rows = problem.m.saturating_mul(problem.n);
-    rows.saturating_mul(problem.k)
 }
 
 /// The launch that executes `op`, if this form takes it; of a stream among `many`, if that is another.
@@ -193,17 +137,12 @@ pub(super) fn plan<K>(
     many: bool,
     kind: impl FnOnce(Warpgroup) -> K,
 ) -> Option<Plan<K>> {
-    let dtype = op.a.dtype();
-    let same = [&op.b, &op.out].iter().all(|view| view.dtype() == dtype);
-    let terms = match dtype {
-        DType::F32 => SHORTEST..LONG,
-        DType::F16 | DType::BF16 => SHORTEST..LONGEST,
-        _ => return None,
-    };
-    let is_left =
-        dtype != DType::F32 && MIDDLE.all(problem) > MOST_TILES * limits.compute_units as usize / 2;
-    let narrowest = problem.m.min(problem.n);
-    if !same || is_left || narrowest < NARROWEST || !terms.contains(&problem.k) {
+    let is_taken = [&op.a, &op.b, &op.out]
+        .iter()
+        .all(|view| view.dtype() == DType::F32)
+        && problem.m.min(problem.n) >= NARROWEST
+        && (SHORTEST..LONG).contains(&problem.k);
+    if !is_taken {
         return None;
     }
     // First how the factors lie, so that it is the same for one stream and for many.
@@ -211,9 +150,8 @@ pub(super) fn plan<K>(
     let (problem, b_along_k) = problem.either_way(in_packs)?;
     let kernel = Warpgroup {
         ends: Ends::of(op),
-        tile: Tile::of(&problem, dtype, limits, many)?,
+        tile: Tile::of(&problem, limits, many)?,
         b_along_k,
-        pairs: dtype != DType::F32 && problem.is_written_in_pairs(&op.out),
         batch_rank: problem.batch().len() as u8,
         windows: false,
     };
@@ -235,9 +173,8 @@ pub(super) fn of_windows<K>(
     let problem = windows::problem(op)?;
     let kernel = Warpgroup {
         ends: windows::ends(op),
-        tile: Tile::of(&problem, DType::F32, limits, many)?,
+        tile: Tile::of(&problem, limits, many)?,
         b_along_k: true,
-        pairs: false,
         batch_rank: problem.batch().len() as u8,
         windows: true,
     };
@@ -284,41 +221,23 @@ impl Warpgroup {
                 ("TEAM_THREADS", tile.team()),
                 ("DEPTH", tile.depth.into()),
                 ("STAGES", tile.stages.into()),
-                ("RESTS", rests(self.ends.dtype)),
                 ("RESIDENTS", tile.residents()),
                 ("WINDOWS", self.windows.into()),
                 ("B_ALONG_K", self.b_along_k.into()),
-                ("PAIRS", self.pairs.into()),
-                ("BRAIN", (self.ends.dtype == DType::BF16).into()),
             ],
         );
         functions.push_str(include_str!("copies_functions.h"));
         functions.push_str(include_str!("warpgroup_functions.h"));
-        let (own, summed) = match self.ends.dtype {
-            DType::F32 => (
-                concat!(
-                    include_str!("split_numbers.h"),
-                    include_str!("warpgroup_split_functions.h")
-                ),
-                include_str!("warpgroup_split_body.h"),
-            ),
-            _ => (
-                include_str!("warpgroup_short_functions.h"),
-                concat!(
-                    include_str!("warpgroup_short_body.h"),
-                    include_str!("short_end.h")
-                ),
-            ),
-        };
-        functions.push_str(own);
+        functions.push_str(include_str!("split_numbers.h"));
+        functions.push_str(include_str!("warpgroup_split_functions.h"));
         let mut body = matrices::begin(self.ends, self.batch_rank);
         body.push_str(include_str!("warpgroup_fetch.h"));
-        body.push_str(summed);
+        body.push_str(include_str!("warpgroup_split_body.h"));
         let mut params = matrices::fields(self.ends, self.batch_rank);
         if self.windows {
             params.extend(windows::fields());
         }
-        let packs = tile.packs(self.ends.dtype);
+        let packs = tile.packs();
         Some(KernelText {
             entry: if self.windows {
                 "conv_warpgroup"

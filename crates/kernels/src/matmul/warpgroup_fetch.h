@@ -1,9 +1,9 @@
     const u32 team = lane / TEAM_THREADS, team_place = lane % TEAM_THREADS;
     const i64 row_0 = i64(group_x / p.tiles_n) * ROWS, column_0 = i64(group_x % p.tiles_n) * COLUMNS;
-    // Of each team: tiles of the first factor, what is left of one of them, if that is needed, and tiles of the second.
-    Stored* const a_tiles = (Stored*)words + team * ((STAGES + RESTS) * A_NUMBERS + STAGES * B_NUMBERS);
+    // Of each team: tiles of the first factor, what is left of one of them, and tiles of the second.
+    Stored* const a_tiles = (Stored*)words + team * ((STAGES + 1) * A_NUMBERS + STAGES * B_NUMBERS);
     Stored* const a_rest = a_tiles + STAGES * A_NUMBERS;
-    Stored* const b_tiles = a_rest + RESTS * A_NUMBERS;
+    Stored* const b_tiles = a_rest + A_NUMBERS;
     const u32 k = u32(p.k);
 
     // Each thread copies some packs of each tile, as far apart as all threads of the team reach. Up to where they are

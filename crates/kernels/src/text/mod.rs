@@ -176,6 +176,9 @@ pub(crate) fn factor(dtype: DType) -> &'static str {
 /// Begins the declaration of an array that launches bring. Tensor cores want it to lie so.
 const BROUGHT: &str = "extern __shared__ __align__(1024) ";
 
+/// The type of a parameter by which tiles are found.
+pub(crate) const TENSOR_MAP: &str = "TensorMap";
+
 /// How a kernel waits for earlier ones.
 const WAIT: &str = "WAIT_FOR_EARLIER_KERNELS();";
 
@@ -216,7 +219,12 @@ impl KernelText {
             let constant = if *written { "" } else { "const " };
             let _ = write!(text, "{constant}{ty}* {name}, ");
         }
-        text.push_str("const Params p) {\n");
+        // The copy engine reads a map where it is.
+        let has_maps = self.params.iter().any(|field| field.ty == TENSOR_MAP);
+        text.push_str(match has_maps {
+            true => "const Params GRID_CONSTANT p) {\n",
+            false => "const Params p) {\n",
+        });
         text.push_str("    const u32 lane = threadIdx.x, threads = blockDim.x;\n");
         text.push_str(
             "    const u32 group_x = blockIdx.x, group_y = blockIdx.y, group_z = blockIdx.z;\n",

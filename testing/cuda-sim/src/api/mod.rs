@@ -19,6 +19,7 @@ mod launch;
 mod memory;
 mod pool;
 mod streams;
+mod tensor_maps;
 
 pub use device::*;
 pub use events::*;
@@ -27,3 +28,4 @@ pub use launch::*;
 pub use memory::*;
 pub use pool::*;
 pub use streams::*;
+pub use tensor_maps::*;

@@ -240,6 +240,31 @@ fn one_of_many_streams_gets_the_same_bits() {
 }
 
 #[test]
+#[cfg_attr(
+    any(sanitize_address, sanitize_thread),
+    ignore = "switches stacks behind the sanitizer's back"
+)]
+fn matrices_of_16_bits_share_a_factor_or_have_their_own() {
+    let Some(emulator) = tiled(SIZES[1]) else {
+        return;
+    };
+    let of = |shape: &[usize], seed| factor(DType::F16, seed, shape, false);
+    let shapes: [[&[usize]; 2]; 3] = [
+        [&[3, 70, 72], &[3, 72, 96]],
+        [&[70, 72], &[3, 72, 96]],
+        // These are one matrix.
+        [&[3, 70, 72], &[72, 96]],
+    ];
+    for [a, b] in shapes {
+        compare(&emulator, 72, product(of(a, 1), of(b, 2), &[3, 70, 96]));
+    }
+    let (a, b) = (of(&[2, 3, 70, 72], 1), of(&[3, 72, 96], 2));
+    let in_two_dimensions = Op::MatMul(product(a, b, &[2, 3, 70, 96]));
+    let written = emulate(&emulator, &in_two_dimensions);
+    assert!(written.is_err_and(|why| why.contains("no kernel")));
+}
+
+#[test]
 fn what_is_not_laid_out_for_it_is_left_to_others() {
     let Some(emulator) = emulator(SIZES[1]) else {
         return;

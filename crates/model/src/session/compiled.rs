@@ -37,6 +37,9 @@ pub struct Compiled {
 /// Programs of which each takes as much as this are shared by all threads on a device that computes on as many
 /// processors as there are: more than these cannot be at work at once, and what they take is not worth having.
 const SHARED_FROM: usize = 1 << 18;
+/// While those of a plan take no more than this together, there are up to four times as many as can be at work: who waits for one
+/// has to be woken, which takes a tenth of the rate of networks of a millisecond. Larger networks lose by more.
+const SHARED_BYTES: usize = 24 << 20;
 
 /// Where inputs and outputs of a program are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -69,10 +72,12 @@ impl Compiled {
             tensors(&plan, &kept).chain(of_bytes(&plan, &constants)),
         );
         let properties = weights.work().device().properties();
-        let large = plan.scratch_bytes + plan.shared_bytes >= SHARED_FROM;
+        let bytes = plan.scratch_bytes + plan.shared_bytes;
+        let is_shared = bytes >= SHARED_FROM && properties.kind == DeviceKind::Host;
         // One more than processors: it takes its inputs while the others compute.
-        let turns = (large && properties.kind == DeviceKind::Host)
-            .then(|| Turns::new(properties.compute_units + 1));
+        let fewest = properties.compute_units + 1;
+        let most = SHARED_BYTES / bytes.max(1);
+        let turns = is_shared.then(|| Turns::new(most.clamp(fewest, 4 * fewest)));
         Ok(Compiled {
             in_place: in_place(&plan),
             plan,

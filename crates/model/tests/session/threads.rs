@@ -275,13 +275,14 @@ fn large_programs_are_as_many_as_can_be_at_work() {
         .node("MatMul t w = y", &[])
         .outputs("y")
         .session(&pool);
-    let inputs = [1, 2, 3].map(|seed| Random::new(seed).reals(&[2048, 64]));
+    // A program of nine MiB.
+    let inputs = [1, 2, 3].map(|seed| Random::new(seed).reals(&[12 << 10, 64]));
     let expected = inputs.each_ref().map(|x| first(&session, &[x]));
     std::thread::scope(|scope| {
         for thread in 0..16 {
             let (session, inputs, expected) = (&session, &inputs, &expected);
             scope.spawn(move || {
-                for turn in 0..8 {
+                for turn in 0..4 {
                     let case = (thread + turn) % inputs.len();
                     assert!(first(session, &[&inputs[case]]) == expected[case]);
                 }
@@ -329,7 +330,8 @@ fn large_programs_stay_as_many_when_runs_take_long() {
         .node("Tanh x = y", &[])
         .outputs("y")
         .session(&pool);
-    let x = Random::new(1).reals(&[1 << 17]);
+    // A program of 16 MiB: there are as few as possible.
+    let x = Random::new(1).reals(&[1 << 21]);
     let expected = first(&session, &[&x]);
     for stream in 0..32 {
         device
@@ -352,4 +354,33 @@ fn large_programs_stay_as_many_when_runs_take_long() {
     assert!(statistics.captures <= turns as u64, "{statistics:?}");
     assert_eq!(statistics.runs_without_turn, 0);
     assert_eq!(statistics.turns_waited > 0, threads > turns);
+}
+
+#[test]
+fn smaller_programs_are_up_to_four_times_as_many() {
+    let device = HostDevice::new(HostOptions::default()).unwrap();
+    let pool = Pool::new(device.clone()).unwrap();
+    let session = Graph::new()
+        .input("x", DType::F32, "n")
+        .node("Tanh x = y", &[])
+        .outputs("y")
+        .session(&pool);
+    // A program of 1 MiB.
+    let x = Random::new(1).reals(&[1 << 17]);
+    let expected = first(&session, &[&x]);
+    for stream in 0..32 {
+        device
+            .injector()
+            .delay_queue(stream, Duration::from_millis(20));
+    }
+    let fewest = device.properties().compute_units + 1;
+    let turns = 24.clamp(fewest, 4 * fewest);
+    std::thread::scope(|scope| {
+        for _ in 0..turns.min(THREADS) {
+            scope.spawn(|| assert!(first(&session, &[&x]) == expected));
+        }
+    });
+    let statistics = session.statistics();
+    assert_eq!(statistics.turns_waited, 0, "{statistics:?}");
+    assert!(statistics.captures <= turns as u64, "{statistics:?}");
 }

@@ -94,7 +94,16 @@ fn sizes_around_blocks() {
             }
         }
     }
-    for shape in [[257, 65, 255], [18, 4100, 20], [2, 3, 5000], [1, 1, 1]] {
+    for shape in [
+        [257, 65, 255],
+        [18, 4100, 20],
+        [2, 3, 5000],
+        [1, 1, 1],
+        [70, 40, 96],
+        [197, 776, 264],
+        [64, 72, 1040],
+        [190, 136, 64],
+    ] {
         each_real!(check(stream, &cube(shape)));
     }
 }
@@ -104,7 +113,7 @@ fn transposed_operands() {
     let Some(device) = device() else { return };
     let pool = pool(&device);
     let stream = pool.current().unwrap();
-    for [m, k, n] in [[48, 64, 80], [33, 35, 37]] {
+    for [m, k, n] in [[48, 64, 80], [33, 35, 37], [70, 72, 200]] {
         let both = |rows, columns| [dense(&[rows, columns]), turned([rows, columns])];
         for a in both(m, k) {
             for b in both(k, n) {
@@ -157,49 +166,50 @@ fn batches_and_what_repeats_in_them() {
     let Some(device) = device() else { return };
     let pool = pool(&device);
     let stream = pool.current().unwrap();
-    let (m, k, n) = (20, 24, 28);
     let heads = |count: usize, rows: usize, columns: usize| {
         let order = [0, 2, 1, 3];
         dense(&[2, rows, count, columns]).permute(&order).unwrap()
     };
-    let cases = [
-        plain(dense(&[5, m, k]), dense(&[5, k, n]), dense(&[5, m, n])),
-        plain(
-            dense(&[2, 3, m, k]),
-            dense(&[2, 3, k, n]),
-            dense(&[2, 3, m, n]),
-        ),
-        plain(dense(&[5, m, k]), dense(&[k, n]), dense(&[5, m, n])),
-        plain(dense(&[5, 1, k]), dense(&[k, n]), dense(&[5, 1, n])),
-        plain(dense(&[m, k]), dense(&[5, k, n]), dense(&[5, m, n])),
-        plain(dense(&[1, m, k]), dense(&[5, k, n]), dense(&[5, m, n])),
-        plain(
-            dense(&[2, 1, m, k]),
-            dense(&[1, 3, k, n]),
-            dense(&[2, 3, m, n]),
-        ),
-        plain(
-            dense(&[2, 1, m, k]),
-            dense(&[3, k, n]),
-            dense(&[2, 3, m, n]),
-        ),
-        plain(heads(3, m, k), heads(3, k, n), heads(3, m, n)),
-        plain(heads(3, m, k), dense(&[k, n]), dense(&[2, 3, m, n])),
-        plain(
-            strided(&[5, m, k], &[0, k as isize, 1], 0),
-            dense(&[5, k, n]),
-            dense(&[5, m, n]),
-        ),
-        plain(
-            strided(&[5, m, k], &[(m * k + 8) as isize, k as isize, 1], 0),
-            dense(&[k, n]),
-            dense(&[5, m, n]),
-        ),
-    ];
-    for case in cases {
-        let rows = case.out.shape()[case.out.rank() - 2];
-        for bias in [None, Some(dense(&[n])), Some(dense(&[rows, 1]))] {
-            each_real!(check(stream, &Case { bias, ..case }));
+    for (m, k, n) in [(20, 24, 28), (70, 72, 96)] {
+        let cases = [
+            plain(dense(&[5, m, k]), dense(&[5, k, n]), dense(&[5, m, n])),
+            plain(
+                dense(&[2, 3, m, k]),
+                dense(&[2, 3, k, n]),
+                dense(&[2, 3, m, n]),
+            ),
+            plain(dense(&[5, m, k]), dense(&[k, n]), dense(&[5, m, n])),
+            plain(dense(&[5, 1, k]), dense(&[k, n]), dense(&[5, 1, n])),
+            plain(dense(&[m, k]), dense(&[5, k, n]), dense(&[5, m, n])),
+            plain(dense(&[1, m, k]), dense(&[5, k, n]), dense(&[5, m, n])),
+            plain(
+                dense(&[2, 1, m, k]),
+                dense(&[1, 3, k, n]),
+                dense(&[2, 3, m, n]),
+            ),
+            plain(
+                dense(&[2, 1, m, k]),
+                dense(&[3, k, n]),
+                dense(&[2, 3, m, n]),
+            ),
+            plain(heads(3, m, k), heads(3, k, n), heads(3, m, n)),
+            plain(heads(3, m, k), dense(&[k, n]), dense(&[2, 3, m, n])),
+            plain(
+                strided(&[5, m, k], &[0, k as isize, 1], 0),
+                dense(&[5, k, n]),
+                dense(&[5, m, n]),
+            ),
+            plain(
+                strided(&[5, m, k], &[(m * k + 8) as isize, k as isize, 1], 0),
+                dense(&[k, n]),
+                dense(&[5, m, n]),
+            ),
+        ];
+        for case in cases {
+            let rows = case.out.shape()[case.out.rank() - 2];
+            for bias in [None, Some(dense(&[n])), Some(dense(&[rows, 1]))] {
+                each_real!(check(stream, &Case { bias, ..case }));
+            }
         }
     }
 }

@@ -61,7 +61,7 @@ const FEWEST_LARGE: usize = 9;
 
 /// With more tiles of 64 x 64 for each two processors, a library's products are faster.
 const MOST_TILES: usize = 3;
-/// Bytes that strides of a tensor map are less than, and are a multiple of.
+/// Bytes that strides of a tensor map are less than. They are multiples of 16.
 const MOST_STRIDE: usize = 1 << 40;
 /// Bytes of shared memory of a processor, and those of a group that the system needs.
 const SHARED: [u32; 2] = [228 << 10, 1 << 10];

@@ -108,12 +108,12 @@ fn parameter(dispatch: &Dispatch, name: &str) -> i64 {
 /// What so many parameters take.
 fn bytes(fields: &[Field]) -> usize {
     let end = fields.iter().fold(0usize, |at, field| {
-        let size = if matches!(field.ty, "i64" | "f64") {
-            8
-        } else {
-            4
+        let (size, alignment) = match field.ty {
+            "i64" | "f64" => (8, 8),
+            "TensorMap" => (MAP_BYTES, 64),
+            _ => (4, 4),
         };
-        at.next_multiple_of(size) + size
+        at.next_multiple_of(alignment) + size
     });
     end.next_multiple_of(8)
 }
@@ -515,6 +515,8 @@ fn tensor_maps_say_where_factors_lie() {
         map(1, 0, [96, 72, 1], [192, 192], [32, 64]),
     ];
     assert_eq!(launch.params.maps(), expected);
+    let declared = form(launch).text(Dialect::Cuda).unwrap().params;
+    assert_eq!(launch.params.as_bytes().len(), bytes(&declared));
     let (maps, fields) = launch.params.as_bytes().split_at(2 * MAP_BYTES);
     assert!(maps.iter().all(|&byte| byte == 0));
     assert_eq!(fields[..8], 16i64.to_le_bytes());

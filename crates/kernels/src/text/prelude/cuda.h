@@ -37,16 +37,17 @@ FUNCTION f64 infinity_f64() { return bits_f64(0x7ff0000000000000); }
 FUNCTION f64 nan_f64() { return bits_f64(0x7ff8000000000000); }
 FUNCTION u32 leading_zeros(u32 x) { return u32(__clz(i32(x))); }
 
-// What the copy engine finds tiles by, among parameters that stay where they are.
+// The copy engine finds tiles by maps, which are among parameters that stay where they are.
 #ifdef STREAMPOOL_EMULATED
 #define PAST_CACHE(from) (*(from))
 #define GRID_CONSTANT
-struct TensorMap { u64 words[16]; };
+#define MAP_ALIGNMENT 8
 #else
 #define PAST_CACHE(from) __ldcg(from)
 #define GRID_CONSTANT __grid_constant__
-struct alignas(64) TensorMap { u64 words[16]; };
+#define MAP_ALIGNMENT 64
 #endif
+struct alignas(MAP_ALIGNMENT) TensorMap { u64 words[16]; };
 
 // N elements, moved at once: their address is a multiple of their size.
 template <typename T, int N> struct Pack { T values[N]; };

@@ -35,6 +35,9 @@ pub struct CudaDevice {
     pub(crate) core: Arc<Core>,
 }
 
+/// How often a moment is looked for on both clocks.
+const ATTEMPTS: usize = 4;
+
 impl CudaDevice {
     /// Opens a GPU. The error says what is missing: the driver, the GPU, or a driver that is new enough.
     pub fn new(options: CudaOptions) -> Result<Arc<CudaDevice>> {
@@ -117,12 +120,22 @@ impl CudaDevice {
 
     fn origin(&self) -> Result<Origin, Failure> {
         let lane = Lane::new(self.core.clone(), QueueOptions::default())?;
-        let mark = lane.shelf.mark(lane.stream, true)?;
-        mark.wait()?;
-        Ok(Origin {
-            mark,
-            at: Instant::now(),
-        })
+        let found = || {
+            let begun = Instant::now();
+            let mark = lane.shelf.mark(lane.stream, true)?;
+            mark.wait()?;
+            let at = Instant::now();
+            Ok((at.duration_since(begun), Origin { mark, at }))
+        };
+        // A thread that is interrupted sees the mark too late, which moves all intervals. The quickest of some attempts is near the truth.
+        let mut best = found()?;
+        for _ in 1..ATTEMPTS {
+            let next = found()?;
+            if next.0 < best.0 {
+                best = next;
+            }
+        }
+        Ok(best.1)
     }
 }
 

@@ -135,13 +135,11 @@ impl Launch {
             })
             .collect();
         let params = &self.dispatch.params;
-        let mut with_maps;
+        let with_maps;
         let params = match params.maps() {
             [] => params.as_bytes(),
-            maps => {
-                with_maps = params.as_bytes().to_vec();
-                with_maps.resize(with_maps.len().next_multiple_of(tensor_map::ALIGNMENT), 0);
-                tensor_map::write(context, maps, &addresses, &mut with_maps)?;
+            _ => {
+                with_maps = tensor_map::written(context, params, &addresses)?;
                 &with_maps
             }
         };

@@ -5,27 +5,32 @@ use cudarc::driver::sys::{
     CUtensorMapInterleave, CUtensorMapL2promotion, CUtensorMapSwizzle,
 };
 use streampool_device::DType;
-use streampool_kernels::{MAP_BYTES, TensorMap};
+use streampool_kernels::{MAP_BYTES, Params, TensorMap};
 
 use crate::context::{Context, Failure};
 
 /// Parameters that begin with maps have a multiple of so many bytes.
-pub(crate) const ALIGNMENT: usize = 64;
+const ALIGNMENT: usize = 64;
 
-/// Writes `maps` to the first parameters of a launch, whose operands are at `addresses`. The driver computes them, on the host.
-pub(crate) fn write(
+/// The bytes of parameters that begin with maps, in a launch whose operands are at `addresses`. The driver computes maps, on the host.
+pub(crate) fn written(
     context: &Context,
-    maps: &[TensorMap],
+    params: &Params,
     addresses: &[CUdeviceptr],
-    params: &mut [u8],
-) -> Result<(), Failure> {
-    for (map, bytes) in maps.iter().zip(params.chunks_exact_mut(MAP_BYTES)) {
+) -> Result<Vec<u8>, Failure> {
+    let mut written = params.as_bytes().to_vec();
+    written.resize(written.len().next_multiple_of(ALIGNMENT), 0);
+    for (map, bytes) in params
+        .maps()
+        .iter()
+        .zip(written.chunks_exact_mut(MAP_BYTES))
+    {
         let encoded = encoded(context, map, addresses)?;
         for (to, word) in bytes.chunks_exact_mut(8).zip(encoded.opaque) {
             to.copy_from_slice(&word.to_ne_bytes());
         }
     }
-    Ok(())
+    Ok(written)
 }
 
 fn encoded(

@@ -98,16 +98,8 @@ impl Tile {
         (all / (self.packs() * 16 + of_system)).min(4)
     }
 
-    /// How many there are of a matrix, and how many beside each other.
-    fn count(self, problem: &Problem) -> [usize; 2] {
-        let across = problem.n.div_ceil(self.columns.into());
-        let down = problem.m.div_ceil(self.rows.into());
-        [down.saturating_mul(across), across]
-    }
-
-    /// How many there are of all matrices.
-    fn all(self, problem: &Problem) -> usize {
-        self.count(problem)[0].saturating_mul(problem.matrices())
+    fn sides(self) -> [u8; 2] {
+        [self.rows, self.columns]
     }
 
     /// Whether no more rows and columns are empty than with the smallest tiles.
@@ -119,17 +111,22 @@ impl Tile {
 
     fn of(problem: &Problem, limits: &Limits, many: bool) -> Tile {
         let units = limits.compute_units as usize;
-        let [narrow, square, wide] = ALONE;
-        let [large, smaller @ ..] = OF_MANY;
-        match many {
-            false if narrow.all(problem) <= units / 2 => narrow,
-            false if square.all(problem) <= units * 5 / 4 => square,
-            false => wide,
-            true if large.is_full(problem) && large.all(problem) >= FEWEST_LARGE => large,
-            true => {
-                let full = smaller.into_iter().find(|tile| tile.is_full(problem));
-                full.unwrap_or(square)
+        let count = |tile: Tile| problem.all_tiles(tile.sides());
+        if many {
+            let [large, tall, wide, square] = OF_MANY;
+            if large.is_full(problem) && count(large) >= FEWEST_LARGE {
+                return large;
             }
+            let full = [tall, wide].into_iter().find(|tile| tile.is_full(problem));
+            return full.unwrap_or(square);
+        }
+        let [narrow, square, wide] = ALONE;
+        if count(narrow) <= units / 2 {
+            narrow
+        } else if count(square) <= units * 5 / 4 {
+            square
+        } else {
+            wide
         }
     }
 }
@@ -144,7 +141,8 @@ pub(super) fn plan<K>(
 ) -> Option<Plan<K>> {
     let dtype = op.a.dtype();
     let [_, square, _] = ALONE;
-    let is_left = square.all(problem) > MOST_TILES * limits.compute_units as usize / 2;
+    let is_left =
+        problem.all_tiles(square.sides()) > MOST_TILES * limits.compute_units as usize / 2;
     let is_taken = matches!(dtype, DType::F16 | DType::BF16)
         && [&op.b, &op.out].iter().all(|view| view.dtype() == dtype)
         && problem.m.min(problem.n) >= NARROWEST
@@ -171,7 +169,7 @@ pub(super) fn plan<K>(
         pairs: problem.is_written_in_pairs(&op.out),
         batch_rank: problem.batch().len() as u8,
     };
-    let [tiles, across] = tile.count(&problem);
+    let [tiles, across] = problem.tiles(tile.sides());
     let params = matrices::values(op.alpha, kernel.ends, &problem, across);
     Some(Plan::of(Dispatch {
         groups: matrices::groups(tiles, &problem),

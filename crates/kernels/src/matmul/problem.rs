@@ -154,6 +154,18 @@ impl Problem {
         self.batch().iter().map(|batch| batch.size).product()
     }
 
+    /// How many tiles of so many rows and columns a matrix has, and how many lie beside each other.
+    pub fn tiles(&self, [rows, columns]: [u8; 2]) -> [usize; 2] {
+        let across = self.n.div_ceil(columns.into());
+        let down = self.m.div_ceil(rows.into());
+        [down.saturating_mul(across), across]
+    }
+
+    /// How many all matrices have.
+    pub fn all_tiles(&self, sides: [u8; 2]) -> usize {
+        self.tiles(sides)[0].saturating_mul(self.matrices())
+    }
+
     /// The same by `outᵀ = bᵀ @ aᵀ`.
     pub fn transposed(&self) -> Problem {
         let turned = |walk: Walk| Walk {

@@ -74,17 +74,10 @@ impl Tile {
         u32::from(warps) * 32
     }
 
-    /// How many there are of a matrix, and how many beside each other.
-    fn count(self, problem: &Problem) -> [usize; 2] {
-        let across = problem.n.div_ceil(self.columns.into());
-        let down = problem.m.div_ceil(self.rows.into());
-        [down.saturating_mul(across), across]
-    }
-
     /// The tile for a stream that may be alone; `None` if a library's kernels are better.
     fn alone(problem: &Problem, limits: &Limits) -> Option<Tile> {
         let units = limits.compute_units as usize;
-        let flat = FLAT.count(problem)[0].saturating_mul(problem.matrices());
+        let flat = problem.all_tiles([FLAT.rows, FLAT.columns]);
         match flat {
             few if few < units / 2 => Some(SMALL),
             some if some <= units && problem.k >= LONG => Some(SMALL),
@@ -144,7 +137,7 @@ pub(super) fn plan<K>(
         pairs: problem.is_written_in_pairs(&op.out),
         batch_rank: problem.batch().len() as u8,
     };
-    let [tiles, tiles_n] = tile.count(&problem);
+    let [tiles, tiles_n] = problem.tiles([tile.rows, tile.columns]);
     Some(Plan::of(Dispatch {
         kernel: kind(kernel),
         groups: matrices::groups(tiles, &problem),

@@ -97,18 +97,6 @@ impl Tile {
         teams * numbers.max(rows * columns) * 4 / 16
     }
 
-    /// How many there are of a matrix, and how many beside each other.
-    fn count(self, problem: &Problem) -> [usize; 2] {
-        let across = problem.n.div_ceil(self.columns.into());
-        let down = problem.m.div_ceil(self.rows.into());
-        [down.saturating_mul(across), across]
-    }
-
-    /// How many there are of all matrices.
-    fn all(self, problem: &Problem) -> usize {
-        self.count(problem)[0].saturating_mul(problem.matrices())
-    }
-
     /// Whether no more rows and columns of these tiles are empty than of others.
     fn is_as_full(self, other: Tile, problem: &Problem) -> bool {
         let rows = |tile: Tile| problem.m.next_multiple_of(tile.rows.into());
@@ -118,7 +106,8 @@ impl Tile {
 
     /// The tile for a stream that may be alone, or for one of `many`, if that is another.
     fn of(problem: &Problem, limits: &Limits, many: bool) -> Option<Tile> {
-        let (alone, of_many) = match SPLIT.all(problem) >= limits.compute_units as usize {
+        let tiles = problem.all_tiles([SPLIT.rows, SPLIT.columns]);
+        let (alone, of_many) = match tiles >= limits.compute_units as usize {
             true => (SPLIT, None),
             false => (
                 SPLIT_FLAT,
@@ -193,7 +182,7 @@ impl Warpgroup {
         operands: SmallVec<[Operand; 4]>,
         kind: impl FnOnce(Warpgroup) -> K,
     ) -> Dispatch<K> {
-        let [tiles, across] = self.tile.count(problem);
+        let [tiles, across] = problem.tiles([self.tile.rows, self.tile.columns]);
         Dispatch {
             groups: matrices::groups(tiles, problem),
             threads: self.tile.threads(),

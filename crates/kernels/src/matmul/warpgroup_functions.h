@@ -70,11 +70,8 @@ FUNCTION void all_but_last_end() { asm volatile("wgmma.wait_group.sync.aligned 1
 FUNCTION void team_arrives(u32) { BARRIER(); }
 struct Tile { const Stored* numbers; u32 step; };
 FUNCTION Tile along_at(const Stored* at) { return Tile{at, 0}; }
-FUNCTION Tile across_at(const Stored* at) { return Tile{at, 0}; }
 FUNCTION Tile along_step(Tile tile, u32 step) { return Tile{tile.numbers, step}; }
-FUNCTION Tile across_step(Tile tile, u32 step) { return Tile{tile.numbers, step}; }
 FUNCTION void begin_products() {}
 template <u32 COUNT> FUNCTION void end_products(f32*) {}
 FUNCTION void go() {}
-FUNCTION void all_but_last_end() {}
 #endif

@@ -1,7 +1,7 @@
 //! One session from many threads.
 
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use streampool_device::{Device, DeviceKind};
@@ -321,8 +321,8 @@ fn who_waits_for_a_large_program_minds_the_deadline() {
     assert!(first(&session, &[&x]) == expected);
 }
 
-#[test]
-fn large_programs_stay_as_many_when_runs_take_long() {
+/// A session on a device of its own.
+fn on_its_own_device() -> (Arc<HostDevice>, Session) {
     let device = HostDevice::new(HostOptions::default()).unwrap();
     let pool = Pool::new(device.clone()).unwrap();
     let session = Graph::new()
@@ -330,14 +330,21 @@ fn large_programs_stay_as_many_when_runs_take_long() {
         .node("Tanh x = y", &[])
         .outputs("y")
         .session(&pool);
+    (device, session)
+}
+
+/// Each command takes so long from now on.
+fn delay(device: &HostDevice, time: Duration) {
+    (0..32).for_each(|stream| device.injector().delay_queue(stream, time));
+}
+
+#[test]
+fn large_programs_stay_as_many_when_runs_take_long() {
+    let (device, session) = on_its_own_device();
     // A program of 16 MiB: there are as few as possible.
     let x = Random::new(1).reals(&[1 << 21]);
     let expected = first(&session, &[&x]);
-    for stream in 0..32 {
-        device
-            .injector()
-            .delay_queue(stream, Duration::from_millis(60));
-    }
+    delay(&device, Duration::from_millis(60));
     let turns = device.properties().compute_units + 1;
     // The last in the line wait for longer than a second.
     let threads = (turns * 12).min(THREADS);
@@ -358,21 +365,11 @@ fn large_programs_stay_as_many_when_runs_take_long() {
 
 #[test]
 fn smaller_programs_are_up_to_four_times_as_many() {
-    let device = HostDevice::new(HostOptions::default()).unwrap();
-    let pool = Pool::new(device.clone()).unwrap();
-    let session = Graph::new()
-        .input("x", DType::F32, "n")
-        .node("Tanh x = y", &[])
-        .outputs("y")
-        .session(&pool);
+    let (device, session) = on_its_own_device();
     // A program of 1 MiB.
     let x = Random::new(1).reals(&[1 << 17]);
     let expected = first(&session, &[&x]);
-    for stream in 0..32 {
-        device
-            .injector()
-            .delay_queue(stream, Duration::from_millis(20));
-    }
+    delay(&device, Duration::from_millis(20));
     let fewest = device.properties().compute_units + 1;
     let turns = 24.clamp(fewest, 4 * fewest);
     std::thread::scope(|scope| {

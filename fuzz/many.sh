@@ -6,14 +6,15 @@ set -u
 cd "$(dirname "$(realpath "$0")")"
 # Some read their input from a file.
 export LD_LIBRARY_PATH=$PWD/lib RUST_BACKTRACE=1 TMPDIR=/dev/shm
-seconds=$1 count=$(nproc) pids=() failed=0
+# Another time, other inputs.
+seconds=$1 first=$(date +%s) count=$(nproc) pids=() failed=0
 mapfile -t names < <(ls corpus)
 mkdir -p crashes logs
 begin() {
     local name=$1 job=$2 dictionary=()
     [ ! -f "$name.dict" ] || dictionary=("-dict=$name.dict")
     mkdir -p "found/$name-$job"
-    "./$name" -max_total_time="$seconds" -seed=$((1000 + job)) -rss_limit_mb=3072 -malloc_limit_mb=1024 -timeout=30 \
+    "./$name" -max_total_time="$seconds" -seed=$((first + job)) -rss_limit_mb=3072 -malloc_limit_mb=1024 -timeout=30 \
         -print_final_stats=1 -artifact_prefix="crashes/$name-$job-" "${dictionary[@]}" "found/$name-$job" "corpus/$name" \
         >"logs/$name-$job" 2>&1 &
     pids+=($!)

@@ -20,6 +20,9 @@ const MOST_RUNS: usize = 1000;
 /// The strings of an input have at most so many bytes, with their lengths.
 const MOST_OF_STRINGS: usize = 64 << 20;
 
+/// The numbers of an input have at most so many bytes.
+const MOST_OF_NUMBERS: usize = 1 << 30;
+
 /// A request that is made up.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct WarmUp {
@@ -159,10 +162,15 @@ impl Sample {
         let shape: Vec<usize> = rows.into_iter().chain(self.dims.iter().copied()).collect();
         let wrong = |why: String| format!("input {:?}: {why}", port.name);
         // The length of a string has four bytes.
-        let size = if port.strings { 4 } else { port.dtype.size() };
-        let size = shape.iter().try_fold(size, |all, &n| all.checked_mul(n));
-        let size = size.filter(|&size| !port.strings || size <= MOST_OF_STRINGS);
-        let size = size.ok_or_else(|| wrong(format!("the shape {shape:?} is too large")))?;
+        let (each, most) = match port.strings {
+            true => (4, MOST_OF_STRINGS),
+            false => (port.dtype.size(), MOST_OF_NUMBERS),
+        };
+        let size = shape.iter().try_fold(each, |all, &n| all.checked_mul(n));
+        let size = size.filter(|&size| size <= most).ok_or_else(|| {
+            let why = format!("the shape {shape:?} is too large: at most {most} bytes are allowed");
+            wrong(why)
+        })?;
         let bytes = match &self.file {
             None if port.strings => vec_of_zeros(size).map_err(wrong)?,
             None => {
@@ -330,14 +338,17 @@ mod tests {
     }
 
     #[test]
-    fn strings_have_an_end() {
+    fn numbers_and_strings_have_an_end() {
         let folder = std::env::temp_dir().join(format!("streampool-warmup-{}", std::process::id()));
         std::fs::create_dir_all(folder.join("warmup")).unwrap();
         let file = std::fs::File::create(folder.join("warmup/many")).unwrap();
         let mut sample = Sample {
-            dims: vec![2],
+            dims: vec![455_555_555],
             ..Sample::default()
         };
+        let error = sample.array(&port(false), Some(5), &folder).unwrap_err();
+        assert!(error.contains("at most 1073741824 bytes"), "{error}");
+        sample.dims = vec![2];
         sample.data(Some("many".to_owned())).unwrap();
         for (size, why) in [
             (8, None),

@@ -20,6 +20,7 @@
 #![deny(unsafe_code)]
 
 mod aliases;
+mod aligned;
 pub mod bytes;
 mod check;
 pub mod commands;
@@ -54,6 +55,7 @@ mod work;
 #[doc(hidden)]
 pub use tracing;
 
+pub use aligned::Aligned;
 pub use device::{
     CacheReport, ChannelsLast, Device, DeviceKind, MemoryUse, Overhead, Priority, Properties,
     QueueOptions,

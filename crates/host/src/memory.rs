@@ -1,16 +1,14 @@
 //! Memory of the host device: aligned allocations within a budget.
 
-use std::alloc::Layout;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use streampool_device::{Error, Memory, MemoryUse, Result, Space};
+use streampool_device::{Aligned, Error, Memory, MemoryUse, Result, Space};
 
 use crate::injector::Injector;
 
-/// Every allocation begins at a multiple of this, as on the other devices: whole cache lines, also in pairs,
-/// and any vector.
-pub(crate) const ALIGNMENT: usize = 256;
+/// Every allocation begins at a multiple of this, as on the other devices.
+pub(crate) const ALIGNMENT: usize = Aligned::ALIGNMENT;
 
 /// The device's budget and what is taken from it.
 pub(crate) struct Ledger {
@@ -56,15 +54,15 @@ impl Ledger {
         }
         let rounded = bytes
             .checked_next_multiple_of(ALIGNMENT)
-            .filter(|&rounded| room_for(rounded).is_some() && !injector.fails_allocation())
+            .filter(|_| !injector.fails_allocation())
             .ok_or_else(|| self.exhausted(bytes))?;
         self.reserve(rounded).ok_or_else(|| self.exhausted(bytes))?;
-        let Some(pointer) = zeroed(rounded) else {
+        let Some(zeros) = Aligned::zeroed(rounded) else {
             self.in_use.fetch_sub(rounded, Ordering::Relaxed);
             return Err(self.exhausted(bytes));
         };
         self.allocations.fetch_add(1, Ordering::Relaxed);
-        let handle = pointer.expose_provenance().get() as u64;
+        let handle = zeros.into_first().expose_provenance().get() as u64;
         #[cfg(debug_assertions)]
         self.live.lock().insert(handle, rounded);
         Ok(Memory {
@@ -87,8 +85,11 @@ impl Ledger {
                 "{memory:?} is freed twice, or is not this device's"
             );
         }
-        // SAFETY: the caller gives back what `allocate` gave out.
-        unsafe { release(&memory) };
+        let first = std::ptr::with_exposed_provenance_mut::<u8>(memory.handle as usize);
+        if let Some(first) = NonNull::new(first) {
+            // SAFETY: the caller gives back what `allocate` gave out.
+            drop(unsafe { Aligned::from_first(first, memory.bytes) });
+        }
         self.in_use.fetch_sub(memory.bytes, Ordering::Relaxed);
         self.allocations.fetch_sub(1, Ordering::Relaxed);
     }
@@ -110,40 +111,6 @@ impl Ledger {
             requested,
             in_use: self.in_use.load(Ordering::Relaxed),
             capacity: self.capacity,
-        }
-    }
-}
-
-/// What is asked of the allocator for `bytes` bytes that begin at a multiple of [`ALIGNMENT`]. It is asked for no more
-/// than its own alignment: then pages that nobody wrote are the system's zeros, and take no memory.
-fn room_for(bytes: usize) -> Option<Layout> {
-    let room = bytes.checked_add(ALIGNMENT)?;
-    Layout::from_size_align(room, align_of::<usize>()).ok()
-}
-
-/// So many zero bytes; `None` where there is no memory left. Where the room begins is written in front of them.
-fn zeroed(bytes: usize) -> Option<NonNull<u8>> {
-    // SAFETY: the size is not zero.
-    let room = NonNull::new(unsafe { std::alloc::alloc_zeroed(room_for(bytes)?) })?;
-    let before = ALIGNMENT - room.addr().get() % ALIGNMENT;
-    // SAFETY: it is at least a word, since the room is aligned to that, and at most what was added to the size.
-    unsafe {
-        let first = room.add(before);
-        first.cast::<usize>().sub(1).write(before);
-        Some(first)
-    }
-}
-
-/// # Safety
-/// The memory is of [`zeroed`], and nobody uses it any more.
-unsafe fn release(memory: &Memory) {
-    let first = std::ptr::with_exposed_provenance_mut::<u8>(memory.handle as usize);
-    if let Some(layout) = room_for(memory.bytes) {
-        // SAFETY: `zeroed` wrote in front of it how far behind the room's beginning it is; the room was made for the
-        // same size.
-        unsafe {
-            let before = first.cast::<usize>().sub(1).read();
-            std::alloc::dealloc(first.sub(before), layout);
         }
     }
 }

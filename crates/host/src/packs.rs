@@ -7,9 +7,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, Weak};
 
 use streampool_device::lock::Mutex;
-use streampool_device::{DType, Layout, View};
+use streampool_device::{Aligned, DType, Layout, View};
 
-use crate::kernels::scratch::{LINE, Line};
+use crate::kernels::scratch::LINE;
 use crate::kernels::strided::address;
 use crate::ranks;
 
@@ -38,20 +38,23 @@ pub(crate) enum Form {
 /// A constant in one form.
 pub(crate) struct Pack {
     /// Nothing where there was no memory.
-    lines: OnceLock<Vec<Line>>,
+    memory: OnceLock<Option<Aligned>>,
 }
 
 impl Pack {
     /// Where it lies.
     pub(crate) fn at<T>(&self) -> *const T {
-        self.lines
-            .get()
-            .map_or(std::ptr::null(), |lines| lines.as_ptr().cast())
+        self.memory()
+            .map_or(std::ptr::null(), |memory| memory.first().as_ptr().cast())
     }
 
     /// Its size.
     pub(crate) fn bytes(&self) -> usize {
-        self.lines.get().map_or(0, |lines| size_of_val(&**lines))
+        self.memory().map_or(0, Aligned::bytes)
+    }
+
+    fn memory(&self) -> Option<&Aligned> {
+        self.memory.get()?.as_ref()
     }
 }
 
@@ -97,7 +100,6 @@ impl Packs {
 
     /// The form of a constant, which `pack` writes if nobody holds it. Who asks for it meanwhile waits. Nothing if
     /// there is no memory.
-    #[expect(clippy::disallowed_methods, reason = "it is the fallible way")]
     pub(crate) fn get(
         &self,
         constant: &View,
@@ -112,13 +114,10 @@ impl Packs {
             form,
         };
         let found = self.known.lock().find(key);
-        found.lines.get_or_init(|| {
-            let (mut lines, count) = (Vec::new(), bytes.div_ceil(LINE));
-            if lines.try_reserve_exact(count).is_ok() {
-                lines.resize(count, Line::ZERO);
-                pack(lines.as_mut_ptr().cast());
-            }
-            lines
+        found.memory.get_or_init(|| {
+            let memory = Aligned::zeroed(bytes.checked_next_multiple_of(LINE)?)?;
+            pack(memory.first().as_ptr());
+            Some(memory)
         });
         (found.bytes() >= bytes).then_some(found)
     }
@@ -133,7 +132,7 @@ impl Known {
         let known = self.packs.entry(key).or_default();
         known.upgrade().unwrap_or_else(|| {
             let pack = Arc::new(Pack {
-                lines: OnceLock::new(),
+                memory: OnceLock::new(),
             });
             *known = Arc::downgrade(&pack);
             pack

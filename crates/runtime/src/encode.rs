@@ -13,7 +13,7 @@ use crate::clock::Stamp;
 use crate::lane::Flushed;
 use crate::memory::{Buffer, Operand};
 use crate::order::{self, Obstructed, Ordered, Touch};
-use crate::{Error, Result, Stream};
+use crate::{Error, Result, Stream, faults};
 
 /// More than this is uploaded in pieces: a device may copy while the stream is locked, and others wait for the lock.
 const LONGEST_UPLOAD: usize = 16 << 20;
@@ -152,6 +152,14 @@ impl Stream {
             })?);
         }
         Ok(values)
+    }
+
+    /// Waits until what wrote `buffer` last is over, on whatever stream that was; what else was encoded is not waited for. Fails
+    /// with the fault if one hit that.
+    pub fn wait_for_buffer(&self, buffer: &Buffer) -> Result<()> {
+        self.core().check()?;
+        buffer.belongs_to(self.pool_id())?;
+        faults::written(self.core(), buffer.marks())
     }
 
     fn download_bytes(&self, buffer: &Buffer, bytes: &mut [u8]) -> Result<()> {

@@ -14,10 +14,15 @@ pub fn room<T>(count: usize) -> Result<Vec<T>> {
     let is_too_much = machine::memory().is_some_and(|all| bytes > all);
     match is_too_much || list.try_reserve_exact(count).is_err() {
         false => Ok(list),
-        true => Err(Error::Array {
-            got: format!("{count} elements of {} bytes", size_of::<T>()),
-            expected: "as many as there is memory for".to_owned(),
-        }),
+        true => Err(no_room::<T>(count)),
+    }
+}
+
+/// There is no memory for so many.
+pub(crate) fn no_room<T>(count: usize) -> Error {
+    Error::Array {
+        got: format!("{count} elements of {} bytes", size_of::<T>()),
+        expected: "as many as there is memory for".to_owned(),
     }
 }
 

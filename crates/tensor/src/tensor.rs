@@ -25,6 +25,18 @@ struct Storage {
     buffer: Buffer,
     pool: Pool,
     pool_id: u64,
+    /// Whether others read the memory, too.
+    is_lent: bool,
+}
+
+impl Storage {
+    fn tensor(self, dtype: DType, layout: Layout) -> Tensor {
+        Tensor {
+            storage: Arc::new(self),
+            dtype,
+            layout,
+        }
+    }
 }
 
 impl Tensor {
@@ -41,12 +53,25 @@ impl Tensor {
             buffer,
             pool: pool.clone(),
             pool_id,
+            is_lent: false,
         };
-        Tensor {
-            storage: Arc::new(storage),
-            dtype,
-            layout,
-        }
+        storage.tensor(dtype, layout)
+    }
+
+    /// As [`from_buffer`](Self::from_buffer), of memory that others read meanwhile.
+    pub(crate) fn lent(
+        pool: &Pool,
+        buffer: Buffer,
+        dtype: DType,
+        layout: Layout,
+    ) -> Result<Tensor> {
+        let storage = Storage {
+            pool_id: pool.current()?.pool_id(),
+            buffer,
+            pool: pool.clone(),
+            is_lent: true,
+        };
+        Ok(storage.tensor(dtype, layout))
     }
 
     /// The elements of type `dtype` that `layout` names in `buffer`, a buffer of `pool`. They have to lie
@@ -79,21 +104,24 @@ impl Tensor {
         Ok(self.storage.buffer.read_as(self.dtype, layout)?)
     }
 
-    /// The memory it lies in, if no clone or view shares it; else it itself.
+    /// The memory it lies in, if no clone, view or array shares it; else it itself.
     pub fn into_buffer(self) -> Result<Buffer, Box<Tensor>> {
         let Tensor {
             storage,
             dtype,
             layout,
         } = self;
-        let own = Arc::try_unwrap(storage).map(|storage| storage.buffer);
-        own.map_err(|storage| {
+        let shared = |storage| {
             Box::new(Tensor {
                 storage,
                 dtype,
                 layout,
             })
-        })
+        };
+        match storage.is_lent {
+            true => Err(shared(storage)),
+            false => (Arc::try_unwrap(storage).map(|storage| storage.buffer)).map_err(shared),
+        }
     }
 
     /// The pool it is in.

@@ -40,12 +40,16 @@ const SHARED_FROM: usize = 1 << 18;
 /// While those of a plan take no more than this together, there are up to four times as many as can be at work: who waits for one
 /// has to be woken, which takes a tenth of the rate of networks of a millisecond. Larger networks lose by more.
 const SHARED_BYTES: usize = 24 << 20;
+/// Arrays of this size are bound where programs can; less is copied sooner.
+const LENT_FROM: usize = 1 << 16;
 
 /// Where inputs and outputs of a program are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Ends {
     /// In memory of the program's that the host reaches.
     Host,
+    /// There, too, but for what is large: each replay binds arrays of the host, which are not copied.
+    Lent,
     /// In buffers that each replay binds.
     Device,
     /// There, too, and some outputs are made where an input lies.
@@ -90,18 +94,13 @@ impl Compiled {
         })
     }
 
-    /// Whether a program that copies its inputs from the host in each run makes this output in the copy. Only a scatter
-    /// is: a copy would be left out, and each op of the plan is to stay one of the program.
-    pub fn changes_its_copy(&self, one: &InPlace, pool: &Pool) -> bool {
-        matches!(self.plan.ops[one.op].op, Op::Scatter(_))
-            && one.room.is_none()
-            && pool.device().properties().unified_memory
-    }
-
-    /// Where what the plan has at `offset` of the shared memory is, in a program that makes these outputs where an input lies.
-    pub fn offset_in_program(&self, offset: usize, in_place: &[InPlace]) -> usize {
-        let one = in_place.iter().find(|one| one.made == offset);
-        one.map_or(offset, |one| self.plan.inputs[one.input].offset)
+    /// Whether a program with these ends has this input or output in a buffer that each replay binds.
+    pub fn binds(&self, ends: Ends, port: &Port) -> bool {
+        match ends {
+            Ends::Host => false,
+            Ends::Lent => port.kind.bytes() >= LENT_FROM,
+            Ends::Device | Ends::Carried => true,
+        }
     }
 
     /// A program of it, in memory of `stream`'s, that makes these outputs where an input lies.
@@ -161,64 +160,63 @@ struct Slot {
 }
 
 /// Where a program's operands are.
-struct OperandMemory<'a> {
-    compiled: &'a Compiled,
+struct OperandMemory {
     shared: Reference,
     /// What the host reaches, where the device works on a copy of it.
     mirrored: Option<Reference>,
     slots: Vec<Slot>,
-    /// The outputs that are made in the copy of an input.
-    in_place: &'a [InPlace],
     scratch: Reference,
     constants: Vec<Reference>,
 }
 
-impl<'a> OperandMemory<'a> {
+impl OperandMemory {
     fn new(
-        compiled: &'a Compiled,
+        compiled: &Compiled,
         pool: &Pool,
         capture: &mut Capture,
         ends: Ends,
-        in_place: &'a [InPlace],
-    ) -> Result<OperandMemory<'a>> {
+        in_place: &[InPlace],
+    ) -> Result<OperandMemory> {
         let plan = &compiled.plan;
         let scratch = capture.scratch(plan.scratch_bytes)?;
         let mut slots = Vec::new();
         let mut mirrored = None;
-        let mut in_copies: &[InPlace] = &[];
         let shared = match ends {
-            Ends::Host if pool.device().properties().unified_memory => {
-                in_copies = in_place;
+            Ends::Host | Ends::Lent if pool.device().properties().unified_memory => {
                 capture.shared(plan.shared_bytes)?
             }
-            Ends::Host => {
+            Ends::Host | Ends::Lent => {
                 mirrored = Some(capture.shared(plan.shared_bytes)?);
                 capture.scratch(plan.shared_bytes)?
             }
-            Ends::Device | Ends::Carried => {
-                let mut updated = Vec::new();
-                for (place, port) in plan.inputs.iter().enumerate() {
-                    let one = in_place.iter().find(|one| one.input == place);
-                    let reference = match one {
-                        None => capture.input(port.kind.bytes())?,
-                        Some(one) => {
-                            let slot = capture.updated(one.bytes(&port.kind))?;
-                            updated.push((one, slot));
-                            slot
-                        }
-                    };
-                    slots.push(Slot::of(port, reference, one));
-                }
-                for port in plan.output_ports() {
-                    let one = updated.iter().find(|(one, _)| one.made == port.offset);
-                    slots.push(match one {
-                        None => Slot::of(port, capture.output(port.kind.bytes())?, None),
-                        Some((one, slot)) => Slot::of(port, *slot, Some(one)),
-                    });
-                }
-                scratch
-            }
+            Ends::Device | Ends::Carried => scratch,
         };
+        let mut updated = Vec::new();
+        for (place, port) in plan.inputs.iter().enumerate() {
+            if !compiled.binds(ends, port) {
+                continue;
+            }
+            let one = in_place.iter().find(|one| one.input == place);
+            let reference = match one {
+                None => capture.input(port.kind.bytes())?,
+                Some(one) => {
+                    let slot = capture.updated(one.bytes(&port.kind))?;
+                    updated.push((one, slot));
+                    slot
+                }
+            };
+            slots.push(Slot::of(port, reference, one));
+        }
+        for port in plan.output_ports() {
+            if !compiled.binds(ends, port) {
+                continue;
+            }
+            let one = updated.iter().find(|(one, _)| one.made == port.offset);
+            slots.push(match one {
+                None => Slot::of(port, capture.output(port.kind.bytes())?, None),
+                Some((one, slot)) => Slot::of(port, *slot, Some(one)),
+            });
+        }
         let constants = compiled
             .constants
             .iter()
@@ -228,8 +226,6 @@ impl<'a> OperandMemory<'a> {
             shared,
             mirrored,
             slots,
-            compiled,
-            in_place: in_copies,
             scratch,
         })
     }
@@ -239,7 +235,6 @@ impl<'a> OperandMemory<'a> {
             Location::Constant(number) => self.constants[number],
             Location::Scratch(offset) => self.scratch.part(offset, operand.bytes)?,
             Location::Shared(offset) => {
-                let offset = self.compiled.offset_in_program(offset, self.in_place);
                 match self.slots.binary_search_by_key(&offset, |slot| slot.offset) {
                     Ok(slot) => return self.slots[slot].view(operand),
                     Err(_) => self.shared.part(offset, operand.bytes)?,

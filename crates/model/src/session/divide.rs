@@ -2,6 +2,7 @@
 
 use streampool_tensor::{Array, DType};
 
+use super::compiled::Ends;
 use super::input::Input;
 use super::options::RunOptions;
 use super::outputs::Outputs;
@@ -29,6 +30,7 @@ impl Prepared {
         };
         self.run_and_read(
             inputs,
+            Ends::Host,
             options,
             |ready| self.read_divided(ready, &share),
             |outputs| share.of(&outputs),
@@ -60,10 +62,7 @@ impl Prepared {
                 return shares.of(&outputs);
             };
             shares.check(name, port.kind.dtype, &port.kind.shape)?;
-            let offset = ready
-                .compiled
-                .offset_in_program(port.offset, &ready.in_place);
-            left.push((&port.kind, &shared[offset..][..port.kind.bytes()]));
+            left.push((&port.kind, &shared[port.offset..][..port.kind.bytes()]));
         }
         let each = shares.rows.iter().map(|&rows| {
             let own = |(place, (kind, left)): (usize, &mut (&TensorKind, &[u8]))| {

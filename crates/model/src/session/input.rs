@@ -11,7 +11,7 @@ use crate::words::OfRun;
 /// What is given to a run: values on the host, or a tensor.
 #[derive(Clone, Copy)]
 pub enum Input<'a> {
-    /// Values on the host, which are copied.
+    /// Values on the host. They are copied, but on the host a run reads many of them where they are.
     Array(&'a Array),
     /// Rows of several arrays on the host, which are copied.
     Rows(&'a Rows<'a>),

@@ -4,15 +4,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use streampool_runtime::{Event, Stamp, Stream};
-
 use super::blame::{by_itself, is_of_another};
-use super::compiled::Ends;
 use super::input::Input;
 use super::options::RunOptions;
 use super::outputs::Outputs;
 use super::prepared::Prepared;
-use super::programs::Ready;
 use super::under_way::{Run, RunState};
 use crate::error::{Error, Result};
 
@@ -101,7 +97,8 @@ impl Prepared {
         let options = RunOptions::default();
         let begun = self.spend(&options, || {
             by_itself(stream, &options, || {
-                let Some(mut ready) = self.ready(stream, inputs, Ends::Host, None)? else {
+                let ends = self.array_ends();
+                let Some(mut ready) = self.ready(stream, inputs, ends, None)? else {
                     return Ok(None);
                 };
                 let stamp = self.start(stream, &mut ready, inputs)?;
@@ -118,12 +115,6 @@ impl Prepared {
         };
         self.under_way.add(run.clone());
         Ok(Ok(Pending(State::Begun(self.clone(), run))))
-    }
-
-    /// Sets a program to work once more on the inputs that it has.
-    fn repeat(&self, stream: &Stream, ready: &Ready) -> Result<(Stamp, Arc<Event>)> {
-        let stamp = self.replay(stream, ready, &[], &mut [])?;
-        Ok((stamp, self.event_on(stream)?))
     }
 
     /// Waits until a run is over and reads its outputs, so that its program serves another. Where it was not executed, because
@@ -148,7 +139,9 @@ impl Prepared {
                 }
             };
             if is_again {
-                let again = match self.repeat(&run.stream, &ready) {
+                let repeated = self.repeat(&run.stream, &mut ready);
+                let noted = repeated.and_then(|stamp| Ok((stamp, self.event_on(&run.stream)?)));
+                let again = match noted {
                     Ok(again) => Some(again),
                     // By now yet another run has failed there.
                     Err(error) => error.on_stream().map(|_| (stamp, event.clone())),
@@ -201,10 +194,12 @@ impl Prepared {
 
 #[cfg(test)]
 mod tests {
+    use streampool_runtime::Stamp;
     use streampool_tensor::{Array, DType};
 
     use super::*;
     use crate::onnx::writer::Graph;
+    use crate::session::programs::Ready;
     use crate::session::{Session, SessionOptions};
 
     #[test]
@@ -226,7 +221,7 @@ mod tests {
         let begun = |places: &Array| {
             let inputs = [Input::from(&x), Input::from(places)];
             let mut ready = model
-                .ready(stream, &inputs, Ends::Host, None)
+                .ready(stream, &inputs, model.array_ends(), None)
                 .unwrap()
                 .expect("it is one program");
             let stamp = model.start(stream, &mut ready, &inputs).unwrap();

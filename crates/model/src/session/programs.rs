@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use streampool_device::lock::Mutex;
-use streampool_runtime::{Event, Program, Settings};
+use streampool_runtime::{Buffer, Event, Program, Settings};
+use streampool_tensor::Tensor;
 
 use super::compiled::{Compiled, Ends};
 use super::key::Key;
@@ -23,10 +24,22 @@ pub struct Ready {
     pub program: Program,
     /// The outputs that it makes where an input lies.
     pub in_place: Vec<InPlace>,
+    /// What is bound for its run, until it is given back.
+    pub bound: Bound,
     home: Home,
     /// Behind a run that nobody waited for.
     last_run: Option<Arc<Event>>,
     bytes: usize,
+}
+
+/// What is bound for a run, of what is not copied.
+#[derive(Default)]
+pub struct Bound {
+    pub inputs: Vec<Tensor>,
+    /// Where outputs are made.
+    pub made: Vec<Buffer>,
+    /// The outputs, once they are there.
+    pub outputs: Vec<Tensor>,
 }
 
 /// About what a program and its plan take beyond what is told of them: lists, and memory that was rounded up. It was measured.
@@ -51,6 +64,7 @@ impl Ready {
             compiled,
             program,
             in_place: Vec::new(),
+            bound: Bound::default(),
             home: Home::Stream,
             last_run: None,
         }
@@ -233,6 +247,7 @@ impl Programs {
             Home::Shared(turn) => (Settings::MOST_STREAMS, Some(turn)),
             Home::None => return,
         };
+        ready.bound = Bound::default();
         self.bytes.fetch_add(ready.bytes, Ordering::Relaxed);
         self.count.fetch_add(1, Ordering::Relaxed);
         let hash = ready.key.hash;

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+use streampool_device::DeviceKind;
 use streampool_runtime::{Budget, Buffer, Event, Program, Stamp, Stream};
 use streampool_tensor::{Array, Layout, Tensor};
 
@@ -16,7 +18,7 @@ use super::options::RunOptions;
 use super::outputs::{AllArrays, Arrays, Outputs};
 use super::part_runs::{Outcomes, PartValue};
 use super::prepared::Prepared;
-use super::programs::Ready;
+use super::programs::{Bound, Ready};
 use super::turns::{Turn, Turns};
 use crate::error::{Error, NodeError, Result};
 use crate::graph::ValueId;
@@ -27,13 +29,23 @@ use crate::trace::{Given, TensorKind};
 impl Prepared {
     /// Host arrays in, host arrays out.
     pub fn run_arrays(&self, inputs: &[Input<'_>], options: &RunOptions) -> Result<Outputs> {
-        self.run_and_read(inputs, options, |ready| self.read_outputs(ready), Ok)
+        let read = |ready: &mut Ready| self.read_outputs(ready);
+        self.run_and_read(inputs, self.array_ends(), options, read, Ok)
+    }
+
+    /// Where arrays of the host are for a program.
+    pub fn array_ends(&self) -> Ends {
+        match self.pool().device().properties().kind {
+            DeviceKind::Host => Ends::Lent,
+            _ => Ends::Host,
+        }
     }
 
     /// A run, and what `read` finds in its program, or `convert` makes of outputs that it has.
     pub fn run_and_read<R>(
         &self,
         inputs: &[Input<'_>],
+        ends: Ends,
         options: &RunOptions,
         read: impl Fn(&mut Ready) -> Result<R>,
         convert: impl Fn(Outputs) -> Result<R>,
@@ -43,7 +55,7 @@ impl Prepared {
         let ran = self.spend(options, || {
             self.pool().for_run(options.deadline, |stream| {
                 by_itself(stream, options, || {
-                    self.run_and_read_on(stream, inputs, options, &read, &convert)
+                    self.run_and_read_on(stream, inputs, ends, options, &read, &convert)
                 })
             })
         });
@@ -57,11 +69,12 @@ impl Prepared {
         &self,
         stream: &Stream,
         inputs: &[Input<'_>],
+        ends: Ends,
         options: &RunOptions,
         read: impl Fn(&mut Ready) -> Result<R>,
         convert: impl Fn(Outputs) -> Result<R>,
     ) -> Result<R> {
-        let Some(mut ready) = self.ready(stream, inputs, Ends::Host, Some(options))? else {
+        let Some(mut ready) = self.ready(stream, inputs, ends, Some(options))? else {
             return convert(self.run_parts_to_arrays(stream, inputs, options)?);
         };
         let settled = ready.settle(options);
@@ -253,10 +266,7 @@ impl Prepared {
         streampool_device::span!("capture", stream = stream.index());
         self.counts.add(stream.index(), Count::Captures);
         let possible = compiled.in_place.iter().copied();
-        let in_place = possible.filter(|one| match ends {
-            Ends::Host => compiled.changes_its_copy(one, self.pool()),
-            Ends::Device | Ends::Carried => is_carried(one, &key, carried),
-        });
+        let in_place = possible.filter(|one| is_carried(one, &key, carried));
         let in_place: Vec<InPlace> = in_place.collect();
         let program = compiled
             .capture(self.pool(), stream, ends, &in_place)
@@ -281,13 +291,34 @@ impl Prepared {
 
     /// Takes the inputs and sets a program to work on them.
     pub fn start(&self, stream: &Stream, ready: &mut Ready, inputs: &[Input<'_>]) -> Result<Stamp> {
-        let plan = &ready.compiled.plan;
+        let (compiled, ends) = (ready.compiled.clone(), ready.ends);
         let shared = shared(&mut ready.program)?;
-        for (port, input) in plan.inputs.iter().zip(ready.key.bound(inputs)) {
-            let room = &mut shared[port.offset..][..port.kind.bytes()];
-            input.copy_to(room)?;
+        let mut bound = Bound::default();
+        for (port, input) in compiled.plan.inputs.iter().zip(ready.key.bound(inputs)) {
+            if compiled.binds(ends, port) {
+                bound.inputs.push(input.at_work(self.pool())?);
+            } else {
+                input.copy_to(&mut shared[port.offset..][..port.kind.bytes()])?;
+            }
         }
-        self.replay(stream, ready, &[], &mut [])
+        for port in compiled.plan.output_ports() {
+            if compiled.binds(ends, port) {
+                bound.made.push(stream.allocate(port.kind.bytes())?);
+            }
+        }
+        ready.bound = bound;
+        self.repeat(stream, ready)
+    }
+
+    /// Sets a program to work once more on the inputs that it has.
+    pub fn repeat(&self, stream: &Stream, ready: &mut Ready) -> Result<Stamp> {
+        let mut bound = std::mem::take(&mut ready.bound);
+        let given: SmallVec<[&Buffer; 4]> = bound.inputs.iter().map(Tensor::buffer).collect();
+        let mut made: SmallVec<[&mut Buffer; 4]> = bound.made.iter_mut().collect();
+        let stamp = self.replay(stream, ready, &given, &mut made);
+        drop((given, made));
+        ready.bound = bound;
+        stamp
     }
 
     /// Where on its stream it ends.
@@ -312,21 +343,29 @@ impl Prepared {
 
     /// What a program that is done has made.
     pub fn read_outputs(&self, ready: &mut Ready) -> Result<Outputs> {
+        let (compiled, ends) = (&ready.compiled, ready.ends);
+        let bound = |port: &&Port| compiled.binds(ends, port);
+        let mut made = std::mem::take(&mut ready.bound.made).into_iter();
+        // Who reads them again finds them.
+        for port in compiled.plan.output_ports().filter(bound).take(made.len()) {
+            ready.bound.outputs.push(self.next(port, &mut made)?);
+        }
+        let mut bound_outputs = ready.bound.outputs.iter();
         let shared: &[u8] = shared(&mut ready.program)?;
-        let read = |port: &Port| {
-            let offset = ready
-                .compiled
-                .offset_in_program(port.offset, &ready.in_place);
-            let bytes = &shared[offset..][..port.kind.bytes()];
-            Array::from_bytes(port.kind.dtype, bytes, &port.kind.shape)
+        let mut read = |port: &Port| match bound(&port).then(|| bound_outputs.next()).flatten() {
+            Some(output) => Array::of(output),
+            None => {
+                let bytes = &shared[port.offset..][..port.kind.bytes()];
+                Array::from_bytes(port.kind.dtype, bytes, &port.kind.shape)
+            }
         };
-        let outputs = &ready.compiled.plan.outputs;
+        let outputs = &compiled.plan.outputs;
         let mut arrays = AllArrays::with_capacity(outputs.len());
         for (_, output) in outputs {
             let made: streampool_tensor::Result<Arrays> = match output {
                 Output::Known(value) => value.tensors().iter().map(Array::of).collect(),
                 Output::Tensor(port) => std::iter::once(read(port)).collect(),
-                Output::Sequence(ports) => ports.iter().map(read).collect(),
+                Output::Sequence(ports) => ports.iter().map(&mut read).collect(),
             };
             arrays.push(made?);
         }

@@ -33,6 +33,11 @@ fn given(pool: &Pool, weights: &[(&str, &Tensor)], precision: Option<DType>) -> 
     Session::from_bytes(pool, graph.file(), &options).unwrap()
 }
 
+/// A tensor in memory that no array shares.
+fn alone(array: &Array, pool: &Pool) -> Tensor {
+    Tensor::from_slice(pool, array.values::<f32>().unwrap(), array.shape()).unwrap()
+}
+
 fn in_use(pool: &Pool) -> usize {
     pool.snapshot().unwrap().memory.in_use
 }
@@ -46,7 +51,7 @@ fn weights_stay_where_they_are_as_long_as_the_session_lives() {
         &layers(Graph::new().constant("w", &w)).session(&pool),
         &[&x],
     );
-    let weight = w.tensor(&pool).unwrap();
+    let weight = alone(&w, &pool);
     let before = in_use(&pool);
     let session = given(&pool, &[("w", &weight)], None);
     assert_eq!(first(&session, &[&x]), expected);
@@ -81,7 +86,7 @@ fn weights_of_another_pool_and_parts_of_others_are_copied() {
 #[test]
 fn what_is_cast_is_no_longer_kept() {
     let Some(pool) = pool() else { return };
-    let weight = Random::new(3).reals(&[SIZE, SIZE]).tensor(&pool).unwrap();
+    let weight = alone(&Random::new(3).reals(&[SIZE, SIZE]), &pool);
     let session = given(&pool, &[("w", &weight)], Some(DType::F16));
     let x = Random::new(4).reals(&[3, SIZE]);
     assert_eq!(first(&session, &[&x]).shape(), [3, SIZE]);

@@ -14,6 +14,7 @@ mod faults;
 mod generated;
 mod given_weights;
 mod inputs;
+mod lent;
 mod memory;
 mod outputs;
 mod pending_and_late;

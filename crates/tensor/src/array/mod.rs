@@ -1,5 +1,6 @@
 //! Values on the host.
 
+mod memory;
 mod rows;
 mod strings;
 
@@ -8,8 +9,8 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use streampool_runtime::{DType, Element, Pool};
 
-use crate::room::{filled, room};
 use crate::{Error, Result, Tensor};
+use memory::Memory;
 
 /// The size of each axis, in place if there are few.
 type Shape = SmallVec<[usize; 4]>;
@@ -20,8 +21,8 @@ type Shape = SmallVec<[usize; 4]>;
 pub struct Array {
     dtype: DType,
     shape: Shape,
-    /// The bytes, in words so that elements of any type are aligned; the last word may not be full.
-    words: Vec<u64>,
+    memory: Memory,
+    /// How many of its bytes are elements.
     bytes: usize,
     /// What the elements are places in, where they stand for strings.
     list: Option<Arc<[String]>>,
@@ -46,7 +47,7 @@ impl Array {
         Array {
             dtype: T::DTYPE,
             shape: Shape::new(),
-            words: vec![u64::from_ne_bytes(word)],
+            memory: Memory::Words(vec![u64::from_ne_bytes(word)]),
             bytes: bytes.len(),
             list: None,
         }
@@ -74,18 +75,10 @@ impl Array {
 
     /// As many bytes as the shape has.
     fn filled(dtype: DType, shape: Shape, bytes: &[u8]) -> Result<Array> {
-        let (whole, rest) = bytes.as_chunks();
-        let mut words = room(bytes.len().div_ceil(size_of::<u64>()))?;
-        words.extend(whole.iter().copied().map(u64::from_ne_bytes));
-        if !rest.is_empty() {
-            let mut last = [0; size_of::<u64>()];
-            last[..rest.len()].copy_from_slice(rest);
-            words.push(u64::from_ne_bytes(last));
-        }
         Ok(Array {
             dtype,
             shape,
-            words,
+            memory: Memory::copied(bytes)?,
             bytes: bytes.len(),
             list: None,
         })
@@ -93,10 +86,15 @@ impl Array {
 
     /// Zeros. More than there is memory for are an error.
     pub fn zeros(dtype: DType, shape: &[usize]) -> Result<Array> {
+        Array::made(dtype, shape, |_| ())
+    }
+
+    /// Zeros but for what `write` makes of their bytes.
+    fn made(dtype: DType, shape: &[usize], write: impl FnOnce(&mut [u8])) -> Result<Array> {
         let mut sizes = shape.iter();
         let bytes = sizes.try_fold(dtype.size(), |all, &size| all.checked_mul(size));
-        let words = bytes.map(|bytes| filled(0, bytes.div_ceil(size_of::<u64>())));
-        let (Some(bytes), Some(Ok(words))) = (bytes, words) else {
+        let memory = bytes.map(|bytes| Memory::made(bytes, write));
+        let (Some(bytes), Some(Ok(memory))) = (bytes, memory) else {
             return Err(Error::Array {
                 got: format!("{shape:?} of {dtype}"),
                 expected: "as many elements as there is memory for".to_owned(),
@@ -105,15 +103,24 @@ impl Array {
         Ok(Array {
             dtype,
             shape: Shape::from(shape),
-            words,
+            memory,
             bytes,
             list: None,
         })
     }
 
-    /// The values of a tensor, after waiting for them.
+    /// The values of a tensor, after waiting for them. On the host many of them stay where they are.
     pub fn of(tensor: &Tensor) -> Result<Array> {
-        Array::from_bytes(tensor.dtype(), &tensor.to_bytes()?, tensor.shape())
+        match Memory::of(tensor)? {
+            Some(memory) => Ok(Array {
+                dtype: tensor.dtype(),
+                shape: Shape::from(tensor.shape()),
+                bytes: memory.bytes().len(),
+                memory,
+                list: None,
+            }),
+            None => Array::from_bytes(tensor.dtype(), &tensor.to_bytes()?, tensor.shape()),
+        }
     }
 
     /// The type of its elements; of strings that of their places.
@@ -128,11 +135,7 @@ impl Array {
 
     /// Its bytes.
     pub fn bytes(&self) -> &[u8] {
-        &bytemuck::cast_slice(&self.words)[..self.bytes]
-    }
-
-    fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut bytemuck::cast_slice_mut(&mut self.words)[..self.bytes]
+        &self.memory.bytes()[..self.bytes]
     }
 
     /// Its values. The type has to be its own.
@@ -145,9 +148,12 @@ impl Array {
         })
     }
 
-    /// The tensor of these values; of strings that of their places.
+    /// The tensor of these values; of strings that of their places. On the host many of them stay where they are.
     pub fn tensor(&self, pool: &Pool) -> Result<Tensor> {
-        Tensor::from_bytes(pool, self.dtype, self.bytes(), &self.shape)
+        match self.memory.lent(pool, self.dtype, &self.shape)? {
+            Some(tensor) => Ok(tensor),
+            None => Tensor::from_bytes(pool, self.dtype, self.bytes(), &self.shape),
+        }
     }
 }
 

@@ -70,21 +70,22 @@ impl Array {
     /// The rows of all of these, one after the other, as [`joined`](Self::joined) describes them.
     pub fn join(parts: &[&Array]) -> Result<Array> {
         let (dtype, shape) = Array::joined(parts)?;
-        let mut joined = Array::zeros(dtype, &shape)?;
-        let mut room = joined.bytes_mut();
-        for part in parts {
-            let (place, rest) = room.split_at_mut(part.bytes);
-            place.copy_from_slice(part.bytes());
-            room = rest;
-        }
-        if let Some((list, begins)) = Array::joined_list(parts) {
-            let mut places = joined.words.iter_mut();
-            for (part, begin) in parts.iter().zip(begins) {
-                let own = places.by_ref().take(part.words.len());
-                own.for_each(|place| *place = place.wrapping_add_signed(begin));
+        let (list, begins) = Array::joined_list(parts).unzip();
+        let begins: Vec<i64> = begins.unwrap_or_default();
+        let mut joined = Array::made(dtype, &shape, |mut room| {
+            for (number, part) in parts.iter().enumerate() {
+                let (own, rest) = room.split_at_mut(part.bytes);
+                own.copy_from_slice(part.bytes());
+                // The elements are places in a list.
+                if let Some(&begin) = begins.get(number) {
+                    for place in own.as_chunks_mut().0 {
+                        *place = i64::from_ne_bytes(*place).wrapping_add(begin).to_ne_bytes();
+                    }
+                }
+                room = rest;
             }
-            joined.list = Some(list);
-        }
+        })?;
+        joined.list = list;
         Ok(joined)
     }
 
@@ -123,21 +124,22 @@ impl Array {
     fn with_size(&self, axis: usize, old: usize, new: usize) -> Result<Array> {
         let mut shape = self.shape.clone();
         shape[axis] = new;
-        let mut array = Array::zeros(self.dtype, &shape)?;
-        if let Some((list, empty)) = self.with_empty() {
-            array.words.fill(u64::from_ne_bytes(empty.to_ne_bytes()));
-            array.list = Some(list);
-        }
-        // Where there are none, the sizes of the other axes may be any.
-        if self.bytes > 0 && array.bytes > 0 {
-            let element = self.shape[axis + 1..].iter().product::<usize>() * self.dtype.size();
-            let kept = old.min(new) * element;
-            let from = self.bytes().chunks_exact(old * element);
-            let to = array.bytes_mut();
-            for (from, to) in from.zip(to.chunks_exact_mut(new * element)) {
-                to[..kept].copy_from_slice(&from[..kept]);
+        let (list, empty) = self.with_empty().unzip();
+        let mut array = Array::made(self.dtype, &shape, |to| {
+            if let Some(empty) = empty {
+                to.as_chunks_mut().0.fill(empty.to_ne_bytes());
             }
-        }
+            // Where there are none, the sizes of the other axes may be any.
+            if self.bytes > 0 && !to.is_empty() {
+                let element = self.shape[axis + 1..].iter().product::<usize>() * self.dtype.size();
+                let kept = old.min(new) * element;
+                let from = self.bytes().chunks_exact(old * element);
+                for (from, to) in from.zip(to.chunks_exact_mut(new * element)) {
+                    to[..kept].copy_from_slice(&from[..kept]);
+                }
+            }
+        })?;
+        array.list = list;
         Ok(array)
     }
 }

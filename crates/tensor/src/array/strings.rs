@@ -92,8 +92,8 @@ impl PartialEq for Array {
             return false;
         }
         match (&self.list, &other.list) {
-            (None, None) => self.words == other.words,
-            (Some(one), Some(two)) if Arc::ptr_eq(one, two) => self.words == other.words,
+            (None, None) => self.bytes() == other.bytes(),
+            (Some(one), Some(two)) if Arc::ptr_eq(one, two) => self.bytes() == other.bytes(),
             _ => self.is_strings() && self.as_strings() == other.as_strings(),
         }
     }

@@ -217,7 +217,12 @@ fn target(call: &Call<'_>) -> Result<DType, NodeError> {
 }
 
 fn cast(call: &Call<'_>) -> Outputs {
-    Ok(vec![call.input(0)?.to_dtype(target(call)?)?])
+    let x = call.input(0)?;
+    let is_saturated = call.int_or("saturate", 1)? != 0;
+    Ok(vec![match call.attr_small("to")? {
+        Some(small) => small.of_numbers(x, is_saturated)?,
+        None => x.to_dtype(target(call)?)?,
+    }])
 }
 
 fn bit_cast(call: &Call<'_>) -> Outputs {

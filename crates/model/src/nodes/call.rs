@@ -507,6 +507,14 @@ impl<'a> Call<'a> {
         self.attr_int(name)?.map(onnx::dtype).transpose()
     }
 
+    /// The type of less than eight bits, or of 8-bit floats, that an attribute names, if it names one.
+    pub fn attr_small(&self, name: &str) -> Result<Option<onnx::Small>, NodeError> {
+        let named = self
+            .attr_int(name)?
+            .and_then(|code| i32::try_from(code).ok());
+        Ok(named.and_then(onnx::Small::of))
+    }
+
     /// The integers that older versions have as an attribute and newer ones as an input.
     pub fn ints_of(&self, name: &str, place: usize) -> Result<Option<Vec<i64>>, NodeError> {
         match self.attr_ints(name)? {

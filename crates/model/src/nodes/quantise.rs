@@ -279,6 +279,13 @@ fn quantize(call: &Call<'_>) -> Outputs {
         x => x.to_dtype(scale.dtype())?,
     };
     let zero = call.optional(2)?;
+    if let Some(small) = call.attr_small("output_dtype")? {
+        let zero = zero.map(|zero| spread(call, zero, x)).transpose()?;
+        let scale = spread(call, scale, x)?.to_dtype(x.dtype())?;
+        let is_saturated = call.int_or("saturate", 1)? != 0;
+        let y = small.quantised(&x.div(&scale)?, zero.as_ref(), is_saturated)?;
+        return Ok(vec![y]);
+    }
     let named = call.attr_dtype("output_dtype")?;
     let dtype = zero.map(Tensor::dtype).or(named).unwrap_or(DType::U8);
     let zero = match zero {

@@ -50,8 +50,11 @@ fn no_type(node: &Node) -> Option<String> {
         .attributes
         .iter()
         .filter(|(name, _)| node.operator.domain == Domain::Onnx && TYPES.contains(&&name[..]));
+    let is_small =
+        |number: i64| i32::try_from(number).is_ok_and(|it| onnx::Small::of(it).is_some());
     asked.find_map(|(name, attribute)| match attribute {
         Attribute::Int(0) => None,
+        Attribute::Int(number) if node.is_among("Cast QuantizeLinear") && is_small(*number) => None,
         Attribute::Int(number) => {
             let why = onnx::dtype(*number).err()?;
             Some(format!("attribute {name:?}: {why}"))

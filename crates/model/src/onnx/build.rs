@@ -32,8 +32,8 @@ pub struct Builder<'a> {
     pub(super) scopes: Scopes<'a>,
     pub(super) functions: Functions<'a>,
     pub(super) strings: Strings,
-    /// Constants that are held in a wider type than they are of.
-    small: HashSet<ValueId>,
+    /// Values that are held in a wider type than they are of.
+    small: HashMap<ValueId, Small>,
     /// What pairs scores with classes: the scores, the classes, and whether these are strings.
     pairs: Vec<(ValueId, Tensor, bool)>,
     /// Of inputs of pairs: the values, and the keys.
@@ -49,7 +49,7 @@ impl<'a> Builder<'a> {
             scopes: Scopes::default(),
             functions: Functions::new(functions)?,
             strings: Strings::default(),
-            small: HashSet::new(),
+            small: HashMap::new(),
             pairs: Vec::new(),
             keys: HashMap::new(),
             foreign: BTreeMap::new(),
@@ -70,7 +70,7 @@ impl<'a> Builder<'a> {
             graph.defaults = defaults(proto, &graph);
         }
         if self.foreign.is_empty() {
-            small::check(&graph, std::mem::take(&mut self.small))?;
+            small::settle(&mut graph, std::mem::take(&mut self.small))?;
             self.name_classes(&mut graph);
             self.strings.settle(&mut graph)?;
             return Ok(graph);
@@ -124,10 +124,19 @@ impl<'a> Builder<'a> {
                 self.keys.insert(values, keys);
                 continue;
             }
-            let id = self
-                .scopes
-                .declare(&input.name, types::declared_input(input)?)?;
-            self.scopes.graph().inputs.push(id);
+            let info = types::declared_input(input)?;
+            let id = self.scopes.declare(&input.name, info.clone())?;
+            let graph = self.scopes.graph();
+            match types::small(input) {
+                None => graph.inputs.push(id),
+                // What is given may be other numbers than the type has.
+                Some(small) => {
+                    let given = graph.add_value(info);
+                    graph.inputs.push(given);
+                    graph.nodes.push(small.cast(&input.name, given, id));
+                    self.small.insert(id, small);
+                }
+            }
         }
         self.outputs_of(&proto.nodes, &infos(proto)?)?;
         for node in &proto.nodes {
@@ -149,20 +158,18 @@ impl<'a> Builder<'a> {
         if proto.element == TensorProto::STRING {
             return self.strings_constant(proto);
         }
-        let is_small = Small::of(proto.element).is_some();
-        if is_small && !self.scopes.is_outermost() {
+        let small = Small::of(proto.element);
+        if small.is_some() && !self.scopes.is_outermost() {
             return Err(small::refused());
         }
-        let tensor = match is_small {
-            true => self.importer.small(proto)?,
-            false => self.importer.tensor(proto)?,
+        let tensor = match small {
+            Some(_) => self.importer.small(proto)?,
+            None => self.importer.tensor(proto)?,
         };
         let id = self
             .scopes
             .declare(&proto.name, types::of_constant(&proto.name, &tensor))?;
-        if is_small {
-            self.small.insert(id);
-        }
+        self.small.extend(small.map(|small| (id, small)));
         self.scopes.graph().constants.insert(id, tensor);
         Ok(())
     }

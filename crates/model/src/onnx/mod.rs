@@ -33,6 +33,7 @@ use bytes::Bytes;
 use streampool_tensor::{Pool, Tensor};
 
 #[doc(hidden)]
+pub use small::Small;
 pub use tensors::dtype;
 #[doc(hidden)]
 pub use test_data::{array, optional, sequence, tensor};

@@ -1,17 +1,17 @@
-//! Constants of less than eight bits, and of 8-bit floats: in a type that holds their numbers, for nodes that say what these
-//! stand for.
+//! Types of less than eight bits, and 8-bit floats: tensors hold their numbers in a wider type.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
-use streampool_tensor::DType;
 use streampool_tensor::room::room;
+use streampool_tensor::{DType, Tensor};
 
 use crate::error::{Error, NodeError, Result};
-use crate::graph::{Domain, Graph, ValueId};
+use crate::graph::{Attribute, Domain, Graph, Node, Operator, ValueId};
 
 /// A type of elements that are smaller than those of tensors.
 #[derive(Clone, Copy)]
 pub struct Small {
+    element: i32,
     /// Bits of an element.
     bits: usize,
     kind: Kind,
@@ -42,10 +42,16 @@ enum Special {
     NegativeZero,
 }
 
+/// A version of the operator that knows these types.
+const CAST_VERSION: i64 = 25;
+/// Bits of an `f32` behind the point.
+const F32_FRACTION: i64 = 23;
+
 impl Small {
     /// The type that a file means by this number, if it is one of these.
     pub fn of(element: i32) -> Option<Small> {
         let float = |bits, fraction, bias, special| Small {
+            element,
             bits,
             kind: Kind::Float {
                 fraction,
@@ -53,7 +59,11 @@ impl Small {
                 special,
             },
         };
-        let whole = |bits, kind| Small { bits, kind };
+        let whole = |bits, kind| Small {
+            element,
+            bits,
+            kind,
+        };
         Some(match element {
             17 => float(8, 3, 7, Special::AllSet),
             18 => float(8, 3, 8, Special::NegativeZero),
@@ -75,6 +85,108 @@ impl Small {
             Kind::Signed => DType::I8,
             Kind::Float { .. } => DType::BF16,
         }
+    }
+
+    /// Its number in files, which nodes are told by.
+    pub fn element(self) -> i32 {
+        self.element
+    }
+
+    /// A node that makes `to` of `from`, as numbers of this type.
+    pub fn cast(self, name: &str, from: ValueId, to: ValueId) -> Node {
+        Node {
+            name: name.to_owned(),
+            operator: Operator::onnx("Cast", CAST_VERSION),
+            inputs: vec![Some(from)],
+            outputs: vec![Some(to)],
+            attributes: vec![("to".to_owned(), Attribute::Int(self.element.into()))],
+        }
+    }
+
+    /// The numbers of this type that stand for those of `x`, in the type that holds them. Floats are the nearest, an even one of
+    /// two as near. Those beyond the largest become that if they are `saturated`, else infinities or not-a-numbers. Integers
+    /// keep their lowest bits.
+    pub fn of_numbers(self, x: &Tensor, saturated: bool) -> Result<Tensor, NodeError> {
+        let Kind::Float {
+            fraction,
+            bias,
+            special,
+        } = self.kind
+        else {
+            let above = 32 - self.bits as i64;
+            let bits = x.to_dtype(DType::I32)?.bitwise_left_shift(above)?;
+            let bits = match self.kind {
+                Kind::Signed => bits.bitwise_right_shift(above)?,
+                _ => bits
+                    .bitwise_right_shift(above)?
+                    .bitwise_and((1i64 << self.bits) - 1)?,
+            };
+            return Ok(bits.to_dtype(self.dtype())?);
+        };
+        let mut x = x.to_dtype(DType::F32)?;
+        let most = f64::from(self.largest());
+        if saturated {
+            x = x.is_nan()?.where_cond(&x, &x.clamp(-most, most)?)?;
+        }
+        // The bits that go are rounded away.
+        let gone = F32_FRACTION - fraction as i64;
+        let bits = x.bit_cast(DType::I32)?;
+        let odd = bits.bitwise_right_shift(gone)?.bitwise_and(1)?;
+        let rounded = bits.add(&odd)?.add((1i64 << (gone - 1)) - 1)?;
+        let kept = rounded
+            .bitwise_right_shift(gone)?
+            .bitwise_left_shift(gone)?
+            .bit_cast(DType::F32)?;
+        // Below the least number with all its bits, numbers are equally far from each other.
+        let (least, step) = (2f64.powi(1 - bias), 2f64.powi(1 - bias - fraction as i32));
+        let fine = x.div(step)?.round()?.mul(step)?;
+        let mut y = x.abs()?.lt(least)?.where_cond(&fine, &kept)?;
+        if !saturated {
+            let beyond = y.abs()?.gt(most)?;
+            y = match special {
+                Special::Ieee => beyond.where_cond(&y.sign()?.mul(f64::INFINITY)?, &y)?,
+                Special::None => y.clamp(-most, most)?,
+                _ => beyond.where_cond(f64::NAN, &y)?,
+            };
+        }
+        // Rounding is for numbers.
+        let y = match special {
+            Special::None => x.is_nan()?.where_cond(-0.0, &y)?,
+            Special::NegativeZero => x.is_nan()?.where_cond(&x, &y.add(0.0)?)?,
+            _ => x.is_nan()?.where_cond(&x, &y)?,
+        };
+        Ok(y.to_dtype(DType::BF16)?)
+    }
+
+    /// The nearest numbers of this type to `scaled`, plus a zero point, as far as they go.
+    pub fn quantised(
+        self,
+        scaled: &Tensor,
+        zero: Option<&Tensor>,
+        saturated: bool,
+    ) -> Result<Tensor, NodeError> {
+        let scaled = scaled.to_dtype(DType::F32)?;
+        let moved = |x: &Tensor| match zero {
+            Some(zero) => x.add(&zero.to_dtype(DType::F32)?),
+            None => Ok(x.clone()),
+        };
+        let (low, high) = match self.kind {
+            Kind::Float { .. } => return self.of_numbers(&moved(&scaled)?, saturated),
+            Kind::Unsigned => (0.0, 2f64.powi(self.bits as i32) - 1.0),
+            Kind::Signed => {
+                let half = 2f64.powi(self.bits as i32 - 1);
+                (-half, half - 1.0)
+            }
+        };
+        let whole = moved(&scaled.round()?)?.clamp(low, high)?;
+        Ok(whole.to_dtype(self.dtype())?)
+    }
+
+    /// The largest of its floats.
+    fn largest(self) -> f32 {
+        let codes = 0..=0xff >> (9 - self.bits);
+        let finite = codes.map(|code| self.float(code)).filter(|x| x.is_finite());
+        finite.fold(0.0, f32::max)
     }
 
     /// The bytes of so many elements in a file.
@@ -135,36 +247,79 @@ impl Small {
     }
 }
 
-/// What moves elements without looking at them.
-const MOVING: &str = "Identity Reshape Squeeze Unsqueeze Flatten Transpose Gather Slice";
+/// What moves elements of its first input without looking at them.
+const MOVING: &str =
+    "Identity Reshape Squeeze Unsqueeze Flatten Transpose Gather Slice Expand Tile";
 
-/// Refuses what would compute with these constants as if they were of the types that hold them.
-pub fn check(graph: &Graph, mut small: HashSet<ValueId>) -> Result<()> {
-    let what = "an element type of less than 8 bits, or of 8-bit floats, but in DequantizeLinear,";
-    for node in &graph.nodes {
-        if !node.reads().any(|id| small.contains(&id)) {
-            continue;
+/// Follows values of these types through a graph: tells nodes what they make, and refuses what would compute with them as if they
+/// were of the types that hold them.
+pub fn settle(graph: &mut Graph, mut small: HashMap<ValueId, Small>) -> Result<()> {
+    for node in &mut graph.nodes {
+        let of = |id: &Option<ValueId>| id.as_ref().and_then(|id| small.get(id)).copied();
+        let made = made(node, of).map_err(|fault| {
+            let operator = node.operator.to_string();
+            fault.of_node(&node.name, operator)
+        })?;
+        if let (Some(made), Some(output)) = (made, node.output(0)) {
+            small.insert(output, made);
         }
-        let places = |allowed: &[usize]| {
-            let mut inputs = node.inputs.iter().enumerate();
-            inputs.all(|(place, id)| {
-                id.is_none_or(|id| !small.contains(&id)) || allowed.contains(&place)
-            }) && node.graphs().next().is_none()
-        };
-        if node.is("DequantizeLinear") && places(&[0, 2]) {
-            continue;
-        }
-        if node.operator.domain == Domain::Onnx && node.is_among(MOVING) && places(&[0]) {
-            small.extend(node.output(0));
-            continue;
-        }
-        let fault = NodeError::unsupported(what);
-        return Err(fault.of_node(&node.name, node.operator.to_string()));
     }
-    match graph.outputs.iter().find(|id| small.contains(id)) {
-        Some(&output) => Err(NodeError::unsupported(what).of_value(graph.name(output))),
-        None => Ok(()),
+    Ok(())
+}
+
+/// Of which of these types what a node makes is, where `of` is that of an input.
+fn made(
+    node: &mut Node,
+    of: impl Fn(&Option<ValueId>) -> Option<Small>,
+) -> Result<Option<Small>, NodeError> {
+    let types: Vec<Option<Small>> = node.inputs.iter().map(of).collect();
+    let at = |place: usize| types.get(place).copied().flatten();
+    let only_at = |allowed: &[usize]| {
+        let mut given = types.iter().enumerate();
+        given.all(|(place, given)| given.is_none() || allowed.contains(&place))
+    };
+    let named = |name: &str| i32::try_from(node.int(name, 0)).ok().and_then(Small::of);
+    let is_onnx = node.operator.domain == Domain::Onnx;
+    if is_onnx && node.is("Cast") {
+        return Ok(named("to"));
     }
+    if is_onnx && node.is("CastLike") {
+        if let Some(to) = at(1) {
+            node.operator = Operator::onnx("Cast", node.operator.version);
+            node.inputs.truncate(1);
+            (node.attributes).push(("to".to_owned(), Attribute::Int(to.element().into())));
+        }
+        return Ok(at(1));
+    }
+    if node.is("QuantizeLinear") && only_at(&[2]) {
+        let to = named("output_dtype").or(at(2));
+        if let (Some(to), None) = (to, named("output_dtype")) {
+            let name = "output_dtype".to_owned();
+            (node.attributes).push((name, Attribute::Int(to.element().into())));
+        }
+        return Ok(to);
+    }
+    if types.iter().all(Option::is_none) {
+        return Ok(None);
+    }
+    if node.graphs().next().is_none() {
+        if node.is("DequantizeLinear") && only_at(&[0, 2])
+            || is_onnx && node.is_among("Shape Size") && only_at(&[0])
+        {
+            return Ok(None);
+        }
+        if is_onnx && node.is_among(MOVING) && only_at(&[0]) {
+            return Ok(at(0));
+        }
+        let first = at(0).map(Small::element);
+        if is_onnx && node.is("Concat") && types.iter().all(|one| one.map(Small::element) == first)
+        {
+            return Ok(at(0));
+        }
+    }
+    Err(NodeError::unsupported(
+        "an element type of less than 8 bits, or of 8-bit floats, but in casts, quantisation and nodes that move elements,",
+    ))
 }
 
 /// Refuses one where it cannot be followed.
@@ -177,6 +332,7 @@ pub fn refused() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{Random, host_pool};
 
     fn numbers(element: i32, codes: &[u8], count: usize) -> Vec<f32> {
         let small = Small::of(element).expect("a small type");
@@ -214,5 +370,115 @@ mod tests {
         assert_eq!(numbers(18, &[0x7f, 0x40], 2), [240.0, 1.0]);
         assert_eq!(numbers(20, &[0x7f, 0x40], 2), [57344.0, 1.0]);
         assert!(numbers(17, &[0x7f], 1)[0].is_nan() && numbers(18, &[0x80], 1)[0].is_nan());
+    }
+
+    /// Every number of a type, with its code.
+    fn all(small: Small) -> Vec<(u8, f32)> {
+        let codes = 0..=(0xff >> (8 - small.bits)) as u8;
+        let numbers = codes.map(|code| (code, small.float(code)));
+        numbers.filter(|(_, number)| number.is_finite()).collect()
+    }
+
+    /// The nearest number, and of two as near that of the even code.
+    fn nearest(numbers: &[(u8, f32)], x: f32) -> f32 {
+        let far = |number: f32| (f64::from(number) - f64::from(x)).abs();
+        let by = |one: &&(u8, f32), other: &&(u8, f32)| {
+            far(one.1)
+                .total_cmp(&far(other.1))
+                .then((one.0 % 2).cmp(&(other.0 % 2)))
+        };
+        numbers.iter().min_by(by).unwrap().1
+    }
+
+    #[test]
+    fn floats_become_the_nearest() {
+        let pool = host_pool();
+        let mut random = Random::new(8);
+        for element in [17, 18, 19, 20, 23] {
+            let small = Small::of(element).unwrap();
+            let numbers = all(small);
+            let mut given: Vec<f32> = numbers.iter().map(|number| number.1).collect();
+            // Halfway between two, and a little to each side.
+            let mut sorted = given.clone();
+            sorted.sort_by(f32::total_cmp);
+            for two in sorted.windows(2) {
+                let half = two[0] + (two[1] - two[0]) / 2.0;
+                given.extend([half, half.next_up(), half.next_down()]);
+            }
+            for _ in 0..4000 {
+                let size = 2f32.powf(random.below(4200) as f32 / 100.0 - 24.0);
+                given.push(if random.below(2) == 0 { size } else { -size });
+            }
+            let x = Tensor::from_slice(&pool, &given, &[given.len()]).unwrap();
+            let y = small.of_numbers(&x, true).unwrap();
+            let y = y.to_dtype(DType::F32).unwrap().to_vec::<f32>().unwrap();
+            for (&x, &y) in given.iter().zip(&y) {
+                assert_eq!(y, nearest(&numbers, x), "{x:e} as {element}");
+                assert!(y != 0.0 || !y.is_sign_negative() || element != 18 && element != 20);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_beyond_all_is_the_largest_or_no_number() {
+        let pool = host_pool();
+        let given = [f32::INFINITY, f32::NEG_INFINITY, 1e9, f32::NAN];
+        let x = Tensor::from_slice(&pool, &given, &[4]).unwrap();
+        let of = |element, saturated| -> Vec<f32> {
+            let y = Small::of(element)
+                .unwrap()
+                .of_numbers(&x, saturated)
+                .unwrap();
+            y.to_dtype(DType::F32).unwrap().to_vec().unwrap()
+        };
+        let infinite = f32::INFINITY;
+        for (element, most) in [
+            (17, 448.0),
+            (18, 240.0),
+            (19, 57344.0),
+            (20, 57344.0),
+            (23, 6.0),
+        ] {
+            let y = of(element, true);
+            assert_eq!(y[..3], [most, -most, most]);
+            assert!(y[3].is_nan() || element == 23 && y[3] == 0.0);
+        }
+        assert!(
+            of(17, false)
+                .iter()
+                .chain(&of(20, false))
+                .all(|y| y.is_nan())
+        );
+        assert_eq!(of(19, false)[..3], [infinite, -infinite, infinite]);
+    }
+
+    #[test]
+    fn integers_keep_their_lowest_bits_and_are_quantised_within_their_range() {
+        let pool = host_pool();
+        let given = [-9i32, -8, -1, 0, 7, 8, 15, 16, 21];
+        let x = Tensor::from_slice(&pool, &given, &[given.len()]).unwrap();
+        let of = |element| Small::of(element).unwrap().of_numbers(&x, true).unwrap();
+        let signed = [7i8, -8, -1, 0, 7, -8, -1, 0, 5];
+        assert_eq!(of(22).to_vec::<i8>().unwrap(), signed);
+        let unsigned = [7u8, 8, 15, 0, 7, 8, 15, 0, 5];
+        assert_eq!(of(21).to_vec::<u8>().unwrap(), unsigned);
+        let scaled = Tensor::from_slice(&pool, &[-9.5f32, -1.5, 0.5, 6.5, 99.0], &[5]).unwrap();
+        let one = Tensor::from_slice(&pool, &[1i8], &[]).unwrap();
+        let quantised = |element, zero| {
+            let small = Small::of(element).unwrap();
+            small.quantised(&scaled, zero, true).unwrap()
+        };
+        assert_eq!(
+            quantised(22, Some(&one)).to_vec::<i8>().unwrap(),
+            [-8, -1, 1, 7, 7]
+        );
+        assert_eq!(
+            quantised(21, None).to_vec::<u8>().unwrap(),
+            [0, 0, 0, 6, 15]
+        );
+        assert_eq!(
+            quantised(26, None).to_vec::<i8>().unwrap(),
+            [-2, -2, 0, 1, 1]
+        );
     }
 }

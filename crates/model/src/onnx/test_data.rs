@@ -5,13 +5,14 @@ use streampool_tensor::{Array, Pool, Tensor};
 
 use super::external::External;
 use super::proto::{OptionalProto, SequenceProto, TensorProto, decoded};
+use super::small::Small;
 use super::tensors::Importer;
 use crate::error::{NodeError, Result};
 
 /// The tensor in the bytes of a `.pb` file, and its name.
 pub fn tensor(bytes: &[u8], known: &Pool) -> Result<(String, Tensor)> {
     let proto: TensorProto = decoded(Bytes::copy_from_slice(bytes), "the tensor")?;
-    let tensor = importer(known).tensor(&proto)?;
+    let tensor = of_any_type(&mut importer(known), &proto)?;
     Ok((proto.name, tensor))
 }
 
@@ -19,7 +20,7 @@ pub fn tensor(bytes: &[u8], known: &Pool) -> Result<(String, Tensor)> {
 pub fn array(bytes: &[u8], known: &Pool) -> Result<(String, Array)> {
     let proto: TensorProto = decoded(Bytes::copy_from_slice(bytes), "the tensor")?;
     if proto.element != TensorProto::STRING {
-        let tensor = importer(known).tensor(&proto)?;
+        let tensor = of_any_type(&mut importer(known), &proto)?;
         return Ok((proto.name, Array::of(&tensor)?));
     }
     let sizes = proto
@@ -68,6 +69,14 @@ fn tensors(proto: &SequenceProto, known: &Pool) -> Result<Vec<Tensor>> {
         .iter()
         .map(|tensor| importer.tensor(tensor))
         .collect()
+}
+
+/// The tensor, in a wider type if its own is smaller than those of tensors.
+fn of_any_type(importer: &mut Importer<'_>, proto: &TensorProto) -> Result<Tensor> {
+    match Small::of(proto.element) {
+        Some(_) => importer.small(proto),
+        None => importer.tensor(proto),
+    }
 }
 
 fn importer(known: &Pool) -> Importer<'_> {

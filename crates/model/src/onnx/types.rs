@@ -8,12 +8,18 @@ use super::dtype;
 use super::proto::{
     HolderType, SizeKind, SizeProto, TensorProto, TensorType, TypeProto, ValueProto,
 };
+use super::small::Small;
 use crate::error::{NodeError, Result};
 use crate::graph::{Dim, ValueInfo, ValueKind};
 
 /// What is declared of an input or an output, which has to be of a type we have.
 pub fn declared(proto: &ValueProto) -> Result<ValueInfo> {
     info(proto).map_err(|fault| fault.of_value(&proto.name))
+}
+
+/// The type of less than eight bits, or of 8-bit floats, of a tensor that is declared to have one.
+pub fn small(proto: &ValueProto) -> Option<Small> {
+    Small::of(proto.kind.as_ref()?.tensor.as_ref()?.element)
 }
 
 /// As [`declared`], of an input, which is no list of pairs.
@@ -85,6 +91,8 @@ fn info(proto: &ValueProto) -> Result<ValueInfo, NodeError> {
     };
     if tensor.element == TensorProto::STRING {
         (info.dtype, info.strings) = (Some(DType::I64), Some(Arc::default()));
+    } else if let Some(small) = Small::of(tensor.element) {
+        info.dtype = Some(small.dtype());
     } else if tensor.element != 0 {
         info.dtype = Some(dtype(i64::from(tensor.element))?);
     }

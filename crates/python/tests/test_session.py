@@ -5,6 +5,7 @@ import os
 import textwrap
 import threading
 
+import ml_dtypes
 import numpy as np
 import pytest
 from conftest import make
@@ -76,6 +77,17 @@ def test_every_type_and_layout_comes_back(identity, dtype, shape):
         assert y.dtype == dtype
         assert y.shape == layout.shape
         np.testing.assert_array_equal(y, layout)
+
+
+def test_small_types_are_held_in_wider_ones():
+    x = np.array([0.3, 5.1, -70], np.float32).astype(ml_dtypes.float8_e4m3fn)
+    f8, f32 = TensorProto.FLOAT8E4M3FN, TensorProto.FLOAT
+    model = make([helper.make_node("Cast", ["x"], ["y"], to=f32)], [("x", f8, [3])], [("y", f32, [3])])
+    model.opset_import[0].version, model.ir_version = 21, 10
+    session = sp.Session(model, device="host")
+    assert np.array_equal(session(x=x), x.astype(np.float32))
+    with pytest.raises(sp.InvalidInput, match="complex"):
+        session(x=np.zeros(3, np.complex64))
 
 
 def test_numbers_without_a_type_become_what_the_model_takes(session, identity):

@@ -105,6 +105,17 @@ pub fn to_array(value: &Bound<'_, PyAny>, expected: Option<DType>) -> PyResult<A
     if let Some(strings) = strings::of(given.as_any())? {
         return Ok(strings);
     }
+    // Types of `ml_dtypes` that have one byte or less, as 8-bit floats, are held in a wider one.
+    let is_small = matches!(
+        (given.dtype().kind(), given.dtype().itemsize()),
+        (b'V' | b'f', 1)
+    );
+    let given = match expected.filter(|_| is_small) {
+        Some(wider) => given
+            .call_method1(intern!(py, "astype"), (dtype_name(wider),))?
+            .cast_into::<PyUntypedArray>()?,
+        None => given,
+    };
     let refused = || {
         invalid(
             py,
@@ -113,14 +124,6 @@ pub fn to_array(value: &Bound<'_, PyAny>, expected: Option<DType>) -> PyResult<A
                 given.dtype()
             ),
         )
-    };
-    // Types of `ml_dtypes` that have one byte or less, as 8-bit floats, are held in a wider one.
-    let is_small = matches!((given.dtype().kind(), given.dtype().itemsize()), (b'V' | b'f', 1));
-    let given = match expected.filter(|_| is_small) {
-        Some(wider) => given
-            .call_method1(intern!(py, "astype"), (dtype_name(wider),))?
-            .cast_into::<PyUntypedArray>()?,
-        None => given,
     };
     let dtype = dtype(&given).ok_or_else(refused)?;
     let array = with_type!(dtype, T => {

@@ -54,8 +54,9 @@ impl Chain {
     /// What the next node depends on: the last one, or none of them.
     fn before(&self) -> (CUgraphNode, usize) {
         match self.last {
-            None => (std::ptr::null_mut(), 0),
-            Some(node) => (node.raw, 1),
+            // Planted: an edge that is left out.
+            Some(node) if !cfg!(planted_edge) => (node.raw, 1),
+            _ => (std::ptr::null_mut(), 0),
         }
     }
 

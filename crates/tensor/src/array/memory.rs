@@ -26,7 +26,7 @@ pub(super) enum Memory {
     /// Many.
     Large(Arc<Aligned>),
     /// Those of a tensor on the host, which are computed and fill its memory.
-    Tensor(Tensor),
+    Tensor(Box<Tensor>),
 }
 
 impl Memory {
@@ -69,7 +69,9 @@ impl Memory {
         }
         let computed = tensor.pool().current()?.wait_for_buffer(tensor.buffer());
         // Who reads it otherwise is told why it failed.
-        Ok(computed.is_ok().then(|| Memory::Tensor(tensor.clone())))
+        Ok(computed
+            .is_ok()
+            .then(|| Memory::Tensor(Box::new(tensor.clone()))))
     }
 
     /// A tensor that reads these bytes where they are, if they are many and the pool is the host's.
@@ -83,7 +85,7 @@ impl Memory {
         let memory = match self {
             Memory::Large(memory) if pool.device().properties().kind == DeviceKind::Host => memory,
             Memory::Tensor(tensor) if tensor.pool().is_same(pool) => {
-                return Ok(Some(tensor.clone()));
+                return Ok(Some(Tensor::clone(tensor)));
             }
             _ => return Ok(None),
         };

@@ -4,4 +4,7 @@ From Verify Require Import Line.
 Import ListNotations.
 Definition overtaken_free (o : one) : one := One (name o) (urgent o) (left o) (passed o + 1).
 Lemma still_fair o k : fair k o -> 0 < left o -> fair k (overtaken_free o).
-Proof. unfold fair, overtaken_free; simpl; intros; lia. Qed.
+Proof.
+  unfold fair, overtaken_free; simpl; intros.
+  lia. (* refused: Cannot find witness *)
+Qed.

@@ -1,6 +1,6 @@
 (** The clocks of streams, for any number of streams.
     Code: crates/runtime/src/clock.rs (`After`, `Hazards`), order.rs (`lock_after`, `wait_for`). *)
-From Coq Require Import Arith List Lia.
+From Coq Require Import Arith List Lia Bool.
 Import ListNotations.
 
 Definition clock := nat -> nat.
@@ -87,40 +87,114 @@ Proof.
   intros [[->|H]|H]; apply IH; auto using add_stands_for, add_keeps.
 Qed.
 
-(** Every hazard is covered after `lock_after`: whatever the op conflicts with (`conflicts`) is covered already, or complete and
-    then covered at once (`over`), or waited for by a marker of its stream that covers it. *)
-Theorem every_hazard_is_covered :
-  forall (c : clock) (conflicts over : list stamp) (ms : list marker),
-    let open := filter (fun s => negb (Nat.leb (tick s) (c (stream s)))) conflicts in
-    let c' := fold_left cover over c in
-    (forall s, In s open ->
-       In s over \/
-       exists h m, In h (fold_left add (filter (fun s => negb (Nat.leb (tick s) (c (stream s)))) conflicts) []) /\
-                   stream h = stream s /\ tick s <= tick h /\
-                   In m ms /\ stream (at_ m) = stream h /\ tick h <= tick (at_ m)) ->
-    forall s, In s conflicts -> covers (waited c' ms) s.
-Proof.
-  intros c conflicts over ms open c' H s I.
-  assert (G : forall l d, le_clock d (fold_left cover l d)).
-  { induction l as [|x l IH]; intros d r; simpl; [lia|].
-    specialize (IH (cover d x) r). pose proof (cover_grows d x r). lia. }
-  assert (K : forall l d x, In x l -> covers (fold_left cover l d) x).
-  { induction l as [|y l IH]; intros d x; simpl; [tauto|]; intros [->|J].
-    - eapply covers_mono; [apply G|apply cover_covers].
-    - apply IH; exact J. }
-  destruct (Nat.leb (tick s) (c (stream s))) eqn:E.
-  - apply Nat.leb_le in E.
-    eapply covers_mono; [apply waited_grows|]. eapply covers_mono; [apply G|]. exact E.
-  - destruct (H s) as [J|[h [m [_ [S1 [L1 [J [S2 L2]]]]]]]].
-    + apply filter_In; split; [exact I|]; rewrite E; reflexivity.
-    + eapply covers_mono; [apply waited_grows|]. apply K; exact J.
-    + pose proof (waited_covers_marker ms c' m J) as C.
-      unfold covers in *. rewrite S2, S1 in C. lia.
-Qed.
-
 (** For each hazard there is one that is waited for: `Hazards` loses none. *)
 Theorem hazards_lose_none ss s : In s ss -> stands_for (fold_left add ss []) s.
 Proof. intros H; apply adds_stand_for; auto. Qed.
+
+(** What `order_read` and `order_write` find of a use of another stream that an op conflicts with. `is_good` is the answer of
+    `clean.covers`, which only a read asks for; `is_complete` is that of the clocks at that moment. *)
+Record look := Look { use : stamp; reads : bool; is_good : bool; is_complete : bool }.
+Definition is_covered (c : clock) (s : stamp) : bool := Nat.leb (tick s) (c (stream s)).
+
+(** `order_read` and `order_write`: what they do to the stream's clock and to `waits`. *)
+Definition order (at_once : clock * list stamp) (l : look) : clock * list stamp :=
+  let (c, hs) := at_once in
+  if reads l && is_good l then (c, hs)
+  else if is_covered c (use l) && negb (reads l && is_complete l) then (c, hs)
+  else if is_complete l then (cover c (use l), hs)
+  else (c, add hs (use l)).
+
+(** `wait_for`: there is a marker for a stamp, or none because its stream takes no event and the stamp is complete. *)
+Definition markers (found : stamp -> option marker) (hs : list stamp) : list marker :=
+  flat_map (fun h => match found h with Some m => [m] | None => [] end) hs.
+
+(** `Lane::marker`: the latest one if it covers the tick, else one that is recorded now, after all that the stream was given. *)
+Definition marker_of (latest : option stamp) (r recorded t : nat) : stamp :=
+  match latest with
+  | Some m => if Nat.leb t (tick m) then m else Stamp r recorded
+  | None => Stamp r recorded
+  end.
+Theorem a_marker_covers_what_was_asked latest r recorded t :
+  (forall m, latest = Some m -> stream m = r) -> t < recorded ->
+  stream (marker_of latest r recorded t) = r /\ t <= tick (marker_of latest r recorded t).
+Proof.
+  intros L A; unfold marker_of. destruct latest as [m|]; simpl; [|lia].
+  destruct (Nat.leb t (tick m)) eqn:E; simpl; [|lia].
+  apply Nat.leb_le in E; split; [apply L; reflexivity|exact E].
+Qed.
+
+Lemma is_covered_true c s : is_covered c s = true -> covers c s.
+Proof. intros E; apply Nat.leb_le in E; exact E. Qed.
+Lemma le_clock_refl c : le_clock c c.
+Proof. intros r; lia. Qed.
+Lemma le_clock_trans c d e : le_clock c d -> le_clock d e -> le_clock c e.
+Proof. intros A B r; specialize (A r); specialize (B r); lia. Qed.
+
+(** A look never takes back what an earlier one did. *)
+Lemma order_keeps l p : le_clock (fst p) (fst (order p l)) /\ forall s, stands_for (snd p) s -> stands_for (snd (order p l)) s.
+Proof.
+  destruct p as [c hs]; unfold order.
+  destruct (reads l && is_good l); [split; [apply le_clock_refl|auto]|].
+  destruct (is_covered c (use l) && negb (reads l && is_complete l)); [split; [apply le_clock_refl|auto]|].
+  destruct (is_complete l); simpl; (split; [apply cover_grows || apply le_clock_refl|auto using add_keeps]).
+Qed.
+Lemma orders_keep ls : forall p,
+  le_clock (fst p) (fst (fold_left order ls p)) /\ forall s, stands_for (snd p) s -> stands_for (snd (fold_left order ls p)) s.
+Proof.
+  induction ls as [|l ls IH]; intros p; simpl; [split; [apply le_clock_refl|auto]|].
+  destruct (IH (order p l)) as [A B], (order_keeps l p) as [C D]. split; [eapply le_clock_trans; eauto|auto].
+Qed.
+
+Section Hazards.
+  (** What is complete when the stream's lock was taken at last. What was complete before still is. *)
+  Variable complete : stamp -> Prop.
+  Hypothesis complete_before : forall r t u, u <= t -> complete (Stamp r t) -> complete (Stamp r u).
+
+  (** After the looks each use is covered, or complete, or `Hazards` has one that stands for it. *)
+  Lemma no_look_is_lost ls : forall p,
+    (forall l, In l ls -> is_good l = true \/ is_complete l = true -> complete (use l)) ->
+    forall l, In l ls ->
+      covers (fst (fold_left order ls p)) (use l) \/ complete (use l) \/ stands_for (snd (fold_left order ls p)) (use l).
+  Proof.
+    induction ls as [|x ls IH]; intros p T l; simpl; [tauto|]; intros [->|I].
+    - destruct (orders_keep ls (order p l)) as [G K].
+      assert (T' := T l (or_introl eq_refl)).
+      assert (covers (fst (order p l)) (use l) \/ complete (use l) \/ stands_for (snd (order p l)) (use l)) as [C|[C|C]].
+      { destruct p as [c hs]; unfold order.
+        destruct (reads l && is_good l) eqn:E; [apply andb_prop in E; tauto|].
+        destruct (is_covered c (use l) && negb (reads l && is_complete l)) eqn:F.
+        { apply andb_prop in F; left; apply is_covered_true; tauto. }
+        destruct (is_complete l); [tauto|]. right; right; apply add_stands_for. }
+      + left; eapply covers_mono; eauto.
+      + auto.
+      + auto.
+    - apply IH; [|exact I]. intros y J; apply T; right; exact J.
+  Qed.
+
+  (** Every hazard is covered after `lock_after`, or complete. What is assumed is about the stamps in `Hazards` alone: each has a
+      marker of its stream of no earlier tick, or is complete. Between the looks and the waits the lock is free, so the clock may have
+      grown: from that of the looks to `c`. *)
+  Theorem every_hazard_is_covered : forall c0 ls c found,
+    let (looked, hs) := fold_left order ls (c0, []) in
+    (forall l, In l ls -> is_good l = true \/ is_complete l = true -> complete (use l)) ->
+    le_clock looked c ->
+    (forall h, In h hs ->
+       match found h with Some m => stream (at_ m) = stream h /\ tick h <= tick (at_ m) | None => complete h end) ->
+    forall l, In l ls -> covers (waited c (markers found hs)) (use l) \/ complete (use l).
+  Proof.
+    intros c0 ls c found. destruct (fold_left order ls (c0, [])) as [looked hs] eqn:E.
+    intros T G F l I.
+    destruct (no_look_is_lost ls (c0, []) T l I) as [C|[C|[h [J [S L]]]]]; rewrite ?E in *; simpl in *.
+    - left. eapply covers_mono; [apply waited_grows|]. eapply covers_mono; [exact G|exact C].
+    - right; exact C.
+    - assert (H := F h J). destruct (found h) as [m|] eqn:M.
+      + left. destruct H as [S' L'].
+        assert (C := waited_covers_marker (markers found hs) c m).
+        assert (In m (markers found hs)) as K by (apply in_flat_map; exists h; rewrite M; simpl; auto).
+        specialize (C K). unfold covers in *. rewrite S', S in C. lia.
+      + right. destruct h as [r t], (use l) as [r' t']; simpl in *; subst r'. eapply complete_before; eauto.
+  Qed.
+End Hazards.
 
 (** What clocks say is true. `before x y`: the command x is over when y begins. It is transitive, and holds along a stream
     and from a marker to who waits for it. *)
@@ -161,9 +235,34 @@ Section Truth.
     intros c T M. apply E; [|exact M].
     intros s P C; apply before_trans with (y := p); [apply T; assumption|exact B].
   Qed.
+
+  (** All together: when `lock_after` has returned, what the op conflicts with is before the op, `q`. `p` is where the stream was when
+      its lock was taken at last. *)
+  Theorem every_conflict_comes_before : forall (complete : stamp -> Prop) c0 ls c found p q,
+    let (looked, hs) := fold_left order ls (c0, []) in
+    (forall r t u, u <= t -> complete (Stamp r t) -> complete (Stamp r u)) ->
+    (forall s, 1 <= tick s -> complete s -> before s q) ->
+    (forall l, In l ls -> 1 <= tick (use l) /\ (is_good l = true \/ is_complete l = true -> complete (use l))) ->
+    le_clock looked c -> true_at c p -> before p q ->
+    (forall h, In h hs ->
+       match found h with Some m => stream (at_ m) = stream h /\ tick h <= tick (at_ m) | None => complete h end) ->
+    (forall h m, In h hs -> found h = Some m -> true_at (known m) (at_ m) /\ before (at_ m) q) ->
+    forall l, In l ls -> before (use l) q.
+  Proof.
+    intros complete c0 ls c found p q.
+    pose proof (every_hazard_is_covered complete) as E; specialize (fun D => E D c0 ls c found).
+    destruct (fold_left order ls (c0, [])) as [looked hs].
+    intros D O T G Tc B F M l I. destruct (T l I) as [P _].
+    destruct (E D (fun l I => proj2 (T l I)) G F l I) as [C|C]; [|auto].
+    apply (merged_clocks_are_true c (markers found hs) p q Tc B); auto.
+    intros m J. apply in_flat_map in J; destruct J as [h [J K]].
+    destruct (found h) as [m'|] eqn:N; [|destruct K]. destruct K as [->|[]]. eapply M; eauto.
+  Qed.
 End Truth.
 
 Print Assumptions waited_grows.
-Print Assumptions every_hazard_is_covered.
 Print Assumptions hazards_lose_none.
+Print Assumptions a_marker_covers_what_was_asked.
+Print Assumptions every_hazard_is_covered.
 Print Assumptions merged_clocks_are_true.
+Print Assumptions every_conflict_comes_before.

@@ -5,7 +5,7 @@
 (* `note_passing`). A stretch under the engine's lock is one step, but for what  *)
 (* others touch without the lock: the door's word and the inbox, each a step.    *)
 (* One row a request, one kind, `max_wait` 0: the paces, costs and turns of      *)
-(* tenants are the schedule's own tests' part, and Turns.v's.                    *)
+(* tenants are the schedule's own tests' part, and Tenants.v's.                  *)
 EXTENDS Naturals, Sequences, FiniteSets
 
 CONSTANTS Callers, KindOf,   \* "door": by the door or the inbox; "help": runs a batch itself; "submit": leaves it to workers

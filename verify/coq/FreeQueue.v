@@ -4,6 +4,7 @@ From iris.base_logic.lib Require Import invariants.
 From iris.program_logic Require Import adequacy.
 From iris.heap_lang Require Import adequacy proofmode notation.
 From iris.heap_lang Require Import lang.
+From Verify Require Import Spin.
 
 Definition new_queue : val := λ: <>, ref NONE.
 (** The node is its pusher's until the exchange; its link is written anew each time. *)
@@ -94,25 +95,55 @@ Section queue.
   Qed.
 End queue.
 
-(** A whole program: two threads push cells, the third writes to what it took. *)
+(** A whole program: two threads push cells that they used, and two take all and use each cell that they took. With two owners of a
+    cell at a time it could be stuck. *)
+Definition use_all : val :=
+  rec: "use_all" "t" "n" :=
+    match: next "t" with NONE => #() | SOME "p" => use (Fst "p") "n";; "use_all" (Snd "p") "n" end.
 Definition queue_client : val := λ: <>,
   let: "q" := new_queue #() in
-  Fork (push "q" (ref #1));;
-  Fork (push "q" (ref #2));;
-  match: next (take_all "q") with NONE => #() | SOME "p" => Fst "p" <- #3 end.
+  Fork (let: "c" := ref #0 in use "c" #1;; push "q" "c");;
+  Fork (let: "c" := ref #0 in use "c" #2;; push "q" "c");;
+  Fork (use_all (take_all "q") #3);;
+  use_all (take_all "q") #4.
+
+Section queue_client.
+  Context `{!heapGS Σ}.
+  Definition cell (v : val) : iProp Σ := ∃ (l : loc) (n : Z), ⌜v = #l⌝ ∗ l ↦ #n.
+
+  Lemma use_all_spec (v : val) xs (n : Z) : {{{ links cell v xs }}} use_all v #n {{{ RET #(); True }}}.
+  Proof.
+    iIntros (Φ) "Hc HΦ". iLöb as "IH" forall (v xs). wp_rec. wp_pures.
+    wp_apply (next_spec cell with "Hc").
+    iIntros (r) "[[-> _]|(%x & %v' & %xs' & [-> _] & (%l & %m & -> & Hl) & Hc)]"; wp_pures; first by iApply "HΦ".
+    wp_apply (use_spec with "Hl"). iIntros "_". wp_pures. iApply ("IH" with "Hc HΦ").
+  Qed.
+  Lemma take_and_use_spec (q : loc) (n : Z) :
+    {{{ is_queue cell q }}} use_all (take_all #q) #n {{{ RET #(); True }}}.
+  Proof.
+    iIntros (Φ) "Hq HΦ". wp_apply (take_all_spec with "Hq"). iIntros (v xs) "Hc".
+    by wp_apply (use_all_spec with "Hc").
+  Qed.
+  Lemma use_and_push_spec (q : loc) (n : Z) :
+    {{{ is_queue cell q }}} let: "c" := ref #0 in use "c" #n;; push #q "c" {{{ RET #(); True }}}.
+  Proof.
+    iIntros (Φ) "Hq HΦ". wp_alloc l as "Hl". wp_pures. wp_apply (use_spec with "Hl"). iIntros "Hl". wp_pures.
+    wp_apply (push_spec cell with "[$Hq Hl]"); first by iExists l, _; iFrame. by iApply "HΦ".
+  Qed.
+  Lemma queue_client_spec : {{{ True }}} queue_client #() {{{ RET #(); True }}}.
+  Proof.
+    iIntros (Φ) "_ HΦ". wp_lam. wp_apply (new_queue_spec cell with "[//]"). iIntros (q) "#Hq". wp_pures.
+    wp_apply (wp_fork with "[]"); first by iNext; wp_apply (use_and_push_spec with "Hq"); iIntros "_".
+    wp_pures. wp_apply (wp_fork with "[]"); first by iNext; wp_apply (use_and_push_spec with "Hq"); iIntros "_".
+    wp_pures. wp_apply (wp_fork with "[]"); first by iNext; wp_apply (take_and_use_spec with "Hq"); iIntros "_".
+    wp_pures. by wp_apply (take_and_use_spec with "Hq").
+  Qed.
+End queue_client.
 
 Theorem queue_client_is_safe σ : adequate NotStuck (queue_client #()) σ (λ v _, v = #()).
 Proof.
   apply (heap_adequacy #[heapΣ]). iIntros (?) "_".
-  set (P := λ v : val, (∃ (l : loc) (n : Z), ⌜v = #l⌝ ∗ l ↦ #n)%I : iProp #[heapΣ]).
-  wp_lam. wp_apply (new_queue_spec P with "[//]"). iIntros (q) "#Hq". wp_pures.
-  wp_apply (wp_fork with "[]").
-  { iNext. wp_alloc l as "Hl". wp_apply (push_spec P with "[$Hq Hl]"); [by iExists l, _; iFrame|by iIntros "_"]. }
-  wp_pures. wp_apply (wp_fork with "[]").
-  { iNext. wp_alloc l as "Hl". wp_apply (push_spec P with "[$Hq Hl]"); [by iExists l, _; iFrame|by iIntros "_"]. }
-  wp_pures. wp_apply (take_all_spec P with "Hq"). iIntros (v xs) "Hc".
-  wp_apply (next_spec P with "Hc"). iIntros (r) "[[-> _]|(%x & %v' & %xs' & [-> _] & (%l & %n & -> & Hl) & _)]"; wp_pures; first done.
-  wp_store. done.
+  wp_apply (queue_client_spec with "[//]"). by iIntros "_".
 Qed.
 
 Print Assumptions push_spec.

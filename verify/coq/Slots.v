@@ -116,12 +116,13 @@ Lemma two_holders_are_one `{!heapGS Σ, !spinG Σ} (γ : nat → gname) k :
   locked (γ k) -∗ locked (γ k) -∗ False.
 Proof. iIntros "A B". iApply (locked_exclusive with "A B"). Qed.
 
-(** A whole program: threads claim the only number and write to what it guards. *)
+(** A whole program: threads claim the only number, and each writes a value of its own to what it guards and looks whether it is still
+    there (`use`, in Spin.v). With two holders at a time it could be stuck. *)
 Definition slots_client : val := λ: <>,
   let: "c" := ref #0 in
   let: "w" := ref #2 in
-  Fork (match: claim "w" #0 with NONE => #() | SOME "i" => "c" <- #1;; give_back "w" "i" end);;
-  match: claim "w" #0 with NONE => #() | SOME "i" => "c" <- #2;; give_back "w" "i" end.
+  Fork (match: claim "w" #0 with NONE => #() | SOME "i" => use "c" #1;; give_back "w" "i" end);;
+  match: claim "w" #0 with NONE => #() | SOME "i" => use "c" #2;; give_back "w" "i" end.
 
 Theorem slots_client_is_safe σ : adequate NotStuck (slots_client #()) σ (λ v _, v = #()).
 Proof.
@@ -135,12 +136,14 @@ Proof.
   wp_apply (wp_fork with "[]").
   - iNext. wp_apply (claim_spec R w 0 with "Hs"); first lia.
     iIntros (v) "[->|(%k & [-> %Hk] & HR)]"; wp_pures; first done.
-    rewrite /R. case_decide; last by iDestruct "HR" as "[]". iDestruct "HR" as (n) "Hc". wp_store. wp_pures.
+    rewrite /R. case_decide; last by iDestruct "HR" as "[]". iDestruct "HR" as (n) "Hc".
+    wp_apply (use_spec with "Hc"). iIntros "Hc". wp_pures.
     wp_apply (give_back_spec R w k with "[$Hs Hc]"); [done| |by iIntros "_"].
     rewrite /R decide_True //. iExists _. iFrame.
   - wp_pures. wp_apply (claim_spec R w 0 with "Hs"); first lia.
     iIntros (v) "[->|(%k & [-> %Hk] & HR)]"; wp_pures; first done.
-    rewrite /R. case_decide; last by iDestruct "HR" as "[]". iDestruct "HR" as (n) "Hc". wp_store. wp_pures.
+    rewrite /R. case_decide; last by iDestruct "HR" as "[]". iDestruct "HR" as (n) "Hc".
+    wp_apply (use_spec with "Hc"). iIntros "Hc". wp_pures.
     wp_apply (give_back_spec R w k with "[$Hs Hc]"); [done| |by iIntros "_"].
     rewrite /R decide_True //. iExists _. iFrame.
 Qed.

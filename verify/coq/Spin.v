@@ -81,6 +81,16 @@ Section lock.
   Qed.
 End lock.
 
+(** What the programs below do with a cell that is theirs. It is stuck if another value is there than was just written: so it is safe
+    for several threads, each with a value of its own, only if nobody else has the cell meanwhile. *)
+Definition use : val := λ: "l" "n", "l" <- "n";; if: !"l" = "n" then #() else #0 #0.
+Lemma use_spec `{!heapGS Σ} (l : loc) (n m : Z) :
+  {{{ l ↦ #n }}} use #l #m {{{ RET #(); l ↦ #m }}}.
+Proof.
+  iIntros (Φ) "Hl HΦ". wp_lam. wp_pures. wp_store. wp_load. wp_pures.
+  rewrite bool_decide_eq_true_2 //. wp_pures. by iApply "HΦ".
+Qed.
+
 (** A bin: blocks, the latest on top. *)
 Definition new_bin : val := λ: <>, let: "r" := ref NONE in (newlock #(), "r").
 Definition bin_push : val := λ: "b" "x",
@@ -142,12 +152,13 @@ Section bin.
   Qed.
 End bin.
 
-(** A whole program: two threads push and pop, and write to what they pop: nothing goes wrong. *)
+(** A whole program: two threads pop, use what they popped, and push it again. With two owners of a block at a time it could be
+    stuck. *)
 Definition bin_client : val := λ: <>,
   let: "b" := new_bin #() in
   bin_push "b" (ref #0);;
-  Fork (match: bin_pop "b" with NONE => #() | SOME "l" => "l" <- #1;; bin_push "b" "l" end);;
-  match: bin_pop "b" with NONE => #() | SOME "l" => "l" <- #2;; bin_push "b" "l" end.
+  Fork (match: bin_pop "b" with NONE => #() | SOME "l" => use "l" #1;; bin_push "b" "l" end);;
+  match: bin_pop "b" with NONE => #() | SOME "l" => use "l" #2;; bin_push "b" "l" end.
 
 Section bin_client.
   Context `{!heapGS Σ, !spinG Σ}.
@@ -158,9 +169,11 @@ Section bin_client.
     wp_alloc l as "Hl". wp_apply (bin_push_spec cell with "[$Hb Hl]"); first by iExists l, _; iFrame.
     iIntros "_". wp_pures. wp_apply (wp_fork with "[]").
     - iNext. wp_apply (bin_pop_spec with "Hb"). iIntros (v) "[->|(%x & -> & %k & %n & -> & Hk)]"; wp_pures; first done.
-      wp_store. wp_pures. wp_apply (bin_push_spec cell with "[$Hb Hk]"); first by iExists k, _; iFrame. by iIntros "_".
+      wp_apply (use_spec with "Hk"). iIntros "Hk". wp_pures.
+      wp_apply (bin_push_spec cell with "[$Hb Hk]"); first by iExists k, _; iFrame. by iIntros "_".
     - wp_pures. wp_apply (bin_pop_spec with "Hb"). iIntros (v) "[->|(%x & -> & %k & %n & -> & Hk)]"; wp_pures; first by iApply "HΦ".
-      wp_store. wp_pures. wp_apply (bin_push_spec cell with "[$Hb Hk]"); first by iExists k, _; iFrame. iIntros "_". by iApply "HΦ".
+      wp_apply (use_spec with "Hk"). iIntros "Hk". wp_pures.
+      wp_apply (bin_push_spec cell with "[$Hb Hk]"); first by iExists k, _; iFrame. iIntros "_". by iApply "HΦ".
   Qed.
 End bin_client.
 

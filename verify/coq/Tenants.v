@@ -1,7 +1,9 @@
 (** Fair shares of tenants, for any number of them and any weights.
-    Code: crates/batch/src/schedule/tenants.rs (`Tenants::turn`, `reached`, `give_back`), mod.rs (`add`, `take`, `remove`).
-    One priority, and requests that go in the order of their turns: so it is where all wait in one bucket and none went behind the
-    others, had been passed over too often, or fell to `Bucket::take` with a batch of another bucket. *)
+    Code: crates/batch/src/schedule/tenants.rs (`Tenants::turn`, `reached`, `give_back`), mod.rs (`add`, `take`, `remove`). One priority.
+
+    Requests of one kind go in the order of their turns. With several kinds some go early: a batch has the next ones of its kind, though
+    other kinds have earlier ones; and so does who was passed over too often. Who went behind the others goes late. `skipped` adds up how
+    far `reached` went past the first turn that waited: it is 0 while all go in order, and what the bounds depend on otherwise. *)
 From Coq Require Import Arith List Lia Bool.
 Import ListNotations.
 
@@ -23,24 +25,41 @@ Record state := State {
   ends : nat -> nat;        (* `Tenant::end` *)
   reached : nat;            (* `Tenants::reached` *)
   waiting : list request;   (* in the order of their coming *)
-  given : nat -> nat        (* not in the code: how much each has given up *)
+  given : nat -> nat;       (* not in the code: how much each has given up *)
+  skipped : nat             (* not in the code: how far `reached` went past turns that wait *)
 }.
 
 Definition set (f : nat -> nat) (i n : nat) : nat -> nat := fun j => if Nat.eqb j i then n else f j.
+
+(** The first turn that waits, and how far `reached` goes past it when `r` goes. *)
+Definition first_turn (r : request) (rs : list request) : nat := fold_right (fun o m => Nat.min (turn o) m) (turn r) rs.
+Definition skips (s : state) (r : request) : nat :=
+  Nat.max (reached s) (turn r) - Nat.max (reached s) (first_turn r (waiting s)).
 
 Inductive event := Comes (i c : nat) | Goes (r : request) | GivesUp (r : request).
 
 Inductive step : state -> event -> state -> Prop :=
 | SComes s i c :   (* `turn` *)
     let begin := Nat.max (reached s) (ends s i) in
-    step s (Comes i c) (State (set (ends s) i (begin + c)) (reached s) (waiting s ++ [Request i begin c]) (given s))
-| SGoes s front r back :   (* `reached`; nobody who waits has an earlier turn *)
-    waiting s = front ++ r :: back -> Forall (fun o => turn r <= turn o) (waiting s) ->
-    step s (Goes r) (State (ends s) (Nat.max (reached s) (turn r)) (front ++ back) (given s))
+    step s (Comes i c) (State (set (ends s) i (begin + c)) (reached s) (waiting s ++ [Request i begin c]) (given s) (skipped s))
+| SGoes s front r back :   (* `reached` *)
+    waiting s = front ++ r :: back ->
+    step s (Goes r) (State (ends s) (Nat.max (reached s) (turn r)) (front ++ back) (given s) (skipped s + skips s r))
 | SGivesUp s front r back :   (* `give_back`; `-` stops at 0 as `saturating_sub` *)
     waiting s = front ++ r :: back ->
     step s (GivesUp r) (State (set (ends s) (who r) (ends s (who r) - cost r)) (reached s) (front ++ back)
-                              (set (given s) (who r) (given s (who r) + cost r))).
+                              (set (given s) (who r) (given s (who r) + cost r)) (skipped s)).
+
+Lemma first_turn_first r rs : Forall (fun o => first_turn r rs <= turn o) rs.
+Proof.
+  induction rs as [|o rs IH]; simpl; constructor; [lia|]. eapply Forall_impl; [|exact IH]. simpl; intros; lia.
+Qed.
+(** Who goes in order skips nobody. *)
+Theorem in_order_nothing_is_skipped s r : Forall (fun o => turn r <= turn o) (waiting s) -> skips s r = 0.
+Proof.
+  intros F; unfold skips. assert (turn r <= first_turn r (waiting s)); [|lia].
+  induction F as [|o rs L F IH]; simpl; lia.
+Qed.
 
 (** What of a tenant waits. *)
 Definition of (i : nat) (r : request) : nat := if Nat.eqb (who r) i then cost r else 0.
@@ -68,8 +87,8 @@ Definition small (e : event) := match e with Comes i c => c <= most i | _ => Tru
 
 (** What holds at all times. *)
 Record fair (s : state) : Prop := Fair {
-  (** Nobody who waits was passed. *)
-  f_order : Forall (fun r => reached s <= turn r) (waiting s);
+  (** Nobody who waits was passed by more than what was skipped. *)
+  f_order : Forall (fun r => reached s <= turn r + skipped s) (waiting s);
   (** `end` stands for all that waits. *)
   f_load : forall k, load k (waiting s) <= ends s k;
   (** Nobody is ahead by more than one request: what of a tenant's turns is later than `x` still waits. *)
@@ -79,7 +98,7 @@ Record fair (s : state) : Prop := Fair {
     turn r + load (who r) (waiting s) <= ends s (who r) + given s (who r) + load (who r) front
 }.
 
-Definition start : state := State (fun _ => 0) 0 [] (fun _ => 0).
+Definition start : state := State (fun _ => 0) 0 [] (fun _ => 0) 0.
 Lemma start_fair : fair start.
 Proof.
   constructor; simpl; [constructor|lia|intros; lia|].
@@ -112,7 +131,7 @@ Qed.
 
 Lemma step_fair s e s' : small e -> step s e s' -> fair s -> fair s'.
 Proof.
-  intros M S F; destruct F as [O L A B]; destruct S as [s i c begin|s front r back W First|s front r back W]; simpl in *.
+  intros M S F; destruct F as [O L A B]; destruct S as [s i c begin|s front r back W|s front r back W]; simpl in *.
   - constructor; simpl.
     + apply Forall_app; split; [exact O|]. constructor; [simpl; unfold begin; lia|constructor].
     + intros k. rewrite load_app; simpl. specialize (L k).
@@ -134,7 +153,9 @@ Proof.
         -- rewrite D in *. rewrite set_same. unfold of; simpl; rewrite Nat.eqb_refl. unfold begin; lia.
         -- rewrite set_other by exact D. rewrite of_other by exact D. lia.
   - rewrite W in *. constructor; simpl.
-    + apply Forall_app in O; destruct O as [O1 O2]; inversion O2 as [|? ? _ O3]; subst.
+    + assert (First := first_turn_first r (front ++ r :: back)).
+      unfold skips; rewrite W. generalize dependent (first_turn r (front ++ r :: back)); intros m First.
+      apply Forall_app in O; destruct O as [O1 O2]; inversion O2 as [|? ? _ O3]; subst.
       apply Forall_app in First; destruct First as [N1 N2]; inversion N2 as [|? ? _ N3]; subst.
       apply Forall_app; split; rewrite Forall_forall in *; intros o I.
       * specialize (O1 o I); specialize (N1 o I); lia.
@@ -211,8 +232,8 @@ Proof.
   pose proof (later_most (reached s) k (waiting s)).
   destruct (waits k s) eqn:E; [lia|]. unfold waits in E. apply no_load in E. lia.
 Qed.
-(** Nobody stands further behind the queue than by what it gave up. *)
-Lemma stands_not_behind k s : fair s -> reached s <= stands k s + given s k.
+(** Nobody stands further behind the queue than by what it gave up and what was skipped. *)
+Lemma stands_not_behind k s : fair s -> reached s <= stands k s + given s k + skipped s.
 Proof.
   intros F; unfold stands. destruct (waits k s) eqn:E; [|lia].
   destruct (first_of k (waiting s) E) as [f [r [b [W [<- Z]]]]].
@@ -228,7 +249,7 @@ Proof. apply existsb_app. Qed.
 Lemma stands_moves k s e s' : fair s -> step s e s' -> stands k s + done k e <= stands k s'.
 Proof.
   intros F S; pose proof (f_load s F k) as L; unfold stands, waits.
-  destruct S as [s i c begin|s front r back W First|s front r back W]; simpl.
+  destruct S as [s i c begin|s front r back W|s front r back W]; simpl.
   - rewrite waits_app, load_app; simpl. rewrite orb_false_r.
     destruct (Nat.eq_dec k i) as [->|D].
     + rewrite set_same, Nat.eqb_refl, orb_true_r. unfold of; simpl; rewrite Nat.eqb_refl.
@@ -250,22 +271,47 @@ Proof.
       destruct (existsb _ front || existsb _ back) eqn:G; lia.
 Qed.
 
-(** And one that waits and gave nothing up moves on by just that. *)
-Lemma stands_moves_so k s e s' : fair s -> step s e s' -> waits k s = true -> waits k s' = true -> given s' k = 0 ->
-  stands k s' = stands k s + done k e.
+(** How far the queue can be for one that waits and gives nothing up, and stood at `x` when it had been served `n` less. *)
+Record keeps_up (k x n : nat) (s : state) : Prop := KeepsUp {
+  k_reached : reached s <= x + n + skipped s;
+  k_end : ends s k <= x + n + skipped s + load k (waiting s);
+  k_turns : forall front r back, waiting s = front ++ r :: back -> who r = k -> turn r <= x + n + skipped s + load k front
+}.
+Lemma keeps_up_at_first k s : fair s -> waits k s = true -> given s k = 0 -> keeps_up k (stands k s) 0 s.
 Proof.
-  intros F S B B' Z; pose proof (f_load s F k) as L; pose proof (stands_not_behind k s F) as H.
-  unfold stands in *. rewrite B in *. rewrite B'. clear B'. unfold waits in *.
-  destruct S as [s i c begin|s front r back W First|s front r back W]; simpl in *.
-  - rewrite load_app; simpl.
-    destruct (Nat.eq_dec k i) as [->|D].
-    + rewrite set_same. unfold of; simpl; rewrite Nat.eqb_refl. unfold begin; lia.
-    + rewrite set_other by exact D. rewrite of_other by exact D. lia.
-  - rewrite W in *. rewrite !load_app in *; simpl in *. lia.
-  - rewrite W in *. rewrite !load_app in *; simpl in *.
-    destruct (Nat.eq_dec k (who r)) as [->|D].
-    + rewrite set_same in *. rewrite of_own in *. lia.
-    + rewrite set_other in * by exact D. rewrite of_other in * by exact D. lia.
+  intros F W Z; pose proof (stands_not_behind k s F); pose proof (f_load s F k).
+  unfold stands in *; rewrite W in *. constructor; [lia|lia|].
+  intros f r b E D; subst k. pose proof (f_behind s F f r b E). lia.
+Qed.
+Lemma keeps_up_so k x n s e s' : step s e s' -> waits k s = true -> given s' k = given s k ->
+  keeps_up k x n s -> keeps_up k x (n + done k e) s'.
+Proof.
+  intros S W Z [R E T]. destruct S as [s i c begin|s front r back Q|s front r back Q]; simpl in *.
+  - rewrite Nat.add_0_r. constructor; simpl; [exact R| |].
+    + rewrite load_app; simpl. destruct (Nat.eq_dec k i) as [->|D].
+      * rewrite set_same. unfold of; simpl; rewrite Nat.eqb_refl. unfold begin; lia.
+      * rewrite set_other by exact D. lia.
+    + intros f r b Q D. destruct b as [|z b _] using rev_ind.
+      * apply app_inj_tail in Q; destruct Q as [<- <-]; simpl in *. subst i. unfold begin; lia.
+      * rewrite app_comm_cons, app_assoc in Q. apply app_inj_tail in Q; destruct Q as [Q _]. exact (T f r b Q D).
+  - destruct (first_of k (waiting s) W) as [f1 [r1 [b1 [Q1 [D1 Z1]]]]].
+    assert (First := first_turn_first r (waiting s)). rewrite Forall_forall in First.
+    assert (First1 := First r1 ltac:(rewrite Q1; apply in_elt)).
+    assert (T1 := T f1 r1 b1 Q1 D1).
+    constructor; simpl.
+    + unfold skips. lia.
+    + rewrite Q in E. rewrite load_app in *; simpl in *. lia.
+    + intros f r' b Q' D. destruct (split_of_rest front back f b r r' Q') as [f0 [b0 [P H]]].
+      rewrite <- Q in P. assert (T' := T f0 r' b0 P D).
+      destruct H as [[-> _]|[m [-> ->]]]; rewrite ?load_app in *; simpl in *; lia.
+  - rewrite Nat.add_0_r. assert (of k r = 0) as O.
+    { unfold of; destruct (Nat.eqb (who r) k) eqn:D; [|reflexivity]. apply Nat.eqb_eq in D; subst k. rewrite set_same in Z. lia. }
+    constructor; simpl; [exact R| |].
+    + rewrite Q in E. rewrite load_app in *; simpl in *. unfold set.
+      destruct (Nat.eqb k (who r)) eqn:D; [apply Nat.eqb_eq in D; subst k|]; lia.
+    + intros f r' b Q' D. destruct (split_of_rest front back f b r r' Q') as [f0 [b0 [P H]]].
+      rewrite <- Q in P. assert (T' := T f0 r' b0 P D).
+      destruct H as [[-> _]|[m [-> ->]]]; rewrite ?load_app in *; simpl in *; lia.
 Qed.
 
 Lemma given_grows s e s' k : step s e s' -> given s k <= given s' k.
@@ -281,41 +327,46 @@ Proof.
 Qed.
 Lemma given_grows_in s es s' k : runs s es s' -> given s k <= given s' k.
 Proof. induction 1; [lia|]. pose proof (given_grows _ _ _ k H0). lia. Qed.
+Lemma skipped_grows_in s es s' : runs s es s' -> skipped s <= skipped s'.
+Proof. induction 1 as [|s e s' es s'' _ S _ IH]; [lia|]. destruct S; simpl in *; lia. Qed.
 Lemma stands_moves_in k s es s' : runs s es s' -> fair s -> stands k s + served k es <= stands k s'.
 Proof.
   induction 1 as [|s e s' es s'' M S R IH]; intros F; simpl; [lia|].
   pose proof (stands_moves k s e s' F S). specialize (IH (step_fair _ _ _ M S F)). lia.
 Qed.
-Lemma stands_moves_so_in k es : forall s s', always_waits_in k s es s' -> fair s -> given s' k = 0 ->
-  stands k s' = stands k s + served k es.
+Lemma keeps_up_in k x es : forall n s s', always_waits_in k s es s' -> given s' k = given s k ->
+  keeps_up k x n s -> keeps_up k x (n + served k es) s'.
 Proof.
-  induction es as [|e es IH]; intros s s' H F Z; simpl.
-  - destruct H as [_ ->]; lia.
-  - destruct H as [W [t [M [S H]]]]. destruct (always_waits_runs _ _ _ _ H) as [R [W' _]].
-    rewrite (IH t s' H (step_fair _ _ _ M S F) Z).
-    pose proof (given_grows_in _ _ _ k R). rewrite (stands_moves_so k s e t F S W W'); lia.
+  induction es as [|e es IH]; intros n s s' H Z K; simpl.
+  - destruct H as [_ <-]. rewrite Nat.add_0_r; exact K.
+  - destruct H as [W [t [_ [S H]]]]. destruct (always_waits_runs _ _ _ _ H) as [R _].
+    pose proof (given_grows _ _ _ k S). pose proof (given_grows_in _ _ _ k R).
+    rewrite Nat.add_assoc. apply (IH _ t); [exact H|lia|]. apply (keeps_up_so k x n s e t); auto; lia.
 Qed.
 
-(** Whatever the others do, one that waits and has given nothing up is served as much, by weight, as any other that gave nothing up
-    before; but for one request of each. What the other gives up meanwhile gains it nothing. *)
+(** Whatever the others do, one that waits and has given nothing up is served as much, by weight, as any other; but for one request of
+    each, what the other had given up before, and what was skipped. What the other gives up meanwhile gains it nothing. *)
 Theorem who_waits_has_its_share es0 s es s' i k :
   runs start es0 s -> always_waits_in i s es s' -> given s' i = 0 ->
-  served k es <= served i es + most i + most k + given s k.
+  served k es <= served i es + most i + most k + given s k + (skipped s + skipped s').
 Proof.
   intros R0 H Z. pose proof (runs_fair _ _ _ R0 start_fair) as F.
-  destruct (always_waits_runs _ _ _ _ H) as [R _]. pose proof (runs_fair _ _ _ R F) as F'.
+  destruct (always_waits_runs _ _ _ _ H) as [R [W _]]. pose proof (runs_fair _ _ _ R F) as F'.
+  pose proof (given_grows_in _ _ _ i R).
   pose proof (stands_moves_in k _ _ _ R F). pose proof (stands_not_ahead k s' F'). pose proof (stands_not_behind k s F).
-  pose proof (stands_moves_so_in i es s s' H F Z). pose proof (stands_not_ahead i s F). pose proof (stands_not_behind i s' F').
-  lia.
+  assert (Z0 : given s i = 0) by lia.
+  pose proof (k_reached _ _ _ _ (keeps_up_in i _ es 0 s s' H ltac:(lia) (keeps_up_at_first i s F W Z0))).
+  pose proof (stands_not_ahead i s F). simpl in *. lia.
 Qed.
 
-(** So of two that both wait and gave nothing up, neither is served more than the other but for one request of each. *)
+(** So of two that both wait and gave nothing up, neither is served more than the other but for one request of each, while requests go in
+    order. *)
 Theorem two_who_wait_are_served_alike es0 s es s' i j :
-  runs start es0 s -> always_waits_in i s es s' -> always_waits_in j s es s' -> given s' i = 0 -> given s' j = 0 ->
+  runs start es0 s -> always_waits_in i s es s' -> always_waits_in j s es s' -> given s' i = 0 -> given s' j = 0 -> skipped s' = 0 ->
   served i es <= served j es + (most i + most j) /\ served j es <= served i es + (most i + most j).
 Proof.
-  intros R I J Zi Zj. destruct (always_waits_runs _ _ _ _ I) as [R' _].
-  pose proof (given_grows_in _ _ _ i R'). pose proof (given_grows_in _ _ _ j R').
+  intros R I J Zi Zj N. destruct (always_waits_runs _ _ _ _ I) as [R' _].
+  pose proof (given_grows_in _ _ _ i R'). pose proof (given_grows_in _ _ _ j R'). pose proof (skipped_grows_in _ _ _ R').
   pose proof (who_waits_has_its_share _ _ _ _ i j R I Zi). pose proof (who_waits_has_its_share _ _ _ _ j i R J Zj). lia.
 Qed.
 
@@ -323,7 +374,7 @@ Qed.
 Fixpoint sum (f : nat -> nat) (ks : list nat) : nat := match ks with [] => 0 | k :: ks => f k + sum f ks end.
 Theorem who_waits_is_served_after es0 s es s' i ks :
   runs start es0 s -> always_waits_in i s es s' -> given s' i = 0 -> served i es = 0 ->
-  sum (fun k => served k es) ks <= sum (fun k => most i + most k + given s k) ks.
+  sum (fun k => served k es) ks <= sum (fun k => most i + most k + given s k + (skipped s + skipped s')) ks.
 Proof.
   intros R H Z N. induction ks as [|k ks IH]; simpl; [lia|].
   pose proof (who_waits_has_its_share _ _ _ _ i k R H Z). lia.
@@ -331,6 +382,7 @@ Qed.
 End Fair.
 
 Print Assumptions a_price_is_work_by_weight.
+Print Assumptions in_order_nothing_is_skipped.
 Print Assumptions who_waits_has_its_share.
 Print Assumptions two_who_wait_are_served_alike.
 Print Assumptions who_waits_is_served_after.

@@ -4,7 +4,7 @@
 From iris.algebra Require Import excl.
 From iris.base_logic.lib Require Import invariants.
 From iris.program_logic Require Import adequacy.
-From iris.heap_lang Require Import adequacy proofmode notation.
+From iris.heap_lang Require Import adequacy proofmode notation tactics.
 From iris.heap_lang Require Import lang.
 
 Definition newlock : val := λ: <>, ref #false.
@@ -89,6 +89,37 @@ Lemma use_spec `{!heapGS Σ} (l : loc) (n m : Z) :
 Proof.
   iIntros (Φ) "Hl HΦ". wp_lam. wp_pures. wp_store. wp_load. wp_pures.
   rewrite bool_decide_eq_true_2 //. wp_pures. by iApply "HΦ".
+Qed.
+
+(** That it can be stuck: two threads use one cell at a time. The steps are those of this program, with the cell at `Loc 0`. *)
+Definition shared_client : expr := let: "c" := ref #0 in Fork (use "c" #1);; use "c" #2.
+
+Lemma thread_steps (t1 t2 : list expr) K (e e' : expr) σ σ' κ efs ρ :
+  head_step e σ κ e' σ' efs → rtc erased_step (t1 ++ fill K e' :: t2 ++ efs, σ') ρ → rtc erased_step (t1 ++ fill K e :: t2, σ) ρ.
+Proof.
+  intros H R. eapply rtc_l; [|exact R]. exists κ. eapply step_atomic; [done..|]. by apply (Ectx_step K e e').
+Qed.
+(** The next step of thread `n`. *)
+Ltac goes n :=
+  match goal with |- rtc _ (?t, _) _ =>
+    let t1 := eval cbv [firstn] in (firstn n t) in
+    let t2 := eval cbv [skipn] in (skipn (S n) t) in
+    let e := eval cbv [nth] in (nth n t #()) in
+    reshape_expr e ltac:(fun K e' =>
+      eapply (thread_steps t1 t2 K e'); [first [eapply (AllocNS 1 _ _ (Loc 0)); [lia|done]|econstructor; simpl; done]|]); simpl
+  end.
+Theorem two_users_can_be_stuck : ∃ σ, ¬ adequate NotStuck shared_client σ (λ _ _, True).
+Proof.
+  exists {| heap := ∅; used_proph_id := ∅ |}. intros [_ H].
+  assert (∃ t σ, rtc erased_step ([shared_client], {| heap := ∅; used_proph_id := ∅ |}) (t, σ) ∧ (#0 #0)%E ∈ t) as (t & σ & R & I).
+  { eexists _, _. split.
+    - unfold shared_client, use. do 10 goes 0. do 4 goes 1. do 5 goes 0. apply rtc_refl.
+    - set_solver. }
+  destruct (H _ _ _ eq_refl R I) as [[v V]|(κ & e' & σ' & efs & S)]; [done|].
+  assert (stuck (#0 #0)%E σ) as [_ N]; [|by eapply N].
+  apply head_stuck_stuck.
+  - split; [done|]. intros ???? G. inversion G.
+  - apply ectxi_language_sub_redexes_are_values. intros [] ?; naive_solver.
 Qed.
 
 (** A bin: blocks, the latest on top. *)
@@ -184,6 +215,7 @@ Proof.
 Qed.
 
 Print Assumptions locked_exclusive.
+Print Assumptions two_users_can_be_stuck.
 Print Assumptions bin_push_spec.
 Print Assumptions bin_pop_spec.
 Print Assumptions bin_client_is_safe.

@@ -381,8 +381,37 @@ Proof.
 Qed.
 End Fair.
 
+(** Why `skipped` is counted: two tenants of equal weight, whose requests take 1 each. Tenant 1 sends seven, of which the first and the last
+    are of one kind; then tenant 2 sends one. The two of one kind go in one batch, and `reached` is where the last of them began: so the
+    next turn of tenant 2 begins there, behind all that tenant 1 has sent. Five requests of tenant 1 go while tenant 2 waits and is not
+    served; in order it would be two at most. *)
+Ltac computed := match goal with
+  | |- runs ?m ?s ?es ?t => let s' := eval cbv in s in change (runs m s' es t)
+  | |- always_waits_in ?m ?k ?s ?es ?t => let s' := eval cbv in s in change (always_waits_in m k s' es t) end.
+Ltac gone k := match goal with |- step ?s (Goes ?r) _ =>
+  let f := eval cbv in (firstn k (waiting s)) in let b := eval cbv in (skipn (S k) (waiting s)) in
+  apply (SGoes s f r b); reflexivity end.
+Ltac comes := eapply Then; [exact (le_n 1)|apply SComes|]; computed.
+Ltac goes k := eapply Then; [exact I|gone k|]; computed.
+Lemma waits_on most k s e t es s' : waits k s = true -> small most e -> step s e t -> always_waits_in most k t es s' ->
+  always_waits_in most k s (e :: es) s'.
+Proof. simpl; eauto. Qed.
+Ltac goes_on k := eapply waits_on; [reflexivity|exact I|gone k|]; computed.
+Theorem out_of_order_shares_are_not_fair : exists es0 s es s',
+  runs (fun _ => 1) start es0 s /\ always_waits_in (fun _ => 1) 2 s es s' /\ given s' 1 = 0 /\ given s' 2 = 0 /\
+  served 1 es = 5 /\ served 2 es = 0.
+Proof.
+  exists (repeat (Comes 1 1) 7 ++ [Comes 2 1; Goes (Request 1 0 1); Goes (Request 1 6 1); Comes 2 1; Goes (Request 2 0 1)]).
+  eexists. exists (map (fun n => Goes (Request 1 n 1)) [1; 2; 3; 4; 5]). eexists.
+  split; [|split].
+  - simpl. do 8 comes. goes 0. goes 5. comes. goes 5. constructor.
+  - cbn [map]. do 5 goes_on 0. split; reflexivity.
+  - repeat split.
+Qed.
+
 Print Assumptions a_price_is_work_by_weight.
 Print Assumptions in_order_nothing_is_skipped.
 Print Assumptions who_waits_has_its_share.
 Print Assumptions two_who_wait_are_served_alike.
 Print Assumptions who_waits_is_served_after.
+Print Assumptions out_of_order_shares_are_not_fair.

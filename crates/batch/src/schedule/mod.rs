@@ -20,6 +20,7 @@ use bucket::Bucket;
 pub use entry::{Entry, Limits, Priority, Reason, TenantId};
 use line::Place;
 pub use tenants::Tenants;
+use tenants::Turn;
 
 /// Finds a request that is queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -318,8 +319,11 @@ impl<K: Hash + Eq + Clone, J> Schedule<K, J> {
         // Before anything is forgotten: a bucket of which a batch runs never is.
         of.running.batches += 1;
         of.running.rows += rows;
+        let first_waiting = self.first_turns();
         let entries = entries.into_iter().map(|(place, entry)| {
-            self.tenants.reached(place.priority, place.turn);
+            // A batch of one kind may take a turn along that comes after those of others who wait.
+            let waits = first_waiting[place.priority as usize].unwrap_or(place.turn);
+            self.tenants.reached(place.priority, place.turn.min(waits));
             self.forget(&entry);
             entry
         });
@@ -331,6 +335,17 @@ impl<K: Hash + Eq + Clone, J> Schedule<K, J> {
             bucket,
             reason,
         })
+    }
+
+    /// The first turn of each priority that waits, of those that buckets begin with.
+    fn first_turns(&self) -> [Option<Turn>; Priority::COUNT] {
+        let mut first = [None; Priority::COUNT];
+        let heads = (self.waiting.iter()).filter_map(|&at| self.buckets[at].head());
+        for head in heads.filter(|head| !head.is_behind) {
+            let first: &mut Option<Turn> = &mut first[head.priority as usize];
+            *first = Some(first.map_or(head.turn, |turn| turn.min(head.turn)));
+        }
+        first
     }
 
     /// Which bucket goes next; and which request has to be among its batch, if one has.

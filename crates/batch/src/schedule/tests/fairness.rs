@@ -87,6 +87,29 @@ proptest! {
 }
 
 #[test]
+fn a_batch_that_takes_a_late_turn_along_costs_others_none() {
+    let now = Instant::now();
+    let mut schedule = schedule(limits(2), &[1.0, 1.0]);
+    let of = |tenant, job| Entry {
+        tenant,
+        ..entry(job, now)
+    };
+    // The last request of the first kind goes with the first, though a hundred of another are before it.
+    schedule.add(&0, of(1, 0));
+    for _ in 0..100 {
+        schedule.add(&1, of(1, 0));
+    }
+    schedule.add(&0, of(1, 0));
+    assert_eq!(next(&mut schedule, now).rows, 2);
+    // Who sends one at a time has a turn at each of the other's.
+    for request in 1..=20 {
+        schedule.add(&2, of(2, request));
+        let served = (0..2).find(|_| jobs(&next(&mut schedule, now)) == [request]);
+        assert!(served.is_some(), "request {request} waits");
+    }
+}
+
+#[test]
 fn a_thousand_requests_of_one_do_not_hold_up_another() {
     let mut served = Served::new(&[1.0, 1.0], 4);
     for _ in 0..1000 {

@@ -81,9 +81,16 @@ Use(s, st) ==
      THEN /\ pc' = [pc EXCEPT ![s] = "find"]
           /\ ask' = [ask EXCEPT ![s] = [Nothing EXCEPT !.of = st, !.todo = {st}]]
           /\ UNCHANGED <<cmds, consumed>>
-     ELSE /\ Append1(s, st)
-          /\ consumed' = [consumed EXCEPT ![s] = Consume(s, st, Last(s) + 1)]
-          /\ UNCHANGED <<pc, ask>>
+     ELSE /\ pc' = [pc EXCEPT ![s] = "use"]
+          /\ ask' = [ask EXCEPT ![s] = [Nothing EXCEPT !.of = st]]
+          /\ UNCHANGED <<cmds, consumed>>
+  /\ UNCHANGED <<done, poison, bad, told, hits, clean, faults, lied, alarm>>
+(* What was not there when it looked may be by the time it encodes, and bad: it is asked about when the stream is synchronised. *)
+Used(s) ==
+  /\ pc[s] = "use" /\ pc' = [pc EXCEPT ![s] = "idle"] /\ ask' = [ask EXCEPT ![s] = Nothing]
+  /\ IF poison[s] # 0 THEN UNCHANGED <<cmds, consumed>>
+     ELSE /\ Append1(s, ask[s].of)
+          /\ consumed' = [consumed EXCEPT ![s] = Consume(s, ask[s].of, Last(s) + 1)]
   /\ UNCHANGED <<done, poison, bad, told, hits, clean, faults, lied, alarm>>
 
 (* `find`: first what the other stream used, then its poison, then its history, then what those uses came to *)
@@ -206,7 +213,7 @@ Exec(s, fails) ==
      /\ bad' = [bad EXCEPT ![s] = IF fails \/ poison[s] # 0 \/ (st.stream # 0 /\ st.tick \in bad[st.stream]) THEN @ \cup {t} ELSE @]
   /\ UNCHANGED <<cmds, told, hits, consumed, clean, pc, ask, lied, alarm>>
 
-Host(s) == FindUses(s) \/ FindPoison(s) \/ FindHistory(s) \/ FindMore(s) \/ Judged(s) \/ Settle(s) \/ Note(s) \/ Forget(s) \/ Recovered(s)
+Host(s) == Used(s) \/ FindUses(s) \/ FindPoison(s) \/ FindHistory(s) \/ FindMore(s) \/ Judged(s) \/ Settle(s) \/ Note(s) \/ Forget(s) \/ Recovered(s)
 Next == \E s \in Streams :
   \/ Encode(s) \/ Sync(s) \/ Recover(s) \/ Host(s) \/ Exec(s, TRUE) \/ Exec(s, FALSE)
   \/ \E r \in Streams : \E t \in 1..MaxTick : Use(s, [stream |-> r, tick |-> t])

@@ -43,7 +43,8 @@ Arrive(t) ==
   /\ left' = [o \in Threads |-> IF o = t THEN Overtakes ELSE IF o \in Jumped(t) /\ left[o] > 0 THEN left[o] - 1 ELSE left[o]]
   /\ passed' = [o \in Threads |-> IF o = t THEN 0 ELSE IF o \in Jumped(t) THEN passed[o] + 1 ELSE passed[o]]
   /\ expired' = expired \ {t} /\ rounds' = [rounds EXCEPT ![t] = @ + 1]
-  /\ Loop(t, Lined(t), FALSE)
+  \* Its time may be up when it comes. Then it counts as one that overtook, and goes at once.
+  /\ \E late \in (IF MayExpire THEN BOOLEAN ELSE {FALSE}) : Loop(t, Lined(t), late)
   /\ UNCHANGED <<ready, programs>>
 (* `Turns::free`: a turn that nobody has or waits for *)
 TryFree(t) ==

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""graph.py leases|batch|streams < TLC's dump: the state graph, each state by what is seen of it in a trace."""
+"""graph.py leases|batch|streams|faults|turns < TLC's dump: the state graph, each state by what is seen of it in a trace."""
 import re, sys
 
 kind = sys.argv[1]
@@ -64,7 +64,26 @@ def streams(label):
     return " ".join(f"{queue}/{count}" for queue, count in zip(commands, done, strict=True))
 
 
-look = {"leases": leases, "batch": batch, "streams": streams}[kind]
+def faults(label):
+    """Of each stream: what its commands used, how many are executed, which one poisons it, and what its thread heard last."""
+    commands = re.findall(r"<<([^<>]*)>>", variable(label, "cmds").replace("\\n", " ").replace("|->", "=").strip()[2:-2])
+    uses = [re.sub(r"(?:, *)?\[stream = (\d+), tick = (\d+)\]",
+                   lambda use: "e" if use.group(1) == "0" else f"({use.group(2)})", one).replace(" ", "") for one in commands]
+    done, poison = (re.findall(r"\d+", variable(label, name)) for name in ("done", "poison"))
+    heard = [word.replace("nothing", "") for word in re.findall(r"\\\"(\w+)", variable(label, "heard"))]
+    return " ".join(f"{a}/{b}!{c}{d}" for a, b, c, d in zip(uses, done, poison, heard, strict=True))
+
+
+def turns(label):
+    """Free turns; who waits, with how often each may still be overtaken; who has a turn."""
+    left = re.findall(r"\d+", variable(label, "left"))
+    line = [f"{t}:{left[int(t) - 1]} " for t in re.findall(r"\d+", variable(label, "waiting"))]
+    has = re.findall("TRUE|FALSE", variable(label, "has"))
+    holders = "".join(str(t) for t, one in enumerate(has, 1) if one == "TRUE")
+    return f"{variable(label, 'free')} {''.join(line)}[{holders}]"
+
+
+look = {"leases": leases, "batch": batch, "streams": streams, "faults": faults, "turns": turns}[kind]
 numbers, states, edges, first = {}, [], [], []
 for line in sys.stdin:
     edge = re.match(r"(-?\d+) -> (-?\d+)", line)

@@ -1,5 +1,8 @@
 //! Runs shipped code under random interleavings, and checks that what it did is a path of its specification's state graph.
-//! `verify-traces SCENARIO GRAPH COUNT [spoil]`.
+//! `verify-traces SCENARIO GRAPH COUNT [spoil]`, or `verify-traces SCENARIO GRAPH refuses FILE` for traces that were spoiled by hand.
+
+// For `turns.rs`, which takes its locks from there.
+extern crate self as streampool_device;
 
 #[allow(dead_code)]
 #[path = "../../../crates/batch/src/alarm.rs"]
@@ -8,6 +11,8 @@ mod batch;
 #[allow(dead_code, unused_imports)]
 #[path = "../../../crates/batch/src/engine/mod.rs"]
 mod engine;
+mod fake;
+mod faults;
 #[allow(dead_code)]
 #[path = "../../../crates/batch/src/figures.rs"]
 mod figures;
@@ -16,6 +21,7 @@ mod graph;
 #[path = "../../../crates/batch/src/histogram.rs"]
 mod histogram;
 mod leases;
+pub mod lock;
 #[allow(dead_code)]
 #[path = "../../../crates/batch/src/outcome.rs"]
 mod outcome;
@@ -28,9 +34,15 @@ mod schedule;
 mod slots;
 mod streams;
 mod sync;
+mod turns;
 #[allow(dead_code)]
 #[path = "../../../crates/runtime/src/waiters.rs"]
 mod waiters;
+
+/// `streampool_device::lock` has ranks, which the debug builds of the crates check.
+mod ranks {
+    pub const TURNS: () = ();
+}
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
@@ -43,6 +55,9 @@ fn execute(scenario: &'static str, seed: u64) -> Option<Vec<String>> {
     if let Some(ops) = scenario.strip_prefix("streams") {
         let most = ops.parse().expect("how many ops");
         return catch_unwind(|| streams::execution(seed, most)).ok();
+    }
+    if scenario == "faults" {
+        return catch_unwind(|| faults::execution(seed)).ok();
     }
     let seen = Arc::new(Mutex::new(Vec::new()));
     let into = seen.clone();
@@ -61,6 +76,7 @@ fn execute(scenario: &'static str, seed: u64) -> Option<Vec<String>> {
                 "batch" => batch::execution(1, false, false),
                 "closing" => batch::execution(1, true, false),
                 "cancelling" => batch::execution(1, false, true),
+                "turns" => turns::execution(),
                 other => panic!("no scenario {other}"),
             }
             let kept = batch::kept();
@@ -86,6 +102,31 @@ fn spoil(trace: &mut Vec<String>, seed: u64) {
     trace.dedup();
 }
 
+/// Whether each trace of the file is refused, and no sooner than at the state that is marked with `!`. Empty lines are between traces, and
+/// lines with `#` say what is wrong.
+fn refuses(graph: &mut graph::Graph, file: &str) -> bool {
+    let text = std::fs::read_to_string(file).expect("the traces");
+    let (mut count, mut right) = (0, 0);
+    for lines in text.trim().split("\n\n") {
+        let states = lines.lines().filter(|line| !line.starts_with('#'));
+        let marked: Vec<&str> = states.collect();
+        let wrong = marked.iter().position(|line| line.starts_with('!'));
+        let wrong = wrong.expect("the state that is wrong");
+        let trace: Vec<String> = marked
+            .iter()
+            .map(|line| line.trim_start_matches('!').to_owned())
+            .collect();
+        let verdict = graph.accepts(&trace);
+        count += 1;
+        match verdict == Err(wrong) {
+            true => right += 1,
+            false => println!("{file}: {verdict:?}, and not at {wrong}:\n{lines}"),
+        }
+    }
+    println!("{file}: {right} of {count} refused");
+    right == count
+}
+
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let [_, scenario, graph, count, rest @ ..] = &arguments[..] else {
@@ -93,6 +134,9 @@ fn main() {
     };
     let scenario: &'static str = Box::leak(scenario.clone().into_boxed_str());
     let mut graph = graph::Graph::read(&std::fs::read_to_string(graph).expect("the graph"));
+    if count == "refuses" {
+        std::process::exit(i32::from(!refuses(&mut graph, &rest[0])));
+    }
     let count: u64 = count.parse().expect("how many");
     let spoils = rest.iter().any(|word| word == "spoil");
     std::panic::set_hook(Box::new(|_| {}));

@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::fmt::Write;
 
-use crate::batch;
+use crate::{batch, turns};
 
 const PENDING: u8 = u8::MAX;
 const CLOSED: u8 = u8::MAX - 1;
@@ -16,6 +16,7 @@ pub enum Of {
     Nothing,
     Leases,
     Batch,
+    Turns,
 }
 
 pub struct Record {
@@ -50,10 +51,17 @@ pub fn begin(of: Of) {
             outcome: [PENDING; 4],
             hand: [0; 4],
             takes: [PENDING; 4],
-            // A queue with one lane that has just been made.
-            inside: "open 0 1 0 0 0 0 0 []".to_owned(),
+            // A queue with one lane that has just been made; nobody waits for a turn.
+            inside: match of {
+                Of::Batch => "open 0 1 0 0 0 0 0 []".to_owned(),
+                _ => String::new(),
+            },
             seen: Vec::new(),
         };
+        if of == Of::Turns {
+            record.word = 1;
+            record.note();
+        }
     });
 }
 
@@ -95,6 +103,11 @@ impl Record {
                     now.push(' ');
                     now.push_str(&self.inside);
                 }
+            }
+            Of::Turns => {
+                let holders = (1..=TASKS).filter(|&task| self.hand[task] != 0);
+                let holders: String = holders.map(|task| task.to_string()).collect();
+                let _ = write!(now, "{} {}[{holders}]", self.word, self.inside);
             }
         }
         if self.seen.last() != Some(&now) {
@@ -157,7 +170,13 @@ pub fn given(whose: usize, value: u8) {
 }
 
 fn is_main(name: &str) -> bool {
-    name.contains("waiters::Queue") || name.contains("engine::state::State<")
+    [
+        "waiters::Queue",
+        "engine::state::State<",
+        "turns::shipped::State",
+    ]
+    .iter()
+    .any(|main| name.contains(main))
 }
 
 pub fn locked(name: &'static str) {
@@ -179,6 +198,15 @@ pub fn unlocks(name: &'static str, value: *const ()) {
             record.inside = batch::inside(value);
         }
         let me = me();
+        if record.of == Of::Turns {
+            let free;
+            (free, record.inside) = turns::inside(value);
+            // Who makes them fewer has one now.
+            if free != record.word {
+                record.hand[me] = u8::from(free < record.word);
+            }
+            record.word = free;
+        }
         if me <= TASKS && record.of == Of::Leases {
             record.take(me);
         }

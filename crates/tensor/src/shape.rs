@@ -81,6 +81,10 @@ pub(crate) fn infer<S: Size>(op: &'static str, from: &[usize], shape: &[S]) -> R
         None if known == elements => {}
         _ => return Err(misfit()),
     }
+    if elements == 0 {
+        // Beside a zero the other sizes may be any, yet a tensor has to have them.
+        contiguous(op, &sizes)?;
+    }
     Ok(sizes)
 }
 

@@ -238,6 +238,14 @@ fn what_cannot_be_is_refused_with_op_argument_got_and_expected() {
         told(x.reshape(&[4, -1])),
         "reshape: shape is [4, -1], expected 6 elements, as in [2, 3]"
     );
+    let empty = x.narrow(0, 0, 0).unwrap();
+    assert_eq!(
+        told(empty.reshape(&[0, 1usize << 49])),
+        format!(
+            "reshape: shape has shape {:?}, expected at most 8 axes and 281474976710656 elements",
+            [0, 1usize << 49]
+        )
+    );
     assert_eq!(
         told(x.broadcast_to(&[4, 3])),
         "broadcast_to: self has shape [2, 3], expected one that broadcasts to [4, 3]"

@@ -108,6 +108,30 @@ pub fn disguised(choices: &mut Rng, tensor: &Tensor) -> Tensor {
     }
 }
 
+/// What two sizes of one axis broadcast to, by pairing their places: equal ones, or any with the only one. `None` if
+/// a place of many has no partner.
+pub fn joined_size(a: usize, b: usize) -> Option<usize> {
+    let pairs: Vec<(usize, usize)> = (0..a)
+        .flat_map(|x| (0..b).map(move |y| (x, y)))
+        .filter(|&(x, y)| x == y || a == 1 || b == 1)
+        .collect();
+    let met = (0..a).all(|x| a == 1 || pairs.iter().any(|pair| pair.0 == x))
+        && (0..b).all(|y| b == 1 || pairs.iter().any(|pair| pair.1 == y));
+    met.then_some(pairs.len())
+}
+
+/// What two shapes broadcast to, aligned from the right.
+pub fn joined(a: &[usize], b: &[usize]) -> Option<Vec<usize>> {
+    let rank = a.len().max(b.len());
+    let size = |shape: &[usize], axis: usize| match (axis + shape.len()).checked_sub(rank) {
+        Some(own) => shape[own],
+        None => 1,
+    };
+    (0..rank)
+        .map(|axis| joined_size(size(a, axis), size(b, axis)))
+        .collect()
+}
+
 /// A shape of up to eight axes and few elements; sizes of zero are rare.
 pub fn shape(choices: &mut Rng, most_axes: usize) -> Vec<usize> {
     let rank = choices.below(most_axes + 1);

@@ -1,6 +1,7 @@
 //! Tensors, their views, their files and what is computed with them.
 
 mod boxes;
+mod chains;
 #[path = "../common/mod.rs"]
 mod common;
 mod composed;

@@ -4,14 +4,18 @@ use crate::common::values::Values;
 use crate::common::{Rng, pool};
 use streampool_tensor::{DType, Error, Pool, Tensor};
 
-type Model = Values<i32>;
+pub(crate) type Model = Values<i32>;
 
 /// The value of `shape` whose element at an index is what `pick` names of the model.
-fn picked(model: &Model, shape: Vec<usize>, pick: impl Fn(&[usize]) -> Vec<usize>) -> Model {
+pub(crate) fn picked(
+    model: &Model,
+    shape: Vec<usize>,
+    pick: impl Fn(&[usize]) -> Vec<usize>,
+) -> Model {
     Values::from_fn(&shape, |index| model.at(&pick(&index)))
 }
 
-fn numbered(pool: &Pool, shape: &[usize]) -> (Tensor, Model) {
+pub(crate) fn numbered(pool: &Pool, shape: &[usize]) -> (Tensor, Model) {
     let count: usize = shape.iter().product();
     let values: Vec<i32> = (0..count as i32).collect();
     let tensor = Tensor::from_slice(pool, &values, shape).unwrap();
@@ -28,7 +32,7 @@ fn either(choices: &mut Rng, axis: usize, rank: usize) -> isize {
 }
 
 /// One random view of both.
-fn step(choices: &mut Rng, tensor: &Tensor, model: &Model) -> (Tensor, Model) {
+pub(crate) fn step(choices: &mut Rng, tensor: &Tensor, model: &Model) -> (Tensor, Model) {
     let rank = model.shape.len();
     if rank == 0 || rank < 8 && choices.below(6) == 0 {
         let place = choices.below(rank + 1);

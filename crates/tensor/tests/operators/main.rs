@@ -13,7 +13,9 @@ mod product;
 mod random;
 mod recurrent;
 mod recurrent_steps;
+mod sizes;
 mod spatial;
+mod sums;
 mod tally;
 
 use common::Rng;

@@ -4,9 +4,9 @@ From Coq Require Import Arith List Lia.
 From Verify Require Import Tenants.
 Import ListNotations.
 Definition comes_with_savings (s : state) (i c : nat) : state :=
-  State (set (ends s) i (ends s i + c)) (reached s) (waiting s ++ [Request i (ends s i) c]) (given s) (skipped s).
+  State (set (ends s) i (ends s i + c)) (reached s) (waiting s ++ [Request i (ends s i) c]) (given s) (early s).
 Lemma nobody_who_waits_was_passed most s i c : fair most s ->
-  Forall (fun r => reached s <= turn r + skipped s) (waiting (comes_with_savings s i c)).
+  Forall (fun r => reached s <= turn r) (waiting (comes_with_savings s i c)).
 Proof.
   intros F; simpl. pose proof (f_ahead most s F i (reached s) (le_n _)).
   apply Forall_app; split; [apply (f_order most s F)|]. constructor; [simpl|constructor].

@@ -114,4 +114,34 @@ mod tests {
         assert!(history.find(9_999).is_none(), "the last are told apart");
         assert!(history.find(1).is_none() && history.find(10_000).is_none());
     }
+    #[test]
+    fn hits_are_found_where_they_are_and_nowhere_else() {
+        let history = History::new();
+        assert_eq!((history.last_before(9), history.any()), (0, false));
+        assert!(!history.was_over_between(0, 9) && history.find_between(0, 9).is_none());
+        for (from, to) in [(3, 5), (9, 9)] {
+            let fault = Fault::new("lane", from, OpKind::Nop, "on purpose");
+            history.add(Hit { from, to, fault });
+        }
+        let hit: Vec<Tick> = (0..12).filter(|&at| history.find(at).is_some()).collect();
+        assert_eq!(hit, [3, 4, 5, 9]);
+        let before = [0, 3, 5, 6, 9, 10].map(|tick| history.last_before(tick));
+        assert_eq!(before, [0, 0, 0, 5, 5, 9]);
+        for (one, other, is_over) in [(0, 5, false), (5, 6, true), (6, 9, false), (9, 10, true)] {
+            assert_eq!(
+                history.was_over_between(one, other),
+                is_over,
+                "{one} to {other}"
+            );
+        }
+        let found = |from, to| history.find_between(from, to).map(|fault| fault.tick());
+        assert_eq!(
+            (found(0, 2), found(6, 8), found(10, 20)),
+            (None, None, None)
+        );
+        assert_eq!(
+            (found(1, 3), found(5, 5), found(6, 20)),
+            (Some(3), Some(3), Some(9))
+        );
+    }
 }

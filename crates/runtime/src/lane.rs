@@ -332,3 +332,29 @@ impl Encoder {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_thread_is_told_its_own_stretches() {
+        let mut authors = Authors(VecDeque::new());
+        authors.add(1);
+        authors.add(2);
+        std::thread::scope(|scope| {
+            let other = scope.spawn(|| {
+                authors.add(4);
+                authors.add(5);
+            });
+            other.join().unwrap();
+        });
+        authors.add(7);
+        let own = |since, until| authors.own_between(since, until);
+        assert_eq!(own(0, 10), [(0, 3), (6, 10)]);
+        assert_eq!(own(2, 8), [(2, 3), (6, 8)]);
+        assert_eq!((own(3, 6), own(10, 10)), (vec![], vec![]));
+        let is_own = [0, 1, 3, 4, 6, 7, 99].map(|tick| authors.is_this_thread(tick));
+        assert_eq!(is_own, [false, true, true, false, false, true, true]);
+    }
+}

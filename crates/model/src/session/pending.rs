@@ -139,7 +139,7 @@ impl Prepared {
                 }
             };
             if is_again {
-                let repeated = self.repeat(&run.stream, &mut ready);
+                let repeated = self.replay_bound(&run.stream, &mut ready);
                 let noted = repeated.and_then(|stamp| Ok((stamp, self.event_on(&run.stream)?)));
                 let again = match noted {
                     Ok(again) => Some(again),

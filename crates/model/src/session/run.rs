@@ -307,11 +307,11 @@ impl Prepared {
             }
         }
         ready.bound = bound;
-        self.repeat(stream, ready)
+        self.replay_bound(stream, ready)
     }
 
     /// Sets a program to work once more on the inputs that it has.
-    pub fn repeat(&self, stream: &Stream, ready: &mut Ready) -> Result<Stamp> {
+    pub fn replay_bound(&self, stream: &Stream, ready: &mut Ready) -> Result<Stamp> {
         let mut bound = std::mem::take(&mut ready.bound);
         let given: SmallVec<[&Buffer; 4]> = bound.inputs.iter().map(Tensor::buffer).collect();
         let mut made: SmallVec<[&mut Buffer; 4]> = bound.made.iter_mut().collect();

@@ -158,10 +158,11 @@ mod tests {
         assert_eq!(why.unwrap(), "attribute \"temperature\" is not known");
         let why = refusal("Softmax x x = y", &[]);
         assert_eq!(why.unwrap(), "2 inputs, where 1 are known");
-        let why = refusal("Cast x = y", &[int("to", 22)]);
+        assert_eq!(refusal("Cast x = y", &[int("to", 22)]), None);
+        let why = refusal("EyeLike x = y", &[int("dtype", 22)]);
         assert_eq!(
             why.unwrap(),
-            "attribute \"to\": an element type of less than 8 bits is not supported"
+            "attribute \"dtype\": an element type of less than 8 bits is not supported"
         );
         let why = refusal_of("com.microsoft", "BeamSearch x = y", &[]).unwrap();
         assert!(why.contains("export the decoder alone"), "{why}");

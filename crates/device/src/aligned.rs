@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 
 use crate::machine;
 
-/// Bytes of the host that nobody wrote since they were made, but who has them.
+/// Bytes of the host, of which each was written when they were made.
 ///
 /// They begin at a multiple of [`ALIGNMENT`](Self::ALIGNMENT), and may be read up to the next: whole cache lines, also in pairs,
 /// and any vector.
@@ -44,11 +44,8 @@ impl Aligned {
     }
 
     fn of(bytes: usize, ask: impl FnOnce(Layout) -> *mut u8) -> Option<Aligned> {
-        // Systems may promise more than there is, and end whoever writes to it.
-        if machine::memory().is_some_and(|all| bytes > all) {
-            return None;
-        }
-        let room = NonNull::new(ask(room_for(bytes)?))?;
+        let layout = room_for(bytes).filter(|_| machine::may_hold(bytes))?;
+        let room = NonNull::new(ask(layout))?;
         let before = Self::ALIGNMENT - room.addr().get() % Self::ALIGNMENT;
         // SAFETY: it is at least a word, since the room is aligned to that, and at most what was added to the size.
         unsafe {

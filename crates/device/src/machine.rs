@@ -8,6 +8,11 @@ pub fn memory() -> Option<usize> {
     *MEMORY.get_or_init(|| from_meminfo().or_else(from_sysctl))
 }
 
+/// Whether it may have so many bytes at all. Systems may promise more than there is, and end whoever writes to it.
+pub fn may_hold(bytes: usize) -> bool {
+    memory().is_none_or(|all| bytes <= all)
+}
+
 fn from_meminfo() -> Option<usize> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text

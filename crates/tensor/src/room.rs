@@ -9,12 +9,10 @@ use crate::{Error, Result};
 /// Sizes that come from outside take this way, and no other: others end the process where there is not so much.
 pub fn room<T>(count: usize) -> Result<Vec<T>> {
     let mut list = Vec::new();
-    // Systems may promise more than there is, and end whoever writes to it.
     let bytes = count.saturating_mul(size_of::<T>());
-    let is_too_much = machine::memory().is_some_and(|all| bytes > all);
-    match is_too_much || list.try_reserve_exact(count).is_err() {
-        false => Ok(list),
-        true => Err(no_room::<T>(count)),
+    match machine::may_hold(bytes) && list.try_reserve_exact(count).is_ok() {
+        true => Ok(list),
+        false => Err(no_room::<T>(count)),
     }
 }
 

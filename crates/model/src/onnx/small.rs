@@ -9,7 +9,7 @@ use crate::error::{Error, NodeError, Result};
 use crate::graph::{Attribute, Domain, Graph, Node, Operator, ValueId};
 
 /// A type of elements that are smaller than those of tensors.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 pub struct Small {
     element: i32,
     /// Bits of an element.
@@ -17,7 +17,7 @@ pub struct Small {
     kind: Kind,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Unsigned,
     Signed,
@@ -87,9 +87,9 @@ impl Small {
         }
     }
 
-    /// Its number in files, which nodes are told by.
-    pub fn element(self) -> i32 {
-        self.element
+    /// An attribute of this name that tells a node of this type.
+    fn attribute(self, name: &str) -> (String, Attribute) {
+        (name.to_owned(), Attribute::Int(self.element.into()))
     }
 
     /// A node that makes `to` of `from`, as numbers of this type.
@@ -99,7 +99,7 @@ impl Small {
             operator: Operator::onnx("Cast", CAST_VERSION),
             inputs: vec![Some(from)],
             outputs: vec![Some(to)],
-            attributes: vec![("to".to_owned(), Attribute::Int(self.element.into()))],
+            attributes: vec![self.attribute("to")],
         }
     }
 
@@ -287,17 +287,16 @@ fn made(
         if let Some(to) = at(1) {
             node.operator = Operator::onnx("Cast", node.operator.version);
             node.inputs.truncate(1);
-            (node.attributes).push(("to".to_owned(), Attribute::Int(to.element().into())));
+            node.attributes.push(to.attribute("to"));
         }
         return Ok(at(1));
     }
     if node.is("QuantizeLinear") && only_at(&[2]) {
-        let to = named("output_dtype").or(at(2));
-        if let (Some(to), None) = (to, named("output_dtype")) {
-            let name = "output_dtype".to_owned();
-            (node.attributes).push((name, Attribute::Int(to.element().into())));
+        let named = named("output_dtype");
+        if let (None, Some(to)) = (named, at(2)) {
+            node.attributes.push(to.attribute("output_dtype"));
         }
-        return Ok(to);
+        return Ok(named.or(at(2)));
     }
     if types.iter().all(Option::is_none) {
         return Ok(None);
@@ -311,9 +310,7 @@ fn made(
         if is_onnx && node.is_among(MOVING) && only_at(&[0]) {
             return Ok(at(0));
         }
-        let first = at(0).map(Small::element);
-        if is_onnx && node.is("Concat") && types.iter().all(|one| one.map(Small::element) == first)
-        {
+        if is_onnx && node.is("Concat") && types.iter().all(|one| *one == at(0)) {
             return Ok(at(0));
         }
     }

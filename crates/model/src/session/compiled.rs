@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use streampool_device::{Access, DType, DeviceKind, Op, Scatter};
 use streampool_runtime::{Capture, Captured, Program, Reference, Stream};
-use streampool_tensor::{Pool, Tensor};
+use streampool_tensor::{Array, Pool, Tensor};
 
 use super::ledger::{Held, Ledger};
 use super::turns::Turns;
@@ -40,8 +40,6 @@ const SHARED_FROM: usize = 1 << 18;
 /// While those of a plan take no more than this together, there are up to four times as many as can be at work: who waits for one
 /// has to be woken, which takes a tenth of the rate of networks of a millisecond. Larger networks lose by more.
 const SHARED_BYTES: usize = 24 << 20;
-/// Arrays of this size are bound where programs can; less is copied sooner.
-const LENT_FROM: usize = 1 << 16;
 
 /// Where inputs and outputs of a program are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -98,7 +96,7 @@ impl Compiled {
     pub fn binds(&self, ends: Ends, port: &Port) -> bool {
         match ends {
             Ends::Host => false,
-            Ends::Lent => port.kind.bytes() >= LENT_FROM,
+            Ends::Lent => port.kind.bytes() >= Array::LENT_FROM,
             Ends::Device | Ends::Carried => true,
         }
     }

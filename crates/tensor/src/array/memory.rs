@@ -11,10 +11,9 @@ use streampool_device::{Aligned, DeviceKind, Layout, Span};
 use streampool_runtime::{DType, Pool};
 
 use crate::room::{filled, no_room, room};
-use crate::{Result, Tensor};
+use crate::{Array, Result, Tensor};
 
-/// What has as many bytes lies where programs on the host can read and write it. Less is copied sooner than lent.
-pub(super) const LARGE: usize = 1 << 16;
+const LARGE: usize = Array::LENT_FROM;
 
 const WORD: usize = size_of::<u64>();
 
@@ -124,7 +123,6 @@ mod tests {
     use streampool_host::{HostDevice, HostOptions};
 
     use super::*;
-    use crate::Array;
 
     fn pool() -> Pool {
         Pool::new(HostDevice::new(HostOptions::default()).unwrap()).unwrap()

@@ -29,6 +29,9 @@ pub struct Array {
 }
 
 impl Array {
+    /// An array of as many bytes is lent to programs on the host, and they make such arrays where these stay. Less is copied sooner.
+    pub const LENT_FROM: usize = 1 << 16;
+
     /// These values under a shape of as many elements.
     pub fn new<T: Element>(values: &[T], shape: &[usize]) -> Result<Array> {
         Array::from_bytes(T::DTYPE, bytemuck::cast_slice(values), shape)

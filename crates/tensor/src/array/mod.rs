@@ -29,8 +29,8 @@ pub struct Array {
 }
 
 impl Array {
-    /// An array of as many bytes is lent to programs on the host, and they make such arrays where these stay. Less is copied sooner.
-    pub const LENT_FROM: usize = 1 << 16;
+    /// An array of as many bytes is lent to programs on the host, and they make such arrays where these stay.
+    pub const LENT_FROM: usize = memory::LARGE;
 
     /// These values under a shape of as many elements.
     pub fn new<T: Element>(values: &[T], shape: &[usize]) -> Result<Array> {

@@ -41,10 +41,23 @@ pub(super) fn fetch(line: *const i8) {
     unsafe { _mm_prefetch::<_MM_HINT_T0>(line) };
 }
 
+/// The same, to the second-level cache: it is not needed at once.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(super) fn fetch_later(line: *const i8) {
+    use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+    // SAFETY: it changes nothing but the cache, and any address will do.
+    unsafe { _mm_prefetch::<_MM_HINT_T1>(line) };
+}
+
 /// There is no stable way to say it here.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
 pub(super) fn fetch(_line: *const i8) {}
+
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+pub(super) fn fetch_later(_line: *const i8) {}
 
 /// Calls `f` with scratch for `length` numbers, which may be any.
 pub(super) fn with_row<R: Native, Out>(length: usize, f: impl FnOnce(&mut [R]) -> Out) -> Out {

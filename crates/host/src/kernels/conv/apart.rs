@@ -12,17 +12,12 @@ use crate::kernels::matmul::{self, Gathering, Lying, Sums};
 use crate::kernels::scratch::{Count, odd_lines, with_scratch};
 use crate::kernels::simd::vectorised;
 
-/// Computes these columns, which begin at whole blocks, of all results. `units` are where the channels of a place lie.
+/// Computes these columns, which begin at whole blocks, of all results.
 ///
 /// # Safety
 /// What windows see, the weights and the bias can be read, and the columns be written. The channels of each place lie side by
 /// side, and lines of results follow one another.
-pub(super) unsafe fn taps(
-    window: &Window,
-    gathering: &Gathering,
-    columns: Range<usize>,
-    units: &[isize],
-) {
+pub(super) unsafe fn taps(window: &Window, gathering: &Gathering, columns: Range<usize>) {
     let [rows, _, _] = gathering.sizes;
     let (read, half) = (window.channels, matmul::columns_of_a_block() / 2);
     // Whole vectors, also of what no weight is for.
@@ -58,7 +53,8 @@ pub(super) unsafe fn taps(
                     at: seen,
                     row: seen_row as isize,
                     first: tap * read,
-                    units,
+                    runs: &[0],
+                    run: read,
                     added: false,
                 };
                 let whole = columns.start..columns.start + width;

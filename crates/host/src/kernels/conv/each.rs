@@ -8,7 +8,8 @@ use super::then::Call;
 use super::window::Window;
 use crate::given_up::Steps;
 use crate::kernels::matmul::lanes::{Bounded, Bounds, PlainF32, between};
-use crate::kernels::scratch::with_scratch;
+use crate::kernels::rows::fetch_later;
+use crate::kernels::scratch::{LINE, with_scratch};
 use crate::kernels::simd::{level, vectorised};
 use crate::kernels::smooth::activate;
 use crate::kernels::split::{Shared, parts, split_into};
@@ -24,6 +25,7 @@ use crate::team::Team;
 pub(super) const MOST_LANES: usize = 16;
 /// The most places that a line of results sees: of more, few see what pads them.
 const MOST_PADDED: usize = 20;
+const FLOATS_OF_A_LINE: usize = LINE / size_of::<f32>();
 /// Multiplications that are worth a thread.
 const GRAIN: usize = 1 << 16;
 /// Bytes of what a line of results sees, and of its weights, that stay in a first-level cache while lines are gone through.
@@ -250,6 +252,9 @@ impl Each {
             } else {
                 (place, 1)
             };
+            if channels.len() == self.channels {
+                self.fetch_below(image, line, first..first + count);
+            }
             let from = from + self.begin(1, first) * self.read[2];
             let to = to + first as isize * self.written[2];
             // SAFETY: what is seen lies in the source; the rest the caller promises.
@@ -270,6 +275,24 @@ impl Each {
                 }
             }
             place = first + count;
+        }
+    }
+
+    /// Fetches what these places of the next line of results see in lines that this one does not see. All channels of a line are
+    /// gone through for a few places at a time, which no processor takes for reading on.
+    #[inline(always)]
+    fn fetch_below(&self, image: usize, line: usize, places: Range<usize>) {
+        let [down, along] = &self.slides;
+        let reach = (down.kernel as usize - 1) * down.dilation as usize;
+        let end = self.begin(0, line + 1) + reach as isize + 1;
+        let lines = (end - down.stride as isize).max(0)..end.min(self.sizes[0] as isize);
+        let first = self.begin(1, places.start).max(0);
+        let length = places.len() * along.stride as usize * self.channels;
+        for below in lines {
+            let at = image as isize * self.read[0] + below * self.read[1] + first * self.read[2];
+            for float in (0..length).step_by(FLOATS_OF_A_LINE) {
+                fetch_later(self.from.at(at + float as isize).cast_const().cast());
+            }
         }
     }
 

@@ -18,7 +18,7 @@ use crate::given_up::Steps;
 use crate::kernels::matmul::lanes::Bounds;
 use crate::kernels::matmul::{self, Gathering, Lying};
 use crate::kernels::preparation::Preparation;
-use crate::kernels::scratch::{Count, list, with_scratch};
+use crate::kernels::scratch::{Count, with_scratch};
 use crate::kernels::simd::has_matrix_unit;
 use crate::kernels::split::{Shared, split};
 use crate::kernels::strided::address;
@@ -280,7 +280,6 @@ unsafe fn windows(
     let way = Way::of(op, wide);
     let (first, _) = product(0);
     if wide && first.sees_little(dst.shape()[2]) && dst.strides()[1] == 1 {
-        let units: Vec<isize> = list(0..read as isize);
         let most = made.div_ceil(64).min(team.width());
         let across = wanted.div_ceil(products).min(most);
         let part = |number: usize| {
@@ -288,7 +287,7 @@ unsafe fn windows(
             let width = matmul::columns_of_a_block();
             let columns = matmul::part(made, across, number % across, width);
             // SAFETY: parts are disjoint; the rest is passed on from the caller.
-            unsafe { apart::taps(&window, &gathering, columns, &units) };
+            unsafe { apart::taps(&window, &gathering, columns) };
         };
         match wanted {
             1 => (0..products * across).for_each(part),
@@ -355,7 +354,8 @@ unsafe fn windows(
                             .wrapping_offset(range.start as isize * window.strides[2]),
                         row: window.strides[2],
                         first: 0,
-                        units: &offsets,
+                        runs: &offsets,
+                        run: window.run(window.strides),
                         added: false,
                     };
                     matmul::in_place(&gathering, range.clone(), columns, &lying);

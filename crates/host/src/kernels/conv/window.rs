@@ -100,16 +100,25 @@ impl Window {
             && results.saturating_mul(self.channels) <= MOST_SEEN
     }
 
-    /// Where each unit of a window lies, from its first on, by the strides of channels, lines and places.
+    /// Units of a window that lie side by side, by the strides of channels, lines and places.
+    pub(super) fn run(&self, strides: [isize; 3]) -> usize {
+        match strides[0] {
+            1 => self.channels,
+            _ => 1,
+        }
+    }
+
+    /// Where each run of units of a window begins, from its first on, by the strides of channels, lines and places.
     pub(super) fn offsets(&self, strides: [isize; 3]) -> Vec<isize> {
         let [down, along] = self.slides;
         let taps = down.kernel as usize * along.kernel as usize;
-        let mut offsets = with_room(Count::of(taps) * self.channels);
+        let runs = self.channels / self.run(strides);
+        let mut offsets = with_room(Count::of(taps) * runs);
         for tap in 0..taps as isize {
             let across = along.kernel as isize;
             let tap = tap / across * down.dilation as isize * strides[1]
                 + tap % across * along.dilation as isize * strides[2];
-            for channel in 0..self.channels as isize {
+            for channel in 0..runs as isize {
                 push(&mut offsets, tap + channel * strides[0]);
             }
         }
@@ -199,8 +208,9 @@ impl Window {
                 f(begin..begin + self.line, None);
                 continue;
             };
-            let units = taps(1).len() * self.channels;
-            let units = first * units..(last + 1) * units;
+            let run = self.run(self.strides);
+            let runs = taps(1).len() * self.channels / run;
+            let runs = first * runs..(last + 1) * runs;
             let from = |axis: usize, result: usize| {
                 let slide = &self.slides[axis];
                 let place = result as isize * slide.stride as isize - slide.before as isize;
@@ -211,8 +221,9 @@ impl Window {
                     .at
                     .wrapping_offset(from(0, line) + from(1, whole.start)),
                 row: self.slides[1].stride as isize * self.strides[2],
-                first: units.start,
-                units: &offsets[units],
+                first: runs.start * run,
+                runs: &offsets[runs],
+                run,
                 added: false,
             };
             for edge in [0..whole.start, whole.end..self.line] {

@@ -20,7 +20,7 @@ pub(super) use super::tiles::{pack, packed_bytes};
 use crate::given_up;
 use crate::kernels::matmul::lanes::Bounds;
 use crate::kernels::matmul::{self, Gathering, Lying};
-use crate::kernels::scratch::{Count, list, odd_lines, with_scratch};
+use crate::kernels::scratch::{Count, odd_lines, with_scratch};
 use crate::kernels::split::{Shared, split};
 use crate::kernels::strided::address;
 use crate::team::Team;
@@ -201,7 +201,6 @@ impl Winograd {
         let steps = rows.map(|row| odd_lines(row.saturating_mul(most)));
         let zeros = read.next_multiple_of(LINE);
         let floats = Count::of(positions) * steps[0] + Count::of(positions) * steps[1] + zeros;
-        let units: Vec<isize> = list(0..read as isize);
         with_scratch(floats, |scratch: *mut f32| {
             let room = Room {
                 zeros: scratch,
@@ -218,7 +217,7 @@ impl Winograd {
                 for tile in tiles.clone().step_by(most) {
                     let tiles = tile..tiles.end.min(tile + most);
                     // SAFETY: there is room for as many tiles; the rest is passed on from the caller.
-                    unsafe { self.multiply(image, tiles, columns.clone(), &room, &units) };
+                    unsafe { self.multiply(image, tiles, columns.clone(), &room) };
                 }
                 let each = self.tiles.made;
                 let lines = some.start * each..results[0].min(some.end * each);
@@ -242,7 +241,6 @@ impl Winograd {
         tiles: Range<usize>,
         columns: Range<usize>,
         room: &Room,
-        units: &[isize],
     ) {
         let Tiles {
             seen,
@@ -279,7 +277,8 @@ impl Winograd {
                         at: room.seen.wrapping_add(position * room.steps[0]),
                         row: room.rows[0] as isize,
                         first,
-                        units: &units[first..read.min(first + chunk)],
+                        runs: &[first as isize],
+                        run: chunk.min(read - first),
                         added: first > 0,
                     };
                     // SAFETY: what tiles see has been written, and there is room for the products.

@@ -108,6 +108,17 @@ impl Tensor {
         }
     }
 
+    /// The elements without what repeats them: axes along which all are the same have size one.
+    pub(crate) fn each_once(&self) -> Result<Tensor> {
+        let mut once = self.clone();
+        for (axis, &stride) in self.layout().strides().iter().enumerate() {
+            if stride == 0 && self.shape()[axis] > 1 {
+                once = once.narrow(axis as isize, 0, 1)?;
+            }
+        }
+        Ok(once)
+    }
+
     /// Both repeated to the one shape that they broadcast to, aligned from the right, without a copy.
     pub fn broadcast_with(&self, other: &Tensor) -> Result<(Tensor, Tensor)> {
         let op = "broadcast_with";

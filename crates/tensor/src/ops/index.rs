@@ -11,11 +11,13 @@ impl Tensor {
     pub fn index_select(&self, axis: isize, indices: &Tensor) -> Result<Tensor> {
         let on = self.encoder("index_select")?.with("indices", [indices])?;
         let axis = self.axis(on.op(), axis)?;
-        let mut sizes = Vec::new();
-        sizes.extend_from_slice(&self.shape()[..axis]);
-        sizes.extend_from_slice(indices.shape());
-        sizes.extend_from_slice(&self.shape()[axis + 1..]);
-        self.gathered(on, Indexing::Axis(axis), indices, &sizes)
+        let sizes = |indices: &Tensor| {
+            let (before, after) = (&self.shape()[..axis], &self.shape()[axis + 1..]);
+            [before, indices.shape(), after].concat()
+        };
+        let each = indices.each_once()?;
+        let slices = self.gathered(on, Indexing::Axis(axis), &each, &sizes(&each))?;
+        slices.broadcast_to(&sizes(indices))
     }
 
     /// The rows of this table, `[entries, features]`, that `indices` name.

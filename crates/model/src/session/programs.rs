@@ -115,6 +115,8 @@ pub struct Programs {
     bytes: AtomicUsize,
     count: AtomicUsize,
     evicted: AtomicU64,
+    /// Goes on with each program that is given back, so that it is known which came later.
+    clock: AtomicU64,
 }
 
 /// More programs do not lie ready, however small they are.
@@ -124,7 +126,8 @@ const MOST_PROGRAMS: usize = 4096;
 struct ByHash<R> {
     ready: BTreeMap<u64, Vec<(u64, R)>>,
     count: usize,
-    next: u64,
+    /// The place of what came last.
+    latest: u64,
 }
 
 impl<R> ByHash<R> {
@@ -132,13 +135,14 @@ impl<R> ByHash<R> {
         ByHash {
             ready: BTreeMap::new(),
             count: 0,
-            next: 0,
+            latest: 0,
         }
     }
 
-    fn push(&mut self, hash: u64, ready: R) {
-        self.ready.entry(hash).or_default().push((self.next, ready));
-        self.next += 1;
+    /// `place` is later than those of all others.
+    fn push(&mut self, hash: u64, place: u64, ready: R) {
+        self.ready.entry(hash).or_default().push((place, ready));
+        self.latest = place;
         self.count += 1;
         // Who took the last of a hash left an empty list, for it is likely to come back.
         if self.ready.len() > 2 * self.count + 16 {
@@ -148,12 +152,12 @@ impl<R> ByHash<R> {
 
     /// The latest that fits.
     fn take(&mut self, hash: u64, fits: impl Fn(&R) -> bool) -> Option<R> {
-        self.take_below(self.next, hash, fits)
+        self.take_below(u64::MAX, hash, fits)
     }
 
     /// The same, but not what came last of all: that is likely to be wanted here again.
     fn take_spare(&mut self, hash: u64, fits: impl Fn(&R) -> bool) -> Option<R> {
-        self.take_below(self.next.saturating_sub(1), hash, fits)
+        self.take_below(self.latest, hash, fits)
     }
 
     fn take_below(&mut self, end: u64, hash: u64, fits: impl Fn(&R) -> bool) -> Option<R> {
@@ -164,15 +168,17 @@ impl<R> ByHash<R> {
         Some(list.remove(place).1)
     }
 
-    /// Looks through all of them: it is seldom needed.
-    fn take_oldest(&mut self) -> Option<R> {
-        let firsts = self
-            .ready
-            .iter()
-            .filter_map(|(hash, list)| Some((list.first()?.0, *hash)));
-        let (_, hash) = firsts.min()?;
+    /// The hash and the place of each.
+    fn places(&self) -> impl Iterator<Item = (u64, u64)> {
+        let lists = self.ready.iter();
+        lists.flat_map(|(&hash, list)| list.iter().map(move |&(place, _)| (hash, place)))
+    }
+
+    /// The one at this place, if it is still there.
+    fn take_at(&mut self, hash: u64, place: u64) -> Option<R> {
         let list = self.ready.get_mut(&hash)?;
-        let (_, ready) = list.remove(0);
+        let at = list.iter().position(|&(other, _)| other == place)?;
+        let (_, ready) = list.remove(at);
         if list.is_empty() {
             self.ready.remove(&hash);
         }
@@ -192,6 +198,7 @@ impl Programs {
             bytes: AtomicUsize::new(0),
             count: AtomicUsize::new(0),
             evicted: AtomicU64::new(0),
+            clock: AtomicU64::new(1),
         }
     }
 
@@ -238,8 +245,8 @@ impl Programs {
             || self.bytes.load(Ordering::Relaxed) > self.limit / 2
     }
 
-    /// Puts a program back, if it is to stay. The longest unused of the stream, then of the others, go while all take too
-    /// much; `plans` says what plans take.
+    /// Puts a program back, if it is to stay. While all take too much, those go that have another beside them for the same inputs,
+    /// then the others, the longest unused first; `plans` says what plans take.
     pub fn give(&self, stream: u8, mut ready: Ready, plans: impl Fn() -> usize) {
         // A turn ends when the program lies there for the next.
         let (home, turn) = match std::mem::replace(&mut ready.home, Home::Stream) {
@@ -251,9 +258,12 @@ impl Programs {
         self.bytes.fetch_add(ready.bytes, Ordering::Relaxed);
         self.count.fetch_add(1, Ordering::Relaxed);
         let hash = ready.key.hash;
-        self.by_stream[home].lock().push(hash, ready);
+        let mut of_home = self.by_stream[home].lock();
+        let place = self.clock.fetch_add(1, Ordering::Relaxed);
+        of_home.push(hash, place, ready);
+        drop(of_home);
         drop(turn);
-        self.shrink(home, plans);
+        self.shrink(plans);
     }
 
     /// Whether programs and plans take more than they may.
@@ -262,20 +272,27 @@ impl Programs {
             || self.bytes.load(Ordering::Relaxed).saturating_add(plans) > self.limit
     }
 
-    fn shrink(&self, home: usize, plans: impl Fn() -> usize) {
-        if !self.is_over(plans()) {
-            return;
-        }
-        let others = (0..self.by_stream.len()).filter(|&other| other != home);
-        for place in std::iter::once(home).chain(others) {
-            while self.is_over(plans()) {
-                let oldest = self.by_stream[place].lock().take_oldest();
-                if self.leaving(oldest).is_none() {
-                    break;
-                }
+    fn shrink(&self, plans: impl Fn() -> usize) {
+        while self.is_over(plans()) {
+            let Some((stream, hash, place)) = self.most_dispensable() else {
+                return;
+            };
+            let ready = self.by_stream[stream].lock().take_at(hash, place);
+            if self.leaving(ready).is_some() {
                 self.evicted.fetch_add(1, Ordering::Relaxed);
             }
         }
+    }
+
+    /// The stream, hash and place of what should go first. Looks through all of them: it is seldom needed.
+    fn most_dispensable(&self) -> Option<(usize, u64, u64)> {
+        let mut all = Vec::new();
+        for (stream, ready) in self.by_stream.iter().enumerate() {
+            let ready = ready.lock();
+            all.extend(ready.places().map(|(hash, place)| (hash, place, stream)));
+        }
+        let (hash, place, stream) = most_dispensable(&mut all)?;
+        Some((stream, hash, place))
     }
 
     /// How many programs had to go.
@@ -290,6 +307,14 @@ impl Programs {
     }
 }
 
+/// Of programs by hash and place the oldest that has others of its hash, else the oldest of all.
+fn most_dispensable(all: &mut [(u64, u64, usize)]) -> Option<(u64, u64, usize)> {
+    all.sort_unstable();
+    let of_hash = all.chunk_by(|one, other| one.0 == other.0);
+    let oldest = of_hash.map(|same| (same.len() == 1, same[0].1, same[0]));
+    oldest.min().map(|(_, _, first)| first)
+}
+
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
@@ -301,9 +326,9 @@ mod tests {
         const MANY: u64 = 1000;
         let mut ready = ByHash::new();
         for number in 0..MANY {
-            ready.push(number, number);
+            ready.push(number, number, number);
         }
-        ready.push(7, MANY);
+        ready.push(7, MANY, MANY);
         let looks = Cell::new(0);
         let fits = |_: &u64| {
             looks.set(looks.get() + 1);
@@ -314,7 +339,26 @@ mod tests {
         assert_eq!(ready.take(7, fits), None);
         assert_eq!(ready.take(MANY - 1, fits), Some(MANY - 1));
         assert_eq!(looks.get(), 3);
-        assert_eq!(ready.take_oldest(), Some(0));
+        assert_eq!(ready.take_at(0, 1), None, "another place");
+        assert_eq!(ready.take_at(0, 0), Some(0));
         assert_eq!(ready.count as u64, MANY - 3);
+    }
+
+    #[test]
+    fn what_has_another_like_it_goes_before_the_only_one_for_its_inputs() {
+        let mut all = vec![
+            (8, 3, 0),
+            (9, 1, 0),
+            (7, 2, 0),
+            (8, 5, 1),
+            (7, 4, 1),
+            (7, 6, 0),
+        ];
+        let mut gone = Vec::new();
+        while let Some(first) = most_dispensable(&mut all) {
+            all.retain(|one| *one != first);
+            gone.push(first.1);
+        }
+        assert_eq!(gone, [2, 3, 4, 1, 5, 6]);
     }
 }

@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 use streampool_device::{Conv, DType, MatMul};
 
 use super::ends::Ends;
+use super::few_rows::MOST_ROWS;
 use super::problem::Problem;
 use super::shared_text::{buffers, ends};
 use super::split::{LONG, NARROWEST, SHORTEST};
@@ -129,7 +130,8 @@ pub(super) fn plan<K>(
     let is_taken = [&op.a, &op.b, &op.out]
         .iter()
         .all(|view| view.dtype() == DType::F32)
-        && problem.m.min(problem.n) >= NARROWEST
+        && problem.m.min(problem.n) > MOST_ROWS
+        && problem.m.max(problem.n) >= NARROWEST
         && (SHORTEST..LONG).contains(&problem.k);
     if !is_taken {
         return None;

@@ -2,7 +2,8 @@
 //!
 //! A graph of the driver cannot run twice at the same time, so each lane that replays a program has an
 //! [`Instance`] of its own, as far as the [`Budget`] of the device goes. Without one, the ops are executed one
-//! by one.
+//! by one. So they are in the first replay: making a graph takes longer than that, and many programs are for sizes that do not
+//! come back.
 //!
 //! Where other kernels are better while many streams share the GPU, the nodes of a graph are given those when many threads wait
 //! for it, and their own again when few do. The same bits come of both.
@@ -16,6 +17,7 @@ mod tasks;
 
 use std::any::Any;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudarc::driver::sys::{CUresult, CUstream};
 use streampool_device::{Error, Op, Program, Result, Span};
@@ -50,6 +52,7 @@ pub(crate) struct CudaProgram {
     /// How many nodes its graph has, about: what the library makes of a product is its own.
     nodes: usize,
     instances: Arc<OfLanes>,
+    was_replayed: AtomicBool,
     /// So many threads that wait for the GPU are many; `None` where that makes no difference.
     many: Option<usize>,
 }
@@ -95,6 +98,7 @@ impl CudaProgram {
             many: many(&core, &recipe),
             recipe,
             instances: core.programs.register(Arc::new(PerLane::new())),
+            was_replayed: AtomicBool::new(false),
             core,
         })
     }
@@ -117,7 +121,7 @@ impl CudaProgram {
     }
 
     /// Launches its graph for `lane` on `stream`, which is its own or one that it then waits for; `false` if there is none now,
-    /// for want of room or because it could not be made. Only the queue of the lane does so, and then gives out the next tick.
+    /// because this is the first replay, for want of room, or because it could not be made. Only the queue of the lane does so, and then gives out the next tick.
     /// The context is bound.
     ///
     /// # Safety
@@ -130,6 +134,10 @@ impl CudaProgram {
     ) -> Result<bool, Failure> {
         if self.nodes == 0 {
             return Ok(true);
+        }
+        let was_replayed = &self.was_replayed;
+        if !was_replayed.load(Ordering::Relaxed) && !was_replayed.swap(true, Ordering::Relaxed) {
+            return Ok(false);
         }
         let ready = match self.ready(lane, slots) {
             Err(failure) if graph::is_spoilt(&failure) => None,

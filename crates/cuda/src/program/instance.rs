@@ -157,12 +157,15 @@ impl Drop for Instance {
 /// So many commands later a lane is taken to have no more use for an instance: another that wants one need not make it.
 const LEFT: Tick = 64;
 
-/// An idle instance for `lane` that another has had no use for lately.
+/// An idle instance for `lane` that another has had no use for lately, or that is the only one: then no two lanes have been
+/// at work with the program at the same time.
 pub(super) fn left_by_another(instances: &OfLanes, lane: &Arc<Lane>) -> Option<Box<Instance>> {
-    let candidates = PerLane::candidates(instances, u64::MAX).into_iter();
-    let mut left = candidates.filter(|candidate| {
+    let candidates = PerLane::candidates(instances, u64::MAX);
+    let is_only = candidates.len() == 1;
+    let mut left = candidates.into_iter().filter(|candidate| {
         candidate.lane.upgrade().is_some_and(|other| {
-            other.is_over(candidate.tick) && other.appended() - candidate.tick >= LEFT
+            let is_left = is_only || other.appended() - candidate.tick >= LEFT;
+            is_left && other.is_over(candidate.tick)
         })
     });
     let mut instance = left.find_map(|candidate| instances.remove(&candidate))?;

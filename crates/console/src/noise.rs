@@ -27,11 +27,6 @@ impl Noise {
         })
     }
 
-    /// A time of an exponential distribution of mean 1: what lies between events that know nothing of each other.
-    pub fn exponential(&mut self) -> f64 {
-        -(1.0 - self.0.f64()).ln()
-    }
-
     /// So many whole numbers from 1 up to `most`.
     pub fn counting(&mut self, count: usize, most: u64) -> Vec<f32> {
         self.many(count, |rng| rng.u64(1..=most) as f32)

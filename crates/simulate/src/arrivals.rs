@@ -34,8 +34,8 @@ pub enum Arrivals {
     Trace(Vec<f64>),
 }
 
-/// Arrivals, one after the other.
-pub struct Stream {
+/// When each of the arrivals comes, in seconds, one after the other. Only a trace ends.
+pub struct ArrivalTimes {
     of: Arrivals,
     random: Random,
     now: f64,
@@ -44,10 +44,10 @@ pub struct Stream {
     next: usize,
 }
 
-impl Stream {
+impl ArrivalTimes {
     /// Those of this kind.
-    pub fn new(of: Arrivals, seed: u64) -> Stream {
-        Stream {
+    pub fn new(of: Arrivals, seed: u64) -> ArrivalTimes {
+        ArrivalTimes {
             of,
             random: Random::new(seed),
             now: 0.0,
@@ -57,8 +57,7 @@ impl Stream {
     }
 }
 
-/// When each comes. Only a trace ends.
-impl Iterator for Stream {
+impl Iterator for ArrivalTimes {
     type Item = f64;
 
     fn next(&mut self) -> Option<f64> {
@@ -119,9 +118,9 @@ mod tests {
     use super::*;
 
     fn rate(of: Arrivals, seconds: f64) -> f64 {
-        let mut stream = Stream::new(of, 1);
+        let mut times = ArrivalTimes::new(of, 1);
         let mut count = 0;
-        while stream.next().is_some_and(|at| at < seconds) {
+        while times.next().is_some_and(|at| at < seconds) {
             count += 1;
         }
         f64::from(count) / seconds
@@ -154,5 +153,37 @@ mod tests {
             50.0,
         );
         rate_is(Arrivals::Trace((0..1000).map(f64::from).collect()), 0.5);
+    }
+
+    /// Seconds between arrivals.
+    fn gaps(rate: f64, count: usize) -> Vec<f64> {
+        let times = ArrivalTimes::new(Arrivals::Poisson { rate }, 22).take(count + 1);
+        let times: Vec<f64> = times.collect();
+        times.windows(2).map(|pair| pair[1] - pair[0]).collect()
+    }
+
+    #[test]
+    fn what_lies_between_is_exponential() {
+        let mut gaps = gaps(1000.0, 100_000);
+        let count = gaps.len() as f64;
+        // By Kolmogorov and Smirnov: how far the part that is shorter is from what it should be.
+        gaps.sort_by(f64::total_cmp);
+        let apart = gaps.iter().enumerate().map(|(rank, gap)| {
+            let expected = 1.0 - (-gap * 1000.0).exp();
+            ((rank as f64 + 0.5) / count - expected).abs()
+        });
+        let farthest = apart.fold(0.0, f64::max);
+        assert!(farthest < 1.63 / count.sqrt(), "{farthest} of {count}");
+    }
+
+    #[test]
+    fn a_gap_says_nothing_of_the_next() {
+        let gaps = gaps(1000.0, 100_000);
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        let pairs = gaps.windows(2);
+        let products = pairs.map(|pair| (pair[0] - mean) * (pair[1] - mean));
+        let squares = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>();
+        let correlation = products.sum::<f64>() / squares;
+        assert!(correlation.abs() < 0.01, "{correlation}");
     }
 }

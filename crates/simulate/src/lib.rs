@@ -32,7 +32,7 @@ mod replica;
 mod times;
 mod world;
 
-pub use arrivals::Arrivals;
+pub use arrivals::{ArrivalTimes, Arrivals};
 pub use balance::Balance;
 pub use cost::Cost;
 pub use world::{Autoscale, Failures, Outcome, Plan, Slice, Tenant, fewest, simulate};

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use streampool_batch::schedule::Limits;
 
-use crate::arrivals::{Arrivals, Stream};
+use crate::arrivals::{ArrivalTimes, Arrivals};
 use crate::balance::{Balance, Balancer};
 use crate::cost::Cost;
 use crate::random::Random;
@@ -292,7 +292,7 @@ impl<'a> World<'a> {
             self.after(scale.every, Event::Scales);
         }
         self.after(plan.seconds / SLICES as f64, Event::Slices);
-        let mut arrivals = Stream::new(plan.arrivals.clone(), plan.seed ^ 2);
+        let mut arrivals = ArrivalTimes::new(plan.arrivals.clone(), plan.seed ^ 2);
         let end = nanos(plan.seconds);
         if let Some(at) = arrivals.next().map(nanos) {
             self.at(at, Event::Arrives);

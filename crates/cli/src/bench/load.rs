@@ -4,12 +4,16 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::arrivals::Arrivals;
+use streampool_simulate::{ArrivalTimes, Arrivals};
+
 use crate::latencies::Latencies;
 use crate::{Result, threads};
 
 /// Calls of each caller before anything is measured.
 const WARM: usize = 2;
+
+/// Requests arrive at the same times in every run.
+const SEED: u64 = 22;
 
 /// What has not begun by so many times the time of a load is given up.
 const PATIENCE: u32 = 2;
@@ -83,9 +87,7 @@ pub fn drive<C: Send, B>(
     ask: impl Fn(&C) -> Result<()> + Sync,
     before: impl FnOnce() -> B,
 ) -> Result<Driven<B>> {
-    let arrivals = load
-        .rate
-        .map(|rate| Mutex::new(Arrivals::new(rate, load.time)));
+    let arrivals = load.rate.map(|rate| Mutex::new(arrivals(rate, load.time)));
     let warm = |caller: C| {
         let begin = Instant::now();
         (0..WARM).try_for_each(|_| ask(&caller))?;
@@ -115,6 +117,13 @@ pub fn drive<C: Send, B>(
     })
 }
 
+/// When requests arrive that nobody holds back, at so many each second: how long after the begin.
+fn arrivals(rate: f64, time: Duration) -> impl Iterator<Item = Duration> + Send {
+    let times = ArrivalTimes::new(Arrivals::Poisson { rate }, SEED);
+    let times = times.map(Duration::from_secs_f64);
+    times.take_while(move |&arrival| arrival < time)
+}
+
 /// Asks again as soon as there is an answer.
 fn repeat(time: Duration, begin: Instant, ask: impl Fn() -> Result<()>, calls: &mut Calls) {
     loop {
@@ -128,7 +137,7 @@ fn repeat(time: Duration, begin: Instant, ask: impl Fn() -> Result<()>, calls: &
 
 /// Takes what arrives next, and asks for it; late, if all callers were busy when it arrived.
 fn answer(
-    arrivals: &Mutex<Arrivals>,
+    arrivals: &Mutex<impl Iterator<Item = Duration>>,
     time: Duration,
     begin: Instant,
     ask: impl Fn() -> Result<()>,
@@ -205,7 +214,7 @@ mod tests {
         let calls = drive(callers, load(200, Some(1000.0)), ask, || ())
             .unwrap()
             .calls;
-        let arrived = Arrivals::new(1000.0, MILLISECOND * 200).count();
+        let arrived = arrivals(1000.0, MILLISECOND * 200).count();
         assert_eq!(calls.times.len() + calls.given_up.len(), arrived);
         let longest = calls.times.iter().max().copied().unwrap_or_default();
         assert!(longest > MILLISECOND * 20, "{longest:?}");

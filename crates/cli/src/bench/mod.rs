@@ -1,6 +1,5 @@
 //! `streampool bench model`: a user's own model under threads, batches, shapes and load.
 
-mod arrivals;
 mod csv;
 mod load;
 mod point;

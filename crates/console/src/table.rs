@@ -59,6 +59,11 @@ impl Table {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
 
+    /// Adds a row of a name and what is said of it.
+    pub fn pair(&mut self, name: impl Into<String>, told: impl Into<String>) {
+        self.rows.push(vec![name.into(), told.into()]);
+    }
+
     /// The rows as text, each line ended.
     pub fn render(&self) -> String {
         self.within(width())

@@ -51,6 +51,12 @@ pub fn counted(number: u64, thing: &str) -> String {
     format!("{} {thing}{plural}", count(number))
 }
 
+/// These, with commas between.
+pub fn list(items: impl IntoIterator<Item = impl Display>) -> String {
+    let items: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
+    items.join(", ")
+}
+
 /// A measured value with about three digits that mean something.
 pub fn figure(value: f64) -> String {
     match value.abs() {

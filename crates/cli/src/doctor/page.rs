@@ -8,7 +8,7 @@ use streampool::runtime::{CacheSnapshot, QuirkSnapshot, Workaround};
 use super::report::{Hardware, Report, Seen};
 use super::self_test::SelfTest;
 use crate::table::{Align, Table, wrap};
-use crate::text::{bytes, count, counted};
+use crate::text::{bytes, count, counted, list};
 
 /// The whole page.
 pub fn page(report: &Report) -> String {
@@ -45,49 +45,40 @@ fn device(page: &mut String, seen: &Seen) {
     let mut table = Table::pairs(2);
     about(&mut table, hardware);
     if !seen.reaches.is_empty() {
-        table.row([
-            "can access the memory of".to_owned(),
-            seen.reaches.join(", "),
-        ]);
+        table.pair("can access the memory of", list(&seen.reaches));
     }
     if let Some(pool) = &seen.pool {
         for cache in &pool.caches {
-            table.row([format!("{} cache", cache.name), held(cache)]);
+            table.pair(format!("{} cache", cache.name), held(cache));
         }
         if pool.quirks.is_empty() {
-            table.row(["driver quirks", "none"]);
+            table.pair("driver quirks", "none");
         }
         for quirk in &pool.quirks {
-            table.row([format!("quirk {}", quirk.name), measure(quirk)]);
+            table.pair(format!("quirk {}", quirk.name), measure(quirk));
         }
     }
     for (name, test) in tests {
         if let Some(test) = test {
-            table.row([name.to_owned(), verdict(test)]);
+            table.pair(name, verdict(test));
         }
     }
     page.push_str(&table.render());
 }
 
 fn about(table: &mut Table, hardware: &Hardware) {
-    table.row(["hardware", &hardware.name]);
+    table.pair("hardware", &hardware.name);
     for (label, feature) in labelled("computes with", &hardware.features) {
-        table.row([label, &feature]);
+        table.pair(label, feature);
     }
-    table.row(["compute units", &count(hardware.compute_units as u64)]);
-    let reach = if hardware.unified_memory {
-        "shared with the host"
-    } else {
-        "its own"
+    table.pair("compute units", count(hardware.compute_units as u64));
+    let memory = bytes(hardware.memory_capacity);
+    let reach = match hardware.unified_memory {
+        true => "shared with the host",
+        false => "its own",
     };
-    table.row([
-        "memory".to_owned(),
-        format!(
-            "{}, {reach}, aligned to {}",
-            bytes(hardware.memory_capacity),
-            bytes(hardware.alignment)
-        ),
-    ]);
+    let aligned = bytes(hardware.alignment);
+    table.pair("memory", format!("{memory}, {reach}, aligned to {aligned}"));
 }
 
 /// The features in one cell, or in one each if some are sentences: those tell what is missing.
@@ -97,7 +88,7 @@ fn labelled<'a>(label: &'a str, features: &[String]) -> Vec<(&'a str, String)> {
         return vec![(label, "no optional features".to_owned())];
     }
     if features.iter().all(|feature| feature.len() <= LONGEST_NAME) {
-        return vec![(label, features.join(", "))];
+        return vec![(label, list(features))];
     }
     let labels = std::iter::once(label).chain(std::iter::repeat(""));
     labels.zip(features.iter().cloned()).collect()
@@ -138,45 +129,32 @@ fn verdict(test: &SelfTest) -> String {
 fn streams(page: &mut String, report: &Report, pool: &Snapshot) {
     let _ = writeln!(page, "\nStreams of {}", pool.device);
     let mut table = Table::pairs(2);
-    table.row([
-        "streams".to_owned(),
-        format!(
-            "{}: stream 0 for the main thread, {} for others",
-            pool.streams,
-            pool.streams.saturating_sub(1)
-        ),
-    ]);
-    let policy = report
-        .settings
-        .iter()
-        .find(|setting| setting.name.ends_with("WAIT_TIMEOUT_MS"))
-        .and_then(|setting| setting.value.clone());
-    if let Some(policy) = policy {
-        table.row(["if all are leased".to_owned(), policy]);
+    let (all, others) = (pool.streams, pool.streams.saturating_sub(1));
+    let shared = format!("{all}: stream 0 for the main thread, {others} for others");
+    table.pair("streams", shared);
+    let mut settings = report.settings.iter();
+    let policy = settings.find(|setting| setting.name.ends_with("WAIT_TIMEOUT_MS"));
+    if let Some(policy) = policy.and_then(|setting| setting.value.as_ref()) {
+        table.pair("if all are leased", policy);
     }
-    table.row([
-        "now".to_owned(),
-        format!(
-            "{} made, {} free, {} waiting",
-            pool.made.len(),
-            pool.free_streams,
-            counted(pool.waiting_threads as u64, "thread"),
-        ),
-    ]);
+    let (made, free) = (pool.made.len(), pool.free_streams);
+    let waiting = counted(pool.waiting_threads as u64, "thread");
+    table.pair(
+        "now",
+        format!("{made} made, {free} free, {waiting} waiting"),
+    );
     let events = &pool.events;
-    table.row([
-        "events".to_owned(),
-        format!(
-            "{} made, {} reused, {} idle",
-            events.made, events.reused, events.idle
-        ),
-    ]);
+    let (made, reused, idle) = (events.made, events.reused, events.idle);
+    table.pair(
+        "events",
+        format!("{made} made, {reused} reused, {idle} idle"),
+    );
     for stream in &pool.made {
         if let Some(fault) = &stream.fault {
-            table.row([
+            table.pair(
                 format!("stream {}", stream.index),
                 format!("POISONED: {fault}"),
-            ]);
+            );
         }
     }
     page.push_str(&table.render());
@@ -186,65 +164,43 @@ fn memory(page: &mut String, report: &Report, pool: &Snapshot) {
     let memory = &pool.memory;
     let _ = writeln!(page, "\nMemory of {}", pool.device);
     let mut table = Table::pairs(2);
-    table.row(["limit", &bytes(memory.limit)]);
+    table.pair("limit", bytes(memory.limit));
     if let Some(settings) = &report.in_force {
         let (low, high) = (settings.low_watermark, settings.high_watermark);
         let at = |fraction: f64| bytes((memory.limit as f64 * fraction) as usize);
-        table.row([
-            "watermarks".to_owned(),
-            format!(
-                "above {} ({high}), idle memory is returned; still above {} ({low}), callbacks are called",
-                at(high),
-                at(low)
-            ),
-        ]);
+        let above = format!(
+            "above {} ({high}), idle memory is returned; still above {} ({low}), callbacks are called",
+            at(high),
+            at(low)
+        );
+        table.pair("watermarks", above);
     }
-    table.row([
-        "taken from the device".to_owned(),
-        format!(
-            "{} in {}, at most {} so far",
-            bytes(memory.reserved),
-            counted(memory.device_allocations, "allocation"),
-            bytes(memory.peak_reserved)
-        ),
-    ]);
-    table.row([
-        "used by the device itself".to_owned(),
-        format!(
-            "{} of its memory (counts towards the limit), and {} of host memory for copies",
-            bytes(memory.overhead),
-            bytes(memory.staging)
-        ),
-    ]);
-    table.row([
-        "in buffers".to_owned(),
-        format!(
-            "{}, and {} freed but still in use by other streams",
-            bytes(memory.in_use),
-            bytes(memory.pending)
-        ),
-    ]);
+    let (reserved, most) = (bytes(memory.reserved), bytes(memory.peak_reserved));
+    let times = counted(memory.device_allocations, "allocation");
+    let taken = format!("{reserved} in {times}, at most {most} so far");
+    table.pair("taken from the device", taken);
+    let (overhead, staging) = (bytes(memory.overhead), bytes(memory.staging));
+    let used = format!(
+        "{overhead} of its memory (counts towards the limit), and {staging} of host memory for copies"
+    );
+    table.pair("used by the device itself", used);
+    let (in_use, pending) = (bytes(memory.in_use), bytes(memory.pending));
+    let held = format!("{in_use}, and {pending} freed but still in use by other streams");
+    table.pair("in buffers", held);
     page.push_str(&table.render());
 }
 
 fn settings(page: &mut String, report: &Report) {
-    let in_force = report
-        .settings
-        .iter()
-        .all(|setting| setting.value.is_some());
-    let state = if in_force {
-        ""
-    } else {
-        ", not in use: see the findings"
+    let mut settings = report.settings.iter();
+    let state = match settings.all(|setting| setting.value.is_some()) {
+        true => "",
+        false => ", not in use: see the findings",
     };
     let _ = writeln!(page, "\nSettings{state}");
     let mut table = Table::new(2, &[Align::Left; 3]);
     for setting in &report.settings {
-        table.row([
-            setting.name,
-            setting.value.as_deref().unwrap_or("-"),
-            setting.origin.as_deref().unwrap_or("-"),
-        ]);
+        let (value, origin) = (setting.value.as_deref(), setting.origin.as_deref());
+        table.row([setting.name, value.unwrap_or("-"), origin.unwrap_or("-")]);
     }
     page.push_str(&table.render());
 }
@@ -254,14 +210,11 @@ fn findings(page: &mut String, report: &Report) {
         page.push_str("\nNo problems found.\n");
         return;
     }
-    let _ = writeln!(
-        page,
-        "\n{}",
-        counted(report.findings.len() as u64, "finding")
-    );
+    let count = counted(report.findings.len() as u64, "finding");
+    let _ = writeln!(page, "\n{count}");
     let mut table = Table::pairs(2);
     for finding in &report.findings {
-        table.row([&finding.about, &finding.problem]);
+        table.pair(&finding.about, &finding.problem);
     }
     page.push_str(&table.render());
 }

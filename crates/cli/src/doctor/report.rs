@@ -6,7 +6,6 @@ use serde::Serialize;
 use streampool::cuda::CudaOptions;
 use streampool::device::Properties;
 use streampool::host::HostOptions;
-use streampool::runtime::CacheSnapshot;
 use streampool::{Device, DeviceStatus, Pool, Settings, Snapshot, Unusable};
 
 use super::self_test::{self, SelfTest};
@@ -52,7 +51,7 @@ pub struct Finding {
 }
 
 /// One device, or a kind of which there is none.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub struct Seen {
     /// The kind.
     pub kind: &'static str,
@@ -129,13 +128,8 @@ fn look_at(status: DeviceStatus, settings: Option<&Settings>, findings: &mut Vec
     let mut seen = Seen {
         kind: status.kind.name(),
         name: status.name,
-        usable: false,
-        why_not: None,
-        hardware: None,
         reaches: status.reaches,
-        pool: None,
-        self_test: None,
-        operators: None,
+        ..Seen::default()
     };
     let device = match status.device {
         Ok(device) => device,
@@ -158,7 +152,10 @@ fn look_at(status: DeviceStatus, settings: Option<&Settings>, findings: &mut Vec
                 findings.push(Finding::new(&seen.name, problem));
             }
             for cache in &pool.caches {
-                findings.extend(Finding::of_cache(&seen.name, cache));
+                if let Some(problem) = &cache.problem {
+                    let about = format!("{} {}", seen.name, cache.name);
+                    findings.push(Finding::new(&about, &unusable_cache(problem)));
+                }
             }
             let [self_test, operators] = tests;
             seen.self_test = Some(self_test);
@@ -223,14 +220,6 @@ impl Finding {
             about: about.to_owned(),
             problem: problem.to_string(),
         }
-    }
-
-    fn of_cache(device: &str, cache: &CacheSnapshot) -> Option<Self> {
-        let problem = cache.problem.as_ref()?;
-        Some(Finding {
-            about: format!("{device} {}", cache.name),
-            problem: unusable_cache(problem),
-        })
     }
 }
 

@@ -8,7 +8,7 @@ use streampool::{Array, Outputs, Pool};
 
 use super::values::numbers;
 use crate::Result;
-use crate::text::counted;
+use crate::text::{counted, list};
 
 /// How far an output is from its reference.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -60,13 +60,9 @@ pub fn against(
     }
     let compare = |name: String| {
         let Some(got) = outputs.get(&name) else {
-            let known: Vec<&str> = outputs.iter().map(|(name, _)| name).collect();
-            return Err(format!(
-                "{} has an array `{name}`, but the outputs of the model are {}",
-                path.display(),
-                known.join(", ")
-            )
-            .into());
+            let (shown, known) = (path.display(), list(outputs.iter().map(|(name, _)| name)));
+            let why = format!("has an array `{name}`, but the outputs of the model are {known}");
+            return Err(format!("{shown} {why}").into());
         };
         let wanted = Array::of(&file.read(pool, &name)?)?;
         compared(name, got, &wanted, tolerance, pool)
@@ -97,12 +93,10 @@ fn compared(
         ..Compared::default()
     };
     if got.shape() != wanted.shape() {
-        let shapes = (got.shape(), wanted.shape());
-        let problem = format!(
-            "its shape is {:?}, that of the reference {:?}",
-            shapes.0, shapes.1
-        );
-        compared.problem = Some(problem);
+        let (own, other) = (got.shape(), wanted.shape());
+        compared.problem = Some(format!(
+            "its shape is {own:?}, that of the reference {other:?}"
+        ));
         return Ok(compared);
     }
     if got.dtype() != wanted.dtype() {

@@ -89,11 +89,8 @@ impl Report {
         if let Some(check) = &self.check {
             let mut table = Table::new(2, &[Align::Left; 3]);
             for one in check {
-                table.row([
-                    one.verdict().to_owned(),
-                    text::shortened(&one.name, 24),
-                    one.told(),
-                ]);
+                let name = text::shortened(&one.name, 24);
+                table.row([one.verdict().to_owned(), name, one.told()]);
             }
             let _ = write!(page, "\nCompared with the reference\n{}", table.render());
         } else {
@@ -118,51 +115,43 @@ impl Report {
     fn times(&self) -> Table {
         let mut table = Table::pairs(2);
         for input in &self.inputs {
-            table.row([
-                format!("input {}", text::shortened(&input.name, 24)),
-                format!("{} {:?}", input.dtype, input.shape),
-            ]);
+            let name = text::shortened(&input.name, 24);
+            let told = format!("{} {:?}", input.dtype, input.shape);
+            table.pair(format!("input {name}"), told);
         }
-        table.row(["loaded in", &time(self.load_seconds)]);
-        table.row(["first run", &time(self.first_run_seconds)]);
+        table.pair("loaded in", time(self.load_seconds));
+        table.pair("first run", time(self.first_run_seconds));
         if let Some(seconds) = self.run_seconds {
-            table.row(["next run", &time(seconds)]);
+            table.pair("next run", time(seconds));
         }
         if let Some(AtOnce { threads, differing }) = self.at_once {
             let verdict = match differing {
                 0 => "same outputs".to_owned(),
                 _ => format!("DIFFERENT OUTPUTS from {differing}"),
             };
-            table.row([counted(threads as u64, "thread"), verdict]);
+            table.pair(counted(threads as u64, "thread"), verdict);
         }
         if let Some(measured) = &self.measured {
             let threads = counted(measured.threads as u64, "thread");
             let rate = compact(measured.runs_per_second);
             let (runs, seconds) = (count(measured.runs as u64), measured.seconds);
-            table.row([threads, format!("{rate} runs/s ({runs} in {seconds:.1} s)")]);
+            table.pair(threads, format!("{rate} runs/s ({runs} in {seconds:.1} s)"));
             let latency = &measured.latency_seconds;
             let [p50, p90, p99] = [latency.p50, latency.p90, latency.p99].map(time);
-            table.row([
-                "each run".to_owned(),
-                format!("p50 {p50}, p90 {p90}, p99 {p99}"),
-            ]);
+            table.pair("each run", format!("p50 {p50}, p90 {p90}, p99 {p99}"));
         }
         if let Some(peak) = self.peak_rss_bytes {
-            table.row(["peak memory", &bytes(peak)]);
+            table.pair("peak memory", bytes(peak));
         }
         let (used, taken) = (bytes(self.memory.in_use), bytes(self.memory.peak_reserved));
-        table.row([
-            "device memory".to_owned(),
-            format!("{used} in use, {taken} taken at most"),
-        ]);
+        let memory = format!("{used} in use, {taken} taken at most");
+        table.pair("device memory", memory);
         let session = &self.session;
         let plans = counted(session.plans as u64, "plan");
         let captures = counted(session.captures, "capture");
         let held = bytes(session.program_bytes);
-        table.row([
-            "session".to_owned(),
-            format!("{plans}, {captures}, programs of {held}"),
-        ]);
+        let session = format!("{plans}, {captures}, programs of {held}");
+        table.pair("session", session);
         table
     }
 
@@ -188,7 +177,7 @@ fn meanwhile(measured: &Measured) -> String {
         ("kernels compiled", meanwhile.kernels_compiled),
     ];
     for (name, number) in each {
-        table.row([name.to_owned(), count(number)]);
+        table.pair(name, count(number));
     }
     format!("\nDuring the measurement\n{}", table.render())
 }

@@ -59,10 +59,9 @@ impl Seen {
     /// It as the cells of a row.
     pub fn cells(&self) -> Vec<String> {
         let number = |value: Option<f64>| value.map_or("-".to_owned(), short);
-        let more = if self.shape.iter().product::<usize>() > SHOWN {
-            " ..."
-        } else {
-            ""
+        let more = match self.shape.iter().product::<usize>() > SHOWN {
+            true => " ...",
+            false => "",
         };
         let first: Vec<String> = self.first.iter().copied().map(short).collect();
         let nan = match self.nan {

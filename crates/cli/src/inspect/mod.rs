@@ -2,7 +2,6 @@
 
 mod page;
 mod report;
-mod values;
 
 use std::path::PathBuf;
 

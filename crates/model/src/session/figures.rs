@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Session;
-use crate::inspect::Part;
+use crate::inspect::{Count, Part};
 
 impl Session {
     /// The latest plan of each part, in order.
@@ -17,10 +17,8 @@ impl Session {
             for planned in &compiled.plan.ops {
                 *ops.entry(planned.op.kind()).or_insert(0) += 1;
             }
-            let mut ops: Vec<_> = ops.into_iter().collect();
-            ops.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
             found.push(Part {
-                ops,
+                ops: Count::sorted(ops),
                 scratch_bytes: compiled.plan.scratch_bytes,
                 shared_bytes: compiled.plan.shared_bytes,
                 joined_maps: compiled.fused.maps,

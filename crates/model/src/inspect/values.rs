@@ -1,15 +1,18 @@
 //! The values of a model: what is declared of them, and what is found.
 
 use serde::Serialize;
-use streampool::model::ValueInfo;
-use streampool_model::graph::{Dim, Graph, ValueId};
-use streampool_model::symbols::Shapes;
+
+use crate::graph::{Dim, Graph, ValueId, ValueInfo};
+use crate::symbols::Shapes;
 
 /// An input or output.
 #[derive(Debug, Clone, Serialize)]
 pub struct Value {
+    /// Its name.
     pub name: String,
+    /// The type of its elements, if it is known.
     pub dtype: Option<&'static str>,
+    /// Its sizes, if they are known: numbers, or formulas of names.
     pub shape: Option<Vec<String>>,
     /// Whether it has to be given; of outputs, nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -30,6 +33,17 @@ impl From<&ValueInfo> for Value {
             computed: None,
         }
     }
+}
+
+/// What a caller gives, and then what a caller need not give.
+pub fn inputs(graph: &Graph) -> Vec<Value> {
+    let inputs = graph.inputs.iter().map(|&id| (graph.value(id), true));
+    let defaults = graph.defaults.iter().map(|(_, info)| (info, false));
+    let value = |(info, required): (&ValueInfo, bool)| Value {
+        required: Some(required),
+        ..Value::from(info)
+    };
+    inputs.chain(defaults).map(value).collect()
 }
 
 /// The outputs of a graph, and all else that its nodes make.
@@ -72,10 +86,10 @@ fn value(graph: &Graph, shapes: &Shapes, id: ValueId) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use streampool::DType;
-    use streampool_model::graph::{Domain, Node, Operator};
+    use streampool_tensor::DType;
 
     use super::*;
+    use crate::graph::{Node, Operator};
 
     #[test]
     fn what_is_found_stands_beside_what_is_declared() {
@@ -98,17 +112,13 @@ mod tests {
         for (from, to) in [(x, between), (between, right), (between, wrong)] {
             graph.nodes.push(Node {
                 name: graph.name(to).to_owned(),
-                operator: Operator {
-                    domain: Domain::Onnx,
-                    name: "Neg".to_owned(),
-                    version: 17,
-                },
+                operator: Operator::onnx("Neg", 17),
                 inputs: vec![Some(from)],
                 outputs: vec![Some(to)],
                 attributes: Vec::new(),
             });
         }
-        let shapes = graph.shapes(&streampool::host_pool().unwrap());
+        let shapes = graph.shapes(&crate::testing::host_pool());
         let (outputs, inner) = found(&graph, &shapes);
         let told = |value: &Value| {
             let shape = value.shape.as_ref().map(|sizes| sizes.join(", "));

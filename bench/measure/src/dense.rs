@@ -146,7 +146,7 @@ pub fn uploaded(stream: &Stream, values: &[f32]) -> streampool::runtime::Result<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figures::difference;
+    use crate::errors::difference;
 
     #[test]
     fn the_device_agrees_with_the_host() {

@@ -242,21 +242,6 @@ pub fn seconds_per_call(
     }
 }
 
-/// The largest difference, as a fraction of the largest value that is right. NaN is as far from right as can be.
-pub fn difference(got: &[f32], right: &[f32]) -> f64 {
-    if got.len() != right.len() {
-        return f64::INFINITY;
-    }
-    let largest = right
-        .iter()
-        .fold(f64::MIN_POSITIVE, |most, x| most.max(f64::from(x.abs())));
-    let apart = got.iter().zip(right).map(|(&got, &right)| {
-        let apart = (f64::from(got) - f64::from(right)).abs();
-        if apart.is_nan() { f64::INFINITY } else { apart }
-    });
-    apart.fold(0.0, f64::max) / largest
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -291,13 +276,5 @@ mod tests {
         assert!(took >= 200_000.0, "{took} ns");
         let broken = || Err(streampool::runtime::Error::ShutDown);
         assert!(per_call(Duration::from_millis(1), broken).is_err());
-    }
-
-    #[test]
-    fn differences_are_seen() {
-        assert_eq!(difference(&[1.0, 2.0], &[1.0, 2.0]), 0.0);
-        assert_eq!(difference(&[1.0, 3.0], &[1.0, 2.0]), 0.5);
-        assert_eq!(difference(&[1.0], &[1.0, 2.0]), f64::INFINITY);
-        assert_eq!(difference(&[f32::NAN], &[1.0]), f64::INFINITY);
     }
 }

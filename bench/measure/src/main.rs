@@ -16,8 +16,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use streampool_console::{
-    Failure, Outcome, Result, device, latencies, machine, noise, output, progress, table, text,
-    threads,
+    Failure, Outcome, Result, device, errors, latencies, machine, noise, output, progress, table,
+    text, threads,
 };
 
 /// Measure what Streampool costs on this machine

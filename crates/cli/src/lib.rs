@@ -10,7 +10,6 @@
 
 mod bench;
 mod doctor;
-mod inputs;
 mod inspect;
 mod run;
 #[cfg(feature = "serve")]
@@ -22,8 +21,8 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use streampool_console::{
-    Failure, Outcome, Result, device, latencies, machine, noise, output, page, plot, progress,
-    table, text, threads,
+    Failure, Outcome, Result, device, errors, inputs, latencies, machine, models, noise, output,
+    page, plot, progress, table, text, threads,
 };
 
 /// Run models from any number of threads on one device.

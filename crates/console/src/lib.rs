@@ -1,5 +1,5 @@
-//! What the programs of Streampool share: devices by name, tables, plots and pages for what was found, and threads that
-//! begin together.
+//! What the programs of Streampool share: devices by name, models and inputs for them, tables, plots and pages for what was found,
+//! and threads that begin together.
 //!
 //! ```
 //! use streampool_console::table::{Align, Table};
@@ -11,8 +11,11 @@
 #![forbid(unsafe_code)]
 
 pub mod device;
+pub mod errors;
+pub mod inputs;
 pub mod latencies;
 pub mod machine;
+pub mod models;
 pub mod noise;
 pub mod output;
 pub mod page;

@@ -1,7 +1,8 @@
 //! The model that the crowd runs: 512 to 1024 to 1024 to 256, with rectifiers between.
 
+use streampool::DType;
 use streampool::model::onnx::writer::Graph;
-use streampool::{Array, DType};
+use streampool_console::models::Dense;
 
 use crate::Result;
 use crate::noise::Noise;
@@ -28,20 +29,12 @@ pub fn onnx_of(widths: &[usize]) -> Result<Vec<u8>> {
     let last = widths.len() - 2;
     let mut from = "x".to_owned();
     for (number, sizes) in widths.windows(2).enumerate() {
-        let scale = (3.0 / sizes[0] as f32).sqrt();
-        let values = noise.values(sizes[0] * sizes[1]);
-        let weight: Vec<f32> = values.into_iter().map(|value| value * scale).collect();
         let to = match number == last {
             true => "y".to_owned(),
             false => format!("y{number}"),
         };
-        graph = graph
-            .constant(&format!("w{number}"), &Array::new(&weight, sizes)?)
-            .constant(
-                &format!("b{number}"),
-                &Array::new(&noise.values(sizes[1]), &[sizes[1]])?,
-            )
-            .node(&format!("Gemm {from} w{number} b{number} = {to}"), &[]);
+        let dense = Dense::new(&mut noise, sizes[0], sizes[1]);
+        graph = dense.onto(graph, &format!("l{number}"), &from, &to)?;
         if number != last {
             graph = graph.node(&format!("Relu {to} = x{number}"), &[]);
         }

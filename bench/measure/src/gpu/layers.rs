@@ -8,7 +8,7 @@ use super::point::{Against, Group, Point};
 use super::stage::{Stage, THREADS};
 use crate::Result;
 use crate::dense::{Dense, User, uploaded};
-use crate::figures::difference;
+use crate::errors::difference;
 use crate::noise::Noise;
 
 /// Rows of the input of the one layer; of the three it is one.

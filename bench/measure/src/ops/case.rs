@@ -6,7 +6,8 @@ use streampool::device::DeviceKind;
 use streampool::{DType, Pool, Tensor, tensor};
 
 use crate::Result;
-use crate::figures::{difference, seconds_per_call};
+use crate::errors::difference;
+use crate::figures::seconds_per_call;
 use crate::noise::Noise;
 
 /// Where operators are measured, in which precision, and how large.

@@ -7,8 +7,8 @@ use serde::Serialize;
 use streampool::{Array, BatchQueue, DeviceSet, ForSession};
 
 use super::workload::Workload;
+use crate::errors::difference;
 use crate::fairness::mlp;
-use crate::figures::difference;
 use crate::latencies::{Latencies, again_and_again};
 use crate::noise::Noise;
 use crate::{Result, threads};

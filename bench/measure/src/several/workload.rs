@@ -3,13 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde::Serialize;
-use streampool::{Array, DeviceSet, Input, PerDevice, Pool, Session, SessionOptions, Tensor};
-
 use crate::fairness::mlp;
 use crate::latencies::{Latencies, again_and_again};
-use crate::noise::Noise;
 use crate::{Failure, Result, threads};
+use serde::Serialize;
+use streampool::{Array, DeviceSet, Input, PerDevice, Pool, Session, SessionOptions, Tensor};
+use streampool_console::inputs::made;
 
 /// A model, and how it is run.
 pub struct Workload {
@@ -85,11 +84,9 @@ impl Workload {
 
     /// An input for it.
     fn input(&self, session: &Session) -> Result<Array> {
-        let port = session.inputs().first().ok_or("the model has no input")?;
-        let values = Noise::new(11).normal(self.shape.iter().product());
-        let values = Tensor::from_slice(session.pool(), &values, &self.shape)?;
-        let dtype = port.dtype.ok_or("the model does not say its type")?;
-        Ok(Array::of(&values.to_dtype(dtype)?)?)
+        let first = session.inputs().first().ok_or("the model has no input")?;
+        let ports = std::slice::from_ref(first);
+        Ok(made(ports, std::slice::from_ref(&self.shape), 11, session.pool())?.remove(0))
     }
 
     /// Whether every device gives the same bits.

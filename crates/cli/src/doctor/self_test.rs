@@ -8,6 +8,8 @@ use serde::Serialize;
 use streampool::tensor::{self, ConvOptions};
 use streampool::{DType, Expr, Op, Pool, Tensor, Unary};
 
+use crate::errors::difference;
+
 const ELEMENTS: usize = 1024;
 
 /// How the work went.
@@ -112,12 +114,7 @@ fn operate(pool: &Pool) -> tensor::Result<Option<String>> {
     ];
     for (op, got, right) in results {
         let got = got.to_vec::<f32>()?;
-        if got.len() != right.len()
-            || got
-                .iter()
-                .zip(&right)
-                .any(|(got, right)| (got - right).abs() > 1e-5)
-        {
+        if difference(&got, &right) > 1e-5 {
             return Ok(Some(format!("{op} gives {got:?} instead of {right:?}")));
         }
     }

@@ -10,11 +10,11 @@ use streampool::{Array, DType, ForSession, Pool, Session};
 use streampool_model::graph::Dim;
 
 use super::chapter::{Chapter, Check, Found, Now, Seen};
-use super::correctness::errors;
 use super::rates::{self, ROUNDS, best_of_rounds, handed_over, in_a_round};
 use super::setting::{Setting, Subject, least};
 use crate::Result;
 use crate::device::On;
+use crate::errors::difference;
 use crate::inputs::refer;
 use crate::machine::processors;
 use crate::page::{Cell, Part, Table};
@@ -282,9 +282,7 @@ fn apart(got: &Array, right: &Array, pool: &Pool) -> Result<f64> {
     let values = |array: &Array| -> Result<Vec<f32>> {
         Ok(array.tensor(pool)?.to_dtype(DType::F32)?.to_vec::<f32>()?)
     };
-    let right: Vec<f64> = values(right)?.into_iter().map(f64::from).collect();
-    let errors = errors(&values(got)?, &right).into_iter();
-    Ok(errors.fold(0.0, f64::max))
+    Ok(difference(&values(got)?, &values(right)?))
 }
 
 /// The rates for each number of callers.

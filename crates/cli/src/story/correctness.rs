@@ -2,11 +2,12 @@
 
 use streampool::{Array, DType, Input, Pool, Session, SessionOptions};
 
-use super::builtin::Builtin;
 use super::chapter::{Chapter, Check, Found, Now};
 use super::setting::Setting;
 use crate::Result;
+use crate::errors::errors;
 use crate::inputs::From;
+use crate::models::Builtin;
 use crate::page::{Cell, Part, Table};
 use crate::plot::{Axis, Plot, Scale, Series};
 
@@ -58,21 +59,16 @@ fn tell(setting: &Setting, now: Now<'_>) -> Result<Found> {
                 Cell::small(at(1.0), 1),
                 Cell::small(most, 0),
             ]);
-            found.checks.push(Check::at_most(
-                format!("{name}-{dtype}"),
-                format!("largest error of {name} in {dtype}"),
-                at(1.0),
-                most,
-            ));
+            let what = format!("largest error of {name} in {dtype}");
+            let check = Check::at_most(format!("{name}-{dtype}"), what, at(1.0), most);
+            found.checks.push(check);
             *worst = worst.max(at(1.0));
             let point = |step: usize| {
                 let part = step as f64 / POINTS as f64;
                 (at(part), 100.0 * part)
             };
-            series.push(Series::new(
-                format!("{name} in {dtype}"),
-                (1..=POINTS).map(point),
-            ));
+            let points = (1..=POINTS).map(point);
+            series.push(Series::new(format!("{name} in {dtype}"), points));
         }
     }
     let head = vec![
@@ -84,10 +80,8 @@ fn tell(setting: &Setting, now: Now<'_>) -> Result<Found> {
         "largest",
         "allowed",
     ];
-    found.tables.push((
-        "Errors as parts of the largest value".to_owned(),
-        Table { head, rows },
-    ));
+    let what = "Errors as parts of the largest value".to_owned();
+    found.tables.push((what, Table { head, rows }));
     found.drawings.push(Part::Plot(Plot {
         title: "Correctness: values with at most such an error".to_owned(),
         x: Axis::new("error, as a part of the largest value", Scale::Log10),
@@ -132,31 +126,9 @@ fn errors_of(model: &Builtin, session: &Session, rows: usize) -> Result<Vec<f64>
     ))
 }
 
-/// How far each is off, as a part of the largest that is right. What is no number is as far off as can be.
-pub fn errors(got: &[f32], right: &[f64]) -> Vec<f64> {
-    if got.len() != right.len() {
-        return vec![f64::INFINITY];
-    }
-    let largest = right
-        .iter()
-        .fold(f64::MIN_POSITIVE, |most, x| most.max(x.abs()));
-    let error = |(&got, right): (&f32, &f64)| {
-        let error = (f64::from(got) - right).abs() / largest;
-        if error.is_nan() { f64::INFINITY } else { error }
-    };
-    got.iter().zip(right).map(error).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn errors_are_parts_of_the_largest() {
-        assert_eq!(errors(&[1.0, 3.0], &[1.0, 2.0]), [0.0, 0.5]);
-        assert_eq!(errors(&[f32::NAN], &[1.0]), [f64::INFINITY]);
-        assert_eq!(errors(&[1.0], &[1.0, 2.0]), [f64::INFINITY]);
-    }
 
     #[test]
     fn a_model_with_another_weight_is_not_right() {

@@ -2,7 +2,6 @@
 
 mod adversary;
 mod batching;
-mod builtin;
 mod chapter;
 mod correctness;
 mod pipelining;

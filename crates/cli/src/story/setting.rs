@@ -9,11 +9,11 @@ use streampool::cuda::{CudaDevice, CudaOptions, Precision};
 use streampool::host::{HostDevice, HostOptions};
 use streampool::{Array, Device, Input, Outputs, Pool, Session, SessionOptions, Settings, Stream};
 
-use super::builtin::Builtin;
 use crate::Result;
 use crate::device::On;
 use crate::inputs::{From, Given, refer};
 use crate::machine::Machine;
+use crate::models::Builtin;
 use crate::text::file_name;
 use crate::threads::together;
 

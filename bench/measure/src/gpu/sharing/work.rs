@@ -8,7 +8,7 @@ use streampool::{
 };
 
 use crate::dense::uploaded;
-use crate::figures::difference;
+use crate::errors::difference;
 use crate::noise::Noise;
 
 const ROWS: usize = 8;

@@ -1,5 +1,5 @@
-//! The models that the story brings along, made from a fixed seed: as ONNX files, in nodes as exporters write them, and as
-//! plain loops in float64, which share nothing with the runtime.
+//! Models that programs bring along, made from a fixed seed: as ONNX files, in nodes as exporters write them, and as plain
+//! loops in float64, which share nothing with the runtime.
 
 use streampool::model::onnx::writer::{Graph, float, int, ints};
 use streampool::{Array, DType};
@@ -91,7 +91,7 @@ impl Builtin {
 
 impl Dense {
     /// With weights as large as leaves the size of what goes through as it is.
-    fn new(noise: &mut Noise, inputs: usize, outputs: usize) -> Dense {
+    pub fn new(noise: &mut Noise, inputs: usize, outputs: usize) -> Dense {
         let bound = (inputs as f32).sqrt().recip();
         let mut values = |count, scale: f32| {
             let normal = noise.normal(count).into_iter();
@@ -187,7 +187,7 @@ fn constants() -> Result<Graph> {
 
 impl Dense {
     /// Adds `y = x w + b`.
-    fn onto(&self, graph: Graph, name: &str, x: &str, y: &str) -> Result<Graph> {
+    pub fn onto(&self, graph: Graph, name: &str, x: &str, y: &str) -> Result<Graph> {
         let weight = Array::new(&self.weight, &[self.inputs, self.outputs])?;
         Ok(graph
             .constant(&format!("{name}.weight"), &weight)

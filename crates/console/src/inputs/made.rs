@@ -36,10 +36,8 @@ pub fn made(
 fn one(port: &ValueInfo, shape: &[usize], noise: &mut Noise, pool: &Pool) -> Result<Array> {
     let name = &port.name;
     let Some(dtype) = port.dtype else {
-        return Err(format!(
-            "the model does not say the type of its input `{name}`: give it by --input"
-        )
-        .into());
+        let why = "the model does not say the type of its input";
+        return Err(format!("{why} `{name}`: give it by --input").into());
     };
     let count = shape
         .iter()

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use streampool::model::Dim;
-use streampool::model::ValueInfo;
+use streampool::model::{Dim, ValueInfo};
 
 use crate::Result;
+use crate::text::list;
 
 /// The shape of an input, as its user gives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,13 +59,9 @@ pub fn resolve(ports: &[ValueInfo], given: &[Given]) -> Result<Vec<Vec<usize>>> 
 
 fn port<'p>(ports: &'p [ValueInfo], name: &str) -> Result<&'p ValueInfo> {
     let found = ports.iter().find(|port| port.name == name);
-    let names = || ports.iter().map(|port| &port.name[..]).collect::<Vec<_>>();
     found.ok_or_else(|| {
-        format!(
-            "the model has no input `{name}`: it has {}",
-            names().join(", ")
-        )
-        .into()
+        let names = list(ports.iter().map(|port| &port.name));
+        format!("the model has no input `{name}`: it has {names}").into()
     })
 }
 
@@ -80,13 +76,9 @@ fn bind<'p>(
     };
     let fits = |(dim, size): (&Dim, &usize)| !matches!(dim, Dim::Fixed(fixed) if fixed != size);
     if dims.len() != given.shape.len() || !dims.iter().zip(&given.shape).all(fits) {
-        return Err(format!(
-            "--shape {} is {:?}, but the input is {}",
-            given.name,
-            given.shape,
-            declared(dims)
-        )
-        .into());
+        let (name, shape) = (&given.name, &given.shape);
+        let declared = list(dims);
+        return Err(format!("--shape {name} is {shape:?}, but the input is [{declared}]").into());
     }
     for (dim, &size) in dims.iter().zip(&given.shape) {
         let Dim::Named(name) = dim else { continue };
@@ -123,10 +115,9 @@ fn open(port: &ValueInfo, named: &HashMap<&str, (usize, &str)>) -> Result<Vec<us
     let told = |size: &Option<usize>| size.map_or("?".to_owned(), |size| size.to_string());
     sizes.iter().copied().collect::<Option<_>>().ok_or_else(|| {
         format!(
-            "the input `{}` is {}: give its sizes as --shape {}={}, with a number in place of each ?",
+            "the input `{0}` is [{1}]: give its sizes as --shape {0}={2}, with a number in place of each ?",
             port.name,
-            declared(dims),
-            port.name,
+            list(dims),
             sizes.iter().map(told).collect::<Vec<_>>().join(",")
         )
         .into()
@@ -136,12 +127,6 @@ fn open(port: &ValueInfo, named: &HashMap<&str, (usize, &str)>) -> Result<Vec<us
 fn is_batch(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     name.contains("batch") || name == "n"
-}
-
-/// Sizes as the model declares them.
-pub fn declared(dims: &[Dim]) -> String {
-    let sizes: Vec<String> = dims.iter().map(Dim::to_string).collect();
-    format!("[{}]", sizes.join(", "))
 }
 
 #[cfg(test)]

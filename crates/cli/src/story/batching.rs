@@ -86,23 +86,17 @@ fn tell(setting: &Setting, now: Now<'_>) -> Result<Found> {
         let rates = curve(subject, setting.slice, now)?;
         let one = rates.first().copied().unwrap_or(f64::NAN);
         let points = ROWS.iter().zip(&rates);
-        gains.push(Series::new(
-            name,
-            points.map(|(&rows, rate)| (rows as f64, rate / one)),
-        ));
-        found
-            .tables
-            .push((format!("{name}, one thread"), table_of_rows(&rates)));
+        let points = points.map(|(&rows, rate)| (rows as f64, rate / one));
+        gains.push(Series::new(name, points));
+        let what = format!("{name}, one thread");
+        found.tables.push((what, table_of_rows(&rates)));
         let what = format!("answers to {MOST_CALLERS} callers of {name}");
         let answers = || answers(subject, &setting.pool);
-        found
-            .checks
-            .push(Check::tried(now, format!("{name}-answers"), what, answers));
+        let check = Check::tried(now, format!("{name}-answers"), what, answers);
+        found.checks.push(check);
         let points = measure(subject, setting.slice, now)?;
-        found.tables.push((
-            format!("{name}, one row for each caller, rows per second"),
-            table_of_callers(&points),
-        ));
+        let what = format!("{name}, one row for each caller, rows per second");
+        found.tables.push((what, table_of_callers(&points)));
         found.drawings.push(drawing(name, &points));
         let (checks, sum) = judge(setting.on, subject, &points);
         found.checks.extend(checks);
@@ -131,12 +125,9 @@ fn judge(on: On, subject: &Subject, points: &[Point]) -> (Vec<Check>, String) {
     let tickets = least_of_many(points, Point::part_of_tickets);
     let mut checks = Vec::new();
     for (way, least) in [("threads", threads), ("tickets", tickets)] {
-        checks.push(Check::at_least(
-            format!("{name}-{way}"),
-            format!("lowest rate of {name} by {way}, vs no queue plus 5 us"),
-            least,
-            AS_GOOD,
-        ));
+        let what = format!("lowest rate of {name} by {way}, vs no queue plus 5 us");
+        let check = Check::at_least(format!("{name}-{way}"), what, least, AS_GOOD);
+        checks.push(check);
     }
     let rows = points.last().map_or(f64::NAN, |point| point.rows);
     let mut sum = format!(
@@ -146,12 +137,9 @@ fn judge(on: On, subject: &Subject, points: &[Point]) -> (Vec<Check>, String) {
     );
     if let (On::Cuda | On::Metal, [one, .., most]) = (on, points) {
         let together = most.tickets / one.apart;
-        checks.push(Check::at_least(
-            format!("{name}-together"),
-            format!("{name} by tickets of many callers, vs one caller"),
-            together,
-            TOGETHER,
-        ));
+        let what = format!("{name} by tickets of many callers, vs one caller");
+        let check = Check::at_least(format!("{name}-together"), what, together, TOGETHER);
+        checks.push(check);
         sum += &format!(", at {together:.1} times the rate of one caller");
     }
     (checks, sum)
@@ -270,7 +258,7 @@ fn answers(subject: &Subject, pool: &Pool) -> Result<Seen> {
         ok: wrong == 0,
         figures: format!("{} compared, {wrong} callers wrong", count(compared)),
         numbers: json!({ "compared": compared, "callers": MOST_CALLERS, "wrong_callers": wrong }),
-        drawn: Vec::new(),
+        ..Seen::default()
     })
 }
 
@@ -416,7 +404,7 @@ mod tests {
         };
         let held = |points: [Point; 2], on| {
             let (checks, _) = judge(on, subject, &points);
-            checks.iter().map(|check| check.ok).collect::<Vec<_>>()
+            checks.iter().map(|check| check.seen.ok).collect::<Vec<_>>()
         };
         let few = || point(4, 10.0, 10.0);
         assert_eq!(

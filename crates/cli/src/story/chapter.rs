@@ -1,16 +1,15 @@
 //! Chapters: what each claims, and what was found.
 
-use std::error::Error;
 use std::time::Instant;
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::setting::Setting;
-use crate::Result;
-use crate::page::{Part, Section, Table};
+use crate::page::{Cell, Part, Section, Table};
 use crate::plot::{Bars, Group};
-use crate::text::figure;
+use crate::text::{count, figure};
+use crate::{Failure, Result};
 
 /// Who is told what is going on.
 pub type Now<'a> = &'a dyn Fn(&str);
@@ -47,6 +46,14 @@ pub struct Check {
     pub name: String,
     /// What is looked at.
     pub what: String,
+    /// What was seen of it.
+    #[serde(flatten)]
+    pub seen: Seen,
+}
+
+/// What was seen of one thing that has to hold.
+#[derive(Debug, Default, Serialize)]
+pub struct Seen {
     /// Whether it held.
     pub ok: bool,
     /// The figures in a few words.
@@ -58,31 +65,27 @@ pub struct Check {
     pub drawn: Vec<u64>,
 }
 
-/// What was seen of one thing that has to hold.
-pub struct Seen {
-    /// Whether it held.
-    pub ok: bool,
-    /// The figures in a few words.
-    pub figures: String,
-    /// The figures by name.
-    pub numbers: Value,
-    /// Those to draw, if any.
-    pub drawn: Vec<u64>,
-}
-
 impl Check {
     /// That a figure is no less than `least`.
     pub fn at_least(name: String, what: String, value: f64, least: f64) -> Check {
-        let figures = format!("{} (at least {least})", figure(value));
-        let numbers = json!({ "value": value, "at_least": least });
-        Check::new(name, what, value >= least, figures, numbers)
+        let seen = Seen {
+            ok: value >= least,
+            figures: format!("{} (at least {least})", figure(value)),
+            numbers: json!({ "value": value, "at_least": least }),
+            ..Seen::default()
+        };
+        Check { name, what, seen }
     }
 
     /// That a figure is no more than `most`, both small.
     pub fn at_most(name: String, what: String, value: f64, most: f64) -> Check {
-        let figures = format!("{value:.1e} (at most {most:.0e})");
-        let numbers = json!({ "value": value, "at_most": most });
-        Check::new(name, what, value <= most, figures, numbers)
+        let seen = Seen {
+            ok: value <= most,
+            figures: format!("{value:.1e} (at most {most:.0e})"),
+            numbers: json!({ "value": value, "at_most": most }),
+            ..Seen::default()
+        };
+        Check { name, what, seen }
     }
 
     /// That what `act` sees is as it should be. What cannot be done shows that it is not; others are still tried.
@@ -94,38 +97,37 @@ impl Check {
     ) -> Check {
         let (name, what) = (name.into(), what.into());
         now(&what);
-        match act() {
-            Ok(seen) => Check {
-                drawn: seen.drawn,
-                ..Check::new(name, what, seen.ok, seen.figures, seen.numbers)
-            },
-            Err(failure) => Check::failed(name, what, &*failure),
+        let seen = act().unwrap_or_else(|failure| Seen::failed(&failure));
+        Check { name, what, seen }
+    }
+}
+
+impl Seen {
+    /// That so many results were compared, and so many of them were wrong: none may be.
+    pub fn compared(compared: u64, wrong: u64, numbers: Value) -> Seen {
+        Seen {
+            ok: wrong == 0,
+            figures: format!("{} compared, {} wrong", count(compared), count(wrong)),
+            numbers,
+            drawn: vec![compared - wrong, wrong],
         }
     }
 
-    fn failed(name: String, what: String, why: &(dyn Error + Send + Sync)) -> Check {
-        let numbers = json!({ "error": why.to_string() });
-        Check::new(name, what, false, why.to_string(), numbers)
-    }
-
-    fn new(name: String, what: String, ok: bool, figures: String, numbers: Value) -> Check {
-        Check {
-            name,
-            what,
-            ok,
-            figures,
-            numbers,
-            drawn: Vec::new(),
+    fn failed(why: &Failure) -> Seen {
+        Seen {
+            figures: why.to_string(),
+            numbers: json!({ "error": why.to_string() }),
+            ..Seen::default()
         }
     }
 }
 
 /// What checks have to draw, as two bars for each.
 pub fn bars(title: &str, label: &str, series: [&str; 2], checks: &[Check]) -> Part {
-    let drawn = checks.iter().filter(|check| !check.drawn.is_empty());
+    let drawn = checks.iter().filter(|check| !check.seen.drawn.is_empty());
     let group = |check: &Check| Group {
         name: check.name.clone(),
-        values: check.drawn.iter().map(|&count| count as f64).collect(),
+        values: check.seen.drawn.iter().map(|&count| count as f64).collect(),
     };
     Part::Bars(Bars {
         title: title.to_owned(),
@@ -137,7 +139,12 @@ pub fn bars(title: &str, label: &str, series: [&str; 2], checks: &[Check]) -> Pa
 
 /// The sums of what checks have to draw.
 pub fn sums(checks: &[Check]) -> [u64; 2] {
-    [0, 1].map(|place| checks.iter().filter_map(|one| one.drawn.get(place)).sum())
+    [0, 1].map(|place| {
+        checks
+            .iter()
+            .filter_map(|one| one.seen.drawn.get(place))
+            .sum()
+    })
 }
 
 /// A chapter that was told.
@@ -157,14 +164,14 @@ pub struct Told {
 impl Told {
     /// Whether the claim holds.
     pub fn ok(&self) -> bool {
-        self.found.checks.iter().all(|check| check.ok)
+        self.found.checks.iter().all(|check| check.seen.ok)
     }
 
     /// Whether it does, in words.
     pub fn verdict(&self) -> String {
         let checks = &self.found.checks;
-        let failed = checks.iter().filter(|check| !check.ok);
-        let failed = failed.map(|check| format!("{}: {}", check.what, check.figures));
+        let failed = checks.iter().filter(|check| !check.seen.ok);
+        let failed = failed.map(|check| format!("{}: {}", check.what, check.seen.figures));
         let failed: Vec<String> = failed.collect();
         match failed.len() {
             0 => self.found.sum.clone(),
@@ -193,12 +200,10 @@ impl Told {
         }
         parts.extend(self.found.drawings.iter().cloned());
         let row = |check: &Check| {
-            let word = if check.ok { "ok" } else { "FAILED" };
-            vec![
-                word.into(),
-                (&check.what[..]).into(),
-                (&check.figures[..]).into(),
-            ]
+            let word = if check.seen.ok { "ok" } else { "FAILED" };
+            [word, &check.what, &check.seen.figures]
+                .map(Cell::from)
+                .to_vec()
         };
         parts.push(Part::Table(Table {
             head: Vec::new(),
@@ -234,9 +239,13 @@ impl Chapter {
     pub fn told(self, number: usize, setting: &Setting, now: Now<'_>) -> Told {
         let begin = Instant::now();
         let found = (self.tell)(setting, now).unwrap_or_else(|failure| {
-            let (name, what) = (self.name.to_owned(), "the measurement".to_owned());
+            let check = Check {
+                name: self.name.to_owned(),
+                what: "the measurement".to_owned(),
+                seen: Seen::failed(&failure),
+            };
             Found {
-                checks: vec![Check::failed(name, what, &*failure)],
+                checks: vec![check],
                 ..Found::default()
             }
         });
@@ -289,21 +298,21 @@ mod tests {
     #[test]
     fn nothing_is_at_most_nan() {
         let check = |value| Check::at_most("e".into(), "error".into(), value, 1e-5);
-        assert!(check(1e-6).ok && check(1e-5).ok);
-        assert!(!check(2e-5).ok && !check(f64::NAN).ok && !check(f64::INFINITY).ok);
+        let ok = |value| check(value).seen.ok;
+        assert!(ok(1e-6) && ok(1e-5));
+        assert!(!ok(2e-5) && !ok(f64::NAN) && !ok(f64::INFINITY));
     }
 
     #[test]
     fn what_cannot_be_tried_does_not_hold() {
         let seen = || Seen {
             ok: true,
-            figures: String::new(),
-            numbers: Value::Null,
             drawn: vec![3, 1],
+            ..Seen::default()
         };
         let good = Check::tried(&|_| (), "good", "something", || Ok(seen()));
         let bad = Check::tried(&|_| (), "bad", "something else", || Err("it broke".into()));
-        assert!(good.ok && !bad.ok && bad.figures == "it broke");
+        assert!(good.seen.ok && !bad.seen.ok && bad.seen.figures == "it broke");
         assert_eq!(sums(&[good, bad]), [3, 1]);
     }
 }

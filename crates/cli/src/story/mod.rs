@@ -23,7 +23,7 @@ use crate::progress::Progress;
 use crate::text::within;
 use crate::{Outcome, Result, output};
 use chapter::{Chapter, Told};
-use setting::{Scene, Setting};
+use setting::Setting;
 
 /// Demonstrate the claims of this project: many threads, one device, correct results
 ///
@@ -101,15 +101,14 @@ pub fn run(options: &Options) -> Result<Outcome> {
     let slice = Duration::from_secs_f64(options.seconds);
     let model = options.model.as_deref();
     let setting = Setting::new(options.device, model, &options.shape, slice)?;
-    let scene = setting.scene();
     let told = tell(&setting, &options.chapter);
     let ok = told.iter().all(Told::ok);
-    let page = page(&scene, &told);
+    let page = page(&setting, &told);
     if let Some(folder) = &options.out {
         write(folder, &page, &told)?;
     }
     let chapters: Vec<Value> = told.iter().map(Told::json).collect();
-    let report = json!({ "ok": ok, "setting": scene, "chapters": chapters });
+    let report = json!({ "ok": ok, "setting": setting.json(), "chapters": chapters });
     output::told(options.json, &report, || {
         let written = options.out.as_ref().map(|folder| folder.join("story.html"));
         let written =
@@ -143,7 +142,7 @@ fn refuse_bad_environment() -> Result<()> {
 }
 
 /// Every chapter: what it claims, how that was measured, the figures, and whether it holds.
-fn page(scene: &Scene, chapters: &[Told]) -> Page {
+fn page(setting: &Setting, chapters: &[Told]) -> Page {
     let row = |told: &Told| {
         let word = if told.ok() { "holds" } else { "does not hold" };
         vec![told.title().into(), word.into(), told.verdict().into()]
@@ -154,8 +153,11 @@ fn page(scene: &Scene, chapters: &[Told]) -> Page {
     Page {
         title: "Streampool: the story".to_owned(),
         about: vec![
-            Part::Text(format!("Told on this machine: {}.", scene.machine())),
-            Part::pairs(scene.lines()),
+            Part::Text(format!(
+                "Told on this machine: {}.",
+                setting.machine().line()
+            )),
+            Part::pairs(setting.lines()),
         ],
         sum: vec![
             Part::Table(Table {
@@ -174,10 +176,8 @@ fn write(folder: &Path, page: &Page, chapters: &[Told]) -> Result<()> {
     for told in chapters {
         let images = told.found.drawings.iter().filter_map(Part::svg);
         for (place, image) in images.enumerate() {
-            write(
-                &format!("{}-{}-{}.svg", told.number, told.name, place + 1),
-                &image,
-            )?;
+            let name = format!("{}-{}-{}.svg", told.number, told.name, place + 1);
+            write(&name, &image)?;
         }
     }
     write("story.html", &page.html())

@@ -62,9 +62,8 @@ fn tell(setting: &Setting, now: Now<'_>) -> Result<Found> {
         let depths = affordable(subject);
         let what = format!("outputs of {name}, in order");
         let order = || in_order(subject, &expected, &depths, now);
-        found
-            .checks
-            .push(Check::tried(now, format!("{name}-order"), what, order));
+        let check = Check::tried(now, format!("{name}-order"), what, order);
+        found.checks.push(check);
         let told = |depth: &usize| format!("depth {depth}");
         let rates = best_of_rounds(&depths, subject, now, told, |&depth| {
             rate(subject, depth, setting.slice)
@@ -116,12 +115,8 @@ fn in_order(
         wrong += count_wrong(subject, expected, depth, runs)?;
         compared += runs;
     }
-    Ok(Seen {
-        ok: wrong == 0,
-        figures: format!("{compared} compared, {wrong} wrong"),
-        numbers: json!({ "compared": compared, "wrong": wrong }),
-        drawn: Vec::new(),
-    })
+    let numbers = json!({ "compared": compared, "wrong": wrong });
+    Ok(Seen::compared(compared as u64, wrong as u64, numbers))
 }
 
 /// The depths for which there is memory: each run under way has a program of its own.

@@ -95,12 +95,8 @@ fn run(subject: &Subject, threads: usize, time: Duration) -> Result<Seen> {
     let done = together(0..threads, Ok, || (), count_wrong)?.done;
     let runs: u64 = done.iter().map(|(runs, _)| runs).sum();
     let wrong: u64 = done.iter().map(|(_, wrong)| wrong).sum();
-    Ok(Seen {
-        ok: wrong == 0,
-        figures: format!("{} compared, {} wrong", count(runs), count(wrong)),
-        numbers: json!({ "threads": threads, "checked": runs, "wrong": wrong }),
-        drawn: vec![runs - wrong, wrong],
-    })
+    let numbers = json!({ "threads": threads, "checked": runs, "wrong": wrong });
+    Ok(Seen::compared(runs, wrong, numbers))
 }
 
 const PRODUCTS: usize = 100;
@@ -172,16 +168,15 @@ fn multiply_all(stage: &Stage) -> Result<Seen> {
     let mut streams: Vec<u8> = done.iter().map(|&(stream, _)| stream).collect();
     streams.sort_unstable();
     streams.dedup();
+    let numbers = json!({
+        "threads": MOST_THREADS,
+        "streams": streams.len(),
+        "checked": checked,
+        "wrong": wrong,
+    });
     Ok(Seen {
         ok: wrong == 0 && streams.len() == MOST_THREADS,
-        figures: format!("{} checked, {} wrong", count(checked), count(wrong)),
-        numbers: json!({
-            "threads": MOST_THREADS,
-            "streams": streams.len(),
-            "checked": checked,
-            "wrong": wrong,
-        }),
-        drawn: vec![checked - wrong, wrong],
+        ..Seen::compared(checked, wrong, numbers)
     })
 }
 
@@ -395,7 +390,7 @@ fn count_leftover(stage: &Stage) -> Result<Seen> {
             "given_back": trimmed,
             "kept": held,
         }),
-        drawn: Vec::new(),
+        ..Seen::default()
     })
 }
 

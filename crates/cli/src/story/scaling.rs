@@ -283,12 +283,12 @@ mod tests {
             ceiling,
         };
         let bounded = |last| [point(1, 90.0, Some(100.0)), point(8, last, Some(200.0))];
-        assert!(judge(subject, &bounded(141.0), On::Host).0.ok);
-        assert!(!judge(subject, &bounded(139.0), On::Host).0.ok);
-        assert!(judge(subject, &bounded(101.0), On::Cuda).0.ok);
+        assert!(judge(subject, &bounded(141.0), On::Host).0.seen.ok);
+        assert!(!judge(subject, &bounded(139.0), On::Host).0.seen.ok);
+        assert!(judge(subject, &bounded(101.0), On::Cuda).0.seen.ok);
         let free = |last| [point(1, 100.0, None), point(8, last, None)];
-        assert!(judge(subject, &free(91.0), On::Cuda).0.ok);
-        assert!(!judge(subject, &free(89.0), On::Cuda).0.ok);
+        assert!(judge(subject, &free(91.0), On::Cuda).0.seen.ok);
+        assert!(!judge(subject, &free(89.0), On::Cuda).0.seen.ok);
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! Where the story takes place: a device, a pool on it, and the models that are run there.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde_json::{Value, json};
 use streampool::cuda::{CudaDevice, CudaOptions, Precision};
 use streampool::host::{HostDevice, HostOptions};
 use streampool::{Array, Device, Input, Outputs, Pool, Session, SessionOptions, Settings, Stream};
@@ -40,63 +40,40 @@ impl Setting {
     pub fn new(on: On, model: Option<&Path>, given: &[Given], slice: Duration) -> Result<Setting> {
         let pool = pool(device(on)?)?;
         let computing = match model {
-            Some(path) => Source::File(path.to_owned(), given.to_vec()),
-            None => Source::built_in(Builtin::encoder())?,
+            Some(path) => Subject::of_file(path, given, &pool)?,
+            None => Subject::built_in(&Builtin::encoder(), &pool)?,
         };
         Ok(Setting {
             on,
-            subjects: [
-                Subject::new(Source::built_in(Builtin::linear())?, &pool)?,
-                Subject::new(computing, &pool)?,
-            ],
+            subjects: [Subject::built_in(&Builtin::linear(), &pool)?, computing],
             pool,
             slice,
         })
     }
 
-    /// What is told of it.
-    pub fn scene(&self) -> Scene {
-        let properties = self.pool.device().properties();
-        let model = |subject: &Subject| Model {
-            name: subject.name.clone(),
-            what: subject.described(),
-        };
-        Scene {
-            machine: Machine::with(properties),
-            device: properties.name.clone(),
-            models: self.subjects.iter().map(model).collect(),
-        }
+    /// The machine.
+    pub fn machine(&self) -> Machine {
+        Machine::with(self.pool.device().properties())
     }
-}
 
-/// What is told of a setting.
-#[derive(Serialize)]
-pub struct Scene {
-    machine: Machine,
-    device: String,
-    models: Vec<Model>,
-}
-
-#[derive(Serialize)]
-struct Model {
-    name: String,
-    what: String,
-}
-
-impl Scene {
-    /// Names and what they are.
+    /// The device and the models, and what they are.
     pub fn lines(&self) -> Vec<[&str; 2]> {
         let models = self
-            .models
+            .subjects
             .iter()
-            .map(|model| [&model.name[..], &model.what]);
-        let device = ["device", &self.device[..]];
+            .map(|subject| [&subject.name[..], &subject.what]);
+        let device = ["device", &self.pool.device().properties().name];
         std::iter::once(device).chain(models).collect()
     }
 
-    /// The machine in one line.
-    pub fn machine(&self) -> String {
-        self.machine.line()
+    /// All of it for JSON.
+    pub fn json(&self) -> Value {
+        let model = |subject: &Subject| json!({ "name": subject.name, "what": subject.what });
+        json!({
+            "machine": self.machine(),
+            "device": self.pool.device().properties().name,
+            "models": self.subjects.iter().map(model).collect::<Vec<_>>(),
+        })
     }
 }
 
@@ -118,68 +95,64 @@ pub fn pool(device: Arc<dyn Device>) -> Result<Pool> {
     Ok(Pool::with_settings(device, settings)?)
 }
 
-/// Where a model comes from.
-enum Source {
-    /// The story brings it along, and this would be its file.
-    BuiltIn(Builtin, Vec<u8>),
-    /// The user's, and the shapes that its inputs are given.
-    File(PathBuf, Vec<Given>),
-}
-
-impl Source {
-    fn built_in(model: Builtin) -> Result<Source> {
-        let file = model.onnx()?;
-        Ok(Source::BuiltIn(model, file))
-    }
-
-    fn load(&self, pool: &Pool) -> Result<Session> {
-        let options = SessionOptions::default();
-        Ok(match self {
-            Source::BuiltIn(_, bytes) => Session::from_bytes(pool, bytes.clone(), &options)?,
-            Source::File(path, _) => Session::load(pool, path)?,
-        })
-    }
-}
+/// Loads a model into a pool.
+type Load = Box<dyn Fn(&Pool) -> Result<Session> + Sync>;
 
 /// A model that is run.
 pub struct Subject {
     /// Its name.
     pub name: String,
+    /// What it is, in a few words.
+    what: String,
     /// It on the device.
     pub session: Session,
     /// Inputs that differ, each for one run.
     inputs: Vec<Vec<Array>>,
-    source: Source,
+    load: Load,
 }
 
 impl Subject {
-    fn new(source: Source, pool: &Pool) -> Result<Subject> {
-        let session = source.load(pool)?;
-        let (name, given) = match &source {
-            Source::BuiltIn(model, _) => (model.name().to_owned(), &[][..]),
-            Source::File(path, given) => (file_name(path), &given[..]),
+    /// A model that the story brings along.
+    fn built_in(model: &Builtin, pool: &Pool) -> Result<Subject> {
+        let file = model.onnx()?;
+        let load = move |pool: &Pool| {
+            let options = SessionOptions::default();
+            Ok(Session::from_bytes(pool, file.clone(), &options)?)
         };
-        let inputs = (0..INPUTS)
-            .map(|seed| From::Seed(seed as u64, given).inputs(session.inputs(), 0, session.pool()));
-        Ok(Subject {
-            name,
-            inputs: inputs.collect::<Result<_>>()?,
-            session,
-            source,
-        })
+        let (name, what) = (model.name().to_owned(), model.described());
+        Subject::new(name, what, &[], Box::new(load), pool)
     }
 
-    /// What it is, in a few words.
-    fn described(&self) -> String {
-        match &self.source {
-            Source::BuiltIn(model, _) => model.described(),
-            Source::File(path, _) => path.display().to_string(),
-        }
+    /// The user's model, and the shapes that its inputs are given.
+    fn of_file(path: &Path, given: &[Given], pool: &Pool) -> Result<Subject> {
+        let (name, what) = (file_name(path), path.display().to_string());
+        let path = path.to_owned();
+        let load = move |pool: &Pool| Ok(Session::load(pool, &path)?);
+        Subject::new(name, what, given, Box::new(load), pool)
+    }
+
+    fn new(
+        name: String,
+        what: String,
+        given: &[Given],
+        load: Load,
+        pool: &Pool,
+    ) -> Result<Subject> {
+        let session = load(pool)?;
+        let inputs = (0..INPUTS)
+            .map(|seed| From::Seed(seed as u64, given).inputs(session.inputs(), 0, pool));
+        Ok(Subject {
+            name,
+            what,
+            inputs: inputs.collect::<Result<_>>()?,
+            session,
+            load,
+        })
     }
 
     /// It loaded once more, into another pool.
     pub fn again(&self, pool: &Pool) -> Result<Session> {
-        self.source.load(pool)
+        (self.load)(pool)
     }
 
     /// The inputs of the thread, or the run, of this number.

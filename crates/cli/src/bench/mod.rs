@@ -22,7 +22,7 @@ use crate::text::within;
 use crate::{Outcome, Result, output, threads};
 use load::{Load, drive};
 use point::{Point, Spec, Via};
-use queue::Queue;
+use queue::rows_per_batch;
 use report::Report;
 use shapes::Shapes;
 
@@ -117,7 +117,7 @@ fn measure(options: &Options) -> Result<Report> {
     let session = Session::load_with(&pool, &options.model, &session_options)?;
     let sets = shapes::sets(session.inputs(), &options.shape, &options.batch)?;
     if options.queue {
-        Queue::new(&session, &options.policy)?;
+        options.policy.queue(&session)?;
     }
     let specs = specs(options, &sets);
     let mut points = Vec::with_capacity(specs.len());
@@ -187,11 +187,11 @@ fn measure_point(options: &Options, session: &Session, spec: &Spec) -> Result<Po
             Ok(Point::new(spec, shape, driven, None))
         }
         Via::Queue => {
-            let queue = Queue::new(session, &options.policy)?;
-            let ask = |own: &&Vec<Array>| queue.ask(own);
+            let queue = options.policy.queue(session)?;
+            let ask = |own: &&Vec<Array>| Ok(queue.infer((*own).clone()).map(drop)?);
             // Batches of every size that callers make are planned before.
             let driven = drive(inputs.iter(), load(time / 4), ask, || queue.statistics())?;
-            let rows = queue.rows_per_batch_since(&driven.before);
+            let rows = rows_per_batch(&driven.before, &queue.statistics());
             Ok(Point::new(spec, shape, driven, rows))
         }
     }

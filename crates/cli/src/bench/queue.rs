@@ -1,10 +1,10 @@
-//! The model behind a queue that runs requests in batches.
+//! The queue before the model, which runs requests in batches.
 
 use std::time::Duration;
 
 use clap::Args;
 use streampool::batch::{BatchQueue, Histogram, Statistics};
-use streampool::{Array, ForSession, Session};
+use streampool::{ForSession, Session};
 
 use crate::Result;
 use crate::text::within;
@@ -23,43 +23,30 @@ pub struct Policy {
     in_flight: Option<usize>,
 }
 
-/// The queue.
-pub struct Queue(BatchQueue);
-
-impl Queue {
+impl Policy {
     /// A queue before `session`.
-    pub fn new(session: &Session, policy: &Policy) -> Result<Queue> {
+    pub fn queue(&self, session: &Session) -> Result<BatchQueue> {
         let mut builder = BatchQueue::builder();
-        if let Some(rows) = policy.max_batch {
+        if let Some(rows) = self.max_batch {
             builder = builder.max_batch_size(rows);
         }
-        if let Some(milliseconds) = policy.max_wait {
+        if let Some(milliseconds) = self.max_wait {
             builder = builder.max_wait(Duration::from_secs_f64(milliseconds / 1e3));
         }
-        if let Some(batches) = policy.in_flight {
+        if let Some(batches) = self.in_flight {
             builder = builder.max_in_flight(batches);
         }
         let queue = BatchQueue::for_session(session, builder);
-        let queue = queue
-            .map_err(|error| format!("no queue for this model: {error}; or leave --queue out"))?;
-        Ok(Queue(queue))
+        queue.map_err(|error| {
+            format!("no queue for this model: {error}; or leave --queue out").into()
+        })
     }
+}
 
-    /// Asks for the outputs of these inputs, and waits for them.
-    pub fn ask(&self, inputs: &[Array]) -> Result<()> {
-        Ok(self.0.infer(inputs.to_vec()).map(drop)?)
-    }
-
-    /// What the queue did so far.
-    pub fn statistics(&self) -> Statistics {
-        self.0.statistics()
-    }
-
-    /// Rows that were run at once on average, since it had done `before`.
-    pub fn rows_per_batch_since(&self, before: &Statistics) -> Option<f64> {
-        let (now, before) = (self.statistics().batch_rows, &before.batch_rows);
-        let batches = now.count() - before.count();
-        let rows = |of: &Histogram| of.mean() * of.count() as f64;
-        (batches > 0).then(|| (rows(&now) - rows(before)) / batches as f64)
-    }
+/// Rows that were run at once on average, since the queue had done `before`.
+pub fn rows_per_batch(before: &Statistics, now: &Statistics) -> Option<f64> {
+    let (before, now) = (&before.batch_rows, &now.batch_rows);
+    let batches = now.count() - before.count();
+    let rows = |of: &Histogram| of.mean() * of.count() as f64;
+    (batches > 0).then(|| (rows(now) - rows(before)) / batches as f64)
 }

@@ -144,80 +144,69 @@ fn report(options: &Options, pool: &Pool) -> Result<Report> {
     };
     let session = from.session(session)?;
     let inputs = from.inputs(session.inputs(), 0, pool)?;
+    let told = given(&session, &inputs);
     progress.step(2, 4, "the first run");
     let go = || Ok(session.run_positional_with(&refer(&inputs), &options.of_run())?);
     let (first_run, outputs) = timed(go)?;
+    let profiled = options.profile.is_some();
+    let of_run = || options.of_run();
+    let (mut run_seconds, mut measured, mut at_once) = (None, None, None::<AtOnce>);
+    let profile = if options.repeat {
+        let all = for_each_thread(options, from, &session, inputs)?;
+        let seconds = options.seconds;
+        let what = format!("{} threads for {seconds} s", options.threads);
+        progress.step(3, 4, &what);
+        let time = Duration::from_secs_f64(seconds);
+        let ends = match options.resident {
+            true => threads::Ends::Device,
+            false => threads::Ends::Host,
+        };
+        let (all_did, profile) = threads::repeat(&session, &all, time, ends, &of_run, profiled)?;
+        measured = Some(all_did);
+        profile
+    } else {
+        progress.step(3, 4, "the next run");
+        let ((seconds, _), profile) = threads::recorded(&session, profiled, || timed(go))?;
+        run_seconds = Some(seconds);
+        if options.threads > 1 {
+            let threads = options.threads;
+            let differing = threads::differing(&session, &inputs, threads, &of_run, &outputs)?;
+            at_once = Some(AtOnce { threads, differing });
+        }
+        profile
+    };
+    let (memory, statistics) = (pool.snapshot()?.memory, session.statistics());
+    // What follows takes memory of its own.
+    let peak_rss_bytes = machine::peak_memory();
+    progress.step(4, 4, "looking at what came out");
+    let named = named(&outputs);
+    let seen = named.iter();
+    let seen = seen.map(|(name, array)| Seen::of(name.clone(), array, pool));
+    let compare = |path| check::against(path, &outputs, options.tolerance, pool);
+    let check = options.check.as_deref().map(compare).transpose()?;
+    let same = at_once.as_ref().is_none_or(|all| all.differing == 0);
+    let right = check.iter().flatten().all(|one| one.ok);
     let mut report = Report {
-        ok: true,
+        ok: same && right,
         model: options.model.clone(),
         device: pool.device().properties().name.clone(),
         machine: Machine::with(pool.device().properties()),
-        inputs: given(&session, &inputs),
+        inputs: told,
         load_seconds: load,
         first_run_seconds: first_run,
-        run_seconds: None,
-        measured: None,
-        at_once: None,
-        peak_rss_bytes: None,
-        memory: pool.snapshot()?.memory,
-        session: session.statistics(),
-        outputs: Vec::new(),
-        check: None,
+        run_seconds,
+        measured,
+        at_once,
+        peak_rss_bytes,
+        memory,
+        session: statistics,
+        outputs: seen.collect::<Result<_>>()?,
+        check,
         profile: None,
         nodes: None,
         kernels: None,
         profile_dropped: 0,
     };
-    let profiled = options.profile.is_some();
-    let profile = if options.repeat {
-        let all = for_each_thread(options, from, &session, inputs)?;
-        let seconds = options.seconds;
-        progress.step(
-            3,
-            4,
-            &format!("{} threads for {seconds} s", options.threads),
-        );
-        let time = Duration::from_secs_f64(seconds);
-        let ends = if options.resident {
-            threads::Ends::Device
-        } else {
-            threads::Ends::Host
-        };
-        let of_run = || options.of_run();
-        let (measured, profile) = threads::repeat(&session, &all, time, ends, &of_run, profiled)?;
-        report.measured = Some(measured);
-        profile
-    } else {
-        progress.step(3, 4, "the next run");
-        let ((seconds, _), profile) = threads::recorded(&session, profiled, || timed(go))?;
-        report.run_seconds = Some(seconds);
-        if options.threads > 1 {
-            let of_run = || options.of_run();
-            let differing =
-                threads::differing(&session, &inputs, options.threads, &of_run, &outputs)?;
-            report.ok &= differing == 0;
-            report.at_once = Some(AtOnce {
-                threads: options.threads,
-                differing,
-            });
-        }
-        profile
-    };
-    report.session = session.statistics();
-    report.memory = pool.snapshot()?.memory;
-    // What follows takes memory of its own.
-    report.peak_rss_bytes = machine::peak_memory();
-    progress.step(4, 4, "looking at what came out");
-    let named = named(&outputs);
-    let seen = named
-        .iter()
-        .map(|(name, array)| Seen::of(name.clone(), array, pool));
-    report.outputs = seen.collect::<Result<_>>()?;
-    if let Some(path) = &options.check {
-        let compared = check::against(path, &outputs, options.tolerance, pool)?;
-        report.ok &= compared.iter().all(|one| one.ok);
-        report.check = Some(compared);
-    }
     if let Some(path) = &options.output {
         write_outputs(path, &named, pool)?;
     }

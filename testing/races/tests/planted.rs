@@ -112,69 +112,47 @@ fn race(work: impl FnOnce()) -> String {
 
 #[test]
 fn what_events_order_is_no_race() {
-    let mut scene = scene(None);
-    let Scene {
-        device,
-        one,
-        other,
-        a,
-        b,
-    } = &mut scene;
-    fill(one, a.span());
-    let event = order(device, one, other);
-    read(other, a.span());
-    fill(other, b.span());
+    let mut s = scene(None);
+    fill(&mut s.one, s.a.span());
+    let event = order(&s.device, &mut s.one, &mut s.other);
+    read(&mut s.other, s.a.span());
+    fill(&mut s.other, s.b.span());
     // In turn, with the same event, and by way of another queue.
-    let mut third = queue(device, 2, "third");
-    other.record(&*event).unwrap();
+    let mut third = queue(&s.device, 2, "third");
+    s.other.record(&*event).unwrap();
     third.wait(&*event).unwrap();
-    fill(&mut third, a.span());
-    fill(&mut third, b.span());
+    fill(&mut third, s.a.span());
+    fill(&mut third, s.b.span());
 }
 
 #[test]
 fn parts_that_do_not_meet_and_reads_are_no_race() {
-    let mut scene = scene(None);
-    let Scene {
-        device,
-        one,
-        other,
-        a,
-        b,
-    } = &mut scene;
-    fill(one, part(a, 0, 32));
-    fill(other, part(a, 32, 32));
-    fill(one, b.span());
-    order(device, one, other);
-    read(one, b.span());
-    read(other, b.span());
+    let mut s = scene(None);
+    fill(&mut s.one, part(&s.a, 0, 32));
+    fill(&mut s.other, part(&s.a, 32, 32));
+    fill(&mut s.one, s.b.span());
+    order(&s.device, &mut s.one, &mut s.other);
+    read(&mut s.one, s.b.span());
+    read(&mut s.other, s.b.span());
 }
 
 #[test]
 fn what_the_host_waited_for_is_no_race() {
-    let mut scene = scene(None);
-    let Scene {
-        device,
-        one,
-        other,
-        a,
-        ..
-    } = &mut scene;
-    fill(one, a.span());
-    order(device, one, other);
-    let tick = other.flush(Flush::Start).unwrap();
+    let mut s = scene(None);
+    fill(&mut s.one, s.a.span());
+    order(&s.device, &mut s.one, &mut s.other);
+    let tick = s.other.flush(Flush::Start).unwrap();
     // `other` is over only when what it waited for is.
-    other.progress().wait(tick, None).unwrap();
-    let mut third = queue(device, 2, "third");
-    fill(&mut third, a.span());
+    s.other.progress().wait(tick, None).unwrap();
+    let mut third = queue(&s.device, 2, "third");
+    fill(&mut third, s.a.span());
 }
 
 #[test]
 fn a_missing_wait_is_found_and_both_are_named() {
-    let mut scene = scene(None);
-    let Scene { one, other, a, .. } = &mut scene;
-    fill(one, part(a, 0, 32));
-    let said = race(|| read(other, part(a, 28, 8)));
+    let mut s = scene(None);
+    fill(&mut s.one, part(&s.a, 0, 32));
+    let said = race(|| read(&mut s.other, part(&s.a, 28, 8)));
     for part in [
         "(\"one\")",
         "fill writes dst in bytes 0..32",
@@ -184,71 +162,54 @@ fn a_missing_wait_is_found_and_both_are_named() {
         assert!(said.contains(part), "{part}: {said}");
     }
     // A read before a write, too.
-    read(one, part(a, 40, 4));
-    assert!(race(|| fill(other, a.span())).contains("nothing orders"));
+    read(&mut s.one, part(&s.a, 40, 4));
+    assert!(race(|| fill(&mut s.other, s.a.span())).contains("nothing orders"));
 }
 
 #[test]
 fn an_event_orders_what_was_before_it_and_no_more() {
-    let mut scene = scene(None);
-    let Scene {
-        device,
-        one,
-        other,
-        a,
-        ..
-    } = &mut scene;
-    order(device, one, other);
-    fill(one, a.span());
-    race(|| read(other, a.span()));
+    let mut s = scene(None);
+    order(&s.device, &mut s.one, &mut s.other);
+    fill(&mut s.one, s.a.span());
+    race(|| read(&mut s.other, s.a.span()));
 }
 
 #[test]
 fn a_recording_that_is_out_of_date_orders_nothing_new() {
-    let mut scene = scene(None);
-    let Scene {
-        device,
-        one,
-        other,
-        a,
-        ..
-    } = &mut scene;
-    let event = device.create_event(false).unwrap();
-    one.record(&*event).unwrap();
-    fill(one, a.span());
+    let mut s = scene(None);
+    let event = s.device.create_event(false).unwrap();
+    s.one.record(&*event).unwrap();
+    fill(&mut s.one, s.a.span());
     // Recorded anew, but elsewhere.
-    other.record(&*event).unwrap();
-    other.wait(&*event).unwrap();
-    race(|| read(other, a.span()));
+    s.other.record(&*event).unwrap();
+    s.other.wait(&*event).unwrap();
+    race(|| read(&mut s.other, s.a.span()));
 }
 
 #[test]
 fn memory_that_is_freed_early_is_found() {
-    let mut scene = scene(None);
-    let Scene {
-        device, one, a, b, ..
-    } = &mut scene;
-    fill(one, a.span());
+    let mut s = scene(None);
+    fill(&mut s.one, s.a.span());
     // Only the wrapper looks at it: it panics before the memory is freed.
     let free = |memory: &Memory| Memory {
         handle: memory.handle,
         bytes: memory.bytes,
         space: memory.space,
     };
-    let given = free(a);
+    let given = free(&s.a);
     // SAFETY: it is not freed.
-    let said = race(|| unsafe { device.free(given) });
+    let said = race(|| unsafe { s.device.free(given) });
     assert!(
         said.contains("is freed") && said.contains("fill writes dst"),
         "{said}"
     );
     // Once the host has waited it may be.
-    fill(one, b.span());
-    let tick = one.flush(Flush::Start).unwrap();
-    one.progress().wait(tick, None).unwrap();
-    let given = free(b);
+    fill(&mut s.one, s.b.span());
+    let tick = s.one.flush(Flush::Start).unwrap();
+    s.one.progress().wait(tick, None).unwrap();
+    let given = free(&s.b);
     // SAFETY: it came from there, is freed once, and nothing uses it.
-    unsafe { device.free(given) };
+    unsafe { s.device.free(given) };
 }
 
 /// A program that copies its first slot to `between` and that to its second slot.
@@ -268,27 +229,20 @@ fn program(
 
 #[test]
 fn replays_touch_what_their_slots_are_bound_to() {
-    let mut scene = scene(None);
-    let Scene {
-        device,
-        one,
-        other,
-        a,
-        b,
-    } = &mut scene;
-    let slots = device.allocate(1024, Space::Device).unwrap();
+    let mut s = scene(None);
+    let slots = s.device.allocate(1024, Space::Device).unwrap();
     let slot = |index: usize| part(&slots, 256 * index, 64);
-    let program = program(one, [slot(0), slot(1)], part(a, 0, 64)).unwrap();
+    let program = program(&mut s.one, [slot(0), slot(1)], part(&s.a, 0, 64)).unwrap();
     // SAFETY: as above.
-    unsafe { one.replay(&program, &[slot(2), slot(3)]) }.unwrap();
+    unsafe { s.one.replay(&program, &[slot(2), slot(3)]) }.unwrap();
     // Those that were captured are not touched.
-    fill(other, slot(0));
-    fill(other, b.span());
-    let said = race(|| fill(other, slot(3)));
+    fill(&mut s.other, slot(0));
+    fill(&mut s.other, s.b.span());
+    let said = race(|| fill(&mut s.other, slot(3)));
     assert!(said.contains("copy writes dst"), "{said}");
     // Two replays at the same time write what lies between.
     // SAFETY: as above.
-    race(|| drop(unsafe { other.replay(&program, &[slot(0), slot(1)]) }));
+    race(|| drop(unsafe { s.other.replay(&program, &[slot(0), slot(1)]) }));
 }
 
 fn pool(device: Arc<Races>) -> Pool {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::after::After;
-use super::held::{Outside, told};
-use super::parts::{Capacity, Job, Parts, Place, Rejected, bytes};
+use super::held::{Key, Outside, told};
+use super::parts::{Capacity, Job, Parts, Place, Rejected, bytes, priority};
 use super::state::{Engine, State};
 use crate::figures::Fate;
-use crate::schedule::{Ids, Priority};
+use crate::schedule::Ids;
 use crate::sync::lock;
 
 /// Who found no room does not come again sooner, even if all that waits is thought to take less, or nothing is known of it.
@@ -24,9 +24,8 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
         let mut after = After::new();
         let outside;
         let mut state = lock(&self.state);
-        let is_it = |outside: &Outside<K, J>| Arc::ptr_eq(&outside.place, place);
-        let at = state.held.0.iter().position(is_it)?;
-        outside = state.held.0.remove(at)?;
+        let key = state.held.find(place)?;
+        outside = state.held.remove(key)?;
         let full = self.full(&state, &outside.parts);
         state.settle(&outside.parts, fate);
         // Those behind it may fit.
@@ -39,14 +38,14 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
 
     /// Lets in what waits outside, as far as there is room.
     pub(super) fn admit_held(&self, state: &mut State<K, J>, after: &mut After<'_, K, J>) {
-        let before = state.held.0.len();
-        while let Some(at) = self.next_in(state)
-            && let Some(mut outside) = state.held.0.remove(at)
+        let before = state.held.len();
+        while let Some(key) = self.next_in(state)
+            && let Some(mut outside) = state.held.remove(key)
         {
             let ids = queue(state, &outside.kind, std::mem::take(&mut outside.parts));
             after.waiters.extend(told(&outside.place, Some(ids)));
         }
-        if state.held.0.len() < before {
+        if state.held.len() < before {
             let now = Instant::now();
             self.tell_keeper(state, now);
             self.call_if_ready(state, now);
@@ -54,32 +53,37 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
     }
 
     /// Who comes in next of those outside, if there is room: the first whose tenant has less than its share, or else the first.
-    fn next_in(&self, state: &State<K, J>) -> Option<usize> {
+    fn next_in(&self, state: &State<K, J>) -> Option<Key> {
         if state.schedule.requests() >= self.capacity.requests {
             return None;
         }
-        let all = || state.held.0.iter();
-        let may = |outside: &Outside<K, J>| !self.is_priority_full(state, &outside.parts);
-        let at =
-            all().position(|outside| may(outside) && self.is_within_share(state, &outside.parts));
-        let at = at.or_else(|| all().position(may))?;
-        let next = state.held.0.get(at)?;
-        self.has_room(state, &next.parts).then_some(at)
+        let (key, next) = self.may_come_in(state).min_by_key(|(key, outside)| {
+            let is_within = self.is_within_share(state, &outside.parts);
+            (!is_within, key.number)
+        })?;
+        self.has_room(state, &next.parts).then_some(key)
     }
 
     /// Whether a request that comes now comes in before all that waits outside.
     pub(super) fn is_next(&self, state: &State<K, J>, parts: &Parts<J>) -> bool {
-        let held = state.held.0.iter();
-        let mut held = held.filter(|outside| !self.is_priority_full(state, &outside.parts));
         let is_within = self.is_within_share(state, parts);
-        !held.any(|outside| !is_within || self.is_within_share(state, &outside.parts))
+        !self
+            .may_come_in(state)
+            .any(|(_, outside)| !is_within || self.is_within_share(state, &outside.parts))
+    }
+
+    /// The first of each tenant and priority outside, but for priorities that are full.
+    fn may_come_in<'a>(
+        &'a self,
+        state: &'a State<K, J>,
+    ) -> impl Iterator<Item = (Key, &'a Outside<K, J>)> {
+        let firsts = state.held.firsts();
+        firsts.filter(|(_, outside)| !self.is_priority_full(state, &outside.parts))
     }
 
     /// Whether as many requests of this one's priority wait as may.
     fn is_priority_full(&self, state: &State<K, J>, parts: &Parts<J>) -> bool {
-        let priority = parts
-            .first()
-            .map_or(Priority::default(), |part| part.priority);
+        let priority = priority(parts);
         state.schedule.requests_of(priority) >= self.capacity.of_priority[priority as usize]
     }
 
@@ -127,7 +131,9 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
 
     /// Why there is no room for a request. One that would fit waits behind others that do not.
     pub(super) fn full(&self, state: &State<K, J>, parts: &Parts<J>) -> Rejected {
-        let first = state.held.0.front().map(|first| &first.parts);
+        let firsts = state.held.firsts();
+        let first = firsts.min_by_key(|(key, _)| key.number);
+        let first = first.map(|(_, first)| &first.parts);
         let limits = std::iter::once(parts).chain(first);
         let setting = limits.filter_map(|parts| self.limit(state, parts)).next();
         let lanes = u32::try_from(state.lanes).unwrap_or(u32::MAX);

@@ -202,7 +202,7 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
             return Ok(Admission::Queued(queue(state, &kind, parts)));
         } else if when_full == Full::Hold {
             let place = Arc::new(Outcome::new());
-            state.held.0.push_back(Outside {
+            state.held.add(Outside {
                 kind,
                 parts,
                 place: place.clone(),

@@ -30,6 +30,12 @@ pub fn bytes<J>(parts: &Parts<J>) -> usize {
     parts.iter().map(|part| part.bytes).sum()
 }
 
+/// What the parts come before: all have one priority.
+pub fn priority<J>(parts: &Parts<J>) -> Priority {
+    let first = parts.first();
+    first.map_or(Priority::default(), |part| part.priority)
+}
+
 /// How much may wait.
 #[derive(Debug, Clone, Copy)]
 pub struct Capacity {

@@ -19,7 +19,7 @@ pub enum Error {
         "the queue is full: {requests} requests of {bytes} bytes wait; try again in {retry_after:?}, or raise `{setting}`"
     )]
     Full {
-        /// How many requests wait; of one that is run in parts, its parts.
+        /// How many requests wait; of one that is run in parts, its parts. If `capacity_of` is reached, those of that priority.
         requests: usize,
         /// How many bytes these have.
         bytes: usize,

@@ -84,7 +84,8 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
     /// Whether as many requests of this one's priority wait as may.
     fn is_priority_full(&self, state: &State<K, J>, parts: &Parts<J>) -> bool {
         let priority = priority(parts);
-        state.schedule.requests_of(priority) >= self.capacity.of_priority[priority as usize]
+        let (requests, _) = state.schedule.waiting_of(priority);
+        requests >= self.capacity.of_priority[priority as usize]
     }
 
     /// Whether the tenant of a request has less than its share of the room.
@@ -134,14 +135,26 @@ impl<K: Hash + Eq + Clone, J: Job> Engine<K, J> {
         let firsts = state.held.firsts();
         let first = firsts.min_by_key(|(key, _)| key.number);
         let first = first.map(|(_, first)| &first.parts);
-        let limits = std::iter::once(parts).chain(first);
-        let setting = limits.filter_map(|parts| self.limit(state, parts)).next();
+        let mut limits = std::iter::once(parts).chain(first);
+        let limit = limits.find_map(|parts| Some((self.limit(state, parts)?, priority(parts))));
+        let schedule = &state.schedule;
+        let (setting, (requests, bytes), backlog) = match limit {
+            Some((setting @ "capacity_of", priority)) => {
+                let backlog = schedule.backlog_until(priority);
+                (setting, schedule.waiting_of(priority), backlog)
+            }
+            limit => {
+                let setting = limit.map_or("capacity", |(setting, _)| setting);
+                let all = (schedule.requests(), schedule.bytes());
+                (setting, all, schedule.backlog())
+            }
+        };
         let lanes = u32::try_from(state.lanes).unwrap_or(u32::MAX);
         Rejected::Full {
-            requests: state.schedule.requests(),
-            bytes: state.schedule.bytes(),
-            setting: setting.unwrap_or("capacity"),
-            retry_after: (state.schedule.backlog() / lanes).max(SOON),
+            requests,
+            bytes,
+            setting,
+            retry_after: (backlog / lanes).max(SOON),
         }
     }
 }

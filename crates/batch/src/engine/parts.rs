@@ -72,7 +72,7 @@ pub type Place = Outcome<Option<Ids>>;
 pub enum Rejected {
     /// There is no room.
     Full {
-        /// How many requests wait.
+        /// How many requests wait; of a priority that is full, its own.
         requests: usize,
         /// How many bytes these have.
         bytes: usize,

@@ -60,8 +60,8 @@ pub struct Schedule<K, J> {
     /// The number of the next request.
     next: u64,
     requests: usize,
-    /// How many of each priority.
-    of_priority: [usize; Priority::COUNT],
+    /// How many of each priority, and their bytes.
+    of_priority: [(usize, usize); Priority::COUNT],
     rows: usize,
     bytes: usize,
     /// The oldest request, and how many batches have passed it over since it was that.
@@ -87,7 +87,7 @@ impl<K: Hash + Eq + Clone, J> Schedule<K, J> {
             tenants,
             next: 0,
             requests: 0,
-            of_priority: [0; Priority::COUNT],
+            of_priority: [(0, 0); Priority::COUNT],
             rows: 0,
             bytes: 0,
             passed_over: (0, 0),
@@ -108,8 +108,8 @@ impl<K: Hash + Eq + Clone, J> Schedule<K, J> {
         self.requests
     }
 
-    /// How many of one priority wait.
-    pub fn requests_of(&self, priority: Priority) -> usize {
+    /// How many of one priority wait, and how many bytes these have.
+    pub fn waiting_of(&self, priority: Priority) -> (usize, usize) {
         self.of_priority[priority as usize]
     }
 
@@ -145,7 +145,8 @@ impl<K: Hash + Eq + Clone, J> Schedule<K, J> {
         self.next += 1;
         self.tenants.came(&entry, self.batches);
         self.requests += 1;
-        self.of_priority[entry.priority as usize] += 1;
+        let of = &mut self.of_priority[entry.priority as usize];
+        *of = (of.0 + 1, of.1 + entry.bytes);
         self.rows += entry.rows;
         self.bytes += entry.bytes;
         if self.buckets[bucket].is_empty() {
@@ -205,7 +206,8 @@ impl<K: Hash + Eq + Clone, J> Schedule<K, J> {
     fn forget(&mut self, entry: &Entry<J>) {
         self.tenants.left(entry);
         self.requests -= 1;
-        self.of_priority[entry.priority as usize] -= 1;
+        let of = &mut self.of_priority[entry.priority as usize];
+        *of = (of.0 - 1, of.1 - entry.bytes);
         self.rows -= entry.rows;
         self.bytes -= entry.bytes;
     }
@@ -250,7 +252,7 @@ impl<K: Hash + Eq + Clone, J> Schedule<K, J> {
     pub fn clear(&mut self) -> Vec<Entry<J>> {
         self.waiting.clear();
         (self.requests, self.rows, self.bytes) = (0, 0, 0);
-        self.of_priority = [0; Priority::COUNT];
+        self.of_priority = [(0, 0); Priority::COUNT];
         let buckets = self.buckets.iter_mut();
         let entries: Vec<Entry<J>> = buckets.flat_map(Bucket::clear).collect();
         for entry in &entries {
@@ -446,5 +448,13 @@ impl<K: Hash + Eq + Clone, J> Schedule<K, J> {
     pub fn backlog(&self) -> Duration {
         let waiting = self.waiting.iter().map(|&bucket| &self.buckets[bucket]);
         waiting.map(|bucket| bucket.backlog(&self.limits)).sum()
+    }
+
+    /// The part of the backlog that goes no later than the last one of a priority, if all requests take the same.
+    pub fn backlog_until(&self, priority: Priority) -> Duration {
+        let first = self.of_priority[..=priority as usize].iter();
+        let count: usize = first.map(|&(requests, _)| requests).sum();
+        let part = count as f64 / self.requests.max(1) as f64;
+        self.backlog().mul_f64(part)
     }
 }

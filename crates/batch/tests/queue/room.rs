@@ -54,12 +54,16 @@ fn a_priority_may_have_less_room_than_the_queue() {
     let stand = Stand::new(builder.clone());
     let first = stand.occupied();
     let mut all = stand.submit_many((1..=2).map(low));
+    all.push(stand.submit(row(4)));
     let full = stand.submit(low(3)).unwrap_err();
     assert!(full.to_string().ends_with("raise `capacity_of`"), "{full}");
-    let Error::Full { requests: 2, .. } = full else {
+    let Error::Full {
+        requests, bytes, ..
+    } = full
+    else {
         panic!("{full:?}");
     };
-    all.push(stand.submit(row(4)));
+    assert_eq!((requests, bytes), (2, 16), "the third is of another one");
     drop(all.remove(0));
     all.push(stand.submit(low(5)));
     stand.stage.open();

@@ -184,6 +184,21 @@ fn what_waits_is_estimated_by_what_was_learned() {
     }
     let backlog = schedule.backlog();
     assert!(backlog.abs_diff(40 * MS) < MS / 10, "{backlog:?}");
+    // Five of a higher priority are over when a fifth of all is.
+    for job in 20..25 {
+        let high = Priority::High;
+        schedule.add(
+            &0,
+            Entry {
+                priority: high,
+                ..entry(job, now)
+            },
+        );
+    }
+    let [high, normal, all] = [Priority::High, Priority::Normal, Priority::Low]
+        .map(|priority| schedule.backlog_until(priority));
+    assert!(high.abs_diff(10 * MS) < MS / 10, "{high:?}");
+    assert_eq!([normal, all], [schedule.backlog(); 2]);
 }
 
 #[test]

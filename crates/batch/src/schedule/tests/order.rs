@@ -157,7 +157,7 @@ fn who_went_behind_the_others_is_served_when_none_of_them_waits() {
     schedule.add(&0, entry(7, now));
     let rest: Vec<u32> = (0..3).map(|_| order(&mut schedule, now)).collect();
     assert_eq!(rest, [7, 99, 92]);
-    assert_eq!(schedule.requests_of(Priority::Normal), 0);
+    assert_eq!(schedule.waiting_of(Priority::Normal), (0, 0));
 }
 
 /// Once the oldest is given up, the next oldest has its own count.

@@ -1,6 +1,6 @@
 //! Whether a model is so quick that to wake another thread for a request would take longer than to run it.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 /// A run that takes no longer is quick: to wake a thread takes about as long.
@@ -12,6 +12,10 @@ const SLOW: Duration = Duration::from_millis(20);
 /// After so many runs in a row that were not quick, the model is not.
 const MOST: u32 = 16;
 
+/// A model that was quick before is tried again after so many requests, for it may be the machine that was slow; each time after twice
+/// as many, but no more than so many. So those that a slow one would hold up are few.
+const RESTS: [u32; 2] = [1 << 10, 1 << 17];
+
 /// The inputs of a request that may be run by the thread that has read it have no more bytes.
 const MOST_BYTES: usize = 1 << 16;
 
@@ -20,6 +24,10 @@ const MOST_BYTES: usize = 1 << 16;
 pub struct Quick {
     /// How many in a row were not quick.
     others: AtomicU32,
+    /// After how many requests it is tried again; 0: never.
+    rest: AtomicU32,
+    /// How many of these are still to come.
+    left: AtomicU32,
 }
 
 impl Quick {
@@ -28,25 +36,40 @@ impl Quick {
         let is_quick = took.is_some_and(|took| took <= QUICK);
         Quick {
             others: AtomicU32::new(if is_quick { 0 } else { MOST }),
+            rest: AtomicU32::new(if is_quick { RESTS[0] } else { 0 }),
+            left: AtomicU32::new(0),
         }
     }
 
-    /// Whether a request with so many bytes is quick.
+    /// Whether a request with so many bytes is to be run by the thread that has read it: it is quick, or the model is tried again.
     pub fn is(&self, bytes: usize) -> bool {
-        bytes <= MOST_BYTES && self.others.load(Ordering::Relaxed) < MOST
+        bytes <= MOST_BYTES && (self.others.load(Relaxed) < MOST || self.is_tried_again())
+    }
+
+    fn is_tried_again(&self) -> bool {
+        let rest = self.rest.load(Relaxed);
+        let next = |left: u32| Some(left.checked_sub(1).unwrap_or(rest));
+        // The one that finds none left is it.
+        rest > 0 && self.left.fetch_update(Relaxed, Relaxed, next) == Ok(0)
     }
 
     /// A run took so long.
     pub fn took(&self, time: Duration) {
-        if time > SLOW {
-            self.others.store(MOST, Ordering::Relaxed);
+        let before = self.others.load(Relaxed);
+        let others = if time > SLOW {
+            MOST
         } else if time > QUICK {
-            let next = |others: u32| Some(others.saturating_add(1));
-            let _ = self
-                .others
-                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
-        } else if self.others.load(Ordering::Relaxed) > 0 {
-            self.others.store(0, Ordering::Relaxed);
+            before.saturating_add(1)
+        } else {
+            0
+        };
+        if others != before {
+            self.others.store(others, Relaxed);
+        }
+        if others >= MOST {
+            let rest = self.rest.load(Relaxed);
+            self.left.store(rest, Relaxed);
+            self.rest.store((2 * rest).min(RESTS[1]), Relaxed);
         }
     }
 }
@@ -77,5 +100,28 @@ mod tests {
         let quick = Quick::new(Some(micros(3)));
         quick.took(SLOW + micros(1));
         assert!(!quick.is(64));
+    }
+
+    #[test]
+    fn what_was_slow_for_a_while_is_tried_again_ever_more_seldom() {
+        let micros = Duration::from_micros;
+        let quick = Quick::new(Some(micros(3)));
+        // How many requests go to other threads before the next one is tried.
+        let others = |quick: &Quick| (0..).take_while(|_| !quick.is(64)).count();
+        quick.took(SLOW + micros(1));
+        assert_eq!(others(&quick), 1 << 10);
+        assert_eq!(others(&quick), 1 << 11, "nobody knows how long it took");
+        quick.took(micros(21));
+        assert_eq!(others(&quick), 1 << 11, "it is still slow");
+        quick.took(micros(3));
+        assert_eq!(others(&quick), 0);
+        for _ in 0..20 {
+            quick.took(SLOW + micros(1));
+        }
+        assert_eq!(others(&quick), 1 << 17);
+        // One that was never quick is not tried.
+        let slow = Quick::new(Some(micros(21)));
+        assert!((0..1 << 12).all(|_| !slow.is(64)));
+        assert_eq!(slow.rest.load(Relaxed), 0);
     }
 }

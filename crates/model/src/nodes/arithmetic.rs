@@ -4,6 +4,7 @@ use streampool_tensor::{DType, Other, Tensor};
 
 use super::call::{Call, Operator, Outputs, TensorResult, wider};
 use crate::error::NodeError;
+use crate::onnx::{self, Round};
 
 pub fn operator(op: &str) -> Option<Operator> {
     Some(match op {
@@ -220,6 +221,18 @@ fn cast(call: &Call<'_>) -> Outputs {
     let x = call.input(0)?;
     let is_saturated = call.int_or("saturate", 1)? != 0;
     Ok(vec![match call.attr_small("to")? {
+        Some(small) if small.is_exponent() => {
+            let round = match call.string_or("round_mode", "up")? {
+                "up" => Round::Up,
+                "down" => Round::Down,
+                "nearest" => Round::Nearest,
+                other => {
+                    let expected = "up, down or nearest";
+                    return Err(NodeError::malformed("round_mode", other, expected));
+                }
+            };
+            onnx::powers(x, is_saturated, round)?
+        }
         Some(small) => small.of_numbers(x, is_saturated)?,
         None => x.to_dtype(target(call)?)?,
     }])

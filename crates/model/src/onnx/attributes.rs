@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use super::build::Builder;
 use super::proto::{AttributeProto, TensorProto};
+use super::small::Small;
 use crate::error::{Error, NodeError};
 use crate::graph::Attribute;
 
@@ -73,7 +74,11 @@ impl<'a> Builder<'a> {
                     let places = self.importer.of_strings(tensor, &mut self.strings)?;
                     return Ok(Some(Attribute::Tensor(places)));
                 }
-                Attribute::Tensor(self.importer.tensor(tensor).map_err(Box::<Error>::from)?)
+                let read = match Small::of(tensor.element) {
+                    Some(_) => self.importer.small(tensor),
+                    None => self.importer.tensor(tensor),
+                };
+                Attribute::Tensor(read.map_err(Box::<Error>::from)?)
             }
             AttributeProto::GRAPH => {
                 let graph = proto.graph.as_ref().ok_or_else(missing)?;

@@ -10,7 +10,8 @@ use super::old;
 use super::opsets::{Opsets, normal};
 use super::proto::{AttributeProto, FunctionProto, GraphProto, NodeProto, TensorProto};
 use super::scopes::{Context, Named, Scopes};
-use super::small::{self, Small};
+use super::small::Small;
+use super::small_flow::{self, Held};
 use super::sparse;
 use super::tensors::Importer;
 use super::types;
@@ -23,6 +24,9 @@ use crate::trees;
 /// before, all had to be listed.
 const DEFAULTS_FROM: i64 = 4;
 
+/// Operators that make values of their attribute `value`.
+const MAKING: [&str; 2] = ["Constant", "ConstantOfShape"];
+
 /// How much of a call's name is told before the names of its nodes.
 const LONGEST_PREFIX: usize = 128;
 
@@ -33,7 +37,7 @@ pub struct Builder<'a> {
     pub(super) functions: Functions<'a>,
     pub(super) strings: Strings,
     /// Values that are held in a wider type than they are of.
-    small: HashMap<ValueId, Small>,
+    small: Held,
     /// What pairs scores with classes: the scores, the classes, and whether these are strings.
     pairs: Vec<(ValueId, Tensor, bool)>,
     /// Of inputs of pairs: the values, and the keys.
@@ -49,7 +53,7 @@ impl<'a> Builder<'a> {
             scopes: Scopes::default(),
             functions: Functions::new(functions)?,
             strings: Strings::default(),
-            small: HashMap::new(),
+            small: Held::new(),
             pairs: Vec::new(),
             keys: HashMap::new(),
             foreign: BTreeMap::new(),
@@ -70,7 +74,7 @@ impl<'a> Builder<'a> {
             graph.defaults = defaults(proto, &graph);
         }
         if self.foreign.is_empty() {
-            small::settle(&mut graph, std::mem::take(&mut self.small))?;
+            small_flow::settle(&mut graph, std::mem::take(&mut self.small))?;
             self.name_classes(&mut graph);
             self.strings.settle(&mut graph)?;
             return Ok(graph);
@@ -134,7 +138,6 @@ impl<'a> Builder<'a> {
                     let given = graph.add_value(info);
                     graph.inputs.push(given);
                     graph.nodes.push(small.cast(&input.name, given, id));
-                    self.small.insert(id, small);
                 }
             }
         }
@@ -159,17 +162,23 @@ impl<'a> Builder<'a> {
             return self.strings_constant(proto);
         }
         let small = Small::of(proto.element);
-        if small.is_some() && !self.scopes.is_outermost() {
-            return Err(small::refused());
-        }
         let tensor = match small {
             Some(_) => self.importer.small(proto)?,
             None => self.importer.tensor(proto)?,
         };
-        let id = self
-            .scopes
-            .declare(&proto.name, types::of_constant(&proto.name, &tensor))?;
-        self.small.extend(small.map(|small| (id, small)));
+        let info = types::of_constant(&proto.name, &tensor);
+        let mut id = self.scopes.declare(&proto.name, info.clone())?;
+        if let Some(small) = small {
+            if self.scopes.is_outermost() {
+                self.small.insert(id, small);
+            } else {
+                // A cast to its own type tells it.
+                let graph = self.scopes.graph();
+                let wide = graph.add_value(info);
+                graph.nodes.push(small.cast(&proto.name, wide, id));
+                id = wide;
+            }
+        }
         self.scopes.graph().constants.insert(id, tensor);
         Ok(())
     }
@@ -354,7 +363,13 @@ impl<'a> Builder<'a> {
             )));
         }
         let mut inputs = self.ids(&proto.inputs).map_err(failed)?;
-        let outputs = self.ids(&proto.outputs).map_err(failed)?;
+        let mut outputs = self.ids(&proto.outputs).map_err(failed)?;
+        let held =
+            (proto.attributes.iter()).find_map(|given| Small::of(given.tensor.as_ref()?.element));
+        if held.is_some() && !(is_onnx(proto) && MAKING.contains(&&proto.op[..])) {
+            let what = "an attribute of less than 8 bits, or of 8-bit floats,";
+            return Err(failed(NodeError::unsupported(what)));
+        }
         let mut attributes = self.attributes(&proto.attributes).map_err(failed)?;
         if let Some(function) = self.functions.called_by(proto) {
             let call = Call {
@@ -393,6 +408,13 @@ impl<'a> Builder<'a> {
             name: proto.op.clone(),
             version,
         };
+        if let (Some(small), Some(Some(made))) = (held, outputs.first_mut()) {
+            // A cast to its own type tells it.
+            let graph = self.scopes.graph();
+            let wide = graph.add_value(ValueInfo::named(&name));
+            graph.nodes.push(small.cast(&name, wide, *made));
+            *made = wide;
+        }
         self.scopes.graph().nodes.push(Node {
             name,
             operator,
@@ -503,6 +525,11 @@ fn infos(proto: &GraphProto) -> Result<HashMap<&str, ValueInfo>> {
         infos.insert(&output.name, types::declared(output)?);
     }
     Ok(infos)
+}
+
+/// Whether an operator is one of ONNX.
+fn is_onnx(proto: &NodeProto) -> bool {
+    normal(&proto.domain).is_empty()
 }
 
 /// An operator as messages name it.

@@ -17,6 +17,7 @@ mod proto;
 mod scan;
 mod scopes;
 mod small;
+mod small_flow;
 mod sparse;
 mod tensors;
 mod test_data;
@@ -33,7 +34,7 @@ use bytes::Bytes;
 use streampool_tensor::{Pool, Tensor};
 
 #[doc(hidden)]
-pub use small::Small;
+pub use small::{Round, Small, powers};
 pub use tensors::dtype;
 #[doc(hidden)]
 pub use test_data::{array, optional, sequence, tensor};

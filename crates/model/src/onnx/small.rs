@@ -1,12 +1,10 @@
 //! Types of less than eight bits, and 8-bit floats: tensors hold their numbers in a wider type.
 
-use std::collections::HashMap;
-
 use streampool_tensor::room::room;
 use streampool_tensor::{DType, Tensor};
 
-use crate::error::{Error, NodeError, Result};
-use crate::graph::{Attribute, Domain, Graph, Node, Operator, ValueId};
+use crate::error::NodeError;
+use crate::graph::{Attribute, Node, Operator, ValueId};
 
 /// A type of elements that are smaller than those of tensors.
 #[derive(Clone, Copy, PartialEq)]
@@ -21,6 +19,8 @@ pub struct Small {
 enum Kind {
     Unsigned,
     Signed,
+    /// Only an exponent: a power of two, or not a number.
+    Exponent,
     /// A sign, an exponent, and so many bits behind the point.
     Float {
         fraction: usize,
@@ -40,6 +40,17 @@ enum Special {
     AllSet,
     /// But that of a negative zero.
     NegativeZero,
+}
+
+/// How what lies between two powers of two becomes one of them.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Round {
+    /// The larger one.
+    Up,
+    /// The smaller one.
+    Down,
+    /// The nearer one, and the larger of two as near.
+    Nearest,
 }
 
 /// A version of the operator that knows these types.
@@ -72,6 +83,7 @@ impl Small {
             21 => whole(4, Kind::Unsigned),
             22 => whole(4, Kind::Signed),
             23 => float(4, 1, 1, Special::None),
+            24 => whole(8, Kind::Exponent),
             25 => whole(2, Kind::Unsigned),
             26 => whole(2, Kind::Signed),
             _ => return None,
@@ -83,12 +95,17 @@ impl Small {
         match self.kind {
             Kind::Unsigned => DType::U8,
             Kind::Signed => DType::I8,
-            Kind::Float { .. } => DType::BF16,
+            Kind::Exponent | Kind::Float { .. } => DType::BF16,
         }
     }
 
+    /// Whether these are powers of two, which scales may be.
+    pub fn is_exponent(self) -> bool {
+        self.kind == Kind::Exponent
+    }
+
     /// An attribute of this name that tells a node of this type.
-    fn attribute(self, name: &str) -> (String, Attribute) {
+    pub fn attribute(self, name: &str) -> (String, Attribute) {
         (name.to_owned(), Attribute::Int(self.element.into()))
     }
 
@@ -105,8 +122,11 @@ impl Small {
 
     /// The numbers of this type that stand for those of `x`, in the type that holds them. Floats are the nearest, an even one of
     /// two as near. Those beyond the largest become that if they are `saturated`, else infinities or not-a-numbers. Integers
-    /// keep their lowest bits.
+    /// keep their lowest bits. Powers of two are the next above.
     pub fn of_numbers(self, x: &Tensor, saturated: bool) -> Result<Tensor, NodeError> {
+        if self.is_exponent() {
+            return powers(x, saturated, Round::Up);
+        }
         let Kind::Float {
             fraction,
             bias,
@@ -171,7 +191,9 @@ impl Small {
             None => Ok(x.clone()),
         };
         let (low, high) = match self.kind {
-            Kind::Float { .. } => return self.of_numbers(&moved(&scaled)?, saturated),
+            Kind::Exponent | Kind::Float { .. } => {
+                return self.of_numbers(&moved(&scaled)?, saturated);
+            }
             Kind::Unsigned => (0.0, 2f64.powi(self.bits as i32) - 1.0),
             Kind::Signed => {
                 let half = 2f64.powi(self.bits as i32 - 1);
@@ -208,7 +230,7 @@ impl Small {
                     let up = 8 - self.bits as u32;
                     wide.push((((code << up).cast_signed()) >> up).cast_unsigned());
                 }
-                Kind::Float { .. } => {
+                Kind::Exponent | Kind::Float { .. } => {
                     let value = half::bf16::from_f32(self.float(code));
                     wide.extend(value.to_ne_bytes());
                 }
@@ -219,6 +241,12 @@ impl Small {
 
     /// The number of a code of a float.
     fn float(self, code: u8) -> f32 {
+        if self.is_exponent() {
+            return match code {
+                u8::MAX => f32::NAN,
+                code => f32::from_bits(power_bits(code)),
+            };
+        }
         let Kind::Float {
             fraction,
             bias,
@@ -247,83 +275,43 @@ impl Small {
     }
 }
 
-/// What moves elements of its first input without looking at them.
-const MOVING: &str =
-    "Identity Reshape Squeeze Unsqueeze Flatten Transpose Gather Slice Expand Tile";
-
-/// Follows values of these types through a graph: tells nodes what they make, and refuses what would compute with them as if they
-/// were of the types that hold them.
-pub fn settle(graph: &mut Graph, mut small: HashMap<ValueId, Small>) -> Result<()> {
-    for node in &mut graph.nodes {
-        let of = |id: &Option<ValueId>| id.as_ref().and_then(|id| small.get(id)).copied();
-        let made = made(node, of).map_err(|fault| {
-            let operator = node.operator.to_string();
-            fault.of_node(&node.name, operator)
-        })?;
-        if let (Some(made), Some(output)) = (made, node.output(0)) {
-            small.insert(output, made);
-        }
+/// The bits, as `f32`, of the power of two with this code. The least has no exponent there.
+fn power_bits(code: u8) -> u32 {
+    match code {
+        0 => 1 << (F32_FRACTION - 1),
+        code => u32::from(code) << F32_FRACTION,
     }
-    Ok(())
 }
 
-/// Of which of these types what a node makes is, where `of` is that of an input.
-fn made(
-    node: &mut Node,
-    of: impl Fn(&Option<ValueId>) -> Option<Small>,
-) -> Result<Option<Small>, NodeError> {
-    let types: Vec<Option<Small>> = node.inputs.iter().map(of).collect();
-    let at = |place: usize| types.get(place).copied().flatten();
-    let only_at = |allowed: &[usize]| {
-        let mut given = types.iter().enumerate();
-        given.all(|(place, given)| given.is_none() || allowed.contains(&place))
+/// The powers of two from 2^-127 to 2^127 that stand for numbers, whose signs do not count. What is beyond these is the nearest of
+/// them if it is `saturated`, else not a number.
+pub fn powers(x: &Tensor, saturated: bool, round: Round) -> Result<Tensor, NodeError> {
+    const LEAST: i64 = 1 << (F32_FRACTION - 1);
+    const LARGEST: u8 = u8::MAX - 1;
+    let x = x.to_dtype(DType::F32)?.abs()?;
+    let bits = x.bit_cast(DType::I32)?;
+    let more = match round {
+        Round::Up => (1i64 << F32_FRACTION) - 1,
+        Round::Down => 0,
+        Round::Nearest => 1 << (F32_FRACTION - 1),
     };
-    let named = |name: &str| i32::try_from(node.int(name, 0)).ok().and_then(Small::of);
-    let is_onnx = node.operator.domain == Domain::Onnx;
-    if is_onnx && node.is("Cast") {
-        return Ok(named("to"));
+    // No sum overflows: what is beyond the largest comes to that first.
+    let most = i64::from(power_bits(LARGEST));
+    let whole = bits.minimum(most)?.add(more)?;
+    let whole = whole
+        .bitwise_right_shift(F32_FRACTION)?
+        .bitwise_left_shift(F32_FRACTION)?;
+    let is_least = bits.le(LEAST)?.logical_or(&whole.eq(0)?)?;
+    let powers = is_least.where_cond(LEAST, &whole)?.bit_cast(DType::F32)?;
+    let mut is_none = x.is_nan()?;
+    if !saturated {
+        // No number is between infinity and not-a-number.
+        let beyond = bits.gt(most)?.logical_or(&bits.lt(LEAST)?)?;
+        is_none = is_none.logical_or(&beyond)?;
     }
-    if is_onnx && node.is("CastLike") {
-        if let Some(to) = at(1) {
-            node.operator = Operator::onnx("Cast", node.operator.version);
-            node.inputs.truncate(1);
-            node.attributes.push(to.attribute("to"));
-        }
-        return Ok(at(1));
-    }
-    if node.is("QuantizeLinear") && only_at(&[2]) {
-        let named = named("output_dtype");
-        if let (None, Some(to)) = (named, at(2)) {
-            node.attributes.push(to.attribute("output_dtype"));
-        }
-        return Ok(named.or(at(2)));
-    }
-    if types.iter().all(Option::is_none) {
-        return Ok(None);
-    }
-    if node.graphs().next().is_none() {
-        if node.is("DequantizeLinear") && only_at(&[0, 2])
-            || is_onnx && node.is_among("Shape Size") && only_at(&[0])
-        {
-            return Ok(None);
-        }
-        if is_onnx && node.is_among(MOVING) && only_at(&[0]) {
-            return Ok(at(0));
-        }
-        if is_onnx && node.is("Concat") && types.iter().all(|one| *one == at(0)) {
-            return Ok(at(0));
-        }
-    }
-    Err(NodeError::unsupported(
-        "an element type of less than 8 bits, or of 8-bit floats, but in casts, quantisation and nodes that move elements,",
-    ))
-}
-
-/// Refuses one where it cannot be followed.
-pub fn refused() -> Error {
-    Error::Graph(NodeError::unsupported(
-        "an element type of less than 8 bits in a graph inside a node",
-    ))
+    Ok(is_none
+        .where_cond(f64::NAN, &powers)?
+        .to_dtype(DType::BF16)?)
 }
 
 #[cfg(test)]
@@ -447,6 +435,36 @@ mod tests {
                 .all(|y| y.is_nan())
         );
         assert_eq!(of(19, false)[..3], [infinite, -infinite, infinite]);
+    }
+
+    #[test]
+    fn powers_of_two_are_the_next_ones() {
+        let pool = host_pool();
+        let least = 2f32.powi(-127);
+        let most = 2f32.powi(127);
+        let of = |given: &[f32], saturated, round| -> Vec<f32> {
+            let x = Tensor::from_slice(&pool, given, &[given.len()]).unwrap();
+            let y = powers(&x, saturated, round).unwrap();
+            y.to_dtype(DType::F32).unwrap().to_vec().unwrap()
+        };
+        let all: Vec<f32> = (0..255)
+            .map(|code| Small::of(24).unwrap().float(code))
+            .collect();
+        assert_eq!((all[0], all[127], all[254]), (least, 1.0, most));
+        for round in [Round::Up, Round::Down, Round::Nearest] {
+            assert_eq!(of(&all, true, round), all);
+            assert_eq!(of(&all, false, round), all);
+        }
+        let given = [0.124, 1.1, 1.5, 3.0, 0.0, f32::INFINITY, 1.5 * most];
+        let eighth = 0.125;
+        let up = of(&given, true, Round::Up);
+        assert_eq!(up, [eighth, 2.0, 2.0, 4.0, least, most, most]);
+        let down = of(&given, true, Round::Down);
+        assert_eq!(down, [eighth / 2.0, 1.0, 1.0, 2.0, least, most, most]);
+        let nearest = of(&given, false, Round::Nearest);
+        assert_eq!(nearest[..4], [eighth, 1.0, 2.0, 4.0]);
+        assert!(nearest[4..].iter().all(|y| y.is_nan()));
+        assert!(of(&[f32::NAN], true, Round::Up)[0].is_nan());
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod files;
 mod functions;
 mod graphs;
 mod random;
+mod small_types;
 mod trees;
 mod values;
 
@@ -122,5 +123,28 @@ fn refusal(model: &ModelProto) -> String {
 fn assert_tells(message: &str, parts: &[&str]) {
     for part in parts {
         assert!(message.contains(part), "{part:?} is not in {message:?}");
+    }
+}
+
+fn raw(element: i32, sizes: &[i64], raw: &[u8]) -> TensorProto {
+    TensorProto {
+        name: "w".to_owned(),
+        element,
+        sizes: sizes.to_vec(),
+        raw: Bytes::copy_from_slice(raw),
+        ..TensorProto::default()
+    }
+}
+
+fn tensor_type(element: i32, sizes: Vec<Option<SizeKind>>) -> TypeProto {
+    let sizes = sizes.into_iter().map(|size| SizeProto { size });
+    TypeProto {
+        tensor: Some(TensorType {
+            element,
+            shape: Some(ShapeProto {
+                sizes: sizes.collect(),
+            }),
+        }),
+        ..TypeProto::default()
     }
 }

@@ -1,7 +1,5 @@
 //! Tensors, and what is declared of values.
 
-use streampool_tensor::DType;
-
 use super::*;
 use crate::graph::{Dim, ValueKind};
 use crate::onnx::{optional, sequence, tensor};
@@ -10,16 +8,6 @@ fn with_constant(tensor: TensorProto) -> ModelProto {
     let mut proto = graph(&[], &[], Vec::new());
     proto.initializers.push(tensor);
     model(proto)
-}
-
-fn raw(element: i32, sizes: &[i64], raw: &[u8]) -> TensorProto {
-    TensorProto {
-        name: "w".to_owned(),
-        element,
-        sizes: sizes.to_vec(),
-        raw: Bytes::copy_from_slice(raw),
-        ..TensorProto::default()
-    }
 }
 
 #[test]
@@ -56,103 +44,9 @@ fn sizes_that_the_bytes_belie_are_refused_by_name() {
     assert!(read(&with_constant(raw(1, &[0, 1 << 20], b""))).is_ok());
 }
 
-/// What a node makes of a constant of this type and of two scales.
-fn of_small(op: &str, element: i32, packed: &[u8]) -> std::result::Result<Vec<f32>, String> {
-    let mut proto = graph(&[], &["y"], vec![node(op, &["w", "s"], &["y"])]);
-    proto.initializers = vec![raw(element, &[4], packed), floats("s", &[1], &[0.5])];
-    ran(proto, &[])
-}
-
-/// The output `y` of a graph, as floats.
-fn ran(
-    proto: GraphProto,
-    inputs: &[(&str, &crate::Array)],
-) -> std::result::Result<Vec<f32>, String> {
-    let bytes = model(proto).encode_to_vec();
-    let options = crate::SessionOptions::default();
-    let session = crate::Session::from_bytes(&pool(), bytes, &options);
-    let session = session.map_err(|error| error.to_string())?;
-    let outputs = session.run(inputs.iter().copied());
-    let outputs = outputs.map_err(|error| error.to_string())?;
-    let y = outputs.get("y").ok_or("no output")?;
-    let wide = y
-        .tensor(&pool())
-        .and_then(|y| y.to_dtype(DType::F32)?.to_vec());
-    wide.map_err(|error| error.to_string())
-}
-
-#[test]
-fn small_types_are_made_moved_and_given_at_run_time() {
-    let x = crate::Array::new(&[0.3f32, 5.1, -70.0, 1e4], &[4]).unwrap();
-    let input = |element: i32| ValueProto {
-        kind: Some(tensor_type(element, vec![Some(SizeKind::Fixed(4))])),
-        ..value("x")
-    };
-    // Activations in 8-bit floats, as quantisers of models write them.
-    let mut nodes = vec![
-        node("QuantizeLinear", &["x", "s", "w"], &["q"]),
-        node("Identity", &["q"], &["moved"]),
-        node("DequantizeLinear", &["moved", "s", "w"], &["y"]),
-    ];
-    let mut proto = graph(&[], &["y"], nodes.clone());
-    proto.inputs = vec![input(1)];
-    proto.initializers = vec![raw(17, &[1], &[0]), floats("s", &[1], &[0.5])];
-    assert_eq!(
-        ran(proto.clone(), &[("x", &x)]).unwrap(),
-        [0.3125, 5.0, -72.0, 224.0]
-    );
-    // The same in four bits, with an output of these.
-    proto.initializers[0] = raw(22, &[1], &[1]);
-    assert_eq!(
-        ran(proto.clone(), &[("x", &x)]).unwrap(),
-        [0.5, 3.0, -4.5, 3.0]
-    );
-    proto.nodes[1] = node("Identity", &["q"], &["y"]);
-    proto.nodes.truncate(2);
-    assert_eq!(ran(proto, &[("x", &x)]).unwrap(), [2.0, 7.0, -8.0, 7.0]);
-    // An input of these, whose numbers are made those of the type.
-    nodes = vec![node("CastLike", &["x", "s"], &["y"])];
-    let mut proto = graph(&[], &["y"], nodes);
-    proto.inputs = vec![input(19)];
-    proto.initializers = vec![floats("s", &[1], &[0.5])];
-    let x = x
-        .tensor(&pool())
-        .and_then(|x| crate::Array::of(&x.to_dtype(DType::BF16)?))
-        .unwrap();
-    assert_eq!(
-        ran(proto.clone(), &[("x", &x)]).unwrap(),
-        [0.3125, 5.0, -64.0, 10240.0]
-    );
-    proto.nodes = vec![node("CastLike", &["s", "x"], &["y"])];
-    assert_eq!(ran(proto.clone(), &[("x", &x)]).unwrap(), [0.5]);
-    proto.nodes = vec![node("Add", &["x", "x"], &["y"])];
-    assert_tells(
-        &ran(proto, &[("x", &x)]).unwrap_err(),
-        &["Add", "less than 8 bits"],
-    );
-}
-
-#[test]
-fn constants_of_few_bits_are_taken_by_what_says_their_scale() {
-    let scaled = |element, packed: &[u8]| of_small("DequantizeLinear", element, packed).unwrap();
-    assert_eq!(scaled(22, &[0x7f, 0x08]), [-0.5, 3.5, -4.0, 0.0]);
-    assert_eq!(scaled(21, &[0x7f, 0x08]), [7.5, 3.5, 4.0, 0.0]);
-    assert_eq!(scaled(26, &[0b11_10_01_00]), [0.0, 0.5, -1.0, -0.5]);
-    assert_eq!(scaled(17, &[0x38, 0x7e, 0xb8, 0]), [0.5, 224.0, -0.5, 0.0]);
-    // A cast reads the numbers as they are.
-    let mut proto = graph(&[], &["y"], vec![node("Cast", &["w"], &["y"])]);
-    proto.nodes[0].attributes = vec![int("to", 1)];
-    proto.initializers = vec![raw(17, &[2], &[0x38, 0x7e])];
-    assert_eq!(ran(proto, &[]).unwrap(), [1.0, 448.0]);
-    let refused = of_small("Add", 22, &[0x7f, 0x08]).unwrap_err();
-    assert_tells(&refused, &["Add", "less than 8 bits"]);
-    let short = of_small("DequantizeLinear", 22, &[0x7f]).unwrap_err();
-    assert_tells(&short, &["\"w\"", "1 bytes", "2 bytes"]);
-}
-
 #[test]
 fn types_that_are_not_to_be_had_are_refused_by_name() {
-    for (element, said) in [(24, "8-bit floats"), (14, "complex"), (0, "0"), (99, "99")] {
+    for (element, said) in [(14, "complex"), (0, "0"), (99, "99")] {
         assert_tells(
             &refusal(&with_constant(raw(element, &[1], &[0]))),
             &["\"w\"", said],
@@ -278,19 +172,6 @@ fn test_data_may_be_a_sequence_or_nothing() {
     };
     let held = optional(&something.encode_to_vec(), &pool()).unwrap().1;
     assert_eq!(held.map(|held| held.len()), Some(2));
-}
-
-fn tensor_type(element: i32, sizes: Vec<Option<SizeKind>>) -> TypeProto {
-    let sizes = sizes.into_iter().map(|size| SizeProto { size });
-    TypeProto {
-        tensor: Some(TensorType {
-            element,
-            shape: Some(ShapeProto {
-                sizes: sizes.collect(),
-            }),
-        }),
-        ..TypeProto::default()
-    }
 }
 
 fn holder(element: TypeProto) -> Option<Box<HolderType>> {

@@ -390,3 +390,41 @@ def quantised(kind):
 for kind in ["qdq", "qoperator"]:
     # Where rounding falls on the other side, a step of the last scale.
     TABLE[f"{kind}-convolutions"] = {"make": quantised(kind), "group": "quantised", "room": 5e-2}
+
+
+@model("quantised", room=1e-1)
+def int4_convolutions(path):
+    """A network whose weights are of four bits, as ONNX Runtime's tools write them."""
+    import onnxruntime.quantization as quantization
+    inputs = classifier("squeezenet1_1")(path + ".float")
+
+    class Reader(quantization.CalibrationDataReader):
+        def __init__(self):
+            self.left = [inputs] * 4
+
+        def get_next(self):
+            return self.left.pop() if self.left else None
+
+    quantization.quantize_static(path + ".float", path, Reader(), weight_type=quantization.QuantType.QInt4)
+    return inputs
+
+
+def int4_embeddings(is_symmetric):
+    """A decoder whose products and whose table of words are of four bits."""
+    def make(path):
+        import onnx
+        import onnxruntime.quantization as quantization
+        from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
+        inputs = TABLE["llama"]["make"](path + ".float")
+        quantizer = MatMulNBitsQuantizer(
+            onnx.load(path + ".float"), block_size=16, is_symmetric=is_symmetric,
+            quant_format=quantization.QuantFormat.QOperator, op_types_to_quantize=("MatMul", "Gather"),
+            quant_axes=(("MatMul", 0), ("Gather", 1)))
+        quantizer.process()
+        quantizer.model.save_model_to_file(path)
+        return inputs
+    return make
+
+
+TABLE["int4-embeddings"] = {"make": int4_embeddings(False), "group": "quantised", "room": 1e-3}
+TABLE["int4-embeddings-symmetric"] = {"make": int4_embeddings(True), "group": "quantised", "room": 1e-3}

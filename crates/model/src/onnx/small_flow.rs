@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use streampool_tensor::DType;
+
 use super::small::Small;
 use crate::error::{Error, NodeError, Result};
 use crate::graph::{Attribute, Domain, Graph, Node, Operator, ValueId};
@@ -12,6 +14,9 @@ pub type Held = HashMap<ValueId, Small>;
 /// What moves elements of its first input without looking at them.
 const MOVING: &str =
     "Identity Reshape Squeeze Unsqueeze Flatten Transpose Gather Slice Expand Tile";
+
+/// A version of `QuantizeLinear` that knows these types.
+const QUANTISATION_OF_ALL: i64 = 25;
 
 /// Before this version, the first input of `Scan` is not one of its body.
 const SCAN_OF_STATES: i64 = 9;
@@ -129,9 +134,15 @@ fn made(node: &mut Node, types: &[Option<Small>]) -> Result<Option<Small>, NodeE
         }
         return Ok(at(1));
     }
-    if node.is("QuantizeLinear") && only_at(&[1, 2]) && scale_fits {
+    let is_known = matches!(node.operator.domain, Domain::Onnx | Domain::Microsoft);
+    let [quantises, dequantises, gathers] =
+        ["QuantizeLinear", "DequantizeLinear", "GatherBlockQuantized"]
+            .map(|name| is_known && node.operator.name == name);
+    if quantises && only_at(&[1, 2]) && scale_fits {
         let named = named("output_dtype");
         if let (None, Some(to)) = (named, at(2)) {
+            // That of `com.microsoft` does the same, but cannot be told.
+            node.operator = Operator::onnx("QuantizeLinear", QUANTISATION_OF_ALL);
             node.attributes.push(to.attribute("output_dtype"));
         }
         return Ok(named.or(at(2)));
@@ -139,7 +150,10 @@ fn made(node: &mut Node, types: &[Option<Small>]) -> Result<Option<Small>, NodeE
     if types.iter().all(Option::is_none) {
         return Ok(None);
     }
-    if node.is("DequantizeLinear") && only_at(&[0, 1, 2]) && scale_fits
+    if gathers && only_at(&[0, 3]) {
+        return as_bytes(node, [at(0), at(3)]).map(|()| None);
+    }
+    if dequantises && only_at(&[0, 1, 2]) && scale_fits
         || is_onnx && node.is_among("Shape Size") && only_at(&[0])
     {
         return Ok(None);
@@ -150,4 +164,21 @@ fn made(node: &mut Node, types: &[Option<Small>]) -> Result<Option<Small>, NodeE
         return Ok(at(0));
     }
     Err(refused())
+}
+
+/// Tells a choice of rows that what lies in its bytes is a number each, of types of the data and of the zero points.
+fn as_bytes(node: &mut Node, types: [Option<Small>; 2]) -> Result<(), NodeError> {
+    let [data, zeros] = types;
+    let fits = match data.map(Small::dtype) {
+        Some(DType::I8) => zeros.is_none() || zeros == data,
+        // Without zero points these would be in the middle.
+        Some(DType::U8) => zeros == data,
+        _ => false,
+    };
+    if !fits {
+        return Err(refused());
+    }
+    node.attributes.retain(|(name, _)| name != "bits");
+    node.attributes.push(("bits".to_owned(), Attribute::Int(8)));
+    Ok(())
 }

@@ -209,11 +209,13 @@ fn gather(call: &Call<'_>) -> Outputs {
     let (data, indices, scales) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let (rank, given) = (data.rank(), data.dtype());
     let axis = resolve(call.axis_or("quantize_axis", 1)?, rank)?;
-    if call.int_or("gather_axis", 0)? != 0 || axis == 0 || given != DType::U8 {
+    let bits = call.size_or("bits", 4)?;
+    // Numbers with a sign are not packed.
+    let is_signed = given == DType::I8 && bits == 8;
+    if call.int_or("gather_axis", 0)? != 0 || axis == 0 || !(given == DType::U8 || is_signed) {
         let what = format_args!("a choice among {given} but along the first axis");
         return Err(NodeError::unsupported(what));
     }
-    let bits = call.size_or("bits", 4)?;
     if !matches!(bits, 2 | 4 | 8) {
         return Err(call.unknown("bits", bits));
     }
@@ -246,6 +248,7 @@ fn gather(call: &Call<'_>) -> Outputs {
             let zeros = chosen(zeros)?.narrow(from_back, 0, scales.dim(from_back)?)?;
             values.sub(&spread(&zeros.to_dtype(scales.dtype())?)?)?
         }
+        None if is_signed => values,
         None => values.sub((1i64 << (bits - 1)) as f64)?,
     };
     Ok(vec![zeroed.mul(&spread(&scales)?)?])

@@ -248,3 +248,61 @@ fn states_of_loops_are_of_small_types() {
         &["Loop", "different"],
     );
 }
+
+#[test]
+fn quantisation_of_another_domain_takes_small_types() {
+    let mut proto = graph(
+        &[],
+        &["y"],
+        vec![node("DequantizeLinear", &["w", "s", "z"], &["y"])],
+    );
+    proto.nodes[0].domain = "com.microsoft".to_owned();
+    proto.initializers = vec![
+        raw(22, &[4], &[0x7f, 0x08]),
+        floats("s", &[], &[0.5]),
+        TensorProto {
+            name: "z".to_owned(),
+            ..raw(22, &[], &[1])
+        },
+    ];
+    assert_eq!(ran(proto.clone(), &[]).unwrap(), [-1.0, 3.0, -4.5, -0.5]);
+    proto.nodes[0].op = "QuantizeLinear".to_owned();
+    proto.initializers[0] = floats("w", &[4], &[-9.0, 0.5, 2.0, 9.0]);
+    assert_eq!(ran(proto, &[]).unwrap(), [-8.0, 2.0, 5.0, 7.0]);
+
+    // Rows of a table of embeddings, as ONNX Runtime's quantiser writes them.
+    let chosen = |element: i32, zeros: Option<&[u8]>| {
+        let inputs = ["w", "rows", "s", "z"];
+        let given = 3 + usize::from(zeros.is_some());
+        let mut gather = node("GatherBlockQuantized", &inputs[..given], &["y"]);
+        gather.domain = "com.microsoft".to_owned();
+        gather.attributes = vec![
+            int("gather_axis", 0),
+            int("quantize_axis", 1),
+            int("block_size", 16),
+        ];
+        let mut proto = graph(&[], &["y"], vec![gather]);
+        let packed: Vec<u8> = [vec![0; 8], vec![0xf1; 8]].concat();
+        let row = 1i64.to_le_bytes();
+        proto.initializers = vec![
+            raw(element, &[2, 16], &packed),
+            TensorProto {
+                name: "rows".to_owned(),
+                ..raw(7, &[1], &row)
+            },
+            floats("s", &[2, 1], &[1.0, 0.5]),
+        ];
+        proto.initializers.extend(zeros.map(|zeros| TensorProto {
+            name: "z".to_owned(),
+            ..raw(element, &[2, 1], zeros)
+        }));
+        ran(proto, &[]).map(|y| [y[0], y[1]])
+    };
+    assert_eq!(chosen(22, None).unwrap(), [0.5, -0.5]);
+    assert_eq!(chosen(22, Some(&[0x20])).unwrap(), [-0.5, -1.5]);
+    assert_eq!(chosen(21, Some(&[0x80])).unwrap(), [-3.5, 3.5]);
+    assert_tells(
+        &chosen(21, None).unwrap_err(),
+        &["GatherBlockQuantized", "less than 8 bits"],
+    );
+}

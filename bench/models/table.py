@@ -428,3 +428,38 @@ def int4_embeddings(is_symmetric):
 
 TABLE["int4-embeddings"] = {"make": int4_embeddings(False), "group": "quantised", "room": 1e-3}
 TABLE["int4-embeddings-symmetric"] = {"make": int4_embeddings(True), "group": "quantised", "room": 1e-3}
+
+
+def window_cache(path, length, new):
+    """Attention over a cache that holds a window of 16 words and is full, as exporters of decoders write it."""
+    import onnx
+    from onnx import TensorProto, helper
+    random = np.random.default_rng(0)
+    heads, shared, width, total = 4, 2, 16, 40
+    inputs = {"query": random.standard_normal((1, new, heads * width)), "key": random.standard_normal((1, new, shared * width)),
+              "value": random.standard_normal((1, new, shared * width)),
+              "past_key": random.standard_normal((1, shared, length, width)),
+              "past_value": random.standard_normal((1, shared, length, width))}
+    inputs = {name: value.astype("float32") for name, value in inputs.items()}
+    inputs |= {"last": np.array([total - 1], "int32"), "total": np.array(total, "int32")}
+    types = {np.dtype("float32"): TensorProto.FLOAT, np.dtype("int32"): TensorProto.INT32}
+    outputs = ["mixed", "present_key", "present_value"]
+    node = helper.make_node("GroupQueryAttention", list(inputs), outputs, domain="com.microsoft", num_heads=heads,
+                            kv_num_heads=shared, local_window_size=16, sliding_window_cache=1)
+    graph = helper.make_graph(
+        [node], "graph",
+        [helper.make_tensor_value_info(name, types[value.dtype], value.shape) for name, value in inputs.items()],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+    return inputs
+
+
+@model("small")
+def window_cache_step(path):
+    return window_cache(path, 16, 1)
+
+
+@model("small")
+def window_cache_chunk(path):
+    return window_cache(path, 16, 7)

@@ -12,6 +12,7 @@ mod microsoft_steps;
 mod packed;
 mod types;
 mod versions;
+mod windowed;
 
 use streampool_tensor::{DType, Element, Pool, Tensor};
 

@@ -13,6 +13,10 @@ pub struct Slots {
 }
 
 impl Slots {
+    /// What memory for slots begins at a multiple of on the host: allocators align all that is large to it. Ops there take
+    /// operands that begin at any of their elements.
+    pub const HOST_ALIGNMENT: usize = 16;
+
     /// The slots that were captured as these spans, on a device that aligns allocations to `alignment`.
     pub fn new(captured: &[Span], alignment: usize) -> Slots {
         Slots {

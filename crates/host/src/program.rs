@@ -10,7 +10,6 @@ use crate::cost;
 use crate::crew::Crew;
 use crate::kernels::scratch::list;
 use crate::kernels::{Preparation, Prepared};
-use crate::memory::ALIGNMENT;
 use crate::pairs;
 
 /// A captured program of the host device.
@@ -54,7 +53,7 @@ impl HostProgram {
         slots: &[Span],
         constants: &[Span],
     ) -> Self {
-        let slots = Slots::new(slots, ALIGNMENT);
+        let slots = Slots::new(slots, Slots::HOST_ALIGNMENT);
         let is_constant = |view: &View| {
             let span = view.span();
             constants.iter().any(|constant| constant.contains(&span))

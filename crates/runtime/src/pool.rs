@@ -318,8 +318,8 @@ impl Pool {
     ///
     /// # Safety
     /// `span` is memory of this pool's device that stays allocated, and that nobody else writes until `release` is called, or reads
-    /// if it is written here. It is aligned to 256 bytes; on the host 64 are enough for what is no slot of a program, since ops
-    /// there take operands that begin at any of their elements.
+    /// if it is written here. It is aligned to 256 bytes; on the host 16 are enough, since ops there take operands that begin
+    /// at any of their elements.
     pub unsafe fn adopt(
         &self,
         span: streampool_device::Span,

@@ -3,7 +3,7 @@
 use std::any::Any;
 
 use half::{bf16, f16};
-use streampool_device::{DType, DeviceKind, Element, Op};
+use streampool_device::{DType, DeviceKind, Element, Op, Slots};
 use streampool_runtime::Pool;
 
 use crate::room::{collected, filled};
@@ -87,10 +87,10 @@ impl Tensor {
 
     /// Its values row-major from the start of its memory, where programs begin: itself, or a copy.
     pub fn dense(&self) -> Result<Tensor> {
-        let (properties, span) = (self.pool().device().properties(), self.buffer().span());
-        // The host may have been lent memory that begins between two places where programs do.
+        let (kind, span) = (self.pool().device().properties().kind, self.buffer().span());
+        // The host may have been lent memory that begins between two places where slots do.
         let begin = (span.handle as usize).wrapping_add(span.offset);
-        match properties.kind != DeviceKind::Host || begin.is_multiple_of(properties.alignment) {
+        match kind != DeviceKind::Host || begin.is_multiple_of(Slots::HOST_ALIGNMENT) {
             true => self.row_major(),
             false => self.copied("read"),
         }

@@ -205,9 +205,10 @@ pub mod tensor {
     pub use streampool_tensor::{
         Alignment, AttentionOptions, BestBoxes, BoxFormat, Combine, ConvOptions, DepthOrder,
         Direction, Distribution, Encoder, Error, Fourier, Generator, GridOptions, Interpolation,
-        Lu, NpzFile, Other, Outside, Padding, PoolOptions, ResizeOptions, Result, RnnActivation,
-        RnnOptions, RnnOutput, RnnWeights, RoiOptions, Rounding, SafeTensors, Sampling, ScanKind,
-        Size, Tensor, UninitTensor, Unique, multi, write_npz, write_safetensors,
+        Lu, NpzFile, Other, Outside, OwnMemory, Padding, PoolOptions, ResizeOptions, Result,
+        RnnActivation, RnnOptions, RnnOutput, RnnWeights, RoiOptions, Rounding, SafeTensors,
+        Sampling, ScanKind, Size, Tensor, UninitTensor, Unique, multi, write_npz,
+        write_safetensors,
     };
 }
 

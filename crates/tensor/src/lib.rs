@@ -62,7 +62,7 @@ mod shape;
 mod tensor;
 mod views;
 
-pub use array::Array;
+pub use array::{Array, OwnMemory};
 pub use encoder::{Encoder, UninitTensor};
 pub use error::{Error, Result};
 pub use files::{NpzFile, SafeTensors, write_npz, write_safetensors};

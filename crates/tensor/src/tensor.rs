@@ -58,13 +58,10 @@ impl Tensor {
         storage.tensor(dtype, layout)
     }
 
-    /// As [`from_buffer`](Self::from_buffer), of memory that others read meanwhile.
-    pub(crate) fn lent(
-        pool: &Pool,
-        buffer: Buffer,
-        dtype: DType,
-        layout: Layout,
-    ) -> Result<Tensor> {
+    /// As [`from_buffer`](Self::from_buffer), of memory that others read meanwhile: nobody [gets it](Self::into_buffer) from here
+    /// to write it.
+    pub fn lent(pool: &Pool, buffer: Buffer, dtype: DType, layout: Layout) -> Result<Tensor> {
+        buffer.read_as(dtype, layout)?;
         let storage = Storage {
             pool_id: pool.current()?.pool_id(),
             buffer,

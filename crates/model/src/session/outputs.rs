@@ -46,6 +46,11 @@ impl Outputs {
         self.arrays.into_iter().flatten().collect()
     }
 
+    /// The arrays of each output, in the model's order: one, if it is no sequence.
+    pub fn into_sequences(self) -> impl Iterator<Item = impl ExactSizeIterator<Item = Array>> {
+        self.arrays.into_iter().map(Arrays::into_iter)
+    }
+
     /// All but those of some places.
     pub(super) fn without(self, is_out: impl Fn(usize) -> bool) -> Outputs {
         let left = (0..self.names.len()).filter(|&place| !is_out(place));

@@ -5,10 +5,11 @@
     reason = "reads the memory of tensors on the host, and lends memory to its device"
 )]
 
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use streampool_device::{Aligned, DeviceKind, Layout, Span};
-use streampool_runtime::{DType, Pool};
+use streampool_runtime::{Buffer, DType, Pool};
 
 use crate::room::{filled, no_room, room};
 use crate::{Result, Tensor};
@@ -119,6 +120,56 @@ impl Memory {
     }
 }
 
+/// The memory of an array that nothing else has. Who has it may write there.
+pub struct OwnMemory(Own);
+
+enum Own {
+    Large(Aligned),
+    /// Its pool goes after it.
+    Buffer(Buffer, #[expect(dead_code, reason = "it is kept")] Pool),
+}
+
+impl OwnMemory {
+    /// That of `memory`, if it is large and nothing else has it.
+    pub(super) fn of(memory: Memory) -> Result<OwnMemory, Memory> {
+        match memory {
+            Memory::Words(_) => Err(memory),
+            Memory::Large(large) => match Arc::try_unwrap(large) {
+                Ok(large) => Ok(OwnMemory(Own::Large(large))),
+                Err(large) => Err(Memory::Large(large)),
+            },
+            Memory::Tensor(tensor) => {
+                let pool = tensor.pool().clone();
+                match tensor.into_buffer() {
+                    Ok(buffer) => Ok(OwnMemory(Own::Buffer(buffer, pool))),
+                    Err(tensor) => Err(Memory::Tensor(tensor)),
+                }
+            }
+        }
+    }
+
+    /// Where it begins: a multiple of 256, if it was made here.
+    pub fn first(&self) -> NonNull<u8> {
+        match &self.0 {
+            Own::Large(memory) => memory.first(),
+            Own::Buffer(buffer, _) => {
+                let span = buffer.span();
+                let first = (span.handle as usize).wrapping_add(span.offset);
+                NonNull::new(std::ptr::with_exposed_provenance_mut(first))
+                    .unwrap_or(NonNull::dangling())
+            }
+        }
+    }
+
+    /// How many bytes it has.
+    pub fn bytes(&self) -> usize {
+        match &self.0 {
+            Own::Large(memory) => memory.bytes(),
+            Own::Buffer(buffer, _) => buffer.bytes(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use streampool_host::{HostDevice, HostOptions};
@@ -172,6 +223,37 @@ mod tests {
         let array = Array::of(&own).unwrap();
         assert!(own.into_buffer().is_err());
         assert_eq!(array.values::<f32>().unwrap()[LARGE - 1], 1.0);
+    }
+
+    #[test]
+    fn who_alone_has_memory_gets_it() {
+        let pool = pool();
+        let made = |elements: usize| Array::zeros(DType::F32, &[elements]).unwrap();
+        let (array, few) = (made(LARGE), made(LARGE / 4 - 1));
+        let first = array.bytes().as_ptr();
+        let tensor = array.tensor(&pool).unwrap();
+        let array = array.into_memory().err().unwrap();
+        drop(tensor);
+        pool.synchronize().unwrap();
+        let array = array.clone().into_memory().err().unwrap();
+        let memory = array.into_memory().ok().unwrap();
+        assert_eq!(
+            (memory.first().as_ptr().cast_const(), memory.bytes()),
+            (first, 4 * LARGE)
+        );
+        assert_eq!(few.into_memory().err().unwrap().bytes().len(), LARGE - 4);
+
+        let tensor = Tensor::from_slice(&pool, &vec![1f32; LARGE], &[LARGE]).unwrap();
+        let array = Array::of(&tensor).unwrap().into_memory().err().unwrap();
+        let at = at(&tensor);
+        drop(tensor);
+        let memory = array.into_memory().ok().unwrap();
+        drop(pool);
+        assert_eq!(memory.first().as_ptr().cast_const(), at);
+        // SAFETY: nobody else has it, and its values are `f32`.
+        let values = unsafe { memory.first().cast::<[f32; LARGE]>().as_mut() };
+        values[0] += 1.0;
+        assert_eq!((values[0], values[LARGE - 1]), (2.0, 1.0));
     }
 
     #[test]

@@ -7,10 +7,12 @@ mod strings;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
+use streampool_device::Slots;
 use streampool_runtime::{DType, Element, Pool};
 
 use crate::{Error, Result, Tensor};
 use memory::Memory;
+pub use memory::OwnMemory;
 
 /// The size of each axis, in place if there are few.
 type Shape = SmallVec<[usize; 4]>;
@@ -31,6 +33,9 @@ pub struct Array {
 impl Array {
     /// An array of as many bytes is lent to programs on the host, and they make such arrays where these stay.
     pub const LENT_FROM: usize = memory::LARGE;
+
+    /// Memory that is lent to programs on the host begins at a multiple of this.
+    pub const LENT_ALIGNMENT: usize = Slots::HOST_ALIGNMENT;
 
     /// These values under a shape of as many elements.
     pub fn new<T: Element>(values: &[T], shape: &[usize]) -> Result<Array> {
@@ -149,6 +154,11 @@ impl Array {
             got: self.dtype.to_string(),
             expected: format!("{}, the type asked for", T::DTYPE),
         })
+    }
+
+    /// Its memory, if that is as large as what is [lent](Self::LENT_FROM) and nothing else has it; else it itself.
+    pub fn into_memory(self) -> Result<OwnMemory, Array> {
+        OwnMemory::of(self.memory).map_err(|memory| Array { memory, ..self })
     }
 
     /// The tensor of these values; of strings that of their places. On the host many of them stay where they are.

@@ -9,10 +9,12 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyModule};
-use streampool::Array;
 use streampool::device::DType;
+use streampool::{Array, Pool, Tensor};
 
 use crate::errors::{invalid, raise};
+use crate::lent;
+use crate::streams::current;
 use crate::strings;
 
 /// Runs `$body` with `$T` as the type of Rust that `$dtype` names; `$other` for those that NumPy lacks.
@@ -97,13 +99,33 @@ pub fn dtype(array: &Bound<'_, PyUntypedArray>) -> Option<DType> {
     })
 }
 
+/// What a caller gave as an array.
+pub enum Values {
+    /// A copy of it.
+    Copied(Array),
+    /// It where it is.
+    Lent(Tensor),
+}
+
 /// A copy of what a caller gives as an array: an array of NumPy, or what NumPy makes an array of. Numbers without a type of
 /// their own, such as a list, become what is expected.
 pub fn to_array(value: &Bound<'_, PyAny>, expected: Option<DType>) -> PyResult<Array> {
+    match to_values(value, expected, None)? {
+        Values::Copied(array) => Ok(array),
+        Values::Lent(tensor) => Array::of(&tensor).map_err(|error| raise(value.py(), error)),
+    }
+}
+
+/// The same; if it is many floats that programs of `pool` can read where they are, they are not copied.
+pub fn to_values(
+    value: &Bound<'_, PyAny>,
+    expected: Option<DType>,
+    pool: Option<&Pool>,
+) -> PyResult<Values> {
     let py = value.py();
     let given = row_major(value, expected)?;
     if let Some(strings) = strings::of(given.as_any())? {
-        return Ok(strings);
+        return Ok(Values::Copied(strings));
     }
     // Types of `ml_dtypes` that have one byte or less, as 8-bit floats, are held in a wider one.
     let is_small = matches!(
@@ -126,13 +148,23 @@ pub fn to_array(value: &Bound<'_, PyAny>, expected: Option<DType>) -> PyResult<A
         )
     };
     let dtype = dtype(&given).ok_or_else(refused)?;
+    let is_large = given.len() >= Array::LENT_FROM / dtype.size();
+    let pool = pool.filter(|_| is_large && dtype.is_float());
+    if let Some(pool) = pool {
+        // A thread that has no stream yet may have to wait for one, and whoever has it may need Python's lock to end.
+        current(py, pool)?;
+    }
     let array = with_type!(dtype, T => {
         let typed = given.cast::<PyArrayDyn<T>>().map_err(|_| refused())?;
+        let lent = pool.map(|pool| lent::tensor(typed, dtype, given.shape(), pool));
+        if let Some(lent) = lent.transpose().map_err(|error| raise(py, error))?.flatten() {
+            return Ok(Values::Lent(lent));
+        }
         let read = typed.try_readonly().map_err(|why| invalid(py, why.to_string()))?;
         let values = read.as_slice().map_err(|why| invalid(py, why.to_string()))?;
         Array::new(values, given.shape())
     }, return Err(refused()));
-    array.map_err(|error| raise(py, error))
+    array.map(Values::Copied).map_err(|error| raise(py, error))
 }
 
 /// An array of NumPy, or what NumPy makes an array of, row-major and in the order of bytes of this machine: itself where it is so.
@@ -226,18 +258,17 @@ pub fn dtype_name(dtype: DType) -> &'static str {
 /// An array for the caller, in the library that the inputs came in; strings as objects of NumPy.
 pub fn from_array<'py>(
     py: Python<'py>,
-    array: &Array,
+    array: Array,
     library: Library,
 ) -> PyResult<Bound<'py, PyAny>> {
-    if let Some(objects) = strings::objects(py, array)? {
+    if let Some(objects) = strings::objects(py, &array)? {
         return Ok(objects);
     }
     let made = with_type!(array.dtype(), T => {
-        let values = array.values::<T>().map_err(|error| raise(py, error))?;
         // Where NumPy has no such type, the next wider one holds the same values.
         match std::any::TypeId::of::<T>() == std::any::TypeId::of::<bf16>() && py.import("ml_dtypes").is_err() {
-            true => widened(py, array)?,
-            false => PyArray1::from_slice(py, values).reshape(array.shape())?.into_any(),
+            true => widened(py, &array)?,
+            false => lent::numpy::<T>(py, array)?.map_err(|error| raise(py, error))?,
         }
     }, return Err(invalid(py, "NumPy has no such type")));
     match library {

@@ -4,11 +4,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use streampool::model::ValueKind;
 use streampool::{Array, Input, RunOptions};
 
 use crate::arrays::{Library, from_array, to_array};
 use crate::devices::duration;
-use crate::session::{Session, named};
+use crate::session::{Session, named, of_output};
 
 /// A session with inputs that stay from run to run.
 #[pyclass(frozen, module = "streampool")]
@@ -84,7 +85,7 @@ impl Binding {
             let array = tensor.map(|tensor| Ok(Array::of(tensor)?));
             array.transpose()
         })?;
-        let array = array.map(|array| from_array(py, &array, Library::NumPy));
+        let array = array.map(|array| from_array(py, array, Library::NumPy));
         array.transpose()
     }
 
@@ -118,17 +119,12 @@ impl Binding {
             Ok(binding.run_with(inputs, &options)?)
         })?;
         let made = PyDict::new(py);
-        for (name, arrays) in outputs.iter() {
+        let names: Vec<String> = outputs.iter().map(|(name, _)| name.to_owned()).collect();
+        for (name, arrays) in names.iter().zip(outputs.into_sequences()) {
             let mut infos = session.inner().outputs().iter();
-            let info = infos.find(|info| info.name == name);
-            let is_one = info.is_none_or(|info| info.kind == streampool::model::ValueKind::Tensor);
-            match arrays {
-                [array] if is_one => made.set_item(name, from_array(py, array, given.library)?)?,
-                arrays => {
-                    let all = (arrays.iter()).map(|array| from_array(py, array, given.library));
-                    made.set_item(name, all.collect::<PyResult<Vec<_>>>()?)?;
-                }
-            }
+            let info = infos.find(|info| info.name == *name);
+            let is_one = info.is_none_or(|info| info.kind == ValueKind::Tensor);
+            made.set_item(name, of_output(py, arrays, is_one, given.library)?)?;
         }
         Ok(made)
     }

@@ -8,6 +8,7 @@ mod devices;
 mod errors;
 mod futures;
 mod inbox;
+mod lent;
 #[allow(
     unsafe_op_in_unsafe_fn,
     reason = "what PyO3 makes of methods that a macro of ours has listed"

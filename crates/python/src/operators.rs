@@ -120,14 +120,14 @@ methods! {
 
     /// It as an array of NumPy, after waiting for it.
     fn numpy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        from_array(py, &self.array(py)?, Library::NumPy)
+        from_array(py, self.array(py)?, Library::NumPy)
     }
 
     /// It as a tensor of PyTorch on the same device.
     fn torch<'py>(slf: &Bound<'py, Tensor>) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
         match crate::torch::gpu(slf.get().0.pool()) {
-            None => from_array(py, &slf.get().array(py)?, Library::Torch),
+            None => from_array(py, slf.get().array(py)?, Library::Torch),
             // PyTorch may write its own.
             Some(_) => py.import("torch")?.call_method1("from_dlpack", (slf,))?.call_method0("clone"),
         }

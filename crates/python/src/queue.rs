@@ -41,7 +41,7 @@ fn call(function: &Py<PyAny>, batch: Batch) -> Result<Batch, PyErr> {
         let broken = |error| raise(py, streampool::Error::from(error));
         let inputs = batch.into_arrays().map_err(broken)?;
         let inputs = inputs
-            .iter()
+            .into_iter()
             .map(|array| from_array(py, array, Library::NumPy));
         let inputs = PyTuple::new(py, inputs.collect::<PyResult<Vec<_>>>()?)?;
         let result = function.bind(py).call1(inputs)?;
@@ -196,19 +196,19 @@ impl Queue {
 fn answer<'py>(
     py: Python<'py>,
     behind: &Behind,
-    outputs: &[Array],
+    outputs: Vec<Array>,
     library: Library,
 ) -> PyResult<Bound<'py, PyAny>> {
     match behind {
         Behind::Session(session) => {
             let session = session.get().inner();
             let names = session.outputs().iter().map(|info| info.name.as_str());
-            let each = names.zip(outputs.iter().map(std::slice::from_ref));
+            let each = names.zip(outputs.into_iter().map(std::iter::once));
             Ok(by_name(py, session, each, library)?.into_any())
         }
         Behind::Function => {
             let mut all = outputs
-                .iter()
+                .into_iter()
                 .map(|array| from_array(py, array, library))
                 .collect::<PyResult<Vec<_>>>()?;
             match all.len() {
@@ -310,7 +310,7 @@ impl Queue {
             },
         };
         let outputs = outputs.map_err(|error| raise(py, error))?;
-        answer(py, &self.behind, &outputs, asked.library)
+        answer(py, &self.behind, outputs, asked.library)
     }
 
     /// Hands one request in; `future` is completed with its answer. One of an event loop's gets it through the loop's inbox, and
@@ -327,7 +327,7 @@ impl Queue {
         let asked = this.asked(py, inputs, how)?;
         let own = slf.clone().unbind();
         let finish = move |py: Python<'_>, outputs: Vec<Array>| {
-            Ok(answer(py, &own.get().behind, &outputs, asked.library)?.unbind())
+            Ok(answer(py, &own.get().behind, outputs, asked.library)?.unbind())
         };
         if this.blocks && inbox.is_some() {
             let queue = this.queue.clone();

@@ -9,9 +9,9 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict, PyList, PyMapping, PyTuple};
 use streampool::device::DType;
-use streampool::{Array, Input, Outputs, RunOptions, SessionOptions};
+use streampool::{Array, Input, Outputs, Pool, RunOptions, SessionOptions, Tensor};
 
-use crate::arrays::{Library, dtype_name, from_array, library, to_array};
+use crate::arrays::{Library, Values, dtype_name, from_array, library, to_values};
 use crate::bound::{BoundSession, GpuRun, Shapes};
 use crate::devices::{duration, pool};
 use crate::errors::{invalid, raise};
@@ -85,8 +85,10 @@ fn infos<'a>(
 pub struct Given {
     /// The arrays. Names are those of the model where they came in order.
     pub arrays: Vec<(String, Array)>,
+    /// Arrays that the run reads where they are.
+    lent: Vec<(String, Tensor)>,
     /// Tensors on the session's own GPU.
-    pub on_gpu: Vec<(String, GpuTensor)>,
+    on_gpu: Vec<(String, GpuTensor)>,
     /// Whose arrays these were.
     pub library: Library,
 }
@@ -123,13 +125,20 @@ impl Session {
 
     /// Inputs on the host as callers give them: by name, in order, or one array.
     pub fn given(&self, inputs: &Bound<'_, PyAny>) -> PyResult<Given> {
-        self.given_where(inputs, None)
+        self.given_where(inputs, None, None)
     }
 
-    /// Inputs as callers give them. Tensors of PyTorch on the GPU of this number stay there.
-    fn given_where(&self, inputs: &Bound<'_, PyAny>, gpu: Option<i32>) -> PyResult<Given> {
+    /// Inputs as callers give them. Tensors of PyTorch on the GPU of this number stay there, and large arrays where the device of
+    /// `pool` reads them.
+    fn given_where(
+        &self,
+        inputs: &Bound<'_, PyAny>,
+        gpu: Option<i32>,
+        pool: Option<&Pool>,
+    ) -> PyResult<Given> {
         let mut given = Given {
             arrays: Vec::new(),
+            lent: Vec::new(),
             on_gpu: Vec::new(),
             library: Library::NumPy,
         };
@@ -146,12 +155,14 @@ impl Session {
                 other => given.library = other,
             }
             let strings = strings::given(&self.session, name, value);
-            let array = match strings.transpose() {
-                Some(strings) => strings,
-                None => to_array(value, self.dtype_of(name)),
+            let values = match strings.transpose() {
+                Some(strings) => strings.map(Values::Copied),
+                None => to_values(value, self.dtype_of(name), pool),
             };
-            let array = array.map_err(|error| named(value.py(), name, error))?;
-            given.arrays.push((name.to_owned(), array));
+            match values.map_err(|error| named(value.py(), name, error))? {
+                Values::Copied(array) => given.arrays.push((name.to_owned(), array)),
+                Values::Lent(tensor) => given.lent.push((name.to_owned(), tensor)),
+            }
             Ok(())
         };
         if let Ok(inputs) = inputs.cast::<PyDict>() {
@@ -209,16 +220,22 @@ impl Session {
         &self,
         py: Python<'_>,
         arrays: Vec<(String, Array)>,
+        lent: Vec<(String, Tensor)>,
         options: RunOptions,
     ) -> PyResult<Outputs> {
         let is_main = is_main(py)?;
-        let bytes: usize = arrays.iter().map(|(_, array)| array.bytes().len()).sum();
+        let copied = arrays.iter().map(|(_, array)| array.bytes().len());
+        let left = lent.iter().map(|(_, tensor)| tensor.buffer().bytes());
+        let bytes: usize = copied.chain(left).sum();
         let begun = Instant::now();
         let run = move |session: &streampool::Session| {
             let inputs = arrays
                 .iter()
                 .map(|(name, array)| (name, Input::from(array)));
-            Ok(session.run_with(inputs, &options)?)
+            let lent = lent
+                .iter()
+                .map(|(name, tensor)| (name, Input::from(tensor)));
+            Ok(session.run_with(inputs.chain(lent), &options)?)
         };
         if !is_main || bytes < self.quick_below.load(Ordering::Relaxed) {
             let outputs = self.on_chosen(py, || run(&self.session));
@@ -255,10 +272,12 @@ impl Session {
     fn outputs<'py>(
         &self,
         py: Python<'py>,
-        outputs: &Outputs,
+        outputs: Outputs,
         library: Library,
     ) -> PyResult<Bound<'py, PyDict>> {
-        by_name(py, &self.session, outputs.iter(), library)
+        let names = self.session.outputs().iter().map(|info| &*info.name);
+        let outputs = names.zip(outputs.into_sequences());
+        by_name(py, &self.session, outputs, library)
     }
 
     /// Runs `work` on the stream that the thread or the task has chosen.
@@ -286,21 +305,32 @@ pub fn named(py: Python<'_>, name: &str, error: PyErr) -> PyErr {
 pub fn by_name<'py, 'a>(
     py: Python<'py>,
     session: &streampool::Session,
-    outputs: impl Iterator<Item = (&'a str, &'a [Array])>,
+    outputs: impl Iterator<Item = (&'a str, impl ExactSizeIterator<Item = Array>)>,
     library: Library,
 ) -> PyResult<Bound<'py, PyDict>> {
     let made = PyDict::new(py);
     for ((name, arrays), info) in outputs.zip(session.outputs()) {
         let is_one = info.kind == streampool::model::ValueKind::Tensor;
-        match arrays {
-            [array] if is_one => made.set_item(name, from_array(py, array, library)?)?,
-            arrays => {
-                let all = arrays.iter().map(|array| from_array(py, array, library));
-                made.set_item(name, all.collect::<PyResult<Vec<_>>>()?)?;
-            }
-        }
+        made.set_item(name, of_output(py, arrays, is_one, library)?)?;
     }
     Ok(made)
+}
+
+/// The arrays of one output: a list, but for the one array of one that `is_one`.
+pub fn of_output<'py>(
+    py: Python<'py>,
+    mut arrays: impl ExactSizeIterator<Item = Array>,
+    is_one: bool,
+    library: Library,
+) -> PyResult<Bound<'py, PyAny>> {
+    if is_one
+        && arrays.len() == 1
+        && let Some(array) = arrays.next()
+    {
+        return from_array(py, array, library);
+    }
+    let all = arrays.map(|array| from_array(py, array, library));
+    Ok(PyList::new(py, all.collect::<PyResult<Vec<_>>>()?)?.into_any())
 }
 
 fn precision(py: Python<'_>, name: &str) -> PyResult<DType> {
@@ -420,7 +450,7 @@ impl Session {
         timeout: Option<f64>,
         urgent: bool,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let given = self.given_where(inputs, self.gpu)?;
+        let given = self.given_where(inputs, self.gpu, Some(self.session.pool()))?;
         let mut options = RunOptions::default();
         if let Some(seconds) = timeout {
             options = RunOptions::within(duration(py, "timeout", seconds)?);
@@ -430,8 +460,8 @@ impl Session {
             return run.run(py, &self.session, &self.shapes);
         }
         let library = given.library;
-        let outputs = self.run_arrays(py, given.arrays, options)?;
-        self.outputs(py, &outputs, library)
+        let outputs = self.run_arrays(py, given.arrays, given.lent, options)?;
+        self.outputs(py, outputs, library)
     }
 
     /// Starts a run; `answer` is completed when it is over. It goes to the stream of the thread, and waits there for room. With
@@ -446,7 +476,7 @@ impl Session {
     ) -> PyResult<u64> {
         let py = slf.py();
         let this = slf.get();
-        let given = this.given_where(inputs, this.gpu)?;
+        let given = this.given_where(inputs, this.gpu, None)?;
         if let Some(run) = this.on_gpu(py, given.on_gpu, &given.arrays)? {
             // PyTorch's stream waits for the outputs, and so does whoever uses them.
             let outputs = run.run(py, &this.session, &this.shapes);
@@ -476,11 +506,7 @@ impl Session {
         })?;
         let (own, library) = (slf.clone().unbind(), given.library);
         let finish = move |py: Python<'_>, outputs: Outputs| {
-            Ok(own
-                .get()
-                .outputs(py, &outputs, library)?
-                .into_any()
-                .unbind())
+            Ok(own.get().outputs(py, outputs, library)?.into_any().unbind())
         };
         complete(pending, Answer::to(answer, inbox), Box::new(finish))
     }
@@ -488,7 +514,7 @@ impl Session {
     /// Binds the model to tensors on its GPU: each call of the result reads these inputs and writes the same outputs.
     fn bind(slf: &Bound<'_, Session>, inputs: &Bound<'_, PyAny>) -> PyResult<BoundSession> {
         let (py, this) = (slf.py(), slf.get());
-        let given = this.given_where(inputs, this.gpu)?;
+        let given = this.given_where(inputs, this.gpu, None)?;
         if let Some((name, _)) = given.arrays.first() {
             return Err(invalid(
                 py,

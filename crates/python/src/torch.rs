@@ -2,22 +2,21 @@
 //!
 //! To PyTorch a run is work on its own current stream, as any of its operators is: it begins after what that stream was given
 //! before, and what that stream is given later waits for it. So the allocator of PyTorch may use memory again as it does after its
-//! own operators, and outputs are tensors that it has allocated itself. Weights stay where they are, too, on a GPU and on the host.
+//! own operators, and outputs are tensors that it has allocated itself. Weights stay where they are, too.
 
 #![expect(
     unsafe_code,
-    reason = "calls the functions by which PyTorch exchanges tensors (DLPackExchangeAPI of dlpack.h), and lends its memory and NumPy's"
+    reason = "calls the functions by which PyTorch exchanges tensors (DLPackExchangeAPI of dlpack.h), and lends its memory"
 )]
 
 use std::ffi::{c_int, c_void};
 
-use numpy::{PyArray1, PyArrayMethods, PyUntypedArrayMethods};
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple, PyType};
-use streampool::device::{DType, DeviceKind, Layout, Span};
+use streampool::device::{DType, Layout, Span};
 use streampool::tensor::dlpack::{DLDevice, DLPackVersion, DLTensor};
 use streampool::{Buffer, Pool, Tensor};
 
@@ -29,9 +28,6 @@ const CUDA: i32 = 2;
 
 /// What memory that is bound to a program begins at a multiple of.
 const ALIGNMENT: usize = 256;
-
-/// What memory begins at a multiple of that the host's device is lent.
-const HOST_ALIGNMENT: u64 = 64;
 
 /// The functions that PyTorch offers, from 2.10 on.
 #[repr(C)]
@@ -340,32 +336,6 @@ pub fn shared(
     });
     let shared: streampool::Result<Vec<_>> = shared.collect();
     shared.map_err(|error| raise(py, error))
-}
-
-/// Bytes of an array as a tensor of `pool`, which is one of the host's, if they begin at a multiple of 64.
-pub fn shared_array(
-    bytes: &Bound<'_, PyArray1<u8>>,
-    dtype: DType,
-    shape: &[usize],
-    pool: &Pool,
-) -> streampool::Result<Option<Tensor>> {
-    let span = Span {
-        handle: bytes.data().expose_provenance() as u64,
-        offset: 0,
-        bytes: bytes.len(),
-    };
-    let layout = Layout::contiguous(shape).map_err(streampool::runtime::Error::from)?;
-    let is_whole = layout.elements().checked_mul(dtype.size()) == Some(span.bytes);
-    let is_here = pool.device().properties().kind == DeviceKind::Host;
-    if !is_here || !is_whole || !span.handle.is_multiple_of(HOST_ALIGNMENT) {
-        return Ok(None);
-    }
-    let object = bytes.clone().unbind();
-    // SAFETY: it is memory of this process, aligned, and stays allocated until the release lets go of the array: NumPy does not
-    // resize what others refer to, and PyTorch does not resize what it has lent to NumPy. That nobody writes it is what callers of
-    // `Session` promise.
-    let buffer = unsafe { pool.adopt(span, move || drop(object)) }?;
-    Ok(Some(Tensor::from_buffer(pool, buffer, dtype, layout)?))
 }
 
 /// Gives memory for outputs of these types and shapes.

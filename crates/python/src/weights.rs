@@ -12,6 +12,7 @@ use streampool::{Pool, Tensor};
 use crate::arrays::{Library, dtype, library, row_major};
 use crate::devices;
 use crate::errors::{invalid, raise};
+use crate::lent;
 use crate::streams::current;
 use crate::torch::{self, GpuTensor};
 
@@ -91,7 +92,7 @@ fn on_host(value: &Bound<'_, PyAny>, pool: &Pool) -> PyResult<Tensor> {
     let stays = dtype.is_float() && bytes.len() >= LARGE && pool.settings().memory_limit.is_none();
     if stays
         && let Some(shared) =
-            torch::shared_array(&bytes, dtype, array.shape(), pool).map_err(failed)?
+            lent::tensor(bytes.to_dyn(), dtype, array.shape(), pool).map_err(failed)?
     {
         return Ok(shared);
     }

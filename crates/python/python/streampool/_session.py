@@ -70,7 +70,7 @@ class Session(_streampool.Session):
     weights
         Values of weights that the model keeps outside its own file (external data), by name: arrays or tensors of the type
         and shape that the model declares. Weights that are not given are read from files. Floats are shared, not copied, if
-        they lie row-major in the memory of the session's device: on the CPU from a multiple of 64 bytes on, on an NVIDIA GPU
+        they lie row-major in the memory of the session's device: on the CPU from a multiple of 16 bytes on, on an NVIDIA GPU
         as tensors of PyTorch. Do not change them while the session lives.
     """
 

@@ -1,5 +1,8 @@
 //! Queues that make batches of the requests of many callers.
 
+use std::collections::HashMap;
+use std::time::Instant;
+
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use streampool::batch::{Batch, Padding, Priority, Shutdown, WhenFull};
@@ -169,6 +172,14 @@ impl Queue {
                 "tenant" => request.tenant(value.extract::<String>()?),
                 "priority" => request.priority(priority(py, &value.extract::<String>()?)?),
                 "timeout" => request.within(duration(py, "timeout", value.extract()?)?),
+                "behind_after" => {
+                    let after = duration(py, "behind_after", value.extract()?)?;
+                    // What never comes is not said.
+                    match Instant::now().checked_add(after) {
+                        Some(time) => request.behind_from(time),
+                        None => request,
+                    }
+                }
                 other => {
                     return Err(pyo3::exceptions::PyTypeError::new_err(format!(
                         "unexpected keyword argument {other:?}"
@@ -222,8 +233,9 @@ fn answer<'py>(
 #[pymethods]
 impl Queue {
     #[new]
-    #[pyo3(signature = (model, *, max_batch_size=None, max_wait=None, max_in_flight=None, capacity=None, when_full="reject",
-        block_timeout=None, tenants=None, adaptive=None, latency_objective=None, padding=None))]
+    #[pyo3(signature = (model, *, max_batch_size=None, max_wait=None, max_in_flight=None, capacity=None, capacity_of=None,
+        capacity_bytes=None, when_full="reject", block_timeout=None, tenants=None, max_overtakes=None, adaptive=None,
+        latency_objective=None, padding=None))]
     #[allow(clippy::too_many_arguments)] // Python's callers name them.
     fn made(
         py: Python<'_>,
@@ -232,9 +244,12 @@ impl Queue {
         max_wait: Option<f64>,
         max_in_flight: Option<usize>,
         capacity: Option<usize>,
+        capacity_of: Option<HashMap<String, usize>>,
+        capacity_bytes: Option<usize>,
         when_full: &str,
         block_timeout: Option<f64>,
-        tenants: Option<std::collections::HashMap<String, f64>>,
+        tenants: Option<HashMap<String, f64>>,
+        max_overtakes: Option<u32>,
         adaptive: Option<bool>,
         latency_objective: Option<f64>,
         padding: Option<&Bound<'_, PyDict>>,
@@ -251,6 +266,15 @@ impl Queue {
         }
         if let Some(requests) = capacity {
             settings = settings.capacity(requests);
+        }
+        for (name, requests) in capacity_of.into_iter().flatten() {
+            settings = settings.capacity_of(priority(py, &name)?, requests);
+        }
+        if let Some(bytes) = capacity_bytes {
+            settings = settings.capacity_bytes(bytes);
+        }
+        if let Some(batches) = max_overtakes {
+            settings = settings.max_overtakes(batches);
         }
         if let Some(adaptive) = adaptive {
             settings = settings.adaptive(adaptive);

@@ -442,13 +442,14 @@ impl Session {
         self.session.pool().device().properties().kind.name()
     }
 
-    #[pyo3(signature = (inputs, *, timeout=None, urgent=false))]
+    #[pyo3(signature = (inputs, *, timeout=None, urgent=false, seed=None))]
     fn run<'py>(
         &self,
         py: Python<'py>,
         inputs: &Bound<'py, PyAny>,
         timeout: Option<f64>,
         urgent: bool,
+        seed: Option<u64>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let given = self.given_where(inputs, self.gpu, Some(self.session.pool()))?;
         let mut options = RunOptions::default();
@@ -456,6 +457,11 @@ impl Session {
             options = RunOptions::within(duration(py, "timeout", seconds)?);
         }
         options.urgent = urgent;
+        options.seed = seed;
+        if seed.is_some() && !given.on_gpu.is_empty() {
+            let why = "a run on tensors of the GPU takes no seed: give it to the session";
+            return Err(invalid(py, why));
+        }
         if let Some(run) = self.on_gpu(py, given.on_gpu, &given.arrays)? {
             return run.run(py, &self.session, &self.shapes);
         }

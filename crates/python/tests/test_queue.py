@@ -140,6 +140,53 @@ def test_deadlines_tenants_and_priorities(session):
     queue.close()
 
 
+def in_order(how, **settings):
+    """The order in which requests are served that come while the queue is at work; `how` says of each how it is asked."""
+    gate, seen = threading.Event(), []
+
+    def slow(x):
+        gate.wait(60)
+        seen.extend(x[:, 0].tolist())
+        return x
+
+    with sp.BatchQueue(slow, max_batch_size=1, max_in_flight=1, **settings) as queue:
+        tickets = [queue.submit(np.array([[-1]]))]
+        while queue.statistics()["queued_requests"] > 0:
+            threading.Event().wait(0.01)
+        try:
+            tickets += [queue.submit(np.array([[n]]), **one) for n, one in enumerate(how)]
+            # What is to go behind the others does.
+            threading.Event().wait(0.05)
+        finally:
+            gate.set()
+        for ticket in tickets:
+            ticket.result(60)
+    return seen[1:]
+
+
+def test_some_requests_go_behind_others_after_a_time():
+    assert in_order([{"behind_after": 0.001}, {}, {"behind_after": 60}, {"behind_after": 1e300}]) == [1, 2, 3, 0]
+    with pytest.raises(sp.InvalidInput, match="behind_after"):
+        in_order([{"behind_after": -1}])
+
+
+def test_others_overtake_only_so_often():
+    how = [{"priority": "low"}, *[{"priority": "high"}] * 4]
+    assert in_order(how, max_overtakes=2) == [1, 2, 0, 3, 4]
+    assert in_order(how, max_overtakes=100) == [1, 2, 3, 4, 0]
+
+
+@pytest.mark.parametrize("settings", [{"capacity_of": {"low": 2}}, {"capacity_bytes": 3 * 8}])
+def test_room_is_limited_in_several_ways(settings):
+    with pytest.raises(sp.Overloaded):
+        in_order([{"priority": "low"}] * 5, **settings)
+    assert in_order([{"priority": "low"}], **settings) == [0]
+    if "capacity_of" in settings:
+        assert len(in_order([{"priority": "high"}] * 5, **settings)) == 5
+        with pytest.raises(sp.InvalidInput, match="priority"):
+            sp.BatchQueue(lambda x: x, capacity_of={"lowest": 1})
+
+
 def test_a_closed_queue_opens_again(session):
     queue = sp.BatchQueue(session)
     queue.close()

@@ -370,3 +370,12 @@ def test_strings_that_the_model_does_not_name_come_back_too():
         assert session.run({"x": given})["y"].tolist() == ["CAT"]
     with pytest.raises(sp.InvalidInput, match="strings"):
         session.run({"x": np.array([1.0], np.float32)})
+
+
+def test_a_run_may_say_what_random_operators_begin_with():
+    node = helper.make_node("RandomNormalLike", ["x"], ["y"])
+    session = sp.Session(make([node], [("x", TensorProto.FLOAT, ["n"])], [("y", TensorProto.FLOAT, ["n"])]), device="host")
+    x = np.zeros(50, np.float32)
+    first, again, other = (session.run(x, seed=seed)["y"] for seed in (7, 7, 8))
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).any() and (session.run(x)["y"] != session.run(x)["y"]).any()

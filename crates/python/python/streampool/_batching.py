@@ -49,10 +49,17 @@ class BatchQueue(_streampool.Queue):
         The most batches that are computed at the same time.
     capacity
         The most requests that wait.
+    capacity_of
+        The most of one priority that wait, such as ``{"low": 100}``.
+    capacity_bytes
+        The most bytes of arrays that wait.
     when_full
         ``"reject"`` raises :class:`Overloaded`; ``"block"`` waits for room, at most ``block_timeout`` seconds if that is given.
     tenants
         Weights by name: each tenant gets its share while others wait.
+    max_overtakes
+        How many batches may pass over the request that has waited longest, because others come first by their priority, their
+        tenant's share, or their size.
     adaptive
         Whether batches are made smaller or larger by what they cost.
     latency_objective
@@ -75,7 +82,8 @@ class BatchQueue(_streampool.Queue):
     def submit(self, inputs: Any, **how: Any) -> Ticket:
         """Hand in one request and return its ticket at once.
 
-        ``tenant``, ``priority`` (``"high"``, ``"normal"`` or ``"low"``) and ``timeout`` in seconds say how it is treated.
+        ``tenant``, ``priority`` (``"high"``, ``"normal"`` or ``"low"``) and ``timeout`` in seconds say how it is treated. One
+        that has not begun ``behind_after`` seconds from now is served when no other of its priority waits.
         """
         ticket = Ticket()
         ticket._id = self.start(inputs, ticket, how or None)
@@ -158,9 +166,12 @@ _SETTINGS = {
     "max_wait",
     "max_in_flight",
     "capacity",
+    "capacity_of",
+    "capacity_bytes",
     "when_full",
     "block_timeout",
     "tenants",
+    "max_overtakes",
     "adaptive",
     "latency_objective",
     "padding",

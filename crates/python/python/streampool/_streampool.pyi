@@ -49,8 +49,14 @@ class Session:
     @property
     def device(self) -> str:
         """The kind of device that it runs on."""
-    def run(self, inputs: Any, *, timeout: float | None = None, urgent: bool = False) -> dict[str, Any]:
-        """Run the model and wait for the outputs, by name."""
+    def run(
+        self, inputs: Any, *, timeout: float | None = None, urgent: bool = False, seed: int | None = None
+    ) -> dict[str, Any]:
+        """Run the model and wait for the outputs, by name.
+
+        ``timeout`` is in seconds; ``urgent`` puts the run before others; ``seed`` is what random operators without a seed of
+        their own begin with in this run.
+        """
     def start(self, inputs: Any, answer: Any, spread: bool, inbox: Inbox | None = None) -> int:
         """Start a run; ``answer`` is completed when it is over."""
     def bind(self, inputs: Any) -> BoundSession:
@@ -109,9 +115,12 @@ class Queue:
         max_wait: float | None = None,
         max_in_flight: int | None = None,
         capacity: int | None = None,
+        capacity_of: dict[str, int] | None = None,
+        capacity_bytes: int | None = None,
         when_full: str = "reject",
         block_timeout: float | None = None,
         tenants: dict[str, float] | None = None,
+        max_overtakes: int | None = None,
         adaptive: bool | None = None,
         latency_objective: float | None = None,
         padding: dict[str, Any] | None = None,

@@ -14,7 +14,9 @@ use crate::retired::Object;
 const SMALLEST: usize = 4 << 10;
 /// More than this is copied by the driver itself.
 pub(crate) const LARGEST: usize = 4 << 20;
-const CLASSES: usize = (LARGEST / SMALLEST).ilog2() as usize + 1;
+/// Larger blocks are never kept for their next use.
+const LARGEST_KEPT: usize = 64 << 20;
+const CLASSES: usize = (LARGEST_KEPT / SMALLEST).ilog2() as usize + 1;
 /// Blocks up to this size are cut from slabs, which stay until the device is closed.
 const LARGEST_CUT: usize = 256 << 10;
 const SLAB: usize = 2 << 20;
@@ -104,7 +106,7 @@ impl Pinned {
 
     /// At least `bytes` of memory, for the caller alone until it [gives](Self::give) them back. The context is bound.
     pub fn take(&self, bytes: usize) -> Result<*mut u8, Failure> {
-        if bytes > LARGEST {
+        if bytes > LARGEST_KEPT {
             return self.allocate(bytes);
         }
         let class = class_of(bytes);
@@ -141,7 +143,7 @@ impl Pinned {
     /// # Safety
     /// It came from [`take`](Self::take) with as many `bytes`, once, and nobody uses it any more.
     pub unsafe fn give(&self, pointer: *mut u8, bytes: usize) {
-        if bytes > LARGEST {
+        if bytes > LARGEST_KEPT {
             return self.free(pointer, bytes);
         }
         let class = class_of(bytes);
@@ -262,7 +264,7 @@ const fn size_of(class: usize) -> usize {
 }
 
 fn class_of(bytes: usize) -> usize {
-    debug_assert!(bytes <= LARGEST);
+    debug_assert!(bytes <= LARGEST_KEPT);
     (bytes.max(SMALLEST).next_power_of_two() / SMALLEST).ilog2() as usize
 }
 
@@ -308,7 +310,7 @@ mod tests {
             (class_of(1), class_of(SMALLEST), class_of(SMALLEST + 1)),
             (0, 0, 1)
         );
-        assert_eq!(class_of(LARGEST), CLASSES - 1);
+        assert_eq!(class_of(LARGEST_KEPT), CLASSES - 1);
     }
 
     #[test]

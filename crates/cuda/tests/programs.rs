@@ -259,8 +259,8 @@ fn of_several_graphs_one_goes_on_from_who_needs_it_no_more() {
     on_second.replay(second, &program, 3.0);
     on_first.replay(first, &program, 4.0);
     assert_eq!(graphs(&device).compiled, 2, "two are at work");
-    assert_eq!(on_first.values(first), [4.5, 14.0]);
-    assert_eq!(on_second.values(second), [3.5, 13.0]);
+    assert_eq!(on_first.values(first), [4.5, 14.5]);
+    assert_eq!(on_second.values(second), [3.5, 13.5]);
     for stream in [first, second] {
         let mut other = buffer(stream);
         for _ in 0..64 {

@@ -330,6 +330,10 @@ impl Session {
         let arrays: Vec<Array> = arrays.collect::<Result<_>>()?;
         let inputs: Vec<Input<'_>> = arrays.iter().map(Input::from).collect();
         self.run_positional(&inputs)?;
+        // There a graph is made for what runs again.
+        if self.pool().device().properties().kind == DeviceKind::Cuda {
+            self.run_positional(&inputs)?;
+        }
         Ok(())
     }
 

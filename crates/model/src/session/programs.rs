@@ -266,8 +266,13 @@ impl Programs {
         self.shrink(plans);
     }
 
+    /// Whether plans of so many bytes leave programs less than half of what all may take.
+    pub fn leave_no_room(&self, plans: usize) -> bool {
+        plans > self.limit / 2
+    }
+
     /// Whether programs and plans take more than they may.
-    pub fn is_over(&self, plans: usize) -> bool {
+    fn is_over(&self, plans: usize) -> bool {
         self.count.load(Ordering::Relaxed) > MOST_PROGRAMS
             || self.bytes.load(Ordering::Relaxed).saturating_add(plans) > self.limit
     }

@@ -232,9 +232,9 @@ impl Prepared {
         self.forget_plans();
     }
 
-    /// The oldest plans go while all take too much.
+    /// The oldest plans go while these take too much. For the rest programs make room.
     fn forget_plans(&self) {
-        while self.programs.is_over(self.plans.bytes()) && self.plans.forget_oldest() {}
+        while self.programs.leave_no_room(self.plans.bytes()) && self.plans.forget_oldest() {}
     }
 
     /// A turn; none for who has to do without. What comes too late is refused.

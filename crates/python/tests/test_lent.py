@@ -241,10 +241,10 @@ def test_no_operator_reads_beside_its_input(name):
     outputs = ["y", "places"] if operator == "TopK" else ["y"]
     node = helper.make_node(operator, ["x", *others], outputs, **attributes)
     session = sp.Session(make([node], inputs, [("y", F32, None)], given), "host")
-    w = np.ascontiguousarray(np.swapaxes(drawn(*shape, seed=4), -1, -2))
+    w = np.ascontiguousarray(np.swapaxes(drawn(*shape, seed=4), -1, -2)) if weights is None else None
 
     def run(how):
-        return session.run({"x": how(x)} | ({"w": how(w)} if weights is None else {}))["y"]
+        return session.run({"x": how(x)} | ({"w": how(w)} if w is not None else {}))["y"]
 
     expected = run(lambda array: at(array, 0))
     for ends in (False, True):

@@ -244,7 +244,7 @@ fn inputs_of_other_types_are_refused_by_name() {
     };
     // A map of something is two inputs; this one does not say of what.
     for (kind, why) in [
-        (tensor_type(24, Vec::new()), "not supported"),
+        (tensor_type(15, Vec::new()), "not supported"),
         (map, "without that of its elements"),
         (maps, "not supported"),
     ] {

@@ -46,7 +46,7 @@ pub fn tensor<T: Element + 'static>(
 
 /// The memory of an array that NumPy was given.
 #[pyclass(frozen, module = "streampool._streampool")]
-struct Memory(OwnMemory);
+struct Memory(#[expect(dead_code, reason = "it is kept")] OwnMemory);
 
 /// An array's elements as one of NumPy's: where they are if they are many and nobody else has them, else a copy. Whoever has it may
 /// write it.

@@ -235,7 +235,9 @@ mod tests {
         let array = array.into_memory().err().unwrap();
         drop(tensor);
         pool.synchronize().unwrap();
-        let array = array.clone().into_memory().err().unwrap();
+        let other = array.clone();
+        let array = array.into_memory().err().unwrap();
+        drop(other);
         let memory = array.into_memory().ok().unwrap();
         assert_eq!(
             (memory.first().as_ptr().cast_const(), memory.bytes()),

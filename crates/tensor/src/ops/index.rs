@@ -11,6 +11,11 @@ impl Tensor {
     pub fn index_select(&self, axis: isize, indices: &Tensor) -> Result<Tensor> {
         let on = self.encoder("index_select")?.with("indices", [indices])?;
         let axis = self.axis(on.op(), axis)?;
+        self.slices(on, axis, indices)
+    }
+
+    /// The slices across `axis` that `indices` name. Those that are repeated along an axis are picked once.
+    fn slices(&self, on: Encoder<'_>, axis: usize, indices: &Tensor) -> Result<Tensor> {
         let sizes = |indices: &Tensor| {
             let (before, after) = (&self.shape()[..axis], &self.shape()[axis + 1..]);
             [before, indices.shape(), after].concat()
@@ -23,19 +28,18 @@ impl Tensor {
     /// The rows of this table, `[entries, features]`, that `indices` name.
     pub fn embedding(&self, indices: &Tensor) -> Result<Tensor> {
         let on = self.encoder("embedding")?.with("indices", [indices])?;
-        let &[_, features] = self.shape() else {
+        if self.rank() != 2 {
             let expected = "[entries, features]";
             return Err(Error::shape(on.op(), "self", self.shape(), expected));
-        };
-        let sizes = [indices.shape(), &[features]].concat();
-        self.gathered(on, Indexing::Axis(0), indices, &sizes)
+        }
+        self.slices(on, 0, indices)
     }
 
     /// The elements that `indices` name as if there was but one axis.
     pub fn take(&self, indices: &Tensor) -> Result<Tensor> {
         let on = self.encoder("take")?.with("indices", [indices])?;
         let flat = self.reshape(&[-1])?;
-        flat.gathered(on, Indexing::Axis(0), indices, indices.shape())
+        flat.slices(on, 0, indices)
     }
 
     /// For each element of `indices` the element at the same place but along `axis`, where `indices` says.

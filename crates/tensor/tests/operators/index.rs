@@ -51,6 +51,30 @@ fn views_are_indexed_as_they_lie() {
 }
 
 #[test]
+fn indices_that_are_repeated_pick_what_their_copies_do() {
+    let pool = pool();
+    let x = whole(&pool, &[5, 4], 4, DType::F32);
+    for shape in [&[3, 2][..], &[1, 2], &[0, 2]] {
+        let places = indices(&pool, &[3, -2], &[1, 2])
+            .broadcast_to(shape)
+            .unwrap();
+        let copies = indices(&pool, &[3, -2].repeat(shape[0]), shape);
+        type Pick = fn(&Tensor, &Tensor) -> streampool_tensor::Result<Tensor>;
+        let ways: [Pick; 3] = [
+            |x, at| x.index_select(0, at),
+            Tensor::embedding,
+            Tensor::take,
+        ];
+        for pick in ways {
+            let picked = pick(&x, &places).unwrap();
+            let wanted = pick(&x, &copies).unwrap();
+            assert_eq!(picked.shape(), wanted.shape());
+            assert_near(&picked, &values(&wanted), 0.0);
+        }
+    }
+}
+
+#[test]
 fn slices_are_named_by_several_indices() {
     let pool = pool();
     let x = whole(&pool, &[2, 3, 4], 3, DType::I32);

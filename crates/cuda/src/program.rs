@@ -121,7 +121,8 @@ impl CudaProgram {
     }
 
     /// Launches its graph for `lane` on `stream`, which is its own or one that it then waits for; `false` if there is none now,
-    /// because this is the first replay, for want of room, or because it could not be made. Only the queue of the lane does so, and then gives out the next tick.
+    /// because this is the first replay, for want of room, or because it could not be made. Only the queue of the lane does so,
+    /// and then gives out the next tick.
     /// The context is bound.
     ///
     /// # Safety

@@ -14,6 +14,8 @@ use crate::options::physical_memory;
 
 /// Bytes of a cache line.
 pub(crate) const LINE: usize = 64;
+/// Floats of a cache line.
+pub(crate) const FLOATS_OF_A_LINE: usize = LINE / size_of::<f32>();
 
 /// A cache line, so that scratch is aligned for every vector.
 #[derive(Clone, Copy)]

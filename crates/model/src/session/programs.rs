@@ -279,7 +279,7 @@ impl Programs {
 
     fn shrink(&self, plans: impl Fn() -> usize) {
         while self.is_over(plans()) {
-            let Some((stream, hash, place)) = self.most_dispensable() else {
+            let Some((hash, place, stream)) = self.most_dispensable() else {
                 return;
             };
             let ready = self.by_stream[stream].lock().take_at(hash, place);
@@ -289,15 +289,14 @@ impl Programs {
         }
     }
 
-    /// The stream, hash and place of what should go first. Looks through all of them: it is seldom needed.
-    fn most_dispensable(&self) -> Option<(usize, u64, u64)> {
+    /// The hash, place and stream of what should go first. Looks through all of them: it is seldom needed.
+    fn most_dispensable(&self) -> Option<(u64, u64, usize)> {
         let mut all = Vec::new();
         for (stream, ready) in self.by_stream.iter().enumerate() {
             let ready = ready.lock();
             all.extend(ready.places().map(|(hash, place)| (hash, place, stream)));
         }
-        let (hash, place, stream) = most_dispensable(&mut all)?;
-        Some((stream, hash, place))
+        most_dispensable(&mut all)
     }
 
     /// How many programs had to go.

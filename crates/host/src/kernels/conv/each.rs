@@ -9,7 +9,7 @@ use super::window::Window;
 use crate::given_up::Steps;
 use crate::kernels::matmul::lanes::{Bounded, Bounds, PlainF32, between};
 use crate::kernels::rows::fetch_later;
-use crate::kernels::scratch::{LINE, with_scratch};
+use crate::kernels::scratch::{FLOATS_OF_A_LINE, with_scratch};
 use crate::kernels::simd::{level, vectorised};
 use crate::kernels::smooth::activate;
 use crate::kernels::split::{Shared, parts, split_into};
@@ -25,7 +25,6 @@ use crate::team::Team;
 pub(super) const MOST_LANES: usize = 16;
 /// The most places that a line of results sees: of more, few see what pads them.
 const MOST_PADDED: usize = 20;
-const FLOATS_OF_A_LINE: usize = LINE / size_of::<f32>();
 /// Multiplications that are worth a thread.
 const GRAIN: usize = 1 << 16;
 /// Bytes of what a line of results sees, and of its weights, that stay in a first-level cache while lines are gone through.

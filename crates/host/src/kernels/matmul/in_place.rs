@@ -6,9 +6,10 @@ use std::ops::Range;
 use super::blocked::even_parts;
 use super::gathering::Gathering;
 use super::lanes::{Bounded, Bounds, PlainF32};
-use super::multiply::{AHEAD, FLOATS_OF_A_LINE, MAX_COLUMNS, MAX_ROWS, Sums, Unit};
+use super::multiply::{AHEAD, MAX_COLUMNS, MAX_ROWS, Sums, Unit};
 use crate::given_up;
 use crate::kernels::rows::fetch;
+use crate::kernels::scratch::FLOATS_OF_A_LINE;
 #[cfg(target_arch = "x86_64")]
 use crate::kernels::simd::Level;
 use crate::kernels::simd::level;

@@ -2,7 +2,6 @@
 
 use super::lanes::{Lanes, PlainF32, PlainF64, PlainPairs};
 use crate::kernels::rows;
-use crate::kernels::scratch::LINE;
 #[cfg(target_arch = "x86_64")]
 use crate::kernels::simd::Level;
 use crate::kernels::simd::level;
@@ -11,8 +10,6 @@ use crate::kernels::simd::level;
 const PANEL_BYTES: usize = 1024;
 /// How far ahead of what is multiplied columns are fetched, in units: constants come from the last cache.
 pub(in crate::kernels) const AHEAD: usize = 1024;
-/// Floats of a cache line, which are fetched together.
-pub(super) const FLOATS_OF_A_LINE: usize = LINE / size_of::<f32>();
 /// The most rows one call multiplies.
 pub(in crate::kernels) const MAX_ROWS: usize = 12;
 /// The most columns one call multiplies.

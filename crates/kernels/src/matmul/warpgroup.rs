@@ -98,11 +98,12 @@ impl Tile {
         teams * numbers.max(rows * columns) * 4 / 16
     }
 
-    /// Whether no more rows and columns of these tiles are empty than of others.
-    fn is_as_full(self, other: Tile, problem: &Problem) -> bool {
-        let rows = |tile: Tile| problem.m.next_multiple_of(tile.rows.into());
-        let columns = |tile: Tile| problem.n.next_multiple_of(tile.columns.into());
-        rows(self) == rows(other) && columns(self) == columns(other)
+    /// Whether tiles of so many rows cover at most a fifth more than half as many would: a group of them reads the second factor
+    /// half as often.
+    fn is_full(self, problem: &Problem) -> bool {
+        let covered = |rows: usize| problem.m.next_multiple_of(rows);
+        let rows = usize::from(self.rows);
+        covered(rows) * 5 <= covered(rows / 2) * 6
     }
 
     /// The tile for a stream that may be alone, or for one of `many`, if that is another.
@@ -112,7 +113,7 @@ impl Tile {
             true => (SPLIT, None),
             false => (
                 SPLIT_FLAT,
-                Some(SPLIT_OF_MANY).filter(|tile| tile.is_as_full(SPLIT_FLAT, problem)),
+                Some(SPLIT_OF_MANY).filter(|tile| tile.is_full(problem)),
             ),
         };
         if many { of_many } else { Some(alone) }

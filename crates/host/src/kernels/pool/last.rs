@@ -44,6 +44,7 @@ pub(super) unsafe fn execute<P: Pooling>(op: &Pool, pooling: &P, team: &dyn Team
     );
     let steps = [spatial(&op.src, 2), spatial(&op.dst, 2)];
     let padding = counts_padding(op);
+    let whole = x.whole();
     split(lines, GRAIN.div_ceil(each.max(1)), team, &|range| {
         let mut taken = Steps::default();
         let taps =
@@ -53,7 +54,8 @@ pub(super) unsafe fn execute<P: Pooling>(op: &Pool, pooling: &P, team: &dyn Team
             // One channel, which stands for all.
             let line = Line::of(number, 1, &along);
             let outer = z.counted(line.z, padding) * y.counted(line.y, padding);
-            for output in 0..x.outputs {
+            let mut output = 0;
+            while output < x.outputs {
                 seen.clear();
                 for z_at in z.seen(line.z) {
                     for y_at in y.seen(line.y) {
@@ -63,12 +65,29 @@ pub(super) unsafe fn execute<P: Pooling>(op: &Pool, pooling: &P, team: &dyn Team
                         }
                     }
                 }
-                taken.take(1 + seen.len() * channels);
+                let windows = match whole.contains(&output) {
+                    true => whole.end - output,
+                    false => 1,
+                };
+                taken.take(windows * (1 + seen.len() * channels));
                 let count = outer * x.counted(output, padding);
                 let start = line.start(&op.dst, line.z, line.y);
                 let to = to.at(start + output as isize * steps[1]);
-                // SAFETY: what the window sees lies in the source, and the place in the result. Ranges are disjoint.
-                unsafe { place::<P>(pooling, from.at(0), &seen, to, channels, count) };
+                let steps = [x.stride() as isize * steps[0], steps[1]];
+                // SAFETY: what these windows see lies in the source, and their places in the result. Ranges are disjoint.
+                unsafe {
+                    places::<P>(
+                        pooling,
+                        from.at(0),
+                        &seen,
+                        to,
+                        channels,
+                        count,
+                        windows,
+                        steps,
+                    );
+                }
+                output += windows;
             }
         }
     });
@@ -78,45 +97,53 @@ pub(super) unsafe fn execute<P: Pooling>(op: &Pool, pooling: &P, team: &dyn Team
 const TOGETHER: usize = 16;
 
 vectorised! {
-    /// The windows of all channels that see these elements, of which `count` count.
+    /// Neighbouring windows of all channels, of which the first sees these elements and `count` count in each. Steps are those from
+    /// a window to the next in the source and in the result.
     ///
     /// # Safety
     /// An element of each channel can be read there, and be written.
-    unsafe fn place[P: Pooling](
+    #[allow(clippy::too_many_arguments)]
+    unsafe fn places[P: Pooling](
         pooling: &P,
         from: *const P::Element,
         seen: &[isize],
         to: *mut P::Element,
         channels: usize,
         count: usize,
+        windows: usize,
+        steps: [isize; 2],
     ) {
-        let mut channel = 0;
-        // SAFETY: the caller's promise.
-        unsafe {
-            while channel < channels && channels >= TOGETHER {
-                // The last may go over some channels again.
-                channel = channel.min(channels - TOGETHER);
-                let mut sums = [pooling.nothing(); TOGETHER];
-                for &at in seen {
-                    // Read at once: else the compiler would go over several windows' elements together.
-                    let from = from.offset(at + channel as isize).cast::<[P::Element; TOGETHER]>();
-                    let some = from.read_unaligned();
-                    for (sum, element) in sums.iter_mut().zip(some) {
-                        *sum = pooling.join(*sum, pooling.one(element));
+        for window in 0..windows as isize {
+            let from = from.wrapping_offset(window * steps[0]);
+            let to = to.wrapping_offset(window * steps[1]);
+            let mut channel = 0;
+            // SAFETY: the caller's promise.
+            unsafe {
+                while channel < channels && channels >= TOGETHER {
+                    // The last may go over some channels again.
+                    channel = channel.min(channels - TOGETHER);
+                    let mut sums = [pooling.nothing(); TOGETHER];
+                    for &at in seen {
+                        // Read at once: else the compiler would go over several windows' elements together.
+                        let from = from.offset(at + channel as isize).cast::<[P::Element; TOGETHER]>();
+                        let some = from.read_unaligned();
+                        for (sum, element) in sums.iter_mut().zip(some) {
+                            *sum = pooling.join(*sum, pooling.one(element));
+                        }
                     }
+                    for (index, &sum) in sums.iter().enumerate() {
+                        *to.add(channel + index) = pooling.finish(sum, count);
+                    }
+                    channel += TOGETHER;
                 }
-                for (index, &sum) in sums.iter().enumerate() {
-                    *to.add(channel + index) = pooling.finish(sum, count);
+                while channel < channels {
+                    let mut sum = pooling.nothing();
+                    for &at in seen {
+                        sum = pooling.join(sum, pooling.one(*from.offset(at + channel as isize)));
+                    }
+                    *to.add(channel) = pooling.finish(sum, count);
+                    channel += 1;
                 }
-                channel += TOGETHER;
-            }
-            while channel < channels {
-                let mut sum = pooling.nothing();
-                for &at in seen {
-                    sum = pooling.join(sum, pooling.one(*from.offset(at + channel as isize)));
-                }
-                *to.add(channel) = pooling.finish(sum, count);
-                channel += 1;
             }
         }
     }

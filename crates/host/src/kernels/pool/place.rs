@@ -82,6 +82,13 @@ impl Along {
         (outputs, usize::try_from(first).unwrap_or(0))
     }
 
+    /// The outputs whose window has nothing of the padding.
+    pub(super) fn whole(&self) -> Range<usize> {
+        let last = self.kernel().saturating_sub(1);
+        let [(first, _), (last, _)] = [0, last].map(|tap| self.seeing(tap));
+        first.start..last.end.max(first.start)
+    }
+
     /// The elements of the window that are none of the padding for some output.
     pub(super) fn taps(&self) -> Range<usize> {
         let last = self.outputs.saturating_sub(1);

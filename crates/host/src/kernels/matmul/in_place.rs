@@ -3,6 +3,8 @@
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
+use smallvec::SmallVec;
+
 use super::blocked::even_parts;
 use super::gathering::Gathering;
 use super::lanes::{Bounded, Bounds, PlainF32};
@@ -29,9 +31,11 @@ pub(in crate::kernels) struct Lying<'a> {
     pub(in crate::kernels) added: bool,
 }
 
-/// Bytes of weights that stay in a first-level cache: with these, a few rows are made with all of their columns before the next
+/// Bytes of weights that stay in a first-level cache: with these, a few rows are made with many of their columns before the next
 /// ones, so that results are written one after another.
 const HELD: usize = 16 << 10;
+/// The most blocks of columns that are made so.
+const MOST_TOGETHER: usize = 16;
 
 static NO_BIASES: [f32; MAX_COLUMNS] = [0.0; MAX_COLUMNS];
 
@@ -46,31 +50,27 @@ pub(in crate::kernels) unsafe fn in_place(
     lying: &Lying<'_>,
 ) {
     let (most, width) = f32::block();
-    let all = Tile {
+    let tile = Tile {
         gathering,
         lying,
         width,
+        most: MAX_ROWS.min(most),
         bounds: gathering.in_registers(),
     };
-    let parts = even_parts(rows.len(), MAX_ROWS.min(most));
-    let blocks = columns.clone().step_by(width);
-    let block = |column: usize| column..columns.end.min(column + width);
     let weights = columns.len().saturating_mul(gathering.sizes[2]);
+    let together = match weights.saturating_mul(size_of::<f32>()) <= HELD {
+        true => MOST_TOGETHER * width,
+        false => width,
+    };
+    let straight = tile.straight(&columns);
     // SAFETY: passed on from the caller.
     unsafe {
-        if weights.saturating_mul(size_of::<f32>()) <= HELD {
-            for part in parts {
-                given_up::check();
-                for column in blocks.clone() {
-                    all.part(rows.start, part.clone(), block(column));
-                }
-            }
-            return;
+        for column in straight.clone().step_by(together) {
+            tile.blocks(&rows, column..straight.end.min(column + together));
         }
-        for column in blocks {
-            given_up::check();
-            for part in parts.clone() {
-                all.part(rows.start, part, block(column));
+        for column in (straight.end..columns.end).step_by(width) {
+            for part in even_parts(rows.len(), tile.most) {
+                tile.part(rows.start, part, column..columns.end.min(column + width));
             }
         }
     }
@@ -80,89 +80,154 @@ pub(in crate::kernels) unsafe fn in_place(
 struct Tile<'a> {
     gathering: &'a Gathering,
     lying: &'a Lying<'a>,
-    /// Columns of a block.
+    /// Columns of a block, and the most rows of one.
     width: usize,
+    most: usize,
     /// Between which numbers results are kept, if nothing else is done with them.
     bounds: Option<Bounds>,
 }
 
-impl Tile<'_> {
-    /// Computes these of the rows behind `before`, and columns of a block.
+impl<'a> Tile<'a> {
+    /// Those of these columns whose sums can be where their results belong: as whole vectors.
+    fn straight(&self, columns: &Range<usize>) -> Range<usize> {
+        let [row, column] = self.gathering.strides;
+        let has_vectors = self.gathering.bias.is_none_or(|(_, step)| step == 1);
+        let rest = columns.len() % self.width;
+        let end = match column == 1 && row > 0 && has_vectors {
+            true if 2 * rest == self.width => columns.end,
+            true => columns.end - rest,
+            false => columns.start,
+        };
+        columns.start..end
+    }
+
+    /// Computes these rows of [straight](Self::straight) columns, a few rows with all columns before the next.
     ///
     /// # Safety
     /// As for [`in_place`].
-    #[inline]
-    unsafe fn part(&self, before: usize, rows: Range<usize>, columns: Range<usize>) {
-        let (gathering, lying, width) = (self.gathering, self.lying, self.width);
-        let [row_step, column_step] = gathering.strides;
-        let (first, column, count) = (before + rows.start, columns.start, columns.len());
-        let mut some;
-        let biases = match gathering.bias {
-            None => NO_BIASES.as_ptr(),
-            Some((bias, 1)) if count == width => bias.wrapping_add(column).cast_const(),
-            Some((bias, step)) => {
-                some = NO_BIASES;
-                for (index, value) in some.iter_mut().enumerate().take(count) {
-                    // SAFETY: each column has a bias.
-                    *value = unsafe { *bias.wrapping_offset((column + index) as isize * step) };
+    unsafe fn blocks(&self, rows: &Range<usize>, columns: Range<usize>) {
+        let gathering = self.gathering;
+        let [row, _] = gathering.strides;
+        let sums = |number: usize, column: usize| Sums {
+            at: (gathering.to)
+                .wrapping_offset((rows.start + number) as isize * row + column as isize),
+            row: row.unsigned_abs(),
+        };
+        let mut blocks = SmallVec::<[Operands<'_>; MOST_TOGETHER]>::new();
+        for column in columns.clone().step_by(self.width) {
+            let block = column..columns.end.min(column + self.width);
+            let biases = match gathering.bias {
+                Some((bias, _)) => bias.wrapping_add(column).cast_const(),
+                None => NO_BIASES.as_ptr(),
+            };
+            blocks.push(self.operands(0, &block, biases, sums(0, column)));
+        }
+        let at_once = match self.bounds {
+            Some(_) => rows.len(),
+            // They are activated while they are in a first-level cache.
+            None => 2 * self.most,
+        };
+        for first in (0..rows.len()).step_by(at_once.max(1)) {
+            given_up::check();
+            let some = first..rows.len().min(first + at_once);
+            // SAFETY: the caller's promise.
+            unsafe {
+                multiply(&blocks, some.clone(), self.most);
+                if self.bounds.is_none() {
+                    let rows = (rows.start + first, some.len());
+                    let sums = sums(first, columns.start);
+                    gathering.finish(rows, (columns.start, columns.len()), sums);
                 }
-                some.as_ptr()
             }
-        };
-        let half = 2 * count <= width;
-        let made = if half { width / 2 } else { width };
-        let is_direct = count == made && column_step == 1 && row_step > 0;
-        debug_assert!(is_direct || !lying.added);
-        let mut block = MaybeUninit::<[f32; MAX_ROWS * MAX_COLUMNS]>::uninit();
-        let to = first as isize * row_step + column as isize * column_step;
-        let sums = match is_direct {
-            true => Sums {
-                at: gathering.to.wrapping_offset(to),
-                row: row_step.unsigned_abs(),
-            },
-            false => Sums {
-                at: block.as_mut_ptr().cast(),
-                row: width,
-            },
-        };
-        let operands = Operands {
-            a: lying.at.wrapping_offset(rows.start as isize * lying.row),
+        }
+    }
+
+    /// What makes rows from `row` on of these columns.
+    fn operands(
+        &self,
+        row: usize,
+        columns: &Range<usize>,
+        biases: *const f32,
+        sums: Sums<f32>,
+    ) -> Operands<'a> {
+        let (gathering, lying) = (self.gathering, self.lying);
+        Operands {
+            a: lying.at.wrapping_offset(row as isize * lying.row),
             row: lying.row,
             runs: lying.runs,
             run: lying.run,
             // Blocks of columns have all units, one after another.
             b: gathering
                 .weights
-                .wrapping_add(column * gathering.sizes[2] + lying.first * width),
+                .wrapping_add(columns.start * gathering.sizes[2] + lying.first * self.width),
             biases,
             bounds: self.bounds.unwrap_or_default(),
-            half,
+            half: 2 * columns.len() <= self.width,
             added: lying.added,
-        };
-        // SAFETY: the caller's promise; sums lie in the tile, or in the block.
-        unsafe {
-            multiply(&operands, rows.len(), sums);
-            if !is_direct || self.bounds.is_none() {
-                gathering.finish((first, rows.len()), (column, count), sums);
+            sums,
+        }
+    }
+
+    /// Computes these of the rows behind `before`, and columns of a block.
+    ///
+    /// # Safety
+    /// As for [`in_place`].
+    unsafe fn part(&self, before: usize, rows: Range<usize>, columns: Range<usize>) {
+        given_up::check();
+        debug_assert!(!self.lying.added);
+        let mut biases = NO_BIASES;
+        if let Some((bias, step)) = self.gathering.bias {
+            for (index, value) in biases.iter_mut().enumerate().take(columns.len()) {
+                // SAFETY: each column has a bias.
+                *value = unsafe { *bias.wrapping_offset((columns.start + index) as isize * step) };
             }
+        }
+        let mut block = MaybeUninit::<[f32; MAX_ROWS * MAX_COLUMNS]>::uninit();
+        let sums = Sums {
+            at: block.as_mut_ptr().cast(),
+            row: self.width,
+        };
+        let operands = self.operands(rows.start, &columns, biases.as_ptr(), sums);
+        let first = (before + rows.start, rows.len());
+        // SAFETY: the caller's promise; sums lie in the block.
+        unsafe {
+            multiply(&[operands], 0..rows.len(), self.most);
+            (self.gathering).finish(first, (columns.start, columns.len()), sums);
         }
     }
 }
 
-/// A block of rows and columns.
+/// Rows of a block of columns.
+#[derive(Clone, Copy)]
 struct Operands<'a> {
     a: *const f32,
     row: isize,
     runs: &'a [isize],
     run: usize,
     b: *const f32,
-    /// One for each column of a whole block.
+    /// One for each column that is made.
     biases: *const f32,
     bounds: Bounds,
-    /// Whether only the first half of the columns is wanted.
+    /// Whether only the first half of the columns is made.
     half: bool,
     /// Whether sums are added to those that are there.
     added: bool,
+    sums: Sums<f32>,
+}
+
+impl Operands<'_> {
+    /// The same from this row on.
+    #[inline(always)]
+    fn from(&self, row: usize) -> Self {
+        Operands {
+            a: self.a.wrapping_offset(row as isize * self.row),
+            sums: Sums {
+                at: self.sums.at.wrapping_add(row * self.sums.row),
+                ..self.sums
+            },
+            ..*self
+        }
+    }
 }
 
 /// Of so many rows, distances are what addresses can say: those of all rows would take more registers than there are.
@@ -177,10 +242,8 @@ const AT_ONCE: usize = 4;
     reason = "a zip is called, not inlined, in builds of many units"
 )]
 #[inline(always)]
-unsafe fn block<L: Bounded, const R: usize, const V: usize>(
-    operands: &Operands<'_>,
-    sums: Sums<f32>,
-) {
+unsafe fn block<L: Bounded, const R: usize, const V: usize>(operands: Operands<'_>) {
+    let sums = operands.sums;
     // SAFETY: the caller's promise.
     unsafe {
         let mut first = [L::zero(); V];
@@ -275,15 +338,20 @@ unsafe fn step<L: Bounded, const R: usize, const V: usize>(
 macro_rules! compiled {
     ($name:ident, $lanes:ty, [$($rows:literal)*] $(, $feature:literal)?) => {
         $(#[target_feature(enable = $feature)])?
-        unsafe fn $name(operands: &Operands<'_>, rows: usize, sums: Sums<f32>) {
-            // SAFETY: the caller's promise; the function is only called where the features are.
-            unsafe {
-                match (rows, operands.half) {
-                    $(
-                        ($rows, false) => block::<$lanes, $rows, 2>(operands, sums),
-                        ($rows, true) => block::<$lanes, $rows, 1>(operands, sums),
-                    )*
-                    _ => {}
+        unsafe fn $name(blocks: &[Operands<'_>], rows: Range<usize>, most: usize) {
+            for part in even_parts(rows.len(), most) {
+                for operands in blocks {
+                    let operands = operands.from(rows.start + part.start);
+                    // SAFETY: the caller's promise; the function is only called where the features are.
+                    unsafe {
+                        match (part.len(), operands.half) {
+                            $(
+                                ($rows, false) => block::<$lanes, $rows, 2>(operands),
+                                ($rows, true) => block::<$lanes, $rows, 1>(operands),
+                            )*
+                            _ => {}
+                        }
+                    }
                 }
             }
         }
@@ -304,17 +372,19 @@ compiled!(
     "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl"
 );
 
+/// Makes these rows of all blocks, at most `most` at a time.
+///
 /// # Safety
-/// The operands can be read, and as many rows of sums be written.
-unsafe fn multiply(operands: &Operands<'_>, rows: usize, sums: Sums<f32>) {
+/// The operands can be read, and the rows of sums be written.
+unsafe fn multiply(blocks: &[Operands<'_>], rows: Range<usize>, most: usize) {
     // SAFETY: the level says that the features are there; the rest the caller promises.
     unsafe {
         match level() {
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => avx512(operands, rows, sums),
+            Level::Avx512 => avx512(blocks, rows, most),
             #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => avx2(operands, rows, sums),
-            _ => plain(operands, rows, sums),
+            Level::Avx2 => avx2(blocks, rows, most),
+            _ => plain(blocks, rows, most),
         }
     }
 }

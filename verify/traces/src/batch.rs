@@ -61,7 +61,7 @@ pub fn inside(state: *const ()) -> String {
         state.calls,
         state.schedule.requests(),
     );
-    for outside in &state.held.0 {
+    for (_, outside) in state.held.iter() {
         let _ = write!(text, "{}", outside.parts[0].job.0);
     }
     text.push(']');

@@ -90,11 +90,15 @@ impl<K, J> Held<K, J> {
         Some(outside)
     }
 
+    /// All of them; those of a tenant and priority in their order.
+    pub fn iter(&self) -> impl Iterator<Item = (Key, &Outside<K, J>)> {
+        self.all.iter().map(|(&key, outside)| (key, outside))
+    }
+
     /// The one that will be told here where it is.
     pub fn find(&self, place: &Arc<Place>) -> Option<Key> {
-        let mut all = self.all.iter();
-        let found = all.find(|(_, outside)| Arc::ptr_eq(&outside.place, place));
-        found.map(|(&key, _)| key)
+        let found = (self.iter()).find(|(_, outside)| Arc::ptr_eq(&outside.place, place));
+        found.map(|(key, _)| key)
     }
 
     /// The first of each tenant and priority.

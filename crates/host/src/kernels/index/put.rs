@@ -10,6 +10,7 @@ use super::resolve::{Part, Resolved};
 use crate::given_up;
 use crate::kernels::combine::{Combine, Reducible};
 use crate::kernels::convert::Native;
+use crate::kernels::rows::prefetch;
 use crate::kernels::split::{Shared, split};
 use crate::kernels::strided::{Walk, address};
 use crate::team::Team;
@@ -94,6 +95,7 @@ unsafe fn put_part<T: Native, P: Put<T>>(
     let to = Shared(address::<T>(&op.dst));
     let resolved = Resolved::new(places, &op.indices);
     let [source, index_step, target] = walk.run_strides();
+    let mut ahead = Ahead::<T>::new();
     for first in (0..walk.elements()).step_by(AT_ONCE) {
         given_up::check();
         walk.for_each_run(first..first + AT_ONCE, |[update, index, datum], length| {
@@ -103,10 +105,91 @@ unsafe fn put_part<T: Native, P: Put<T>>(
                     let before = before as isize;
                     let from = from.at(update + start[0] + before * source);
                     let to = to.at(datum + start[2] + before * target);
-                    put_run::<T, P>(from, to, [source, target], part);
+                    match part {
+                        // No operand of a scatter overlaps its result.
+                        Part::Slice { offset, length }
+                            if P::REPLACES && [source, target] == [1, 1] =>
+                        {
+                            ahead.put(Slice {
+                                from,
+                                to: to.offset(offset),
+                                length,
+                            });
+                        }
+                        part => put_run::<T, P>(from, to, [source, target], part),
+                    }
                 });
             }
         });
+    }
+    // SAFETY: as above.
+    unsafe { ahead.finish() };
+}
+
+/// Elements side by side, and where they go.
+#[derive(Clone, Copy)]
+struct Slice<T> {
+    from: *const T,
+    to: *mut T,
+    length: usize,
+}
+
+impl<T: Copy> Slice<T> {
+    /// # Safety
+    /// The elements can be read and written, and do not overlap.
+    unsafe fn copy(self) {
+        // SAFETY: the caller's promise.
+        unsafe { std::ptr::copy_nonoverlapping(self.from, self.to, self.length) }
+    }
+}
+
+/// The slices to be put next, in their order. The memory where they go is fetched meanwhile: stores that miss the cache wait for
+/// one another.
+struct Ahead<T> {
+    slices: [Slice<T>; SLICES_AHEAD],
+    oldest: usize,
+}
+
+/// So many slices are on their way.
+const SLICES_AHEAD: usize = 8;
+
+impl<T: Copy> Ahead<T> {
+    fn new() -> Self {
+        let nothing = std::ptr::NonNull::<T>::dangling().as_ptr();
+        let slice = Slice {
+            from: nothing,
+            to: nothing,
+            length: 0,
+        };
+        Ahead {
+            slices: [slice; SLICES_AHEAD],
+            oldest: 0,
+        }
+    }
+
+    /// Takes a slice, and puts the oldest.
+    ///
+    /// # Safety
+    /// As for [`Slice::copy`], until it is put.
+    #[inline(always)]
+    unsafe fn put(&mut self, slice: Slice<T>) {
+        prefetch(slice.to, slice.length);
+        let oldest = std::mem::replace(&mut self.slices[self.oldest], slice);
+        self.oldest = (self.oldest + 1) % SLICES_AHEAD;
+        // SAFETY: promised when it came.
+        unsafe { oldest.copy() };
+    }
+
+    /// Puts those that are left.
+    ///
+    /// # Safety
+    /// As for [`put`](Self::put).
+    unsafe fn finish(self) {
+        let (later, first) = self.slices.split_at(self.oldest);
+        for slice in first.iter().chain(later) {
+            // SAFETY: promised when it came.
+            unsafe { slice.copy() };
+        }
     }
 }
 
@@ -120,10 +203,6 @@ unsafe fn put_run<T: Native, P: Put<T>>(from: *const T, to: *mut T, steps: [isiz
         match part {
             Part::Slice { offset, length } if steps == [1, 1] => {
                 let to = to.offset(offset);
-                if P::REPLACES {
-                    // No operand of a scatter overlaps its result.
-                    return std::ptr::copy_nonoverlapping(from, to, length);
-                }
                 for element in 0..length {
                     let place = to.add(element);
                     place.write(P::put(*place, *from.add(element)));

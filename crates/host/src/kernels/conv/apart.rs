@@ -56,6 +56,7 @@ pub(super) unsafe fn taps(window: &Window, gathering: &Gathering, columns: Range
                     runs: &[0],
                     run: read,
                     added: false,
+                    biased_last: false,
                 };
                 let whole = columns.start..columns.start + width;
                 matmul::in_place(&product, 0..count, whole, &lying);

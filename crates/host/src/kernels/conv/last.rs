@@ -357,6 +357,7 @@ unsafe fn windows(
                         runs: &offsets,
                         run: window.run(window.strides),
                         added: false,
+                        biased_last: false,
                     };
                     matmul::in_place(&gathering, range.clone(), columns, &lying);
                 }

@@ -225,6 +225,7 @@ impl Window {
                 runs: &offsets[runs],
                 run,
                 added: false,
+                biased_last: false,
             };
             for edge in [0..whole.start, whole.end..self.line] {
                 if !edge.is_empty() {

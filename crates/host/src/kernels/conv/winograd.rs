@@ -280,6 +280,7 @@ impl Winograd {
                         runs: &[first as isize],
                         run: chunk.min(read - first),
                         added: first > 0,
+                        biased_last: false,
                     };
                     // SAFETY: what tiles see has been written, and there is room for the products.
                     unsafe { matmul::in_place(&gathering, 0..count, whole.clone(), &lying) };

@@ -12,8 +12,8 @@ use super::product::Product;
 use crate::given_up;
 use crate::kernels::scratch::{Count, with_scratch};
 
-/// The most rows of a tile: with the most columns, its packed operands fit a second-level cache.
-pub(super) const TILE_ROWS: usize = 480;
+/// The most rows of a tile: packed, they fit a small second-level cache, from which they are read once for each block of columns.
+pub(super) const TILE_ROWS: usize = 240;
 /// The most columns of a tile.
 pub(super) const TILE_COLUMNS: usize = 512;
 

@@ -4,11 +4,13 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use smallvec::SmallVec;
+use streampool_device::Activation;
 
 use super::blocked::even_parts;
 use super::gathering::Gathering;
 use super::lanes::{Bounded, Bounds, PlainF32};
 use super::multiply::{AHEAD, MAX_COLUMNS, MAX_ROWS, Sums, Unit};
+use super::product::Product;
 use crate::given_up;
 use crate::kernels::rows::fetch;
 use crate::kernels::scratch::FLOATS_OF_A_LINE;
@@ -27,8 +29,10 @@ pub(in crate::kernels) struct Lying<'a> {
     pub(in crate::kernels) runs: &'a [isize],
     /// Units of a run.
     pub(in crate::kernels) run: usize,
-    /// Whether sums are added to what the product has; then they are not biased.
+    /// Whether sums are added to what the product has.
     pub(in crate::kernels) added: bool,
+    /// Whether the bias is added to sums, instead of being what they begin with. Those that are added to others have none before.
+    pub(in crate::kernels) biased_last: bool,
 }
 
 /// Bytes of weights that stay in a first-level cache: with these, a few rows are made with many of their columns before the next
@@ -37,7 +41,12 @@ const HELD: usize = 16 << 10;
 /// The most blocks of columns that are made so.
 const MOST_TOGETHER: usize = 16;
 
+/// Floats of a page. Rows as far apart fall into the same few sets of a cache, so they are better packed.
+const PAGE: usize = 1024;
+
 static NO_BIASES: [f32; MAX_COLUMNS] = [0.0; MAX_COLUMNS];
+/// What leaves a sum as it is, also one that is minus zero.
+static NOTHING: [f32; MAX_COLUMNS] = [-0.0; MAX_COLUMNS];
 
 /// Computes the tile with these rows and columns, which begin at whole blocks. Other units count for nothing.
 ///
@@ -62,7 +71,7 @@ pub(in crate::kernels) unsafe fn in_place(
         true => MOST_TOGETHER * width,
         false => width,
     };
-    let straight = tile.straight(&columns);
+    let straight = gathering.straight(&columns);
     // SAFETY: passed on from the caller.
     unsafe {
         for column in straight.clone().step_by(together) {
@@ -76,6 +85,60 @@ pub(in crate::kernels) unsafe fn in_place(
     }
 }
 
+/// Computes these rows of `product`, and says up to which column, if its operands lie so: rows of units side by side, and columns
+/// that are packed.
+///
+/// # Safety
+/// As for `execute`; no other thread touches this tile of the product.
+pub(super) unsafe fn rows_in_place(
+    product: &Product<f32>,
+    rows: Range<usize>,
+    columns: Range<usize>,
+) -> usize {
+    let Product { a, out, bias, .. } = product;
+    let suits = product.ready_a.is_null()
+        && !product.ready_b.is_null()
+        && !product.in_one
+        && product.alpha == 1.0
+        && product.k > 0
+        && a.column == 1
+        && a.row.unsigned_abs() % PAGE != 0
+        && bias.is_none_or(|bias| (bias.row, bias.column) == (0, 1));
+    if !suits {
+        return columns.start;
+    }
+    let panel = f32::PANEL;
+    let mut end = columns.start;
+    for first in (0..product.k).step_by(panel) {
+        let last = first + panel >= product.k;
+        let gathering = Gathering {
+            sizes: [product.m, product.n, product.k],
+            weights: product.ready_b,
+            to: out.at,
+            strides: [out.row, out.column],
+            bias: bias.filter(|_| last).map(|bias| (bias.at, 1)),
+            activation: match last {
+                true => product.activation,
+                false => Activation::None,
+            },
+            bounds: Bounds::default(),
+        };
+        let lying = Lying {
+            at: a.at,
+            row: a.row,
+            first,
+            runs: &[first as isize],
+            run: panel.min(product.k - first),
+            added: first > 0,
+            biased_last: true,
+        };
+        end = gathering.straight(&columns).end;
+        // SAFETY: passed on from the caller.
+        unsafe { in_place(&gathering, rows.clone(), columns.start..end, &lying) };
+    }
+    end
+}
+
 /// A tile, of which parts are computed.
 struct Tile<'a> {
     gathering: &'a Gathering,
@@ -87,21 +150,24 @@ struct Tile<'a> {
     bounds: Option<Bounds>,
 }
 
-impl<'a> Tile<'a> {
+impl Gathering {
     /// Those of these columns whose sums can be where their results belong: as whole vectors.
     fn straight(&self, columns: &Range<usize>) -> Range<usize> {
-        let [row, column] = self.gathering.strides;
-        let has_vectors = self.gathering.bias.is_none_or(|(_, step)| step == 1);
-        let rest = columns.len() % self.width;
+        let [row, column] = self.strides;
+        let has_vectors = self.bias.is_none_or(|(_, step)| step == 1);
+        let width = f32::block().1;
+        let rest = columns.len() % width;
         let end = match column == 1 && row > 0 && has_vectors {
-            true if 2 * rest == self.width => columns.end,
+            true if 2 * rest == width => columns.end,
             true => columns.end - rest,
             false => columns.start,
         };
         columns.start..end
     }
+}
 
-    /// Computes these rows of [straight](Self::straight) columns, a few rows with all columns before the next.
+impl<'a> Tile<'a> {
+    /// Computes these rows of [straight](Gathering::straight) columns, a few rows with all columns before the next.
     ///
     /// # Safety
     /// As for [`in_place`].
@@ -118,6 +184,7 @@ impl<'a> Tile<'a> {
             let block = column..columns.end.min(column + self.width);
             let biases = match gathering.bias {
                 Some((bias, _)) => bias.wrapping_add(column).cast_const(),
+                None if self.lying.biased_last => NOTHING.as_ptr(),
                 None => NO_BIASES.as_ptr(),
             };
             blocks.push(self.operands(0, &block, biases, sums(0, column)));
@@ -160,7 +227,16 @@ impl<'a> Tile<'a> {
             b: gathering
                 .weights
                 .wrapping_add(columns.start * gathering.sizes[2] + lying.first * self.width),
-            biases,
+            biases: if lying.biased_last {
+                NO_BIASES.as_ptr()
+            } else {
+                biases
+            },
+            after: if lying.biased_last {
+                biases
+            } else {
+                NOTHING.as_ptr()
+            },
             bounds: self.bounds.unwrap_or_default(),
             half: 2 * columns.len() <= self.width,
             added: lying.added,
@@ -174,7 +250,7 @@ impl<'a> Tile<'a> {
     /// As for [`in_place`].
     unsafe fn part(&self, before: usize, rows: Range<usize>, columns: Range<usize>) {
         given_up::check();
-        debug_assert!(!self.lying.added);
+        debug_assert!(!self.lying.added && !self.lying.biased_last);
         let mut biases = NO_BIASES;
         if let Some((bias, step)) = self.gathering.bias {
             for (index, value) in biases.iter_mut().enumerate().take(columns.len()) {
@@ -205,8 +281,10 @@ struct Operands<'a> {
     runs: &'a [isize],
     run: usize,
     b: *const f32,
-    /// One for each column that is made.
+    /// What the sums of each column begin with.
     biases: *const f32,
+    /// What is added to them last.
+    after: *const f32,
     bounds: Bounds,
     /// Whether only the first half of the columns is made.
     half: bool,
@@ -284,6 +362,12 @@ unsafe fn block<L: Bounded, const R: usize, const V: usize>(operands: Operands<'
                     let earlier = L::load(sums.at.add(row * sums.row + at * L::WIDTH));
                     block[row][at] = block[row][at].plus(earlier);
                 }
+            }
+        }
+        for at in 0..V {
+            let after = L::load(operands.after.add(at * L::WIDTH));
+            for row in 0..R {
+                block[row][at] = block[row][at].plus(after);
             }
         }
         let Bounds { least, most } = operands.bounds;

@@ -21,6 +21,7 @@ mod product;
 mod ready;
 mod skinny;
 
+use std::any::Any;
 use std::ops::Range;
 
 use half::{bf16, f16};
@@ -380,10 +381,7 @@ unsafe fn tiles<T: Factor>(mut batch: Batch<T>, team: &dyn Team) {
             (amx::MOST_ROWS, amx::MOST_COLUMNS),
             (amx::BLOCK, amx::BLOCK),
         ),
-        false => (
-            (TILE_ROWS, TILE_COLUMNS),
-            (multiply::MAX_ROWS, multiply::MAX_COLUMNS),
-        ),
+        false => ((TILE_ROWS, TILE_COLUMNS), T::Unit::block()),
     };
     let (mut down, mut across) = (m.div_ceil(most.0).max(1), n.div_ceil(most.1).max(1));
     let grain = match batch.first.in_one {
@@ -391,12 +389,23 @@ unsafe fn tiles<T: Factor>(mut batch: Batch<T>, team: &dyn Team) {
         true => SKINNY_GRAIN,
         false => GRAIN,
     };
-    let wanted = pieces(each, grain, team).div_ceil(batch.count().max(1));
+    let wanted = pieces(each, grain, team).div_ceil(batch.count());
     while down * across < wanted {
         if n / across >= m / down {
             across += 1;
         } else {
             down += 1;
+        }
+    }
+    // As many for each thread, where each has few.
+    let all = |down: usize, across: usize| batch.count() * down * across;
+    if wanted > 1 && all(down, across) < 8 * team.width() {
+        let is_wide = n / across >= m / down;
+        while !all(down, across).is_multiple_of(team.width()) {
+            match is_wide {
+                true => across += 1,
+                false => down += 1,
+            }
         }
     }
     // Pieces that have rows in common would pack them once each.
@@ -417,7 +426,7 @@ unsafe fn tiles<T: Factor>(mut batch: Batch<T>, team: &dyn Team) {
                 unsafe {
                     match on_amx {
                         true => amx::tile(product, rows, columns),
-                        false => blocked::tile(product, rows, columns),
+                        false => vector_tile(product, rows, columns),
                     }
                 }
             });
@@ -434,6 +443,23 @@ unsafe fn tiles<T: Factor>(mut batch: Batch<T>, team: &dyn Team) {
         batch.first.ready_a = scratch.cast();
         run(&batch);
     });
+}
+
+/// Computes a tile without the matrix unit: its rows are multiplied where they lie, or else packed. The bits are the same.
+///
+/// # Safety
+/// As for [`blocked::tile`].
+unsafe fn vector_tile<T: Factor>(product: &Product<T>, rows: Range<usize>, columns: Range<usize>) {
+    let mut begin = columns.start;
+    // SAFETY: passed on from the caller.
+    unsafe {
+        if let Some(product) = (product as &dyn Any).downcast_ref::<Product<f32>>() {
+            begin = in_place::rows_in_place(product, rows.clone(), columns.clone());
+        }
+        if begin < columns.end {
+            blocked::tile(product, rows, begin..columns.end);
+        }
+    }
 }
 
 /// Into how many pieces one product of `each` multiplications is worth dividing.

@@ -83,8 +83,8 @@ fn products_of_every_size() {
     });
 }
 
-fn epilogues() {
-    let mut rng = Rng::new(6);
+/// Products of 50 rows and 45 columns, with a bias of this shape, an inner dimension and a factor, and each activation.
+fn epilogues(rng: &mut Rng, cases: &[(&[usize], usize, f64)]) {
     for activation in [
         Activation::None,
         Activation::Relu,
@@ -94,20 +94,20 @@ fn epilogues() {
         Activation::Sigmoid,
         Activation::Tanh,
     ] {
-        for (bias, k) in [(&[45][..], 20), (&[50, 1], 70), (&[50, 45], 0)] {
+        for &(bias, k, alpha) in cases {
             for dtype in [DType::F32, DType::BF16] {
                 let (a, b) = (
-                    Tensor::small(dtype, &[50, k], &mut rng),
-                    Tensor::small(dtype, &[k, 45], &mut rng),
+                    Tensor::small(dtype, &[50, k], rng),
+                    Tensor::small(dtype, &[k, 45], rng),
                 );
                 let (bias, out) = (
-                    Tensor::small(dtype, bias, &mut rng),
+                    Tensor::small(dtype, bias, rng),
                     Tensor::zeros(dtype, &[50, 45]),
                 );
                 run(&Op::MatMul(MatMul {
                     bias: Some(bias.view),
                     activation,
-                    alpha: -0.5,
+                    alpha,
                     ..product(&a, &b, &out)
                 }));
             }
@@ -115,10 +115,23 @@ fn epilogues() {
     }
 }
 
+/// Epilogues of sums with a factor, and of those that need none, for which rows may be multiplied where they lie.
+fn every_epilogue() {
+    let with_factor: [(&[usize], _, _); 3] = [
+        (&[45], 20, -0.5),
+        (&[50, 1], 70, -0.5),
+        (&[50, 45], 0, -0.5),
+    ];
+    epilogues(&mut Rng::new(6), &with_factor);
+    let without: [(&[usize], _, _); 3] =
+        [(&[45], 20, 1.0), (&[45], 600, 1.0), (&[50, 45], 20, 1.0)];
+    epilogues(&mut Rng::new(7), &without);
+}
+
 #[test]
 fn epilogues_of_blocks() {
-    at_each_level(|_| epilogues());
-    on_matrix_unit(epilogues);
+    at_each_level(|_| every_epilogue());
+    on_matrix_unit(every_epilogue);
 }
 
 #[test]

@@ -85,7 +85,7 @@ fn many(core: &Core, recipe: &Recipe) -> Option<usize> {
 
 impl CudaProgram {
     /// The program of these ops, which were validated, with their steps. The context is bound.
-    pub fn new(core: Arc<Core>, ops: Vec<(Op, Steps)>, slots: &[Span]) -> Result<CudaProgram> {
+    pub fn new(core: Arc<Core>, ops: Vec<(Box<Op>, Steps)>, slots: &[Span]) -> Result<CudaProgram> {
         let recipe = Recipe::new(ops, slots, |op| core.prepared(op, true))?;
         let nowhere = Place {
             scratch: 0,

@@ -40,7 +40,7 @@ pub(crate) struct CudaQueue {
     /// The last tick that a mark stands for.
     marked: Tick,
     scratch: Option<Arc<DeviceBlock>>,
-    capture: Option<Vec<(Op, Steps)>>,
+    capture: Option<Vec<(Box<Op>, Steps)>>,
     /// A stream of others that is ordered after everything here up to a tick.
     led: Option<(External, Tick)>,
     /// What the command is made of that is submitted now, if each of that is timed.
@@ -242,7 +242,7 @@ impl CudaQueue {
     /// As for [`Queue::encode`].
     unsafe fn take(&mut self, op: &Op, steps: Steps) -> Result<Tick> {
         if let Some(captured) = &mut self.capture {
-            captured.push((op.clone(), steps));
+            captured.push((Box::new(op.clone()), steps));
             return Ok(self.last);
         }
         // SAFETY: the caller's guarantee, handed on.

@@ -12,6 +12,9 @@ use crate::kernels::scratch::list;
 use crate::kernels::{Preparation, Prepared};
 use crate::pairs;
 
+/// Captured ops. Each takes a thousand bytes, which a list of them would move about.
+pub(crate) type Ops = Vec<Box<Op>>;
+
 /// A captured program of the host device.
 pub(crate) struct HostProgram(Arc<Body>);
 
@@ -29,7 +32,7 @@ pub(crate) struct Captured {
     pub(crate) prepared: Prepared,
     /// Whether it is worth splitting over threads.
     pub(crate) is_large: bool,
-    op: Op,
+    op: Box<Op>,
     /// Whether an operand lies in a slot.
     bound: bool,
     /// Whether the next is done part by part with this one.
@@ -49,7 +52,7 @@ impl HostProgram {
     /// As for [`Queue::end_capture`](streampool_device::Queue::end_capture).
     pub(crate) unsafe fn new(
         core: Arc<Core>,
-        ops: Vec<Op>,
+        ops: Ops,
         slots: &[Span],
         constants: &[Span],
     ) -> Self {
@@ -67,12 +70,12 @@ impl HostProgram {
             constant: &is_constant,
         };
         let mut cost = 0u64;
-        let prepare = |op: Op| {
+        let prepare = |op: Box<Op>| {
             let mut bound = false;
             op.for_each_operand(|_, _, view| bound |= slots.holding(view).is_some());
             let own = cost::estimate(&op);
             cost = cost.saturating_add(own);
-            let prepared = match &op {
+            let prepared = match &*op {
                 // One that does not compile, or for which there is no memory, is its replay's fault.
                 Op::Map { expr, .. } => core.expressions.program(expr).map(Prepared::Map),
                 // SAFETY: passed on from the caller.
@@ -82,7 +85,7 @@ impl HostProgram {
             Captured {
                 kind: op.kind(),
                 prepared: prepared.unwrap_or_default(),
-                is_large: match &op {
+                is_large: match &*op {
                     Op::Conv(_) => own >= cost::CONV_WORTH_SPLITTING,
                     _ => own >= cost::WORTH_SPLITTING,
                 },
@@ -93,7 +96,7 @@ impl HostProgram {
         };
         let mut ops: Box<[Captured]> = list(ops.into_iter().map(prepare)).into();
         for index in 1..ops.len() {
-            let [one, next] = [&ops[index - 1], &ops[index]].map(|op| (&op.op, &op.prepared));
+            let [one, next] = [&ops[index - 1], &ops[index]].map(|op| (&*op.op, &op.prepared));
             ops[index - 1].leads = pairs::can_follow(one, next);
         }
         drop(crew);
@@ -122,7 +125,7 @@ impl Program for HostProgram {
     /// Packed constants are not counted: programs share them.
     fn bytes(&self) -> usize {
         size_of::<Body>()
-            + size_of_val(&*self.0.ops)
+            + self.0.ops.len() * (size_of::<Captured>() + size_of::<Op>())
             + self.0.slots.sizes().len() * (size_of::<Span>() + size_of::<usize>())
     }
 }
@@ -157,16 +160,26 @@ impl Replay {
         mut execute: impl FnMut(Step<'_>, Option<Step<'_>>) -> std::result::Result<(), String>,
     ) -> std::result::Result<(), String> {
         let ops = &self.body.ops;
-        let bind = |captured: &Captured| {
-            (captured.bound).then(|| self.body.slots.bind(&captured.op, &self.slots))
-        };
+        let bind = |captured: &Captured| self.body.slots.bind(&captured.op, &self.slots);
         let mut index = 0;
         while let Some(captured) = ops.get(index) {
             let next = ops.get(index + 1).filter(|_| captured.leads);
-            let (bound, next_bound) = (bind(captured), next.and_then(bind));
-            let step = (bound.as_ref().unwrap_or(&captured.op), captured);
-            let after = next.map(|next| (next_bound.as_ref().unwrap_or(&next.op), next));
-            execute(step, after).map_err(|why| {
+            // They are made where they stay: an op takes a thousand bytes.
+            let (bound, next_bound);
+            let op = if captured.bound {
+                bound = bind(captured);
+                &bound
+            } else {
+                &*captured.op
+            };
+            let after = match next {
+                Some(next) if next.bound => {
+                    next_bound = bind(next);
+                    Some((&next_bound, next))
+                }
+                next => next.map(|next| (&*next.op, next)),
+            };
+            execute((op, captured), after).map_err(|why| {
                 let (kind, count) = (captured.kind, ops.len());
                 format!("{kind}, op {} of {count}: {why}", index + 1)
             })?;

@@ -10,7 +10,7 @@ use streampool_device::{
 use crate::core::Core;
 use crate::cost;
 use crate::event::HostEvent;
-use crate::program::{HostProgram, Replay};
+use crate::program::{HostProgram, Ops, Replay};
 use crate::progress::HostProgress;
 use crate::strand::{Command, Recording, Strand};
 
@@ -18,7 +18,7 @@ use crate::strand::{Command, Recording, Strand};
 pub(crate) struct HostQueue {
     strand: Arc<Strand>,
     last: Tick,
-    capture: Option<Vec<Op>>,
+    capture: Option<Ops>,
 }
 
 impl HostQueue {
@@ -55,7 +55,7 @@ impl Queue for HostQueue {
     unsafe fn encode(&mut self, op: &Op) -> Result<Tick> {
         op.validate()?;
         if let Some(captured) = &mut self.capture {
-            captured.push(op.clone());
+            captured.push(Box::new(op.clone()));
             return Ok(self.last);
         }
         self.accepts("encode")?;

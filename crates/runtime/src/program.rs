@@ -28,10 +28,15 @@ pub struct Capture {
     slots: Vec<Slot>,
     /// What stands for the slots while the ops are captured, and the program's own memory.
     memory: Vec<Held>,
-    ops: Vec<Op>,
-    /// What the device made of each.
-    prepared: Vec<Option<Prepared>>,
+    ops: Vec<Listed>,
     keeps_ops: bool,
+}
+
+/// An op of a capture. It takes a thousand bytes, which a list would move about.
+struct Listed {
+    op: Box<Op>,
+    /// What the device made of it.
+    prepared: Option<Prepared>,
 }
 
 /// The memory behind one reference of a capture.
@@ -132,7 +137,6 @@ impl Capture {
             slots: Vec::new(),
             memory: Vec::new(),
             ops: Vec::new(),
-            prepared: Vec::new(),
             keeps_ops: false,
         }
     }
@@ -217,14 +221,15 @@ impl Capture {
         })?;
         op.validate()?;
         // So that the stream is not locked while kernels are compiled.
-        self.prepared.push(self.stream.core().device.prepare(&op)?);
-        self.ops.push(op);
+        let prepared = self.stream.core().device.prepare(&op)?;
+        let op = Box::new(op);
+        self.ops.push(Listed { op, prepared });
         Ok(())
     }
 
     /// The program of what was captured. Waits until what writes its constants is over; a fault that hit that is the
     /// error.
-    pub fn finish(self) -> Result<Program> {
+    pub fn finish(mut self) -> Result<Program> {
         let core = self.stream.core();
         core.check()?;
         let (mut slots, mut constants) = (Vec::new(), Vec::new());
@@ -242,11 +247,10 @@ impl Capture {
             let mut encoder = self.stream.lane().lock();
             let queue = encoder.queue()?;
             queue.begin_capture().map_err(Error::from)?;
-            let mut ops = self.ops.iter().zip(self.prepared);
-            let captured = ops.try_for_each(|(op, prepared)| {
+            let captured = self.ops.iter_mut().try_for_each(|listed| {
                 // SAFETY: while it captures, the queue executes nothing, so no memory is touched. Each op was prepared
                 // itself.
-                unsafe { queue.encode_ready(op, prepared) }.map(drop)
+                unsafe { queue.encode_ready(&listed.op, listed.prepared.take()) }.map(drop)
             });
             // A capture that failed half way has to end all the same.
             // SAFETY: constants are written, as was just waited for. Who writes or frees a buffer has it alone, and
@@ -278,7 +282,7 @@ pub struct Program {
     // Dropped before the memory that it knows.
     device_program: Arc<dyn streampool_device::Program>,
     /// Its ops, if it keeps them, and where in them the slots are.
-    each: Option<(Vec<Op>, Slots)>,
+    each: Option<(Vec<Listed>, Slots)>,
     slots: Vec<Slot>,
     held: Mutex<Vec<Held>>,
 }
@@ -382,8 +386,8 @@ impl Stream {
         order::unobstructed(self.core(), || {
             let held = program.held.lock();
             // What is to be waited for is found at the first op: what the others touch is ordered with it then.
-            let each = ops.iter().map(|op| {
-                let op = slots.bind(op, &bound.spans);
+            let each = ops.iter().map(|listed| {
+                let op = slots.bind(&listed.op, &bound.spans);
                 self.try_append(bound.touches(&held), |queue| {
                     // SAFETY: as for a replay, whose ops these are; each is marked before the next is appended.
                     Ok(unsafe { queue.encode(&op) }?)

@@ -46,7 +46,7 @@ impl Recipe {
     /// The recipe of these ops, with their steps. Where the slots of an operand's memory cannot be told from its address,
     /// `lower` finds other steps.
     pub fn new(
-        mut ops: Vec<(Op, Steps)>,
+        mut ops: Vec<(Box<Op>, Steps)>,
         spans: &[Span],
         lower: impl Fn(&Op) -> Result<Steps>,
     ) -> Result<Recipe> {

@@ -16,13 +16,13 @@ pub fn write_directly(listing: &mut Listing) -> usize {
         listing.merge(&mut uses, writer, place, direct);
         left_out += 1;
     }
-    listing.steps.retain(|step| step.op != Op::Nop);
+    listing.steps.retain(|step| *step.op != Op::Nop);
     left_out
 }
 
 /// The convolution that writes where the copy at `place` would, and where it is.
 fn direct(listing: &Listing, place: usize, uses: &Uses) -> Option<(usize, Op)> {
-    let Op::Copy { src, dst } = &listing.steps[place].op else {
+    let Op::Copy { src, dst } = &*listing.steps[place].op else {
         return None;
     };
     if src.dtype() != dst.dtype() || !uses::is_whole(src) {
@@ -57,6 +57,9 @@ fn direct(listing: &Listing, place: usize, uses: &Uses) -> Option<(usize, Op)> {
 /// Has a convolution write where an elementwise op will, if that op alone reads what the convolution makes and reads nothing
 /// else. So the op works in place. Says how many do.
 pub fn work_in_place(listing: &mut Listing) -> usize {
+    if !listing.has_conv() {
+        return 0;
+    }
     let mut uses = Uses::of(&listing.steps, uses::outputs(&listing.outputs));
     let mut found = 0;
     for place in 0..listing.steps.len() {
@@ -65,7 +68,7 @@ pub fn work_in_place(listing: &mut Listing) -> usize {
         };
         for (place, op) in [(writer, conv), (place, map)] {
             uses.replace(place, &listing.steps[place].op, &op);
-            listing.steps[place].op = op;
+            *listing.steps[place].op = op;
         }
         found += 1;
     }
@@ -78,7 +81,7 @@ fn in_place(listing: &Listing, place: usize, uses: &Uses) -> Option<(usize, Op, 
         expr,
         inputs,
         outputs,
-    } = &listing.steps[place].op
+    } = &*listing.steps[place].op
     else {
         return None;
     };
@@ -115,7 +118,7 @@ fn alone_read(
     uses: &Uses,
 ) -> Option<(usize, Box<Conv>)> {
     let writer = uses.writer(src).filter(|&writer| writer < place)?;
-    match &listing.steps[writer].op {
+    match &*listing.steps[writer].op {
         Op::Conv(conv) if conv.dst == *src && uses.only_reader(src) == Some(place) => {
             Some((writer, conv.clone()))
         }

@@ -32,7 +32,7 @@ pub fn fuse(listing: &mut Listing) -> Fused {
     let mut fused = Fused::default();
     for step in &mut listing.steps {
         if let Some(map) = as_map(&step.op) {
-            step.op = map;
+            *step.op = map;
         }
     }
     for place in 0..listing.steps.len() {
@@ -61,7 +61,7 @@ pub fn fuse(listing: &mut Listing) -> Fused {
             fused.copies += 1;
         }
     }
-    listing.steps.retain(|step| step.op != Op::Nop);
+    listing.steps.retain(|step| *step.op != Op::Nop);
     fused
 }
 
@@ -69,9 +69,9 @@ impl Listing {
     /// Step `place` becomes `op`, which does what step `gone` did, too.
     pub(super) fn merge(&mut self, uses: &mut Uses, place: usize, gone: usize, op: Op) {
         uses.replace(place, &self.steps[place].op, &op);
-        self.steps[place].op = op;
+        *self.steps[place].op = op;
         uses.replace(gone, &self.steps[gone].op, &Op::Nop);
-        self.steps[gone].op = Op::Nop;
+        *self.steps[gone].op = Op::Nop;
         for node in std::mem::take(&mut self.steps[gone].nodes) {
             let own = &mut self.steps[place].nodes;
             if !own.contains(&node) {
@@ -155,7 +155,7 @@ fn join_map(steps: &[ListedOp], place: usize, uses: &Uses) -> Option<(usize, Op)
 
 /// The normalisation at `place` of the sum that it alone reads, and where that is made.
 fn join_norm(steps: &[ListedOp], place: usize, uses: &Uses) -> Option<(usize, Op)> {
-    let Op::Norm(norm) = &steps[place].op else {
+    let Op::Norm(norm) = &*steps[place].op else {
         return None;
     };
     if norm.added.is_some()
@@ -277,7 +277,7 @@ impl Joining {
 
 /// Where the op at `place` only copies what one op makes in another order: that op, writing in that order, and where it is.
 fn write_turned(steps: &[ListedOp], place: usize, uses: &Uses) -> Option<(usize, Op)> {
-    let Op::Copy { src, dst } = &steps[place].op else {
+    let Op::Copy { src, dst } = &*steps[place].op else {
         return None;
     };
     if src.dtype() != dst.dtype() || !uses::is_whole(dst) || uses.only_reader(src) != Some(place) {
@@ -288,7 +288,7 @@ fn write_turned(steps: &[ListedOp], place: usize, uses: &Uses) -> Option<(usize,
         return None;
     }
     let writer = uses.writer(src)?;
-    let out = match &steps[writer].op {
+    let out = match &*steps[writer].op {
         Op::Attention(attention) => attention.out,
         Op::MatMul(product) => product.out,
         _ => return None,
@@ -298,7 +298,7 @@ fn write_turned(steps: &[ListedOp], place: usize, uses: &Uses) -> Option<(usize,
     }
     let layout = turned_back(src, dst, &out)?;
     let direct = View::new(dst.span(), dst.dtype(), layout).ok()?;
-    let mut op = steps[writer].op.clone();
+    let mut op = Op::clone(&steps[writer].op);
     match &mut op {
         Op::Attention(attention) => attention.out = direct,
         Op::MatMul(product) => product.out = direct,
@@ -332,7 +332,7 @@ fn turned_back(src: &View, dst: &View, out: &View) -> Option<Layout> {
 /// The attention at `place` on queries or keys that it alone reads and that are only multiplied by a number, which becomes part
 /// of its scale; and where they are multiplied.
 fn join_factor(steps: &[ListedOp], place: usize, uses: &Uses) -> Option<(usize, Op)> {
-    let Op::Attention(attention) = &steps[place].op else {
+    let Op::Attention(attention) = &*steps[place].op else {
         return None;
     };
     [attention.query, attention.key]
@@ -423,7 +423,7 @@ fn is_never(expr: &Expr, condition: Value) -> bool {
 
 /// Where the op at `place` only copies what attention reads: those that read it, reading what is copied, and where they are.
 fn read_uncopied(steps: &[ListedOp], place: usize, uses: &Uses) -> Option<Vec<(usize, Op)>> {
-    let Op::Copy { src, dst } = &steps[place].op else {
+    let Op::Copy { src, dst } = &*steps[place].op else {
         return None;
     };
     let plain = src.dtype() == dst.dtype() && uses::is_whole(dst);
@@ -438,7 +438,7 @@ fn read_uncopied(steps: &[ListedOp], place: usize, uses: &Uses) -> Option<Vec<(u
     let once = |&(place, reader): &(usize, &usize)| !readers[..place].contains(reader);
     let once = readers.iter().enumerate().filter(once);
     let direct = once.map(|(_, &reader)| {
-        let Op::Attention(attention) = &steps[reader].op else {
+        let Op::Attention(attention) = &*steps[reader].op else {
             return None;
         };
         let mut attention = attention.clone();

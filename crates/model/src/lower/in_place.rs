@@ -177,7 +177,7 @@ fn is_all(operand: &Operand, port: &Port) -> bool {
 
 /// The room for `port`, where op `op` copies all of `input` to its beginning along an axis, and all ops can do with such room.
 fn grown(plan: &Plan, op: usize, input: &Port, port: &Port) -> Option<Room> {
-    let Op::Copy { src, dst } = &plan.ops[op].op else {
+    let Op::Copy { src, dst } = &*plan.ops[op].op else {
         return None;
     };
     let (short, long) = (&input.kind.shape, &port.kind.shape);

@@ -13,7 +13,7 @@ use crate::trace::{ListedOp, Listing, Memory, Picture, Source};
 ///
 /// Pictures that ops combine element by element lie alike: all of them change, or none does.
 pub fn channels_last(listing: &mut Listing, wanted: ChannelsLast) -> usize {
-    if wanted.dtypes.is_empty() && wanted.simple.is_empty() {
+    if (wanted.dtypes.is_empty() && wanted.simple.is_empty()) || !listing.has_conv() {
         return 0;
     }
     if !wanted.throughout {
@@ -42,7 +42,7 @@ pub fn channels_last(listing: &mut Listing, wanted: ChannelsLast) -> usize {
         }
     }
     for (step, op) in listing.steps.iter_mut().zip(new) {
-        step.op = op;
+        *step.op = op;
     }
     if wanted.throughout {
         line_up(listing, wanted);
@@ -58,11 +58,11 @@ fn line_up(listing: &mut Listing, wanted: ChannelsLast) {
     for mut step in std::mem::take(&mut listing.steps) {
         let nodes = step.nodes.clone();
         let copy = |src: View, dst: View| ListedOp {
-            op: Op::Copy { src, dst },
+            op: Box::new(Op::Copy { src, dst }),
             nodes: nodes.clone(),
         };
         let mut after = None;
-        if let Op::Conv(conv) = &mut step.op
+        if let Op::Conv(conv) = &mut *step.op
             && conv.window.len() == 2
             && !is_slower(conv, wanted)
             && [&conv.src, &conv.dst].into_iter().any(is_turned)
@@ -187,7 +187,7 @@ fn pictures(
     };
     let mut known = FxHashMap::default();
     for step in &listing.steps {
-        let ends = match &step.op {
+        let ends = match &*step.op {
             Op::Conv(conv) => [conv.src, conv.dst],
             Op::Pool(pool) => [pool.src, pool.dst],
             Op::Resize(resize) => [resize.src, resize.dst],
@@ -202,7 +202,7 @@ fn pictures(
         let before = known.len();
         for step in &listing.steps {
             let mut alike = Vec::new();
-            match &step.op {
+            match &*step.op {
                 Op::Map {
                     inputs, outputs, ..
                 } => alike.extend(inputs.iter().chain(outputs)),

@@ -10,7 +10,7 @@ use streampool_tensor::Tensor;
 use super::placement::{self, Piece};
 use crate::graph::ValueId;
 use crate::nodes::Value;
-use crate::trace::{ListedOp, Listing, Made, Memory, Outcome, Picture, Source, TensorKind};
+use crate::trace::{ListedOp, Listing, Made, Memory, Nodes, Outcome, Picture, Source, TensorKind};
 
 /// Ops over one block that host and device share, one of scratch, and constants.
 pub struct Plan {
@@ -35,9 +35,9 @@ pub struct Plan {
 /// One op of a plan.
 pub struct Planned {
     /// What is done.
-    pub op: Op<Operand>,
+    pub op: Box<Op<Operand>>,
     /// For which nodes of the graph: the one that gave it its name, and those joined with it.
-    pub nodes: Vec<usize>,
+    pub nodes: Nodes,
 }
 
 /// A tensor in the shared block.
@@ -126,7 +126,12 @@ impl Plan {
         let mut constants = Vec::new();
         let mut sources: Vec<(Memory, Source)> = listing.sources.into_iter().collect();
         sources.sort_unstable_by_key(|&(memory, _)| memory);
-        let touched: FxHashSet<Memory> = steps.iter().flat_map(|step| memories(&step.op)).collect();
+        let mut touched = FxHashSet::default();
+        for step in &steps {
+            for_each_memory(&step.op, |memory| {
+                touched.insert(memory);
+            });
+        }
         for (memory, source) in sources {
             if !touched.contains(&memory) {
                 continue;
@@ -143,11 +148,12 @@ impl Plan {
             constants.push(constant);
         }
         let scratch_bytes = place(&steps, &mut places);
+        let work = work(&steps);
         let ops = steps
-            .iter()
+            .into_iter()
             .map(|step| Planned {
-                op: bound(&step.op, &places),
-                nodes: step.nodes.clone(),
+                op: Box::new(bound(&step.op, &places)),
+                nodes: step.nodes,
             })
             .collect();
         Plan {
@@ -158,7 +164,7 @@ impl Plan {
             shared_bytes,
             input_bytes,
             scratch_bytes,
-            work: work(&steps),
+            work,
         }
     }
 }
@@ -178,7 +184,9 @@ fn used(steps: Vec<ListedOp>, mut needed: FxHashSet<Memory>) -> Vec<ListedOp> {
             writes_needed |= access == Access::Write && needed.contains(&Memory::of(view.span()));
         });
         if writes_needed {
-            needed.extend(memories(&step.op));
+            for_each_memory(&step.op, |memory| {
+                needed.insert(memory);
+            });
             kept.push(step);
         }
     }
@@ -186,11 +194,9 @@ fn used(steps: Vec<ListedOp>, mut needed: FxHashSet<Memory>) -> Vec<ListedOp> {
     kept
 }
 
-/// The memory that an op touches.
-fn memories(op: &Op) -> Vec<Memory> {
-    let mut all = Vec::new();
-    op.for_each_operand(|_, _, view| all.push(Memory::of(view.span())));
-    all
+/// Calls `f` with the memory of each operand.
+fn for_each_memory(op: &Op, mut f: impl FnMut(Memory)) {
+    op.for_each_operand(|_, _, view| f(Memory::of(view.span())));
 }
 
 /// Gives all memory that has no place one in scratch; says how much that takes.
@@ -200,7 +206,10 @@ fn place(steps: &[ListedOp], places: &mut FxHashMap<Memory, Location>) -> usize 
     for (index, step) in steps.iter().enumerate() {
         // What goes over the results of a convolution may do so while that still reads.
         let follows = index.checked_sub(1).filter(|&before| {
-            matches!((&steps[before].op, &step.op), (Op::Conv(_), Op::Map { .. }))
+            matches!(
+                (&*steps[before].op, &*step.op),
+                (Op::Conv(_), Op::Map { .. })
+            )
         });
         step.op.for_each_operand(|_, _, view| {
             let memory = Memory::of(view.span());

@@ -1,6 +1,7 @@
 //! Who writes and who reads each piece of memory of a listing.
 
 use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
 use streampool_device::{Access, Op, View};
 
 use crate::trace::{ListedOp, Memory, Outcome};
@@ -14,8 +15,8 @@ pub struct Uses {
 /// The steps that touch one piece of memory.
 #[derive(Debug, Default, Clone)]
 struct Use {
-    writes: Vec<usize>,
-    reads: Vec<usize>,
+    writes: SmallVec<[usize; 2]>,
+    reads: SmallVec<[usize; 2]>,
 }
 
 impl Uses {

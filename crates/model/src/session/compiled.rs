@@ -315,7 +315,7 @@ impl Plan {
             Constant::Bytes(bytes) => bytes.len(),
         });
         size_of::<Compiled>()
-            + self.ops.len() * size_of::<Planned>()
+            + self.ops.len() * (size_of::<Planned>() + size_of::<Op<Operand>>())
             + self.ops.iter().map(|one| listed(&one.op)).sum::<usize>()
             + self.constants.len() * size_of::<Constant>()
             + bytes.sum::<usize>()

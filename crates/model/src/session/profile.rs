@@ -69,7 +69,7 @@ impl Replays {
         let ops = &compiled.plan.ops;
         let in_place = ready.in_place.iter().map(|one| one.op);
         let mut left_out: Vec<usize> = in_place
-            .filter(|&op| matches!(ops[op].op, Op::Copy { .. }))
+            .filter(|&op| matches!(*ops[op].op, Op::Copy { .. }))
             .collect();
         left_out.sort_unstable();
         for (first, stamp) in stamps.iter().enumerate() {

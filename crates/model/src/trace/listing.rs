@@ -1,6 +1,7 @@
 //! What a trace found out.
 
 use rustc_hash::FxHashMap;
+use smallvec::{SmallVec, smallvec};
 use streampool_device::{DType, Op, Span};
 use streampool_tensor::Tensor;
 
@@ -60,13 +61,35 @@ impl TensorKind {
     }
 }
 
+impl Listing {
+    /// Whether any of its ops is a convolution.
+    pub fn has_conv(&self) -> bool {
+        self.steps
+            .iter()
+            .any(|step| matches!(*step.op, Op::Conv(_)))
+    }
+}
+
+/// Nodes of a graph: most ops are for one.
+pub type Nodes = SmallVec<[usize; 2]>;
+
 /// One op.
 #[derive(Debug, Clone)]
 pub struct ListedOp {
-    /// What is done.
-    pub op: Op,
+    /// What is done. An op takes a thousand bytes, which lists would move about.
+    pub op: Box<Op>,
     /// For which nodes of the graph: one, or several that were joined.
-    pub nodes: Vec<usize>,
+    pub nodes: Nodes,
+}
+
+impl ListedOp {
+    /// An op for one node.
+    pub fn new(op: Op, node: usize) -> ListedOp {
+        ListedOp {
+            op: Box::new(op),
+            nodes: smallvec![node],
+        }
+    }
 }
 
 /// One buffer of a trace. No two have the same.

@@ -22,7 +22,7 @@ pub struct Log {
 }
 
 impl Log {
-    pub fn push(&mut self, op: Op) -> Result<()> {
+    pub fn push(&mut self, op: &Op) -> Result<()> {
         if self.steps.len() >= MOST_STEPS {
             self.left = true;
             return Err(Error::Unavailable {
@@ -30,8 +30,7 @@ impl Log {
                 why: format!("more than {MOST_STEPS} ops in one plan are not possible"),
             });
         }
-        let nodes = vec![self.node];
-        self.steps.push(ListedOp { op, nodes });
+        self.steps.push(ListedOp::new(op.clone(), self.node));
         Ok(())
     }
 

@@ -23,7 +23,7 @@ use crate::evaluate::{Scope, is_same, step};
 use crate::graph::{Graph, ValueId};
 use crate::nodes::{Pools, Value};
 use device::TraceDevice;
-pub use listing::{ListedOp, Listing, Made, Memory, Outcome, Picture, Source, TensorKind};
+pub use listing::{ListedOp, Listing, Made, Memory, Nodes, Outcome, Picture, Source, TensorKind};
 
 /// What is given to a trace.
 #[derive(Clone)]

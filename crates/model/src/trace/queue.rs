@@ -51,7 +51,7 @@ impl Queue for TraceQueue {
 
     unsafe fn encode(&mut self, op: &Op) -> Result<Tick> {
         op.validate()?;
-        self.log.lock().push(op.clone())?;
+        self.log.lock().push(op)?;
         self.appended()
     }
 

@@ -20,7 +20,7 @@ fn unary_of(function: Unary, shape: &[usize], from: u64, to: u64) -> ListedOp {
         inputs: vec![whole(from, shape)],
         outputs: vec![whole(to, shape)],
     };
-    ListedOp { op, nodes: vec![0] }
+    ListedOp::new(op, 0)
 }
 
 fn binary(a: u64, b: u64, to: u64) -> ListedOp {
@@ -29,7 +29,7 @@ fn binary(a: u64, b: u64, to: u64) -> ListedOp {
         inputs: vec![whole(a, &SHAPE), whole(b, &SHAPE)],
         outputs: vec![whole(to, &SHAPE)],
     };
-    ListedOp { op, nodes: vec![0] }
+    ListedOp::new(op, 0)
 }
 
 fn listing(steps: Vec<ListedOp>, output: u64, shape: &[usize]) -> Listing {
@@ -88,10 +88,7 @@ fn what_others_read_stays() {
     let by_two = vec![
         unary(Unary::Exp, 1, 2),
         unary(Unary::Tanh, 2, 3),
-        ListedOp {
-            op: flat,
-            nodes: vec![0],
-        },
+        ListedOp::new(flat, 0),
     ];
     let by_the_caller = vec![unary(Unary::Exp, 1, 2), unary(Unary::Tanh, 2, 3)];
     for (steps, output) in [(by_two, 3), (by_the_caller, 2)] {
@@ -108,12 +105,9 @@ fn what_several_ops_wrote_before_is_read_later_too() {
         let layout = Layout::strided(&[2, 8], &[8, 1], 8 * first).unwrap();
         View::new(whole(1, &SHAPE).span(), DType::F32, layout).unwrap()
     };
-    let copy = |from: u64, first: usize| ListedOp {
-        op: Op::Copy {
-            src: whole(from, &[2, 8]),
-            dst: half(first),
-        },
-        nodes: vec![0],
+    let copy = |from: u64, first: usize| {
+        let (src, dst) = (whole(from, &[2, 8]), half(first));
+        ListedOp::new(Op::Copy { src, dst }, 0)
     };
     let [exp, tanh] = [unary(Unary::Exp, 1, 2), unary(Unary::Tanh, 2, 3)];
     let before = vec![copy(8, 0), copy(9, 2), exp.clone(), tanh.clone()];
@@ -133,13 +127,7 @@ fn another_shape_is_not_joined() {
         inputs: vec![flat],
         outputs: vec![whole(3, &[32])],
     };
-    let steps = vec![
-        unary(Unary::Exp, 1, 2),
-        ListedOp {
-            op: tanh,
-            nodes: vec![1],
-        },
-    ];
+    let steps = vec![unary(Unary::Exp, 1, 2), ListedOp::new(tanh, 1)];
     assert_eq!(fuse(&mut listing(steps, 3, &[32])), Fused::default());
 }
 
@@ -161,24 +149,27 @@ fn turned_heads() -> [ListedOp; 2] {
         src: View::new(whole(4, &heads).span(), DType::F32, turned).unwrap(),
         dst: whole(5, &[1, 4, 3, 8]),
     };
-    [(attention, 0), (copy, 1)].map(|(op, node)| ListedOp {
-        op,
-        nodes: vec![node],
-    })
+    [(attention, 0), (copy, 1)].map(|(op, node)| ListedOp::new(op, node))
 }
 
 #[test]
 fn what_another_wrote_stays_below() {
     let [attention, copy] = turned_heads();
-    let fill = ListedOp {
-        op: Op::Fill {
-            dst: whole(5, &[1, 4, 3, 8]),
-            value: 0.0.into(),
-        },
-        nodes: vec![2],
-    };
+    let (dst, value) = (whole(5, &[1, 4, 3, 8]), 0.0.into());
+    let fill = ListedOp::new(Op::Fill { dst, value }, 2);
     let mut listing = listing(vec![attention, fill, copy], 5, &[1, 4, 3, 8]);
     assert_eq!(fuse(&mut listing), Fused::default());
+}
+
+/// The one op of the listing.
+fn only_attention(listing: &Listing) -> &Attention {
+    let [step] = &listing.steps[..] else {
+        panic!("{:?}", listing.steps)
+    };
+    match &*step.op {
+        Op::Attention(attention) => attention,
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]
@@ -186,15 +177,7 @@ fn heads_are_written_side_by_side() {
     let heads = [1, 3, 4, 8];
     let mut listing = listing(turned_heads().into(), 5, &[1, 4, 3, 8]);
     assert_eq!(fuse(&mut listing), Fused { maps: 0, copies: 1 });
-    let [
-        ListedOp {
-            op: Op::Attention(attention),
-            ..
-        },
-    ] = &listing.steps[..]
-    else {
-        panic!("{:?}", listing.steps)
-    };
+    let attention = only_attention(&listing);
     assert_eq!(attention.out.span(), whole(5, &heads).span());
     assert_eq!(attention.out.shape(), heads);
     assert_eq!(attention.out.layout().strides(), [96, 8, 24, 1]);
@@ -227,10 +210,7 @@ fn unpacked_heads() -> Vec<ListedOp> {
         softcap: 0.0,
     };
     steps.push((Op::Attention(Box::new(attention)), 3));
-    let listed = |(op, node)| ListedOp {
-        op,
-        nodes: vec![node],
-    };
+    let listed = |(op, node)| ListedOp::new(op, node);
     steps.into_iter().map(listed).collect()
 }
 
@@ -238,16 +218,8 @@ fn unpacked_heads() -> Vec<ListedOp> {
 fn heads_are_read_where_the_projection_wrote_them() {
     let mut packed = listing(unpacked_heads(), 5, &[2, 3, 4, 8]);
     assert_eq!(fuse(&mut packed), Fused { maps: 0, copies: 3 });
-    let [
-        ListedOp {
-            op: Op::Attention(attention),
-            nodes,
-        },
-    ] = &packed.steps[..]
-    else {
-        panic!("{:?}", packed.steps)
-    };
-    assert_eq!(nodes, &[3, 0, 1, 2]);
+    let attention = only_attention(&packed);
+    assert_eq!(packed.steps[0].nodes[..], [3, 0, 1, 2]);
     for (number, view) in [attention.query, attention.key, attention.value]
         .iter()
         .enumerate()
@@ -269,7 +241,7 @@ fn a_copy_that_others_read_or_that_is_read_across_its_rows_stays() {
         "only the first copy has another reader"
     );
     let mut across = unpacked_heads();
-    let Op::Attention(attention) = &mut across[3].op else {
+    let Op::Attention(attention) = &mut *across[3].op else {
         panic!("it attends")
     };
     // Its rows of 44 begin in one row of the copy and end in another.
@@ -291,7 +263,7 @@ fn a_factor_of_queries_and_keys_becomes_part_of_the_scale() {
             inputs: vec![whole(from, &[1, 3, 4, 8])],
             outputs: vec![whole(to, &[1, 3, 4, 8])],
         };
-        ListedOp { op, nodes: vec![2] }
+        ListedOp::new(op, 2)
     };
     let scaled = |function, number| {
         let [attention, _] = turned_heads();
@@ -302,7 +274,7 @@ fn a_factor_of_queries_and_keys_becomes_part_of_the_scale() {
         ];
         let mut scaled = listing(steps, 4, &[1, 3, 4, 8]);
         let fused = fuse(&mut scaled);
-        match &scaled.steps[scaled.steps.len() - 1].op {
+        match &*scaled.steps[scaled.steps.len() - 1].op {
             Op::Attention(attention) => (fused.maps, attention.scale, attention.query.span()),
             other => panic!("{other:?}"),
         }

@@ -55,7 +55,7 @@ fn listing(ops: Vec<Op>, output: View) -> Listing {
             shape: output.shape().to_vec(),
         },
     };
-    let steps = ops.into_iter().map(|op| ListedOp { op, nodes: vec![0] });
+    let steps = ops.into_iter().map(|op| ListedOp::new(op, 0));
     Listing {
         steps: steps.collect(),
         sources: FxHashMap::from_iter([(
@@ -136,7 +136,7 @@ fn parts_of_channels_stay_parts() {
     let b = whole(3, &[2, 2, 3, 5]);
     let mut steps = listing(vec![conv(x, a), exp(half(a), b), conv(b, y)], y);
     assert_eq!(channels_last(&mut steps, HOST), 2);
-    let Op::Map { inputs, .. } = &steps.steps[1].op else {
+    let Op::Map { inputs, .. } = &*steps.steps[1].op else {
         panic!("{:?}", steps.steps)
     };
     assert_eq!(inputs[0].layout().strides(), LAST);
@@ -251,7 +251,7 @@ fn convolutions_may_want_all_that_they_touch_alike() {
 }
 
 fn window_weight(listing: &Listing, step: usize) -> View {
-    match &listing.steps[step].op {
+    match &*listing.steps[step].op {
         Op::Conv(conv) => conv.weight,
         other => panic!("{other:?}"),
     }
@@ -262,7 +262,7 @@ fn what_alone_reads_a_convolution_works_in_place() {
     let [x, a, b, y] = [1, 2, 3, 4].map(|number| whole(number, &PICTURE));
     let mut steps = listing(vec![conv(x, a), exp(a, b), conv(b, y)], y);
     assert_eq!(direct::work_in_place(&mut steps), 1);
-    let ops: Vec<Op> = steps.steps.iter().map(|step| step.op.clone()).collect();
+    let ops: Vec<Op> = steps.steps.iter().map(|step| Op::clone(&step.op)).collect();
     assert_eq!(ops, [conv(x, b), exp(b, b), conv(b, y)]);
 
     let softmax = |src: View, dst: View| Op::Softmax {
@@ -283,7 +283,7 @@ fn what_alone_reads_a_convolution_works_in_place() {
     ] {
         let mut steps = listing(ops.clone(), output);
         assert_eq!(direct::work_in_place(&mut steps), 0);
-        let after: Vec<Op> = steps.steps.into_iter().map(|step| step.op).collect();
+        let after: Vec<Op> = steps.steps.into_iter().map(|step| *step.op).collect();
         assert_eq!(after, ops);
     }
 }

@@ -82,6 +82,7 @@ fn attention(call: &Call<'_>) -> Outputs {
     };
     let (mask, fill) = (call.optional(3)?, call.optional(4)?);
     let where_true = call.flag_or("fill_where", true)?;
+    let cleared = call.flag_or("empty_rows_are_zero", false)?;
     if !fits(query, &key, value, mask) {
         // Whichever is smaller is multiplied, lest a short type overflows.
         let turned = key.transpose(-2, -1)?;
@@ -95,7 +96,12 @@ fn attention(call: &Call<'_>) -> Outputs {
             (Some(mask), None) => scores.add(mask)?,
             (None, _) => scores,
         };
-        return Ok(vec![masked.softmax(-1)?.matmul(value)?]);
+        let weights = masked.softmax(-1)?;
+        let weights = match cleared {
+            true => weights.eq(&weights)?.where_cond(&weights, 0.0)?,
+            false => weights,
+        };
+        return Ok(vec![weights.matmul(value)?]);
     }
     let kept = match (mask, fill) {
         (Some(mask), Some(_)) if where_true => Some(mask.logical_not()?),
@@ -114,6 +120,8 @@ fn attention(call: &Call<'_>) -> Outputs {
     let fill = call.optional_float(4)?.unwrap_or_default();
     let alike = match fill.is_finite() {
         true => shared(&value.mean(&[-2], true)?, query)?,
+        // Zeros are what there are already.
+        false if cleared => return Ok(vec![mixed]),
         false => call.constant(f64::NAN, value.dtype())?,
     };
     let some = kept.any(&[-1], true)?;

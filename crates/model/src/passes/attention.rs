@@ -4,6 +4,7 @@ use streampool_tensor::Tensor;
 
 use super::activation::from_last;
 use super::editor::{Editor, fused};
+use super::sizes::{Size, sizes};
 use crate::graph::{Domain, Node, ValueId, ValueInfo};
 
 /// No finite score is lower by so much that this would count beside it. -1e9 would: scores may be lower still.
@@ -36,6 +37,7 @@ enum Mask {
 pub fn fuse(editor: &mut Editor<'_>, place: usize) -> Option<()> {
     let node = editor.node(place)?;
     let [weights, value] = node.pair().filter(|_| node.is("MatMul"))?;
+    let (weights, clearing) = cleared(editor, weights);
     let (softmax_place, softmax) = editor.made_by(weights, "Softmax")?;
     let default = if softmax.operator.version < 13 { 1 } else { -1 };
     if from_last(editor, softmax, default)? != -1 {
@@ -43,6 +45,8 @@ pub fn fuse(editor: &mut Editor<'_>, place: usize) -> Option<()> {
     }
     let mut scores = scores(editor, softmax.input(0)?)?;
     scores.nodes.push(softmax_place);
+    let is_cleared = !clearing.is_empty();
+    scores.nodes.extend(clearing);
     let rank = editor
         .rank(scores.query)
         .known()
@@ -77,6 +81,8 @@ pub fn fuse(editor: &mut Editor<'_>, place: usize) -> Option<()> {
     let mut clear = None;
     match scores.mask {
         None => {}
+        // Attention makes zeros of such rows, as what clears them does.
+        Some(Mask::Added(mask)) if is_cleared => inputs.push(Some(mask)),
         Some(Mask::Added(mask)) => {
             let (made, node) = without_empty_rows(editor, mask, &old);
             inputs.push(Some(made));
@@ -94,6 +100,7 @@ pub fn fuse(editor: &mut Editor<'_>, place: usize) -> Option<()> {
     let mut new = fused("Attention", &old, inputs);
     new.set("scale", scale);
     new.set("key_transposed", i64::from(turned));
+    new.set("empty_rows_are_zero", i64::from(is_cleared));
     if let Some(where_true) = fill_where {
         new.set("fill_where", i64::from(where_true));
     }
@@ -102,6 +109,18 @@ pub fn fuse(editor: &mut Editor<'_>, place: usize) -> Option<()> {
         editor.add_node(clear);
     }
     Some(())
+}
+
+/// What takes the place of NaN by zero, as PyTorch does where a mask leaves nothing: the value before, and the nodes.
+fn cleared(editor: &Editor<'_>, id: ValueId) -> (ValueId, Vec<usize>) {
+    let before = || -> Option<(ValueId, Vec<usize>)> {
+        let (place, node) = editor.made_by(id, "Where")?;
+        let (is_nan, zero, from) = (node.input(0)?, node.input(1)?, node.input(2)?);
+        let (asking, asks) = editor.made_by(is_nan, "IsNaN")?;
+        let is_zero = editor.number(zero) == Some(0.0) && editor.adds_no_axis(zero, from);
+        (is_zero && asks.input(0) == Some(from)).then(|| (from, vec![place, asking]))
+    };
+    before().unwrap_or((id, Vec::new()))
 }
 
 /// Whether one of these nodes makes a value.
@@ -205,10 +224,22 @@ fn unscaled(editor: &Editor<'_>, mut id: ValueId, nodes: &mut Vec<usize>) -> (Va
     (id, scale)
 }
 
-/// What a node swapped the last two axes of.
+/// What a node swapped the last two axes of, or several nodes that see the other axes as one meanwhile.
 fn untransposed(editor: &Editor<'_>, id: ValueId) -> Option<ValueId> {
-    let (_, node) = editor.made_by(id, "Transpose")?;
-    swaps_last(node).then(|| node.input(0))?
+    if let Some((_, node)) = editor.made_by(id, "Transpose") {
+        return swaps_last(node).then(|| node.input(0))?;
+    }
+    let reshaped = |id: ValueId| editor.made_by(id, "Reshape")?.1.pair();
+    let [turned, sizes_after] = reshaped(id)?;
+    let (_, turn) = editor.made_by(turned, "Transpose")?;
+    let [from, sizes_before] = reshaped(turn.input(0)?)?;
+    let before = editor.rank(from).known()?.checked_sub(2)?;
+    let [rows, columns] = [before, before + 1].map(Size::Axis);
+    let others: Vec<Size> = (0..before).map(Size::Axis).collect();
+    let swaps = turn.ints("perm") == Some(&[0, 2, 1])
+        && sizes(editor, sizes_before, from)? == [Size::Number(-1), rows, columns]
+        && sizes(editor, sizes_after, from)? == [&others[..], &[columns, rows]].concat();
+    swaps.then_some(from)
 }
 
 fn swaps_last(node: &Node) -> bool {

@@ -21,6 +21,7 @@ mod pack;
 mod rank;
 mod report;
 mod shortened;
+mod sizes;
 mod stays_f32;
 mod sweep;
 #[cfg(test)]
@@ -40,7 +41,8 @@ pub use report::{Fusion, Report};
 type Rewrite = fn(&mut Editor<'_>, usize) -> Option<()>;
 
 /// In this order: what a later one makes use of comes first.
-const REWRITES: [Rewrite; 7] = [
+const REWRITES: [Rewrite; 8] = [
+    sizes::keep_sizes,
     activation::fuse,
     norm::fuse,
     few_bits::fuse,

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use streampool_tensor::DType;
 
+use super::sizes::{axes_of_shape, part};
 use crate::graph::{Domain, Graph, Node, ValueId};
 
 /// How many axes a value has: at least so many, or exactly.
@@ -165,7 +166,10 @@ impl Finder<'_> {
     fn length(&self, node: &Node) -> Option<usize> {
         let of = |id: &Option<ValueId>| self.lengths.get(&(*id)?).copied();
         match &node.operator.name[..] {
-            "Shape" if node.attributes.is_empty() => self.input(node, 0)?.known(),
+            "Shape" => {
+                let rank = self.input(node, 0)?.known()?;
+                Some(axes_of_shape(node, rank).len())
+            }
             "Concat" => node.inputs.iter().map(of).sum(),
             "Cast" => of(node.inputs.first()?),
             "Unsqueeze" if self.input(node, 0)?.known() == Some(0) => Some(1),
@@ -177,8 +181,7 @@ impl Finder<'_> {
                 };
                 let (whole, start, end) = (of(node.inputs.first()?)?, listed(1)?, listed(2)?);
                 let stepless = node.input(4).is_none() || listed(4)? == 1;
-                let inside = 0 <= start && start <= end && end <= whole as i64;
-                (stepless && inside).then(|| (end - start) as usize)
+                stepless.then(|| part(whole, start, end).len())
             }
             _ => None,
         }

@@ -144,6 +144,38 @@ fn a_key_that_is_transposed_by_itself_is_read_as_it_was() {
 }
 
 #[test]
+fn a_key_whose_matrices_are_transposed_is_read_as_it_was() {
+    for swapped in [true, false] {
+        let mut sketch = Sketch::new();
+        let [query, value] = [(); 2].map(|()| sketch.input(&[2, 3, 4, 4]));
+        let key = sketch.input(&[2, 3, 4, 4]);
+        let sizes = sketch.node("Shape", &[key]);
+        let mut part = |start: i64, end: i64| {
+            let [start, end] = [start, end].map(|place| sketch.integers(&[place]));
+            sketch.node("Slice", &[sizes, start, end])
+        };
+        let (others, rows, columns) = (part(0, -2), part(-2, -1), part(-1, i64::MAX));
+        let all = sketch.integers(&[-1]);
+        let before = sketch.with("Concat", &[all, rows, columns], &[int("axis", 0)]);
+        // The sizes are the same: only which they are tells that the matrices stay transposed.
+        let after = if swapped {
+            [others, columns, rows]
+        } else {
+            [others, rows, columns]
+        };
+        let after = sketch.with("Concat", &after, &[int("axis", 0)]);
+        let matrices = sketch.node("Reshape", &[key, before]);
+        let turned = sketch.with("Transpose", &[matrices], &[ints("perm", &[0, 2, 1])]);
+        let turned = sketch.node("Reshape", &[turned, after]);
+        let scores = sketch.node("MatMul", &[query, turned]);
+        let weights = sketch.node("Softmax", &[scores]);
+        let y = sketch.node("MatMul", &[weights, value]);
+        let left = sketch.operators(&[y]);
+        assert_eq!(left == ["fused.Attention"], swapped, "{left:?}");
+    }
+}
+
+#[test]
 fn what_feeds_attention_is_packed_whatever_its_width() {
     let mut sketch = Sketch::new();
     let x = sketch.input(&[2, 5, 6]);

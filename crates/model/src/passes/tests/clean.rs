@@ -22,6 +22,30 @@ fn what_is_known_is_computed_and_what_nobody_needs_goes() {
 }
 
 #[test]
+fn sizes_that_stay_need_not_be_computed() {
+    // Which axes the first two of the new sizes are, and whether that can be said without computing them.
+    for (axes, stays) in [([0i64, 1], true), ([0, -2], true), ([1, 0], false)] {
+        let mut sketch = Sketch::new();
+        let x = sketch.input(&[5, 5, 12]);
+        let x = sketch.node("Exp", &[x]);
+        let sizes = sketch.node("Shape", &[x]);
+        let [first, second] = axes.map(|axis| {
+            let axis = Tensor::scalar(&sketch.pool, axis).unwrap();
+            let axis = sketch.constant(axis);
+            let size = sketch.node("Gather", &[sizes, axis]);
+            let first = sketch.integers(&[0]);
+            sketch.node("Unsqueeze", &[size, first])
+        });
+        let (heads, width) = (sketch.integers(&[3]), sketch.integers(&[4]));
+        let list = [first, second, heads, width];
+        let list = sketch.with("Concat", &list, &[int("axis", 0)]);
+        let y = sketch.node("Reshape", &[x, list]);
+        let left = sketch.operators(&[y]);
+        assert_eq!(left == ["Exp", "Reshape"], stays, "{left:?}");
+    }
+}
+
+#[test]
 fn what_becomes_too_large_or_is_random_is_left() {
     let mut sketch = Sketch::new();
     let sizes = sketch.integers(&[1 << 40, 1 << 20]);

@@ -186,6 +186,46 @@ fn a_row_of_negative_infinity_is_nan_as_a_softmax_of_it_is() {
 }
 
 #[test]
+fn a_row_of_which_a_mask_leaves_nothing_is_zero_where_nan_is_cleared() {
+    // In the second, keys and values have other heads, so that the pieces are computed.
+    let shapes: [[&[usize]; 4]; 2] = [
+        [&[2, 2, 2, 4], &[2, 2, 3, 4], &[2, 2, 3, 4], &[2, 1, 1, 3]],
+        [&[2, 2, 2, 4], &[2, 1, 3, 4], &[2, 2, 3, 4], &[2, 1, 1, 3]],
+    ];
+    for (shapes, filled) in shapes
+        .into_iter()
+        .flat_map(|one| [(one, false), (one, true)])
+    {
+        let mut sketch = Sketch::new();
+        let [query, key, value, mask] = shapes.map(|shape| sketch.input(shape));
+        let turned = sketch.with("Transpose", &[key], &[ints("perm", &[0, 1, 3, 2])]);
+        let scores = sketch.node("MatMul", &[query, turned]);
+        let zero = sketch.number(0.0);
+        let masked = match filled {
+            false => sketch.node("Add", &[scores, mask]),
+            true => {
+                let fill = sketch.number(-INF);
+                let condition = sketch.node("Less", &[mask, zero]);
+                sketch.node("Where", &[condition, fill, scores])
+            }
+        };
+        let weights = sketch.node("Softmax", &[masked]);
+        let is_nan = sketch.node("IsNaN", &[weights]);
+        let weights = sketch.node("Where", &[is_nan, zero, weights]);
+        let y = sketch.node("MatMul", &[weights, value]);
+        let mut inputs = shapes.map(|shape| sketch.numbers(shape));
+        inputs[3] = sketch.tensor(&[0.0, -INF, 1.0, -INF, -INF, -INF], shapes[3]);
+        let left = sketch.unchanged(&[y], &inputs);
+        let made: &[&str] = if filled {
+            &["Less", "fused.Attention"]
+        } else {
+            &["fused.Attention"]
+        };
+        assert_eq!(left, made);
+    }
+}
+
+#[test]
 fn a_query_of_infinity_is_nan_as_a_softmax_of_its_scores_is() {
     for masking in 0..3 {
         let mut sketch = Sketch::new();

@@ -20,6 +20,7 @@ use crate::kernels::simd::level;
 
 /// Rows of equal distances, each with some of the units of a row of the product, in runs of units that lie side by side.
 pub(in crate::kernels) struct Lying<'a> {
+    /// The first row of the tile.
     pub(in crate::kernels) at: *const f32,
     /// From one row to the next.
     pub(in crate::kernels) row: isize,
@@ -124,7 +125,7 @@ pub(super) unsafe fn rows_in_place(
             bounds: Bounds::default(),
         };
         let lying = Lying {
-            at: a.at,
+            at: a.from(rows.start, 0).at,
             row: a.row,
             first,
             runs: &[first as isize],

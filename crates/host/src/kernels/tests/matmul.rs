@@ -61,6 +61,8 @@ fn every_size(rng: &mut Rng, dtype: DType) {
         [9, 40, 1400],
         [1, 100, 2500],
         [33, 34, 450],
+        // Several tiles of rows.
+        [300, 40, 9],
     ] {
         multiply(rng, dtype, 1, sizes);
     }

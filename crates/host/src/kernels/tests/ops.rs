@@ -213,6 +213,7 @@ pub(crate) fn run(op: &Op) {
         // SAFETY: as in `execute`.
         let prepared = unsafe { Prepared::new(op, &preparation) };
         again(constants, &prepared, &Solo);
+        again(&(constants, "by three"), &prepared, &Threads(3));
     }
 }
 

@@ -68,7 +68,8 @@ pub fn fuse(editor: &mut Editor<'_>, place: usize) -> Option<()> {
         Some(Mask::Filled { condition, .. }) => Some(condition),
     };
     let axes = mask.map(|mask| editor.rank(mask));
-    if axes.is_some_and(|axes| axes.known().is_none_or(|axes| axes > rank)) {
+    // Where it has more than that is found when it is computed, by its pieces then.
+    if axes.is_some_and(|axes| axes.least > rank) {
         return None;
     }
     // It is read by what takes the place of the nodes.

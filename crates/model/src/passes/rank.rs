@@ -58,6 +58,7 @@ pub fn ranks(graph: &Graph) -> Vec<Rank> {
         graph,
         ranks: vec![Rank::default(); graph.value_count()],
         lengths: HashMap::new(),
+        lengths_in: HashMap::new(),
     };
     for &id in &graph.inputs {
         if let Some(shape) = &graph.value(id).shape {
@@ -83,6 +84,12 @@ pub fn ranks(graph: &Graph) -> Vec<Rank> {
         if let (Some(length), Some(&Some(id))) = (finder.length(node), node.outputs.first()) {
             finder.lengths.insert(id, length);
         }
+        if let (true, Some(id), Some(input)) = (node.is("Shape"), node.output(0), node.input(0))
+            && let Some(&length) = finder.lengths.get(&input)
+            && finder.lengths.get(&id) == Some(&1)
+        {
+            finder.lengths_in.insert(id, length);
+        }
     }
     finder.ranks
 }
@@ -92,6 +99,8 @@ struct Finder<'a> {
     ranks: Vec<Rank>,
     /// Of some values of one axis, how long they are: shapes, most of the time.
     lengths: HashMap<ValueId, usize>,
+    /// Of some of these with one element, what it is: how long another is.
+    lengths_in: HashMap<ValueId, usize>,
 }
 
 impl Finder<'_> {
@@ -173,6 +182,22 @@ impl Finder<'_> {
             "Concat" => node.inputs.iter().map(of).sum(),
             "Cast" => of(node.inputs.first()?),
             "Unsqueeze" if self.input(node, 0)?.known() == Some(0) => Some(1),
+            "Reshape" => {
+                let sizes = self.graph.constants.get(&node.input(1)?)?;
+                let sizes = sizes.to_dtype(DType::I64).ok()?.to_vec::<i64>().ok()?;
+                (sizes == [-1]).then(|| of(node.inputs.first()?))?
+            }
+            "ConstantOfShape" => self.lengths_in.get(&node.input(0)?).copied(),
+            _ if node.is_among(BROADCASTING) => {
+                let long = |id: &Option<ValueId>| match self.ranks[(*id)?.index()].known() {
+                    Some(0) => Some(1),
+                    _ => of(id),
+                };
+                let mut all = node.inputs.iter().map(long);
+                all.try_fold(1, |most, length| {
+                    Some(length.filter(|&length| length > 0)?.max(most))
+                })
+            }
             // One value of a list, for which no axis is left out.
             "Slice" => {
                 let listed = |place: usize| -> Option<i64> {

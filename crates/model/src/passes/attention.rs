@@ -235,11 +235,12 @@ fn untransposed(editor: &Editor<'_>, id: ValueId) -> Option<ValueId> {
     let (_, turn) = editor.made_by(turned, "Transpose")?;
     let [from, sizes_before] = reshaped(turn.input(0)?)?;
     let before = editor.rank(from).known()?.checked_sub(2)?;
-    let [rows, columns] = [before, before + 1].map(Size::Axis);
-    let others: Vec<Size> = (0..before).map(Size::Axis).collect();
+    let [rows, columns] = [before, before + 1];
+    let as_matrices = [Size::Number(-1), Size::Axis(rows), Size::Axis(columns)];
+    let as_before = (0..before).chain([columns, rows]).map(Size::Axis);
     let swaps = turn.ints("perm") == Some(&[0, 2, 1])
-        && sizes(editor, sizes_before, from)? == [Size::Number(-1), rows, columns]
-        && sizes(editor, sizes_after, from)? == [&others[..], &[columns, rows]].concat();
+        && sizes(editor, sizes_before, from)? == as_matrices
+        && sizes(editor, sizes_after, from)?.into_iter().eq(as_before);
     swaps.then_some(from)
 }
 

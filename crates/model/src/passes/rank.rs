@@ -1,10 +1,10 @@
 //! How many axes values have, as far as the graph tells.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use streampool_tensor::DType;
 
-use super::sizes::{axes_of_shape, part};
 use crate::graph::{Domain, Graph, Node, ValueId};
 
 /// How many axes a value has: at least so many, or exactly.
@@ -211,4 +211,23 @@ impl Finder<'_> {
             _ => None,
         }
     }
+}
+
+/// Which of so many axes a `Shape` tells the sizes of.
+pub fn axes_of_shape(node: &Node, rank: usize) -> Range<usize> {
+    part(rank, node.int("start", 0), node.int("end", i64::MAX))
+}
+
+/// The places from `start` to `end` of `count`: those below zero are counted from the end, and those beyond are none.
+pub fn part(count: usize, start: i64, end: i64) -> Range<usize> {
+    let count = count as i64;
+    let bound = |place: i64| {
+        let place = if place < 0 {
+            place.saturating_add(count)
+        } else {
+            place
+        };
+        place.clamp(0, count) as usize
+    };
+    bound(start)..bound(end).max(bound(start))
 }

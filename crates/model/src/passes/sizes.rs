@@ -1,10 +1,9 @@
 //! Lists of sizes: which of their elements are sizes of a value, and which are numbers.
 
-use std::ops::Range;
-
 use streampool_tensor::{DType, Tensor};
 
 use super::editor::{Editor, with_operator};
+use super::rank::{axes_of_shape, part};
 use crate::graph::{Node, ValueId};
 
 /// An element of a list of sizes.
@@ -93,12 +92,14 @@ impl List<'_> {
             return Some(lists.concat());
         }
         if node.is("Slice") {
-            let (list, start, end) = (listed(0)?, self.one(node, 1)?, self.one(node, 2)?);
+            let (mut list, start, end) = (listed(0)?, self.one(node, 1)?, self.one(node, 2)?);
             let is_plain = |place: usize, number: i64| {
                 node.input(place).is_none() || self.one(node, place) == Some(number)
             };
-            let is_plain = is_plain(3, 0) && is_plain(4, 1);
-            return is_plain.then(|| list[part(list.len(), start, end)].to_vec());
+            let taken = part(list.len(), start, end);
+            list.truncate(taken.end);
+            list.drain(..taken.start);
+            return (is_plain(3, 0) && is_plain(4, 1)).then_some(list);
         }
         if node.is("Gather") && node.int("axis", 0) == 0 {
             let (list, indices) = (listed(0)?, editor.integers(node.input(1)?)?);
@@ -122,23 +123,4 @@ impl List<'_> {
             _ => None,
         }
     }
-}
-
-/// Which of so many axes a `Shape` tells the sizes of.
-pub fn axes_of_shape(node: &Node, rank: usize) -> Range<usize> {
-    part(rank, node.int("start", 0), node.int("end", i64::MAX))
-}
-
-/// The places from `start` to `end` of `count`: those below zero are counted from the end, and those beyond are none.
-pub fn part(count: usize, start: i64, end: i64) -> Range<usize> {
-    let count = count as i64;
-    let bound = |place: i64| {
-        let place = if place < 0 {
-            place.saturating_add(count)
-        } else {
-            place
-        };
-        place.clamp(0, count) as usize
-    };
-    bound(start)..bound(end).max(bound(start))
 }

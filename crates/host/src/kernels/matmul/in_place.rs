@@ -42,6 +42,8 @@ const HELD: usize = 16 << 10;
 /// The most blocks of columns that are made so.
 const MOST_TOGETHER: usize = 16;
 
+/// Blocks of more rows, as with AVX-512, are a fifth slower so than with packed rows.
+const MOST_IN_PLACE: usize = 6;
 /// Floats of a page. Rows as far apart fall into the same few sets of a cache, so they are better packed.
 const PAGE: usize = 1024;
 
@@ -100,6 +102,7 @@ pub(super) unsafe fn rows_in_place(
     let suits = product.ready_a.is_null()
         && !product.ready_b.is_null()
         && !product.in_one
+        && f32::block().0 <= MOST_IN_PLACE
         && product.alpha == 1.0
         && product.k > 0
         && a.column == 1

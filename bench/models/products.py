@@ -1,9 +1,9 @@
 """Products of a constant matrix, as linear layers have them, beside ONNX Runtime, in turn: milliseconds a run, and GFLOP/s.
 
-    PYTHONPATH=crates/python/python python bench/models/products.py [ROWSxINNERxCOLUMNS[:Gelu] ...] [--rounds 6] [--seconds 0.15]
+    PYTHONPATH=crates/python/python python bench/models/products.py [ROWSxINNERxCOLUMNS[:Gelu] ...] [--rounds R] [--seconds S]
 
-One caller, f32, with a bias. Of ONNX Runtime the better of one and two threads is taken. Each figure is the median of the rounds. It takes
-the packages numpy, onnx and onnxruntime.
+One caller, f32, with a bias. Of ONNX Runtime the better of one and two threads is taken. Each figure is the median of the
+rounds. It takes the packages numpy, onnx and onnxruntime.
 """
 
 import argparse
@@ -36,10 +36,9 @@ def model(rows, inner, columns, activation):
     weight = drawn.standard_normal((inner, columns), np.float32) * np.float32(inner**-0.5)
     bias = drawn.standard_normal(columns, np.float32)
     nodes = [helper.make_node("MatMul", ["x", "w"], ["p"]), helper.make_node("Add", ["p", "b"], ["s"])]
-    if activation:
-        nodes.append(helper.make_node(activation, ["s"], ["a"]))
+    nodes.append(helper.make_node(activation or "Identity", ["s"], ["y"]))
     told = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [rows, inner])]
-    result = [helper.make_tensor_value_info(nodes[-1].output[0], TensorProto.FLOAT, [rows, columns])]
+    result = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [rows, columns])]
     weights = [numpy_helper.from_array(weight, "w"), numpy_helper.from_array(bias, "b")]
     graph = helper.make_graph(nodes, "product", told, result, weights)
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
@@ -74,8 +73,7 @@ def main():
             options.intra_op_num_threads = threads
             theirs = onnxruntime.InferenceSession(made, options, providers=["CPUExecutionProvider"])
             runs[threads] = lambda theirs=theirs, given=given: theirs.run(None, given)
-        own, other = runs["ours"](), runs[1]()[0]
-        own = next(iter(own.values())) if hasattr(own, "values") else own[0]
+        own, other = runs["ours"]()["y"], runs[1]()[0]
         assert np.abs(own - other).max() <= 1e-4 * max(1, np.abs(other).max()), "the results differ"
         taken = {name: [] for name in runs}
         for _ in range(asked.rounds):
@@ -84,7 +82,8 @@ def main():
         own = statistics.median(taken["ours"])
         other = min(statistics.median(taken[threads]) for threads in (1, 2))
         rate = 2e-6 * rows * inner * columns / own
-        print(f"{shape:18} ours {own:7.3f} ms, {rate:5.0f} GFLOP/s, ONNX Runtime {other:7.3f} ms, {other / own:.2f} of its rate", flush=True)
+        theirs = f"ONNX Runtime {other:7.3f} ms, {other / own:.2f} of its rate"
+        print(f"{shape:18} ours {own:7.3f} ms, {rate:5.0f} GFLOP/s, {theirs}", flush=True)
 
 
 if __name__ == "__main__":
